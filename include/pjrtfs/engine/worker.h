@@ -1,0 +1,131 @@
+/*
+ * A plugin's worker process, as the daemon sees it.
+ *
+ * A worker is started, watched, started again when it dies, and asked.  One run of the
+ * process is a life: handles (ids of executables and buffers, memory of the pool) belong to
+ * the life that made them and mean nothing to the next one.
+ */
+#ifndef PJRTFS_ENGINE_WORKER_H
+#define PJRTFS_ENGINE_WORKER_H
+
+#include <json-c/json.h>
+
+#include "pjrtfs/base/buf.h"
+#include "pjrtfs/base/err.h"
+#include "pjrtfs/base/waiter.h"
+#include "pjrtfs/engine/description.h"
+#include "pjrtfs/wire/arena.h"
+#include "pjrtfs/wire/message.h"
+
+struct pf_worker;
+struct pf_life;
+
+enum pf_worker_state {
+	PF_WORKER_STARTING,
+	PF_WORKER_READY,
+	PF_WORKER_RESTARTING,
+	PF_WORKER_FAILED, /* it died too often, or another plugin came back */
+};
+
+/* What it takes to start one.  Everything is copied. */
+struct pf_worker_config {
+	const char *name;            /* the plugin's: "cpu" */
+	const char *path;            /* of the plugin's .so */
+	const char *program;         /* path of pjrtfs-worker */
+	struct json_object *options; /* create options, or NULL */
+	struct pf_arena *arena;      /* borrowed; outlives the worker */
+	uint64_t pool_size;          /* bytes of address space for its outputs */
+};
+
+/*
+ * Start a worker and wait (at most two minutes) until it has loaded the plugin.
+ * ret   on success, the caller's; pf_worker_free
+ * Errors: the worker's own sentence (ENOEXEC no plugin, another API), ENOENT no such
+ * file, EIO it died, with what it printed last.  Blocks.
+ */
+int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
+		  struct pf_err *err);
+
+/* End the process (SIGKILL) and wait for it; calls under way fail.  NULL is allowed. */
+void pf_worker_free(struct pf_worker *worker);
+
+const char *pf_worker_name(const struct pf_worker *worker);
+const char *pf_worker_path(const struct pf_worker *worker);
+
+/* The arena that it was started with, borrowed. */
+struct pf_arena *pf_worker_arena(const struct pf_worker *worker);
+
+enum pf_worker_state pf_worker_state(struct pf_worker *worker);
+const char *pf_worker_state_name(enum pf_worker_state state);
+
+/* The process id of the present life (0: none) and how many lives ended before it. */
+void pf_worker_pid(struct pf_worker *worker, pid_t *pid, unsigned *restarts);
+
+/* What the plugin told of itself at the first start; never changes.  Borrowed. */
+const struct pf_description *pf_worker_description(const struct pf_worker *worker);
+
+/* Append the end (at most 64 KiB) of what the worker printed. */
+void pf_worker_log(struct pf_worker *worker, struct pf_buf *out);
+
+/* A number for a new executable or buffer: never 0, never given twice. */
+uint64_t pf_worker_id(struct pf_worker *worker);
+
+/*
+ * The present life, with a reference, or NULL with *err set (EIO) when there is none: the
+ * sentence says why and what happens next.
+ */
+struct pf_life *pf_worker_life(struct pf_worker *worker, struct pf_err *err);
+
+/*
+ * If the worker is between two lives, have WAITER woken when the next one has begun (or an
+ * attempt failed), and return true.  False: there is a life, or there will be none.
+ */
+bool pf_worker_wait(struct pf_worker *worker, struct pf_waiter *waiter);
+
+struct pf_life *pf_life_ref(struct pf_life *life);
+void pf_life_unref(struct pf_life *life); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_life *, pf_life_unref)
+
+/* False once its process is known to be dead; true is a hint. */
+bool pf_life_alive(struct pf_life *life);
+
+/* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
+ * Readable as long as the life is referenced, also when the process is dead. */
+const void *pf_life_pool(const struct pf_life *life, uint64_t off, uint64_t len);
+
+/* Free a block of the pool that a reply gave.  Does not block. */
+void pf_life_free_block(struct pf_life *life, uint64_t off);
+
+/* Free a buffer or an executable (PF_OP_BUFFER_FREE, PF_OP_EXECUTABLE_FREE). */
+void pf_life_free_id(struct pf_life *life, enum pf_op op, uint64_t id);
+
+/* A call under way: embedded in the caller's own struct, which lives until done. */
+struct pf_call {
+	/*
+	 * The answer, once: CODE 0 and the reply (LEN bytes, checked to be a whole reply of
+	 * the request's op, at least REPLY_MIN bytes; borrowed during the call), or CODE < 0
+	 * and *ERR: the plugin's failure, or -EIO with the worker's last words.  On any
+	 * thread; no lock is held.  Must not block.
+	 */
+	void (*done)(struct pf_call *call, int code, const struct pf_err *err,
+		     const void *reply, size_t len);
+	size_t reply_min; /* bytes of a successful reply, at least */
+	uint64_t tag;     /* the engine's */
+	uint32_t op;      /* the engine's */
+};
+
+/*
+ * Send REQUEST (LEN bytes, which begin with a struct pf_msg_head whose op is set; its len
+ * and tag are filled in here) and TAIL; CALL->done tells the answer.  Does not block.
+ * 0; on -errno (EIO dead, EBUSY too much under way) CALL->done is not called.
+ */
+int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size_t len,
+		 const void *tail, size_t tail_len, struct pf_err *err);
+
+/*
+ * Take answers on the calling thread until *DONE becomes true or US microseconds have
+ * passed: saves a wake-up when an answer is near.
+ */
+void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us);
+
+#endif

@@ -1,0 +1,56 @@
+/* What a compiled program takes and gives, read from XLA's HLO protos. */
+#ifndef PJRTFS_FORMATS_HLO_H
+#define PJRTFS_FORMATS_HLO_H
+
+#include <json-c/json.h>
+
+#include "pjrtfs/base/err.h"
+#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/formats/shape.h"
+
+/* One argument or one result of a program, as one device sees it. */
+struct pf_param {
+	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	bool row_major;      /* the device layout is the default, row-major one */
+	unsigned minor_to_major[PF_MAX_RANK]; /* the layout; rank numbers */
+	bool donated;        /* inputs: may be donated (aliased or a buffer donor) */
+	int alias_output;    /* inputs: the output it aliases, or -1 */
+};
+
+/* A program's signature.  Immutable once made. */
+struct pf_signature {
+	char *name; /* owned; the module's name */
+	size_t n_inputs, n_outputs;
+	struct pf_param *inputs;  /* owned, n_inputs of them */
+	struct pf_param *outputs; /* owned, n_outputs; a tuple result flattened */
+};
+
+/*
+ * Read the signature out of an optimized program: PROTO is a serialized HloModuleProto, or
+ * with WITH_CONFIG a HloModuleProtoWithConfig (what PJRT_Executable_OptimizedProgram
+ * gives with format "hlo_with_config"), whose field 1 is one.
+ *
+ * ret   on success, the caller's; pf_signature_free
+ * Types and layouts come from host_program_shape, aliases from input_output_alias and
+ * buffer_donor, names from the entry computation's parameters' metadata.op_name, else
+ * from the program shape's parameter_names.
+ *
+ * Errors: EINVAL not a proto, no program shape, a tuple or token or bounded-dynamic
+ * parameter (a sentence names it), an unknown element type; ENOMEM.  Does not block.
+ * Source: xla/service/hlo.proto, xla/xla_data.proto.
+ */
+int pf_signature_parse(const void *proto, size_t len, bool with_config,
+		       struct pf_signature **ret, struct pf_err *err);
+
+void pf_signature_free(struct pf_signature *signature);
+
+/*
+ * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
+ * describes signature.json.  The caller puts it (json_object_put).  NULL: no memory.
+ */
+struct json_object *pf_signature_json(const struct pf_signature *signature,
+				      const char *platform);
+
+#endif

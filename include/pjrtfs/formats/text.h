@@ -1,0 +1,41 @@
+/* Arrays as text: the .txt view. */
+#ifndef PJRTFS_FORMATS_TEXT_H
+#define PJRTFS_FORMATS_TEXT_H
+
+#include "pjrtfs/base/buf.h"
+#include "pjrtfs/base/err.h"
+#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/formats/shape.h"
+
+/*
+ * Append an array's elements (DATA: dense, row-major, little-endian, sub-byte types one
+ * per byte) as text: one row of the last axis a line, elements separated by one space,
+ * an empty line between the slices of the last two axes (one more for each further
+ * axis's boundary is not added); a scalar is one line, an array without elements none.
+ * Floats are the shortest decimal that reads back to the same value ("1", "0.1",
+ * "1e+20", "nan", "inf", "-inf", "-0"), PRED is "true" or "false", integers are
+ * decimal, complex numbers "1+2j".  No brackets, padding or ellipsis.
+ * The element count must not overflow.  Blocks for the rendering's time; the caller
+ * checks buf->failed for lack of memory.
+ */
+void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
+		   const void *data);
+
+/*
+ * Parse rows of numbers into an array.  WANT is the element type (PF_DTYPE_F32 unless the
+ * buffer was created with another).  *SHAPE: one line: [n]; a single number on one
+ * line: []; several lines of equal counts: [lines, n]; blank lines between blocks of equal
+ * shape: [blocks, lines, n].  Accepts what pf_text_print writes; separators are spaces,
+ * tabs and commas.  Elements (pf_dtype_size bytes each) are appended to DATA.
+ * -EINVAL: a word that is no number of that type (line and column told), rows or blocks
+ * of unequal size, no number at all; -ERANGE: does not fit the type; -ENOMEM.
+ */
+int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_shape *shape,
+		  struct pf_buf *data, struct pf_err *err);
+
+/* Convert a value to and from the floating types smaller than 32 bits: F16, BF16, all F8
+ * and F4 kinds.  Encoding rounds to nearest even. */
+double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits);
+uint16_t pf_small_float_encode(enum pf_dtype dtype, double value);
+
+#endif

@@ -1,0 +1,59 @@
+/* The mount: a tree served to the kernel through FUSE. */
+#ifndef PJRTFS_FUSE_SESSION_H
+#define PJRTFS_FUSE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pjrtfs/base/err.h"
+
+struct pf_mount;
+struct pf_tree;
+
+/* What df(1) shows.  Plain data. */
+struct pf_usage {
+	uint64_t used;  /* bytes */
+	uint64_t limit; /* bytes */
+	uint64_t files;
+};
+
+/* Everything is borrowed until pf_mount_new returns, tree and arg until pf_mount_free. */
+struct pf_mount_config {
+	struct pf_tree *tree;
+	const char *mountpoint;
+	const char *source;         /* what mount(8) and df(1) call the device */
+	const char *const *options; /* -o's, one each, NULL-terminated, or NULL: allow_other,
+				     * auto_unmount, ro, ...; mount(8)'s own are not known */
+	bool debug;                 /* log every request */
+	unsigned threads;           /* that serve requests; 0: four */
+	/* Fill RET; called from serving threads; does not block.  May be NULL. */
+	void (*usage)(void *arg, struct pf_usage *ret);
+	void *arg;
+};
+
+/*
+ * Mount.  Starts no thread, so that the caller may still fork; requests wait for
+ * pf_mount_run.  The mount is ended and freed by pf_mount_free.
+ *
+ * Errors: ENOENT, ENOTDIR, EACCES of the mount point or of /dev/fuse; ENOTCONN: a dead
+ * mount is there; EINVAL: an option that is not known; EPERM; ENOMEM; EIO: libfuse told
+ * no reason.
+ */
+int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
+		 struct pf_err *err);
+
+/*
+ * Serve requests until the mount is gone (fusermount3 -u, umount) or pf_mount_stop.  Ends
+ * waiting requests with EINTR and unmounts before it returns.  Returns 0, or -errno if the
+ * kernel's messages could not be read.  Uses SIGURG to wake its own threads.
+ */
+int pf_mount_run(struct pf_mount *mount, struct pf_err *err);
+
+/* Make pf_mount_run return.  From any thread, also before it; not from a signal handler.
+ * Does not wait. */
+void pf_mount_stop(struct pf_mount *mount);
+
+/* Unmount if that has not happened.  MOUNT may be NULL. */
+void pf_mount_free(struct pf_mount *mount);
+
+#endif

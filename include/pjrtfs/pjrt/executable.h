@@ -1,0 +1,111 @@
+/* Compiled programs. */
+#ifndef PJRTFS_PJRT_EXECUTABLE_H
+#define PJRTFS_PJRT_EXECUTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <json-c/json.h>
+
+#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/formats/shape.h"
+#include "pjrtfs/pjrt/buffer.h"
+#include "pjrtfs/pjrt/client.h"
+
+struct PJRT_LoadedExecutable;
+struct PJRT_Executable;
+
+/* What one result of a program is. */
+struct pj_result {
+	enum pf_dtype dtype; /* TOKEN has no shape and no bytes */
+	struct pf_shape shape;
+	uint64_t len; /* host bytes */
+};
+
+/* A compiled program.  Immutable once made, so any thread may read it. */
+struct pj_executable {
+	const struct pj_client *client;        /* borrowed; outlives it */
+	struct PJRT_LoadedExecutable *loaded;  /* owned */
+	struct PJRT_Executable *unloaded;      /* owned; the same, for questions about it */
+	size_t n_results;
+	struct pj_result *results; /* owned; NULL: the plugin does not tell beforehand */
+	size_t num_replicas, num_partitions;
+};
+
+/* A program to compile. */
+struct pj_source {
+	const void *code; /* not kept */
+	size_t len;
+	const char *format;  /* NUL-terminated: "mlir", "hlo" */
+	const void *options; /* a serialized CompileOptionsProto that says how many replicas
+			      * and partitions there are; plugins abort without */
+	size_t options_len;
+};
+
+/*
+ * Compile SOURCE.
+ *
+ * ret   on success, the caller's; pj_executable_free
+ * Errors: the compiler's, with its sentence.  Blocks, for minutes perhaps, and needs a
+ * deep stack (8 MiB and more).
+ * PJRT: PJRT_Client_Compile, PJRT_LoadedExecutable_GetExecutable.
+ */
+int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
+			  struct pj_executable **ret, struct pf_err *err);
+
+/* Destroy it; executions under way still finish.  EXECUTABLE may be NULL. */
+void pj_executable_free(struct pj_executable *executable);
+PF_DEFINE_CLEANUP(struct pj_executable *, pj_executable_free)
+
+/* One execution on one device. */
+struct pj_run {
+	const struct pj_device *device; /* NULL: the one it was compiled for */
+	struct PJRT_Buffer *const *arguments;
+	size_t n_arguments;
+	const int64_t *kept; /* the indexes of arguments that must not be donated */
+	size_t n_kept;
+};
+
+/*
+ * Execute, and wait until all is done.
+ *
+ * results  room for n_results buffers; on success each is the caller's and ready
+ * Errors: the plugin's; -EINVAL if the program is for several devices.  A plugin checks
+ * arguments' number and size in bytes, but not their type and shape.
+ * Blocks; a program that never ends holds the thread for ever.
+ * PJRT: PJRT_LoadedExecutable_Execute.
+ */
+int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
+		      struct PJRT_Buffer **results, struct pf_err *err);
+
+/*
+ * The size of the optimized program in *LEN and its format in *WITH_CONFIG: a
+ * HloModuleProto, or a HloModuleProtoWithConfig.  -EOPNOTSUPP: not given, or in another
+ * format.  PJRT: PJRT_Executable_OptimizedProgram.
+ */
+int pj_executable_optimized_size(const struct pj_executable *executable, size_t *len,
+				 bool *with_config, struct pf_err *err);
+
+/* Write those LEN bytes to DST. */
+int pj_executable_optimized(const struct pj_executable *executable, void *dst, size_t len,
+			    struct pf_err *err);
+
+/*
+ * Facts about a program as JSON, each the caller's; where the plugin has none, its error.
+ * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's
+ * estimates; memory: an object of sizes in bytes; devices: the ids of the addressable
+ * devices in launch order.
+ * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes,
+ * _GetCostAnalysis, _GetCompiledMemoryStats, PJRT_LoadedExecutable_AddressableDevices.
+ */
+typedef int pj_executable_fact(const struct pj_executable *executable,
+			       struct json_object **ret, struct pf_err *err);
+pj_executable_fact pj_executable_name;
+pj_executable_fact pj_executable_fingerprint;
+pj_executable_fact pj_executable_code_size;
+pj_executable_fact pj_executable_cost;
+pj_executable_fact pj_executable_memory;
+pj_executable_fact pj_executable_devices;
+
+#endif

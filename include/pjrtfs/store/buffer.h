@@ -1,0 +1,172 @@
+/*
+ * Buffers: what stands behind a file in buffers/.
+ *
+ * A buffer has content (bytes as a user wrote them, in the buffer's format) or a value (an
+ * array), usually both: committing makes a value of the content without copying it.
+ */
+#ifndef PJRTFS_STORE_BUFFER_H
+#define PJRTFS_STORE_BUFFER_H
+
+#include "pjrtfs/formats/npy.h"
+#include "pjrtfs/store/value.h"
+
+enum pf_format {
+	PF_FORMAT_NONE, /* a scratch file: kept, never uploaded */
+	PF_FORMAT_NPY,
+	PF_FORMAT_RAW,
+	PF_FORMAT_TXT,
+	PF_FORMAT_JSON, /* what is known of the buffer: a view only */
+	PF_FORMAT_COUNT
+};
+
+/* The format of a file name's extension; *STEM_LEN (if not NULL) bytes come before it. */
+enum pf_format pf_format_of(const char *name, size_t *stem_len);
+
+/* The extension with its dot: ".npy"; "" for PF_FORMAT_NONE.  Static. */
+const char *pf_format_extension(enum pf_format format);
+
+/* Where the arrays of a directory live. */
+struct pf_place {
+	struct pf_arena *arena;   /* borrowed */
+	struct pf_worker *worker; /* borrowed */
+	unsigned device;          /* index of the worker's device */
+	const char *device_name;  /* "cpu:0"; borrowed */
+};
+
+enum pf_buffer_state {
+	PF_BUFFER_EMPTY,      /* no bytes yet */
+	PF_BUFFER_INCOMPLETE, /* bytes that are no whole array, or not closed yet */
+	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
+	PF_BUFFER_VALUE,      /* see the value's own state */
+	PF_BUFFER_ERROR,      /* the bytes were refused */
+};
+
+struct pf_buffer {
+	_Atomic unsigned refs;
+	const struct pf_place *place; /* borrowed; the directory's */
+
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	enum pf_format format;
+	/* A create command's, or a former value's: types raw bytes and text. */
+	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
+	struct pf_shape declared_shape;
+	bool shaped; /* declared_shape holds */
+	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
+	uint64_t size;            /* of the content */
+	struct pf_npy npy;        /* of a .npy: valid if npy.header_len > 0 */
+	struct pf_value *value;   /* owned reference, or NULL */
+	enum pf_buffer_state state;
+	struct pf_err err;
+	struct timespec made;
+	char made_by[64]; /* "upload", or the executable's name; cut */
+};
+
+/* An empty buffer at PLACE; one reference.  NULL: no memory. */
+struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format format);
+
+/* A buffer that holds VALUE (a reference is taken), made by MADE_BY. */
+struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_value *value,
+				     const char *made_by);
+
+struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
+void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
+
+/* Declare what raw bytes and text will mean; both are valid.  -EOVERFLOW. */
+int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
+		      const struct pf_shape *shape, struct pf_err *err);
+
+/*
+ * Write LEN bytes at OFF to the content, in its own format.  A frozen content becomes a copy
+ * first.  What the header alone can tell is refused: EINVAL (no such header, data beyond
+ * what it says), EOVERFLOW; ENOSPC: over the memory limit.  Returns LEN.  Does not block.
+ */
+ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len, uint64_t off,
+			struct pf_err *err);
+
+/* Set the content's size: 0 empties the buffer, its value is freed. */
+int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);
+
+/*
+ * Is the content a whole array of FORMAT?  0, or -EINVAL and why not.  For renames, which
+ * must refuse before anything changes.
+ */
+int pf_buffer_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
+
+/* Take another format (a rename to another extension): scratch to listed, or back. */
+void pf_buffer_set_format(struct pf_buffer *buffer, enum pf_format format);
+
+/*
+ * Before a write to another view than the one it was written as: that view's bytes become
+ * the content, and its dtype and shape type what is written.  KEEP false: the content
+ * becomes empty.  -EIO: the bytes are not in host memory; -ENOSPC.
+ */
+int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, bool keep,
+		    struct pf_err *err);
+
+/*
+ * Make a value of the content and send it to the device: 1 done (the value, with a
+ * reference, in *RET); 0 on its way: the waiter is woken, then ask pf_value_placed of *RET
+ * (a reference in both cases); -errno: the content is refused, the former value is gone, the
+ * state is error and keeps the sentence; with PARTIAL_OK an incomplete content is no
+ * error: 1, *RET NULL.
+ */
+int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_waiter *waiter,
+		     struct pf_value **ret, struct pf_err *err);
+
+/* The upload of VALUE ended with CODE (err): note it if VALUE is still the buffer's. */
+void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
+			 const struct pf_err *err);
+
+/* Text or column-major content takes time to convert: commit it on a thread of its own. */
+bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
+
+/*
+ * The value for an execution, with a reference in *RET, or -errno: ENOENT empty or scratch,
+ * EINVAL incomplete, the error of a refused upload.
+ */
+int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
+
+/* The state's name for people: "ready", "empty", "transferring" ... */
+const char *pf_buffer_state_name(struct pf_buffer *buffer);
+
+/*
+ * What one reader sees: bytes of one view at the moment of opening.  HEAD, then BODY.
+ */
+struct pf_view {
+	struct pf_buf head;       /* owned: a header made for this view, or rendered text */
+	struct pf_bytes *content; /* owned reference: BODY is these bytes from content_off */
+	uint64_t content_off;
+	struct pf_value *value;   /* owned reference, pinned: BODY is its host bytes */
+	uint64_t size;            /* of head and body */
+	struct pf_buffer *live;   /* owned reference: a content still being written */
+};
+
+/*
+ * Take a snapshot of BUFFER as FORMAT.  1: done.  0: the value's bytes must be fetched first;
+ * WAITER is woken, then ask again with NULL, which never waits.  -errno: ENODATA there is no
+ * value to show as that format.  Text is rendered here, which takes time (pf_view_is_slow).  Not for JSON:
+ * pf_buffer_describe.
+ */
+int pf_view_open(struct pf_buffer *buffer, enum pf_format format, struct pf_waiter *waiter,
+		 struct pf_view *ret, struct pf_err *err);
+
+void pf_view_release(struct pf_view *view);
+
+/*
+ * Give READ(arg, data, len) the bytes of up to LEN at OFF: one call, maybe with fewer where
+ * head and body meet (0: end).  The data is borrowed for the call's time.
+ */
+void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
+		  void (*read)(void *arg, const void *data, size_t len), void *arg);
+
+/* Is rendering it a matter of more than some milliseconds? */
+bool pf_view_is_slow(struct pf_buffer *buffer, enum pf_format format);
+
+/* The size that stat shows, without rendering text: a text has 0 unless written as such. */
+uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format);
+
+/* Append x.json's object (a line) about the buffer called NAME. */
+void pf_buffer_describe(struct pf_buffer *buffer, const char *name, struct pf_buf *out);
+
+#endif

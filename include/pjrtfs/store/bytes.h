@@ -1,0 +1,44 @@
+/* Users' bytes: counted pieces of the arena. */
+#ifndef PJRTFS_STORE_BYTES_H
+#define PJRTFS_STORE_BYTES_H
+
+#include <stdatomic.h>
+
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/err.h"
+#include "pjrtfs/wire/arena.h"
+
+/*
+ * Bytes in the arena.  Whoever made them may write to them; once they are part of a value
+ * they are frozen by agreement: nobody writes to them while a plugin may read them.
+ */
+struct pf_bytes {
+	_Atomic unsigned refs;
+	struct pf_arena *arena;  /* borrowed */
+	struct pf_extent extent; /* owned */
+};
+
+/* Room for CAP bytes, undefined contents, with one reference.  -ENOSPC, -ENOMEM. */
+int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
+		 struct pf_err *err);
+
+struct pf_bytes *pf_bytes_ref(struct pf_bytes *bytes);
+void pf_bytes_unref(struct pf_bytes *bytes); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_bytes *, pf_bytes_unref)
+
+/* Their address in this process. */
+static inline void *pf_bytes_at(const struct pf_bytes *bytes, uint64_t off)
+{
+	return pf_arena_at(bytes->arena, bytes->extent.off + off);
+}
+
+/*
+ * Make room for CAP bytes in *BYTES, of which the first KEEP are kept.  Where nobody else
+ * holds them they grow in place if they can; else *BYTES becomes a copy, and the others
+ * keep the old ones.  UNSHARE forces the copy where somebody else holds them.
+ * -ENOSPC, -ENOMEM: *BYTES is as it was.
+ */
+int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool unshare,
+		     struct pf_err *err);
+
+#endif

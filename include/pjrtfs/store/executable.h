@@ -1,0 +1,108 @@
+/*
+ * Executables: compiled programs, and the sources they are made of.
+ *
+ * A source that is committed compiles; until it has, the executable is compiling, and a
+ * source that fails leaves it failed: the one before never runs stale.
+ */
+#ifndef PJRTFS_STORE_EXECUTABLE_H
+#define PJRTFS_STORE_EXECUTABLE_H
+
+#include "pjrtfs/formats/hlo.h"
+#include "pjrtfs/formats/program.h"
+#include "pjrtfs/store/value.h"
+
+enum pf_executable_state {
+	PF_EXECUTABLE_EMPTY,
+	PF_EXECUTABLE_COMPILING,
+	PF_EXECUTABLE_READY,
+	PF_EXECUTABLE_FAILED,
+};
+
+/* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
+struct pf_loaded {
+	_Atomic unsigned refs;
+	struct pf_life *life; /* owned reference; the life that id belongs to */
+	uint64_t id;
+	struct pf_signature *signature; /* owned */
+	struct json_object *info;       /* owned: the worker's INFO */
+	unsigned n_devices;
+	unsigned *devices; /* owned: the worker's device indexes in launch order */
+	double compile_seconds;
+};
+
+struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
+void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
+
+struct pf_executable {
+	_Atomic unsigned refs;
+	struct pf_worker *worker; /* borrowed */
+	struct pf_arena *arena;   /* borrowed */
+
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	struct pf_bytes *program; /* owned reference: the source as written */
+	uint64_t program_len;
+	enum pf_program_format format;
+	char *options; /* owned: options.json's text, or NULL: the defaults */
+	unsigned generation; /* bumped when a compile starts or a source goes */
+	enum pf_executable_state state;
+	struct pf_loaded *loaded; /* owned reference, or NULL */
+	struct pf_err err;        /* what "error" shows */
+	struct timespec started;  /* the compile under way, or the last one */
+	struct pf_waiter *waiters; /* for the state to leave compiling */
+};
+
+/* An empty executable of WORKER; one reference.  NULL: no memory. */
+struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena);
+struct pf_executable *pf_executable_ref(struct pf_executable *executable);
+void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
+
+/*
+ * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The source that was
+ * compiled before stays what runs until the new one is committed.
+ */
+ssize_t pf_executable_write(struct pf_executable *executable, const void *src, size_t len,
+			    uint64_t off, struct pf_err *err);
+
+/* Set the source's size; 0 also empties the executable: nothing stale runs. */
+int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
+			   struct pf_err *err);
+
+/* The source, for readers: a reference, or NULL when it is empty. */
+struct pf_bytes *pf_executable_source(struct pf_executable *executable, uint64_t *ret_len);
+
+/* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
+void pf_executable_set_format(struct pf_executable *executable, enum pf_program_format format);
+
+/* Set options.json's text; NULL: the defaults.  -EINVAL: no such options. */
+int pf_executable_set_options(struct pf_executable *executable, const char *text, size_t len,
+			      struct pf_err *err);
+
+/*
+ * Compile the source.  0: it goes on behind; WAITER (if not NULL) is woken at its end, then
+ * ask pf_executable_result.  -EINVAL: the source was refused here already; the state is
+ * failed.  An empty source leaves the state empty and is 1.  Does not block.
+ */
+int pf_executable_compile(struct pf_executable *executable, struct pf_waiter *waiter,
+			  struct pf_err *err);
+
+/* 0, or why the last compile failed (-EINPROGRESS while it goes on). */
+int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
+
+/*
+ * What to run.  1: *RET (a reference), on a living worker.  0: it is being compiled, perhaps
+ * again after a restart; WAITER is woken, then ask once more.  -errno: ENOENT empty; the
+ * compile's failure.
+ */
+int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waiter,
+		       struct pf_loaded **ret, struct pf_err *err);
+
+enum pf_executable_state pf_executable_state(struct pf_executable *executable);
+const char *pf_executable_state_name(enum pf_executable_state state);
+
+/* Append signature.json and info.json (one line each); an empty object if there is none. */
+void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
+void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
+
+#endif

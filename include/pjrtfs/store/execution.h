@@ -1,0 +1,52 @@
+/* Executions: one run of an executable on one device. */
+#ifndef PJRTFS_STORE_EXECUTION_H
+#define PJRTFS_STORE_EXECUTION_H
+
+#include "pjrtfs/store/executable.h"
+
+/*
+ * One execution.  The caller makes it, fills in arguments, starts it, and gets it back in
+ * done, where it takes the results and frees it.
+ */
+struct pf_execution {
+	/* What the caller asks. */
+	struct pf_executable *executable; /* owned reference */
+	char *name;           /* owned; the executable's, for messages */
+	size_t n_args;
+	struct pf_value **args; /* owned references */
+	char **arg_names;       /* owned; for messages */
+	bool *donate;           /* owned; n_args: may be consumed */
+	size_t want_outs;       /* how many results the caller has names for */
+	void *user;
+	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
+	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
+
+	/* What it gives. */
+	size_t n_outs;
+	struct pf_value **outs; /* owned references; done may steal them */
+	struct pf_loaded *loaded; /* owned reference: what ran */
+	double seconds;        /* from start to end */
+	double device_seconds; /* in the plugin */
+
+	struct pf_execution_priv *priv; /* the store's */
+};
+
+/* Room for N arguments; NULL: no memory. */
+struct pf_execution *pf_execution_new(size_t n);
+void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
+
+/*
+ * Check the arguments against the signature, bring everything to the device that is not
+ * there (waiting for uploads and compiles under way), and run.  done is always called,
+ * perhaps before this returns.  With SETTLE the calling thread looks for the answer itself
+ * for some microseconds; not on threads that take replies.
+ */
+void pf_execution_start(struct pf_execution *execution, bool settle);
+
+/*
+ * Drop it if it has not been sent to the worker: it ends with ECANCELED.  The caller must
+ * know that done has not been called.
+ */
+void pf_execution_cancel(struct pf_execution *execution);
+
+#endif

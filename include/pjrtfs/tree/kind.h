@@ -1,0 +1,98 @@
+/* What files and directories do: one static const table per kind. */
+#ifndef PJRTFS_TREE_KIND_H
+#define PJRTFS_TREE_KIND_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "pjrtfs/base/buf.h"
+#include "pjrtfs/base/err.h"
+#include "pjrtfs/tree/cred.h"
+#include "pjrtfs/tree/reply.h"
+
+struct pf_node;
+struct pf_open;
+struct pf_command;
+
+/* Why bytes are committed. */
+enum pf_commit {
+	PF_COMMIT_FLUSH,   /* close(2): its errno is the answer */
+	PF_COMMIT_FSYNC,   /* fsync(2): incomplete bytes are no error */
+};
+
+/*
+ * A directory whose names users change.  All ops are optional: a missing one answers EPERM
+ * (lookup: ENOENT).  They only touch tables and do not block; slow work that they cause
+ * runs behind.  They run with the tree's name lock held (see node.h) and return 0, or
+ * -errno with *err filled.
+ */
+struct pf_dir_ops {
+	/* NAME is not linked: an unlisted node for it in *ret, with a reference. */
+	int (*lookup)(struct pf_node *dir, const char *name, struct pf_node **ret,
+		      struct pf_err *err);
+	/* Make the regular file NAME and link it; *ret has a reference. */
+	int (*create)(struct pf_node *dir, const char *name, mode_t mode,
+		      const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err);
+	int (*mkdir)(struct pf_node *dir, const char *name, mode_t mode,
+		     const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err);
+	/* Unlink NODE, which is in DIR, or found by its lookup. */
+	int (*unlink)(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+	/* Unlink NODE.  The tree has refused one that holds nodes which its kind did not
+	 * list (-ENOTEMPTY), here and when rename replaces a directory. */
+	int (*rmdir)(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+	/* Move NODE of DIR to NAME in TO (any directory); FLAGS as renameat2(2). */
+	int (*rename)(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
+		      const char *name, unsigned flags, struct pf_err *err);
+};
+
+/*
+ * A file is one of four shapes: directory; text (show); control (command); bytes (read,
+ * write, commit).  A missing op makes the tree answer EACCES at open: no show, command
+ * or read for reading; no command or write for writing.  Ops run with no tree lock held,
+ * at most one at a time per open file, on threads that serve everyone: show, read, write
+ * and truncate return soon; what may take long keeps its reply and answers later.
+ */
+struct pf_kind {
+	const char *name;  /* entry name; NULL = named by the parent */
+	mode_t mode;       /* S_IFREG|perm, S_IFDIR|perm or S_IFLNK|0777 */
+	size_t max_write;  /* bytes: writing or truncating beyond is EFBIG; 0 = no limit */
+	const struct pf_kind *const *children; /* directory: NULL-terminated, or NULL */
+	const struct pf_dir_ops *dir;
+
+	/* Text: print the whole content; served as a snapshot taken at open.  stat prints
+	 * it too, to tell the true size. */
+	int (*show)(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
+	/* Text that must be fetched first: called at open, before show. */
+	void (*prepare)(struct pf_open *of, struct pf_reply *reply);
+
+	/* Control: run one command, and answer it once with pf_command_done (ctl.h). */
+	void (*command)(struct pf_command *command);
+	bool json; /* commands are JSON objects; else they are lines */
+
+	/* Bytes. */
+	int (*open)(struct pf_open *of, struct pf_err *err);
+	void (*release)(struct pf_open *of);
+	void (*read)(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
+	/* Returns the count taken (> 0), or -errno. */
+	ssize_t (*write)(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			 struct pf_err *err);
+	/* The writer is done; called only if the file was written since the last commit,
+	 * so a second flush of a dup'd descriptor is a no-op. */
+	void (*commit)(struct pf_open *of, enum pf_commit why, struct pf_reply *reply);
+	/* O_TRUNC, truncate(2) and ftruncate(2); OF is NULL for truncate(2). */
+	int (*truncate)(struct pf_node *node, struct pf_open *of, uint64_t size,
+			struct pf_err *err);
+
+	/* Fill what the node knows better than the tree: size, blocks, mtime.  st_size
+	 * and st_blocks are -1 before; left so, show is called for the size. */
+	void (*getattr)(struct pf_node *node, struct stat *st);
+	/* Owner, mode or times were changed by a user: keep them elsewhere too. */
+	void (*setattr)(struct pf_node *node);
+	/* Symbolic link: its target. */
+	int (*readlink)(struct pf_node *node, struct pf_buf *out);
+	/* The last reference to a node is gone: drop node->object. */
+	void (*free)(struct pf_node *node);
+};
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * The tree: named nodes of the kinds in kind.h.
+ *
+ * Two locks: the name lock (rank 1) is held around compound changes of names (is the stem
+ * free? then link), by the tree itself while it calls a pf_dir_ops function and by others
+ * between pf_tree_lock_names and pf_tree_unlock_names; the node lock (rank 2, internal)
+ * protects tables and attributes for the time of one function here.
+ */
+#ifndef PJRTFS_TREE_NODE_H
+#define PJRTFS_TREE_NODE_H
+
+#include "pjrtfs/tree/kind.h"
+
+struct pf_tree;
+
+enum { PF_NAME_MAX = 255 }; /* bytes in one name */
+
+/*
+ * A file or directory.  kind, ino and tree never change; object is the kind's and is set
+ * before the node is linked.  The rest belongs to the tree: read it through functions.
+ */
+struct pf_node {
+	struct pf_tree *tree;       /* borrowed */
+	const struct pf_kind *kind; /* borrowed, static */
+	uint64_t ino;               /* never reused; the root's is 1 */
+	void *object;               /* the kind's; kind->free drops it */
+	struct pf_node_priv *priv;  /* owned by the tree */
+};
+
+/* What the tree keeps for stat(2). */
+struct pf_attr {
+	mode_t mode;
+	uid_t uid;
+	gid_t gid;
+	struct timespec atime, mtime, ctime;
+};
+
+/* Make a tree whose root is of KIND and owned by UID, GID.  NULL: no memory. */
+struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid, gid_t gid);
+
+/* Free the tree and every node that nobody else holds.  No request may be under way. */
+void pf_tree_free(struct pf_tree *tree);
+
+/* The root, borrowed. */
+struct pf_node *pf_tree_root(struct pf_tree *tree);
+
+/* Number of nodes, for statfs(2). */
+uint64_t pf_tree_count(struct pf_tree *tree);
+
+/* The daemon's own object, for the kinds' functions: set once, before the mount. */
+void pf_tree_set_context(struct pf_tree *tree, void *context);
+void *pf_tree_context(struct pf_tree *tree);
+
+/* Hold the names still.  Rank 1: taken first, never twice by one thread. */
+void pf_tree_lock_names(struct pf_tree *tree);
+void pf_tree_unlock_names(struct pf_tree *tree);
+
+/*
+ * Make a node of KIND with OBJECT, not yet linked, with one reference (the caller's), the
+ * kind's mode (its permission bits replaced by PERM unless PERM is (mode_t)-1), and the
+ * children that the kind lists, each with the same OBJECT (their kinds' free is called for
+ * each: kinds that do not own it have none).  These children live exactly as long as the
+ * node: a reference on one is a reference on all.  Owner: CRED, or the root's when NULL.
+ * NULL: no memory; OBJECT is then the caller's still.
+ */
+struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind, void *object,
+			    mode_t perm, const struct pf_cred *cred);
+
+struct pf_node *pf_node_ref(struct pf_node *node);
+void pf_node_unref(struct pf_node *node); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_node *, pf_node_unref)
+
+/* The node with number INO, with a reference, or NULL. */
+struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino);
+
+/*
+ * Is NAME allowed?  0; -ENAMETOOLONG beyond PF_NAME_MAX; -EINVAL: empty, ".", "..", with a
+ * slash or a control character (a newline, say); -EILSEQ: not UTF-8.
+ */
+int pf_name_check(const char *name, struct pf_err *err);
+
+/*
+ * Link NODE into DIR as NAME.  With REPLACE, a node of that name is unlinked (and lives on
+ * for those who have it open); else -EEXIST.  -ENOENT: DIR itself is unlinked.  -ENOMEM.
+ */
+int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node, bool replace);
+
+/* Take NODE out of its directory; no effect if it is not linked. */
+void pf_dir_unlink(struct pf_node *node);
+
+/* Move a linked NODE; a node of that name in TO is unlinked.  -ENOMEM, -EINVAL: TO is
+ * below NODE. */
+int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);
+
+/* Exchange two linked nodes' places. */
+int pf_dir_exchange(struct pf_node *a, struct pf_node *b);
+
+/* The linked child NAME of DIR, with a reference, or NULL.  The only place in the program
+ * where a name of the tree is compared. */
+struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name);
+
+/* Number of linked children. */
+size_t pf_dir_count(struct pf_node *dir);
+
+/*
+ * Linked children of DIR in the order in which they were linked, each with a reference, in
+ * a NULL-terminated array that the caller frees (as well as the references).  NULL: no
+ * memory.
+ */
+struct pf_node **pf_dir_list(struct pf_node *dir);
+
+/* The directory NODE is linked in, with a reference, or NULL. */
+struct pf_node *pf_node_parent(struct pf_node *node);
+
+/* Copy the name under which NODE is linked ("" if it is not) into DST. */
+void pf_node_name(struct pf_node *node, char dst[PF_NAME_MAX + 1]);
+
+/* Append NODE's path below ANCESTOR ("ns/x.npy"). */
+void pf_node_path(struct pf_node *node, struct pf_node *ancestor, struct pf_buf *out);
+
+void pf_node_attr(struct pf_node *node, struct pf_attr *ret);
+void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr);
+
+/* Set mtime and ctime to now. */
+void pf_node_touch(struct pf_node *node);
+
+/* May CRED do WANT (R_OK, W_OK, X_OK) with NODE? */
+bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want);
+
+#endif

@@ -1,0 +1,40 @@
+/* Open files. */
+#ifndef PJRTFS_TREE_OPEN_H
+#define PJRTFS_TREE_OPEN_H
+
+#include <fcntl.h>
+#include <pthread.h>
+
+#include "pjrtfs/tree/node.h"
+
+struct pf_session;
+
+/* An open file.  Kinds' functions may read everything and own state. */
+struct pf_open {
+	struct pf_node *node; /* one reference */
+	int flags;            /* open(2)'s */
+	struct pf_cred cred;  /* the opener's */
+	void *state;          /* the kind's; kind->release drops it */
+
+	/* The tree's. */
+	unsigned refs;        /* atomic */
+	pthread_mutex_t lock; /* rank 0: one op at a time, which may take any other lock;
+			       * protects the fields below */
+	bool dirty;           /* written since the last commit */
+	uint64_t written;     /* bytes taken so far */
+	bool shown;           /* text holds the snapshot */
+	struct pf_buf text;
+	struct pf_session *session; /* control files */
+};
+
+static inline bool pf_open_reads(const struct pf_open *of)
+{
+	return (of->flags & O_ACCMODE) != O_WRONLY;
+}
+
+static inline bool pf_open_writes(const struct pf_open *of)
+{
+	return (of->flags & O_ACCMODE) != O_RDONLY;
+}
+
+#endif

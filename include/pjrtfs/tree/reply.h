@@ -1,0 +1,68 @@
+/*
+ * A request that waits for its answer.
+ *
+ * Whoever got a reply answers it exactly once, now or later, from any thread, with one of
+ * the functions below, which also give up the caller's reference.  If the caller's process is
+ * interrupted (Ctrl-C, kill) first, the request is answered with EINTR at once and the later
+ * answer is dropped: the work behind it need not know.
+ */
+#ifndef PJRTFS_TREE_REPLY_H
+#define PJRTFS_TREE_REPLY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct pf_open;
+struct pf_reply;
+
+/* How a front end sends answers.  Called at most once, with no lock held. */
+struct pf_reply_ops {
+	/* code < 0: -errno.  Else data (len bytes, borrowed during the call) if data is
+	 * not NULL, or the count len, or, with both 0, just success. */
+	void (*send)(struct pf_reply *reply, int code, const void *data, size_t len);
+	/* The last reference is gone and the reply was sent: free it. */
+	void (*free)(struct pf_reply *reply);
+};
+
+/* The front end embeds this and fills ops and kind. */
+struct pf_reply {
+	const struct pf_reply_ops *ops;
+	unsigned refs; /* atomic */
+	struct pf_open *held; /* the tree's: kept open until the last reference goes */
+	pthread_mutex_t lock; /* rank 6; protects the fields below */
+	bool answered;
+	bool interrupted;
+	void (*on_interrupt)(void *arg); /* called once, without the lock */
+	void *arg;
+};
+
+/* Prepare REPLY with one reference, the caller's. */
+void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops);
+
+struct pf_reply *pf_reply_ref(struct pf_reply *reply);
+void pf_reply_unref(struct pf_reply *reply); /* NULL is allowed */
+
+/* Answer success (0) or failure (-errno). */
+void pf_reply_code(struct pf_reply *reply, int code);
+
+/* Answer a write: LEN bytes were taken. */
+void pf_reply_count(struct pf_reply *reply, size_t len);
+
+/* Answer a read with LEN bytes (0: end of file), which are copied before this returns. */
+void pf_reply_data(struct pf_reply *reply, const void *data, size_t len);
+
+/* Has it been answered (or interrupted)?  Work that has not begun can then be dropped. */
+bool pf_reply_gone(struct pf_reply *reply);
+
+/*
+ * Call FN(ARG) when the request is interrupted, after EINTR was sent; at once, if it has
+ * been.  FN may be called on any thread; NULL takes it back.  When taking it back returns
+ * true, FN has not been and will not be called.
+ */
+bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
+
+/* For the front end: the request was interrupted. */
+void pf_reply_interrupt(struct pf_reply *reply);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * File operations on a tree: what a front end (FUSE, or a test) calls.
+ *
+ * Functions return 0 or -errno, or answer a pf_reply.  Inode numbers are the tree's.  A
+ * successful lookup, create or mkdir adds one to the node's lookup count, which
+ * pf_vfs_forget takes back: the node stays while it is linked, open, or looked up.
+ */
+#ifndef PJRTFS_TREE_VFS_H
+#define PJRTFS_TREE_VFS_H
+
+#include "pjrtfs/tree/open.h"
+
+/* Which of struct stat's fields pf_vfs_setattr sets. */
+enum {
+	PF_SET_MODE = 1,
+	PF_SET_UID = 2,
+	PF_SET_GID = 4,
+	PF_SET_SIZE = 8,
+	PF_SET_ATIME = 16,
+	PF_SET_MTIME = 32,
+};
+
+/* NAME in directory PARENT ("." and ".." too); *ST has its attributes. */
+int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name, struct stat *st);
+
+/* The kernel forgets N lookups of INO. */
+void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n);
+
+/* st_ino, st_mode, st_nlink, st_uid, st_gid, st_size (true), st_blocks, st_blksize (1 MiB),
+ * times. */
+int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st);
+
+/*
+ * Change attributes as chmod, chown, truncate and utimensat do; MASK is of PF_SET_*; OF is
+ * the open file for ftruncate, else NULL; CRED's rights are checked (the owner and uid 0
+ * may chmod and set times, uid 0 may chown, W_OK is needed for the size and for setting
+ * times to now).  Control files accept and ignore a size.
+ */
+int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, int mask,
+		   struct pf_open *of, const struct pf_cred *cred, struct stat *ret);
+
+int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret);
+
+/* PARENT's permissions are checked (W_OK, sticky bit), as in all calls that change names. */
+int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
+		 const struct pf_cred *cred, struct stat *st);
+int pf_vfs_unlink(struct pf_tree *tree, uint64_t parent, const char *name,
+		  const struct pf_cred *cred);
+int pf_vfs_rmdir(struct pf_tree *tree, uint64_t parent, const char *name,
+		 const struct pf_cred *cred);
+int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint64_t to,
+		  const char *to_name, unsigned flags, const struct pf_cred *cred);
+
+/*
+ * Open: REPLY is answered with success, when *RET holds the open file, or a failure.  Kinds
+ * with a prepare op answer later; RET must stay valid until the answer.  The front end
+ * calls pf_vfs_release once for each open that succeeded.  If the opener was interrupted
+ * meanwhile, the tree releases the open itself and leaves *RET NULL.
+ */
+void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags, const struct pf_cred *cred,
+		 struct pf_open **ret, struct pf_reply *reply);
+
+/* O_CREAT: make NAME in PARENT, or open it if it is there (O_EXCL: EEXIST). */
+int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
+		  int flags, const struct pf_cred *cred, struct stat *st,
+		  struct pf_open **ret);
+
+void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
+void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+		  struct pf_reply *reply);
+
+/*
+ * FLUSH (one close(2) of perhaps several) by process PID, and fsync.  A dirty FLUSH whose
+ * caller is dying of a signal commits nothing: /proc/PID/stat tells (flags & PF_EXITING,
+ * exit_code & 127).
+ */
+void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
+void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply);
+
+/* The last reference to the open file is gone. */
+void pf_vfs_release(struct pf_open *of);
+
+/* A directory listing taken at one moment: "." and ".." first. */
+struct pf_listing {
+	size_t n;
+	struct pf_listing_entry {
+		char *name;
+		uint64_t ino;
+		mode_t mode;
+	} *entries;
+};
+int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret);
+void pf_listing_free(struct pf_listing *listing);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * The users' bytes: one sparse memfd, mapped once, cut into extents.
+ *
+ * The daemon maps it for writing, workers read-only, so that naming bytes to a worker is
+ * naming an offset.  Freed extents stay warm (their pages are kept) up to a limit, since
+ * touching fresh pages costs more than copying into them; what goes beyond is given back
+ * to the system.
+ */
+#ifndef PJRTFS_WIRE_ARENA_H
+#define PJRTFS_WIRE_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrtfs/base/err.h"
+
+struct pf_arena;
+
+/* Bytes in the arena; off is a multiple of 64, and of 2 MiB for 1 MiB and more. */
+struct pf_extent {
+	uint64_t off;
+	uint64_t len; /* what was asked for, rounded up to what it takes */
+};
+
+/*
+ * Make an arena of which at most LIMIT bytes are in use at once.
+ * ret   on success, the caller's; pf_arena_free
+ */
+int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err);
+
+/* Unmap and close.  No extent may be in use.  ARENA may be NULL. */
+void pf_arena_free(struct pf_arena *arena);
+
+/* The memfd, borrowed, and the size of its mapping in bytes (virtual, mostly holes). */
+int pf_arena_fd(const struct pf_arena *arena);
+uint64_t pf_arena_size(const struct pf_arena *arena);
+
+/* The address of offset OFF in this process. */
+void *pf_arena_at(const struct pf_arena *arena, uint64_t off);
+
+/*
+ * Take an extent of at least LEN bytes (0 counts as 1).  Its contents are undefined.
+ * -ENOSPC: the limit is reached; the sentence tells the limit and what is in use.
+ * Does not block for long: touches no page.
+ */
+int pf_arena_alloc(struct pf_arena *arena, uint64_t len, struct pf_extent *ret,
+		   struct pf_err *err);
+
+/*
+ * Make EXTENT at least LEN bytes long, its first KEEP bytes unchanged; it may move, and is
+ * copied then.  -ENOSPC as above, with EXTENT as it was.
+ */
+int pf_arena_grow(struct pf_arena *arena, struct pf_extent *extent, uint64_t len,
+		  uint64_t keep, struct pf_err *err);
+
+/* Give EXTENT's end beyond LEN bytes back. */
+void pf_arena_shrink(struct pf_arena *arena, struct pf_extent *extent, uint64_t len);
+
+/* Give EXTENT back and set it to zero length. */
+void pf_arena_give(struct pf_arena *arena, struct pf_extent *extent);
+
+/* Bytes in use, and the limit: what df shows. */
+void pf_arena_usage(struct pf_arena *arena, uint64_t *used, uint64_t *limit);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * The messages between daemon and worker: fixed structs in host byte order (both ends
+ * are one build), followed where noted by arrays or text.  Every message starts with its
+ * head; a request's tag comes back in its reply.
+ *
+ * The daemon picks the ids of executables and buffers (never 0, never reused), so that a
+ * later request can name what an earlier one makes.  The worker runs requests on several
+ * threads: who needs an order waits for the reply.
+ *
+ * Memory: users' bytes are named by their offset in the arena; the worker's by their
+ * offset in its pool.  Offsets and lengths are in bytes.
+ */
+#ifndef PJRTFS_WIRE_MESSAGE_H
+#define PJRTFS_WIRE_MESSAGE_H
+
+#include <stdint.h>
+
+#include "pjrtfs/wire/ring.h"
+
+#define PF_NO_OFFSET UINT64_MAX
+
+enum {
+	PF_WIRE_VERSION = 1,    /* in the set-up text; both ends must be of one build */
+	PF_WIRE_MAX_RANK = 32,  /* extents in a message */
+	PF_WIRE_MAX_ARGS = 4096, /* arguments, and results, of one execution */
+	PF_WIRE_INLINE = 4096,  /* results of up to so many bytes come with the reply */
+	PF_WIRE_FORMAT = 16,    /* bytes of PJRT_Program.format, NUL included */
+};
+
+enum pf_op {
+	PF_OP_COMPILE = 1,     /* struct pf_req_compile    -> pf_rep_compile          */
+	PF_OP_EXECUTE,         /* struct pf_req_execute    -> pf_rep_execute          */
+	PF_OP_BUFFER_CREATE,   /* struct pf_req_buffer     -> pf_rep_buffer           */
+	PF_OP_BUFFER_READ,     /* struct pf_req_id         -> pf_rep_block            */
+	PF_OP_MEMORY_STATS,    /* struct pf_req_id (device)-> pf_rep_block: JSON text */
+	PF_OP_BUFFER_FREE,     /* struct pf_req_id         -> no reply                */
+	PF_OP_EXECUTABLE_FREE, /* struct pf_req_id         -> no reply                */
+	PF_OP_BLOCK_FREE,      /* struct pf_req_id (offset in the pool) -> no reply   */
+	PF_OP_COUNT
+};
+
+struct pf_msg_head {
+	uint32_t op;  /* enum pf_op; a reply repeats its request's */
+	uint32_t len; /* of the whole message, head included */
+	uint64_t tag; /* the daemon's, opaque to the worker */
+};
+
+/* Every reply starts so.  code < 0: a sentence follows (to len, no NUL), nothing else. */
+struct pf_rep_head {
+	struct pf_msg_head head;
+	int32_t code;      /* 0 or -errno */
+	int32_t pjrt_code; /* PJRT_Error_Code, -1 if the error is not the plugin's */
+};
+
+/* Free or read something by id. */
+struct pf_req_id {
+	struct pf_msg_head head;
+	uint64_t id;
+};
+
+/* Compile PROGRAM bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow. */
+struct pf_req_compile {
+	struct pf_msg_head head;
+	uint64_t id; /* the new executable's */
+	uint64_t program_off, program_len; /* in the arena */
+	char format[PF_WIRE_FORMAT]; /* NUL-terminated: "mlir" or "hlo" */
+	uint32_t options_len;
+	uint32_t pad;
+};
+
+/*
+ * What is known of the new executable, in two blocks of the pool that the daemon frees:
+ * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
+ * "fingerprint", "generated_code_size", "cost", "memory", "devices": [addressable device
+ * ids in launch order], "output_types": [PJRT_Buffer_Type numbers], "output_dims":
+ * [[...]]}; what the plugin does not offer is {"unavailable": sentence}.
+ * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);
+ * hlo_off is PF_NO_OFFSET if the plugin does not give it, hlo_error says why in INFO's
+ * "optimized_program": {"unavailable": sentence}.
+ */
+struct pf_rep_compile {
+	struct pf_rep_head rep;
+	uint64_t info_off, info_len;
+	uint64_t hlo_off, hlo_len;
+	uint32_t hlo_with_config;
+	uint32_t pad;
+};
+
+/* Make a buffer of bytes in the arena, zero copy (kImmutableZeroCopy) where possible. */
+struct pf_req_buffer {
+	struct pf_msg_head head;
+	uint64_t id; /* the new buffer's */
+	uint64_t off, len; /* in the arena; stays unchanged while the buffer lives */
+	uint32_t dtype; /* enum pf_dtype = PJRT_Buffer_Type */
+	uint32_t device; /* index into the description's devices */
+	uint32_t memory; /* index into the device's memories, UINT32_MAX: its default */
+	uint32_t rank;
+	int64_t dims[PF_WIRE_MAX_RANK];
+};
+
+struct pf_rep_buffer {
+	struct pf_rep_head rep;
+	uint64_t alias_off; /* where in the arena the device buffer lies, or
+			     * PF_NO_OFFSET: the plugin made a copy */
+	uint64_t on_device_bytes;
+};
+
+/* A block of the pool that the daemon frees with PF_OP_BLOCK_FREE. */
+struct pf_rep_block {
+	struct pf_rep_head rep;
+	uint64_t off, len;
+};
+
+/*
+ * Execute on one device.  uint64_t ids follow: n_args buffers, then n_outs new ones'; then
+ * n_args bytes: 1 where the argument may be donated.
+ */
+struct pf_req_execute {
+	struct pf_msg_head head;
+	uint64_t executable;
+	uint32_t device; /* index; UINT32_MAX: as compiled */
+	uint32_t n_args, n_outs;
+	uint32_t pad;
+};
+
+/*
+ * n_outs struct pf_out follow, then the inline results' bytes, each at its off from the
+ * start of the message, 64-byte aligned there.  Sent once every result is ready.
+ */
+struct pf_rep_execute {
+	struct pf_rep_head rep;
+	uint64_t device_ns; /* from the call into the plugin to the results' being ready */
+	uint32_t n_outs;
+	uint32_t pad;
+};
+
+enum pf_where {
+	PF_WHERE_DEVICE, /* only on the device: read it with PF_OP_BUFFER_READ */
+	PF_WHERE_INLINE, /* in the message, at off */
+	PF_WHERE_POOL,   /* the plugin's own memory, at off in the pool; stays unchanged
+			  * until the buffer is freed or donated */
+};
+
+struct pf_out {
+	uint32_t where; /* enum pf_where */
+	uint32_t dtype; /* as the plugin has it */
+	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
+	uint64_t on_device_bytes;
+};
+
+#endif

@@ -1,0 +1,62 @@
+# Count what passed and failed; scripts/test and .ci/run source it.
+# shellcheck shell=bash
+passed=0
+failed=0
+
+# tally PASSED FAILED NAME
+tally()
+{
+	passed=$((passed + $1))
+	failed=$((failed + $2))
+	[ "$2" = 0 ] || echo "FAILED: $3 ($2)"
+}
+
+# One command is one test.
+tally_command()
+{
+	echo "== $*"
+	if "$@"; then tally 1 0 "$*"; else tally 0 1 "$*"; fi
+}
+
+# A command whose last line is 'N passed, N failed'.
+tally_last_line()
+{
+	local out
+	echo "== $*"
+	out=$(mktemp)
+	{ "$@" 2>&1 || :; } | tee "$out"
+	if [[ $(tail -n 1 "$out") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+		tally "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$*"
+	else
+		tally 0 1 "$* gave no result"
+	fi
+	rm -f "$out"
+}
+
+# tally_make BUILD TARGET LOG...: tests that the harness of make check counts in each LOG.
+# What did not pass, skipped tests too, failed.
+tally_make()
+{
+	local build=$1 target=$2 log ok all
+	shift 2
+	echo "== make $target"
+	rm -f "$@"
+	make -C "$build" -j"$(nproc)" "$target" || :
+	for log in "$@"; do
+		if [ -s "$log" ]; then
+			ok=$(sed -n 's/^# PASS: *//p' "$log")
+			all=$(sed -n 's/^# TOTAL: *//p' "$log")
+			tally "$ok" $((all - ok)) "make $target"
+			grep -E '^(FAIL|ERROR|SKIP|XPASS|XFAIL):? ' "$log" || :
+		else
+			tally 0 1 "make $target: no $log"
+		fi
+	done
+}
+
+# The last line, and the exit status.
+tally_end()
+{
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ]
+}

@@ -1,0 +1,104 @@
+/* A byte string that grows. */
+#include "pjrtfs/base/buf.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+char *pf_buf_reserve(struct pf_buf *buf, size_t len)
+{
+	if (buf->failed)
+		return NULL;
+	/* cap counts the NUL: room for len bytes more means cap > len + buf->len. */
+	if (buf->cap - buf->len <= len || !buf->data) {
+		size_t need, cap;
+		char *data;
+
+		if (__builtin_add_overflow(buf->len, len, &need) ||
+		    __builtin_add_overflow(need, 1, &need) || need > PTRDIFF_MAX) {
+			buf->failed = true;
+			return NULL;
+		}
+		cap = buf->cap < 64 ? 64 : buf->cap;
+		while (cap < need)
+			cap = cap > PTRDIFF_MAX / 2 ? need : cap * 2;
+		data = realloc(buf->data, cap);
+		if (!data && cap > need)
+			data = realloc(buf->data, cap = need);
+		if (!data) {
+			buf->failed = true;
+			return NULL;
+		}
+		buf->data = data;
+		buf->cap = cap;
+	}
+	buf->data[buf->len] = '\0';
+	buf->data[buf->len + len] = '\0';
+	return buf->data + buf->len;
+}
+
+void pf_buf_append(struct pf_buf *buf, const void *src, size_t len)
+{
+	char *dst = pf_buf_reserve(buf, len);
+
+	if (!dst)
+		return;
+	if (len)
+		memcpy(dst, src, len);
+	buf->len += len;
+}
+
+void pf_buf_puts(struct pf_buf *buf, const char *str)
+{
+	pf_buf_append(buf, str, strlen(str));
+}
+
+void pf_buf_printf(struct pf_buf *buf, const char *fmt, ...)
+{
+	char small[256];
+	va_list ap;
+	char *dst;
+	int r;
+
+	va_start(ap, fmt);
+	r = vsnprintf(small, sizeof(small), fmt, ap);
+	va_end(ap);
+	if (r < 0) {
+		buf->failed = true;
+		return;
+	}
+	if ((size_t)r < sizeof(small)) {
+		pf_buf_append(buf, small, (size_t)r);
+		return;
+	}
+	dst = pf_buf_reserve(buf, (size_t)r);
+	if (!dst)
+		return;
+	va_start(ap, fmt);
+	r = vsnprintf(dst, (size_t)r + 1, fmt, ap);
+	va_end(ap);
+	if (r < 0) {
+		*dst = '\0';
+		buf->failed = true;
+		return;
+	}
+	buf->len += (size_t)r;
+}
+
+void pf_buf_consume(struct pf_buf *buf, size_t len)
+{
+	if (len > buf->len)
+		len = buf->len;
+	if (len == 0)
+		return;
+	buf->len -= len;
+	memmove(buf->data, buf->data + len, buf->len + 1);
+}
+
+void pf_buf_release(struct pf_buf *buf)
+{
+	if (!buf)
+		return;
+	free(buf->data);
+	*buf = (struct pf_buf)PF_BUF_INIT;
+}

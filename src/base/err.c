@@ -1,0 +1,206 @@
+/* Errors: an errno, a sentence, and the names of both worlds' codes. */
+#define _GNU_SOURCE 1
+#include "pjrtfs/base/err.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/*
+ * The bytes of the well-formed UTF-8 character at S, and its code point; 0 if there is
+ * none: overlong forms, surrogates and numbers beyond U+10FFFF are not well formed.
+ */
+static size_t utf8_char(const unsigned char *s, size_t len, uint32_t *ret)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	uint32_t c = s[0];
+	size_t n, i;
+
+	if (c < 0x80)
+		n = 1;
+	else if (c >= 0xc2 && c < 0xe0)
+		n = 2, c &= 0x1f;
+	else if (c >= 0xe0 && c < 0xf0)
+		n = 3, c &= 0x0f;
+	else if (c >= 0xf0 && c < 0xf5)
+		n = 4, c &= 0x07;
+	else
+		return 0;
+	if (n > len)
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		return 0;
+	*ret = c;
+	return n;
+}
+
+/* What ends a line or moves a terminal's cursor: C0, DEL, C1, and Unicode's own. */
+static bool is_control(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
+}
+
+size_t pf_err_clean(char *text, size_t len)
+{
+	size_t in = 0, out = 0;
+
+	while (in < len) {
+		uint32_t c = 0;
+		size_t n = utf8_char((const unsigned char *)text + in, len - in, &c);
+
+		if (n == 0) {
+			text[out++] = '?';
+			in++;
+		} else if (is_control(c)) {
+			text[out++] = ' ';
+			in += n;
+		} else {
+			memmove(text + out, text + in, n);
+			out += n;
+			in += n;
+		}
+	}
+	return out;
+}
+
+/* Drop the character that the end of the room cut in two, which would become a '?'. */
+static size_t whole_chars(const char *text, size_t len)
+{
+	size_t i = len, tail = 0;
+
+	while (i > 0 && tail < 4 && ((unsigned char)text[i - 1] & 0xc0) == 0x80) {
+		i--;
+		tail++;
+	}
+	if (i == 0)
+		return len;
+	unsigned char c = (unsigned char)text[i - 1];
+	size_t need = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
+
+	return tail < need ? i - 1 : len;
+}
+
+/* Print into TEXT of PF_ERR_TEXT bytes; the result is clean, its length is returned. */
+static size_t __attribute__((__format__(__printf__, 2, 0)))
+print_clean(char *text, const char *fmt, va_list ap)
+{
+	int r = vsnprintf(text, PF_ERR_TEXT, fmt, ap);
+	size_t len;
+
+	/* No memory for a long field, or a wide string: an empty text still has its code. */
+	if (r < 0)
+		r = 0;
+	len = (size_t)r;
+	if (len >= PF_ERR_TEXT)
+		len = whole_chars(text, PF_ERR_TEXT - 1);
+	len = pf_err_clean(text, len);
+	text[len] = '\0';
+	return len;
+}
+
+int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
+{
+	char text[PF_ERR_TEXT];
+	va_list ap;
+
+	assert(code < 0);
+	if (!err)
+		return code;
+	/* Not straight into err: the arguments may point to its old text. */
+	va_start(ap, fmt);
+	size_t len = print_clean(text, fmt, ap);
+	va_end(ap);
+	err->code = code;
+	err->pjrt_code = -1;
+	memcpy(err->text, text, len + 1);
+	return code;
+}
+
+int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
+{
+	char text[PF_ERR_TEXT];
+	va_list ap;
+
+	assert(code < 0);
+	if (!err)
+		return code;
+	va_start(ap, fmt);
+	size_t len = print_clean(text, fmt, ap);
+	va_end(ap);
+	size_t old = strnlen(err->text, PF_ERR_TEXT - 1);
+	size_t room = PF_ERR_TEXT - 1 - len;
+
+	if (room < 2) {
+		old = 0;
+	} else {
+		memcpy(text + len, ": ", 2);
+		len += 2;
+		room -= 2;
+		if (old > room)
+			old = whole_chars(err->text, room);
+	}
+	memcpy(text + len, err->text, old);
+	text[len + old] = '\0';
+	memcpy(err->text, text, len + old + 1);
+	err->code = code;
+	return code;
+}
+
+const char *pf_errno_name(int code)
+{
+	const char *name = strerrorname_np(code < 0 ? -code : code);
+
+	return name && code ? name : "EIO";
+}
+
+/*
+ * PJRT's codes, by number.  Several share an errno: where the way back is asked for,
+ * INTERNAL speaks for EIO and PERMISSION_DENIED for EACCES.
+ */
+static const struct {
+	const char *name;
+	int err;
+} pjrt_codes[] = {
+	[0] = { "OK", 0 },
+	[1] = { "CANCELLED", ECANCELED },
+	[2] = { "UNKNOWN", 0 },
+	[3] = { "INVALID_ARGUMENT", EINVAL },
+	[4] = { "DEADLINE_EXCEEDED", ETIMEDOUT },
+	[5] = { "NOT_FOUND", ENOENT },
+	[6] = { "ALREADY_EXISTS", EEXIST },
+	[7] = { "PERMISSION_DENIED", EACCES },
+	[8] = { "RESOURCE_EXHAUSTED", ENOSPC },
+	[9] = { "FAILED_PRECONDITION", EBUSY },
+	[10] = { "ABORTED", ECONNABORTED },
+	[11] = { "OUT_OF_RANGE", ERANGE },
+	[12] = { "UNIMPLEMENTED", EOPNOTSUPP },
+	[13] = { "INTERNAL", EIO },
+	[14] = { "UNAVAILABLE", ENODEV },
+	[15] = { "DATA_LOSS", 0 },
+	[16] = { "UNAUTHENTICATED", 0 },
+};
+
+const char *pf_pjrt_code_name(int pjrt_code, int code)
+{
+	int err = code < 0 ? -code : code;
+
+	if (pjrt_code >= 0)
+		return (size_t)pjrt_code < ARRAY_SIZE(pjrt_codes) ?
+			       pjrt_codes[pjrt_code].name :
+			       "UNKNOWN";
+	for (size_t i = 1; err && i < ARRAY_SIZE(pjrt_codes); i++)
+		if (pjrt_codes[i].err == err)
+			return pjrt_codes[i].name;
+	return "UNKNOWN";
+}

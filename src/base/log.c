@@ -1,0 +1,68 @@
+/* What the daemon and the worker tell their operator. */
+#define _GNU_SOURCE 1
+#include "pjrtfs/base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/err.h"
+
+/* Written before threads start, only read afterwards: no lock. */
+static enum pf_log_level threshold = PF_LOG_WARNING;
+static bool use_syslog;
+
+static const struct {
+	const char *name;
+	int priority;
+} levels[] = {
+	[PF_LOG_ERROR] = { "error", LOG_ERR },
+	[PF_LOG_WARNING] = { "warning", LOG_WARNING },
+	[PF_LOG_INFO] = { "info", LOG_INFO },
+	[PF_LOG_DEBUG] = { "debug", LOG_DEBUG },
+};
+
+void pf_log_setup(enum pf_log_level level, bool to_syslog)
+{
+	threshold = level;
+	use_syslog = to_syslog;
+	if (to_syslog)
+		openlog(program_invocation_short_name, LOG_PID, LOG_DAEMON);
+}
+
+void pf_log(enum pf_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	char text[2048], line[2048];
+	va_list ap;
+	int n;
+
+	if (level > threshold)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	/* Messages quote plugins and users: one line, whatever they hold. */
+	if ((size_t)n >= sizeof(text))
+		n = sizeof(text) - 1;
+	n = (int)pf_err_clean(text, (size_t)n);
+	if (use_syslog) {
+		syslog(levels[level].priority, "%.*s", n, text);
+	} else {
+		n = snprintf(line, sizeof(line), "%s: %s: %.*s\n",
+			     program_invocation_short_name, levels[level].name, n, text);
+		if ((size_t)n >= sizeof(line)) {
+			n = sizeof(line) - 1;
+			line[n - 1] = '\n';
+		}
+		/* One write, so that lines of several threads do not mix. */
+		if (write(STDERR_FILENO, line, (size_t)n) < 0) {
+			/* No one is left to tell. */
+		}
+	}
+	errno = saved;
+}

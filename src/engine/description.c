@@ -1,0 +1,142 @@
+#include "pjrtfs/engine/description.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Limits on what a worker can make the daemon keep. */
+enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };
+
+static const char *text_of(struct json_object *o, const char *key)
+{
+	struct json_object *v;
+
+	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, json_type_string))
+		return "";
+	return json_object_get_string(v);
+}
+
+static int64_t int_of(struct json_object *o, const char *key, int64_t otherwise)
+{
+	struct json_object *v;
+
+	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, json_type_int))
+		return otherwise;
+	return json_object_get_int64(v);
+}
+
+static bool bool_of(struct json_object *o, const char *key)
+{
+	struct json_object *v;
+
+	return json_object_object_get_ex(o, key, &v) && json_object_get_boolean(v);
+}
+
+static struct json_object *typed(struct json_object *o, const char *key, enum json_type type)
+{
+	struct json_object *v;
+
+	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, type))
+		return NULL;
+	return v;
+}
+
+static int parse_device(struct json_object *o, struct pf_device_desc *d, struct pf_err *err)
+{
+	struct json_object *memories = typed(o, "memories", json_type_array);
+	size_t n = memories ? json_object_array_length(memories) : 0;
+
+	d->id = int_of(o, "id", -1);
+	d->local_hardware_id = int_of(o, "local_hardware_id", -1);
+	d->process_index = int_of(o, "process_index", 0);
+	d->addressable = bool_of(o, "addressable");
+	d->kind = text_of(o, "kind");
+	d->description = text_of(o, "description");
+	d->attributes = typed(o, "attributes", json_type_object);
+	d->default_memory = (unsigned)int_of(o, "default_memory", 0);
+	if (n > MAX_MEMORIES || (n && d->default_memory >= n))
+		return pf_err_set(err, -EPROTO, "the worker described a device with %zu "
+				  "memories, default %u", n, d->default_memory);
+	d->memories = calloc(n ? n : 1, sizeof(*d->memories));
+	if (!d->memories)
+		return pf_err_set(err, -ENOMEM, "no memory for a device's description");
+	d->n_memories = (unsigned)n;
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *m = json_object_array_get_idx(memories, i);
+
+		d->memories[i].id = int_of(m, "id", -1);
+		d->memories[i].kind = text_of(m, "kind");
+		d->memories[i].description = text_of(m, "description");
+	}
+	return 0;
+}
+
+/* The worker's own failure. */
+static int failure(struct json_object *json, struct pf_err *err)
+{
+	int code = (int)int_of(json, "errno", -EIO);
+	const char *why = text_of(json, "error");
+
+	return pf_err_set(err, code < 0 && code > -4096 ? code : -EIO, "%s",
+			  *why ? why : "the worker failed to start and did not say why");
+}
+
+int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
+			 struct pf_err *err)
+{
+	struct json_tokener *tok = json_tokener_new();
+	struct pf_description d = { 0 };
+	struct json_object *version, *devices;
+	int r = -EPROTO;
+
+	if (!tok)
+		return pf_err_set(err, -ENOMEM, "no memory for a plugin's description");
+	d.json = json_tokener_parse_ex(tok, text, (int)len);
+	json_tokener_free(tok);
+	if (!json_object_is_type(d.json, json_type_object)) {
+		pf_err_set(err, r, "the worker's answer is no JSON object");
+		goto fail;
+	}
+	if (!bool_of(d.json, "ok")) {
+		r = failure(d.json, err);
+		goto fail;
+	}
+	version = typed(d.json, "api_version", json_type_array);
+	devices = typed(d.json, "devices", json_type_array);
+	if (!version || json_object_array_length(version) != 2 || !devices ||
+	    json_object_array_length(devices) > MAX_DEVICES) {
+		pf_err_set(err, r, "the worker's description lacks a version or devices");
+		goto fail;
+	}
+	d.api_major = json_object_get_int(json_object_array_get_idx(version, 0));
+	d.api_minor = json_object_get_int(json_object_array_get_idx(version, 1));
+	d.platform = text_of(d.json, "platform");
+	d.platform_version = text_of(d.json, "platform_version");
+	d.attributes = typed(d.json, "attributes", json_type_object);
+	d.extensions = typed(d.json, "extensions", json_type_array);
+	d.devices = calloc(json_object_array_length(devices) + 1, sizeof(*d.devices));
+	if (!d.devices) {
+		r = pf_err_set(err, -ENOMEM, "no memory for a plugin's description");
+		goto fail;
+	}
+	for (size_t i = 0; i < json_object_array_length(devices); i++) {
+		d.n_devices = (unsigned)i + 1;
+		r = parse_device(json_object_array_get_idx(devices, i), &d.devices[i], err);
+		if (r < 0)
+			goto fail;
+	}
+	*ret = d;
+	return 0;
+fail:
+	pf_description_release(&d);
+	return r;
+}
+
+void pf_description_release(struct pf_description *d)
+{
+	for (unsigned i = 0; i < d->n_devices; i++)
+		free(d->devices[i].memories);
+	free(d->devices);
+	json_object_put(d->json);
+	memset(d, 0, sizeof(*d));
+}

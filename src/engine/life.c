@@ -1,0 +1,336 @@
+#include "life.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "pjrtfs/base/map.h"
+#include "pjrtfs/wire/channel.h"
+
+enum {
+	MAX_CALLS = 65536,   /* under way at once */
+	MAX_LATE = 64 << 20, /* bytes of frees that wait for room in the ring */
+};
+
+struct pf_life {
+	_Atomic unsigned refs;
+	char *name;                /* owned; the plugin's */
+	struct pf_channel channel; /* rings */
+	const uint8_t *pool;       /* owned mapping of pool_size bytes */
+	uint64_t pool_size;
+	pthread_t thread;          /* takes replies */
+
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	struct pf_map calls;  /* tag to struct pf_call */
+	uint64_t last_tag;
+	struct pf_buf late; /* whole messages that found the ring full */
+	bool dead;
+	struct pf_err why; /* once dead */
+};
+
+/* --- answers ------------------------------------------------------------------------ */
+
+/* Where a thread puts the message it takes; freed when the thread ends. */
+static pthread_key_t message_key;
+static pthread_once_t message_once = PTHREAD_ONCE_INIT;
+
+static void make_message_key(void)
+{
+	if (pthread_key_create(&message_key, free))
+		abort();
+}
+
+static void *message_buffer(void)
+{
+	void *p;
+
+	pthread_once(&message_once, make_message_key);
+	p = pthread_getspecific(message_key);
+	if (!p) {
+		p = malloc(PF_RING_MESSAGE);
+		if (p)
+			pthread_setspecific(message_key, p);
+	}
+	return p;
+}
+
+static struct pf_call *take_call(struct pf_life *life, uint64_t tag)
+{
+	struct pf_call *call = NULL;
+
+	pf_lock(&life->lock);
+	if (tag)
+		call = pf_map_remove(&life->calls, tag);
+	pf_unlock(&life->lock);
+	return call;
+}
+
+/* The plugin's own failure, as the worker told it. */
+static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err *err)
+{
+	int code = rep->code > -4096 ? rep->code : -EIO;
+
+	pf_err_set(err, code, "%.*s", (int)(len - sizeof(*rep)), (const char *)(rep + 1));
+	err->pjrt_code = rep->pjrt_code;
+	return code;
+}
+
+static void dispatch(struct pf_life *life, const void *message, size_t len)
+{
+	const struct pf_rep_head *rep = message;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_call *call;
+
+	/* A worker that answers nonsense harms only who asked: the call, if we can tell
+	 * which, fails; others go on. */
+	if (len < sizeof(*rep) || rep->head.len != len)
+		return;
+	call = take_call(life, rep->head.tag);
+	if (!call)
+		return;
+	if (rep->code < 0)
+		call->done(call, reply_error(rep, len, &err), &err, NULL, 0);
+	else if (rep->head.op != call->op || len < call->reply_min)
+		call->done(call, pf_err_set(&err, -EPROTO, "the worker of plugin %s answered "
+					    "with a message that is not of that request",
+					    life->name), &err, NULL, 0);
+	else
+		call->done(call, 0, NULL, message, len);
+}
+
+/* Take one answer.  False: there is none. */
+static bool take_one(struct pf_life *life)
+{
+	void *message = message_buffer();
+	ssize_t n;
+
+	if (!message)
+		return false;
+	n = pf_ring_take(&life->channel.reply, message, PF_RING_MESSAGE);
+	if (n < 0)
+		return false;
+	pf_ring_nudge(&life->channel.reply);
+	dispatch(life, message, (size_t)n);
+	return true;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us)
+{
+	uint64_t now = now_us(), end = now + us;
+
+	while (!atomic_load(done) && now < end) {
+		/* Time is up, another thread spins already, or it was faster. */
+		if (!pf_ring_wait(&life->channel.reply, (unsigned)(end - now), 0) ||
+		    !take_one(life))
+			return;
+		now = now_us();
+	}
+}
+
+/* --- questions ------------------------------------------------------------------------ */
+
+static void send_late_locked(struct pf_life *life)
+{
+	while (life->late.len) {
+		const struct pf_msg_head *head = (const void *)life->late.data;
+		uint32_t len = head->len;
+
+		if (pf_ring_post(&life->channel.request, head, len, NULL, 0) == -EAGAIN)
+			return;
+		pf_buf_consume(&life->late, len);
+	}
+}
+
+static void *reply_main(void *arg)
+{
+	struct pf_life *life = arg;
+	bool dead = false, late = false;
+
+	while (!dead) {
+		pf_ring_wait(&life->channel.reply, 0, late ? 10 : -1);
+		while (take_one(life))
+			;
+		pf_lock(&life->lock);
+		dead = life->dead;
+		send_late_locked(life);
+		late = life->late.len > 0;
+		pf_unlock(&life->lock);
+	}
+	return NULL;
+}
+
+static int dead_error(const struct pf_life *life, struct pf_err *err)
+{
+	return pf_err_set(err, -EIO, "%s", life->why.text);
+}
+
+int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size_t len,
+		 const void *tail, size_t tail_len, struct pf_err *err)
+{
+	struct pf_msg_head *head = request;
+	int r;
+
+	head->len = (uint32_t)(len + tail_len);
+	call->op = head->op;
+	pf_lock(&life->lock);
+	if (life->dead) {
+		r = dead_error(life, err);
+		pf_unlock(&life->lock);
+		return r;
+	}
+	call->tag = head->tag = ++life->last_tag;
+	if (life->calls.used >= MAX_CALLS)
+		r = -EAGAIN;
+	else
+		r = pf_map_put(&life->calls, call->tag, call);
+	pf_unlock(&life->lock);
+	if (r == 0) {
+		r = pf_ring_post(&life->channel.request, request, len, tail, tail_len);
+		if (r == 0)
+			return 0;
+		/* If the life ended meanwhile, the call has been answered already. */
+		if (!take_call(life, head->tag))
+			return 0;
+	}
+	if (r == -EAGAIN)
+		return pf_err_set(err, -EBUSY, "too much is under way on plugin %s",
+				  life->name);
+	return pf_err_set(err, r == -EMSGSIZE ? -E2BIG : r == -EPIPE ? -EIO : r,
+			  "ask the worker of plugin %s: %s", life->name, strerror(-r));
+}
+
+static void post_free(struct pf_life *life, enum pf_op op, uint64_t id)
+{
+	struct pf_req_id req = { .head = { .op = op, .len = sizeof(req) }, .id = id };
+
+	PF_LOCK_SCOPE(&life->lock);
+	if (life->dead)
+		return;
+	if (!life->late.len &&
+	    pf_ring_post(&life->channel.request, &req, sizeof(req), NULL, 0) != -EAGAIN)
+		return;
+	if (life->late.len < MAX_LATE)
+		pf_buf_append(&life->late, &req, sizeof(req));
+}
+
+void pf_life_free_block(struct pf_life *life, uint64_t off)
+{
+	post_free(life, PF_OP_BLOCK_FREE, off);
+}
+
+void pf_life_free_id(struct pf_life *life, enum pf_op op, uint64_t id)
+{
+	post_free(life, op, id);
+}
+
+const void *pf_life_pool(const struct pf_life *life, uint64_t off, uint64_t len)
+{
+	if (off > life->pool_size || len > life->pool_size - off)
+		return NULL;
+	return life->pool + off;
+}
+
+bool pf_life_alive(struct pf_life *life)
+{
+	PF_LOCK_SCOPE(&life->lock);
+	return !life->dead;
+}
+
+/* --- birth and death ------------------------------------------------------------------ */
+
+int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
+		struct pf_life **ret, struct pf_err *err)
+{
+	struct pf_life *life = calloc(1, sizeof(*life));
+	void *pool;
+	int r;
+
+	if (!life || !(life->name = strdup(name))) {
+		free(life);
+		return pf_err_set(err, -ENOMEM, "no memory for a worker");
+	}
+	pool = mmap(NULL, pool_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, pool_fd, 0);
+	if (pool == MAP_FAILED) {
+		r = pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
+		goto fail;
+	}
+	life->pool = pool;
+	life->pool_size = pool_size;
+	r = pf_channel_map(&life->channel, channel_fd, err);
+	if (r < 0)
+		goto fail;
+	if (pthread_mutex_init(&life->lock, NULL))
+		abort();
+	atomic_init(&life->refs, 1);
+	if (pthread_create(&life->thread, NULL, reply_main, life)) {
+		r = pf_err_set(err, -EAGAIN, "no thread for a worker's replies");
+		goto fail;
+	}
+	*ret = life;
+	return 0;
+fail:
+	pf_channel_release(&life->channel);
+	if (life->pool)
+		munmap((void *)(uintptr_t)life->pool, pool_size);
+	free(life->name);
+	free(life);
+	return r;
+}
+
+void pf_life_end(struct pf_life *life, const struct pf_err *why)
+{
+	struct pf_map calls;
+	struct pf_call *call;
+	size_t pos = 0;
+
+	pf_lock(&life->lock);
+	if (life->dead) {
+		pf_unlock(&life->lock);
+		return;
+	}
+	life->dead = true;
+	life->why = *why;
+	pf_unlock(&life->lock);
+	pf_ring_close(&life->channel.request);
+	pf_ring_close(&life->channel.reply);
+	pthread_join(life->thread, NULL);
+
+	pf_lock(&life->lock);
+	calls = life->calls;
+	memset(&life->calls, 0, sizeof(life->calls));
+	pf_unlock(&life->lock);
+	while ((call = pf_map_next(&calls, &pos)))
+		call->done(call, why->code, why, NULL, 0);
+	pf_map_release(&calls);
+}
+
+struct pf_life *pf_life_ref(struct pf_life *life)
+{
+	atomic_fetch_add(&life->refs, 1);
+	return life;
+}
+
+void pf_life_unref(struct pf_life *life)
+{
+	if (!life || atomic_fetch_sub(&life->refs, 1) != 1)
+		return;
+	pf_channel_release(&life->channel);
+	munmap((void *)(uintptr_t)life->pool, life->pool_size);
+	pf_map_release(&life->calls);
+	pf_buf_release(&life->late);
+	pthread_mutex_destroy(&life->lock);
+	free(life->name);
+	free(life);
+}

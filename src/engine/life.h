@@ -1,0 +1,21 @@
+/* One life of a worker: its channel, its pool, its calls.  Private to the engine. */
+#ifndef PJRTFS_ENGINE_LIFE_H
+#define PJRTFS_ENGINE_LIFE_H
+
+#include "pjrtfs/engine/worker.h"
+
+/*
+ * Wrap a channel (mapped from CHANNEL_FD) and a pool (mapped read-only from POOL_FD; both
+ * descriptors stay the caller's) and start the thread that takes replies.
+ * ret   on success, one reference; pf_life_end must be called before the last unref
+ */
+int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
+		struct pf_life **ret, struct pf_err *err);
+
+/*
+ * The process is dead, as WHY says: fail every call under way with it, and every later
+ * one.  Waits for the reply thread.  Calls after the first have no effect.
+ */
+void pf_life_end(struct pf_life *life, const struct pf_err *why);
+
+#endif

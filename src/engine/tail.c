@@ -1,0 +1,100 @@
+#include "tail.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+void pf_tail_init(struct pf_tail *tail)
+{
+	memset(tail, 0, sizeof(*tail));
+	if (pthread_mutex_init(&tail->lock, NULL))
+		abort();
+}
+
+void pf_tail_release(struct pf_tail *tail)
+{
+	pf_buf_release(&tail->text);
+	pthread_mutex_destroy(&tail->lock);
+}
+
+void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
+{
+	size_t from;
+
+	PF_LOCK_SCOPE(&tail->lock);
+	from = tail->text.len;
+	pf_buf_append(&tail->text, text, len);
+	for (size_t i = from; i < tail->text.len; i++)
+		if (iscntrl((unsigned char)tail->text.data[i]) && tail->text.data[i] != '\n' &&
+		    tail->text.data[i] != '\t')
+			tail->text.data[i] = ' ';
+	if (tail->text.len > 2 * PF_TAIL_BYTES) {
+		size_t cut = tail->text.len - PF_TAIL_BYTES;
+
+		pf_buf_consume(&tail->text, cut);
+		tail->mark = tail->mark > cut ? tail->mark - cut : 0;
+	}
+	tail->text.failed = false; /* a line lost for want of memory is no reason to stop */
+}
+
+void pf_tail_mark(struct pf_tail *tail)
+{
+	PF_LOCK_SCOPE(&tail->lock);
+	tail->mark = tail->text.len;
+}
+
+void pf_tail_copy(struct pf_tail *tail, struct pf_buf *out)
+{
+	PF_LOCK_SCOPE(&tail->lock);
+	if (tail->text.len)
+		pf_buf_append(out, tail->text.data, tail->text.len);
+}
+
+/* 0: says nothing; 1: some line; 2: the reason of a death. */
+static int weight(const char *line, size_t len)
+{
+	static const char *const fatal[] = { "Check failed", "what():", "LLVM ERROR", "FATAL",
+					     "terminate called", "Unknown flag", "assert" };
+
+	while (len && isspace((unsigned char)*line)) {
+		line++;
+		len--;
+	}
+	/* Stack traces: "    @   0x7f...  name", "*** Check failure stack trace: ***". */
+	if (!len || *line == '@' || *line == '*')
+		return 0;
+	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++)
+		if (memmem(line, len, fatal[i], strlen(fatal[i])))
+			return 2;
+	if (len > 5 && *line == 'F' && isdigit((unsigned char)line[1]) &&
+	    isdigit((unsigned char)line[4]))
+		return 2;
+	return 1;
+}
+
+void pf_tail_last_words(struct pf_tail *tail, struct pf_buf *out)
+{
+	const char *best = NULL, *at, *end;
+	size_t best_len = 0;
+	int best_weight = 1;
+
+	PF_LOCK_SCOPE(&tail->lock);
+	if (!tail->text.len)
+		return;
+	at = tail->text.data + tail->mark;
+	end = tail->text.data + tail->text.len;
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		size_t len = (size_t)((newline ? newline : end) - at);
+		int w = weight(at, len);
+
+		if (w && w >= best_weight) {
+			best = at;
+			best_len = len;
+			best_weight = w;
+		}
+		at += len + 1;
+	}
+	if (best)
+		pf_buf_append(out, best, best_len);
+}

@@ -1,0 +1,550 @@
+#include "pjrtfs/engine/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "life.h"
+#include "pjrtfs/wire/channel.h"
+#include "tail.h"
+
+extern char **environ;
+
+enum {
+	START_TIMEOUT_MS = 120000, /* a plugin that loads 250 MB from a cold disk */
+	BACKOFF_FIRST_MS = 100,
+	BACKOFF_MAX_MS = 30000,
+	STEADY_S = 60,    /* a life this long forgets the deaths before it */
+	MAX_DEATHS = 1000 /* deaths in a row before we give up */
+};
+
+struct pf_worker {
+	char *name, *path, *program; /* owned */
+	char *setup;                 /* owned; the text that each life is started with */
+	struct pf_arena *arena;      /* borrowed */
+	uint64_t pool_size;
+	struct pf_description description; /* of the first life */
+	struct pf_tail tail;
+	_Atomic uint64_t last_id;
+	int stop_fd; /* owned; an eventfd: the watcher shall end */
+
+	/* Of the present life; the watcher's own. */
+	int sock, err_fd; /* owned, or -1 */
+	pthread_t watcher;
+
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	pthread_cond_t started; /* the first start succeeded or failed */
+	struct pf_life *life; /* owned reference, or NULL */
+	enum pf_worker_state state;
+	bool first_done;
+	pid_t pid;
+	unsigned restarts;
+	struct pf_err why; /* of the last death or failed start */
+	struct pf_waiter *waiters; /* for the next life, or word that there is none */
+};
+
+static int64_t now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+/* --- start ------------------------------------------------------------------------- */
+
+static void close_pipes(struct pf_worker *w)
+{
+	if (w->sock >= 0)
+		close(w->sock);
+	if (w->err_fd >= 0)
+		close(w->err_fd);
+	w->sock = w->err_fd = -1;
+}
+
+/* Run the program with SOCK at PF_CHANNEL_FD and ERR as its standard output and error. */
+static int spawn(struct pf_worker *w, int sock, int err_fd, pid_t *ret, struct pf_err *err)
+{
+	char parent[16];
+	char *argv[] = { w->program, w->name, parent, NULL };
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	snprintf(parent, sizeof(parent), "%d", (int)getpid());
+	posix_spawn_file_actions_init(&fa);
+	posix_spawnattr_init(&attr);
+	sigemptyset(&none);
+	sigfillset(&all);
+	/* The daemon blocks and ignores signals that a worker must not. */
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	/* Its own group: Ctrl-C at a foreground daemon is the daemon's to handle. */
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+					POSIX_SPAWN_SETPGROUP);
+	posix_spawn_file_actions_adddup2(&fa, err_fd, 1);
+	posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
+	posix_spawn_file_actions_adddup2(&fa, sock, PF_CHANNEL_FD);
+	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	r = posix_spawn(ret, w->program, &fa, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&fa);
+	if (r)
+		return pf_err_set(err, -r, "start %s: %s", w->program, strerror(r));
+	return 0;
+}
+
+static int make_pool(struct pf_worker *w, struct pf_err *err)
+{
+	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC);
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)w->pool_size))
+		return fd;
+	pf_err_set(err, -errno, "make the pool: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return err->code;
+}
+
+/* A socket pair (0 ours, 1 the worker's, above PF_CHANNEL_FD so that dup2 clears
+ * close-on-exec) and a pipe for what the worker prints (2 ours, 3 the worker's). */
+static int make_fds(int fds[4], struct pf_err *err)
+{
+	for (int i = 0; i < 4; i++)
+		fds[i] = -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
+	    pipe2(fds + 2, O_CLOEXEC))
+		return pf_err_set(err, -errno, "sockets for a worker: %s", strerror(errno));
+	if (fds[1] <= PF_CHANNEL_FD) {
+		int high = fcntl(fds[1], F_DUPFD_CLOEXEC, PF_CHANNEL_FD + 1);
+
+		if (high < 0)
+			return pf_err_set(err, -errno, "sockets for a worker: %s",
+					  strerror(errno));
+		close(fds[1]);
+		fds[1] = high;
+	}
+	fcntl(fds[2], F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
+static void drain_output(struct pf_worker *w)
+{
+	char text[4096];
+	ssize_t n;
+
+	while (w->err_fd >= 0 && (n = read(w->err_fd, text, sizeof(text))) > 0)
+		pf_tail_add(&w->tail, text, (size_t)n);
+}
+
+/* Reap the process; say how it ended and what it printed last. */
+static void reap(struct pf_worker *w, pid_t pid, struct pf_err *why)
+{
+	pf_autobuf struct pf_buf words = PF_BUF_INIT;
+	const char *last;
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	drain_output(w);
+	pf_tail_last_words(&w->tail, &words);
+	last = words.data ? words.data : "nothing";
+	if (WIFSIGNALED(status))
+		pf_err_set(why, -EIO, "the worker of plugin %s died of signal %d (%s); it "
+			   "printed last: %s", w->name, WTERMSIG(status),
+			   strsignal(WTERMSIG(status)), last);
+	else
+		pf_err_set(why, -EIO, "the worker of plugin %s exited with status %d; it "
+			   "printed last: %s", w->name, WEXITSTATUS(status), last);
+}
+
+/* Send the set-up text and the memory, and wait for the description. */
+static int handshake(struct pf_worker *w, int sock, const int fds[3],
+		     struct pf_description *ret, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	int r = pf_channel_send(sock, w->setup, strlen(w->setup), fds, 3, err);
+
+	if (r == 0)
+		r = pf_channel_recv(sock, &text, NULL, 0, START_TIMEOUT_MS, err);
+	if (r == 0)
+		r = pf_description_parse(text.data, text.len, ret, err);
+	return r;
+}
+
+/* A restarted plugin must be the one the users know. */
+static int same_plugin(struct pf_worker *w, const struct pf_description *d, struct pf_err *err)
+{
+	if (d->n_devices != w->description.n_devices)
+		return pf_err_set(err, -EIO, "plugin %s came back with %u devices, it had %u",
+				  w->name, d->n_devices, w->description.n_devices);
+	return 0;
+}
+
+/*
+ * Start one life.  The watcher's: w->sock and w->err_fd are set on success.  The thread
+ * that spawns must live as long as the worker: the kernel sends the worker's
+ * parent-death signal when that thread ends.
+ */
+static int start(struct pf_worker *w, struct pf_err *err)
+{
+	struct pf_description d = { 0 };
+	pf_autoclose int channel = -1, pool = -1;
+	struct pf_life *life = NULL;
+	pid_t pid = 0;
+	int fds[4];
+	int r = make_fds(fds, err);
+
+	if (r == 0)
+		r = channel = pf_channel_create(err);
+	if (r >= 0)
+		r = pool = make_pool(w, err);
+	if (r >= 0)
+		r = pf_life_new(w->name, channel, pool, w->pool_size, &life, err);
+	if (r == 0) {
+		pf_tail_mark(&w->tail);
+		r = spawn(w, fds[1], fds[3], &pid, err);
+	}
+	for (int i = 1; i < 4; i += 2)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	w->sock = fds[0];
+	w->err_fd = fds[2];
+	if (r == 0)
+		r = handshake(w, w->sock, (int[]){ channel, pf_arena_fd(w->arena), pool }, &d,
+			      err);
+	if (r == 0 && w->description.json)
+		r = same_plugin(w, &d, err);
+	if (r == 0) {
+		PF_LOCK_SCOPE(&w->lock);
+		if (w->description.json)
+			pf_description_release(&d);
+		else
+			w->description = d;
+		w->life = life;
+		w->pid = pid;
+		w->state = PF_WORKER_READY;
+		return 0;
+	}
+	pf_description_release(&d);
+	if (pid) {
+		struct pf_err why = PF_ERR_INIT;
+
+		kill(pid, SIGKILL);
+		reap(w, pid, &why);
+		/* It went without a word of its own: what it printed tells more. */
+		if (r == -EPIPE)
+			r = pf_err_set(err, why.code, "%s", why.text);
+	}
+	if (life) {
+		pf_life_end(life, err);
+		pf_life_unref(life);
+	}
+	close_pipes(w);
+	return r;
+}
+
+/* --- watch ------------------------------------------------------------------------- */
+
+/* Wait until the process is gone (1) or shall be stopped (0), keeping what it prints. */
+static int watch(struct pf_worker *w)
+{
+	struct pollfd p[3] = { { .fd = w->sock, .events = POLLIN },
+			       { .fd = w->stop_fd, .events = POLLIN },
+			       { .fd = w->err_fd, .events = POLLIN } };
+
+	for (;;) {
+		if (poll(p, 3, -1) < 0 && errno != EINTR)
+			abort(); /* only a programming error */
+		if (p[2].revents)
+			drain_output(w);
+		if (p[2].revents & (POLLHUP | POLLERR))
+			p[2].fd = -1; /* it may close its output and live on */
+		if (p[1].revents)
+			return 0;
+		if (p[0].revents)
+			return 1;
+	}
+}
+
+/* The process is gone or must go: end its life and tell WHY. */
+static void bury(struct pf_worker *w, struct pf_err *why)
+{
+	struct pf_life *life;
+	pid_t pid;
+
+	pf_lock(&w->lock);
+	pid = w->pid;
+	life = w->life;
+	w->life = NULL;
+	w->pid = 0;
+	w->state = PF_WORKER_RESTARTING;
+	pf_unlock(&w->lock);
+	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
+	reap(w, pid, why);
+	pf_lock(&w->lock);
+	w->why = *why;
+	pf_unlock(&w->lock);
+	pf_life_end(life, why);
+	pf_life_unref(life);
+	close_pipes(w);
+}
+
+/* Wait MS milliseconds; false if the worker shall be stopped. */
+static bool pause_ms(struct pf_worker *w, int ms)
+{
+	struct pollfd p = { .fd = w->stop_fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) <= 0;
+}
+
+static void first_start_done(struct pf_worker *w, int r, const struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	w->first_done = true;
+	if (r < 0) {
+		w->state = PF_WORKER_FAILED;
+		w->why = *err;
+	}
+	pthread_cond_signal(&w->started);
+}
+
+/* Set the state and wake who waits for it. */
+static void announce(struct pf_worker *w, enum pf_worker_state state)
+{
+	struct pf_waiter *waiters;
+
+	pf_lock(&w->lock);
+	w->state = state;
+	waiters = pf_wait_take(&w->waiters);
+	pf_unlock(&w->lock);
+	pf_wake_all(waiters);
+}
+
+/* Start again until it works; false: the worker shall be stopped, or it is hopeless. */
+static bool restart(struct pf_worker *w, unsigned *deaths)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	for (;;) {
+		int ms = *deaths > 8 ? BACKOFF_MAX_MS : BACKOFF_FIRST_MS << *deaths;
+
+		if (*deaths && !pause_ms(w, ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS))
+			return false;
+		++*deaths;
+		pf_lock(&w->lock);
+		w->restarts++;
+		pf_unlock(&w->lock);
+		if (start(w, &err) == 0) {
+			announce(w, PF_WORKER_READY);
+			return true;
+		}
+		pf_lock(&w->lock);
+		w->why = err;
+		pf_unlock(&w->lock);
+		announce(w, *deaths < MAX_DEATHS ? PF_WORKER_RESTARTING
+						 : PF_WORKER_FAILED);
+		if (*deaths >= MAX_DEATHS)
+			return false;
+	}
+}
+
+static void *watcher_main(void *arg)
+{
+	struct pf_worker *w = arg;
+	struct pf_err err = PF_ERR_INIT;
+	unsigned deaths = 0;
+	int r = start(w, &err);
+
+	first_start_done(w, r, &err);
+	while (r == 0) {
+		int64_t born = now_s();
+		bool died = watch(w) == 1;
+
+		bury(w, &err);
+		if (!died)
+			break;
+		if (now_s() - born > STEADY_S)
+			deaths = 0;
+		if (!restart(w, &deaths))
+			break;
+	}
+	announce(w, PF_WORKER_FAILED); /* nobody waits for ever */
+	return NULL;
+}
+
+/* --- the interface ------------------------------------------------------------------ */
+
+static char *setup_text(const struct pf_worker_config *c)
+{
+	struct json_object *o = json_object_new_object();
+	char *text;
+
+	json_object_object_add(o, "version", json_object_new_int(PF_WIRE_VERSION));
+	json_object_object_add(o, "plugin", json_object_new_string(c->path));
+	json_object_object_add(o, "options", c->options ? json_object_get(c->options)
+							: json_object_new_object());
+	json_object_object_add(o, "arena_size",
+			       json_object_new_int64((int64_t)pf_arena_size(c->arena)));
+	json_object_object_add(o, "pool_size", json_object_new_int64((int64_t)c->pool_size));
+	json_object_object_add(o, "interpose", json_object_new_boolean(true));
+	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	json_object_put(o);
+	return text;
+}
+
+static void free_parts(struct pf_worker *w)
+{
+	close_pipes(w);
+	if (w->stop_fd >= 0)
+		close(w->stop_fd);
+	pf_description_release(&w->description);
+	pf_tail_release(&w->tail);
+	pthread_cond_destroy(&w->started);
+	pthread_mutex_destroy(&w->lock);
+	free(w->name);
+	free(w->path);
+	free(w->program);
+	free(w->setup);
+	free(w);
+}
+
+int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
+		  struct pf_err *err)
+{
+	struct pf_worker *w = calloc(1, sizeof(*w));
+	int r = 0;
+
+	if (!w)
+		return pf_err_set(err, -ENOMEM, "no memory for a worker");
+	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL))
+		abort();
+	pf_tail_init(&w->tail);
+	w->sock = w->err_fd = -1;
+	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	w->arena = config->arena;
+	w->pool_size = config->pool_size;
+	w->name = strdup(config->name);
+	w->path = strdup(config->path);
+	w->program = strdup(config->program);
+	w->setup = setup_text(config);
+	if (w->stop_fd < 0 || !w->name || !w->path || !w->program || !w->setup ||
+	    pthread_create(&w->watcher, NULL, watcher_main, w)) {
+		free_parts(w);
+		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
+	}
+	pf_lock(&w->lock);
+	while (!w->first_done)
+		pthread_cond_wait(&w->started, &w->lock);
+	if (w->state != PF_WORKER_READY)
+		r = pf_err_set(err, w->why.code, "%s", w->why.text);
+	pf_unlock(&w->lock);
+	if (r < 0) {
+		pthread_join(w->watcher, NULL);
+		free_parts(w);
+		return r;
+	}
+	*ret = w;
+	return 0;
+}
+
+void pf_worker_free(struct pf_worker *w)
+{
+	uint64_t one = 1;
+
+	if (!w)
+		return;
+	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+	pthread_join(w->watcher, NULL);
+	free_parts(w);
+}
+
+const char *pf_worker_name(const struct pf_worker *w)
+{
+	return w->name;
+}
+
+const char *pf_worker_path(const struct pf_worker *w)
+{
+	return w->path;
+}
+
+struct pf_arena *pf_worker_arena(const struct pf_worker *w)
+{
+	return w->arena;
+}
+
+enum pf_worker_state pf_worker_state(struct pf_worker *w)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	return w->state;
+}
+
+const char *pf_worker_state_name(enum pf_worker_state state)
+{
+	static const char *const names[] = {
+		[PF_WORKER_STARTING] = "starting",
+		[PF_WORKER_READY] = "ready",
+		[PF_WORKER_RESTARTING] = "restarting",
+		[PF_WORKER_FAILED] = "failed",
+	};
+
+	return names[state];
+}
+
+void pf_worker_pid(struct pf_worker *w, pid_t *pid, unsigned *restarts)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	*pid = w->pid;
+	*restarts = w->restarts;
+}
+
+const struct pf_description *pf_worker_description(const struct pf_worker *w)
+{
+	return &w->description;
+}
+
+void pf_worker_log(struct pf_worker *w, struct pf_buf *out)
+{
+	pf_tail_copy(&w->tail, out);
+}
+
+uint64_t pf_worker_id(struct pf_worker *w)
+{
+	return atomic_fetch_add(&w->last_id, 1) + 1;
+}
+
+struct pf_life *pf_worker_life(struct pf_worker *w, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	if (w->life)
+		return pf_life_ref(w->life);
+	pf_err_set(err, -EIO, "%s (%s)", w->why.text,
+		   w->state == PF_WORKER_FAILED ? "it is not started again"
+						: "it is being started again");
+	return NULL;
+}
+
+bool pf_worker_wait(struct pf_worker *w, struct pf_waiter *waiter)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	if (w->life || w->state == PF_WORKER_FAILED)
+		return false;
+	pf_wait_add(&w->waiters, waiter);
+	return true;
+}

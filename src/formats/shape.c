@@ -1,0 +1,188 @@
+/* Array shapes. */
+#include "pjrtfs/formats/shape.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "F32[" and PF_MAX_RANK extents of at most 20 characters and a comma. */
+enum { SHAPE_TEXT = 16 + PF_MAX_RANK * 21 + 2 };
+
+int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *err)
+{
+	int64_t n = 1;
+	bool empty = false;
+
+	for (unsigned i = 0; i < shape->rank; i++) {
+		int64_t dim = shape->dims[i];
+
+		/* Plugins multiply the extents up before they look for a zero. */
+		if (dim == 0)
+			empty = true;
+		else if (__builtin_mul_overflow(n, dim, &n)) {
+			char text[SHAPE_TEXT];
+
+			return pf_err_set(err, -EOVERFLOW,
+					  "shape %s has more than 2^63-1 elements",
+					  pf_shape_str(text, sizeof(text), PF_DTYPE_INVALID,
+						       shape));
+		}
+	}
+	*ret = empty ? 0 : n;
+	return 0;
+}
+
+int pf_shape_bytes(const struct pf_shape *shape, enum pf_dtype dtype, uint64_t *ret,
+		   struct pf_err *err)
+{
+	uint64_t bytes;
+	int64_t n = 0;
+	int r;
+
+	r = pf_shape_count(shape, &n, err);
+	if (r < 0)
+		return r;
+	if (__builtin_mul_overflow((uint64_t)n, pf_dtype_size(dtype), &bytes) ||
+	    bytes > UINT64_C(1) << 62) {
+		char text[SHAPE_TEXT];
+
+		return pf_err_set(err, -EOVERFLOW, "%s has more than 2^62 bytes",
+				  pf_shape_str(text, sizeof(text), dtype, shape));
+	}
+	*ret = bytes;
+	return 0;
+}
+
+bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b)
+{
+	return a->rank == b->rank &&
+	       memcmp(a->dims, b->dims, a->rank * sizeof(a->dims[0])) == 0;
+}
+
+bool pf_shape_is_linear(const struct pf_shape *shape)
+{
+	unsigned wide = 0;
+
+	for (unsigned i = 0; i < shape->rank; i++) {
+		if (shape->dims[i] == 0)
+			return true;
+		if (shape->dims[i] != 1)
+			wide++;
+	}
+	return wide <= 1;
+}
+
+const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
+			 const struct pf_shape *shape)
+{
+	const char *name = dtype == PF_DTYPE_INVALID ? "" : pf_dtype_name(dtype);
+	size_t used = 0;
+
+	if (len == 0)
+		return dst;
+	for (unsigned i = 0; i <= shape->rank; i++) {
+		int r;
+
+		if (shape->rank == 0)
+			r = snprintf(dst, len, "%s[]", name);
+		else if (i == 0)
+			r = snprintf(dst, len, "%s[%lld", name, (long long)shape->dims[0]);
+		else if (i < shape->rank)
+			r = snprintf(dst + used, len - used, ",%lld",
+				     (long long)shape->dims[i]);
+		else
+			r = snprintf(dst + used, len - used, "]");
+		if (r < 0 || (size_t)r >= len - used)
+			break;
+		used += (size_t)r;
+	}
+	return dst;
+}
+
+void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape)
+{
+	char text[SHAPE_TEXT];
+
+	pf_buf_puts(buf, pf_shape_str(text, sizeof(text), dtype, shape));
+}
+
+enum { TILE = 32 }; /* elements a side: both tiles stay in the first-level cache */
+
+/* The constant sizes that callers pass make the copy a load and a store. */
+static inline __attribute__((__always_inline__)) void
+transpose_tiles(size_t size, size_t rows, size_t cols, const char *src, size_t src_step,
+		char *dst, size_t dst_step)
+{
+	for (size_t r0 = 0; r0 < rows; r0 += TILE)
+		for (size_t c0 = 0; c0 < cols; c0 += TILE) {
+			size_t r1 = r0 + TILE < rows ? r0 + TILE : rows;
+			size_t c1 = c0 + TILE < cols ? c0 + TILE : cols;
+
+			for (size_t r = r0; r < r1; r++)
+				for (size_t c = c0; c < c1; c++)
+					memcpy(dst + (r * dst_step + c) * size,
+					       src + (c * src_step + r) * size, size);
+		}
+}
+
+static void transpose(size_t size, size_t rows, size_t cols, const char *src,
+		      size_t src_step, char *dst, size_t dst_step)
+{
+	switch (size) {
+	case 1:
+		transpose_tiles(1, rows, cols, src, src_step, dst, dst_step);
+		break;
+	case 2:
+		transpose_tiles(2, rows, cols, src, src_step, dst, dst_step);
+		break;
+	case 4:
+		transpose_tiles(4, rows, cols, src, src_step, dst, dst_step);
+		break;
+	case 8:
+		transpose_tiles(8, rows, cols, src, src_step, dst, dst_step);
+		break;
+	default:
+		transpose_tiles(size, rows, cols, src, src_step, dst, dst_step);
+		break;
+	}
+}
+
+/*
+ * The first axis is the fastest in SRC and the last in DST: each combination of the axes
+ * between them selects one matrix to transpose.
+ */
+void pf_shape_to_row_major(const struct pf_shape *shape, size_t size, const void *src,
+			   void *dst)
+{
+	size_t src_step[PF_MAX_RANK], dst_step[PF_MAX_RANK], at[PF_MAX_RANK] = { 0 };
+	size_t n = 1, src_off = 0, dst_off = 0;
+	unsigned last = shape->rank - 1, i;
+
+	for (i = 0; i < shape->rank; i++) {
+		src_step[i] = n;
+		n *= (size_t)shape->dims[i];
+	}
+	if (n == 0)
+		return;
+	if (pf_shape_is_linear(shape)) {
+		memcpy(dst, src, n * size);
+		return;
+	}
+	dst_step[last] = 1;
+	for (i = last; i > 0; i--)
+		dst_step[i - 1] = dst_step[i] * (size_t)shape->dims[i];
+	do {
+		transpose(size, (size_t)shape->dims[0], (size_t)shape->dims[last],
+			  (const char *)src + src_off * size, src_step[last],
+			  (char *)dst + dst_off * size, dst_step[0]);
+		for (i = 1; i < last; i++) {
+			src_off += src_step[i];
+			dst_off += dst_step[i];
+			if (++at[i] < (size_t)shape->dims[i])
+				break;
+			src_off -= at[i] * src_step[i];
+			dst_off -= at[i] * dst_step[i];
+			at[i] = 0;
+		}
+	} while (i < last);
+}

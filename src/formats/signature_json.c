@@ -1,0 +1,98 @@
+/* A program's signature as JSON: the file signature.json. */
+#include "pjrtfs/formats/hlo.h"
+
+/* Add VALUE, which is given, also if it is NULL for lack of memory. */
+static bool add(struct json_object *object, const char *key, struct json_object *value)
+{
+	if (!value)
+		return false;
+	if (json_object_object_add(object, key, value) == 0)
+		return true;
+	json_object_put(value);
+	return false;
+}
+
+static bool append(struct json_object *array, struct json_object *value)
+{
+	if (!value)
+		return false;
+	if (json_object_array_add(array, value) == 0)
+		return true;
+	json_object_put(value);
+	return false;
+}
+
+static struct json_object *shape_json(const struct pf_shape *shape)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (unsigned i = 0; array && i < shape->rank; i++)
+		if (!append(array, json_object_new_int64(shape->dims[i]))) {
+			json_object_put(array);
+			return NULL;
+		}
+	return array;
+}
+
+/* XLA's way to write a layout: the dimensions, the fastest varying one first. */
+static struct json_object *layout_json(const struct pf_param *param)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (unsigned i = 0; array && i < param->shape.rank; i++)
+		if (!append(array, json_object_new_int((int)param->minor_to_major[i]))) {
+			json_object_put(array);
+			return NULL;
+		}
+	return array;
+}
+
+static struct json_object *param_json(const struct pf_param *param, bool input)
+{
+	struct json_object *o = json_object_new_object();
+	bool ok;
+
+	if (!o)
+		return NULL;
+	ok = add(o, "name", json_object_new_string(param->name)) &&
+	     add(o, "dtype", json_object_new_string(pf_dtype_name(param->dtype))) &&
+	     add(o, "datatype", json_object_new_string(pf_dtype_datatype(param->dtype))) &&
+	     add(o, "shape", shape_json(&param->shape)) &&
+	     add(o, "layout", layout_json(param));
+	if (ok && input)
+		ok = add(o, "donated", json_object_new_boolean(param->donated));
+	if (ok && param->alias_output >= 0)
+		ok = add(o, "alias_output", json_object_new_int(param->alias_output));
+	if (ok)
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
+static struct json_object *params_json(const struct pf_param *params, size_t n, bool input)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; array && i < n; i++)
+		if (!append(array, param_json(&params[i], input))) {
+			json_object_put(array);
+			return NULL;
+		}
+	return array;
+}
+
+struct json_object *pf_signature_json(const struct pf_signature *signature,
+				      const char *platform)
+{
+	struct json_object *o = json_object_new_object();
+
+	if (!o)
+		return NULL;
+	if (add(o, "name", json_object_new_string(signature->name)) &&
+	    add(o, "platform", json_object_new_string(platform)) &&
+	    add(o, "inputs", params_json(signature->inputs, signature->n_inputs, true)) &&
+	    add(o, "outputs", params_json(signature->outputs, signature->n_outputs, false)))
+		return o;
+	json_object_put(o);
+	return NULL;
+}

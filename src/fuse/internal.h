@@ -1,0 +1,59 @@
+/* What ops.c, reply.c and session.c share. */
+#ifndef PJRTFS_FUSE_INTERNAL_H
+#define PJRTFS_FUSE_INTERNAL_H
+
+#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>
+
+#include "pjrtfs/fuse/session.h"
+#include "pjrtfs/tree/vfs.h"
+
+enum { PF_FUSE_THREADS = 4 };
+
+struct pf_mount {
+	struct fuse_session *session; /* owned */
+	struct pf_tree *tree;         /* borrowed */
+	void (*usage)(void *arg, struct pf_usage *ret);
+	void *arg;
+	unsigned n_threads;
+
+	pthread_mutex_t lock; /* rank 7; protects the fields below */
+	pthread_cond_t ended; /* running changed */
+	struct pf_request *parked;
+	unsigned running; /* serving threads */
+	int failed;       /* -errno: why a thread gave up */
+};
+
+/* What success means to the kernel. */
+enum pf_request_kind { PF_REQUEST_CODE, PF_REQUEST_OPEN, PF_REQUEST_READ, PF_REQUEST_WRITE };
+
+/* A request that the tree answers, perhaps later. */
+struct pf_request {
+	struct pf_reply reply;
+	fuse_req_t req; /* libfuse's; gone when it was answered */
+	struct pf_mount *mount;
+	enum pf_request_kind kind;
+	struct pf_open *of;       /* PF_REQUEST_OPEN: what was opened */
+	struct fuse_file_info fi; /* PF_REQUEST_OPEN: how */
+
+	pthread_mutex_t lock; /* rank 7; protects the fields below */
+	bool sent;
+	bool hooked; /* parked: the kernel's interrupt is heard, with one reference */
+	bool late;   /* the interrupt came while it was hooked */
+	struct pf_request *prev, *next; /* mount->parked, by the mount's lock */
+};
+
+/* A request with two references: the caller's and the one that the tree is given.  NULL:
+ * no memory, and REQ was answered. */
+struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind);
+
+/* The tree was called: hear interrupts if it has not answered, and drop the caller's
+ * reference. */
+void pf_request_wait(struct pf_request *request);
+
+/* End all that are parked with EINTR. */
+void pf_requests_interrupt(struct pf_mount *mount);
+
+extern const struct fuse_lowlevel_ops pf_fuse_ops;
+
+#endif

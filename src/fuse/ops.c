@@ -1,0 +1,507 @@
+/* FUSE's operations, each turned into a call of the tree's. */
+#include <errno.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "internal.h"
+
+/*
+ * How long the kernel may believe attributes and names: not at all, since much changes
+ * without it (states, sizes of texts, outputs of commands).
+ */
+#define ATTR_TIMEOUT 0.0
+#define ENTRY_TIMEOUT 0.0
+
+enum { BLOCK = 4096 };
+
+static struct pf_mount *mount_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static struct pf_tree *tree_of(fuse_req_t req)
+{
+	return mount_of(req)->tree;
+}
+
+static struct pf_open *open_of(struct fuse_file_info *fi)
+{
+	return (struct pf_open *)(uintptr_t)fi->fh;
+}
+
+/* The mount has default_permissions: the kernel compared bits before it asked. */
+static struct pf_cred cred_of(fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct pf_cred cred;
+
+	cred.uid = ctx->uid;
+	cred.gid = ctx->gid;
+	cred.pid = ctx->pid;
+	cred.sid = 0;
+	cred.umask = ctx->umask;
+	cred.checked = true;
+	cred.n_groups = 0;
+	return cred;
+}
+
+/*
+ * Commands act with their opener's rights, in all groups, and replies belong to a login
+ * session; both cost a look into /proc and wait for nothing of ours.
+ */
+static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree_of(req), ino);
+	int n;
+
+	if (!node || !node->kind->command)
+		return;
+	if (cred->pid > 0) {
+		cred->sid = getsid(cred->pid);
+		if (cred->sid < 0)
+			cred->sid = 0;
+		n = fuse_req_getgroups(req, PF_CRED_GROUPS, cred->groups);
+		if (n > 0)
+			cred->n_groups = n < PF_CRED_GROUPS ? (unsigned)n : PF_CRED_GROUPS;
+	}
+}
+
+static void reply_code(fuse_req_t req, int code)
+{
+	fuse_reply_err(req, -code);
+}
+
+static void to_entry(const struct stat *st, struct fuse_entry_param *entry)
+{
+	*entry = (struct fuse_entry_param){
+		.ino = st->st_ino,
+		.attr = *st,
+		.attr_timeout = ATTR_TIMEOUT,
+		.entry_timeout = ENTRY_TIMEOUT,
+	};
+}
+
+/* An entry that the kernel did not hear of (its caller was interrupted) is not looked up. */
+static void reply_entry(fuse_req_t req, int code, const struct stat *st)
+{
+	struct pf_tree *tree = tree_of(req);
+	struct fuse_entry_param entry;
+
+	if (code < 0) {
+		reply_code(req, code);
+		return;
+	}
+	to_entry(st, &entry);
+	if (fuse_reply_entry(req, &entry) == -ENOENT)
+		pf_vfs_forget(tree, st->st_ino, 1);
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	(void)userdata;
+	conn->max_write = 1 << 20;
+	conn->time_gran = 1;
+	conn->want |= conn->capable &
+		      (FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
+	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
+	/* Attributes that may not be believed are not worth sending with each name. */
+	if (ATTR_TIMEOUT == 0)
+		conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct stat st;
+	int r = pf_vfs_lookup(tree_of(req), parent, name, &st);
+
+	reply_entry(req, r, &st);
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
+{
+	pf_vfs_forget(tree_of(req), ino, n);
+	fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++)
+		pf_vfs_forget(tree_of(req), forgets[i].ino, forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+static void reply_attr(fuse_req_t req, int code, const struct stat *st)
+{
+	if (code < 0)
+		reply_code(req, code);
+	else
+		fuse_reply_attr(req, st, ATTR_TIMEOUT);
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct stat st;
+	int r = pf_vfs_getattr(tree_of(req), ino, &st);
+
+	(void)fi;
+	reply_attr(req, r, &st);
+}
+
+static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+		       struct fuse_file_info *fi)
+{
+	static const struct {
+		int fuse, ours;
+	} bits[] = {
+		{ FUSE_SET_ATTR_MODE, PF_SET_MODE },   { FUSE_SET_ATTR_UID, PF_SET_UID },
+		{ FUSE_SET_ATTR_GID, PF_SET_GID },     { FUSE_SET_ATTR_SIZE, PF_SET_SIZE },
+		{ FUSE_SET_ATTR_ATIME, PF_SET_ATIME }, { FUSE_SET_ATTR_MTIME, PF_SET_MTIME },
+	};
+	struct pf_cred cred = cred_of(req);
+	struct stat to = *attr, st;
+	int mask = 0, r;
+
+	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+		if (to_set & bits[i].fuse)
+			mask |= bits[i].ours;
+	if (to_set & FUSE_SET_ATTR_ATIME_NOW)
+		to.st_atim.tv_nsec = UTIME_NOW;
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
+		to.st_mtim.tv_nsec = UTIME_NOW;
+	r = pf_vfs_setattr(tree_of(req), ino, &to, mask, fi ? open_of(fi) : NULL, &cred, &st);
+	reply_attr(req, r, &st);
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	pf_autobuf struct pf_buf target = PF_BUF_INIT;
+	int r = pf_vfs_readlink(tree_of(req), ino, &target);
+
+	if (r < 0)
+		reply_code(req, r);
+	else
+		fuse_reply_readlink(req, target.data ? target.data : "");
+}
+
+static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct pf_cred cred = cred_of(req);
+	struct stat st;
+	int r = pf_vfs_mkdir(tree_of(req), parent, name, mode, &cred, &st);
+
+	reply_entry(req, r, &st);
+}
+
+static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+		     dev_t rdev)
+{
+	struct pf_cred cred = cred_of(req);
+	struct pf_open *of = NULL;
+	struct stat st;
+	int r = -EPERM;
+
+	(void)rdev;
+	if (S_ISREG(mode) || !(mode & S_IFMT))
+		r = pf_vfs_create(tree_of(req), parent, name, mode,
+				  O_CREAT | O_EXCL | O_WRONLY, &cred, &st, &of);
+	if (of)
+		pf_vfs_release(of);
+	reply_entry(req, r, &st);
+}
+
+static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
+{
+	(void)link;
+	(void)parent;
+	(void)name;
+	fuse_reply_err(req, EPERM);
+}
+
+static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
+{
+	(void)ino;
+	(void)parent;
+	(void)name;
+	fuse_reply_err(req, EPERM);
+}
+
+static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct pf_cred cred = cred_of(req);
+
+	reply_code(req, pf_vfs_unlink(tree_of(req), parent, name, &cred));
+}
+
+static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct pf_cred cred = cred_of(req);
+
+	reply_code(req, pf_vfs_rmdir(tree_of(req), parent, name, &cred));
+}
+
+static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t to,
+		      const char *to_name, unsigned flags)
+{
+	struct pf_cred cred = cred_of(req);
+
+	reply_code(req,
+		   pf_vfs_rename(tree_of(req), parent, name, to, to_name, flags, &cred));
+}
+
+/*
+ * Everything is read and written directly: no stale pages, and large writes arrive whole.
+ * Control files ignore offsets but stay seekable, because shells read an unseekable file
+ * byte by byte, and because pread(2) and pwrite(2) on a kept descriptor save nothing less.
+ */
+static void set_up(struct fuse_file_info *fi)
+{
+	fi->direct_io = 1;
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct pf_request *r = pf_request_new(req, PF_REQUEST_OPEN);
+	struct pf_cred cred;
+
+	if (!r)
+		return;
+	cred = cred_of(req);
+	complete_cred(req, ino, &cred);
+	r->fi = *fi;
+	set_up(&r->fi);
+	pf_vfs_open(tree_of(req), ino, fi->flags, &cred, &r->of, &r->reply);
+	pf_request_wait(r);
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+		      struct fuse_file_info *fi)
+{
+	struct pf_tree *tree = tree_of(req);
+	struct pf_cred cred = cred_of(req);
+	struct fuse_entry_param entry;
+	struct pf_open *of;
+	struct stat st;
+	int r = pf_vfs_create(tree, parent, name, mode, fi->flags, &cred, &st, &of);
+
+	if (r < 0) {
+		reply_code(req, r);
+		return;
+	}
+	fi->fh = (uint64_t)(uintptr_t)of;
+	set_up(fi);
+	to_entry(&st, &entry);
+	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
+		pf_vfs_release(of);
+		pf_vfs_forget(tree, st.st_ino, 1);
+	}
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		    struct fuse_file_info *fi)
+{
+	struct pf_request *r = pf_request_new(req, PF_REQUEST_READ);
+
+	(void)ino;
+	if (!r)
+		return;
+	pf_vfs_read(open_of(fi), size, (uint64_t)off, &r->reply);
+	pf_request_wait(r);
+}
+
+static void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+		     struct fuse_file_info *fi)
+{
+	struct pf_request *r = pf_request_new(req, PF_REQUEST_WRITE);
+
+	(void)ino;
+	if (!r)
+		return;
+	pf_vfs_write(open_of(fi), buf, size, (uint64_t)off, &r->reply);
+	pf_request_wait(r);
+}
+
+static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct pf_request *r = pf_request_new(req, PF_REQUEST_CODE);
+
+	(void)ino;
+	if (!r)
+		return;
+	pf_vfs_flush(open_of(fi), fuse_req_ctx(req)->pid, &r->reply);
+	pf_request_wait(r);
+}
+
+static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct pf_request *r = pf_request_new(req, PF_REQUEST_CODE);
+
+	(void)ino;
+	(void)datasync;
+	if (!r)
+		return;
+	pf_vfs_fsync(open_of(fi), &r->reply);
+	pf_request_wait(r);
+}
+
+static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	(void)ino;
+	pf_vfs_release(open_of(fi));
+	fuse_reply_err(req, 0);
+}
+
+/* An open directory: what it held when it was opened, or last read from the start. */
+struct handle {
+	pthread_mutex_t lock;       /* rank 0; protects the fields below */
+	struct pf_listing *listing; /* owned */
+	bool read;
+};
+
+static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct handle *h = calloc(1, sizeof(*h));
+	int r = h ? pf_vfs_list(tree_of(req), ino, &h->listing) : -ENOMEM;
+
+	if (r < 0) {
+		free(h);
+		reply_code(req, r);
+		return;
+	}
+	if (pthread_mutex_init(&h->lock, NULL))
+		abort();
+	fi->fh = (uint64_t)(uintptr_t)h;
+	if (fuse_reply_open(req, fi) == -ENOENT) {
+		pf_listing_free(h->listing);
+		pthread_mutex_destroy(&h->lock);
+		free(h);
+	}
+}
+
+static int rewind_handle(struct pf_tree *tree, uint64_t ino, struct handle *h)
+{
+	struct pf_listing *listing;
+	int r = pf_vfs_list(tree, ino, &listing);
+
+	if (r < 0)
+		return r;
+	pf_listing_free(h->listing);
+	h->listing = listing;
+	return 0;
+}
+
+/* Bytes that entry I takes at AT, where there is room for SIZE; it is put there if it fits. */
+static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing *listing,
+			size_t i, bool plus, char *at, size_t size)
+{
+	const struct pf_listing_entry *e = &listing->entries[i];
+	struct stat st = { .st_ino = e->ino, .st_mode = e->mode };
+	struct fuse_entry_param entry;
+	bool found;
+	size_t n;
+
+	if (!plus)
+		return fuse_add_direntry(req, at, size, e->name, &st, (off_t)i + 1);
+	/* "." and "..", and names that are gone by now, come without a lookup. */
+	found = i >= 2 && pf_vfs_lookup(tree_of(req), ino, e->name, &st) == 0;
+	to_entry(&st, &entry);
+	if (!found)
+		entry.ino = 0;
+	n = fuse_add_direntry_plus(req, at, size, e->name, &entry, (off_t)i + 1);
+	if (n > size && found)
+		pf_vfs_forget(tree_of(req), st.st_ino, 1);
+	return n;
+}
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		 struct fuse_file_info *fi, bool plus)
+{
+	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
+	pf_autofree char *buf = malloc(size);
+	size_t used = 0, n;
+	int r = buf ? 0 : -ENOMEM;
+
+	pf_lock(&h->lock);
+	if (r == 0 && off == 0 && h->read)
+		r = rewind_handle(tree_of(req), ino, h);
+	h->read = true;
+	for (size_t i = (size_t)off; r == 0 && i < h->listing->n; i++) {
+		n = add_entry(req, ino, h->listing, i, plus, buf + used, size - used);
+		if (n > size - used)
+			break;
+		used += n;
+	}
+	pf_unlock(&h->lock);
+	if (r < 0)
+		reply_code(req, r);
+	else
+		fuse_reply_buf(req, buf, used);
+}
+
+static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		       struct fuse_file_info *fi)
+{
+	list(req, ino, size, off, fi, false);
+}
+
+static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+			   struct fuse_file_info *fi)
+{
+	list(req, ino, size, off, fi, true);
+}
+
+static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
+
+	(void)ino;
+	pf_listing_free(h->listing);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+	fuse_reply_err(req, 0);
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	const struct pf_mount *mount = mount_of(req);
+	struct pf_usage usage = { .files = pf_tree_count(mount->tree) };
+	struct statvfs st = { .f_bsize = BLOCK, .f_frsize = BLOCK, .f_namemax = PF_NAME_MAX };
+
+	(void)ino;
+	if (mount->usage)
+		mount->usage(mount->arg, &usage);
+	st.f_blocks = usage.limit / BLOCK;
+	if (usage.used < usage.limit)
+		st.f_bfree = st.f_bavail = (usage.limit - usage.used) / BLOCK;
+	st.f_files = usage.files;
+	fuse_reply_statfs(req, &st);
+}
+
+/* No extended attributes, locks, seeking or copying yet: the kernel does without. */
+const struct fuse_lowlevel_ops pf_fuse_ops = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.readlink = op_readlink,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.symlink = op_symlink,
+	.rename = op_rename,
+	.link = op_link,
+	.open = op_open,
+	.create = op_create,
+	.read = op_read,
+	.write = op_write,
+	.flush = op_flush,
+	.fsync = op_fsync,
+	.release = op_release,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.statfs = op_statfs,
+};

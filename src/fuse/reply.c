@@ -1,0 +1,177 @@
+/*
+ * Requests on their way from the tree back to the kernel.
+ *
+ * A request that is answered at once costs no more than its memory.  One that waits is
+ * hooked: libfuse calls on_interrupt when the caller is interrupted, with req's own lock
+ * held, and may do so while another thread answers.  To take the hook back waits for such a
+ * call, so that afterwards nobody can come through it; only an answer that is given from
+ * within the call (ours, see calling) must not try.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* The request whose on_interrupt, or pf_request_wait, this thread is in. */
+static __thread struct pf_request *calling, *hooking;
+
+static void unpark(struct pf_request *r)
+{
+	struct pf_mount *mount = r->mount;
+
+	PF_LOCK_SCOPE(&mount->lock);
+	if (r->prev)
+		r->prev->next = r->next;
+	else
+		mount->parked = r->next;
+	if (r->next)
+		r->next->prev = r->prev;
+}
+
+static void park(struct pf_request *r)
+{
+	struct pf_mount *mount = r->mount;
+
+	PF_LOCK_SCOPE(&mount->lock);
+	r->prev = NULL;
+	r->next = mount->parked;
+	if (r->next)
+		r->next->prev = r;
+	mount->parked = r;
+}
+
+/* An open whose caller is gone by the time it is told will never be released. */
+static void send_open(struct pf_request *r)
+{
+	r->fi.fh = (uint64_t)(uintptr_t)r->of;
+	if (fuse_reply_open(r->req, &r->fi) == -ENOENT)
+		pf_vfs_release(r->of);
+}
+
+static void request_send(struct pf_reply *reply, int code, const void *data, size_t len)
+{
+	struct pf_request *r = pf_container_of(reply, struct pf_request, reply);
+	bool hooked;
+
+	pf_lock(&r->lock);
+	r->sent = true;
+	hooked = r->hooked;
+	pf_unlock(&r->lock);
+	if (hooked) {
+		unpark(r);
+		if (calling != r)
+			fuse_req_interrupt_func(r->req, NULL, NULL);
+	}
+
+	if (code < 0 || r->kind == PF_REQUEST_CODE)
+		fuse_reply_err(r->req, -code);
+	else if (r->kind == PF_REQUEST_OPEN)
+		send_open(r);
+	else if (r->kind == PF_REQUEST_READ)
+		fuse_reply_buf(r->req, data, len);
+	else
+		fuse_reply_write(r->req, len);
+	if (hooked)
+		pf_reply_unref(reply);
+}
+
+static void request_free(struct pf_reply *reply)
+{
+	struct pf_request *r = pf_container_of(reply, struct pf_request, reply);
+
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+static const struct pf_reply_ops request_ops = {
+	.send = request_send,
+	.free = request_free,
+};
+
+struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind)
+{
+	struct pf_request *r = malloc(sizeof(*r));
+
+	if (!r) {
+		fuse_reply_err(req, ENOMEM);
+		return NULL;
+	}
+	pf_reply_init(&r->reply, &request_ops);
+	if (pthread_mutex_init(&r->lock, NULL))
+		abort();
+	r->req = req;
+	r->mount = fuse_req_userdata(req);
+	r->kind = kind;
+	r->of = NULL;
+	r->sent = r->hooked = r->late = false;
+	pf_reply_ref(&r->reply);
+	return r;
+}
+
+static void on_interrupt(fuse_req_t req, void *arg)
+{
+	struct pf_request *r = arg;
+
+	(void)req;
+	if (hooking == r) {
+		r->late = true;
+		return;
+	}
+	pf_reply_ref(&r->reply);
+	calling = r;
+	pf_reply_interrupt(&r->reply);
+	calling = NULL;
+	pf_reply_unref(&r->reply);
+}
+
+void pf_request_wait(struct pf_request *r)
+{
+	bool late = false;
+
+	if (!pf_reply_gone(&r->reply)) {
+		pf_lock(&r->lock);
+		if (!r->sent) {
+			r->hooked = true;
+			pf_reply_ref(&r->reply);
+			park(r);
+			hooking = r;
+			fuse_req_interrupt_func(r->req, on_interrupt, r);
+			hooking = NULL;
+			late = r->late;
+		}
+		pf_unlock(&r->lock);
+	}
+	if (late)
+		pf_reply_interrupt(&r->reply);
+	pf_reply_unref(&r->reply);
+}
+
+void pf_requests_interrupt(struct pf_mount *mount)
+{
+	struct pf_request *r;
+
+	for (;;) {
+		pf_lock(&mount->lock);
+		r = mount->parked;
+		if (r)
+			pf_reply_ref(&r->reply);
+		pf_unlock(&mount->lock);
+		if (!r)
+			return;
+		pf_reply_interrupt(&r->reply);
+		/* Somebody else may be answering it this very moment. */
+		while (pf_reply_gone(&r->reply)) {
+			bool listed = false;
+
+			pf_lock(&mount->lock);
+			for (struct pf_request *p = mount->parked; p; p = p->next)
+				listed |= p == r;
+			pf_unlock(&mount->lock);
+			if (!listed)
+				break;
+			sched_yield();
+		}
+		pf_reply_unref(&r->reply);
+	}
+}

@@ -1,0 +1,314 @@
+/* Mounting, serving, unmounting. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+#include "pjrtfs/base/log.h"
+
+/* libfuse's last complaint, for the sentence that tells why a mount failed. */
+static __thread char complaint[256];
+
+static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	char text[256];
+	size_t len;
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	len = strlen(text);
+	if (len && text[len - 1] == '\n')
+		text[len - 1] = '\0';
+	memcpy(complaint, text, sizeof(complaint));
+	pf_log(level <= FUSE_LOG_INFO ? PF_LOG_INFO : PF_LOG_DEBUG, "libfuse: %s", text);
+}
+
+static int check_mountpoint(const char *path, struct pf_err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return 0;
+		return pf_err_set(err, -ENOTDIR, "%s is not a directory", path);
+	}
+	switch (errno) {
+	case ENOENT:
+		return pf_err_set(err, -ENOENT, "%s does not exist (mkdir -p %s)", path, path);
+	case ENOTCONN:
+		return pf_err_set(err, -ENOTCONN,
+				  "%s is a mount whose daemon is gone (fusermount3 -u %s)",
+				  path, path);
+	default:
+		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	}
+}
+
+static int check_device(struct pf_err *err)
+{
+	static const char device[] = "/dev/fuse";
+	pf_autoclose int fd = open(device, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		return 0;
+	switch (errno) {
+	case ENOENT:
+	case ENODEV:
+	case ENXIO:
+		return pf_err_set(err, -ENOENT,
+				  "%s is missing: load the kernel module (modprobe fuse), or "
+				  "give the container the device (--device %s)",
+				  device, device);
+	case EACCES:
+	case EPERM:
+		return pf_err_set(err, -EACCES,
+				  "%s: not permitted; it should be readable and writable for "
+				  "everybody (chmod 666 %s)",
+				  device, device);
+	default:
+		return pf_err_set(err, -errno, "%s: %s", device, strerror(errno));
+	}
+}
+
+static bool has_fusermount(void)
+{
+	const char *path = getenv("PATH");
+	char file[PATH_MAX];
+
+	if (access("/usr/bin/fusermount3", X_OK) == 0 || access("/bin/fusermount3", X_OK) == 0)
+		return true;
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+
+		snprintf(file, sizeof(file), "%.*s/fusermount3", (int)len, path);
+		if (len && access(file, X_OK) == 0)
+			return true;
+		path += len + (path[len] == ':');
+	}
+	return false;
+}
+
+static int explain_mount(const char *path, struct pf_err *err)
+{
+	if (geteuid() != 0 && !has_fusermount())
+		return pf_err_set(err, -EPERM,
+				  "%s: cannot mount: fusermount3 is missing (install fuse3)",
+				  path);
+	return pf_err_set(err, -EPERM, "%s: cannot mount%s%s", path,
+			  complaint[0] ? ": " : " (fusermount3 said why)", complaint);
+}
+
+static int add_option(struct fuse_args *args, const char *option)
+{
+	return fuse_opt_add_arg(args, "-o") || fuse_opt_add_arg(args, option) ? -ENOMEM : 0;
+}
+
+/* Commas and backslashes in a value end it unless they are escaped. */
+static int add_source(struct fuse_args *args, const char *source)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	pf_buf_puts(&buf, "fsname=");
+	for (; *source; source++) {
+		if (*source == ',' || *source == '\\')
+			pf_buf_append(&buf, "\\", 1);
+		pf_buf_append(&buf, source, 1);
+	}
+	return buf.failed ? -ENOMEM : add_option(args, buf.data);
+}
+
+static int make_args(const struct pf_mount_config *config, struct fuse_args *args)
+{
+	int r = fuse_opt_add_arg(args, "pjrtfs") ? -ENOMEM : 0;
+
+	for (const char *const *o = config->options; r == 0 && o && *o; o++)
+		r = add_option(args, *o);
+	if (r == 0)
+		r = add_option(args, "default_permissions,subtype=pjrtfs");
+	if (r == 0 && config->source)
+		r = add_source(args, config->source);
+	if (r == 0 && config->debug)
+		r = add_option(args, "debug");
+	return r;
+}
+
+static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
+		 struct pf_err *err)
+{
+	PF_CLEANUP(fuse_opt_free_args) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	pf_autofree char *path = NULL;
+	int r = make_args(config, &args);
+
+	if (r < 0)
+		return pf_err_set(err, r, "no memory");
+	/* The daemon may change its directory before it unmounts. */
+	path = realpath(config->mountpoint, NULL);
+	if (!path)
+		return pf_err_set(err, -errno, "%s: %s", config->mountpoint, strerror(errno));
+	complaint[0] = '\0';
+	mount->session = fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
+	if (!mount->session)
+		return pf_err_set(err, -EINVAL, "%s",
+				  complaint[0] ? complaint : "libfuse refuses the options");
+	complaint[0] = '\0';
+	if (fuse_session_mount(mount->session, path) != 0)
+		return explain_mount(path, err);
+	return 0;
+}
+
+int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
+		 struct pf_err *err)
+{
+	struct pf_mount *mount;
+	int r = check_mountpoint(config->mountpoint, err);
+
+	if (r == 0)
+		r = check_device(err);
+	if (r < 0)
+		return r;
+	mount = calloc(1, sizeof(*mount));
+	if (!mount)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	mount->tree = config->tree;
+	mount->usage = config->usage;
+	mount->arg = config->arg;
+	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
+	if (pthread_mutex_init(&mount->lock, NULL) || pthread_cond_init(&mount->ended, NULL))
+		abort();
+	fuse_set_log_func(on_log);
+	r = begin(mount, config, err);
+	if (r < 0) {
+		pf_mount_free(mount);
+		return r;
+	}
+	*ret = mount;
+	return 0;
+}
+
+/* Read requests and answer them, until the mount ends.  A signal only interrupts the read. */
+static void *serve(void *arg)
+{
+	struct pf_mount *mount = arg;
+	struct fuse_session *session = mount->session;
+	struct fuse_buf buf = { 0 };
+	int r = 0;
+
+	while (!fuse_session_exited(session)) {
+		r = fuse_session_receive_buf(session, &buf);
+		if (r == -EINTR)
+			continue;
+		if (r <= 0)
+			break;
+		fuse_session_process_buf(session, &buf);
+	}
+	free(buf.mem);
+	fuse_session_exit(session);
+
+	PF_LOCK_SCOPE(&mount->lock);
+	mount->running--;
+	if (r < 0 && r != -EINTR && !mount->failed)
+		mount->failed = r;
+	pthread_cond_broadcast(&mount->ended);
+	return NULL;
+}
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+static struct timespec later(long ms)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	time.tv_nsec += ms * 1000000;
+	time.tv_sec += time.tv_nsec / 1000000000;
+	time.tv_nsec %= 1000000000;
+	return time;
+}
+
+/*
+ * Wait until all threads have ended.  When the session is to end they may sit in a read of
+ * the device, which nothing but a signal wakes (the mount may stay busy); one that came
+ * just before the read is lost, so they are sent again.
+ */
+static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, unsigned n)
+{
+	pf_lock(&mount->lock);
+	while (mount->running) {
+		struct timespec until = later(fuse_session_exited(mount->session) ? 5 : 200);
+
+		pthread_cond_timedwait(&mount->ended, &mount->lock, &until);
+		for (unsigned i = 0; i < n && fuse_session_exited(mount->session); i++)
+			pthread_kill(threads[i], SIGURG);
+	}
+	pf_unlock(&mount->lock);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static unsigned start_threads(struct pf_mount *mount, pthread_t *threads, struct pf_err *err)
+{
+	struct sigaction wake = { .sa_handler = ignore }, before;
+	sigset_t all, old;
+	unsigned n;
+
+	sigaction(SIGURG, &wake, &before);
+	sigfillset(&all);
+	sigdelset(&all, SIGURG);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (n = 0; n < mount->n_threads; n++) {
+		int r = pthread_create(&threads[n], NULL, serve, mount);
+
+		if (r) {
+			pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
+			break;
+		}
+		pf_lock(&mount->lock);
+		mount->running++;
+		pf_unlock(&mount->lock);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return n;
+}
+
+int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
+{
+	pf_autofree pthread_t *threads = calloc(mount->n_threads, sizeof(*threads));
+	int r = 0;
+
+	if (!threads)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	if (start_threads(mount, threads, err) == mount->n_threads) {
+		wait_for_threads(mount, threads, mount->n_threads);
+		r = mount->failed;
+		if (r < 0)
+			pf_err_set(err, r, "reading from /dev/fuse: %s", strerror(-r));
+	}
+	pf_requests_interrupt(mount);
+	fuse_session_unmount(mount->session);
+	return r;
+}
+
+void pf_mount_stop(struct pf_mount *mount)
+{
+	fuse_session_exit(mount->session);
+	pf_lock(&mount->lock);
+	pthread_cond_broadcast(&mount->ended);
+	pf_unlock(&mount->lock);
+}
+
+void pf_mount_free(struct pf_mount *mount)
+{
+	if (!mount)
+		return;
+	if (mount->session) {
+		fuse_session_unmount(mount->session);
+		fuse_session_destroy(mount->session);
+	}
+	pthread_cond_destroy(&mount->ended);
+	pthread_mutex_destroy(&mount->lock);
+	free(mount);
+}

@@ -1,0 +1,50 @@
+/* Plugins' errors become errno and a sentence. */
+#include "pjrtfs/pjrt/api.h"
+
+#include <errno.h>
+
+/* The one place where PJRT codes become errno.  Codes not listed: EIO. */
+static const int errno_of[] = {
+	[PJRT_Error_Code_CANCELLED] = ECANCELED,
+	[PJRT_Error_Code_INVALID_ARGUMENT] = EINVAL,
+	[PJRT_Error_Code_DEADLINE_EXCEEDED] = ETIMEDOUT,
+	[PJRT_Error_Code_NOT_FOUND] = ENOENT,
+	[PJRT_Error_Code_ALREADY_EXISTS] = EEXIST,
+	[PJRT_Error_Code_PERMISSION_DENIED] = EACCES,
+	[PJRT_Error_Code_RESOURCE_EXHAUSTED] = ENOSPC,
+	[PJRT_Error_Code_FAILED_PRECONDITION] = EBUSY,
+	[PJRT_Error_Code_ABORTED] = ECONNABORTED,
+	[PJRT_Error_Code_OUT_OF_RANGE] = ERANGE,
+	[PJRT_Error_Code_UNIMPLEMENTED] = EOPNOTSUPP,
+	[PJRT_Error_Code_UNAVAILABLE] = ENODEV,
+	[PJRT_Error_Code_UNAUTHENTICATED] = EACCES,
+};
+
+int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
+{
+	PJRT_Error_GetCode_Args code = { PJ_SIZE(PJRT_Error_GetCode_Args), .error = e };
+	PJRT_Error_Message_Args msg = { PJ_SIZE(PJRT_Error_Message_Args), .error = e };
+	PJRT_Error_Destroy_Args destroy = { PJ_SIZE(PJRT_Error_Destroy_Args), .error = e };
+	int r = EIO;
+
+	if (!e)
+		return 0;
+
+	code.code = PJRT_Error_Code_UNKNOWN;
+	plugin->api.PJRT_Error_Message(&msg); /* the text is owned by e */
+	if (plugin->api.PJRT_Error_GetCode(&code) == NULL &&
+	    (size_t)code.code < sizeof(errno_of) / sizeof(errno_of[0]) && errno_of[code.code])
+		r = errno_of[code.code];
+	pf_err_set(err, -r, "%.*s", (int)msg.message_size, msg.message ? msg.message : "");
+	if (err)
+		err->pjrt_code = (int)code.code;
+	plugin->api.PJRT_Error_Destroy(&destroy);
+	return -r;
+}
+
+int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err)
+{
+	return pf_err_set(err, -EOPNOTSUPP, "the plugin has no %s: it speaks PJRT %d.%d",
+			  function, plugin->api.pjrt_api_version.major_version,
+			  plugin->api.pjrt_api_version.minor_version);
+}

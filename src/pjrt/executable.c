@@ -1,0 +1,194 @@
+/* Compiling and executing. */
+#include "pjrtfs/pjrt/executable.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/pjrt/api.h"
+
+/*
+ * Learn the results' types and sizes once, so that executions need not ask.  A plugin
+ * that does not tell, or tells what this build does not know, leaves results NULL: then
+ * every execution asks its buffers.
+ */
+static int add_results(struct pj_executable *x, struct pf_err *err)
+{
+	PJRT_Executable_OutputElementTypes_Args types = {
+		PJ_SIZE(PJRT_Executable_OutputElementTypes_Args), .executable = x->unloaded
+	};
+	PJRT_Executable_OutputDimensions_Args dims = {
+		PJ_SIZE(PJRT_Executable_OutputDimensions_Args), .executable = x->unloaded
+	};
+	const struct pj_plugin *plugin = x->client->plugin;
+	pf_autofree struct pj_result *results = NULL;
+	const int64_t *d;
+
+	if (PJ_CALL(plugin, NULL, PJRT_Executable_OutputElementTypes, &types) < 0 ||
+	    PJ_CALL(plugin, NULL, PJRT_Executable_OutputDimensions, &dims) < 0 ||
+	    types.num_output_types != x->n_results || dims.num_outputs != x->n_results)
+		return 0;
+	results = calloc(x->n_results + 1, sizeof(*results));
+	if (!results)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	d = dims.dims;
+	for (size_t i = 0; i < x->n_results; i++) {
+		struct pj_result *result = &results[i];
+		size_t rank = dims.dim_sizes[i];
+
+		result->dtype = (enum pf_dtype)types.output_types[i];
+		if (rank > PF_MAX_RANK)
+			return 0;
+		result->shape.rank = (unsigned)rank;
+		for (size_t k = 0; k < rank; k++)
+			result->shape.dims[k] = *d++;
+		if (result->dtype == PF_DTYPE_TOKEN)
+			continue;
+		if (!pf_dtype_valid((int)result->dtype) ||
+		    pf_shape_bytes(&result->shape, result->dtype, &result->len, NULL) < 0)
+			return 0;
+	}
+	x->results = pf_steal(&results);
+	return 0;
+}
+
+static int add_counts(struct pj_executable *x, struct pf_err *err)
+{
+	const struct pj_plugin *plugin = x->client->plugin;
+	PJRT_Executable_NumOutputs_Args outputs = { PJ_SIZE(PJRT_Executable_NumOutputs_Args),
+						    .executable = x->unloaded };
+	PJRT_Executable_NumReplicas_Args replicas = {
+		PJ_SIZE(PJRT_Executable_NumReplicas_Args), .executable = x->unloaded
+	};
+	PJRT_Executable_NumPartitions_Args partitions = {
+		PJ_SIZE(PJRT_Executable_NumPartitions_Args), .executable = x->unloaded
+	};
+	int r = PJ_CALL(plugin, err, PJRT_Executable_NumOutputs, &outputs);
+
+	if (r == 0)
+		r = PJ_CALL(plugin, err, PJRT_Executable_NumReplicas, &replicas);
+	if (r == 0)
+		r = PJ_CALL(plugin, err, PJRT_Executable_NumPartitions, &partitions);
+	if (r < 0)
+		return r;
+	x->n_results = outputs.num_outputs;
+	x->num_replicas = replicas.num_replicas;
+	x->num_partitions = partitions.num_partitions;
+	return add_results(x, err);
+}
+
+int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
+			  struct pj_executable **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pj_executable_freep) struct pj_executable *x = calloc(1, sizeof(*x));
+	pf_autofree char *code = malloc(source->len + 1);
+	PJRT_Program program = { PJ_SIZE(PJRT_Program),
+				 .code = code,
+				 .code_size = source->len,
+				 .format = source->format,
+				 .format_size = strlen(source->format) };
+	PJRT_Client_Compile_Args args = { PJ_SIZE(PJRT_Client_Compile_Args),
+					  .client = client->handle,
+					  .program = &program,
+					  .compile_options = source->options,
+					  .compile_options_size = source->options_len };
+	PJRT_LoadedExecutable_GetExecutable_Args get = {
+		PJ_SIZE(PJRT_LoadedExecutable_GetExecutable_Args)
+	};
+	int r;
+
+	if (!x || !code)
+		return pf_err_set(err, -ENOMEM, "no memory for a program of %zu bytes",
+				  source->len);
+	if (source->options_len == 0)
+		return pf_err_set(err, -EINVAL, "compile options without replicas");
+	/* The table says char *, not const char *: a plugin may write into it. */
+	memcpy(code, source->code, source->len);
+	code[source->len] = '\0';
+	x->client = client;
+	r = PJ_CALL(client->plugin, err, PJRT_Client_Compile, &args);
+	if (r < 0)
+		return r;
+	x->loaded = args.executable;
+	get.loaded_executable = x->loaded;
+	r = PJ_CALL(client->plugin, err, PJRT_LoadedExecutable_GetExecutable, &get);
+	if (r < 0)
+		return r;
+	x->unloaded = get.executable;
+	r = add_counts(x, err);
+	if (r < 0)
+		return r;
+	*ret = pf_steal(&x);
+	return 0;
+}
+
+void pj_executable_free(struct pj_executable *x)
+{
+	PJRT_Executable_Destroy_Args unloaded = { PJ_SIZE(PJRT_Executable_Destroy_Args) };
+	PJRT_LoadedExecutable_Destroy_Args loaded = {
+		PJ_SIZE(PJRT_LoadedExecutable_Destroy_Args)
+	};
+
+	if (!x)
+		return;
+	unloaded.executable = x->unloaded;
+	loaded.executable = x->loaded;
+	if (x->unloaded)
+		(void)PJ_CALL(x->client->plugin, NULL, PJRT_Executable_Destroy, &unloaded);
+	if (x->loaded)
+		(void)PJ_CALL(x->client->plugin, NULL, PJRT_LoadedExecutable_Destroy, &loaded);
+	free(x->results);
+	free(x);
+}
+
+/* The execution's event tells; a plugin that gives none has its results asked. */
+static int await_run(const struct pj_executable *x, PJRT_Event *done,
+		     struct PJRT_Buffer **results, struct pf_err *err)
+{
+	const struct pj_plugin *plugin = x->client->plugin;
+	int r = 0;
+
+	if (done)
+		return pj_event_await(plugin, done, err);
+	for (size_t i = 0; r == 0 && i < x->n_results; i++)
+		r = pj_buffer_await(plugin, results[i], err);
+	return r;
+}
+
+int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
+		      struct PJRT_Buffer **results, struct pf_err *err)
+{
+	const struct pj_plugin *plugin = executable->client->plugin;
+	PJRT_Buffer *const *arguments = run->arguments;
+	PJRT_Buffer **outputs = results;
+	PJRT_Event *done = NULL;
+	PJRT_ExecuteOptions options = { PJ_SIZE(PJRT_ExecuteOptions),
+					.non_donatable_input_indices = run->kept,
+					.num_non_donatable_input_indices = run->n_kept };
+	PJRT_LoadedExecutable_Execute_Args args = {
+		PJ_SIZE(PJRT_LoadedExecutable_Execute_Args),
+		.executable = executable->loaded,
+		.options = &options,
+		.argument_lists = &arguments,
+		.num_devices = 1,
+		.num_args = run->n_arguments,
+		.output_lists = &outputs,
+		.device_complete_events = &done,
+		.execute_device = run->device ? run->device->handle : NULL,
+	};
+	int r;
+
+	/* A lone replica waits for the others, and plugins abort after a minute of that. */
+	if (executable->num_replicas * executable->num_partitions != 1)
+		return pf_err_set(err, -EINVAL,
+				  "the program is for %zu x %zu devices, this runs it on one",
+				  executable->num_replicas, executable->num_partitions);
+	r = PJ_CALL(plugin, err, PJRT_LoadedExecutable_Execute, &args);
+	if (r < 0)
+		return r;
+	r = await_run(executable, done, results, err);
+	if (r < 0)
+		for (size_t i = 0; i < executable->n_results; i++)
+			pj_buffer_destroy(plugin, results[i]);
+	return r;
+}

@@ -1,0 +1,215 @@
+/* Loading plugins, and getting along with those of another age. */
+#include "pjrtfs/pjrt/api.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pjrtfs/formats/dtype.h"
+
+enum {
+	OLDEST_MINOR = 57,   /* 0.57 rearranged the function table */
+	MAX_EXTENSIONS = 64, /* a longer chain is taken for a broken one */
+};
+
+#define SAME_TYPE(name)                                                                    \
+	_Static_assert((int)PF_DTYPE_##name == (int)PJRT_Buffer_Type_##name,               \
+		       "element types must have PJRT's numbers")
+SAME_TYPE(INVALID);
+SAME_TYPE(PRED);
+SAME_TYPE(S8);
+SAME_TYPE(S16);
+SAME_TYPE(S32);
+SAME_TYPE(S64);
+SAME_TYPE(U8);
+SAME_TYPE(U16);
+SAME_TYPE(U32);
+SAME_TYPE(U64);
+SAME_TYPE(F16);
+SAME_TYPE(F32);
+SAME_TYPE(F64);
+SAME_TYPE(BF16);
+SAME_TYPE(C64);
+SAME_TYPE(C128);
+SAME_TYPE(F8E5M2);
+SAME_TYPE(F8E4M3FN);
+SAME_TYPE(F8E4M3B11FNUZ);
+SAME_TYPE(F8E5M2FNUZ);
+SAME_TYPE(F8E4M3FNUZ);
+SAME_TYPE(S4);
+SAME_TYPE(U4);
+SAME_TYPE(TOKEN);
+SAME_TYPE(S2);
+SAME_TYPE(U2);
+SAME_TYPE(F8E4M3);
+SAME_TYPE(F8E3M4);
+SAME_TYPE(F8E8M0FNU);
+SAME_TYPE(F4E2M1FN);
+
+/* By type, also of extensions younger than our header (XLA's changelog of the C API). */
+static const char *const extension_names[] = {
+	"GpuCustomCall", "Profiler",           "CustomPartitioner",   "Stream",
+	"Layouts",       "FFI",                "MemoryDescriptions",  "Triton",
+	"RawBuffer",     "PhaseCompile",       "Example",             "Unknown",
+	"CrossHostTransfers", "ExecutableMetadata", "Callback",       "HostAllocator",
+	"TpuTopology",   "TpuExecutable",      "Megascale",           "Shardings",
+	"AbiVersion",    "Collectives",        "MultiSlice",          "HostMemoryAllocator",
+	"XlaTransform",
+};
+
+/*
+ * Copy the plugin's function table up to the shorter of its size and ours, so that an
+ * older plugin leaves NULLs and a newer one is cut to what we know.
+ */
+static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf_err *err)
+{
+	const PJRT_Api_Version *version = &theirs->pjrt_api_version;
+	size_t n = sizeof(plugin->api);
+
+	if (theirs->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy))
+		return pf_err_set(err, -ENOEXEC,
+				  "not a PJRT plugin: its function table has %zu bytes",
+				  theirs->struct_size);
+	if (version->major_version != PJRT_API_MAJOR)
+		return pf_err_set(err, -ENOEXEC,
+				  "the plugin speaks PJRT %d.%d, this build speaks %d.%d",
+				  version->major_version, version->minor_version,
+				  PJRT_API_MAJOR, PJRT_API_MINOR);
+	if (version->minor_version < OLDEST_MINOR)
+		return pf_err_set(err, -ENOEXEC,
+				  "the plugin speaks PJRT %d.%d, this build needs %d.%d or newer",
+				  version->major_version, version->minor_version,
+				  PJRT_API_MAJOR, OLDEST_MINOR);
+	if (n > theirs->struct_size)
+		n = theirs->struct_size;
+	memset(&plugin->api, 0, sizeof(plugin->api));
+	memcpy(&plugin->api, theirs, n);
+	if (!plugin->api.PJRT_Error_Destroy || !plugin->api.PJRT_Error_Message ||
+	    !plugin->api.PJRT_Error_GetCode)
+		return pf_err_set(err, -ENOEXEC,
+				  "not a PJRT plugin: its function table lacks PJRT_Error_…");
+	return 0;
+}
+
+int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret, struct pf_err *err)
+{
+	PJRT_Plugin_Initialize_Args args = { PJ_SIZE(PJRT_Plugin_Initialize_Args) };
+	PF_CLEANUP(pj_plugin_freep) struct pj_plugin *plugin = NULL;
+	int r;
+
+	if (!api)
+		return pf_err_set(err, -ENOEXEC, "the plugin's GetPjrtApi returned NULL");
+	plugin = calloc(1, sizeof(*plugin));
+	if (!plugin)
+		return pf_err_set(err, -ENOMEM, "no memory for a plugin");
+	r = adopt_api(plugin, api, err);
+	if (r < 0)
+		return r;
+	r = PJ_CALL(plugin, err, PJRT_Plugin_Initialize, &args);
+	if (r < 0)
+		return pf_err_wrap(err, r, "initialize the plugin");
+	*ret = pf_steal(&plugin);
+	return 0;
+}
+
+int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)
+{
+	const PJRT_Api *(*get_api)(void);
+	void *object;
+	int r;
+
+	if (strchr(path, '/') && access(path, R_OK))
+		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!object)
+		return pf_err_set(err, -ENOEXEC, "cannot load the plugin: %s", dlerror());
+	*(void **)&get_api = dlsym(object, "GetPjrtApi");
+	if (!get_api)
+		return pf_err_set(err, -ENOEXEC,
+				  "%s: not a PJRT plugin: it has no function GetPjrtApi", path);
+	r = pj_plugin_adopt(get_api(), ret, err);
+	return r < 0 ? pf_err_wrap(err, r, "%s", path) : 0;
+}
+
+void pj_plugin_free(struct pj_plugin *plugin)
+{
+	free(plugin);
+}
+
+void pj_plugin_version(const struct pj_plugin *plugin, int *major, int *minor)
+{
+	*major = plugin->api.pjrt_api_version.major_version;
+	*minor = plugin->api.pjrt_api_version.minor_version;
+}
+
+int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **ret,
+			 struct pf_err *err)
+{
+	PJRT_Plugin_Attributes_Args args = { PJ_SIZE(PJRT_Plugin_Attributes_Args) };
+	int r = PJ_CALL(plugin, err, PJRT_Plugin_Attributes, &args);
+
+	if (r < 0)
+		return r;
+	*ret = pj_values_json(args.attributes, args.num_attributes);
+	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for the plugin's attributes");
+}
+
+const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size)
+{
+	const PJRT_Extension_Base *e = plugin->api.extension_start;
+
+	for (int i = 0; e && i < MAX_EXTENSIONS; i++, e = e->next)
+		if ((int)e->type == type && e->struct_size >= size)
+			return e;
+	return NULL;
+}
+
+struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin)
+{
+	const PJRT_Extension_Base *e = plugin->api.extension_start;
+	struct json_object *list = json_object_new_array();
+
+	for (int i = 0; list && e && i < MAX_EXTENSIONS; i++, e = e->next) {
+		size_t type = (size_t)e->type;
+		char unnamed[32];
+		const char *name = unnamed;
+
+		snprintf(unnamed, sizeof(unnamed), "Extension%zu", type);
+		if (type < sizeof(extension_names) / sizeof(extension_names[0]))
+			name = extension_names[type];
+		json_object_array_add(list, json_object_new_string(name));
+	}
+	return list;
+}
+
+/* The API version that introduced an element type (PJRT C API changelog). */
+static int dtype_minor(int dtype)
+{
+	switch (dtype) {
+	case PF_DTYPE_F8E8M0FNU:
+	case PF_DTYPE_F4E2M1FN:
+		return 63;
+	case PF_DTYPE_S1:
+	case PF_DTYPE_U1:
+		return 94;
+	default:
+		return 0;
+	}
+}
+
+int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err)
+{
+	const PJRT_Api_Version *version = &plugin->api.pjrt_api_version;
+
+	if (!pf_dtype_valid(dtype))
+		return pf_err_set(err, -EINVAL, "no arrays have element type %d", dtype);
+	if (version->minor_version < dtype_minor(dtype))
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "the plugin speaks PJRT %d.%d, element type %s needs %d.%d",
+				  version->major_version, version->minor_version,
+				  pf_dtype_name(dtype), PJRT_API_MAJOR, dtype_minor(dtype));
+	return 0;
+}

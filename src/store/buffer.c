@@ -1,0 +1,525 @@
+#include "pjrtfs/store/buffer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pjrtfs/formats/text.h"
+
+/* A file whose size nobody knows gets room in steps of twice what it had, from here on. */
+enum { FIRST_ROOM = 4096 };
+
+static const char *const extensions[PF_FORMAT_COUNT] = {
+	[PF_FORMAT_NONE] = "",     [PF_FORMAT_NPY] = ".npy",   [PF_FORMAT_RAW] = ".raw",
+	[PF_FORMAT_TXT] = ".txt", [PF_FORMAT_JSON] = ".json",
+};
+
+enum pf_format pf_format_of(const char *name, size_t *stem_len)
+{
+	size_t len = strlen(name);
+
+	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_COUNT; f++) {
+		size_t ext = strlen(extensions[f]);
+
+		if (len > ext && !strcmp(name + len - ext, extensions[f])) {
+			if (stem_len)
+				*stem_len = len - ext;
+			return f;
+		}
+	}
+	if (stem_len)
+		*stem_len = len;
+	return PF_FORMAT_NONE;
+}
+
+const char *pf_format_extension(enum pf_format format)
+{
+	return extensions[format];
+}
+
+struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format format)
+{
+	struct pf_buffer *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	atomic_init(&b->refs, 1);
+	if (pthread_mutex_init(&b->lock, NULL))
+		abort();
+	b->place = place;
+	b->format = format;
+	b->state = format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : PF_BUFFER_EMPTY;
+	snprintf(b->made_by, sizeof(b->made_by), "upload");
+	clock_gettime(CLOCK_REALTIME, &b->made);
+	return b;
+}
+
+struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_value *value,
+				     const char *made_by)
+{
+	struct pf_buffer *b = pf_buffer_new(place, PF_FORMAT_NPY);
+
+	if (!b)
+		return NULL;
+	b->value = pf_value_ref(value);
+	b->state = PF_BUFFER_VALUE;
+	snprintf(b->made_by, sizeof(b->made_by), "%s", made_by);
+	return b;
+}
+
+struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer)
+{
+	atomic_fetch_add(&buffer->refs, 1);
+	return buffer;
+}
+
+void pf_buffer_unref(struct pf_buffer *b)
+{
+	if (!b || atomic_fetch_sub(&b->refs, 1) != 1)
+		return;
+	pf_bytes_unref(b->content);
+	pf_value_unref(b->value);
+	pthread_mutex_destroy(&b->lock);
+	free(b);
+}
+
+static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
+{
+	b->state = b->format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : state;
+}
+
+int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype, const struct pf_shape *shape,
+		      struct pf_err *err)
+{
+	uint64_t bytes;
+	int r = pf_shape_bytes(shape, dtype, &bytes, err);
+
+	if (r < 0)
+		return r;
+	PF_LOCK_SCOPE(&b->lock);
+	b->declared = dtype;
+	b->declared_shape = *shape;
+	b->shaped = true;
+	return 0;
+}
+
+/* --- writing ------------------------------------------------------------------------- */
+
+/* How many bytes the whole content will have, if that is known. */
+static bool expected_locked(const struct pf_buffer *b, uint64_t *ret)
+{
+	switch (b->format) {
+	case PF_FORMAT_NPY:
+		if (!b->npy.header_len)
+			return false;
+		*ret = b->npy.header_len + b->npy.data_len;
+		return true;
+	case PF_FORMAT_RAW:
+		return b->shaped &&
+		       pf_shape_bytes(&b->declared_shape, b->declared, ret, NULL) == 0;
+	default:
+		return false;
+	}
+}
+
+/* Room for END bytes, and for the whole array once its size is known. */
+static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *err)
+{
+	uint64_t want = end, all;
+
+	if (expected_locked(b, &all) && all > end)
+		want = all;
+	else if (b->content && end > b->content->extent.len &&
+		 end < b->content->extent.len * 2)
+		want = b->content->extent.len * 2;
+	if (!b->content)
+		return pf_bytes_new(b->place->arena, want > FIRST_ROOM ? want : FIRST_ROOM,
+				    &b->content, err);
+	return pf_bytes_reserve(&b->content, want, b->size, true, err);
+}
+
+/*
+ * Look at a .npy header that the write [off, off + len) has changed.  The size of the array
+ * must be known before its data come: it decides where they go.
+ */
+static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_err *err)
+{
+	struct pf_npy npy;
+	int r;
+
+	if (b->format != PF_FORMAT_NPY || (b->npy.header_len && off >= b->npy.header_len))
+		return 0;
+	b->npy.header_len = 0;
+	r = pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, err);
+	if (r == 1)
+		b->npy = npy;
+	return r < 0 ? r : 0;
+}
+
+static int too_much(const struct pf_buffer *b, uint64_t end, uint64_t all, struct pf_err *err)
+{
+	char shape[128];
+	enum pf_dtype dtype = b->format == PF_FORMAT_NPY ? b->npy.dtype : b->declared;
+
+	pf_shape_str(shape, sizeof(shape), dtype,
+		     b->format == PF_FORMAT_NPY ? &b->npy.shape : &b->declared_shape);
+	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes of file, a write ends at %"
+			  PRIu64, shape, all, end);
+}
+
+static void fill_gap_locked(struct pf_buffer *b, uint64_t to)
+{
+	if (to > b->size)
+		memset(pf_bytes_at(b->content, b->size), 0, to - b->size);
+}
+
+/* Undo a write that was refused: the file is as it was, as far as it can be read. */
+static int refuse_locked(struct pf_buffer *b, uint64_t size, int r, struct pf_err *err)
+{
+	b->size = size;
+	b->npy.header_len = 0;
+	if (err) {
+		b->err = *err;
+		set_state_locked(b, PF_BUFFER_ERROR);
+	}
+	return r;
+}
+
+ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64_t off,
+			struct pf_err *err)
+{
+	struct pf_err local = PF_ERR_INIT, *why = err ? err : &local;
+	uint64_t end, all, before;
+	int r;
+
+	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
+		return pf_err_set(err, -EFBIG, "a write ends beyond the largest file offset");
+	PF_LOCK_SCOPE(&b->lock);
+	before = b->size;
+	if (off >= (b->npy.header_len ? b->npy.header_len : 1) && expected_locked(b, &all) &&
+	    end > all)
+		return too_much(b, end, all, err);
+	r = make_room_locked(b, end, err);
+	if (r < 0)
+		return r;
+	fill_gap_locked(b, off);
+	memcpy(pf_bytes_at(b->content, off), src, len);
+	if (end > b->size)
+		b->size = end;
+	set_state_locked(b, PF_BUFFER_INCOMPLETE);
+	r = look_at_header_locked(b, off, why);
+	if (r == 0 && expected_locked(b, &all) && b->size > all)
+		r = too_much(b, b->size, all, why);
+	if (r == 0 && b->npy.header_len && off < b->npy.header_len)
+		r = make_room_locked(b, b->size, why);
+	if (r < 0)
+		return refuse_locked(b, before, r, why);
+	return (ssize_t)len;
+}
+
+int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
+{
+	struct pf_value *gone = NULL;
+	int r = 0;
+
+	pf_lock(&b->lock);
+	if (size > b->size) {
+		r = make_room_locked(b, size, err);
+		if (r == 0)
+			fill_gap_locked(b, size);
+	}
+	if (r == 0) {
+		b->size = size;
+		if (size == 0) {
+			pf_bytes_unref(pf_steal(&b->content));
+			gone = pf_steal(&b->value);
+		}
+		if (size < b->npy.header_len)
+			b->npy.header_len = 0;
+		set_state_locked(b, size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);
+		if (size && !b->npy.header_len)
+			look_at_header_locked(b, 0, NULL);
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	return r;
+}
+
+/* --- committing ---------------------------------------------------------------------- */
+
+static int check_npy(const struct pf_npy *npy, uint64_t size, struct pf_err *err)
+{
+	char shape[128];
+	uint64_t all = npy->header_len + npy->data_len;
+
+	if (!npy->header_len)
+		return pf_err_set(err, -EINVAL, "%" PRIu64 " bytes are no whole .npy header",
+				  size);
+	if (size != all)
+		return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes of data, %" PRIu64
+				  " came",
+				  pf_shape_str(shape, sizeof(shape), npy->dtype, &npy->shape),
+				  npy->data_len, size - npy->header_len);
+	return 0;
+}
+
+static int check_raw(const struct pf_buffer *b, struct pf_err *err)
+{
+	char shape[128];
+	uint64_t all;
+
+	if (!b->shaped || pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) < 0 ||
+	    all == b->size)
+		return 0;
+	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes, %" PRIu64 " came",
+			  pf_shape_str(shape, sizeof(shape), b->declared, &b->declared_shape),
+			  all, b->size);
+}
+
+int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *err)
+{
+	struct pf_npy npy = { 0 };
+	int r;
+
+	PF_LOCK_SCOPE(&b->lock);
+	if (format == PF_FORMAT_NONE)
+		return 0;
+	if (!b->content && !b->value && format != PF_FORMAT_RAW)
+		return pf_err_set(err, -EINVAL, "an empty file is no array");
+	if (format == PF_FORMAT_RAW)
+		return check_raw(b, err);
+	if (format == PF_FORMAT_NPY && b->content) {
+		r = pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, err);
+		return r < 0 ? r : check_npy(&npy, b->size, err);
+	}
+	return 0;
+}
+
+void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	b->format = format;
+	b->npy.header_len = 0;
+	if (b->content)
+		look_at_header_locked(b, 0, NULL);
+	if (format == PF_FORMAT_NONE)
+		b->state = PF_BUFFER_SCRATCH;
+	else if (b->state == PF_BUFFER_SCRATCH)
+		b->state = b->content ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY;
+}
+
+/* What the content means as an array, once it is whole. */
+struct meaning {
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	struct pf_bytes *bytes; /* owned reference */
+	uint64_t off, len;
+};
+
+static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+{
+	const struct pf_npy *npy = &b->npy;
+	struct pf_bytes *bytes;
+	int r = check_npy(npy, b->size, err);
+
+	if (r < 0)
+		return r;
+	m->dtype = npy->dtype;
+	m->shape = npy->shape;
+	m->len = npy->data_len;
+	if (m->dtype == PF_DTYPE_INVALID) {
+		m->dtype = b->declared;
+		if (pf_dtype_size(b->declared) != npy->void_size)
+			return pf_err_set(err, -EINVAL, "the file calls its elements '|V%u' and "
+					  "names no type: create the buffer with a dtype of "
+					  "%u bytes first", npy->void_size, npy->void_size);
+	}
+	if (!npy->fortran_order) {
+		m->bytes = pf_bytes_ref(b->content);
+		m->off = npy->header_len;
+		return 0;
+	}
+	r = pf_bytes_new(b->place->arena, m->len, &bytes, err);
+	if (r < 0)
+		return r;
+	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
+			      pf_bytes_at(b->content, npy->header_len), pf_bytes_at(bytes, 0));
+	m->bytes = bytes;
+	return 0;
+}
+
+static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+{
+	int r = check_raw(b, err);
+
+	if (r < 0)
+		return r;
+	if (b->shaped) {
+		m->dtype = b->declared;
+		m->shape = b->declared_shape;
+	} else {
+		m->dtype = PF_DTYPE_U8;
+		m->shape = (struct pf_shape){ .rank = 1, .dims = { (int64_t)b->size } };
+	}
+	m->len = b->size;
+	if (b->content)
+		m->bytes = pf_bytes_ref(b->content);
+	else
+		r = pf_bytes_new(b->place->arena, 1, &m->bytes, err);
+	return r;
+}
+
+static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf data = PF_BUF_INIT;
+	int r;
+
+	m->dtype = b->declared ? b->declared : PF_DTYPE_F32;
+	r = pf_text_parse(pf_bytes_at(b->content, 0), b->size, m->dtype, &m->shape, &data, err);
+	if (r < 0)
+		return r;
+	/* Rows of numbers fill a declared shape in order. */
+	if (b->shaped) {
+		uint64_t want;
+
+		r = pf_shape_bytes(&b->declared_shape, m->dtype, &want, err);
+		if (r < 0)
+			return r;
+		if (want == data.len)
+			m->shape = b->declared_shape;
+	}
+	m->len = data.len;
+	r = pf_bytes_new(b->place->arena, data.len, &m->bytes, err);
+	if (r == 0)
+		memcpy(pf_bytes_at(m->bytes, 0), data.data, data.len);
+	return r;
+}
+
+static int meaning_locked(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+{
+	if (!b->content && b->format != PF_FORMAT_RAW)
+		return pf_err_set(err, -EINVAL, "an empty file is no array");
+	switch (b->format) {
+	case PF_FORMAT_NPY:
+		return npy_meaning(b, m, err);
+	case PF_FORMAT_RAW:
+		return raw_meaning(b, m, err);
+	case PF_FORMAT_TXT:
+		return txt_meaning(b, m, err);
+	default:
+		return pf_err_set(err, -EINVAL, "a scratch file is no array");
+	}
+}
+
+static bool is_whole_locked(const struct pf_buffer *b)
+{
+	uint64_t all;
+
+	if (b->format == PF_FORMAT_NPY && !b->npy.header_len)
+		return false;
+	return !expected_locked(b, &all) || b->size == all;
+}
+
+/* The content as a new value, under the lock; NULL and *err if it is none. */
+static struct pf_value *value_of_content_locked(struct pf_buffer *b, struct pf_err *err)
+{
+	struct meaning m = { 0 };
+	struct pf_value *v = NULL;
+
+	if (meaning_locked(b, &m, err) == 0) {
+		if (b->content)
+			pf_arena_shrink(b->place->arena, &b->content->extent, b->size);
+		v = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
+				      b->place->worker, b->place->device, UINT32_MAX);
+		if (!v)
+			pf_err_set(err, -ENOMEM, "no memory for a value");
+	}
+	pf_bytes_unref(m.bytes);
+	return v;
+}
+
+int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_waiter *waiter,
+		     struct pf_value **ret, struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+	struct pf_value *v, *gone;
+
+	*ret = NULL;
+	pf_lock(&b->lock);
+	if (b->format == PF_FORMAT_NONE || (partial_ok && !is_whole_locked(b))) {
+		pf_unlock(&b->lock);
+		return 1;
+	}
+	gone = pf_steal(&b->value);
+	v = value_of_content_locked(b, &why);
+	if (v) {
+		b->value = pf_value_ref(v);
+		set_state_locked(b, PF_BUFFER_VALUE);
+		clock_gettime(CLOCK_REALTIME, &b->made);
+		snprintf(b->made_by, sizeof(b->made_by), "upload");
+	} else {
+		b->err = why;
+		set_state_locked(b, is_whole_locked(b) ? PF_BUFFER_ERROR
+						       : PF_BUFFER_INCOMPLETE);
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	if (!v) {
+		if (err)
+			*err = why;
+		return why.code;
+	}
+	*ret = v;
+	return pf_value_place(v, waiter, err);
+}
+
+void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
+			 const struct pf_err *err)
+{
+	struct pf_value *gone = NULL;
+
+	if (code >= 0)
+		return;
+	pf_lock(&b->lock);
+	/* A worker's death is not the bytes' fault: the value is placed when it is used. */
+	if (b->value == value && pf_value_state(value, NULL) == PF_VALUE_ERROR) {
+		gone = pf_steal(&b->value);
+		b->err = *err;
+		set_state_locked(b, PF_BUFFER_ERROR);
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+}
+
+bool pf_buffer_commit_is_slow(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->size > (1 << 20) &&
+	       (b->format == PF_FORMAT_TXT ||
+		(b->format == PF_FORMAT_NPY && b->npy.header_len && b->npy.fortran_order));
+}
+
+int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->value) {
+		*ret = pf_value_ref(b->value);
+		return 0;
+	}
+	switch (b->state) {
+	case PF_BUFFER_ERROR:
+		if (err)
+			*err = b->err;
+		return b->err.code;
+	case PF_BUFFER_INCOMPLETE:
+		return pf_err_set(err, -EINVAL, "it is incomplete: %s",
+				  b->err.code ? b->err.text : "its writer has not closed it");
+	case PF_BUFFER_SCRATCH:
+		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
+	default:
+		return pf_err_set(err, -ENOENT, "it is empty");
+	}
+}

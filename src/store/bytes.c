@@ -1,0 +1,57 @@
+#include "pjrtfs/store/bytes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret, struct pf_err *err)
+{
+	struct pf_bytes *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return pf_err_set(err, -ENOMEM, "no memory for %zu bytes", sizeof(*b));
+	r = pf_arena_alloc(arena, cap, &b->extent, err);
+	if (r < 0) {
+		free(b);
+		return r;
+	}
+	atomic_init(&b->refs, 1);
+	b->arena = arena;
+	*ret = b;
+	return 0;
+}
+
+struct pf_bytes *pf_bytes_ref(struct pf_bytes *bytes)
+{
+	atomic_fetch_add(&bytes->refs, 1);
+	return bytes;
+}
+
+void pf_bytes_unref(struct pf_bytes *bytes)
+{
+	if (!bytes || atomic_fetch_sub(&bytes->refs, 1) != 1)
+		return;
+	pf_arena_give(bytes->arena, &bytes->extent);
+	free(bytes);
+}
+
+int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool unshare,
+		     struct pf_err *err)
+{
+	struct pf_bytes *old = *bytes, *copy;
+	bool shared = atomic_load(&old->refs) > 1;
+	int r;
+
+	if (cap <= old->extent.len && !(shared && unshare))
+		return 0;
+	if (!shared)
+		return pf_arena_grow(old->arena, &old->extent, cap, keep, err);
+	r = pf_bytes_new(old->arena, cap, &copy, err);
+	if (r < 0)
+		return r;
+	memcpy(pf_bytes_at(copy, 0), pf_bytes_at(old, 0), keep);
+	pf_bytes_unref(old);
+	*bytes = copy;
+	return 0;
+}

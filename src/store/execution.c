@@ -1,0 +1,375 @@
+#include "pjrtfs/store/execution.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	MAX_TRIES = 3, /* when the worker dies between bringing things there and running */
+	SETTLE_US = 50,
+};
+
+/*
+ * The steps of an execution: load the executable, check and place every argument, send.
+ * Each may have to wait; step() goes on where it was.
+ */
+struct pf_execution_priv {
+	struct pf_execution *e;
+	struct pf_call call;
+	struct pf_waiter waiter;
+	_Atomic unsigned refs;   /* the starter, who may settle, and the answer */
+	_Atomic bool ended;
+	_Atomic bool cancelled;
+	struct timespec start;
+	size_t placed;           /* arguments on the device so far */
+	unsigned tries;
+	uint64_t *ids;           /* owned: n_args buffers, n_outs new ones, then the bytes */
+	size_t n_claimed;        /* arguments marked as donated so far */
+	struct pf_life *life;    /* owned reference, once sent */
+};
+
+static bool step(struct pf_execution_priv *p);
+
+static void wake(struct pf_waiter *waiter)
+{
+	step(pf_container_of(waiter, struct pf_execution_priv, waiter));
+}
+
+struct pf_execution *pf_execution_new(size_t n)
+{
+	struct pf_execution *e = calloc(1, sizeof(*e));
+	struct pf_execution_priv *p = calloc(1, sizeof(*p));
+
+	if (!e || !p) {
+		free(e);
+		free(p);
+		return NULL;
+	}
+	e->priv = p;
+	p->e = e;
+	p->waiter.wake = wake;
+	atomic_init(&p->refs, 1);
+	e->n_args = n;
+	e->args = calloc(n + 1, sizeof(*e->args));
+	e->arg_names = calloc(n + 1, sizeof(*e->arg_names));
+	e->donate = calloc(n + 1, sizeof(*e->donate));
+	if (!e->args || !e->arg_names || !e->donate) {
+		pf_execution_free(e);
+		return NULL;
+	}
+	return e;
+}
+
+static void priv_unref(struct pf_execution_priv *p)
+{
+	if (atomic_fetch_sub(&p->refs, 1) != 1)
+		return;
+	pf_life_unref(p->life);
+	free(p->ids);
+	free(p);
+}
+
+void pf_execution_free(struct pf_execution *e)
+{
+	if (!e)
+		return;
+	for (size_t i = 0; i < e->n_args; i++) {
+		if (e->args)
+			pf_value_unref(e->args[i]);
+		if (e->arg_names)
+			free(e->arg_names[i]);
+	}
+	for (size_t i = 0; i < e->n_outs; i++)
+		pf_value_unref(e->outs[i]);
+	free(e->args);
+	free(e->arg_names);
+	free(e->donate);
+	free(e->outs);
+	free(e->name);
+	pf_loaded_unref(e->loaded);
+	pf_executable_unref(e->executable);
+	priv_unref(e->priv);
+	free(e);
+}
+
+/* The end, good or bad.  E may be gone afterwards. */
+static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
+{
+	struct pf_execution *e = p->e;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	e->seconds = (double)(now.tv_sec - p->start.tv_sec) +
+		     (double)(now.tv_nsec - p->start.tv_nsec) / 1e9;
+	for (size_t i = 0; i < p->n_claimed; i++)
+		if (e->donate[i])
+			pf_value_donated(e->args[i], code == 0);
+	p->n_claimed = 0;
+	if (code < 0)
+		code = pf_err_wrap(err, code, "%s", e->name);
+	atomic_store(&p->ended, true);
+	e->done(e, code, err);
+}
+
+/* --- the checks ---------------------------------------------------------------------- */
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
+{
+	const struct pf_param *want = &e->loaded->signature->inputs[i];
+	const struct pf_value *have = e->args[i];
+	const struct pf_description *d = pf_worker_description(e->executable->worker);
+	char a[128], b[128];
+
+	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
+		return pf_err_set(err, -EINVAL, "input %zu%s%s%s: %s is %s, the program wants %s",
+				  i, *want->name ? " (" : "", want->name,
+				  *want->name ? ")" : "", e->arg_names[i],
+				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
+				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
+	if (have->worker != e->executable->worker)
+		return pf_err_set(err, -EINVAL, "input %zu: %s is on plugin %s, the program on %s",
+				  i, e->arg_names[i], pf_worker_name(have->worker),
+				  pf_worker_name(e->executable->worker));
+	if (e->loaded->n_devices && have->device != e->loaded->devices[0])
+		return pf_err_set(err, -EINVAL, "input %zu: %s is on device %s:%lld, the program "
+				  "runs on %s:%lld", i, e->arg_names[i],
+				  pf_worker_name(have->worker),
+				  (long long)d->devices[have->device].id,
+				  pf_worker_name(have->worker),
+				  (long long)d->devices[e->loaded->devices[0]].id);
+	return 0;
+}
+
+static int check(const struct pf_execution *e, struct pf_err *err)
+{
+	const struct pf_signature *s = e->loaded->signature;
+
+	if (e->n_args != s->n_inputs)
+		return pf_err_set(err, -EINVAL, "the program takes %zu input%s, %zu %s given",
+				  s->n_inputs, plural(s->n_inputs), e->n_args,
+				  e->n_args == 1 ? "was" : "were");
+	if (e->want_outs != s->n_outputs)
+		return pf_err_set(err, -EINVAL, "the program gives %zu output%s, %zu name%s given",
+				  s->n_outputs, plural(s->n_outputs), e->want_outs,
+				  e->want_outs == 1 ? " was" : "s were");
+	if (e->loaded->n_devices > 1)
+		return pf_err_set(err, -EOPNOTSUPP, "the program runs on %u devices at once, "
+				  "which is not supported yet", e->loaded->n_devices);
+	for (size_t i = 0; i < e->n_args; i++) {
+		int r = check_arg(e, i, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- the answer ---------------------------------------------------------------------- */
+
+static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep, size_t len,
+		       size_t i, struct pf_err *err)
+{
+	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
+	const struct pf_param *want = &e->loaded->signature->outputs[i];
+	struct pf_execution_priv *p = e->priv;
+	uint64_t bytes;
+	bool ok;
+
+	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
+		return err->code;
+	ok = out->len == bytes && out->dtype == (uint32_t)want->dtype;
+	if (out->where == PF_WHERE_INLINE)
+		ok = ok && out->off <= len && out->len <= len - out->off;
+	else if (out->where == PF_WHERE_POOL)
+		ok = ok && pf_life_pool(p->life, out->off, out->len);
+	else
+		ok = ok && out->where == PF_WHERE_DEVICE;
+	if (!ok)
+		return pf_err_set(err, -EPROTO, "output %zu: the worker gave %llu bytes of type "
+				  "%u, expected %llu of %s", i, (unsigned long long)out->len,
+				  out->dtype, (unsigned long long)bytes,
+				  pf_dtype_name(want->dtype));
+	e->outs[i] = pf_value_of_output(want->dtype, &want->shape, out, rep,
+					e->executable->worker,
+					e->loaded->n_devices ? e->loaded->devices[0] : 0,
+					p->life, p->ids[e->n_args + i]);
+	if (!e->outs[i])
+		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
+	return 0;
+}
+
+static void answer(struct pf_call *call, int code, const struct pf_err *why, const void *reply,
+		   size_t len)
+{
+	struct pf_execution_priv *p = pf_container_of(call, struct pf_execution_priv, call);
+	const struct pf_rep_execute *rep = reply;
+	struct pf_execution *e = p->e;
+	struct pf_err err = PF_ERR_INIT;
+	size_t n = e->loaded->signature->n_outputs;
+
+	if (code < 0) {
+		err = *why;
+	} else if (rep->n_outs != n || len < sizeof(*rep) + n * sizeof(struct pf_out)) {
+		code = pf_err_set(&err, -EPROTO, "the worker gave %u outputs of %zu",
+				  rep->n_outs, n);
+	} else {
+		e->device_seconds = (double)rep->device_ns / 1e9;
+		for (size_t i = 0; i < n && code == 0; i++)
+			code = take_output(e, rep, len, i, &err);
+	}
+	/* What has no owner now would stay on the device for ever. */
+	for (size_t i = 0; reply && i < n; i++)
+		if (!e->outs[i])
+			pf_life_free_id(p->life, PF_OP_BUFFER_FREE, p->ids[e->n_args + i]);
+	end(p, code, &err);
+	priv_unref(p);
+}
+
+/* --- the steps ----------------------------------------------------------------------- */
+
+/* Collect the handles; false if one is not on the executable's life any more. */
+static bool collect(struct pf_execution *e, uint64_t *ids, uint8_t *donate)
+{
+	struct pf_execution_priv *p = e->priv;
+	size_t n_outs = e->loaded->signature->n_outputs;
+
+	for (size_t i = 0; i < e->n_args; i++) {
+		ids[i] = pf_value_id_on(e->args[i], e->loaded->life);
+		if (!ids[i])
+			return false;
+	}
+	for (size_t i = 0; i < n_outs; i++)
+		ids[e->n_args + i] = pf_worker_id(e->executable->worker);
+	for (size_t i = 0; i < e->n_args; i++)
+		donate[i] = e->donate[i] && pf_value_donate(e->args[i]);
+	p->n_claimed = e->n_args;
+	return true;
+}
+
+/* 0 sent; 1 something moved, start over; -errno. */
+static int send(struct pf_execution_priv *p, struct pf_err *err)
+{
+	struct pf_execution *e = p->e;
+	size_t n_outs = e->loaded->signature->n_outputs;
+	size_t n_ids = e->n_args + n_outs;
+	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
+	int r;
+
+	if (e->n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS)
+		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
+				  PF_WIRE_MAX_ARGS);
+	if (!p->ids)
+		p->ids = malloc(n_ids * sizeof(*p->ids) + e->n_args + 1);
+	if (!e->outs)
+		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
+	if (!p->ids || !e->outs)
+		return pf_err_set(err, -ENOMEM, "no memory for an execution");
+	e->n_outs = n_outs;
+	if (!collect(e, p->ids, (uint8_t *)(p->ids + n_ids)))
+		return 1;
+	req.executable = e->loaded->id;
+	req.device = UINT32_MAX;
+	req.n_args = (uint32_t)e->n_args;
+	req.n_outs = (uint32_t)n_outs;
+	p->life = pf_life_ref(e->loaded->life);
+	p->call.done = answer;
+	p->call.reply_min = sizeof(struct pf_rep_execute);
+	atomic_fetch_add(&p->refs, 1);
+	r = pf_life_call(p->life, &p->call, &req, sizeof(req), p->ids,
+			 n_ids * sizeof(*p->ids) + e->n_args, err);
+	if (r < 0)
+		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
+	return r;
+}
+
+/* Place the arguments from p->placed on: 1 all there, 0 waiting, -errno. */
+static int place(struct pf_execution_priv *p, struct pf_err *err)
+{
+	struct pf_execution *e = p->e;
+
+	for (; p->placed < e->n_args; p->placed++) {
+		int r = pf_value_place(e->args[p->placed], &p->waiter, err);
+
+		if (r < 0)
+			return pf_err_wrap(err, r, "input %zu: %s", p->placed,
+					   e->arg_names[p->placed]);
+		if (r == 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* A wake-up came from an argument: is it there now? */
+static int check_placed(struct pf_execution_priv *p, struct pf_err *err)
+{
+	struct pf_execution *e = p->e;
+	int r;
+
+	if (!e->loaded || p->placed >= e->n_args)
+		return 1;
+	r = pf_value_placed(e->args[p->placed], err);
+	return r < 0 ? pf_err_wrap(err, r, "input %zu: %s", p->placed,
+				   e->arg_names[p->placed]) : 1;
+}
+
+/* True if the request was sent by this call (E may be gone by then). */
+static bool step(struct pf_execution_priv *p)
+{
+	struct pf_execution *e = p->e;
+	struct pf_err err = PF_ERR_INIT;
+	int r = check_placed(p, &err);
+
+	while (r > 0) {
+		if (atomic_load(&p->cancelled)) {
+			r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
+			break;
+		}
+		if (!e->loaded) {
+			r = pf_executable_load(e->executable, &p->waiter, &e->loaded, &err);
+			if (r > 0)
+				r = check(e, &err) < 0 ? err.code : 1;
+			if (r <= 0)
+				break;
+			p->placed = 0;
+		}
+		r = place(p, &err);
+		if (r <= 0)
+			break;
+		r = send(p, &err);
+		if (r == 0)
+			return true;
+		if (r < 0)
+			break;
+		/* The worker was replaced meanwhile: bring everything to the new one. */
+		pf_loaded_unref(pf_steal(&e->loaded));
+		if (++p->tries >= MAX_TRIES)
+			r = pf_err_set(&err, -EIO, "the worker of plugin %s keeps dying",
+				       pf_worker_name(e->executable->worker));
+	}
+	if (r < 0)
+		end(p, r, &err);
+	return false;
+}
+
+void pf_execution_start(struct pf_execution *e, bool settle)
+{
+	struct pf_execution_priv *p = e->priv;
+
+	clock_gettime(CLOCK_MONOTONIC, &p->start);
+	atomic_fetch_add(&p->refs, 1);
+	if (step(p) && settle && !atomic_load(&p->ended))
+		pf_life_settle(p->life, &p->ended, SETTLE_US);
+	priv_unref(p);
+}
+
+void pf_execution_cancel(struct pf_execution *e)
+{
+	atomic_store(&e->priv->cancelled, true);
+}

@@ -1,0 +1,313 @@
+/* What readers see of a buffer. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/formats/text.h"
+#include "pjrtfs/store/buffer.h"
+
+/* Elements whose rendering takes some milliseconds. */
+enum { SLOW_TEXT = 65536 };
+
+/* Is the content what a reader of FORMAT gets, byte for byte? */
+static bool content_is_view(const struct pf_buffer *b, enum pf_format format)
+{
+	return format == b->format && (b->content || !b->value);
+}
+
+static int64_t count_of(const struct pf_value *v)
+{
+	int64_t n = 0;
+
+	pf_shape_count(&v->shape, &n, NULL);
+	return n;
+}
+
+bool pf_view_is_slow(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return format == PF_FORMAT_TXT && !content_is_view(b, format) && b->value &&
+	       count_of(b->value) > SLOW_TEXT;
+}
+
+/* The content: frozen once it is a value, still moving before. */
+static void view_content_locked(struct pf_buffer *b, struct pf_view *view)
+{
+	view->size = b->size;
+	if (b->state != PF_BUFFER_VALUE)
+		view->live = pf_buffer_ref(b);
+	else if (b->content)
+		view->content = pf_bytes_ref(b->content);
+}
+
+static int view_value(struct pf_value *v, enum pf_format format, struct pf_waiter *waiter,
+		      struct pf_view *view, struct pf_err *err)
+{
+	int r;
+
+	pf_value_pin(v);
+	r = waiter ? pf_value_fetch(v, waiter, err) : pf_value_fetched(v, err);
+	if (r <= 0) {
+		pf_value_unpin(v);
+		return r;
+	}
+	if (format == PF_FORMAT_TXT) {
+		pf_text_print(&view->head, v->dtype, &v->shape, pf_value_host(v));
+		pf_value_unpin(v);
+		view->size = view->head.len;
+		if (view->head.failed)
+			return pf_err_set(err, -ENOMEM, "no memory for the text");
+		return 1;
+	}
+	if (format == PF_FORMAT_NPY)
+		pf_npy_print(&view->head, v->dtype, &v->shape);
+	view->value = pf_value_ref(v);
+	view->size = view->head.len + v->len;
+	return 1;
+}
+
+int pf_view_open(struct pf_buffer *b, enum pf_format format, struct pf_waiter *waiter,
+		 struct pf_view *ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
+	struct pf_err why = PF_ERR_INIT;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	pf_lock(&b->lock);
+	if (content_is_view(b, format)) {
+		view_content_locked(b, ret);
+		pf_unlock(&b->lock);
+		return 1;
+	}
+	if (b->value)
+		v = pf_value_ref(b->value);
+	why = b->err;
+	pf_unlock(&b->lock);
+	if (!v)
+		return pf_err_set(err, -ENODATA, "there is no array to show: %s",
+				  why.code ? why.text : "nothing was written");
+	r = view_value(v, format, waiter, ret, err);
+	if (r <= 0)
+		pf_view_release(ret);
+	return r;
+}
+
+void pf_view_release(struct pf_view *view)
+{
+	pf_buf_release(&view->head);
+	pf_bytes_unref(view->content);
+	if (view->value)
+		pf_value_unpin(view->value);
+	pf_value_unref(view->value);
+	pf_buffer_unref(view->live);
+	memset(view, 0, sizeof(*view));
+}
+
+/* A content that may grow and move: hold the bytes as they are now. */
+static void read_live(struct pf_view *view, uint64_t len, uint64_t off,
+		      void (*read)(void *arg, const void *data, size_t len), void *arg)
+{
+	struct pf_buffer *b = view->live;
+	struct pf_bytes *bytes = NULL;
+	uint64_t size;
+
+	pf_lock(&b->lock);
+	size = b->size;
+	if (b->content)
+		bytes = pf_bytes_ref(b->content);
+	pf_unlock(&b->lock);
+	if (!bytes || off >= size)
+		read(arg, "", 0);
+	else
+		read(arg, pf_bytes_at(bytes, off), len < size - off ? len : size - off);
+	pf_bytes_unref(bytes);
+}
+
+void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
+		  void (*read)(void *arg, const void *data, size_t len), void *arg)
+{
+	uint64_t head = view->head.len, left;
+	const char *body;
+
+	if (view->live) {
+		read_live(view, len, off, read, arg);
+		return;
+	}
+	if (off >= view->size) {
+		read(arg, "", 0);
+		return;
+	}
+	left = view->size - off;
+	if (len > left)
+		len = left;
+	if (view->value)
+		body = pf_value_host(view->value);
+	else
+		body = view->content ? pf_bytes_at(view->content, 0) : "";
+	if (off >= head) {
+		read(arg, body + (off - head), len);
+		return;
+	}
+	/* The header and what follows it lie apart; the first read joins them. */
+	if (off + len > head) {
+		char *joined = malloc(len);
+
+		if (joined) {
+			memcpy(joined, view->head.data + off, head - off);
+			memcpy(joined + (head - off), body, len - (head - off));
+			read(arg, joined, len);
+			free(joined);
+			return;
+		}
+		len = head - off;
+	}
+	read(arg, view->head.data + off, len);
+}
+
+uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
+{
+	pf_autobuf struct pf_buf head = PF_BUF_INIT;
+
+	PF_LOCK_SCOPE(&b->lock);
+	if (content_is_view(b, format))
+		return b->size;
+	if (!b->value || format == PF_FORMAT_TXT)
+		return 0;
+	if (format == PF_FORMAT_NPY)
+		pf_npy_print(&head, b->value->dtype, &b->value->shape);
+	return head.len + b->value->len;
+}
+
+int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep, struct pf_err *err)
+{
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
+	struct pf_view view = { 0 };
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	bool typed;
+
+	if (keep) {
+		int r = pf_view_open(b, format, NULL, &view, err);
+
+		if (r < 0)
+			return r;
+		r = pf_bytes_new(b->place->arena, view.size, &bytes, err);
+		if (r < 0) {
+			pf_view_release(&view);
+			return r;
+		}
+		memcpy(pf_bytes_at(bytes, 0), view.head.data, view.head.len);
+		if (view.value)
+			memcpy(pf_bytes_at(bytes, view.head.len), pf_value_host(view.value),
+			       view.value->len);
+	}
+	pf_lock(&b->lock);
+	typed = b->value != NULL;
+	if (typed) {
+		dtype = b->value->dtype;
+		shape = b->value->shape;
+	}
+	pf_unlock(&b->lock);
+	pf_buffer_truncate(b, 0, NULL);
+	pf_buffer_set_format(b, format);
+	pf_lock(&b->lock);
+	if (typed) {
+		b->declared = dtype;
+		b->declared_shape = shape;
+		b->shaped = true;
+	}
+	b->content = pf_steal(&bytes);
+	b->size = view.size;
+	pf_unlock(&b->lock);
+	pf_view_release(&view);
+	return 0;
+}
+
+/* --- x.json -------------------------------------------------------------------------- */
+
+const char *pf_buffer_state_name(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	switch (b->state) {
+	case PF_BUFFER_EMPTY:
+		return "empty";
+	case PF_BUFFER_INCOMPLETE:
+		return "incomplete";
+	case PF_BUFFER_SCRATCH:
+		return "scratch";
+	case PF_BUFFER_ERROR:
+		return "error";
+	default:
+		return pf_value_state_name(pf_value_state(b->value, NULL));
+	}
+}
+
+static void add_string(struct json_object *o, const char *key, const char *value)
+{
+	json_object_object_add(o, key, json_object_new_string(value));
+}
+
+static void describe_value(struct json_object *o, const struct pf_buffer *b,
+			   struct pf_value *v)
+{
+	const struct pf_device_desc *d =
+		&pf_worker_description(v->worker)->devices[v->device];
+	unsigned memory = v->memory == UINT32_MAX ? d->default_memory : v->memory;
+	struct json_object *dims = json_object_new_array();
+
+	add_string(o, "dtype", pf_dtype_name(v->dtype));
+	for (unsigned i = 0; i < v->shape.rank; i++)
+		json_object_array_add(dims, json_object_new_int64(v->shape.dims[i]));
+	json_object_object_add(o, "shape", dims);
+	add_string(o, "layout", "row-major");
+	add_string(o, "device", b->place->device_name);
+	add_string(o, "memory", memory < d->n_memories ? d->memories[memory].kind : "device");
+	json_object_object_add(o, "bytes", json_object_new_int64((int64_t)v->len));
+	pf_lock(&v->lock);
+	json_object_object_add(o, "on_device_bytes",
+			       json_object_new_int64((int64_t)v->on_device_bytes));
+	json_object_object_add(o, "host_copy",
+			       json_object_new_boolean(v->bytes || v->small || v->pool_life));
+	json_object_object_add(o, "zero_copy",
+			       json_object_new_boolean(v->alias_off != PF_NO_OFFSET ||
+						       (v->pool_life && !v->pool_block)));
+	pf_unlock(&v->lock);
+}
+
+void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *out)
+{
+	struct json_object *o = json_object_new_object();
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_lock(&b->lock);
+	if (b->value)
+		v = pf_value_ref(b->value);
+	if (b->state == PF_BUFFER_ERROR || b->state == PF_BUFFER_INCOMPLETE)
+		err = b->err;
+	pf_unlock(&b->lock);
+	add_string(o, "name", name);
+	add_string(o, "state", pf_buffer_state_name(b));
+	if (v) {
+		describe_value(o, b, v);
+		if (pf_value_state(v, NULL) == PF_VALUE_ERROR)
+			pf_value_state(v, &err);
+	} else {
+		add_string(o, "device", b->place->device_name);
+	}
+	if (err.code)
+		add_string(o, "error", err.text);
+	pf_lock(&b->lock);
+	add_string(o, "format", *pf_format_extension(b->format)
+				      ? pf_format_extension(b->format) + 1 : "scratch");
+	add_string(o, "made_by", b->made_by);
+	json_object_object_add(o, "made",
+			       json_object_new_double((double)b->made.tv_sec +
+						      (double)(b->made.tv_nsec / 1000) / 1e6));
+	pf_unlock(&b->lock);
+	pf_buf_puts(out, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	pf_buf_puts(out, "\n");
+	json_object_put(o);
+}

@@ -1,0 +1,187 @@
+/* stat(2) and what changes it. */
+#include <errno.h>
+
+#include "internal.h"
+
+enum { BLOCK_SIZE = 1 << 20 }; /* what cp(1) and cat(1) read and write at once */
+
+/* The size of what would be read now; what must be prepared first has none yet. */
+static off_t shown_size(struct pf_node *node)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	const struct pf_kind *kind = node->kind;
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	if (S_ISLNK(kind->mode) && kind->readlink)
+		r = kind->readlink(node, &buf);
+	else if (kind->show && !kind->prepare)
+		r = kind->show(node, &buf, &err);
+	else
+		return 0;
+	return r < 0 || buf.failed ? 0 : (off_t)buf.len;
+}
+
+void pf_node_stat(struct pf_node *node, struct stat *st)
+{
+	const struct pf_node_priv *priv = node->priv;
+
+	*st = (struct stat){ .st_ino = node->ino, .st_blksize = BLOCK_SIZE };
+	pf_lock(&node->tree->lock);
+	st->st_mode = priv->attr.mode;
+	st->st_uid = priv->attr.uid;
+	st->st_gid = priv->attr.gid;
+	st->st_atim = priv->attr.atime;
+	st->st_mtim = priv->attr.mtime;
+	st->st_ctim = priv->attr.ctime;
+	if (priv->gone)
+		st->st_nlink = 0;
+	else
+		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table.dirs : 1;
+	pf_unlock(&node->tree->lock);
+
+	/* What the kind does not set is counted here. */
+	st->st_size = -1;
+	st->st_blocks = -1;
+	if (node->kind->getattr)
+		node->kind->getattr(node, st);
+	if (st->st_size < 0)
+		st->st_size = shown_size(node);
+	if (st->st_blocks < 0)
+		st->st_blocks = (st->st_size + 511) / 512;
+}
+
+bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
+{
+	return cred->checked || pf_node_may(node, cred, want);
+}
+
+int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+
+	if (!node)
+		return -ENOENT;
+	pf_node_stat(node, st);
+	return 0;
+}
+
+int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	int r;
+
+	if (!node)
+		return -ENOENT;
+	if (!node->kind->readlink)
+		return -EINVAL;
+	r = node->kind->readlink(node, ret);
+	return r < 0 ? r : ret->failed ? -ENOMEM : 0;
+}
+
+static int may_set(struct pf_node *node, const struct stat *to, int mask,
+		   const struct pf_open *of, const struct pf_cred *cred)
+{
+	struct pf_attr attr;
+	bool owner;
+
+	if (cred->checked || cred->uid == 0)
+		return 0;
+	pf_node_attr(node, &attr);
+	owner = cred->uid == attr.uid;
+	if ((mask & PF_SET_SIZE) && !(of && pf_open_writes(of)) &&
+	    !pf_node_may(node, cred, W_OK))
+		return -EACCES;
+	if ((mask & PF_SET_MODE) && !owner)
+		return -EPERM;
+	if ((mask & PF_SET_UID) && (!owner || to->st_uid != attr.uid))
+		return -EPERM;
+	/* The group's bits granted as if to a member: is CRED in that group? */
+	if ((mask & PF_SET_GID) && to->st_gid != attr.gid &&
+	    (!owner || !pf_cred_may(cred, (uid_t)-1, to->st_gid, 0040, R_OK)))
+		return -EPERM;
+	if ((mask & (PF_SET_ATIME | PF_SET_MTIME)) && !owner) {
+		bool now = (!(mask & PF_SET_ATIME) || to->st_atim.tv_nsec == UTIME_NOW) &&
+			   (!(mask & PF_SET_MTIME) || to->st_mtim.tv_nsec == UTIME_NOW);
+
+		if (!now)
+			return -EPERM;
+		if (!pf_node_may(node, cred, W_OK))
+			return -EACCES;
+	}
+	return 0;
+}
+
+static int set_size(struct pf_node *node, struct pf_open *of, off_t size)
+{
+	const struct pf_kind *kind = node->kind;
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	if (S_ISDIR(kind->mode))
+		return -EISDIR;
+	if (of && !pf_open_writes(of))
+		return -EBADF;
+	if (size < 0)
+		return -EINVAL;
+	if (kind->command || (kind->write && !kind->truncate))
+		return 0;
+	if (!kind->truncate)
+		return -EACCES;
+	if (kind->max_write && (uint64_t)size > kind->max_write)
+		return -EFBIG;
+	if (of)
+		pf_lock(&of->lock);
+	r = kind->truncate(node, of, (uint64_t)size, &err);
+	if (of)
+		pf_unlock(&of->lock);
+	if (r == 0)
+		pf_node_touch(node);
+	return r;
+}
+
+static struct timespec resolve(struct timespec time, struct timespec now)
+{
+	return time.tv_nsec == UTIME_NOW ? now : time;
+}
+
+static void set_attr(struct pf_node *node, const struct stat *to, int mask)
+{
+	struct timespec now = pf_now();
+	struct pf_attr *attr = &node->priv->attr;
+
+	pf_lock(&node->tree->lock);
+	if (mask & PF_SET_MODE)
+		attr->mode = (attr->mode & S_IFMT) | (to->st_mode & 07777);
+	if (mask & PF_SET_UID)
+		attr->uid = to->st_uid;
+	if (mask & PF_SET_GID)
+		attr->gid = to->st_gid;
+	if (mask & PF_SET_ATIME)
+		attr->atime = resolve(to->st_atim, now);
+	if (mask & PF_SET_MTIME)
+		attr->mtime = resolve(to->st_mtim, now);
+	attr->ctime = now;
+	pf_unlock(&node->tree->lock);
+	if (node->kind->setattr)
+		node->kind->setattr(node);
+}
+
+int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, int mask,
+		   struct pf_open *of, const struct pf_cred *cred, struct stat *ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	int r;
+
+	if (!node)
+		return -ENOENT;
+	r = may_set(node, to, mask, of, cred);
+	if (r == 0 && (mask & PF_SET_SIZE))
+		r = set_size(node, of, to->st_size);
+	if (r < 0)
+		return r;
+	if (mask & ~PF_SET_SIZE)
+		set_attr(node, to, mask);
+	pf_node_stat(node, ret);
+	return 0;
+}

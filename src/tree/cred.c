@@ -1,0 +1,67 @@
+/* The rights of the process behind a request. */
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+static bool in_group(const struct pf_cred *cred, gid_t gid)
+{
+	if (cred->gid == gid)
+		return true;
+	for (unsigned i = 0; i < cred->n_groups && i < PF_CRED_GROUPS; i++)
+		if (cred->groups[i] == gid)
+			return true;
+	return false;
+}
+
+bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, int want)
+{
+	unsigned bits;
+
+	/* CAP_DAC_OVERRIDE runs nothing that nobody may run, but enters directories. */
+	if (cred->uid == 0)
+		return !(want & X_OK) || S_ISDIR(mode) || (mode & 0111);
+	if (cred->uid == uid)
+		bits = mode >> 6;
+	else if (in_group(cred, gid))
+		bits = mode >> 3;
+	else
+		bits = mode;
+	return ((unsigned)want & 7 & ~bits) == 0;
+}
+
+/*
+ * A process that exits closes its files too, and its FLUSH looks like any other.  What
+ * tells is PF_EXITING in flags (field 9 of proc_pid_stat(5)) and the signal in exit_code
+ * (field 52); where we may not read the latter it is 0, and the FLUSH counts.
+ */
+bool pf_process_dying(pid_t pid)
+{
+	pf_autoclose int fd = -1;
+	char path[32], text[2048], *p, *save = NULL;
+	unsigned long flags = 0, code = 0;
+	ssize_t n;
+	int field = 2;
+
+	if (pid <= 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	p = strrchr(text, ')'); /* the command's name may hold anything */
+	if (!p)
+		return false;
+	for (p = strtok_r(p + 1, " ", &save); p; p = strtok_r(NULL, " ", &save)) {
+		field++;
+		if (field == 9)
+			flags = strtoul(p, NULL, 10);
+		else if (field == 52)
+			code = strtoul(p, NULL, 10);
+	}
+	return (flags & 4) && (code & 127);
+}

@@ -1,0 +1,126 @@
+/* What the tree's own files share; nobody else includes this. */
+#ifndef PJRTFS_TREE_INTERNAL_H
+#define PJRTFS_TREE_INTERNAL_H
+
+#include "pjrtfs/base/map.h"
+#include "pjrtfs/tree/ctl.h"
+#include "pjrtfs/tree/vfs.h"
+
+struct pf_last;
+
+/* The children of a directory: a hash by name, and a list in the order of linking. */
+struct pf_table {
+	struct pf_node **buckets; /* owned; a power of two of them, or none */
+	size_t cap;
+	size_t n;
+	size_t loose; /* of these, those that a kind did not list */
+	size_t dirs;
+	struct pf_node *first, *last;
+};
+
+/*
+ * What the tree keeps of a node.  Protected by the tree's lock, but for refs (atomic) and
+ * last (set once).
+ *
+ * The nodes that a kind lists as children live and die with the node that they were made
+ * for, its holder, so that their shared object does too: references to them are counted
+ * there.  Other nodes are their own holders.  References are held by: the link, the kernel
+ * as long as lookups is not 0, open files, and whoever called pf_node_ref.
+ */
+struct pf_node_priv {
+	unsigned refs;
+	struct pf_node *holder;
+	struct pf_node *listed; /* next of the nodes that the holder keeps */
+	struct pf_node *dead;   /* next of the nodes to be freed */
+	uint64_t lookups;
+
+	struct pf_node *parent; /* borrowed; NULL: not linked */
+	struct pf_node *prev, *next;
+	struct pf_node *chain; /* next in its bucket */
+	char *name;            /* owned; NULL: not linked */
+	uint64_t hash;
+	bool gone; /* was linked and no longer is */
+
+	struct pf_attr attr;
+	struct pf_table table;
+	struct pf_last *last;
+};
+
+/* Lives until it was closed and its last node is gone. */
+struct pf_tree {
+	pthread_mutex_t names; /* rank 1; holds compound changes of names apart */
+	pthread_mutex_t lock;  /* rank 2; protects the fields below and the nodes' */
+	struct pf_map nodes;   /* by inode number; borrowed */
+	uint64_t last_ino;
+	bool closed;
+	struct pf_node *root; /* one reference */
+	void *context;
+};
+
+/* node.c: functions named _locked want the tree's lock. */
+
+/* A reference on NODE unless it is on its way out. */
+bool pf_node_ref_locked(struct pf_node *node);
+
+/* Drop a reference; a node that has none left is put on *DEAD. */
+void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead);
+
+/* Free the nodes on DEAD and what hangs below them.  No lock but the name lock is held. */
+void pf_node_bury(struct pf_tree *tree, struct pf_node *dead);
+
+/* The kernel knows the node once more. */
+void pf_node_looked_up(struct pf_node *node);
+void pf_node_forget(struct pf_node *node, uint64_t n);
+
+struct timespec pf_now(void);
+
+/* dir.c */
+int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node);
+void pf_dir_detach_locked(struct pf_node *node);
+
+/* reply.c: an answer in two steps, so that nothing is lost on an interrupted reader. */
+
+/* From now on only the caller can answer REPLY; false if it is too late. */
+bool pf_reply_claim(struct pf_reply *reply);
+
+/* Answer a claimed REPLY and give up the caller's reference. */
+void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
+
+/* As pf_reply_on_interrupt, but false, and FN is not called, if it is too late. */
+bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
+
+/* open.c */
+struct pf_open *pf_open_ref(struct pf_open *of);
+void pf_open_unref(struct pf_open *of);
+
+/* Check rights, unless the front end did. */
+bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
+
+/* attr.c */
+void pf_node_stat(struct pf_node *node, struct stat *st);
+
+/* vfs.c: NAME of DIR, listed or not, with a reference; NAMES_HELD: by the caller. */
+int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
+		struct pf_node **ret);
+
+/* name.c: is it UTF-8?  Surrogates and overlong forms are not. */
+bool pf_utf8_valid(const char *str, size_t len);
+
+/* cred.c: is the process (or thread) PID dying of a signal? */
+bool pf_process_dying(pid_t pid);
+
+/* ctl.c */
+struct pf_session *pf_session_new(struct pf_open *of);
+void pf_session_free(struct pf_session *session);
+void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply);
+void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_reply *reply);
+void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
+void pf_ctl_release(struct pf_open *of);
+
+/* last.c: the last replies of a control file, by user and login session. */
+void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *line,
+		  size_t len);
+void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out);
+void pf_last_free(struct pf_last *last);
+
+#endif

@@ -1,0 +1,351 @@
+/*
+ * Nodes: numbers, references, attributes.
+ *
+ * A count that reaches 0 never rises again: whoever finds a node in a table takes a
+ * reference with pf_node_ref_locked, which fails then.
+ */
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+
+struct both {
+	struct pf_node node;
+	struct pf_node_priv priv;
+};
+
+struct timespec pf_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now;
+}
+
+bool pf_node_ref_locked(struct pf_node *node)
+{
+	unsigned *refs = &node->priv->holder->priv->refs;
+	unsigned n = __atomic_load_n(refs, __ATOMIC_RELAXED);
+
+	while (n)
+		if (__atomic_compare_exchange_n(refs, &n, n + 1, true, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead)
+{
+	struct pf_node *holder = node->priv->holder;
+
+	if (__atomic_sub_fetch(&holder->priv->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	holder->priv->dead = *dead;
+	*dead = holder;
+}
+
+struct pf_node *pf_node_ref(struct pf_node *node)
+{
+	__atomic_add_fetch(&node->priv->holder->priv->refs, 1, __ATOMIC_RELAXED);
+	return node;
+}
+
+void pf_node_unref(struct pf_node *node)
+{
+	struct pf_node *dead = NULL;
+
+	if (!node)
+		return;
+	pf_node_drop_locked(node, &dead); /* the list is ours: no lock needed */
+	if (dead)
+		pf_node_bury(dead->tree, dead);
+}
+
+/* Take NODE, which has no references, out of all tables; its children go too. */
+static void uproot_locked(struct pf_tree *tree, struct pf_node *node, struct pf_node **dead)
+{
+	for (struct pf_node *n = node; n; n = n->priv->listed) {
+		struct pf_table *table = &n->priv->table;
+
+		pf_map_remove(&tree->nodes, n->ino);
+		if (n->priv->parent)
+			pf_dir_detach_locked(n);
+		while (table->first) {
+			struct pf_node *child = table->first;
+
+			pf_dir_detach_locked(child);
+			if (child->priv->holder == child)
+				pf_node_drop_locked(child, dead);
+		}
+	}
+}
+
+static void free_nodes(struct pf_node *node, bool objects)
+{
+	while (node) {
+		struct pf_node *next = node->priv->listed;
+
+		if (objects && node->kind->free)
+			node->kind->free(node);
+		pf_last_free(node->priv->last);
+		free(node->priv->table.buckets);
+		free(node);
+		node = next;
+	}
+}
+
+static void tree_destroy(struct pf_tree *tree)
+{
+	pf_map_release(&tree->nodes);
+	pthread_mutex_destroy(&tree->names);
+	pthread_mutex_destroy(&tree->lock);
+	free(tree);
+}
+
+static void bury(struct pf_tree *tree, struct pf_node *dead, bool objects)
+{
+	while (dead) {
+		struct pf_node *node = dead;
+		bool last;
+
+		dead = node->priv->dead;
+		pf_lock(&tree->lock);
+		uproot_locked(tree, node, &dead);
+		last = tree->closed && tree->nodes.used == 0;
+		pf_unlock(&tree->lock);
+		free_nodes(node, objects);
+		if (last)
+			tree_destroy(tree);
+	}
+}
+
+void pf_node_bury(struct pf_tree *tree, struct pf_node *dead)
+{
+	bury(tree, dead, true);
+}
+
+/* One node with a number; its references are counted by HOLDER (NULL: itself). */
+static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind, void *object,
+			     mode_t perm, const struct pf_attr *owner, struct pf_node *holder)
+{
+	struct both *both = calloc(1, sizeof(*both));
+	struct pf_node *node;
+	int r;
+
+	if (!both)
+		return NULL;
+	node = &both->node;
+	node->tree = tree;
+	node->kind = kind;
+	node->object = object;
+	node->priv = &both->priv;
+	node->priv->holder = holder ? holder : node;
+	node->priv->attr.mode = perm == (mode_t)-1 ? kind->mode
+						   : (kind->mode & S_IFMT) | (perm & 07777);
+	node->priv->attr.uid = owner->uid;
+	node->priv->attr.gid = owner->gid;
+	node->priv->attr.mtime = pf_now();
+	node->priv->attr.atime = node->priv->attr.ctime = node->priv->attr.mtime;
+
+	pf_lock(&tree->lock);
+	node->ino = ++tree->last_ino;
+	r = pf_map_put(&tree->nodes, node->ino, node);
+	pf_unlock(&tree->lock);
+	if (r < 0) {
+		free(both);
+		return NULL;
+	}
+	return node;
+}
+
+/* Make the children that the kind of DIR lists.  Nobody can see them yet. */
+static int populate(struct pf_node *dir, struct pf_node *holder)
+{
+	for (const struct pf_kind *const *k = dir->kind->children; k && *k; k++) {
+		struct pf_node *node = alloc(dir->tree, *k, dir->object, (mode_t)-1,
+					     &dir->priv->attr, holder);
+		int r;
+
+		if (!node)
+			return -1;
+		node->priv->listed = holder->priv->listed;
+		holder->priv->listed = node;
+		node->priv->name = strdup((*k)->name);
+		if (!node->priv->name)
+			return -1;
+		node->priv->hash = pf_hash((*k)->name, strlen((*k)->name));
+		pf_lock(&dir->tree->lock);
+		r = pf_dir_attach_locked(dir, node);
+		pf_unlock(&dir->tree->lock);
+		if (r < 0) {
+			free(pf_steal(&node->priv->name));
+			return -1;
+		}
+		if (populate(node, holder) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static struct pf_node *make(struct pf_tree *tree, const struct pf_kind *kind, void *object,
+			    mode_t perm, const struct pf_attr *owner)
+{
+	struct pf_node *node = alloc(tree, kind, object, perm, owner, NULL);
+
+	if (!node)
+		return NULL;
+	if (populate(node, node) < 0) {
+		bury(tree, node, false);
+		return NULL;
+	}
+	__atomic_store_n(&node->priv->refs, 1, __ATOMIC_RELEASE);
+	return node;
+}
+
+struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind, void *object,
+			    mode_t perm, const struct pf_cred *cred)
+{
+	struct pf_attr owner;
+
+	pf_node_attr(tree->root, &owner);
+	if (cred) {
+		owner.uid = cred->uid;
+		owner.gid = cred->gid;
+	}
+	return make(tree, kind, object, perm, &owner);
+}
+
+struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid, gid_t gid)
+{
+	struct pf_tree *tree = calloc(1, sizeof(*tree));
+	struct pf_attr owner = { .uid = uid, .gid = gid };
+
+	if (!tree)
+		return NULL;
+	if (pthread_mutex_init(&tree->names, NULL) || pthread_mutex_init(&tree->lock, NULL))
+		abort();
+	tree->root = make(tree, kind, object, (mode_t)-1, &owner);
+	if (!tree->root) {
+		tree_destroy(tree);
+		return NULL;
+	}
+	return tree;
+}
+
+/* The kernel's lookups end with the mount, which sends no forgets for them. */
+void pf_tree_free(struct pf_tree *tree)
+{
+	struct pf_node *node, *dead = NULL;
+	size_t pos = 0;
+
+	if (!tree)
+		return;
+	pf_lock(&tree->lock);
+	tree->closed = true;
+	while ((node = pf_map_next(&tree->nodes, &pos))) {
+		if (node->priv->lookups) {
+			node->priv->lookups = 0;
+			pf_node_drop_locked(node, &dead);
+		}
+	}
+	pf_node_drop_locked(tree->root, &dead);
+	pf_unlock(&tree->lock);
+	pf_node_bury(tree, dead);
+}
+
+struct pf_node *pf_tree_root(struct pf_tree *tree)
+{
+	return tree->root;
+}
+
+uint64_t pf_tree_count(struct pf_tree *tree)
+{
+	PF_LOCK_SCOPE(&tree->lock);
+	return tree->nodes.used;
+}
+
+void pf_tree_set_context(struct pf_tree *tree, void *context)
+{
+	tree->context = context;
+}
+
+void *pf_tree_context(struct pf_tree *tree)
+{
+	return tree->context;
+}
+
+void pf_tree_lock_names(struct pf_tree *tree)
+{
+	pf_lock(&tree->names);
+}
+
+void pf_tree_unlock_names(struct pf_tree *tree)
+{
+	pf_unlock(&tree->names);
+}
+
+struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino)
+{
+	struct pf_node *node;
+
+	if (!ino)
+		return NULL;
+	PF_LOCK_SCOPE(&tree->lock);
+	node = pf_map_get(&tree->nodes, ino);
+	return node && pf_node_ref_locked(node) ? node : NULL;
+}
+
+void pf_node_looked_up(struct pf_node *node)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	if (node->priv->lookups++ == 0)
+		pf_node_ref(node);
+}
+
+void pf_node_forget(struct pf_node *node, uint64_t n)
+{
+	struct pf_tree *tree = node->tree;
+	struct pf_node *dead = NULL;
+
+	pf_lock(&tree->lock);
+	if (node->priv->lookups) {
+		if (n > node->priv->lookups)
+			n = node->priv->lookups;
+		node->priv->lookups -= n;
+		if (!node->priv->lookups)
+			pf_node_drop_locked(node, &dead);
+	}
+	pf_unlock(&tree->lock);
+	pf_node_bury(tree, dead);
+}
+
+void pf_node_attr(struct pf_node *node, struct pf_attr *ret)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	*ret = node->priv->attr;
+}
+
+void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	node->priv->attr = *attr;
+	node->priv->attr.mode = (node->kind->mode & S_IFMT) | (attr->mode & 07777);
+}
+
+void pf_node_touch(struct pf_node *node)
+{
+	struct timespec now = pf_now();
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	node->priv->attr.mtime = now;
+	node->priv->attr.ctime = now;
+}
+
+bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	return pf_cred_may(cred, attr.uid, attr.gid, attr.mode, want);
+}

@@ -1,0 +1,402 @@
+/*
+ * Open files.
+ *
+ * An open file is counted: by the front end until pf_vfs_release, by requests that wait for
+ * a kind's answer (an interrupted FLUSH lets the file be released while its commit still
+ * runs), and by commands.  Functions here hold one reference of their own while they use it
+ * after an answer may have been given, because the front end may release it by then.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct pf_open *pf_open_ref(struct pf_open *of)
+{
+	__atomic_add_fetch(&of->refs, 1, __ATOMIC_RELAXED);
+	return of;
+}
+
+void pf_open_unref(struct pf_open *of)
+{
+	if (!of || __atomic_sub_fetch(&of->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	if (of->node->kind->release)
+		of->node->kind->release(of);
+	pf_session_free(of->session);
+	pf_buf_release(&of->text);
+	pthread_mutex_destroy(&of->lock);
+	pf_node_unref(of->node);
+	free(of);
+}
+PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
+
+static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
+{
+	const struct pf_kind *kind = node->kind;
+	bool reads = (flags & O_ACCMODE) != O_WRONLY;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+
+	if (S_ISDIR(kind->mode))
+		return -EISDIR;
+	if (S_ISLNK(kind->mode))
+		return -ELOOP;
+	if (reads && !kind->show && !kind->read && !kind->command)
+		return -EACCES;
+	if (writes && !kind->write && !kind->command)
+		return -EACCES;
+	if ((reads && !pf_vfs_may(node, cred, R_OK)) ||
+	    ((writes || (flags & O_TRUNC)) && !pf_vfs_may(node, cred, W_OK)))
+		return -EACCES;
+	return 0;
+}
+
+static bool wants_snapshot(const struct pf_open *of)
+{
+	return of->node->kind->show && !of->node->kind->read && !of->node->kind->command &&
+	       pf_open_reads(of);
+}
+
+static int take_snapshot(struct pf_open *of)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	if (!wants_snapshot(of))
+		return 0;
+	r = of->node->kind->show(of->node, &of->text, &err);
+	if (r < 0)
+		return r;
+	if (of->text.failed)
+		return -ENOMEM;
+	of->shown = true;
+	return 0;
+}
+
+/* Everything of opening but what is shown. */
+static int begin(struct pf_node *node, int flags, const struct pf_cred *cred,
+		 struct pf_open **ret)
+{
+	const struct pf_kind *kind = node->kind;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_open *of;
+	int r = may_open(node, flags, cred);
+
+	if (r < 0)
+		return r;
+	of = calloc(1, sizeof(*of));
+	if (!of)
+		return -ENOMEM;
+	if (pthread_mutex_init(&of->lock, NULL))
+		abort();
+	of->node = pf_node_ref(node);
+	of->flags = flags;
+	of->cred = *cred;
+	of->refs = 1;
+	if (kind->command && !(of->session = pf_session_new(of)))
+		r = -ENOMEM;
+	if (r == 0 && kind->open)
+		r = kind->open(of, &err);
+	if (r < 0) {
+		/* Nothing is open for the kind to release. */
+		pf_session_free(of->session);
+		pthread_mutex_destroy(&of->lock);
+		pf_node_unref(of->node);
+		free(of);
+		return r;
+	}
+	if ((flags & O_TRUNC) && kind->truncate && !kind->command) {
+		r = kind->truncate(node, of, 0, &err);
+		if (r < 0) {
+			pf_open_unref(of);
+			return r;
+		}
+		pf_node_touch(node);
+	}
+	*ret = of;
+	return 0;
+}
+
+/* An open that waits for kind->prepare: what the kind is given to answer. */
+struct preparing {
+	struct pf_reply base;
+	struct pf_reply *outer; /* the caller's; one reference, and one more below */
+	struct pf_open *of;     /* NULL: handed over */
+	struct pf_open **ret;
+};
+
+/*
+ * The caller's interrupt becomes the kind's, which answers OUTER no more.  The reference
+ * that came with the hook goes to whoever wins: this, or who claims OUTER.
+ */
+static void forward_interrupt(void *arg)
+{
+	struct preparing *p = arg;
+
+	pf_reply_interrupt(&p->base);
+	pf_reply_unref(&p->base);
+}
+
+static void prepared_send(struct pf_reply *base, int code, const void *data, size_t len)
+{
+	struct preparing *p = pf_container_of(base, struct preparing, base);
+
+	(void)data;
+	(void)len;
+	if (code == 0)
+		code = take_snapshot(p->of);
+	if (!pf_reply_claim(p->outer)) {
+		pf_reply_unref(p->outer);
+		return;
+	}
+	if (code == 0)
+		*p->ret = pf_steal(&p->of);
+	pf_reply_send(p->outer, code, NULL, 0);
+	pf_reply_unref(base); /* the hook's */
+}
+
+/* The kind is done with the open file only when its reply is gone. */
+static void prepared_free(struct pf_reply *base)
+{
+	struct preparing *p = pf_container_of(base, struct preparing, base);
+
+	pf_open_unref(p->of);
+	free(p);
+}
+
+static const struct pf_reply_ops prepared_ops = {
+	.send = prepared_send,
+	.free = prepared_free,
+};
+
+static void prepare(struct pf_open *of, struct pf_open **ret, struct pf_reply *reply)
+{
+	struct preparing *p = malloc(sizeof(*p));
+
+	if (!p) {
+		pf_open_unref(of);
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	pf_reply_init(&p->base, &prepared_ops);
+	p->outer = reply;
+	p->of = of;
+	p->ret = ret;
+	pf_reply_ref(&p->base); /* the hook's */
+	if (!pf_reply_park(reply, forward_interrupt, p)) {
+		pf_reply_unref(&p->base);
+		pf_reply_unref(&p->base);
+		pf_reply_unref(reply);
+		return;
+	}
+	of->node->kind->prepare(of, &p->base);
+}
+
+void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags, const struct pf_cred *cred,
+		 struct pf_open **ret, struct pf_reply *reply)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	struct pf_open *of = NULL;
+	int r;
+
+	*ret = NULL;
+	r = node ? begin(node, flags, cred, &of) : -ENOENT;
+	if (r < 0) {
+		pf_reply_code(reply, r);
+		return;
+	}
+	if (wants_snapshot(of) && node->kind->prepare) {
+		prepare(of, ret, reply);
+		return;
+	}
+	r = take_snapshot(of);
+	if (r == 0 && pf_reply_claim(reply)) {
+		*ret = of;
+		pf_reply_send(reply, 0, NULL, 0);
+		return;
+	}
+	pf_open_unref(of);
+	pf_reply_code(reply, r);
+}
+
+static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, int *flags,
+			  const struct pf_cred *cred, struct pf_node **ret)
+{
+	const struct pf_dir_ops *ops = dir->kind->dir;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_dir_find(dir, name, true, ret);
+
+	if (r == 0)
+		return *flags & O_EXCL ? -EEXIST : 0;
+	if (r != -ENOENT)
+		return r;
+	r = pf_name_check(name, &err);
+	if (r < 0)
+		return r;
+	if (!pf_vfs_may(dir, cred, W_OK | X_OK))
+		return -EACCES;
+	if (!ops || !ops->create)
+		return -EPERM;
+	r = ops->create(dir, name, mode & 07777, cred, ret, &err);
+	if (r == 0)
+		*flags &= ~O_TRUNC; /* it is empty, and its mode need not allow it */
+	return r == 0 ? 1 : r;
+}
+
+int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
+		  int flags, const struct pf_cred *cred, struct stat *st,
+		  struct pf_open **ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = NULL;
+	struct pf_cred as = *cred;
+	int r;
+
+	*ret = NULL;
+	if (!dir)
+		return -ENOENT;
+	if (!S_ISDIR(dir->kind->mode))
+		return -ENOTDIR;
+	pf_tree_lock_names(tree);
+	r = find_or_create(dir, name, mode, &flags, cred, &node);
+	pf_tree_unlock_names(tree);
+	if (r < 0)
+		return r;
+	as.checked = cred->checked || r == 1; /* the mode of a new file counts later */
+	r = begin(node, flags, &as, &of);
+	if (r < 0)
+		return r;
+	of->cred.checked = cred->checked;
+	/* What must be prepared cannot wait here: the kernel asks again and opens it. */
+	r = wants_snapshot(of) && node->kind->prepare ? -ESTALE : take_snapshot(of);
+	if (r < 0)
+		return r;
+	pf_node_looked_up(node);
+	pf_node_stat(node, st);
+	*ret = pf_steal(&of);
+	return 0;
+}
+
+static void read_text(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+{
+	size_t left = off < of->text.len ? of->text.len - off : 0;
+
+	pf_reply_data(reply, left ? of->text.data + off : NULL, len < left ? len : left);
+}
+
+void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+{
+	if (!pf_open_reads(of)) {
+		pf_reply_code(reply, -EBADF);
+	} else if (of->session) {
+		pf_ctl_read(of, len, reply);
+	} else if (of->shown) {
+		read_text(of, len, off, reply);
+	} else if (of->node->kind->read) {
+		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+
+		reply->held = pf_open_ref(of);
+		pf_lock(&mine->lock);
+		mine->node->kind->read(mine, len, off, reply);
+		pf_unlock(&mine->lock);
+	} else {
+		pf_reply_code(reply, -EBADF);
+	}
+}
+
+static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint64_t off)
+{
+	const struct pf_kind *kind = of->node->kind;
+	struct pf_err err = PF_ERR_INIT;
+	ssize_t n;
+
+	if (!kind->write)
+		return -EBADF;
+	if (kind->max_write && (off > kind->max_write || len > kind->max_write - off))
+		return -EFBIG;
+	pf_lock(&of->lock);
+	n = kind->write(of, src, len, off, &err);
+	if (n > 0) {
+		of->dirty = true;
+		of->written += (uint64_t)n;
+	}
+	pf_unlock(&of->lock);
+	if (n > 0)
+		pf_node_touch(of->node);
+	return n;
+}
+
+void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+		  struct pf_reply *reply)
+{
+	ssize_t n;
+
+	if (!pf_open_writes(of)) {
+		pf_reply_code(reply, -EBADF);
+	} else if (!len) {
+		pf_reply_count(reply, 0);
+	} else if (of->session) {
+		pf_ctl_write(of, src, len, reply);
+	} else {
+		n = write_bytes(of, src, len, off);
+		if (n < 0)
+			pf_reply_code(reply, (int)n);
+		else
+			pf_reply_count(reply, (size_t)n);
+	}
+}
+
+/* Was it written since the last commit?  CLEAR: it is not any more. */
+static bool is_dirty(struct pf_open *of, bool clear)
+{
+	bool dirty;
+
+	PF_LOCK_SCOPE(&of->lock);
+	dirty = of->dirty;
+	if (clear)
+		of->dirty = false;
+	return dirty;
+}
+
+static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+
+	reply->held = pf_open_ref(of);
+	pf_lock(&mine->lock);
+	mine->node->kind->commit(mine, why, reply);
+	pf_unlock(&mine->lock);
+}
+
+/*
+ * Only the first FLUSH after a write commits, whatever becomes of it: closing a second
+ * descriptor of the same open must not compile or fail again.
+ */
+void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
+{
+	if (of->session)
+		pf_ctl_flush(of, pid, reply);
+	else if (!is_dirty(of, false) || !of->node->kind->commit)
+		pf_reply_code(reply, 0);
+	else if (pf_process_dying(pid) || !is_dirty(of, true))
+		pf_reply_code(reply, 0);
+	else
+		commit(of, PF_COMMIT_FLUSH, reply);
+}
+
+/* The file stays dirty, so that close(2) still tells what is incomplete. */
+void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
+{
+	if (of->session || !of->node->kind->commit || !is_dirty(of, false))
+		pf_reply_code(reply, 0);
+	else
+		commit(of, PF_COMMIT_FSYNC, reply);
+}
+
+void pf_vfs_release(struct pf_open *of)
+{
+	if (of->session)
+		pf_ctl_release(of);
+	pf_open_unref(of);
+}

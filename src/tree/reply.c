@@ -1,0 +1,130 @@
+/* Requests that wait for their answers. */
+#include <errno.h>
+
+#include "internal.h"
+
+void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
+{
+	reply->ops = ops;
+	if (pthread_mutex_init(&reply->lock, NULL))
+		abort();
+	reply->refs = 1;
+	reply->answered = false;
+	reply->interrupted = false;
+	reply->on_interrupt = NULL;
+	reply->arg = NULL;
+	reply->held = NULL;
+}
+
+struct pf_reply *pf_reply_ref(struct pf_reply *reply)
+{
+	__atomic_add_fetch(&reply->refs, 1, __ATOMIC_RELAXED);
+	return reply;
+}
+
+void pf_reply_unref(struct pf_reply *reply)
+{
+	struct pf_open *held;
+
+	if (!reply || __atomic_sub_fetch(&reply->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	held = reply->held;
+	pthread_mutex_destroy(&reply->lock);
+	reply->ops->free(reply);
+	if (held)
+		pf_open_unref(held);
+}
+
+bool pf_reply_claim(struct pf_reply *reply)
+{
+	bool first;
+
+	pf_lock(&reply->lock);
+	first = !reply->answered;
+	reply->answered = true;
+	pf_unlock(&reply->lock);
+	return first;
+}
+
+void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len)
+{
+	reply->ops->send(reply, code, data, len);
+	pf_reply_unref(reply);
+}
+
+static void answer(struct pf_reply *reply, int code, const void *data, size_t len)
+{
+	if (pf_reply_claim(reply))
+		pf_reply_send(reply, code, data, len);
+	else
+		pf_reply_unref(reply);
+}
+
+void pf_reply_code(struct pf_reply *reply, int code)
+{
+	answer(reply, code, NULL, 0);
+}
+
+void pf_reply_count(struct pf_reply *reply, size_t len)
+{
+	answer(reply, 0, NULL, len);
+}
+
+void pf_reply_data(struct pf_reply *reply, const void *data, size_t len)
+{
+	answer(reply, 0, len ? data : "", len);
+}
+
+bool pf_reply_gone(struct pf_reply *reply)
+{
+	PF_LOCK_SCOPE(&reply->lock);
+	return reply->answered;
+}
+
+bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg)
+{
+	PF_LOCK_SCOPE(&reply->lock);
+	if (reply->answered)
+		return false;
+	reply->on_interrupt = fn;
+	reply->arg = arg;
+	return true;
+}
+
+bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *arg)
+{
+	bool late;
+
+	pf_lock(&reply->lock);
+	late = reply->interrupted;
+	if (!late) {
+		reply->on_interrupt = fn;
+		reply->arg = arg;
+	}
+	pf_unlock(&reply->lock);
+
+	if (late && fn)
+		fn(arg);
+	return !late;
+}
+
+void pf_reply_interrupt(struct pf_reply *reply)
+{
+	void (*fn)(void *arg);
+	void *arg;
+
+	pf_lock(&reply->lock);
+	if (reply->answered) {
+		pf_unlock(&reply->lock);
+		return;
+	}
+	reply->answered = true;
+	reply->interrupted = true;
+	fn = reply->on_interrupt;
+	arg = reply->arg;
+	pf_unlock(&reply->lock);
+
+	reply->ops->send(reply, -EINTR, NULL, 0);
+	if (fn)
+		fn(arg);
+}

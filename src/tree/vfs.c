@@ -1,0 +1,305 @@
+/*
+ * What changes or shows names.
+ *
+ * The directory's functions are called with the name lock held, so that nothing that was
+ * checked here changes before they link or unlink.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
+		struct pf_node **ret)
+{
+	const struct pf_dir_ops *ops = dir->kind->dir;
+	struct pf_err err = PF_ERR_INIT;
+	int r = -ENOENT;
+
+	if (!S_ISDIR(dir->kind->mode))
+		return -ENOTDIR;
+	if (strlen(name) > PF_NAME_MAX)
+		return -ENAMETOOLONG;
+	*ret = pf_dir_lookup(dir, name);
+	if (*ret)
+		return 0;
+	if (!ops || !ops->lookup)
+		return -ENOENT;
+	if (!names_held) {
+		pf_tree_lock_names(dir->tree);
+		*ret = pf_dir_lookup(dir, name);
+	}
+	if (*ret)
+		r = 0;
+	else
+		r = ops->lookup(dir, name, ret, &err);
+	if (!names_held)
+		pf_tree_unlock_names(dir->tree);
+	return r;
+}
+
+int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name, struct stat *st)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = 0;
+
+	if (!dir)
+		return -ENOENT;
+	if (!strcmp(name, "."))
+		node = pf_node_ref(dir);
+	else if (!strcmp(name, "..") && dir == tree->root)
+		node = pf_node_ref(dir);
+	else if (!strcmp(name, ".."))
+		r = (node = pf_node_parent(dir)) ? 0 : -ENOENT;
+	else
+		r = pf_dir_find(dir, name, false, &node);
+	if (r < 0)
+		return r;
+	pf_node_looked_up(node);
+	pf_node_stat(node, st);
+	return 0;
+}
+
+void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+
+	if (node)
+		pf_node_forget(node, n);
+}
+
+/* The directory PARENT in *RET, if CRED may change its names. */
+static int changeable(struct pf_tree *tree, uint64_t parent, const struct pf_cred *cred,
+		      struct pf_node **ret)
+{
+	*ret = pf_tree_by_ino(tree, parent);
+	if (!*ret)
+		return -ENOENT;
+	if (!S_ISDIR((*ret)->kind->mode))
+		return -ENOTDIR;
+	return pf_vfs_may(*ret, cred, W_OK | X_OK) ? 0 : -EACCES;
+}
+
+/* In a sticky directory only the owners of it and of NODE may take NODE away. */
+static int may_remove(struct pf_node *dir, struct pf_node *node, const struct pf_cred *cred)
+{
+	struct pf_attr of_dir, of_node;
+
+	if (cred->checked || cred->uid == 0)
+		return 0;
+	pf_node_attr(dir, &of_dir);
+	pf_node_attr(node, &of_node);
+	if ((of_dir.mode & S_ISVTX) && cred->uid != of_dir.uid && cred->uid != of_node.uid)
+		return -EPERM;
+	return 0;
+}
+
+/* Does NODE hold anything that its kind did not list? */
+static bool is_empty(struct pf_node *node)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	return node->priv->table.loose == 0;
+}
+
+static int make_dir(struct pf_node *dir, const char *name, mode_t mode,
+		    const struct pf_cred *cred, struct pf_node **ret)
+{
+	const struct pf_dir_ops *ops = dir->kind->dir;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_name_check(name, &err);
+
+	if (r < 0)
+		return r;
+	if (pf_dir_find(dir, name, true, ret) == 0)
+		return -EEXIST;
+	if (!ops || !ops->mkdir)
+		return -EPERM;
+	return ops->mkdir(dir, name, mode & 07777, cred, ret, &err);
+}
+
+int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
+		 const struct pf_cred *cred, struct stat *st)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = changeable(tree, parent, cred, &dir);
+
+	if (r < 0)
+		return r;
+	pf_tree_lock_names(tree);
+	r = make_dir(dir, name, mode, cred, &node);
+	pf_tree_unlock_names(tree);
+	if (r < 0)
+		return r;
+	pf_node_looked_up(node);
+	pf_node_stat(node, st);
+	return 0;
+}
+
+static int remove_name(struct pf_node *dir, const char *name, bool directory,
+		       const struct pf_cred *cred)
+{
+	const struct pf_dir_ops *ops = dir->kind->dir;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_dir_find(dir, name, true, &node);
+
+	if (r == 0)
+		r = may_remove(dir, node, cred);
+	if (r < 0)
+		return r;
+	if (directory) {
+		if (!S_ISDIR(node->kind->mode))
+			return -ENOTDIR;
+		if (!is_empty(node))
+			return -ENOTEMPTY;
+		return ops && ops->rmdir ? ops->rmdir(dir, node, &err) : -EPERM;
+	}
+	if (S_ISDIR(node->kind->mode))
+		return -EISDIR;
+	return ops && ops->unlink ? ops->unlink(dir, node, &err) : -EPERM;
+}
+
+static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name, bool directory,
+		     const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	int r = changeable(tree, parent, cred, &dir);
+
+	if (r < 0)
+		return r;
+	pf_tree_lock_names(tree);
+	r = remove_name(dir, name, directory, cred);
+	pf_tree_unlock_names(tree);
+	return r;
+}
+
+int pf_vfs_unlink(struct pf_tree *tree, uint64_t parent, const char *name,
+		  const struct pf_cred *cred)
+{
+	return remove_in(tree, parent, name, false, cred);
+}
+
+int pf_vfs_rmdir(struct pf_tree *tree, uint64_t parent, const char *name,
+		 const struct pf_cred *cred)
+{
+	return remove_in(tree, parent, name, true, cred);
+}
+
+/* May NODE take the place of OLD, which has the new name? */
+static int may_replace(struct pf_node *node, struct pf_node *old, unsigned flags)
+{
+	if (flags & RENAME_NOREPLACE)
+		return -EEXIST;
+	if (flags & RENAME_EXCHANGE)
+		return 0;
+	if (S_ISDIR(node->kind->mode)) {
+		if (!S_ISDIR(old->kind->mode))
+			return -ENOTDIR;
+		return is_empty(old) ? 0 : -ENOTEMPTY;
+	}
+	return S_ISDIR(old->kind->mode) ? -EISDIR : 0;
+}
+
+static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to,
+		       const char *to_name, unsigned flags, const struct pf_cred *cred)
+{
+	const struct pf_dir_ops *ops = dir->kind->dir;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_name_check(to_name, &err);
+
+	if (r == 0)
+		r = pf_dir_find(dir, name, true, &node);
+	if (r == 0)
+		r = may_remove(dir, node, cred);
+	if (r < 0)
+		return r;
+	if (pf_dir_find(to, to_name, true, &old) == 0) {
+		if (old == node)
+			return flags & RENAME_NOREPLACE ? -EEXIST : 0;
+		r = may_replace(node, old, flags);
+		if (r == 0)
+			r = may_remove(to, old, cred);
+		if (r < 0)
+			return r;
+	} else if (flags & RENAME_EXCHANGE) {
+		return -ENOENT;
+	}
+	if (S_ISDIR(node->kind->mode) && !pf_vfs_may(node, cred, W_OK) && dir != to)
+		return -EACCES; /* its ".." changes */
+	return ops && ops->rename ? ops->rename(dir, node, to, to_name, flags, &err)
+				  : -EPERM;
+}
+
+int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint64_t to,
+		  const char *to_name, unsigned flags, const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
+	int r = changeable(tree, parent, cred, &dir);
+
+	if (r == 0)
+		r = changeable(tree, to, cred, &target);
+	if (r < 0)
+		return r;
+	if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) ||
+	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+		return -EINVAL;
+	pf_tree_lock_names(tree);
+	r = rename_name(dir, name, target, to_name, flags, cred);
+	pf_tree_unlock_names(tree);
+	return r;
+}
+
+static char *put_entry(struct pf_listing *listing, char *at, const char *name, uint64_t ino,
+		       mode_t mode)
+{
+	struct pf_listing_entry *entry = &listing->entries[listing->n++];
+	size_t size = strlen(name) + 1;
+
+	entry->name = memcpy(at, name, size);
+	entry->ino = ino;
+	entry->mode = mode;
+	return at + size;
+}
+
+/* The listing, its entries and their names are one block. */
+int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, ino);
+	size_t size = sizeof("." ".."), n = 2;
+	struct pf_listing *listing;
+	struct pf_node *up;
+	char *at;
+
+	if (!dir)
+		return -ENOENT;
+	if (!S_ISDIR(dir->kind->mode))
+		return -ENOTDIR;
+
+	PF_LOCK_SCOPE(&tree->lock);
+	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next, n++)
+		size += strlen(c->priv->name) + 1;
+	listing = malloc(sizeof(*listing) + n * sizeof(listing->entries[0]) + size + 1);
+	if (!listing)
+		return -ENOMEM;
+	listing->n = 0;
+	listing->entries = (struct pf_listing_entry *)(void *)(listing + 1);
+	at = (char *)(listing->entries + n);
+	up = dir->priv->parent ? dir->priv->parent : dir;
+	at = put_entry(listing, at, ".", dir->ino, dir->kind->mode);
+	at = put_entry(listing, at, "..", up->ino, up->kind->mode);
+	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next)
+		at = put_entry(listing, at, c->priv->name, c->ino, c->kind->mode);
+	*ret = listing;
+	return 0;
+}
+
+void pf_listing_free(struct pf_listing *listing)
+{
+	free(listing);
+}

@@ -1,0 +1,477 @@
+#include "pjrtfs/wire/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "pjrtfs/base/cleanup.h"
+
+#define HUGE (UINT64_C(2) << 20)     /* large extents come in these */
+#define LARGE (UINT64_C(1) << 20)    /* from here on an extent is large */
+#define STEP (UINT64_C(4) << 20)     /* faulted in ahead of a writer at a time */
+#define WARM_MAX (UINT64_C(1) << 30) /* freed bytes whose pages are kept */
+#define MIN_VIRTUAL (UINT64_C(64) << 30)
+#define MAX_VIRTUAL (UINT64_C(8) << 40)
+
+enum {
+	MIN_SHIFT = 8, /* the smallest class: 256 bytes */
+	CLASSES = 13,  /* 256 bytes to 1 MiB */
+};
+
+/* Free room.  Warm: its pages are there.  Adjacent pieces of one kind are merged. */
+struct piece {
+	uint64_t off, len;
+	bool warm;
+};
+
+struct class {
+	uint64_t *free; /* owned stack of offsets */
+	size_t n, cap;
+};
+
+struct pf_arena {
+	int fd;
+	uint8_t *memory; /* owned mapping of size bytes */
+	uint64_t size;
+
+	pthread_mutex_t lock; /* rank 7; protects the fields below */
+	pthread_cond_t work;  /* something for the background thread */
+	uint64_t limit, used;
+	uint64_t top;   /* beyond it nothing was ever used */
+	uint64_t warm;  /* bytes in warm pieces */
+	struct piece *pieces; /* owned; large free room, sorted by offset */
+	size_t n_pieces, cap_pieces;
+	struct class classes[CLASSES];
+	uint64_t populate_off, populate_end; /* to be faulted in ahead of its writer */
+	bool stop;
+	pthread_t thread; /* faults in and trims, so that no request has to */
+};
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Large enough to be a large extent?  Else which class? */
+static bool class_of(uint64_t len, unsigned *ret)
+{
+	unsigned c = 0;
+
+	if (len > LARGE / 2)
+		return false;
+	while ((UINT64_C(1) << (c + MIN_SHIFT)) < len)
+		c++;
+	*ret = c;
+	return true;
+}
+
+/* --- pieces ------------------------------------------------------------------------ */
+
+/* Index of the first piece at or after OFF. */
+static size_t piece_after(const struct pf_arena *a, uint64_t off)
+{
+	size_t lo = 0, hi = a->n_pieces;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (a->pieces[mid].off < off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static void piece_remove(struct pf_arena *a, size_t i)
+{
+	memmove(a->pieces + i, a->pieces + i + 1,
+		(a->n_pieces - i - 1) * sizeof(*a->pieces));
+	a->n_pieces--;
+}
+
+/*
+ * Put room back.  Should there be no memory for one more entry, the room is lost (it is only
+ * address space once its pages are given back).
+ */
+static void piece_add(struct pf_arena *a, uint64_t off, uint64_t len, bool warm)
+{
+	size_t i = piece_after(a, off);
+	struct piece *prev = i ? &a->pieces[i - 1] : NULL;
+	struct piece *next = i < a->n_pieces ? &a->pieces[i] : NULL;
+
+	if (warm)
+		a->warm += len;
+	if (prev && prev->off + prev->len == off && prev->warm == warm) {
+		prev->len += len;
+		if (next && next->off == prev->off + prev->len && next->warm == warm) {
+			prev->len += next->len;
+			piece_remove(a, i);
+		}
+		return;
+	}
+	if (next && off + len == next->off && next->warm == warm) {
+		next->off = off;
+		next->len += len;
+		return;
+	}
+	if (a->n_pieces == a->cap_pieces) {
+		size_t cap = a->cap_pieces ? a->cap_pieces * 2 : 64;
+		struct piece *p = realloc(a->pieces, cap * sizeof(*p));
+
+		if (!p) {
+			madvise(a->memory + off, len, MADV_REMOVE);
+			if (warm)
+				a->warm -= len;
+			return;
+		}
+		a->pieces = p;
+		a->cap_pieces = cap;
+	}
+	memmove(a->pieces + i + 1, a->pieces + i, (a->n_pieces - i) * sizeof(*a->pieces));
+	a->pieces[i] = (struct piece){ off, len, warm };
+	a->n_pieces++;
+}
+
+/* Take LEN bytes from the start of piece I. */
+static uint64_t piece_cut(struct pf_arena *a, size_t i, uint64_t len)
+{
+	struct piece *p = &a->pieces[i];
+	uint64_t off = p->off;
+
+	if (p->warm)
+		a->warm -= len;
+	p->off += len;
+	p->len -= len;
+	if (!p->len)
+		piece_remove(a, i);
+	return off;
+}
+
+/* The tightest piece of LEN bytes or more that is (not) WARM; n_pieces if there is none. */
+static size_t piece_find(const struct pf_arena *a, uint64_t len, bool warm)
+{
+	size_t best = a->n_pieces;
+
+	for (size_t i = 0; i < a->n_pieces; i++)
+		if (a->pieces[i].warm == warm && a->pieces[i].len >= len &&
+		    (best == a->n_pieces || a->pieces[i].len < a->pieces[best].len))
+			best = i;
+	return best;
+}
+
+/* Take LEN bytes (a multiple of HUGE); PF false: no address space is left. */
+static bool take_large(struct pf_arena *a, uint64_t len, uint64_t *ret)
+{
+	size_t i = piece_find(a, len, true);
+
+	if (i < a->n_pieces) {
+		*ret = piece_cut(a, i, len);
+		return true;
+	}
+	i = piece_find(a, len, false);
+	if (i < a->n_pieces) {
+		*ret = piece_cut(a, i, len);
+	} else if (a->size - a->top >= len) {
+		*ret = a->top;
+		a->top += len;
+	} else {
+		return false;
+	}
+	a->populate_off = *ret; /* the newest writer's pages matter most */
+	a->populate_end = *ret + len;
+	if (len >= 2 * STEP)
+		pthread_cond_signal(&a->work);
+	return true;
+}
+
+static bool take_small(struct pf_arena *a, unsigned c, uint64_t *ret)
+{
+	struct class *k = &a->classes[c];
+	uint64_t each = UINT64_C(1) << (c + MIN_SHIFT), chunk;
+
+	if (!k->n) {
+		size_t per = HUGE / each;
+
+		if (k->cap < k->n + per) {
+			/* Room for every offset of the class, so that giving back never fails. */
+			uint64_t *p = realloc(k->free, (k->cap + per) * sizeof(*p));
+
+			if (!p)
+				return false;
+			k->free = p;
+		}
+		if (!take_large(a, HUGE, &chunk))
+			return false;
+		k->cap += per;
+		for (size_t i = per; i-- > 0;)
+			k->free[k->n++] = chunk + i * each;
+	}
+	*ret = k->free[--k->n];
+	return true;
+}
+
+/* --- the background ---------------------------------------------------------------- */
+
+/* The warm piece to give up: the largest. */
+static size_t piece_to_trim(const struct pf_arena *a)
+{
+	size_t best = a->n_pieces;
+
+	for (size_t i = 0; i < a->n_pieces; i++)
+		if (a->pieces[i].warm &&
+		    (best == a->n_pieces || a->pieces[i].len > a->pieces[best].len))
+			best = i;
+	return best;
+}
+
+/* Give pages back.  The piece is out of the table meanwhile: nobody can take it. */
+static void trim_locked(struct pf_arena *a)
+{
+	size_t i = piece_to_trim(a);
+	uint64_t len, off;
+
+	len = a->pieces[i].len;
+	if (len > a->warm - WARM_MAX)
+		len = round_up(a->warm - WARM_MAX, HUGE);
+	off = piece_cut(a, i, len);
+	pf_unlock(&a->lock);
+	fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+	pf_lock(&a->lock);
+	piece_add(a, off, len, false);
+}
+
+static void populate_locked(struct pf_arena *a)
+{
+	uint64_t off = a->populate_off;
+	uint64_t len = a->populate_end - off < STEP ? a->populate_end - off : STEP;
+
+	a->populate_off += len;
+	pf_unlock(&a->lock);
+	madvise(a->memory + off, len, MADV_POPULATE_WRITE);
+	pf_lock(&a->lock);
+}
+
+static void *background(void *arg)
+{
+	struct pf_arena *a = arg;
+
+	PF_LOCK_SCOPE(&a->lock);
+	while (!a->stop) {
+		if (a->populate_end - a->populate_off >= STEP)
+			populate_locked(a);
+		else if (a->warm > WARM_MAX)
+			trim_locked(a);
+		else
+			pthread_cond_wait(&a->work, &a->lock);
+	}
+	return NULL;
+}
+
+/* --- the interface ------------------------------------------------------------------ */
+
+int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
+{
+	struct pf_arena *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return pf_err_set(err, -ENOMEM, "no memory for the arena");
+	a->limit = limit;
+	a->size = limit < MAX_VIRTUAL / 8 ? round_up(limit * 8, HUGE) : MAX_VIRTUAL;
+	if (a->size < MIN_VIRTUAL)
+		a->size = MIN_VIRTUAL;
+	a->fd = memfd_create("pjrtfs-arena", MFD_CLOEXEC);
+	if (a->fd < 0 || ftruncate(a->fd, (off_t)a->size)) {
+		pf_err_set(err, -errno, "memfd of the arena: %s", strerror(errno));
+		goto fail;
+	}
+	a->memory = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			 a->fd, 0);
+	if (a->memory == MAP_FAILED) {
+		pf_err_set(err, -errno, "map the arena's %" PRIu64 " bytes: %s", a->size,
+			   strerror(errno));
+		goto fail;
+	}
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->work, NULL);
+	if (pthread_create(&a->thread, NULL, background, a)) {
+		pf_err_set(err, -EAGAIN, "no thread for the arena");
+		munmap(a->memory, a->size);
+		goto fail;
+	}
+	*ret = a;
+	return 0;
+fail:
+	if (a->fd >= 0)
+		close(a->fd);
+	free(a);
+	return err ? err->code : -EIO;
+}
+
+void pf_arena_free(struct pf_arena *a)
+{
+	if (!a)
+		return;
+	pf_lock(&a->lock);
+	a->stop = true;
+	pthread_cond_signal(&a->work);
+	pf_unlock(&a->lock);
+	pthread_join(a->thread, NULL);
+	munmap(a->memory, a->size);
+	close(a->fd);
+	for (unsigned c = 0; c < CLASSES; c++)
+		free(a->classes[c].free);
+	free(a->pieces);
+	pthread_cond_destroy(&a->work);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
+int pf_arena_fd(const struct pf_arena *a)
+{
+	return a->fd;
+}
+
+uint64_t pf_arena_size(const struct pf_arena *a)
+{
+	return a->size;
+}
+
+void *pf_arena_at(const struct pf_arena *a, uint64_t off)
+{
+	return a->memory + off;
+}
+
+/* What LEN bytes take: a class's size, or whole huge pages.  False: no such number. */
+static bool footprint(uint64_t len, uint64_t *ret)
+{
+	unsigned c;
+
+	if (len > MAX_VIRTUAL)
+		return false;
+	*ret = class_of(len, &c) ? UINT64_C(1) << (c + MIN_SHIFT) : round_up(len, HUGE);
+	return true;
+}
+
+static int no_room(const struct pf_arena *a, uint64_t len, struct pf_err *err)
+{
+	return pf_err_set(err, -ENOSPC,
+			  "no room for %" PRIu64 " bytes: %" PRIu64 " of the memory limit's %"
+			  PRIu64 " bytes are in use", len, a->used, a->limit);
+}
+
+int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret, struct pf_err *err)
+{
+	uint64_t need, off;
+	unsigned c;
+	bool ok;
+
+	PF_LOCK_SCOPE(&a->lock);
+	if (!footprint(len ? len : 1, &need) || need > a->limit - a->used)
+		return no_room(a, len, err);
+	ok = class_of(need, &c) ? take_small(a, c, &off) : take_large(a, need, &off);
+	if (!ok)
+		return no_room(a, len, err);
+	a->used += need;
+	*ret = (struct pf_extent){ off, need };
+	return 0;
+}
+
+static void give_locked(struct pf_arena *a, const struct pf_extent *e)
+{
+	unsigned c;
+
+	a->used -= e->len;
+	if (class_of(e->len, &c)) {
+		a->classes[c].free[a->classes[c].n++] = e->off;
+		return;
+	}
+	if (a->populate_off >= e->off && a->populate_off < e->off + e->len)
+		a->populate_off = a->populate_end = 0;
+	piece_add(a, e->off, e->len, true);
+	if (a->warm > WARM_MAX)
+		pthread_cond_signal(&a->work);
+}
+
+/* Extend a large extent into the free room right behind it. */
+static bool extend_locked(struct pf_arena *a, struct pf_extent *e, uint64_t need)
+{
+	uint64_t more = need - e->len, end = e->off + e->len;
+	size_t i = piece_after(a, end);
+
+	if (e->len < LARGE)
+		return false;
+	if (end == a->top && a->size - a->top >= more)
+		a->top += more;
+	else if (i < a->n_pieces && a->pieces[i].off == end && a->pieces[i].len >= more)
+		piece_cut(a, i, more);
+	else
+		return false;
+	a->used += more;
+	e->len = need;
+	return true;
+}
+
+int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len, uint64_t keep,
+		  struct pf_err *err)
+{
+	struct pf_extent moved;
+	uint64_t need;
+	int r;
+
+	if (len <= extent->len)
+		return 0;
+	pf_lock(&a->lock);
+	if (!footprint(len, &need) || need - extent->len > a->limit - a->used) {
+		r = no_room(a, len - extent->len, err);
+		pf_unlock(&a->lock);
+		return r;
+	}
+	if (extend_locked(a, extent, need)) {
+		pf_unlock(&a->lock);
+		return 0;
+	}
+	pf_unlock(&a->lock);
+	/* Moving needs both places at once; ask for room to grow, then for what is needed. */
+	r = pf_arena_alloc(a, len > extent->len * 2 ? len : extent->len * 2, &moved, NULL);
+	if (r < 0)
+		r = pf_arena_alloc(a, len, &moved, err);
+	if (r < 0)
+		return r;
+	memcpy(a->memory + moved.off, a->memory + extent->off, keep);
+	pf_arena_give(a, extent);
+	*extent = moved;
+	return 0;
+}
+
+void pf_arena_shrink(struct pf_arena *a, struct pf_extent *extent, uint64_t len)
+{
+	uint64_t need;
+
+	if (extent->len < LARGE || !footprint(len > LARGE ? len : LARGE, &need) ||
+	    need >= extent->len)
+		return;
+	PF_LOCK_SCOPE(&a->lock);
+	piece_add(a, extent->off + need, extent->len - need, true);
+	a->used -= extent->len - need;
+	extent->len = need;
+}
+
+void pf_arena_give(struct pf_arena *a, struct pf_extent *extent)
+{
+	if (!extent->len)
+		return;
+	PF_LOCK_SCOPE(&a->lock);
+	give_locked(a, extent);
+	*extent = (struct pf_extent){ 0 };
+}
+
+void pf_arena_usage(struct pf_arena *a, uint64_t *used, uint64_t *limit)
+{
+	PF_LOCK_SCOPE(&a->lock);
+	*used = a->used;
+	*limit = a->limit;
+}

@@ -1,0 +1,149 @@
+/* Requests about programs: compile, and say what was made. */
+#include "pjrtfs/worker/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/worker/describe.h"
+#include "pjrtfs/worker/pool.h"
+
+/* Put TEXT into a block of the pool. */
+static int text_block(const char *text, uint64_t *off, uint64_t *len, struct pf_err *err)
+{
+	int r;
+
+	*len = strlen(text);
+	r = pf_pool_block(*len, off, err);
+	if (r == 0)
+		memcpy(pf_pool_at(*off), text, *len);
+	return r;
+}
+
+/* JSON as a block; JSON is given. */
+static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
+		      struct pf_err *err)
+{
+	const char *text = json ? json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN) :
+				  NULL;
+	int r = text ? text_block(text, off, len, err) :
+		       pf_err_set(err, -ENOMEM, "no memory for a description");
+
+	json_object_put(json);
+	return r;
+}
+
+/* The optimized program as a block, or PF_NO_OFFSET and *err. */
+static int optimized_block(const struct pj_executable *executable,
+			   struct pf_rep_compile *reply, struct pf_err *err)
+{
+	bool with_config = false;
+	size_t len = 0;
+	uint64_t off = PF_NO_OFFSET;
+	int r = pj_executable_optimized_size(executable, &len, &with_config, err);
+
+	reply->hlo_off = PF_NO_OFFSET;
+	if (r == 0)
+		r = pf_pool_block(len, &off, err);
+	if (r < 0)
+		return r;
+	r = pj_executable_optimized(executable, pf_pool_at(off), len, err);
+	if (r < 0) {
+		pf_pool_block_free(off);
+		return r;
+	}
+	reply->hlo_off = off;
+	reply->hlo_len = len;
+	reply->hlo_with_config = with_config;
+	return 0;
+}
+
+static int add_blocks(const struct pj_executable *executable, struct pf_rep_compile *reply,
+		      struct pf_err *err)
+{
+	struct json_object *info = pf_describe_executable(executable);
+	struct pf_err why = PF_ERR_INIT;
+	int r;
+
+	if (optimized_block(executable, reply, &why) < 0 && info)
+		json_object_object_add(info, "optimized_program",
+				       pf_describe_unavailable(&why));
+	r = json_block(info, &reply->info_off, &reply->info_len, err);
+	if (r < 0 && reply->hlo_off != PF_NO_OFFSET)
+		pf_pool_block_free(reply->hlo_off);
+	return r;
+}
+
+static int check_compile(const struct pf_request *request, struct pf_err *err)
+{
+	const struct pf_req_compile *q = request->message;
+
+	if (request->len < sizeof(*q) || request->len - sizeof(*q) != q->options_len)
+		return pf_err_set(err, -EPROTO, "compile: a message of %zu bytes", request->len);
+	if (!q->format[0] || !memchr(q->format, '\0', sizeof(q->format)))
+		return pf_err_set(err, -EPROTO, "compile: a format without an end");
+	if (!q->id || !q->options_len)
+		return pf_err_set(err, -EPROTO, "compile: no %s", q->id ? "options" : "id");
+	if (!pf_worker_arena(request->worker, q->program_off, q->program_len))
+		return pf_err_set(err, -EPROTO, "compile: a program outside the arena");
+	return 0;
+}
+
+int pf_handle_compile(struct pf_request *request, struct pf_err *err)
+{
+	const struct pf_req_compile *q = request->message;
+	struct pf_rep_compile *reply = (struct pf_rep_compile *)request->reply;
+	struct pf_worker *worker = request->worker;
+	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
+	struct pj_executable *executable = NULL;
+	struct pj_source source;
+	int r = check_compile(request, err);
+
+	if (r < 0)
+		return r;
+	source = (struct pj_source){
+		.code = pf_worker_arena(worker, q->program_off, q->program_len),
+		.len = q->program_len,
+		.format = q->format,
+		.options = q + 1,
+		.options_len = q->options_len,
+	};
+	r = pj_executable_compile(worker->client, &source, &executable, err);
+	if (r < 0)
+		return r;
+	object = pf_object_executable(worker->plugin, executable);
+	if (!object)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	memset(reply, 0, sizeof(*reply));
+	r = add_blocks(executable, reply, err);
+	if (r < 0)
+		return r;
+	r = pf_objects_put(&worker->objects, &q->id, &object, 1, err);
+	if (r < 0) {
+		pf_pool_block_free(reply->info_off);
+		if (reply->hlo_off != PF_NO_OFFSET)
+			pf_pool_block_free(reply->hlo_off);
+		return r;
+	}
+	request->reply_len = sizeof(*reply);
+	return 0;
+}
+
+int pf_handle_memory_stats(struct pf_request *request, struct pf_err *err)
+{
+	const struct pf_req_id *q = request->message;
+	struct pf_rep_block *reply = (struct pf_rep_block *)request->reply;
+	const struct pj_client *client = request->worker->client;
+	struct json_object *stats = NULL;
+	int r;
+
+	if (request->len != sizeof(*q) || q->id >= client->n_devices)
+		return pf_err_set(err, -EPROTO, "memory stats: a message of %zu bytes",
+				  request->len);
+	r = pj_device_memory_stats(client->plugin, &client->devices[q->id], &stats, err);
+	if (r == 0)
+		r = json_block(stats, &reply->off, &reply->len, err);
+	if (r == 0)
+		request->reply_len = sizeof(*reply);
+	return r;
+}

@@ -1,0 +1,167 @@
+/* What the worker tells the daemon in JSON. */
+#include "pjrtfs/worker/describe.h"
+
+#include <errno.h>
+
+/* json-c's adders take ownership; a NULL value (no memory, or nothing known) is null. */
+static void add(struct json_object *object, const char *key, struct json_object *value)
+{
+	json_object_object_add(object, key, value);
+}
+
+static void add_string(struct json_object *object, const char *key, const char *text)
+{
+	add(object, key, json_object_new_string(text));
+}
+
+static void add_int(struct json_object *object, const char *key, int64_t value)
+{
+	add(object, key, json_object_new_int64(value));
+}
+
+struct json_object *pf_describe_failure(const struct pf_err *err)
+{
+	struct json_object *object = json_object_new_object();
+
+	if (!object)
+		return NULL;
+	add(object, "ok", json_object_new_boolean(false));
+	add_int(object, "errno", err->code);
+	add_string(object, "error", err->text);
+	return object;
+}
+
+struct json_object *pf_describe_unavailable(const struct pf_err *err)
+{
+	struct json_object *object = json_object_new_object();
+
+	if (object)
+		add_string(object, "unavailable", err->text);
+	return object;
+}
+
+static struct json_object *describe_memory(const struct pj_memory *memory)
+{
+	struct json_object *object = json_object_new_object();
+
+	if (!object)
+		return NULL;
+	add_int(object, "id", memory->id);
+	add_string(object, "kind", memory->kind);
+	add_int(object, "kind_id", memory->kind_id);
+	add_string(object, "description", memory->description);
+	return object;
+}
+
+static struct json_object *describe_device(const struct pj_device *device)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *memories = json_object_new_array();
+
+	if (!object || !memories) {
+		json_object_put(object);
+		json_object_put(memories);
+		return NULL;
+	}
+	add_int(object, "id", device->id);
+	add_string(object, "kind", device->kind);
+	add_int(object, "local_hardware_id", device->local_hardware_id);
+	add_int(object, "process_index", device->process_index);
+	add(object, "addressable", json_object_new_boolean(device->addressable));
+	add_string(object, "description", device->description);
+	add_string(object, "debug", device->debug);
+	add(object, "attributes", json_object_get(device->attributes));
+	add(object, "default_memory",
+	    device->default_memory < 0 ? NULL : json_object_new_int(device->default_memory));
+	for (size_t i = 0; i < device->n_memories; i++)
+		json_object_array_add(memories, describe_memory(&device->memories[i]));
+	add(object, "memories", memories);
+	return object;
+}
+
+struct json_object *pf_describe_client(const struct pj_client *client)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *version = json_object_new_array();
+	struct json_object *devices = json_object_new_array();
+	struct json_object *attributes = NULL;
+	int major, minor;
+
+	if (!object || !version || !devices) {
+		json_object_put(object);
+		json_object_put(version);
+		json_object_put(devices);
+		return NULL;
+	}
+	pj_plugin_version(client->plugin, &major, &minor);
+	json_object_array_add(version, json_object_new_int(major));
+	json_object_array_add(version, json_object_new_int(minor));
+	if (pj_plugin_attributes(client->plugin, &attributes, NULL) < 0)
+		attributes = json_object_new_object();
+	add(object, "ok", json_object_new_boolean(true));
+	add(object, "api_version", version);
+	add_string(object, "platform", client->platform);
+	add_string(object, "platform_version", client->platform_version);
+	add_int(object, "process_index", client->process_index);
+	add(object, "attributes", attributes);
+	add(object, "extensions", pj_plugin_extensions(client->plugin));
+	for (size_t i = 0; i < client->n_devices; i++)
+		json_object_array_add(devices, describe_device(&client->devices[i]));
+	add(object, "devices", devices);
+	return object;
+}
+
+static void add_fact(struct json_object *object, const char *key, pj_executable_fact *fact,
+		     const struct pj_executable *executable)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *value = NULL;
+
+	if (fact(executable, &value, &err) < 0)
+		value = pf_describe_unavailable(&err);
+	add(object, key, value);
+}
+
+static void add_results(struct json_object *object, const struct pj_executable *executable)
+{
+	struct json_object *types = json_object_new_array(), *dims = json_object_new_array();
+
+	for (size_t i = 0; types && dims && i < executable->n_results; i++) {
+		const struct pj_result *result = &executable->results[i];
+		struct json_object *extents = json_object_new_array();
+
+		for (unsigned k = 0; extents && k < result->shape.rank; k++)
+			json_object_array_add(extents,
+					      json_object_new_int64(result->shape.dims[k]));
+		json_object_array_add(types, json_object_new_int((int)result->dtype));
+		json_object_array_add(dims, extents);
+	}
+	add(object, "output_types", types);
+	add(object, "output_dims", dims);
+}
+
+struct json_object *pf_describe_executable(const struct pj_executable *executable)
+{
+	struct json_object *object = json_object_new_object();
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!object)
+		return NULL;
+	add_fact(object, "name", pj_executable_name, executable);
+	add_int(object, "num_replicas", (int64_t)executable->num_replicas);
+	add_int(object, "num_partitions", (int64_t)executable->num_partitions);
+	add_int(object, "num_outputs", (int64_t)executable->n_results);
+	add_fact(object, "fingerprint", pj_executable_fingerprint, executable);
+	add_fact(object, "generated_code_size", pj_executable_code_size, executable);
+	add_fact(object, "cost", pj_executable_cost, executable);
+	add_fact(object, "memory", pj_executable_memory, executable);
+	add_fact(object, "devices", pj_executable_devices, executable);
+	if (executable->results) {
+		add_results(object, executable);
+		return object;
+	}
+	pf_err_set(&err, -EOPNOTSUPP, "the plugin does not tell before an execution");
+	add(object, "output_types", pf_describe_unavailable(&err));
+	add(object, "output_dims", pf_describe_unavailable(&err));
+	return object;
+}

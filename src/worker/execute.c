@@ -1,0 +1,277 @@
+/*
+ * The request that matters: execute a program.
+ *
+ * Small results travel in the reply, large ones are named by where they lie in the pool.
+ * For few arguments all lists are on the stack.
+ */
+#include "pjrtfs/worker/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pjrtfs/worker/pool.h"
+
+enum {
+	FEW = 64,                /* arguments or results whose lists need no malloc */
+	INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
+	INLINE_ALIGN = 64,
+};
+
+/* One execution; the lists' room is in the few_… arrays or in MANY. */
+struct execution {
+	struct pf_worker *worker;
+	const struct pf_req_execute *q;
+	const uint64_t *argument_ids, *result_ids;
+	const uint8_t *donate;
+	struct pf_object *program; /* counted */
+	struct pf_object **objects; /* n_args, counted; then n_outs */
+	struct PJRT_Buffer **buffers; /* n_args arguments, then n_outs results */
+	int64_t *kept;
+	size_t n_kept;
+	void *many; /* owned */
+	struct pf_object *few_objects[2 * FEW];
+	struct PJRT_Buffer *few_buffers[2 * FEW];
+	int64_t few_kept[FEW];
+};
+
+static int check_execute(const struct pf_request *request, struct execution *x,
+			 struct pf_err *err)
+{
+	const struct pf_req_execute *q = request->message;
+	size_t n;
+
+	if (request->len < sizeof(*q) || q->n_args > PF_WIRE_MAX_ARGS ||
+	    q->n_outs > PF_WIRE_MAX_ARGS)
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes", request->len);
+	n = (size_t)q->n_args + q->n_outs;
+	if (request->len != sizeof(*q) + n * sizeof(uint64_t) + q->n_args)
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes", request->len);
+	if (q->device != UINT32_MAX && q->device >= request->worker->client->n_devices)
+		return pf_err_set(err, -EPROTO, "execute: there is no device %u", q->device);
+	x->worker = request->worker;
+	x->q = q;
+	x->argument_ids = (const uint64_t *)(q + 1);
+	x->result_ids = x->argument_ids + q->n_args;
+	x->donate = (const uint8_t *)(x->result_ids + q->n_outs);
+	return 0;
+}
+
+static int make_room(struct execution *x, struct pf_err *err)
+{
+	size_t n = (size_t)x->q->n_args + x->q->n_outs;
+
+	x->objects = x->few_objects;
+	x->buffers = x->few_buffers;
+	x->kept = x->few_kept;
+	if (x->q->n_args <= FEW && x->q->n_outs <= FEW)
+		return 0;
+	x->many = malloc(n * (sizeof(*x->objects) + sizeof(*x->buffers)) +
+			 x->q->n_args * sizeof(*x->kept));
+	if (!x->many)
+		return pf_err_set(err, -ENOMEM, "no memory for %zu arguments and results", n);
+	x->objects = x->many;
+	x->buffers = (struct PJRT_Buffer **)(x->objects + n);
+	x->kept = (int64_t *)(x->buffers + n);
+	return 0;
+}
+
+static int find_objects(struct execution *x, struct pf_err *err)
+{
+	struct pf_objects *objects = &x->worker->objects;
+	uint32_t n = x->q->n_args;
+	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE, &x->program,
+			       err);
+
+	if (r < 0) {
+		x->program = NULL;
+		return r;
+	}
+	if (x->program->executable->n_results != x->q->n_outs)
+		r = pf_err_set(err, -EPROTO, "the program has %zu results, %u were named",
+			       x->program->executable->n_results, x->q->n_outs);
+	else
+		r = pf_objects_get(objects, x->argument_ids, n, PF_OBJECT_BUFFER, x->objects,
+				   err);
+	if (r < 0) {
+		pf_object_unref(x->program);
+		return r;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		x->buffers[i] = x->objects[i]->buffer;
+		if (!x->donate[i])
+			x->kept[x->n_kept++] = i;
+	}
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Make an object of result I.  On failure the buffer is gone. */
+static struct pf_object *result_object(struct execution *x, size_t i, struct pf_err *err)
+{
+	const struct pj_result *known = x->program->executable->results;
+	struct PJRT_Buffer *buffer = x->buffers[x->q->n_args + i];
+	struct pf_object *object;
+	enum pf_dtype dtype;
+	uint64_t len;
+
+	if (known) {
+		dtype = known[i].dtype;
+		len = known[i].len;
+	} else if (pj_buffer_type(x->worker->plugin, buffer, &dtype, &len, err) < 0) {
+		pf_err_wrap(err, err->code, "result %zu", i);
+		pj_buffer_destroy(x->worker->plugin, buffer);
+		return NULL;
+	}
+	object = pf_object_buffer(x->worker->plugin, buffer, dtype, len);
+	if (!object)
+		pf_err_set(err, -ENOMEM, "no memory for a result");
+	return object;
+}
+
+/* Make objects of all results, or destroy them all. */
+static int result_objects(struct execution *x, struct pf_err *err)
+{
+	struct pf_object **results = x->objects + x->q->n_args;
+	uint32_t n = x->q->n_outs;
+
+	for (uint32_t i = 0; i < n; i++) {
+		results[i] = result_object(x, i, err);
+		if (results[i])
+			continue;
+		for (uint32_t k = 0; k < i; k++)
+			pf_object_unref(results[k]);
+		for (uint32_t k = i + 1; k < n; k++)
+			pj_buffer_destroy(x->worker->plugin, x->buffers[x->q->n_args + k]);
+		return err->code;
+	}
+	return 0;
+}
+
+/*
+ * Tell where a result is; an inline one's bytes go to the reply, whose length *LEN then
+ * covers them.
+ */
+static int place_result(struct execution *x, const struct pf_object *result, char *reply,
+			struct pf_out *out, size_t *len, size_t limit, struct pf_err *err)
+{
+	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
+	const struct pj_plugin *plugin = x->worker->plugin;
+	const void *address;
+	uint64_t off;
+	int r;
+
+	*out = (struct pf_out){
+		.where = PF_WHERE_DEVICE,
+		.dtype = result->dtype,
+		.len = result->len,
+		.on_device_bytes = pj_buffer_device_bytes(plugin, result->buffer),
+	};
+	if (result->len == 0) {
+		out->where = PF_WHERE_INLINE;
+		out->off = *len;
+		return 0;
+	}
+	if (result->len <= PF_WIRE_INLINE && at + result->len <= limit) {
+		r = pj_buffer_read(plugin, result->buffer, result->dtype, reply + at,
+				   result->len, err);
+		if (r < 0)
+			return r;
+		memset(reply + *len, 0, at - *len);
+		out->where = PF_WHERE_INLINE;
+		out->off = at;
+		*len = at + result->len;
+		return 0;
+	}
+	if (pf_dtype_bits(result->dtype) < 8)
+		return 0;
+	address = pj_buffer_address(plugin, result->buffer);
+	if (address && pf_pool_holds(address, result->len, &off) &&
+	    out->on_device_bytes >= result->len) {
+		out->where = PF_WHERE_POOL;
+		out->off = off;
+	}
+	return 0;
+}
+
+static int write_reply(struct execution *x, struct pf_request *request, struct pf_err *err)
+{
+	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
+	struct pf_out *outs = (struct pf_out *)(reply + 1);
+	struct pf_object **results = x->objects + x->q->n_args;
+	size_t len = sizeof(*reply) + x->q->n_outs * sizeof(*outs);
+	size_t limit = len + INLINE_TOTAL;
+
+	if (limit > PF_RING_MESSAGE)
+		limit = PF_RING_MESSAGE;
+	for (uint32_t i = 0; i < x->q->n_outs; i++) {
+		int r = place_result(x, results[i], request->reply, &outs[i], &len, limit, err);
+
+		if (r < 0)
+			return pf_err_wrap(err, r, "result %u", i);
+	}
+	reply->n_outs = x->q->n_outs;
+	reply->pad = 0;
+	request->reply_len = len;
+	return 0;
+}
+
+/* Execute, publish the results under their ids, and write the reply. */
+static int execute(struct execution *x, struct pf_request *request, struct pf_err *err)
+{
+	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
+	struct pf_object **results = x->objects + x->q->n_args;
+	const struct pj_client *client = x->worker->client;
+	struct pj_run run = {
+		.device = x->q->device == UINT32_MAX ? NULL : &client->devices[x->q->device],
+		.arguments = x->buffers,
+		.n_arguments = x->q->n_args,
+		.kept = x->kept,
+		.n_kept = x->n_kept,
+	};
+	uint64_t start = now_ns();
+	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->q->n_args, err);
+
+	if (r < 0)
+		return r;
+	reply->device_ns = now_ns() - start;
+	r = result_objects(x, err);
+	if (r < 0)
+		return r;
+	r = write_reply(x, request, err);
+	if (r == 0)
+		r = pf_objects_put(&x->worker->objects, x->result_ids, results, x->q->n_outs,
+				   err);
+	for (uint32_t i = 0; i < x->q->n_outs; i++)
+		pf_object_unref(results[i]);
+	return r;
+}
+
+int pf_handle_execute(struct pf_request *request, struct pf_err *err)
+{
+	struct execution x;
+	int r = check_execute(request, &x, err);
+
+	x.n_kept = 0;
+	x.many = NULL;
+	if (r == 0)
+		r = make_room(&x, err);
+	if (r == 0)
+		r = find_objects(&x, err);
+	if (r == 0) {
+		r = execute(&x, request, err);
+		for (uint32_t i = 0; i < x.q->n_args; i++)
+			pf_object_unref(x.objects[i]);
+		pf_object_unref(x.program);
+	}
+	free(x.many);
+	return r;
+}

@@ -1,0 +1,237 @@
+/*
+ * pjrtfs-worker: the only process that loads plugins.
+ *
+ * The daemon starts it as "pjrtfs-worker NAME PID" with a socket on PF_CHANNEL_FD, sends
+ * the set-up text with three descriptors (channel, arena, pool), and gets a description of
+ * the plugin's devices back; then requests come through the channel.  It lives no longer
+ * than the daemon, and ends without a word when the daemon hangs up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/buf.h"
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/worker/describe.h"
+#include "pjrtfs/worker/pool.h"
+#include "pjrtfs/worker/worker.h"
+
+enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS };
+
+static struct pf_worker worker;
+
+/* What the daemon wants; strings and objects are borrowed from the text's JSON. */
+struct setup {
+	struct json_object *json; /* owned */
+	const char *plugin;
+	struct json_object *options;
+	unsigned threads;
+	uint64_t arena_size, pool_size;
+	bool interpose;
+};
+
+/* Die with the daemon, also if it died before we could ask for that. */
+static void tie_to_parent(const char *parent)
+{
+	char *end;
+	long pid = strtol(parent, &end, 10);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (*parent == '\0' || *end != '\0' || getppid() != (pid_t)pid)
+		_exit(0);
+	/* A terminal's interrupt is for the daemon, which then ends us. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Nothing comes on the socket after the set-up: what ends the wait is its end. */
+static void *watch_socket(void *unused)
+{
+	struct pollfd p = { .fd = PF_CHANNEL_FD, .events = POLLIN | POLLRDHUP };
+	char byte;
+
+	(void)unused;
+	for (;;) {
+		ssize_t n;
+
+		if (poll(&p, 1, -1) < 0)
+			continue;
+		n = recv(PF_CHANNEL_FD, &byte, 1, MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			_exit(0);
+	}
+	return NULL;
+}
+
+static int start_watch(struct pf_err *err)
+{
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, watch_socket, NULL);
+
+	if (r)
+		return pf_err_set(err, -r, "start a thread: %s", strerror(r));
+	pthread_detach(thread);
+	return 0;
+}
+
+static struct json_object *field(struct json_object *json, const char *key,
+				 enum json_type type)
+{
+	struct json_object *value = NULL;
+
+	if (!json_object_object_get_ex(json, key, &value) ||
+	    !json_object_is_type(value, type))
+		return NULL;
+	return value;
+}
+
+static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_err *err)
+{
+	struct json_object *json = text->data ? json_tokener_parse(text->data) : NULL;
+	struct json_object *version = field(json, "version", json_type_int);
+	struct json_object *plugin = field(json, "plugin", json_type_string);
+	struct json_object *arena = field(json, "arena_size", json_type_int);
+	struct json_object *pool = field(json, "pool_size", json_type_int);
+
+	ret->json = json;
+	if (version && json_object_get_int(version) != PF_WIRE_VERSION)
+		return pf_err_set(err, -EPROTO,
+				  "the daemon speaks version %d to its worker, this is %d: they "
+				  "are not of one build",
+				  json_object_get_int(version), PF_WIRE_VERSION);
+	if (!version || !plugin || !arena || !pool || json_object_get_int64(arena) < 0 ||
+	    json_object_get_int64(pool) < 0)
+		return pf_err_set(err, -EPROTO, "the set-up text lacks what the worker needs");
+	ret->plugin = json_object_get_string(plugin);
+	ret->options = field(json, "options", json_type_object);
+	ret->threads = (unsigned)json_object_get_int(field(json, "threads", json_type_int));
+	ret->arena_size = (uint64_t)json_object_get_int64(arena);
+	ret->pool_size = (uint64_t)json_object_get_int64(pool);
+	ret->interpose = json_object_get_boolean(field(json, "interpose", json_type_boolean));
+	return 0;
+}
+
+static int map_arena(int fd, uint64_t size, struct pf_err *err)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st))
+		return pf_err_set(err, -errno, "the arena: %s", strerror(errno));
+	if ((uint64_t)st.st_size < size)
+		return pf_err_set(err, -EPROTO, "the arena's file is too short");
+	p = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (p == MAP_FAILED)
+		return pf_err_set(err, -errno, "map the arena: %s", strerror(errno));
+	(void)madvise(p, size, MADV_DONTDUMP);
+	worker.arena = p;
+	worker.arena_size = size;
+	return 0;
+}
+
+static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < N_FDS; i++)
+		if (fds[i] < 0)
+			r = pf_err_set(err, -EPROTO, "the set-up text lacks descriptors");
+	if (r == 0)
+		r = pf_channel_map(&worker.channel, fds[FD_CHANNEL], err);
+	if (r == 0)
+		r = map_arena(fds[FD_ARENA], setup->arena_size, err);
+	if (r == 0)
+		r = pf_pool_setup(fds[FD_POOL], setup->pool_size, err);
+	for (int i = 0; i < N_FDS; i++)
+		pf_closep(&fds[i]);
+	return r;
+}
+
+/* Load the plugin and create its client. */
+static int start_plugin(const struct setup *setup, struct pf_err *err)
+{
+	int r;
+
+	if (setup->interpose)
+		pf_pool_interpose();
+	/* Plugins log every option they take; what explains an abort is left on. */
+	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
+	r = pj_plugin_load(setup->plugin, &worker.plugin, err);
+	if (r == 0)
+		r = pj_client_new(worker.plugin, setup->options, &worker.client, err);
+	return r;
+}
+
+/* Send JSON, which is given. */
+static int tell(struct json_object *json, struct pf_err *err)
+{
+	size_t len = 0;
+	const char *text = json ? json_object_to_json_string_length(
+					  json, JSON_C_TO_STRING_PLAIN, &len) :
+				  NULL;
+	int r = text ? pf_channel_send(PF_CHANNEL_FD, text, len, NULL, 0, err) :
+		       pf_err_set(err, -ENOMEM, "no memory for a description");
+
+	json_object_put(json);
+	return r;
+}
+
+static int set_up(struct setup *setup, struct pf_err *err)
+{
+	PF_CLEANUP(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+	int fds[N_FDS];
+	int r = pf_channel_recv(PF_CHANNEL_FD, &text, fds, N_FDS, -1, err);
+
+	if (r == 0)
+		r = start_watch(err);
+	if (r == 0)
+		r = parse_setup(&text, setup, err);
+	if (r == 0)
+		r = map_all(setup, fds, err);
+	if (r == 0)
+		r = start_plugin(setup, err);
+	return r;
+}
+
+static int fail(const struct pf_err *why)
+{
+	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
+	(void)tell(pf_describe_failure(why), NULL);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct setup setup = { 0 };
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	if (argc != 3) {
+		fprintf(stderr, "pjrtfs-worker: the pjrtfs program starts it\n");
+		return 2;
+	}
+	tie_to_parent(argv[2]);
+	(void)fcntl(PF_CHANNEL_FD, F_SETFD, FD_CLOEXEC);
+	pf_objects_init(&worker.objects);
+	r = set_up(&setup, &err);
+	if (r == -EPIPE && !worker.plugin)
+		return 0;
+	if (r < 0)
+		_exit(fail(&err));
+	r = tell(pf_describe_client(worker.client), &err);
+	if (r == 0)
+		r = pf_worker_serve(&worker, setup.threads, &err);
+	fprintf(stderr, "pjrtfs-worker: %s\n", err.text);
+	_exit(1);
+}

@@ -1,0 +1,142 @@
+/* Buffers and executables by id. */
+#include "pjrtfs/worker/objects.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "pjrtfs/base/cleanup.h"
+
+void pf_objects_init(struct pf_objects *objects)
+{
+	*objects = (struct pf_objects){ 0 };
+	if (pthread_mutex_init(&objects->lock, NULL))
+		abort();
+}
+
+void pf_objects_release(struct pf_objects *objects)
+{
+	struct pf_object *object;
+	size_t pos = 0;
+
+	while ((object = pf_map_next(&objects->map, &pos)))
+		pf_object_unref(object);
+	pf_map_release(&objects->map);
+	pthread_mutex_destroy(&objects->lock);
+}
+
+static struct pf_object *object_new(const struct pj_plugin *plugin, enum pf_object_kind kind)
+{
+	struct pf_object *object = calloc(1, sizeof(*object));
+
+	if (!object)
+		return NULL;
+	object->kind = kind;
+	object->plugin = plugin;
+	atomic_init(&object->refs, 1);
+	return object;
+}
+
+struct pf_object *pf_object_buffer(const struct pj_plugin *plugin,
+				   struct PJRT_Buffer *buffer, enum pf_dtype dtype,
+				   uint64_t len)
+{
+	struct pf_object *object = object_new(plugin, PF_OBJECT_BUFFER);
+
+	if (!object) {
+		pj_buffer_destroy(plugin, buffer);
+		return NULL;
+	}
+	object->buffer = buffer;
+	object->dtype = dtype;
+	object->len = len;
+	return object;
+}
+
+struct pf_object *pf_object_executable(const struct pj_plugin *plugin,
+				       struct pj_executable *executable)
+{
+	struct pf_object *object = object_new(plugin, PF_OBJECT_EXECUTABLE);
+
+	if (!object) {
+		pj_executable_free(executable);
+		return NULL;
+	}
+	object->executable = executable;
+	return object;
+}
+
+void pf_object_unref(struct pf_object *object)
+{
+	if (!object || atomic_fetch_sub(&object->refs, 1) != 1)
+		return;
+	pj_buffer_destroy(object->plugin, object->buffer);
+	pj_executable_free(object->executable);
+	free(object);
+}
+
+int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
+		   struct pf_object *const *put, size_t n, struct pf_err *err)
+{
+	size_t done = 0;
+	int r = 0;
+
+	PF_LOCK_SCOPE(&objects->lock);
+	for (; r == 0 && done < n; done++) {
+		if (!ids[done] || pf_map_get(&objects->map, ids[done])) {
+			r = pf_err_set(err, -EPROTO, "id %" PRIu64 " is in use", ids[done]);
+			break;
+		}
+		r = pf_map_put(&objects->map, ids[done], put[done]);
+		if (r < 0) {
+			pf_err_set(err, r, "no memory for an object");
+			break;
+		}
+		atomic_fetch_add(&put[done]->refs, 1);
+	}
+	if (r == 0)
+		return 0;
+	while (done > 0) {
+		/* The caller's reference remains: nothing is destroyed under the lock. */
+		pf_map_remove(&objects->map, ids[--done]);
+		atomic_fetch_sub(&put[done]->refs, 1);
+	}
+	return r;
+}
+
+int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
+		   enum pf_object_kind kind, struct pf_object **ret, struct pf_err *err)
+{
+	size_t got;
+
+	pf_lock(&objects->lock);
+	for (got = 0; got < n; got++) {
+		ret[got] = ids[got] ? pf_map_get(&objects->map, ids[got]) : NULL;
+		if (!ret[got] || ret[got]->kind != kind)
+			break;
+		atomic_fetch_add(&ret[got]->refs, 1);
+	}
+	pf_unlock(&objects->lock);
+	if (got == n)
+		return 0;
+	for (size_t i = 0; i < got; i++)
+		pf_object_unref(ret[i]);
+	return pf_err_set(err, -ENOENT, "the worker has no %s %" PRIu64,
+			  kind == PF_OBJECT_BUFFER ? "buffer" : "executable", ids[got]);
+}
+
+void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_kind kind)
+{
+	struct pf_object *object;
+
+	if (!id)
+		return;
+	pf_lock(&objects->lock);
+	object = pf_map_get(&objects->map, id);
+	if (object && object->kind == kind)
+		pf_map_remove(&objects->map, id);
+	else
+		object = NULL;
+	pf_unlock(&objects->lock);
+	pf_object_unref(object); /* slow: not under the lock */
+}

@@ -1,0 +1,208 @@
+# Help for the shell tests; a test starts with
+#
+#     . "$srcdir/tests/lib.sh"
+#
+# and ends well if nothing failed: every command that fails ends it (set -eu).  make check
+# runs it in the build folder with srcdir set; by hand: cd build && srcdir=.. bash ../tests/….
+#
+# Set here: $work an empty folder, the working directory; $data tests/data; $build the build
+# folder; $pjrtfs the daemon's program; $plugins the folder of the plugins.
+# shellcheck shell=bash
+set -eu
+
+top=$(cd "${srcdir:?run by make check, or with srcdir set}" && pwd)
+build=${build:-$(pwd)}
+pjrtfs=$build/pjrtfs
+plugins=${plugins:-$top/plugins}
+# shellcheck disable=SC2034 # for the tests
+data=$top/tests/data
+
+# Seconds that something which comes may take; tests that wait for it end sooner.
+patience=${PJRTFS_TEST_PATIENCE:-20}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pjrtfs-test.XXXXXX")
+cd "$work"
+
+faults=$work/faults # what the faulty plugin fails in
+lib_mounts=()  # every mount point, and beside it
+lib_daemons=() # the daemon that serves it, or nothing once it has ended
+
+# End the test as failed, with a sentence.
+fail()
+{
+	echo "FAIL: $*" >&2
+	exit 1
+}
+
+# What the test cannot do without, as a command; else the test is skipped (exit 77).
+requires()
+{
+	"$@" >/dev/null 2>&1 || {
+		echo "SKIP: not so: $*"
+		exit 77
+	}
+}
+
+# Run a command that may hang: after the patience it ends and counts as failed.
+bounded()
+{
+	if [ "$(type -t "$1")" = file ]; then
+		timeout -k 5 "$patience" "$@"
+	else
+		"$@"
+	fi
+}
+
+# Repeat a command until it succeeds; fail when the patience ends.
+eventually()
+{
+	local end=$((SECONDS + patience))
+	until bounded "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || fail "not within $patience s: $*"
+		sleep 0.05
+	done
+}
+
+# fails_with MESSAGE COMMAND...: the command must fail and print the message.
+fails_with()
+{
+	local want=$1 said
+	shift
+	if said=$(bounded "$@" 2>&1); then
+		fail "succeeded, but should have failed with '$want': $*"
+	fi
+	case $said in
+	*"$want"*) ;;
+	*) fail "failed with '$said' instead of '$want': $*" ;;
+	esac
+}
+
+# Let the faulty plugin fail otherwise from now on: faults SPEC...; faults: in nothing.
+faults()
+{
+	printf '%s\n' "$@" >"$faults.new"
+	mv "$faults.new" "$faults"
+}
+
+# mount_pjrtfs [PLUGIN] [pjrtfs options]: mount in a new folder, $mnt; $daemon is the pid.
+#
+# PLUGIN is a name in $plugins ($plugin in the environment, or cpu, if not given), a path, or the
+# word faulty, for which --fault SPEC tells what fails (see faulty_plugin.c; repeatable).
+# At the end of the test the mount is undone; a daemon that then does not exit with 0, or
+# whose worker stays, fails the test.
+mount_pjrtfs()
+{
+	local name=${plugin:-cpu} options=() end=$((SECONDS + patience))
+	if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
+		name=$1
+		shift
+	fi
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--fault)
+			echo "$2" >>"$faults"
+			shift
+			;;
+		*) options+=("$1") ;;
+		esac
+		shift
+	done
+
+	requires test -w /dev/fuse
+	case $name in
+	faulty)
+		options+=(--plugin "faulty=$build/tests/faults/faulty_plugin.so")
+		name=
+		;;
+	*/*) requires test -e "$name" ;;
+	*) requires test -e "$plugins/$name/pjrt_plugin.so" ;;
+	esac
+
+	mnt=$work/mnt${#lib_mounts[@]}
+	mkdir "$mnt"
+	lib_mounts+=("$mnt")
+	# A cache of its own: what one test compiled is not there for the next.
+	PJRTFS_CACHE_DIR=${PJRTFS_CACHE_DIR-$work/cache} PJRTFS_FAULTY_FILE=$faults \
+		"$pjrtfs" ${name:+"$name"} "$mnt" -f --plugin-dir "$plugins" \
+		${options[@]+"${options[@]}"} </dev/null >"$mnt.log" 2>&1 &
+	daemon=$!
+	lib_daemons+=("$daemon")
+	until timeout -k 1 5 test -e "$mnt/version"; do
+		kill -0 "$daemon" 2>/dev/null || fail "pjrtfs ended instead of mounting"
+		[ "$SECONDS" -lt "$end" ] || fail "pjrtfs did not mount within $patience s"
+		sleep 0.05
+	done
+}
+
+# Undo the mount MNT ($mnt if not given) and wait for its daemon.  Its exit status.
+unmount_pjrtfs()
+{
+	local m=${1:-$mnt} i status=0 worker workers
+	for i in "${!lib_mounts[@]}"; do
+		if [ "${lib_mounts[i]}" = "$m" ] && [ -n "${lib_daemons[i]}" ]; then
+			workers=$(pgrep -P "${lib_daemons[i]}" || true)
+			timeout -k 1 10 fusermount3 -u "$m" 2>/dev/null ||
+				timeout -k 1 10 fusermount3 -u -z "$m" 2>/dev/null || true
+			lib_reap "${lib_daemons[i]}" || status=$?
+			lib_daemons[i]=
+			for worker in $workers; do
+				lib_gone "$worker" || {
+					echo "the worker $worker outlives its daemon" >&2
+					status=1
+				}
+			done
+		fi
+	done
+	return "$status"
+}
+
+# Wait for the end of process PID, which the test started; kill it when the patience ends.
+lib_reap()
+{
+	local status=0
+	lib_gone "$1" || {
+		echo "the daemon $1 did not end with its mount" >&2
+		kill -KILL "$1" 2>/dev/null || true
+		status=1
+	}
+	wait "$1" || status=$?
+	return "$status"
+}
+
+# Wait until no process PID runs (a zombie does not).
+lib_gone()
+{
+	local end=$((SECONDS + patience))
+	while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.05
+	done
+}
+
+lib_end()
+{
+	local status=$? i
+	trap - EXIT
+	set +e
+	cd /
+	for i in "${!lib_mounts[@]}"; do
+		if [ -n "${lib_daemons[i]}" ]; then
+			unmount_pjrtfs "${lib_mounts[i]}" || {
+				echo "pjrtfs ended with status $?" >&2
+				[ "$status" != 0 ] || status=1
+			}
+		fi
+		if [ "$status" != 0 ] && [ "$status" != 77 ]; then
+			echo "--- what pjrtfs said" >&2
+			tail -n 100 "${lib_mounts[i]}.log" >&2
+		fi
+		# rmdir fails while something is mounted there, and then nothing is removed.
+		timeout 5 rmdir "${lib_mounts[i]}" 2>/dev/null || {
+			echo "still mounted: ${lib_mounts[i]}" >&2
+			exit 1
+		}
+	done
+	rm -rf --one-file-system "$work"
+	exit "$status"
+}
+trap lib_end EXIT

@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec "$srcdir/scripts/check-includes"

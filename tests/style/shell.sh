@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Every shell script is clean in the eyes of shellcheck.
+set -eu
+command -v shellcheck >/dev/null || {
+	echo "shellcheck is missing: apt install shellcheck"
+	exit 77
+}
+cd "$srcdir"
+grep -rlE --include='*' '^#!.*\b(ba)?sh\b' scripts tests .ci demo 2>/dev/null |
+	xargs shellcheck tests/lib.sh

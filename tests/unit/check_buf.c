@@ -1,0 +1,135 @@
+/* Byte strings that grow. */
+#include <stdint.h>
+#include <string.h>
+
+#include "pjrtfs/base/buf.h"
+#include "unit.h"
+
+static void check_string(const struct pf_buf *buf, const char *want)
+{
+	ck_assert(!buf->failed);
+	ck_assert_uint_eq(buf->len, strlen(want));
+	ck_assert_str_eq(buf->data, want);
+}
+
+START_TEST(appends)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	pf_buf_puts(&buf, "");
+	check_string(&buf, "");
+	pf_buf_append(&buf, NULL, 0);
+	pf_buf_puts(&buf, "ab");
+	pf_buf_append(&buf, "cd\0e", 2);
+	pf_buf_printf(&buf, "%d-%s", 42, "x");
+	check_string(&buf, "abcd42-x");
+	pf_buf_append(&buf, "\0\0", 2);
+	ck_assert_uint_eq(buf.len, 10);
+	ck_assert_int_eq(buf.data[10], '\0');
+}
+END_TEST
+
+/* Every length around the sizes of the pieces that are allocated and printed into. */
+START_TEST(grows_by_any_amount)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	char text[1024];
+
+	for (size_t n = 0; n < sizeof(text); n++) {
+		memset(text, 'a' + (int)(n % 26), n);
+		text[n] = '\0';
+		pf_buf_release(&buf);
+		pf_buf_puts(&buf, text);
+		check_string(&buf, text);
+		pf_buf_release(&buf);
+		pf_buf_printf(&buf, "%s", text);
+		check_string(&buf, text);
+		pf_buf_consume(&buf, 0);
+		check_string(&buf, text);
+		pf_buf_consume(&buf, n / 2);
+		check_string(&buf, text + n / 2);
+	}
+}
+END_TEST
+
+START_TEST(byte_by_byte)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	for (size_t i = 0; i < 100000; i++)
+		pf_buf_append(&buf, &(char){ (char)i }, 1);
+	ck_assert_uint_eq(buf.len, 100000);
+	for (size_t i = 0; i < 100000; i++)
+		ck_assert_int_eq(buf.data[i], (char)i);
+	ck_assert_uint_lt(buf.cap, 300000);
+}
+END_TEST
+
+START_TEST(reserve_then_fill)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	char *p = pf_buf_reserve(&buf, 5);
+
+	ck_assert_ptr_nonnull(p);
+	ck_assert_uint_eq(buf.len, 0);
+	ck_assert_str_eq(buf.data, "");
+	memcpy(p, "hello", 5);
+	buf.len += 5;
+	check_string(&buf, "hello");
+}
+END_TEST
+
+START_TEST(consume_more_than_all)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	pf_buf_consume(&buf, 7);
+	pf_buf_puts(&buf, "abc");
+	pf_buf_consume(&buf, SIZE_MAX);
+	check_string(&buf, "");
+	pf_buf_puts(&buf, "d");
+	check_string(&buf, "d");
+}
+END_TEST
+
+static const size_t impossible[] = { SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 3, PTRDIFF_MAX,
+				     (size_t)PTRDIFF_MAX - 4 };
+
+START_TEST(failure_sticks_and_changes_nothing)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	pf_buf_puts(&buf, "abc");
+	ck_assert_ptr_null(pf_buf_reserve(&buf, impossible[_i]));
+	ck_assert(buf.failed);
+	pf_buf_puts(&buf, "d");
+	pf_buf_printf(&buf, "%d", 1);
+	ck_assert_uint_eq(buf.len, 3);
+	ck_assert_str_eq(buf.data, "abc");
+	pf_buf_release(&buf);
+	pf_buf_puts(&buf, "again");
+	check_string(&buf, "again");
+}
+END_TEST
+
+START_TEST(release_of_null)
+{
+	pf_buf_release(NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("buf");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_test(tc, appends);
+	tcase_add_test(tc, grows_by_any_amount);
+	tcase_add_test(tc, byte_by_byte);
+	tcase_add_test(tc, reserve_then_fill);
+	tcase_add_test(tc, consume_more_than_all);
+	unit_add_cases(tc, failure_sticks_and_changes_nothing, impossible);
+	tcase_add_test(tc, release_of_null);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,222 @@
+/* Element types: every name in every format. */
+#include <string.h>
+
+#include "pjrtfs/formats/dtype.h"
+#include "unit.h"
+
+/* All that is to be known of each type, written down a second time. */
+static const struct {
+	enum pf_dtype dtype;
+	const char *name, *datatype, *descr, *numpy;
+	unsigned size, bits;
+	int xla;
+} types[] = {
+	{ PF_DTYPE_PRED, "PRED", "BOOL", "|b1", "bool", 1, 8, 1 },
+	{ PF_DTYPE_S8, "S8", "INT8", "|i1", "int8", 1, 8, 2 },
+	{ PF_DTYPE_S16, "S16", "INT16", "<i2", "int16", 2, 16, 3 },
+	{ PF_DTYPE_S32, "S32", "INT32", "<i4", "int32", 4, 32, 4 },
+	{ PF_DTYPE_S64, "S64", "INT64", "<i8", "int64", 8, 64, 5 },
+	{ PF_DTYPE_U8, "U8", "UINT8", "|u1", "uint8", 1, 8, 6 },
+	{ PF_DTYPE_U16, "U16", "UINT16", "<u2", "uint16", 2, 16, 7 },
+	{ PF_DTYPE_U32, "U32", "UINT32", "<u4", "uint32", 4, 32, 8 },
+	{ PF_DTYPE_U64, "U64", "UINT64", "<u8", "uint64", 8, 64, 9 },
+	{ PF_DTYPE_F16, "F16", "FP16", "<f2", "float16", 2, 16, 10 },
+	{ PF_DTYPE_F32, "F32", "FP32", "<f4", "float32", 4, 32, 11 },
+	{ PF_DTYPE_F64, "F64", "FP64", "<f8", "float64", 8, 64, 12 },
+	{ PF_DTYPE_BF16, "BF16", "BF16", "<V2", "bfloat16", 2, 16, 16 },
+	{ PF_DTYPE_C64, "C64", "C64", "<c8", "complex64", 8, 64, 15 },
+	{ PF_DTYPE_C128, "C128", "C128", "<c16", "complex128", 16, 128, 18 },
+	{ PF_DTYPE_F8E5M2, "F8E5M2", "F8E5M2", "<f1", "float8_e5m2", 1, 8, 19 },
+	{ PF_DTYPE_F8E4M3FN, "F8E4M3FN", "F8E4M3FN", "<V1", "float8_e4m3fn", 1, 8, 20 },
+	{ PF_DTYPE_F8E4M3B11FNUZ, "F8E4M3B11FNUZ", "F8E4M3B11FNUZ", "<V1",
+	  "float8_e4m3b11fnuz", 1, 8, 23 },
+	{ PF_DTYPE_F8E5M2FNUZ, "F8E5M2FNUZ", "F8E5M2FNUZ", "<V1", "float8_e5m2fnuz", 1, 8,
+	  24 },
+	{ PF_DTYPE_F8E4M3FNUZ, "F8E4M3FNUZ", "F8E4M3FNUZ", "<V1", "float8_e4m3fnuz", 1, 8,
+	  25 },
+	{ PF_DTYPE_S4, "S4", "S4", "|i1", "int4", 1, 4, 21 },
+	{ PF_DTYPE_U4, "U4", "U4", "|u1", "uint4", 1, 4, 22 },
+	{ PF_DTYPE_S2, "S2", "S2", "|i1", "int2", 1, 2, 26 },
+	{ PF_DTYPE_U2, "U2", "U2", "|u1", "uint2", 1, 2, 27 },
+	{ PF_DTYPE_F8E4M3, "F8E4M3", "F8E4M3", "<V1", "float8_e4m3", 1, 8, 28 },
+	{ PF_DTYPE_F8E3M4, "F8E3M4", "F8E3M4", "<V1", "float8_e3m4", 1, 8, 29 },
+	{ PF_DTYPE_F8E8M0FNU, "F8E8M0FNU", "F8E8M0FNU", "<V1", "float8_e8m0fnu", 1, 8, 33 },
+	{ PF_DTYPE_F4E2M1FN, "F4E2M1FN", "F4E2M1FN", "<V1", "float4_e2m1fn", 1, 4, 32 },
+	{ PF_DTYPE_S1, "S1", "S1", "|i1", "int1", 1, 1, 30 },
+	{ PF_DTYPE_U1, "U1", "U1", "|u1", "uint1", 1, 1, 31 },
+};
+
+static enum pf_dtype parse(const char *name)
+{
+	return pf_dtype_parse(name, strlen(name));
+}
+
+START_TEST(facts_and_names)
+{
+	enum pf_dtype d = types[_i].dtype;
+
+	ck_assert(pf_dtype_valid((int)d));
+	ck_assert_str_eq(pf_dtype_name(d), types[_i].name);
+	ck_assert_str_eq(pf_dtype_datatype(d), types[_i].datatype);
+	ck_assert_str_eq(pf_dtype_npy_descr(d), types[_i].descr);
+	ck_assert_uint_eq(pf_dtype_size(d), types[_i].size);
+	ck_assert_uint_eq(pf_dtype_bits(d), types[_i].bits);
+	ck_assert_int_eq(pf_dtype_from_xla(types[_i].xla), d);
+	ck_assert_int_eq(parse(types[_i].name), d);
+	ck_assert_int_eq(parse(types[_i].datatype), d);
+	ck_assert_int_eq(parse(types[_i].numpy), d);
+}
+END_TEST
+
+START_TEST(names_are_read_in_any_case)
+{
+	const char *const names[] = { types[_i].name, types[_i].datatype, types[_i].numpy };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char lower[40] = "", upper[40] = "";
+
+		for (size_t k = 0; names[i][k]; k++) {
+			char c = names[i][k];
+
+			lower[k] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+			upper[k] = (char)(c >= 'a' && c <= 'z' ? c - 32 : c);
+		}
+		ck_assert_int_eq(parse(lower), types[_i].dtype);
+		ck_assert_int_eq(parse(upper), types[_i].dtype);
+	}
+}
+END_TEST
+
+START_TEST(every_type_is_in_the_table)
+{
+	size_t valid = 0;
+
+	for (int i = -2; i < PF_DTYPE_COUNT + 5; i++)
+		valid += pf_dtype_valid(i);
+	ck_assert_uint_eq(valid, ARRAY_SIZE(types));
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	enum pf_dtype want;
+} names[] = {
+	/* MLIR */
+	{ "i1", PF_DTYPE_PRED },
+	{ "i2", PF_DTYPE_S2 },
+	{ "i4", PF_DTYPE_S4 },
+	{ "i8", PF_DTYPE_S8 },
+	{ "i16", PF_DTYPE_S16 },
+	{ "i32", PF_DTYPE_S32 },
+	{ "i64", PF_DTYPE_S64 },
+	{ "ui2", PF_DTYPE_U2 },
+	{ "ui4", PF_DTYPE_U4 },
+	{ "ui8", PF_DTYPE_U8 },
+	{ "ui64", PF_DTYPE_U64 },
+	{ "f32", PF_DTYPE_F32 },
+	{ "bf16", PF_DTYPE_BF16 },
+	{ "f8E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
+	{ "f8E8M0FNU", PF_DTYPE_F8E8M0FNU },
+	{ "f4E2M1FN", PF_DTYPE_F4E2M1FN },
+	{ "complex<f32>", PF_DTYPE_C64 },
+	{ "complex<f64>", PF_DTYPE_C128 },
+	/* safetensors */
+	{ "BOOL", PF_DTYPE_PRED },
+	{ "I64", PF_DTYPE_S64 },
+	{ "F8_E5M2", PF_DTYPE_F8E5M2 },
+	{ "F8_E4M3", PF_DTYPE_F8E4M3FN },
+	{ "F8_E8M0", PF_DTYPE_F8E8M0FNU },
+	{ "F8_E4M3FNUZ", PF_DTYPE_F8E4M3FNUZ },
+	{ "F8_E5M2FNUZ", PF_DTYPE_F8E5M2FNUZ },
+	/* NumPy's codes */
+	{ "<f4", PF_DTYPE_F32 },
+	{ "=f4", PF_DTYPE_F32 },
+	{ "<f2", PF_DTYPE_F16 },
+	{ "<f1", PF_DTYPE_F8E5M2 },
+	{ "<c16", PF_DTYPE_C128 },
+	{ "<V2", PF_DTYPE_BF16 },
+	{ "|b1", PF_DTYPE_PRED },
+	{ "<b1", PF_DTYPE_PRED },
+	{ "|i1", PF_DTYPE_S8 },
+	{ ">i1", PF_DTYPE_S8 },
+	{ "|u1", PF_DTYPE_U8 },
+	/* none */
+	{ "", PF_DTYPE_INVALID },
+	{ "x", PF_DTYPE_INVALID },
+	{ "<", PF_DTYPE_INVALID },
+	{ "<f", PF_DTYPE_INVALID },
+	{ "<f16", PF_DTYPE_INVALID },
+	{ "<F4", PF_DTYPE_INVALID },
+	{ "<B1", PF_DTYPE_INVALID },
+	{ ">f4", PF_DTYPE_INVALID },
+	{ "|f4", PF_DTYPE_INVALID },
+	{ "|V2", PF_DTYPE_INVALID },
+	{ "=V2", PF_DTYPE_INVALID },
+	{ "<V1", PF_DTYPE_INVALID },
+	{ "|V1", PF_DTYPE_INVALID },
+	{ "|V0", PF_DTYPE_INVALID },
+	{ "f8", PF_DTYPE_INVALID },
+	{ "TOKEN", PF_DTYPE_INVALID },
+	{ "INVALID", PF_DTYPE_INVALID },
+	{ "float", PF_DTYPE_INVALID },
+	{ "F32 ", PF_DTYPE_INVALID },
+	{ " F32", PF_DTYPE_INVALID },
+	{ "F3", PF_DTYPE_INVALID },
+	{ "F322", PF_DTYPE_INVALID },
+	{ "complex<f32", PF_DTYPE_INVALID },
+	{ "a name that is longer than any name of a type", PF_DTYPE_INVALID },
+};
+
+START_TEST(other_names)
+{
+	ck_assert_int_eq(parse(names[_i].name), names[_i].want);
+}
+END_TEST
+
+START_TEST(no_name_has_a_nul)
+{
+	ck_assert_int_eq(pf_dtype_parse("F32\0", 4), PF_DTYPE_INVALID);
+	ck_assert_int_eq(pf_dtype_parse("F32\0x", 5), PF_DTYPE_INVALID);
+	ck_assert_int_eq(pf_dtype_parse("\0\0\0", 3), PF_DTYPE_INVALID);
+	ck_assert_int_eq(pf_dtype_parse("F32xyz", 3), PF_DTYPE_F32);
+}
+END_TEST
+
+static const int invalid[] = { -1, PF_DTYPE_INVALID, PF_DTYPE_TOKEN, PF_DTYPE_COUNT, 1 << 30 };
+
+START_TEST(what_is_no_type)
+{
+	enum pf_dtype d = (enum pf_dtype)invalid[_i];
+
+	ck_assert(!pf_dtype_valid(invalid[_i]));
+	ck_assert_uint_eq(pf_dtype_size(d), 0);
+	ck_assert_uint_eq(pf_dtype_bits(d), 0);
+	ck_assert_str_eq(pf_dtype_name(d), d == PF_DTYPE_TOKEN ? "TOKEN" : "INVALID");
+	ck_assert_str_eq(pf_dtype_npy_descr(d), "|V0");
+}
+END_TEST
+
+static const int no_xla[] = { -1, 0, 13, 14, 34, 35, 255, 1 << 20 };
+
+START_TEST(what_is_no_xla_array_type)
+{
+	ck_assert_int_eq(pf_dtype_from_xla(no_xla[_i]), PF_DTYPE_INVALID);
+	ck_assert_int_eq(pf_dtype_from_xla(17), PF_DTYPE_TOKEN);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("dtype");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, facts_and_names, types);
+	unit_add_cases(tc, names_are_read_in_any_case, types);
+	tcase_add_test(tc, every_type_is_in_the_table);
+	unit_add_cases(tc, other_names, names);
+	tcase_add_test(tc, no_name_has_a_nul);
+	unit_add_cases(tc, what_is_no_type, invalid);
+	unit_add_cases(tc, what_is_no_xla_array_type, no_xla);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,196 @@
+/* Errors: their text is one line of UTF-8 whatever it was made of. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrtfs/base/err.h"
+#include "unit.h"
+
+static const struct {
+	const char *in, *want;
+} cleans[] = {
+	{ "", "" },
+	{ "plain", "plain" },
+	{ "two\nlines\r\n", "two lines  " },
+	{ "tab\there\x1b[31m\x7f", "tab here [31m " },
+	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
+	{ "\xc2\x85next\xe2\x80\xa8line", " next line" },
+	{ "\xff\xfe", "??" },
+	{ "\xc0\xaf", "??" },			    /* overlong '/' */
+	{ "\xe0\x80\xaf", "???" },		    /* overlong, three bytes */
+	{ "\xf0\x80\x80\xaf", "????" },		    /* overlong, four bytes */
+	{ "\xed\xa0\x80", "???" },		    /* a surrogate */
+	{ "\xf4\x90\x80\x80", "????" },		    /* beyond U+10FFFF */
+	{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" }, /* the last code point */
+	{ "\xc3", "?" },			    /* cut in two */
+	{ "\xc3(", "?(" },
+	{ "\xe2\x82", "??" },
+	{ "a\x80z", "a?z" },
+};
+
+START_TEST(text_is_one_line_of_utf8)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_err_set(&err, -EINVAL, "%s", cleans[_i].in), -EINVAL);
+	ck_assert_int_eq(err.code, -EINVAL);
+	ck_assert_int_eq(err.pjrt_code, -1);
+	ck_assert_str_eq(err.text, cleans[_i].want);
+	/* As a prefix, too. */
+	pf_err_set(&err, -EINVAL, "why");
+	pf_err_wrap(&err, -EINVAL, "%s", cleans[_i].in);
+	ck_assert_uint_eq(strlen(err.text), strlen(cleans[_i].want) + 5);
+	ck_assert(strncmp(err.text, cleans[_i].want, strlen(cleans[_i].want)) == 0);
+}
+END_TEST
+
+static const struct {
+	int code;
+	const char *text, *prefix, *want;
+} wraps[] = {
+	{ -EINVAL, "rank 2, want 1", "ctl", "ctl: rank 2, want 1" },
+	{ -ENOENT, "no such buffer", "run add: a0", "run add: a0: no such buffer" },
+	{ -EIO, "", "compile", "compile: " },
+};
+
+START_TEST(wrap_keeps_code_and_prefixes_text)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_err_set(&err, wraps[_i].code, "%s", wraps[_i].text);
+
+	err.pjrt_code = 3;
+	ck_assert_int_eq(pf_err_wrap(&err, r, "%s", wraps[_i].prefix), wraps[_i].code);
+	ck_assert_int_eq(err.code, wraps[_i].code);
+	ck_assert_int_eq(err.pjrt_code, 3);
+	ck_assert_str_eq(err.text, wraps[_i].want);
+}
+END_TEST
+
+START_TEST(arguments_may_be_the_old_text)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -EIO, "inner");
+	pf_err_set(&err, -EINVAL, "outer (%s)", err.text);
+	ck_assert_str_eq(err.text, "outer (inner)");
+	pf_err_wrap(&err, -EINVAL, "%s", err.text);
+	ck_assert_str_eq(err.text, "outer (inner): outer (inner)");
+}
+END_TEST
+
+START_TEST(null_err_is_allowed)
+{
+	ck_assert_int_eq(pf_err_set(NULL, -EIO, "lost"), -EIO);
+	ck_assert_int_eq(pf_err_wrap(NULL, -EIO, "lost"), -EIO);
+}
+END_TEST
+
+/* Whatever number of ASCII letters come before them, no euro sign is cut in two. */
+START_TEST(long_text_is_cut_between_characters)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char in[3 * PF_ERR_TEXT];
+	size_t len = 0, n;
+
+	while (len < (size_t)_i)
+		in[len++] = 'a';
+	for (n = 0; n < PF_ERR_TEXT / 2; n++, len += 3)
+		memcpy(in + len, "\xe2\x82\xac", 3);
+	in[len] = '\0';
+	pf_err_set(&err, -EIO, "%s", in);
+	ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);
+	ck_assert_uint_ge(strlen(err.text), PF_ERR_TEXT - 4);
+	ck_assert_uint_eq((strlen(err.text) - (size_t)_i) % 3, 0);
+	ck_assert_ptr_null(strchr(err.text, '?'));
+	/* The prefix stays whole, the end goes. */
+	pf_err_wrap(&err, -EIO, "doing this");
+	ck_assert_ptr_eq(strstr(err.text, "doing this: "), err.text);
+	ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);
+	ck_assert_ptr_null(strchr(err.text, '?'));
+}
+END_TEST
+
+START_TEST(prefix_may_fill_everything)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char in[2 * PF_ERR_TEXT];
+
+	for (size_t n = PF_ERR_TEXT - 8; n < PF_ERR_TEXT + 8; n++) {
+		memset(in, 'p', n);
+		in[n] = '\0';
+		pf_err_set(&err, -EIO, "abcdefgh");
+		pf_err_wrap(&err, -EIO, "%s", in);
+		ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);
+		ck_assert_uint_ge(strlen(err.text), n < PF_ERR_TEXT ? n : PF_ERR_TEXT - 1);
+		ck_assert_int_eq(err.text[PF_ERR_TEXT - 9], 'p');
+	}
+}
+END_TEST
+
+static const struct {
+	int code;
+	const char *want;
+} errnos[] = {
+	{ EINVAL, "EINVAL" },	{ -EINVAL, "EINVAL" },
+	{ -ENOSPC, "ENOSPC" },	{ ECONNABORTED, "ECONNABORTED" },
+	{ -EIO, "EIO" },	{ 0, "EIO" },
+	{ 99999, "EIO" },	{ -99999, "EIO" },
+};
+
+START_TEST(errno_names)
+{
+	ck_assert_str_eq(pf_errno_name(errnos[_i].code), errnos[_i].want);
+}
+END_TEST
+
+static const struct {
+	int pjrt, code;
+	const char *want;
+} pjrts[] = {
+	{ 3, 0, "INVALID_ARGUMENT" },
+	{ 16, 0, "UNAUTHENTICATED" },
+	{ 15, -EIO, "DATA_LOSS" },
+	{ 2, -EIO, "UNKNOWN" },
+	{ 17, 0, "UNKNOWN" },
+	{ 1000000, 0, "UNKNOWN" },
+	{ -1, -EINVAL, "INVALID_ARGUMENT" },
+	{ -1, EINVAL, "INVALID_ARGUMENT" },
+	{ -1, -ECANCELED, "CANCELLED" },
+	{ -1, -ETIMEDOUT, "DEADLINE_EXCEEDED" },
+	{ -1, -ENOENT, "NOT_FOUND" },
+	{ -1, -EEXIST, "ALREADY_EXISTS" },
+	{ -1, -EACCES, "PERMISSION_DENIED" },
+	{ -1, -ENOSPC, "RESOURCE_EXHAUSTED" },
+	{ -1, -EBUSY, "FAILED_PRECONDITION" },
+	{ -1, -ECONNABORTED, "ABORTED" },
+	{ -1, -ERANGE, "OUT_OF_RANGE" },
+	{ -1, -EOPNOTSUPP, "UNIMPLEMENTED" },
+	{ -1, -EIO, "INTERNAL" },
+	{ -1, -ENODEV, "UNAVAILABLE" },
+	{ -1, -EXDEV, "UNKNOWN" },
+	{ -1, 0, "UNKNOWN" },
+};
+
+START_TEST(pjrt_names)
+{
+	ck_assert_str_eq(pf_pjrt_code_name(pjrts[_i].pjrt, pjrts[_i].code), pjrts[_i].want);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("err");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, text_is_one_line_of_utf8, cleans);
+	unit_add_cases(tc, wrap_keeps_code_and_prefixes_text, wraps);
+	tcase_add_test(tc, arguments_may_be_the_old_text);
+	tcase_add_test(tc, null_err_is_allowed);
+	tcase_add_loop_test(tc, long_text_is_cut_between_characters, 0, 4);
+	tcase_add_test(tc, prefix_may_fill_everything);
+	unit_add_cases(tc, errno_names, errnos);
+	unit_add_cases(tc, pjrt_names, pjrts);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

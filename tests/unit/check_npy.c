@@ -1,0 +1,369 @@
+/* .npy headers: what NumPy writes, cut off anywhere, and what nobody should write. */
+#include <errno.h>
+#include <string.h>
+
+#include "pjrtfs/formats/npy.h"
+#include "unit.h"
+
+/* A header of VERSION around the dict TEXT, followed by DATA; the caller frees it. */
+static char *make(unsigned version, const char *text, size_t *ret_len)
+{
+	size_t n = strlen(text), start = version == 1 ? 10 : 12;
+	char *p = malloc(start + n + 1);
+
+	memcpy(p, "\x93NUMPY", 6);
+	p[6] = (char)version;
+	p[7] = 0;
+	p[8] = (char)(n & 0xff);
+	p[9] = (char)(n >> 8);
+	if (version > 1) {
+		p[10] = (char)(n >> 16);
+		p[11] = (char)(n >> 24);
+	}
+	memcpy(p + start, text, n + 1);
+	*ret_len = start + n;
+	return p;
+}
+
+/* Parse a copy that ends where LEN says, so that sanitizers see a byte too many. */
+static int parse(const char *src, size_t len, struct pf_npy *ret, struct pf_err *err)
+{
+	char *copy = malloc(len ? len : 1);
+	int r;
+
+	memcpy(copy, src, len);
+	r = pf_npy_parse(copy, len, ret, err);
+	free(copy);
+	return r;
+}
+
+static const struct {
+	const char *text;
+	enum pf_dtype dtype;
+	unsigned void_size;
+	bool fortran;
+	struct pf_shape shape;
+	uint64_t data_len;
+} good[] = {
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", PF_DTYPE_F32, 0,
+	  false, { 2, { 2, 3 } }, 24 },
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (), }\n", PF_DTYPE_F64, 0, false,
+	  { 0, { 0 } }, 8 },
+	{ "{'descr': '|b1', 'fortran_order': False, 'shape': (5,), }\n", PF_DTYPE_PRED, 0,
+	  false, { 1, { 5 } }, 5 },
+	{ "{'descr': '<c16', 'fortran_order': True, 'shape': (2, 3, 4), }\n", PF_DTYPE_C128, 0,
+	  true, { 3, { 2, 3, 4 } }, 384 },
+	/* Both orders are the same bytes. */
+	{ "{'descr': '<i4', 'fortran_order': True, 'shape': (7,), }\n", PF_DTYPE_S32, 0, false,
+	  { 1, { 7 } }, 28 },
+	{ "{'descr': '<i4', 'fortran_order': True, 'shape': (1, 7, 1), }\n", PF_DTYPE_S32, 0,
+	  false, { 3, { 1, 7, 1 } }, 28 },
+	{ "{'descr': '<i4', 'fortran_order': True, 'shape': (0, 7), }\n", PF_DTYPE_S32, 0, false,
+	  { 2, { 0, 7 } }, 0 },
+	{ "{'descr': '<i4', 'fortran_order': True, 'shape': (), }\n", PF_DTYPE_S32, 0, false,
+	  { 0, { 0 } }, 4 },
+	/* Python 2. */
+	{ "{'descr': '<i8', 'fortran_order': False, 'shape': (3L, 10L), }\n", PF_DTYPE_S64, 0,
+	  false, { 2, { 3, 10 } }, 240 },
+	{ "{'descr': '<i8', 'fortran_order': False, 'shape': (0L,), }\n", PF_DTYPE_S64, 0, false,
+	  { 1, { 0 } }, 0 },
+	/* Any order, any quotes, any space, commas as they come. */
+	{ "{\"shape\":(4,),\"fortran_order\":False,\"descr\":\"<u2\"}", PF_DTYPE_U16, 0, false,
+	  { 1, { 4 } }, 8 },
+	{ " \t{ 'shape' : ( 4 , 5 , ) , 'descr' : '=u2' , 'fortran_order' : True }\r\n ",
+	  PF_DTYPE_U16, 0, true, { 2, { 4, 5 } }, 40 },
+	{ "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }\n", PF_DTYPE_BF16, 0, false,
+	  { 1, { 2 } }, 4 },
+	{ "{'descr': '<f1', 'fortran_order': False, 'shape': (2,), }\n", PF_DTYPE_F8E5M2, 0,
+	  false, { 1, { 2 } }, 2 },
+	{ "{'descr': '>i1', 'fortran_order': False, 'shape': (2,), }\n", PF_DTYPE_S8, 0, false,
+	  { 1, { 2 } }, 2 },
+	{ "{'descr': '|V2', 'fortran_order': False, 'shape': (2,), }\n", PF_DTYPE_INVALID, 2,
+	  false, { 1, { 2 } }, 4 },
+	{ "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }\n", PF_DTYPE_INVALID, 1,
+	  false, { 1, { 2 } }, 2 },
+	{ "{'descr': '<V1', 'fortran_order': False, 'shape': (2,), }\n", PF_DTYPE_INVALID, 1,
+	  false, { 1, { 2 } }, 2 },
+	{ "{'descr': '|u1', 'fortran_order': False, 'shape': (4611686018427387904,), }\n",
+	  PF_DTYPE_U8, 0, false, { 1, { INT64_C(1) << 62 } }, UINT64_C(1) << 62 },
+	{ "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+	  "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2), }\n",
+	  PF_DTYPE_U8, 0, false, { 32, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+					 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2 } }, 2 },
+};
+
+START_TEST(good_headers_cut_anywhere)
+{
+	for (unsigned version = 1; version <= 3; version++) {
+		struct pf_err err = PF_ERR_INIT;
+		struct pf_npy npy;
+		size_t len, i;
+		char *src = make(version, good[_i].text, &len);
+
+		for (i = 0; i < len; i++) {
+			memset(&npy, 0x5a, sizeof(npy));
+			ck_assert_msg(parse(src, i, &npy, &err) == 0, "cut at %zu: %s", i,
+				      err.text);
+			ck_assert_int_eq((int)npy.void_size, 0x5a5a5a5a);
+			ck_assert_int_eq(err.code, 0);
+		}
+		/* With and without data behind it. */
+		for (i = 0; i < 2; i++) {
+			ck_assert_int_eq(parse(src, len + i, &npy, &err), 1);
+			ck_assert_int_eq(npy.dtype, good[_i].dtype);
+			ck_assert_uint_eq(npy.void_size, good[_i].void_size);
+			ck_assert_int_eq(npy.fortran_order, good[_i].fortran);
+			ck_assert(pf_shape_equal(&npy.shape, &good[_i].shape));
+			ck_assert_uint_eq(npy.header_len, len);
+			ck_assert_uint_eq(npy.data_len, good[_i].data_len);
+		}
+		free(src);
+	}
+}
+END_TEST
+
+#define HEAD "{'descr': '<f4', 'fortran_order': False, 'shape': "
+
+static const struct {
+	const char *text;
+	int want;
+	const char *says; /* a part of the sentence */
+} bad[] = {
+	/* No dict. */
+	{ "", -EINVAL, "expected '{', found its end" },
+	{ "   \n", -EINVAL, "expected '{', found its end" },
+	{ "[1, 2]\n", -EINVAL, "expected '{', found \"[1, 2]" },
+	{ "x{}\n", -EINVAL, "expected '{'" },
+	{ "{", -EINVAL, "found its end" },
+	{ "{'descr'", -EINVAL, "expected ':'" },
+	{ "{'descr", -EINVAL, "expected a key" },
+	{ "{descr: '<f4'}", -EINVAL, "expected a key" },
+	{ "{'descr' '<f4'}", -EINVAL, "expected ':'" },
+	{ "{'descr': }", -EINVAL, "expected a type" },
+	{ "{'descr': <f4}", -EINVAL, "expected a type" },
+	{ "{'descr': '<f4\n'}", -EINVAL, "expected a type" },
+	{ "{'descr': '\\x3cf4'}", -EINVAL, "expected a type" },
+	{ "{'descr': '<f4' 'shape': ()}", -EINVAL, "expected ',' or '}'" },
+	{ "{'descr': '<f4',, 'shape': ()}", -EINVAL, "expected a key" },
+	{ "{,}", -EINVAL, "expected a key" },
+	/* Keys. */
+	{ "{}", -EINVAL, "no key 'descr'" },
+	{ "{'descr': '<f4'}", -EINVAL, "no key 'fortran_order'" },
+	{ "{'descr': '<f4', 'fortran_order': False}", -EINVAL, "no key 'shape'" },
+	{ "{'shape': (), 'fortran_order': False}", -EINVAL, "no key 'descr'" },
+	{ "{'descr': '<f4', 'descr': '<f4'}", -EINVAL, "'descr' is given twice" },
+	{ HEAD "(), 'shape': ()}", -EINVAL, "'shape' is given twice" },
+	{ HEAD "(), 'x': 1}", -EINVAL, "unknown key 'x'" },
+	{ HEAD "(), '': 1}", -EINVAL, "unknown key ''" },
+	{ HEAD "(), 'Shape': ()}", -EINVAL, "unknown key 'Shape'" },
+	/* Behind the dict. */
+	{ HEAD "()} x", -EINVAL, "nothing after '}'" },
+	{ HEAD "()}}", -EINVAL, "nothing after '}'" },
+	/* Order. */
+	{ "{'fortran_order': 0}", -EINVAL, "True or False" },
+	{ "{'fortran_order': 'False'}", -EINVAL, "True or False" },
+	{ "{'fortran_order': false}", -EINVAL, "True or False" },
+	{ "{'fortran_order': Fals", -EINVAL, "True or False" },
+	{ "{'fortran_order': }", -EINVAL, "True or False" },
+	{ "{'fortran_order': Falsey}", -EINVAL, "expected ',' or '}'" },
+	/* Shapes. */
+	{ HEAD "3}", -EINVAL, "expected a tuple" },
+	{ HEAD "[3]}", -EINVAL, "expected a tuple" },
+	{ HEAD "None}", -EINVAL, "expected a tuple" },
+	{ HEAD "(3)}", -EINVAL, "an integer in brackets" },
+	{ HEAD "(3", -EINVAL, "found its end" },
+	{ HEAD "(3,", -EINVAL, "found its end" },
+	{ HEAD "(,)}", -EINVAL, "an extent" },
+	{ HEAD "(3,,)}", -EINVAL, "an extent" },
+	{ HEAD "(3 4)}", -EINVAL, "',' or ')'" },
+	{ HEAD "(-1,)}", -EINVAL, "0 or more" },
+	{ HEAD "(-0,)}", -EINVAL, "0 or more" },
+	{ HEAD "(+1,)}", -EINVAL, "an extent" },
+	{ HEAD "(03,)}", -EINVAL, "leading zeros" },
+	{ HEAD "(3.0,)}", -EINVAL, "',' or ')'" },
+	{ HEAD "(3LL,)}", -EINVAL, "',' or ')'" },
+	{ HEAD "(3l,)}", -EINVAL, "',' or ')'" },
+	{ HEAD "(L,)}", -EINVAL, "an extent" },
+	{ HEAD "(0x3,)}", -EINVAL, "',' or ')'" },
+	{ HEAD "(1_0,)}", -EINVAL, "',' or ')'" },
+	{ HEAD "(True,)}", -EINVAL, "an extent" },
+	{ HEAD "('3',)}", -EINVAL, "an extent" },
+	{ HEAD "((3,),)}", -EINVAL, "an extent" },
+	{ HEAD "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}", -EINVAL,
+	  "more than 32" },
+	/* Sizes. */
+	{ HEAD "(9223372036854775808,)}", -EOVERFLOW, "beyond 2^63-1" },
+	{ HEAD "(99999999999999999999999999,)}", -EOVERFLOW, "beyond 2^63-1" },
+	{ HEAD "(9223372036854775807,)}", -EOVERFLOW, "2^62 bytes" },
+	{ HEAD "(4294967296, 4294967296)}", -EOVERFLOW, "2^63-1 elements" },
+	{ HEAD "(4294967296, 4294967296, 0)}", -EOVERFLOW, "2^63-1 elements" },
+	{ HEAD "(2305843009213693952,)}", -EOVERFLOW, "2^62 bytes" },
+	/* Types. */
+	{ "{'descr': ''}", -EINVAL, "descr is empty" },
+	{ "{'descr': '>f4'}", -EINVAL, "big-endian" },
+	{ "{'descr': '>i8'}", -EINVAL, "big-endian" },
+	{ "{'descr': '|O'}", -EINVAL, "Python objects" },
+	{ "{'descr': 'O'}", -EINVAL, "Python objects" },
+	{ "{'descr': '|O8'}", -EINVAL, "Python objects" },
+	{ "{'descr': [('a', '<f4'), ('b', '<i4')]}", -EINVAL, "structured" },
+	{ "{'descr': ('<f4', (2,))}", -EINVAL, "structured" },
+	{ "{'descr': '|S5'}", -EINVAL, "strings" },
+	{ "{'descr': '<U5'}", -EINVAL, "strings" },
+	{ "{'descr': '|a5'}", -EINVAL, "strings" },
+	{ "{'descr': '<M8[ns]'}", -EINVAL, "dates" },
+	{ "{'descr': '<m8[s]'}", -EINVAL, "dates" },
+	{ "{'descr': '<f16'}", -EINVAL, "no element type" },
+	{ "{'descr': '<f3'}", -EINVAL, "no element type" },
+	{ "{'descr': '<i16'}", -EINVAL, "no element type" },
+	{ "{'descr': '<c4'}", -EINVAL, "no element type" },
+	{ "{'descr': '<'}", -EINVAL, "no element type" },
+	{ "{'descr': 'f'}", -EINVAL, "no element type" },
+	{ "{'descr': 'float32'}", -EINVAL, "no element type" },
+	{ "{'descr': '|V3'}", -EINVAL, "1 and 2 bytes" },
+	{ "{'descr': '|V0'}", -EINVAL, "1 and 2 bytes" },
+	{ "{'descr': '>V2'}", -EINVAL, "1 and 2 bytes" },
+	{ "{'descr': '|V20'}", -EINVAL, "1 and 2 bytes" },
+};
+
+START_TEST(bad_headers)
+{
+	for (unsigned version = 1; version <= 3; version++) {
+		struct pf_err err = PF_ERR_INIT;
+		struct pf_npy npy;
+		size_t len, i;
+		char *src = make(version, bad[_i].text, &len);
+		int r = parse(src, len, &npy, &err);
+
+		ck_assert_msg(r == bad[_i].want, "%d: %s", r, err.text);
+		ck_assert_int_eq(err.code, r);
+		ck_assert_msg(strstr(err.text, bad[_i].says) != NULL, "it says: %s", err.text);
+		/* Cut off, it is refused or not yet, and never accepted. */
+		for (i = 0; i < len; i++)
+			ck_assert_int_le(parse(src, i, &npy, &err), 0);
+		free(src);
+	}
+}
+END_TEST
+
+/* Refused as soon as it can be known: the header is longer than what is there. */
+START_TEST(refused_early)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_npy npy;
+	char src[] = "\x93NUMPY\x01\0\xff\xff{'descr': '>f4'";
+
+	ck_assert_int_eq(parse(src, sizeof(src) - 2, &npy, &err), 0);
+	ck_assert_int_eq(parse(src, sizeof(src) - 1, &npy, &err), -EINVAL);
+}
+END_TEST
+
+static const struct {
+	const char *src;
+	size_t len;
+	int want;
+} preambles[] = {
+	{ "", 0, 0 },
+	{ "\x93", 1, 0 },
+	{ "\x92", 1, -EINVAL },
+	{ "N", 1, -EINVAL },
+	{ "\x93NUMPX", 6, -EINVAL },
+	{ "\x93numpy", 6, -EINVAL },
+	{ "PK\x03\x04", 4, -EINVAL },
+	{ "\x93NUMPY", 6, 0 },
+	{ "\x93NUMPY\x00", 7, -EINVAL },
+	{ "\x93NUMPY\x04", 7, -EINVAL },
+	{ "\x93NUMPY\xff", 7, -EINVAL },
+	{ "\x93NUMPY\x01", 7, 0 },
+	{ "\x93NUMPY\x01\x01", 8, -EINVAL },
+	{ "\x93NUMPY\x02\x00", 8, 0 },
+	{ "\x93NUMPY\x01\x00\x10", 9, 0 },
+	{ "\x93NUMPY\x02\x00\xff\xff\xff", 11, 0 },
+	{ "\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, -EINVAL },
+	{ "\x93NUMPY\x02\x00\x01\x00\x01\x00", 12, -EINVAL }, /* one byte too long */
+	{ "\x93NUMPY\x02\x00\x00\x00\x01\x00", 12, 0 },	      /* the longest */
+	{ "\x93NUMPY\x03\x00\x00\x00\x00\x00", 12, -EINVAL }, /* empty */
+};
+
+START_TEST(preamble)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_npy npy;
+
+	ck_assert_int_eq(parse(preambles[_i].src, preambles[_i].len, &npy, &err),
+			 preambles[_i].want);
+	ck_assert_int_eq(err.code, preambles[_i].want);
+}
+END_TEST
+
+static const struct pf_shape shapes[] = {
+	{ 0, { 0 } },
+	{ 1, { 0 } },
+	{ 1, { 7 } },
+	{ 2, { 2, 3 } },
+	{ 3, { 1, 1000000, 12345678901 } },
+	{ 32, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+		1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+};
+
+START_TEST(print_then_parse)
+{
+	for (int d = 1; d < PF_DTYPE_COUNT; d++) {
+		pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+		struct pf_err err = PF_ERR_INIT;
+		enum pf_dtype dtype = (enum pf_dtype)d;
+		struct pf_npy npy;
+		uint64_t bytes = 0;
+
+		if (!pf_dtype_valid(d))
+			continue;
+		pf_npy_print(&buf, dtype, &shapes[_i]);
+		ck_assert(!buf.failed);
+		ck_assert_uint_eq(buf.len % 64, 0);
+		ck_assert_int_eq(buf.data[buf.len - 1], '\n');
+		ck_assert_int_eq(pf_npy_parse(buf.data, buf.len, &npy, &err), 1);
+		ck_assert_uint_eq(npy.header_len, buf.len);
+		ck_assert(pf_shape_equal(&npy.shape, &shapes[_i]));
+		ck_assert(!npy.fortran_order);
+		ck_assert_int_eq(pf_shape_bytes(&shapes[_i], dtype, &bytes, &err), 0);
+		ck_assert_uint_eq(npy.data_len, bytes);
+		/* Types without a name of their own come back as their bytes' peers. */
+		if (npy.dtype == PF_DTYPE_INVALID)
+			ck_assert_uint_eq(npy.void_size, pf_dtype_size(dtype));
+		else
+			ck_assert_str_eq(pf_dtype_npy_descr(npy.dtype),
+					 pf_dtype_npy_descr(dtype));
+	}
+}
+END_TEST
+
+/* Byte for byte what numpy.save writes (NumPy 2.4). */
+START_TEST(prints_as_numpy)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	const char *text = "\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, "
+			   "'shape': (2, 3), }";
+
+	pf_npy_print(&buf, PF_DTYPE_F32, &shapes[3]);
+	ck_assert_uint_eq(buf.len, 128);
+	ck_assert_mem_eq(buf.data, text, 10 + strlen(text + 10));
+	for (size_t i = 10 + strlen(text + 10); i < 127; i++)
+		ck_assert_int_eq(buf.data[i], ' ');
+	pf_npy_print(&buf, PF_DTYPE_S64, &shapes[2]);
+	ck_assert_ptr_nonnull(strstr(buf.data + 138, "'shape': (7,), }"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("npy");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, good_headers_cut_anywhere, good);
+	unit_add_cases(tc, bad_headers, bad);
+	tcase_add_test(tc, refused_early);
+	unit_add_cases(tc, preamble, preambles);
+	unit_add_cases(tc, print_then_parse, shapes);
+	tcase_add_test(tc, prints_as_numpy);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
