@@ -43,6 +43,7 @@ struct pf_worker {
 	/* Of the present life; the watcher's own. */
 	int sock, err_fd; /* owned, or -1 */
 	pthread_t watcher;
+	bool stopped; /* the owner's own: pf_worker_stop was called */
 
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	pthread_cond_t started; /* the first start succeeded or failed */
@@ -462,15 +463,23 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	return 0;
 }
 
-void pf_worker_free(struct pf_worker *w)
+void pf_worker_stop(struct pf_worker *w)
 {
 	uint64_t one = 1;
 
-	if (!w)
+	if (w->stopped)
 		return;
+	w->stopped = true;
 	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
 		abort();
 	pthread_join(w->watcher, NULL);
+}
+
+void pf_worker_free(struct pf_worker *w)
+{
+	if (!w)
+		return;
+	pf_worker_stop(w);
 	free_parts(w);
 }
 

@@ -20,7 +20,7 @@ static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
 	len = strlen(text);
 	if (len && text[len - 1] == '\n')
 		text[len - 1] = '\0';
-	memcpy(complaint, text, sizeof(complaint));
+	snprintf(complaint, sizeof(complaint), "%s", text);
 	pf_log(level <= FUSE_LOG_INFO ? PF_LOG_INFO : PF_LOG_DEBUG, "libfuse: %s", text);
 }
 
@@ -238,38 +238,43 @@ static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, u
 {
 	pf_lock(&mount->lock);
 	while (mount->running) {
-		struct timespec until = later(fuse_session_exited(mount->session) ? 5 : 200);
+		struct timespec until = later(5);
 
-		pthread_cond_timedwait(&mount->ended, &mount->lock, &until);
-		for (unsigned i = 0; i < n && fuse_session_exited(mount->session); i++)
+		if (!fuse_session_exited(mount->session)) {
+			pthread_cond_wait(&mount->ended, &mount->lock);
+			continue;
+		}
+		for (unsigned i = 0; i < n; i++)
 			pthread_kill(threads[i], SIGURG);
+		pthread_cond_timedwait(&mount->ended, &mount->lock, &until);
 	}
 	pf_unlock(&mount->lock);
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
 }
 
+/* They take no signal but the one that wakes them.  Returns how many there are. */
 static unsigned start_threads(struct pf_mount *mount, pthread_t *threads, struct pf_err *err)
 {
-	struct sigaction wake = { .sa_handler = ignore }, before;
 	sigset_t all, old;
 	unsigned n;
+	int r = 0;
 
-	sigaction(SIGURG, &wake, &before);
 	sigfillset(&all);
 	sigdelset(&all, SIGURG);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pf_lock(&mount->lock);
 	for (n = 0; n < mount->n_threads; n++) {
-		int r = pthread_create(&threads[n], NULL, serve, mount);
-
-		if (r) {
-			pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
+		r = pthread_create(&threads[n], NULL, serve, mount);
+		if (r)
 			break;
-		}
-		pf_lock(&mount->lock);
 		mount->running++;
-		pf_unlock(&mount->lock);
 	}
+	if (r) {
+		mount->failed = pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
+		fuse_session_exit(mount->session);
+	}
+	pf_unlock(&mount->lock);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return n;
 }
@@ -277,19 +282,21 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads, struct
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 {
 	pf_autofree pthread_t *threads = calloc(mount->n_threads, sizeof(*threads));
-	int r = 0;
+	struct sigaction wake = { .sa_handler = ignore }, before;
+	unsigned n;
 
 	if (!threads)
 		return pf_err_set(err, -ENOMEM, "no memory");
-	if (start_threads(mount, threads, err) == mount->n_threads) {
-		wait_for_threads(mount, threads, mount->n_threads);
-		r = mount->failed;
-		if (r < 0)
-			pf_err_set(err, r, "reading from /dev/fuse: %s", strerror(-r));
-	}
+	sigaction(SIGURG, &wake, &before);
+	n = start_threads(mount, threads, err);
+	wait_for_threads(mount, threads, n);
+	sigaction(SIGURG, &before, NULL);
 	pf_requests_interrupt(mount);
 	fuse_session_unmount(mount->session);
-	return r;
+	if (mount->failed < 0 && n == mount->n_threads)
+		pf_err_set(err, mount->failed, "reading from /dev/fuse: %s",
+			   strerror(-mount->failed));
+	return mount->failed;
 }
 
 void pf_mount_stop(struct pf_mount *mount)

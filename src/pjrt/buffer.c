@@ -25,7 +25,8 @@ const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer
 
 	if (!on_cpu(plugin, buffer))
 		return NULL;
-	if (PJ_CALL(plugin, NULL, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &opaque) == 0)
+	if (PJ_CALL(plugin, NULL, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &opaque) ==
+	    0)
 		return opaque.device_memory_ptr;
 	if (PJ_CALL(plugin, NULL, PJRT_Buffer_UnsafePointer, &unsafe) == 0)
 		return (const void *)unsafe.buffer_pointer;
@@ -51,7 +52,8 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	return r < 0 ? r : pj_event_await(plugin, args.event, err);
 }
 
-uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
+uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
+				struct PJRT_Buffer *buffer)
 {
 	PJRT_Buffer_OnDeviceSizeInBytes_Args args = {
 		PJ_SIZE(PJRT_Buffer_OnDeviceSizeInBytes_Args), .buffer = buffer
@@ -73,8 +75,8 @@ static int check_source(const struct pj_client *client, const struct pj_place *p
 	if (r < 0)
 		return r;
 	if (shape->rank > PF_MAX_RANK)
-		return pf_err_set(err, -EINVAL, "rank %u, at most %d is possible", shape->rank,
-				  PF_MAX_RANK);
+		return pf_err_set(err, -EINVAL, "rank %u, at most %d is possible",
+				  shape->rank, PF_MAX_RANK);
 	for (unsigned i = 0; i < shape->rank; i++)
 		if (shape->dims[i] < 0)
 			return pf_err_set(err, -EINVAL, "extent %u is %" PRId64, i,
@@ -84,7 +86,8 @@ static int check_source(const struct pj_client *client, const struct pj_place *p
 		return r;
 	if (want != len)
 		return pf_err_set(err, -EINVAL,
-				  "the array takes %" PRIu64 " bytes, %" PRIu64 " were given",
+				  "the array takes %" PRIu64 " bytes, %" PRIu64
+				  " were given",
 				  want, len);
 	if (!place->device->addressable)
 		return pf_err_set(err, -EINVAL, "device %d belongs to another process",
@@ -144,8 +147,8 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
 		pj_event_drop(client->plugin, args.done_with_host_buffer);
 		r = pj_buffer_await(client->plugin, args.buffer, err);
 	} else if (r == 0) {
-		r = settle(client, args.buffer, args.done_with_host_buffer, src, len, alias,
-			   err);
+		r = settle(client, args.buffer, args.done_with_host_buffer, src, len,
+			   alias, err);
 	}
 	if (r < 0) {
 		pj_buffer_destroy(client->plugin, args.buffer);
@@ -172,14 +175,15 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	if (type.type == PJRT_Buffer_Type_TOKEN)
 		return 0;
 	if (!pf_dtype_valid((int)type.type))
-		return pf_err_set(err, -EOPNOTSUPP, "element type %d is unknown to this build",
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "element type %d is unknown to this build",
 				  (int)type.type);
 	r = PJ_CALL(plugin, err, PJRT_Buffer_Dimensions, &dims);
 	if (r < 0)
 		return r;
 	if (dims.num_dims > PF_MAX_RANK)
-		return pf_err_set(err, -EOPNOTSUPP, "rank %zu is more than %d", dims.num_dims,
-				  PF_MAX_RANK);
+		return pf_err_set(err, -EOPNOTSUPP, "rank %zu is more than %d",
+				  dims.num_dims, PF_MAX_RANK);
 	shape.rank = (unsigned)dims.num_dims;
 	if (dims.num_dims)
 		memcpy(shape.dims, dims.dims, dims.num_dims * sizeof(shape.dims[0]));
@@ -190,7 +194,8 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		   enum pf_dtype dtype, void *dst, uint64_t len, struct pf_err *err)
 {
 	PJRT_Buffer_ToHostBuffer_Args args = { PJ_SIZE(PJRT_Buffer_ToHostBuffer_Args),
-					       .src = buffer, .dst = dst, .dst_size = len };
+					       .src = buffer, .dst = dst,
+					       .dst_size = len };
 	int r;
 
 	if (dtype == PF_DTYPE_TOKEN) /* plugins abort */

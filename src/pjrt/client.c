@@ -6,7 +6,8 @@
 
 #include "pjrtfs/pjrt/api.h"
 
-static int create(struct pj_client *client, struct json_object *options, struct pf_err *err)
+static int create(struct pj_client *client, struct json_object *options,
+		  struct pf_err *err)
 {
 	PJRT_Client_Create_Args args = { PJ_SIZE(PJRT_Client_Create_Args) };
 	struct pj_values values;
@@ -58,9 +59,11 @@ static int add_devices(struct pj_client *client, struct pf_err *err)
 		return r;
 	client->devices = calloc(args.num_devices + 1, sizeof(*client->devices));
 	if (!client->devices)
-		return pf_err_set(err, -ENOMEM, "no memory for %zu devices", args.num_devices);
+		return pf_err_set(err, -ENOMEM, "no memory for %zu devices",
+				  args.num_devices);
 	for (size_t i = 0; i < args.num_devices; i++) {
-		r = pj_device_init(&client->devices[i], client->plugin, args.devices[i], err);
+		r = pj_device_init(&client->devices[i], client->plugin, args.devices[i],
+				   err);
 		if (r < 0)
 			return pf_err_wrap(err, r, "device %zu", i);
 		client->n_devices++;

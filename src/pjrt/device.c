@@ -13,10 +13,12 @@ static int describe(struct pj_device *d, const struct pj_plugin *plugin,
 	PJRT_DeviceDescription_Id_Args id = { PJ_SIZE(PJRT_DeviceDescription_Id_Args),
 					      .device_description = of };
 	PJRT_DeviceDescription_ProcessIndex_Args process = {
-		PJ_SIZE(PJRT_DeviceDescription_ProcessIndex_Args), .device_description = of
+		PJ_SIZE(PJRT_DeviceDescription_ProcessIndex_Args),
+		.device_description = of
 	};
-	PJRT_DeviceDescription_Kind_Args kind = { PJ_SIZE(PJRT_DeviceDescription_Kind_Args),
-						  .device_description = of };
+	PJRT_DeviceDescription_Kind_Args kind = {
+		PJ_SIZE(PJRT_DeviceDescription_Kind_Args), .device_description = of
+	};
 	PJRT_DeviceDescription_DebugString_Args debug = {
 		PJ_SIZE(PJRT_DeviceDescription_DebugString_Args), .device_description = of
 	};
@@ -86,11 +88,13 @@ int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
 	PJRT_Device_IsAddressable_Args addressable = {
 		PJ_SIZE(PJRT_Device_IsAddressable_Args), .device = handle
 	};
-	PJRT_Device_LocalHardwareId_Args local = { PJ_SIZE(PJRT_Device_LocalHardwareId_Args),
-						   .device = handle };
+	PJRT_Device_LocalHardwareId_Args local = {
+		PJ_SIZE(PJRT_Device_LocalHardwareId_Args), .device = handle
+	};
 	int r = PJ_CALL(plugin, err, PJRT_Device_GetDescription, &of);
 
-	*ret = (struct pj_device){ .handle = handle, .local_hardware_id = -1,
+	*ret = (struct pj_device){ .handle = handle,
+				   .local_hardware_id = -1,
 				   .default_memory = -1 };
 	if (r == 0)
 		r = describe(ret, plugin, of.device_description, err);
@@ -137,10 +141,12 @@ int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_devic
 		{ "bytes_in_use", s.bytes_in_use, true },
 		{ "peak_bytes_in_use", s.peak_bytes_in_use, s.peak_bytes_in_use_is_set },
 		{ "num_allocs", s.num_allocs, s.num_allocs_is_set },
-		{ "largest_alloc_size", s.largest_alloc_size, s.largest_alloc_size_is_set },
+		{ "largest_alloc_size", s.largest_alloc_size,
+		  s.largest_alloc_size_is_set },
 		{ "bytes_limit", s.bytes_limit, s.bytes_limit_is_set },
 		{ "bytes_reserved", s.bytes_reserved, s.bytes_reserved_is_set },
-		{ "peak_bytes_reserved", s.peak_bytes_reserved, s.peak_bytes_reserved_is_set },
+		{ "peak_bytes_reserved", s.peak_bytes_reserved,
+		  s.peak_bytes_reserved_is_set },
 		{ "bytes_reservable_limit", s.bytes_reservable_limit,
 		  s.bytes_reservable_limit_is_set },
 		{ "largest_free_block_bytes", s.largest_free_block_bytes,

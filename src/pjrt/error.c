@@ -24,7 +24,8 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 {
 	PJRT_Error_GetCode_Args code = { PJ_SIZE(PJRT_Error_GetCode_Args), .error = e };
 	PJRT_Error_Message_Args msg = { PJ_SIZE(PJRT_Error_Message_Args), .error = e };
-	PJRT_Error_Destroy_Args destroy = { PJ_SIZE(PJRT_Error_Destroy_Args), .error = e };
+	PJRT_Error_Destroy_Args destroy = { PJ_SIZE(PJRT_Error_Destroy_Args),
+					    .error = e };
 	int r = EIO;
 
 	if (!e)
@@ -33,9 +34,11 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 	code.code = PJRT_Error_Code_UNKNOWN;
 	plugin->api.PJRT_Error_Message(&msg); /* the text is owned by e */
 	if (plugin->api.PJRT_Error_GetCode(&code) == NULL &&
-	    (size_t)code.code < sizeof(errno_of) / sizeof(errno_of[0]) && errno_of[code.code])
+	    (size_t)code.code < sizeof(errno_of) / sizeof(errno_of[0]) &&
+	    errno_of[code.code])
 		r = errno_of[code.code];
-	pf_err_set(err, -r, "%.*s", (int)msg.message_size, msg.message ? msg.message : "");
+	pf_err_set(err, -r, "%.*s", (int)msg.message_size,
+		   msg.message ? msg.message : "");
 	if (err)
 		err->pjrt_code = (int)code.code;
 	plugin->api.PJRT_Error_Destroy(&destroy);

@@ -3,7 +3,8 @@
 
 void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event)
 {
-	PJRT_Event_Destroy_Args args = { PJ_SIZE(PJRT_Event_Destroy_Args), .event = event };
+	PJRT_Event_Destroy_Args args = { PJ_SIZE(PJRT_Event_Destroy_Args),
+					 .event = event };
 
 	if (event)
 		(void)PJ_CALL(plugin, NULL, PJRT_Event_Destroy, &args);

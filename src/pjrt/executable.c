@@ -15,7 +15,8 @@
 static int add_results(struct pj_executable *x, struct pf_err *err)
 {
 	PJRT_Executable_OutputElementTypes_Args types = {
-		PJ_SIZE(PJRT_Executable_OutputElementTypes_Args), .executable = x->unloaded
+		PJ_SIZE(PJRT_Executable_OutputElementTypes_Args),
+		.executable = x->unloaded
 	};
 	PJRT_Executable_OutputDimensions_Args dims = {
 		PJ_SIZE(PJRT_Executable_OutputDimensions_Args), .executable = x->unloaded
@@ -55,8 +56,9 @@ static int add_results(struct pj_executable *x, struct pf_err *err)
 static int add_counts(struct pj_executable *x, struct pf_err *err)
 {
 	const struct pj_plugin *plugin = x->client->plugin;
-	PJRT_Executable_NumOutputs_Args outputs = { PJ_SIZE(PJRT_Executable_NumOutputs_Args),
-						    .executable = x->unloaded };
+	PJRT_Executable_NumOutputs_Args outputs = {
+		PJ_SIZE(PJRT_Executable_NumOutputs_Args), .executable = x->unloaded
+	};
 	PJRT_Executable_NumReplicas_Args replicas = {
 		PJ_SIZE(PJRT_Executable_NumReplicas_Args), .executable = x->unloaded
 	};
@@ -82,19 +84,15 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 {
 	PF_CLEANUP(pj_executable_freep) struct pj_executable *x = calloc(1, sizeof(*x));
 	pf_autofree char *code = malloc(source->len + 1);
-	PJRT_Program program = { PJ_SIZE(PJRT_Program),
-				 .code = code,
-				 .code_size = source->len,
-				 .format = source->format,
+	PJRT_Program program = { PJ_SIZE(PJRT_Program), .code = code,
+				 .code_size = source->len, .format = source->format,
 				 .format_size = strlen(source->format) };
 	PJRT_Client_Compile_Args args = { PJ_SIZE(PJRT_Client_Compile_Args),
-					  .client = client->handle,
-					  .program = &program,
+					  .client = client->handle, .program = &program,
 					  .compile_options = source->options,
 					  .compile_options_size = source->options_len };
-	PJRT_LoadedExecutable_GetExecutable_Args get = {
-		PJ_SIZE(PJRT_LoadedExecutable_GetExecutable_Args)
-	};
+	PJRT_LoadedExecutable_GetExecutable_Args get = { PJ_SIZE(
+		PJRT_LoadedExecutable_GetExecutable_Args) };
 	int r;
 
 	if (!x || !code)
@@ -125,18 +123,19 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 void pj_executable_free(struct pj_executable *x)
 {
 	PJRT_Executable_Destroy_Args unloaded = { PJ_SIZE(PJRT_Executable_Destroy_Args) };
-	PJRT_LoadedExecutable_Destroy_Args loaded = {
-		PJ_SIZE(PJRT_LoadedExecutable_Destroy_Args)
-	};
+	PJRT_LoadedExecutable_Destroy_Args loaded = { PJ_SIZE(
+		PJRT_LoadedExecutable_Destroy_Args) };
 
 	if (!x)
 		return;
 	unloaded.executable = x->unloaded;
 	loaded.executable = x->loaded;
 	if (x->unloaded)
-		(void)PJ_CALL(x->client->plugin, NULL, PJRT_Executable_Destroy, &unloaded);
+		(void)PJ_CALL(x->client->plugin, NULL, PJRT_Executable_Destroy,
+			      &unloaded);
 	if (x->loaded)
-		(void)PJ_CALL(x->client->plugin, NULL, PJRT_LoadedExecutable_Destroy, &loaded);
+		(void)PJ_CALL(x->client->plugin, NULL, PJRT_LoadedExecutable_Destroy,
+			      &loaded);
 	free(x->results);
 	free(x);
 }
@@ -180,9 +179,10 @@ int pj_executable_run(const struct pj_executable *executable, const struct pj_ru
 
 	/* A lone replica waits for the others, and plugins abort after a minute of that. */
 	if (executable->num_replicas * executable->num_partitions != 1)
-		return pf_err_set(err, -EINVAL,
-				  "the program is for %zu x %zu devices, this runs it on one",
-				  executable->num_replicas, executable->num_partitions);
+		return pf_err_set(
+			err, -EINVAL,
+			"the program is for %zu x %zu devices, this runs it on one",
+			executable->num_replicas, executable->num_partitions);
 	r = PJ_CALL(plugin, err, PJRT_LoadedExecutable_Execute, &args);
 	if (r < 0)
 		return r;

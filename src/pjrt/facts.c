@@ -21,20 +21,22 @@ int pj_executable_name(const struct pj_executable *x, struct json_object **ret,
 					   .executable = x->unloaded };
 	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Name, &args);
 
-	return r < 0 ? r :
-		       made(pj_string_json(args.executable_name, args.executable_name_size),
+	return r < 0 ? r
+		     : made(pj_string_json(args.executable_name,
+					   args.executable_name_size),
 			    ret, err);
 }
 
 int pj_executable_fingerprint(const struct pj_executable *x, struct json_object **ret,
 			      struct pf_err *err)
 {
-	PJRT_Executable_Fingerprint_Args args = { PJ_SIZE(PJRT_Executable_Fingerprint_Args),
-						  .executable = x->unloaded };
+	PJRT_Executable_Fingerprint_Args args = {
+		PJ_SIZE(PJRT_Executable_Fingerprint_Args), .executable = x->unloaded
+	};
 	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Fingerprint, &args);
 
-	return r < 0 ? r :
-		       made(pj_string_json(args.executable_fingerprint,
+	return r < 0 ? r
+		     : made(pj_string_json(args.executable_fingerprint,
 					   args.executable_fingerprint_size),
 			    ret, err);
 }
@@ -46,8 +48,8 @@ int pj_executable_code_size(const struct pj_executable *x, struct json_object **
 		PJ_SIZE(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args),
 		.executable = x->unloaded
 	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_SizeOfGeneratedCodeInBytes,
-			&args);
+	int r = PJ_CALL(x->client->plugin, err,
+			PJRT_Executable_SizeOfGeneratedCodeInBytes, &args);
 
 	return r < 0 ? r : made(json_object_new_int64(args.size_in_bytes), ret, err);
 }
@@ -60,16 +62,20 @@ int pj_executable_cost(const struct pj_executable *x, struct json_object **ret,
 	};
 	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCostAnalysis, &args);
 
-	return r < 0 ? r : made(pj_values_json(args.properties, args.num_properties), ret, err);
+	return r < 0 ? r
+		     : made(pj_values_json(args.properties, args.num_properties), ret,
+			    err);
 }
 
 int pj_executable_memory(const struct pj_executable *x, struct json_object **ret,
 			 struct pf_err *err)
 {
 	PJRT_Executable_GetCompiledMemoryStats_Args s = {
-		PJ_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args), .executable = x->unloaded
+		PJ_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args),
+		.executable = x->unloaded
 	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCompiledMemoryStats, &s);
+	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCompiledMemoryStats,
+			&s);
 	struct json_object *object;
 
 	if (r < 0)
@@ -83,7 +89,8 @@ int pj_executable_memory(const struct pj_executable *x, struct json_object **ret
 		{ "output_size_in_bytes", s.output_size_in_bytes },
 		{ "alias_size_in_bytes", s.alias_size_in_bytes },
 		{ "temp_size_in_bytes", s.temp_size_in_bytes },
-		{ "host_generated_code_size_in_bytes", s.host_generated_code_size_in_bytes },
+		{ "host_generated_code_size_in_bytes",
+		  s.host_generated_code_size_in_bytes },
 		{ "host_argument_size_in_bytes", s.host_argument_size_in_bytes },
 		{ "host_output_size_in_bytes", s.host_output_size_in_bytes },
 		{ "host_alias_size_in_bytes", s.host_alias_size_in_bytes },
@@ -110,7 +117,8 @@ int pj_executable_devices(const struct pj_executable *x, struct json_object **re
 			  struct pf_err *err)
 {
 	PJRT_LoadedExecutable_AddressableDevices_Args args = {
-		PJ_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args), .executable = x->loaded
+		PJ_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args),
+		.executable = x->loaded
 	};
 	int r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_AddressableDevices,
 			&args);
@@ -121,8 +129,9 @@ int pj_executable_devices(const struct pj_executable *x, struct json_object **re
 	list = json_object_new_array();
 	for (size_t i = 0; list && i < args.num_addressable_devices; i++)
 		json_object_array_add(list,
-				      json_object_new_int(device_id(
-					      x->client, args.addressable_devices[i])));
+				      json_object_new_int(
+					      device_id(x->client,
+							args.addressable_devices[i])));
 	return made(list, ret, err);
 }
 
@@ -130,8 +139,7 @@ static int optimized(const struct pj_executable *x, PJRT_Program *program,
 		     struct pf_err *err)
 {
 	PJRT_Executable_OptimizedProgram_Args args = {
-		PJ_SIZE(PJRT_Executable_OptimizedProgram_Args),
-		.executable = x->unloaded,
+		PJ_SIZE(PJRT_Executable_OptimizedProgram_Args), .executable = x->unloaded,
 		.program = program
 	};
 

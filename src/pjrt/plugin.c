@@ -15,8 +15,8 @@ enum {
 	MAX_EXTENSIONS = 64, /* a longer chain is taken for a broken one */
 };
 
-#define SAME_TYPE(name)                                                                    \
-	_Static_assert((int)PF_DTYPE_##name == (int)PJRT_Buffer_Type_##name,               \
+#define SAME_TYPE(name)                                                                  \
+	_Static_assert((int)PF_DTYPE_##name == (int)PJRT_Buffer_Type_##name,             \
 		       "element types must have PJRT's numbers")
 SAME_TYPE(INVALID);
 SAME_TYPE(PRED);
@@ -51,12 +51,30 @@ SAME_TYPE(F4E2M1FN);
 
 /* By type, also of extensions younger than our header (XLA's changelog of the C API). */
 static const char *const extension_names[] = {
-	"GpuCustomCall", "Profiler",           "CustomPartitioner",   "Stream",
-	"Layouts",       "FFI",                "MemoryDescriptions",  "Triton",
-	"RawBuffer",     "PhaseCompile",       "Example",             "Unknown",
-	"CrossHostTransfers", "ExecutableMetadata", "Callback",       "HostAllocator",
-	"TpuTopology",   "TpuExecutable",      "Megascale",           "Shardings",
-	"AbiVersion",    "Collectives",        "MultiSlice",          "HostMemoryAllocator",
+	"GpuCustomCall",
+	"Profiler",
+	"CustomPartitioner",
+	"Stream",
+	"Layouts",
+	"FFI",
+	"MemoryDescriptions",
+	"Triton",
+	"RawBuffer",
+	"PhaseCompile",
+	"Example",
+	"Unknown",
+	"CrossHostTransfers",
+	"ExecutableMetadata",
+	"Callback",
+	"HostAllocator",
+	"TpuTopology",
+	"TpuExecutable",
+	"Megascale",
+	"Shardings",
+	"AbiVersion",
+	"Collectives",
+	"MultiSlice",
+	"HostMemoryAllocator",
 	"XlaTransform",
 };
 
@@ -79,22 +97,25 @@ static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf
 				  version->major_version, version->minor_version,
 				  PJRT_API_MAJOR, PJRT_API_MINOR);
 	if (version->minor_version < OLDEST_MINOR)
-		return pf_err_set(err, -ENOEXEC,
-				  "the plugin speaks PJRT %d.%d, this build needs %d.%d or newer",
-				  version->major_version, version->minor_version,
-				  PJRT_API_MAJOR, OLDEST_MINOR);
+		return pf_err_set(
+			err, -ENOEXEC,
+			"the plugin speaks PJRT %d.%d, this build needs %d.%d or newer",
+			version->major_version, version->minor_version, PJRT_API_MAJOR,
+			OLDEST_MINOR);
 	if (n > theirs->struct_size)
 		n = theirs->struct_size;
 	memset(&plugin->api, 0, sizeof(plugin->api));
 	memcpy(&plugin->api, theirs, n);
 	if (!plugin->api.PJRT_Error_Destroy || !plugin->api.PJRT_Error_Message ||
 	    !plugin->api.PJRT_Error_GetCode)
-		return pf_err_set(err, -ENOEXEC,
-				  "not a PJRT plugin: its function table lacks PJRT_Error_…");
+		return pf_err_set(
+			err, -ENOEXEC,
+			"not a PJRT plugin: its function table lacks PJRT_Error_…");
 	return 0;
 }
 
-int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret, struct pf_err *err)
+int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
+		    struct pf_err *err)
 {
 	PJRT_Plugin_Initialize_Args args = { PJ_SIZE(PJRT_Plugin_Initialize_Args) };
 	PF_CLEANUP(pj_plugin_freep) struct pj_plugin *plugin = NULL;
@@ -129,7 +150,8 @@ int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)
 	*(void **)&get_api = dlsym(object, "GetPjrtApi");
 	if (!get_api)
 		return pf_err_set(err, -ENOEXEC,
-				  "%s: not a PJRT plugin: it has no function GetPjrtApi", path);
+				  "%s: not a PJRT plugin: it has no function GetPjrtApi",
+				  path);
 	r = pj_plugin_adopt(get_api(), ret, err);
 	return r < 0 ? pf_err_wrap(err, r, "%s", path) : 0;
 }
@@ -154,7 +176,8 @@ int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **re
 	if (r < 0)
 		return r;
 	*ret = pj_values_json(args.attributes, args.num_attributes);
-	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for the plugin's attributes");
+	return *ret ? 0
+		    : pf_err_set(err, -ENOMEM, "no memory for the plugin's attributes");
 }
 
 const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size)
@@ -207,9 +230,10 @@ int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_e
 	if (!pf_dtype_valid(dtype))
 		return pf_err_set(err, -EINVAL, "no arrays have element type %d", dtype);
 	if (version->minor_version < dtype_minor(dtype))
-		return pf_err_set(err, -EOPNOTSUPP,
-				  "the plugin speaks PJRT %d.%d, element type %s needs %d.%d",
-				  version->major_version, version->minor_version,
-				  pf_dtype_name(dtype), PJRT_API_MAJOR, dtype_minor(dtype));
+		return pf_err_set(
+			err, -EOPNOTSUPP,
+			"the plugin speaks PJRT %d.%d, element type %s needs %d.%d",
+			version->major_version, version->minor_version,
+			pf_dtype_name(dtype), PJRT_API_MAJOR, dtype_minor(dtype));
 	return 0;
 }

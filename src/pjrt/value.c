@@ -55,8 +55,8 @@ static struct json_object *value_json(const PJRT_NamedValue *v)
 	case PJRT_NamedValue_kInt64List:
 		list = json_object_new_array();
 		for (size_t i = 0; list && i < v->value_size; i++)
-			json_object_array_add(list,
-					      json_object_new_int64(v->int64_array_value[i]));
+			json_object_array_add(list, json_object_new_int64(
+							    v->int64_array_value[i]));
 		return list;
 	}
 	return NULL; /* a type younger than this build: null */
@@ -67,7 +67,8 @@ struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n)
 	struct json_object *object = json_object_new_object();
 
 	for (size_t i = 0; object && i < n; i++) {
-		pf_autofree char *name = pj_string_copy(values[i].name, values[i].name_size);
+		pf_autofree char *name =
+			pj_string_copy(values[i].name, values[i].name_size);
 
 		if (name)
 			json_object_object_add(object, name, value_json(&values[i]));
@@ -95,8 +96,8 @@ static int check_option(const char *name, struct json_object *value, struct pf_e
 		    json_object_get_int64(value) < dangerous[i].least ||
 		    json_object_get_int64(value) > dangerous[i].most)
 			return pf_err_set(err, -EINVAL,
-					  "option %s: %s is no integer from %lld to %lld", name,
-					  json_object_to_json_string(value),
+					  "option %s: %s is no integer from %lld to %lld",
+					  name, json_object_to_json_string(value),
 					  (long long)dangerous[i].least,
 					  (long long)dangerous[i].most);
 	}
@@ -116,8 +117,8 @@ static int list_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
 
 		if (!json_object_is_type(item, json_type_int))
 			return pf_err_set(err, -EINVAL,
-					  "option %s: its item %zu, %s, is no integer", v->name,
-					  i, json_object_to_json_string(item));
+					  "option %s: its item %zu, %s, is no integer",
+					  v->name, i, json_object_to_json_string(item));
 		values->lists[(*used)++] = json_object_get_int64(item);
 	}
 	return 0;
@@ -148,10 +149,11 @@ static int value_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v
 	case json_type_array:
 		return list_init(values, used, v, json, err);
 	default:
-		return pf_err_set(err, -EINVAL,
-				  "option %s: %s is neither string, integer, bool, double nor "
-				  "a list of integers",
-				  v->name, json_object_to_json_string(json));
+		return pf_err_set(
+			err, -EINVAL,
+			"option %s: %s is neither string, integer, bool, double nor "
+			"a list of integers",
+			v->name, json_object_to_json_string(json));
 	}
 }
 

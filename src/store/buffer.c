@@ -441,8 +441,8 @@ static struct pf_value *value_of_content_locked(struct pf_buffer *b, struct pf_e
 	return v;
 }
 
-int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_waiter *waiter,
-		     struct pf_value **ret, struct pf_err *err)
+int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret,
+		     struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_value *v, *gone;
@@ -473,7 +473,7 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_waiter *wai
 		return why.code;
 	}
 	*ret = v;
-	return pf_value_place(v, waiter, err);
+	return 0;
 }
 
 void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,

@@ -205,7 +205,7 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags, const struct pf_
 		pf_reply_code(reply, r);
 		return;
 	}
-	if (wants_snapshot(of) && node->kind->prepare) {
+	if (node->kind->prepare && (wants_snapshot(of) || node->kind->read)) {
 		prepare(of, ret, reply);
 		return;
 	}

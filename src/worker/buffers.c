@@ -11,14 +11,15 @@ static int find_place(const struct pj_client *client, const struct pf_req_buffer
 		      struct pj_place *ret, struct pf_err *err)
 {
 	if (q->device >= client->n_devices)
-		return pf_err_set(err, -EPROTO, "create: there is no device %u", q->device);
+		return pf_err_set(err, -EPROTO, "create: there is no device %u",
+				  q->device);
 	ret->device = &client->devices[q->device];
 	ret->memory = NULL;
 	if (q->memory == UINT32_MAX)
 		return 0;
 	if (q->memory >= ret->device->n_memories)
-		return pf_err_set(err, -EPROTO, "create: device %u has no memory %u", q->device,
-				  q->memory);
+		return pf_err_set(err, -EPROTO, "create: device %u has no memory %u",
+				  q->device, q->memory);
 	ret->memory = &ret->device->memories[q->memory];
 	return 0;
 }
@@ -36,7 +37,8 @@ int pf_handle_buffer_create(struct pf_request *request, struct pf_err *err)
 	int r;
 
 	if (request->len != sizeof(*q) || !q->id || q->rank > PF_WIRE_MAX_RANK)
-		return pf_err_set(err, -EPROTO, "create: a message of %zu bytes", request->len);
+		return pf_err_set(err, -EPROTO, "create: a message of %zu bytes",
+				  request->len);
 	bytes = pf_worker_arena(worker, q->off, q->len);
 	if (!bytes)
 		return pf_err_set(err, -EPROTO, "create: bytes outside the arena");
@@ -45,18 +47,19 @@ int pf_handle_buffer_create(struct pf_request *request, struct pf_err *err)
 		return r;
 	shape.rank = q->rank;
 	memcpy(shape.dims, q->dims, sizeof(shape.dims));
-	r = pj_buffer_from_host(worker->client, &place, bytes, q->len, (int)q->dtype, &shape,
-				&buffer, &alias, err);
+	r = pj_buffer_from_host(worker->client, &place, bytes, q->len, (int)q->dtype,
+				&shape, &buffer, &alias, err);
 	if (r < 0)
 		return r;
-	object = pf_object_buffer(worker->plugin, buffer, (enum pf_dtype)q->dtype, q->len);
+	object =
+		pf_object_buffer(worker->plugin, buffer, (enum pf_dtype)q->dtype, q->len);
 	if (!object)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	r = pf_objects_put(&worker->objects, &q->id, &object, 1, err);
 	if (r < 0)
 		return r;
-	reply->alias_off = alias ? (uint64_t)((const char *)alias - worker->arena) :
-				   PF_NO_OFFSET;
+	reply->alias_off =
+		alias ? (uint64_t)((const char *)alias - worker->arena) : PF_NO_OFFSET;
 	reply->on_device_bytes = pj_buffer_device_bytes(worker->plugin, buffer);
 	request->reply_len = sizeof(*reply);
 	return 0;
@@ -71,8 +74,10 @@ int pf_handle_buffer_read(struct pf_request *request, struct pf_err *err)
 	int r;
 
 	if (request->len != sizeof(*q))
-		return pf_err_set(err, -EPROTO, "read: a message of %zu bytes", request->len);
-	r = pf_objects_get(&request->worker->objects, &q->id, 1, PF_OBJECT_BUFFER, &object, err);
+		return pf_err_set(err, -EPROTO, "read: a message of %zu bytes",
+				  request->len);
+	r = pf_objects_get(&request->worker->objects, &q->id, 1, PF_OBJECT_BUFFER,
+			   &object, err);
 	if (r < 0)
 		return r;
 	r = pf_pool_block(object->len, &off, err);
@@ -96,7 +101,8 @@ int pf_handle_free(struct pf_request *request, struct pf_err *err)
 	struct pf_objects *objects = &request->worker->objects;
 
 	if (request->len != sizeof(*q))
-		return pf_err_set(err, -EPROTO, "free: a message of %zu bytes", request->len);
+		return pf_err_set(err, -EPROTO, "free: a message of %zu bytes",
+				  request->len);
 	/* What is not there is no mistake: making it may have failed. */
 	if (q->head.op == PF_OP_BUFFER_FREE)
 		pf_objects_remove(objects, q->id, PF_OBJECT_BUFFER);

@@ -24,10 +24,11 @@ static int text_block(const char *text, uint64_t *off, uint64_t *len, struct pf_
 static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
 		      struct pf_err *err)
 {
-	const char *text = json ? json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN) :
-				  NULL;
-	int r = text ? text_block(text, off, len, err) :
-		       pf_err_set(err, -ENOMEM, "no memory for a description");
+	const char *text =
+		json ? json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN)
+		     : NULL;
+	int r = text ? text_block(text, off, len, err)
+		     : pf_err_set(err, -ENOMEM, "no memory for a description");
 
 	json_object_put(json);
 	return r;
@@ -58,8 +59,8 @@ static int optimized_block(const struct pj_executable *executable,
 	return 0;
 }
 
-static int add_blocks(const struct pj_executable *executable, struct pf_rep_compile *reply,
-		      struct pf_err *err)
+static int add_blocks(const struct pj_executable *executable,
+		      struct pf_rep_compile *reply, struct pf_err *err)
 {
 	struct json_object *info = pf_describe_executable(executable);
 	struct pf_err why = PF_ERR_INIT;
@@ -79,11 +80,13 @@ static int check_compile(const struct pf_request *request, struct pf_err *err)
 	const struct pf_req_compile *q = request->message;
 
 	if (request->len < sizeof(*q) || request->len - sizeof(*q) != q->options_len)
-		return pf_err_set(err, -EPROTO, "compile: a message of %zu bytes", request->len);
+		return pf_err_set(err, -EPROTO, "compile: a message of %zu bytes",
+				  request->len);
 	if (!q->format[0] || !memchr(q->format, '\0', sizeof(q->format)))
 		return pf_err_set(err, -EPROTO, "compile: a format without an end");
 	if (!q->id || !q->options_len)
-		return pf_err_set(err, -EPROTO, "compile: no %s", q->id ? "options" : "id");
+		return pf_err_set(err, -EPROTO, "compile: no %s",
+				  q->id ? "options" : "id");
 	if (!pf_worker_arena(request->worker, q->program_off, q->program_len))
 		return pf_err_set(err, -EPROTO, "compile: a program outside the arena");
 	return 0;

@@ -72,7 +72,8 @@ static struct json_object *describe_device(const struct pj_device *device)
 	add_string(object, "debug", device->debug);
 	add(object, "attributes", json_object_get(device->attributes));
 	add(object, "default_memory",
-	    device->default_memory < 0 ? NULL : json_object_new_int(device->default_memory));
+	    device->default_memory < 0 ? NULL
+				       : json_object_new_int(device->default_memory));
 	for (size_t i = 0; i < device->n_memories; i++)
 		json_object_array_add(memories, describe_memory(&device->memories[i]));
 	add(object, "memories", memories);
@@ -111,8 +112,8 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	return object;
 }
 
-static void add_fact(struct json_object *object, const char *key, pj_executable_fact *fact,
-		     const struct pj_executable *executable)
+static void add_fact(struct json_object *object, const char *key,
+		     pj_executable_fact *fact, const struct pj_executable *executable)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *value = NULL;
@@ -122,17 +123,19 @@ static void add_fact(struct json_object *object, const char *key, pj_executable_
 	add(object, key, value);
 }
 
-static void add_results(struct json_object *object, const struct pj_executable *executable)
+static void add_results(struct json_object *object,
+			const struct pj_executable *executable)
 {
-	struct json_object *types = json_object_new_array(), *dims = json_object_new_array();
+	struct json_object *types = json_object_new_array(),
+			   *dims = json_object_new_array();
 
 	for (size_t i = 0; types && dims && i < executable->n_results; i++) {
 		const struct pj_result *result = &executable->results[i];
 		struct json_object *extents = json_object_new_array();
 
 		for (unsigned k = 0; extents && k < result->shape.rank; k++)
-			json_object_array_add(extents,
-					      json_object_new_int64(result->shape.dims[k]));
+			json_object_array_add(extents, json_object_new_int64(
+							       result->shape.dims[k]));
 		json_object_array_add(types, json_object_new_int((int)result->dtype));
 		json_object_array_add(dims, extents);
 	}

@@ -25,8 +25,8 @@ struct execution {
 	const struct pf_req_execute *q;
 	const uint64_t *argument_ids, *result_ids;
 	const uint8_t *donate;
-	struct pf_object *program; /* counted */
-	struct pf_object **objects; /* n_args, counted; then n_outs */
+	struct pf_object *program;    /* counted */
+	struct pf_object **objects;   /* n_args, counted; then n_outs */
 	struct PJRT_Buffer **buffers; /* n_args arguments, then n_outs results */
 	int64_t *kept;
 	size_t n_kept;
@@ -44,12 +44,15 @@ static int check_execute(const struct pf_request *request, struct execution *x,
 
 	if (request->len < sizeof(*q) || q->n_args > PF_WIRE_MAX_ARGS ||
 	    q->n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes", request->len);
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
+				  request->len);
 	n = (size_t)q->n_args + q->n_outs;
 	if (request->len != sizeof(*q) + n * sizeof(uint64_t) + q->n_args)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes", request->len);
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
+				  request->len);
 	if (q->device != UINT32_MAX && q->device >= request->worker->client->n_devices)
-		return pf_err_set(err, -EPROTO, "execute: there is no device %u", q->device);
+		return pf_err_set(err, -EPROTO, "execute: there is no device %u",
+				  q->device);
 	x->worker = request->worker;
 	x->q = q;
 	x->argument_ids = (const uint64_t *)(q + 1);
@@ -70,7 +73,8 @@ static int make_room(struct execution *x, struct pf_err *err)
 	x->many = malloc(n * (sizeof(*x->objects) + sizeof(*x->buffers)) +
 			 x->q->n_args * sizeof(*x->kept));
 	if (!x->many)
-		return pf_err_set(err, -ENOMEM, "no memory for %zu arguments and results", n);
+		return pf_err_set(err, -ENOMEM, "no memory for %zu arguments and results",
+				  n);
 	x->objects = x->many;
 	x->buffers = (struct PJRT_Buffer **)(x->objects + n);
 	x->kept = (int64_t *)(x->buffers + n);
@@ -81,8 +85,8 @@ static int find_objects(struct execution *x, struct pf_err *err)
 {
 	struct pf_objects *objects = &x->worker->objects;
 	uint32_t n = x->q->n_args;
-	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE, &x->program,
-			       err);
+	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE,
+			       &x->program, err);
 
 	if (r < 0) {
 		x->program = NULL;
@@ -92,8 +96,8 @@ static int find_objects(struct execution *x, struct pf_err *err)
 		r = pf_err_set(err, -EPROTO, "the program has %zu results, %u were named",
 			       x->program->executable->n_results, x->q->n_outs);
 	else
-		r = pf_objects_get(objects, x->argument_ids, n, PF_OBJECT_BUFFER, x->objects,
-				   err);
+		r = pf_objects_get(objects, x->argument_ids, n, PF_OBJECT_BUFFER,
+				   x->objects, err);
 	if (r < 0) {
 		pf_object_unref(x->program);
 		return r;
@@ -150,7 +154,8 @@ static int result_objects(struct execution *x, struct pf_err *err)
 		for (uint32_t k = 0; k < i; k++)
 			pf_object_unref(results[k]);
 		for (uint32_t k = i + 1; k < n; k++)
-			pj_buffer_destroy(x->worker->plugin, x->buffers[x->q->n_args + k]);
+			pj_buffer_destroy(x->worker->plugin,
+					  x->buffers[x->q->n_args + k]);
 		return err->code;
 	}
 	return 0;
@@ -202,7 +207,8 @@ static int place_result(struct execution *x, const struct pf_object *result, cha
 	return 0;
 }
 
-static int write_reply(struct execution *x, struct pf_request *request, struct pf_err *err)
+static int write_reply(struct execution *x, struct pf_request *request,
+		       struct pf_err *err)
 {
 	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
 	struct pf_out *outs = (struct pf_out *)(reply + 1);
@@ -213,7 +219,8 @@ static int write_reply(struct execution *x, struct pf_request *request, struct p
 	if (limit > PF_RING_MESSAGE)
 		limit = PF_RING_MESSAGE;
 	for (uint32_t i = 0; i < x->q->n_outs; i++) {
-		int r = place_result(x, results[i], request->reply, &outs[i], &len, limit, err);
+		int r = place_result(x, results[i], request->reply, &outs[i], &len, limit,
+				     err);
 
 		if (r < 0)
 			return pf_err_wrap(err, r, "result %u", i);
@@ -231,14 +238,16 @@ static int execute(struct execution *x, struct pf_request *request, struct pf_er
 	struct pf_object **results = x->objects + x->q->n_args;
 	const struct pj_client *client = x->worker->client;
 	struct pj_run run = {
-		.device = x->q->device == UINT32_MAX ? NULL : &client->devices[x->q->device],
+		.device = x->q->device == UINT32_MAX ? NULL
+						     : &client->devices[x->q->device],
 		.arguments = x->buffers,
 		.n_arguments = x->q->n_args,
 		.kept = x->kept,
 		.n_kept = x->n_kept,
 	};
 	uint64_t start = now_ns();
-	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->q->n_args, err);
+	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->q->n_args,
+				  err);
 
 	if (r < 0)
 		return r;
@@ -248,8 +257,8 @@ static int execute(struct execution *x, struct pf_request *request, struct pf_er
 		return r;
 	r = write_reply(x, request, err);
 	if (r == 0)
-		r = pf_objects_put(&x->worker->objects, x->result_ids, results, x->q->n_outs,
-				   err);
+		r = pf_objects_put(&x->worker->objects, x->result_ids, results,
+				   x->q->n_outs, err);
 	for (uint32_t i = 0; i < x->q->n_outs; i++)
 		pf_object_unref(results[i]);
 	return r;

@@ -18,8 +18,8 @@ struct pf_extent_slot {
 };
 
 enum {
-	FIT_TRIES = 64,          /* how many extents of one list to compare */
-	MAX_GRANULES = 1 << 29,  /* one more does not fit len */
+	FIT_TRIES = 64,         /* how many extents of one list to compare */
+	MAX_GRANULES = 1 << 29, /* one more does not fit len */
 };
 
 static uint32_t *bin_of(struct pf_extents *x, enum pf_extent_state state, uint32_t len)
@@ -27,7 +27,8 @@ static uint32_t *bin_of(struct pf_extents *x, enum pf_extent_state state, uint32
 	return &x->bins[state == PF_EXTENT_COLD][31 - __builtin_clz(len)];
 }
 
-static void mark(struct pf_extents *x, uint32_t at, uint32_t len, enum pf_extent_state state)
+static void mark(struct pf_extents *x, uint32_t at, uint32_t len,
+		 enum pf_extent_state state)
 {
 	struct pf_extent_slot *first = &x->slots[at], *last = &x->slots[at + len - 1];
 

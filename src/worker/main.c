@@ -106,19 +106,23 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 
 	ret->json = json;
 	if (version && json_object_get_int(version) != PF_WIRE_VERSION)
-		return pf_err_set(err, -EPROTO,
-				  "the daemon speaks version %d to its worker, this is %d: they "
-				  "are not of one build",
-				  json_object_get_int(version), PF_WIRE_VERSION);
+		return pf_err_set(
+			err, -EPROTO,
+			"the daemon speaks version %d to its worker, this is %d: they "
+			"are not of one build",
+			json_object_get_int(version), PF_WIRE_VERSION);
 	if (!version || !plugin || !arena || !pool || json_object_get_int64(arena) < 0 ||
 	    json_object_get_int64(pool) < 0)
-		return pf_err_set(err, -EPROTO, "the set-up text lacks what the worker needs");
+		return pf_err_set(err, -EPROTO,
+				  "the set-up text lacks what the worker needs");
 	ret->plugin = json_object_get_string(plugin);
 	ret->options = field(json, "options", json_type_object);
-	ret->threads = (unsigned)json_object_get_int(field(json, "threads", json_type_int));
+	ret->threads =
+		(unsigned)json_object_get_int(field(json, "threads", json_type_int));
 	ret->arena_size = (uint64_t)json_object_get_int64(arena);
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
-	ret->interpose = json_object_get_boolean(field(json, "interpose", json_type_boolean));
+	ret->interpose =
+		json_object_get_boolean(field(json, "interpose", json_type_boolean));
 	return 0;
 }
 
@@ -177,11 +181,12 @@ static int start_plugin(const struct setup *setup, struct pf_err *err)
 static int tell(struct json_object *json, struct pf_err *err)
 {
 	size_t len = 0;
-	const char *text = json ? json_object_to_json_string_length(
-					  json, JSON_C_TO_STRING_PLAIN, &len) :
-				  NULL;
-	int r = text ? pf_channel_send(PF_CHANNEL_FD, text, len, NULL, 0, err) :
-		       pf_err_set(err, -ENOMEM, "no memory for a description");
+	const char *text =
+		json ? json_object_to_json_string_length(json, JSON_C_TO_STRING_PLAIN,
+							 &len)
+		     : NULL;
+	int r = text ? pf_channel_send(PF_CHANNEL_FD, text, len, NULL, 0, err)
+		     : pf_err_set(err, -ENOMEM, "no memory for a description");
 
 	json_object_put(json);
 	return r;

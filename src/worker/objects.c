@@ -25,7 +25,8 @@ void pf_objects_release(struct pf_objects *objects)
 	pthread_mutex_destroy(&objects->lock);
 }
 
-static struct pf_object *object_new(const struct pj_plugin *plugin, enum pf_object_kind kind)
+static struct pf_object *object_new(const struct pj_plugin *plugin,
+				    enum pf_object_kind kind)
 {
 	struct pf_object *object = calloc(1, sizeof(*object));
 
@@ -84,7 +85,8 @@ int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 	PF_LOCK_SCOPE(&objects->lock);
 	for (; r == 0 && done < n; done++) {
 		if (!ids[done] || pf_map_get(&objects->map, ids[done])) {
-			r = pf_err_set(err, -EPROTO, "id %" PRIu64 " is in use", ids[done]);
+			r = pf_err_set(err, -EPROTO, "id %" PRIu64 " is in use",
+				       ids[done]);
 			break;
 		}
 		r = pf_map_put(&objects->map, ids[done], put[done]);

@@ -38,10 +38,10 @@ size_t pf_pool_size;
 /* A part of the pool. */
 struct region {
 	struct pf_extents extents;
-	uint64_t start;   /* offset in the pool */
-	unsigned shift;   /* of the granule's size */
-	uint64_t keep;    /* idle bytes to keep */
-	uint8_t *blocks;  /* one a granule: 1 where one of the daemon's blocks starts */
+	uint64_t start;  /* offset in the pool */
+	unsigned shift;  /* of the granule's size */
+	uint64_t keep;   /* idle bytes to keep */
+	uint8_t *blocks; /* one a granule: 1 where one of the daemon's blocks starts */
 };
 
 static struct {
@@ -49,8 +49,10 @@ static struct {
 	pthread_cond_t idle;  /* a region has more warm memory than it keeps */
 	int fd, meminfo;
 	struct region small, large;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER,
-	   .fd = -1, .meminfo = -1 };
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	   .idle = PTHREAD_COND_INITIALIZER,
+	   .fd = -1,
+	   .meminfo = -1 };
 
 static uint64_t bytes_of(const struct region *region, uint32_t granules)
 {
@@ -85,7 +87,8 @@ static void trim_locked(struct region *region, uint64_t keep)
 {
 	while (bytes_of(region, region->extents.warm) > keep) {
 		uint64_t excess = bytes_of(region, region->extents.warm) - keep;
-		uint32_t want = (uint32_t)((excess + bytes_of(region, 1) - 1) >> region->shift);
+		uint32_t want =
+			(uint32_t)((excess + bytes_of(region, 1) - 1) >> region->shift);
 		uint32_t n = 0, at = pf_extents_take_warm(&region->extents, want, &n);
 
 		if (at == PF_NO_EXTENT)
@@ -116,8 +119,8 @@ static void *trimmer(void *unused)
 	return NULL;
 }
 
-static int region_init(struct region *region, uint64_t start, uint64_t len, unsigned shift,
-		       uint64_t keep, struct pf_err *err)
+static int region_init(struct region *region, uint64_t start, uint64_t len,
+		       unsigned shift, uint64_t keep, struct pf_err *err)
 {
 	uint32_t n = (uint32_t)(len >> shift);
 	void *blocks = mmap(NULL, n, PROT_READ | PROT_WRITE,
@@ -153,13 +156,15 @@ int pf_pool_setup(int fd, uint64_t size, struct pf_err *err)
 		return pf_err_set(err, -errno, "the pool: %s", strerror(errno));
 	size &= ~((UINT64_C(1) << LARGE_SHIFT) - 1);
 	if (size < MIN_SIZE || (uint64_t)st.st_size < size)
-		return pf_err_set(err, -EINVAL, "the pool's file has %lld bytes, %llu asked for",
+		return pf_err_set(err, -EINVAL,
+				  "the pool's file has %lld bytes, %llu asked for",
 				  (long long)st.st_size, (unsigned long long)size);
 	pool.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (pool.fd < 0)
 		return pf_err_set(err, -errno, "the pool: %s", strerror(errno));
 	pool.meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, pool.fd, 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, pool.fd,
+		 0);
 	if (p == MAP_FAILED)
 		return pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
 	(void)madvise(p, size, MADV_DONTDUMP);
@@ -195,7 +200,8 @@ static uint64_t available(void)
 {
 	static const char key[] = "MemAvailable:";
 	char text[512];
-	ssize_t n = pool.meminfo < 0 ? -1 : pread(pool.meminfo, text, sizeof(text) - 1, 0);
+	ssize_t n =
+		pool.meminfo < 0 ? -1 : pread(pool.meminfo, text, sizeof(text) - 1, 0);
 	const char *at;
 
 	if (n <= 0)
@@ -258,7 +264,8 @@ static bool give(uint64_t off, bool block)
 
 	pf_lock(&pool.lock);
 	found = pf_extents_length(&region->extents, at) > 0 &&
-		(off - region->start) == bytes_of(region, at) && region->blocks[at] == block;
+		(off - region->start) == bytes_of(region, at) &&
+		region->blocks[at] == block;
 	if (found) {
 		pf_extents_give(&region->extents, at, true);
 		if (too_warm(region))
@@ -280,8 +287,8 @@ int pf_pool_block(uint64_t len, uint64_t *off, struct pf_err *err)
 	if (!p)
 		return pf_err_set(err, -ENOSPC, "no room for %llu bytes: %s",
 				  (unsigned long long)len,
-				  full ? "the machine's memory is used up" :
-					 "the pool of results is full");
+				  full ? "the machine's memory is used up"
+				       : "the pool of results is full");
 	*off = (uint64_t)((uintptr_t)p - pf_pool_base);
 	return 0;
 }

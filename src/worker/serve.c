@@ -90,7 +90,8 @@ static void answer(struct pf_request *request)
 
 	request->reply_len = 0;
 	if (request->len < sizeof(*head) || head->len != request->len)
-		r = pf_err_set(&err, -EPROTO, "a message of %zu bytes with a wrong length",
+		r = pf_err_set(&err, -EPROTO,
+			       "a message of %zu bytes with a wrong length",
 			       request->len);
 	else if (head->op >= PF_OP_COUNT || !handlers[head->op].handle)
 		r = pf_err_set(&err, -EPROTO, "there is no request %u", head->op);

@@ -46,7 +46,13 @@ struct pf_worker_config {
 int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		  struct pf_err *err);
 
-/* End the process (SIGKILL) and wait for it; calls under way fail.  NULL is allowed. */
+/*
+ * End the process (SIGKILL) and wait for it; calls under way and later ones fail.  What
+ * refers to the worker may still be used.  Blocks for some milliseconds.
+ */
+void pf_worker_stop(struct pf_worker *worker);
+
+/* Stop it and free it; nothing may refer to it any more.  NULL is allowed. */
 void pf_worker_free(struct pf_worker *worker);
 
 const char *pf_worker_name(const struct pf_worker *worker);

@@ -24,9 +24,9 @@ struct pj_plugin {
  * Call FN of PLUGIN's table with ARGS.  0, or -errno with *ERR filled; -EOPNOTSUPP if the
  * plugin has no such function.
  */
-#define PJ_CALL(plugin, err, fn, args)                                                     \
-	((plugin)->api.fn ? pj_check((plugin), (plugin)->api.fn(args), (err)) :            \
-			    pj_missing((plugin), #fn, (err)))
+#define PJ_CALL(plugin, err, fn, args)                                                   \
+	((plugin)->api.fn ? pj_check((plugin), (plugin)->api.fn(args), (err))            \
+			  : pj_missing((plugin), #fn, (err)))
 
 /*
  * Turn E into *ERR and destroy it.  Takes ownership of E; NULL means success and returns
@@ -65,7 +65,7 @@ struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n);
 struct pj_values {
 	PJRT_NamedValue *items; /* owned */
 	size_t n;
-	int64_t *lists;         /* owned; what the lists among the items point to */
+	int64_t *lists; /* owned; what the lists among the items point to */
 };
 
 /*
@@ -73,7 +73,8 @@ struct pj_values {
  * integer, bool, double, list of integers.  NULL is an empty object.
  * -EINVAL: a value of another type; the sentence names it.  -ENOMEM.
  */
-int pj_values_init(struct pj_values *ret, struct json_object *options, struct pf_err *err);
+int pj_values_init(struct pj_values *ret, struct json_object *options,
+		   struct pf_err *err);
 void pj_values_release(struct pj_values *values);
 
 #endif

@@ -59,7 +59,8 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
 
 /* Bytes that BUFFER takes on its device; 0 if the plugin does not tell. */
-uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
+uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
+				struct PJRT_Buffer *buffer);
 
 /*
  * BUFFER's element type and its host bytes.  TOKEN has 0 bytes.  -EOPNOTSUPP: a type that

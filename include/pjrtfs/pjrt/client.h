@@ -16,8 +16,8 @@ struct pj_client {
 	const struct pj_plugin *plugin; /* borrowed; outlives the client */
 	struct PJRT_Client *handle;     /* owned */
 	int process_index;
-	char *platform;         /* owned: "cpu" */
-	char *platform_version; /* owned */
+	char *platform;            /* owned: "cpu" */
+	char *platform_version;    /* owned */
 	struct pj_device *devices; /* owned, n_devices of them: all, addressable or not */
 	size_t n_devices;
 };

@@ -18,10 +18,10 @@ struct pj_device {
 	int id;
 	int local_hardware_id;
 	int process_index;
-	bool addressable;   /* this process may use it */
-	char *kind;         /* owned */
-	char *description;  /* owned: PJRT_DeviceDescription_ToString */
-	char *debug;        /* owned: PJRT_DeviceDescription_DebugString */
+	bool addressable;               /* this process may use it */
+	char *kind;                     /* owned */
+	char *description;              /* owned: PJRT_DeviceDescription_ToString */
+	char *debug;                    /* owned: PJRT_DeviceDescription_DebugString */
 	struct json_object *attributes; /* owned; an object */
 	struct pj_memory *memories;     /* owned, n_memories of them */
 	size_t n_memories;

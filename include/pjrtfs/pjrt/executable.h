@@ -25,9 +25,9 @@ struct pj_result {
 
 /* A compiled program.  Immutable once made, so any thread may read it. */
 struct pj_executable {
-	const struct pj_client *client;        /* borrowed; outlives it */
-	struct PJRT_LoadedExecutable *loaded;  /* owned */
-	struct PJRT_Executable *unloaded;      /* owned; the same, for questions about it */
+	const struct pj_client *client;       /* borrowed; outlives it */
+	struct PJRT_LoadedExecutable *loaded; /* owned */
+	struct PJRT_Executable *unloaded; /* owned; the same, for questions about it */
 	size_t n_results;
 	struct pj_result *results; /* owned; NULL: the plugin does not tell beforehand */
 	size_t num_replicas, num_partitions;
@@ -37,8 +37,9 @@ struct pj_executable {
 struct pj_source {
 	const void *code; /* not kept */
 	size_t len;
-	const char *format;  /* NUL-terminated: "mlir", "hlo" */
-	const void *options; /* a serialized CompileOptionsProto that says how many replicas
+	const char *format; /* NUL-terminated: "mlir", "hlo" */
+	const void
+		*options; /* a serialized CompileOptionsProto that says how many replicas
 			      * and partitions there are; plugins abort without */
 	size_t options_len;
 };

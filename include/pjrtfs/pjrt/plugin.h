@@ -35,7 +35,8 @@ int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)
  * The same for a table that is in memory already.  API is read once and not kept; what it
  * points to is borrowed for good.  NULL is refused as a plugin's mistake.
  */
-int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret, struct pf_err *err);
+int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
+		    struct pf_err *err);
 
 /* Forget the plugin; the file stays loaded.  PLUGIN may be NULL. */
 void pj_plugin_free(struct pj_plugin *plugin);

@@ -105,14 +105,14 @@ int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, bool keep,
 		    struct pf_err *err);
 
 /*
- * Make a value of the content and send it to the device: 1 done (the value, with a
- * reference, in *RET); 0 on its way: the waiter is woken, then ask pf_value_placed of *RET
- * (a reference in both cases); -errno: the content is refused, the former value is gone, the
- * state is error and keeps the sentence; with PARTIAL_OK an incomplete content is no
- * error: 1, *RET NULL.
+ * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller to
+ * send to its device (pf_value_place, then pf_buffer_committed).  1: there is nothing to
+ * make (a scratch file; with PARTIAL_OK also an incomplete content).  -errno: the content
+ * is refused, the former value is gone, the state keeps the sentence.  Converting text and
+ * column-major arrays takes time; else this does not block.
  */
-int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_waiter *waiter,
-		     struct pf_value **ret, struct pf_err *err);
+int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_value **ret,
+		     struct pf_err *err);
 
 /* The upload of VALUE ended with CODE (err): note it if VALUE is still the buffer's. */
 void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,

@@ -1,0 +1,35 @@
+/* The file system: what users see under the mount point, made of the store's objects. */
+#ifndef PJRTFS_FILES_FS_H
+#define PJRTFS_FILES_FS_H
+
+#include "pjrtfs/engine/worker.h"
+#include "pjrtfs/tree/node.h"
+
+struct pf_fs;
+
+/* What a file system is made of. */
+struct pf_fs_config {
+	struct pf_arena *arena;     /* borrowed; outlives the file system */
+	struct pf_worker **workers; /* borrowed, n_workers of them; the first is the default */
+	unsigned n_workers;
+	const char *mountpoint;     /* absolute; for /README */
+	uid_t uid;                  /* the owner of what no user made */
+	gid_t gid;
+};
+
+/*
+ * Make the tree: plugins, devices, programs, executables, buffers, control.
+ * ret   on success, the caller's; pf_fs_free.  -ENOMEM; -ENODEV: no worker has a device.
+ */
+int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_err *err);
+
+/* Drop everything.  No request may be under way; the workers still live.  NULL is allowed. */
+void pf_fs_free(struct pf_fs *fs);
+
+/* Its tree, borrowed: for a front end. */
+struct pf_tree *pf_fs_tree(struct pf_fs *fs);
+
+/* Bytes of the memory budget in use, and the limit: what df shows. */
+void pf_fs_usage(struct pf_fs *fs, uint64_t *used, uint64_t *limit);
+
+#endif

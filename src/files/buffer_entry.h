@@ -1,0 +1,57 @@
+/* What the nodes of one buffer share.  Private to src/files/buffer*.c. */
+#ifndef PJRTFS_FILES_BUFFER_ENTRY_H
+#define PJRTFS_FILES_BUFFER_ENTRY_H
+
+#include "files.h"
+
+/*
+ * One buffer and its nodes: the one that is listed, under the name it was written with, and
+ * the views that somebody has looked up.  Counted: each node holds one reference; the
+ * views' nodes are held in turn until the buffer is unlinked.  Nodes change under the
+ * name lock.
+ */
+struct entry {
+	_Atomic unsigned refs;
+	struct pf_buffer *buffer;              /* owned reference */
+	struct pf_node *listed;                /* weak; NULL once unlinked */
+	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
+};
+
+/* The object of a buffer's node. */
+struct facet {
+	struct entry *entry; /* owned reference */
+	/* What this node shows.  Changes only when a rename changes the listed one's
+	 * extension, under the name lock; readers may see either. */
+	_Atomic enum pf_format format;
+};
+
+static inline struct facet *facet_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+static inline struct pf_buffer *buffer_of(struct pf_node *node)
+{
+	return facet_of(node)->entry->buffer;
+}
+
+extern const struct pf_kind kind_buffer;
+
+/* Make the entry of BUFFER (a reference is taken) and its listed node, not yet linked, with
+ * a reference.  NULL: no memory. */
+struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred);
+
+/* The node of ENTRY that shows FORMAT, with a reference; NULL: no memory. */
+struct pf_node *entry_view(struct entry *entry, enum pf_format format);
+
+/* The buffer has lost its name: let go of the views' nodes. */
+void entry_unlinked(struct entry *entry);
+
+/* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
+int entry_list(struct pf_node *node);
+
+/* Send what a rename has made whole to the device, behind. */
+void entry_commit_behind(struct pf_buffer *buffer);
+
+#endif

@@ -1,0 +1,431 @@
+/* A file in buffers/: one format of one buffer. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffer_entry.h"
+
+/* --- entries and their nodes --------------------------------------------------------------- */
+
+static void entry_unref(struct entry *entry)
+{
+	if (!entry || atomic_fetch_sub(&entry->refs, 1) != 1)
+		return;
+	pf_buffer_unref(entry->buffer);
+	free(entry);
+}
+
+static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
+				 enum pf_format format, mode_t mode, const struct pf_cred *cred)
+{
+	struct facet *facet = calloc(1, sizeof(*facet));
+	struct pf_node *node = NULL;
+
+	if (facet) {
+		atomic_fetch_add(&entry->refs, 1);
+		facet->entry = entry;
+		atomic_init(&facet->format, format);
+		node = pf_node_new(tree, &kind_buffer, facet, mode, cred);
+	}
+	if (!node && facet) {
+		entry_unref(entry);
+		free(facet);
+	}
+	return node;
+}
+
+struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer, enum pf_format format,
+			  mode_t mode, const struct pf_cred *cred)
+{
+	struct entry *entry = calloc(1, sizeof(*entry));
+	struct pf_node *node;
+
+	if (!entry)
+		return NULL;
+	atomic_init(&entry->refs, 1);
+	entry->buffer = pf_buffer_ref(buffer);
+	node = facet_new(tree, entry, format, mode, cred);
+	entry->listed = node;
+	entry_unref(entry);
+	return node;
+}
+
+struct pf_node *entry_view(struct entry *entry, enum pf_format format)
+{
+	struct pf_node *listed = entry->listed;
+	struct pf_attr attr;
+
+	if (!entry->views[format]) {
+		pf_node_attr(listed, &attr);
+		entry->views[format] =
+			facet_new(listed->tree, entry, format, attr.mode & 07777, NULL);
+		if (!entry->views[format])
+			return NULL;
+	}
+	/* A view belongs to whom the buffer belongs, whatever was changed meanwhile. */
+	pf_node_attr(listed, &attr);
+	if (format == PF_FORMAT_JSON)
+		attr.mode &= ~(mode_t)0222;
+	pf_node_set_attr(entry->views[format], &attr);
+	return pf_node_ref(entry->views[format]);
+}
+
+void entry_unlinked(struct entry *entry)
+{
+	entry->listed = NULL;
+	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
+		pf_node_unref(pf_steal(&entry->views[f]));
+}
+
+int entry_list(struct pf_node *node)
+{
+	struct entry *entry = facet_of(node)->entry;
+	enum pf_format format = facet_of(node)->format;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	struct pf_node *old = entry->listed;
+	char name[PF_NAME_MAX + 1];
+	size_t stem;
+	int r;
+
+	if (!old || old == node)
+		return 0;
+	dir = pf_node_parent(old);
+	if (!dir)
+		return 0;
+	pf_node_name(old, name);
+	pf_format_of(name, &stem);
+	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
+		return -ENAMETOOLONG;
+	strcpy(name + stem, pf_format_extension(format));
+	entry->views[facet_of(old)->format] = pf_node_ref(old);
+	pf_dir_unlink(old);
+	r = pf_dir_link(dir, name, node, false);
+	if (r == 0) {
+		pf_node_unref(pf_steal(&entry->views[format]));
+		entry->listed = node;
+	}
+	return r;
+}
+
+static void buffer_node_free(struct pf_node *node)
+{
+	struct facet *facet = node->object;
+
+	entry_unref(facet->entry);
+	free(facet);
+}
+
+/* --- opening and reading --------------------------------------------------------------------- */
+
+/* An open file. */
+struct buffer_open {
+	struct pf_view view; /* what readers see */
+	bool viewed;
+};
+
+static int is_listed(struct pf_node *node)
+{
+	struct pf_buffer *b = buffer_of(node);
+
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == facet_of(node)->format || b->format == PF_FORMAT_NONE;
+}
+
+/* A writer of a view makes it the one that the buffer is written in. */
+static int open_for_writing(struct pf_open *of, struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(of->node);
+	enum pf_format format = facet_of(of->node)->format;
+	int r;
+
+	if (format == PF_FORMAT_JSON)
+		return pf_err_set(err, -EACCES, "what is known of a buffer cannot be written");
+	if (is_listed(of->node))
+		return 0;
+	r = pf_buffer_adopt(b, format, !(of->flags & O_TRUNC), err);
+	if (r < 0)
+		return r;
+	pf_tree_lock_names(of->node->tree);
+	r = entry_list(of->node);
+	pf_tree_unlock_names(of->node->tree);
+	return r;
+}
+
+static int buffer_open(struct pf_open *of, struct pf_err *err)
+{
+	if (pf_open_writes(of)) {
+		int r = open_for_writing(of, err);
+
+		if (r < 0)
+			return r;
+	}
+	/* prepare may have made it. */
+	if (!of->state)
+		of->state = calloc(1, sizeof(struct buffer_open));
+	return of->state ? 0 : -ENOMEM;
+}
+
+static void buffer_release(struct pf_open *of)
+{
+	struct buffer_open *o = of->state;
+
+	if (!o)
+		return;
+	if (o->viewed)
+		pf_view_release(&o->view);
+	free(o);
+	of->state = NULL;
+}
+
+/* The stem under which a buffer is listed. */
+static void stem_of(struct pf_node *node, char name[PF_NAME_MAX + 1])
+{
+	struct entry *entry = facet_of(node)->entry;
+	size_t len;
+
+	name[0] = '\0';
+	pf_tree_lock_names(node->tree);
+	if (entry->listed)
+		pf_node_name(entry->listed, name);
+	pf_tree_unlock_names(node->tree);
+	pf_format_of(name, &len);
+	name[len] = '\0';
+}
+
+static void describe(struct pf_node *node, struct pf_buf *out)
+{
+	char name[PF_NAME_MAX + 1];
+
+	stem_of(node, name);
+	pf_buffer_describe(buffer_of(node), name, out);
+}
+
+/* Opening to read: the snapshot may have to be fetched or rendered first. */
+struct view_wait {
+	struct pf_waiter waiter;
+	struct pf_open *of;
+	struct pf_reply *reply;
+};
+
+static int take_view(struct pf_open *of, struct pf_waiter *waiter)
+{
+	struct buffer_open *o = of->state;
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
+		describe(of->node, &o->view.head);
+		o->view.size = o->view.head.len;
+		r = 1;
+	} else {
+		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, waiter,
+				 &o->view, &err);
+	}
+	o->viewed = r > 0;
+	return r;
+}
+
+static void view_end(struct view_wait *w, int r)
+{
+	pf_reply_code(w->reply, r < 0 ? r : 0);
+	free(w);
+}
+
+static void *view_on_thread(void *arg)
+{
+	struct view_wait *w = arg;
+
+	view_end(w, take_view(w->of, NULL));
+	return NULL;
+}
+
+/* Run FN(ARG) on a thread of its own; false if there is none. */
+static bool on_thread(void *(*fn)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool ok;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	ok = pthread_create(&thread, &attr, fn, arg) == 0;
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+static void view_wake(struct pf_waiter *waiter)
+{
+	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
+
+	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
+	    !on_thread(view_on_thread, w))
+		view_end(w, take_view(w->of, NULL));
+}
+
+static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	struct view_wait *w;
+	int r;
+
+	/* Who writes too sees the bytes as they are; who only writes sees nothing. */
+	if (!pf_open_reads(of) || (of->flags & O_TRUNC)) {
+		pf_reply_code(reply, 0);
+		return;
+	}
+	if (!of->state)
+		of->state = calloc(1, sizeof(struct buffer_open));
+	w = calloc(1, sizeof(*w));
+	if (!w || !of->state) {
+		free(w);
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	w->of = of;
+	w->reply = reply;
+	w->waiter.wake = view_wake;
+	if (pf_view_is_slow(buffer_of(of->node), facet_of(of->node)->format) &&
+	    on_thread(view_on_thread, w))
+		return;
+	r = take_view(of, &w->waiter);
+	if (r != 0)
+		view_end(w, r);
+}
+
+static void read_data(void *arg, const void *data, size_t len)
+{
+	pf_reply_data(arg, data, len);
+}
+
+static void buffer_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+{
+	struct buffer_open *o = of->state;
+	struct pf_view live = { .live = buffer_of(of->node) };
+
+	/* A descriptor that also writes reads what it wrote. */
+	if (pf_open_writes(of) || !o->viewed)
+		pf_view_read(&live, len, off, read_data, reply);
+	else
+		pf_view_read(&o->view, len, off, read_data, reply);
+}
+
+/* --- writing ------------------------------------------------------------------------------------ */
+
+static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			    struct pf_err *err)
+{
+	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
+}
+
+static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			   struct pf_err *err)
+{
+	(void)of;
+	if (!is_listed(node))
+		return pf_err_set(err, -EINVAL, "a view has the size that its array gives it");
+	return pf_buffer_truncate(buffer_of(node), size, err);
+}
+
+struct commit {
+	struct pf_waiter waiter;
+	struct pf_buffer *buffer; /* owned reference */
+	struct pf_value *value;   /* owned reference, once there is one */
+	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
+	bool partial_ok;
+};
+
+static void commit_end(struct commit *c, int r, const struct pf_err *err)
+{
+	if (c->value)
+		pf_buffer_committed(c->buffer, c->value, r, err);
+	if (c->reply)
+		pf_reply_code(c->reply, r < 0 ? r : 0);
+	pf_value_unref(c->value);
+	pf_buffer_unref(c->buffer);
+	free(c);
+}
+
+static void commit_wake(struct pf_waiter *waiter)
+{
+	struct commit *c = pf_container_of(waiter, struct commit, waiter);
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_value_placed(c->value, &err);
+
+	commit_end(c, r, &err);
+}
+
+static void *commit_run(void *arg)
+{
+	struct commit *c = arg;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_value *value;
+	int r;
+
+	/* commit_wake may run before this returns: c->value must be there by then, so the
+	 * value is made first and placed after. */
+	r = pf_buffer_commit(c->buffer, c->partial_ok, &value, &err);
+	c->value = value;
+	if (r == 0) {
+		r = pf_value_place(value, &c->waiter, &err);
+		if (r == 0)
+			return NULL;
+	}
+	commit_end(c, r, &err);
+	return NULL;
+}
+
+static void commit_start(struct pf_buffer *buffer, bool partial_ok, struct pf_reply *reply)
+{
+	struct commit *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		if (reply)
+			pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	c->waiter.wake = commit_wake;
+	c->buffer = pf_buffer_ref(buffer);
+	c->reply = reply;
+	c->partial_ok = partial_ok;
+	if (!pf_buffer_commit_is_slow(buffer) || !on_thread(commit_run, c))
+		commit_run(c);
+}
+
+void entry_commit_behind(struct pf_buffer *buffer)
+{
+	commit_start(buffer, false, NULL);
+}
+
+static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	commit_start(buffer_of(of->node), why == PF_COMMIT_FSYNC, reply);
+}
+
+/* --- stat ---------------------------------------------------------------------------------------- */
+
+static void buffer_getattr(struct pf_node *node, struct stat *st)
+{
+	if (facet_of(node)->format == PF_FORMAT_JSON) {
+		pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+		describe(node, &text);
+		st->st_size = (off_t)text.len;
+	} else {
+		st->st_size = (off_t)pf_view_size(buffer_of(node), facet_of(node)->format);
+	}
+	st->st_blocks = (st->st_size + 511) / 512;
+}
+
+const struct pf_kind kind_buffer = {
+	.mode = S_IFREG | 0644,
+	.prepare = buffer_prepare,
+	.open = buffer_open,
+	.release = buffer_release,
+	.read = buffer_read,
+	.write = buffer_write,
+	.commit = buffer_commit,
+	.truncate = buffer_truncate,
+	.getattr = buffer_getattr,
+	.free = buffer_node_free,
+};

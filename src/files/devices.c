@@ -1,0 +1,334 @@
+/* devices/NAME/N/: what is known of each device, and its buffers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+
+static const struct pf_device_desc *desc_of(struct pf_node *node)
+{
+	const struct device *d = node->object;
+
+	return &pf_worker_description(d->worker)->devices[d->index];
+}
+
+static int id_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->id);
+	return 0;
+}
+
+static int kind_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", desc_of(node)->kind);
+	return 0;
+}
+
+static int platform_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	const struct device *d = node->object;
+
+	(void)err;
+	pf_buf_printf(out, "%s\n", pf_worker_description(d->worker)->platform);
+	return 0;
+}
+
+static int local_hardware_id_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->local_hardware_id);
+	return 0;
+}
+
+static int process_index_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->process_index);
+	return 0;
+}
+
+static int addressable_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", desc_of(node)->addressable ? "true" : "false");
+	return 0;
+}
+
+static int description_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", desc_of(node)->description);
+	return 0;
+}
+
+static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	files_print_json(desc_of(node)->attributes, out);
+	return 0;
+}
+
+/* --- memory_stats.json: asked for anew at each open ----------------------------------- */
+
+struct stats {
+	struct pf_call call;
+	struct pf_life *life;   /* owned reference */
+	struct pf_reply *reply; /* owned */
+	struct device *device;
+};
+
+static void stats_set(struct device *d, const char *text, size_t len)
+{
+	PF_LOCK_SCOPE(&d->lock);
+	pf_buf_consume(&d->stats, d->stats.len);
+	pf_buf_append(&d->stats, text, len);
+}
+
+static void stats_unavailable(struct device *d, const char *why)
+{
+	struct json_object *o = json_object_new_object();
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	json_object_object_add(o, "unavailable", json_object_new_string(why));
+	files_print_json(o, &text);
+	json_object_put(o);
+	if (text.data)
+		stats_set(d, text.data, text.len);
+}
+
+static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
+		       const void *reply, size_t len)
+{
+	struct stats *s = pf_container_of(call, struct stats, call);
+	const struct pf_rep_block *rep = reply;
+	const char *text;
+
+	(void)len;
+	if (code < 0) {
+		stats_unavailable(s->device, err->text);
+	} else {
+		text = pf_life_pool(s->life, rep->off, rep->len);
+		if (text) {
+			pf_autobuf struct pf_buf line = PF_BUF_INIT;
+
+			pf_buf_append(&line, text, rep->len);
+			pf_buf_puts(&line, "\n");
+			if (line.data)
+				stats_set(s->device, line.data, line.len);
+		}
+		pf_life_free_block(s->life, rep->off);
+	}
+	pf_reply_code(s->reply, 0);
+	pf_life_unref(s->life);
+	free(s);
+}
+
+static void stats_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	struct device *d = of->node->object;
+	struct pf_req_id req = { .head.op = PF_OP_MEMORY_STATS, .id = d->index };
+	struct stats *s = calloc(1, sizeof(*s));
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!s) {
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	s->device = d;
+	s->reply = reply;
+	s->call.done = stats_done;
+	s->call.reply_min = sizeof(struct pf_rep_block);
+	s->life = pf_worker_life(d->worker, &err);
+	if (s->life &&
+	    pf_life_call(s->life, &s->call, &req, sizeof(req), NULL, 0, &err) == 0)
+		return;
+	stats_unavailable(d, err.text);
+	pf_reply_code(reply, 0);
+	pf_life_unref(s->life);
+	free(s);
+}
+
+static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct device *d = node->object;
+
+	(void)err;
+	PF_LOCK_SCOPE(&d->lock);
+	if (d->stats.len)
+		pf_buf_append(out, d->stats.data, d->stats.len);
+	return 0;
+}
+
+/* --- memories/KIND/ -------------------------------------------------------------------- */
+
+struct memory {
+	const struct pf_device_desc *device; /* borrowed */
+	unsigned index;
+};
+
+static const struct pf_memory_desc *memory_of(struct pf_node *node)
+{
+	const struct memory *m = node->object;
+
+	return &m->device->memories[m->index];
+}
+
+static int memory_id_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%lld\n", (long long)memory_of(node)->id);
+	return 0;
+}
+
+static int memory_kind_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", memory_of(node)->kind);
+	return 0;
+}
+
+static int memory_description_show(struct pf_node *node, struct pf_buf *out,
+				   struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", memory_of(node)->description);
+	return 0;
+}
+
+static int memory_default_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	const struct memory *m = node->object;
+
+	(void)err;
+	pf_buf_printf(out, "%s\n", m->index == m->device->default_memory ? "true" : "false");
+	return 0;
+}
+
+static void memory_free(struct pf_node *node)
+{
+	free(node->object);
+}
+
+#define TEXT(id, file, show_fn)                                                            \
+	static const struct pf_kind id = { .name = file, .mode = S_IFREG | 0444,           \
+					   .show = show_fn }
+TEXT(memory_id, "id", memory_id_show);
+TEXT(memory_kind, "kind", memory_kind_show);
+TEXT(memory_description, "description", memory_description_show);
+TEXT(memory_default, "default", memory_default_show);
+
+static const struct pf_kind kind_memory = {
+	.mode = S_IFDIR | 0555,
+	.children = (const struct pf_kind *const[]){ &memory_id, &memory_kind,
+						     &memory_description, &memory_default,
+						     NULL },
+	.free = memory_free,
+};
+
+/* --- the directory ---------------------------------------------------------------------- */
+
+/* To plugins/NAME, and, for the default device's buffers, to /buffers. */
+static int plugin_readlink(struct pf_node *node, struct pf_buf *out)
+{
+	const struct device *d = node->object;
+
+	pf_buf_printf(out, "../../../plugins/%s", pf_worker_name(d->worker));
+	return 0;
+}
+
+static int buffers_readlink(struct pf_node *node, struct pf_buf *out)
+{
+	(void)node;
+	pf_buf_puts(out, "../../../buffers");
+	return 0;
+}
+
+TEXT(id, "id", id_show);
+TEXT(kind, "kind", kind_show);
+TEXT(platform, "platform", platform_show);
+TEXT(local_hardware_id, "local_hardware_id", local_hardware_id_show);
+TEXT(process_index, "process_index", process_index_show);
+TEXT(addressable, "addressable", addressable_show);
+TEXT(description, "description", description_show);
+TEXT(attributes, "attributes.json", attributes_show);
+static const struct pf_kind stats = { .name = "memory_stats.json", .mode = S_IFREG | 0444,
+				      .show = stats_show, .prepare = stats_prepare };
+static const struct pf_kind plugin = { .name = "plugin", .mode = S_IFLNK | 0777,
+				       .readlink = plugin_readlink };
+static const struct pf_kind default_buffers = { .mode = S_IFLNK | 0777,
+						.readlink = buffers_readlink };
+static const struct pf_kind kind_memories = { .mode = S_IFDIR | 0555 };
+
+static const struct pf_kind kind_device = {
+	.mode = S_IFDIR | 0555,
+	.children = (const struct pf_kind *const[]){
+		&id, &kind, &platform, &local_hardware_id, &process_index, &addressable,
+		&description, &attributes, &stats, &plugin, NULL },
+};
+
+static const struct pf_kind kind_plugin_devices = { .mode = S_IFDIR | 0555 };
+const struct pf_kind kind_devices = { .mode = S_IFDIR | 0555 };
+
+static int add_memories(struct pf_node *dir, const struct pf_device_desc *desc)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *memories = NULL;
+	int r = files_link(dir, "memories", &kind_memories, NULL, &memories);
+
+	for (unsigned i = 0; i < desc->n_memories && r == 0; i++) {
+		struct memory *m = calloc(1, sizeof(*m));
+
+		if (!m)
+			return -ENOMEM;
+		*m = (struct memory){ desc, i };
+		r = files_link(memories, desc->memories[i].kind, &kind_memory, m, NULL);
+	}
+	return r;
+}
+
+static int add_device(struct pf_node *parent, struct device *d, bool first)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	const struct pf_device_desc *desc =
+		&pf_worker_description(d->worker)->devices[d->index];
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "%lld", (long long)desc->id);
+	r = files_link(parent, name, &kind_device, d, &dir);
+	if (r == 0)
+		r = add_memories(dir, desc);
+	if (r == 0 && first)
+		r = files_link(dir, "buffers", &default_buffers, d, NULL);
+	else if (r == 0)
+		r = files_link(dir, "buffers", &kind_buffers, &d->place, &d->buffers);
+	return r;
+}
+
+int files_add_devices(struct pf_fs *fs, struct pf_node *devices)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < fs->n_devices && r == 0; i++) {
+		struct device *d = &fs->devices[i];
+		PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+
+		dir = pf_dir_lookup(devices, pf_worker_name(d->worker));
+		if (!dir)
+			r = files_link(devices, pf_worker_name(d->worker), &kind_plugin_devices,
+				       NULL, &dir);
+		if (r == 0)
+			r = add_device(dir, d, i == 0);
+	}
+	return r;
+}
+
+struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
+{
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		if (strlen(fs->devices[i].name) == len && !memcmp(fs->devices[i].name, name, len))
+			return &fs->devices[i];
+	return NULL;
+}

@@ -1,0 +1,280 @@
+/* executables/NAME/: what a program became, and where it is run. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+
+static struct unit *unit_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+/* --- compiling for someone who waits -------------------------------------------------------- */
+
+struct compile_wait {
+	struct pf_waiter waiter;
+	struct pf_executable *x; /* owned reference */
+	struct pf_reply *reply;  /* owned */
+};
+
+static void compile_wake(struct pf_waiter *waiter)
+{
+	struct compile_wait *w = pf_container_of(waiter, struct compile_wait, waiter);
+
+	pf_reply_code(w->reply, pf_executable_result(w->x, NULL));
+	pf_executable_unref(w->x);
+	free(w);
+}
+
+void files_compile(struct pf_executable *x, struct pf_reply *reply)
+{
+	struct compile_wait *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w) {
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	w->waiter.wake = compile_wake;
+	w->x = pf_executable_ref(x);
+	w->reply = reply;
+	r = pf_executable_compile(x, &w->waiter, NULL);
+	if (r == 0)
+		return;
+	pf_reply_code(reply, r < 0 ? r : 0);
+	pf_executable_unref(w->x);
+	free(w);
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n",
+		      pf_executable_state_name(pf_executable_state(unit_of(node)->x)));
+	return 0;
+}
+
+static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	(void)err;
+	if (pf_executable_state(unit_of(node)->x) == PF_EXECUTABLE_FAILED &&
+	    pf_executable_result(unit_of(node)->x, &why) < 0)
+		pf_buf_printf(out, "%s\n", why.text);
+	return 0;
+}
+
+static int signature_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_signature(unit_of(node)->x, out);
+	return 0;
+}
+
+static int info_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_info(unit_of(node)->x, out);
+	return 0;
+}
+
+static int program_readlink(struct pf_node *node, struct pf_buf *out)
+{
+	struct pf_fs *fs = fs_of(node);
+	struct unit *unit = unit_of(node);
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+
+	pf_tree_lock_names(node->tree);
+	if (unit->program)
+		pf_node_path(unit->program, fs->programs, &path);
+	pf_tree_unlock_names(node->tree);
+	pf_buf_puts(out, "../../");
+	for (size_t i = 0; i < path.len; i++)
+		if (path.data[i] == '/')
+			pf_buf_puts(out, "../");
+	pf_buf_printf(out, "programs/%s", path.data ? path.data : "");
+	return 0;
+}
+
+/* --- options.json ------------------------------------------------------------------------------ */
+
+static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_executable *x = unit_of(node)->x;
+
+	(void)err;
+	PF_LOCK_SCOPE(&x->lock);
+	pf_buf_puts(out, x->options ? x->options : "{}\n");
+	return 0;
+}
+
+static ssize_t options_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			     struct pf_err *err)
+{
+	struct pf_buf *text = of->state;
+
+	if (!text) {
+		text = of->state = calloc(1, sizeof(*text));
+		if (!text)
+			return -ENOMEM;
+	}
+	if (off > text->len)
+		return pf_err_set(err, -EINVAL, "options are written from the start");
+	text->len = off; /* rewriting from there on */
+	pf_buf_append(text, src, len);
+	return text->failed ? -ENOMEM : (ssize_t)len;
+}
+
+static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	struct pf_executable *x = unit_of(of->node)->x;
+	const struct pf_buf *text = of->state;
+	int r;
+
+	r = text && why != PF_COMMIT_FSYNC
+		    ? pf_executable_set_options(x, text->data, text->len, NULL) : 0;
+	if (r < 0 || why == PF_COMMIT_FSYNC)
+		pf_reply_code(reply, r);
+	else
+		files_compile(x, reply);
+}
+
+static int options_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			    struct pf_err *err)
+{
+	(void)node;
+	(void)of;
+	(void)size;
+	(void)err;
+	return 0; /* a shell's ">" empties before it writes: the options change at close */
+}
+
+static void options_release(struct pf_open *of)
+{
+	pf_buf_release(of->state);
+	free(of->state);
+}
+
+/* --- run ------------------------------------------------------------------------------------------ */
+
+/* The executable's name: its directory's path below executables/. */
+static void name_of(struct pf_node *node, struct pf_buf *out)
+{
+	struct unit *unit = unit_of(node);
+
+	pf_tree_lock_names(node->tree);
+	if (unit->executable)
+		pf_node_path(unit->executable, fs_of(node)->executables, out);
+	pf_tree_unlock_names(node->tree);
+	if (!out->len)
+		pf_buf_puts(out, "(removed)");
+}
+
+static int parse_run(const char *text, struct request *request, struct pf_err *err)
+{
+	static const char *const allowed[] = { "inputs", "outputs", "donate", "id", NULL };
+	struct json_object *o;
+	int r;
+
+	if (text[strspn(text, " \t")] != '{')
+		return files_parse_run(text, request, err);
+	request->json = true;
+	o = json_tokener_parse(text);
+	if (json_object_is_type(o, json_type_object))
+		r = files_parse_request(o, allowed, request, err);
+	else
+		r = pf_err_set(err, -EINVAL, "expected a JSON object on one line");
+	json_object_put(o);
+	return r;
+}
+
+static void run_command(struct pf_command *command)
+{
+	struct pf_node *node = command->of->node;
+	struct unit *unit = unit_of(node);
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+	struct request request = { 0 };
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	name_of(node, &name);
+	r = parse_run(command->text, &request, &err);
+	if (r < 0)
+		pf_err_wrap(&err, r, "%s", name.data);
+	pf_tree_lock_names(node->tree);
+	if (r == 0 && unit->program && !pf_node_may(unit->program, &command->of->cred, R_OK))
+		r = pf_err_set(&err, -EACCES, "%s: permission denied", name.data);
+	pf_tree_unlock_names(node->tree);
+	if (r == 0) {
+		files_execute(unit, name.data, &request, command);
+		return;
+	}
+	files_fail(command, &request, &err);
+	request_release(&request);
+}
+
+/* --- the directory ---------------------------------------------------------------------------------- */
+
+static void unit_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+#define TEXT(id, file, show_fn)                                                            \
+	static const struct pf_kind id = { .name = file, .mode = S_IFREG | 0444,           \
+					   .show = show_fn, .free = unit_free }
+TEXT(state, "state", state_show);
+TEXT(error, "error", error_show);
+TEXT(signature, "signature.json", signature_show);
+TEXT(info, "info.json", info_show);
+static const struct pf_kind options = {
+	.name = "options.json", .mode = S_IFREG | 0644, .max_write = 1u << 20,
+	.show = options_show, .write = options_write, .commit = options_commit,
+	.truncate = options_truncate, .release = options_release, .free = unit_free,
+};
+static const struct pf_kind program = { .name = "program", .mode = S_IFLNK | 0777,
+					.readlink = program_readlink, .free = unit_free };
+static const struct pf_kind run = { .name = "run", .mode = S_IFREG | 0666,
+				    .command = run_command, .free = unit_free };
+
+static const struct pf_kind *const executable_children[] = {
+	&state, &error, &signature, &options, &info, &program, &run, NULL
+};
+
+static const struct pf_kind kind_executable = {
+	.mode = S_IFDIR | 0555,
+	.children = executable_children,
+	.free = unit_free,
+};
+
+/* Directories here follow those of programs/: users change nothing themselves. */
+const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0555 };
+const struct pf_kind kind_executables = { .mode = S_IFDIR | 0555 };
+
+int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
+			 const struct pf_cred *cred, struct pf_err *err)
+{
+	struct pf_node *node;
+	unsigned n = 1; /* the directory; each child holds a reference of its own */
+	int r;
+
+	for (unsigned i = 0; executable_children[i]; i++)
+		n++;
+	atomic_fetch_add(&unit->refs, n);
+	node = pf_node_new(dir->tree, &kind_executable, unit, (mode_t)-1, cred);
+	if (!node) {
+		atomic_fetch_sub(&unit->refs, n);
+		return pf_err_set(err, -ENOMEM, "no memory for executable %s", stem);
+	}
+	r = pf_dir_link(dir, stem, node, true);
+	if (r == 0)
+		unit->executable = node;
+	else
+		pf_node_unref(node);
+	return r;
+}

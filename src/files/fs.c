@@ -1,0 +1,179 @@
+/* Put the file system together, and take it apart. */
+#include "pjrtfs/files/fs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+
+int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind, void *object,
+	       struct pf_node **ret)
+{
+	struct pf_node *node = pf_node_new(dir->tree, kind, object, (mode_t)-1, NULL);
+	int r;
+
+	if (!node)
+		return -ENOMEM;
+	r = pf_dir_link(dir, name, node, false);
+	if (r == 0 && ret)
+		*ret = node;
+	else
+		pf_node_unref(node);
+	return r;
+}
+
+void files_print_json(struct json_object *o, struct pf_buf *out)
+{
+	pf_buf_puts(out, o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+							       JSON_C_TO_STRING_NOSLASHESCAPE)
+			   : "{}");
+	pf_buf_puts(out, "\n");
+}
+
+/* One entry for each addressable device of each worker. */
+static int find_devices(struct pf_fs *fs, struct pf_err *err)
+{
+	unsigned n = 0;
+
+	for (unsigned w = 0; w < fs->n_workers; w++)
+		n += pf_worker_description(fs->workers[w])->n_devices;
+	fs->devices = calloc(n ? n : 1, sizeof(*fs->devices));
+	if (!fs->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for %u devices", n);
+	for (unsigned w = 0; w < fs->n_workers; w++) {
+		const struct pf_description *d = pf_worker_description(fs->workers[w]);
+
+		for (unsigned i = 0; i < d->n_devices; i++) {
+			struct device *dev = &fs->devices[fs->n_devices];
+
+			if (!d->devices[i].addressable)
+				continue;
+			dev->fs = fs;
+			dev->worker = fs->workers[w];
+			dev->index = i;
+			snprintf(dev->name, sizeof(dev->name), "%s:%lld",
+				 pf_worker_name(dev->worker), (long long)d->devices[i].id);
+			dev->place = (struct pf_place){ fs->arena, dev->worker, i, dev->name };
+			pthread_mutex_init(&dev->lock, NULL);
+			fs->n_devices++;
+		}
+	}
+	if (!fs->n_devices)
+		return pf_err_set(err, -ENODEV, "no plugin has a device that it can address");
+	return 0;
+}
+
+static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugins = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *devices = NULL;
+	struct pf_node *root;
+	int r = find_devices(fs, err);
+
+	if (r < 0)
+		return r;
+	fs->tree = pf_tree_new(&kind_root, NULL, config->uid, config->gid);
+	if (!fs->tree)
+		return pf_err_set(err, -ENOMEM, "no memory for the tree");
+	pf_tree_set_context(fs->tree, fs);
+	root = pf_tree_root(fs->tree);
+	r = files_link(root, "plugins", &kind_plugins, NULL, &plugins);
+	if (r == 0)
+		r = files_link(root, "devices", &kind_devices, NULL, &devices);
+	if (r == 0)
+		r = files_link(root, "programs", &kind_programs, NULL, &fs->programs);
+	if (r == 0)
+		r = files_link(root, "executables", &kind_executables, NULL, &fs->executables);
+	if (r == 0)
+		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].place,
+			       &fs->devices[0].buffers);
+	if (r == 0)
+		r = files_add_plugins(fs, plugins);
+	if (r == 0)
+		r = files_add_devices(fs, devices);
+	return r < 0 ? pf_err_set(err, r, "no memory for the tree") : 0;
+}
+
+int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_err *err)
+{
+	struct pf_fs *fs = calloc(1, sizeof(*fs));
+	int r = -ENOMEM;
+
+	if (!fs)
+		return pf_err_set(err, r, "no memory for the file system");
+	fs->arena = config->arena;
+	fs->n_workers = config->n_workers;
+	fs->mountpoint = strdup(config->mountpoint);
+	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
+	if (fs->mountpoint && fs->workers) {
+		memcpy(fs->workers, config->workers,
+		       config->n_workers * sizeof(struct pf_worker *));
+		r = build(fs, config, err);
+	}
+	if (r < 0) {
+		pf_fs_free(fs);
+		return r;
+	}
+	*ret = fs;
+	return 0;
+}
+
+/* Views and mirrors refer to each other: unlinking everything undoes that. */
+static void unlink_all(struct pf_node *dir)
+{
+	struct pf_node **list = dir ? pf_dir_list(dir) : NULL;
+
+	for (struct pf_node **p = list; p && *p; p++) {
+		if (S_ISDIR((*p)->kind->mode) && (*p)->kind->dir)
+			unlink_all(*p);
+		if (S_ISDIR((*p)->kind->mode) ? dir->kind->dir->rmdir != NULL
+					      : dir->kind->dir->unlink != NULL) {
+			if (S_ISDIR((*p)->kind->mode))
+				dir->kind->dir->rmdir(dir, *p, NULL);
+			else
+				dir->kind->dir->unlink(dir, *p, NULL);
+		}
+		pf_node_unref(*p);
+	}
+	free(list);
+}
+
+void pf_fs_free(struct pf_fs *fs)
+{
+	if (!fs)
+		return;
+	if (fs->tree)
+		pf_tree_lock_names(fs->tree);
+	if (fs->programs)
+		unlink_all(fs->programs);
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		unlink_all(fs->devices[i].buffers);
+	if (fs->tree)
+		pf_tree_unlock_names(fs->tree);
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		pf_node_unref(fs->devices[i].buffers);
+	pf_node_unref(fs->programs);
+	pf_node_unref(fs->executables);
+	if (fs->tree)
+		pf_tree_free(fs->tree);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		pf_buf_release(&fs->devices[i].stats);
+		pthread_mutex_destroy(&fs->devices[i].lock);
+	}
+	free(fs->devices);
+	free(fs->workers);
+	free(fs->mountpoint);
+	free(fs);
+}
+
+struct pf_tree *pf_fs_tree(struct pf_fs *fs)
+{
+	return fs->tree;
+}
+
+void pf_fs_usage(struct pf_fs *fs, uint64_t *used, uint64_t *limit)
+{
+	pf_arena_usage(fs->arena, used, limit);
+}

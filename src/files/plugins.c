@@ -1,0 +1,124 @@
+/* plugins/NAME/: what is known of each plugin and its worker. */
+#include "files.h"
+
+static struct pf_worker *worker_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+static int path_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", pf_worker_path(worker_of(node)));
+	return 0;
+}
+
+static int api_version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(worker_of(node));
+
+	(void)err;
+	pf_buf_printf(out, "%d.%d\n", d->api_major, d->api_minor);
+	return 0;
+}
+
+static int platform_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", pf_worker_description(worker_of(node))->platform);
+	return 0;
+}
+
+static int platform_version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", pf_worker_description(worker_of(node))->platform_version);
+	return 0;
+}
+
+static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", pf_worker_state_name(pf_worker_state(worker_of(node))));
+	return 0;
+}
+
+static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	unsigned restarts;
+	pid_t pid;
+
+	(void)err;
+	pf_worker_pid(worker_of(node), &pid, &restarts);
+	pf_buf_printf(out, "%d\n", (int)pid);
+	return 0;
+}
+
+static int restarts_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	unsigned restarts;
+	pid_t pid;
+
+	(void)err;
+	pf_worker_pid(worker_of(node), &pid, &restarts);
+	pf_buf_printf(out, "%u\n", restarts);
+	return 0;
+}
+
+static int extensions_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct json_object *list = pf_worker_description(worker_of(node))->extensions;
+
+	(void)err;
+	for (size_t i = 0; list && i < json_object_array_length(list); i++)
+		pf_buf_printf(out, "%s\n",
+			      json_object_get_string(json_object_array_get_idx(list, i)));
+	return 0;
+}
+
+static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	files_print_json(pf_worker_description(worker_of(node))->attributes, out);
+	return 0;
+}
+
+static int log_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_worker_log(worker_of(node), out);
+	return 0;
+}
+
+#define TEXT(id, file, show_fn)                                                            \
+	static const struct pf_kind id = { .name = file, .mode = S_IFREG | 0444,           \
+					   .show = show_fn }
+TEXT(path, "path", path_show);
+TEXT(api_version, "api_version", api_version_show);
+TEXT(platform, "platform", platform_show);
+TEXT(platform_version, "platform_version", platform_version_show);
+TEXT(state, "state", state_show);
+TEXT(restarts, "restarts", restarts_show);
+TEXT(pid, "pid", pid_show);
+TEXT(extensions, "extensions", extensions_show);
+TEXT(attributes, "attributes.json", attributes_show);
+TEXT(log_file, "log", log_show);
+
+static const struct pf_kind kind_plugin = {
+	.mode = S_IFDIR | 0555,
+	.children = (const struct pf_kind *const[]){
+		&path, &api_version, &platform, &platform_version, &state, &restarts, &pid,
+		&extensions, &attributes, &log_file, NULL },
+};
+
+const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };
+
+int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < fs->n_workers && r == 0; i++)
+		r = files_link(plugins, pf_worker_name(fs->workers[i]), &kind_plugin,
+			       fs->workers[i], NULL);
+	return r;
+}

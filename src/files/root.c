@@ -1,0 +1,98 @@
+/* The files at the root: README, version, pid, health. */
+#include <unistd.h>
+
+#include "files.h"
+
+static int version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_puts(out, PACKAGE_VERSION "\n");
+	return 0;
+}
+
+static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_printf(out, "%d\n", (int)getpid());
+	return 0;
+}
+
+static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_fs *fs = fs_of(node);
+
+	(void)err;
+	for (unsigned i = 0; i < fs->n_workers; i++) {
+		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
+
+		if (state != PF_WORKER_READY) {
+			pf_buf_printf(out, "plugin %s is %s\n", pf_worker_name(fs->workers[i]),
+				      pf_worker_state_name(state));
+			return 0;
+		}
+	}
+	pf_buf_puts(out, "ok\n");
+	return 0;
+}
+
+static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_fs *fs = fs_of(node);
+	const char *m = fs->mountpoint;
+
+	(void)err;
+	pf_buf_printf(out,
+		"This is pjrtfs: accelerators as files.\n\n"
+		"Devices (the first is the default, whose buffers/ is %s/buffers):\n", m);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+
+		pf_buf_printf(out, "  %s  %s\n", d->name,
+			      pf_worker_description(d->worker)->devices[d->index].kind);
+	}
+	pf_buf_printf(out,
+		"\nTry it; these lines work when pasted:\n\n"
+		"  cat > %s/programs/add.mlir <<'END'\n"
+		"  func.func @main(%%x: tensor<3xf32>, %%y: tensor<3xf32>) -> tensor<3xf32> {\n"
+		"    %%z = stablehlo.add %%x, %%y : tensor<3xf32>\n"
+		"    return %%z : tensor<3xf32>\n"
+		"  }\n"
+		"  END\n"
+		"  echo 1 2 3 > %s/buffers/x.txt\n"
+		"  echo 10 20 30 > %s/buffers/y.txt\n"
+		"  echo 'x y -> z' > %s/executables/add/run\n"
+		"  cat %s/buffers/z.txt\n\n", m, m, m, m, m);
+	pf_buf_printf(out,
+		"Write a program into programs/: closing the file compiles it.  Write an array\n"
+		"into buffers/ (.npy, .txt, or .raw): closing the file puts it on the device.\n"
+		"Every array can be read as x.npy, x.txt, x.raw, and x.json tells about it.\n"
+		"control takes JSON commands, one object each; its reply is read back:\n\n"
+		"  exec 3<>%s/control\n"
+		"  echo '{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
+		"\"outputs\":[\"z\"]}' >&3\n"
+		"  cat <&3\n\n"
+		"When something fails the command says so; why is in:\n"
+		"  executables/NAME/error      a program that did not compile\n"
+		"  cat executables/NAME/run    the reply to your last run\n"
+		"  buffers/NAME.json           an array that was refused\n"
+		"  plugins/NAME/log            what the plugin printed\n\n"
+		"The manual: man 1 pjrtfs, man 5 pjrtfs.\n", m);
+	return 0;
+}
+
+static const struct pf_kind readme = { .name = "README", .mode = S_IFREG | 0444,
+				       .show = readme_show };
+static const struct pf_kind version = { .name = "version", .mode = S_IFREG | 0444,
+					.show = version_show };
+static const struct pf_kind pid = { .name = "pid", .mode = S_IFREG | 0444,
+				    .show = pid_show };
+static const struct pf_kind health = { .name = "health", .mode = S_IFREG | 0444,
+				       .show = health_show };
+
+const struct pf_kind kind_root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &readme, &version, &pid, &health,
+						     &kind_control, NULL },
+};

@@ -1,0 +1,279 @@
+/* pjrtfs: the daemon's life, from the command line to the end of the mount. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/log.h"
+#include "pjrtfs/engine/worker.h"
+#include "pjrtfs/files/fs.h"
+#include "pjrtfs/fuse/session.h"
+#include "pjrtfs/tree/node.h"
+
+/* Address space for one worker's outputs; only what is used takes memory. */
+#define POOL_SIZE (UINT64_C(1) << 40)
+
+/* Everything that is running. */
+struct daemon {
+	const struct options *options;
+	struct pf_arena *arena;
+	struct pf_worker *workers[MAX_PLUGINS];
+	unsigned n_workers;
+	struct pf_fs *fs;
+	struct pf_mount *mount;
+};
+
+static int complain(const struct pf_err *err)
+{
+	pf_log(PF_LOG_ERROR, "%s", err->text);
+	return 1;
+}
+
+/* --- start and end ------------------------------------------------------------------------- */
+
+/* The worker's program: beside ours in a build tree, else where it was installed. */
+static void find_worker_program(char *dst, size_t len)
+{
+	char self[PATH_MAX - 32];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n > 0) {
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		if (slash) {
+			*slash = '\0';
+			snprintf(dst, len, "%s/pjrtfs-worker", self);
+			if (access(dst, X_OK) == 0)
+				return;
+		}
+	}
+	snprintf(dst, len, "%s/pjrtfs-worker", PKGLIBEXECDIR);
+}
+
+static int start_workers(struct daemon *d, struct pf_err *err)
+{
+	char program[PATH_MAX];
+
+	find_worker_program(program, sizeof(program));
+	for (unsigned i = 0; i < d->options->n_plugins; i++) {
+		const struct plugin_choice *p = &d->options->plugins[i];
+		struct pf_worker_config config = {
+			.name = p->name,
+			.path = p->path,
+			.program = program,
+			.arena = d->arena,
+			.pool_size = POOL_SIZE,
+		};
+		int r = pf_worker_new(&config, &d->workers[i], err);
+
+		if (r < 0)
+			return pf_err_wrap(err, r, "plugin %s", p->name);
+		d->n_workers++;
+	}
+	return 0;
+}
+
+static void usage(void *arg, struct pf_usage *ret)
+{
+	struct daemon *d = arg;
+
+	pf_fs_usage(d->fs, &ret->used, &ret->limit);
+	ret->files = pf_tree_count(pf_fs_tree(d->fs));
+}
+
+static int start(struct daemon *d, struct pf_err *err)
+{
+	const struct options *o = d->options;
+	struct pf_fs_config fs = {
+		.workers = d->workers,
+		.mountpoint = o->mountpoint,
+		.uid = getuid(),
+		.gid = getgid(),
+	};
+	struct pf_mount_config mount = {
+		.mountpoint = o->mountpoint,
+		.source = o->source,
+		.options = o->fuse,
+		.debug = o->debug,
+		.usage = usage,
+		.arg = d,
+	};
+	int r = pf_arena_new(o->memory_limit, &d->arena, err);
+
+	if (r == 0)
+		r = start_workers(d, err);
+	if (r < 0)
+		return r;
+	fs.arena = d->arena;
+	fs.n_workers = d->n_workers;
+	r = pf_fs_new(&fs, &d->fs, err);
+	if (r < 0)
+		return r;
+	mount.tree = pf_fs_tree(d->fs);
+	return pf_mount_new(&mount, &d->mount, err);
+}
+
+/*
+ * The mount goes first, so that nobody waits for what is ending; then the processes, which
+ * answers everything that is under way; then what held the answers.
+ */
+static void stop(struct daemon *d)
+{
+	pf_mount_free(d->mount);
+	for (unsigned i = 0; i < d->n_workers; i++)
+		pf_worker_stop(d->workers[i]);
+	pf_fs_free(d->fs);
+	for (unsigned i = 0; i < d->n_workers; i++)
+		pf_worker_free(d->workers[i]);
+	pf_arena_free(d->arena);
+}
+
+/* --- signals -------------------------------------------------------------------------------- */
+
+static void *signal_main(void *arg)
+{
+	struct daemon *d = arg;
+	sigset_t set;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGUSR1);
+	if (sigwait(&set, &sig) == 0 && sig != SIGUSR1)
+		pf_mount_stop(d->mount);
+	return NULL;
+}
+
+/* Before any thread starts: all of them leave these to signal_main. */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP); /* a terminal that closes does not end a mount */
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+/* --- background ------------------------------------------------------------------------------ */
+
+/*
+ * Become a background process.  In the parent this returns the exit status to use once
+ * the child has mounted or failed; in the child -1, with *READY to be closed or written to.
+ */
+static int go_to_background(const char *mountpoint, int *ready)
+{
+	struct stat st;
+	int fds[2];
+	char ok = 0;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return 1;
+	pid = fork();
+	if (pid < 0)
+		return 1;
+	if (pid == 0) {
+		close(fds[0]);
+		*ready = fds[1];
+		setsid();
+		return -1;
+	}
+	close(fds[1]);
+	if (read(fds[0], &ok, 1) == 1) {
+		/* Mounted; it answers once the first thread serves it. */
+		return stat(mountpoint, &st) == 0 ? 0 : 1;
+	}
+	waitpid(pid, NULL, 0);
+	return 1;
+}
+
+/* Let go of the terminal; what is said from now on goes to syslog. */
+static void leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null >= 0) {
+		dup2(null, 0);
+		dup2(null, 1);
+		dup2(null, 2);
+		if (null > 2)
+			close(null);
+	}
+	pf_log_setup(PF_LOG_INFO, true);
+	if (chdir("/"))
+		pf_log(PF_LOG_WARNING, "cannot leave the directory: %s", strerror(errno));
+}
+
+static int serve(struct daemon *d, int ready)
+{
+	struct pf_err err = PF_ERR_INIT;
+	pthread_t signals;
+	int r;
+
+	if (pthread_create(&signals, NULL, signal_main, d)) {
+		pf_err_set(&err, -EAGAIN, "no thread for signals");
+		return complain(&err);
+	}
+	if (ready >= 0) {
+		if (write(ready, "1", 1) != 1)
+			pf_log(PF_LOG_WARNING, "nobody waits for the mount");
+		close(ready);
+		leave_terminal();
+	}
+	r = pf_mount_run(d->mount, &err);
+	pthread_kill(signals, SIGUSR1);
+	pthread_join(signals, NULL);
+	return r < 0 ? complain(&err) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct daemon d = { .options = &options };
+	struct pf_err err = PF_ERR_INIT;
+	int ready = -1, status;
+
+	pf_log_setup(PF_LOG_INFO, false);
+	if (options_parse(argc, argv, &options, &err) < 0) {
+		complain(&err);
+		options_release(&options);
+		return 2;
+	}
+	if (options.help || options.version) {
+		fputs(options.help ? options_help : "pjrtfs " PACKAGE_VERSION "\n", stdout);
+		options_release(&options);
+		return 0;
+	}
+	if (options.debug)
+		pf_log_setup(PF_LOG_DEBUG, false);
+	if (!options.foreground) {
+		status = go_to_background(options.mountpoint, &ready);
+		if (status >= 0) {
+			options_release(&options);
+			return status;
+		}
+	}
+	block_signals();
+	if (start(&d, &err) < 0)
+		status = complain(&err);
+	else
+		status = serve(&d, ready);
+	stop(&d);
+	options_release(&options);
+	return status;
+}

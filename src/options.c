@@ -1,0 +1,420 @@
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/cleanup.h"
+
+const char options_help[] =
+	"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
+	"\n"
+	"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by name or by\n"
+	"path, separated by commas; the first one's first device is the default.  Without\n"
+	"SOURCE: cpu.\n"
+	"\n"
+	"  -f                       stay in the foreground\n"
+	"  -d                       log every request (implies -f)\n"
+	"  -o OPTION[,OPTION...]    mount options: allow_other, ro, auto_unmount, ...; those\n"
+	"                           meant for mount(8) are ignored; plugin=, plugin_dir= and\n"
+	"                           memory_limit= as below\n"
+	"  --plugin [NAME=]PATH     load this plugin too; may be repeated\n"
+	"  --plugin-dir DIR         look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
+	"                           DIR/NAME.so; may be repeated\n"
+	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
+	"                           of the smaller of RAM and the cgroup's limit)\n"
+	"  -V, --version            print the version\n"
+	"  -h, --help               print this\n"
+	"\n"
+	"The mount ends with: fusermount3 -u MOUNTPOINT\n"
+	"The manual: pjrtfs(1), and pjrtfs(5) for the files.\n";
+
+/* What the command line said, before plugins are looked for. */
+struct words {
+	const char *plugins[MAX_PLUGINS];
+	unsigned n_plugins;
+	const char *dirs[MAX_PLUGINS];
+	unsigned n_dirs;
+	const char *positional[3];
+	unsigned n_positional;
+};
+
+/* --- sizes ------------------------------------------------------------------------------- */
+
+static int parse_size(const char *text, uint64_t *ret, struct pf_err *err)
+{
+	static const char units[] = "KMGT";
+	char *end;
+	uint64_t n;
+
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || errno)
+		goto bad;
+	if (*end) {
+		const char *unit = strchr(units, toupper((unsigned char)*end));
+		unsigned shift;
+
+		if (!unit)
+			goto bad;
+		shift = 10 * (unsigned)(unit - units + 1);
+		if (n > UINT64_MAX >> shift)
+			goto bad;
+		n <<= shift;
+		end++;
+		if (!strcmp(end, "iB") || !strcmp(end, "B"))
+			end = "";
+	}
+	if (*end || n < 1 << 20 || n > UINT64_C(1) << 60)
+		goto bad;
+	*ret = n;
+	return 0;
+bad:
+	return pf_err_set(err, -EINVAL, "memory limit: expected a size from 1M on, as in 4G, found "
+			  "%s", text);
+}
+
+/* The number in file PATH; UINT64_MAX if there is none ("max"). */
+static uint64_t read_number(const char *path)
+{
+	char text[32] = "";
+	uint64_t n = UINT64_MAX;
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return n;
+	if (fgets(text, sizeof(text), f) && isdigit((unsigned char)*text))
+		n = strtoull(text, NULL, 10);
+	fclose(f);
+	return n;
+}
+
+/* The tightest memory.max from our cgroup up to the root (cgroup v2), or v1's limit. */
+static uint64_t cgroup_limit(void)
+{
+	uint64_t best = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+	char line[PATH_MAX], path[PATH_MAX + 64];
+	FILE *f = fopen("/proc/self/cgroup", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, "0::", 3))
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		for (;;) {
+			uint64_t n;
+			char *slash;
+
+			snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
+			n = read_number(path);
+			best = n < best ? n : best;
+			slash = strrchr(line + 3, '/');
+			if (!slash)
+				break;
+			*slash = '\0';
+		}
+	}
+	if (f)
+		fclose(f);
+	return best;
+}
+
+static uint64_t default_limit(void)
+{
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t cgroup = cgroup_limit();
+
+	return (ram < cgroup ? ram : cgroup) / 10 * 8;
+}
+
+/* --- plugins ------------------------------------------------------------------------------ */
+
+/* A name for the plugin at PATH: its directory's if the file is called pjrt_plugin.so. */
+static char *name_of_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path, *end = strstr(base, ".so");
+	char *name;
+
+	if (!strcmp(base, "pjrt_plugin.so") && slash && slash > path) {
+		end = slash;
+		for (base = slash; base > path && base[-1] != '/'; base--)
+			;
+	}
+	name = strndup(base, end && end > base ? (size_t)(end - base) : strlen(base));
+	for (char *p = name; p && *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+			*p = '_';
+	return name;
+}
+
+static bool valid_name(const char *name)
+{
+	if (!*name || *name == '.' || strlen(name) > 32)
+		return false;
+	for (; *name; name++)
+		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
+			return false;
+	return true;
+}
+
+static bool is_file(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+static char *look_in(const char *dir, size_t len, const char *name)
+{
+	static const char *const forms[] = { "%.*s/%s/pjrt_plugin.so", "%.*s/%s.so" };
+	char path[PATH_MAX];
+
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), forms[i], (int)len, dir, name);
+		if (is_file(path))
+			return realpath(path, NULL);
+	}
+	return NULL;
+}
+
+/* The file of the plugin called NAME, in --plugin-dir's, $PJRTFS_PLUGIN_PATH's and the
+ * built-in directory; NULL if none. */
+static char *find_by_name(const struct words *w, const char *name)
+{
+	const char *path = getenv("PJRTFS_PLUGIN_PATH");
+	char *found = NULL;
+
+	for (unsigned i = 0; i < w->n_dirs && !found; i++)
+		found = look_in(w->dirs[i], strlen(w->dirs[i]), name);
+	while (path && *path && !found) {
+		size_t len = strcspn(path, ":");
+
+		if (len)
+			found = look_in(path, len, name);
+		path += len + (path[len] == ':');
+	}
+	return found ? found : look_in(PLUGINDIR, strlen(PLUGINDIR), name);
+}
+
+static int not_found(const struct words *w, const char *name, struct pf_err *err)
+{
+	char dirs[512] = "";
+
+	for (unsigned i = 0; i < w->n_dirs; i++)
+		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ", w->dirs[i]);
+	return pf_err_set(err, -ENOENT, "there is no plugin %s: looked for %s/pjrt_plugin.so and "
+			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s", name, name, name, dirs,
+			  PLUGINDIR);
+}
+
+/* WORD is NAME, PATH or NAME=PATH. */
+static int add_plugin(struct options *o, const struct words *w, const char *word,
+		      struct pf_err *err)
+{
+	struct plugin_choice *p = &o->plugins[o->n_plugins];
+	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
+
+	if (o->n_plugins == MAX_PLUGINS)
+		return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
+	if (equals && (!slash || equals < slash)) {
+		p->name = strndup(word, (size_t)(equals - word));
+		p->path = realpath(equals + 1, NULL);
+		word = equals + 1;
+	} else if (slash) {
+		p->name = name_of_path(word);
+		p->path = realpath(word, NULL);
+	} else {
+		p->name = strdup(word);
+		p->path = valid_name(word) ? find_by_name(w, word) : NULL;
+		if (!p->path && valid_name(word))
+			return not_found(w, word, err);
+	}
+	o->n_plugins++;
+	if (p->name && !valid_name(p->name))
+		return pf_err_set(err, -EINVAL, "plugin name %s: expected up to 32 letters, "
+				  "digits, '.', '_', '-'", p->name);
+	if (!p->path || !p->name)
+		return pf_err_set(err, -errno, "plugin %s: %s", word, strerror(errno));
+	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
+		if (!strcmp(o->plugins[i].name, p->name))
+			return pf_err_set(err, -EINVAL, "two plugins are called %s: name one "
+					  "with --plugin NAME=PATH", p->name);
+	return 0;
+}
+
+static int add_source(struct options *o, const struct words *w, const char *source,
+		      struct pf_err *err)
+{
+	pf_autofree char *copy = strdup(source);
+	char *at = copy, *word;
+	int r = 0;
+
+	if (!copy)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	while (r == 0 && (word = strsep(&at, ",")))
+		r = *word ? add_plugin(o, w, word, err)
+			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name", source);
+	return r;
+}
+
+/* --- -o ------------------------------------------------------------------------------------ */
+
+/* For mount(8), systemd or the kernel's VFS; libfuse does not know them. */
+static bool is_for_mount(const char *word)
+{
+	static const char *const words[] = {
+		"defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner",
+		"group", "_netdev", "nofail", "relatime", "norelatime", "strictatime",
+		"nostrictatime", "nodiratime", "diratime", "lazytime", "nolazytime", "loud",
+		"silent", "iversion", "noiversion",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i], word))
+			return true;
+	return !strncmp(word, "x-", 2) || !strncmp(word, "comment=", 8) ||
+	       !strncmp(word, "user=", 5) || !strncmp(word, "uhelper=", 8) ||
+	       !strncmp(word, "helper=", 7);
+}
+
+static int add_word(struct options *o, struct words *w, const char *word, struct pf_err *err)
+{
+	if (!*word || is_for_mount(word))
+		return 0;
+	if (!strncmp(word, "plugin=", 7) && w->n_plugins < MAX_PLUGINS)
+		w->plugins[w->n_plugins++] = word + 7;
+	else if (!strncmp(word, "plugin_dir=", 11) && w->n_dirs < MAX_PLUGINS)
+		w->dirs[w->n_dirs++] = word + 11;
+	else if (!strncmp(word, "memory_limit=", 13))
+		return parse_size(word + 13, &o->memory_limit, err);
+	else if (o->n_fuse < MAX_WORDS)
+		o->fuse[o->n_fuse++] = strdup(word);
+	else
+		return pf_err_set(err, -EINVAL, "more than %d mount options", MAX_WORDS);
+	return 0;
+}
+
+/* Cut LIST in place; the words live as long as argv. */
+static int add_words(struct options *o, struct words *w, char *list, struct pf_err *err)
+{
+	char *word;
+	int r = 0;
+
+	while (r == 0 && (word = strsep(&list, ",")))
+		r = add_word(o, w, word, err);
+	return r;
+}
+
+/* --- everything ---------------------------------------------------------------------------- */
+
+enum { OPT_PLUGIN = 256, OPT_PLUGIN_DIR, OPT_MEMORY_LIMIT };
+
+static int take_option(int c, struct options *o, struct words *w, char **argv,
+		       struct pf_err *err)
+{
+	switch (c) {
+	case 'f':
+		o->foreground = true;
+		return 0;
+	case 'd':
+		o->debug = o->foreground = true;
+		return 0;
+	case 'o':
+		return add_words(o, w, optarg, err);
+	case 'h':
+		o->help = true;
+		return 0;
+	case 'V':
+		o->version = true;
+		return 0;
+	case OPT_PLUGIN:
+	case OPT_PLUGIN_DIR:
+		if ((c == OPT_PLUGIN ? w->n_plugins : w->n_dirs) == MAX_PLUGINS)
+			return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
+		if (c == OPT_PLUGIN)
+			w->plugins[w->n_plugins++] = optarg;
+		else
+			w->dirs[w->n_dirs++] = optarg;
+		return 0;
+	case OPT_MEMORY_LIMIT:
+		return parse_size(optarg, &o->memory_limit, err);
+	case 1: /* a word that is no option */
+		if (w->n_positional == 3)
+			return 0;
+		w->positional[w->n_positional++] = optarg;
+		return 0;
+	case ':':
+		return pf_err_set(err, -EINVAL, "%s needs an argument", argv[optind - 1]);
+	default:
+		return pf_err_set(err, -EINVAL, "there is no option %s; see --help",
+				  argv[optind - 1]);
+	}
+}
+
+/* SOURCE and --plugin's become plugins; without any, the embedded default. */
+static int choose_plugins(struct options *o, const struct words *w, const char *source,
+			  struct pf_err *err)
+{
+	int r = 0;
+
+	if (source || !w->n_plugins)
+		r = add_source(o, w, source ? source : "cpu", err);
+	for (unsigned i = 0; i < w->n_plugins && r == 0; i++)
+		r = add_plugin(o, w, w->plugins[i], err);
+	if (r < 0)
+		return r;
+	o->source = strdup(source ? source : o->plugins[0].name);
+	return o->source ? 0 : -ENOMEM;
+}
+
+int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err)
+{
+	static const struct option long_options[] = {
+		{ "plugin", required_argument, NULL, OPT_PLUGIN },
+		{ "plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR },
+		{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct words w = { .n_plugins = 0 };
+	int c, r = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->memory_limit = default_limit();
+	opterr = 0;
+	while (r == 0 && (c = getopt_long(argc, argv, "-:fdo:hV", long_options, NULL)) != -1)
+		r = take_option(c, ret, &w, argv, err);
+	while (r == 0 && optind < argc && w.n_positional < 3)
+		w.positional[w.n_positional++] = argv[optind++]; /* after "--" */
+	if (r < 0 || ret->help || ret->version)
+		return r;
+	if (w.n_positional < 1 || w.n_positional > 2)
+		return pf_err_set(err, -EINVAL, "expected [SOURCE] MOUNTPOINT, found %s words; see "
+				  "--help", w.n_positional ? "more" : "no");
+	r = choose_plugins(ret, &w, w.n_positional == 2 ? w.positional[0] : NULL, err);
+	if (r < 0)
+		return r;
+	ret->mountpoint = realpath(w.positional[w.n_positional - 1], NULL);
+	if (!ret->mountpoint)
+		return pf_err_set(err, -errno, "mount point %s: %s",
+				  w.positional[w.n_positional - 1], strerror(errno));
+	return 0;
+}
+
+void options_release(struct options *o)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++) {
+		free(o->plugins[i].name);
+		free(o->plugins[i].path);
+	}
+	for (unsigned i = 0; i < o->n_fuse; i++)
+		free((char *)(uintptr_t)o->fuse[i]);
+	free(o->mountpoint);
+	free(o->source);
+	memset(o, 0, sizeof(*o));
+}

@@ -1,0 +1,43 @@
+/* The command line. */
+#ifndef PJRTFS_OPTIONS_H
+#define PJRTFS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pjrtfs/base/err.h"
+
+enum { MAX_PLUGINS = 16, MAX_WORDS = 64 };
+
+/* A plugin to load: what users call it, and its file. */
+struct plugin_choice {
+	char *name; /* owned */
+	char *path; /* owned, absolute */
+};
+
+struct options {
+	bool foreground;
+	bool debug;
+	bool help, version;
+	char *mountpoint; /* owned, absolute */
+	char *source;     /* owned: what df and mount show */
+	unsigned n_plugins;
+	struct plugin_choice plugins[MAX_PLUGINS];
+	const char *fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
+	unsigned n_fuse;
+	uint64_t memory_limit; /* bytes */
+};
+
+/*
+ * Read the command line and find the plugins.  0; -EINVAL with a sentence for what is wrong
+ * with it; -ENOENT: a plugin that is not found (the sentence says where was looked).  With
+ * help or version set nothing else is checked.
+ */
+int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err);
+
+void options_release(struct options *options);
+
+/* The text of --help. */
+extern const char options_help[];
+
+#endif

@@ -1,0 +1,219 @@
+/* Compile options: the bytes that plugins were seen to take, and clear refusals. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrtfs/formats/options.h"
+#include "unit.h"
+
+/* The bytes as hexadecimal numbers, as protoc --decode_raw's users write them. */
+static const char *hex(const struct pf_buf *buf)
+{
+	static char text[1024];
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < buf->len && n + 4 < sizeof(text); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, i ? " %02x" : "%02x",
+				      (unsigned char)buf->data[i]);
+	return text;
+}
+
+static int encode(const char *json, int n_devices, struct pf_buf *ret, struct pf_err *err)
+{
+	struct json_object *options = NULL;
+	int r;
+
+	if (json) {
+		options = json_tokener_parse(json);
+		ck_assert_msg(options || strcmp(json, "null") == 0, "bad test: %s", json);
+	}
+	r = pf_options_encode(options, n_devices, ret, err);
+	json_object_put(options);
+	return r;
+}
+
+static const struct {
+	const char *json;
+	const char *want;
+} good[] = {
+	/* What facts/PLUGINS.md found to work. */
+	{ NULL, "1a 04 20 01 28 01" },
+	{ "{}", "1a 04 20 01 28 01" },
+	{ "{\"device_assignment\":[[2]]}",
+	  "1a 0f 20 01 28 01 4a 09 08 01 10 01 1a 03 0a 01 02" },
+	{ "{\"num_partitions\":2,\"use_spmd_partitioning\":true}", "1a 06 20 01 28 02 30 01" },
+	{ "{\"compile_portable_executable\":true}", "1a 04 20 01 28 01 20 01" },
+	{ "{\"num_replicas\":2}", "1a 04 20 02 28 01" },
+	/* One list a partition in the proto, one list a replica in JSON. */
+	{ "{\"num_replicas\":2,\"num_partitions\":3,"
+	  "\"device_assignment\":[[0,1,2],[3,4,300]]}",
+	  "1a 1b 20 02 28 03 4a 15 08 02 10 03 1a 04 0a 02 00 03 1a 04 0a 02 01 04 "
+	  "1a 05 0a 03 02 ac 02" },
+	/* The default of a field is not written. */
+	{ "{\"use_spmd_partitioning\":false,\"use_auto_spmd_partitioning\":false,"
+	  "\"use_shardy_partitioner\":false,\"compile_portable_executable\":false,"
+	  "\"profile_version\":0,\"matrix_unit_operand_precision\":\"default\","
+	  "\"env_option_overrides\":{},"
+	  "\"allow_spmd_sharding_propagation_to_output\":[],"
+	  "\"allow_spmd_sharding_propagation_to_parameters\":[]}",
+	  "1a 04 20 01 28 01" },
+	{ "{\"use_auto_spmd_partitioning\":true,\"use_shardy_partitioner\":true}",
+	  "1a 09 20 01 28 01 38 01 98 01 01" },
+	{ "{\"allow_spmd_sharding_propagation_to_output\":[true,false],"
+	  "\"allow_spmd_sharding_propagation_to_parameters\":[false,true,true]}",
+	  "1a 0e 20 01 28 01 62 02 01 00 92 01 03 00 01 01" },
+	{ "{\"profile_version\":300,\"matrix_unit_operand_precision\":\"HIGHEST\"}",
+	  "1a 04 20 01 28 01 28 ac 02 50 02" },
+	{ "{\"matrix_unit_operand_precision\":\"high\"}", "1a 04 20 01 28 01 50 01" },
+	/* Overrides: one of each type, false and 0 are written, sorted by name. */
+	{ "{\"env_option_overrides\":{\"s\":\"v\",\"b\":false,\"i\":0,\"d\":0.5}}",
+	  "1a 04 20 01 28 01 3a 07 0a 01 62 12 02 10 00 "
+	  "3a 0e 0a 01 64 12 09 21 00 00 00 00 00 00 e0 3f 3a 07 0a 01 69 12 02 18 00 "
+	  "3a 08 0a 01 73 12 03 0a 01 76" },
+	{ "{\"env_option_overrides\":{\"d\":0.5,\"i\":0,\"s\":\"v\",\"b\":false}}",
+	  "1a 04 20 01 28 01 3a 07 0a 01 62 12 02 10 00 "
+	  "3a 0e 0a 01 64 12 09 21 00 00 00 00 00 00 e0 3f 3a 07 0a 01 69 12 02 18 00 "
+	  "3a 08 0a 01 73 12 03 0a 01 76" },
+	{ "{\"env_option_overrides\":{\"i\":-1}}",
+	  "1a 04 20 01 28 01 3a 10 0a 01 69 12 0b 18 ff ff ff ff ff ff ff ff ff 01" },
+	{ "{\"env_option_overrides\":{\"i\":9223372036854775807}}",
+	  "1a 04 20 01 28 01 3a 0f 0a 01 69 12 0a 18 ff ff ff ff ff ff ff ff 7f" },
+	{ "{\"env_option_overrides\":{\"s\":\"\"}}",
+	  "1a 04 20 01 28 01 3a 07 0a 01 73 12 02 0a 00" },
+};
+
+START_TEST(encodes)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	int r = encode(good[_i].json, 8, &buf, &err);
+
+	ck_assert_msg(r == 0, "%s", err.text);
+	ck_assert_str_eq(hex(&buf), good[_i].want);
+}
+END_TEST
+
+START_TEST(appends_behind_what_is_there)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_buf_puts(&buf, "x");
+	ck_assert_int_eq(encode("{}", 1, &buf, &err), 0);
+	ck_assert_str_eq(hex(&buf), "78 1a 04 20 01 28 01");
+}
+END_TEST
+
+static const struct {
+	const char *json;
+	int n_devices;
+	const char *says[3];
+} bad[] = {
+	{ "[]", 4, { "expected a JSON object", "[ ]" } },
+	{ "3", 4, { "expected a JSON object", "3" } },
+	{ "{\"replicas\":1}", 4, { "unknown option \"replicas\"" } },
+	{ "{\"\":1}", 4, { "unknown option \"\"" } },
+	{ "{\"Num_Replicas\":1}", 4, { "unknown option \"Num_Replicas\"" } },
+	/* Counts. */
+	{ "{\"num_replicas\":0}", 4, { "num_replicas", "1 or more", "found 0" } },
+	{ "{\"num_replicas\":-1}", 4, { "num_replicas", "1 or more", "found -1" } },
+	{ "{\"num_replicas\":\"2\"}", 4, { "num_replicas", "integer", "found \"2\"" } },
+	{ "{\"num_replicas\":2.0}", 4, { "num_replicas", "integer", "found 2.0" } },
+	{ "{\"num_replicas\":null}", 4, { "num_replicas", "integer", "found null" } },
+	{ "{\"num_replicas\":true}", 4, { "num_replicas", "integer", "found true" } },
+	{ "{\"num_replicas\":[1]}", 4, { "num_replicas", "integer" } },
+	{ "{\"num_replicas\":4294967297}", 4, { "num_replicas", "4294967297" } },
+	{ "{\"num_replicas\":99999999999999999999}", 4, { "num_replicas" } },
+	{ "{\"num_partitions\":0}", 4, { "num_partitions", "1 or more" } },
+	{ "{\"num_replicas\":5}", 4, { "5 replicas", "need 5 devices", "found 4" } },
+	{ "{\"num_replicas\":2,\"num_partitions\":3}", 4, { "need 6 devices", "found 4" } },
+	{ "{\"num_replicas\":2147483647,\"num_partitions\":2147483647}", 4,
+	  { "need 4611686014132420609 devices" } },
+	{ "{}", 0, { "need 1 devices", "found 0" } },
+	{ "{}", -1, { "need 1 devices" } },
+	/* Booleans. */
+	{ "{\"use_spmd_partitioning\":1}", 4, { "use_spmd_partitioning", "true or false" } },
+	{ "{\"use_shardy_partitioner\":\"true\"}", 4, { "use_shardy_partitioner" } },
+	{ "{\"use_auto_spmd_partitioning\":null}", 4, { "use_auto_spmd_partitioning" } },
+	{ "{\"compile_portable_executable\":[]}", 4, { "compile_portable_executable" } },
+	{ "{\"allow_spmd_sharding_propagation_to_output\":true}", 4,
+	  { "allow_spmd_sharding_propagation_to_output", "a list of true and false" } },
+	{ "{\"allow_spmd_sharding_propagation_to_parameters\":[true,1]}", 4,
+	  { "allow_spmd_sharding_propagation_to_parameters", "a list of true and false" } },
+	/* Twice in one object json-c keeps the last; across lists nothing leaks. */
+	{ "{\"allow_spmd_sharding_propagation_to_output\":[true],\"x\":1}", 4, { "unknown" } },
+	/* Numbers and names. */
+	{ "{\"profile_version\":-1}", 4, { "profile_version", "0 or more" } },
+	{ "{\"profile_version\":1.5}", 4, { "profile_version", "integer" } },
+	{ "{\"profile_version\":9223372036854775808}", 4, { "profile_version" } },
+	{ "{\"matrix_unit_operand_precision\":2}", 4, { "\"highest\"", "found 2" } },
+	{ "{\"matrix_unit_operand_precision\":\"best\"}", 4, { "\"highest\"", "\"best\"" } },
+	{ "{\"matrix_unit_operand_precision\":\"\"}", 4, { "\"highest\"" } },
+	/* Overrides. */
+	{ "{\"env_option_overrides\":[]}", 4, { "env_option_overrides", "an object" } },
+	{ "{\"env_option_overrides\":{\"f\":null}}", 4, { "env_option_overrides.f" } },
+	{ "{\"env_option_overrides\":{\"f\":[1]}}", 4, { "env_option_overrides.f" } },
+	{ "{\"env_option_overrides\":{\"f\":{}}}", 4, { "env_option_overrides.f" } },
+	{ "{\"env_option_overrides\":{\"f\":9223372036854775808}}", 4,
+	  { "env_option_overrides.f", "64 bits" } },
+	{ "{\"env_option_overrides\":{\"f\":NaN}}", 4, { "env_option_overrides.f" } },
+	{ "{\"env_option_overrides\":{\"f\":\"a\\u0000b\"}}", 4, { "env_option_overrides.f" } },
+	/* Devices. */
+	{ "{\"device_assignment\":null}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":1}", 4, { "1 lists", "1 device ids", "found 1" } },
+	{ "{\"device_assignment\":[]}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":[1]}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":[[]]}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":[[0,1]]}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":[[0],[1]]}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":[[-1]]}", 4, { "0 or more", "found -1" } },
+	{ "{\"device_assignment\":[[\"0\"]]}", 4, { "0 or more", "found \"0\"" } },
+	{ "{\"num_replicas\":2,\"device_assignment\":[[3],[3]]}", 4,
+	  { "device 3 is given twice" } },
+	{ "{\"num_replicas\":2,\"num_partitions\":2,\"device_assignment\":[[0,1],[2,0]]}", 4,
+	  { "device 0 is given twice" } },
+};
+
+START_TEST(refuses)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(encode(bad[_i].json, bad[_i].n_devices, &buf, &err), -EINVAL);
+	ck_assert_int_eq(err.code, -EINVAL);
+	ck_assert_uint_eq(buf.len, 0);
+	for (size_t i = 0; i < 3 && bad[_i].says[i]; i++)
+		ck_assert_msg(strstr(err.text, bad[_i].says[i]) != NULL, "%s", err.text);
+}
+END_TEST
+
+START_TEST(long_names_are_cut)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	char json[1024], name[512];
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(json, sizeof(json), "{\"env_option_overrides\":{\"%s\":null}}", name);
+	ck_assert_int_eq(encode(json, 1, &buf, &err), -EINVAL);
+	snprintf(json, sizeof(json), "{\"%s\":null}", name);
+	ck_assert_int_eq(encode(json, 1, &buf, &err), -EINVAL);
+	snprintf(json, sizeof(json), "{\"env_option_overrides\":{\"%s\":true}}", name);
+	ck_assert_int_eq(encode(json, 1, &buf, &err), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("options");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, encodes, good);
+	tcase_add_test(tc, appends_behind_what_is_there);
+	unit_add_cases(tc, refuses, bad);
+	tcase_add_test(tc, long_names_are_cut);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,472 @@
+/* The PJRT layer on real plugins, and on tables cut down to look older. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plugins.h"
+
+#include "pjrtfs/pjrt/api.h"
+#include "pjrtfs/pjrt/buffer.h"
+#include "pjrtfs/pjrt/client.h"
+#include "pjrtfs/pjrt/executable.h"
+
+/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
+static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
+
+static const char two_replicas[] = { 0x1a, 0x04, 0x20, 0x02, 0x28, 0x01 };
+
+static const char add[] =
+	"func.func public @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>)"
+	" -> (tensor<2x2xf32>, tensor<i32>) {\n"
+	"  %0 = stablehlo.add %a, %b : tensor<2x2xf32>\n"
+	"  %1 = stablehlo.constant dense<7> : tensor<i32>\n"
+	"  return %0, %1 : tensor<2x2xf32>, tensor<i32>\n"
+	"}\n";
+
+static _Alignas(64) float numbers[] = { 1, 2, 3, 4 };
+static const struct pf_shape two_by_two = { .rank = 2, .dims = { 2, 2 } };
+
+/* The table that the plugin at PATH offers. */
+static const PJRT_Api *table(const char *path)
+{
+	const PJRT_Api *(*get)(void);
+	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	ck_assert_msg(object != NULL, "%s", dlerror());
+	*(void **)&get = dlsym(object, "GetPjrtApi");
+	ck_assert_ptr_nonnull((void *)get);
+	return get();
+}
+
+static struct pj_plugin *load(const char *path)
+{
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pj_plugin_load(path, &plugin, &err) == 0, "%s", err.text);
+	return plugin;
+}
+
+static struct pj_client *connect_client(const struct pj_plugin *plugin,
+					const char *options)
+{
+	struct json_object *json = json_tokener_parse(options);
+	struct pj_client *client = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pj_client_new(plugin, json, &client, &err) == 0, "%s", err.text);
+	json_object_put(json);
+	return client;
+}
+
+static struct pj_executable *compile(const struct pj_client *client, const char *options)
+{
+	const struct pj_source source = { add, strlen(add), "mlir", options,
+					  sizeof(one_device) };
+	struct pj_executable *x = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pj_executable_compile(client, &source, &x, &err) == 0, "%s",
+		      err.text);
+	return x;
+}
+
+static struct PJRT_Buffer *upload(const struct pj_client *client, const void **alias)
+{
+	const struct pj_place place = { &client->devices[0], NULL };
+	struct PJRT_Buffer *buffer = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pj_buffer_from_host(client, &place, numbers, sizeof(numbers),
+					  PF_DTYPE_F32, &two_by_two, &buffer, alias,
+					  &err) == 0,
+		      "%s", err.text);
+	return buffer;
+}
+
+START_TEST(plugin_and_client_describe_themselves)
+{
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pj_client *client = connect_client(plugin, "{\"cpu_device_count\":3}");
+	struct json_object *attributes = NULL, *extensions = pj_plugin_extensions(plugin);
+	int major, minor;
+
+	pj_plugin_version(plugin, &major, &minor);
+	ck_assert_int_eq(major, 0);
+	ck_assert_int_ge(minor, 57);
+	ck_assert_int_eq(pj_plugin_attributes(plugin, &attributes, NULL), 0);
+	ck_assert_ptr_nonnull(
+		json_object_object_get(attributes, "stablehlo_current_version"));
+	ck_assert_ptr_nonnull(
+		strstr(json_object_to_json_string(extensions), "\"Layouts\""));
+	ck_assert_str_eq(client->platform, "cpu");
+	ck_assert_uint_eq(client->n_devices, 3);
+	for (size_t i = 0; i < client->n_devices; i++) {
+		const struct pj_device *device = &client->devices[i];
+
+		ck_assert_int_eq(device->id, (int)i);
+		ck_assert(device->addressable);
+		ck_assert_uint_gt(strlen(device->kind), 0);
+		ck_assert_uint_gt(device->n_memories, 0);
+		ck_assert_int_ge(device->default_memory, 0);
+		ck_assert_str_eq(device->memories[device->default_memory].kind, "device");
+	}
+	json_object_put(attributes);
+	json_object_put(extensions);
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+START_TEST(program_runs)
+{
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pj_client *client = connect_client(plugin, "{}");
+	struct pj_executable *x = compile(client, one_device);
+	const void *alias = NULL;
+	struct PJRT_Buffer *in = upload(client, &alias), *out[2] = { NULL };
+	struct PJRT_Buffer *const args[] = { in, in };
+	const int64_t kept[] = { 0, 1 };
+	const struct pj_run run = { NULL, args, 2, kept, 2 };
+	struct pf_err err = PF_ERR_INIT;
+	enum pf_dtype dtype;
+	float sums[4];
+	int32_t seven;
+	uint64_t len;
+
+	ck_assert_ptr_eq(alias, numbers);
+	ck_assert_uint_eq(x->n_results, 2);
+	ck_assert_ptr_nonnull(x->results);
+	ck_assert_int_eq(x->results[0].dtype, PF_DTYPE_F32);
+	ck_assert(pf_shape_equal(&x->results[0].shape, &two_by_two));
+	ck_assert_uint_eq(x->results[1].len, 4);
+	ck_assert_msg(pj_executable_run(x, &run, out, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(pj_buffer_type(plugin, out[0], &dtype, &len, &err), 0);
+	ck_assert_int_eq(dtype, PF_DTYPE_F32);
+	ck_assert_uint_eq(len, sizeof(sums));
+	ck_assert_int_eq(pj_buffer_read(plugin, out[0], dtype, sums, len, &err), 0);
+	for (int i = 0; i < 4; i++)
+		ck_assert(sums[i] == 2 * numbers[i]);
+	ck_assert_int_eq(pj_buffer_read(plugin, out[1], PF_DTYPE_S32, &seven, 4, &err),
+			 0);
+	ck_assert_int_eq(seven, 7);
+	pj_buffer_destroy(plugin, out[0]);
+	pj_buffer_destroy(plugin, out[1]);
+	pj_buffer_destroy(plugin, in);
+	pj_executable_free(x);
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+/* A lone replica would wait for the other, and the plugin abort after a minute. */
+START_TEST(lone_replica_is_refused)
+{
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pj_client *client = connect_client(plugin, "{}");
+	struct pj_executable *x = compile(client, two_replicas);
+	struct PJRT_Buffer *out[2] = { NULL };
+	const struct pj_run run = { &client->devices[0], NULL, 0, NULL, 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pj_executable_run(x, &run, out, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "2 x 1 devices"));
+	pj_executable_free(x);
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+START_TEST(facts_are_told_or_refused)
+{
+	static pj_executable_fact *const facts[] = {
+		pj_executable_name, pj_executable_fingerprint, pj_executable_code_size,
+		pj_executable_cost, pj_executable_memory,      pj_executable_devices,
+	};
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pj_client *client = connect_client(plugin, "{}");
+	struct pj_executable *x = compile(client, one_device);
+	struct pf_err err = PF_ERR_INIT;
+	bool with_config = false;
+	size_t len = 0;
+	char *bytes;
+
+	for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
+		struct json_object *json = NULL;
+		int r = facts[i](x, &json, &err);
+
+		ck_assert(r == 0 || (r == -EOPNOTSUPP && err.text[0]));
+		ck_assert(r < 0 || json);
+		json_object_put(json);
+	}
+	ck_assert_int_eq(pj_executable_optimized_size(x, &len, &with_config, &err), 0);
+	ck_assert_uint_gt(len, 0);
+	bytes = calloc(1, len);
+	ck_assert_int_eq(pj_executable_optimized(x, bytes, len, &err), 0);
+	ck_assert_int_eq(bytes[0], 0x0a); /* field 1, a message or a string */
+	free(bytes);
+	pj_executable_free(x);
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+START_TEST(memory_spaces_can_be_chosen)
+{
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pj_client *client = connect_client(plugin, "{}");
+	const struct pj_device *device = &client->devices[client->n_devices - 1];
+
+	for (size_t i = 0; i < device->n_memories; i++) {
+		const struct pj_place place = { device, &device->memories[i] };
+		struct PJRT_Buffer *buffer = NULL;
+		struct pf_err err = PF_ERR_INIT;
+		const void *alias;
+		float back[4];
+
+		ck_assert_msg(pj_buffer_from_host(client, &place, numbers,
+						  sizeof(numbers), PF_DTYPE_F32,
+						  &two_by_two, &buffer, &alias,
+						  &err) == 0,
+			      "%s: %s", device->memories[i].kind, err.text);
+		ck_assert_int_eq(pj_buffer_read(plugin, buffer, PF_DTYPE_F32, back,
+						sizeof(back), &err),
+				 0);
+		ck_assert_mem_eq(back, numbers, sizeof(numbers));
+		pj_buffer_destroy(plugin, buffer);
+	}
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+/* What makes a plugin abort or crash does not reach it. */
+START_TEST(deadly_arguments_are_refused)
+{
+	static const struct {
+		int dtype;
+		struct pf_shape shape;
+		uint64_t len;
+		int want;
+	} cases[] = {
+		{ PF_DTYPE_INVALID, { 0 }, 4, -EINVAL },
+		{ PF_DTYPE_TOKEN, { 0 }, 4, -EINVAL },
+		{ 200, { 0 }, 4, -EINVAL },
+		{ -1, { 0 }, 4, -EINVAL },
+		{ PF_DTYPE_F32, { 1, { -1 } }, 4, -EINVAL },
+		{ PF_DTYPE_F32, { 2, { INT64_C(1) << 62, 4 } }, 0, -EOVERFLOW },
+		{ PF_DTYPE_F32, { 3, { INT64_C(1) << 62, 4, 0 } }, 0, -EOVERFLOW },
+		{ PF_DTYPE_F32, { 1, { 4 } }, 15, -EINVAL },
+		{ PF_DTYPE_F32, { PF_MAX_RANK + 1, { 0 } }, 0, -EINVAL },
+	};
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pj_client *client = connect_client(plugin, "{}");
+	const struct pj_place place = { &client->devices[0], NULL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct PJRT_Buffer *buffer = NULL;
+		struct pf_err err = PF_ERR_INIT;
+		const void *alias;
+
+		ck_assert_int_eq(pj_buffer_from_host(client, &place, numbers,
+						     cases[i].len, cases[i].dtype,
+						     &cases[i].shape, &buffer, &alias,
+						     &err),
+				 cases[i].want);
+		ck_assert_uint_gt(strlen(err.text), 0);
+		ck_assert_ptr_null(buffer);
+	}
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+/* The types that the API version allows, by the numbers of PJRT_Buffer_Type. */
+START_TEST(young_types_need_young_plugins)
+{
+	struct pj_plugin *plugin = load(plugins[0]);
+	struct pf_err err = PF_ERR_INIT;
+
+	plugin->api.pjrt_api_version.minor_version = 62;
+	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_F8E3M4, &err), 0);
+	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_F4E2M1FN, &err),
+			 -EOPNOTSUPP);
+	plugin->api.pjrt_api_version.minor_version = 93;
+	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_F4E2M1FN, &err), 0);
+	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_S1, &err), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.text, "0.94"));
+	plugin->api.pjrt_api_version.minor_version = 94;
+	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_U1, &err), 0);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+START_TEST(files_that_are_no_plugins)
+{
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pj_plugin_load("/no/such.so", &plugin, &err), -ENOENT);
+	ck_assert_int_eq(pj_plugin_load("/dev/null", &plugin, &err), -ENOEXEC);
+	ck_assert_int_eq(pj_plugin_load("libm.so.6", &plugin, &err), -ENOEXEC);
+	ck_assert_ptr_nonnull(strstr(err.text, "GetPjrtApi"));
+	ck_assert_int_eq(pj_plugin_adopt(NULL, &plugin, &err), -ENOEXEC);
+	ck_assert_ptr_null(plugin);
+}
+END_TEST
+
+static struct {
+	const char *what;
+	int major, minor;
+	size_t size;
+	const char *want;
+} strangers[] = {
+	{ "another major version", 1, 81, sizeof(PJRT_Api), "PJRT 1.81" },
+	{ "before the table was rearranged", 0, 56, sizeof(PJRT_Api), "0.57 or newer" },
+	{ "no functions", 0, 81, offsetof(PJRT_Api, PJRT_Error_Message), "PJRT_Error" },
+	{ "no version", 0, 81, sizeof(size_t), "8 bytes" },
+};
+
+START_TEST(strange_tables_are_refused)
+{
+	PJRT_Api api = *table(plugins[0]);
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	api.struct_size = strangers[_i].size;
+	api.pjrt_api_version.major_version = strangers[_i].major;
+	api.pjrt_api_version.minor_version = strangers[_i].minor;
+	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), -ENOEXEC);
+	ck_assert_msg(strstr(err.text, strangers[_i].want) != NULL, "%s", err.text);
+	ck_assert_ptr_null(plugin);
+}
+END_TEST
+
+/* A table that ends early: what lies beyond is not called, and said to be missing. */
+START_TEST(short_tables_are_respected)
+{
+	PJRT_Api api = *table(plugins[_i]);
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	struct pj_client *client;
+	struct pj_executable *x;
+	struct json_object *json;
+	const void *alias;
+	struct PJRT_Buffer *in, *out[2] = { NULL };
+	const int64_t kept[] = { 0, 1 };
+	enum pf_dtype dtype;
+	uint64_t len;
+
+	api.struct_size = offsetof(PJRT_Api, PJRT_Executable_OutputElementTypes);
+	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), 0);
+	ck_assert(plugin->api.PJRT_Memory_Kind_Id == NULL);
+	client = connect_client(plugin, "{}");
+	ck_assert_int_eq(client->devices[0].memories[0].kind_id, -1);
+	x = compile(client, one_device);
+	ck_assert_ptr_null(x->results);
+	ck_assert_int_eq(pj_executable_fingerprint(x, &json, &err), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.text,
+				     "the plugin has no PJRT_Executable_Fingerprint: "
+				     "it speaks PJRT 0."));
+	ck_assert_int_eq(err.pjrt_code, -1);
+	/* Programs still run: their results' buffers tell what they are. */
+	in = upload(client, &alias);
+	struct PJRT_Buffer *const args[] = { in, in };
+	const struct pj_run run = { NULL, args, 2, kept, 2 };
+
+	ck_assert_int_eq(pj_executable_run(x, &run, out, &err), 0);
+	ck_assert_int_eq(pj_buffer_type(plugin, out[1], &dtype, &len, &err), 0);
+	ck_assert_int_eq(dtype, PF_DTYPE_S32);
+	ck_assert_uint_eq(len, 4);
+	pj_buffer_destroy(plugin, out[0]);
+	pj_buffer_destroy(plugin, out[1]);
+	pj_buffer_destroy(plugin, in);
+	pj_executable_free(x);
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+/* An extension is there only if it is as long as what the caller uses of it. */
+START_TEST(short_extensions_are_respected)
+{
+	struct pj_plugin *plugin = load(plugins[0]);
+	size_t base = sizeof(PJRT_Extension_Base);
+
+	ck_assert_ptr_nonnull(
+		pj_plugin_extension(plugin, PJRT_Extension_Type_Layouts, base));
+	ck_assert_ptr_null(
+		pj_plugin_extension(plugin, PJRT_Extension_Type_Layouts, 100000));
+	ck_assert_ptr_null(pj_plugin_extension(plugin, 9999, base));
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+START_TEST(options_are_checked)
+{
+	static const char *const bad[] = {
+		"{\"cpu_device_count\":0}",
+		"{\"cpu_device_count\":-1}",
+		"{\"cpu_device_count\":1e9}",
+		"{\"cpu_device_count\":\"4\"}",
+		"{\"x\":null}",
+		"{\"x\":[1,\"2\"]}",
+		"[]",
+	};
+	struct pj_values values;
+	struct json_object *json, *back;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		json = json_tokener_parse(bad[i]);
+		ck_assert_int_eq(pj_values_init(&values, json, NULL), -EINVAL);
+		json_object_put(json);
+	}
+	json = json_tokener_parse(
+		"{\"s\":\"text\",\"i\":-5,\"b\":true,\"f\":0.5,\"l\":[1,2],\"m\":[3]}");
+	ck_assert_int_eq(pj_values_init(&values, json, NULL), 0);
+	ck_assert_uint_eq(values.n, 6);
+	ck_assert_int_eq(values.items[0].type, PJRT_NamedValue_kString);
+	ck_assert_uint_eq(values.items[0].value_size, 4);
+	ck_assert_int_eq(values.items[1].int64_value, -5);
+	ck_assert_int_eq(values.items[2].type, PJRT_NamedValue_kBool);
+	ck_assert(values.items[3].float_value == 0.5f);
+	ck_assert_int_eq(values.items[4].int64_array_value[1], 2);
+	ck_assert_int_eq(values.items[5].int64_array_value[0], 3);
+	/* And back: a round trip keeps all but the text's spaces. */
+	back = pj_values_json(values.items, values.n);
+	ck_assert_str_eq(json_object_to_json_string_ext(back, JSON_C_TO_STRING_PLAIN),
+			 json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN));
+	json_object_put(back);
+	pj_values_release(&values);
+	json_object_put(json);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("pjrt");
+	TCase *each = tcase_create("each plugin"), *once = tcase_create("once");
+
+	find_plugins();
+	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
+	tcase_set_timeout(each, 120);
+	tcase_set_timeout(once, 120);
+	tcase_add_loop_test(each, plugin_and_client_describe_themselves, 0, n_plugins);
+	tcase_add_loop_test(each, program_runs, 0, n_plugins);
+	tcase_add_loop_test(each, lone_replica_is_refused, 0, n_plugins);
+	tcase_add_loop_test(each, facts_are_told_or_refused, 0, n_plugins);
+	tcase_add_loop_test(each, memory_spaces_can_be_chosen, 0, n_plugins);
+	tcase_add_loop_test(each, deadly_arguments_are_refused, 0, n_plugins);
+	tcase_add_loop_test(each, short_tables_are_respected, 0, n_plugins);
+	tcase_add_test(once, young_types_need_young_plugins);
+	tcase_add_test(once, files_that_are_no_plugins);
+	unit_add_cases(once, strange_tables_are_refused, strangers);
+	tcase_add_test(once, short_extensions_are_respected);
+	tcase_add_test(once, options_are_checked);
+	suite_add_tcase(s, each);
+	suite_add_tcase(s, once);
+	return unit_run(s);
+}

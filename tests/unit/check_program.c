@@ -1,0 +1,206 @@
+/* Program files: what an extension means, and what is refused before a plugin sees it. */
+#include <errno.h>
+#include <string.h>
+
+#include "pjrtfs/base/buf.h"
+#include "pjrtfs/formats/program.h"
+#include "unit.h"
+
+static const struct {
+	const char *name;
+	enum pf_program_format format;
+	size_t stem_len;
+} names[] = {
+	{ "add.mlir", PF_PROGRAM_MLIR, 3 },
+	{ "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
+	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 },
+	{ "a.b.mlir", PF_PROGRAM_MLIR, 3 },
+	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },
+	{ "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
+	{ ".mlir", PF_PROGRAM_NONE, 5 },
+	{ ".mlirbc", PF_PROGRAM_NONE, 7 },
+	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },
+	{ "mlir", PF_PROGRAM_NONE, 4 },
+	{ "add", PF_PROGRAM_NONE, 3 },
+	{ "add.MLIR", PF_PROGRAM_NONE, 8 },
+	{ "add.mlir~", PF_PROGRAM_NONE, 9 },
+	{ "add.mlir.part", PF_PROGRAM_NONE, 13 },
+	{ "add.pb", PF_PROGRAM_NONE, 6 },
+	{ "", PF_PROGRAM_NONE, 0 },
+};
+
+START_TEST(extensions)
+{
+	size_t stem_len = 999;
+
+	ck_assert_int_eq(pf_program_format_of(names[_i].name, &stem_len), names[_i].format);
+	ck_assert_uint_eq(stem_len, names[_i].stem_len);
+	ck_assert_int_eq(pf_program_format_of(names[_i].name, NULL), names[_i].format);
+}
+END_TEST
+
+START_TEST(pjrt_formats)
+{
+	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_MLIR), "mlir");
+	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_MLIRBC), "mlir");
+	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_HLO), "hlo");
+}
+END_TEST
+
+#define T(text) (text), sizeof(text) - 1
+
+static const struct {
+	enum pf_program_format format;
+	const char *bytes;
+	size_t len;
+	const char *says; /* NULL: it is accepted */
+} contents[] = {
+	{ PF_PROGRAM_MLIR, T("module {}"), NULL },
+	{ PF_PROGRAM_MLIR, T("\n  module {}\n"), NULL },
+	{ PF_PROGRAM_MLIR, T("#loc1 = loc(\"x\")\nmodule {}"), NULL },
+	{ PF_PROGRAM_MLIR, T("// a comment\n\"builtin.module\"() ({}) : () -> ()"), NULL },
+	{ PF_PROGRAM_MLIR, T("!t = tensor<2xf32>"), NULL },
+	{ PF_PROGRAM_MLIR, T("// \xff is no UTF-8\nmodule {}"), NULL },
+	{ PF_PROGRAM_MLIR, T("garbage"), NULL }, /* the compiler's sentence is better */
+	{ PF_PROGRAM_MLIR, T(""), "empty" },
+	{ PF_PROGRAM_MLIR, T(" \n\t "), "empty" },
+	{ PF_PROGRAM_MLIR, T("ML\xefR\x01"), "name it .mlirbc" },
+	{ PF_PROGRAM_MLIR, T("\x0a\x05jit_f\x12\x00"), ".hlo.pb" },
+	{ PF_PROGRAM_MLIR, T("module\0{}"), "zero byte at 6" },
+	{ PF_PROGRAM_MLIR, T("\x1f\x8b\x08"), "gunzip" },
+	{ PF_PROGRAM_MLIR, T("PK\x03\x04"), "zip" },
+	{ PF_PROGRAM_MLIR, T("\x93NUMPY\x01"), "buffers/" },
+	{ PF_PROGRAM_MLIR, T("\x7f" "ELF\x02"), ".pjrtexe" },
+	{ PF_PROGRAM_MLIR, T("#!/usr/bin/env python3\n"), "Python" },
+	{ PF_PROGRAM_MLIR, T("\n\nimport jax\n"), "Python" },
+	{ PF_PROGRAM_MLIR, T("from jax import numpy\n"), "Python" },
+	{ PF_PROGRAM_MLIR, T("def f(x):\n"), "Python" },
+	{ PF_PROGRAM_MLIR, T("\"\"\"A docstring\"\"\"\n"), "Python" },
+	{ PF_PROGRAM_MLIR, T("HloModule jit_f\n"), "HLO text" },
+
+	{ PF_PROGRAM_MLIRBC, T("ML\xefR"), NULL },
+	{ PF_PROGRAM_MLIRBC, T("ML\xefR\x01\x02"), NULL },
+	{ PF_PROGRAM_MLIRBC, T(""), "empty" },
+	{ PF_PROGRAM_MLIRBC, T("ML\xef"), "expected MLIR bytecode" },
+	{ PF_PROGRAM_MLIRBC, T("module {}"), "text is .mlir" },
+	{ PF_PROGRAM_MLIRBC, T("\x1f\x8b\x08"), "gunzip" },
+	{ PF_PROGRAM_MLIRBC, T("import jax"), "Python" },
+
+	{ PF_PROGRAM_HLO, T("\x0a\x05jit_f\x30\x07"), NULL },
+	{ PF_PROGRAM_HLO, T("\x0a\x09HloModule"), NULL }, /* a module of that name */
+	{ PF_PROGRAM_HLO, T("\x0a\x07import "), NULL },
+	{ PF_PROGRAM_HLO, T("\x0a\x00"), NULL },
+	{ PF_PROGRAM_HLO, T(""), "empty" },
+	{ PF_PROGRAM_HLO, T("\x0a\x05jit_"), "truncated" },
+	{ PF_PROGRAM_HLO, T("\x0a\x05jit_f\x30"), "at byte 7 of 8" },
+	{ PF_PROGRAM_HLO, T("module {}"), "text is .mlir" },
+	{ PF_PROGRAM_HLO, T("ML\xefR\x01"), "name it .mlirbc" },
+	{ PF_PROGRAM_HLO, T("HloModule jit_f\n"), "HLO text" },
+	{ PF_PROGRAM_HLO, T("PK\x03\x04"), "zip" },
+	{ PF_PROGRAM_HLO, T("\x1f\x8b\x08"), "gunzip" },
+
+	{ PF_PROGRAM_NONE, T(""), NULL },
+	{ PF_PROGRAM_NONE, T("PK\x03\x04"), NULL },
+};
+
+START_TEST(checks_contents)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char *copy = malloc(contents[_i].len + 1);
+	int r;
+
+	/* A copy without a byte more, for the sanitizers. */
+	memcpy(copy, contents[_i].bytes, contents[_i].len);
+	copy = realloc(copy, contents[_i].len ? contents[_i].len : 1);
+	r = pf_program_check(contents[_i].format, copy, contents[_i].len, &err);
+	free(copy);
+	if (contents[_i].says) {
+		ck_assert_int_eq(r, -EINVAL);
+		ck_assert_msg(strstr(err.text, contents[_i].says) != NULL, "%s", err.text);
+	} else {
+		ck_assert_msg(r == 0, "%s", err.text);
+	}
+}
+END_TEST
+
+static void put(struct pf_buf *buf, const char *text, int times)
+{
+	for (int i = 0; i < times; i++)
+		pf_buf_puts(buf, text);
+}
+
+/* BEFORE 513 or 512 times OPEN: is that deep? */
+static const struct {
+	const char *before, *open, *after;
+	bool deep;
+} nests[] = {
+	{ "", "(", "", true },
+	{ "", "[", "", true },
+	{ "", "{", "", true },
+	{ "", "<", "", true },
+	{ "\"s\" // c\n", "(\n", "", true },
+	{ "\"\\\" ", "(", "\"", false },	      /* in a string */
+	{ "\"\\\\\"", "(", "", true },		      /* behind one that ends with a \ */
+	{ "// ", "(", "\n", false },		      /* in a comment */
+	{ "// \n", "(", "", true },		      /* behind it */
+	{ "/", "(", "", true },
+	{ "\"unterminated\n", "(", "", true },	      /* ends with its line */
+	{ "-> >= > ) ] }", "(", "", true },	      /* surplus closing ones */
+	{ "", "()", "", false },
+	{ "", "tensor<2xf32> ", "", false },
+	{ "", "(i32) -> ", "", false },
+	{ "", "{ [ ( < > ) ] }", "", false },
+};
+
+START_TEST(nesting)
+{
+	for (int n = 512; n <= 513; n++) {
+		pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+		struct pf_err err = PF_ERR_INIT;
+		int r;
+
+		put(&buf, nests[_i].before, 1);
+		put(&buf, nests[_i].open, n);
+		put(&buf, nests[_i].after, 1);
+		r = pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err);
+		if (nests[_i].deep && n > 512) {
+			ck_assert_int_eq(r, -EINVAL);
+			ck_assert_ptr_nonnull(strstr(err.text, "nested deeper than 512"));
+		} else {
+			ck_assert_msg(r == 0, "%s", err.text);
+		}
+	}
+}
+END_TEST
+
+START_TEST(nesting_tells_the_line)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+
+	put(&buf, "module {\n", 1);
+	put(&buf, "\"stablehlo.if\"(%p) ({\n", 1000);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err), -EINVAL);
+	/* One for the module, two for each line behind its own. */
+	ck_assert_ptr_eq(strstr(err.text, "line 257:"), err.text);
+	/* What a real program may have. */
+	pf_buf_release(&buf);
+	put(&buf, "\"stablehlo.if\"(%p) ({\n", 200);
+	put(&buf, "}) : (tensor<i1>) -> ()\n", 200);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("program");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, extensions, names);
+	tcase_add_test(tc, pjrt_formats);
+	unit_add_cases(tc, checks_contents, contents);
+	unit_add_cases(tc, nesting, nests);
+	tcase_add_test(tc, nesting_tells_the_line);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

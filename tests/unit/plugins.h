@@ -1,0 +1,38 @@
+/* The plugins that unit tests run on. */
+#ifndef PJRTFS_TESTS_UNIT_PLUGINS_H
+#define PJRTFS_TESTS_UNIT_PLUGINS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+enum { MAX_PLUGINS = 8 };
+
+static char *plugins[MAX_PLUGINS];
+static int n_plugins;
+
+/*
+ * Fill plugins from $PJRTFS_TEST_PLUGIN: paths with colons between them.  Without any, the
+ * test program is skipped: this does not return.
+ */
+static inline void find_plugins(void)
+{
+	static char names[4096];
+	const char *given = getenv("PJRTFS_TEST_PLUGIN");
+	char *save = NULL;
+
+	snprintf(names, sizeof(names), "%s", given ? given : "");
+	for (char *p = strtok_r(names, ":", &save); p && n_plugins < MAX_PLUGINS;
+	     p = strtok_r(NULL, ":", &save))
+		if (access(p, R_OK) == 0)
+			plugins[n_plugins++] = p;
+	if (n_plugins)
+		return;
+	printf("1..0 # SKIP no plugin: scripts/fetch-plugins fetches some\n");
+	exit(EXIT_SUCCESS);
+}
+
+#endif
