@@ -51,7 +51,4 @@ void entry_unlinked(struct entry *entry);
 /* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
 int entry_list(struct pf_node *node);
 
-/* Send what a rename has made whole to the device, behind. */
-void entry_commit_behind(struct pf_buffer *buffer);
-
 #endif

@@ -212,18 +212,21 @@ struct view_wait {
 static int take_view(struct pf_open *of, struct pf_waiter *waiter)
 {
 	struct buffer_open *o = of->state;
-	struct pf_err err = PF_ERR_INIT;
-	int r;
+	struct pf_view view = { 0 };
+	int r = 1;
 
 	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
-		describe(of->node, &o->view.head);
-		o->view.size = o->view.head.len;
-		r = 1;
+		describe(of->node, &view.head);
+		view.size = view.head.len;
 	} else {
-		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, waiter,
-				 &o->view, &err);
+		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, waiter, &view,
+				 NULL);
 	}
-	o->viewed = r > 0;
+	/* At 0 the waiter may have been woken and have done all this already. */
+	if (r > 0) {
+		o->view = view;
+		o->viewed = true;
+	}
 	return r;
 }
 
@@ -392,7 +395,7 @@ static void commit_start(struct pf_buffer *buffer, bool partial_ok, struct pf_re
 		commit_run(c);
 }
 
-void entry_commit_behind(struct pf_buffer *buffer)
+void files_commit_behind(struct pf_buffer *buffer)
 {
 	commit_start(buffer, false, NULL);
 }

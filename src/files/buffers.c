@@ -272,7 +272,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		pf_buffer_set_format(entry->buffer, format);
 	}
 	if (commit)
-		entry_commit_behind(entry->buffer);
+		files_commit_behind(entry->buffer);
 	return 0;
 }
 

@@ -214,11 +214,10 @@ static size_t print_digits(char *dst, uint64_t digits, int exponent)
 			dst[len++] = '0';
 		return len + pf_decimal_print_u64(dst + len, (uint64_t)abs(point - 1));
 	}
+	/* The digits' places, counted from the first; what is outside them is 0. */
 	for (int i = point < 1 ? point - 1 : 0; i < n || i < point; i++) {
-		if (i == point)
-			dst[len++] = '.';
 		dst[len++] = i < 0 || i >= n ? '0' : text[i];
-		if (i == point - 1 && point < 1)
+		if (i == point - 1 && i + 1 < n)
 			dst[len++] = '.';
 	}
 	return len;

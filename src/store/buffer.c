@@ -91,21 +91,6 @@ static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 	b->state = b->format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : state;
 }
 
-int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype, const struct pf_shape *shape,
-		      struct pf_err *err)
-{
-	uint64_t bytes;
-	int r = pf_shape_bytes(shape, dtype, &bytes, err);
-
-	if (r < 0)
-		return r;
-	PF_LOCK_SCOPE(&b->lock);
-	b->declared = dtype;
-	b->declared_shape = *shape;
-	b->shaped = true;
-	return 0;
-}
-
 /* --- writing ------------------------------------------------------------------------- */
 
 /* How many bytes the whole content will have, if that is known. */
@@ -218,34 +203,6 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	if (r < 0)
 		return refuse_locked(b, before, r, why);
 	return (ssize_t)len;
-}
-
-int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
-{
-	struct pf_value *gone = NULL;
-	int r = 0;
-
-	pf_lock(&b->lock);
-	if (size > b->size) {
-		r = make_room_locked(b, size, err);
-		if (r == 0)
-			fill_gap_locked(b, size);
-	}
-	if (r == 0) {
-		b->size = size;
-		if (size == 0) {
-			pf_bytes_unref(pf_steal(&b->content));
-			gone = pf_steal(&b->value);
-		}
-		if (size < b->npy.header_len)
-			b->npy.header_len = 0;
-		set_state_locked(b, size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);
-		if (size && !b->npy.header_len)
-			look_at_header_locked(b, 0, NULL);
-	}
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
-	return r;
 }
 
 /* --- committing ---------------------------------------------------------------------- */
@@ -439,6 +396,63 @@ static struct pf_value *value_of_content_locked(struct pf_buffer *b, struct pf_e
 	}
 	pf_bytes_unref(m.bytes);
 	return v;
+}
+
+/* An array without elements is whole before anyone has written to it: nobody ever will. */
+static void whole_if_empty_locked(struct pf_buffer *b)
+{
+	uint64_t all;
+
+	if (b->format != PF_FORMAT_RAW || b->size || !expected_locked(b, &all) || all)
+		return;
+	pf_value_unref(b->value);
+	b->value = value_of_content_locked(b, &b->err);
+	set_state_locked(b, b->value ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
+}
+
+int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype, const struct pf_shape *shape,
+		      struct pf_err *err)
+{
+	uint64_t bytes;
+	int r = pf_shape_bytes(shape, dtype, &bytes, err);
+
+	if (r < 0)
+		return r;
+	PF_LOCK_SCOPE(&b->lock);
+	b->declared = dtype;
+	b->declared_shape = *shape;
+	b->shaped = true;
+	whole_if_empty_locked(b);
+	return 0;
+}
+
+int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
+{
+	struct pf_value *gone = NULL;
+	int r = 0;
+
+	pf_lock(&b->lock);
+	if (size > b->size) {
+		r = make_room_locked(b, size, err);
+		if (r == 0)
+			fill_gap_locked(b, size);
+	}
+	if (r == 0) {
+		b->size = size;
+		if (size == 0) {
+			pf_bytes_unref(pf_steal(&b->content));
+			gone = pf_steal(&b->value);
+		}
+		if (size < b->npy.header_len)
+			b->npy.header_len = 0;
+		set_state_locked(b, size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);
+		if (size && !b->npy.header_len)
+			look_at_header_locked(b, 0, NULL);
+		whole_if_empty_locked(b);
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	return r;
 }
 
 int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret,

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS };
 
 static struct pf_worker worker;
+static atomic_int status; /* what a hang-up ends the process with */
 
 /* What the daemon wants; strings and objects are borrowed from the text's JSON. */
 struct setup {
@@ -69,7 +71,7 @@ static void *watch_socket(void *unused)
 			continue;
 		n = recv(PF_CHANNEL_FD, &byte, 1, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			_exit(0);
+			_exit(atomic_load(&status));
 	}
 	return NULL;
 }
@@ -212,6 +214,7 @@ static int set_up(struct setup *setup, struct pf_err *err)
 static int fail(const struct pf_err *why)
 {
 	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
+	atomic_store(&status, 1);
 	(void)tell(pf_describe_failure(why), NULL);
 	return 1;
 }

@@ -48,7 +48,7 @@ static const struct {
 	/* One list a partition in the proto, one list a replica in JSON. */
 	{ "{\"num_replicas\":2,\"num_partitions\":3,"
 	  "\"device_assignment\":[[0,1,2],[3,4,300]]}",
-	  "1a 1b 20 02 28 03 4a 15 08 02 10 03 1a 04 0a 02 00 03 1a 04 0a 02 01 04 "
+	  "1a 1d 20 02 28 03 4a 17 08 02 10 03 1a 04 0a 02 00 03 1a 04 0a 02 01 04 "
 	  "1a 05 0a 03 02 ac 02" },
 	/* The default of a field is not written. */
 	{ "{\"use_spmd_partitioning\":false,\"use_auto_spmd_partitioning\":false,"

@@ -54,7 +54,7 @@ struct daemon {
 };
 
 /* A file in memory of SIZE bytes, mapped into *MEMORY. */
-static int shared_file(const char *name, uint64_t size, int prot, char **memory)
+static inline int shared_file(const char *name, uint64_t size, int prot, char **memory)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC);
 	void *p;
@@ -67,7 +67,7 @@ static int shared_file(const char *name, uint64_t size, int prot, char **memory)
 	return fd;
 }
 
-static pid_t spawn(int sock)
+static inline pid_t spawn(int sock)
 {
 	const char *program = getenv("PJRTFS_WORKER");
 	char parent[32];
@@ -89,7 +89,7 @@ static pid_t spawn(int sock)
 }
 
 /* Start a worker for the plugin at PATH; OPTIONS is JSON.  d->description is its answer. */
-static void start(struct daemon *d, const char *path, const char *options)
+static inline void start(struct daemon *d, const char *path, const char *options)
 {
 	struct json_object *setup = json_object_new_object();
 	struct pf_buf answer = PF_BUF_INIT;
@@ -127,7 +127,7 @@ static void start(struct daemon *d, const char *path, const char *options)
 }
 
 /* Hang up; the worker must end at once and without complaint.  Returns its status. */
-static int stop(struct daemon *d)
+static inline int stop(struct daemon *d)
 {
 	int status = -1;
 
@@ -141,13 +141,13 @@ static int stop(struct daemon *d)
 	return status;
 }
 
-static bool is_ok(const struct daemon *d)
+static inline bool is_ok(const struct daemon *d)
 {
 	return json_object_get_boolean(json_object_object_get(d->description, "ok"));
 }
 
 /* Start, and fail the test if the worker complains. */
-static void start_ok(struct daemon *d, const char *path)
+static inline void start_ok(struct daemon *d, const char *path)
 {
 	start(d, path, "{\"cpu_device_count\":2}");
 	ck_assert_msg(is_ok(d), "%s", json_object_to_json_string(d->description));
@@ -155,7 +155,7 @@ static void start_ok(struct daemon *d, const char *path)
 
 static _Alignas(64) char reply[PF_RING_MESSAGE];
 
-static void take_reply(struct daemon *d, void *dst)
+static inline void take_reply(struct daemon *d, void *dst)
 {
 	ssize_t n;
 
@@ -166,7 +166,8 @@ static void take_reply(struct daemon *d, void *dst)
 }
 
 /* Send the LEN bytes at MESSAGE with the head filled in; returns the tag. */
-static uint64_t send_message(struct daemon *d, enum pf_op op, void *message, size_t len)
+static inline uint64_t send_message(struct daemon *d, enum pf_op op, void *message,
+				    size_t len)
 {
 	struct pf_msg_head *head = message;
 
@@ -180,7 +181,7 @@ static uint64_t send_message(struct daemon *d, enum pf_op op, void *message, siz
 }
 
 /* One request and its reply, in reply; the reply's code. */
-static int ask(struct daemon *d, enum pf_op op, void *message, size_t len)
+static inline int ask(struct daemon *d, enum pf_op op, void *message, size_t len)
 {
 	struct pf_rep_head *rep = (struct pf_rep_head *)reply;
 	uint64_t tag = send_message(d, op, message, len);
@@ -191,7 +192,7 @@ static int ask(struct daemon *d, enum pf_op op, void *message, size_t len)
 	return rep->code;
 }
 
-static const char *complaint(void)
+static inline const char *complaint(void)
 {
 	struct pf_rep_head *rep = (struct pf_rep_head *)reply;
 
@@ -199,7 +200,7 @@ static const char *complaint(void)
 	return rep->code < 0 ? reply + sizeof(*rep) : "";
 }
 
-static int compile(struct daemon *d, uint64_t id, const char *program)
+static inline int compile(struct daemon *d, uint64_t id, const char *program)
 {
 	struct {
 		struct pf_req_compile q;
@@ -215,8 +216,8 @@ static int compile(struct daemon *d, uint64_t id, const char *program)
 	return ask(d, PF_OP_COMPILE, &m, sizeof(m.q) + sizeof(one_device));
 }
 
-static struct pf_req_buffer buffer_request(uint64_t id, uint64_t off, uint64_t len,
-					   int dtype)
+static inline struct pf_req_buffer buffer_request(uint64_t id, uint64_t off, uint64_t len,
+						  int dtype)
 {
 	return (struct pf_req_buffer){ .id = id,
 				       .off = off,
@@ -226,7 +227,8 @@ static struct pf_req_buffer buffer_request(uint64_t id, uint64_t off, uint64_t l
 }
 
 /* A buffer of N floats from the arena's offset OFF (N 0: a scalar). */
-static uint64_t create_floats(struct daemon *d, uint64_t id, uint64_t off, int64_t n)
+static inline uint64_t create_floats(struct daemon *d, uint64_t id, uint64_t off,
+				     int64_t n)
 {
 	struct pf_req_buffer q =
 		buffer_request(id, off, (uint64_t)(n ? n : 1) * 4, PF_DTYPE_F32);
@@ -244,8 +246,8 @@ struct execute_message {
 };
 
 /* Execute with up to four arguments and one result; NO argument is donated. */
-static size_t execute_message(struct execute_message *m, uint64_t executable,
-			      const uint64_t *args, uint32_t n_args, uint64_t out)
+static inline size_t execute_message(struct execute_message *m, uint64_t executable,
+				     const uint64_t *args, uint32_t n_args, uint64_t out)
 {
 	*m = (struct execute_message){ .q = { .executable = executable,
 					      .device = UINT32_MAX,
@@ -257,8 +259,8 @@ static size_t execute_message(struct execute_message *m, uint64_t executable,
 	return sizeof(m->q) + (n_args + 1) * sizeof(uint64_t) + n_args;
 }
 
-static int execute(struct daemon *d, uint64_t executable, const uint64_t *args,
-		   uint32_t n_args, uint64_t out)
+static inline int execute(struct daemon *d, uint64_t executable, const uint64_t *args,
+			  uint32_t n_args, uint64_t out)
 {
 	struct execute_message m;
 	size_t len = execute_message(&m, executable, args, n_args, out);
@@ -266,7 +268,7 @@ static int execute(struct daemon *d, uint64_t executable, const uint64_t *args,
 	return ask(d, PF_OP_EXECUTE, &m, len);
 }
 
-static void post_id(struct daemon *d, enum pf_op op, uint64_t id)
+static inline void post_id(struct daemon *d, enum pf_op op, uint64_t id)
 {
 	struct pf_req_id q = { .id = id };
 

@@ -1,0 +1,41 @@
+/* Signatures: any bytes as an optimized program, plain and with a configuration. */
+#include <assert.h>
+
+#include "pjrtfs/formats/hlo.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_params(const struct pf_param *params, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t seen = 0;
+		int64_t count;
+
+		assert(params[i].name && pf_dtype_valid((int)params[i].dtype));
+		assert(params[i].shape.rank <= PF_MAX_RANK);
+		assert(pf_shape_count(&params[i].shape, &count, NULL) == 0 && count >= 0);
+		for (unsigned k = 0; k < params[i].shape.rank; k++)
+			seen |= UINT32_C(1) << params[i].minor_to_major[k];
+		assert(seen == (uint32_t)((UINT64_C(1) << params[i].shape.rank) - 1));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	for (int with_config = 0; with_config < 2; with_config++) {
+		struct pf_signature *sig = NULL;
+		struct pf_err err = PF_ERR_INIT;
+		int r = pf_signature_parse(data, size, with_config, &sig, &err);
+
+		assert(r == err.code && (r == 0) == (sig != NULL));
+		if (r < 0)
+			continue;
+		check_params(sig->inputs, sig->n_inputs);
+		check_params(sig->outputs, sig->n_outputs);
+		for (size_t i = 0; i < sig->n_inputs; i++)
+			assert(sig->inputs[i].alias_output < (int)sig->n_outputs);
+		json_object_put(pf_signature_json(sig, "cpu"));
+		pf_signature_free(sig);
+	}
+	return 0;
+}
