@@ -156,6 +156,92 @@ unmount_pjrtfs()
 	return "$status"
 }
 
+# say FILE TEXT: write the line into the file.
+say()
+{
+	# shellcheck disable=SC2016 # the other shell's words
+	bounded bash -c 'printf "%s\n" "$2" >"$1"' say "$1" "$2"
+}
+
+# run NAME LINE: have the executable run.
+run()
+{
+	say "$mnt/executables/$1/run" "$2"
+}
+
+# ask TEXT: the replies to commands written in one piece to control, or to FILE if given.
+ask()
+{
+	# shellcheck disable=SC2016 # the other shell's words
+	bounded bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask \
+		"${2:-$mnt/control}" "$1"
+}
+
+# shows FILE TEXT: the file holds the text and a newline.
+shows()
+{
+	local text
+	text=$(bounded cat "$1"; echo .) || fail "cannot be read: $1"
+	[ "$text" = "$2"$'\n'. ] || fail "$1 holds '${text%.}' instead of '$2'"
+}
+
+# tells FILE PATTERN...: the file holds a line with each of the patterns (grep -E).
+tells()
+{
+	local file=$1 text
+	shift
+	text=$(bounded cat "$file") || fail "cannot be read: $file"
+	while [ $# -gt 0 ]; do
+		grep -Eq -e "$1" <<<"$text" || fail "nothing like '$1' in $file: $text"
+		shift
+	done
+}
+
+# equal WHAT GOT WANT
+equal()
+{
+	[ "$2" = "$3" ] || fail "$1: '$2' instead of '$3'"
+}
+
+# same FILE FILE: the two have the same bytes.
+same()
+{
+	bounded cmp "$1" "$2" || fail "$1 is not $2"
+}
+
+# gone FILE...: there is no such file.
+gone()
+{
+	while [ $# -gt 0 ]; do
+		if bounded test -e "$1"; then
+			fail "is still there: $1"
+		fi
+		shift
+	done
+}
+
+# packed TEMPLATE VALUE...: the values as bytes; the template is of Perl's pack: f<* s<* C*.
+packed()
+{
+	perl -e 'print pack(shift, @ARGV)' "$@"
+}
+
+# npy DESCR SHAPE [ORDER [VERSION]]: the bytes of standard input as a .npy file.
+# ORDER is True for Fortran's; DESCR is quoted here, SHAPE is Python's: npy '<f4' '(2, 3)'.
+npy()
+{
+	perl -e '
+		my ($descr, $shape, $order, $version) = @ARGV;
+		my $head = "{\x27descr\x27: \x27$descr\x27, \x27fortran_order\x27: $order, " .
+			"\x27shape\x27: $shape, }";
+		my $before = $version == 1 ? 10 : 12;
+		$head .= " " x (-(length($head) + 1 + $before) % 64) . "\n";
+		print "\x93NUMPY", chr($version), "\0",
+			pack($version == 1 ? "v" : "V", length $head), $head;
+		local $/;
+		print <STDIN>' "$1" "$2" "${3:-False}" "${4:-1}"
+}
+
 # Wait for the end of process PID, which the test started; kill it when the patience ends.
 lib_reap()
 {

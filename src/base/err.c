@@ -98,7 +98,7 @@ print_clean(char *text, const char *fmt, va_list ap)
 	int r = vsnprintf(text, PF_ERR_TEXT, fmt, ap);
 	size_t len;
 
-	/* No memory for a long field, or a wide string: an empty text still has its code. */
+	/* No memory for a long field: an empty text still has its code. */
 	if (r < 0)
 		r = 0;
 	len = (size_t)r;
@@ -196,9 +196,9 @@ const char *pf_pjrt_code_name(int pjrt_code, int code)
 	int err = code < 0 ? -code : code;
 
 	if (pjrt_code >= 0)
-		return (size_t)pjrt_code < ARRAY_SIZE(pjrt_codes) ?
-			       pjrt_codes[pjrt_code].name :
-			       "UNKNOWN";
+		return (size_t)pjrt_code < ARRAY_SIZE(pjrt_codes)
+			       ? pjrt_codes[pjrt_code].name
+			       : "UNKNOWN";
 	for (size_t i = 1; err && i < ARRAY_SIZE(pjrt_codes); i++)
 		if (pjrt_codes[i].err == err)
 			return pjrt_codes[i].name;

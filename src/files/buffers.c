@@ -489,7 +489,7 @@ static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format
 		if (r < 0)
 			return r;
 	}
-	node = entry_new(t->dir->tree, buffer, format, 0666 & ~cred->umask, cred);
+	node = entry_new(t->dir->tree, buffer, format, 0644 & ~cred->umask, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
 	if (old) {

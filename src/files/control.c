@@ -32,15 +32,6 @@ static struct json_object *new_reply(const struct request *request)
 	return reply;
 }
 
-static void succeed(struct pf_command *command, struct json_object *reply)
-{
-	const char *text = json_object_to_json_string_ext(
-		reply, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-
-	pf_command_done(command, 0, text, strlen(text));
-	json_object_put(reply);
-}
-
 /* The device that "device" names, or the default one. */
 static int get_device(struct pf_fs *fs, struct json_object *o, const struct device **ret,
 		      struct pf_err *err)
@@ -155,7 +146,7 @@ static int op_create(struct pf_fs *fs, struct json_object *o, struct pf_command 
 		return r;
 	reply = new_reply(request);
 	json_object_object_add(reply, "buffer", json_object_new_string(name));
-	succeed(command, reply);
+	files_answer(command, 0, reply);
 	return 0;
 }
 
@@ -176,7 +167,7 @@ static int op_delete(struct pf_fs *fs, struct json_object *o, struct pf_command 
 	if (r == 0)
 		r = files_remove_buffer(fs, device, name, &command->of->cred, err);
 	if (r == 0)
-		succeed(command, new_reply(request));
+		files_answer(command, 0, new_reply(request));
 	return r;
 }
 
@@ -233,7 +224,7 @@ static int op_stat(struct pf_fs *fs, struct json_object *o, struct pf_command *c
 	reply = new_reply(request);
 	json_object_object_add(reply, executable ? "executable" : "buffer",
 			       json_tokener_parse(text.data ? text.data : "{}"));
-	succeed(command, reply);
+	files_answer(command, 0, reply);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "pjrtfs/base/json.h"
 
 static const struct pf_device_desc *desc_of(struct pf_node *node)
 {
@@ -67,7 +68,7 @@ static int description_show(struct pf_node *node, struct pf_buf *out, struct pf_
 static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	files_print_json(desc_of(node)->attributes, out);
+	pf_json_print_line(desc_of(node)->attributes, out);
 	return 0;
 }
 
@@ -76,7 +77,7 @@ static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 struct stats {
 	struct pf_call call;
 	struct pf_life *life;   /* owned reference */
-	struct pf_reply *reply; /* owned */
+	struct pf_reply *reply; /* owned, or NULL: nobody waits */
 	struct device *device;
 };
 
@@ -93,7 +94,7 @@ static void stats_unavailable(struct device *d, const char *why)
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
 	json_object_object_add(o, "unavailable", json_object_new_string(why));
-	files_print_json(o, &text);
+	pf_json_print_line(o, &text);
 	json_object_put(o);
 	if (text.data)
 		stats_set(d, text.data, text.len);
@@ -121,20 +122,22 @@ static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
 		}
 		pf_life_free_block(s->life, rep->off);
 	}
-	pf_reply_code(s->reply, 0);
+	if (s->reply)
+		pf_reply_code(s->reply, 0);
 	pf_life_unref(s->life);
 	free(s);
 }
 
-static void stats_prepare(struct pf_open *of, struct pf_reply *reply)
+/* Ask for D's statistics; answer REPLY (may be NULL) when they are there. */
+static void stats_ask(struct device *d, struct pf_reply *reply)
 {
-	struct device *d = of->node->object;
 	struct pf_req_id req = { .head.op = PF_OP_MEMORY_STATS, .id = d->index };
 	struct stats *s = calloc(1, sizeof(*s));
 	struct pf_err err = PF_ERR_INIT;
 
 	if (!s) {
-		pf_reply_code(reply, -ENOMEM);
+		if (reply)
+			pf_reply_code(reply, -ENOMEM);
 		return;
 	}
 	s->device = d;
@@ -146,9 +149,15 @@ static void stats_prepare(struct pf_open *of, struct pf_reply *reply)
 	    pf_life_call(s->life, &s->call, &req, sizeof(req), NULL, 0, &err) == 0)
 		return;
 	stats_unavailable(d, err.text);
-	pf_reply_code(reply, 0);
+	if (reply)
+		pf_reply_code(reply, 0);
 	pf_life_unref(s->life);
 	free(s);
+}
+
+static void stats_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	stats_ask(of->node->object, reply);
 }
 
 static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -300,6 +309,7 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 	r = files_link(parent, name, &kind_device, d, &dir);
 	if (r == 0)
 		r = add_memories(dir, desc);
+	stats_ask(d, NULL); /* so that stat tells a size before the first open */
 	if (r == 0 && first)
 		r = files_link(dir, "buffers", &default_buffers, d, NULL);
 	else if (r == 0)

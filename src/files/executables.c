@@ -58,14 +58,30 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
+/* The executable's name: its directory's path below executables/. */
+static void name_of(struct pf_node *node, struct pf_buf *out)
+{
+	struct unit *unit = unit_of(node);
+
+	pf_tree_lock_names(node->tree);
+	if (unit->executable)
+		pf_node_path(unit->executable, fs_of(node)->executables, out);
+	pf_tree_unlock_names(node->tree);
+	if (!out->len)
+		pf_buf_puts(out, "(removed)");
+}
+
 static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct pf_err why = PF_ERR_INIT;
 
 	(void)err;
-	if (pf_executable_state(unit_of(node)->x) == PF_EXECUTABLE_FAILED &&
-	    pf_executable_result(unit_of(node)->x, &why) < 0)
-		pf_buf_printf(out, "%s\n", why.text);
+	if (pf_executable_state(unit_of(node)->x) != PF_EXECUTABLE_FAILED ||
+	    pf_executable_result(unit_of(node)->x, &why) >= 0)
+		return 0;
+	name_of(node, &name);
+	pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
 	return 0;
 }
 
@@ -161,19 +177,6 @@ static void options_release(struct pf_open *of)
 }
 
 /* --- run ------------------------------------------------------------------------------------------ */
-
-/* The executable's name: its directory's path below executables/. */
-static void name_of(struct pf_node *node, struct pf_buf *out)
-{
-	struct unit *unit = unit_of(node);
-
-	pf_tree_lock_names(node->tree);
-	if (unit->executable)
-		pf_node_path(unit->executable, fs_of(node)->executables, out);
-	pf_tree_unlock_names(node->tree);
-	if (!out->len)
-		pf_buf_puts(out, "(removed)");
-}
 
 static int parse_run(const char *text, struct request *request, struct pf_err *err)
 {

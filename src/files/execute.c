@@ -5,18 +5,13 @@
 #include <string.h>
 
 #include "files.h"
+#include "pjrtfs/base/json.h"
 
 /* --- replies -------------------------------------------------------------------------------- */
 
-static void put_string(struct json_object *o, const char *key, const char *value)
+void files_answer(struct pf_command *command, int code, struct json_object *o)
 {
-	json_object_object_add(o, key, json_object_new_string(value));
-}
-
-static void answer_json(struct pf_command *command, int code, struct json_object *o)
-{
-	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-								  JSON_C_TO_STRING_NOSLASHESCAPE);
+	const char *text = pf_json_text(o);
 
 	pf_command_done(command, code, text, strlen(text));
 	json_object_put(o);
@@ -37,13 +32,13 @@ void files_fail(struct pf_command *command, const struct request *request,
 	o = json_object_new_object();
 	e = json_object_new_object();
 	json_object_object_add(o, "ok", json_object_new_boolean(false));
-	put_string(e, "errno", pf_errno_name(err->code));
-	put_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
-	put_string(e, "message", err->text);
+	pf_json_add_string(e, "errno", pf_errno_name(err->code));
+	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
+	pf_json_add_string(e, "message", err->text);
 	json_object_object_add(o, "error", e);
 	if (request && request->id)
 		json_object_object_add(o, "id", json_object_get(request->id));
-	answer_json(command, err->code, o);
+	files_answer(command, err->code, o);
 }
 
 /* --- one execution ---------------------------------------------------------------------------- */
@@ -54,6 +49,7 @@ struct job {
 	const struct device *device;
 	size_t n_targets;
 	struct target *targets;   /* owned: where each output goes */
+	struct pf_buffer **buffers; /* owned references: of the inputs, as many as them */
 };
 
 static void job_free(struct job *job)
@@ -63,20 +59,11 @@ static void job_free(struct job *job)
 	for (size_t i = 0; i < job->n_targets; i++)
 		files_target_release(&job->targets[i]);
 	free(job->targets);
+	for (size_t i = 0; job->buffers && i < job->request.inputs.n; i++)
+		pf_buffer_unref(job->buffers[i]);
+	free(job->buffers);
 	request_release(&job->request);
 	free(job);
-}
-
-/*
- * Shortest decimal without an exponent; json-c's own doubles have 17 digits.  One SECONDS
- * is as good as another below a nanosecond.
- */
-static struct json_object *json_seconds(double seconds)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.9f", seconds);
-	return json_object_new_double_s(seconds, text);
 }
 
 static void succeed_json(struct job *job, const struct pf_execution *e)
@@ -89,21 +76,21 @@ static void succeed_json(struct job *job, const struct pf_execution *e)
 		struct json_object *out = json_object_new_object();
 		struct json_object *dims = json_object_new_array();
 
-		put_string(out, "name", job->request.outputs.at[i]);
-		put_string(out, "dtype", pf_dtype_name(e->outs[i]->dtype));
+		pf_json_add_string(out, "name", job->request.outputs.at[i]);
+		pf_json_add_string(out, "dtype", pf_dtype_name(e->outs[i]->dtype));
 		for (unsigned d = 0; d < e->outs[i]->shape.rank; d++)
 			json_object_array_add(dims,
 					      json_object_new_int64(e->outs[i]->shape.dims[d]));
 		json_object_object_add(out, "shape", dims);
-		put_string(out, "device", job->device->name);
+		pf_json_add_string(out, "device", job->device->name);
 		json_object_array_add(outs, out);
 	}
 	json_object_object_add(o, "outputs", outs);
-	json_object_object_add(o, "seconds", json_seconds(e->seconds));
-	json_object_object_add(o, "device_seconds", json_seconds(e->device_seconds));
+	pf_json_add_seconds(o, "seconds", e->seconds);
+	pf_json_add_seconds(o, "device_seconds", e->device_seconds);
 	if (job->request.id)
 		json_object_object_add(o, "id", json_object_get(job->request.id));
-	answer_json(job->command, 0, o);
+	files_answer(job->command, 0, o);
 }
 
 static void succeed(struct job *job, const struct pf_execution *e)
@@ -152,6 +139,9 @@ static void execution_done(struct pf_execution *e, int code, const struct pf_err
 		err = *why;
 	else
 		code = publish(job, e, &err);
+	for (size_t i = 0; i < e->n_args; i++)
+		if (e->donate[i])
+			pf_buffer_forget_donated(job->buffers[i]);
 	if (code < 0)
 		files_fail(job->command, &job->request, &err);
 	else
@@ -162,16 +152,25 @@ static void execution_done(struct pf_execution *e, int code, const struct pf_err
 
 /* --- what the names mean ----------------------------------------------------------------------- */
 
+static bool is_donated(const struct job *job, const char *name)
+{
+	for (size_t d = 0; d < job->request.donate.n; d++)
+		if (!strcmp(job->request.donate.at[d], name))
+			return true;
+	return false;
+}
+
+/* Reading an array takes the right to read it; consuming it takes that to write, too. */
 static int find_input(struct pf_fs *fs, const struct job *job, size_t i, struct pf_execution *e,
 		      struct pf_err *err)
 {
-	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	const char *name = job->request.inputs.at[i];
-	int r = files_find_buffer(fs, job->device, name, &job->command->of->cred, R_OK, &buffer,
-				  err);
+	int want = is_donated(job, name) ? R_OK | W_OK : R_OK;
+	int r = files_find_buffer(fs, job->device, name, &job->command->of->cred, want,
+				  &job->buffers[i], err);
 
 	if (r == 0)
-		r = pf_buffer_value(buffer, &e->args[i], err);
+		r = pf_buffer_value(job->buffers[i], &e->args[i], err);
 	else
 		return pf_err_wrap(err, r, "input %zu", i);
 	if (r < 0)
@@ -257,7 +256,8 @@ static struct pf_execution *make_execution(struct unit *unit, const char *name, 
 	e->want_outs = job->request.outputs.n;
 	e->user = job;
 	e->done = execution_done;
-	if (!e->name)
+	job->buffers = calloc(e->n_args + 1, sizeof(struct pf_buffer *));
+	if (!e->name || !job->buffers)
 		r = pf_err_set(err, -ENOMEM, "no memory for an execution");
 	for (size_t i = 0; i < e->n_args && r == 0; i++)
 		r = find_input(unit->fs, job, i, e, err);

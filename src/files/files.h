@@ -57,9 +57,6 @@ int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);
 
-/* Print a JSON object (or "{}" for NULL) and a newline. */
-void files_print_json(struct json_object *o, struct pf_buf *out);
-
 /* --- buffers --------------------------------------------------------------------------- */
 
 /*
@@ -158,6 +155,9 @@ void request_release(struct request *request);
  */
 void files_execute(struct unit *unit, const char *name, struct request *request,
 		   struct pf_command *command);
+
+/* Answer COMMAND with CODE and the object O, which is put. */
+void files_answer(struct pf_command *command, int code, struct json_object *o);
 
 /* Answer COMMAND with a failure, in the form of REQUEST (NULL: JSON). */
 void files_fail(struct pf_command *command, const struct request *request,

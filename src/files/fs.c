@@ -24,14 +24,6 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 	return r;
 }
 
-void files_print_json(struct json_object *o, struct pf_buf *out)
-{
-	pf_buf_puts(out, o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-							       JSON_C_TO_STRING_NOSLASHESCAPE)
-			   : "{}");
-	pf_buf_puts(out, "\n");
-}
-
 /* One entry for each addressable device of each worker. */
 static int find_devices(struct pf_fs *fs, struct pf_err *err)
 {

@@ -1,5 +1,6 @@
 /* plugins/NAME/: what is known of each plugin and its worker. */
 #include "files.h"
+#include "pjrtfs/base/json.h"
 
 static struct pf_worker *worker_of(struct pf_node *node)
 {
@@ -79,7 +80,7 @@ static int extensions_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	files_print_json(pf_worker_description(worker_of(node))->attributes, out);
+	pf_json_print_line(pf_worker_description(worker_of(node))->attributes, out);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ enum {
 };
 
 static const double tens[EXACT_POWER + 1] = {
-	1e0,  1e1,  1e2,  1e3,	1e4,  1e5,  1e6,  1e7,	1e8,  1e9,  1e10, 1e11,
+	1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 };
 
@@ -83,10 +83,11 @@ size_t pf_decimal_print_u64(char *dst, uint64_t n)
 /* mantissa * 10^exponent as a double if that takes one rounding. */
 static bool exact_double(uint64_t mantissa, int64_t exponent, double *ret)
 {
-	if (mantissa > UINT64_C(1) << 53 || exponent > EXACT_POWER || exponent < -EXACT_POWER)
+	if (mantissa > UINT64_C(1) << 53 || exponent > EXACT_POWER ||
+	    exponent < -EXACT_POWER)
 		return false;
-	*ret = exponent < 0 ? (double)mantissa / tens[-exponent] :
-			      (double)mantissa * tens[exponent];
+	*ret = exponent < 0 ? (double)mantissa / tens[-exponent]
+			    : (double)mantissa * tens[exponent];
 	return true;
 }
 
@@ -130,8 +131,10 @@ static bool reads_back(enum pf_dtype dtype, double value, uint64_t digits, int e
 		if (dtype == PF_DTYPE_F64)
 			return wide == value;
 		if (dtype != PF_DTYPE_F32)
-			return pf_small_float_decode(
-				       dtype, pf_small_float_encode(dtype, wide)) == value;
+			return pf_small_float_decode(dtype,
+						     pf_small_float_encode(dtype,
+									   wide)) ==
+			       value;
 		if (exact_float(wide, &narrow))
 			return (double)narrow == value;
 	}
@@ -140,7 +143,8 @@ static bool reads_back(enum pf_dtype dtype, double value, uint64_t digits, int e
 		return c_strtod(text) == value;
 	if (dtype == PF_DTYPE_F32)
 		return (double)c_strtof(text) == value;
-	return pf_small_float_decode(dtype, pf_small_float_encode(dtype, c_strtod(text))) ==
+	return pf_small_float_decode(dtype,
+				     pf_small_float_encode(dtype, c_strtod(text))) ==
 	       value;
 }
 

@@ -26,7 +26,7 @@ struct pf_decimal {
 	bool negative;
 	uint64_t mantissa; /* of the first 19 digits that are not leading zeros */
 	int64_t exponent;
-	bool exact;	   /* those were all digits */
+	bool exact;         /* those were all digits */
 	const char *digits; /* borrowed from the text: digits and perhaps a point */
 	size_t digits_len;
 };

@@ -118,7 +118,8 @@ static const struct {
 
 bool pf_dtype_valid(int dtype)
 {
-	return dtype > PF_DTYPE_INVALID && dtype < PF_DTYPE_COUNT && infos[dtype].size > 0;
+	return dtype > PF_DTYPE_INVALID && dtype < PF_DTYPE_COUNT &&
+	       infos[dtype].size > 0;
 }
 
 size_t pf_dtype_size(enum pf_dtype dtype)

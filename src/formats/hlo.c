@@ -15,9 +15,9 @@ enum {
 	XLA_TOKEN = 17,
 
 	MAX_TUPLE_DEPTH = 8,
-	MAX_VALUES = 65536, /* arguments or results; a wild proto must not eat the memory */
+	MAX_VALUES =
+		65536, /* arguments or results; a wild proto must not eat the memory */
 };
-
 
 /* Where in the result's tuples an output is. */
 struct path {
@@ -29,9 +29,9 @@ struct path {
 struct parse {
 	struct pf_hlo_module module;
 	Pjrtfs__Hlo__ProgramShape *program; /* owned */
-	struct pf_slice *names;	    /* owned; one for each parameter */
-	struct path *paths;	    /* owned; one for each output, in ascending order */
-	struct pf_signature *sig;   /* owned */
+	struct pf_slice *names;             /* owned; one for each parameter */
+	struct path *paths;       /* owned; one for each output, in ascending order */
+	struct pf_signature *sig; /* owned */
 	struct pf_err *err;
 };
 
@@ -109,9 +109,9 @@ static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *para
 	return true;
 }
 
-/* Fill PARAM, whose name is set, from SHAPE; WHAT and INDEX say what it is in messages. */
-static int read_array(struct parse *ps, const char *what, size_t index, const Pjrtfs__Hlo__Shape *shape,
-		      struct pf_param *param)
+/* Fill PARAM, whose name is set, from SHAPE; WHAT and INDEX are for messages. */
+static int read_array(struct parse *ps, const char *what, size_t index,
+		      const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
 {
 	int64_t count;
 
@@ -123,15 +123,18 @@ static int read_array(struct parse *ps, const char *what, size_t index, const Pj
 		return refuse(ps, what, index, param->name,
 			      "is a token: plugins abort on those; remove it");
 	case XLA_OPAQUE:
-		return refuse(ps, what, index, param->name, "is opaque: only arrays have bytes");
+		return refuse(ps, what, index, param->name,
+			      "is opaque: only arrays have bytes");
 	default:
 		break;
 	}
 	param->dtype = pf_dtype_from_xla(shape->element_type);
 	if (!pf_dtype_valid((int)param->dtype))
-		return refuse(ps, what, index, param->name, "has an unknown element type");
+		return refuse(ps, what, index, param->name,
+			      "has an unknown element type");
 	if (shape->n_dimensions > PF_MAX_RANK)
-		return refuse(ps, what, index, param->name, "has more than 32 dimensions");
+		return refuse(ps, what, index, param->name,
+			      "has more than 32 dimensions");
 	for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
 		if (shape->is_dynamic_dimension[i])
 			return refuse(ps, what, index, param->name,
@@ -146,7 +149,8 @@ static int read_array(struct parse *ps, const char *what, size_t index, const Pj
 		param->shape.dims[i] = shape->dimensions[i];
 	}
 	if (pf_shape_count(&param->shape, &count, NULL) < 0)
-		return refuse(ps, what, index, param->name, "has more than 2^63-1 elements");
+		return refuse(ps, what, index, param->name,
+			      "has more than 2^63-1 elements");
 	if (!read_layout(shape->layout, param))
 		return refuse(ps, what, index, param->name,
 			      "has a layout that is no order of its dimensions");
@@ -161,8 +165,9 @@ static char *input_name(const struct parse *ps, size_t index)
 	if (ps->names[index].len)
 		return clean_copy(ps->names[index]);
 	if (index < program->n_parameter_names && program->parameter_names[index].len)
-		return clean_copy((struct pf_slice){ program->parameter_names[index].data,
-						     program->parameter_names[index].len });
+		return clean_copy(
+			(struct pf_slice){ program->parameter_names[index].data,
+					   program->parameter_names[index].len });
 	return index_name(index);
 }
 
@@ -172,8 +177,9 @@ static int read_inputs(struct parse *ps)
 	int r;
 
 	if (n > MAX_VALUES)
-		return pf_err_set(ps->err, -EINVAL, "the program has %zu arguments: at most %d",
-				  n, MAX_VALUES);
+		return pf_err_set(ps->err, -EINVAL,
+				  "the program has %zu arguments: at most %d", n,
+				  MAX_VALUES);
 	ps->names = calloc(n ? n : 1, sizeof(*ps->names));
 	ps->sig->inputs = calloc(n ? n : 1, sizeof(*ps->sig->inputs));
 	if (!ps->names || !ps->sig->inputs)
@@ -204,8 +210,8 @@ static int grow_outputs(struct parse *ps)
 	struct path *paths;
 
 	if (n == MAX_VALUES)
-		return pf_err_set(ps->err, -EINVAL, "the program has more than %d results",
-				  MAX_VALUES);
+		return pf_err_set(ps->err, -EINVAL,
+				  "the program has more than %d results", MAX_VALUES);
 	if (n & (n - 1))
 		return 0;
 	cap = n ? 2 * n : 1;
@@ -220,7 +226,8 @@ static int grow_outputs(struct parse *ps)
 	return 0;
 }
 
-static int read_output(struct parse *ps, const Pjrtfs__Hlo__Shape *shape, const struct path *path)
+static int read_output(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
+		       const struct path *path)
 {
 	size_t n = ps->sig->n_outputs;
 	struct pf_param *param;
@@ -238,7 +245,8 @@ static int read_output(struct parse *ps, const Pjrtfs__Hlo__Shape *shape, const 
 }
 
 /* Depth first, which is the order in which PJRT gives the buffers. */
-static int read_outputs(struct parse *ps, const Pjrtfs__Hlo__Shape *shape, const struct path *path)
+static int read_outputs(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
+			const struct path *path)
 {
 	struct path inner = *path;
 	int r = 0;
@@ -251,8 +259,9 @@ static int read_outputs(struct parse *ps, const Pjrtfs__Hlo__Shape *shape, const
 				  MAX_TUPLE_DEPTH);
 	inner.depth++;
 	for (size_t i = 0; i < shape->n_tuple_shapes && r == 0; i++) {
-		Pjrtfs__Hlo__Shape *part = pjrtfs__hlo__shape__unpack(
-			NULL, shape->tuple_shapes[i].len, shape->tuple_shapes[i].data);
+		Pjrtfs__Hlo__Shape *part =
+			pjrtfs__hlo__shape__unpack(NULL, shape->tuple_shapes[i].len,
+						   shape->tuple_shapes[i].data);
 
 		if (!part)
 			return pf_err_set(ps->err, -EINVAL,
@@ -303,8 +312,9 @@ static int read_aliases(struct parse *ps)
 		return 0;
 	alias = pjrtfs__hlo__input_output_alias__unpack(NULL, proto.len, proto.p);
 	if (!alias)
-		return pf_err_set(ps->err, -EINVAL,
-				  "the optimized program's input_output_alias is malformed");
+		return pf_err_set(
+			ps->err, -EINVAL,
+			"the optimized program's input_output_alias is malformed");
 	for (size_t i = 0; i < alias->n_entries && r == 0; i++) {
 		const Pjrtfs__Hlo__InputOutputAlias__Entry *entry = alias->entries[i];
 		struct pf_param *param = donated_input(ps, entry->parameter_number);
@@ -351,7 +361,8 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	const struct path top = { 0 };
 	int r;
 
-	r = pf_hlo_module_find((struct pf_slice){ proto, len }, with_config, &ps.module, err);
+	r = pf_hlo_module_find((struct pf_slice){ proto, len }, with_config, &ps.module,
+			       err);
 	if (r < 0)
 		return r;
 	if (!ps.module.program_shape.p)
@@ -360,8 +371,9 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	ps.program = pjrtfs__hlo__program_shape__unpack(NULL, ps.module.program_shape.len,
 							ps.module.program_shape.p);
 	if (!ps.program)
-		return pf_err_set(err, -EINVAL,
-				  "the optimized program's host_program_shape is malformed");
+		return pf_err_set(
+			err, -EINVAL,
+			"the optimized program's host_program_shape is malformed");
 	ps.sig = calloc(1, sizeof(*ps.sig));
 	if (!ps.sig)
 		return no_memory(&ps);
@@ -372,7 +384,8 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	if (r < 0)
 		return r;
 	if (!ps.program->result)
-		return pf_err_set(err, -EINVAL, "the optimized program has no result shape");
+		return pf_err_set(err, -EINVAL,
+				  "the optimized program has no result shape");
 	r = read_outputs(&ps, ps.program->result, &top);
 	if (r < 0)
 		return r;

@@ -33,8 +33,9 @@ enum {
 static int malformed(struct pf_err *err, const char *what, const struct pf_slice *all,
 		     const struct pf_slice *rest)
 {
-	return pf_err_set(err, -EINVAL, "the optimized program is no valid %s (at byte %zu)",
-			  what, (size_t)(rest->p - all->p));
+	return pf_err_set(err, -EINVAL,
+			  "the optimized program is no valid %s (at byte %zu)", what,
+			  (size_t)(rest->p - all->p));
 }
 
 /* The last field NUMBER of PROTO, which must be bytes; p stays NULL if there is none. */
@@ -105,7 +106,8 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 	while ((r = pf_proto_next(&proto, &field)) > 0) {
 		if (field.number == INSTRUCTION_OPCODE && field.type == PF_WIRE_BYTES)
 			opcode = field.bytes;
-		else if (field.number == INSTRUCTION_METADATA && field.type == PF_WIRE_BYTES)
+		else if (field.number == INSTRUCTION_METADATA &&
+			 field.type == PF_WIRE_BYTES)
 			metadata = field.bytes;
 		else if (field.number == INSTRUCTION_PARAMETER_NUMBER &&
 			 field.type == PF_WIRE_VARINT)
@@ -128,7 +130,8 @@ static int read_computation(struct pf_slice proto, struct pf_slice *names, size_
 	int r;
 
 	while ((r = pf_proto_next(&proto, &field)) > 0) {
-		if (field.number != COMPUTATION_INSTRUCTIONS || field.type != PF_WIRE_BYTES)
+		if (field.number != COMPUTATION_INSTRUCTIONS ||
+		    field.type != PF_WIRE_BYTES)
 			continue;
 		r = read_instruction(field.bytes, names, n);
 		if (r < 0)
@@ -152,14 +155,15 @@ static int is_entry(const struct pf_hlo_module *module, struct pf_slice proto, b
 			id = (int64_t)field.value;
 	}
 	/* Old modules have names and no ids; ids then are all 0. */
-	*ret = module->entry_id ? id == module->entry_id :
-				  name.len == module->entry_name.len && name.len &&
-					  memcmp(name.p, module->entry_name.p, name.len) == 0;
+	*ret = module->entry_id
+		       ? id == module->entry_id
+		       : name.len == module->entry_name.len && name.len &&
+				 memcmp(name.p, module->entry_name.p, name.len) == 0;
 	return r;
 }
 
-int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names, size_t n,
-			struct pf_err *err)
+int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
+			size_t n, struct pf_err *err)
 {
 	struct pf_slice rest = module->all;
 	struct pf_field field;

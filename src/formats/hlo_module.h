@@ -13,9 +13,9 @@ struct pf_hlo_module {
 	struct pf_slice name;
 	struct pf_slice entry_name;
 	int64_t entry_id;
-	struct pf_slice program_shape;	    /* pjrtfs.hlo.ProgramShape */
+	struct pf_slice program_shape;      /* pjrtfs.hlo.ProgramShape */
 	struct pf_slice input_output_alias; /* pjrtfs.hlo.InputOutputAlias */
-	struct pf_slice buffer_donor;	    /* pjrtfs.hlo.BufferDonor */
+	struct pf_slice buffer_donor;       /* pjrtfs.hlo.BufferDonor */
 };
 
 /*
@@ -30,7 +30,7 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
  * program (metadata.op_name): NAMES[i] for the parameter of number i < N; left alone for
  * those that have no name.  0, or -EINVAL.
  */
-int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names, size_t n,
-			struct pf_err *err);
+int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
+			size_t n, struct pf_err *err);
 
 #endif

@@ -32,8 +32,9 @@ static int bad(struct reader *rd, const char *want)
 		return pf_err_set(rd->err, -EINVAL,
 				  ".npy header: expected %s, found its end", want);
 	/* The bytes are anything at all: pf_err_set makes them fit to print. */
-	return pf_err_set(rd->err, -EINVAL, ".npy header: expected %s, found \"%.*s\"", want,
-			  rd->end - rd->p < 16 ? (int)(rd->end - rd->p) : 16, rd->p);
+	return pf_err_set(rd->err, -EINVAL, ".npy header: expected %s, found \"%.*s\"",
+			  want, rd->end - rd->p < 16 ? (int)(rd->end - rd->p) : 16,
+			  rd->p);
 }
 
 /* The text ended where WANT should be. */
@@ -130,8 +131,9 @@ static int read_extent(struct reader *rd, int64_t *ret)
 	while (rd->p < rd->end && *rd->p >= '0' && *rd->p <= '9') {
 		if (__builtin_mul_overflow(n, 10, &n) ||
 		    __builtin_add_overflow(n, *rd->p - '0', &n))
-			return pf_err_set(rd->err, -EOVERFLOW,
-					  ".npy header: an extent in shape is beyond 2^63-1");
+			return pf_err_set(
+				rd->err, -EOVERFLOW,
+				".npy header: an extent in shape is beyond 2^63-1");
 		rd->p++;
 	}
 	if (rd->p == start)
@@ -205,7 +207,8 @@ static int refuse_descr(struct reader *rd, const struct word *word)
 		what = "big-endian data; write it with .astype(dtype.newbyteorder('<'))";
 	else
 		what = "no element type of a device";
-	return pf_err_set(rd->err, -EINVAL, ".npy header: descr '%.*s': %s", n, word->p, what);
+	return pf_err_set(rd->err, -EINVAL, ".npy header: descr '%.*s': %s", n, word->p,
+			  what);
 }
 
 static int read_descr(struct reader *rd, struct pf_npy *npy)
@@ -217,7 +220,8 @@ static int read_descr(struct reader *rd, struct pf_npy *npy)
 	skip_space(rd);
 	if (rd->p < rd->end && (*rd->p == '[' || *rd->p == '('))
 		return pf_err_set(rd->err, -EINVAL,
-				  ".npy header: expected %s, found a structured type", want);
+				  ".npy header: expected %s, found a structured type",
+				  want);
 	r = read_string(rd, &word, want);
 	if (r != DONE)
 		return r;
@@ -252,8 +256,8 @@ static int read_key(struct reader *rd, unsigned *seen, int *ret)
 		return pf_err_set(rd->err, -EINVAL, ".npy header: unknown key '%.*s'",
 				  word.len < 32 ? (int)word.len : 32, word.p);
 	if (*seen & 1u << key)
-		return pf_err_set(rd->err, -EINVAL, ".npy header: key '%s' is given twice",
-				  keys[key]);
+		return pf_err_set(rd->err, -EINVAL,
+				  ".npy header: key '%s' is given twice", keys[key]);
 	*seen |= 1u << key;
 	*ret = key;
 	return expect(rd, ':', "':' after a key");
@@ -399,7 +403,8 @@ void pf_npy_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape
 	pf_buf_puts(&text, shape->rank == 1 ? ",), }" : "), }");
 	if (shape->rank)
 		pf_buf_printf(&text, "%*s",
-			      GROWTH_DIGITS - snprintf(NULL, 0, "%" PRId64, shape->dims[0]),
+			      GROWTH_DIGITS -
+				      snprintf(NULL, 0, "%" PRId64, shape->dims[0]),
 			      "");
 	total = (PREAMBLE + text.len + 1 + ALIGN - 1) / ALIGN * ALIGN;
 	pf_buf_printf(&text, "%*s\n", (int)(total - PREAMBLE - text.len - 1), "");

@@ -20,12 +20,12 @@ struct maker {
 	Pjrtfs__Options__BuildOptions build;
 	Pjrtfs__Options__DeviceAssignment devices;
 	struct json_object *assignment; /* borrowed; NULL if not given */
-	Pjrtfs__Options__DeviceAssignment__Partition *partitions; /* owned */
+	Pjrtfs__Options__DeviceAssignment__Partition *partitions;      /* owned */
 	Pjrtfs__Options__DeviceAssignment__Partition **partition_ptrs; /* owned */
-	int64_t *device_ids;						/* owned */
-	Pjrtfs__Options__CompileOptions__OverrideEntry *entries;					/* owned */
-	Pjrtfs__Options__CompileOptions__OverrideEntry **entry_ptrs;					/* owned */
-	Pjrtfs__Options__Override *overrides;				/* owned */
+	int64_t *device_ids;                                           /* owned */
+	Pjrtfs__Options__CompileOptions__OverrideEntry *entries;       /* owned */
+	Pjrtfs__Options__CompileOptions__OverrideEntry **entry_ptrs;   /* owned */
+	Pjrtfs__Options__Override *overrides;                          /* owned */
 	struct pf_err *err;
 };
 
@@ -51,8 +51,8 @@ static int refuse(struct maker *mk, const char *key, const char *want,
 {
 	const char *text = json_object_to_json_string(found);
 
-	return pf_err_set(mk->err, -EINVAL, "option %s: expected %s, found %.80s", key, want,
-			  text ? text : "something else");
+	return pf_err_set(mk->err, -EINVAL, "option %s: expected %s, found %.80s", key,
+			  want, text ? text : "something else");
 }
 
 /* An integer that an int64_t holds: json-c cuts off what is beyond. */
@@ -85,7 +85,8 @@ static int set_num_replicas(struct maker *mk, const char *key, struct json_objec
 	return 0;
 }
 
-static int set_num_partitions(struct maker *mk, const char *key, struct json_object *value)
+static int set_num_partitions(struct maker *mk, const char *key,
+			      struct json_object *value)
 {
 	int64_t n;
 
@@ -96,7 +97,8 @@ static int set_num_partitions(struct maker *mk, const char *key, struct json_obj
 	return 0;
 }
 
-static int set_device_assignment(struct maker *mk, const char *key, struct json_object *value)
+static int set_device_assignment(struct maker *mk, const char *key,
+				 struct json_object *value)
 {
 	if (!value)
 		return refuse(mk, key, "lists of device ids", value);
@@ -129,8 +131,8 @@ static int set_portable(struct maker *mk, const char *key, struct json_object *v
 			&mk->top.compile_portable_executable);
 }
 
-static int set_bools(struct maker *mk, const char *key, struct json_object *value, size_t *ret_n,
-		     protobuf_c_boolean **ret)
+static int set_bools(struct maker *mk, const char *key, struct json_object *value,
+		     size_t *ret_n, protobuf_c_boolean **ret)
 {
 	size_t n;
 
@@ -167,7 +169,8 @@ static int set_to_output(struct maker *mk, const char *key, struct json_object *
 			 &mk->build.allow_spmd_sharding_propagation_to_output);
 }
 
-static int set_profile_version(struct maker *mk, const char *key, struct json_object *value)
+static int set_profile_version(struct maker *mk, const char *key,
+			       struct json_object *value)
 {
 	int64_t n;
 
@@ -292,10 +295,11 @@ static int set_option(struct maker *mk, const char *key, struct json_object *val
 	for (size_t i = 0; i < ARRAY_SIZE(setters); i++)
 		if (strcmp(setters[i].key, key) == 0)
 			return setters[i].set(mk, key, value);
-	return pf_err_set(mk->err, -EINVAL,
-			  "unknown option \"%.80s\": expected num_replicas, num_partitions, "
-			  "device_assignment or another of those in the manual",
-			  key);
+	return pf_err_set(
+		mk->err, -EINVAL,
+		"unknown option \"%.80s\": expected num_replicas, num_partitions, "
+		"device_assignment or another of those in the manual",
+		key);
 }
 
 static int id_compare(const void *a, const void *b)
@@ -312,8 +316,8 @@ static int read_device_ids(struct maker *mk, size_t replicas, size_t partitions)
 	struct json_object *row, *id;
 	char want[96];
 
-	snprintf(want, sizeof(want), "%zu lists (one a replica) of %zu device ids", replicas,
-		 partitions);
+	snprintf(want, sizeof(want), "%zu lists (one a replica) of %zu device ids",
+		 replicas, partitions);
 	if (!json_object_is_type(mk->assignment, json_type_array) ||
 	    json_object_array_length(mk->assignment) != replicas)
 		return refuse(mk, key, want, mk->assignment);
@@ -408,7 +412,8 @@ static int check_counts(struct maker *mk, int n_devices)
 int pf_options_encode(struct json_object *options, int n_devices, struct pf_buf *ret,
 		      struct pf_err *err)
 {
-	PF_CLEANUP(maker_release) struct maker mk = {
+	PF_CLEANUP(maker_release)
+	struct maker mk = {
 		.top = PJRTFS__OPTIONS__COMPILE_OPTIONS__INIT,
 		.build = PJRTFS__OPTIONS__BUILD_OPTIONS__INIT,
 		.devices = PJRTFS__OPTIONS__DEVICE_ASSIGNMENT__INIT,
@@ -419,7 +424,8 @@ int pf_options_encode(struct json_object *options, int n_devices, struct pf_buf 
 	int r;
 
 	if (options && !json_object_is_type(options, json_type_object))
-		return pf_err_set(err, -EINVAL, "options: expected a JSON object, found %.80s",
+		return pf_err_set(err, -EINVAL,
+				  "options: expected a JSON object, found %.80s",
 				  json_object_to_json_string(options));
 	if (options) {
 		json_object_object_foreach(options, key, value) {

@@ -69,19 +69,19 @@ static bool is_all_blank(const char *p, size_t len)
 	return len == 0;
 }
 
-/* What a file is that people take for a program, with what to do; NULL if none of them. */
+/* What a file is that people take for a program, with what to do; NULL if none. */
 static const char *foreign(enum pf_program_format format, const char *p, size_t len)
 {
 	if (STARTS(p, len, "\x1f\x8b"))
 		return "a gzip file; gunzip it first";
 	if (STARTS(p, len, "PK\x03\x04"))
-		return "a zip file; unzip it first (a .keras, .pt2 or SavedModel archive must "
-		       "be exported to StableHLO)";
+		return "a zip file; unzip it first (a .keras or .pt2 archive must be "
+		       "exported to StableHLO)";
 	if (STARTS(p, len, "\x93NUMPY"))
 		return "a .npy array; arrays go to buffers/";
-	if (STARTS(p, len, "\x7f" "ELF"))
+	if (STARTS(p, len, "\177ELF"))
 		return "a binary for a processor; a compiled program is a .pjrtexe";
-	/* A module's proto begins with a newline's byte, its name's length, and its name. */
+	/* A module's proto begins with the byte of a newline, then comes its name. */
 	if (format == PF_PROGRAM_HLO && STARTS(p, len, "\n"))
 		return NULL;
 	while (len && is_blank(*p)) {
@@ -89,19 +89,19 @@ static const char *foreign(enum pf_program_format format, const char *p, size_t 
 		len--;
 	}
 	/* A line of MLIR may start with '#' and a letter, which Python's comments are. */
-	if (STARTS(p, len, "#!") || STARTS(p, len, "import ") || STARTS(p, len, "from ") ||
-	    STARTS(p, len, "def ") || STARTS(p, len, "\"\"\""))
-		return "a Python program; write what jax.jit(f).lower(...).as_text() gives";
+	if (STARTS(p, len, "#!") || STARTS(p, len, "import ") ||
+	    STARTS(p, len, "from ") || STARTS(p, len, "def ") || STARTS(p, len, "\"\"\""))
+		return "a Python program; write what jax.jit(f).lower(x).as_text() gives";
 	if (STARTS(p, len, "HloModule"))
-		return "HLO text; plugins read only a serialized HloModuleProto (.hlo.pb) or "
-		       "StableHLO";
+		return "HLO text; plugins read only a serialized HloModuleProto "
+		       "(.hlo.pb) or StableHLO";
 	return NULL;
 }
 
 /*
  * The deepest nesting of brackets, or MAX_NESTING + 1 once it is beyond; *LINE is where
- * that is reached.  Each kind is counted for itself, since an arrow or a comparison is no
- * bracket, and a surplus closing one counts as none: what follows would be a syntax error.
+ * that is reached.  Each kind is counted for itself, since an arrow or a comparison is
+ * no bracket, and a surplus closing one counts as none: it would be a syntax error.
  */
 static unsigned nesting(const char *p, size_t len, size_t *line)
 {
@@ -152,13 +152,15 @@ static int check_text(const char *p, size_t len, struct pf_err *err)
 	size_t line;
 
 	if (is_bytecode(p, len))
-		return pf_err_set(err, -EINVAL,
-				  "expected StableHLO text, found MLIR bytecode: name it .mlirbc");
+		return pf_err_set(
+			err, -EINVAL,
+			"expected StableHLO text, found MLIR bytecode: name it .mlirbc");
 	if (nul)
-		return pf_err_set(err, -EINVAL,
-				  "expected StableHLO text, found a zero byte at %zu: MLIR "
-				  "bytecode is .mlirbc, a HloModuleProto .hlo.pb",
-				  (size_t)(nul - p));
+		return pf_err_set(
+			err, -EINVAL,
+			"expected StableHLO text, found a zero byte at %zu: MLIR "
+			"bytecode is .mlirbc, a HloModuleProto .hlo.pb",
+			(size_t)(nul - p));
 	if (nesting(p, len, &line) > MAX_NESTING)
 		return pf_err_set(err, -EINVAL,
 				  "line %zu: brackets are nested deeper than %d: plugins "
@@ -171,9 +173,10 @@ static int check_bytecode(const char *p, size_t len, struct pf_err *err)
 {
 	if (is_bytecode(p, len))
 		return 0;
-	return pf_err_set(err, -EINVAL,
-			  "expected MLIR bytecode, which begins with \"ML\\xefR\": StableHLO "
-			  "text is .mlir, a HloModuleProto .hlo.pb");
+	return pf_err_set(
+		err, -EINVAL,
+		"expected MLIR bytecode, which begins with \"ML\\xefR\": StableHLO "
+		"text is .mlir, a HloModuleProto .hlo.pb");
 }
 
 /* Is it a sequence of fields, of which the first ones are those of a module? */
@@ -184,17 +187,18 @@ static int check_hlo(const char *p, size_t len, struct pf_err *err)
 	int r;
 
 	if (is_bytecode(p, len))
-		return pf_err_set(
-			err, -EINVAL,
-			"expected a HloModuleProto, found MLIR bytecode: name it .mlirbc");
+		return pf_err_set(err, -EINVAL,
+				  "expected a HloModuleProto, found MLIR bytecode: "
+				  "name it .mlirbc");
 	while ((r = pf_proto_next(&rest, &field)) > 0)
 		;
 	if (r < 0)
-		return pf_err_set(err, -EINVAL,
-				  "expected a serialized HloModuleProto, found something else "
-				  "or a truncated one (at byte %zu of %zu): StableHLO text is "
-				  ".mlir",
-				  (size_t)(rest.p - (const uint8_t *)p), len);
+		return pf_err_set(
+			err, -EINVAL,
+			"expected a serialized HloModuleProto, found something else "
+			"or a truncated one (at byte %zu of %zu): StableHLO text is "
+			".mlir",
+			(size_t)(rest.p - (const uint8_t *)p), len);
 	return 0;
 }
 
@@ -207,7 +211,8 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 	if (format == PF_PROGRAM_NONE)
 		return 0;
 	if (len == 0 || (format == PF_PROGRAM_MLIR && is_all_blank(p, len)))
-		return pf_err_set(err, -EINVAL, "expected a program, found an empty file");
+		return pf_err_set(err, -EINVAL,
+				  "expected a program, found an empty file");
 	what = foreign(format, p, len);
 	if (what)
 		return pf_err_set(err, -EINVAL, "expected a program, found %s", what);

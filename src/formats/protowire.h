@@ -21,7 +21,7 @@ enum pf_wire_type {
 struct pf_field {
 	uint32_t number;
 	enum pf_wire_type type;
-	uint64_t value;	       /* of a varint */
+	uint64_t value;        /* of a varint */
 	struct pf_slice bytes; /* borrowed; of all but a varint */
 };
 

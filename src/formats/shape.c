@@ -24,8 +24,8 @@ int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *er
 
 			return pf_err_set(err, -EOVERFLOW,
 					  "shape %s has more than 2^63-1 elements",
-					  pf_shape_str(text, sizeof(text), PF_DTYPE_INVALID,
-						       shape));
+					  pf_shape_str(text, sizeof(text),
+						       PF_DTYPE_INVALID, shape));
 		}
 	}
 	*ret = empty ? 0 : n;
@@ -86,7 +86,8 @@ const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 		if (shape->rank == 0)
 			r = snprintf(dst, len, "%s[]", name);
 		else if (i == 0)
-			r = snprintf(dst, len, "%s[%lld", name, (long long)shape->dims[0]);
+			r = snprintf(dst, len, "%s[%lld", name,
+				     (long long)shape->dims[0]);
 		else if (i < shape->rank)
 			r = snprintf(dst + used, len - used, ",%lld",
 				     (long long)shape->dims[i]);
@@ -109,9 +110,9 @@ void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_sha
 enum { TILE = 32 }; /* elements a side: both tiles stay in the first-level cache */
 
 /* The constant sizes that callers pass make the copy a load and a store. */
-static inline __attribute__((__always_inline__)) void
-transpose_tiles(size_t size, size_t rows, size_t cols, const char *src, size_t src_step,
-		char *dst, size_t dst_step)
+static inline __attribute__((__always_inline__)) void transpose_tiles(
+	size_t size, size_t rows, size_t cols, const char *src, size_t src_step,
+	char *dst, size_t dst_step)
 {
 	for (size_t r0 = 0; r0 < rows; r0 += TILE)
 		for (size_t c0 = 0; c0 < cols; c0 += TILE) {

@@ -56,7 +56,8 @@ static struct json_object *param_json(const struct pf_param *param, bool input)
 		return NULL;
 	ok = add(o, "name", json_object_new_string(param->name)) &&
 	     add(o, "dtype", json_object_new_string(pf_dtype_name(param->dtype))) &&
-	     add(o, "datatype", json_object_new_string(pf_dtype_datatype(param->dtype))) &&
+	     add(o, "datatype",
+		 json_object_new_string(pf_dtype_datatype(param->dtype))) &&
 	     add(o, "shape", shape_json(&param->shape)) &&
 	     add(o, "layout", layout_json(param));
 	if (ok && input)
@@ -69,7 +70,8 @@ static struct json_object *param_json(const struct pf_param *param, bool input)
 	return NULL;
 }
 
-static struct json_object *params_json(const struct pf_param *params, size_t n, bool input)
+static struct json_object *params_json(const struct pf_param *params, size_t n,
+				       bool input)
 {
 	struct json_object *array = json_object_new_array();
 
@@ -91,7 +93,8 @@ struct json_object *pf_signature_json(const struct pf_signature *signature,
 	if (add(o, "name", json_object_new_string(signature->name)) &&
 	    add(o, "platform", json_object_new_string(platform)) &&
 	    add(o, "inputs", params_json(signature->inputs, signature->n_inputs, true)) &&
-	    add(o, "outputs", params_json(signature->outputs, signature->n_outputs, false)))
+	    add(o, "outputs",
+		params_json(signature->outputs, signature->n_outputs, false)))
 		return o;
 	json_object_put(o);
 	return NULL;

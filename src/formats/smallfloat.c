@@ -45,7 +45,7 @@ static uint16_t encode_e8m0(double value)
 	if (!(value > 0) || isinf(value))
 		return 0xff;
 	fraction = frexp(value, &exponent);
-	/* There is no even mantissa to prefer: 1.5 of a power goes up, as in ml_dtypes. */
+	/* There is no even mantissa to prefer: the middle goes up, as in ml_dtypes. */
 	exponent += 126 + (fraction >= 0.75);
 	return exponent < 0 ? 0 : exponent > 0xfe ? 0xff : (uint16_t)exponent;
 }
@@ -122,9 +122,9 @@ uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
 	value = fabs(value);
 	(void)frexp(value, &exponent);
 	exponent--;
-	last = l->style == IEEE	  ? encode_huge(l) - 1 :
-	       l->style == FN	  ? sign - 2 :
-				    sign - 1;
+	last = l->style == IEEE ? encode_huge(l) - 1
+	       : l->style == FN ? sign - 2
+				: sign - 1;
 	if (isinf(value) || exponent > l->bias + 1) {
 		code = encode_huge(l);
 	} else if (value == 0) {

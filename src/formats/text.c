@@ -117,7 +117,8 @@ static size_t print_element(char *dst, enum pf_dtype dtype, const unsigned char 
 	case PF_DTYPE_S16:
 	case PF_DTYPE_S32:
 	case PF_DTYPE_S64:
-		return print_signed(dst, load(p, pf_dtype_size(dtype)), pf_dtype_bits(dtype));
+		return print_signed(dst, load(p, pf_dtype_size(dtype)),
+				    pf_dtype_bits(dtype));
 	case PF_DTYPE_U1:
 	case PF_DTYPE_U2:
 	case PF_DTYPE_U4:
@@ -125,7 +126,8 @@ static size_t print_element(char *dst, enum pf_dtype dtype, const unsigned char 
 	case PF_DTYPE_U16:
 	case PF_DTYPE_U32:
 	case PF_DTYPE_U64:
-		return print_unsigned(dst, load(p, pf_dtype_size(dtype)), pf_dtype_bits(dtype));
+		return print_unsigned(dst, load(p, pf_dtype_size(dtype)),
+				      pf_dtype_bits(dtype));
 	case PF_DTYPE_C64:
 		return print_complex(dst, PF_DTYPE_F32, p);
 	case PF_DTYPE_C128:

@@ -16,17 +16,18 @@ struct parser {
 	struct pf_buf *data;
 	struct pf_err *err;
 
-	size_t row_len;	   /* of every row; 0 before the first */
-	size_t rows;	   /* in this block */
+	size_t row_len;    /* of every row; 0 before the first */
+	size_t rows;       /* in this block */
 	size_t block_rows; /* in every block; 0 before the end of the first */
-	size_t blocks;	   /* that have ended */
+	size_t blocks;     /* that have ended */
 };
 
-static int refuse(struct parser *ps, int code, const char *word, size_t len, const char *what)
+static int refuse(struct parser *ps, int code, const char *word, size_t len,
+		  const char *what)
 {
 	return pf_err_set(ps->err, code, "line %zu, column %zu: \"%.*s\" %s %s", ps->line,
-			  (size_t)(word - ps->line_start) + 1, len < 40 ? (int)len : 40, word,
-			  what, pf_dtype_name(ps->dtype));
+			  (size_t)(word - ps->line_start) + 1, len < 40 ? (int)len : 40,
+			  word, what, pf_dtype_name(ps->dtype));
 }
 
 static int no_number(struct parser *ps, const char *word, size_t len)
@@ -210,24 +211,26 @@ static int parse_line(struct parser *ps, size_t *ret_n)
 	size_t n = 0;
 
 	for (;;) {
-		while (ps->p < ps->end && (*ps->p == ' ' || *ps->p == '\t' || *ps->p == '\r'))
+		while (ps->p < ps->end &&
+		       (*ps->p == ' ' || *ps->p == '\t' || *ps->p == '\r'))
 			ps->p++;
 		if (ps->p == ps->end || *ps->p == '\n')
 			break;
 		if (*ps->p == ',') {
 			if (!comma_ok)
-				return pf_err_set(ps->err, -EINVAL,
-						  "line %zu, column %zu: no number before ','",
-						  ps->line,
-						  (size_t)(ps->p - ps->line_start) + 1);
+				return pf_err_set(
+					ps->err, -EINVAL,
+					"line %zu, column %zu: no number before ','",
+					ps->line, (size_t)(ps->p - ps->line_start) + 1);
 			comma_ok = false;
 			ps->p++;
 			continue;
 		}
 		const char *word = ps->p;
 
-		while (ps->p < ps->end && !(*ps->p == ' ' || *ps->p == '\t' ||
-					    *ps->p == '\r' || *ps->p == ',' || *ps->p == '\n'))
+		while (ps->p < ps->end &&
+		       !(*ps->p == ' ' || *ps->p == '\t' || *ps->p == '\r' ||
+			 *ps->p == ',' || *ps->p == '\n'))
 			ps->p++;
 		int r = parse_word(ps, word, (size_t)(ps->p - word));
 
@@ -247,9 +250,10 @@ static int end_block(struct parser *ps)
 	if (ps->rows == 0)
 		return 0;
 	if (ps->blocks && ps->rows != ps->block_rows)
-		return pf_err_set(ps->err, -EINVAL,
-				  "line %zu: block %zu ends with %zu rows, the first has %zu",
-				  ps->line, ps->blocks + 1, ps->rows, ps->block_rows);
+		return pf_err_set(
+			ps->err, -EINVAL,
+			"line %zu: block %zu ends with %zu rows, the first has %zu",
+			ps->line, ps->blocks + 1, ps->rows, ps->block_rows);
 	ps->block_rows = ps->rows;
 	ps->blocks++;
 	ps->rows = 0;
@@ -259,9 +263,10 @@ static int end_block(struct parser *ps)
 static int end_row(struct parser *ps, size_t n)
 {
 	if (ps->row_len && n != ps->row_len)
-		return pf_err_set(ps->err, -EINVAL,
-				  "line %zu has %zu numbers, the lines before it have %zu",
-				  ps->line, n, ps->row_len);
+		return pf_err_set(
+			ps->err, -EINVAL,
+			"line %zu has %zu numbers, the lines before it have %zu",
+			ps->line, n, ps->row_len);
 	ps->row_len = n;
 	ps->rows++;
 	return 0;
@@ -288,7 +293,8 @@ static int parse_lines(struct parser *ps)
 	if (r < 0)
 		return r;
 	if (ps->blocks == 0)
-		return pf_err_set(ps->err, -EINVAL, "expected rows of %s, found no number",
+		return pf_err_set(ps->err, -EINVAL,
+				  "expected rows of %s, found no number",
 				  pf_dtype_name(ps->dtype));
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* FUSE's operations, each turned into a call of the tree's. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -8,6 +9,7 @@
 /*
  * How long the kernel may believe attributes and names: not at all, since much changes
  * without it (states, sizes of texts, outputs of commands).
+ * A control file's name may never be believed: each open is to look it up (pf_vfs_alias).
  */
 #define ATTR_TIMEOUT 0.0
 #define ENTRY_TIMEOUT 0.0
@@ -45,6 +47,23 @@ static struct pf_cred cred_of(fuse_req_t req)
 	return cred;
 }
 
+/* The kernel tells a umask only with what creates; commands create, too. */
+static mode_t umask_of(pid_t pid)
+{
+	char path[64], line[256];
+	unsigned mask = 022;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Umask: %o", &mask) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return mask & 0777;
+}
+
 /*
  * Commands act with their opener's rights, in all groups, and replies belong to a login
  * session; both cost a look into /proc and wait for nothing of ours.
@@ -60,6 +79,7 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 		cred->sid = getsid(cred->pid);
 		if (cred->sid < 0)
 			cred->sid = 0;
+		cred->umask = umask_of(cred->pid);
 		n = fuse_req_getgroups(req, PF_CRED_GROUPS, cred->groups);
 		if (n > 0)
 			cred->n_groups = n < PF_CRED_GROUPS ? (unsigned)n : PF_CRED_GROUPS;
@@ -71,10 +91,10 @@ static void reply_code(fuse_req_t req, int code)
 	fuse_reply_err(req, -code);
 }
 
-static void to_entry(const struct stat *st, struct fuse_entry_param *entry)
+static void to_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry)
 {
 	*entry = (struct fuse_entry_param){
-		.ino = st->st_ino,
+		.ino = pf_vfs_alias(tree_of(req), st->st_ino),
 		.attr = *st,
 		.attr_timeout = ATTR_TIMEOUT,
 		.entry_timeout = ENTRY_TIMEOUT,
@@ -91,7 +111,7 @@ static void reply_entry(fuse_req_t req, int code, const struct stat *st)
 		reply_code(req, code);
 		return;
 	}
-	to_entry(st, &entry);
+	to_entry(req, st, &entry);
 	if (fuse_reply_entry(req, &entry) == -ENOENT)
 		pf_vfs_forget(tree, st->st_ino, 1);
 }
@@ -289,7 +309,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	}
 	fi->fh = (uint64_t)(uintptr_t)of;
 	set_up(fi);
-	to_entry(&st, &entry);
+	to_entry(req, &st, &entry);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
 		pf_vfs_release(of);
 		pf_vfs_forget(tree, st.st_ino, 1);
@@ -403,7 +423,7 @@ static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing 
 		return fuse_add_direntry(req, at, size, e->name, &st, (off_t)i + 1);
 	/* "." and "..", and names that are gone by now, come without a lookup. */
 	found = i >= 2 && pf_vfs_lookup(tree_of(req), ino, e->name, &st) == 0;
-	to_entry(&st, &entry);
+	to_entry(req, &st, &entry);
 	if (!found)
 		entry.ino = 0;
 	n = fuse_add_direntry_plus(req, at, size, e->name, &entry, (off_t)i + 1);

@@ -508,6 +508,16 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 	pf_value_unref(gone);
 }
 
+void pf_buffer_forget_donated(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (!b->value || pf_value_state(b->value, NULL) != PF_VALUE_DONATED)
+		return;
+	pf_bytes_unref(pf_steal(&b->content));
+	b->size = 0;
+	b->npy.header_len = 0;
+}
+
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);

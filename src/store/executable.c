@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/json.h"
 #include "pjrtfs/formats/options.h"
 
 enum { FIRST_ROOM = 65536 };
@@ -524,13 +525,6 @@ const char *pf_executable_state_name(enum pf_executable_state state)
 	return names[state];
 }
 
-static void print_json(struct json_object *o, struct pf_buf *out)
-{
-	pf_buf_puts(out, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-							     JSON_C_TO_STRING_NOSLASHESCAPE));
-	pf_buf_puts(out, "\n");
-}
-
 void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
 {
 	struct json_object *o = NULL;
@@ -541,7 +535,7 @@ void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
 				      pf_worker_description(x->worker)->platform);
 	if (!o)
 		o = json_object_new_object();
-	print_json(o, out);
+	pf_json_print_line(o, out);
 	json_object_put(o);
 }
 
@@ -550,20 +544,16 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	struct json_object *o = json_object_new_object();
 
 	PF_LOCK_SCOPE(&x->lock);
-	json_object_object_add(o, "state",
-			       json_object_new_string(pf_executable_state_name(x->state)));
-	json_object_object_add(o, "plugin", json_object_new_string(pf_worker_name(x->worker)));
-	json_object_object_add(o, "program_bytes",
-			       json_object_new_int64((int64_t)x->program_len));
+	pf_json_add_string(o, "state", pf_executable_state_name(x->state));
+	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
+	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
 	if (x->state == PF_EXECUTABLE_COMPILING)
-		json_object_object_add(o, "compiling_seconds",
-				       json_object_new_double(seconds_since(&x->started)));
+		pf_json_add_seconds(o, "compiling_seconds", seconds_since(&x->started));
 	if (x->loaded) {
-		json_object_object_add(o, "compile_seconds",
-				       json_object_new_double(x->loaded->compile_seconds));
+		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
 		json_object_object_foreach(x->loaded->info, key, value)
 			json_object_object_add(o, key, json_object_get(value));
 	}
-	print_json(o, out);
+	pf_json_print_line(o, out);
 	json_object_put(o);
 }

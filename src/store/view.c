@@ -1,9 +1,9 @@
 /* What readers see of a buffer. */
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/json.h"
 #include "pjrtfs/formats/text.h"
 #include "pjrtfs/store/buffer.h"
 
@@ -173,7 +173,8 @@ uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
 	PF_LOCK_SCOPE(&b->lock);
 	if (content_is_view(b, format))
 		return b->size;
-	if (!b->value || format == PF_FORMAT_TXT)
+	if (!b->value || format == PF_FORMAT_TXT ||
+	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return 0;
 	if (format == PF_FORMAT_NPY)
 		pf_npy_print(&head, b->value->dtype, &b->value->shape);
@@ -244,9 +245,30 @@ const char *pf_buffer_state_name(struct pf_buffer *b)
 	}
 }
 
-static void add_string(struct json_object *o, const char *key, const char *value)
+static void describe_type(struct json_object *o, enum pf_dtype dtype,
+			  const struct pf_shape *shape)
 {
-	json_object_object_add(o, key, json_object_new_string(value));
+	struct json_object *dims = json_object_new_array();
+
+	pf_json_add_string(o, "dtype", pf_dtype_name(dtype));
+	for (unsigned i = 0; i < shape->rank; i++)
+		json_object_array_add(dims, json_object_new_int64(shape->dims[i]));
+	json_object_object_add(o, "shape", dims);
+}
+
+/* What is known before there is a value: what it was created as, how much has come. */
+static void describe_content(struct json_object *o, struct pf_buffer *b)
+{
+	pf_json_add_string(o, "device", b->place->device_name);
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->shaped) {
+		uint64_t bytes;
+
+		describe_type(o, b->declared, &b->declared_shape);
+		if (pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) == 0)
+			pf_json_add_int(o, "bytes", (int64_t)bytes);
+	}
+	pf_json_add_int(o, "written", (int64_t)b->size);
 }
 
 static void describe_value(struct json_object *o, const struct pf_buffer *b,
@@ -255,19 +277,14 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 	const struct pf_device_desc *d =
 		&pf_worker_description(v->worker)->devices[v->device];
 	unsigned memory = v->memory == UINT32_MAX ? d->default_memory : v->memory;
-	struct json_object *dims = json_object_new_array();
 
-	add_string(o, "dtype", pf_dtype_name(v->dtype));
-	for (unsigned i = 0; i < v->shape.rank; i++)
-		json_object_array_add(dims, json_object_new_int64(v->shape.dims[i]));
-	json_object_object_add(o, "shape", dims);
-	add_string(o, "layout", "row-major");
-	add_string(o, "device", b->place->device_name);
-	add_string(o, "memory", memory < d->n_memories ? d->memories[memory].kind : "device");
-	json_object_object_add(o, "bytes", json_object_new_int64((int64_t)v->len));
+	describe_type(o, v->dtype, &v->shape);
+	pf_json_add_string(o, "layout", "row-major");
+	pf_json_add_string(o, "device", b->place->device_name);
+	pf_json_add_string(o, "memory", memory < d->n_memories ? d->memories[memory].kind : "device");
+	pf_json_add_int(o, "bytes", (int64_t)v->len);
 	pf_lock(&v->lock);
-	json_object_object_add(o, "on_device_bytes",
-			       json_object_new_int64((int64_t)v->on_device_bytes));
+	pf_json_add_int(o, "on_device_bytes", (int64_t)v->on_device_bytes);
 	json_object_object_add(o, "host_copy",
 			       json_object_new_boolean(v->bytes || v->small || v->pool_life));
 	json_object_object_add(o, "zero_copy",
@@ -288,26 +305,23 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 	if (b->state == PF_BUFFER_ERROR || b->state == PF_BUFFER_INCOMPLETE)
 		err = b->err;
 	pf_unlock(&b->lock);
-	add_string(o, "name", name);
-	add_string(o, "state", pf_buffer_state_name(b));
+	pf_json_add_string(o, "name", name);
+	pf_json_add_string(o, "state", pf_buffer_state_name(b));
 	if (v) {
 		describe_value(o, b, v);
 		if (pf_value_state(v, NULL) == PF_VALUE_ERROR)
 			pf_value_state(v, &err);
 	} else {
-		add_string(o, "device", b->place->device_name);
+		describe_content(o, b);
 	}
 	if (err.code)
-		add_string(o, "error", err.text);
+		pf_json_add_string(o, "error", err.text);
 	pf_lock(&b->lock);
-	add_string(o, "format", *pf_format_extension(b->format)
+	pf_json_add_string(o, "format", *pf_format_extension(b->format)
 				      ? pf_format_extension(b->format) + 1 : "scratch");
-	add_string(o, "made_by", b->made_by);
-	json_object_object_add(o, "made",
-			       json_object_new_double((double)b->made.tv_sec +
-						      (double)(b->made.tv_nsec / 1000) / 1e6));
+	pf_json_add_string(o, "made_by", b->made_by);
+	pf_json_add_time(o, "made", &b->made);
 	pf_unlock(&b->lock);
-	pf_buf_puts(out, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
-	pf_buf_puts(out, "\n");
+	pf_json_print_line(o, out);
 	json_object_put(o);
 }

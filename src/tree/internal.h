@@ -41,6 +41,9 @@ struct pf_node_priv {
 	uint64_t hash;
 	bool gone; /* was linked and no longer is */
 
+	uint64_t alias;       /* control files: the number given out now, */
+	unsigned alias_opens; /* and how many opens came by it */
+
 	struct pf_attr attr;
 	struct pf_table table;
 	struct pf_last *last;

@@ -149,7 +149,7 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind, v
 	node->priv->attr.atime = node->priv->attr.ctime = node->priv->attr.mtime;
 
 	pf_lock(&tree->lock);
-	node->ino = ++tree->last_ino;
+	node->ino = node->priv->alias = ++tree->last_ino;
 	r = pf_map_put(&tree->nodes, node->ino, node);
 	pf_unlock(&tree->lock);
 	if (r < 0) {
@@ -289,6 +289,7 @@ struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino)
 {
 	struct pf_node *node;
 
+	ino &= ((uint64_t)1 << PF_INO_BITS) - 1;
 	if (!ino)
 		return NULL;
 	PF_LOCK_SCOPE(&tree->lock);

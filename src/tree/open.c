@@ -31,6 +31,31 @@ void pf_open_unref(struct pf_open *of)
 }
 PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 
+/* A number that somebody has open is not given out again; when all are used, one is. */
+uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+
+	if (!node || !node->kind->command)
+		return ino;
+	PF_LOCK_SCOPE(&tree->lock);
+	if (node->priv->alias_opens) {
+		node->priv->alias += (uint64_t)1 << PF_INO_BITS;
+		node->priv->alias_opens = 0;
+	}
+	return node->priv->alias;
+}
+
+/* OF came by a number that is its own from now on, or is closed. */
+static void count_alias(struct pf_open *of, int change)
+{
+	struct pf_node_priv *priv = of->node->priv;
+
+	PF_LOCK_SCOPE(&of->node->tree->lock);
+	if (priv->alias == of->alias)
+		priv->alias_opens += (unsigned)change;
+}
+
 static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
 {
 	const struct pf_kind *kind = node->kind;
@@ -74,7 +99,7 @@ static int take_snapshot(struct pf_open *of)
 }
 
 /* Everything of opening but what is shown. */
-static int begin(struct pf_node *node, int flags, const struct pf_cred *cred,
+static int begin(struct pf_node *node, uint64_t ino, int flags, const struct pf_cred *cred,
 		 struct pf_open **ret)
 {
 	const struct pf_kind *kind = node->kind;
@@ -93,6 +118,7 @@ static int begin(struct pf_node *node, int flags, const struct pf_cred *cred,
 	of->flags = flags;
 	of->cred = *cred;
 	of->refs = 1;
+	of->alias = ino;
 	if (kind->command && !(of->session = pf_session_new(of)))
 		r = -ENOMEM;
 	if (r == 0 && kind->open)
@@ -105,6 +131,8 @@ static int begin(struct pf_node *node, int flags, const struct pf_cred *cred,
 		free(of);
 		return r;
 	}
+	if (of->session)
+		count_alias(of, 1);
 	if ((flags & O_TRUNC) && kind->truncate && !kind->command) {
 		r = kind->truncate(node, of, 0, &err);
 		if (r < 0) {
@@ -200,7 +228,7 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags, const struct pf_
 	int r;
 
 	*ret = NULL;
-	r = node ? begin(node, flags, cred, &of) : -ENOENT;
+	r = node ? begin(node, ino, flags, cred, &of) : -ENOENT;
 	if (r < 0) {
 		pf_reply_code(reply, r);
 		return;
@@ -264,7 +292,7 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 	if (r < 0)
 		return r;
 	as.checked = cred->checked || r == 1; /* the mode of a new file counts later */
-	r = begin(node, flags, &as, &of);
+	r = begin(node, node->ino, flags, &as, &of);
 	if (r < 0)
 		return r;
 	of->cred.checked = cred->checked;
@@ -396,7 +424,9 @@ void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
 
 void pf_vfs_release(struct pf_open *of)
 {
-	if (of->session)
+	if (of->session) {
 		pf_ctl_release(of);
+		count_alias(of, -1);
+	}
 	pf_open_unref(of);
 }

@@ -17,11 +17,14 @@ void pf_objects_init(struct pf_objects *objects)
 void pf_objects_release(struct pf_objects *objects)
 {
 	struct pf_object *object;
-	size_t pos = 0;
 
-	while ((object = pf_map_next(&objects->map, &pos)))
-		pf_object_unref(object);
-	pf_map_release(&objects->map);
+	for (int kind = 0; kind < PF_OBJECT_KINDS; kind++) {
+		size_t pos = 0;
+
+		while ((object = pf_map_next(&objects->maps[kind], &pos)))
+			pf_object_unref(object);
+		pf_map_release(&objects->maps[kind]);
+	}
 	pthread_mutex_destroy(&objects->lock);
 }
 
@@ -79,17 +82,18 @@ void pf_object_unref(struct pf_object *object)
 int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 		   struct pf_object *const *put, size_t n, struct pf_err *err)
 {
+	struct pf_map *map = n ? &objects->maps[put[0]->kind] : NULL;
 	size_t done = 0;
 	int r = 0;
 
 	PF_LOCK_SCOPE(&objects->lock);
 	for (; r == 0 && done < n; done++) {
-		if (!ids[done] || pf_map_get(&objects->map, ids[done])) {
+		if (!ids[done] || pf_map_get(map, ids[done])) {
 			r = pf_err_set(err, -EPROTO, "id %" PRIu64 " is in use",
 				       ids[done]);
 			break;
 		}
-		r = pf_map_put(&objects->map, ids[done], put[done]);
+		r = pf_map_put(map, ids[done], put[done]);
 		if (r < 0) {
 			pf_err_set(err, r, "no memory for an object");
 			break;
@@ -100,7 +104,7 @@ int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 		return 0;
 	while (done > 0) {
 		/* The caller's reference remains: nothing is destroyed under the lock. */
-		pf_map_remove(&objects->map, ids[--done]);
+		pf_map_remove(map, ids[--done]);
 		atomic_fetch_sub(&put[done]->refs, 1);
 	}
 	return r;
@@ -113,8 +117,8 @@ int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 
 	pf_lock(&objects->lock);
 	for (got = 0; got < n; got++) {
-		ret[got] = ids[got] ? pf_map_get(&objects->map, ids[got]) : NULL;
-		if (!ret[got] || ret[got]->kind != kind)
+		ret[got] = ids[got] ? pf_map_get(&objects->maps[kind], ids[got]) : NULL;
+		if (!ret[got])
 			break;
 		atomic_fetch_add(&ret[got]->refs, 1);
 	}
@@ -134,11 +138,7 @@ void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_k
 	if (!id)
 		return;
 	pf_lock(&objects->lock);
-	object = pf_map_get(&objects->map, id);
-	if (object && object->kind == kind)
-		pf_map_remove(&objects->map, id);
-	else
-		object = NULL;
+	object = pf_map_remove(&objects->maps[kind], id);
 	pf_unlock(&objects->lock);
 	pf_object_unref(object); /* slow: not under the lock */
 }

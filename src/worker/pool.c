@@ -223,30 +223,51 @@ static bool populate(char *p, uint64_t len)
 	return madvise(p, len, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
+/* Take granules and note what they are for; warm ones that are in the way are cooled. */
+static uint32_t take_granules(struct region *region, uint32_t n, bool block, bool *cold)
+{
+	uint32_t at;
+
+	PF_LOCK_SCOPE(&pool.lock);
+	at = pf_extents_take(&region->extents, n, cold);
+	if (at == PF_NO_EXTENT && region->extents.warm) {
+		/* Warm and cold extents do not merge: make all cold. */
+		trim_locked(region, 0);
+		at = pf_extents_take(&region->extents, n, cold);
+	}
+	if (at != PF_NO_EXTENT)
+		region->blocks[at] = block;
+	return at;
+}
+
+/* Bring in the pages of LEN bytes at P; what idles elsewhere makes room for them. */
+static bool warm_up(struct region *region, char *p, uint64_t len)
+{
+	if (populate(p, len))
+		return true;
+	pf_lock(&pool.lock);
+	trim_locked(region, 0);
+	pf_unlock(&pool.lock);
+	return populate(p, len);
+}
+
 /* Take LEN bytes of REGION.  NULL: none; *FULL: because the machine's memory is. */
 static char *take(struct region *region, uint64_t len, bool block, bool *full)
 {
 	uint64_t granules = ((len ? len : 1) + bytes_of(region, 1) - 1) >> region->shift;
 	bool cold = false;
 	uint32_t at;
+	char *p;
 
 	*full = false;
 	if (granules > region->extents.n)
 		return NULL;
-	pf_lock(&pool.lock);
-	at = pf_extents_take(&region->extents, (uint32_t)granules, &cold);
-	if (at == PF_NO_EXTENT && region->extents.warm) {
-		/* Warm and cold free extents do not merge: make all cold. */
-		trim_locked(region, 0);
-		at = pf_extents_take(&region->extents, (uint32_t)granules, &cold);
-	}
-	if (at != PF_NO_EXTENT)
-		region->blocks[at] = block;
-	pf_unlock(&pool.lock);
+	at = take_granules(region, (uint32_t)granules, block, &cold);
 	if (at == PF_NO_EXTENT)
 		return NULL;
-	if (!cold || region == &pool.small || populate(address_of(region, at), len))
-		return address_of(region, at);
+	p = address_of(region, at);
+	if (!cold || region == &pool.small || warm_up(region, p, len))
+		return p;
 	*full = true;
 	drop_pages(region, at, (uint32_t)granules);
 	pf_lock(&pool.lock);

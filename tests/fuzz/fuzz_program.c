@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (int format = PF_PROGRAM_NONE; format <= PF_PROGRAM_HLO; format++) {
 		struct pf_err err = PF_ERR_INIT;
-		int r = pf_program_check((enum pf_program_format)format, data, size, &err);
+		int r = pf_program_check((enum pf_program_format)format, data, size,
+					 &err);
 
 		assert(r == err.code);
 		assert(r == 0 || err.text[0]);

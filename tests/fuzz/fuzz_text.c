@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	pf_autobuf struct pf_buf array = PF_BUF_INIT, text = PF_BUF_INIT, again = PF_BUF_INIT;
+	pf_autobuf struct pf_buf array = PF_BUF_INIT, text = PF_BUF_INIT,
+				 again = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_shape shape, found;
 	enum pf_dtype dtype;

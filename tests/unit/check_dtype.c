@@ -40,7 +40,8 @@ static const struct {
 	{ PF_DTYPE_U2, "U2", "U2", "|u1", "uint2", 1, 2, 27 },
 	{ PF_DTYPE_F8E4M3, "F8E4M3", "F8E4M3", "<V1", "float8_e4m3", 1, 8, 28 },
 	{ PF_DTYPE_F8E3M4, "F8E3M4", "F8E3M4", "<V1", "float8_e3m4", 1, 8, 29 },
-	{ PF_DTYPE_F8E8M0FNU, "F8E8M0FNU", "F8E8M0FNU", "<V1", "float8_e8m0fnu", 1, 8, 33 },
+	{ PF_DTYPE_F8E8M0FNU, "F8E8M0FNU", "F8E8M0FNU", "<V1", "float8_e8m0fnu", 1, 8,
+	  33 },
 	{ PF_DTYPE_F4E2M1FN, "F4E2M1FN", "F4E2M1FN", "<V1", "float4_e2m1fn", 1, 4, 32 },
 	{ PF_DTYPE_S1, "S1", "S1", "|i1", "int1", 1, 1, 30 },
 	{ PF_DTYPE_U1, "U1", "U1", "|u1", "uint1", 1, 1, 31 },
@@ -70,7 +71,8 @@ END_TEST
 
 START_TEST(names_are_read_in_any_case)
 {
-	const char *const names[] = { types[_i].name, types[_i].datatype, types[_i].numpy };
+	const char *const names[] = { types[_i].name, types[_i].datatype,
+				      types[_i].numpy };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char lower[40] = "", upper[40] = "";
@@ -182,7 +184,8 @@ START_TEST(no_name_has_a_nul)
 }
 END_TEST
 
-static const int invalid[] = { -1, PF_DTYPE_INVALID, PF_DTYPE_TOKEN, PF_DTYPE_COUNT, 1 << 30 };
+static const int invalid[] = { -1, PF_DTYPE_INVALID, PF_DTYPE_TOKEN, PF_DTYPE_COUNT,
+			       1 << 30 };
 
 START_TEST(what_is_no_type)
 {

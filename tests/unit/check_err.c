@@ -14,16 +14,17 @@ static const struct {
 	{ "plain", "plain" },
 	{ "two\nlines\r\n", "two lines  " },
 	{ "tab\there\x1b[31m\x7f", "tab here [31m " },
-	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
+	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
+	  "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
 	{ "\xc2\x85next\xe2\x80\xa8line", " next line" },
 	{ "\xff\xfe", "??" },
-	{ "\xc0\xaf", "??" },			    /* overlong '/' */
-	{ "\xe0\x80\xaf", "???" },		    /* overlong, three bytes */
-	{ "\xf0\x80\x80\xaf", "????" },		    /* overlong, four bytes */
-	{ "\xed\xa0\x80", "???" },		    /* a surrogate */
-	{ "\xf4\x90\x80\x80", "????" },		    /* beyond U+10FFFF */
+	{ "\xc0\xaf", "??" },                       /* overlong '/' */
+	{ "\xe0\x80\xaf", "???" },                  /* overlong, three bytes */
+	{ "\xf0\x80\x80\xaf", "????" },             /* overlong, four bytes */
+	{ "\xed\xa0\x80", "???" },                  /* a surrogate */
+	{ "\xf4\x90\x80\x80", "????" },             /* beyond U+10FFFF */
 	{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" }, /* the last code point */
-	{ "\xc3", "?" },			    /* cut in two */
+	{ "\xc3", "?" },                            /* cut in two */
 	{ "\xc3(", "?(" },
 	{ "\xe2\x82", "??" },
 	{ "a\x80z", "a?z" },
@@ -122,7 +123,8 @@ START_TEST(prefix_may_fill_everything)
 		pf_err_set(&err, -EIO, "abcdefgh");
 		pf_err_wrap(&err, -EIO, "%s", in);
 		ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);
-		ck_assert_uint_ge(strlen(err.text), n < PF_ERR_TEXT ? n : PF_ERR_TEXT - 1);
+		ck_assert_uint_ge(strlen(err.text),
+				  n < PF_ERR_TEXT ? n : PF_ERR_TEXT - 1);
 		ck_assert_int_eq(err.text[PF_ERR_TEXT - 9], 'p');
 	}
 }
@@ -132,10 +134,10 @@ static const struct {
 	int code;
 	const char *want;
 } errnos[] = {
-	{ EINVAL, "EINVAL" },	{ -EINVAL, "EINVAL" },
-	{ -ENOSPC, "ENOSPC" },	{ ECONNABORTED, "ECONNABORTED" },
-	{ -EIO, "EIO" },	{ 0, "EIO" },
-	{ 99999, "EIO" },	{ -99999, "EIO" },
+	{ EINVAL, "EINVAL" },  { -EINVAL, "EINVAL" },
+	{ -ENOSPC, "ENOSPC" }, { ECONNABORTED, "ECONNABORTED" },
+	{ -EIO, "EIO" },       { 0, "EIO" },
+	{ 99999, "EIO" },      { -99999, "EIO" },
 };
 
 START_TEST(errno_names)
@@ -174,7 +176,8 @@ static const struct {
 
 START_TEST(pjrt_names)
 {
-	ck_assert_str_eq(pf_pjrt_code_name(pjrts[_i].pjrt, pjrts[_i].code), pjrts[_i].want);
+	ck_assert_str_eq(pf_pjrt_code_name(pjrts[_i].pjrt, pjrts[_i].code),
+			 pjrts[_i].want);
 }
 END_TEST
 

@@ -125,7 +125,8 @@ static void put_program_shape(struct pf_buf *module, const struct module *m)
 	put_message(module, 4, &program);
 }
 
-static void put_alias(struct pf_buf *module, int parameter, const int64_t *path, size_t depth)
+static void put_alias(struct pf_buf *module, int parameter, const int64_t *path,
+		      size_t depth)
 {
 	pf_autobuf struct pf_buf entry = PF_BUF_INIT, alias = PF_BUF_INIT;
 
@@ -149,7 +150,8 @@ static void put_donor(struct pf_buf *module, int parameter)
 }
 
 /* Parse a copy that ends where it ends, and, too, wrapped with a configuration. */
-static int parse(const struct pf_buf *module, struct pf_signature **ret, struct pf_err *err)
+static int parse(const struct pf_buf *module, struct pf_signature **ret,
+		 struct pf_err *err)
 {
 	struct pf_err wrapped_err = PF_ERR_INIT;
 	struct pf_signature *wrapped_sig = NULL;
@@ -225,14 +227,17 @@ START_TEST(names_types_and_donations)
 	ck_assert_int_eq(sig->inputs[1].dtype, PF_DTYPE_S4);
 	ck_assert_int_eq(sig->inputs[2].dtype, PF_DTYPE_BF16);
 	ck_assert_int_eq(sig->outputs[1].dtype, PF_DTYPE_PRED);
-	ck_assert(pf_shape_equal(&sig->inputs[0].shape, &(struct pf_shape){ 2, { 2, 3 } }));
-	ck_assert(pf_shape_equal(&sig->outputs[0].shape, &(struct pf_shape){ 2, { 3, 2 } }));
+	ck_assert(
+		pf_shape_equal(&sig->inputs[0].shape, &(struct pf_shape){ 2, { 2, 3 } }));
+	ck_assert(pf_shape_equal(&sig->outputs[0].shape,
+				 &(struct pf_shape){ 2, { 3, 2 } }));
 	ck_assert(sig->inputs[0].row_major && sig->inputs[1].row_major);
 	ck_assert(sig->inputs[2].row_major && sig->outputs[1].row_major);
 	ck_assert(!sig->outputs[0].row_major);
 	ck_assert_uint_eq(sig->outputs[0].minor_to_major[0], 0);
 	ck_assert_uint_eq(sig->outputs[0].minor_to_major[1], 1);
-	ck_assert(sig->inputs[0].donated && !sig->inputs[1].donated && sig->inputs[2].donated);
+	ck_assert(sig->inputs[0].donated && !sig->inputs[1].donated &&
+		  sig->inputs[2].donated);
 	ck_assert_int_eq(sig->inputs[0].alias_output, 0);
 	ck_assert_int_eq(sig->inputs[1].alias_output, -1);
 	ck_assert_int_eq(sig->inputs[2].alias_output, -1);
@@ -296,7 +301,8 @@ END_TEST
 START_TEST(nested_tuples_are_flattened)
 {
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT,
-				 inner = PF_BUF_INIT, outer = PF_BUF_INIT, none = PF_BUF_INIT;
+				 inner = PF_BUF_INIT, outer = PF_BUF_INIT,
+				 none = PF_BUF_INIT;
 	struct shape array = { .type = F32, .rank = 1, .dims = { 1 } };
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_signature *sig;
@@ -332,16 +338,17 @@ static const struct {
 	size_t depth;
 	int want;
 } paths[] = {
-	{ { 0 }, 1, 0 },     { { 1, 0 }, 2, 1 },     { { 1, 2 }, 2, 2 },  { { 2 }, 1, 3 },
-	{ { 1 }, 1, -1 },    { { 1, 1 }, 2, -1 },    { { 3 }, 1, -1 },	  { { 0, 0 }, 2, -1 },
-	{ { -1 }, 1, -1 },   { { 1, 2, 0 }, 3, -1 }, { { 0 }, 0, -1 },
-	{ { INT64_C(1) << 32 }, 1, -1 },
+	{ { 0 }, 1, 0 },        { { 1, 0 }, 2, 1 },  { { 1, 2 }, 2, 2 },
+	{ { 2 }, 1, 3 },        { { 1 }, 1, -1 },    { { 1, 1 }, 2, -1 },
+	{ { 3 }, 1, -1 },       { { 0, 0 }, 2, -1 }, { { -1 }, 1, -1 },
+	{ { 1, 2, 0 }, 3, -1 }, { { 0 }, 0, -1 },    { { INT64_C(1) << 32 }, 1, -1 },
 };
 
 START_TEST(aliases_of_nested_results)
 {
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT,
-				 inner = PF_BUF_INIT, outer = PF_BUF_INIT, none = PF_BUF_INIT;
+				 inner = PF_BUF_INIT, outer = PF_BUF_INIT,
+				 none = PF_BUF_INIT;
 	const struct shape array = { .type = F32, .rank = 1, .dims = { 1 } };
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_signature *sig;
@@ -409,9 +416,9 @@ START_TEST(row_major_layouts)
 	ck_assert_int_eq(sig->inputs[0].row_major, layouts[_i].row_major);
 	for (unsigned i = 0; i < layouts[_i].shape.rank; i++)
 		ck_assert_uint_eq(sig->inputs[0].minor_to_major[i],
-				  layouts[_i].shape.n_minor_to_major ?
-					  (unsigned)layouts[_i].shape.minor_to_major[i] :
-					  layouts[_i].shape.rank - 1 - i);
+				  layouts[_i].shape.n_minor_to_major
+					  ? (unsigned)layouts[_i].shape.minor_to_major[i]
+					  : layouts[_i].shape.rank - 1 - i);
 	pf_signature_free(sig);
 }
 END_TEST
@@ -440,7 +447,9 @@ static const struct {
 
 START_TEST(refused_arguments_and_results)
 {
-	struct module m = { .inputs = { { F32 } }, .n_inputs = 2, .outputs = { { F32 } } };
+	struct module m = { .inputs = { { F32 } },
+			    .n_inputs = 2,
+			    .outputs = { { F32 } } };
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, computation = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_signature *sig;
@@ -517,7 +526,8 @@ END_TEST
 
 START_TEST(donations_of_no_argument)
 {
-	static const struct module m = { .inputs = { { F32 } }, .n_inputs = 1,
+	static const struct module m = { .inputs = { { F32 } },
+					 .n_inputs = 1,
 					 .outputs = { { F32 } } };
 	pf_autobuf struct pf_buf module = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -576,14 +586,14 @@ static const struct {
 } garbage[] = {
 	{ "", 0 },
 	{ "module {}", 9 },
-	{ "\x00", 1 },				       /* field 0 */
-	{ "\x22\x05", 2 },			       /* more bytes than there are */
-	{ "\x0b", 1 },				       /* a group */
+	{ "\x00", 1 },     /* field 0 */
+	{ "\x22\x05", 2 }, /* more bytes than there are */
+	{ "\x0b", 1 },     /* a group */
 	{ "\x22\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 }, /* 2^64 - 1 bytes */
-	{ "\x22\x00", 2 },			       /* an empty program shape: no result */
-	{ "\x22\x02\x0a\x05", 4 },		       /* malformed inside */
-	{ "\x22\x02\x12\x00", 4 },		       /* a result of type 0 */
-	{ "\x20\x01", 2 },			       /* a number where the shape should be */
+	{ "\x22\x00", 2 },         /* an empty program shape: no result */
+	{ "\x22\x02\x0a\x05", 4 }, /* malformed inside */
+	{ "\x22\x02\x12\x00", 4 }, /* a result of type 0 */
+	{ "\x20\x01", 2 },         /* a number where the shape should be */
 	{ "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11 },
 };
 

@@ -67,15 +67,16 @@ START_TEST(many_keys)
 
 	for (size_t i = 0; i < n; i++) {
 		values[i] = 0;
-		ck_assert_int_eq(pf_map_put(&map, sequences[_i].first + i * sequences[_i].step,
+		ck_assert_int_eq(pf_map_put(&map,
+					    sequences[_i].first + i * sequences[_i].step,
 					    &values[i]),
 				 0);
 	}
 	ck_assert_uint_eq(map.used, n);
 	for (size_t i = 0; i < n; i++)
-		ck_assert_ptr_eq(
-			pf_map_get(&map, sequences[_i].first + i * sequences[_i].step),
-			&values[i]);
+		ck_assert_ptr_eq(pf_map_get(&map,
+					    sequences[_i].first + i * sequences[_i].step),
+				 &values[i]);
 	while ((value = pf_map_next(&map, &pos))) {
 		++*value;
 		seen++;
@@ -84,13 +85,13 @@ START_TEST(many_keys)
 	for (size_t i = 0; i < n; i++)
 		ck_assert_int_eq(values[i], 1);
 	for (size_t i = 0; i < n; i += 2)
-		ck_assert_ptr_eq(
-			pf_map_remove(&map, sequences[_i].first + i * sequences[_i].step),
-			&values[i]);
+		ck_assert_ptr_eq(pf_map_remove(&map, sequences[_i].first +
+							     i * sequences[_i].step),
+				 &values[i]);
 	for (size_t i = 0; i < n; i++)
-		ck_assert_ptr_eq(
-			pf_map_get(&map, sequences[_i].first + i * sequences[_i].step),
-			i % 2 ? &values[i] : NULL);
+		ck_assert_ptr_eq(pf_map_get(&map,
+					    sequences[_i].first + i * sequences[_i].step),
+				 i % 2 ? &values[i] : NULL);
 	pf_map_release(&map);
 }
 END_TEST

@@ -11,29 +11,22 @@ static const struct {
 	enum pf_program_format format;
 	size_t stem_len;
 } names[] = {
-	{ "add.mlir", PF_PROGRAM_MLIR, 3 },
-	{ "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
-	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 },
-	{ "a.b.mlir", PF_PROGRAM_MLIR, 3 },
-	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },
-	{ "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
-	{ ".mlir", PF_PROGRAM_NONE, 5 },
-	{ ".mlirbc", PF_PROGRAM_NONE, 7 },
-	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },
-	{ "mlir", PF_PROGRAM_NONE, 4 },
-	{ "add", PF_PROGRAM_NONE, 3 },
-	{ "add.MLIR", PF_PROGRAM_NONE, 8 },
-	{ "add.mlir~", PF_PROGRAM_NONE, 9 },
-	{ "add.mlir.part", PF_PROGRAM_NONE, 13 },
-	{ "add.pb", PF_PROGRAM_NONE, 6 },
-	{ "", PF_PROGRAM_NONE, 0 },
+	{ "add.mlir", PF_PROGRAM_MLIR, 3 },  { "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
+	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 }, { "a.b.mlir", PF_PROGRAM_MLIR, 3 },
+	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },   { "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
+	{ ".mlir", PF_PROGRAM_NONE, 5 },     { ".mlirbc", PF_PROGRAM_NONE, 7 },
+	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },   { "mlir", PF_PROGRAM_NONE, 4 },
+	{ "add", PF_PROGRAM_NONE, 3 },       { "add.MLIR", PF_PROGRAM_NONE, 8 },
+	{ "add.mlir~", PF_PROGRAM_NONE, 9 }, { "add.mlir.part", PF_PROGRAM_NONE, 13 },
+	{ "add.pb", PF_PROGRAM_NONE, 6 },    { "", PF_PROGRAM_NONE, 0 },
 };
 
 START_TEST(extensions)
 {
 	size_t stem_len = 999;
 
-	ck_assert_int_eq(pf_program_format_of(names[_i].name, &stem_len), names[_i].format);
+	ck_assert_int_eq(pf_program_format_of(names[_i].name, &stem_len),
+			 names[_i].format);
 	ck_assert_uint_eq(stem_len, names[_i].stem_len);
 	ck_assert_int_eq(pf_program_format_of(names[_i].name, NULL), names[_i].format);
 }
@@ -58,7 +51,8 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("module {}"), NULL },
 	{ PF_PROGRAM_MLIR, T("\n  module {}\n"), NULL },
 	{ PF_PROGRAM_MLIR, T("#loc1 = loc(\"x\")\nmodule {}"), NULL },
-	{ PF_PROGRAM_MLIR, T("// a comment\n\"builtin.module\"() ({}) : () -> ()"), NULL },
+	{ PF_PROGRAM_MLIR, T("// a comment\n\"builtin.module\"() ({}) : () -> ()"),
+	  NULL },
 	{ PF_PROGRAM_MLIR, T("!t = tensor<2xf32>"), NULL },
 	{ PF_PROGRAM_MLIR, T("// \xff is no UTF-8\nmodule {}"), NULL },
 	{ PF_PROGRAM_MLIR, T("garbage"), NULL }, /* the compiler's sentence is better */
@@ -70,7 +64,7 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("\x1f\x8b\x08"), "gunzip" },
 	{ PF_PROGRAM_MLIR, T("PK\x03\x04"), "zip" },
 	{ PF_PROGRAM_MLIR, T("\x93NUMPY\x01"), "buffers/" },
-	{ PF_PROGRAM_MLIR, T("\x7f" "ELF\x02"), ".pjrtexe" },
+	{ PF_PROGRAM_MLIR, T("\177ELF\x02"), ".pjrtexe" },
 	{ PF_PROGRAM_MLIR, T("#!/usr/bin/env python3\n"), "Python" },
 	{ PF_PROGRAM_MLIR, T("\n\nimport jax\n"), "Python" },
 	{ PF_PROGRAM_MLIR, T("from jax import numpy\n"), "Python" },
@@ -116,7 +110,8 @@ START_TEST(checks_contents)
 	free(copy);
 	if (contents[_i].says) {
 		ck_assert_int_eq(r, -EINVAL);
-		ck_assert_msg(strstr(err.text, contents[_i].says) != NULL, "%s", err.text);
+		ck_assert_msg(strstr(err.text, contents[_i].says) != NULL, "%s",
+			      err.text);
 	} else {
 		ck_assert_msg(r == 0, "%s", err.text);
 	}
@@ -139,13 +134,13 @@ static const struct {
 	{ "", "{", "", true },
 	{ "", "<", "", true },
 	{ "\"s\" // c\n", "(\n", "", true },
-	{ "\"\\\" ", "(", "\"", false },	      /* in a string */
-	{ "\"\\\\\"", "(", "", true },		      /* behind one that ends with a \ */
-	{ "// ", "(", "\n", false },		      /* in a comment */
-	{ "// \n", "(", "", true },		      /* behind it */
+	{ "\"\\\" ", "(", "\"", false }, /* in a string */
+	{ "\"\\\\\"", "(", "", true },   /* behind one that ends with a \ */
+	{ "// ", "(", "\n", false },     /* in a comment */
+	{ "// \n", "(", "", true },      /* behind it */
 	{ "/", "(", "", true },
-	{ "\"unterminated\n", "(", "", true },	      /* ends with its line */
-	{ "-> >= > ) ] }", "(", "", true },	      /* surplus closing ones */
+	{ "\"unterminated\n", "(", "", true }, /* ends with its line */
+	{ "-> >= > ) ] }", "(", "", true },    /* surplus closing ones */
 	{ "", "()", "", false },
 	{ "", "tensor<2xf32> ", "", false },
 	{ "", "(i32) -> ", "", false },
@@ -180,7 +175,8 @@ START_TEST(nesting_tells_the_line)
 
 	put(&buf, "module {\n", 1);
 	put(&buf, "\"stablehlo.if\"(%p) ({\n", 1000);
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err), -EINVAL);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err),
+			 -EINVAL);
 	/* One for the module, two for each line behind its own. */
 	ck_assert_ptr_eq(strstr(err.text, "line 257:"), err.text);
 	/* What a real program may have. */

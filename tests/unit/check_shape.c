@@ -55,7 +55,8 @@ START_TEST(prints)
 
 	pf_shape_print(&buf, PF_DTYPE_F32, &counts[_i].shape);
 	ck_assert_str_eq(buf.data, counts[_i].text);
-	ck_assert_str_eq(pf_shape_str(text, sizeof(text), PF_DTYPE_F32, &counts[_i].shape),
+	ck_assert_str_eq(pf_shape_str(text, sizeof(text), PF_DTYPE_F32,
+				      &counts[_i].shape),
 			 counts[_i].text);
 	for (size_t len = 0; len < sizeof(cut); len++) {
 		memset(cut, '#', sizeof(cut));
@@ -141,10 +142,10 @@ static const struct {
 	struct pf_shape shape;
 	bool want;
 } linears[] = {
-	{ { 0, { 0 } }, true },		  { { 1, { 9 } }, true },
-	{ { 2, { 1, 9 } }, true },	  { { 2, { 9, 1 } }, true },
-	{ { 3, { 1, 9, 1 } }, true },	  { { 3, { 1, 1, 1 } }, true },
-	{ { 3, { 5, 0, 7 } }, true },	  { { 2, { 2, 3 } }, false },
+	{ { 0, { 0 } }, true },           { { 1, { 9 } }, true },
+	{ { 2, { 1, 9 } }, true },        { { 2, { 9, 1 } }, true },
+	{ { 3, { 1, 9, 1 } }, true },     { { 3, { 1, 1, 1 } }, true },
+	{ { 3, { 5, 0, 7 } }, true },     { { 2, { 2, 3 } }, false },
 	{ { 4, { 1, 2, 1, 3 } }, false }, { { 2, { 2, 2 } }, false },
 };
 
@@ -155,11 +156,20 @@ START_TEST(linear_shapes)
 END_TEST
 
 static const struct pf_shape orders[] = {
-	{ 0, { 0 } },		{ 1, { 5 } },		{ 2, { 3, 4 } },
-	{ 2, { 100, 33 } },	{ 2, { 1, 6 } },	{ 2, { 64, 64 } },
-	{ 3, { 2, 3, 4 } },	{ 3, { 33, 2, 65 } },	{ 3, { 0, 2, 65 } },
-	{ 4, { 2, 3, 4, 5 } },	{ 5, { 3, 1, 4, 1, 5 } }, { 6, { 2, 2, 2, 2, 2, 2 } },
-	{ 3, { 1, 3, 2 } },	{ 3, { 2, 3, 1 } },
+	{ 0, { 0 } },
+	{ 1, { 5 } },
+	{ 2, { 3, 4 } },
+	{ 2, { 100, 33 } },
+	{ 2, { 1, 6 } },
+	{ 2, { 64, 64 } },
+	{ 3, { 2, 3, 4 } },
+	{ 3, { 33, 2, 65 } },
+	{ 3, { 0, 2, 65 } },
+	{ 4, { 2, 3, 4, 5 } },
+	{ 5, { 3, 1, 4, 1, 5 } },
+	{ 6, { 2, 2, 2, 2, 2, 2 } },
+	{ 3, { 1, 3, 2 } },
+	{ 3, { 2, 3, 1 } },
 };
 
 /* Against the definition: element at (i0, i1, ...) of one order and of the other. */
@@ -184,8 +194,8 @@ START_TEST(to_row_major)
 				index[d] = rest % shape->dims[d];
 			for (unsigned d = shape->rank; d-- > 0;)
 				col = col * shape->dims[d] + index[d];
-			ck_assert_mem_eq(dst + (size_t)row * size, src + (size_t)col * size,
-					 size);
+			ck_assert_mem_eq(dst + (size_t)row * size,
+					 src + (size_t)col * size, size);
 		}
 		free(src);
 		free(dst);

@@ -21,9 +21,10 @@ static uint64_t next_random(uint64_t *state)
 /* -- small floats ----------------------------------------------------------------- */
 
 static const enum pf_dtype small[] = {
-	PF_DTYPE_F16,	     PF_DTYPE_BF16,	  PF_DTYPE_F8E5M2,     PF_DTYPE_F8E4M3,
-	PF_DTYPE_F8E3M4,     PF_DTYPE_F8E4M3FN,	  PF_DTYPE_F8E5M2FNUZ, PF_DTYPE_F8E4M3FNUZ,
-	PF_DTYPE_F8E4M3B11FNUZ, PF_DTYPE_F8E8M0FNU, PF_DTYPE_F4E2M1FN,
+	PF_DTYPE_F16,        PF_DTYPE_BF16,       PF_DTYPE_F8E5M2,
+	PF_DTYPE_F8E4M3,     PF_DTYPE_F8E3M4,     PF_DTYPE_F8E4M3FN,
+	PF_DTYPE_F8E5M2FNUZ, PF_DTYPE_F8E4M3FNUZ, PF_DTYPE_F8E4M3B11FNUZ,
+	PF_DTYPE_F8E8M0FNU,  PF_DTYPE_F4E2M1FN,
 };
 
 static unsigned codes_of(enum pf_dtype dtype)
@@ -65,11 +66,13 @@ START_TEST(rounds_to_nearest_even)
 		if (d == PF_DTYPE_F8E8M0FNU)
 			even = code + 1;
 		ck_assert_uint_eq(pf_small_float_encode(d, nextafter(middle, a)), code);
-		ck_assert_uint_eq(pf_small_float_encode(d, nextafter(middle, b)), code + 1);
+		ck_assert_uint_eq(pf_small_float_encode(d, nextafter(middle, b)),
+				  code + 1);
 		ck_assert_uint_eq(pf_small_float_encode(d, middle), even);
 		if (d != PF_DTYPE_F8E8M0FNU)
 			ck_assert_double_eq(
-				pf_small_float_decode(d, pf_small_float_encode(d, -a)), -a);
+				pf_small_float_decode(d, pf_small_float_encode(d, -a)),
+				-a);
 	}
 }
 END_TEST
@@ -80,36 +83,66 @@ static const struct {
 	double value;
 	unsigned code;
 } corners[] = {
-	{ PF_DTYPE_F16, 1, 0x3c00 },		{ PF_DTYPE_F16, 65504, 0x7bff },
-	{ PF_DTYPE_F16, 65519.99, 0x7bff },	{ PF_DTYPE_F16, 65520, 0x7c00 },
-	{ PF_DTYPE_F16, 0x1p-24, 1 },		{ PF_DTYPE_F16, 0x1p-25, 0 },
-	{ PF_DTYPE_F16, -0x1.8p-25, 0x8001 },	{ PF_DTYPE_F16, 1e300, 0x7c00 },
-	{ PF_DTYPE_F16, -1e300, 0xfc00 },	{ PF_DTYPE_F16, 5e-324, 0 },
-	{ PF_DTYPE_F16, -0.0, 0x8000 },		{ PF_DTYPE_F16, NAN, 0x7e00 },
-	{ PF_DTYPE_BF16, 1, 0x3f80 },		{ PF_DTYPE_BF16, 1e30, 29002 },
-	{ PF_DTYPE_BF16, 3.4e38, 0x7f80 },	{ PF_DTYPE_BF16, NAN, 0x7fc0 },
-	{ PF_DTYPE_BF16, -INFINITY, 0xff80 },	{ PF_DTYPE_BF16, 1e-45, 0 },
-	{ PF_DTYPE_F8E5M2, 57344, 0x7b },	{ PF_DTYPE_F8E5M2, 61440, 0x7c },
-	{ PF_DTYPE_F8E5M2, NAN, 0x7e },		{ PF_DTYPE_F8E4M3, 240, 0x77 },
-	{ PF_DTYPE_F8E4M3, 248, 0x78 },		{ PF_DTYPE_F8E4M3, NAN, 0x7c },
-	{ PF_DTYPE_F8E3M4, 15.5, 0x6f },	{ PF_DTYPE_F8E3M4, 16, 0x70 },
-	{ PF_DTYPE_F8E3M4, NAN, 0x78 },		{ PF_DTYPE_F8E4M3FN, 448, 0x7e },
-	{ PF_DTYPE_F8E4M3FN, 464, 0x7e },	{ PF_DTYPE_F8E4M3FN, 465, 0x7f },
-	{ PF_DTYPE_F8E4M3FN, -INFINITY, 0xff }, { PF_DTYPE_F8E4M3FN, -0.0, 0x80 },
-	{ PF_DTYPE_F8E4M3FNUZ, 240, 0x7f },	{ PF_DTYPE_F8E4M3FNUZ, 247, 0x7f },
-	{ PF_DTYPE_F8E4M3FNUZ, 248, 0x80 },	{ PF_DTYPE_F8E4M3FNUZ, -0.0, 0 },
-	{ PF_DTYPE_F8E4M3FNUZ, -1e-30, 0 },	{ PF_DTYPE_F8E4M3FNUZ, NAN, 0x80 },
-	{ PF_DTYPE_F8E5M2FNUZ, -1e30, 0x80 },	{ PF_DTYPE_F8E5M2FNUZ, -1, 0xc0 },
-	{ PF_DTYPE_F8E4M3B11FNUZ, -1, 0xd8 },	{ PF_DTYPE_F8E4M3B11FNUZ, 30, 0x7f },
-	{ PF_DTYPE_F8E8M0FNU, 1, 127 },		{ PF_DTYPE_F8E8M0FNU, 1.49, 127 },
-	{ PF_DTYPE_F8E8M0FNU, 1.5, 128 },	{ PF_DTYPE_F8E8M0FNU, 3, 129 },
-	{ PF_DTYPE_F8E8M0FNU, 0, 255 },		{ PF_DTYPE_F8E8M0FNU, -1, 255 },
-	{ PF_DTYPE_F8E8M0FNU, 0x1.8p127, 255 }, { PF_DTYPE_F8E8M0FNU, 0x1.7p127, 254 },
-	{ PF_DTYPE_F8E8M0FNU, 1e-45, 0 },	{ PF_DTYPE_F8E8M0FNU, INFINITY, 255 },
-	{ PF_DTYPE_F4E2M1FN, 6, 7 },		{ PF_DTYPE_F4E2M1FN, 1e30, 7 },
-	{ PF_DTYPE_F4E2M1FN, -INFINITY, 15 },	{ PF_DTYPE_F4E2M1FN, NAN, 8 },
-	{ PF_DTYPE_F4E2M1FN, 0.25, 0 },		{ PF_DTYPE_F4E2M1FN, 0.26, 1 },
-	{ PF_DTYPE_F4E2M1FN, 2.5, 4 },		{ PF_DTYPE_F4E2M1FN, -0.0, 8 },
+	{ PF_DTYPE_F16, 1, 0x3c00 },
+	{ PF_DTYPE_F16, 65504, 0x7bff },
+	{ PF_DTYPE_F16, 65519.99, 0x7bff },
+	{ PF_DTYPE_F16, 65520, 0x7c00 },
+	{ PF_DTYPE_F16, 0x1p-24, 1 },
+	{ PF_DTYPE_F16, 0x1p-25, 0 },
+	{ PF_DTYPE_F16, -0x1.8p-25, 0x8001 },
+	{ PF_DTYPE_F16, 1e300, 0x7c00 },
+	{ PF_DTYPE_F16, -1e300, 0xfc00 },
+	{ PF_DTYPE_F16, 5e-324, 0 },
+	{ PF_DTYPE_F16, -0.0, 0x8000 },
+	{ PF_DTYPE_F16, NAN, 0x7e00 },
+	{ PF_DTYPE_BF16, 1, 0x3f80 },
+	{ PF_DTYPE_BF16, 1e30, 29002 },
+	{ PF_DTYPE_BF16, 3.4e38, 0x7f80 },
+	{ PF_DTYPE_BF16, NAN, 0x7fc0 },
+	{ PF_DTYPE_BF16, -INFINITY, 0xff80 },
+	{ PF_DTYPE_BF16, 1e-45, 0 },
+	{ PF_DTYPE_F8E5M2, 57344, 0x7b },
+	{ PF_DTYPE_F8E5M2, 61440, 0x7c },
+	{ PF_DTYPE_F8E5M2, NAN, 0x7e },
+	{ PF_DTYPE_F8E4M3, 240, 0x77 },
+	{ PF_DTYPE_F8E4M3, 248, 0x78 },
+	{ PF_DTYPE_F8E4M3, NAN, 0x7c },
+	{ PF_DTYPE_F8E3M4, 15.5, 0x6f },
+	{ PF_DTYPE_F8E3M4, 16, 0x70 },
+	{ PF_DTYPE_F8E3M4, NAN, 0x78 },
+	{ PF_DTYPE_F8E4M3FN, 448, 0x7e },
+	{ PF_DTYPE_F8E4M3FN, 464, 0x7e },
+	{ PF_DTYPE_F8E4M3FN, 465, 0x7f },
+	{ PF_DTYPE_F8E4M3FN, -INFINITY, 0xff },
+	{ PF_DTYPE_F8E4M3FN, -0.0, 0x80 },
+	{ PF_DTYPE_F8E4M3FNUZ, 240, 0x7f },
+	{ PF_DTYPE_F8E4M3FNUZ, 247, 0x7f },
+	{ PF_DTYPE_F8E4M3FNUZ, 248, 0x80 },
+	{ PF_DTYPE_F8E4M3FNUZ, -0.0, 0 },
+	{ PF_DTYPE_F8E4M3FNUZ, -1e-30, 0 },
+	{ PF_DTYPE_F8E4M3FNUZ, NAN, 0x80 },
+	{ PF_DTYPE_F8E5M2FNUZ, -1e30, 0x80 },
+	{ PF_DTYPE_F8E5M2FNUZ, -1, 0xc0 },
+	{ PF_DTYPE_F8E4M3B11FNUZ, -1, 0xd8 },
+	{ PF_DTYPE_F8E4M3B11FNUZ, 30, 0x7f },
+	{ PF_DTYPE_F8E8M0FNU, 1, 127 },
+	{ PF_DTYPE_F8E8M0FNU, 1.49, 127 },
+	{ PF_DTYPE_F8E8M0FNU, 1.5, 128 },
+	{ PF_DTYPE_F8E8M0FNU, 3, 129 },
+	{ PF_DTYPE_F8E8M0FNU, 0, 255 },
+	{ PF_DTYPE_F8E8M0FNU, -1, 255 },
+	{ PF_DTYPE_F8E8M0FNU, 0x1.8p127, 255 },
+	{ PF_DTYPE_F8E8M0FNU, 0x1.7p127, 254 },
+	{ PF_DTYPE_F8E8M0FNU, 1e-45, 0 },
+	{ PF_DTYPE_F8E8M0FNU, INFINITY, 255 },
+	{ PF_DTYPE_F4E2M1FN, 6, 7 },
+	{ PF_DTYPE_F4E2M1FN, 1e30, 7 },
+	{ PF_DTYPE_F4E2M1FN, -INFINITY, 15 },
+	{ PF_DTYPE_F4E2M1FN, NAN, 8 },
+	{ PF_DTYPE_F4E2M1FN, 0.25, 0 },
+	{ PF_DTYPE_F4E2M1FN, 0.26, 1 },
+	{ PF_DTYPE_F4E2M1FN, 2.5, 4 },
+	{ PF_DTYPE_F4E2M1FN, -0.0, 8 },
 };
 
 START_TEST(encodes_corners)
@@ -130,7 +163,8 @@ static void round_trip(enum pf_dtype dtype, const void *data, size_t n)
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_text_print(&text, dtype, &shape, data);
-	ck_assert_msg(pf_text_parse(text.data, text.len, dtype, &found, &again, &err) == 0,
+	ck_assert_msg(pf_text_parse(text.data, text.len, dtype, &found, &again, &err) ==
+			      0,
 		      "%s", err.text);
 	ck_assert_uint_eq(again.len, n * pf_dtype_size(dtype));
 	ck_assert_mem_eq(again.data, data, again.len);
@@ -359,7 +393,9 @@ static const struct {
 	{ PF_DTYPE_S32, { 0, 0, 0, 0x80 }, "-2147483648" },
 	{ PF_DTYPE_U32, { 0xff, 0xff, 0xff, 0xff }, "4294967295" },
 	{ PF_DTYPE_S64, { 0, 0, 0, 0, 0, 0, 0, 0x80 }, "-9223372036854775808" },
-	{ PF_DTYPE_U64, { 255, 255, 255, 255, 255, 255, 255, 255 }, "18446744073709551615" },
+	{ PF_DTYPE_U64,
+	  { 255, 255, 255, 255, 255, 255, 255, 255 },
+	  "18446744073709551615" },
 	/* Only the low bits of the sub-byte types count. */
 	{ PF_DTYPE_S4, { 0x08 }, "-8" },
 	{ PF_DTYPE_S4, { 0xf8 }, "-8" },
@@ -383,7 +419,8 @@ static const struct {
 	{ PF_DTYPE_C64, { 0, 0, 0, 0x80, 0, 0, 0, 0x80 }, "-0-0j" },
 	{ PF_DTYPE_C64, { 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xff }, "nan-infj" },
 	{ PF_DTYPE_C64, { 0, 0, 0x80, 0x7f, 0, 0, 0xc0, 0x7f }, "inf+nanj" },
-	{ PF_DTYPE_C128, { 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0xe0, 0xbf },
+	{ PF_DTYPE_C128,
+	  { 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0xe0, 0xbf },
 	  "1-0.5j" },
 };
 
@@ -406,7 +443,7 @@ START_TEST(writes_elements_and_reads_them)
 }
 END_TEST
 
-/* -- shapes --------------------------------------------------------------------------- */
+/* -- shapes ------------------------------------------------------------------------- */
 
 static const struct {
 	struct pf_shape shape;
@@ -444,8 +481,8 @@ START_TEST(rows_and_blocks)
 	ck_assert(!text.failed);
 	if (text.len)
 		ck_assert_str_eq(text.data, layouts[_i].want);
-	r = pf_text_parse(text.data ? text.data : "", text.len, PF_DTYPE_U8, &shape, &again,
-			  &err);
+	r = pf_text_parse(text.data ? text.data : "", text.len, PF_DTYPE_U8, &shape,
+			  &again, &err);
 	if (layouts[_i].read.rank > PF_MAX_RANK) {
 		ck_assert_int_eq(r, -EINVAL);
 		return;
@@ -482,20 +519,38 @@ static const struct {
 	{ PF_DTYPE_F32, "1e-400", { 0, { 0 } }, { 0 } },
 	{ PF_DTYPE_F32, "0e99999999999999999999", { 0, { 0 } }, { 0 } },
 	{ PF_DTYPE_F32, "1e-99999999999999999999", { 0, { 0 } }, { 0 } },
-	/* 1 + 2^-24, exactly between two floats, and a hair above: rounded once, not twice. */
-	{ PF_DTYPE_F32, "1.000000059604644775390625", { 0, { 0 } }, { 0, 0, 0x80, 0x3f } },
-	{ PF_DTYPE_F32, "1.000000059604644775390625000000000000000000000000000000001",
-	  { 0, { 0 } }, { 1, 0, 0x80, 0x3f } },
-	{ PF_DTYPE_F32, "340282346638528859811704183484516925440", { 0, { 0 } },
+	/* 1 + 2^-24, between two floats, and a hair above: rounded once, not twice. */
+	{ PF_DTYPE_F32,
+	  "1.000000059604644775390625",
+	  { 0, { 0 } },
+	  { 0, 0, 0x80, 0x3f } },
+	{ PF_DTYPE_F32,
+	  "1.000000059604644775390625000000000000000000000000000000001",
+	  { 0, { 0 } },
+	  { 1, 0, 0x80, 0x3f } },
+	{ PF_DTYPE_F32,
+	  "340282346638528859811704183484516925440",
+	  { 0, { 0 } },
 	  { 0xff, 0xff, 0x7f, 0x7f } },
-	{ PF_DTYPE_F32, "340282356779733661637539395458142568447", { 0, { 0 } },
+	{ PF_DTYPE_F32,
+	  "340282356779733661637539395458142568447",
+	  { 0, { 0 } },
 	  { 0xff, 0xff, 0x7f, 0x7f } },
-	{ PF_DTYPE_F64, "9007199254740993", { 0, { 0 } }, { 0, 0, 0, 0, 0, 0, 0x40, 0x43 } },
-	{ PF_DTYPE_F64, "9007199254740993.0000000000000000001", { 0, { 0 } },
+	{ PF_DTYPE_F64,
+	  "9007199254740993",
+	  { 0, { 0 } },
+	  { 0, 0, 0, 0, 0, 0, 0x40, 0x43 } },
+	{ PF_DTYPE_F64,
+	  "9007199254740993.0000000000000000001",
+	  { 0, { 0 } },
 	  { 1, 0, 0, 0, 0, 0, 0x40, 0x43 } },
-	{ PF_DTYPE_F64, "100000000000000000000000e-23", { 0, { 0 } },
+	{ PF_DTYPE_F64,
+	  "100000000000000000000000e-23",
+	  { 0, { 0 } },
 	  { 0, 0, 0, 0, 0, 0, 0xf0, 0x3f } },
-	{ PF_DTYPE_F64, "0.00000000000000000000000000001e29", { 0, { 0 } },
+	{ PF_DTYPE_F64,
+	  "0.00000000000000000000000000001e29",
+	  { 0, { 0 } },
 	  { 0, 0, 0, 0, 0, 0, 0xf0, 0x3f } },
 	{ PF_DTYPE_F16, "65519", { 0, { 0 } }, { 0xff, 0x7b } },
 	{ PF_DTYPE_F4E2M1FN, "6.99 -6.99", { 1, { 2 } }, { 7, 15 } },
@@ -536,9 +591,11 @@ static const struct {
 	{ PF_DTYPE_F32, "", -EINVAL, "no number" },
 	{ PF_DTYPE_F32, " \n\t\n", -EINVAL, "no number" },
 	{ PF_DTYPE_F32, "1 2\n3 x 4\n", -EINVAL, "line 2, column 3: \"x\" is no F32" },
-	{ PF_DTYPE_F32, "1 2\n3\n", -EINVAL, "line 2 has 1 numbers, the lines before it have 2" },
+	{ PF_DTYPE_F32, "1 2\n3\n", -EINVAL,
+	  "line 2 has 1 numbers, the lines before it have 2" },
 	{ PF_DTYPE_F32, "1\n2 3\n", -EINVAL, "line 2 has 2 numbers" },
-	{ PF_DTYPE_F32, "1\n2\n\n3\n", -EINVAL, "block 2 ends with 1 rows, the first has 2" },
+	{ PF_DTYPE_F32, "1\n2\n\n3\n", -EINVAL,
+	  "block 2 ends with 1 rows, the first has 2" },
 	{ PF_DTYPE_F32, "1\n\n2\n3\n\n4\n", -EINVAL, "block 2 ends with 2 rows" },
 	{ PF_DTYPE_F32, "1\n\n2 3\n", -EINVAL, "line 3 has 2 numbers" },
 	{ PF_DTYPE_F32, "1,,2", -EINVAL, "line 1, column 3: no number before ','" },
@@ -625,7 +682,8 @@ START_TEST(long_words_and_rows)
 	pf_buf_puts(&text, "0.");
 	for (int i = 0; i < 5000; i++)
 		pf_buf_puts(&text, "3");
-	ck_assert_int_eq(pf_text_parse(text.data, text.len, PF_DTYPE_F64, &shape, &data, &err),
+	ck_assert_int_eq(pf_text_parse(text.data, text.len, PF_DTYPE_F64, &shape, &data,
+				       &err),
 			 0);
 	memcpy(&value, data.data, sizeof(value));
 	ck_assert(value == 1.0 / 3);
@@ -636,7 +694,8 @@ START_TEST(long_words_and_rows)
 	for (int i = 0; i < 1000; i++)
 		pf_buf_puts(&text, "0");
 	pf_buf_puts(&text, "1");
-	ck_assert_int_eq(pf_text_parse(text.data, text.len, PF_DTYPE_F64, &shape, &data, &err),
+	ck_assert_int_eq(pf_text_parse(text.data, text.len, PF_DTYPE_F64, &shape, &data,
+				       &err),
 			 0);
 	memcpy(&value, data.data, sizeof(value));
 	ck_assert(value == 1 + DBL_EPSILON);
@@ -650,7 +709,8 @@ START_TEST(long_words_and_rows)
 	pf_text_print(&text, PF_DTYPE_F64, &shape, many);
 	ck_assert_uint_eq(text.len, ARRAY_SIZE(many) * 25);
 	pf_buf_release(&data);
-	ck_assert_int_eq(pf_text_parse(text.data, text.len, PF_DTYPE_F64, &shape, &data, &err),
+	ck_assert_int_eq(pf_text_parse(text.data, text.len, PF_DTYPE_F64, &shape, &data,
+				       &err),
 			 0);
 	ck_assert_mem_eq(data.data, many, sizeof(many));
 }
@@ -663,7 +723,8 @@ START_TEST(no_memory_is_told)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_shape shape = { 1, { 3 } };
 
-	ck_assert_int_eq(pf_text_parse("1 2 3", 5, PF_DTYPE_F32, &shape, &full, &err), -ENOMEM);
+	ck_assert_int_eq(pf_text_parse("1 2 3", 5, PF_DTYPE_F32, &shape, &full, &err),
+			 -ENOMEM);
 	pf_text_print(&full, PF_DTYPE_U8, &shape, "abc");
 	ck_assert(full.failed);
 	ck_assert_uint_eq(full.len, 0);
@@ -684,7 +745,8 @@ START_TEST(no_locale_matters)
 		;
 	print_one(text, sizeof(text), PF_DTYPE_F64, &value);
 	ck_assert_str_eq(text, "0.30000000000000004");
-	ck_assert_int_eq(pf_text_parse(text, strlen(text), PF_DTYPE_F64, &shape, &data, &err),
+	ck_assert_int_eq(pf_text_parse(text, strlen(text), PF_DTYPE_F64, &shape, &data,
+				       &err),
 			 0);
 	ck_assert_mem_eq(data.data, &value, sizeof(value));
 	setlocale(LC_ALL, "C");

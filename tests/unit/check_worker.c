@@ -319,6 +319,80 @@ START_TEST(replies_find_their_requests)
 }
 END_TEST
 
+/* f(x0, …, x99) = (x0, …, x99), doubled: more than fits a reply. */
+static void print_wide(struct pf_buf *text, unsigned n)
+{
+	pf_buf_puts(text, "func.func public @main(");
+	for (unsigned i = 0; i < n; i++)
+		pf_buf_printf(text, "%s%%a%u: tensor<256xf32>", i ? ", " : "", i);
+	pf_buf_puts(text, ") -> (");
+	for (unsigned i = 0; i < n; i++)
+		pf_buf_printf(text, "%stensor<256xf32>", i ? ", " : "");
+	pf_buf_puts(text, ") {\n");
+	for (unsigned i = 0; i < n; i++)
+		pf_buf_printf(text,
+			      "%%r%u = stablehlo.add %%a%u, %%a%u : tensor<256xf32>\n", i,
+			      i, i);
+	pf_buf_puts(text, "return ");
+	for (unsigned i = 0; i < n; i++)
+		pf_buf_printf(text, "%s%%r%u", i ? ", " : "", i);
+	pf_buf_puts(text, " : ");
+	for (unsigned i = 0; i < n; i++)
+		pf_buf_printf(text, "%stensor<256xf32>", i ? ", " : "");
+	pf_buf_puts(text, "\n}\n");
+}
+
+START_TEST(many_arguments_and_results)
+{
+	enum { WIDE = 100, LEN = 1024 };
+	struct {
+		struct pf_req_execute q;
+		uint64_t ids[2 * WIDE];
+		uint8_t donate[WIDE];
+	} m = { .q = { .executable = 1,
+		       .device = UINT32_MAX,
+		       .n_args = WIDE,
+		       .n_outs = WIDE } };
+	static struct pf_out outs[WIDE];
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	unsigned inside = 0;
+	struct daemon d;
+
+	start_ok(&d, plugins[_i]);
+	print_wide(&text, WIDE);
+	ck_assert(!text.failed);
+	ck_assert_msg(compile(&d, 1, text.data) == 0, "%s", complaint());
+	for (unsigned i = 0; i < WIDE; i++) {
+		*(float *)(d.arena + 65536 + i * LEN) = (float)i;
+		create_floats(&d, 11 + i, 65536 + i * LEN, 256);
+		m.ids[i] = 11 + i;
+		m.ids[WIDE + i] = 1000 + i;
+	}
+	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, sizeof(m.q) + sizeof(m.ids) + WIDE) == 0,
+		      "%s", complaint());
+	memcpy(outs, result(0), sizeof(outs));
+	for (unsigned i = 0; i < WIDE; i++) {
+		ck_assert_uint_eq(outs[i].len, LEN);
+		if (outs[i].where != PF_WHERE_INLINE)
+			continue;
+		inside++;
+		ck_assert(*(float *)(reply + outs[i].off) == (float)(2 * i));
+	}
+	ck_assert_uint_ge(inside, 63);
+	ck_assert_uint_le(inside, 64);
+	for (unsigned i = inside; i < WIDE; i++) {
+		struct pf_req_id q = { .id = 1000 + i };
+		struct pf_rep_block *block = (struct pf_rep_block *)reply;
+
+		ck_assert_uint_eq(outs[i].where, PF_WHERE_DEVICE);
+		ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &q, sizeof(q)), 0);
+		ck_assert(*(const float *)(d.pool + block->off) == (float)(2 * i));
+		post_id(&d, PF_OP_BLOCK_FREE, block->off);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("worker");
@@ -334,6 +408,7 @@ int main(void)
 	tcase_add_loop_test(tc, empty_arrays_work, 0, n_plugins);
 	tcase_add_loop_test(tc, donation_is_asked_for, 0, n_plugins);
 	tcase_add_loop_test(tc, replies_find_their_requests, 0, n_plugins);
+	tcase_add_loop_test(tc, many_arguments_and_results, 0, n_plugins);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

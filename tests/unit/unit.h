@@ -8,7 +8,7 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Add TEST once for each member of the array CASES; the test finds its own by _i. */
-#define unit_add_cases(tc, test, cases)                                                    \
+#define unit_add_cases(tc, test, cases)                                                  \
 	tcase_add_loop_test(tc, test, 0, (int)ARRAY_SIZE(cases))
 
 /*

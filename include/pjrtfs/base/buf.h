@@ -20,9 +20,9 @@ struct pf_buf {
 	bool failed;
 };
 
-#define PF_BUF_INIT                                                                        \
-	{                                                                                  \
-		0                                                                          \
+#define PF_BUF_INIT                                                                      \
+	{                                                                                \
+		0                                                                        \
 	}
 
 /* Append LEN bytes from SRC. */

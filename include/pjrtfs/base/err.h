@@ -20,9 +20,9 @@ struct pf_err {
 	char text[PF_ERR_TEXT]; /* one line, no newline, valid UTF-8    */
 };
 
-#define PF_ERR_INIT                                                                        \
-	{                                                                                  \
-		.pjrt_code = -1                                                            \
+#define PF_ERR_INIT                                                                      \
+	{                                                                                \
+		.pjrt_code = -1                                                          \
 	}
 
 /*

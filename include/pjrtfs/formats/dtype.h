@@ -75,7 +75,8 @@ enum pf_dtype pf_dtype_parse(const char *name, size_t len);
 /*
  * NumPy's descr for a .npy header: "<f4", "|b1", "<V2" (BF16, as ml_dtypes writes it),
  * "<f1" (F8E5M2), "|i1" for S4, S2, S1 and "|u1" for U4, U2, U1, "<V1" for the other
- * 8-bit and 4-bit floats (as ml_dtypes writes them); "|V0" if not valid.  Static.  Source: numpy.lib.format, ml_dtypes.
+ * 8-bit and 4-bit floats (as ml_dtypes writes them); "|V0" if not valid.  Static.
+ * Source: numpy.lib.format, ml_dtypes.
  */
 const char *pf_dtype_npy_descr(enum pf_dtype dtype);
 

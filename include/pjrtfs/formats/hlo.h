@@ -13,10 +13,10 @@ struct pf_param {
 	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
-	bool row_major;      /* the device layout is the default, row-major one */
+	bool row_major; /* the device layout is the default, row-major one */
 	unsigned minor_to_major[PF_MAX_RANK]; /* the layout; rank numbers */
-	bool donated;        /* inputs: may be donated (aliased or a buffer donor) */
-	int alias_output;    /* inputs: the output it aliases, or -1 */
+	bool donated;     /* inputs: may be donated (aliased or a buffer donor) */
+	int alias_output; /* inputs: the output it aliases, or -1 */
 };
 
 /* A program's signature.  Immutable once made. */
@@ -28,8 +28,8 @@ struct pf_signature {
 };
 
 /*
- * Read the signature out of an optimized program: PROTO is a serialized HloModuleProto, or
- * with WITH_CONFIG a HloModuleProtoWithConfig (what PJRT_Executable_OptimizedProgram
+ * Read the signature out of an optimized program: PROTO is a serialized HloModuleProto,
+ * or with WITH_CONFIG a HloModuleProtoWithConfig (what PJRT_Executable_OptimizedProgram
  * gives with format "hlo_with_config"), whose field 1 is one.
  *
  * ret   on success, the caller's; pf_signature_free
@@ -48,7 +48,8 @@ void pf_signature_free(struct pf_signature *signature);
 
 /*
  * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
- * describes signature.json.  The caller puts it (json_object_put).  NULL: no memory.
+ * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
+ * first.  An input that aliases an output also has alias_output.  The caller puts it (json_object_put).  NULL: no memory.
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,
 				      const char *platform);

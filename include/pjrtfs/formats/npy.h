@@ -10,7 +10,7 @@
 enum { PF_NPY_MAX_HEADER = 65536 + 12 }; /* bytes; a longer one is refused */
 
 struct pf_npy {
-	enum pf_dtype dtype; /* PF_DTYPE_INVALID with '|V1', '|V2': 1 or 2 bytes of
+	enum pf_dtype dtype; /* PF_DTYPE_INVALID with '<V1', '|V1', '|V2': 1 or 2 bytes of
 			      * a type that the file does not name; see void_size */
 	unsigned void_size;  /* bytes per element of such a type, else 0 */
 	bool fortran_order;  /* false whenever both orders are the same bytes */
@@ -23,8 +23,8 @@ struct pf_npy {
  * Parse the header at the start of SRC (LEN bytes, which may end anywhere).
  *
  * Returns 1 and fills *RET when the header is complete and well formed; 0 when SRC is a
- * proper beginning of one, and more bytes are needed; -EINVAL when no continuation can
- * make it one, with a sentence that says what was expected and what was found:
+ * proper beginning of one, and more bytes are needed; -EINVAL as soon as its first wrong
+ * word is complete, with a sentence that says what was expected and what was found:
  * another magic, version, a header that is no dict of descr, fortran_order and shape,
  * a missing, unknown or twice-given key, a big-endian, object, structured, string, date
  * or unsupported type, a negative extent, more than PF_MAX_RANK extents; -EOVERFLOW for

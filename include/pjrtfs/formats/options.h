@@ -22,8 +22,8 @@
  * ret       the bytes are appended; deterministic for equal options
  *
  * Always writes num_replicas and num_partitions: plugins abort without them.
- * Errors: EINVAL an unknown key or a wrong type or value: the sentence names the key, what
- * was expected and what was found; ENOMEM.
+ * Errors: EINVAL an unknown key or a wrong type or value: the sentence names the key,
+ * what was expected and what was found; ENOMEM.
  * Source: xla/pjrt/proto/compile_options.proto.
  */
 int pf_options_encode(struct json_object *options, int n_devices, struct pf_buf *ret,

@@ -25,7 +25,7 @@ struct pf_shape {
  */
 int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *err);
 
-/* The host bytes of such an array of DTYPE in *RET; -EOVERFLOW as above, or beyond 2^62. */
+/* The host bytes of such an array of DTYPE in *RET; -EOVERFLOW as above or above 2^62. */
 int pf_shape_bytes(const struct pf_shape *shape, enum pf_dtype dtype, uint64_t *ret,
 		   struct pf_err *err);
 
@@ -38,7 +38,8 @@ bool pf_shape_is_linear(const struct pf_shape *shape);
 
 /* Append "F32[2,3]" ("F32[]" for a scalar, "[2,3]" for
  * PF_DTYPE_INVALID), as in messages. */
-void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape);
+void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype,
+		    const struct pf_shape *shape);
 
 /* The same into DST of LEN bytes, cut where it does not fit; returns DST. */
 const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,

@@ -24,9 +24,10 @@ void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shap
 /*
  * Parse rows of numbers into an array.  WANT is the element type (PF_DTYPE_F32 unless the
  * buffer was created with another).  *SHAPE: one line: [n]; a single number on one
- * line: []; several lines of equal counts: [lines, n]; blank lines between blocks of equal
- * shape: [blocks, lines, n].  Accepts what pf_text_print writes; separators are spaces,
- * tabs and commas.  Elements (pf_dtype_size bytes each) are appended to DATA.
+ * line: []; several lines of equal counts: [lines, n]; blank lines between blocks of
+ * equal shape: [blocks, lines, n].  Accepts what pf_text_print writes; separators are
+ * spaces, tabs and single commas.  Elements (pf_dtype_size bytes each) are appended to
+ * DATA, which keeps its length on failure.
  * -EINVAL: a word that is no number of that type (line and column told), rows or blocks
  * of unequal size, no number at all; -ERANGE: does not fit the type; -ENOMEM.
  */

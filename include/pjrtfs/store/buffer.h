@@ -118,6 +118,9 @@ int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_value 
 void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
 			 const struct pf_err *err);
 
+/* If an execution consumed its value, let go of the bytes that it was made of too. */
+void pf_buffer_forget_donated(struct pf_buffer *buffer);
+
 /* Text or column-major content takes time to convert: commit it on a thread of its own. */
 bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
 

@@ -1,6 +1,8 @@
 /*
  * What the daemon made here: buffers and executables by id.
  *
+ * Buffers and executables are numbered apart: both may have an object 7.
+ *
  * Objects are counted: the table has one reference, every request that uses an object
  * another, so that an object may be freed while it is in use and goes with its last user.
  */
@@ -16,7 +18,7 @@
 #include "pjrtfs/pjrt/buffer.h"
 #include "pjrtfs/pjrt/executable.h"
 
-enum pf_object_kind { PF_OBJECT_BUFFER, PF_OBJECT_EXECUTABLE };
+enum pf_object_kind { PF_OBJECT_BUFFER, PF_OBJECT_EXECUTABLE, PF_OBJECT_KINDS };
 
 struct pf_object {
 	enum pf_object_kind kind;
@@ -31,8 +33,9 @@ struct pf_object {
 };
 
 struct pf_objects {
-	pthread_mutex_t lock; /* rank 3; protects map */
-	struct pf_map map;    /* id to struct pf_object, each with one reference */
+	pthread_mutex_t lock; /* rank 3; protects maps */
+	struct pf_map
+		maps[PF_OBJECT_KINDS]; /* id to struct pf_object, one reference each */
 };
 
 void pf_objects_init(struct pf_objects *objects);
@@ -55,7 +58,7 @@ void pf_object_unref(struct pf_object *object);
 PF_DEFINE_CLEANUP(struct pf_object *, pf_object_unref)
 
 /*
- * Put N objects into the table under IDS, all or none; the table takes a reference of its
+ * Put N objects of one kind into the table under IDS, all or none; the table takes a reference of its
  * own on each.  -EPROTO: an id is 0 or in use; -ENOMEM.
  */
 int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
@@ -63,7 +66,7 @@ int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 
 /*
  * The N objects of KIND under IDS, each with a reference that becomes the caller's; all or
- * none.  -ENOENT: one does not exist, or is of another kind; the sentence tells its id.
+ * none.  -ENOENT: one does not exist; the sentence tells its id.
  */
 int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 		   enum pf_object_kind kind, struct pf_object **ret, struct pf_err *err);

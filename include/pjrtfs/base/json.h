@@ -1,0 +1,29 @@
+/* Small helpers around json-c, for what is printed. */
+#ifndef PJRTFS_BASE_JSON_H
+#define PJRTFS_BASE_JSON_H
+
+#include <json-c/json.h>
+#include <time.h>
+
+#include "pjrtfs/base/buf.h"
+
+/* Add the string VALUE under KEY.  Does not block, as all of these. */
+void pf_json_add_string(struct json_object *o, const char *key, const char *value);
+
+/* Add an integer under KEY. */
+void pf_json_add_int(struct json_object *o, const char *key, int64_t value);
+
+/* Add a duration in seconds under KEY, printed with nine decimals (nanoseconds). */
+void pf_json_add_seconds(struct json_object *o, const char *key, double seconds);
+
+/* Add a point in time under KEY, in seconds since the epoch with nine decimals: a double
+ * would be exact only to some hundred nanoseconds. */
+void pf_json_add_time(struct json_object *o, const char *key, const struct timespec *time);
+
+/* Append O (NULL: an empty object) on one line, with its newline. */
+void pf_json_print_line(struct json_object *o, struct pf_buf *out);
+
+/* The text of O on one line; borrowed, as json_object_to_json_string. */
+const char *pf_json_text(struct json_object *o);
+
+#endif

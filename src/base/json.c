@@ -1,0 +1,42 @@
+#include "pjrtfs/base/json.h"
+
+#include <stdio.h>
+
+void pf_json_add_string(struct json_object *o, const char *key, const char *value)
+{
+	json_object_object_add(o, key, json_object_new_string(value));
+}
+
+void pf_json_add_int(struct json_object *o, const char *key, int64_t value)
+{
+	json_object_object_add(o, key, json_object_new_int64(value));
+}
+
+void pf_json_add_seconds(struct json_object *o, const char *key, double seconds)
+{
+	char text[64];
+
+	/* json-c's own doubles have 17 digits, of which the last tell nothing. */
+	snprintf(text, sizeof(text), "%.9f", seconds);
+	json_object_object_add(o, key, json_object_new_double_s(seconds, text));
+}
+
+void pf_json_add_time(struct json_object *o, const char *key, const struct timespec *time)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%lld.%09ld", (long long)time->tv_sec, time->tv_nsec);
+	json_object_object_add(o, key, json_object_new_double_s((double)time->tv_sec, text));
+}
+
+const char *pf_json_text(struct json_object *o)
+{
+	return json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+							 JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+void pf_json_print_line(struct json_object *o, struct pf_buf *out)
+{
+	pf_buf_puts(out, o ? pf_json_text(o) : "{}");
+	pf_buf_puts(out, "\n");
+}

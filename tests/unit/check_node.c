@@ -1,0 +1,359 @@
+/* Nodes and the directories they are linked in. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pjrtfs/tree/node.h"
+#include "unit.h"
+
+static int freed;
+
+static void count_free(struct pf_node *node)
+{
+	(void)node;
+	freed++;
+}
+
+static const struct pf_kind file = { .mode = S_IFREG | 0644, .free = count_free };
+static const struct pf_kind dir = { .mode = S_IFDIR | 0755, .free = count_free };
+static const struct pf_kind state = { .name = "state", .mode = S_IFREG | 0444 };
+static const struct pf_kind sub = {
+	.name = "sub",
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &state, NULL },
+};
+static const struct pf_kind object = {
+	.mode = S_IFDIR | 0755,
+	.free = count_free,
+	.children = (const struct pf_kind *const[]){ &state, &sub, NULL },
+};
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &sub, NULL },
+};
+
+static struct pf_tree *tree;
+
+static void setup(void)
+{
+	freed = 0;
+	tree = pf_tree_new(&root, NULL, 10, 20);
+	ck_assert_ptr_nonnull(tree);
+}
+
+static void teardown(void)
+{
+	pf_tree_free(tree);
+}
+
+/* A node of KIND linked as NAME; the caller's reference is dropped. */
+static struct pf_node *linked(struct pf_node *in, const char *name, const struct pf_kind *kind)
+{
+	struct pf_node *node = pf_node_new(tree, kind, NULL, (mode_t)-1, NULL);
+
+	ck_assert_ptr_nonnull(node);
+	ck_assert_int_eq(pf_dir_link(in, name, node, false), 0);
+	pf_node_unref(node);
+	return node;
+}
+
+static bool has(struct pf_node *in, const char *name, struct pf_node *want)
+{
+	struct pf_node *node = pf_dir_lookup(in, name);
+
+	pf_node_unref(node);
+	return node == want;
+}
+
+static const struct {
+	const char *name;
+	int want;
+} names[] = {
+	{ "x.npy", 0 },
+	{ "a b", 0 },
+	{ "\xc3\xa9", 0 },
+	{ "...", 0 },
+	{ "-rf", 0 },
+	{ "", -EINVAL },
+	{ ".", -EINVAL },
+	{ "..", -EINVAL },
+	{ "a/b", -EINVAL },
+	{ "a\nb", -EINVAL },
+	{ "\x7f", -EINVAL },
+	{ "\xc3", -EILSEQ },
+	{ "\xc0\xaf", -EILSEQ },
+	{ "\xed\xa0\x80", -EILSEQ },
+	{ "\xf4\x90\x80\x80", -EILSEQ },
+	{ "\xf0\x9f\x98\x80", 0 },
+};
+
+START_TEST(names_are_checked)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_name_check(names[_i].name, &err), names[_i].want);
+	ck_assert_int_eq(err.code, names[_i].want);
+}
+END_TEST
+
+START_TEST(long_names_are_refused)
+{
+	char name[PF_NAME_MAX + 2], out[PF_NAME_MAX + 1];
+	struct pf_node *node = linked(pf_tree_root(tree), "short", &file);
+
+	memset(name, 'a', sizeof(name));
+	name[PF_NAME_MAX + 1] = '\0';
+	ck_assert_int_eq(pf_name_check(name, NULL), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_move(node, pf_tree_root(tree), name), -ENAMETOOLONG);
+	name[PF_NAME_MAX] = '\0';
+	ck_assert_int_eq(pf_name_check(name, NULL), 0);
+	ck_assert_int_eq(pf_dir_move(node, pf_tree_root(tree), name), 0);
+	pf_node_name(node, out);
+	ck_assert_str_eq(out, name);
+}
+END_TEST
+
+START_TEST(a_kind_brings_its_children)
+{
+	struct pf_node *node = pf_node_new(tree, &object, &freed, 0700, NULL), *in, *at;
+	struct pf_attr attr;
+
+	in = pf_dir_lookup(node, "sub");
+	ck_assert_ptr_nonnull(in);
+	at = pf_dir_lookup(in, "state");
+	ck_assert_ptr_nonnull(at);
+	ck_assert_ptr_eq(at->object, &freed);
+	pf_node_attr(at, &attr);
+	ck_assert_uint_eq(attr.mode, S_IFREG | 0444);
+	ck_assert_uint_eq(attr.uid, 10);
+	pf_node_attr(node, &attr);
+	ck_assert_uint_eq(attr.mode, S_IFDIR | 0700);
+	ck_assert_uint_eq(pf_tree_count(tree), 3 + 4);
+	pf_node_unref(in);
+	pf_node_unref(node);
+
+	/* A child keeps the whole, so that its object stays. */
+	ck_assert_int_eq(freed, 0);
+	pf_node_unref(at);
+	ck_assert_int_eq(freed, 1);
+	ck_assert_uint_eq(pf_tree_count(tree), 3);
+}
+END_TEST
+
+START_TEST(a_link_keeps_the_node)
+{
+	struct pf_node *top = pf_tree_root(tree);
+	struct pf_node *node = linked(top, "a", &file), *found;
+	uint64_t ino = node->ino;
+
+	found = pf_tree_by_ino(tree, ino);
+	ck_assert_ptr_eq(found, node);
+	pf_dir_unlink(node);
+	ck_assert(has(top, "a", NULL));
+	ck_assert_int_eq(freed, 0);
+	pf_dir_unlink(node); /* has no effect */
+	pf_node_unref(found);
+	ck_assert_int_eq(freed, 1);
+	ck_assert_ptr_null(pf_tree_by_ino(tree, ino));
+	ck_assert_ptr_null(pf_tree_by_ino(tree, 0));
+}
+END_TEST
+
+START_TEST(numbers_are_not_reused)
+{
+	struct pf_node *top = pf_tree_root(tree), *node;
+	uint64_t last = 0;
+
+	ck_assert_uint_eq(top->ino, 1);
+	for (int i = 0; i < 100; i++) {
+		node = linked(top, "a", &file);
+		ck_assert_uint_gt(node->ino, last);
+		last = node->ino;
+		pf_dir_unlink(node);
+	}
+	ck_assert_int_eq(freed, 100);
+}
+END_TEST
+
+START_TEST(linking_replaces_only_if_asked)
+{
+	struct pf_node *top = pf_tree_root(tree);
+	struct pf_node *other;
+
+	linked(top, "a", &file);
+	other = pf_node_new(tree, &file, NULL, (mode_t)-1, NULL);
+	ck_assert_int_eq(pf_dir_link(top, "a", other, false), -EEXIST);
+	ck_assert_int_eq(pf_dir_link(top, "a", other, true), 0);
+	ck_assert_int_eq(freed, 1);
+	ck_assert(has(top, "a", other));
+	ck_assert_uint_eq(pf_dir_count(top), 2);
+	pf_node_unref(other);
+}
+END_TEST
+
+START_TEST(nothing_is_linked_in_a_removed_directory)
+{
+	struct pf_node *top = pf_tree_root(tree);
+	struct pf_node *d = pf_node_ref(linked(top, "d", &dir));
+	struct pf_node *node = pf_node_new(tree, &file, NULL, (mode_t)-1, NULL);
+
+	pf_dir_unlink(d);
+	ck_assert_int_eq(pf_dir_link(d, "a", node, false), -ENOENT);
+	pf_node_unref(node);
+	pf_node_unref(d);
+	ck_assert_int_eq(freed, 2);
+}
+END_TEST
+
+START_TEST(what_is_below_a_removed_directory_goes_too)
+{
+	struct pf_node *top = pf_tree_root(tree), *d = linked(top, "d", &dir), *kept;
+
+	for (int i = 0; i < 2000; i++)
+		d = linked(d, "d", &dir);
+	kept = pf_node_ref(linked(d, "kept", &file));
+	d = pf_dir_lookup(top, "d");
+	pf_dir_unlink(d);
+	pf_node_unref(d);
+	ck_assert_int_eq(freed, 2001);
+	ck_assert_ptr_null(pf_node_parent(kept));
+	pf_node_unref(kept);
+	ck_assert_int_eq(freed, 2002);
+}
+END_TEST
+
+START_TEST(moves)
+{
+	struct pf_node *top = pf_tree_root(tree), *a, *d, *e, *parent;
+	struct pf_buf path = PF_BUF_INIT;
+	char name[PF_NAME_MAX + 1];
+
+	a = linked(top, "a", &file);
+	d = linked(top, "d", &dir);
+	e = linked(d, "e", &dir);
+	linked(e, "old", &file);
+	ck_assert_int_eq(pf_dir_move(d, e, "x"), -EINVAL);
+	ck_assert_int_eq(pf_dir_move(d, d, "x"), -EINVAL);
+	ck_assert_int_eq(pf_dir_move(a, e, "old"), 0);
+	ck_assert_int_eq(freed, 1);
+	ck_assert(has(top, "a", NULL) && has(e, "old", a));
+	parent = pf_node_parent(a);
+	ck_assert_ptr_eq(parent, e);
+	pf_node_unref(parent);
+	pf_node_name(a, name);
+	ck_assert_str_eq(name, "old");
+	pf_node_path(a, top, &path);
+	ck_assert_str_eq(path.data, "d/e/old");
+	path.len = 0;
+	pf_node_path(a, d, &path);
+	ck_assert_str_eq(path.data, "e/old");
+	pf_buf_release(&path);
+	ck_assert_int_eq(pf_dir_move(a, e, "old"), 0);
+	ck_assert(has(e, "old", a));
+}
+END_TEST
+
+START_TEST(exchanges)
+{
+	struct pf_node *top = pf_tree_root(tree), *a, *b, *d;
+
+	a = linked(top, "a", &file);
+	d = linked(top, "d", &dir);
+	b = linked(d, "b", &file);
+	ck_assert_int_eq(pf_dir_exchange(a, b), 0);
+	ck_assert(has(top, "a", b) && has(d, "b", a));
+	ck_assert_int_eq(pf_dir_exchange(a, a), 0);
+	ck_assert_int_eq(pf_dir_exchange(d, a), -EINVAL);
+	ck_assert_int_eq(pf_dir_exchange(b, d), 0);
+	ck_assert(has(top, "d", b) && has(top, "a", d) && has(d, "b", a));
+	ck_assert_int_eq(freed, 0);
+}
+END_TEST
+
+START_TEST(lists_in_the_order_of_linking)
+{
+	struct pf_node *top = pf_tree_root(tree), **list;
+	char name[PF_NAME_MAX + 1], want[32];
+	size_t n = 0;
+
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		linked(top, name, &file);
+	}
+	list = pf_dir_list(top);
+	ck_assert_ptr_nonnull(list);
+	for (; list[n]; n++) {
+		snprintf(want, sizeof(want), "f%d", (int)n - 1);
+		pf_node_name(list[n], name);
+		ck_assert_str_eq(name, n ? want : "sub");
+		pf_node_unref(list[n]);
+	}
+	ck_assert_uint_eq(n, 101);
+	free(list);
+}
+END_TEST
+
+START_TEST(a_hundred_thousand_children)
+{
+	enum { N = 100000 };
+	struct pf_node *top = pf_tree_root(tree), *node;
+	char name[32];
+
+	for (int i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "buffer-%d.npy", i);
+		linked(top, name, &file);
+	}
+	ck_assert_uint_eq(pf_dir_count(top), N + 1);
+	for (int i = N - 1; i >= 0; i--) {
+		snprintf(name, sizeof(name), "buffer-%d.npy", i);
+		node = pf_dir_lookup(top, name);
+		ck_assert_ptr_nonnull(node);
+		pf_dir_unlink(node);
+		pf_node_unref(node);
+	}
+	ck_assert_int_eq(freed, N);
+}
+END_TEST
+
+START_TEST(attributes_keep_the_type)
+{
+	struct pf_node *node = linked(pf_tree_root(tree), "a", &file);
+	struct pf_cred cred = { .uid = 11, .gid = 12 };
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	attr.mode = S_IFDIR | 0640;
+	attr.uid = 1;
+	attr.gid = 12;
+	pf_node_set_attr(node, &attr);
+	pf_node_attr(node, &attr);
+	ck_assert_uint_eq(attr.mode, S_IFREG | 0640);
+	ck_assert(pf_node_may(node, &cred, R_OK));
+	ck_assert(!pf_node_may(node, &cred, W_OK));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("node");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, names_are_checked, names);
+	tcase_add_test(tc, long_names_are_refused);
+	tcase_add_test(tc, a_kind_brings_its_children);
+	tcase_add_test(tc, a_link_keeps_the_node);
+	tcase_add_test(tc, numbers_are_not_reused);
+	tcase_add_test(tc, linking_replaces_only_if_asked);
+	tcase_add_test(tc, nothing_is_linked_in_a_removed_directory);
+	tcase_add_test(tc, what_is_below_a_removed_directory_goes_too);
+	tcase_add_test(tc, moves);
+	tcase_add_test(tc, exchanges);
+	tcase_add_test(tc, lists_in_the_order_of_linking);
+	tcase_add_test(tc, a_hundred_thousand_children);
+	tcase_add_test(tc, attributes_keep_the_type);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,163 @@
+/* Answers, interrupts, and both at once. */
+#include "answer.h"
+#include "unit.h"
+
+static int calls;
+
+static void count_call(void *arg)
+{
+	(void)arg;
+	__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+}
+
+START_TEST(an_answer_is_sent_and_the_reply_freed)
+{
+	struct answer a;
+
+	pf_reply_data(answer_begin(&a), "abc", 3);
+	ck_assert_int_eq(a.sent, 1);
+	ck_assert_int_eq(a.freed, 1);
+	ck_assert_str_eq(a.data.data, "abc");
+	answer_end(&a);
+
+	pf_reply_count(answer_begin(&a), 7);
+	ck_assert_int_eq(answer_wait(&a), 7);
+	ck_assert_uint_eq(a.data.len, 0);
+	answer_end(&a);
+
+	pf_reply_code(answer_begin(&a), -ENOSPC);
+	ck_assert_int_eq(answer_wait(&a), -ENOSPC);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(end_of_file_is_no_count)
+{
+	struct answer a;
+
+	pf_reply_data(answer_begin(&a), NULL, 0);
+	ck_assert_int_eq(answer_wait(&a), 0);
+	ck_assert_int_eq(a.sent, 1);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(after_an_interrupt_the_answer_is_dropped)
+{
+	struct answer a;
+	struct pf_reply *reply = answer_begin(&a);
+
+	ck_assert(!pf_reply_gone(reply));
+	pf_reply_ref(reply); /* the front end's */
+	pf_reply_interrupt(reply);
+	ck_assert(pf_reply_gone(reply));
+	ck_assert_int_eq(a.code, -EINTR);
+	pf_reply_unref(reply);
+	ck_assert_int_eq(a.freed, 0);
+	pf_reply_data(reply, "late", 4);
+	ck_assert_int_eq(a.freed, 1);
+	ck_assert_int_eq(a.sent, 1);
+	ck_assert_int_eq(a.code, -EINTR);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(an_interrupt_after_the_answer_does_nothing)
+{
+	struct answer a;
+	struct pf_reply *reply = answer_begin(&a);
+
+	calls = 0;
+	pf_reply_ref(reply);
+	ck_assert(pf_reply_on_interrupt(reply, count_call, NULL));
+	pf_reply_code(reply, 0);
+	pf_reply_interrupt(reply);
+	ck_assert_int_eq(calls, 0);
+	ck_assert_int_eq(a.sent, 1);
+	ck_assert_int_eq(a.code, 0);
+	pf_reply_unref(reply);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(the_hook_is_called_once_even_if_set_late)
+{
+	struct answer a;
+	struct pf_reply *reply = answer_begin(&a);
+
+	calls = 0;
+	pf_reply_ref(reply);
+	ck_assert(pf_reply_on_interrupt(reply, count_call, NULL));
+	pf_reply_interrupt(reply);
+	pf_reply_interrupt(reply);
+	ck_assert_int_eq(calls, 1);
+	ck_assert(!pf_reply_on_interrupt(reply, NULL, NULL));
+	ck_assert(!pf_reply_on_interrupt(reply, count_call, NULL));
+	ck_assert_int_eq(calls, 2);
+	pf_reply_unref(reply);
+	pf_reply_code(reply, 0);
+	ck_assert_int_eq(a.sent, 1);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(a_hook_taken_back_is_not_called)
+{
+	struct answer a;
+	struct pf_reply *reply = answer_begin(&a);
+
+	calls = 0;
+	pf_reply_ref(reply);
+	ck_assert(pf_reply_on_interrupt(reply, count_call, NULL));
+	ck_assert(pf_reply_on_interrupt(reply, NULL, NULL));
+	pf_reply_interrupt(reply);
+	ck_assert_int_eq(calls, 0);
+	pf_reply_unref(reply);
+	pf_reply_code(reply, 0);
+	answer_end(&a);
+}
+END_TEST
+
+static void *interrupt(void *arg)
+{
+	pf_reply_interrupt(arg);
+	pf_reply_unref(arg);
+	return NULL;
+}
+
+START_TEST(answer_and_interrupt_race)
+{
+	for (int i = 0; i < 500; i++) {
+		struct answer a;
+		struct pf_reply *reply = answer_begin(&a);
+		pthread_t thread;
+
+		calls = 0;
+		pf_reply_ref(reply);
+		pf_reply_on_interrupt(reply, count_call, NULL);
+		ck_assert_int_eq(pthread_create(&thread, NULL, interrupt, reply), 0);
+		pf_reply_count(reply, 5);
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(a.sent, 1);
+		ck_assert_int_eq(a.freed, 1);
+		ck_assert_int_eq(calls, a.code == -EINTR);
+		answer_end(&a);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("reply");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_test(tc, an_answer_is_sent_and_the_reply_freed);
+	tcase_add_test(tc, end_of_file_is_no_count);
+	tcase_add_test(tc, after_an_interrupt_the_answer_is_dropped);
+	tcase_add_test(tc, an_interrupt_after_the_answer_does_nothing);
+	tcase_add_test(tc, the_hook_is_called_once_even_if_set_late);
+	tcase_add_test(tc, a_hook_taken_back_is_not_called);
+	tcase_add_test(tc, answer_and_interrupt_race);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
