@@ -394,8 +394,9 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 	if (r < 0 || ret->help || ret->version)
 		return r;
 	if (w.n_positional < 1 || w.n_positional > 2)
-		return pf_err_set(err, -EINVAL, "expected [SOURCE] MOUNTPOINT, found %s words; see "
-				  "--help", w.n_positional ? "more" : "no");
+		return pf_err_set(err, -EINVAL, w.n_positional
+				  ? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
+				  : "expected [SOURCE] MOUNTPOINT; see --help", w.positional[2]);
 	r = choose_plugins(ret, &w, w.n_positional == 2 ? w.positional[0] : NULL, err);
 	if (r < 0)
 		return r;

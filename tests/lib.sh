@@ -181,7 +181,7 @@ ask()
 shows()
 {
 	local text
-	text=$(bounded cat "$1"; echo .) || fail "cannot be read: $1"
+	text=$(bounded cat "$1" && echo .) || fail "cannot be read: $1"
 	[ "$text" = "$2"$'\n'. ] || fail "$1 holds '${text%.}' instead of '$2'"
 }
 

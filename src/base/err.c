@@ -105,6 +105,8 @@ print_clean(char *text, const char *fmt, va_list ap)
 	if (len >= PF_ERR_TEXT)
 		len = whole_chars(text, PF_ERR_TEXT - 1);
 	len = pf_err_clean(text, len);
+	while (len && text[len - 1] == ' ') /* what was a newline at the end, often */
+		len--;
 	text[len] = '\0';
 	return len;
 }
@@ -191,6 +193,16 @@ static const struct {
 	[16] = { "UNAUTHENTICATED", 0 },
 };
 
+/* Errnos that no PJRT code maps onto, and the code that tells most of them. */
+static const struct {
+	int err, pjrt_code;
+} nearest[] = {
+	{ EOVERFLOW, 11 }, { EFBIG, 11 },    { ENAMETOOLONG, 3 }, { E2BIG, 3 },
+	{ EISDIR, 3 },     { ENOTDIR, 3 },   { EILSEQ, 3 },       { EPERM, 7 },
+	{ ENOMEM, 8 },     { ENOTEMPTY, 9 }, { EINTR, 1 },        { ENOEXEC, 3 },
+	{ ENODATA, 5 },    { EPROTO, 13 },
+};
+
 const char *pf_pjrt_code_name(int pjrt_code, int code)
 {
 	int err = code < 0 ? -code : code;
@@ -202,5 +214,8 @@ const char *pf_pjrt_code_name(int pjrt_code, int code)
 	for (size_t i = 1; err && i < ARRAY_SIZE(pjrt_codes); i++)
 		if (pjrt_codes[i].err == err)
 			return pjrt_codes[i].name;
+	for (size_t i = 0; i < ARRAY_SIZE(nearest); i++)
+		if (nearest[i].err == err)
+			return pjrt_codes[nearest[i].pjrt_code].name;
 	return "UNKNOWN";
 }

@@ -13,6 +13,8 @@
 struct entry {
 	_Atomic unsigned refs;
 	struct pf_buffer *buffer;              /* owned reference */
+	_Atomic unsigned opens;                /* open files, of all its nodes */
+	_Atomic bool gone;                     /* unlinked: freed with the last open file */
 	struct pf_node *listed;                /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 };
@@ -45,7 +47,10 @@ struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
 /* The node of ENTRY that shows FORMAT, with a reference; NULL: no memory. */
 struct pf_node *entry_view(struct entry *entry, enum pf_format format);
 
-/* The buffer has lost its name: let go of the views' nodes. */
+/*
+ * The buffer has lost its name: let go of the views' nodes, and, once nobody has it open,
+ * of its memory; the kernel may remember the inodes for long.
+ */
 void entry_unlinked(struct entry *entry);
 
 /* NODE shall be the listed one: its format becomes the one that the buffer is written in. */

@@ -72,11 +72,21 @@ struct pf_node *entry_view(struct entry *entry, enum pf_format format)
 	return pf_node_ref(entry->views[format]);
 }
 
+static void discard_if_unused(struct entry *entry)
+{
+	if (atomic_load(&entry->gone) && !atomic_load(&entry->opens))
+		pf_buffer_discard(entry->buffer);
+}
+
 void entry_unlinked(struct entry *entry)
 {
+	atomic_fetch_add(&entry->refs, 1); /* the last view may hold the last reference */
 	entry->listed = NULL;
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
 		pf_node_unref(pf_steal(&entry->views[f]));
+	atomic_store(&entry->gone, true);
+	discard_if_unused(entry);
+	entry_unref(entry);
 }
 
 int entry_list(struct pf_node *node)
@@ -161,22 +171,23 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 		if (r < 0)
 			return r;
 	}
-	/* prepare may have made it. */
+	of->state = calloc(1, sizeof(struct buffer_open));
 	if (!of->state)
-		of->state = calloc(1, sizeof(struct buffer_open));
-	return of->state ? 0 : -ENOMEM;
+		return -ENOMEM;
+	atomic_fetch_add(&facet_of(of->node)->entry->opens, 1);
+	return 0;
 }
 
 static void buffer_release(struct pf_open *of)
 {
 	struct buffer_open *o = of->state;
+	struct entry *entry = facet_of(of->node)->entry;
 
-	if (!o)
-		return;
 	if (o->viewed)
 		pf_view_release(&o->view);
 	free(o);
-	of->state = NULL;
+	if (atomic_fetch_sub(&entry->opens, 1) == 1)
+		discard_if_unused(entry);
 }
 
 /* The stem under which a buffer is listed. */
@@ -277,11 +288,8 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 		pf_reply_code(reply, 0);
 		return;
 	}
-	if (!of->state)
-		of->state = calloc(1, sizeof(struct buffer_open));
 	w = calloc(1, sizeof(*w));
-	if (!w || !of->state) {
-		free(w);
+	if (!w) {
 		pf_reply_code(reply, -ENOMEM);
 		return;
 	}

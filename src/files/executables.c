@@ -129,10 +129,24 @@ static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
+static bool is_whole_json(const struct pf_buf *text)
+{
+	struct json_tokener *tok = json_tokener_new();
+	bool whole = false;
+
+	if (tok) {
+		json_object_put(json_tokener_parse_ex(tok, text->data, (int)text->len));
+		whole = json_tokener_get_error(tok) != json_tokener_continue;
+		json_tokener_free(tok);
+	}
+	return whole;
+}
+
 static ssize_t options_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			     struct pf_err *err)
 {
 	struct pf_buf *text = of->state;
+	int r;
 
 	if (!text) {
 		text = of->state = calloc(1, sizeof(*text));
@@ -143,7 +157,14 @@ static ssize_t options_write(struct pf_open *of, const void *src, size_t len, ui
 		return pf_err_set(err, -EINVAL, "options are written from the start");
 	text->len = off; /* rewriting from there on */
 	pf_buf_append(text, src, len);
-	return text->failed ? -ENOMEM : (ssize_t)len;
+	if (text->failed)
+		return -ENOMEM;
+	/* A shell's echo sees only what write(2) says: refuse a whole object here. */
+	r = is_whole_json(text) ? pf_executable_check_options(unit_of(of->node)->x, text->data,
+							       text->len, err) : 0;
+	if (r < 0)
+		text->len = off;
+	return r < 0 ? r : (ssize_t)len;
 }
 
 static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)

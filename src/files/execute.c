@@ -150,6 +150,14 @@ static void execution_done(struct pf_execution *e, int code, const struct pf_err
 	pf_execution_free(e);
 }
 
+/* Nobody waits for it any more: what has not begun need not begin. */
+static bool is_cancelled(struct pf_execution *e)
+{
+	struct job *job = e->user;
+
+	return pf_command_cancelled(job->command);
+}
+
 /* --- what the names mean ----------------------------------------------------------------------- */
 
 static bool is_donated(const struct job *job, const char *name)
@@ -217,6 +225,10 @@ static int find_targets(struct pf_fs *fs, struct job *job, struct pf_err *err)
 		if (r < 0)
 			return pf_err_wrap(err, r, "output %zu", i);
 		job->n_targets = i + 1;
+		if (t->dir->object != &job->device->place)
+			return pf_err_set(err, -EINVAL, "output %zu: %s is on another device than "
+					  "%s, where the program runs", i, names->at[i],
+					  job->device->name);
 		for (size_t k = 0; k < i; k++)
 			if (job->targets[k].dir == t->dir && !strcmp(job->targets[k].stem, t->stem))
 				return pf_err_set(err, -EINVAL, "outputs %zu and %zu are both "
@@ -256,6 +268,7 @@ static struct pf_execution *make_execution(struct unit *unit, const char *name, 
 	e->want_outs = job->request.outputs.n;
 	e->user = job;
 	e->done = execution_done;
+	e->cancelled = is_cancelled;
 	job->buffers = calloc(e->n_args + 1, sizeof(struct pf_buffer *));
 	if (!e->name || !job->buffers)
 		r = pf_err_set(err, -ENOMEM, "no memory for an execution");

@@ -104,6 +104,8 @@ static void drop_executable(struct unit *unit)
 		return;
 	pf_dir_unlink(unit->executable);
 	pf_node_unref(pf_steal(&unit->executable));
+	/* The kernel may remember the directory's inodes for long. */
+	pf_executable_unload(unit->x);
 }
 
 /* --- the directory's operations --------------------------------------------------------------- */
@@ -252,7 +254,6 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	pf_executable_set_format(unit->x, format);
 	if (format == PF_PROGRAM_NONE) {
 		drop_executable(unit);
-		pf_executable_compile(unit->x, NULL, NULL);
 	} else if (unit->executable) {
 		r = pf_dir_move(unit->executable, files_mirror_of(to), stem);
 	} else {

@@ -80,7 +80,7 @@ static const char *foreign(enum pf_program_format format, const char *p, size_t 
 	if (STARTS(p, len, "\x93NUMPY"))
 		return "a .npy array; arrays go to buffers/";
 	if (STARTS(p, len, "\177ELF"))
-		return "a binary for a processor; a compiled program is a .pjrtexe";
+		return "a binary for a processor; write the program itself";
 	/* A module's proto begins with the byte of a newline, then comes its name. */
 	if (format == PF_PROGRAM_HLO && STARTS(p, len, "\n"))
 		return NULL;

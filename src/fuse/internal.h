@@ -5,6 +5,7 @@
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
+#include "pjrtfs/base/map.h"
 #include "pjrtfs/fuse/session.h"
 #include "pjrtfs/tree/vfs.h"
 
@@ -20,12 +21,18 @@ struct pf_mount {
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	pthread_cond_t ended; /* running changed */
 	struct pf_request *parked;
-	unsigned running; /* serving threads */
-	int failed;       /* -errno: why a thread gave up */
+	struct pf_map opens; /* files the kernel has open, by address; their owner */
+	unsigned running;    /* serving threads */
+	int failed;          /* -errno: why a thread gave up */
 };
 
 /* What success means to the kernel. */
-enum pf_request_kind { PF_REQUEST_CODE, PF_REQUEST_OPEN, PF_REQUEST_READ, PF_REQUEST_WRITE };
+enum pf_request_kind {
+	PF_REQUEST_CODE,
+	PF_REQUEST_OPEN,
+	PF_REQUEST_READ,
+	PF_REQUEST_WRITE
+};
 
 /* A request that the tree answers, perhaps later. */
 struct pf_request {
@@ -53,6 +60,12 @@ void pf_request_wait(struct pf_request *request);
 
 /* End all that are parked with EINTR. */
 void pf_requests_interrupt(struct pf_mount *mount);
+
+/* The kernel is about to be told that OF is open (-ENOMEM: it is not), and that it closed
+ * it, which releases it.  With the mount, what is open still is released. */
+int pf_opened(struct pf_mount *mount, struct pf_open *of);
+void pf_closed(struct pf_mount *mount, struct pf_open *of);
+void pf_close_all(struct pf_mount *mount);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

@@ -14,7 +14,7 @@
 #define ATTR_TIMEOUT 0.0
 #define ENTRY_TIMEOUT 0.0
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096, FREE_INODES = 1 << 24 };
 
 static struct pf_mount *mount_of(fuse_req_t req)
 {
@@ -70,7 +70,8 @@ static mode_t umask_of(pid_t pid)
  */
 static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree_of(req), ino);
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = pf_tree_by_ino(tree_of(req), ino);
 	int n;
 
 	if (!node || !node->kind->command)
@@ -82,7 +83,8 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 		cred->umask = umask_of(cred->pid);
 		n = fuse_req_getgroups(req, PF_CRED_GROUPS, cred->groups);
 		if (n > 0)
-			cred->n_groups = n < PF_CRED_GROUPS ? (unsigned)n : PF_CRED_GROUPS;
+			cred->n_groups =
+				n < PF_CRED_GROUPS ? (unsigned)n : PF_CRED_GROUPS;
 	}
 }
 
@@ -91,7 +93,8 @@ static void reply_code(fuse_req_t req, int code)
 	fuse_reply_err(req, -code);
 }
 
-static void to_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry)
+static void to_entry(fuse_req_t req, const struct stat *st,
+		     struct fuse_entry_param *entry)
 {
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(tree_of(req), st->st_ino),
@@ -121,12 +124,13 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	(void)userdata;
 	conn->max_write = 1 << 20;
 	conn->time_gran = 1;
-	conn->want |= conn->capable &
-		      (FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
+	conn->want |= conn->capable & (FUSE_CAP_PARALLEL_DIROPS |
+				       FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
 	/* Attributes that may not be believed are not worth sending with each name. */
 	if (ATTR_TIMEOUT == 0)
-		conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+		conn->want &=
+			~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -143,7 +147,8 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 	fuse_reply_none(req);
 }
 
-static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+static void op_forget_multi(fuse_req_t req, size_t count,
+			    struct fuse_forget_data *forgets)
 {
 	for (size_t i = 0; i < count; i++)
 		pf_vfs_forget(tree_of(req), forgets[i].ino, forgets[i].nlookup);
@@ -173,9 +178,12 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 	static const struct {
 		int fuse, ours;
 	} bits[] = {
-		{ FUSE_SET_ATTR_MODE, PF_SET_MODE },   { FUSE_SET_ATTR_UID, PF_SET_UID },
-		{ FUSE_SET_ATTR_GID, PF_SET_GID },     { FUSE_SET_ATTR_SIZE, PF_SET_SIZE },
-		{ FUSE_SET_ATTR_ATIME, PF_SET_ATIME }, { FUSE_SET_ATTR_MTIME, PF_SET_MTIME },
+		{ FUSE_SET_ATTR_MODE, PF_SET_MODE },
+		{ FUSE_SET_ATTR_UID, PF_SET_UID },
+		{ FUSE_SET_ATTR_GID, PF_SET_GID },
+		{ FUSE_SET_ATTR_SIZE, PF_SET_SIZE },
+		{ FUSE_SET_ATTR_ATIME, PF_SET_ATIME },
+		{ FUSE_SET_ATTR_MTIME, PF_SET_MTIME },
 	};
 	struct pf_cred cred = cred_of(req);
 	struct stat to = *attr, st;
@@ -188,7 +196,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 		to.st_atim.tv_nsec = UTIME_NOW;
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
 		to.st_mtim.tv_nsec = UTIME_NOW;
-	r = pf_vfs_setattr(tree_of(req), ino, &to, mask, fi ? open_of(fi) : NULL, &cred, &st);
+	r = pf_vfs_setattr(tree_of(req), ino, &to, mask, fi ? open_of(fi) : NULL, &cred,
+			   &st);
 	reply_attr(req, r, &st);
 }
 
@@ -229,7 +238,8 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 	reply_entry(req, r, &st);
 }
 
-static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
+static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent,
+		       const char *name)
 {
 	(void)link;
 	(void)parent;
@@ -296,13 +306,19 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		      struct fuse_file_info *fi)
 {
-	struct pf_tree *tree = tree_of(req);
+	struct pf_mount *mount = mount_of(req);
+	struct pf_tree *tree = mount->tree;
 	struct pf_cred cred = cred_of(req);
 	struct fuse_entry_param entry;
 	struct pf_open *of;
 	struct stat st;
 	int r = pf_vfs_create(tree, parent, name, mode, fi->flags, &cred, &st, &of);
 
+	if (r == 0 && pf_opened(mount, of) < 0) {
+		pf_vfs_release(of);
+		pf_vfs_forget(tree, st.st_ino, 1);
+		r = -ENOMEM;
+	}
 	if (r < 0) {
 		reply_code(req, r);
 		return;
@@ -311,7 +327,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	set_up(fi);
 	to_entry(req, &st, &entry);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
-		pf_vfs_release(of);
+		pf_closed(mount, of);
 		pf_vfs_forget(tree, st.st_ino, 1);
 	}
 }
@@ -328,8 +344,8 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	pf_request_wait(r);
 }
 
-static void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-		     struct fuse_file_info *fi)
+static void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
+		     off_t off, struct fuse_file_info *fi)
 {
 	struct pf_request *r = pf_request_new(req, PF_REQUEST_WRITE);
 
@@ -351,7 +367,8 @@ static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	pf_request_wait(r);
 }
 
-static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
+		     struct fuse_file_info *fi)
 {
 	struct pf_request *r = pf_request_new(req, PF_REQUEST_CODE);
 
@@ -366,7 +383,7 @@ static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_f
 static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	(void)ino;
-	pf_vfs_release(open_of(fi));
+	pf_closed(mount_of(req), open_of(fi));
 	fuse_reply_err(req, 0);
 }
 
@@ -484,7 +501,9 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	const struct pf_mount *mount = mount_of(req);
 	struct pf_usage usage = { .files = pf_tree_count(mount->tree) };
-	struct statvfs st = { .f_bsize = BLOCK, .f_frsize = BLOCK, .f_namemax = PF_NAME_MAX };
+	struct statvfs st = { .f_bsize = BLOCK,
+			      .f_frsize = BLOCK,
+			      .f_namemax = PF_NAME_MAX };
 
 	(void)ino;
 	if (mount->usage)
@@ -492,7 +511,9 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	st.f_blocks = usage.limit / BLOCK;
 	if (usage.used < usage.limit)
 		st.f_bfree = st.f_bavail = (usage.limit - usage.used) / BLOCK;
-	st.f_files = usage.files;
+	/* No limit of ours: enough to be free that nobody is alarmed. */
+	st.f_files = usage.files + FREE_INODES;
+	st.f_ffree = st.f_favail = FREE_INODES;
 	fuse_reply_statfs(req, &st);
 }
 

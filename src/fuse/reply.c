@@ -41,28 +41,60 @@ static void park(struct pf_request *r)
 	mount->parked = r;
 }
 
+int pf_opened(struct pf_mount *mount, struct pf_open *of)
+{
+	PF_LOCK_SCOPE(&mount->lock);
+	return pf_map_put(&mount->opens, (uint64_t)(uintptr_t)of, of);
+}
+
+void pf_closed(struct pf_mount *mount, struct pf_open *of)
+{
+	pf_lock(&mount->lock);
+	pf_map_remove(&mount->opens, (uint64_t)(uintptr_t)of);
+	pf_unlock(&mount->lock);
+	pf_vfs_release(of);
+}
+
+void pf_close_all(struct pf_mount *mount)
+{
+	struct pf_open *of;
+	size_t pos = 0;
+
+	while ((of = pf_map_next(&mount->opens, &pos)))
+		pf_vfs_release(of);
+	pf_map_release(&mount->opens);
+}
+
 /* An open whose caller is gone by the time it is told will never be released. */
 static void send_open(struct pf_request *r)
 {
+	if (pf_opened(r->mount, r->of) < 0) {
+		fuse_reply_err(r->req, ENOMEM);
+		pf_vfs_release(r->of);
+		return;
+	}
 	r->fi.fh = (uint64_t)(uintptr_t)r->of;
 	if (fuse_reply_open(r->req, &r->fi) == -ENOENT)
-		pf_vfs_release(r->of);
+		pf_closed(r->mount, r->of);
 }
 
 static void request_send(struct pf_reply *reply, int code, const void *data, size_t len)
 {
 	struct pf_request *r = pf_container_of(reply, struct pf_request, reply);
-	bool hooked;
+	bool hooked = true;
 
-	pf_lock(&r->lock);
-	r->sent = true;
-	hooked = r->hooked;
-	pf_unlock(&r->lock);
-	if (hooked) {
-		unpark(r);
-		if (calling != r)
-			fuse_req_interrupt_func(r->req, NULL, NULL);
+	/* Within the hook the thread that hooks it may hold the lock still, and is past
+	 * everything that it looks at; to wait for it would be the wrong order. */
+	if (calling != r) {
+		pf_lock(&r->lock);
+		r->sent = true;
+		hooked = r->hooked;
+		pf_unlock(&r->lock);
 	}
+	if (hooked)
+		unpark(r);
+	if (hooked && calling != r)
+		fuse_req_interrupt_func(r->req, NULL, NULL);
 
 	if (code < 0 || r->kind == PF_REQUEST_CODE)
 		fuse_reply_err(r->req, -code);

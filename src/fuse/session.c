@@ -35,11 +35,13 @@ static int check_mountpoint(const char *path, struct pf_err *err)
 	}
 	switch (errno) {
 	case ENOENT:
-		return pf_err_set(err, -ENOENT, "%s does not exist (mkdir -p %s)", path, path);
+		return pf_err_set(err, -ENOENT, "%s does not exist (mkdir -p %s)", path,
+				  path);
 	case ENOTCONN:
-		return pf_err_set(err, -ENOTCONN,
-				  "%s is a mount whose daemon is gone (fusermount3 -u %s)",
-				  path, path);
+		return pf_err_set(
+			err, -ENOTCONN,
+			"%s is a mount whose daemon is gone (fusermount3 -u %s)", path,
+			path);
 	default:
 		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
 	}
@@ -56,16 +58,18 @@ static int check_device(struct pf_err *err)
 	case ENOENT:
 	case ENODEV:
 	case ENXIO:
-		return pf_err_set(err, -ENOENT,
-				  "%s is missing: load the kernel module (modprobe fuse), or "
-				  "give the container the device (--device %s)",
-				  device, device);
+		return pf_err_set(
+			err, -ENOENT,
+			"%s is missing: load the kernel module (modprobe fuse), or "
+			"give the container the device (--device %s)",
+			device, device);
 	case EACCES:
 	case EPERM:
-		return pf_err_set(err, -EACCES,
-				  "%s: not permitted; it should be readable and writable for "
-				  "everybody (chmod 666 %s)",
-				  device, device);
+		return pf_err_set(
+			err, -EACCES,
+			"%s: not permitted; it should be readable and writable for "
+			"everybody (chmod 666 %s)",
+			device, device);
 	default:
 		return pf_err_set(err, -errno, "%s: %s", device, strerror(errno));
 	}
@@ -76,7 +80,8 @@ static bool has_fusermount(void)
 	const char *path = getenv("PATH");
 	char file[PATH_MAX];
 
-	if (access("/usr/bin/fusermount3", X_OK) == 0 || access("/bin/fusermount3", X_OK) == 0)
+	if (access("/usr/bin/fusermount3", X_OK) == 0 ||
+	    access("/bin/fusermount3", X_OK) == 0)
 		return true;
 	while (path && *path) {
 		size_t len = strcspn(path, ":");
@@ -92,16 +97,17 @@ static bool has_fusermount(void)
 static int explain_mount(const char *path, struct pf_err *err)
 {
 	if (geteuid() != 0 && !has_fusermount())
-		return pf_err_set(err, -EPERM,
-				  "%s: cannot mount: fusermount3 is missing (install fuse3)",
-				  path);
+		return pf_err_set(
+			err, -EPERM,
+			"%s: cannot mount: fusermount3 is missing (install fuse3)", path);
 	return pf_err_set(err, -EPERM, "%s: cannot mount%s%s", path,
 			  complaint[0] ? ": " : " (fusermount3 said why)", complaint);
 }
 
 static int add_option(struct fuse_args *args, const char *option)
 {
-	return fuse_opt_add_arg(args, "-o") || fuse_opt_add_arg(args, option) ? -ENOMEM : 0;
+	return fuse_opt_add_arg(args, "-o") || fuse_opt_add_arg(args, option) ? -ENOMEM
+									      : 0;
 }
 
 /* Commas and backslashes in a value end it unless they are escaped. */
@@ -145,12 +151,15 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	/* The daemon may change its directory before it unmounts. */
 	path = realpath(config->mountpoint, NULL);
 	if (!path)
-		return pf_err_set(err, -errno, "%s: %s", config->mountpoint, strerror(errno));
+		return pf_err_set(err, -errno, "%s: %s", config->mountpoint,
+				  strerror(errno));
 	complaint[0] = '\0';
-	mount->session = fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
+	mount->session =
+		fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
 	if (!mount->session)
 		return pf_err_set(err, -EINVAL, "%s",
-				  complaint[0] ? complaint : "libfuse refuses the options");
+				  complaint[0] ? complaint
+					       : "libfuse refuses the options");
 	complaint[0] = '\0';
 	if (fuse_session_mount(mount->session, path) != 0)
 		return explain_mount(path, err);
@@ -174,7 +183,8 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	mount->usage = config->usage;
 	mount->arg = config->arg;
 	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
-	if (pthread_mutex_init(&mount->lock, NULL) || pthread_cond_init(&mount->ended, NULL))
+	if (pthread_mutex_init(&mount->lock, NULL) ||
+	    pthread_cond_init(&mount->ended, NULL))
 		abort();
 	fuse_set_log_func(on_log);
 	r = begin(mount, config, err);
@@ -254,7 +264,8 @@ static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, u
 }
 
 /* They take no signal but the one that wakes them.  Returns how many there are. */
-static unsigned start_threads(struct pf_mount *mount, pthread_t *threads, struct pf_err *err)
+static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
+			      struct pf_err *err)
 {
 	sigset_t all, old;
 	unsigned n;
@@ -271,7 +282,8 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads, struct
 		mount->running++;
 	}
 	if (r) {
-		mount->failed = pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
+		mount->failed =
+			pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
 		fuse_session_exit(mount->session);
 	}
 	pf_unlock(&mount->lock);
@@ -315,6 +327,7 @@ void pf_mount_free(struct pf_mount *mount)
 		fuse_session_unmount(mount->session);
 		fuse_session_destroy(mount->session);
 	}
+	pf_close_all(mount);
 	pthread_cond_destroy(&mount->ended);
 	pthread_mutex_destroy(&mount->lock);
 	free(mount);

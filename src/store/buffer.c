@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "pjrtfs/formats/text.h"
+#include "content.h"
 
 /* A file whose size nobody knows gets room in steps of twice what it had, from here on. */
 enum { FIRST_ROOM = 4096 };
@@ -93,29 +93,12 @@ static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 
 /* --- writing ------------------------------------------------------------------------- */
 
-/* How many bytes the whole content will have, if that is known. */
-static bool expected_locked(const struct pf_buffer *b, uint64_t *ret)
-{
-	switch (b->format) {
-	case PF_FORMAT_NPY:
-		if (!b->npy.header_len)
-			return false;
-		*ret = b->npy.header_len + b->npy.data_len;
-		return true;
-	case PF_FORMAT_RAW:
-		return b->shaped &&
-		       pf_shape_bytes(&b->declared_shape, b->declared, ret, NULL) == 0;
-	default:
-		return false;
-	}
-}
-
 /* Room for END bytes, and for the whole array once its size is known. */
 static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *err)
 {
 	uint64_t want = end, all;
 
-	if (expected_locked(b, &all) && all > end)
+	if (pf_content_expected(b, &all) && all > end)
 		want = all;
 	else if (b->content && end > b->content->extent.len &&
 		 end < b->content->extent.len * 2)
@@ -161,30 +144,22 @@ static void fill_gap_locked(struct pf_buffer *b, uint64_t to)
 		memset(pf_bytes_at(b->content, b->size), 0, to - b->size);
 }
 
-/* Undo a write that was refused: the file is as it was, as far as it can be read. */
-static int refuse_locked(struct pf_buffer *b, uint64_t size, int r, struct pf_err *err)
+/* A write was refused: the bytes before it stay, and closing does not make them an array. */
+static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 {
-	b->size = size;
-	b->npy.header_len = 0;
-	if (err) {
-		b->err = *err;
-		set_state_locked(b, PF_BUFFER_ERROR);
-	}
+	b->err = *err;
+	b->refused = true;
+	set_state_locked(b, PF_BUFFER_ERROR);
 	return r;
 }
 
-ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64_t off,
+static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64_t off,
 			struct pf_err *err)
 {
-	struct pf_err local = PF_ERR_INIT, *why = err ? err : &local;
-	uint64_t end, all, before;
+	uint64_t end = off + len, before = b->size, all;
 	int r;
 
-	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
-		return pf_err_set(err, -EFBIG, "a write ends beyond the largest file offset");
-	PF_LOCK_SCOPE(&b->lock);
-	before = b->size;
-	if (off >= (b->npy.header_len ? b->npy.header_len : 1) && expected_locked(b, &all) &&
+	if (off >= (b->npy.header_len ? b->npy.header_len : 1) && pf_content_expected(b, &all) &&
 	    end > all)
 		return too_much(b, end, all, err);
 	r = make_room_locked(b, end, err);
@@ -194,65 +169,44 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	memcpy(pf_bytes_at(b->content, off), src, len);
 	if (end > b->size)
 		b->size = end;
-	set_state_locked(b, PF_BUFFER_INCOMPLETE);
-	r = look_at_header_locked(b, off, why);
-	if (r == 0 && expected_locked(b, &all) && b->size > all)
-		r = too_much(b, b->size, all, why);
+	r = look_at_header_locked(b, off, err);
+	if (r == 0 && pf_content_expected(b, &all) && b->size > all)
+		r = too_much(b, b->size, all, err);
 	if (r == 0 && b->npy.header_len && off < b->npy.header_len)
-		r = make_room_locked(b, b->size, why);
+		r = make_room_locked(b, b->size, err);
+	if (r < 0) {
+		b->size = before;
+		b->npy.header_len = 0;
+		if (before)
+			look_at_header_locked(b, 0, NULL);
+	}
+	return r;
+}
+
+ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64_t off,
+			struct pf_err *err)
+{
+	struct pf_err local = PF_ERR_INIT, *why = err ? err : &local;
+	uint64_t end;
+	int r;
+
+	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
+		return pf_err_set(err, -EFBIG, "a write ends beyond the largest file offset");
+	PF_LOCK_SCOPE(&b->lock);
+	r = write_locked(b, src, len, off, why);
 	if (r < 0)
-		return refuse_locked(b, before, r, why);
+		return refuse_locked(b, r, why);
+	b->refused = false;
+	set_state_locked(b, PF_BUFFER_INCOMPLETE);
 	return (ssize_t)len;
 }
 
 /* --- committing ---------------------------------------------------------------------- */
 
-static int check_npy(const struct pf_npy *npy, uint64_t size, struct pf_err *err)
-{
-	char shape[128];
-	uint64_t all = npy->header_len + npy->data_len;
-
-	if (!npy->header_len)
-		return pf_err_set(err, -EINVAL, "%" PRIu64 " bytes are no whole .npy header",
-				  size);
-	if (size != all)
-		return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes of data, %" PRIu64
-				  " came",
-				  pf_shape_str(shape, sizeof(shape), npy->dtype, &npy->shape),
-				  npy->data_len, size - npy->header_len);
-	return 0;
-}
-
-static int check_raw(const struct pf_buffer *b, struct pf_err *err)
-{
-	char shape[128];
-	uint64_t all;
-
-	if (!b->shaped || pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) < 0 ||
-	    all == b->size)
-		return 0;
-	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes, %" PRIu64 " came",
-			  pf_shape_str(shape, sizeof(shape), b->declared, &b->declared_shape),
-			  all, b->size);
-}
-
 int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *err)
 {
-	struct pf_npy npy = { 0 };
-	int r;
-
 	PF_LOCK_SCOPE(&b->lock);
-	if (format == PF_FORMAT_NONE)
-		return 0;
-	if (!b->content && !b->value && format != PF_FORMAT_RAW)
-		return pf_err_set(err, -EINVAL, "an empty file is no array");
-	if (format == PF_FORMAT_RAW)
-		return check_raw(b, err);
-	if (format == PF_FORMAT_NPY && b->content) {
-		r = pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, err);
-		return r < 0 ? r : check_npy(&npy, b->size, err);
-	}
-	return 0;
+	return pf_content_check(b, format, err);
 }
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
@@ -268,145 +222,15 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 		b->state = b->content ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY;
 }
 
-/* What the content means as an array, once it is whole. */
-struct meaning {
-	enum pf_dtype dtype;
-	struct pf_shape shape;
-	struct pf_bytes *bytes; /* owned reference */
-	uint64_t off, len;
-};
-
-static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
-{
-	const struct pf_npy *npy = &b->npy;
-	struct pf_bytes *bytes;
-	int r = check_npy(npy, b->size, err);
-
-	if (r < 0)
-		return r;
-	m->dtype = npy->dtype;
-	m->shape = npy->shape;
-	m->len = npy->data_len;
-	if (m->dtype == PF_DTYPE_INVALID) {
-		m->dtype = b->declared;
-		if (pf_dtype_size(b->declared) != npy->void_size)
-			return pf_err_set(err, -EINVAL, "the file calls its elements '|V%u' and "
-					  "names no type: create the buffer with a dtype of "
-					  "%u bytes first", npy->void_size, npy->void_size);
-	}
-	if (!npy->fortran_order) {
-		m->bytes = pf_bytes_ref(b->content);
-		m->off = npy->header_len;
-		return 0;
-	}
-	r = pf_bytes_new(b->place->arena, m->len, &bytes, err);
-	if (r < 0)
-		return r;
-	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
-			      pf_bytes_at(b->content, npy->header_len), pf_bytes_at(bytes, 0));
-	m->bytes = bytes;
-	return 0;
-}
-
-static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
-{
-	int r = check_raw(b, err);
-
-	if (r < 0)
-		return r;
-	if (b->shaped) {
-		m->dtype = b->declared;
-		m->shape = b->declared_shape;
-	} else {
-		m->dtype = PF_DTYPE_U8;
-		m->shape = (struct pf_shape){ .rank = 1, .dims = { (int64_t)b->size } };
-	}
-	m->len = b->size;
-	if (b->content)
-		m->bytes = pf_bytes_ref(b->content);
-	else
-		r = pf_bytes_new(b->place->arena, 1, &m->bytes, err);
-	return r;
-}
-
-static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
-{
-	pf_autobuf struct pf_buf data = PF_BUF_INIT;
-	int r;
-
-	m->dtype = b->declared ? b->declared : PF_DTYPE_F32;
-	r = pf_text_parse(pf_bytes_at(b->content, 0), b->size, m->dtype, &m->shape, &data, err);
-	if (r < 0)
-		return r;
-	/* Rows of numbers fill a declared shape in order. */
-	if (b->shaped) {
-		uint64_t want;
-
-		r = pf_shape_bytes(&b->declared_shape, m->dtype, &want, err);
-		if (r < 0)
-			return r;
-		if (want == data.len)
-			m->shape = b->declared_shape;
-	}
-	m->len = data.len;
-	r = pf_bytes_new(b->place->arena, data.len, &m->bytes, err);
-	if (r == 0)
-		memcpy(pf_bytes_at(m->bytes, 0), data.data, data.len);
-	return r;
-}
-
-static int meaning_locked(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
-{
-	if (!b->content && b->format != PF_FORMAT_RAW)
-		return pf_err_set(err, -EINVAL, "an empty file is no array");
-	switch (b->format) {
-	case PF_FORMAT_NPY:
-		return npy_meaning(b, m, err);
-	case PF_FORMAT_RAW:
-		return raw_meaning(b, m, err);
-	case PF_FORMAT_TXT:
-		return txt_meaning(b, m, err);
-	default:
-		return pf_err_set(err, -EINVAL, "a scratch file is no array");
-	}
-}
-
-static bool is_whole_locked(const struct pf_buffer *b)
-{
-	uint64_t all;
-
-	if (b->format == PF_FORMAT_NPY && !b->npy.header_len)
-		return false;
-	return !expected_locked(b, &all) || b->size == all;
-}
-
-/* The content as a new value, under the lock; NULL and *err if it is none. */
-static struct pf_value *value_of_content_locked(struct pf_buffer *b, struct pf_err *err)
-{
-	struct meaning m = { 0 };
-	struct pf_value *v = NULL;
-
-	if (meaning_locked(b, &m, err) == 0) {
-		if (b->content)
-			pf_arena_shrink(b->place->arena, &b->content->extent, b->size);
-		v = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
-				      b->place->worker, b->place->device, UINT32_MAX);
-		if (!v)
-			pf_err_set(err, -ENOMEM, "no memory for a value");
-	}
-	pf_bytes_unref(m.bytes);
-	return v;
-}
-
 /* An array without elements is whole before anyone has written to it: nobody ever will. */
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
 	uint64_t all;
 
-	if (b->format != PF_FORMAT_RAW || b->size || !expected_locked(b, &all) || all)
+	if (b->format != PF_FORMAT_RAW || b->size || !pf_content_expected(b, &all) || all)
 		return;
 	pf_value_unref(b->value);
-	b->value = value_of_content_locked(b, &b->err);
+	b->value = pf_content_value(b, &b->err);
 	set_state_locked(b, b->value ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
 }
 
@@ -439,6 +263,7 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	}
 	if (r == 0) {
 		b->size = size;
+		b->refused = false;
 		if (size == 0) {
 			pf_bytes_unref(pf_steal(&b->content));
 			gone = pf_steal(&b->value);
@@ -463,12 +288,14 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 
 	*ret = NULL;
 	pf_lock(&b->lock);
-	if (b->format == PF_FORMAT_NONE || (partial_ok && !is_whole_locked(b))) {
+	if (b->format == PF_FORMAT_NONE || (partial_ok && !pf_content_is_whole(b))) {
 		pf_unlock(&b->lock);
 		return 1;
 	}
 	gone = pf_steal(&b->value);
-	v = value_of_content_locked(b, &why);
+	if (b->refused)
+		why = b->err;
+	v = b->refused ? NULL : pf_content_value(b, &why);
 	if (v) {
 		b->value = pf_value_ref(v);
 		set_state_locked(b, PF_BUFFER_VALUE);
@@ -476,8 +303,8 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 		snprintf(b->made_by, sizeof(b->made_by), "upload");
 	} else {
 		b->err = why;
-		set_state_locked(b, is_whole_locked(b) ? PF_BUFFER_ERROR
-						       : PF_BUFFER_INCOMPLETE);
+		set_state_locked(b, b->refused || pf_content_is_whole(b) ? PF_BUFFER_ERROR
+								     : PF_BUFFER_INCOMPLETE);
 	}
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
@@ -516,6 +343,20 @@ void pf_buffer_forget_donated(struct pf_buffer *b)
 	pf_bytes_unref(pf_steal(&b->content));
 	b->size = 0;
 	b->npy.header_len = 0;
+}
+
+void pf_buffer_discard(struct pf_buffer *b)
+{
+	struct pf_value *gone;
+
+	pf_lock(&b->lock);
+	pf_bytes_unref(pf_steal(&b->content));
+	gone = pf_steal(&b->value);
+	b->size = 0;
+	b->npy.header_len = 0;
+	set_state_locked(b, PF_BUFFER_EMPTY);
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
 }
 
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)

@@ -21,7 +21,6 @@ struct pf_execution_priv {
 	struct pf_waiter waiter;
 	_Atomic unsigned refs;   /* the starter, who may settle, and the answer */
 	_Atomic bool ended;
-	_Atomic bool cancelled;
 	struct timespec start;
 	size_t placed;           /* arguments on the device so far */
 	unsigned tries;
@@ -327,7 +326,7 @@ static bool step(struct pf_execution_priv *p)
 	int r = check_placed(p, &err);
 
 	while (r > 0) {
-		if (atomic_load(&p->cancelled)) {
+		if (e->cancelled && e->cancelled(e)) {
 			r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
 			break;
 		}
@@ -367,9 +366,4 @@ void pf_execution_start(struct pf_execution *e, bool settle)
 	if (step(p) && settle && !atomic_load(&p->ended))
 		pf_life_settle(p->life, &p->ended, SETTLE_US);
 	priv_unref(p);
-}
-
-void pf_execution_cancel(struct pf_execution *e)
-{
-	atomic_store(&e->priv->cancelled, true);
 }

@@ -5,7 +5,7 @@
 
 enum { BLOCK_SIZE = 1 << 20 }; /* what cp(1) and cat(1) read and write at once */
 
-/* The size of what would be read now; what must be prepared first has none yet. */
+/* The size of what would be read now. */
 static off_t shown_size(struct pf_node *node)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
@@ -15,7 +15,7 @@ static off_t shown_size(struct pf_node *node)
 
 	if (S_ISLNK(kind->mode) && kind->readlink)
 		r = kind->readlink(node, &buf);
-	else if (kind->show && !kind->prepare)
+	else if (kind->show)
 		r = kind->show(node, &buf, &err);
 	else
 		return 0;

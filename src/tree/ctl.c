@@ -202,8 +202,8 @@ static void run_locked(struct pf_session *s, struct pf_waiter **sent)
 	while (!s->running && (item = pf_items_pop(&s->queue))) {
 		s->running = item;
 		if (item->code < 0) {
-			finish_locked(s, item, item->code, item->text.data, item->text.len,
-				      sent);
+			finish_locked(s, item, item->code, item->text.data,
+				      item->text.len, sent);
 			continue;
 		}
 		pf_unlock(&s->lock);
@@ -273,8 +273,8 @@ static void interrupt_read(void *arg)
 
 /* A waiter for REPLY, whose interrupt calls FN; NULL if there is no memory (*R is set) or
  * the request has been interrupted already. */
-static struct pf_waiter *wait_for(struct pf_session *s, size_t len, struct pf_reply *reply,
-				  void (*fn)(void *arg), int *r)
+static struct pf_waiter *wait_for(struct pf_session *s, size_t len,
+				  struct pf_reply *reply, void (*fn)(void *arg), int *r)
 {
 	struct pf_waiter *w = calloc(1, sizeof(*w));
 

@@ -7,9 +7,11 @@
 
 void pf_ctl_error_line(struct pf_buf *out, const struct pf_err *err)
 {
-	pf_buf_printf(out, "{\"ok\":false,\"error\":{\"errno\":\"%s\",\"code\":\"%s\","
-			   "\"message\":\"",
-		      pf_errno_name(err->code), pf_pjrt_code_name(err->pjrt_code, err->code));
+	pf_buf_printf(out,
+		      "{\"ok\":false,\"error\":{\"errno\":\"%s\",\"code\":\"%s\","
+		      "\"message\":\"",
+		      pf_errno_name(err->code),
+		      pf_pjrt_code_name(err->pjrt_code, err->code));
 	for (const char *p = err->text; *p; p++) {
 		if ((unsigned char)*p < 0x20)
 			pf_buf_printf(out, "\\u%04x", *p);
@@ -142,7 +144,8 @@ static int accept_line(struct pf_session *s, const char *src, size_t n,
 
 	if (s->part.len + n > PF_CTL_MAX_COMMAND) {
 		r = refuse_long(s, items);
-	} else if (memchr(src, 0, n) || (s->part.len && memchr(s->part.data, 0, s->part.len))) {
+	} else if (memchr(src, 0, n) ||
+		   (s->part.len && memchr(s->part.data, 0, s->part.len))) {
 		pf_err_set(&err, -EINVAL, "a NUL in the command");
 		r = refuse(s, &err, items);
 	} else if (is_blank(s->part.data, s->part.len) && is_blank(src, n)) {

@@ -119,8 +119,8 @@ static bool is_below_locked(const struct pf_node *node, const struct pf_node *an
 	return false;
 }
 
-static int link_locked(struct pf_node *dir, char *name, struct pf_node *node, bool replace,
-		       struct pf_node **dead)
+static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
+		       bool replace, struct pf_node **dead)
 {
 	struct pf_node *old;
 	int r;

@@ -116,7 +116,8 @@ bool pf_process_dying(pid_t pid);
 struct pf_session *pf_session_new(struct pf_open *of);
 void pf_session_free(struct pf_session *session);
 void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply);
-void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_reply *reply);
+void pf_ctl_write(struct pf_open *of, const void *src, size_t len,
+		  struct pf_reply *reply);
 void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
 void pf_ctl_release(struct pf_open *of);
 

@@ -37,7 +37,8 @@ static struct pf_last *get(struct pf_node *node, bool make)
 }
 
 /* The entry for CRED moved to the front; if there is none and MAKE, a new one. */
-static struct entry *find_locked(struct pf_last *last, const struct pf_cred *cred, bool make)
+static struct entry *find_locked(struct pf_last *last, const struct pf_cred *cred,
+				 bool make)
 {
 	struct entry **p = &last->first, *e;
 

@@ -63,7 +63,8 @@ void pf_node_unref(struct pf_node *node)
 }
 
 /* Take NODE, which has no references, out of all tables; its children go too. */
-static void uproot_locked(struct pf_tree *tree, struct pf_node *node, struct pf_node **dead)
+static void uproot_locked(struct pf_tree *tree, struct pf_node *node,
+			  struct pf_node **dead)
 {
 	for (struct pf_node *n = node; n; n = n->priv->listed) {
 		struct pf_table *table = &n->priv->table;
@@ -126,8 +127,9 @@ void pf_node_bury(struct pf_tree *tree, struct pf_node *dead)
 }
 
 /* One node with a number; its references are counted by HOLDER (NULL: itself). */
-static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind, void *object,
-			     mode_t perm, const struct pf_attr *owner, struct pf_node *holder)
+static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
+			     void *object, mode_t perm, const struct pf_attr *owner,
+			     struct pf_node *holder)
 {
 	struct both *both = calloc(1, sizeof(*both));
 	struct pf_node *node;
@@ -141,8 +143,8 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind, v
 	node->object = object;
 	node->priv = &both->priv;
 	node->priv->holder = holder ? holder : node;
-	node->priv->attr.mode = perm == (mode_t)-1 ? kind->mode
-						   : (kind->mode & S_IFMT) | (perm & 07777);
+	node->priv->attr.mode =
+		perm == (mode_t)-1 ? kind->mode : (kind->mode & S_IFMT) | (perm & 07777);
 	node->priv->attr.uid = owner->uid;
 	node->priv->attr.gid = owner->gid;
 	node->priv->attr.mtime = pf_now();
@@ -188,8 +190,8 @@ static int populate(struct pf_node *dir, struct pf_node *holder)
 	return 0;
 }
 
-static struct pf_node *make(struct pf_tree *tree, const struct pf_kind *kind, void *object,
-			    mode_t perm, const struct pf_attr *owner)
+static struct pf_node *make(struct pf_tree *tree, const struct pf_kind *kind,
+			    void *object, mode_t perm, const struct pf_attr *owner)
 {
 	struct pf_node *node = alloc(tree, kind, object, perm, owner, NULL);
 
@@ -203,8 +205,8 @@ static struct pf_node *make(struct pf_tree *tree, const struct pf_kind *kind, vo
 	return node;
 }
 
-struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind, void *object,
-			    mode_t perm, const struct pf_cred *cred)
+struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
+			    void *object, mode_t perm, const struct pf_cred *cred)
 {
 	struct pf_attr owner;
 
@@ -216,14 +218,16 @@ struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind, vo
 	return make(tree, kind, object, perm, &owner);
 }
 
-struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid, gid_t gid)
+struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
+			    gid_t gid)
 {
 	struct pf_tree *tree = calloc(1, sizeof(*tree));
 	struct pf_attr owner = { .uid = uid, .gid = gid };
 
 	if (!tree)
 		return NULL;
-	if (pthread_mutex_init(&tree->names, NULL) || pthread_mutex_init(&tree->lock, NULL))
+	if (pthread_mutex_init(&tree->names, NULL) ||
+	    pthread_mutex_init(&tree->lock, NULL))
 		abort();
 	tree->root = make(tree, kind, object, (mode_t)-1, &owner);
 	if (!tree->root) {

@@ -78,8 +78,8 @@ static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
 
 static bool wants_snapshot(const struct pf_open *of)
 {
-	return of->node->kind->show && !of->node->kind->read && !of->node->kind->command &&
-	       pf_open_reads(of);
+	return of->node->kind->show && !of->node->kind->read &&
+	       !of->node->kind->command && pf_open_reads(of);
 }
 
 static int take_snapshot(struct pf_open *of)
@@ -99,8 +99,8 @@ static int take_snapshot(struct pf_open *of)
 }
 
 /* Everything of opening but what is shown. */
-static int begin(struct pf_node *node, uint64_t ino, int flags, const struct pf_cred *cred,
-		 struct pf_open **ret)
+static int begin(struct pf_node *node, uint64_t ino, int flags,
+		 const struct pf_cred *cred, struct pf_open **ret)
 {
 	const struct pf_kind *kind = node->kind;
 	struct pf_err err = PF_ERR_INIT;
@@ -220,8 +220,8 @@ static void prepare(struct pf_open *of, struct pf_open **ret, struct pf_reply *r
 	of->node->kind->prepare(of, &p->base);
 }
 
-void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags, const struct pf_cred *cred,
-		 struct pf_open **ret, struct pf_reply *reply)
+void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
+		 const struct pf_cred *cred, struct pf_open **ret, struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 	struct pf_open *of = NULL;
@@ -306,7 +306,8 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 	return 0;
 }
 
-static void read_text(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+static void read_text(struct pf_open *of, size_t len, uint64_t off,
+		      struct pf_reply *reply)
 {
 	size_t left = off < of->text.len ? of->text.len - off : 0;
 

@@ -226,8 +226,8 @@ enum pf_scan_result pf_scan_feed(struct pf_scan *scan, const char *src, size_t l
 	while (i < len) {
 		/* Most bytes are in strings. */
 		if (scan->state == STRING)
-			while (i < len && (unsigned char)src[i] >= 0x20 && src[i] != '"' &&
-			       src[i] != '\\')
+			while (i < len && (unsigned char)src[i] >= 0x20 &&
+			       src[i] != '"' && src[i] != '\\')
 				i++;
 		if (i == len)
 			break;
@@ -421,7 +421,8 @@ int pf_scan_check(const char *text, size_t len, struct pf_err *err)
 		r = pf_err_set(err, -ENOMEM, "no memory for a command of %zu bytes", len);
 	else if ((twice = find_twice(&keys)))
 		r = pf_err_set(err, -EINVAL, "the key \"%.*s\" is given twice",
-			       twice->len < 100 ? (int)twice->len : 100, text + twice->off);
+			       twice->len < 100 ? (int)twice->len : 100,
+			       text + twice->off);
 	if (keys.all != keys.some)
 		free(keys.all);
 	return r;

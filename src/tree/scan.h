@@ -19,10 +19,10 @@ enum pf_scan_result {
 struct pf_scan {
 	uint8_t state;
 	uint8_t depth;
-	uint8_t hex;     /* digits of \uXXXX seen */
-	uint8_t key;     /* the string is an object's key */
-	uint16_t code;   /* what the digits say */
-	uint64_t object; /* a bit for each depth: in an object, not an array */
+	uint8_t hex;      /* digits of \uXXXX seen */
+	uint8_t key;      /* the string is an object's key */
+	uint16_t code;    /* what the digits say */
+	uint64_t object;  /* a bit for each depth: in an object, not an array */
 	const char *rest; /* of true, false or null; borrowed, static */
 	const char *want; /* PF_SCAN_BAD: what was expected instead; static */
 };

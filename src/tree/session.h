@@ -6,8 +6,8 @@
 #include "scan.h"
 
 enum {
-	PF_CTL_BATCH = 1024,       /* commands taken from one write; more is a short write */
-	PF_CTL_KEEP = 1 << 16,     /* bytes of memory kept for the next command or reply */
+	PF_CTL_BATCH = 1024,   /* commands taken from one write; more is a short write */
+	PF_CTL_KEEP = 1 << 16, /* bytes of memory kept for the next command or reply */
 };
 
 /* One command in the queue, or running. */

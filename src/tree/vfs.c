@@ -39,7 +39,8 @@ int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 	return r;
 }
 
-int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name, struct stat *st)
+int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
+		  struct stat *st)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -83,7 +84,8 @@ static int changeable(struct pf_tree *tree, uint64_t parent, const struct pf_cre
 }
 
 /* In a sticky directory only the owners of it and of NODE may take NODE away. */
-static int may_remove(struct pf_node *dir, struct pf_node *node, const struct pf_cred *cred)
+static int may_remove(struct pf_node *dir, struct pf_node *node,
+		      const struct pf_cred *cred)
 {
 	struct pf_attr of_dir, of_node;
 
@@ -91,7 +93,8 @@ static int may_remove(struct pf_node *dir, struct pf_node *node, const struct pf
 		return 0;
 	pf_node_attr(dir, &of_dir);
 	pf_node_attr(node, &of_node);
-	if ((of_dir.mode & S_ISVTX) && cred->uid != of_dir.uid && cred->uid != of_node.uid)
+	if ((of_dir.mode & S_ISVTX) && cred->uid != of_dir.uid &&
+	    cred->uid != of_node.uid)
 		return -EPERM;
 	return 0;
 }
@@ -162,8 +165,8 @@ static int remove_name(struct pf_node *dir, const char *name, bool directory,
 	return ops && ops->unlink ? ops->unlink(dir, node, &err) : -EPERM;
 }
 
-static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name, bool directory,
-		     const struct pf_cred *cred)
+static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name,
+		     bool directory, const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	int r = changeable(tree, parent, cred, &dir);
@@ -255,8 +258,8 @@ int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint6
 	return r;
 }
 
-static char *put_entry(struct pf_listing *listing, char *at, const char *name, uint64_t ino,
-		       mode_t mode)
+static char *put_entry(struct pf_listing *listing, char *at, const char *name,
+		       uint64_t ino, mode_t mode)
 {
 	struct pf_listing_entry *entry = &listing->entries[listing->n++];
 	size_t size = strlen(name) + 1;
@@ -271,7 +274,9 @@ static char *put_entry(struct pf_listing *listing, char *at, const char *name, u
 int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, ino);
-	size_t size = sizeof("." ".."), n = 2;
+	size_t size = sizeof("."
+			     ".."),
+	       n = 2;
 	struct pf_listing *listing;
 	struct pf_node *up;
 	char *at;

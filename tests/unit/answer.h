@@ -23,7 +23,8 @@ struct answer {
 	struct pf_buf data;
 };
 
-static inline void answer_send(struct pf_reply *reply, int code, const void *data, size_t len)
+static inline void answer_send(struct pf_reply *reply, int code, const void *data,
+			       size_t len)
 {
 	struct answer *a = pf_container_of(reply, struct answer, reply);
 
@@ -51,7 +52,8 @@ static inline void answer_free(struct pf_reply *reply)
  * must stay until answer_end. */
 static inline struct pf_reply *answer_begin(struct answer *a)
 {
-	static const struct pf_reply_ops ops = { .send = answer_send, .free = answer_free };
+	static const struct pf_reply_ops ops = { .send = answer_send,
+						 .free = answer_free };
 
 	memset(a, 0, sizeof(*a));
 	pthread_mutex_init(&a->lock, NULL);

@@ -42,12 +42,12 @@ static void finish(int code, const char *line)
 static const struct pf_kind json = {
 	.name = "json", .mode = S_IFREG | 0666, .command = run_now, .json = true
 };
-static const struct pf_kind lines = {
-	.name = "lines", .mode = S_IFREG | 0666, .command = run_now
-};
-static const struct pf_kind later = {
-	.name = "later", .mode = S_IFREG | 0666, .command = run_later
-};
+static const struct pf_kind lines = { .name = "lines",
+				      .mode = S_IFREG | 0666,
+				      .command = run_now };
+static const struct pf_kind later = { .name = "later",
+				      .mode = S_IFREG | 0666,
+				      .command = run_later };
 /* Commands that another thread finishes soon. */
 static int under_way;
 
@@ -74,12 +74,13 @@ static void run_aside(struct pf_command *command)
 	pthread_attr_destroy(&attr);
 }
 
-static const struct pf_kind aside = {
-	.name = "aside", .mode = S_IFREG | 0666, .command = run_aside
-};
+static const struct pf_kind aside = { .name = "aside",
+				      .mode = S_IFREG | 0666,
+				      .command = run_aside };
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &json, &lines, &later, &aside, NULL },
+	.children =
+		(const struct pf_kind *const[]){ &json, &lines, &later, &aside, NULL },
 };
 
 static void setup(void)
@@ -164,7 +165,8 @@ static void expect_line(struct pf_open *of, const char *want)
 }
 
 /* How the reply to a syntax error begins. */
-#define EINVAL_LINE "{\"ok\":false,\"error\":{\"errno\":\"EINVAL\",\"code\":\"INVALID_ARGUMENT\","
+#define EINVAL_LINE                                                                      \
+	"{\"ok\":false,\"error\":{\"errno\":\"EINVAL\",\"code\":\"INVALID_ARGUMENT\","
 #define MAX_REPLIES 6
 
 static const struct {
@@ -175,11 +177,14 @@ static const struct {
 	{ "json", { "{}" }, { "{}\n" } },
 	{ "json", { "{\"a\":1}\n" }, { "{\"a\":1}\n" } },
 	{ "json", { " \n\t{} \r\n {} " }, { "{}\n", "{}\n" } },
-	{ "json", { "{\"a\":[1,-2.5e+3,true,null,\"}\"]}" },
+	{ "json",
+	  { "{\"a\":[1,-2.5e+3,true,null,\"}\"]}" },
 	  { "{\"a\":[1,-2.5e+3,true,null,\"}\"]}\n" } },
-	{ "json", { "{\"a\"", ":", "\"b\\", "\"\\u00", "e9\"", "}" },
+	{ "json",
+	  { "{\"a\"", ":", "\"b\\", "\"\\u00", "e9\"", "}" },
 	  { "{\"a\":\"b\\\"\\u00e9\"}\n" } },
-	{ "json", { "{\"a\":1}{\"b\":2}{\"c\"", ":3}" },
+	{ "json",
+	  { "{\"a\":1}{\"b\":2}{\"c\"", ":3}" },
 	  { "{\"a\":1}\n", "{\"b\":2}\n", "{\"c\":3}\n" } },
 	{ "json", { "{\"a\":\"fail\"}{}" }, { "{\"a\":\"fail\"}\n", "{}\n" } },
 	/* A newline resynchronises. */
@@ -203,7 +208,8 @@ static const struct {
 	{ "json", { "{\"a\":1,\"a\":2}{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "{\"a\":1,\"\\u0061\":2}" }, { EINVAL_LINE } },
 	{ "json", { "{\"o\":{\"x\":1,\"y\":2,\"x\":3}}" }, { EINVAL_LINE } },
-	{ "json", { "{\"a\":{\"a\":[{\"a\":1},{\"a\":2}]}}" },
+	{ "json",
+	  { "{\"a\":{\"a\":[{\"a\":1},{\"a\":2}]}}" },
 	  { "{\"a\":{\"a\":[{\"a\":1},{\"a\":2}]}}\n" } },
 	{ "lines", { "x -> y\n" }, { "x -> y\n" } },
 	{ "lines", { "x ", "-> y", "\nz\n\n \t\nw" }, { "x -> y\n", "z\n" } },
@@ -616,7 +622,8 @@ static void *stress(void *arg)
 	unsigned seed = (unsigned)(uintptr_t)arg;
 
 	for (int i = 0; i < 500; i++) {
-		struct pf_open *of = rand_r(&seed) % 2 ? shared : open_file("aside", O_RDWR);
+		struct pf_open *of =
+			rand_r(&seed) % 2 ? shared : open_file("aside", O_RDWR);
 		struct answer w, r;
 
 		pf_vfs_write(of, "a\nb\nc\n", 6, 0, begin_held(&w));
@@ -646,7 +653,9 @@ START_TEST(many_at_once)
 
 	shared = open_file("aside", O_RDWR);
 	for (uintptr_t i = 0; i < 4; i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, stress, (void *)(i + 1)), 0);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, stress,
+						(void *)(i + 1)),
+				 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	pf_vfs_release(shared);

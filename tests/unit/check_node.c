@@ -48,7 +48,8 @@ static void teardown(void)
 }
 
 /* A node of KIND linked as NAME; the caller's reference is dropped. */
-static struct pf_node *linked(struct pf_node *in, const char *name, const struct pf_kind *kind)
+static struct pf_node *linked(struct pf_node *in, const char *name,
+			      const struct pf_kind *kind)
 {
 	struct pf_node *node = pf_node_new(tree, kind, NULL, (mode_t)-1, NULL);
 

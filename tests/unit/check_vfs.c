@@ -18,8 +18,8 @@ struct bytes {
 	int flushes, fsyncs;
 };
 
-static int alive;    /* files and open files */
-static char word[9]; /* what the text file shows */
+static int alive;                /* files and open files */
+static char word[9];             /* what the text file shows */
 static struct pf_reply *waiting; /* what the test answers */
 
 static int text_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -68,7 +68,8 @@ static void bytes_release(struct pf_open *of)
 	__atomic_sub_fetch(&alive, 1, __ATOMIC_SEQ_CST);
 }
 
-static void bytes_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+static void bytes_read(struct pf_open *of, size_t len, uint64_t off,
+		       struct pf_reply *reply)
 {
 	struct bytes *b = of->node->object;
 	char copy[sizeof(b->data)];
@@ -149,13 +150,21 @@ static void bytes_free(struct pf_node *node)
 }
 
 static const struct pf_kind bytes = {
-	.mode = S_IFREG | 0644, .max_write = 60, .open = bytes_open, .release = bytes_release,
-	.read = bytes_read, .write = bytes_write, .truncate = bytes_truncate,
-	.commit = bytes_commit, .getattr = bytes_getattr, .free = bytes_free,
+	.mode = S_IFREG | 0644,
+	.max_write = 60,
+	.open = bytes_open,
+	.release = bytes_release,
+	.read = bytes_read,
+	.write = bytes_write,
+	.truncate = bytes_truncate,
+	.commit = bytes_commit,
+	.getattr = bytes_getattr,
+	.free = bytes_free,
 };
 
 static int dir_create(struct pf_node *dir, const char *name, mode_t mode,
-		      const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
+		      const struct pf_cred *cred, struct pf_node **ret,
+		      struct pf_err *err)
 {
 	struct bytes *b = calloc(1, sizeof(*b));
 	int r;
@@ -212,27 +221,38 @@ static int dir_rename(struct pf_node *dir, struct pf_node *node, struct pf_node 
 }
 
 static const struct pf_dir_ops dir_ops = {
-	.lookup = dir_lookup, .create = dir_create, .mkdir = dir_mkdir,
-	.unlink = dir_unlink, .rmdir = dir_unlink, .rename = dir_rename,
+	.lookup = dir_lookup,
+	.create = dir_create,
+	.mkdir = dir_mkdir,
+	.unlink = dir_unlink,
+	.rmdir = dir_unlink,
+	.rename = dir_rename,
 };
 
-static const struct pf_kind text = {
-	.name = "text", .mode = S_IFREG | 0444, .show = text_show
-};
+static const struct pf_kind text = { .name = "text",
+				     .mode = S_IFREG | 0444,
+				     .show = text_show };
 static const struct pf_kind prepared = {
-	.name = "prepared", .mode = S_IFREG | 0444, .show = text_show,
+	.name = "prepared",
+	.mode = S_IFREG | 0444,
+	.show = text_show,
 	.prepare = text_prepare,
 };
 static const struct pf_kind option = {
-	.name = "option", .mode = S_IFREG | 0644, .show = text_show, .write = option_write,
+	.name = "option",
+	.mode = S_IFREG | 0644,
+	.show = text_show,
+	.write = option_write,
 };
 static const struct pf_kind dumb = { .name = "dumb", .mode = S_IFREG | 0666 };
 static const struct pf_kind view = { .mode = S_IFREG | 0444, .show = text_show };
-static const struct pf_kind to_text = {
-	.name = "link", .mode = S_IFLNK | 0777, .readlink = link_read
-};
+static const struct pf_kind to_text = { .name = "link",
+					.mode = S_IFLNK | 0777,
+					.readlink = link_read };
 static const struct pf_kind dir = {
-	.name = "dir", .mode = S_IFDIR | 0777, .dir = &dir_ops,
+	.name = "dir",
+	.mode = S_IFDIR | 0777,
+	.dir = &dir_ops,
 };
 static const struct pf_kind whole = {
 	.mode = S_IFDIR | 0755,
@@ -248,7 +268,8 @@ static int dir_mkdir(struct pf_node *in, const char *name, mode_t mode,
 		     const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
 {
 	(void)err;
-	*ret = pf_node_new(in->tree, !strcmp(name, "whole") ? &whole : &dir, NULL, mode, cred);
+	*ret = pf_node_new(in->tree, !strcmp(name, "whole") ? &whole : &dir, NULL, mode,
+			   cred);
 	return pf_dir_link(in, name, *ret, false);
 }
 
@@ -287,7 +308,8 @@ static void teardown(void)
 	ck_assert_int_eq(alive, 0);
 }
 
-static int try_open(uint64_t ino, int flags, const struct pf_cred *cred, struct pf_open **ret)
+static int try_open(uint64_t ino, int flags, const struct pf_cred *cred,
+		    struct pf_open **ret)
 {
 	struct answer a;
 	int r;
@@ -304,7 +326,9 @@ static struct pf_open *create_as(const char *name, int flags, const struct pf_cr
 	struct pf_open *of = NULL;
 	struct stat st;
 
-	ck_assert_int_eq(pf_vfs_create(tree, d, name, 0644, O_CREAT | flags, cred, &st, &of), 0);
+	ck_assert_int_eq(pf_vfs_create(tree, d, name, 0644, O_CREAT | flags, cred, &st,
+				       &of),
+			 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
 	return of;
 }
@@ -629,19 +653,22 @@ START_TEST(sizes)
 	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, of, &me, &st), 0);
 	ck_assert_int_eq(st.st_size, 3);
 	to.st_size = 61;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st), -EFBIG);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st),
+			 -EFBIG);
 	to.st_size = 10;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &me, &st), -EACCES);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &me, &st),
+			 -EACCES);
 	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st), 0);
 	ck_assert_int_eq(look(d, "a").st_size, 10);
-	ck_assert_int_eq(pf_vfs_setattr(tree, d, &to, PF_SET_SIZE, NULL, &god, &st), -EISDIR);
+	ck_assert_int_eq(pf_vfs_setattr(tree, d, &to, PF_SET_SIZE, NULL, &god, &st),
+			 -EISDIR);
 	pf_vfs_release(of);
 	ck_assert_int_eq(try_open(ino, O_WRONLY | O_TRUNC, &god, &of), 0);
 	ck_assert_int_eq(look(d, "a").st_size, 0);
 	pf_vfs_release(of);
 	ck_assert_int_eq(try_open(look(1, "text").st_ino, O_RDONLY, &god, &of), 0);
-	ck_assert_int_eq(pf_vfs_setattr(tree, look(1, "text").st_ino, &to, PF_SET_SIZE, of,
-					&god, &st),
+	ck_assert_int_eq(pf_vfs_setattr(tree, look(1, "text").st_ino, &to, PF_SET_SIZE,
+					of, &god, &st),
 			 -EBADF);
 	pf_vfs_release(of);
 }
@@ -656,22 +683,27 @@ START_TEST(attributes)
 
 	pf_vfs_release(of);
 	ck_assert_uint_eq(look(d, "a").st_uid, 7);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &other, &st), -EPERM);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &other, &st),
+			 -EPERM);
 	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &me, &st), 0);
 	ck_assert_uint_eq(st.st_mode, S_IFREG | 0600);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_UID, NULL, &me, &st), -EPERM);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_GID, NULL, &me, &st), -EPERM);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_UID, NULL, &me, &st),
+			 -EPERM);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_GID, NULL, &me, &st),
+			 -EPERM);
 	to.st_mtim.tv_sec = 1000;
 	to.st_atim.tv_nsec = UTIME_NOW;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MTIME, NULL, &other, &st), -EPERM);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MTIME, NULL, &other, &st),
+			 -EPERM);
 	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_ATIME, NULL, &other, &st),
 			 -EACCES);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MTIME | PF_SET_ATIME, NULL, &me,
-					&st),
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MTIME | PF_SET_ATIME, NULL,
+					&me, &st),
 			 0);
 	ck_assert_int_eq(st.st_mtim.tv_sec, 1000);
 	ck_assert_int_gt(st.st_atim.tv_sec, 1000);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_UID | PF_SET_GID, NULL, &god, &st),
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_UID | PF_SET_GID, NULL,
+					&god, &st),
 			 0);
 	ck_assert_uint_eq(st.st_uid, 9);
 	ck_assert_uint_eq(st.st_gid, 9);
@@ -684,16 +716,20 @@ START_TEST(creating)
 	struct stat st;
 
 	touch("a");
-	ck_assert_int_eq(pf_vfs_create(tree, d, "a", 0644, O_CREAT | O_EXCL, &god, &st, &of),
+	ck_assert_int_eq(pf_vfs_create(tree, d, "a", 0644, O_CREAT | O_EXCL, &god, &st,
+				       &of),
 			 -EEXIST);
 	of = create("a", O_RDWR); /* opens it */
 	pf_vfs_release(of);
-	ck_assert_int_eq(pf_vfs_create(tree, d, "b\n", 0644, O_CREAT, &god, &st, &of), -EINVAL);
-	ck_assert_int_eq(pf_vfs_create(tree, 1, "b", 0644, O_CREAT, &me, &st, &of), -EACCES);
-	ck_assert_int_eq(pf_vfs_create(tree, 1, "b", 0644, O_CREAT, &god, &st, &of), -EPERM);
+	ck_assert_int_eq(pf_vfs_create(tree, d, "b\n", 0644, O_CREAT, &god, &st, &of),
+			 -EINVAL);
+	ck_assert_int_eq(pf_vfs_create(tree, 1, "b", 0644, O_CREAT, &me, &st, &of),
+			 -EACCES);
+	ck_assert_int_eq(pf_vfs_create(tree, 1, "b", 0644, O_CREAT, &god, &st, &of),
+			 -EPERM);
 	/* What it may do with it later is no matter when it is made. */
-	ck_assert_int_eq(pf_vfs_create(tree, d, "ro", 0400, O_CREAT | O_WRONLY | O_TRUNC, &me,
-				       &st, &of),
+	ck_assert_int_eq(pf_vfs_create(tree, d, "ro", 0400, O_CREAT | O_WRONLY | O_TRUNC,
+				       &me, &st, &of),
 			 0);
 	ck_assert_int_eq(put(of, "x", 0), 1);
 	pf_vfs_release(of);
@@ -714,7 +750,8 @@ START_TEST(removing)
 	ck_assert_int_eq(pf_vfs_unlink(tree, d, "sub", &god), -EISDIR);
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "a", &god), -ENOTDIR);
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "nothing", &god), -ENOENT);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", look(d, "sub").st_ino, "b", 0, &god), 0);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", look(d, "sub").st_ino, "b", 0, &god),
+			 0);
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &god), -ENOTEMPTY);
 	ck_assert_int_eq(pf_vfs_unlink(tree, look(d, "sub").st_ino, "b", &god), 0);
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &god), 0);
@@ -749,9 +786,12 @@ START_TEST(renaming)
 	a = look(d, "a");
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "s", 0755, &god, &st), 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_NOREPLACE, &god), -EEXIST);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "c", RENAME_EXCHANGE, &god), -ENOENT);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_WHITEOUT, &god), -EINVAL);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_NOREPLACE, &god),
+			 -EEXIST);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "c", RENAME_EXCHANGE, &god),
+			 -ENOENT);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_WHITEOUT, &god),
+			 -EINVAL);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_EXCHANGE, &god), 0);
 	ck_assert_uint_eq(look(d, "b").st_ino, a.st_ino);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "b", d, "a", 0, &god), 0);
@@ -782,8 +822,8 @@ static void *stress(void *arg)
 
 		switch (rand_r(&seed) % 6) {
 		case 0:
-			if (pf_vfs_create(tree, d, from, 0644, O_CREAT | O_RDWR, &cred, &st,
-					  &of) < 0)
+			if (pf_vfs_create(tree, d, from, 0644, O_CREAT | O_RDWR, &cred,
+					  &st, &of) < 0)
 				break;
 			put(of, "some", (uint64_t)(rand_r(&seed) % 40));
 			flush(of);
@@ -820,7 +860,9 @@ START_TEST(many_at_once)
 	pthread_t threads[4];
 
 	for (uintptr_t i = 0; i < 4; i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, stress, (void *)(i + 1)), 0);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, stress,
+						(void *)(i + 1)),
+				 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 }

@@ -49,7 +49,8 @@ void pf_signature_free(struct pf_signature *signature);
 /*
  * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
  * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
- * first.  An input that aliases an output also has alias_output.  The caller puts it (json_object_put).  NULL: no memory.
+ * first.  An input that aliases an output also has alias_output.  The caller
+ * puts it (json_object_put).  NULL: no memory.
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,
 				      const char *platform);

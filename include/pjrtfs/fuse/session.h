@@ -21,11 +21,12 @@ struct pf_usage {
 struct pf_mount_config {
 	struct pf_tree *tree;
 	const char *mountpoint;
-	const char *source;         /* what mount(8) and df(1) call the device */
-	const char *const *options; /* -o's, one each, NULL-terminated, or NULL: allow_other,
+	const char *source; /* what mount(8) and df(1) call the device */
+	const char *const
+		*options; /* -o's, one each, NULL-terminated, or NULL: allow_other,
 				     * auto_unmount, ro, ...; mount(8)'s own are not known */
-	bool debug;                 /* log every request */
-	unsigned threads;           /* that serve requests; 0: four */
+	bool debug;       /* log every request */
+	unsigned threads; /* that serve requests; 0: four */
 	/* Fill RET; called from serving threads; does not block.  May be NULL. */
 	void (*usage)(void *arg, struct pf_usage *ret);
 	void *arg;

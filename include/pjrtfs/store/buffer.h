@@ -57,6 +57,7 @@ struct pf_buffer {
 	struct pf_value *value;   /* owned reference, or NULL */
 	enum pf_buffer_state state;
 	struct pf_err err;
+	bool refused; /* the last write failed, as err says: closing commits nothing */
 	struct timespec made;
 	char made_by[64]; /* "upload", or the executable's name; cut */
 };
@@ -120,6 +121,9 @@ void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int c
 
 /* If an execution consumed its value, let go of the bytes that it was made of too. */
 void pf_buffer_forget_donated(struct pf_buffer *buffer);
+
+/* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
+void pf_buffer_discard(struct pf_buffer *buffer);
 
 /* Text or column-major content takes time to convert: commit it on a thread of its own. */
 bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);

@@ -44,6 +44,7 @@ struct pf_executable {
 	uint64_t program_len;
 	enum pf_program_format format;
 	char *options; /* owned: options.json's text, or NULL: the defaults */
+	struct pf_err options_err; /* why the options written last were refused */
 	unsigned generation; /* bumped when a compile starts or a source goes */
 	enum pf_executable_state state;
 	struct pf_loaded *loaded; /* owned reference, or NULL */
@@ -69,13 +70,20 @@ ssize_t pf_executable_write(struct pf_executable *executable, const void *src, s
 int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 			   struct pf_err *err);
 
+/* Drop what was compiled, or is being: the state is empty; the source stays. */
+void pf_executable_unload(struct pf_executable *executable);
+
 /* The source, for readers: a reference, or NULL when it is empty. */
 struct pf_bytes *pf_executable_source(struct pf_executable *executable, uint64_t *ret_len);
 
 /* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
 void pf_executable_set_format(struct pf_executable *executable, enum pf_program_format format);
 
-/* Set options.json's text; NULL: the defaults.  -EINVAL: no such options. */
+/* Are TEXT's LEN bytes options?  0; -EINVAL why not, which info.json tells from then on. */
+int pf_executable_check_options(struct pf_executable *executable, const char *text, size_t len,
+				struct pf_err *err);
+
+/* Set options.json's text; NULL: the defaults.  -EINVAL as above, nothing is set. */
 int pf_executable_set_options(struct pf_executable *executable, const char *text, size_t len,
 			      struct pf_err *err);
 

@@ -18,6 +18,8 @@ struct pf_execution {
 	bool *donate;           /* owned; n_args: may be consumed */
 	size_t want_outs;       /* how many results the caller has names for */
 	void *user;
+	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
+	bool (*cancelled)(struct pf_execution *execution);
 	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
 	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
 
@@ -42,11 +44,5 @@ void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
  * for some microseconds; not on threads that take replies.
  */
 void pf_execution_start(struct pf_execution *execution, bool settle);
-
-/*
- * Drop it if it has not been sent to the worker: it ends with ECANCELED.  The caller must
- * know that done has not been called.
- */
-void pf_execution_cancel(struct pf_execution *execution);
 
 #endif

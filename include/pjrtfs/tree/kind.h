@@ -17,8 +17,8 @@ struct pf_command;
 
 /* Why bytes are committed. */
 enum pf_commit {
-	PF_COMMIT_FLUSH,   /* close(2): its errno is the answer */
-	PF_COMMIT_FSYNC,   /* fsync(2): incomplete bytes are no error */
+	PF_COMMIT_FLUSH, /* close(2): its errno is the answer */
+	PF_COMMIT_FSYNC, /* fsync(2): incomplete bytes are no error */
 };
 
 /*
@@ -33,9 +33,11 @@ struct pf_dir_ops {
 		      struct pf_err *err);
 	/* Make the regular file NAME and link it; *ret has a reference. */
 	int (*create)(struct pf_node *dir, const char *name, mode_t mode,
-		      const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err);
+		      const struct pf_cred *cred, struct pf_node **ret,
+		      struct pf_err *err);
 	int (*mkdir)(struct pf_node *dir, const char *name, mode_t mode,
-		     const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err);
+		     const struct pf_cred *cred, struct pf_node **ret,
+		     struct pf_err *err);
 	/* Unlink NODE, which is in DIR, or found by its lookup. */
 	int (*unlink)(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
 	/* Unlink NODE.  The tree has refused one that holds nodes which its kind did not
@@ -54,9 +56,9 @@ struct pf_dir_ops {
  * and truncate return soon; what may take long keeps its reply and answers later.
  */
 struct pf_kind {
-	const char *name;  /* entry name; NULL = named by the parent */
-	mode_t mode;       /* S_IFREG|perm, S_IFDIR|perm or S_IFLNK|0777 */
-	size_t max_write;  /* bytes: writing or truncating beyond is EFBIG; 0 = no limit */
+	const char *name; /* entry name; NULL = named by the parent */
+	mode_t mode;      /* S_IFREG|perm, S_IFDIR|perm or S_IFLNK|0777 */
+	size_t max_write; /* bytes: writing or truncating beyond is EFBIG; 0 = no limit */
 	const struct pf_kind *const *children; /* directory: NULL-terminated, or NULL */
 	const struct pf_dir_ops *dir;
 
@@ -73,7 +75,8 @@ struct pf_kind {
 	/* Bytes. */
 	int (*open)(struct pf_open *of, struct pf_err *err);
 	void (*release)(struct pf_open *of);
-	void (*read)(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
+	void (*read)(struct pf_open *of, size_t len, uint64_t off,
+		     struct pf_reply *reply);
 	/* Returns the count taken (> 0), or -errno. */
 	ssize_t (*write)(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			 struct pf_err *err);

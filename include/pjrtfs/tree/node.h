@@ -36,7 +36,8 @@ struct pf_attr {
 };
 
 /* Make a tree whose root is of KIND and owned by UID, GID.  NULL: no memory. */
-struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid, gid_t gid);
+struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
+			    gid_t gid);
 
 /* Free the tree and every node that nobody else holds.  No request may be under way. */
 void pf_tree_free(struct pf_tree *tree);
@@ -63,8 +64,8 @@ void pf_tree_unlock_names(struct pf_tree *tree);
  * node: a reference on one is a reference on all.  Owner: CRED, or the root's when NULL.
  * NULL: no memory; OBJECT is then the caller's still.
  */
-struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind, void *object,
-			    mode_t perm, const struct pf_cred *cred);
+struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
+			    void *object, mode_t perm, const struct pf_cred *cred);
 
 struct pf_node *pf_node_ref(struct pf_node *node);
 void pf_node_unref(struct pf_node *node); /* NULL is allowed */
@@ -83,7 +84,8 @@ int pf_name_check(const char *name, struct pf_err *err);
  * Link NODE into DIR as NAME.  With REPLACE, a node of that name is unlinked (and lives on
  * for those who have it open); else -EEXIST.  -ENOENT: DIR itself is unlinked.  -ENOMEM.
  */
-int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node, bool replace);
+int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node,
+		bool replace);
 
 /* Take NODE out of its directory; no effect if it is not linked. */
 void pf_dir_unlink(struct pf_node *node);

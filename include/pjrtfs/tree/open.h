@@ -24,7 +24,7 @@ struct pf_open {
 	uint64_t written;     /* bytes taken so far */
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
-	uint64_t alias; /* pf_vfs_alias: what it was opened by */
+	uint64_t alias;             /* pf_vfs_alias: what it was opened by */
 	struct pf_session *session; /* control files */
 };
 

@@ -28,7 +28,7 @@ struct pf_reply_ops {
 /* The front end embeds this and fills ops and kind. */
 struct pf_reply {
 	const struct pf_reply_ops *ops;
-	unsigned refs; /* atomic */
+	unsigned refs;        /* atomic */
 	struct pf_open *held; /* the tree's: kept open until the last reference goes */
 	pthread_mutex_t lock; /* rank 6; protects the fields below */
 	bool answered;

@@ -21,7 +21,8 @@ enum {
 };
 
 /* NAME in directory PARENT ("." and ".." too); *ST has its attributes. */
-int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name, struct stat *st);
+int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
+		  struct stat *st);
 
 /*
  * The number by which a front end should know INO now.  A kernel locks a file for as long as
@@ -67,8 +68,9 @@ int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint6
  * calls pf_vfs_release once for each open that succeeded.  If the opener was interrupted
  * meanwhile, the tree releases the open itself and leaves *RET NULL.
  */
-void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags, const struct pf_cred *cred,
-		 struct pf_open **ret, struct pf_reply *reply);
+void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
+		 const struct pf_cred *cred, struct pf_open **ret,
+		 struct pf_reply *reply);
 
 /* O_CREAT: make NAME in PARENT, or open it if it is there (O_EXCL: EEXIST). */
 int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
@@ -97,7 +99,7 @@ struct pf_listing {
 		char *name;
 		uint64_t ino;
 		mode_t mode;
-	} *entries;
+	} * entries;
 };
 int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret);
 void pf_listing_free(struct pf_listing *listing);

@@ -30,7 +30,7 @@ struct pf_ring_shared; /* what lies in the shared memory */
 /* One process's end of a ring. */
 struct pf_ring {
 	struct pf_ring_shared *shared; /* borrowed; lives as long as the mapping */
-	pthread_mutex_t lock;          /* rank 5; one poster or one taker at a time */
+	pthread_mutex_t lock;          /* rank 9; one poster or one taker at a time */
 };
 
 /* Bytes of shared memory that one ring takes. */

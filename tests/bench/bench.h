@@ -1,0 +1,112 @@
+/*
+ * What the benchmarks share: options, a mount of their own, and tables of figures.
+ *
+ * Speed here moves by half from one minute to the next, and with the processor that the
+ * kernel picks for a process.  So every figure stands beside baselines that were measured
+ * between its own samples, and what counts is the ratio: the median over all rounds of the
+ * ratio within one round, with the tenth and the ninetieth percentile.  Where placement
+ * matters (execute), rounds are spread over several processes.
+ *
+ * Whatever fails ends the program: bench_die.  Results are checked everywhere.
+ */
+#ifndef PJRTFS_TESTS_BENCH_BENCH_H
+#define PJRTFS_TESTS_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BENCH_ROWS = 24, BENCH_BASES = 3 };
+
+/* What the command line said. */
+struct bench {
+	bool quick;         /* only see that all works: little data, few rounds */
+	unsigned rounds;    /* 0: the benchmark's own number */
+	const char *plugin; /* path of pjrt_plugin.so */
+	const char *daemon; /* path of pjrtfs */
+	char dir[64];       /* a temporary folder; the mount is DIR/mnt */
+	char mnt[80];
+};
+
+/* One way of doing something.  Returns the seconds it took. */
+typedef double bench_fn(void *arg);
+
+struct bench_row {
+	const char *what;
+	bench_fn *run;  /* NULL: filled in by others */
+	uint64_t bytes; /* moved by one run: shown as GB/s; 0: shown as time */
+	unsigned group;
+	double *sample; /* seconds, one a round; NAN: none */
+};
+
+/* Rows, compared with some of them.  Only rows of one group are compared. */
+struct bench_table {
+	const char *title;
+	unsigned rounds;
+	unsigned n_rows;
+	struct bench_row rows[BENCH_ROWS];
+	unsigned group; /* of rows that are added */
+	unsigned n_bases;
+	unsigned bases[BENCH_BASES]; /* indexes of rows */
+	const char *base_names[BENCH_BASES];
+};
+
+/* End with a sentence and status 1. */
+void __attribute__((__noreturn__, __format__(__printf__, 1, 2)))
+bench_die(const char *fmt, ...);
+
+/*
+ * Read the options --quick, --rounds N, --plugin PATH, --daemon PATH; defaults of the last
+ * two are $PJRTFS_BENCH_PLUGIN and ./pjrtfs.  Ends with status 77 if there is no plugin or
+ * no /dev/fuse.
+ */
+void bench_begin(struct bench *b, int argc, char **argv);
+
+/* Make the temporary folder and mount.  Undone when the calling process ends. */
+void bench_mount(struct bench *b);
+
+/* Start pjrtfs and return when it has mounted; the folders must be there. */
+void bench_start_daemon(const struct bench *b);
+
+/* Unmount and wait until the daemon is gone. */
+void bench_stop_daemon(const struct bench *b);
+
+/* Run FN(ARG) in a process of its own; end if it fails or takes more than SECONDS. */
+void bench_in_child(void (*fn)(void *arg), void *arg, unsigned seconds);
+
+/* Add a row; its index. */
+unsigned bench_add(struct bench_table *t, const char *what, bench_fn *run,
+		   uint64_t bytes);
+
+/* Compare every row of its group with row BASE, under NAME. */
+void bench_compare(struct bench_table *t, unsigned base, const char *name);
+
+/* Memory for the samples, which processes share.  After the last bench_add. */
+void bench_prepare(struct bench_table *t);
+
+/* Run rounds [FROM, TO): in each, every row once, starting with another one each time. */
+void bench_rounds(struct bench_table *t, unsigned from, unsigned to, void *arg);
+
+void bench_print(const struct bench_table *t);
+
+double bench_now(void);
+double bench_median(double *v, size_t n);
+
+/* /MNT/NAME for open(2); in a buffer that the fourth call from now overwrites. */
+const char *bench_path(const struct bench *b, const char *name);
+
+/* Open or end; write all LEN bytes in pieces of STEP and close, or end. */
+int bench_open(const char *path, int flags);
+void bench_write(int fd, const void *data, size_t len, size_t step);
+
+/* Put the text in file PATH. */
+void bench_put(const char *path, const char *text);
+
+/*
+ * Write the header of a .npy of N floats (0: a scalar) to DST, which has room for
+ * BENCH_NPY bytes, its length.
+ */
+enum { BENCH_NPY = 128 };
+void bench_npy_header(char dst[BENCH_NPY], uint64_t n);
+
+#endif

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Each tool that writes a program which is refused says so; state and error tell why.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires python3 --version
+mount_pjrtfs
+cp "$data/add.mlir" "$mnt/programs/good.mlir"
+
+cat >bad.mlir <<'END'
+func.func @main(%x: tensor<3xf32>) -> tensor<4xf32> {
+  return %x : tensor<3xf32>
+}
+END
+
+# refused NAME ERRNO-TEXT COMMAND...: the command fails, and NAME cannot run.
+refused()
+{
+	local x=$mnt/executables/$1
+	fails_with "$2" "${@:3}"
+	shows "$x/state" failed
+	[ -s "$x/error" ] || fail "$1 has no error"
+	equal "lines of $1's error" "$(bounded wc -l <"$x/error")" 1
+	bounded test ! -s "$x/signature.json" || tells "$x/signature.json" '^(\{\})?$'
+	fails_with 'rror' run "$1" 'x -> y'
+	tells "$x/run" "^error: E[A-Z]+: $1: "
+	gone "$mnt/buffers/y.npy"
+}
+
+# MLIR's parser gives no better code than UNKNOWN, and that is EIO.
+refusal='Input/output error'
+to=$mnt/programs
+refused cp "$refusal" cp bad.mlir "$to/cp.mlir"
+refused cat "$refusal" bash -c 'cat bad.mlir >"$1"' - "$to/cat.mlir"
+refused dd "$refusal" dd if=bad.mlir of="$to/dd.mlir" bs=16 status=none
+refused tee "$refusal" bash -c 'tee "$1" <bad.mlir >/dev/null' - "$to/tee.mlir"
+cp bad.mlir tar.mlir
+tar cf bad.tar tar.mlir
+refused tar "$refusal" tar -C "$to" -xf bad.tar
+refused install "$refusal" install -m 644 bad.mlir "$to/install.mlir"
+cp bad.mlir mv.mlir
+refused mv "$refusal" mv mv.mlir "$to/mv.mlir"
+[ -e mv.mlir ] || fail "mv removed what it could not move"
+refused python 'OSError: [Errno 5]' python3 -c 'import sys
+f = open(sys.argv[1], "wb", buffering=0)
+f.write(open("bad.mlir", "rb").read())
+f.close()' "$to/python.mlir"
+
+# The sentence says where the program is wrong.
+tells "$mnt/executables/cp/error" '^compile cp: .*(tensor<3xf32>|return|type)'
+
+# The bytes are kept: the file can be repaired where it is.
+same "$to/cp.mlir" bad.mlir
+bounded sed -i 's/tensor<4xf32>/tensor<3xf32>/' "$to/cp.mlir"
+eventually grep -qx ready "$mnt/executables/cp/state"
+
+# -- what is no program at all
+head -c 3000 /dev/urandom >random
+printf 'ML\xefR' >magic
+head -c 100 "$data/add.mlir" >half
+echo 'module @empty {}' >nomain
+for what in random magic half nomain "$data/x.npy" /dev/null; do
+	rm -f part
+	cp "$what" part
+	n=bad-$(basename "$what" .npy)
+	if [ -s part ]; then
+		refused "$n" '' cp part "$to/$n.mlir"
+		refused "$n-bc" '' cp part "$to/$n-bc.mlirbc"
+		refused "$n-hlo" '' cp part "$to/$n-hlo.hlo.pb"
+	fi
+done
+
+# An empty file is no failure yet: a shell's > makes one before anything is written.
+bounded touch "$to/empty.mlir"
+shows "$mnt/executables/empty/state" empty
+fails_with '' run empty 'x -> y'
+tells "$mnt/executables/empty/run" '^error: .*empty'
+
+# -- what would run wrong is refused with a sentence: bounded, tuple, token parameters
+cat >bounded.mlir <<'END'
+func.func @main(%x: tensor<?xf32, #stablehlo.bounds<8>>) -> tensor<?xf32, #stablehlo.bounds<8>> {
+  return %x : tensor<?xf32, #stablehlo.bounds<8>>
+}
+END
+cat >tuple.mlir <<'END'
+func.func @main(%x: tuple<tensor<f32>, tensor<f32>>) -> tensor<f32> {
+  %0 = stablehlo.get_tuple_element %x[0] : (tuple<tensor<f32>, tensor<f32>>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+END
+cat >token.mlir <<'END'
+func.func @main(%x: !stablehlo.token) -> !stablehlo.token { return %x : !stablehlo.token }
+END
+for n in bounded tuple token; do
+	refused "$n" '' cp "$n.mlir" "$to/"
+done
+tells "$mnt/executables/bounded/error" 'dynamic|bounded'
+tells "$mnt/executables/tuple/error" 'tuple'
+tells "$mnt/executables/token/error" '[Tt][Oo][Kk][Ee][Nn]'
+
+# Nothing else has changed.
+shows "$mnt/executables/good/state" ready
+shows "$mnt/health" ok
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
