@@ -28,6 +28,7 @@ struct daemon {
 	struct pf_arena *arena;
 	struct pf_worker *workers[MAX_PLUGINS];
 	unsigned n_workers;
+	struct pf_probe *probe;
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 };
@@ -66,7 +67,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 
 	find_worker_program(program, sizeof(program));
 	for (unsigned i = 0; i < d->options->n_plugins; i++) {
-		const struct plugin_choice *p = &d->options->plugins[i];
+		const struct pf_candidate *p = &d->options->plugins[i];
 		struct pf_worker_config config = {
 			.name = p->name,
 			.path = p->path,
@@ -80,7 +81,9 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			return pf_err_wrap(err, r, "plugin %s", p->name);
 		d->n_workers++;
 	}
-	return 0;
+	d->probe = pf_probe_new(d->options->found, d->options->n_found, program, POOL_SIZE,
+				d->arena);
+	return d->probe ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
 static void usage(void *arg, struct pf_usage *ret)
@@ -116,6 +119,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		return r;
 	fs.arena = d->arena;
 	fs.n_workers = d->n_workers;
+	fs.probe = d->probe;
 	r = pf_fs_new(&fs, &d->fs, err);
 	if (r < 0)
 		return r;
@@ -132,6 +136,7 @@ static void stop(struct daemon *d)
 	pf_mount_free(d->mount);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_stop(d->workers[i]);
+	pf_probe_free(d->probe);
 	pf_fs_free(d->fs);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_free(d->workers[i]);

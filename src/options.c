@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -200,6 +201,60 @@ static char *find_by_name(const struct words *w, const char *name)
 	return found ? found : look_in(PLUGINDIR, strlen(PLUGINDIR), name);
 }
 
+/* Note the plugin NAME in DIR, unless it is known already. */
+static void note_found(struct options *o, const char *dir, size_t len, const char *name)
+{
+	struct pf_candidate *f = &o->found[o->n_found];
+	char *path = valid_name(name) ? look_in(dir, len, name) : NULL;
+
+	for (unsigned i = 0; path && i < o->n_plugins + o->n_found; i++)
+		if (!strcmp(path, i < o->n_plugins ? o->plugins[i].path
+						   : o->found[i - o->n_plugins].path)) {
+			free(path);
+			return;
+		}
+	if (!path || o->n_found == MAX_PLUGINS) {
+		free(path);
+		return;
+	}
+	f->path = path;
+	f->name = strdup(name);
+	if (f->name)
+		o->n_found++;
+	else
+		free(path);
+}
+
+/* What else lies in DIR. */
+static void look_around(struct options *o, const char *dir, size_t len)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%.*s", (int)len, dir);
+	d = opendir(path);
+	while (d && (e = readdir(d)))
+		note_found(o, dir, len, e->d_name);
+	if (d)
+		closedir(d);
+}
+
+static void find_others(struct options *o, const struct words *w)
+{
+	const char *path = getenv("PJRTFS_PLUGIN_PATH");
+
+	for (unsigned i = 0; i < w->n_dirs; i++)
+		look_around(o, w->dirs[i], strlen(w->dirs[i]));
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+
+		look_around(o, path, len);
+		path += len + (path[len] == ':');
+	}
+	look_around(o, PLUGINDIR, strlen(PLUGINDIR));
+}
+
 static int not_found(const struct words *w, const char *name, struct pf_err *err)
 {
 	char dirs[512] = "";
@@ -215,7 +270,7 @@ static int not_found(const struct words *w, const char *name, struct pf_err *err
 static int add_plugin(struct options *o, const struct words *w, const char *word,
 		      struct pf_err *err)
 {
-	struct plugin_choice *p = &o->plugins[o->n_plugins];
+	struct pf_candidate *p = &o->plugins[o->n_plugins];
 	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
 
 	if (o->n_plugins == MAX_PLUGINS)
@@ -367,6 +422,7 @@ static int choose_plugins(struct options *o, const struct words *w, const char *
 		r = add_plugin(o, w, w->plugins[i], err);
 	if (r < 0)
 		return r;
+	find_others(o, w);
 	o->source = strdup(source ? source : o->plugins[0].name);
 	return o->source ? 0 : -ENOMEM;
 }
@@ -412,6 +468,10 @@ void options_release(struct options *o)
 	for (unsigned i = 0; i < o->n_plugins; i++) {
 		free(o->plugins[i].name);
 		free(o->plugins[i].path);
+	}
+	for (unsigned i = 0; i < o->n_found; i++) {
+		free(o->found[i].name);
+		free(o->found[i].path);
 	}
 	for (unsigned i = 0; i < o->n_fuse; i++)
 		free((char *)(uintptr_t)o->fuse[i]);

@@ -7,13 +7,9 @@
 
 #include "pjrtfs/base/err.h"
 
-enum { MAX_PLUGINS = 16, MAX_WORDS = 64 };
+#include "pjrtfs/engine/probe.h"
 
-/* A plugin to load: what users call it, and its file. */
-struct plugin_choice {
-	char *name; /* owned */
-	char *path; /* owned, absolute */
-};
+enum { MAX_PLUGINS = 16, MAX_WORDS = 64 };
 
 struct options {
 	bool foreground;
@@ -22,7 +18,9 @@ struct options {
 	char *mountpoint; /* owned, absolute */
 	char *source;     /* owned: what df and mount show */
 	unsigned n_plugins;
-	struct plugin_choice plugins[MAX_PLUGINS];
+	struct pf_candidate plugins[MAX_PLUGINS]; /* to load; owned, absolute paths */
+	unsigned n_found;
+	struct pf_candidate found[MAX_PLUGINS]; /* there, but not asked for; owned */
 	const char *fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
 	unsigned n_fuse;
 	uint64_t memory_limit; /* bytes */

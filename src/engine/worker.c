@@ -463,15 +463,20 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	return 0;
 }
 
-void pf_worker_stop(struct pf_worker *w)
+void pf_worker_interrupt(struct pf_worker *w)
 {
 	uint64_t one = 1;
 
+	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
+void pf_worker_stop(struct pf_worker *w)
+{
 	if (w->stopped)
 		return;
 	w->stopped = true;
-	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
-		abort();
+	pf_worker_interrupt(w);
 	pthread_join(w->watcher, NULL);
 }
 

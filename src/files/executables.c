@@ -73,15 +73,20 @@ static void name_of(struct pf_node *node, struct pf_buf *out)
 
 static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
+	struct pf_executable *x = unit_of(node)->x;
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct pf_err why = PF_ERR_INIT;
 
 	(void)err;
-	if (pf_executable_state(unit_of(node)->x) != PF_EXECUTABLE_FAILED ||
-	    pf_executable_result(unit_of(node)->x, &why) >= 0)
-		return 0;
 	name_of(node, &name);
-	pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
+	if (pf_executable_state(x) == PF_EXECUTABLE_FAILED &&
+	    pf_executable_result(x, &why) < 0)
+		pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
+	pf_lock(&x->lock);
+	why = x->options_err;
+	pf_unlock(&x->lock);
+	if (why.code)
+		pf_buf_printf(out, "options of %s: %s\n", name.data, why.text);
 	return 0;
 }
 

@@ -25,6 +25,7 @@ struct device {
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
+	struct pf_probe *probe; /* borrowed; may be NULL */
 	struct pf_worker **workers; /* owned array of borrowed pointers */
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */

@@ -96,6 +96,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
 	fs->arena = config->arena;
+	fs->probe = config->probe;
 	fs->n_workers = config->n_workers;
 	fs->mountpoint = strdup(config->mountpoint);
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));

@@ -75,7 +75,7 @@ struct unit *unit_new(struct pf_fs *fs)
 		return NULL;
 	atomic_init(&unit->refs, 1);
 	unit->fs = fs;
-	unit->x = pf_executable_new(fs->devices[0].worker, fs->arena);
+	unit->x = pf_executable_new(fs->devices[0].worker, fs->arena, fs->probe);
 	if (!unit->x) {
 		free(unit);
 		return NULL;

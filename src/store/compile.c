@@ -38,6 +38,8 @@ struct compile {
 	unsigned generation;
 	uint64_t id;
 	struct timespec start;
+	struct pf_question question; /* to other plugins, if this one cannot read it */
+	struct pf_err err;           /* why it cannot */
 };
 
 static void compile_free(struct compile *c)
@@ -152,6 +154,50 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep, struc
 	return r;
 }
 
+/* Is it what a plugin says that is too old for a program? */
+static bool may_be_too_old(const struct pf_err *err)
+{
+	static const char *const signs[] = { "Failed to parse", "incompatib", "bytecode",
+					     "version", "unknown attribute", "deserialize" };
+
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (err->pjrt_code >= 0 && strcasestr(err->text, signs[i]))
+			return true;
+	return false;
+}
+
+static void others_answered(struct pf_question *question, const char *who, int minor)
+{
+	struct compile *c = pf_container_of(question, struct compile, question);
+	int pjrt_code = c->err.pjrt_code;
+
+	if (who) {
+		pf_err_wrap(&c->err, c->err.code, "plugin %s (API 0.%d) cannot read this "
+			    "program, but plugin %s (API 0.%d) can: mount with --plugin %s",
+			    pf_worker_name(c->x->worker),
+			    pf_worker_description(c->x->worker)->api_minor, who, minor, who);
+		c->err.pjrt_code = pjrt_code;
+	}
+	compile_end(c, NULL, &c->err);
+}
+
+/* Does another plugin know better?  False: nobody was asked. */
+static bool ask_others(struct compile *c)
+{
+	struct pf_question *q = &c->question;
+
+	if (!may_be_too_old(&c->err))
+		return false;
+	q->request.program_off = c->program->extent.off;
+	q->request.program_len = c->len;
+	memcpy(q->request.format, c->format, sizeof(q->request.format));
+	q->options = c->options.data;
+	q->options_len = c->options.len;
+	q->api_minor = pf_worker_description(c->x->worker)->api_minor;
+	q->done = others_answered;
+	return pf_probe_ask(c->x->probe, q);
+}
+
 static void compile_done(struct pf_call *call, int code, const struct pf_err *err,
 			 const void *reply, size_t len)
 {
@@ -162,7 +208,9 @@ static void compile_done(struct pf_call *call, int code, const struct pf_err *er
 
 	(void)len;
 	if (code < 0) {
-		compile_end(c, NULL, err);
+		c->err = *err;
+		if (!ask_others(c))
+			compile_end(c, NULL, &c->err);
 		return;
 	}
 	l = calloc(1, sizeof(*l));

@@ -29,7 +29,8 @@ void pf_loaded_unref(struct pf_loaded *l)
 	free(l);
 }
 
-struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena)
+struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
+					struct pf_probe *probe)
 {
 	struct pf_executable *x = calloc(1, sizeof(*x));
 
@@ -40,6 +41,7 @@ struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_aren
 		abort();
 	x->worker = worker;
 	x->arena = arena;
+	x->probe = probe;
 	return x;
 }
 
@@ -258,8 +260,6 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	pf_json_add_string(o, "state", pf_executable_state_name(x->state));
 	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
 	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
-	if (x->options_err.code)
-		pf_json_add_string(o, "options_error", x->options_err.text);
 	if (x->state == PF_EXECUTABLE_COMPILING)
 		pf_json_add_seconds(o, "compiling_seconds", pf_seconds_since(&x->started));
 	if (x->loaded) {

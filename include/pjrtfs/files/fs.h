@@ -2,7 +2,7 @@
 #ifndef PJRTFS_FILES_FS_H
 #define PJRTFS_FILES_FS_H
 
-#include "pjrtfs/engine/worker.h"
+#include "pjrtfs/engine/probe.h"
 #include "pjrtfs/tree/node.h"
 
 struct pf_fs;
@@ -12,6 +12,7 @@ struct pf_fs_config {
 	struct pf_arena *arena;     /* borrowed; outlives the file system */
 	struct pf_worker **workers; /* borrowed, n_workers of them; the first is the default */
 	unsigned n_workers;
+	struct pf_probe *probe;     /* borrowed; plugins found but not loaded; may be NULL */
 	const char *mountpoint;     /* absolute; for /README */
 	uid_t uid;                  /* the owner of what no user made */
 	gid_t gid;

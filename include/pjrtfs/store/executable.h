@@ -7,6 +7,7 @@
 #ifndef PJRTFS_STORE_EXECUTABLE_H
 #define PJRTFS_STORE_EXECUTABLE_H
 
+#include "pjrtfs/engine/probe.h"
 #include "pjrtfs/formats/hlo.h"
 #include "pjrtfs/formats/program.h"
 #include "pjrtfs/store/value.h"
@@ -38,6 +39,7 @@ struct pf_executable {
 	_Atomic unsigned refs;
 	struct pf_worker *worker; /* borrowed */
 	struct pf_arena *arena;   /* borrowed */
+	struct pf_probe *probe;   /* borrowed: who else could read the program; may be NULL */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	struct pf_bytes *program; /* owned reference: the source as written */
@@ -54,7 +56,8 @@ struct pf_executable {
 };
 
 /* An empty executable of WORKER; one reference.  NULL: no memory. */
-struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena);
+struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
+					struct pf_probe *probe);
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
@@ -79,7 +82,7 @@ struct pf_bytes *pf_executable_source(struct pf_executable *executable, uint64_t
 /* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
 void pf_executable_set_format(struct pf_executable *executable, enum pf_program_format format);
 
-/* Are TEXT's LEN bytes options?  0; -EINVAL why not, which info.json tells from then on. */
+/* Are TEXT's LEN bytes options?  0; -EINVAL why not, kept in options_err. */
 int pf_executable_check_options(struct pf_executable *executable, const char *text, size_t len,
 				struct pf_err *err);
 
