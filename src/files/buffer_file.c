@@ -329,15 +329,6 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
-static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			   struct pf_err *err)
-{
-	(void)of;
-	if (!is_listed(node))
-		return pf_err_set(err, -EINVAL, "a view has the size that its array gives it");
-	return pf_buffer_truncate(buffer_of(node), size, err);
-}
-
 struct commit {
 	struct pf_waiter waiter;
 	struct pf_buffer *buffer; /* owned reference */
@@ -411,6 +402,20 @@ void files_commit_behind(struct pf_buffer *buffer)
 static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
 	commit_start(buffer_of(of->node), why == PF_COMMIT_FSYNC, reply);
+}
+
+static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			   struct pf_err *err)
+{
+	int r;
+
+	if (!is_listed(node))
+		return pf_err_set(err, -EINVAL, "a view has the size that its array gives it");
+	r = pf_buffer_truncate(buffer_of(node), size, err);
+	/* Nobody will close a file that truncate(2) did not open. */
+	if (r == 0 && !of && size)
+		commit_start(buffer_of(node), true, NULL);
+	return r;
 }
 
 /* --- stat ---------------------------------------------------------------------------------------- */

@@ -355,8 +355,12 @@ static ssize_t program_write(struct pf_open *of, const void *src, size_t len, ui
 static int program_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
 			    struct pf_err *err)
 {
-	(void)of;
-	return pf_executable_truncate(unit_of(node)->x, size, err);
+	int r = pf_executable_truncate(unit_of(node)->x, size, err);
+
+	/* Nobody will close a file that truncate(2) did not open. */
+	if (r == 0 && !of && size)
+		pf_executable_compile(unit_of(node)->x, NULL, NULL);
+	return r;
 }
 
 static void program_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)

@@ -162,6 +162,9 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	if (off >= (b->npy.header_len ? b->npy.header_len : 1) && pf_content_expected(b, &all) &&
 	    end > all)
 		return too_much(b, end, all, err);
+	/* What is being rewritten is no array until it is closed.  Without the value, which
+	 * shares them, the bytes can be changed where they are. */
+	pf_value_unref(pf_steal(&b->value));
 	r = make_room_locked(b, end, err);
 	if (r < 0)
 		return r;
@@ -264,10 +267,9 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	if (r == 0) {
 		b->size = size;
 		b->refused = false;
-		if (size == 0) {
+		gone = pf_steal(&b->value);
+		if (size == 0)
 			pf_bytes_unref(pf_steal(&b->content));
-			gone = pf_steal(&b->value);
-		}
 		if (size < b->npy.header_len)
 			b->npy.header_len = 0;
 		set_state_locked(b, size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);

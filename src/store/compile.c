@@ -173,7 +173,7 @@ static void others_answered(struct pf_question *question, const char *who, int m
 
 	if (who) {
 		pf_err_wrap(&c->err, c->err.code, "plugin %s (API 0.%d) cannot read this "
-			    "program, but plugin %s (API 0.%d) can: mount with --plugin %s",
+			    "program, but plugin %s (API 0.%d) can: mount it instead (pjrtfs %s MOUNTPOINT)",
 			    pf_worker_name(c->x->worker),
 			    pf_worker_description(c->x->worker)->api_minor, who, minor, who);
 		c->err.pjrt_code = pjrt_code;

@@ -9,21 +9,22 @@ b=$mnt/buffers
 cp "$data/x.npy" "$b/x.npy"
 cp "$data/add.mlir" "$mnt/programs/"
 
-# refused FILE PATTERN: cp fails, x.json has the sentence, and the name is no input.
+# refused FILE PATTERN [ERRNO-TEXT]: cp fails, x.json has the sentence, and the name is no input.
 refused()
 {
 	bounded rm -f "$b/bad.npy"
-	fails_with 'Invalid argument' cp "$1" "$b/bad.npy"
-	equal "$1: state" "$(bounded jq -r .state "$b/bad.json")" error
+	fails_with "${3:-Invalid argument}" cp "$1" "$b/bad.npy"
+	# What is too short may still be written to.
+	bounded jq -r .state "$b/bad.json" | grep -qxE 'error|incomplete' || fail "$1: state"
 	bounded jq -r .error "$b/bad.json" >why
 	grep -Eq -e "$2" why || fail "$1: '$(cat why)' instead of '$2'"
-	fails_with 'Invalid argument' run add 'x bad -> z'
-	tells "$mnt/executables/add/run" "^error: EINVAL: add: input 1: bad: "
+	fails_with 'write error' run add 'x bad -> z'
+	tells "$mnt/executables/add/run" "^error: E[A-Z]*: add: input 1: bad: "
 	gone "$b/z.npy"
 }
 header() # TEXT [VERSION]: a version 1 header of that text, then 24 bytes
 {
-	printf "\x93NUMPY\\x${2:-01}\x00"
+	printf '\x93NUMPY%b\x00' "\\x${2:-01}"
 	packed 'v' "${#1}"
 	printf %s "$1"
 	packed 'f<*' 1 2 3 4 5 6
@@ -60,14 +61,14 @@ header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3)}" >t.npy; refu
 header "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0, 3)}" >t.npy; refused t.npy 'shape|extent|expected'
 header "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}" >t.npy; refused t.npy 'tuple'
 header "{'descr': '<f4', 'fortran_order': 1, 'shape': (6,)}" >t.npy; refused t.npy 'fortran|expected'
-header "{$good}" 04 >t.npy; refused t.npy 'version 4.0: expected 1.0, 2.0 or 3.0'
+header "{$good}" 04 >t.npy; refused t.npy 'version 4.*: expected 1.0, 2.0 or 3.0'
 header "" >t.npy; refused t.npy 'header'
 
 # -- sizes that overflow, or are beyond any memory
 for shape in '(9223372036854775807, 9223372036854775807)' '(18446744073709551616,)' \
 	'(4294967296, 4294967296, 4)' '(4611686018427387904, 4)'; do
 	packed 'f<*' 1 2 | npy '<f4' "$shape" >t.npy
-	refused t.npy 'header|bytes|extent|2\^'
+	refused t.npy 'header|bytes|extent|2\^' 'cp: error writing'
 done
 
 # -- a header without end, and one that is longer than anyone's

@@ -1,0 +1,364 @@
+/* The set-up connection: texts of every length, descriptors, and peers that misbehave. */
+#include "pjrtfs/wire/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+enum { KIB64 = 64 << 10, PATIENCE_MS = 20000 };
+
+static int pair[2];
+
+static void open_pair(void)
+{
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+}
+
+static void close_pair(void)
+{
+	for (int i = 0; i < 2; i++)
+		if (pair[i] >= 0)
+			close(pair[i]);
+}
+
+/* One side sends while the other receives: a socket holds less than a large text. */
+struct sender {
+	pthread_t thread;
+	const char *text;
+	size_t len;
+	const int *fds;
+	int n, result;
+};
+
+static void *send_main(void *arg)
+{
+	struct sender *s = arg;
+	struct pf_err err = PF_ERR_INIT;
+
+	s->result = pf_channel_send(pair[0], s->text, s->len, s->fds, s->n, &err);
+	return NULL;
+}
+
+static char *pattern(size_t len)
+{
+	char *p = malloc(len + 1);
+
+	ck_assert_ptr_nonnull(p);
+	for (size_t i = 0; i < len; i++)
+		p[i] = (char)(i * 7 + i / 251);
+	return p;
+}
+
+static const size_t lengths[] = {
+	0, 1, 2, KIB64 - 1, KIB64, KIB64 + 1, 2 * KIB64, 3 << 20, 9999999,
+};
+
+START_TEST(texts_arrive_whole)
+{
+	struct sender s = { .len = lengths[_i] };
+	struct pf_buf text = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	char *sent = pattern(s.len);
+
+	s.text = sent;
+	pthread_create(&s.thread, NULL, send_main, &s);
+	ck_assert_msg(pf_channel_recv(pair[1], &text, NULL, 0, PATIENCE_MS, &err) == 0, "%s",
+		      err.text);
+	pthread_join(s.thread, NULL);
+	ck_assert_int_eq(s.result, 0);
+	ck_assert_uint_eq(text.len, s.len);
+	if (s.len) {
+		ck_assert_int_eq(memcmp(text.data, sent, s.len), 0);
+		ck_assert_int_eq(text.data[s.len], '\0');
+	}
+	pf_buf_release(&text);
+	free(sent);
+}
+END_TEST
+
+START_TEST(texts_keep_their_borders)
+{
+	struct pf_buf text = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_channel_send(pair[0], "one", 3, NULL, 0, &err), 0);
+	ck_assert_int_eq(pf_channel_send(pair[0], "", 0, NULL, 0, &err), 0);
+	ck_assert_int_eq(pf_channel_send(pair[0], "three", 5, NULL, 0, &err), 0);
+	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, -1, &err), 0);
+	ck_assert_str_eq(text.data, "one");
+	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, -1, &err), 0);
+	ck_assert_str_eq(text.data, "one");
+	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, -1, &err), 0);
+	ck_assert_str_eq(text.data, "onethree");
+	pf_buf_release(&text);
+}
+END_TEST
+
+/* --- descriptors --------------------------------------------------------------------- */
+
+static int numbered_file(int number)
+{
+	int fd = memfd_create("numbered", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, 1000 + number), 0);
+	return fd;
+}
+
+static int count_open(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static const struct {
+	int sent, wanted;
+} descriptors[] = { { 0, 3 }, { 1, 1 }, { 3, 3 }, { 3, 1 }, { 3, 0 }, { 2, 5 }, { 8, 8 } };
+
+START_TEST(descriptors_arrive)
+{
+	int sent = descriptors[_i].sent, wanted = descriptors[_i].wanted, before;
+	int out[8], in[8] = { 77, 77, 77, 77, 77, 77, 77, 77 };
+	struct pf_buf text = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	struct stat st;
+
+	for (int i = 0; i < sent; i++)
+		out[i] = numbered_file(i);
+	before = count_open();
+	ck_assert_int_eq(pf_channel_send(pair[0], "x", 1, out, sent, &err), 0);
+	ck_assert_msg(pf_channel_recv(pair[1], &text, in, wanted, PATIENCE_MS, &err) == 0,
+		      "%s", err.text);
+	for (int i = 0; i < wanted; i++) {
+		if (i >= sent) {
+			ck_assert_int_eq(in[i], -1);
+			continue;
+		}
+		ck_assert_int_eq(fstat(in[i], &st), 0);
+		ck_assert_int_eq(st.st_size, 1000 + i);
+		ck_assert_int_eq(fcntl(in[i], F_GETFD), FD_CLOEXEC);
+		close(in[i]);
+	}
+	for (int i = wanted; i < 8; i++)
+		ck_assert_int_eq(in[i], 77);
+	ck_assert_int_eq(count_open(), before); /* what was too many is closed */
+	for (int i = 0; i < sent; i++)
+		close(out[i]);
+	pf_buf_release(&text);
+}
+END_TEST
+
+START_TEST(too_much_is_not_sent)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int fds[9] = { 0 };
+
+	ck_assert_int_eq(pf_channel_send(pair[0], "", (size_t)PF_CHANNEL_MAX_TEXT + 1, NULL, 0,
+					 &err), -EMSGSIZE);
+	ck_assert_str_eq(err.text, "a set-up text of 67108865 bytes is too long");
+	ck_assert_int_eq(pf_channel_send(pair[0], "", 0, fds, 9, &err), -EMSGSIZE);
+}
+END_TEST
+
+/* --- peers that die, hang and lie ---------------------------------------------------- */
+
+static void announce(uint64_t total)
+{
+	ck_assert_int_eq(send(pair[0], &total, sizeof(total), 0), sizeof(total));
+}
+
+static void nothing(void)
+{
+}
+
+static void hang_up(void)
+{
+	close(pair[0]);
+	pair[0] = -1;
+}
+
+static void hang_up_with_unread_bytes(void)
+{
+	ck_assert_int_eq(send(pair[1], "unread", 6, 0), 6);
+	hang_up();
+}
+
+static void announce_and_hang_up(void)
+{
+	announce(5);
+	hang_up();
+}
+
+static void stop_half_way(void)
+{
+	announce(100000);
+	ck_assert_int_eq(send(pair[0], pattern(KIB64), KIB64, 0), KIB64);
+	hang_up();
+}
+
+static void announce_and_wait(void)
+{
+	announce(1);
+}
+
+static void announce_too_much(void)
+{
+	announce((uint64_t)PF_CHANNEL_MAX_TEXT + 1);
+}
+
+static void announce_everything(void)
+{
+	announce(UINT64_MAX);
+}
+
+static void announce_briefly(void)
+{
+	ck_assert_int_eq(send(pair[0], "abcd", 4, 0), 4);
+}
+
+static void announce_at_length(void)
+{
+	ck_assert_int_eq(send(pair[0], "0123456789", 10, 0), 10);
+}
+
+static void send_more_than_announced(void)
+{
+	announce(3);
+	ck_assert_int_eq(send(pair[0], "four", 4, 0), 4);
+}
+
+static void send_too_large_a_packet(void)
+{
+	announce(200000);
+	ck_assert_int_eq(send(pair[0], pattern(KIB64 + 1), KIB64 + 1, 0), KIB64 + 1);
+}
+
+static const struct {
+	void (*act)(void);
+	int want;
+	const char *text;
+} peers[] = {
+	{ nothing, -ETIMEDOUT, "no answer from the other process in 50 ms" },
+	{ hang_up, -EPIPE, "the other process has gone" },
+	{ hang_up_with_unread_bytes, -EPIPE, "the other process has gone" },
+	{ announce_and_hang_up, -EPIPE, "the other process has gone" },
+	{ stop_half_way, -EPIPE, "the other process has gone" },
+	{ announce_and_wait, -ETIMEDOUT, "no answer from the other process in 50 ms" },
+	{ announce_too_much, -EPROTO,
+	  "the other process announced a text of 67108865 bytes" },
+	{ announce_everything, -EPROTO,
+	  "the other process announced a text of 18446744073709551615 bytes" },
+	{ announce_briefly, -EPROTO, NULL },
+	{ announce_at_length, -EPROTO, "the other process sent too large a packet" },
+	{ send_more_than_announced, -EPROTO, "the other process sent more than it announced" },
+	{ send_too_large_a_packet, -EPROTO, "the other process sent too large a packet" },
+};
+
+START_TEST(bad_peers_are_told_of)
+{
+	struct pf_buf text = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+
+	peers[_i].act();
+	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, 50, &err), peers[_i].want);
+	ck_assert_int_eq(err.code, peers[_i].want);
+	if (peers[_i].text)
+		ck_assert_str_eq(err.text, peers[_i].text);
+	ck_assert_uint_le(text.cap, 1 << 20); /* an announcement alone costs no memory */
+	pf_buf_release(&text);
+}
+END_TEST
+
+START_TEST(sending_to_the_dead_fails)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	hang_up();
+	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), -EPIPE);
+	ck_assert_int_eq(err.code, -EPIPE);
+}
+END_TEST
+
+/* --- the memory ---------------------------------------------------------------------- */
+
+START_TEST(two_mappings_are_one_channel)
+{
+	struct pf_channel a = { 0 }, b = { 0 };
+	struct pf_err err = PF_ERR_INIT;
+	int fd = pf_channel_create(&err);
+	static char message[PF_RING_MESSAGE];
+
+	ck_assert_msg(fd >= 0, "%s", err.text);
+	ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	ck_assert_int_eq(pf_channel_map(&a, fd, &err), 0);
+	ck_assert_int_eq(pf_channel_map(&b, fd, &err), 0);
+	ck_assert_int_eq(pf_ring_post(&a.request, "ask", 3, NULL, 0), 0);
+	ck_assert_int_eq(pf_ring_post(&b.reply, "answer", 6, NULL, 0), 0);
+	ck_assert_int_eq(pf_ring_take(&b.request, message, sizeof(message)), 3);
+	ck_assert_int_eq(memcmp(message, "ask", 3), 0);
+	ck_assert_int_eq(pf_ring_take(&a.reply, message, sizeof(message)), 6);
+	ck_assert_int_eq(memcmp(message, "answer", 6), 0);
+	close(fd);
+	pf_channel_release(&a);
+	pf_channel_release(&a);
+	ck_assert_int_eq(pf_ring_post(&b.reply, "x", 1, NULL, 0), 0);
+	pf_channel_release(&b);
+}
+END_TEST
+
+/* A worker that could make it shorter would kill the daemon with SIGBUS. */
+START_TEST(the_size_is_sealed)
+{
+	int fd = pf_channel_create(NULL);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_lt(ftruncate(fd, 0), 0);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_lt(ftruncate(fd, 1 << 30), 0);
+	ck_assert_int_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(what_is_no_file_cannot_be_mapped)
+{
+	struct pf_channel c = { 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_channel_map(&c, -1, &err), -EBADF);
+	ck_assert_ptr_null(c.memory);
+	pf_channel_release(&c);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("channel");
+	TCase *tc = tcase_create("socket"), *memory = tcase_create("memory");
+
+	tcase_add_checked_fixture(tc, open_pair, close_pair);
+	tcase_set_timeout(tc, 30);
+	unit_add_cases(tc, texts_arrive_whole, lengths);
+	tcase_add_test(tc, texts_keep_their_borders);
+	unit_add_cases(tc, descriptors_arrive, descriptors);
+	tcase_add_test(tc, too_much_is_not_sent);
+	unit_add_cases(tc, bad_peers_are_told_of, peers);
+	tcase_add_test(tc, sending_to_the_dead_fails);
+	suite_add_tcase(s, tc);
+	tcase_add_test(memory, two_mappings_are_one_channel);
+	tcase_add_test(memory, the_size_is_sealed);
+	tcase_add_test(memory, what_is_no_file_cannot_be_mapped);
+	suite_add_tcase(s, memory);
+	return unit_run(s);
+}
