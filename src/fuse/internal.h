@@ -1,4 +1,4 @@
-/* What ops.c, reply.c and session.c share. */
+/* What the files of src/fuse share. */
 #ifndef PJRTFS_FUSE_INTERNAL_H
 #define PJRTFS_FUSE_INTERNAL_H
 
@@ -18,7 +18,7 @@ struct pf_mount {
 	void *arg;
 	unsigned n_threads;
 
-	pthread_mutex_t lock; /* rank 7; protects the fields below */
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	pthread_cond_t ended; /* running changed */
 	struct pf_request *parked;
 	struct pf_map opens; /* files the kernel has open, by address; their owner */
@@ -66,6 +66,22 @@ void pf_requests_interrupt(struct pf_mount *mount);
 int pf_opened(struct pf_mount *mount, struct pf_open *of);
 void pf_closed(struct pf_mount *mount, struct pf_open *of);
 void pf_close_all(struct pf_mount *mount);
+
+/* The tree that REQ's mount serves. */
+struct pf_tree *pf_fuse_tree(fuse_req_t req);
+
+/* Answer with 0 or -errno. */
+void pf_fuse_code(fuse_req_t req, int code);
+
+/* What the kernel is told of a name. */
+void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry);
+
+void pf_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		     struct fuse_file_info *fi);
+void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+			 struct fuse_file_info *fi);
+void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

@@ -21,7 +21,7 @@ static struct pf_mount *mount_of(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-static struct pf_tree *tree_of(fuse_req_t req)
+struct pf_tree *pf_fuse_tree(fuse_req_t req)
 {
 	return mount_of(req)->tree;
 }
@@ -71,7 +71,7 @@ static mode_t umask_of(pid_t pid)
 static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node = pf_tree_by_ino(tree_of(req), ino);
+	struct pf_node *node = pf_tree_by_ino(pf_fuse_tree(req), ino);
 	int n;
 
 	if (!node || !node->kind->command)
@@ -88,16 +88,16 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 	}
 }
 
-static void reply_code(fuse_req_t req, int code)
+void pf_fuse_code(fuse_req_t req, int code)
 {
 	fuse_reply_err(req, -code);
 }
 
-static void to_entry(fuse_req_t req, const struct stat *st,
+void pf_fuse_entry(fuse_req_t req, const struct stat *st,
 		     struct fuse_entry_param *entry)
 {
 	*entry = (struct fuse_entry_param){
-		.ino = pf_vfs_alias(tree_of(req), st->st_ino),
+		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino),
 		.attr = *st,
 		.attr_timeout = ATTR_TIMEOUT,
 		.entry_timeout = ENTRY_TIMEOUT,
@@ -107,14 +107,14 @@ static void to_entry(fuse_req_t req, const struct stat *st,
 /* An entry that the kernel did not hear of (its caller was interrupted) is not looked up. */
 static void reply_entry(fuse_req_t req, int code, const struct stat *st)
 {
-	struct pf_tree *tree = tree_of(req);
+	struct pf_tree *tree = pf_fuse_tree(req);
 	struct fuse_entry_param entry;
 
 	if (code < 0) {
-		reply_code(req, code);
+		pf_fuse_code(req, code);
 		return;
 	}
-	to_entry(req, st, &entry);
+	pf_fuse_entry(req, st, &entry);
 	if (fuse_reply_entry(req, &entry) == -ENOENT)
 		pf_vfs_forget(tree, st->st_ino, 1);
 }
@@ -136,14 +136,14 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct stat st;
-	int r = pf_vfs_lookup(tree_of(req), parent, name, &st);
+	int r = pf_vfs_lookup(pf_fuse_tree(req), parent, name, &st);
 
 	reply_entry(req, r, &st);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 {
-	pf_vfs_forget(tree_of(req), ino, n);
+	pf_vfs_forget(pf_fuse_tree(req), ino, n);
 	fuse_reply_none(req);
 }
 
@@ -151,14 +151,14 @@ static void op_forget_multi(fuse_req_t req, size_t count,
 			    struct fuse_forget_data *forgets)
 {
 	for (size_t i = 0; i < count; i++)
-		pf_vfs_forget(tree_of(req), forgets[i].ino, forgets[i].nlookup);
+		pf_vfs_forget(pf_fuse_tree(req), forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }
 
 static void reply_attr(fuse_req_t req, int code, const struct stat *st)
 {
 	if (code < 0)
-		reply_code(req, code);
+		pf_fuse_code(req, code);
 	else
 		fuse_reply_attr(req, st, ATTR_TIMEOUT);
 }
@@ -166,7 +166,7 @@ static void reply_attr(fuse_req_t req, int code, const struct stat *st)
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct stat st;
-	int r = pf_vfs_getattr(tree_of(req), ino, &st);
+	int r = pf_vfs_getattr(pf_fuse_tree(req), ino, &st);
 
 	(void)fi;
 	reply_attr(req, r, &st);
@@ -196,7 +196,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 		to.st_atim.tv_nsec = UTIME_NOW;
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
 		to.st_mtim.tv_nsec = UTIME_NOW;
-	r = pf_vfs_setattr(tree_of(req), ino, &to, mask, fi ? open_of(fi) : NULL, &cred,
+	r = pf_vfs_setattr(pf_fuse_tree(req), ino, &to, mask, fi ? open_of(fi) : NULL, &cred,
 			   &st);
 	reply_attr(req, r, &st);
 }
@@ -204,10 +204,10 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
 	pf_autobuf struct pf_buf target = PF_BUF_INIT;
-	int r = pf_vfs_readlink(tree_of(req), ino, &target);
+	int r = pf_vfs_readlink(pf_fuse_tree(req), ino, &target);
 
 	if (r < 0)
-		reply_code(req, r);
+		pf_fuse_code(req, r);
 	else
 		fuse_reply_readlink(req, target.data ? target.data : "");
 }
@@ -216,7 +216,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 {
 	struct pf_cred cred = cred_of(req);
 	struct stat st;
-	int r = pf_vfs_mkdir(tree_of(req), parent, name, mode, &cred, &st);
+	int r = pf_vfs_mkdir(pf_fuse_tree(req), parent, name, mode, &cred, &st);
 
 	reply_entry(req, r, &st);
 }
@@ -231,7 +231,7 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 
 	(void)rdev;
 	if (S_ISREG(mode) || !(mode & S_IFMT))
-		r = pf_vfs_create(tree_of(req), parent, name, mode,
+		r = pf_vfs_create(pf_fuse_tree(req), parent, name, mode,
 				  O_CREAT | O_EXCL | O_WRONLY, &cred, &st, &of);
 	if (of)
 		pf_vfs_release(of);
@@ -259,14 +259,14 @@ static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct pf_cred cred = cred_of(req);
 
-	reply_code(req, pf_vfs_unlink(tree_of(req), parent, name, &cred));
+	pf_fuse_code(req, pf_vfs_unlink(pf_fuse_tree(req), parent, name, &cred));
 }
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct pf_cred cred = cred_of(req);
 
-	reply_code(req, pf_vfs_rmdir(tree_of(req), parent, name, &cred));
+	pf_fuse_code(req, pf_vfs_rmdir(pf_fuse_tree(req), parent, name, &cred));
 }
 
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t to,
@@ -274,8 +274,8 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 {
 	struct pf_cred cred = cred_of(req);
 
-	reply_code(req,
-		   pf_vfs_rename(tree_of(req), parent, name, to, to_name, flags, &cred));
+	pf_fuse_code(req,
+		   pf_vfs_rename(pf_fuse_tree(req), parent, name, to, to_name, flags, &cred));
 }
 
 /*
@@ -299,7 +299,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	complete_cred(req, ino, &cred);
 	r->fi = *fi;
 	set_up(&r->fi);
-	pf_vfs_open(tree_of(req), ino, fi->flags, &cred, &r->of, &r->reply);
+	pf_vfs_open(pf_fuse_tree(req), ino, fi->flags, &cred, &r->of, &r->reply);
 	pf_request_wait(r);
 }
 
@@ -320,12 +320,12 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 		r = -ENOMEM;
 	}
 	if (r < 0) {
-		reply_code(req, r);
+		pf_fuse_code(req, r);
 		return;
 	}
 	fi->fh = (uint64_t)(uintptr_t)of;
 	set_up(fi);
-	to_entry(req, &st, &entry);
+	pf_fuse_entry(req, &st, &entry);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
 		pf_closed(mount, of);
 		pf_vfs_forget(tree, st.st_ino, 1);
@@ -387,116 +387,6 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	fuse_reply_err(req, 0);
 }
 
-/* An open directory: what it held when it was opened, or last read from the start. */
-struct handle {
-	pthread_mutex_t lock;       /* rank 0; protects the fields below */
-	struct pf_listing *listing; /* owned */
-	bool read;
-};
-
-static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	struct handle *h = calloc(1, sizeof(*h));
-	int r = h ? pf_vfs_list(tree_of(req), ino, &h->listing) : -ENOMEM;
-
-	if (r < 0) {
-		free(h);
-		reply_code(req, r);
-		return;
-	}
-	if (pthread_mutex_init(&h->lock, NULL))
-		abort();
-	fi->fh = (uint64_t)(uintptr_t)h;
-	if (fuse_reply_open(req, fi) == -ENOENT) {
-		pf_listing_free(h->listing);
-		pthread_mutex_destroy(&h->lock);
-		free(h);
-	}
-}
-
-static int rewind_handle(struct pf_tree *tree, uint64_t ino, struct handle *h)
-{
-	struct pf_listing *listing;
-	int r = pf_vfs_list(tree, ino, &listing);
-
-	if (r < 0)
-		return r;
-	pf_listing_free(h->listing);
-	h->listing = listing;
-	return 0;
-}
-
-/* Bytes that entry I takes at AT, where there is room for SIZE; it is put there if it fits. */
-static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing *listing,
-			size_t i, bool plus, char *at, size_t size)
-{
-	const struct pf_listing_entry *e = &listing->entries[i];
-	struct stat st = { .st_ino = e->ino, .st_mode = e->mode };
-	struct fuse_entry_param entry;
-	bool found;
-	size_t n;
-
-	if (!plus)
-		return fuse_add_direntry(req, at, size, e->name, &st, (off_t)i + 1);
-	/* "." and "..", and names that are gone by now, come without a lookup. */
-	found = i >= 2 && pf_vfs_lookup(tree_of(req), ino, e->name, &st) == 0;
-	to_entry(req, &st, &entry);
-	if (!found)
-		entry.ino = 0;
-	n = fuse_add_direntry_plus(req, at, size, e->name, &entry, (off_t)i + 1);
-	if (n > size && found)
-		pf_vfs_forget(tree_of(req), st.st_ino, 1);
-	return n;
-}
-
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		 struct fuse_file_info *fi, bool plus)
-{
-	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
-	pf_autofree char *buf = malloc(size);
-	size_t used = 0, n;
-	int r = buf ? 0 : -ENOMEM;
-
-	pf_lock(&h->lock);
-	if (r == 0 && off == 0 && h->read)
-		r = rewind_handle(tree_of(req), ino, h);
-	h->read = true;
-	for (size_t i = (size_t)off; r == 0 && i < h->listing->n; i++) {
-		n = add_entry(req, ino, h->listing, i, plus, buf + used, size - used);
-		if (n > size - used)
-			break;
-		used += n;
-	}
-	pf_unlock(&h->lock);
-	if (r < 0)
-		reply_code(req, r);
-	else
-		fuse_reply_buf(req, buf, used);
-}
-
-static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		       struct fuse_file_info *fi)
-{
-	list(req, ino, size, off, fi, false);
-}
-
-static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-			   struct fuse_file_info *fi)
-{
-	list(req, ino, size, off, fi, true);
-}
-
-static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
-
-	(void)ino;
-	pf_listing_free(h->listing);
-	pthread_mutex_destroy(&h->lock);
-	free(h);
-	fuse_reply_err(req, 0);
-}
-
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	const struct pf_mount *mount = mount_of(req);
@@ -540,9 +430,9 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.flush = op_flush,
 	.fsync = op_fsync,
 	.release = op_release,
-	.opendir = op_opendir,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.releasedir = op_releasedir,
+	.opendir = pf_fuse_opendir,
+	.readdir = pf_fuse_readdir,
+	.readdirplus = pf_fuse_readdirplus,
+	.releasedir = pf_fuse_releasedir,
 	.statfs = op_statfs,
 };

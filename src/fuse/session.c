@@ -1,6 +1,7 @@
 /* Mounting, serving, unmounting. */
 #include <errno.h>
 #include <limits.h>
+#include <mntent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,18 +11,35 @@
 
 /* libfuse's last complaint, for the sentence that tells why a mount failed. */
 static __thread char complaint[256];
+static __thread char line[256]; /* the next one, so far: it comes in pieces */
 
 static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
 {
-	char text[256];
-	size_t len;
+	size_t len = strlen(line);
 
-	vsnprintf(text, sizeof(text), fmt, ap);
-	len = strlen(text);
-	if (len && text[len - 1] == '\n')
-		text[len - 1] = '\0';
-	snprintf(complaint, sizeof(complaint), "%s", text);
-	pf_log(level <= FUSE_LOG_INFO ? PF_LOG_INFO : PF_LOG_DEBUG, "libfuse: %s", text);
+	vsnprintf(line + len, sizeof(line) - len, fmt, ap);
+	len = strlen(line);
+	if (len + 1 < sizeof(line) && (!len || line[len - 1] != '\n'))
+		return;
+	line[strcspn(line, "\n")] = '\0';
+	snprintf(complaint, sizeof(complaint), "%s", line);
+	pf_log(level <= FUSE_LOG_INFO ? PF_LOG_INFO : PF_LOG_DEBUG, "libfuse: %s", line);
+	line[0] = '\0';
+}
+
+/* Is a pjrtfs mounted there already?  A second one would only hide it. */
+static bool is_mounted(const char *path)
+{
+	char buffer[4 * PATH_MAX];
+	struct mntent entry;
+	bool found = false;
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+
+	while (mounts && !found && getmntent_r(mounts, &entry, buffer, sizeof(buffer)))
+		found = !strcmp(entry.mnt_type, "fuse.pjrtfs") && !strcmp(entry.mnt_dir, path);
+	if (mounts)
+		endmntent(mounts);
+	return found;
 }
 
 static int check_mountpoint(const char *path, struct pf_err *err)
@@ -29,6 +47,10 @@ static int check_mountpoint(const char *path, struct pf_err *err)
 	struct stat st;
 
 	if (stat(path, &st) == 0) {
+		if (is_mounted(path))
+			return pf_err_set(err, -EBUSY,
+					  "%s is a pjrtfs mount already (fusermount3 -u %s)",
+					  path, path);
 		if (S_ISDIR(st.st_mode))
 			return 0;
 		return pf_err_set(err, -ENOTDIR, "%s is not a directory", path);

@@ -133,6 +133,9 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size)
 	if (of)
 		pf_lock(&of->lock);
 	r = kind->truncate(node, of, (uint64_t)size, &err);
+	/* Closing commits the new size; an emptied file is what it is already. */
+	if (of && r == 0)
+		of->dirty = size > 0;
 	if (of)
 		pf_unlock(&of->lock);
 	if (r == 0)
@@ -180,12 +183,6 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 		r = set_size(node, of, to->st_size);
 	if (r < 0)
 		return r;
-	if (of && (mask & PF_SET_SIZE)) {
-		/* Closing commits the new size; an emptied file is what it is already. */
-		pf_lock(&of->lock);
-		of->dirty = to->st_size > 0;
-		pf_unlock(&of->lock);
-	}
 	if (mask & ~PF_SET_SIZE)
 		set_attr(node, to, mask);
 	pf_node_stat(node, ret);

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -70,8 +68,8 @@ START_TEST(texts_arrive_whole)
 
 	s.text = sent;
 	pthread_create(&s.thread, NULL, send_main, &s);
-	ck_assert_msg(pf_channel_recv(pair[1], &text, NULL, 0, PATIENCE_MS, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(pf_channel_recv(pair[1], &text, NULL, 0, PATIENCE_MS, &err) == 0,
+		      "%s", err.text);
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
 	ck_assert_uint_eq(text.len, s.len);
@@ -124,7 +122,9 @@ static int count_open(void)
 
 static const struct {
 	int sent, wanted;
-} descriptors[] = { { 0, 3 }, { 1, 1 }, { 3, 3 }, { 3, 1 }, { 3, 0 }, { 2, 5 }, { 8, 8 } };
+} descriptors[] = {
+	{ 0, 3 }, { 1, 1 }, { 3, 3 }, { 3, 1 }, { 3, 0 }, { 2, 5 }, { 8, 8 }
+};
 
 START_TEST(descriptors_arrive)
 {
@@ -164,8 +164,9 @@ START_TEST(too_much_is_not_sent)
 	struct pf_err err = PF_ERR_INIT;
 	int fds[9] = { 0 };
 
-	ck_assert_int_eq(pf_channel_send(pair[0], "", (size_t)PF_CHANNEL_MAX_TEXT + 1, NULL, 0,
-					 &err), -EMSGSIZE);
+	ck_assert_int_eq(pf_channel_send(pair[0], "", (size_t)PF_CHANNEL_MAX_TEXT + 1,
+					 NULL, 0, &err),
+			 -EMSGSIZE);
 	ck_assert_str_eq(err.text, "a set-up text of 67108865 bytes is too long");
 	ck_assert_int_eq(pf_channel_send(pair[0], "", 0, fds, 9, &err), -EMSGSIZE);
 }
@@ -176,6 +177,14 @@ END_TEST
 static void announce(uint64_t total)
 {
 	ck_assert_int_eq(send(pair[0], &total, sizeof(total), 0), sizeof(total));
+}
+
+static void send_bytes(size_t len)
+{
+	char *bytes = pattern(len);
+
+	ck_assert_int_eq(send(pair[0], bytes, len, 0), (ssize_t)len);
+	free(bytes);
 }
 
 static void nothing(void)
@@ -203,7 +212,7 @@ static void announce_and_hang_up(void)
 static void stop_half_way(void)
 {
 	announce(100000);
-	ck_assert_int_eq(send(pair[0], pattern(KIB64), KIB64, 0), KIB64);
+	send_bytes(KIB64);
 	hang_up();
 }
 
@@ -241,7 +250,7 @@ static void send_more_than_announced(void)
 static void send_too_large_a_packet(void)
 {
 	announce(200000);
-	ck_assert_int_eq(send(pair[0], pattern(KIB64 + 1), KIB64 + 1, 0), KIB64 + 1);
+	send_bytes(KIB64 + 1);
 }
 
 static const struct {
@@ -261,7 +270,8 @@ static const struct {
 	  "the other process announced a text of 18446744073709551615 bytes" },
 	{ announce_briefly, -EPROTO, NULL },
 	{ announce_at_length, -EPROTO, "the other process sent too large a packet" },
-	{ send_more_than_announced, -EPROTO, "the other process sent more than it announced" },
+	{ send_more_than_announced, -EPROTO,
+	  "the other process sent more than it announced" },
 	{ send_too_large_a_packet, -EPROTO, "the other process sent too large a packet" },
 };
 
@@ -271,7 +281,8 @@ START_TEST(bad_peers_are_told_of)
 	struct pf_err err = PF_ERR_INIT;
 
 	peers[_i].act();
-	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, 50, &err), peers[_i].want);
+	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, 50, &err),
+			 peers[_i].want);
 	ck_assert_int_eq(err.code, peers[_i].want);
 	if (peers[_i].text)
 		ck_assert_str_eq(err.text, peers[_i].text);

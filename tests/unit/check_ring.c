@@ -2,10 +2,9 @@
 #include "pjrtfs/wire/ring.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,7 +28,8 @@ static size_t round_page(size_t n)
 static void *guarded(size_t len)
 {
 	size_t all = round_page(len);
-	char *p = mmap(NULL, all + 2 * PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char *p =
+		mmap(NULL, all + 2 * PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	ck_assert_int_eq(mprotect(p + PAGE, all, PROT_READ | PROT_WRITE), 0);
@@ -103,7 +103,8 @@ static void pass_one(struct pf_ring *ring, uint64_t at, size_t len, size_t split
 	memset(got, 0, len);
 	ck_assert_int_eq(pf_ring_take(ring, got, sizeof(got)), (ssize_t)len);
 	if (memcmp(got, sent, len))
-		ck_abort_msg("%zu bytes at %#llx came out wrong", len, (unsigned long long)at);
+		ck_abort_msg("%zu bytes at %#llx came out wrong", len,
+			     (unsigned long long)at);
 	ck_assert_int_eq(pf_ring_take(ring, got, sizeof(got)), -EAGAIN);
 }
 
@@ -152,7 +153,8 @@ START_TEST(refuses_what_is_too_long)
 	struct pf_ring ring;
 
 	new_ring(&ring);
-	ck_assert_int_eq(pf_ring_post(&ring, sent, PF_RING_MESSAGE + 1, NULL, 0), -EMSGSIZE);
+	ck_assert_int_eq(pf_ring_post(&ring, sent, PF_RING_MESSAGE + 1, NULL, 0),
+			 -EMSGSIZE);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, PF_RING_MESSAGE, sent, 1), -EMSGSIZE);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, 1, sent, PF_RING_MESSAGE), -EMSGSIZE);
 	ck_assert(!pf_ring_pending(&ring));
@@ -169,7 +171,7 @@ static const struct garbage {
 	{ UINT64_MAX, 0, 8, -EPROTO, -EPROTO },
 	{ UINT64_MAX & ~7ull, 0, 8, -EPROTO, -EPROTO },
 	{ 0, 8, 8, -EPROTO, -EPROTO },
-	{ 0, UINT64_MAX, 8, -EPROTO, -EPROTO + 1000 },
+	{ 0, UINT64_MAX, 8, -EPROTO, 0 },
 	{ PF_RING_BYTES + 8, 0, 8, -EPROTO, -EPROTO },
 	{ PF_RING_BYTES * 2, PF_RING_BYTES - 8, 8, -EPROTO, -EPROTO },
 	{ UINT64_C(1) << 63, 0, 8, -EPROTO, -EPROTO },
@@ -192,16 +194,13 @@ START_TEST(garbage_is_refused)
 	const struct garbage *g = &garbage[_i];
 	char *dst = guarded(PF_RING_MESSAGE);
 	struct pf_ring ring;
-	int r;
 
 	new_ring(&ring);
 	words(&ring)[BYTES] = g->len;
 	move_to(&ring, g->head, g->tail);
 	ck_assert_int_eq(pf_ring_take(&ring, dst, PF_RING_MESSAGE), g->take);
 	ck_assert_uint_eq(words(&ring)[TAIL], g->tail);
-	r = pf_ring_post(&ring, sent, 8, NULL, 0);
-	if (g->post < 900)
-		ck_assert_int_eq(r, g->post);
+	ck_assert_int_eq(pf_ring_post(&ring, sent, 8, NULL, 0), g->post);
 	pf_ring_release(&ring);
 }
 END_TEST
@@ -390,7 +389,8 @@ static void check_echo(uint64_t number, size_t len)
 		ck_abort_msg("letter %llu was damaged", (unsigned long long)number);
 	for (size_t i = 0; i < len; i += 61)
 		if (((char *)(l + 1))[i] != (char)~sent[i])
-			ck_abort_msg("letter %llu is another", (unsigned long long)number);
+			ck_abort_msg("letter %llu is another",
+				     (unsigned long long)number);
 }
 
 static const unsigned spins[] = { 0, 20 };
@@ -572,7 +572,8 @@ START_TEST(no_wake_up_is_lost)
 		for (uint64_t n = 1 + next(&seed) % 3; n; n--, posted++)
 			ck_assert_int_eq(pf_ring_post(&r.ring, &posted, 8, NULL, 0), 0);
 		while (atomic_load(&r.taken) < posted) {
-			ck_assert_msg(now() < patience, "a message lies there and all sleep");
+			ck_assert_msg(now() < patience,
+				      "a message lies there and all sleep");
 			sched_yield();
 		}
 	}

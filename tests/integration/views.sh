@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# One buffer, several views: .npy, .raw, .txt, .json; each can be read, and written but .json.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs
+b=$mnt/buffers
+cp "$data/x.npy" "$data/y.npy" "$b/"
+cp "$data/add.mlir" "$mnt/programs/"
+tail -c 24 "$data/x.npy" >x.raw
+
+# -- reading: unlisted, each with a size and an inode of its own
+same "$b/x.raw" x.raw
+shows "$b/x.txt" $'1 2 3\n4 5 6'
+equal "what is listed" "$(bounded ls "$b" | tr '\n' ' ')" 'x.npy y.npy '
+equal "size of x.raw" "$(bounded stat -c %s "$b/x.raw")" 24
+equal "inodes" "$(bounded stat -c %i "$b"/x.{npy,raw,txt,json} | sort -u | wc -l)" 4
+equal "x.txt's inode stays" "$(bounded stat -c %i "$b/x.txt")" "$(bounded stat -c %i "$b/x.txt")"
+bounded jq -e '.dtype == "F32" and .shape == [2, 3] and .bytes == 24 and .state == "ready" and
+	.device == "'"${plugin:-cpu}:0"'" and .on_device_bytes == 24 and .memory == "device"' \
+	"$b/x.json" >/dev/null || fail "x.json: $(bounded cat "$b/x.json")"
+equal "size of x.json" "$(bounded stat -c %s "$b/x.json")" "$(bounded cat "$b/x.json" | wc -c)"
+fails_with 'No such file' cat "$b/nothing.txt"
+fails_with 'No such file' cat "$b/nothing.json"
+
+# -- what cannot be done to a view
+for view in raw txt json; do
+	fails_with 'not permitted' rm "$b/x.$view"
+	fails_with 'mv: ' mv "$b/x.$view" "$b/moved.$view"
+done
+fails_with 'ermission denied' say "$b/x.json" '{}'
+fails_with 'Invalid argument' touch "$b/new.json"
+fails_with 'cannot move' mv "$b/x.npy" "$b/x2.raw"
+fails_with 'cannot move' mv "$b/x.npy" "$b/x.txt"
+for name in x.npy.npy x.txt.npy x.json.raw x.safetensors.npy x.sharding.npy; do
+	fails_with 'Invalid argument' touch "$b/$name"
+done
+equal "what is listed" "$(bounded ls "$b" | tr '\n' ' ')" 'x.npy y.npy '
+same "$b/x.npy" "$data/x.npy"
+
+# -- .txt: dtype and shape from the text, rows, blocks, and what is wrong in which line
+bounded cp "$b/x.txt" "$b/t.txt"
+run add 'x t -> sum'
+shows "$b/sum.txt" $'2 4 6\n8 10 12'
+same "$b/t.txt" <(printf '1 2 3\n4 5 6\n')
+printf '1 2\n3 4\n\n5 6\n7 8\n' | bounded tee "$b/cube.txt" >/dev/null
+equal "the cube's shape" "$(bounded jq -c .shape "$b/cube.json")" '[2,2,2]'
+printf ' 1,2 ,\t3 \r\n' | bounded tee "$b/comma.txt" >/dev/null
+shows "$b/comma.txt" $' 1,2 ,\t3 \r'
+equal "commas" "$(bounded jq -c .shape "$b/comma.json")" '[3]'
+printf '1 2 3\n4 5\n' >uneven
+fails_with 'Invalid argument' cp uneven "$b/t.txt"
+equal "uneven rows" "$(bounded jq -r '.state + ": " + .error' "$b/t.json")" \
+	'error: line 2 has 2 numbers, the lines before it have 3'
+printf '1 2 3\n4 five 6\n' >word
+fails_with 'Invalid argument' cp word "$b/t.txt"
+bounded jq -r .error "$b/t.json" | grep -q 'line 2, column 3: "five"' ||
+	fail "a word: $(bounded cat "$b/t.json")"
+fails_with '' run add 'x t -> never'
+gone "$b/never.npy"
+
+# -- .raw: U8[n] unless it was told what it is
+printf abc | bounded tee "$b/r.raw" >/dev/null
+equal "r" "$(bounded jq -c '[.dtype, .shape]' "$b/r.json")" '["U8",[3]]'
+shows "$b/r.txt" '97 98 99'
+ask '{"op":"create","buffer":"c","dtype":"f32","shape":[2,3]}' >reply
+tells reply '^\{"ok":true'
+equal "a created buffer" "$(bounded jq -c '[.dtype, .shape]' "$b/c.json")" '["F32",[2,3]]'
+equal "its listing" "$(bounded ls "$b" | grep '^c\.')" c.raw
+bounded cp x.raw "$b/c.raw"
+run add 'x c -> sum2'
+same "$b/sum2.npy" "$b/sum.npy"
+head -c 20 x.raw >short.raw
+fails_with 'Invalid argument' cp short.raw "$b/c.raw"
+equal "too few bytes" "$(bounded jq -r .error "$b/c.json")" 'F32[2,3] takes 24 bytes, 20 came'
+cat x.raw x.raw >long.raw
+fails_with 'Invalid argument' cp long.raw "$b/c.raw"
+bounded jq -r .error "$b/c.json" | grep -q 'F32\[2,3\] takes 24 bytes' || fail "too many bytes"
+# it may be tried again
+bounded cp x.raw "$b/c.raw"
+shows "$b/c.txt" $'1 2 3\n4 5 6'
+# types that .npy cannot name, one element a byte below a byte
+ask '{"op":"create","buffer":"nibbles","dtype":"S4","shape":[4]}' >/dev/null
+packed 'c*' 1 -2 7 -8 | bounded tee "$b/nibbles.raw" >/dev/null
+shows "$b/nibbles.txt" '1 -2 7 -8'
+ask '{"op":"create","buffer":"e4","dtype":"F8E4M3FN","shape":[2]}' >/dev/null
+packed 'C*' 56 184 | bounded tee "$b/e4.raw" >/dev/null
+shows "$b/e4.txt" '1 -1'
+ask '{"op":"create","buffer":"bf","dtype":"bfloat16","shape":[2]}' >/dev/null
+echo '1.5 -2' | bounded tee "$b/bf.txt" >/dev/null
+equal "text written to a created buffer" "$(bounded jq -c .dtype "$b/bf.json")" '"BF16"'
+bounded cmp "$b/bf.raw" <(packed 'S<*' 16320 49152)
+
+# -- writing another view: a new value, listed under that name, its bytes come back
+ls_x()
+{
+	bounded ls "$b" | grep '^x\.' | tr '\n' ' '
+}
+printf '10 20 30\n40 50 60\n' >ten.txt
+bounded cp ten.txt "$b/x.txt"
+equal "listed" "$(ls_x)" 'x.txt '
+same "$b/x.txt" ten.txt
+equal "dtype after text" "$(bounded jq -c '[.dtype, .shape]' "$b/x.json")" '["F32",[2,3]]'
+run add 'x y -> sum3'
+shows "$b/sum3.txt" $'20 40 60\n80 100 120'
+bounded cp x.raw "$b/x.raw"
+equal "listed" "$(ls_x)" 'x.raw '
+equal "dtype after raw" "$(bounded jq -c '[.dtype, .shape]' "$b/x.json")" '["F32",[2,3]]'
+shows "$b/x.txt" $'1 2 3\n4 5 6'
+bounded cp "$data/x.npy" "$b/x.npy"
+equal "listed" "$(ls_x)" 'x.npy '
+same "$b/x.npy" "$data/x.npy"
+# through a view only what fits
+fails_with 'Invalid argument' cp short.raw "$b/x.raw"
+bounded cp x.raw "$b/x.raw"
+shows "$b/x.txt" $'1 2 3\n4 5 6'
+# an output's
+printf '7 7 7\n7 7 7\n' | bounded tee "$b/sum.txt" >/dev/null
+bounded cmp "$b/sum.raw" <(packed 'f<*' 7 7 7 7 7 7)
+
+# -- a part of the raw bytes, in place
+packed 'f<' 99 | bounded dd of="$b/sum.raw" bs=4 seek=2 conv=notrunc status=none
+shows "$b/sum.txt" $'7 7 99\n7 7 7'

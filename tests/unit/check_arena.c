@@ -1,0 +1,590 @@
+/* The arena: whatever is taken and given back, extents never overlap and bytes are kept. */
+#include "pjrtfs/wire/arena.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+
+static struct pf_arena *arena;
+
+static void open_arena(uint64_t limit)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pf_arena_new(limit, &arena, &err) == 0, "%s", err.text);
+}
+
+static uint64_t used(void)
+{
+	uint64_t n, limit;
+
+	pf_arena_usage(arena, &n, &limit);
+	return n;
+}
+
+static void close_arena(void)
+{
+	ck_assert_uint_eq(used(), 0);
+	pf_arena_free(arena);
+	arena = NULL;
+}
+
+static uint64_t next(uint64_t *seed, uint64_t limit)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (*seed >> 20) % limit;
+}
+
+/* --- one extent ---------------------------------------------------------------------- */
+
+/* What an extent of LEN bytes takes. */
+static const struct {
+	uint64_t len, takes;
+} sizes[] = {
+	{ 0, 256 },
+	{ 1, 256 },
+	{ 255, 256 },
+	{ 256, 256 },
+	{ 257, 512 },
+	{ 512, 512 },
+	{ 513, 1024 },
+	{ 1000, 1024 },
+	{ 4096, 4096 },
+	{ 4097, 8192 },
+	{ 65536, 65536 },
+	{ 300000, 524288 },
+	{ 524288, 524288 },
+	{ 524289, 2 * MIB },
+	{ MIB, 2 * MIB },
+	{ MIB + 1, 2 * MIB },
+	{ 2 * MIB, 2 * MIB },
+	{ 2 * MIB + 1, 4 * MIB },
+	{ 63 * MIB, 64 * MIB },
+};
+
+START_TEST(an_extent_takes_what_it_should)
+{
+	struct pf_extent e = { 0 };
+	struct pf_err err = PF_ERR_INIT;
+	uint64_t limit;
+
+	open_arena(GIB);
+	ck_assert_int_eq(pf_arena_alloc(arena, sizes[_i].len, &e, &err), 0);
+	ck_assert_uint_eq(e.len, sizes[_i].takes);
+	ck_assert_uint_eq(e.off % (sizes[_i].len >= MIB ? 2 * MIB : 64), 0);
+	ck_assert_uint_le(e.off + e.len, pf_arena_size(arena));
+	pf_arena_usage(arena, &limit, &limit);
+	ck_assert_uint_eq(limit, GIB);
+	ck_assert_uint_eq(used(), sizes[_i].takes);
+	memset(pf_arena_at(arena, e.off), 0xff, e.len);
+	pf_arena_give(arena, &e);
+	ck_assert_uint_eq(e.len, 0);
+	pf_arena_give(arena, &e); /* nothing to give */
+	close_arena();
+}
+END_TEST
+
+START_TEST(offsets_are_places_in_the_file)
+{
+	struct pf_extent e;
+	struct stat st;
+	char text[6] = "";
+
+	open_arena(GIB);
+	ck_assert_int_eq(pf_arena_alloc(arena, 6, &e, NULL), 0);
+	memcpy(pf_arena_at(arena, e.off), "hello", 6);
+	ck_assert_int_eq(pread(pf_arena_fd(arena), text, 6, (off_t)e.off), 6);
+	ck_assert_str_eq(text, "hello");
+	ck_assert_int_eq(fstat(pf_arena_fd(arena), &st), 0);
+	ck_assert_uint_eq((uint64_t)st.st_size, pf_arena_size(arena));
+	pf_arena_give(arena, &e);
+	close_arena();
+}
+END_TEST
+
+/* --- the limit ----------------------------------------------------------------------- */
+
+static const struct {
+	uint64_t limit, len, fits; /* how many of LEN bytes the limit allows */
+} limits[] = {
+	{ 4 * MIB, 2 * MIB, 2 },
+	{ 4 * MIB, 2 * MIB + 1, 1 },
+	{ 6 * MIB - 1, 2 * MIB, 2 },
+	{ 2 * MIB - 1, MIB, 0 },
+	{ MIB, 256, 4096 },
+	{ MIB, 300, 2048 },
+	{ 1000, 256, 3 },
+	{ 64 * MIB, 64 * MIB, 1 },
+	{ 64 * MIB, UINT64_MAX, 0 },
+	{ 64 * MIB, UINT64_MAX - 255, 0 },
+	{ 64 * MIB, UINT64_C(1) << 63, 0 },
+	{ 64 * MIB, UINT64_C(1) << 43, 0 },
+	{ 0, 1, 0 },
+};
+
+START_TEST(the_limit_is_kept_to_the_byte)
+{
+	static struct pf_extent e[5000];
+	struct pf_err err = PF_ERR_INIT;
+	char want[200];
+	uint64_t n = 0;
+
+	open_arena(limits[_i].limit);
+	while (n < ARRAY_SIZE(e) && !pf_arena_alloc(arena, limits[_i].len, &e[n], &err))
+		n++;
+	ck_assert_uint_eq(n, limits[_i].fits);
+	ck_assert_int_eq(err.code, -ENOSPC);
+	snprintf(want, sizeof(want),
+		 "no room for %llu bytes: %llu of the memory limit's %llu "
+		 "bytes are in use",
+		 (unsigned long long)limits[_i].len, (unsigned long long)used(),
+		 (unsigned long long)limits[_i].limit);
+	ck_assert_str_eq(err.text, want);
+	if (n) {
+		pf_arena_give(arena, &e[0]);
+		ck_assert_int_eq(pf_arena_alloc(arena, limits[_i].len, &e[0], &err), 0);
+	}
+	while (n)
+		pf_arena_give(arena, &e[--n]);
+	close_arena();
+}
+END_TEST
+
+START_TEST(growing_beyond_the_limit_changes_nothing)
+{
+	struct pf_extent e, before;
+	struct pf_err err = PF_ERR_INIT;
+
+	open_arena(8 * MIB);
+	ck_assert_int_eq(pf_arena_alloc(arena, 6 * MIB, &e, NULL), 0);
+	memset(pf_arena_at(arena, e.off), 'x', 6 * MIB);
+	before = e;
+	ck_assert_int_eq(pf_arena_grow(arena, &e, 8 * MIB + 1, 6 * MIB, &err), -ENOSPC);
+	ck_assert_int_eq(err.code, -ENOSPC);
+	ck_assert_uint_eq(e.off, before.off);
+	ck_assert_uint_eq(e.len, before.len);
+	ck_assert_int_eq(pf_arena_grow(arena, &e, UINT64_MAX, 0, &err), -ENOSPC);
+	ck_assert_uint_eq(used(), 6 * MIB);
+	/* The end of the arena is free: it grows where it is, up to the limit. */
+	ck_assert_int_eq(pf_arena_grow(arena, &e, 8 * MIB, 6 * MIB, &err), 0);
+	ck_assert_uint_eq(e.off, before.off);
+	ck_assert_uint_eq(used(), 8 * MIB);
+	pf_arena_give(arena, &e);
+	close_arena();
+}
+END_TEST
+
+/* --- growing and shrinking ----------------------------------------------------------- */
+
+static const struct {
+	uint64_t from, to;
+} growths[] = {
+	{ 1, 2 },
+	{ 1, 257 },
+	{ 256, 70000 },
+	{ 5000, 524288 },
+	{ 524288, 524289 },
+	{ 100, 20 * MIB },
+	{ 2 * MIB, 2 * MIB + 1 },
+	{ 3 * MIB, 33 * MIB },
+	{ 10, 5 },
+	{ 5 * MIB, MIB },
+};
+
+static void stamp(const struct pf_extent *e, uint64_t len)
+{
+	unsigned char *p = pf_arena_at(arena, e->off);
+
+	for (uint64_t i = 0; i < len; i++)
+		p[i] = (unsigned char)(i * 31 + i / 255);
+}
+
+static void check_stamp(const struct pf_extent *e, uint64_t len)
+{
+	const unsigned char *p = pf_arena_at(arena, e->off);
+
+	for (uint64_t i = 0; i < len; i++)
+		if (p[i] != (unsigned char)(i * 31 + i / 255))
+			ck_abort_msg("byte %llu was not kept", (unsigned long long)i);
+}
+
+/* With something right behind it, an extent must move. */
+START_TEST(growing_keeps_the_bytes)
+{
+	uint64_t from = growths[_i].from, to = growths[_i].to;
+
+	for (int blocked = 0; blocked < 2; blocked++) {
+		struct pf_extent e, behind = { 0 };
+
+		open_arena(GIB);
+		ck_assert_int_eq(pf_arena_alloc(arena, from, &e, NULL), 0);
+		if (blocked)
+			ck_assert_int_eq(pf_arena_alloc(arena, from, &behind, NULL), 0);
+		memset(pf_arena_at(arena, behind.off), 0xee, behind.len);
+		stamp(&e, from);
+		ck_assert_int_eq(pf_arena_grow(arena, &e, to, from, NULL), 0);
+		ck_assert_uint_ge(e.len, to);
+		ck_assert_uint_eq(e.off % (e.len >= MIB ? 2 * MIB : 64), 0);
+		check_stamp(&e, from);
+		ck_assert_uint_eq(used(), e.len + behind.len);
+		memset(pf_arena_at(arena, e.off), 0, e.len);
+		for (uint64_t i = 0; i < behind.len; i += 97)
+			ck_assert_uint_eq(((unsigned char *)pf_arena_at(arena,
+									behind.off))[i],
+					  0xee);
+		pf_arena_give(arena, &e);
+		pf_arena_give(arena, &behind);
+		close_arena();
+	}
+}
+END_TEST
+
+static const struct {
+	uint64_t len, to, left;
+} shrinks[] = {
+	{ 64 * MIB, 3 * MIB, 4 * MIB },  { 64 * MIB, 4 * MIB, 4 * MIB },
+	{ 64 * MIB, 0, 2 * MIB },        { 64 * MIB, 1, 2 * MIB },
+	{ 2 * MIB, 1, 2 * MIB },         { 1000, 1, 1024 },
+	{ 4 * MIB, 100 * MIB, 4 * MIB }, { 4 * MIB, UINT64_MAX, 4 * MIB },
+};
+
+START_TEST(shrinking_gives_the_end_back)
+{
+	uint64_t keep =
+		shrinks[_i].to < shrinks[_i].len ? shrinks[_i].to : shrinks[_i].len;
+	struct pf_extent e;
+
+	open_arena(GIB);
+	ck_assert_int_eq(pf_arena_alloc(arena, shrinks[_i].len, &e, NULL), 0);
+	stamp(&e, keep);
+	pf_arena_shrink(arena, &e, shrinks[_i].to);
+	ck_assert_uint_eq(e.len, shrinks[_i].left);
+	ck_assert_uint_eq(used(), shrinks[_i].left);
+	check_stamp(&e, keep);
+	pf_arena_give(arena, &e);
+	close_arena();
+}
+END_TEST
+
+/* --- everything at random, against a model ------------------------------------------- */
+
+enum { SLOTS = 64, STEPS = 20000 };
+
+struct slot {
+	struct pf_extent e;
+	uint64_t mark; /* written to the start, the middle and the end */
+	uint64_t len;  /* bytes that are ours */
+};
+
+static uint64_t random_length(uint64_t *seed)
+{
+	switch (next(seed, 8)) {
+	case 0:
+		return next(seed, 24 * MIB);
+	case 1:
+		return next(seed, 3 * MIB);
+	case 2:
+		return (UINT64_C(1) << next(seed, 24)) + next(seed, 3) - 1;
+	default:
+		return next(seed, 20000);
+	}
+}
+
+static uint64_t *mark_at(const struct slot *s, int which)
+{
+	uint64_t at = which == 0 ? 0 : which == 1 ? s->len / 2 : s->len - 8;
+
+	return pf_arena_at(arena, s->e.off + at / 8 * 8);
+}
+
+static void put_marks(struct slot *s, uint64_t mark)
+{
+	s->mark = mark;
+	for (int i = 0; i < 3 && s->len >= 8; i++)
+		*mark_at(s, i) = mark;
+}
+
+static void check_marks(const struct slot *s)
+{
+	for (int i = 0; i < 3 && s->len >= 8; i++)
+		if (*mark_at(s, i) != s->mark)
+			ck_abort_msg("mark %d of %llu bytes is gone", i,
+				     (unsigned long long)s->len);
+}
+
+static void check_all(const struct slot *slots)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < SLOTS; i++) {
+		const struct pf_extent *a = &slots[i].e;
+
+		sum += a->len;
+		if (!a->len)
+			continue;
+		ck_assert_uint_eq(a->off % (a->len >= MIB ? 2 * MIB : 64), 0);
+		check_marks(&slots[i]);
+		for (int j = 0; j < i; j++) {
+			const struct pf_extent *b = &slots[j].e;
+
+			if (b->len && a->off < b->off + b->len &&
+			    b->off < a->off + a->len)
+				ck_abort_msg("extents %d and %d overlap", i, j);
+		}
+	}
+	ck_assert_uint_eq(used(), sum);
+}
+
+static void step(struct slot *s, uint64_t *seed, uint64_t limit)
+{
+	uint64_t len = random_length(seed), mark = next(seed, UINT64_MAX),
+		 before = used();
+	struct pf_extent old = s->e;
+	struct pf_err err = PF_ERR_INIT;
+	uint64_t keep;
+	int r;
+
+	if (!s->e.len) {
+		r = pf_arena_alloc(arena, len, &s->e, &err);
+		s->len = r == 0 ? len : 0;
+		ck_assert(r == 0 || (r == -ENOSPC && before + len * 2 + 2 * MIB > limit));
+		if (r == 0)
+			put_marks(s, mark);
+		return;
+	}
+	switch (next(seed, 4)) {
+	case 0:
+		keep = s->len;
+		r = pf_arena_grow(arena, &s->e, len, keep, &err);
+		ck_assert(r == 0 || r == -ENOSPC);
+		if (r < 0)
+			ck_assert(s->e.off == old.off && s->e.len == old.len);
+		check_marks(s);
+		if (r == 0 && len > s->len) {
+			s->len = len;
+			put_marks(s, mark);
+		}
+		break;
+	case 1:
+		pf_arena_shrink(arena, &s->e, len);
+		if (len < s->len) {
+			s->len = len;
+			put_marks(s, mark);
+		}
+		break;
+	default:
+		pf_arena_give(arena, &s->e);
+		*s = (struct slot){ 0 };
+	}
+	ck_assert_uint_le(used(), limit);
+}
+
+static const struct {
+	uint64_t seed, limit;
+} runs[] = { { 1, GIB }, { 2, 64 * MIB }, { 3, 8 * MIB }, { 4, 200 * MIB } };
+
+START_TEST(random_use_keeps_order)
+{
+	static struct slot slots[SLOTS];
+	uint64_t seed = runs[_i].seed;
+
+	memset(slots, 0, sizeof(slots));
+	open_arena(runs[_i].limit);
+	for (int i = 0; i < STEPS; i++) {
+		step(&slots[next(&seed, SLOTS)], &seed, runs[_i].limit);
+		if (i % 50 == 0)
+			check_all(slots);
+	}
+	for (int i = 0; i < SLOTS; i++)
+		pf_arena_give(arena, &slots[i].e);
+	close_arena();
+}
+END_TEST
+
+/* --- warm memory --------------------------------------------------------------------- */
+
+/* Bytes of the arena that have pages. */
+static uint64_t resident(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(pf_arena_fd(arena), &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+START_TEST(what_was_freed_is_used_again)
+{
+	struct pf_extent e, first = { 0 };
+
+	open_arena(GIB);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(pf_arena_alloc(arena, 6 * MIB, &e, NULL), 0);
+		memset(pf_arena_at(arena, e.off), i, e.len);
+		if (!i)
+			first = e;
+		ck_assert_uint_eq(e.off, first.off);
+		pf_arena_give(arena, &e);
+	}
+	ck_assert_uint_le(resident(), 8 * MIB);
+	close_arena();
+}
+END_TEST
+
+START_TEST(freed_neighbours_become_one_piece)
+{
+	struct pf_extent e[8], all;
+
+	open_arena(GIB);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(pf_arena_alloc(arena, 2 * MIB, &e[i], NULL), 0);
+	for (unsigned i = 0; i < 8; i++)
+		pf_arena_give(arena, &e[i * 5 % 8]);
+	ck_assert_int_eq(pf_arena_alloc(arena, 16 * MIB, &all, NULL), 0);
+	ck_assert_uint_eq(all.off, 0);
+	pf_arena_give(arena, &all);
+	close_arena();
+}
+END_TEST
+
+START_TEST(a_small_class_does_not_wander)
+{
+	static struct pf_extent e[20000];
+
+	open_arena(GIB);
+	for (int round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < ARRAY_SIZE(e); i++) {
+			ck_assert_int_eq(pf_arena_alloc(arena, 200, &e[i], NULL), 0);
+			memset(pf_arena_at(arena, e[i].off), round, 200);
+		}
+		for (unsigned i = 0; i < ARRAY_SIZE(e); i++)
+			pf_arena_give(arena, &e[i]);
+	}
+	ck_assert_uint_le(resident(), 6 * MIB);
+	close_arena();
+}
+END_TEST
+
+static const struct {
+	uint64_t shrink_to; /* before giving back; 0: just give */
+} trims[] = { { 0 }, { 2 * MIB } };
+
+/* What is beyond the warm limit, 1 GiB, goes back to the system. */
+START_TEST(warm_memory_is_limited)
+{
+	struct pf_extent e[3];
+	uint64_t n;
+
+	open_arena(4 * GIB);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(pf_arena_alloc(arena, 500 * MIB, &e[i], NULL), 0);
+		for (uint64_t at = 0; at < e[i].len; at += 4096)
+			*(char *)pf_arena_at(arena, e[i].off + at) = 1;
+	}
+	ck_assert_uint_ge(resident(), 1500 * MIB);
+	for (int i = 0; i < 3; i++)
+		if (trims[_i].shrink_to)
+			pf_arena_shrink(arena, &e[i], trims[_i].shrink_to);
+		else
+			pf_arena_give(arena, &e[i]);
+	for (int i = 0; i < 1000 && (n = resident()) > GIB + 8 * MIB; i++)
+		usleep(10000);
+	ck_assert_msg(n <= GIB + 8 * MIB, "%llu bytes are kept", (unsigned long long)n);
+	for (int i = 0; i < 3; i++)
+		pf_arena_give(arena, &e[i]);
+	close_arena();
+}
+END_TEST
+
+/* --- threads ------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 3000 };
+
+struct user {
+	pthread_t thread;
+	uint64_t seed;
+	unsigned wrong;
+};
+
+static void *use_main(void *arg)
+{
+	struct user *u = arg;
+	struct pf_extent e[16] = { { 0 } };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct pf_extent *x = &e[next(&u->seed, 16)];
+		uint64_t len = next(&u->seed, next(&u->seed, 10) ? 30000 : 6 * MIB), *p;
+
+		if (x->len) {
+			p = pf_arena_at(arena, x->off);
+			u->wrong += *p != x->off;
+			if (next(&u->seed, 2)) {
+				pf_arena_grow(arena, x, len, 8, NULL);
+				*(uint64_t *)pf_arena_at(arena, x->off) = x->off;
+			} else {
+				pf_arena_give(arena, x);
+			}
+		} else if (pf_arena_alloc(arena, len, x, NULL) == 0) {
+			*(uint64_t *)pf_arena_at(arena, x->off) = x->off;
+		}
+	}
+	for (int i = 0; i < 16; i++)
+		pf_arena_give(arena, &e[i]);
+	return NULL;
+}
+
+START_TEST(threads_share_it)
+{
+	struct user users[THREADS];
+
+	open_arena(256 * MIB);
+	for (unsigned i = 0; i < THREADS; i++) {
+		users[i] = (struct user){ .seed = i + 1 };
+		pthread_create(&users[i].thread, NULL, use_main, &users[i]);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(users[i].thread, NULL);
+		ck_assert_uint_eq(users[i].wrong, 0);
+	}
+	close_arena();
+}
+END_TEST
+
+START_TEST(null_is_freed)
+{
+	pf_arena_free(NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("arena");
+	TCase *tc = tcase_create("core"), *slow = tcase_create("stress");
+
+	unit_add_cases(tc, an_extent_takes_what_it_should, sizes);
+	tcase_add_test(tc, offsets_are_places_in_the_file);
+	unit_add_cases(tc, the_limit_is_kept_to_the_byte, limits);
+	tcase_add_test(tc, growing_beyond_the_limit_changes_nothing);
+	unit_add_cases(tc, growing_keeps_the_bytes, growths);
+	unit_add_cases(tc, shrinking_gives_the_end_back, shrinks);
+	tcase_add_test(tc, what_was_freed_is_used_again);
+	tcase_add_test(tc, freed_neighbours_become_one_piece);
+	tcase_add_test(tc, a_small_class_does_not_wander);
+	tcase_add_test(tc, null_is_freed);
+	tcase_set_timeout(tc, 30);
+	suite_add_tcase(s, tc);
+	tcase_set_timeout(slow, 60);
+	unit_add_cases(slow, random_use_keeps_order, runs);
+	unit_add_cases(slow, warm_memory_is_limited, trims);
+	tcase_add_test(slow, threads_share_it);
+	suite_add_tcase(s, slow);
+	return unit_run(s);
+}

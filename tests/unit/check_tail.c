@@ -1,0 +1,198 @@
+/* What a worker printed last: bounded, printable, and the line that explains. */
+#include "engine/tail.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "unit.h"
+
+static struct pf_tail tail;
+static struct pf_buf out;
+
+static void open_tail(void)
+{
+	pf_tail_init(&tail);
+	out = (struct pf_buf)PF_BUF_INIT;
+}
+
+static void close_tail(void)
+{
+	pf_tail_release(&tail);
+	pf_buf_release(&out);
+}
+
+static void add(const char *text)
+{
+	pf_tail_add(&tail, text, strlen(text));
+}
+
+static const char *copy(void)
+{
+	pf_buf_consume(&out, out.len);
+	pf_tail_copy(&tail, &out);
+	return out.data ? out.data : "";
+}
+
+static const char *words(void)
+{
+	pf_buf_consume(&out, out.len);
+	pf_tail_last_words(&tail, &out);
+	return out.data ? out.data : "";
+}
+
+static const struct {
+	const char *printed, *words;
+} last_words[] = {
+	{ "", "" },
+	{ "\n\n", "" },
+	{ "  \t \n \n", "" },
+	{ "bye", "bye" },
+	{ "one\ntwo\n", "two" },
+	{ "one\ntwo\n\n  \n", "two" },
+	{ "    indented\n", "    indented" },
+	{ "F0000 00:00:1.5 shape.cc:10] Check failed: a == b\n    @  0x7f main\n",
+	  "F0000 00:00:1.5 shape.cc:10] Check failed: a == b" },
+	{ "E0000 1 x.cc:1] not that\nF1121 10:00:00 y.cc:2] this\nE0000 later\n",
+	  "F1121 10:00:00 y.cc:2] this" },
+	{ "terminate called after throwing 'std::bad_alloc'\n  what():  std::bad_alloc\n",
+	  "  what():  std::bad_alloc" },
+	{ "LLVM ERROR: out of memory\nhint\n", "LLVM ERROR: out of memory" },
+	{ "prog: x.c:3: f: Assertion `0' failed.\nbye\n", "bye" },
+	{ "a line\n*** Check failure stack trace: ***\n    @     0x55 f()\n", "a line" },
+	{ "Check failed: one\nCheck failed: two\nsome words\n", "Check failed: two" },
+	{ "Unknown flag in XLA_FLAGS: --x\nbye", "Unknown flag in XLA_FLAGS: --x" },
+	{ "Fine weather\nbye", "bye" },
+	{ "F12\nbye", "bye" },
+};
+
+START_TEST(the_best_line_explains)
+{
+	add(last_words[_i].printed);
+	ck_assert_str_eq(words(), last_words[_i].words);
+}
+END_TEST
+
+START_TEST(lines_come_in_pieces)
+{
+	for (const char *p = "first\nsecond line\n    @ 0x0\n"; *p; p++)
+		pf_tail_add(&tail, p, 1);
+	ck_assert_str_eq(words(), "second line");
+	ck_assert_str_eq(copy(), "first\nsecond line\n    @ 0x0\n");
+}
+END_TEST
+
+START_TEST(a_new_life_has_words_of_its_own)
+{
+	add("Check failed: in the first life\n");
+	pf_tail_mark(&tail);
+	ck_assert_str_eq(words(), "");
+	add("second life\n");
+	ck_assert_str_eq(words(), "second life");
+	ck_assert_str_eq(copy(), "Check failed: in the first life\nsecond life\n");
+}
+END_TEST
+
+START_TEST(control_characters_become_spaces)
+{
+	pf_tail_add(&tail, "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9", 15);
+	ck_assert_str_eq(copy(), "a b [1mc d\te \n\xc3\xa9");
+}
+END_TEST
+
+/* Print N bytes in pieces of EACH, numbered lines of 16. */
+static void print_lines(size_t n, size_t each)
+{
+	char text[1 << 18], line[17];
+
+	ck_assert_uint_le(n, sizeof(text));
+	for (size_t i = 0; i < n; i += 16) {
+		snprintf(line, sizeof(line), "line %9zu\n ", i / 16);
+		memcpy(text + i, line, n - i < 16 ? n - i : 16);
+	}
+	for (size_t at = 0; at < n; at += each)
+		pf_tail_add(&tail, text + at, n - at < each ? n - at : each);
+}
+
+static const struct {
+	size_t n, each;
+} floods[] = {
+	{ PF_TAIL_BYTES, 1000 },     { PF_TAIL_BYTES + 16, 16 },
+	{ 2 * PF_TAIL_BYTES, 4096 }, { 2 * PF_TAIL_BYTES + 16, 4096 },
+	{ 1 << 18, 1 << 18 },        { 1 << 18, 7 },
+};
+
+START_TEST(only_the_end_is_kept)
+{
+	size_t n = floods[_i].n;
+	char want[17];
+
+	print_lines(n, floods[_i].each);
+	snprintf(want, sizeof(want), "line %9zu\n ", n / 16 - 1);
+	copy();
+	ck_assert_uint_le(out.len, 2 * PF_TAIL_BYTES);
+	ck_assert_uint_ge(out.len, PF_TAIL_BYTES < n ? PF_TAIL_BYTES : n);
+	ck_assert_int_eq(memcmp(out.data + out.len - 16, want, 16), 0);
+}
+END_TEST
+
+/* However much is printed, the mark stays where it was, or at the beginning of the rest. */
+START_TEST(the_mark_moves_with_the_rest)
+{
+	print_lines(PF_TAIL_BYTES, 1000);
+	add("\nCheck failed: of the life before\n");
+	pf_tail_mark(&tail);
+	add("Check failed: of this life\n");
+	print_lines(PF_TAIL_BYTES, 1000);
+	ck_assert_str_eq(words(), "Check failed: of this life");
+	print_lines(1 << 17, 1000);
+	ck_assert_ptr_null(strstr(words(), "Check"));
+	print_lines(1 << 18, 1 << 18);
+	ck_assert_uint_gt(strlen(words()), 0);
+}
+END_TEST
+
+static void *print_main(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 2000; i++)
+		add("somebody prints a line of some length, and another one\n");
+	return NULL;
+}
+
+START_TEST(threads_share_it)
+{
+	pthread_t threads[4];
+	struct pf_buf seen = PF_BUF_INIT;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, print_main, NULL);
+	for (int i = 0; i < 200; i++) {
+		pf_buf_consume(&seen, seen.len);
+		pf_tail_copy(&tail, &seen);
+		pf_tail_last_words(&tail, &seen);
+		pf_tail_mark(&tail);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_le(strlen(copy()), 2 * PF_TAIL_BYTES);
+	pf_buf_release(&seen);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("tail");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_tail, close_tail);
+	unit_add_cases(tc, the_best_line_explains, last_words);
+	tcase_add_test(tc, lines_come_in_pieces);
+	tcase_add_test(tc, a_new_life_has_words_of_its_own);
+	tcase_add_test(tc, control_characters_become_spaces);
+	unit_add_cases(tc, only_the_end_is_kept, floods);
+	tcase_add_test(tc, the_mark_moves_with_the_rest);
+	tcase_add_test(tc, threads_share_it);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
