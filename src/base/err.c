@@ -1,6 +1,7 @@
 /* Errors: an errno, a sentence, and the names of both worlds' codes. */
 #define _GNU_SOURCE 1
 #include "pjrtfs/base/err.h"
+#include "pjrtfs/base/utf8.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,39 +12,6 @@
 #include <string.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
-/*
- * The bytes of the well-formed UTF-8 character at S, and its code point; 0 if there is
- * none: overlong forms, surrogates and numbers beyond U+10FFFF are not well formed.
- */
-static size_t utf8_char(const unsigned char *s, size_t len, uint32_t *ret)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	uint32_t c = s[0];
-	size_t n, i;
-
-	if (c < 0x80)
-		n = 1;
-	else if (c >= 0xc2 && c < 0xe0)
-		n = 2, c &= 0x1f;
-	else if (c >= 0xe0 && c < 0xf0)
-		n = 3, c &= 0x0f;
-	else if (c >= 0xf0 && c < 0xf5)
-		n = 4, c &= 0x07;
-	else
-		return 0;
-	if (n > len)
-		return 0;
-	for (i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		return 0;
-	*ret = c;
-	return n;
-}
 
 /* What ends a line or moves a terminal's cursor: C0, DEL, C1, and Unicode's own. */
 static bool is_control(uint32_t c)
@@ -57,7 +25,7 @@ size_t pf_err_clean(char *text, size_t len)
 
 	while (in < len) {
 		uint32_t c = 0;
-		size_t n = utf8_char((const unsigned char *)text + in, len - in, &c);
+		size_t n = pf_utf8_char(text + in, len - in, &c);
 
 		if (n == 0) {
 			text[out++] = '?';

@@ -303,8 +303,14 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 		return pf_err_set(err, -EEXIST, "%s exists", name);
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
 		return -EINVAL;
-	if (target == node)
-		return 0;
+	if (target == node) {
+		/* Found by its stem: the same file, or the same array in another format. */
+		char now[PF_NAME_MAX + 1];
+
+		pf_node_name(node, now);
+		if (dir == to && !strcmp(now, name))
+			return 0;
+	}
 	return is_directory(node) ? rename_directory(node, to, name, target, err)
 				  : rename_buffer(node, to, name, target, err);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "pjrtfs/base/scan.h"
 
 static struct unit *unit_of(struct pf_node *node)
 {
@@ -134,23 +135,30 @@ static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-static bool is_whole_json(const struct pf_buf *text)
+/* Refuse what is no JSON object so far; *WHOLE tells if it is a complete one. */
+static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *err)
 {
-	struct json_tokener *tok = json_tokener_new();
-	bool whole = false;
+	struct pf_scan scan = { 0 };
+	size_t used, skip = strspn(text->data, " \t\r\n");
 
-	if (tok) {
-		json_object_put(json_tokener_parse_ex(tok, text->data, (int)text->len));
-		whole = json_tokener_get_error(tok) != json_tokener_continue;
-		json_tokener_free(tok);
+	*whole = false;
+	switch (pf_scan_feed(&scan, text->data + skip, text->len - skip, &used)) {
+	case PF_SCAN_BAD:
+		return pf_err_set(err, -EINVAL, "byte %zu: expected %s", skip + used, scan.want);
+	case PF_SCAN_DONE:
+		*whole = true;
+		return pf_scan_check(text->data + skip, used, err);
+	default:
+		return 0;
 	}
-	return whole;
 }
 
 static ssize_t options_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			     struct pf_err *err)
 {
+	struct pf_executable *x = unit_of(of->node)->x;
 	struct pf_buf *text = of->state;
+	bool whole;
 	int r;
 
 	if (!text) {
@@ -165,8 +173,11 @@ static ssize_t options_write(struct pf_open *of, const void *src, size_t len, ui
 	if (text->failed)
 		return -ENOMEM;
 	/* A shell's echo sees only what write(2) says: refuse a whole object here. */
-	r = is_whole_json(text) ? pf_executable_check_options(unit_of(of->node)->x, text->data,
-							       text->len, err) : 0;
+	r = scan_options(text, &whole, err);
+	if (r < 0)
+		pf_executable_refuse_options(x, err);
+	else if (whole)
+		r = pf_executable_check_options(x, text->data, text->len, err);
 	if (r < 0)
 		text->len = off;
 	return r < 0 ? r : (ssize_t)len;

@@ -120,6 +120,9 @@ static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_er
 
 	if (b->format != PF_FORMAT_NPY || (b->npy.header_len && off >= b->npy.header_len))
 		return 0;
+	/* Who writes the end first leaves a hole where the header will be. */
+	if (off && !*(const char *)pf_bytes_at(b->content, 0))
+		return 0;
 	b->npy.header_len = 0;
 	r = pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, err);
 	if (r == 1)

@@ -43,6 +43,8 @@ int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool 
 	bool shared = atomic_load(&old->refs) > 1;
 	int r;
 
+	if (cap < keep)
+		cap = keep;
 	if (cap <= old->extent.len && !(shared && unshare))
 		return 0;
 	if (!shared)

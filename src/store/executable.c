@@ -201,6 +201,12 @@ int pf_executable_check_options(struct pf_executable *x, const char *text, size_
 	return why.code;
 }
 
+void pf_executable_refuse_options(struct pf_executable *x, const struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	x->options_err = *err;
+}
+
 int pf_executable_set_options(struct pf_executable *x, const char *text, size_t len,
 			      struct pf_err *err)
 {

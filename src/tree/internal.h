@@ -106,9 +106,6 @@ void pf_node_stat(struct pf_node *node, struct stat *st);
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		struct pf_node **ret);
 
-/* name.c: is it UTF-8?  Surrogates and overlong forms are not. */
-bool pf_utf8_valid(const char *str, size_t len);
-
 /* cred.c: is the process (or thread) PID dying of a signal? */
 bool pf_process_dying(pid_t pid);
 

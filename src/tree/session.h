@@ -3,7 +3,7 @@
 #define PJRTFS_TREE_SESSION_H
 
 #include "internal.h"
-#include "scan.h"
+#include "pjrtfs/base/scan.h"
 
 enum {
 	PF_CTL_BATCH = 1024,   /* commands taken from one write; more is a short write */

@@ -181,9 +181,10 @@ static bool take_large(struct pf_arena *a, uint64_t len, uint64_t *ret)
 	} else {
 		return false;
 	}
-	a->populate_off = *ret; /* the newest writer's pages matter most */
+	/* The newest writer's pages matter most; ahead of it, not where it is. */
+	a->populate_off = *ret + 2 * STEP < *ret + len ? *ret + 2 * STEP : *ret;
 	a->populate_end = *ret + len;
-	if (len >= 2 * STEP)
+	if (len > 2 * STEP)
 		pthread_cond_signal(&a->work);
 	return true;
 }
@@ -196,14 +197,12 @@ static bool take_small(struct pf_arena *a, unsigned c, uint64_t *ret)
 	if (!k->n) {
 		size_t per = HUGE / each;
 
-		if (k->cap < k->n + per) {
-			/* Room for every offset of the class, so that giving back never fails. */
-			uint64_t *p = realloc(k->free, (k->cap + per) * sizeof(*p));
+		/* Room for every offset of the class, so that giving back never fails. */
+		uint64_t *p = realloc(k->free, (k->cap + per) * sizeof(*p));
 
-			if (!p)
-				return false;
-			k->free = p;
-		}
+		if (!p)
+			return false;
+		k->free = p;
 		if (!take_large(a, HUGE, &chunk))
 			return false;
 		k->cap += per;
@@ -458,6 +457,8 @@ void pf_arena_shrink(struct pf_arena *a, struct pf_extent *extent, uint64_t len)
 	piece_add(a, extent->off + need, extent->len - need, true);
 	a->used -= extent->len - need;
 	extent->len = need;
+	if (a->warm > WARM_MAX)
+		pthread_cond_signal(&a->work);
 }
 
 void pf_arena_give(struct pf_arena *a, struct pf_extent *extent)

@@ -86,6 +86,9 @@ void pf_executable_set_format(struct pf_executable *executable, enum pf_program_
 int pf_executable_check_options(struct pf_executable *executable, const char *text, size_t len,
 				struct pf_err *err);
 
+/* They are not even JSON: keep ERR in options_err. */
+void pf_executable_refuse_options(struct pf_executable *executable, const struct pf_err *err);
+
 /* Set options.json's text; NULL: the defaults.  -EINVAL as above, nothing is set. */
 int pf_executable_set_options(struct pf_executable *executable, const char *text, size_t len,
 			      struct pf_err *err);

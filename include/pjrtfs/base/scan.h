@@ -1,6 +1,6 @@
 /* Where a JSON object ends: a checking scanner that takes it in pieces. */
-#ifndef PJRTFS_TREE_SCAN_H
-#define PJRTFS_TREE_SCAN_H
+#ifndef PJRTFS_BASE_SCAN_H
+#define PJRTFS_BASE_SCAN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,14 +4,17 @@
  * Written by hand because it runs for every command: it only finds the end, and the kind
  * parses the whole text once.
  */
-#include "scan.h"
+#include "pjrtfs/base/scan.h"
+
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/map.h"
+#include "pjrtfs/base/utf8.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
 
 enum state {
 	START,

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The command line: what is asked wrongly is answered with one sentence, and status 2 or 1.
+. "$srcdir/tests/lib.sh"
+name=${plugin:-cpu}
+mkdir m
+
+# -- --version, --help
+"$pjrtfs" --version >out
+grep -qxE 'pjrtfs [0-9.]+[0-9a-z.-]*' out || fail "--version: $(cat out)"
+"$pjrtfs" -V | cmp - out
+"$pjrtfs" --help >out
+for word in --plugin --plugin-dir --memory-limit --version -f -d -o MOUNTPOINT fusermount3; do
+	grep -qF -e "$word" out || fail "--help says nothing of $word"
+done
+"$pjrtfs" -h | cmp - out
+"$pjrtfs" --help --plugin-dir /nothing | cmp - out
+
+# refused STATUS PATTERN ARGUMENT...: one line, on standard error; nothing is mounted.
+refused()
+{
+	local status=0
+	timeout 60 "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
+	equal "status of ${*:3} ($(cat err))" "$status" "$1"
+	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
+	equal "what ${*:3} prints" "$(cat out)" ''
+	equal "lines about ${*:3} ($(cat err))" "$(wc -l <err)" 1
+	! mountpoint -q m || fail "mounted: ${*:3}"
+}
+refused 2 'MOUNTPOINT'
+refused 2 'MOUNTPOINT' a b c
+refused 2 'no option --nothing' --nothing m
+refused 2 'no option -x' -x m
+refused 2 '--plugin needs an argument' m --plugin
+refused 2 '-o needs an argument' m -o
+refused 2 'memory limit.*from 1M on.*10Q' --plugin-dir "$plugins" "$name" m --memory-limit 10Q
+for size in 0 -1 '' 1K 1e9 4GG 99999999999999999999; do
+	refused 2 'memory limit' --plugin-dir "$plugins" "$name" m --memory-limit "$size"
+done
+refused 2 'memory limit' --plugin-dir "$plugins" "$name" m -o memory_limit=x
+refused 2 'no plugin nothing: looked for nothing/pjrt_plugin.so' --plugin-dir "$plugins" nothing m
+refused 2 'plugin ./no/such.so: No such file' ./no/such.so m
+refused 2 'No such file' --plugin a=/no/such.so m
+refused 2 'plugin name a b' --plugin "a b=$plugins/$name/pjrt_plugin.so" m
+refused 2 'two plugins are called' "$name,$name" m --plugin-dir "$plugins"
+refused 2 'empty name' "$name,,$name" m --plugin-dir "$plugins"
+refused 2 'mount point nowhere: No such file' "$name" nowhere --plugin-dir "$plugins"
+if [ -w /dev/fuse ]; then
+	touch file
+	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
+	refused 1 'file' "$name" file --plugin-dir "$plugins"
+	# no plugin at all: no library, and a library that is none
+	echo text >text.so
+	refused 1 'plugin text: .*text.so' ./text.so m -f
+	refused 1 'plugin text: .*text.so' ./text.so m
+	refused 1 'GetPjrtApi' "$(ldconfig -p | sed -n 's/.* => \(.*libz\?c\?\.so\.6\)$/\1/p' | head -n 1)" m
+	refused 1 'nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
+fi
+
+# -- words for mount(8) are ignored; ours work in -o too
+mount_pjrtfs "$name" -o defaults,nofail,_netdev,noauto,user,x-systemd.automount -o relatime,comment=x \
+	-o memory_limit=128M,noatime
+equal "memory_limit" "$(df --output=size -B1M "$mnt" | tail -n 1 | tr -d ' ')" 128
+unmount_pjrtfs
+mount_pjrtfs "$name" -o ro
+fails_with 'Read-only file system' touch "$mnt/buffers/x.npy"
+unmount_pjrtfs
+
+# -- a plugin by its path, with a name of our own, by PJRTFS_PLUGIN_PATH
+mount_pjrtfs "$plugins/$name/pjrt_plugin.so"
+bounded test -d "$mnt/devices/$name/0"
+unmount_pjrtfs
+ln -s "$plugins/$name/pjrt_plugin.so" mine.so
+mkdir m2
+timeout 60 "$pjrtfs" m2 -o "plugin=own=mine.so" >out 2>&1 </dev/null || fail "$(cat out)"
+bounded test -d m2/devices/own/0 || fail "no device of plugin own"
+bounded fusermount3 -u m2
+PJRTFS_PLUGIN_PATH=/nothing:$work timeout 60 "$pjrtfs" mine m2 >out 2>&1 </dev/null ||
+	fail "$(cat out)"
+bounded test -d m2/devices/mine/0 || fail "no device of plugin mine"
+bounded fusermount3 -u m2

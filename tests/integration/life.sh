@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# The daemon's life: in the foreground and the background, and how it ends; what is left after.
+. "$srcdir/tests/lib.sh"
+requires test -w /dev/fuse
+requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+name=${plugin:-cpu}
+
+# The processes whose executable is of this build, that use MNT, or had it as an argument.
+processes()
+{
+	pgrep -f -- "^$pjrtfs .*$mnt( |\$)" || true
+}
+# after MNT WORKER DAEMON: nothing is left of them.
+nothing_left()
+{
+	lib_gone "$3" || fail "the daemon $3 stays"
+	lib_gone "$2" || fail "the worker $2 stays"
+	! timeout 5 mountpoint -q "$1" || fail "$1 is still mounted"
+	timeout 5 rmdir "$1"
+	[ -z "$(processes)" ] || fail "these stay: $(processes)"
+	ls -A "$TMPDIR" >left
+	[ ! -s left ] || fail "left in the folder for temporary files: $(cat left)"
+}
+# Files that the daemon or the plugin might leave would be here.
+export TMPDIR=$work/tmp
+mkdir tmp
+export PJRTFS_CACHE_DIR=$work/cache
+
+use()
+{
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	run add 'x y -> z'
+	shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+}
+
+# -- in the foreground; each way to end it
+for way in fusermount SIGTERM SIGINT; do
+	mnt=$work/$way
+	mkdir "$mnt"
+	"$pjrtfs" "$name" "$mnt" -f --plugin-dir "$plugins" </dev/null >"$way.log" 2>&1 &
+	daemon=$!
+	eventually test -e "$mnt/version"
+	shows "$mnt/pid" "$daemon"
+	worker=$(bounded cat "$mnt/plugins/$name/pid")
+	use
+	case $way in
+	fusermount) bounded fusermount3 -u "$mnt" ;;
+	*) kill -"${way#SIG}" "$daemon" ;;
+	esac
+	status=0
+	lib_gone "$daemon" || fail "$way does not end the daemon"
+	wait "$daemon" || status=$?
+	equal "status after $way" "$status" 0
+	nothing_left "$mnt" "$worker" "$daemon"
+	[ ! -s "$way.log" ] || ! grep -i error "$way.log" || fail "$way: $(cat "$way.log")"
+done
+
+# -- in the background: when the command returns, the mount answers
+mnt=$work/background
+mkdir "$mnt"
+timeout 60 "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >bg.log 2>&1 </dev/null ||
+	fail "in the background: $(cat bg.log)"
+shows "$mnt/health" ok
+equal "what it said" "$(cat bg.log)" ''
+daemon=$(bounded cat "$mnt/pid")
+worker=$(bounded cat "$mnt/plugins/$name/pid")
+use
+equal "its folder" "$(readlink "/proc/$daemon/cwd")" /
+equal "its session" "$(ps -o sid= -p "$daemon" | tr -d ' ')" "$daemon"
+for fd in 0 1 2; do
+	equal "descriptor $fd" "$(readlink "/proc/$daemon/fd/$fd")" /dev/null
+done
+bounded fusermount3 -u "$mnt"
+nothing_left "$mnt" "$worker" "$daemon"
+
+# -- a terminal that closes does not end it
+mnt=$work/hup
+mkdir "$mnt"
+timeout 60 "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >/dev/null 2>&1 </dev/null
+daemon=$(bounded cat "$mnt/pid")
+worker=$(bounded cat "$mnt/plugins/$name/pid")
+kill -HUP "$daemon"
+use
+# -- it ends while much is under way
+head -c 33554432 /dev/zero | npy '<f4' '(8388608,)' >large.npy
+for i in 1 2 3; do
+	bounded cp large.npy "$mnt/buffers/large$i.npy" 2>/dev/null &
+	bounded cp "$data/add.mlir" "$mnt/programs/p$i.mlir" 2>/dev/null &
+done
+kill -TERM "$daemon"
+wait
+nothing_left "$mnt" "$worker" "$daemon"
+
+# -- kill -9 of the daemon takes the worker along, within a second
+mnt=$work/killed
+mkdir "$mnt"
+"$pjrtfs" "$name" "$mnt" -f --plugin-dir "$plugins" </dev/null >/dev/null 2>&1 &
+daemon=$!
+eventually test -e "$mnt/version"
+worker=$(bounded cat "$mnt/plugins/$name/pid")
+use
+kill -KILL "$daemon"
+patience=1 lib_gone "$worker" || fail "the worker outlives its daemon"
+wait "$daemon" 2>/dev/null || true
+fails_with 'not connected' ls "$mnt/devices"
+bounded fusermount3 -u "$mnt"
+nothing_left "$mnt" "$worker" "$daemon"
+
+# -- the same place can be mounted again at once
+mkdir "$mnt"
+for _ in 1 2 3; do
+	timeout 60 "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >/dev/null 2>&1 </dev/null
+	daemon=$(bounded cat "$mnt/pid")
+	worker=$(bounded cat "$mnt/plugins/$name/pid")
+	bounded fusermount3 -u "$mnt"
+	lib_gone "$daemon" || fail "the daemon $daemon stays"
+	lib_gone "$worker" || fail "the worker $worker stays"
+done

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Programs that abort a real plugin: their writers are told, and everyone else goes on.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs
+p=${plugin:-cpu}
+to=$mnt/programs
+b=$mnt/buffers
+cp "$data/add.mlir" "$to/"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+run add 'x y -> z'
+
+# A shape whose product overflows: XLA checks that with an abort.
+cat >overflow.mlir <<'END'
+func.func @main() -> tensor<4611686018427387904x4611686018427387904xf32> {
+  %0 = stablehlo.constant dense<1.0> : tensor<f32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<4611686018427387904x4611686018427387904xf32>
+  return %1 : tensor<4611686018427387904x4611686018427387904xf32>
+}
+END
+# Others work meanwhile: what they ask for may wait, but nothing is lost.
+for n in 1 2 3; do
+	for _ in 1 2 3 4 5 6 7 8; do
+		run add "x y -> other$n" 2>/dev/null || run add "x y -> other$n"
+	done &
+done
+fails_with 'Input/output error' cp overflow.mlir "$to/"
+wait
+x=$mnt/executables/overflow
+shows "$x/state" failed
+tells "$x/error" "^compile overflow: .*worker of plugin $p died of signal 6 \(Aborted\)" \
+	'printed last: .*overflow'
+equal "lines of the error" "$(bounded wc -l <"$x/error")" 1
+tells "$mnt/plugins/$p/log" 'overflow'
+fails_with '' run overflow '-> z2'
+gone "$b/z2.npy"
+
+eventually grep -qx ready "$mnt/plugins/$p/state"
+eventually grep -qx ok "$mnt/health"
+[ "$(bounded cat "$mnt/plugins/$p/restarts")" -ge 1 ] || fail "the death is not counted"
+for n in 1 2 3; do
+	shows "$b/other$n.txt" $'11 22 33\n44 55 66'
+done
+shows "$mnt/executables/add/state" ready
+run add 'x y -> z'
+
+# Arrays that no memory holds are refused, and abort nothing.
+restarts=$(bounded cat "$mnt/plugins/$p/restarts")
+cat >huge.mlir <<'END'
+func.func @main() -> tensor<1000000000000xf32> {
+  %0 = stablehlo.constant dense<1.0> : tensor<f32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<1000000000000xf32>
+  return %1 : tensor<1000000000000xf32>
+}
+END
+bounded cp huge.mlir "$to/"
+fails_with 'No space left' run huge '-> z2'
+tells "$mnt/executables/huge/run" '^error: ENOSPC: huge: .*[Mm]emory'
+gone "$b/z2.npy"
+ask '{"op":"create","buffer":"c","dtype":"F32","shape":[4611686018427387904,4]}' >reply
+tells reply '"ok":false'
+ask '{"op":"create","buffer":"c","dtype":"U8","shape":[4611686018427387903]}' >/dev/null
+fails_with 'rror' say "$b/c.raw" x
+shows "$mnt/plugins/$p/restarts" "$restarts"
+
+# A nest that is too deep for the compiler's stack.
+{
+	echo 'func.func @main(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {'
+	for ((i = 0; i < 1000; i++)); do
+		echo "%r$i = \"stablehlo.if\"(%p) ({"
+	done
+	echo 'stablehlo.return %x : tensor<f32>'
+	for ((i = 999; i >= 0; i--)); do
+		echo '}, { stablehlo.return %x : tensor<f32> }) : (tensor<i1>) -> tensor<f32>'
+		[ "$i" = 0 ] || echo "stablehlo.return %r$i : tensor<f32>"
+	done
+	echo 'return %r0 : tensor<f32> }'
+} >deep.mlir
+fails_with 'Input/output error' cp deep.mlir "$to/"
+tells "$mnt/executables/deep/error" '^compile deep: '
+eventually grep -qx ready "$mnt/plugins/$p/state"
+run add 'x z -> z'
+shows "$b/z.txt" $'12 24 36\n48 60 72'

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Several users of one mount: modes count, and the rights are those of who opened the file.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires setpriv --version
+mount_pjrtfs -o allow_other
+chmod 755 "$work"
+b=$mnt/buffers
+as() # UID COMMAND...
+{
+	local uid=$1
+	shift
+	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
+}
+as_run() # UID LINE
+{
+	as "$1" bash -c 'printf "%s\n" "$2" >"$1"' - "$mnt/executables/add/run" "$2"
+}
+cp "$data/add.mlir" "$mnt/programs/"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+cp "$data/x.npy" "$data/y.npy" "$data/add.mlir" .
+chmod 644 ./*.npy add.mlir
+
+# -- who may not write a directory makes nothing in it
+fails_with 'ermission denied' as 1001 touch "$b/mine.npy"
+fails_with 'ermission denied' as 1001 touch "$mnt/programs/mine.mlir"
+fails_with 'ermission denied' as 1001 rm "$b/x.npy"
+fails_with 'ermission denied' as_run 1001 'x y -> z'
+tells "$mnt/version" .
+gone "$b/z.npy"
+bounded mkdir -m 1777 "$b/all" "$mnt/programs/all"
+
+# -- reading what all may read, in a directory that is theirs
+as 1001 cat "$b/x.npy" | cmp - x.npy
+as 1001 cp y.npy "$b/all/"
+equal "the owner" "$(bounded stat -c '%u %g' "$b/all/y.npy")" '1001 1001'
+as_run 1001 'x all/y -> all/z'
+equal "an output's owner" "$(bounded stat -c '%u %g %a' "$b/all/z.npy")" '1001 1001 644'
+shows "$b/all/z.txt" $'11 22 33\n44 55 66'
+as 1001 cp add.mlir "$mnt/programs/all/"
+equal "a program's owner" "$(bounded stat -c %u "$mnt/programs/all/add.mlir")" 1001
+
+# -- someone else's 0600 is EACCES: to read, as an input, in each view, to stat by command
+as 1001 chmod 600 "$b/all/z.npy"
+for view in npy raw txt json; do
+	fails_with 'ermission denied' as 1002 cat "$b/all/z.$view"
+done
+as 1001 cat "$b/all/z.txt" >/dev/null
+fails_with 'ermission denied' as_run 1002 'x all/z -> all/w'
+as 1002 bash -c 'exec 3<>"$1"; echo "x all/z -> all/w" >&3; cat <&3' - \
+	"$mnt/executables/add/run" >reply
+tells reply '^error: EACCES: add: input 1: .*all/z.*ermission'
+as 1002 bash -c 'exec 3<>"$1"; echo "{\"op\":\"stat\",\"buffer\":\"all/z\"}" >&3; cat <&3' - \
+	"$mnt/control" >reply
+tells reply '"errno":"EACCES"'
+# as an output, and to delete: the directory is sticky, the file is not theirs
+fails_with 'ermission denied' as_run 1002 'x y -> all/z'
+fails_with 'not permitted' as 1002 rm "$b/all/z.npy"
+as 1002 bash -c 'exec 3<>"$1"; echo "{\"op\":\"delete\",\"buffer\":\"all/z\"}" >&3; cat <&3' - \
+	"$mnt/control" >reply
+tells reply '"ok":false' '"errno":"E(ACCES|PERM)"'
+fails_with 'not permitted' as 1002 mv "$b/all/z.npy" "$b/all/zz.npy"
+fails_with 'not permitted' as 1002 chmod 666 "$b/all/z.npy"
+fails_with 'not permitted' as 1002 touch -d 2001-01-01 "$b/all/z.npy"
+shows "$b/all/z.txt" $'11 22 33\n44 55 66'
+gone "$b/all/w.npy"
+
+# -- an output over one's own name keeps owner and mode; root may everything
+as_run 1001 'x x -> all/z'
+equal "owner and mode" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
+run add 'x y -> all/z'
+equal "owner and mode, by root" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
+# over one that others may write
+as 1001 chmod 666 "$b/all/z.npy"
+as_run 1002 'x x -> all/z'
+equal "owner and mode, by another" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 666'
+
+# -- a program that is not readable does not run for others
+as 1001 chmod 600 "$mnt/programs/all/add.mlir"
+fails_with 'ermission denied' as 1002 bash -c 'echo "x y -> all/n" >"$1"' - \
+	"$mnt/executables/all/add/run"
+as 1002 bash -c 'exec 3<>"$1"
+	echo "{\"op\":\"execute\",\"executable\":\"all/add\",\"inputs\":[\"x\",\"y\"],\"outputs\":[\"all/n\"]}" >&3
+	cat <&3' - "$mnt/control" >reply
+tells reply '"errno":"EACCES"'
+as 1001 bash -c 'echo "x y -> all/m" >"$1"' - "$mnt/executables/all/add/run"
+
+# -- a directory that is closed to others closes what is in it, in commands too
+as 1001 mkdir -m 700 "$b/all/home"
+as 1001 cp x.npy "$b/all/home/"
+fails_with 'ermission denied' as 1002 cat "$b/all/home/x.npy"
+fails_with 'ermission denied' as_run 1002 'x all/home/x -> all/n'
+fails_with 'ermission denied' as_run 1002 'x y -> all/home/n'
+as_run 1001 'x all/home/x -> all/home/n'
+
+# -- the rights are the opener's, taken at open
+exec 3<>"$mnt/executables/add/run"
+setpriv --reuid 1002 --regid 1002 --clear-groups bash -c 'echo "x all/home/x -> all/home/o" >&3'
+bounded cat <&3 >reply
+exec 3<&-
+tells reply '^ok: all/home/o'
+
+# -- each user reads the replies of their own commands
+as_run 1001 'x y -> all/first'
+as_run 1002 'x y -> all/second'
+as 1001 cat "$mnt/executables/add/run" | grep -q '^ok: all/first '
+as 1002 cat "$mnt/executables/add/run" | grep -q '^ok: all/second '
+
+# -- chown is root's
+bounded chown 1002:1002 "$b/all/first.npy"
+equal "chown" "$(bounded stat -c '%u %g' "$b/all/first.npy")" '1002 1002'
+fails_with 'not permitted' as 1002 chown 1001 "$b/all/first.npy"
+# supplementary groups count
+bounded chown 0:2000 "$b/y.npy"
+bounded chmod 640 "$b/y.npy"
+fails_with 'ermission denied' as_run 1001 'x y -> all/g'
+timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 bash -c 'cat "$2/y.npy" >/dev/null
+	echo "x y -> all/g" >"$1"' - "$mnt/executables/add/run" "$b"
+
+# -- without allow_other only the owner of the mount sees it
+mount_pjrtfs
+fails_with 'ermission denied' as 1001 ls "$mnt"

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# kill -9 of the worker: the mount stays, and everything works again without anyone's doing.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs
+p=${plugin:-cpu}
+b=$mnt/buffers
+at=$mnt/plugins/$p
+kill_worker()
+{
+	local pid
+	pid=$(bounded cat "$at/pid")
+	kill -KILL "$pid"
+	lib_gone "$pid"
+}
+cp "$data/add.mlir" "$mnt/programs/"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+head -c 4194304 /dev/urandom >large.raw
+npy '<i4' '(1048576,)' <large.raw >large.npy
+echo 'func.func @main(%x: tensor<1048576xi32>) -> tensor<1048576xi32> {
+%0 = stablehlo.not %x : tensor<1048576xi32>
+return %0 : tensor<1048576xi32> }' >not.mlir
+bounded cp not.mlir "$mnt/programs/"
+bounded cp large.npy "$b/large.npy"
+run add 'x y -> small'
+run not 'large -> notlarge'
+run not 'notlarge -> unread'
+exec 3<"$b/notlarge.npy"
+
+# -- the mount goes on; restarts are counted
+kill_worker
+same "$b/x.npy" "$data/x.npy"
+same "$b/large.npy" large.npy
+tells "$mnt/version" .
+eventually grep -qx 1 "$at/restarts"
+eventually grep -qx ready "$at/state"
+eventually grep -qx ok "$mnt/health"
+equal "the new worker" "$(ps -o ppid= -p "$(bounded cat "$at/pid")" | tr -d ' ')" "$daemon"
+
+# -- small outputs and those in the shared pool are still there, also for who had them open
+shows "$b/small.txt" $'11 22 33\n44 55 66'
+same "$b/unread.npy" large.npy
+bounded cat <&3 >notlarge.npy
+exec 3<&-
+same "$b/notlarge.npy" notlarge.npy
+bounded jq -e '.state == "ready"' "$b/notlarge.json" >/dev/null
+
+# -- the first commands after it work: executables and buffers come back
+kill_worker
+run add 'x small -> again'
+shows "$b/again.txt" $'12 24 36\n48 60 72'
+run not 'notlarge -> back'
+same "$b/back.npy" large.npy
+run not 'large -> fresh'
+same "$b/fresh.npy" notlarge.npy
+shows "$mnt/executables/add/state" ready
+bounded cp "$data/add.mlir" "$mnt/programs/new.mlir"
+bounded cp "$data/x.npy" "$b/new.npy"
+run new 'new y -> again'
+
+# -- what is called while it is away waits for it, or tells that it died; later calls work
+for _ in 1 2 3; do
+	pid=$(bounded cat "$at/pid")
+	kill -KILL "$pid"
+	if ! run add 'x y -> z' 2>err; then
+		tells "$mnt/executables/add/run" '^error: EIO: add: .*worker'
+		run add 'x y -> z'
+	fi
+	shows "$b/z.txt" $'11 22 33\n44 55 66'
+done
+
+# -- calls in flight: EIO and a sentence
+cat >loop.mlir <<'END'
+func.func @main(%x: tensor<i32>) -> tensor<i32> {
+  %0 = stablehlo.while(%i = %x) : tensor<i32>
+    cond {
+      %c = stablehlo.constant dense<2147483647> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %1 = stablehlo.multiply %i, %z : tensor<i32>
+      stablehlo.return %1 : tensor<i32>
+    }
+  return %0 : tensor<i32>
+}
+END
+bounded cp loop.mlir "$mnt/programs/"
+ask '{"op":"create","buffer":"i","dtype":"S32","shape":[]}' >/dev/null
+packed 'l<' 0 | bounded tee "$b/i.raw" >/dev/null
+run loop 'i -> never' 2>err &
+caller=$!
+sleep 0.5
+kill -0 "$caller" || fail "the endless program ended: $(cat err)"
+run add 'x y -> meanwhile'
+before=$(bounded cat "$at/restarts")
+kill_worker
+! wait "$caller" || fail "the call in flight succeeded"
+grep -q 'Input/output error' err || fail "the call in flight says: $(cat err)"
+tells "$mnt/executables/loop/run" \
+	'^error: EIO: loop: .*worker of plugin '"$p"' died of signal 9'
+gone "$b/never.npy"
+run add 'x y -> z'
+shows "$b/z.txt" $'11 22 33\n44 55 66'
+[ "$(bounded cat "$at/restarts")" -gt "$before" ] || fail "a death is not counted"
+same "$b/large.npy" large.npy

@@ -1,0 +1,593 @@
+/* Workers as the daemon sees them: started, asked, killed, started again, stopped. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "engine_fixture.h"
+#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/wire/channel.h"
+
+/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
+static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
+
+static const char add_scalars[] =
+	"module @add {\n"
+	"  func.func public @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
+	"    %0 = stablehlo.add %a, %b : tensor<f32>\n"
+	"    return %0 : tensor<f32>\n"
+	"  }\n"
+	"}\n";
+
+static char *self; /* this program, which also plays workers */
+
+/* --- starting ------------------------------------------------------------------------ */
+
+static const struct {
+	const char *program; /* NULL: the worker */
+	const char *plugin;  /* NULL: the faulty one */
+	const char *fault;
+	int code;
+	const char *why; /* in the sentence */
+} starts[] = {
+	{ "./no-such-worker", NULL, "", -ENOENT, "start ./no-such-worker: No such file" },
+	{ "/dev/null", NULL, "", -EACCES, "start /dev/null: Permission denied" },
+	{ "/bin/false", NULL, "", -EIO,
+	  "the worker of plugin test exited with status 1; it printed last: nothing" },
+	{ "/bin/true", NULL, "", -EIO,
+	  "the worker of plugin test exited with status 0; it printed last: nothing" },
+	{ NULL, "/no/such/plugin.so", "", -ENOENT,
+	  "/no/such/plugin.so: No such file or directory" },
+	{ NULL, "/bin/sh", "", -ENOEXEC, "/bin/sh" },
+	{ NULL, "libm.so.6", "", -ENOEXEC,
+	  "libm.so.6: not a PJRT plugin: it has no function GetPjrtApi" },
+	{ NULL, NULL, "api=null", -ENOEXEC, "the plugin's GetPjrtApi returned NULL" },
+	{ NULL, NULL, "api=major", -ENOEXEC, "the plugin speaks PJRT 99." },
+	{ NULL, NULL, "api=empty", -ENOEXEC, "its function table lacks" },
+	{ NULL, NULL, "init=error:INTERNAL:bad init", -EIO, "bad init" },
+	{ NULL, NULL, "init=exit:0", -EIO, "exited with status 0; it printed last: nothing" },
+	{ NULL, NULL, "client=error:RESOURCE_EXHAUSTED:full", -ENOSPC, "full" },
+	{ NULL, NULL, "client=error:INVALID_ARGUMENT:what", -EINVAL, "what" },
+	{ NULL, NULL, "client=abort:F0000 last words", -EIO,
+	  "died of signal 6 (Aborted); it printed last: F0000 last words" },
+	{ NULL, NULL, "client=exit:3", -EIO, "exited with status 3" },
+};
+
+START_TEST(a_start_that_fails_says_why)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	setenv("PJRTFS_FAULTY", starts[_i].fault, 1);
+	ck_assert_int_eq(try_worker(starts[_i].program ? starts[_i].program : worker_program(),
+				    starts[_i].plugin ? starts[_i].plugin : faulty_plugin(),
+				    "test", &err), starts[_i].code);
+	ck_assert_int_eq(err.code, starts[_i].code);
+	ck_assert_msg(strstr(err.text, starts[_i].why) != NULL, "%s", err.text);
+	ck_assert_ptr_null(worker);
+}
+END_TEST
+
+START_TEST(a_worker_describes_its_plugin)
+{
+	const struct pf_description *d;
+	unsigned restarts;
+	pid_t pid;
+
+	start_worker(plugins[_i]);
+	d = pf_worker_description(worker);
+	ck_assert_str_eq(d->platform, "cpu");
+	ck_assert_uint_eq(d->n_devices, 2);
+	ck_assert_uint_gt(d->devices[0].n_memories, 0);
+	ck_assert_str_eq(pf_worker_name(worker), "test");
+	ck_assert_str_eq(pf_worker_path(worker), plugins[_i]);
+	ck_assert_ptr_eq(pf_worker_arena(worker), arena);
+	ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_READY);
+	ck_assert_str_eq(pf_worker_state_name(PF_WORKER_READY), "ready");
+	pf_worker_pid(worker, &pid, &restarts);
+	ck_assert_int_gt(pid, 0);
+	ck_assert_uint_eq(restarts, 0);
+	ck_assert_int_eq(kill(pid, 0), 0);
+	ck_assert_int_eq(getpgid(pid), pid); /* Ctrl-C at the daemon is not for it */
+	stop_worker();
+	ck_assert_int_lt(kill(pid, 0), 0);
+}
+END_TEST
+
+/* --- asking -------------------------------------------------------------------------- */
+
+static int ask(struct pf_life *life, struct question *q, size_t reply_min, void *req,
+	       size_t len, const void *tail, size_t tail_len)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_call *call = question_init(q, reply_min);
+
+	return pf_life_call(life, call, req, len, tail, tail_len, &err);
+}
+
+static void start_compile(struct pf_life *life, struct question *q,
+			  const struct pf_extent *program)
+{
+	struct pf_req_compile req = { .head.op = PF_OP_COMPILE,
+				      .id = pf_worker_id(worker),
+				      .program_off = program->off,
+				      .program_len = strlen(add_scalars),
+				      .format = "mlir",
+				      .options_len = sizeof(one_device) };
+
+	memcpy(pf_arena_at(arena, program->off), add_scalars, strlen(add_scalars));
+	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_compile), &req, sizeof(req),
+			     one_device, sizeof(one_device)), 0);
+}
+
+static struct pf_extent extent(uint64_t len)
+{
+	struct pf_extent e;
+
+	ck_assert_int_eq(pf_arena_alloc(arena, len, &e, NULL), 0);
+	return e;
+}
+
+static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off, float number)
+{
+	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE,
+				     .id = pf_worker_id(worker),
+				     .off = off,
+				     .len = sizeof(number),
+				     .dtype = PF_DTYPE_F32,
+				     .memory = UINT32_MAX };
+
+	*(float *)pf_arena_at(arena, off) = number;
+	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_buffer), &req, sizeof(req), NULL, 0),
+			 0);
+	event_wait(&q->answered);
+	ck_assert_msg(q->code == 0, "%s", q->err.text);
+	return req.id;
+}
+
+/* Compile, upload, execute on LIFE; the sum. */
+static float add_on(struct pf_life *life, float x, float y)
+{
+	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE,
+				      .device = UINT32_MAX,
+				      .n_args = 2,
+				      .n_outs = 1 };
+	struct pf_extent program = extent(strlen(add_scalars)), a = extent(4), b = extent(4);
+	struct question q;
+	const struct pf_out *out = (void *)(q.reply + sizeof(struct pf_rep_execute));
+	struct {
+		uint64_t ids[3];
+		uint8_t donate[2];
+	} tail = { .donate = { 0 } };
+	float sum;
+
+	start_compile(life, &q, &program);
+	event_wait(&q.answered);
+	ck_assert_msg(q.code == 0, "%s", q.err.text);
+	pf_life_free_block(life, ((struct pf_rep_compile *)q.reply)->info_off);
+	req.executable = pf_worker_id(worker) - 1;
+	tail.ids[0] = upload(life, &q, a.off, x);
+	tail.ids[1] = upload(life, &q, b.off, y);
+	tail.ids[2] = pf_worker_id(worker);
+	ck_assert_int_eq(ask(life, &q, sizeof(struct pf_rep_execute) + sizeof(*out), &req,
+			     sizeof(req), &tail, 3 * 8 + 2), 0);
+	pf_life_settle(life, &q.done, 100000);
+	event_wait(&q.answered);
+	ck_assert_msg(q.code == 0, "%s", q.err.text);
+	ck_assert_uint_eq(out->where, PF_WHERE_INLINE);
+	memcpy(&sum, q.reply + out->off, sizeof(sum));
+	for (int i = 0; i < 3; i++)
+		pf_life_free_id(life, PF_OP_BUFFER_FREE, tail.ids[i]);
+	pf_life_free_id(life, PF_OP_EXECUTABLE_FREE, req.executable);
+	pf_arena_give(arena, &program);
+	pf_arena_give(arena, &a);
+	pf_arena_give(arena, &b);
+	return sum;
+}
+
+START_TEST(a_worker_computes)
+{
+	struct pf_life *life;
+
+	start_worker(plugins[_i]);
+	life = pf_worker_life(worker, NULL);
+	ck_assert_float_eq(add_on(life, 2, 3), 5);
+	ck_assert_float_eq(add_on(life, -1, 0.5f), -0.5f);
+	pf_life_unref(life);
+	stop_worker();
+}
+END_TEST
+
+START_TEST(a_killed_worker_comes_back)
+{
+	struct pf_life *old, *life;
+	unsigned restarts;
+	uint64_t id;
+	pid_t pid;
+
+	start_worker(plugins[0]);
+	old = pf_worker_life(worker, NULL);
+	pid = worker_pid();
+	id = pf_worker_id(worker);
+	for (int i = 1; i <= 3; i++) {
+		replace_worker();
+		ck_assert(!pf_life_alive(old));
+		ck_assert_int_ne(worker_pid(), pid);
+		pf_worker_pid(worker, &pid, &restarts);
+		ck_assert_uint_eq(restarts, (unsigned)i);
+		ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_READY);
+		ck_assert_uint_gt(pf_worker_id(worker), id);
+		life = pf_worker_life(worker, NULL);
+		ck_assert_float_eq(add_on(life, (float)i, 1), (float)i + 1);
+		pf_life_unref(life);
+	}
+	pf_life_unref(old);
+	stop_worker();
+}
+END_TEST
+
+/* --- death --------------------------------------------------------------------------- */
+
+static const struct {
+	const char *fault; /* of compile */
+	bool kill;
+	const char *why;
+} deaths[] = {
+	{ "compile=hang", true, "the worker of plugin test died of signal 9 (Killed); it printed "
+				"last: nothing" },
+	{ "compile=abort:Check failed: 1 == 2", false,
+	  "the worker of plugin test died of signal 6 (Aborted); it printed last: Check failed: "
+	  "1 == 2" },
+	{ "compile=segv", false, "died of signal 11 (Segmentation fault)" },
+	{ "compile=exit:42", false, "exited with status 42; it printed last: nothing" },
+};
+
+START_TEST(calls_under_way_get_the_last_words)
+{
+	struct question q, late;
+	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = 1 };
+	struct pf_extent program;
+	struct pf_life *life;
+
+	setenv("PJRTFS_FAULTY", deaths[_i].fault, 1);
+	start_worker(faulty_plugin());
+	life = pf_worker_life(worker, NULL);
+	program = extent(4096);
+	start_compile(life, &q, &program);
+	if (deaths[_i].kill) {
+		ck_assert(!event_within(&q.answered, 1));
+		kill(worker_pid(), SIGKILL);
+	}
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, -EIO);
+	ck_assert_int_eq(q.err.pjrt_code, -1);
+	ck_assert_msg(strstr(q.err.text, deaths[_i].why) != NULL, "%s", q.err.text);
+	ck_assert_int_eq(ask(life, &late, 0, &req, sizeof(req), NULL, 0), -EIO);
+	pf_life_unref(life);
+	stop_worker();
+	ck_assert_int_eq(event_count(&q.answered), 1);
+	pf_arena_give(arena, &program);
+}
+END_TEST
+
+START_TEST(the_plugins_errors_come_through)
+{
+	struct question q;
+	struct pf_extent program;
+	struct pf_life *life;
+
+	setenv("PJRTFS_FAULTY", "compile=error:UNIMPLEMENTED:no such op", 1);
+	start_worker(faulty_plugin());
+	life = pf_worker_life(worker, NULL);
+	program = extent(4096);
+	start_compile(life, &q, &program);
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, -EOPNOTSUPP);
+	ck_assert_int_eq(q.err.pjrt_code, 12);
+	ck_assert_ptr_nonnull(strstr(q.err.text, "no such op"));
+	ck_assert(pf_life_alive(life));
+	pf_life_unref(life);
+	pf_arena_give(arena, &program);
+	stop_worker();
+}
+END_TEST
+
+START_TEST(stopping_ends_the_calls_under_way)
+{
+	static struct question q[40];
+	struct pf_extent program;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_life *life;
+	struct event waiting;
+
+	setenv("PJRTFS_FAULTY", "compile=hang", 1);
+	start_worker(faulty_plugin());
+	life = pf_worker_life(worker, NULL);
+	program = extent(4096);
+	for (unsigned i = 0; i < ARRAY_SIZE(q); i++)
+		start_compile(life, &q[i], &program);
+	pf_worker_stop(worker);
+	pf_worker_stop(worker);
+	for (unsigned i = 0; i < ARRAY_SIZE(q); i++) {
+		ck_assert_int_eq(event_count(&q[i].answered), 1);
+		ck_assert_int_eq(q[i].code, -EIO);
+	}
+	ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_FAILED);
+	ck_assert_ptr_null(pf_worker_life(worker, &err));
+	ck_assert_int_eq(err.code, -EIO);
+	ck_assert_ptr_nonnull(strstr(err.text, "(it is not started again)"));
+	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
+	ck_assert_int_eq(worker_pid(), 0);
+	pf_life_unref(life);
+	stop_worker();
+	pf_arena_give(arena, &program);
+}
+END_TEST
+
+START_TEST(who_waits_is_woken)
+{
+	struct event waiting;
+	struct pf_life *life;
+
+	start_worker(faulty_plugin());
+	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
+	for (int i = 0; i < 3; i++) {
+		kill(worker_pid(), SIGKILL);
+		life = pf_worker_life(worker, NULL);
+		while (life && pf_life_alive(life))
+			usleep(100);
+		pf_life_unref(life);
+		if (pf_worker_wait(worker, event_init(&waiting)))
+			event_wait(&waiting);
+		life = pf_worker_life(worker, NULL);
+		ck_assert_ptr_nonnull(life);
+		pf_life_unref(life);
+	}
+	stop_worker();
+}
+END_TEST
+
+START_TEST(stopping_wakes_who_waits)
+{
+	struct event waiting;
+	struct pf_err err = PF_ERR_INIT;
+
+	start_worker(faulty_plugin());
+	setenv("PJRTFS_FAULTY", "client=error:INTERNAL:not today", 1);
+	kill(worker_pid(), SIGKILL);
+	while (pf_worker_state(worker) == PF_WORKER_READY)
+		usleep(1000);
+	ck_assert_ptr_null(pf_worker_life(worker, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "(it is being started again)"));
+	/* An attempt that fails wakes too; the next ones come ever later. */
+	for (int i = 0; i < 3; i++) {
+		ck_assert(pf_worker_wait(worker, event_init(&waiting)));
+		event_wait(&waiting);
+	}
+	pf_worker_life(worker, &err);
+	ck_assert_msg(strstr(err.text, "not today") != NULL, "%s", err.text);
+	ck_assert(pf_worker_wait(worker, event_init(&waiting)));
+	pf_worker_stop(worker);
+	ck_assert_int_eq(event_count(&waiting), 1);
+	stop_worker();
+}
+END_TEST
+
+/* --- workers that lie: this program, started as one ----------------------------------- */
+
+#define DESCRIPTION(devices)                                                               \
+	"{\"ok\":true,\"api_version\":[0,1],\"platform\":\"p\",\"devices\":" devices "}"
+
+static const char two_devices[] = DESCRIPTION("[{\"id\":0},{\"id\":1}]");
+
+static void say(const char *text)
+{
+	if (pf_channel_send(PF_CHANNEL_FD, text, strlen(text), NULL, 0, NULL) < 0)
+		_exit(9);
+}
+
+/* Which life is this?  A dot at the arena's end for each one before. */
+static int count_lives(int fd)
+{
+	struct stat st;
+	char n = 0;
+
+	fstat(fd, &st);
+	if (pread(fd, &n, 1, st.st_size - 1) != 1)
+		_exit(9);
+	n++;
+	if (pwrite(fd, &n, 1, st.st_size - 1) != 1)
+		_exit(9);
+	return n;
+}
+
+static void print_much(void)
+{
+	for (int i = 0; i < 5000; i++)
+		printf("line %d of very many that nobody wants to read at all\n", i);
+	printf("the last line\n");
+	fflush(stdout);
+}
+
+/* What the worker called NAME does. */
+static int play(const char *name)
+{
+	struct pf_buf text = PF_BUF_INIT;
+	int fds[3], life;
+
+	if (!strcmp(name, "deaf"))
+		_exit(0);
+	if (pf_channel_recv(PF_CHANNEL_FD, &text, fds, 3, -1, NULL) < 0)
+		return 9;
+	life = count_lives(fds[1]);
+	if (!strcmp(name, "garbler"))
+		say("no JSON");
+	else if (!strcmp(name, "silent"))
+		say("");
+	else if (!strcmp(name, "changer") && life == 2)
+		say(DESCRIPTION("[{\"id\":0}]"));
+	else if (!strcmp(name, "longwinded"))
+		send(PF_CHANNEL_FD, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0);
+	else
+		say(two_devices);
+	if (!strcmp(name, "chatty"))
+		print_much();
+	if (!strcmp(name, "short-lived") && life < 4) {
+		printf("FATAL: life %d ends\n", life);
+		fflush(stdout);
+		return life;
+	}
+	if (!strcmp(name, "hung-up"))
+		close(PF_CHANNEL_FD);
+	for (;;)
+		pause();
+}
+
+static const struct {
+	const char *name;
+	int code;
+	const char *why;
+} liars[] = {
+	{ "garbler", -EPROTO, "the worker's answer is no JSON object" },
+	{ "silent", -EPROTO, "the worker's answer is no JSON object" },
+	{ "longwinded", -EPROTO, "the other process announced a text of" },
+	{ "deaf", -EIO, "the worker of plugin deaf exited with status 0" },
+};
+
+START_TEST(a_lying_worker_does_not_start)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(try_worker(self, "none", liars[_i].name, &err), liars[_i].code);
+	ck_assert_msg(strstr(err.text, liars[_i].why) != NULL, "%s", err.text);
+}
+END_TEST
+
+static void start_player(const char *name)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(try_worker(self, "none", name, &err) == 0, "%s", err.text);
+}
+
+START_TEST(only_the_end_of_its_words_is_kept)
+{
+	pf_autobuf struct pf_buf log = PF_BUF_INIT;
+
+	start_player("chatty");
+	for (int i = 0; i < 1000 && !(log.data && strstr(log.data, "the last line\n")); i++) {
+		pf_buf_consume(&log, log.len);
+		usleep(10000);
+		pf_worker_log(worker, &log);
+	}
+	ck_assert_ptr_nonnull(strstr(log.data, "the last line\n"));
+	ck_assert_ptr_null(strstr(log.data, "line 1 of"));
+	ck_assert_uint_ge(log.len, 32 << 10);
+	ck_assert_uint_le(log.len, 64 << 10);
+	stop_worker();
+}
+END_TEST
+
+START_TEST(short_lives_are_followed_by_others)
+{
+	pf_autobuf struct pf_buf log = PF_BUF_INIT;
+	unsigned restarts = 0;
+	pid_t pid;
+
+	start_player("short-lived");
+	for (int i = 0; i < 3000 && restarts < 3; i++) {
+		usleep(10000);
+		pf_worker_pid(worker, &pid, &restarts);
+	}
+	pf_life_unref(next_life(NULL));
+	pf_worker_pid(worker, &pid, &restarts);
+	ck_assert_uint_eq(restarts, 3);
+	pf_worker_log(worker, &log);
+	ck_assert_str_eq(log.data, "FATAL: life 1 ends\nFATAL: life 2 ends\n"
+				   "FATAL: life 3 ends\n");
+	stop_worker();
+}
+END_TEST
+
+START_TEST(another_plugin_does_not_take_its_place)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct event waiting;
+
+	start_player("changer");
+	kill(worker_pid(), SIGKILL);
+	while (pf_worker_state(worker) == PF_WORKER_READY)
+		usleep(1000);
+	if (pf_worker_wait(worker, event_init(&waiting)))
+		event_wait(&waiting);
+	if (!pf_worker_life(worker, &err))
+		ck_assert_msg(strstr(err.text, "came back with 1 devices, it had 2") != NULL,
+			      "%s", err.text);
+	pf_life_unref(next_life(NULL)); /* the third has two again */
+	ck_assert_uint_eq(pf_worker_description(worker)->n_devices, 2);
+	stop_worker();
+}
+END_TEST
+
+/* It lives, but nobody can talk to it: it goes, and its successor comes. */
+START_TEST(a_worker_that_hangs_up_is_replaced)
+{
+	pid_t pid;
+
+	start_player("hung-up");
+	pid = worker_pid();
+	for (int i = 0; i < 1000 && (worker_pid() == pid || !worker_pid()); i++)
+		usleep(10000);
+	ck_assert_int_ne(worker_pid(), pid);
+	ck_assert_int_lt(kill(pid, 0), 0);
+	stop_worker();
+}
+END_TEST
+
+START_TEST(the_daemons_bytes_are_safe)
+{
+	struct pf_worker *nothing = NULL;
+
+	pf_worker_free(nothing);
+	start_player("quiet");
+	ck_assert_uint_eq(pf_worker_id(worker), 1);
+	ck_assert_uint_eq(pf_worker_id(worker), 2);
+	stop_worker();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	Suite *s = suite_create("worker_engine");
+	TCase *tc = tcase_create("real"), *faulty = tcase_create("faulty");
+	TCase *liar = tcase_create("liars");
+
+	if (argc == 3)
+		return play(argv[1]);
+	self = realpath("/proc/self/exe", NULL);
+	find_plugins();
+	tcase_add_checked_fixture(tc, open_arena, close_arena);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, a_worker_describes_its_plugin, 0, n_plugins);
+	tcase_add_loop_test(tc, a_worker_computes, 0, n_plugins);
+	tcase_add_test(tc, a_killed_worker_comes_back);
+	suite_add_tcase(s, tc);
+	tcase_add_checked_fixture(faulty, open_arena, close_arena);
+	tcase_set_timeout(faulty, 60);
+	unit_add_cases(faulty, a_start_that_fails_says_why, starts);
+	unit_add_cases(faulty, calls_under_way_get_the_last_words, deaths);
+	tcase_add_test(faulty, the_plugins_errors_come_through);
+	tcase_add_test(faulty, stopping_ends_the_calls_under_way);
+	tcase_add_test(faulty, who_waits_is_woken);
+	tcase_add_test(faulty, stopping_wakes_who_waits);
+	suite_add_tcase(s, faulty);
+	tcase_add_checked_fixture(liar, open_arena, close_arena);
+	tcase_set_timeout(liar, 60);
+	unit_add_cases(liar, a_lying_worker_does_not_start, liars);
+	tcase_add_test(liar, only_the_end_of_its_words_is_kept);
+	tcase_add_test(liar, short_lives_are_followed_by_others);
+	tcase_add_test(liar, another_plugin_does_not_take_its_place);
+	tcase_add_test(liar, a_worker_that_hangs_up_is_replaced);
+	tcase_add_test(liar, the_daemons_bytes_are_safe);
+	suite_add_tcase(s, liar);
+	return unit_run(s);
+}

@@ -1,0 +1,224 @@
+/*
+ * Workers, calls and waiters for tests of the engine and the store.  The program is
+ * $PJRTFS_WORKER or ./pjrtfs-worker; the plugin that fails on demand is
+ * $PJRTFS_FAULTY_PLUGIN or tests/faults/faulty_plugin.so.
+ */
+#ifndef PJRTFS_TESTS_UNIT_ENGINE_FIXTURE_H
+#define PJRTFS_TESTS_UNIT_ENGINE_FIXTURE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "plugins.h"
+
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/engine/worker.h"
+
+#define FIXTURE_LIMIT (UINT64_C(1) << 30)
+#define FIXTURE_POOL (UINT64_C(4) << 30)
+
+static inline const char *or_else(const char *variable, const char *otherwise)
+{
+	const char *value = getenv(variable);
+
+	return value ? value : otherwise;
+}
+
+static inline const char *worker_program(void)
+{
+	return or_else("PJRTFS_WORKER", "./pjrtfs-worker");
+}
+
+static inline const char *faulty_plugin(void)
+{
+	return or_else("PJRTFS_FAULTY_PLUGIN", "tests/faults/faulty_plugin.so");
+}
+
+/* --- waiting ------------------------------------------------------------------------- */
+
+/* Something that happens once or not at all, on any thread. */
+struct event {
+	struct pf_waiter waiter;
+	pthread_mutex_t lock; /* protects fired */
+	pthread_cond_t changed;
+	int fired; /* how often */
+};
+
+static inline void event_fire(struct event *e)
+{
+	pf_lock(&e->lock);
+	e->fired++;
+	pthread_cond_broadcast(&e->changed);
+	pf_unlock(&e->lock);
+}
+
+static inline void event_wake(struct pf_waiter *waiter)
+{
+	event_fire(pf_container_of(waiter, struct event, waiter));
+}
+
+static inline struct pf_waiter *event_init(struct event *e)
+{
+	memset(e, 0, sizeof(*e));
+	e->waiter.wake = event_wake;
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->changed, NULL);
+	return &e->waiter;
+}
+
+/* Wait until it has happened; false: it did not within SECONDS. */
+static inline bool event_within(struct event *e, int seconds)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += seconds;
+	PF_LOCK_SCOPE(&e->lock);
+	while (!e->fired)
+		if (pthread_cond_timedwait(&e->changed, &e->lock, &end))
+			return false;
+	return true;
+}
+
+static inline void event_wait(struct event *e)
+{
+	ck_assert_msg(event_within(e, 60), "what was waited for did not happen");
+}
+
+static inline int event_count(struct event *e)
+{
+	PF_LOCK_SCOPE(&e->lock);
+	return e->fired;
+}
+
+/* --- calls --------------------------------------------------------------------------- */
+
+/* A call and its answer. */
+struct question {
+	struct pf_call call;
+	struct event answered;
+	_Atomic bool done;
+	int code;
+	struct pf_err err;
+	size_t len;
+	_Alignas(64) char reply[8192]; /* the beginning of it */
+};
+
+static inline void question_done(struct pf_call *call, int code, const struct pf_err *err,
+				 const void *reply, size_t len)
+{
+	struct question *q = pf_container_of(call, struct question, call);
+
+	q->code = code;
+	if (code < 0)
+		q->err = *err;
+	q->len = len;
+	if (len)
+		memcpy(q->reply, reply, len < sizeof(q->reply) ? len : sizeof(q->reply));
+	atomic_store(&q->done, true);
+	event_fire(&q->answered);
+}
+
+static inline struct pf_call *question_init(struct question *q, size_t reply_min)
+{
+	memset(q, 0, sizeof(*q));
+	event_init(&q->answered);
+	q->call.done = question_done;
+	q->call.reply_min = reply_min;
+	return &q->call;
+}
+
+/* --- workers ------------------------------------------------------------------------- */
+
+static struct pf_arena *arena;
+static struct pf_worker *worker;
+
+static inline void open_arena(void)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pf_arena_new(FIXTURE_LIMIT, &arena, &err) == 0, "%s", err.text);
+}
+
+/* All that was taken must have been given back. */
+static inline void close_arena(void)
+{
+	uint64_t used, limit;
+
+	pf_arena_usage(arena, &used, &limit);
+	ck_assert_uint_eq(used, 0);
+	pf_arena_free(arena);
+	arena = NULL;
+}
+
+/* Start PROGRAM with PLUGIN in the arena; 0 or why not. */
+static inline int try_worker(const char *program, const char *plugin, const char *name,
+			     struct pf_err *err)
+{
+	struct json_object *options = json_tokener_parse("{\"cpu_device_count\":2}");
+	struct pf_worker_config config = { .name = name,
+					   .path = plugin,
+					   .program = program,
+					   .options = options,
+					   .arena = arena,
+					   .pool_size = FIXTURE_POOL };
+	int r = pf_worker_new(&config, &worker, err);
+
+	json_object_put(options);
+	return r;
+}
+
+static inline void start_worker(const char *plugin)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(try_worker(worker_program(), plugin, "test", &err) == 0, "%s", err.text);
+}
+
+static inline void stop_worker(void)
+{
+	pf_worker_free(worker);
+	worker = NULL;
+}
+
+static inline pid_t worker_pid(void)
+{
+	unsigned restarts;
+	pid_t pid;
+
+	pf_worker_pid(worker, &pid, &restarts);
+	return pid;
+}
+
+/* Wait for a life other than OLD (which may be NULL); a reference. */
+static inline struct pf_life *next_life(struct pf_life *old)
+{
+	for (int i = 0; i < 6000; i++) {
+		struct pf_life *life = pf_worker_life(worker, NULL);
+
+		if (life && life != old)
+			return life;
+		pf_life_unref(life);
+		usleep(10000);
+	}
+	ck_abort_msg("the worker was not started again");
+	return NULL;
+}
+
+/* Kill it and wait until it has been started again. */
+static inline void replace_worker(void)
+{
+	PF_CLEANUP(pf_life_unrefp) struct pf_life *old = pf_worker_life(worker, NULL);
+
+	ck_assert_ptr_nonnull(old);
+	ck_assert_int_gt(worker_pid(), 0);
+	ck_assert_int_eq(kill(worker_pid(), SIGKILL), 0);
+	pf_life_unref(next_life(old));
+}
+
+#endif
