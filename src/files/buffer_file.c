@@ -335,7 +335,21 @@ struct commit {
 	struct pf_value *value;   /* owned reference, once there is one */
 	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
 	bool partial_ok;
+	_Atomic unsigned refs; /* the upload, and who looks for its end */
+	_Atomic bool ended;
 };
+
+/* A small upload takes less than waking the thread that would hear of its end. */
+enum { SETTLE_US = 50 };
+
+static void commit_unref(struct commit *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	pf_value_unref(c->value);
+	pf_buffer_unref(c->buffer);
+	free(c);
+}
 
 static void commit_end(struct commit *c, int r, const struct pf_err *err)
 {
@@ -343,9 +357,8 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 		pf_buffer_committed(c->buffer, c->value, r, err);
 	if (c->reply)
 		pf_reply_code(c->reply, r < 0 ? r : 0);
-	pf_value_unref(c->value);
-	pf_buffer_unref(c->buffer);
-	free(c);
+	atomic_store(&c->ended, true);
+	commit_unref(c);
 }
 
 static void commit_wake(struct pf_waiter *waiter)
@@ -377,6 +390,15 @@ static void *commit_run(void *arg)
 	return NULL;
 }
 
+static void settle(struct commit *c)
+{
+	struct pf_life *life = pf_worker_life(c->buffer->place->worker, NULL);
+
+	if (life)
+		pf_life_settle(life, &c->ended, SETTLE_US);
+	pf_life_unref(life);
+}
+
 static void commit_start(struct pf_buffer *buffer, bool partial_ok, struct pf_reply *reply)
 {
 	struct commit *c = calloc(1, sizeof(*c));
@@ -390,8 +412,13 @@ static void commit_start(struct pf_buffer *buffer, bool partial_ok, struct pf_re
 	c->buffer = pf_buffer_ref(buffer);
 	c->reply = reply;
 	c->partial_ok = partial_ok;
-	if (!pf_buffer_commit_is_slow(buffer) || !on_thread(commit_run, c))
+	atomic_init(&c->refs, 2);
+	if (!pf_buffer_commit_is_slow(buffer) || !on_thread(commit_run, c)) {
 		commit_run(c);
+		if (reply && !atomic_load(&c->ended))
+			settle(c);
+	}
+	commit_unref(c);
 }
 
 void files_commit_behind(struct pf_buffer *buffer)

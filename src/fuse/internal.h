@@ -9,7 +9,7 @@
 #include "pjrtfs/fuse/session.h"
 #include "pjrtfs/tree/vfs.h"
 
-enum { PF_FUSE_THREADS = 4 };
+enum { PF_FUSE_THREADS = 4, HEAVY = 64 << 10 /* bytes */ };
 
 struct pf_mount {
 	struct fuse_session *session; /* owned */
@@ -18,6 +18,7 @@ struct pf_mount {
 	void *arg;
 	unsigned n_threads;
 
+	pthread_mutex_t lead; /* rank 0; held by the thread that reads requests */
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	pthread_cond_t ended; /* running changed */
 	struct pf_request *parked;

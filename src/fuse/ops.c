@@ -1,6 +1,7 @@
 /* FUSE's operations, each turned into a call of the tree's. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -8,10 +9,12 @@
 
 /*
  * How long the kernel may believe attributes and names: not at all, since much changes
- * without it (states, sizes of texts, outputs of commands).
+ * without it (states, sizes of texts, outputs of commands).  The least time there is, a
+ * jiffy, lets the attributes that come with a name hold for the check of rights that
+ * follows: every path is looked up again, so stat(2) is exact all the same.
  * A control file's name may never be believed: each open is to look it up (pf_vfs_alias).
  */
-#define ATTR_TIMEOUT 0.0
+#define ATTR_TIMEOUT 1e-6
 #define ENTRY_TIMEOUT 0.0
 
 enum { BLOCK = 4096, FREE_INODES = 1 << 24 };
@@ -47,45 +50,51 @@ static struct pf_cred cred_of(fuse_req_t req)
 	return cred;
 }
 
-/* The kernel tells a umask only with what creates; commands create, too. */
-static mode_t umask_of(pid_t pid)
+/*
+ * Commands act with their opener's rights, in all groups, make files with its umask, and
+ * replies belong to its login session: one look into /proc, which waits for nothing of ours.
+ */
+static void read_status(struct pf_cred *cred)
 {
-	char path[64], line[256];
-	unsigned mask = 022;
-	FILE *f;
+	char path[64], text[8192];
+	pf_autoclose int fd = -1;
+	const char *at;
+	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Umask: %o", &mask) == 1)
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)cred->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n < 0)
+		return;
+	text[n] = '\0';
+	at = strstr(text, "\nUmask:");
+	if (at)
+		cred->umask = (mode_t)strtoul(at + 7, NULL, 8) & 0777;
+	at = strstr(text, "\nGroups:");
+	for (at = at ? at + 8 : ""; cred->n_groups < PF_CRED_GROUPS;) {
+		char *end;
+		unsigned long group = strtoul(at, &end, 10);
+
+		/* The numbers end with the line, before the next word. */
+		if (end == at || memchr(at, '\n', (size_t)(end - at)))
 			break;
-	if (f)
-		fclose(f);
-	return mask & 0777;
+		cred->groups[cred->n_groups++] = (gid_t)group;
+		at = end;
+	}
 }
 
-/*
- * Commands act with their opener's rights, in all groups, and replies belong to a login
- * session; both cost a look into /proc and wait for nothing of ours.
- */
 static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = pf_tree_by_ino(pf_fuse_tree(req), ino);
-	int n;
 
-	if (!node || !node->kind->command)
+	if (!node || !node->kind->command || cred->pid <= 0)
 		return;
-	if (cred->pid > 0) {
-		cred->sid = getsid(cred->pid);
-		if (cred->sid < 0)
-			cred->sid = 0;
-		cred->umask = umask_of(cred->pid);
-		n = fuse_req_getgroups(req, PF_CRED_GROUPS, cred->groups);
-		if (n > 0)
-			cred->n_groups =
-				n < PF_CRED_GROUPS ? (unsigned)n : PF_CRED_GROUPS;
-	}
+	cred->umask = 022; /* if its process has gone meanwhile */
+	cred->sid = getsid(cred->pid);
+	if (cred->sid < 0)
+		cred->sid = 0;
+	read_status(cred);
 }
 
 void pf_fuse_code(fuse_req_t req, int code)
@@ -127,10 +136,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want |= conn->capable & (FUSE_CAP_PARALLEL_DIROPS |
 				       FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
-	/* Attributes that may not be believed are not worth sending with each name. */
-	if (ATTR_TIMEOUT == 0)
-		conn->want &=
-			~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+	/* Names that may not be believed are not worth sending attributes with. */
+	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)

@@ -1,7 +1,9 @@
 /* Mounting, serving, unmounting. */
 #include <errno.h>
 #include <limits.h>
+#include <linux/fuse.h>
 #include <mntent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -205,7 +207,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	mount->usage = config->usage;
 	mount->arg = config->arg;
 	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
-	if (pthread_mutex_init(&mount->lock, NULL) ||
+	if (pthread_mutex_init(&mount->lead, NULL) || pthread_mutex_init(&mount->lock, NULL) ||
 	    pthread_cond_init(&mount->ended, NULL))
 		abort();
 	fuse_set_log_func(on_log);
@@ -218,7 +220,35 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	return 0;
 }
 
-/* Read requests and answer them, until the mount ends.  A signal only interrupts the read. */
+/* Does the request copy much, or print, or start something? */
+static bool is_heavy(const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *in = buf->mem;
+
+	switch (in->opcode) {
+	case FUSE_READ:
+		return ((const struct fuse_read_in *)(in + 1))->size >= HEAVY;
+	case FUSE_WRITE:
+		return buf->size >= HEAVY;
+	default:
+		/* OPEN prints texts, GETATTR and LOOKUP tell their sizes, FLUSH parses. */
+		return in->opcode != FUSE_FORGET && in->opcode != FUSE_RELEASE;
+	}
+}
+
+static bool another_waits(struct fuse_session *session)
+{
+	struct pollfd p = { .fd = fuse_session_fd(session), .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/*
+ * One thread leads: it reads requests and answers them, until a heavy one finds another
+ * request waiting already; then the next thread leads.  Were all of them to read, the kernel
+ * would wake them in turn, and every request would find a cold thread on another processor.
+ * A signal only interrupts the read.
+ */
 static void *serve(void *arg)
 {
 	struct pf_mount *mount = arg;
@@ -226,16 +256,24 @@ static void *serve(void *arg)
 	struct fuse_buf buf = { 0 };
 	int r = 0;
 
+	pf_lock(&mount->lead);
 	while (!fuse_session_exited(session)) {
 		r = fuse_session_receive_buf(session, &buf);
 		if (r == -EINTR)
 			continue;
 		if (r <= 0)
 			break;
-		fuse_session_process_buf(session, &buf);
+		if (is_heavy(&buf) && another_waits(session)) {
+			pf_unlock(&mount->lead);
+			fuse_session_process_buf(session, &buf);
+			pf_lock(&mount->lead);
+		} else {
+			fuse_session_process_buf(session, &buf);
+		}
 	}
-	free(buf.mem);
 	fuse_session_exit(session);
+	pf_unlock(&mount->lead);
+	free(buf.mem);
 
 	PF_LOCK_SCOPE(&mount->lock);
 	mount->running--;
@@ -351,6 +389,7 @@ void pf_mount_free(struct pf_mount *mount)
 	}
 	pf_close_all(mount);
 	pthread_cond_destroy(&mount->ended);
+	pthread_mutex_destroy(&mount->lead);
 	pthread_mutex_destroy(&mount->lock);
 	free(mount);
 }

@@ -7,8 +7,8 @@
 #include "pjrtfs/formats/text.h"
 #include "pjrtfs/store/buffer.h"
 
-/* Elements whose rendering takes some milliseconds. */
-enum { SLOW_TEXT = 65536 };
+/* Elements whose rendering takes about a millisecond. */
+enum { SLOW_TEXT = 8192 };
 
 /* Is the content what a reader of FORMAT gets, byte for byte? */
 static bool content_is_view(const struct pf_buffer *b, enum pf_format format)

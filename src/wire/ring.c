@@ -23,9 +23,11 @@ struct pf_ring_shared {
 	_Alignas(64) _Atomic uint64_t tail; /* bytes taken */
 	_Atomic uint32_t sleepers;          /* takers asleep, or about to */
 	_Atomic uint32_t spinner;           /* 1: a taker spins and needs no wake-up */
+	_Atomic uint64_t spun_ns;           /* when it last looked: it may have been put aside */
 	_Alignas(64) uint8_t bytes[PF_RING_BYTES];
 };
 
+enum { STALE_NS = 20000 };
 enum { HEAD_LEN = 8 }; /* each message is preceded by its length; all is 8-aligned */
 
 static uint64_t round8(uint64_t n)
@@ -79,6 +81,14 @@ static void futex_wake(_Atomic uint32_t *word, int n)
 	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /*
  * Dekker's rule makes the wake-up sure: a poster changes seq and then looks for sleepers,
  * a sleeper counts itself and then looks at seq (the kernel does, in FUTEX_WAIT); all of
@@ -87,7 +97,10 @@ static void futex_wake(_Atomic uint32_t *word, int n)
  */
 static void wake(struct pf_ring_shared *s)
 {
-	if (atomic_load(&s->sleepers) && !atomic_load(&s->spinner))
+	if (!atomic_load(&s->sleepers))
+		return;
+	/* A spinner that lost its processor to others may be away for milliseconds. */
+	if (!atomic_load(&s->spinner) || now_ns() - atomic_load(&s->spun_ns) > STALE_NS)
 		futex_wake(&s->seq, 1);
 }
 
@@ -153,14 +166,6 @@ bool pf_ring_pending(const struct pf_ring *ring)
 	return atomic_load(&s->head) != atomic_load(&s->tail) || atomic_load(&s->closed);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -179,6 +184,7 @@ static bool spin(struct pf_ring *ring, unsigned spin_us)
 		return false;
 	end = now_ns() + (uint64_t)spin_us * 1000u;
 	do {
+		atomic_store_explicit(&s->spun_ns, now_ns(), memory_order_relaxed);
 		for (int i = 0; i < 4; i++) {
 			if (pf_ring_pending(ring)) {
 				atomic_store(&s->spinner, 0);

@@ -21,7 +21,7 @@ enum {
 	MIN_THREADS = 4,
 	MAX_THREADS = 64,
 	STACK = 16 << 20, /* compilers recurse */
-	SPIN_US = 30,     /* before a thread sleeps; a call back to back comes sooner */
+	SPIN_US = 100,    /* before a thread sleeps; a call back to back comes sooner */
 	ALIGNMENT = 64,
 };
 
