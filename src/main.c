@@ -81,8 +81,8 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			return pf_err_wrap(err, r, "plugin %s", p->name);
 		d->n_workers++;
 	}
-	d->probe = pf_probe_new(d->options->found, d->options->n_found, program, POOL_SIZE,
-				d->arena);
+	d->probe = pf_probe_new(d->options->found, d->options->n_found, program,
+				POOL_SIZE, d->arena);
 	return d->probe ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
@@ -260,7 +260,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (options.help || options.version) {
-		fputs(options.help ? options_help : "pjrtfs " PACKAGE_VERSION "\n", stdout);
+		fputs(options.help ? options_help : "pjrtfs " PACKAGE_VERSION "\n",
+		      stdout);
 		options_release(&options);
 		return 0;
 	}

@@ -78,8 +78,10 @@ static int parse_size(const char *text, uint64_t *ret, struct pf_err *err)
 	*ret = n;
 	return 0;
 bad:
-	return pf_err_set(err, -EINVAL, "memory limit: expected a size from 1M on, as in 4G, found "
-			  "%s", text);
+	return pf_err_set(err, -EINVAL,
+			  "memory limit: expected a size from 1M on, as in 4G, found "
+			  "%s",
+			  text);
 }
 
 /* The number in file PATH; UINT64_MAX if there is none ("max"). */
@@ -112,7 +114,8 @@ static uint64_t cgroup_limit(void)
 			uint64_t n;
 			char *slash;
 
-			snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
+			snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max",
+				 line + 3);
 			n = read_number(path);
 			best = n < best ? n : best;
 			slash = strrchr(line + 3, '/');
@@ -128,7 +131,8 @@ static uint64_t cgroup_limit(void)
 
 static uint64_t default_limit(void)
 {
-	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t ram =
+		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t cgroup = cgroup_limit();
 
 	return (ram < cgroup ? ram : cgroup) / 10 * 8;
@@ -261,10 +265,12 @@ static int not_found(const struct words *w, const char *name, struct pf_err *err
 	char dirs[512] = "";
 
 	for (unsigned i = 0; i < w->n_dirs; i++)
-		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ", w->dirs[i]);
-	return pf_err_set(err, -ENOENT, "there is no plugin %s: looked for %s/pjrt_plugin.so and "
-			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s", name, name, name, dirs,
-			  PLUGINDIR);
+		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
+			 w->dirs[i]);
+	return pf_err_set(err, -ENOENT,
+			  "there is no plugin %s: looked for %s/pjrt_plugin.so and "
+			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s",
+			  name, name, name, dirs, PLUGINDIR);
 }
 
 /* WORD is NAME, PATH or NAME=PATH. */
@@ -286,19 +292,23 @@ static int add_plugin(struct options *o, const struct words *w, const char *word
 	} else {
 		p->name = strdup(word);
 		p->path = valid_name(word) ? find_by_name(w, word) : NULL;
-		if (!p->path && valid_name(word))
-			return not_found(w, word, err);
 	}
 	o->n_plugins++;
+	if (!p->path && !slash && !equals && valid_name(word))
+		return not_found(w, word, err);
 	if (p->name && !valid_name(p->name))
-		return pf_err_set(err, -EINVAL, "plugin name %s: expected up to 32 letters, "
-				  "digits, '.', '_', '-'", p->name);
+		return pf_err_set(err, -EINVAL,
+				  "plugin name %s: expected up to 32 letters, "
+				  "digits, '.', '_', '-'",
+				  p->name);
 	if (!p->path || !p->name)
 		return pf_err_set(err, -errno, "plugin %s: %s", word, strerror(errno));
 	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
 		if (!strcmp(o->plugins[i].name, p->name))
-			return pf_err_set(err, -EINVAL, "two plugins are called %s: name one "
-					  "with --plugin NAME=PATH", p->name);
+			return pf_err_set(err, -EINVAL,
+					  "two plugins are called %s: name one "
+					  "with --plugin NAME=PATH",
+					  p->name);
 	return 0;
 }
 
@@ -313,7 +323,8 @@ static int add_source(struct options *o, const struct words *w, const char *sour
 		return pf_err_set(err, -ENOMEM, "no memory");
 	while (r == 0 && (word = strsep(&at, ",")))
 		r = *word ? add_plugin(o, w, word, err)
-			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name", source);
+			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name",
+				       source);
 	return r;
 }
 
@@ -323,10 +334,11 @@ static int add_source(struct options *o, const struct words *w, const char *sour
 static bool is_for_mount(const char *word)
 {
 	static const char *const words[] = {
-		"defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner",
-		"group", "_netdev", "nofail", "relatime", "norelatime", "strictatime",
-		"nostrictatime", "nodiratime", "diratime", "lazytime", "nolazytime", "loud",
-		"silent", "iversion", "noiversion",
+		"defaults",   "auto",     "noauto",     "user",        "nouser",
+		"users",      "nousers",  "owner",      "group",       "_netdev",
+		"nofail",     "relatime", "norelatime", "strictatime", "nostrictatime",
+		"nodiratime", "diratime", "lazytime",   "nolazytime",  "loud",
+		"silent",     "iversion", "noiversion",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -337,15 +349,26 @@ static bool is_for_mount(const char *word)
 	       !strncmp(word, "helper=", 7);
 }
 
-static int add_word(struct options *o, struct words *w, const char *word, struct pf_err *err)
+static int add_to(const char **list, unsigned *n, const char *word, struct pf_err *err)
+{
+	if (*n == MAX_PLUGINS)
+		return pf_err_set(err, -EINVAL,
+				  "more than %d plugins, or places to look for them",
+				  MAX_PLUGINS);
+	list[(*n)++] = word;
+	return 0;
+}
+
+static int add_word(struct options *o, struct words *w, const char *word,
+		    struct pf_err *err)
 {
 	if (!*word || is_for_mount(word))
 		return 0;
-	if (!strncmp(word, "plugin=", 7) && w->n_plugins < MAX_PLUGINS)
-		w->plugins[w->n_plugins++] = word + 7;
-	else if (!strncmp(word, "plugin_dir=", 11) && w->n_dirs < MAX_PLUGINS)
-		w->dirs[w->n_dirs++] = word + 11;
-	else if (!strncmp(word, "memory_limit=", 13))
+	if (!strncmp(word, "plugin=", 7))
+		return add_to(w->plugins, &w->n_plugins, word + 7, err);
+	if (!strncmp(word, "plugin_dir=", 11))
+		return add_to(w->dirs, &w->n_dirs, word + 11, err);
+	if (!strncmp(word, "memory_limit=", 13))
 		return parse_size(word + 13, &o->memory_limit, err);
 	else if (o->n_fuse < MAX_WORDS)
 		o->fuse[o->n_fuse++] = strdup(word);
@@ -388,14 +411,9 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 		o->version = true;
 		return 0;
 	case OPT_PLUGIN:
+		return add_to(w->plugins, &w->n_plugins, optarg, err);
 	case OPT_PLUGIN_DIR:
-		if ((c == OPT_PLUGIN ? w->n_plugins : w->n_dirs) == MAX_PLUGINS)
-			return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
-		if (c == OPT_PLUGIN)
-			w->plugins[w->n_plugins++] = optarg;
-		else
-			w->dirs[w->n_dirs++] = optarg;
-		return 0;
+		return add_to(w->dirs, &w->n_dirs, optarg, err);
 	case OPT_MEMORY_LIMIT:
 		return parse_size(optarg, &o->memory_limit, err);
 	case 1: /* a word that is no option */
@@ -406,6 +424,9 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	case ':':
 		return pf_err_set(err, -EINVAL, "%s needs an argument", argv[optind - 1]);
 	default:
+		if (optopt && optopt < 256)
+			return pf_err_set(err, -EINVAL,
+					  "there is no option -%c; see --help", optopt);
 		return pf_err_set(err, -EINVAL, "there is no option %s; see --help",
 				  argv[optind - 1]);
 	}
@@ -444,16 +465,20 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 	memset(ret, 0, sizeof(*ret));
 	ret->memory_limit = default_limit();
 	opterr = 0;
-	while (r == 0 && (c = getopt_long(argc, argv, "-:fdo:hV", long_options, NULL)) != -1)
+	while (r == 0 &&
+	       (c = getopt_long(argc, argv, "-:fdo:hV", long_options, NULL)) != -1)
 		r = take_option(c, ret, &w, argv, err);
 	while (r == 0 && optind < argc && w.n_positional < 3)
 		w.positional[w.n_positional++] = argv[optind++]; /* after "--" */
 	if (r < 0 || ret->help || ret->version)
 		return r;
 	if (w.n_positional < 1 || w.n_positional > 2)
-		return pf_err_set(err, -EINVAL, w.n_positional
-				  ? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
-				  : "expected [SOURCE] MOUNTPOINT; see --help", w.positional[2]);
+		return pf_err_set(
+			err, -EINVAL,
+			w.n_positional
+				? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
+				: "expected [SOURCE] MOUNTPOINT; see --help",
+			w.positional[2]);
 	r = choose_plugins(ret, &w, w.n_positional == 2 ? w.positional[0] : NULL, err);
 	if (r < 0)
 		return r;

@@ -21,7 +21,8 @@ struct options {
 	struct pf_candidate plugins[MAX_PLUGINS]; /* to load; owned, absolute paths */
 	unsigned n_found;
 	struct pf_candidate found[MAX_PLUGINS]; /* there, but not asked for; owned */
-	const char *fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
+	const char
+		*fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
 	unsigned n_fuse;
 	uint64_t memory_limit; /* bytes */
 };

@@ -25,8 +25,10 @@ void pf_json_add_time(struct json_object *o, const char *key, const struct times
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "%lld.%09ld", (long long)time->tv_sec, time->tv_nsec);
-	json_object_object_add(o, key, json_object_new_double_s((double)time->tv_sec, text));
+	snprintf(text, sizeof(text), "%lld.%09ld", (long long)time->tv_sec,
+		 time->tv_nsec);
+	json_object_object_add(o, key,
+			       json_object_new_double_s((double)time->tv_sec, text));
 }
 
 const char *pf_json_text(struct json_object *o)

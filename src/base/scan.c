@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 enum state {
 	START,
 	FIRST_KEY, /* or the end of the object */

@@ -11,7 +11,8 @@ static const char *text_of(struct json_object *o, const char *key)
 {
 	struct json_object *v;
 
-	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, json_type_string))
+	if (!json_object_object_get_ex(o, key, &v) ||
+	    !json_object_is_type(v, json_type_string))
 		return "";
 	return json_object_get_string(v);
 }
@@ -20,7 +21,8 @@ static int64_t int_of(struct json_object *o, const char *key, int64_t otherwise)
 {
 	struct json_object *v;
 
-	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, json_type_int))
+	if (!json_object_object_get_ex(o, key, &v) ||
+	    !json_object_is_type(v, json_type_int))
 		return otherwise;
 	return json_object_get_int64(v);
 }
@@ -32,7 +34,8 @@ static bool bool_of(struct json_object *o, const char *key)
 	return json_object_object_get_ex(o, key, &v) && json_object_get_boolean(v);
 }
 
-static struct json_object *typed(struct json_object *o, const char *key, enum json_type type)
+static struct json_object *typed(struct json_object *o, const char *key,
+				 enum json_type type)
 {
 	struct json_object *v;
 
@@ -41,7 +44,8 @@ static struct json_object *typed(struct json_object *o, const char *key, enum js
 	return v;
 }
 
-static int parse_device(struct json_object *o, struct pf_device_desc *d, struct pf_err *err)
+static int parse_device(struct json_object *o, struct pf_device_desc *d,
+			struct pf_err *err)
 {
 	struct json_object *memories = typed(o, "memories", json_type_array);
 	size_t n = memories ? json_object_array_length(memories) : 0;
@@ -55,8 +59,10 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d, struct 
 	d->attributes = typed(o, "attributes", json_type_object);
 	d->default_memory = (unsigned)int_of(o, "default_memory", 0);
 	if (n > MAX_MEMORIES || (n && d->default_memory >= n))
-		return pf_err_set(err, -EPROTO, "the worker described a device with %zu "
-				  "memories, default %u", n, d->default_memory);
+		return pf_err_set(err, -EPROTO,
+				  "the worker described a device with %zu "
+				  "memories, default %u",
+				  n, d->default_memory);
 	d->memories = calloc(n ? n : 1, sizeof(*d->memories));
 	if (!d->memories)
 		return pf_err_set(err, -ENOMEM, "no memory for a device's description");
@@ -121,7 +127,8 @@ int pf_description_parse(const char *text, size_t len, struct pf_description *re
 	}
 	for (size_t i = 0; i < json_object_array_length(devices); i++) {
 		d.n_devices = (unsigned)i + 1;
-		r = parse_device(json_object_array_get_idx(devices, i), &d.devices[i], err);
+		r = parse_device(json_object_array_get_idx(devices, i), &d.devices[i],
+				 err);
 		if (r < 0)
 			goto fail;
 	}

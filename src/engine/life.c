@@ -22,12 +22,16 @@ struct pf_life {
 	struct pf_channel channel; /* rings */
 	const uint8_t *pool;       /* owned mapping of pool_size bytes */
 	uint64_t pool_size;
-	pthread_t thread;          /* takes replies */
+	pthread_t thread; /* takes replies */
+	int broken_fd;    /* borrowed; an eventfd: the worker wrote nonsense */
+	_Atomic bool broken;
+	bool joined; /* the ender's own */
 
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
 	uint64_t last_tag;
 	struct pf_buf late; /* whole messages that found the ring full */
+	size_t late_sent;   /* bytes of them that were sent meanwhile */
 	bool dead;
 	struct pf_err why; /* once dead */
 };
@@ -95,14 +99,17 @@ static void dispatch(struct pf_life *life, const void *message, size_t len)
 	if (rep->code < 0)
 		call->done(call, reply_error(rep, len, &err), &err, NULL, 0);
 	else if (rep->head.op != call->op || len < call->reply_min)
-		call->done(call, pf_err_set(&err, -EPROTO, "the worker of plugin %s answered "
-					    "with a message that is not of that request",
-					    life->name), &err, NULL, 0);
+		call->done(call,
+			   pf_err_set(&err, -EPROTO,
+				      "the worker of plugin %s answered "
+				      "with a message that is not of that request",
+				      life->name),
+			   &err, NULL, 0);
 	else
 		call->done(call, 0, NULL, message, len);
 }
 
-/* Take one answer.  False: there is none. */
+/* Take one answer.  False: there is none, or there can be none any more. */
 static bool take_one(struct pf_life *life)
 {
 	void *message = message_buffer();
@@ -111,6 +118,15 @@ static bool take_one(struct pf_life *life)
 	if (!message)
 		return false;
 	n = pf_ring_take(&life->channel.reply, message, PF_RING_MESSAGE);
+	if (n == -EPROTO && !atomic_exchange(&life->broken, true)) {
+		uint64_t one = 1;
+
+		/* Who watches the process ends it, and with it this life. */
+		if (write(life->broken_fd, &one, sizeof(one)) != sizeof(one))
+			abort();
+		pf_ring_nudge(
+			&life->channel.reply); /* the reply thread, if we are not it */
+	}
 	if (n < 0)
 		return false;
 	pf_ring_nudge(&life->channel.reply);
@@ -143,14 +159,59 @@ void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us)
 
 static void send_late_locked(struct pf_life *life)
 {
-	while (life->late.len) {
-		const struct pf_msg_head *head = (const void *)life->late.data;
-		uint32_t len = head->len;
+	while (life->late_sent < life->late.len) {
+		const struct pf_msg_head *head =
+			(const void *)(life->late.data + life->late_sent);
 
-		if (pf_ring_post(&life->channel.request, head, len, NULL, 0) == -EAGAIN)
+		if (pf_ring_post(&life->channel.request, head, head->len, NULL, 0) ==
+		    -EAGAIN)
 			return;
-		pf_buf_consume(&life->late, len);
+		life->late_sent += head->len;
 	}
+	pf_buf_consume(&life->late, life->late_sent);
+	life->late_sent = 0;
+}
+
+/* No more calls; the first reason that is given counts. */
+static void refuse_more(struct pf_life *life, const struct pf_err *why)
+{
+	pf_lock(&life->lock);
+	if (!life->dead)
+		life->why = *why;
+	life->dead = true;
+	pf_unlock(&life->lock);
+	pf_ring_close(&life->channel.request);
+	pf_ring_close(&life->channel.reply);
+}
+
+/* Answer what is under way with the reason. */
+static void fail_calls(struct pf_life *life)
+{
+	struct pf_map calls;
+	struct pf_call *call;
+	struct pf_err why;
+	size_t pos = 0;
+
+	pf_lock(&life->lock);
+	calls = life->calls;
+	memset(&life->calls, 0, sizeof(life->calls));
+	why = life->why;
+	pf_unlock(&life->lock);
+	while ((call = pf_map_next(&calls, &pos)))
+		call->done(call, why.code, &why, NULL, 0);
+	pf_map_release(&calls);
+}
+
+/* What the worker wrote cannot be read: nobody's call will ever be answered. */
+static void give_up(struct pf_life *life)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -EIO,
+		   "the worker of plugin %s wrote what is no message; it is ended",
+		   life->name);
+	refuse_more(life, &why);
+	fail_calls(life);
 }
 
 static void *reply_main(void *arg)
@@ -162,6 +223,8 @@ static void *reply_main(void *arg)
 		pf_ring_wait(&life->channel.reply, 0, late ? 10 : -1);
 		while (take_one(life))
 			;
+		if (atomic_load(&life->broken))
+			give_up(life);
 		pf_lock(&life->lock);
 		dead = life->dead;
 		send_late_locked(life);
@@ -207,7 +270,10 @@ int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size
 	if (r == -EAGAIN)
 		return pf_err_set(err, -EBUSY, "too much is under way on plugin %s",
 				  life->name);
-	return pf_err_set(err, r == -EMSGSIZE ? -E2BIG : r == -EPIPE ? -EIO : r,
+	return pf_err_set(err,
+			  r == -EMSGSIZE ? -E2BIG
+			  : r == -EPIPE  ? -EIO
+					 : r,
 			  "ask the worker of plugin %s: %s", life->name, strerror(-r));
 }
 
@@ -251,7 +317,7 @@ bool pf_life_alive(struct pf_life *life)
 /* --- birth and death ------------------------------------------------------------------ */
 
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		struct pf_life **ret, struct pf_err *err)
+		int broken_fd, struct pf_life **ret, struct pf_err *err)
 {
 	struct pf_life *life = calloc(1, sizeof(*life));
 	void *pool;
@@ -266,6 +332,7 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 		r = pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
 		goto fail;
 	}
+	life->broken_fd = broken_fd;
 	life->pool = pool;
 	life->pool_size = pool_size;
 	r = pf_channel_map(&life->channel, channel_fd, err);
@@ -291,29 +358,12 @@ fail:
 
 void pf_life_end(struct pf_life *life, const struct pf_err *why)
 {
-	struct pf_map calls;
-	struct pf_call *call;
-	size_t pos = 0;
-
-	pf_lock(&life->lock);
-	if (life->dead) {
-		pf_unlock(&life->lock);
+	refuse_more(life, why);
+	if (life->joined)
 		return;
-	}
-	life->dead = true;
-	life->why = *why;
-	pf_unlock(&life->lock);
-	pf_ring_close(&life->channel.request);
-	pf_ring_close(&life->channel.reply);
+	life->joined = true;
 	pthread_join(life->thread, NULL);
-
-	pf_lock(&life->lock);
-	calls = life->calls;
-	memset(&life->calls, 0, sizeof(life->calls));
-	pf_unlock(&life->lock);
-	while ((call = pf_map_next(&calls, &pos)))
-		call->done(call, why->code, why, NULL, 0);
-	pf_map_release(&calls);
+	fail_calls(life);
 }
 
 struct pf_life *pf_life_ref(struct pf_life *life)

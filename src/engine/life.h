@@ -7,10 +7,12 @@
 /*
  * Wrap a channel (mapped from CHANNEL_FD) and a pool (mapped read-only from POOL_FD; both
  * descriptors stay the caller's) and start the thread that takes replies.
+ * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
+ * in the ring: the caller must end the process and the life then.
  * ret   on success, one reference; pf_life_end must be called before the last unref
  */
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		struct pf_life **ret, struct pf_err *err);
+		int broken_fd, struct pf_life **ret, struct pf_err *err);
 
 /*
  * The process is dead, as WHY says: fail every call under way with it, and every later

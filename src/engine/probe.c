@@ -17,7 +17,8 @@ struct pf_probe {
 	unsigned n;
 	struct candidate *candidates; /* owned */
 
-	pthread_mutex_t turn; /* rank 0; held while a question is answered: one at a time */
+	pthread_mutex_t
+		turn; /* rank 0; held while a question is answered: one at a time */
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	pthread_cond_t idle;
 	unsigned asking; /* questions under way */
@@ -26,7 +27,8 @@ struct pf_probe {
 };
 
 struct pf_probe *pf_probe_new(const struct pf_candidate *candidates, unsigned n,
-			      const char *program, uint64_t pool_size, struct pf_arena *arena)
+			      const char *program, uint64_t pool_size,
+			      struct pf_arena *arena)
 {
 	struct pf_probe *p = calloc(1, sizeof(*p));
 
@@ -114,8 +116,8 @@ static bool compiles(struct pf_worker *w, const struct pf_question *q)
 	request.head.op = PF_OP_COMPILE;
 	request.id = pf_worker_id(w);
 	request.options_len = (uint32_t)q->options_len;
-	if (pf_life_call(life, &a.call, &request, sizeof(request), q->options, q->options_len,
-			 NULL) == 0) {
+	if (pf_life_call(life, &a.call, &request, sizeof(request), q->options,
+			 q->options_len, NULL) == 0) {
 		pf_lock(&a.lock);
 		while (!a.ended)
 			pthread_cond_wait(&a.change, &a.lock);
@@ -138,7 +140,10 @@ static bool set_worker(struct pf_probe *p, struct pf_worker *w)
 static bool ask_one(struct pf_probe *p, struct candidate *c, const struct pf_question *q)
 {
 	struct pf_worker_config config = {
-		.name = c->name, .path = c->path, .program = p->program, .arena = p->arena,
+		.name = c->name,
+		.path = c->path,
+		.program = p->program,
+		.arena = p->arena,
 		.pool_size = p->pool_size,
 	};
 	struct pf_worker *w;

@@ -25,8 +25,8 @@ void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
 	from = tail->text.len;
 	pf_buf_append(&tail->text, text, len);
 	for (size_t i = from; i < tail->text.len; i++)
-		if (iscntrl((unsigned char)tail->text.data[i]) && tail->text.data[i] != '\n' &&
-		    tail->text.data[i] != '\t')
+		if (iscntrl((unsigned char)tail->text.data[i]) &&
+		    tail->text.data[i] != '\n' && tail->text.data[i] != '\t')
 			tail->text.data[i] = ' ';
 	if (tail->text.len > 2 * PF_TAIL_BYTES) {
 		size_t cut = tail->text.len - PF_TAIL_BYTES;
@@ -34,7 +34,8 @@ void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
 		pf_buf_consume(&tail->text, cut);
 		tail->mark = tail->mark > cut ? tail->mark - cut : 0;
 	}
-	tail->text.failed = false; /* a line lost for want of memory is no reason to stop */
+	tail->text.failed =
+		false; /* a line lost for want of memory is no reason to stop */
 }
 
 void pf_tail_mark(struct pf_tail *tail)
@@ -45,16 +46,22 @@ void pf_tail_mark(struct pf_tail *tail)
 
 void pf_tail_copy(struct pf_tail *tail, struct pf_buf *out)
 {
+	size_t from;
+
 	PF_LOCK_SCOPE(&tail->lock);
+	from = tail->text.len > PF_TAIL_BYTES ? tail->text.len - PF_TAIL_BYTES : 0;
+
 	if (tail->text.len)
-		pf_buf_append(out, tail->text.data, tail->text.len);
+		pf_buf_append(out, tail->text.data + from, tail->text.len - from);
 }
 
 /* 0: says nothing; 1: some line; 2: the reason of a death. */
 static int weight(const char *line, size_t len)
 {
-	static const char *const fatal[] = { "Check failed", "what():", "LLVM ERROR", "FATAL",
-					     "terminate called", "Unknown flag", "assert" };
+	static const char *const fatal[] = {
+		"Check failed",     "what():",      "LLVM ERROR", "FATAL",
+		"terminate called", "Unknown flag", "assert"
+	};
 
 	while (len && isspace((unsigned char)*line)) {
 		line++;

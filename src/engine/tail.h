@@ -23,7 +23,7 @@ void pf_tail_add(struct pf_tail *tail, const char *text, size_t len);
 /* What follows belongs to a new life. */
 void pf_tail_mark(struct pf_tail *tail);
 
-/* Append all that is kept. */
+/* Append the last PF_TAIL_BYTES of it. */
 void pf_tail_copy(struct pf_tail *tail, struct pf_buf *out);
 
 /*

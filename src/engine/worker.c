@@ -38,21 +38,23 @@ struct pf_worker {
 	struct pf_description description; /* of the first life */
 	struct pf_tail tail;
 	_Atomic uint64_t last_id;
-	int stop_fd; /* owned; an eventfd: the watcher shall end */
+	int stop_fd;   /* owned; an eventfd: the watcher shall end */
+	int broken_fd; /* owned; an eventfd: the process wrote nonsense and must go */
 
 	/* Of the present life; the watcher's own. */
 	int sock, err_fd; /* owned, or -1 */
 	pthread_t watcher;
 	bool stopped; /* the owner's own: pf_worker_stop was called */
 
-	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	pthread_mutex_t lock;   /* rank 8; protects the fields below */
 	pthread_cond_t started; /* the first start succeeded or failed */
-	struct pf_life *life; /* owned reference, or NULL */
+	struct pf_life *life;   /* owned reference, or NULL */
 	enum pf_worker_state state;
 	bool first_done;
+	struct pf_err first; /* code 0: the first start succeeded */
 	pid_t pid;
 	unsigned restarts;
-	struct pf_err why; /* of the last death or failed start */
+	struct pf_err why;         /* of the last death or failed start */
 	struct pf_waiter *waiters; /* for the next life, or word that there is none */
 };
 
@@ -76,7 +78,8 @@ static void close_pipes(struct pf_worker *w)
 }
 
 /* Run the program with SOCK at PF_CHANNEL_FD and ERR as its standard output and error. */
-static int spawn(struct pf_worker *w, int sock, int err_fd, pid_t *ret, struct pf_err *err)
+static int spawn(struct pf_worker *w, int sock, int err_fd, pid_t *ret,
+		 struct pf_err *err)
 {
 	char parent[16];
 	char *argv[] = { w->program, w->name, parent, NULL };
@@ -96,7 +99,7 @@ static int spawn(struct pf_worker *w, int sock, int err_fd, pid_t *ret, struct p
 	/* Its own group: Ctrl-C at a foreground daemon is the daemon's to handle. */
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-					POSIX_SPAWN_SETPGROUP);
+						POSIX_SPAWN_SETPGROUP);
 	posix_spawn_file_actions_adddup2(&fa, err_fd, 1);
 	posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
 	posix_spawn_file_actions_adddup2(&fa, sock, PF_CHANNEL_FD);
@@ -129,7 +132,8 @@ static int make_fds(int fds[4], struct pf_err *err)
 		fds[i] = -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
 	    pipe2(fds + 2, O_CLOEXEC))
-		return pf_err_set(err, -errno, "sockets for a worker: %s", strerror(errno));
+		return pf_err_set(err, -errno, "sockets for a worker: %s",
+				  strerror(errno));
 	if (fds[1] <= PF_CHANNEL_FD) {
 		int high = fcntl(fds[1], F_DUPFD_CLOEXEC, PF_CHANNEL_FD + 1);
 
@@ -165,12 +169,15 @@ static void reap(struct pf_worker *w, pid_t pid, struct pf_err *why)
 	pf_tail_last_words(&w->tail, &words);
 	last = words.data ? words.data : "nothing";
 	if (WIFSIGNALED(status))
-		pf_err_set(why, -EIO, "the worker of plugin %s died of signal %d (%s); it "
-			   "printed last: %s", w->name, WTERMSIG(status),
-			   strsignal(WTERMSIG(status)), last);
+		pf_err_set(why, -EIO,
+			   "the worker of plugin %s died of signal %d (%s); it "
+			   "printed last: %s",
+			   w->name, WTERMSIG(status), strsignal(WTERMSIG(status)), last);
 	else
-		pf_err_set(why, -EIO, "the worker of plugin %s exited with status %d; it "
-			   "printed last: %s", w->name, WEXITSTATUS(status), last);
+		pf_err_set(why, -EIO,
+			   "the worker of plugin %s exited with status %d; it "
+			   "printed last: %s",
+			   w->name, WEXITSTATUS(status), last);
 }
 
 /* Send the set-up text and the memory, and wait for the description. */
@@ -188,10 +195,12 @@ static int handshake(struct pf_worker *w, int sock, const int fds[3],
 }
 
 /* A restarted plugin must be the one the users know. */
-static int same_plugin(struct pf_worker *w, const struct pf_description *d, struct pf_err *err)
+static int same_plugin(struct pf_worker *w, const struct pf_description *d,
+		       struct pf_err *err)
 {
 	if (d->n_devices != w->description.n_devices)
-		return pf_err_set(err, -EIO, "plugin %s came back with %u devices, it had %u",
+		return pf_err_set(err, -EIO,
+				  "plugin %s came back with %u devices, it had %u",
 				  w->name, d->n_devices, w->description.n_devices);
 	return 0;
 }
@@ -215,7 +224,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r >= 0)
 		r = pool = make_pool(w, err);
 	if (r >= 0)
-		r = pf_life_new(w->name, channel, pool, w->pool_size, &life, err);
+		r = pf_life_new(w->name, channel, pool, w->pool_size, w->broken_fd, &life,
+				err);
 	if (r == 0) {
 		pf_tail_mark(&w->tail);
 		r = spawn(w, fds[1], fds[3], &pid, err);
@@ -226,8 +236,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	w->sock = fds[0];
 	w->err_fd = fds[2];
 	if (r == 0)
-		r = handshake(w, w->sock, (int[]){ channel, pf_arena_fd(w->arena), pool }, &d,
-			      err);
+		r = handshake(w, w->sock, (int[]){ channel, pf_arena_fd(w->arena), pool },
+			      &d, err);
 	if (r == 0 && w->description.json)
 		r = same_plugin(w, &d, err);
 	if (r == 0) {
@@ -261,15 +271,19 @@ static int start(struct pf_worker *w, struct pf_err *err)
 
 /* --- watch ------------------------------------------------------------------------- */
 
+static const char broken_words[] = "FATAL: what it wrote to the daemon is no message\n";
+
 /* Wait until the process is gone (1) or shall be stopped (0), keeping what it prints. */
 static int watch(struct pf_worker *w)
 {
-	struct pollfd p[3] = { { .fd = w->sock, .events = POLLIN },
+	struct pollfd p[4] = { { .fd = w->sock, .events = POLLIN },
 			       { .fd = w->stop_fd, .events = POLLIN },
-			       { .fd = w->err_fd, .events = POLLIN } };
+			       { .fd = w->err_fd, .events = POLLIN },
+			       { .fd = w->broken_fd, .events = POLLIN } };
+	uint64_t count;
 
 	for (;;) {
-		if (poll(p, 3, -1) < 0 && errno != EINTR)
+		if (poll(p, 4, -1) < 0 && errno != EINTR)
 			abort(); /* only a programming error */
 		if (p[2].revents)
 			drain_output(w);
@@ -277,7 +291,9 @@ static int watch(struct pf_worker *w)
 			p[2].fd = -1; /* it may close its output and live on */
 		if (p[1].revents)
 			return 0;
-		if (p[0].revents)
+		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0)
+			pf_tail_add(&w->tail, broken_words, strlen(broken_words));
+		if (p[0].revents || p[3].revents)
 			return 1;
 	}
 }
@@ -319,7 +335,7 @@ static void first_start_done(struct pf_worker *w, int r, const struct pf_err *er
 	w->first_done = true;
 	if (r < 0) {
 		w->state = PF_WORKER_FAILED;
-		w->why = *err;
+		w->first = w->why = *err;
 	}
 	pthread_cond_signal(&w->started);
 }
@@ -357,8 +373,8 @@ static bool restart(struct pf_worker *w, unsigned *deaths)
 		pf_lock(&w->lock);
 		w->why = err;
 		pf_unlock(&w->lock);
-		announce(w, *deaths < MAX_DEATHS ? PF_WORKER_RESTARTING
-						 : PF_WORKER_FAILED);
+		announce(w,
+			 *deaths < MAX_DEATHS ? PF_WORKER_RESTARTING : PF_WORKER_FAILED);
 		if (*deaths >= MAX_DEATHS)
 			return false;
 	}
@@ -397,11 +413,13 @@ static char *setup_text(const struct pf_worker_config *c)
 
 	json_object_object_add(o, "version", json_object_new_int(PF_WIRE_VERSION));
 	json_object_object_add(o, "plugin", json_object_new_string(c->path));
-	json_object_object_add(o, "options", c->options ? json_object_get(c->options)
-							: json_object_new_object());
+	json_object_object_add(o, "options",
+			       c->options ? json_object_get(c->options)
+					  : json_object_new_object());
 	json_object_object_add(o, "arena_size",
 			       json_object_new_int64((int64_t)pf_arena_size(c->arena)));
-	json_object_object_add(o, "pool_size", json_object_new_int64((int64_t)c->pool_size));
+	json_object_object_add(o, "pool_size",
+			       json_object_new_int64((int64_t)c->pool_size));
 	json_object_object_add(o, "interpose", json_object_new_boolean(true));
 	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 	json_object_put(o);
@@ -413,6 +431,8 @@ static void free_parts(struct pf_worker *w)
 	close_pipes(w);
 	if (w->stop_fd >= 0)
 		close(w->stop_fd);
+	if (w->broken_fd >= 0)
+		close(w->broken_fd);
 	pf_description_release(&w->description);
 	pf_tail_release(&w->tail);
 	pthread_cond_destroy(&w->started);
@@ -437,22 +457,24 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	pf_tail_init(&w->tail);
 	w->sock = w->err_fd = -1;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->arena = config->arena;
 	w->pool_size = config->pool_size;
 	w->name = strdup(config->name);
 	w->path = strdup(config->path);
 	w->program = strdup(config->program);
 	w->setup = setup_text(config);
-	if (w->stop_fd < 0 || !w->name || !w->path || !w->program || !w->setup ||
-	    pthread_create(&w->watcher, NULL, watcher_main, w)) {
+	if (w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path || !w->program ||
+	    !w->setup || pthread_create(&w->watcher, NULL, watcher_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
 	pf_lock(&w->lock);
 	while (!w->first_done)
 		pthread_cond_wait(&w->started, &w->lock);
-	if (w->state != PF_WORKER_READY)
-		r = pf_err_set(err, w->why.code, "%s", w->why.text);
+	/* Not the state: it may have died, and be restarting, by now. */
+	if (w->first.code < 0)
+		r = pf_err_set(err, w->first.code, "%s", w->first.text);
 	pf_unlock(&w->lock);
 	if (r < 0) {
 		pthread_join(w->watcher, NULL);

@@ -12,10 +12,10 @@
  */
 struct entry {
 	_Atomic unsigned refs;
-	struct pf_buffer *buffer;              /* owned reference */
-	_Atomic unsigned opens;                /* open files, of all its nodes */
-	_Atomic bool gone;                     /* unlinked: freed with the last open file */
-	struct pf_node *listed;                /* weak; NULL once unlinked */
+	struct pf_buffer *buffer; /* owned reference */
+	_Atomic unsigned opens;   /* open files, of all its nodes */
+	_Atomic bool gone;        /* unlinked: freed with the last open file */
+	struct pf_node *listed;   /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 };
 

@@ -18,7 +18,8 @@ static void entry_unref(struct entry *entry)
 }
 
 static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
-				 enum pf_format format, mode_t mode, const struct pf_cred *cred)
+				 enum pf_format format, mode_t mode,
+				 const struct pf_cred *cred)
 {
 	struct facet *facet = calloc(1, sizeof(*facet));
 	struct pf_node *node = NULL;
@@ -36,8 +37,8 @@ static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
 	return node;
 }
 
-struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer, enum pf_format format,
-			  mode_t mode, const struct pf_cred *cred)
+struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
 	struct pf_node *node;
@@ -151,7 +152,8 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 	int r;
 
 	if (format == PF_FORMAT_JSON)
-		return pf_err_set(err, -EACCES, "what is known of a buffer cannot be written");
+		return pf_err_set(err, -EACCES,
+				  "what is known of a buffer cannot be written");
 	if (is_listed(of->node))
 		return 0;
 	r = pf_buffer_adopt(b, format, !(of->flags & O_TRUNC), err);
@@ -230,8 +232,8 @@ static int take_view(struct pf_open *of, struct pf_waiter *waiter)
 		describe(of->node, &view.head);
 		view.size = view.head.len;
 	} else {
-		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, waiter, &view,
-				 NULL);
+		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, waiter,
+				 &view, NULL);
 	}
 	/* At 0 the waiter may have been woken and have done all this already. */
 	if (r > 0) {
@@ -309,7 +311,8 @@ static void read_data(void *arg, const void *data, size_t len)
 	pf_reply_data(arg, data, len);
 }
 
-static void buffer_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
+			struct pf_reply *reply)
 {
 	struct buffer_open *o = of->state;
 	struct pf_view live = { .live = buffer_of(of->node) };
@@ -399,7 +402,8 @@ static void settle(struct commit *c)
 	pf_life_unref(life);
 }
 
-static void commit_start(struct pf_buffer *buffer, bool partial_ok, struct pf_reply *reply)
+static void commit_start(struct pf_buffer *buffer, bool partial_ok,
+			 struct pf_reply *reply)
 {
 	struct commit *c = calloc(1, sizeof(*c));
 
@@ -437,7 +441,8 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	int r;
 
 	if (!is_listed(node))
-		return pf_err_set(err, -EINVAL, "a view has the size that its array gives it");
+		return pf_err_set(err, -EINVAL,
+				  "a view has the size that its array gives it");
 	r = pf_buffer_truncate(buffer_of(node), size, err);
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
@@ -455,7 +460,8 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 		describe(node, &text);
 		st->st_size = (off_t)text.len;
 	} else {
-		st->st_size = (off_t)pf_view_size(buffer_of(node), facet_of(node)->format);
+		st->st_size =
+			(off_t)pf_view_size(buffer_of(node), facet_of(node)->format);
 	}
 	st->st_blocks = (st->st_size + 511) / 512;
 }

@@ -24,13 +24,15 @@ static bool ends_in(const char *name, size_t len, const char *ext)
 /* A stem that looks like a file of its own would be ambiguous in commands. */
 static int check_stem(const char *name, size_t len, struct pf_err *err)
 {
-	static const char *const never[] = { ".npy", ".raw", ".txt", ".json", ".safetensors",
-					     ".sharding" };
+	static const char *const never[] = { ".npy",  ".raw",         ".txt",
+					     ".json", ".safetensors", ".sharding" };
 
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
 		if (ends_in(name, len, never[i]))
-			return pf_err_set(err, -EINVAL, "%s: the name before the extension must "
-					  "not end in %s", name, never[i]);
+			return pf_err_set(err, -EINVAL,
+					  "%s: the name before the extension must "
+					  "not end in %s",
+					  name, never[i]);
 	return 0;
 }
 
@@ -42,19 +44,21 @@ static int refuse_foreign(const char *name, struct pf_err *err)
 	} foreign[] = {
 		{ ".npz", "python3 -c 'import numpy,sys; [numpy.save(k, v) for k, v in "
 			  "numpy.load(sys.argv[1]).items()]' FILE" },
-		{ ".pt", "python3 -c 'import torch,numpy,sys; [numpy.save(k, v) for k, v in "
-			 "torch.load(sys.argv[1]).items()]' FILE" },
+		{ ".pt",
+		  "python3 -c 'import torch,numpy,sys; [numpy.save(k, v) for k, v in "
+		  "torch.load(sys.argv[1]).items()]' FILE" },
 		{ ".gguf", "convert it to .npy files with the gguf Python package" },
 		{ ".onnx", "convert it to StableHLO with the onnx-mlir or jax tools" },
-		{ ".safetensors", "python3 -c 'import safetensors.numpy,numpy,sys; "
-				  "[numpy.save(k, v) for k, v in "
-				  "safetensors.numpy.load_file(sys.argv[1]).items()]' FILE" },
+		{ ".safetensors",
+		  "python3 -c 'import safetensors.numpy,numpy,sys; "
+		  "[numpy.save(k, v) for k, v in "
+		  "safetensors.numpy.load_file(sys.argv[1]).items()]' FILE" },
 	};
 
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (ends_in(name, strlen(name), foreign[i].ext))
-			return pf_err_set(err, -EINVAL, "%s: %s files are not read: %s", name,
-					  foreign[i].ext, foreign[i].how);
+			return pf_err_set(err, -EINVAL, "%s: %s files are not read: %s",
+					  name, foreign[i].ext, foreign[i].how);
 	return 0;
 }
 
@@ -78,7 +82,8 @@ static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t l
 }
 
 /* Is the stem free of directories (for a buffer), or of buffers (for a directory)? */
-static int check_free(struct pf_node *dir, const char *name, size_t stem_len, struct pf_err *err)
+static int check_free(struct pf_node *dir, const char *name, size_t stem_len,
+		      struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
 	char stem[PF_NAME_MAX + 1];
@@ -86,7 +91,8 @@ static int check_free(struct pf_node *dir, const char *name, size_t stem_len, st
 	snprintf(stem, sizeof(stem), "%.*s", (int)stem_len, name);
 	taken = pf_dir_lookup(dir, stem);
 	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name, stem);
+		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
+				  stem);
 	return 0;
 }
 
@@ -103,8 +109,10 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 	if (*ret == PF_FORMAT_NONE)
 		return 0;
 	if (*ret == PF_FORMAT_JSON)
-		return pf_err_set(err, -EINVAL, "%s: .json is what is known of a buffer, not a "
-				  "format", name);
+		return pf_err_set(err, -EINVAL,
+				  "%s: .json is what is known of a buffer, not a "
+				  "format",
+				  name);
 	r = check_stem(name, len, err);
 	return r < 0 ? r : check_free(dir, name, len, err);
 }
@@ -127,7 +135,8 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 }
 
 static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
-			  const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -148,7 +157,8 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 }
 
 static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
-			 const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
+			 const struct pf_cred *cred, struct pf_node **ret,
+			 struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
@@ -158,7 +168,8 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 		return r;
 	taken = find_stem(dir, name, strlen(name));
 	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name", name);
+		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
+				  name);
 	node = pf_node_new(dir->tree, &kind_buffers, dir->object, mode, cred);
 	if (!node)
 		return -ENOMEM;
@@ -174,7 +185,8 @@ static int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_e
 
 	(void)dir;
 	if (entry->listed != node)
-		return pf_err_set(err, -EPERM, "it is a view: remove the file it is a view of");
+		return pf_err_set(err, -EPERM,
+				  "it is a view: remove the file it is a view of");
 	pf_dir_unlink(node);
 	entry_unlinked(entry);
 	return 0;
@@ -221,7 +233,8 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 		return pf_err_set(err, -ENOTEMPTY, "%s is not empty", name);
 	taken = find_stem(to, name, strlen(name));
 	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name", name);
+		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
+				  name);
 	return pf_dir_move(node, to, name);
 }
 
@@ -250,8 +263,10 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	if (target && is_directory(target))
 		return pf_err_set(err, -EISDIR, "%s is a directory", name);
 	if (from != format && from != PF_FORMAT_NONE && format != PF_FORMAT_NONE)
-		return pf_err_set(err, -EINVAL, "a rename does not convert: read the %s view "
-				  "instead", pf_format_extension(format));
+		return pf_err_set(err, -EINVAL,
+				  "a rename does not convert: read the %s view "
+				  "instead",
+				  pf_format_extension(format));
 	if (from != format && format == PF_FORMAT_NONE) {
 		r = keep_bytes(node, err);
 	} else if (from == PF_FORMAT_NONE && format != PF_FORMAT_NONE) {
@@ -282,7 +297,8 @@ static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err 
 		return -ENOENT;
 	if (is_directory(node) != is_directory(target) ||
 	    (!is_directory(node) && facet_of(node)->format != facet_of(target)->format))
-		return pf_err_set(err, -EINVAL, "only two of one format can be exchanged");
+		return pf_err_set(err, -EINVAL,
+				  "only two of one format can be exchanged");
 	return pf_dir_exchange(node, target);
 }
 
@@ -292,10 +308,11 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 
 	if (to->kind != &kind_buffers || place_of(dir) != place_of(to))
-		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there: copy it",
-				  name);
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "%s: a buffer cannot be moved there: copy it", name);
 	if (!is_directory(node) && facet_of(node)->entry->listed != node)
-		return pf_err_set(err, -EPERM, "it is a view: move the file it is a view of");
+		return pf_err_set(err, -EPERM,
+				  "it is a view: move the file it is a view of");
 	target = find_target(to, name);
 	if (flags & RENAME_EXCHANGE)
 		return exchange(node, target, err);
@@ -342,7 +359,8 @@ static int walk(struct pf_fs *fs, const struct device *device, const char *name,
 	if (slash && memchr(name, ':', (size_t)(slash - name))) {
 		device = files_find_device(fs, name, (size_t)(slash - name));
 		if (!device)
-			return pf_err_set(err, -ENODEV, "%s: there is no such device", name);
+			return pf_err_set(err, -ENODEV, "%s: there is no such device",
+					  name);
 		name = slash + 1;
 	}
 	at = pf_node_ref(device->buffers);
@@ -359,14 +377,16 @@ static int walk(struct pf_fs *fs, const struct device *device, const char *name,
 		pf_node_unref(at);
 		if (!next || !is_directory(next)) {
 			pf_node_unref(next);
-			return pf_err_set(err, -ENOENT, "there is no directory %.*s in buffers/",
+			return pf_err_set(err, -ENOENT,
+					  "there is no directory %.*s in buffers/",
 					  (int)len, name);
 		}
 		at = next;
 		name = slash + 1;
 		if (!pf_node_may(at, cred, X_OK)) {
 			pf_node_unref(at);
-			return pf_err_set(err, -EACCES, "directory %s may not be searched", part);
+			return pf_err_set(err, -EACCES,
+					  "directory %s may not be searched", part);
 		}
 	}
 	*dir = at;
@@ -384,8 +404,8 @@ static size_t stem_length(const char *name)
 }
 
 static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
-		       const struct pf_cred *cred, struct pf_node **dir, struct pf_node **ret,
-		       struct pf_err *err)
+		       const struct pf_cred *cred, struct pf_node **dir,
+		       struct pf_node **ret, struct pf_err *err)
 {
 	const char *last;
 	int r = walk(fs, device, name, cred, dir, &last, err);
@@ -429,7 +449,7 @@ int files_remove_buffer(struct pf_fs *fs, const struct device *device, const cha
 
 	pf_tree_lock_names(fs->tree);
 	r = find_listed(fs, device, name, cred, &dir, &node, err);
-	if (r == 0 && !pf_node_may(dir, cred, W_OK))
+	if (r == 0 && !pf_node_may_remove(dir, node, cred))
 		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
 	if (r == 0)
 		r = buffers_unlink(dir, node, err);
@@ -517,8 +537,9 @@ static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format
 	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", t->name) : 0;
 }
 
-int files_put_buffer(struct target *target, struct pf_buffer *buffer, enum pf_format format,
-		     const struct pf_cred *cred, bool excl, struct pf_err *err)
+int files_put_buffer(struct target *target, struct pf_buffer *buffer,
+		     enum pf_format format, const struct pf_cred *cred, bool excl,
+		     struct pf_err *err)
 {
 	int r;
 

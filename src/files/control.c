@@ -14,8 +14,10 @@ static int get_string(struct json_object *o, const char *key, const char **ret,
 	if (!json_object_object_get_ex(o, key, &v))
 		return pf_err_set(err, -EINVAL, "\"%s\" is missing", key);
 	if (!json_object_is_type(v, json_type_string))
-		return pf_err_set(err, -EINVAL, "\"%s\": expected a string, found %s", key,
-				  v ? json_type_to_name(json_object_get_type(v)) : "null");
+		return pf_err_set(err, -EINVAL, "\"%s\": expected a string, found %s",
+				  key,
+				  v ? json_type_to_name(json_object_get_type(v))
+				    : "null");
 	*ret = json_object_get_string(v);
 	if (strlen(*ret) != (size_t)json_object_get_string_len(v))
 		return pf_err_set(err, -EINVAL, "\"%s\" contains a NUL character", key);
@@ -46,7 +48,8 @@ static int get_device(struct pf_fs *fs, struct json_object *o, const struct devi
 	if (r < 0)
 		return r;
 	*ret = files_find_device(fs, name, strlen(name));
-	return *ret ? 0 : pf_err_set(err, -ENODEV, "\"device\": there is no device %s", name);
+	return *ret ? 0
+		    : pf_err_set(err, -ENODEV, "\"device\": there is no device %s", name);
 }
 
 /* --- execute ---------------------------------------------------------------------------------- */
@@ -54,8 +57,9 @@ static int get_device(struct pf_fs *fs, struct json_object *o, const struct devi
 static int op_execute(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
 		      struct request *request, struct pf_err *err)
 {
-	static const char *const allowed[] = { "op",     "executable", "inputs", "outputs",
-					       "donate", "id",         NULL };
+	static const char *const allowed[] = { "op",      "executable", "inputs",
+					       "outputs", "donate",     "id",
+					       NULL };
 	const char *name;
 	struct unit *unit;
 	int r = files_parse_request(o, allowed, request, err);
@@ -83,14 +87,17 @@ static int get_shape(struct json_object *o, struct pf_shape *ret, struct pf_err 
 	if (!json_object_is_type(v, json_type_array))
 		return pf_err_set(err, -EINVAL, "\"shape\": expected a list of extents");
 	if (json_object_array_length(v) > PF_MAX_RANK)
-		return pf_err_set(err, -EINVAL, "\"shape\": more than %d extents", PF_MAX_RANK);
+		return pf_err_set(err, -EINVAL, "\"shape\": more than %d extents",
+				  PF_MAX_RANK);
 	for (size_t i = 0; i < json_object_array_length(v); i++) {
 		struct json_object *d = json_object_array_get_idx(v, i);
 
-		if (!json_object_is_type(d, json_type_int) || json_object_get_int64(d) < 0)
-			return pf_err_set(err, -EINVAL, "\"shape\": extent %zu: expected a number "
-					  "from 0 on, found %s", i,
-					  json_object_to_json_string(d));
+		if (!json_object_is_type(d, json_type_int) ||
+		    json_object_get_int64(d) < 0)
+			return pf_err_set(err, -EINVAL,
+					  "\"shape\": extent %zu: expected a number "
+					  "from 0 on, found %s",
+					  i, json_object_to_json_string(d));
 		ret->dims[ret->rank++] = json_object_get_int64(d);
 	}
 	return 0;
@@ -105,15 +112,16 @@ static int get_dtype(struct json_object *o, enum pf_dtype *ret, struct pf_err *e
 		return r;
 	*ret = pf_dtype_parse(name, strlen(name));
 	if (*ret == PF_DTYPE_INVALID)
-		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s", name);
+		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s",
+				  name);
 	return 0;
 }
 
 static int op_create(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
 		     struct request *request, struct pf_err *err)
 {
-	static const char *const allowed[] = { "op", "buffer", "dtype", "shape", "device", "id",
-					       NULL };
+	static const char *const allowed[] = { "op",     "buffer", "dtype", "shape",
+					       "device", "id",     NULL };
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(files_target_release) struct target target = { 0 };
 	const struct device *device;
@@ -140,8 +148,8 @@ static int op_create(struct pf_fs *fs, struct json_object *o, struct pf_command 
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	r = pf_buffer_declare(buffer, dtype, &shape, err);
 	if (r == 0)
-		r = files_put_buffer(&target, buffer, PF_FORMAT_RAW, &command->of->cred, true,
-				     err);
+		r = files_put_buffer(&target, buffer, PF_FORMAT_RAW, &command->of->cred,
+				     true, err);
 	if (r < 0)
 		return r;
 	reply = new_reply(request);
@@ -171,8 +179,9 @@ static int op_delete(struct pf_fs *fs, struct json_object *o, struct pf_command 
 	return r;
 }
 
-static int stat_buffer(struct pf_fs *fs, struct json_object *o, const struct pf_cred *cred,
-		       struct pf_buf *text, struct pf_err *err)
+static int stat_buffer(struct pf_fs *fs, struct json_object *o,
+		       const struct pf_cred *cred, struct pf_buf *text,
+		       struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	const struct device *device;
@@ -188,8 +197,9 @@ static int stat_buffer(struct pf_fs *fs, struct json_object *o, const struct pf_
 	return r;
 }
 
-static int stat_executable(struct pf_fs *fs, struct json_object *o, const struct pf_cred *cred,
-			   struct pf_buf *text, struct pf_err *err)
+static int stat_executable(struct pf_fs *fs, struct json_object *o,
+			   const struct pf_cred *cred, struct pf_buf *text,
+			   struct pf_err *err)
 {
 	struct unit *unit;
 	const char *name;
@@ -207,15 +217,16 @@ static int stat_executable(struct pf_fs *fs, struct json_object *o, const struct
 static int op_stat(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
 		   struct request *request, struct pf_err *err)
 {
-	static const char *const allowed[] = { "op", "buffer", "executable", "device", "id",
-					       NULL };
+	static const char *const allowed[] = { "op",     "buffer", "executable",
+					       "device", "id",     NULL };
 	bool executable = json_object_object_get_ex(o, "executable", NULL);
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct json_object *reply;
 	int r = files_parse_request(o, allowed, request, err);
 
 	if (r == 0 && executable && json_object_object_get_ex(o, "buffer", NULL))
-		r = pf_err_set(err, -EINVAL, "expected \"buffer\" or \"executable\", found both");
+		r = pf_err_set(err, -EINVAL,
+			       "expected \"buffer\" or \"executable\", found both");
 	if (r == 0)
 		r = executable ? stat_executable(fs, o, &command->of->cred, &text, err)
 			       : stat_buffer(fs, o, &command->of->cred, &text, err);
@@ -256,8 +267,10 @@ static int dispatch(struct pf_fs *fs, struct json_object *o, struct pf_command *
 		r = ops[i].run(fs, o, command, request, err);
 		return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
 	}
-	return pf_err_set(err, -EINVAL, "\"op\": expected execute, create, delete or stat, found "
-			  "\"%s\"", name);
+	return pf_err_set(err, -EINVAL,
+			  "\"op\": expected execute, create, delete or stat, found "
+			  "\"%s\"",
+			  name);
 }
 
 static void control_command(struct pf_command *command)
@@ -284,5 +297,8 @@ static void control_command(struct pf_command *command)
 }
 
 const struct pf_kind kind_control = {
-	.name = "control", .mode = S_IFREG | 0666, .json = true, .command = control_command,
+	.name = "control",
+	.mode = S_IFREG | 0666,
+	.json = true,
+	.command = control_command,
 };

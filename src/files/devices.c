@@ -37,14 +37,16 @@ static int platform_show(struct pf_node *node, struct pf_buf *out, struct pf_err
 	return 0;
 }
 
-static int local_hardware_id_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int local_hardware_id_show(struct pf_node *node, struct pf_buf *out,
+				  struct pf_err *err)
 {
 	(void)err;
 	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->local_hardware_id);
 	return 0;
 }
 
-static int process_index_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int process_index_show(struct pf_node *node, struct pf_buf *out,
+			      struct pf_err *err)
 {
 	(void)err;
 	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->process_index);
@@ -207,12 +209,14 @@ static int memory_description_show(struct pf_node *node, struct pf_buf *out,
 	return 0;
 }
 
-static int memory_default_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int memory_default_show(struct pf_node *node, struct pf_buf *out,
+			       struct pf_err *err)
 {
 	const struct memory *m = node->object;
 
 	(void)err;
-	pf_buf_printf(out, "%s\n", m->index == m->device->default_memory ? "true" : "false");
+	pf_buf_printf(out, "%s\n",
+		      m->index == m->device->default_memory ? "true" : "false");
 	return 0;
 }
 
@@ -221,8 +225,9 @@ static void memory_free(struct pf_node *node)
 	free(node->object);
 }
 
-#define TEXT(id, file, show_fn)                                                            \
-	static const struct pf_kind id = { .name = file, .mode = S_IFREG | 0444,           \
+#define TEXT(id, file, show_fn)                                                          \
+	static const struct pf_kind id = { .name = file,                                 \
+					   .mode = S_IFREG | 0444,                       \
 					   .show = show_fn }
 TEXT(memory_id, "id", memory_id_show);
 TEXT(memory_kind, "kind", memory_kind_show);
@@ -263,9 +268,12 @@ TEXT(process_index, "process_index", process_index_show);
 TEXT(addressable, "addressable", addressable_show);
 TEXT(description, "description", description_show);
 TEXT(attributes, "attributes.json", attributes_show);
-static const struct pf_kind stats = { .name = "memory_stats.json", .mode = S_IFREG | 0444,
-				      .show = stats_show, .prepare = stats_prepare };
-static const struct pf_kind plugin = { .name = "plugin", .mode = S_IFLNK | 0777,
+static const struct pf_kind stats = { .name = "memory_stats.json",
+				      .mode = S_IFREG | 0444,
+				      .show = stats_show,
+				      .prepare = stats_prepare };
+static const struct pf_kind plugin = { .name = "plugin",
+				       .mode = S_IFLNK | 0777,
 				       .readlink = plugin_readlink };
 static const struct pf_kind default_buffers = { .mode = S_IFLNK | 0777,
 						.readlink = buffers_readlink };
@@ -273,9 +281,10 @@ static const struct pf_kind kind_memories = { .mode = S_IFDIR | 0555 };
 
 static const struct pf_kind kind_device = {
 	.mode = S_IFDIR | 0555,
-	.children = (const struct pf_kind *const[]){
-		&id, &kind, &platform, &local_hardware_id, &process_index, &addressable,
-		&description, &attributes, &stats, &plugin, NULL },
+	.children = (const struct pf_kind *const[]){ &id, &kind, &platform,
+						     &local_hardware_id, &process_index,
+						     &addressable, &description,
+						     &attributes, &stats, &plugin, NULL },
 };
 
 static const struct pf_kind kind_plugin_devices = { .mode = S_IFDIR | 0555 };
@@ -327,8 +336,8 @@ int files_add_devices(struct pf_fs *fs, struct pf_node *devices)
 
 		dir = pf_dir_lookup(devices, pf_worker_name(d->worker));
 		if (!dir)
-			r = files_link(devices, pf_worker_name(d->worker), &kind_plugin_devices,
-				       NULL, &dir);
+			r = files_link(devices, pf_worker_name(d->worker),
+				       &kind_plugin_devices, NULL, &dir);
 		if (r == 0)
 			r = add_device(dir, d, i == 0);
 	}
@@ -338,7 +347,8 @@ int files_add_devices(struct pf_fs *fs, struct pf_node *devices)
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
 {
 	for (unsigned i = 0; i < fs->n_devices; i++)
-		if (strlen(fs->devices[i].name) == len && !memcmp(fs->devices[i].name, name, len))
+		if (strlen(fs->devices[i].name) == len &&
+		    !memcmp(fs->devices[i].name, name, len))
 			return &fs->devices[i];
 	return NULL;
 }

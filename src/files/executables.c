@@ -144,7 +144,8 @@ static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *e
 	*whole = false;
 	switch (pf_scan_feed(&scan, text->data + skip, text->len - skip, &used)) {
 	case PF_SCAN_BAD:
-		return pf_err_set(err, -EINVAL, "byte %zu: expected %s", skip + used, scan.want);
+		return pf_err_set(err, -EINVAL, "byte %zu: expected %s", skip + used,
+				  scan.want);
 	case PF_SCAN_DONE:
 		*whole = true;
 		return pf_scan_check(text->data + skip, used, err);
@@ -153,8 +154,8 @@ static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *e
 	}
 }
 
-static ssize_t options_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
-			     struct pf_err *err)
+static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
+			     uint64_t off, struct pf_err *err)
 {
 	struct pf_executable *x = unit_of(of->node)->x;
 	struct pf_buf *text = of->state;
@@ -190,7 +191,8 @@ static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 	int r;
 
 	r = text && why != PF_COMMIT_FSYNC
-		    ? pf_executable_set_options(x, text->data, text->len, NULL) : 0;
+		    ? pf_executable_set_options(x, text->data, text->len, NULL)
+		    : 0;
 	if (r < 0 || why == PF_COMMIT_FSYNC)
 		pf_reply_code(reply, r);
 	else
@@ -217,7 +219,8 @@ static void options_release(struct pf_open *of)
 
 static int parse_run(const char *text, struct request *request, struct pf_err *err)
 {
-	static const char *const allowed[] = { "inputs", "outputs", "donate", "id", NULL };
+	static const char *const allowed[] = { "inputs", "outputs", "donate", "id",
+					       NULL };
 	struct json_object *o;
 	int r;
 
@@ -247,7 +250,8 @@ static void run_command(struct pf_command *command)
 	if (r < 0)
 		pf_err_wrap(&err, r, "%s", name.data);
 	pf_tree_lock_names(node->tree);
-	if (r == 0 && unit->program && !pf_node_may(unit->program, &command->of->cred, R_OK))
+	if (r == 0 && unit->program &&
+	    !pf_node_may(unit->program, &command->of->cred, R_OK))
 		r = pf_err_set(&err, -EACCES, "%s: permission denied", name.data);
 	pf_tree_unlock_names(node->tree);
 	if (r == 0) {
@@ -265,26 +269,36 @@ static void unit_free(struct pf_node *node)
 	unit_unref(node->object);
 }
 
-#define TEXT(id, file, show_fn)                                                            \
-	static const struct pf_kind id = { .name = file, .mode = S_IFREG | 0444,           \
-					   .show = show_fn, .free = unit_free }
+#define TEXT(id, file, show_fn)                                                          \
+	static const struct pf_kind id = {                                               \
+		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = unit_free \
+	}
 TEXT(state, "state", state_show);
 TEXT(error, "error", error_show);
 TEXT(signature, "signature.json", signature_show);
 TEXT(info, "info.json", info_show);
 static const struct pf_kind options = {
-	.name = "options.json", .mode = S_IFREG | 0644, .max_write = 1u << 20,
-	.show = options_show, .write = options_write, .commit = options_commit,
-	.truncate = options_truncate, .release = options_release, .free = unit_free,
+	.name = "options.json",
+	.mode = S_IFREG | 0644,
+	.max_write = 1u << 20,
+	.show = options_show,
+	.write = options_write,
+	.commit = options_commit,
+	.truncate = options_truncate,
+	.release = options_release,
+	.free = unit_free,
 };
-static const struct pf_kind program = { .name = "program", .mode = S_IFLNK | 0777,
-					.readlink = program_readlink, .free = unit_free };
-static const struct pf_kind run = { .name = "run", .mode = S_IFREG | 0666,
-				    .command = run_command, .free = unit_free };
+static const struct pf_kind program = { .name = "program",
+					.mode = S_IFLNK | 0777,
+					.readlink = program_readlink,
+					.free = unit_free };
+static const struct pf_kind run = {
+	.name = "run", .mode = S_IFREG | 0666, .command = run_command, .free = unit_free
+};
 
-static const struct pf_kind *const executable_children[] = {
-	&state, &error, &signature, &options, &info, &program, &run, NULL
-};
+static const struct pf_kind *const executable_children[] = { &state,   &error, &signature,
+							     &options, &info,  &program,
+							     &run,     NULL };
 
 static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,

@@ -25,8 +25,10 @@ void files_fail(struct pf_command *command, const struct request *request,
 	if (request && !request->json) {
 		pf_autobuf struct pf_buf line = PF_BUF_INIT;
 
-		pf_buf_printf(&line, "error: %s: %s", pf_errno_name(err->code), err->text);
-		pf_command_done(command, err->code, line.data ? line.data : "error", line.len);
+		pf_buf_printf(&line, "error: %s: %s", pf_errno_name(err->code),
+			      err->text);
+		pf_command_done(command, err->code, line.data ? line.data : "error",
+				line.len);
 		return;
 	}
 	o = json_object_new_object();
@@ -45,10 +47,10 @@ void files_fail(struct pf_command *command, const struct request *request,
 
 struct job {
 	struct pf_command *command;
-	struct request request;   /* owned */
+	struct request request; /* owned */
 	const struct device *device;
 	size_t n_targets;
-	struct target *targets;   /* owned: where each output goes */
+	struct target *targets;     /* owned: where each output goes */
 	struct pf_buffer **buffers; /* owned references: of the inputs, as many as them */
 };
 
@@ -79,8 +81,8 @@ static void succeed_json(struct job *job, const struct pf_execution *e)
 		pf_json_add_string(out, "name", job->request.outputs.at[i]);
 		pf_json_add_string(out, "dtype", pf_dtype_name(e->outs[i]->dtype));
 		for (unsigned d = 0; d < e->outs[i]->shape.rank; d++)
-			json_object_array_add(dims,
-					      json_object_new_int64(e->outs[i]->shape.dims[d]));
+			json_object_array_add(dims, json_object_new_int64(
+							    e->outs[i]->shape.dims[d]));
 		json_object_object_add(out, "shape", dims);
 		pf_json_add_string(out, "device", job->device->name);
 		json_object_array_add(outs, out);
@@ -118,7 +120,8 @@ static int publish(struct job *job, struct pf_execution *e, struct pf_err *err)
 	int r = 0;
 
 	for (size_t i = 0; i < e->n_outs && r == 0; i++) {
-		PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *b =
+		PF_CLEANUP(pf_buffer_unrefp)
+		struct pf_buffer *b =
 			pf_buffer_of_value(&job->device->place, e->outs[i], e->name);
 
 		if (!b)
@@ -169,8 +172,8 @@ static bool is_donated(const struct job *job, const char *name)
 }
 
 /* Reading an array takes the right to read it; consuming it takes that to write, too. */
-static int find_input(struct pf_fs *fs, const struct job *job, size_t i, struct pf_execution *e,
-		      struct pf_err *err)
+static int find_input(struct pf_fs *fs, const struct job *job, size_t i,
+		      struct pf_execution *e, struct pf_err *err)
 {
 	const char *name = job->request.inputs.at[i];
 	int want = is_donated(job, name) ? R_OK | W_OK : R_OK;
@@ -198,14 +201,17 @@ static int mark_donated(const struct job *job, struct pf_execution *e, struct pf
 			if (!strcmp(e->arg_names[i], name))
 				e->donate[i] = found = true;
 		if (!found)
-			return pf_err_set(err, -EINVAL, "donate: %s is no input of this "
-					  "execution", name);
+			return pf_err_set(err, -EINVAL,
+					  "donate: %s is no input of this "
+					  "execution",
+					  name);
 	}
 	/* The same array twice, once consumed: the other use would see it gone. */
 	for (size_t i = 0; i < e->n_args; i++)
 		for (size_t k = 0; e->donate[i] && k < e->n_args; k++)
 			if (k != i && e->args[k] == e->args[i])
-				return pf_err_set(err, -EINVAL, "donate: %s is used twice",
+				return pf_err_set(err, -EINVAL,
+						  "donate: %s is used twice",
 						  e->arg_names[i]);
 	return 0;
 }
@@ -219,20 +225,24 @@ static int find_targets(struct pf_fs *fs, struct job *job, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for the outputs' names");
 	for (size_t i = 0; i < names->n; i++) {
 		struct target *t = &job->targets[i];
-		int r = files_find_target(fs, job->device, names->at[i], &job->command->of->cred,
-					  t, err);
+		int r = files_find_target(fs, job->device, names->at[i],
+					  &job->command->of->cred, t, err);
 
 		if (r < 0)
 			return pf_err_wrap(err, r, "output %zu", i);
 		job->n_targets = i + 1;
 		if (t->dir->object != &job->device->place)
-			return pf_err_set(err, -EINVAL, "output %zu: %s is on another device than "
-					  "%s, where the program runs", i, names->at[i],
-					  job->device->name);
+			return pf_err_set(err, -EINVAL,
+					  "output %zu: %s is on another device than "
+					  "%s, where the program runs",
+					  i, names->at[i], job->device->name);
 		for (size_t k = 0; k < i; k++)
-			if (job->targets[k].dir == t->dir && !strcmp(job->targets[k].stem, t->stem))
-				return pf_err_set(err, -EINVAL, "outputs %zu and %zu are both "
-						  "called %s", k, i, names->at[i]);
+			if (job->targets[k].dir == t->dir &&
+			    !strcmp(job->targets[k].stem, t->stem))
+				return pf_err_set(err, -EINVAL,
+						  "outputs %zu and %zu are both "
+						  "called %s",
+						  k, i, names->at[i]);
 	}
 	return 0;
 }
@@ -255,8 +265,8 @@ static const struct device *device_of(struct unit *unit)
 	return found ? found : &fs->devices[0];
 }
 
-static struct pf_execution *make_execution(struct unit *unit, const char *name, struct job *job,
-					   struct pf_err *err)
+static struct pf_execution *make_execution(struct unit *unit, const char *name,
+					   struct job *job, struct pf_err *err)
 {
 	struct pf_execution *e = pf_execution_new(job->request.inputs.n);
 	int r = e ? 0 : pf_err_set(err, -ENOMEM, "no memory for an execution");
@@ -272,6 +282,9 @@ static struct pf_execution *make_execution(struct unit *unit, const char *name, 
 	job->buffers = calloc(e->n_args + 1, sizeof(struct pf_buffer *));
 	if (!e->name || !job->buffers)
 		r = pf_err_set(err, -ENOMEM, "no memory for an execution");
+	/* What did not compile is told before what it would be given. */
+	if (r == 0 && pf_executable_state(unit->x) == PF_EXECUTABLE_FAILED)
+		r = pf_executable_load(unit->x, NULL, NULL, err);
 	for (size_t i = 0; i < e->n_args && r == 0; i++)
 		r = find_input(unit->fs, job, i, e, err);
 	if (r == 0)

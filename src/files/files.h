@@ -25,7 +25,7 @@ struct device {
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
-	struct pf_probe *probe; /* borrowed; may be NULL */
+	struct pf_probe *probe;     /* borrowed; may be NULL */
 	struct pf_worker **workers; /* owned array of borrowed pointers */
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
@@ -70,9 +70,9 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 
 /* Where an output or a new buffer goes. */
 struct target {
-	struct pf_node *dir;  /* owned reference */
+	struct pf_node *dir; /* owned reference */
 	char stem[PF_NAME_MAX + 1];
-	char *name;           /* owned: as the user wrote it */
+	char *name; /* owned: as the user wrote it */
 };
 
 /*
@@ -87,8 +87,9 @@ void files_target_release(struct target *target);
  * Give the name TARGET a new buffer (a reference is taken): a new inode, which keeps owner
  * and mode of what was there, or is CRED's.  EXCL: -EEXIST.
  */
-int files_put_buffer(struct target *target, struct pf_buffer *buffer, enum pf_format format,
-		     const struct pf_cred *cred, bool excl, struct pf_err *err);
+int files_put_buffer(struct target *target, struct pf_buffer *buffer,
+		     enum pf_format format, const struct pf_cred *cred, bool excl,
+		     struct pf_err *err);
 
 /* Unlink the buffer NAME, as rm does.  -ENOENT, -EACCES. */
 int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
@@ -105,10 +106,10 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
 /* A program and its executable: the object of both sides' nodes.  Counted. */
 struct unit {
 	_Atomic unsigned refs;
-	struct pf_fs *fs;             /* borrowed */
-	struct pf_executable *x;      /* owned reference */
-	struct pf_node *program;      /* its file, or NULL: weak, under the name lock */
-	struct pf_node *executable;   /* owned reference: its directory, or NULL */
+	struct pf_fs *fs;           /* borrowed */
+	struct pf_executable *x;    /* owned reference */
+	struct pf_node *program;    /* its file, or NULL: weak, under the name lock */
+	struct pf_node *executable; /* owned reference: its directory, or NULL */
 };
 
 struct unit *unit_new(struct pf_fs *fs);

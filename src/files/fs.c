@@ -8,8 +8,8 @@
 
 #include "files.h"
 
-int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind, void *object,
-	       struct pf_node **ret)
+int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+	       void *object, struct pf_node **ret)
 {
 	struct pf_node *node = pf_node_new(dir->tree, kind, object, (mode_t)-1, NULL);
 	int r;
@@ -46,14 +46,17 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 			dev->worker = fs->workers[w];
 			dev->index = i;
 			snprintf(dev->name, sizeof(dev->name), "%s:%lld",
-				 pf_worker_name(dev->worker), (long long)d->devices[i].id);
-			dev->place = (struct pf_place){ fs->arena, dev->worker, i, dev->name };
+				 pf_worker_name(dev->worker),
+				 (long long)d->devices[i].id);
+			dev->place =
+				(struct pf_place){ fs->arena, dev->worker, i, dev->name };
 			pthread_mutex_init(&dev->lock, NULL);
 			fs->n_devices++;
 		}
 	}
 	if (!fs->n_devices)
-		return pf_err_set(err, -ENODEV, "no plugin has a device that it can address");
+		return pf_err_set(err, -ENODEV,
+				  "no plugin has a device that it can address");
 	return 0;
 }
 
@@ -77,7 +80,8 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 	if (r == 0)
 		r = files_link(root, "programs", &kind_programs, NULL, &fs->programs);
 	if (r == 0)
-		r = files_link(root, "executables", &kind_executables, NULL, &fs->executables);
+		r = files_link(root, "executables", &kind_executables, NULL,
+			       &fs->executables);
 	if (r == 0)
 		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].place,
 			       &fs->devices[0].buffers);

@@ -30,17 +30,20 @@ static int platform_show(struct pf_node *node, struct pf_buf *out, struct pf_err
 	return 0;
 }
 
-static int platform_version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int platform_version_show(struct pf_node *node, struct pf_buf *out,
+				 struct pf_err *err)
 {
 	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_description(worker_of(node))->platform_version);
+	pf_buf_printf(out, "%s\n",
+		      pf_worker_description(worker_of(node))->platform_version);
 	return 0;
 }
 
 static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_state_name(pf_worker_state(worker_of(node))));
+	pf_buf_printf(out, "%s\n",
+		      pf_worker_state_name(pf_worker_state(worker_of(node))));
 	return 0;
 }
 
@@ -91,8 +94,9 @@ static int log_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err
 	return 0;
 }
 
-#define TEXT(id, file, show_fn)                                                            \
-	static const struct pf_kind id = { .name = file, .mode = S_IFREG | 0444,           \
+#define TEXT(id, file, show_fn)                                                          \
+	static const struct pf_kind id = { .name = file,                                 \
+					   .mode = S_IFREG | 0444,                       \
 					   .show = show_fn }
 TEXT(path, "path", path_show);
 TEXT(api_version, "api_version", api_version_show);
@@ -107,9 +111,10 @@ TEXT(log_file, "log", log_show);
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,
-	.children = (const struct pf_kind *const[]){
-		&path, &api_version, &platform, &platform_version, &state, &restarts, &pid,
-		&extensions, &attributes, &log_file, NULL },
+	.children = (const struct pf_kind *const[]){ &path, &api_version, &platform,
+						     &platform_version, &state, &restarts,
+						     &pid, &extensions, &attributes,
+						     &log_file, NULL },
 };
 
 const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };

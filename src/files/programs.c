@@ -26,8 +26,8 @@ static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t l
 	for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++) {
 		struct pf_node *node;
 
-		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem, extensions[i]) >=
-		    (int)sizeof(name))
+		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem,
+			     extensions[i]) >= (int)sizeof(name))
 			continue;
 		node = pf_dir_lookup(dir, name);
 		if (node && node->kind == &kind_program)
@@ -42,8 +42,8 @@ static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t l
  * and does not count.
  */
 static int check_name(struct pf_node *dir, const char *name, const struct pf_node *other,
-		      const struct pf_node *moved, enum pf_program_format *ret, char *stem,
-		      struct pf_err *err)
+		      const struct pf_node *moved, enum pf_program_format *ret,
+		      char *stem, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *same = NULL;
@@ -57,11 +57,12 @@ static int check_name(struct pf_node *dir, const char *name, const struct pf_nod
 		return pf_err_set(err, -EINVAL, "%s has two extensions", name);
 	taken = pf_dir_lookup(dir, stem);
 	if (taken && S_ISDIR(taken->kind->mode))
-		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name, stem);
+		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
+				  stem);
 	same = find_stem(dir, stem, len);
 	if (same && same != other && same != moved)
-		return pf_err_set(err, -EEXIST, "%s: there is another program called %s", name,
-				  stem);
+		return pf_err_set(err, -EEXIST, "%s: there is another program called %s",
+				  name, stem);
 	return 0;
 }
 
@@ -143,15 +144,18 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 }
 
 static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
-			  const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = find_stem(dir, name, strlen(name));
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *taken = find_stem(dir, name, strlen(name));
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *mirror = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r;
 
 	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a program of that name", name);
+		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
+				  name);
 	mirror = pf_node_new(dir->tree, &kind_executables_dir, NULL, 0755, cred);
 	if (mirror)
 		node = pf_node_new(dir->tree, &kind_programs, mirror, mode, cred);
@@ -201,7 +205,8 @@ static void directory_free(struct pf_node *node)
 static int rename_directory(struct pf_node *node, struct pf_node *to, const char *name,
 			    struct pf_node *target, struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = find_stem(to, name, strlen(name));
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *taken = find_stem(to, name, strlen(name));
 	int r;
 
 	if (target && !S_ISDIR(target->kind->mode))
@@ -209,7 +214,8 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 	if (target && pf_dir_count(target))
 		return -ENOTEMPTY;
 	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a program of that name", name);
+		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
+				  name);
 	r = pf_dir_move(node, to, name);
 	return r < 0 ? r : pf_dir_move(node->object, files_mirror_of(to), name);
 }
@@ -242,7 +248,8 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (target && S_ISDIR(target->kind->mode))
 		return -EISDIR;
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
-		return pf_err_set(err, -EINVAL, "%s: a rename does not convert a program", name);
+		return pf_err_set(err, -EINVAL, "%s: a rename does not convert a program",
+				  name);
 	if (target) {
 		if (was == PF_PROGRAM_NONE)
 			inherit_options(unit_of(target), unit);
@@ -270,8 +277,10 @@ static int programs_rename(struct pf_node *dir, struct pf_node *node, struct pf_
 
 	(void)dir;
 	if (to->kind != &kind_programs)
-		return pf_err_set(err, -EOPNOTSUPP, "%s: a program cannot be moved there: copy "
-				  "it", name);
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "%s: a program cannot be moved there: copy "
+				  "it",
+				  name);
 	if (target && (flags & RENAME_NOREPLACE))
 		return -EEXIST;
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
@@ -317,9 +326,11 @@ int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cr
 		pf_node_unref(dir);
 		dir = next;
 		if (!dir || !S_ISDIR(dir->kind->mode))
-			return pf_err_set(err, -ENOENT, "there is no executable %s", name);
+			return pf_err_set(err, -ENOENT, "there is no executable %s",
+					  name);
 		if (!pf_node_may(dir, cred, X_OK))
-			return pf_err_set(err, -EACCES, "executable %s: permission denied", name);
+			return pf_err_set(err, -EACCES,
+					  "executable %s: permission denied", name);
 		at = slash + 1;
 	}
 	node = find_stem(dir, at, strlen(at));
@@ -333,7 +344,8 @@ int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cr
 
 /* --- the file --------------------------------------------------------------------------------------- */
 
-static void program_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+static void program_read(struct pf_open *of, size_t len, uint64_t off,
+			 struct pf_reply *reply)
 {
 	uint64_t size;
 	struct pf_bytes *bytes = pf_executable_source(unit_of(of->node)->x, &size);
@@ -346,8 +358,8 @@ static void program_read(struct pf_open *of, size_t len, uint64_t off, struct pf
 	pf_bytes_unref(bytes);
 }
 
-static ssize_t program_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
-			     struct pf_err *err)
+static ssize_t program_write(struct pf_open *of, const void *src, size_t len,
+			     uint64_t off, struct pf_err *err)
 {
 	return pf_executable_write(unit_of(of->node)->x, src, len, off, err);
 }

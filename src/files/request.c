@@ -40,7 +40,8 @@ void request_release(struct request *request)
 /* --- run lines --------------------------------------------------------------------------- */
 
 /* The next word of *AT, unquoted, into WORD: 1; 0 at the end; -EINVAL. */
-static int next_word(const char **at, struct pf_buf *word, bool *quoted, struct pf_err *err)
+static int next_word(const char **at, struct pf_buf *word, bool *quoted,
+		     struct pf_err *err)
 {
 	const char *p = *at;
 
@@ -62,7 +63,8 @@ static int next_word(const char **at, struct pf_buf *word, bool *quoted, struct 
 			pf_buf_append(word, p, 1);
 		}
 		if (!*p)
-			return pf_err_set(err, -EINVAL, "a name's closing quote is missing");
+			return pf_err_set(err, -EINVAL,
+					  "a name's closing quote is missing");
 		p++;
 	}
 	*at = p;
@@ -76,8 +78,10 @@ static int run_option(const char *word, struct request *request, struct pf_err *
 
 	if (!strncmp(word, "donate=", 7))
 		return names_add(&request->donate, value, strlen(value));
-	return pf_err_set(err, -EINVAL, "%s: the options of run are donate=NAME; quote a name "
-			  "that has a =", word);
+	return pf_err_set(err, -EINVAL,
+			  "%s: the options of run are donate=NAME; quote a name "
+			  "that has a =",
+			  word);
 }
 
 int files_parse_run(const char *line, struct request *request, struct pf_err *err)
@@ -91,7 +95,8 @@ int files_parse_run(const char *line, struct request *request, struct pf_err *er
 
 		if (!quoted && !strcmp(w, "->")) {
 			if (arrow)
-				return pf_err_set(err, -EINVAL, "expected one '->', as in "
+				return pf_err_set(err, -EINVAL,
+						  "expected one '->', as in "
 						  "'x y -> z', found two");
 			arrow = true;
 			continue;
@@ -99,12 +104,14 @@ int files_parse_run(const char *line, struct request *request, struct pf_err *er
 		if (!quoted && strchr(w, '='))
 			r = run_option(w, request, err);
 		else
-			r = names_add(arrow ? &request->outputs : &request->inputs, w, word.len);
+			r = names_add(arrow ? &request->outputs : &request->inputs, w,
+				      word.len);
 		if (r < 0)
 			return r;
 	}
 	if (r == 0 && !arrow)
-		r = pf_err_set(err, -EINVAL, "expected inputs, '->' and outputs, as in "
+		r = pf_err_set(err, -EINVAL,
+			       "expected inputs, '->' and outputs, as in "
 			       "'x y -> z', found no '->'");
 	return r;
 }
@@ -124,15 +131,23 @@ static int parse_names(struct json_object *o, const char *key, struct names *nam
 	if (!json_object_object_get_ex(o, key, &list))
 		return 0;
 	if (!json_object_is_type(list, json_type_array))
-		return pf_err_set(err, -EINVAL, "\"%s\": expected a list of names, found %s", key,
+		return pf_err_set(err, -EINVAL,
+				  "\"%s\": expected a list of names, found %s", key,
 				  type_name(list));
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		struct json_object *name = json_object_array_get_idx(list, i);
 		int r;
 
 		if (!json_object_is_type(name, json_type_string))
-			return pf_err_set(err, -EINVAL, "\"%s\": expected a list of names, "
-					  "element %zu is %s", key, i, type_name(name));
+			return pf_err_set(err, -EINVAL,
+					  "\"%s\": expected a list of names, "
+					  "element %zu is %s",
+					  key, i, type_name(name));
+		if (strlen(json_object_get_string(name)) !=
+		    (size_t)json_object_get_string_len(name))
+			return pf_err_set(err, -EINVAL,
+					  "\"%s\": element %zu contains a NUL character",
+					  key, i);
 		r = names_add(names, json_object_get_string(name),
 			      (size_t)json_object_get_string_len(name));
 		if (r < 0)
@@ -144,9 +159,12 @@ static int parse_names(struct json_object *o, const char *key, struct names *nam
 int files_parse_request(struct json_object *o, const char *const *allowed,
 			struct request *request, struct pf_err *err)
 {
+	struct json_object *id;
 	int r;
 
 	request->json = true;
+	if (!request->id && json_object_object_get_ex(o, "id", &id))
+		request->id = json_object_get(id);
 	json_object_object_foreach(o, key, value) {
 		size_t i = 0;
 
@@ -155,8 +173,6 @@ int files_parse_request(struct json_object *o, const char *const *allowed,
 			i++;
 		if (!allowed[i])
 			return pf_err_set(err, -EINVAL, "unknown key \"%s\"", key);
-		if (!strcmp(key, "id"))
-			request->id = json_object_get(value);
 	}
 	r = parse_names(o, "inputs", &request->inputs, err);
 	if (r == 0)

@@ -28,7 +28,8 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
 
 		if (state != PF_WORKER_READY) {
-			pf_buf_printf(out, "plugin %s is %s\n", pf_worker_name(fs->workers[i]),
+			pf_buf_printf(out, "plugin %s is %s\n",
+				      pf_worker_name(fs->workers[i]),
 				      pf_worker_state_name(state));
 			return 0;
 		}
@@ -43,16 +44,19 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 	const char *m = fs->mountpoint;
 
 	(void)err;
-	pf_buf_printf(out,
+	pf_buf_printf(
+		out,
 		"This is pjrtfs: accelerators as files.\n\n"
-		"Devices (the first is the default, whose buffers/ is %s/buffers):\n", m);
+		"Devices (the first is the default, whose buffers/ is %s/buffers):\n",
+		m);
 	for (unsigned i = 0; i < fs->n_devices; i++) {
 		const struct device *d = &fs->devices[i];
 
 		pf_buf_printf(out, "  %s  %s\n", d->name,
 			      pf_worker_description(d->worker)->devices[d->index].kind);
 	}
-	pf_buf_printf(out,
+	pf_buf_printf(
+		out,
 		"\nTry it; these lines work when pasted:\n\n"
 		"  cat > %s/programs/add.mlir <<'END'\n"
 		"  func.func @main(%%x: tensor<3xf32>, %%y: tensor<3xf32>) -> tensor<3xf32> {\n"
@@ -63,8 +67,10 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"  echo 1 2 3 > %s/buffers/x.txt\n"
 		"  echo 10 20 30 > %s/buffers/y.txt\n"
 		"  echo 'x y -> z' > %s/executables/add/run\n"
-		"  cat %s/buffers/z.txt\n\n", m, m, m, m, m);
-	pf_buf_printf(out,
+		"  cat %s/buffers/z.txt\n\n",
+		m, m, m, m, m);
+	pf_buf_printf(
+		out,
 		"Write a program into programs/: closing the file compiles it.  Write an array\n"
 		"into buffers/ (.npy, .txt, or .raw): closing the file puts it on the device.\n"
 		"Every array can be read as x.npy, x.txt, x.raw, and x.json tells about it.\n"
@@ -78,17 +84,22 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"  cat executables/NAME/run    the reply to your last run\n"
 		"  buffers/NAME.json           an array that was refused\n"
 		"  plugins/NAME/log            what the plugin printed\n\n"
-		"The manual: man 1 pjrtfs, man 5 pjrtfs.\n", m);
+		"The manual: man 1 pjrtfs, man 5 pjrtfs.\n",
+		m);
 	return 0;
 }
 
-static const struct pf_kind readme = { .name = "README", .mode = S_IFREG | 0444,
+static const struct pf_kind readme = { .name = "README",
+				       .mode = S_IFREG | 0444,
 				       .show = readme_show };
-static const struct pf_kind version = { .name = "version", .mode = S_IFREG | 0444,
+static const struct pf_kind version = { .name = "version",
+					.mode = S_IFREG | 0444,
 					.show = version_show };
-static const struct pf_kind pid = { .name = "pid", .mode = S_IFREG | 0444,
+static const struct pf_kind pid = { .name = "pid",
+				    .mode = S_IFREG | 0444,
 				    .show = pid_show };
-static const struct pf_kind health = { .name = "health", .mode = S_IFREG | 0444,
+static const struct pf_kind health = { .name = "health",
+				       .mode = S_IFREG | 0444,
 				       .show = health_show };
 
 const struct pf_kind kind_root = {

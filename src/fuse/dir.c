@@ -92,13 +92,13 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 }
 
 void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		       struct fuse_file_info *fi)
+		     struct fuse_file_info *fi)
 {
 	list(req, ino, size, off, fi, false);
 }
 
 void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-			   struct fuse_file_info *fi)
+			 struct fuse_file_info *fi)
 {
 	list(req, ino, size, off, fi, true);
 }

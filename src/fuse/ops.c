@@ -102,8 +102,7 @@ void pf_fuse_code(fuse_req_t req, int code)
 	fuse_reply_err(req, -code);
 }
 
-void pf_fuse_entry(fuse_req_t req, const struct stat *st,
-		     struct fuse_entry_param *entry)
+void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry)
 {
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino),
@@ -203,8 +202,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 		to.st_atim.tv_nsec = UTIME_NOW;
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
 		to.st_mtim.tv_nsec = UTIME_NOW;
-	r = pf_vfs_setattr(pf_fuse_tree(req), ino, &to, mask, fi ? open_of(fi) : NULL, &cred,
-			   &st);
+	r = pf_vfs_setattr(pf_fuse_tree(req), ino, &to, mask, fi ? open_of(fi) : NULL,
+			   &cred, &st);
 	reply_attr(req, r, &st);
 }
 
@@ -281,8 +280,8 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 {
 	struct pf_cred cred = cred_of(req);
 
-	pf_fuse_code(req,
-		   pf_vfs_rename(pf_fuse_tree(req), parent, name, to, to_name, flags, &cred));
+	pf_fuse_code(req, pf_vfs_rename(pf_fuse_tree(req), parent, name, to, to_name,
+					flags, &cred));
 }
 
 /*

@@ -25,7 +25,8 @@ static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
 		return;
 	line[strcspn(line, "\n")] = '\0';
 	snprintf(complaint, sizeof(complaint), "%s", line);
-	pf_log(level <= FUSE_LOG_INFO ? PF_LOG_INFO : PF_LOG_DEBUG, "libfuse: %s", line);
+	(void)level; /* what matters becomes our own sentence */
+	pf_log(PF_LOG_DEBUG, "libfuse: %s", line);
 	line[0] = '\0';
 }
 
@@ -38,7 +39,8 @@ static bool is_mounted(const char *path)
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
 
 	while (mounts && !found && getmntent_r(mounts, &entry, buffer, sizeof(buffer)))
-		found = !strcmp(entry.mnt_type, "fuse.pjrtfs") && !strcmp(entry.mnt_dir, path);
+		found = !strcmp(entry.mnt_type, "fuse.pjrtfs") &&
+			!strcmp(entry.mnt_dir, path);
 	if (mounts)
 		endmntent(mounts);
 	return found;
@@ -50,9 +52,10 @@ static int check_mountpoint(const char *path, struct pf_err *err)
 
 	if (stat(path, &st) == 0) {
 		if (is_mounted(path))
-			return pf_err_set(err, -EBUSY,
-					  "%s is a pjrtfs mount already (fusermount3 -u %s)",
-					  path, path);
+			return pf_err_set(
+				err, -EBUSY,
+				"%s is a pjrtfs mount already (fusermount3 -u %s)", path,
+				path);
 		if (S_ISDIR(st.st_mode))
 			return 0;
 		return pf_err_set(err, -ENOTDIR, "%s is not a directory", path);
@@ -207,7 +210,8 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	mount->usage = config->usage;
 	mount->arg = config->arg;
 	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
-	if (pthread_mutex_init(&mount->lead, NULL) || pthread_mutex_init(&mount->lock, NULL) ||
+	if (pthread_mutex_init(&mount->lead, NULL) ||
+	    pthread_mutex_init(&mount->lock, NULL) ||
 	    pthread_cond_init(&mount->ended, NULL))
 		abort();
 	fuse_set_log_func(on_log);

@@ -13,7 +13,7 @@
 enum { FIRST_ROOM = 4096 };
 
 static const char *const extensions[PF_FORMAT_COUNT] = {
-	[PF_FORMAT_NONE] = "",     [PF_FORMAT_NPY] = ".npy",   [PF_FORMAT_RAW] = ".raw",
+	[PF_FORMAT_NONE] = "",    [PF_FORMAT_NPY] = ".npy",   [PF_FORMAT_RAW] = ".raw",
 	[PF_FORMAT_TXT] = ".txt", [PF_FORMAT_JSON] = ".json",
 };
 
@@ -104,8 +104,9 @@ static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *er
 		 end < b->content->extent.len * 2)
 		want = b->content->extent.len * 2;
 	if (!b->content)
-		return pf_bytes_new(b->place->arena, want > FIRST_ROOM ? want : FIRST_ROOM,
-				    &b->content, err);
+		return pf_bytes_new(b->place->arena,
+				    want > FIRST_ROOM ? want : FIRST_ROOM, &b->content,
+				    err);
 	return pf_bytes_reserve(&b->content, want, b->size, true, err);
 }
 
@@ -130,15 +131,17 @@ static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_er
 	return r < 0 ? r : 0;
 }
 
-static int too_much(const struct pf_buffer *b, uint64_t end, uint64_t all, struct pf_err *err)
+static int too_much(const struct pf_buffer *b, uint64_t end, uint64_t all,
+		    struct pf_err *err)
 {
 	char shape[128];
 	enum pf_dtype dtype = b->format == PF_FORMAT_NPY ? b->npy.dtype : b->declared;
 
 	pf_shape_str(shape, sizeof(shape), dtype,
 		     b->format == PF_FORMAT_NPY ? &b->npy.shape : &b->declared_shape);
-	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes of file, a write ends at %"
-			  PRIu64, shape, all, end);
+	return pf_err_set(err, -EINVAL,
+			  "%s takes %" PRIu64 " bytes of file, a write ends at %" PRIu64,
+			  shape, all, end);
 }
 
 static void fill_gap_locked(struct pf_buffer *b, uint64_t to)
@@ -162,8 +165,8 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	uint64_t end = off + len, before = b->size, all;
 	int r;
 
-	if (off >= (b->npy.header_len ? b->npy.header_len : 1) && pf_content_expected(b, &all) &&
-	    end > all)
+	if (off >= (b->npy.header_len ? b->npy.header_len : 1) &&
+	    pf_content_expected(b, &all) && end > all)
 		return too_much(b, end, all, err);
 	/* What is being rewritten is no array until it is closed.  Without the value, which
 	 * shares them, the bytes can be changed where they are. */
@@ -197,7 +200,8 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	int r;
 
 	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
-		return pf_err_set(err, -EFBIG, "a write ends beyond the largest file offset");
+		return pf_err_set(err, -EFBIG,
+				  "a write ends beyond the largest file offset");
 	PF_LOCK_SCOPE(&b->lock);
 	r = write_locked(b, src, len, off, why);
 	if (r < 0)
@@ -240,8 +244,8 @@ static void whole_if_empty_locked(struct pf_buffer *b)
 	set_state_locked(b, b->value ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
 }
 
-int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype, const struct pf_shape *shape,
-		      struct pf_err *err)
+int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype,
+		      const struct pf_shape *shape, struct pf_err *err)
 {
 	uint64_t bytes;
 	int r = pf_shape_bytes(shape, dtype, &bytes, err);
@@ -308,8 +312,9 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 		snprintf(b->made_by, sizeof(b->made_by), "upload");
 	} else {
 		b->err = why;
-		set_state_locked(b, b->refused || pf_content_is_whole(b) ? PF_BUFFER_ERROR
-								     : PF_BUFFER_INCOMPLETE);
+		set_state_locked(b, b->refused || pf_content_is_whole(b)
+					    ? PF_BUFFER_ERROR
+					    : PF_BUFFER_INCOMPLETE);
 	}
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
@@ -367,9 +372,9 @@ void pf_buffer_discard(struct pf_buffer *b)
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	return b->size > (1 << 20) &&
-	       (b->format == PF_FORMAT_TXT ||
-		(b->format == PF_FORMAT_NPY && b->npy.header_len && b->npy.fortran_order));
+	return b->size > (1 << 20) && (b->format == PF_FORMAT_TXT ||
+				       (b->format == PF_FORMAT_NPY && b->npy.header_len &&
+					b->npy.fortran_order));
 }
 
 int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
@@ -386,7 +391,8 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 		return b->err.code;
 	case PF_BUFFER_INCOMPLETE:
 		return pf_err_set(err, -EINVAL, "it is incomplete: %s",
-				  b->err.code ? b->err.text : "its writer has not closed it");
+				  b->err.code ? b->err.text
+					      : "its writer has not closed it");
 	case PF_BUFFER_SCRATCH:
 		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
 	default:

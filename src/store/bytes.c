@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret, struct pf_err *err)
+int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
+		 struct pf_err *err)
 {
 	struct pf_bytes *b = calloc(1, sizeof(*b));
 	int r;

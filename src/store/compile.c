@@ -28,9 +28,9 @@ struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 
 struct compile {
 	struct pf_call call;
-	struct pf_waiter waiter; /* for the worker's next life */
-	struct pf_executable *x; /* owned reference */
-	struct pf_life *life;    /* owned reference */
+	struct pf_waiter waiter;  /* for the worker's next life */
+	struct pf_executable *x;  /* owned reference */
+	struct pf_life *life;     /* owned reference */
 	struct pf_bytes *program; /* owned reference; as it was when the compile began */
 	uint64_t len;
 	char format[PF_WIRE_FORMAT];
@@ -52,7 +52,8 @@ static void compile_free(struct compile *c)
 }
 
 /* The compile ended: publish it, unless a newer source has begun meanwhile. */
-static void compile_end(struct compile *c, struct pf_loaded *loaded, const struct pf_err *err)
+static void compile_end(struct compile *c, struct pf_loaded *loaded,
+			const struct pf_err *err)
 {
 	struct pf_executable *x = c->x;
 	struct pf_waiter *waiters = NULL;
@@ -105,7 +106,8 @@ static int find_devices(struct pf_executable *x, struct pf_loaded *l, struct pf_
 		while (at < d->n_devices && d->devices[at].id != id)
 			at++;
 		if (at == d->n_devices)
-			return pf_err_set(err, -EPROTO, "the worker named an unknown device");
+			return pf_err_set(err, -EPROTO,
+					  "the worker named an unknown device");
 		l->devices[i] = at;
 	}
 	l->n_devices = (unsigned)n;
@@ -121,32 +123,39 @@ static int check_layouts(const struct pf_signature *s, struct pf_err *err)
 
 		for (size_t i = 0; i < n; i++)
 			if (!p[i].row_major)
-				return pf_err_set(err, -EOPNOTSUPP, "%s %zu (%s) has a layout "
-						  "that is not row-major, which is not supported: "
-						  "remove mhlo.layout_mode from the program",
-						  out ? "output" : "input", i, p[i].name);
+				return pf_err_set(
+					err, -EOPNOTSUPP,
+					"%s %zu (%s) has a layout "
+					"that is not row-major, which is not supported: "
+					"remove mhlo.layout_mode from the program",
+					out ? "output" : "input", i, p[i].name);
 	}
 	return 0;
 }
 
 /* Read what the worker told of the new executable. */
-static int read_reply(struct compile *c, const struct pf_rep_compile *rep, struct pf_loaded *l,
-		      struct pf_err *err)
+static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
+		      struct pf_loaded *l, struct pf_err *err)
 {
 	const char *info = pf_life_pool(c->life, rep->info_off, rep->info_len);
 	const void *hlo = rep->hlo_off == PF_NO_OFFSET
-				  ? NULL : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+				  ? NULL
+				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
 	int r;
 
 	if (!info)
-		return pf_err_set(err, -EPROTO, "the worker's answer lies outside its pool");
+		return pf_err_set(err, -EPROTO,
+				  "the worker's answer lies outside its pool");
 	r = parse_info(info, rep->info_len, &l->info, err);
 	if (r < 0)
 		return r;
 	if (!hlo)
-		return pf_err_set(err, -EOPNOTSUPP, "plugin %s does not tell what the program's "
-				  "arguments are", pf_worker_name(c->x->worker));
-	r = pf_signature_parse(hlo, rep->hlo_len, rep->hlo_with_config, &l->signature, err);
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "plugin %s does not tell what the program's "
+				  "arguments are",
+				  pf_worker_name(c->x->worker));
+	r = pf_signature_parse(hlo, rep->hlo_len, rep->hlo_with_config, &l->signature,
+			       err);
 	if (r == 0)
 		r = check_layouts(l->signature, err);
 	if (r == 0)
@@ -157,8 +166,9 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep, struc
 /* Is it what a plugin says that is too old for a program? */
 static bool may_be_too_old(const struct pf_err *err)
 {
-	static const char *const signs[] = { "Failed to parse", "incompatib", "bytecode",
-					     "version", "unknown attribute", "deserialize" };
+	static const char *const signs[] = { "Failed to parse",   "incompatib",
+					     "bytecode",          "version",
+					     "unknown attribute", "deserialize" };
 
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
 		if (err->pjrt_code >= 0 && strcasestr(err->text, signs[i]))
@@ -172,10 +182,12 @@ static void others_answered(struct pf_question *question, const char *who, int m
 	int pjrt_code = c->err.pjrt_code;
 
 	if (who) {
-		pf_err_wrap(&c->err, c->err.code, "plugin %s (API 0.%d) cannot read this "
-			    "program, but plugin %s (API 0.%d) can: mount it instead (pjrtfs %s MOUNTPOINT)",
-			    pf_worker_name(c->x->worker),
-			    pf_worker_description(c->x->worker)->api_minor, who, minor, who);
+		pf_err_wrap(
+			&c->err, c->err.code,
+			"plugin %s (API 0.%d) cannot read this "
+			"program, but plugin %s (API 0.%d) can: mount it instead (pjrtfs %s MOUNTPOINT)",
+			pf_worker_name(c->x->worker),
+			pf_worker_description(c->x->worker)->api_minor, who, minor, who);
 		c->err.pjrt_code = pjrt_code;
 	}
 	compile_end(c, NULL, &c->err);
@@ -220,6 +232,8 @@ static void compile_done(struct pf_call *call, int code, const struct pf_err *er
 	} else {
 		atomic_init(&l->refs, 1);
 		l->life = pf_life_ref(c->life);
+		l->program = pf_bytes_ref(c->program);
+		l->program_len = c->len;
 		l->id = c->id;
 		l->compile_seconds = pf_seconds_since(&c->start);
 		code = read_reply(c, rep, l, &why);
@@ -259,8 +273,9 @@ static void compile_wake(struct pf_waiter *waiter)
 	compile_send(pf_container_of(waiter, struct compile, waiter));
 }
 
-/* Prepare a compile of the source as it is; NULL and *err if it is refused here. */
-static struct compile *prepare_locked(struct pf_executable *x, struct pf_err *err)
+/* Prepare a compile of LEN bytes of PROGRAM; NULL and *err if it is refused here. */
+static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *program,
+				      uint64_t len, struct pf_err *err)
 {
 	struct compile *c = calloc(1, sizeof(*c));
 
@@ -270,47 +285,41 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_err *er
 	}
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
-	if (pf_program_check(x->format, pf_bytes_at(x->program, 0), x->program_len, err) < 0 ||
+	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, err) < 0 ||
 	    pf_executable_encode(x, x->options, &c->options, err) < 0) {
 		compile_free(c);
 		return NULL;
 	}
-	c->program = pf_bytes_ref(x->program);
-	c->len = x->program_len;
+	c->program = pf_bytes_ref(program);
+	c->len = len;
 	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));
 	c->generation = x->generation;
 	c->start = x->started;
 	return c;
 }
 
-int pf_executable_compile(struct pf_executable *x, struct pf_waiter *waiter, struct pf_err *err)
+/* Compile LEN bytes of PROGRAM; as pf_executable_compile.  The lock is held on entry. */
+static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uint64_t len,
+			  struct pf_waiter *waiter, struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_waiter *waiters;
 	struct pf_loaded *gone;
-	struct compile *c = NULL;
-	bool empty;
+	struct compile *c;
 
-	pf_lock(&x->lock);
-	empty = x->format == PF_PROGRAM_NONE || !x->program_len;
-	waiters = pf_executable_supersede(x, empty ? PF_EXECUTABLE_EMPTY : PF_EXECUTABLE_COMPILING,
-				   &gone);
+	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, &gone);
 	pf_err_set(&x->err, -ECANCELED, "a newer source took its place");
 	clock_gettime(CLOCK_REALTIME, &x->started);
-	if (!empty) {
-		c = prepare_locked(x, &why);
-		if (!c) {
-			x->state = PF_EXECUTABLE_FAILED;
-			x->err = why;
-		} else if (waiter) {
-			pf_wait_add(&x->waiters, waiter);
-		}
+	c = prepare_locked(x, program, len, &why);
+	if (!c) {
+		x->state = PF_EXECUTABLE_FAILED;
+		x->err = why;
+	} else if (waiter) {
+		pf_wait_add(&x->waiters, waiter);
 	}
 	pf_unlock(&x->lock);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
-	if (empty)
-		return 1;
 	if (!c) {
 		if (err)
 			*err = why;
@@ -319,6 +328,20 @@ int pf_executable_compile(struct pf_executable *x, struct pf_waiter *waiter, str
 	if (!pf_worker_wait(x->worker, &c->waiter))
 		compile_send(c);
 	return 0;
+}
+
+int pf_executable_compile(struct pf_executable *x, struct pf_waiter *waiter,
+			  struct pf_err *err)
+{
+	bool empty;
+
+	pf_lock(&x->lock);
+	empty = x->format == PF_PROGRAM_NONE || !x->program_len;
+	if (!empty)
+		return compile_unlock(x, x->program, x->program_len, waiter, err);
+	pf_unlock(&x->lock);
+	pf_executable_unload(x);
+	return 1;
 }
 
 int pf_executable_result(struct pf_executable *x, struct pf_err *err)
@@ -339,17 +362,17 @@ int pf_executable_result(struct pf_executable *x, struct pf_err *err)
 int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 		       struct pf_loaded **ret, struct pf_err *err)
 {
-	bool again = false;
 	int r;
 
 	pf_lock(&x->lock);
 	switch (x->state) {
 	case PF_EXECUTABLE_READY:
+		/* What a writer has not closed yet is not compiled on this occasion. */
+		if (!pf_life_alive(x->loaded->life))
+			return compile_unlock(x, x->loaded->program,
+					      x->loaded->program_len, waiter, err);
+		*ret = pf_loaded_ref(x->loaded);
 		r = 1;
-		if (pf_life_alive(x->loaded->life))
-			*ret = pf_loaded_ref(x->loaded);
-		else
-			again = true;
 		break;
 	case PF_EXECUTABLE_COMPILING:
 		pf_wait_add(&x->waiters, waiter);
@@ -363,7 +386,5 @@ int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 		break;
 	}
 	pf_unlock(&x->lock);
-	if (again)
-		r = pf_executable_compile(x, waiter, err);
 	return r;
 }

@@ -29,12 +29,13 @@ static int check_npy(const struct pf_npy *npy, uint64_t size, struct pf_err *err
 	uint64_t all = npy->header_len + npy->data_len;
 
 	if (!npy->header_len)
-		return pf_err_set(err, -EINVAL, "%" PRIu64 " bytes are no whole .npy header",
-				  size);
+		return pf_err_set(err, -EINVAL,
+				  "%" PRIu64 " bytes are no whole .npy header", size);
 	if (size != all)
-		return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes of data, %" PRIu64
-				  " came",
-				  pf_shape_str(shape, sizeof(shape), npy->dtype, &npy->shape),
+		return pf_err_set(err, -EINVAL,
+				  "%s takes %" PRIu64 " bytes of data, %" PRIu64 " came",
+				  pf_shape_str(shape, sizeof(shape), npy->dtype,
+					       &npy->shape),
 				  npy->data_len, size - npy->header_len);
 	return 0;
 }
@@ -44,11 +45,13 @@ static int check_raw(const struct pf_buffer *b, struct pf_err *err)
 	char shape[128];
 	uint64_t all;
 
-	if (!b->shaped || pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) < 0 ||
+	if (!b->shaped ||
+	    pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) < 0 ||
 	    all == b->size)
 		return 0;
 	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes, %" PRIu64 " came",
-			  pf_shape_str(shape, sizeof(shape), b->declared, &b->declared_shape),
+			  pf_shape_str(shape, sizeof(shape), b->declared,
+				       &b->declared_shape),
 			  all, b->size);
 }
 
@@ -92,9 +95,12 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	if (m->dtype == PF_DTYPE_INVALID) {
 		m->dtype = b->declared;
 		if (pf_dtype_size(b->declared) != npy->void_size)
-			return pf_err_set(err, -EINVAL, "the file calls its elements '|V%u' and "
-					  "names no type: create the buffer with a dtype of "
-					  "%u bytes first", npy->void_size, npy->void_size);
+			return pf_err_set(
+				err, -EINVAL,
+				"the file calls its elements '|V%u' and "
+				"names no type: create the buffer with a dtype of "
+				"%u bytes first",
+				npy->void_size, npy->void_size);
 	}
 	if (!npy->fortran_order) {
 		m->bytes = pf_bytes_ref(b->content);
@@ -105,7 +111,8 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	if (r < 0)
 		return r;
 	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
-			      pf_bytes_at(b->content, npy->header_len), pf_bytes_at(bytes, 0));
+			      pf_bytes_at(b->content, npy->header_len),
+			      pf_bytes_at(bytes, 0));
 	m->bytes = bytes;
 	return 0;
 }
@@ -137,7 +144,8 @@ static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	int r;
 
 	m->dtype = b->declared ? b->declared : PF_DTYPE_F32;
-	r = pf_text_parse(pf_bytes_at(b->content, 0), b->size, m->dtype, &m->shape, &data, err);
+	r = pf_text_parse(pf_bytes_at(b->content, 0), b->size, m->dtype, &m->shape, &data,
+			  err);
 	if (r < 0)
 		return r;
 	/* Rows of numbers fill a declared shape in order. */

@@ -23,6 +23,7 @@ void pf_loaded_unref(struct pf_loaded *l)
 		return;
 	pf_life_free_id(l->life, PF_OP_EXECUTABLE_FREE, l->id);
 	pf_life_unref(l->life);
+	pf_bytes_unref(l->program);
 	pf_signature_free(l->signature);
 	json_object_put(l->info);
 	free(l->devices);
@@ -69,8 +70,8 @@ static int room_locked(struct pf_executable *x, uint64_t end, struct pf_err *err
 	uint64_t want = end;
 
 	if (!x->program)
-		return pf_bytes_new(x->arena, end > FIRST_ROOM ? end : FIRST_ROOM, &x->program,
-				    err);
+		return pf_bytes_new(x->arena, end > FIRST_ROOM ? end : FIRST_ROOM,
+				    &x->program, err);
 	if (end > x->program->extent.len && end < x->program->extent.len * 2)
 		want = x->program->extent.len * 2;
 	return pf_bytes_reserve(&x->program, want, x->program_len, true, err);
@@ -82,14 +83,15 @@ static void fill_gap_locked(struct pf_executable *x, uint64_t to)
 		memset(pf_bytes_at(x->program, x->program_len), 0, to - x->program_len);
 }
 
-ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len, uint64_t off,
-			    struct pf_err *err)
+ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len,
+			    uint64_t off, struct pf_err *err)
 {
 	uint64_t end;
 	int r;
 
 	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
-		return pf_err_set(err, -EFBIG, "a write ends beyond the largest file offset");
+		return pf_err_set(err, -EFBIG,
+				  "a write ends beyond the largest file offset");
 	PF_LOCK_SCOPE(&x->lock);
 	r = room_locked(x, end, err);
 	if (r < 0)
@@ -173,7 +175,7 @@ static int parse_options(const char *text, struct json_object **ret, struct pf_e
 }
 
 int pf_executable_encode(struct pf_executable *x, const char *text, struct pf_buf *ret,
-			  struct pf_err *err)
+			 struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(x->worker);
 	struct json_object *o;
@@ -220,6 +222,7 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 	pf_lock(&x->lock);
 	free(x->options);
 	x->options = pf_steal(&copy);
+	x->options_err = (struct pf_err)PF_ERR_INIT;
 	pf_unlock(&x->lock);
 	return 0;
 }
@@ -267,7 +270,8 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
 	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
 	if (x->state == PF_EXECUTABLE_COMPILING)
-		pf_json_add_seconds(o, "compiling_seconds", pf_seconds_since(&x->started));
+		pf_json_add_seconds(o, "compiling_seconds",
+				    pf_seconds_since(&x->started));
 	if (x->loaded) {
 		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
 		json_object_object_foreach(x->loaded->info, key, value)

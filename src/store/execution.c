@@ -7,7 +7,8 @@
 #include <time.h>
 
 enum {
-	MAX_TRIES = 3, /* when the worker dies between bringing things there and running */
+	MAX_TRIES =
+		3, /* when the worker dies between bringing things there and running */
 	SETTLE_US = 50,
 };
 
@@ -19,14 +20,14 @@ struct pf_execution_priv {
 	struct pf_execution *e;
 	struct pf_call call;
 	struct pf_waiter waiter;
-	_Atomic unsigned refs;   /* the starter, who may settle, and the answer */
+	_Atomic unsigned refs; /* the starter, who may settle, and the answer */
 	_Atomic bool ended;
 	struct timespec start;
-	size_t placed;           /* arguments on the device so far */
+	size_t placed; /* arguments on the device so far */
 	unsigned tries;
-	uint64_t *ids;           /* owned: n_args buffers, n_outs new ones, then the bytes */
-	size_t n_claimed;        /* arguments marked as donated so far */
-	struct pf_life *life;    /* owned reference, once sent */
+	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
+	size_t n_claimed;     /* arguments marked as donated so far */
+	struct pf_life *life; /* owned reference, once sent */
 };
 
 static bool step(struct pf_execution_priv *p);
@@ -127,19 +128,22 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 	char a[128], b[128];
 
 	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
-		return pf_err_set(err, -EINVAL, "input %zu%s%s%s: %s is %s, the program wants %s",
-				  i, *want->name ? " (" : "", want->name,
+		return pf_err_set(err, -EINVAL,
+				  "input %zu%s%s%s: %s is %s, the program wants %s", i,
+				  *want->name ? " (" : "", want->name,
 				  *want->name ? ")" : "", e->arg_names[i],
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
 	if (have->worker != e->executable->worker)
-		return pf_err_set(err, -EINVAL, "input %zu: %s is on plugin %s, the program on %s",
-				  i, e->arg_names[i], pf_worker_name(have->worker),
+		return pf_err_set(err, -EINVAL,
+				  "input %zu: %s is on plugin %s, the program on %s", i,
+				  e->arg_names[i], pf_worker_name(have->worker),
 				  pf_worker_name(e->executable->worker));
 	if (e->loaded->n_devices && have->device != e->loaded->devices[0])
-		return pf_err_set(err, -EINVAL, "input %zu: %s is on device %s:%lld, the program "
-				  "runs on %s:%lld", i, e->arg_names[i],
-				  pf_worker_name(have->worker),
+		return pf_err_set(err, -EINVAL,
+				  "input %zu: %s is on device %s:%lld, the program "
+				  "runs on %s:%lld",
+				  i, e->arg_names[i], pf_worker_name(have->worker),
 				  (long long)d->devices[have->device].id,
 				  pf_worker_name(have->worker),
 				  (long long)d->devices[e->loaded->devices[0]].id);
@@ -151,16 +155,20 @@ static int check(const struct pf_execution *e, struct pf_err *err)
 	const struct pf_signature *s = e->loaded->signature;
 
 	if (e->n_args != s->n_inputs)
-		return pf_err_set(err, -EINVAL, "the program takes %zu input%s, %zu %s given",
+		return pf_err_set(err, -EINVAL,
+				  "the program takes %zu input%s, %zu %s given",
 				  s->n_inputs, plural(s->n_inputs), e->n_args,
 				  e->n_args == 1 ? "was" : "were");
 	if (e->want_outs != s->n_outputs)
-		return pf_err_set(err, -EINVAL, "the program gives %zu output%s, %zu name%s given",
+		return pf_err_set(err, -EINVAL,
+				  "the program gives %zu output%s, %zu name%s given",
 				  s->n_outputs, plural(s->n_outputs), e->want_outs,
 				  e->want_outs == 1 ? " was" : "s were");
 	if (e->loaded->n_devices > 1)
-		return pf_err_set(err, -EOPNOTSUPP, "the program runs on %u devices at once, "
-				  "which is not supported yet", e->loaded->n_devices);
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "the program runs on %u devices at once, "
+				  "which is not supported yet",
+				  e->loaded->n_devices);
 	for (size_t i = 0; i < e->n_args; i++) {
 		int r = check_arg(e, i, err);
 
@@ -172,8 +180,8 @@ static int check(const struct pf_execution *e, struct pf_err *err)
 
 /* --- the answer ---------------------------------------------------------------------- */
 
-static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep, size_t len,
-		       size_t i, struct pf_err *err)
+static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
+		       size_t len, size_t i, struct pf_err *err)
 {
 	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
 	const struct pf_param *want = &e->loaded->signature->outputs[i];
@@ -191,10 +199,11 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	else
 		ok = ok && out->where == PF_WHERE_DEVICE;
 	if (!ok)
-		return pf_err_set(err, -EPROTO, "output %zu: the worker gave %llu bytes of type "
-				  "%u, expected %llu of %s", i, (unsigned long long)out->len,
-				  out->dtype, (unsigned long long)bytes,
-				  pf_dtype_name(want->dtype));
+		return pf_err_set(err, -EPROTO,
+				  "output %zu: the worker gave %llu bytes of type "
+				  "%u, expected %llu of %s",
+				  i, (unsigned long long)out->len, out->dtype,
+				  (unsigned long long)bytes, pf_dtype_name(want->dtype));
 	e->outs[i] = pf_value_of_output(want->dtype, &want->shape, out, rep,
 					e->executable->worker,
 					e->loaded->n_devices ? e->loaded->devices[0] : 0,
@@ -204,10 +213,11 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	return 0;
 }
 
-static void answer(struct pf_call *call, int code, const struct pf_err *why, const void *reply,
-		   size_t len)
+static void answer(struct pf_call *call, int code, const struct pf_err *why,
+		   const void *reply, size_t len)
 {
-	struct pf_execution_priv *p = pf_container_of(call, struct pf_execution_priv, call);
+	struct pf_execution_priv *p =
+		pf_container_of(call, struct pf_execution_priv, call);
 	const struct pf_rep_execute *rep = reply;
 	struct pf_execution *e = p->e;
 	struct pf_err err = PF_ERR_INIT;
@@ -226,7 +236,8 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why, con
 	/* What has no owner now would stay on the device for ever. */
 	for (size_t i = 0; reply && i < n; i++)
 		if (!e->outs[i])
-			pf_life_free_id(p->life, PF_OP_BUFFER_FREE, p->ids[e->n_args + i]);
+			pf_life_free_id(p->life, PF_OP_BUFFER_FREE,
+					p->ids[e->n_args + i]);
 	end(p, code, &err);
 	priv_unref(p);
 }
@@ -315,7 +326,8 @@ static int check_placed(struct pf_execution_priv *p, struct pf_err *err)
 		return 1;
 	r = pf_value_placed(e->args[p->placed], err);
 	return r < 0 ? pf_err_wrap(err, r, "input %zu: %s", p->placed,
-				   e->arg_names[p->placed]) : 1;
+				   e->arg_names[p->placed])
+		     : 1;
 }
 
 /* True if the request was sent by this call (E may be gone by then). */
@@ -331,7 +343,8 @@ static bool step(struct pf_execution_priv *p)
 			break;
 		}
 		if (!e->loaded) {
-			r = pf_executable_load(e->executable, &p->waiter, &e->loaded, &err);
+			r = pf_executable_load(e->executable, &p->waiter, &e->loaded,
+					       &err);
 			if (r > 0)
 				r = check(e, &err) < 0 ? err.code : 1;
 			if (r <= 0)

@@ -27,7 +27,8 @@ static struct pf_value *new_value(enum pf_dtype dtype, const struct pf_shape *sh
 
 struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *shape,
 				   uint64_t len, struct pf_bytes *bytes, uint64_t off,
-				   struct pf_worker *worker, unsigned device, unsigned memory)
+				   struct pf_worker *worker, unsigned device,
+				   unsigned memory)
 {
 	struct pf_value *v = new_value(dtype, shape, len, worker, device, memory);
 
@@ -43,7 +44,8 @@ struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *
 				    struct pf_worker *worker, unsigned device,
 				    struct pf_life *life, uint64_t id)
 {
-	struct pf_value *v = new_value(dtype, shape, out->len, worker, device, UINT32_MAX);
+	struct pf_value *v =
+		new_value(dtype, shape, out->len, worker, device, UINT32_MAX);
 
 	if (!v)
 		return NULL;
@@ -122,11 +124,14 @@ static int unusable_locked(const struct pf_value *v, struct pf_err *err)
 {
 	switch (v->state) {
 	case PF_VALUE_DONATED:
-		return pf_err_set(err, -EINVAL, "its value was donated to an execution and is "
+		return pf_err_set(err, -EINVAL,
+				  "its value was donated to an execution and is "
 				  "gone");
 	case PF_VALUE_LOST:
-		return pf_err_set(err, -EIO, "its only copy was lost when the worker of plugin "
-				  "%s died", pf_worker_name(v->worker));
+		return pf_err_set(err, -EIO,
+				  "its only copy was lost when the worker of plugin "
+				  "%s died",
+				  pf_worker_name(v->worker));
 	case PF_VALUE_ERROR:
 		if (err)
 			*err = v->err;
@@ -153,7 +158,23 @@ struct upload {
 	struct pf_value *value;  /* owned reference */
 	struct pf_life *life;    /* owned reference */
 	uint64_t id;
+	unsigned tries;
 };
+
+enum { UPLOAD_TRIES = 2 };
+
+static void upload_start(struct upload *u);
+
+/* The worker died, perhaps of something else: once more in its next life. */
+static bool upload_again(struct upload *u, int code, const struct pf_err *err)
+{
+	if (code != -EIO || err->pjrt_code >= 0 || ++u->tries >= UPLOAD_TRIES)
+		return false;
+	pf_life_unref(pf_steal(&u->life));
+	if (!pf_worker_wait(u->value->worker, &u->waiter))
+		upload_start(u);
+	return true;
+}
 
 static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		       const struct pf_rep_buffer *rep)
@@ -161,12 +182,13 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 	struct pf_value *v = u->value;
 	struct pf_waiter *waiters;
 
+	if (code < 0 && upload_again(u, code, err))
+		return;
 	pf_lock(&v->lock);
 	v->placing = false;
 	if (code < 0) {
 		v->err = *err;
-		/* A refusal is for good; a worker's death is not. */
-		v->state = code == -EIO && err->pjrt_code < 0 ? PF_VALUE_READY : PF_VALUE_ERROR;
+		v->state = PF_VALUE_ERROR;
 	} else {
 		drop_device(v);
 		v->life = pf_life_ref(u->life);
@@ -316,9 +338,12 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	struct pf_err wrong = PF_ERR_INIT;
 	struct pf_waiter *waiters;
 
-	if (code == 0 && (rep->len != v->len || !pf_life_pool(d->life, rep->off, rep->len))) {
-		code = pf_err_set(&wrong, -EPROTO, "the worker sent %llu bytes, expected %llu",
-				  (unsigned long long)rep->len, (unsigned long long)v->len);
+	if (code == 0 &&
+	    (rep->len != v->len || !pf_life_pool(d->life, rep->off, rep->len))) {
+		code = pf_err_set(&wrong, -EPROTO,
+				  "the worker sent %llu bytes, expected %llu",
+				  (unsigned long long)rep->len,
+				  (unsigned long long)v->len);
 		err = &wrong;
 	}
 	pf_lock(&v->lock);
@@ -355,7 +380,7 @@ int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 	pf_lock(&v->lock);
 	forget_dead_locked(v);
 	/* Readers may still see bytes that the device has refused. */
-	r = host_locked(v) ? 1 : unusable_locked(v, err);
+	r = v->state != PF_VALUE_DONATED && host_locked(v) ? 1 : unusable_locked(v, err);
 	if (r == 0)
 		pf_wait_add(&v->waiters, waiter);
 	if (r != 0 || v->fetching || v->placing) {
@@ -386,14 +411,15 @@ int pf_value_fetched(struct pf_value *v, struct pf_err *err)
 	int r;
 
 	PF_LOCK_SCOPE(&v->lock);
-	if (host_locked(v))
+	if (v->state != PF_VALUE_DONATED && host_locked(v))
 		return 1;
 	r = unusable_locked(v, err);
 	if (r < 0)
 		return r;
 	if (err)
 		*err = v->err;
-	return v->err.code ? v->err.code : pf_err_set(err, -EIO, "its bytes did not come");
+	return v->err.code ? v->err.code
+			   : pf_err_set(err, -EIO, "its bytes did not come");
 }
 
 /* --- the rest ------------------------------------------------------------------------ */
@@ -412,7 +438,7 @@ void pf_value_pin(struct pf_value *v)
 
 static void consume_locked(struct pf_value *v)
 {
-	if (v->pins || v->state != PF_VALUE_DONATED)
+	if (v->pins || !v->consumed)
 		return;
 	drop_device(v);
 	drop_host(v);
@@ -422,6 +448,7 @@ void pf_value_unpin(struct pf_value *v)
 {
 	PF_LOCK_SCOPE(&v->lock);
 	v->pins--;
+	consume_locked(v);
 }
 
 bool pf_value_donate(struct pf_value *v)
@@ -434,6 +461,7 @@ bool pf_value_donate(struct pf_value *v)
 void pf_value_donated(struct pf_value *v, bool consumed)
 {
 	PF_LOCK_SCOPE(&v->lock);
+	v->consumed = consumed;
 	if (consumed)
 		consume_locked(v);
 	else

@@ -181,7 +181,8 @@ uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
 	return head.len + b->value->len;
 }
 
-int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep, struct pf_err *err)
+int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep,
+		    struct pf_err *err)
 {
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
 	struct pf_view view = { 0 };
@@ -199,10 +200,11 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep, struc
 			pf_view_release(&view);
 			return r;
 		}
-		memcpy(pf_bytes_at(bytes, 0), view.head.data, view.head.len);
+		if (view.head.len)
+			memcpy(pf_bytes_at(bytes, 0), view.head.data, view.head.len);
 		if (view.value)
-			memcpy(pf_bytes_at(bytes, view.head.len), pf_value_host(view.value),
-			       view.value->len);
+			memcpy(pf_bytes_at(bytes, view.head.len),
+			       pf_value_host(view.value), view.value->len);
 	}
 	pf_lock(&b->lock);
 	typed = b->value != NULL;
@@ -281,12 +283,14 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 	describe_type(o, v->dtype, &v->shape);
 	pf_json_add_string(o, "layout", "row-major");
 	pf_json_add_string(o, "device", b->place->device_name);
-	pf_json_add_string(o, "memory", memory < d->n_memories ? d->memories[memory].kind : "device");
+	pf_json_add_string(o, "memory",
+			   memory < d->n_memories ? d->memories[memory].kind : "device");
 	pf_json_add_int(o, "bytes", (int64_t)v->len);
 	pf_lock(&v->lock);
 	pf_json_add_int(o, "on_device_bytes", (int64_t)v->on_device_bytes);
 	json_object_object_add(o, "host_copy",
-			       json_object_new_boolean(v->bytes || v->small || v->pool_life));
+			       json_object_new_boolean(v->bytes || v->small ||
+						       v->pool_life));
 	json_object_object_add(o, "zero_copy",
 			       json_object_new_boolean(v->alias_off != PF_NO_OFFSET ||
 						       (v->pool_life && !v->pool_block)));
@@ -317,8 +321,10 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 	if (err.code)
 		pf_json_add_string(o, "error", err.text);
 	pf_lock(&b->lock);
-	pf_json_add_string(o, "format", *pf_format_extension(b->format)
-				      ? pf_format_extension(b->format) + 1 : "scratch");
+	pf_json_add_string(o, "format",
+			   *pf_format_extension(b->format)
+				   ? pf_format_extension(b->format) + 1
+				   : "scratch");
 	pf_json_add_string(o, "made_by", b->made_by);
 	pf_json_add_time(o, "made", &b->made);
 	pf_unlock(&b->lock);

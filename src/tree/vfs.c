@@ -83,20 +83,23 @@ static int changeable(struct pf_tree *tree, uint64_t parent, const struct pf_cre
 	return pf_vfs_may(*ret, cred, W_OK | X_OK) ? 0 : -EACCES;
 }
 
-/* In a sticky directory only the owners of it and of NODE may take NODE away. */
-static int may_remove(struct pf_node *dir, struct pf_node *node,
-		      const struct pf_cred *cred)
+bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
+			const struct pf_cred *cred)
 {
 	struct pf_attr of_dir, of_node;
 
-	if (cred->checked || cred->uid == 0)
-		return 0;
+	if (!pf_node_may(dir, cred, W_OK | X_OK))
+		return false;
 	pf_node_attr(dir, &of_dir);
 	pf_node_attr(node, &of_node);
-	if ((of_dir.mode & S_ISVTX) && cred->uid != of_dir.uid &&
-	    cred->uid != of_node.uid)
-		return -EPERM;
-	return 0;
+	return !(of_dir.mode & S_ISVTX) || cred->uid == 0 || cred->uid == of_dir.uid ||
+	       cred->uid == of_node.uid;
+}
+
+static int may_remove(struct pf_node *dir, struct pf_node *node,
+		      const struct pf_cred *cred)
+{
+	return cred->checked || pf_node_may_remove(dir, node, cred) ? 0 : -EPERM;
 }
 
 /* Does NODE hold anything that its kind did not list? */

@@ -27,7 +27,8 @@ struct piece {
 	bool warm;
 };
 
-struct class {
+struct class
+{
 	uint64_t *free; /* owned stack of offsets */
 	size_t n, cap;
 };
@@ -40,8 +41,8 @@ struct pf_arena {
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	pthread_cond_t work;  /* something for the background thread */
 	uint64_t limit, used;
-	uint64_t top;   /* beyond it nothing was ever used */
-	uint64_t warm;  /* bytes in warm pieces */
+	uint64_t top;         /* beyond it nothing was ever used */
+	uint64_t warm;        /* bytes in warm pieces */
 	struct piece *pieces; /* owned; large free room, sorted by offset */
 	size_t n_pieces, cap_pieces;
 	struct class classes[CLASSES];
@@ -238,7 +239,8 @@ static void trim_locked(struct pf_arena *a)
 		len = round_up(a->warm - WARM_MAX, HUGE);
 	off = piece_cut(a, i, len);
 	pf_unlock(&a->lock);
-	fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+	fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
+		  (off_t)len);
 	pf_lock(&a->lock);
 	piece_add(a, off, len, false);
 }
@@ -287,8 +289,8 @@ int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
 		pf_err_set(err, -errno, "memfd of the arena: %s", strerror(errno));
 		goto fail;
 	}
-	a->memory = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-			 a->fd, 0);
+	a->memory = mmap(NULL, a->size, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_NORESERVE, a->fd, 0);
 	if (a->memory == MAP_FAILED) {
 		pf_err_set(err, -errno, "map the arena's %" PRIu64 " bytes: %s", a->size,
 			   strerror(errno));
@@ -358,11 +360,13 @@ static bool footprint(uint64_t len, uint64_t *ret)
 static int no_room(const struct pf_arena *a, uint64_t len, struct pf_err *err)
 {
 	return pf_err_set(err, -ENOSPC,
-			  "no room for %" PRIu64 " bytes: %" PRIu64 " of the memory limit's %"
-			  PRIu64 " bytes are in use", len, a->used, a->limit);
+			  "no room for %" PRIu64 " bytes: %" PRIu64
+			  " of the memory limit's %" PRIu64 " bytes are in use",
+			  len, a->used, a->limit);
 }
 
-int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret, struct pf_err *err)
+int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret,
+		   struct pf_err *err)
 {
 	uint64_t need, off;
 	unsigned c;
@@ -414,8 +418,8 @@ static bool extend_locked(struct pf_arena *a, struct pf_extent *e, uint64_t need
 	return true;
 }
 
-int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len, uint64_t keep,
-		  struct pf_err *err)
+int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len,
+		  uint64_t keep, struct pf_err *err)
 {
 	struct pf_extent moved;
 	uint64_t need;
@@ -435,7 +439,8 @@ int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len, ui
 	}
 	pf_unlock(&a->lock);
 	/* Moving needs both places at once; ask for room to grow, then for what is needed. */
-	r = pf_arena_alloc(a, len > extent->len * 2 ? len : extent->len * 2, &moved, NULL);
+	r = pf_arena_alloc(a, len > extent->len * 2 ? len : extent->len * 2, &moved,
+			   NULL);
 	if (r < 0)
 		r = pf_arena_alloc(a, len, &moved, err);
 	if (r < 0)

@@ -21,14 +21,16 @@ static size_t channel_size(void)
 
 int pf_channel_create(struct pf_err *err)
 {
-	pf_autoclose int fd = memfd_create("pjrtfs-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	pf_autoclose int fd =
+		memfd_create("pjrtfs-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int ret;
 
 	if (fd < 0)
 		return pf_err_set(err, -errno, "memfd_create: %s", strerror(errno));
 	if (ftruncate(fd, (off_t)channel_size()) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return pf_err_set(err, -errno, "size of the channel: %s", strerror(errno));
+		return pf_err_set(err, -errno, "size of the channel: %s",
+				  strerror(errno));
 	ret = fd;
 	fd = -1;
 	return ret;
@@ -83,7 +85,8 @@ static int send_packet(int sock, const void *data, size_t len, const int *fds, i
 		r = sendmsg(sock, &msg, MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
-		return pf_err_set(err, -errno, "send to the other process: %s", strerror(errno));
+		return pf_err_set(err, -errno, "send to the other process: %s",
+				  strerror(errno));
 	return 0;
 }
 
@@ -94,12 +97,13 @@ int pf_channel_send(int sock, const char *text, size_t len, const int *fds, int 
 	int r;
 
 	if (n > MAX_FDS || len > PF_CHANNEL_MAX_TEXT)
-		return pf_err_set(err, -EMSGSIZE, "a set-up text of %zu bytes is too long", len);
+		return pf_err_set(err, -EMSGSIZE,
+				  "a set-up text of %zu bytes is too long", len);
 	/* The first packet is the text's length; it carries the descriptors. */
 	r = send_packet(sock, &total, sizeof(total), fds, n, err);
 	for (size_t at = 0; r == 0 && at < len; at += PACKET)
-		r = send_packet(sock, text + at, len - at < PACKET ? len - at : PACKET, NULL, 0,
-				err);
+		r = send_packet(sock, text + at, len - at < PACKET ? len - at : PACKET,
+				NULL, 0, err);
 	return r;
 }
 
@@ -114,7 +118,8 @@ static int wait_readable(int sock, int timeout_ms, struct pf_err *err)
 	if (r < 0)
 		return pf_err_set(err, -errno, "poll: %s", strerror(errno));
 	if (r == 0)
-		return pf_err_set(err, -ETIMEDOUT, "no answer from the other process in %d ms",
+		return pf_err_set(err, -ETIMEDOUT,
+				  "no answer from the other process in %d ms",
 				  timeout_ms);
 	return 0;
 }
@@ -142,8 +147,8 @@ static void take_fds(struct msghdr *msg, int *fds, int n)
 	}
 }
 
-static ssize_t recv_packet(int sock, void *dst, size_t cap, int *fds, int n, int timeout_ms,
-			   struct pf_err *err)
+static ssize_t recv_packet(int sock, void *dst, size_t cap, int *fds, int n,
+			   int timeout_ms, struct pf_err *err)
 {
 	union {
 		struct cmsghdr align;
@@ -171,7 +176,8 @@ static ssize_t recv_packet(int sock, void *dst, size_t cap, int *fds, int n, int
 	if (r == 0)
 		return pf_err_set(err, -EPIPE, "the other process has gone");
 	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-		return pf_err_set(err, -EPROTO, "the other process sent too large a packet");
+		return pf_err_set(err, -EPROTO,
+				  "the other process sent too large a packet");
 	return r;
 }
 
@@ -187,8 +193,10 @@ int pf_channel_recv(int sock, struct pf_buf *text, int *fds, int n, int timeout_
 	if (r < 0)
 		return (int)r;
 	if (r != sizeof(total) || total > PF_CHANNEL_MAX_TEXT)
-		return pf_err_set(err, -EPROTO, "the other process announced a text of %" PRIu64
-				  " bytes", total);
+		return pf_err_set(err, -EPROTO,
+				  "the other process announced a text of %" PRIu64
+				  " bytes",
+				  total);
 	while (total) {
 		char *dst = pf_buf_reserve(text, PACKET);
 
@@ -198,7 +206,8 @@ int pf_channel_recv(int sock, struct pf_buf *text, int *fds, int n, int timeout_
 		if (r < 0)
 			return (int)r;
 		if ((uint64_t)r > total)
-			return pf_err_set(err, -EPROTO, "the other process sent more than "
+			return pf_err_set(err, -EPROTO,
+					  "the other process sent more than "
 					  "it announced");
 		text->len += (size_t)r;
 		text->data[text->len] = '\0';

@@ -23,7 +23,7 @@ struct pf_ring_shared {
 	_Alignas(64) _Atomic uint64_t tail; /* bytes taken */
 	_Atomic uint32_t sleepers;          /* takers asleep, or about to */
 	_Atomic uint32_t spinner;           /* 1: a taker spins and needs no wake-up */
-	_Atomic uint64_t spun_ns;           /* when it last looked: it may have been put aside */
+	_Atomic uint64_t spun_ns; /* when it last looked: it may have been put aside */
 	_Alignas(64) uint8_t bytes[PF_RING_BYTES];
 };
 
@@ -104,8 +104,8 @@ static void wake(struct pf_ring_shared *s)
 		futex_wake(&s->seq, 1);
 }
 
-int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len, const void *tail,
-		 size_t tail_len)
+int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
+		 const void *tail, size_t tail_len)
 {
 	struct pf_ring_shared *s = ring->shared;
 	uint64_t len = (uint64_t)head_len + tail_len;
@@ -155,7 +155,8 @@ ssize_t pf_ring_take(struct pf_ring *ring, void *dst, size_t cap)
 	if (len > PF_RING_MESSAGE || len > cap || HEAD_LEN + round8(len) > have)
 		return -EPROTO;
 	copy_out(s, at + HEAD_LEN, dst, len);
-	atomic_store_explicit(&s->tail, at + HEAD_LEN + round8(len), memory_order_release);
+	atomic_store_explicit(&s->tail, at + HEAD_LEN + round8(len),
+			      memory_order_release);
 	return (ssize_t)len;
 }
 

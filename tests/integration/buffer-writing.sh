@@ -95,7 +95,7 @@ bounded cp "$x" "$b/killed.npy"
 run add 'x killed -> sum'
 
 # -- truncate
-bounded truncate -s 140 "$b/dup.npy"
+fails_with 'Invalid argument' truncate -s 140 "$b/dup.npy"
 equal "size" "$(bounded stat -c %s "$b/dup.npy")" 140
 : >"$b/sync.npy"
 equal "emptied" "$(state sync)" empty

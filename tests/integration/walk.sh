@@ -51,7 +51,7 @@ stop()
 trap 'stop; lib_end' EXIT
 
 # What goes away meanwhile may be missed: each tool says so of those names only.
-allowed='mlir|executables|up\.|mv\.|part|out[0-2]'
+allowed='file changed as we read it|mlir|executables|up\.|mv\.|part|out[0-2]'
 ends()
 {
 	local status=0

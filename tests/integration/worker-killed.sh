@@ -6,12 +6,18 @@ mount_pjrtfs
 p=${plugin:-cpu}
 b=$mnt/buffers
 at=$mnt/plugins/$p
+# Kill it, and wait until the daemon knows: what is asked later is not in flight.
 kill_worker()
 {
 	local pid
 	pid=$(bounded cat "$at/pid")
 	kill -KILL "$pid"
 	lib_gone "$pid"
+	eventually known "$pid"
+}
+known()
+{
+	[ "$(cat "$at/pid")" != "$1" ] || ! grep -qx ready "$at/state"
 }
 cp "$data/add.mlir" "$mnt/programs/"
 cp "$data/x.npy" "$data/y.npy" "$b/"

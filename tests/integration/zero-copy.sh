@@ -56,7 +56,7 @@ equal "elements that differ" "$(bounded cmp -l "$b/changed.raw" data.raw | awk '
 
 # The memory is used again: a hundred results of 1 MiB under one name are not a hundred MiB.
 before=$(df --output=used -B1 "$mnt" | tail -n 1)
-for i in {1..100}; do
+for _ in {1..100}; do
 	echo 'data -> again'
 done >lines
 bounded dd if=lines of="$mnt/executables/negate/run" bs=1M status=none

@@ -12,8 +12,8 @@ static const struct {
 } cleans[] = {
 	{ "", "" },
 	{ "plain", "plain" },
-	{ "two\nlines\r\n", "two lines  " },
-	{ "tab\there\x1b[31m\x7f", "tab here [31m " },
+	{ "two\nlines\r\n", "two lines" },
+	{ "tab\there\x1b[31m\x7f", "tab here [31m" },
 	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
 	  "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
 	{ "\xc2\x85next\xe2\x80\xa8line", " next line" },

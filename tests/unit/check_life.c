@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "engine_fixture.h"
@@ -18,10 +19,12 @@ static char message[PF_RING_MESSAGE];
 static void open_life(void)
 {
 	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
+	int broken = eventfd(0, EFD_CLOEXEC);
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
-	ck_assert_msg(pf_life_new("test", channel, fd, POOL, &life, &err) == 0, "%s", err.text);
+	ck_assert_msg(pf_life_new("test", channel, fd, POOL, broken, &life, &err) == 0,
+		      "%s", err.text);
 	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
 	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(pool, MAP_FAILED);
@@ -127,7 +130,8 @@ START_TEST(a_tail_follows_its_request)
 	struct question q;
 
 	question_init(&q, sizeof(struct pf_rep_compile));
-	ck_assert_int_eq(pf_life_call(life, &q.call, &req, sizeof(req), "hello", 5, NULL), 0);
+	ck_assert_int_eq(pf_life_call(life, &q.call, &req, sizeof(req), "hello", 5, NULL),
+			 0);
 	ck_assert_uint_eq(take_request(), sizeof(req) + 5);
 	ck_assert_int_eq(memcmp(message + sizeof(req), "hello", 5), 0);
 }
@@ -209,7 +213,8 @@ START_TEST(what_is_too_long_is_refused)
 
 	question_init(&q, 0);
 	ck_assert_int_eq(pf_life_call(life, &q.call, &req, sizeof(req), options,
-				      sizeof(options), &err), -E2BIG);
+				      sizeof(options), &err),
+			 -E2BIG);
 	ck_assert_int_eq(event_count(&q.answered), 0);
 }
 END_TEST
@@ -234,7 +239,8 @@ START_TEST(no_free_is_lost)
 	for (uint64_t id = 1; id <= 70000; id++) {
 		ck_assert_uint_eq(take_request(), sizeof(*req));
 		ck_assert_uint_eq(req->id, id);
-		ck_assert_uint_eq(req->head.op, id % 2 ? PF_OP_BUFFER_FREE : PF_OP_BLOCK_FREE);
+		ck_assert_uint_eq(req->head.op,
+				  id % 2 ? PF_OP_BUFFER_FREE : PF_OP_BLOCK_FREE);
 	}
 	ck_assert_int_eq(pf_ring_take(&peer.request, message, sizeof(message)), -EAGAIN);
 }
@@ -287,9 +293,16 @@ static const struct {
 	uint64_t off, len;
 	bool inside;
 } places[] = {
-	{ 0, 0, true }, { 0, POOL, true }, { POOL, 0, true }, { POOL - 1, 1, true },
-	{ 0, POOL + 1, false }, { POOL, 1, false }, { POOL + 1, 0, false },
-	{ 1, UINT64_MAX, false }, { UINT64_MAX, 1, false }, { UINT64_MAX, UINT64_MAX, false },
+	{ 0, 0, true },
+	{ 0, POOL, true },
+	{ POOL, 0, true },
+	{ POOL - 1, 1, true },
+	{ 0, POOL + 1, false },
+	{ POOL, 1, false },
+	{ POOL + 1, 0, false },
+	{ 1, UINT64_MAX, false },
+	{ UINT64_MAX, 1, false },
+	{ UINT64_MAX, UINT64_MAX, false },
 	{ UINT64_MAX - 4, 5, false },
 };
 
@@ -441,7 +454,8 @@ static void *worker_main(void *arg)
 		if (n == -EAGAIN)
 			pf_ring_wait(&peer.request, 20, -1);
 		else
-			while (pf_ring_post(&peer.reply, &rep, sizeof(rep), NULL, 0) == -EAGAIN)
+			while (pf_ring_post(&peer.reply, &rep, sizeof(rep), NULL, 0) ==
+			       -EAGAIN)
 				sched_yield();
 	}
 	free(m);

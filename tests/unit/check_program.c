@@ -64,7 +64,7 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("\x1f\x8b\x08"), "gunzip" },
 	{ PF_PROGRAM_MLIR, T("PK\x03\x04"), "zip" },
 	{ PF_PROGRAM_MLIR, T("\x93NUMPY\x01"), "buffers/" },
-	{ PF_PROGRAM_MLIR, T("\177ELF\x02"), ".pjrtexe" },
+	{ PF_PROGRAM_MLIR, T("\177ELF\x02"), "binary for a processor" },
 	{ PF_PROGRAM_MLIR, T("#!/usr/bin/env python3\n"), "Python" },
 	{ PF_PROGRAM_MLIR, T("\n\nimport jax\n"), "Python" },
 	{ PF_PROGRAM_MLIR, T("from jax import numpy\n"), "Python" },

@@ -45,7 +45,8 @@ static const struct {
 	{ NULL, NULL, "api=major", -ENOEXEC, "the plugin speaks PJRT 99." },
 	{ NULL, NULL, "api=empty", -ENOEXEC, "its function table lacks" },
 	{ NULL, NULL, "init=error:INTERNAL:bad init", -EIO, "bad init" },
-	{ NULL, NULL, "init=exit:0", -EIO, "exited with status 0; it printed last: nothing" },
+	{ NULL, NULL, "init=exit:0", -EIO,
+	  "exited with status 0; it printed last: nothing" },
 	{ NULL, NULL, "client=error:RESOURCE_EXHAUSTED:full", -ENOSPC, "full" },
 	{ NULL, NULL, "client=error:INVALID_ARGUMENT:what", -EINVAL, "what" },
 	{ NULL, NULL, "client=abort:F0000 last words", -EIO,
@@ -58,9 +59,12 @@ START_TEST(a_start_that_fails_says_why)
 	struct pf_err err = PF_ERR_INIT;
 
 	setenv("PJRTFS_FAULTY", starts[_i].fault, 1);
-	ck_assert_int_eq(try_worker(starts[_i].program ? starts[_i].program : worker_program(),
-				    starts[_i].plugin ? starts[_i].plugin : faulty_plugin(),
-				    "test", &err), starts[_i].code);
+	ck_assert_int_eq(try_worker(starts[_i].program ? starts[_i].program
+						       : worker_program(),
+				    starts[_i].plugin ? starts[_i].plugin
+						      : faulty_plugin(),
+				    "test", &err),
+			 starts[_i].code);
 	ck_assert_int_eq(err.code, starts[_i].code);
 	ck_assert_msg(strstr(err.text, starts[_i].why) != NULL, "%s", err.text);
 	ck_assert_ptr_null(worker);
@@ -116,7 +120,8 @@ static void start_compile(struct pf_life *life, struct question *q,
 
 	memcpy(pf_arena_at(arena, program->off), add_scalars, strlen(add_scalars));
 	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_compile), &req, sizeof(req),
-			     one_device, sizeof(one_device)), 0);
+			     one_device, sizeof(one_device)),
+			 0);
 }
 
 static struct pf_extent extent(uint64_t len)
@@ -127,7 +132,8 @@ static struct pf_extent extent(uint64_t len)
 	return e;
 }
 
-static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off, float number)
+static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off,
+		       float number)
 {
 	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE,
 				     .id = pf_worker_id(worker),
@@ -137,7 +143,8 @@ static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off, f
 				     .memory = UINT32_MAX };
 
 	*(float *)pf_arena_at(arena, off) = number;
-	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_buffer), &req, sizeof(req), NULL, 0),
+	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_buffer), &req, sizeof(req),
+			     NULL, 0),
 			 0);
 	event_wait(&q->answered);
 	ck_assert_msg(q->code == 0, "%s", q->err.text);
@@ -147,11 +154,11 @@ static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off, f
 /* Compile, upload, execute on LIFE; the sum. */
 static float add_on(struct pf_life *life, float x, float y)
 {
-	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE,
-				      .device = UINT32_MAX,
-				      .n_args = 2,
-				      .n_outs = 1 };
-	struct pf_extent program = extent(strlen(add_scalars)), a = extent(4), b = extent(4);
+	struct pf_req_execute req = {
+		.head.op = PF_OP_EXECUTE, .device = UINT32_MAX, .n_args = 2, .n_outs = 1
+	};
+	struct pf_extent program = extent(strlen(add_scalars)), a = extent(4),
+			 b = extent(4);
 	struct question q;
 	const struct pf_out *out = (void *)(q.reply + sizeof(struct pf_rep_execute));
 	struct {
@@ -169,7 +176,8 @@ static float add_on(struct pf_life *life, float x, float y)
 	tail.ids[1] = upload(life, &q, b.off, y);
 	tail.ids[2] = pf_worker_id(worker);
 	ck_assert_int_eq(ask(life, &q, sizeof(struct pf_rep_execute) + sizeof(*out), &req,
-			     sizeof(req), &tail, 3 * 8 + 2), 0);
+			     sizeof(req), &tail, 3 * 8 + 2),
+			 0);
 	pf_life_settle(life, &q.done, 100000);
 	event_wait(&q.answered);
 	ck_assert_msg(q.code == 0, "%s", q.err.text);
@@ -232,8 +240,9 @@ static const struct {
 	bool kill;
 	const char *why;
 } deaths[] = {
-	{ "compile=hang", true, "the worker of plugin test died of signal 9 (Killed); it printed "
-				"last: nothing" },
+	{ "compile=hang", true,
+	  "the worker of plugin test died of signal 9 (Killed); it printed "
+	  "last: nothing" },
 	{ "compile=abort:Check failed: 1 == 2", false,
 	  "the worker of plugin test died of signal 6 (Aborted); it printed last: Check failed: "
 	  "1 == 2" },
@@ -255,7 +264,7 @@ START_TEST(calls_under_way_get_the_last_words)
 	start_compile(life, &q, &program);
 	if (deaths[_i].kill) {
 		ck_assert(!event_within(&q.answered, 1));
-		kill(worker_pid(), SIGKILL);
+		kill_worker();
 	}
 	event_wait(&q.answered);
 	ck_assert_int_eq(q.code, -EIO);
@@ -331,7 +340,7 @@ START_TEST(who_waits_is_woken)
 	start_worker(faulty_plugin());
 	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
 	for (int i = 0; i < 3; i++) {
-		kill(worker_pid(), SIGKILL);
+		kill_worker();
 		life = pf_worker_life(worker, NULL);
 		while (life && pf_life_alive(life))
 			usleep(100);
@@ -353,7 +362,7 @@ START_TEST(stopping_wakes_who_waits)
 
 	start_worker(faulty_plugin());
 	setenv("PJRTFS_FAULTY", "client=error:INTERNAL:not today", 1);
-	kill(worker_pid(), SIGKILL);
+	kill_worker();
 	while (pf_worker_state(worker) == PF_WORKER_READY)
 		usleep(1000);
 	ck_assert_ptr_null(pf_worker_life(worker, &err));
@@ -374,7 +383,7 @@ END_TEST
 
 /* --- workers that lie: this program, started as one ----------------------------------- */
 
-#define DESCRIPTION(devices)                                                               \
+#define DESCRIPTION(devices)                                                             \
 	"{\"ok\":true,\"api_version\":[0,1],\"platform\":\"p\",\"devices\":" devices "}"
 
 static const char two_devices[] = DESCRIPTION("[{\"id\":0},{\"id\":1}]");
@@ -434,7 +443,7 @@ static int play(const char *name)
 	if (!strcmp(name, "short-lived") && life < 4) {
 		printf("FATAL: life %d ends\n", life);
 		fflush(stdout);
-		return life;
+		_exit(life);
 	}
 	if (!strcmp(name, "hung-up"))
 		close(PF_CHANNEL_FD);
@@ -474,7 +483,8 @@ START_TEST(only_the_end_of_its_words_is_kept)
 	pf_autobuf struct pf_buf log = PF_BUF_INIT;
 
 	start_player("chatty");
-	for (int i = 0; i < 1000 && !(log.data && strstr(log.data, "the last line\n")); i++) {
+	for (int i = 0; i < 1000 && !(log.data && strstr(log.data, "the last line\n"));
+	     i++) {
 		pf_buf_consume(&log, log.len);
 		usleep(10000);
 		pf_worker_log(worker, &log);
@@ -514,13 +524,14 @@ START_TEST(another_plugin_does_not_take_its_place)
 	struct event waiting;
 
 	start_player("changer");
-	kill(worker_pid(), SIGKILL);
+	kill_worker();
 	while (pf_worker_state(worker) == PF_WORKER_READY)
 		usleep(1000);
 	if (pf_worker_wait(worker, event_init(&waiting)))
 		event_wait(&waiting);
 	if (!pf_worker_life(worker, &err))
-		ck_assert_msg(strstr(err.text, "came back with 1 devices, it had 2") != NULL,
+		ck_assert_msg(strstr(err.text, "came back with 1 devices, it had 2") !=
+				      NULL,
 			      "%s", err.text);
 	pf_life_unref(next_life(NULL)); /* the third has two again */
 	ck_assert_uint_eq(pf_worker_description(worker)->n_devices, 2);

@@ -9,26 +9,26 @@
 #define PF_CLEANUP(fn) __attribute__((__cleanup__(fn)))
 
 /* Define FUNCp(), which destroys *P with FUNC; FUNC must accept NULL. */
-#define PF_DEFINE_CLEANUP(type, func)                                                      \
-	static inline void func##p(type *p)                                                \
-	{                                                                                  \
-		func(*p);                                                                  \
-		*p = NULL;                                                                 \
+#define PF_DEFINE_CLEANUP(type, func)                                                    \
+	static inline void func##p(type *p)                                              \
+	{                                                                                \
+		func(*p);                                                                \
+		*p = NULL;                                                               \
 	}
 
 /*
  * Move ownership out of a guarded variable: the value is returned and the
  * guard is left with NULL, so that it no longer frees it.
  */
-#define pf_steal(pp)                                                                       \
-	({                                                                                 \
-		__typeof__(*(pp)) pf_stolen_ = *(pp);                                      \
-		*(pp) = NULL;                                                              \
-		pf_stolen_;                                                                \
+#define pf_steal(pp)                                                                     \
+	({                                                                               \
+		__typeof__(*(pp)) pf_stolen_ = *(pp);                                    \
+		*(pp) = NULL;                                                            \
+		pf_stolen_;                                                              \
 	})
 
 /* The struct that MEMBER, at address PTR, is a member of. */
-#define pf_container_of(ptr, type, member)                                                 \
+#define pf_container_of(ptr, type, member)                                               \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void pf_freep(void *p)
@@ -64,8 +64,9 @@ static inline void pf_unlockp(pthread_mutex_t **mutex)
 #define pf_autoclose PF_CLEANUP(pf_closep) /* must be initialised (-1)   */
 
 /* Hold MUTEX until the end of the enclosing block. */
-#define PF_LOCK_SCOPE(mutex)                                                               \
-	PF_CLEANUP(pf_unlockp)                                                             \
-	__attribute__((__unused__)) pthread_mutex_t *pf_scope_lock_ = (pf_lock(mutex), (mutex))
+#define PF_LOCK_SCOPE(mutex)                                                             \
+	PF_CLEANUP(pf_unlockp)                                                           \
+	__attribute__((__unused__)) pthread_mutex_t *pf_scope_lock_ =                    \
+		(pf_lock(mutex), (mutex))
 
 #endif

@@ -18,7 +18,8 @@ void pf_json_add_seconds(struct json_object *o, const char *key, double seconds)
 
 /* Add a point in time under KEY, in seconds since the epoch with nine decimals: a double
  * would be exact only to some hundred nanoseconds. */
-void pf_json_add_time(struct json_object *o, const char *key, const struct timespec *time);
+void pf_json_add_time(struct json_object *o, const char *key,
+		      const struct timespec *time);
 
 /* Append O (NULL: an empty object) on one line, with its newline. */
 void pf_json_print_line(struct json_object *o, struct pf_buf *out);

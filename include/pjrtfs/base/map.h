@@ -14,7 +14,7 @@ struct pf_map {
 	struct pf_map_slot {
 		uint64_t key;
 		void *value;
-	} *slots;    /* owned; a power of two of them */
+	} * slots;   /* owned; a power of two of them */
 	size_t cap;  /* number of slots */
 	size_t used; /* keys in the map */
 };

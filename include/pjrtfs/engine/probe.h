@@ -21,7 +21,8 @@ struct pf_candidate {
  * in struct pf_worker_config; ARENA is borrowed.  NULL: no memory.
  */
 struct pf_probe *pf_probe_new(const struct pf_candidate *candidates, unsigned n,
-			      const char *program, uint64_t pool_size, struct pf_arena *arena);
+			      const char *program, uint64_t pool_size,
+			      struct pf_arena *arena);
 
 /* Stop every question (they are answered with "nobody can") and free.  NULL is allowed. */
 void pf_probe_free(struct pf_probe *probe);

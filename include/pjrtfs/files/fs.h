@@ -9,12 +9,13 @@ struct pf_fs;
 
 /* What a file system is made of. */
 struct pf_fs_config {
-	struct pf_arena *arena;     /* borrowed; outlives the file system */
-	struct pf_worker **workers; /* borrowed, n_workers of them; the first is the default */
+	struct pf_arena *arena; /* borrowed; outlives the file system */
+	struct pf_worker *
+		*workers; /* borrowed, n_workers of them; the first is the default */
 	unsigned n_workers;
-	struct pf_probe *probe;     /* borrowed; plugins found but not loaded; may be NULL */
-	const char *mountpoint;     /* absolute; for /README */
-	uid_t uid;                  /* the owner of what no user made */
+	struct pf_probe *probe; /* borrowed; plugins found but not loaded; may be NULL */
+	const char *mountpoint; /* absolute; for /README */
+	uid_t uid;              /* the owner of what no user made */
 	gid_t gid;
 };
 

@@ -50,7 +50,7 @@ struct pf_buffer {
 	/* A create command's, or a former value's: types raw bytes and text. */
 	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
 	struct pf_shape declared_shape;
-	bool shaped; /* declared_shape holds */
+	bool shaped;              /* declared_shape holds */
 	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;            /* of the content */
 	struct pf_npy npy;        /* of a .npy: valid if npy.header_len > 0 */
@@ -82,8 +82,8 @@ int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
  * first.  What the header alone can tell is refused: EINVAL (no such header, data beyond
  * what it says), EOVERFLOW; ENOSPC: over the memory limit.  Returns LEN.  Does not block.
  */
-ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len, uint64_t off,
-			struct pf_err *err);
+ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
+			uint64_t off, struct pf_err *err);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
 int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);
@@ -141,12 +141,13 @@ const char *pf_buffer_state_name(struct pf_buffer *buffer);
  * What one reader sees: bytes of one view at the moment of opening.  HEAD, then BODY.
  */
 struct pf_view {
-	struct pf_buf head;       /* owned: a header made for this view, or rendered text */
-	struct pf_bytes *content; /* owned reference: BODY is these bytes from content_off */
+	struct pf_buf head; /* owned: a header made for this view, or rendered text */
+	struct pf_bytes
+		*content; /* owned reference: BODY is these bytes from content_off */
 	uint64_t content_off;
-	struct pf_value *value;   /* owned reference, pinned: BODY is its host bytes */
-	uint64_t size;            /* of head and body */
-	struct pf_buffer *live;   /* owned reference: a content still being written */
+	struct pf_value *value; /* owned reference, pinned: BODY is its host bytes */
+	uint64_t size;          /* of head and body */
+	struct pf_buffer *live; /* owned reference: a content still being written */
 };
 
 /*
@@ -155,8 +156,8 @@ struct pf_view {
  * value to show as that format.  Text is rendered here, which takes time (pf_view_is_slow).  Not for JSON:
  * pf_buffer_describe.
  */
-int pf_view_open(struct pf_buffer *buffer, enum pf_format format, struct pf_waiter *waiter,
-		 struct pf_view *ret, struct pf_err *err);
+int pf_view_open(struct pf_buffer *buffer, enum pf_format format,
+		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
 
 void pf_view_release(struct pf_view *view);
 

@@ -24,6 +24,9 @@ struct pf_loaded {
 	_Atomic unsigned refs;
 	struct pf_life *life; /* owned reference; the life that id belongs to */
 	uint64_t id;
+	struct pf_bytes
+		*program; /* owned reference: what was compiled; it stays as it is */
+	uint64_t program_len;
 	struct pf_signature *signature; /* owned */
 	struct json_object *info;       /* owned: the worker's INFO */
 	unsigned n_devices;
@@ -39,19 +42,20 @@ struct pf_executable {
 	_Atomic unsigned refs;
 	struct pf_worker *worker; /* borrowed */
 	struct pf_arena *arena;   /* borrowed */
-	struct pf_probe *probe;   /* borrowed: who else could read the program; may be NULL */
+	struct pf_probe
+		*probe; /* borrowed: who else could read the program; may be NULL */
 
-	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	pthread_mutex_t lock;     /* rank 3; protects the fields below */
 	struct pf_bytes *program; /* owned reference: the source as written */
 	uint64_t program_len;
 	enum pf_program_format format;
-	char *options; /* owned: options.json's text, or NULL: the defaults */
+	char *options;             /* owned: options.json's text, or NULL: the defaults */
 	struct pf_err options_err; /* why the options written last were refused */
-	unsigned generation; /* bumped when a compile starts or a source goes */
+	unsigned generation;       /* bumped when a compile starts or a source goes */
 	enum pf_executable_state state;
-	struct pf_loaded *loaded; /* owned reference, or NULL */
-	struct pf_err err;        /* what "error" shows */
-	struct timespec started;  /* the compile under way, or the last one */
+	struct pf_loaded *loaded;  /* owned reference, or NULL */
+	struct pf_err err;         /* what "error" shows */
+	struct timespec started;   /* the compile under way, or the last one */
 	struct pf_waiter *waiters; /* for the state to leave compiling */
 };
 
@@ -77,21 +81,24 @@ int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 void pf_executable_unload(struct pf_executable *executable);
 
 /* The source, for readers: a reference, or NULL when it is empty. */
-struct pf_bytes *pf_executable_source(struct pf_executable *executable, uint64_t *ret_len);
+struct pf_bytes *pf_executable_source(struct pf_executable *executable,
+				      uint64_t *ret_len);
 
 /* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
-void pf_executable_set_format(struct pf_executable *executable, enum pf_program_format format);
+void pf_executable_set_format(struct pf_executable *executable,
+			      enum pf_program_format format);
 
 /* Are TEXT's LEN bytes options?  0; -EINVAL why not, kept in options_err. */
-int pf_executable_check_options(struct pf_executable *executable, const char *text, size_t len,
-				struct pf_err *err);
+int pf_executable_check_options(struct pf_executable *executable, const char *text,
+				size_t len, struct pf_err *err);
 
 /* They are not even JSON: keep ERR in options_err. */
-void pf_executable_refuse_options(struct pf_executable *executable, const struct pf_err *err);
+void pf_executable_refuse_options(struct pf_executable *executable,
+				  const struct pf_err *err);
 
 /* Set options.json's text; NULL: the defaults.  -EINVAL as above, nothing is set. */
-int pf_executable_set_options(struct pf_executable *executable, const char *text, size_t len,
-			      struct pf_err *err);
+int pf_executable_set_options(struct pf_executable *executable, const char *text,
+			      size_t len, struct pf_err *err);
 
 /*
  * Compile the source.  0: it goes on behind; WAITER (if not NULL) is woken at its end, then

@@ -11,7 +11,7 @@
 struct pf_execution {
 	/* What the caller asks. */
 	struct pf_executable *executable; /* owned reference */
-	char *name;           /* owned; the executable's, for messages */
+	char *name;                       /* owned; the executable's, for messages */
 	size_t n_args;
 	struct pf_value **args; /* owned references */
 	char **arg_names;       /* owned; for messages */
@@ -25,10 +25,10 @@ struct pf_execution {
 
 	/* What it gives. */
 	size_t n_outs;
-	struct pf_value **outs; /* owned references; done may steal them */
+	struct pf_value **outs;   /* owned references; done may steal them */
 	struct pf_loaded *loaded; /* owned reference: what ran */
-	double seconds;        /* from start to end */
-	double device_seconds; /* in the plugin */
+	double seconds;           /* from start to end */
+	double device_seconds;    /* in the plugin */
 
 	struct pf_execution_priv *priv; /* the store's */
 };

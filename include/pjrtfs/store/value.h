@@ -29,13 +29,13 @@ struct pf_value {
 	uint64_t len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	struct pf_worker *worker; /* borrowed */
 	unsigned device;          /* index of the worker's device */
-	unsigned memory;          /* index of the device's memory, UINT32_MAX: its default */
+	unsigned memory; /* index of the device's memory, UINT32_MAX: its default */
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	/* Host copies: any of three, or none. */
 	struct pf_bytes *bytes; /* owned reference: a user's bytes, from bytes_off on */
 	uint64_t bytes_off;
-	void *small;            /* owned: a result that came with the reply */
+	void *small;               /* owned: a result that came with the reply */
 	struct pf_life *pool_life; /* owned reference: in that life's pool at pool_off */
 	uint64_t pool_off;
 	bool pool_block; /* a block that must be freed, not the buffer's own memory */
@@ -47,6 +47,7 @@ struct pf_value {
 	enum pf_value_state state;
 	struct pf_err err; /* why an upload or a fetch failed last */
 	bool placing, fetching;
+	bool consumed; /* by an execution: freed when nobody has it pinned */
 	unsigned pins; /* readers of an output's memory: it must not be donated */
 	struct pf_waiter *waiters; /* for placing or fetching to end */
 };
@@ -70,7 +71,8 @@ struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *
 				    struct pf_life *life, uint64_t id);
 
 struct pf_value *pf_value_ref(struct pf_value *value);
-void pf_value_unref(struct pf_value *value); /* NULL is allowed; frees the device memory */
+void pf_value_unref(
+	struct pf_value *value); /* NULL is allowed; frees the device memory */
 PF_DEFINE_CLEANUP(struct pf_value *, pf_value_unref)
 
 /*

@@ -129,4 +129,8 @@ void pf_node_touch(struct pf_node *node);
 /* May CRED do WANT (R_OK, W_OK, X_OK) with NODE? */
 bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want);
 
+/* May CRED take NODE out of DIR?  In a sticky directory only the owners of both may. */
+bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
+			const struct pf_cred *cred);
+
 #endif

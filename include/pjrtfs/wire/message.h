@@ -20,11 +20,11 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 1,    /* in the set-up text; both ends must be of one build */
-	PF_WIRE_MAX_RANK = 32,  /* extents in a message */
+	PF_WIRE_VERSION = 1,     /* in the set-up text; both ends must be of one build */
+	PF_WIRE_MAX_RANK = 32,   /* extents in a message */
 	PF_WIRE_MAX_ARGS = 4096, /* arguments, and results, of one execution */
-	PF_WIRE_INLINE = 4096,  /* results of up to so many bytes come with the reply */
-	PF_WIRE_FORMAT = 16,    /* bytes of PJRT_Program.format, NUL included */
+	PF_WIRE_INLINE = 4096,   /* results of up to so many bytes come with the reply */
+	PF_WIRE_FORMAT = 16,     /* bytes of PJRT_Program.format, NUL included */
 };
 
 enum pf_op {
@@ -61,9 +61,9 @@ struct pf_req_id {
 /* Compile PROGRAM bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow. */
 struct pf_req_compile {
 	struct pf_msg_head head;
-	uint64_t id; /* the new executable's */
+	uint64_t id;                       /* the new executable's */
 	uint64_t program_off, program_len; /* in the arena */
-	char format[PF_WIRE_FORMAT]; /* NUL-terminated: "mlir" or "hlo" */
+	char format[PF_WIRE_FORMAT];       /* NUL-terminated: "mlir" or "hlo" */
 	uint32_t options_len;
 	uint32_t pad;
 };
@@ -89,11 +89,11 @@ struct pf_rep_compile {
 /* Make a buffer of bytes in the arena, zero copy (kImmutableZeroCopy) where possible. */
 struct pf_req_buffer {
 	struct pf_msg_head head;
-	uint64_t id; /* the new buffer's */
+	uint64_t id;       /* the new buffer's */
 	uint64_t off, len; /* in the arena; stays unchanged while the buffer lives */
-	uint32_t dtype; /* enum pf_dtype = PJRT_Buffer_Type */
-	uint32_t device; /* index into the description's devices */
-	uint32_t memory; /* index into the device's memories, UINT32_MAX: its default */
+	uint32_t dtype;    /* enum pf_dtype = PJRT_Buffer_Type */
+	uint32_t device;   /* index into the description's devices */
+	uint32_t memory;   /* index into the device's memories, UINT32_MAX: its default */
 	uint32_t rank;
 	int64_t dims[PF_WIRE_MAX_RANK];
 };
@@ -129,7 +129,8 @@ struct pf_req_execute {
  */
 struct pf_rep_execute {
 	struct pf_rep_head rep;
-	uint64_t device_ns; /* from the call into the plugin to the results' being ready */
+	uint64_t
+		device_ns; /* from the call into the plugin to the results' being ready */
 	uint32_t n_outs;
 	uint32_t pad;
 };
@@ -142,8 +143,8 @@ enum pf_where {
 };
 
 struct pf_out {
-	uint32_t where; /* enum pf_where */
-	uint32_t dtype; /* as the plugin has it */
+	uint32_t where;    /* enum pf_where */
+	uint32_t dtype;    /* as the plugin has it */
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
 };

@@ -50,8 +50,8 @@ void pf_ring_release(struct pf_ring *ring);
  * Does not block.  0; -EAGAIN the ring is full; -EMSGSIZE more than PF_RING_MESSAGE;
  * -EPIPE the ring is closed; -EPROTO the other side left nonsense in the indexes.
  */
-int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len, const void *tail,
-		 size_t tail_len);
+int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
+		 const void *tail, size_t tail_len);
 
 /*
  * Move the oldest message into DST, of CAP >= PF_RING_MESSAGE bytes.  Does not block.

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# A failed compile is seen by the writer, explained by error, and leaves nothing that runs.
+. "$srcdir/tests/lib.sh"
+mount_pjrtfs faulty --fault compile=error:INVALID_ARGUMENT:'bad op'
+x=$mnt/executables/p
+fails_with 'Invalid argument' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+shows "$x/error" 'compile p: bad op'
+shows "$x/state" failed
+fails_with 'Invalid argument' run p 'x y -> z'
+shows "$mnt/health" ok
+same "$mnt/programs/p.mlir" "$data/add.mlir"
+
+# Written again it compiles, and nothing of the error stays.
+faults
+bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
+shows "$x/state" ready
+bounded test ! -s "$x/error" || fail "the error stays: $(bounded cat "$x/error")"
+cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+run p 'x y -> z'
+
+# A long text loses its end, never its beginning; and it is one line.
+faults "compile=error:INTERNAL:$(printf 'long%.0s ' {1..50})"
+fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+tells "$x/error" '^compile p: long long long'
+faults $'compile=error:INTERNAL:a tab\tand a bell\ain it'
+fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+shows "$x/error" 'compile p: a tab and a bell in it'
+
+# One that fails behind, after a rename, is told by state and error too.
+faults compile=error:NOT_FOUND:'no such op'
+cp "$data/add.mlir" "$mnt/programs/q.part"
+bounded mv "$mnt/programs/q.part" "$mnt/programs/q.mlir"
+eventually grep -qx failed "$mnt/executables/q/state"
+shows "$mnt/executables/q/error" 'compile q: no such op'
+fails_with 'No such file' run q 'x y -> z2'
+gone "$mnt/buffers/z2.npy"
+shows "$mnt/plugins/faulty/restarts" 0

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A plugin that dies in other ways than by abort, with many or no words, or not alone, or that
+# does not come back at once.
+. "$srcdir/tests/lib.sh"
+mount_pjrtfs faulty
+b=$mnt/buffers
+at=$mnt/plugins/faulty
+cp "$data/add.mlir" "$mnt/programs/"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+run add 'x y -> z'
+deaths=0
+back()
+{
+	faults
+	deaths=$((deaths + 1))
+	eventually grep -qx ready "$at/state"
+	eventually grep -qx "$deaths" "$at/restarts"
+	eventually grep -qx ok "$mnt/health"
+	run add 'x y -> z'
+	same "$b/x.npy" "$data/x.npy"
+}
+died='the worker of plugin faulty died of signal 6 \(Aborted\); it printed last: '
+
+# -- otherwise than by abort
+faults execute=segv
+fails_with 'Input/output error' run add 'x y -> never'
+tells "$mnt/executables/add/run" 'died of signal 11'
+back
+faults execute=exit:3
+fails_with 'Input/output error' run add 'x y -> never'
+tells "$mnt/executables/add/run" 'exited with status 3'
+back
+
+# -- it says nothing, or much, before it dies
+faults "execute=abort:$(printf 'word%.0s ' {1..40})"
+fails_with 'Input/output error' run add 'x y -> never'
+tells "$mnt/executables/add/run" "^error: EIO: add: ${died}word word"
+equal "lines of the reply" "$(bounded wc -l <"$mnt/executables/add/run")" 1
+back
+
+# -- others' calls in flight fail alike; those for later work
+faults execute=slow:3000
+run add 'x y -> slow' 2>err &
+slow=$!
+sleep 0.3
+faults compile=abort:'someone else'
+fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/q.mlir"
+faults
+! wait "$slow" || fail "a call of the dead worker succeeded"
+grep -q 'Input/output error' err || fail "it says $(cat err)"
+back
+
+# -- it does not come back at first: what is asked meanwhile is told so or waits
+faults execute=abort client=error:UNAVAILABLE:'device is gone'
+fails_with 'Input/output error' run add 'x y -> never'
+eventually grep -qvx ready "$at/state"
+eventually grep -qv '^ok$' "$mnt/health"
+tells "$mnt/health" '^plugin faulty is (restarting|starting|failed)$'
+timeout 5 ls -lR "$mnt" >/dev/null || fail "ls waits for a plugin"
+same "$b/x.npy" "$data/x.npy"
+faults
+eventually grep -qx ready "$at/state"
+run add 'x y -> z'
+shows "$b/z.txt" $'0 0 0\n0 0 0'

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Transfers that fail, come late, or run out of memory: the writer is told, the rest stays.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs faulty
+b=$mnt/buffers
+cp "$data/add.mlir" "$mnt/programs/"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+state()
+{
+	bounded jq -c '[.state, .error]' "$b/$1.json"
+}
+# Not aligned: such bytes are copied, so that the upload has an event that may fail.
+{
+	head="{'descr':'<f4','fortran_order':False,'shape':(2,3)}"
+	printf "\x93NUMPY\x01\x00\\x$(printf %x "${#head}")\x00%s" "$head"
+	tail -c 24 "$data/x.npy"
+} >odd.npy
+
+# -- the event of an upload carries an error, or comes late
+faults 'upload=event-error:DATA_LOSS:bits fell off'
+fails_with 'Input/output error' cp odd.npy "$b/odd.npy"
+equal "odd" "$(state odd)" '["error","bits fell off"]'
+fails_with 'Input/output error' run add 'x odd -> z'
+tells "$mnt/executables/add/run" 'add: input 1: odd: bits fell off'
+gone "$b/z.npy"
+same "$b/odd.npy" odd.npy
+faults upload=late-event:700
+start=$(date +%s%N)
+bounded cp odd.npy "$b/odd.npy"
+[ $((($(date +%s%N) - start) / 1000000)) -ge 600 ] || fail "cp did not wait for its upload"
+equal "odd" "$(state odd)" '["ready",null]'
+run add 'x odd -> z'
+
+# -- a slow one holds nobody else up
+faults upload=slow:1500
+bounded cp "$data/x.npy" "$b/slow.npy" &
+upload=$!
+sleep 0.3
+kill -0 "$upload" || fail "the upload was not slow"
+equal "state meanwhile" "$(timeout 1 jq -r .state "$b/slow.json")" transferring
+timeout 1 ls -l "$b" >/dev/null || fail "ls waits for an upload"
+timeout 1 cat "$b/x.npy" >/dev/null || fail "a reader waits for another's upload"
+# who uses it waits for it
+run add 'x slow -> z'
+wait "$upload"
+equal "slow" "$(state slow)" '["ready",null]'
+
+# -- renamed into place it is uploaded behind; a failure is in x.json
+faults 'upload=error:UNAVAILABLE:no device'
+cp "$data/x.npy" "$b/part"
+bounded mv "$b/part" "$b/behind.npy"
+eventually grep -q '"state":"error"' "$b/behind.json"
+equal "behind" "$(state behind)" '["error","no device"]'
+fails_with 'No such device' run add 'x behind -> z2'
+
+# -- the device is full at the nth buffer: the others stay, and later ones come
+faults upload=enospc-at:1000000
+faults
+n=$(bounded ls "$b" | wc -l)
+for i in 1 2 3 4 5 6; do
+	[ "$i" != 4 ] || faults 'upload=error:RESOURCE_EXHAUSTED:out of memory'
+	[ "$i" != 5 ] || faults
+	if [ "$i" = 4 ]; then
+		fails_with 'No space left' cp "$data/x.npy" "$b/n$i.npy"
+	else
+		bounded cp "$data/x.npy" "$b/n$i.npy"
+	fi
+done
+equal "n4" "$(state n4)" '["error","out of memory"]'
+equal "files" "$(bounded ls "$b" | wc -l)" $((n + 6))
+for i in 1 2 3 5 6; do
+	run add "x n$i -> z"
+done
+
+# -- results that cannot be fetched
+faults 'download=error:DATA_LOSS:parity'
+bounded rm "$b/z.npy"
+if run add 'x y -> z' 2>/dev/null; then
+	fails_with 'Input/output error' cat "$b/z.npy"
+	tells "$b/z.json" parity
+else
+	tells "$mnt/executables/add/run" '^error: EIO: add: .*parity'
+	gone "$b/z.npy"
+fi
+faults
+run add 'x y -> z'
+shows "$b/z.txt" $'0 0 0\n0 0 0'
+# without addresses they are copied; so also a slow way works
+faults pointer=error:UNIMPLEMENTED:'no pointers'
+run add 'x y -> copied'
+same "$b/copied.npy" "$b/z.npy"
+
+# -- an execution whose event is late, is waited for
+faults execute=late-event:700
+start=$(date +%s%N)
+run add 'x y -> late'
+[ $((($(date +%s%N) - start) / 1000000)) -ge 600 ] || fail "run did not wait for its event"
+same "$b/late.npy" "$b/z.npy"
+
+# -- the device's own memory
+faults 'stats=error:INTERNAL:no stats'
+bounded jq -e '.unavailable == "no stats"' "$mnt/devices/faulty/0/memory_stats.json" >/dev/null ||
+	fail "memory_stats.json: $(bounded cat "$mnt/devices/faulty/0/memory_stats.json")"
+shows "$mnt/plugins/faulty/restarts" 0

@@ -1,0 +1,171 @@
+/* Counted pieces of the arena: who writes gets a copy, who reads keeps what was. */
+#include "pjrtfs/store/bytes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "unit.h"
+
+enum { LIMIT = 64 << 20 };
+
+static struct pf_arena *arena;
+
+static uint64_t used(void)
+{
+	uint64_t n, limit;
+
+	pf_arena_usage(arena, &n, &limit);
+	return n;
+}
+
+static void open_arena(void)
+{
+	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
+}
+
+static void close_arena(void)
+{
+	ck_assert_uint_eq(used(), 0);
+	pf_arena_free(arena);
+}
+
+static struct pf_bytes *filled(uint64_t len)
+{
+	struct pf_bytes *b;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pf_bytes_new(arena, len, &b, &err) == 0, "%s", err.text);
+	for (uint64_t i = 0; i < len; i++)
+		((char *)pf_bytes_at(b, 0))[i] = (char)(i * 13 + i / 256);
+	return b;
+}
+
+static void check_filled(const struct pf_bytes *b, uint64_t len)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if (*(char *)pf_bytes_at(b, i) != (char)(i * 13 + i / 256))
+			ck_abort_msg("byte %llu is another", (unsigned long long)i);
+}
+
+START_TEST(references_keep_them)
+{
+	struct pf_bytes *b = filled(5000);
+
+	ck_assert_ptr_eq(pf_bytes_ref(b), b);
+	pf_bytes_unref(b);
+	check_filled(b, 5000);
+	ck_assert_uint_gt(used(), 0);
+	pf_bytes_unref(b);
+	ck_assert_uint_eq(used(), 0);
+	pf_bytes_unref(NULL);
+}
+END_TEST
+
+START_TEST(too_many_are_refused)
+{
+	struct pf_bytes *b = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_bytes_new(arena, LIMIT + 1, &b, &err), -ENOSPC);
+	ck_assert_int_eq(err.code, -ENOSPC);
+	ck_assert_ptr_null(b);
+}
+END_TEST
+
+/* Reserve CAP of LEN bytes of which KEEP are kept. */
+static const struct {
+	uint64_t len, cap, keep;
+	bool shared, unshare, copies;
+} cases[] = {
+	{ 1000, 500, 1000, false, false, false },
+	{ 1000, 500, 1000, false, true, false },
+	{ 1000, 1000, 1000, true, false, false },
+	{ 1000, 1000, 1000, true, true, true },
+	{ 1000, 1024, 10, true, true, true },
+	{ 1000, 5000, 1000, true, false, true },
+	{ 1000, 5000, 1000, true, true, true },
+	{ 1000, 5000, 1000, false, true, false },
+	{ 3 << 20, 3 << 20, 3 << 20, true, true, true },
+	{ 3 << 20, 9 << 20, 3 << 20, false, false, false },
+	{ 3 << 20, 9 << 20, 3 << 20, true, false, true },
+	{ 1000, 0, 0, true, true, true },
+};
+
+START_TEST(reserving_copies_what_others_hold)
+{
+	uint64_t len = cases[_i].len, want = cases[_i].cap;
+	struct pf_bytes *b = filled(len), *old = b;
+	struct pf_err err = PF_ERR_INIT;
+
+	if (cases[_i].shared)
+		pf_bytes_ref(old);
+	ck_assert_int_eq(pf_bytes_reserve(&b, want, cases[_i].keep, cases[_i].unshare,
+					  &err),
+			 0);
+	ck_assert_int_eq(b != old, cases[_i].copies);
+	ck_assert_uint_ge(b->extent.len, want);
+	check_filled(b, cases[_i].keep);
+	if (cases[_i].shared) {
+		if (b != old)
+			memset(pf_bytes_at(b, 0), 0, b->extent.len);
+		check_filled(old, len); /* others see what they saw */
+		pf_bytes_unref(old);
+	}
+	pf_bytes_unref(b);
+}
+END_TEST
+
+/* A copy keeps what is to be kept even where fewer bytes are asked for. */
+START_TEST(a_copy_has_room_for_what_it_keeps)
+{
+	struct pf_bytes *b = filled(100000), *old = pf_bytes_ref(b), *next = filled(256);
+
+	ck_assert_int_eq(pf_bytes_reserve(&b, 1, 100000, true, NULL), 0);
+	ck_assert_uint_ge(b->extent.len, 100000);
+	check_filled(b, 100000);
+	check_filled(next, 256);
+	pf_bytes_unref(next);
+	pf_bytes_unref(old);
+	pf_bytes_unref(b);
+}
+END_TEST
+
+static const struct {
+	bool shared;
+	uint64_t cap;
+} too_much[] = { { false, LIMIT + 1 }, { true, LIMIT + 1 }, { true, LIMIT - 1000 } };
+
+START_TEST(a_failure_changes_nothing)
+{
+	struct pf_bytes *b = filled(100000), *old = b;
+	struct pf_err err = PF_ERR_INIT;
+	uint64_t before = used();
+
+	if (too_much[_i].shared)
+		pf_bytes_ref(b);
+	ck_assert_int_eq(pf_bytes_reserve(&b, too_much[_i].cap, 100000, true, &err),
+			 -ENOSPC);
+	ck_assert_int_eq(err.code, -ENOSPC);
+	ck_assert_ptr_eq(b, old);
+	ck_assert_uint_eq(used(), before);
+	check_filled(b, 100000);
+	if (too_much[_i].shared)
+		pf_bytes_unref(b);
+	pf_bytes_unref(b);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("bytes");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_arena, close_arena);
+	tcase_add_test(tc, references_keep_them);
+	tcase_add_test(tc, too_many_are_refused);
+	unit_add_cases(tc, reserving_copies_what_others_hold, cases);
+	tcase_add_test(tc, a_copy_has_room_for_what_it_keeps);
+	unit_add_cases(tc, a_failure_changes_nothing, too_much);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,473 @@
+/* Executables: sources, compiles that supersede each other, and what a death leaves. */
+#include "store_fixture.h"
+
+static struct pf_err err;
+
+static void open_all(void)
+{
+	open_arena();
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+static void close_all(void)
+{
+	stop_worker();
+	close_arena();
+}
+
+static void start_faulty(const char *fault)
+{
+	setenv("PJRTFS_FAULTY", fault, 1);
+	start_worker(faulty_plugin());
+}
+
+static void rewrite(struct pf_executable *x, const char *text)
+{
+	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
+	ck_assert_int_eq(pf_executable_write(x, text, strlen(text), 0, &err),
+			 (ssize_t)strlen(text));
+}
+
+/* What to run, at once; a reference. */
+static struct pf_loaded *load(struct pf_executable *x)
+{
+	struct pf_loaded *l = NULL;
+	struct event ready;
+
+	for (int i = 0; i < 3; i++) {
+		int r = pf_executable_load(x, event_init(&ready), &l, &err);
+
+		ck_assert_msg(r >= 0, "%s", err.text);
+		if (r == 1)
+			break;
+		event_wait(&ready);
+	}
+	ck_assert_ptr_nonnull(l);
+	return l;
+}
+
+static void check_state(struct pf_executable *x, const char *state)
+{
+	ck_assert_str_eq(pf_executable_state_name(pf_executable_state(x)), state);
+}
+
+/* --- compiling ----------------------------------------------------------------------- */
+
+START_TEST(a_source_becomes_something_that_runs)
+{
+	pf_autobuf struct pf_buf signature = PF_BUF_INIT, info = PF_BUF_INIT;
+	struct pf_executable *x;
+	struct pf_loaded *l;
+
+	start_worker(plugins[_i]);
+	x = executable_of(add_program);
+	check_state(x, "empty");
+	pf_executable_signature(x, &signature);
+	ck_assert_str_eq(signature.data, "{}\n");
+	ck_assert_int_eq(pf_executable_load(x, NULL, &l, &err), -ENOENT);
+	ck_assert_str_eq(err.text, "it has no program yet");
+	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
+	check_state(x, "ready");
+	l = load(x);
+	ck_assert_uint_eq(l->signature->n_inputs, 2);
+	ck_assert_uint_eq(l->signature->n_outputs, 1);
+	ck_assert_uint_eq(l->n_devices, 1);
+	pf_loaded_unref(l);
+	pf_buf_consume(&signature, signature.len);
+	pf_executable_signature(x, &signature);
+	ck_assert_ptr_nonnull(strstr(signature.data, "\"inputs\":["));
+	pf_executable_info(x, &info);
+	ck_assert_ptr_nonnull(strstr(info.data, "\"state\":\"ready\""));
+	ck_assert_ptr_eq(strchr(info.data, '\n'), info.data + info.len - 1);
+	pf_executable_unref(x);
+}
+END_TEST
+
+static const struct {
+	const char *source;
+	enum pf_program_format format;
+	int want; /* 1: nothing to do; 2: some error */
+	const char *state;
+} sources[] = {
+	{ "", PF_PROGRAM_MLIR, 1, "empty" },
+	{ add_program, PF_PROGRAM_NONE, 1, "empty" },
+	{ "module {", PF_PROGRAM_MLIR, 2, "failed" },
+	{ "this is no program", PF_PROGRAM_MLIR, 2, "failed" },
+	{ add_program, PF_PROGRAM_MLIRBC, -EINVAL, "failed" },
+	{ "ML\xefRxxxx", PF_PROGRAM_MLIR, -EINVAL, "failed" },
+	{ "garbage", PF_PROGRAM_HLO, 2, "failed" },
+};
+
+START_TEST(what_is_no_program_fails)
+{
+	struct pf_executable *x;
+	struct pf_loaded *l = NULL;
+	int r;
+
+	start_worker(plugins[0]);
+	x = executable_of(sources[_i].source);
+	pf_executable_set_format(x, sources[_i].format);
+	r = compile_it(x, &err);
+	if (sources[_i].want == 2)
+		ck_assert_int_lt(r, 0);
+	else
+		ck_assert_int_eq(r, sources[_i].want);
+	check_state(x, sources[_i].state);
+	if (r < 0) {
+		struct pf_err again = PF_ERR_INIT;
+
+		ck_assert_int_eq(pf_executable_result(x, &again), r);
+		ck_assert_str_eq(again.text, err.text);
+		ck_assert_int_eq(pf_executable_load(x, NULL, &l, &again), r);
+		ck_assert_int_eq(strncmp(again.text, "it did not compile: ", 20), 0);
+	}
+	rewrite(x, add_program);
+	pf_executable_set_format(x, PF_PROGRAM_MLIR);
+	ck_assert_int_eq(compile_it(x, &err), 0);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* The one before never runs stale. */
+START_TEST(a_source_that_fails_leaves_nothing_that_runs)
+{
+	pf_autobuf struct pf_buf signature = PF_BUF_INIT;
+	struct pf_executable *x;
+	struct pf_loaded *l = NULL;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	rewrite(x, "module {");
+	ck_assert_int_lt(compile_it(x, &err), 0);
+	ck_assert_int_lt(pf_executable_load(x, NULL, &l, &err), 0);
+	ck_assert_ptr_null(l);
+	pf_executable_signature(x, &signature);
+	ck_assert_str_eq(signature.data, "{}\n");
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(a_run_keeps_what_it_runs)
+{
+	struct pf_executable *x;
+	struct pf_loaded *l;
+
+	start_faulty("");
+	x = compiled(add_program);
+	l = load(x);
+	rewrite(x, add_program);
+	ck_assert_int_eq(compile_it(x, &err), 0);
+	pf_executable_unref(x);
+	ck_assert_uint_eq(l->signature->n_inputs, 2);
+	pf_loaded_unref(l);
+}
+END_TEST
+
+/* --- superseding --------------------------------------------------------------------- */
+
+START_TEST(the_newest_source_wins)
+{
+	struct event first, second;
+	struct pf_executable *x;
+
+	start_faulty("compile=slow:300");
+	x = executable_of(add_program);
+	ck_assert_int_eq(pf_executable_compile(x, event_init(&first), &err), 0);
+	ck_assert_int_eq(pf_executable_result(x, &err), -EINPROGRESS);
+	check_state(x, "compiling");
+	ck_assert_int_eq(pf_executable_compile(x, event_init(&second), &err), 0);
+	ck_assert(event_within(&first, 0)); /* woken by the second, not by its end */
+	check_state(x, "compiling");
+	event_wait(&second);
+	ck_assert_int_eq(pf_executable_result(x, &err), 0);
+	usleep(100000);
+	ck_assert_int_eq(event_count(&first), 1);
+	ck_assert_int_eq(event_count(&second), 1);
+	check_state(x, "ready");
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(emptying_ends_a_compile)
+{
+	struct event ended;
+	struct pf_executable *x;
+
+	start_faulty("compile=slow:300");
+	x = executable_of(add_program);
+	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
+	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
+	event_wait(&ended);
+	check_state(x, "empty");
+	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
+	usleep(500000);
+	check_state(x, "empty");
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(unloading_leaves_the_source)
+{
+	struct pf_executable *x;
+	struct pf_loaded *l;
+	uint64_t len;
+
+	start_faulty("");
+	x = compiled(add_program);
+	pf_executable_unload(x);
+	check_state(x, "empty");
+	ck_assert_int_eq(pf_executable_load(x, NULL, &l, &err), -ENOENT);
+	pf_bytes_unref(pf_executable_source(x, &len));
+	ck_assert_uint_eq(len, strlen(add_program));
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(a_compile_outlives_its_executable)
+{
+	struct pf_executable *x;
+
+	start_faulty("compile=slow:200");
+	x = executable_of(add_program);
+	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
+	pf_executable_unref(x);
+	usleep(400000);
+}
+END_TEST
+
+/* --- the source ---------------------------------------------------------------------- */
+
+/* What is being compiled stays what it was, and so does what lies beside it. */
+START_TEST(writing_while_it_compiles_copies)
+{
+	static char padding[20000];
+	struct event ended;
+	struct pf_executable *x;
+	struct pf_bytes *before, *near, *now;
+	uint64_t len, now_len;
+
+	start_faulty("compile=slow:200");
+	x = executable_of(add_program);
+	memset(padding, ' ', sizeof(padding));
+	ck_assert_int_eq(pf_executable_write(x, padding, sizeof(padding),
+					     strlen(add_program), &err),
+			 sizeof(padding));
+	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
+	before = pf_executable_source(x, &len);
+	ck_assert_int_eq(pf_bytes_new(arena, 256, &near, &err), 0);
+	memset(pf_bytes_at(near, 0), 'n', 256);
+	ck_assert_int_eq(pf_executable_write(x, "M", 1, 0, &err), 1);
+	now = pf_executable_source(x, &now_len);
+	ck_assert_ptr_ne(now, before);
+	ck_assert_uint_eq(now_len, len);
+	ck_assert_uint_ge(now->extent.len, len);
+	ck_assert_int_eq(*(char *)pf_bytes_at(before, 0), 'm');
+	ck_assert_int_eq(*(char *)pf_bytes_at(now, 0), 'M');
+	ck_assert_int_eq(memcmp((char *)pf_bytes_at(before, 1),
+				(char *)pf_bytes_at(now, 1), len - 1),
+			 0);
+	for (int i = 0; i < 256; i++)
+		ck_assert_int_eq(*(char *)pf_bytes_at(near, (uint64_t)i), 'n');
+	event_wait(&ended);
+	pf_bytes_unref(near);
+	pf_bytes_unref(before);
+	pf_bytes_unref(now);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(sources_may_come_in_pieces)
+{
+	struct pf_executable *x = NULL;
+	size_t len = strlen(add_program);
+	struct pf_bytes *source;
+	uint64_t n;
+
+	start_faulty("");
+	x = executable_of("");
+	for (size_t at = len; at-- > 0;)
+		ck_assert_int_eq(pf_executable_write(x, add_program + at, 1, at, &err),
+				 1);
+	source = pf_executable_source(x, &n);
+	ck_assert_uint_eq(n, len);
+	ck_assert_int_eq(memcmp(pf_bytes_at(source, 0), add_program, len), 0);
+	pf_bytes_unref(source);
+	ck_assert_int_eq(pf_executable_truncate(x, len + 100, &err), 0);
+	source = pf_executable_source(x, &n);
+	for (uint64_t i = len; i < len + 100; i++)
+		ck_assert_int_eq(*(char *)pf_bytes_at(source, i), 0);
+	pf_bytes_unref(source);
+	ck_assert_int_eq(pf_executable_truncate(x, len, &err), 0);
+	ck_assert_int_eq(compile_it(x, &err), 0);
+	ck_assert_int_eq(pf_executable_write(x, "x", 1, INT64_MAX, &err), -EFBIG);
+	ck_assert_int_eq(pf_executable_write(x, "x", 1, FIXTURE_LIMIT * 2, &err),
+			 -ENOSPC);
+	ck_assert_int_eq(pf_executable_truncate(x, FIXTURE_LIMIT * 2, &err), -ENOSPC);
+	check_state(x, "ready");
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- options ------------------------------------------------------------------------- */
+
+static const struct {
+	const char *text;
+	int want;
+} options[] = {
+	{ "", 0 },           { " \n", 0 },
+	{ "{}", 0 },         { "[]", -EINVAL },
+	{ "{", -EINVAL },    { "7", -EINVAL },
+	{ "null", -EINVAL }, { "{\"no_such_option\":1}", -EINVAL },
+};
+
+START_TEST(options_are_checked)
+{
+	struct pf_executable *x;
+
+	start_faulty("");
+	x = executable_of(add_program);
+	ck_assert_int_eq(pf_executable_set_options(x, options[_i].text,
+						   strlen(options[_i].text), &err),
+			 options[_i].want);
+	ck_assert_int_eq(x->options_err.code, options[_i].want);
+	ck_assert_int_eq(compile_it(x, &err), 0);
+	/* The defaults are always right. */
+	ck_assert_int_eq(pf_executable_set_options(x, NULL, 0, &err), 0);
+	ck_assert_int_eq(x->options_err.code, 0);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- death --------------------------------------------------------------------------- */
+
+START_TEST(it_is_compiled_again_after_a_death)
+{
+	struct pf_executable *x;
+	struct pf_loaded *old, *l;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	old = load(x);
+	replace_worker();
+	l = load(x);
+	ck_assert_ptr_ne(l, old);
+	ck_assert(pf_life_alive(l->life));
+	ck_assert(!pf_life_alive(old->life));
+	pf_loaded_unref(l);
+	pf_loaded_unref(old);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(a_compile_that_kills_the_worker_says_so)
+{
+	struct pf_executable *x;
+
+	start_faulty("compile=abort:Check failed: no");
+	x = executable_of(add_program);
+	ck_assert_int_eq(compile_it(x, &err), -EIO);
+	ck_assert_ptr_nonnull(strstr(err.text, "died of signal 6"));
+	ck_assert_ptr_nonnull(strstr(err.text, "Check failed: no"));
+	check_state(x, "failed");
+	setenv("PJRTFS_FAULTY", "", 1);
+	pf_life_unref(next_life(NULL));
+	replace_worker(); /* the first one may have begun with the fault */
+	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(a_compile_waits_for_the_next_life)
+{
+	struct pf_life *life;
+	struct pf_executable *x;
+
+	start_faulty("");
+	x = executable_of(add_program);
+	replace_worker();
+	kill_worker();
+	while ((life = pf_worker_life(worker, NULL))) {
+		pf_life_unref(life);
+		usleep(100);
+	}
+	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(without_a_worker_nothing_compiles)
+{
+	struct pf_executable *x;
+
+	start_faulty("");
+	x = executable_of(add_program);
+	pf_worker_stop(worker);
+	ck_assert_int_eq(compile_it(x, &err), -EIO);
+	check_state(x, "failed");
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* A source that nobody has committed yet is not what a restart compiles. */
+START_TEST(a_death_commits_nothing)
+{
+	struct pf_executable *x;
+	struct pf_loaded *l;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	ck_assert_int_eq(pf_executable_write(x, "module { half a", 15, 0, &err), 15);
+	l = load(x);
+	pf_loaded_unref(l);
+	replace_worker();
+	l = load(x);
+	pf_loaded_unref(l);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* A name without an extension holds no program: load must not say that there is one. */
+START_TEST(a_scratch_file_does_not_load_after_a_death)
+{
+	struct pf_executable *x;
+	struct pf_loaded *l = NULL;
+	struct event ready;
+
+	start_faulty("");
+	x = compiled(add_program);
+	pf_executable_set_format(x, PF_PROGRAM_NONE);
+	replace_worker();
+	ck_assert(pf_executable_load(x, event_init(&ready), &l, &err) != 1 || l);
+	pf_loaded_unref(l);
+	pf_executable_unref(x);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("executable");
+	TCase *tc = tcase_create("core");
+
+	find_plugins();
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, a_source_becomes_something_that_runs, 0, n_plugins);
+	unit_add_cases(tc, what_is_no_program_fails, sources);
+	tcase_add_test(tc, a_source_that_fails_leaves_nothing_that_runs);
+	tcase_add_test(tc, a_run_keeps_what_it_runs);
+	tcase_add_test(tc, the_newest_source_wins);
+	tcase_add_test(tc, emptying_ends_a_compile);
+	tcase_add_test(tc, unloading_leaves_the_source);
+	tcase_add_test(tc, a_compile_outlives_its_executable);
+	tcase_add_test(tc, writing_while_it_compiles_copies);
+	tcase_add_test(tc, sources_may_come_in_pieces);
+	unit_add_cases(tc, options_are_checked, options);
+	tcase_add_test(tc, it_is_compiled_again_after_a_death);
+	tcase_add_test(tc, a_compile_that_kills_the_worker_says_so);
+	tcase_add_test(tc, a_compile_waits_for_the_next_life);
+	tcase_add_test(tc, without_a_worker_nothing_compiles);
+	tcase_add_test(tc, a_death_commits_nothing);
+	tcase_add_test(tc, a_scratch_file_does_not_load_after_a_death);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

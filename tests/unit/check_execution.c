@@ -1,0 +1,528 @@
+/* Executions: arguments checked, everything brought to the device, run; and failures. */
+#include "store_fixture.h"
+
+static struct pf_err err;
+
+static void open_all(void)
+{
+	open_arena();
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+static void close_all(void)
+{
+	stop_worker();
+	close_arena();
+}
+
+static void start_faulty(const char *fault)
+{
+	setenv("PJRTFS_FAULTY", fault, 1);
+	start_worker(faulty_plugin());
+}
+
+static void check_sum(struct pf_value *v, const float *x, const float *y)
+{
+	const float *sum;
+
+	ck_assert_msg(fetch_value(v, &err) == 1, "%s", err.text);
+	sum = pf_value_host(v);
+	for (int i = 0; i < 6; i++)
+		ck_assert_float_eq(sum[i], x[i] + y[i]);
+}
+
+/* --- what is right ------------------------------------------------------------------- */
+
+START_TEST(it_computes)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[_i]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	for (int settle = 0; settle < 2; settle++) {
+		run_init(&run, x, args, 2, 1);
+		pf_execution_start(run.e, settle);
+		event_wait(&run.ended);
+		ck_assert_msg(run.code == 0, "%s", run.err.text);
+		ck_assert_uint_eq(run.e->n_outs, 1);
+		ck_assert(run.e->seconds >= run.e->device_seconds);
+		ck_assert_double_gt(run.e->device_seconds, 0);
+		check_sum(run.e->outs[0], counts, ones);
+		pf_execution_free(run.e);
+	}
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(results_are_arguments)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	for (int i = 0; i < 50; i++) {
+		run_init(&run, x, args, 2, 1);
+		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+		pf_value_unref(args[0]);
+		args[0] = pf_steal(&run.e->outs[0]);
+		pf_execution_free(run.e);
+	}
+	ck_assert_int_eq(fetch_value(args[0], &err), 1);
+	ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5], 56);
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(it_waits_for_the_compile)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[0]);
+	x = executable_of(add_program);
+	args[0] = args[1] = matrix(counts);
+	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
+	run_init(&run, x, args, 2, 1);
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	check_sum(run.e->outs[0], counts, counts);
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- what is wrong ------------------------------------------------------------------- */
+
+static const struct {
+	size_t n, outs;
+	const char *why;
+} amounts[] = {
+	{ 0, 1, "prog: the program takes 2 inputs, 0 were given" },
+	{ 1, 1, "prog: the program takes 2 inputs, 1 was given" },
+	{ 3, 1, "prog: the program takes 2 inputs, 3 were given" },
+	{ 2, 0, "prog: the program gives 1 output, 0 names were given" },
+	{ 2, 2, "prog: the program gives 1 output, 2 names were given" },
+};
+
+START_TEST(the_amounts_are_checked)
+{
+	struct pf_executable *x;
+	struct pf_value *args[3];
+	struct run run;
+
+	start_faulty("");
+	x = compiled(add_program);
+	args[0] = args[1] = args[2] = matrix(counts);
+	run_init(&run, x, args, amounts[_i].n, amounts[_i].outs);
+	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_str_eq(run.err.text, amounts[_i].why);
+	ck_assert_int_eq(run.err.code, -EINVAL);
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+static const struct {
+	enum pf_dtype dtype;
+	unsigned rank;
+	int64_t a, b;
+	unsigned device;
+	const char *why;
+} wrong_args[] = {
+	{ PF_DTYPE_F32, 2, 3, 2, 0, ": b is F32[3,2], the program wants F32[2,3]" },
+	{ PF_DTYPE_S32, 2, 2, 3, 0, ": b is S32[2,3], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32, 1, 6, 0, 0, ": b is F32[6], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32, 0, 0, 0, 0, ": b is F32[], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32, 2, 2, 3, 1,
+	  "prog: input 1: b is on device test:1, the program runs on test:0" },
+};
+
+START_TEST(the_arguments_are_checked)
+{
+	struct pf_shape shape = { .rank = wrong_args[_i].rank,
+				  .dims = { wrong_args[_i].a, wrong_args[_i].b } };
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] =
+		value_of(wrong_args[_i].dtype, &shape, counts, 24, wrong_args[_i].device);
+	run_init(&run, x, args, 2, 1);
+	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_int_eq(strncmp(run.err.text, "prog: input 1", 13), 0);
+	ck_assert_msg(strstr(run.err.text, wrong_args[_i].why) != NULL, "%s",
+		      run.err.text);
+	/* Refused before anything was sent. */
+	ck_assert_uint_eq(args[0]->id, 0);
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(a_source_that_failed_does_not_run)
+{
+	struct pf_executable *x;
+	struct run run;
+
+	start_faulty("compile=error:INVALID_ARGUMENT:bad op");
+	x = executable_of(add_program);
+	run_init(&run, x, NULL, 0, 0);
+	ck_assert_int_eq(run_it(&run), -ENOENT);
+	ck_assert_str_eq(run.err.text, "prog: it has no program yet");
+	pf_execution_free(run.e);
+	ck_assert_int_eq(compile_it(x, &err), -EINVAL);
+	run_init(&run, x, NULL, 0, 0);
+	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_int_eq(strncmp(run.err.text, "prog: it did not compile: ", 26), 0);
+	ck_assert_ptr_nonnull(strstr(run.err.text, "bad op"));
+	pf_execution_free(run.e);
+	pf_executable_unref(x);
+}
+END_TEST
+
+static const struct {
+	const char *fault;
+	int code, pjrt_code;
+	const char *why;
+} faults[] = {
+	{ "execute=error:RESOURCE_EXHAUSTED:out of memory", -ENOSPC, 8, "out of memory" },
+	{ "execute=error:INTERNAL:oops", -EIO, 13, "oops" },
+	{ "execute=event-error:DATA_LOSS:late oops", -EIO, 15, "late oops" },
+	{ "upload=error:INVALID_ARGUMENT:bad bytes", -EINVAL, 3, "prog: input 0: a: " },
+	{ "execute=abort:Check failed: x", -EIO, -1, "Check failed: x" },
+	{ "execute=segv", -EIO, -1, "died of signal 11" },
+	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
+};
+
+START_TEST(failures_are_told)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_faulty(faults[_i].fault);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	run_init(&run, x, args, 2, 1);
+	ck_assert_int_eq(run_it(&run), faults[_i].code);
+	ck_assert_int_eq(run.err.pjrt_code, faults[_i].pjrt_code);
+	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
+	ck_assert_msg(strstr(run.err.text, faults[_i].why) != NULL, "%s", run.err.text);
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- death --------------------------------------------------------------------------- */
+
+/* The worker dies where COMPILED, PLACED; the next run brings everything there again. */
+static const struct {
+	bool placed, results;
+} deaths[] = { { false, false }, { true, false }, { true, true } };
+
+START_TEST(a_death_between_runs_is_not_noticed)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	if (deaths[_i].placed)
+		ck_assert_int_eq(place_value(args[0], &err), 1);
+	if (deaths[_i].results) {
+		run_init(&run, x, args, 2, 1);
+		ck_assert_int_eq(run_it(&run), 0);
+		pf_value_unref(args[1]);
+		args[1] = pf_steal(&run.e->outs[0]);
+		pf_execution_free(run.e);
+	}
+	replace_worker();
+	run_init(&run, x, args, 2, 1);
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	ck_assert_int_eq(fetch_value(run.e->outs[0], &err), 1);
+	ck_assert_float_eq(((const float *)pf_value_host(run.e->outs[0]))[5],
+			   deaths[_i].results ? 13 : 7);
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* It dies again and again while things are brought there: some run ends, and no run hangs. */
+START_TEST(a_worker_that_keeps_dying_hangs_nobody)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run runs[8];
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	for (int i = 0; i < 8; i++) {
+		if (i % 2)
+			kill_worker();
+		run_init(&runs[i], x, args, 2, 1);
+		pf_execution_start(runs[i].e, i % 3);
+		usleep((unsigned)i * 3000);
+	}
+	for (int i = 0; i < 8; i++) {
+		event_wait(&runs[i].ended);
+		ck_assert_int_eq(event_count(&runs[i].ended), 1);
+		ck_assert_msg(runs[i].code == 0 || runs[i].code == -EIO, "%s",
+			      runs[i].err.text);
+		pf_execution_free(runs[i].e);
+	}
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(stopping_ends_what_runs)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run runs[20];
+
+	start_faulty("execute=hang");
+	x = compiled(add_program);
+	args[0] = args[1] = matrix(counts);
+	for (int i = 0; i < 20; i++) {
+		run_init(&runs[i], x, args, 2, 1);
+		pf_execution_start(runs[i].e, false);
+	}
+	usleep(200000);
+	pf_worker_stop(worker);
+	for (int i = 0; i < 20; i++) {
+		event_wait(&runs[i].ended);
+		ck_assert_int_eq(runs[i].code, -EIO);
+		pf_execution_free(runs[i].e);
+	}
+	pf_value_unref(args[0]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- donation ------------------------------------------------------------------------ */
+
+START_TEST(a_donated_argument_is_gone)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	run_init(&run, x, args, 2, 1)->donate[0] = true;
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	check_sum(run.e->outs[0], counts, ones);
+	pf_execution_free(run.e);
+	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
+	ck_assert_ptr_null(pf_value_host(args[0]));
+	ck_assert_int_eq(pf_value_state(args[1], NULL), PF_VALUE_READY);
+	run_init(&run, x, args, 2, 1);
+	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_str_eq(
+		run.err.text,
+		"prog: input 0: a: its value was donated to an execution and is gone");
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(a_failed_run_consumes_nothing)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_faulty("execute=error:INTERNAL:oops");
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	run_init(&run, x, args, 2, 1)->donate[0] = true;
+	ck_assert_int_eq(run_it(&run), -EIO);
+	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_READY);
+	ck_assert_int_eq(memcmp(pf_value_host(args[0]), counts, 24), 0);
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(readers_of_a_donated_argument_keep_its_bytes)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	for (int i = 0; i < 2; i++) { /* bytes of a user's, then a result's */
+		pf_value_pin(args[0]);
+		run_init(&run, x, args, 2, 1)->donate[0] = true;
+		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+		ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5],
+				   counts[5] + (float)i);
+		ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
+		pf_value_unpin(args[0]);
+		pf_value_unref(args[0]);
+		args[0] = pf_steal(&run.e->outs[0]);
+		pf_execution_free(run.e);
+	}
+	pf_value_unref(args[0]);
+	pf_value_unref(args[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- cancelling and freeing ---------------------------------------------------------- */
+
+static bool always(struct pf_execution *e)
+{
+	(void)e;
+	return true;
+}
+
+START_TEST(a_cancelled_run_is_not_sent)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_faulty("execute=abort");
+	x = compiled(add_program);
+	args[0] = args[1] = matrix(counts);
+	run_init(&run, x, args, 2, 1)->cancelled = always;
+	ck_assert_int_eq(run_it(&run), -ECANCELED);
+	ck_assert_str_eq(run.err.text, "prog: cancelled before it began");
+	pf_execution_free(run.e);
+	pf_value_unref(args[0]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(one_that_never_started_is_freed)
+{
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	struct run run;
+
+	start_faulty("");
+	x = executable_of(add_program);
+	args[0] = args[1] = matrix(counts);
+	run_init(&run, x, args, 2, 1);
+	pf_execution_free(run.e);
+	pf_execution_free(NULL);
+	pf_value_unref(args[0]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* --- threads ------------------------------------------------------------------------- */
+
+struct shared {
+	struct pf_executable *x;
+	struct pf_value *args[2];
+	_Atomic unsigned wrong;
+};
+
+static void *run_main(void *arg)
+{
+	struct shared *s = arg;
+
+	for (int i = 0; i < 100; i++) {
+		struct run run;
+
+		run_init(&run, s->x, s->args, 2, 1);
+		pf_execution_start(run.e, i % 2);
+		if (!event_within(&run.ended, 60) || run.code ||
+		    fetch_value(run.e->outs[0], NULL) != 1 ||
+		    ((const float *)pf_value_host(run.e->outs[0]))[5] < 7)
+			atomic_fetch_add(&s->wrong, 1);
+		pf_execution_free(run.e);
+	}
+	return NULL;
+}
+
+START_TEST(threads_run_at_once)
+{
+	struct shared s = { .wrong = 0 };
+	pthread_t threads[4];
+
+	start_worker(plugins[0]);
+	s.x = compiled(add_program);
+	s.args[0] = matrix(counts);
+	s.args[1] = matrix(ones);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, run_main, &s);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(s.wrong, 0);
+	pf_value_unref(s.args[0]);
+	pf_value_unref(s.args[1]);
+	pf_executable_unref(s.x);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("execution");
+	TCase *tc = tcase_create("core");
+
+	find_plugins();
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, it_computes, 0, n_plugins);
+	tcase_add_test(tc, results_are_arguments);
+	tcase_add_test(tc, it_waits_for_the_compile);
+	unit_add_cases(tc, the_amounts_are_checked, amounts);
+	unit_add_cases(tc, the_arguments_are_checked, wrong_args);
+	tcase_add_test(tc, a_source_that_failed_does_not_run);
+	unit_add_cases(tc, failures_are_told, faults);
+	unit_add_cases(tc, a_death_between_runs_is_not_noticed, deaths);
+	tcase_add_test(tc, a_worker_that_keeps_dying_hangs_nobody);
+	tcase_add_test(tc, stopping_ends_what_runs);
+	tcase_add_test(tc, a_donated_argument_is_gone);
+	tcase_add_test(tc, a_failed_run_consumes_nothing);
+	tcase_add_test(tc, readers_of_a_donated_argument_keep_its_bytes);
+	tcase_add_test(tc, a_cancelled_run_is_not_sent);
+	tcase_add_test(tc, one_that_never_started_is_freed);
+	tcase_add_test(tc, threads_run_at_once);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,406 @@
+/* The command line: every option, every refusal, what mount(8) passes. */
+#undef PLUGINDIR
+#define PLUGINDIR "/nowhere/built-in"
+#include "options.c"
+
+#include <sys/stat.h>
+
+#include "unit.h"
+
+enum { MAX_ARGS = 40 };
+
+static char dir[] = "/tmp/check_options.XXXXXX"; /* the working directory of the tests */
+
+static void touch(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+}
+
+/* Plugins to be found: plugins/{cpu,gpu}/pjrt_plugin.so, plugins/flat.so, other/cpu.so. */
+static void make_files(void)
+{
+	strcpy(dir, "/tmp/check_options.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(chdir(dir), 0);
+	mkdir("m", 0700);
+	mkdir("plugins", 0700);
+	mkdir("plugins/cpu", 0700);
+	mkdir("plugins/gpu", 0700);
+	mkdir("other", 0700);
+	touch("plugins/cpu/pjrt_plugin.so");
+	touch("plugins/gpu/pjrt_plugin.so");
+	touch("plugins/flat.so");
+	touch("other/cpu.so");
+	touch("file");
+	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
+}
+
+static void remove_files(void)
+{
+	static const char *const paths[] = {
+		"plugins/cpu/pjrt_plugin.so",
+		"plugins/gpu/pjrt_plugin.so",
+		"plugins/flat.so",
+		"other/cpu.so",
+		"file",
+		"plugins/cpu",
+		"plugins/gpu",
+		"plugins",
+		"other",
+		"m",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		remove(paths[i]);
+	ck_assert_int_eq(chdir("/"), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+/* Parse LINE, which is cut at blanks. */
+static int parse(const char *line, struct options *o, struct pf_err *err)
+{
+	static char words[8192];
+	char *argv[MAX_ARGS + 2] = { (char *)(uintptr_t) "pjrtfs" }, *save = NULL;
+	int argc = 1;
+
+	snprintf(words, sizeof(words), "%s", line);
+	for (char *w = strtok_r(words, " ", &save); w && argc <= MAX_ARGS;
+	     w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	optind = 0; /* getopt(3) begins anew */
+	return options_parse(argc, argv, o, err);
+}
+
+/* "name=path-in-dir" of each plugin, and the words for FUSE. */
+static const char *shown_plugins(const struct options *o)
+{
+	static char text[1024];
+
+	*text = '\0';
+	for (unsigned i = 0; i < o->n_plugins; i++) {
+		const char *path = o->plugins[i].path;
+		const char *at = strstr(path, dir);
+
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
+			 i ? " " : "", o->plugins[i].name,
+			 at ? at + strlen(dir) + 1 : path);
+	}
+	return text;
+}
+
+static const char *shown_fuse(const struct options *o)
+{
+	static char text[1024];
+
+	*text = '\0';
+	for (unsigned i = 0; i < o->n_fuse; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+			 i ? "," : "", o->fuse[i]);
+	ck_assert_ptr_null(o->fuse[o->n_fuse]);
+	return text;
+}
+
+#define CPU "cpu=plugins/cpu/pjrt_plugin.so"
+#define GPU "gpu=plugins/gpu/pjrt_plugin.so"
+
+static const struct {
+	const char *line, *plugins, *source, *fuse;
+	bool foreground, debug;
+} good[] = {
+	{ "m", CPU, "cpu", "", 0, 0 },
+	{ "-f m", CPU, "cpu", "", 1, 0 },
+	{ "-d m", CPU, "cpu", "", 1, 1 },
+	{ "m -f -d", CPU, "cpu", "", 1, 1 },
+	{ "-fd m", CPU, "cpu", "", 1, 1 },
+	{ "cpu m", CPU, "cpu", "", 0, 0 },
+	{ "gpu -f m", GPU, "gpu", "", 1, 0 },
+	{ "gpu,cpu m", GPU " " CPU, "gpu,cpu", "", 0, 0 },
+	{ "-- cpu m", CPU, "cpu", "", 0, 0 },
+	{ "-f -- m", CPU, "cpu", "", 1, 0 },
+	{ "flat m", "flat=plugins/flat.so", "flat", "", 0, 0 },
+	{ "plugins/flat.so m", "flat=plugins/flat.so", "plugins/flat.so", "", 0, 0 },
+	{ "./plugins/cpu/pjrt_plugin.so m", CPU, "./plugins/cpu/pjrt_plugin.so", "", 0,
+	  0 },
+	{ "mine=plugins/flat.so m", "mine=plugins/flat.so", "mine=plugins/flat.so", "", 0,
+	  0 },
+	{ "./file m", "file=file", "./file", "", 0, 0 },
+	{ "--plugin gpu m", GPU, "gpu", "", 0, 0 },
+	{ "--plugin=gpu --plugin=cpu m", GPU " " CPU, "gpu", "", 0, 0 },
+	{ "--plugin a=plugins/flat.so --plugin b=plugins/flat.so m",
+	  "a=plugins/flat.so b=plugins/flat.so", "a", "", 0, 0 },
+	{ "cpu m --plugin gpu", CPU " " GPU, "cpu", "", 0, 0 },
+	{ "--plugin-dir other m", "cpu=other/cpu.so", "cpu", "", 0, 0 },
+	{ "--plugin-dir=other --plugin-dir=plugins cpu,gpu m", "cpu=other/cpu.so " GPU,
+	  "cpu,gpu", "", 0, 0 },
+	{ "--plugin-dir /none m", CPU, "cpu", "", 0, 0 },
+	{ "m -o allow_other", CPU, "cpu", "allow_other", 0, 0 },
+	{ "m -o allow_other,ro -o auto_unmount", CPU, "cpu",
+	  "allow_other,ro,auto_unmount", 0, 0 },
+	{ "m -oro", CPU, "cpu", "ro", 0, 0 },
+	{ "m -o ,,ro,,", CPU, "cpu", "ro", 0, 0 },
+	{ "m -o rw,noexec,nosuid,nodev,dev,suid", CPU, "cpu",
+	  "rw,noexec,nosuid,nodev,dev,suid", 0, 0 },
+	{ "cpu m -o rw,defaults,user,noauto,_netdev,nofail,x-systemd.automount,comment=hi,"
+	  "user=me,uhelper=x,relatime,owner,group,nousers",
+	  CPU, "cpu", "rw", 0, 0 },
+	{ "m -o plugin=gpu", GPU, "gpu", "", 0, 0 },
+	{ "m -o plugin=x=plugins/flat.so,ro,plugin=gpu", "x=plugins/flat.so " GPU, "x",
+	  "ro", 0, 0 },
+	{ "m -o plugin_dir=other", "cpu=other/cpu.so", "cpu", "", 0, 0 },
+	{ "m -o fsname=a,subtype=b,max_read=4096", CPU, "cpu",
+	  "fsname=a,subtype=b,max_read=4096", 0, 0 },
+};
+
+START_TEST(a_good_line_is_understood)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(parse(good[_i].line, &o, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(shown_plugins(&o), good[_i].plugins);
+	ck_assert_str_eq(o.source, good[_i].source);
+	ck_assert_str_eq(shown_fuse(&o), good[_i].fuse);
+	ck_assert_int_eq(o.foreground, good[_i].foreground);
+	ck_assert_int_eq(o.debug, good[_i].debug);
+	ck_assert(!o.help && !o.version);
+	ck_assert_int_eq(o.mountpoint[0], '/');
+	ck_assert_str_eq(strrchr(o.mountpoint, '/'), "/m");
+	ck_assert_uint_gt(o.memory_limit, 1 << 20);
+	options_release(&o);
+	ck_assert_ptr_null(o.mountpoint);
+	options_release(&o);
+}
+END_TEST
+
+static const struct {
+	const char *line;
+	int code;
+	const char *why; /* in the sentence */
+} bad[] = {
+	{ "", -EINVAL, "expected [SOURCE] MOUNTPOINT; see --help" },
+	{ "-f", -EINVAL, "expected [SOURCE] MOUNTPOINT; see --help" },
+	{ "cpu m extra", -EINVAL, "no third word 'extra'; see --help" },
+	{ "cpu m extra more", -EINVAL, "no third word 'extra'; see --help" },
+	{ "-- cpu m -f", -EINVAL, "no third word '-f'; see --help" },
+	{ "nowhere", -ENOENT, "mount point nowhere: No such file or directory" },
+	{ "m/deep/er", -ENOENT, "mount point m/deep/er: No such file or directory" },
+	{ "-x m", -EINVAL, "there is no option -x; see --help" },
+	{ "-fx m", -EINVAL, "there is no option -" },
+	{ "-xf m", -EINVAL, "there is no option -x" },
+	{ "m -xf", -EINVAL, "there is no option -x" },
+	{ "--nope m", -EINVAL, "there is no option --nope; see --help" },
+	{ "--nope=1 m", -EINVAL, "there is no option --nope=1; see --help" },
+	{ "--help=1 m", -EINVAL, "--help" },
+	{ "m -o", -EINVAL, "-o needs an argument" },
+	{ "m --plugin", -EINVAL, "--plugin needs an argument" },
+	{ "m --memory-limit", -EINVAL, "--memory-limit needs an argument" },
+	{ "tpu m", -ENOENT,
+	  "there is no plugin tpu: looked for tpu/pjrt_plugin.so and tpu.so in "
+	  "$PJRTFS_PLUGIN_PATH and /nowhere/built-in" },
+	{ "--plugin-dir other tpu m", -ENOENT, "in other, $PJRTFS_PLUGIN_PATH and" },
+	{ "cpu,tpu m", -ENOENT, "there is no plugin tpu" },
+	{ "/no/such.so m", -ENOENT, "plugin /no/such.so: No such file or directory" },
+	{ "x=/no/such.so m", -ENOENT, "plugin /no/such.so: No such file or directory" },
+	{ "cpu,,gpu m", -EINVAL, "SOURCE cpu,,gpu has an empty name" },
+	{ "cpu, m", -EINVAL, "SOURCE cpu, has an empty name" },
+	{ "cpu,cpu m", -EINVAL,
+	  "two plugins are called cpu: name one with --plugin NAME=PATH" },
+	{ "cpu m --plugin cpu=plugins/flat.so", -EINVAL, "two plugins are called cpu" },
+	{ "=plugins/flat.so m", -EINVAL, "plugin name : expected up to 32 letters" },
+	{ ".x=plugins/flat.so m", -EINVAL, "plugin name .x: expected up to 32 letters" },
+	{ "a:b=plugins/flat.so m", -EINVAL,
+	  "plugin name a:b: expected up to 32 letters" },
+	{ "a123456789012345678901234567890123=plugins/flat.so m", -EINVAL,
+	  "expected up to 32" },
+	{ "a:b m", -EINVAL, "plugin name a:b: expected up to 32 letters" },
+	{ "m -o memory_limit=x", -EINVAL,
+	  "memory limit: expected a size from 1M on, as in 4G, "
+	  "found x" },
+	{ "m -o plugin=tpu", -ENOENT, "there is no plugin tpu" },
+};
+
+START_TEST(a_bad_line_is_refused)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(parse(bad[_i].line, &o, &err), bad[_i].code);
+	ck_assert_int_eq(err.code, bad[_i].code);
+	ck_assert_msg(strstr(err.text, bad[_i].why) != NULL, "%s", err.text);
+	options_release(&o);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	uint64_t bytes; /* 0: refused */
+} memory[] = {
+	{ "1M", 1 << 20 },
+	{ "1048576", 1 << 20 },
+	{ "1024K", 1 << 20 },
+	{ "4G", 4ull << 30 },
+	{ "4g", 4ull << 30 },
+	{ "2T", 2ull << 40 },
+	{ "1MiB", 1 << 20 },
+	{ "1MB", 1 << 20 },
+	{ "1m", 1 << 20 },
+	{ "1048576T", 1ull << 60 },
+	{ "1152921504606846976", 1ull << 60 },
+	{ "", 0 },
+	{ "0", 0 },
+	{ "1", 0 },
+	{ "1048575", 0 },
+	{ "1023K", 0 },
+	{ "-1M", 0 },
+	{ "+4G", 0 },
+	{ "4.5G", 0 },
+	{ "4X", 0 },
+	{ "4GG", 0 },
+	{ "4GiBs", 0 },
+	{ "4Gi", 0 },
+	{ "G", 0 },
+	{ "0x100000", 0 },
+	{ "1048577T", 0 },
+	{ "1152921504606846977", 0 },
+	{ "99999999999999999999", 0 },
+	{ "18446744073709551615T", 0 },
+	{ "4iB", 0 },
+	{ "1e9", 0 },
+	{ "inf", 0 },
+};
+
+START_TEST(sizes_are_understood)
+{
+	static const char *const forms[] = { "m --memory-limit=%s",
+					     "m -o memory_limit=%s" };
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char line[100], why[200];
+
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(line, sizeof(line), forms[i], memory[_i].text);
+		if (memory[_i].bytes) {
+			ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+			ck_assert_uint_eq(o.memory_limit, memory[_i].bytes);
+		} else {
+			snprintf(why, sizeof(why),
+				 "memory limit: expected a size from 1M on, as "
+				 "in 4G, found %s",
+				 memory[_i].text);
+			ck_assert_int_eq(parse(line, &o, &err), -EINVAL);
+			/* Spaces at the end are cut from sentences. */
+			ck_assert_int_eq(strncmp(err.text, why,
+						 strlen(why) - !*memory[_i].text),
+					 0);
+		}
+		options_release(&o);
+	}
+}
+END_TEST
+
+static const struct {
+	const char *line;
+	bool help, version;
+} asked[] = {
+	{ "--help", true, false },           { "-h", true, false },
+	{ "--version", false, true },        { "-V", false, true },
+	{ "a b c d e --help", true, false }, { "no-such-plugin nowhere -V", false, true },
+};
+
+START_TEST(help_asks_for_nothing_else)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(parse(asked[_i].line, &o, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(o.help, asked[_i].help);
+	ck_assert_int_eq(o.version, asked[_i].version);
+	ck_assert_ptr_null(o.mountpoint);
+	options_release(&o);
+}
+END_TEST
+
+/* Every option that there is is in the help, and its lines fit a terminal. */
+START_TEST(the_help_is_complete)
+{
+	static const char *const words[] = {
+		"-f ",       "-d ",           "-o ",
+		"--plugin ", "--plugin-dir ", "--memory-limit ",
+		"--version", "--help",        "-V",
+		"-h"
+	};
+	const char *line = options_help;
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		ck_assert_ptr_nonnull(strstr(options_help, words[i]));
+	while (*line) {
+		ck_assert_uint_le(strcspn(line, "\n"), 90);
+		line += strcspn(line, "\n") + 1;
+	}
+}
+END_TEST
+
+static const struct {
+	const char *form; /* of one more */
+	int n, code;
+	const char *why;
+} many[] = {
+	{ "--plugin=p%d=file ", 16, 0, "" },
+	{ "--plugin=p%d=file ", 17, -EINVAL, "more than 16 plugins" },
+	{ "--plugin-dir=%d ", 17, -EINVAL, "more than 16 plugin" },
+	{ "-oplugin=p%d=file ", 16, 0, "" },
+	{ "-oplugin=p%d=file ", 17, -EINVAL, "more than 16 plugins" },
+	{ "-oplugin_dir=%d ", 17, -EINVAL, "more than 16 plugin" },
+	{ "-omax_read=%d,a,b ", 21, 0, "" },
+	{ "-omax_read=%d,a,b ", 22, -EINVAL, "more than 64 mount options" },
+};
+
+START_TEST(there_are_limits)
+{
+	char line[4096] = "";
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	for (int i = 0; i < many[_i].n; i++)
+		sprintf(line + strlen(line), many[_i].form, i);
+	strcat(line, "m");
+	ck_assert_int_eq(parse(line, &o, &err), many[_i].code);
+	ck_assert_msg(strstr(err.text, many[_i].why) != NULL, "%s", err.text);
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(the_path_is_searched_in_order)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	setenv("PJRTFS_PLUGIN_PATH", ":/none::other:plugins:", 1);
+	ck_assert_int_eq(parse("cpu,gpu m", &o, &err), 0);
+	ck_assert_str_eq(shown_plugins(&o), "cpu=other/cpu.so " GPU);
+	options_release(&o);
+	unsetenv("PJRTFS_PLUGIN_PATH");
+	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
+	options_release(&o);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("options_cmdline");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, make_files, remove_files);
+	unit_add_cases(tc, a_good_line_is_understood, good);
+	unit_add_cases(tc, a_bad_line_is_refused, bad);
+	unit_add_cases(tc, sizes_are_understood, memory);
+	unit_add_cases(tc, help_asks_for_nothing_else, asked);
+	tcase_add_test(tc, the_help_is_complete);
+	unit_add_cases(tc, there_are_limits, many);
+	tcase_add_test(tc, the_path_is_searched_in_order);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,422 @@
+/* Values: on the device, in host memory, donated, lost; and what a death leaves of them. */
+#include "store_fixture.h"
+
+static struct pf_err err;
+
+static void open_all(void)
+{
+	open_arena();
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+static void close_all(void)
+{
+	stop_worker();
+	close_arena();
+}
+
+/* The sum of X and Y, made on the worker: a value whose bytes only the worker has. */
+static struct pf_value *sum_of(struct pf_executable *x, struct pf_value *a,
+			       struct pf_value *b)
+{
+	struct pf_value *args[] = { a, b }, *out;
+	struct run run;
+
+	run_init(&run, x, args, 2, 1);
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	ck_assert_uint_eq(run.e->n_outs, 1);
+	out = pf_value_ref(run.e->outs[0]);
+	pf_execution_free(run.e);
+	return out;
+}
+
+static const char double_program[] =
+	"module @twice {\n"
+	"  func.func public @main(%x: tensor<524288xf32>) -> tensor<524288xf32> {\n"
+	"    %0 = stablehlo.add %x, %x : tensor<524288xf32>\n"
+	"    return %0 : tensor<524288xf32>\n"
+	"  }\n"
+	"}\n";
+
+enum { LARGE = 524288 };
+
+/* A result too large to come with its reply. */
+static struct pf_value *large_result(void)
+{
+	struct pf_executable *x = compiled(double_program);
+	struct pf_shape shape = { .rank = 1, .dims = { LARGE } };
+	float *src = calloc(LARGE, sizeof(*src));
+	struct pf_value *in, *out;
+	struct run run;
+
+	for (int i = 0; i < LARGE; i++)
+		src[i] = (float)i;
+	in = value_of(PF_DTYPE_F32, &shape, src, LARGE * sizeof(*src), 0);
+	run_init(&run, x, &in, 1, 1);
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	out = pf_value_ref(run.e->outs[0]);
+	pf_execution_free(run.e);
+	pf_executable_unref(x);
+	pf_value_unref(in);
+	free(src);
+	return out;
+}
+
+static void check_large(struct pf_value *v)
+{
+	const float *f = pf_value_host(v);
+
+	ck_assert_ptr_nonnull(f);
+	for (int i = 0; i < LARGE; i++)
+		if (f[i] != (float)(2 * i))
+			ck_abort_msg("element %d is %f", i, (double)f[i]);
+}
+
+/* --- to the device ------------------------------------------------------------------- */
+
+START_TEST(a_value_goes_to_its_device)
+{
+	struct pf_value *v;
+	struct pf_life *life;
+
+	start_worker(plugins[_i]);
+	v = matrix(counts);
+	life = pf_worker_life(worker, NULL);
+	ck_assert_uint_eq(pf_value_id_on(v, life), 0);
+	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
+	ck_assert_uint_ne(pf_value_id_on(v, life), 0);
+	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1); /* it is there */
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
+	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1);
+	pf_life_unref(life);
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(many_wait_for_one_upload)
+{
+	struct event placed[10];
+	struct pf_value *v;
+
+	setenv("PJRTFS_FAULTY", "upload=slow:200", 1);
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(pf_value_place(v, event_init(&placed[i]), &err), 0);
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_TRANSFERRING);
+	for (int i = 0; i < 10; i++)
+		event_wait(&placed[i]);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(event_count(&placed[i]), 1);
+	ck_assert_int_eq(pf_value_placed(v, &err), 1);
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(a_refusal_is_for_good)
+{
+	struct pf_value *v;
+
+	setenv("PJRTFS_FAULTY", "upload=enospc-at:1", 1);
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	ck_assert_int_eq(place_value(v, &err), -ENOSPC);
+	ck_assert_int_eq(pf_value_state(v, &err), PF_VALUE_ERROR);
+	ck_assert_int_eq(err.code, -ENOSPC);
+	ck_assert_int_eq(place_value(v, &err), -ENOSPC);
+	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1); /* readers see the bytes */
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(uploads_survive_a_death)
+{
+	struct pf_value *v;
+	struct event placed;
+
+	setenv("PJRTFS_FAULTY", "upload=hang", 1);
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	ck_assert_int_eq(pf_value_place(v, event_init(&placed), &err), 0);
+	ck_assert(!event_within(&placed, 1));
+	setenv("PJRTFS_FAULTY", "upload=none", 1);
+	kill_worker();
+	event_wait(&placed);
+	ck_assert_int_eq(pf_value_placed(v, &err), -EIO);
+	ck_assert_ptr_nonnull(strstr(err.text, "died of signal 9"));
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(what_users_wrote_is_placed_again)
+{
+	struct pf_value *v;
+
+	start_worker(plugins[0]);
+	v = matrix(counts);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
+		replace_worker();
+		ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+		ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
+	}
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(after_the_end_nothing_is_placed)
+{
+	struct pf_value *v;
+
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	pf_worker_stop(worker);
+	ck_assert_int_eq(place_value(v, &err), -EIO);
+	ck_assert_msg(strstr(err.text, "(it is not started again)") != NULL, "%s",
+		      err.text);
+	pf_value_unref(v);
+}
+END_TEST
+
+/* --- from the device ----------------------------------------------------------------- */
+
+START_TEST(results_can_be_read)
+{
+	struct pf_executable *x;
+	struct pf_value *a, *b, *sum, *large;
+
+	start_worker(plugins[_i]);
+	x = compiled(add_program);
+	a = matrix(counts);
+	b = matrix(ones);
+	sum = sum_of(x, a, b);
+	ck_assert_int_eq(fetch_value(sum, &err), 1);
+	for (int i = 0; i < 6; i++)
+		ck_assert_float_eq(((const float *)pf_value_host(sum))[i], counts[i] + 1);
+	large = large_result();
+	ck_assert_msg(fetch_value(large, &err) == 1, "%s", err.text);
+	check_large(large);
+	pf_value_unref(large);
+	pf_value_unref(sum);
+	pf_value_unref(a);
+	pf_value_unref(b);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* What came to host memory stays, whether inline, in the pool or fetched. */
+START_TEST(results_in_host_memory_survive_a_death)
+{
+	struct pf_executable *x;
+	struct pf_value *a, *sum, *large;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	a = matrix(counts);
+	sum = sum_of(x, a, a);
+	large = large_result();
+	ck_assert_int_eq(fetch_value(large, &err), 1);
+	replace_worker();
+	check_large(large);
+	ck_assert_int_eq(pf_value_state(large, NULL), PF_VALUE_READY);
+	ck_assert_msg(place_value(large, &err) == 1, "%s", err.text);
+	check_large(large);
+	ck_assert_int_eq(((const float *)pf_value_host(sum))[5] == 12, 1);
+	ck_assert_msg(place_value(sum, &err) == 1, "%s", err.text);
+	pf_value_unref(sum);
+	sum = sum_of(x, a, a);
+	pf_value_unref(sum);
+	pf_value_unref(large);
+	pf_value_unref(a);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* A value that is on the device only: what an execution tells of its output. */
+static struct pf_value *device_only(struct pf_life *life)
+{
+	struct pf_shape shape = { .rank = 2, .dims = { 2, 3 } };
+	struct pf_out out = { .where = PF_WHERE_DEVICE,
+			      .dtype = PF_DTYPE_F32,
+			      .len = 24 };
+
+	return pf_value_of_output(PF_DTYPE_F32, &shape, &out, NULL, worker, 0, life,
+				  pf_worker_id(worker));
+}
+
+START_TEST(the_only_copy_is_lost_with_its_worker)
+{
+	struct pf_life *life;
+	struct pf_value *v;
+
+	start_worker(faulty_plugin());
+	life = pf_worker_life(worker, NULL);
+	v = device_only(life);
+	ck_assert_ptr_null(pf_value_host(v));
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+	ck_assert_uint_ne(pf_value_id_on(v, life), 0);
+	pf_life_unref(life);
+	replace_worker();
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_LOST);
+	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EIO);
+	ck_assert_str_eq(err.text,
+			 "its only copy was lost when the worker of plugin test died");
+	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EIO);
+	ck_assert_str_eq(pf_value_state_name(PF_VALUE_LOST), "lost");
+	pf_value_unref(v);
+}
+END_TEST
+
+/* The worker does not know the id: the fetch fails with its sentence, again and again. */
+START_TEST(a_fetch_may_fail)
+{
+	struct pf_life *life;
+	struct pf_value *v;
+
+	start_worker(faulty_plugin());
+	life = pf_worker_life(worker, NULL);
+	v = device_only(life);
+	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
+	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+	pf_value_unref(v);
+	pf_life_unref(life);
+}
+END_TEST
+
+START_TEST(small_results_come_with_their_message)
+{
+	struct pf_shape shape = { .rank = 0 };
+	struct pf_out out = { .where = PF_WHERE_INLINE, .len = 4, .off = 8 };
+	char message[12] = "01234567abcd";
+	struct pf_life *life;
+	struct pf_value *v;
+
+	start_worker(faulty_plugin());
+	life = pf_worker_life(worker, NULL);
+	v = pf_value_of_output(PF_DTYPE_F32, &shape, &out, message, worker, 0, life, 77);
+	memset(message, 'x', sizeof(message));
+	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
+	ck_assert_uint_eq(pf_value_id_on(v, life), 77);
+	pf_life_unref(life);
+	replace_worker();
+	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+	pf_value_unref(v);
+}
+END_TEST
+
+/* --- donation ------------------------------------------------------------------------ */
+
+START_TEST(a_donated_value_is_gone)
+{
+	struct pf_value *v;
+
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	ck_assert_int_eq(place_value(v, &err), 1);
+	ck_assert(pf_value_donate(v));
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
+	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EINVAL);
+	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
+	/* The execution fails: it is what it was. */
+	pf_value_donated(v, false);
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1);
+	ck_assert(pf_value_donate(v));
+	pf_value_donated(v, true);
+	ck_assert_ptr_null(pf_value_host(v));
+	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EINVAL);
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(a_pinned_value_keeps_its_bytes)
+{
+	struct pf_value *v;
+
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	ck_assert_int_eq(place_value(v, &err), 1);
+	pf_value_pin(v);
+	pf_value_pin(v);
+	ck_assert(!pf_value_donate(v));
+	pf_value_donated(v, true);
+	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
+	pf_value_unpin(v);
+	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
+	pf_value_unpin(v);
+	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
+	pf_value_unref(v);
+}
+END_TEST
+
+/* --- threads ------------------------------------------------------------------------- */
+
+static void *use_main(void *arg)
+{
+	struct pf_value *v = arg;
+
+	for (int i = 0; i < 100; i++) {
+		struct pf_err why = PF_ERR_INIT;
+
+		pf_value_ref(v);
+		pf_value_pin(v);
+		place_value(v, &why);
+		if (!pf_value_host(v))
+			return v;
+		pf_value_state(v, &why);
+		pf_value_unpin(v);
+		pf_value_unref(v);
+	}
+	return NULL;
+}
+
+START_TEST(threads_share_values_while_workers_die)
+{
+	pthread_t threads[4];
+	struct pf_value *v;
+	void *wrong;
+
+	start_worker(faulty_plugin());
+	v = matrix(counts);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, use_main, v);
+	replace_worker();
+	for (int i = 0; i < 4; i++) {
+		pthread_join(threads[i], &wrong);
+		ck_assert_ptr_null(wrong);
+	}
+	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
+	pf_value_unref(v);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("value");
+	TCase *tc = tcase_create("core");
+
+	find_plugins();
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, a_value_goes_to_its_device, 0, n_plugins);
+	tcase_add_test(tc, many_wait_for_one_upload);
+	tcase_add_test(tc, a_refusal_is_for_good);
+	tcase_add_test(tc, uploads_survive_a_death);
+	tcase_add_test(tc, what_users_wrote_is_placed_again);
+	tcase_add_test(tc, after_the_end_nothing_is_placed);
+	tcase_add_loop_test(tc, results_can_be_read, 0, n_plugins);
+	tcase_add_test(tc, results_in_host_memory_survive_a_death);
+	tcase_add_test(tc, the_only_copy_is_lost_with_its_worker);
+	tcase_add_test(tc, a_fetch_may_fail);
+	tcase_add_test(tc, small_results_come_with_their_message);
+	tcase_add_test(tc, a_donated_value_is_gone);
+	tcase_add_test(tc, a_pinned_value_keeps_its_bytes);
+	tcase_add_test(tc, threads_share_values_while_workers_die);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

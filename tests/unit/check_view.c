@@ -1,0 +1,276 @@
+/* What readers see: every view of an array, read at every offset. */
+#include "store_fixture.h"
+
+#include <stdio.h>
+
+#include "pjrtfs/formats/text.h"
+#include "pjrtfs/store/buffer.h"
+
+static struct pf_place place;
+static struct pf_err err;
+
+static void open_all(void)
+{
+	open_arena();
+	place = (struct pf_place){ .arena = arena, .device_name = "cpu:0" };
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+struct reader {
+	char bytes[4096];
+	size_t len;
+	int calls;
+};
+
+static void take(void *arg, const void *data, size_t len)
+{
+	struct reader *r = arg;
+
+	ck_assert_uint_le(r->len + len, sizeof(r->bytes));
+	memcpy(r->bytes + r->len, data, len);
+	r->len += len;
+	r->calls++;
+}
+
+static struct pf_view open_view(struct pf_buffer *b, enum pf_format format)
+{
+	struct pf_view view;
+
+	ck_assert_msg(pf_view_open(b, format, NULL, &view, &err) == 1, "%s", err.text);
+	return view;
+}
+
+/* Every offset and many lengths give what SRC has there. */
+static void check_reads(struct pf_view *view, const char *src, size_t size)
+{
+	static const size_t lens[] = { 0, 1, 2, 3, 16, 63, 64, 65, 128, 1000, 1 << 20 };
+
+	ck_assert_uint_eq(view->size, size);
+	for (size_t off = 0; off <= size + 3; off++) {
+		for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+			struct reader r = { .len = 0 };
+			size_t left = off < size ? size - off : 0;
+
+			pf_view_read(view, lens[i], off, take, &r);
+			ck_assert_int_eq(r.calls, 1);
+			ck_assert_uint_le(r.len, lens[i] < left ? lens[i] : left);
+			ck_assert(r.len > 0 || !left || !lens[i]);
+			ck_assert_int_eq(memcmp(r.bytes, src + (left ? off : 0), r.len),
+					 0);
+		}
+	}
+}
+
+/* What a view of V as FORMAT must hold. */
+static void expect(struct pf_value *v, enum pf_format format, struct pf_buf *out)
+{
+	if (format == PF_FORMAT_TXT) {
+		pf_text_print(out, v->dtype, &v->shape, pf_value_host(v));
+		return;
+	}
+	if (format == PF_FORMAT_NPY)
+		pf_npy_print(out, v->dtype, &v->shape);
+	pf_buf_append(out, pf_value_host(v), v->len);
+}
+
+static const struct {
+	enum pf_format format;
+	enum pf_dtype dtype;
+	unsigned rank;
+	int64_t a, b;
+} views[] = {
+	{ PF_FORMAT_NPY, PF_DTYPE_F32, 2, 2, 3 },
+	{ PF_FORMAT_RAW, PF_DTYPE_F32, 2, 2, 3 },
+	{ PF_FORMAT_TXT, PF_DTYPE_F32, 2, 2, 3 },
+	{ PF_FORMAT_NPY, PF_DTYPE_F32, 0, 0, 0 },
+	{ PF_FORMAT_TXT, PF_DTYPE_S32, 0, 0, 0 },
+	{ PF_FORMAT_NPY, PF_DTYPE_U8, 1, 24, 0 },
+	{ PF_FORMAT_NPY, PF_DTYPE_F32, 2, 0, 3 },
+	{ PF_FORMAT_RAW, PF_DTYPE_F32, 2, 0, 3 },
+	{ PF_FORMAT_TXT, PF_DTYPE_F32, 2, 0, 3 },
+	{ PF_FORMAT_NPY, PF_DTYPE_BF16, 1, 12, 0 },
+};
+
+START_TEST(a_value_has_every_view)
+{
+	struct pf_shape shape = { .rank = views[_i].rank,
+				  .dims = { views[_i].a, views[_i].b } };
+	pf_autobuf struct pf_buf want = PF_BUF_INIT;
+	struct pf_value *v;
+	struct pf_buffer *b;
+	struct pf_view view;
+	uint64_t len;
+
+	ck_assert_int_eq(pf_shape_bytes(&shape, views[_i].dtype, &len, NULL), 0);
+	v = value_of(views[_i].dtype, &shape, counts, len, 0);
+	b = pf_buffer_of_value(&place, v, "prog");
+	expect(v, views[_i].format, &want);
+	view = open_view(b, views[_i].format);
+	check_reads(&view, want.data ? want.data : "", want.len);
+	ck_assert_uint_eq(pf_view_size(b, views[_i].format),
+			  views[_i].format == PF_FORMAT_TXT ? 0 : want.len);
+	/* The view needs nobody else. */
+	pf_buffer_unref(b);
+	pf_value_unref(v);
+	check_reads(&view, want.data ? want.data : "", want.len);
+	pf_view_release(&view);
+	pf_view_release(&view);
+}
+END_TEST
+
+static struct pf_buffer *written(enum pf_format format, const void *src, size_t len)
+{
+	struct pf_buffer *b = pf_buffer_new(&place, format);
+
+	ck_assert_int_eq(pf_buffer_write(b, src, len, 0, &err), (ssize_t)len);
+	return b;
+}
+
+static void commit(struct pf_buffer *b)
+{
+	struct pf_value *v;
+
+	ck_assert_msg(pf_buffer_commit(b, false, &v, &err) == 0, "%s", err.text);
+	pf_value_unref(v);
+}
+
+/* As it was written, byte for byte, whatever a header of ours would look like. */
+START_TEST(a_file_is_read_as_it_was_written)
+{
+	static const char text[] = "1 2   3\n4 5 6.0\n\n";
+	struct pf_buffer *b = written(PF_FORMAT_TXT, text, strlen(text));
+	struct pf_view view;
+
+	commit(b);
+	view = open_view(b, PF_FORMAT_TXT);
+	check_reads(&view, text, strlen(text));
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT), strlen(text));
+	pf_view_release(&view);
+	view = open_view(b, PF_FORMAT_RAW);
+	check_reads(&view, (const char *)counts, 24);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_NPY), 128 + 24);
+	pf_view_release(&view);
+	pf_buffer_unref(b);
+}
+END_TEST
+
+START_TEST(a_snapshot_does_not_change)
+{
+	struct pf_buffer *b = written(PF_FORMAT_RAW, "0123456789", 10);
+	struct pf_view view;
+
+	commit(b);
+	view = open_view(b, PF_FORMAT_RAW);
+	ck_assert_int_eq(pf_buffer_write(b, "abc", 3, 0, &err), 3);
+	check_reads(&view, "0123456789", 10);
+	commit(b);
+	check_reads(&view, "0123456789", 10);
+	ck_assert_int_eq(pf_buffer_truncate(b, 0, &err), 0);
+	pf_buffer_discard(b);
+	check_reads(&view, "0123456789", 10);
+	pf_view_release(&view);
+	pf_buffer_unref(b);
+}
+END_TEST
+
+START_TEST(what_is_being_written_is_seen_as_it_grows)
+{
+	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_RAW);
+	struct pf_view view = open_view(b, PF_FORMAT_RAW);
+	struct reader r = { .len = 0 };
+
+	pf_view_read(&view, 100, 0, take, &r);
+	ck_assert_uint_eq(r.len, 0);
+	ck_assert_int_eq(pf_buffer_write(b, "hello", 5, 0, &err), 5);
+	pf_view_read(&view, 100, 1, take, &r);
+	ck_assert_uint_eq(r.len, 4);
+	ck_assert_int_eq(memcmp(r.bytes, "ello", 4), 0);
+	ck_assert_int_eq(pf_buffer_truncate(b, 2, &err), 0);
+	r.len = 0;
+	pf_view_read(&view, 100, 0, take, &r);
+	ck_assert_uint_eq(r.len, 2);
+	ck_assert_int_eq(pf_buffer_truncate(b, 0, &err), 0);
+	pf_buffer_unref(b);
+	r.len = 0;
+	pf_view_read(&view, 100, 0, take, &r);
+	ck_assert_uint_eq(r.len, 0);
+	pf_view_release(&view);
+}
+END_TEST
+
+START_TEST(what_is_no_array_has_no_other_view)
+{
+	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_NPY);
+	struct pf_value *v;
+	struct pf_view view;
+
+	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_RAW, NULL, &view, &err), -ENODATA);
+	ck_assert_str_eq(err.text, "there is no array to show: nothing was written");
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW), 0);
+	ck_assert_int_eq(pf_buffer_write(b, "\x93NUM", 4, 0, &err), 4);
+	ck_assert_int_eq(pf_buffer_commit(b, false, &v, &err), -EINVAL);
+	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_TXT, NULL, &view, &err), -ENODATA);
+	ck_assert_str_eq(err.text,
+			 "there is no array to show: 4 bytes are no whole .npy header");
+	view = open_view(b, PF_FORMAT_NPY);
+	check_reads(&view, "\x93NUM", 4);
+	pf_view_release(&view);
+	pf_buffer_unref(b);
+}
+END_TEST
+
+START_TEST(an_open_view_pins_its_value)
+{
+	struct pf_value *v = matrix(counts);
+	struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
+	struct pf_view view = open_view(b, PF_FORMAT_RAW);
+
+	ck_assert_uint_eq(v->pins, 1);
+	ck_assert(!pf_value_donate(v)); /* its memory is being read */
+	pf_value_donated(v, true);
+	check_reads(&view, (const char *)counts, 24);
+	pf_view_release(&view);
+	ck_assert_uint_eq(v->pins, 0);
+	ck_assert_int_lt(pf_view_open(b, PF_FORMAT_RAW, NULL, &view, &err), 0);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW), 0);
+	pf_buffer_unref(b);
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(a_long_text_is_slow)
+{
+	static const int64_t sizes[] = { 100, 1 << 20 };
+
+	for (int i = 0; i < 2; i++) {
+		struct pf_shape shape = { .rank = 1, .dims = { sizes[i] } };
+		char *zeros = calloc(1, (size_t)sizes[i]);
+		struct pf_value *v =
+			value_of(PF_DTYPE_U8, &shape, zeros, (size_t)sizes[i], 0);
+		struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
+
+		ck_assert_int_eq(pf_view_is_slow(b, PF_FORMAT_TXT), i);
+		ck_assert(!pf_view_is_slow(b, PF_FORMAT_NPY));
+		pf_buffer_unref(b);
+		pf_value_unref(v);
+		free(zeros);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("view");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_all, close_arena);
+	unit_add_cases(tc, a_value_has_every_view, views);
+	tcase_add_test(tc, a_file_is_read_as_it_was_written);
+	tcase_add_test(tc, a_snapshot_does_not_change);
+	tcase_add_test(tc, what_is_being_written_is_seen_as_it_grows);
+	tcase_add_test(tc, what_is_no_array_has_no_other_view);
+	tcase_add_test(tc, an_open_view_pins_its_value);
+	tcase_add_test(tc, a_long_text_is_slow);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
