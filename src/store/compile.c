@@ -368,7 +368,7 @@ int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 	switch (x->state) {
 	case PF_EXECUTABLE_READY:
 		/* What a writer has not closed yet is not compiled on this occasion. */
-		if (!pf_life_alive(x->loaded->life))
+		if (!pf_life_alive(x->loaded->life) && x->format != PF_PROGRAM_NONE)
 			return compile_unlock(x, x->loaded->program,
 					      x->loaded->program_len, waiter, err);
 		*ret = pf_loaded_ref(x->loaded);

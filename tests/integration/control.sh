@@ -144,7 +144,7 @@ printf '%s\n' "$bad" "$bad" 'nonsense' 1<>"$c" || fail "a write to a read-write 
 add last >"$c"
 bounded cat "$c" | jq -e '.outputs[0].name == "last"' >/dev/null || fail "no last reply"
 bounded cat "$c" | jq -e '.outputs[0].name == "last"' >/dev/null || fail "only once"
-! bash -c 'echo "$2" >"$1"' - "$c" "$bad" 2>/dev/null
+fails_with "" bash -c 'echo "$2" >"$1"' - "$c" "$bad"
 bounded cat "$c" | jq -e '.ok == false' >/dev/null || fail "the last reply is older"
 equal "in another session" "$(setsid -w bash -c 'timeout 10 cat "$1"' - "$c")" ''
 setsid -w bash -c 'echo "$2" >"$1" && timeout 10 cat "$1"' - "$c" "$(add mine)" |
