@@ -321,7 +321,10 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 	} else if (of->session) {
 		pf_ctl_read(of, len, reply);
 	} else if (of->shown) {
-		read_text(of, len, off, reply);
+		/* The reader may close the file before this thread is done with its text. */
+		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+
+		read_text(mine, len, off, reply);
 	} else if (of->node->kind->read) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
