@@ -1,10 +1,10 @@
 #include "options.h"
+#include "memory_limit.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,97 +46,6 @@ struct words {
 	const char *positional[3];
 	unsigned n_positional;
 };
-
-/* --- sizes ------------------------------------------------------------------------------- */
-
-static int parse_size(const char *text, uint64_t *ret, struct pf_err *err)
-{
-	static const char units[] = "KMGT";
-	char *end;
-	uint64_t n;
-
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || errno)
-		goto bad;
-	if (*end) {
-		const char *unit = strchr(units, toupper((unsigned char)*end));
-		unsigned shift;
-
-		if (!unit)
-			goto bad;
-		shift = 10 * (unsigned)(unit - units + 1);
-		if (n > UINT64_MAX >> shift)
-			goto bad;
-		n <<= shift;
-		end++;
-		if (!strcmp(end, "iB") || !strcmp(end, "B"))
-			end = "";
-	}
-	if (*end || n < 1 << 20 || n > UINT64_C(1) << 60)
-		goto bad;
-	*ret = n;
-	return 0;
-bad:
-	return pf_err_set(err, -EINVAL,
-			  "memory limit: expected a size from 1M on, as in 4G, found "
-			  "%s",
-			  text);
-}
-
-/* The number in file PATH; UINT64_MAX if there is none ("max"). */
-static uint64_t read_number(const char *path)
-{
-	char text[32] = "";
-	uint64_t n = UINT64_MAX;
-	FILE *f = fopen(path, "re");
-
-	if (!f)
-		return n;
-	if (fgets(text, sizeof(text), f) && isdigit((unsigned char)*text))
-		n = strtoull(text, NULL, 10);
-	fclose(f);
-	return n;
-}
-
-/* The tightest memory.max from our cgroup up to the root (cgroup v2), or v1's limit. */
-static uint64_t cgroup_limit(void)
-{
-	uint64_t best = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-	char line[PATH_MAX], path[PATH_MAX + 64];
-	FILE *f = fopen("/proc/self/cgroup", "re");
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (strncmp(line, "0::", 3))
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		for (;;) {
-			uint64_t n;
-			char *slash;
-
-			snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max",
-				 line + 3);
-			n = read_number(path);
-			best = n < best ? n : best;
-			slash = strrchr(line + 3, '/');
-			if (!slash)
-				break;
-			*slash = '\0';
-		}
-	}
-	if (f)
-		fclose(f);
-	return best;
-}
-
-static uint64_t default_limit(void)
-{
-	uint64_t ram =
-		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t cgroup = cgroup_limit();
-
-	return (ram < cgroup ? ram : cgroup) / 10 * 8;
-}
 
 /* --- plugins ------------------------------------------------------------------------------ */
 
@@ -369,7 +278,7 @@ static int add_word(struct options *o, struct words *w, const char *word,
 	if (!strncmp(word, "plugin_dir=", 11))
 		return add_to(w->dirs, &w->n_dirs, word + 11, err);
 	if (!strncmp(word, "memory_limit=", 13))
-		return parse_size(word + 13, &o->memory_limit, err);
+		return memory_limit_parse(word + 13, &o->memory_limit, err);
 	else if (o->n_fuse < MAX_WORDS)
 		o->fuse[o->n_fuse++] = strdup(word);
 	else
@@ -415,7 +324,7 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	case OPT_PLUGIN_DIR:
 		return add_to(w->dirs, &w->n_dirs, optarg, err);
 	case OPT_MEMORY_LIMIT:
-		return parse_size(optarg, &o->memory_limit, err);
+		return memory_limit_parse(optarg, &o->memory_limit, err);
 	case 1: /* a word that is no option */
 		if (w->n_positional == 3)
 			return 0;
@@ -463,7 +372,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 	int c, r = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->memory_limit = default_limit();
+	ret->memory_limit = memory_limit_default();
 	opterr = 0;
 	while (r == 0 &&
 	       (c = getopt_long(argc, argv, "-:fdo:hV", long_options, NULL)) != -1)

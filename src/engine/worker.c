@@ -1,26 +1,21 @@
 #include "pjrtfs/engine/worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "life.h"
+#include "process.h"
 #include "pjrtfs/wire/channel.h"
 #include "tail.h"
-
-extern char **environ;
 
 enum {
 	START_TIMEOUT_MS = 120000, /* a plugin that loads 250 MB from a cold disk */
@@ -77,41 +72,6 @@ static void close_pipes(struct pf_worker *w)
 	w->sock = w->err_fd = -1;
 }
 
-/* Run the program with SOCK at PF_CHANNEL_FD and ERR as its standard output and error. */
-static int spawn(struct pf_worker *w, int sock, int err_fd, pid_t *ret,
-		 struct pf_err *err)
-{
-	char parent[16];
-	char *argv[] = { w->program, w->name, parent, NULL };
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int r;
-
-	snprintf(parent, sizeof(parent), "%d", (int)getpid());
-	posix_spawn_file_actions_init(&fa);
-	posix_spawnattr_init(&attr);
-	sigemptyset(&none);
-	sigfillset(&all);
-	/* The daemon blocks and ignores signals that a worker must not. */
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	/* Its own group: Ctrl-C at a foreground daemon is the daemon's to handle. */
-	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-						POSIX_SPAWN_SETPGROUP);
-	posix_spawn_file_actions_adddup2(&fa, err_fd, 1);
-	posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
-	posix_spawn_file_actions_adddup2(&fa, sock, PF_CHANNEL_FD);
-	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	r = posix_spawn(ret, w->program, &fa, &attr, argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&fa);
-	if (r)
-		return pf_err_set(err, -r, "start %s: %s", w->program, strerror(r));
-	return 0;
-}
-
 static int make_pool(struct pf_worker *w, struct pf_err *err)
 {
 	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC);
@@ -122,62 +82,6 @@ static int make_pool(struct pf_worker *w, struct pf_err *err)
 	if (fd >= 0)
 		close(fd);
 	return err->code;
-}
-
-/* A socket pair (0 ours, 1 the worker's, above PF_CHANNEL_FD so that dup2 clears
- * close-on-exec) and a pipe for what the worker prints (2 ours, 3 the worker's). */
-static int make_fds(int fds[4], struct pf_err *err)
-{
-	for (int i = 0; i < 4; i++)
-		fds[i] = -1;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
-	    pipe2(fds + 2, O_CLOEXEC))
-		return pf_err_set(err, -errno, "sockets for a worker: %s",
-				  strerror(errno));
-	if (fds[1] <= PF_CHANNEL_FD) {
-		int high = fcntl(fds[1], F_DUPFD_CLOEXEC, PF_CHANNEL_FD + 1);
-
-		if (high < 0)
-			return pf_err_set(err, -errno, "sockets for a worker: %s",
-					  strerror(errno));
-		close(fds[1]);
-		fds[1] = high;
-	}
-	fcntl(fds[2], F_SETFL, O_NONBLOCK);
-	return 0;
-}
-
-static void drain_output(struct pf_worker *w)
-{
-	char text[4096];
-	ssize_t n;
-
-	while (w->err_fd >= 0 && (n = read(w->err_fd, text, sizeof(text))) > 0)
-		pf_tail_add(&w->tail, text, (size_t)n);
-}
-
-/* Reap the process; say how it ended and what it printed last. */
-static void reap(struct pf_worker *w, pid_t pid, struct pf_err *why)
-{
-	pf_autobuf struct pf_buf words = PF_BUF_INIT;
-	const char *last;
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	drain_output(w);
-	pf_tail_last_words(&w->tail, &words);
-	last = words.data ? words.data : "nothing";
-	if (WIFSIGNALED(status))
-		pf_err_set(why, -EIO,
-			   "the worker of plugin %s died of signal %d (%s); it "
-			   "printed last: %s",
-			   w->name, WTERMSIG(status), strsignal(WTERMSIG(status)), last);
-	else
-		pf_err_set(why, -EIO,
-			   "the worker of plugin %s exited with status %d; it "
-			   "printed last: %s",
-			   w->name, WEXITSTATUS(status), last);
 }
 
 /* Send the set-up text and the memory, and wait for the description. */
@@ -217,7 +121,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	struct pf_life *life = NULL;
 	pid_t pid = 0;
 	int fds[4];
-	int r = make_fds(fds, err);
+	int r = pf_process_fds(fds, err);
 
 	if (r == 0)
 		r = channel = pf_channel_create(err);
@@ -228,7 +132,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 				err);
 	if (r == 0) {
 		pf_tail_mark(&w->tail);
-		r = spawn(w, fds[1], fds[3], &pid, err);
+		r = pf_process_spawn(w->program, w->name, fds[1], fds[3], &pid, err);
 	}
 	for (int i = 1; i < 4; i += 2)
 		if (fds[i] >= 0)
@@ -256,7 +160,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		struct pf_err why = PF_ERR_INIT;
 
 		kill(pid, SIGKILL);
-		reap(w, pid, &why);
+		pf_process_reap(pid, w->name, w->err_fd, &w->tail, &why);
 		/* It went without a word of its own: what it printed tells more. */
 		if (r == -EPIPE)
 			r = pf_err_set(err, why.code, "%s", why.text);
@@ -286,7 +190,7 @@ static int watch(struct pf_worker *w)
 		if (poll(p, 4, -1) < 0 && errno != EINTR)
 			abort(); /* only a programming error */
 		if (p[2].revents)
-			drain_output(w);
+			pf_process_drain(w->err_fd, &w->tail);
 		if (p[2].revents & (POLLHUP | POLLERR))
 			p[2].fd = -1; /* it may close its output and live on */
 		if (p[1].revents)
@@ -312,7 +216,7 @@ static void bury(struct pf_worker *w, struct pf_err *why)
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
 	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
-	reap(w, pid, why);
+	pf_process_reap(pid, w->name, w->err_fd, &w->tail, why);
 	pf_lock(&w->lock);
 	w->why = *why;
 	pf_unlock(&w->lock);

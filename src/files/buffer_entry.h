@@ -39,6 +39,22 @@ static inline struct pf_buffer *buffer_of(struct pf_node *node)
 
 extern const struct pf_kind kind_buffer;
 
+/* The linked node of the buffer called STEM in DIR, in whatever format, with a reference;
+ * NULL if there is none. */
+struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len);
+
+/* A stem that looks like a file of its own would be ambiguous: -EINVAL. */
+int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
+
+/* -EEXIST if DIR holds a directory called as NAME's first STEM_LEN bytes. */
+int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
+		       struct pf_err *err);
+
+bool buffers_is_directory(const struct pf_node *node);
+
+/* Unlink a listed buffer of DIR; -EPERM for views.  The name lock is held. */
+int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+
 /* Make the entry of BUFFER (a reference is taken) and its listed node, not yet linked, with
  * a reference.  NULL: no memory. */
 struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,

@@ -168,11 +168,17 @@ static void upload_start(struct upload *u);
 /* The worker died, perhaps of something else: once more in its next life. */
 static bool upload_again(struct upload *u, int code, const struct pf_err *err)
 {
-	if (code != -EIO || err->pjrt_code >= 0 || ++u->tries >= UPLOAD_TRIES)
+	struct pf_worker *w = u->value->worker;
+
+	if (code != -EIO || err->pjrt_code >= 0 ||
+	    (u->life && ++u->tries >= UPLOAD_TRIES))
 		return false;
 	pf_life_unref(pf_steal(&u->life));
-	if (!pf_worker_wait(u->value->worker, &u->waiter))
-		upload_start(u);
+	if (pf_worker_wait(w, &u->waiter))
+		return true;
+	if (pf_worker_state(w) == PF_WORKER_FAILED)
+		return false;
+	upload_start(u);
 	return true;
 }
 

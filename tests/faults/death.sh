@@ -43,7 +43,8 @@ status=0
 bounded cp "$data/x.npy" "$b/u.npy" 2>err || status=$?
 if [ "$status" != 0 ]; then
 	grep -q 'Input/output error' err || fail "cp says $(cat err)"
-	bounded jq -r .error "$b/u.json" | grep -Eq "${died}bad array" || fail "$(bounded cat "$b/u.json")"
+	bounded jq -r .error "$b/u.json" | grep -Eq "${died}bad array" ||
+		fail "$(bounded cat "$b/u.json")"
 fi
 faults
 eventually grep -qx ready "$at/state"

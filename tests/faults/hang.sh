@@ -12,13 +12,15 @@ meanwhile()
 {
 	timeout 2 ls -lR "$mnt" >list || fail "ls waits"
 	grep -q add.mlir list || fail "ls shows nothing"
-	timeout 2 cat "$b/x.npy" "$b/x.txt" "$b/x.json" >/dev/null || fail "cat of a buffer waits"
+	timeout 2 cat "$b/x.npy" "$b/x.txt" "$b/x.json" >/dev/null ||
+		fail "cat of a buffer waits"
 	timeout 2 cp "$data/x.npy" "$b/scratch" || fail "cp to a scratch name waits"
 	timeout 2 mv "$b/scratch" "$b/scratch2" || fail "mv waits"
 	timeout 2 rm "$b/scratch2" || fail "rm waits"
 	timeout 2 mkdir "$b/dir" || fail "mkdir waits"
 	timeout 2 rmdir "$b/dir" || fail "rmdir waits"
-	timeout 2 cat "$mnt/health" "$mnt/plugins/faulty/state" >/dev/null || fail "cat waits"
+	timeout 2 cat "$mnt/health" "$mnt/plugins/faulty/state" >/dev/null ||
+		fail "cat waits"
 }
 # ended SIGNAL COMMAND...: the command hangs, and the signal ends it within a second.
 ended()

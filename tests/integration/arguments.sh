@@ -20,7 +20,8 @@ wrong()
 {
 	fails_with 'write error: Invalid argument' run add "$1"
 	# A parameter's name, where the compiler keeps one, stands in brackets.
-	equal "the sentence" "$(bounded sed -E 's/ \([a-z]+[0-9]\):/:/' "$mnt/executables/add/run")" "error: EINVAL: add: $2"
+	equal "the sentence" "$(bounded sed -E 's/ \([a-z]+[0-9]\):/:/' \
+		"$mnt/executables/add/run")" "error: EINVAL: add: $2"
 	gone "$b/z.npy" "$b/z2.npy"
 }
 wrong 'x s3 -> z' 'input 1: s3 is S32[3], the program wants F32[2,3]'

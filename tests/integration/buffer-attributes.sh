@@ -33,7 +33,8 @@ bounded mv "$b/moved.npy" "$b/x.npy"
 # -- a new value has a new time
 now=$(date +%s)
 bounded cp "$data/y.npy" "$b/x.npy"
-[ "$(st %Y "$b/x.npy")" -ge $((now - 1)) ] || fail "the time after writing: $(st %y "$b/x.npy")"
+[ "$(st %Y "$b/x.npy")" -ge $((now - 1)) ] ||
+	fail "the time after writing: $(st %y "$b/x.npy")"
 equal "the mode after writing" "$(st %a "$b/x.npy")" 640
 
 # -- umask

@@ -19,7 +19,8 @@ refused()
 		fail "$3 was answered $(cat reply)"
 	equal "errno of $3 ($(cat reply))" "$(jq -r .error.errno reply)" "$1"
 	jq -r .error.message reply >message
-	grep -Eq -e "$2" message || fail "$3 was answered '$(cat message)' instead of '$2'"
+	grep -Eq -e "$2" message ||
+		fail "$3 was answered '$(cat message)' instead of '$2'"
 }
 
 # -- keys: missing, unknown, twice, of another type

@@ -62,7 +62,8 @@ done
 { add e; add f; add g; } >&3
 for name in e f g; do
 	IFS= read -r reply <&3 || fail "no line of reply"
-	jq -e '.outputs[0].name == "'$name'"' <<<"$reply" >/dev/null || fail "$name: $reply"
+	jq -e '.outputs[0].name == "'$name'"' <<<"$reply" >/dev/null ||
+		fail "$name: $reply"
 done
 
 # -- pieces, down to a byte each
@@ -71,7 +72,8 @@ for ((i = 0; i < ${#text}; i++)); do
 	printf %s "${text:i:1}" >&3 || fail "byte $i is refused"
 done
 IFS= read -r reply <&3
-jq -e '.ok and .outputs[0].name == "pieces"' <<<"$reply" >/dev/null || fail "in pieces: $reply"
+jq -e '.ok and .outputs[0].name == "pieces"' <<<"$reply" >/dev/null ||
+	fail "in pieces: $reply"
 # over lines, with blanks, escapes, and UTF-8
 printf '\n { "op" :\n"stat"\t,\r\n "buffer":"\\u0078" }  \n\n' >&3
 IFS= read -r reply <&3
@@ -96,7 +98,8 @@ equal "replies around syntax errors" "$(jq -c .ok <replies | tr '\n' ' ')" \
 	'false true false false true '
 jq -r 'select(.ok | not) | .error.errno' replies | sort -u >out
 equal "their errno" "$(cat out)" EINVAL
-head -n 1 replies | jq -r .error.message | grep -q 'expected' || fail "$(head -n 1 replies)"
+head -n 1 replies | jq -r .error.message | grep -q 'expected' ||
+	fail "$(head -n 1 replies)"
 same "$mnt/buffers/after.npy" "$mnt/buffers/z.npy"
 exec 5<&-
 
@@ -119,7 +122,8 @@ bounded rm -f "$mnt"/buffers/{a,b}.npy
 bad='{"op":"execute","executable":"add","inputs":["x"],"outputs":["never"]}'
 printf '%s\n' "$(add a)" "$bad" "$(add b)" >three
 fails_with 'Invalid argument' bash -c 'cat three >"$1"' - "$c"
-bounded test -e "$mnt/buffers/a.npy" || fail "the command before the failed one did not run"
+bounded test -e "$mnt/buffers/a.npy" ||
+	fail "the command before the failed one did not run"
 gone "$mnt/buffers/b.npy" "$mnt/buffers/never.npy"
 # later writes fail alike, and what a buffered writer repeats does not run twice
 bounded python3 -c 'import errno, os, sys
@@ -138,7 +142,8 @@ gone "$mnt/buffers/b.npy"
 add b >"$c"
 bounded test -e "$mnt/buffers/b.npy"
 # a read-write one never fails a write
-printf '%s\n' "$bad" "$bad" 'nonsense' 1<>"$c" || fail "a write to a read-write descriptor failed"
+printf '%s\n' "$bad" "$bad" 'nonsense' 1<>"$c" ||
+	fail "a write to a read-write descriptor failed"
 
 # -- read-only: the last reply of the same user and session, alone
 add last >"$c"
@@ -148,8 +153,10 @@ fails_with "" bash -c 'echo "$2" >"$1"' - "$c" "$bad"
 bounded cat "$c" | jq -e '.ok == false' >/dev/null || fail "the last reply is older"
 equal "in another session" "$(setsid -w bash -c 'timeout 10 cat "$1"' - "$c")" ''
 setsid -w bash -c 'echo "$2" >"$1" && timeout 10 cat "$1"' - "$c" "$(add mine)" |
-	jq -e '.outputs[0].name == "mine"' >/dev/null || fail "another session has no last reply"
-bounded cat "$c" | jq -e '.ok == false' >/dev/null || fail "that of another session is shown"
+	jq -e '.outputs[0].name == "mine"' >/dev/null ||
+		fail "another session has no last reply"
+bounded cat "$c" | jq -e '.ok == false' >/dev/null ||
+	fail "that of another session is shown"
 
 # -- control cannot be truncated, and its size says nothing
 : >"$c"

@@ -53,7 +53,8 @@ for way in fusermount SIGTERM SIGINT; do
 	wait "$daemon" || status=$?
 	equal "status after $way" "$status" 0
 	nothing_left "$mnt" "$worker" "$daemon"
-	[ ! -s "$way.log" ] || ! grep -i error "$way.log" || fail "$way: $(cat "$way.log")"
+	[ ! -s "$way.log" ] || ! grep -i error "$way.log" ||
+		fail "$way: $(cat "$way.log")"
 done
 
 # -- in the background: when the command returns, the mount answers

@@ -27,7 +27,8 @@ grep -q 'No space left' err || fail "8 arrays of 16 MiB fit into 64 MiB: $(cat e
 left=$(bounded df --output=avail -B1 "$mnt" | tail -n 1)
 [ "$((left))" -lt 33554432 ] || fail "df says that $left bytes are free"
 bounded jq -e '.state != "ready"' "$b/n$n.json" >/dev/null || fail "n$n is ready"
-bounded jq -r .error "$b/n$n.json" | grep -qi 'memory' || fail "n$n: $(bounded cat "$b/n$n.json")"
+bounded jq -r .error "$b/n$n.json" | grep -qi 'memory' ||
+	fail "n$n: $(bounded cat "$b/n$n.json")"
 
 # The others are there, and small ones and executions go on.
 for ((i = 0; i < n; i++)); do

@@ -15,7 +15,8 @@ refused()
 	bounded rm -f "$b/bad.npy"
 	fails_with "${3:-Invalid argument}" cp "$1" "$b/bad.npy"
 	# What is too short may still be written to.
-	bounded jq -r .state "$b/bad.json" | grep -qxE 'error|incomplete' || fail "$1: state"
+	bounded jq -r .state "$b/bad.json" | grep -qxE 'error|incomplete' ||
+		fail "$1: state"
 	bounded jq -r .error "$b/bad.json" >why
 	grep -Eq -e "$2" why || fail "$1: '$(cat why)' instead of '$2'"
 	fails_with 'write error' run add 'x bad -> z'
@@ -51,18 +52,30 @@ refused t.npy 'dtype'
 
 # -- headers that are none
 good="'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)"
-header "{$good, 'more': 1}" >t.npy; refused t.npy "more"
-header "{$good, 'descr': '<f4'}" >t.npy; refused t.npy 'twice'
-header "{'descr': '<f4', 'fortran_order': False}" >t.npy; refused t.npy 'shape'
-header "{'descr': '<f4', 'shape': (2, 3)}" >t.npy; refused t.npy 'fortran_order'
-header "{'fortran_order': False, 'shape': (2, 3)}" >t.npy; refused t.npy 'descr'
-header "{$good" >t.npy; refused t.npy 'end|expected'
-header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3)}" >t.npy; refused t.npy 'shape|extent|expected'
-header "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0, 3)}" >t.npy; refused t.npy 'shape|extent|expected'
-header "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}" >t.npy; refused t.npy 'tuple'
-header "{'descr': '<f4', 'fortran_order': 1, 'shape': (6,)}" >t.npy; refused t.npy 'fortran|expected'
-header "{$good}" 04 >t.npy; refused t.npy 'version 4.*: expected 1.0, 2.0 or 3.0'
-header "" >t.npy; refused t.npy 'header'
+header "{$good, 'more': 1}" >t.npy
+refused t.npy "more"
+header "{$good, 'descr': '<f4'}" >t.npy
+refused t.npy 'twice'
+header "{'descr': '<f4', 'fortran_order': False}" >t.npy
+refused t.npy 'shape'
+header "{'descr': '<f4', 'shape': (2, 3)}" >t.npy
+refused t.npy 'fortran_order'
+header "{'fortran_order': False, 'shape': (2, 3)}" >t.npy
+refused t.npy 'descr'
+header "{$good" >t.npy
+refused t.npy 'end|expected'
+header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3)}" >t.npy
+refused t.npy 'shape|extent|expected'
+header "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0, 3)}" >t.npy
+refused t.npy 'shape|extent|expected'
+header "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}" >t.npy
+refused t.npy 'tuple'
+header "{'descr': '<f4', 'fortran_order': 1, 'shape': (6,)}" >t.npy
+refused t.npy 'fortran|expected'
+header "{$good}" 04 >t.npy
+refused t.npy 'version 4.*: expected 1.0, 2.0 or 3.0'
+header "" >t.npy
+refused t.npy 'header'
 
 # -- sizes that overflow, or are beyond any memory
 for shape in '(9223372036854775807, 9223372036854775807)' '(18446744073709551616,)' \

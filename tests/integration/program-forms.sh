@@ -15,14 +15,16 @@ bounded cp "$case/in0.npy" "$case/in1.npy" "$mnt/buffers/"
 for name in text code portable; do
 	x=$mnt/executables/$name
 	shows "$x/state" ready
-	bounded test ! -s "$x/error" || fail "$name has an error: $(bounded cat "$x/error")"
+	bounded test ! -s "$x/error" ||
+		fail "$name has an error: $(bounded cat "$x/error")"
 	run "$name" 'in0 in1 -> out0 out1 out2 out3 out4'
 	for i in 0 1 2 3 4; do
 		same "$mnt/buffers/out$i.npy" "$case/out$i.npy"
 	done
 	bounded jq -e '[.inputs[].dtype] == ["U32", "U32"] and [.inputs[].shape] == [[16], [16]]
 		and [.outputs[].shape] == [[16], [16], [16], [16], [16]]' \
-		"$x/signature.json" >/dev/null || fail "$name: $(bounded cat "$x/signature.json")"
+		"$x/signature.json" >/dev/null ||
+			fail "$name: $(bounded cat "$x/signature.json")"
 done
 
 # -- what is told of a program

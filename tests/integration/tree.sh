@@ -25,7 +25,8 @@ shows "$at/restarts" 0
 worker=$(bounded cat "$at/pid")
 equal "the worker's parent" "$(ps -o ppid= -p "$worker" | tr -d ' ')" "$daemon"
 tells "$at/extensions" '.'
-[ "$(bounded grep -c ' ' "$at/extensions")" = 0 ] || fail "extensions: more than a name a line"
+[ "$(bounded grep -c ' ' "$at/extensions")" = 0 ] ||
+	fail "extensions: more than a name a line"
 bounded jq -e 'type == "object"' "$at/attributes.json" >/dev/null
 bounded cat "$at/log" >/dev/null
 
@@ -44,7 +45,8 @@ for ((i = 0; i < n; i++)); do
 	bounded jq -e 'type == "object"' "$at/attributes.json" >/dev/null
 	# XLA's CPU plugins do not count: that is said, not shown as zeros.
 	bounded jq -e 'keys == ["unavailable"] and (.unavailable | test("not supported"))' \
-		"$at/memory_stats.json" >/dev/null || fail "memory_stats.json of device $i"
+		"$at/memory_stats.json" >/dev/null ||
+			fail "memory_stats.json of device $i"
 	equal "plugin of device $i" "$(bounded realpath "$at/plugin")" "$mnt/plugins/$p"
 	for m in "$at"/memories/*/; do
 		shows "$m/kind" "$(basename "$m")"
@@ -56,7 +58,8 @@ for ((i = 0; i < n; i++)); do
 		"$(bounded grep -lx true "$at"/memories/*/default | wc -l)" 1
 	bounded test -d "$at/buffers" || fail "device $i has no buffers"
 done
-bounded test -L "$mnt/devices/$p/0/buffers" || fail "the default device's buffers are no link"
+bounded test -L "$mnt/devices/$p/0/buffers" ||
+	fail "the default device's buffers are no link"
 equal "the default device's buffers" "$(bounded realpath "$mnt/devices/$p/0/buffers")" \
 	"$mnt/buffers"
 
@@ -103,5 +106,6 @@ equal "st_blksize" "$(bounded stat -c %o "$mnt/buffers/x.npy")" 1048576
 equal "st_blocks" "$(bounded stat -c %b "$mnt/buffers/x.npy")" 1
 
 # -- df tells the memory's budget
-[ "$(bounded df --output=size -B1 "$mnt" | tail -n 1)" -gt 1000000 ] || fail "df tells no size"
+[ "$(bounded df --output=size -B1 "$mnt" | tail -n 1)" -gt 1000000 ] ||
+	fail "df tells no size"
 equal "the type" "$(bounded df --output=fstype "$mnt" | tail -n 1)" fuse.pjrtfs

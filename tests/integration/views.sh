@@ -75,7 +75,8 @@ fails_with 'Invalid argument' cp short.raw "$b/c.raw"
 equal "too few bytes" "$(bounded jq -r .error "$b/c.json")" 'F32[2,3] takes 24 bytes, 20 came'
 cat x.raw x.raw >long.raw
 fails_with 'Invalid argument' cp long.raw "$b/c.raw"
-bounded jq -r .error "$b/c.json" | grep -q 'F32\[2,3\] takes 24 bytes' || fail "too many bytes"
+bounded jq -r .error "$b/c.json" | grep -q 'F32\[2,3\] takes 24 bytes' ||
+	fail "too many bytes"
 # it may be tried again
 bounded cp x.raw "$b/c.raw"
 shows "$b/c.txt" $'1 2 3\n4 5 6'

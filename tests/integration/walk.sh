@@ -68,7 +68,8 @@ for _ in 1 2 3 4; do
 	same copy/programs/add.mlir "$data/add.mlir"
 	rm -rf copy
 	ends grep -r stablehlo.add "$mnt"
-	grep -q /programs/add.mlir out || fail "grep -r does not find add.mlir: $(cat out)"
+	grep -q /programs/add.mlir out ||
+		fail "grep -r does not find add.mlir: $(cat out)"
 	ends tar -C "$mnt" -cf - .
 	tar tf out >list
 	grep -qx ./buffers/ns/x.npy list || fail "tar does not find buffers/ns/x.npy"

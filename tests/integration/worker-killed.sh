@@ -76,7 +76,8 @@ for _ in 1 2 3; do
 	kill -KILL "$pid"
 	if ! run add 'x y -> z' 2>err; then
 		tells "$mnt/executables/add/run" '^error: EIO: add: .*worker'
-		run add 'x y -> z'
+		run add 'x y -> z' ||
+			fail "after the death was told: $(cat "$mnt/executables/add/run")"
 	fi
 	shows "$b/z.txt" $'11 22 33\n44 55 66'
 done

@@ -2,6 +2,7 @@
 #undef PLUGINDIR
 #define PLUGINDIR "/nowhere/built-in"
 #include "options.c"
+#include "memory_limit.c"
 
 #include <sys/stat.h>
 

@@ -1,0 +1,103 @@
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pjrtfs/wire/channel.h"
+
+extern char **environ;
+
+int pf_process_spawn(char *program, char *name, int sock, int err_fd, pid_t *ret,
+		     struct pf_err *err)
+{
+	char parent[16];
+	char *argv[] = { program, name, parent, NULL };
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	snprintf(parent, sizeof(parent), "%d", (int)getpid());
+	posix_spawn_file_actions_init(&fa);
+	posix_spawnattr_init(&attr);
+	sigemptyset(&none);
+	sigfillset(&all);
+	/* The daemon blocks and ignores signals that a worker must not. */
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	/* Its own group: Ctrl-C at a foreground daemon is the daemon's to handle. */
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+						POSIX_SPAWN_SETPGROUP);
+	posix_spawn_file_actions_adddup2(&fa, err_fd, 1);
+	posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
+	posix_spawn_file_actions_adddup2(&fa, sock, PF_CHANNEL_FD);
+	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	r = posix_spawn(ret, program, &fa, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&fa);
+	if (r)
+		return pf_err_set(err, -r, "start %s: %s", program, strerror(r));
+	return 0;
+}
+
+int pf_process_fds(int fds[4], struct pf_err *err)
+{
+	for (int i = 0; i < 4; i++)
+		fds[i] = -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
+	    pipe2(fds + 2, O_CLOEXEC))
+		return pf_err_set(err, -errno, "sockets for a worker: %s",
+				  strerror(errno));
+	if (fds[1] <= PF_CHANNEL_FD) {
+		int high = fcntl(fds[1], F_DUPFD_CLOEXEC, PF_CHANNEL_FD + 1);
+
+		if (high < 0)
+			return pf_err_set(err, -errno, "sockets for a worker: %s",
+					  strerror(errno));
+		close(fds[1]);
+		fds[1] = high;
+	}
+	fcntl(fds[2], F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
+void pf_process_drain(int err_fd, struct pf_tail *tail)
+{
+	char text[4096];
+	ssize_t n;
+
+	while (err_fd >= 0 && (n = read(err_fd, text, sizeof(text))) > 0)
+		pf_tail_add(tail, text, (size_t)n);
+}
+
+void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *tail,
+		     struct pf_err *why)
+{
+	pf_autobuf struct pf_buf words = PF_BUF_INIT;
+	const char *last;
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	pf_process_drain(err_fd, tail);
+	pf_tail_last_words(tail, &words);
+	last = words.data ? words.data : "nothing";
+	if (WIFSIGNALED(status))
+		pf_err_set(why, -EIO,
+			   "the worker of plugin %s died of signal %d (%s); it "
+			   "printed last: %s",
+			   name, WTERMSIG(status), strsignal(WTERMSIG(status)), last);
+	else
+		pf_err_set(why, -EIO,
+			   "the worker of plugin %s exited with status %d; it "
+			   "printed last: %s",
+			   name, WEXITSTATUS(status), last);
+}

@@ -1,0 +1,34 @@
+/* A worker's process: its start and its end.  Private to the engine. */
+#ifndef PJRTFS_ENGINE_PROCESS_H
+#define PJRTFS_ENGINE_PROCESS_H
+
+#include <sys/types.h>
+
+#include "pjrtfs/base/err.h"
+#include "tail.h"
+
+/*
+ * A socket pair (0 ours, 1 the worker's, above PF_CHANNEL_FD so that dup2 clears
+ * close-on-exec) and a pipe for what the worker prints (2 ours, not blocking; 3 the
+ * worker's).  The caller closes all that are not -1, also on failure.
+ */
+int pf_process_fds(int fds[4], struct pf_err *err);
+
+/*
+ * Run PROGRAM, called NAME in ps(1), with SOCK at PF_CHANNEL_FD and ERR_FD as its standard
+ * output and error, in a process group of its own.
+ */
+int pf_process_spawn(char *program, char *name, int sock, int err_fd, pid_t *ret,
+		     struct pf_err *err);
+
+/* Keep what it has printed, ERR_FD's unread bytes (-1: none), in TAIL.  Does not block. */
+void pf_process_drain(int err_fd, struct pf_tail *tail);
+
+/*
+ * Wait for the end of process PID of plugin NAME, and say in *WHY (EIO) how it ended and what
+ * it printed last.  Blocks.
+ */
+void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *tail,
+		     struct pf_err *why);
+
+#endif

@@ -1,0 +1,211 @@
+/* What names in commands mean: buffers to read, places for results. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffer_entry.h"
+
+/*
+ * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
+ * *DIR has a reference and *LAST points to the last part.
+ */
+static int walk(struct pf_fs *fs, const struct device *device, const char *name,
+		const struct pf_cred *cred, struct pf_node **dir, const char **last,
+		struct pf_err *err)
+{
+	const char *slash = strchr(name, '/');
+	struct pf_node *at;
+
+	if (slash && memchr(name, ':', (size_t)(slash - name))) {
+		device = files_find_device(fs, name, (size_t)(slash - name));
+		if (!device)
+			return pf_err_set(err, -ENODEV, "%s: there is no such device",
+					  name);
+		name = slash + 1;
+	}
+	at = pf_node_ref(device->buffers);
+	while ((slash = strchr(name, '/'))) {
+		char part[PF_NAME_MAX + 1];
+		struct pf_node *next = NULL;
+		size_t len = (size_t)(slash - name);
+
+		if (len && len <= PF_NAME_MAX) {
+			memcpy(part, name, len);
+			part[len] = '\0';
+			next = pf_dir_lookup(at, part);
+		}
+		pf_node_unref(at);
+		if (!next || !buffers_is_directory(next)) {
+			pf_node_unref(next);
+			return pf_err_set(err, -ENOENT,
+					  "there is no directory %.*s in buffers/",
+					  (int)len, name);
+		}
+		at = next;
+		name = slash + 1;
+		if (!pf_node_may(at, cred, X_OK)) {
+			pf_node_unref(at);
+			return pf_err_set(err, -EACCES,
+					  "directory %s may not be searched", part);
+		}
+	}
+	*dir = at;
+	*last = name;
+	return 0;
+}
+
+/* The length of NAME's stem: without a listed extension, if it has one. */
+static size_t stem_length(const char *name)
+{
+	size_t len;
+
+	pf_format_of(name, &len);
+	return len;
+}
+
+static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
+		       const struct pf_cred *cred, struct pf_node **dir,
+		       struct pf_node **ret, struct pf_err *err)
+{
+	const char *last;
+	int r = walk(fs, device, name, cred, dir, &last, err);
+
+	if (r < 0)
+		return r;
+	*ret = buffers_find_stem(*dir, last, stem_length(last));
+	if (*ret)
+		return 0;
+	*ret = pf_dir_lookup(*dir, last);
+	if (*ret && buffers_is_directory(*ret))
+		r = pf_err_set(err, -EISDIR, "%s is a directory, not a buffer", name);
+	else
+		r = pf_err_set(err, -ENOENT, "there is no buffer %s", name);
+	pf_node_unref(pf_steal(ret));
+	return r;
+}
+
+int files_find_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
+		      struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = find_listed(fs, device, name, cred, &dir, &node, err);
+
+	if (r < 0)
+		return r;
+	if (!pf_node_may(node, cred, want))
+		return pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
+	*ret = pf_buffer_ref(buffer_of(node));
+	return 0;
+}
+
+int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r;
+
+	pf_tree_lock_names(fs->tree);
+	r = find_listed(fs, device, name, cred, &dir, &node, err);
+	if (r == 0 && !pf_node_may_remove(dir, node, cred))
+		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
+	if (r == 0)
+		r = buffers_unlink(dir, node, err);
+	pf_tree_unlock_names(fs->tree);
+	return r;
+}
+
+int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
+		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	const char *last;
+	size_t len;
+	int r = walk(fs, device, name, cred, &dir, &last, err);
+
+	if (r == 0)
+		r = pf_name_check(last, err);
+	if (r < 0)
+		return r;
+	len = stem_length(last);
+	r = buffers_check_stem(last, len, err);
+	if (r < 0)
+		return r;
+	/* The longest name it can get is with its extension. */
+	if (len + strlen(".npy") > PF_NAME_MAX)
+		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", name);
+	node = buffers_find_stem(dir, last, len);
+	if (!pf_node_may(node ? node : dir, cred, W_OK))
+		return pf_err_set(err, -EACCES, "%s: permission denied", name);
+	if (!node)
+		r = buffers_check_free(dir, last, len, err);
+	ret->name = r == 0 ? strdup(name) : NULL;
+	if (r == 0 && !ret->name)
+		r = -ENOMEM;
+	if (r == 0) {
+		ret->dir = pf_steal(&dir);
+		snprintf(ret->stem, sizeof(ret->stem), "%.*s", (int)len, last);
+	}
+	return r;
+}
+
+void files_target_release(struct target *target)
+{
+	pf_node_unref(target->dir);
+	free(target->name);
+	memset(target, 0, sizeof(*target));
+}
+
+static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format format,
+		      const struct pf_cred *cred, bool excl, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char name[PF_NAME_MAX + 1];
+	int r;
+
+	old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	if (old && excl)
+		return pf_err_set(err, -EEXIST, "there is a buffer %s already", t->name);
+	if (!old) {
+		r = buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+		if (r < 0)
+			return r;
+	}
+	node = entry_new(t->dir->tree, buffer, format, 0644 & ~cred->umask, cred);
+	if (!node)
+		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
+	if (old) {
+		struct pf_attr was, attr;
+
+		pf_node_attr(old, &was);
+		pf_node_attr(node, &attr);
+		attr.mode = was.mode;
+		attr.uid = was.uid;
+		attr.gid = was.gid;
+		pf_node_set_attr(node, &attr);
+		pf_dir_unlink(old);
+		entry_unlinked(facet_of(old)->entry);
+	}
+	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
+	    (int)sizeof(name))
+		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
+	r = pf_dir_link(t->dir, name, node, false);
+	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", t->name) : 0;
+}
+
+int files_put_buffer(struct target *target, struct pf_buffer *buffer,
+		     enum pf_format format, const struct pf_cred *cred, bool excl,
+		     struct pf_err *err)
+{
+	int r;
+
+	pf_tree_lock_names(target->dir->tree);
+	r = put_locked(target, buffer, format, cred, excl, err);
+	pf_tree_unlock_names(target->dir->tree);
+	return r;
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# What happens to a program while it compiles: used, written, moved, removed.
+. "$srcdir/tests/lib.sh"
+mount_pjrtfs faulty
+to=$mnt/programs
+made=$mnt/executables
+cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+sed 's/@add/@other/' "$data/add.mlir" >other.mlir
+
+# begin NAME: write it in the background, and wait until it compiles; $writer is who writes.
+begin()
+{
+	faults compile=slow:1500
+	bounded cp "$data/add.mlir" "$to/$1.mlir" 2>"$1.err" &
+	writer=$!
+	eventually grep -qx compiling "$made/$1/state"
+}
+
+# -- used: who runs it waits for it
+begin used
+run used 'x y -> z'
+shows "$made/used/state" ready
+wait "$writer"
+
+# -- moved: its executable goes with it, and the writer still learns how it ended
+begin moved
+timeout 1 mv "$to/moved.mlir" "$to/there.mlir" || fail "mv waits for a compile"
+gone "$made/moved"
+shows "$made/there/state" compiling
+wait "$writer"
+shows "$made/there/state" ready
+run there 'x y -> z'
+
+# -- removed: at once, and nothing comes back later
+begin removed
+timeout 1 rm "$to/removed.mlir" || fail "rm waits for a compile"
+gone "$made/removed"
+wait "$writer" || true
+gone "$made/removed" "$to/removed.mlir"
+
+# -- written again: the newest source wins, whatever becomes of the first writer
+begin again
+bounded cp other.mlir "$to/again.mlir"
+wait "$writer" || grep -q 'cp: ' again.err
+eventually grep -qx ready "$made/again/state"
+same "$to/again.mlir" other.mlir
+run again 'x y -> z'
+begin again
+faults compile=error:INVALID_ARGUMENT:'the newer one is bad'
+fails_with 'Invalid argument' cp other.mlir "$to/again.mlir"
+wait "$writer" || grep -q 'cp: ' again.err
+shows "$made/again/state" failed
+shows "$made/again/error" 'compile again: the newer one is bad'
+
+# -- replaced by a rename
+begin over
+cp other.mlir "$to/new"
+faults
+timeout 1 mv "$to/new" "$to/over.mlir" || fail "mv over a program waits for a compile"
+same "$to/over.mlir" other.mlir
+wait "$writer" || true
+eventually grep -qx ready "$made/over/state"
+run over 'x y -> z'
+
+# -- several at once take as long as one, about
+faults compile=slow:1500
+start=$(date +%s%N)
+pids=()
+for i in 1 2 3 4; do
+	bounded cp "$data/add.mlir" "$to/many$i.mlir" &
+	pids+=($!)
+done
+for pid in "${pids[@]}"; do
+	wait "$pid"
+done
+[ $((($(date +%s%N) - start) / 1000000)) -lt 4500 ] || fail "compiles wait for one another"
+shows "$mnt/plugins/faulty/restarts" 0
