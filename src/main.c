@@ -19,8 +19,18 @@
 #include "pjrtfs/fuse/session.h"
 #include "pjrtfs/tree/node.h"
 
-/* Address space for one worker's outputs; only what is used takes memory. */
-#define POOL_SIZE (UINT64_C(1) << 40)
+/*
+ * Address space for one worker's outputs; only what is used takes memory.  Four times what
+ * there is leaves room for blocks that lie badly.
+ */
+static uint64_t pool_size(void)
+{
+	uint64_t ram =
+		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t least = UINT64_C(32) << 30;
+
+	return ram * 4 > least ? ram * 4 : least;
+}
 
 /* Everything that is running. */
 struct daemon {
@@ -73,7 +83,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			.path = p->path,
 			.program = program,
 			.arena = d->arena,
-			.pool_size = POOL_SIZE,
+			.pool_size = pool_size(),
 		};
 		int r = pf_worker_new(&config, &d->workers[i], err);
 
@@ -82,7 +92,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		d->n_workers++;
 	}
 	d->probe = pf_probe_new(d->options->found, d->options->n_found, program,
-				POOL_SIZE, d->arena);
+				pool_size(), d->arena);
 	return d->probe ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
