@@ -372,9 +372,9 @@ void pf_buffer_discard(struct pf_buffer *b)
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	return b->size > (1 << 20) && (b->format == PF_FORMAT_TXT ||
-				       (b->format == PF_FORMAT_NPY && b->npy.header_len &&
-					b->npy.fortran_order));
+	return b->size > (64 << 10) && (b->format == PF_FORMAT_TXT ||
+					(b->format == PF_FORMAT_NPY &&
+					 b->npy.header_len && b->npy.fortran_order));
 }
 
 int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)

@@ -47,6 +47,7 @@ struct pf_description {
 int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
 			 struct pf_err *err);
 
+/* Free what it holds; all zeros is allowed. */
 void pf_description_release(struct pf_description *description);
 
 #endif

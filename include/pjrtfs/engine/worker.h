@@ -58,12 +58,14 @@ void pf_worker_stop(struct pf_worker *worker);
 /* Stop it and free it; nothing may refer to it any more.  NULL is allowed. */
 void pf_worker_free(struct pf_worker *worker);
 
+/* The plugin's name ("cpu") and its file, borrowed for the worker's life. */
 const char *pf_worker_name(const struct pf_worker *worker);
 const char *pf_worker_path(const struct pf_worker *worker);
 
 /* The arena that it was started with, borrowed. */
 struct pf_arena *pf_worker_arena(const struct pf_worker *worker);
 
+/* The state at this moment, and its name ("ready"; static).  Do not block. */
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);
 const char *pf_worker_state_name(enum pf_worker_state state);
 
@@ -91,6 +93,7 @@ struct pf_life *pf_worker_life(struct pf_worker *worker, struct pf_err *err);
  */
 bool pf_worker_wait(struct pf_worker *worker, struct pf_waiter *waiter);
 
+/* One reference more, and one less; the last one unmaps the pool. */
 struct pf_life *pf_life_ref(struct pf_life *life);
 void pf_life_unref(struct pf_life *life); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_life *, pf_life_unref)

@@ -44,6 +44,7 @@ struct pf_signature {
 int pf_signature_parse(const void *proto, size_t len, bool with_config,
 		       struct pf_signature **ret, struct pf_err *err);
 
+/* Free a signature; NULL is allowed. */
 void pf_signature_free(struct pf_signature *signature);
 
 /*

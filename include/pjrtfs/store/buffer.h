@@ -69,6 +69,7 @@ struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format for
 struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_value *value,
 				     const char *made_by);
 
+/* One reference more, and one less; the last one frees the content and the value. */
 struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
 void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
@@ -159,6 +160,7 @@ struct pf_view {
 int pf_view_open(struct pf_buffer *buffer, enum pf_format format,
 		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
 
+/* Let go of a snapshot; all zeros is allowed. */
 void pf_view_release(struct pf_view *view);
 
 /*

@@ -22,6 +22,7 @@ struct pf_bytes {
 int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
 		 struct pf_err *err);
 
+/* One reference more, and one less; the last one gives the extent back. */
 struct pf_bytes *pf_bytes_ref(struct pf_bytes *bytes);
 void pf_bytes_unref(struct pf_bytes *bytes); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_bytes *, pf_bytes_unref)

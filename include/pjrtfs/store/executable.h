@@ -34,6 +34,7 @@ struct pf_loaded {
 	double compile_seconds;
 };
 
+/* One reference more, and one less; the last one frees the worker's executable. */
 struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
 void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
@@ -62,6 +63,7 @@ struct pf_executable {
 /* An empty executable of WORKER; one reference.  NULL: no memory. */
 struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
 					struct pf_probe *probe);
+/* One reference more, and one less.  Runs under way keep what they run. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
@@ -119,6 +121,7 @@ int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
 int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waiter,
 		       struct pf_loaded **ret, struct pf_err *err);
 
+/* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);
 

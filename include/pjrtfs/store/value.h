@@ -70,6 +70,7 @@ struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *
 				    struct pf_worker *worker, unsigned device,
 				    struct pf_life *life, uint64_t id);
 
+/* One reference more, and one less. */
 struct pf_value *pf_value_ref(struct pf_value *value);
 void pf_value_unref(
 	struct pf_value *value); /* NULL is allowed; frees the device memory */
