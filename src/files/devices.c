@@ -225,14 +225,10 @@ static void memory_free(struct pf_node *node)
 	free(node->object);
 }
 
-#define TEXT(id, file, show_fn)                                                          \
-	static const struct pf_kind id = { .name = file,                                 \
-					   .mode = S_IFREG | 0444,                       \
-					   .show = show_fn }
-TEXT(memory_id, "id", memory_id_show);
-TEXT(memory_kind, "kind", memory_kind_show);
-TEXT(memory_description, "description", memory_description_show);
-TEXT(memory_default, "default", memory_default_show);
+FILES_TEXT(memory_id, "id", memory_id_show, NULL);
+FILES_TEXT(memory_kind, "kind", memory_kind_show, NULL);
+FILES_TEXT(memory_description, "description", memory_description_show, NULL);
+FILES_TEXT(memory_default, "default", memory_default_show, NULL);
 
 static const struct pf_kind kind_memory = {
 	.mode = S_IFDIR | 0555,
@@ -260,14 +256,14 @@ static int buffers_readlink(struct pf_node *node, struct pf_buf *out)
 	return 0;
 }
 
-TEXT(id, "id", id_show);
-TEXT(kind, "kind", kind_show);
-TEXT(platform, "platform", platform_show);
-TEXT(local_hardware_id, "local_hardware_id", local_hardware_id_show);
-TEXT(process_index, "process_index", process_index_show);
-TEXT(addressable, "addressable", addressable_show);
-TEXT(description, "description", description_show);
-TEXT(attributes, "attributes.json", attributes_show);
+FILES_TEXT(id, "id", id_show, NULL);
+FILES_TEXT(kind, "kind", kind_show, NULL);
+FILES_TEXT(platform, "platform", platform_show, NULL);
+FILES_TEXT(local_hardware_id, "local_hardware_id", local_hardware_id_show, NULL);
+FILES_TEXT(process_index, "process_index", process_index_show, NULL);
+FILES_TEXT(addressable, "addressable", addressable_show, NULL);
+FILES_TEXT(description, "description", description_show, NULL);
+FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
 static const struct pf_kind stats = { .name = "memory_stats.json",
 				      .mode = S_IFREG | 0444,
 				      .show = stats_show,

@@ -269,14 +269,10 @@ static void unit_free(struct pf_node *node)
 	unit_unref(node->object);
 }
 
-#define TEXT(id, file, show_fn)                                                          \
-	static const struct pf_kind id = {                                               \
-		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = unit_free \
-	}
-TEXT(state, "state", state_show);
-TEXT(error, "error", error_show);
-TEXT(signature, "signature.json", signature_show);
-TEXT(info, "info.json", info_show);
+FILES_TEXT(state, "state", state_show, unit_free);
+FILES_TEXT(error, "error", error_show, unit_free);
+FILES_TEXT(signature, "signature.json", signature_show, unit_free);
+FILES_TEXT(info, "info.json", info_show, unit_free);
 static const struct pf_kind options = {
 	.name = "options.json",
 	.mode = S_IFREG | 0644,

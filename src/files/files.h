@@ -54,6 +54,12 @@ extern const struct pf_kind kind_control;
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
 int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 
+/* The kind ID of a file that only prints: its name, its show and its free (or NULL). */
+#define FILES_TEXT(id, file, show_fn, free_fn)                                           \
+	static const struct pf_kind id = {                                               \
+		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = free_fn   \
+	}
+
 /* Make a node and link it; *RET (may be NULL) gets a reference.  0 or -ENOMEM. */
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);

@@ -94,20 +94,16 @@ static int log_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err
 	return 0;
 }
 
-#define TEXT(id, file, show_fn)                                                          \
-	static const struct pf_kind id = { .name = file,                                 \
-					   .mode = S_IFREG | 0444,                       \
-					   .show = show_fn }
-TEXT(path, "path", path_show);
-TEXT(api_version, "api_version", api_version_show);
-TEXT(platform, "platform", platform_show);
-TEXT(platform_version, "platform_version", platform_version_show);
-TEXT(state, "state", state_show);
-TEXT(restarts, "restarts", restarts_show);
-TEXT(pid, "pid", pid_show);
-TEXT(extensions, "extensions", extensions_show);
-TEXT(attributes, "attributes.json", attributes_show);
-TEXT(log_file, "log", log_show);
+FILES_TEXT(path, "path", path_show, NULL);
+FILES_TEXT(api_version, "api_version", api_version_show, NULL);
+FILES_TEXT(platform, "platform", platform_show, NULL);
+FILES_TEXT(platform_version, "platform_version", platform_version_show, NULL);
+FILES_TEXT(state, "state", state_show, NULL);
+FILES_TEXT(restarts, "restarts", restarts_show, NULL);
+FILES_TEXT(pid, "pid", pid_show, NULL);
+FILES_TEXT(extensions, "extensions", extensions_show, NULL);
+FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
+FILES_TEXT(log_file, "log", log_show, NULL);
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,

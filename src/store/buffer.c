@@ -96,18 +96,12 @@ static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 /* Room for END bytes, and for the whole array once its size is known. */
 static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *err)
 {
-	uint64_t want = end, all;
+	uint64_t all;
 
-	if (pf_content_expected(b, &all) && all > end)
-		want = all;
-	else if (b->content && end > b->content->extent.len &&
-		 end < b->content->extent.len * 2)
-		want = b->content->extent.len * 2;
-	if (!b->content)
-		return pf_bytes_new(b->place->arena,
-				    want > FIRST_ROOM ? want : FIRST_ROOM, &b->content,
-				    err);
-	return pf_bytes_reserve(&b->content, want, b->size, true, err);
+	if (!pf_content_expected(b, &all))
+		all = 0;
+	return pf_bytes_room(&b->content, b->place->arena, b->size, end, all, FIRST_ROOM,
+			     err);
 }
 
 /*
@@ -144,12 +138,6 @@ static int too_much(const struct pf_buffer *b, uint64_t end, uint64_t all,
 			  shape, all, end);
 }
 
-static void fill_gap_locked(struct pf_buffer *b, uint64_t to)
-{
-	if (to > b->size)
-		memset(pf_bytes_at(b->content, b->size), 0, to - b->size);
-}
-
 /* A write was refused: the bytes before it stay, and closing does not make them an array. */
 static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 {
@@ -174,7 +162,7 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	r = make_room_locked(b, end, err);
 	if (r < 0)
 		return r;
-	fill_gap_locked(b, off);
+	pf_bytes_zero(b->content, b->size, off);
 	memcpy(pf_bytes_at(b->content, off), src, len);
 	if (end > b->size)
 		b->size = end;
@@ -269,7 +257,7 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	if (size > b->size) {
 		r = make_room_locked(b, size, err);
 		if (r == 0)
-			fill_gap_locked(b, size);
+			pf_bytes_zero(b->content, b->size, size);
 	}
 	if (r == 0) {
 		b->size = size;

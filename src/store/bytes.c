@@ -58,3 +58,21 @@ int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool 
 	*bytes = copy;
 	return 0;
 }
+
+int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
+		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err)
+{
+	uint64_t cap = *bytes ? (*bytes)->extent.len : 0;
+
+	if (want <= end)
+		want = end > cap && end < cap * 2 ? cap * 2 : end;
+	if (!*bytes)
+		return pf_bytes_new(arena, want > first ? want : first, bytes, err);
+	return pf_bytes_reserve(bytes, want, size, true, err);
+}
+
+void pf_bytes_zero(struct pf_bytes *bytes, uint64_t from, uint64_t to)
+{
+	if (to > from)
+		memset(pf_bytes_at(bytes, from), 0, to - from);
+}

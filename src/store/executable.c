@@ -67,20 +67,8 @@ void pf_executable_unref(struct pf_executable *x)
 
 static int room_locked(struct pf_executable *x, uint64_t end, struct pf_err *err)
 {
-	uint64_t want = end;
-
-	if (!x->program)
-		return pf_bytes_new(x->arena, end > FIRST_ROOM ? end : FIRST_ROOM,
-				    &x->program, err);
-	if (end > x->program->extent.len && end < x->program->extent.len * 2)
-		want = x->program->extent.len * 2;
-	return pf_bytes_reserve(&x->program, want, x->program_len, true, err);
-}
-
-static void fill_gap_locked(struct pf_executable *x, uint64_t to)
-{
-	if (to > x->program_len)
-		memset(pf_bytes_at(x->program, x->program_len), 0, to - x->program_len);
+	return pf_bytes_room(&x->program, x->arena, x->program_len, end, 0, FIRST_ROOM,
+			     err);
 }
 
 ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len,
@@ -96,7 +84,7 @@ ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len
 	r = room_locked(x, end, err);
 	if (r < 0)
 		return r;
-	fill_gap_locked(x, off);
+	pf_bytes_zero(x->program, x->program_len, off);
 	memcpy(pf_bytes_at(x->program, off), src, len);
 	if (end > x->program_len)
 		x->program_len = end;
@@ -113,7 +101,7 @@ int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err
 	if (size > x->program_len) {
 		r = room_locked(x, size, err);
 		if (r == 0)
-			fill_gap_locked(x, size);
+			pf_bytes_zero(x->program, x->program_len, size);
 	}
 	if (r == 0)
 		x->program_len = size;
