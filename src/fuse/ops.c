@@ -43,7 +43,7 @@ static struct pf_cred cred_of(fuse_req_t req)
 	cred.uid = ctx->uid;
 	cred.gid = ctx->gid;
 	cred.pid = ctx->pid;
-	cred.sid = 0;
+	cred.sid = PF_SID_UNKNOWN;
 	cred.umask = ctx->umask;
 	cred.checked = true;
 	cred.n_groups = 0;
@@ -90,10 +90,8 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 
 	if (!node || !node->kind->command || cred->pid <= 0)
 		return;
-	cred->umask = 022; /* if its process has gone meanwhile */
-	cred->sid = getsid(cred->pid);
-	if (cred->sid < 0)
-		cred->sid = 0;
+	cred->umask = 022;             /* if its process has gone meanwhile */
+	cred->sid = getsid(cred->pid); /* -1, unknown, if its process has gone */
 	read_status(cred);
 }
 

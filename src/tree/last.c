@@ -69,7 +69,7 @@ void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *
 	struct pf_last *last;
 	struct entry *e;
 
-	if (!cred->sid)
+	if (cred->sid == PF_SID_UNKNOWN)
 		return;
 	last = get(node, true);
 	if (!last)
@@ -87,7 +87,7 @@ void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *
 
 void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out)
 {
-	struct pf_last *last = cred->sid ? get(node, false) : NULL;
+	struct pf_last *last = cred->sid != PF_SID_UNKNOWN ? get(node, false) : NULL;
 	struct entry *e;
 
 	if (!last)

@@ -403,12 +403,14 @@ START_TEST(the_last_reply_is_the_users_and_the_sessions)
 	put_last(1, 100, "a\nb\n");
 	put_last(1, 200, "c\n");
 	put_last(2, 100, "d\n");
-	put_last(3, 0, "e\n");
+	put_last(3, PF_SID_UNKNOWN, "e\n");
+	put_last(3, 0, "g\n"); /* its leader is outside our PID namespace */
 	put_last(4, 100, "fail\nf\n");
 	expect_last("lines", 1, 100, "b\n");
 	expect_last("lines", 1, 200, "c\n");
 	expect_last("lines", 2, 100, "d\n");
-	expect_last("lines", 3, 0, ""); /* no session: nothing to read */
+	expect_last("lines", 3, PF_SID_UNKNOWN, "");
+	expect_last("lines", 3, 0, "g\n");
 	expect_last("lines", 4, 100, "fail\n");
 	expect_last("lines", 5, 100, "");
 	expect_last("json", 1, 100, "");

@@ -7,13 +7,14 @@
 #include <sys/types.h>
 
 enum { PF_CRED_GROUPS = 64 };
+enum { PF_SID_UNKNOWN = -1 };
 
 /* Plain data: copy with =. */
 struct pf_cred {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid; /* 0: outside our PID namespace */
-	pid_t sid; /* login session (getsid), 0 if unknown */
+	pid_t sid; /* login session (getsid): 0 outside our PID namespace, PF_SID_UNKNOWN */
 	mode_t umask;
 	bool checked;      /* the front end compared permission bits: vfs.h need not */
 	unsigned n_groups; /* supplementary groups known; 0 until they are asked for */

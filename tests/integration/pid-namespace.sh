@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# In a PID namespace entered from outside, as containers are, callers have no session leader.
+if [ -z "${inside:-}" ]; then
+	unshare --pid true || {
+		echo "SKIP: not so: unshare --pid"
+		exit 77
+	}
+	inside=yes exec unshare --pid --fork --kill-child --mount-proc bash "$0"
+fi
+. "$srcdir/tests/lib.sh"
+requires test -w /dev/fuse
+requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+mount_pjrtfs
+
+[ "$(cut -d' ' -f6 /proc/self/stat)" = 0 ] || fail "this shell's session leader is inside"
+cp "$data/add.mlir" "$mnt/programs/"
+cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+
+# The last reply is remembered all the same, of the user's processes without one.
+echo 'x y -> z' >"$mnt/executables/add/run"
+tells "$mnt/executables/add/run" '^ok: z F32\[2,3\]'
+
+# Who has a session of its own has replies of its own.
+equal "of another session" "$(bounded setsid --wait cat "$mnt/executables/add/run")" ''
