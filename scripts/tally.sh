@@ -54,6 +54,26 @@ tally_make()
 	done
 }
 
+# tally_fuzz BUILD SECONDS: each fuzzer, for so long, is one test.
+tally_fuzz()
+{
+	local build=$1 seconds=$2 source name log
+	echo "== make fuzz, $seconds s each"
+	log=$(mktemp)
+	{ make -C "$build" -k -j"$(nproc)" fuzz FUZZ_SECONDS="$seconds" 2>&1 || :; } |
+		tee "$log"
+	for source in "$(dirname "${BASH_SOURCE[0]}")"/../tests/fuzz/fuzz_*.c; do
+		name=${source##*/fuzz_}
+		name=fuzz-${name%.c}
+		if grep -qx "PASS: $name" "$log"; then
+			tally 1 0 "$name"
+		else
+			tally 0 1 "$name"
+		fi
+	done
+	rm -f "$log"
+}
+
 # The last line, and the exit status.
 tally_end()
 {

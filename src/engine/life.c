@@ -18,6 +18,7 @@ enum {
 
 struct pf_life {
 	_Atomic unsigned refs;
+	uint64_t number;           /* no other life of the daemon has it */
 	char *name;                /* owned; the plugin's */
 	struct pf_channel channel; /* rings */
 	const uint8_t *pool;       /* owned mapping of pool_size bytes */
@@ -301,6 +302,11 @@ void pf_life_free_id(struct pf_life *life, enum pf_op op, uint64_t id)
 	post_free(life, op, id);
 }
 
+uint64_t pf_life_number(const struct pf_life *life)
+{
+	return life->number;
+}
+
 const void *pf_life_pool(const struct pf_life *life, uint64_t off, uint64_t len)
 {
 	if (off > life->pool_size || len > life->pool_size - off)
@@ -319,6 +325,7 @@ bool pf_life_alive(struct pf_life *life)
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		int broken_fd, struct pf_life **ret, struct pf_err *err)
 {
+	static _Atomic uint64_t lives;
 	struct pf_life *life = calloc(1, sizeof(*life));
 	void *pool;
 	int r;
@@ -332,6 +339,7 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 		r = pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
 		goto fail;
 	}
+	life->number = atomic_fetch_add(&lives, 1) + 1;
 	life->broken_fd = broken_fd;
 	life->pool = pool;
 	life->pool_size = pool_size;

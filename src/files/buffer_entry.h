@@ -13,6 +13,7 @@
 struct entry {
 	_Atomic unsigned refs;
 	struct pf_buffer *buffer; /* owned reference */
+	uint64_t id;              /* no other entry has had it */
 	_Atomic unsigned opens;   /* open files, of all its nodes */
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	struct pf_node *listed;   /* weak; NULL once unlinked */
@@ -37,7 +38,56 @@ static inline struct pf_buffer *buffer_of(struct pf_node *node)
 	return facet_of(node)->entry->buffer;
 }
 
+/* An open file. */
+struct buffer_open {
+	struct pf_view view; /* what readers see */
+	bool viewed;
+	bool copying; /* so much of that was copied here, but no byte moved yet */
+	struct pf_view copied;
+	uint64_t copied_len;
+};
+
 extern const struct pf_kind kind_buffer;
+
+/* --- copying (buffer_copy.c) ------------------------------------------------------------ */
+
+ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len, struct pf_err *err);
+
+/* Something else is about to be done with OF: bytes that were only remembered are copied. */
+int buffer_copy_bytes(struct pf_open *of, struct pf_err *err);
+
+/* The same before it is cut to SIZE; for 0 they are forgotten. */
+void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err);
+
+/* OF is closed.  If all of an array was copied, its value, which is to be placed, with a
+ * reference; else NULL: commit the content. */
+struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
+
+/* --- committing (buffer_commit.c) ------------------------------------------------------- */
+
+/* Run FN(ARG) on a thread of its own; false if there is none. */
+bool buffer_on_thread(void *(*fn)(void *arg), void *arg);
+
+/* Make an array of BUFFER's content and send it to its device; REPLY (NULL: nobody waits) is
+ * answered at the end. */
+void buffer_commit_start(struct pf_buffer *buffer, bool partial_ok,
+			 struct pf_reply *reply);
+
+/* Send VALUE, which is BUFFER's, to its device; MOVED: it stays readable if that fails. */
+void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
+			struct pf_reply *reply);
+
+/* --- extended attributes (buffer_xattr.c) ------------------------------------------------- */
+
+int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+		     struct pf_err *err);
+int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
+int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
+		     size_t len, int flags, struct pf_err *err);
+
+/* The stem under which NODE's buffer is listed; "" if it has no name. */
+void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
 
 /* The linked node of the buffer called STEM in DIR, in whatever format, with a reference;
  * NULL if there is none. */

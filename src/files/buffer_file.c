@@ -1,7 +1,6 @@
 /* A file in buffers/: one format of one buffer. */
 #include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
+#include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,11 +39,13 @@ static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
 struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
 			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
 {
+	static _Atomic uint64_t ids;
 	struct entry *entry = calloc(1, sizeof(*entry));
 	struct pf_node *node;
 
 	if (!entry)
 		return NULL;
+	entry->id = atomic_fetch_add(&ids, 1) + 1;
 	atomic_init(&entry->refs, 1);
 	entry->buffer = pf_buffer_ref(buffer);
 	node = facet_new(tree, entry, format, mode, cred);
@@ -130,12 +131,6 @@ static void buffer_node_free(struct pf_node *node)
 
 /* --- opening and reading --------------------------------------------------------------------- */
 
-/* An open file. */
-struct buffer_open {
-	struct pf_view view; /* what readers see */
-	bool viewed;
-};
-
 static int is_listed(struct pf_node *node)
 {
 	struct pf_buffer *b = buffer_of(node);
@@ -165,19 +160,30 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 	return r;
 }
 
+static void entry_close(struct entry *entry)
+{
+	if (atomic_fetch_sub(&entry->opens, 1) == 1)
+		discard_if_unused(entry);
+}
+
 static int buffer_open(struct pf_open *of, struct pf_err *err)
 {
-	if (pf_open_writes(of)) {
-		int r = open_for_writing(of, err);
+	struct entry *entry = facet_of(of->node)->entry;
+	int r = 0;
 
-		if (r < 0)
-			return r;
+	/* Between the lookup and now it was unlinked, or replaced, and what nobody has open
+	 * is freed then: the kernel shall look the name up again. */
+	if (atomic_fetch_add(&entry->opens, 1) == 0 && atomic_load(&entry->gone))
+		r = pf_err_set(err, -ESTALE, "it was removed just now");
+	if (r == 0 && pf_open_writes(of))
+		r = open_for_writing(of, err);
+	if (r == 0) {
+		of->state = calloc(1, sizeof(struct buffer_open));
+		r = of->state ? 0 : -ENOMEM;
 	}
-	of->state = calloc(1, sizeof(struct buffer_open));
-	if (!of->state)
-		return -ENOMEM;
-	atomic_fetch_add(&facet_of(of->node)->entry->opens, 1);
-	return 0;
+	if (r < 0)
+		entry_close(entry);
+	return r;
 }
 
 static void buffer_release(struct pf_open *of)
@@ -187,13 +193,13 @@ static void buffer_release(struct pf_open *of)
 
 	if (o->viewed)
 		pf_view_release(&o->view);
+	if (o->copying)
+		pf_view_release(&o->copied);
 	free(o);
-	if (atomic_fetch_sub(&entry->opens, 1) == 1)
-		discard_if_unused(entry);
+	entry_close(entry);
 }
 
-/* The stem under which a buffer is listed. */
-static void stem_of(struct pf_node *node, char name[PF_NAME_MAX + 1])
+void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 {
 	struct entry *entry = facet_of(node)->entry;
 	size_t len;
@@ -211,7 +217,7 @@ static void describe(struct pf_node *node, struct pf_buf *out)
 {
 	char name[PF_NAME_MAX + 1];
 
-	stem_of(node, name);
+	buffer_stem(node, name);
 	pf_buffer_describe(buffer_of(node), name, out);
 }
 
@@ -257,26 +263,12 @@ static void *view_on_thread(void *arg)
 	return NULL;
 }
 
-/* Run FN(ARG) on a thread of its own; false if there is none. */
-static bool on_thread(void *(*fn)(void *arg), void *arg)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool ok;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ok = pthread_create(&thread, &attr, fn, arg) == 0;
-	pthread_attr_destroy(&attr);
-	return ok;
-}
-
 static void view_wake(struct pf_waiter *waiter)
 {
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
 
 	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
-	    !on_thread(view_on_thread, w))
+	    !buffer_on_thread(view_on_thread, w))
 		view_end(w, take_view(w->of, NULL));
 }
 
@@ -299,7 +291,7 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	w->reply = reply;
 	w->waiter.wake = view_wake;
 	if (pf_view_is_slow(buffer_of(of->node), facet_of(of->node)->format) &&
-	    on_thread(view_on_thread, w))
+	    buffer_on_thread(view_on_thread, w))
 		return;
 	r = take_view(of, &w->waiter);
 	if (r != 0)
@@ -317,6 +309,7 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 	struct buffer_open *o = of->state;
 	struct pf_view live = { .live = buffer_of(of->node) };
 
+	buffer_copy_bytes(of, NULL);
 	/* A descriptor that also writes reads what it wrote. */
 	if (pf_open_writes(of) || !o->viewed)
 		pf_view_read(&live, len, off, read_data, reply);
@@ -329,110 +322,41 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			    struct pf_err *err)
 {
-	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
-}
+	int r = buffer_copy_bytes(of, err);
 
-struct commit {
-	struct pf_waiter waiter;
-	struct pf_buffer *buffer; /* owned reference */
-	struct pf_value *value;   /* owned reference, once there is one */
-	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
-	bool partial_ok;
-	_Atomic unsigned refs; /* the upload, and who looks for its end */
-	_Atomic bool ended;
-};
-
-/* A small upload takes less than waking the thread that would hear of its end. */
-enum { SETTLE_US = 50 };
-
-static void commit_unref(struct commit *c)
-{
-	if (atomic_fetch_sub(&c->refs, 1) != 1)
-		return;
-	pf_value_unref(c->value);
-	pf_buffer_unref(c->buffer);
-	free(c);
-}
-
-static void commit_end(struct commit *c, int r, const struct pf_err *err)
-{
-	if (c->value)
-		pf_buffer_committed(c->buffer, c->value, r, err);
-	if (c->reply)
-		pf_reply_code(c->reply, r < 0 ? r : 0);
-	atomic_store(&c->ended, true);
-	commit_unref(c);
-}
-
-static void commit_wake(struct pf_waiter *waiter)
-{
-	struct commit *c = pf_container_of(waiter, struct commit, waiter);
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_value_placed(c->value, &err);
-
-	commit_end(c, r, &err);
-}
-
-static void *commit_run(void *arg)
-{
-	struct commit *c = arg;
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_value *value;
-	int r;
-
-	/* commit_wake may run before this returns: c->value must be there by then, so the
-	 * value is made first and placed after. */
-	r = pf_buffer_commit(c->buffer, c->partial_ok, &value, &err);
-	c->value = value;
-	if (r == 0) {
-		r = pf_value_place(value, &c->waiter, &err);
-		if (r == 0)
-			return NULL;
-	}
-	commit_end(c, r, &err);
-	return NULL;
-}
-
-static void settle(struct commit *c)
-{
-	struct pf_life *life = pf_worker_life(c->buffer->place->worker, NULL);
-
-	if (life)
-		pf_life_settle(life, &c->ended, SETTLE_US);
-	pf_life_unref(life);
-}
-
-static void commit_start(struct pf_buffer *buffer, bool partial_ok,
-			 struct pf_reply *reply)
-{
-	struct commit *c = calloc(1, sizeof(*c));
-
-	if (!c) {
-		if (reply)
-			pf_reply_code(reply, -ENOMEM);
-		return;
-	}
-	c->waiter.wake = commit_wake;
-	c->buffer = pf_buffer_ref(buffer);
-	c->reply = reply;
-	c->partial_ok = partial_ok;
-	atomic_init(&c->refs, 2);
-	if (!pf_buffer_commit_is_slow(buffer) || !on_thread(commit_run, c)) {
-		commit_run(c);
-		if (reply && !atomic_load(&c->ended))
-			settle(c);
-	}
-	commit_unref(c);
-}
-
-void files_commit_behind(struct pf_buffer *buffer)
-{
-	commit_start(buffer, false, NULL);
+	return r < 0 ? r : pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
 static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
-	commit_start(buffer_of(of->node), why == PF_COMMIT_FSYNC, reply);
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = buffer_copy_end(of, why);
+
+	if (value)
+		buffer_place_start(buffer_of(of->node), value, false, reply);
+	else
+		buffer_commit_start(buffer_of(of->node), why == PF_COMMIT_FSYNC, reply);
+}
+
+static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
+			   struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(of->node);
+	int r = buffer_copy_bytes(of, err);
+	uint64_t size;
+
+	if (r < 0)
+		return r;
+	if (mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE))
+		return pf_buffer_punch(b, off, len, err);
+	if (mode & ~FALLOC_FL_KEEP_SIZE)
+		return pf_err_set(err, -EOPNOTSUPP, "this way of allocating");
+	pf_lock(&b->lock);
+	size = b->size;
+	pf_unlock(&b->lock);
+	/* Room that was promised beyond the end cannot be kept apart: nothing to do. */
+	if (mode || off + len <= size)
+		return 0;
+	return pf_buffer_truncate(b, off + len, err);
 }
 
 static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
@@ -443,10 +367,12 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	if (!is_listed(node))
 		return pf_err_set(err, -EINVAL,
 				  "a view has the size that its array gives it");
+	if (of && of->state)
+		buffer_copy_drop(of, size, err);
 	r = pf_buffer_truncate(buffer_of(node), size, err);
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
-		commit_start(buffer_of(node), true, NULL);
+		buffer_commit_start(buffer_of(node), true, NULL);
 	return r;
 }
 
@@ -474,7 +400,12 @@ const struct pf_kind kind_buffer = {
 	.read = buffer_read,
 	.write = buffer_write,
 	.commit = buffer_commit,
+	.copy = buffer_copy,
+	.allocate = buffer_allocate,
 	.truncate = buffer_truncate,
+	.get_xattr = buffer_get_xattr,
+	.list_xattr = buffer_list_xattr,
+	.set_xattr = buffer_set_xattr,
 	.getattr = buffer_getattr,
 	.free = buffer_node_free,
 };

@@ -254,6 +254,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 			 struct pf_node *target, struct pf_err *err)
 {
 	struct entry *entry = facet_of(node)->entry;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	enum pf_format from = facet_of(node)->format, format;
 	bool commit = false;
 	int r = check_name(to, name, &format, err);
@@ -275,6 +276,11 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	}
 	if (r < 0)
 		return r;
+	if (pf_buffer_place(entry->buffer) != place_of(to)) {
+		r = pf_buffer_move(entry->buffer, place_of(to), UINT32_MAX, &value, err);
+		if (r < 0)
+			return r;
+	}
 	if (target && facet_of(target)->entry != entry) {
 		pf_dir_unlink(target);
 		entry_unlinked(facet_of(target)->entry);
@@ -288,6 +294,8 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	}
 	if (commit)
 		files_commit_behind(entry->buffer);
+	else if (value)
+		buffer_place_start(entry->buffer, value, true, NULL);
 	return 0;
 }
 
@@ -308,9 +316,13 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 
-	if (to->kind != &kind_buffers || place_of(dir) != place_of(to))
-		return pf_err_set(err, -EOPNOTSUPP,
-				  "%s: a buffer cannot be moved there: copy it", name);
+	if (to->kind != &kind_buffers)
+		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
+				  name);
+	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
+	if (place_of(dir) != place_of(to) &&
+	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
+		return pf_err_set(err, -EXDEV, "%s: another device", name);
 	if (!buffers_is_directory(node) && facet_of(node)->entry->listed != node)
 		return pf_err_set(err, -EPERM,
 				  "it is a view: move the file it is a view of");

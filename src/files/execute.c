@@ -137,14 +137,15 @@ static void execution_done(struct pf_execution *e, int code, const struct pf_err
 {
 	struct job *job = e->user;
 	struct pf_err err = PF_ERR_INIT;
+	bool consumed = code == 0;
 
 	if (code < 0)
 		err = *why;
 	else
 		code = publish(job, e, &err);
 	for (size_t i = 0; i < e->n_args; i++)
-		if (e->donate[i])
-			pf_buffer_forget_donated(job->buffers[i]);
+		if (consumed && e->donate[i])
+			pf_buffer_forget_donated(job->buffers[i], e->args[i]);
 	if (code < 0)
 		files_fail(job->command, &job->request, &err);
 	else

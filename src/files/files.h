@@ -60,7 +60,7 @@ int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = free_fn   \
 	}
 
-/* Make a node and link it; *RET (may be NULL) gets a reference.  0 or -ENOMEM. */
+/* Make a node and link it for good; *RET (may be NULL) gets a reference.  0 or -ENOMEM. */
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);
 
@@ -106,6 +106,9 @@ void files_commit_behind(struct pf_buffer *buffer);
 
 /* The device called NAME ("cpu:1"), or NULL. */
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len);
+
+/* A JSON list of extents.  -EINVAL. */
+int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);
 
 /* --- programs and executables ---------------------------------------------------------- */
 

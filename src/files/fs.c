@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "pjrtfs/store/spares.h"
 
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret)
@@ -16,7 +17,7 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 
 	if (!node)
 		return -ENOMEM;
-	r = pf_dir_link(dir, name, node, false);
+	r = pf_dir_link_fixed(dir, name, node);
 	if (r == 0 && ret)
 		*ret = node;
 	else
@@ -100,6 +101,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
 	fs->arena = config->arena;
+	pf_spares_attach(fs->arena);
 	fs->probe = config->probe;
 	fs->n_workers = config->n_workers;
 	fs->mountpoint = strdup(config->mountpoint);

@@ -9,44 +9,46 @@
 struct info {
 	const char *name;     /* PJRT's; in any case also MLIR's for the floats */
 	const char *datatype; /* Open Inference's, or NULL */
-	const char *descr;    /* NumPy's, for .npy headers */
+	const char *safetensors;
+	const char *descr; /* NumPy's, for .npy headers */
 	unsigned char size;
 	unsigned char bits;
 	unsigned char xla; /* PrimitiveType */
 };
 
 static const struct info infos[PF_DTYPE_COUNT] = {
-	[PF_DTYPE_PRED] = { "PRED", "BOOL", "|b1", 1, 8, 1 },
-	[PF_DTYPE_S8] = { "S8", "INT8", "|i1", 1, 8, 2 },
-	[PF_DTYPE_S16] = { "S16", "INT16", "<i2", 2, 16, 3 },
-	[PF_DTYPE_S32] = { "S32", "INT32", "<i4", 4, 32, 4 },
-	[PF_DTYPE_S64] = { "S64", "INT64", "<i8", 8, 64, 5 },
-	[PF_DTYPE_U8] = { "U8", "UINT8", "|u1", 1, 8, 6 },
-	[PF_DTYPE_U16] = { "U16", "UINT16", "<u2", 2, 16, 7 },
-	[PF_DTYPE_U32] = { "U32", "UINT32", "<u4", 4, 32, 8 },
-	[PF_DTYPE_U64] = { "U64", "UINT64", "<u8", 8, 64, 9 },
-	[PF_DTYPE_F16] = { "F16", "FP16", "<f2", 2, 16, 10 },
-	[PF_DTYPE_F32] = { "F32", "FP32", "<f4", 4, 32, 11 },
-	[PF_DTYPE_F64] = { "F64", "FP64", "<f8", 8, 64, 12 },
-	[PF_DTYPE_BF16] = { "BF16", NULL, "<V2", 2, 16, 16 },
-	[PF_DTYPE_C64] = { "C64", NULL, "<c8", 8, 64, 15 },
-	[PF_DTYPE_C128] = { "C128", NULL, "<c16", 16, 128, 18 },
-	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "<f1", 1, 8, 19 },
-	[PF_DTYPE_F8E4M3FN] = { "F8E4M3FN", NULL, "<V1", 1, 8, 20 },
-	[PF_DTYPE_F8E4M3B11FNUZ] = { "F8E4M3B11FNUZ", NULL, "<V1", 1, 8, 23 },
-	[PF_DTYPE_F8E5M2FNUZ] = { "F8E5M2FNUZ", NULL, "<V1", 1, 8, 24 },
-	[PF_DTYPE_F8E4M3FNUZ] = { "F8E4M3FNUZ", NULL, "<V1", 1, 8, 25 },
-	[PF_DTYPE_S4] = { "S4", NULL, "|i1", 1, 4, 21 },
-	[PF_DTYPE_U4] = { "U4", NULL, "|u1", 1, 4, 22 },
-	[PF_DTYPE_TOKEN] = { "TOKEN", NULL, NULL, 0, 0, 17 },
-	[PF_DTYPE_S2] = { "S2", NULL, "|i1", 1, 2, 26 },
-	[PF_DTYPE_U2] = { "U2", NULL, "|u1", 1, 2, 27 },
-	[PF_DTYPE_F8E4M3] = { "F8E4M3", NULL, "<V1", 1, 8, 28 },
-	[PF_DTYPE_F8E3M4] = { "F8E3M4", NULL, "<V1", 1, 8, 29 },
-	[PF_DTYPE_F8E8M0FNU] = { "F8E8M0FNU", NULL, "<V1", 1, 8, 33 },
-	[PF_DTYPE_F4E2M1FN] = { "F4E2M1FN", NULL, "<V1", 1, 4, 32 },
-	[PF_DTYPE_S1] = { "S1", NULL, "|i1", 1, 1, 30 },
-	[PF_DTYPE_U1] = { "U1", NULL, "|u1", 1, 1, 31 },
+	[PF_DTYPE_PRED] = { "PRED", "BOOL", "BOOL", "|b1", 1, 8, 1 },
+	[PF_DTYPE_S8] = { "S8", "INT8", "I8", "|i1", 1, 8, 2 },
+	[PF_DTYPE_S16] = { "S16", "INT16", "I16", "<i2", 2, 16, 3 },
+	[PF_DTYPE_S32] = { "S32", "INT32", "I32", "<i4", 4, 32, 4 },
+	[PF_DTYPE_S64] = { "S64", "INT64", "I64", "<i8", 8, 64, 5 },
+	[PF_DTYPE_U8] = { "U8", "UINT8", "U8", "|u1", 1, 8, 6 },
+	[PF_DTYPE_U16] = { "U16", "UINT16", "U16", "<u2", 2, 16, 7 },
+	[PF_DTYPE_U32] = { "U32", "UINT32", "U32", "<u4", 4, 32, 8 },
+	[PF_DTYPE_U64] = { "U64", "UINT64", "U64", "<u8", 8, 64, 9 },
+	[PF_DTYPE_F16] = { "F16", "FP16", "F16", "<f2", 2, 16, 10 },
+	[PF_DTYPE_F32] = { "F32", "FP32", "F32", "<f4", 4, 32, 11 },
+	[PF_DTYPE_F64] = { "F64", "FP64", "F64", "<f8", 8, 64, 12 },
+	[PF_DTYPE_BF16] = { "BF16", NULL, "BF16", "<V2", 2, 16, 16 },
+	[PF_DTYPE_C64] = { "C64", NULL, "C64", "<c8", 8, 64, 15 },
+	[PF_DTYPE_C128] = { "C128", NULL, "C128", "<c16", 16, 128, 18 },
+	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "F8_E5M2", "<f1", 1, 8, 19 },
+	[PF_DTYPE_F8E4M3FN] = { "F8E4M3FN", NULL, "F8_E4M3", "<V1", 1, 8, 20 },
+	[PF_DTYPE_F8E4M3B11FNUZ] = { "F8E4M3B11FNUZ", NULL, "F8_E4M3B11FNUZ", "<V1", 1, 8,
+				     23 },
+	[PF_DTYPE_F8E5M2FNUZ] = { "F8E5M2FNUZ", NULL, "F8_E5M2FNUZ", "<V1", 1, 8, 24 },
+	[PF_DTYPE_F8E4M3FNUZ] = { "F8E4M3FNUZ", NULL, "F8_E4M3FNUZ", "<V1", 1, 8, 25 },
+	[PF_DTYPE_S4] = { "S4", NULL, "I4", "|i1", 1, 4, 21 },
+	[PF_DTYPE_U4] = { "U4", NULL, "U4", "|u1", 1, 4, 22 },
+	[PF_DTYPE_TOKEN] = { "TOKEN", NULL, NULL, NULL, 0, 0, 17 },
+	[PF_DTYPE_S2] = { "S2", NULL, "I2", "|i1", 1, 2, 26 },
+	[PF_DTYPE_U2] = { "U2", NULL, "U2", "|u1", 1, 2, 27 },
+	[PF_DTYPE_F8E4M3] = { "F8E4M3", NULL, "F8_E4M3IEEE", "<V1", 1, 8, 28 },
+	[PF_DTYPE_F8E3M4] = { "F8E3M4", NULL, "F8_E3M4", "<V1", 1, 8, 29 },
+	[PF_DTYPE_F8E8M0FNU] = { "F8E8M0FNU", NULL, "F8_E8M0", "<V1", 1, 8, 33 },
+	[PF_DTYPE_F4E2M1FN] = { "F4E2M1FN", NULL, "F4", "<V1", 1, 4, 32 },
+	[PF_DTYPE_S1] = { "S1", NULL, "I1", "|i1", 1, 1, 30 },
+	[PF_DTYPE_U1] = { "U1", NULL, "U1", "|u1", 1, 1, 31 },
 };
 
 /*
@@ -144,6 +146,20 @@ const char *pf_dtype_datatype(enum pf_dtype dtype)
 	if (pf_dtype_valid((int)dtype) && infos[dtype].datatype)
 		return infos[dtype].datatype;
 	return pf_dtype_name(dtype);
+}
+
+const char *pf_dtype_safetensors(enum pf_dtype dtype)
+{
+	return pf_dtype_valid((int)dtype) ? infos[dtype].safetensors : "INVALID";
+}
+
+enum pf_dtype pf_dtype_from_safetensors(const char *name, size_t len)
+{
+	for (int i = 1; i < PF_DTYPE_COUNT; i++)
+		if (infos[i].safetensors && strlen(infos[i].safetensors) == len &&
+		    memcmp(infos[i].safetensors, name, len) == 0)
+			return (enum pf_dtype)i;
+	return PF_DTYPE_INVALID;
 }
 
 const char *pf_dtype_npy_descr(enum pf_dtype dtype)

@@ -11,12 +11,25 @@
 
 enum { PF_FUSE_THREADS = 4, HEAVY = 64 << 10 /* bytes */ };
 
+/* What the kernel is to be told, later. */
+struct pf_notes {
+	pthread_t thread;
+	bool started;
+	pthread_mutex_t lock; /* rank 10; protects the fields below */
+	pthread_cond_t wake;
+	struct pf_map queue; /* by inode number */
+	bool stopping;
+};
+
 struct pf_mount {
 	struct fuse_session *session; /* owned */
 	struct pf_tree *tree;         /* borrowed */
 	void (*usage)(void *arg, struct pf_usage *ret);
 	void *arg;
 	unsigned n_threads;
+	struct pf_notes notes;
+	uint64_t init;    /* the number of the INIT request: its answer is completed */
+	uint64_t offered; /* the kernel's capabilities, from there */
 
 	pthread_mutex_t lead; /* rank 0; held by the thread that reads requests */
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
@@ -24,6 +37,7 @@ struct pf_mount {
 	struct pf_request *parked;
 	struct pf_map opens; /* files the kernel has open, by address; their owner */
 	unsigned running;    /* serving threads */
+	bool stopping;       /* pf_mount_stop was called */
 	int failed;          /* -errno: why a thread gave up */
 };
 
@@ -68,8 +82,29 @@ int pf_opened(struct pf_mount *mount, struct pf_open *of);
 void pf_closed(struct pf_mount *mount, struct pf_open *of);
 void pf_close_all(struct pf_mount *mount);
 
+/* Put ourselves between libfuse and the device. */
+int pf_fuse_use_device(struct fuse_session *session);
+
+/* BUF was read: if it is INIT, what it offers is kept. */
+void pf_fuse_init_seen(struct pf_mount *mount, const struct fuse_buf *buf);
+
+/*
+ * Telling the kernel what has changed without it: from start, which starts a thread (-errno:
+ * there is none), to stop, which waits for it while requests are still served.
+ */
+void pf_notes_init(struct pf_mount *mount);
+int pf_notes_start(struct pf_mount *mount);
+void pf_notes_stop(struct pf_mount *mount);
+void pf_notes_release(struct pf_mount *mount);
+
+/* The time of day MS milliseconds from now. */
+struct timespec pf_later(long ms);
+
 /* The tree that REQ's mount serves. */
 struct pf_tree *pf_fuse_tree(fuse_req_t req);
+
+/* Who asks.  The mount has default_permissions: the kernel compared bits before. */
+struct pf_cred pf_fuse_cred(fuse_req_t req);
 
 /* Answer with 0 or -errno. */
 void pf_fuse_code(fuse_req_t req, int code);
@@ -83,6 +118,12 @@ void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 			 struct fuse_file_info *fi);
 void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+
+void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
+void pf_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+		      size_t size, int flags);
+void pf_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

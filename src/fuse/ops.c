@@ -8,16 +8,24 @@
 #include "internal.h"
 
 /*
- * How long the kernel may believe attributes and names: not at all, since much changes
- * without it (states, sizes of texts, outputs of commands).  The least time there is, a
- * jiffy, lets the attributes that come with a name hold for the check of rights that
- * follows: every path is looked up again, so stat(2) is exact all the same.
- * A control file's name may never be believed: each open is to look it up (pf_vfs_alias).
+ * How long the kernel may believe attributes and names.
+ *
+ * Not at all, mostly, since much changes without it (states, sizes of texts, outputs of
+ * commands).  The least time there is, a jiffy, lets the attributes that come with a name
+ * hold for the check of rights that follows: every path is looked up again, so stat(2) is
+ * exact all the same.
+ *
+ * The fixed part of the tree keeps its names, but a control file's may never be believed:
+ * each open is to look it up (pf_vfs_alias).  Fixed directories keep their attributes until
+ * the kernel is told that they are past (notify.c).  They are given with GETATTR only: to
+ * tell of an inode that the kernel does not have yet would be in vain, and with SETATTR it
+ * does not compare which of the two came first.
  */
 #define ATTR_TIMEOUT 1e-6
 #define ENTRY_TIMEOUT 0.0
+#define LONG_TIMEOUT 86400.0
 
-enum { BLOCK = 4096, FREE_INODES = 1 << 24 };
+enum { BLOCK = 4096, FREE_INODES = 1 << 24, MAX_COPY = 128 << 20 /* bytes */ };
 
 static struct pf_mount *mount_of(fuse_req_t req)
 {
@@ -34,8 +42,7 @@ static struct pf_open *open_of(struct fuse_file_info *fi)
 	return (struct pf_open *)(uintptr_t)fi->fh;
 }
 
-/* The mount has default_permissions: the kernel compared bits before it asked. */
-static struct pf_cred cred_of(fuse_req_t req)
+struct pf_cred pf_fuse_cred(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct pf_cred cred;
@@ -102,11 +109,13 @@ void pf_fuse_code(fuse_req_t req, int code)
 
 void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry)
 {
+	unsigned keeps = pf_vfs_keeps(pf_fuse_tree(req), st->st_ino);
+
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino),
 		.attr = *st,
 		.attr_timeout = ATTR_TIMEOUT,
-		.entry_timeout = ENTRY_TIMEOUT,
+		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 }
 
@@ -159,21 +168,19 @@ static void op_forget_multi(fuse_req_t req, size_t count,
 	fuse_reply_none(req);
 }
 
-static void reply_attr(fuse_req_t req, int code, const struct stat *st)
-{
-	if (code < 0)
-		pf_fuse_code(req, code);
-	else
-		fuse_reply_attr(req, st, ATTR_TIMEOUT);
-}
-
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	struct pf_tree *tree = pf_fuse_tree(req);
 	struct stat st;
-	int r = pf_vfs_getattr(pf_fuse_tree(req), ino, &st);
+	int r = pf_vfs_getattr(tree, ino, &st);
 
 	(void)fi;
-	reply_attr(req, r, &st);
+	if (r < 0)
+		pf_fuse_code(req, r);
+	else
+		fuse_reply_attr(req, &st,
+				pf_vfs_keeps(tree, ino) & PF_KEEP_ATTR ? LONG_TIMEOUT
+								       : ATTR_TIMEOUT);
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -189,7 +196,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 		{ FUSE_SET_ATTR_ATIME, PF_SET_ATIME },
 		{ FUSE_SET_ATTR_MTIME, PF_SET_MTIME },
 	};
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 	struct stat to = *attr, st;
 	int mask = 0, r;
 
@@ -202,7 +209,10 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 		to.st_mtim.tv_nsec = UTIME_NOW;
 	r = pf_vfs_setattr(pf_fuse_tree(req), ino, &to, mask, fi ? open_of(fi) : NULL,
 			   &cred, &st);
-	reply_attr(req, r, &st);
+	if (r < 0)
+		pf_fuse_code(req, r);
+	else
+		fuse_reply_attr(req, &st, ATTR_TIMEOUT);
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
@@ -218,7 +228,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 	struct stat st;
 	int r = pf_vfs_mkdir(pf_fuse_tree(req), parent, name, mode, &cred, &st);
 
@@ -228,7 +238,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		     dev_t rdev)
 {
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 	struct pf_open *of = NULL;
 	struct stat st;
 	int r = -EPERM;
@@ -261,14 +271,14 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const cha
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 
 	pf_fuse_code(req, pf_vfs_unlink(pf_fuse_tree(req), parent, name, &cred));
 }
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 
 	pf_fuse_code(req, pf_vfs_rmdir(pf_fuse_tree(req), parent, name, &cred));
 }
@@ -276,7 +286,7 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t to,
 		      const char *to_name, unsigned flags)
 {
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 
 	pf_fuse_code(req, pf_vfs_rename(pf_fuse_tree(req), parent, name, to, to_name,
 					flags, &cred));
@@ -299,7 +309,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (!r)
 		return;
-	cred = cred_of(req);
+	cred = pf_fuse_cred(req);
 	complete_cred(req, ino, &cred);
 	r->fi = *fi;
 	set_up(&r->fi);
@@ -312,7 +322,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 {
 	struct pf_mount *mount = mount_of(req);
 	struct pf_tree *tree = mount->tree;
-	struct pf_cred cred = cred_of(req);
+	struct pf_cred cred = pf_fuse_cred(req);
 	struct fuse_entry_param entry;
 	struct pf_open *of;
 	struct stat st;
@@ -344,7 +354,11 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	(void)ino;
 	if (!r)
 		return;
-	pf_vfs_read(open_of(fi), size, (uint64_t)off, &r->reply);
+	/* Who reads has an owner of locks; who fills pages has none. */
+	if (fi->lock_owner)
+		pf_vfs_read(open_of(fi), size, (uint64_t)off, &r->reply);
+	else
+		pf_vfs_read_mapped(open_of(fi), size, (uint64_t)off, &r->reply);
 	pf_request_wait(r);
 }
 
@@ -356,8 +370,37 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t siz
 	(void)ino;
 	if (!r)
 		return;
-	pf_vfs_write(open_of(fi), buf, size, (uint64_t)off, &r->reply);
+	if (fi->writepage)
+		pf_vfs_write_mapped(open_of(fi), buf, size, (uint64_t)off, &r->reply);
+	else
+		pf_vfs_write(open_of(fi), buf, size, (uint64_t)off, &r->reply);
 	pf_request_wait(r);
+}
+
+static void op_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_off,
+			       struct fuse_file_info *in_fi, fuse_ino_t out,
+			       off_t out_off, struct fuse_file_info *out_fi, size_t len,
+			       int flags)
+{
+	ssize_t n;
+
+	(void)in;
+	(void)out;
+	(void)flags;
+	n = pf_vfs_copy(open_of(out_fi), (uint64_t)out_off, open_of(in_fi),
+			(uint64_t)in_off, len < MAX_COPY ? len : MAX_COPY);
+	if (n < 0)
+		pf_fuse_code(req, (int)n);
+	else
+		fuse_reply_write(req, (size_t)n);
+}
+
+static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
+			 struct fuse_file_info *fi)
+{
+	(void)ino;
+	pf_fuse_code(req,
+		     pf_vfs_allocate(open_of(fi), mode, (uint64_t)off, (uint64_t)len));
 }
 
 static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -411,7 +454,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &st);
 }
 
-/* No extended attributes, locks, seeking or copying yet: the kernel does without. */
+/* No locks, no seeking for holes: the kernel does without. */
 const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.init = op_init,
 	.lookup = op_lookup,
@@ -431,6 +474,8 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.create = op_create,
 	.read = op_read,
 	.write = op_write,
+	.copy_file_range = op_copy_file_range,
+	.fallocate = op_fallocate,
 	.flush = op_flush,
 	.fsync = op_fsync,
 	.release = op_release,
@@ -439,4 +484,8 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.readdirplus = pf_fuse_readdirplus,
 	.releasedir = pf_fuse_releasedir,
 	.statfs = op_statfs,
+	.getxattr = pf_fuse_getxattr,
+	.listxattr = pf_fuse_listxattr,
+	.setxattr = pf_fuse_setxattr,
+	.removexattr = pf_fuse_removexattr,
 };

@@ -190,7 +190,8 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	complaint[0] = '\0';
 	if (fuse_session_mount(mount->session, path) != 0)
 		return explain_mount(path, err);
-	return 0;
+	r = pf_fuse_use_device(mount->session);
+	return r < 0 ? pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r)) : 0;
 }
 
 int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
@@ -214,6 +215,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	    pthread_mutex_init(&mount->lock, NULL) ||
 	    pthread_cond_init(&mount->ended, NULL))
 		abort();
+	pf_notes_init(mount);
 	fuse_set_log_func(on_log);
 	r = begin(mount, config, err);
 	if (r < 0) {
@@ -238,6 +240,14 @@ static bool is_heavy(const struct fuse_buf *buf)
 		/* OPEN prints texts, GETATTR and LOOKUP tell their sizes, FLUSH parses. */
 		return in->opcode != FUSE_FORGET && in->opcode != FUSE_RELEASE;
 	}
+}
+
+/* Does it take so long that nobody should wait for it who comes later? */
+static bool is_long(const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *in = buf->mem;
+
+	return in->opcode == FUSE_COPY_FILE_RANGE || in->opcode == FUSE_FALLOCATE;
 }
 
 static bool another_waits(struct fuse_session *session)
@@ -267,7 +277,8 @@ static void *serve(void *arg)
 			continue;
 		if (r <= 0)
 			break;
-		if (is_heavy(&buf) && another_waits(session)) {
+		pf_fuse_init_seen(mount, &buf);
+		if (is_long(&buf) || (is_heavy(&buf) && another_waits(session))) {
 			pf_unlock(&mount->lead);
 			fuse_session_process_buf(session, &buf);
 			pf_lock(&mount->lead);
@@ -292,7 +303,7 @@ static void ignore(int sig)
 	(void)sig;
 }
 
-static struct timespec later(long ms)
+struct timespec pf_later(long ms)
 {
 	struct timespec time;
 
@@ -304,20 +315,24 @@ static struct timespec later(long ms)
 }
 
 /*
- * Wait until all threads have ended.  When the session is to end they may sit in a read of
+ * Wait until all threads have ended; who tells the kernel things goes first, since it may
+ * wait for requests to be served.  When the session is to end the threads may sit in a read of
  * the device, which nothing but a signal wakes (the mount may stay busy); one that came
  * just before the read is lost, so they are sent again.
  */
 static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, unsigned n)
 {
 	pf_lock(&mount->lock);
-	while (mount->running) {
-		struct timespec until = later(5);
+	while (!mount->stopping && !fuse_session_exited(mount->session))
+		pthread_cond_wait(&mount->ended, &mount->lock);
+	pf_unlock(&mount->lock);
+	pf_notes_stop(mount);
+	fuse_session_exit(mount->session);
 
-		if (!fuse_session_exited(mount->session)) {
-			pthread_cond_wait(&mount->ended, &mount->lock);
-			continue;
-		}
+	pf_lock(&mount->lock);
+	while (mount->running) {
+		struct timespec until = pf_later(5);
+
 		for (unsigned i = 0; i < n; i++)
 			pthread_kill(threads[i], SIGURG);
 		pthread_cond_timedwait(&mount->ended, &mount->lock, &until);
@@ -345,6 +360,8 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 			break;
 		mount->running++;
 	}
+	if (!r)
+		r = -pf_notes_start(mount);
 	if (r) {
 		mount->failed =
 			pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
@@ -377,8 +394,8 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 
 void pf_mount_stop(struct pf_mount *mount)
 {
-	fuse_session_exit(mount->session);
 	pf_lock(&mount->lock);
+	mount->stopping = true;
 	pthread_cond_broadcast(&mount->ended);
 	pf_unlock(&mount->lock);
 }
@@ -392,6 +409,7 @@ void pf_mount_free(struct pf_mount *mount)
 		fuse_session_destroy(mount->session);
 	}
 	pf_close_all(mount);
+	pf_notes_release(mount);
 	pthread_cond_destroy(&mount->ended);
 	pthread_mutex_destroy(&mount->lead);
 	pthread_mutex_destroy(&mount->lock);

@@ -1,8 +1,9 @@
-/* Buffers: from host memory, to host memory, and where they lie. */
+/* Buffers: from host memory, to host memory, of each other, and where they lie. */
 #include "pjrtfs/pjrt/buffer.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pjrtfs/pjrt/api.h"
@@ -64,10 +65,18 @@ uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 	return args.on_device_size_in_bytes;
 }
 
+static int check_place(const struct pj_place *place, struct pf_err *err)
+{
+	if (place->device->addressable)
+		return 0;
+	return pf_err_set(err, -EINVAL, "device %d belongs to another process",
+			  place->device->id);
+}
+
 /* Plugins abort on what this refuses. */
-static int check_source(const struct pj_client *client, const struct pj_place *place,
-			uint64_t len, int dtype, const struct pf_shape *shape,
-			struct pf_err *err)
+static int check_array(const struct pj_client *client, const struct pj_place *place,
+		       uint64_t len, int dtype, const struct pf_shape *shape,
+		       struct pf_err *err)
 {
 	uint64_t want;
 	int r = pj_plugin_check_dtype(client->plugin, dtype, err);
@@ -89,42 +98,44 @@ static int check_source(const struct pj_client *client, const struct pj_place *p
 				  "the array takes %" PRIu64 " bytes, %" PRIu64
 				  " were given",
 				  want, len);
-	if (!place->device->addressable)
-		return pf_err_set(err, -EINVAL, "device %d belongs to another process",
-				  place->device->id);
-	return 0;
+	return check_place(place, err);
+}
+
+/* Where in SRC's LEN bytes the new BUFFER lies, or NULL: it is a copy. */
+static const void *find_alias(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
+			      const void *src, uint64_t len)
+{
+	const char *at = pj_buffer_address(plugin, buffer);
+
+	if (at >= (const char *)src && at < (const char *)src + len)
+		return at;
+	/* It may be an alias or not: take it for one, and do not wait. */
+	return !at && on_cpu(plugin, buffer) ? src : NULL;
 }
 
 /*
  * Wait for the new buffer.  DONE, which is ours to destroy, fires when the plugin no
  * longer needs the host bytes: for a copy soon, for an alias not before the buffer's end.
  */
-static int settle(const struct pj_client *client, PJRT_Buffer *buffer, PJRT_Event *done,
-		  const void *src, uint64_t len, const void **alias, struct pf_err *err)
+static int settle(const struct pj_plugin *plugin, PJRT_Buffer *buffer, PJRT_Event *done,
+		  bool alias, struct pf_err *err)
 {
-	const struct pj_plugin *plugin = client->plugin;
-	const char *at = pj_buffer_address(plugin, buffer);
-	bool inside = at >= (const char *)src && at < (const char *)src + len;
-	int r;
+	int r = 0;
 
-	*alias = inside ? at : NULL;
-	if (!at && on_cpu(plugin, buffer)) {
-		/* It may be an alias or not: take it for one, and do not wait. */
-		*alias = src;
-		inside = true;
-	}
-	if (inside)
+	if (alias)
 		pj_event_drop(plugin, done);
-	r = inside ? 0 : pj_event_await(plugin, done, err);
-	if (r == 0)
-		r = pj_buffer_await(plugin, buffer, err);
-	return r;
+	else
+		r = pj_event_await(plugin, done, err);
+	return r < 0 ? r : pj_buffer_await(plugin, buffer, err);
 }
 
-int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *place,
-			const void *src, uint64_t len, int dtype,
-			const struct pf_shape *shape, struct PJRT_Buffer **ret,
-			const void **alias, struct pf_err *err)
+/*
+ * Make a buffer of SRC, whose type and shape have been checked.  ALIAS as in
+ * pj_buffer_from_host; NULL: SRC does not outlive the call, so the buffer is a copy.
+ */
+static int upload(const struct pj_client *client, const struct pj_place *place,
+		  const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
+		  struct PJRT_Buffer **ret, const void **alias, struct pf_err *err)
 {
 	PJRT_Client_BufferFromHostBuffer_Args args = {
 		PJ_SIZE(PJRT_Client_BufferFromHostBuffer_Args),
@@ -133,45 +144,101 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
 		.type = (PJRT_Buffer_Type)dtype,
 		.dims = shape->dims,
 		.num_dims = shape->rank,
-		.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy,
+		.host_buffer_semantics =
+			alias ? PJRT_HostBufferSemantics_kImmutableZeroCopy
+			      : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
 		.device = place->device->handle,
 		.memory = place->memory ? place->memory->handle : NULL,
 	};
-	int r = check_source(client, place, len, dtype, shape, err);
+	const void *at = NULL;
+	int r = PJ_CALL(client->plugin, err, PJRT_Client_BufferFromHostBuffer, &args);
 
-	if (r == 0)
-		r = PJ_CALL(client->plugin, err, PJRT_Client_BufferFromHostBuffer, &args);
-	if (r == 0 && len == 0) {
-		/* Nothing to copy, nothing to alias; whether DONE ever fires is not said. */
-		*alias = NULL;
-		pj_event_drop(client->plugin, args.done_with_host_buffer);
-		r = pj_buffer_await(client->plugin, args.buffer, err);
-	} else if (r == 0) {
-		r = settle(client, args.buffer, args.done_with_host_buffer, src, len,
-			   alias, err);
-	}
+	if (r < 0)
+		return r;
+	if (alias && len)
+		at = find_alias(client->plugin, args.buffer, src, len);
+	/* Of no bytes there is no copy to wait for; whether DONE ever fires is not said. */
+	r = settle(client->plugin, args.buffer, args.done_with_host_buffer,
+		   at != NULL || len == 0, err);
 	if (r < 0) {
 		pj_buffer_destroy(client->plugin, args.buffer);
 		return r;
 	}
+	if (alias)
+		*alias = at;
 	*ret = args.buffer;
 	return 0;
 }
 
-int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
-		   enum pf_dtype *dtype, uint64_t *len, struct pf_err *err)
+int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *place,
+			const void *src, uint64_t len, int dtype,
+			const struct pf_shape *shape, struct PJRT_Buffer **ret,
+			const void **alias, struct pf_err *err)
+{
+	int r = check_array(client, place, len, dtype, shape, err);
+
+	return r < 0 ? r : upload(client, place, src, len, dtype, shape, ret, alias, err);
+}
+
+static const struct pj_memory *default_memory(const struct pj_device *device)
+{
+	return device->default_memory < 0 ? NULL
+					  : &device->memories[device->default_memory];
+}
+
+int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_place *place,
+			    uint64_t len, int dtype, const struct pf_shape *shape,
+			    struct PJRT_Buffer **ret, struct pf_err *err)
+{
+	/* Plugins that are told a device do not look at the memory. */
+	const struct pj_memory *memory =
+		place->memory ? place->memory : default_memory(place->device);
+	PJRT_Client_CreateUninitializedBuffer_Args args = {
+		PJ_SIZE(PJRT_Client_CreateUninitializedBuffer_Args),
+		.client = client->handle,
+		.shape_dims = shape->dims,
+		.shape_num_dims = shape->rank,
+		.shape_element_type = (PJRT_Buffer_Type)dtype,
+		.device = memory ? NULL : place->device->handle,
+		.memory = memory ? memory->handle : NULL,
+	};
+	const struct pj_plugin *plugin = client->plugin;
+	const void *at;
+	int r = check_array(client, place, len, dtype, shape, err);
+
+	if (r == 0)
+		r = PJ_CALL(plugin, err, PJRT_Client_CreateUninitializedBuffer, &args);
+	if (r < 0)
+		return r;
+	r = pj_buffer_await(plugin, args.buffer, err);
+	if (r < 0) {
+		pj_buffer_destroy(plugin, args.buffer);
+		return r;
+	}
+	at = pj_buffer_address(plugin, args.buffer);
+	if (at) /* the memory may have been another user's: sub-byte types' padding, too */
+		memset((void *)(uintptr_t)at, 0,
+		       pj_buffer_device_bytes(plugin, args.buffer));
+	*ret = args.buffer;
+	return 0;
+}
+
+/* BUFFER's type, shape and host bytes, as pj_buffer_type; TOKEN has no shape. */
+static int array_of(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
+		    enum pf_dtype *dtype, struct pf_shape *shape, uint64_t *len,
+		    struct pf_err *err)
 {
 	PJRT_Buffer_ElementType_Args type = { PJ_SIZE(PJRT_Buffer_ElementType_Args),
 					      .buffer = buffer };
 	PJRT_Buffer_Dimensions_Args dims = { PJ_SIZE(PJRT_Buffer_Dimensions_Args),
 					     .buffer = buffer };
-	struct pf_shape shape;
 	int r = PJ_CALL(plugin, err, PJRT_Buffer_ElementType, &type);
 
 	if (r < 0)
 		return r;
 	*dtype = (enum pf_dtype)type.type;
 	*len = 0;
+	shape->rank = 0;
 	if (type.type == PJRT_Buffer_Type_TOKEN)
 		return 0;
 	if (!pf_dtype_valid((int)type.type))
@@ -184,10 +251,18 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	if (dims.num_dims > PF_MAX_RANK)
 		return pf_err_set(err, -EOPNOTSUPP, "rank %zu is more than %d",
 				  dims.num_dims, PF_MAX_RANK);
-	shape.rank = (unsigned)dims.num_dims;
+	shape->rank = (unsigned)dims.num_dims;
 	if (dims.num_dims)
-		memcpy(shape.dims, dims.dims, dims.num_dims * sizeof(shape.dims[0]));
-	return pf_shape_bytes(&shape, *dtype, len, err);
+		memcpy(shape->dims, dims.dims, dims.num_dims * sizeof(shape->dims[0]));
+	return pf_shape_bytes(shape, *dtype, len, err);
+}
+
+int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
+		   enum pf_dtype *dtype, uint64_t *len, struct pf_err *err)
+{
+	struct pf_shape shape;
+
+	return array_of(plugin, buffer, dtype, &shape, len, err);
 }
 
 int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
@@ -213,4 +288,97 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	}
 	r = PJ_CALL(plugin, err, PJRT_Buffer_ToHostBuffer, &args);
 	return r < 0 ? r : pj_event_await(plugin, args.event, err);
+}
+
+static bool is_on(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
+		  const struct pj_device *device)
+{
+	PJRT_Buffer_Device_Args args = { PJ_SIZE(PJRT_Buffer_Device_Args),
+					 .buffer = buffer };
+
+	return PJ_CALL(plugin, NULL, PJRT_Buffer_Device, &args) == 0 &&
+	       args.device == device->handle;
+}
+
+/* True if PLACE's memory is its device's default. */
+static bool is_default(const struct pj_place *place)
+{
+	return !place->memory || place->memory == default_memory(place->device);
+}
+
+/* Let the plugin copy. */
+static int copy_directly(const struct pj_plugin *plugin, const struct pj_place *place,
+			 PJRT_Buffer *source, PJRT_Buffer **ret, struct pf_err *err)
+{
+	PJRT_Buffer_CopyToDevice_Args device = { PJ_SIZE(PJRT_Buffer_CopyToDevice_Args),
+						 .buffer = source,
+						 .dst_device = place->device->handle };
+	PJRT_Buffer_CopyToMemory_Args memory = { PJ_SIZE(PJRT_Buffer_CopyToMemory_Args),
+						 .buffer = source };
+	PJRT_Buffer *made;
+	int r;
+
+	if (is_default(place)) {
+		r = PJ_CALL(plugin, err, PJRT_Buffer_CopyToDevice, &device);
+		made = device.dst_buffer;
+	} else {
+		memory.dst_memory = place->memory->handle;
+		r = PJ_CALL(plugin, err, PJRT_Buffer_CopyToMemory, &memory);
+		made = memory.dst_buffer;
+	}
+	if (r < 0)
+		return r;
+	r = pj_buffer_await(plugin, made, err);
+	if (r < 0)
+		pj_buffer_destroy(plugin, made);
+	else
+		*ret = made;
+	return r;
+}
+
+/* Copy the array to the host and make a new buffer of it. */
+static int copy_through_host(const struct pj_client *client, const struct pj_place *place,
+			     PJRT_Buffer *source, PJRT_Buffer **ret, struct pf_err *err)
+{
+	pf_autofree void *bytes = NULL;
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	uint64_t len;
+	int r = array_of(client->plugin, source, &dtype, &shape, &len, err);
+
+	if (r < 0)
+		return r;
+	bytes = malloc(len ? len : 1);
+	if (!bytes)
+		return pf_err_set(err, -ENOMEM, "no memory for %" PRIu64 " bytes to copy",
+				  len);
+	r = pj_buffer_read(client->plugin, source, dtype, bytes, len, err);
+	if (r < 0)
+		return r;
+	return upload(client, place, bytes, len, (int)dtype, &shape, ret, NULL, err);
+}
+
+int pj_buffer_copy(const struct pj_client *client, const struct pj_place *place,
+		   struct PJRT_Buffer *source, struct PJRT_Buffer **ret,
+		   struct pf_err *err)
+{
+	const struct pj_plugin *plugin = client->plugin;
+	PJRT_Buffer_ElementType_Args type = { PJ_SIZE(PJRT_Buffer_ElementType_Args),
+					      .buffer = source };
+	struct pf_err refusal = PF_ERR_INIT;
+	int r = check_place(place, err);
+
+	if (r == 0)
+		r = PJ_CALL(plugin, err, PJRT_Buffer_ElementType, &type);
+	if (r < 0)
+		return r;
+	if (type.type == PJRT_Buffer_Type_TOKEN)
+		return pf_err_set(err, -EINVAL, "a token has no value");
+	r = copy_directly(plugin, place, source, ret, &refusal);
+	/* The API lets a plugin refuse to copy to where the array is already. */
+	if (r == -EINVAL && is_on(plugin, source, place->device))
+		return copy_through_host(client, place, source, ret, err);
+	if (r < 0 && err)
+		*err = refusal;
+	return r;
 }

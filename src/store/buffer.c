@@ -49,7 +49,8 @@ struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format for
 	atomic_init(&b->refs, 1);
 	if (pthread_mutex_init(&b->lock, NULL))
 		abort();
-	b->place = place;
+	atomic_init(&b->place, place);
+	b->memory = UINT32_MAX;
 	b->format = format;
 	b->state = format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : PF_BUFFER_EMPTY;
 	snprintf(b->made_by, sizeof(b->made_by), "upload");
@@ -64,7 +65,7 @@ struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_val
 
 	if (!b)
 		return NULL;
-	b->value = pf_value_ref(value);
+	pf_buffer_hold_locked(b, pf_value_ref(value));
 	b->state = PF_BUFFER_VALUE;
 	snprintf(b->made_by, sizeof(b->made_by), "%s", made_by);
 	return b;
@@ -81,9 +82,24 @@ void pf_buffer_unref(struct pf_buffer *b)
 	if (!b || atomic_fetch_sub(&b->refs, 1) != 1)
 		return;
 	pf_bytes_unref(b->content);
-	pf_value_unref(b->value);
+	pf_value_unref(pf_buffer_let_go_locked(b));
 	pthread_mutex_destroy(&b->lock);
 	free(b);
+}
+
+void pf_buffer_hold_locked(struct pf_buffer *b, struct pf_value *value)
+{
+	atomic_fetch_add(&value->holders, 1);
+	b->value = value;
+}
+
+struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *b)
+{
+	struct pf_value *v = pf_steal(&b->value);
+
+	if (v)
+		atomic_fetch_sub(&v->holders, 1);
+	return v;
 }
 
 static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
@@ -100,8 +116,8 @@ static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *er
 
 	if (!pf_content_expected(b, &all))
 		all = 0;
-	return pf_bytes_room(&b->content, b->place->arena, b->size, end, all, FIRST_ROOM,
-			     err);
+	return pf_bytes_room(&b->content, pf_buffer_place(b)->arena, b->size, end, all,
+			     FIRST_ROOM, err);
 }
 
 /*
@@ -158,7 +174,7 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 		return too_much(b, end, all, err);
 	/* What is being rewritten is no array until it is closed.  Without the value, which
 	 * shares them, the bytes can be changed where they are. */
-	pf_value_unref(pf_steal(&b->value));
+	pf_value_unref(pf_buffer_let_go_locked(b));
 	r = make_room_locked(b, end, err);
 	if (r < 0)
 		return r;
@@ -223,13 +239,16 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 /* An array without elements is whole before anyone has written to it: nobody ever will. */
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
+	struct pf_value *v;
 	uint64_t all;
 
 	if (b->format != PF_FORMAT_RAW || b->size || !pf_content_expected(b, &all) || all)
 		return;
-	pf_value_unref(b->value);
-	b->value = pf_content_value(b, &b->err);
-	set_state_locked(b, b->value ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
+	pf_value_unref(pf_buffer_let_go_locked(b));
+	v = pf_content_value(b, &b->err);
+	if (v)
+		pf_buffer_hold_locked(b, v);
+	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
 }
 
 int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype,
@@ -262,7 +281,7 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	if (r == 0) {
 		b->size = size;
 		b->refused = false;
-		gone = pf_steal(&b->value);
+		gone = pf_buffer_let_go_locked(b);
 		if (size == 0)
 			pf_bytes_unref(pf_steal(&b->content));
 		if (size < b->npy.header_len)
@@ -274,6 +293,28 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	}
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
+	return r;
+}
+
+int pf_buffer_punch(struct pf_buffer *b, uint64_t off, uint64_t len, struct pf_err *err)
+{
+	uint64_t end;
+	int r = 0;
+
+	if (__builtin_add_overflow(off, len, &end))
+		end = UINT64_MAX;
+	pf_lock(&b->lock);
+	if (b->content && off < b->size) {
+		/* The value shares the bytes: with it they would be copied. */
+		pf_value_unref(pf_buffer_let_go_locked(b));
+		r = make_room_locked(b, b->size, err);
+		if (r == 0)
+			pf_bytes_zero(b->content, off, end < b->size ? end : b->size);
+		if (off < b->npy.header_len)
+			b->npy.header_len = 0;
+		set_state_locked(b, PF_BUFFER_INCOMPLETE);
+	}
+	pf_unlock(&b->lock);
 	return r;
 }
 
@@ -289,12 +330,12 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 		pf_unlock(&b->lock);
 		return 1;
 	}
-	gone = pf_steal(&b->value);
+	gone = pf_buffer_let_go_locked(b);
 	if (b->refused)
 		why = b->err;
 	v = b->refused ? NULL : pf_content_value(b, &why);
 	if (v) {
-		b->value = pf_value_ref(v);
+		pf_buffer_hold_locked(b, pf_value_ref(v));
 		set_state_locked(b, PF_BUFFER_VALUE);
 		clock_gettime(CLOCK_REALTIME, &b->made);
 		snprintf(b->made_by, sizeof(b->made_by), "upload");
@@ -325,7 +366,7 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 	pf_lock(&b->lock);
 	/* A worker's death is not the bytes' fault: the value is placed when it is used. */
 	if (b->value == value && pf_value_state(value, NULL) == PF_VALUE_ERROR) {
-		gone = pf_steal(&b->value);
+		gone = pf_buffer_let_go_locked(b);
 		b->err = *err;
 		set_state_locked(b, PF_BUFFER_ERROR);
 	}
@@ -333,14 +374,22 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 	pf_value_unref(gone);
 }
 
-void pf_buffer_forget_donated(struct pf_buffer *b)
+void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 {
-	PF_LOCK_SCOPE(&b->lock);
-	if (!b->value || pf_value_state(b->value, NULL) != PF_VALUE_DONATED)
-		return;
-	pf_bytes_unref(pf_steal(&b->content));
-	b->size = 0;
-	b->npy.header_len = 0;
+	struct pf_value *gone = NULL;
+
+	pf_lock(&b->lock);
+	if (b->value == value) {
+		pf_bytes_unref(pf_steal(&b->content));
+		b->size = 0;
+		b->npy.header_len = 0;
+		if (pf_value_state(value, NULL) != PF_VALUE_DONATED) {
+			gone = pf_buffer_let_go_locked(b);
+			set_state_locked(b, PF_BUFFER_DONATED);
+		}
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
 }
 
 void pf_buffer_discard(struct pf_buffer *b)
@@ -349,7 +398,7 @@ void pf_buffer_discard(struct pf_buffer *b)
 
 	pf_lock(&b->lock);
 	pf_bytes_unref(pf_steal(&b->content));
-	gone = pf_steal(&b->value);
+	gone = pf_buffer_let_go_locked(b);
 	b->size = 0;
 	b->npy.header_len = 0;
 	set_state_locked(b, PF_BUFFER_EMPTY);
@@ -383,6 +432,9 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 					      : "its writer has not closed it");
 	case PF_BUFFER_SCRATCH:
 		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
+	case PF_BUFFER_DONATED:
+		return pf_err_set(err, -EINVAL,
+				  "its value was donated to an execution and is gone");
 	default:
 		return pf_err_set(err, -ENOENT, "it is empty");
 	}

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ALIGNMENT = 64 };
+
 int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
 		 struct pf_err *err)
 {
@@ -46,13 +48,15 @@ int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool 
 
 	if (cap < keep)
 		cap = keep;
-	if (cap <= old->extent.len && !(shared && unshare))
+	if (cap + old->start <= old->extent.len && !(shared && unshare))
 		return 0;
 	if (!shared)
-		return pf_arena_grow(old->arena, &old->extent, cap, keep, err);
-	r = pf_bytes_new(old->arena, cap, &copy, err);
+		return pf_arena_grow(old->arena, &old->extent, cap + old->start,
+				     keep + old->start, err);
+	r = pf_bytes_new(old->arena, cap + old->start, &copy, err);
 	if (r < 0)
 		return r;
+	copy->start = old->start;
 	memcpy(pf_bytes_at(copy, 0), pf_bytes_at(old, 0), keep);
 	pf_bytes_unref(old);
 	*bytes = copy;
@@ -62,7 +66,7 @@ int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool 
 int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
 		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err)
 {
-	uint64_t cap = *bytes ? (*bytes)->extent.len : 0;
+	uint64_t cap = *bytes ? (*bytes)->extent.len - (*bytes)->start : 0;
 
 	if (want <= end)
 		want = end > cap && end < cap * 2 ? cap * 2 : end;
@@ -71,8 +75,25 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 	return pf_bytes_reserve(bytes, want, size, true, err);
 }
 
+int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size, struct pf_err *err)
+{
+	uint64_t start = (ALIGNMENT - at % ALIGNMENT) % ALIGNMENT;
+	int r;
+
+	if (start == bytes->start)
+		return 0;
+	r = pf_arena_grow(bytes->arena, &bytes->extent, start + size, bytes->start + size,
+			  err);
+	if (r < 0)
+		return r;
+	memmove(pf_arena_at(bytes->arena, bytes->extent.off + start),
+		pf_bytes_at(bytes, 0), size);
+	bytes->start = start;
+	return 0;
+}
+
 void pf_bytes_zero(struct pf_bytes *bytes, uint64_t from, uint64_t to)
 {
 	if (to > from)
-		memset(pf_bytes_at(bytes, from), 0, to - from);
+		pf_arena_zero(bytes->arena, pf_bytes_offset(bytes, from), to - from);
 }

@@ -200,7 +200,7 @@ static bool ask_others(struct compile *c)
 
 	if (!may_be_too_old(&c->err))
 		return false;
-	q->request.program_off = c->program->extent.off;
+	q->request.program_off = pf_bytes_offset(c->program, 0);
 	q->request.program_len = c->len;
 	memcpy(q->request.format, c->format, sizeof(q->request.format));
 	q->options = c->options.data;
@@ -255,7 +255,7 @@ static void compile_send(struct compile *c)
 	c->life = pf_worker_life(c->x->worker, &err);
 	if (c->life) {
 		c->id = req.id = pf_worker_id(c->x->worker);
-		req.program_off = c->program->extent.off;
+		req.program_off = pf_bytes_offset(c->program, 0);
 		req.program_len = c->len;
 		req.options_len = (uint32_t)c->options.len;
 		memcpy(req.format, c->format, sizeof(req.format));

@@ -83,6 +83,7 @@ struct meaning {
 
 static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
+	const struct pf_place *place = b->place;
 	const struct pf_npy *npy = &b->npy;
 	struct pf_bytes *bytes;
 	int r = check_npy(npy, b->size, err);
@@ -107,7 +108,7 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 		m->off = npy->header_len;
 		return 0;
 	}
-	r = pf_bytes_new(b->place->arena, m->len, &bytes, err);
+	r = pf_bytes_new(place->arena, m->len, &bytes, err);
 	if (r < 0)
 		return r;
 	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
@@ -119,6 +120,7 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 
 static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
+	const struct pf_place *place = b->place;
 	int r = check_raw(b, err);
 
 	if (r < 0)
@@ -134,12 +136,13 @@ static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	if (b->content)
 		m->bytes = pf_bytes_ref(b->content);
 	else
-		r = pf_bytes_new(b->place->arena, 1, &m->bytes, err);
+		r = pf_bytes_new(place->arena, 1, &m->bytes, err);
 	return r;
 }
 
 static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
+	const struct pf_place *place = b->place;
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	int r;
 
@@ -159,7 +162,7 @@ static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 			m->shape = b->declared_shape;
 	}
 	m->len = data.len;
-	r = pf_bytes_new(b->place->arena, data.len, &m->bytes, err);
+	r = pf_bytes_new(place->arena, data.len, &m->bytes, err);
 	if (r == 0)
 		memcpy(pf_bytes_at(m->bytes, 0), data.data, data.len);
 	return r;
@@ -192,14 +195,16 @@ bool pf_content_is_whole(const struct pf_buffer *b)
 
 struct pf_value *pf_content_value(struct pf_buffer *b, struct pf_err *err)
 {
+	const struct pf_place *place = b->place;
 	struct meaning m = { 0 };
 	struct pf_value *v = NULL;
 
 	if (meaning_of(b, &m, err) == 0) {
 		if (b->content)
-			pf_arena_shrink(b->place->arena, &b->content->extent, b->size);
+			pf_arena_shrink(place->arena, &b->content->extent,
+					b->content->start + b->size);
 		v = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
-				      b->place->worker, b->place->device, UINT32_MAX);
+				      place->worker, place->device, b->memory);
 		if (!v)
 			pf_err_set(err, -ENOMEM, "no memory for a value");
 	}

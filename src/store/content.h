@@ -7,6 +7,10 @@
 
 #include "pjrtfs/store/buffer.h"
 
+/* Take VALUE (a reference is given) as BUFFER's, and give it back: both count its holders. */
+void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
+struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);
+
 /* How many bytes the whole content will have, if that is known. */
 bool pf_content_expected(const struct pf_buffer *buffer, uint64_t *ret);
 

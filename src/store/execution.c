@@ -1,6 +1,7 @@
 #include "pjrtfs/store/execution.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,28 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	return 0;
 }
 
+/*
+ * Results in the worker's pool count though they are over the memory limit; then they must go
+ * again.  Where an argument was consumed there is no way back, and they stay.
+ */
+static int check_limit(const struct pf_execution *e, struct pf_err *err)
+{
+	uint64_t used, limit, len = 0;
+
+	for (size_t i = 0; i < e->n_args; i++)
+		if (e->donate[i])
+			return 0;
+	for (size_t i = 0; i < e->n_outs; i++)
+		len += e->outs[i]->charged;
+	pf_arena_usage(pf_worker_arena(e->executable->worker), &used, &limit);
+	if (!len || used <= limit)
+		return 0;
+	return pf_err_set(err, -ENOSPC,
+			  "no room for %" PRIu64 " bytes of results: %" PRIu64
+			  " of the memory limit's %" PRIu64 " bytes would be in use",
+			  len, used, limit);
+}
+
 static void answer(struct pf_call *call, int code, const struct pf_err *why,
 		   const void *reply, size_t len)
 {
@@ -232,6 +255,8 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 		e->device_seconds = (double)rep->device_ns / 1e9;
 		for (size_t i = 0; i < n && code == 0; i++)
 			code = take_output(e, rep, len, i, &err);
+		if (code == 0)
+			code = check_limit(e, &err);
 	}
 	/* What has no owner now would stay on the device for ever. */
 	for (size_t i = 0; reply && i < n; i++)

@@ -1,6 +1,9 @@
-#include "pjrtfs/store/value.h"
+/* Arrays that never change: what they are, and where copies of them lie. */
+#include "value_internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +42,31 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 	return v;
 }
 
+/* What LEN bytes take in a pool (see worker/pool.h). */
+static uint64_t pool_bytes(uint64_t len)
+{
+	uint64_t unit = len >= UINT64_C(1) << 20 ? UINT64_C(2) << 20 : 4096;
+
+	return (len + unit - 1) / unit * unit;
+}
+
+void pf_value_set_pool_locked(struct pf_value *v, struct pf_life *life, uint64_t off,
+			      bool block, uint64_t charged)
+{
+	v->pool_life = pf_life_ref(life);
+	v->pool_off = off;
+	v->pool_block = block;
+	v->charged = charged;
+}
+
+uint64_t pf_value_charge(struct pf_value *v)
+{
+	uint64_t len = pool_bytes(v->len);
+
+	pf_arena_charge(pf_worker_arena(v->worker), len, true, NULL);
+	return len;
+}
+
 struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *shape,
 				    const struct pf_out *out, const void *message,
 				    struct pf_worker *worker, unsigned device,
@@ -58,12 +86,40 @@ struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *
 		}
 		memcpy(v->small, (const char *)message + out->off, out->len);
 	} else if (out->where == PF_WHERE_POOL) {
-		v->pool_life = pf_life_ref(life);
-		v->pool_off = out->off;
+		pf_value_set_pool_locked(v, life, out->off, false, pf_value_charge(v));
 	}
 	v->life = pf_life_ref(life);
 	v->id = id;
 	v->on_device_bytes = out->on_device_bytes;
+	return v;
+}
+
+struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
+			       unsigned device, unsigned memory)
+{
+	struct pf_value *v = new_value(value->dtype, &value->shape, value->len, worker,
+				       device, memory);
+
+	if (!v)
+		return NULL;
+	pf_value_pin(value);
+	v->source = pf_value_ref(value);
+	PF_LOCK_SCOPE(&value->lock);
+	if (value->bytes) {
+		v->bytes = pf_bytes_ref(value->bytes);
+		v->bytes_off = value->bytes_off;
+	}
+	return v;
+}
+
+struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
+				uint64_t len, struct pf_worker *worker, unsigned device,
+				unsigned memory)
+{
+	struct pf_value *v = new_value(dtype, shape, len, worker, device, memory);
+
+	if (v)
+		v->blank = true;
 	return v;
 }
 
@@ -73,7 +129,7 @@ struct pf_value *pf_value_ref(struct pf_value *value)
 	return value;
 }
 
-static void drop_device(struct pf_value *v)
+void pf_value_drop_device_locked(struct pf_value *v)
 {
 	if (!v->life)
 		return;
@@ -82,12 +138,15 @@ static void drop_device(struct pf_value *v)
 	v->id = 0;
 }
 
-static void drop_host(struct pf_value *v)
+void pf_value_drop_host_locked(struct pf_value *v)
 {
 	if (v->pool_life && v->pool_block)
 		pf_life_free_block(v->pool_life, v->pool_off);
 	pf_life_unref(pf_steal(&v->pool_life));
-	v->pool_block = false;
+	v->pool_block = v->bytes_again = false;
+	if (v->charged)
+		pf_arena_discharge(pf_worker_arena(v->worker), v->charged);
+	v->charged = 0;
 	pf_bytes_unref(pf_steal(&v->bytes));
 	free(pf_steal(&v->small));
 }
@@ -96,13 +155,15 @@ void pf_value_unref(struct pf_value *v)
 {
 	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
 		return;
-	drop_host(v);
-	drop_device(v);
+	pf_spare_forget(v);
+	pf_value_release_source(v->source);
+	pf_value_drop_host_locked(v);
+	pf_value_drop_device_locked(v);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
 }
 
-static const void *host_locked(const struct pf_value *v)
+const void *pf_value_host_locked(const struct pf_value *v)
 {
 	if (v->bytes)
 		return pf_bytes_at(v->bytes, v->bytes_off);
@@ -115,12 +176,17 @@ static const void *host_locked(const struct pf_value *v)
 
 const void *pf_value_host(struct pf_value *v)
 {
-	PF_LOCK_SCOPE(&v->lock);
-	return host_locked(v);
+	struct pf_value *source;
+	const void *host;
+
+	pf_lock(&v->lock);
+	host = pf_value_host_locked(v);
+	source = v->source; /* stays while V is pinned, or being placed */
+	pf_unlock(&v->lock);
+	return host || !source ? host : pf_value_host(source);
 }
 
-/* Why a value cannot be used at all; 0 if it can. */
-static int unusable_locked(const struct pf_value *v, struct pf_err *err)
+int pf_value_unusable_locked(const struct pf_value *v, struct pf_err *err)
 {
 	switch (v->state) {
 	case PF_VALUE_DONATED:
@@ -141,294 +207,16 @@ static int unusable_locked(const struct pf_value *v, struct pf_err *err)
 	}
 }
 
-/* A copy that died with its worker is none. */
-static void forget_dead_locked(struct pf_value *v)
+void pf_value_forget_dead_locked(struct pf_value *v)
 {
 	if (v->life && !pf_life_alive(v->life))
-		drop_device(v);
-	if (!v->life && !host_locked(v) && v->state == PF_VALUE_READY)
+		pf_value_drop_device_locked(v);
+	if (!v->life && !v->source && !v->blank && !pf_value_host_locked(v) &&
+	    v->state == PF_VALUE_READY)
 		v->state = PF_VALUE_LOST;
 }
 
-/* --- to the device ------------------------------------------------------------------- */
-
-struct upload {
-	struct pf_call call;
-	struct pf_waiter waiter; /* for the worker's next life */
-	struct pf_value *value;  /* owned reference */
-	struct pf_life *life;    /* owned reference */
-	uint64_t id;
-	unsigned tries;
-};
-
-enum { UPLOAD_TRIES = 2 };
-
-static void upload_start(struct upload *u);
-
-/* The worker died, perhaps of something else: once more in its next life. */
-static bool upload_again(struct upload *u, int code, const struct pf_err *err)
-{
-	struct pf_worker *w = u->value->worker;
-
-	if (code != -EIO || err->pjrt_code >= 0 ||
-	    (u->life && ++u->tries >= UPLOAD_TRIES))
-		return false;
-	pf_life_unref(pf_steal(&u->life));
-	if (pf_worker_wait(w, &u->waiter))
-		return true;
-	if (pf_worker_state(w) == PF_WORKER_FAILED)
-		return false;
-	upload_start(u);
-	return true;
-}
-
-static void upload_end(struct upload *u, int code, const struct pf_err *err,
-		       const struct pf_rep_buffer *rep)
-{
-	struct pf_value *v = u->value;
-	struct pf_waiter *waiters;
-
-	if (code < 0 && upload_again(u, code, err))
-		return;
-	pf_lock(&v->lock);
-	v->placing = false;
-	if (code < 0) {
-		v->err = *err;
-		v->state = PF_VALUE_ERROR;
-	} else {
-		drop_device(v);
-		v->life = pf_life_ref(u->life);
-		v->id = u->id;
-		v->alias_off = rep->alias_off;
-		v->on_device_bytes = rep->on_device_bytes;
-		v->state = PF_VALUE_READY;
-		v->err = (struct pf_err)PF_ERR_INIT;
-	}
-	waiters = pf_wait_take(&v->waiters);
-	pf_unlock(&v->lock);
-	pf_wake_all(waiters);
-	pf_life_unref(u->life);
-	pf_value_unref(v);
-	free(u);
-}
-
-static void upload_done(struct pf_call *call, int code, const struct pf_err *err,
-			const void *reply, size_t len)
-{
-	(void)len;
-	upload_end(pf_container_of(call, struct upload, call), code, err, reply);
-}
-
-/* The device reads from the arena: bring bytes that are elsewhere there. */
-static int into_arena(struct pf_value *v, struct pf_err *err)
-{
-	struct pf_arena *arena;
-	struct pf_bytes *bytes;
-	const void *src;
-	int r;
-
-	pf_lock(&v->lock);
-	src = host_locked(v);
-	r = v->bytes ? 1 : 0;
-	pf_unlock(&v->lock);
-	if (r)
-		return 0;
-	arena = pf_worker_arena(v->worker);
-	r = pf_bytes_new(arena, v->len, &bytes, err);
-	if (r < 0)
-		return r;
-	/* placing keeps everyone else from dropping src. */
-	memcpy(pf_bytes_at(bytes, 0), src, v->len);
-	pf_lock(&v->lock);
-	v->bytes = bytes;
-	v->bytes_off = 0;
-	pf_unlock(&v->lock);
-	return 0;
-}
-
-static void upload_start(struct upload *u)
-{
-	struct pf_value *v = u->value;
-	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE };
-	struct pf_err err = PF_ERR_INIT;
-	int r;
-
-	u->life = pf_worker_life(v->worker, &err);
-	if (!u->life) {
-		upload_end(u, err.code, &err, NULL);
-		return;
-	}
-	r = into_arena(v, &err);
-	if (r == 0) {
-		u->id = req.id = pf_worker_id(v->worker);
-		req.off = v->bytes->extent.off + v->bytes_off;
-		req.len = v->len;
-		req.dtype = v->dtype;
-		req.device = v->device;
-		req.memory = v->memory;
-		req.rank = v->shape.rank;
-		memcpy(req.dims, v->shape.dims, v->shape.rank * sizeof(req.dims[0]));
-		u->call.done = upload_done;
-		u->call.reply_min = sizeof(struct pf_rep_buffer);
-		r = pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, &err);
-	}
-	if (r < 0)
-		upload_end(u, r, &err, NULL);
-}
-
-static void upload_wake(struct pf_waiter *waiter)
-{
-	upload_start(pf_container_of(waiter, struct upload, waiter));
-}
-
-int pf_value_place(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
-{
-	struct upload *u;
-	int r;
-
-	pf_lock(&v->lock);
-	forget_dead_locked(v);
-	r = unusable_locked(v, err);
-	if (r == 0 && v->life && !v->placing)
-		r = 1;
-	if (r == 0)
-		pf_wait_add(&v->waiters, waiter);
-	if (r != 0 || v->placing) {
-		pf_unlock(&v->lock);
-		return r;
-	}
-	u = calloc(1, sizeof(*u));
-	if (!u) {
-		v->waiters = waiter->next;
-		pf_unlock(&v->lock);
-		return pf_err_set(err, -ENOMEM, "no memory for an upload");
-	}
-	v->placing = true;
-	v->state = PF_VALUE_TRANSFERRING;
-	pf_unlock(&v->lock);
-	u->value = pf_value_ref(v);
-	u->waiter.wake = upload_wake;
-	if (!pf_worker_wait(v->worker, &u->waiter))
-		upload_start(u);
-	return 0;
-}
-
-int pf_value_placed(struct pf_value *v, struct pf_err *err)
-{
-	int r;
-
-	PF_LOCK_SCOPE(&v->lock);
-	r = unusable_locked(v, err);
-	if (r < 0)
-		return r;
-	if (v->life)
-		return 1;
-	if (err)
-		*err = v->err;
-	return v->err.code ? v->err.code
-			   : pf_err_set(err, -EIO, "the device's copy is gone again");
-}
-
-/* --- from the device ----------------------------------------------------------------- */
-
-struct download {
-	struct pf_call call;
-	struct pf_value *value; /* owned reference */
-	struct pf_life *life;   /* owned reference */
-};
-
-static void download_end(struct download *d, int code, const struct pf_err *err,
-			 const struct pf_rep_block *rep)
-{
-	struct pf_value *v = d->value;
-	struct pf_err wrong = PF_ERR_INIT;
-	struct pf_waiter *waiters;
-
-	if (code == 0 &&
-	    (rep->len != v->len || !pf_life_pool(d->life, rep->off, rep->len))) {
-		code = pf_err_set(&wrong, -EPROTO,
-				  "the worker sent %llu bytes, expected %llu",
-				  (unsigned long long)rep->len,
-				  (unsigned long long)v->len);
-		err = &wrong;
-	}
-	pf_lock(&v->lock);
-	v->fetching = false;
-	if (code < 0) {
-		v->err = *err;
-	} else if (!v->pool_life) {
-		v->pool_life = pf_life_ref(d->life);
-		v->pool_off = rep->off;
-		v->pool_block = true;
-	}
-	waiters = pf_wait_take(&v->waiters);
-	pf_unlock(&v->lock);
-	pf_wake_all(waiters);
-	pf_life_unref(d->life);
-	pf_value_unref(v);
-	free(d);
-}
-
-static void download_done(struct pf_call *call, int code, const struct pf_err *err,
-			  const void *reply, size_t len)
-{
-	(void)len;
-	download_end(pf_container_of(call, struct download, call), code, err, reply);
-}
-
-int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
-{
-	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ };
-	struct pf_err why = PF_ERR_INIT;
-	struct download *d;
-	int r;
-
-	pf_lock(&v->lock);
-	forget_dead_locked(v);
-	/* Readers may still see bytes that the device has refused. */
-	r = v->state != PF_VALUE_DONATED && host_locked(v) ? 1 : unusable_locked(v, err);
-	if (r == 0)
-		pf_wait_add(&v->waiters, waiter);
-	if (r != 0 || v->fetching || v->placing) {
-		pf_unlock(&v->lock);
-		return r;
-	}
-	d = calloc(1, sizeof(*d));
-	if (!d) {
-		v->waiters = waiter->next;
-		pf_unlock(&v->lock);
-		return pf_err_set(err, -ENOMEM, "no memory for a download");
-	}
-	v->fetching = true;
-	d->value = pf_value_ref(v);
-	d->life = pf_life_ref(v->life);
-	d->call.done = download_done;
-	d->call.reply_min = sizeof(struct pf_rep_block);
-	req.id = v->id;
-	pf_unlock(&v->lock);
-	r = pf_life_call(d->life, &d->call, &req, sizeof(req), NULL, 0, &why);
-	if (r < 0)
-		download_end(d, r, &why, NULL);
-	return 0;
-}
-
-int pf_value_fetched(struct pf_value *v, struct pf_err *err)
-{
-	int r;
-
-	PF_LOCK_SCOPE(&v->lock);
-	if (v->state != PF_VALUE_DONATED && host_locked(v))
-		return 1;
-	r = unusable_locked(v, err);
-	if (r < 0)
-		return r;
-	if (err)
-		*err = v->err;
-	return v->err.code ? v->err.code
-			   : pf_err_set(err, -EIO, "its bytes did not come");
-}
-
-/* --- the rest ------------------------------------------------------------------------ */
+/* --- readers and executions --------------------------------------------------------- */
 
 uint64_t pf_value_id_on(struct pf_value *v, struct pf_life *life)
 {
@@ -442,24 +230,67 @@ void pf_value_pin(struct pf_value *v)
 	v->pins++;
 }
 
+struct pf_value *pf_value_take_source_locked(struct pf_value *v)
+{
+	return v->life && !v->pins && !v->placing ? pf_steal(&v->source) : NULL;
+}
+
+void pf_value_release_source(struct pf_value *source)
+{
+	if (source)
+		pf_value_unpin(source);
+	pf_value_unref(source);
+}
+
+/* Can the host copy be made again?  The device's own must not lie in it. */
+static bool is_spare_locked(const struct pf_value *v)
+{
+	return v->life && v->state == PF_VALUE_READY &&
+	       ((v->pool_life && v->pool_block) ||
+		(v->bytes_again && v->alias_off == PF_NO_OFFSET));
+}
+
+uint64_t pf_value_drop_spare(struct pf_value *v)
+{
+	uint64_t given;
+
+	PF_LOCK_SCOPE(&v->lock);
+	if (!is_spare_locked(v) || v->pins || v->placing || v->fetching ||
+	    !pf_life_alive(v->life))
+		return 0;
+	given = v->charged + (v->bytes ? v->bytes->extent.len : 0);
+	pf_value_drop_host_locked(v);
+	return given;
+}
+
 static void consume_locked(struct pf_value *v)
 {
 	if (v->pins || !v->consumed)
 		return;
-	drop_device(v);
-	drop_host(v);
+	pf_value_drop_device_locked(v);
+	pf_value_drop_host_locked(v);
 }
 
 void pf_value_unpin(struct pf_value *v)
 {
-	PF_LOCK_SCOPE(&v->lock);
-	v->pins--;
-	consume_locked(v);
+	struct pf_value *source = NULL;
+
+	pf_lock(&v->lock);
+	if (--v->pins == 0) {
+		consume_locked(v);
+		source = pf_value_take_source_locked(v);
+		if (is_spare_locked(v))
+			pf_spare_touch(v);
+	}
+	pf_unlock(&v->lock);
+	pf_value_release_source(source);
 }
 
 bool pf_value_donate(struct pf_value *v)
 {
 	PF_LOCK_SCOPE(&v->lock);
+	if (atomic_load(&v->holders) > 1)
+		return false;
 	v->state = PF_VALUE_DONATED;
 	return !v->pins;
 }
@@ -467,6 +298,8 @@ bool pf_value_donate(struct pf_value *v)
 void pf_value_donated(struct pf_value *v, bool consumed)
 {
 	PF_LOCK_SCOPE(&v->lock);
+	if (v->state != PF_VALUE_DONATED)
+		return; /* it is shared, and was copied */
 	v->consumed = consumed;
 	if (consumed)
 		consume_locked(v);
@@ -477,7 +310,7 @@ void pf_value_donated(struct pf_value *v, bool consumed)
 enum pf_value_state pf_value_state(struct pf_value *v, struct pf_err *ret_why)
 {
 	PF_LOCK_SCOPE(&v->lock);
-	forget_dead_locked(v);
+	pf_value_forget_dead_locked(v);
 	if (ret_why)
 		*ret_why = v->err;
 	return v->state;
@@ -492,4 +325,28 @@ const char *pf_value_state_name(enum pf_value_state state)
 	};
 
 	return names[state];
+}
+
+/* --- what it takes ------------------------------------------------------------------------ */
+
+void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret)
+{
+	snprintf(ret->id, sizeof(ret->id), "arena:%" PRIu64, bytes->extent.off);
+	ret->bytes = bytes->extent.len;
+}
+
+unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
+{
+	unsigned n = 0;
+
+	PF_LOCK_SCOPE(&v->lock);
+	if (v->bytes)
+		pf_bytes_segment(v->bytes, &ret[n++]);
+	if (v->pool_life) {
+		snprintf(ret[n].id, sizeof(ret[n].id), "%.16s:%" PRIu64 ":%" PRIu64,
+			 pf_worker_name(v->worker), pf_life_number(v->pool_life),
+			 v->pool_off);
+		ret[n++].bytes = v->charged;
+	}
+	return n;
 }

@@ -39,6 +39,8 @@ static void view_content_locked(struct pf_buffer *b, struct pf_view *view)
 		view->live = pf_buffer_ref(b);
 	else if (b->content)
 		view->content = pf_bytes_ref(b->content);
+	if (b->state == PF_BUFFER_VALUE && b->value)
+		view->array = pf_value_ref(b->value);
 }
 
 static int view_value(struct pf_value *v, enum pf_format format, struct pf_waiter *waiter,
@@ -54,15 +56,21 @@ static int view_value(struct pf_value *v, enum pf_format format, struct pf_waite
 	}
 	if (format == PF_FORMAT_TXT) {
 		pf_text_print(&view->head, v->dtype, &v->shape, pf_value_host(v));
-		pf_value_unpin(v);
 		view->size = view->head.len;
+		pf_lock(&v->lock);
+		if (!view->head.failed)
+			v->text_len = view->size;
+		pf_unlock(&v->lock);
+		pf_value_unpin(v);
 		if (view->head.failed)
 			return pf_err_set(err, -ENOMEM, "no memory for the text");
+		view->array = pf_value_ref(v);
 		return 1;
 	}
 	if (format == PF_FORMAT_NPY)
 		pf_npy_print(&view->head, v->dtype, &v->shape);
 	view->value = pf_value_ref(v);
+	view->array = pf_value_ref(v);
 	view->size = view->head.len + v->len;
 	return 1;
 }
@@ -94,6 +102,26 @@ int pf_view_open(struct pf_buffer *b, enum pf_format format, struct pf_waiter *w
 	return r;
 }
 
+int pf_view_dup(const struct pf_view *view, struct pf_view *ret)
+{
+	*ret = (struct pf_view){ .content_off = view->content_off, .size = view->size };
+	pf_buf_append(&ret->head, view->head.data, view->head.len);
+	if (view->content)
+		ret->content = pf_bytes_ref(view->content);
+	if (view->value) {
+		ret->value = pf_value_ref(view->value);
+		pf_value_pin(ret->value);
+	}
+	if (view->array)
+		ret->array = pf_value_ref(view->array);
+	if (view->live)
+		ret->live = pf_buffer_ref(view->live);
+	if (!ret->head.failed)
+		return 0;
+	pf_view_release(ret);
+	return -ENOMEM;
+}
+
 void pf_view_release(struct pf_view *view)
 {
 	pf_buf_release(&view->head);
@@ -101,6 +129,7 @@ void pf_view_release(struct pf_view *view)
 	if (view->value)
 		pf_value_unpin(view->value);
 	pf_value_unref(view->value);
+	pf_value_unref(view->array);
 	pf_buffer_unref(view->live);
 	memset(view, 0, sizeof(*view));
 }
@@ -166,6 +195,12 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 	read(arg, view->head.data + off, len);
 }
 
+static uint64_t text_len(struct pf_value *v)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	return v->text_len;
+}
+
 uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
 {
 	pf_autobuf struct pf_buf head = PF_BUF_INIT;
@@ -173,9 +208,10 @@ uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
 	PF_LOCK_SCOPE(&b->lock);
 	if (content_is_view(b, format))
 		return b->size;
-	if (!b->value || format == PF_FORMAT_TXT ||
-	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
+	if (!b->value || pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return 0;
+	if (format == PF_FORMAT_TXT)
+		return text_len(b->value);
 	if (format == PF_FORMAT_NPY)
 		pf_npy_print(&head, b->value->dtype, &b->value->shape);
 	return head.len + b->value->len;
@@ -195,7 +231,7 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep,
 
 		if (r < 0)
 			return r;
-		r = pf_bytes_new(b->place->arena, view.size, &bytes, err);
+		r = pf_bytes_new(pf_buffer_place(b)->arena, view.size, &bytes, err);
 		if (r < 0) {
 			pf_view_release(&view);
 			return r;
@@ -242,6 +278,8 @@ const char *pf_buffer_state_name(struct pf_buffer *b)
 		return "scratch";
 	case PF_BUFFER_ERROR:
 		return "error";
+	case PF_BUFFER_DONATED:
+		return "donated";
 	default:
 		return pf_value_state_name(pf_value_state(b->value, NULL));
 	}
@@ -261,7 +299,7 @@ static void describe_type(struct json_object *o, enum pf_dtype dtype,
 /* What is known before there is a value: what it was created as, how much has come. */
 static void describe_content(struct json_object *o, struct pf_buffer *b)
 {
-	pf_json_add_string(o, "device", b->place->device_name);
+	pf_json_add_string(o, "device", pf_buffer_place(b)->device_name);
 	PF_LOCK_SCOPE(&b->lock);
 	if (b->shaped) {
 		uint64_t bytes;
@@ -282,7 +320,7 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 
 	describe_type(o, v->dtype, &v->shape);
 	pf_json_add_string(o, "layout", "row-major");
-	pf_json_add_string(o, "device", b->place->device_name);
+	pf_json_add_string(o, "device", pf_buffer_place(b)->device_name);
 	pf_json_add_string(o, "memory",
 			   memory < d->n_memories ? d->memories[memory].kind : "device");
 	pf_json_add_int(o, "bytes", (int64_t)v->len);
@@ -295,6 +333,35 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 			       json_object_new_boolean(v->alias_off != PF_NO_OFFSET ||
 						       (v->pool_life && !v->pool_block)));
 	pf_unlock(&v->lock);
+}
+
+static void add_segment(struct json_object *list, const struct pf_segment *s)
+{
+	struct json_object *o = json_object_new_object();
+
+	pf_json_add_string(o, "id", s->id);
+	pf_json_add_int(o, "bytes", (int64_t)s->bytes);
+	json_object_array_add(list, o);
+}
+
+/* The memory that it takes; who shares it names the same. */
+static void describe_segments(struct json_object *o, struct pf_buffer *b,
+			      struct pf_value *v)
+{
+	struct json_object *list = json_object_new_array();
+	struct pf_segment of_content = { .bytes = 0 }, of_value[2];
+	unsigned n = v ? pf_value_segments(v, of_value) : 0;
+
+	pf_lock(&b->lock);
+	if (b->content)
+		pf_bytes_segment(b->content, &of_content);
+	pf_unlock(&b->lock);
+	if (of_content.bytes)
+		add_segment(list, &of_content);
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(of_value[i].id, of_content.id))
+			add_segment(list, &of_value[i]);
+	json_object_object_add(o, "segments", list);
 }
 
 void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *out)
@@ -320,6 +387,7 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 	}
 	if (err.code)
 		pf_json_add_string(o, "error", err.text);
+	describe_segments(o, b, v);
 	pf_lock(&b->lock);
 	pf_json_add_string(o, "format",
 			   *pf_format_extension(b->format)

@@ -34,6 +34,7 @@ void pf_node_stat(struct pf_node *node, struct stat *st)
 	st->st_atim = priv->attr.atime;
 	st->st_mtim = priv->attr.mtime;
 	st->st_ctim = priv->attr.ctime;
+	node->priv->told = pf_node_keeps_attr(node);
 	if (priv->gone)
 		st->st_nlink = 0;
 	else
@@ -51,6 +52,20 @@ void pf_node_stat(struct pf_node *node, struct stat *st)
 		st->st_blocks = (st->st_size + 511) / 512;
 }
 
+void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
+{
+	struct pf_attr of_dir, attr;
+
+	pf_node_attr(dir, &of_dir);
+	if (!(of_dir.mode & S_ISGID))
+		return;
+	pf_node_attr(node, &attr);
+	attr.gid = of_dir.gid;
+	if (S_ISDIR(attr.mode))
+		attr.mode |= S_ISGID;
+	pf_node_set_attr(node, &attr);
+}
+
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
 {
 	return cred->checked || pf_node_may(node, cred, want);
@@ -64,6 +79,19 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st)
 		return -ENOENT;
 	pf_node_stat(node, st);
 	return 0;
+}
+
+unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	unsigned mask = 0;
+
+	/* Each opening of a control file is to look its name up: pf_vfs_alias. */
+	if (node && node->priv->holder->priv->fixed && !node->kind->command)
+		mask |= PF_KEEP_NAME;
+	if (node && pf_node_keeps_attr(node))
+		mask |= PF_KEEP_ATTR;
+	return mask;
 }
 
 int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret)
@@ -112,7 +140,8 @@ static int may_set(struct pf_node *node, const struct stat *to, int mask,
 	return 0;
 }
 
-static int set_size(struct pf_node *node, struct pf_open *of, off_t size)
+static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
+		    const struct pf_cred *cred)
 {
 	const struct pf_kind *kind = node->kind;
 	struct pf_err err = PF_ERR_INIT;
@@ -139,7 +168,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size)
 	if (of)
 		pf_unlock(&of->lock);
 	if (r == 0)
-		pf_node_touch(node);
+		pf_node_modified(node, cred->uid != 0);
 	return r;
 }
 
@@ -148,7 +177,8 @@ static struct timespec resolve(struct timespec time, struct timespec now)
 	return time.tv_nsec == UTIME_NOW ? now : time;
 }
 
-static void set_attr(struct pf_node *node, const struct stat *to, int mask)
+static void set_attr(struct pf_node *node, const struct stat *to, int mask,
+		     const struct pf_cred *cred)
 {
 	struct timespec now = pf_now();
 	struct pf_attr *attr = &node->priv->attr;
@@ -160,6 +190,8 @@ static void set_attr(struct pf_node *node, const struct stat *to, int mask)
 		attr->uid = to->st_uid;
 	if (mask & PF_SET_GID)
 		attr->gid = to->st_gid;
+	if ((mask & (PF_SET_UID | PF_SET_GID)) && !(mask & PF_SET_MODE) && cred->uid)
+		pf_attr_kill(attr);
 	if (mask & PF_SET_ATIME)
 		attr->atime = resolve(to->st_atim, now);
 	if (mask & PF_SET_MTIME)
@@ -180,11 +212,11 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 		return -ENOENT;
 	r = may_set(node, to, mask, of, cred);
 	if (r == 0 && (mask & PF_SET_SIZE))
-		r = set_size(node, of, to->st_size);
+		r = set_size(node, of, to->st_size, cred);
 	if (r < 0)
 		return r;
 	if (mask & ~PF_SET_SIZE)
-		set_attr(node, to, mask);
+		set_attr(node, to, mask, cred);
 	pf_node_stat(node, ret);
 	return 0;
 }

@@ -44,6 +44,7 @@ static int grow(struct pf_table *table)
 static void touch_locked(struct pf_node *node)
 {
 	node->priv->attr.mtime = node->priv->attr.ctime = pf_now();
+	pf_node_untell_locked(node);
 }
 
 /* Link NODE, whose name and hash are set, at the end of DIR's list. */
@@ -120,7 +121,7 @@ static bool is_below_locked(const struct pf_node *node, const struct pf_node *an
 }
 
 static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
-		       bool replace, struct pf_node **dead)
+		       bool replace, bool fixed, struct pf_node **dead)
 {
 	struct pf_node *old;
 	int r;
@@ -140,6 +141,8 @@ static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
 		node->priv->name = NULL;
 		return r;
 	}
+	if (fixed)
+		node->priv->fixed = true;
 	if (node->priv->holder == node)
 		pf_node_ref(node);
 	if (old)
@@ -147,7 +150,8 @@ static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
 	return 0;
 }
 
-int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node, bool replace)
+static int link_node(struct pf_node *dir, const char *name, struct pf_node *node,
+		     bool replace, bool fixed)
 {
 	pf_autofree char *copy = strdup(name);
 	struct pf_node *dead = NULL;
@@ -156,12 +160,23 @@ int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node, boo
 	if (!copy)
 		return -ENOMEM;
 	pf_lock(&dir->tree->lock);
-	r = link_locked(dir, copy, node, replace, &dead);
+	r = link_locked(dir, copy, node, replace, fixed, &dead);
 	if (r == 0)
 		copy = NULL;
 	pf_unlock(&dir->tree->lock);
 	pf_node_bury(dir->tree, dead);
 	return r;
+}
+
+int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node, bool replace)
+{
+	return link_node(dir, name, node, replace, false);
+}
+
+int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *node)
+{
+	assert(dir->priv->holder->priv->fixed);
+	return link_node(dir, name, node, false, true);
 }
 
 void pf_dir_unlink(struct pf_node *node)

@@ -19,8 +19,8 @@ struct pf_table {
 };
 
 /*
- * What the tree keeps of a node.  Protected by the tree's lock, but for refs (atomic) and
- * last (set once).
+ * What the tree keeps of a node.  Protected by the tree's lock, but for refs and mapped
+ * (atomic) and last (set once).
  *
  * The nodes that a kind lists as children live and die with the node that they were made
  * for, its holder, so that their shared object does too: references to them are counted
@@ -32,7 +32,10 @@ struct pf_node_priv {
 	struct pf_node *holder;
 	struct pf_node *listed; /* next of the nodes that the holder keeps */
 	struct pf_node *dead;   /* next of the nodes to be freed */
-	uint64_t lookups;
+	uint64_t lookups;       /* written atomically: pf_node_changed has no lock */
+	bool fixed;             /* a holder's: linked for good */
+	bool told;   /* a front end may keep the attributes and must be told of changes */
+	bool mapped; /* atomic: a mapping wrote, and nobody committed that */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	struct pf_node *prev, *next;
@@ -41,8 +44,9 @@ struct pf_node_priv {
 	uint64_t hash;
 	bool gone; /* was linked and no longer is */
 
-	uint64_t alias;       /* control files: the number given out now, */
-	unsigned alias_opens; /* and how many opens came by it */
+	uint64_t alias;         /* control files: the number given out now, */
+	unsigned alias_opens;   /* and how many opens came by it */
+	struct pf_open *newest; /* other files: who has it open, by age; borrowed */
 
 	struct pf_attr attr;
 	struct pf_table table;
@@ -58,6 +62,10 @@ struct pf_tree {
 	bool closed;
 	struct pf_node *root; /* one reference */
 	void *context;
+
+	pthread_mutex_t notify; /* rank 9; protects the fields below, held by the call */
+	void (*on_change)(void *arg, uint64_t ino, enum pf_change change);
+	void *on_change_arg;
 };
 
 /* node.c: functions named _locked want the tree's lock. */
@@ -77,6 +85,18 @@ void pf_node_forget(struct pf_node *node, uint64_t n);
 
 struct timespec pf_now(void);
 
+/* The node's bytes were written; KILL: by somebody who may not leave it S_ISUID. */
+void pf_node_modified(struct pf_node *node, bool kill);
+
+/* What a writer who is not uid 0 leaves of ATTR's mode. */
+void pf_attr_kill(struct pf_attr *attr);
+
+/* Need nobody ask for NODE's attributes again before he is told? */
+bool pf_node_keeps_attr(const struct pf_node *node);
+
+/* NODE's attributes are about to be others than somebody was told. */
+void pf_node_untell_locked(struct pf_node *node);
+
 /* dir.c */
 int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node);
 void pf_dir_detach_locked(struct pf_node *node);
@@ -94,7 +114,15 @@ bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
 
 /* open.c */
 struct pf_open *pf_open_ref(struct pf_open *of);
-void pf_open_unref(struct pf_open *of);
+void pf_open_unref(struct pf_open *of); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
+
+/* The front end has OF open, or closes it. */
+void pf_open_enter(struct pf_open *of);
+void pf_open_leave(struct pf_open *of);
+
+/* Whom the pages of OF's file are read from, with a reference. */
+struct pf_open *pf_open_for_pages(struct pf_open *of);
 
 /* Check rights, unless the front end did. */
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
@@ -123,5 +151,8 @@ void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *
 		  size_t len);
 void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out);
 void pf_last_free(struct pf_last *last);
+
+/* In a set-group-ID directory what is made belongs to its group (mkdir(2), open(2)). */
+void pf_node_inherit(struct pf_node *dir, struct pf_node *node);
 
 #endif

@@ -101,6 +101,7 @@ static void tree_destroy(struct pf_tree *tree)
 	pf_map_release(&tree->nodes);
 	pthread_mutex_destroy(&tree->names);
 	pthread_mutex_destroy(&tree->lock);
+	pthread_mutex_destroy(&tree->notify);
 	free(tree);
 }
 
@@ -227,14 +228,22 @@ struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
 	if (!tree)
 		return NULL;
 	if (pthread_mutex_init(&tree->names, NULL) ||
-	    pthread_mutex_init(&tree->lock, NULL))
+	    pthread_mutex_init(&tree->lock, NULL) ||
+	    pthread_mutex_init(&tree->notify, NULL))
 		abort();
 	tree->root = make(tree, kind, object, (mode_t)-1, &owner);
 	if (!tree->root) {
 		tree_destroy(tree);
 		return NULL;
 	}
+	tree->root->priv->fixed = true;
 	return tree;
+}
+
+/* Written with the lock, read by pf_node_changed without. */
+static void set_lookups_locked(struct pf_node *node, uint64_t n)
+{
+	__atomic_store_n(&node->priv->lookups, n, __ATOMIC_SEQ_CST);
 }
 
 /* The kernel's lookups end with the mount, which sends no forgets for them. */
@@ -249,7 +258,7 @@ void pf_tree_free(struct pf_tree *tree)
 	tree->closed = true;
 	while ((node = pf_map_next(&tree->nodes, &pos))) {
 		if (node->priv->lookups) {
-			node->priv->lookups = 0;
+			set_lookups_locked(node, 0);
 			pf_node_drop_locked(node, &dead);
 		}
 	}
@@ -304,8 +313,9 @@ struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino)
 void pf_node_looked_up(struct pf_node *node)
 {
 	PF_LOCK_SCOPE(&node->tree->lock);
-	if (node->priv->lookups++ == 0)
+	if (node->priv->lookups == 0)
 		pf_node_ref(node);
+	set_lookups_locked(node, node->priv->lookups + 1);
 }
 
 void pf_node_forget(struct pf_node *node, uint64_t n)
@@ -317,12 +327,51 @@ void pf_node_forget(struct pf_node *node, uint64_t n)
 	if (node->priv->lookups) {
 		if (n > node->priv->lookups)
 			n = node->priv->lookups;
-		node->priv->lookups -= n;
+		set_lookups_locked(node, node->priv->lookups - n);
 		if (!node->priv->lookups)
 			pf_node_drop_locked(node, &dead);
 	}
 	pf_unlock(&tree->lock);
 	pf_node_bury(tree, dead);
+}
+
+void pf_tree_set_notify(struct pf_tree *tree,
+			void (*fn)(void *arg, uint64_t ino, enum pf_change change),
+			void *arg)
+{
+	PF_LOCK_SCOPE(&tree->notify);
+	tree->on_change = fn;
+	tree->on_change_arg = arg;
+}
+
+static void tell(struct pf_node *node, enum pf_change change)
+{
+	struct pf_tree *tree = node->tree;
+
+	PF_LOCK_SCOPE(&tree->notify);
+	if (tree->on_change)
+		tree->on_change(tree->on_change_arg, node->ino, change);
+}
+
+/* Whoever looks the node up from now on is told what is so now. */
+void pf_node_changed(struct pf_node *node, bool data)
+{
+	if (__atomic_load_n(&node->priv->lookups, __ATOMIC_SEQ_CST))
+		tell(node, data ? PF_CHANGED_DATA : PF_CHANGED_ATTR);
+}
+
+bool pf_node_keeps_attr(const struct pf_node *node)
+{
+	return S_ISDIR(node->kind->mode) && node->priv->holder->priv->fixed &&
+	       !node->kind->getattr;
+}
+
+void pf_node_untell_locked(struct pf_node *node)
+{
+	if (!node->priv->told)
+		return;
+	node->priv->told = false;
+	tell(node, PF_CHANGED_NAMES);
 }
 
 void pf_node_attr(struct pf_node *node, struct pf_attr *ret)
@@ -336,15 +385,33 @@ void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr)
 	PF_LOCK_SCOPE(&node->tree->lock);
 	node->priv->attr = *attr;
 	node->priv->attr.mode = (node->kind->mode & S_IFMT) | (attr->mode & 07777);
+	pf_node_untell_locked(node);
 }
 
-void pf_node_touch(struct pf_node *node)
+void pf_attr_kill(struct pf_attr *attr)
+{
+	if (S_ISDIR(attr->mode))
+		return;
+	attr->mode &= ~(mode_t)S_ISUID;
+	if (attr->mode & S_IXGRP)
+		attr->mode &= ~(mode_t)S_ISGID;
+}
+
+void pf_node_modified(struct pf_node *node, bool kill)
 {
 	struct timespec now = pf_now();
 
 	PF_LOCK_SCOPE(&node->tree->lock);
 	node->priv->attr.mtime = now;
 	node->priv->attr.ctime = now;
+	if (kill)
+		pf_attr_kill(&node->priv->attr);
+	pf_node_untell_locked(node);
+}
+
+void pf_node_touch(struct pf_node *node)
+{
+	pf_node_modified(node, false);
 }
 
 bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want)

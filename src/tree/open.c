@@ -29,7 +29,6 @@ void pf_open_unref(struct pf_open *of)
 	pf_node_unref(of->node);
 	free(of);
 }
-PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 
 /* A number that somebody has open is not given out again; when all are used, one is. */
 uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino)
@@ -46,14 +45,56 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino)
 	return node->priv->alias;
 }
 
-/* OF came by a number that is its own from now on, or is closed. */
-static void count_alias(struct pf_open *of, int change)
+/* A control file's opens have numbers of their own, others' are listed. */
+void pf_open_enter(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
-	if (priv->alias == of->alias)
-		priv->alias_opens += (unsigned)change;
+	if (of->session) {
+		priv->alias_opens += priv->alias == of->alias;
+		return;
+	}
+	of->older = priv->newest;
+	if (of->older)
+		of->older->newer = of;
+	priv->newest = of;
+}
+
+void pf_open_leave(struct pf_open *of)
+{
+	struct pf_node_priv *priv = of->node->priv;
+
+	PF_LOCK_SCOPE(&of->node->tree->lock);
+	if (of->session) {
+		priv->alias_opens -= priv->alias == of->alias;
+		return;
+	}
+	if (of->newer)
+		of->newer->older = of->older;
+	else
+		priv->newest = of->older;
+	if (of->older)
+		of->older->newer = of->newer;
+}
+
+/*
+ * The kernel's pages are one for all who map the file, but each open may show what was there
+ * when it was opened.  So pages come from an open that sees what is written now, if there
+ * is one, or else from the newest: who opens a file never sees what it was before.
+ */
+struct pf_open *pf_open_for_pages(struct pf_open *of)
+{
+	struct pf_open *newest;
+
+	PF_LOCK_SCOPE(&of->node->tree->lock);
+	newest = of->node->priv->newest;
+	for (struct pf_open *o = newest; o; o = o->older)
+		if (pf_open_reads(o) && pf_open_writes(o))
+			return pf_open_ref(o);
+	while (newest && !pf_open_reads(newest))
+		newest = newest->older;
+	return pf_open_ref(newest ? newest : of);
 }
 
 static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
@@ -131,15 +172,13 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 		free(of);
 		return r;
 	}
-	if (of->session)
-		count_alias(of, 1);
 	if ((flags & O_TRUNC) && kind->truncate && !kind->command) {
 		r = kind->truncate(node, of, 0, &err);
 		if (r < 0) {
 			pf_open_unref(of);
 			return r;
 		}
-		pf_node_touch(node);
+		pf_node_modified(node, cred->uid != 0);
 	}
 	*ret = of;
 	return 0;
@@ -177,8 +216,10 @@ static void prepared_send(struct pf_reply *base, int code, const void *data, siz
 		pf_reply_unref(p->outer);
 		return;
 	}
-	if (code == 0)
+	if (code == 0) {
+		pf_open_enter(p->of);
 		*p->ret = pf_steal(&p->of);
+	}
 	pf_reply_send(p->outer, code, NULL, 0);
 	pf_reply_unref(base); /* the hook's */
 }
@@ -239,6 +280,7 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 	}
 	r = take_snapshot(of);
 	if (r == 0 && pf_reply_claim(reply)) {
+		pf_open_enter(of);
 		*ret = of;
 		pf_reply_send(reply, 0, NULL, 0);
 		return;
@@ -266,6 +308,8 @@ static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, in
 	if (!ops || !ops->create)
 		return -EPERM;
 	r = ops->create(dir, name, mode & 07777, cred, ret, &err);
+	if (r == 0)
+		pf_node_inherit(dir, *ret);
 	if (r == 0)
 		*flags &= ~O_TRUNC; /* it is empty, and its mode need not allow it */
 	return r == 0 ? 1 : r;
@@ -302,135 +346,7 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 		return r;
 	pf_node_looked_up(node);
 	pf_node_stat(node, st);
+	pf_open_enter(of);
 	*ret = pf_steal(&of);
 	return 0;
-}
-
-static void read_text(struct pf_open *of, size_t len, uint64_t off,
-		      struct pf_reply *reply)
-{
-	size_t left = off < of->text.len ? of->text.len - off : 0;
-
-	pf_reply_data(reply, left ? of->text.data + off : NULL, len < left ? len : left);
-}
-
-void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
-{
-	if (!pf_open_reads(of)) {
-		pf_reply_code(reply, -EBADF);
-	} else if (of->session) {
-		pf_ctl_read(of, len, reply);
-	} else if (of->shown) {
-		/* The reader may close the file before this thread is done with its text. */
-		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
-
-		read_text(mine, len, off, reply);
-	} else if (of->node->kind->read) {
-		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
-
-		reply->held = pf_open_ref(of);
-		pf_lock(&mine->lock);
-		mine->node->kind->read(mine, len, off, reply);
-		pf_unlock(&mine->lock);
-	} else {
-		pf_reply_code(reply, -EBADF);
-	}
-}
-
-static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint64_t off)
-{
-	const struct pf_kind *kind = of->node->kind;
-	struct pf_err err = PF_ERR_INIT;
-	ssize_t n;
-
-	if (!kind->write)
-		return -EBADF;
-	if (kind->max_write && (off > kind->max_write || len > kind->max_write - off))
-		return -EFBIG;
-	pf_lock(&of->lock);
-	n = kind->write(of, src, len, off, &err);
-	if (n > 0) {
-		of->dirty = true;
-		of->written += (uint64_t)n;
-	}
-	pf_unlock(&of->lock);
-	if (n > 0)
-		pf_node_touch(of->node);
-	return n;
-}
-
-void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
-		  struct pf_reply *reply)
-{
-	ssize_t n;
-
-	if (!pf_open_writes(of)) {
-		pf_reply_code(reply, -EBADF);
-	} else if (!len) {
-		pf_reply_count(reply, 0);
-	} else if (of->session) {
-		pf_ctl_write(of, src, len, reply);
-	} else {
-		n = write_bytes(of, src, len, off);
-		if (n < 0)
-			pf_reply_code(reply, (int)n);
-		else
-			pf_reply_count(reply, (size_t)n);
-	}
-}
-
-/* Was it written since the last commit?  CLEAR: it is not any more. */
-static bool is_dirty(struct pf_open *of, bool clear)
-{
-	bool dirty;
-
-	PF_LOCK_SCOPE(&of->lock);
-	dirty = of->dirty;
-	if (clear)
-		of->dirty = false;
-	return dirty;
-}
-
-static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
-{
-	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
-
-	reply->held = pf_open_ref(of);
-	pf_lock(&mine->lock);
-	mine->node->kind->commit(mine, why, reply);
-	pf_unlock(&mine->lock);
-}
-
-/*
- * Only the first FLUSH after a write commits, whatever becomes of it: closing a second
- * descriptor of the same open must not compile or fail again.
- */
-void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
-{
-	if (of->session)
-		pf_ctl_flush(of, pid, reply);
-	else if (!is_dirty(of, false) || !of->node->kind->commit)
-		pf_reply_code(reply, 0);
-	else if (pf_process_dying(pid) || !is_dirty(of, true))
-		pf_reply_code(reply, 0);
-	else
-		commit(of, PF_COMMIT_FLUSH, reply);
-}
-
-/* The file stays dirty, so that close(2) still tells what is incomplete. */
-void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
-{
-	if (of->session || !of->node->kind->commit || !is_dirty(of, false))
-		pf_reply_code(reply, 0);
-	else
-		commit(of, PF_COMMIT_FSYNC, reply);
-}
-
-void pf_vfs_release(struct pf_open *of)
-{
-	if (of->session) {
-		pf_ctl_release(of);
-		count_alias(of, -1);
-	}
-	pf_open_unref(of);
 }

@@ -122,7 +122,10 @@ static int make_dir(struct pf_node *dir, const char *name, mode_t mode,
 		return -EEXIST;
 	if (!ops || !ops->mkdir)
 		return -EPERM;
-	return ops->mkdir(dir, name, mode & 07777, cred, ret, &err);
+	r = ops->mkdir(dir, name, mode & 07777, cred, ret, &err);
+	if (r == 0)
+		pf_node_inherit(dir, *ret);
+	return r;
 }
 
 int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,

@@ -40,7 +40,9 @@ struct pf_arena {
 
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	pthread_cond_t work;  /* something for the background thread */
-	uint64_t limit, used;
+	uint64_t limit, used; /* used: extents, and what was charged */
+	uint64_t (*relief)(void *arg, uint64_t need);
+	void *relief_arg;
 	uint64_t top;         /* beyond it nothing was ever used */
 	uint64_t warm;        /* bytes in warm pieces */
 	struct piece *pieces; /* owned; large free room, sorted by offset */
@@ -357,12 +359,74 @@ static bool footprint(uint64_t len, uint64_t *ret)
 	return true;
 }
 
+void pf_arena_zero(struct pf_arena *a, uint64_t off, uint64_t len)
+{
+	uint64_t from = round_up(off, HUGE), to = (off + len) / HUGE * HUGE;
+
+	/* Fresh pages cost nothing until they are touched. */
+	if (len >= 4 * HUGE &&
+	    fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+		      (off_t)(to - from)) == 0) {
+		memset(a->memory + off, 0, from - off);
+		memset(a->memory + to, 0, off + len - to);
+		return;
+	}
+	memset(a->memory + off, 0, len);
+}
+
 static int no_room(const struct pf_arena *a, uint64_t len, struct pf_err *err)
 {
 	return pf_err_set(err, -ENOSPC,
 			  "no room for %" PRIu64 " bytes: %" PRIu64
 			  " of the memory limit's %" PRIu64 " bytes are in use",
 			  len, a->used, a->limit);
+}
+
+static bool fits(const struct pf_arena *a, uint64_t more)
+{
+	return a->used <= a->limit && more <= a->limit - a->used;
+}
+
+void pf_arena_set_relief(struct pf_arena *a, uint64_t (*relief)(void *arg, uint64_t need),
+			 void *arg)
+{
+	PF_LOCK_SCOPE(&a->lock);
+	a->relief = relief;
+	a->relief_arg = arg;
+}
+
+/* Wait for no one: true if MORE bytes fit now, after others gave up what they can spare. */
+static bool make_fit_locked(struct pf_arena *a, uint64_t more)
+{
+	while (!fits(a, more)) {
+		uint64_t (*relief)(void *arg, uint64_t need) = a->relief;
+		void *arg = a->relief_arg;
+		uint64_t need = a->used + more - a->limit, given;
+
+		if (!relief || more > a->limit)
+			return false;
+		pf_unlock(&a->lock);
+		given = relief(arg, need);
+		pf_lock(&a->lock);
+		if (!given)
+			return fits(a, more);
+	}
+	return true;
+}
+
+int pf_arena_charge(struct pf_arena *a, uint64_t len, bool force, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&a->lock);
+	if (!make_fit_locked(a, len) && !force)
+		return no_room(a, len, err);
+	a->used += len;
+	return 0;
+}
+
+void pf_arena_discharge(struct pf_arena *a, uint64_t len)
+{
+	PF_LOCK_SCOPE(&a->lock);
+	a->used -= len;
 }
 
 int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret,
@@ -373,7 +437,7 @@ int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret,
 	bool ok;
 
 	PF_LOCK_SCOPE(&a->lock);
-	if (!footprint(len ? len : 1, &need) || need > a->limit - a->used)
+	if (!footprint(len ? len : 1, &need) || !make_fit_locked(a, need))
 		return no_room(a, len, err);
 	ok = class_of(need, &c) ? take_small(a, c, &off) : take_large(a, need, &off);
 	if (!ok)
@@ -428,7 +492,7 @@ int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len,
 	if (len <= extent->len)
 		return 0;
 	pf_lock(&a->lock);
-	if (!footprint(len, &need) || need - extent->len > a->limit - a->used) {
+	if (!footprint(len, &need) || !make_fit_locked(a, need - extent->len)) {
 		r = no_room(a, len - extent->len, err);
 		pf_unlock(&a->lock);
 		return r;

@@ -1,4 +1,4 @@
-/* Requests about buffers: make one of the user's bytes, copy one out, free. */
+/* Requests about buffers: make one of bytes, of another or of nothing, copy out, free. */
 #include "pjrtfs/worker/worker.h"
 
 #include <errno.h>
@@ -6,21 +6,38 @@
 
 #include "pjrtfs/worker/pool.h"
 
-/* The place that Q names, or -EPROTO. */
-static int find_place(const struct pj_client *client, const struct pf_req_buffer *q,
+/* The place with these indexes, or -EPROTO. */
+static int find_place(const struct pj_client *client, uint32_t device, uint32_t memory,
 		      struct pj_place *ret, struct pf_err *err)
 {
-	if (q->device >= client->n_devices)
-		return pf_err_set(err, -EPROTO, "create: there is no device %u",
-				  q->device);
-	ret->device = &client->devices[q->device];
+	if (device >= client->n_devices)
+		return pf_err_set(err, -EPROTO, "there is no device %u", device);
+	ret->device = &client->devices[device];
 	ret->memory = NULL;
-	if (q->memory == UINT32_MAX)
+	if (memory == UINT32_MAX)
 		return 0;
-	if (q->memory >= ret->device->n_memories)
-		return pf_err_set(err, -EPROTO, "create: device %u has no memory %u",
-				  q->device, q->memory);
-	ret->memory = &ret->device->memories[q->memory];
+	if (memory >= ret->device->n_memories)
+		return pf_err_set(err, -EPROTO, "device %u has no memory %u", device,
+				  memory);
+	ret->memory = &ret->device->memories[memory];
+	return 0;
+}
+
+/* Check what requests for a new array have in common, and tell where it shall be. */
+static int check_new(const struct pf_request *request, struct pj_place *place,
+		     struct pf_shape *shape, struct pf_err *err)
+{
+	const struct pf_req_buffer *q = request->message;
+	int r;
+
+	if (request->len != sizeof(*q) || !q->id || q->rank > PF_WIRE_MAX_RANK)
+		return pf_err_set(err, -EPROTO, "create: a message of %zu bytes",
+				  request->len);
+	r = find_place(request->worker->client, q->device, q->memory, place, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, "create");
+	shape->rank = q->rank;
+	memcpy(shape->dims, q->dims, sizeof(shape->dims));
 	return 0;
 }
 
@@ -34,19 +51,13 @@ int pf_handle_buffer_create(struct pf_request *request, struct pf_err *err)
 	const void *bytes, *alias = NULL;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r;
+	int r = check_new(request, &place, &shape, err);
 
-	if (request->len != sizeof(*q) || !q->id || q->rank > PF_WIRE_MAX_RANK)
-		return pf_err_set(err, -EPROTO, "create: a message of %zu bytes",
-				  request->len);
+	if (r < 0)
+		return r;
 	bytes = pf_worker_arena(worker, q->off, q->len);
 	if (!bytes)
 		return pf_err_set(err, -EPROTO, "create: bytes outside the arena");
-	r = find_place(worker->client, q, &place, err);
-	if (r < 0)
-		return r;
-	shape.rank = q->rank;
-	memcpy(shape.dims, q->dims, sizeof(shape.dims));
 	r = pj_buffer_from_host(worker->client, &place, bytes, q->len, (int)q->dtype,
 				&shape, &buffer, &alias, err);
 	if (r < 0)
@@ -63,6 +74,90 @@ int pf_handle_buffer_create(struct pf_request *request, struct pf_err *err)
 	reply->on_device_bytes = pj_buffer_device_bytes(worker->plugin, buffer);
 	request->reply_len = sizeof(*reply);
 	return 0;
+}
+
+void pf_worker_place(const struct pf_object *object, struct pf_out *out)
+{
+	const void *address;
+	uint64_t off;
+
+	*out = (struct pf_out){
+		.where = object->len ? PF_WHERE_DEVICE : PF_WHERE_INLINE,
+		.dtype = object->dtype,
+		.len = object->len,
+		.on_device_bytes = pj_buffer_device_bytes(object->plugin, object->buffer),
+	};
+	/* Sub-byte types are packed where they lie: only the plugin unpacks them. */
+	if (!object->len || pf_dtype_bits(object->dtype) < 8 ||
+	    out->on_device_bytes < object->len)
+		return;
+	address = pj_buffer_address(object->plugin, object->buffer);
+	if (address && pf_pool_holds(address, object->len, &off)) {
+		out->where = PF_WHERE_POOL;
+		out->off = off;
+	}
+}
+
+/* Publish BUFFER, which is given, under ID, and write the reply that describes it. */
+static int answer_array(struct pf_request *request, uint64_t id,
+			struct PJRT_Buffer *buffer, enum pf_dtype dtype, uint64_t len,
+			struct pf_err *err)
+{
+	struct pf_rep_array *reply = (struct pf_rep_array *)request->reply;
+	struct pf_worker *worker = request->worker;
+	PF_CLEANUP(pf_object_unrefp)
+	struct pf_object *object = pf_object_buffer(worker->plugin, buffer, dtype, len);
+	int r;
+
+	if (!object)
+		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
+	r = pf_objects_put(&worker->objects, &id, &object, 1, err);
+	if (r < 0)
+		return r;
+	pf_worker_place(object, &reply->out);
+	request->reply_len = sizeof(*reply);
+	return 0;
+}
+
+int pf_handle_buffer_make(struct pf_request *request, struct pf_err *err)
+{
+	const struct pf_req_buffer *q = request->message;
+	struct PJRT_Buffer *buffer = NULL;
+	struct pf_shape shape;
+	struct pj_place place;
+	int r = check_new(request, &place, &shape, err);
+
+	if (r == 0)
+		r = pj_buffer_uninitialized(request->worker->client, &place, q->len,
+					    (int)q->dtype, &shape, &buffer, err);
+	if (r < 0)
+		return r;
+	return answer_array(request, q->id, buffer, (enum pf_dtype)q->dtype, q->len, err);
+}
+
+int pf_handle_buffer_copy(struct pf_request *request, struct pf_err *err)
+{
+	const struct pf_req_copy *q = request->message;
+	struct pf_worker *worker = request->worker;
+	PF_CLEANUP(pf_object_unrefp) struct pf_object *source = NULL;
+	struct PJRT_Buffer *buffer = NULL;
+	struct pj_place place;
+	int r;
+
+	if (request->len != sizeof(*q) || !q->id)
+		return pf_err_set(err, -EPROTO, "copy: a message of %zu bytes",
+				  request->len);
+	r = find_place(worker->client, q->device, q->memory, &place, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, "copy");
+	r = pf_objects_get(&worker->objects, &q->source, 1, PF_OBJECT_BUFFER, &source,
+			   err);
+	if (r < 0)
+		return r;
+	r = pj_buffer_copy(worker->client, &place, source->buffer, &buffer, err);
+	if (r < 0)
+		return r;
+	return answer_array(request, q->id, buffer, source->dtype, source->len, err);
 }
 
 int pf_handle_buffer_read(struct pf_request *request, struct pf_err *err)

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "pjrtfs/worker/pool.h"
-
 enum {
 	FEW = 64,                /* arguments or results whose lists need no malloc */
 	INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
@@ -165,45 +163,32 @@ static int result_objects(struct execution *x, struct pf_err *err)
  * Tell where a result is; an inline one's bytes go to the reply, whose length *LEN then
  * covers them.
  */
-static int place_result(struct execution *x, const struct pf_object *result, char *reply,
-			struct pf_out *out, size_t *len, size_t limit, struct pf_err *err)
+static int place_result(const struct pf_object *result, char *reply, struct pf_out *out,
+			size_t *len, size_t limit, struct pf_err *err)
 {
 	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
-	const struct pj_plugin *plugin = x->worker->plugin;
-	const void *address;
-	uint64_t off;
 	int r;
 
+	if (result->len == 0 || result->len > PF_WIRE_INLINE ||
+	    at + result->len > limit) {
+		pf_worker_place(result, out);
+		if (out->where == PF_WHERE_INLINE)
+			out->off = *len;
+		return 0;
+	}
+	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, reply + at,
+			   result->len, err);
+	if (r < 0)
+		return r;
+	memset(reply + *len, 0, at - *len);
 	*out = (struct pf_out){
-		.where = PF_WHERE_DEVICE,
+		.where = PF_WHERE_INLINE,
 		.dtype = result->dtype,
+		.off = at,
 		.len = result->len,
-		.on_device_bytes = pj_buffer_device_bytes(plugin, result->buffer),
+		.on_device_bytes = pj_buffer_device_bytes(result->plugin, result->buffer),
 	};
-	if (result->len == 0) {
-		out->where = PF_WHERE_INLINE;
-		out->off = *len;
-		return 0;
-	}
-	if (result->len <= PF_WIRE_INLINE && at + result->len <= limit) {
-		r = pj_buffer_read(plugin, result->buffer, result->dtype, reply + at,
-				   result->len, err);
-		if (r < 0)
-			return r;
-		memset(reply + *len, 0, at - *len);
-		out->where = PF_WHERE_INLINE;
-		out->off = at;
-		*len = at + result->len;
-		return 0;
-	}
-	if (pf_dtype_bits(result->dtype) < 8)
-		return 0;
-	address = pj_buffer_address(plugin, result->buffer);
-	if (address && pf_pool_holds(address, result->len, &off) &&
-	    out->on_device_bytes >= result->len) {
-		out->where = PF_WHERE_POOL;
-		out->off = off;
-	}
+	*len = at + result->len;
 	return 0;
 }
 
@@ -219,7 +204,7 @@ static int write_reply(struct execution *x, struct pf_request *request,
 	if (limit > PF_RING_MESSAGE)
 		limit = PF_RING_MESSAGE;
 	for (uint32_t i = 0; i < x->q->n_outs; i++) {
-		int r = place_result(x, results[i], request->reply, &outs[i], &len, limit,
+		int r = place_result(results[i], request->reply, &outs[i], &len, limit,
 				     err);
 
 		if (r < 0)

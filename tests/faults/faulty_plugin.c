@@ -2,8 +2,9 @@
  * A PJRT plugin that computes nothing and fails on demand.
  *
  * It serves every program as f(x: f32[2,3], y: f32[2,3]) -> f32[2,3] of zeros, on two
- * devices of host memory.  Buffers keep their bytes; zero-copy uploads alias the host's
- * memory where it is 64-byte aligned, as XLA's CPU plugins do.
+ * devices of host memory, each with memories "device" and "pinned_host".  Buffers keep
+ * their bytes; zero-copy uploads alias the host's memory where it is 64-byte aligned, as
+ * XLA's CPU plugins do; uninitialized ones hold bytes a5.
  *
  *   cc -shared -fPIC -pthread -I$INCLUDE -o faulty_plugin.so faulty_plugin.c
  *
@@ -24,6 +25,10 @@
  *   download     PJRT_Buffer_ToHostBuffer and CopyRawToHost; as long as it has a fault,
  *                the calls that tell a buffer's address say UNIMPLEMENTED
  *   pointer      the calls that tell a buffer's address
+ *   copy         PJRT_Buffer_CopyToDevice and CopyToMemory.  Within one device the daemon
+ *                takes INVALID_ARGUMENT for the refusal that the API allows, and copies
+ *                through the host
+ *   uninitialized  PJRT_Client_CreateUninitializedBuffer
  *   stats        PJRT_Device_MemoryStats (UNIMPLEMENTED when left alone)
  *   event        every event that is made
  *   api          GetPjrtApi
@@ -37,7 +42,8 @@
  *   abort[:text]              text on standard error, then abort()
  *   segv                      SIGSEGV
  *   exit[:status]             exit(), with 1 unless told
- *   late-event:MS             (execute, upload, download, event) ready that much later
+ *   late-event:MS             (execute, upload, download, copy, uninitialized, event)
+ *                             ready that much later
  *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
  *   none                      nothing
  *
@@ -67,7 +73,8 @@
 
 #include "pjrt_c_api.h"
 
-enum { MAX_RANK = 16, N_DEVICES = 2, SPEC_LEN = 4096, TEXT_LEN = 256, ALIGNMENT = 64 };
+enum { MAX_RANK = 16, SPEC_LEN = 4096, TEXT_LEN = 256, ALIGNMENT = 64 };
+enum { N_DEVICES = 2, N_MEMORIES = 2 /* of each */ };
 
 const PJRT_Api *GetPjrtApi(void);
 
@@ -153,15 +160,18 @@ enum op {
 	UPLOAD,
 	DOWNLOAD,
 	POINTER,
+	COPY,
+	UNINITIALIZED,
 	STATS,
 	EVENT,
 	API,
 	N_OPS
 };
 
-static const char *const op_names[N_OPS] = { "init",   "client",   "compile", "execute",
-					     "upload", "download", "pointer", "stats",
-					     "event",  "api" };
+static const char *const op_names[N_OPS] = {
+	"init",    "client", "compile",       "execute", "upload", "download",
+	"pointer", "copy",   "uninitialized", "stats",   "event",  "api",
+};
 static atomic_long calls[N_OPS];
 
 /* Read the list of faults that is in force. */
@@ -504,6 +514,8 @@ struct PJRT_Client {
 };
 struct PJRT_Memory {
 	int id;
+	int device;
+	const char *kind;
 };
 struct PJRT_DeviceDescription {
 	int id;
@@ -511,14 +523,20 @@ struct PJRT_DeviceDescription {
 };
 struct PJRT_Device {
 	PJRT_DeviceDescription description;
-	PJRT_Memory memory;
+	PJRT_Memory memory, pinned;
 };
 
 static PJRT_Client the_client;
-static PJRT_Device device_0 = { { 0, "faulty:0" }, { 0 } };
-static PJRT_Device device_1 = { { 1, "faulty:1" }, { 1 } };
+static PJRT_Device device_0 = { { 0, "faulty:0" },
+				{ 0, 0, "device" },
+				{ 1, 0, "pinned_host" } };
+static PJRT_Device device_1 = { { 1, "faulty:1" },
+				{ 2, 1, "device" },
+				{ 3, 1, "pinned_host" } };
 static PJRT_Device *const devices[N_DEVICES] = { &device_0, &device_1 };
-static PJRT_Memory *const memories[N_DEVICES] = { &device_0.memory, &device_1.memory };
+static PJRT_Memory *const memories[N_MEMORIES * N_DEVICES] = {
+	&device_0.memory, &device_0.pinned, &device_1.memory, &device_1.pinned
+};
 
 /* Give a string literal through two output fields. */
 #define GIVE_TEXT(args, field, literal)                                                  \
@@ -628,7 +646,7 @@ static PJRT_Error *client_lookup_addressable_device(
 static PJRT_Error *client_addressable_memories(PJRT_Client_AddressableMemories_Args *args)
 {
 	args->addressable_memories = memories;
-	args->num_addressable_memories = N_DEVICES;
+	args->num_addressable_memories = N_MEMORIES * N_DEVICES;
 	return NULL;
 }
 
@@ -703,8 +721,8 @@ static PJRT_Error *device_local_hardware_id(PJRT_Device_LocalHardwareId_Args *ar
 
 static PJRT_Error *device_addressable_memories(PJRT_Device_AddressableMemories_Args *args)
 {
-	args->memories = &memories[args->device->description.id];
-	args->num_memories = 1;
+	args->memories = &memories[args->device->description.id * N_MEMORIES];
+	args->num_memories = N_MEMORIES;
 	return NULL;
 }
 
@@ -732,13 +750,13 @@ static PJRT_Error *memory_id(PJRT_Memory_Id_Args *args)
 
 static PJRT_Error *memory_kind(PJRT_Memory_Kind_Args *args)
 {
-	GIVE_TEXT(args, kind, "device");
+	GIVE_TEXT(args, kind, args->memory->kind);
 	return NULL;
 }
 
 static PJRT_Error *memory_kind_id(PJRT_Memory_Kind_Id_Args *args)
 {
-	args->kind_id = 1;
+	args->kind_id = 1 + args->memory->id % N_MEMORIES;
 	return NULL;
 }
 
@@ -757,7 +775,7 @@ static PJRT_Error *memory_to_string(PJRT_Memory_ToString_Args *args)
 static PJRT_Error *memory_addressable_by_devices(
 	PJRT_Memory_AddressableByDevices_Args *args)
 {
-	args->devices = &devices[args->memory->id];
+	args->devices = &devices[args->memory->device];
 	args->num_devices = 1;
 	return NULL;
 }
@@ -964,7 +982,9 @@ static PJRT_Error *executable_optimized_program(
 /* ---- buffers ----------------------------------------------------------------------- */
 
 struct PJRT_Buffer {
+	enum op made_by; /* what its ready event is a fault of, or EVENT */
 	PJRT_Device *device;
+	PJRT_Memory *memory;
 	PJRT_Buffer_Type type;
 	size_t rank;
 	int64_t dims[MAX_RANK];
@@ -1001,14 +1021,16 @@ static size_t type_size(PJRT_Buffer_Type type)
 }
 
 /* A buffer without data.  NULL: more extents than we keep, or a size that overflows. */
-static PJRT_Buffer *buffer_alloc(PJRT_Device *device, PJRT_Buffer_Type type,
+static PJRT_Buffer *buffer_alloc(PJRT_Memory *memory, PJRT_Buffer_Type type,
 				 const int64_t *dims, size_t rank)
 {
 	PJRT_Buffer *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		abort();
-	b->device = device;
+	b->made_by = EVENT;
+	b->device = devices[memory->device];
+	b->memory = memory;
 	b->type = type;
 	b->rank = rank;
 	b->size = type_size(type);
@@ -1067,11 +1089,11 @@ static PJRT_Error *check_live(const PJRT_Buffer *b)
 			 "faulty: the buffer is deleted");
 }
 
-static PJRT_Device *device_of(PJRT_Device *device, const PJRT_Memory *memory)
+static PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory)
 {
-	if (device)
-		return device;
-	return memory ? devices[memory->id] : &device_0;
+	if (memory)
+		return memory;
+	return device ? &device->memory : &device_0.memory;
 }
 
 static PJRT_Error *client_buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
@@ -1083,7 +1105,7 @@ static PJRT_Error *client_buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args
 
 	if (e)
 		return e;
-	b = buffer_alloc(device_of(args->device, args->memory), args->type, args->dims,
+	b = buffer_alloc(memory_of(args->device, args->memory), args->type, args->dims,
 			 args->num_dims);
 	if (!b)
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
@@ -1177,7 +1199,7 @@ static PJRT_Error *buffer_device(PJRT_Buffer_Device_Args *args)
 
 static PJRT_Error *buffer_memory(PJRT_Buffer_Memory_Args *args)
 {
-	args->memory = &args->buffer->device->memory;
+	args->memory = args->buffer->memory;
 	return NULL;
 }
 
@@ -1192,7 +1214,7 @@ static PJRT_Error *buffer_ready_event(PJRT_Buffer_ReadyEvent_Args *args)
 	PJRT_Error *e = check_live(args->buffer);
 
 	if (!e)
-		args->event = event_new(EVENT, NULL);
+		args->event = event_new(args->buffer->made_by, NULL);
 	return e;
 }
 
@@ -1289,22 +1311,58 @@ static PJRT_Error *buffer_decrease_refs(
 	return NULL;
 }
 
-static PJRT_Error *buffer_copy_to_device(PJRT_Buffer_CopyToDevice_Args *args)
+static PJRT_Error *copy_buffer(const PJRT_Buffer *src, PJRT_Memory *memory,
+			       PJRT_Buffer **ret)
 {
-	const PJRT_Buffer *src = args->buffer;
 	PJRT_Error *e = check_live(src);
 	PJRT_Buffer *b;
 
+	if (!e)
+		e = inject(COPY);
 	if (e)
 		return e;
-	b = buffer_alloc(args->dst_device, src->type, src->dims, src->rank);
+	b = buffer_alloc(memory, src->type, src->dims, src->rank);
+	b->made_by = COPY;
 	e = buffer_fill(b);
 	if (e) {
 		buffer_free(b);
 		return e;
 	}
 	memcpy(b->data, src->data, src->size);
-	args->dst_buffer = b;
+	*ret = b;
+	return NULL;
+}
+
+static PJRT_Error *buffer_copy_to_device(PJRT_Buffer_CopyToDevice_Args *args)
+{
+	return copy_buffer(args->buffer, &args->dst_device->memory, &args->dst_buffer);
+}
+
+static PJRT_Error *buffer_copy_to_memory(PJRT_Buffer_CopyToMemory_Args *args)
+{
+	return copy_buffer(args->buffer, args->dst_memory, &args->dst_buffer);
+}
+
+static PJRT_Error *client_create_uninitialized(
+	PJRT_Client_CreateUninitializedBuffer_Args *args)
+{
+	PJRT_Error *e = inject(UNINITIALIZED);
+	PJRT_Buffer *b;
+
+	if (e)
+		return e;
+	b = buffer_alloc(memory_of(args->device, args->memory), args->shape_element_type,
+			 args->shape_dims, args->shape_num_dims);
+	if (!b)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
+	b->made_by = UNINITIALIZED;
+	e = buffer_fill(b);
+	if (e) {
+		buffer_free(b);
+		return e;
+	}
+	memset(b->data, 0xa5, b->size);
+	args->buffer = b;
 	return NULL;
 }
 
@@ -1333,7 +1391,7 @@ static PJRT_Error *loaded_execute(PJRT_LoadedExecutable_Execute_Args *args)
 		if (e)
 			return e;
 	}
-	b = buffer_alloc(device_of(args->execute_device, NULL), result_type, result_dims,
+	b = buffer_alloc(memory_of(args->execute_device, NULL), result_type, result_dims,
 			 2);
 	e = buffer_fill(b);
 	if (e) {
@@ -1364,14 +1422,12 @@ STUB(PJRT_Executable_GetCompiledMemoryStats)
 STUB(PJRT_LoadedExecutable_Fingerprint)
 STUB(PJRT_TopologyDescription_Create)
 STUB(PJRT_Compile)
-STUB(PJRT_Buffer_CopyToMemory)
 STUB(PJRT_Client_CreateViewOfDeviceBuffer)
 STUB(PJRT_Client_TopologyDescription)
 STUB(PJRT_ExecuteContext_Create)
 STUB(PJRT_Client_CreateBuffersForAsyncHostToDevice)
 STUB(PJRT_Client_DmaMap)
 STUB(PJRT_Client_DmaUnmap)
-STUB(PJRT_Client_CreateUninitializedBuffer)
 STUB(PJRT_Client_CreateAliasBuffer)
 
 /* Functions that nothing can reach without one of the stubs above are NULL. */
@@ -1461,7 +1517,7 @@ static PJRT_Api api = {
 	.PJRT_Compile = PJRT_Compile_stub,
 	.PJRT_Executable_OutputElementTypes = executable_output_types,
 	.PJRT_Executable_OutputDimensions = executable_output_dims,
-	.PJRT_Buffer_CopyToMemory = PJRT_Buffer_CopyToMemory_stub,
+	.PJRT_Buffer_CopyToMemory = buffer_copy_to_memory,
 	.PJRT_Client_CreateViewOfDeviceBuffer = PJRT_Client_CreateViewOfDeviceBuffer_stub,
 	.PJRT_Executable_Fingerprint = executable_fingerprint,
 	.PJRT_Client_TopologyDescription = PJRT_Client_TopologyDescription_stub,
@@ -1474,8 +1530,7 @@ static PJRT_Api api = {
 		PJRT_Client_CreateBuffersForAsyncHostToDevice_stub,
 	.PJRT_Client_DmaMap = PJRT_Client_DmaMap_stub,
 	.PJRT_Client_DmaUnmap = PJRT_Client_DmaUnmap_stub,
-	.PJRT_Client_CreateUninitializedBuffer =
-		PJRT_Client_CreateUninitializedBuffer_stub,
+	.PJRT_Client_CreateUninitializedBuffer = client_create_uninitialized,
 	.PJRT_Client_CreateAliasBuffer = PJRT_Client_CreateAliasBuffer_stub,
 	.PJRT_LoadedExecutable_GetDeviceAssignment = loaded_get_device_assignment,
 };

@@ -682,18 +682,39 @@ START_TEST(a_refused_upload_is_told)
 }
 END_TEST
 
-START_TEST(a_donated_value_takes_its_bytes_along)
+START_TEST(a_shared_value_stays_with_the_others)
 {
+	struct pf_buffer *other;
+	struct pf_value *v;
+
 	make(PF_FORMAT_RAW);
 	put("hello", 5, 0);
-	pf_buffer_forget_donated(buffer);
-	ck_assert_uint_eq(buffer->size, 0 + 5 * !buffer->value);
-	commit();
-	pf_buffer_forget_donated(buffer);
+	v = commit();
+	other = pf_buffer_of_value(buffer->place, v, "test");
+	ck_assert(!pf_value_donate(v));
+	pf_value_donated(v, true);
+	pf_buffer_forget_donated(buffer, v);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
+	ck_assert_ptr_null(buffer->value);
+	ck_assert_str_ne(pf_buffer_state_name(other), "donated");
+	ck_assert(pf_value_donate(v)); /* the last one can give it up */
+	pf_value_donated(v, false);
+	pf_buffer_unref(other);
+}
+END_TEST
+
+START_TEST(a_donated_value_takes_its_bytes_along)
+{
+	struct pf_value *v;
+
+	make(PF_FORMAT_RAW);
+	put("hello", 5, 0);
+	v = commit();
+	pf_buffer_forget_donated(buffer, NULL); /* it was another one's */
 	ck_assert_uint_eq(buffer->size, 5);
-	ck_assert(pf_value_donate(buffer->value));
-	pf_value_donated(buffer->value, true);
-	pf_buffer_forget_donated(buffer);
+	ck_assert(pf_value_donate(v));
+	pf_value_donated(v, true);
+	pf_buffer_forget_donated(buffer, v);
 	ck_assert_uint_eq(buffer->size, 0);
 	ck_assert_uint_eq(used(), 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
@@ -751,6 +772,7 @@ static void add_values(Suite *s)
 
 	tcase_add_checked_fixture(tc, open_arena, close_arena);
 	tcase_add_test(tc, a_refused_upload_is_told);
+	tcase_add_test(tc, a_shared_value_stays_with_the_others);
 	tcase_add_test(tc, a_donated_value_takes_its_bytes_along);
 	tcase_add_test(tc, a_discarded_buffer_keeps_nothing);
 	tcase_add_test(tc, only_conversions_are_slow);

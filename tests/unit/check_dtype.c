@@ -175,6 +175,78 @@ START_TEST(other_names)
 }
 END_TEST
 
+/* safetensors' names, and ours for the types that it has none for. */
+static const struct {
+	enum pf_dtype dtype;
+	const char *name;
+} safetensors[] = {
+	{ PF_DTYPE_PRED, "BOOL" },
+	{ PF_DTYPE_S8, "I8" },
+	{ PF_DTYPE_S16, "I16" },
+	{ PF_DTYPE_S32, "I32" },
+	{ PF_DTYPE_S64, "I64" },
+	{ PF_DTYPE_U8, "U8" },
+	{ PF_DTYPE_U16, "U16" },
+	{ PF_DTYPE_U32, "U32" },
+	{ PF_DTYPE_U64, "U64" },
+	{ PF_DTYPE_F16, "F16" },
+	{ PF_DTYPE_F32, "F32" },
+	{ PF_DTYPE_F64, "F64" },
+	{ PF_DTYPE_BF16, "BF16" },
+	{ PF_DTYPE_C64, "C64" },
+	{ PF_DTYPE_C128, "C128" },
+	{ PF_DTYPE_F8E5M2, "F8_E5M2" },
+	{ PF_DTYPE_F8E4M3FN, "F8_E4M3" },
+	{ PF_DTYPE_F8E4M3B11FNUZ, "F8_E4M3B11FNUZ" },
+	{ PF_DTYPE_F8E5M2FNUZ, "F8_E5M2FNUZ" },
+	{ PF_DTYPE_F8E4M3FNUZ, "F8_E4M3FNUZ" },
+	{ PF_DTYPE_S4, "I4" },
+	{ PF_DTYPE_U4, "U4" },
+	{ PF_DTYPE_S2, "I2" },
+	{ PF_DTYPE_U2, "U2" },
+	{ PF_DTYPE_F8E4M3, "F8_E4M3IEEE" },
+	{ PF_DTYPE_F8E3M4, "F8_E3M4" },
+	{ PF_DTYPE_F8E8M0FNU, "F8_E8M0" },
+	{ PF_DTYPE_F4E2M1FN, "F4" },
+	{ PF_DTYPE_S1, "I1" },
+	{ PF_DTYPE_U1, "U1" },
+};
+
+START_TEST(safetensors_names)
+{
+	const char *name = safetensors[_i].name;
+	char longer[40];
+
+	ck_assert_uint_eq(ARRAY_SIZE(safetensors), ARRAY_SIZE(types));
+	ck_assert_str_eq(pf_dtype_safetensors(safetensors[_i].dtype), name);
+	ck_assert_int_eq(pf_dtype_from_safetensors(name, strlen(name)),
+			 safetensors[_i].dtype);
+	/* LEN alone ends it. */
+	strcpy(longer, name);
+	strcat(longer, "Z");
+	ck_assert_int_eq(pf_dtype_from_safetensors(longer, strlen(name)),
+			 safetensors[_i].dtype);
+	ck_assert_int_eq(pf_dtype_from_safetensors(longer, strlen(name) + 1),
+			 PF_DTYPE_INVALID);
+	ck_assert_int_eq(pf_dtype_from_safetensors(name, strlen(name) + 1),
+			 PF_DTYPE_INVALID);
+}
+END_TEST
+
+static const char *const no_safetensors[] = {
+	"",     "F",          "f32",      "bool",    "PRED",    "S8",     "i8",
+	"FP32", "F3",         "F4E2M1FN", "F6_E2M3", "F6_E3M2", "F8E5M2", "F8_E4M3FN",
+	"<f4",  "F8_E8M0FNU", "F8_E4M3 ", "INVALID", "TOKEN",
+};
+
+START_TEST(what_is_no_safetensors_name)
+{
+	ck_assert_int_eq(pf_dtype_from_safetensors(no_safetensors[_i],
+						   strlen(no_safetensors[_i])),
+			 PF_DTYPE_INVALID);
+}
+END_TEST
+
 START_TEST(no_name_has_a_nul)
 {
 	ck_assert_int_eq(pf_dtype_parse("F32\0", 4), PF_DTYPE_INVALID);
@@ -196,6 +268,7 @@ START_TEST(what_is_no_type)
 	ck_assert_uint_eq(pf_dtype_bits(d), 0);
 	ck_assert_str_eq(pf_dtype_name(d), d == PF_DTYPE_TOKEN ? "TOKEN" : "INVALID");
 	ck_assert_str_eq(pf_dtype_npy_descr(d), "|V0");
+	ck_assert_str_eq(pf_dtype_safetensors(d), "INVALID");
 }
 END_TEST
 
@@ -217,6 +290,8 @@ int main(void)
 	unit_add_cases(tc, names_are_read_in_any_case, types);
 	tcase_add_test(tc, every_type_is_in_the_table);
 	unit_add_cases(tc, other_names, names);
+	unit_add_cases(tc, safetensors_names, safetensors);
+	unit_add_cases(tc, what_is_no_safetensors_name, no_safetensors);
 	tcase_add_test(tc, no_name_has_a_nul);
 	unit_add_cases(tc, what_is_no_type, invalid);
 	unit_add_cases(tc, what_is_no_xla_array_type, no_xla);

@@ -6,15 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plugins.h"
+#include "pjrt_fixture.h"
 
 #include "pjrtfs/pjrt/api.h"
 #include "pjrtfs/pjrt/buffer.h"
-#include "pjrtfs/pjrt/client.h"
-#include "pjrtfs/pjrt/executable.h"
-
-/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
-static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
 
 static const char two_replicas[] = { 0x1a, 0x04, 0x20, 0x02, 0x28, 0x01 };
 
@@ -39,39 +34,6 @@ static const PJRT_Api *table(const char *path)
 	*(void **)&get = dlsym(object, "GetPjrtApi");
 	ck_assert_ptr_nonnull((void *)get);
 	return get();
-}
-
-static struct pj_plugin *load(const char *path)
-{
-	struct pj_plugin *plugin = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(pj_plugin_load(path, &plugin, &err) == 0, "%s", err.text);
-	return plugin;
-}
-
-static struct pj_client *connect_client(const struct pj_plugin *plugin,
-					const char *options)
-{
-	struct json_object *json = json_tokener_parse(options);
-	struct pj_client *client = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(pj_client_new(plugin, json, &client, &err) == 0, "%s", err.text);
-	json_object_put(json);
-	return client;
-}
-
-static struct pj_executable *compile(const struct pj_client *client, const char *options)
-{
-	const struct pj_source source = { add, strlen(add), "mlir", options,
-					  sizeof(one_device) };
-	struct pj_executable *x = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(pj_executable_compile(client, &source, &x, &err) == 0, "%s",
-		      err.text);
-	return x;
 }
 
 static struct PJRT_Buffer *upload(const struct pj_client *client, const void **alias)
@@ -125,7 +87,7 @@ START_TEST(program_runs)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
-	struct pj_executable *x = compile(client, one_device);
+	struct pj_executable *x = compile(client, add, one_device);
 	const void *alias = NULL;
 	struct PJRT_Buffer *in = upload(client, &alias), *out[2] = { NULL };
 	struct PJRT_Buffer *const args[] = { in, in };
@@ -167,7 +129,7 @@ START_TEST(lone_replica_is_refused)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
-	struct pj_executable *x = compile(client, two_replicas);
+	struct pj_executable *x = compile(client, add, two_replicas);
 	struct PJRT_Buffer *out[2] = { NULL };
 	const struct pj_run run = { &client->devices[0], NULL, 0, NULL, 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -188,7 +150,7 @@ START_TEST(facts_are_told_or_refused)
 	};
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
-	struct pj_executable *x = compile(client, one_device);
+	struct pj_executable *x = compile(client, add, one_device);
 	struct pf_err err = PF_ERR_INIT;
 	bool with_config = false;
 	size_t len = 0;
@@ -365,7 +327,7 @@ START_TEST(short_tables_are_respected)
 	ck_assert(plugin->api.PJRT_Memory_Kind_Id == NULL);
 	client = connect_client(plugin, "{}");
 	ck_assert_int_eq(client->devices[0].memories[0].kind_id, -1);
-	x = compile(client, one_device);
+	x = compile(client, add, one_device);
 	ck_assert_ptr_null(x->results);
 	ck_assert_int_eq(pj_executable_fingerprint(x, &json, &err), -EOPNOTSUPP);
 	ck_assert_ptr_nonnull(strstr(err.text,

@@ -101,6 +101,9 @@ PF_DEFINE_CLEANUP(struct pf_life *, pf_life_unref)
 /* False once its process is known to be dead; true is a hint. */
 bool pf_life_alive(struct pf_life *life);
 
+/* Its number, which no other life of any worker of this daemon has; from 1 on. */
+uint64_t pf_life_number(const struct pf_life *life);
+
 /* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
  * Readable as long as the life is referenced, also when the process is dead. */
 const void *pf_life_pool(const struct pf_life *life, uint64_t off, uint64_t len);

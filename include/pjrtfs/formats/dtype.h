@@ -81,6 +81,22 @@ enum pf_dtype pf_dtype_parse(const char *name, size_t len);
 const char *pf_dtype_npy_descr(enum pf_dtype dtype);
 
 /*
+ * The name in a .safetensors header: "F32", "BOOL", "I64", "BF16", "F8_E4M3" for F8E4M3FN,
+ * "F8_E8M0" for F8E8M0FNU, "F4" for F4E2M1FN.  The format has none for I4, U4, I2, U2, I1,
+ * U1, C128, F8_E4M3B11FNUZ, F8_E3M4 and F8_E4M3IEEE (F8E4M3): these are ours, in its
+ * manner, and other readers refuse them.  "INVALID" if not valid.  Static.
+ * Source: github.com/huggingface/safetensors, enum Dtype.
+ */
+const char *pf_dtype_safetensors(enum pf_dtype dtype);
+
+/*
+ * The type that pf_dtype_safetensors names NAME (LEN bytes), case and all: "I1" is S1 here
+ * and "F8_E4M3" F8E4M3FN.  PF_DTYPE_INVALID if none; so are the format's F6_E2M3 and
+ * F6_E3M2, which PJRT does not have.
+ */
+enum pf_dtype pf_dtype_from_safetensors(const char *name, size_t len);
+
+/*
  * The element type of a protobuf ShapeProto (xla_data.proto, enum PrimitiveType);
  * PF_DTYPE_INVALID for tuples, opaque and what is unknown; TOKEN for tokens.
  */

@@ -44,6 +44,36 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
 			const struct pf_shape *shape, struct PJRT_Buffer **ret,
 			const void **alias, struct pf_err *err);
 
+/*
+ * Make a buffer of LEN host bytes without host bytes.
+ *
+ * ret      on success, the caller's; pj_buffer_destroy
+ *
+ * Its elements are zero if this process can write them (pj_buffer_address), else whatever
+ * the device's memory held.  Waits until the buffer is ready.
+ * Errors as pj_buffer_from_host; -EOPNOTSUPP also if the plugin has no such function.
+ * PJRT: PJRT_Client_CreateUninitializedBuffer.
+ */
+int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_place *place,
+			    uint64_t len, int dtype, const struct pf_shape *shape,
+			    struct PJRT_Buffer **ret, struct pf_err *err);
+
+/*
+ * Copy SOURCE, which is ready, to PLACE, which may be where it is.
+ *
+ * ret      on success, the caller's; pj_buffer_destroy.  It shares nothing with SOURCE
+ *
+ * Waits until the copy is ready.  Where the plugin refuses to copy within one device, the
+ * array goes through this process's memory.
+ * -EINVAL: a token, a buffer that was donated, or a device that is not addressable;
+ * -EOPNOTSUPP: the plugin has no such function; others: the plugin's.
+ * PJRT: PJRT_Buffer_CopyToDevice to a device's default memory, else
+ * PJRT_Buffer_CopyToMemory.
+ */
+int pj_buffer_copy(const struct pj_client *client, const struct pj_place *place,
+		   struct PJRT_Buffer *source, struct PJRT_Buffer **ret,
+		   struct pf_err *err);
+
 /* Destroy BUFFER, which may be NULL.  Pending executions that use it still finish. */
 void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
 

@@ -38,29 +38,42 @@ enum pf_buffer_state {
 	PF_BUFFER_INCOMPLETE, /* bytes that are no whole array, or not closed yet */
 	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
 	PF_BUFFER_VALUE,      /* see the value's own state */
-	PF_BUFFER_ERROR,      /* the bytes were refused */
+	PF_BUFFER_DONATED, /* an execution consumed it, though others share its value */
+	PF_BUFFER_ERROR,   /* the bytes were refused */
 };
 
 struct pf_buffer {
 	_Atomic unsigned refs;
-	const struct pf_place *place; /* borrowed; the directory's */
+	const struct pf_place *_Atomic place; /* borrowed; the directory's */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;
 	/* A create command's, or a former value's: types raw bytes and text. */
 	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
 	struct pf_shape declared_shape;
-	bool shaped;              /* declared_shape holds */
+	bool shaped;     /* declared_shape holds */
+	unsigned memory; /* index of the device's memory, UINT32_MAX: its default */
 	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;            /* of the content */
 	struct pf_npy npy;        /* of a .npy: valid if npy.header_len > 0 */
-	struct pf_value *value;   /* owned reference, or NULL */
+	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
 	enum pf_buffer_state state;
 	struct pf_err err;
 	bool refused; /* the last write failed, as err says: closing commits nothing */
 	struct timespec made;
 	char made_by[64]; /* "upload", or the executable's name; cut */
 };
+
+/* Where it lives at this moment; borrowed for the mount's life. */
+static inline const struct pf_place *pf_buffer_place(const struct pf_buffer *buffer)
+{
+	return buffer->place;
+}
+
+/* The index of DEVICE's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none; the
+ * sentence lists those it has. */
+int pf_place_memory(const struct pf_place *place, const char *kind, unsigned *ret,
+		    struct pf_err *err);
 
 /* An empty buffer at PLACE; one reference.  NULL: no memory. */
 struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format format);
@@ -78,6 +91,34 @@ PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
 int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
 		      const struct pf_shape *shape, struct pf_err *err);
 
+/* The index of the device's memory that it is kept in, UINT32_MAX: its default. */
+unsigned pf_buffer_memory(struct pf_buffer *buffer);
+
+/* Keep it in the device's memory MEMORY (an index) from now on. */
+void pf_buffer_set_memory(struct pf_buffer *buffer, unsigned memory);
+
+/*
+ * What it is as an array: of its value, else as declared, else, for raw bytes, U8[n].  False:
+ * nothing is known.
+ */
+bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
+		    struct pf_shape *shape);
+
+/*
+ * Type raw bytes, text, or a .npy that does not name its type.  A new dtype keeps the shape
+ * if the bytes allow, else makes them one row.  -EINVAL: the bytes do not fit, or the header
+ * says otherwise.  0: it is so already, or will be once bytes come; 1: the bytes mean
+ * something else now: commit them.
+ */
+int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
+			struct pf_err *err);
+int pf_buffer_set_shape(struct pf_buffer *buffer, const struct pf_shape *shape,
+			struct pf_err *err);
+
+/* Make every element of a declared, empty buffer ELEMENT (of the dtype's size): content to
+ * be committed.  -ENOSPC, -ENOMEM. */
+int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err *err);
+
 /*
  * Write LEN bytes at OFF to the content, in its own format.  A frozen content becomes a copy
  * first.  What the header alone can tell is refused: EINVAL (no such header, data beyond
@@ -88,6 +129,10 @@ ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
 int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);
+
+/* Zero the LEN bytes at OFF that lie within the content: a write that makes a hole. */
+int pf_buffer_punch(struct pf_buffer *buffer, uint64_t off, uint64_t len,
+		    struct pf_err *err);
 
 /*
  * Is the content a whole array of FORMAT?  0, or -EINVAL and why not.  For renames, which
@@ -120,8 +165,28 @@ int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_value 
 void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
 			 const struct pf_err *err);
 
-/* If an execution consumed its value, let go of the bytes that it was made of too. */
-void pf_buffer_forget_donated(struct pf_buffer *buffer);
+/* An execution consumed VALUE, if it is still the buffer's: let go of it, and of the bytes
+ * that it was made of. */
+void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
+
+struct pf_view;
+
+/*
+ * Become what VIEW shows, a snapshot of another buffer as FORMAT, without its bytes being
+ * copied: on the same device they share one value, else *RET is a copy for the caller to
+ * place.  False: VIEW shows no array, or there is no memory: copy the bytes.  *RET has a
+ * reference.
+ */
+bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_view *view,
+		    enum pf_format format, struct pf_value **ret);
+
+/*
+ * It lives at PLACE, in its memory MEMORY, from now on.  *RET: a value to be placed there,
+ * with a reference, or NULL if it has none.  Until it is placed readers get the old bytes,
+ * also if that fails.  -ENOMEM.
+ */
+int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
+		   unsigned memory, struct pf_value **ret, struct pf_err *err);
 
 /* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
 void pf_buffer_discard(struct pf_buffer *buffer);
@@ -147,18 +212,22 @@ struct pf_view {
 		*content; /* owned reference: BODY is these bytes from content_off */
 	uint64_t content_off;
 	struct pf_value *value; /* owned reference, pinned: BODY is its host bytes */
+	struct pf_value *array; /* owned reference, or NULL: the array that it shows */
 	uint64_t size;          /* of head and body */
 	struct pf_buffer *live; /* owned reference: a content still being written */
 };
 
 /*
- * Take a snapshot of BUFFER as FORMAT.  1: done.  0: the value's bytes must be fetched first;
+ * Take a snapshot of BUFFER, as FORMAT.  1: done.  0: the value's bytes must be fetched first;
  * WAITER is woken, then ask again with NULL, which never waits.  -errno: ENODATA there is no
  * value to show as that format.  Text is rendered here, which takes time (pf_view_is_slow).  Not for JSON:
  * pf_buffer_describe.
  */
 int pf_view_open(struct pf_buffer *buffer, enum pf_format format,
 		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
+
+/* A second one of the same moment in *RET.  -ENOMEM. */
+int pf_view_dup(const struct pf_view *view, struct pf_view *ret);
 
 /* Let go of a snapshot; all zeros is allowed. */
 void pf_view_release(struct pf_view *view);
@@ -173,7 +242,8 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 /* Is rendering it a matter of more than some milliseconds? */
 bool pf_view_is_slow(struct pf_buffer *buffer, enum pf_format format);
 
-/* The size that stat shows, without rendering text: a text has 0 unless written as such. */
+/* The size that stat shows, without rendering text: a text has 0 until it was rendered,
+ * unless written as such. */
 uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format);
 
 /* Append x.json's object (a line) about the buffer called NAME. */

@@ -16,6 +16,7 @@ struct pf_bytes {
 	_Atomic unsigned refs;
 	struct pf_arena *arena;  /* borrowed */
 	struct pf_extent extent; /* owned */
+	uint64_t start; /* where in the extent the first byte lies: see pf_bytes_align */
 };
 
 /* Room for CAP bytes, undefined contents, with one reference.  -ENOSPC, -ENOMEM. */
@@ -30,8 +31,22 @@ PF_DEFINE_CLEANUP(struct pf_bytes *, pf_bytes_unref)
 /* Their address in this process. */
 static inline void *pf_bytes_at(const struct pf_bytes *bytes, uint64_t off)
 {
-	return pf_arena_at(bytes->arena, bytes->extent.off + off);
+	return pf_arena_at(bytes->arena, bytes->extent.off + bytes->start + off);
 }
+
+/* Their offset in the arena, as the worker knows it. */
+static inline uint64_t pf_bytes_offset(const struct pf_bytes *bytes, uint64_t off)
+{
+	return bytes->extent.off + bytes->start + off;
+}
+
+/*
+ * See that byte AT of *BYTES, of which SIZE bytes are kept, has an address that is a multiple
+ * of 64, as plugins want it to use arrays in place.  Moves the bytes; nobody else may hold
+ * them.  -ENOSPC, -ENOMEM: *BYTES is as it was.
+ */
+int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size,
+		   struct pf_err *err);
 
 /*
  * Make room for CAP bytes in *BYTES, of which the first KEEP are kept.  Where nobody else

@@ -21,6 +21,12 @@ enum pf_value_state {
 	PF_VALUE_ERROR,        /* the device refused it */
 };
 
+/* A place in the list of what can be dropped: src/store/spares.c's. */
+struct pf_spare {
+	struct pf_value *prev, *next; /* weak */
+	bool listed;
+};
+
 struct pf_value {
 	_Atomic unsigned refs;
 	/* What it is: never changes. */
@@ -38,7 +44,12 @@ struct pf_value {
 	void *small;               /* owned: a result that came with the reply */
 	struct pf_life *pool_life; /* owned reference: in that life's pool at pool_off */
 	uint64_t pool_off;
-	bool pool_block; /* a block that must be freed, not the buffer's own memory */
+	bool pool_block;  /* a block that must be freed, not the buffer's own memory */
+	uint64_t charged; /* bytes of the pool that count as in use */
+	bool bytes_again; /* bytes were copied out of the pool, and can be dropped */
+	/* What it is a copy of: owned reference, pinned, until it has a copy of its own. */
+	struct pf_value *source;
+	bool blank; /* to be made on the device, of nothing */
 	/* The device's copy. */
 	struct pf_life *life; /* owned reference; the life that id belongs to */
 	uint64_t id;
@@ -49,6 +60,10 @@ struct pf_value {
 	bool placing, fetching;
 	bool consumed; /* by an execution: freed when nobody has it pinned */
 	unsigned pins; /* readers of an output's memory: it must not be donated */
+	_Atomic unsigned
+		holders;   /* buffers that have it: donating one must leave the others */
+	uint64_t text_len; /* of its text; 0 until it was rendered */
+	struct pf_spare spare;
 	struct pf_waiter *waiters; /* for placing or fetching to end */
 };
 
@@ -69,6 +84,21 @@ struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *
 				    const struct pf_out *out, const void *message,
 				    struct pf_worker *worker, unsigned device,
 				    struct pf_life *life, uint64_t id);
+
+/*
+ * A copy of VALUE to live on DEVICE of WORKER (which may be another plugin's), in MEMORY.
+ * Placing it copies on the device where it can (PJRT_Buffer_CopyToDevice, _CopyToMemory);
+ * host bytes are shared, never stored twice.  Until then VALUE's memory stays, and readers
+ * get VALUE's bytes.  One reference; NULL: no memory.
+ */
+struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
+			       unsigned device, unsigned memory);
+
+/* A value that is made on its device when it is placed, with whatever bytes the plugin leaves
+ * there (zeros in host memory).  One reference; NULL: no memory. */
+struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
+				uint64_t len, struct pf_worker *worker, unsigned device,
+				unsigned memory);
 
 /* One reference more, and one less. */
 struct pf_value *pf_value_ref(struct pf_value *value);
@@ -96,6 +126,18 @@ int pf_value_fetched(struct pf_value *value, struct pf_err *err);
  */
 const void *pf_value_host(struct pf_value *value);
 
+/* One segment of memory that holds it: what the memory limit counts. */
+struct pf_segment {
+	char id[64];    /* the same for all that share it: "arena:4096", "cpu:3:8192" */
+	uint64_t bytes; /* of the memory limit */
+};
+
+/* The segments of VALUE's host copies (at most two) in RET; their number. */
+unsigned pf_value_segments(struct pf_value *value, struct pf_segment ret[2]);
+
+/* The segment of BYTES. */
+void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret);
+
 /* The handle for an execution, if it is on LIFE: else 0. */
 uint64_t pf_value_id_on(struct pf_value *value, struct pf_life *life);
 
@@ -105,7 +147,8 @@ void pf_value_unpin(struct pf_value *value);
 
 /*
  * An execution shall consume it: from now on nobody else can use it.  True if the plugin may
- * take its memory; false if a reader holds that, so that the plugin must copy.
+ * take its memory; false if a reader holds that, or several buffers share it (which can all
+ * go on using it), so that the plugin must copy.
  */
 bool pf_value_donate(struct pf_value *value);
 

@@ -87,6 +87,32 @@ struct pf_kind {
 	int (*truncate)(struct pf_node *node, struct pf_open *of, uint64_t size,
 			struct pf_err *err);
 
+	/*
+	 * copy_file_range(2): take up to LEN bytes at FROM_OFF of FROM, which may be open
+	 * at any kind of node (-EXDEV: not from this one, so the kernel's caller copies by
+	 * reading and writing), and put them at OFF of OF.  Returns the count taken, 0 at
+	 * FROM's end, or -errno.  Counts as a write of OF.  Both opens are locked (FROM
+	 * may be OF, or another open of its node).
+	 */
+	ssize_t (*copy)(struct pf_open *of, uint64_t off, struct pf_open *from,
+			uint64_t from_off, size_t len, struct pf_err *err);
+	/* fallocate(2): MODE as there; -EOPNOTSUPP for a mode it has not.  Counts as a
+	 * write, unless MODE only takes room or the size stays. */
+	int (*allocate)(struct pf_open *of, int mode, uint64_t off, uint64_t len,
+			struct pf_err *err);
+
+	/*
+	 * Extended attributes; names have their prefix ("user.pjrtfs.dtype").  get appends
+	 * the value (-ENODATA: there is none of that name), list each name with its NUL.
+	 * set: FLAGS as setxattr(2); -EOPNOTSUPP for a name that is not the kind's, -EPERM
+	 * for one that cannot be set, -EINVAL for a bad value.
+	 */
+	int (*get_xattr)(struct pf_node *node, const char *name, struct pf_buf *out,
+			 struct pf_err *err);
+	int (*list_xattr)(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
+	int (*set_xattr)(struct pf_node *node, const char *name, const void *value,
+			 size_t len, int flags, struct pf_err *err);
+
 	/* Fill what the node knows better than the tree: size, blocks, mtime.  st_size
 	 * and st_blocks are -1 before; left so, show is called for the size. */
 	void (*getattr)(struct pf_node *node, struct stat *st);

@@ -52,6 +52,29 @@ uint64_t pf_tree_count(struct pf_tree *tree);
 void pf_tree_set_context(struct pf_tree *tree, void *context);
 void *pf_tree_context(struct pf_tree *tree);
 
+/* What of a node changed without the front end's doing. */
+enum pf_change {
+	PF_CHANGED_NAMES, /* a directory's: what was told of its attributes is past */
+	PF_CHANGED_ATTR,
+	PF_CHANGED_DATA, /* attributes, and bytes that may be mapped */
+};
+
+/*
+ * FN(ARG) is told of such changes: of names before anybody can learn of them otherwise.  It
+ * is called with any lock held; for names it does not wait for anything, for the rest it
+ * only notes INO.  FN is NULL for nobody; when this returns, the one before is not called
+ * and will not be.
+ */
+void pf_tree_set_notify(struct pf_tree *tree,
+			void (*fn)(void *arg, uint64_t ino, enum pf_change change),
+			void *arg);
+
+/*
+ * For kinds: NODE's attributes changed, and with DATA bytes that readers may have mapped,
+ * by other means than a request for this very node.  Any lock may be held.
+ */
+void pf_node_changed(struct pf_node *node, bool data);
+
 /* Hold the names still.  Rank 1: taken first, never twice by one thread. */
 void pf_tree_lock_names(struct pf_tree *tree);
 void pf_tree_unlock_names(struct pf_tree *tree);
@@ -86,6 +109,13 @@ int pf_name_check(const char *name, struct pf_err *err);
  */
 int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node,
 		bool replace);
+
+/*
+ * Link NODE into DIR, which is fixed (as the root is), as NAME, for as long as there is the
+ * tree: it is never unlinked, moved or replaced, so that a front end need not look the name
+ * up again, nor those of the children that NODE's kind lists.  -EEXIST, -ENOMEM.
+ */
+int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *node);
 
 /* Take NODE out of its directory; no effect if it is not linked. */
 void pf_dir_unlink(struct pf_node *node);

@@ -19,13 +19,16 @@ struct pf_open {
 	/* The tree's. */
 	unsigned refs;        /* atomic */
 	pthread_mutex_t lock; /* rank 0: one op at a time, which may take any other lock;
+			       * copying takes two opens', the lower address first;
 			       * protects the fields below */
 	bool dirty;           /* written since the last commit */
+	bool killed;          /* the last FLUSH was that of a dying process */
 	uint64_t written;     /* bytes taken so far */
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
-	uint64_t alias;             /* pf_vfs_alias: what it was opened by */
-	struct pf_session *session; /* control files */
+	uint64_t alias;                /* pf_vfs_alias: what it was opened by */
+	struct pf_session *session;    /* control files */
+	struct pf_open *newer, *older; /* of those open at the node; by the tree's lock */
 };
 
 static inline bool pf_open_reads(const struct pf_open *of)

@@ -34,6 +34,14 @@ int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 enum { PF_INO_BITS = 40 };
 uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino);
 
+/*
+ * What a front end need not ask again: INO's name (it stays, and what it names), and its
+ * attributes as pf_vfs_getattr told them (pf_tree_set_notify tells when they are past).
+ * A mask; 0 is that either may change at any time.
+ */
+enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2 };
+unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino);
+
 /* The kernel forgets N lookups of INO. */
 void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n);
 
@@ -45,10 +53,27 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st);
  * Change attributes as chmod, chown, truncate and utimensat do; MASK is of PF_SET_*; OF is
  * the open file for ftruncate, else NULL; CRED's rights are checked (the owner and uid 0
  * may chmod and set times, uid 0 may chown, W_OK is needed for the size and for setting
- * times to now).  Control files accept and ignore a size.
+ * times to now).  Control files accept and ignore a size.  A size or an owner that somebody
+ * but uid 0 sets takes a file's S_ISUID and, with S_IXGRP, its S_ISGID.
  */
 int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, int mask,
 		   struct pf_open *of, const struct pf_cred *cred, struct stat *ret);
+
+/*
+ * Extended attributes, as getxattr(2), listxattr(2), setxattr(2), removexattr(2): names with
+ * their prefix, list: each with its NUL.  Getting and listing needs R_OK, the rest W_OK.
+ * What a kind has cannot be removed (-EPERM).  -ENODATA: there is none of that name;
+ * -EOPNOTSUPP: none can be set.
+ */
+int pf_vfs_get_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
+		     const struct pf_cred *cred, struct pf_buf *ret);
+int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
+		      struct pf_buf *ret);
+int pf_vfs_set_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
+		     const void *value, size_t len, int flags,
+		     const struct pf_cred *cred);
+int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
+			const struct pf_cred *cred);
 
 int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret);
 
@@ -78,8 +103,28 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 		  struct pf_open **ret);
 
 void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
+/* As pf_vfs_read, for pages that all who map the file share: it need not be OF's opening
+ * that tells what they hold. */
+void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
+			struct pf_reply *reply);
+
 void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 		  struct pf_reply *reply);
+
+/* As pf_vfs_write, but what came was written through a mapping of the file, by anybody who
+ * has it open to write, perhaps after that one's FLUSH. */
+void pf_vfs_write_mapped(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			 struct pf_reply *reply);
+
+/*
+ * copy_file_range(2): the count taken, 0 at FROM's end; -EBADF; -EFBIG; -EXDEV: read and
+ * write instead.  Does not wait.
+ */
+ssize_t pf_vfs_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len);
+
+/* fallocate(2) with MODE: 0; -EBADF; -EFBIG; -EINVAL; -EOPNOTSUPP.  Does not wait. */
+int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len);
 
 /*
  * FLUSH (one close(2) of perhaps several) by process PID, and fsync.  A dirty FLUSH whose
@@ -89,7 +134,10 @@ void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
 void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply);
 
-/* The last reference to the open file is gone. */
+/*
+ * The last reference to the open file is gone, also that of mappings.  What they wrote
+ * after the last FLUSH is committed behind: nobody hears how that ends.
+ */
 void pf_vfs_release(struct pf_open *of);
 
 /* A directory listing taken at one moment: "." and ".." first. */

@@ -57,8 +57,26 @@ int pf_arena_grow(struct pf_arena *arena, struct pf_extent *extent, uint64_t len
 /* Give EXTENT's end beyond LEN bytes back. */
 void pf_arena_shrink(struct pf_arena *arena, struct pf_extent *extent, uint64_t len);
 
+/* Zero LEN bytes at OFF, which lie in an extent; much of it without touching the pages. */
+void pf_arena_zero(struct pf_arena *arena, uint64_t off, uint64_t len);
+
 /* Give EXTENT back and set it to zero length. */
 void pf_arena_give(struct pf_arena *arena, struct pf_extent *extent);
+
+/*
+ * Count LEN bytes that lie elsewhere (a result in a worker's pool) as in use, and no more.
+ * -ENOSPC: the limit is reached; with FORCE they are counted all the same.
+ */
+int pf_arena_charge(struct pf_arena *arena, uint64_t len, bool force, struct pf_err *err);
+void pf_arena_discharge(struct pf_arena *arena, uint64_t len);
+
+/*
+ * When the limit is reached, RELIEF(arg, need) is asked to give up NEED bytes of what can be
+ * made again; it returns how many it gave.  Called with no lock of the arena's held, on the
+ * thread that asked for room.
+ */
+void pf_arena_set_relief(struct pf_arena *arena,
+			 uint64_t (*relief)(void *arg, uint64_t need), void *arg);
 
 /* Bytes in use, and the limit: what df shows. */
 void pf_arena_usage(struct pf_arena *arena, uint64_t *used, uint64_t *limit);

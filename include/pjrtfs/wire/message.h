@@ -20,7 +20,7 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 1,     /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 2,     /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32,   /* extents in a message */
 	PF_WIRE_MAX_ARGS = 4096, /* arguments, and results, of one execution */
 	PF_WIRE_INLINE = 4096,   /* results of up to so many bytes come with the reply */
@@ -36,6 +36,8 @@ enum pf_op {
 	PF_OP_BUFFER_FREE,     /* struct pf_req_id         -> no reply                */
 	PF_OP_EXECUTABLE_FREE, /* struct pf_req_id         -> no reply                */
 	PF_OP_BLOCK_FREE,      /* struct pf_req_id (offset in the pool) -> no reply   */
+	PF_OP_BUFFER_COPY,     /* struct pf_req_copy       -> pf_rep_array            */
+	PF_OP_BUFFER_MAKE,     /* struct pf_req_buffer     -> pf_rep_array            */
 	PF_OP_COUNT
 };
 
@@ -86,7 +88,10 @@ struct pf_rep_compile {
 	uint32_t pad;
 };
 
-/* Make a buffer of bytes in the arena, zero copy (kImmutableZeroCopy) where possible. */
+/*
+ * Make a buffer: of bytes in the arena, zero copy (kImmutableZeroCopy) where possible;
+ * or, with PF_OP_BUFFER_MAKE, of nothing: then off means nothing.
+ */
 struct pf_req_buffer {
 	struct pf_msg_head head;
 	uint64_t id;       /* the new buffer's */
@@ -147,6 +152,24 @@ struct pf_out {
 	uint32_t dtype;    /* as the plugin has it */
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
+};
+
+/* Copy a buffer of this client to one of its devices, perhaps the same, and memories. */
+struct pf_req_copy {
+	struct pf_msg_head head;
+	uint64_t source; /* a buffer's id; it may be freed once this is answered */
+	uint64_t id;     /* the new buffer's */
+	uint32_t device, memory; /* as in struct pf_req_buffer */
+};
+
+/*
+ * The new buffer, which is ready.  Never PF_WHERE_INLINE, but if out.len is 0: then
+ * out.off is 0, too.  One of PF_OP_BUFFER_MAKE holds zeros if the worker can write where
+ * it lies, else whatever the device's memory held.
+ */
+struct pf_rep_array {
+	struct pf_rep_head rep;
+	struct pf_out out;
 };
 
 #endif

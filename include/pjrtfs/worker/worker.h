@@ -43,9 +43,17 @@ typedef int pf_handler(struct pf_request *request, struct pf_err *err);
 pf_handler pf_handle_compile;
 pf_handler pf_handle_execute;
 pf_handler pf_handle_buffer_create;
+pf_handler pf_handle_buffer_copy;
+pf_handler pf_handle_buffer_make;
 pf_handler pf_handle_buffer_read;
 pf_handler pf_handle_memory_stats;
 pf_handler pf_handle_free; /* the three that free */
+
+/*
+ * Say in *OUT what the buffer OBJECT is and where the daemon finds its bytes: in the
+ * pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
+ */
+void pf_worker_place(const struct pf_object *object, struct pf_out *out);
 
 /*
  * The LEN bytes at offset OFF of the arena, or NULL if it does not reach that far.

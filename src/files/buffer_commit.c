@@ -1,0 +1,146 @@
+/* What was written becomes an array, and arrays go to their devices; someone may wait. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "buffer_entry.h"
+
+bool buffer_on_thread(void *(*fn)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool ok;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	ok = pthread_create(&thread, &attr, fn, arg) == 0;
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+struct commit {
+	struct pf_waiter waiter;
+	struct pf_buffer *buffer; /* owned reference */
+	struct pf_value *value;   /* owned reference, once there is one */
+	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
+	bool partial_ok;
+	bool moved; /* a value that came from elsewhere: failing, it stays what it was */
+	_Atomic unsigned refs; /* the upload, and who looks for its end */
+	_Atomic bool ended;
+};
+
+/* A small upload takes less than waking the thread that would hear of its end. */
+enum { SETTLE_US = 50 };
+
+static void commit_unref(struct commit *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	pf_value_unref(c->value);
+	pf_buffer_unref(c->buffer);
+	free(c);
+}
+
+static void commit_end(struct commit *c, int r, const struct pf_err *err)
+{
+	if (c->value && !c->moved)
+		pf_buffer_committed(c->buffer, c->value, r, err);
+	if (c->reply)
+		pf_reply_code(c->reply, r < 0 ? r : 0);
+	atomic_store(&c->ended, true);
+	commit_unref(c);
+}
+
+static void commit_wake(struct pf_waiter *waiter)
+{
+	struct commit *c = pf_container_of(waiter, struct commit, waiter);
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_value_placed(c->value, &err);
+
+	commit_end(c, r, &err);
+}
+
+static void *commit_run(void *arg)
+{
+	struct commit *c = arg;
+	struct pf_err err = PF_ERR_INIT;
+	int r = 0;
+
+	/* commit_wake may run before this returns: c->value must be there by then, so the
+	 * value is made first and placed after. */
+	if (!c->value)
+		r = pf_buffer_commit(c->buffer, c->partial_ok, &c->value, &err);
+	if (r == 0) {
+		r = pf_value_place(c->value, &c->waiter, &err);
+		if (r == 0)
+			return NULL;
+	}
+	commit_end(c, r, &err);
+	return NULL;
+}
+
+static void settle(struct commit *c)
+{
+	struct pf_life *life = pf_worker_life(c->value->worker, NULL);
+
+	if (life)
+		pf_life_settle(life, &c->ended, SETTLE_US);
+	pf_life_unref(life);
+}
+
+static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *reply)
+{
+	struct commit *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		if (reply)
+			pf_reply_code(reply, -ENOMEM);
+		return NULL;
+	}
+	c->waiter.wake = commit_wake;
+	c->buffer = pf_buffer_ref(buffer);
+	c->reply = reply;
+	atomic_init(&c->refs, 2);
+	return c;
+}
+
+static void commit_begin(struct commit *c, bool slow)
+{
+	if (!slow || !buffer_on_thread(commit_run, c)) {
+		bool waits = c->reply != NULL;
+
+		commit_run(c);
+		if (waits && c->value && !atomic_load(&c->ended))
+			settle(c);
+	}
+	commit_unref(c);
+}
+
+void buffer_commit_start(struct pf_buffer *buffer, bool partial_ok,
+			 struct pf_reply *reply)
+{
+	struct commit *c = commit_new(buffer, reply);
+
+	if (!c)
+		return;
+	c->partial_ok = partial_ok;
+	commit_begin(c, pf_buffer_commit_is_slow(buffer));
+}
+
+void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
+			struct pf_reply *reply)
+{
+	struct commit *c = commit_new(buffer, reply);
+
+	if (!c)
+		return;
+	c->value = pf_value_ref(value);
+	c->moved = moved;
+	/* To another plugin bytes may have to be copied. */
+	commit_begin(c, value->source && value->source->worker != value->worker);
+}
+
+void files_commit_behind(struct pf_buffer *buffer)
+{
+	buffer_commit_start(buffer, false, NULL);
+}

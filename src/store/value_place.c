@@ -1,0 +1,360 @@
+/*
+ * Bringing values to their devices.
+ *
+ * A value with host bytes is uploaded, in place where the plugin can use them there.  One
+ * that is a copy of another is copied on the device if the other's device memory is its own;
+ * else it shares the other's host bytes, which may have to be fetched first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "value_internal.h"
+
+struct upload {
+	struct pf_call call;
+	struct pf_waiter waiter; /* for the worker's next life, or the source's bytes */
+	struct pf_value *value;  /* owned reference */
+	struct pf_life *life;    /* owned reference */
+	uint64_t id;
+	unsigned tries;
+	bool by_host; /* the plugin cannot copy on the device */
+};
+
+enum { UPLOAD_TRIES = 2 };
+
+static void upload_start(struct upload *u);
+
+static void upload_wake(struct pf_waiter *waiter)
+{
+	upload_start(pf_container_of(waiter, struct upload, waiter));
+}
+
+/* The worker died, perhaps of something else: once more in its next life. */
+static bool upload_again(struct upload *u, int code, const struct pf_err *err)
+{
+	struct pf_worker *w = u->value->worker;
+
+	if (code != -EIO || err->pjrt_code >= 0 ||
+	    (u->life && ++u->tries >= UPLOAD_TRIES))
+		return false;
+	pf_life_unref(pf_steal(&u->life));
+	u->waiter.wake = upload_wake;
+	if (pf_worker_wait(w, &u->waiter))
+		return true;
+	if (pf_worker_state(w) == PF_WORKER_FAILED)
+		return false;
+	upload_start(u);
+	return true;
+}
+
+/* What the device has now. */
+struct placed {
+	uint64_t alias_off, on_device_bytes;
+	bool in_pool;
+	uint64_t pool_off;
+};
+
+static void upload_end(struct upload *u, int code, const struct pf_err *err,
+		       const struct placed *p)
+{
+	struct pf_value *v = u->value, *source;
+	struct pf_waiter *waiters;
+	uint64_t charged = 0;
+
+	if (code < 0 && upload_again(u, code, err))
+		return;
+	if (code == 0 && p->in_pool)
+		charged = pf_value_charge(v);
+	pf_lock(&v->lock);
+	v->placing = false;
+	if (code < 0) {
+		v->err = *err;
+		v->state = PF_VALUE_ERROR;
+	} else {
+		pf_value_drop_device_locked(v);
+		v->life = pf_life_ref(u->life);
+		v->id = u->id;
+		v->blank = false;
+		v->alias_off = p->alias_off;
+		v->on_device_bytes = p->on_device_bytes;
+		v->state = PF_VALUE_READY;
+		v->err = (struct pf_err)PF_ERR_INIT;
+		if (charged)
+			pf_value_set_pool_locked(v, u->life, p->pool_off, false, charged);
+	}
+	source = pf_value_take_source_locked(v);
+	waiters = pf_wait_take(&v->waiters);
+	pf_unlock(&v->lock);
+	pf_value_release_source(source);
+	pf_wake_all(waiters);
+	pf_life_unref(u->life);
+	pf_value_unref(v);
+	free(u);
+}
+
+static void upload_done(struct pf_call *call, int code, const struct pf_err *err,
+			const void *reply, size_t len)
+{
+	struct upload *u = pf_container_of(call, struct upload, call);
+	const struct pf_rep_buffer *rep = reply;
+	struct placed p = { .alias_off = PF_NO_OFFSET };
+
+	(void)len;
+	if (code == 0) {
+		p.alias_off = rep->alias_off;
+		p.on_device_bytes = rep->on_device_bytes;
+	}
+	upload_end(u, code, err, &p);
+}
+
+/* The bytes were made on the device: of another value there, or of nothing. */
+static void made_done(struct pf_call *call, int code, const struct pf_err *err,
+		      const void *reply, size_t len)
+{
+	struct upload *u = pf_container_of(call, struct upload, call);
+	const struct pf_rep_array *rep = reply;
+	struct placed p = { .alias_off = PF_NO_OFFSET };
+	struct pf_value *v = u->value;
+	struct pf_err wrong = PF_ERR_INIT;
+	bool has_host;
+
+	(void)len;
+	if (code == -EOPNOTSUPP && !u->by_host && v->source) {
+		u->by_host = true;
+		pf_life_unref(pf_steal(&u->life));
+		upload_start(u);
+		return;
+	}
+	if (code == 0 &&
+	    (rep->out.len != v->len || rep->out.dtype != (uint32_t)v->dtype ||
+	     (rep->out.where == PF_WHERE_POOL &&
+	      !pf_life_pool(u->life, rep->out.off, v->len)))) {
+		pf_life_free_id(u->life, PF_OP_BUFFER_FREE, u->id);
+		code = pf_err_set(
+			&wrong, -EPROTO,
+			"the worker made %llu bytes of type %u, expected %llu of %s",
+			(unsigned long long)rep->out.len, rep->out.dtype,
+			(unsigned long long)v->len, pf_dtype_name(v->dtype));
+		err = &wrong;
+	}
+	if (code == 0) {
+		pf_lock(&v->lock);
+		has_host = pf_value_host_locked(v);
+		pf_unlock(&v->lock);
+		p.on_device_bytes = rep->out.on_device_bytes;
+		p.in_pool = rep->out.where == PF_WHERE_POOL && v->len && !has_host;
+		p.pool_off = rep->out.off;
+	}
+	upload_end(u, code, err, &p);
+}
+
+/* The device reads from the arena: bring bytes that are elsewhere there. */
+static int into_arena(struct pf_value *v, struct pf_err *err)
+{
+	struct pf_bytes *bytes = NULL;
+	struct pf_value *source;
+	const void *src;
+	uint64_t off = 0;
+	bool there, shared;
+	int r;
+
+	pf_lock(&v->lock);
+	there = v->bytes != NULL;
+	source = v->source; /* stays: V is being placed */
+	pf_unlock(&v->lock);
+	if (there)
+		return 0;
+	/* placing, and the pin on the source, keep everyone else from dropping it. */
+	if (source) {
+		PF_LOCK_SCOPE(&source->lock);
+		if (source->bytes) {
+			bytes = pf_bytes_ref(source->bytes);
+			off = source->bytes_off;
+		}
+	}
+	shared = bytes != NULL;
+	if (!shared) {
+		src = pf_value_host(v);
+		if (!src)
+			return pf_err_set(err, -EIO, "its bytes are gone");
+		r = pf_bytes_new(pf_worker_arena(v->worker), v->len, &bytes, err);
+		if (r < 0)
+			return r;
+		memcpy(pf_bytes_at(bytes, 0), src, v->len);
+	}
+	pf_lock(&v->lock);
+	v->bytes = bytes;
+	v->bytes_off = off;
+	v->bytes_again = !shared; /* a user's bytes are never dropped */
+	pf_unlock(&v->lock);
+	return 0;
+}
+
+static void fill_request(const struct upload *u, struct pf_req_buffer *req)
+{
+	const struct pf_value *v = u->value;
+
+	req->id = u->id;
+	req->len = v->len;
+	req->dtype = v->dtype;
+	req->device = v->device;
+	req->memory = v->memory;
+	req->rank = v->shape.rank;
+	memcpy(req->dims, v->shape.dims, v->shape.rank * sizeof(req->dims[0]));
+}
+
+static int send_bytes(struct upload *u, struct pf_err *err)
+{
+	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE };
+	struct pf_value *v = u->value;
+	int r = into_arena(v, err);
+
+	if (r < 0)
+		return r;
+	fill_request(u, &req);
+	req.off = pf_bytes_offset(v->bytes, v->bytes_off);
+	u->call.done = upload_done;
+	u->call.reply_min = sizeof(struct pf_rep_buffer);
+	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
+}
+
+static int send_blank(struct upload *u, struct pf_err *err)
+{
+	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_MAKE };
+
+	fill_request(u, &req);
+	u->call.done = made_done;
+	u->call.reply_min = sizeof(struct pf_rep_array);
+	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
+}
+
+/* The source's handle if its device memory is its own; bytes in place are shared instead. */
+static uint64_t handle_to_copy(const struct upload *u)
+{
+	struct pf_value *source = u->value->source;
+
+	if (!source || u->by_host || source->worker != u->value->worker)
+		return 0;
+	PF_LOCK_SCOPE(&source->lock);
+	return source->life == u->life && source->alias_off == PF_NO_OFFSET ? source->id
+									    : 0;
+}
+
+static int send_copy(struct upload *u, uint64_t from, struct pf_err *err)
+{
+	struct pf_req_copy req = {
+		.head.op = PF_OP_BUFFER_COPY,
+		.source = from,
+		.id = u->id,
+		.device = u->value->device,
+		.memory = u->value->memory,
+	};
+
+	u->call.done = made_done;
+	u->call.reply_min = sizeof(struct pf_rep_array);
+	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
+}
+
+/* The bytes of what it is a copy of have come, or not. */
+static void source_wake(struct pf_waiter *waiter)
+{
+	struct upload *u = pf_container_of(waiter, struct upload, waiter);
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_value_fetched(u->value->source, &err);
+
+	if (r > 0)
+		r = send_bytes(u, &err);
+	if (r < 0)
+		upload_end(u, r, &err, NULL);
+}
+
+/* Bytes from its own host copy, or from its source's, when they are there. */
+static int send_host(struct upload *u, struct pf_err *err)
+{
+	struct pf_value *v = u->value;
+	bool own;
+
+	pf_lock(&v->lock);
+	own = pf_value_host_locked(v);
+	pf_unlock(&v->lock);
+	if (!own && v->source) {
+		int r;
+
+		u->waiter.wake = source_wake;
+		r = pf_value_fetch(v->source, &u->waiter, err);
+		if (r <= 0)
+			return r;
+	}
+	return send_bytes(u, err);
+}
+
+static void upload_start(struct upload *u)
+{
+	struct pf_value *v = u->value;
+	struct pf_err err = PF_ERR_INIT;
+	uint64_t from;
+	int r;
+
+	u->life = pf_worker_life(v->worker, &err);
+	if (!u->life) {
+		upload_end(u, err.code, &err, NULL);
+		return;
+	}
+	u->id = pf_worker_id(v->worker);
+	from = handle_to_copy(u);
+	if (v->blank)
+		r = send_blank(u, &err);
+	else
+		r = from ? send_copy(u, from, &err) : send_host(u, &err);
+	if (r < 0)
+		upload_end(u, r, &err, NULL);
+}
+
+int pf_value_place(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
+{
+	struct upload *u;
+	int r;
+
+	pf_lock(&v->lock);
+	pf_value_forget_dead_locked(v);
+	r = pf_value_unusable_locked(v, err);
+	if (r == 0 && v->life && !v->placing)
+		r = 1;
+	if (r == 0)
+		pf_wait_add(&v->waiters, waiter);
+	if (r != 0 || v->placing) {
+		pf_unlock(&v->lock);
+		return r;
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u) {
+		v->waiters = waiter->next;
+		pf_unlock(&v->lock);
+		return pf_err_set(err, -ENOMEM, "no memory for an upload");
+	}
+	v->placing = true;
+	v->state = PF_VALUE_TRANSFERRING;
+	pf_unlock(&v->lock);
+	u->value = pf_value_ref(v);
+	u->waiter.wake = upload_wake;
+	if (!pf_worker_wait(v->worker, &u->waiter))
+		upload_start(u);
+	return 0;
+}
+
+int pf_value_placed(struct pf_value *v, struct pf_err *err)
+{
+	int r;
+
+	PF_LOCK_SCOPE(&v->lock);
+	r = pf_value_unusable_locked(v, err);
+	if (r < 0)
+		return r;
+	if (v->life)
+		return 1;
+	if (err)
+		*err = v->err;
+	return v->err.code ? v->err.code
+			   : pf_err_set(err, -EIO, "the device's copy is gone again");
+}

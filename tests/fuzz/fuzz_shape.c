@@ -1,0 +1,128 @@
+/*
+ * Shapes and element types as text, and packing.  The first byte is an element type and a
+ * length; the rest is a shape, a type's name, and elements.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "pjrtfs/formats/pack.h"
+#include "pjrtfs/formats/shape.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Every name of a type that was read is read as that type again. */
+static void check_names(const char *text, size_t len)
+{
+	enum pf_dtype dtype = pf_dtype_parse(text, len), again;
+	const char *name;
+
+	assert(dtype == PF_DTYPE_INVALID || pf_dtype_valid((int)dtype));
+	if (dtype != PF_DTYPE_INVALID) {
+		name = pf_dtype_name(dtype);
+		assert(pf_dtype_parse(name, strlen(name)) == dtype);
+		name = pf_dtype_datatype(dtype);
+		assert(pf_dtype_parse(name, strlen(name)) == dtype);
+		name = pf_dtype_npy_descr(dtype);
+		again = pf_dtype_parse(name, strlen(name));
+		assert(again == PF_DTYPE_INVALID ||
+		       pf_dtype_size(again) == pf_dtype_size(dtype));
+	}
+	dtype = pf_dtype_from_safetensors(text, len);
+	if (dtype != PF_DTYPE_INVALID) {
+		name = pf_dtype_safetensors(dtype);
+		assert(strlen(name) == len && memcmp(name, text, len) == 0);
+	}
+}
+
+/* The product, but for zeros, in more bits than it may have. */
+static bool fits(const struct pf_shape *shape)
+{
+	unsigned __int128 n = 1;
+
+	for (unsigned i = 0; i < shape->rank && n <= INT64_MAX; i++)
+		if (shape->dims[i])
+			n *= (uint64_t)shape->dims[i];
+	return n <= INT64_MAX;
+}
+
+static void check_shape(const struct pf_shape *shape, enum pf_dtype dtype, size_t room)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_shape again = { 0 };
+	uint64_t bytes = 0;
+	int64_t count = -1;
+	char cut[256];
+	int r = pf_shape_count(shape, &count, NULL);
+
+	assert(r == (fits(shape) ? 0 : -EOVERFLOW));
+	if (pf_shape_bytes(shape, dtype, &bytes, NULL) == 0) {
+		assert(bytes == (uint64_t)count * pf_dtype_size(dtype));
+		assert(pf_pack_size(dtype, (uint64_t)count) <= bytes);
+	}
+	(void)pf_shape_is_linear(shape);
+	pf_shape_str(cut, room, dtype, shape);
+	assert(room == 0 || strlen(cut) < room);
+	pf_shape_print(&text, PF_DTYPE_INVALID, shape);
+	assert(pf_shape_parse(text.data, text.len, &again, NULL) == r);
+	if (r < 0)
+		return;
+	assert(pf_shape_equal(shape, &again));
+	/* Without the brackets too. */
+	assert(pf_shape_parse(text.data + 1, text.len - 2, &again, NULL) == 0);
+	assert(pf_shape_equal(shape, &again));
+}
+
+/* Packed and unpacked, elements are the same; a second time, all of their bytes are. */
+static void check_packing(const uint8_t *src, size_t size, enum pf_dtype dtype)
+{
+	size_t n = size / pf_dtype_size(dtype), bytes = (size_t)pf_pack_size(dtype, n);
+	unsigned char *packed = malloc(bytes + 1), *again = malloc(bytes + 1);
+	unsigned char *host = malloc(size + 1);
+
+	if (packed && again && host) {
+		pf_pack(packed, src, n, dtype);
+		pf_unpack(host, packed, n, dtype);
+		pf_pack(again, host, n, dtype);
+		assert(memcmp(packed, again, bytes) == 0);
+		for (size_t i = 0; pf_dtype_bits(dtype) < 8 && i < n; i++)
+			assert(((src[i] ^ host[i]) &
+				((1u << pf_dtype_bits(dtype)) - 1)) == 0);
+	}
+	free(packed);
+	free(again);
+	free(host);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct pf_shape shape = { .rank = 77 };
+	struct pf_err err = PF_ERR_INIT;
+	enum pf_dtype dtype;
+	const char *text;
+	unsigned first;
+	int r;
+
+	if (size < 1)
+		return 0;
+	first = *data++;
+	size--;
+	text = (const char *)data;
+	dtype = (enum pf_dtype)(first % PF_DTYPE_COUNT);
+	check_names(text, size);
+	r = pf_shape_parse(text, size, &shape, &err);
+	assert(r == err.code && (r == 0) == (shape.rank <= PF_MAX_RANK));
+	if (r == 0)
+		check_shape(&shape, dtype, first);
+	/* A shape that no text can have, as numbers. */
+	shape.rank = (unsigned)(size / sizeof(int64_t));
+	if (shape.rank > PF_MAX_RANK)
+		shape.rank = PF_MAX_RANK;
+	memcpy(shape.dims, data, shape.rank * sizeof(int64_t));
+	for (unsigned i = 0; i < shape.rank; i++)
+		shape.dims[i] &= INT64_MAX;
+	check_shape(&shape, dtype, first);
+	if (pf_dtype_valid((int)dtype))
+		check_packing(data, size, dtype);
+	return 0;
+}

@@ -1,0 +1,240 @@
+"""Help for the tests in Python: cases, each in an empty directory of its own.
+
+    import cases
+    from cases import case, equal, fails
+
+    @case
+    def unlink_frees(d):
+        fails("ENOENT", os.unlink, d + "/x.npy")
+
+    cases.main()        # python3 that.py [--as UID] MOUNTPOINT [CASE...]: runs all, or these
+
+A case that fails does not end the others; the exit status is 1 then.  Those that need root
+are @root_case and are left out for other users.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import shutil
+import signal
+import struct
+import sys
+import time
+import traceback
+
+PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
+
+mnt = None  # the mount point
+buffers = None  # its buffers/
+_cases = []
+_children = set()  # those that have not ended
+
+
+def case(fn):
+    """Have main() run FN(directory)."""
+    _cases.append(fn)
+    return fn
+
+
+def root_case(fn):
+    """The same, for a case that becomes other users."""
+    if "--as" not in sys.argv:
+        _cases.append(fn)
+    return fn
+
+
+def main():
+    """Run the cases, each in an empty directory in buffers/ that all may enter."""
+    global mnt, buffers
+    args = sys.argv[1:]
+    if args[0] == "--as":
+        _become(int(args[1]))
+        args = args[2:]
+    mnt = args[0]
+    buffers = mnt + "/buffers"
+    chosen = [fn for fn in _cases if not args[1:] or fn.__name__ in args[1:]]
+    failed = 0
+    os.umask(0o022)
+    for fn in chosen:
+        d = f"{buffers}/{fn.__name__}"
+        os.mkdir(d)
+        began = time.monotonic()
+        try:
+            fn(d)
+        except Exception:
+            failed += 1
+            print(f"FAILED: {fn.__name__}")
+            traceback.print_exc(file=sys.stdout)
+        else:
+            print(f"passed: {fn.__name__} ({time.monotonic() - began:.1f} s)")
+        os.umask(0o022)
+        for pid in list(_children):
+            os.kill(pid, signal.SIGKILL)
+            end_of(pid)
+        if os.path.isdir(d):
+            shutil.rmtree(d)
+        sys.stdout.flush()
+    print(f"{failed} of {len(chosen)} cases failed")
+    sys.exit(1 if failed else 0)
+
+
+# --- what must hold ---------------------------------------------------------------------
+
+
+def equal(what, got, want):
+    if got != want:
+        raise AssertionError(f"{what}: {got!r} instead of {want!r}")
+
+
+def holds(what, condition):
+    if not condition:
+        raise AssertionError(f"not so: {what}")
+
+
+def fails(names, fn, *args, **kwargs):
+    """FN(...) fails with one of the errnos: "EPERM" or "EPERM EACCES"."""
+    try:
+        got = fn(*args, **kwargs)
+    except OSError as e:
+        if e.errno in [getattr(errno, name) for name in names.split()]:
+            return
+        name = errno.errorcode.get(e.errno, e.errno)
+        raise AssertionError(f"{_call(fn, args)}: {name} instead of {names}") from e
+    raise AssertionError(f"{_call(fn, args)}: {got!r} instead of {names}")
+
+
+def _call(fn, args):
+    text = ", ".join(repr(a)[:100] for a in args)
+    return f"{getattr(fn, '__name__', fn)}({text})"
+
+
+def eventually(what, fn, *args):
+    """FN(...) becomes true; OSErrors count as not yet."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if fn(*args):
+                return
+        except OSError:
+            pass
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {PATIENCE:.0f} s: {what}")
+        time.sleep(0.02)
+
+
+# --- as whom ----------------------------------------------------------------------------
+
+
+def child(fn, *args):
+    """A process that does FN(...): its pid.  It exits with 1 if that raises."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            fn(*args)
+            status = 0
+        except BaseException:
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        os._exit(status)
+    _children.add(pid)
+    return pid
+
+
+def end_of(pid):
+    """How the child ended: its status, or minus the signal."""
+    status = os.waitpid(pid, 0)[1]
+    _children.discard(pid)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _become(uid, gid=None, groups=()):
+    os.setgroups(list(groups))
+    os.setresgid(*[uid if gid is None else gid] * 3)
+    os.setresuid(uid, uid, uid)
+
+
+def as_user(uid, fn, *args, gid=None, groups=(), umask=0o022):
+    """Do FN(...) as another user, in a process of its own."""
+
+    def do():
+        _become(uid, gid, groups)
+        os.umask(umask)
+        fn(*args)
+
+    if end_of(child(do)) != 0:
+        raise AssertionError(f"as user {uid}: see above")
+
+
+# --- files ------------------------------------------------------------------------------
+
+libc = ctypes.CDLL(None, use_errno=True)
+NOREPLACE, EXCHANGE, WHITEOUT = 1, 2, 4
+
+
+def renameat2(old, new, flags):
+    if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), old, None, new)
+
+
+def npy(descr, shape, data):
+    """A .npy file as numpy.save writes it."""
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape!r}, }}".encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + data
+
+
+def floats(*values):
+    """A .npy of F32[n]."""
+    return npy("<f4", (len(values),), struct.pack(f"<{len(values)}f", *values))
+
+
+def make(path, data=b"", mode=0o644, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+    """Write a file as cat > would: what open, write and close say counts."""
+    fd = os.open(path, flags, mode)
+    try:
+        at = 0
+        while at < len(data):
+            at += os.write(fd, data[at:])
+    except BaseException:
+        try:
+            os.close(fd)
+        except OSError:
+            pass
+        raise
+    os.close(fd)
+    return path
+
+
+def content(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def about(path):
+    """What x.json tells of the buffer that PATH is a view of."""
+    return json.loads(content(path[:path.rindex(".")] + ".json"))
+
+
+def state(path):
+    return about(path)["state"]
+
+
+def used():
+    """Bytes that df calls used."""
+    st = os.statvfs(mnt)
+    return (st.f_blocks - st.f_bfree) * st.f_frsize
+
+
+def command(**request):
+    """The reply to one command."""
+    fd = os.open(mnt + "/control", os.O_RDWR)
+    try:
+        os.write(fd, json.dumps(request).encode() + b"\n")
+        return json.loads(os.read(fd, 1 << 20))
+    finally:
+        os.close(fd)

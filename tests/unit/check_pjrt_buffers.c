@@ -1,0 +1,472 @@
+/* Copies of buffers, uninitialized ones, and memories other than a device's default. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "pjrt_fixture.h"
+
+#include "pjrtfs/pjrt/api.h"
+#include "pjrtfs/pjrt/buffer.h"
+
+enum { SOME = 15, MANY = 4 << 20 }; /* bytes */
+
+static const struct pf_shape three_by_five = { .rank = 2, .dims = { 3, 5 } };
+static const struct pf_shape empty = { .rank = 2, .dims = { 0, 3 } };
+static const struct pf_shape bytes_many = { .rank = 1, .dims = { MANY } };
+
+/* A plugin and its client of two devices. */
+struct fixture {
+	struct pj_plugin *plugin;
+	struct pj_client *client;
+};
+
+static struct fixture begin(const char *path)
+{
+	struct fixture f = { .plugin = load(path) };
+
+	f.client = connect_client(f.plugin, "{\"cpu_device_count\":2}");
+	ck_assert_uint_eq(f.client->n_devices, 2);
+	return f;
+}
+
+static void end(struct fixture *f)
+{
+	pj_client_free(f->client);
+	pj_plugin_free(f->plugin);
+}
+
+/* Place I of all that there are: each device's default, then each of its memories. */
+static bool nth_place(const struct pj_client *client, size_t i, struct pj_place *ret)
+{
+	for (size_t d = 0; d < client->n_devices; d++) {
+		const struct pj_device *device = &client->devices[d];
+
+		if (i <= device->n_memories) {
+			*ret = (struct pj_place){ device,
+						  i ? &device->memories[i - 1] : NULL };
+			return true;
+		}
+		i -= device->n_memories + 1;
+	}
+	return false;
+}
+
+static struct PJRT_Buffer *upload(const struct fixture *f, const struct pj_place *place,
+				  const void *bytes, uint64_t len, int dtype,
+				  const struct pf_shape *shape)
+{
+	struct PJRT_Buffer *buffer = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	const void *alias;
+
+	ck_assert_msg(pj_buffer_from_host(f->client, place, bytes, len, dtype, shape,
+					  &buffer, &alias, &err) == 0,
+		      "%s", err.text);
+	return buffer;
+}
+
+static struct PJRT_Buffer *copy(const struct fixture *f, const struct pj_place *place,
+				struct PJRT_Buffer *source)
+{
+	struct PJRT_Buffer *buffer = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pj_buffer_copy(f->client, place, source, &buffer, &err) == 0, "%s",
+		      err.text);
+	return buffer;
+}
+
+static struct PJRT_Buffer *uninitialized(const struct fixture *f,
+					 const struct pj_place *place, uint64_t len,
+					 int dtype, const struct pf_shape *shape)
+{
+	struct PJRT_Buffer *buffer = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pj_buffer_uninitialized(f->client, place, len, dtype, shape,
+					      &buffer, &err) == 0,
+		      "%s", err.text);
+	return buffer;
+}
+
+/* BUFFER is an array of DTYPE and has the LEN bytes at WANT. */
+static void check_holds(const struct fixture *f, struct PJRT_Buffer *buffer, int dtype,
+			const void *want, uint64_t len)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char *back = calloc(1, len + 1);
+	enum pf_dtype type;
+	uint64_t has;
+
+	ck_assert_int_eq(pj_buffer_type(f->plugin, buffer, &type, &has, &err), 0);
+	ck_assert_int_eq((int)type, dtype);
+	ck_assert_uint_eq(has, len);
+	ck_assert_msg(pj_buffer_read(f->plugin, buffer, type, back, len, &err) == 0, "%s",
+		      err.text);
+	ck_assert_mem_eq(back, want, len);
+	free(back);
+}
+
+static bool lies_in(const struct fixture *f, struct PJRT_Buffer *buffer,
+		    const struct pj_place *place)
+{
+	PJRT_Buffer_Memory_Args memory = { PJ_SIZE(PJRT_Buffer_Memory_Args),
+					   .buffer = buffer };
+	const struct pj_device *device = place->device;
+
+	ck_assert_int_eq(PJ_CALL(f->plugin, NULL, PJRT_Buffer_Memory, &memory), 0);
+	return memory.memory ==
+	       (place->memory ? place->memory->handle
+			      : device->memories[device->default_memory].handle);
+}
+
+/* From everywhere to everywhere, and the copy stays when its source goes. */
+START_TEST(copies_go_everywhere)
+{
+	static _Alignas(64) const uint8_t bytes[SOME] = { 1, 2, 3, 250, 15, 0, 77 };
+	struct fixture f = begin(plugins[_i]);
+	struct pj_place from, to;
+	size_t n = 0;
+
+	for (size_t i = 0; nth_place(f.client, i, &from); i++)
+		for (size_t k = 0; nth_place(f.client, k, &to); k++, n++) {
+			struct PJRT_Buffer *source = upload(&f, &from, bytes, SOME,
+							    PF_DTYPE_U8, &three_by_five);
+			struct PJRT_Buffer *made = copy(&f, &to, source);
+
+			ck_assert(lies_in(&f, source, &from));
+			ck_assert(lies_in(&f, made, &to));
+			ck_assert_ptr_ne(pj_buffer_address(f.plugin, made),
+					 pj_buffer_address(f.plugin, source));
+			check_holds(&f, source, PF_DTYPE_U8, bytes, SOME);
+			pj_buffer_destroy(f.plugin, source);
+			check_holds(&f, made, PF_DTYPE_U8, bytes, SOME);
+			pj_buffer_destroy(f.plugin, made);
+		}
+	ck_assert_uint_ge(n, 64);
+	end(&f);
+}
+END_TEST
+
+/* A copy is none of the host memory that its source is an alias of. */
+START_TEST(copies_share_nothing)
+{
+	static _Alignas(64) char bytes[MANY];
+	struct fixture f = begin(plugins[_i]);
+	const struct pj_place place = { &f.client->devices[0], NULL };
+	struct PJRT_Buffer *source, *made;
+	char first = 7;
+
+	bytes[0] = first;
+	source = upload(&f, &place, bytes, MANY, PF_DTYPE_S8, &bytes_many);
+	ck_assert_ptr_eq(pj_buffer_address(f.plugin, source), bytes);
+	made = copy(&f, &place, source);
+	bytes[0] = 9;
+	ck_assert_mem_eq(pj_buffer_address(f.plugin, made), &first, 1);
+	pj_buffer_destroy(f.plugin, made);
+	pj_buffer_destroy(f.plugin, source);
+	end(&f);
+}
+END_TEST
+
+/* Every type, packed ones too, in every memory: uploaded, copied, and uninitialized. */
+START_TEST(every_type_in_every_memory)
+{
+	static const uint8_t zeros[SOME * 16];
+	static _Alignas(64) uint8_t bytes[SOME * 16];
+	struct fixture f = begin(plugins[_i]);
+	struct pj_place place;
+
+	for (int t = 0; t < PF_DTYPE_COUNT; t++) {
+		uint64_t len = SOME * pf_dtype_size((enum pf_dtype)t);
+
+		if (pj_plugin_check_dtype(f.plugin, t, NULL) < 0)
+			continue;
+		/* Values that each type has: PRED's 0 and 1, S1's low bit. */
+		for (uint64_t i = 0; i < len; i++)
+			bytes[i] = (uint8_t)(i % 3 == 0 && t != PF_DTYPE_S1);
+		for (size_t k = 0; nth_place(f.client, k, &place); k++) {
+			struct PJRT_Buffer *source =
+				upload(&f, &place, bytes, len, t, &three_by_five);
+			struct PJRT_Buffer *made = copy(&f, &place, source);
+			struct PJRT_Buffer *blank =
+				uninitialized(&f, &place, len, t, &three_by_five);
+
+			check_holds(&f, source, t, bytes, len);
+			check_holds(&f, made, t, bytes, len);
+			check_holds(&f, blank, t, zeros, len);
+			ck_assert(lies_in(&f, blank, &place));
+			pj_buffer_destroy(f.plugin, source);
+			pj_buffer_destroy(f.plugin, made);
+			pj_buffer_destroy(f.plugin, blank);
+		}
+	}
+	end(&f);
+}
+END_TEST
+
+START_TEST(empty_arrays_are_copied_and_made)
+{
+	struct fixture f = begin(plugins[_i]);
+	struct pj_place place;
+
+	for (size_t k = 0; nth_place(f.client, k, &place); k++) {
+		struct PJRT_Buffer *blank =
+			uninitialized(&f, &place, 0, PF_DTYPE_F32, &empty);
+		struct PJRT_Buffer *made = copy(&f, &place, blank);
+
+		check_holds(&f, blank, PF_DTYPE_F32, "", 0);
+		check_holds(&f, made, PF_DTYPE_F32, "", 0);
+		pj_buffer_destroy(f.plugin, blank);
+		pj_buffer_destroy(f.plugin, made);
+	}
+	end(&f);
+}
+END_TEST
+
+/* What another array left in memory is not to be seen. */
+START_TEST(used_memory_is_zeroed)
+{
+	static char zeros[MANY], secret[MANY];
+	struct fixture f = begin(plugins[_i]);
+	struct pj_place place;
+
+	memset(secret, 's', sizeof(secret));
+	for (size_t k = 0; nth_place(f.client, k, &place); k++)
+		for (int i = 0; i < 4; i++) {
+			struct PJRT_Buffer *buffer = upload(&f, &place, secret, MANY,
+							    PF_DTYPE_S8, &bytes_many);
+			struct PJRT_Buffer *made = copy(&f, &place, buffer);
+
+			pj_buffer_destroy(f.plugin, buffer);
+			pj_buffer_destroy(f.plugin, made);
+			buffer =
+				uninitialized(&f, &place, MANY, PF_DTYPE_S8, &bytes_many);
+			check_holds(&f, buffer, PF_DTYPE_S8, zeros, MANY);
+			pj_buffer_destroy(f.plugin, buffer);
+		}
+	end(&f);
+}
+END_TEST
+
+/* Arguments in any memory of the program's device; the first may be donated. */
+START_TEST(programs_take_arguments_from_every_memory)
+{
+	static const char text[] =
+		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32},"
+		" %b: tensor<4xf32>) -> tensor<4xf32> {\n"
+		"  %0 = stablehlo.add %a, %b : tensor<4xf32>\n"
+		"  return %0 : tensor<4xf32>\n"
+		"}\n";
+	static const struct pf_shape four = { .rank = 1, .dims = { 4 } };
+	static _Alignas(64) const float a[] = { 1, 2, 3, 4 }, sums[] = { 2, 4, 6, 8 };
+	const int64_t kept[] = { 1 };
+	struct fixture f = begin(plugins[_i]);
+	struct pj_executable *x = compile(f.client, text, one_device);
+	const struct pj_place first = { &f.client->devices[0], NULL };
+	struct pf_err err = PF_ERR_INIT;
+	struct pj_place place;
+
+	for (size_t k = 0; nth_place(f.client, k, &place); k++) {
+		struct PJRT_Buffer *source, *args[2], *sum = NULL;
+		const struct pj_run run = { NULL, args, 2, kept, 1 };
+
+		if (place.device != first.device)
+			break;
+		source = upload(&f, &first, a, sizeof(a), PF_DTYPE_F32, &four);
+		args[0] = copy(&f, &place, source);
+		args[1] = upload(&f, &place, a, sizeof(a), PF_DTYPE_F32, &four);
+		ck_assert_msg(pj_executable_run(x, &run, &sum, &err) == 0, "%s",
+			      err.text);
+		check_holds(&f, sum, PF_DTYPE_F32, sums, sizeof(sums));
+		check_holds(&f, args[1], PF_DTYPE_F32, a, sizeof(a));
+		pj_buffer_destroy(f.plugin, sum);
+		pj_buffer_destroy(f.plugin, args[0]);
+		pj_buffer_destroy(f.plugin, args[1]);
+		pj_buffer_destroy(f.plugin, source);
+	}
+	pj_executable_free(x);
+	end(&f);
+}
+END_TEST
+
+/* Tokens, what was donated, and devices of other processes. */
+START_TEST(what_cannot_be_copied)
+{
+	static const char text[] =
+		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
+		" -> (tensor<4xf32>, !stablehlo.token) {\n"
+		"  %0 = stablehlo.add %a, %a : tensor<4xf32>\n"
+		"  %1 = stablehlo.create_token : !stablehlo.token\n"
+		"  return %0, %1 : tensor<4xf32>, !stablehlo.token\n"
+		"}\n";
+	static const struct pf_shape four = { .rank = 1, .dims = { 4 } };
+	static _Alignas(64) const float a[4];
+	struct fixture f = begin(plugins[_i]);
+	struct pj_device stranger = f.client->devices[1];
+	const struct pj_place here = { &f.client->devices[0], NULL },
+			      other = { &f.client->devices[1], NULL },
+			      away = { &stranger, NULL };
+	struct pj_executable *x = compile(f.client, text, one_device);
+	struct PJRT_Buffer *in = upload(&f, &here, a, sizeof(a), PF_DTYPE_F32, &four);
+	struct PJRT_Buffer *out[2] = { NULL }, *made = NULL;
+	const struct pj_run run = { NULL, &in, 1, NULL, 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	stranger.addressable = false;
+	ck_assert_int_eq(pj_buffer_copy(f.client, &away, in, &made, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "another process"));
+	ck_assert_int_eq(pj_buffer_uninitialized(f.client, &away, sizeof(a), PF_DTYPE_F32,
+						 &four, &made, &err),
+			 -EINVAL);
+	ck_assert_msg(pj_executable_run(x, &run, out, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &here, in, &made, &err), -EINVAL);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &other, in, &made, &err), -EINVAL);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &here, out[1], &made, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "token"));
+	ck_assert_ptr_null(made);
+	pj_buffer_destroy(f.plugin, in);
+	pj_buffer_destroy(f.plugin, out[0]);
+	pj_buffer_destroy(f.plugin, out[1]);
+	pj_executable_free(x);
+	end(&f);
+}
+END_TEST
+
+/* What makes a plugin abort, crash or touch too much memory does not reach it. */
+START_TEST(deadly_shapes_are_refused)
+{
+	static const struct {
+		int dtype;
+		struct pf_shape shape;
+		uint64_t len;
+		int want;
+	} cases[] = {
+		{ PF_DTYPE_INVALID, { 0 }, 4, -EINVAL },
+		{ PF_DTYPE_TOKEN, { 0 }, 0, -EINVAL },
+		{ 200, { 0 }, 4, -EINVAL },
+		{ PF_DTYPE_F32, { 1, { -1 } }, 4, -EINVAL },
+		{ PF_DTYPE_F32, { 2, { INT64_C(1) << 62, 4 } }, 0, -EOVERFLOW },
+		{ PF_DTYPE_F32, { 3, { INT64_C(1) << 62, 4, 0 } }, 0, -EOVERFLOW },
+		{ PF_DTYPE_F32, { 1, { 4 } }, 15, -EINVAL },
+		{ PF_DTYPE_F32, { PF_MAX_RANK + 1, { 0 } }, 0, -EINVAL },
+#ifndef PF_SANITIZE /* whose allocators end the process */
+		{ PF_DTYPE_S8, { 1, { INT64_C(1) << 50 } }, INT64_C(1) << 50, -ENOSPC },
+#endif
+	};
+	struct fixture f = begin(plugins[_i]);
+	struct pj_place place;
+
+	for (size_t k = 0; nth_place(f.client, k, &place); k++)
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+			struct PJRT_Buffer *buffer = NULL;
+			struct pf_err err = PF_ERR_INIT;
+
+			ck_assert_int_eq(pj_buffer_uninitialized(f.client, &place,
+								 cases[i].len,
+								 cases[i].dtype,
+								 &cases[i].shape, &buffer,
+								 &err),
+					 cases[i].want);
+			ck_assert_uint_gt(strlen(err.text), 0);
+			ck_assert_ptr_null(buffer);
+		}
+	end(&f);
+}
+END_TEST
+
+/* Functions that an old plugin's table has not. */
+START_TEST(missing_functions_are_named)
+{
+	static const uint8_t bytes[SOME];
+	struct fixture f = begin(plugins[_i]);
+	const struct pj_device *device = &f.client->devices[0];
+	const struct pj_place place = { device, NULL };
+	size_t pinned = device->default_memory ? 0 : 1;
+	const struct pj_place named = { device, &device->memories[pinned] };
+	struct PJRT_Buffer *source =
+		upload(&f, &place, bytes, SOME, PF_DTYPE_U8, &three_by_five);
+	struct PJRT_Buffer *made = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	f.plugin->api.PJRT_Buffer_CopyToMemory = NULL;
+	ck_assert_int_eq(pj_buffer_copy(f.client, &named, source, &made, &err),
+			 -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.text, "no PJRT_Buffer_CopyToMemory"));
+	made = copy(&f, &place, source);
+	pj_buffer_destroy(f.plugin, made);
+	f.plugin->api.PJRT_Buffer_CopyToDevice = NULL;
+	ck_assert_int_eq(pj_buffer_copy(f.client, &place, source, &made, &err),
+			 -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.text, "no PJRT_Buffer_CopyToDevice"));
+	f.plugin->api.PJRT_Client_CreateUninitializedBuffer = NULL;
+	ck_assert_int_eq(pj_buffer_uninitialized(f.client, &place, SOME, PF_DTYPE_U8,
+						 &three_by_five, &made, &err),
+			 -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.text, "CreateUninitializedBuffer"));
+	pj_buffer_destroy(f.plugin, source);
+	end(&f);
+}
+END_TEST
+
+static PJRT_Buffer_CopyToDevice *copy_to_device;
+
+/* As plugins do that refuse to copy to where a buffer is: INVALID_ARGUMENT. */
+static PJRT_Error *refuse(PJRT_Buffer_CopyToDevice_Args *args)
+{
+	args->struct_size = 1;
+	return copy_to_device(args);
+}
+
+START_TEST(a_refusal_within_one_device_is_got_round)
+{
+	static const uint8_t bytes[SOME] = { 1, 0, 1, 1 };
+	static const int dtypes[] = { PF_DTYPE_U8, PF_DTYPE_PRED, PF_DTYPE_U4 };
+	struct fixture f = begin(plugins[_i]);
+	const struct pj_place here = { &f.client->devices[0], NULL },
+			      other = { &f.client->devices[1], NULL };
+	struct PJRT_Buffer *source, *made = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	copy_to_device = f.plugin->api.PJRT_Buffer_CopyToDevice;
+	f.plugin->api.PJRT_Buffer_CopyToDevice = refuse;
+	for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++) {
+		source = upload(&f, &here, bytes, SOME, dtypes[i], &three_by_five);
+		made = copy(&f, &here, source);
+		pj_buffer_destroy(f.plugin, source);
+		check_holds(&f, made, dtypes[i], bytes, SOME);
+		ck_assert(lies_in(&f, made, &here));
+		pj_buffer_destroy(f.plugin, made);
+	}
+	source = upload(&f, &here, bytes, 0, PF_DTYPE_F32, &empty);
+	made = copy(&f, &here, source);
+	check_holds(&f, made, PF_DTYPE_F32, "", 0);
+	pj_buffer_destroy(f.plugin, made);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &other, source, &made, &err), -EINVAL);
+	ck_assert_uint_gt(strlen(err.text), 0);
+	pj_buffer_destroy(f.plugin, source);
+	end(&f);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("pjrt buffers");
+	TCase *tc = tcase_create("each plugin");
+
+	find_plugins();
+	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, copies_go_everywhere, 0, n_plugins);
+	tcase_add_loop_test(tc, copies_share_nothing, 0, n_plugins);
+	tcase_add_loop_test(tc, every_type_in_every_memory, 0, n_plugins);
+	tcase_add_loop_test(tc, empty_arrays_are_copied_and_made, 0, n_plugins);
+	tcase_add_loop_test(tc, used_memory_is_zeroed, 0, n_plugins);
+	tcase_add_loop_test(tc, programs_take_arguments_from_every_memory, 0, n_plugins);
+	tcase_add_loop_test(tc, what_cannot_be_copied, 0, n_plugins);
+	tcase_add_loop_test(tc, deadly_shapes_are_refused, 0, n_plugins);
+	tcase_add_loop_test(tc, missing_functions_are_named, 0, n_plugins);
+	tcase_add_loop_test(tc, a_refusal_within_one_device_is_got_round, 0, n_plugins);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

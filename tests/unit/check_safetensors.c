@@ -1,0 +1,448 @@
+/* .safetensors headers: what writers write, cut off anywhere, and what nobody should. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "safetensors_text.h"
+#include "unit.h"
+
+static const struct {
+	const char *text;
+	size_t n;
+	uint64_t data_len;
+	struct {
+		const char *name;
+		enum pf_dtype dtype;
+		struct pf_shape shape;
+		uint64_t off, len;
+	} tensors[3];
+} good[] = {
+	{ "{}", 0, 0, { { 0 } } },
+	{ "{}      ", 0, 0, { { 0 } } },
+	{ "{ \t\r\n}", 0, 0, { { 0 } } },
+	{ "{\"__metadata__\":{}}", 0, 0, { { 0 } } },
+	{ "{\"__metadata__\" : { \"format\" : \"pt\" , \"\\u00e9\\ud83d\\ude00\": \"\" } }",
+	  0,
+	  0,
+	  { { 0 } } },
+	{ X("F32", "[2,3]", "[0,24]"),
+	  1,
+	  24,
+	  { { "x", PF_DTYPE_F32, { 2, { 2, 3 } }, 0, 24 } } },
+	{ X("C64", "[]", "[0,8]"), 1, 8, { { "x", PF_DTYPE_C64, { 0, { 0 } }, 0, 8 } } },
+	{ X("F64", "[3,0]", "[0,0]"),
+	  1,
+	  0,
+	  { { "x", PF_DTYPE_F64, { 2, { 3, 0 } }, 0, 0 } } },
+	/* Any order, any space. */
+	{ "{\n \"x\"\t: {\r\"data_offsets\" : [ 0 , 2 ] , \"shape\" : [ 2 ] , "
+	  "\"dtype\" : \"BOOL\" }\n}   ",
+	  1,
+	  2,
+	  { { "x", PF_DTYPE_PRED, { 1, { 2 } }, 0, 2 } } },
+	/* Sub-byte types are packed and end with a whole byte. */
+	{ X("F4", "[2,3]", "[0,3]"),
+	  1,
+	  3,
+	  { { "x", PF_DTYPE_F4E2M1FN, { 2, { 2, 3 } }, 0, 3 } } },
+	{ X("I4", "[3]", "[0,2]"), 1, 2, { { "x", PF_DTYPE_S4, { 1, { 3 } }, 0, 2 } } },
+	{ X("U2", "[5]", "[0,2]"), 1, 2, { { "x", PF_DTYPE_U2, { 1, { 5 } }, 0, 2 } } },
+	{ X("I1", "[]", "[0,1]"), 1, 1, { { "x", PF_DTYPE_S1, { 0, { 0 } }, 0, 1 } } },
+	{ X("U1", "[0]", "[0,0]"), 1, 0, { { "x", PF_DTYPE_U1, { 1, { 0 } }, 0, 0 } } },
+	/* Alignment is not asked for; the text's order is not the data's. */
+	{ "{\"b\":" OF("F32", "[1]", "[1,5]") ",\"a\":" OF("U8", "[1]", "[0,1]") "}",
+	  2,
+	  5,
+	  { { "a", PF_DTYPE_U8, { 1, { 1 } }, 0, 1 },
+	    { "b", PF_DTYPE_F32, { 1, { 1 } }, 1, 5 - 1 } } },
+	/* Empty ones are where their offsets say, in the text's order. */
+	{ "{\"c\":" F4(0, 4) ",\"b\":" OF("F32", "[0]",
+					  "[0,0]") ",\"a\":" OF("I8", "[0]", "[0,0]") "}",
+	  3,
+	  4,
+	  { { "b", PF_DTYPE_F32, { 1, { 0 } }, 0, 0 },
+	    { "a", PF_DTYPE_S8, { 1, { 0 } }, 0, 0 },
+	    { "c", PF_DTYPE_F32, { 1, { 1 } }, 0, 4 } } },
+	{ "{\"__metadata__\":{\"a\":\"b\",\"a\":\"c\"},\"c\":" F4(0, 4) ",\"b\":" OF(
+		  "F32", "[0]", "[4,4]") "}",
+	  2,
+	  4,
+	  { { "c", PF_DTYPE_F32, { 1, { 1 } }, 0, 4 },
+	    { "b", PF_DTYPE_F32, { 1, { 0 } }, 4, 0 } } },
+	/* Names. */
+	{ "{\"\":" F4(0, 4) "}", 1, 4, { { "", PF_DTYPE_F32, { 1, { 1 } }, 0, 4 } } },
+	{ "{\"__metadata_\":" F4(0, 4) "}",
+	  1,
+	  4,
+	  { { "__metadata_", PF_DTYPE_F32, { 1, { 1 } }, 0, 4 } } },
+	{ "{\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001\x7f\":" F4(0, 4) "}",
+	  1,
+	  4,
+	  { { "\"\\/\b\f\n\r\t\x01\x7f", PF_DTYPE_F32, { 1, { 1 } }, 0, 4 } } },
+	{ "{\"\\u0041\\u00E9\\u20ac\\uD83D\\uDE00\\udbff\\udfff\":" F4(0, 4) "}",
+	  1,
+	  4,
+	  { { "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf",
+	      PF_DTYPE_F32,
+	      { 1, { 1 } },
+	      0,
+	      4 } } },
+	{ "{\"A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\":" F4(0, 4) "}",
+	  1,
+	  4,
+	  { { "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+	      PF_DTYPE_F32,
+	      { 1, { 1 } },
+	      0,
+	      4 } } },
+	/* Keys and types are strings like any. */
+	{ "{\"x\":{\"\\u0064type\":\"F\\u00332\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+	  1,
+	  4,
+	  { { "x", PF_DTYPE_F32, { 1, { 1 } }, 0, 4 } } },
+	/* The greatest. */
+	{ X("U8", "[4611686018427387904]", "[0,4611686018427387904]"),
+	  1,
+	  UINT64_C(1) << 62,
+	  { { "x", PF_DTYPE_U8, { 1, { INT64_C(1) << 62 } }, 0, UINT64_C(1) << 62 } } },
+	{ X("U8", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]",
+	    "[0,2]"),
+	  1,
+	  2,
+	  { { "x",
+	      PF_DTYPE_U8,
+	      { 32, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+		      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2 } },
+	      0,
+	      2 } } },
+};
+
+START_TEST(good_headers)
+{
+	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+
+	/* With and without data behind it. */
+	for (size_t more = 0; more < 2; more++) {
+		ck_assert_msg(parse(src.data, src.len + more, &st, &err) == 1, "%s",
+			      err.text);
+		ck_assert_uint_eq(st.header_len, src.len);
+		ck_assert_uint_eq(st.data_len, good[_i].data_len);
+		ck_assert_uint_eq(st.n, good[_i].n);
+		for (size_t i = 0; i < st.n; i++) {
+			const struct pf_tensor *t = &st.tensors[i];
+
+			ck_assert_str_eq(t->name, good[_i].tensors[i].name);
+			ck_assert_int_eq(t->dtype, good[_i].tensors[i].dtype);
+			ck_assert(pf_shape_equal(&t->shape, &good[_i].tensors[i].shape));
+			ck_assert_uint_eq(t->off, good[_i].tensors[i].off);
+			ck_assert_uint_eq(t->len, good[_i].tensors[i].len);
+		}
+		pf_safetensors_release(&st);
+		ck_assert_ptr_null(st.tensors);
+		ck_assert_uint_eq(st.n, 0);
+	}
+}
+END_TEST
+
+START_TEST(cut_anywhere)
+{
+	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+
+	for (size_t len = 0; len < src.len; len++) {
+		uint64_t header_len = 77;
+
+		memset(&st, 0x5a, sizeof(st));
+		ck_assert_msg(parse(src.data, len, &st, &err) == 0, "cut at %zu: %s", len,
+			      err.text);
+		ck_assert_uint_eq(st.n, (size_t)UINT64_C(0x5a5a5a5a5a5a5a5a));
+		ck_assert_int_eq(err.code, 0);
+		ck_assert_int_eq(pf_safetensors_length(src.data, len, &header_len, &err),
+				 len >= 8);
+		ck_assert_uint_eq(header_len, len >= 8 ? src.len : 77);
+	}
+}
+END_TEST
+
+/* Said to end early, no good header is one: its last brace is missing. */
+START_TEST(whole_but_shorter)
+{
+	size_t end = strlen(good[_i].text);
+
+	while (good[_i].text[end - 1] == ' ')
+		end--;
+	for (size_t len = 2; len < end; len++) {
+		pf_autobuf struct pf_buf src = make(good[_i].text, len);
+		struct pf_err err = PF_ERR_INIT;
+		struct pf_safetensors st;
+		int r = parse(src.data, src.len, &st, &err);
+
+		ck_assert_msg(r == -EINVAL, "%d: %s", r, err.text);
+		ck_assert_int_eq(err.code, -EINVAL);
+		ck_assert_ptr_nonnull(strstr(err.text, ".safetensors header: "));
+	}
+}
+END_TEST
+
+static const struct {
+	const char *src;
+	size_t len;
+	int want;
+	uint64_t header_len;
+} lengths[] = {
+	{ "", 0, 0, 0 },
+	{ "\xff\xff\xff\xff\xff\xff\xff", 7, 0, 0 },
+	{ "\0\0\0\0\0\0\0\0", 8, -EINVAL, 0 },
+	{ "\1\0\0\0\0\0\0\0{", 9, -EINVAL, 0 },
+	{ "\2\0\0\0\0\0\0\0", 8, 1, 10 },
+	{ "\2\0\0\0\0\0\0\0{", 9, 1, 10 },
+	{ "\2\0\0\0\0\0\0\0 {}", 11, -EINVAL, 0 },
+	{ "\2\0\0\0\0\0\0\0[", 9, -EINVAL, 0 },
+	{ "\2\0\0\0\0\0\0\0\0", 9, -EINVAL, 0 },
+	{ "\x00\xe1\xf5\x05\0\0\0\0{", 9, 1, 100000008 },
+	{ "\x01\xe1\xf5\x05\0\0\0\0{", 9, -EINVAL, 0 },
+	{ "\2\0\0\0\1\0\0\0{", 9, -EINVAL, 0 },
+	{ "\2\0\0\0\0\0\0\x80{", 9, -EINVAL, 0 },
+	{ "\xff\xff\xff\xff\xff\xff\xff\xff{", 9, -EINVAL, 0 },
+	{ "\x93NUMPY\1\0v\0", 10, -EINVAL, 0 },
+	{ "PK\3\4\0\0\0\0\0", 9, -EINVAL, 0 },
+};
+
+START_TEST(preamble)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+	uint64_t n = 0;
+
+	ck_assert_int_eq(pf_safetensors_length(lengths[_i].src, lengths[_i].len, &n,
+					       &err),
+			 lengths[_i].want);
+	ck_assert_uint_eq(n, lengths[_i].header_len);
+	ck_assert_int_eq(err.code, lengths[_i].want < 0 ? -EINVAL : 0);
+	ck_assert_int_eq(parse(lengths[_i].src, lengths[_i].len, &st, &err),
+			 lengths[_i].want < 0 ? -EINVAL : 0);
+}
+END_TEST
+
+/* N tensors of 4 bytes; the last one's name is LAST. */
+static struct pf_buf many(size_t n, const char *last)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	pf_buf_puts(&text, "{");
+	for (size_t i = 0; i < n; i++) {
+		char name[32];
+
+		/* Backwards, so that there is something to sort. */
+		snprintf(name, sizeof(name), "layer.%zu", n - i);
+		pf_buf_printf(&text,
+			      "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":"
+			      "[%zu,%zu]}",
+			      i ? "," : "", i + 1 < n ? name : last, 4 * (n - i - 1),
+			      4 * (n - i));
+	}
+	pf_buf_puts(&text, "}");
+	return make(text.data, text.len);
+}
+
+START_TEST(as_many_as_there_may_be)
+{
+	pf_autobuf struct pf_buf src = many(PF_SAFETENSORS_MAX_TENSORS, "layer.1");
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+
+	ck_assert_msg(pf_safetensors_parse(src.data, src.len, &st, &err) == 1, "%s",
+		      err.text);
+	ck_assert_uint_eq(st.n, PF_SAFETENSORS_MAX_TENSORS);
+	for (size_t i = 0; i < st.n; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "layer.%zu", i + 1);
+		ck_assert_str_eq(st.tensors[i].name, name);
+		ck_assert_uint_eq(st.tensors[i].off, 4 * i);
+	}
+	pf_safetensors_release(&st);
+	pf_buf_release(&src);
+	/* The last one's name is the first one's. */
+	src = many(PF_SAFETENSORS_MAX_TENSORS, "layer.100000");
+	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "found \"layer.100000\" twice"));
+}
+END_TEST
+
+static long peak_kib(void)
+{
+	struct rusage usage;
+
+	ck_assert_int_eq(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_maxrss;
+}
+
+/* Ten million entries, as far as the longest header goes, are no reason to go on. */
+START_TEST(too_many)
+{
+	static const char entry[] = "\"\":" OF("U8", "[0]", "[0,0]") ",";
+	const size_t n = (PF_SAFETENSORS_MAX_HEADER - 1) / (sizeof(entry) - 1);
+	pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+	long before;
+
+	pf_buf_puts(&text, "{");
+	for (size_t i = 0; i < n; i++)
+		pf_buf_append(&text, entry, sizeof(entry) - 1);
+	src = make(text.data, text.len);
+	pf_buf_release(&text);
+	before = peak_kib();
+	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), -E2BIG);
+	ck_assert_ptr_nonnull(strstr(err.text, "at most 100000 tensors"));
+	/* A sanitizer keeps what was freed. */
+	ck_assert_int_lt(peak_kib() - before, 160 * 1024);
+}
+END_TEST
+
+/* What is only skipped takes no memory, however long. */
+START_TEST(long_metadata)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+	long before;
+
+	pf_buf_puts(&text, "{\"__metadata__\":{");
+	while (text.len < PF_SAFETENSORS_MAX_HEADER - 100)
+		pf_buf_puts(&text, "\"k\":\"\\u20ac and so on\",");
+	pf_buf_puts(&text, "\"\":\"\"}}");
+	src = make(text.data, text.len);
+	pf_buf_release(&text);
+	before = peak_kib();
+	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), 1);
+	ck_assert_uint_eq(st.n, 0);
+	pf_safetensors_release(&st);
+	ck_assert_int_lt(peak_kib() - before, 8 * 1024);
+}
+END_TEST
+
+/* A name that a sentence has no room for is cut between two characters. */
+START_TEST(long_names_in_sentences)
+{
+	for (size_t n = 60; n < 90; n++) {
+		pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
+		struct pf_err err = PF_ERR_INIT;
+		struct pf_safetensors st;
+
+		pf_buf_puts(&text, "{\"");
+		for (size_t i = 0; i < n; i++)
+			pf_buf_puts(&text, i < 60 ? "a" : "\xf0\x9f\x98\x80");
+		pf_buf_puts(&text, "\":" F4(0, 3) "}");
+		src = make(text.data, text.len);
+		ck_assert_int_eq(parse(src.data, src.len, &st, &err), -EINVAL);
+		ck_assert_ptr_null(strchr(err.text, '?'));
+		ck_assert_ptr_nonnull(strstr(err.text, n < 64 ? "\": expected data"
+							      : "\"...: expected data"));
+	}
+}
+END_TEST
+
+static const struct pf_shape shapes[] = {
+	{ 0, { 0 } },
+	{ 1, { 0 } },
+	{ 1, { 7 } },
+	{ 2, { 2, 3 } },
+	{ 3, { 1, 1000000, 12345678901 } },
+	{ 32, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+		1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+};
+
+static void check_printed(const char *name, enum pf_dtype dtype,
+			  const struct pf_shape *shape, const char *want_name)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st;
+
+	pf_safetensors_print(&buf, name, dtype, shape);
+	ck_assert(!buf.failed);
+	ck_assert_uint_eq(buf.len % 64, 0);
+	ck_assert_msg(pf_safetensors_parse(buf.data, buf.len, &st, &err) == 1, "%s",
+		      err.text);
+	ck_assert_uint_eq(st.header_len, buf.len);
+	ck_assert_uint_eq(st.n, 1);
+	ck_assert_str_eq(st.tensors[0].name, want_name);
+	ck_assert_int_eq(st.tensors[0].dtype, dtype);
+	ck_assert(pf_shape_equal(&st.tensors[0].shape, shape));
+	ck_assert_uint_eq(st.tensors[0].off, 0);
+	ck_assert_uint_eq(st.tensors[0].len, st.data_len);
+	pf_safetensors_release(&st);
+}
+
+START_TEST(print_then_parse)
+{
+	for (int d = 1; d < PF_DTYPE_COUNT; d++)
+		if (pf_dtype_valid(d))
+			check_printed("x", (enum pf_dtype)d, &shapes[_i], "x");
+}
+END_TEST
+
+static const struct {
+	const char *name, *want; /* NULL: the same */
+} names[] = {
+	{ "", NULL },
+	{ "model.layers.0.weight", NULL },
+	{ "\"\\/\b\f\n\r\t\x01\x1f\x7f", NULL },
+	{ "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", NULL },
+	{ "a\xff\xfe", "a\xef\xbf\xbd\xef\xbf\xbd" },
+	{ "\xc3", "\xef\xbf\xbd" },
+	{ "\xed\xa0\x80z", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz" },
+	{ "__metadata__", "__metadata___" },
+	{ "__metadata___", NULL },
+};
+
+START_TEST(print_names)
+{
+	check_printed(names[_i].name, PF_DTYPE_F32, &shapes[3],
+		      names[_i].want ? names[_i].want : names[_i].name);
+}
+END_TEST
+
+START_TEST(prints_exactly)
+{
+	static const char want[] = "{\"x\\u000a\":{\"dtype\":\"I4\",\"shape\":[3,3],"
+				   "\"data_offsets\":[0,5]}}";
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	/* The multiple of 64 counts from where the header begins. */
+	pf_buf_puts(&buf, "before");
+	pf_safetensors_print(&buf, "x\n", PF_DTYPE_S4, &(struct pf_shape){ 2, { 3, 3 } });
+	ck_assert_uint_eq(buf.len, 6 + 128);
+	ck_assert_mem_eq(buf.data, "before\x78\0\0\0\0\0\0\0", 14);
+	ck_assert_mem_eq(buf.data + 14, want, strlen(want));
+	for (size_t i = 14 + strlen(want); i < buf.len; i++)
+		ck_assert_int_eq(buf.data[i], ' ');
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("safetensors");
+	TCase *tc = tcase_create("core");
+
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, good_headers, good);
+	unit_add_cases(tc, cut_anywhere, good);
+	unit_add_cases(tc, whole_but_shorter, good);
+	unit_add_cases(tc, preamble, lengths);
+	tcase_add_test(tc, as_many_as_there_may_be);
+	tcase_add_test(tc, too_many);
+	tcase_add_test(tc, long_metadata);
+	tcase_add_test(tc, long_names_in_sentences);
+	unit_add_cases(tc, print_then_parse, shapes);
+	unit_add_cases(tc, print_names, names);
+	tcase_add_test(tc, prints_exactly);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,407 @@
+/* pjrtfs-worker makes buffers of others and of nothing, in every memory. */
+#include <signal.h>
+
+#include "worker_driver.h"
+
+enum {
+	N = 1 << 20, /* floats of a large array, which the pool takes */
+	LARGE = N * 4,
+	AT = 2 << 20, /* where it lies in the arena */
+	HERE = 11,    /* its id */
+};
+
+static const struct pf_out *array(void)
+{
+	return &((const struct pf_rep_array *)reply)->out;
+}
+
+/* The index of device D's memory of KIND. */
+static uint32_t memory_of(const struct daemon *d, unsigned device, const char *kind)
+{
+	struct json_object *memories = json_object_object_get(
+		json_object_array_get_idx(json_object_object_get(d->description,
+								 "devices"),
+					  device),
+		"memories");
+
+	for (size_t i = 0; i < json_object_array_length(memories); i++) {
+		struct json_object *memory = json_object_array_get_idx(memories, i);
+
+		if (!strcmp(json_object_get_string(
+				    json_object_object_get(memory, "kind")),
+			    kind))
+			return (uint32_t)i;
+	}
+	ck_abort_msg("there is no memory %s", kind);
+	return 0;
+}
+
+static int copy(struct daemon *d, uint64_t source, uint64_t id, uint32_t device,
+		uint32_t memory)
+{
+	struct pf_req_copy q = {
+		.source = source, .id = id, .device = device, .memory = memory
+	};
+
+	return ask(d, PF_OP_BUFFER_COPY, &q, sizeof(q));
+}
+
+/* Ask for a buffer of N elements of DTYPE, LEN bytes; off is nonsense. */
+static int make(struct daemon *d, uint64_t id, int dtype, int64_t n, uint64_t len)
+{
+	struct pf_req_buffer q = buffer_request(id, UINT64_MAX, len, dtype);
+
+	q.rank = 1;
+	q.dims[0] = n;
+	return ask(d, PF_OP_BUFFER_MAKE, &q, sizeof(q));
+}
+
+/* The LEN bytes of buffer ID, in a block of the pool; the reply is overwritten. */
+static const char *read_back(struct daemon *d, uint64_t id, uint64_t len)
+{
+	struct pf_req_id q = { .id = id };
+	const struct pf_rep_block *block = (struct pf_rep_block *)reply;
+
+	ck_assert_msg(ask(d, PF_OP_BUFFER_READ, &q, sizeof(q)) == 0, "%s", complaint());
+	ck_assert_uint_eq(block->len, len);
+	return d->pool + block->off;
+}
+
+/* The bytes of the large array ID that the reply describes: sanitizers need a copy. */
+static const char *large_bytes(struct daemon *d, uint64_t id)
+{
+	const struct pf_out out = *array();
+
+	ck_assert_uint_eq(out.len, LARGE);
+	ck_assert_uint_ge(out.on_device_bytes, LARGE);
+#ifndef PF_SANITIZE
+	ck_assert_uint_eq(out.where, PF_WHERE_POOL);
+	return d->pool + out.off;
+#endif
+	ck_assert_uint_eq(out.where, PF_WHERE_DEVICE);
+	return read_back(d, id, LARGE);
+}
+
+/* Start with a large array of numbers, HERE. */
+static void start_with_array(struct daemon *d, const char *path)
+{
+	start_ok(d, path);
+	for (int i = 0; i < N; i++)
+		((float *)(d->arena + AT))[i] = (float)i;
+	create_floats(d, HERE, AT, N);
+}
+
+/* The first index where NUMBERS are not those of start_with_array, or -1. */
+static int first_wrong(const float *numbers)
+{
+	for (int i = 0; i < N; i++)
+		if (numbers[i] != (float)i)
+			return i;
+	return -1;
+}
+
+static const struct {
+	uint32_t device;
+	const char *kind; /* NULL: the default */
+} places[] = {
+	{ 0, NULL },
+	{ 1, NULL },
+	{ 0, "device" },
+	{ 1, "device" },
+	{ 0, "pinned_host" },
+	{ 1, "pinned_host" },
+	{ 0, "unpinned_host" },
+	{ 1, "unpinned_host" },
+};
+
+static uint32_t memory_at(const struct daemon *d, size_t i)
+{
+	if (!places[i].kind)
+		return UINT32_MAX;
+	return memory_of(d, places[i].device, places[i].kind);
+}
+
+/* A copy has its own bytes, which stay when the source and the user's bytes go. */
+START_TEST(copies_survive_their_sources)
+{
+	struct daemon d;
+
+	start_with_array(&d, plugins[_i]);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		const uint64_t source = i ? 100 + i - 1 : HERE, id = 100 + i;
+		const char *bytes;
+
+		ck_assert_msg(copy(&d, source, id, places[i].device, memory_at(&d, i)) ==
+				      0,
+			      "%s", complaint());
+		ck_assert_uint_eq(array()->dtype, PF_DTYPE_F32);
+		bytes = large_bytes(&d, id);
+		post_id(&d, PF_OP_BUFFER_FREE, source);
+		if (i == 0) {
+			memset(d.arena + AT, 0, LARGE);
+			continue;
+		}
+		ck_assert_int_eq(copy(&d, source, 99, 0, UINT32_MAX), -ENOENT);
+		ck_assert_int_eq(first_wrong((const float *)bytes), -1);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+/* Whatever memory arguments are in, programs take them and they can be read. */
+START_TEST(every_memory_is_read_and_computed_with)
+{
+	const float two = 2, four = 4;
+	struct daemon d;
+
+	start_ok(&d, plugins[_i]);
+	*(float *)(d.arena + 8192) = two;
+	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct pf_req_buffer q =
+			buffer_request(200 + i, 8192, sizeof(two), PF_DTYPE_F32);
+		const uint64_t args[] = { 200 + i, 100 + i };
+
+		q.device = places[i].device;
+		q.memory = memory_at(&d, i);
+		ck_assert_msg(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s",
+			      complaint());
+		ck_assert_int_eq(copy(&d, q.id, 100 + i, q.device, q.memory), 0);
+		ck_assert_uint_eq(array()->where, PF_WHERE_DEVICE);
+		ck_assert_uint_eq(array()->len, sizeof(two));
+		ck_assert_mem_eq(read_back(&d, 200 + i, sizeof(two)), &two, sizeof(two));
+		ck_assert_mem_eq(read_back(&d, 100 + i, sizeof(two)), &two, sizeof(two));
+		if (places[i].device != 0)
+			continue; /* not the program's device */
+		ck_assert_msg(execute(&d, 1, args, 2, 300 + i) == 0, "%s", complaint());
+		ck_assert_mem_eq(reply + result(0)->off, &four, sizeof(four));
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+/* Types that are packed on the device, one element a byte in the arena and the pool. */
+START_TEST(packed_arrays_are_copied_and_made)
+{
+	static const int dtypes[] = { PF_DTYPE_S4, PF_DTYPE_U4, PF_DTYPE_S2,
+				      PF_DTYPE_U2 };
+	static const char zeros[LARGE], bits[] = { 1, 0, 1, 1, 0, 0, 1 };
+	struct daemon d;
+
+	start_ok(&d, plugins[_i]);
+	memcpy(d.arena + 8192, bits, sizeof(bits));
+	for (uint64_t i = 0; i < ARRAY_SIZE(dtypes); i++) {
+		struct pf_req_buffer q =
+			buffer_request(100 + i, 8192, sizeof(bits), dtypes[i]);
+
+		q.rank = 1;
+		q.dims[0] = sizeof(bits);
+		ck_assert_int_eq(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)), 0);
+		ck_assert_msg(copy(&d, q.id, 200 + i, 1, 0) == 0, "%s", complaint());
+		ck_assert_uint_eq(array()->where, PF_WHERE_DEVICE);
+		ck_assert_uint_eq(array()->dtype, (unsigned)dtypes[i]);
+		ck_assert_uint_lt(array()->on_device_bytes, sizeof(bits));
+		post_id(&d, PF_OP_BUFFER_FREE, q.id);
+		ck_assert_mem_eq(read_back(&d, 200 + i, sizeof(bits)), bits,
+				 sizeof(bits));
+		ck_assert_int_eq(make(&d, 300 + i, dtypes[i], LARGE, LARGE), 0);
+		/* In the pool, perhaps, but not as the daemon could read them there. */
+		ck_assert_uint_eq(array()->where, PF_WHERE_DEVICE);
+		ck_assert_mem_eq(read_back(&d, 300 + i, LARGE), zeros, LARGE);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+START_TEST(made_arrays_are_zeros)
+{
+	static const char zeros[LARGE];
+	struct pf_req_buffer q = buffer_request(50, 0, 0, PF_DTYPE_F32);
+	const uint64_t args[] = { 51, 51 };
+	struct daemon d;
+
+	start_ok(&d, plugins[_i]);
+	for (uint64_t id = 100; id < 104; id++) {
+		ck_assert_msg(make(&d, id, PF_DTYPE_F32, N, LARGE) == 0, "%s",
+			      complaint());
+		ck_assert_uint_eq(array()->dtype, PF_DTYPE_F32);
+		ck_assert_mem_eq(large_bytes(&d, id), zeros, LARGE);
+		post_id(&d, PF_OP_BUFFER_FREE, id);
+	}
+	/* In another device's memory; three dimensions, one of them 0. */
+	q.device = 1;
+	q.memory = memory_of(&d, 1, "pinned_host");
+	q.rank = 3;
+	q.dims[0] = q.dims[2] = 5;
+	ck_assert_msg(ask(&d, PF_OP_BUFFER_MAKE, &q, sizeof(q)) == 0, "%s", complaint());
+	ck_assert_uint_eq(array()->where, PF_WHERE_INLINE);
+	ck_assert_uint_eq(array()->off, 0);
+	ck_assert_uint_eq(array()->len, 0);
+	ck_assert_int_eq(copy(&d, 50, 60, 0, UINT32_MAX), 0);
+	ck_assert_uint_eq(array()->where, PF_WHERE_INLINE);
+	ck_assert_uint_eq(array()->len, 0);
+	/* A scalar, to compute with. */
+	q = buffer_request(51, 0, 4, PF_DTYPE_F32);
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_MAKE, &q, sizeof(q)), 0);
+	ck_assert_uint_eq(array()->where, PF_WHERE_DEVICE);
+	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
+	ck_assert_int_eq(execute(&d, 1, args, 2, 52), 0);
+	ck_assert_mem_eq(reply + result(0)->off, zeros, 4);
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+START_TEST(nonsense_is_refused)
+{
+	struct pf_req_buffer q = buffer_request(50, 0, 4, PF_DTYPE_F32);
+	struct pf_req_copy c = { .source = HERE, .id = 70, .memory = UINT32_MAX };
+	struct daemon d;
+
+	start_with_array(&d, plugins[_i]);
+	ck_assert_int_eq(copy(&d, 77, 70, 0, UINT32_MAX), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(complaint(), "no buffer 77"));
+	ck_assert_int_eq(copy(&d, 0, 70, 0, UINT32_MAX), -ENOENT);
+	ck_assert_int_eq(copy(&d, HERE, 0, 0, UINT32_MAX), -EPROTO);
+	ck_assert_int_eq(copy(&d, HERE, HERE, 0, UINT32_MAX), -EPROTO);
+	ck_assert_int_eq(copy(&d, HERE, 70, 2, UINT32_MAX), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(complaint(), "copy: there is no device 2"));
+	ck_assert_int_eq(copy(&d, HERE, 70, UINT32_MAX, UINT32_MAX), -EPROTO);
+	ck_assert_int_eq(copy(&d, HERE, 70, 0, 99), -EPROTO);
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_COPY, &c, sizeof(c) - 4), -EPROTO);
+	ck_assert_int_eq(make(&d, 0, PF_DTYPE_F32, 1, 4), -EPROTO);
+	ck_assert_int_eq(make(&d, HERE, PF_DTYPE_F32, 1, 4), -EPROTO);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, 1, 5), -EINVAL);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, 1, UINT64_MAX), -EINVAL);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, -1, 4), -EINVAL);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, INT64_MAX, 0), -EOVERFLOW);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_TOKEN, 0, 0), -EINVAL);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_COUNT, 0, 0), -EINVAL);
+#ifndef PF_SANITIZE /* whose allocators end the process */
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_S8, INT64_C(1) << 50, INT64_C(1) << 50),
+			 -ENOSPC);
+#endif
+	q.rank = PF_WIRE_MAX_RANK + 1;
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_MAKE, &q, sizeof(q)), -EPROTO);
+	q.rank = 0;
+	q.device = 2;
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_MAKE, &q, sizeof(q)), -EPROTO);
+	q.device = 0;
+	q.memory = 99;
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_MAKE, &q, sizeof(q)), -EPROTO);
+	/* None of these took an id, and it goes on. */
+	ck_assert_int_eq(copy(&d, HERE, 70, 1, UINT32_MAX), 0);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, 1, 4), 0);
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+/* Start the plugin that fails as FAULT says, with buffer HERE of N floats. */
+static void start_faulty(struct daemon *d, const char *fault)
+{
+	const char *path = getenv("PJRTFS_FAULTY_PLUGIN");
+
+	setenv("PJRTFS_FAULTY", fault, 1);
+	start_with_array(d, path ? path : "tests/faults/faulty_plugin.so");
+}
+
+static const struct {
+	const char *fault;
+	uint32_t device;
+	int code;
+	const char *want; /* in the sentence */
+} failures[] = {
+	{ "copy=error:INTERNAL:no bus", 0, -EIO, "no bus" },
+	{ "copy=error:INVALID_ARGUMENT:it is there", 0, 0, "" },
+	{ "copy=error:INVALID_ARGUMENT:not there", 1, -EINVAL, "not there" },
+	{ "copy=error:UNIMPLEMENTED:not yet", 0, -EOPNOTSUPP, "not yet" },
+	{ "copy=error:RESOURCE_EXHAUSTED:full", 1, -ENOSPC, "full" },
+	{ "copy=event-error:DATA_LOSS:bits fell off", 1, -EIO, "bits fell off" },
+	{ "copy=late-event:50", 1, 0, "" },
+	{ "pointer=error:UNIMPLEMENTED:no pointers", 1, 0, "" },
+};
+
+START_TEST(copies_fail)
+{
+	struct daemon d;
+
+	start_faulty(&d, failures[_i].fault);
+	for (uint32_t memory = 0; memory < 2; memory++) {
+		ck_assert_int_eq(copy(&d, HERE, 70 + memory, failures[_i].device, memory),
+				 failures[_i].code);
+		ck_assert_ptr_nonnull(strstr(complaint(), failures[_i].want));
+		if (failures[_i].code == 0)
+			ck_assert_mem_eq(read_back(&d, 70 + memory, LARGE), d.arena + AT,
+					 LARGE);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+START_TEST(making_fails)
+{
+	static const char zeros[LARGE];
+	struct daemon d;
+
+	start_faulty(&d, "uninitialized=error:INTERNAL:no bus");
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), -EIO);
+	ck_assert_str_eq(complaint(), "no bus");
+	ck_assert_int_eq(stop(&d), 0);
+	start_faulty(&d, "uninitialized=event-error:DATA_LOSS");
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), -EIO);
+	ck_assert_int_eq(stop(&d), 0);
+	/* What this plugin calls uninitialized is not zero before the worker makes it. */
+	start_faulty(&d, "uninitialized=enospc-at:1");
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), -ENOSPC);
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), 0);
+	ck_assert_mem_eq(read_back(&d, 50, LARGE), zeros, LARGE);
+	ck_assert_int_eq(stop(&d), 0);
+	/* An old plugin, whose table ends before both functions. */
+	start_faulty(&d, "api=short");
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(complaint(), "CreateUninitializedBuffer"));
+	ck_assert_int_eq(copy(&d, HERE, 50, 0, 1), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(complaint(), "CopyToMemory"));
+	ck_assert_int_eq(copy(&d, HERE, 50, 1, UINT32_MAX), 0);
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+/* A copy that never ends holds its thread; one that aborts takes the worker along. */
+START_TEST(copies_hang_and_abort)
+{
+	struct pf_req_copy q = { .source = HERE, .id = 70, .memory = UINT32_MAX };
+	struct daemon d;
+
+	start_faulty(&d, "copy=hang");
+	for (int i = 0; i < 12; i++, q.id++)
+		send_message(&d, PF_OP_BUFFER_COPY, &q, sizeof(q));
+	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, 1, 4), 0);
+	ck_assert_int_eq(stop(&d), 0);
+	start_faulty(&d, "copy=abort:Check failed: no");
+	send_message(&d, PF_OP_BUFFER_COPY, &q, sizeof(q));
+	ck_assert_int_eq(waitid(P_PID, (id_t)d.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT),
+			 0);
+	ck_assert_int_eq(WTERMSIG(stop(&d)), SIGABRT);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("worker copies");
+	TCase *each = tcase_create("each plugin"), *faulty = tcase_create("faulty");
+
+	find_plugins();
+	tcase_set_timeout(each, 120);
+	tcase_set_timeout(faulty, 120);
+	tcase_add_loop_test(each, copies_survive_their_sources, 0, n_plugins);
+	tcase_add_loop_test(each, every_memory_is_read_and_computed_with, 0, n_plugins);
+	tcase_add_loop_test(each, packed_arrays_are_copied_and_made, 0, n_plugins);
+	tcase_add_loop_test(each, made_arrays_are_zeros, 0, n_plugins);
+	tcase_add_loop_test(each, nonsense_is_refused, 0, n_plugins);
+	unit_add_cases(faulty, copies_fail, failures);
+	tcase_add_test(faulty, making_fails);
+	tcase_add_test(faulty, copies_hang_and_abort);
+	suite_add_tcase(s, each);
+	suite_add_tcase(s, faulty);
+	return unit_run(s);
+}
