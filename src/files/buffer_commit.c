@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "buffer_entry.h"
+#include "checkpoint.h"
 
 bool buffer_on_thread(void *(*fn)(void *arg), void *arg)
 {
@@ -21,6 +21,7 @@ bool buffer_on_thread(void *(*fn)(void *arg), void *arg)
 struct commit {
 	struct pf_waiter waiter;
 	struct pf_buffer *buffer; /* owned reference */
+	struct pf_node *node;     /* owned reference, or NULL: there is a value */
 	struct pf_value *value;   /* owned reference, once there is one */
 	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
 	bool partial_ok;
@@ -37,6 +38,7 @@ static void commit_unref(struct commit *c)
 	if (atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
 	pf_value_unref(c->value);
+	pf_node_unref(c->node);
 	pf_buffer_unref(c->buffer);
 	free(c);
 }
@@ -70,13 +72,24 @@ static void *commit_run(void *arg)
 	 * value is made first and placed after. */
 	if (!c->value)
 		r = pf_buffer_commit(c->buffer, c->partial_ok, &c->value, &err);
-	if (r == 0) {
+	if (r == 2)
+		r = checkpoint_commit(c->node, &err);
+	else if (r == 0) {
 		r = pf_value_place(c->value, &c->waiter, &err);
 		if (r == 0)
 			return NULL;
 	}
 	commit_end(c, r, &err);
 	return NULL;
+}
+
+static void commit_refuse(struct commit *c)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_err_set(&err, -EAGAIN, "no thread could be started: write it again");
+
+	pf_buffer_refuse(c->buffer, &err);
+	commit_end(c, r, &err);
 }
 
 static void settle(struct commit *c)
@@ -104,27 +117,36 @@ static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *repl
 	return c;
 }
 
-static void commit_begin(struct commit *c, bool slow)
+/* SLOW: on a thread of its own; NEVER_HERE: not on this one if there is none. */
+static void commit_begin(struct commit *c, bool slow, bool never_here)
 {
 	if (!slow || !buffer_on_thread(commit_run, c)) {
 		bool waits = c->reply != NULL;
 
-		commit_run(c);
+		if (never_here)
+			commit_refuse(c);
+		else
+			commit_run(c);
 		if (waits && c->value && !atomic_load(&c->ended))
 			settle(c);
 	}
 	commit_unref(c);
 }
 
-void buffer_commit_start(struct pf_buffer *buffer, bool partial_ok,
-			 struct pf_reply *reply)
+void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply *reply)
 {
+	struct pf_buffer *buffer = buffer_of(node);
 	struct commit *c = commit_new(buffer, reply);
 
 	if (!c)
 		return;
 	c->partial_ok = partial_ok;
-	commit_begin(c, pf_buffer_commit_is_slow(buffer));
+	c->node = pf_node_ref(node);
+	/* Linking tensors takes the name lock, which a rename holds. */
+	if (!reply && facet_of(node)->format == PF_FORMAT_SAFETENSORS)
+		commit_begin(c, true, true);
+	else
+		commit_begin(c, pf_buffer_commit_is_slow(buffer), false);
 }
 
 void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
@@ -137,10 +159,5 @@ void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool m
 	c->value = pf_value_ref(value);
 	c->moved = moved;
 	/* To another plugin bytes may have to be copied. */
-	commit_begin(c, value->source && value->source->worker != value->worker);
-}
-
-void files_commit_behind(struct pf_buffer *buffer)
-{
-	buffer_commit_start(buffer, false, NULL);
+	commit_begin(c, value->source && value->source->worker != value->worker, false);
 }

@@ -63,7 +63,8 @@ void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err)
 	o->copying = false;
 }
 
-/* May the copy from VIEW be remembered: is it all of it so far, and all there is? */
+/* May the copy from VIEW be remembered: is it all of it so far, and all there is?  A header
+ * that was made for the view holds the source's name. */
 static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
 			 uint64_t from_off)
 {
@@ -71,8 +72,11 @@ static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
 	struct pf_buffer *b = buffer_of(of->node);
 	enum pf_format format = facet_of(of->node)->format;
 
-	if (off != from_off || !o->viewed || pf_open_writes(from) || !o->view.array ||
-	    format == PF_FORMAT_NONE || format != facet_of(from->node)->format)
+	if (off != from_off || !o->viewed || pf_open_writes(from) ||
+	    (!o->view.array && !o->view.content) || format == PF_FORMAT_NONE ||
+	    format != facet_of(from->node)->format)
+		return false;
+	if (format == PF_FORMAT_SAFETENSORS && !o->view.content)
 		return false;
 	if (to->copying)
 		return off == to->copied_len && to->copied.array == o->view.array &&
@@ -121,8 +125,9 @@ struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	if (!o->copying || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
 		return NULL;
 	if (o->copied_len == o->copied.size &&
-	    pf_buffer_take(buffer_of(of->node), &o->copied, facet_of(of->node)->format,
-			   &value)) {
+	    (pf_buffer_take(buffer_of(of->node), &o->copied, facet_of(of->node)->format,
+			    &value) ||
+	     pf_buffer_take_content(buffer_of(of->node), &o->copied))) {
 		pf_view_release(&o->copied);
 		o->copying = false;
 		return value;

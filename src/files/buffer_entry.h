@@ -18,6 +18,9 @@ struct entry {
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	struct pf_node *listed;   /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
+	/* Of a file of several tensors: their directory, listed in its stead; weak. */
+	struct pf_node *_Atomic directory;
+	uint64_t part_of; /* the id of the file that it was a tensor of, or 0 */
 };
 
 /* The object of a buffer's node. */
@@ -69,10 +72,9 @@ struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
 /* Run FN(ARG) on a thread of its own; false if there is none. */
 bool buffer_on_thread(void *(*fn)(void *arg), void *arg);
 
-/* Make an array of BUFFER's content and send it to its device; REPLY (NULL: nobody waits) is
- * answered at the end. */
-void buffer_commit_start(struct pf_buffer *buffer, bool partial_ok,
-			 struct pf_reply *reply);
+/* Make an array, or several, of the content of NODE's buffer and send it to its device; REPLY
+ * (NULL: nobody waits, and the name lock may be held) is answered at the end. */
+void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply *reply);
 
 /* Send VALUE, which is BUFFER's, to its device; MOVED: it stays readable if that fails. */
 void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,

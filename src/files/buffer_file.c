@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffer_entry.h"
+#include "checkpoint.h"
 
 /* --- entries and their nodes --------------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ int entry_list(struct pf_node *node)
 		return -ENAMETOOLONG;
 	strcpy(name + stem, pf_format_extension(format));
 	entry->views[facet_of(old)->format] = pf_node_ref(old);
-	pf_dir_unlink(old);
+	pf_dir_hide(old);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0) {
 		pf_node_unref(pf_steal(&entry->views[format]));
@@ -144,6 +144,7 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(of->node);
 	enum pf_format format = facet_of(of->node)->format;
+	char name[PF_NAME_MAX + 1] = "";
 	int r;
 
 	if (format == PF_FORMAT_JSON)
@@ -151,7 +152,9 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 				  "what is known of a buffer cannot be written");
 	if (is_listed(of->node))
 		return 0;
-	r = pf_buffer_adopt(b, format, !(of->flags & O_TRUNC), err);
+	if (format == PF_FORMAT_SAFETENSORS)
+		buffer_stem(of->node, name);
+	r = pf_buffer_adopt(b, format, name, !(of->flags & O_TRUNC), err);
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(of->node->tree);
@@ -204,10 +207,13 @@ void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 	struct entry *entry = facet_of(node)->entry;
 	size_t len;
 
+	struct pf_node *named;
+
 	name[0] = '\0';
 	pf_tree_lock_names(node->tree);
-	if (entry->listed)
-		pf_node_name(entry->listed, name);
+	named = entry->directory ? entry->directory : entry->listed;
+	if (named)
+		pf_node_name(named, name);
 	pf_tree_unlock_names(node->tree);
 	pf_format_of(name, &len);
 	name[len] = '\0';
@@ -226,9 +232,10 @@ struct view_wait {
 	struct pf_waiter waiter;
 	struct pf_open *of;
 	struct pf_reply *reply;
+	char name[PF_NAME_MAX + 1]; /* what a file of one tensor calls it */
 };
 
-static int take_view(struct pf_open *of, struct pf_waiter *waiter)
+static int take_view(struct pf_open *of, const char *name, struct pf_waiter *waiter)
 {
 	struct buffer_open *o = of->state;
 	struct pf_view view = { 0 };
@@ -238,8 +245,8 @@ static int take_view(struct pf_open *of, struct pf_waiter *waiter)
 		describe(of->node, &view.head);
 		view.size = view.head.len;
 	} else {
-		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, waiter,
-				 &view, NULL);
+		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, name,
+				 waiter, &view, NULL);
 	}
 	/* At 0 the waiter may have been woken and have done all this already. */
 	if (r > 0) {
@@ -259,7 +266,7 @@ static void *view_on_thread(void *arg)
 {
 	struct view_wait *w = arg;
 
-	view_end(w, take_view(w->of, NULL));
+	view_end(w, take_view(w->of, w->name, NULL));
 	return NULL;
 }
 
@@ -269,7 +276,7 @@ static void view_wake(struct pf_waiter *waiter)
 
 	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
 	    !buffer_on_thread(view_on_thread, w))
-		view_end(w, take_view(w->of, NULL));
+		view_end(w, take_view(w->of, w->name, NULL));
 }
 
 static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
@@ -290,10 +297,12 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	w->of = of;
 	w->reply = reply;
 	w->waiter.wake = view_wake;
+	if (facet_of(of->node)->format == PF_FORMAT_SAFETENSORS)
+		buffer_stem(of->node, w->name);
 	if (pf_view_is_slow(buffer_of(of->node), facet_of(of->node)->format) &&
 	    buffer_on_thread(view_on_thread, w))
 		return;
-	r = take_view(of, &w->waiter);
+	r = take_view(of, w->name, &w->waiter);
 	if (r != 0)
 		view_end(w, r);
 }
@@ -319,10 +328,26 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 
 /* --- writing ------------------------------------------------------------------------------------ */
 
+/* NODE's bytes are about to change. */
+static int about_to_change(struct pf_node *node, struct pf_err *err)
+{
+	int r;
+
+	if (!atomic_load(&facet_of(node)->entry->directory))
+		return 0;
+	pf_tree_lock_names(node->tree);
+	r = checkpoint_dissolve(node, err);
+	pf_tree_unlock_names(node->tree);
+	return r;
+}
+
 static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			    struct pf_err *err)
 {
 	int r = buffer_copy_bytes(of, err);
+
+	if (r == 0)
+		r = about_to_change(of->node, err);
 
 	return r < 0 ? r : pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
@@ -334,7 +359,7 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 	if (value)
 		buffer_place_start(buffer_of(of->node), value, false, reply);
 	else
-		buffer_commit_start(buffer_of(of->node), why == PF_COMMIT_FSYNC, reply);
+		buffer_commit_start(of->node, why == PF_COMMIT_FSYNC, reply);
 }
 
 static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
@@ -344,6 +369,8 @@ static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t 
 	int r = buffer_copy_bytes(of, err);
 	uint64_t size;
 
+	if (r == 0)
+		r = about_to_change(of->node, err);
 	if (r < 0)
 		return r;
 	if (mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE))
@@ -369,10 +396,13 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 				  "a view has the size that its array gives it");
 	if (of && of->state)
 		buffer_copy_drop(of, size, err);
+	r = about_to_change(node, err);
+	if (r < 0)
+		return r;
 	r = pf_buffer_truncate(buffer_of(node), size, err);
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
-		buffer_commit_start(buffer_of(node), true, NULL);
+		buffer_commit_start(node, true, NULL);
 	return r;
 }
 
@@ -380,14 +410,18 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 
 static void buffer_getattr(struct pf_node *node, struct stat *st)
 {
-	if (facet_of(node)->format == PF_FORMAT_JSON) {
+	enum pf_format format = facet_of(node)->format;
+	char name[PF_NAME_MAX + 1] = "";
+
+	if (format == PF_FORMAT_JSON) {
 		pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
 		describe(node, &text);
 		st->st_size = (off_t)text.len;
 	} else {
-		st->st_size =
-			(off_t)pf_view_size(buffer_of(node), facet_of(node)->format);
+		if (format == PF_FORMAT_SAFETENSORS)
+			buffer_stem(node, name);
+		st->st_size = (off_t)pf_view_size(buffer_of(node), format, name);
 	}
 	st->st_blocks = (st->st_size + 511) / 512;
 }

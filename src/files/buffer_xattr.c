@@ -130,8 +130,10 @@ static int set_memory(struct pf_buffer *b, const char *kind, struct pf_err *err)
 	return r;
 }
 
-static int set(struct pf_buffer *b, const char *key, const char *text, struct pf_err *err)
+static int set(struct pf_node *node, const char *key, const char *text,
+	       struct pf_err *err)
 {
+	struct pf_buffer *b = buffer_of(node);
 	struct pf_shape shape;
 	enum pf_dtype dtype;
 	int r;
@@ -150,7 +152,7 @@ static int set(struct pf_buffer *b, const char *key, const char *text, struct pf
 			r = pf_buffer_set_shape(b, &shape, err);
 	}
 	if (r > 0)
-		buffer_commit_start(b, true, NULL);
+		buffer_commit_start(node, true, NULL);
 	return r < 0 ? r : 0;
 }
 
@@ -176,5 +178,5 @@ int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
 		return 0;
 	if (!attributes[i].settable)
 		return pf_err_set(err, -EPERM, "%s cannot be set", name);
-	return set(buffer_of(node), attributes[i].name, text.data ? text.data : "", err);
+	return set(node, attributes[i].name, text.data ? text.data : "", err);
 }

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffer_entry.h"
+#include "checkpoint.h"
 
 static const struct pf_place *place_of(struct pf_node *dir)
 {
-	return dir->object;
+	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
 }
 
 /* --- names ---------------------------------------------------------------------------- */
@@ -49,10 +49,6 @@ static int refuse_foreign(const char *name, struct pf_err *err)
 		  "torch.load(sys.argv[1]).items()]' FILE" },
 		{ ".gguf", "convert it to .npy files with the gguf Python package" },
 		{ ".onnx", "convert it to StableHLO with the onnx-mlir or jax tools" },
-		{ ".safetensors",
-		  "python3 -c 'import safetensors.numpy,numpy,sys; "
-		  "[numpy.save(k, v) for k, v in "
-		  "safetensors.numpy.load_file(sys.argv[1]).items()]' FILE" },
 	};
 
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
@@ -96,6 +92,18 @@ int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 	return 0;
 }
 
+/* The file that the directory called as NAME's first LEN bytes is made of, borrowed, or
+ * NULL. */
+static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, size_t len)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char stem[PF_NAME_MAX + 1];
+
+	snprintf(stem, sizeof(stem), "%.*s", (int)len, name);
+	node = pf_dir_lookup(dir, stem);
+	return node ? checkpoint_file(node) : NULL;
+}
+
 /* May a buffer or scratch file be called NAME? */
 static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret,
 		      struct pf_err *err)
@@ -114,6 +122,8 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 				  "format",
 				  name);
 	r = buffers_check_stem(name, len, err);
+	if (r == 0 && *ret == PF_FORMAT_SAFETENSORS && find_checkpoint(dir, name, len))
+		return 0;
 	return r < 0 ? r : buffers_check_free(dir, name, len, err);
 }
 
@@ -128,9 +138,16 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 
 	if (format != PF_FORMAT_NONE)
 		listed = buffers_find_stem(dir, name, len);
+	if (!listed && (format == PF_FORMAT_SAFETENSORS || format == PF_FORMAT_JSON)) {
+		struct pf_node *file = find_checkpoint(dir, name, len);
+
+		listed = file ? pf_node_ref(file) : NULL;
+	}
 	if (!listed)
 		return pf_err_set(err, -ENOENT, "there is no %s", name);
-	*ret = entry_view(facet_of(listed)->entry, format);
+	*ret = format == facet_of(listed)->format
+		       ? pf_steal(&listed)
+		       : entry_view(facet_of(listed)->entry, format);
 	return *ret ? 0 : -ENOMEM;
 }
 
@@ -170,7 +187,8 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
-	node = pf_node_new(dir->tree, &kind_buffers, dir->object, mode, cred);
+	node = pf_node_new(dir->tree, &kind_buffers, (void *)(uintptr_t)place_of(dir),
+			   mode, cred);
 	if (!node)
 		return -ENOMEM;
 	r = pf_dir_link(dir, name, node, false);
@@ -184,6 +202,8 @@ int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err
 	struct entry *entry = facet_of(node)->entry;
 
 	(void)dir;
+	if (entry->directory)
+		return pf_err_set(err, -EPERM, "it is shown as a directory: remove that");
 	if (entry->listed != node)
 		return pf_err_set(err, -EPERM,
 				  "it is a view: remove the file it is a view of");
@@ -198,6 +218,8 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 	if (pf_dir_count(node))
 		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
 	pf_dir_unlink(node);
+	if (node->kind == &kind_checkpoint)
+		checkpoint_gone(node);
 	return 0;
 }
 
@@ -214,8 +236,14 @@ static struct pf_node *find_target(struct pf_node *dir, const char *name)
 	struct pf_node *node = pf_dir_lookup(dir, name);
 	size_t len;
 
-	if (!node && pf_format_of(name, &len) != PF_FORMAT_NONE)
+	enum pf_format format = pf_format_of(name, &len);
+
+	if (!node && format != PF_FORMAT_NONE)
 		node = buffers_find_stem(dir, name, len);
+	if (!node && format == PF_FORMAT_SAFETENSORS) {
+		node = find_checkpoint(dir, name, len);
+		node = node ? pf_node_ref(node) : NULL;
+	}
 	return node;
 }
 
@@ -235,7 +263,10 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
-	return pf_dir_move(node, to, name);
+	r = pf_dir_move(node, to, name);
+	if (r == 0 && target && target != node && target->kind == &kind_checkpoint)
+		checkpoint_gone(target);
+	return r;
 }
 
 /* A listed file that becomes a scratch file keeps its bytes, also if a program made them. */
@@ -247,7 +278,57 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 	pf_lock(&b->lock);
 	need = b->value && !b->content;
 	pf_unlock(&b->lock);
-	return need ? pf_buffer_adopt(b, facet_of(node)->format, true, err) : 0;
+	return need ? pf_buffer_adopt(b, facet_of(node)->format, "", true, err) : 0;
+}
+
+/* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
+ * their directory is in *DIR, with a reference. */
+static int check_content(struct pf_node *node, enum pf_format format,
+			 const struct pf_place *place, struct pf_node **dir,
+			 struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(node);
+	int r = pf_buffer_check(b, format, err);
+
+	if (r == 0 && format == PF_FORMAT_SAFETENSORS && b->tensors != 1)
+		r = checkpoint_build(node, place, dir, err);
+	return r;
+}
+
+/* May NODE be renamed from one format to the other? */
+static int check_formats(struct pf_node *node, enum pf_format to,
+			 const struct pf_place *place, struct pf_node **dir,
+			 struct pf_err *err)
+{
+	enum pf_format from = facet_of(node)->format;
+
+	if (from == to)
+		return 0;
+	if (from != PF_FORMAT_NONE && to != PF_FORMAT_NONE)
+		return pf_err_set(err, -EINVAL,
+				  "a rename does not convert: read the %s view "
+				  "instead",
+				  pf_format_extension(to));
+	return to == PF_FORMAT_NONE ? keep_bytes(node, err)
+				    : check_content(node, to, place, dir, err);
+}
+
+/* NODE has a name of FORMAT now: its bytes mean something else. */
+static int take_format(struct pf_node *node, enum pf_format format,
+		       struct pf_node **built, struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(node);
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+
+	facet_of(node)->format = format;
+	pf_buffer_set_format(b, format);
+	if (format == PF_FORMAT_NONE)
+		return 0;
+	if (!*built || pf_buffer_commit(b, false, &value, NULL) != 2) {
+		buffer_commit_start(node, false, NULL);
+		return 0;
+	}
+	return checkpoint_link(node, pf_steal(built), err);
 }
 
 static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *name,
@@ -255,32 +336,21 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 {
 	struct entry *entry = facet_of(node)->entry;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	PF_CLEANUP(checkpoint_abandonp) struct pf_node *built = NULL;
 	enum pf_format from = facet_of(node)->format, format;
-	bool commit = false;
 	int r = check_name(to, name, &format, err);
 
 	if (r < 0)
 		return r;
 	if (target && buffers_is_directory(target))
 		return pf_err_set(err, -EISDIR, "%s is a directory", name);
-	if (from != format && from != PF_FORMAT_NONE && format != PF_FORMAT_NONE)
-		return pf_err_set(err, -EINVAL,
-				  "a rename does not convert: read the %s view "
-				  "instead",
-				  pf_format_extension(format));
-	if (from != format && format == PF_FORMAT_NONE) {
-		r = keep_bytes(node, err);
-	} else if (from == PF_FORMAT_NONE && format != PF_FORMAT_NONE) {
-		r = pf_buffer_check(entry->buffer, format, err);
-		commit = r == 0;
-	}
+	r = check_formats(node, format, place_of(to), &built, err);
+	if (r == 0 && target && facet_of(target)->entry != entry)
+		r = checkpoint_dissolve(target, err);
+	if (r == 0 && pf_buffer_place(entry->buffer) != place_of(to))
+		r = pf_buffer_move(entry->buffer, place_of(to), UINT32_MAX, &value, err);
 	if (r < 0)
 		return r;
-	if (pf_buffer_place(entry->buffer) != place_of(to)) {
-		r = pf_buffer_move(entry->buffer, place_of(to), UINT32_MAX, &value, err);
-		if (r < 0)
-			return r;
-	}
 	if (target && facet_of(target)->entry != entry) {
 		pf_dir_unlink(target);
 		entry_unlinked(facet_of(target)->entry);
@@ -288,15 +358,9 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	r = pf_dir_move(node, to, name);
 	if (r < 0)
 		return r;
-	if (from != format) {
-		facet_of(node)->format = format;
-		pf_buffer_set_format(entry->buffer, format);
-	}
-	if (commit)
-		files_commit_behind(entry->buffer);
-	else if (value)
+	if (value)
 		buffer_place_start(entry->buffer, value, true, NULL);
-	return 0;
+	return from == format ? 0 : take_format(node, format, &built, err);
 }
 
 static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err *err)
@@ -316,14 +380,15 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 
-	if (to->kind != &kind_buffers)
+	if (to->kind != &kind_buffers && to->kind != &kind_checkpoint)
 		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
 				  name);
 	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
 	if (place_of(dir) != place_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);
-	if (!buffers_is_directory(node) && facet_of(node)->entry->listed != node)
+	if (!buffers_is_directory(node) &&
+	    (facet_of(node)->entry->listed != node || facet_of(node)->entry->directory))
 		return pf_err_set(err, -EPERM,
 				  "it is a view: move the file it is a view of");
 	target = find_target(to, name);
@@ -355,3 +420,6 @@ static const struct pf_dir_ops buffers_ops = {
 };
 
 const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755, .dir = &buffers_ops };
+const struct pf_kind kind_checkpoint = { .mode = S_IFDIR | 0755,
+					 .dir = &buffers_ops,
+					 .free = checkpoint_free };

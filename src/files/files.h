@@ -101,9 +101,6 @@ int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_err *err);
 
-/* Send what is whole without a close (a rename made it so) to the device, behind. */
-void files_commit_behind(struct pf_buffer *buffer);
-
 /* The device called NAME ("cpu:1"), or NULL. */
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len);
 

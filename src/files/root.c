@@ -72,8 +72,9 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 	pf_buf_printf(
 		out,
 		"Write a program into programs/: closing the file compiles it.  Write an array\n"
-		"into buffers/ (.npy, .txt, or .raw): closing the file puts it on the device.\n"
-		"Every array can be read as x.npy, x.txt, x.raw, and x.json tells about it.\n"
+		"into buffers/ (.npy, .txt, .raw or .safetensors): closing the file puts it on\n"
+		"the device.  Every array can be read as x.npy, x.txt, x.raw, x.safetensors, and\n"
+		"x.json tells about it.\n"
 		"control takes JSON commands, one object each; its reply is read back:\n\n"
 		"  exec 3<>%s/control\n"
 		"  echo '{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"

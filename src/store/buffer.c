@@ -10,11 +10,15 @@
 #include "content.h"
 
 /* A file whose size nobody knows gets room in steps of twice what it had, from here on. */
-enum { FIRST_ROOM = 4096 };
+enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
 
 static const char *const extensions[PF_FORMAT_COUNT] = {
-	[PF_FORMAT_NONE] = "",    [PF_FORMAT_NPY] = ".npy",   [PF_FORMAT_RAW] = ".raw",
-	[PF_FORMAT_TXT] = ".txt", [PF_FORMAT_JSON] = ".json",
+	[PF_FORMAT_NONE] = "",
+	[PF_FORMAT_NPY] = ".npy",
+	[PF_FORMAT_RAW] = ".raw",
+	[PF_FORMAT_TXT] = ".txt",
+	[PF_FORMAT_SAFETENSORS] = ".safetensors",
+	[PF_FORMAT_JSON] = ".json",
 };
 
 enum pf_format pf_format_of(const char *name, size_t *stem_len)
@@ -121,37 +125,51 @@ static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *er
 }
 
 /*
- * Look at a .npy header that the write [off, off + len) has changed.  The size of the array
- * must be known before its data come: it decides where they go.
+ * Look at a header that the write [off, off + len) has changed.  The size of the arrays must
+ * be known before their data come: it decides where they go.
  */
 static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_err *err)
 {
-	struct pf_npy npy;
+	static const char hole[sizeof(uint64_t)];
+	size_t magic = b->format == PF_FORMAT_NPY ? 1 : sizeof(hole);
 	int r;
 
-	if (b->format != PF_FORMAT_NPY || (b->npy.header_len && off >= b->npy.header_len))
+	if ((b->header_len && off >= b->header_len) || b->size < magic)
 		return 0;
 	/* Who writes the end first leaves a hole where the header will be. */
-	if (off && !*(const char *)pf_bytes_at(b->content, 0))
+	if (off && !memcmp(pf_bytes_at(b->content, 0), hole, magic))
 		return 0;
-	b->npy.header_len = 0;
-	r = pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, err);
-	if (r == 1)
-		b->npy = npy;
+	r = pf_content_head(b, b->format, false, err);
 	return r < 0 ? r : 0;
+}
+
+/* What a device shall use in place must begin at an aligned address: known as soon as the
+ * header's length is, when there is little to be moved. */
+static int align_data_locked(struct pf_buffer *b, struct pf_err *err)
+{
+	uint64_t header;
+
+	if (b->format != PF_FORMAT_SAFETENSORS || b->size > SOON ||
+	    pf_safetensors_length(pf_bytes_at(b->content, 0), b->size, &header, NULL) <=
+		    0)
+		return 0;
+	return pf_bytes_align(b->content, header, b->size, err);
 }
 
 static int too_much(const struct pf_buffer *b, uint64_t end, uint64_t all,
 		    struct pf_err *err)
 {
-	char shape[128];
-	enum pf_dtype dtype = b->format == PF_FORMAT_NPY ? b->npy.dtype : b->declared;
+	char what[128];
 
-	pf_shape_str(shape, sizeof(shape), dtype,
-		     b->format == PF_FORMAT_NPY ? &b->npy.shape : &b->declared_shape);
+	if (b->format == PF_FORMAT_SAFETENSORS)
+		snprintf(what, sizeof(what), "what the header lists");
+	else if (b->format == PF_FORMAT_NPY)
+		pf_shape_str(what, sizeof(what), b->npy.dtype, &b->npy.shape);
+	else
+		pf_shape_str(what, sizeof(what), b->declared, &b->declared_shape);
 	return pf_err_set(err, -EINVAL,
 			  "%s takes %" PRIu64 " bytes of file, a write ends at %" PRIu64,
-			  shape, all, end);
+			  what, all, end);
 }
 
 /* A write was refused: the bytes before it stay, and closing does not make them an array. */
@@ -169,8 +187,8 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	uint64_t end = off + len, before = b->size, all;
 	int r;
 
-	if (off >= (b->npy.header_len ? b->npy.header_len : 1) &&
-	    pf_content_expected(b, &all) && end > all)
+	if (off >= (b->header_len ? b->header_len : 1) && pf_content_expected(b, &all) &&
+	    end > all)
 		return too_much(b, end, all, err);
 	/* What is being rewritten is no array until it is closed.  Without the value, which
 	 * shares them, the bytes can be changed where they are. */
@@ -185,11 +203,13 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	r = look_at_header_locked(b, off, err);
 	if (r == 0 && pf_content_expected(b, &all) && b->size > all)
 		r = too_much(b, b->size, all, err);
-	if (r == 0 && b->npy.header_len && off < b->npy.header_len)
+	if (r == 0)
+		r = align_data_locked(b, err);
+	if (r == 0 && b->header_len && off < b->header_len)
 		r = make_room_locked(b, b->size, err);
 	if (r < 0) {
 		b->size = before;
-		b->npy.header_len = 0;
+		b->header_len = 0;
 		if (before)
 			look_at_header_locked(b, 0, NULL);
 	}
@@ -227,7 +247,7 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
 	b->format = format;
-	b->npy.header_len = 0;
+	b->header_len = 0;
 	if (b->content)
 		look_at_header_locked(b, 0, NULL);
 	if (format == PF_FORMAT_NONE)
@@ -239,13 +259,13 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 /* An array without elements is whole before anyone has written to it: nobody ever will. */
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
-	struct pf_value *v;
+	struct pf_value *v = NULL;
 	uint64_t all;
 
 	if (b->format != PF_FORMAT_RAW || b->size || !pf_content_expected(b, &all) || all)
 		return;
 	pf_value_unref(pf_buffer_let_go_locked(b));
-	v = pf_content_value(b, &b->err);
+	pf_content_value(b, &v, &b->err);
 	if (v)
 		pf_buffer_hold_locked(b, v);
 	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
@@ -284,10 +304,10 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 		gone = pf_buffer_let_go_locked(b);
 		if (size == 0)
 			pf_bytes_unref(pf_steal(&b->content));
-		if (size < b->npy.header_len)
-			b->npy.header_len = 0;
+		if (size < b->header_len)
+			b->header_len = 0;
 		set_state_locked(b, size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);
-		if (size && !b->npy.header_len)
+		if (size && !b->header_len)
 			look_at_header_locked(b, 0, NULL);
 		whole_if_empty_locked(b);
 	}
@@ -310,19 +330,38 @@ int pf_buffer_punch(struct pf_buffer *b, uint64_t off, uint64_t len, struct pf_e
 		r = make_room_locked(b, b->size, err);
 		if (r == 0)
 			pf_bytes_zero(b->content, off, end < b->size ? end : b->size);
-		if (off < b->npy.header_len)
-			b->npy.header_len = 0;
+		if (off < b->header_len)
+			b->header_len = 0;
 		set_state_locked(b, PF_BUFFER_INCOMPLETE);
 	}
 	pf_unlock(&b->lock);
 	return r;
 }
 
+/* What there is after an attempt to make a value of the content: R, as pf_content_value. */
+static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
+			     const struct pf_err *why)
+{
+	if (r < 0) {
+		b->err = *why;
+		set_state_locked(b, b->refused || pf_content_is_whole(b)
+					    ? PF_BUFFER_ERROR
+					    : PF_BUFFER_INCOMPLETE);
+		return;
+	}
+	if (v)
+		pf_buffer_hold_locked(b, pf_value_ref(v));
+	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_TENSORS);
+	clock_gettime(CLOCK_REALTIME, &b->made);
+	snprintf(b->made_by, sizeof(b->made_by), "upload");
+}
+
 int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret,
 		     struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
-	struct pf_value *v, *gone;
+	struct pf_value *v = NULL, *gone;
+	int r;
 
 	*ret = NULL;
 	pf_lock(&b->lock);
@@ -333,27 +372,21 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 	gone = pf_buffer_let_go_locked(b);
 	if (b->refused)
 		why = b->err;
-	v = b->refused ? NULL : pf_content_value(b, &why);
-	if (v) {
-		pf_buffer_hold_locked(b, pf_value_ref(v));
-		set_state_locked(b, PF_BUFFER_VALUE);
-		clock_gettime(CLOCK_REALTIME, &b->made);
-		snprintf(b->made_by, sizeof(b->made_by), "upload");
-	} else {
-		b->err = why;
-		set_state_locked(b, b->refused || pf_content_is_whole(b)
-					    ? PF_BUFFER_ERROR
-					    : PF_BUFFER_INCOMPLETE);
-	}
+	r = b->refused ? why.code : pf_content_value(b, &v, &why);
+	committed_locked(b, v, r, &why);
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
-	if (!v) {
-		if (err)
-			*err = why;
-		return why.code;
-	}
+	if (r < 0 && err)
+		*err = why;
 	*ret = v;
-	return 0;
+	return r > 0 ? 2 : r;
+}
+
+void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	b->err = *err;
+	set_state_locked(b, PF_BUFFER_ERROR);
 }
 
 void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
@@ -382,7 +415,7 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 	if (b->value == value) {
 		pf_bytes_unref(pf_steal(&b->content));
 		b->size = 0;
-		b->npy.header_len = 0;
+		b->header_len = 0;
 		if (pf_value_state(value, NULL) != PF_VALUE_DONATED) {
 			gone = pf_buffer_let_go_locked(b);
 			set_state_locked(b, PF_BUFFER_DONATED);
@@ -400,7 +433,7 @@ void pf_buffer_discard(struct pf_buffer *b)
 	pf_bytes_unref(pf_steal(&b->content));
 	gone = pf_buffer_let_go_locked(b);
 	b->size = 0;
-	b->npy.header_len = 0;
+	b->header_len = 0;
 	set_state_locked(b, PF_BUFFER_EMPTY);
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
@@ -409,9 +442,10 @@ void pf_buffer_discard(struct pf_buffer *b)
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	return b->size > (64 << 10) && (b->format == PF_FORMAT_TXT ||
-					(b->format == PF_FORMAT_NPY &&
-					 b->npy.header_len && b->npy.fortran_order));
+	if (b->size <= (64 << 10))
+		return false;
+	return b->format == PF_FORMAT_TXT || b->format == PF_FORMAT_SAFETENSORS ||
+	       (b->format == PF_FORMAT_NPY && b->header_len && b->npy.fortran_order);
 }
 
 int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
@@ -432,6 +466,11 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 					      : "its writer has not closed it");
 	case PF_BUFFER_SCRATCH:
 		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
+	case PF_BUFFER_TENSORS:
+		return pf_err_set(err, -EISDIR,
+				  "it holds %zu arrays, each in a file of "
+				  "its own",
+				  b->tensors);
 	case PF_BUFFER_DONATED:
 		return pf_err_set(err, -EINVAL,
 				  "its value was donated to an execution and is gone");

@@ -2,18 +2,79 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "pjrtfs/formats/pack.h"
 #include "pjrtfs/formats/text.h"
 
-/* How many bytes the whole content will have, if that is known. */
+/* Looking at a header of many tensors takes ten milliseconds from here on. */
+enum { LONG_HEADER = 1 << 20 };
+
+/*
+ * While a file is being written there may be holes where its header will be: zeros, which
+ * JSON has none of.  The codec's sentences about them would be wrong.
+ */
+static bool has_hole(const char *file, uint64_t len)
+{
+	const uint64_t json = sizeof(uint64_t);
+
+	return len > json && memchr(file + json, 0, len - json);
+}
+
+static int safetensors_head(struct pf_buffer *b, const char *head, bool long_too,
+			    struct pf_err *err)
+{
+	struct pf_safetensors st = { 0 };
+	uint64_t len;
+	int r;
+
+	if (!long_too && has_hole(head, b->size < 9 ? b->size : 9))
+		return 0;
+	r = pf_safetensors_length(head, b->size, &len, err);
+	if (r <= 0 || len > b->size ||
+	    (!long_too && (len > LONG_HEADER || has_hole(head, len))))
+		return r < 0 ? r : 0;
+	r = pf_safetensors_parse(head, b->size, &st, err);
+	if (r > 0) {
+		b->header_len = st.header_len;
+		b->data_len = st.data_len;
+		b->tensors = st.n;
+	}
+	pf_safetensors_release(&st);
+	return r;
+}
+
+int pf_content_head(struct pf_buffer *b, enum pf_format format, bool long_too,
+		    struct pf_err *err)
+{
+	const char *head;
+	int r;
+
+	b->header_len = 0;
+	if (!b->content)
+		return 0;
+	head = pf_bytes_at(b->content, 0);
+	if (format == PF_FORMAT_SAFETENSORS)
+		return safetensors_head(b, head, long_too, err);
+	if (format != PF_FORMAT_NPY)
+		return 0;
+	r = pf_npy_parse(head, b->size, &b->npy, err);
+	if (r > 0) {
+		b->header_len = b->npy.header_len;
+		b->data_len = b->npy.data_len;
+	}
+	return r;
+}
+
 bool pf_content_expected(const struct pf_buffer *b, uint64_t *ret)
 {
 	switch (b->format) {
 	case PF_FORMAT_NPY:
-		if (!b->npy.header_len)
+	case PF_FORMAT_SAFETENSORS:
+		if (!b->header_len)
 			return false;
-		*ret = b->npy.header_len + b->npy.data_len;
+		*ret = b->header_len + b->data_len;
 		return true;
 	case PF_FORMAT_RAW:
 		return b->shaped &&
@@ -23,21 +84,25 @@ bool pf_content_expected(const struct pf_buffer *b, uint64_t *ret)
 	}
 }
 
-static int check_npy(const struct pf_npy *npy, uint64_t size, struct pf_err *err)
+/* Is all there that the header says? */
+static int check_size(const struct pf_buffer *b, enum pf_format format,
+		      struct pf_err *err)
 {
-	char shape[128];
-	uint64_t all = npy->header_len + npy->data_len;
+	char what[128];
 
-	if (!npy->header_len)
+	if (!b->header_len)
 		return pf_err_set(err, -EINVAL,
-				  "%" PRIu64 " bytes are no whole .npy header", size);
-	if (size != all)
-		return pf_err_set(err, -EINVAL,
-				  "%s takes %" PRIu64 " bytes of data, %" PRIu64 " came",
-				  pf_shape_str(shape, sizeof(shape), npy->dtype,
-					       &npy->shape),
-				  npy->data_len, size - npy->header_len);
-	return 0;
+				  "%" PRIu64 " bytes are no whole %s header", b->size,
+				  pf_format_extension(format));
+	if (b->size == b->header_len + b->data_len)
+		return 0;
+	if (format == PF_FORMAT_NPY)
+		pf_shape_str(what, sizeof(what), b->npy.dtype, &b->npy.shape);
+	else
+		snprintf(what, sizeof(what), "what the header lists");
+	return pf_err_set(err, -EINVAL,
+			  "%s takes %" PRIu64 " bytes of data, %" PRIu64 " came", what,
+			  b->data_len, b->size - b->header_len);
 }
 
 static int check_raw(const struct pf_buffer *b, struct pf_err *err)
@@ -55,9 +120,8 @@ static int check_raw(const struct pf_buffer *b, struct pf_err *err)
 			  all, b->size);
 }
 
-int pf_content_check(const struct pf_buffer *b, enum pf_format format, struct pf_err *err)
+int pf_content_check(struct pf_buffer *b, enum pf_format format, struct pf_err *err)
 {
-	struct pf_npy npy = { 0 };
 	int r;
 
 	if (format == PF_FORMAT_NONE)
@@ -66,11 +130,10 @@ int pf_content_check(const struct pf_buffer *b, enum pf_format format, struct pf
 		return pf_err_set(err, -EINVAL, "an empty file is no array");
 	if (format == PF_FORMAT_RAW)
 		return check_raw(b, err);
-	if (format == PF_FORMAT_NPY && b->content) {
-		r = pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, err);
-		return r < 0 ? r : check_npy(&npy, b->size, err);
-	}
-	return 0;
+	if (format == PF_FORMAT_TXT || !b->content)
+		return 0;
+	r = pf_content_head(b, format, true, err);
+	return r < 0 ? r : check_size(b, format, err);
 }
 
 /* What the content means as an array, once it is whole. */
@@ -86,13 +149,13 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	const struct pf_place *place = b->place;
 	const struct pf_npy *npy = &b->npy;
 	struct pf_bytes *bytes;
-	int r = check_npy(npy, b->size, err);
+	int r = check_size(b, PF_FORMAT_NPY, err);
 
 	if (r < 0)
 		return r;
 	m->dtype = npy->dtype;
 	m->shape = npy->shape;
-	m->len = npy->data_len;
+	m->len = b->data_len;
 	if (m->dtype == PF_DTYPE_INVALID) {
 		m->dtype = b->declared;
 		if (pf_dtype_size(b->declared) != npy->void_size)
@@ -105,14 +168,14 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	}
 	if (!npy->fortran_order) {
 		m->bytes = pf_bytes_ref(b->content);
-		m->off = npy->header_len;
+		m->off = b->header_len;
 		return 0;
 	}
 	r = pf_bytes_new(place->arena, m->len, &bytes, err);
 	if (r < 0)
 		return r;
 	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
-			      pf_bytes_at(b->content, npy->header_len),
+			      pf_bytes_at(b->content, b->header_len),
 			      pf_bytes_at(bytes, 0));
 	m->bytes = bytes;
 	return 0;
@@ -184,30 +247,82 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 	}
 }
 
-bool pf_content_is_whole(const struct pf_buffer *b)
+int pf_content_tensor(const struct pf_place *place, unsigned memory,
+		      const struct pf_tensor *tensor, struct pf_bytes *bytes,
+		      uint64_t off, struct pf_value **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *own = NULL;
+	uint64_t len = tensor->len;
+	int64_t n;
+	int r;
+
+	off += tensor->off;
+	if (pf_dtype_bits(tensor->dtype) < 8) {
+		pf_shape_count(&tensor->shape, &n, NULL);
+		len = (uint64_t)n;
+		r = pf_bytes_new(place->arena, len, &own, err);
+		if (r < 0)
+			return r;
+		pf_unpack(pf_bytes_at(own, 0), pf_bytes_at(bytes, off), len,
+			  tensor->dtype);
+		off = 0;
+	}
+	*ret = pf_value_of_bytes(tensor->dtype, &tensor->shape, len, own ? own : bytes,
+				 off, place->worker, place->device, memory);
+	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
+}
+
+/* A file of one tensor is an array like any other. */
+static int safetensors_value(struct pf_buffer *b, struct pf_value **ret,
+			     struct pf_err *err)
+{
+	struct pf_safetensors st = { 0 };
+	int r = pf_content_head(b, b->format, true, err);
+
+	if (r >= 0)
+		r = check_size(b, b->format, err);
+	if (r < 0)
+		return r;
+	if (b->tensors != 1)
+		return 1;
+	r = pf_safetensors_parse(pf_bytes_at(b->content, 0), b->size, &st, err);
+	if (r > 0)
+		r = pf_content_tensor(b->place, b->memory, st.tensors, b->content,
+				      st.header_len, ret, err);
+	pf_safetensors_release(&st);
+	return r;
+}
+
+bool pf_content_is_whole(struct pf_buffer *b)
 {
 	uint64_t all;
 
-	if (b->format == PF_FORMAT_NPY && !b->npy.header_len)
+	if (b->format == PF_FORMAT_SAFETENSORS && !b->header_len)
+		pf_content_head(b, b->format, true, NULL);
+	if (!b->header_len &&
+	    (b->format == PF_FORMAT_NPY || b->format == PF_FORMAT_SAFETENSORS))
 		return false;
 	return !pf_content_expected(b, &all) || b->size == all;
 }
 
-struct pf_value *pf_content_value(struct pf_buffer *b, struct pf_err *err)
+int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
 {
 	const struct pf_place *place = b->place;
 	struct meaning m = { 0 };
-	struct pf_value *v = NULL;
+	int r;
 
-	if (meaning_of(b, &m, err) == 0) {
-		if (b->content)
-			pf_arena_shrink(place->arena, &b->content->extent,
-					b->content->start + b->size);
-		v = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
-				      place->worker, place->device, b->memory);
-		if (!v)
-			pf_err_set(err, -ENOMEM, "no memory for a value");
+	if (b->content && atomic_load(&b->content->refs) == 1)
+		pf_arena_shrink(place->arena, &b->content->extent,
+				b->content->start + b->size);
+	if (b->content && b->format == PF_FORMAT_SAFETENSORS)
+		return safetensors_value(b, ret, err);
+	r = meaning_of(b, &m, err);
+	if (r == 0) {
+		*ret = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
+					 place->worker, place->device, b->memory);
+		if (!*ret)
+			r = pf_err_set(err, -ENOMEM, "no memory for a value");
 	}
 	pf_bytes_unref(m.bytes);
-	return v;
+	return r;
 }

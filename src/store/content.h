@@ -11,20 +11,34 @@
 void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
 struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);
 
+/*
+ * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and
+ * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is no such header,
+ * and header_len is 0.  A long header of many tensors is only looked at with LONG_TOO.
+ */
+int pf_content_head(struct pf_buffer *buffer, enum pf_format format, bool long_too,
+		    struct pf_err *err);
+
 /* How many bytes the whole content will have, if that is known. */
 bool pf_content_expected(const struct pf_buffer *buffer, uint64_t *ret);
 
 /* Does the content, as it is, look like a whole array of FORMAT?  0, or -EINVAL, why not. */
-int pf_content_check(const struct pf_buffer *buffer, enum pf_format format,
-		     struct pf_err *err);
+int pf_content_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
 
 /* As far as its length tells, is it whole? */
-bool pf_content_is_whole(const struct pf_buffer *buffer);
+bool pf_content_is_whole(struct pf_buffer *buffer);
 
 /*
- * A new value of the content, with one reference; NULL and *ERR if it is none.  The value
- * shares the content's bytes where it can, else they are converted.
+ * A new value of the content in *RET, with one reference: 0.  1: it is whole, but no or
+ * several arrays; their number is in b->tensors.  -errno: it is none.  The value shares the
+ * content's bytes where it can, else they are converted.
  */
-struct pf_value *pf_content_value(struct pf_buffer *buffer, struct pf_err *err);
+int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
+
+/* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
+ * PLACE: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
+int pf_content_tensor(const struct pf_place *place, unsigned memory,
+		      const struct pf_tensor *tensor, struct pf_bytes *bytes,
+		      uint64_t off, struct pf_value **ret, struct pf_err *err);
 
 #endif

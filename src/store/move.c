@@ -45,6 +45,32 @@ static struct pf_value *value_at(struct pf_value *value, const struct pf_place *
 	return pf_value_copy(value, place->worker, place->device, memory);
 }
 
+/* The bytes of VIEW, or none, are the content of FORMAT from now on. */
+static void take_content_locked(struct pf_buffer *b, const struct pf_view *view,
+				enum pf_format format)
+{
+	pf_bytes_unref(pf_steal(&b->content));
+	b->content = view->content ? pf_bytes_ref(view->content) : NULL;
+	b->size = view->content ? view->size : 0;
+	(void)pf_content_head(b, format, false, NULL);
+	b->refused = false;
+}
+
+bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_view *view)
+{
+	struct pf_value *gone;
+
+	if (!view->content || view->content_off)
+		return false;
+	pf_lock(&b->lock);
+	gone = pf_buffer_let_go_locked(b);
+	take_content_locked(b, view, b->format);
+	b->state = PF_BUFFER_INCOMPLETE;
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	return true;
+}
+
 bool pf_buffer_take(struct pf_buffer *b, const struct pf_view *view,
 		    enum pf_format format, struct pf_value **ret)
 {
@@ -57,20 +83,10 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_view *view,
 		return false;
 	pf_lock(&b->lock);
 	gone = pf_buffer_let_go_locked(b);
-	pf_bytes_unref(pf_steal(&b->content));
-	b->size = 0;
-	b->npy.header_len = 0;
-	if (view->content) {
-		b->content = pf_bytes_ref(view->content);
-		b->size = view->size;
-		if (format == PF_FORMAT_NPY)
-			(void)pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &b->npy,
-					   NULL);
-	}
+	take_content_locked(b, view, format);
 	b->declared = v->dtype;
 	b->declared_shape = v->shape;
 	b->shaped = true;
-	b->refused = false;
 	b->state = PF_BUFFER_VALUE;
 	snprintf(b->made_by, sizeof(b->made_by), "copy");
 	clock_gettime(CLOCK_REALTIME, &b->made);

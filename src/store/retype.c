@@ -35,7 +35,7 @@ static int check_retype(const struct pf_buffer *b, struct pf_err *err)
 {
 	char shape[128];
 
-	if (b->format == PF_FORMAT_NPY && b->npy.header_len &&
+	if (b->format == PF_FORMAT_NPY && b->header_len &&
 	    b->npy.dtype != PF_DTYPE_INVALID)
 		return pf_err_set(err, -EINVAL, "its .npy header says %s",
 				  pf_shape_str(shape, sizeof(shape), b->npy.dtype,
@@ -77,7 +77,7 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 	if (type_locked(b, &now, &shape) && now == dtype && b->value)
 		return 0;
 	r = check_retype(b, err);
-	if (r == 0 && b->format == PF_FORMAT_NPY && b->npy.header_len &&
+	if (r == 0 && b->format == PF_FORMAT_NPY && b->header_len &&
 	    pf_dtype_size(dtype) != b->npy.void_size)
 		r = pf_err_set(err, -EINVAL, "%s has %zu bytes, its .npy header says %u",
 			       pf_dtype_name(dtype), pf_dtype_size(dtype),

@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "pjrtfs/base/json.h"
+#include "pjrtfs/formats/pack.h"
 #include "pjrtfs/formats/text.h"
 #include "pjrtfs/store/buffer.h"
 
-/* Elements whose rendering takes about a millisecond. */
-enum { SLOW_TEXT = 8192 };
+/* Elements whose rendering, or packing, takes about a millisecond. */
+enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20 };
 
 /* Is the content what a reader of FORMAT gets, byte for byte? */
 static bool content_is_view(const struct pf_buffer *b, enum pf_format format)
@@ -24,18 +25,27 @@ static int64_t count_of(const struct pf_value *v)
 	return n;
 }
 
+static bool is_packed(const struct pf_value *v, enum pf_format format)
+{
+	return format == PF_FORMAT_SAFETENSORS && pf_dtype_bits(v->dtype) < 8;
+}
+
 bool pf_view_is_slow(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	return format == PF_FORMAT_TXT && !content_is_view(b, format) && b->value &&
-	       count_of(b->value) > SLOW_TEXT;
+	if (content_is_view(b, format) || !b->value)
+		return false;
+	return (format == PF_FORMAT_TXT && count_of(b->value) > SLOW_TEXT) ||
+	       (is_packed(b->value, format) && count_of(b->value) > SLOW_PACKED);
 }
 
 /* The content: frozen once it is a value, still moving before. */
 static void view_content_locked(struct pf_buffer *b, struct pf_view *view)
 {
+	bool frozen = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
+
 	view->size = b->size;
-	if (b->state != PF_BUFFER_VALUE)
+	if (!frozen)
 		view->live = pf_buffer_ref(b);
 	else if (b->content)
 		view->content = pf_bytes_ref(b->content);
@@ -43,8 +53,47 @@ static void view_content_locked(struct pf_buffer *b, struct pf_view *view)
 		view->array = pf_value_ref(b->value);
 }
 
-static int view_value(struct pf_value *v, enum pf_format format, struct pf_waiter *waiter,
-		      struct pf_view *view, struct pf_err *err)
+/* What comes before the array's bytes in a file of FORMAT. */
+static void print_head(struct pf_buf *head, const struct pf_value *v,
+		       enum pf_format format, const char *name)
+{
+	if (format == PF_FORMAT_NPY)
+		pf_npy_print(head, v->dtype, &v->shape);
+	else if (format == PF_FORMAT_SAFETENSORS)
+		pf_safetensors_print(head, name, v->dtype, &v->shape);
+}
+
+/* Everything of a file whose bytes are not the array's: text, packed elements. */
+static int render(struct pf_value *v, enum pf_format format, struct pf_view *view,
+		  struct pf_err *err)
+{
+	size_t n = (size_t)count_of(v);
+
+	if (format == PF_FORMAT_TXT)
+		pf_text_print(&view->head, v->dtype, &v->shape, pf_value_host(v));
+	else {
+		size_t len = pf_pack_size(v->dtype, n);
+		void *packed = pf_buf_reserve(&view->head, len);
+
+		if (packed) {
+			pf_pack(packed, pf_value_host(v), n, v->dtype);
+			view->head.len += len;
+		}
+	}
+	view->size = view->head.len;
+	pf_lock(&v->lock);
+	if (!view->head.failed && format == PF_FORMAT_TXT)
+		v->text_len = view->size;
+	pf_unlock(&v->lock);
+	pf_value_unpin(v);
+	if (view->head.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for the file");
+	view->array = pf_value_ref(v);
+	return 1;
+}
+
+static int view_value(struct pf_value *v, enum pf_format format, const char *name,
+		      struct pf_waiter *waiter, struct pf_view *view, struct pf_err *err)
 {
 	int r;
 
@@ -54,29 +103,17 @@ static int view_value(struct pf_value *v, enum pf_format format, struct pf_waite
 		pf_value_unpin(v);
 		return r;
 	}
-	if (format == PF_FORMAT_TXT) {
-		pf_text_print(&view->head, v->dtype, &v->shape, pf_value_host(v));
-		view->size = view->head.len;
-		pf_lock(&v->lock);
-		if (!view->head.failed)
-			v->text_len = view->size;
-		pf_unlock(&v->lock);
-		pf_value_unpin(v);
-		if (view->head.failed)
-			return pf_err_set(err, -ENOMEM, "no memory for the text");
-		view->array = pf_value_ref(v);
-		return 1;
-	}
-	if (format == PF_FORMAT_NPY)
-		pf_npy_print(&view->head, v->dtype, &v->shape);
+	print_head(&view->head, v, format, name);
+	if (format == PF_FORMAT_TXT || is_packed(v, format))
+		return render(v, format, view, err);
 	view->value = pf_value_ref(v);
 	view->array = pf_value_ref(v);
 	view->size = view->head.len + v->len;
 	return 1;
 }
 
-int pf_view_open(struct pf_buffer *b, enum pf_format format, struct pf_waiter *waiter,
-		 struct pf_view *ret, struct pf_err *err)
+int pf_view_open(struct pf_buffer *b, enum pf_format format, const char *name,
+		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
 	struct pf_err why = PF_ERR_INIT;
@@ -96,7 +133,7 @@ int pf_view_open(struct pf_buffer *b, enum pf_format format, struct pf_waiter *w
 	if (!v)
 		return pf_err_set(err, -ENODATA, "there is no array to show: %s",
 				  why.code ? why.text : "nothing was written");
-	r = view_value(v, format, waiter, ret, err);
+	r = view_value(v, format, name, waiter, ret, err);
 	if (r <= 0)
 		pf_view_release(ret);
 	return r;
@@ -201,7 +238,7 @@ static uint64_t text_len(struct pf_value *v)
 	return v->text_len;
 }
 
-uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
+uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format, const char *name)
 {
 	pf_autobuf struct pf_buf head = PF_BUF_INIT;
 
@@ -212,13 +249,14 @@ uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format)
 		return 0;
 	if (format == PF_FORMAT_TXT)
 		return text_len(b->value);
-	if (format == PF_FORMAT_NPY)
-		pf_npy_print(&head, b->value->dtype, &b->value->shape);
+	print_head(&head, b->value, format, name);
+	if (is_packed(b->value, format))
+		return head.len + pf_pack_size(b->value->dtype, b->value->len);
 	return head.len + b->value->len;
 }
 
-int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep,
-		    struct pf_err *err)
+int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name,
+		    bool keep, struct pf_err *err)
 {
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
 	struct pf_view view = { 0 };
@@ -227,7 +265,7 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, bool keep,
 	bool typed;
 
 	if (keep) {
-		int r = pf_view_open(b, format, NULL, &view, err);
+		int r = pf_view_open(b, format, name, NULL, &view, err);
 
 		if (r < 0)
 			return r;
@@ -280,6 +318,8 @@ const char *pf_buffer_state_name(struct pf_buffer *b)
 		return "error";
 	case PF_BUFFER_DONATED:
 		return "donated";
+	case PF_BUFFER_TENSORS:
+		return "ready";
 	default:
 		return pf_value_state_name(pf_value_state(b->value, NULL));
 	}
@@ -309,6 +349,8 @@ static void describe_content(struct json_object *o, struct pf_buffer *b)
 			pf_json_add_int(o, "bytes", (int64_t)bytes);
 	}
 	pf_json_add_int(o, "written", (int64_t)b->size);
+	if (b->state == PF_BUFFER_TENSORS)
+		pf_json_add_int(o, "tensors", (int64_t)b->tensors);
 }
 
 static void describe_value(struct json_object *o, const struct pf_buffer *b,

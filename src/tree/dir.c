@@ -179,16 +179,28 @@ int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *nod
 	return link_node(dir, name, node, false, true);
 }
 
-void pf_dir_unlink(struct pf_node *node)
+static void take_out(struct pf_node *node, bool gone)
 {
 	struct pf_tree *tree = node->tree;
 	struct pf_node *dead = NULL;
 
 	pf_lock(&tree->lock);
-	if (node->priv->parent)
+	if (node->priv->parent) {
 		unlink_locked(node, &dead);
+		node->priv->gone = gone;
+	}
 	pf_unlock(&tree->lock);
 	pf_node_bury(tree, dead);
+}
+
+void pf_dir_unlink(struct pf_node *node)
+{
+	take_out(node, true);
+}
+
+void pf_dir_hide(struct pf_node *node)
+{
+	take_out(node, false);
 }
 
 static int move_locked(struct pf_node *node, struct pf_node *to, char **name,

@@ -621,11 +621,11 @@ START_TEST(another_view_can_be_written)
 	make(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	commit();
-	ck_assert_msg(pf_buffer_adopt(buffer, adoptions[_i].to, true, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(pf_buffer_adopt(buffer, adoptions[_i].to, "x", true, &err) == 0,
+		      "%s", err.text);
 	put(adoptions[_i].last, adoptions[_i].len, adoptions[_i].off);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", want, 24);
-	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_NPY, true, &err), 0);
+	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_NPY, "x", true, &err), 0);
 	put(numbers + 5, 4, 148);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
@@ -637,12 +637,13 @@ START_TEST(another_view_can_be_begun)
 	make(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	commit();
-	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, false, &err), 0);
+	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", false, &err), 0);
 	ck_assert_uint_eq(buffer->size, 0);
 	put(numbers, 24, 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 	make(PF_FORMAT_NPY);
-	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, true, &err), -ENODATA);
+	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", true, &err),
+			 -ENODATA);
 }
 END_TEST
 

@@ -36,7 +36,8 @@ static struct pf_view open_view(struct pf_buffer *b, enum pf_format format)
 {
 	struct pf_view view;
 
-	ck_assert_msg(pf_view_open(b, format, NULL, &view, &err) == 1, "%s", err.text);
+	ck_assert_msg(pf_view_open(b, format, "x", NULL, &view, &err) == 1, "%s",
+		      err.text);
 	return view;
 }
 
@@ -105,12 +106,12 @@ START_TEST(a_value_has_every_view)
 	v = value_of(views[_i].dtype, &shape, counts, len, 0);
 	b = pf_buffer_of_value(&place, v, "prog");
 	expect(v, views[_i].format, &want);
-	ck_assert_uint_eq(pf_view_size(b, views[_i].format),
+	ck_assert_uint_eq(pf_view_size(b, views[_i].format, "x"),
 			  views[_i].format == PF_FORMAT_TXT ? 0 : want.len);
 	view = open_view(b, views[_i].format);
 	check_reads(&view, want.data ? want.data : "", want.len);
 	/* A text's size is known once it was rendered. */
-	ck_assert_uint_eq(pf_view_size(b, views[_i].format), want.len);
+	ck_assert_uint_eq(pf_view_size(b, views[_i].format, "x"), want.len);
 	/* The view needs nobody else. */
 	pf_buffer_unref(b);
 	pf_value_unref(v);
@@ -146,11 +147,11 @@ START_TEST(a_file_is_read_as_it_was_written)
 	commit(b);
 	view = open_view(b, PF_FORMAT_TXT);
 	check_reads(&view, text, strlen(text));
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT), strlen(text));
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT, "x"), strlen(text));
 	pf_view_release(&view);
 	view = open_view(b, PF_FORMAT_RAW);
 	check_reads(&view, (const char *)counts, 24);
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_NPY), 128 + 24);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_NPY, "x"), 128 + 24);
 	pf_view_release(&view);
 	pf_buffer_unref(b);
 }
@@ -206,12 +207,14 @@ START_TEST(what_is_no_array_has_no_other_view)
 	struct pf_value *v;
 	struct pf_view view;
 
-	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_RAW, NULL, &view, &err), -ENODATA);
+	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err),
+			 -ENODATA);
 	ck_assert_str_eq(err.text, "there is no array to show: nothing was written");
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW), 0);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW, "x"), 0);
 	ck_assert_int_eq(pf_buffer_write(b, "\x93NUM", 4, 0, &err), 4);
 	ck_assert_int_eq(pf_buffer_commit(b, false, &v, &err), -EINVAL);
-	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_TXT, NULL, &view, &err), -ENODATA);
+	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_TXT, "x", NULL, &view, &err),
+			 -ENODATA);
 	ck_assert_str_eq(err.text,
 			 "there is no array to show: 4 bytes are no whole .npy header");
 	view = open_view(b, PF_FORMAT_NPY);
@@ -233,8 +236,8 @@ START_TEST(an_open_view_pins_its_value)
 	check_reads(&view, (const char *)counts, 24);
 	pf_view_release(&view);
 	ck_assert_uint_eq(v->pins, 0);
-	ck_assert_int_lt(pf_view_open(b, PF_FORMAT_RAW, NULL, &view, &err), 0);
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW), 0);
+	ck_assert_int_lt(pf_view_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err), 0);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW, "x"), 0);
 	pf_buffer_unref(b);
 	pf_value_unref(v);
 }

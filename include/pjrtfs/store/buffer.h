@@ -8,6 +8,7 @@
 #define PJRTFS_STORE_BUFFER_H
 
 #include "pjrtfs/formats/npy.h"
+#include "pjrtfs/formats/safetensors.h"
 #include "pjrtfs/store/value.h"
 
 enum pf_format {
@@ -15,6 +16,7 @@ enum pf_format {
 	PF_FORMAT_NPY,
 	PF_FORMAT_RAW,
 	PF_FORMAT_TXT,
+	PF_FORMAT_SAFETENSORS,
 	PF_FORMAT_JSON, /* what is known of the buffer: a view only */
 	PF_FORMAT_COUNT
 };
@@ -38,6 +40,7 @@ enum pf_buffer_state {
 	PF_BUFFER_INCOMPLETE, /* bytes that are no whole array, or not closed yet */
 	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
 	PF_BUFFER_VALUE,      /* see the value's own state */
+	PF_BUFFER_TENSORS,    /* a whole file of several arrays: pf_buffer_tensors */
 	PF_BUFFER_DONATED, /* an execution consumed it, though others share its value */
 	PF_BUFFER_ERROR,   /* the bytes were refused */
 };
@@ -55,7 +58,10 @@ struct pf_buffer {
 	unsigned memory; /* index of the device's memory, UINT32_MAX: its default */
 	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;            /* of the content */
-	struct pf_npy npy;        /* of a .npy: valid if npy.header_len > 0 */
+	/* Of a .npy or .safetensors: what comes before the data, and how much these will be. */
+	uint64_t header_len, data_len; /* header_len 0: not known yet */
+	struct pf_npy npy;             /* of a .npy: valid if header_len > 0 */
+	size_t tensors;                /* of a file of several arrays: how many */
 	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
 	enum pf_buffer_state state;
 	struct pf_err err;
@@ -145,21 +151,47 @@ void pf_buffer_set_format(struct pf_buffer *buffer, enum pf_format format);
 
 /*
  * Before a write to another view than the one it was written as: that view's bytes become
- * the content, and its dtype and shape type what is written.  KEEP false: the content
- * becomes empty.  -EIO: the bytes are not in host memory; -ENOSPC.
+ * the content, and its dtype and shape type what is written.  NAME as for pf_view_open.
+ * KEEP false: the content becomes empty.  -EIO: the bytes are not in host memory; -ENOSPC.
  */
-int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, bool keep,
-		    struct pf_err *err);
+int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char *name,
+		    bool keep, struct pf_err *err);
 
 /*
  * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller to
  * send to its device (pf_value_place, then pf_buffer_committed).  1: there is nothing to
- * make (a scratch file; with PARTIAL_OK also an incomplete content).  -errno: the content
- * is refused, the former value is gone, the state keeps the sentence.  Converting text and
- * column-major arrays takes time; else this does not block.
+ * make (a scratch file; with PARTIAL_OK also an incomplete content).  2: it is a whole file
+ * of no or several arrays: pf_buffer_tensors has them.  -errno: the content is refused, the
+ * former value is gone, the state keeps the sentence.  Converting text, column-major arrays
+ * and those of packed elements takes time (pf_buffer_commit_is_slow); else this does not
+ * block.
  */
 int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_value **ret,
 		     struct pf_err *err);
+
+/* The arrays of a .safetensors file, each a value of its own. */
+struct pf_tensors {
+	size_t n;
+	struct pf_safetensors head; /* owned: names and types, in the order of the data */
+	struct pf_value **values;   /* owned array of owned references */
+};
+
+/*
+ * The arrays that the content holds as a .safetensors file, whatever the buffer's format, as
+ * it is at this moment, to live at PLACE.  The values share its bytes, but for those of
+ * packed elements; none is on a device yet.  *RET is the caller's: pf_tensors_release.  -EINVAL, -EOVERFLOW,
+ * -E2BIG: it is no such file, or not whole; -ENOSPC, -ENOMEM.  Takes a second for the
+ * longest header, and unpacking's time.
+ */
+int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_place *place,
+		      struct pf_tensors *ret, struct pf_err *err);
+void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
+
+/* Was it committed as such a file, and not written to since? */
+bool pf_buffer_is_tensors(struct pf_buffer *buffer);
+
+/* Its bytes are refused after all, for the reason ERR. */
+void pf_buffer_refuse(struct pf_buffer *buffer, const struct pf_err *err);
 
 /* The upload of VALUE ended with CODE (err): note it if VALUE is still the buffer's. */
 void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
@@ -180,6 +212,10 @@ struct pf_view;
 bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_view *view,
 		    enum pf_format format, struct pf_value **ret);
 
+/* Take the bytes of VIEW, frozen ones in the buffer's own format, as the content, shared, to
+ * be committed.  False: VIEW has none. */
+bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_view *view);
+
 /*
  * It lives at PLACE, in its memory MEMORY, from now on.  *RET: a value to be placed there,
  * with a reference, or NULL if it has none.  Until it is placed readers get the old bytes,
@@ -191,7 +227,8 @@ int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
 /* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
 void pf_buffer_discard(struct pf_buffer *buffer);
 
-/* Text or column-major content takes time to convert: commit it on a thread of its own. */
+/* Some content takes time to convert (text, column-major and packed arrays) or to look at
+ * (a long header of many tensors): commit it on a thread of its own. */
 bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
 
 /*
@@ -218,12 +255,12 @@ struct pf_view {
 };
 
 /*
- * Take a snapshot of BUFFER, as FORMAT.  1: done.  0: the value's bytes must be fetched first;
+ * Take a snapshot of BUFFER, as FORMAT; NAME is what a file of one tensor calls it.  1: done.  0: the value's bytes must be fetched first;
  * WAITER is woken, then ask again with NULL, which never waits.  -errno: ENODATA there is no
  * value to show as that format.  Text is rendered here, which takes time (pf_view_is_slow).  Not for JSON:
  * pf_buffer_describe.
  */
-int pf_view_open(struct pf_buffer *buffer, enum pf_format format,
+int pf_view_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
 
 /* A second one of the same moment in *RET.  -ENOMEM. */
@@ -243,8 +280,8 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 bool pf_view_is_slow(struct pf_buffer *buffer, enum pf_format format);
 
 /* The size that stat shows, without rendering text: a text has 0 until it was rendered,
- * unless written as such. */
-uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format);
+ * unless written as such.  NAME as for pf_view_open. */
+uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format, const char *name);
 
 /* Append x.json's object (a line) about the buffer called NAME. */
 void pf_buffer_describe(struct pf_buffer *buffer, const char *name, struct pf_buf *out);

@@ -120,6 +120,10 @@ int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *nod
 /* Take NODE out of its directory; no effect if it is not linked. */
 void pf_dir_unlink(struct pf_node *node);
 
+/* The same, but NODE is still a file of the directory, which its lookup can find: it has a
+ * link for stat(2). */
+void pf_dir_hide(struct pf_node *node);
+
 /* Move a linked NODE; a node of that name in TO is unlinked.  -ENOMEM, -EINVAL: TO is
  * below NODE. */
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);

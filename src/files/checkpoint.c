@@ -1,0 +1,361 @@
+/*
+ * Files of several tensors: a .safetensors file that holds one array is a buffer; any other
+ * is a directory of its stem, with a buffer for each tensor.
+ *
+ * The directory is listed in the file's stead, and the file is found by its name though it
+ * is not listed, as views are.  Before the file is written to it is listed again, and the
+ * directory goes; closing it makes a new one.  All arrays share the file's bytes.
+ */
+#include "checkpoint.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A hundred thousand tensors, each in a directory of its own: nobody needs more. */
+enum { MAX_NODES = 200000 };
+
+struct checkpoint {
+	const struct pf_place *place; /* borrowed */
+	struct pf_node *file;         /* owned reference; under the name lock */
+};
+
+const struct pf_place *checkpoint_place(struct pf_node *dir)
+{
+	return ((struct checkpoint *)dir->object)->place;
+}
+
+struct pf_node *checkpoint_file(struct pf_node *dir)
+{
+	struct checkpoint *c = dir->kind == &kind_checkpoint ? dir->object : NULL;
+
+	return c ? c->file : NULL;
+}
+
+void checkpoint_free(struct pf_node *dir)
+{
+	struct checkpoint *c = dir->object;
+
+	pf_node_unref(c->file);
+	free(c);
+}
+
+/* Unlink everything below DIR. */
+static void clear(struct pf_node *dir)
+{
+	struct pf_node **list = pf_dir_list(dir);
+
+	for (struct pf_node **n = list; n && *n; n++) {
+		if (buffers_is_directory(*n)) {
+			clear(*n);
+			pf_dir_unlink(*n);
+		} else {
+			pf_dir_unlink(*n);
+			entry_unlinked(facet_of(*n)->entry);
+		}
+		pf_node_unref(*n);
+	}
+	free(list);
+}
+
+/* --- making one ------------------------------------------------------------------------- */
+
+/* A directory under way, which nobody can see yet. */
+struct build {
+	struct pf_node *file; /* borrowed */
+	struct pf_node *dir;  /* owned reference */
+	struct pf_attr attr;  /* of files; directories are searched by those who read */
+	char made_by[PF_NAME_MAX + 1];
+	unsigned nodes;
+};
+
+static mode_t directory_mode(mode_t file)
+{
+	return file | ((file & 0444) >> 2);
+}
+
+static struct pf_node *directory_new(struct build *b, const struct pf_kind *kind,
+				     void *object)
+{
+	mode_t perm = directory_mode(b->attr.mode & 0777);
+	struct pf_node *node = pf_node_new(b->file->tree, kind, object, perm, NULL);
+	struct pf_attr attr;
+
+	if (node) {
+		pf_node_attr(node, &attr);
+		attr.uid = b->attr.uid;
+		attr.gid = b->attr.gid;
+		pf_node_set_attr(node, &attr);
+	}
+	return node;
+}
+
+/* The directory called NAME in DIR, made if need be, with a reference. */
+static int enter(struct build *b, struct pf_node *dir, const char *name,
+		 struct pf_node **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *file = NULL;
+	int r = pf_name_check(name, err);
+
+	if (r == 0)
+		r = buffers_check_stem(name, strlen(name), err);
+	if (r < 0)
+		return r;
+	*ret = pf_dir_lookup(dir, name);
+	if (*ret && buffers_is_directory(*ret))
+		return 0;
+	pf_node_unref(pf_steal(ret));
+	file = buffers_find_stem(dir, name, strlen(name));
+	if (file)
+		return pf_err_set(err, -EINVAL,
+				  "%s is both a tensor and a directory of tensors", name);
+	if (++b->nodes > MAX_NODES)
+		return pf_err_set(err, -E2BIG, "more than %u files and directories",
+				  MAX_NODES);
+	*ret = directory_new(b, &kind_buffers,
+			     (void *)(uintptr_t)checkpoint_place(b->dir));
+	return *ret ? pf_dir_link(dir, name, *ret, false)
+		    : pf_err_set(err, -ENOMEM, "no memory for a directory");
+}
+
+static int put(struct build *b, struct pf_node *dir, const char *stem,
+	       struct pf_value *value, struct pf_err *err)
+{
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char name[PF_NAME_MAX + 1];
+	int r = pf_name_check(stem, err);
+
+	if (r == 0)
+		r = buffers_check_stem(stem, strlen(stem), err);
+	if (r < 0)
+		return r;
+	if (snprintf(name, sizeof(name), "%s.npy", stem) >= (int)sizeof(name))
+		return pf_err_set(err, -ENAMETOOLONG,
+				  "it has more than %d bytes with its extension",
+				  PF_NAME_MAX);
+	node = pf_dir_lookup(dir, stem);
+	if (node)
+		return pf_err_set(err, -EINVAL,
+				  "it is both a tensor and a directory of tensors");
+	if (++b->nodes > MAX_NODES)
+		return pf_err_set(err, -E2BIG, "more than %u files and directories",
+				  MAX_NODES);
+	buffer = pf_buffer_of_value(checkpoint_place(b->dir), value, b->made_by);
+	if (buffer)
+		node = entry_new(dir->tree, buffer, PF_FORMAT_NPY, b->attr.mode & 07777,
+				 NULL);
+	if (!node)
+		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
+	facet_of(node)->entry->part_of = facet_of(b->file)->entry->id;
+	pf_node_set_attr(node, &b->attr);
+	return pf_dir_link(dir, name, node, false);
+}
+
+/* The tensor called PATH: a '/' leads into a directory. */
+static int add(struct build *b, const char *path, struct pf_value *value,
+	       struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_ref(b->dir);
+	const char *slash;
+
+	if (strlen(path) >= PATH_MAX - PF_NAME_MAX)
+		return pf_err_set(err, -ENAMETOOLONG, "it is longer than a path can be");
+	while ((slash = strchr(path, '/'))) {
+		struct pf_node *next = NULL;
+		char name[PF_NAME_MAX + 1];
+		int r;
+
+		if (slash - path > PF_NAME_MAX)
+			return pf_err_set(err, -ENAMETOOLONG,
+					  "a part of it has more than %d bytes",
+					  PF_NAME_MAX);
+		snprintf(name, sizeof(name), "%.*s", (int)(slash - path), path);
+		r = enter(b, dir, name, &next, err);
+		if (r < 0) {
+			pf_node_unref(next);
+			return r;
+		}
+		pf_node_unref(dir);
+		dir = next;
+		path = slash + 1;
+	}
+	return put(b, dir, path, value, err);
+}
+
+static int fill(struct build *b, const struct pf_tensors *tensors, struct pf_err *err)
+{
+	for (size_t i = 0; i < tensors->n; i++) {
+		const char *name = tensors->head.tensors[i].name;
+		struct pf_err why = PF_ERR_INIT;
+		int r = add(b, name, tensors->values[i], &why);
+
+		if (r < 0)
+			return pf_err_set(err, r, "tensor \"%.64s\" cannot be a file: %s",
+					  name, why.code ? why.text : strerror(-r));
+	}
+	return 0;
+}
+
+/*
+ * Nobody will ever see what was built.  Its nodes were linked in one another; the tree
+ * frees those that are linked nowhere else with the last reference to them.
+ */
+void checkpoint_abandon(struct pf_node *dir)
+{
+	if (!dir)
+		return;
+	clear(dir);
+	pf_node_unref(dir);
+}
+
+int checkpoint_build(struct pf_node *file, const struct pf_place *place,
+		     struct pf_node **ret, struct pf_err *err)
+{
+	struct build b = { .file = file };
+	struct checkpoint *c = calloc(1, sizeof(*c));
+	struct pf_tensors tensors = { 0 };
+	int r = c ? pf_buffer_tensors(buffer_of(file), place, &tensors, err)
+		  : pf_err_set(err, -ENOMEM, "no memory for a directory");
+
+	*ret = NULL;
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	c->place = place;
+	pf_node_attr(file, &b.attr);
+	pf_node_name(file, b.made_by);
+	b.dir = directory_new(&b, &kind_checkpoint, c);
+	if (!b.dir) {
+		free(c);
+		r = pf_err_set(err, -ENOMEM, "no memory for a directory");
+	} else {
+		r = fill(&b, &tensors, err);
+	}
+	pf_tensors_release(&tensors);
+	if (r < 0)
+		checkpoint_abandon(pf_steal(&b.dir));
+	*ret = b.dir;
+	return r;
+}
+
+/* --- and undoing it --------------------------------------------------------------------- */
+
+/* Is everything below DIR of the file whose entry has the number ID? */
+static bool is_all_of(struct pf_node *dir, uint64_t id)
+{
+	struct pf_node **list = pf_dir_list(dir);
+	bool ours = list != NULL;
+
+	for (struct pf_node **n = list; n && *n; n++) {
+		if (buffers_is_directory(*n))
+			ours = ours && is_all_of(*n, id);
+		else
+			ours = ours && facet_of(*n)->entry->part_of == id;
+		pf_node_unref(*n);
+	}
+	free(list);
+	return ours;
+}
+
+int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
+{
+	struct entry *entry = facet_of(file)->entry;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = NULL;
+	struct pf_node *dir = atomic_load(&entry->directory);
+	char name[2 * PF_NAME_MAX];
+	int r;
+
+	if (!dir)
+		return 0;
+	if (!is_all_of(dir, entry->id))
+		return pf_err_set(err, -ENOTEMPTY,
+				  "its directory also holds what did not come from this "
+				  "file: move that elsewhere first");
+	parent = pf_node_parent(dir);
+	pf_node_name(dir, name);
+	strcat(name, pf_format_extension(PF_FORMAT_SAFETENSORS));
+	r = pf_dir_link(parent, name, file, false);
+	if (r < 0)
+		return pf_err_set(err, r, "%s: %s", name, strerror(-r));
+	pf_node_ref(dir);
+	clear(dir);
+	pf_dir_unlink(dir);
+	atomic_store(&entry->directory, NULL);
+	pf_node_unref(pf_steal(&((struct checkpoint *)dir->object)->file));
+	pf_node_unref(dir);
+	return 0;
+}
+
+void checkpoint_gone(struct pf_node *dir)
+{
+	struct checkpoint *c = dir->object;
+	struct pf_node *file = pf_steal(&c->file);
+
+	if (!file)
+		return;
+	atomic_store(&facet_of(file)->entry->directory, NULL);
+	entry_unlinked(facet_of(file)->entry);
+	pf_node_unref(file);
+}
+
+/* --- closing the file -------------------------------------------------------------------- */
+
+static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = NULL;
+	struct checkpoint *c = dir->object;
+	char stem[PF_NAME_MAX + 1];
+	size_t len;
+	int r = checkpoint_dissolve(file, err);
+
+	if (r < 0)
+		return r;
+	parent = pf_node_parent(file);
+	pf_node_name(file, stem);
+	/* Unlinked, or renamed, or written to once more meanwhile: whoever did that sees to
+	 * the rest. */
+	if (!parent || pf_format_of(stem, &len) != PF_FORMAT_SAFETENSORS ||
+	    pf_buffer_place(buffer_of(file)) != c->place ||
+	    !pf_buffer_is_tensors(buffer_of(file)))
+		return 1;
+	stem[len] = '\0';
+	r = pf_dir_link(parent, stem, dir, false);
+	if (r < 0)
+		return pf_err_set(err, r, "directory %s: %s", stem, strerror(-r));
+	c->file = pf_node_ref(file);
+	pf_dir_hide(file);
+	atomic_store(&facet_of(file)->entry->directory, dir);
+	return 0;
+}
+
+int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *err)
+{
+	int r = link_instead(file, dir, err);
+
+	if (r == 0)
+		pf_node_unref(dir);
+	else
+		checkpoint_abandon(dir);
+	if (r < 0)
+		pf_buffer_refuse(buffer_of(file), err);
+	return r < 0 ? r : 0;
+}
+
+int checkpoint_commit(struct pf_node *file, struct pf_err *err)
+{
+	struct pf_node *dir;
+	int r = checkpoint_build(file, pf_buffer_place(buffer_of(file)), &dir, err);
+
+	if (r < 0) {
+		pf_buffer_refuse(buffer_of(file), err);
+		return r;
+	}
+	pf_tree_lock_names(file->tree);
+	r = checkpoint_link(file, dir, err);
+	pf_tree_unlock_names(file->tree);
+	return r;
+}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# .safetensors: of one tensor and of many, what is refused, and how fast a large one is there.
+. "$srcdir/tests/lib.sh"
+mount_pjrtfs
+timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/checkpoints.py" "$mnt"
+shows "$mnt/health" ok
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0

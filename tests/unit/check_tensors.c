@@ -1,0 +1,305 @@
+/* .safetensors files in buffers: of one tensor, of several, and what is no such file. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "pjrtfs/store/buffer.h"
+#include "safetensors_text.h"
+#include "unit.h"
+
+enum { LIMIT = 64 << 20 };
+
+static struct pf_arena *arena;
+static struct pf_place place;
+static struct pf_buffer *buffer;
+static struct pf_buf file;
+static struct pf_err err;
+
+static void open_arena(void)
+{
+	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
+	place = (struct pf_place){ .arena = arena, .device_name = "cpu:0" };
+	err = (struct pf_err)PF_ERR_INIT;
+	buffer = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
+	ck_assert_ptr_nonnull(buffer);
+}
+
+static void close_arena(void)
+{
+	uint64_t used, limit;
+
+	pf_buffer_unref(buffer);
+	pf_buf_release(&file);
+	pf_arena_usage(arena, &used, &limit);
+	ck_assert_uint_eq(used, 0);
+	pf_arena_free(arena);
+}
+
+/* A file of the header TEXT and LEN bytes of data: 0, 1, 2 ... */
+static void compose(const char *text, size_t len)
+{
+	pf_buf_release(&file);
+	file = make(text, strlen(text));
+	for (size_t i = 0; i < len; i++)
+		pf_buf_append(&file, &(char){ (char)i }, 1);
+}
+
+static ssize_t put(size_t off, size_t len)
+{
+	return pf_buffer_write(buffer, file.data + off, len, off, &err);
+}
+
+static int commit(struct pf_value **v)
+{
+	err = (struct pf_err)PF_ERR_INIT;
+	return pf_buffer_commit(buffer, false, v, &err);
+}
+
+/* One tensor is an array, whatever it is called and in whatever pieces it comes. */
+START_TEST(one)
+{
+	struct pf_value *v;
+	const char *host;
+
+	compose("{\"a/b.npy\":" OF("F32", "[2,3]", "[0,24]") "}", 24);
+	for (size_t at = 0; at < file.len; at += (size_t)_i)
+		ck_assert_int_gt(put(at, file.len - at < (size_t)_i ? file.len - at
+								    : (size_t)_i),
+				 0);
+	ck_assert_msg(commit(&v) == 0, "%s", err.text);
+	ck_assert_int_eq(v->dtype, PF_DTYPE_F32);
+	ck_assert_uint_eq(v->shape.rank, 2);
+	ck_assert_uint_eq(v->len, 24);
+	host = pf_value_host(v);
+	ck_assert_int_eq(memcmp(host, file.data + file.len - 24, 24), 0);
+	/* Plugins take them in place. */
+	ck_assert_uint_eq(pf_bytes_offset(v->bytes, v->bytes_off) % 64, 0);
+	ck_assert(!pf_buffer_is_tensors(buffer));
+	pf_value_unref(v);
+}
+END_TEST
+
+START_TEST(packed)
+{
+	struct pf_value *v;
+
+	compose(X("I4", "[3]", "[0,2]"), 0);
+	pf_buf_append(&file, "\xf1\x07", 2);
+	put(0, file.len);
+	ck_assert_msg(commit(&v) == 0, "%s", err.text);
+	ck_assert_int_eq(v->dtype, PF_DTYPE_S4);
+	ck_assert_uint_eq(v->len, 3);
+	ck_assert_int_eq(memcmp(pf_value_host(v), "\x01\xff\x07", 3), 0);
+	pf_value_unref(v);
+}
+END_TEST
+
+#define TWO                                                                              \
+	"{\"b\":" OF("F32", "[2]", "[4,12]") ",\"a\":" OF("I4", "[2,4]", "[0,4]") "}  "
+
+static void check_two(const struct pf_tensors *t)
+{
+	ck_assert_uint_eq(t->n, 2);
+	ck_assert_str_eq(t->head.tensors[0].name, "a");
+	ck_assert_str_eq(t->head.tensors[1].name, "b");
+	ck_assert_int_eq(t->values[0]->dtype, PF_DTYPE_S4);
+	ck_assert_uint_eq(t->values[0]->len, 8);
+	ck_assert_int_eq(memcmp(pf_value_host(t->values[0]), "\0\0\1\0\2\0\3\0", 8), 0);
+	ck_assert_uint_eq(t->values[1]->len, 8);
+	ck_assert_int_eq(memcmp(pf_value_host(t->values[1]), "\4\5\6\7\10\11\12\13", 8),
+			 0);
+}
+
+START_TEST(several)
+{
+	struct pf_tensors t;
+	struct pf_view view;
+	struct pf_segment of_content;
+	struct pf_value *v;
+	pf_autobuf struct pf_buf json = PF_BUF_INIT;
+
+	compose(TWO, 12);
+	put(0, file.len);
+	ck_assert(!pf_buffer_is_tensors(buffer));
+	ck_assert_int_eq(commit(&v), 2);
+	ck_assert_ptr_null(v);
+	ck_assert(pf_buffer_is_tensors(buffer));
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
+	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -EISDIR);
+	pf_buffer_describe(buffer, "x", &json);
+	ck_assert_ptr_nonnull(strstr(json.data, "\"tensors\":2"));
+
+	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
+	check_two(&t);
+	/* What is not unpacked is the file's own. */
+	pf_bytes_segment(buffer->content, &of_content);
+	ck_assert_ptr_eq(t.values[1]->bytes, buffer->content);
+	ck_assert_ptr_ne(t.values[0]->bytes, buffer->content);
+
+	/* The file reads back, also when it is being written to again. */
+	ck_assert_int_eq(pf_view_open(buffer, PF_FORMAT_SAFETENSORS, "x", NULL, &view,
+				      &err),
+			 1);
+	ck_assert_uint_eq(view.size, file.len);
+	ck_assert_int_eq(pf_buffer_write(buffer, "zzzz", 4, file.len - 4, &err), 4);
+	ck_assert(!pf_buffer_is_tensors(buffer));
+	check_two(&t);
+	ck_assert_int_eq(memcmp(pf_bytes_at(view.content, 0), file.data, file.len), 0);
+	pf_view_release(&view);
+	pf_tensors_release(&t);
+	ck_assert_int_eq(commit(&v), 2);
+	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
+	ck_assert_int_eq(memcmp(pf_value_host(t.values[1]), "\4\5\6\7zzzz", 8), 0);
+	pf_tensors_release(&t);
+}
+END_TEST
+
+/* A copy of the file shares its bytes, and is committed as it was. */
+START_TEST(shared)
+{
+	struct pf_buffer *copy = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
+	struct pf_view view;
+	struct pf_value *v;
+
+	compose(TWO, 12);
+	put(0, file.len);
+	commit(&v);
+	ck_assert_int_eq(pf_view_open(buffer, PF_FORMAT_SAFETENSORS, "x", NULL, &view,
+				      &err),
+			 1);
+	ck_assert(pf_buffer_take_content(copy, &view));
+	pf_view_release(&view);
+	ck_assert_ptr_eq(copy->content, buffer->content);
+	ck_assert_int_eq(pf_buffer_commit(copy, false, &v, &err), 2);
+	pf_buffer_unref(copy);
+}
+END_TEST
+
+START_TEST(none)
+{
+	struct pf_tensors t;
+	struct pf_value *v;
+
+	compose("{\"__metadata__\":{\"k\":\"v\"}}", 0);
+	put(0, file.len);
+	ck_assert_int_eq(commit(&v), 2);
+	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
+	ck_assert_uint_eq(t.n, 0);
+	pf_tensors_release(&t);
+}
+END_TEST
+
+/* What the header tells is refused by the write that tells it. */
+static const struct {
+	const char *text;
+	size_t data;
+	const char *why;
+} refused[] = {
+	{ "[]", 0, "" },
+	{ "{\"x\":1}", 0, "" },
+	{ X("F33", "[1]", "[0,4]"), 4, "F33" },
+	{ X("F32", "[2]", "[0,4]"), 4, "" },
+	{ X("F32", "[1]", "[0,4]"), 5, "what the header lists takes" },
+};
+
+START_TEST(refused_at_once)
+{
+	struct pf_value *v;
+
+	compose(refused[_i].text, refused[_i].data);
+	ck_assert_int_eq(put(0, file.len), -EINVAL);
+	ck_assert_msg(strstr(err.text, refused[_i].why) != NULL, "%s", err.text);
+	ck_assert_int_eq(commit(&v), -EINVAL);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
+}
+END_TEST
+
+/* Bytes are missing: of the header, or of the data. */
+START_TEST(incomplete)
+{
+	struct pf_tensors t;
+	struct pf_value *v;
+
+	compose(TWO, 12);
+	put(0, _i ? file.len - 1 : 20);
+	ck_assert_int_eq(pf_buffer_commit(buffer, true, &v, &err), 1);
+	ck_assert_int_eq(commit(&v), -EINVAL);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
+	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), -EINVAL);
+	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_SAFETENSORS, &err), -EINVAL);
+	put(_i ? file.len - 1 : 20, _i ? 1 : file.len - 20);
+	ck_assert_int_eq(commit(&v), 2);
+}
+END_TEST
+
+/* The end first, then the header, in pieces: zeros in between are holes, not JSON. */
+START_TEST(backwards)
+{
+	struct pf_value *v;
+
+	compose(TWO, 12);
+	for (size_t at = file.len; at > 0; at -= at < 7 ? at : 7) {
+		size_t begin = at < 7 ? 0 : at - 7;
+
+		ck_assert_msg(put(begin, at - begin) > 0, "%s", err.text);
+	}
+	ck_assert_int_eq(commit(&v), 2);
+
+	pf_buffer_truncate(buffer, 0, &err);
+	pf_buffer_truncate(buffer, file.len, &err);
+	for (size_t at = 0; at < file.len; at++)
+		ck_assert_msg(put(at, 1) > 0, "%s", err.text);
+	ck_assert_int_eq(commit(&v), 2);
+}
+END_TEST
+
+/* Any array is a file of one tensor, which takes the name it is asked for. */
+START_TEST(view)
+{
+	static const char four_bits[] = { 1, -1, 7 };
+	struct pf_shape shape = { .rank = 1, .dims = { 3 } };
+	struct pf_buffer *raw = pf_buffer_new(&place, PF_FORMAT_RAW);
+	struct pf_safetensors st;
+	struct pf_view shown;
+	struct pf_value *v;
+	const char *data;
+
+	pf_buffer_declare(raw, PF_DTYPE_S4, &shape, &err);
+	ck_assert_int_eq(pf_buffer_write(raw, four_bits, 3, 0, &err), 3);
+	ck_assert_int_eq(pf_buffer_commit(raw, false, &v, &err), 0);
+	pf_value_unref(v);
+	ck_assert_int_eq(pf_view_open(raw, PF_FORMAT_SAFETENSORS, "w", NULL, &shown,
+				      &err),
+			 1);
+	ck_assert_uint_eq(shown.size, pf_view_size(raw, PF_FORMAT_SAFETENSORS, "w"));
+	ck_assert_uint_eq(shown.size, shown.head.len);
+	ck_assert_int_eq(pf_safetensors_parse(shown.head.data, shown.size, &st, &err), 1);
+	ck_assert_uint_eq(st.n, 1);
+	ck_assert_str_eq(st.tensors[0].name, "w");
+	ck_assert_int_eq(st.tensors[0].dtype, PF_DTYPE_S4);
+	ck_assert_uint_eq(st.data_len, 2);
+	data = shown.head.data + st.header_len;
+	ck_assert_int_eq(memcmp(data, "\xf1\x07", 2), 0);
+	pf_safetensors_release(&st);
+	pf_view_release(&shown);
+	pf_buffer_unref(raw);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("tensors");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_arena, close_arena);
+	tcase_add_loop_test(tc, one, 1, 200);
+	tcase_add_test(tc, packed);
+	tcase_add_test(tc, several);
+	tcase_add_test(tc, shared);
+	tcase_add_test(tc, none);
+	unit_add_cases(tc, refused_at_once, refused);
+	tcase_add_loop_test(tc, incomplete, 0, 2);
+	tcase_add_test(tc, backwards);
+	tcase_add_test(tc, view);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
