@@ -143,7 +143,9 @@ static int set(struct pf_buffer *b, const char *key, const char *text, struct pf
 		if (dtype == PF_DTYPE_INVALID)
 			return pf_err_set(err, -EINVAL, "there is no element type %.64s",
 					  text);
-		r = pf_buffer_set_dtype(b, dtype, err);
+		r = pf_worker_takes(pf_buffer_place(b)->worker, dtype, err);
+		if (r == 0)
+			r = pf_buffer_set_dtype(b, dtype, err);
 	} else {
 		r = parse_shape(text, &shape, err);
 		if (r == 0)
