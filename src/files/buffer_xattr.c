@@ -171,12 +171,23 @@ int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
 		return -ENOMEM;
 	if ((flags & XATTR_CREATE) && buffer_get_xattr(node, name, &now, NULL) == 0)
 		return -EEXIST;
-	/* What is so already may be set again: copies bring all attributes along. */
+	/* What is so already may be set again. */
 	now.len = 0;
 	if (buffer_get_xattr(node, name, &now, NULL) == 0 && now.len == len &&
 	    !memcmp(now.data, value, len))
 		return 0;
+	/* Copies bring along what the original was told to be. */
 	if (!attributes[i].settable)
-		return pf_err_set(err, -EPERM, "%s cannot be set", name);
+		return 0;
 	return set(buffer_of(node), attributes[i].name, text.data ? text.data : "", err);
+}
+
+/* They follow from what the buffer is: rsync(1), which removes those that its source has not,
+ * need not know that. */
+int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
+{
+	(void)node;
+	(void)name;
+	(void)err;
+	return 0;
 }
