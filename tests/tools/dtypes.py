@@ -217,7 +217,7 @@ def _check_word(word, t, code):
 
 
 def _check_decimal(word, t, code, want):
-    """The word reads back as the number, and the nearest one with fewer digits does not."""
+    """The word reads back as the number, and none with fewer digits does."""
     m = re.fullmatch(r"-?(\d+)(?:\.(\d+))?(?:e([+-]\d+))?", word)
     holds(f"a decimal: {word}", m)
     got = Fraction(word)
@@ -234,7 +234,7 @@ def _check_decimal(word, t, code, want):
     if len(digits) > 1:
         scale = Fraction(10) ** (_exponent(want) - len(digits) + 2)
         holds(f"{t.name}: {word} is the shortest of code {code:#x}",
-              not low < round(want / scale) * scale < high)
+              not (low / scale // 1 + 1) * scale < high)
 
 
 def _exponent(x):
