@@ -459,6 +459,12 @@ const struct pf_description *pf_worker_description(const struct pf_worker *w)
 	return &w->description;
 }
 
+int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_err *err)
+{
+	return pf_dtype_check(dtype, w->description.api_major, w->description.api_minor,
+			      err);
+}
+
 void pf_worker_log(struct pf_worker *w, struct pf_buf *out)
 {
 	pf_tail_copy(&w->tail, out);

@@ -87,6 +87,7 @@ int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
 int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
 int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
 		     size_t len, int flags, struct pf_err *err);
+int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err);
 
 /* The stem under which NODE's buffer is listed; "" if it has no name. */
 void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);

@@ -352,6 +352,17 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 	return r < 0 ? r : pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
+/*
+ * May what is incomplete be left so without a word?  At fsync(2); and when a header alone was
+ * written by who can map the file: numpy.lib.format.open_memmap closes it between the header
+ * and the data.
+ */
+static bool may_be_partial(struct pf_open *of, enum pf_commit why)
+{
+	return why == PF_COMMIT_FSYNC ||
+	       (pf_open_reads(of) && pf_buffer_is_header(buffer_of(of->node)));
+}
+
 static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = buffer_copy_end(of, why);
@@ -359,7 +370,7 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 	if (value)
 		buffer_place_start(buffer_of(of->node), value, false, reply);
 	else
-		buffer_commit_start(of->node, why == PF_COMMIT_FSYNC, reply);
+		buffer_commit_start(of->node, may_be_partial(of, why), reply);
 }
 
 static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
@@ -440,6 +451,7 @@ const struct pf_kind kind_buffer = {
 	.get_xattr = buffer_get_xattr,
 	.list_xattr = buffer_list_xattr,
 	.set_xattr = buffer_set_xattr,
+	.remove_xattr = buffer_remove_xattr,
 	.getattr = buffer_getattr,
 	.free = buffer_node_free,
 };

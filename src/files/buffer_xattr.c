@@ -145,7 +145,9 @@ static int set(struct pf_node *node, const char *key, const char *text,
 		if (dtype == PF_DTYPE_INVALID)
 			return pf_err_set(err, -EINVAL, "there is no element type %.64s",
 					  text);
-		r = pf_buffer_set_dtype(b, dtype, err);
+		r = pf_worker_takes(pf_buffer_place(b)->worker, dtype, err);
+		if (r == 0)
+			r = pf_buffer_set_dtype(b, dtype, err);
 	} else {
 		r = parse_shape(text, &shape, err);
 		if (r == 0)
@@ -171,12 +173,23 @@ int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
 		return -ENOMEM;
 	if ((flags & XATTR_CREATE) && buffer_get_xattr(node, name, &now, NULL) == 0)
 		return -EEXIST;
-	/* What is so already may be set again: copies bring all attributes along. */
+	/* What is so already may be set again. */
 	now.len = 0;
 	if (buffer_get_xattr(node, name, &now, NULL) == 0 && now.len == len &&
 	    !memcmp(now.data, value, len))
 		return 0;
+	/* Copies bring along what the original was told to be. */
 	if (!attributes[i].settable)
-		return pf_err_set(err, -EPERM, "%s cannot be set", name);
+		return 0;
 	return set(node, attributes[i].name, text.data ? text.data : "", err);
+}
+
+/* They follow from what the buffer is: rsync(1), which removes those that its source has not,
+ * need not know that. */
+int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
+{
+	(void)node;
+	(void)name;
+	(void)err;
+	return 0;
 }

@@ -86,7 +86,7 @@ int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 
 	snprintf(stem, sizeof(stem), "%.*s", (int)stem_len, name);
 	taken = pf_dir_lookup(dir, stem);
-	if (taken)
+	if (taken && buffers_is_directory(taken))
 		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
 				  stem);
 	return 0;

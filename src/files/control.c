@@ -268,6 +268,8 @@ static int declare(struct pf_fs *fs, struct json_object *o, const struct device 
 		r = get_shape(o, shape, err);
 	if (r == 0)
 		r = get_device(fs, o, device, err);
+	if (r == 0)
+		r = pf_worker_takes((*device)->worker, *dtype, err);
 	if (r == 0 && json_object_object_get_ex(o, "memory", NULL)) {
 		r = get_string(o, "memory", &kind, err);
 		if (r == 0)

@@ -258,6 +258,7 @@ size_t pf_decimal_print(char *dst, enum pf_dtype dtype, double value)
 	int bits, n, last, exponent;
 	uint64_t digits;
 	size_t len = 0;
+	bool is_power;
 
 	if (isnan(value)) {
 		memcpy(dst, "nan", 3);
@@ -276,6 +277,7 @@ size_t pf_decimal_print(char *dst, enum pf_dtype dtype, double value)
 		return len;
 	}
 	precision(dtype, value, &bits, &n, &last);
+	is_power = frexp(value, &exponent) == 0.5;
 	/* Integers next to which there are no others that are shorter. */
 	if (value < (double)(UINT64_C(1) << bits) && value == (double)(uint64_t)value &&
 	    value < 1e15)
@@ -285,13 +287,21 @@ size_t pf_decimal_print(char *dst, enum pf_dtype dtype, double value)
 	 * that reads as its float: if one does, it is what rounding to that many gives,
 	 * with zeros at its end.  So the search need not start below, except among the
 	 * subnormal numbers, which are not as dense.
+	 *
+	 * Above a power of two floats are twice as far apart as below it, so that a decimal
+	 * above may be read as it when the nearest one, below, is not.
 	 */
 	for (;; n++) {
 		if (!round_fast(value, n, &digits, &exponent))
 			round_slow(value, n, &digits, &exponent);
 		if (n == last || reads_back(dtype, value, digits, exponent))
-			return len + print_digits(dst + len, digits, exponent);
+			break;
+		if (is_power && reads_back(dtype, value, digits + 1, exponent)) {
+			digits++;
+			break;
+		}
 	}
+	return len + print_digits(dst + len, digits, exponent);
 }
 
 /* "inf", "infinity" or "nan" at the start of SRC: its bytes, or 0. */

@@ -1,6 +1,7 @@
 /* Element types and their names. */
 #include "pjrtfs/formats/dtype.h"
 
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 
@@ -116,6 +117,9 @@ static const struct {
 	{ "F8_E8M0", PF_DTYPE_F8E8M0FNU },
 	{ "float4_e2m1fn", PF_DTYPE_F4E2M1FN },
 	{ "F4", PF_DTYPE_F4E2M1FN },
+	{ "F8_E4M3IEEE", PF_DTYPE_F8E4M3 },
+	{ "F8_E3M4", PF_DTYPE_F8E3M4 },
+	{ "F8_E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
 };
 
 bool pf_dtype_valid(int dtype)
@@ -132,6 +136,30 @@ size_t pf_dtype_size(enum pf_dtype dtype)
 unsigned pf_dtype_bits(enum pf_dtype dtype)
 {
 	return pf_dtype_valid((int)dtype) ? infos[dtype].bits : 0;
+}
+
+/* The minor version of the API that introduced a type. */
+static int since(enum pf_dtype dtype)
+{
+	switch (dtype) {
+	case PF_DTYPE_F8E8M0FNU:
+	case PF_DTYPE_F4E2M1FN:
+		return 63;
+	case PF_DTYPE_S1:
+	case PF_DTYPE_U1:
+		return 94;
+	default:
+		return 0;
+	}
+}
+
+int pf_dtype_check(enum pf_dtype dtype, int major, int minor, struct pf_err *err)
+{
+	if (major > 0 || minor >= since(dtype))
+		return 0;
+	return pf_err_set(err, -EOPNOTSUPP,
+			  "the plugin speaks PJRT %d.%d, element type %s needs 0.%d",
+			  major, minor, pf_dtype_name(dtype), since(dtype));
 }
 
 const char *pf_dtype_name(enum pf_dtype dtype)

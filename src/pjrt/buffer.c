@@ -265,6 +265,18 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	return array_of(plugin, buffer, dtype, &shape, len, err);
 }
 
+/* Plugins leave the bits above an element of less than a byte 0, also in negative ones. */
+static void extend_sign(enum pf_dtype dtype, unsigned char *at, uint64_t n)
+{
+	unsigned sign = dtype == PF_DTYPE_S4   ? 8
+			: dtype == PF_DTYPE_S2 ? 2
+			: dtype == PF_DTYPE_S1 ? 1
+					       : 0;
+
+	for (uint64_t i = 0; sign && i < n; i++)
+		at[i] = (unsigned char)(((at[i] & (2 * sign - 1)) ^ sign) - sign);
+}
+
 int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		   enum pf_dtype dtype, void *dst, uint64_t len, struct pf_err *err)
 {
@@ -287,7 +299,11 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		}
 	}
 	r = PJ_CALL(plugin, err, PJRT_Buffer_ToHostBuffer, &args);
-	return r < 0 ? r : pj_event_await(plugin, args.event, err);
+	if (r == 0)
+		r = pj_event_await(plugin, args.event, err);
+	if (r == 0)
+		extend_sign(dtype, dst, len);
+	return r;
 }
 
 static bool is_on(const struct pj_plugin *plugin, PJRT_Buffer *buffer,

@@ -208,32 +208,12 @@ struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin)
 	return list;
 }
 
-/* The API version that introduced an element type (PJRT C API changelog). */
-static int dtype_minor(int dtype)
-{
-	switch (dtype) {
-	case PF_DTYPE_F8E8M0FNU:
-	case PF_DTYPE_F4E2M1FN:
-		return 63;
-	case PF_DTYPE_S1:
-	case PF_DTYPE_U1:
-		return 94;
-	default:
-		return 0;
-	}
-}
-
 int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err)
 {
 	const PJRT_Api_Version *version = &plugin->api.pjrt_api_version;
 
 	if (!pf_dtype_valid(dtype))
 		return pf_err_set(err, -EINVAL, "no arrays have element type %d", dtype);
-	if (version->minor_version < dtype_minor(dtype))
-		return pf_err_set(
-			err, -EOPNOTSUPP,
-			"the plugin speaks PJRT %d.%d, element type %s needs %d.%d",
-			version->major_version, version->minor_version,
-			pf_dtype_name(dtype), PJRT_API_MAJOR, dtype_minor(dtype));
-	return 0;
+	return pf_dtype_check((enum pf_dtype)dtype, version->major_version,
+			      version->minor_version, err);
 }

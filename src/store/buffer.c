@@ -439,6 +439,13 @@ void pf_buffer_discard(struct pf_buffer *b)
 	pf_value_unref(gone);
 }
 
+bool pf_buffer_is_header(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == PF_FORMAT_NPY && b->header_len && b->size == b->header_len &&
+	       !b->refused;
+}
+
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);

@@ -30,6 +30,19 @@ bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *
 	return type_locked(b, dtype, shape);
 }
 
+/* What it is by its value, or as its header says. */
+static bool says_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
+			struct pf_shape *shape)
+{
+	if (!b->value && b->format == PF_FORMAT_NPY && b->header_len &&
+	    b->npy.dtype != PF_DTYPE_INVALID) {
+		*dtype = b->npy.dtype;
+		*shape = b->npy.shape;
+		return true;
+	}
+	return type_locked(b, dtype, shape) && b->value;
+}
+
 /* Only what says nothing of itself can be told what it is. */
 static int check_retype(const struct pf_buffer *b, struct pf_err *err)
 {
@@ -40,7 +53,7 @@ static int check_retype(const struct pf_buffer *b, struct pf_err *err)
 		return pf_err_set(err, -EINVAL, "its .npy header says %s",
 				  pf_shape_str(shape, sizeof(shape), b->npy.dtype,
 					       &b->npy.shape));
-	if (b->format == PF_FORMAT_NONE || (b->value && !b->content))
+	if (b->value && !b->content)
 		return pf_err_set(err, -EINVAL,
 				  "only raw bytes, text and a .npy without a type can be "
 				  "given one");
@@ -74,7 +87,7 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 	int r;
 
 	PF_LOCK_SCOPE(&b->lock);
-	if (type_locked(b, &now, &shape) && now == dtype && b->value)
+	if (says_locked(b, &now, &shape) && now == dtype)
 		return 0;
 	r = check_retype(b, err);
 	if (r == 0 && b->format == PF_FORMAT_NPY && b->header_len &&
@@ -87,7 +100,27 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 	if (r < 0)
 		return r;
 	b->declared = dtype;
-	return b->size ? 1 : 0;
+	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
+}
+
+/* May the content have the shape, with which it takes WANT bytes? */
+static int check_shape(const struct pf_buffer *b, const struct pf_shape *shape,
+		       enum pf_dtype dtype, uint64_t want, struct pf_err *err)
+{
+	char text[128];
+
+	/* Before its header has come, or its name, whatever is said is remembered. */
+	if (b->format == PF_FORMAT_NPY && b->header_len &&
+	    !pf_shape_equal(&b->npy.shape, shape))
+		return pf_err_set(err, -EINVAL, "its .npy header says another shape: %s",
+				  pf_shape_str(text, sizeof(text), dtype, &b->npy.shape));
+	if ((b->format == PF_FORMAT_RAW && b->size && want != b->size) ||
+	    (b->value && want != b->value->len))
+		return pf_err_set(err, -EINVAL,
+				  "%s takes %" PRIu64 " bytes, there are %" PRIu64,
+				  pf_shape_str(text, sizeof(text), dtype, shape), want,
+				  b->value ? b->value->len : b->size);
+	return 0;
 }
 
 int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
@@ -96,11 +129,10 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 	struct pf_shape was = { 0 };
 	enum pf_dtype dtype = PF_DTYPE_INVALID;
 	uint64_t want;
-	char text[128];
 	int r;
 
 	PF_LOCK_SCOPE(&b->lock);
-	if (type_locked(b, &dtype, &was) && b->value && pf_shape_equal(&was, shape))
+	if (says_locked(b, &dtype, &was) && pf_shape_equal(&was, shape))
 		return 0;
 	r = check_retype(b, err);
 	if (r < 0)
@@ -110,20 +142,14 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 	if (dtype == PF_DTYPE_INVALID)
 		dtype = b->format == PF_FORMAT_TXT ? PF_DTYPE_F32 : PF_DTYPE_U8;
 	r = pf_shape_bytes(shape, dtype, &want, err);
-	if (r == 0 && b->format == PF_FORMAT_NPY)
-		r = pf_err_set(err, -EINVAL, "a .npy header tells its shape");
-	if (r == 0 && ((b->format == PF_FORMAT_RAW && b->size && want != b->size) ||
-		       (b->value && want != b->value->len)))
-		r = pf_err_set(err, -EINVAL,
-			       "%s takes %" PRIu64 " bytes, there are %" PRIu64,
-			       pf_shape_str(text, sizeof(text), dtype, shape), want,
-			       b->value ? b->value->len : b->size);
+	if (r == 0)
+		r = check_shape(b, shape, dtype, want, err);
 	if (r < 0)
 		return r;
 	b->declared = dtype;
 	b->declared_shape = *shape;
 	b->shaped = true;
-	return b->size ? 1 : 0;
+	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
 }
 
 int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)

@@ -62,10 +62,14 @@ int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
 	int r = find(tree, ino, cred, W_OK, &node);
 
+	if (r == 0)
+		r = get(node, name, &value);
 	if (r < 0)
 		return r;
-	r = get(node, name, &value);
-	return r == 0 ? -EPERM : r;
+	if (!node->kind->remove_xattr)
+		return -EPERM;
+	return node->kind->remove_xattr(node, name, &err);
 }

@@ -177,6 +177,19 @@ def other_names(d):
 
 
 @case
+def a_stem_of_its_own(d):
+    """A scratch file's whole name may be a buffer's stem."""
+    make(d + "/x", A)
+    os.rename(d + "/x", d + "/x.npy")
+    make(d + "/x", B)
+    equal("listing", sorted(os.listdir(d)), ["x", "x.npy"])
+    equal("bytes", (content(d + "/x"), content(d + "/x.npy")), (B, A))
+    os.rename(d + "/x", d + "/x.npy")
+    equal("bytes", content(d + "/x.npy"), B)
+    fails("EEXIST", os.mkdir, d + "/x")
+
+
+@case
 def links(d):
     make(d + "/a.npy", A)
     fails("EPERM", os.link, d + "/a.npy", d + "/b.npy")
@@ -299,6 +312,49 @@ def listing(d):
         equal("directory", e.is_dir(follow_symlinks=False), os.path.isdir(e.path))
     equal("..", os.stat(d + "/..").st_ino, os.stat(cases.buffers).st_ino)
     equal(".", os.stat(d + "/.").st_ino, os.stat(d).st_ino)
+
+
+@case
+def statvfs(d):
+    make(d + "/a.raw", bytes(1 << 20))
+    st = os.statvfs(d)
+    equal("of a file", os.statvfs(d + "/a.raw").f_blocks, st.f_blocks)
+    equal("of the root", os.statvfs(cases.mnt).f_fsid, st.f_fsid)
+    holds("sizes", st.f_bsize > 0 and st.f_frsize > 0)
+    holds("free blocks", 0 < st.f_bavail <= st.f_bfree <= st.f_blocks)
+    holds("a MiB is in use", (st.f_blocks - st.f_bfree) * st.f_frsize >= 1 << 20)
+    holds("files", 0 < st.f_favail <= st.f_ffree <= st.f_files)
+    equal("names", st.f_namemax, 255)
+    # as many files more as were made
+    before = st.f_files - st.f_ffree
+    for i in range(10):
+        make(f"{d}/n{i}", b"x")
+    st = os.statvfs(d)
+    holds("ten files more", st.f_files - st.f_ffree >= before + 10)
+
+
+@case
+def without_a_name(d):
+    fails("EOPNOTSUPP EISDIR", os.open, d, os.O_TMPFILE | os.O_RDWR)
+    # by descriptors of directories
+    fd = os.open(d, os.O_RDONLY | os.O_DIRECTORY)
+    os.close(os.open("a.npy", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
+    os.mkdir("ns", dir_fd=fd)
+    os.rename("a.npy", "ns/b.npy", src_dir_fd=fd, dst_dir_fd=fd)
+    equal("listing", os.listdir(d + "/ns"), ["b.npy"])
+    os.unlink("ns/b.npy", dir_fd=fd)
+    os.rmdir("ns", dir_fd=fd)
+    equal("listing", os.listdir(fd), [])
+    os.close(fd)
+    # O_PATH looks, and opens nothing
+    make(d + "/a.npy", A)
+    fd = os.open(d + "/a.npy", os.O_PATH)
+    fails("EBADF", os.read, fd, 1)
+    equal("size", os.fstat(fd).st_size, len(A))
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+    equal("bytes", os.read(again, 1000), A)
+    os.close(again)
+    os.close(fd)
 
 
 cases.main()

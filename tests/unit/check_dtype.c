@@ -1,4 +1,5 @@
 /* Element types: every name in every format. */
+#include <errno.h>
 #include <string.h>
 
 #include "pjrtfs/formats/dtype.h"
@@ -127,6 +128,9 @@ static const struct {
 	{ "I64", PF_DTYPE_S64 },
 	{ "F8_E5M2", PF_DTYPE_F8E5M2 },
 	{ "F8_E4M3", PF_DTYPE_F8E4M3FN },
+	{ "f8_e4m3ieee", PF_DTYPE_F8E4M3 },
+	{ "F8_E3M4", PF_DTYPE_F8E3M4 },
+	{ "F8_E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
 	{ "F8_E8M0", PF_DTYPE_F8E8M0FNU },
 	{ "F8_E4M3FNUZ", PF_DTYPE_F8E4M3FNUZ },
 	{ "F8_E5M2FNUZ", PF_DTYPE_F8E5M2FNUZ },
@@ -281,6 +285,21 @@ START_TEST(what_is_no_xla_array_type)
 }
 END_TEST
 
+START_TEST(young_types_need_young_plugins)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F32, 0, 0, &err), 0);
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F4E2M1FN, 0, 62, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F4E2M1FN, 0, 63, NULL), 0);
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_S1, 0, 93, &err), -EOPNOTSUPP);
+	ck_assert_str_eq(err.text,
+			 "the plugin speaks PJRT 0.93, element type S1 needs 0.94");
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_U1, 0, 94, NULL), 0);
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_U1, 1, 0, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("dtype");
@@ -295,6 +314,7 @@ int main(void)
 	tcase_add_test(tc, no_name_has_a_nul);
 	unit_add_cases(tc, what_is_no_type, invalid);
 	unit_add_cases(tc, what_is_no_xla_array_type, no_xla);
+	tcase_add_test(tc, young_types_need_young_plugins);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

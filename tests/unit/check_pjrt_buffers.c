@@ -169,6 +169,12 @@ START_TEST(copies_share_nothing)
 }
 END_TEST
 
+/* Types of less than a byte that have negative values. */
+static bool signed_bits(int t)
+{
+	return t == PF_DTYPE_S1 || t == PF_DTYPE_S2 || t == PF_DTYPE_S4;
+}
+
 /* Every type, packed ones too, in every memory: uploaded, copied, and uninitialized. */
 START_TEST(every_type_in_every_memory)
 {
@@ -182,9 +188,9 @@ START_TEST(every_type_in_every_memory)
 
 		if (pj_plugin_check_dtype(f.plugin, t, NULL) < 0)
 			continue;
-		/* Values that each type has: PRED's 0 and 1, S1's low bit. */
+		/* Values that each type has: PRED's 0 and 1, -1 of the signed ones. */
 		for (uint64_t i = 0; i < len; i++)
-			bytes[i] = (uint8_t)(i % 3 == 0 && t != PF_DTYPE_S1);
+			bytes[i] = i % 3 ? 0 : signed_bits(t) ? 0xff : 1;
 		for (size_t k = 0; nth_place(f.client, k, &place); k++) {
 			struct PJRT_Buffer *source =
 				upload(&f, &place, bytes, len, t, &three_by_five);

@@ -14,6 +14,7 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/base/waiter.h"
 #include "pjrtfs/engine/description.h"
+#include "pjrtfs/formats/dtype.h"
 #include "pjrtfs/wire/arena.h"
 #include "pjrtfs/wire/message.h"
 
@@ -74,6 +75,10 @@ void pf_worker_pid(struct pf_worker *worker, pid_t *pid, unsigned *restarts);
 
 /* What the plugin told of itself at the first start; never changes.  Borrowed. */
 const struct pf_description *pf_worker_description(const struct pf_worker *worker);
+
+/* Does the plugin know element type DTYPE, which is valid?  0, or -EOPNOTSUPP. */
+int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
+		    struct pf_err *err);
 
 /* Append the end (at most 64 KiB) of what the worker printed. */
 void pf_worker_log(struct pf_worker *worker, struct pf_buf *out);

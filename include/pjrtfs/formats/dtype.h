@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pjrtfs/base/err.h"
+
 /*
  * The numbers are PJRT_Buffer_Type's (pjrt_c_api.h), so that they cross the wire as
  * they are; src/pjrt/ asserts that at compile time.
@@ -63,6 +65,13 @@ const char *pf_dtype_name(enum pf_dtype dtype);
 
 /* Open Inference Protocol's name: "FP32", "BOOL", "INT64"; PJRT's where it has none. */
 const char *pf_dtype_datatype(enum pf_dtype dtype);
+
+/*
+ * Does a plugin that speaks version MAJOR.MINOR of the API know DTYPE, which is valid?  0, or
+ * -EOPNOTSUPP: to name a type that a plugin does not know makes it abort.
+ * Source: the changelog of PJRT's C API.
+ */
+int pf_dtype_check(enum pf_dtype dtype, int major, int minor, struct pf_err *err);
 
 /*
  * The type that NAME (LEN bytes) means, in any case: PJRT's (F32), NumPy's and ml_dtypes'

@@ -102,7 +102,8 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 
 /*
  * Copy BUFFER, which is ready, of element type DTYPE and LEN host bytes (pj_buffer_type),
- * to DST, in the order of its device layout; sub-byte types one per byte.  Blocks.
+ * to DST, in the order of its device layout; sub-byte types one per byte, whose high bits
+ * repeat the sign of those that have one.  Blocks.
  * PJRT: PJRT_Buffer_ToHostBuffer where the bytes cannot be read at their address.
  */
 int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,

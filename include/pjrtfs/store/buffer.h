@@ -111,10 +111,10 @@ bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
 		    struct pf_shape *shape);
 
 /*
- * Type raw bytes, text, or a .npy that does not name its type.  A new dtype keeps the shape
- * if the bytes allow, else makes them one row.  -EINVAL: the bytes do not fit, or the header
- * says otherwise.  0: it is so already, or will be once bytes come; 1: the bytes mean
- * something else now: commit them.
+ * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
+ * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row.
+ * -EINVAL: the bytes do not fit, or the header says otherwise.  0: it is so already, or will
+ * be once bytes or a name come; 1: the bytes mean something else now: commit them.
  */
 int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
 			struct pf_err *err);
@@ -226,6 +226,9 @@ int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
 
 /* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
 void pf_buffer_discard(struct pf_buffer *buffer);
+
+/* Is the content a .npy header, and nothing else yet? */
+bool pf_buffer_is_header(struct pf_buffer *buffer);
 
 /* Some content takes time to convert (text, column-major and packed arrays) or to look at
  * (a long header of many tensors): commit it on a thread of its own. */

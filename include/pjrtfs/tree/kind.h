@@ -104,14 +104,16 @@ struct pf_kind {
 	/*
 	 * Extended attributes; names have their prefix ("user.pjrtfs.dtype").  get appends
 	 * the value (-ENODATA: there is none of that name), list each name with its NUL.
-	 * set: FLAGS as setxattr(2); -EOPNOTSUPP for a name that is not the kind's, -EPERM
-	 * for one that cannot be set, -EINVAL for a bad value.
+	 * set: FLAGS as setxattr(2); -EOPNOTSUPP for a name that is not the kind's;
+	 * -EINVAL for a bad value.  remove: the tree has seen that it is there;
+	 * without this op it is -EPERM.
 	 */
 	int (*get_xattr)(struct pf_node *node, const char *name, struct pf_buf *out,
 			 struct pf_err *err);
 	int (*list_xattr)(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
 	int (*set_xattr)(struct pf_node *node, const char *name, const void *value,
 			 size_t len, int flags, struct pf_err *err);
+	int (*remove_xattr)(struct pf_node *node, const char *name, struct pf_err *err);
 
 	/* Fill what the node knows better than the tree: size, blocks, mtime.  st_size
 	 * and st_blocks are -1 before; left so, show is called for the size. */

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Copies and moves between devices and memories that fail, come late or end the process.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+requires setfattr --version
+mount_pjrtfs faulty
+b=$mnt/buffers
+b1=$mnt/devices/faulty/1/buffers
+cp "$data/add.mlir" "$mnt/programs/"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+told()
+{
+	bounded jq -c '[.state, .device, .error]' "$1"
+}
+
+# A move is a copy by the device, or another upload of the bytes that the host has.
+# -- late: who uses it waits, others do not
+faults copy=late-event:3000 upload=slow:3000
+bounded mv "$b/x.npy" "$b1/x.npy"
+equal "after mv" "$(bounded jq -r .state "$b1/x.json")" transferring
+bounded ls -l "$b" "$b1" >/dev/null
+bounded cat "$b/y.npy" >/dev/null
+equal "after others" "$(bounded jq -r .state "$b1/x.json")" transferring
+eventually grep -q '"state":"ready"' "$b1/x.json"
+equal "x" "$(told "$b1/x.json")" '["ready","faulty:1",null]'
+same "$b1/x.npy" "$data/x.npy"
+bounded mv "$b1/x.npy" "$b/x.npy"
+equal "on its way back" "$(bounded jq -r .state "$b/x.json")" transferring
+run add 'x y -> z'
+equal "x" "$(told "$b/x.json")" '["ready","faulty:0",null]'
+
+# -- refused: mv has long ended; the state and the sentence tell, the bytes stay
+faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
+bounded mv "$b/x.npy" "$b1/x.npy"
+eventually grep -q '"state":"error"' "$b1/x.json"
+bounded jq -e '.error | test("no link")' "$b1/x.json" >/dev/null || fail "x: $(told "$b1/x.json")"
+same "$b1/x.npy" "$data/x.npy"
+faults
+bounded cp "$b1/x.npy" x.npy
+bounded cp x.npy "$b1/x.npy" # and may be tried again
+equal "x" "$(told "$b1/x.json")" '["ready","faulty:1",null]'
+bounded mv "$b1/x.npy" "$b/x.npy"
+run add 'x y -> z'
+
+# -- by the event, and with a full device
+for fault in 'event-error:DATA_LOSS:bits fell off' 'error:RESOURCE_EXHAUSTED:full'; do
+	faults "copy=$fault" "upload=${fault/event-error/error}"
+	bounded mv "$b/x.npy" "$b1/x.npy"
+	eventually grep -q '"state":"error"' "$b1/x.json"
+	bounded jq -e '.error | test("'"${fault##*:}"'")' "$b1/x.json" >/dev/null ||
+		fail "$fault: $(told "$b1/x.json")"
+	same "$b1/x.npy" "$data/x.npy"
+	faults
+	bounded rm "$b1/x.npy"
+	cp "$data/x.npy" "$b/x.npy"
+done
+
+# -- a result, whose only copy is on the device
+run add 'x y -> z'
+bounded cat "$b/z.npy" >z.npy
+run add 'x y -> z'
+faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
+bounded mv "$b/z.npy" "$b1/z.npy"
+eventually grep -q '"state":"error"' "$b1/z.json"
+same "$b1/z.npy" z.npy
+faults
+bounded rm "$b1/z.npy"
+
+# -- cp: close tells
+faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
+fails_with 'No such device' cp "$b/x.npy" "$b1/c.npy"
+same "$b/x.npy" "$data/x.npy"
+equal "the original" "$(bounded jq -r .state "$b/x.json")" ready
+bounded rm -f "$b1/c.npy"
+# a copy that the device cannot make goes through the host
+faults copy=error:UNIMPLEMENTED
+bounded cp "$b/x.npy" "$b1/c.npy"
+equal "by the host" "$(told "$b1/c.json")" '["ready","faulty:1",null]'
+same "$b1/c.npy" "$data/x.npy"
+faults
+
+# -- memory: the same
+bounded setfattr -n user.pjrtfs.memory -v pinned_host "$b/x.npy"
+eventually sh -c '[ "$(jq -r "[.memory, .state] | @text" "$1")" = "[\"pinned_host\",\"ready\"]" ]' - "$b/x.json"
+same "$b/x.npy" "$data/x.npy"
+faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
+bounded setfattr -n user.pjrtfs.memory -v device "$b/x.npy" || true
+eventually sh -c '[ "$(jq -r .state "$1")" = error ] || [ "$(jq -r .memory "$1")" = pinned_host ]' - "$b/x.json"
+same "$b/x.npy" "$data/x.npy"
+faults
+bounded rm "$b/x.npy"
+cp "$data/x.npy" "$b/x.npy"
+
+# -- the process dies meanwhile: restarted, and the array is there again
+faults copy=abort:'wire cut' upload=abort:'wire cut'
+bounded mv "$b/x.npy" "$b1/x.npy"
+eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
+faults
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+same "$b1/x.npy" "$data/x.npy"
+bounded mv "$b1/x.npy" "$b/x.npy" || true
+same "$b/x.npy" "$data/x.npy"
+# hanging: mv does not, nor do others; ends with the process
+faults copy=hang upload=hang
+bounded mv "$b/x.npy" "$b1/x.npy"
+bounded ls -l "$b1" >/dev/null || fail "ls waits for a move that hangs"
+bounded cat "$mnt/version" >/dev/null || fail "a reader waits for a move that hangs"
+faults
+kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
+eventually grep -qx 2 "$mnt/plugins/faulty/restarts"
+same "$b1/x.npy" "$data/x.npy"

@@ -1,0 +1,233 @@
+#!/usr/bin/env bash
+# Files of buffers/ in memory: read, written, replaced while they are mapped.
+. "$srcdir/tests/lib.sh"
+
+# The first python3 may be somebody's own, without numpy.
+python=
+for p in python3 /usr/bin/python3; do
+	if "$p" -c 'import numpy' 2>/dev/null; then
+		python=$p
+		break
+	fi
+done
+requires test -n "$python"
+mount_pjrtfs
+b=$mnt/buffers
+
+# Files that are read directly can be mapped since Linux 6.6.
+requires "$python" -c 'import mmap, os, sys
+mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, mmap.MAP_SHARED, mmap.PROT_READ)' "$mnt/README"
+cp "$data/x.npy" "$data/y.npy" "$b/"
+cp "$data/add.mlir" "$mnt/programs/"
+
+cat >common.py <<'END'
+import ctypes, mmap, os, signal, sys
+import numpy as np
+from numpy.lib.format import open_memmap
+
+mnt = sys.argv[1]
+b = mnt + "/buffers/"
+x = np.arange(1, 7, dtype="f4").reshape(2, 3)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+both = mmap.PROT_READ | mmap.PROT_WRITE
+
+def run(line):
+    with open(mnt + "/executables/add/run", "w") as f:
+        f.write(line + "\n")
+
+def text(name):
+    with open(b + name) as f:
+        return f.read()
+
+def same(got, want):
+    assert np.array_equal(got, want), "%s instead of %s" % (got, want)
+
+def map_fd(fd, n):
+    p = libc.mmap(None, n, both, mmap.MAP_SHARED, fd, 0)
+    assert p not in (None, ctypes.c_void_p(-1).value), os.strerror(ctypes.get_errno())
+    return p
+END
+
+# py: run the Python of standard input, after what all of them share.
+py()
+{
+	cat common.py - >this.py
+	bounded "$python" this.py "$mnt" || fail "line $1"
+}
+
+# -- reading: what was uploaded, what was computed, views, a private copy
+py "$LINENO" <<'END'
+same(np.load(b + "x.npy", mmap_mode="r"), x)
+run("x y -> z")
+z = np.load(b + "z.npy", mmap_mode="r")
+same(z, x * 11)
+with open(b + "z.raw", "rb") as f:
+    raw = mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
+same(np.frombuffer(raw, "f4"), (x * 11).ravel())
+private = np.load(b + "x.npy", mmap_mode="c")
+private[0, 0] = 77
+same(np.load(b + "x.npy"), x)
+END
+
+# -- a name that gets another array: who has the old one mapped keeps it
+py "$LINENO" <<'END'
+run("x x -> z")
+old = np.load(b + "z.npy", mmap_mode="r")
+run("x y -> z")
+same(np.load(b + "z.npy", mmap_mode="r"), x * 11)
+same(old, x * 2)
+os.unlink(b + "z.npy")
+same(old, x * 2)
+END
+
+# -- a file that is written anew: who opens it later sees nothing old, whoever maps it
+py "$LINENO" <<'END'
+def put(value):
+    with open(b + "big.npy", "wb") as f:
+        np.save(f, np.full(1 << 18, value, "f4"))
+put(1)
+first = np.load(b + "big.npy", mmap_mode="r")
+assert first[0] == 1
+put(2)
+second = np.load(b + "big.npy", mmap_mode="r")
+assert second[0] == 2
+first.sum()
+assert (second == 2).all()
+END
+
+# -- writing: r+, what close commits, msync
+py "$LINENO" <<'END'
+w = np.load(b + "x.npy", mmap_mode="r+")
+w[0, 0] = 100
+w.flush()
+same(np.load(b + "x.npy")[0, 0], 100)
+assert text("x.txt") == "100 2 3\n4 5 6\n"
+run("x x -> z") # msync is enough
+same(np.load(b + "z.npy")[0], [200, 4, 6])
+w[0, 0] = 1
+w[1, 2] = 7
+del w
+run("x x -> z")
+same(np.load(b + "z.npy"), [[2, 4, 6], [8, 10, 14]])
+end = np.load(b + "x.npy", mmap_mode="r+")
+end[1, 2] = 6
+del end
+same(np.load(b + "x.npy"), x)
+END
+
+# -- through a view, too
+py "$LINENO" <<'END'
+run("x y -> z")
+raw = np.memmap(b + "z.raw", "f4", "r+")
+raw[5] = 9
+del raw
+run("x z -> s")
+same(np.load(b + "s.npy"), x * 12 + [[0, 0, 0], [0, 0, -57]])
+END
+
+# -- the descriptor goes first: munmap commits what is changed after that
+py "$LINENO" <<'END'
+np.save(b + "z.npy", x)
+fd = os.open(b + "z.npy", os.O_RDWR)
+n = os.fstat(fd).st_size
+p = map_fd(fd, n)
+os.close(fd)
+for round in (5, 6):
+    ctypes.memmove(p + 128, np.full(6, round, "f4").tobytes(), 24)
+    if round == 5:
+        libc.msync(ctypes.c_void_p(p), n, 4)
+libc.munmap(p, n)
+run("x z -> s")
+same(np.load(b + "s.npy"), x + 6)
+END
+
+# -- two mappings, of one opening or two, are one memory
+py "$LINENO" <<'END'
+np.save(b + "s.npy", x + 6)
+one = np.load(b + "s.npy", mmap_mode="r+")
+two = np.load(b + "s.npy", mmap_mode="r+")
+reader = np.load(b + "s.npy", mmap_mode="r")
+one[0, 0] = -1
+assert two[0, 0] == -1 and reader[0, 0] == -1
+two[1, 2] = -2
+del one
+assert reader[1, 2] == -2
+same(np.load(b + "s.npy")[1], [10, 11, -2])
+two[0, 1] = -3
+del two
+run("x s -> t")
+same(np.load(b + "t.npy"), x + [[-1, -3, 9], [10, 11, -2]])
+END
+
+# -- what a mapping and write(2) change, both see
+py "$LINENO" <<'END'
+np.save(b + "t.npy", x)
+w = np.load(b + "t.npy", mmap_mode="r+")
+w[0, 0] = 1
+with open(b + "t.npy", "r+b") as f:
+    f.seek(132)
+    f.write(np.float32(2).tobytes())
+assert w[0, 1] == 2
+with open(b + "t.npy", "rb") as f:
+    assert np.frombuffer(f.read()[128:136], "f4").tolist() == [1, 2]
+END
+
+# -- a header that a mapping spoils is refused, and told
+py "$LINENO" <<'END'
+fd = os.open(b + "t.npy", os.O_RDWR)
+n = os.fstat(fd).st_size
+p = map_fd(fd, n)
+ctypes.memmove(p, b"not an array", 12)
+assert libc.msync(ctypes.c_void_p(p), n, 4) < 0
+libc.munmap(p, n)
+try:
+    os.close(fd)
+except OSError:
+    pass
+np.save(b + "t.npy", x)
+same(np.load(b + "t.npy"), x)
+END
+
+# -- a control file has no pages: whoever touches them gets SIGBUS, and nothing hangs
+py "$LINENO" <<'END'
+fd = os.open(mnt + "/control", os.O_RDWR)
+p = map_fd(fd, 4096)
+pid = os.fork()
+if pid == 0:
+    ctypes.string_at(p, 1)
+    os._exit(0)
+assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGBUS
+os.write(fd, b'{"op":"nothing"}')
+assert os.read(fd, 4096).startswith(b'{"ok":false')
+END
+
+# -- sparse files: a size first, then the pages
+py "$LINENO" <<'END'
+fd = os.open(b + "new.raw", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 10000)
+p = map_fd(fd, 10000)
+ctypes.memmove(p + 9999, b"\x07", 1)
+libc.munmap(p, 10000)
+os.close(fd)
+got = np.fromfile(b + "new.raw", "u1")
+assert len(got) == 10000 and got[9999] == 7 and not got[:9999].any()
+END
+
+# -- numpy's way to make a file: its header, its size, its pages
+py "$LINENO" <<'END'
+w = open_memmap(b + "made.npy", mode="w+", dtype="f4", shape=(2, 3))
+w[:] = x * 10
+w.flush()
+assert text("made.txt") == "10 20 30\n40 50 60\n"
+w[0, 0] = 11
+del w
+run("x made -> s")
+same(np.load(b + "s.npy"), x * 11 + [[1, 0, 0], [0, 0, 0]])
+large = open_memmap(b + "large.npy", mode="w+", dtype="i4", shape=(3, 1 << 20))
+large[:] = np.arange(3 << 20).reshape(3, -1)
+del large
+same(np.load(b + "large.npy"), np.arange(3 << 20).reshape(3, -1))
+END

@@ -1,0 +1,295 @@
+#!/usr/bin/env bash
+# What everybody's tools do with files they do to arrays: copied in and out again, edited,
+# cut and joined, the bytes are the same, and what came in is an array on its device.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+requires rsync --version
+requires getfattr --version
+mount_pjrtfs
+b=$mnt/buffers
+cp "$data/add.mlir" "$mnt/programs/"
+
+# -- arrays of several types, shapes and formats, in directories
+mkdir -p in/ns/deep
+cp "$data/x.npy" in/x.npy
+packed 'S<*' 16256 49024 0 32640 | npy '<V2' '(2, 2)' >in/bf16.npy
+packed 'd<*' 0.1 -1e300 | npy '<f8' '(2,)' >in/ns/f64.npy
+packed 'q<*' {1..24} | npy '<i8' '(2, 3, 4)' >in/ns/deep/s64.npy
+packed 'C*' 1 0 1 | npy '|b1' '(3,)' >in/pred.npy
+packed 'f<*' 1 2 3 4 5 6 | npy '<f4' '(2, 3)' True >in/fortran.npy
+packed 'f<' 7 | npy '<f4' '()' >in/scalar.npy
+npy '<f4' '(0, 3)' </dev/null >in/empty.npy
+head -c 3000001 /dev/urandom >in/bytes.raw
+head -c 4194304 /dev/urandom | npy '<u4' '(1024, 1024)' >in/ns/big.npy
+head -c 1048576 /dev/zero | npy '<i4' '(262144,)' >in/zeros.npy
+printf '1 2.5\n-3 4e10\n' >in/text.txt
+head -c 777 /dev/urandom >in/notes # of no format: kept as it is
+head -c 777 /dev/urandom >in/ns/x.npy.part
+chmod 640 in/x.npy
+find in -exec touch -d '2001-02-03 04:05:06.789 UTC' {} +
+arrays=$(cd in && find . -type f ! -name notes ! -name '*.part' | sort)
+
+# each array of the directory is ready
+ready()
+{
+	local name
+	for name in $arrays; do
+		eventually jq -e '.state == "ready"' "$1/${name%.*}.json"
+	done
+}
+# agrees DIR: it has the names and bytes of in
+agrees()
+{
+	bounded diff -r in "$1" || fail "$1 differs"
+	equal "names in $1" "$(cd "$1" && bounded find . | sort)" "$(cd in && find . | sort)"
+}
+# agrees_in_all DIR: also modes and times
+agrees_in_all()
+{
+	local format='%P %y %m %T@\n'
+	agrees "$1"
+	equal "modes and times in $1" "$(bounded find "$1" -mindepth 1 -printf "$format" | sort)" \
+		"$(find in -mindepth 1 -printf "$format" | sort)"
+}
+# in_and_out NAME: what is in $b/NAME is in, and the other way too; both are emptied
+in_and_out()
+{
+	ready "$b/$1"
+	agrees "$b/$1"
+	agrees out
+	bounded rm -r "${b:?}/$1" out
+}
+
+# -- cp
+bounded cp -r in "$b/cp"
+bounded cp -r "$b/cp" out
+in_and_out cp
+bounded cp -a in "$b/cp"
+agrees_in_all "$b/cp"
+bounded cp -a "$b/cp" out
+agrees_in_all out
+in_and_out cp
+for option in --sparse=always --sparse=never --reflink=auto --reflink=never; do
+	bounded cp -r $option in "$b/cp"
+	bounded cp -r $option "$b/cp" out
+	in_and_out cp
+done
+# within the mount, and over what is there
+bounded cp -a in "$b/cp"
+bounded cp -a "$b/cp" "$b/cp2"
+agrees_in_all "$b/cp2"
+ready "$b/cp2"
+bounded cp -r in/. "$b/cp2"
+agrees "$b/cp2"
+bounded cp -f in/x.npy "$b/cp2/bf16.npy"
+same "$b/cp2/bf16.npy" in/x.npy
+bounded cp -u in/bf16.npy "$b/cp2/x.npy" # older: not copied
+same "$b/cp2/x.npy" in/x.npy
+bounded cp --remove-destination in/bf16.npy "$b/cp2/x.npy"
+same "$b/cp2/x.npy" in/bf16.npy
+bounded rm -r "$b/cp2"
+# mv out and in
+bounded mv "$b/cp" out 2>said
+gone "$b/cp"
+agrees_in_all out
+bounded mv out "$b/cp" 2>>said
+[ ! -s said ] || fail "mv says: $(head -n 3 said)"
+agrees_in_all "$b/cp"
+ready "$b/cp"
+bounded rm -r "$b/cp"
+
+# -- what raw bytes mean goes out and in again, by whatever copies attributes
+typed=$b/typed
+bounded mkdir "$typed"
+bounded cp in/text.txt in/x.npy in/bf16.npy "$typed/"
+head -c 24 /dev/urandom >24.raw
+bounded cp 24.raw "$typed/"
+bounded setfattr -n user.pjrtfs.dtype -v S16 "$typed/24.raw"
+bounded setfattr -n user.pjrtfs.shape -v 3,4 "$typed/24.raw"
+out_and_in()
+{
+	local how=$1
+	shift
+	bounded "$@" "$typed/." out 2>said || fail "$how, out: $(cat said)"
+	bounded "$@" out/. "$b/in" 2>>said || fail "$how, in: $(cat said)"
+	bounded "$@" out/. "$b/in" 2>>said || fail "$how, onto what is there: $(cat said)"
+	[ ! -s said ] || fail "$how says: $(head -n 3 said)"
+	bounded diff -r "$typed" "$b/in" || fail "$how: other bytes"
+	equal "by $how" "$(bounded jq -c '[.dtype, .shape]' "$b/in/24.json")" '["S16",[3,4]]'
+	equal "by $how" "$(bounded jq -c '[.dtype, .shape]' "$b/in/bf16.json")" '["BF16",[2,2]]'
+	bounded rm -r "$b/in" out
+}
+by_tar()
+{
+	mkdir -p "$2"
+	tar --xattrs --xattrs-include='user.*' -C "$1" -cf - . |
+		tar --xattrs --xattrs-include='user.*' -C "$2" -xf -
+}
+touch probe
+if setfattr -n user.pjrtfs.probe -v 1 probe 2>/dev/null; then
+	out_and_in 'cp -a' cp -a
+	out_and_in 'cp --preserve=xattr' cp -r --preserve=xattr
+	out_and_in 'rsync -X' rsync -aX
+	out_and_in 'tar --xattrs' by_tar
+fi
+bounded rm -r "$typed"
+
+# -- tar
+tar --format=posix -cf in.tar in
+bounded tar -C "$b" -xf in.tar
+agrees_in_all "$b/in"
+bounded tar --format=posix -C "$b" -cf - in >out.tar
+bounded tar -C "$b" -df in.tar
+mkdir out
+tar -C out --strip-components=1 -xf out.tar
+agrees_in_all out
+in_and_out in
+# sparse, with attributes, unlinking first, onto what is there
+bounded tar -C "$b" -xf in.tar
+bounded tar --sparse --xattrs -C "$b" -cf out.tar in
+bounded tar -C "$b" --recursive-unlink -xf out.tar
+bounded tar -C "$b" --overwrite -xf in.tar
+mkdir out
+tar -C out --strip-components=1 -xf out.tar
+in_and_out in
+
+# -- rsync: writes .x.npy.AbCdEf and renames it
+rsync()
+{
+	timeout -k 5 "$patience" rsync "$@"
+}
+rsync -a in/ "$b/rsync"
+agrees_in_all "$b/rsync"
+ready "$b/rsync"
+equal "nothing to do" "$(rsync -ai in/ "$b/rsync")" ''
+equal "nothing differs" "$(rsync -aic in/ "$b/rsync")" ''
+rsync -a "$b/rsync/" out
+agrees_in_all out
+# changes: in place, whole, by blocks, deleted, partly there
+cp -a in changed
+printf '\x42' | dd of=changed/ns/big.npy bs=1 seek=3000000 conv=notrunc status=none
+printf '5 6\n' >>changed/text.txt
+rm changed/bf16.npy
+head -c 100 /dev/urandom >changed/new.raw
+for options in -a '-a --inplace' '-a --inplace --no-whole-file' '-a --no-whole-file' \
+	'-a --append-verify' '-a --partial' '-aS' '-aX' '-a --delay-updates' '-a --inplace -X'; do
+	# shellcheck disable=SC2086 # a list of words
+	rsync $options --delete in/ "$b/rsync"
+	# shellcheck disable=SC2086
+	rsync $options --delete changed/ "$b/rsync"
+	bounded diff -r changed "$b/rsync" || fail "rsync $options"
+	eventually jq -e '.state == "ready"' "$b/rsync/ns/big.json"
+	eventually jq -e '.state == "ready" and .shape == [3, 2]' "$b/rsync/text.json"
+done
+rsync -a --delete in/ "$b/rsync"
+in_and_out rsync
+
+# -- install
+bounded install -d "$b/install/ns"
+bounded install -m 600 -t "$b/install" in/*.npy in/*.raw in/*.txt
+for file in in/*.npy in/*.raw in/*.txt; do
+	same "$b/install/${file#in/}" "$file"
+	equal "mode" "$(bounded stat -c %a "$b/install/${file#in/}")" 600
+done
+bounded install -C in/x.npy "$b/install/" # the same: left alone
+bounded install -b in/bf16.npy "$b/install/x.npy"
+same "$b/install/x.npy" in/bf16.npy
+same "$b/install/x.npy~" in/x.npy
+bounded rm -r "$b/install"
+
+# -- dd: in blocks of any size, into the middle, from the middle
+bounded dd if=in/ns/big.npy of="$b/dd.npy" bs=12345 status=none
+same "$b/dd.npy" in/ns/big.npy
+cp in/ns/big.npy big.npy
+for at in 0 1 511 1000; do
+	head -c 1000 /dev/urandom >piece
+	for file in big.npy "$b/dd.npy"; do
+		bounded dd if=piece of="$file" bs=1000 oflag=seek_bytes \
+			seek=$((128 + at * 4096 + at)) conv=notrunc status=none
+	done
+	same "$b/dd.npy" big.npy
+done
+equal "state" "$(bounded jq -r .state "$b/dd.json")" ready
+bounded dd if="$b/dd.npy" bs=1M skip=1 count=2 status=none | cmp - <(tail -c +1048577 big.npy | head -c 2097152)
+bounded dd if="$b/dd.raw" of=dd.raw bs=64K conv=fsync status=none
+tail -c +129 big.npy | cmp - dd.raw
+# a hole, and what is cut off
+bounded dd if=piece of="$b/hole.raw" bs=1000 seek=5 status=none
+{ head -c 5000 /dev/zero && cat piece; } | cmp - "$b/hole.raw"
+bounded dd if=piece of="$b/hole.raw" bs=1000 seek=2 status=none # truncates at 2000
+{ head -c 2000 /dev/zero && cat piece; } | cmp - "$b/hole.raw"
+bounded dd if=in/x.npy of="$b/direct.npy" bs=4096 oflag=direct status=none
+same "$b/direct.npy" in/x.npy
+bounded rm "$b"/dd.npy "$b/hole.raw" "$b/direct.npy"
+
+# -- append
+bounded cp in/text.txt "$b/log.txt"
+bounded sh -c 'cat >>"$1"' - "$b/log.txt" <<<'5 6'
+bounded sh -c 'echo "7 8" >>"$1"' - "$b/log.txt"
+shows "$b/log.txt" $'1 2.5\n-3 4e10\n5 6\n7 8'
+equal "rows" "$(bounded jq -c .shape "$b/log.json")" '[4,2]'
+bounded tee -a "$b/log.raw.part" <in/notes >/dev/null
+bounded tee -a "$b/log.raw.part" <in/notes >/dev/null
+cat in/notes in/notes | cmp - "$b/log.raw.part"
+bounded mv "$b/log.raw.part" "$b/bytes.raw"
+eventually jq -e '.state == "ready" and .shape == [1554]' "$b/bytes.json"
+
+# -- editors
+bounded sed -i 's/2.5/25/; 3d' "$b/log.txt"
+eventually jq -e '.state == "ready" and .shape == [3, 2]' "$b/log.json"
+shows "$b/log.txt" $'1 25\n-3 4e10\n7 8'
+bounded sed -i.bak 's/25/26/' "$b/log.txt"
+shows "$b/log.txt.bak" $'1 25\n-3 4e10\n7 8'
+vi=$(command -v vim.tiny || command -v vim || fail "there is no vim")
+for options in '' 'set backupcopy=yes' 'set backupcopy=no' 'set backup' 'set nowritebackup'; do
+	bounded cp in/text.txt "$b/vi.txt"
+	bounded "$vi" -u NONE -es -c "$options" -c '1s/$/ 9/' -c '2s/$/ 9/' -c wq "$b/vi.txt" \
+		</dev/null || fail "vi with '$options'"
+	shows "$b/vi.txt" $'1 2.5 9\n-3 4e10 9'
+	eventually jq -e '.state == "ready" and .shape == [2, 3]' "$b/vi.json"
+done
+fails_with '' test -e "$b/.vi.txt.swp"
+perl -i -pe 's/9/10/' "$b/vi.txt"
+eventually jq -e '.state == "ready"' "$b/vi.json"
+shows "$b/vi.txt" $'1 2.5 10\n-3 4e10 10'
+printf '%s\n' 1 2 >patched
+printf '%s\n' 1 3 >new
+diff -u patched new >p || true
+bounded cp patched "$b/patched.txt"
+if command -v patch >/dev/null; then
+	bounded patch -s "$b/patched.txt" p
+	eventually jq -e '.state == "ready"' "$b/patched.json"
+	shows "$b/patched.txt" $'1\n3'
+fi
+
+# -- cut into pieces and joined
+bounded cp in/ns/big.npy "$b/whole.npy"
+bounded split -b 1000000 "$b/whole.npy" "$b/piece."
+bounded sh -c 'cat "$1"/piece.* >"$1/joined.npy"' - "$b"
+same "$b/joined.npy" in/ns/big.npy
+bounded sh -c '{ head -c 1000; sleep 0.1; tail -c +1; } <"$1" | cat >"$2"' - in/ns/big.npy "$b/j.npy"
+same "$b/j.npy" in/ns/big.npy
+bounded sh -c '(head -c 77; cat) <"$1" >"$2"' - in/x.npy "$b/j2.npy"
+same "$b/j2.npy" in/x.npy
+bounded sh -c 'head -c 77 "$1" >"$2"' - in/x.npy "$b/j3.npy" || true
+bounded sh -c 'tail -c +78 "$1" >>"$2"' - in/x.npy "$b/j3.npy"
+same "$b/j3.npy" in/x.npy
+run add 'j2 j3 -> sum'
+shows "$b/sum.txt" $'2 4 6\n8 10 12'
+
+# -- looking
+bounded md5sum "$b/whole.npy" | grep -q "^$(md5sum <in/ns/big.npy | cut -d ' ' -f 1)"
+bounded cmp "$b/whole.npy" "$b/joined.npy"
+equal "file's size" "$(bounded wc -c <"$b/whole.npy")" 4194432
+equal "du" "$(bounded du -b "$b/whole.npy" | cut -f 1)" 4194432
+[ "$(bounded du -k "$b/whole.npy" | cut -f 1)" -ge 4096 ] || fail "du sees no blocks"
+bounded tail -c 4096 "$b/whole.npy" | cmp - <(tail -c 4096 in/ns/big.npy)
+bounded xxd -l 6 -p "$b/whole.npy" | grep -qx 934e554d5059 || bounded od -A n -t x1 -N 6 "$b/whole.npy" |
+	grep -q '93 4e 55 4d 50 59'
+equal "find -newer" "$(bounded find "$b" -newer "$b/whole.npy" -name 'joined.*')" "$b/joined.npy"
+bounded touch -d '2030-01-01 UTC' "$b/x.mark"
+equal "find -newer, of what will be" "$(bounded find "$b" -newer "$b/x.mark" -type f)" ''
+equal "find -size" "$(bounded find "$b" -name whole.npy -size +4M)" "$b/whole.npy"
+equal "find -empty" "$(bounded find "$b" -empty -type f)" "$b/x.mark"
+shows "$mnt/health" ok

@@ -1,0 +1,436 @@
+"""Every element type in every format and several shapes, against encoders of our own.
+
+What is written is read back as the same bytes; what every other view shows is compared with
+what is made here from the definitions of the types and formats; and each view's bytes are
+written to another buffer, which must hold the same elements then.
+"""
+
+import json
+import math
+import os
+import random
+import re
+import struct
+from fractions import Fraction
+
+import cases
+from cases import about, command, content, equal, fails, holds, make
+
+# --- the types --------------------------------------------------------------------------
+
+# name: kind, bits, .npy's descr, .safetensors' name
+INTEGERS = {
+    "PRED": ("pred", 8, "|b1", "BOOL"),
+    "S1": ("s", 1, "|i1", "I1"),
+    "S2": ("s", 2, "|i1", "I2"),
+    "S4": ("s", 4, "|i1", "I4"),
+    "S8": ("s", 8, "|i1", "I8"),
+    "S16": ("s", 16, "<i2", "I16"),
+    "S32": ("s", 32, "<i4", "I32"),
+    "S64": ("s", 64, "<i8", "I64"),
+    "U1": ("u", 1, "|u1", "U1"),
+    "U2": ("u", 2, "|u1", "U2"),
+    "U4": ("u", 4, "|u1", "U4"),
+    "U8": ("u", 8, "|u1", "U8"),
+    "U16": ("u", 16, "<u2", "U16"),
+    "U32": ("u", 32, "<u4", "U32"),
+    "U64": ("u", 64, "<u8", "U64"),
+}
+
+# name: bits, of the exponent, bias, what is special, .npy's descr, .safetensors' name
+# "ieee": the last exponent means inf and nan; "fn": the last code is nan; "fnuz": the code
+# of -0 is nan; "fnu": no sign, no zero, the last code is nan; "all": all are numbers
+FLOATS = {
+    "F16": (16, 5, 15, "ieee", "<f2", "F16"),
+    "BF16": (16, 8, 127, "ieee", "<V2", "BF16"),
+    "F32": (32, 8, 127, "ieee", "<f4", "F32"),
+    "F64": (64, 11, 1023, "ieee", "<f8", "F64"),
+    "F8E5M2": (8, 5, 15, "ieee", "<f1", "F8_E5M2"),
+    "F8E4M3": (8, 4, 7, "ieee", "<V1", "F8_E4M3IEEE"),
+    "F8E3M4": (8, 3, 3, "ieee", "<V1", "F8_E3M4"),
+    "F8E4M3FN": (8, 4, 7, "fn", "<V1", "F8_E4M3"),
+    "F8E5M2FNUZ": (8, 5, 16, "fnuz", "<V1", "F8_E5M2FNUZ"),
+    "F8E4M3FNUZ": (8, 4, 8, "fnuz", "<V1", "F8_E4M3FNUZ"),
+    "F8E4M3B11FNUZ": (8, 4, 11, "fnuz", "<V1", "F8_E4M3B11FNUZ"),
+    "F8E8M0FNU": (8, 8, 127, "fnu", "<V1", "F8_E8M0"),
+    "F4E2M1FN": (4, 2, 1, "all", "<V1", "F4"),
+}
+
+COMPLEX = {"C64": ("F32", "<c8", "C64"), "C128": ("F64", "<c16", "C128")}
+
+# Programs' names of the types.
+MLIR = {"PRED": "i1", "C64": "complex<f32>", "C128": "complex<f64>"}
+
+SHAPES = ([], [0], [2, 0, 3], None, [2, 3, 5], [1, 2, 1, 3, 1, 2, 1, 2])
+
+
+class Type:
+    """An element type; an element is a code: its bits as a number."""
+
+    def __init__(self, name):
+        self.name = name
+        self.part = None  # of a complex number
+        self.kind = "f"
+        if name in INTEGERS:
+            self.kind, self.bits, self.descr, self.safetensors = INTEGERS[name]
+        elif name in FLOATS:
+            self.bits, self.ebits, self.bias, self.special = FLOATS[name][:4]
+            self.descr, self.safetensors = FLOATS[name][4:]
+            self.mbits = self.bits - self.ebits - (self.special != "fnu")
+        else:
+            part, self.descr, self.safetensors = COMPLEX[name]
+            self.part = Type(part)
+            self.bits = 2 * self.part.bits
+            self.kind = "c"
+        self.size = max(1, self.bits // 8)
+
+    def value(self, code):
+        """A number, an exact Fraction for finite floats, or "nan", "inf", "-inf", "-0"."""
+        if self.kind in "pred u":
+            return code
+        if self.kind == "s":
+            return code - (1 << self.bits) if code >> (self.bits - 1) else code
+        if self.kind == "c":
+            mask = (1 << self.part.bits) - 1
+            return self.part.value(code & mask), self.part.value(code >> self.part.bits)
+        if self.special == "fnu":
+            return "nan" if code == 255 else Fraction(2) ** (code - self.bias)
+        sign = code >> (self.bits - 1)
+        rest = code & ((1 << (self.bits - 1)) - 1)
+        exponent, mantissa = rest >> self.mbits, rest & ((1 << self.mbits) - 1)
+        if self.special == "ieee" and exponent == (1 << self.ebits) - 1:
+            return "nan" if mantissa else "-inf" if sign else "inf"
+        if self.special == "fn" and rest == (1 << (self.bits - 1)) - 1:
+            return "nan"
+        if rest == 0:
+            if sign:
+                return "nan" if self.special == "fnuz" else "-0"
+            return Fraction(0)
+        if exponent:
+            mantissa += 1 << self.mbits
+        number = mantissa * Fraction(2) ** (max(exponent, 1) - self.bias - self.mbits)
+        return -number if sign else number
+
+    def codes(self, n):
+        """N codes: all that there are if they are few, else what is special and chance."""
+        chance = random.Random(f"{self.name} {n}")
+        top = 1 << self.bits
+        if self.kind == "pred":
+            pool = [0, 1]
+        elif self.bits <= 8:
+            pool = list(range(top))
+        elif self.kind == "c":
+            parts = self.part.codes(16)
+            pool = [chance.choice(parts) | chance.choice(parts) << self.part.bits
+                    for _ in range(40)]
+        else:
+            half = top >> 1
+            pool = [0, 1, 2, half - 1, half, half + 1, top - 1, top - 2]
+            if self.kind == "f":
+                inf = ((1 << self.ebits) - 1) << self.mbits
+                one = self.bias << self.mbits
+                pool += [inf, inf | half, inf - 1, inf - 1 | half, inf | 1 << self.mbits - 1,
+                         one, one | half, one + 1, 1 << self.mbits, (1 << self.mbits) - 1]
+                pool += [_code(self, x) for x in (0.1, -0.3, 3.14159, 65504, 100, 1e-3)]
+            pool += [chance.getrandbits(self.bits) for _ in range(16)]
+        if n == 1:
+            return [chance.choice(pool)]
+        return [pool[i % len(pool)] for i in range(n)]
+
+    def unpacked(self, codes):
+        """Bytes in .npy and .raw: what is less than a byte takes one."""
+        if self.bits >= 8:
+            return b"".join(c.to_bytes(self.size, "little") for c in codes)
+        if self.kind == "s":
+            return bytes(self.value(c) & 0xFF for c in codes)
+        return bytes(codes)
+
+
+def _code(t, number):
+    """The code of a float that another format of struct's rounds as well."""
+    if t.name == "BF16":
+        return int.from_bytes(struct.pack("<f", number), "little") >> 16
+    letter = {"F16": "e", "F32": "f", "F64": "d"}[t.name]
+    return int.from_bytes(struct.pack("<" + letter, number), "little")
+
+
+TYPES = [Type(name) for name in (*INTEGERS, *FLOATS, *COMPLEX)]
+
+# --- the formats ------------------------------------------------------------------------
+
+
+class Array:
+    def __init__(self, t, shape):
+        self.type = t
+        self.shape = [256 if t.bits <= 8 else 40] if shape is None else shape
+        self.codes = t.codes(math.prod(self.shape))
+
+    def npy(self, descr=None):
+        return cases.npy(descr or self.type.descr, tuple(self.shape),
+                         self.type.unpacked(self.codes))
+
+    def raw(self):
+        return self.type.unpacked(self.codes)
+
+
+def _check_text(text, a):
+    """TEXT shows A: its rows, the blank lines between blocks, and the numbers."""
+    if math.prod(a.shape) == 0:
+        equal("text of nothing", text.strip(), "")
+        return
+    row = a.shape[-1] if a.shape else 1
+    rows = len(a.codes) // row
+    block = a.shape[-2] if len(a.shape) > 1 else 1
+    lines = []
+    for i in range(rows):
+        if len(a.shape) > 2 and i and i % block == 0:
+            lines.append(0)
+        lines.append(row)
+    holds("a newline at the end", text.endswith("\n"))
+    got = text[:-1].split("\n")
+    equal("numbers in the lines", [len(line.split()) for line in got], lines)
+    holds("single blanks", all(line == " ".join(line.split()) for line in got))
+    for word, code in zip(text.split(), a.codes):
+        _check_word(word, a.type, code)
+
+
+def _check_word(word, t, code):
+    want = t.value(code)
+    if t.kind == "pred":
+        equal("word", word, "true" if code else "false")
+    elif t.kind in "su":
+        equal("word", word, str(want))
+    elif t.kind == "c":
+        m = re.fullmatch(r"([+-]?(?:inf|nan|[\d.]+(?:e[+-]\d+)?))"
+                         r"([+-](?:inf|nan|[\d.]+(?:e[+-]\d+)?))j", word)
+        holds(f"a complex number: {word}", m)
+        mask = (1 << t.part.bits) - 1
+        _check_word(m[1], t.part, code & mask)
+        _check_word(m[2].removeprefix("+"), t.part, code >> t.part.bits)
+    elif want == "nan":
+        # Which sign a nan has nobody asks.
+        equal("word", word.removeprefix("-"), "nan")
+    elif isinstance(want, str):
+        equal("word", word, want)
+    else:
+        _check_decimal(word, t, code, want)
+
+
+def _check_decimal(word, t, code, want):
+    """The word reads back as the number, and none with fewer digits does."""
+    m = re.fullmatch(r"-?(\d+)(?:\.(\d+))?(?:e([+-]\d+))?", word)
+    holds(f"a decimal: {word}", m)
+    got = Fraction(word)
+    digits = (m[1] + (m[2] or "")).strip("0")
+    if got == want and len(digits) <= 1:
+        return
+    sign = code & 1 << (t.bits - 1) if t.special != "fnu" else 0
+    below, above = (t.value(sign | (code & ~sign) + step) for step in (-1, 1))
+    low = Fraction(0) if below in ("-0", "nan") or code == 0 else below
+    high = above if isinstance(above, Fraction) else 2 * want - low
+    low, high = sorted(((abs(low) + abs(want)) / 2, (abs(high) + abs(want)) / 2))
+    want, got = abs(want), abs(got)
+    holds(f"{t.name}: {word} reads back as code {code:#x}", low <= got <= high)
+    if len(digits) > 1:
+        scale = Fraction(10) ** (_exponent(want) - len(digits) + 2)
+        holds(f"{t.name}: {word} is the shortest of code {code:#x}",
+              not (low / scale // 1 + 1) * scale < high)
+
+
+def _exponent(x):
+    """The power of ten of the first digit."""
+    e = 0
+    while x >= 10:
+        x /= 10
+        e += 1
+    while x < 1:
+        x *= 10
+        e -= 1
+    return e
+
+
+# --- the cases --------------------------------------------------------------------------
+
+
+def _check_views(path, a, written=None):
+    """All views of the buffer but the one that was written, which is in the first place."""
+    stem = path[: path.rindex(".")]
+    told = about(path)
+    equal("state", told["state"], "ready")
+    equal("dtype and shape", (told["dtype"], told["shape"]), (a.type.name, a.shape))
+    equal("bytes", told["bytes"], len(a.raw()))
+    if written is not None:
+        equal("what was written", content(path), written)
+    if not path.endswith(".raw"):
+        equal("raw", content(stem + ".raw"), a.raw())
+    if not path.endswith(".npy"):
+        equal("npy", content(stem + ".npy"), a.npy())
+    if not path.endswith(".txt"):
+        _check_text(content(stem + ".txt").decode(), a)
+    for view in ("npy", "raw"):
+        equal("size of " + view, os.stat(f"{stem}.{view}").st_size,
+              len(content(f"{stem}.{view}")))
+
+
+def _declare(path, a):
+    """An empty buffer of the array's type and shape, by command."""
+    name = os.path.relpath(path[: path.rindex(".")], cases.buffers)
+    reply = command(op="create", buffer=name, dtype=a.type.name, shape=a.shape)
+    equal("create", reply.get("ok"), True)
+
+
+def _attribute(path, a):
+    """The same with attributes of an empty file."""
+    make(path)
+    os.setxattr(path, "user.pjrtfs.dtype", a.type.name.encode())
+    os.setxattr(path, "user.pjrtfs.shape", json.dumps(a.shape).encode())
+
+
+def _upload(d, a, label):
+    t = a.type
+    for how in (_declare, _attribute):
+        path = f"{d}/raw-{label}-{how.__name__}.raw"
+        how(path, a)
+        make(path, a.raw())
+        _check_views(path, a, a.raw())
+
+    # .npy: names the type, or not
+    named = t.descr != "<V1" and (t.bits >= 8)
+    path = f"{d}/npy-{label}.npy"
+    if not named:
+        for descr in ("<V1", "|V1"):
+            _declare(path, a)
+            make(path, a.npy(descr))
+            _check_views(path, a, a.npy(descr))
+            os.unlink(path)
+        if a.codes:
+            fails("EINVAL", make, path, a.npy("<V1"))
+            os.unlink(path)
+    else:
+        make(path, a.npy())
+        _check_views(path, a, a.npy())
+    if t.name == "BF16":
+        _declare(f"{d}/void-{label}.npy", a)
+        make(f"{d}/void-{label}.npy", a.npy("|V2"))
+        _check_views(f"{d}/void-{label}.npy", a, a.npy("|V2"))
+    return f"{d}/raw-{label}-_declare"
+
+
+def _again(d, a, label, stem):
+    """What a view shows makes the same array of another buffer."""
+    for view in ("npy", "raw", "txt"):
+        if view == "txt" and not a.codes:
+            continue
+        path = f"{d}/again-{label}-{view}.{view}"
+        data = content(f"{stem}.{view}")
+        if view == "npy" and a.type.bits < 8 and a.type.kind in "su":
+            # The header says 8 bits, and 8 bits it is.
+            make(path, data)
+            equal("raw", content(path[:-3] + "raw"), a.raw())
+            equal("dtype", about(path)["dtype"], a.type.name[0] + "8")
+            continue
+        _declare(path, a)
+        make(path, data)
+        equal("what was written", content(path), data)
+        told = about(path)
+        equal(f"from {view}", (told["state"], told["dtype"], told["shape"]),
+              ("ready", a.type.name, a.shape))
+        if view == "txt":
+            _same_values(a, content(path[:-3] + "raw"))
+        else:
+            equal("raw", content(path[: -len(view)] + "raw"), a.raw())
+
+
+def _same_values(a, raw):
+    t = a.type
+    mask = (1 << t.bits) - 1
+    for i, code in enumerate(a.codes):
+        got = int.from_bytes(raw[i * t.size : (i + 1) * t.size], "little") & mask
+        equal(f"element {i}", t.value(got), t.value(code))
+
+
+def _computed(d, a):
+    """Through the device: a program that gives back what it takes."""
+    t = a.type
+    element = MLIR.get(t.name) or re.sub("^S", "i", re.sub("^U", "ui", t.name))
+    if t.kind == "f" and t.name != "BF16":
+        element = t.name[0].lower() + t.name[1:]
+    element = "bf16" if t.name == "BF16" else element
+    shape = "".join(f"{n}x" for n in a.shape)
+    tensor = f"tensor<{shape}{element}>"
+    program = f"{cases.mnt}/programs/same_{t.name}"
+    make(program + ".mlir", f"func.func @main(%x: {tensor}) -> {tensor} {{ "
+         f"return %x : {tensor} }}".encode())
+    rel = os.path.relpath(d, cases.buffers)
+    _declare(f"{d}/in.raw", a)
+    make(f"{d}/in.raw", a.raw())
+    reply = command(op="execute", executable=f"same_{t.name}", inputs=[rel + "/in"],
+                    outputs=[rel + "/out"])
+    equal("run", (reply.get("ok"), reply.get("error")), (True, None))
+    _check_views(f"{d}/out.npy", a, a.npy())
+    os.unlink(program + ".mlir")
+
+
+def api():
+    plugin = os.listdir(cases.mnt + "/plugins")[0]
+    return int(content(f"{cases.mnt}/plugins/{plugin}/api_version").split(b".")[1])
+
+
+def whole(t):
+    def run(d):
+        if t.bits == 1 and api() < 100:
+            refused(d, t)
+            return
+        for i, shape in enumerate(SHAPES):
+            a = Array(t, shape)
+            try:
+                stem = _upload(d, a, i)
+                _again(d, a, i, stem)
+            except Exception as e:
+                raise AssertionError(f"{t.name}{a.shape}: {e}") from e
+        if t.bits > 1:  # programs have none smaller
+            _computed(d, Array(t, None))
+
+    run.__name__ = t.name
+    return run
+
+
+def refused(d, t):
+    """A plugin that does not know the type: a sentence, wherever it is named."""
+    a = Array(t, [4])
+    reply = command(op="create", buffer=os.path.relpath(d, cases.buffers) + "/x",
+                    dtype=t.name, shape=[4])
+    equal("create", reply.get("ok"), False)
+    holds("a sentence that names the type", t.name in reply["error"]["message"])
+    make(d + "/y.raw")
+    fails("EINVAL EOPNOTSUPP", os.setxattr, d + "/y.raw", "user.pjrtfs.dtype",
+          t.name.encode())
+
+
+@cases.case
+def names(d):
+    """Types go by the names of PJRT, NumPy, ml_dtypes, MLIR, safetensors, Open Inference."""
+    for i, (name, want) in enumerate((
+        ("f32", "F32"), ("F32", "F32"), ("float32", "F32"), ("<f4", "F32"), ("FP32", "F32"),
+        ("bfloat16", "BF16"), ("bf16", "BF16"), ("BF16", "BF16"), ("<V2", "BF16"),
+        ("bool", "PRED"), ("i1", "PRED"), ("|b1", "PRED"), ("BOOL", "PRED"), ("pred", "PRED"),
+        ("i32", "S32"), ("int32", "S32"), ("<i4", "S32"), ("INT32", "S32"), ("I32", "S32"),
+        ("ui8", "U8"), ("uint8", "U8"), ("|u1", "U8"), ("UINT8", "U8"),
+        ("complex64", "C64"), ("complex<f32>", "C64"), ("<c8", "C64"),
+        ("float8_e4m3fn", "F8E4M3FN"), ("f8E4M3FN", "F8E4M3FN"), ("F8_E4M3", "F8E4M3FN"),
+        ("float8_e5m2", "F8E5M2"), ("<f1", "F8E5M2"), ("F8_E5M2", "F8E5M2"),
+        ("int4", "S4"), ("i4", "S4"), ("uint4", "U4"), ("float4_e2m1fn", "F4E2M1FN"),
+        ("float8_e8m0fnu", "F8E8M0FNU"), ("F8_E8M0", "F8E8M0FNU"),
+    )):
+        reply = command(op="create", buffer=f"names/n{i}", dtype=name, shape=[2])
+        equal(name, reply.get("ok"), True)
+        equal(name, about(f"{d}/n{i}.raw")["dtype"], want)
+    for name in ("f31", "", "i3", "float", "<i3", "|V3", "token", "TOKEN", "S", "F8", ">f4"):
+        reply = command(op="create", buffer="names/none", dtype=name, shape=[2])
+        equal(name, reply.get("ok"), False)
+    fails("ENOENT", os.stat, d + "/none.raw")
+
+
+for _t in TYPES:
+    cases.case(whole(_t))
+cases.main()

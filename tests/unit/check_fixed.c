@@ -1,0 +1,198 @@
+/* What need not be asked again, and who is told that it is past. */
+#include <errno.h>
+#include <string.h>
+
+#include "pjrtfs/tree/ctl.h"
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+
+static int names_make(struct pf_node *dir, const char *name, mode_t mode,
+		      const struct pf_cred *cred, struct pf_node **ret,
+		      struct pf_err *err);
+
+static int names_remove(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	(void)dir;
+	(void)err;
+	pf_dir_unlink(node);
+	return 0;
+}
+
+static void answer(struct pf_command *command)
+{
+	pf_command_done(command, 0, "", 0);
+}
+
+static const struct pf_dir_ops ops = { .mkdir = names_make, .rmdir = names_remove };
+static const struct pf_kind file = { .name = "file", .mode = S_IFREG | 0644 };
+static const struct pf_kind control = { .name = "control",
+					.mode = S_IFREG | 0666,
+					.command = answer };
+static const struct pf_kind names = {
+	.name = "names",
+	.mode = S_IFDIR | 0755,
+	.dir = &ops,
+	.children = (const struct pf_kind *const[]){ &file, NULL },
+};
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &file, &control, &names, NULL },
+};
+
+static int names_make(struct pf_node *dir, const char *name, mode_t mode,
+		      const struct pf_cred *cred, struct pf_node **ret,
+		      struct pf_err *err)
+{
+	(void)err;
+	*ret = pf_node_new(dir->tree, &names, NULL, mode, cred);
+	return pf_dir_link(dir, name, *ret, false);
+}
+
+static struct pf_tree *tree;
+static struct pf_node *dir; /* names/ */
+static unsigned told[3];
+static uint64_t told_of;
+static const struct pf_cred god = { .uid = 0 };
+
+static void on_change(void *arg, uint64_t ino, enum pf_change change)
+{
+	ck_assert_ptr_eq(arg, told);
+	told[change]++;
+	told_of = ino;
+}
+
+static void setup(void)
+{
+	memset(told, 0, sizeof(told));
+	tree = pf_tree_new(&root, NULL, 0, 0);
+	dir = pf_dir_lookup(pf_tree_root(tree), "names");
+	pf_tree_set_notify(tree, on_change, told);
+}
+
+static void teardown(void)
+{
+	pf_node_unref(dir);
+	pf_tree_free(tree);
+}
+
+/* A node of KIND in DIR, without a reference. */
+static struct pf_node *linked(struct pf_node *in, const char *name,
+			      const struct pf_kind *kind, bool fixed)
+{
+	struct pf_node *node = pf_node_new(tree, kind, NULL, (mode_t)-1, NULL);
+
+	ck_assert_int_eq(fixed ? pf_dir_link_fixed(in, name, node)
+			       : pf_dir_link(in, name, node, false),
+			 0);
+	pf_node_unref(node);
+	return node;
+}
+
+static unsigned keeps(struct pf_node *in, const char *name)
+{
+	struct pf_node *node = pf_dir_lookup(in, name);
+	unsigned mask = pf_vfs_keeps(tree, node->ino);
+
+	pf_node_unref(node);
+	return mask;
+}
+
+static void look_at(const struct pf_node *node)
+{
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &st), 0);
+}
+
+static void expect_told(unsigned n)
+{
+	ck_assert_uint_eq(told[PF_CHANGED_NAMES], n);
+	ck_assert_uint_eq(told[PF_CHANGED_ATTR] + told[PF_CHANGED_DATA], 0);
+	if (n)
+		ck_assert_uint_eq(told_of, dir->ino);
+}
+
+START_TEST(the_fixed_part_is_kept)
+{
+	struct pf_node *top = pf_tree_root(tree), *more, *loose;
+
+	ck_assert_uint_eq(pf_vfs_keeps(tree, 1), PF_KEEP_NAME | PF_KEEP_ATTR);
+	ck_assert_uint_eq(pf_vfs_keeps(tree, 99), 0);
+	ck_assert_uint_eq(keeps(top, "file"), PF_KEEP_NAME);
+	ck_assert_uint_eq(keeps(top, "control"), 0);
+	ck_assert_uint_eq(keeps(top, "names"), PF_KEEP_NAME | PF_KEEP_ATTR);
+	ck_assert_uint_eq(keeps(dir, "file"), PF_KEEP_NAME);
+	more = linked(dir, "more", &names, true);
+	ck_assert_uint_eq(keeps(dir, "more"), PF_KEEP_NAME | PF_KEEP_ATTR);
+	ck_assert_uint_eq(keeps(more, "file"), PF_KEEP_NAME);
+	loose = linked(more, "loose", &names, false);
+	ck_assert_uint_eq(keeps(more, "loose"), 0);
+	ck_assert_uint_eq(keeps(loose, "file"), 0);
+}
+END_TEST
+
+START_TEST(who_was_told_attributes_is_told_of_changes)
+{
+	struct pf_node *node, *other;
+	struct stat st;
+
+	node = linked(dir, "a", &file, false);
+	expect_told(0); /* nobody asked */
+	look_at(dir);
+	pf_dir_unlink(node);
+	expect_told(1);
+	other = linked(dir, "b", &names, false);
+	expect_told(1); /* told already */
+	look_at(dir);
+	look_at(other);
+	linked(other, "c", &file, false);
+	expect_told(1); /* of what is not kept nothing need be told */
+	ck_assert_int_eq(pf_dir_move(other, dir, "d"), 0);
+	expect_told(2);
+	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "names", &st), 0);
+	pf_node_touch(dir);
+	expect_told(3);
+	pf_vfs_forget(tree, dir->ino, 1);
+	/* Requests tell too: an answer to another may be on its way. */
+	look_at(dir);
+	ck_assert_int_eq(pf_vfs_mkdir(tree, dir->ino, "e", 0755, &god, &st), 0);
+	pf_vfs_forget(tree, st.st_ino, 1);
+	expect_told(4);
+	pf_tree_set_notify(tree, NULL, NULL);
+	look_at(dir);
+	ck_assert_int_eq(pf_vfs_rmdir(tree, dir->ino, "e", &god), 0);
+	expect_told(4);
+}
+END_TEST
+
+START_TEST(kinds_tell_of_what_is_known)
+{
+	struct pf_node *node = linked(dir, "a", &file, false);
+	struct stat st;
+
+	pf_node_changed(node, true);
+	ck_assert_uint_eq(told[PF_CHANGED_DATA], 0); /* nobody looked it up */
+	ck_assert_int_eq(pf_vfs_lookup(tree, dir->ino, "a", &st), 0);
+	pf_node_changed(node, true);
+	ck_assert_uint_eq(told[PF_CHANGED_DATA], 1);
+	ck_assert_uint_eq(told_of, st.st_ino);
+	pf_node_changed(node, false);
+	ck_assert_uint_eq(told[PF_CHANGED_ATTR], 1);
+	pf_vfs_forget(tree, st.st_ino, 1);
+	pf_node_changed(node, false);
+	ck_assert_uint_eq(told[PF_CHANGED_ATTR], 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("fixed");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, the_fixed_part_is_kept);
+	tcase_add_test(tc, who_was_told_attributes_is_told_of_changes);
+	tcase_add_test(tc, kinds_tell_of_what_is_known);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

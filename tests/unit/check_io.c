@@ -1,0 +1,567 @@
+/* Bytes of files: mappings, copies, room, who may leave a file set-uid. */
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+
+/* A file of bytes that tells what was done to it. */
+struct bytes {
+	char data[64];
+	size_t len;
+	int flushes, fsyncs;
+};
+
+/* What a reader sees is what there was when it was opened. */
+struct seen {
+	char data[64];
+	size_t len;
+};
+
+static struct bytes a, b;
+static int opens; /* and not released yet */
+static struct pf_reply *waiting;
+
+static int bytes_open(struct pf_open *of, struct pf_err *err)
+{
+	const struct bytes *f = of->node->object;
+	struct seen *seen = calloc(1, sizeof(*seen));
+
+	(void)err;
+	memcpy(seen->data, f->data, sizeof(seen->data));
+	seen->len = f->len;
+	of->state = seen;
+	opens++;
+	return 0;
+}
+
+static void bytes_release(struct pf_open *of)
+{
+	free(of->state);
+	opens--;
+}
+
+static void bytes_read(struct pf_open *of, size_t len, uint64_t off,
+		       struct pf_reply *reply)
+{
+	const struct bytes *f = of->node->object;
+	const struct seen *seen = of->state;
+	const char *data = pf_open_writes(of) ? f->data : seen->data;
+	size_t size = pf_open_writes(of) ? f->len : seen->len;
+	size_t left = off < size ? size - off : 0;
+
+	pf_reply_data(reply, data + off, left < len ? left : len);
+}
+
+static ssize_t bytes_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			   struct pf_err *err)
+{
+	struct bytes *f = of->node->object;
+
+	if (memchr(src, '!', len))
+		return pf_err_set(err, -EINVAL, "no exclamations");
+	memcpy(f->data + off, src, len);
+	if (off + len > f->len)
+		f->len = off + len;
+	return (ssize_t)len;
+}
+
+static int bytes_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			  struct pf_err *err)
+{
+	struct bytes *f = node->object;
+
+	(void)of;
+	(void)err;
+	f->len = size;
+	return 0;
+}
+
+static void bytes_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	struct bytes *f = of->node->object;
+
+	*(why == PF_COMMIT_FLUSH ? &f->flushes : &f->fsyncs) += 1;
+	if (f->len >= 5 && !memcmp(f->data, "later", 5))
+		waiting = reply;
+	else
+		pf_reply_code(reply, f->data[0] == '?' ? -EINVAL : 0);
+}
+
+static ssize_t bytes_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+			  uint64_t from_off, size_t len, struct pf_err *err)
+{
+	const struct bytes *f = from->node->object;
+	char copy[64];
+
+	if (from->node->kind != of->node->kind)
+		return -EXDEV;
+	ck_assert_int_ne(pthread_mutex_trylock(&of->lock), 0);
+	ck_assert_int_ne(pthread_mutex_trylock(&from->lock), 0);
+	if (from_off >= f->len)
+		return 0;
+	if (len > f->len - from_off)
+		len = f->len - from_off;
+	memcpy(copy, f->data + from_off, len);
+	return bytes_write(of, copy, len, off, err);
+}
+
+static int bytes_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
+			  struct pf_err *err)
+{
+	struct bytes *f = of->node->object;
+
+	(void)err;
+	if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE))
+		return -EOPNOTSUPP;
+	if (mode & FALLOC_FL_PUNCH_HOLE)
+		memset(f->data + off, 0, len);
+	else if (!(mode & FALLOC_FL_KEEP_SIZE) && off + len > f->len)
+		f->len = off + len;
+	return 0;
+}
+
+static void bytes_getattr(struct pf_node *node, struct stat *st)
+{
+	st->st_size = (off_t)((struct bytes *)node->object)->len;
+}
+
+static int text_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_puts(out, "text");
+	return 0;
+}
+
+static const struct pf_kind bytes = {
+	.mode = S_IFREG | 0666,
+	.max_write = 60,
+	.open = bytes_open,
+	.release = bytes_release,
+	.read = bytes_read,
+	.write = bytes_write,
+	.truncate = bytes_truncate,
+	.commit = bytes_commit,
+	.copy = bytes_copy,
+	.allocate = bytes_allocate,
+	.getattr = bytes_getattr,
+};
+static const struct pf_kind text = { .name = "text",
+				     .mode = S_IFREG | 0644,
+				     .show = text_show };
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &text, NULL },
+};
+
+static struct pf_tree *tree;
+static struct pf_node *node_a, *node_b;
+static const struct pf_cred god = { .uid = 0 }, me = { .uid = 7, .gid = 7 };
+
+static struct pf_node *link_file(const char *name, struct bytes *f)
+{
+	struct pf_node *node = pf_node_new(tree, &bytes, f, (mode_t)-1, NULL);
+
+	memset(f, 0, sizeof(*f));
+	ck_assert_int_eq(pf_dir_link(pf_tree_root(tree), name, node, false), 0);
+	return node;
+}
+
+static void setup(void)
+{
+	opens = 0;
+	tree = pf_tree_new(&root, NULL, 0, 0);
+	node_a = link_file("a", &a);
+	node_b = link_file("b", &b);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(opens, 0);
+	pf_node_unref(node_a);
+	pf_node_unref(node_b);
+	pf_tree_free(tree);
+}
+
+static struct pf_open *open_as(uint64_t ino, int flags, const struct pf_cred *cred)
+{
+	struct pf_open *of = NULL;
+	struct answer ans;
+
+	pf_vfs_open(tree, ino, flags, cred, &of, answer_begin(&ans));
+	ck_assert_int_eq(answer_wait(&ans), 0);
+	answer_end(&ans);
+	return of;
+}
+
+static struct pf_open *open_file(const struct pf_node *node, int flags)
+{
+	return open_as(node->ino, flags, &god);
+}
+
+static uint64_t text_ino(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "text", &st), 0);
+	pf_vfs_forget(tree, st.st_ino, 1);
+	return st.st_ino;
+}
+
+typedef void write_fn(struct pf_open *of, const void *src, size_t len, uint64_t off,
+		      struct pf_reply *reply);
+
+static ssize_t put_by(write_fn *fn, struct pf_open *of, const char *data, uint64_t off)
+{
+	struct answer ans;
+	ssize_t n;
+
+	fn(of, data, strlen(data), off, answer_begin(&ans));
+	n = answer_wait(&ans);
+	answer_end(&ans);
+	return n;
+}
+
+static ssize_t put(struct pf_open *of, const char *data, uint64_t off)
+{
+	return put_by(pf_vfs_write, of, data, off);
+}
+
+static ssize_t put_mapped(struct pf_open *of, const char *data, uint64_t off)
+{
+	return put_by(pf_vfs_write_mapped, of, data, off);
+}
+
+static int flush(struct pf_open *of)
+{
+	struct answer ans;
+	int r;
+
+	pf_vfs_flush(of, getpid(), answer_begin(&ans));
+	r = (int)answer_wait(&ans);
+	answer_end(&ans);
+	return r;
+}
+
+static int sync_file(struct pf_open *of)
+{
+	struct answer ans;
+	int r;
+
+	pf_vfs_fsync(of, answer_begin(&ans));
+	r = (int)answer_wait(&ans);
+	answer_end(&ans);
+	return r;
+}
+
+static void expect_pages(struct pf_open *of, const char *want)
+{
+	struct answer ans;
+
+	pf_vfs_read_mapped(of, 60, 0, answer_begin(&ans));
+	ck_assert_int_eq(answer_wait(&ans), (ssize_t)strlen(want));
+	ck_assert_str_eq(ans.data.data ? ans.data.data : "", want);
+	answer_end(&ans);
+}
+
+START_TEST(what_a_mapping_writes_is_committed_at_release)
+{
+	struct pf_open *of = open_file(node_a, O_RDWR);
+
+	ck_assert_int_eq(put_mapped(of, "page", 0), 4);
+	ck_assert_int_eq(put_mapped(of, "!", 0), -EINVAL);
+	pf_vfs_release(of);
+	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_mem_eq(a.data, "page", 4);
+	/* What write(2) wrote was told to its closer, or to nobody if there was none. */
+	of = open_file(node_a, O_RDWR);
+	ck_assert_int_eq(put(of, "x", 0), 1);
+	pf_vfs_release(of);
+	ck_assert_int_eq(a.flushes, 1);
+}
+END_TEST
+
+START_TEST(flush_commits_what_a_mapping_wrote)
+{
+	struct pf_open *of = open_file(node_a, O_RDWR), *reader, *other;
+
+	reader = open_file(node_a, O_RDONLY);
+	other = open_file(node_a, O_WRONLY);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(a.flushes, 0);
+	ck_assert_int_eq(put_mapped(of, "page", 0), 4);
+	ck_assert_int_eq(sync_file(of), 0);
+	ck_assert_int_eq(a.fsyncs, 1);
+	ck_assert_int_eq(flush(reader), 0);
+	ck_assert_int_eq(a.flushes, 0);
+	/* The kernel writes through any open that has the file mapped. */
+	ck_assert_int_eq(flush(other), 0);
+	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(put_mapped(of, "?", 0), 1);
+	ck_assert_int_eq(flush(of), -EINVAL);
+	ck_assert_int_eq(a.flushes, 2);
+	pf_vfs_release(of);
+	pf_vfs_release(other);
+	pf_vfs_release(reader);
+	ck_assert_int_eq(a.flushes, 2);
+}
+END_TEST
+
+START_TEST(a_commit_at_release_keeps_the_file_open)
+{
+	struct pf_open *of = open_file(node_a, O_RDWR);
+
+	ck_assert_int_eq(put_mapped(of, "later", 0), 5);
+	pf_vfs_release(of);
+	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(opens, 1);
+	pf_reply_code(waiting, -EIO); /* nobody hears it */
+	ck_assert_int_eq(opens, 0);
+}
+END_TEST
+
+START_TEST(a_dying_writers_mapping_is_not_committed)
+{
+	struct pf_open *of = open_file(node_a, O_RDWR);
+	struct answer ans;
+	pid_t pid;
+
+	ck_assert_int_eq(put_mapped(of, "half", 0), 4);
+	pid = fork();
+	if (pid == 0) {
+		raise(SIGKILL);
+		_exit(0);
+	}
+	/* Not reaped yet: it is as one that closes its files. */
+	waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
+	pf_vfs_flush(of, pid, answer_begin(&ans));
+	ck_assert_int_eq(answer_wait(&ans), 0);
+	answer_end(&ans);
+	waitpid(pid, NULL, 0);
+	pf_vfs_release(of);
+	ck_assert_int_eq(a.flushes, 0);
+	/* Whoever closes it next does. */
+	of = open_file(node_a, O_WRONLY);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(a.flushes, 1);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(mappings_write_where_writers_may)
+{
+	struct pf_open *of = open_file(node_a, O_RDONLY);
+
+	ck_assert_int_eq(put_mapped(of, "x", 0), -EBADF);
+	pf_vfs_release(of);
+	of = open_as(text_ino(), O_RDONLY, &god);
+	ck_assert_int_eq(put_mapped(of, "x", 0), -EBADF);
+	expect_pages(of, "text");
+	pf_vfs_release(of);
+	ck_assert_int_eq(a.flushes, 0);
+}
+END_TEST
+
+START_TEST(pages_are_those_of_the_newest)
+{
+	struct pf_open *first, *second, *writer;
+
+	strcpy(a.data, "one");
+	a.len = 3;
+	first = open_file(node_a, O_RDONLY);
+	strcpy(a.data, "two");
+	expect_pages(first, "one");
+	second = open_file(node_a, O_RDONLY);
+	expect_pages(first, "two");
+	expect_pages(second, "two");
+	/* Who writes must find what he wrote. */
+	writer = open_file(node_a, O_WRONLY);
+	ck_assert_int_eq(put(writer, "six", 0), 3);
+	expect_pages(first, "two");
+	pf_vfs_release(writer);
+	writer = open_file(node_a, O_RDWR);
+	ck_assert_int_eq(put_mapped(writer, "ten", 0), 3);
+	pf_vfs_release(second);
+	second = open_file(node_a, O_RDONLY);
+	ck_assert_int_eq(put_mapped(writer, "tee", 0), 3);
+	expect_pages(second, "tee");
+	pf_vfs_release(writer);
+	expect_pages(first, "ten");
+	pf_vfs_release(second);
+	expect_pages(first, "one");
+	pf_vfs_release(first);
+}
+END_TEST
+
+START_TEST(copies)
+{
+	struct pf_open *from = open_file(node_a, O_RDWR);
+	struct pf_open *to = open_file(node_b, O_WRONLY);
+	struct pf_open *of;
+
+	ck_assert_int_eq(put(from, "abcdef", 0), 6);
+	ck_assert_int_eq(flush(from), 0);
+	ck_assert_int_eq(pf_vfs_copy(to, 1, from, 2, 99), 4);
+	ck_assert_mem_eq(b.data, "\0cdef", 5);
+	ck_assert_int_eq(flush(to), 0);
+	ck_assert_int_eq(b.flushes, 1);
+	ck_assert_int_eq(pf_vfs_copy(to, 0, from, 6, 99), 0);
+	ck_assert_int_eq(pf_vfs_copy(to, 0, from, 0, 0), 0);
+	ck_assert_int_eq(pf_vfs_copy(from, 6, from, 0, 2), 2);
+	ck_assert_mem_eq(a.data, "abcdefab", 8);
+	ck_assert_int_eq(pf_vfs_copy(to, 58, from, 0, 8), 2); /* what fits */
+	ck_assert_int_eq(pf_vfs_copy(to, 60, from, 0, 8), -EFBIG);
+	ck_assert_int_eq(pf_vfs_copy(from, 0, to, 0, 1), -EBADF);
+	of = open_file(node_a, O_RDONLY);
+	ck_assert_int_eq(pf_vfs_copy(of, 0, from, 0, 1), -EBADF);
+	ck_assert_int_eq(pf_vfs_copy(to, 0, of, 0, 1), 1);
+	pf_vfs_release(of);
+	of = open_as(text_ino(), O_RDONLY, &god);
+	ck_assert_int_eq(pf_vfs_copy(to, 0, of, 0, 1), -EXDEV);
+	pf_vfs_release(of);
+	pf_vfs_release(from);
+	pf_vfs_release(to);
+}
+END_TEST
+
+START_TEST(room)
+{
+	struct pf_open *of = open_file(node_a, O_RDWR), *reader;
+
+	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_KEEP_SIZE, 0, 50), 0);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(a.flushes, 0); /* nothing changed */
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 8), 0);
+	ck_assert_uint_eq(a.len, 8);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 8), 0);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					 2, 2),
+			 0);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(a.flushes, 2);
+	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_ZERO_RANGE, 0, 8), -EOPNOTSUPP);
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 0), -EINVAL);
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 61), -EFBIG);
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, INT64_MAX, 1), -EFBIG);
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, (uint64_t)1 << 63, 1), -EINVAL);
+	reader = open_file(node_a, O_RDONLY);
+	ck_assert_int_eq(pf_vfs_allocate(reader, 0, 0, 1), -EBADF);
+	pf_vfs_release(reader);
+	pf_vfs_release(of);
+}
+END_TEST
+
+static void set_mode(mode_t mode)
+{
+	struct stat st, to = { .st_mode = mode };
+
+	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_MODE, NULL, &god,
+					&st),
+			 0);
+}
+
+static void expect_mode(mode_t mode)
+{
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_getattr(tree, node_a->ino, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, mode);
+}
+
+START_TEST(a_changed_file_is_not_set_uid)
+{
+	struct stat st, to = { .st_size = 1, .st_uid = 7, .st_gid = 7 };
+	struct pf_open *of = open_as(node_a->ino, O_RDWR, &me), *from;
+
+	set_mode(06777);
+	ck_assert_int_eq(put_mapped(of, "x", 0), 1);
+	expect_mode(06777);
+	ck_assert_int_eq(put(of, "x", 0), 1);
+	expect_mode(0777);
+	set_mode(06767); /* mandatory locking's, not a group's */
+	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_SIZE, of, &me,
+					&st),
+			 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 02767);
+	set_mode(04777);
+	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 20), 0);
+	expect_mode(0777);
+	set_mode(04777);
+	from = open_file(node_a, O_RDONLY);
+	ck_assert_int_eq(pf_vfs_copy(of, 0, from, 0, 1), 1);
+	expect_mode(0777);
+	pf_vfs_release(from);
+	set_mode(04777);
+	pf_vfs_release(open_as(node_a->ino, O_WRONLY | O_TRUNC, &me));
+	expect_mode(0777);
+	pf_vfs_release(of);
+
+	set_mode(06777);
+	pf_vfs_release(open_as(node_a->ino, O_WRONLY | O_TRUNC, &god));
+	expect_mode(06777);
+	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_UID | PF_SET_GID,
+					NULL, &god, &st),
+			 0);
+	expect_mode(06777);
+	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_GID, NULL, &me,
+					&st),
+			 0);
+	expect_mode(0777);
+}
+END_TEST
+
+/* Copies in both directions at once do not wait for each other. */
+static void *copy_much(void *arg)
+{
+	struct pf_open **of = arg;
+
+	for (int i = 0; i < 20000; i++)
+		pf_vfs_copy(of[0], 0, of[1], 0, 4);
+	return NULL;
+}
+
+START_TEST(copies_at_once)
+{
+	struct pf_open *x = open_file(node_a, O_RDWR), *y = open_file(node_b, O_RDWR);
+	struct pf_open *there[] = { x, y }, *back[] = { y, x };
+	pthread_t thread;
+
+	ck_assert_int_eq(put(x, "same", 0), 4);
+	ck_assert_int_eq(put(y, "same", 0), 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, copy_much, there), 0);
+	copy_much(back);
+	pthread_join(thread, NULL);
+	ck_assert_mem_eq(a.data, "same", 4);
+	pf_vfs_release(x);
+	pf_vfs_release(y);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("io");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, what_a_mapping_writes_is_committed_at_release);
+	tcase_add_test(tc, flush_commits_what_a_mapping_wrote);
+	tcase_add_test(tc, a_commit_at_release_keeps_the_file_open);
+	tcase_add_test(tc, a_dying_writers_mapping_is_not_committed);
+	tcase_add_test(tc, mappings_write_where_writers_may);
+	tcase_add_test(tc, pages_are_those_of_the_newest);
+	tcase_add_test(tc, copies);
+	tcase_add_test(tc, room);
+	tcase_add_test(tc, a_changed_file_is_not_set_uid);
+	tcase_add_test(tc, copies_at_once);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,495 @@
+/* A tree of toys behind a real mount: mappings, attributes by name, what the kernel is told. */
+#define FUSE_USE_VERSION 314
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "pjrtfs/fuse/session.h"
+#include "pjrtfs/tree/ctl.h"
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+
+enum { SIZE = 3 * 4096 + 100, PATIENCE_S = 20 };
+
+static char content[SIZE]; /* of the file */
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* of what is below, and content */
+static int flushes, fsyncs;
+static bool parking; /* reads wait for ever */
+static struct pf_reply *parked;
+
+static void file_read(struct pf_open *of, size_t len, uint64_t off,
+		      struct pf_reply *reply)
+{
+	size_t left = off < SIZE ? SIZE - off : 0;
+
+	(void)of;
+	PF_LOCK_SCOPE(&lock);
+	if (parking)
+		parked = reply;
+	else
+		pf_reply_data(reply, content + off, left < len ? left : len);
+}
+
+static ssize_t file_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			  struct pf_err *err)
+{
+	(void)of;
+	PF_LOCK_SCOPE(&lock);
+	if (off >= SIZE || len > SIZE - off)
+		return pf_err_set(err, -EFBIG, "too much");
+	memcpy(content + off, src, len);
+	return (ssize_t)len;
+}
+
+static void file_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	(void)of;
+	pf_lock(&lock);
+	*(why == PF_COMMIT_FLUSH ? &flushes : &fsyncs) += 1;
+	pf_unlock(&lock);
+	pf_reply_code(reply, 0);
+}
+
+static void file_getattr(struct pf_node *node, struct stat *st)
+{
+	(void)node;
+	st->st_size = SIZE;
+}
+
+static ssize_t file_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+			 uint64_t from_off, size_t len, struct pf_err *err)
+{
+	(void)of;
+	(void)from;
+	(void)err;
+	PF_LOCK_SCOPE(&lock);
+	memmove(content + off, content + from_off, len);
+	return (ssize_t)len;
+}
+
+static int file_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+			  struct pf_err *err)
+{
+	(void)node;
+	if (strcmp(name, "user.dtype"))
+		return pf_err_set(err, -ENODATA, "no %s", name);
+	pf_buf_puts(out, "F32");
+	return 0;
+}
+
+static int file_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_append(out, "user.dtype", sizeof("user.dtype"));
+	return 0;
+}
+
+static void command(struct pf_command *command)
+{
+	pf_command_done(command, 0, "done", 4);
+}
+
+static const struct pf_kind file = {
+	.name = "file",
+	.mode = S_IFREG | 0666,
+	.read = file_read,
+	.write = file_write,
+	.commit = file_commit,
+	.getattr = file_getattr,
+	.copy = file_copy,
+	.get_xattr = file_get_xattr,
+	.list_xattr = file_list_xattr,
+};
+static const struct pf_kind control = { .name = "control",
+					.mode = S_IFREG | 0666,
+					.command = command };
+static const struct pf_kind dir = { .name = "dir", .mode = S_IFDIR | 0755 };
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &file, &control, &dir, NULL },
+};
+
+static char point[] = "/tmp/pjrtfs-check-XXXXXX";
+static struct pf_tree *tree;
+static struct pf_mount *mount;
+static pthread_t server;
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	pf_mount_run(mount, NULL);
+	return NULL;
+}
+
+static int begin(void)
+{
+	struct pf_mount_config config = { .mountpoint = point, .source = "toys" };
+
+	tree = pf_tree_new(&root, NULL, getuid(), getgid());
+	config.tree = tree;
+	return pf_mount_new(&config, &mount, NULL);
+}
+
+static void setup(void)
+{
+	memset(content, 'a', SIZE);
+	flushes = fsyncs = 0;
+	parking = false;
+	ck_assert_int_eq(begin(), 0);
+	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
+}
+
+static void teardown(void)
+{
+	pf_mount_stop(mount);
+	pthread_join(server, NULL);
+	pf_mount_free(mount);
+	pf_tree_free(tree);
+}
+
+static int open_in(const char *name, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", point, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		_exit(100);
+	return fd;
+}
+
+static char *map_file(int flags, int *fd)
+{
+	char *p;
+
+	*fd = open_in("file", flags);
+	p = mmap(NULL, SIZE, flags == O_RDWR ? PROT_READ | PROT_WRITE : PROT_READ,
+		 MAP_SHARED, *fd, 0);
+	if (p == MAP_FAILED)
+		_exit(101);
+	return p;
+}
+
+/* Who uses the mount is another process: this one has to answer it. */
+static pid_t start(void (*fn)(int go, int done), int *go, int *done)
+{
+	int there[2], back[2];
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(there), 0);
+	ck_assert_int_eq(pipe(back), 0);
+	pid = fork();
+	if (pid == 0) {
+		alarm(PATIENCE_S);
+		fn(there[0], back[1]);
+		_exit(0);
+	}
+	close(there[0]);
+	close(back[1]);
+	*go = there[1];
+	*done = back[0];
+	return pid;
+}
+
+static void step(int fd)
+{
+	if (write(fd, "", 1) != 1)
+		_exit(102);
+}
+
+static void await(int fd)
+{
+	char c;
+
+	if (read(fd, &c, 1) != 1)
+		_exit(103);
+}
+
+static int end(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void expect(bool ok, int code)
+{
+	if (!ok)
+		_exit(code);
+}
+
+static void write_mapped(int go, int done)
+{
+	int fd;
+	char *p = map_file(O_RDWR, &fd);
+
+	(void)go;
+	(void)done;
+	expect(p[SIZE - 1] == 'a', 1);
+	p[0] = 'b';
+	expect(msync(p, SIZE, MS_SYNC) == 0, 2);
+	step(done);
+	await(go);
+	close(fd);
+	p[SIZE - 1] = 'c';
+	expect(munmap(p, SIZE) == 0, 3);
+}
+
+START_TEST(mappings_write)
+{
+	int go, done;
+	pid_t pid = start(write_mapped, &go, &done);
+
+	await(done);
+	pf_lock(&lock);
+	ck_assert_int_eq(content[0], 'b');
+	ck_assert_int_eq(fsyncs, 1);
+	ck_assert_int_eq(flushes, 0);
+	pf_unlock(&lock);
+	step(go);
+	ck_assert_int_eq(end(pid), 0);
+	/* RELEASE is sent before munmap returns, and answered soon. */
+	for (int i = 0; i < PATIENCE_S * 100 && flushes < 2; i++) {
+		PF_LOCK_SCOPE(&lock);
+		if (flushes == 2)
+			break;
+		usleep(10000);
+	}
+	pf_lock(&lock);
+	ck_assert_int_eq(content[SIZE - 1], 'c');
+	ck_assert_int_eq(content[4096], 'a');
+	ck_assert_int_eq(flushes, 2); /* close and what came after it */
+	pf_unlock(&lock);
+}
+END_TEST
+
+static void watch(int go, int done)
+{
+	int fd;
+	const volatile char *p = map_file(O_RDONLY, &fd);
+
+	expect(p[0] == 'a', 1);
+	step(done);
+	await(go);
+	while (p[0] != 'z')
+		usleep(1000);
+}
+
+START_TEST(mappings_see_what_changes)
+{
+	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "file");
+	int go, done;
+	pid_t pid = start(watch, &go, &done);
+
+	await(done);
+	pf_lock(&lock);
+	content[0] = 'z';
+	pf_unlock(&lock);
+	pf_node_changed(node, true);
+	pf_node_changed(node, false);
+	step(go);
+	ck_assert_int_eq(end(pid), 0);
+	pf_node_unref(node);
+}
+END_TEST
+
+enum { STEPS = 200 };
+
+static void look(int go, int done)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/dir", point);
+	for (unsigned i = 0; i < STEPS; i++) {
+		expect(stat(path, &st) == 0, 1);
+		expect(st.st_nlink == 2 + i, 2);
+		step(done);
+		await(go);
+	}
+}
+
+/* However long the kernel keeps them, a directory's attributes are never old. */
+START_TEST(directories_are_exact)
+{
+	struct pf_node *in = pf_dir_lookup(pf_tree_root(tree), "dir");
+	int go, done;
+	pid_t pid = start(look, &go, &done);
+
+	for (int i = 0; i < STEPS; i++) {
+		struct pf_node *node = pf_node_new(tree, &dir, NULL, (mode_t)-1, NULL);
+		char name[16];
+
+		await(done);
+		snprintf(name, sizeof(name), "%d", i);
+		ck_assert_int_eq(pf_dir_link(in, name, node, false), 0);
+		pf_node_unref(node);
+		step(go);
+	}
+	ck_assert_int_eq(end(pid), 0);
+	pf_node_unref(in);
+}
+END_TEST
+
+static void fault(int go, int done)
+{
+	int fd;
+	const volatile char *p = map_file(O_RDONLY, &fd);
+
+	(void)go;
+	step(done);
+	expect(p[0] == 'a', 1);
+}
+
+/* A page is being read for ever, the kernel waits for it to drop it, and all must end. */
+START_TEST(stopping_waits_for_no_page)
+{
+	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "file");
+	bool waits = false;
+	int go, done;
+	pid_t pid;
+
+	parking = true;
+	pid = start(fault, &go, &done);
+	await(done);
+	while (!waits) {
+		usleep(1000);
+		PF_LOCK_SCOPE(&lock);
+		waits = parked != NULL;
+	}
+	pf_node_changed(node, true);
+	pf_node_unref(node);
+	usleep(20000);
+	pf_mount_stop(mount);
+	pthread_join(server, NULL);
+	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL),
+			 0); /* for teardown */
+	ck_assert_int_eq(WTERMSIG(end(pid)), SIGBUS);
+	pf_reply_code(parked, -EIO);
+}
+END_TEST
+
+static void touch_control(int go, int done)
+{
+	int fd = open_in("control", O_RDWR);
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), reply[8];
+
+	(void)go;
+	(void)done;
+	expect(p != MAP_FAILED, 1);
+	expect(write(fd, "x\n", 2) == 2, 2);
+	expect(read(fd, reply, 8) == 5 && !memcmp(reply, "done\n", 5), 3);
+	p[0] = 'x'; /* there is no such page */
+}
+
+START_TEST(a_control_file_has_no_pages)
+{
+	int go, done;
+
+	ck_assert_int_eq(WTERMSIG(end(start(touch_control, &go, &done))), SIGBUS);
+}
+END_TEST
+
+static void use_xattrs(int go, int done)
+{
+	int fd = open_in("file", O_RDWR);
+	char value[32];
+
+	(void)go;
+	(void)done;
+	expect(fgetxattr(fd, "user.dtype", NULL, 0) == 3, 1);
+	expect(fgetxattr(fd, "user.dtype", value, 2) < 0 && errno == ERANGE, 2);
+	expect(fgetxattr(fd, "user.dtype", value, 3) == 3 && !memcmp(value, "F32", 3), 3);
+	expect(fgetxattr(fd, "user.none", value, 3) < 0 && errno == ENODATA, 4);
+	expect(flistxattr(fd, NULL, 0) == sizeof("user.dtype"), 5);
+	expect(flistxattr(fd, value, 2) < 0 && errno == ERANGE, 6);
+	expect(flistxattr(fd, value, sizeof(value)) == sizeof("user.dtype"), 7);
+	expect(fsetxattr(fd, "user.dtype", "", 0, 0) < 0 && errno == EOPNOTSUPP, 8);
+	expect(fremovexattr(fd, "user.dtype") < 0 && errno == EPERM, 9);
+	expect(fremovexattr(fd, "user.none") < 0 && errno == ENODATA, 10);
+	fd = open_in("dir", O_RDONLY);
+	expect(flistxattr(fd, value, sizeof(value)) == 0, 11);
+}
+
+START_TEST(attributes_by_name)
+{
+	int go, done;
+
+	ck_assert_int_eq(end(start(use_xattrs, &go, &done)), 0);
+}
+END_TEST
+
+static void copy_part(int go, int done)
+{
+	off_t from = 0, to = 100;
+	int fd = open_in("file", O_RDWR);
+
+	(void)go;
+	(void)done;
+	expect(pwrite(fd, "copied", 6, 0) == 6, 1);
+	expect(copy_file_range(fd, &from, fd, &to, 6, 0) == 6, 2);
+	expect(posix_fallocate(fd, 0, 1) != ENOSYS, 3);
+}
+
+START_TEST(copies)
+{
+	int go, done;
+
+	ck_assert_int_eq(end(start(copy_part, &go, &done)), 0);
+	ck_assert_mem_eq(content + 100, "copieda", 7);
+}
+END_TEST
+
+/* Files that are read directly can be mapped since Linux 6.6. */
+static bool has_mappings(void)
+{
+	struct utsname system;
+	int major = 0, minor = 0;
+
+	uname(&system);
+	return sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 6));
+}
+
+int main(void)
+{
+	Suite *s = suite_create("mount");
+	TCase *tc = tcase_create("core");
+	int status;
+
+	if (!mkdtemp(point) || begin() < 0) {
+		puts("1..0 # SKIP nothing can be mounted here");
+		rmdir(point);
+		return 0;
+	}
+	pf_mount_free(mount);
+	pf_tree_free(tree);
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	if (has_mappings()) {
+		tcase_add_test(tc, mappings_write);
+		tcase_add_test(tc, mappings_see_what_changes);
+		tcase_add_test(tc, stopping_waits_for_no_page);
+		tcase_add_test(tc, a_control_file_has_no_pages);
+	}
+	tcase_add_test(tc, directories_are_exact);
+	tcase_add_test(tc, attributes_by_name);
+	tcase_add_test(tc, copies);
+	suite_add_tcase(s, tc);
+	status = unit_run(s);
+	rmdir(point);
+	return status;
+}

@@ -1,0 +1,200 @@
+/* Extended attributes, on a tree of toys. */
+#include <errno.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+
+static char dtype[8]; /* what the file's only attribute is */
+
+static int file_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+			  struct pf_err *err)
+{
+	(void)node;
+	if (strcmp(name, "user.dtype") || !dtype[0])
+		return pf_err_set(err, -ENODATA, "no %s", name);
+	pf_buf_puts(out, dtype);
+	return 0;
+}
+
+static int file_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	if (dtype[0])
+		pf_buf_append(out, "user.dtype", sizeof("user.dtype"));
+	return 0;
+}
+
+static int file_set_xattr(struct pf_node *node, const char *name, const void *value,
+			  size_t len, int flags, struct pf_err *err)
+{
+	(void)node;
+	if (strcmp(name, "user.dtype"))
+		return pf_err_set(err, -EOPNOTSUPP, "%s is not known", name);
+	if (len >= sizeof(dtype))
+		return pf_err_set(err, -EINVAL, "too long");
+	if ((flags & XATTR_CREATE) && dtype[0])
+		return -EEXIST;
+	memcpy(dtype, value, len);
+	dtype[len] = '\0';
+	return 0;
+}
+
+static int file_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
+{
+	(void)node;
+	ck_assert_str_eq(name, "user.dtype");
+	if (!strcmp(dtype, "F64"))
+		return pf_err_set(err, -EBUSY, "it is in use");
+	dtype[0] = '\0';
+	return 0;
+}
+
+static const struct pf_kind file = {
+	.name = "file",
+	.mode = S_IFREG | 0666,
+	.get_xattr = file_get_xattr,
+	.list_xattr = file_list_xattr,
+	.set_xattr = file_set_xattr,
+	.remove_xattr = file_remove_xattr,
+};
+static const struct pf_kind kept = {
+	.name = "kept",
+	.mode = S_IFREG | 0666,
+	.get_xattr = file_get_xattr,
+};
+static const struct pf_kind plain = { .name = "plain", .mode = S_IFREG | 0644 };
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &file, &kept, &plain, NULL },
+};
+
+static struct pf_tree *tree;
+static uint64_t ino, none;
+static const struct pf_cred god = { .uid = 0 }, me = { .uid = 7, .gid = 7 };
+
+static uint64_t look(const char *name)
+{
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_lookup(tree, 1, name, &st), 0);
+	pf_vfs_forget(tree, st.st_ino, 1);
+	return st.st_ino;
+}
+
+static void setup(void)
+{
+	dtype[0] = '\0';
+	tree = pf_tree_new(&root, NULL, 0, 0);
+	ino = look("file");
+	none = look("plain");
+}
+
+static void teardown(void)
+{
+	pf_tree_free(tree);
+}
+
+static int set(uint64_t of, const char *name, const char *value, int flags,
+	       const struct pf_cred *cred)
+{
+	return pf_vfs_set_xattr(tree, of, name, value, strlen(value), flags, cred);
+}
+
+static int get(uint64_t of, const char *name)
+{
+	pf_autobuf struct pf_buf value = PF_BUF_INIT;
+
+	return pf_vfs_get_xattr(tree, of, name, &me, &value);
+}
+
+START_TEST(getting_and_setting)
+{
+	pf_autobuf struct pf_buf value = PF_BUF_INIT;
+
+	ck_assert_int_eq(get(ino, "user.dtype"), -ENODATA);
+	ck_assert_int_eq(set(ino, "user.dtype", "F32", 0, &me), 0);
+	ck_assert_int_eq(pf_vfs_get_xattr(tree, ino, "user.dtype", &me, &value), 0);
+	ck_assert_str_eq(value.data, "F32");
+	ck_assert_int_eq(get(ino, "user.x"), -ENODATA);
+	ck_assert_int_eq(set(ino, "user.dtype", "S8", XATTR_CREATE, &me), -EEXIST);
+	ck_assert_int_eq(set(ino, "user.dtype", "much too long", 0, &me), -EINVAL);
+	ck_assert_int_eq(set(ino, "user.x", "", 0, &me), -EOPNOTSUPP);
+	ck_assert_int_eq(get(99, "user.x"), -ENOENT);
+}
+END_TEST
+
+START_TEST(listing)
+{
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
+
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &me, &names), 0);
+	ck_assert_uint_eq(names.len, 0);
+	ck_assert_int_eq(set(ino, "user.dtype", "F32", 0, &me), 0);
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &me, &names), 0);
+	ck_assert_uint_eq(names.len, sizeof("user.dtype"));
+	ck_assert_str_eq(names.data, "user.dtype");
+}
+END_TEST
+
+START_TEST(removing)
+{
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), -ENODATA);
+	ck_assert_int_eq(set(ino, "user.dtype", "F64", 0, &me), 0);
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), -EBUSY);
+	ck_assert_int_eq(set(ino, "user.dtype", "F32", 0, &me), 0);
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.x", &me), -ENODATA);
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, look("kept"), "user.dtype", &me),
+			 -EPERM);
+	ck_assert_int_eq(get(ino, "user.dtype"), 0);
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), 0);
+	ck_assert_int_eq(get(ino, "user.dtype"), -ENODATA);
+}
+END_TEST
+
+START_TEST(kinds_without_any)
+{
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
+
+	ck_assert_int_eq(get(none, "user.x"), -ENODATA);
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, none, &me, &names), 0);
+	ck_assert_uint_eq(names.len, 0);
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, none, "user.x", &god), -ENODATA);
+	ck_assert_int_eq(set(none, "user.x", "", 0, &god), -EOPNOTSUPP);
+}
+END_TEST
+
+START_TEST(rights)
+{
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
+	struct pf_cred checked = me;
+	struct stat st, to = { .st_mode = 0200 };
+
+	checked.checked = true;
+	ck_assert_int_eq(set(none, "user.x", "", 0, &me), -EACCES);
+	ck_assert_int_eq(set(none, "user.x", "", 0, &checked), -EOPNOTSUPP);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &god, &st), 0);
+	ck_assert_int_eq(get(ino, "user.dtype"), -EACCES);
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &me, &names), -EACCES);
+	to.st_mode = 0444;
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &god, &st), 0);
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), -EACCES);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("xattr");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, getting_and_setting);
+	tcase_add_test(tc, listing);
+	tcase_add_test(tc, removing);
+	tcase_add_test(tc, kinds_without_any);
+	tcase_add_test(tc, rights);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
