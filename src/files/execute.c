@@ -269,7 +269,7 @@ static const struct device *device_of(struct unit *unit)
 static struct pf_execution *make_execution(struct unit *unit, const char *name,
 					   struct job *job, struct pf_err *err)
 {
-	struct pf_execution *e = pf_execution_new(job->request.inputs.n);
+	struct pf_execution *e = pf_execution_new(job->request.inputs.n, 1);
 	int r = e ? 0 : pf_err_set(err, -ENOMEM, "no memory for an execution");
 
 	if (!e)

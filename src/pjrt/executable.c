@@ -140,55 +140,108 @@ void pj_executable_free(struct pj_executable *x)
 	free(x);
 }
 
-/* The execution's event tells; a plugin that gives none has its results asked. */
-static int await_run(const struct pj_executable *x, PJRT_Event *done,
+/*
+ * The executions' events tell, one a device; of a plugin that gives none the results are
+ * asked.  All are awaited, also after a failure: nothing may still run on a device whose
+ * buffers are about to go.
+ */
+static int await_run(const struct pj_executable *x, PJRT_Event **done, size_t n,
 		     struct PJRT_Buffer **results, struct pf_err *err)
 {
 	const struct pj_plugin *plugin = x->client->plugin;
 	int r = 0;
 
-	if (done)
-		return pj_event_await(plugin, done, err);
-	for (size_t i = 0; r == 0 && i < x->n_results; i++)
-		r = pj_buffer_await(plugin, results[i], err);
+	for (size_t d = 0; d < n; d++) {
+		struct pf_err later = PF_ERR_INIT, *why = r ? &later : err;
+		int code = 0;
+
+		if (done[d])
+			code = pj_event_await(plugin, done[d], why);
+		for (size_t i = 0; !done[d] && code == 0 && i < x->n_results; i++)
+			code = pj_buffer_await(plugin, results[d * x->n_results + i],
+					       why);
+		r = r ? r : code;
+	}
 	return r;
 }
 
-int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
-		      struct PJRT_Buffer **results, struct pf_err *err)
+/* The lists that the plugin wants, one a device. */
+struct lists {
+	PJRT_Buffer *const **arguments;
+	PJRT_Buffer ***outputs;
+	PJRT_Event **done;
+};
+
+static int make_lists(struct lists *l, const struct pj_run *run, size_t n,
+		      struct PJRT_Buffer **results, size_t n_results, struct pf_err *err)
 {
-	const struct pj_plugin *plugin = executable->client->plugin;
-	PJRT_Buffer *const *arguments = run->arguments;
-	PJRT_Buffer **outputs = results;
-	PJRT_Event *done = NULL;
+	const size_t size =
+		sizeof(*l->arguments) + sizeof(*l->outputs) + sizeof(*l->done);
+
+	l->arguments = calloc(n, size);
+	if (!l->arguments)
+		return pf_err_set(err, -ENOMEM, "no memory for an execution");
+	l->outputs = (PJRT_Buffer ***)(l->arguments + n);
+	l->done = (PJRT_Event **)(l->outputs + n);
+	for (size_t d = 0; d < n; d++) {
+		l->arguments[d] = run->arguments + d * run->n_arguments;
+		l->outputs[d] = results + d * n_results;
+	}
+	return 0;
+}
+
+static int run_lists(const struct pj_executable *x, const struct pj_run *run, size_t n,
+		     const struct lists *l, struct PJRT_Buffer **results,
+		     struct pf_err *err)
+{
+	const struct pj_plugin *plugin = x->client->plugin;
 	PJRT_ExecuteOptions options = { PJ_SIZE(PJRT_ExecuteOptions),
 					.non_donatable_input_indices = run->kept,
 					.num_non_donatable_input_indices = run->n_kept };
 	PJRT_LoadedExecutable_Execute_Args args = {
 		PJ_SIZE(PJRT_LoadedExecutable_Execute_Args),
-		.executable = executable->loaded,
+		.executable = x->loaded,
 		.options = &options,
-		.argument_lists = &arguments,
-		.num_devices = 1,
+		.argument_lists = l->arguments,
+		.num_devices = n,
 		.num_args = run->n_arguments,
-		.output_lists = &outputs,
-		.device_complete_events = &done,
+		.output_lists = l->outputs,
+		.device_complete_events = l->done,
 		.execute_device = run->device ? run->device->handle : NULL,
 	};
+	int r = PJ_CALL(plugin, err, PJRT_LoadedExecutable_Execute, &args);
+
+	if (r < 0)
+		return r;
+	r = await_run(x, l->done, n, results, err);
+	if (r < 0)
+		for (size_t i = 0; i < n * x->n_results; i++)
+			pj_buffer_destroy(plugin, results[i]);
+	return r;
+}
+
+int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
+		      struct PJRT_Buffer **results, struct pf_err *err)
+{
+	size_t n = run->n_devices ? run->n_devices : 1;
+	PJRT_Buffer *const *arguments = run->arguments;
+	PJRT_Buffer **outputs = results;
+	PJRT_Event *done = NULL;
+	struct lists one = { &arguments, &outputs, &done }, many;
 	int r;
 
 	/* A lone replica waits for the others, and plugins abort after a minute of that. */
-	if (executable->num_replicas * executable->num_partitions != 1)
+	if (x->num_replicas * x->num_partitions != n || n > PJ_MAX_DEVICES)
 		return pf_err_set(
 			err, -EINVAL,
-			"the program is for %zu x %zu devices, this runs it on one",
-			executable->num_replicas, executable->num_partitions);
-	r = PJ_CALL(plugin, err, PJRT_LoadedExecutable_Execute, &args);
+			"the program is for %zu x %zu devices, this runs it on %zu",
+			x->num_replicas, x->num_partitions, n);
+	if (n == 1)
+		return run_lists(x, run, n, &one, results, err);
+	r = make_lists(&many, run, n, results, x->n_results, err);
 	if (r < 0)
 		return r;
-	r = await_run(executable, done, results, err);
-	if (r < 0)
-		for (size_t i = 0; i < executable->n_results; i++)
-			pj_buffer_destroy(plugin, results[i]);
+	r = run_lists(x, run, n, &many, results, err);
+	free(many.arguments);
 	return r;
 }

@@ -38,7 +38,7 @@ static void wake(struct pf_waiter *waiter)
 	step(pf_container_of(waiter, struct pf_execution_priv, waiter));
 }
 
-struct pf_execution *pf_execution_new(size_t n)
+struct pf_execution *pf_execution_new(size_t n, size_t rows)
 {
 	struct pf_execution *e = calloc(1, sizeof(*e));
 	struct pf_execution_priv *p = calloc(1, sizeof(*p));
@@ -53,6 +53,8 @@ struct pf_execution *pf_execution_new(size_t n)
 	p->waiter.wake = wake;
 	atomic_init(&p->refs, 1);
 	e->n_args = n;
+	e->n_rows = rows;
+	e->device = UINT32_MAX;
 	e->args = calloc(n + 1, sizeof(*e->args));
 	e->arg_names = calloc(n + 1, sizeof(*e->arg_names));
 	e->donate = calloc(n + 1, sizeof(*e->donate));
@@ -121,62 +123,105 @@ static const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* How messages call argument I: "input 1 (y)", "row 2: input 1 (y)". */
+static const char *arg_called(const struct pf_execution *e, size_t i, char *dst,
+			      size_t cap)
+{
+	size_t in_row = e->n_args / e->n_rows;
+	const struct pf_param *want = NULL;
+	char row[32] = "";
+
+	if (e->loaded && i % in_row < e->loaded->signature->n_inputs)
+		want = &e->loaded->signature->inputs[i % in_row];
+	if (e->n_rows > 1)
+		snprintf(row, sizeof(row), "row %zu: ", i / in_row);
+	if (want && *want->name)
+		snprintf(dst, cap, "%sinput %zu (%s)", row, i % in_row, want->name);
+	else
+		snprintf(dst, cap, "%sinput %zu", row, i % in_row);
+	return dst;
+}
+
+/* Which of the worker's devices ROW runs on. */
+static unsigned row_device(const struct pf_execution *e, size_t row)
+{
+	if (e->loaded->n_devices)
+		return e->loaded->devices[row];
+	if (e->device != UINT32_MAX)
+		return e->device;
+	return e->n_args ? e->args[0]->device : 0;
+}
+
 static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 {
-	const struct pf_param *want = &e->loaded->signature->inputs[i];
+	size_t in_row = e->n_args / e->n_rows;
+	const struct pf_param *want = &e->loaded->signature->inputs[i % in_row];
 	const struct pf_value *have = e->args[i];
 	const struct pf_description *d = pf_worker_description(e->executable->worker);
-	char a[128], b[128];
+	unsigned device = row_device(e, i / in_row);
+	char a[128], b[128], called[192];
 
+	arg_called(e, i, called, sizeof(called));
 	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
-		return pf_err_set(err, -EINVAL,
-				  "input %zu%s%s%s: %s is %s, the program wants %s", i,
-				  *want->name ? " (" : "", want->name,
-				  *want->name ? ")" : "", e->arg_names[i],
+		return pf_err_set(err, -EINVAL, "%s: %s is %s, the program wants %s",
+				  called, e->arg_names[i],
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
 	if (have->worker != e->executable->worker)
 		return pf_err_set(err, -EINVAL,
-				  "input %zu: %s is on plugin %s, the program on %s", i,
+				  "%s: %s is on plugin %s, the program on %s", called,
 				  e->arg_names[i], pf_worker_name(have->worker),
 				  pf_worker_name(e->executable->worker));
-	if (e->loaded->n_devices && have->device != e->loaded->devices[0])
+	if (have->device != device)
 		return pf_err_set(err, -EINVAL,
-				  "input %zu: %s is on device %s:%lld, the program "
-				  "runs on %s:%lld",
-				  i, e->arg_names[i], pf_worker_name(have->worker),
+				  "%s: %s is on device %s:%lld, the program runs on "
+				  "%s:%lld",
+				  called, e->arg_names[i], pf_worker_name(have->worker),
 				  (long long)d->devices[have->device].id,
 				  pf_worker_name(have->worker),
-				  (long long)d->devices[e->loaded->devices[0]].id);
+				  (long long)d->devices[device].id);
 	return 0;
+}
+
+/* A row that is missing would have the others wait for it. */
+static int check_rows(const struct pf_execution *e, struct pf_err *err)
+{
+	size_t rows = e->loaded->n_devices ? e->loaded->n_devices : 1;
+
+	if (e->n_rows == rows)
+		return 0;
+	if (rows == 1)
+		return pf_err_set(err, -EINVAL,
+				  "the program runs on one device, %zu rows of inputs or "
+				  "outputs were given",
+				  e->n_rows);
+	return pf_err_set(err, -EINVAL,
+			  "the program runs on %zu devices at once: its inputs and "
+			  "outputs are lists of %zu rows, found %zu row%s",
+			  rows, rows, e->n_rows, plural(e->n_rows));
 }
 
 static int check(const struct pf_execution *e, struct pf_err *err)
 {
 	const struct pf_signature *s = e->loaded->signature;
+	size_t in_row = e->n_args / e->n_rows;
+	int r = check_rows(e, err);
 
-	if (e->n_args != s->n_inputs)
+	if (r < 0)
+		return r;
+	if (in_row != s->n_inputs)
 		return pf_err_set(err, -EINVAL,
 				  "the program takes %zu input%s, %zu %s given",
-				  s->n_inputs, plural(s->n_inputs), e->n_args,
-				  e->n_args == 1 ? "was" : "were");
+				  s->n_inputs, plural(s->n_inputs), in_row,
+				  in_row == 1 ? "was" : "were");
 	if (e->want_outs != s->n_outputs)
 		return pf_err_set(err, -EINVAL,
 				  "the program gives %zu output%s, %zu name%s given",
 				  s->n_outputs, plural(s->n_outputs), e->want_outs,
 				  e->want_outs == 1 ? " was" : "s were");
-	if (e->loaded->n_devices > 1)
-		return pf_err_set(err, -EOPNOTSUPP,
-				  "the program runs on %u devices at once, "
-				  "which is not supported yet",
-				  e->loaded->n_devices);
-	for (size_t i = 0; i < e->n_args; i++) {
-		int r = check_arg(e, i, err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (size_t i = 0; i < e->n_args && r == 0; i++)
+		r = check_arg(e, i, err);
+	return r;
 }
 
 /* --- the answer ---------------------------------------------------------------------- */
@@ -185,7 +230,8 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 		       size_t len, size_t i, struct pf_err *err)
 {
 	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
-	const struct pf_param *want = &e->loaded->signature->outputs[i];
+	const struct pf_signature *s = e->loaded->signature;
+	const struct pf_param *want = &s->outputs[i % s->n_outputs];
 	struct pf_execution_priv *p = e->priv;
 	uint64_t bytes;
 	bool ok;
@@ -205,10 +251,10 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 				  "%u, expected %llu of %s",
 				  i, (unsigned long long)out->len, out->dtype,
 				  (unsigned long long)bytes, pf_dtype_name(want->dtype));
-	e->outs[i] = pf_value_of_output(want->dtype, &want->shape, out, rep,
-					e->executable->worker,
-					e->loaded->n_devices ? e->loaded->devices[0] : 0,
-					p->life, p->ids[e->n_args + i]);
+	e->outs[i] =
+		pf_value_of_output(want->dtype, &want->shape, out, rep,
+				   e->executable->worker, row_device(e, i / s->n_outputs),
+				   p->life, p->ids[e->n_args + i]);
 	if (!e->outs[i])
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
 	return 0;
@@ -244,7 +290,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 	const struct pf_rep_execute *rep = reply;
 	struct pf_execution *e = p->e;
 	struct pf_err err = PF_ERR_INIT;
-	size_t n = e->loaded->signature->n_outputs;
+	size_t n = e->n_outs;
 
 	if (code < 0) {
 		err = *why;
@@ -273,17 +319,20 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 static bool collect(struct pf_execution *e, uint64_t *ids, uint8_t *donate)
 {
 	struct pf_execution_priv *p = e->priv;
-	size_t n_outs = e->loaded->signature->n_outputs;
+	size_t in_row = e->n_args / e->n_rows;
 
 	for (size_t i = 0; i < e->n_args; i++) {
 		ids[i] = pf_value_id_on(e->args[i], e->loaded->life);
 		if (!ids[i])
 			return false;
 	}
-	for (size_t i = 0; i < n_outs; i++)
+	for (size_t i = 0; i < e->n_outs; i++)
 		ids[e->n_args + i] = pf_worker_id(e->executable->worker);
+	/* An argument is donated on all devices, or on none; what is not is copied. */
+	memset(donate, 1, in_row);
 	for (size_t i = 0; i < e->n_args; i++)
-		donate[i] = e->donate[i] && pf_value_donate(e->args[i]);
+		if (!e->donate[i] || !pf_value_donate(e->args[i]))
+			donate[i % in_row] = 0;
 	p->n_claimed = e->n_args;
 	return true;
 }
@@ -292,8 +341,8 @@ static bool collect(struct pf_execution *e, uint64_t *ids, uint8_t *donate)
 static int send(struct pf_execution_priv *p, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
-	size_t n_outs = e->loaded->signature->n_outputs;
-	size_t n_ids = e->n_args + n_outs;
+	size_t n_outs = e->loaded->signature->n_outputs * e->n_rows;
+	size_t in_row = e->n_args / e->n_rows, n_ids = e->n_args + n_outs;
 	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
 	int r;
 
@@ -301,7 +350,7 @@ static int send(struct pf_execution_priv *p, struct pf_err *err)
 		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
 				  PF_WIRE_MAX_ARGS);
 	if (!p->ids)
-		p->ids = malloc(n_ids * sizeof(*p->ids) + e->n_args + 1);
+		p->ids = malloc(n_ids * sizeof(*p->ids) + in_row + 1);
 	if (!e->outs)
 		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
 	if (!p->ids || !e->outs)
@@ -310,18 +359,27 @@ static int send(struct pf_execution_priv *p, struct pf_err *err)
 	if (!collect(e, p->ids, (uint8_t *)(p->ids + n_ids)))
 		return 1;
 	req.executable = e->loaded->id;
-	req.device = UINT32_MAX;
-	req.n_args = (uint32_t)e->n_args;
-	req.n_outs = (uint32_t)n_outs;
+	req.device = e->loaded->n_devices ? UINT32_MAX : row_device(e, 0);
+	req.n_args = (uint32_t)in_row;
+	req.n_outs = (uint32_t)(n_outs / e->n_rows);
+	req.n_devices = (uint32_t)e->n_rows;
 	p->life = pf_life_ref(e->loaded->life);
 	p->call.done = answer;
 	p->call.reply_min = sizeof(struct pf_rep_execute);
 	atomic_fetch_add(&p->refs, 1);
 	r = pf_life_call(p->life, &p->call, &req, sizeof(req), p->ids,
-			 n_ids * sizeof(*p->ids) + e->n_args, err);
+			 n_ids * sizeof(*p->ids) + in_row, err);
 	if (r < 0)
 		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
 	return r;
+}
+
+static int name_arg(const struct pf_execution *e, size_t i, int code, struct pf_err *err)
+{
+	char called[192];
+
+	return pf_err_wrap(err, code, "%s: %s", arg_called(e, i, called, sizeof(called)),
+			   e->arg_names[i]);
 }
 
 /* Place the arguments from p->placed on: 1 all there, 0 waiting, -errno. */
@@ -333,8 +391,7 @@ static int place(struct pf_execution_priv *p, struct pf_err *err)
 		int r = pf_value_place(e->args[p->placed], &p->waiter, err);
 
 		if (r < 0)
-			return pf_err_wrap(err, r, "input %zu: %s", p->placed,
-					   e->arg_names[p->placed]);
+			return name_arg(e, p->placed, r, err);
 		if (r == 0)
 			return 0;
 	}
@@ -350,9 +407,7 @@ static int check_placed(struct pf_execution_priv *p, struct pf_err *err)
 	if (!e->loaded || p->placed >= e->n_args)
 		return 1;
 	r = pf_value_placed(e->args[p->placed], err);
-	return r < 0 ? pf_err_wrap(err, r, "input %zu: %s", p->placed,
-				   e->arg_names[p->placed])
-		     : 1;
+	return r < 0 ? name_arg(e, p->placed, r, err) : 1;
 }
 
 /* True if the request was sent by this call (E may be gone by then). */

@@ -21,6 +21,7 @@ enum {
 struct execution {
 	struct pf_worker *worker;
 	const struct pf_req_execute *q;
+	size_t n_args, n_outs; /* on all devices */
 	const uint64_t *argument_ids, *result_ids;
 	const uint8_t *donate;
 	struct pf_object *program;    /* counted */
@@ -38,35 +39,39 @@ static int check_execute(const struct pf_request *request, struct execution *x,
 			 struct pf_err *err)
 {
 	const struct pf_req_execute *q = request->message;
-	size_t n;
 
-	if (request->len < sizeof(*q) || q->n_args > PF_WIRE_MAX_ARGS ||
+	if (request->len < sizeof(*q) || q->n_devices < 1 ||
+	    q->n_devices > PF_WIRE_MAX_ARGS || q->n_args > PF_WIRE_MAX_ARGS ||
 	    q->n_outs > PF_WIRE_MAX_ARGS)
 		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
 				  request->len);
-	n = (size_t)q->n_args + q->n_outs;
-	if (request->len != sizeof(*q) + n * sizeof(uint64_t) + q->n_args)
+	x->n_args = (size_t)q->n_args * q->n_devices;
+	x->n_outs = (size_t)q->n_outs * q->n_devices;
+	if (x->n_args > PF_WIRE_MAX_ARGS || x->n_outs > PF_WIRE_MAX_ARGS ||
+	    request->len !=
+		    sizeof(*q) + (x->n_args + x->n_outs) * sizeof(uint64_t) + q->n_args)
 		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
 				  request->len);
-	if (q->device != UINT32_MAX && q->device >= request->worker->client->n_devices)
+	if (q->device != UINT32_MAX &&
+	    (q->device >= request->worker->client->n_devices || q->n_devices != 1))
 		return pf_err_set(err, -EPROTO, "execute: there is no device %u",
 				  q->device);
 	x->worker = request->worker;
 	x->q = q;
 	x->argument_ids = (const uint64_t *)(q + 1);
-	x->result_ids = x->argument_ids + q->n_args;
-	x->donate = (const uint8_t *)(x->result_ids + q->n_outs);
+	x->result_ids = x->argument_ids + x->n_args;
+	x->donate = (const uint8_t *)(x->result_ids + x->n_outs);
 	return 0;
 }
 
 static int make_room(struct execution *x, struct pf_err *err)
 {
-	size_t n = (size_t)x->q->n_args + x->q->n_outs;
+	size_t n = x->n_args + x->n_outs;
 
 	x->objects = x->few_objects;
 	x->buffers = x->few_buffers;
 	x->kept = x->few_kept;
-	if (x->q->n_args <= FEW && x->q->n_outs <= FEW)
+	if (x->n_args <= FEW && x->n_outs <= FEW)
 		return 0;
 	x->many = malloc(n * (sizeof(*x->objects) + sizeof(*x->buffers)) +
 			 x->q->n_args * sizeof(*x->kept));
@@ -82,7 +87,6 @@ static int make_room(struct execution *x, struct pf_err *err)
 static int find_objects(struct execution *x, struct pf_err *err)
 {
 	struct pf_objects *objects = &x->worker->objects;
-	uint32_t n = x->q->n_args;
 	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE,
 			       &x->program, err);
 
@@ -94,17 +98,17 @@ static int find_objects(struct execution *x, struct pf_err *err)
 		r = pf_err_set(err, -EPROTO, "the program has %zu results, %u were named",
 			       x->program->executable->n_results, x->q->n_outs);
 	else
-		r = pf_objects_get(objects, x->argument_ids, n, PF_OBJECT_BUFFER,
+		r = pf_objects_get(objects, x->argument_ids, x->n_args, PF_OBJECT_BUFFER,
 				   x->objects, err);
 	if (r < 0) {
 		pf_object_unref(x->program);
 		return r;
 	}
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < x->n_args; i++)
 		x->buffers[i] = x->objects[i]->buffer;
+	for (uint32_t i = 0; i < x->q->n_args; i++)
 		if (!x->donate[i])
 			x->kept[x->n_kept++] = i;
-	}
 	return 0;
 }
 
@@ -120,14 +124,14 @@ static uint64_t now_ns(void)
 static struct pf_object *result_object(struct execution *x, size_t i, struct pf_err *err)
 {
 	const struct pj_result *known = x->program->executable->results;
-	struct PJRT_Buffer *buffer = x->buffers[x->q->n_args + i];
+	struct PJRT_Buffer *buffer = x->buffers[x->n_args + i];
 	struct pf_object *object;
 	enum pf_dtype dtype;
 	uint64_t len;
 
 	if (known) {
-		dtype = known[i].dtype;
-		len = known[i].len;
+		dtype = known[i % x->q->n_outs].dtype;
+		len = known[i % x->q->n_outs].len;
 	} else if (pj_buffer_type(x->worker->plugin, buffer, &dtype, &len, err) < 0) {
 		pf_err_wrap(err, err->code, "result %zu", i);
 		pj_buffer_destroy(x->worker->plugin, buffer);
@@ -142,18 +146,17 @@ static struct pf_object *result_object(struct execution *x, size_t i, struct pf_
 /* Make objects of all results, or destroy them all. */
 static int result_objects(struct execution *x, struct pf_err *err)
 {
-	struct pf_object **results = x->objects + x->q->n_args;
-	uint32_t n = x->q->n_outs;
+	struct pf_object **results = x->objects + x->n_args;
+	size_t n = x->n_outs;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		results[i] = result_object(x, i, err);
 		if (results[i])
 			continue;
-		for (uint32_t k = 0; k < i; k++)
+		for (size_t k = 0; k < i; k++)
 			pf_object_unref(results[k]);
-		for (uint32_t k = i + 1; k < n; k++)
-			pj_buffer_destroy(x->worker->plugin,
-					  x->buffers[x->q->n_args + k]);
+		for (size_t k = i + 1; k < n; k++)
+			pj_buffer_destroy(x->worker->plugin, x->buffers[x->n_args + k]);
 		return err->code;
 	}
 	return 0;
@@ -197,20 +200,20 @@ static int write_reply(struct execution *x, struct pf_request *request,
 {
 	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
 	struct pf_out *outs = (struct pf_out *)(reply + 1);
-	struct pf_object **results = x->objects + x->q->n_args;
-	size_t len = sizeof(*reply) + x->q->n_outs * sizeof(*outs);
+	struct pf_object **results = x->objects + x->n_args;
+	size_t len = sizeof(*reply) + x->n_outs * sizeof(*outs);
 	size_t limit = len + INLINE_TOTAL;
 
 	if (limit > PF_RING_MESSAGE)
 		limit = PF_RING_MESSAGE;
-	for (uint32_t i = 0; i < x->q->n_outs; i++) {
+	for (size_t i = 0; i < x->n_outs; i++) {
 		int r = place_result(results[i], request->reply, &outs[i], &len, limit,
 				     err);
 
 		if (r < 0)
-			return pf_err_wrap(err, r, "result %u", i);
+			return pf_err_wrap(err, r, "result %zu", i);
 	}
-	reply->n_outs = x->q->n_outs;
+	reply->n_outs = (uint32_t)x->n_outs;
 	reply->pad = 0;
 	request->reply_len = len;
 	return 0;
@@ -220,18 +223,19 @@ static int write_reply(struct execution *x, struct pf_request *request,
 static int execute(struct execution *x, struct pf_request *request, struct pf_err *err)
 {
 	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
-	struct pf_object **results = x->objects + x->q->n_args;
+	struct pf_object **results = x->objects + x->n_args;
 	const struct pj_client *client = x->worker->client;
 	struct pj_run run = {
 		.device = x->q->device == UINT32_MAX ? NULL
 						     : &client->devices[x->q->device],
+		.n_devices = x->q->n_devices,
 		.arguments = x->buffers,
 		.n_arguments = x->q->n_args,
 		.kept = x->kept,
 		.n_kept = x->n_kept,
 	};
 	uint64_t start = now_ns();
-	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->q->n_args,
+	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->n_args,
 				  err);
 
 	if (r < 0)
@@ -242,9 +246,9 @@ static int execute(struct execution *x, struct pf_request *request, struct pf_er
 		return r;
 	r = write_reply(x, request, err);
 	if (r == 0)
-		r = pf_objects_put(&x->worker->objects, x->result_ids, results,
-				   x->q->n_outs, err);
-	for (uint32_t i = 0; i < x->q->n_outs; i++)
+		r = pf_objects_put(&x->worker->objects, x->result_ids, results, x->n_outs,
+				   err);
+	for (size_t i = 0; i < x->n_outs; i++)
 		pf_object_unref(results[i]);
 	return r;
 }
@@ -262,7 +266,7 @@ int pf_handle_execute(struct pf_request *request, struct pf_err *err)
 		r = find_objects(&x, err);
 	if (r == 0) {
 		r = execute(&x, request, err);
-		for (uint32_t i = 0; i < x.q->n_args; i++)
+		for (size_t i = 0; i < x.n_args; i++)
 			pf_object_unref(x.objects[i]);
 		pf_object_unref(x.program);
 	}

@@ -92,7 +92,9 @@ START_TEST(program_runs)
 	struct PJRT_Buffer *in = upload(client, &alias), *out[2] = { NULL };
 	struct PJRT_Buffer *const args[] = { in, in };
 	const int64_t kept[] = { 0, 1 };
-	const struct pj_run run = { NULL, args, 2, kept, 2 };
+	const struct pj_run run = {
+		.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 2
+	};
 	struct pf_err err = PF_ERR_INIT;
 	enum pf_dtype dtype;
 	float sums[4];
@@ -131,7 +133,7 @@ START_TEST(lone_replica_is_refused)
 	struct pj_client *client = connect_client(plugin, "{}");
 	struct pj_executable *x = compile(client, add, two_replicas);
 	struct PJRT_Buffer *out[2] = { NULL };
-	const struct pj_run run = { &client->devices[0], NULL, 0, NULL, 0 };
+	const struct pj_run run = { .device = &client->devices[0] };
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_int_eq(pj_executable_run(x, &run, out, &err), -EINVAL);
@@ -337,7 +339,9 @@ START_TEST(short_tables_are_respected)
 	/* Programs still run: their results' buffers tell what they are. */
 	in = upload(client, &alias);
 	struct PJRT_Buffer *const args[] = { in, in };
-	const struct pj_run run = { NULL, args, 2, kept, 2 };
+	const struct pj_run run = {
+		.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 2
+	};
 
 	ck_assert_int_eq(pj_executable_run(x, &run, out, &err), 0);
 	ck_assert_int_eq(pj_buffer_type(plugin, out[1], &dtype, &len, &err), 0);

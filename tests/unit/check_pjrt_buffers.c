@@ -275,7 +275,9 @@ START_TEST(programs_take_arguments_from_every_memory)
 
 	for (size_t k = 0; nth_place(f.client, k, &place); k++) {
 		struct PJRT_Buffer *source, *args[2], *sum = NULL;
-		const struct pj_run run = { NULL, args, 2, kept, 1 };
+		const struct pj_run run = {
+			.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 1
+		};
 
 		if (place.device != first.device)
 			break;
@@ -316,7 +318,7 @@ START_TEST(what_cannot_be_copied)
 	struct pj_executable *x = compile(f.client, text, one_device);
 	struct PJRT_Buffer *in = upload(&f, &here, a, sizeof(a), PF_DTYPE_F32, &four);
 	struct PJRT_Buffer *out[2] = { NULL }, *made = NULL;
-	const struct pj_run run = { NULL, &in, 1, NULL, 0 };
+	const struct pj_run run = { .arguments = &in, .n_arguments = 1 };
 	struct pf_err err = PF_ERR_INIT;
 
 	stranger.addressable = false;

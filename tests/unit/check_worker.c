@@ -352,7 +352,8 @@ START_TEST(many_arguments_and_results)
 	} m = { .q = { .executable = 1,
 		       .device = UINT32_MAX,
 		       .n_args = WIDE,
-		       .n_outs = WIDE } };
+		       .n_outs = WIDE,
+		       .n_devices = 1 } };
 	static struct pf_out outs[WIDE];
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	unsigned inside = 0;

@@ -156,7 +156,11 @@ static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off,
 static float add_on(struct pf_life *life, float x, float y)
 {
 	struct pf_req_execute req = {
-		.head.op = PF_OP_EXECUTE, .device = UINT32_MAX, .n_args = 2, .n_outs = 1
+		.head.op = PF_OP_EXECUTE,
+		.device = UINT32_MAX,
+		.n_args = 2,
+		.n_outs = 1,
+		.n_devices = 1,
 	};
 	struct pf_extent program = extent(strlen(add_scalars)), a = extent(4),
 			 b = extent(4);

@@ -127,7 +127,7 @@ static inline struct pf_execution *run_init(struct run *run, struct pf_executabl
 
 	memset(run, 0, sizeof(*run));
 	event_init(&run->ended);
-	run->e = pf_execution_new(n);
+	run->e = pf_execution_new(n, 1);
 	ck_assert_ptr_nonnull(run->e);
 	run->e->executable = pf_executable_ref(x);
 	run->e->name = strdup("prog");

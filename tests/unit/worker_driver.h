@@ -252,7 +252,8 @@ static inline size_t execute_message(struct execute_message *m, uint64_t executa
 	*m = (struct execute_message){ .q = { .executable = executable,
 					      .device = UINT32_MAX,
 					      .n_args = n_args,
-					      .n_outs = 1 } };
+					      .n_outs = 1,
+					      .n_devices = 1 } };
 	memcpy(m->ids, args, n_args * sizeof(uint64_t));
 	m->ids[n_args] = out;
 	memset((uint8_t *)(m->ids + n_args + 1), 0, n_args);

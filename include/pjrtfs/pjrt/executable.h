@@ -59,21 +59,28 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 void pj_executable_free(struct pj_executable *executable);
 PF_DEFINE_CLEANUP(struct pj_executable *, pj_executable_free)
 
-/* One execution on one device. */
+/* One execution, on all the devices that the program is for at once. */
 struct pj_run {
-	const struct pj_device *device; /* NULL: the one it was compiled for */
-	struct PJRT_Buffer *const *arguments;
-	size_t n_arguments;
+	const struct pj_device *device; /* where one for any device shall run; NULL: the
+					 * devices it was compiled for */
+	/* Replicas times partitions, in the order of the executable's devices; 0 is 1. */
+	size_t n_devices;
+	struct PJRT_Buffer *const *arguments; /* n_arguments of the first device, then of
+					       * the second ... */
+	size_t n_arguments;                   /* of each device */
 	const int64_t *kept; /* the indexes of arguments that must not be donated */
 	size_t n_kept;
 };
 
+enum { PJ_MAX_DEVICES = 1024 }; /* of one execution */
+
 /*
  * Execute, and wait until all is done.
  *
- * results  room for n_results buffers; on success each is the caller's and ready
- * Errors: the plugin's; -EINVAL if the program is for several devices.  A plugin checks
- * arguments' number and size in bytes, but not their type and shape.
+ * results  room for n_devices times n_results buffers, ordered as the arguments; on success
+ *          each is the caller's and ready
+ * Errors: the plugin's; -EINVAL if the program is for another number of devices.  A plugin
+ * checks arguments' number and size in bytes, but not their type and shape.
  * Blocks; a program that never ends holds the thread for ever.
  * PJRT: PJRT_LoadedExecutable_Execute.
  */

@@ -1,4 +1,4 @@
-/* Executions: one run of an executable on one device. */
+/* Executions: one run of an executable, on all the devices that it is for. */
 #ifndef PJRTFS_STORE_EXECUTION_H
 #define PJRTFS_STORE_EXECUTION_H
 
@@ -12,11 +12,15 @@ struct pf_execution {
 	/* What the caller asks. */
 	struct pf_executable *executable; /* owned reference */
 	char *name;                       /* owned; the executable's, for messages */
-	size_t n_args;
+	/* Rows: replicas times partitions, each for one device, in the executable's order. */
+	size_t n_rows;
+	size_t n_args;          /* of all rows, one row after the other */
 	struct pf_value **args; /* owned references */
 	char **arg_names;       /* owned; for messages */
 	bool *donate;           /* owned; n_args: may be consumed */
-	size_t want_outs;       /* how many results the caller has names for */
+	size_t want_outs;       /* how many results a row the caller has names for */
+	unsigned device; /* index of the worker's device for a program that runs on any;
+			  * UINT32_MAX: where its first argument is */
 	void *user;
 	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
@@ -24,7 +28,7 @@ struct pf_execution {
 	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
 
 	/* What it gives. */
-	size_t n_outs;
+	size_t n_outs;            /* of all rows */
 	struct pf_value **outs;   /* owned references; done may steal them */
 	struct pf_loaded *loaded; /* owned reference: what ran */
 	double seconds;           /* from start to end */
@@ -33,8 +37,8 @@ struct pf_execution {
 	struct pf_execution_priv *priv; /* the store's */
 };
 
-/* Room for N arguments; NULL: no memory. */
-struct pf_execution *pf_execution_new(size_t n);
+/* Room for N arguments of ROWS rows (which divide N); NULL: no memory. */
+struct pf_execution *pf_execution_new(size_t n, size_t rows);
 void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
 
 /*

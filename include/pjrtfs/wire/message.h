@@ -20,11 +20,12 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 2,     /* in the set-up text; both ends must be of one build */
-	PF_WIRE_MAX_RANK = 32,   /* extents in a message */
-	PF_WIRE_MAX_ARGS = 4096, /* arguments, and results, of one execution */
-	PF_WIRE_INLINE = 4096,   /* results of up to so many bytes come with the reply */
-	PF_WIRE_FORMAT = 16,     /* bytes of PJRT_Program.format, NUL included */
+	PF_WIRE_VERSION = 3,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_MAX_RANK = 32, /* extents in a message */
+	PF_WIRE_MAX_ARGS =
+		4096, /* arguments, and results, of one execution, on all devices */
+	PF_WIRE_INLINE = 4096, /* results of up to so many bytes come with the reply */
+	PF_WIRE_FORMAT = 16,   /* bytes of PJRT_Program.format, NUL included */
 };
 
 enum pf_op {
@@ -117,19 +118,20 @@ struct pf_rep_block {
 };
 
 /*
- * Execute on one device.  uint64_t ids follow: n_args buffers, then n_outs new ones'; then
- * n_args bytes: 1 where the argument may be donated.
+ * Execute on n_devices devices at once, in the order of the executable's.  uint64_t ids
+ * follow: n_args buffers of the first device, of the second ...; then n_outs new ones' of
+ * each; then n_args bytes: 1 where the argument may be donated, on every device.
  */
 struct pf_req_execute {
 	struct pf_msg_head head;
 	uint64_t executable;
-	uint32_t device; /* index; UINT32_MAX: as compiled */
-	uint32_t n_args, n_outs;
-	uint32_t pad;
+	uint32_t device;         /* index, for one device; UINT32_MAX: as compiled */
+	uint32_t n_args, n_outs; /* of each device */
+	uint32_t n_devices;      /* at least 1 */
 };
 
 /*
- * n_outs struct pf_out follow, then the inline results' bytes, each at its off from the
+ * n_outs struct pf_out follow, of all devices, ordered as their ids, then the inline results' bytes, each at its off from the
  * start of the message, 64-byte aligned there.  Sent once every result is ready.
  */
 struct pf_rep_execute {
