@@ -397,6 +397,13 @@ void pf_worker_interrupt(struct pf_worker *w)
 		abort();
 }
 
+void pf_worker_restart(struct pf_worker *w)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	if (w->pid)
+		kill(w->pid, SIGKILL);
+}
+
 void pf_worker_stop(struct pf_worker *w)
 {
 	if (w->stopped)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "buffer_entry.h"
+#include "command.h"
 
 /*
  * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
@@ -118,6 +119,185 @@ int files_remove_buffer(struct pf_fs *fs, const struct device *device, const cha
 	return r;
 }
 
+/* --- directories ------------------------------------------------------------------------ */
+
+/* The directory that NAME means, a trailing slash or not, with a reference, or NULL. */
+static struct pf_node *find_directory(struct pf_fs *fs, const struct device *device,
+				      const char *name, const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	pf_autofree char *path = strdup(name);
+	size_t len = strlen(name);
+	struct pf_node *node;
+	const char *last;
+
+	while (path && len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	if (!path || walk(fs, device, path, cred, &dir, &last, NULL) < 0)
+		return NULL;
+	node = pf_dir_lookup(dir, last);
+	if (node && buffers_is_directory(node))
+		return node;
+	pf_node_unref(node);
+	return NULL;
+}
+
+bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred)
+{
+	struct pf_node *node = find_directory(fs, device, name, cred);
+
+	pf_node_unref(node);
+	return node != NULL;
+}
+
+/* An entry of a directory: how it sorts, and what it is. */
+struct member {
+	char stem[PF_NAME_MAX + 1];
+	struct pf_node *node; /* owned reference */
+};
+
+static bool is_decimal(const char *stem)
+{
+	return *stem && !stem[strspn(stem, "0123456789")];
+}
+
+static int by_stem(const void *a, const void *b)
+{
+	return strcmp(((const struct member *)a)->stem, ((const struct member *)b)->stem);
+}
+
+/* Of any length: 2 is before 10, and 01 with 1. */
+static int by_number(const void *a, const void *b)
+{
+	const char *x = ((const struct member *)a)->stem;
+	const char *y = ((const struct member *)b)->stem;
+	size_t n, m;
+
+	x += strspn(x, "0");
+	y += strspn(y, "0");
+	n = strlen(x);
+	m = strlen(y);
+	return n != m ? (n < m ? -1 : 1) : strcmp(x, y);
+}
+
+/* The buffers and directories of DIR, sorted; NULL: no memory. */
+static struct member *list_members(struct pf_node *dir, size_t *n)
+{
+	struct pf_node **list = pf_dir_list(dir);
+	struct member *members;
+	bool numbers = true;
+	size_t all = 0;
+
+	while (list && list[all])
+		all++;
+	members = list ? calloc(all + 1, sizeof(*members)) : NULL;
+	*n = 0;
+	for (size_t i = 0; i < all; i++) {
+		struct member *m = members ? &members[*n] : NULL;
+		size_t len = 0;
+
+		if (!m || (!buffers_is_directory(list[i]) &&
+			   facet_of(list[i])->format == PF_FORMAT_NONE)) {
+			pf_node_unref(list[i]);
+			continue;
+		}
+		m->node = list[i];
+		pf_node_name(m->node, m->stem);
+		if (!buffers_is_directory(m->node)) {
+			pf_format_of(m->stem, &len);
+			m->stem[len] = '\0';
+		}
+		numbers = numbers && is_decimal(m->stem);
+		(*n)++;
+	}
+	free(list);
+	if (members)
+		qsort(members, *n, sizeof(*members), numbers ? by_number : by_stem);
+	return members;
+}
+
+enum { MAX_NAMES = 100000 };
+
+static int expand(struct pf_node *dir, const char *path, const struct pf_cred *cred,
+		  struct names *ret, struct pf_err *err)
+{
+	struct member *members;
+	size_t n;
+	int r = 0;
+
+	if (!pf_node_may(dir, cred, R_OK | X_OK))
+		return pf_err_set(err, -EACCES, "directory %s may not be listed", path);
+	members = list_members(dir, &n);
+	if (!members)
+		return pf_err_set(err, -ENOMEM, "no memory for directory %s", path);
+	for (size_t i = 0; i < n; i++) {
+		pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+		pf_buf_printf(&name, "%s/%s", path, members[i].stem);
+		if (r == 0 && name.failed)
+			r = -ENOMEM;
+		else if (r == 0 && ret->n >= MAX_NAMES)
+			r = pf_err_set(err, -E2BIG, "more than %d buffers", MAX_NAMES);
+		else if (r == 0 && buffers_is_directory(members[i].node))
+			r = expand(members[i].node, name.data, cred, ret, err);
+		else if (r == 0)
+			r = names_add(ret, name.data, name.len);
+		pf_node_unref(members[i].node);
+	}
+	free(members);
+	return r;
+}
+
+int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
+		 const struct pf_cred *cred, struct names *ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *dir = find_directory(fs, device, name, cred);
+	pf_autofree char *path = NULL;
+	size_t len = strlen(name);
+
+	if (!dir)
+		return names_add(ret, name, len);
+	while (len > 1 && name[len - 1] == '/')
+		len--;
+	path = strndup(name, len);
+	return path ? expand(dir, path, cred, ret, err) : -ENOMEM;
+}
+
+int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			 const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *made = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *there = NULL;
+	pf_autofree char *path = strdup(name);
+	size_t len = strlen(name);
+	const char *last;
+	int r;
+
+	while (path && len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	if (!path)
+		return -ENOMEM;
+	r = walk(fs, device, path, cred, &dir, &last, err);
+	if (r == 0)
+		r = pf_name_check(last, err);
+	if (r < 0)
+		return r;
+	if (!pf_node_may(dir, cred, W_OK | X_OK))
+		return pf_err_set(err, -EACCES, "%s: permission denied", name);
+	pf_tree_lock_names(dir->tree);
+	there = pf_dir_lookup(dir, last);
+	if (!there || !buffers_is_directory(there))
+		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
+					  err);
+	pf_tree_unlock_names(dir->tree);
+	return r;
+}
+
+/* --- where results go ------------------------------------------------------------------- */
+
 int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)
 {
@@ -158,6 +338,15 @@ void files_target_release(struct target *target)
 	pf_node_unref(target->dir);
 	free(target->name);
 	memset(target, 0, sizeof(*target));
+}
+
+struct pf_buffer *files_target_buffer(const struct target *target)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node =
+		buffers_find_stem(target->dir, target->stem, strlen(target->stem));
+
+	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
 }
 
 static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format format,

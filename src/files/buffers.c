@@ -7,7 +7,7 @@
 
 #include "checkpoint.h"
 
-static const struct pf_place *place_of(struct pf_node *dir)
+const struct pf_place *files_place_of(struct pf_node *dir)
 {
 	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
 }
@@ -162,7 +162,7 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 
 	if (r < 0)
 		return r;
-	buffer = pf_buffer_new(place_of(dir), format);
+	buffer = pf_buffer_new(files_place_of(dir), format);
 	if (buffer)
 		node = entry_new(dir->tree, buffer, format, mode, cred);
 	if (!node)
@@ -187,8 +187,8 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
-	node = pf_node_new(dir->tree, &kind_buffers, (void *)(uintptr_t)place_of(dir),
-			   mode, cred);
+	node = pf_node_new(dir->tree, &kind_buffers,
+			   (void *)(uintptr_t)files_place_of(dir), mode, cred);
 	if (!node)
 		return -ENOMEM;
 	r = pf_dir_link(dir, name, node, false);
@@ -344,11 +344,12 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		return r;
 	if (target && buffers_is_directory(target))
 		return pf_err_set(err, -EISDIR, "%s is a directory", name);
-	r = check_formats(node, format, place_of(to), &built, err);
+	r = check_formats(node, format, files_place_of(to), &built, err);
 	if (r == 0 && target && facet_of(target)->entry != entry)
 		r = checkpoint_dissolve(target, err);
-	if (r == 0 && pf_buffer_place(entry->buffer) != place_of(to))
-		r = pf_buffer_move(entry->buffer, place_of(to), UINT32_MAX, &value, err);
+	if (r == 0 && pf_buffer_place(entry->buffer) != files_place_of(to))
+		r = pf_buffer_move(entry->buffer, files_place_of(to), UINT32_MAX, &value,
+				   err);
 	if (r < 0)
 		return r;
 	if (target && facet_of(target)->entry != entry) {
@@ -384,7 +385,7 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
 				  name);
 	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
-	if (place_of(dir) != place_of(to) &&
+	if (files_place_of(dir) != files_place_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);
 	if (!buffers_is_directory(node) &&

@@ -1,345 +1,28 @@
 /* control: JSON commands. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
-#include "pjrtfs/formats/text.h"
-
-static int get_string(struct json_object *o, const char *key, const char **ret,
-		      struct pf_err *err)
-{
-	struct json_object *v;
-
-	if (!json_object_object_get_ex(o, key, &v))
-		return pf_err_set(err, -EINVAL, "\"%s\" is missing", key);
-	if (!json_object_is_type(v, json_type_string))
-		return pf_err_set(err, -EINVAL, "\"%s\": expected a string, found %s",
-				  key,
-				  v ? json_type_to_name(json_object_get_type(v))
-				    : "null");
-	*ret = json_object_get_string(v);
-	if (strlen(*ret) != (size_t)json_object_get_string_len(v))
-		return pf_err_set(err, -EINVAL, "\"%s\" contains a NUL character", key);
-	return 0;
-}
-
-static struct json_object *new_reply(const struct request *request)
-{
-	struct json_object *reply = json_object_new_object();
-
-	json_object_object_add(reply, "ok", json_object_new_boolean(true));
-	if (request->id)
-		json_object_object_add(reply, "id", json_object_get(request->id));
-	return reply;
-}
-
-/* The device that "device" names, or the default one. */
-static int get_device(struct pf_fs *fs, struct json_object *o, const struct device **ret,
-		      struct pf_err *err)
-{
-	const char *name;
-	int r;
-
-	*ret = &fs->devices[0];
-	if (!json_object_object_get_ex(o, "device", NULL))
-		return 0;
-	r = get_string(o, "device", &name, err);
-	if (r < 0)
-		return r;
-	*ret = files_find_device(fs, name, strlen(name));
-	return *ret ? 0
-		    : pf_err_set(err, -ENODEV, "\"device\": there is no device %s", name);
-}
-
-/* --- execute ---------------------------------------------------------------------------------- */
-
-static int op_execute(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
-		      struct request *request, struct pf_err *err)
-{
-	static const char *const allowed[] = { "op",      "executable", "inputs",
-					       "outputs", "donate",     "id",
-					       NULL };
-	const char *name;
-	struct unit *unit;
-	int r = files_parse_request(o, allowed, request, err);
-
-	if (r == 0)
-		r = get_string(o, "executable", &name, err);
-	if (r == 0)
-		r = files_find_unit(fs, name, &command->of->cred, &unit, err);
-	if (r < 0)
-		return r;
-	files_execute(unit, name, request, command);
-	unit_unref(unit);
-	return 0;
-}
-
-/* --- create ----------------------------------------------------------------------------------- */
-
-int files_parse_shape(struct json_object *v, struct pf_shape *ret, struct pf_err *err)
-{
-	memset(ret, 0, sizeof(*ret));
-	if (!json_object_is_type(v, json_type_array))
-		return pf_err_set(err, -EINVAL, "expected a list of extents");
-	if (json_object_array_length(v) > PF_MAX_RANK)
-		return pf_err_set(err, -EINVAL, "more than %d extents", PF_MAX_RANK);
-	for (size_t i = 0; i < json_object_array_length(v); i++) {
-		struct json_object *d = json_object_array_get_idx(v, i);
-
-		if (!json_object_is_type(d, json_type_int) ||
-		    json_object_get_int64(d) < 0)
-			return pf_err_set(err, -EINVAL,
-					  "extent %zu: expected a number from 0 on, "
-					  "found %s",
-					  i, json_object_to_json_string(d));
-		ret->dims[ret->rank++] = json_object_get_int64(d);
-	}
-	return 0;
-}
-
-static int get_shape(struct json_object *o, struct pf_shape *ret, struct pf_err *err)
-{
-	struct json_object *v;
-	int r;
-
-	if (!json_object_object_get_ex(o, "shape", &v))
-		return pf_err_set(err, -EINVAL, "\"shape\" is missing");
-	r = files_parse_shape(v, ret, err);
-	return r < 0 ? pf_err_wrap(err, r, "\"shape\"") : 0;
-}
-
-static int get_dtype(struct json_object *o, enum pf_dtype *ret, struct pf_err *err)
-{
-	const char *name;
-	int r = get_string(o, "dtype", &name, err);
-
-	if (r < 0)
-		return r;
-	*ret = pf_dtype_parse(name, strlen(name));
-	if (*ret == PF_DTYPE_INVALID)
-		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s",
-				  name);
-	return 0;
-}
-
-/* Wait for a made buffer to be on its device, then give it its name. */
-struct creation {
-	struct pf_waiter waiter;
-	struct pf_command *command;
-	struct pf_buffer *buffer;  /* owned reference */
-	struct pf_value *value;    /* owned reference */
-	struct target target;      /* owned */
-	struct json_object *reply; /* owned */
-	struct json_object *id;    /* owned, or NULL */
-};
-
-static void creation_end(struct creation *c, int r, struct pf_err *err)
-{
-	struct request request = { .json = true, .id = pf_steal(&c->id) };
-
-	if (r >= 0)
-		r = files_put_buffer(&c->target, c->buffer, PF_FORMAT_NPY,
-				     &c->command->of->cred, true, err);
-	if (r < 0) {
-		pf_err_wrap(err, r, "create");
-		files_fail(c->command, &request, err);
-	} else {
-		files_answer(c->command, 0, pf_steal(&c->reply));
-	}
-	request_release(&request);
-	json_object_put(c->reply);
-	files_target_release(&c->target);
-	pf_buffer_unref(c->buffer);
-	pf_value_unref(c->value);
-	free(c);
-}
-
-static void creation_wake(struct pf_waiter *waiter)
-{
-	struct creation *c = pf_container_of(waiter, struct creation, waiter);
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_value_placed(c->value, &err);
-
-	creation_end(c, r, &err);
-}
-
-/* The bytes of the number V as an element of DTYPE, in OUT. */
-static int get_element(struct json_object *v, enum pf_dtype dtype, struct pf_buf *out,
-		       struct pf_err *err)
-{
-	const char *text = json_object_is_type(v, json_type_boolean)
-				   ? (json_object_get_boolean(v) ? "1" : "0")
-				   : json_object_get_string(v);
-	struct pf_shape shape;
-	int r;
-
-	if (!json_object_is_type(v, json_type_int) &&
-	    !json_object_is_type(v, json_type_double) &&
-	    !json_object_is_type(v, json_type_boolean) &&
-	    !json_object_is_type(v, json_type_string))
-		return pf_err_set(err, -EINVAL, "\"fill\": expected a number");
-	r = pf_text_parse(text, strlen(text), dtype, &shape, out, err);
-	if (r == 0 && out->len != pf_dtype_size(dtype))
-		r = pf_err_set(err, -EINVAL, "expected one number, found %.64s", text);
-	return r < 0 ? pf_err_wrap(err, r, "\"fill\"") : 0;
-}
-
-/* What "fill" and "uninitialized" ask for, as a value in *RET; NULL: neither. */
-static int make_value(struct json_object *o, struct pf_buffer *buffer,
-		      enum pf_dtype dtype, const struct pf_shape *shape,
-		      struct pf_value **ret, struct pf_err *err)
-{
-	const struct pf_place *place = pf_buffer_place(buffer);
-	pf_autobuf struct pf_buf element = PF_BUF_INIT;
-	struct json_object *fill, *blank;
-	bool fills = json_object_object_get_ex(o, "fill", &fill);
-	uint64_t len;
-	int r;
-
-	*ret = NULL;
-	if (json_object_object_get_ex(o, "uninitialized", &blank)) {
-		if (!json_object_is_type(blank, json_type_boolean))
-			return pf_err_set(err, -EINVAL,
-					  "\"uninitialized\": expected true or false");
-		if (json_object_get_boolean(blank)) {
-			if (fills)
-				return pf_err_set(err, -EINVAL,
-						  "\"fill\" and \"uninitialized\" "
-						  "exclude each other");
-			r = pf_shape_bytes(shape, dtype, &len, err);
-			if (r < 0)
-				return r;
-			*ret = pf_value_blank(dtype, shape, len, place->worker,
-					      place->device, pf_buffer_memory(buffer));
-			return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory");
-		}
-	}
-	if (!fills)
-		return 0;
-	r = get_element(fill, dtype, &element, err);
-	if (r == 0)
-		r = pf_buffer_fill(buffer, element.data, err);
-	return r < 0 ? r : pf_buffer_commit(buffer, false, ret, err);
-}
-
-/* Answer once VALUE is on its device; takes TARGET and REPLY. */
-static int create_value(struct pf_command *command, struct pf_buffer *declared,
-			struct pf_value *value, struct target *target,
-			struct json_object *reply, struct request *request,
-			struct pf_err *err)
-{
-	struct creation *c = calloc(1, sizeof(*c));
-	int r;
-
-	if (c)
-		c->buffer =
-			pf_buffer_of_value(pf_buffer_place(declared), value, "create");
-	if (!c || !c->buffer) {
-		free(c);
-		json_object_put(reply);
-		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	}
-	pf_buffer_set_memory(c->buffer, pf_buffer_memory(declared));
-	c->command = command;
-	c->value = pf_value_ref(value);
-	c->target = *target;
-	memset(target, 0, sizeof(*target));
-	c->reply = reply;
-	c->id = request->id ? json_object_get(request->id) : NULL;
-	c->waiter.wake = creation_wake;
-	r = pf_value_place(value, &c->waiter, err);
-	if (r != 0)
-		creation_end(c, r, err);
-	return 0;
-}
-
-/* An empty buffer as the command declares it. */
-static int declare(struct pf_fs *fs, struct json_object *o, const struct device **device,
-		   struct pf_shape *shape, enum pf_dtype *dtype, struct pf_buffer **ret,
-		   struct pf_err *err)
-{
-	const char *kind;
-	unsigned memory = UINT32_MAX;
-	int r = get_dtype(o, dtype, err);
-
-	if (r == 0)
-		r = get_shape(o, shape, err);
-	if (r == 0)
-		r = get_device(fs, o, device, err);
-	if (r == 0)
-		r = pf_worker_takes((*device)->worker, *dtype, err);
-	if (r == 0 && json_object_object_get_ex(o, "memory", NULL)) {
-		r = get_string(o, "memory", &kind, err);
-		if (r == 0)
-			r = pf_place_memory(&(*device)->place, kind, &memory, err);
-	}
-	if (r < 0)
-		return r;
-	*ret = pf_buffer_new(&(*device)->place, PF_FORMAT_RAW);
-	if (!*ret)
-		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	pf_buffer_set_memory(*ret, memory);
-	return pf_buffer_declare(*ret, *dtype, shape, err);
-}
-
-static int op_create(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
-		     struct request *request, struct pf_err *err)
-{
-	static const char *const allowed[] = { "op",     "buffer", "dtype",
-					       "shape",  "fill",   "uninitialized",
-					       "memory", "device", "id",
-					       NULL };
-	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
-	PF_CLEANUP(files_target_release) struct target target = { 0 };
-	const struct device *device;
-	struct json_object *reply;
-	struct pf_shape shape;
-	enum pf_dtype dtype = PF_DTYPE_INVALID;
-	const char *name;
-	int r = files_parse_request(o, allowed, request, err);
-
-	if (r == 0)
-		r = get_string(o, "buffer", &name, err);
-	if (r == 0)
-		r = declare(fs, o, &device, &shape, &dtype, &buffer, err);
-	if (r == 0)
-		r = files_find_target(fs, device, name, &command->of->cred, &target, err);
-	if (r == 0)
-		r = make_value(o, buffer, dtype, &shape, &value, err);
-	if (r == 0 && !value)
-		r = files_put_buffer(&target, buffer, PF_FORMAT_RAW, &command->of->cred,
-				     true, err);
-	if (r < 0)
-		return r;
-	reply = new_reply(request);
-	json_object_object_add(reply, "buffer", json_object_new_string(name));
-	if (value)
-		return create_value(command, buffer, value, &target, reply, request, err);
-	files_answer(command, 0, reply);
-	return 0;
-}
+#include "command.h"
+#include "pjrtfs/base/json.h"
 
 /* --- delete, stat ------------------------------------------------------------------------------ */
 
-static int op_delete(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
-		     struct request *request, struct pf_err *err)
+static int op_delete(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "op", "buffer", "device", "id", NULL };
+	static const char *const allowed[] = { "buffer", "device", NULL };
 	const struct device *device;
 	const char *name;
-	int r = files_parse_request(o, allowed, request, err);
+	int r = command_check_keys(o, allowed, err);
 
 	if (r == 0)
-		r = get_string(o, "buffer", &name, err);
+		r = command_string(o, "buffer", &name, err);
 	if (r == 0)
-		r = get_device(fs, o, &device, err);
+		r = command_device(task->fs, o, &device, err);
 	if (r == 0)
-		r = files_remove_buffer(fs, device, name, &command->of->cred, err);
+		r = files_remove_buffer(task->fs, device, name, &task->cred, err);
 	if (r == 0)
-		files_answer(command, 0, new_reply(request));
+		task_done(task, 0, reply_new());
 	return r;
 }
 
@@ -350,10 +33,10 @@ static int stat_buffer(struct pf_fs *fs, struct json_object *o,
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	const struct device *device;
 	const char *name;
-	int r = get_string(o, "buffer", &name, err);
+	int r = command_string(o, "buffer", &name, err);
 
 	if (r == 0)
-		r = get_device(fs, o, &device, err);
+		r = command_device(fs, o, &device, err);
 	if (r == 0)
 		r = files_find_buffer(fs, device, name, cred, R_OK, &buffer, err);
 	if (r == 0)
@@ -367,7 +50,7 @@ static int stat_executable(struct pf_fs *fs, struct json_object *o,
 {
 	struct unit *unit;
 	const char *name;
-	int r = get_string(o, "executable", &name, err);
+	int r = command_string(o, "executable", &name, err);
 
 	if (r == 0)
 		r = files_find_unit(fs, name, cred, &unit, err);
@@ -378,85 +61,147 @@ static int stat_executable(struct pf_fs *fs, struct json_object *o,
 	return r;
 }
 
-static int op_stat(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
-		   struct request *request, struct pf_err *err)
+static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "op",     "buffer", "executable",
-					       "device", "id",     NULL };
+	static const char *const allowed[] = { "buffer", "executable", "device", NULL };
 	bool executable = json_object_object_get_ex(o, "executable", NULL);
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct json_object *reply;
-	int r = files_parse_request(o, allowed, request, err);
+	int r = command_check_keys(o, allowed, err);
 
 	if (r == 0 && executable && json_object_object_get_ex(o, "buffer", NULL))
 		r = pf_err_set(err, -EINVAL,
 			       "expected \"buffer\" or \"executable\", found both");
 	if (r == 0)
-		r = executable ? stat_executable(fs, o, &command->of->cred, &text, err)
-			       : stat_buffer(fs, o, &command->of->cred, &text, err);
+		r = executable ? stat_executable(task->fs, o, &task->cred, &text, err)
+			       : stat_buffer(task->fs, o, &task->cred, &text, err);
 	if (r < 0)
 		return r;
-	reply = new_reply(request);
+	reply = reply_new();
 	json_object_object_add(reply, executable ? "executable" : "buffer",
 			       json_tokener_parse(text.data ? text.data : "{}"));
-	files_answer(command, 0, reply);
+	task_done(task, 0, reply);
 	return 0;
+}
+
+/* --- which op ----------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	command_op *run;
+} ops[] = {
+	{ "execute", op_execute }, { "create", op_create }, { "delete", op_delete },
+	{ "stat", op_stat },       { "batch", op_batch },   { "wait", op_wait },
+	{ "cancel", op_cancel },
+};
+
+static int unknown_op(const char *name, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf known = PF_BUF_INIT;
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		pf_buf_printf(&known, "%s%s", i ? ", " : "", ops[i].name);
+	return pf_err_set(err, -EINVAL, "\"op\": expected one of %s, found \"%.64s\"",
+			  known.data ? known.data : "", name);
+}
+
+/* As job_start wants it. */
+static int run_as_job(struct task *job, void *arg, struct pf_err *err)
+{
+	return command_run(job, arg, err);
+}
+
+int command_run(struct task *task, struct json_object *o, struct pf_err *err)
+{
+	const char *name;
+	uint64_t timeout = 0;
+	bool async = false;
+	int r = command_string(o, "op", &name, err);
+	size_t i = 0;
+
+	if (r == 0)
+		r = command_bool(o, "async", &async, err);
+	if (r == 0)
+		r = command_number(o, "timeout_ms", 1, REQUEST_MAX_TIMEOUT, &timeout,
+				   err);
+	if (r < 0)
+		return r;
+	while (i < sizeof(ops) / sizeof(ops[0]) && strcmp(ops[i].name, name))
+		i++;
+	if (i == sizeof(ops) / sizeof(ops[0]))
+		return unknown_op(name, err);
+	if (async) {
+		pf_autofree char *text = strdup(pf_json_text(o));
+
+		json_object_object_del(o, "async");
+		return job_start(task, text ? text : "{}", run_as_job, o, err);
+	}
+	if (timeout)
+		r = task_set_timeout(task, timeout, err);
+	if (r == 0)
+		r = ops[i].run(task, o, err);
+	return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
 }
 
 /* --- the file ------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	/* Answers COMMAND and returns 0, or returns -errno with *err filled. */
-	int (*run)(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
-		   struct request *request, struct pf_err *err);
-} ops[] = {
-	{ "execute", op_execute },
-	{ "create", op_create },
-	{ "delete", op_delete },
-	{ "stat", op_stat },
+struct control_task {
+	struct task task;
+	struct pf_command *command; /* until it was answered */
 };
 
-static int dispatch(struct pf_fs *fs, struct json_object *o, struct pf_command *command,
-		    struct request *request, struct pf_err *err)
+static struct control_task *control_of(struct task *task)
 {
-	const char *name;
-	int r = get_string(o, "op", &name, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-		if (strcmp(ops[i].name, name))
-			continue;
-		r = ops[i].run(fs, o, command, request, err);
-		return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
-	}
-	return pf_err_set(err, -EINVAL,
-			  "\"op\": expected execute, create, delete or stat, found "
-			  "\"%s\"",
-			  name);
+	return pf_container_of(task, struct control_task, task);
 }
+
+static bool control_cancelled(struct task *task)
+{
+	return pf_command_cancelled(control_of(task)->command);
+}
+
+static void control_answer(struct task *task, int code, struct json_object *reply)
+{
+	const char *text = pf_json_text(reply);
+
+	pf_command_done(control_of(task)->command, code, text, strlen(text));
+	json_object_put(reply);
+}
+
+static void control_free(struct task *task)
+{
+	free(control_of(task));
+}
+
+static const struct task_ops control_ops = { control_cancelled, control_answer,
+					     control_free };
 
 static void control_command(struct pf_command *command)
 {
-	struct json_object *o = json_tokener_parse(command->text);
-	struct request request = { .json = true };
+	struct json_object *o = json_tokener_parse(command->text), *id;
+	struct control_task *c = calloc(1, sizeof(*c));
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (json_object_is_type(o, json_type_object))
-		r = dispatch(fs_of(command->of->node), o, command, &request, &err);
-	else
-		r = pf_err_set(&err, -EINVAL, "expected a JSON object");
-	if (r < 0) {
-		struct json_object *id;
+	if (!c) {
+		static const char text[] =
+			"{\"ok\":false,\"error\":{\"errno\":\"ENOMEM\"}}";
 
-		if (!request.id && json_object_is_type(o, json_type_object) &&
-		    json_object_object_get_ex(o, "id", &id))
-			request.id = json_object_get(id);
-		files_fail(command, &request, &err);
+		pf_command_done(command, -ENOMEM, text, sizeof(text) - 1);
+		json_object_put(o);
+		return;
 	}
-	request_release(&request);
+	task_init(&c->task, &control_ops, fs_of(command->of->node), &command->of->cred);
+	c->command = command;
+	if (json_object_is_type(o, json_type_object)) {
+		if (json_object_object_get_ex(o, "id", &id))
+			c->task.id = json_object_get(id);
+		r = command_run(&c->task, o, &err);
+	} else {
+		r = pf_err_set(&err, -EINVAL, "expected a JSON object");
+	}
+	if (r < 0)
+		task_fail(&c->task, &err);
 	json_object_put(o);
 }
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "command.h"
+#include "pjrtfs/base/json.h"
 #include "pjrtfs/base/scan.h"
 
 static struct unit *unit_of(struct pf_node *node)
@@ -217,22 +218,92 @@ static void options_release(struct pf_open *of)
 
 /* --- run ------------------------------------------------------------------------------------------ */
 
-static int parse_run(const char *text, struct request *request, struct pf_err *err)
+static int parse_run(const char *text, struct request *request, struct task *task,
+		     bool *json, struct pf_err *err)
 {
-	static const char *const allowed[] = { "inputs", "outputs", "donate", "id",
-					       NULL };
-	struct json_object *o;
+	static const char *const others[] = { NULL };
+	struct json_object *o, *id;
 	int r;
 
-	if (text[strspn(text, " \t")] != '{')
-		return files_parse_run(text, request, err);
-	request->json = true;
+	*json = text[strspn(text, " \t")] == '{';
+	if (!*json)
+		return request_parse_line(text, request, err);
 	o = json_tokener_parse(text);
-	if (json_object_is_type(o, json_type_object))
-		r = files_parse_request(o, allowed, request, err);
-	else
+	if (json_object_is_type(o, json_type_object)) {
+		r = request_parse(o, others, request, err);
+		if (json_object_object_get_ex(o, "id", &id))
+			task->id = json_object_get(id);
+	} else {
 		r = pf_err_set(err, -EINVAL, "expected a JSON object on one line");
+	}
 	json_object_put(o);
+	return r;
+}
+
+struct run_task {
+	struct task task;
+	struct pf_command *command; /* until it was answered */
+	bool json;                  /* how it was asked, and is answered */
+};
+
+static struct run_task *run_of(struct task *task)
+{
+	return pf_container_of(task, struct run_task, task);
+}
+
+static bool run_cancelled(struct task *task)
+{
+	return pf_command_cancelled(run_of(task)->command);
+}
+
+static void run_answer(struct task *task, int code, struct json_object *reply)
+{
+	struct run_task *run = run_of(task);
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+
+	if (run->json)
+		pf_buf_puts(&line, pf_json_text(reply));
+	else
+		reply_print(reply, &line);
+	pf_command_done(run->command, code, line.data ? line.data : "", line.len);
+	json_object_put(reply);
+}
+
+static void run_free(struct task *task)
+{
+	free(run_of(task));
+}
+
+static const struct task_ops run_ops = { run_cancelled, run_answer, run_free };
+
+/* A run that is asked for as a job. */
+struct run_later {
+	struct unit *unit;
+	const char *name;
+	struct request *request;
+};
+
+static int run_as_job(struct task *job, void *arg, struct pf_err *err)
+{
+	struct run_later *later = arg;
+
+	(void)err;
+	files_execute(job, later->unit, later->name, later->request, false);
+	return 0;
+}
+
+static int start_run(struct unit *unit, const char *name, struct request *request,
+		     struct task *task, const char *text, struct pf_err *err)
+{
+	struct run_later later = { unit, name, request };
+	int r = 0;
+
+	if (request->async)
+		return job_start(task, text, run_as_job, &later, err);
+	if (request->timeout_ms)
+		r = task_set_timeout(task, request->timeout_ms, err);
+	if (r == 0)
+		files_execute(task, unit, name, request, true);
 	return r;
 }
 
@@ -241,12 +312,19 @@ static void run_command(struct pf_command *command)
 	struct pf_node *node = command->of->node;
 	struct unit *unit = unit_of(node);
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-	struct request request = { 0 };
+	struct run_task *run = calloc(1, sizeof(*run));
+	struct request request = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
+	if (!run) {
+		pf_command_done(command, -ENOMEM, "error: ENOMEM", 13);
+		return;
+	}
+	task_init(&run->task, &run_ops, fs_of(node), &command->of->cred);
+	run->command = command;
 	name_of(node, &name);
-	r = parse_run(command->text, &request, &err);
+	r = parse_run(command->text, &request, &run->task, &run->json, &err);
 	if (r < 0)
 		pf_err_wrap(&err, r, "%s", name.data);
 	pf_tree_lock_names(node->tree);
@@ -254,11 +332,10 @@ static void run_command(struct pf_command *command)
 	    !pf_node_may(unit->program, &command->of->cred, R_OK))
 		r = pf_err_set(&err, -EACCES, "%s: permission denied", name.data);
 	pf_tree_unlock_names(node->tree);
-	if (r == 0) {
-		files_execute(unit, name.data, &request, command);
-		return;
-	}
-	files_fail(command, &request, &err);
+	if (r == 0)
+		r = start_run(unit, name.data, &request, &run->task, command->text, &err);
+	if (r < 0)
+		task_fail(&run->task, &err);
 	request_release(&request);
 }
 

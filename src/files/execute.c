@@ -1,326 +1,245 @@
 /* Execute a program on named buffers, and put its results under names. */
 #include <errno.h>
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
-#include "pjrtfs/base/json.h"
+#include "execute.h"
 
-/* --- replies -------------------------------------------------------------------------------- */
-
-void files_answer(struct pf_command *command, int code, struct json_object *o)
+static void run_free(struct run *run)
 {
-	const char *text = pf_json_text(o);
-
-	pf_command_done(command, code, text, strlen(text));
-	json_object_put(o);
-}
-
-void files_fail(struct pf_command *command, const struct request *request,
-		const struct pf_err *err)
-{
-	struct json_object *o, *e;
-
-	if (request && !request->json) {
-		pf_autobuf struct pf_buf line = PF_BUF_INIT;
-
-		pf_buf_printf(&line, "error: %s: %s", pf_errno_name(err->code),
-			      err->text);
-		pf_command_done(command, err->code, line.data ? line.data : "error",
-				line.len);
-		return;
+	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
+		names_release(&run->rows[i].inputs);
+		names_release(&run->rows[i].outputs);
+		free(run->rows[i].directory);
 	}
-	o = json_object_new_object();
-	e = json_object_new_object();
-	json_object_object_add(o, "ok", json_object_new_boolean(false));
-	pf_json_add_string(e, "errno", pf_errno_name(err->code));
-	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
-	pf_json_add_string(e, "message", err->text);
-	json_object_object_add(o, "error", e);
-	if (request && request->id)
-		json_object_object_add(o, "id", json_object_get(request->id));
-	files_answer(command, err->code, o);
+	for (size_t i = 0; run->targets && i < run->n_rows * run->n_out; i++)
+		files_target_release(&run->targets[i]);
+	for (size_t i = 0; run->buffers && i < run->n_rows * run->n_in; i++)
+		pf_buffer_unref(run->buffers[i]);
+	free(run->rows);
+	free(run->targets);
+	free(run->buffers);
+	free(run->donate);
+	free(run->fed);
+	pf_loaded_unref(run->loaded);
+	unit_unref(run->unit);
+	free(run->name);
+	request_release(&run->request);
+	free(run);
 }
 
-/* --- one execution ---------------------------------------------------------------------------- */
-
-struct job {
-	struct pf_command *command;
-	struct request request; /* owned */
-	const struct device *device;
-	size_t n_targets;
-	struct target *targets;     /* owned: where each output goes */
-	struct pf_buffer **buffers; /* owned references: of the inputs, as many as them */
-};
-
-static void job_free(struct job *job)
+static void run_fail(struct run *run, struct pf_err *err)
 {
-	if (!job)
-		return;
-	for (size_t i = 0; i < job->n_targets; i++)
-		files_target_release(&job->targets[i]);
-	free(job->targets);
-	for (size_t i = 0; job->buffers && i < job->request.inputs.n; i++)
-		pf_buffer_unref(job->buffers[i]);
-	free(job->buffers);
-	request_release(&job->request);
-	free(job);
+	task_fail(run->task, err);
+	run_free(run);
 }
 
-static void succeed_json(struct job *job, const struct pf_execution *e)
+/* --- the end ------------------------------------------------------------------------------ */
+
+static int put(struct run *run, size_t i, struct pf_value *value, struct pf_err *err)
 {
-	struct json_object *o = json_object_new_object();
-	struct json_object *outs = json_object_new_array();
+	PF_CLEANUP(pf_buffer_unrefp)
+	struct pf_buffer *b = pf_buffer_of_value(&run->rows[i / run->n_out].device->place,
+						 value, run->name);
 
-	json_object_object_add(o, "ok", json_object_new_boolean(true));
-	for (size_t i = 0; i < e->n_outs; i++) {
-		struct json_object *out = json_object_new_object();
-		struct json_object *dims = json_object_new_array();
-
-		pf_json_add_string(out, "name", job->request.outputs.at[i]);
-		pf_json_add_string(out, "dtype", pf_dtype_name(e->outs[i]->dtype));
-		for (unsigned d = 0; d < e->outs[i]->shape.rank; d++)
-			json_object_array_add(dims, json_object_new_int64(
-							    e->outs[i]->shape.dims[d]));
-		json_object_object_add(out, "shape", dims);
-		pf_json_add_string(out, "device", job->device->name);
-		json_object_array_add(outs, out);
-	}
-	json_object_object_add(o, "outputs", outs);
-	pf_json_add_seconds(o, "seconds", e->seconds);
-	pf_json_add_seconds(o, "device_seconds", e->device_seconds);
-	if (job->request.id)
-		json_object_object_add(o, "id", json_object_get(job->request.id));
-	files_answer(job->command, 0, o);
-}
-
-static void succeed(struct job *job, const struct pf_execution *e)
-{
-	pf_autobuf struct pf_buf line = PF_BUF_INIT;
-	char shape[128];
-
-	if (job->request.json) {
-		succeed_json(job, e);
-		return;
-	}
-	pf_buf_puts(&line, "ok:");
-	for (size_t i = 0; i < e->n_outs; i++)
-		pf_buf_printf(&line, " %s %s%s", job->request.outputs.at[i],
-			      pf_shape_str(shape, sizeof(shape), e->outs[i]->dtype,
-					   &e->outs[i]->shape),
-			      i + 1 < e->n_outs ? "," : "");
-	pf_buf_printf(&line, " on %s in %.6f s", job->device->name, e->seconds);
-	pf_command_done(job->command, 0, line.data ? line.data : "ok", line.len);
+	if (!b)
+		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
+	return files_put_buffer(&run->targets[i], b, PF_FORMAT_NPY, &run->task->cred,
+				false, err);
 }
 
 /* Give every result its name. */
-static int publish(struct job *job, struct pf_execution *e, struct pf_err *err)
+static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
-	int r = 0;
+	int r = run_make_directories(run, err);
 
-	for (size_t i = 0; i < e->n_outs && r == 0; i++) {
-		PF_CLEANUP(pf_buffer_unrefp)
-		struct pf_buffer *b =
-			pf_buffer_of_value(&job->device->place, e->outs[i], e->name);
-
-		if (!b)
-			r = pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
-		else
-			r = files_put_buffer(&job->targets[i], b, PF_FORMAT_NPY,
-					     &job->command->of->cred, false, err);
-	}
+	for (size_t i = 0; i < e->n_outs && r == 0; i++)
+		r = put(run, i, e->outs[i], err);
 	return r;
 }
 
-static void execution_done(struct pf_execution *e, int code, const struct pf_err *why)
+/*
+ * A repetition failed, or was cancelled: what the ones before made of inputs that they
+ * consumed is in E's arguments, and must not be lost.
+ */
+static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
-	struct job *job = e->user;
+	for (size_t i = 0; i < e->n_args; i++) {
+		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
+
+		if (out < run->n_out)
+			put(run, row * run->n_out + out, e->args[i], NULL);
+	}
+	pf_err_wrap(err, err->code,
+		    "after %" PRIu64 " of %" PRIu64
+		    " repetitions, whose state is kept under its names",
+		    run->done, run->request.repeat);
+}
+
+static void start(struct run *run, struct pf_execution *e);
+
+/* The next repetition: results take the places of the inputs that have their names. */
+static struct pf_execution *feed(struct run *run, struct pf_execution *e)
+{
+	struct pf_execution *next = pf_execution_new(e->n_args, e->n_rows);
+
+	for (size_t i = 0; next && i < e->n_args; i++) {
+		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
+
+		next->args[i] = pf_value_ref(
+			out < run->n_out ? e->outs[row * run->n_out + out] : e->args[i]);
+		next->arg_names[i] = pf_steal(&e->arg_names[i]);
+		next->donate[i] = out < run->n_out && run->donate[i];
+	}
+	return next;
+}
+
+static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
+{
+	struct run *run = e->user;
+	struct pf_execution *next = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	bool consumed = code == 0;
 
 	if (code < 0)
 		err = *why;
-	else
-		code = publish(job, e, &err);
-	for (size_t i = 0; i < e->n_args; i++)
-		if (consumed && e->donate[i])
-			pf_buffer_forget_donated(job->buffers[i], e->args[i]);
+	run->seconds += e->seconds;
+	run->device_seconds += e->device_seconds;
+	run->transfer_seconds += e->transfer_seconds;
+	for (size_t i = 0; code == 0 && run->done == 0 && i < e->n_args; i++)
+		if (e->donate[i])
+			pf_buffer_forget_donated(run->buffers[i], e->args[i]);
+	if (code == 0 && ++run->done < run->request.repeat) {
+		next = feed(run, e);
+		if (!next)
+			code = pf_err_set(&err, -ENOMEM, "no memory for an execution");
+	}
+	if (next) {
+		pf_execution_free(e);
+		start(run, next);
+		return;
+	}
+	if (code < 0 && run->done)
+		keep_state(run, e, &err);
+	else if (code == 0 && !task_answered(run->task))
+		code = publish(run, e, &err);
 	if (code < 0)
-		files_fail(job->command, &job->request, &err);
+		task_fail(run->task, &err);
 	else
-		succeed(job, e);
-	job_free(job);
+		task_done(run->task, 0, run_reply(run, e));
+	run_free(run);
 	pf_execution_free(e);
 }
 
 /* Nobody waits for it any more: what has not begun need not begin. */
 static bool is_cancelled(struct pf_execution *e)
 {
-	struct job *job = e->user;
+	struct run *run = e->user;
 
-	return pf_command_cancelled(job->command);
+	return task_cancelled(run->task);
 }
 
-/* --- what the names mean ----------------------------------------------------------------------- */
+/* --- the beginning ------------------------------------------------------------------------ */
 
-static bool is_donated(const struct job *job, const char *name)
+static void start(struct run *run, struct pf_execution *e)
 {
-	for (size_t d = 0; d < job->request.donate.n; d++)
-		if (!strcmp(job->request.donate.at[d], name))
-			return true;
-	return false;
-}
+	bool settle = run->settle;
 
-/* Reading an array takes the right to read it; consuming it takes that to write, too. */
-static int find_input(struct pf_fs *fs, const struct job *job, size_t i,
-		      struct pf_execution *e, struct pf_err *err)
-{
-	const char *name = job->request.inputs.at[i];
-	int want = is_donated(job, name) ? R_OK | W_OK : R_OK;
-	int r = files_find_buffer(fs, job->device, name, &job->command->of->cred, want,
-				  &job->buffers[i], err);
-
-	if (r == 0)
-		r = pf_buffer_value(job->buffers[i], &e->args[i], err);
-	else
-		return pf_err_wrap(err, r, "input %zu", i);
-	if (r < 0)
-		return pf_err_wrap(err, r, "input %zu: %s", i, name);
-	e->arg_names[i] = strdup(name);
-	return e->arg_names[i] ? 0 : pf_err_set(err, -ENOMEM, "no memory for a name");
-}
-
-/* Which inputs may be consumed: those that "donate" names. */
-static int mark_donated(const struct job *job, struct pf_execution *e, struct pf_err *err)
-{
-	for (size_t d = 0; d < job->request.donate.n; d++) {
-		const char *name = job->request.donate.at[d];
-		bool found = false;
-
-		for (size_t i = 0; i < e->n_args; i++)
-			if (!strcmp(e->arg_names[i], name))
-				e->donate[i] = found = true;
-		if (!found)
-			return pf_err_set(err, -EINVAL,
-					  "donate: %s is no input of this "
-					  "execution",
-					  name);
-	}
-	/* The same array twice, once consumed: the other use would see it gone. */
-	for (size_t i = 0; i < e->n_args; i++)
-		for (size_t k = 0; e->donate[i] && k < e->n_args; k++)
-			if (k != i && e->args[k] == e->args[i])
-				return pf_err_set(err, -EINVAL,
-						  "donate: %s is used twice",
-						  e->arg_names[i]);
-	return 0;
-}
-
-static int find_targets(struct pf_fs *fs, struct job *job, struct pf_err *err)
-{
-	const struct names *names = &job->request.outputs;
-
-	job->targets = calloc(names->n + 1, sizeof(*job->targets));
-	if (!job->targets)
-		return pf_err_set(err, -ENOMEM, "no memory for the outputs' names");
-	for (size_t i = 0; i < names->n; i++) {
-		struct target *t = &job->targets[i];
-		int r = files_find_target(fs, job->device, names->at[i],
-					  &job->command->of->cred, t, err);
-
-		if (r < 0)
-			return pf_err_wrap(err, r, "output %zu", i);
-		job->n_targets = i + 1;
-		if (t->dir->object != &job->device->place)
-			return pf_err_set(err, -EINVAL,
-					  "output %zu: %s is on another device than "
-					  "%s, where the program runs",
-					  i, names->at[i], job->device->name);
-		for (size_t k = 0; k < i; k++)
-			if (job->targets[k].dir == t->dir &&
-			    !strcmp(job->targets[k].stem, t->stem))
-				return pf_err_set(err, -EINVAL,
-						  "outputs %zu and %zu are both "
-						  "called %s",
-						  k, i, names->at[i]);
-	}
-	return 0;
-}
-
-/* The device an executable runs on decides where its names are looked for. */
-static const struct device *device_of(struct unit *unit)
-{
-	struct pf_fs *fs = unit->fs;
-	struct pf_executable *x = unit->x;
-	const struct device *found = NULL;
-	unsigned index = 0;
-
-	pf_lock(&x->lock);
-	if (x->loaded && x->loaded->n_devices)
-		index = x->loaded->devices[0];
-	pf_unlock(&x->lock);
-	for (unsigned i = 0; i < fs->n_devices && !found; i++)
-		if (fs->devices[i].worker == x->worker && fs->devices[i].index == index)
-			found = &fs->devices[i];
-	return found ? found : &fs->devices[0];
-}
-
-static struct pf_execution *make_execution(struct unit *unit, const char *name,
-					   struct job *job, struct pf_err *err)
-{
-	struct pf_execution *e = pf_execution_new(job->request.inputs.n, 1);
-	int r = e ? 0 : pf_err_set(err, -ENOMEM, "no memory for an execution");
-
-	if (!e)
-		return NULL;
-	e->executable = pf_executable_ref(unit->x);
-	e->name = strdup(name);
-	e->want_outs = job->request.outputs.n;
-	e->user = job;
-	e->done = execution_done;
+	run->settle = false; /* later ones are started by those who take answers */
+	e->executable = pf_executable_ref(run->unit->x);
+	e->name = strdup(run->name);
+	e->want_outs = run->n_out;
+	e->user = run;
+	e->done = run_done;
 	e->cancelled = is_cancelled;
-	job->buffers = calloc(e->n_args + 1, sizeof(struct pf_buffer *));
-	if (!e->name || !job->buffers)
-		r = pf_err_set(err, -ENOMEM, "no memory for an execution");
-	/* What did not compile is told before what it would be given. */
-	if (r == 0 && pf_executable_state(unit->x) == PF_EXECUTABLE_FAILED)
-		r = pf_executable_load(unit->x, NULL, NULL, err);
-	for (size_t i = 0; i < e->n_args && r == 0; i++)
-		r = find_input(unit->fs, job, i, e, err);
-	if (r == 0)
-		r = mark_donated(job, e, err);
-	if (r == 0)
-		r = find_targets(unit->fs, job, err);
-	if (r == 0)
-		return e;
-	pf_err_wrap(err, r, "%s", name);
-	pf_execution_free(e);
-	return NULL;
+	atomic_store(&run->task->worker, run->unit->x->worker);
+	if (!run->loaded->n_devices)
+		e->device = run->rows[0].device->index;
+	pf_execution_start(e, settle);
 }
 
-void files_execute(struct unit *unit, const char *name, struct request *request,
-		   struct pf_command *command)
+static void begin(struct run *run)
 {
+	struct pf_execution *e = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	struct job *job = calloc(1, sizeof(*job));
-	struct pf_execution *e;
+	int r = pf_executable_load(run->unit->x, &run->waiter, &run->loaded, &err);
 
-	if (!job) {
+	if (r == 0)
+		return; /* woken once it is compiled */
+	if (r > 0)
+		r = run_resolve(run, &err);
+	if (r == 0) {
+		e = pf_execution_new(run->n_rows * run->n_in, run->n_rows);
+		r = e ? run_arguments(run, e, &err)
+		      : pf_err_set(&err, -ENOMEM, "no memory for an execution");
+	}
+	if (r == 0) {
+		start(run, e);
+		return;
+	}
+	pf_execution_free(e);
+	pf_err_wrap(&err, r, "%s", run->name);
+	run_fail(run, &err);
+}
+
+static void wake(struct pf_waiter *waiter)
+{
+	struct run *run = pf_container_of(waiter, struct run, waiter);
+	struct pf_err err = PF_ERR_INIT;
+
+	run->settle = false;
+	if (!task_cancelled(run->task)) {
+		begin(run);
+		return;
+	}
+	pf_err_set(&err, -ECANCELED, "%s: cancelled before it began", run->name);
+	run_fail(run, &err);
+}
+
+void files_execute(struct task *task, struct unit *unit, const char *name,
+		   struct request *request, bool settle)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!run) {
 		pf_err_set(&err, -ENOMEM, "no memory for a command");
-		files_fail(command, request, &err);
+		task_fail(task, &err);
 		request_release(request);
 		return;
 	}
-	job->request = *request;
+	run->task = task;
+	run->request = *request;
 	memset(request, 0, sizeof(*request));
-	job->command = command;
-	job->device = device_of(unit);
-	e = make_execution(unit, name, job, &err);
-	if (!e) {
-		files_fail(command, &job->request, &err);
-		job_free(job);
+	if (!run->request.repeat)
+		run->request.repeat = 1;
+	run->unit = unit_ref(unit);
+	run->settle = settle;
+	run->waiter.wake = wake;
+	run->name = strdup(name);
+	if (run->name) {
+		begin(run);
 		return;
 	}
-	pf_execution_start(e, true);
+	pf_err_set(&err, -ENOMEM, "no memory for a command");
+	run_fail(run, &err);
+}
+
+int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
+{
+	static const char *const others[] = { "executable", NULL };
+	struct request request = { .repeat = 0 };
+	struct unit *unit = NULL;
+	const char *name;
+	int r = request_parse(o, others, &request, err);
+
+	if (r == 0)
+		r = command_string(o, "executable", &name, err);
+	if (r == 0)
+		r = files_find_unit(task->fs, name, &task->cred, &unit, err);
+	if (r == 0)
+		files_execute(task, unit, name, &request, true);
+	unit_unref(unit);
+	request_release(&request);
+	return r;
 }

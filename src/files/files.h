@@ -30,6 +30,8 @@ struct pf_fs {
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
+	struct pf_timers *timers;    /* owned */
+	struct jobs *jobs;           /* owned: jobs.c's */
 	struct pf_node *programs;    /* owned reference */
 	struct pf_node *executables; /* owned reference */
 	char *mountpoint;            /* owned */
@@ -49,6 +51,11 @@ extern const struct pf_kind kind_programs;
 extern const struct pf_kind kind_executables;
 extern const struct pf_kind kind_buffers;
 extern const struct pf_kind kind_control;
+extern const struct pf_kind kind_jobs;
+
+/* Make what jobs/ needs; link_jobs is told its directory.  0 or -ENOMEM. */
+int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
+void files_free_jobs(struct pf_fs *fs);
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
@@ -74,6 +81,9 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
 		      struct pf_err *err);
 
+/* Where the arrays of DIR, a directory in buffers/, live; borrowed. */
+const struct pf_place *files_place_of(struct pf_node *dir);
+
 /* Where an output or a new buffer goes. */
 struct target {
 	struct pf_node *dir; /* owned reference */
@@ -89,6 +99,9 @@ int files_find_target(struct pf_fs *fs, const struct device *device, const char 
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err);
 void files_target_release(struct target *target);
 
+/* The buffer that has that name now, with a reference, or NULL. */
+struct pf_buffer *files_target_buffer(const struct target *target);
+
 /*
  * Give the name TARGET a new buffer (a reference is taken): a new inode, which keeps owner
  * and mode of what was there, or is CRED's.  EXCL: -EEXIST.
@@ -96,6 +109,24 @@ void files_target_release(struct target *target);
 int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 		     enum pf_format format, const struct pf_cred *cred, bool excl,
 		     struct pf_err *err);
+
+struct names; /* command.h */
+
+/*
+ * Append to RET the names that NAME stands for: itself, or, for a directory ("weights",
+ * "ns/"), all buffers below it in JAX's order: by stem, in a directory whose stems are all
+ * decimal by number, depth first.  -ENOENT, -EACCES.
+ */
+int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
+		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);
+
+/* Is NAME a directory of buffers? */
+bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred);
+
+/* Make the directory NAME, as mkdir does; it may be there already. */
+int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			 const struct pf_cred *cred, struct pf_err *err);
 
 /* Unlink the buffer NAME, as rm does.  -ENOENT, -EACCES. */
 int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
@@ -136,49 +167,5 @@ extern const struct pf_kind kind_executables_dir;
 /* The executable called NAME, with a reference.  R_OK on its program is checked. */
 int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		    struct unit **ret, struct pf_err *err);
-
-/* --- commands -------------------------------------------------------------------------- */
-
-/* A list of words or names.  All zeros is an empty one. */
-struct names {
-	size_t n;
-	char **at; /* owned strings in an owned array */
-};
-
-int names_add(struct names *names, const char *str, size_t len);
-void names_release(struct names *names);
-
-/* What an execution is asked to do. */
-struct request {
-	struct names inputs, outputs, donate;
-	struct json_object *id; /* owned, or NULL */
-	bool json;              /* the reply's form */
-};
-
-void request_release(struct request *request);
-
-/*
- * Execute UNIT (called NAME) as REQUEST says, put the results under their names, and answer
- * COMMAND.  Takes REQUEST's contents.
- */
-void files_execute(struct unit *unit, const char *name, struct request *request,
-		   struct pf_command *command);
-
-/* Answer COMMAND with CODE and the object O, which is put. */
-void files_answer(struct pf_command *command, int code, struct json_object *o);
-
-/* Answer COMMAND with a failure, in the form of REQUEST (NULL: JSON). */
-void files_fail(struct pf_command *command, const struct request *request,
-		const struct pf_err *err);
-
-/* Split a run line "x y -> z donate=x" into REQUEST; -EINVAL. */
-int files_parse_run(const char *line, struct request *request, struct pf_err *err);
-
-/*
- * Read "inputs", "outputs", "donate", "id" of a JSON command into REQUEST.  Keys not in
- * ALLOWED (NULL-terminated) are refused.
- */
-int files_parse_request(struct json_object *o, const char *const *allowed,
-			struct request *request, struct pf_err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "pjrtfs/base/timer.h"
 #include "pjrtfs/store/spares.h"
 
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
@@ -65,6 +66,7 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugins = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *devices = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *jobs = NULL;
 	struct pf_node *root;
 	int r = find_devices(fs, err);
 
@@ -87,6 +89,10 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].place,
 			       &fs->devices[0].buffers);
 	if (r == 0)
+		r = files_link(root, "jobs", &kind_jobs, NULL, &jobs);
+	if (r == 0)
+		r = files_add_jobs(fs, jobs);
+	if (r == 0)
 		r = files_add_plugins(fs, plugins);
 	if (r == 0)
 		r = files_add_devices(fs, devices);
@@ -106,7 +112,8 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->n_workers = config->n_workers;
 	fs->mountpoint = strdup(config->mountpoint);
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
-	if (fs->mountpoint && fs->workers) {
+	fs->timers = pf_timers_new();
+	if (fs->mountpoint && fs->workers && fs->timers) {
 		memcpy(fs->workers, config->workers,
 		       config->n_workers * sizeof(struct pf_worker *));
 		r = build(fs, config, err);
@@ -143,6 +150,8 @@ void pf_fs_free(struct pf_fs *fs)
 {
 	if (!fs)
 		return;
+	pf_timers_free(fs->timers);
+	files_free_jobs(fs);
 	if (fs->tree)
 		pf_tree_lock_names(fs->tree);
 	if (fs->programs)

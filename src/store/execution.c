@@ -23,7 +23,7 @@ struct pf_execution_priv {
 	struct pf_waiter waiter;
 	_Atomic unsigned refs; /* the starter, who may settle, and the answer */
 	_Atomic bool ended;
-	struct timespec start;
+	struct timespec start, loaded;
 	size_t placed; /* arguments on the device so far */
 	unsigned tries;
 	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
@@ -97,15 +97,21 @@ void pf_execution_free(struct pf_execution *e)
 	free(e);
 }
 
+static double seconds_since(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) +
+	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
 /* The end, good or bad.  E may be gone afterwards. */
 static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	e->seconds = (double)(now.tv_sec - p->start.tv_sec) +
-		     (double)(now.tv_nsec - p->start.tv_nsec) / 1e9;
+	e->seconds = seconds_since(&p->start);
 	for (size_t i = 0; i < p->n_claimed; i++)
 		if (e->donate[i])
 			pf_value_donated(e->args[i], code == 0);
@@ -430,10 +436,12 @@ static bool step(struct pf_execution_priv *p)
 			if (r <= 0)
 				break;
 			p->placed = 0;
+			clock_gettime(CLOCK_MONOTONIC, &p->loaded);
 		}
 		r = place(p, &err);
 		if (r <= 0)
 			break;
+		e->transfer_seconds = seconds_since(&p->loaded);
 		r = send(p, &err);
 		if (r == 0)
 			return true;

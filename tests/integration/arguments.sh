@@ -79,7 +79,7 @@ tells "$mnt/executables/add/run" 'input 1: empty: it is empty'
 fails_with '' run add 'x scratch -> z2'
 bounded mkdir "$b/dir"
 fails_with '' run add 'x dir -> z2'
-tells "$mnt/executables/add/run" 'dir is a directory'
+tells "$mnt/executables/add/run" 'takes 2 inputs, 1 was given'
 gone "$b/z2.npy"
 
 # -- the same buffer twice is two arguments

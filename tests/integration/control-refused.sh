@@ -25,7 +25,7 @@ refused()
 
 # -- keys: missing, unknown, twice, of another type
 refused EINVAL '"op"' '{}'
-refused EINVAL 'expected execute.*found "nothing"' '{"op":"nothing"}'
+refused EINVAL 'expected one of execute.*found "nothing"' '{"op":"nothing"}'
 refused EINVAL '"op": expected a string, found int' '{"op":1}'
 refused EINVAL '"op"' '{"op":null}'
 refused EINVAL 'execute: "executable" is missing' '{"op":"execute"}'
@@ -36,7 +36,7 @@ refused EINVAL 'inputs.*twice|twice.*inputs' \
 refused EINVAL 'op.*twice|twice.*op' '{"op":"stat","op":"delete","buffer":"x"}'
 refused EINVAL '"inputs": expected a list of names, found string' \
 	'{"op":"execute","executable":"add","inputs":"x","outputs":["z"]}'
-refused EINVAL '"inputs".*element 1 is int' \
+refused EINVAL '"inputs".*element 1: expected a string, found int' \
 	'{"op":"execute","executable":"add","inputs":["x",2],"outputs":["z"]}'
 refused EINVAL '"outputs": expected a list of names, found null' \
 	'{"op":"execute","executable":"add","inputs":["x","y"],"outputs":null}'

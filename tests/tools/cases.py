@@ -235,6 +235,9 @@ def command(**request):
     fd = os.open(mnt + "/control", os.O_RDWR)
     try:
         os.write(fd, json.dumps(request).encode() + b"\n")
-        return json.loads(os.read(fd, 1 << 20))
+        reply = b""
+        while not reply.endswith(b"\n"):
+            reply += os.read(fd, 1 << 20)
+        return json.loads(reply)
     finally:
         os.close(fd)

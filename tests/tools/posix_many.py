@@ -13,10 +13,10 @@ A = floats(1, 2, 3)
 
 
 class Within:
-    """A step that may take so many seconds (on a slow machine, more)."""
+    """A step that takes about so many seconds; ten times that tells of a growing cost."""
 
     def __init__(self, what, seconds):
-        self.what, self.seconds = what, seconds * cases.PATIENCE / 20
+        self.what, self.seconds = what, 10 * seconds * cases.PATIENCE / 20
 
     def __enter__(self):
         self.began = time.monotonic()

@@ -1,5 +1,5 @@
 /* What run lines and JSON commands ask for. */
-#include "files/files.h"
+#include "files/command.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,19 +52,22 @@ static const struct {
 
 START_TEST(a_run_line_is_understood)
 {
-	struct request r = { .json = false };
+	struct request r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(files_parse_run(lines[_i].line, &r, &err) == 0, "%s", err.text);
-	ck_assert_str_eq(shown(&r.inputs), lines[_i].inputs);
-	ck_assert_str_eq(shown(&r.outputs), lines[_i].outputs);
+	ck_assert_msg(request_parse_line(lines[_i].line, &r, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), lines[_i].inputs);
+	ck_assert_str_eq(shown(rows_at(&r.outputs, 0)), lines[_i].outputs);
 	ck_assert_str_eq(shown(&r.donate), lines[_i].donate);
-	ck_assert(!r.json);
 	request_release(&r);
-	ck_assert_uint_eq(r.inputs.n, 0);
+	ck_assert_ptr_null(r.inputs.at);
 	request_release(&r);
 }
 END_TEST
+
+#define OPTIONS                                                                          \
+	"the options of run are donate=NAME, device=NAME, repeat=N, timeout_ms=N, move " \
+	"and async; quote a name that is like an option"
 
 static const char no_arrow[] =
 	"expected inputs, '->' and outputs, as in 'x y -> z', found no '->'";
@@ -83,21 +86,25 @@ static const struct {
 	{ "x -> \"", "a name's closing quote is missing" },
 	{ "x -> \"y\\\"", "a name's closing quote is missing" },
 	{ "x -> \"y\\", "a name's closing quote is missing" },
-	{ "x -> y wait=1",
-	  "wait=1: the options of run are donate=NAME; quote a name that has a =" },
-	{ "a=b -> y",
-	  "a=b: the options of run are donate=NAME; quote a name that has a =" },
-	{ "=-> x", "=->: the options of run are donate=NAME; quote a name that has a =" },
-	{ "Donate=x -> y",
-	  "Donate=x: the options of run are donate=NAME; quote a name that has a =" },
+	{ "x -> y wait=1", "wait=1: " OPTIONS },
+	{ "a=b -> y", "a=b: " OPTIONS },
+	{ "=-> x", "=->: " OPTIONS },
+	{ "Donate=x -> y", "Donate=x: " OPTIONS },
+	{ "x -> y repeat=0", "repeat=0: expected a number from 1 to 1000000000" },
+	{ "x -> y repeat=1000000001",
+	  "repeat=1000000001: expected a number from 1 to 1000000000" },
+	{ "x -> y repeat=1e12", "repeat=1e12: expected a number from 1 to 1000000000" },
+	{ "x -> y repeat=", "repeat=: expected a number from 1 to 1000000000" },
+	{ "x -> y timeout_ms=-1",
+	  "timeout_ms=-1: expected a number from 1 to 1000000000" },
 };
 
 START_TEST(a_bad_run_line_is_refused)
 {
-	struct request r = { .json = false };
+	struct request r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(files_parse_run(bad_lines[_i].line, &r, &err), -EINVAL);
+	ck_assert_int_eq(request_parse_line(bad_lines[_i].line, &r, &err), -EINVAL);
 	ck_assert_str_eq(err.text, bad_lines[_i].why);
 	request_release(&r);
 }
@@ -106,7 +113,7 @@ END_TEST
 START_TEST(a_line_may_have_many_names)
 {
 	struct pf_buf line = PF_BUF_INIT;
-	struct request r = { .json = false };
+	struct request r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
 	for (int i = 0; i < 5000; i++)
@@ -114,56 +121,108 @@ START_TEST(a_line_may_have_many_names)
 	pf_buf_puts(&line, "->");
 	for (int i = 0; i < 5000; i++)
 		pf_buf_printf(&line, " \"%d\"", i);
-	ck_assert_int_eq(files_parse_run(line.data, &r, &err), 0);
-	ck_assert_uint_eq(r.inputs.n, 5000);
-	ck_assert_str_eq(r.inputs.at[4999], "buffer_4999");
-	ck_assert_uint_eq(r.outputs.n, 5000);
-	ck_assert_str_eq(r.outputs.at[4999], "4999");
+	ck_assert_int_eq(request_parse_line(line.data, &r, &err), 0);
+	ck_assert_uint_eq(r.inputs.at->n, 5000);
+	ck_assert_str_eq(r.inputs.at->at[4999], "buffer_4999");
+	ck_assert_uint_eq(r.outputs.at->n, 5000);
+	ck_assert_str_eq(r.outputs.at->at[4999], "4999");
 	request_release(&r);
 	pf_buf_release(&line);
 }
 END_TEST
 
+START_TEST(a_line_has_options)
+{
+	struct request r = { .repeat = 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(request_parse_line("device=cpu:1 x move -> y async repeat=12 "
+					    "timeout_ms=500 device=cpu:2",
+					    &r, &err),
+			 0);
+	ck_assert_str_eq(shown(r.inputs.at), "[x]");
+	ck_assert_str_eq(shown(r.outputs.at), "[y]");
+	ck_assert_str_eq(r.device, "cpu:2");
+	ck_assert(r.move && r.async);
+	ck_assert_uint_eq(r.repeat, 12);
+	ck_assert_uint_eq(r.timeout_ms, 500);
+	request_release(&r);
+	ck_assert_int_eq(request_parse_line("\"async\" -> \"move\"", &r, &err), 0);
+	ck_assert(!r.move && !r.async);
+	ck_assert_str_eq(shown(r.inputs.at), "[async]");
+	request_release(&r);
+}
+END_TEST
+
 /* --- JSON ---------------------------------------------------------------------------- */
 
-static const char *const allowed[] = { "op", "inputs", "outputs", "donate", "id", NULL };
+static const char *const others[] = { "executable", NULL };
 
 static const struct {
-	const char *text, *inputs, *outputs, *donate, *id;
+	const char *text, *inputs, *outputs, *donate;
 } objects[] = {
-	{ "{}", "", "", "", NULL },
-	{ "{\"op\":\"execute\"}", "", "", "", NULL },
-	{ "{\"inputs\":[],\"outputs\":[]}", "", "", "", NULL },
+	{ "{}", "", "", "" },
+	{ "{\"op\":\"execute\",\"executable\":7,\"id\":null}", "", "", "" },
+	{ "{\"inputs\":[],\"outputs\":[]}", "", "", "" },
 	{ "{\"inputs\":[\"x\",\"y\"],\"outputs\":[\"z\"],\"donate\":[\"x\"]}", "[x][y]",
-	  "[z]", "[x]", NULL },
+	  "[z]", "[x]" },
 	{ "{\"inputs\":[\"a b\",\"->\",\"donate=x\",\"\"]}", "[a b][->][donate=x][]", "",
-	  "", NULL },
-	{ "{\"id\":7}", "", "", "", "7" },
-	{ "{\"id\":\"x\",\"inputs\":[\"\\u00e9\"]}", "[\xc3\xa9]", "", "", "\"x\"" },
-	{ "{\"id\":{\"a\":[1,null]}}", "", "", "", "{\"a\":[1,null]}" },
-	{ "{\"id\":null}", "", "", "", NULL },
+	  "" },
+	{ "{\"inputs\":[\"\\u00e9\"]}", "[\xc3\xa9]", "", "" },
+	{ "{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}", "[y][x]", "", "" },
 };
 
 START_TEST(a_json_request_is_understood)
 {
 	struct json_object *o = json_tokener_parse(objects[_i].text);
-	struct request r = { .json = false };
+	struct request r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(files_parse_request(o, allowed, &r, &err) == 0, "%s", err.text);
+	ck_assert_msg(request_parse(o, others, &r, &err) == 0, "%s", err.text);
 	json_object_put(o); /* the request holds what it needs */
-	ck_assert(r.json);
-	ck_assert_str_eq(shown(&r.inputs), objects[_i].inputs);
-	ck_assert_str_eq(shown(&r.outputs), objects[_i].outputs);
+	ck_assert_uint_eq(r.inputs.n, 0);
+	ck_assert_str_eq(shown(r.inputs.at), objects[_i].inputs);
+	ck_assert_str_eq(shown(r.outputs.at), objects[_i].outputs);
 	ck_assert_str_eq(shown(&r.donate), objects[_i].donate);
-	if (objects[_i].id)
-		ck_assert_str_eq(json_object_to_json_string_ext(r.id,
-								JSON_C_TO_STRING_PLAIN),
-				 objects[_i].id);
-	else
-		ck_assert_ptr_null(r.id);
 	request_release(&r);
-	ck_assert_ptr_null(r.id);
+}
+END_TEST
+
+START_TEST(json_may_have_rows_and_options)
+{
+	struct json_object *o = json_tokener_parse(
+		"{\"inputs\":[[\"x\",\"y\"],[\"v\"],[]],\"outputs\":[[]],\"device\":\"cpu:1\","
+		"\"move\":true,\"async\":false,\"repeat\":3,\"timeout_ms\":9}");
+	struct request r = { .repeat = 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(request_parse(o, others, &r, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(r.inputs.n, 3);
+	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), "[x][y]");
+	ck_assert_str_eq(shown(rows_at(&r.inputs, 1)), "[v]");
+	ck_assert_str_eq(shown(rows_at(&r.inputs, 2)), "");
+	ck_assert_uint_eq(r.outputs.n, 1);
+	ck_assert_str_eq(r.device, "cpu:1");
+	ck_assert(r.move && !r.async);
+	ck_assert_uint_eq(r.repeat, 3);
+	ck_assert_uint_eq(r.timeout_ms, 9);
+	json_object_put(o);
+	request_release(&r);
+}
+END_TEST
+
+START_TEST(json_may_name_parameters)
+{
+	struct json_object *o =
+		json_tokener_parse("{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}");
+	struct request r = { .repeat = 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(request_parse(o, others, &r, &err), 0);
+	ck_assert(r.by_name);
+	ck_assert_str_eq(shown(&r.params), "[p1][p0]");
+	json_object_put(o);
+	request_release(&r);
 }
 END_TEST
 
@@ -178,13 +237,28 @@ static const struct {
 	{ "{\"outputs\":{}}", "\"outputs\": expected a list of names, found object" },
 	{ "{\"donate\":true}", "\"donate\": expected a list of names, found boolean" },
 	{ "{\"inputs\":[\"x\",7]}",
-	  "\"inputs\": expected a list of names, element 1 is int" },
+	  "\"inputs\", element 1: expected a string, found int" },
 	{ "{\"outputs\":[null]}",
-	  "\"outputs\": expected a list of names, element 0 is null" },
+	  "\"outputs\", element 0: expected a string, found null" },
 	{ "{\"donate\":[[\"x\"]]}",
-	  "\"donate\": expected a list of names, element 0 is array" },
-	{ "{\"inputs\":[1.5]}",
-	  "\"inputs\": expected a list of names, element 0 is double" },
+	  "\"donate\", element 0: expected a string, found array" },
+	{ "{\"inputs\":[[\"x\"],7]}",
+	  "\"inputs\", row 1: expected a list of names, found int" },
+	{ "{\"inputs\":[[\"x\"],[7]]}",
+	  "\"inputs\", row 1, element 0: expected a string, found int" },
+	{ "{\"inputs\":[\"x\",[\"y\"]]}",
+	  "\"inputs\", element 1: expected a string, found array" },
+	{ "{\"inputs\":{\"p\":7}}",
+	  "\"inputs\", element 0: expected a string, found int" },
+	{ "{\"repeat\":0}",
+	  "\"repeat\": expected a whole number from 1 to 1000000000, found 0" },
+	{ "{\"repeat\":1000000000000}",
+	  "\"repeat\": expected a whole number from 1 to 1000000000, found "
+	  "1000000000000" },
+	{ "{\"repeat\":1.5}",
+	  "\"repeat\": expected a whole number from 1 to 1000000000, found 1.5" },
+	{ "{\"move\":1}", "\"move\": expected true or false, found int" },
+	{ "{\"device\":1}", "\"device\": expected a string, found int" },
 	/* A name that would be cut at its NUL is another name. */
 	{ "{\"inputs\":[\"x\\u0000y\"]}", NULL },
 };
@@ -192,34 +266,12 @@ static const struct {
 START_TEST(a_bad_json_request_is_refused)
 {
 	struct json_object *o = json_tokener_parse(bad_objects[_i].text);
-	struct request r = { .json = false };
+	struct request r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(files_parse_request(o, allowed, &r, &err), -EINVAL);
-	ck_assert(r.json); /* the refusal is JSON, too */
+	ck_assert_int_eq(request_parse(o, others, &r, &err), -EINVAL);
 	if (bad_objects[_i].why)
 		ck_assert_str_eq(err.text, bad_objects[_i].why);
-	request_release(&r);
-	json_object_put(o);
-}
-END_TEST
-
-/* The reply to a refused request still carries its id, wherever that stands. */
-static const char *const with_id[] = {
-	"{\"id\":5,\"inputs\":7}",
-	"{\"inputs\":7,\"id\":5}",
-	"{\"id\":5,\"wrong\":1}",
-	"{\"wrong\":1,\"id\":5}",
-};
-
-START_TEST(a_refused_request_keeps_its_id)
-{
-	struct json_object *o = json_tokener_parse(with_id[_i]);
-	struct request r = { .json = false };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(files_parse_request(o, allowed, &r, &err), -EINVAL);
-	ck_assert_int_eq(json_object_get_int(r.id), 5);
 	request_release(&r);
 	json_object_put(o);
 }
@@ -235,7 +287,9 @@ int main(void)
 	tcase_add_test(tc, a_line_may_have_many_names);
 	unit_add_cases(tc, a_json_request_is_understood, objects);
 	unit_add_cases(tc, a_bad_json_request_is_refused, bad_objects);
-	unit_add_cases(tc, a_refused_request_keeps_its_id, with_id);
+	tcase_add_test(tc, a_line_has_options);
+	tcase_add_test(tc, json_may_have_rows_and_options);
+	tcase_add_test(tc, json_may_name_parameters);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -50,6 +50,10 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 /* Have the process ended, by another thread: pf_worker_stop without waiting. */
 void pf_worker_interrupt(struct pf_worker *worker);
 
+/* End the present life's process (SIGKILL): calls under way fail, and it is started again.
+ * Does not wait. */
+void pf_worker_restart(struct pf_worker *worker);
+
 /*
  * End the process (SIGKILL) and wait for it; calls under way and later ones fail.  What
  * refers to the worker may still be used.  Blocks for some milliseconds.

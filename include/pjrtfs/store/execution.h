@@ -32,6 +32,7 @@ struct pf_execution {
 	struct pf_value **outs;   /* owned references; done may steal them */
 	struct pf_loaded *loaded; /* owned reference: what ran */
 	double seconds;           /* from start to end */
+	double transfer_seconds;  /* until all arguments were on their devices */
 	double device_seconds;    /* in the plugin */
 
 	struct pf_execution_priv *priv; /* the store's */

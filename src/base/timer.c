@@ -1,0 +1,116 @@
+#include "pjrtfs/base/timer.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+struct pf_timers {
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	pthread_cond_t changed;
+	pthread_t thread;
+	bool running, stop;
+	struct pf_timer *first; /* by due time */
+};
+
+struct pf_timers *pf_timers_new(void)
+{
+	struct pf_timers *t = calloc(1, sizeof(*t));
+	pthread_condattr_t attr;
+
+	if (!t)
+		return NULL;
+	if (pthread_mutex_init(&t->lock, NULL) || pthread_condattr_init(&attr) ||
+	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
+	    pthread_cond_init(&t->changed, &attr))
+		abort();
+	pthread_condattr_destroy(&attr);
+	return t;
+}
+
+static bool before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+static void *run(void *arg)
+{
+	struct pf_timers *t = arg;
+	struct timespec now, due;
+
+	pf_lock(&t->lock);
+	while (!t->stop) {
+		struct pf_timer *timer = t->first;
+
+		if (!timer) {
+			pthread_cond_wait(&t->changed, &t->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (before(&now, &timer->due)) {
+			due = timer->due; /* it may be called off, and freed, meanwhile */
+			pthread_cond_timedwait(&t->changed, &t->lock, &due);
+			continue;
+		}
+		t->first = timer->next;
+		timer->armed = false;
+		pf_unlock(&t->lock);
+		timer->fire(timer);
+		pf_lock(&t->lock);
+	}
+	pf_unlock(&t->lock);
+	return NULL;
+}
+
+void pf_timers_free(struct pf_timers *t)
+{
+	if (!t)
+		return;
+	pf_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_signal(&t->changed);
+	pf_unlock(&t->lock);
+	if (t->running)
+		pthread_join(t->thread, NULL);
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+int pf_timer_arm(struct pf_timers *t, struct pf_timer *timer, uint64_t ms)
+{
+	struct pf_timer **at;
+
+	clock_gettime(CLOCK_MONOTONIC, &timer->due);
+	timer->due.tv_sec += (time_t)(ms / 1000);
+	timer->due.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (timer->due.tv_nsec >= 1000000000) {
+		timer->due.tv_nsec -= 1000000000;
+		timer->due.tv_sec++;
+	}
+	PF_LOCK_SCOPE(&t->lock);
+	if (!t->running && pthread_create(&t->thread, NULL, run, t))
+		return -EAGAIN;
+	t->running = true;
+	for (at = &t->first; *at && !before(&timer->due, &(*at)->due);)
+		at = &(*at)->next;
+	timer->next = *at;
+	*at = timer;
+	timer->armed = true;
+	if (t->first == timer)
+		pthread_cond_signal(&t->changed);
+	return 0;
+}
+
+bool pf_timer_disarm(struct pf_timers *t, struct pf_timer *timer)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	if (!timer->armed)
+		return false;
+	for (struct pf_timer **at = &t->first; *at; at = &(*at)->next) {
+		if (*at != timer)
+			continue;
+		*at = timer->next;
+		break;
+	}
+	timer->armed = false;
+	return true;
+}

@@ -1,0 +1,125 @@
+/* Tasks: one answer for whoever asked, whatever comes first. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "command.h"
+#include "pjrtfs/base/json.h"
+
+static void timed_out(struct pf_timer *timer);
+
+void task_init(struct task *t, const struct task_ops *ops, struct pf_fs *fs,
+	       const struct pf_cred *cred)
+{
+	t->ops = ops;
+	t->fs = fs;
+	t->cred = *cred;
+	t->id = NULL;
+	t->answered = false;
+	atomic_init(&t->worker, NULL);
+	t->timer = (struct pf_timer){ .fire = timed_out };
+	atomic_init(&t->refs, 1);
+	if (pthread_mutex_init(&t->lock, NULL))
+		abort();
+}
+
+struct task *task_ref(struct task *t)
+{
+	atomic_fetch_add(&t->refs, 1);
+	return t;
+}
+
+void task_unref(struct task *t)
+{
+	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
+		return;
+	json_object_put(t->id);
+	pthread_mutex_destroy(&t->lock);
+	t->ops->free(t);
+}
+
+/* Answer unless that was done. */
+static void answer(struct task *t, int code, struct json_object *reply)
+{
+	bool first;
+
+	pf_lock(&t->lock);
+	first = !t->answered;
+	t->answered = true;
+	pf_unlock(&t->lock);
+	if (!first) {
+		json_object_put(reply);
+		return;
+	}
+	if (t->id)
+		json_object_object_add(reply, "id", json_object_get(t->id));
+	t->ops->answer(t, code, reply);
+}
+
+void task_done(struct task *t, int code, struct json_object *reply)
+{
+	if (t->timer.fire && pf_timer_disarm(t->fs->timers, &t->timer))
+		task_unref(t);
+	answer(t, code, reply);
+	task_unref(t);
+}
+
+void task_fail(struct task *t, const struct pf_err *err)
+{
+	task_done(t, err->code, reply_failure(err));
+}
+
+bool task_cancelled(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->answered || t->ops->cancelled(t);
+}
+
+bool task_answered(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->answered;
+}
+
+static void timed_out(struct pf_timer *timer)
+{
+	struct task *t = pf_container_of(timer, struct task, timer);
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -ETIMEDOUT,
+		   "it did not end in time; what had begun goes on, its results are "
+		   "dropped");
+	answer(t, err.code, reply_failure(&err));
+	task_unref(t);
+}
+
+int task_set_timeout(struct task *t, uint64_t ms, struct pf_err *err)
+{
+	int r;
+
+	task_ref(t);
+	r = pf_timer_arm(t->fs->timers, &t->timer, ms);
+	if (r == 0)
+		return 0;
+	task_unref(t);
+	return pf_err_set(err, r, "no thread for timeouts could be started");
+}
+
+struct json_object *reply_new(void)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(true));
+	return o;
+}
+
+struct json_object *reply_failure(const struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object(), *e = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(false));
+	pf_json_add_string(e, "errno", pf_errno_name(err->code));
+	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
+	pf_json_add_string(e, "message", err->text);
+	json_object_object_add(o, "error", e);
+	return o;
+}

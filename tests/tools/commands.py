@@ -1,0 +1,429 @@
+"""Commands at control and run: what they mean, and what is refused."""
+
+import json
+import os
+import signal
+import struct
+import threading
+import time
+
+import cases
+from cases import (about, case, child, command, content, end_of, equal, eventually, fails,
+                   holds, make)
+
+ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+# two results, three parameters
+STEP = b"""func.func @main(%p: tensor<3xf32>, %n: tensor<i32>, %g: tensor<3xf32>)
+    -> (tensor<3xf32>, tensor<i32>) {
+  %0 = stablehlo.subtract %p, %g : tensor<3xf32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %1 = stablehlo.add %n, %one : tensor<i32>
+  return %0, %1 : tensor<3xf32>, tensor<i32>
+}
+"""
+SUM = b"""module @sum attributes {mhlo.num_replicas = 2 : i32} {
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = "stablehlo.all_reduce"(%x) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}}
+"""
+# %n steps that no compiler can foresee: half a minute for the largest used here
+COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
+  %zero = stablehlo.constant dense<0> : tensor<i64>
+  %r:2 = stablehlo.while(%i = %zero, %s = %zero) : tensor<i64>, tensor<i64>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i64>
+      %m = stablehlo.constant dense<6364136223846793005> : tensor<i64>
+      %k = stablehlo.add %i, %one : tensor<i64>
+      %a = stablehlo.multiply %s, %m : tensor<i64>
+      %b = stablehlo.xor %a, %k : tensor<i64>
+      stablehlo.return %k, %b : tensor<i64>, tensor<i64>
+    }
+  return %r#1 : tensor<i64>
+}
+"""
+
+
+def program(name, text):
+    make(f"{cases.mnt}/programs/{name}.mlir", text)
+
+
+def ok(**o):
+    reply = command(**o)
+    holds(f"{o}: {reply}", reply["ok"])
+    return reply
+
+
+def refused(names, pattern, **o):
+    reply = command(**o)
+    holds(f"{o} is refused: {reply}", not reply["ok"])
+    holds(f"{o}: {reply}", reply["error"]["errno"] in names.split())
+    holds(f"{o}: {reply}, not {pattern!r}", pattern in reply["error"]["message"])
+    return reply
+
+
+def execute(d, inputs, outputs, **o):
+    """Names in lists are those of the case's directory."""
+    here = os.path.basename(d) + "/"
+    if isinstance(inputs, dict):
+        inputs = {k: here + v for k, v in inputs.items()}
+    else:
+        inputs = [here + n for n in inputs]
+    return ok(op="execute", executable="add", inputs=inputs,
+              outputs=[here + n for n in outputs], **o)
+
+
+def text(path):
+    return content(path + ".txt")
+
+
+def numbers(d, **arrays):
+    for name, values in arrays.items():
+        make(f"{d}/{name}.txt", (" ".join(map(str, values)) + "\n").encode())
+
+
+@case
+def batch(d):
+    program("add", ADD)
+    numbers(d, x=(1, 2, 3), y=(10, 20, 30))
+    step = {"op": "execute", "executable": "add", "outputs": ["batch/t"]}
+    reply = ok(op="batch", id="all", steps=[
+        {**step, "inputs": ["batch/x", "batch/y"], "id": 1},
+        {**step, "inputs": ["batch/t", "batch/y"], "id": 2},
+        {"op": "stat", "buffer": "batch/t"},
+        {"op": "delete", "buffer": "batch/x"}])
+    equal("id", reply["id"], "all")
+    equal("ids", [r.get("id") for r in reply["replies"]], [1, 2, None, None])
+    equal("t", text(d + "/t"), b"21 42 63\n")
+    fails("ENOENT", os.stat, d + "/x.npy")
+    # stops at the first failure, and tells which it was
+    reply = refused("ENOENT", "step 1: delete", op="batch", steps=[
+        {"op": "stat", "buffer": "batch/t"},
+        {"op": "delete", "buffer": "batch/none"},
+        {"op": "delete", "buffer": "batch/t"}])
+    equal("replies", [r["ok"] for r in reply["replies"]], [True, False])
+    equal("t is there", text(d + "/t"), b"21 42 63\n")
+    equal("none", ok(op="batch", steps=[])["replies"], [])
+    refused("EINVAL", "a batch within", op="batch", steps=[{"op": "batch", "steps": []}])
+    refused("EINVAL", "JSON object", op="batch", steps=[7])
+    refused("EINVAL", "steps", op="batch")
+    refused("EINVAL", "unknown key", op="batch", steps=[], step=1)
+    # many: no deep stack, no lost reply
+    reply = ok(op="batch", steps=[{"op": "stat", "buffer": "batch/t"}] * 10000)
+    equal("replies", len(reply["replies"]), 10000)
+    reply = ok(op="batch", steps=[{**step, "inputs": ["batch/t", "batch/y"]}] * 1000)
+    equal("t", text(d + "/t"), b"10021 20042 30063\n")
+
+
+@case
+def repeat(d):
+    """A training loop: results are fed to the inputs of their names."""
+    program("step", STEP)
+    numbers(d, p=(3, 2, 1), g=(0.5, 0.25, 1))
+    ok(op="create", buffer="repeat/n", dtype="S32", shape=[], fill=0)
+    o = dict(op="execute", executable="step", inputs=["repeat/p", "repeat/n", "repeat/g"],
+             outputs=["repeat/p", "repeat/n"])
+    reply = ok(repeat=1000, **o)
+    equal("repeat", reply["repeat"], 1000)
+    equal("p", text(d + "/p"), b"-497 -248 -999\n")
+    equal("n", text(d + "/n"), b"1000\n")
+    equal("g", text(d + "/g"), b"0.5 0.25 1\n")
+    # a line does the same
+    fd = os.open(cases.mnt + "/executables/step/run", os.O_RDWR)
+    os.write(fd, b"repeat/p repeat/n repeat/g -> repeat/p repeat/n repeat=10\n")
+    holds("reply", os.read(fd, 1000).startswith(b"ok: repeat/p F32[3], repeat/n S32[] on "))
+    os.close(fd)
+    equal("n", text(d + "/n"), b"1010\n")
+    # what is not fed is the same each time
+    reply = ok(**{**o, "outputs": ["repeat/q", "repeat/m"]}, repeat=3)
+    equal("m", text(d + "/m"), b"1011\n")
+    refused("EINVAL", "repeat", repeat=0, **o)
+    refused("EINVAL", "repeat", repeat=10**12, **o)
+    refused("EINVAL", "gone after the first", repeat=2, donate=["repeat/g"], **o)
+    # a reader of the old value keeps it
+    fd = os.open(d + "/n.txt", os.O_RDONLY)
+    ok(repeat=5, **o)
+    equal("old", os.read(fd, 100), b"1010\n")
+    os.close(fd)
+    equal("new", text(d + "/n"), b"1015\n")
+
+
+@case
+def interrupted(d):
+    """Who is stopped in a long loop keeps the state that was reached."""
+    program("step", STEP)
+    numbers(d, p=(0, 0, 0), g=(0, 0, 0))
+    ok(op="create", buffer="interrupted/n", dtype="S32", shape=[], fill=0)
+
+    def loop():
+        fd = os.open(cases.mnt + "/executables/step/run", os.O_RDWR)
+        here = "interrupted/"
+        os.write(fd, f"{here}p {here}n {here}g -> {here}p {here}n repeat=100000000\n".encode())
+        os.read(fd, 1000)
+
+    pid = child(loop)
+    time.sleep(0.5)
+    os.kill(pid, signal.SIGKILL)
+    equal("killed", end_of(pid), -signal.SIGKILL)
+    eventually("the state", lambda: int(text(d + "/n")) > 0)
+    n = int(text(d + "/n"))
+    holds(f"some, not all: {n}", 0 < n < 100000000)
+    equal("state", about(d + "/p.npy")["state"], "ready")
+
+
+@case
+def names(d):
+    program("step", STEP)
+    numbers(d, p=(3, 2, 1), g=(1, 1, 1))
+    ok(op="create", buffer="names/n", dtype="S32", shape=[], fill=0)
+    o = dict(op="execute", executable="step")
+    params = [p["name"] for p in json.loads(
+        content(cases.mnt + "/executables/step/signature.json"))["inputs"]]
+    equal("parameters", len(set(params)), 3)
+    given = dict(zip(reversed(params), ["names/g", "names/n", "names/p"]))
+    ok(inputs=given, outputs=["names/a", "names/b"], **o)
+    equal("a", text(d + "/a"), b"2 1 0\n")
+    refused("EINVAL", f"({params[2]}) was not given", outputs=["names/a", "names/b"],
+            inputs={p: given[p] for p in params[:2]}, **o)
+    refused("EINVAL", "no parameter called nobody", outputs=["names/a", "names/b"],
+            inputs={**given, "nobody": "names/p"}, **o)
+    # a mismatch names the argument
+    reply = refused("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
+                    inputs=["names/p", "names/n", "names/n"],
+                    outputs=["names/a", "names/b"], **o)
+    # another device
+    numbers(cases.mnt + "/devices/cpu/1/buffers", far=(1, 1, 1))
+    far = ["names/p", "names/n", "cpu:1/far"]
+    refused("EINVAL", "is on device cpu:1, the program runs on cpu:0", inputs=far,
+            outputs=["names/a", "names/b"], **o)
+    ok(inputs=far, outputs=["names/a", "names/b"], move=True, **o)
+    equal("a", text(d + "/a"), b"2 1 0\n")
+    equal("far", about(cases.mnt + "/devices/cpu/1/buffers/far.txt")["device"], "cpu:1")
+    refused("EINVAL", "another device", inputs=["names/p", "names/n", "names/g"],
+            outputs=["names/a", "cpu:1/b"], **o)
+    refused("EINVAL", "compiled for other devices", inputs=["names/p", "names/n", "names/g"],
+            outputs=["names/a", "names/b"], device="cpu:1", **o)
+    refused("ENODEV", "no device cpu:77", inputs=[], outputs=[], device="cpu:77", **o)
+    refused("EINVAL", "both called", inputs=["names/p", "names/n", "names/g"],
+            outputs=["names/a", "names/a.npy"], **o)
+    os.unlink(cases.mnt + "/devices/cpu/1/buffers/far.txt")
+
+
+@case
+def directories(d):
+    """A directory stands for its buffers in JAX's order."""
+    arguments = ", ".join(f"%a{i}: tensor<i32>" for i in range(12))
+    pieces = "\n".join(f"%c{i} = stablehlo.reshape %a{i} : (tensor<i32>) -> tensor<1xi32>"
+                       for i in range(12))
+    all_of = ", ".join(f"%c{i}" for i in range(12))
+    one = ", ".join(["tensor<1xi32>"] * 12)
+    results = ", ".join(["tensor<i32>"] * 12)
+    program("list", f"""func.func @main({arguments}) -> (tensor<12xi32>, {results}) {{
+      {pieces}
+      %0 = stablehlo.concatenate {all_of}, dim = 0 : ({one}) -> tensor<12xi32>
+      return %0, {", ".join(f"%a{i}" for i in range(12))} : tensor<12xi32>, {results}
+    }}""".encode())
+    # by number where all are numbers, else by name; depth first
+    order = ["W/0", "W/2", "W/10", "W/11", "a", "b/B", "b/a", "b/c/x", "b/c/y", "c", "c2", "é"]
+    for folder in ("p", "p/W", "p/b", "p/b/c"):
+        os.mkdir(f"{d}/{folder}")
+    for i, name in sorted(enumerate(order), key=lambda e: e[1][::-1]):
+        ok(op="create", buffer=f"directories/p/{name}", dtype="S32", shape=[], fill=i)
+    make(d + "/p/scratch", b"not an array")
+    o = dict(op="execute", executable="list")
+    ok(inputs=["directories/p"], outputs=["directories/all", "directories/q/"], **o)
+    equal("in order", text(d + "/all"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
+    equal("new directory", sorted(os.listdir(d + "/q"), key=lambda n: int(n[:-4])),
+          [f"{i}.npy" for i in range(12)])
+    equal("q/7", text(d + "/q/7"), b"7\n")
+    # the same into one that is there, in the same order
+    ok(inputs=["directories/q"], outputs=["directories/all", "directories/p/"], **o)
+    equal("p/b/c/x", text(d + "/p/b/c/x"), b"7\n")
+    equal("as many", sum(len(files) for _, _, files in os.walk(d + "/p")), 13)
+    # words between
+    fd = os.open(cases.mnt + "/executables/list/run", os.O_RDWR)
+    os.write(fd, b"directories/p/W directories/p/a directories/p/b/ directories/p/c "
+                 b"directories/p/c2 directories/p/\xc3\xa9 -> directories/x directories/r/\n")
+    holds("reply", os.read(fd, 10000).startswith(b"ok: directories/x S32[12], directories/r/0"))
+    os.close(fd)
+    equal("x", text(d + "/x"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
+    # what cannot be
+    refused("EINVAL", "only one output can be a new directory", inputs=["directories/p"],
+            outputs=["directories/all", "directories/s/", "directories/t/"], **o)
+    refused("EINVAL", "the program takes 12 inputs, 13 were", outputs=["directories/q/"],
+            inputs=["directories/p", "directories/all"], **o)
+    refused("ENOENT", "no directory", inputs=["directories/p"],
+            outputs=["directories/all", "directories/no/q/"], **o)
+    holds("none of them is there", not os.path.exists(d + "/s"))
+
+
+@case
+def several_devices(d):
+    there = cases.mnt + "/devices/cpu/1/buffers/several_devices"
+    os.mkdir(there)
+    try:
+        program("sum", SUM)
+        with open(cases.mnt + "/executables/sum/options.json", "w") as f:
+            f.write('{"num_replicas":2}')
+        numbers(d, x=(1, 2, 3))
+        numbers(there, x=(10, 20, 30))
+        o = dict(op="execute", executable="sum")
+        here = "several_devices/"
+        # one word stands for the name on each device
+        reply = ok(inputs=[here + "x"], outputs=[here + "s"], **o)
+        equal("devices", [row[0]["device"] for row in reply["outputs"]], ["cpu:0", "cpu:1"])
+        equal("here", text(d + "/s"), b"11 22 33\n")
+        equal("there", text(there + "/s"), b"11 22 33\n")
+        # rows
+        reply = ok(inputs=[[here + "x"], [here + "x"]], outputs=[[here + "a"], [here + "b"]],
+                   repeat=2, **o)
+        equal("there", text(there + "/b"), b"11 22 33\n")
+        # fed, on both
+        ok(inputs=[here + "x"], outputs=[here + "x"], repeat=3, **o)
+        equal("here", text(d + "/x"), b"44 88 132\n")
+        equal("there", text(there + "/x"), b"44 88 132\n")
+        # a missing row, too many, unequal ones: before anything is launched
+        for rows in (1, 3):
+            refused("EINVAL", "runs on 2 devices at once: expected 2 rows",
+                    inputs=[[here + "x"]] * rows, outputs=[[here + "s"]] * rows, **o)
+        refused("EINVAL", "row 1 has 2", inputs=[[here + "x"], [here + "x"] * 2],
+                outputs=[[here + "s"]] * 2, **o)
+        refused("ENOENT", "row 1: input 0", inputs=[[here + "x"], [here + "none"]],
+                outputs=[[here + "s"]] * 2, **o)
+        refused("EINVAL", "row 1: input 0", inputs=[[here + "x"], ["cpu:0/" + here + "x"]],
+                outputs=[[here + "s"]] * 2, **o)
+        fd = os.open(cases.mnt + "/executables/sum/run", os.O_RDWR)
+        os.write(fd, f"{here}x -> {here}y\n".encode())
+        holds("reply", os.read(fd, 1000).startswith(
+            b"ok: several_devices/y F32[3] on cpu:0; several_devices/y F32[3] on cpu:1 in "))
+        os.close(fd)
+    finally:
+        cases.shutil.rmtree(there)
+        os.unlink(cases.mnt + "/programs/sum.mlir")
+
+
+def job_of(reply):
+    return f"{cases.mnt}/jobs/{reply['job']}"
+
+
+@case
+def jobs(d):
+    program("add", ADD)
+    numbers(d, x=(1, 2, 3), y=(10, 20, 30))
+    o = {"op": "execute", "executable": "add", "inputs": ["jobs/x", "jobs/y"],
+         "outputs": ["jobs/z"], "async": True}
+    reply = ok(**o, id="mine")
+    equal("keys", sorted(reply), ["id", "job", "ok"])
+    ended = ok(op="wait", job=reply["job"])
+    equal("ended", (ended["state"], ended["result"]["ok"], ended["result"]["id"]),
+          ("done", True, "mine"))
+    equal("z", text(d + "/z"), b"11 22 33\n")
+    job = job_of(reply)
+    equal("state", content(job + "/state"), b"done\n")
+    equal("request", json.loads(content(job + "/request.json")), {**o, "id": "mine"})
+    equal("result", json.loads(content(job + "/result.json"))["result"], ended["result"])
+    # one that fails
+    reply = ok(**{**o, "inputs": ["jobs/x"]})
+    ended = ok(op="wait", job=reply["job"])
+    equal("state", ended["state"], "failed")
+    holds("why", "takes 2 inputs" in ended["result"]["error"]["message"])
+    # by a line
+    fd = os.open(cases.mnt + "/executables/add/run", os.O_RDWR)
+    os.write(fd, b"jobs/x jobs/y -> jobs/w async\n")
+    number = int(os.read(fd, 100).removeprefix(b"ok: job "))
+    os.close(fd)
+    equal("state", ok(op="wait", job=number)["state"], "done")
+    # a batch as a whole
+    o.pop("async")
+    reply = ok(**{"op": "batch", "async": True, "steps": [o, o]})
+    equal("replies", len(ok(op="wait", job=reply["job"])["result"]["replies"]), 2)
+    # all it takes, at once
+    o["async"] = True
+    numbers_of = [ok(**o)["job"] for _ in range(200)]
+    holds("each has a number", len(set(numbers_of)) == 200)
+    for number in numbers_of:
+        equal("state", ok(op="wait", job=number)["state"], "done")
+    refused("ENOENT", "no job 99999", op="wait", job=99999)
+    refused("EINVAL", "job", op="wait")
+    refused("EINVAL", "job", op="wait", job="1")
+    refused("EINVAL", "job", op="cancel", job=-1)
+    # only so many are remembered
+    for _ in range(1100):
+        command(**{"op": "stat", "buffer": "jobs/x", "async": True})
+    holds("not all of them", len(os.listdir(cases.mnt + "/jobs")) <= 1001)
+
+
+@case
+def long_ones(d):
+    """Waiting, cancelling, timeouts: nobody else is held up."""
+    program("count", COUNT)
+    program("add", ADD)
+    for name, n in (("long", 2_000_000_000), ("short", 1000)):
+        ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
+    numbers(d, x=(1, 2, 3))
+    o = {"op": "execute", "executable": "count", "outputs": ["long_ones/n"]}
+    # a time limit answers at once; what began goes on, and gives nothing
+    began = time.monotonic()
+    refused("ETIMEDOUT", "did not end in time", timeout_ms=200,
+            **{**o, "inputs": ["long_ones/long"], "outputs": ["long_ones/never"]})
+    holds("at once", time.monotonic() - began < cases.PATIENCE / 4)
+    ok(timeout_ms=100000, **{**o, "inputs": ["long_ones/short"]})
+    holds("n", text(d + "/n") != b"0\n")
+    # a job, while others are served
+    reply = ok(**{**o, "inputs": ["long_ones/long"], "async": True})
+    equal("state", content(job_of(reply) + "/state"), b"running\n")
+    refused("ETIMEDOUT", "in time", op="wait", job=reply["job"], timeout_ms=100)
+    ok(op="execute", executable="add", inputs=["long_ones/x"] * 2, outputs=["long_ones/y"])
+    equal("y", text(d + "/y"), b"2 4 6\n")
+    waits = []
+    waiter = threading.Thread(target=lambda: waits.append(ok(op="wait", job=reply["job"])))
+    waiter.start()
+    equal("cancel", ok(op="cancel", job=reply["job"])["state"], "running")
+    # what a plugin cannot stop ends with its worker; arrays of users are there afterwards
+    with open(job_of(reply) + "/cancel", "w") as f:
+        f.write("force\n")
+    waiter.join(cases.PATIENCE)
+    holds("the waiter was woken", waits)
+    equal("state", waits[0]["state"], "failed")
+    eventually("restarted", lambda: int(content(cases.mnt + "/plugins/cpu/restarts")) == 1)
+    ok(op="execute", executable="add", inputs=["long_ones/x"] * 2, outputs=["long_ones/y"])
+    equal("y", text(d + "/y"), b"2 4 6\n")
+    holds("nothing of the one that timed out", not os.path.exists(d + "/never.npy"))
+
+
+@case
+def at_once(d):
+    """Fifty at once, on descriptors of their own: each reply is its own's."""
+    program("add", ADD)
+    numbers(d, one=(1, 1, 1))
+
+    def work(k):
+        numbers(d, **{f"x{k}": (k, k, k)})
+        fd = os.open(cases.mnt + "/control", os.O_RDWR)
+        for i in range(20):
+            name = f"at_once/x{k}"
+            os.write(fd, json.dumps({"op": "execute", "executable": "add", "id": [k, i],
+                                     "inputs": [name, "at_once/one"],
+                                     "outputs": [name]}).encode() + b"\n")
+            reply = json.loads(os.read(fd, 10000))
+            equal("id", reply["id"], [k, i])
+        os.close(fd)
+        equal("sum", text(f"{d}/x{k}"), f"{k + 20} {k + 20} {k + 20}\n".encode())
+
+    pids = [child(work, k) for k in range(50)]
+    for pid in pids:
+        equal("ended", end_of(pid), 0)
+
+
+cases.main()

@@ -1,0 +1,103 @@
+/* Timers: those that fire, in order, and those that do not. */
+#include "pjrtfs/base/timer.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+enum { N = 50 };
+
+static struct pf_timers *timers;
+static _Atomic unsigned fired;
+static unsigned order[N];
+
+struct timed {
+	struct pf_timer timer;
+	unsigned number;
+};
+
+static void fire(struct pf_timer *timer)
+{
+	struct timed *t = pf_container_of(timer, struct timed, timer);
+
+	order[atomic_fetch_add(&fired, 1)] = t->number;
+}
+
+static void begin(void)
+{
+	timers = pf_timers_new();
+	ck_assert_ptr_nonnull(timers);
+	atomic_store(&fired, 0);
+}
+
+static void end(void)
+{
+	pf_timers_free(timers);
+}
+
+START_TEST(they_fire_in_order)
+{
+	static struct timed t[N];
+
+	/* The later ones are armed first. */
+	for (unsigned i = N; i-- > 0;) {
+		t[i] = (struct timed){ .timer = { .fire = fire }, .number = i };
+		ck_assert_int_eq(pf_timer_arm(timers, &t[i].timer, 200 + i * 4), 0);
+	}
+	while (atomic_load(&fired) < N)
+		usleep(1000);
+	for (unsigned i = 0; i < N; i++) {
+		ck_assert_uint_eq(order[i], i);
+		ck_assert(!pf_timer_disarm(timers, &t[i].timer));
+	}
+}
+END_TEST
+
+START_TEST(what_is_called_off_does_not_fire)
+{
+	struct timed soon = { .timer = { .fire = fire }, .number = 1 };
+	struct timed off[3] = { { .timer = { .fire = fire } },
+				{ .timer = { .fire = fire } },
+				{ .timer = { .fire = fire } } };
+
+	for (int i = 0; i < 3; i++)
+		pf_timer_arm(timers, &off[i].timer, (uint64_t)(20 + i));
+	pf_timer_arm(timers, &soon.timer, 60);
+	for (int i = 2; i >= 0; i--) {
+		ck_assert(pf_timer_disarm(timers, &off[i].timer));
+		ck_assert(!pf_timer_disarm(timers, &off[i].timer));
+	}
+	while (!atomic_load(&fired))
+		usleep(1000);
+	ck_assert_uint_eq(order[0], 1);
+	/* It may be armed again. */
+	pf_timer_arm(timers, &off[0].timer, 1);
+	while (atomic_load(&fired) < 2)
+		usleep(1000);
+}
+END_TEST
+
+START_TEST(what_is_armed_at_the_end_never_fires)
+{
+	struct timed late = { .timer = { .fire = fire } };
+
+	pf_timer_arm(timers, &late.timer, 3600 * 1000);
+	pf_timers_free(timers);
+	ck_assert_uint_eq(atomic_load(&fired), 0);
+	timers = NULL;
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("timer");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_test(tc, they_fire_in_order);
+	tcase_add_test(tc, what_is_called_off_does_not_fire);
+	tcase_add_test(tc, what_is_armed_at_the_end_never_fires);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
