@@ -16,7 +16,12 @@ struct entry {
 	uint64_t id;              /* no other entry has had it */
 	_Atomic unsigned opens;   /* open files, of all its nodes */
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
-	struct pf_node *listed;   /* weak; NULL once unlinked */
+	_Atomic bool dead;        /* freed, or about to be: too late to open it */
+	struct entry *next_grave; /* from here on: struct graves's, by its lock */
+	uint64_t grave_bytes;
+	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
+	bool kept, was_kept;                    /* in a grave now; ever */
+	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 	/* Of a file of several tensors: their directory, listed in its stead; weak. */
 	struct pf_node *_Atomic directory;
@@ -51,6 +56,19 @@ struct buffer_open {
 };
 
 extern const struct pf_kind kind_buffer;
+
+/* --- who comes too late (buffer_graves.c) ----------------------------------------------- */
+
+/* Somebody opened an entry that was dead already. */
+void graves_alarm(struct graves *graves);
+
+/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
+ * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
+bool graves_keep(struct graves *graves, struct entry *entry, uint64_t limit);
+
+/* Free what ENTRY holds unless it is open: then that happens when it is closed. */
+void entry_bury(struct entry *entry);
+void entry_unref(struct entry *entry); /* NULL is allowed */
 
 /* --- copying (buffer_copy.c) ------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 
 /* --- entries and their nodes --------------------------------------------------------------- */
 
-static void entry_unref(struct entry *entry)
+void entry_unref(struct entry *entry)
 {
 	if (!entry || atomic_fetch_sub(&entry->refs, 1) != 1)
 		return;
@@ -74,20 +74,34 @@ struct pf_node *entry_view(struct entry *entry, enum pf_format format)
 	return pf_node_ref(entry->views[format]);
 }
 
-static void discard_if_unused(struct entry *entry)
+/* Either this sees the file open, or who opens it sees that it is dead. */
+void entry_bury(struct entry *entry)
 {
-	if (atomic_load(&entry->gone) && !atomic_load(&entry->opens))
+	atomic_store(&entry->dead, true);
+	if (!atomic_load(&entry->opens))
 		pf_buffer_discard(entry->buffer);
+}
+
+static void bury_or_keep(struct pf_fs *fs, struct entry *entry)
+{
+	uint64_t used, limit;
+
+	pf_arena_usage(fs->arena, &used, &limit);
+	if (!graves_keep(&fs->graves, entry, limit))
+		entry_bury(entry);
 }
 
 void entry_unlinked(struct entry *entry)
 {
+	struct pf_fs *fs = fs_of(entry->listed);
+
 	atomic_fetch_add(&entry->refs, 1); /* the last view may hold the last reference */
 	entry->listed = NULL;
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
 		pf_node_unref(pf_steal(&entry->views[f]));
 	atomic_store(&entry->gone, true);
-	discard_if_unused(entry);
+	if (!atomic_load(&entry->opens))
+		bury_or_keep(fs, entry);
 	entry_unref(entry);
 }
 
@@ -163,10 +177,10 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 	return r;
 }
 
-static void entry_close(struct entry *entry)
+static void entry_close(struct pf_fs *fs, struct entry *entry)
 {
-	if (atomic_fetch_sub(&entry->opens, 1) == 1)
-		discard_if_unused(entry);
+	if (atomic_fetch_sub(&entry->opens, 1) == 1 && atomic_load(&entry->gone))
+		bury_or_keep(fs, entry);
 }
 
 static int buffer_open(struct pf_open *of, struct pf_err *err)
@@ -176,8 +190,11 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 
 	/* Between the lookup and now it was unlinked, or replaced, and what nobody has open
 	 * is freed then: the kernel shall look the name up again. */
-	if (atomic_fetch_add(&entry->opens, 1) == 0 && atomic_load(&entry->gone))
+	atomic_fetch_add(&entry->opens, 1);
+	if (atomic_load(&entry->dead)) {
+		graves_alarm(&fs_of(of->node)->graves);
 		r = pf_err_set(err, -ESTALE, "it was removed just now");
+	}
 	if (r == 0 && pf_open_writes(of))
 		r = open_for_writing(of, err);
 	if (r == 0) {
@@ -185,7 +202,7 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 		r = of->state ? 0 : -ENOMEM;
 	}
 	if (r < 0)
-		entry_close(entry);
+		entry_close(fs_of(of->node), entry);
 	return r;
 }
 
@@ -199,7 +216,7 @@ static void buffer_release(struct pf_open *of)
 	if (o->copying)
 		pf_view_release(&o->copied);
 	free(o);
-	entry_close(entry);
+	entry_close(fs_of(of->node), entry);
 }
 
 void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])

@@ -22,6 +22,22 @@ struct device {
 	struct pf_buf stats;      /* memory_stats.json as last asked for */
 };
 
+/* Buffers that have lost their names and are kept for a moment: src/files/buffer_graves.c. */
+struct graves {
+	_Atomic int64_t
+		race_until;   /* CLOCK_MONOTONIC, ms: till then somebody may come late */
+	pthread_mutex_t lock; /* rank 5; protects the fields below */
+	pthread_cond_t wake;
+	pthread_t thread;
+	bool started, stopping;
+	struct entry *first, *last; /* one reference each; the oldest first */
+	uint64_t bytes;
+};
+
+void graves_init(struct graves *graves);
+void graves_stop(struct graves *graves); /* bury them all, and keep no more */
+void graves_release(struct graves *graves);
+
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
@@ -33,6 +49,7 @@ struct pf_fs {
 	struct pf_node *programs;    /* owned reference */
 	struct pf_node *executables; /* owned reference */
 	char *mountpoint;            /* owned */
+	struct graves graves;
 };
 
 static inline struct pf_fs *fs_of(struct pf_node *node)

@@ -100,6 +100,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
+	graves_init(&fs->graves);
 	fs->arena = config->arena;
 	pf_spares_attach(fs->arena);
 	fs->probe = config->probe;
@@ -143,6 +144,7 @@ void pf_fs_free(struct pf_fs *fs)
 {
 	if (!fs)
 		return;
+	graves_stop(&fs->graves);
 	if (fs->tree)
 		pf_tree_lock_names(fs->tree);
 	if (fs->programs)
@@ -161,6 +163,7 @@ void pf_fs_free(struct pf_fs *fs)
 		pf_buf_release(&fs->devices[i].stats);
 		pthread_mutex_destroy(&fs->devices[i].lock);
 	}
+	graves_release(&fs->graves);
 	free(fs->devices);
 	free(fs->workers);
 	free(fs->mountpoint);

@@ -439,6 +439,12 @@ void pf_buffer_discard(struct pf_buffer *b)
 	pf_value_unref(gone);
 }
 
+uint64_t pf_buffer_bytes(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->size + (b->value ? b->value->len : 0);
+}
+
 bool pf_buffer_is_header(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);

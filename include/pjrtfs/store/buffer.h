@@ -227,6 +227,9 @@ int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
 /* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
 void pf_buffer_discard(struct pf_buffer *buffer);
 
+/* The bytes of its content and its value, at most: they may be the same. */
+uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
+
 /* Is the content a .npy header, and nothing else yet? */
 bool pf_buffer_is_header(struct pf_buffer *buffer);
 
