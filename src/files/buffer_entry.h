@@ -15,6 +15,7 @@ struct entry {
 	struct pf_buffer *buffer; /* owned reference */
 	uint64_t id;              /* no other entry has had it */
 	_Atomic unsigned opens;   /* open files, of all its nodes */
+	_Atomic uint64_t writers; /* those that write, and in the high bits their node */
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	_Atomic bool dead;        /* freed, or about to be: too late to open it */
 	struct entry *next_grave; /* from here on: struct graves's, by its lock */
@@ -139,6 +140,16 @@ struct pf_node *entry_view(struct entry *entry, enum pf_format format);
  * of its memory; the kernel may remember the inodes for long.
  */
 void entry_unlinked(struct entry *entry);
+
+/* A file of NODE's entry is closed: the last one of an entry without a name frees it. */
+void entry_leave(struct pf_node *node);
+
+/* kind_buffer's: let go of the facet. */
+void buffer_node_free(struct pf_node *node);
+
+/* What was written to NODE changed what the others of its entry show: whoever keeps their
+ * attributes or pages is told.  The name lock is not held. */
+void entry_changed(struct pf_node *node);
 
 /* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
 int entry_list(struct pf_node *node);

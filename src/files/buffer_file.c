@@ -6,143 +6,6 @@
 
 #include "checkpoint.h"
 
-/* --- entries and their nodes --------------------------------------------------------------- */
-
-void entry_unref(struct entry *entry)
-{
-	if (!entry || atomic_fetch_sub(&entry->refs, 1) != 1)
-		return;
-	pf_buffer_unref(entry->buffer);
-	free(entry);
-}
-
-static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
-				 enum pf_format format, mode_t mode,
-				 const struct pf_cred *cred)
-{
-	struct facet *facet = calloc(1, sizeof(*facet));
-	struct pf_node *node = NULL;
-
-	if (facet) {
-		atomic_fetch_add(&entry->refs, 1);
-		facet->entry = entry;
-		atomic_init(&facet->format, format);
-		node = pf_node_new(tree, &kind_buffer, facet, mode, cred);
-	}
-	if (!node && facet) {
-		entry_unref(entry);
-		free(facet);
-	}
-	return node;
-}
-
-struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
-			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
-{
-	static _Atomic uint64_t ids;
-	struct entry *entry = calloc(1, sizeof(*entry));
-	struct pf_node *node;
-
-	if (!entry)
-		return NULL;
-	entry->id = atomic_fetch_add(&ids, 1) + 1;
-	atomic_init(&entry->refs, 1);
-	entry->buffer = pf_buffer_ref(buffer);
-	node = facet_new(tree, entry, format, mode, cred);
-	entry->listed = node;
-	entry_unref(entry);
-	return node;
-}
-
-struct pf_node *entry_view(struct entry *entry, enum pf_format format)
-{
-	struct pf_node *listed = entry->listed;
-	struct pf_attr attr;
-
-	if (!entry->views[format]) {
-		pf_node_attr(listed, &attr);
-		entry->views[format] =
-			facet_new(listed->tree, entry, format, attr.mode & 07777, NULL);
-		if (!entry->views[format])
-			return NULL;
-	}
-	/* A view belongs to whom the buffer belongs, whatever was changed meanwhile. */
-	pf_node_attr(listed, &attr);
-	if (format == PF_FORMAT_JSON)
-		attr.mode &= ~(mode_t)0222;
-	pf_node_set_attr(entry->views[format], &attr);
-	return pf_node_ref(entry->views[format]);
-}
-
-/* Either this sees the file open, or who opens it sees that it is dead. */
-void entry_bury(struct entry *entry)
-{
-	atomic_store(&entry->dead, true);
-	if (!atomic_load(&entry->opens))
-		pf_buffer_discard(entry->buffer);
-}
-
-static void bury_or_keep(struct pf_fs *fs, struct entry *entry)
-{
-	uint64_t used, limit;
-
-	pf_arena_usage(fs->arena, &used, &limit);
-	if (!graves_keep(&fs->graves, entry, limit))
-		entry_bury(entry);
-}
-
-void entry_unlinked(struct entry *entry)
-{
-	struct pf_fs *fs = fs_of(entry->listed);
-
-	atomic_fetch_add(&entry->refs, 1); /* the last view may hold the last reference */
-	entry->listed = NULL;
-	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-		pf_node_unref(pf_steal(&entry->views[f]));
-	atomic_store(&entry->gone, true);
-	if (!atomic_load(&entry->opens))
-		bury_or_keep(fs, entry);
-	entry_unref(entry);
-}
-
-int entry_list(struct pf_node *node)
-{
-	struct entry *entry = facet_of(node)->entry;
-	enum pf_format format = facet_of(node)->format;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	struct pf_node *old = entry->listed;
-	char name[PF_NAME_MAX + 1];
-	size_t stem;
-	int r;
-
-	if (!old || old == node)
-		return 0;
-	dir = pf_node_parent(old);
-	if (!dir)
-		return 0;
-	pf_node_name(old, name);
-	pf_format_of(name, &stem);
-	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
-		return -ENAMETOOLONG;
-	strcpy(name + stem, pf_format_extension(format));
-	entry->views[facet_of(old)->format] = pf_node_ref(old);
-	pf_dir_hide(old);
-	r = pf_dir_link(dir, name, node, false);
-	if (r == 0) {
-		pf_node_unref(pf_steal(&entry->views[format]));
-		entry->listed = node;
-	}
-	return r;
-}
-
-static void buffer_node_free(struct pf_node *node)
-{
-	struct facet *facet = node->object;
-
-	entry_unref(facet->entry);
-	free(facet);
-}
-
 /* --- opening and reading --------------------------------------------------------------------- */
 
 static int is_listed(struct pf_node *node)
@@ -153,22 +16,43 @@ static int is_listed(struct pf_node *node)
 	return b->format == facet_of(node)->format || b->format == PF_FORMAT_NONE;
 }
 
-/* A writer of a view makes it the one that the buffer is written in. */
-static int open_for_writing(struct pf_open *of, struct pf_err *err)
+enum { WRITERS_BITS = 16 };
+
+/* All who have a buffer open to write write the same view: what another's writes would mean
+ * in this one's format nobody can say. */
+static int writers_enter(struct pf_node *node, struct pf_err *err)
 {
-	struct pf_buffer *b = buffer_of(of->node);
-	enum pf_format format = facet_of(of->node)->format;
+	struct entry *entry = facet_of(node)->entry;
+	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
+	uint64_t now = atomic_load(&entry->writers);
+
+	do {
+		count = now & all;
+		if (count && now >> WRITERS_BITS != node->ino)
+			return pf_err_set(err, -EBUSY,
+					  "another view of it is open for writing");
+		if (count == all)
+			return pf_err_set(err, -ENFILE, "it is open too often");
+	} while (!atomic_compare_exchange_weak(&entry->writers, &now,
+					       node->ino << WRITERS_BITS | (count + 1)));
+	return 0;
+}
+
+static void writers_leave(struct pf_node *node)
+{
+	atomic_fetch_sub(&facet_of(node)->entry->writers, 1);
+}
+
+/* A writer of a view makes it the one that the buffer is written in. */
+static int take_over(struct pf_open *of, enum pf_format format, struct pf_err *err)
+{
 	char name[PF_NAME_MAX + 1] = "";
 	int r;
 
-	if (format == PF_FORMAT_JSON)
-		return pf_err_set(err, -EACCES,
-				  "what is known of a buffer cannot be written");
-	if (is_listed(of->node))
-		return 0;
 	if (format == PF_FORMAT_SAFETENSORS)
 		buffer_stem(of->node, name);
-	r = pf_buffer_adopt(b, format, name, !(of->flags & O_TRUNC), err);
+	r = pf_buffer_adopt(buffer_of(of->node), format, name, !(of->flags & O_TRUNC),
+			    err);
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(of->node->tree);
@@ -177,10 +61,21 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 	return r;
 }
 
-static void entry_close(struct pf_fs *fs, struct entry *entry)
+static int open_for_writing(struct pf_open *of, struct pf_err *err)
 {
-	if (atomic_fetch_sub(&entry->opens, 1) == 1 && atomic_load(&entry->gone))
-		bury_or_keep(fs, entry);
+	enum pf_format format = facet_of(of->node)->format;
+	int r;
+
+	if (format == PF_FORMAT_JSON)
+		return pf_err_set(err, -EACCES,
+				  "what is known of a buffer cannot be written");
+	r = writers_enter(of->node, err);
+	if (r == 0 && !is_listed(of->node)) {
+		r = take_over(of, format, err);
+		if (r < 0)
+			writers_leave(of->node);
+	}
+	return r;
 }
 
 static int buffer_open(struct pf_open *of, struct pf_err *err)
@@ -199,24 +94,27 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 		r = open_for_writing(of, err);
 	if (r == 0) {
 		of->state = calloc(1, sizeof(struct buffer_open));
+		if (!of->state && pf_open_writes(of))
+			writers_leave(of->node);
 		r = of->state ? 0 : -ENOMEM;
 	}
 	if (r < 0)
-		entry_close(fs_of(of->node), entry);
+		entry_leave(of->node);
 	return r;
 }
 
 static void buffer_release(struct pf_open *of)
 {
 	struct buffer_open *o = of->state;
-	struct entry *entry = facet_of(of->node)->entry;
 
 	if (o->viewed)
 		pf_view_release(&o->view);
 	if (o->copying)
 		pf_view_release(&o->copied);
 	free(o);
-	entry_close(fs_of(of->node), entry);
+	if (pf_open_writes(of))
+		writers_leave(of->node);
+	entry_leave(of->node);
 }
 
 void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
@@ -365,8 +263,12 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 
 	if (r == 0)
 		r = about_to_change(of->node, err);
-
-	return r < 0 ? r : pf_buffer_write(buffer_of(of->node), src, len, off, err);
+	if (r < 0)
+		return r;
+	/* With the first write the array that other views show is gone. */
+	if (!of->dirty)
+		entry_changed(of->node);
+	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
 /*
@@ -384,10 +286,12 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = buffer_copy_end(of, why);
 
-	if (value)
+	if (value) {
+		entry_changed(of->node);
 		buffer_place_start(buffer_of(of->node), value, false, reply);
-	else
+	} else {
 		buffer_commit_start(of->node, may_be_partial(of, why), reply);
+	}
 }
 
 static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
@@ -431,6 +335,8 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
 		buffer_commit_start(node, true, NULL);
+	if (r == 0)
+		entry_changed(node);
 	return r;
 }
 
