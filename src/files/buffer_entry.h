@@ -58,6 +58,20 @@ struct buffer_open {
 
 extern const struct pf_kind kind_buffer;
 
+/* --- names that were refused (buffer_refused.c) ------------------------------------------ */
+
+/* -EINVAL, and what converts it, for a file of another format that is known. */
+int buffers_check_foreign(const char *name, struct pf_err *err);
+
+/* CRED gave something in DIR the name NAME (R is 0) or was refused it for ERR: remember that.
+ * Returns R.  The name lock is held. */
+int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
+		  int r, const struct pf_err *err);
+
+/* What tells why a name STEM (LEN bytes) with any extension was last refused in DIR, with a
+ * reference; NULL: none was, or that is forgotten.  The name lock is held. */
+struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
+
 /* --- who comes too late (buffer_graves.c) ----------------------------------------------- */
 
 /* Somebody opened an entry that was dead already. */

@@ -153,6 +153,8 @@ void pf_fs_free(struct pf_fs *fs)
 		unlink_all(fs->devices[i].buffers);
 	if (fs->tree)
 		pf_tree_unlock_names(fs->tree);
+	for (unsigned i = 0; i < FILES_REFUSALS; i++)
+		pf_node_unref(fs->refusals[i]);
 	for (unsigned i = 0; i < fs->n_devices; i++)
 		pf_node_unref(fs->devices[i].buffers);
 	pf_node_unref(fs->programs);
