@@ -70,7 +70,8 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 		return pf_err_set(err, -EACCES,
 				  "what is known of a buffer cannot be written");
 	r = writers_enter(of->node, err);
-	if (r == 0 && !is_listed(of->node)) {
+	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
+	if (r == 0 && (of->flags & O_TRUNC) && !is_listed(of->node)) {
 		r = take_over(of, format, err);
 		if (r < 0)
 			writers_leave(of->node);
@@ -147,60 +148,75 @@ struct view_wait {
 	struct pf_waiter waiter;
 	struct pf_open *of;
 	struct pf_reply *reply;
+	struct pf_value *value;     /* whose bytes are needed: pinned, with a reference */
 	char name[PF_NAME_MAX + 1]; /* what a file of one tensor calls it */
 };
 
-static int take_view(struct pf_open *of, const char *name, struct pf_waiter *waiter)
+static int take_view(struct pf_open *of, const char *name)
 {
 	struct buffer_open *o = of->state;
-	struct pf_view view = { 0 };
 	int r = 1;
 
 	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
-		describe(of->node, &view.head);
-		view.size = view.head.len;
+		describe(of->node, &o->view.head);
+		o->view.size = o->view.head.len;
 	} else {
 		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, name,
-				 waiter, &view, NULL);
+				 NULL, &o->view, NULL);
 	}
-	/* At 0 the waiter may have been woken and have done all this already. */
-	if (r > 0) {
-		o->view = view;
-		o->viewed = true;
-	}
+	o->viewed = r > 0;
 	return r;
 }
 
-static void view_end(struct view_wait *w, int r)
+/* Does a writer need what is there as bytes in its format first? */
+static bool must_take_over(struct pf_open *of)
 {
-	pf_reply_code(w->reply, r < 0 ? r : 0);
-	free(w);
+	return pf_open_writes(of) && !(of->flags & O_TRUNC) &&
+	       (!is_listed(of->node) || pf_buffer_lacks_bytes(buffer_of(of->node)));
 }
 
-static void *view_on_thread(void *arg)
+/* The bytes are in host memory: what was seen of them can be written. */
+static int view_to_write(struct pf_open *of)
+{
+	struct buffer_open *o = of->state;
+
+	pf_view_release(&o->view);
+	o->viewed = false;
+	return take_over(of, facet_of(of->node)->format, NULL);
+}
+
+static void *view_finish(void *arg)
 {
 	struct view_wait *w = arg;
+	int r = take_view(w->of, w->name);
 
-	view_end(w, take_view(w->of, w->name, NULL));
+	if (r > 0 && pf_open_writes(w->of))
+		r = view_to_write(w->of);
+	if (w->value)
+		pf_value_unpin(w->value);
+	pf_value_unref(w->value);
+	pf_reply_code(w->reply, r < 0 ? r : 0);
+	free(w);
 	return NULL;
 }
 
+/* The bytes are there, or will not come. */
 static void view_wake(struct pf_waiter *waiter)
 {
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
 
 	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
-	    !buffer_on_thread(view_on_thread, w))
-		view_end(w, take_view(w->of, w->name, NULL));
+	    !buffer_on_thread(view_finish, w))
+		view_finish(w);
 }
 
 static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 {
+	enum pf_format format = facet_of(of->node)->format;
 	struct view_wait *w;
-	int r;
 
-	/* Who writes too sees the bytes as they are; who only writes sees nothing. */
-	if (!pf_open_reads(of) || (of->flags & O_TRUNC)) {
+	/* Who writes sees the bytes as they are, but they must be there. */
+	if (pf_open_writes(of) ? !must_take_over(of) : (of->flags & O_TRUNC) != 0) {
 		pf_reply_code(reply, 0);
 		return;
 	}
@@ -212,14 +228,12 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	w->of = of;
 	w->reply = reply;
 	w->waiter.wake = view_wake;
-	if (facet_of(of->node)->format == PF_FORMAT_SAFETENSORS)
+	if (format == PF_FORMAT_SAFETENSORS)
 		buffer_stem(of->node, w->name);
-	if (pf_view_is_slow(buffer_of(of->node), facet_of(of->node)->format) &&
-	    buffer_on_thread(view_on_thread, w))
-		return;
-	r = take_view(of, w->name, &w->waiter);
-	if (r != 0)
-		view_end(w, r);
+	if (format != PF_FORMAT_JSON)
+		w->value = pf_view_pin(buffer_of(of->node), format);
+	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
+		view_wake(&w->waiter);
 }
 
 static void read_data(void *arg, const void *data, size_t len)
@@ -331,7 +345,11 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	r = about_to_change(node, err);
 	if (r < 0)
 		return r;
-	r = pf_buffer_truncate(buffer_of(node), size, err);
+	if (size && pf_buffer_lacks_bytes(buffer_of(node)))
+		r = pf_buffer_adopt(buffer_of(node), facet_of(node)->format, "", true,
+				    err);
+	if (r == 0)
+		r = pf_buffer_truncate(buffer_of(node), size, err);
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
 		buffer_commit_start(node, true, NULL);

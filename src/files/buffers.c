@@ -272,12 +272,14 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 static int keep_bytes(struct pf_node *node, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
-	bool need;
+	int r = 0;
 
-	pf_lock(&b->lock);
-	need = b->value && !b->content;
-	pf_unlock(&b->lock);
-	return need ? pf_buffer_adopt(b, facet_of(node)->format, "", true, err) : 0;
+	if (pf_buffer_lacks_bytes(b))
+		r = pf_buffer_adopt(b, facet_of(node)->format, "", true, err);
+	/* They are on the device, for which a rename does not wait: mv(1) copies then. */
+	if (r == -EIO && !strcmp(pf_buffer_state_name(b), "ready"))
+		r = pf_err_set(err, -EXDEV, "its bytes must be fetched: copy it");
+	return r;
 }
 
 /* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
