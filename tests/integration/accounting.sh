@@ -74,8 +74,8 @@ agree "written again" 48 58
 # -- views that are rendered and converted; a scratch file; what is not whole
 bounded cat "$b/big.raw" "$b/x.txt" >/dev/null
 agree "read" 48 58
-head -c $((3 * MiB)) 16M.npy >head
-fails_with 'Invalid argument' cp head "$b/half.npy"
+head -c $((3 * MiB)) 16M.npy >half.npy
+fails_with 'Invalid argument' cp half.npy "$b/half.npy"
 agree "incomplete" 51 61
 bounded rm "$b/half.npy"
 printf '7 8\n' | bounded tee "$b/x.txt" >/dev/null # a view that is written
@@ -85,7 +85,7 @@ agree "another view" 48 58
 run add 'y y -> z'
 agree "a small result" 48 58
 run twice 'big -> r1 r2'
-agree "large results" 64 90
+agree "large results" 48 90 # with sanitizers they are on the device only
 bounded cat "$b/r1.npy" "$b/r2.raw" >/dev/null
 agree "large results that were read" 80 90
 bounded cp "$b/r1.npy" "$b/r3.npy"
