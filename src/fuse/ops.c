@@ -16,11 +16,12 @@
  * exact all the same.  Those of an empty file do not hold: to open it may give it its size
  * (text is rendered then), and fstat(2) comes soon after.
  *
- * The fixed part of the tree keeps its names, but a control file's may never be believed:
- * each open is to look it up (pf_vfs_alias).  Fixed directories keep their attributes until
- * the kernel is told that they are past (notify.c).  They are given with GETATTR only: to
- * tell of an inode that the kernel does not have yet would be in vain, and with SETATTR it
- * does not compare which of the two came first.
+ * The fixed part of the tree keeps its names, so that its attributes may not hold even so
+ * long; but a control file's name may never be believed: each open is to look it up
+ * (pf_vfs_alias).  Fixed directories keep their attributes until the kernel is told that they
+ * are past (notify.c).  They are given with GETATTR only: to tell of an inode that the kernel
+ * does not have yet would be in vain, and with SETATTR it does not compare which of the two
+ * came first.
  */
 #define ATTR_TIMEOUT 1e-6
 #define ENTRY_TIMEOUT 0.0
@@ -28,9 +29,11 @@
 
 enum { BLOCK = 4096, FREE_INODES = 1 << 24, MAX_COPY = 128 << 20 /* bytes */ };
 
-static double attr_timeout(const struct stat *st)
+static double attr_timeout(const struct stat *st, unsigned keeps)
 {
-	return S_ISREG(st->st_mode) && !st->st_size ? 0.0 : ATTR_TIMEOUT;
+	if ((keeps & PF_KEEP_NAME) || (S_ISREG(st->st_mode) && !st->st_size))
+		return 0.0;
+	return ATTR_TIMEOUT;
 }
 
 static struct pf_mount *mount_of(fuse_req_t req)
@@ -120,7 +123,7 @@ void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_para
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino),
 		.attr = *st,
-		.attr_timeout = attr_timeout(st),
+		.attr_timeout = attr_timeout(st, keeps),
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 }
@@ -177,6 +180,7 @@ static void op_forget_multi(fuse_req_t req, size_t count,
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pf_tree *tree = pf_fuse_tree(req);
+	unsigned keeps = pf_vfs_keeps(tree, ino);
 	struct stat st;
 	int r = pf_vfs_getattr(tree, ino, &st);
 
@@ -185,9 +189,8 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		pf_fuse_code(req, r);
 	else
 		fuse_reply_attr(req, &st,
-				pf_vfs_keeps(tree, ino) & PF_KEEP_ATTR
-					? LONG_TIMEOUT
-					: attr_timeout(&st));
+				keeps & PF_KEEP_ATTR ? LONG_TIMEOUT
+						     : attr_timeout(&st, keeps));
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -219,7 +222,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 	if (r < 0)
 		pf_fuse_code(req, r);
 	else
-		fuse_reply_attr(req, &st, attr_timeout(&st));
+		fuse_reply_attr(req, &st,
+				attr_timeout(&st, pf_vfs_keeps(pf_fuse_tree(req), ino)));
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
