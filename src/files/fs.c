@@ -162,8 +162,8 @@ void pf_fs_free(struct pf_fs *fs)
 	graves_stop(&fs->graves);
 	if (fs->tree)
 		pf_tree_lock_names(fs->tree);
-	if (fs->programs)
-		unlink_all(fs->programs);
+	unlink_all(fs->executables);
+	unlink_all(fs->programs);
 	for (unsigned i = 0; i < fs->n_devices; i++)
 		unlink_all(fs->devices[i].buffers);
 	if (fs->tree)
