@@ -26,6 +26,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct pf_signature *sig = NULL;
 		struct pf_err err = PF_ERR_INIT;
 		int r = pf_signature_parse(data, size, with_config, &sig, &err);
+		size_t off, len;
+
+		if (pf_hlo_unwrap(data, size, with_config, &off, &len, NULL) == 0)
+			assert(off <= size && len <= size - off);
+		else
+			assert(r < 0);
 
 		assert(r == err.code && (r == 0) == (sig != NULL));
 		if (r < 0)
@@ -34,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_params(sig->outputs, sig->n_outputs);
 		for (size_t i = 0; i < sig->n_inputs; i++)
 			assert(sig->inputs[i].alias_output < (int)sig->n_outputs);
-		json_object_put(pf_signature_json(sig, "cpu"));
+		json_object_put(pf_signature_json(sig, "cpu", "device"));
 		pf_signature_free(sig);
 	}
 	return 0;

@@ -22,12 +22,14 @@ enum pf_executable_state {
 /* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
 struct pf_loaded {
 	_Atomic unsigned refs;
-	struct pf_life *life; /* owned reference; the life that id belongs to */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
+	struct pf_life *life;     /* owned reference; the life that id belongs to */
 	uint64_t id;
 	struct pf_bytes
 		*program; /* owned reference: what was compiled; it stays as it is */
 	uint64_t program_len;
 	struct pf_signature *signature; /* owned */
+	uint64_t hlo_len;               /* bytes of the optimized module */
 	struct json_object *info;       /* owned: the worker's INFO */
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
@@ -41,8 +43,10 @@ PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
 
 struct pf_executable {
 	_Atomic unsigned refs;
-	struct pf_worker *worker; /* borrowed */
-	struct pf_arena *arena;   /* borrowed */
+	struct pf_worker *const
+		*workers; /* borrowed: all plugins; the first is the default */
+	unsigned n_workers;
+	struct pf_arena *arena; /* borrowed */
 	struct pf_probe
 		*probe; /* borrowed: who else could read the program; may be NULL */
 
@@ -51,6 +55,7 @@ struct pf_executable {
 	uint64_t program_len;
 	enum pf_program_format format;
 	char *options;             /* owned: options.json's text, or NULL: the defaults */
+	struct pf_worker *worker;  /* borrowed: of the plugin that the options name */
 	struct pf_err options_err; /* why the options written last were refused */
 	unsigned generation;       /* bumped when a compile starts or a source goes */
 	enum pf_executable_state state;
@@ -60,9 +65,12 @@ struct pf_executable {
 	struct pf_waiter *waiters; /* for the state to leave compiling */
 };
 
-/* An empty executable of WORKER; one reference.  NULL: no memory. */
-struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
-					struct pf_probe *probe);
+/*
+ * An empty executable for the first of N WORKERS, unless its options name another's plugin;
+ * the array is borrowed.  One reference.  NULL: no memory.
+ */
+struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
+					struct pf_arena *arena, struct pf_probe *probe);
 /* One reference more, and one less.  Runs under way keep what they run. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
@@ -85,6 +93,13 @@ void pf_executable_unload(struct pf_executable *executable);
 /* The source, for readers: a reference, or NULL when it is empty. */
 struct pf_bytes *pf_executable_source(struct pf_executable *executable,
 				      uint64_t *ret_len);
+
+/*
+ * Give TO the source that FROM was compiled of, or would be, and its format; the bytes are
+ * shared.  -ENOENT: FROM has none.
+ */
+int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *from,
+			      struct pf_err *err);
 
 /* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
 void pf_executable_set_format(struct pf_executable *executable,
@@ -124,6 +139,10 @@ int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waite
 /* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);
+
+/* Append what INFO has under KEY ("cost"), as signature.json below. */
+void pf_executable_fact(struct pf_executable *executable, const char *key,
+			struct pf_buf *out);
 
 /* Append signature.json and info.json (one line each); an empty object if there is none. */
 void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
