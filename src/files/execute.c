@@ -152,7 +152,7 @@ static void start(struct run *run, struct pf_execution *e)
 	e->user = run;
 	e->done = run_done;
 	e->cancelled = is_cancelled;
-	atomic_store(&run->task->worker, run->unit->x->worker);
+	atomic_store(&run->task->worker, run->loaded->worker);
 	if (!run->loaded->n_devices)
 		e->device = run->rows[0].device->index;
 	pf_execution_start(e, settle);

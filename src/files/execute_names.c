@@ -21,7 +21,7 @@ static const struct device *device_at(const struct pf_fs *fs,
 static int chosen_device(struct run *run, const struct device **ret, struct pf_err *err)
 {
 	const char *name = run->request.device;
-	const struct pf_worker *worker = run->unit->x->worker;
+	const struct pf_worker *worker = run->loaded->worker;
 	const struct device *device =
 		files_find_device(run->task->fs, name, strlen(name));
 
@@ -56,7 +56,7 @@ static int find_devices(struct run *run, struct pf_err *err)
 		unsigned index = l->n_devices ? l->devices[i] : 0;
 
 		run->rows[i].device =
-			chosen ? chosen : device_at(fs, run->unit->x->worker, index);
+			chosen ? chosen : device_at(fs, run->loaded->worker, index);
 		if (!run->rows[i].device)
 			r = pf_err_set(err, -ENODEV, "its device %u is not in devices/",
 				       index);

@@ -59,6 +59,12 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 	if (!fs->n_devices)
 		return pf_err_set(err, -ENODEV,
 				  "no plugin has a device that it can address");
+	/* Programs are for the default device's plugin, unless they name another. */
+	for (unsigned w = 0; w < fs->n_workers; w++)
+		if (fs->workers[w] == fs->devices[0].worker) {
+			fs->workers[w] = fs->workers[0];
+			fs->workers[0] = fs->devices[0].worker;
+		}
 	return 0;
 }
 

@@ -16,18 +16,18 @@ static struct unit *unit_of(struct pf_node *node)
 
 /* --- names ---------------------------------------------------------------------------------- */
 
-static const char *const extensions[] = { ".mlir", ".mlirbc", ".hlo.pb" };
-
 /* The linked program called STEM in DIR, in whatever format; NULL if none. */
 static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
+	enum pf_program_format format = PF_PROGRAM_NONE;
 	char name[PF_NAME_MAX + 1];
+	const char *extension;
 
-	for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++) {
+	while ((extension = pf_program_extension(++format))) {
 		struct pf_node *node;
 
-		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem,
-			     extensions[i]) >= (int)sizeof(name))
+		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem, extension) >=
+		    (int)sizeof(name))
 			continue;
 		node = pf_dir_lookup(dir, name);
 		if (node && node->kind == &kind_program)
@@ -76,7 +76,7 @@ struct unit *unit_new(struct pf_fs *fs)
 		return NULL;
 	atomic_init(&unit->refs, 1);
 	unit->fs = fs;
-	unit->x = pf_executable_new(fs->devices[0].worker, fs->arena, fs->probe);
+	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->probe);
 	if (!unit->x) {
 		free(unit);
 		return NULL;

@@ -1,15 +1,23 @@
-/* Program files: which format their bytes are in. */
+/* Program files: what their bytes are, and tell. */
 #include "pjrtfs/formats/program.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "jax_export.h"
+#include "mlir.h"
 #include "protowire.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { MAX_NESTING = 512 };
+/* Fields of HloModuleProto and HloModuleProtoWithConfig: xla/service/hlo.proto. */
+enum {
+	MODULE_COMPUTATIONS = 3,
+	CONFIG_MODULE = 1,
+};
 
 static const struct {
 	const char *extension;
@@ -18,6 +26,7 @@ static const struct {
 	{ ".mlir", PF_PROGRAM_MLIR },
 	{ ".mlirbc", PF_PROGRAM_MLIRBC },
 	{ ".hlo.pb", PF_PROGRAM_HLO },
+	{ ".jax_exported", PF_PROGRAM_JAX },
 };
 
 enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len)
@@ -36,6 +45,14 @@ enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len)
 	if (stem_len)
 		*stem_len = len;
 	return PF_PROGRAM_NONE;
+}
+
+const char *pf_program_extension(enum pf_program_format format)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+		if (extensions[i].format == format)
+			return extensions[i].extension;
+	return NULL;
 }
 
 const char *pf_program_pjrt_format(enum pf_program_format format)
@@ -69,21 +86,33 @@ static bool is_all_blank(const char *p, size_t len)
 	return len == 0;
 }
 
-/* What a file is that people take for a program, with what to do; NULL if none. */
-static const char *foreign(enum pf_program_format format, const char *p, size_t len)
+/* The beginnings of files that people take for programs, and what to do with them. */
+static const struct {
+	const char *magic;
+	size_t len;
+	const char *what;
+} magics[] = {
+#define MAGIC(bytes, what)                                                               \
+	{                                                                                \
+		bytes, sizeof(bytes) - 1, what                                           \
+	}
+	MAGIC("\x1f\x8b", "a gzip file; gunzip it first"),
+	MAGIC("BZh", "a bzip2 file; bunzip2 it first"),
+	MAGIC("\xfd"
+	      "7zXZ",
+	      "an xz file; unxz it first"),
+	MAGIC("\x28\xb5\x2f\xfd", "a zstd file; unzstd it first"),
+	MAGIC("PK\x03\x04",
+	      "a zip file; unzip it first (a .keras or .pt2 archive must be "
+	      "exported to StableHLO)"),
+	MAGIC("\x93NUMPY", "a .npy array; arrays go to buffers/"),
+	MAGIC("\177ELF", "a binary for a processor; write the program itself"),
+#undef MAGIC
+};
+
+/* The same for text. */
+static const char *foreign_text(const char *p, size_t len)
 {
-	if (STARTS(p, len, "\x1f\x8b"))
-		return "a gzip file; gunzip it first";
-	if (STARTS(p, len, "PK\x03\x04"))
-		return "a zip file; unzip it first (a .keras or .pt2 archive must be "
-		       "exported to StableHLO)";
-	if (STARTS(p, len, "\x93NUMPY"))
-		return "a .npy array; arrays go to buffers/";
-	if (STARTS(p, len, "\177ELF"))
-		return "a binary for a processor; write the program itself";
-	/* A module's proto begins with the byte of a newline, then comes its name. */
-	if (format == PF_PROGRAM_HLO && STARTS(p, len, "\n"))
-		return NULL;
 	while (len && is_blank(*p)) {
 		p++;
 		len--;
@@ -98,58 +127,31 @@ static const char *foreign(enum pf_program_format format, const char *p, size_t 
 	return NULL;
 }
 
-/*
- * The deepest nesting of brackets, or MAX_NESTING + 1 once it is beyond; *LINE is where
- * that is reached.  Each kind is counted for itself, since an arrow or a comparison is
- * no bracket, and a surplus closing one counts as none: it would be a syntax error.
- */
-static unsigned nesting(const char *p, size_t len, size_t *line)
+/* What a file is that people take for a program, with what to do; NULL if none. */
+static const char *foreign(enum pf_program_format format, const char *p, size_t len)
 {
-	unsigned depth[4] = { 0 }, deepest = 0;
-	bool in_string = false;
-
-	*line = 1;
-	for (size_t i = 0; i < len; i++) {
-		static const char open[] = "([{<", close[] = ")]}>";
-		const char *kind;
-
-		if (p[i] == '\n') {
-			/* Strings end at the end of the line at the latest. */
-			in_string = false;
-			++*line;
-		} else if (in_string) {
-			if (p[i] == '\\')
-				i += i + 1 < len && p[i + 1] != '\n';
-			else if (p[i] == '"')
-				in_string = false;
-		} else if (p[i] == '"') {
-			in_string = true;
-		} else if (p[i] == '/' && i + 1 < len && p[i + 1] == '/') {
-			while (i + 1 < len && p[i + 1] != '\n')
-				i++;
-		} else if (p[i] == '>' && i && p[i - 1] == '-') {
-			continue;
-		} else if (p[i] && (kind = strchr(open, p[i]))) {
-			unsigned sum = 0;
-
-			depth[kind - open]++;
-			for (size_t k = 0; k < ARRAY_SIZE(depth); k++)
-				sum += depth[k];
-			if (sum > deepest)
-				deepest = sum;
-			if (deepest > MAX_NESTING)
-				return deepest;
-		} else if (p[i] && (kind = strchr(close, p[i])) && depth[kind - close]) {
-			depth[kind - close]--;
-		}
-	}
-	return deepest;
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
+		if (starts(p, len, magics[i].magic, magics[i].len))
+			return magics[i].what;
+	/* A module's proto begins with the byte of a newline, then comes its name. */
+	if (format == PF_PROGRAM_HLO && STARTS(p, len, "\n"))
+		return NULL;
+	return foreign_text(p, len);
 }
 
-static int check_text(const char *p, size_t len, struct pf_err *err)
+static void take_facts(struct pf_program_facts *ret, const struct pf_mlir_facts *facts)
+{
+	ret->num_replicas = facts->num_replicas;
+	ret->num_partitions = facts->num_partitions;
+	ret->shardy = facts->shardy;
+}
+
+static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
+		      struct pf_err *err)
 {
 	const char *nul = memchr(p, '\0', len);
-	size_t line;
+	struct pf_mlir_facts facts;
+	int r;
 
 	if (is_bytecode(p, len))
 		return pf_err_set(
@@ -159,55 +161,102 @@ static int check_text(const char *p, size_t len, struct pf_err *err)
 		return pf_err_set(
 			err, -EINVAL,
 			"expected StableHLO text, found a zero byte at %zu: MLIR "
-			"bytecode is .mlirbc, a HloModuleProto .hlo.pb",
+			"bytecode is .mlirbc, a HloModuleProto .hlo.pb, what jax.export "
+			"serializes .jax_exported",
 			(size_t)(nul - p));
-	if (nesting(p, len, &line) > MAX_NESTING)
-		return pf_err_set(err, -EINVAL,
-				  "line %zu: brackets are nested deeper than %d: plugins "
-				  "overflow their stack on that",
-				  line, MAX_NESTING);
+	r = pf_mlir_text(p, len, &facts, err);
+	take_facts(ret, &facts);
+	return r;
+}
+
+static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
+			  struct pf_err *err)
+{
+	struct pf_mlir_facts facts;
+
+	if (!is_bytecode(p, len))
+		return pf_err_set(
+			err, -EINVAL,
+			"expected MLIR bytecode, which begins with \"ML\xefR\": "
+			"StableHLO text is .mlir, a HloModuleProto .hlo.pb, what "
+			"jax.export serializes .jax_exported");
+	pf_mlir_bytecode(p, len, &facts);
+	take_facts(ret, &facts);
 	return 0;
 }
 
-static int check_bytecode(const char *p, size_t len, struct pf_err *err)
+/* Go through a message's fields; what the last field NUMBER holds, if it is bytes. */
+static int walk(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
 {
-	if (is_bytecode(p, len))
-		return 0;
-	return pf_err_set(
-		err, -EINVAL,
-		"expected MLIR bytecode, which begins with \"ML\\xefR\": StableHLO "
-		"text is .mlir, a HloModuleProto .hlo.pb");
-}
-
-/* Is it a sequence of fields, of which the first ones are those of a module? */
-static int check_hlo(const char *p, size_t len, struct pf_err *err)
-{
-	struct pf_slice rest = { (const uint8_t *)p, len };
 	struct pf_field field;
 	int r;
+
+	*ret = (struct pf_slice){ NULL, 0 };
+	while ((r = pf_proto_next(rest, &field)) > 0)
+		if (field.number == number && field.type == PF_WIRE_BYTES)
+			*ret = field.bytes;
+	return r;
+}
+
+/*
+ * Is it a sequence of fields?  Plugins write a module with its configuration: where a
+ * module has its name that has a module, which has computations; a name does not.
+ */
+static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
+		     struct pf_err *err)
+{
+	struct pf_slice rest = { (const uint8_t *)p, len }, all = rest;
+	struct pf_slice computations, module, inner;
 
 	if (is_bytecode(p, len))
 		return pf_err_set(err, -EINVAL,
 				  "expected a HloModuleProto, found MLIR bytecode: "
 				  "name it .mlirbc");
-	while ((r = pf_proto_next(&rest, &field)) > 0)
-		;
-	if (r < 0)
+	if (walk(&rest, MODULE_COMPUTATIONS, &computations) < 0)
 		return pf_err_set(
 			err, -EINVAL,
 			"expected a serialized HloModuleProto, found something else "
 			"or a truncated one (at byte %zu of %zu): StableHLO text is "
 			".mlir",
 			(size_t)(rest.p - (const uint8_t *)p), len);
+	if (computations.p || walk(&all, CONFIG_MODULE, &module) < 0 || !module.p)
+		return 0;
+	rest = module;
+	if (walk(&rest, MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
+		return 0;
+	ret->off = (size_t)(module.p - (const uint8_t *)p);
+	ret->len = module.len;
+	return 0;
+}
+
+static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
+		     struct pf_err *err)
+{
+	struct pf_jax_exported exported;
+	int r;
+
+	if (is_bytecode(p, len))
+		return pf_err_set(err, -EINVAL,
+				  "expected what jax.export serializes, found MLIR "
+				  "bytecode: name it .mlirbc");
+	r = pf_jax_export_find(p, len, &exported, err);
+	if (r == 0)
+		r = check_bytecode(p + exported.off, exported.len, ret, err);
+	if (r < 0)
+		return r;
+	ret->off = exported.off;
+	ret->len = exported.len;
+	snprintf(ret->platforms, sizeof(ret->platforms), "%s", exported.platforms);
 	return 0;
 }
 
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
-		     struct pf_err *err)
+		     struct pf_program_facts *ret, struct pf_err *err)
 {
 	const char *p = bytes;
 	const char *what;
 
+	*ret = (struct pf_program_facts){ .len = len };
 	if (format == PF_PROGRAM_NONE)
 		return 0;
 	if (len == 0 || (format == PF_PROGRAM_MLIR && is_all_blank(p, len)))
@@ -218,10 +267,32 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 		return pf_err_set(err, -EINVAL, "expected a program, found %s", what);
 	switch (format) {
 	case PF_PROGRAM_MLIR:
-		return check_text(p, len, err);
+		return check_text(p, len, ret, err);
 	case PF_PROGRAM_MLIRBC:
-		return check_bytecode(p, len, err);
+		return check_bytecode(p, len, ret, err);
+	case PF_PROGRAM_JAX:
+		return check_jax(p, len, ret, err);
 	default:
-		return check_hlo(p, len, err);
+		return check_hlo(p, len, ret, err);
 	}
+}
+
+int pf_program_check_platform(const struct pf_program_facts *facts, const char *platform,
+			      struct pf_err *err)
+{
+	size_t n = strlen(platform);
+
+	for (const char *at = facts->platforms; *at; at += strspn(at, " ")) {
+		size_t len = strcspn(at, " ");
+
+		if (len == n && strncasecmp(at, platform, n) == 0)
+			return 0;
+		at += len;
+	}
+	if (!facts->platforms[0])
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "the program was exported for %s, the plugin's platform is %s: "
+			  "jax.export.export(f, platforms=[\"%s\"]) exports it for that",
+			  facts->platforms, platform, platform);
 }

@@ -33,8 +33,9 @@ struct compile {
 	struct pf_life *life;     /* owned reference */
 	struct pf_bytes *program; /* owned reference; as it was when the compile began */
 	uint64_t len;
+	uint64_t part_off, part_len; /* what of it the plugin reads */
 	char format[PF_WIRE_FORMAT];
-	struct pf_buf options;
+	struct pf_plan plan; /* owned: the options, and who compiles */
 	unsigned generation;
 	uint64_t id;
 	struct timespec start;
@@ -47,7 +48,7 @@ static void compile_free(struct compile *c)
 	pf_executable_unref(c->x);
 	pf_life_unref(c->life);
 	pf_bytes_unref(c->program);
-	pf_buf_release(&c->options);
+	pf_buf_release(&c->plan.options);
 	free(c);
 }
 
@@ -86,9 +87,9 @@ static int parse_info(const char *text, size_t len, struct json_object **ret,
 }
 
 /* Which of the worker's devices it runs on, from the ids in INFO. */
-static int find_devices(struct pf_executable *x, struct pf_loaded *l, struct pf_err *err)
+static int find_devices(struct pf_loaded *l, struct pf_err *err)
 {
-	const struct pf_description *d = pf_worker_description(x->worker);
+	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *ids;
 	size_t n = 0;
 
@@ -153,13 +154,13 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "plugin %s does not tell what the program's "
 				  "arguments are",
-				  pf_worker_name(c->x->worker));
+				  pf_worker_name(c->plan.worker));
 	r = pf_signature_parse(hlo, rep->hlo_len, rep->hlo_with_config, &l->signature,
 			       err);
 	if (r == 0)
 		r = check_layouts(l->signature, err);
 	if (r == 0)
-		r = find_devices(c->x, l, err);
+		r = find_devices(l, err);
 	return r;
 }
 
@@ -186,8 +187,9 @@ static void others_answered(struct pf_question *question, const char *who, int m
 			&c->err, c->err.code,
 			"plugin %s (API 0.%d) cannot read this "
 			"program, but plugin %s (API 0.%d) can: mount it instead (pjrtfs %s MOUNTPOINT)",
-			pf_worker_name(c->x->worker),
-			pf_worker_description(c->x->worker)->api_minor, who, minor, who);
+			pf_worker_name(c->plan.worker),
+			pf_worker_description(c->plan.worker)->api_minor, who, minor,
+			who);
 		c->err.pjrt_code = pjrt_code;
 	}
 	compile_end(c, NULL, &c->err);
@@ -200,12 +202,12 @@ static bool ask_others(struct compile *c)
 
 	if (!may_be_too_old(&c->err))
 		return false;
-	q->request.program_off = pf_bytes_offset(c->program, 0);
-	q->request.program_len = c->len;
+	q->request.program_off = pf_bytes_offset(c->program, c->part_off);
+	q->request.program_len = c->part_len;
 	memcpy(q->request.format, c->format, sizeof(q->request.format));
-	q->options = c->options.data;
-	q->options_len = c->options.len;
-	q->api_minor = pf_worker_description(c->x->worker)->api_minor;
+	q->options = c->plan.options.data;
+	q->options_len = c->plan.options.len;
+	q->api_minor = pf_worker_description(c->plan.worker)->api_minor;
 	q->done = others_answered;
 	return pf_probe_ask(c->x->probe, q);
 }
@@ -231,6 +233,7 @@ static void compile_done(struct pf_call *call, int code, const struct pf_err *er
 		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
 	} else {
 		atomic_init(&l->refs, 1);
+		l->worker = c->plan.worker;
 		l->life = pf_life_ref(c->life);
 		l->program = pf_bytes_ref(c->program);
 		l->program_len = c->len;
@@ -252,17 +255,17 @@ static void compile_send(struct compile *c)
 	struct pf_err err = PF_ERR_INIT;
 	int r = -EIO;
 
-	c->life = pf_worker_life(c->x->worker, &err);
+	c->life = pf_worker_life(c->plan.worker, &err);
 	if (c->life) {
-		c->id = req.id = pf_worker_id(c->x->worker);
-		req.program_off = pf_bytes_offset(c->program, 0);
-		req.program_len = c->len;
-		req.options_len = (uint32_t)c->options.len;
+		c->id = req.id = pf_worker_id(c->plan.worker);
+		req.program_off = pf_bytes_offset(c->program, c->part_off);
+		req.program_len = c->part_len;
+		req.options_len = (uint32_t)c->plan.options.len;
 		memcpy(req.format, c->format, sizeof(req.format));
 		c->call.done = compile_done;
 		c->call.reply_min = sizeof(struct pf_rep_compile);
-		r = pf_life_call(c->life, &c->call, &req, sizeof(req), c->options.data,
-				 c->options.len, &err);
+		r = pf_life_call(c->life, &c->call, &req, sizeof(req),
+				 c->plan.options.data, c->plan.options.len, &err);
 	}
 	if (r < 0)
 		compile_end(c, NULL, &err);
@@ -278,6 +281,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 				      uint64_t len, struct pf_err *err)
 {
 	struct compile *c = calloc(1, sizeof(*c));
+	struct pf_program_facts facts;
 
 	if (!c) {
 		pf_err_set(err, -ENOMEM, "no memory for a compile");
@@ -285,13 +289,15 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	}
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
-	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, err) < 0 ||
-	    pf_executable_encode(x, x->options, &c->options, err) < 0) {
+	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &facts, err) < 0 ||
+	    pf_executable_plan(x, x->options, &facts, &c->plan, err) < 0) {
 		compile_free(c);
 		return NULL;
 	}
 	c->program = pf_bytes_ref(program);
 	c->len = len;
+	c->part_off = facts.off;
+	c->part_len = facts.len;
 	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));
 	c->generation = x->generation;
 	c->start = x->started;
@@ -325,7 +331,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 			*err = why;
 		return why.code;
 	}
-	if (!pf_worker_wait(x->worker, &c->waiter))
+	if (!pf_worker_wait(c->plan.worker, &c->waiter))
 		compile_send(c);
 	return 0;
 }

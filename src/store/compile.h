@@ -12,9 +12,19 @@ struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 					  enum pf_executable_state state,
 					  struct pf_loaded **gone);
 
-/* Encode options.json's TEXT (NULL: the defaults) for X's plugin; -EINVAL. */
-int pf_executable_encode(struct pf_executable *x, const char *text, struct pf_buf *ret,
-			 struct pf_err *err);
+/* What options.json asks for. */
+struct pf_plan {
+	struct pf_buf options;    /* owned: a serialized CompileOptionsProto */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
+};
+
+/*
+ * Read options.json's TEXT (NULL: the defaults) for a program with FACTS (NULL: not known
+ * yet).  -EINVAL; *RET then holds nothing.
+ */
+int pf_executable_plan(const struct pf_executable *x, const char *text,
+		       const struct pf_program_facts *facts, struct pf_plan *ret,
+		       struct pf_err *err);
 
 /* Seconds since START, a CLOCK_REALTIME time. */
 double pf_seconds_since(const struct timespec *start);

@@ -30,8 +30,8 @@ void pf_loaded_unref(struct pf_loaded *l)
 	free(l);
 }
 
-struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
-					struct pf_probe *probe)
+struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
+					struct pf_arena *arena, struct pf_probe *probe)
 {
 	struct pf_executable *x = calloc(1, sizeof(*x));
 
@@ -40,7 +40,9 @@ struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_aren
 	atomic_init(&x->refs, 1);
 	if (pthread_mutex_init(&x->lock, NULL))
 		abort();
-	x->worker = worker;
+	x->workers = workers;
+	x->n_workers = n;
+	x->worker = workers[0];
 	x->arena = arena;
 	x->probe = probe;
 	return x;
@@ -162,33 +164,98 @@ static int parse_options(const char *text, struct json_object **ret, struct pf_e
 						      : json_tokener_error_desc(why));
 }
 
-int pf_executable_encode(struct pf_executable *x, const char *text, struct pf_buf *ret,
-			 struct pf_err *err)
+/* The plugin that the options O name, else the default. */
+static int find_worker(const struct pf_executable *x, struct json_object *o,
+		       struct pf_worker **ret, struct pf_err *err)
 {
-	const struct pf_description *d = pf_worker_description(x->worker);
+	const char *name;
+	size_t len;
+	int r = pf_options_plugin(o, &name, &len, err);
+
+	if (r < 0)
+		return r;
+	*ret = x->workers[0];
+	if (!name)
+		return 0;
+	for (unsigned i = 0; i < x->n_workers; i++) {
+		*ret = x->workers[i];
+		if (strlen(pf_worker_name(*ret)) == len &&
+		    memcmp(pf_worker_name(*ret), name, len) == 0)
+			return 0;
+	}
+	return pf_err_set(err, -EINVAL, "options: there is no plugin %.*s in this mount",
+			  len < 80 ? (int)len : 80, name);
+}
+
+/* Encode O for the plugin of RET->worker. */
+static int encode(struct json_object *o, const struct pf_program_facts *facts,
+		  struct pf_plan *ret, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(ret->worker);
+	pf_autofree int64_t *ids = calloc(d->n_devices + 1, sizeof(*ids));
+	struct pf_options_target target = { .plugin = pf_worker_name(ret->worker),
+					    .n_devices = d->n_devices,
+					    .device_ids = ids };
+	int r;
+
+	if (!ids)
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	for (unsigned i = 0; i < d->n_devices; i++)
+		ids[i] = d->devices[i].id;
+	if (facts) {
+		target.num_replicas = facts->num_replicas;
+		target.num_partitions = facts->num_partitions;
+		target.shardy = facts->shardy;
+		r = pf_program_check_platform(facts, d->platform, err);
+		if (r < 0)
+			return r;
+	}
+	return pf_options_encode(o, &target, &ret->options, err);
+}
+
+int pf_executable_plan(const struct pf_executable *x, const char *text,
+		       const struct pf_program_facts *facts, struct pf_plan *ret,
+		       struct pf_err *err)
+{
 	struct json_object *o;
 	int r = parse_options(text, &o, err);
 
+	*ret = (struct pf_plan){ .options = PF_BUF_INIT };
 	if (r == 0)
-		r = pf_options_encode(o, (int)d->n_devices, ret, err);
+		r = find_worker(x, o, &ret->worker, err);
+	if (r == 0)
+		r = encode(o, facts, ret, err);
+	if (r < 0)
+		pf_buf_release(&ret->options);
 	json_object_put(o);
 	return r;
 }
 
-int pf_executable_check_options(struct pf_executable *x, const char *text, size_t len,
-				struct pf_err *err)
+/* As pf_executable_check_options, and what they ask for in *RET. */
+static int check_options(struct pf_executable *x, const char *text, size_t len,
+			 struct pf_plan *ret, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf encoded = PF_BUF_INIT;
 	pf_autofree char *copy = strndup(text, len);
 	struct pf_err why = PF_ERR_INIT;
 
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
-	if (pf_executable_encode(x, copy, &encoded, &why) < 0 && err)
+	if (pf_executable_plan(x, copy, NULL, ret, &why) < 0 && err)
 		*err = why;
 	PF_LOCK_SCOPE(&x->lock);
 	x->options_err = why;
 	return why.code;
+}
+
+int pf_executable_check_options(struct pf_executable *x, const char *text, size_t len,
+				struct pf_err *err)
+{
+	struct pf_plan plan;
+	int r = check_options(x, text, len, &plan, err);
+
+	if (r == 0)
+		pf_buf_release(&plan.options);
+	return r;
 }
 
 void pf_executable_refuse_options(struct pf_executable *x, const struct pf_err *err)
@@ -201,15 +268,18 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 			      struct pf_err *err)
 {
 	pf_autofree char *copy = text ? strndup(text, len) : NULL;
-	int r = text ? pf_executable_check_options(x, text, len, err) : 0;
+	struct pf_plan plan = { .worker = x->workers[0] };
+	int r = text ? check_options(x, text, len, &plan, err) : 0;
 
 	if (r < 0)
 		return r;
+	pf_buf_release(&plan.options);
 	if (text && !copy)
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
 	pf_lock(&x->lock);
 	free(x->options);
 	x->options = pf_steal(&copy);
+	x->worker = plan.worker;
 	x->options_err = (struct pf_err)PF_ERR_INIT;
 	pf_unlock(&x->lock);
 	return 0;
@@ -242,7 +312,7 @@ void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
 	PF_LOCK_SCOPE(&x->lock);
 	if (x->loaded)
 		o = pf_signature_json(x->loaded->signature,
-				      pf_worker_description(x->worker)->platform);
+				      pf_worker_description(x->loaded->worker)->platform);
 	if (!o)
 		o = json_object_new_object();
 	pf_json_print_line(o, out);

@@ -163,7 +163,7 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 	size_t in_row = e->n_args / e->n_rows;
 	const struct pf_param *want = &e->loaded->signature->inputs[i % in_row];
 	const struct pf_value *have = e->args[i];
-	const struct pf_description *d = pf_worker_description(e->executable->worker);
+	const struct pf_description *d = pf_worker_description(e->loaded->worker);
 	unsigned device = row_device(e, i / in_row);
 	char a[128], b[128], called[192];
 
@@ -173,11 +173,11 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 				  called, e->arg_names[i],
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
-	if (have->worker != e->executable->worker)
+	if (have->worker != e->loaded->worker)
 		return pf_err_set(err, -EINVAL,
 				  "%s: %s is on plugin %s, the program on %s", called,
 				  e->arg_names[i], pf_worker_name(have->worker),
-				  pf_worker_name(e->executable->worker));
+				  pf_worker_name(e->loaded->worker));
 	if (have->device != device)
 		return pf_err_set(err, -EINVAL,
 				  "%s: %s is on device %s:%lld, the program runs on "
@@ -258,9 +258,9 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 				  i, (unsigned long long)out->len, out->dtype,
 				  (unsigned long long)bytes, pf_dtype_name(want->dtype));
 	e->outs[i] =
-		pf_value_of_output(want->dtype, &want->shape, out, rep,
-				   e->executable->worker, row_device(e, i / s->n_outputs),
-				   p->life, p->ids[e->n_args + i]);
+		pf_value_of_output(want->dtype, &want->shape, out, rep, e->loaded->worker,
+				   row_device(e, i / s->n_outputs), p->life,
+				   p->ids[e->n_args + i]);
 	if (!e->outs[i])
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
 	return 0;
@@ -279,7 +279,7 @@ static int check_limit(const struct pf_execution *e, struct pf_err *err)
 			return 0;
 	for (size_t i = 0; i < e->n_outs; i++)
 		len += e->outs[i]->charged;
-	pf_arena_usage(pf_worker_arena(e->executable->worker), &used, &limit);
+	pf_arena_usage(pf_worker_arena(e->loaded->worker), &used, &limit);
 	if (!len || used <= limit)
 		return 0;
 	return pf_err_set(err, -ENOSPC,
@@ -333,7 +333,7 @@ static bool collect(struct pf_execution *e, uint64_t *ids, uint8_t *donate)
 			return false;
 	}
 	for (size_t i = 0; i < e->n_outs; i++)
-		ids[e->n_args + i] = pf_worker_id(e->executable->worker);
+		ids[e->n_args + i] = pf_worker_id(e->loaded->worker);
 	/* An argument is donated on all devices, or on none; what is not is copied. */
 	memset(donate, 1, in_row);
 	for (size_t i = 0; i < e->n_args; i++)
@@ -448,10 +448,10 @@ static bool step(struct pf_execution_priv *p)
 		if (r < 0)
 			break;
 		/* The worker was replaced meanwhile: bring everything to the new one. */
-		pf_loaded_unref(pf_steal(&e->loaded));
 		if (++p->tries >= MAX_TRIES)
 			r = pf_err_set(&err, -EIO, "the worker of plugin %s keeps dying",
-				       pf_worker_name(e->executable->worker));
+				       pf_worker_name(e->loaded->worker));
+		pf_loaded_unref(pf_steal(&e->loaded));
 	}
 	if (r < 0)
 		end(p, r, &err);

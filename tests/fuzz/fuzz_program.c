@@ -13,10 +13,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *name = malloc(size + 1);
 	size_t stem_len = SIZE_MAX;
 
-	for (int format = PF_PROGRAM_NONE; format <= PF_PROGRAM_HLO; format++) {
+	for (int format = PF_PROGRAM_NONE; format <= PF_PROGRAM_JAX; format++) {
+		struct pf_program_facts facts;
 		struct pf_err err = PF_ERR_INIT;
 		int r = pf_program_check((enum pf_program_format)format, data, size,
-					 &err);
+					 &facts, &err);
+
+		if (r == 0) {
+			assert(facts.off <= size && facts.len <= size - facts.off);
+			assert(facts.num_replicas >= 0 && facts.num_partitions >= 0);
+			assert(strlen(facts.platforms) < sizeof(facts.platforms));
+			pf_program_check_platform(&facts, "cpu", NULL);
+		}
 
 		assert(r == err.code);
 		assert(r == 0 || err.text[0]);

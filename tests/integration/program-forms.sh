@@ -27,6 +27,18 @@ for name in text code portable; do
 			fail "$name: $(bounded cat "$x/signature.json")"
 done
 
+# -- what jax.export serializes: a portable artifact in a container of its own
+bounded cp "$data/jax/f.jax_exported" "$data/jax/sharded.jax_exported" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+run f 'x y -> doubled'
+shows "$mnt/buffers/doubled.txt" $'12 24 36\n48 60 72'
+shows "$mnt/executables/f/state" ready
+bounded jq -e '[.inputs[].name] == ["x", "y"]' "$mnt/executables/f/signature.json" >/dev/null ||
+	fail "the names of f's arguments: $(bounded cat "$mnt/executables/f/signature.json")"
+same "$mnt/programs/f.jax_exported" "$data/jax/f.jax_exported"
+bounded jq -e '.num_partitions == 2' "$mnt/executables/sharded/info.json" >/dev/null ||
+	fail "the partitions of sharded: $(bounded cat "$mnt/executables/sharded/info.json")"
+
 # -- what is told of a program
 cp "$data/add.mlir" "$mnt/programs/"
 x=$mnt/executables/add

@@ -69,6 +69,27 @@ for what in random magic half nomain "$data/x.npy" /dev/null; do
 	fi
 done
 
+# -- what people take for a program, each with its own sentence
+printf 'import jax\nprint(1)\n' >python.mlir
+gzip -c "$data/add.mlir" >gzip.mlir
+printf 'func.func @main(%%x: tensor<3xf32>) -> tensor<3xf32> {\n%%0 = "torch.aten.abs"(%%x) : (tensor<3xf32>) -> tensor<3xf32>\nreturn %%0 : tensor<3xf32>\n}\n' >dialect.mlir
+cp "$data/jax/tpu.jax_exported" "$data/jax/symbolic.jax_exported" .
+head -c 700 "$data/jax/f.jax_exported" >half.jax_exported
+cp "$data/add.mlir" text.jax_exported
+cp "$data/jax/f.jax_exported" exported.mlirbc
+for n in python.mlir gzip.mlir dialect.mlir tpu.jax_exported symbolic.jax_exported \
+	half.jax_exported text.jax_exported exported.mlirbc; do
+	refused "${n%%.*}" 'Invalid argument' cp "$n" "$to/"
+done
+tells "$mnt/executables/python/error" 'found a Python program; write what jax.jit'
+tells "$mnt/executables/gzip/error" 'found a gzip file; gunzip it first'
+tells "$mnt/executables/dialect/error" 'line 2: expected StableHLO, found torch.aten.abs'
+tells "$mnt/executables/tpu/error" 'exported for tpu cuda, the plugin.s platform is cpu'
+tells "$mnt/executables/symbolic/error" 'found dimension 0 of an argument as "n"'
+tells "$mnt/executables/half/error" 'expected what jax.export writes'
+tells "$mnt/executables/text/error" 'expected what jax.export writes'
+tells "$mnt/executables/exported/error" 'what jax.export serializes .jax_exported'
+
 # An empty file is no failure yet: a shell's > makes one before anything is written.
 bounded touch "$to/empty.mlir"
 shows "$mnt/executables/empty/state" empty

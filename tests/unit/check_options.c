@@ -19,8 +19,11 @@ static const char *hex(const struct pf_buf *buf)
 	return text;
 }
 
-static int encode(const char *json, int n_devices, struct pf_buf *ret, struct pf_err *err)
+static int encode(const char *json, unsigned n_devices, struct pf_buf *ret,
+		  struct pf_err *err)
 {
+	const struct pf_options_target target = { .plugin = "cpu",
+						  .n_devices = n_devices };
 	struct json_object *options = NULL;
 	int r;
 
@@ -28,7 +31,7 @@ static int encode(const char *json, int n_devices, struct pf_buf *ret, struct pf
 		options = json_tokener_parse(json);
 		ck_assert_msg(options || strcmp(json, "null") == 0, "bad test: %s", json);
 	}
-	r = pf_options_encode(options, n_devices, ret, err);
+	r = pf_options_encode(options, &target, ret, err);
 	json_object_put(options);
 	return r;
 }
@@ -37,7 +40,7 @@ static const struct {
 	const char *json;
 	const char *want;
 } good[] = {
-	/* What facts/PLUGINS.md found to work. */
+	/* What plugins were seen to take. */
 	{ NULL, "1a 04 20 01 28 01" },
 	{ "{}", "1a 04 20 01 28 01" },
 	{ "{\"device_assignment\":[[2]]}",
@@ -49,8 +52,13 @@ static const struct {
 	/* One list a partition in the proto, one list a replica in JSON. */
 	{ "{\"num_replicas\":2,\"num_partitions\":3,"
 	  "\"device_assignment\":[[0,1,2],[3,4,300]]}",
-	  "1a 1d 20 02 28 03 4a 17 08 02 10 03 1a 04 0a 02 00 03 1a 04 0a 02 01 04 "
+	  "1a 1f 20 02 28 03 30 01 4a 17 08 02 10 03 1a 04 0a 02 00 03 1a 04 0a 02 01 04 "
 	  "1a 05 0a 03 02 ac 02" },
+	/* The assignment tells how many there are. */
+	{ "{\"device_assignment\":[[0],[1]]}",
+	  "1a 10 20 02 28 01 4a 0a 08 02 10 01 1a 04 0a 02 00 01" },
+	{ "{\"device_assignment\":[[0,1]]}",
+	  "1a 16 20 01 28 02 30 01 4a 0e 08 01 10 02 1a 03 0a 01 00 1a 03 0a 01 01" },
 	/* The default of a field is not written. */
 	{ "{\"use_spmd_partitioning\":false,\"use_auto_spmd_partitioning\":false,"
 	  "\"use_shardy_partitioner\":false,\"compile_portable_executable\":false,"
@@ -61,6 +69,16 @@ static const struct {
 	  "1a 04 20 01 28 01" },
 	{ "{\"use_auto_spmd_partitioning\":true,\"use_shardy_partitioner\":true}",
 	  "1a 09 20 01 28 01 38 01 98 01 01" },
+	{ "{\"auto_spmd_partitioning_mesh_shape\":[2,2],"
+	  "\"auto_spmd_partitioning_mesh_ids\":[0,1,2,300]}",
+	  "1a 11 20 01 28 01 82 01 02 02 02 8a 01 05 00 01 02 ac 02" },
+	/* Several partitions are SPMD unless somebody says otherwise. */
+	{ "{\"num_partitions\":2}", "1a 06 20 01 28 02 30 01" },
+	{ "{\"num_partitions\":2,\"use_spmd_partitioning\":false}", "1a 04 20 01 28 02" },
+	/* A device is an assignment of one. */
+	{ "{\"device\":2}", "1a 0f 20 01 28 01 4a 09 08 01 10 01 1a 03 0a 01 02" },
+	{ "{\"device\":\"cpu:2\",\"plugin\":\"cpu\"}",
+	  "1a 0f 20 01 28 01 4a 09 08 01 10 01 1a 03 0a 01 02" },
 	{ "{\"allow_spmd_sharding_propagation_to_output\":[true,false],"
 	  "\"allow_spmd_sharding_propagation_to_parameters\":[false,true,true]}",
 	  "1a 0e 20 01 28 01 62 02 01 00 92 01 03 00 01 01" },
@@ -108,7 +126,7 @@ END_TEST
 
 static const struct {
 	const char *json;
-	int n_devices;
+	unsigned n_devices;
 	const char *says[3];
 } bad[] = {
 	{ "[]", 4, { "expected a JSON object", "[ ]" } },
@@ -135,7 +153,6 @@ static const struct {
 	  4,
 	  { "need 4611686014132420609 devices" } },
 	{ "{}", 0, { "need 1 devices", "found 0" } },
-	{ "{}", -1, { "need 1 devices" } },
 	/* Booleans. */
 	{ "{\"use_spmd_partitioning\":1}",
 	  4,
@@ -175,14 +192,34 @@ static const struct {
 	{ "{\"env_option_overrides\":{\"f\":\"a\\u0000b\"}}",
 	  4,
 	  { "env_option_overrides.f" } },
+	{ "{\"auto_spmd_partitioning_mesh_shape\":4}", 4, { "a list of integers" } },
+	{ "{\"auto_spmd_partitioning_mesh_ids\":[-1]}", 4, { "0 or more" } },
 	/* Devices. */
+	{ "{\"device\":-1}", 4, { "option device", "found -1" } },
+	{ "{\"device\":\"cpu\"}", 4, { "option device", "\"cpu:1\"", "found \"cpu\"" } },
+	{ "{\"device\":\":1\"}", 4, { "option device" } },
+	{ "{\"device\":\"cpu:1x\"}", 4, { "option device" } },
+	{ "{\"device\":\"cpu:-1\"}", 4, { "option device" } },
+	{ "{\"device\":\"cpu:99999999999999999999\"}", 4, { "option device" } },
+	{ "{\"device\":null}", 4, { "option device" } },
+	{ "{\"device\":1,\"num_replicas\":2}", 4, { "for several" } },
+	{ "{\"device\":1,\"device_assignment\":[[1]]}", 4, { "device_assignment, too" } },
+	{ "{\"device\":1,\"compile_portable_executable\":true}",
+	  4,
+	  { "option device", "any device" } },
+	{ "{\"device_assignment\":[[1]],\"compile_portable_executable\":true}",
+	  4,
+	  { "option device_assignment", "any device" } },
+	{ "{\"plugin\":1}", 4, { "option plugin", "a plugin's name" } },
 	{ "{\"device_assignment\":null}", 4, { "device_assignment" } },
 	{ "{\"device_assignment\":1}", 4, { "1 lists", "1 device ids", "found 1" } },
 	{ "{\"device_assignment\":[]}", 4, { "device_assignment" } },
 	{ "{\"device_assignment\":[1]}", 4, { "device_assignment" } },
 	{ "{\"device_assignment\":[[]]}", 4, { "device_assignment" } },
-	{ "{\"device_assignment\":[[0,1]]}", 4, { "device_assignment" } },
-	{ "{\"device_assignment\":[[0],[1]]}", 4, { "device_assignment" } },
+	{ "{\"device_assignment\":[[0,1],[2]]}", 4, { "2 lists", "2 device ids" } },
+	{ "{\"num_replicas\":1,\"device_assignment\":[[0],[1]]}", 4, { "1 lists" } },
+	{ "{\"num_partitions\":1,\"device_assignment\":[[0,1]]}", 4, { "1 device ids" } },
+	{ "{\"device_assignment\":[[0,1,2,3,4]]}", 4, { "need 5 devices" } },
 	{ "{\"device_assignment\":[[-1]]}", 4, { "0 or more", "found -1" } },
 	{ "{\"device_assignment\":[[\"0\"]]}", 4, { "0 or more", "found \"0\"" } },
 	{ "{\"num_replicas\":2,\"device_assignment\":[[3],[3]]}",
@@ -203,6 +240,95 @@ START_TEST(refuses)
 	ck_assert_uint_eq(buf.len, 0);
 	for (size_t i = 0; i < 3 && bad[_i].says[i]; i++)
 		ck_assert_msg(strstr(err.text, bad[_i].says[i]) != NULL, "%s", err.text);
+}
+END_TEST
+
+static const struct {
+	const char *json;
+	int64_t replicas, partitions; /* the program's */
+	const char *want;             /* NULL: refused */
+	const char *says;
+	bool shardy; /* the program's, too */
+} defaults[] = {
+	{ "{}", 1, 2, "1a 09 20 01 28 02 30 01 98 01 01", NULL, true },
+	{ "{}", 2, 1, "1a 04 20 02 28 01", NULL, true },
+	{ "{\"use_shardy_partitioner\":false}", 1, 2, "1a 06 20 01 28 02 30 01", NULL,
+	  true },
+	{ "{}", 0, 0, "1a 04 20 01 28 01", NULL },
+	{ "{}", 2, 1, "1a 04 20 02 28 01", NULL },
+	{ "{}", 1, 3, "1a 06 20 01 28 03 30 01", NULL },
+	{ "{\"num_partitions\":1}", 0, 3, "1a 04 20 01 28 01", NULL },
+	{ "{\"num_replicas\":3}", 2, 0, "1a 04 20 03 28 01", NULL },
+	{ "{\"device\":7}", 1, 1, "1a 0f 20 01 28 01 4a 09 08 01 10 01 1a 03 0a 01 07",
+	  NULL },
+	{ "{\"device_assignment\":[[7],[5]]}", 2, 1,
+	  "1a 10 20 02 28 01 4a 0a 08 02 10 01 1a 04 0a 02 07 05", NULL },
+	{ "{}", 2, 2, NULL, "need 4 devices, found 3" },
+	{ "{}", INT64_MAX, INT64_MAX, NULL, "found 3" },
+	{ "{\"device\":6}", 1, 1, NULL, "option device: plugin cpu has no device 6" },
+	{ "{\"device_assignment\":[[5],[0]]}", 2, 1, NULL, "has no device 0" },
+	{ "{\"device\":5}", 2, 1, NULL, "for several" },
+};
+
+/* Devices with ids 5, 7, 9, and a program that tells how many it wants. */
+START_TEST(the_program_and_the_plugin_decide)
+{
+	static const int64_t ids[] = { 5, 7, 9 };
+	const struct pf_options_target target = {
+		.plugin = "cpu",
+		.n_devices = 3,
+		.device_ids = ids,
+		.num_replicas = defaults[_i].replicas,
+		.num_partitions = defaults[_i].partitions,
+		.shardy = defaults[_i].shardy,
+	};
+	struct json_object *options = json_tokener_parse(defaults[_i].json);
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_options_encode(options, &target, &buf, &err);
+
+	if (defaults[_i].want) {
+		ck_assert_msg(r == 0, "%s", err.text);
+		ck_assert_str_eq(hex(&buf), defaults[_i].want);
+	} else {
+		ck_assert_int_eq(r, -EINVAL);
+		ck_assert_msg(strstr(err.text, defaults[_i].says) != NULL, "%s",
+			      err.text);
+	}
+	json_object_put(options);
+}
+END_TEST
+
+static const struct {
+	const char *json;
+	const char *want; /* NULL: none */
+	int code;
+} plugins[] = {
+	{ "{}", NULL, 0 },
+	{ "{\"device\":1}", NULL, 0 },
+	{ "{\"device\":\"odd\"}", NULL, 0 },
+	{ "{\"plugin\":\"a\"}", "a", 0 },
+	{ "{\"device\":\"cpu-0.115:1\"}", "cpu-0.115", 0 },
+	{ "{\"device\":\"a:b:1\",\"plugin\":\"a:b\"}", "a:b", 0 },
+	{ "{\"device\":\"a:1\",\"plugin\":\"b\"}", NULL, -EINVAL },
+	{ "{\"plugin\":3}", NULL, 0 },
+};
+
+START_TEST(names_a_plugin)
+{
+	struct json_object *options = json_tokener_parse(plugins[_i].json);
+	struct pf_err err = PF_ERR_INIT;
+	const char *name;
+	size_t len;
+
+	ck_assert_int_eq(pf_options_plugin(options, &name, &len, &err), plugins[_i].code);
+	if (plugins[_i].code == 0 && plugins[_i].want) {
+		ck_assert_uint_eq(len, strlen(plugins[_i].want));
+		ck_assert_mem_eq(name, plugins[_i].want, len);
+	} else if (plugins[_i].code == 0) {
+		ck_assert_ptr_null(name);
+	}
+	json_object_put(options);
 }
 END_TEST
 
@@ -231,6 +357,8 @@ int main(void)
 	unit_add_cases(tc, encodes, good);
 	tcase_add_test(tc, appends_behind_what_is_there);
 	unit_add_cases(tc, refuses, bad);
+	unit_add_cases(tc, the_program_and_the_plugin_decide, defaults);
+	unit_add_cases(tc, names_a_plugin, plugins);
 	tcase_add_test(tc, long_names_are_cut);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -1,5 +1,7 @@
-/* Program files: what an extension means, and what is refused before a plugin sees it. */
+/* Program files: what an extension means, what is refused, what a program tells. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pjrtfs/base/buf.h"
@@ -11,14 +13,15 @@ static const struct {
 	enum pf_program_format format;
 	size_t stem_len;
 } names[] = {
-	{ "add.mlir", PF_PROGRAM_MLIR, 3 },  { "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
-	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 }, { "a.b.mlir", PF_PROGRAM_MLIR, 3 },
-	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },   { "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
-	{ ".mlir", PF_PROGRAM_NONE, 5 },     { ".mlirbc", PF_PROGRAM_NONE, 7 },
-	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },   { "mlir", PF_PROGRAM_NONE, 4 },
-	{ "add", PF_PROGRAM_NONE, 3 },       { "add.MLIR", PF_PROGRAM_NONE, 8 },
-	{ "add.mlir~", PF_PROGRAM_NONE, 9 }, { "add.mlir.part", PF_PROGRAM_NONE, 13 },
-	{ "add.pb", PF_PROGRAM_NONE, 6 },    { "", PF_PROGRAM_NONE, 0 },
+	{ "add.mlir", PF_PROGRAM_MLIR, 3 },      { "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
+	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 },     { "a.b.mlir", PF_PROGRAM_MLIR, 3 },
+	{ "f.jax_exported", PF_PROGRAM_JAX, 1 }, { ".jax_exported", PF_PROGRAM_NONE, 13 },
+	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },       { "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
+	{ ".mlir", PF_PROGRAM_NONE, 5 },         { ".mlirbc", PF_PROGRAM_NONE, 7 },
+	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },       { "mlir", PF_PROGRAM_NONE, 4 },
+	{ "add", PF_PROGRAM_NONE, 3 },           { "add.MLIR", PF_PROGRAM_NONE, 8 },
+	{ "add.mlir~", PF_PROGRAM_NONE, 9 },     { "add.mlir.part", PF_PROGRAM_NONE, 13 },
+	{ "add.pb", PF_PROGRAM_NONE, 6 },        { "", PF_PROGRAM_NONE, 0 },
 };
 
 START_TEST(extensions)
@@ -29,6 +32,19 @@ START_TEST(extensions)
 			 names[_i].format);
 	ck_assert_uint_eq(stem_len, names[_i].stem_len);
 	ck_assert_int_eq(pf_program_format_of(names[_i].name, NULL), names[_i].format);
+	if (names[_i].format != PF_PROGRAM_NONE)
+		ck_assert_str_eq(names[_i].name + stem_len,
+				 pf_program_extension(names[_i].format));
+}
+END_TEST
+
+START_TEST(every_format_has_an_extension)
+{
+	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_NONE));
+	for (int format = PF_PROGRAM_MLIR; format <= PF_PROGRAM_JAX; format++)
+		ck_assert_ptr_nonnull(
+			pf_program_extension((enum pf_program_format)format));
+	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_JAX + 1));
 }
 END_TEST
 
@@ -37,6 +53,7 @@ START_TEST(pjrt_formats)
 	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_MLIR), "mlir");
 	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_MLIRBC), "mlir");
 	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_HLO), "hlo");
+	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_JAX), "mlir");
 }
 END_TEST
 
@@ -72,6 +89,30 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("\"\"\"A docstring\"\"\"\n"), "Python" },
 	{ PF_PROGRAM_MLIR, T("HloModule jit_f\n"), "HLO text" },
 
+	{ PF_PROGRAM_MLIR, T("BZh9"), "bunzip2" },
+	{ PF_PROGRAM_MLIR,
+	  T("\xfd"
+	    "7zXZ\0"),
+	  "unxz" },
+	{ PF_PROGRAM_MLIR, T("\x28\xb5\x2f\xfd"), "unzstd" },
+
+	/* Dialects that no plugin knows: only where an operation stands. */
+	{ PF_PROGRAM_MLIR, T("module {\n %0 = torch.aten.add %a : !torch.x\n}"),
+	  "line 2: expected StableHLO, found torch.aten.add" },
+	{ PF_PROGRAM_MLIR, T("%0:2, %1 = tosa.add %a, %b"), "dialect tosa" },
+	{ PF_PROGRAM_MLIR, T("%0\n=\n\"tf.AddV2\"(%a)"), "line 3: " },
+	{ PF_PROGRAM_MLIR, T("  \"onnx.Return\"(%a)"), "ONNX-MLIR" },
+	{ PF_PROGRAM_MLIR, T("%0 = stablehlo.add %a, %b"), NULL },
+	{ PF_PROGRAM_MLIR, T("%0 = mydialect.add %a, %b"), NULL }, /* some plugin may */
+	{ PF_PROGRAM_MLIR, T("%0 = torch"), NULL },
+	{ PF_PROGRAM_MLIR, T("%0 = torchx.add"), NULL },
+	{ PF_PROGRAM_MLIR, T("// %0 = torch.add\n"), NULL },
+	{ PF_PROGRAM_MLIR, T("{a = \"%0 = torch.add\"}"), NULL },
+	{ PF_PROGRAM_MLIR, T("#loc1 = loc(\"tf.AddV2\"(#loc))"), NULL },
+	{ PF_PROGRAM_MLIR, T("f(%x: i1 {tf.aliasing_output = 0 : i32})"), NULL },
+	{ PF_PROGRAM_MLIR, T("module attributes {tf.versions = 1} {"), NULL },
+	{ PF_PROGRAM_MLIR, T("stablehlo.while(%i = %c) cond {"), NULL },
+
 	{ PF_PROGRAM_MLIRBC, T("ML\xefR"), NULL },
 	{ PF_PROGRAM_MLIRBC, T("ML\xefR\x01\x02"), NULL },
 	{ PF_PROGRAM_MLIRBC, T(""), "empty" },
@@ -93,12 +134,21 @@ static const struct {
 	{ PF_PROGRAM_HLO, T("PK\x03\x04"), "zip" },
 	{ PF_PROGRAM_HLO, T("\x1f\x8b\x08"), "gunzip" },
 
+	{ PF_PROGRAM_JAX, T(""), "empty" },
+	{ PF_PROGRAM_JAX, T("x"), "expected what jax.export writes" },
+	{ PF_PROGRAM_JAX, T("\x04\0\0\0\0\0\0\0"), "expected what jax.export writes" },
+	{ PF_PROGRAM_JAX, T("\xff\xff\xff\xff\xff\xff\xff\xff"),
+	  "expected what jax.export writes" },
+	{ PF_PROGRAM_JAX, T("ML\xefR\x01"), "name it .mlirbc" },
+	{ PF_PROGRAM_JAX, T("module {}"), "expected what jax.export writes" },
+
 	{ PF_PROGRAM_NONE, T(""), NULL },
 	{ PF_PROGRAM_NONE, T("PK\x03\x04"), NULL },
 };
 
 START_TEST(checks_contents)
 {
+	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
 	char *copy = malloc(contents[_i].len + 1);
 	int r;
@@ -106,7 +156,7 @@ START_TEST(checks_contents)
 	/* A copy without a byte more, for the sanitizers. */
 	memcpy(copy, contents[_i].bytes, contents[_i].len);
 	copy = realloc(copy, contents[_i].len ? contents[_i].len : 1);
-	r = pf_program_check(contents[_i].format, copy, contents[_i].len, &err);
+	r = pf_program_check(contents[_i].format, copy, contents[_i].len, &facts, &err);
 	free(copy);
 	if (contents[_i].says) {
 		ck_assert_int_eq(r, -EINVAL);
@@ -151,13 +201,14 @@ START_TEST(nesting)
 {
 	for (int n = 512; n <= 513; n++) {
 		pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+		struct pf_program_facts facts;
 		struct pf_err err = PF_ERR_INIT;
 		int r;
 
 		put(&buf, nests[_i].before, 1);
 		put(&buf, nests[_i].open, n);
 		put(&buf, nests[_i].after, 1);
-		r = pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err);
+		r = pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &facts, &err);
 		if (nests[_i].deep && n > 512) {
 			ck_assert_int_eq(r, -EINVAL);
 			ck_assert_ptr_nonnull(strstr(err.text, "nested deeper than 512"));
@@ -171,11 +222,13 @@ END_TEST
 START_TEST(nesting_tells_the_line)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
 
 	put(&buf, "module {\n", 1);
 	put(&buf, "\"stablehlo.if\"(%p) ({\n", 1000);
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err),
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &facts,
+					  &err),
 			 -EINVAL);
 	/* One for the module, two for each line behind its own. */
 	ck_assert_ptr_eq(strstr(err.text, "line 257:"), err.text);
@@ -183,7 +236,189 @@ START_TEST(nesting_tells_the_line)
 	pf_buf_release(&buf);
 	put(&buf, "\"stablehlo.if\"(%p) ({\n", 200);
 	put(&buf, "}) : (tensor<i1>) -> ()\n", 200);
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &err), 0);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, buf.data, buf.len, &facts,
+					  &err),
+			 0);
+}
+END_TEST
+
+/* --- what a program tells ------------------------------------------------------------ */
+
+static const struct {
+	const char *text;
+	int64_t replicas, partitions;
+	bool shardy;
+} attributes[] = {
+	{ "module {}", 0, 0, false },
+	{ "sdy.mesh @mesh = <[\"x\"=2]>", 0, 0, true },
+	{ "f(%x: i1 {sdy.sharding = #sdy.sharding<@mesh, []>})", 0, 0, true },
+	{ "mhlo.frontend_attributes = {xla.sdy.sharding = \"\"}", 0, 0, true },
+	{ "\"sdy.mesh\" // sdy.mesh\nxsdy.mesh", 0, 0, false },
+	{ "module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 4 : i32} {",
+	  4, 2 },
+	{ "#loc = loc(unknown)\n// c\nmodule attributes{\n mhlo.num_replicas=3}", 3, 0 },
+	{ "\"builtin.module\"() ({}) {mhlo.num_partitions = 12 : i64} : () -> ()", 0,
+	  12 },
+	{ "{mhlo.num_replicas = 2} {mhlo.num_replicas = 3}", 2, 0 },
+	{ "// mhlo.num_replicas = 2\n", 0, 0 },
+	{ "\"mhlo.num_replicas = 2\"", 0, 0 },
+	{ "xmhlo.num_replicas = 2 mhlo.num_replicass = 3", 0, 0 },
+	{ "mhlo.num_replicas", 0, 0 },
+	{ "mhlo.num_replicas =", 0, 0 },
+	{ "mhlo.num_replicas = -2", 0, 0 },
+	{ "mhlo.num_replicas = 99999999999999999999", 0, 0 },
+};
+
+START_TEST(text_tells_its_attributes)
+{
+	struct pf_program_facts facts;
+	size_t len = strlen(attributes[_i].text);
+	char *copy = malloc(len);
+
+	memcpy(copy, attributes[_i].text, len);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, copy, len, &facts, NULL), 0);
+	ck_assert_int_eq(facts.num_replicas, attributes[_i].replicas);
+	ck_assert_int_eq(facts.num_partitions, attributes[_i].partitions);
+	ck_assert_int_eq(facts.shardy, attributes[_i].shardy);
+	ck_assert_uint_eq(facts.off, 0);
+	ck_assert_uint_eq(facts.len, len);
+	free(copy);
+}
+END_TEST
+
+/* A file of tests/data/jax, without a byte more. */
+static char *file(const char *name, size_t *len)
+{
+	const char *srcdir = getenv("srcdir");
+	char path[512], *bytes;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/tests/data/jax/%s", srcdir ? srcdir : ".", name);
+	f = fopen(path, "rb");
+	ck_assert_msg(f != NULL, "%s", path);
+	fseek(f, 0, SEEK_END);
+	*len = (size_t)ftell(f);
+	rewind(f);
+	bytes = malloc(*len);
+	ck_assert_uint_eq(fread(bytes, 1, *len, f), *len);
+	fclose(f);
+	return bytes;
+}
+
+static const struct {
+	const char *name;
+	enum pf_program_format format;
+	int64_t replicas, partitions;
+	const char *platforms, *says;
+	bool shardy;
+} files[] = {
+	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, 2, 1, "", NULL },
+	{ "two-partitions.mlirbc", PF_PROGRAM_MLIRBC, 1, 2, "", NULL, true },
+	{ "f.jax_exported", PF_PROGRAM_JAX, 1, 1, "cpu", NULL },
+	{ "sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cpu", NULL, true },
+	{ "tpu.jax_exported", PF_PROGRAM_JAX, 1, 1, "tpu cuda", NULL },
+	{ "symbolic.jax_exported", PF_PROGRAM_JAX, 0, 0, NULL, "found dimension 0" },
+	{ "f.jax_exported", PF_PROGRAM_MLIR, 0, 0, NULL, ".jax_exported" },
+	{ "f.jax_exported", PF_PROGRAM_MLIRBC, 0, 0, NULL, ".jax_exported" },
+};
+
+START_TEST(files_tell_what_they_are)
+{
+	struct pf_program_facts facts;
+	struct pf_err err = PF_ERR_INIT;
+	size_t len;
+	char *bytes = file(files[_i].name, &len);
+	int r = pf_program_check(files[_i].format, bytes, len, &facts, &err);
+
+	if (files[_i].says) {
+		ck_assert_int_eq(r, -EINVAL);
+		ck_assert_msg(strstr(err.text, files[_i].says) != NULL, "%s", err.text);
+	} else {
+		ck_assert_msg(r == 0, "%s", err.text);
+		ck_assert_int_eq(facts.num_replicas, files[_i].replicas);
+		ck_assert_int_eq(facts.num_partitions, files[_i].partitions);
+		ck_assert_int_eq(facts.shardy, files[_i].shardy);
+		ck_assert_str_eq(facts.platforms, files[_i].platforms);
+		ck_assert_mem_eq(bytes + facts.off, "ML\xefR", 4);
+		ck_assert_uint_eq(facts.len == len, facts.off == 0);
+	}
+	free(bytes);
+}
+END_TEST
+
+/* Cut anywhere, or with any byte changed, it is read or refused, and no byte beyond. */
+START_TEST(damaged_files_are_read_within_their_bounds)
+{
+	size_t len;
+	char *bytes = file(files[_i].name, &len);
+
+	for (size_t cut = 1; cut < len; cut++) {
+		struct pf_program_facts facts;
+		char *part = malloc(cut);
+		int r;
+
+		memcpy(part, bytes, cut);
+		part[cut / 2] ^= (char)(1 << cut % 8);
+		r = pf_program_check(files[_i].format, part, cut, &facts, NULL);
+		ck_assert(r == 0 || r == -EINVAL);
+		if (r == 0)
+			ck_assert(facts.off <= cut && facts.len <= cut - facts.off);
+		free(part);
+	}
+	for (size_t i = 0; i < 8 * len; i++) {
+		struct pf_program_facts facts;
+
+		bytes[i / 8] ^= (char)(1 << i % 8);
+		if (pf_program_check(files[_i].format, bytes, len, &facts, NULL) == 0)
+			ck_assert(facts.off <= len && facts.len <= len - facts.off &&
+				  facts.num_replicas >= 0 && facts.num_partitions >= 0);
+		bytes[i / 8] ^= (char)(1 << i % 8);
+	}
+	free(bytes);
+}
+END_TEST
+
+static const struct {
+	const char *for_, *platform;
+	bool ok;
+} platforms[] = {
+	{ "", "cpu", true },        { "cpu", "cpu", true },
+	{ "tpu cpu", "cpu", true }, { "cpu tpu", "cpu", true },
+	{ "cpu", "CPU", true },     { "tpu", "cpu", false },
+	{ "cpux", "cpu", false },   { "tpu cuda", "cpu", false },
+};
+
+START_TEST(exports_are_for_platforms)
+{
+	struct pf_program_facts facts = { 0 };
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	strcpy(facts.platforms, platforms[_i].for_);
+	r = pf_program_check_platform(&facts, platforms[_i].platform, &err);
+	ck_assert_int_eq(r, platforms[_i].ok ? 0 : -EINVAL);
+	if (r < 0)
+		ck_assert_ptr_nonnull(strstr(err.text, "platforms=[\"cpu\"]"));
+}
+END_TEST
+
+/* A module with a computation, alone and as plugins write it with its configuration. */
+START_TEST(a_module_with_its_configuration_is_unwrapped)
+{
+	static const char module[] = "\x0a\x01m\x1a\x03\x0a\x01"
+				     "c";
+	static const char wrapped[] = "\x0a\x08"
+				      "\x0a\x01m\x1a\x03\x0a\x01"
+				      "c"
+				      "\x12\x02\x08\x01";
+	struct pf_program_facts facts;
+
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, T(module), &facts, NULL), 0);
+	ck_assert_uint_eq(facts.off, 0);
+	ck_assert_uint_eq(facts.len, sizeof(module) - 1);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, T(wrapped), &facts, NULL), 0);
+	ck_assert_uint_eq(facts.off, 2);
+	ck_assert_uint_eq(facts.len, sizeof(module) - 1);
 }
 END_TEST
 
@@ -197,6 +432,12 @@ int main(void)
 	unit_add_cases(tc, checks_contents, contents);
 	unit_add_cases(tc, nesting, nests);
 	tcase_add_test(tc, nesting_tells_the_line);
+	tcase_add_test(tc, every_format_has_an_extension);
+	unit_add_cases(tc, text_tells_its_attributes, attributes);
+	unit_add_cases(tc, files_tell_what_they_are, files);
+	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
+	unit_add_cases(tc, exports_are_for_platforms, platforms);
+	tcase_add_test(tc, a_module_with_its_configuration_is_unwrapped);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

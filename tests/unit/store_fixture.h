@@ -81,7 +81,7 @@ static inline int compile_it(struct pf_executable *x, struct pf_err *err)
 /* A new executable with the source TEXT; not compiled. */
 static inline struct pf_executable *executable_of(const char *text)
 {
-	struct pf_executable *x = pf_executable_new(worker, arena, NULL);
+	struct pf_executable *x = pf_executable_new(&worker, 1, arena, NULL);
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_ptr_nonnull(x);

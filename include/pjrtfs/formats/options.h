@@ -7,18 +7,31 @@
 #include "pjrtfs/base/buf.h"
 #include "pjrtfs/base/err.h"
 
+/* What options are for. */
+struct pf_options_target {
+	const char *plugin;        /* its name */
+	unsigned n_devices;        /* replicas x partitions must not exceed it */
+	const int64_t *device_ids; /* n_devices of them; NULL: any id is one */
+	/* What the program tells: the defaults.  0: nothing, which is 1. */
+	int64_t num_replicas, num_partitions;
+	bool shardy; /* use_shardy_partitioner where there are several partitions */
+};
+
 /*
  * Encode JSON compile options as a serialized CompileOptionsProto.
  *
- * options   an object, or NULL for the defaults (1 replica, 1 partition).  Keys:
- *           num_replicas, num_partitions (>= 1), device_assignment (replicas lists of
- *           partitions device ids), use_spmd_partitioning, use_shardy_partitioner,
- *           use_auto_spmd_partitioning, compile_portable_executable,
+ * options   an object, or NULL for the defaults.  Keys:
+ *           num_replicas, num_partitions (>= 1), device (an id, or "PLUGIN:ID": all of a
+ *           program for one device goes there), device_assignment (replicas lists of
+ *           partitions device ids, which also say how many there are), use_spmd_partitioning (true unless told otherwise
+ *           where there are several partitions), use_shardy_partitioner (likewise, if TARGET
+ *           is for that),
+ *           use_auto_spmd_partitioning, auto_spmd_partitioning_mesh_shape, ..._mesh_ids
+ *           (lists of integers), compile_portable_executable,
  *           allow_spmd_sharding_propagation_to_parameters, ..._to_output (list of
  *           bool), profile_version, matrix_unit_operand_precision,
  *           env_option_overrides (an object: flag name to string, bool, integer or
- *           double)
- * n_devices how many devices there are: replicas x partitions must not exceed it
+ *           double), plugin (TARGET's)
  * ret       the bytes are appended; deterministic for equal options
  *
  * Always writes num_replicas and num_partitions: plugins abort without them.
@@ -26,7 +39,15 @@
  * what was expected and what was found; ENOMEM.
  * Source: xla/pjrt/proto/compile_options.proto.
  */
-int pf_options_encode(struct json_object *options, int n_devices, struct pf_buf *ret,
+int pf_options_encode(struct json_object *options, const struct pf_options_target *target,
+		      struct pf_buf *ret, struct pf_err *err);
+
+/*
+ * The plugin that OPTIONS (an object, or NULL) ask for, by "plugin", or by "device" as in
+ * "cpu:1": LEN bytes at *RET, borrowed from OPTIONS; NULL: none.  0; -EINVAL: no names, or
+ * two that differ.
+ */
+int pf_options_plugin(struct json_object *options, const char **ret, size_t *len,
 		      struct pf_err *err);
 
 #endif

@@ -1,8 +1,10 @@
-/* Program files: which format their bytes are in, before a compiler sees them. */
+/* Program files: what their bytes are and tell, before a compiler sees them. */
 #ifndef PJRTFS_FORMATS_PROGRAM_H
 #define PJRTFS_FORMATS_PROGRAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "pjrtfs/base/err.h"
 
@@ -11,6 +13,18 @@ enum pf_program_format {
 	PF_PROGRAM_MLIR,   /* .mlir   StableHLO text */
 	PF_PROGRAM_MLIRBC, /* .mlirbc MLIR bytecode or portable artifact */
 	PF_PROGRAM_HLO,    /* .hlo.pb a serialized HloModuleProto */
+	PF_PROGRAM_JAX,    /* .jax_exported what jax.export serializes */
+};
+
+enum { PF_PROGRAM_PLATFORMS = 64 }; /* bytes of their names, with NUL */
+
+/* What a program tells without a compiler. */
+struct pf_program_facts {
+	size_t off, len;      /* the bytes for the plugin: all, or what the file wraps */
+	int64_t num_replicas; /* the module's mhlo.num_replicas; 0: it has none */
+	int64_t num_partitions; /* mhlo.num_partitions, likewise */
+	bool shardy;            /* its shardings are for the Shardy partitioner */
+	char platforms[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": what it is for; "": any */
 };
 
 /*
@@ -19,16 +33,33 @@ enum pf_program_format {
  */
 enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len);
 
+/* The extension of FORMAT (".mlir"; static); NULL: there is no such format, or it has none. */
+const char *pf_program_extension(enum pf_program_format format);
+
 /* The format's PJRT_Program.format: "mlir" or "hlo".  Static. */
 const char *pf_program_pjrt_format(enum pf_program_format format);
 
 /*
- * Refuse what cannot be of that format before a plugin sees it: an empty file, MLIR
- * bytecode in .mlir and text in .mlirbc, a gzip, zip or Python file, brackets nested
- * deeper than 512 in text (plugins overflow their stack on those).  0, or -EINVAL with a
- * sentence that says what was expected, what was found, and what would be right.
+ * Refuse what cannot be of that format before a plugin sees it, and read what a program
+ * tells of itself.
+ *
+ * Refused: an empty file, MLIR bytecode in .mlir and text in .mlirbc, a gzip, zip or Python
+ * file, an operation in text of a dialect that no plugin knows, brackets in text nested
+ * deeper than 512 (plugins overflow their stack on those), an export of JAX that has no
+ * fixed shapes.  A HloModuleProtoWithConfig, which plugins write but do not read, is taken
+ * for the module in it.
+ *
+ * ret   filled on success
+ * 0, or -EINVAL with a sentence that says what was expected, what was found, and what would
+ * be right.  Goes through all of a text once; does not block.
  */
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
-		     struct pf_err *err);
+		     struct pf_program_facts *ret, struct pf_err *err);
+
+/*
+ * May a program with FACTS run on PLATFORM ("cpu")?  0; -EINVAL: it was exported for others.
+ */
+int pf_program_check_platform(const struct pf_program_facts *facts, const char *platform,
+			      struct pf_err *err);
 
 #endif

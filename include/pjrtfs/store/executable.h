@@ -22,7 +22,8 @@ enum pf_executable_state {
 /* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
 struct pf_loaded {
 	_Atomic unsigned refs;
-	struct pf_life *life; /* owned reference; the life that id belongs to */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
+	struct pf_life *life;     /* owned reference; the life that id belongs to */
 	uint64_t id;
 	struct pf_bytes
 		*program; /* owned reference: what was compiled; it stays as it is */
@@ -41,8 +42,10 @@ PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
 
 struct pf_executable {
 	_Atomic unsigned refs;
-	struct pf_worker *worker; /* borrowed */
-	struct pf_arena *arena;   /* borrowed */
+	struct pf_worker *const
+		*workers; /* borrowed: all plugins; the first is the default */
+	unsigned n_workers;
+	struct pf_arena *arena; /* borrowed */
 	struct pf_probe
 		*probe; /* borrowed: who else could read the program; may be NULL */
 
@@ -51,6 +54,7 @@ struct pf_executable {
 	uint64_t program_len;
 	enum pf_program_format format;
 	char *options;             /* owned: options.json's text, or NULL: the defaults */
+	struct pf_worker *worker;  /* borrowed: of the plugin that the options name */
 	struct pf_err options_err; /* why the options written last were refused */
 	unsigned generation;       /* bumped when a compile starts or a source goes */
 	enum pf_executable_state state;
@@ -60,9 +64,12 @@ struct pf_executable {
 	struct pf_waiter *waiters; /* for the state to leave compiling */
 };
 
-/* An empty executable of WORKER; one reference.  NULL: no memory. */
-struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
-					struct pf_probe *probe);
+/*
+ * An empty executable for the first of N WORKERS, unless its options name another's plugin;
+ * the array is borrowed.  One reference.  NULL: no memory.
+ */
+struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
+					struct pf_arena *arena, struct pf_probe *probe);
 /* One reference more, and one less.  Runs under way keep what they run. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */

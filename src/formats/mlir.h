@@ -1,0 +1,38 @@
+/* Reading what MLIR tells of itself without a compiler; used by program.c only. */
+#ifndef PJRTFS_SRC_FORMATS_MLIR_H
+#define PJRTFS_SRC_FORMATS_MLIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrtfs/base/err.h"
+
+/* What a module's attributes say; 0: nothing. */
+struct pf_mlir_facts {
+	int64_t num_replicas;   /* mhlo.num_replicas */
+	int64_t num_partitions; /* mhlo.num_partitions */
+	bool shardy;            /* it has shardings of Shardy's, the newer partitioner */
+};
+
+enum { PF_MLIR_MAX_NESTING = 512 };
+
+/*
+ * Go once through LEN bytes of MLIR TEXT: strings and comments are stepped over, all else
+ * is taken as it is, since only a compiler knows the grammar of every dialect.
+ *
+ * -EINVAL with a sentence that begins with the line: brackets nested deeper than
+ * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
+ * that people have programs in, but no plugin knows.
+ */
+int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
+		 struct pf_err *err);
+
+/*
+ * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  What
+ * is malformed, or larger than any module needs, tells nothing: the plugin says it better.
+ * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
+ */
+void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret);
+
+#endif

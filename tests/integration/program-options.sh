@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Compile options: who compiles, for which devices, with which flags; what is refused.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+requires xz --version
+mount_pjrtfs
+me=${plugin:-cpu}
+tar -xJf "$top/tests/conformance/cases.tar.xz" cases/multi cases/flags
+to=$mnt/programs
+x=$mnt/executables
+
+# knows FILE FILTER: the JSON in the file fulfils jq's filter.
+knows()
+{
+	bounded jq -e "$2" "$1" >/dev/null || fail "not so: $2: $(bounded cat "$1")"
+}
+
+# -- before there is a program, and across new ones
+touch "$to/p.mlir"
+say "$x/p/options.json" '{"device":2}'
+shows "$x/p/state" empty
+bounded cp "$data/add.mlir" "$to/p.mlir"
+knows "$x/p/info.json" '.devices == [2]'
+bounded cp "$data/add.mlir" "$to/p.mlir"
+knows "$x/p/info.json" '.devices == [2]'
+shows "$x/p/options.json" '{"device":2}'
+bounded cp "$data/add.mlir" "$to/.p.new"
+bounded mv "$to/.p.new" "$to/p.mlir"
+eventually grep -qx ready "$x/p/state"
+knows "$x/p/info.json" '.devices == [2]'
+
+# Writing them compiles again, and names are looked for where the program runs.
+say "$x/p/options.json" '{"device":"'"$me"':1"}'
+knows "$x/p/info.json" '.devices == [1] and .num_replicas == 1 and .num_partitions == 1'
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$me/1/buffers/"
+run p 'x y -> z'
+tells "$x/p/run" "^ok: z F32\\[2,3\\] on $me:1 in "
+bounded test -e "$mnt/devices/$me/1/buffers/z.npy"
+say "$x/p/options.json" '{"device_assignment":[[3]]}'
+knows "$x/p/info.json" '.devices == [3]'
+bounded truncate -s 0 "$x/p/options.json"
+knows "$x/p/info.json" '.devices == [3]'
+say "$x/p/options.json" '{}'
+knows "$x/p/info.json" '.devices == [0]'
+
+# -- every key at once, as a plugin takes it
+say "$x/p/options.json" '{"num_replicas":1,"num_partitions":1,"device_assignment":[[0]],
+	"use_spmd_partitioning":true,"use_shardy_partitioner":true,
+	"allow_spmd_sharding_propagation_to_parameters":[false,false],
+	"allow_spmd_sharding_propagation_to_output":[false],"profile_version":1,
+	"matrix_unit_operand_precision":"highest","plugin":"'"$me"'",
+	"env_option_overrides":{"xla_cpu_enable_fast_min_max":false,
+	"xla_backend_optimization_level":1}}'
+shows "$x/p/state" ready
+say "$x/p/options.json" '{"compile_portable_executable":true}'
+knows "$x/p/info.json" '.devices == []'
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+run p 'x y -> z'
+tells "$x/p/run" "^ok: z F32\\[2,3\\] on $me:0 in "
+
+# -- refused before the plugin, with a sentence, and nothing changes
+refused()
+{
+	fails_with 'Invalid argument' say "$x/p/options.json" "$1"
+	tells "$x/p/error" "^options of p: .*$2"
+	shows "$x/p/state" ready
+	shows "$x/p/options.json" '{"compile_portable_executable":true}'
+}
+refused '{"replicas":2}' 'unknown option "replicas"'
+refused '{"num_replicas":"2"}' 'num_replicas: expected an integer'
+refused '{"num_replicas":0}' 'num_replicas: expected an integer of 1 or more'
+refused '{"num_replicas":64,"num_partitions":64}' 'need 4096 devices, found 4'
+refused '{"device":99}' 'has no device 99'
+refused '{"num_replicas":2,"device_assignment":[[0],[99]]}' 'has no device 99'
+refused '{"num_replicas":2,"device":1}' 'one for several'
+refused '{"plugin":"tpu"}' 'there is no plugin tpu in this mount'
+refused '{"device":"tpu:0"}' 'there is no plugin tpu in this mount'
+refused '{"device":1,"compile_portable_executable":true}' 'is for any device'
+refused '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":null}}' 'xla_cpu_enable'
+refused '[]' 'JSON object|expected'
+# What only the plugin knows to be wrong is its failure, of this compile alone.
+if say "$x/p/options.json" '{"env_option_overrides":{"xla_no_such_flag":true}}' 2>/dev/null; then
+	shows "$x/p/state" failed
+fi
+tells "$x/p/error" 'xla_no_such_flag'
+say "$x/p/options.json" '{}'
+shows "$x/p/state" ready
+bounded test ! -s "$x/p/error" || fail "an error is left: $(bounded cat "$x/p/error")"
+
+# -- flags decide: a minimum keeps NaN only without the fast one
+flag=cases/flags/min_float32_3_3_float32_3_3
+touch "$to/min.mlir"
+say "$x/min/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false}}'
+bounded cp "$flag/program.mlir" "$to/min.mlir"
+bounded cp "$flag"/in?.npy "$mnt/buffers/"
+run min 'in0 in1 -> least'
+bounded cp "$flag/out0.npy" "$mnt/buffers/want.npy"
+shows "$mnt/buffers/least.txt" "$(bounded cat "$mnt/buffers/want.txt")"
+tells "$mnt/buffers/least.txt" nan
+say "$x/min/options.json" '{}'
+run min 'in0 in1 -> least'
+if bounded cmp -s "$mnt/buffers/least.txt" "$mnt/buffers/want.txt"; then
+	fail "the fast minimum is the same"
+fi
+
+# -- replicas and partitions are what the program says, in text and in bytecode
+defaults()
+{
+	local f
+	for f in program.mlir program.mlirbc program.vhlo.mlirbc; do
+		bounded cp "cases/multi/$1/$f" "$to/m.${f##*.}"
+		knows "$x/m/info.json" \
+			"[.num_replicas, .num_partitions, (.devices | length)] == $2"
+		rm "$to/m.${f##*.}"
+	done
+}
+defaults all_reduce_4r '[4, 1, 4]'
+defaults replicated_add_2r '[2, 1, 2]'
+defaults matmul_2x2_gspmd '[1, 4, 4]'
+defaults mlp_tensor_parallel_2p_shardy '[1, 2, 2]'
+defaults shard_map_psum_scatter_2p '[1, 2, 2]'
+touch "$to/m.mlir"
+say "$x/m/options.json" '{"device_assignment":[[3],[1]]}'
+bounded cp cases/multi/replicated_add_2r/program.mlir "$to/m.mlir"
+knows "$x/m/info.json" '.num_replicas == 2 and (.devices | sort) == [1, 3]'
+say "$x/m/options.json" '{"num_replicas":4}'
+knows "$x/m/info.json" '.num_replicas == 4'
+sed 's/mhlo.num_replicas = 2/mhlo.num_replicas = 65/' cases/multi/replicated_add_2r/program.mlir >many.mlir
+fails_with 'Invalid argument' cp many.mlir "$to/"
+tells "$x/many/error" 'need 65 devices'
+
+# -- one of several plugins
+other=cpu-0.115
+[ "$me" != "$other" ] || other=cpu
+mount_pjrtfs "$me,$other"
+x=$mnt/executables/p
+touch "$mnt/programs/p.mlir"
+say "$x/options.json" '{"plugin":"'"$other"'"}'
+bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
+knows "$x/info.json" '.state == "ready" and .plugin == "'"$other"'"'
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$other/0/buffers/"
+run p 'x y -> z'
+tells "$x/run" "^ok: z F32\\[2,3\\] on $other:0 in "
+bounded cp "$data/x.npy" "$mnt/buffers/"
+fails_with 'Invalid argument' run p "$me:0/x y -> z"
+tells "$x/run" "x is on plugin $me, the program on $other"
+say "$x/options.json" '{"device":"'"$me"':1"}'
+knows "$x/info.json" '.plugin == "'"$me"'" and .devices == [1]'
+say "$x/options.json" '{}'
+knows "$x/info.json" '.plugin == "'"$me"'" and .devices == [0]'
