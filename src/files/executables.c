@@ -106,6 +106,20 @@ static int info_show(struct pf_node *node, struct pf_buf *out, struct pf_err *er
 	return 0;
 }
 
+static int cost_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_fact(unit_of(node)->x, "cost", out);
+	return 0;
+}
+
+static int memory_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_fact(unit_of(node)->x, "memory", out);
+	return 0;
+}
+
 static int program_readlink(struct pf_node *node, struct pf_buf *out)
 {
 	struct pf_fs *fs = fs_of(node);
@@ -350,6 +364,8 @@ FILES_TEXT(state, "state", state_show, unit_free);
 FILES_TEXT(error, "error", error_show, unit_free);
 FILES_TEXT(signature, "signature.json", signature_show, unit_free);
 FILES_TEXT(info, "info.json", info_show, unit_free);
+FILES_TEXT(cost, "cost.json", cost_show, unit_free);
+FILES_TEXT(memory, "memory.json", memory_show, unit_free);
 static const struct pf_kind options = {
 	.name = "options.json",
 	.mode = S_IFREG | 0644,
@@ -369,9 +385,10 @@ static const struct pf_kind run = {
 	.name = "run", .mode = S_IFREG | 0666, .command = run_command, .free = unit_free
 };
 
-static const struct pf_kind *const executable_children[] = { &state,   &error, &signature,
-							     &options, &info,  &program,
-							     &run,     NULL };
+static const struct pf_kind *const executable_children[] = {
+	&state,  &error,          &signature, &options, &info, &cost,
+	&memory, &kind_optimized, &program,   &run,     NULL
+};
 
 static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,

@@ -164,6 +164,9 @@ void files_compile(struct pf_executable *x, struct pf_reply *reply);
 struct pf_node *files_mirror_of(struct pf_node *dir);
 extern const struct pf_kind kind_executables_dir;
 
+/* executables/NAME/optimized.hlo.pb, of a unit. */
+extern const struct pf_kind kind_optimized;
+
 /* The executable called NAME, with a reference.  R_OK on its program is checked. */
 int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		    struct unit **ret, struct pf_err *err);

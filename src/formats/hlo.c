@@ -92,6 +92,7 @@ static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *para
 	for (unsigned i = 0; i < rank; i++)
 		param->minor_to_major[i] = rank - 1 - i;
 	param->row_major = true;
+	param->memory_space = layout ? layout->memory_space : 0;
 	if (!layout || layout->n_minor_to_major == 0)
 		return true;
 	if (layout->n_minor_to_major != rank)
@@ -396,6 +397,20 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	if (r < 0)
 		return r;
 	*ret = pf_steal(&ps.sig);
+	return 0;
+}
+
+int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
+		  size_t *module_len, struct pf_err *err)
+{
+	const struct pf_slice all = { proto, len };
+	struct pf_hlo_module module;
+	int r = pf_hlo_module_find(all, with_config, &module, err);
+
+	if (r < 0)
+		return r;
+	*off = (size_t)(module.all.p - all.p);
+	*module_len = module.all.len;
 	return 0;
 }
 

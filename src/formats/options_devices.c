@@ -228,3 +228,47 @@ int pf_options_plugin(struct json_object *options, const char **ret, size_t *len
 	*len = n;
 	return 0;
 }
+
+/* The transpose again: row REPLICA of the lists that the proto has for each partition. */
+static struct json_object *replica_json(const Pjrtfs__Options__DeviceAssignment *proto,
+					size_t replica)
+{
+	struct json_object *row = json_object_new_array();
+
+	for (size_t j = 0; row && j < proto->n_computation_devices; j++)
+		json_object_array_add(row,
+				      json_object_new_int64(
+					      proto->computation_devices[j]
+						      ->replica_device_ids[replica]));
+	return row;
+}
+
+int pf_options_assignment_json(const void *proto, size_t len, struct json_object **ret,
+			       struct pf_err *err)
+{
+	Pjrtfs__Options__DeviceAssignment *d =
+		pjrtfs__options__device_assignment__unpack(NULL, len, proto);
+	struct json_object *list = d ? json_object_new_array() : NULL;
+	size_t n = 0;
+	int r = 0;
+
+	if (d && d->n_computation_devices)
+		n = d->computation_devices[0]->n_replica_device_ids;
+	for (size_t j = 0; d && j < d->n_computation_devices; j++)
+		if (d->computation_devices[j]->n_replica_device_ids != n)
+			r = -EINVAL;
+	if (!d || r < 0)
+		r = pf_err_set(err, -EINVAL,
+			       "expected a DeviceAssignmentProto, found something else");
+	else if (!list)
+		r = pf_err_set(err, -ENOMEM, "no memory for an assignment");
+	for (size_t i = 0; r == 0 && i < n; i++)
+		json_object_array_add(list, replica_json(d, i));
+	if (d)
+		pjrtfs__options__device_assignment__free_unpacked(d, NULL);
+	if (r == 0)
+		*ret = list;
+	else
+		json_object_put(list);
+	return r;
+}

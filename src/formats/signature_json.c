@@ -1,4 +1,6 @@
 /* A program's signature as JSON: the file signature.json. */
+#include <stdio.h>
+
 #include "pjrtfs/formats/hlo.h"
 
 /* Add VALUE, which is given, also if it is NULL for lack of memory. */
@@ -47,7 +49,30 @@ static struct json_object *layout_json(const struct pf_param *param)
 	return array;
 }
 
-static struct json_object *param_json(const struct pf_param *param, bool input)
+/* The kind of the memory that it lies in, as devices/NAME/N/memories calls it. */
+static struct json_object *memory_json(const struct pf_param *param, const char *memory)
+{
+	/* XLA's Layout::kHostMemorySpace. */
+	enum { DEFAULT_SPACE = 0, HOST_SPACE = 5 };
+	struct json_object *o;
+	char why[64];
+
+	if (param->memory_space == DEFAULT_SPACE)
+		return json_object_new_string(memory);
+	if (param->memory_space == HOST_SPACE)
+		return json_object_new_string("pinned_host");
+	snprintf(why, sizeof(why), "memory space %lld has no name",
+		 (long long)param->memory_space);
+	o = json_object_new_object();
+	if (o && !add(o, "unavailable", json_object_new_string(why))) {
+		json_object_put(o);
+		return NULL;
+	}
+	return o;
+}
+
+static struct json_object *param_json(const struct pf_param *param, bool input,
+				      const char *memory)
 {
 	struct json_object *o = json_object_new_object();
 	bool ok;
@@ -59,7 +84,8 @@ static struct json_object *param_json(const struct pf_param *param, bool input)
 	     add(o, "datatype",
 		 json_object_new_string(pf_dtype_datatype(param->dtype))) &&
 	     add(o, "shape", shape_json(&param->shape)) &&
-	     add(o, "layout", layout_json(param));
+	     add(o, "layout", layout_json(param)) &&
+	     add(o, "memory", memory_json(param, memory));
 	if (ok && input)
 		ok = add(o, "donated", json_object_new_boolean(param->donated));
 	if (ok && param->alias_output >= 0)
@@ -71,12 +97,12 @@ static struct json_object *param_json(const struct pf_param *param, bool input)
 }
 
 static struct json_object *params_json(const struct pf_param *params, size_t n,
-				       bool input)
+				       bool input, const char *memory)
 {
 	struct json_object *array = json_object_new_array();
 
 	for (size_t i = 0; array && i < n; i++)
-		if (!append(array, param_json(&params[i], input))) {
+		if (!append(array, param_json(&params[i], input, memory))) {
 			json_object_put(array);
 			return NULL;
 		}
@@ -84,7 +110,7 @@ static struct json_object *params_json(const struct pf_param *params, size_t n,
 }
 
 struct json_object *pf_signature_json(const struct pf_signature *signature,
-				      const char *platform)
+				      const char *platform, const char *memory)
 {
 	struct json_object *o = json_object_new_object();
 
@@ -92,9 +118,10 @@ struct json_object *pf_signature_json(const struct pf_signature *signature,
 		return NULL;
 	if (add(o, "name", json_object_new_string(signature->name)) &&
 	    add(o, "platform", json_object_new_string(platform)) &&
-	    add(o, "inputs", params_json(signature->inputs, signature->n_inputs, true)) &&
+	    add(o, "inputs",
+		params_json(signature->inputs, signature->n_inputs, true, memory)) &&
 	    add(o, "outputs",
-		params_json(signature->outputs, signature->n_outputs, false)))
+		params_json(signature->outputs, signature->n_outputs, false, memory)))
 		return o;
 	json_object_put(o);
 	return NULL;

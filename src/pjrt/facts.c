@@ -51,6 +51,8 @@ int pj_executable_code_size(const struct pj_executable *x, struct json_object **
 	int r = PJ_CALL(x->client->plugin, err,
 			PJRT_Executable_SizeOfGeneratedCodeInBytes, &args);
 
+	if (r == 0 && args.size_in_bytes < 0)
+		r = pf_err_set(err, -EOPNOTSUPP, "the plugin does not know it");
 	return r < 0 ? r : made(json_object_new_int64(args.size_in_bytes), ret, err);
 }
 
@@ -70,37 +72,40 @@ int pj_executable_cost(const struct pj_executable *x, struct json_object **ret,
 int pj_executable_memory(const struct pj_executable *x, struct json_object **ret,
 			 struct pf_err *err)
 {
-	PJRT_Executable_GetCompiledMemoryStats_Args s = {
-		PJ_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args),
-		.executable = x->unloaded
-	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCompiledMemoryStats,
-			&s);
-	struct json_object *object;
-
-	if (r < 0)
-		return r;
+	PJRT_Executable_GetCompiledMemoryStats_Args s;
 	const struct {
 		const char *name;
-		int64_t value;
+		const int64_t *value;
 	} fields[] = {
-		{ "generated_code_size_in_bytes", s.generated_code_size_in_bytes },
-		{ "argument_size_in_bytes", s.argument_size_in_bytes },
-		{ "output_size_in_bytes", s.output_size_in_bytes },
-		{ "alias_size_in_bytes", s.alias_size_in_bytes },
-		{ "temp_size_in_bytes", s.temp_size_in_bytes },
+		{ "generated_code_size_in_bytes", &s.generated_code_size_in_bytes },
+		{ "argument_size_in_bytes", &s.argument_size_in_bytes },
+		{ "output_size_in_bytes", &s.output_size_in_bytes },
+		{ "alias_size_in_bytes", &s.alias_size_in_bytes },
+		{ "temp_size_in_bytes", &s.temp_size_in_bytes },
 		{ "host_generated_code_size_in_bytes",
-		  s.host_generated_code_size_in_bytes },
-		{ "host_argument_size_in_bytes", s.host_argument_size_in_bytes },
-		{ "host_output_size_in_bytes", s.host_output_size_in_bytes },
-		{ "host_alias_size_in_bytes", s.host_alias_size_in_bytes },
-		{ "host_temp_size_in_bytes", s.host_temp_size_in_bytes },
-		{ "peak_memory_in_bytes", s.peak_memory_in_bytes },
+		  &s.host_generated_code_size_in_bytes },
+		{ "host_argument_size_in_bytes", &s.host_argument_size_in_bytes },
+		{ "host_output_size_in_bytes", &s.host_output_size_in_bytes },
+		{ "host_alias_size_in_bytes", &s.host_alias_size_in_bytes },
+		{ "host_temp_size_in_bytes", &s.host_temp_size_in_bytes },
+		{ "peak_memory_in_bytes", &s.peak_memory_in_bytes },
 	};
+	struct json_object *object;
+	int r;
+
+	/* An older plugin leaves alone what it does not know: that is not 0. */
+	memset(&s, 0xff, sizeof(s));
+	s.struct_size = PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE;
+	s.extension_start = NULL;
+	s.executable = x->unloaded;
+	r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCompiledMemoryStats, &s);
+	if (r < 0)
+		return r;
 	object = json_object_new_object();
 	for (size_t i = 0; object && i < sizeof(fields) / sizeof(fields[0]); i++)
-		json_object_object_add(object, fields[i].name,
-				       json_object_new_int64(fields[i].value));
+		if (*fields[i].value >= 0)
+			json_object_object_add(object, fields[i].name,
+					       json_object_new_int64(*fields[i].value));
 	return made(object, ret, err);
 }
 
@@ -133,6 +138,43 @@ int pj_executable_devices(const struct pj_executable *x, struct json_object **re
 					      device_id(x->client,
 							args.addressable_devices[i])));
 	return made(list, ret, err);
+}
+
+int pj_executable_memory_kinds(const struct pj_executable *x, struct json_object **ret,
+			       struct pf_err *err)
+{
+	PJRT_Executable_OutputMemoryKinds_Args args = {
+		PJ_SIZE(PJRT_Executable_OutputMemoryKinds_Args), .executable = x->unloaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_OutputMemoryKinds, &args);
+	struct json_object *list;
+
+	if (r < 0)
+		return r;
+	list = json_object_new_array();
+	for (size_t i = 0; list && i < args.num_outputs; i++)
+		json_object_array_add(list, pj_string_json(args.memory_kinds[i],
+							   args.memory_kind_sizes[i]));
+	return made(list, ret, err);
+}
+
+int pj_executable_assignment(const struct pj_executable *x, struct pf_buf *out,
+			     struct pf_err *err)
+{
+	PJRT_LoadedExecutable_GetDeviceAssignment_Args args = {
+		PJ_SIZE(PJRT_LoadedExecutable_GetDeviceAssignment_Args),
+		.executable = x->loaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_GetDeviceAssignment,
+			&args);
+
+	if (r < 0)
+		return r;
+	pf_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
+	if (args.serialized_device_assignment_deleter)
+		args.serialized_device_assignment_deleter(
+			args.serialized_device_assignment);
+	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for an assignment") : 0;
 }
 
 static int optimized(const struct pj_executable *x, PJRT_Program *program,

@@ -142,6 +142,7 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 	const void *hlo = rep->hlo_off == PF_NO_OFFSET
 				  ? NULL
 				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+	size_t off, len = 0;
 	int r;
 
 	if (!info)
@@ -158,7 +159,11 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 	r = pf_signature_parse(hlo, rep->hlo_len, rep->hlo_with_config, &l->signature,
 			       err);
 	if (r == 0)
+		r = pf_hlo_unwrap(hlo, rep->hlo_len, rep->hlo_with_config, &off, &len,
+				  err);
+	if (r == 0)
 		r = check_layouts(l->signature, err);
+	l->hlo_len = len;
 	if (r == 0)
 		r = find_devices(l, err);
 	return r;

@@ -305,18 +305,47 @@ const char *pf_executable_state_name(enum pf_executable_state state)
 	return names[state];
 }
 
+/* Print O, which is put, or an empty object. */
+static void print(struct json_object *o, struct pf_buf *out)
+{
+	if (!o)
+		o = json_object_new_object();
+	pf_json_print_line(o, out);
+	json_object_put(o);
+}
+
+/* The kind of a device's default memory, which all of a plugin's have. */
+static const char *default_memory(const struct pf_description *d)
+{
+	const struct pf_device_desc *device = d->devices;
+
+	if (!d->n_devices || device->default_memory >= device->n_memories)
+		return "device";
+	return device->memories[device->default_memory].kind;
+}
+
 void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
+{
+	const struct pf_description *d;
+	struct json_object *o = NULL;
+
+	PF_LOCK_SCOPE(&x->lock);
+	if (x->loaded) {
+		d = pf_worker_description(x->loaded->worker);
+		o = pf_signature_json(x->loaded->signature, d->platform,
+				      default_memory(d));
+	}
+	print(o, out);
+}
+
+void pf_executable_fact(struct pf_executable *x, const char *key, struct pf_buf *out)
 {
 	struct json_object *o = NULL;
 
 	PF_LOCK_SCOPE(&x->lock);
 	if (x->loaded)
-		o = pf_signature_json(x->loaded->signature,
-				      pf_worker_description(x->loaded->worker)->platform);
-	if (!o)
-		o = json_object_new_object();
-	pf_json_print_line(o, out);
-	json_object_put(o);
+		json_object_object_get_ex(x->loaded->info, key, &o);
+	print(json_object_get(o), out);
 }
 
 void pf_executable_info(struct pf_executable *x, struct pf_buf *out)

@@ -34,16 +34,16 @@ static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
 	return r;
 }
 
-/* The optimized program as a block, or PF_NO_OFFSET and *err. */
-static int optimized_block(const struct pj_executable *executable,
-			   struct pf_rep_compile *reply, struct pf_err *err)
+/* The optimized program as a block; no block where it fails. */
+static int optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
+			   uint64_t *ret_len, uint32_t *ret_with_config,
+			   struct pf_err *err)
 {
 	bool with_config = false;
 	size_t len = 0;
 	uint64_t off = PF_NO_OFFSET;
 	int r = pj_executable_optimized_size(executable, &len, &with_config, err);
 
-	reply->hlo_off = PF_NO_OFFSET;
 	if (r == 0)
 		r = pf_pool_block(len, &off, err);
 	if (r < 0)
@@ -53,9 +53,9 @@ static int optimized_block(const struct pj_executable *executable,
 		pf_pool_block_free(off);
 		return r;
 	}
-	reply->hlo_off = off;
-	reply->hlo_len = len;
-	reply->hlo_with_config = with_config;
+	*ret_off = off;
+	*ret_len = len;
+	*ret_with_config = with_config;
 	return 0;
 }
 
@@ -66,7 +66,10 @@ static int add_blocks(const struct pj_executable *executable,
 	struct pf_err why = PF_ERR_INIT;
 	int r;
 
-	if (optimized_block(executable, reply, &why) < 0 && info)
+	reply->hlo_off = PF_NO_OFFSET;
+	if (optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
+			    &reply->hlo_with_config, &why) < 0 &&
+	    info)
 		json_object_object_add(info, "optimized_program",
 				       pf_describe_unavailable(&why));
 	r = json_block(info, &reply->info_off, &reply->info_len, err);
@@ -130,6 +133,29 @@ int pf_handle_compile(struct pf_request *request, struct pf_err *err)
 	}
 	request->reply_len = sizeof(*reply);
 	return 0;
+}
+
+int pf_handle_optimized(struct pf_request *request, struct pf_err *err)
+{
+	const struct pf_req_id *q = request->message;
+	struct pf_rep_optimized *reply = (struct pf_rep_optimized *)request->reply;
+	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
+	int r;
+
+	if (request->len != sizeof(*q))
+		return pf_err_set(err, -EPROTO,
+				  "optimized program: a message of %zu bytes",
+				  request->len);
+	r = pf_objects_get(&request->worker->objects, &q->id, 1, PF_OBJECT_EXECUTABLE,
+			   &object, err);
+	if (r < 0)
+		return r;
+	memset(reply, 0, sizeof(*reply));
+	r = optimized_block(object->executable, &reply->off, &reply->len,
+			    &reply->with_config, err);
+	if (r == 0)
+		request->reply_len = sizeof(*reply);
+	return r;
 }
 
 int pf_handle_memory_stats(struct pf_request *request, struct pf_err *err)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "pjrtfs/formats/options.h"
+
 /* json-c's adders take ownership; a NULL value (no memory, or nothing known) is null. */
 static void add(struct json_object *object, const char *key, struct json_object *value)
 {
@@ -123,6 +125,19 @@ static void add_fact(struct json_object *object, const char *key,
 	add(object, key, value);
 }
 
+static void add_assignment(struct json_object *object,
+			   const struct pj_executable *executable)
+{
+	pf_autobuf struct pf_buf proto = PF_BUF_INIT;
+	struct json_object *value = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pj_executable_assignment(executable, &proto, &err);
+
+	if (r == 0)
+		r = pf_options_assignment_json(proto.data, proto.len, &value, &err);
+	add(object, "device_assignment", r < 0 ? pf_describe_unavailable(&err) : value);
+}
+
 static void add_results(struct json_object *object,
 			const struct pj_executable *executable)
 {
@@ -159,6 +174,8 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	add_fact(object, "cost", pj_executable_cost, executable);
 	add_fact(object, "memory", pj_executable_memory, executable);
 	add_fact(object, "devices", pj_executable_devices, executable);
+	add_assignment(object, executable);
+	add_fact(object, "output_memory_kinds", pj_executable_memory_kinds, executable);
 	if (executable->results) {
 		add_results(object, executable);
 		return object;

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_params(sig->outputs, sig->n_outputs);
 		for (size_t i = 0; i < sig->n_inputs; i++)
 			assert(sig->inputs[i].alias_output < (int)sig->n_outputs);
-		json_object_put(pf_signature_json(sig, "cpu"));
+		json_object_put(pf_signature_json(sig, "cpu", "device"));
 		pf_signature_free(sig);
 	}
 	return 0;

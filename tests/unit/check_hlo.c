@@ -630,19 +630,64 @@ START_TEST(as_json)
 	put_program_shape(&module, &m);
 	put_alias(&module, 1, (const int64_t[]){ 0 }, 1);
 	ck_assert_int_eq(parse(&module, &sig, &err), 0);
-	json = pf_signature_json(sig, "cpu");
+	ck_assert_int_eq(sig->inputs[0].memory_space, 0);
+	sig->inputs[1].memory_space = 5;
+	sig->outputs[0].memory_space = 3;
+	json = pf_signature_json(sig, "cpu", "device");
 	ck_assert_str_eq(
 		json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN),
 		"{\"name\":\"f\",\"platform\":\"cpu\",\"inputs\":["
 		"{\"name\":\"0\",\"dtype\":\"F32\",\"datatype\":\"FP32\",\"shape\":[2,3],"
-		"\"layout\":[1,0],\"donated\":false},"
+		"\"layout\":[1,0],\"memory\":\"device\",\"donated\":false},"
 		"{\"name\":\"1\",\"dtype\":\"PRED\",\"datatype\":\"BOOL\",\"shape\":[],"
-		"\"layout\":[],\"donated\":true,\"alias_output\":0}],"
+		"\"layout\":[],\"memory\":\"pinned_host\",\"donated\":true,"
+		"\"alias_output\":0}],"
 		"\"outputs\":[{\"name\":\"0\",\"dtype\":\"BF16\",\"datatype\":\"BF16\","
-		"\"shape\":[3,2],\"layout\":[0,1]}]}");
+		"\"shape\":[3,2],\"layout\":[0,1],"
+		"\"memory\":{\"unavailable\":\"memory space 3 has no name\"}}]}");
 	json_object_put(json);
 	pf_signature_free(sig);
 	pf_signature_free(NULL);
+}
+END_TEST
+
+START_TEST(modules_are_unwrapped)
+{
+	static const char module[] = "\x0a\x01"
+				     "f";
+	static const char wrapped[] = "\x12\x00\x0a\x03\x0a\x01"
+				      "f";
+	size_t off = 99, len = 99;
+
+	ck_assert_int_eq(pf_hlo_unwrap(module, 3, false, &off, &len, NULL), 0);
+	ck_assert_uint_eq(off, 0);
+	ck_assert_uint_eq(len, 3);
+	ck_assert_int_eq(pf_hlo_unwrap(wrapped, 7, true, &off, &len, NULL), 0);
+	ck_assert_uint_eq(off, 4);
+	ck_assert_uint_eq(len, 3);
+	ck_assert_int_eq(pf_hlo_unwrap("\x12\x00", 2, true, &off, &len, NULL), -EINVAL);
+	ck_assert_int_eq(pf_hlo_unwrap(wrapped, 6, true, &off, &len, NULL), -EINVAL);
+}
+END_TEST
+
+/* The memory space is read from the layout: argument 0, F32[2] in the host's memory. */
+START_TEST(memory_spaces)
+{
+	static const char module[] =
+		"\x0a\x01"
+		"f"
+		"\x22\x16"
+		"\x0a\x0e\x10\x0b\x1a\x01\x02\x2a\x05\x0a\x01\x00\x40\x05\x32\x00"
+		"\x12\x04\x10\x0b\x2a\x00";
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_signature *sig;
+
+	ck_assert_msg(pf_signature_parse(module, sizeof(module) - 1, false, &sig, &err) ==
+			      0,
+		      "%s", err.text);
+	ck_assert_int_eq(sig->inputs[0].memory_space, 5);
+	ck_assert_int_eq(sig->outputs[0].memory_space, 0);
+	pf_signature_free(sig);
 }
 END_TEST
 
@@ -666,6 +711,8 @@ int main(void)
 	tcase_add_test(tc, truncated_anywhere);
 	unit_add_cases(tc, garbage_is_refused, garbage);
 	tcase_add_test(tc, as_json);
+	tcase_add_test(tc, modules_are_unwrapped);
+	tcase_add_test(tc, memory_spaces);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

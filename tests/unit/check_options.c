@@ -332,6 +332,38 @@ START_TEST(names_a_plugin)
 }
 END_TEST
 
+static const struct {
+	const char *proto;
+	size_t len;
+	const char *want; /* NULL: refused */
+} assignments[] = {
+	{ "\x08\x01\x10\x01\x1a\x03\x0a\x01\x02", 9, "[[2]]" },
+	{ "\x1a\x04\x0a\x02\x00\x03\x1a\x04\x0a\x02\x01\x04", 12, "[[0,1],[3,4]]" },
+	{ "", 0, "[]" },
+	{ "\x1a\x04\x0a\x02\x00\x03\x1a\x03\x0a\x01\x01", 11, NULL }, /* ragged */
+	{ "\x1a\x04\x0a", 3, NULL },
+};
+
+START_TEST(assignments_are_told_as_they_are_given)
+{
+	struct json_object *json = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_options_assignment_json(assignments[_i].proto, assignments[_i].len,
+					   &json, &err);
+
+	if (assignments[_i].want) {
+		ck_assert_int_eq(r, 0);
+		ck_assert_str_eq(json_object_to_json_string_ext(json,
+								JSON_C_TO_STRING_PLAIN),
+				 assignments[_i].want);
+	} else {
+		ck_assert_int_eq(r, -EINVAL);
+		ck_assert_ptr_null(json);
+	}
+	json_object_put(json);
+}
+END_TEST
+
 START_TEST(long_names_are_cut)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
@@ -359,6 +391,7 @@ int main(void)
 	unit_add_cases(tc, refuses, bad);
 	unit_add_cases(tc, the_program_and_the_plugin_decide, defaults);
 	unit_add_cases(tc, names_a_plugin, plugins);
+	unit_add_cases(tc, assignments_are_told_as_they_are_given, assignments);
 	tcase_add_test(tc, long_names_are_cut);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -147,12 +147,15 @@ END_TEST
 START_TEST(facts_are_told_or_refused)
 {
 	static pj_executable_fact *const facts[] = {
-		pj_executable_name, pj_executable_fingerprint, pj_executable_code_size,
-		pj_executable_cost, pj_executable_memory,      pj_executable_devices,
+		pj_executable_name,         pj_executable_fingerprint,
+		pj_executable_code_size,    pj_executable_cost,
+		pj_executable_memory,       pj_executable_devices,
+		pj_executable_memory_kinds,
 	};
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
 	struct pj_executable *x = compile(client, add, one_device);
+	pf_autobuf struct pf_buf assignment = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
 	bool with_config = false;
 	size_t len = 0;
@@ -166,6 +169,8 @@ START_TEST(facts_are_told_or_refused)
 		ck_assert(r < 0 || json);
 		json_object_put(json);
 	}
+	ck_assert_int_eq(pj_executable_assignment(x, &assignment, &err), 0);
+	ck_assert_uint_gt(assignment.len, 0);
 	ck_assert_int_eq(pj_executable_optimized_size(x, &len, &with_config, &err), 0);
 	ck_assert_uint_gt(len, 0);
 	bytes = calloc(1, len);

@@ -39,8 +39,11 @@ START_TEST(adds_scalars)
 {
 	const uint64_t args[] = { 11, 12 };
 	struct pf_rep_compile *made = (struct pf_rep_compile *)reply;
+	struct pf_rep_optimized *again = (struct pf_rep_optimized *)reply;
+	struct pf_req_id id = { .id = 1 };
 	struct json_object *info;
 	struct daemon d;
+	size_t len;
 	float sum;
 
 	start_ok(&d, plugins[_i]);
@@ -53,7 +56,14 @@ START_TEST(adds_scalars)
 			 1);
 	json_object_put(info);
 	post_id(&d, PF_OP_BLOCK_FREE, made->info_off);
+	len = made->hlo_len;
 	post_id(&d, PF_OP_BLOCK_FREE, made->hlo_off);
+	/* The same again, when it is asked for; but maps in it have no order. */
+	ck_assert_msg(ask(&d, PF_OP_OPTIMIZED, &id, sizeof(id)) == 0, "%s", complaint());
+	ck_assert_uint_eq(again->len, len);
+	ck_assert_uint_eq(again->with_config, 1);
+	ck_assert_int_eq(d.pool[again->off], 0x0a);
+	post_id(&d, PF_OP_BLOCK_FREE, again->off);
 	*(float *)(d.arena + 8192) = 2;
 	*(float *)(d.arena + 8192 + 64) = 3;
 	/* No copy: the device buffer lies where the user's bytes are. */

@@ -21,6 +21,7 @@ START_TEST(errors_have_sentences)
 	ck_assert_int_eq(execute(&d, 9, args, 1, 100), -ENOENT);
 	ck_assert_int_eq(execute(&d, 1, args, 1, 100), -EINVAL); /* one argument of two */
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), -ENOENT);
+	ck_assert_int_eq(ask(&d, PF_OP_OPTIMIZED, &read, sizeof(read)), -ENOENT);
 	ck_assert_int_eq(ask(&d, PF_OP_MEMORY_STATS, &device, sizeof(device)),
 			 -EOPNOTSUPP);
 	/* What plugins abort on never reaches them. */

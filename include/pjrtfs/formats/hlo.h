@@ -15,8 +15,9 @@ struct pf_param {
 	struct pf_shape shape;
 	bool row_major; /* the device layout is the default, row-major one */
 	unsigned minor_to_major[PF_MAX_RANK]; /* the layout; rank numbers */
-	bool donated;     /* inputs: may be donated (aliased or a buffer donor) */
-	int alias_output; /* inputs: the output it aliases, or -1 */
+	bool donated;         /* inputs: may be donated (aliased or a buffer donor) */
+	int64_t memory_space; /* XLA's number: 0 the device's default one, 5 the host's */
+	int alias_output;     /* inputs: the output it aliases, or -1 */
 };
 
 /* A program's signature.  Immutable once made. */
@@ -44,16 +45,23 @@ struct pf_signature {
 int pf_signature_parse(const void *proto, size_t len, bool with_config,
 		       struct pf_signature **ret, struct pf_err *err);
 
+/*
+ * Where the HloModuleProto is in PROTO, which is one, or with WITH_CONFIG holds one: *OFF and
+ * *MODULE_LEN, in bytes.  -EINVAL: there is none.
+ */
+int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
+		  size_t *module_len, struct pf_err *err);
+
 /* Free a signature; NULL is allowed. */
 void pf_signature_free(struct pf_signature *signature);
 
 /*
  * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
  * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
- * first.  An input that aliases an output also has alias_output.  The caller
- * puts it (json_object_put).  NULL: no memory.
+ * first.  An input that aliases an output also has alias_output.  MEMORY is
+ * the kind of the devices' default memory ("device").  The caller puts it (json_object_put).  NULL: no memory.
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,
-				      const char *platform);
+				      const char *platform, const char *memory);
 
 #endif

@@ -50,4 +50,11 @@ int pf_options_encode(struct json_object *options, const struct pf_options_targe
 int pf_options_plugin(struct json_object *options, const char **ret, size_t *len,
 		      struct pf_err *err);
 
+/*
+ * A serialized DeviceAssignmentProto as options name it: a list for each replica, of the
+ * device id of each partition.  *RET is the caller's.  -EINVAL: it is none; -ENOMEM.
+ */
+int pf_options_assignment_json(const void *proto, size_t len, struct json_object **ret,
+			       struct pf_err *err);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include <json-c/json.h>
 
+#include "pjrtfs/base/buf.h"
 #include "pjrtfs/formats/dtype.h"
 #include "pjrtfs/formats/shape.h"
 #include "pjrtfs/pjrt/buffer.h"
@@ -103,9 +104,10 @@ int pj_executable_optimized(const struct pj_executable *executable, void *dst, s
  * Facts about a program as JSON, each the caller's; where the plugin has none, its error.
  * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's
  * estimates; memory: an object of sizes in bytes; devices: the ids of the addressable
- * devices in launch order.
+ * devices in launch order; memory_kinds: a list of the results'.  What a plugin that is
+ * older than a figure does not write is left out of memory.
  * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes,
- * _GetCostAnalysis, _GetCompiledMemoryStats, PJRT_LoadedExecutable_AddressableDevices.
+ * _GetCostAnalysis, _GetCompiledMemoryStats, _OutputMemoryKinds, PJRT_LoadedExecutable_AddressableDevices.
  */
 typedef int pj_executable_fact(const struct pj_executable *executable,
 			       struct json_object **ret, struct pf_err *err);
@@ -115,5 +117,13 @@ pj_executable_fact pj_executable_code_size;
 pj_executable_fact pj_executable_cost;
 pj_executable_fact pj_executable_memory;
 pj_executable_fact pj_executable_devices;
+pj_executable_fact pj_executable_memory_kinds;
+
+/*
+ * Append the serialized DeviceAssignmentProto: which device has which replica and partition.
+ * -EOPNOTSUPP: the plugin does not tell.  PJRT: PJRT_LoadedExecutable_GetDeviceAssignment.
+ */
+int pj_executable_assignment(const struct pj_executable *executable, struct pf_buf *out,
+			     struct pf_err *err);
 
 #endif

@@ -29,6 +29,7 @@ struct pf_loaded {
 		*program; /* owned reference: what was compiled; it stays as it is */
 	uint64_t program_len;
 	struct pf_signature *signature; /* owned */
+	uint64_t hlo_len;               /* bytes of the optimized module */
 	struct json_object *info;       /* owned: the worker's INFO */
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
@@ -131,6 +132,10 @@ int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waite
 /* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);
+
+/* Append what INFO has under KEY ("cost"), as signature.json below. */
+void pf_executable_fact(struct pf_executable *executable, const char *key,
+			struct pf_buf *out);
 
 /* Append signature.json and info.json (one line each); an empty object if there is none. */
 void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);

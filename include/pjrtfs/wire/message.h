@@ -20,7 +20,7 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 3,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 4,   /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -39,6 +39,7 @@ enum pf_op {
 	PF_OP_BLOCK_FREE,      /* struct pf_req_id (offset in the pool) -> no reply   */
 	PF_OP_BUFFER_COPY,     /* struct pf_req_copy       -> pf_rep_array            */
 	PF_OP_BUFFER_MAKE,     /* struct pf_req_buffer     -> pf_rep_array            */
+	PF_OP_OPTIMIZED,       /* struct pf_req_id (executable) -> pf_rep_optimized   */
 	PF_OP_COUNT
 };
 
@@ -75,7 +76,7 @@ struct pf_req_compile {
  * What is known of the new executable, in two blocks of the pool that the daemon frees:
  * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
  * "fingerprint", "generated_code_size", "cost", "memory", "devices": [addressable device
- * ids in launch order], "output_types": [PJRT_Buffer_Type numbers], "output_dims":
+ * ids in launch order], "device_assignment": [[ids]], "output_memory_kinds": ["device"], "output_types": [PJRT_Buffer_Type numbers], "output_dims":
  * [[...]]}; what the plugin does not offer is {"unavailable": sentence}.
  * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);
  * hlo_off is PF_NO_OFFSET if the plugin does not give it, hlo_error says why in INFO's
@@ -86,6 +87,14 @@ struct pf_rep_compile {
 	uint64_t info_off, info_len;
 	uint64_t hlo_off, hlo_len;
 	uint32_t hlo_with_config;
+	uint32_t pad;
+};
+
+/* The optimized program again, in a block of the pool that the daemon frees. */
+struct pf_rep_optimized {
+	struct pf_rep_head rep;
+	uint64_t off, len;
+	uint32_t with_config; /* as hlo_with_config above */
 	uint32_t pad;
 };
 

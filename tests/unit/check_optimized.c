@@ -1,0 +1,129 @@
+/* The optimized program: as it was compiled, also after a death, and none where none is. */
+#include "pjrtfs/store/optimized.h"
+#include "store_fixture.h"
+
+static struct pf_err err;
+
+static void open_all(void)
+{
+	open_arena();
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+static void close_all(void)
+{
+	stop_worker();
+	close_arena();
+}
+
+struct fetch {
+	struct pf_want_optimized want;
+	struct event ended;
+	int code;
+	struct pf_optimized *got;
+};
+
+static void fetched(struct pf_want_optimized *want, int code, struct pf_optimized *got,
+		    const struct pf_err *why)
+{
+	struct fetch *f = pf_container_of(want, struct fetch, want);
+
+	f->code = code;
+	f->got = got;
+	if (code < 0)
+		err = *why;
+	event_fire(&f->ended);
+}
+
+static int fetch(struct fetch *f, struct pf_executable *x)
+{
+	memset(f, 0, sizeof(*f));
+	event_init(&f->ended);
+	f->want.done = fetched;
+	pf_executable_optimized(x, &f->want);
+	event_wait(&f->ended);
+	ck_assert_int_eq(event_count(&f->ended), 1);
+	return f->code;
+}
+
+START_TEST(it_is_what_was_compiled)
+{
+	struct pf_program_facts facts;
+	struct pf_signature *signature;
+	struct pf_executable *x;
+	struct fetch a, b;
+
+	start_worker(plugins[_i]);
+	x = compiled(add_program);
+	ck_assert_int_eq(fetch(&a, x), 0);
+	ck_assert_int_eq(fetch(&b, x), 0);
+	ck_assert_uint_eq(a.got->len, pf_executable_optimized_len(x));
+	ck_assert_uint_eq(b.got->len, a.got->len);
+	ck_assert_mem_eq(b.got->bytes, a.got->bytes, a.got->len);
+	/* A module alone: it can be compiled as it is. */
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, a.got->bytes, a.got->len,
+					  &facts, &err),
+			 0);
+	ck_assert_uint_eq(facts.off, 0);
+	ck_assert_msg(pf_signature_parse(a.got->bytes, a.got->len, false, &signature,
+					 &err) == 0,
+		      "%s", err.text);
+	ck_assert_uint_eq(signature->n_inputs, 2);
+	pf_signature_free(signature);
+	pf_optimized_free(a.got);
+	/* What was fetched outlives the executable and the worker. */
+	pf_executable_unref(x);
+	kill_worker();
+	ck_assert_int_eq(((const char *)b.got->bytes)[0], 0x0a);
+	pf_optimized_free(b.got);
+	pf_optimized_free(NULL);
+}
+END_TEST
+
+START_TEST(where_nothing_is_compiled_there_is_none)
+{
+	struct pf_executable *x;
+	struct fetch f;
+
+	start_worker(plugins[0]);
+	x = executable_of("module {");
+	ck_assert_int_eq(fetch(&f, x), 0);
+	ck_assert_ptr_null(f.got);
+	ck_assert_int_lt(compile_it(x, &err), 0);
+	ck_assert_int_eq(fetch(&f, x), 0);
+	ck_assert_ptr_null(f.got);
+	ck_assert_uint_eq(pf_executable_optimized_len(x), 0);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(after_a_death_it_is_compiled_again)
+{
+	struct pf_executable *x;
+	struct fetch f;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	replace_worker();
+	ck_assert_msg(fetch(&f, x) == 0, "%s", err.text);
+	ck_assert_ptr_nonnull(f.got);
+	ck_assert_uint_eq(f.got->len, pf_executable_optimized_len(x));
+	pf_optimized_free(f.got);
+	pf_executable_unref(x);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("optimized");
+	TCase *tc = tcase_create("core");
+
+	find_plugins();
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, it_is_what_was_compiled, 0, n_plugins);
+	tcase_add_test(tc, where_nothing_is_compiled_there_is_none);
+	tcase_add_test(tc, after_a_death_it_is_compiled_again);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
