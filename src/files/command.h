@@ -145,6 +145,7 @@ int command_device(struct pf_fs *fs, struct json_object *o, const struct device 
 typedef int command_op(struct task *task, struct json_object *o, struct pf_err *err);
 
 command_op op_execute; /* execute.c */
+command_op op_compile; /* compile.c */
 command_op op_create;  /* create.c */
 command_op op_batch;   /* batch.c */
 command_op op_wait;    /* jobs.c */

@@ -90,9 +90,9 @@ static const struct {
 	const char *name;
 	command_op *run;
 } ops[] = {
-	{ "execute", op_execute }, { "create", op_create }, { "delete", op_delete },
-	{ "stat", op_stat },       { "batch", op_batch },   { "wait", op_wait },
-	{ "cancel", op_cancel },
+	{ "execute", op_execute }, { "compile", op_compile }, { "create", op_create },
+	{ "delete", op_delete },   { "stat", op_stat },       { "batch", op_batch },
+	{ "wait", op_wait },       { "cancel", op_cancel },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)

@@ -341,11 +341,8 @@ static void run_command(struct pf_command *command)
 	r = parse_run(command->text, &request, &run->task, &run->json, &err);
 	if (r < 0)
 		pf_err_wrap(&err, r, "%s", name.data);
-	pf_tree_lock_names(node->tree);
-	if (r == 0 && unit->program &&
-	    !pf_node_may(unit->program, &command->of->cred, R_OK))
+	if (r == 0 && !files_unit_may(unit, &command->of->cred, R_OK))
 		r = pf_err_set(&err, -EACCES, "%s: permission denied", name.data);
-	pf_tree_unlock_names(node->tree);
 	if (r == 0)
 		r = start_run(unit, name.data, &request, &run->task, command->text, &err);
 	if (r < 0)
@@ -396,21 +393,49 @@ static const struct pf_kind kind_executable = {
 	.free = unit_free,
 };
 
-/* Directories here follow those of programs/: users change nothing themselves. */
-const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0555 };
-const struct pf_kind kind_executables = { .mode = S_IFDIR | 0555 };
+/* Made by the compile command: there is no program to link to. */
+static const struct pf_kind kind_as = {
+	.mode = S_IFDIR | 0555,
+	.children = (const struct pf_kind *const[]){ &state, &error, &signature, &options,
+						     &info, &cost, &memory,
+						     &kind_optimized, &run, NULL },
+	.free = unit_free,
+};
+
+bool files_is_as(const struct pf_node *node)
+{
+	return node->kind == &kind_as;
+}
+
+static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
+			     struct pf_err *err)
+{
+	(void)dir;
+	if (!files_is_as(node))
+		return pf_err_set(err, -EPERM, "it goes with its program: remove that");
+	files_drop_executable_locked(unit_of(node));
+	return 0;
+}
+
+/* Directories here follow those of programs/: users only remove what has no program. */
+static const struct pf_dir_ops executables_ops = { .rmdir = executables_rmdir };
+const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0755,
+					      .dir = &executables_ops };
+const struct pf_kind kind_executables = { .mode = S_IFDIR | 0755,
+					  .dir = &executables_ops };
 
 int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
-			 const struct pf_cred *cred, struct pf_err *err)
+			 mode_t perm, const struct pf_cred *cred, struct pf_err *err)
 {
+	const struct pf_kind *kind = unit->program ? &kind_executable : &kind_as;
 	struct pf_node *node;
 	unsigned n = 1; /* the directory; each child holds a reference of its own */
 	int r;
 
-	for (unsigned i = 0; executable_children[i]; i++)
+	for (unsigned i = 0; kind->children[i]; i++)
 		n++;
 	atomic_fetch_add(&unit->refs, n);
-	node = pf_node_new(dir->tree, &kind_executable, unit, (mode_t)-1, cred);
+	node = pf_node_new(dir->tree, kind, unit, perm, cred);
 	if (!node) {
 		atomic_fetch_sub(&unit->refs, n);
 		return pf_err_set(err, -ENOMEM, "no memory for executable %s", stem);

@@ -48,6 +48,7 @@ extern const struct pf_kind kind_root;
 extern const struct pf_kind kind_plugins;
 extern const struct pf_kind kind_devices;
 extern const struct pf_kind kind_programs;
+extern const struct pf_kind kind_program;
 extern const struct pf_kind kind_executables;
 extern const struct pf_kind kind_buffers;
 extern const struct pf_kind kind_control;
@@ -143,9 +144,10 @@ int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_
 /* A program and its executable: the object of both sides' nodes.  Counted. */
 struct unit {
 	_Atomic unsigned refs;
-	struct pf_fs *fs;           /* borrowed */
-	struct pf_executable *x;    /* owned reference */
-	struct pf_node *program;    /* its file, or NULL: weak, under the name lock */
+	struct pf_fs *fs;        /* borrowed */
+	struct pf_executable *x; /* owned reference */
+	struct pf_node
+		*program; /* its file; NULL: weak, under the name lock; made by "as" */
 	struct pf_node *executable; /* owned reference: its directory, or NULL */
 };
 
@@ -153,9 +155,35 @@ struct unit *unit_new(struct pf_fs *fs);
 struct unit *unit_ref(struct unit *unit);
 void unit_unref(struct unit *unit);
 
-/* Link DIR/STEM/ for UNIT, replacing what is there.  The name lock is held. */
+/*
+ * May CRED do WANT (R_OK, W_OK) with UNIT: with its program's file, or, where it has none,
+ * with the executable's directory.  Takes the name lock.
+ */
+bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want);
+
+/*
+ * Link MADE, which was made of SOURCE's program, as the executable AS ("ns/add-2x"), for CRED
+ * to own, readable for whom the program is.  -EEXIST: a program, an executable or a
+ * directory has that name; -ENOENT, -EACCES, -EINVAL.  Takes the name lock.
+ */
+int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,
+		 const struct pf_cred *cred, struct pf_err *err);
+
+/* Take UNIT's directory away; what runs finishes.  Takes the name lock. */
+void files_drop_executable(struct unit *unit);
+
+/* The same, the name lock held. */
+void files_drop_executable_locked(struct unit *unit);
+
+/* Is NODE the directory of an executable that has no program? */
+bool files_is_as(const struct pf_node *node);
+
+/*
+ * Link DIR/STEM/ for UNIT, replacing what is there.  The name lock is held.  PERM: the
+ * directory's mode; (mode_t)-1: 0555.
+ */
 int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
-			 const struct pf_cred *cred, struct pf_err *err);
+			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
 
 /* Compile X's source and answer REPLY (taken) when that has ended. */
 void files_compile(struct pf_executable *x, struct pf_reply *reply);
@@ -167,8 +195,33 @@ extern const struct pf_kind kind_executables_dir;
 /* executables/NAME/optimized.hlo.pb, of a unit. */
 extern const struct pf_kind kind_optimized;
 
+/* The linked program called STEM in DIR, in whatever format; NULL if none. */
+struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len);
+
+/*
+ * May a program be called NAME in DIR?  OTHER, if there is one, is being replaced or MOVED
+ * moved, and does not count.  0, with the format and, in PF_NAME_MAX + 1 bytes, the STEM;
+ * -EINVAL, -EEXIST.
+ */
+int files_check_name(struct pf_node *dir, const char *name, const struct pf_node *other,
+		     const struct pf_node *moved, enum pf_program_format *ret, char *stem,
+		     struct pf_err *err);
+
+/* -EEXIST if an executable that has no program is called STEM beside DIR; else 0. */
+int files_check_as(struct pf_node *dir, const char *stem, struct pf_err *err);
+
 /* The executable called NAME, with a reference.  R_OK on its program is checked. */
 int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		    struct unit **ret, struct pf_err *err);
+
+/*
+ * The program called NAME, "add" or "add.mlir", as files_find_unit.  An executable that has
+ * no program is none.
+ */
+int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		       struct unit **ret, struct pf_err *err);
+
+/* NAME without a program's extension, the caller's; NULL: no memory. */
+char *files_stem_of(const char *name);
 
 #endif

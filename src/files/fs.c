@@ -160,8 +160,8 @@ void pf_fs_free(struct pf_fs *fs)
 	files_free_jobs(fs);
 	if (fs->tree)
 		pf_tree_lock_names(fs->tree);
-	if (fs->programs)
-		unlink_all(fs->programs);
+	unlink_all(fs->executables);
+	unlink_all(fs->programs);
 	for (unsigned i = 0; i < fs->n_devices; i++)
 		unlink_all(fs->devices[i].buffers);
 	if (fs->tree)

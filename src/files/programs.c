@@ -7,63 +7,9 @@
 
 #include "files.h"
 
-static const struct pf_kind kind_program;
-
 static struct unit *unit_of(struct pf_node *node)
 {
 	return node->object;
-}
-
-/* --- names ---------------------------------------------------------------------------------- */
-
-/* The linked program called STEM in DIR, in whatever format; NULL if none. */
-static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t len)
-{
-	enum pf_program_format format = PF_PROGRAM_NONE;
-	char name[PF_NAME_MAX + 1];
-	const char *extension;
-
-	while ((extension = pf_program_extension(++format))) {
-		struct pf_node *node;
-
-		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem, extension) >=
-		    (int)sizeof(name))
-			continue;
-		node = pf_dir_lookup(dir, name);
-		if (node && node->kind == &kind_program)
-			return node;
-		pf_node_unref(node);
-	}
-	return NULL;
-}
-
-/*
- * May a program be called NAME in DIR?  OTHER, if there is one, is being replaced or moved
- * and does not count.
- */
-static int check_name(struct pf_node *dir, const char *name, const struct pf_node *other,
-		      const struct pf_node *moved, enum pf_program_format *ret,
-		      char *stem, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *same = NULL;
-	size_t len;
-
-	*ret = pf_program_format_of(name, &len);
-	snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)len, name);
-	if (*ret == PF_PROGRAM_NONE)
-		return 0;
-	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
-		return pf_err_set(err, -EINVAL, "%s has two extensions", name);
-	taken = pf_dir_lookup(dir, stem);
-	if (taken && S_ISDIR(taken->kind->mode))
-		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
-				  stem);
-	same = find_stem(dir, stem, len);
-	if (same && same != other && same != moved)
-		return pf_err_set(err, -EEXIST, "%s: there is another program called %s",
-				  name, stem);
-	return 0;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
@@ -98,8 +44,7 @@ void unit_unref(struct unit *unit)
 	free(unit);
 }
 
-/* Take the executable's directory away; what runs finishes. */
-static void drop_executable(struct unit *unit)
+void files_drop_executable_locked(struct unit *unit)
 {
 	if (!unit->executable)
 		return;
@@ -107,6 +52,28 @@ static void drop_executable(struct unit *unit)
 	pf_node_unref(pf_steal(&unit->executable));
 	/* The kernel may remember the directory's inodes for long. */
 	pf_executable_unload(unit->x);
+}
+
+void files_drop_executable(struct unit *unit)
+{
+	struct pf_tree *tree = unit->fs->tree;
+
+	pf_tree_lock_names(tree);
+	files_drop_executable_locked(unit);
+	pf_tree_unlock_names(tree);
+}
+
+bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want)
+{
+	struct pf_tree *tree = unit->fs->tree;
+	struct pf_node *node;
+	bool may;
+
+	pf_tree_lock_names(tree);
+	node = unit->program ? unit->program : unit->executable;
+	may = !node || pf_node_may(node, cred, want);
+	pf_tree_unlock_names(tree);
+	return may;
 }
 
 /* --- the directory's operations --------------------------------------------------------------- */
@@ -119,7 +86,7 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 	enum pf_program_format format;
 	char stem[PF_NAME_MAX + 1];
 	struct unit *unit;
-	int r = check_name(dir, name, NULL, NULL, &format, stem, err);
+	int r = files_check_name(dir, name, NULL, NULL, &format, stem, err);
 
 	if (r < 0)
 		return r;
@@ -134,7 +101,8 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 	pf_executable_set_format(unit->x, format);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0 && format != PF_PROGRAM_NONE)
-		r = files_add_executable(files_mirror_of(dir), stem, unit, cred, err);
+		r = files_add_executable(files_mirror_of(dir), stem, unit, (mode_t)-1,
+					 cred, err);
 	if (r < 0) {
 		pf_dir_unlink(node);
 		return r;
@@ -148,7 +116,7 @@ static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 			  struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *taken = find_stem(dir, name, strlen(name));
+	struct pf_node *taken = files_find_stem(dir, name, strlen(name));
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *mirror = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r;
@@ -156,6 +124,9 @@ static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
 				  name);
+	r = files_check_as(dir, name, err);
+	if (r < 0)
+		return r;
 	mirror = pf_node_new(dir->tree, &kind_executables_dir, NULL, 0755, cred);
 	if (mirror)
 		node = pf_node_new(dir->tree, &kind_programs, mirror, mode, cred);
@@ -181,14 +152,14 @@ static int programs_unlink(struct pf_node *dir, struct pf_node *node, struct pf_
 	(void)err;
 	pf_dir_unlink(node);
 	unit->program = NULL;
-	drop_executable(unit);
+	files_drop_executable_locked(unit);
 	return 0;
 }
 
 static int programs_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
 	(void)dir;
-	if (pf_dir_count(node))
+	if (pf_dir_count(node) || pf_dir_count(node->object))
 		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
 	pf_dir_unlink(node->object);
 	pf_dir_unlink(node);
@@ -206,17 +177,19 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 			    struct pf_node *target, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *taken = find_stem(to, name, strlen(name));
+	struct pf_node *taken = files_find_stem(to, name, strlen(name));
 	int r;
 
 	if (target && !S_ISDIR(target->kind->mode))
 		return -ENOTDIR;
-	if (target && pf_dir_count(target))
+	if (target && (pf_dir_count(target) || pf_dir_count(target->object)))
 		return -ENOTEMPTY;
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
 				  name);
-	r = pf_dir_move(node, to, name);
+	r = files_check_as(to, name, err);
+	if (r == 0)
+		r = pf_dir_move(node, to, name);
 	return r < 0 ? r : pf_dir_move(node->object, files_mirror_of(to), name);
 }
 
@@ -241,7 +214,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	struct unit *unit = unit_of(node);
 	enum pf_program_format format, was = unit->x->format;
 	char stem[PF_NAME_MAX + 1];
-	int r = check_name(to, name, target, node, &format, stem, err);
+	int r = files_check_name(to, name, target, node, &format, stem, err);
 
 	if (r < 0)
 		return r;
@@ -260,11 +233,12 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 		return r;
 	pf_executable_set_format(unit->x, format);
 	if (format == PF_PROGRAM_NONE) {
-		drop_executable(unit);
+		files_drop_executable_locked(unit);
 	} else if (unit->executable) {
 		r = pf_dir_move(unit->executable, files_mirror_of(to), stem);
 	} else {
-		r = files_add_executable(files_mirror_of(to), stem, unit, NULL, err);
+		r = files_add_executable(files_mirror_of(to), stem, unit, (mode_t)-1,
+					 NULL, err);
 		pf_executable_compile(unit->x, NULL, NULL); /* behind; error tells */
 	}
 	return r;
@@ -306,40 +280,6 @@ const struct pf_kind kind_programs = { .mode = S_IFDIR | 0755,
 struct pf_node *files_mirror_of(struct pf_node *dir)
 {
 	return dir->object ? dir->object : fs_of(dir)->executables;
-}
-
-int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		    struct unit **ret, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_ref(fs->programs);
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	const char *at = name, *slash;
-
-	while ((slash = strchr(at, '/'))) {
-		char part[PF_NAME_MAX + 1];
-		struct pf_node *next = NULL;
-
-		if ((size_t)(slash - at) <= PF_NAME_MAX) {
-			snprintf(part, sizeof(part), "%.*s", (int)(slash - at), at);
-			next = pf_dir_lookup(dir, part);
-		}
-		pf_node_unref(dir);
-		dir = next;
-		if (!dir || !S_ISDIR(dir->kind->mode))
-			return pf_err_set(err, -ENOENT, "there is no executable %s",
-					  name);
-		if (!pf_node_may(dir, cred, X_OK))
-			return pf_err_set(err, -EACCES,
-					  "executable %s: permission denied", name);
-		at = slash + 1;
-	}
-	node = find_stem(dir, at, strlen(at));
-	if (!node)
-		return pf_err_set(err, -ENOENT, "there is no executable %s", name);
-	if (!pf_node_may(node, cred, R_OK))
-		return pf_err_set(err, -EACCES, "executable %s: permission denied", name);
-	*ret = unit_ref(unit_of(node));
-	return 0;
 }
 
 /* --- the file --------------------------------------------------------------------------------------- */
@@ -398,7 +338,7 @@ static void program_free(struct pf_node *node)
 	unit_unref(node->object);
 }
 
-static const struct pf_kind kind_program = {
+const struct pf_kind kind_program = {
 	.mode = S_IFREG | 0644,
 	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
 	.read = program_read,

@@ -138,6 +138,35 @@ struct pf_bytes *pf_executable_source(struct pf_executable *x, uint64_t *ret_len
 	return x->program ? pf_bytes_ref(x->program) : NULL;
 }
 
+int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *from,
+			      struct pf_err *err)
+{
+	enum pf_program_format format;
+	struct pf_bytes *bytes = NULL;
+	uint64_t len;
+
+	pf_lock(&from->lock);
+	format = from->format;
+	/* What a writer has not closed yet is not committed. */
+	if (from->loaded) {
+		bytes = pf_bytes_ref(from->loaded->program);
+		len = from->loaded->program_len;
+	} else if (from->program) {
+		bytes = pf_bytes_ref(from->program);
+		len = from->program_len;
+	}
+	pf_unlock(&from->lock);
+	if (!bytes || format == PF_PROGRAM_NONE)
+		return pf_err_set(err, -ENOENT, "it has no program yet");
+	pf_lock(&to->lock);
+	pf_bytes_unref(to->program);
+	to->program = bytes;
+	to->program_len = len;
+	to->format = format;
+	pf_unlock(&to->lock);
+	return 0;
+}
+
 void pf_executable_set_format(struct pf_executable *x, enum pf_program_format format)
 {
 	PF_LOCK_SCOPE(&x->lock);

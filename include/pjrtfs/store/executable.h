@@ -94,6 +94,13 @@ void pf_executable_unload(struct pf_executable *executable);
 struct pf_bytes *pf_executable_source(struct pf_executable *executable,
 				      uint64_t *ret_len);
 
+/*
+ * Give TO the source that FROM was compiled of, or would be, and its format; the bytes are
+ * shared.  -ENOENT: FROM has none.
+ */
+int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *from,
+			      struct pf_err *err);
+
 /* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
 void pf_executable_set_format(struct pf_executable *executable,
 			      enum pf_program_format format);

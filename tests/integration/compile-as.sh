@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# The compile command: a program once more, under another name, with other options.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs
+me=${plugin:-cpu}
+x=$mnt/executables
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$me/2/buffers/"
+
+# knows FILE FILTER: the JSON in the file fulfils jq's filter.
+knows()
+{
+	bounded jq -e "$2" "$1" >/dev/null || fail "not so: $2: $(bounded cat "$1")"
+}
+
+# replies COMMAND FILTER: the reply to the command fulfils jq's filter.
+replies()
+{
+	local reply
+	reply=$(ask "$1")
+	jq -e "$2" >/dev/null <<<"$reply" || fail "the reply to $1: $reply"
+}
+
+# refused ERRNO PATTERN COMMAND: it fails so, and says so.
+refused()
+{
+	replies "$3" ".ok == false and .error.errno == \"$1\" and
+		(.error.message | test(\"$2\"))"
+}
+
+# -- one program, several executables
+replies '{"op":"compile","program":"add.mlir","as":"add-2","options":{"device":2},"id":7}' \
+	'.ok and .executable == "add-2" and .seconds > 0 and .id == 7'
+shows "$x/add-2/state" ready
+knows "$x/add-2/info.json" '.devices == [2]'
+shows "$x/add-2/options.json" '{"device":2}'
+knows "$x/add/info.json" '.devices == [0]'
+gone "$x/add-2/program" "$mnt/programs/add-2.mlir"
+run add-2 'x y -> z'
+tells "$x/add-2/run" "^ok: z F32\\[2,3\\] on $me:2 in "
+run add 'x y -> z'
+tells "$x/add/run" "^ok: z F32\\[2,3\\] on $me:0 in "
+same "$mnt/buffers/z.npy" "$mnt/devices/$me/2/buffers/z.npy"
+replies '{"op":"execute","executable":"add-2","inputs":["x","y"],"outputs":["w"]}' .ok
+replies '{"op":"stat","executable":"add-2"}' '.executable.devices == [2]'
+replies '{"op":"compile","program":"add","as":"plain"}' .ok
+shows "$x/plain/options.json" '{}'
+
+# It is a snapshot: the program may change and go.
+echo 'func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }' >one.mlir
+bounded cp one.mlir "$mnt/programs/add.mlir"
+knows "$x/add/signature.json" '.inputs | length == 1'
+knows "$x/add-2/signature.json" '.inputs | length == 2'
+say "$x/add-2/options.json" '{"device":0}'
+knows "$x/add-2/info.json" '.devices == [0]'
+run add-2 'x y -> z'
+rm "$mnt/programs/add.mlir"
+gone "$x/add"
+run add-2 'x y -> z'
+kill -KILL "$(bounded cat "$mnt/plugins/$me/pid")"
+eventually run add-2 'x y -> z'
+
+# -- rmdir frees it, and nothing else
+bounded rmdir "$x/plain"
+gone "$x/plain"
+bounded cp "$data/add.mlir" "$mnt/programs/"
+fails_with 'not permitted' rmdir "$x/add"
+fails_with 'not permitted' rm "$x/add-2/state"
+fails_with 'not permitted' mkdir "$x/new"
+fails_with 'not permitted' mv "$x/add-2" "$x/add-3"
+
+# -- names: whose they are, on both sides
+bounded mkdir "$mnt/programs/ns"
+replies '{"op":"compile","program":"add","as":"ns/inner"}' '.executable == "ns/inner"'
+run ns/inner 'x y -> z'
+fails_with 'not empty' rmdir "$mnt/programs/ns"
+fails_with 'File exists' cp "$data/add.mlir" "$mnt/programs/add-2.mlir"
+fails_with 'File exists' mkdir "$mnt/programs/add-2"
+fails_with 'File exists' mv "$mnt/programs/add.mlir" "$mnt/programs/add-2.mlir"
+fails_with 'cannot' mv "$mnt/programs/ns" "$mnt/programs/add-2"
+bounded mv "$mnt/programs/ns" "$mnt/programs/space"
+run space/inner 'x y -> z'
+bounded rmdir "$x/space/inner"
+bounded rmdir "$mnt/programs/space"
+gone "$x/space"
+refused EEXIST 'there is a program' '{"op":"compile","program":"add","as":"add"}'
+refused EEXIST 'there is an executable' '{"op":"compile","program":"add","as":"add-2"}'
+bounded mkdir "$mnt/programs/dir"
+refused EEXIST 'there is a directory' '{"op":"compile","program":"add","as":"dir"}'
+refused ENOENT 'no such directory' '{"op":"compile","program":"add","as":"no/such"}'
+refused EINVAL 'extension' '{"op":"compile","program":"add","as":"b.mlir"}'
+refused EINVAL '.*' '{"op":"compile","program":"add","as":""}'
+refused EINVAL '.*' '{"op":"compile","program":"add","as":".."}'
+refused ENOENT 'there is no program add-2' '{"op":"compile","program":"add-2","as":"b"}'
+refused ENOENT 'there is no program add.hlo.pb' '{"op":"compile","program":"add.hlo.pb","as":"b"}'
+refused ENOENT 'there is no program q' '{"op":"compile","program":"q"}'
+touch "$mnt/programs/empty.mlir" "$mnt/programs/scratch"
+refused ENOENT 'no program yet' '{"op":"compile","program":"empty","as":"b"}'
+refused ENOENT 'there is no program scratch' '{"op":"compile","program":"scratch","as":"b"}'
+
+# -- what fails leaves nothing
+refused EINVAL 'unknown option' '{"op":"compile","program":"add","as":"b","options":{"x":1}}'
+refused EINVAL 'expected an object' '{"op":"compile","program":"add","as":"b","options":[]}'
+refused EINVAL 'unknown key' '{"op":"compile","program":"add","as":"b","option":{}}'
+refused EINVAL '.program. is missing' '{"op":"compile","as":"b"}'
+echo 'func.func @main( {' >bad.mlir
+cp bad.mlir "$mnt/programs/" 2>/dev/null || true
+refused EIO '^compile: b: ' '{"op":"compile","program":"bad","as":"b"}'
+gone "$x/b"
+
+# -- without "as" it is the program's own, with these options from now on
+replies '{"op":"compile","program":"add","options":{"device":1}}' '.ok and .executable == "add"'
+knows "$x/add/info.json" '.devices == [1]'
+shows "$x/add/options.json" '{"device":1}'
+replies '{"op":"compile","program":"add"}' .ok
+knows "$x/add/info.json" '.devices == [1]'
+refused EINVAL 'unknown option' '{"op":"compile","program":"add","options":{"x":1}}'
+knows "$x/add/info.json" '.devices == [1] and .state == "ready"'
+
+# A command that only writes is told, too.
+fails_with 'File exists' say "$mnt/control" '{"op":"compile","program":"add","as":"add-2"}'
+
+# -- rights: who may read the program may run what is made of it, and no one else
+bounded chmod 600 "$mnt/programs/add.mlir"
+replies '{"op":"compile","program":"add","as":"mine"}' .ok
+equal "mode of mine" "$(bounded stat -c %a "$x/mine")" 500
+bounded chmod 644 "$mnt/programs/add.mlir"
+replies '{"op":"compile","program":"add","as":"ours"}' .ok
+equal "mode of ours" "$(bounded stat -c %a "$x/ours")" 555
