@@ -255,18 +255,19 @@ static const struct {
 	{ "mhlo.frontend_attributes = {xla.sdy.sharding = \"\"}", 0, 0, true },
 	{ "\"sdy.mesh\" // sdy.mesh\nxsdy.mesh", 0, 0, false },
 	{ "module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 4 : i32} {",
-	  4, 2 },
-	{ "#loc = loc(unknown)\n// c\nmodule attributes{\n mhlo.num_replicas=3}", 3, 0 },
-	{ "\"builtin.module\"() ({}) {mhlo.num_partitions = 12 : i64} : () -> ()", 0,
-	  12 },
-	{ "{mhlo.num_replicas = 2} {mhlo.num_replicas = 3}", 2, 0 },
-	{ "// mhlo.num_replicas = 2\n", 0, 0 },
-	{ "\"mhlo.num_replicas = 2\"", 0, 0 },
-	{ "xmhlo.num_replicas = 2 mhlo.num_replicass = 3", 0, 0 },
-	{ "mhlo.num_replicas", 0, 0 },
-	{ "mhlo.num_replicas =", 0, 0 },
-	{ "mhlo.num_replicas = -2", 0, 0 },
-	{ "mhlo.num_replicas = 99999999999999999999", 0, 0 },
+	  4, 2, false },
+	{ "#loc = loc(unknown)\n// c\nmodule attributes{\n mhlo.num_replicas=3}", 3, 0,
+	  false },
+	{ "\"builtin.module\"() ({}) {mhlo.num_partitions = 12 : i64} : () -> ()", 0, 12,
+	  false },
+	{ "{mhlo.num_replicas = 2} {mhlo.num_replicas = 3}", 2, 0, false },
+	{ "// mhlo.num_replicas = 2\n", 0, 0, false },
+	{ "\"mhlo.num_replicas = 2\"", 0, 0, false },
+	{ "xmhlo.num_replicas = 2 mhlo.num_replicass = 3", 0, 0, false },
+	{ "mhlo.num_replicas", 0, 0, false },
+	{ "mhlo.num_replicas =", 0, 0, false },
+	{ "mhlo.num_replicas = -2", 0, 0, false },
+	{ "mhlo.num_replicas = 99999999999999999999", 0, 0, false },
 };
 
 START_TEST(text_tells_its_attributes)
@@ -312,14 +313,15 @@ static const struct {
 	const char *platforms, *says;
 	bool shardy;
 } files[] = {
-	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, 2, 1, "", NULL },
+	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, 2, 1, "", NULL, false },
 	{ "two-partitions.mlirbc", PF_PROGRAM_MLIRBC, 1, 2, "", NULL, true },
-	{ "f.jax_exported", PF_PROGRAM_JAX, 1, 1, "cpu", NULL },
+	{ "f.jax_exported", PF_PROGRAM_JAX, 1, 1, "cpu", NULL, false },
 	{ "sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cpu", NULL, true },
-	{ "tpu.jax_exported", PF_PROGRAM_JAX, 1, 1, "tpu cuda", NULL },
-	{ "symbolic.jax_exported", PF_PROGRAM_JAX, 0, 0, NULL, "found dimension 0" },
-	{ "f.jax_exported", PF_PROGRAM_MLIR, 0, 0, NULL, ".jax_exported" },
-	{ "f.jax_exported", PF_PROGRAM_MLIRBC, 0, 0, NULL, ".jax_exported" },
+	{ "tpu.jax_exported", PF_PROGRAM_JAX, 1, 1, "tpu cuda", NULL, false },
+	{ "symbolic.jax_exported", PF_PROGRAM_JAX, 0, 0, NULL, "found dimension 0",
+	  false },
+	{ "f.jax_exported", PF_PROGRAM_MLIR, 0, 0, NULL, ".jax_exported", false },
+	{ "f.jax_exported", PF_PROGRAM_MLIRBC, 0, 0, NULL, ".jax_exported", false },
 };
 
 START_TEST(files_tell_what_they_are)
