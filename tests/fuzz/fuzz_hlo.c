@@ -26,6 +26,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct pf_signature *sig = NULL;
 		struct pf_err err = PF_ERR_INIT;
 		int r = pf_signature_parse(data, size, with_config, &sig, &err);
+		size_t off, len;
+
+		if (pf_hlo_unwrap(data, size, with_config, &off, &len, NULL) == 0)
+			assert(off <= size && len <= size - off);
+		else
+			assert(r < 0);
 
 		assert(r == err.code && (r == 0) == (sig != NULL));
 		if (r < 0)

@@ -30,6 +30,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 		assert(a.len == b.len && (!a.len || memcmp(a.data, b.data, a.len) == 0));
 	}
 	json_object_put(options);
+	options = NULL;
+	if (pf_options_assignment_json(data, size, &options, NULL) == 0)
+		assert(json_object_is_type(options, json_type_array));
+	json_object_put(options);
 	json_tokener_free(tokener);
 	return 0;
 }

@@ -119,6 +119,14 @@ knows "$x/add/info.json" '.devices == [1]'
 refused EINVAL 'unknown option' '{"op":"compile","program":"add","options":{"x":1}}'
 knows "$x/add/info.json" '.devices == [1] and .state == "ready"'
 
+# As a job, and in a batch with what it is for.
+replies '{"op":"compile","program":"add","as":"later","async":true}' '.ok and (.job | type == "number")'
+eventually grep -qx ready "$x/later/state"
+run later 'x y -> z5'
+replies '{"op":"batch","steps":[{"op":"compile","program":"add","as":"now","options":{"device":0}},
+	{"op":"execute","executable":"now","inputs":["x","y"],"outputs":["z6"]}]}' '.ok'
+same "$mnt/buffers/z6.npy" "$mnt/buffers/z.npy"
+
 # A command that only writes is told, too.
 fails_with 'File exists' say "$mnt/control" '{"op":"compile","program":"add","as":"add-2"}'
 
