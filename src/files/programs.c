@@ -127,7 +127,7 @@ static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 	r = files_check_as(dir, name, err);
 	if (r < 0)
 		return r;
-	mirror = pf_node_new(dir->tree, &kind_executables_dir, NULL, 0755, cred);
+	mirror = pf_node_new(dir->tree, &kind_executables_dir, NULL, mode, cred);
 	if (mirror)
 		node = pf_node_new(dir->tree, &kind_programs, mirror, mode, cred);
 	if (!node)
@@ -273,8 +273,24 @@ static const struct pf_dir_ops programs_ops = {
 	.rename = programs_rename,
 };
 
+/* Who may make programs here may remove the executables that were made of them. */
+static void directory_setattr(struct pf_node *node)
+{
+	struct pf_node *mirror = files_mirror_of(node);
+	struct pf_attr of_node, attr;
+
+	pf_node_attr(node, &of_node);
+	pf_node_attr(mirror, &attr);
+	attr.mode = of_node.mode;
+	attr.uid = of_node.uid;
+	attr.gid = of_node.gid;
+	pf_node_set_attr(mirror, &attr);
+	pf_node_changed(mirror, false);
+}
+
 const struct pf_kind kind_programs = { .mode = S_IFDIR | 0755,
 				       .dir = &programs_ops,
+				       .setattr = directory_setattr,
 				       .free = directory_free };
 
 struct pf_node *files_mirror_of(struct pf_node *dir)

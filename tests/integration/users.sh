@@ -41,6 +41,34 @@ shows "$b/all/z.txt" $'11 22 33\n44 55 66'
 as 1001 cp add.mlir "$mnt/programs/all/"
 equal "a program's owner" "$(bounded stat -c %u "$mnt/programs/all/add.mlir")" 1001
 
+# -- compile: "as" takes the right to write there; who may not read the program has none of it
+as_ask() # UID COMMAND
+{
+	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$2"
+}
+as_ask 1001 '{"op":"compile","program":"add","as":"mine"}' >reply
+tells reply '"errno":"EACCES"'
+as_ask 1001 '{"op":"compile","program":"add","options":{}}' >reply
+tells reply '"errno":"EACCES"'
+as_ask 1001 '{"op":"compile","program":"add","as":"all/mine"}' >reply
+tells reply '"ok":true'
+equal "the owner of all/mine" "$(bounded stat -c %u "$mnt/executables/all/mine")" 1001
+fails_with 'not permitted' as 1002 rmdir "$mnt/executables/all/mine"
+as 1001 rmdir "$mnt/executables/all/mine"
+as 1001 chmod 600 "$mnt/programs/all/add.mlir"
+as_ask 1002 '{"op":"compile","program":"all/add","as":"all/theirs"}' >reply
+tells reply '"errno":"EACCES"'
+as_ask 1001 '{"op":"compile","program":"all/add","as":"all/private"}' >reply
+tells reply '"ok":true'
+as_ask 1002 '{"op":"execute","executable":"all/private","inputs":["x","y"],"outputs":["all/v"]}' >reply
+tells reply '"errno":"EACCES"'
+fails_with 'ermission denied' as 1002 cat "$mnt/executables/all/private/info.json"
+as 1001 cat "$mnt/executables/all/private/info.json" >/dev/null
+as 1001 chmod 644 "$mnt/programs/all/add.mlir"
+bounded chmod 755 "$mnt/programs/all"
+fails_with 'ermission denied' as 1001 rmdir "$mnt/executables/all/private"
+bounded chmod 1777 "$mnt/programs/all"
+
 # -- someone else's 0600 is EACCES: to read, as an input, in each view, to stat by command
 as 1001 chmod 600 "$b/all/z.npy"
 for view in npy raw txt json; do
