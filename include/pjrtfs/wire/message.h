@@ -20,7 +20,7 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 2,     /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 3,     /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32,   /* extents in a message */
 	PF_WIRE_MAX_ARGS = 4096, /* arguments, and results, of one execution */
 	PF_WIRE_INLINE = 4096,   /* results of up to so many bytes come with the reply */
@@ -38,6 +38,8 @@ enum pf_op {
 	PF_OP_BLOCK_FREE,      /* struct pf_req_id (offset in the pool) -> no reply   */
 	PF_OP_BUFFER_COPY,     /* struct pf_req_copy       -> pf_rep_array            */
 	PF_OP_BUFFER_MAKE,     /* struct pf_req_buffer     -> pf_rep_array            */
+	PF_OP_SERIALIZE,       /* struct pf_req_id         -> pf_rep_block            */
+	PF_OP_LOAD,            /* struct pf_req_load       -> pf_rep_load             */
 	PF_OP_COUNT
 };
 
@@ -86,6 +88,22 @@ struct pf_rep_compile {
 	uint64_t hlo_off, hlo_len;
 	uint32_t hlo_with_config;
 	uint32_t pad;
+};
+
+/*
+ * Load what PF_OP_SERIALIZE gave, LEN bytes at OFF in the arena, as executable ID.  It is
+ * native code: the daemon has made sure that this very plugin wrote it, on such a host.
+ */
+struct pf_req_load {
+	struct pf_msg_head head;
+	uint64_t id; /* the new executable's */
+	uint64_t off, len;
+};
+
+/* What was told of it when it was compiled is not told again, but for a check. */
+struct pf_rep_load {
+	struct pf_rep_head rep;
+	uint64_t n_results, num_replicas, num_partitions;
 };
 
 /*
