@@ -25,8 +25,10 @@ struct device {
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
-	struct pf_probe *probe;     /* borrowed; may be NULL */
-	struct pf_worker **workers; /* owned array of borrowed pointers */
+	struct pf_probe *probe;       /* borrowed; may be NULL */
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_cache *cache;       /* borrowed; may be NULL */
+	struct pf_worker **workers;   /* owned array of borrowed pointers */
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
@@ -49,6 +51,7 @@ extern const struct pf_kind kind_programs;
 extern const struct pf_kind kind_executables;
 extern const struct pf_kind kind_buffers;
 extern const struct pf_kind kind_control;
+extern const struct pf_kind kind_cache;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);

@@ -31,7 +31,8 @@ void pf_loaded_unref(struct pf_loaded *l)
 }
 
 struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
-					struct pf_probe *probe)
+					struct pf_probe *probe,
+					struct pf_compiler *compiler)
 {
 	struct pf_executable *x = calloc(1, sizeof(*x));
 
@@ -43,6 +44,7 @@ struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_aren
 	x->worker = worker;
 	x->arena = arena;
 	x->probe = probe;
+	x->compiler = compiler;
 	return x;
 }
 
@@ -257,10 +259,18 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	pf_json_add_string(o, "state", pf_executable_state_name(x->state));
 	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
 	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
-	if (x->state == PF_EXECUTABLE_COMPILING)
+	if (x->state == PF_EXECUTABLE_COMPILING) {
+		unsigned at = x->job ? pf_compiler_position(x->compiler, x->job) : 0;
+
 		pf_json_add_seconds(o, "compiling_seconds",
 				    pf_seconds_since(&x->started));
+		if (at)
+			pf_json_add_int(o, "queue_position", at);
+	}
 	if (x->loaded) {
+		if (x->cache_use != PF_CACHE_UNUSED)
+			pf_json_add_string(o, "cache",
+					   x->cache_use == PF_CACHE_HIT ? "hit" : "miss");
 		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
 		json_object_object_foreach(x->loaded->info, key, value)
 			json_object_object_add(o, key, json_object_get(value));

@@ -3,6 +3,7 @@
 #define PLUGINDIR "/nowhere/built-in"
 #include "options.c"
 #include "memory_limit.c"
+#include "cache_options.c"
 
 #include <sys/stat.h>
 
