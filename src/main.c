@@ -95,6 +95,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		if (r < 0)
 			return pf_err_wrap(err, r, "plugin %s", p->name);
 		d->n_workers++;
+		pf_compiler_warm(d->compiler, d->workers[i]);
 	}
 	d->probe = pf_probe_new(d->options->found, d->options->n_found, program,
 				pool_size(), d->arena);

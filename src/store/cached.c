@@ -1,6 +1,7 @@
 /* Compiles that the cache saves, and what it is given. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ask.h"
@@ -19,19 +20,50 @@ static void print_devices(const struct pf_description *d, struct pf_buf *out)
 			      d->devices[i].local_hardware_id, d->devices[i].kind);
 }
 
-/* Which plugin C's life has loaded.  False: nobody knows, so this life stands for it. */
-static bool identify_plugin(struct compile *c, uint8_t ret[PF_SHA256])
+/* Which plugin LIFE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
+static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
+			    const struct pf_life *life, uint8_t ret[PF_SHA256])
 {
-	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
-	const struct stat *st = pf_life_plugin(c->life);
-	uint64_t number = pf_life_number(c->life);
+	const struct stat *st = pf_life_plugin(life);
+	uint64_t number = pf_life_number(life);
 
 	if (cache && st &&
-	    pf_cache_file_digest(cache, pf_worker_path(c->x->worker), st, ret, NULL) == 0)
+	    pf_cache_file_digest(cache, pf_worker_path(worker), st, ret, NULL) == 0)
 		return true;
 	memset(ret, 0, PF_SHA256);
 	memcpy(ret, &number, sizeof(number));
 	return false;
+}
+
+struct warming {
+	struct pf_job job;
+	struct pf_cache *cache;   /* borrowed */
+	struct pf_worker *worker; /* borrowed */
+};
+
+static void warm(struct pf_job *job)
+{
+	struct warming *w = pf_container_of(job, struct warming, job);
+	struct pf_life *life = pf_worker_life(w->worker, NULL);
+	uint8_t sha[PF_SHA256];
+
+	if (life)
+		(void)identify_plugin(w->cache, w->worker, life, sha);
+	pf_life_unref(life);
+	free(w);
+}
+
+void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
+{
+	struct pf_cache *cache = pf_compiler_cache(compiler);
+	struct warming *w = cache ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w)
+		return;
+	w->job.run = warm;
+	w->cache = cache;
+	w->worker = worker;
+	pf_compiler_add(compiler, &w->job, true);
 }
 
 int pf_compile_key(struct compile *c, struct pf_err *err)
@@ -56,7 +88,8 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	if (devices.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.devices = devices.data ? devices.data : "";
-	c->can_be_kept = identify_plugin(c, in.plugin);
+	c->can_be_kept = identify_plugin(pf_compiler_cache(c->x->compiler), c->x->worker,
+					 c->life, in.plugin);
 	return pf_cache_key_make(&in, &c->key, err);
 }
 

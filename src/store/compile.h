@@ -1,4 +1,4 @@
-/* What executable.c, compile.c and cached.c share.  Private to the store. */
+/* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */
 #ifndef PJRTFS_STORE_COMPILE_H
 #define PJRTFS_STORE_COMPILE_H
 
@@ -43,6 +43,8 @@ int pf_executable_encode(struct pf_executable *x, const char *text, struct pf_bu
 
 /* Seconds since START, a CLOCK_REALTIME time. */
 double pf_seconds_since(const struct timespec *start);
+
+/* --- loaded.c ------------------------------------------------------------------------- */
 
 /* A new executable of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);

@@ -11,25 +11,6 @@
 
 enum { FIRST_ROOM = 65536 };
 
-struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded)
-{
-	atomic_fetch_add(&loaded->refs, 1);
-	return loaded;
-}
-
-void pf_loaded_unref(struct pf_loaded *l)
-{
-	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
-		return;
-	pf_life_free_id(l->life, PF_OP_EXECUTABLE_FREE, l->id);
-	pf_life_unref(l->life);
-	pf_bytes_unref(l->program);
-	pf_signature_free(l->signature);
-	json_object_put(l->info);
-	free(l->devices);
-	free(l);
-}
-
 struct pf_executable *pf_executable_new(struct pf_worker *worker, struct pf_arena *arena,
 					struct pf_probe *probe,
 					struct pf_compiler *compiler)

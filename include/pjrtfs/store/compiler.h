@@ -9,6 +9,7 @@
 
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/cache/cache.h"
+#include "pjrtfs/engine/worker.h"
 
 struct pf_compiler;
 
@@ -21,6 +22,12 @@ struct pf_compiler_config {
 /* ret   on success, the caller's; pf_compiler_free.  -ENOMEM. */
 int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler **ret,
 		    struct pf_err *err);
+
+/*
+ * Have WORKER's plugin identified for the cache, behind, so that the first compile need not
+ * wait for 250 MB to be read.  Does not block.
+ */
+void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
 
 /* Wait until what was compiled is in the cache, at most MS milliseconds. */
 void pf_compiler_settle(struct pf_compiler *compiler, unsigned ms);
