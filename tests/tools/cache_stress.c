@@ -4,6 +4,8 @@
  *     cache_stress fill DIR SEED          put entries until killed
  *     cache_stress mixed DIR SEED N MAX   N puts, hits, evictions; a maximum of MAX bytes;
  *                                         prints what was done: "puts 1 hits 2 …"
+ *     cache_stress verify DIR             read whatever is there; prints how many; fails if
+ *                                         one is bad
  *     cache_stress check DIR              read every entry; prints the counts; fails if one
  *                                         is bad, or the counts are not what is there
  *
@@ -157,18 +159,43 @@ static void check(struct pf_cache *cache)
 		fail("entries are bad, or counted wrongly");
 }
 
+static void verify(struct pf_cache *cache)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_cache_key *keys;
+	size_t n;
+
+	if (pf_cache_list(cache, &keys, &n, &err) < 0)
+		fail(err.text);
+	for (size_t i = 0; i < n; i++) {
+		struct pf_cache_found found;
+		pf_autofree char *body = NULL;
+
+		if (!pf_cache_find(cache, &keys[i], &found))
+			fail("an entry's header is bad");
+		body = malloc(pf_cache_body_len(&found.header) + 1);
+		if (!body || pf_cache_read(cache, &found, body, &err) < 0)
+			fail(body ? err.text : "no memory");
+		pf_cache_found_release(&found);
+	}
+	free(keys);
+	printf("%zu\n", n);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
 	struct pf_cache *cache;
 
 	if (argc < 3)
-		fail("usage: cache_stress fill|mixed|check DIR [SEED [N MAX]]");
+		fail("usage: cache_stress fill|mixed|check|verify DIR [SEED [N MAX]]");
 	state = argc > 3 ? strtoull(argv[3], NULL, 10) + 1 : 1;
 	state *= 0x2545f4914f6cdd1du;
 	cache = open_cache(argv[2], max);
 	if (!strcmp(argv[1], "check"))
 		check(cache);
+	else if (!strcmp(argv[1], "verify"))
+		verify(cache);
 	else if (!strcmp(argv[1], "mixed") && argc > 4)
 		mixed(cache, (unsigned)strtoul(argv[4], NULL, 10));
 	else
