@@ -5,7 +5,6 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "internal.h"
 
@@ -120,8 +119,7 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 		pf_cache_close(cache);
 		return pf_err_wrap(err, r, "cache directory %s", config->dir);
 	}
-	if (cache->lock_fd >= 0) {
-		pf_cache_lock(cache);
+	if (cache->lock_fd >= 0 && pf_cache_lock(cache, PF_CACHE_WAIT_MS)) {
 		pf_cache_sweep_locked(cache);
 		pf_cache_unlock(cache);
 	}
@@ -133,6 +131,7 @@ void pf_cache_close(struct pf_cache *cache)
 {
 	if (!cache)
 		return;
+	pf_cache_flush_counts(cache);
 	pf_cache_forget_digests(cache);
 	pf_closep(&cache->dir);
 	pf_closep(&cache->entries);
@@ -148,20 +147,6 @@ void pf_cache_close(struct pf_cache *cache)
 const char *pf_cache_dir(const struct pf_cache *cache)
 {
 	return cache->path;
-}
-
-void pf_cache_lock(struct pf_cache *cache)
-{
-	pf_lock(&cache->lock);
-	while (cache->lock_fd >= 0 && flock(cache->lock_fd, LOCK_EX) && errno == EINTR)
-		;
-}
-
-void pf_cache_unlock(struct pf_cache *cache)
-{
-	if (cache->lock_fd >= 0)
-		(void)flock(cache->lock_fd, LOCK_UN);
-	pf_unlock(&cache->lock);
 }
 
 /* --- find and read ------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ struct pf_cache {
 	pthread_mutex_t
 		lock; /* rank 8; protects what follows and holds lock_fd's flock */
 	uint64_t max;
-	struct pf_cache_stats own; /* of a read-only directory: hits, misses, damaged */
+	struct pf_cache_stats pending; /* not added to the file yet, or never */
 
 	pthread_mutex_t
 		digest_lock; /* rank 7; protects digests; held while a file is read */
@@ -39,15 +39,30 @@ bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 /* May the file or directory that ST tells of be believed? */
 bool pf_cache_trusted(const struct stat *st);
 
+enum { PF_CACHE_WAIT_MS = 2000 };
+
 /*
- * Take the lock between threads and, in a writable directory, between processes; and give
- * it back.
+ * Take the lock between threads and, in a writable directory, between processes; false:
+ * another process had it for MS milliseconds.  And give it back.
  */
-void pf_cache_lock(struct pf_cache *cache);
+bool pf_cache_lock(struct pf_cache *cache, unsigned ms);
 void pf_cache_unlock(struct pf_cache *cache);
 
-/* Read the counts; change them by the differences in ADD (negative ones wrap).  Locked. */
+/*
+ * Change the counts by the differences in ADD (negative ones wrap): with the lock held;
+ * without, when somebody has it.  Flush: now, if that can be.
+ */
 void pf_cache_count_locked(struct pf_cache *cache, const struct pf_cache_stats *add);
+void pf_cache_count_later(struct pf_cache *cache, const struct pf_cache_stats *add);
+void pf_cache_flush_counts(struct pf_cache *cache);
+
+/* There are so many bytes of so many entries.  Locked. */
+void pf_cache_recount_locked(struct pf_cache *cache, uint64_t bytes, uint64_t entries);
+
+/* Bytes of all entries, as counted.  Locked. */
+uint64_t pf_cache_bytes_locked(struct pf_cache *cache);
+
+/* Read the counts.  Takes no lock between processes. */
 void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
 
 /*

@@ -101,11 +101,12 @@ static int write_entry(int fd, const struct pf_cache_key *key,
 static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		   uint64_t size)
 {
-	struct pf_cache_stats add = { .bytes = size, .entries = 1 }, now;
+	struct pf_cache_stats add = { .bytes = size, .entries = 1 };
 	struct stat old;
 	int r = 0;
 
-	pf_cache_lock(cache);
+	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+		return -EBUSY;
 	if (!fstatat(cache->entries, name, &old, AT_SYMLINK_NOFOLLOW)) {
 		add.bytes -= (uint64_t)old.st_size;
 		add.entries = 0;
@@ -114,8 +115,7 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		r = -errno;
 	} else {
 		pf_cache_count_locked(cache, &add);
-		pf_cache_read_stats(cache, &now);
-		if (now.bytes > cache->max)
+		if (pf_cache_bytes_locked(cache) > cache->max)
 			pf_cache_sweep_locked(cache);
 	}
 	pf_cache_unlock(cache);

@@ -11,120 +11,9 @@
 #include "internal.h"
 
 enum {
-	RECORD = 256,   /* bytes of the counts' file */
 	TMP_AGE_S = 10, /* a temporary file without a lock may be just about to get one */
 	SLACK = 16,     /* making room, a 16th more than needed goes */
 };
-
-/* --- counts -------------------------------------------------------------------------- */
-
-static const char record_form[] =
-	"pjrtfs cache: hits %" SCNu64 " misses %" SCNu64 " evictions %" SCNu64
-	" damaged %" SCNu64 " bytes %" SCNu64 " entries %" SCNu64;
-
-/* What cannot be read counts as nothing; the next sweep counts the entries anew. */
-static void read_record(struct pf_cache *cache, struct pf_cache_stats *ret)
-{
-	char text[RECORD + 1] = "";
-	struct pf_cache_stats s = { 0 };
-
-	memset(ret, 0, sizeof(*ret));
-	if (pread(cache->stats_fd, text, RECORD, 0) > 0 &&
-	    sscanf(text, record_form, &s.hits, &s.misses, &s.evictions, &s.damaged,
-		   &s.bytes, &s.entries) == 6)
-		*ret = s;
-}
-
-static void write_record(struct pf_cache *cache, const struct pf_cache_stats *s)
-{
-	char text[RECORD + 1];
-	int n = snprintf(text, sizeof(text),
-			 "pjrtfs cache: hits %" PRIu64 " misses %" PRIu64
-			 " evictions %" PRIu64 " damaged %" PRIu64 " bytes %" PRIu64
-			 " entries %" PRIu64 " ",
-			 s->hits, s->misses, s->evictions, s->damaged, s->bytes,
-			 s->entries);
-
-	memset(text + n, ' ', sizeof(text) - 1 - (size_t)n);
-	text[RECORD - 1] = '\n';
-	/* Counts are not worth an error. */
-	if (pwrite(cache->stats_fd, text, RECORD, 0) != RECORD)
-		return;
-}
-
-/* Add, where taking away too much leaves nothing: another's crash may have lost a count. */
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-	uint64_t sum = a + b;
-
-	return (int64_t)b < 0 && sum > a ? 0 : sum;
-}
-
-void pf_cache_count_locked(struct pf_cache *cache, const struct pf_cache_stats *add)
-{
-	struct pf_cache_stats s = cache->own;
-
-	if (cache->lock_fd >= 0)
-		read_record(cache, &s);
-	s.hits += add->hits;
-	s.misses += add->misses;
-	s.evictions += add->evictions;
-	s.damaged += add->damaged;
-	s.bytes = plus(s.bytes, add->bytes);
-	s.entries = plus(s.entries, add->entries);
-	if (cache->lock_fd >= 0)
-		write_record(cache, &s);
-	else
-		cache->own = s;
-}
-
-static void count(struct pf_cache *cache, const struct pf_cache_stats *add)
-{
-	pf_cache_lock(cache);
-	pf_cache_count_locked(cache, add);
-	pf_cache_unlock(cache);
-}
-
-void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
-{
-	read_record(cache, ret);
-}
-
-void pf_cache_shared(struct pf_cache *cache)
-{
-	count(cache, &(struct pf_cache_stats){ .hits = 1 });
-}
-
-void pf_cache_miss(struct pf_cache *cache)
-{
-	count(cache, &(struct pf_cache_stats){ .misses = 1 });
-}
-
-/* One use more in the entry's own header.  Locked, so that none is lost. */
-static void count_use(struct pf_cache *cache, const struct pf_cache_key *key)
-{
-	char name[PF_CACHE_KEY_TEXT];
-	uint8_t uses[8];
-	pf_autoclose int fd = -1;
-
-	pf_cache_key_text(key, name);
-	fd = openat(cache->entries, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0 || pread(fd, uses, sizeof(uses), PF_CACHE_USES_AT) != sizeof(uses))
-		return;
-	pf_cache_put64(uses, pf_cache_get64(uses) + 1);
-	if (pwrite(fd, uses, sizeof(uses), PF_CACHE_USES_AT) != sizeof(uses))
-		return;
-	(void)futimens(fd, NULL);
-}
-
-void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found)
-{
-	pf_cache_lock(cache);
-	if (cache->lock_fd >= 0)
-		count_use(cache, &found->header.key);
-	pf_cache_count_locked(cache, &(struct pf_cache_stats){ .hits = 1 });
-	pf_cache_unlock(cache);
-}
 
 /* --- listing ------------------------------------------------------------------------- */
 
@@ -211,12 +100,12 @@ void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
 	struct listing list;
 
 	if (cache->lock_fd >= 0) {
-		read_record(cache, ret);
+		pf_cache_read_stats(cache, ret);
 		ret->writable = true;
 		return;
 	}
 	pf_lock(&cache->lock);
-	*ret = cache->own;
+	*ret = cache->pending;
 	pf_unlock(&cache->lock);
 	if (list_entries(cache, &list) == 0) {
 		ret->entries = list.n;
@@ -286,63 +175,68 @@ static void sweep_tmp(struct pf_cache *cache)
 
 void pf_cache_sweep_locked(struct pf_cache *cache)
 {
-	struct pf_cache_stats now;
 	struct listing list;
 
 	sweep_tmp(cache);
 	if (list_entries(cache, &list) == 0) {
-		read_record(cache, &now);
-		now.bytes = list.bytes;
-		now.entries = list.n;
-		write_record(cache, &now);
+		pf_cache_recount_locked(cache, list.bytes, list.n);
 		if (list.bytes > cache->max)
 			(void)evict_locked(cache, &list, cache->max - cache->max / SLACK);
 	}
 	free(list.entries);
 }
 
-/* Unlink NAME, which is as ST says, and count.  Locked. */
-static int unlink_locked(struct pf_cache *cache, const char *name, const struct stat *st,
-			 const struct pf_cache_stats *add)
-{
-	struct pf_cache_stats all = *add;
-
-	if (unlinkat(cache->entries, name, 0))
-		return -errno;
-	all.bytes -= (uint64_t)st->st_size;
-	all.entries--;
-	pf_cache_count_locked(cache, &all);
-	return 0;
-}
-
 void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *st,
 		   const struct pf_cache_stats *add)
 {
+	/* Without the lock, too: nobody shall read what is bad. */
+	bool locked = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	struct pf_cache_stats all = { 0 };
 	struct stat now;
 
-	pf_cache_lock(cache);
 	/* Somebody may have put a good one there meanwhile: that one stays. */
 	if (fstatat(cache->entries, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (!st || (now.st_ino == st->st_ino && now.st_dev == st->st_dev)) &&
-	    unlink_locked(cache, name, &now, add) < 0)
-		pf_cache_count_locked(cache, add); /* it cannot be removed, but was bad */
-	pf_cache_unlock(cache);
+	    (!st || (now.st_ino == st->st_ino && now.st_dev == st->st_dev))) {
+		all = *add;
+		if (unlinkat(cache->entries, name, 0) == 0) {
+			all.bytes -= (uint64_t)now.st_size;
+			all.entries--;
+		}
+	}
+	if (locked)
+		pf_cache_count_locked(cache, &all);
+	else
+		pf_cache_count_later(cache, &all);
+	if (locked)
+		pf_cache_unlock(cache);
+}
+
+static int busy(struct pf_cache *cache, struct pf_err *err)
+{
+	return pf_err_set(err, -EBUSY, "another process holds %s/lock", cache->path);
 }
 
 int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 		    struct pf_err *err)
 {
-	static const struct pf_cache_stats evicted = { .evictions = 1 };
+	struct pf_cache_stats add = { .evictions = 1 };
 	char name[PF_CACHE_KEY_TEXT];
 	struct stat st;
-	int r = -ENOENT;
+	int r = 0;
 
 	pf_cache_key_text(key, name);
 	if (cache->lock_fd < 0)
 		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
-	pf_cache_lock(cache);
-	if (fstatat(cache->entries, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		r = unlink_locked(cache, name, &st, &evicted);
+	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+		return busy(cache, err);
+	if (fstatat(cache->entries, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    unlinkat(cache->entries, name, 0)) {
+		r = -errno;
+	} else {
+		add.bytes -= (uint64_t)st.st_size;
+		add.entries--;
+		pf_cache_count_locked(cache, &add);
+	}
 	pf_cache_unlock(cache);
 	return r < 0 ? pf_err_set(err, r, "evict %s: %s", name, strerror(-r)) : 0;
 }
@@ -353,7 +247,8 @@ static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 	struct listing list;
 	int r;
 
-	pf_cache_lock(cache);
+	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+		return busy(cache, err);
 	r = list_entries(cache, &list);
 	if (r == 0 && list.bytes > max)
 		r = evict_locked(cache, &list, max);

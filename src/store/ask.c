@@ -12,6 +12,7 @@ struct ask {
 	struct pf_call call;
 	struct pf_life *life;   /* owned reference */
 	struct pf_bytes *bytes; /* owned reference, or NULL */
+	_Atomic unsigned *n_given_up;
 	enum pf_op op;
 	uint64_t id;
 	size_t reply_len;
@@ -74,6 +75,8 @@ static void ask_done(struct pf_call *call, int code, const struct pf_err *err,
 	pf_unlock(&a->lock);
 	if (!given_up)
 		return;
+	if (a->n_given_up)
+		atomic_fetch_sub(a->n_given_up, 1);
 	if (code == 0)
 		drop_answer(a, reply);
 	ask_free(a);
@@ -97,6 +100,7 @@ static struct ask *ask_new(const struct pf_question_to_worker *q, size_t reply_l
 	a->call.reply_min = a->reply_len = reply_len;
 	a->life = pf_life_ref(q->life);
 	a->bytes = q->bytes ? pf_bytes_ref(q->bytes) : NULL;
+	a->n_given_up = q->given_up;
 	a->op = (enum pf_op)((struct pf_msg_head *)q->request)->op;
 	a->id = ((struct pf_req_id *)q->request)->id;
 	return a;
@@ -151,6 +155,8 @@ int pf_ask(struct pf_question_to_worker *q, void *reply, size_t reply_len,
 		pf_lock(&a->lock);
 		a->given_up = !a->done; /* it may be answered just now */
 		r = a->given_up;
+		if (r && a->n_given_up)
+			atomic_fetch_add(a->n_given_up, 1);
 		pf_unlock(&a->lock);
 		if (r)
 			return pf_err_set(err, -ETIMEDOUT, "no answer within %u s",

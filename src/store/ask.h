@@ -18,7 +18,9 @@ struct pf_question_to_worker {
 	unsigned timeout_s;            /* 0: none */
 	void (*takes_long)(void *arg); /* called once if it takes a minute; may be NULL */
 	void *arg;
-	bool sent; /* out: it was under way */
+	_Atomic unsigned *given_up; /* counts calls that took too long, until they are
+				     * answered; may be NULL; outlives the worker */
+	bool sent;                  /* out: it was under way */
 };
 
 enum { PF_ASK_LONG_S = 60 };

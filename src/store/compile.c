@@ -28,6 +28,8 @@ struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 	return pf_wait_take(&x->waiters);
 }
 
+enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker, which has 64 */
+
 static void compile_free(struct compile *c)
 {
 	if (c->claim)
@@ -200,8 +202,18 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep, bool *s
 		.timeout_s = pf_compiler_timeout_s(c->x->compiler),
 		.takes_long = takes_long,
 		.arg = c->x->compiler,
+		.given_up = pf_compiler_given_up(c->x->compiler),
 	};
 	int r;
+
+	*sent = false;
+	if (atomic_load(q.given_up) >= MAX_GIVEN_UP)
+		return pf_err_set(
+			err, -EBUSY,
+			"plugin %s still compiles %d programs that were given up: end its "
+			"worker (kill process plugins/%s/pid) to be rid of them",
+			pf_worker_name(c->x->worker), MAX_GIVEN_UP,
+			pf_worker_name(c->x->worker));
 
 	c->id = req.id = pf_worker_id(c->x->worker);
 	req.program_off = pf_bytes_offset(c->program, 0);

@@ -1,6 +1,7 @@
 #include "compiler.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,6 +30,7 @@ struct pf_claim {
 struct pf_compiler {
 	struct pf_cache *cache; /* borrowed, or NULL */
 	unsigned jobs, timeout_s;
+	_Atomic unsigned given_up;
 	struct pf_buf host, environment;
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
@@ -82,6 +84,11 @@ struct pf_cache *pf_compiler_cache(struct pf_compiler *c)
 unsigned pf_compiler_timeout_s(struct pf_compiler *c)
 {
 	return c->timeout_s;
+}
+
+_Atomic unsigned *pf_compiler_given_up(struct pf_compiler *c)
+{
+	return &c->given_up;
 }
 
 const char *pf_compiler_host(struct pf_compiler *c)

@@ -32,6 +32,8 @@ void pf_compiler_end_put(struct pf_compiler *compiler);
 
 struct pf_cache *pf_compiler_cache(struct pf_compiler *compiler); /* may be NULL */
 unsigned pf_compiler_timeout_s(struct pf_compiler *compiler);
+/* How many compiles were given up and go on in workers: changed by who does so. */
+_Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
 /* What keys hold of host and environment; borrowed, never change. */
 const char *pf_compiler_host(struct pf_compiler *compiler);
 const char *pf_compiler_environment(struct pf_compiler *compiler);

@@ -15,6 +15,14 @@ restarts()
 {
 	bounded cat "$mnt/plugins/faulty/restarts"
 }
+restarted()
+{
+	[ "$(cat "$mnt/plugins/faulty/restarts")" -ge "$1" ]
+}
+has_entry()
+{
+	[ -n "$(ls "$mnt/cache/entries")" ]
+}
 damaged()
 {
 	bounded jq .damaged "$mnt/cache/stats.json"
@@ -23,15 +31,21 @@ mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
 # -- one of three kills the worker: the others are compiled all the same
-faults compile=when:@slow:slow:1000 'compile=when:@killer:abort:LLVM ERROR: killer'
+faults compile=when:@slow:held 'compile=when:@killer:abort:LLVM ERROR: killer'
 program slow1 &
 one=$!
 program slow2 &
 two=$!
 eventually compiling slow1
 eventually compiling slow2
-sleep 0.2
-fails_with 'Input/output error' program killer
+sleep 1 # until the plugin has them
+program killer 2>killed &
+three=$!
+# alone in the next life, each of those before waits for itself
+eventually restarted 1
+faults 'compile=when:@killer:abort:LLVM ERROR: killer'
+! wait "$three" || fail "killer compiles"
+grep -q 'Input/output error' killed || fail "cp says $(cat killed)"
 wait "$one" || fail "slow1 was failed: $(cat "$mnt/executables/slow1/error")"
 wait "$two" || fail "slow2 was failed: $(cat "$mnt/executables/slow2/error")"
 shows "$mnt/executables/killer/state" failed
@@ -53,7 +67,7 @@ run killer 'x y -> z'
 # -- entries that the plugin refuses, or dies of, are removed and compiled anew
 faults serialize=works
 program kept
-eventually test -n "$(ls "$mnt/cache/entries")"
+eventually has_entry
 bounded rm "$mnt/programs/kept.mlir"
 program kept
 equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" hit
@@ -65,7 +79,7 @@ equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss
 run kept 'x y -> z'
 equal "damaged" "$(damaged)" 1
 bounded rm "$mnt/programs/kept.mlir"
-eventually test -n "$(ls "$mnt/cache/entries")"
+eventually has_entry
 faults serialize=works load=abort:'bad entry'
 program kept
 equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss

@@ -49,6 +49,7 @@
  *                             ready that much later
  *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
  *   none                      nothing
+ *   held                      the call goes on when the op has this fault no more
  *   late:MS:fault             that fault, so much later
  *   when:WORD:fault           (compile) that fault if the program holds the word; else the
  *                             op's next entry counts
@@ -297,6 +298,11 @@ static PJRT_Error *inject(enum op op)
 		sleep_ms(strtol(arg, NULL, 10));
 		arg += strcspn(arg, ":");
 		memmove(fault, arg + (*arg == ':'), strlen(arg + (*arg == ':')) + 1);
+	}
+	while (fault_arg(fault, "held")) {
+		sleep_ms(10);
+		if (!find_fault(op, fault))
+			return NULL;
 	}
 	die(fault);
 	if (fault_arg(fault, "hang"))

@@ -7,6 +7,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "unit.h"
 
@@ -103,8 +104,8 @@ static int get(unsigned n, size_t len)
 	if (r == 0) {
 		ck_assert_uint_eq(found.header.len[PF_CACHE_CODE], len);
 		for (size_t i = 0; i < len; i++)
-			ck_assert_int_eq(
-				(uint8_t)body[found.header.len[PF_CACHE_META] + i], n);
+			if ((uint8_t)body[found.header.len[PF_CACHE_META] + i] != n)
+				ck_abort_msg("byte %zu is another", i);
 		pf_cache_hit(cache, &found);
 	}
 	pf_cache_found_release(&found);
@@ -372,6 +373,35 @@ START_TEST(read_only)
 }
 END_TEST
 
+/* A daemon that was stopped while it had the lock stops nobody else. */
+START_TEST(a_lock_that_is_held)
+{
+	struct pf_cache_key key = key_of(1);
+	struct pf_err err = PF_ERR_INIT;
+	char path[128];
+	int fd;
+
+	ck_assert_int_eq(put(1, 10, NULL), 0);
+	snprintf(path, sizeof(path), "%s/lock", dir);
+	fd = open(path, O_RDWR);
+	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	ck_assert_int_eq(get(1, 10), 1);
+	pf_cache_miss(cache);
+	ck_assert_uint_eq(stats().hits, 1);
+	ck_assert_uint_eq(stats().misses, 1);
+	ck_assert_uint_eq(stats().entries, 1);
+	ck_assert_int_eq(put(2, 10, &err), -EBUSY);
+	ck_assert_int_eq(warnings, 1);
+	ck_assert_int_eq(pf_cache_remove(cache, &key, &err), -EBUSY);
+	close(fd);
+	ck_assert_int_eq(put(2, 10, &err), 0);
+	reopen(UINT64_MAX);
+	ck_assert_uint_eq(stats().hits, 1);
+	ck_assert_uint_eq(stats().misses, 1);
+	ck_assert_uint_eq(stats().entries, 2);
+}
+END_TEST
+
 START_TEST(plugins_are_hashed_once)
 {
 	/* of "abc", as in FIPS 180-2 */
@@ -422,6 +452,7 @@ int main(void)
 	Suite *suite = suite_create("cache");
 	TCase *tc = tcase_create("core");
 
+	tcase_set_timeout(tc, 30);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, what_is_put_is_found);
 	tcase_add_test(tc, a_changed_byte_is_found);
@@ -431,6 +462,7 @@ int main(void)
 	tcase_add_test(tc, remove_clear_list);
 	tcase_add_test(tc, reject);
 	tcase_add_test(tc, read_only);
+	tcase_add_test(tc, a_lock_that_is_held);
 	tcase_add_test(tc, plugins_are_hashed_once);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
