@@ -252,15 +252,16 @@ int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, vo
 	return pf_err_set(err, -EBADMSG, "a cache entry is damaged; it was removed");
 }
 
-bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key)
+bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key, struct stat *st)
 {
 	char name[PF_CACHE_KEY_TEXT];
-	struct stat st;
+	struct stat own;
 
 	pf_cache_key_text(key, name);
+	st = st ? st : &own;
 	return cache->entries >= 0 &&
-	       !fstatat(cache->entries, name, &st, AT_SYMLINK_NOFOLLOW) &&
-	       S_ISREG(st.st_mode);
+	       !fstatat(cache->entries, name, st, AT_SYMLINK_NOFOLLOW) &&
+	       S_ISREG(st->st_mode);
 }
 
 int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,

@@ -155,6 +155,15 @@ static int entry_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
+/* ls -lt shows what will be evicted last first. */
+static void entry_getattr(struct pf_node *node, struct stat *st)
+{
+	struct stat file;
+
+	if (pf_cache_has(cache_of(node), key_of(node), &file))
+		st->st_mtim = file.st_mtim;
+}
+
 static void entry_free(struct pf_node *node)
 {
 	free(node->object);
@@ -162,6 +171,7 @@ static void entry_free(struct pf_node *node)
 
 static const struct pf_kind kind_entry = { .mode = S_IFREG | 0444,
 					   .show = entry_show,
+					   .getattr = entry_getattr,
 					   .free = entry_free };
 
 /* A node for KEY, not linked, with a reference; NULL: no memory. */
@@ -185,7 +195,7 @@ static int entries_lookup(struct pf_node *dir, const char *name, struct pf_node 
 	struct pf_cache_key key;
 	int r;
 
-	if (!pf_cache_key_parse(name, &key) || !pf_cache_has(cache_of(dir), &key))
+	if (!pf_cache_key_parse(name, &key) || !pf_cache_has(cache_of(dir), &key, NULL))
 		return pf_err_set(err, -ENOENT, "there is no entry %s", name);
 	*ret = entry_new(dir, &key);
 	if (!*ret)

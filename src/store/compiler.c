@@ -109,7 +109,7 @@ static bool has_place_locked(const struct pf_compiler *c)
 	if (c->alone)
 		return false;
 	if (c->front && c->front->alone)
-		return !c->running;
+		return c->running == c->longs;
 	return (c->front || c->turns) && c->running - c->longs < c->jobs;
 }
 
@@ -156,9 +156,10 @@ static _Thread_local bool took_long;
 static void run_locked(struct pf_compiler *c)
 {
 	struct pf_job *job = take_locked(c);
+	bool alone = job->alone; /* the job may be gone when it has run */
 
 	c->running++;
-	c->alone = job->alone;
+	c->alone |= alone;
 	job->next = NULL;
 	start_thread_locked(c); /* there may be a place for the next one, too */
 	took_long = false;
@@ -167,7 +168,8 @@ static void run_locked(struct pf_compiler *c)
 	pf_lock(&c->lock);
 	c->running--;
 	c->longs -= took_long;
-	c->alone = false;
+	if (alone)
+		c->alone = false;
 	pthread_cond_broadcast(&c->change);
 }
 

@@ -13,7 +13,7 @@ struct pf_job {
 	/* On a thread of the compiler, which may wait; the job may be gone afterwards. */
 	void (*run)(struct pf_job *job);
 	uid_t user;          /* whose turn it takes */
-	bool alone;          /* runs while nothing else does */
+	bool alone;          /* runs while nothing else does that has not run for long */
 	struct pf_job *next; /* whoever has it */
 };
 

@@ -101,6 +101,7 @@ tells "$mnt/cache/entries/$key" '"plugin":"'"$p"'"' '"platform":"cpu"' '"uses":[
 	'"size":[1-9]' '"last_use":[1-9][0-9]*\.' '"compile_seconds":'
 equal "size" "$(stat -c %s "$work/kept/entries/$key")" \
 	"$(bounded jq .size "$mnt/cache/entries/$key")"
+equal "mtime" "$(stat -c %Y "$work/kept/entries/$key")" "$(bounded stat -c %Y "$mnt/cache/entries/$key")"
 equal "mode" "$(stat -c %a "$work/kept")" 700
 equal "mode of an entry" "$(stat -c %a "$work/kept/entries/$key")" 600
 fails_with 'No such file' cat "$mnt/cache/entries/${key%?}x"

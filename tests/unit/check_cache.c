@@ -294,9 +294,9 @@ START_TEST(remove_clear_list)
 	ck_assert_str_eq(meta.data, "{\"n\":1}");
 	ck_assert_int_eq(pf_cache_describe(cache, &none, &header, &st, &meta, NULL),
 			 -ENOENT);
-	ck_assert(pf_cache_has(cache, &one));
+	ck_assert(pf_cache_has(cache, &one, NULL));
 	ck_assert_int_eq(pf_cache_remove(cache, &one, NULL), 0);
-	ck_assert(!pf_cache_has(cache, &one));
+	ck_assert(!pf_cache_has(cache, &one, NULL));
 	ck_assert_int_eq(pf_cache_remove(cache, &one, NULL), -ENOENT);
 	ck_assert_int_eq(pf_cache_list(cache, &keys, &n, NULL), 0);
 	ck_assert_uint_eq(n, 3);

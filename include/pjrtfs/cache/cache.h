@@ -121,8 +121,9 @@ void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
 int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n,
 		  struct pf_err *err);
 
-/* Is there an entry of KEY? */
-bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key);
+/* Is there an entry of KEY?  ST (may be NULL) is its file's. */
+bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key,
+		  struct stat *st);
 
 /*
  * What is known of KEY's entry: its header, its last use (mtime) and size in ST, and in META
