@@ -27,10 +27,15 @@ trap end EXIT
 fill()
 {
 	local n
-	for n in $(seq 50); do
+	for n in $(seq 500); do
 		sed "s/@add/@add_$1_$n/" "$data/add.mlir" >"$work/p$n.mlir"
 		timeout 5 cp "$work/p$n.mlir" "$m/programs/" 2>/dev/null || return 0
 	done
+}
+# more: this daemon has put an entry
+more()
+{
+	[ "$(find "$work/kept/entries" -type f | wc -l)" -gt "$most" ]
 }
 most=0
 for round in $(seq "$kills"); do
@@ -39,7 +44,8 @@ for round in $(seq "$kills"); do
 	eventually test -e "$m/version"
 	fill "$round" &
 	filler=$!
-	sleep "0.$((round % 4 + 1))$((RANDOM % 10))"
+	eventually more
+	sleep "0.$((round % 4))$((RANDOM % 10))"
 	kill -KILL "$pid"
 	wait "$pid" 2>/dev/null || true
 	pid=
