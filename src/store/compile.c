@@ -309,7 +309,8 @@ static bool lead(struct compile *c)
 			fail(c, &err);
 		return r == 0;
 	}
-	r = pf_compiler_claim(c->x->compiler, &c->key, &c->job, &c->claim, &loaded);
+	r = pf_compiler_claim(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->claim,
+			      &loaded);
 	switch (r) {
 	case PF_LEADS:
 		return true;

@@ -22,6 +22,7 @@ struct turn {
 
 struct pf_claim {
 	struct pf_cache_key key;
+	const void *where; /* only compared */
 	struct pf_job *followers;
 	struct pf_loaded *loaded; /* owned reference; NULL: not known yet */
 	struct pf_claim *next;
@@ -281,20 +282,21 @@ unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_job *job)
 /* --- one compile a key -------------------------------------------------------------------- */
 
 int pf_compiler_claim(struct pf_compiler *c, const struct pf_cache_key *key,
-		      struct pf_job *job, struct pf_claim **claim,
+		      const void *where, struct pf_job *job, struct pf_claim **claim,
 		      struct pf_loaded **loaded)
 {
 	struct pf_claim *found;
 
 	PF_LOCK_SCOPE(&c->lock);
 	found = c->claims;
-	while (found && memcmp(&found->key, key, sizeof(*key)))
+	while (found && (found->where != where || memcmp(&found->key, key, sizeof(*key))))
 		found = found->next;
 	if (!found) {
 		*claim = calloc(1, sizeof(**claim));
 		if (!*claim)
 			return -ENOMEM;
 		(*claim)->key = *key;
+		(*claim)->where = where;
 		(*claim)->next = c->claims;
 		c->claims = *claim;
 		return PF_LEADS;

@@ -38,17 +38,18 @@ _Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
 const char *pf_compiler_host(struct pf_compiler *compiler);
 const char *pf_compiler_environment(struct pf_compiler *compiler);
 
-/* One compile a key: the first one leads, others follow. */
+/* One compile a key and place: the first one leads, others follow. */
 struct pf_claim;
 
 /*
- * JOB wants KEY.  PF_LEADS: *CLAIM is its own, to be settled and dropped.  PF_FOLLOWS: JOB is
+ * JOB wants KEY, made at the place WHERE (which is only compared: the same plugin may be there
+ * twice).  PF_LEADS: *CLAIM is its own, to be settled and dropped.  PF_FOLLOWS: JOB is
  * with the leader, who gets it back by settling.  PF_SHARES: *LOADED is what the leader made,
  * a reference.  -ENOMEM.
  */
 enum pf_claimed { PF_LEADS, PF_FOLLOWS, PF_SHARES };
 int pf_compiler_claim(struct pf_compiler *compiler, const struct pf_cache_key *key,
-		      struct pf_job *job, struct pf_claim **claim,
+		      const void *where, struct pf_job *job, struct pf_claim **claim,
 		      struct pf_loaded **loaded);
 
 /* CLAIM's compile gave LOADED (NULL: it failed).  The followers, which become the caller's. */

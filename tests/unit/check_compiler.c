@@ -185,6 +185,7 @@ START_TEST(one_leads_others_follow)
 {
 	struct pf_cache_key one = { .bytes = { 1 } }, two = { .bytes = { 2 } };
 	struct pf_claim *claim = NULL, *other = NULL, *none = NULL;
+	const char here[2] = "", *const there = here + 1;
 	struct pf_loaded *loaded = NULL;
 	struct note notes[4];
 	struct pf_job *job;
@@ -192,28 +193,37 @@ START_TEST(one_leads_others_follow)
 
 	memset(notes, 0, sizeof(notes));
 	open_compiler(1);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, &notes[0].job, &claim,
+	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[0].job, &claim,
 					   &loaded),
 			 PF_LEADS);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &two, &notes[1].job, &other,
+	ck_assert_int_eq(pf_compiler_claim(compiler, &two, here, &notes[1].job, &other,
 					   &loaded),
 			 PF_LEADS);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, &notes[2].job, &none, &loaded),
+	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[2].job, &none,
+					   &loaded),
 			 PF_FOLLOWS);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, &notes[3].job, &none, &loaded),
+	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[3].job, &none,
+					   &loaded),
 			 PF_FOLLOWS);
+	/* the same plugin under another name is none to share with */
+	ck_assert_int_eq(pf_compiler_claim(compiler, &one, there, &notes[1].job, &none,
+					   &loaded),
+			 PF_LEADS);
+	ck_assert_ptr_null(pf_claim_settle(compiler, none, NULL));
+	pf_claim_drop(compiler, none);
 	/* it failed: both come back, and the next one begins anew */
 	for (job = pf_claim_settle(compiler, claim, NULL); job; job = job->next)
 		n++;
 	ck_assert_int_eq(n, 2);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, &notes[2].job, &none, &loaded),
+	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[2].job, &none,
+					   &loaded),
 			 PF_LEADS);
 	pf_claim_drop(compiler, claim);
 	ck_assert_ptr_null(pf_claim_settle(compiler, other, NULL));
 	pf_claim_drop(compiler, other);
 	ck_assert_ptr_null(pf_claim_settle(compiler, none, NULL));
 	pf_claim_drop(compiler, none);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &two, &notes[1].job, &other,
+	ck_assert_int_eq(pf_compiler_claim(compiler, &two, here, &notes[1].job, &other,
 					   &loaded),
 			 PF_LEADS);
 	pf_claim_drop(compiler, other);
