@@ -47,6 +47,9 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 {
 	if (c->value && !c->moved)
 		pf_buffer_committed(c->buffer, c->value, r, err);
+	/* Who waits for nothing may hold the name lock, and tells himself. */
+	if (c->node && c->reply)
+		entry_changed(c->node);
 	if (c->reply)
 		pf_reply_code(c->reply, r < 0 ? r : 0);
 	atomic_store(&c->ended, true);

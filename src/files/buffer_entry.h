@@ -15,8 +15,14 @@ struct entry {
 	struct pf_buffer *buffer; /* owned reference */
 	uint64_t id;              /* no other entry has had it */
 	_Atomic unsigned opens;   /* open files, of all its nodes */
+	_Atomic uint64_t writers; /* those that write, and in the high bits their node */
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
-	struct pf_node *listed;   /* weak; NULL once unlinked */
+	_Atomic bool dead;        /* freed, or about to be: too late to open it */
+	struct entry *next_grave; /* from here on: struct graves's, by its lock */
+	uint64_t grave_bytes;
+	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
+	bool kept, was_kept;                    /* in a grave now; ever */
+	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 	/* Of a file of several tensors: their directory, listed in its stead; weak. */
 	struct pf_node *_Atomic directory;
@@ -51,6 +57,33 @@ struct buffer_open {
 };
 
 extern const struct pf_kind kind_buffer;
+
+/* --- names that were refused (buffer_refused.c) ------------------------------------------ */
+
+/* -EINVAL, and what converts it, for a file of another format that is known. */
+int buffers_check_foreign(const char *name, struct pf_err *err);
+
+/* CRED gave something in DIR the name NAME (R is 0) or was refused it for ERR: remember that.
+ * Returns R.  The name lock is held. */
+int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
+		  int r, const struct pf_err *err);
+
+/* What tells why a name STEM (LEN bytes) with any extension was last refused in DIR, with a
+ * reference; NULL: none was, or that is forgotten.  The name lock is held. */
+struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
+
+/* --- who comes too late (buffer_graves.c) ----------------------------------------------- */
+
+/* Somebody opened an entry that was dead already. */
+void graves_alarm(struct graves *graves);
+
+/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
+ * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
+bool graves_keep(struct graves *graves, struct entry *entry, uint64_t limit);
+
+/* Free what ENTRY holds unless it is open: then that happens when it is closed. */
+void entry_bury(struct entry *entry);
+void entry_unref(struct entry *entry); /* NULL is allowed */
 
 /* --- copying (buffer_copy.c) ------------------------------------------------------------ */
 
@@ -121,6 +154,16 @@ struct pf_node *entry_view(struct entry *entry, enum pf_format format);
  * of its memory; the kernel may remember the inodes for long.
  */
 void entry_unlinked(struct entry *entry);
+
+/* A file of NODE's entry is closed: the last one of an entry without a name frees it. */
+void entry_leave(struct pf_node *node);
+
+/* kind_buffer's: let go of the facet. */
+void buffer_node_free(struct pf_node *node);
+
+/* What was written to NODE changed what the others of its entry show: whoever keeps their
+ * attributes or pages is told.  The name lock is not held. */
+void entry_changed(struct pf_node *node);
 
 /* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
 int entry_list(struct pf_node *node);

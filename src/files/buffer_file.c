@@ -6,129 +6,6 @@
 
 #include "checkpoint.h"
 
-/* --- entries and their nodes --------------------------------------------------------------- */
-
-static void entry_unref(struct entry *entry)
-{
-	if (!entry || atomic_fetch_sub(&entry->refs, 1) != 1)
-		return;
-	pf_buffer_unref(entry->buffer);
-	free(entry);
-}
-
-static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
-				 enum pf_format format, mode_t mode,
-				 const struct pf_cred *cred)
-{
-	struct facet *facet = calloc(1, sizeof(*facet));
-	struct pf_node *node = NULL;
-
-	if (facet) {
-		atomic_fetch_add(&entry->refs, 1);
-		facet->entry = entry;
-		atomic_init(&facet->format, format);
-		node = pf_node_new(tree, &kind_buffer, facet, mode, cred);
-	}
-	if (!node && facet) {
-		entry_unref(entry);
-		free(facet);
-	}
-	return node;
-}
-
-struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
-			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
-{
-	static _Atomic uint64_t ids;
-	struct entry *entry = calloc(1, sizeof(*entry));
-	struct pf_node *node;
-
-	if (!entry)
-		return NULL;
-	entry->id = atomic_fetch_add(&ids, 1) + 1;
-	atomic_init(&entry->refs, 1);
-	entry->buffer = pf_buffer_ref(buffer);
-	node = facet_new(tree, entry, format, mode, cred);
-	entry->listed = node;
-	entry_unref(entry);
-	return node;
-}
-
-struct pf_node *entry_view(struct entry *entry, enum pf_format format)
-{
-	struct pf_node *listed = entry->listed;
-	struct pf_attr attr;
-
-	if (!entry->views[format]) {
-		pf_node_attr(listed, &attr);
-		entry->views[format] =
-			facet_new(listed->tree, entry, format, attr.mode & 07777, NULL);
-		if (!entry->views[format])
-			return NULL;
-	}
-	/* A view belongs to whom the buffer belongs, whatever was changed meanwhile. */
-	pf_node_attr(listed, &attr);
-	if (format == PF_FORMAT_JSON)
-		attr.mode &= ~(mode_t)0222;
-	pf_node_set_attr(entry->views[format], &attr);
-	return pf_node_ref(entry->views[format]);
-}
-
-static void discard_if_unused(struct entry *entry)
-{
-	if (atomic_load(&entry->gone) && !atomic_load(&entry->opens))
-		pf_buffer_discard(entry->buffer);
-}
-
-void entry_unlinked(struct entry *entry)
-{
-	atomic_fetch_add(&entry->refs, 1); /* the last view may hold the last reference */
-	entry->listed = NULL;
-	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-		pf_node_unref(pf_steal(&entry->views[f]));
-	atomic_store(&entry->gone, true);
-	discard_if_unused(entry);
-	entry_unref(entry);
-}
-
-int entry_list(struct pf_node *node)
-{
-	struct entry *entry = facet_of(node)->entry;
-	enum pf_format format = facet_of(node)->format;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	struct pf_node *old = entry->listed;
-	char name[PF_NAME_MAX + 1];
-	size_t stem;
-	int r;
-
-	if (!old || old == node)
-		return 0;
-	dir = pf_node_parent(old);
-	if (!dir)
-		return 0;
-	pf_node_name(old, name);
-	pf_format_of(name, &stem);
-	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
-		return -ENAMETOOLONG;
-	strcpy(name + stem, pf_format_extension(format));
-	entry->views[facet_of(old)->format] = pf_node_ref(old);
-	pf_dir_hide(old);
-	r = pf_dir_link(dir, name, node, false);
-	if (r == 0) {
-		pf_node_unref(pf_steal(&entry->views[format]));
-		entry->listed = node;
-	}
-	return r;
-}
-
-static void buffer_node_free(struct pf_node *node)
-{
-	struct facet *facet = node->object;
-
-	entry_unref(facet->entry);
-	free(facet);
-}
-
 /* --- opening and reading --------------------------------------------------------------------- */
 
 static int is_listed(struct pf_node *node)
@@ -139,22 +16,43 @@ static int is_listed(struct pf_node *node)
 	return b->format == facet_of(node)->format || b->format == PF_FORMAT_NONE;
 }
 
-/* A writer of a view makes it the one that the buffer is written in. */
-static int open_for_writing(struct pf_open *of, struct pf_err *err)
+enum { WRITERS_BITS = 16 };
+
+/* All who have a buffer open to write write the same view: what another's writes would mean
+ * in this one's format nobody can say. */
+static int writers_enter(struct pf_node *node, struct pf_err *err)
 {
-	struct pf_buffer *b = buffer_of(of->node);
-	enum pf_format format = facet_of(of->node)->format;
+	struct entry *entry = facet_of(node)->entry;
+	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
+	uint64_t now = atomic_load(&entry->writers);
+
+	do {
+		count = now & all;
+		if (count && now >> WRITERS_BITS != node->ino)
+			return pf_err_set(err, -EBUSY,
+					  "another view of it is open for writing");
+		if (count == all)
+			return pf_err_set(err, -ENFILE, "it is open too often");
+	} while (!atomic_compare_exchange_weak(&entry->writers, &now,
+					       node->ino << WRITERS_BITS | (count + 1)));
+	return 0;
+}
+
+static void writers_leave(struct pf_node *node)
+{
+	atomic_fetch_sub(&facet_of(node)->entry->writers, 1);
+}
+
+/* A writer of a view makes it the one that the buffer is written in. */
+static int take_over(struct pf_open *of, enum pf_format format, struct pf_err *err)
+{
 	char name[PF_NAME_MAX + 1] = "";
 	int r;
 
-	if (format == PF_FORMAT_JSON)
-		return pf_err_set(err, -EACCES,
-				  "what is known of a buffer cannot be written");
-	if (is_listed(of->node))
-		return 0;
 	if (format == PF_FORMAT_SAFETENSORS)
 		buffer_stem(of->node, name);
-	r = pf_buffer_adopt(b, format, name, !(of->flags & O_TRUNC), err);
+	r = pf_buffer_adopt(buffer_of(of->node), format, name, !(of->flags & O_TRUNC),
+			    err);
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(of->node->tree);
@@ -163,10 +61,22 @@ static int open_for_writing(struct pf_open *of, struct pf_err *err)
 	return r;
 }
 
-static void entry_close(struct entry *entry)
+static int open_for_writing(struct pf_open *of, struct pf_err *err)
 {
-	if (atomic_fetch_sub(&entry->opens, 1) == 1)
-		discard_if_unused(entry);
+	enum pf_format format = facet_of(of->node)->format;
+	int r;
+
+	if (format == PF_FORMAT_JSON)
+		return pf_err_set(err, -EACCES,
+				  "what is known of a buffer cannot be written");
+	r = writers_enter(of->node, err);
+	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
+	if (r == 0 && (of->flags & O_TRUNC) && !is_listed(of->node)) {
+		r = take_over(of, format, err);
+		if (r < 0)
+			writers_leave(of->node);
+	}
+	return r;
 }
 
 static int buffer_open(struct pf_open *of, struct pf_err *err)
@@ -176,30 +86,36 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 
 	/* Between the lookup and now it was unlinked, or replaced, and what nobody has open
 	 * is freed then: the kernel shall look the name up again. */
-	if (atomic_fetch_add(&entry->opens, 1) == 0 && atomic_load(&entry->gone))
+	atomic_fetch_add(&entry->opens, 1);
+	if (atomic_load(&entry->dead)) {
+		graves_alarm(&fs_of(of->node)->graves);
 		r = pf_err_set(err, -ESTALE, "it was removed just now");
+	}
 	if (r == 0 && pf_open_writes(of))
 		r = open_for_writing(of, err);
 	if (r == 0) {
 		of->state = calloc(1, sizeof(struct buffer_open));
+		if (!of->state && pf_open_writes(of))
+			writers_leave(of->node);
 		r = of->state ? 0 : -ENOMEM;
 	}
 	if (r < 0)
-		entry_close(entry);
+		entry_leave(of->node);
 	return r;
 }
 
 static void buffer_release(struct pf_open *of)
 {
 	struct buffer_open *o = of->state;
-	struct entry *entry = facet_of(of->node)->entry;
 
 	if (o->viewed)
 		pf_view_release(&o->view);
 	if (o->copying)
 		pf_view_release(&o->copied);
 	free(o);
-	entry_close(entry);
+	if (pf_open_writes(of))
+		writers_leave(of->node);
+	entry_leave(of->node);
 }
 
 void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
@@ -232,60 +148,75 @@ struct view_wait {
 	struct pf_waiter waiter;
 	struct pf_open *of;
 	struct pf_reply *reply;
+	struct pf_value *value;     /* whose bytes are needed: pinned, with a reference */
 	char name[PF_NAME_MAX + 1]; /* what a file of one tensor calls it */
 };
 
-static int take_view(struct pf_open *of, const char *name, struct pf_waiter *waiter)
+static int take_view(struct pf_open *of, const char *name)
 {
 	struct buffer_open *o = of->state;
-	struct pf_view view = { 0 };
 	int r = 1;
 
 	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
-		describe(of->node, &view.head);
-		view.size = view.head.len;
+		describe(of->node, &o->view.head);
+		o->view.size = o->view.head.len;
 	} else {
 		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, name,
-				 waiter, &view, NULL);
+				 NULL, &o->view, NULL);
 	}
-	/* At 0 the waiter may have been woken and have done all this already. */
-	if (r > 0) {
-		o->view = view;
-		o->viewed = true;
-	}
+	o->viewed = r > 0;
 	return r;
 }
 
-static void view_end(struct view_wait *w, int r)
+/* Does a writer need what is there as bytes in its format first? */
+static bool must_take_over(struct pf_open *of)
 {
-	pf_reply_code(w->reply, r < 0 ? r : 0);
-	free(w);
+	return pf_open_writes(of) && !(of->flags & O_TRUNC) &&
+	       (!is_listed(of->node) || pf_buffer_lacks_bytes(buffer_of(of->node)));
 }
 
-static void *view_on_thread(void *arg)
+/* The bytes are in host memory: what was seen of them can be written. */
+static int view_to_write(struct pf_open *of)
+{
+	struct buffer_open *o = of->state;
+
+	pf_view_release(&o->view);
+	o->viewed = false;
+	return take_over(of, facet_of(of->node)->format, NULL);
+}
+
+static void *view_finish(void *arg)
 {
 	struct view_wait *w = arg;
+	int r = take_view(w->of, w->name);
 
-	view_end(w, take_view(w->of, w->name, NULL));
+	if (r > 0 && pf_open_writes(w->of))
+		r = view_to_write(w->of);
+	if (w->value)
+		pf_value_unpin(w->value);
+	pf_value_unref(w->value);
+	pf_reply_code(w->reply, r < 0 ? r : 0);
+	free(w);
 	return NULL;
 }
 
+/* The bytes are there, or will not come. */
 static void view_wake(struct pf_waiter *waiter)
 {
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
 
 	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
-	    !buffer_on_thread(view_on_thread, w))
-		view_end(w, take_view(w->of, w->name, NULL));
+	    !buffer_on_thread(view_finish, w))
+		view_finish(w);
 }
 
 static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 {
+	enum pf_format format = facet_of(of->node)->format;
 	struct view_wait *w;
-	int r;
 
-	/* Who writes too sees the bytes as they are; who only writes sees nothing. */
-	if (!pf_open_reads(of) || (of->flags & O_TRUNC)) {
+	/* Who writes sees the bytes as they are, but they must be there. */
+	if (pf_open_writes(of) ? !must_take_over(of) : (of->flags & O_TRUNC) != 0) {
 		pf_reply_code(reply, 0);
 		return;
 	}
@@ -297,14 +228,12 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	w->of = of;
 	w->reply = reply;
 	w->waiter.wake = view_wake;
-	if (facet_of(of->node)->format == PF_FORMAT_SAFETENSORS)
+	if (format == PF_FORMAT_SAFETENSORS)
 		buffer_stem(of->node, w->name);
-	if (pf_view_is_slow(buffer_of(of->node), facet_of(of->node)->format) &&
-	    buffer_on_thread(view_on_thread, w))
-		return;
-	r = take_view(of, w->name, &w->waiter);
-	if (r != 0)
-		view_end(w, r);
+	if (format != PF_FORMAT_JSON)
+		w->value = pf_view_pin(buffer_of(of->node), format);
+	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
+		view_wake(&w->waiter);
 }
 
 static void read_data(void *arg, const void *data, size_t len)
@@ -348,8 +277,12 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 
 	if (r == 0)
 		r = about_to_change(of->node, err);
-
-	return r < 0 ? r : pf_buffer_write(buffer_of(of->node), src, len, off, err);
+	if (r < 0)
+		return r;
+	/* With the first write the array that other views show is gone. */
+	if (!of->dirty)
+		entry_changed(of->node);
+	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
 /*
@@ -367,10 +300,12 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = buffer_copy_end(of, why);
 
-	if (value)
+	if (value) {
+		entry_changed(of->node);
 		buffer_place_start(buffer_of(of->node), value, false, reply);
-	else
+	} else {
 		buffer_commit_start(of->node, may_be_partial(of, why), reply);
+	}
 }
 
 static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
@@ -410,10 +345,16 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	r = about_to_change(node, err);
 	if (r < 0)
 		return r;
-	r = pf_buffer_truncate(buffer_of(node), size, err);
+	if (size && pf_buffer_lacks_bytes(buffer_of(node)))
+		r = pf_buffer_adopt(buffer_of(node), facet_of(node)->format, "", true,
+				    err);
+	if (r == 0)
+		r = pf_buffer_truncate(buffer_of(node), size, err);
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
 		buffer_commit_start(node, true, NULL);
+	if (r == 0)
+		entry_changed(node);
 	return r;
 }
 

@@ -153,8 +153,10 @@ static int set(struct pf_node *node, const char *key, const char *text,
 		if (r == 0)
 			r = pf_buffer_set_shape(b, &shape, err);
 	}
-	if (r > 0)
+	if (r > 0) {
 		buffer_commit_start(node, true, NULL);
+		entry_changed(node);
+	}
 	return r < 0 ? r : 0;
 }
 

@@ -36,28 +36,6 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
 	return 0;
 }
 
-/* Files of formats that others have, with the line that converts them. */
-static int refuse_foreign(const char *name, struct pf_err *err)
-{
-	static const struct {
-		const char *ext, *how;
-	} foreign[] = {
-		{ ".npz", "python3 -c 'import numpy,sys; [numpy.save(k, v) for k, v in "
-			  "numpy.load(sys.argv[1]).items()]' FILE" },
-		{ ".pt",
-		  "python3 -c 'import torch,numpy,sys; [numpy.save(k, v) for k, v in "
-		  "torch.load(sys.argv[1]).items()]' FILE" },
-		{ ".gguf", "convert it to .npy files with the gguf Python package" },
-		{ ".onnx", "convert it to StableHLO with the onnx-mlir or jax tools" },
-	};
-
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
-		if (ends_in(name, strlen(name), foreign[i].ext))
-			return pf_err_set(err, -EINVAL, "%s: %s files are not read: %s",
-					  name, foreign[i].ext, foreign[i].how);
-	return 0;
-}
-
 /* The linked node of the buffer called STEM in DIR, in whatever format; NULL if none. */
 struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
@@ -109,7 +87,7 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 		      struct pf_err *err)
 {
 	size_t len;
-	int r = refuse_foreign(name, err);
+	int r = buffers_check_foreign(name, err);
 
 	if (r < 0)
 		return r;
@@ -143,6 +121,9 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 
 		listed = file ? pf_node_ref(file) : NULL;
 	}
+	if (!listed && format == PF_FORMAT_JSON &&
+	    (*ret = buffers_refusal(dir, name, len)))
+		return 0;
 	if (!listed)
 		return pf_err_set(err, -ENOENT, "there is no %s", name);
 	*ret = format == facet_of(listed)->format
@@ -151,9 +132,8 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
-			  const struct pf_cred *cred, struct pf_node **ret,
-			  struct pf_err *err)
+static int create(struct pf_node *dir, const char *name, mode_t mode,
+		  const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -173,9 +153,17 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 	return r;
 }
 
-static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
-			 const struct pf_cred *cred, struct pf_node **ret,
-			 struct pf_err *err)
+static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
+{
+	return buffers_named(dir, name, cred, create(dir, name, mode, cred, ret, err),
+			     err);
+}
+
+static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
@@ -197,11 +185,22 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 	return r;
 }
 
+static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
+			 const struct pf_cred *cred, struct pf_node **ret,
+			 struct pf_err *err)
+{
+	return buffers_named(dir, name, cred,
+			     make_directory(dir, name, mode, cred, ret, err), err);
+}
+
 int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
-	struct entry *entry = facet_of(node)->entry;
+	struct entry *entry;
 
 	(void)dir;
+	if (node->kind != &kind_buffer)
+		return pf_err_set(err, -EPERM, "it tells why a name was refused");
+	entry = facet_of(node)->entry;
 	if (entry->directory)
 		return pf_err_set(err, -EPERM, "it is shown as a directory: remove that");
 	if (entry->listed != node)
@@ -273,12 +272,14 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 static int keep_bytes(struct pf_node *node, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
-	bool need;
+	int r = 0;
 
-	pf_lock(&b->lock);
-	need = b->value && !b->content;
-	pf_unlock(&b->lock);
-	return need ? pf_buffer_adopt(b, facet_of(node)->format, "", true, err) : 0;
+	if (pf_buffer_lacks_bytes(b))
+		r = pf_buffer_adopt(b, facet_of(node)->format, "", true, err);
+	/* They are on the device, for which a rename does not wait: mv(1) copies then. */
+	if (r == -EIO && !strcmp(pf_buffer_state_name(b), "ready"))
+		r = pf_err_set(err, -EXDEV, "its bytes must be fetched: copy it");
+	return r;
 }
 
 /* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
@@ -376,14 +377,16 @@ static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err 
 	return pf_dir_exchange(node, target);
 }
 
-static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
-			  const char *name, unsigned flags, struct pf_err *err)
+static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
+		const char *name, unsigned flags, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 
 	if (to->kind != &kind_buffers && to->kind != &kind_checkpoint)
 		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
 				  name);
+	if (!buffers_is_directory(node) && node->kind != &kind_buffer)
+		return pf_err_set(err, -EPERM, "it tells why a name was refused");
 	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
 	if (files_place_of(dir) != files_place_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
@@ -409,6 +412,21 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 	}
 	return buffers_is_directory(node) ? rename_directory(node, to, name, target, err)
 					  : rename_buffer(node, to, name, target, err);
+}
+
+static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
+			  const char *name, unsigned flags, struct pf_err *err)
+{
+	int r = move(dir, node, to, name, flags, err);
+	struct pf_cred owner = { 0 };
+	struct pf_attr attr;
+
+	if (to->kind->dir != dir->kind->dir)
+		return r;
+	pf_node_attr(node, &attr);
+	owner.uid = attr.uid;
+	owner.gid = attr.gid;
+	return buffers_named(to, name, &owner, r, err);
 }
 
 static const struct pf_dir_ops buffers_ops = {

@@ -22,6 +22,24 @@ struct device {
 	struct pf_buf stats;      /* memory_stats.json as last asked for */
 };
 
+/* Buffers that have lost their names and are kept for a moment: src/files/buffer_graves.c. */
+struct graves {
+	_Atomic int64_t
+		race_until;   /* CLOCK_MONOTONIC, ms: till then somebody may come late */
+	pthread_mutex_t lock; /* rank 5; protects the fields below */
+	pthread_cond_t wake;
+	pthread_t thread;
+	bool started, stopping;
+	struct entry *first, *last; /* one reference each; the oldest first */
+	uint64_t bytes;
+};
+
+void graves_init(struct graves *graves);
+void graves_stop(struct graves *graves); /* bury them all, and keep no more */
+void graves_release(struct graves *graves);
+
+enum { FILES_REFUSALS = 64 };
+
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
@@ -37,6 +55,11 @@ struct pf_fs {
 	struct pf_node *programs;    /* owned reference */
 	struct pf_node *executables; /* owned reference */
 	char *mountpoint;            /* owned */
+	struct graves graves;
+	/* Nodes that tell why a name in buffers/ was refused, and where the next one goes:
+	 * owned references, under the name lock. */
+	struct pf_node *refusals[FILES_REFUSALS];
+	unsigned next_refusal;
 };
 
 static inline struct pf_fs *fs_of(struct pf_node *node)
@@ -135,6 +158,9 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 /* Unlink the buffer NAME, as rm does.  -ENOENT, -EACCES. */
 int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_err *err);
+
+/* Append the lines of Python that convert files of other formats. */
+void buffers_print_foreign(struct pf_buf *out);
 
 /* The device called NAME ("cpu:1"), or NULL. */
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len);

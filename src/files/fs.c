@@ -114,6 +114,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
+	graves_init(&fs->graves);
 	fs->arena = config->arena;
 	pf_spares_attach(fs->arena);
 	fs->probe = config->probe;
@@ -162,6 +163,7 @@ void pf_fs_free(struct pf_fs *fs)
 		return;
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);
+	graves_stop(&fs->graves);
 	if (fs->tree)
 		pf_tree_lock_names(fs->tree);
 	unlink_all(fs->executables);
@@ -170,6 +172,8 @@ void pf_fs_free(struct pf_fs *fs)
 		unlink_all(fs->devices[i].buffers);
 	if (fs->tree)
 		pf_tree_unlock_names(fs->tree);
+	for (unsigned i = 0; i < FILES_REFUSALS; i++)
+		pf_node_unref(fs->refusals[i]);
 	for (unsigned i = 0; i < fs->n_devices; i++)
 		pf_node_unref(fs->devices[i].buffers);
 	pf_node_unref(fs->programs);
@@ -180,6 +184,7 @@ void pf_fs_free(struct pf_fs *fs)
 		pf_buf_release(&fs->devices[i].stats);
 		pthread_mutex_destroy(&fs->devices[i].lock);
 	}
+	graves_release(&fs->graves);
 	free(fs->devices);
 	free(fs->workers);
 	free(fs->mountpoint);

@@ -83,10 +83,12 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"When something fails the command says so; why is in:\n"
 		"  executables/NAME/error      a program that did not compile\n"
 		"  cat executables/NAME/run    the reply to your last run\n"
-		"  buffers/NAME.json           an array that was refused\n"
+		"  buffers/NAME.json           an array that was refused, or a NAME that was\n"
 		"  plugins/NAME/log            what the plugin printed\n\n"
-		"The manual: man 1 pjrtfs, man 5 pjrtfs.\n",
+		"What holds arrays in another format is converted before:\n\n",
 		m);
+	buffers_print_foreign(out);
+	pf_buf_puts(out, "\nThe manual: man 1 pjrtfs, man 5 pjrtfs.\n");
 	return 0;
 }
 

@@ -13,19 +13,28 @@
  * Not at all, mostly, since much changes without it (states, sizes of texts, outputs of
  * commands).  The least time there is, a jiffy, lets the attributes that come with a name
  * hold for the check of rights that follows: every path is looked up again, so stat(2) is
- * exact all the same.
+ * exact all the same.  Those of an empty file do not hold: to open it may give it its size
+ * (text is rendered then), and fstat(2) comes soon after.
  *
- * The fixed part of the tree keeps its names, but a control file's may never be believed:
- * each open is to look it up (pf_vfs_alias).  Fixed directories keep their attributes until
- * the kernel is told that they are past (notify.c).  They are given with GETATTR only: to
- * tell of an inode that the kernel does not have yet would be in vain, and with SETATTR it
- * does not compare which of the two came first.
+ * The fixed part of the tree keeps its names, so that its attributes may not hold even so
+ * long; but a control file's name may never be believed: each open is to look it up
+ * (pf_vfs_alias).  Fixed directories keep their attributes until the kernel is told that they
+ * are past (notify.c).  They are given with GETATTR only: to tell of an inode that the kernel
+ * does not have yet would be in vain, and with SETATTR it does not compare which of the two
+ * came first.
  */
 #define ATTR_TIMEOUT 1e-6
 #define ENTRY_TIMEOUT 0.0
 #define LONG_TIMEOUT 86400.0
 
 enum { BLOCK = 4096, FREE_INODES = 1 << 24, MAX_COPY = 128 << 20 /* bytes */ };
+
+static double attr_timeout(const struct stat *st, unsigned keeps)
+{
+	if ((keeps & PF_KEEP_NAME) || (S_ISREG(st->st_mode) && !st->st_size))
+		return 0.0;
+	return ATTR_TIMEOUT;
+}
 
 static struct pf_mount *mount_of(fuse_req_t req)
 {
@@ -114,7 +123,7 @@ void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_para
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino),
 		.attr = *st,
-		.attr_timeout = ATTR_TIMEOUT,
+		.attr_timeout = attr_timeout(st, keeps),
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 }
@@ -171,6 +180,7 @@ static void op_forget_multi(fuse_req_t req, size_t count,
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pf_tree *tree = pf_fuse_tree(req);
+	unsigned keeps = pf_vfs_keeps(tree, ino);
 	struct stat st;
 	int r = pf_vfs_getattr(tree, ino, &st);
 
@@ -179,8 +189,8 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		pf_fuse_code(req, r);
 	else
 		fuse_reply_attr(req, &st,
-				pf_vfs_keeps(tree, ino) & PF_KEEP_ATTR ? LONG_TIMEOUT
-								       : ATTR_TIMEOUT);
+				keeps & PF_KEEP_ATTR ? LONG_TIMEOUT
+						     : attr_timeout(&st, keeps));
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -212,7 +222,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 	if (r < 0)
 		pf_fuse_code(req, r);
 	else
-		fuse_reply_attr(req, &st, ATTR_TIMEOUT);
+		fuse_reply_attr(req, &st,
+				attr_timeout(&st, pf_vfs_keeps(pf_fuse_tree(req), ino)));
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)

@@ -348,20 +348,20 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 {
 	sigset_t all, old;
 	unsigned n;
-	int r = 0;
+	int r;
 
 	sigfillset(&all);
 	sigdelset(&all, SIGURG);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* Nothing may be told to the kernel before somebody can take it back. */
+	r = -pf_notes_start(mount);
 	pf_lock(&mount->lock);
-	for (n = 0; n < mount->n_threads; n++) {
+	for (n = 0; !r && n < mount->n_threads; n++) {
 		r = pthread_create(&threads[n], NULL, serve, mount);
 		if (r)
 			break;
 		mount->running++;
 	}
-	if (!r)
-		r = -pf_notes_start(mount);
 	if (r) {
 		mount->failed =
 			pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));

@@ -245,15 +245,21 @@ int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *e
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 {
-	PF_LOCK_SCOPE(&b->lock);
+	struct pf_value *gone = NULL;
+
+	pf_lock(&b->lock);
 	b->format = format;
 	b->header_len = 0;
 	if (b->content)
 		look_at_header_locked(b, 0, NULL);
-	if (format == PF_FORMAT_NONE)
+	if (format == PF_FORMAT_NONE) {
+		gone = pf_buffer_let_go_locked(b);
 		b->state = PF_BUFFER_SCRATCH;
-	else if (b->state == PF_BUFFER_SCRATCH)
+	} else if (b->state == PF_BUFFER_SCRATCH) {
 		b->state = b->content ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY;
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
 }
 
 /* An array without elements is whole before anyone has written to it: nobody ever will. */
@@ -437,6 +443,20 @@ void pf_buffer_discard(struct pf_buffer *b)
 	set_state_locked(b, PF_BUFFER_EMPTY);
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
+}
+
+uint64_t pf_buffer_bytes(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->size + (b->value ? b->value->len : 0);
+}
+
+bool pf_buffer_lacks_bytes(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	/* Nothing at all is all there is of raw bytes that are none. */
+	return b->value && !b->content &&
+	       !(b->format == PF_FORMAT_RAW && b->value->len == 0);
 }
 
 bool pf_buffer_is_header(struct pf_buffer *b)

@@ -67,12 +67,15 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err)
 {
 	uint64_t cap = *bytes ? (*bytes)->extent.len - (*bytes)->start : 0;
+	uint64_t need = want > end ? want : end;
 
-	if (want <= end)
-		want = end > cap && end < cap * 2 ? cap * 2 : end;
 	if (!*bytes)
-		return pf_bytes_new(arena, want > first ? want : first, bytes, err);
-	return pf_bytes_reserve(bytes, want, size, true, err);
+		return pf_bytes_new(arena, need > first ? need : first, bytes, err);
+	/* More than is needed, if that fits, so that it need not grow with each write. */
+	if (want <= end && end > cap && end < cap * 2 &&
+	    pf_bytes_reserve(bytes, cap * 2, size, true, NULL) == 0)
+		return 0;
+	return pf_bytes_reserve(bytes, need, size, true, err);
 }
 
 int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size, struct pf_err *err)

@@ -112,6 +112,15 @@ static int view_value(struct pf_value *v, enum pf_format format, const char *nam
 	return 1;
 }
 
+struct pf_value *pf_view_pin(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (content_is_view(b, format) || !b->value)
+		return NULL;
+	pf_value_pin(b->value);
+	return pf_value_ref(b->value);
+}
+
 int pf_view_open(struct pf_buffer *b, enum pf_format format, const char *name,
 		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err)
 {
@@ -255,50 +264,52 @@ uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format, const char *na
 	return head.len + b->value->len;
 }
 
+/* The bytes of BUFFER as FORMAT in an extent of their own. */
+static int copy_view(struct pf_buffer *b, enum pf_format format, const char *name,
+		     struct pf_bytes **ret, uint64_t *size, struct pf_err *err)
+{
+	struct pf_view view;
+	int r = pf_view_open(b, format, name, NULL, &view, err);
+
+	if (r < 0)
+		return r;
+	r = pf_bytes_new(pf_buffer_place(b)->arena, view.size, ret, err);
+	if (r == 0 && view.head.len)
+		memcpy(pf_bytes_at(*ret, 0), view.head.data, view.head.len);
+	if (r == 0 && view.value)
+		memcpy(pf_bytes_at(*ret, view.head.len), pf_value_host(view.value),
+		       view.value->len);
+	*size = view.size;
+	pf_view_release(&view);
+	return r;
+}
+
 int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name,
 		    bool keep, struct pf_err *err)
 {
-	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
-	struct pf_view view = { 0 };
-	enum pf_dtype dtype;
-	struct pf_shape shape;
-	bool typed;
+	struct pf_bytes *bytes = NULL, *old;
+	uint64_t size = 0;
+	int r = keep ? copy_view(b, format, name, &bytes, &size, err) : 0;
 
-	if (keep) {
-		int r = pf_view_open(b, format, name, NULL, &view, err);
-
-		if (r < 0)
-			return r;
-		r = pf_bytes_new(pf_buffer_place(b)->arena, view.size, &bytes, err);
-		if (r < 0) {
-			pf_view_release(&view);
-			return r;
-		}
-		if (view.head.len)
-			memcpy(pf_bytes_at(bytes, 0), view.head.data, view.head.len);
-		if (view.value)
-			memcpy(pf_bytes_at(bytes, view.head.len),
-			       pf_value_host(view.value), view.value->len);
-	}
+	if (r < 0)
+		return r;
 	pf_lock(&b->lock);
-	typed = b->value != NULL;
-	if (typed) {
-		dtype = b->value->dtype;
-		shape = b->value->shape;
-	}
-	pf_unlock(&b->lock);
-	pf_buffer_truncate(b, 0, NULL);
-	pf_buffer_set_format(b, format);
-	pf_lock(&b->lock);
-	if (typed) {
-		b->declared = dtype;
-		b->declared_shape = shape;
+	if (b->value) {
+		b->declared = b->value->dtype;
+		b->declared_shape = b->value->shape;
 		b->shaped = true;
 	}
-	b->content = pf_steal(&bytes);
-	b->size = view.size;
 	pf_unlock(&b->lock);
-	pf_view_release(&view);
+	if (!keep)
+		pf_buffer_truncate(b, 0, NULL);
+	/* What is kept is the same array still, until somebody writes. */
+	pf_lock(&b->lock);
+	old = pf_steal(&b->content);
+	b->content = bytes;
+	b->size = size;
+	pf_unlock(&b->lock);
+	pf_bytes_unref(old);
+	pf_buffer_set_format(b, format);
 	return 0;
 }
 

@@ -123,6 +123,11 @@ static bool wants_snapshot(const struct pf_open *of)
 	       !of->node->kind->command && pf_open_reads(of);
 }
 
+static bool must_prepare(const struct pf_open *of)
+{
+	return of->node->kind->prepare && (wants_snapshot(of) || of->node->kind->read);
+}
+
 static int take_snapshot(struct pf_open *of)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -274,7 +279,7 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		pf_reply_code(reply, r);
 		return;
 	}
-	if (node->kind->prepare && (wants_snapshot(of) || node->kind->read)) {
+	if (must_prepare(of)) {
 		prepare(of, ret, reply);
 		return;
 	}
@@ -323,6 +328,7 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = NULL;
 	struct pf_cred as = *cred;
+	bool created;
 	int r;
 
 	*ret = NULL;
@@ -335,13 +341,14 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 	pf_tree_unlock_names(tree);
 	if (r < 0)
 		return r;
-	as.checked = cred->checked || r == 1; /* the mode of a new file counts later */
+	created = r == 1;
+	as.checked = cred->checked || created; /* the mode of a new file counts later */
 	r = begin(node, node->ino, flags, &as, &of);
 	if (r < 0)
 		return r;
 	of->cred.checked = cred->checked;
 	/* What must be prepared cannot wait here: the kernel asks again and opens it. */
-	r = wants_snapshot(of) && node->kind->prepare ? -ESTALE : take_snapshot(of);
+	r = !created && must_prepare(of) ? -ESTALE : take_snapshot(of);
 	if (r < 0)
 		return r;
 	pf_node_looked_up(node);

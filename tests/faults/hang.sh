@@ -30,6 +30,7 @@ ended()
 	# As from a terminal: a group of its own, which does not ignore SIGINT.
 	perl -e 'setpgrp; $SIG{INT} = "DEFAULT"; exec @ARGV' "$@" >ended.log 2>&1 &
 	pid=$!
+	eventually kill -0 -- "-$pid"
 	sleep 0.4
 	kill -0 "$pid" 2>/dev/null || fail "did not hang: $* ($(cat ended.log))"
 	meanwhile

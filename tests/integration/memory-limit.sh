@@ -51,3 +51,102 @@ fails_with 'No space left' cp 96M.npy "$b/keep.part"
 bounded rm "$b/keep.part"
 same "$b/keep.npy" "$data/x.npy"
 shows "$mnt/health" ok
+
+# A write that is too much is ENOSPC at that write; what fitted stays, and can be committed.
+bounded rm "$b"/*
+bounded python3 - "$b/grows.raw" "$mnt" <<'END'
+import errno, os, sys
+
+path, mnt = sys.argv[1:]
+MIB = 1 << 20
+fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+n = 0
+while True:
+    try:
+        assert os.write(fd, bytes([n % 251]) * MIB) == MIB
+    except OSError as e:
+        assert e.errno == errno.ENOSPC, e
+        break
+    n += 1
+    assert n <= 64, "more than the limit was taken"
+assert n > 32, f"only {n} MiB fit"
+assert os.fstat(fd).st_size == n * MIB
+# A reader sees what fitted.
+with open(path, "rb") as f:
+    for i in range(n):
+        assert f.read(MIB) == bytes([i % 251]) * MIB, i
+    assert f.read(1) == b""
+# Closing tells that bytes are missing.
+try:
+    os.close(fd)
+    raise SystemExit("close did not tell that a write was refused")
+except OSError as e:
+    assert e.errno == errno.ENOSPC, e
+# What can be written again makes an array of it.
+fd = os.open(path, os.O_WRONLY)
+os.ftruncate(fd, 10 * MIB)
+os.close(fd)
+END
+eventually jq -e '.state == "ready" and .shape == [10485760]' "$b/grows.json"
+bounded rm "$b/grows.raw"
+
+# Under pressure what was fetched of results goes first, the longest unread of all; who reads
+# it fetches it again.  What a user wrote stays.
+N=131072 RESULTS=60
+cat >"$mnt/programs/plus.mlir" <<END
+func.func @main(%x: tensor<${N}xf32>, %y: tensor<${N}xf32>) -> tensor<${N}xf32> {
+  %0 = stablehlo.add %x, %y : tensor<${N}xf32>
+  return %0 : tensor<${N}xf32>
+}
+END
+ask "{\"op\":\"create\",\"buffer\":\"o0\",\"dtype\":\"F32\",\"shape\":[$N],\"fill\":1}" >reply
+tells reply '"ok":true'
+for ((i = 1; i <= RESULTS; i++)); do
+	echo "o$((i - 1)) o0 -> o$i"
+done | bounded tee "$mnt/executables/plus/run" >/dev/null
+# copies FROM TO: which of the results have one in host memory, as 0 and 1
+copies()
+{
+	local i
+	for ((i = $1; i <= $2; i++)); do
+		bounded cat "$b/o$i.json"
+	done | jq -r 'if .host_copy then 1 else 0 end' | tr -d '\n'
+}
+all_are_right()
+{
+	bounded python3 -c 'import struct, sys
+b, n, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for i in range(n + 1):
+    with open(f"{b}/o{i}.raw", "rb") as f:
+        assert f.read() == struct.pack("<f", i + 1) * size, i' "$b" "$RESULTS" "$N"
+}
+head -c 8388608 /dev/urandom >mine.raw
+bounded cp mine.raw "$b/mine.raw"
+all_are_right
+equal "fetched" "$(copies 1 $RESULTS)" "$(printf '1%.0s' $(seq $RESULTS))"
+bounded cat "$b"/o{1..10}.raw >/dev/null # used last
+head -c 33554432 /dev/urandom >32M.raw
+bounded cp 32M.raw "$b/32M.raw"
+same "$b/32M.raw" 32M.raw
+left=$(bounded df --output=avail -B1 "$mnt" | tail -n 1)
+[ "$((left))" -ge 0 ] || fail "more than the limit is in use"
+equal "used last" "$(copies 1 10)" 1111111111
+equal "unread for longest" "$(copies 11 15)" 00000
+case $(copies 11 $RESULTS) in
+*10*) fail "copies were dropped out of order: $(copies 11 $RESULTS)" ;;
+esac
+equal "what was written" "$(bounded jq -c '[.host_copy, .state]' "$b/mine.json")" '[true,"ready"]'
+same "$b/mine.raw" mine.raw
+# All can be read again, by many at once, and nothing of the user's has gone.
+all_are_right &
+first=$!
+all_are_right &
+wait "$first"
+wait $!
+same "$b/mine.raw" mine.raw
+same "$b/32M.raw" 32M.raw
+fails_with 'No space left' cp 96M.npy "$b/never.npy"
+bounded rm "$b/never.npy" "$b/32M.raw"
+all_are_right
+same "$b/mine.raw" mine.raw
+shows "$mnt/health" ok

@@ -231,3 +231,65 @@ large[:] = np.arange(3 << 20).reshape(3, -1)
 del large
 same(np.load(b + "large.npy"), np.arange(3 << 20).reshape(3, -1))
 END
+
+# -- what is changed through one view shows in the others: their pages, sizes and times
+py "$LINENO" <<'END'
+np.save(b + "v.npy", np.zeros(1024, "f4"))
+npy, js = os.open(b + "v.npy", os.O_RDONLY), os.open(b + "v.json", os.O_RDONLY)
+before = np.load(b + "v.npy", mmap_mode="r")
+assert before.sum() == 0
+size, changed = os.fstat(npy).st_size, os.fstat(npy).st_mtime_ns
+with open(b + "v.raw", "wb") as f:
+    f.write(np.ones(1024, "f4").tobytes())
+after = np.load(b + "v.npy", mmap_mode="r")
+assert (after == 1).all()
+assert os.stat(b + "v.npy").st_size == size == os.stat(b + "v.raw").st_size + 128
+# one that was mapped before shows the old array, or all of the new one
+assert before.sum() in (0, 1024), before.sum()
+with open(b + "v.txt", "w") as f:
+    f.write("5 6 7\n")
+assert os.stat(b + "v.npy").st_size == 128 + 12
+same(np.load(b + "v.npy", mmap_mode="r"), [5, 6, 7])
+assert '"shape":[3]' in text("v.json")
+# attributes of what is open are kept for a jiffy at most
+import time
+end = time.monotonic() + 10
+while os.fstat(npy).st_size != 128 + 12:
+    assert time.monotonic() < end, os.fstat(npy)
+END
+
+# -- a result that takes a name is there at once: its size, its bytes, its pages
+py "$LINENO" <<'END'
+np.save(b + "r.npy", x)
+for i in range(1, 101):
+    run("x r -> s" if i % 2 else "x s -> r")
+    name = b + ("s" if i % 2 else "r")
+    want = x * (i + 1)
+    assert os.stat(name + ".raw").st_size == 24
+    same(np.load(name + ".npy"), want)
+    same(np.load(name + ".npy", mmap_mode="r"), want)
+    same(np.memmap(name + ".raw", "f4", "r"), want.ravel())
+END
+
+# -- two views are not written at once: what one writes is none of the other's
+py "$LINENO" <<'END'
+np.save(b + "w.npy", x)
+w = np.load(b + "w.npy", mmap_mode="r+")
+for name in "w.raw", "w.txt":
+    try:
+        open(b + name, "r+b")
+        raise SystemExit(name + " was opened")
+    except OSError as e:
+        assert e.errno == 16, e
+w[0, 0] = 50
+del w
+same(np.load(b + "w.npy")[0, 0], 50)
+raw = np.memmap(b + "w.raw", "f4", "r+")
+raw[1] = 60
+del raw
+same(np.load(b + "w.npy")[0], [50, 60, 3])
+with open(b + "w.raw", "r+b") as one, open(b + "w.raw", "r+b") as two:
+    one.write(np.float32(1).tobytes())
+same(np.load(b + "w.npy")[0], [1, 60, 3])
+END
+shows "$mnt/health" ok

@@ -24,6 +24,9 @@ head -c 3000001 /dev/urandom >in/bytes.raw
 head -c 4194304 /dev/urandom | npy '<u4' '(1024, 1024)' >in/ns/big.npy
 head -c 1048576 /dev/zero | npy '<i4' '(262144,)' >in/zeros.npy
 printf '1 2.5\n-3 4e10\n' >in/text.txt
+printf '\x40\0\0\0\0\0\0\0%-64s' '{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' \
+	>in/one.safetensors
+packed 'f<*' 1.5 -2 >>in/one.safetensors
 head -c 777 /dev/urandom >in/notes # of no format: kept as it is
 head -c 777 /dev/urandom >in/ns/x.npy.part
 chmod 640 in/x.npy

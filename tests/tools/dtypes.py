@@ -145,6 +145,15 @@ class Type:
             return bytes(self.value(c) & 0xFF for c in codes)
         return bytes(codes)
 
+    def packed(self, codes):
+        """Bytes in .safetensors: element 0 in the lowest bits."""
+        if self.bits >= 8:
+            return self.unpacked(codes)
+        number = 0
+        for i, c in enumerate(codes):
+            number |= c << (self.bits * i)
+        return number.to_bytes((len(codes) * self.bits + 7) // 8, "little")
+
 
 def _code(t, number):
     """The code of a float that another format of struct's rounds as well."""
@@ -171,6 +180,12 @@ class Array:
 
     def raw(self):
         return self.type.unpacked(self.codes)
+
+    def safetensors(self, name="t"):
+        data = self.type.packed(self.codes)
+        head = json.dumps({name: {"dtype": self.type.safetensors, "shape": self.shape,
+                                  "data_offsets": [0, len(data)]}}).encode()
+        return struct.pack("<Q", len(head)) + head + data
 
 
 def _check_text(text, a):
@@ -267,7 +282,15 @@ def _check_views(path, a, written=None):
         equal("npy", content(stem + ".npy"), a.npy())
     if not path.endswith(".txt"):
         _check_text(content(stem + ".txt").decode(), a)
-    for view in ("npy", "raw"):
+    if not path.endswith(".safetensors"):
+        got = content(stem + ".safetensors")
+        n = struct.unpack("<Q", got[:8])[0]
+        equal("tensors", json.loads(got[8 : 8 + n]),
+              {os.path.basename(stem): {"dtype": a.type.safetensors, "shape": a.shape,
+                                        "data_offsets": [0, len(got) - 8 - n]}})
+        equal("padding", (8 + n) % 8, 0)
+        equal("packed", got[8 + n :], a.type.packed(a.codes))
+    for view in ("npy", "raw", "safetensors"):
         equal("size of " + view, os.stat(f"{stem}.{view}").st_size,
               len(content(f"{stem}.{view}")))
 
@@ -313,12 +336,16 @@ def _upload(d, a, label):
         _declare(f"{d}/void-{label}.npy", a)
         make(f"{d}/void-{label}.npy", a.npy("|V2"))
         _check_views(f"{d}/void-{label}.npy", a, a.npy("|V2"))
-    return f"{d}/raw-{label}-_declare"
+
+    path = f"{d}/st-{label}.safetensors"
+    make(path, a.safetensors())
+    _check_views(path, a, a.safetensors())
+    return path[: path.rindex(".")]
 
 
 def _again(d, a, label, stem):
     """What a view shows makes the same array of another buffer."""
-    for view in ("npy", "raw", "txt"):
+    for view in ("npy", "raw", "safetensors", "txt"):
         if view == "txt" and not a.codes:
             continue
         path = f"{d}/again-{label}-{view}.{view}"
@@ -329,7 +356,8 @@ def _again(d, a, label, stem):
             equal("raw", content(path[:-3] + "raw"), a.raw())
             equal("dtype", about(path)["dtype"], a.type.name[0] + "8")
             continue
-        _declare(path, a)
+        if view != "safetensors":
+            _declare(path, a)
         make(path, data)
         equal("what was written", content(path), data)
         told = about(path)
@@ -362,8 +390,7 @@ def _computed(d, a):
     make(program + ".mlir", f"func.func @main(%x: {tensor}) -> {tensor} {{ "
          f"return %x : {tensor} }}".encode())
     rel = os.path.relpath(d, cases.buffers)
-    _declare(f"{d}/in.raw", a)
-    make(f"{d}/in.raw", a.raw())
+    make(f"{d}/in.safetensors", a.safetensors())
     reply = command(op="execute", executable=f"same_{t.name}", inputs=[rel + "/in"],
                     outputs=[rel + "/out"])
     equal("run", (reply.get("ok"), reply.get("error")), (True, None))
@@ -402,6 +429,10 @@ def refused(d, t):
                     dtype=t.name, shape=[4])
     equal("create", reply.get("ok"), False)
     holds("a sentence that names the type", t.name in reply["error"]["message"])
+    fails("EINVAL EOPNOTSUPP", make, d + "/x.safetensors", a.safetensors())
+    told = about(d + "/x.safetensors")
+    equal("state", told["state"], "error")
+    holds("a sentence that names the type", t.name in told["error"])
     make(d + "/y.raw")
     fails("EINVAL EOPNOTSUPP", os.setxattr, d + "/y.raw", "user.pjrtfs.dtype",
           t.name.encode())

@@ -314,12 +314,7 @@ def read_while_written(d):
     os.set_blocking(stop, False)
     n = 0
     while True:
-        try:
-            got = content(d + "/a.raw")
-        except OSError as e:
-            # Replaced between lookup and open, and once more between the kernel's retries.
-            holds(f"a stale handle: {e}", e.errno == errno.ESTALE)
-            continue
+        got = content(d + "/a.raw")
         holds("one or the other", got in (one, two))
         n += 1
         try:

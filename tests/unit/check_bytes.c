@@ -155,6 +155,30 @@ START_TEST(a_failure_changes_nothing)
 }
 END_TEST
 
+/* Room for twice as much, as long as there is; then for what is needed, to the last byte. */
+START_TEST(room_is_used_up)
+{
+	struct pf_bytes *b = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	uint64_t size = 0;
+	int r = 0;
+
+	while (r == 0) {
+		r = pf_bytes_room(&b, arena, size, size + (1 << 20), 0, 4096, &err);
+		if (r < 0)
+			break;
+		memset(pf_bytes_at(b, size), (int)(size >> 20), 1 << 20);
+		size += 1 << 20;
+		ck_assert_uint_le(used(), LIMIT);
+	}
+	ck_assert_int_eq(r, -ENOSPC);
+	ck_assert_uint_gt(size, LIMIT / 2);
+	for (uint64_t at = 0; at < size; at += 1 << 20)
+		ck_assert_int_eq(*(char *)pf_bytes_at(b, at + 77), (char)(at >> 20));
+	pf_bytes_unref(b);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("bytes");
@@ -166,6 +190,7 @@ int main(void)
 	unit_add_cases(tc, reserving_copies_what_others_hold, cases);
 	tcase_add_test(tc, a_copy_has_room_for_what_it_keeps);
 	unit_add_cases(tc, a_failure_changes_nothing, too_much);
+	tcase_add_test(tc, room_is_used_up);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

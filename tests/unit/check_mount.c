@@ -224,6 +224,15 @@ static int end(pid_t pid)
 	return status;
 }
 
+/* The same in the process that answers: if the other one is gone, how did it end? */
+static void await_from(pid_t pid, int fd)
+{
+	char c;
+
+	if (read(fd, &c, 1) != 1)
+		ck_abort_msg("the other process ended with status 0x%x", end(pid));
+}
+
 static void expect(bool ok, int code)
 {
 	if (!ok)
@@ -252,7 +261,7 @@ START_TEST(mappings_write)
 	int go, done;
 	pid_t pid = start(write_mapped, &go, &done);
 
-	await(done);
+	await_from(pid, done);
 	pf_lock(&lock);
 	ck_assert_int_eq(content[0], 'b');
 	ck_assert_int_eq(fsyncs, 1);
@@ -293,7 +302,7 @@ START_TEST(mappings_see_what_changes)
 	int go, done;
 	pid_t pid = start(watch, &go, &done);
 
-	await(done);
+	await_from(pid, done);
 	pf_lock(&lock);
 	content[0] = 'z';
 	pf_unlock(&lock);
@@ -332,7 +341,7 @@ START_TEST(directories_are_exact)
 		struct pf_node *node = pf_node_new(tree, &dir, NULL, (mode_t)-1, NULL);
 		char name[16];
 
-		await(done);
+		await_from(pid, done);
 		snprintf(name, sizeof(name), "%d", i);
 		ck_assert_int_eq(pf_dir_link(in, name, node, false), 0);
 		pf_node_unref(node);
@@ -363,7 +372,7 @@ START_TEST(stopping_waits_for_no_page)
 
 	parking = true;
 	pid = start(fault, &go, &done);
-	await(done);
+	await_from(pid, done);
 	while (!waits) {
 		usleep(1000);
 		PF_LOCK_SCOPE(&lock);

@@ -227,6 +227,12 @@ int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
 /* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
 void pf_buffer_discard(struct pf_buffer *buffer);
 
+/* The bytes of its content and its value, at most: they may be the same. */
+uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
+
+/* Is there an array, but no content: a result that nobody has written to? */
+bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);
+
 /* Is the content a .npy header, and nothing else yet? */
 bool pf_buffer_is_header(struct pf_buffer *buffer);
 
@@ -265,6 +271,12 @@ struct pf_view {
  */
 int pf_view_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
+
+/*
+ * The value whose host bytes a view of BUFFER as FORMAT needs, pinned, so that they stay once
+ * they were fetched, with a reference; NULL: it needs none, or there is none.
+ */
+struct pf_value *pf_view_pin(struct pf_buffer *buffer, enum pf_format format);
 
 /* A second one of the same moment in *RET.  -ENOMEM. */
 int pf_view_dup(const struct pf_view *view, struct pf_view *ret);

@@ -61,7 +61,7 @@ int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool 
  * Make room in *BYTES (NULL: none yet, taken from ARENA) for a write that ends at END, of
  * which SIZE bytes are kept; nobody else's bytes are written to.  WANT, if larger, is how
  * many there will be; where that is not known (0) room grows in steps of twice what there
- * was, from FIRST on.  -ENOSPC, -ENOMEM: *BYTES is as it was.
+ * was, if there is so much, from FIRST on.  -ENOSPC, -ENOMEM: *BYTES is as it was.
  */
 int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
 		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err);

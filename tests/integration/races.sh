@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Who opens a name that is given to another buffer at that moment gets one of the two.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs --memory-limit 64M
+races=10000
+if sanitized; then
+	races=1000
+fi
+PJRTFS_TEST_RACES=$races timeout -k 5 $((patience * 6)) \
+	python3 -B "$top/tests/tools/race.py" "$mnt"
+# What was kept for who comes late is soon freed.
+bounded find "$mnt/buffers" -type f -delete
+eventually bash -c "[ \$(df --output=used -B1 $mnt | tail -n 1) -lt 1048576 ]"
+shows "$mnt/health" ok
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0

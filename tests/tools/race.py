@@ -1,0 +1,117 @@
+"""Names that are given to other buffers all the time, and who opens them meanwhile."""
+
+import os
+
+import cases
+from cases import case, child, command, content, end_of, equal, fails, floats, holds, make
+
+N = int(os.environ.get("PJRTFS_TEST_RACES", "10000"))
+
+
+def stamped(i):
+    """A file that tells whether it is whole: its number, over and over."""
+    return i.to_bytes(8, "little") * 64
+
+
+def read_on(path, seen, wanted, whole):
+    """Open and read PATH until the writer is done; every open must succeed."""
+    n = 0
+    last = b""
+    while not os.path.exists(seen):
+        fd = os.open(path, os.O_RDONLY)
+        size = os.fstat(fd).st_size
+        got = os.read(fd, 4096)
+        os.close(fd)
+        holds(f"all bytes: {len(got)} of {size}", len(got) == size and whole(got))
+        n += got != last
+        last = got
+    holds(f"it changed while it was read: {n} times", n >= wanted)
+
+
+def race(d, name, whole, write):
+    """Two readers of NAME while WRITE goes on."""
+    done = d + "/done"
+    readers = [child(read_on, f"{d}/{name}", done, 10, whole) for _ in range(2)]
+    try:
+        write()
+    finally:
+        make(done)
+    for pid in readers:
+        equal("a reader", end_of(pid), 0)
+
+
+@case
+def rename_over(d):
+    make(d + "/x.raw", stamped(0))
+
+    def write():
+        for i in range(1, N + 1):
+            make(d + "/part", stamped(i))
+            os.rename(d + "/part", d + "/x.raw")
+
+    race(d, "x.raw", lambda got: len(got) == 512 and got == got[:8] * 64, write)
+    equal("the last", content(d + "/x.raw"), stamped(N))
+
+
+@case
+def rename_over_and_views(d):
+    """The same for a view that is not listed."""
+    make(d + "/x.txt", b"0 0\n")
+
+    def write():
+        for i in range(1, N // 4 + 1):
+            make(d + "/part", b"%d %d\n" % (i, i))
+            os.rename(d + "/part", d + "/x.txt")
+
+    race(d, "x.raw", lambda got: len(got) == 8 and got[:4] == got[4:], write)
+
+
+@case
+def results(d):
+    """A result takes a name over by a command."""
+    make(d + "/one.npy", floats(*64 * [1]))
+    make(d + "/z.npy", floats(*64 * [1]))
+    make(cases.mnt + "/programs/inc.mlir", b"""func.func @main(%x: tensor<64xf32>)
+        -> tensor<64xf32> { %0 = stablehlo.add %x, %x : tensor<64xf32>
+        return %0 : tensor<64xf32> }""")
+    sides = [content(d + "/one.npy"), floats(*64 * [2])]
+
+    def write():
+        for i in range(N // 4):
+            reply = command(op="execute", executable="inc", inputs=["results/one"],
+                            outputs=["results/z"])
+            holds(reply, reply["ok"])
+            make(d + "/part", sides[0])
+            os.rename(d + "/part", d + "/z.npy")
+
+    race(d, "z.npy", lambda got: got in sides, write)
+
+
+@case
+def removed_and_made(d):
+    """Who opens it meanwhile finds it, or finds that it is not there."""
+
+    def read():
+        n = 0
+        while not os.path.exists(d + "/done"):
+            try:
+                got = content(d + "/x.raw")
+            except FileNotFoundError:
+                continue
+            # it is made before it is written
+            holds("one file", got == b"" or got == got[:8] * 64)
+            n += 1
+        holds("it was there sometimes", n)
+
+    pid = child(read)
+    try:
+        for i in range(N // 4):
+            make(d + "/x.raw", stamped(i))
+            os.unlink(d + "/x.raw")
+    finally:
+        make(d + "/done")
+    equal("the reader", end_of(pid), 0)
+    fails("ENOENT", os.stat, d + "/x.raw")
+
+
+cases.main()
