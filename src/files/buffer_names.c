@@ -384,6 +384,8 @@ static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
 	r = pf_dir_link(t->dir, name, node, false);
+	if (r == 0)
+		buffers_named(t->dir, name, cred, 0, NULL);
 	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", t->name) : 0;
 }
 

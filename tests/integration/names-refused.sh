@@ -68,6 +68,13 @@ eventually jq -e '.state == "ready"' "$b/z.json"
 fails_with 'File exists' mkdir "$b/z"
 fails_with 'File exists' cp "$data/x.npy" "$b/ns.npy"
 why "$b/ns" | grep -q 'there is a directory ns'
+# a result that takes the stem ends it, too
+fails_with 'Invalid argument' cp model.npz "$b/"
+why "$b/model" >/dev/null
+ask '{"op":"create","buffer":"model","dtype":"F32","shape":[1],"fill":0}' >reply
+equal "model" "$(bounded jq -r .state "$b/model.json")" ready
+bounded rm "$b/model.npy"
+gone "$b/model.json"
 # what tells is no buffer
 fails_with 'ermission denied' say "$b/ns.json" x
 fails_with 'ot permitted' rm -f "$b/ns.json"
