@@ -27,17 +27,6 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void graves_init(struct graves *g)
-{
-	pthread_condattr_t attr;
-
-	if (pthread_condattr_init(&attr) ||
-	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
-	    pthread_mutex_init(&g->lock, NULL) || pthread_cond_init(&g->wake, &attr))
-		abort();
-	pthread_condattr_destroy(&attr);
-}
-
 void graves_alarm(struct graves *g)
 {
 	atomic_store(&g->race_until, now_ms() + RACE_MS);
@@ -61,43 +50,60 @@ static void close_grave(struct entry *entry)
 	entry_unref(entry);
 }
 
-static void *watch(void *arg)
+/* So many of the oldest as are due go to *DUE; the timer is set for the next one. */
+static void take_due_locked(struct graves *g, struct entry **due)
 {
-	struct graves *g = arg;
+	int64_t now = now_ms();
 
-	pf_lock(&g->lock);
-	while (!g->stopping) {
-		int64_t until = g->first ? g->first->keep_until : 0;
+	while (g->first && g->first->keep_until <= now) {
+		struct entry *entry = pop_locked(g);
 
-		if (!g->first) {
-			pthread_cond_wait(&g->wake, &g->lock);
-		} else if (until > now_ms()) {
-			struct timespec t = { .tv_sec = until / 1000,
-					      .tv_nsec = until % 1000 * 1000000 };
-
-			pthread_cond_timedwait(&g->wake, &g->lock, &t);
-		} else {
-			struct entry *entry = pop_locked(g);
-
-			pf_unlock(&g->lock);
-			close_grave(entry);
-			pf_lock(&g->lock);
-		}
+		entry->next_grave = *due;
+		*due = entry;
 	}
-	pf_unlock(&g->lock);
-	return NULL;
+	/* Without a timer the next one that is kept looks after them. */
+	if (g->first)
+		(void)pf_timer_arm(g->timers, &g->timer,
+				   (uint64_t)(g->first->keep_until - now));
 }
 
-/* Shall ENTRY, of BYTES, be kept?  There must be a thread that closes its grave. */
+static void close_all(struct entry *entry)
+{
+	while (entry) {
+		struct entry *next = entry->next_grave;
+
+		close_grave(entry);
+		entry = next;
+	}
+}
+
+static void on_timer(struct pf_timer *timer)
+{
+	struct graves *g = pf_container_of(timer, struct graves, timer);
+	struct entry *due = NULL;
+
+	pf_lock(&g->lock);
+	take_due_locked(g, &due);
+	pf_unlock(&g->lock);
+	close_all(due);
+}
+
+void graves_init(struct graves *g, struct pf_timers *timers)
+{
+	if (pthread_mutex_init(&g->lock, NULL))
+		abort();
+	g->timers = timers;
+	g->timer.fire = on_timer;
+}
+
+/* Shall ENTRY, of BYTES, be kept?  There must be a timer that ends that. */
 static bool is_wanted_locked(struct graves *g, const struct entry *entry, uint64_t bytes,
 			     uint64_t most)
 {
-	if (entry->was_kept || g->stopping || bytes > most ||
+	if (entry->was_kept || g->stopped || bytes > most ||
 	    atomic_load(&g->race_until) < now_ms())
 		return false;
-	if (!g->started)
-		g->started = pthread_create(&g->thread, NULL, watch, g) == 0;
-	return g->started;
+	return g->first || pf_timer_arm(g->timers, &g->timer, KEEP_MS) == 0;
 }
 
 static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
@@ -113,7 +119,6 @@ static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
 		g->first = entry;
 	g->last = entry;
 	g->bytes += bytes;
-	pthread_cond_signal(&g->wake);
 }
 
 bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
@@ -134,29 +139,25 @@ bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
 	}
 	kept = entry->kept;
 	pf_unlock(&g->lock);
-	while (over) {
-		struct entry *next = over->next_grave;
-
-		close_grave(over);
-		over = next;
-	}
+	close_all(over);
 	return kept;
 }
 
 void graves_stop(struct graves *g)
 {
+	struct entry *left;
+
 	pf_lock(&g->lock);
-	g->stopping = true;
-	pthread_cond_signal(&g->wake);
+	g->stopped = true;
+	left = g->first;
+	for (struct entry *e = left; e; e = e->next_grave)
+		e->kept = false;
+	g->first = g->last = NULL;
 	pf_unlock(&g->lock);
-	if (g->started)
-		pthread_join(g->thread, NULL);
-	while (g->first)
-		close_grave(pop_locked(g));
+	close_all(left);
 }
 
 void graves_release(struct graves *g)
 {
-	pthread_cond_destroy(&g->wake);
 	pthread_mutex_destroy(&g->lock);
 }

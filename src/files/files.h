@@ -4,6 +4,7 @@
 
 #include <json-c/json.h>
 
+#include "pjrtfs/base/timer.h"
 #include "pjrtfs/files/fs.h"
 #include "pjrtfs/store/buffer.h"
 #include "pjrtfs/store/executable.h"
@@ -24,17 +25,17 @@ struct device {
 
 /* Buffers that have lost their names and are kept for a moment: src/files/buffer_graves.c. */
 struct graves {
-	_Atomic int64_t
-		race_until;   /* CLOCK_MONOTONIC, ms: till then somebody may come late */
-	pthread_mutex_t lock; /* rank 5; protects the fields below */
-	pthread_cond_t wake;
-	pthread_t thread;
-	bool started, stopping;
+	/* CLOCK_MONOTONIC, ms: till then somebody may come late. */
+	_Atomic int64_t race_until;
+	struct pf_timers *timers; /* borrowed */
+	struct pf_timer timer;    /* for the oldest: armed as long as there is one */
+	pthread_mutex_t lock;     /* rank 5; protects the fields below */
+	bool stopped;
 	struct entry *first, *last; /* one reference each; the oldest first */
 	uint64_t bytes;
 };
 
-void graves_init(struct graves *graves);
+void graves_init(struct graves *graves, struct pf_timers *timers);
 void graves_stop(struct graves *graves); /* bury them all, and keep no more */
 void graves_release(struct graves *graves);
 

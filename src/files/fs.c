@@ -114,7 +114,6 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
-	graves_init(&fs->graves);
 	fs->arena = config->arena;
 	pf_spares_attach(fs->arena);
 	fs->probe = config->probe;
@@ -124,6 +123,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->mountpoint = strdup(config->mountpoint);
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
 	fs->timers = pf_timers_new();
+	graves_init(&fs->graves, fs->timers);
 	if (fs->mountpoint && fs->workers && fs->timers) {
 		memcpy(fs->workers, config->workers,
 		       config->n_workers * sizeof(struct pf_worker *));
@@ -161,9 +161,9 @@ void pf_fs_free(struct pf_fs *fs)
 {
 	if (!fs)
 		return;
+	graves_stop(&fs->graves);
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);
-	graves_stop(&fs->graves);
 	if (fs->tree)
 		pf_tree_lock_names(fs->tree);
 	unlink_all(fs->executables);
