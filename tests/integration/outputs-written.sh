@@ -104,6 +104,17 @@ for name, bytes_ in was.items():
     subprocess.run(["mv", b + stem + ".npy", b + "scratch"], check=True)
     check(f"{stem} as scratch", content("scratch") == was[stem + ".npy"])
     os.unlink(b + "scratch")
+
+# one without elements has a header all the same
+fd = os.open(mnt + "/control", os.O_RDWR)
+os.write(fd, b'{"op":"create","buffer":"none","dtype":"F32","shape":[3,0],"fill":0}\n')
+check("created", json.loads(os.read(fd, 4096))["ok"])
+was = content("none.npy")
+with open(b + "none.npy", "r+b", 0) as f:
+    check("its header", f.read() == was and len(was) == 128)
+check(f"none: {about('none')}", about("none")["state"] == "ready")
+with open(b + "none.raw", "r+b", 0) as f:
+    check("no bytes", f.read() == b"")
 END
 shows "$mnt/health" ok
 shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
