@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cache_options.h"
 #include "options.h"
 #include "pjrtfs/base/cleanup.h"
 #include "pjrtfs/base/log.h"
@@ -32,6 +33,8 @@ static uint64_t pool_size(void)
 	return ram * 4 > least ? ram * 4 : least;
 }
 
+enum { SETTLE_MS = 5000 };
+
 /* Everything that is running. */
 struct daemon {
 	const struct options *options;
@@ -39,6 +42,8 @@ struct daemon {
 	struct pf_worker *workers[MAX_PLUGINS];
 	unsigned n_workers;
 	struct pf_probe *probe;
+	struct pf_cache *cache; /* NULL: there is none */
+	struct pf_compiler *compiler;
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 };
@@ -90,10 +95,35 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		if (r < 0)
 			return pf_err_wrap(err, r, "plugin %s", p->name);
 		d->n_workers++;
+		pf_compiler_warm(d->compiler, d->workers[i]);
 	}
 	d->probe = pf_probe_new(d->options->found, d->options->n_found, program,
 				pool_size(), d->arena);
 	return d->probe ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+}
+
+static void warn(void *arg, const char *text)
+{
+	(void)arg;
+	pf_log(PF_LOG_WARNING, "%s", text);
+}
+
+/* Without a cache all works, only slower. */
+static int start_compiler(struct daemon *d, struct pf_err *err)
+{
+	const struct cache_options *o = &d->options->cache;
+	pf_autofree char *dir = o->off ? NULL : cache_options_dir(o);
+	struct pf_cache_config cache = { .dir = dir, .max = o->size, .warn = warn };
+	struct pf_compiler_config compiler = { .jobs = o->jobs,
+					       .timeout_s = o->timeout_s };
+	struct pf_err why = PF_ERR_INIT;
+
+	if (!dir && !o->off)
+		pf_log(PF_LOG_WARNING, "no cache: there is no home directory for one");
+	if (dir && pf_cache_open(&cache, &d->cache, &why) < 0)
+		pf_log(PF_LOG_WARNING, "no cache: %s", why.text);
+	compiler.cache = d->cache;
+	return pf_compiler_new(&compiler, &d->compiler, err);
 }
 
 static void usage(void *arg, struct pf_usage *ret)
@@ -124,10 +154,14 @@ static int start(struct daemon *d, struct pf_err *err)
 	int r = pf_arena_new(o->memory_limit, &d->arena, err);
 
 	if (r == 0)
+		r = start_compiler(d, err);
+	if (r == 0)
 		r = start_workers(d, err);
 	if (r < 0)
 		return r;
 	fs.arena = d->arena;
+	fs.cache = d->cache;
+	fs.compiler = d->compiler;
 	fs.n_workers = d->n_workers;
 	fs.probe = d->probe;
 	r = pf_fs_new(&fs, &d->fs, err);
@@ -138,18 +172,23 @@ static int start(struct daemon *d, struct pf_err *err)
 }
 
 /*
- * The mount goes first, so that nobody waits for what is ending; then the processes, which
- * answers everything that is under way; then what held the answers.
+ * The mount goes first, so that nobody waits for what is ending; what was compiled is kept;
+ * then the processes end, which answers everything that is under way; then what held the
+ * answers.
  */
 static void stop(struct daemon *d)
 {
 	pf_mount_free(d->mount);
+	if (d->compiler)
+		pf_compiler_settle(d->compiler, SETTLE_MS);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_stop(d->workers[i]);
 	pf_probe_free(d->probe);
+	pf_compiler_free(d->compiler);
 	pf_fs_free(d->fs);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_free(d->workers[i]);
+	pf_cache_close(d->cache);
 	pf_arena_free(d->arena);
 }
 

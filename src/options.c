@@ -13,6 +13,8 @@
 
 #include "pjrtfs/base/cleanup.h"
 
+#define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
+
 const char options_help[] =
 	"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
 	"\n"
@@ -23,14 +25,20 @@ const char options_help[] =
 	"  -f                       stay in the foreground\n"
 	"  -d                       log every request (implies -f)\n"
 	"  -o OPTION[,OPTION...]    mount options: allow_other, ro, auto_unmount, ...; those\n"
-	"                           meant for mount(8) are ignored; plugin=, plugin_dir= and\n"
-	"                           memory_limit= as below\n"
+	"                           meant for mount(8) are ignored; those with a value below\n"
+	"                           also as plugin=, plugin_dir=, memory_limit=, ...\n"
 	"  --plugin [NAME=]PATH     load this plugin; may be repeated; without SOURCE instead of\n"
 	"                           the default, else too.  A bare NAME is looked for\n"
 	"  --plugin-dir DIR         look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
 	"                           DIR/NAME.so; may be repeated\n"
 	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
 	"                           of the smaller of RAM and the cgroup's limit)\n"
+	"  --cache-dir DIR          keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
+	"                           $XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)\n"
+	"  --cache-size SIZE        at most so many bytes of them (default 2G), or max\n"
+	"  --no-cache               keep none\n"
+	"  --compile-jobs N         compile N programs at a time (default: the processors)\n"
+	"  --compile-timeout S      give a compile up after S seconds\n"
 	"  -V, --version            print the version\n"
 	"  -h, --help               print this\n"
 	"\n"
@@ -268,11 +276,45 @@ static int add_to(const char **list, unsigned *n, const char *word, struct pf_er
 	return 0;
 }
 
+/* What is said of the cache and of compiles: words of -o, and long options in this order. */
+static const struct {
+	const char *word; /* of -o, with its '=' if it takes a value */
+	const char *name; /* cache_options_take's */
+} cache_words[] = {
+	{ "cache_dir=", "dir" },
+	{ "cache_size=", "size" },
+	{ "no_cache", "off" },
+	{ "compile_jobs=", "jobs" },
+	{ "compile_timeout=", "timeout" },
+};
+
+enum { N_CACHE_WORDS = sizeof(cache_words) / sizeof(cache_words[0]) };
+
+/* Which of them WORD is; N_CACHE_WORDS: none. */
+static unsigned cache_word_of(const char *word)
+{
+	unsigned i = 0;
+
+	for (; i < N_CACHE_WORDS; i++) {
+		size_t len = strlen(cache_words[i].word);
+
+		if (!strncmp(word, cache_words[i].word, len) &&
+		    (cache_words[i].word[len - 1] == '=' || !word[len]))
+			break;
+	}
+	return i;
+}
+
 static int add_word(struct options *o, struct words *w, const char *word,
 		    struct pf_err *err)
 {
+	unsigned i = cache_word_of(word);
+
 	if (!*word || is_for_mount(word))
 		return 0;
+	if (i < N_CACHE_WORDS)
+		return cache_options_take(&o->cache, cache_words[i].name,
+					  word + strlen(cache_words[i].word), err);
 	if (!strncmp(word, "plugin=", 7))
 		return add_to(w->plugins, &w->n_plugins, word + 7, err);
 	if (!strncmp(word, "plugin_dir=", 11))
@@ -299,7 +341,7 @@ static int add_words(struct options *o, struct words *w, char *list, struct pf_e
 
 /* --- everything ---------------------------------------------------------------------------- */
 
-enum { OPT_PLUGIN = 256, OPT_PLUGIN_DIR, OPT_MEMORY_LIMIT };
+enum { OPT_PLUGIN = 256, OPT_PLUGIN_DIR, OPT_MEMORY_LIMIT, OPT_CACHE /* and others */ };
 
 static int take_option(int c, struct options *o, struct words *w, char **argv,
 		       struct pf_err *err)
@@ -333,6 +375,10 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	case ':':
 		return pf_err_set(err, -EINVAL, "%s needs an argument", argv[optind - 1]);
 	default:
+		if (c >= OPT_CACHE && c < OPT_CACHE + N_CACHE_WORDS)
+			return cache_options_take(&o->cache,
+						  cache_words[c - OPT_CACHE].name, optarg,
+						  err);
 		if (optopt && optopt < 256)
 			return pf_err_set(err, -EINVAL,
 					  "there is no option -%c; see --help", optopt);
@@ -364,6 +410,11 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 		{ "plugin", required_argument, NULL, OPT_PLUGIN },
 		{ "plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR },
 		{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
+		{ "cache-dir", required_argument, NULL, OPT_CACHE },
+		{ "cache-size", required_argument, NULL, OPT_CACHE + 1 },
+		{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
+		{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
+		{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
@@ -373,6 +424,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 
 	memset(ret, 0, sizeof(*ret));
 	ret->memory_limit = memory_limit_default();
+	ret->cache.size = DEFAULT_CACHE;
 	opterr = 0;
 	while (r == 0 &&
 	       (c = getopt_long(argc, argv, "-:fdo:hV", long_options, NULL)) != -1)
@@ -412,5 +464,6 @@ void options_release(struct options *o)
 		free((char *)(uintptr_t)o->fuse[i]);
 	free(o->mountpoint);
 	free(o->source);
+	free(o->cache.dir);
 	memset(o, 0, sizeof(*o));
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cache_options.h"
 #include "pjrtfs/base/err.h"
 
 #include "pjrtfs/engine/probe.h"
@@ -25,6 +26,7 @@ struct options {
 		*fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
 	unsigned n_fuse;
 	uint64_t memory_limit; /* bytes */
+	struct cache_options cache;
 };
 
 /*

@@ -26,7 +26,8 @@ struct pf_life {
 	pthread_t thread; /* takes replies */
 	int broken_fd;    /* borrowed; an eventfd: the worker wrote nonsense */
 	_Atomic bool broken;
-	bool joined; /* the ender's own */
+	bool joined;        /* the ender's own */
+	struct stat plugin; /* st_ino 0: not known */
 
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
@@ -34,7 +35,8 @@ struct pf_life {
 	struct pf_buf late; /* whole messages that found the ring full */
 	size_t late_sent;   /* bytes of them that were sent meanwhile */
 	bool dead;
-	struct pf_err why; /* once dead */
+	struct pf_err why;          /* once dead */
+	unsigned lost[PF_OP_COUNT]; /* calls that the death ended */
 };
 
 /* --- answers ------------------------------------------------------------------------ */
@@ -197,7 +199,10 @@ static void fail_calls(struct pf_life *life)
 	calls = life->calls;
 	memset(&life->calls, 0, sizeof(life->calls));
 	why = life->why;
+	while ((call = pf_map_next(&calls, &pos)))
+		life->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
 	pf_unlock(&life->lock);
+	pos = 0;
 	while ((call = pf_map_next(&calls, &pos)))
 		call->done(call, why.code, &why, NULL, 0);
 	pf_map_release(&calls);
@@ -318,6 +323,22 @@ bool pf_life_alive(struct pf_life *life)
 {
 	PF_LOCK_SCOPE(&life->lock);
 	return !life->dead;
+}
+
+const struct stat *pf_life_plugin(const struct pf_life *life)
+{
+	return life->plugin.st_ino ? &life->plugin : NULL;
+}
+
+void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
+{
+	life->plugin = *st;
+}
+
+unsigned pf_life_lost(struct pf_life *life, enum pf_op op)
+{
+	PF_LOCK_SCOPE(&life->lock);
+	return life->lost[op];
 }
 
 /* --- birth and death ------------------------------------------------------------------ */

@@ -14,6 +14,9 @@
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		int broken_fd, struct pf_life **ret, struct pf_err *err);
 
+/* Note the plugin's file, before anybody else has the life. */
+void pf_life_set_plugin(struct pf_life *life, const struct stat *st);
+
 /*
  * The process is dead, as WHY says: fail every call under way with it, and every later
  * one.  Waits for the reply thread.  Calls after the first have no effect.

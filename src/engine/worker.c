@@ -109,6 +109,19 @@ static int same_plugin(struct pf_worker *w, const struct pf_description *d,
 	return 0;
 }
 
+/* Tell LIFE which file it has loaded, if that is the one that was there BEFORE. */
+static void note_plugin(struct pf_worker *w, struct pf_life *life,
+			const struct stat *before)
+{
+	struct stat st;
+
+	if (before->st_ino && stat(w->path, &st) == 0 && st.st_ino == before->st_ino &&
+	    st.st_dev == before->st_dev && st.st_size == before->st_size &&
+	    st.st_ctim.tv_sec == before->st_ctim.tv_sec &&
+	    st.st_ctim.tv_nsec == before->st_ctim.tv_nsec)
+		pf_life_set_plugin(life, &st);
+}
+
 /*
  * Start one life.  The watcher's: w->sock and w->err_fd are set on success.  The thread
  * that spawns must live as long as the worker: the kernel sends the worker's
@@ -119,6 +132,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	struct pf_description d = { 0 };
 	pf_autoclose int channel = -1, pool = -1;
 	struct pf_life *life = NULL;
+	struct stat file = { 0 };
 	pid_t pid = 0;
 	int fds[4];
 	int r = pf_process_fds(fds, err);
@@ -132,6 +146,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 				err);
 	if (r == 0) {
 		pf_tail_mark(&w->tail);
+		if (stat(w->path, &file))
+			file.st_ino = 0; /* the worker will tell why it cannot load it */
 		r = pf_process_spawn(w->program, w->name, fds[1], fds[3], &pid, err);
 	}
 	for (int i = 1; i < 4; i += 2)
@@ -145,6 +161,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r == 0 && w->description.json)
 		r = same_plugin(w, &d, err);
 	if (r == 0) {
+		note_plugin(w, life, &file);
 		PF_LOCK_SCOPE(&w->lock);
 		if (w->description.json)
 			pf_description_release(&d);

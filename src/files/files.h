@@ -44,8 +44,10 @@ enum { FILES_REFUSALS = 64 };
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
-	struct pf_probe *probe;     /* borrowed; may be NULL */
-	struct pf_worker **workers; /* owned array of borrowed pointers */
+	struct pf_probe *probe;       /* borrowed; may be NULL */
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_cache *cache;       /* borrowed; may be NULL */
+	struct pf_worker **workers;   /* owned array of borrowed pointers */
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
@@ -76,6 +78,7 @@ extern const struct pf_kind kind_program;
 extern const struct pf_kind kind_executables;
 extern const struct pf_kind kind_buffers;
 extern const struct pf_kind kind_control;
+extern const struct pf_kind kind_cache;
 extern const struct pf_kind kind_jobs;
 
 /* Make what jobs/ needs; link_jobs is told its directory.  0 or -ENOMEM. */

@@ -94,6 +94,8 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 	if (r == 0)
 		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].place,
 			       &fs->devices[0].buffers);
+	if (r == 0 && fs->cache)
+		r = files_link(root, "cache", &kind_cache, NULL, NULL);
 	if (r == 0)
 		r = files_link(root, "jobs", &kind_jobs, NULL, &jobs);
 	if (r == 0)
@@ -115,6 +117,8 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->arena = config->arena;
 	pf_spares_attach(fs->arena);
 	fs->probe = config->probe;
+	fs->compiler = config->compiler;
+	fs->cache = config->cache;
 	fs->n_workers = config->n_workers;
 	fs->mountpoint = strdup(config->mountpoint);
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));

@@ -22,7 +22,8 @@ struct unit *unit_new(struct pf_fs *fs)
 		return NULL;
 	atomic_init(&unit->refs, 1);
 	unit->fs = fs;
-	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->probe);
+	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->probe,
+				    fs->compiler);
 	if (!unit->x) {
 		free(unit);
 		return NULL;
@@ -98,6 +99,7 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	}
 	unit->program = node;
+	unit->x->user = cred->uid;
 	pf_executable_set_format(unit->x, format);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0 && format != PF_PROGRAM_NONE)

@@ -79,36 +79,26 @@ static int add_counts(struct pj_executable *x, struct pf_err *err)
 	return add_results(x, err);
 }
 
-int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
-			  struct pj_executable **ret, struct pf_err *err)
+int pj_executable_adopt(const struct pj_client *client, PJRT_LoadedExecutable *loaded,
+			struct pj_executable **ret, struct pf_err *err)
 {
+	PJRT_LoadedExecutable_GetExecutable_Args get = {
+		PJ_SIZE(PJRT_LoadedExecutable_GetExecutable_Args),
+		.loaded_executable = loaded
+	};
+	PJRT_LoadedExecutable_Destroy_Args destroy = {
+		PJ_SIZE(PJRT_LoadedExecutable_Destroy_Args), .executable = loaded
+	};
 	PF_CLEANUP(pj_executable_freep) struct pj_executable *x = calloc(1, sizeof(*x));
-	pf_autofree char *code = malloc(source->len + 1);
-	PJRT_Program program = { PJ_SIZE(PJRT_Program), .code = code,
-				 .code_size = source->len, .format = source->format,
-				 .format_size = strlen(source->format) };
-	PJRT_Client_Compile_Args args = { PJ_SIZE(PJRT_Client_Compile_Args),
-					  .client = client->handle, .program = &program,
-					  .compile_options = source->options,
-					  .compile_options_size = source->options_len };
-	PJRT_LoadedExecutable_GetExecutable_Args get = { PJ_SIZE(
-		PJRT_LoadedExecutable_GetExecutable_Args) };
 	int r;
 
-	if (!x || !code)
-		return pf_err_set(err, -ENOMEM, "no memory for a program of %zu bytes",
-				  source->len);
-	if (source->options_len == 0)
-		return pf_err_set(err, -EINVAL, "compile options without replicas");
-	/* The table says char *, not const char *: a plugin may write into it. */
-	memcpy(code, source->code, source->len);
-	code[source->len] = '\0';
+	if (!x) {
+		(void)PJ_CALL(client->plugin, NULL, PJRT_LoadedExecutable_Destroy,
+			      &destroy);
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	}
 	x->client = client;
-	r = PJ_CALL(client->plugin, err, PJRT_Client_Compile, &args);
-	if (r < 0)
-		return r;
-	x->loaded = args.executable;
-	get.loaded_executable = x->loaded;
+	x->loaded = loaded;
 	r = PJ_CALL(client->plugin, err, PJRT_LoadedExecutable_GetExecutable, &get);
 	if (r < 0)
 		return r;
@@ -118,6 +108,31 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 		return r;
 	*ret = pf_steal(&x);
 	return 0;
+}
+
+int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
+			  struct pj_executable **ret, struct pf_err *err)
+{
+	pf_autofree char *code = malloc(source->len + 1);
+	PJRT_Program program = { PJ_SIZE(PJRT_Program), .code = code,
+				 .code_size = source->len, .format = source->format,
+				 .format_size = strlen(source->format) };
+	PJRT_Client_Compile_Args args = { PJ_SIZE(PJRT_Client_Compile_Args),
+					  .client = client->handle, .program = &program,
+					  .compile_options = source->options,
+					  .compile_options_size = source->options_len };
+	int r;
+
+	if (!code)
+		return pf_err_set(err, -ENOMEM, "no memory for a program of %zu bytes",
+				  source->len);
+	if (source->options_len == 0)
+		return pf_err_set(err, -EINVAL, "compile options without replicas");
+	/* The table says char *, not const char *: a plugin may write into it. */
+	memcpy(code, source->code, source->len);
+	code[source->len] = '\0';
+	r = PJ_CALL(client->plugin, err, PJRT_Client_Compile, &args);
+	return r < 0 ? r : pj_executable_adopt(client, args.executable, ret, err);
 }
 
 void pj_executable_free(struct pj_executable *x)

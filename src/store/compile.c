@@ -1,7 +1,9 @@
 /* Compiling: from a committed source to something that runs. */
 #include "compile.h"
+#include "ask.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,25 +28,12 @@ struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 	return pf_wait_take(&x->waiters);
 }
 
-struct compile {
-	struct pf_call call;
-	struct pf_waiter waiter;  /* for the worker's next life */
-	struct pf_executable *x;  /* owned reference */
-	struct pf_life *life;     /* owned reference */
-	struct pf_bytes *program; /* owned reference; as it was when the compile began */
-	uint64_t len;
-	uint64_t part_off, part_len; /* what of it the plugin reads */
-	char format[PF_WIRE_FORMAT];
-	struct pf_plan plan; /* owned: the options, and who compiles */
-	unsigned generation;
-	uint64_t id;
-	struct timespec start;
-	struct pf_question question; /* to other plugins, if this one cannot read it */
-	struct pf_err err;           /* why it cannot */
-};
+enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker, which has 64 */
 
 static void compile_free(struct compile *c)
 {
+	if (c->claim)
+		pf_claim_drop(c->x->compiler, c->claim);
 	pf_executable_unref(c->x);
 	pf_life_unref(c->life);
 	pf_bytes_unref(c->program);
@@ -53,120 +42,77 @@ static void compile_free(struct compile *c)
 }
 
 /* The compile ended: publish it, unless a newer source has begun meanwhile. */
-static void compile_end(struct compile *c, struct pf_loaded *loaded,
-			const struct pf_err *err)
+static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		    const struct pf_err *err)
 {
 	struct pf_executable *x = c->x;
 	struct pf_waiter *waiters = NULL;
-	struct pf_loaded *gone = loaded;
+	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
 
 	pf_lock(&x->lock);
 	if (c->generation == x->generation) {
+		struct pf_loaded *made = gone;
+
 		gone = x->loaded;
-		x->loaded = loaded;
+		x->loaded = made;
+		x->cache_use = use;
 		x->state = loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
 		x->err = err ? *err : (struct pf_err)PF_ERR_INIT;
 		waiters = pf_wait_take(&x->waiters);
 	}
+	if (x->job == &c->job)
+		x->job = NULL;
 	pf_unlock(&x->lock);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
+}
+
+/* C ended, and with it those that wanted the same.  LOADED stays the caller's. */
+static void settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		   const struct pf_err *err)
+{
+	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	struct pf_job *next, *job = NULL;
+
+	if (c->claim)
+		job = pf_claim_settle(c->x->compiler, c->claim, loaded);
+	publish(c, loaded, use, err);
+	for (; job; job = next) {
+		struct compile *follower = pf_container_of(job, struct compile, job);
+
+		next = job->next;
+		if (loaded && cache)
+			pf_cache_shared(cache);
+		publish(follower, loaded, PF_CACHE_HIT, err);
+		compile_free(follower);
+	}
+}
+
+/* It failed, for ever. */
+static void fail(struct compile *c, const struct pf_err *err)
+{
+	settle(c, NULL, PF_CACHE_UNUSED, err);
 	compile_free(c);
-}
-
-static int parse_info(const char *text, size_t len, struct json_object **ret,
-		      struct pf_err *err)
-{
-	struct json_tokener *tok = json_tokener_new();
-
-	*ret = tok ? json_tokener_parse_ex(tok, text, (int)len) : NULL;
-	json_tokener_free(tok);
-	if (json_object_is_type(*ret, json_type_object))
-		return 0;
-	return pf_err_set(err, -EPROTO, "the worker told nothing of the program");
-}
-
-/* Which of the worker's devices it runs on, from the ids in INFO. */
-static int find_devices(struct pf_loaded *l, struct pf_err *err)
-{
-	const struct pf_description *d = pf_worker_description(l->worker);
-	struct json_object *ids;
-	size_t n = 0;
-
-	if (json_object_object_get_ex(l->info, "devices", &ids) &&
-	    json_object_is_type(ids, json_type_array))
-		n = json_object_array_length(ids);
-	l->devices = calloc(n ? n : 1, sizeof(*l->devices));
-	if (!l->devices || n > d->n_devices)
-		return pf_err_set(err, -EPROTO, "the worker named %zu devices of %u", n,
-				  d->n_devices);
-	for (size_t i = 0; i < n; i++) {
-		int64_t id = json_object_get_int64(json_object_array_get_idx(ids, i));
-		unsigned at = 0;
-
-		while (at < d->n_devices && d->devices[at].id != id)
-			at++;
-		if (at == d->n_devices)
-			return pf_err_set(err, -EPROTO,
-					  "the worker named an unknown device");
-		l->devices[i] = at;
-	}
-	l->n_devices = (unsigned)n;
-	return 0;
-}
-
-/* Arrays that the plugin lays out otherwise would silently hold other numbers. */
-static int check_layouts(const struct pf_signature *s, struct pf_err *err)
-{
-	for (int out = 0; out < 2; out++) {
-		const struct pf_param *p = out ? s->outputs : s->inputs;
-		size_t n = out ? s->n_outputs : s->n_inputs;
-
-		for (size_t i = 0; i < n; i++)
-			if (!p[i].row_major)
-				return pf_err_set(
-					err, -EOPNOTSUPP,
-					"%s %zu (%s) has a layout "
-					"that is not row-major, which is not supported: "
-					"remove mhlo.layout_mode from the program",
-					out ? "output" : "input", i, p[i].name);
-	}
-	return 0;
 }
 
 /* Read what the worker told of the new executable. */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
 {
+	struct json_tokener *tok = json_tokener_new();
 	const char *info = pf_life_pool(c->life, rep->info_off, rep->info_len);
 	const void *hlo = rep->hlo_off == PF_NO_OFFSET
 				  ? NULL
 				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
-	size_t off, len = 0;
-	int r;
+	struct json_object *o = NULL;
 
+	if (info && tok && rep->info_len <= INT_MAX)
+		o = json_tokener_parse_ex(tok, info, (int)rep->info_len);
+	json_tokener_free(tok);
 	if (!info)
 		return pf_err_set(err, -EPROTO,
 				  "the worker's answer lies outside its pool");
-	r = parse_info(info, rep->info_len, &l->info, err);
-	if (r < 0)
-		return r;
-	if (!hlo)
-		return pf_err_set(err, -EOPNOTSUPP,
-				  "plugin %s does not tell what the program's "
-				  "arguments are",
-				  pf_worker_name(c->plan.worker));
-	r = pf_signature_parse(hlo, rep->hlo_len, rep->hlo_with_config, &l->signature,
-			       err);
-	if (r == 0)
-		r = pf_hlo_unwrap(hlo, rep->hlo_len, rep->hlo_with_config, &off, &len,
-				  err);
-	if (r == 0)
-		r = check_layouts(l->signature, err);
-	l->hlo_len = len;
-	if (r == 0)
-		r = find_devices(l, err);
-	return r;
+	return pf_loaded_describe(c, l, o, hlo, rep->hlo_len, rep->hlo_with_config, err);
 }
 
 /* Is it what a plugin says that is too old for a program? */
@@ -197,7 +143,7 @@ static void others_answered(struct pf_question *question, const char *who, int m
 			who);
 		c->err.pjrt_code = pjrt_code;
 	}
-	compile_end(c, NULL, &c->err);
+	fail(c, &c->err);
 }
 
 /* Does another plugin know better?  False: nobody was asked. */
@@ -217,68 +163,214 @@ static bool ask_others(struct compile *c)
 	return pf_probe_ask(c->x->probe, q);
 }
 
-static void compile_done(struct pf_call *call, int code, const struct pf_err *err,
-			 const void *reply, size_t len)
-{
-	struct compile *c = pf_container_of(call, struct compile, call);
-	const struct pf_rep_compile *rep = reply;
-	struct pf_err why = PF_ERR_INIT;
-	struct pf_loaded *l;
+/* --- on a thread of the compiler ----------------------------------------------------------- */
 
-	(void)len;
-	if (code < 0) {
-		c->err = *err;
-		if (!ask_others(c))
-			compile_end(c, NULL, &c->err);
-		return;
-	}
-	l = calloc(1, sizeof(*l));
-	if (!l) {
-		pf_err_set(&why, -ENOMEM, "no memory for an executable");
-		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
-	} else {
-		atomic_init(&l->refs, 1);
-		l->worker = c->plan.worker;
-		l->life = pf_life_ref(c->life);
-		l->program = pf_bytes_ref(c->program);
-		l->program_len = c->len;
-		l->id = c->id;
-		l->compile_seconds = pf_seconds_since(&c->start);
-		code = read_reply(c, rep, l, &why);
-	}
+static void again(struct compile *c)
+{
+	pf_life_unref(pf_steal(&c->life));
+	pf_compiler_add(c->x->compiler, &c->job, true);
+}
+
+/*
+ * The worker died while it compiled C.  If there were others, who did it is not known: each
+ * of them is tried once more, alone.
+ */
+static bool is_only_suspected(struct compile *c)
+{
+	if (c->suspected ||
+	    pf_life_lost(c->life, PF_OP_COMPILE) + pf_life_lost(c->life, PF_OP_LOAD) < 2)
+		return false;
+	c->suspected = c->job.alone = true;
+	return true;
+}
+
+static void takes_long(void *arg)
+{
+	pf_compiler_takes_long(arg);
+}
+
+static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep, bool *sent,
+			  struct pf_err *err)
+{
+	struct pf_req_compile req = { .head.op = PF_OP_COMPILE };
+	struct pf_question_to_worker q = {
+		.life = c->life,
+		.request = &req,
+		.len = sizeof(req),
+		.tail = c->plan.options.data,
+		.tail_len = c->plan.options.len,
+		.bytes = c->program,
+		.timeout_s = pf_compiler_timeout_s(c->x->compiler),
+		.takes_long = takes_long,
+		.arg = c->x->compiler,
+		.given_up = pf_compiler_given_up(c->x->compiler),
+	};
+	int r;
+
+	*sent = false;
+	if (atomic_load(q.given_up) >= MAX_GIVEN_UP)
+		return pf_err_set(
+			err, -EBUSY,
+			"plugin %s still compiles %d programs that were given up: end its "
+			"worker (kill process plugins/%s/pid) to be rid of them",
+			pf_worker_name(c->plan.worker), MAX_GIVEN_UP,
+			pf_worker_name(c->plan.worker));
+
+	c->id = req.id = pf_worker_id(c->plan.worker);
+	req.program_off = pf_bytes_offset(c->program, c->part_off);
+	req.program_len = c->part_len;
+	req.options_len = (uint32_t)c->plan.options.len;
+	memcpy(req.format, c->format, sizeof(req.format));
+	r = pf_ask(&q, rep, sizeof(*rep), err);
+	*sent = q.sent;
+	if (r == -ETIMEDOUT && err->pjrt_code < 0)
+		pf_err_set(err, r,
+			   "it did not compile within the %u s of --compile-timeout; the "
+			   "plugin goes on with it until its worker ends",
+			   q.timeout_s);
+	return r;
+}
+
+static void free_blocks(struct compile *c, const struct pf_rep_compile *rep)
+{
 	pf_life_free_block(c->life, rep->info_off);
 	if (rep->hlo_off != PF_NO_OFFSET)
 		pf_life_free_block(c->life, rep->hlo_off);
-	if (code < 0)
-		pf_loaded_unref(pf_steal(&l));
-	compile_end(c, l, l ? NULL : &why);
 }
 
-static void compile_send(struct compile *c)
+/* The worker compiled it, as REP tells. */
+static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 {
-	struct pf_req_compile req = { .head.op = PF_OP_COMPILE };
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_loaded_new(c);
+	struct pf_compiler *compiler = c->x->compiler;
 	struct pf_err err = PF_ERR_INIT;
-	int r = -EIO;
+	int r;
+
+	if (l) {
+		r = read_reply(c, rep, l, &err);
+	} else {
+		r = pf_err_set(&err, -ENOMEM, "no memory for an executable");
+		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
+	}
+	if (r < 0) {
+		free_blocks(c, rep);
+		fail(c, &err);
+		return;
+	}
+	pf_compiler_begin_put(compiler);
+	settle(c, l, PF_CACHE_MISS, NULL);
+	pf_compile_to_cache(c, l, rep);
+	free_blocks(c, rep);
+	pf_compiler_end_put(compiler);
+	compile_free(c);
+}
+
+static void compile_now(struct compile *c)
+{
+	struct pf_rep_compile rep;
+	bool sent;
+	int r;
+
+	c->err = (struct pf_err)PF_ERR_INIT;
+	r = ask_to_compile(c, &rep, &sent, &c->err);
+	if (r == 0) {
+		take_over(c, &rep);
+	} else if (c->err.pjrt_code < 0 && !pf_life_alive(c->life) &&
+		   (!sent || is_only_suspected(c))) {
+		again(c);
+	} else if (!ask_others(c)) {
+		fail(c, &c->err);
+	}
+}
+
+/* The worker's present life.  False: C waits for the next one, or has failed. */
+static bool find_life(struct compile *c)
+{
+	struct pf_err err = PF_ERR_INIT;
 
 	c->life = pf_worker_life(c->plan.worker, &err);
-	if (c->life) {
-		c->id = req.id = pf_worker_id(c->plan.worker);
-		req.program_off = pf_bytes_offset(c->program, c->part_off);
-		req.program_len = c->part_len;
-		req.options_len = (uint32_t)c->plan.options.len;
-		memcpy(req.format, c->format, sizeof(req.format));
-		c->call.done = compile_done;
-		c->call.reply_min = sizeof(struct pf_rep_compile);
-		r = pf_life_call(c->life, &c->call, &req, sizeof(req),
-				 c->plan.options.data, c->plan.options.len, &err);
+	if (c->life)
+		return true;
+	if (!pf_worker_wait(c->plan.worker, &c->waiter))
+		fail(c, &err);
+	return false;
+}
+
+/* Be the one who compiles this.  False: somebody else is, or was just now. */
+static bool lead(struct compile *c)
+{
+	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	struct pf_loaded *loaded = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_compile_key(c, &err);
+
+	if (c->claim || r < 0) {
+		if (r < 0)
+			fail(c, &err);
+		return r == 0;
 	}
-	if (r < 0)
-		compile_end(c, NULL, &err);
+	r = pf_compiler_claim(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->claim,
+			      &loaded);
+	switch (r) {
+	case PF_LEADS:
+		return true;
+	case PF_FOLLOWS: /* C may be gone by now */
+		return false;
+	case PF_SHARES:
+		if (cache)
+			pf_cache_shared(cache);
+		settle(c, loaded, PF_CACHE_HIT, NULL);
+		pf_loaded_unref(loaded);
+		compile_free(c);
+		return false;
+	default:
+		pf_err_set(&err, r, "no memory for a compile");
+		fail(c, &err);
+		return false;
+	}
+}
+
+static bool is_superseded(struct compile *c)
+{
+	PF_LOCK_SCOPE(&c->x->lock);
+	if (c->generation == c->x->generation)
+		return false;
+	if (c->x->job == &c->job)
+		c->x->job = NULL;
+	return true;
+}
+
+static void compile_run(struct pf_job *job)
+{
+	struct compile *c = pf_container_of(job, struct compile, job);
+	struct pf_loaded *l = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	if (!c->claim && is_superseded(c)) {
+		compile_free(c);
+		return;
+	}
+	if (!find_life(c) || !lead(c))
+		return;
+	clock_gettime(CLOCK_REALTIME, &c->start);
+	r = pf_compile_from_cache(c, &l, &err);
+	if (r < 0) {
+		again(c);
+	} else if (r == 0) {
+		compile_now(c);
+	} else {
+		settle(c, l, PF_CACHE_HIT, NULL);
+		pf_loaded_unref(l);
+		compile_free(c);
+	}
 }
 
 static void compile_wake(struct pf_waiter *waiter)
 {
-	compile_send(pf_container_of(waiter, struct compile, waiter));
+	struct compile *c = pf_container_of(waiter, struct compile, waiter);
+
+	pf_compiler_add(c->x->compiler, &c->job, true);
 }
 
 /* Prepare a compile of LEN bytes of PROGRAM; NULL and *err if it is refused here. */
@@ -292,6 +384,8 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 		pf_err_set(err, -ENOMEM, "no memory for a compile");
 		return NULL;
 	}
+	c->job.run = compile_run;
+	c->job.user = x->user;
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
 	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &facts, err) < 0 ||
@@ -305,7 +399,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->part_len = facts.len;
 	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));
 	c->generation = x->generation;
-	c->start = x->started;
+	x->job = &c->job;
 	return c;
 }
 
@@ -336,8 +430,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 			*err = why;
 		return why.code;
 	}
-	if (!pf_worker_wait(c->plan.worker, &c->waiter))
-		compile_send(c);
+	pf_compiler_add(x->compiler, &c->job, false);
 	return 0;
 }
 

@@ -1,8 +1,40 @@
-/* What executable.c and compile.c share.  Private to the store. */
+/* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */
 #ifndef PJRTFS_STORE_COMPILE_H
 #define PJRTFS_STORE_COMPILE_H
 
+#include "compiler.h"
 #include "pjrtfs/store/executable.h"
+
+/* What options.json asks for. */
+struct pf_plan {
+	struct pf_buf options;    /* owned: a serialized CompileOptionsProto */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
+};
+
+/* A compile, from the moment that it is asked for. */
+struct compile {
+	struct pf_job job;        /* in the compiler's queue, or run by it */
+	struct pf_waiter waiter;  /* for the worker's next life */
+	struct pf_executable *x;  /* owned reference */
+	struct pf_life *life;     /* owned reference: the one it is tried on, or NULL */
+	struct pf_bytes *program; /* owned reference; as it was when the compile began */
+	uint64_t len;
+	uint64_t part_off, part_len; /* what of it the plugin reads */
+	char format[PF_WIRE_FORMAT];
+	struct pf_plan plan; /* owned: the options, and who compiles */
+	unsigned generation;
+	uint64_t id; /* in that life */
+	struct timespec start;
+	struct pf_question question; /* to other plugins, if this one cannot read it */
+	struct pf_err err;           /* why it cannot */
+
+	struct pf_cache_key key;
+	bool can_be_kept;    /* the key says all: the cache may be used */
+	bool not_from_cache; /* the entry that there was killed the worker */
+	bool suspected;      /* it ran when the worker died, among others */
+	struct pf_claim
+		*claim; /* owned: nobody else compiles the same meanwhile; or NULL */
+};
 
 /*
  * A compile under way, or its result, means nothing any more: the state becomes STATE.  The
@@ -11,12 +43,6 @@
 struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 					  enum pf_executable_state state,
 					  struct pf_loaded **gone);
-
-/* What options.json asks for. */
-struct pf_plan {
-	struct pf_buf options;    /* owned: a serialized CompileOptionsProto */
-	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
-};
 
 /*
  * Read options.json's TEXT (NULL: the defaults) for a program with FACTS (NULL: not known
@@ -28,5 +54,33 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 
 /* Seconds since START, a CLOCK_REALTIME time. */
 double pf_seconds_since(const struct timespec *start);
+
+/* --- loaded.c ------------------------------------------------------------------------- */
+
+/* A new executable of C, with one reference; NULL: no memory. */
+struct pf_loaded *pf_loaded_new(struct compile *c);
+
+/*
+ * What L is: INFO is taken over (NULL: the worker told nothing), HLO (NULL: it told none) is
+ * read.  -EPROTO, -EOPNOTSUPP, -EINVAL: it cannot be used.
+ */
+int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
+		       const void *hlo, uint64_t hlo_len, bool hlo_with_config,
+		       struct pf_err *err);
+
+/* --- cached.c ------------------------------------------------------------------------- */
+
+/* Make C's key.  -ENOMEM.  Blocks: reads the plugin's file the first time. */
+int pf_compile_key(struct compile *c, struct pf_err *err);
+
+/*
+ * Look C up.  1: *RET; 0: it is not there; -errno: the worker died of it, or just then, and
+ * it must be compiled on the next life.  Blocks.
+ */
+int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
+
+/* Keep L, which C just compiled and REP tells of.  Blocks. */
+void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
+			 const struct pf_rep_compile *rep);
 
 #endif

@@ -11,27 +11,9 @@
 
 enum { FIRST_ROOM = 65536 };
 
-struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded)
-{
-	atomic_fetch_add(&loaded->refs, 1);
-	return loaded;
-}
-
-void pf_loaded_unref(struct pf_loaded *l)
-{
-	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
-		return;
-	pf_life_free_id(l->life, PF_OP_EXECUTABLE_FREE, l->id);
-	pf_life_unref(l->life);
-	pf_bytes_unref(l->program);
-	pf_signature_free(l->signature);
-	json_object_put(l->info);
-	free(l->devices);
-	free(l);
-}
-
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
-					struct pf_arena *arena, struct pf_probe *probe)
+					struct pf_arena *arena, struct pf_probe *probe,
+					struct pf_compiler *compiler)
 {
 	struct pf_executable *x = calloc(1, sizeof(*x));
 
@@ -45,6 +27,7 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 	x->worker = workers[0];
 	x->arena = arena;
 	x->probe = probe;
+	x->compiler = compiler;
 	return x;
 }
 
@@ -385,10 +368,18 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	pf_json_add_string(o, "state", pf_executable_state_name(x->state));
 	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
 	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
-	if (x->state == PF_EXECUTABLE_COMPILING)
+	if (x->state == PF_EXECUTABLE_COMPILING) {
+		unsigned at = x->job ? pf_compiler_position(x->compiler, x->job) : 0;
+
 		pf_json_add_seconds(o, "compiling_seconds",
 				    pf_seconds_since(&x->started));
+		if (at)
+			pf_json_add_int(o, "queue_position", at);
+	}
 	if (x->loaded) {
+		if (x->cache_use != PF_CACHE_UNUSED)
+			pf_json_add_string(o, "cache",
+					   x->cache_use == PF_CACHE_HIT ? "hit" : "miss");
 		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
 		json_object_object_foreach(x->loaded->info, key, value)
 			json_object_object_add(o, key, json_object_get(value));

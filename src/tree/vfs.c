@@ -291,6 +291,8 @@ int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret)
 		return -ENOENT;
 	if (!S_ISDIR(dir->kind->mode))
 		return -ENOTDIR;
+	if (dir->kind->dir && dir->kind->dir->list)
+		dir->kind->dir->list(dir);
 
 	PF_LOCK_SCOPE(&tree->lock);
 	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next, n++)

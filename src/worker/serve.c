@@ -40,6 +40,8 @@ static const struct {
 	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, false },
 	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, false },
 	[PF_OP_OPTIMIZED] = { pf_handle_optimized, false },
+	[PF_OP_SERIALIZE] = { pf_handle_serialize, false },
+	[PF_OP_LOAD] = { pf_handle_load, false },
 };
 
 static void __attribute__((__noreturn__)) give_up(const char *why)

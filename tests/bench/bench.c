@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -129,9 +130,14 @@ void bench_in_child(void (*fn)(void *arg), void *arg, unsigned seconds)
 
 void bench_start_daemon(const struct bench *b)
 {
-	char *argv[] = { (char *)(uintptr_t)b->daemon, (char *)(uintptr_t)b->plugin,
-			 (char *)(uintptr_t)b->mnt, NULL };
+	char cache[96];
+	char *argv[] = {
+		(char *)(uintptr_t)b->daemon, (char *)(uintptr_t)b->plugin,
+		(char *)(uintptr_t)b->mnt,    b->cached ? "--cache-dir" : "--no-cache",
+		b->cached ? cache : NULL,     NULL
+	};
 
+	snprintf(cache, sizeof(cache), "%s/cache", b->dir);
 	if (run(argv, false, START_S))
 		bench_die("%s did not mount", b->daemon);
 }
@@ -162,13 +168,25 @@ void bench_stop_daemon(const struct bench *b)
 		nanosleep(&pause, NULL);
 }
 
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+void bench_end(const struct bench *b)
+{
+	bench_stop_daemon(b);
+	nftw(b->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 static void undo(void)
 {
 	if (getpid() != mounted_by)
 		return;
-	bench_stop_daemon(&mounted);
-	rmdir(mounted.mnt);
-	rmdir(mounted.dir);
+	bench_end(&mounted);
 }
 
 static void on_signal(int sig)

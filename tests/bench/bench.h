@@ -20,6 +20,7 @@ enum { BENCH_ROWS = 24, BENCH_BASES = 3 };
 
 /* What the command line said. */
 struct bench {
+	bool cached;        /* the daemon has a cache, in DIR/cache; else none */
 	bool quick;         /* only see that all works: little data, few rounds */
 	unsigned rounds;    /* 0: the benchmark's own number */
 	const char *plugin; /* path of pjrt_plugin.so */
@@ -64,6 +65,9 @@ void bench_begin(struct bench *b, int argc, char **argv);
 
 /* Make the temporary folder and mount.  Undone when the calling process ends. */
 void bench_mount(struct bench *b);
+
+/* Unmount and remove the temporary folder now, for who leaves by _exit. */
+void bench_end(const struct bench *b);
 
 /* Start pjrtfs and return when it has mounted; the folders must be there. */
 void bench_start_daemon(const struct bench *b);

@@ -30,6 +30,9 @@
  *                through the host
  *   uninitialized  PJRT_Client_CreateUninitializedBuffer
  *   stats        PJRT_Device_MemoryStats (UNIMPLEMENTED when left alone)
+ *   serialize    PJRT_Executable_Serialize (UNIMPLEMENTED when left alone, so that no cache
+ *                hides a fault of compile; serialize=works)
+ *   load         PJRT_Executable_DeserializeAndLoad
  *   event        every event that is made
  *   api          GetPjrtApi
  *
@@ -46,6 +49,10 @@
  *                             ready that much later
  *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
  *   none                      nothing
+ *   held                      the call goes on when the op has this fault no more
+ *   late:MS:fault             that fault, so much later
+ *   when:WORD:fault           (compile) that fault if the program holds the word; else the
+ *                             op's next entry counts
  *
  * and only with api:
  *   short[:N]                 an old plugin: a table of N functions, or up to
@@ -55,8 +62,7 @@
  *   empty                     the whole table, but every function is NULL
  *
  * A zero-copy upload has no fault of its event: that one means "given back", and stays
- * unready until the buffer is destroyed.  Serialize says UNIMPLEMENTED, so that no cache
- * hides a fault of compile.
+ * unready until the buffer is destroyed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -165,14 +171,33 @@ enum op {
 	STATS,
 	EVENT,
 	API,
+	SERIALIZE,
+	LOAD,
 	N_OPS
 };
 
 static const char *const op_names[N_OPS] = {
-	"init",    "client", "compile",       "execute", "upload", "download",
-	"pointer", "copy",   "uninitialized", "stats",   "event",  "api",
+	"init", "client",        "compile", "execute", "upload", "download",  "pointer",
+	"copy", "uninitialized", "stats",   "event",   "api",    "serialize", "load",
 };
 static atomic_long calls[N_OPS];
+
+/* The program that this thread compiles; LEN bytes. */
+static _Thread_local const char *program;
+static _Thread_local size_t program_len;
+
+/* FAULT, or what of it is left after a "when:WORD:"; NULL: it is not about this program. */
+static const char *when(const char *fault)
+{
+	const char *word = fault + strlen("when:"), *end;
+
+	if (strncmp(fault, "when:", strlen("when:")))
+		return fault;
+	end = strchr(word, ':');
+	if (!end || !program || !memmem(program, program_len, word, (size_t)(end - word)))
+		return NULL;
+	return end + 1;
+}
 
 /* Read the list of faults that is in force. */
 static void read_spec(char spec[static SPEC_LEN])
@@ -201,7 +226,9 @@ static bool find_fault(enum op op, char fault[static TEXT_LEN])
 		s += strspn(s, " \t");
 		if (strncmp(s, op_names[op], name_len) || s[name_len] != '=')
 			continue;
-		snprintf(fault, TEXT_LEN, "%s", s + name_len + 1);
+		if (!when(s + name_len + 1))
+			continue;
+		snprintf(fault, TEXT_LEN, "%s", when(s + name_len + 1));
 		return strcmp(fault, "none") != 0;
 	}
 	return false;
@@ -267,6 +294,16 @@ static PJRT_Error *inject(enum op op)
 
 	if (!find_fault(op, fault))
 		return NULL;
+	if ((arg = fault_arg(fault, "late"))) {
+		sleep_ms(strtol(arg, NULL, 10));
+		arg += strcspn(arg, ":");
+		memmove(fault, arg + (*arg == ':'), strlen(arg + (*arg == ':')) + 1);
+	}
+	while (fault_arg(fault, "held")) {
+		sleep_ms(10);
+		if (!find_fault(op, fault))
+			return NULL;
+	}
 	die(fault);
 	if (fault_arg(fault, "hang"))
 		for (;;)
@@ -835,8 +872,12 @@ struct PJRT_LoadedExecutable {
 
 static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 {
-	PJRT_Error *e = inject(COMPILE);
+	PJRT_Error *e;
 
+	program = args->program->code;
+	program_len = args->program->code_size;
+	e = inject(COMPILE);
+	program = NULL;
 	if (e)
 		return e;
 	if (!args->program->code_size)
@@ -845,6 +886,46 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 	return args->executable ? NULL
 				: error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
 					    "faulty: no memory");
+}
+
+static const char serialized[] = "what the faulty plugin compiled";
+
+static void serialized_deleter(PJRT_SerializedExecutable *executable)
+{
+	(void)executable; /* the bytes are static */
+}
+
+static PJRT_Error *executable_serialize(PJRT_Executable_Serialize_Args *args)
+{
+	char fault[TEXT_LEN];
+	PJRT_Error *e = inject(SERIALIZE);
+
+	if (e)
+		return e;
+	if (!find_fault(SERIALIZE, fault))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: PJRT_Executable_Serialize is not implemented");
+	args->serialized_bytes = serialized;
+	args->serialized_bytes_size = sizeof(serialized);
+	args->serialized_executable = NULL;
+	args->serialized_executable_deleter = serialized_deleter;
+	return NULL;
+}
+
+static PJRT_Error *deserialize(PJRT_Executable_DeserializeAndLoad_Args *args)
+{
+	PJRT_Error *e = inject(LOAD);
+
+	if (e)
+		return e;
+	if (args->serialized_executable_size != sizeof(serialized) ||
+	    memcmp(args->serialized_executable, serialized, sizeof(serialized)))
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: that was not compiled here");
+	args->loaded_executable = calloc(1, sizeof(*args->loaded_executable));
+	return args->loaded_executable ? NULL
+				       : error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+						   "faulty: no memory");
 }
 
 static PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
@@ -1416,8 +1497,6 @@ static PJRT_Error *loaded_execute(PJRT_LoadedExecutable_Execute_Args *args)
 
 STUB(PJRT_Executable_GetCostAnalysis)
 STUB(PJRT_Executable_OutputMemoryKinds)
-STUB(PJRT_Executable_Serialize)
-STUB(PJRT_Executable_DeserializeAndLoad)
 STUB(PJRT_Executable_GetCompiledMemoryStats)
 STUB(PJRT_LoadedExecutable_Fingerprint)
 STUB(PJRT_TopologyDescription_Create)
@@ -1485,14 +1564,14 @@ static PJRT_Api api = {
 	.PJRT_Executable_GetCostAnalysis = PJRT_Executable_GetCostAnalysis_stub,
 	.PJRT_Executable_OutputMemoryKinds = PJRT_Executable_OutputMemoryKinds_stub,
 	.PJRT_Executable_OptimizedProgram = executable_optimized_program,
-	.PJRT_Executable_Serialize = PJRT_Executable_Serialize_stub,
+	.PJRT_Executable_Serialize = executable_serialize,
 	.PJRT_LoadedExecutable_Destroy = loaded_destroy,
 	.PJRT_LoadedExecutable_GetExecutable = loaded_get_executable,
 	.PJRT_LoadedExecutable_AddressableDevices = loaded_addressable_devices,
 	.PJRT_LoadedExecutable_Delete = loaded_delete,
 	.PJRT_LoadedExecutable_IsDeleted = loaded_is_deleted,
 	.PJRT_LoadedExecutable_Execute = loaded_execute,
-	.PJRT_Executable_DeserializeAndLoad = PJRT_Executable_DeserializeAndLoad_stub,
+	.PJRT_Executable_DeserializeAndLoad = deserialize,
 	.PJRT_LoadedExecutable_Fingerprint = PJRT_LoadedExecutable_Fingerprint_stub,
 	.PJRT_Buffer_Destroy = buffer_destroy,
 	.PJRT_Buffer_ElementType = buffer_element_type,

@@ -2,6 +2,7 @@
 # The command line: what is asked wrongly is answered with one sentence, and status 2 or 1.
 # shellcheck disable=SC2016 # as libfuse quotes
 . "$srcdir/tests/lib.sh"
+export PJRTFS_CACHE_DIR=$work/cache
 name=${plugin:-cpu}
 mkdir m
 

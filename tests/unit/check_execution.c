@@ -11,8 +11,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
-	stop_worker();
-	close_arena();
+	close_store();
 }
 
 static void start_faulty(const char *fault)

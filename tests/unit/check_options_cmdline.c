@@ -3,6 +3,7 @@
 #define PLUGINDIR "/nowhere/built-in"
 #include "options.c"
 #include "memory_limit.c"
+#include "cache_options.c"
 
 #include <sys/stat.h>
 
@@ -221,6 +222,19 @@ static const struct {
 	  "memory limit: expected a size from 1M on, as in 4G, "
 	  "found x" },
 	{ "m -o plugin=tpu", -ENOENT, "there is no plugin tpu" },
+	{ "m --cache-dir=", -EINVAL, "cache directory: expected a path" },
+	{ "m --cache-size 1X", -EINVAL,
+	  "cache size: expected a size in bytes, as in 512M or 2G, or the word max, found 1X" },
+	{ "m -o cache_size=", -EINVAL, "cache size: expected" },
+	{ "m --no-cache=1", -EINVAL, "--no-cache" },
+	{ "m --compile-jobs 0", -EINVAL,
+	  "compile jobs: expected a number from 1 to 32, found 0" },
+	{ "m --compile-jobs 33", -EINVAL, "compile jobs: expected" },
+	{ "m --compile-jobs 2x", -EINVAL, "compile jobs: expected" },
+	{ "m -o compile_jobs=-1", -EINVAL, "compile jobs: expected" },
+	{ "m --compile-timeout 0", -EINVAL,
+	  "compile timeout in seconds: expected a number from 1 to 604800, found 0" },
+	{ "m --compile-timeout", -EINVAL, "--compile-timeout needs an argument" },
 };
 
 START_TEST(a_bad_line_is_refused)
@@ -324,15 +338,98 @@ START_TEST(help_asks_for_nothing_else)
 }
 END_TEST
 
+static const struct {
+	const char *line;
+	const char *dir; /* NULL: none said */
+	uint64_t size;
+	bool off;
+	unsigned jobs, timeout_s;
+} caches[] = {
+	{ "m", NULL, UINT64_C(2) << 30, false, 0, 0 },
+	{ "m --cache-dir d --cache-size 5M", "d", 5 << 20, false, 0, 0 },
+	{ "m --cache-size=max --no-cache", NULL, UINT64_MAX, true, 0, 0 },
+	{ "m --compile-jobs 7 --compile-timeout 90", NULL, UINT64_C(2) << 30, false, 7,
+	  90 },
+	{ "m -o cache_dir=/a/b,cache_size=0,no_cache,compile_jobs=32,compile_timeout=1",
+	  "/a/b", 0, true, 32, 1 },
+	{ "m --cache-dir a --cache-dir b", "b", UINT64_C(2) << 30, false, 0, 0 },
+};
+
+START_TEST(the_cache_is_understood)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(parse(caches[_i].line, &o, &err) == 0, "%s", err.text);
+	if (caches[_i].dir)
+		ck_assert_str_eq(o.cache.dir, caches[_i].dir);
+	else
+		ck_assert_ptr_null(o.cache.dir);
+	ck_assert_uint_eq(o.cache.size, caches[_i].size);
+	ck_assert_int_eq(o.cache.off, caches[_i].off);
+	ck_assert_uint_eq(o.cache.jobs, caches[_i].jobs);
+	ck_assert_uint_eq(o.cache.timeout_s, caches[_i].timeout_s);
+	ck_assert_uint_eq(o.n_fuse, 0);
+	options_release(&o);
+}
+END_TEST
+
+static void check_dir(const char *said, const char *want)
+{
+	struct cache_options o = { .dir = said ? strdup(said) : NULL };
+	char *path = cache_options_dir(&o);
+
+	ck_assert_ptr_nonnull(path);
+	ck_assert_str_eq(path, want);
+	free(path);
+	free(o.dir);
+}
+
+START_TEST(where_the_cache_lies)
+{
+	char want[PATH_MAX];
+
+	setenv("HOME", "/home/h", 1);
+	setenv("XDG_CACHE_HOME", "/x", 1);
+	setenv("PJRTFS_CACHE_DIR", "/p", 1);
+	check_dir("/said", "/said");
+	snprintf(want, sizeof(want), "%s/said", dir);
+	check_dir("said", want);
+	check_dir(NULL, "/p");
+	setenv("PJRTFS_CACHE_DIR", "", 1);
+	check_dir(NULL, "/x/pjrtfs");
+	setenv("XDG_CACHE_HOME", "relative", 1);
+	check_dir(NULL, "/home/h/.cache/pjrtfs");
+	unsetenv("XDG_CACHE_HOME");
+	unsetenv("PJRTFS_CACHE_DIR");
+	check_dir(NULL, "/home/h/.cache/pjrtfs");
+	unsetenv("HOME");
+	if (getpwuid(getuid())) {
+		snprintf(want, sizeof(want), "%s/.cache/pjrtfs",
+			 getpwuid(getuid())->pw_dir);
+		check_dir(NULL, want);
+	}
+}
+END_TEST
+
 /* Every option that there is is in the help, and its lines fit a terminal. */
 START_TEST(the_help_is_complete)
 {
-	static const char *const words[] = {
-		"-f ",       "-d ",           "-o ",
-		"--plugin ", "--plugin-dir ", "--memory-limit ",
-		"--version", "--help",        "-V",
-		"-h"
-	};
+	static const char *const words[] = { "-f ",
+					     "-d ",
+					     "-o ",
+					     "--plugin ",
+					     "--plugin-dir ",
+					     "--memory-limit ",
+					     "--cache-dir ",
+					     "--cache-size ",
+					     "--no-cache ",
+					     "--compile-jobs ",
+					     "--compile-timeout ",
+					     "--version",
+					     "--help",
+					     "-V",
+					     "-h" };
 	const char *line = options_help;
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -399,6 +496,8 @@ int main(void)
 	unit_add_cases(tc, a_bad_line_is_refused, bad);
 	unit_add_cases(tc, sizes_are_understood, memory);
 	unit_add_cases(tc, help_asks_for_nothing_else, asked);
+	unit_add_cases(tc, the_cache_is_understood, caches);
+	tcase_add_test(tc, where_the_cache_lies);
 	tcase_add_test(tc, the_help_is_complete);
 	unit_add_cases(tc, there_are_limits, many);
 	tcase_add_test(tc, the_path_is_searched_in_order);

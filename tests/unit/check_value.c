@@ -11,8 +11,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
-	stop_worker();
-	close_arena();
+	close_store();
 }
 
 /* The sum of X and Y, made on the worker: a value whose bytes only the worker has. */

@@ -214,6 +214,7 @@ START_TEST(a_killed_worker_comes_back)
 {
 	struct pf_life *old, *life;
 	unsigned restarts;
+	struct stat st;
 	uint64_t id;
 	pid_t pid;
 
@@ -230,6 +231,10 @@ START_TEST(a_killed_worker_comes_back)
 		ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_READY);
 		ck_assert_uint_gt(pf_worker_id(worker), id);
 		life = pf_worker_life(worker, NULL);
+		ck_assert_ptr_nonnull(pf_life_plugin(life));
+		ck_assert_int_eq(stat(plugins[0], &st), 0);
+		ck_assert_uint_eq(pf_life_plugin(life)->st_ino, st.st_ino);
+		ck_assert_int_eq(pf_life_plugin(life)->st_size, st.st_size);
 		ck_assert_float_eq(add_on(life, (float)i, 1), (float)i + 1);
 		pf_life_unref(life);
 	}
@@ -272,6 +277,8 @@ START_TEST(calls_under_way_get_the_last_words)
 		kill_worker();
 	}
 	event_wait(&q.answered);
+	ck_assert_uint_eq(pf_life_lost(life, PF_OP_COMPILE), 1);
+	ck_assert_uint_eq(pf_life_lost(life, PF_OP_LOAD), 0);
 	ck_assert_int_eq(q.code, -EIO);
 	ck_assert_int_eq(q.err.pjrt_code, -1);
 	ck_assert_msg(strstr(q.err.text, deaths[_i].why) != NULL, "%s", q.err.text);

@@ -78,10 +78,34 @@ static inline int compile_it(struct pf_executable *x, struct pf_err *err)
 	return pf_executable_result(x, err);
 }
 
+static struct pf_compiler *compiler;
+static struct pf_cache *cache; /* tests that want one open it first */
+
+static inline struct pf_compiler *the_compiler(void)
+{
+	struct pf_compiler_config config = { .cache = cache };
+
+	if (!compiler)
+		ck_assert_int_eq(pf_compiler_new(&config, &compiler, NULL), 0);
+	return compiler;
+}
+
+/* The workers go first, then what compiles on them, then the memory. */
+static inline void close_store(void)
+{
+	if (compiler)
+		pf_compiler_settle(compiler, 5000);
+	stop_worker();
+	pf_compiler_free(compiler);
+	compiler = NULL;
+	close_arena();
+}
+
 /* A new executable with the source TEXT; not compiled. */
 static inline struct pf_executable *executable_of(const char *text)
 {
-	struct pf_executable *x = pf_executable_new(&worker, 1, arena, NULL);
+	struct pf_executable *x =
+		pf_executable_new(&worker, 1, arena, NULL, the_compiler());
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_ptr_nonnull(x);

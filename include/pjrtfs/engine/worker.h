@@ -9,6 +9,7 @@
 #define PJRTFS_ENGINE_WORKER_H
 
 #include <json-c/json.h>
+#include <sys/stat.h>
 
 #include "pjrtfs/base/buf.h"
 #include "pjrtfs/base/err.h"
@@ -112,6 +113,15 @@ bool pf_life_alive(struct pf_life *life);
 
 /* Its number, which no other life of any worker of this daemon has; from 1 on. */
 uint64_t pf_life_number(const struct pf_life *life);
+
+/*
+ * What stat(2) told of the plugin's file when this life loaded it; NULL: it changed just
+ * then.  Borrowed for the life.
+ */
+const struct stat *pf_life_plugin(const struct pf_life *life);
+
+/* How many calls of OP were under way when it died; 0 while it lives. */
+unsigned pf_life_lost(struct pf_life *life, enum pf_op op);
 
 /* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
  * Readable as long as the life is referenced, also when the process is dead. */

@@ -3,6 +3,7 @@
 #define PJRTFS_FILES_FS_H
 
 #include "pjrtfs/engine/probe.h"
+#include "pjrtfs/store/compiler.h"
 #include "pjrtfs/tree/node.h"
 
 struct pf_fs;
@@ -14,8 +15,10 @@ struct pf_fs_config {
 		*workers; /* borrowed, n_workers of them; the first is the default */
 	unsigned n_workers;
 	struct pf_probe *probe; /* borrowed; plugins found but not loaded; may be NULL */
-	const char *mountpoint; /* absolute; for /README */
-	uid_t uid;              /* the owner of what no user made */
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
+	const char *mountpoint;       /* absolute; for /README */
+	uid_t uid;                    /* the owner of what no user made */
 	gid_t gid;
 };
 

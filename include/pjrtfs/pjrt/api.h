@@ -12,6 +12,9 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/pjrt/plugin.h"
 
+struct pj_client;
+struct pj_executable;
+
 struct pj_plugin {
 	PJRT_Api api; /* the plugin's table, cut or filled with NULLs to our size; its
 		       * struct_size is the plugin's */
@@ -51,6 +54,13 @@ void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
  * (offsetof the field after the last one that the caller uses).
  */
 const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size);
+
+/*
+ * Make an executable of LOADED, which is given: it is destroyed if that fails.
+ * PJRT: PJRT_LoadedExecutable_GetExecutable.
+ */
+int pj_executable_adopt(const struct pj_client *client, PJRT_LoadedExecutable *loaded,
+			struct pj_executable **ret, struct pf_err *err);
 
 /* A string of the plugin's as JSON: what is no clean UTF-8 is replaced.  NULL: no memory. */
 struct json_object *pj_string_json(const char *text, size_t len);

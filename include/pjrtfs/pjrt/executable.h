@@ -16,6 +16,7 @@
 
 struct PJRT_LoadedExecutable;
 struct PJRT_Executable;
+struct PJRT_SerializedExecutable;
 
 /* What one result of a program is. */
 struct pj_result {
@@ -32,6 +33,7 @@ struct pj_executable {
 	size_t n_results;
 	struct pj_result *results; /* owned; NULL: the plugin does not tell beforehand */
 	size_t num_replicas, num_partitions;
+	bool was_loaded; /* from bytes, by pj_executable_load */
 };
 
 /* A program to compile. */
@@ -55,6 +57,33 @@ struct pj_source {
  */
 int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
 			  struct pj_executable **ret, struct pf_err *err);
+
+/* A serialized program: native code that only this plugin, on such a host, can load. */
+struct pj_serialized {
+	const void *bytes; /* borrowed from handle */
+	size_t len;
+	struct PJRT_SerializedExecutable *handle; /* owned */
+	void (*deleter)(
+		struct PJRT_SerializedExecutable *handle); /* the plugin's, or NULL */
+};
+
+/*
+ * Serialize EXECUTABLE into *RET; pj_serialized_release.  It must have been compiled here:
+ * what XLA's CPU plugins serialize of a loaded one loads, but does not run.  -EINVAL: it was
+ * loaded; -EOPNOTSUPP: the plugin cannot; else its error.  Blocks.  PJRT: PJRT_Executable_Serialize.
+ */
+int pj_executable_serialize(const struct pj_executable *executable,
+			    struct pj_serialized *ret, struct pf_err *err);
+void pj_serialized_release(struct pj_serialized *serialized);
+
+/*
+ * Load the LEN bytes at BYTES, which are not kept.  They run: they must be what this very
+ * plugin serialized, byte for byte.
+ * ret   on success, the caller's; pj_executable_free
+ * Errors: the plugin's.  Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
+ */
+int pj_executable_load(const struct pj_client *client, const void *bytes, size_t len,
+		       struct pj_executable **ret, struct pf_err *err);
 
 /* Destroy it; executions under way still finish.  EXECUTABLE may be NULL. */
 void pj_executable_free(struct pj_executable *executable);

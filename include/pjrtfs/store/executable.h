@@ -10,13 +10,23 @@
 #include "pjrtfs/engine/probe.h"
 #include "pjrtfs/formats/hlo.h"
 #include "pjrtfs/formats/program.h"
+#include "pjrtfs/store/compiler.h"
 #include "pjrtfs/store/value.h"
+
+#include <sys/types.h>
 
 enum pf_executable_state {
 	PF_EXECUTABLE_EMPTY,
 	PF_EXECUTABLE_COMPILING,
 	PF_EXECUTABLE_READY,
 	PF_EXECUTABLE_FAILED,
+};
+
+/* Whether a compile was saved. */
+enum pf_cache_use {
+	PF_CACHE_UNUSED, /* it failed */
+	PF_CACHE_MISS,
+	PF_CACHE_HIT, /* it came from the cache, or from the same compile for somebody else */
 };
 
 /* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
@@ -41,6 +51,8 @@ struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
 void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
 
+struct pf_job;
+
 struct pf_executable {
 	_Atomic unsigned refs;
 	struct pf_worker *const
@@ -49,6 +61,8 @@ struct pf_executable {
 	struct pf_arena *arena; /* borrowed */
 	struct pf_probe
 		*probe; /* borrowed: who else could read the program; may be NULL */
+	struct pf_compiler *compiler; /* borrowed */
+	uid_t user; /* in whose turn it compiles; set before anybody else has it */
 
 	pthread_mutex_t lock;     /* rank 3; protects the fields below */
 	struct pf_bytes *program; /* owned reference: the source as written */
@@ -59,10 +73,12 @@ struct pf_executable {
 	struct pf_err options_err; /* why the options written last were refused */
 	unsigned generation;       /* bumped when a compile starts or a source goes */
 	enum pf_executable_state state;
-	struct pf_loaded *loaded;  /* owned reference, or NULL */
-	struct pf_err err;         /* what "error" shows */
-	struct timespec started;   /* the compile under way, or the last one */
-	struct pf_waiter *waiters; /* for the state to leave compiling */
+	struct pf_loaded *loaded;    /* owned reference, or NULL */
+	enum pf_cache_use cache_use; /* of loaded */
+	struct pf_job *job;          /* the compile under way, borrowed, or NULL */
+	struct pf_err err;           /* what "error" shows */
+	struct timespec started;     /* the compile under way, or the last one */
+	struct pf_waiter *waiters;   /* for the state to leave compiling */
 };
 
 /*
@@ -70,7 +86,8 @@ struct pf_executable {
  * the array is borrowed.  One reference.  NULL: no memory.
  */
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
-					struct pf_arena *arena, struct pf_probe *probe);
+					struct pf_arena *arena, struct pf_probe *probe,
+					struct pf_compiler *compiler);
 /* One reference more, and one less.  Runs under way keep what they run. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */

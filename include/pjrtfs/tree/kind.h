@@ -25,12 +25,15 @@ enum pf_commit {
  * A directory whose names users change.  All ops are optional: a missing one answers EPERM
  * (lookup: ENOENT).  They only touch tables and do not block; slow work that they cause
  * runs behind.  They run with the tree's name lock held (see node.h) and return 0, or
- * -errno with *err filled.
+ * -errno with *err filled, but for list.
  */
 struct pf_dir_ops {
 	/* NAME is not linked: an unlisted node for it in *ret, with a reference. */
 	int (*lookup)(struct pf_node *dir, const char *name, struct pf_node **ret,
 		      struct pf_err *err);
+	/* DIR is about to be listed: link and unlink what came and went elsewhere.  The name
+	 * lock is not held. */
+	void (*list)(struct pf_node *dir);
 	/* Make the regular file NAME and link it; *ret has a reference. */
 	int (*create)(struct pf_node *dir, const char *name, mode_t mode,
 		      const struct pf_cred *cred, struct pf_node **ret,

@@ -20,7 +20,7 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 4,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 5,   /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -40,6 +40,8 @@ enum pf_op {
 	PF_OP_BUFFER_COPY,     /* struct pf_req_copy       -> pf_rep_array            */
 	PF_OP_BUFFER_MAKE,     /* struct pf_req_buffer     -> pf_rep_array            */
 	PF_OP_OPTIMIZED,       /* struct pf_req_id (executable) -> pf_rep_optimized   */
+	PF_OP_SERIALIZE,       /* struct pf_req_id         -> pf_rep_block            */
+	PF_OP_LOAD,            /* struct pf_req_load       -> pf_rep_load             */
 	PF_OP_COUNT
 };
 
@@ -96,6 +98,22 @@ struct pf_rep_optimized {
 	uint64_t off, len;
 	uint32_t with_config; /* as hlo_with_config above */
 	uint32_t pad;
+};
+
+/*
+ * Load what PF_OP_SERIALIZE gave, LEN bytes at OFF in the arena, as executable ID.  It is
+ * native code: the daemon has made sure that this very plugin wrote it, on such a host.
+ */
+struct pf_req_load {
+	struct pf_msg_head head;
+	uint64_t id; /* the new executable's */
+	uint64_t off, len;
+};
+
+/* What was told of it when it was compiled is not told again, but for a check. */
+struct pf_rep_load {
+	struct pf_rep_head rep;
+	uint64_t n_results, num_replicas, num_partitions;
 };
 
 /*

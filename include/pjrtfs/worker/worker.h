@@ -41,6 +41,8 @@ struct pf_request {
  */
 typedef int pf_handler(struct pf_request *request, struct pf_err *err);
 pf_handler pf_handle_compile;
+pf_handler pf_handle_serialize;
+pf_handler pf_handle_load;
 pf_handler pf_handle_execute;
 pf_handler pf_handle_buffer_create;
 pf_handler pf_handle_buffer_copy;

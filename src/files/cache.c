@@ -1,0 +1,280 @@
+/* cache/: the compilation cache, which other daemons may share. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "files.h"
+#include "pjrtfs/base/json.h"
+#include "pjrtfs/base/size.h"
+
+enum { MAX_LINE = 64 }; /* bytes of what is written to max and clear */
+
+static struct pf_cache *cache_of(struct pf_node *node)
+{
+	return fs_of(node)->cache;
+}
+
+/* --- stats.json, max, clear ------------------------------------------------------------ */
+
+static void print_max(struct pf_cache *cache, struct pf_buf *out)
+{
+	uint64_t max = pf_cache_max(cache);
+
+	if (max == UINT64_MAX)
+		pf_buf_puts(out, "max");
+	else
+		pf_buf_printf(out, "%llu", (unsigned long long)max);
+}
+
+static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object();
+	struct pf_cache_stats s;
+
+	(void)err;
+	pf_cache_stats(cache_of(node), &s);
+	pf_json_add_int(o, "hits", (int64_t)s.hits);
+	pf_json_add_int(o, "misses", (int64_t)s.misses);
+	pf_json_add_int(o, "bytes", (int64_t)s.bytes);
+	pf_json_add_int(o, "entries", (int64_t)s.entries);
+	pf_json_add_int(o, "evictions", (int64_t)s.evictions);
+	pf_json_add_int(o, "damaged", (int64_t)s.damaged);
+	json_object_object_add(o, "writable", json_object_new_boolean(s.writable));
+	pf_json_add_string(o, "directory", pf_cache_dir(cache_of(node)));
+	pf_json_print_line(o, out);
+	json_object_put(o);
+	return 0;
+}
+
+static int max_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	print_max(cache_of(node), out);
+	pf_buf_puts(out, "\n");
+	return 0;
+}
+
+/* A line, written at once: a shell's echo learns here what is wrong with it. */
+static ssize_t max_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			 struct pf_err *err)
+{
+	pf_autofree char *text = strndup(src, len);
+	uint64_t max;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	if (off)
+		return pf_err_set(err, -EINVAL, "a size is written in one piece");
+	text[strcspn(text, "\n")] = '\0';
+	r = pf_size_parse(text, &max, err);
+	if (r == 0)
+		r = pf_cache_set_max(cache_of(of->node), max, err);
+	return r < 0 ? r : (ssize_t)len;
+}
+
+static ssize_t clear_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			   struct pf_err *err)
+{
+	int r = pf_cache_clear(cache_of(of->node), err);
+
+	(void)src;
+	(void)off;
+	return r < 0 ? r : (ssize_t)len;
+}
+
+static int no_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+		       struct pf_err *err)
+{
+	(void)node;
+	(void)of;
+	(void)size;
+	(void)err;
+	return 0; /* a shell's ">" */
+}
+
+FILES_TEXT(stats, "stats.json", stats_show, NULL);
+static const struct pf_kind max = { .name = "max",
+				    .mode = S_IFREG | 0644,
+				    .max_write = MAX_LINE,
+				    .show = max_show,
+				    .write = max_write,
+				    .truncate = no_truncate };
+static const struct pf_kind clear = { .name = "clear",
+				      .mode = S_IFREG | 0200,
+				      .max_write = MAX_LINE,
+				      .write = clear_write,
+				      .truncate = no_truncate };
+
+/* --- entries/ ---------------------------------------------------------------------------- */
+
+static struct pf_cache_key *key_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+/* What the entry tells of itself; its "info" is for who loads it. */
+static struct json_object *parse_meta(const struct pf_buf *text)
+{
+	struct json_tokener *tok = json_tokener_new();
+	struct json_object *o =
+		tok && text->len ? json_tokener_parse_ex(tok, text->data, (int)text->len)
+				 : NULL;
+
+	json_tokener_free(tok);
+	if (!json_object_is_type(o, json_type_object)) {
+		json_object_put(o);
+		o = json_object_new_object();
+	}
+	json_object_object_del(o, "info");
+	json_object_object_del(o, "hlo_with_config");
+	return o;
+}
+
+static int entry_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_cache_header header;
+	struct json_object *o;
+	struct timespec made;
+	struct stat st;
+	int r = pf_cache_describe(cache_of(node), key_of(node), &header, &st, &text, err);
+
+	if (r < 0)
+		return r;
+	o = parse_meta(&text);
+	made.tv_sec = (time_t)(header.made_ns / 1000000000u);
+	made.tv_nsec = (long)(header.made_ns % 1000000000u);
+	pf_json_add_int(o, "size", st.st_size);
+	pf_json_add_int(o, "uses", (int64_t)header.uses);
+	pf_json_add_time(o, "made", &made);
+	pf_json_add_time(o, "last_use", &st.st_mtim);
+	pf_json_print_line(o, out);
+	json_object_put(o);
+	return 0;
+}
+
+/* ls -lt shows what will be evicted last first. */
+static void entry_getattr(struct pf_node *node, struct stat *st)
+{
+	struct stat file;
+
+	if (pf_cache_has(cache_of(node), key_of(node), &file))
+		st->st_mtim = file.st_mtim;
+}
+
+static void entry_free(struct pf_node *node)
+{
+	free(node->object);
+}
+
+static const struct pf_kind kind_entry = { .mode = S_IFREG | 0444,
+					   .show = entry_show,
+					   .getattr = entry_getattr,
+					   .free = entry_free };
+
+/* A node for KEY, not linked, with a reference; NULL: no memory. */
+static struct pf_node *entry_new(struct pf_node *dir, const struct pf_cache_key *key)
+{
+	struct pf_cache_key *copy = malloc(sizeof(*copy));
+	struct pf_node *node = NULL;
+
+	if (copy) {
+		*copy = *key;
+		node = pf_node_new(dir->tree, &kind_entry, copy, (mode_t)-1, NULL);
+	}
+	if (!node)
+		free(copy);
+	return node;
+}
+
+static int entries_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
+			  struct pf_err *err)
+{
+	struct pf_cache_key key;
+	int r;
+
+	if (!pf_cache_key_parse(name, &key) || !pf_cache_has(cache_of(dir), &key, NULL))
+		return pf_err_set(err, -ENOENT, "there is no entry %s", name);
+	*ret = entry_new(dir, &key);
+	if (!*ret)
+		return pf_err_set(err, -ENOMEM, "no memory for entry %s", name);
+	r = pf_dir_link(dir, name, *ret, true);
+	if (r < 0)
+		pf_node_unref(pf_steal(ret));
+	return r;
+}
+
+static int entries_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	int r = pf_cache_remove(cache_of(dir), key_of(node), err);
+
+	/* Somebody else may have evicted it just before. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	pf_dir_unlink(node);
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct pf_cache_key));
+}
+
+/* Unlink the nodes of DIR that are not among the N sorted KEYS.  The name lock is held. */
+static void unlink_gone(struct pf_node *dir, const struct pf_cache_key *keys, size_t n)
+{
+	struct pf_node **list = pf_dir_list(dir);
+
+	for (struct pf_node **p = list; p && *p; p++) {
+		if (!bsearch(key_of(*p), keys, n, sizeof(*keys), compare))
+			pf_dir_unlink(*p);
+		pf_node_unref(*p);
+	}
+	free(list);
+}
+
+static void link_new(struct pf_node *dir, const struct pf_cache_key *key)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char name[PF_CACHE_KEY_TEXT];
+
+	pf_cache_key_text(key, name);
+	node = pf_dir_lookup(dir, name);
+	if (node)
+		return;
+	node = entry_new(dir, key);
+	if (node)
+		(void)pf_dir_link(dir, name, node, false);
+}
+
+/* Other daemons put and evict as they like: what is listed is what is there now. */
+static void entries_list(struct pf_node *dir)
+{
+	struct pf_cache_key *keys;
+	size_t n;
+
+	if (pf_cache_list(cache_of(dir), &keys, &n, NULL) < 0)
+		return;
+	qsort(keys, n, sizeof(*keys), compare);
+	pf_tree_lock_names(dir->tree);
+	unlink_gone(dir, keys, n);
+	for (size_t i = 0; i < n; i++)
+		link_new(dir, &keys[i]);
+	pf_tree_unlock_names(dir->tree);
+	free(keys);
+}
+
+static const struct pf_dir_ops entries_ops = { .lookup = entries_lookup,
+					       .unlink = entries_unlink,
+					       .list = entries_list };
+static const struct pf_kind entries = { .name = "entries",
+					.mode = S_IFDIR | 0755,
+					.dir = &entries_ops };
+
+const struct pf_kind kind_cache = {
+	.mode = S_IFDIR | 0555,
+	.children =
+		(const struct pf_kind *const[]){ &stats, &max, &clear, &entries, NULL },
+};

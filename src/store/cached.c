@@ -1,0 +1,266 @@
+/* Compiles that the cache saves, and what it is given. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "compile.h"
+#include "pjrtfs/base/json.h"
+#include "pjrtfs/cache/digest.h"
+
+/* --- the key ------------------------------------------------------------------------------ */
+
+/* The devices in order: programs are compiled for some, by default for the first. */
+static void print_devices(const struct pf_description *d, struct pf_buf *out)
+{
+	for (unsigned i = 0; i < d->n_devices; i++)
+		pf_buf_printf(out, "%" PRId64 " %" PRId64 " %" PRId64 " %s\n",
+			      d->devices[i].id, d->devices[i].process_index,
+			      d->devices[i].local_hardware_id, d->devices[i].kind);
+}
+
+/* Which plugin LIFE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
+static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
+			    const struct pf_life *life, uint8_t ret[PF_SHA256])
+{
+	const struct stat *st = pf_life_plugin(life);
+	uint64_t number = pf_life_number(life);
+
+	if (cache && st &&
+	    pf_cache_file_digest(cache, pf_worker_path(worker), st, ret, NULL) == 0)
+		return true;
+	memset(ret, 0, PF_SHA256);
+	memcpy(ret, &number, sizeof(number));
+	return false;
+}
+
+struct warming {
+	struct pf_job job;
+	struct pf_cache *cache;   /* borrowed */
+	struct pf_worker *worker; /* borrowed */
+};
+
+static void warm(struct pf_job *job)
+{
+	struct warming *w = pf_container_of(job, struct warming, job);
+	struct pf_life *life = pf_worker_life(w->worker, NULL);
+	uint8_t sha[PF_SHA256];
+
+	if (life)
+		(void)identify_plugin(w->cache, w->worker, life, sha);
+	pf_life_unref(life);
+	free(w);
+}
+
+void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
+{
+	struct pf_cache *cache = pf_compiler_cache(compiler);
+	struct warming *w = cache ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w)
+		return;
+	w->job.run = warm;
+	w->cache = cache;
+	w->worker = worker;
+	pf_compiler_add(compiler, &w->job, true);
+}
+
+int pf_compile_key(struct compile *c, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(c->plan.worker);
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
+	struct pf_cache_inputs in = {
+		.format = c->format,
+		.program = pf_bytes_at(c->program, 0),
+		.program_len = c->len,
+		.options = c->plan.options.data,
+		.options_len = c->plan.options.len,
+		.platform = d->platform,
+		.platform_version = d->platform_version,
+		.api_major = d->api_major,
+		.api_minor = d->api_minor,
+		.host = pf_compiler_host(c->x->compiler),
+		.environment = pf_compiler_environment(c->x->compiler),
+	};
+
+	print_devices(d, &devices);
+	if (devices.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
+	in.devices = devices.data ? devices.data : "";
+	c->can_be_kept = identify_plugin(pf_compiler_cache(c->x->compiler),
+					 c->plan.worker, c->life, in.plugin);
+	return pf_cache_key_make(&in, &c->key, err);
+}
+
+/* --- from the cache ----------------------------------------------------------------------- */
+
+static int64_t number(struct json_object *o, const char *key)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(o, key, &value) ? json_object_get_int64(value)
+							 : -1;
+}
+
+/* Is what the plugin loaded what was compiled? */
+static bool matches(struct json_object *info, const struct pf_rep_load *rep)
+{
+	return number(info, "num_outputs") == (int64_t)rep->n_results &&
+	       number(info, "num_replicas") == (int64_t)rep->num_replicas &&
+	       number(info, "num_partitions") == (int64_t)rep->num_partitions;
+}
+
+/* Describe L from the entry's parts, which lie in BODY. */
+static int describe(struct compile *c, struct pf_loaded *l,
+		    const struct pf_cache_header *h, const struct pf_bytes *body,
+		    const struct pf_rep_load *rep, struct pf_err *err)
+{
+	struct json_tokener *tok = json_tokener_new();
+	uint64_t hlo_len = h->len[PF_CACHE_HLO];
+	struct json_object *meta, *info = NULL, *with = NULL;
+	int r;
+
+	meta = tok ? json_tokener_parse_ex(tok, pf_bytes_at(body, 0),
+					   (int)h->len[PF_CACHE_META])
+		   : NULL;
+	json_tokener_free(tok);
+	json_object_object_get_ex(meta, "info", &info);
+	json_object_object_get_ex(meta, "hlo_with_config", &with);
+	if (!json_object_is_type(info, json_type_object) || !matches(info, rep))
+		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
+	else
+		r = pf_loaded_describe(c, l, json_object_get(info),
+				       hlo_len ? pf_bytes_at(body, h->len[PF_CACHE_META])
+					       : NULL,
+				       hlo_len, json_object_get_boolean(with), err);
+	json_object_put(meta);
+	return r;
+}
+
+/* Have the worker load the code that lies in BODY.  As pf_compile_from_cache. */
+static int load(struct compile *c, const struct pf_cache_header *h, struct pf_bytes *body,
+		struct pf_loaded **ret, struct pf_err *err)
+{
+	struct pf_req_load req = { .head.op = PF_OP_LOAD };
+	struct pf_question_to_worker q = { .life = c->life,
+					   .request = &req,
+					   .len = sizeof(req),
+					   .bytes = body,
+					   .timeout_s = pf_compiler_timeout_s(
+						   c->x->compiler) };
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
+	struct pf_rep_load rep;
+	int r;
+
+	req.id = c->id = pf_worker_id(c->plan.worker);
+	req.len = h->len[PF_CACHE_CODE];
+	req.off = pf_bytes_offset(body, h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
+	r = pf_ask(&q, &rep, sizeof(rep), err);
+	if (r < 0)
+		return pf_life_alive(c->life) ? 0 : r;
+	l = pf_loaded_new(c);
+	if (!l) {
+		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
+		return 0;
+	}
+	if (describe(c, l, h, body, &rep, NULL) < 0)
+		return 0;
+	*ret = pf_steal(&l);
+	return 1;
+}
+
+int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
+{
+	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *body = NULL;
+	struct pf_cache_found found;
+	int r = 0;
+
+	if (!cache || !c->can_be_kept || c->not_from_cache)
+		return 0;
+	if (!pf_cache_find(cache, &c->key, &found)) {
+		pf_cache_miss(cache);
+		return 0;
+	}
+	/* Where there is no room for the entry, there may be for the compile. */
+	if (pf_bytes_new(c->x->arena, pf_cache_body_len(&found.header), &body, NULL) ==
+		    0 &&
+	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
+		r = load(c, &found.header, body, ret, err);
+		if (r <= 0)
+			pf_cache_reject(cache, &found);
+	}
+	if (r == 1)
+		pf_cache_hit(cache, &found);
+	else
+		pf_cache_miss(cache);
+	pf_cache_found_release(&found);
+	c->not_from_cache = r != 1;
+	return r;
+}
+
+/* --- to the cache ------------------------------------------------------------------------- */
+
+/* What listings show, and what cannot be asked of a loaded program. */
+static struct json_object *describe_entry(struct compile *c, const struct pf_loaded *l,
+					  bool with_config)
+{
+	const struct pf_description *d = pf_worker_description(c->plan.worker);
+	struct json_object *o = json_object_new_object(), *name = NULL;
+
+	json_object_object_get_ex(l->info, "name", &name);
+	pf_json_add_string(o, "program",
+			   json_object_is_type(name, json_type_string)
+				   ? json_object_get_string(name)
+				   : "");
+	pf_json_add_string(o, "plugin", pf_worker_name(c->plan.worker));
+	pf_json_add_string(o, "platform", d->platform);
+	pf_json_add_string(o, "platform_version", d->platform_version);
+	pf_json_add_int(o, "program_bytes", (int64_t)c->len);
+	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
+	json_object_object_add(o, "hlo_with_config",
+			       json_object_new_boolean(with_config));
+	json_object_object_add(o, "info", json_object_get(l->info));
+	return o;
+}
+
+static void put(struct compile *c, struct pf_loaded *l, const struct pf_rep_compile *rep,
+		const struct pf_rep_block *code)
+{
+	struct pf_cache_piece parts[PF_CACHE_PARTS] = { { NULL, 0 } };
+	struct json_object *meta = describe_entry(c, l, rep->hlo_with_config);
+
+	parts[PF_CACHE_META].data = pf_json_text(meta);
+	parts[PF_CACHE_META].len = strlen(pf_json_text(meta));
+	if (rep->hlo_off != PF_NO_OFFSET) {
+		parts[PF_CACHE_HLO].data =
+			pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+		parts[PF_CACHE_HLO].len = rep->hlo_len;
+	}
+	parts[PF_CACHE_CODE].data = pf_life_pool(c->life, code->off, code->len);
+	parts[PF_CACHE_CODE].len = code->len;
+	if (parts[PF_CACHE_CODE].data && code->len)
+		(void)pf_cache_put(pf_compiler_cache(c->x->compiler), &c->key, parts,
+				   NULL);
+	json_object_put(meta);
+}
+
+void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
+			 const struct pf_rep_compile *rep)
+{
+	struct pf_req_id req = { .head.op = PF_OP_SERIALIZE, .id = l->id };
+	struct pf_question_to_worker q = { .life = c->life,
+					   .request = &req,
+					   .len = sizeof(req),
+					   .timeout_s = PF_ASK_LONG_S };
+	struct pf_rep_block code;
+
+	if (!pf_compiler_cache(c->x->compiler) || !c->can_be_kept)
+		return;
+	/* A plugin that cannot serialize compiles each time; its user need not care. */
+	if (pf_ask(&q, &code, sizeof(code), NULL) < 0)
+		return;
+	put(c, l, rep, &code);
+	pf_life_free_block(c->life, code.off);
+}

@@ -1,0 +1,395 @@
+#include "compiler.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	MAX_JOBS = 32, /* the worker has 64 threads */
+	MAX_LONG = 24, /* that take no place any more */
+};
+
+extern char **environ;
+
+/* The waiting jobs of one user, in a ring of users. */
+struct turn {
+	uid_t user;
+	struct pf_job *first, *last;
+	struct turn *next;
+};
+
+struct pf_claim {
+	struct pf_cache_key key;
+	const void *where; /* only compared */
+	struct pf_job *followers;
+	struct pf_loaded *loaded; /* owned reference; NULL: not known yet */
+	struct pf_claim *next;
+};
+
+struct pf_compiler {
+	struct pf_cache *cache; /* borrowed, or NULL */
+	unsigned jobs, timeout_s;
+	_Atomic unsigned given_up;
+	struct pf_buf host, environment;
+
+	pthread_mutex_t lock; /* rank 4; protects the fields below */
+	pthread_cond_t change;
+	struct pf_job *front;    /* before all others */
+	struct turn *turns;      /* owned; whose turn it is, and then whose */
+	unsigned running;        /* jobs; those that take long too */
+	unsigned longs;          /* of them, those that take long */
+	bool alone;              /* the one that runs must be alone */
+	unsigned putting;        /* entries on their way to the cache */
+	struct pf_claim *claims; /* owned */
+	unsigned n_threads, idle;
+	pthread_t threads[MAX_JOBS + MAX_LONG];
+	bool stop;
+};
+
+int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler **ret,
+		    struct pf_err *err)
+{
+	struct pf_compiler *c = calloc(1, sizeof(*c));
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_condattr_t attr;
+
+	if (!c)
+		return pf_err_set(err, -ENOMEM, "no memory for a compiler");
+	c->cache = config->cache;
+	c->timeout_s = config->timeout_s;
+	c->jobs = config->jobs ? config->jobs : cores > 0 ? (unsigned)cores : 1;
+	if (c->jobs > MAX_JOBS)
+		c->jobs = MAX_JOBS;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	if (pthread_mutex_init(&c->lock, NULL) || pthread_cond_init(&c->change, &attr))
+		abort();
+	pthread_condattr_destroy(&attr);
+	pf_cache_host("/proc/cpuinfo", &c->host);
+	pf_cache_environment(environ, &c->environment);
+	if (c->host.failed || c->environment.failed) {
+		pf_compiler_free(c);
+		return pf_err_set(err, -ENOMEM, "no memory for a compiler");
+	}
+	*ret = c;
+	return 0;
+}
+
+struct pf_cache *pf_compiler_cache(struct pf_compiler *c)
+{
+	return c->cache;
+}
+
+unsigned pf_compiler_timeout_s(struct pf_compiler *c)
+{
+	return c->timeout_s;
+}
+
+_Atomic unsigned *pf_compiler_given_up(struct pf_compiler *c)
+{
+	return &c->given_up;
+}
+
+const char *pf_compiler_host(struct pf_compiler *c)
+{
+	return c->host.data ? c->host.data : "";
+}
+
+const char *pf_compiler_environment(struct pf_compiler *c)
+{
+	return c->environment.data ? c->environment.data : "";
+}
+
+/* --- the queue --------------------------------------------------------------------------- */
+
+/* May another job begin? */
+static bool has_place_locked(const struct pf_compiler *c)
+{
+	if (c->alone)
+		return false;
+	if (c->front && c->front->alone)
+		return c->running == c->longs;
+	return (c->front || c->turns) && c->running - c->longs < c->jobs;
+}
+
+static struct pf_job *take_locked(struct pf_compiler *c)
+{
+	struct pf_job *job = c->front;
+	struct turn *turn = c->turns;
+
+	if (job) {
+		c->front = job->next;
+		return job;
+	}
+	job = turn->first;
+	turn->first = job->next;
+	c->turns = turn->next;
+	if (!turn->first) {
+		free(turn);
+		return job;
+	}
+	/* This user's next one comes after everybody else's. */
+	turn->next = NULL;
+	for (struct turn **p = &c->turns;; p = &(*p)->next)
+		if (!*p) {
+			*p = turn;
+			return job;
+		}
+}
+
+static void *thread_main(void *arg);
+
+/* See that somebody runs what may begin.  Where there is no thread, those there are must do. */
+static void start_thread_locked(struct pf_compiler *c)
+{
+	if (!c->idle && !c->stop && has_place_locked(c) &&
+	    c->n_threads < MAX_JOBS + MAX_LONG &&
+	    pthread_create(&c->threads[c->n_threads], NULL, thread_main, c) == 0)
+		c->n_threads++;
+	pthread_cond_broadcast(&c->change);
+}
+
+/* A thread's own: the job it runs takes long. */
+static _Thread_local bool took_long;
+
+static void run_locked(struct pf_compiler *c)
+{
+	struct pf_job *job = take_locked(c);
+	bool alone = job->alone; /* the job may be gone when it has run */
+
+	c->running++;
+	c->alone |= alone;
+	job->next = NULL;
+	start_thread_locked(c); /* there may be a place for the next one, too */
+	took_long = false;
+	pf_unlock(&c->lock);
+	job->run(job);
+	pf_lock(&c->lock);
+	c->running--;
+	c->longs -= took_long;
+	if (alone)
+		c->alone = false;
+	pthread_cond_broadcast(&c->change);
+}
+
+static void *thread_main(void *arg)
+{
+	struct pf_compiler *c = arg;
+
+	pf_lock(&c->lock);
+	for (;;) {
+		if (has_place_locked(c)) {
+			run_locked(c);
+			continue;
+		}
+		if (c->stop && !c->front && !c->turns && !c->running)
+			break;
+		c->idle++;
+		pthread_cond_wait(&c->change, &c->lock);
+		c->idle--;
+	}
+	pthread_cond_broadcast(&c->change);
+	pf_unlock(&c->lock);
+	return NULL;
+}
+
+static struct turn *turn_of_locked(struct pf_compiler *c, uid_t user)
+{
+	struct turn **p = &c->turns;
+
+	while (*p && (*p)->user != user)
+		p = &(*p)->next;
+	if (!*p) {
+		*p = calloc(1, sizeof(**p));
+		if (*p)
+			(*p)->user = user;
+	}
+	return *p;
+}
+
+void pf_compiler_add(struct pf_compiler *c, struct pf_job *job, bool front)
+{
+	struct turn *turn;
+
+	job->next = NULL;
+	PF_LOCK_SCOPE(&c->lock);
+	turn = front ? NULL : turn_of_locked(c, job->user);
+	if (!turn) {
+		struct pf_job **p = &c->front;
+
+		while (*p)
+			p = &(*p)->next;
+		*p = job;
+	} else if (!turn->first) {
+		turn->first = turn->last = job;
+	} else {
+		turn->last->next = job;
+		turn->last = job;
+	}
+	start_thread_locked(c);
+}
+
+void pf_compiler_takes_long(struct pf_compiler *c)
+{
+	PF_LOCK_SCOPE(&c->lock);
+	if (took_long || c->longs >= MAX_LONG)
+		return;
+	took_long = true;
+	c->longs++;
+	start_thread_locked(c);
+}
+
+/* Jobs of USER that begin before the one which has AHEAD of the same user's before it. */
+unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_job *job)
+{
+	unsigned at = 0, ahead = 0;
+	const struct turn *mine = NULL;
+	bool before = true;
+
+	PF_LOCK_SCOPE(&c->lock);
+	for (const struct pf_job *j = c->front; j; j = j->next) {
+		at++;
+		if (j == job)
+			return at;
+	}
+	for (const struct turn *t = c->turns; t && !mine; t = t->next) {
+		ahead = 0;
+		for (const struct pf_job *j = t->first; j && !mine; j = j->next)
+			if (j == job)
+				mine = t;
+			else
+				ahead++;
+	}
+	if (!mine)
+		return 0;
+	/* Who has a turn before ours has one more; nobody has more than jobs. */
+	for (const struct turn *t = c->turns; t; t = t->next) {
+		unsigned n = 0, most = ahead + before;
+
+		if (t == mine) {
+			before = false;
+			continue;
+		}
+		for (const struct pf_job *j = t->first; j && n < most; j = j->next)
+			n++;
+		at += n;
+	}
+	return at + ahead + 1;
+}
+
+/* --- one compile a key -------------------------------------------------------------------- */
+
+int pf_compiler_claim(struct pf_compiler *c, const struct pf_cache_key *key,
+		      const void *where, struct pf_job *job, struct pf_claim **claim,
+		      struct pf_loaded **loaded)
+{
+	struct pf_claim *found;
+
+	PF_LOCK_SCOPE(&c->lock);
+	found = c->claims;
+	while (found && (found->where != where || memcmp(&found->key, key, sizeof(*key))))
+		found = found->next;
+	if (!found) {
+		*claim = calloc(1, sizeof(**claim));
+		if (!*claim)
+			return -ENOMEM;
+		(*claim)->key = *key;
+		(*claim)->where = where;
+		(*claim)->next = c->claims;
+		c->claims = *claim;
+		return PF_LEADS;
+	}
+	if (found->loaded) {
+		*loaded = pf_loaded_ref(found->loaded);
+		return PF_SHARES;
+	}
+	job->next = found->followers;
+	found->followers = job;
+	return PF_FOLLOWS;
+}
+
+struct pf_job *pf_claim_settle(struct pf_compiler *c, struct pf_claim *claim,
+			       struct pf_loaded *loaded)
+{
+	struct pf_job *followers;
+
+	PF_LOCK_SCOPE(&c->lock);
+	followers = claim->followers;
+	claim->followers = NULL;
+	claim->loaded = loaded ? pf_loaded_ref(loaded) : NULL;
+	if (!loaded) { /* who comes now begins anew */
+		struct pf_claim **at = &c->claims;
+
+		while (*at != claim)
+			at = &(*at)->next;
+		*at = claim->next;
+	}
+	return followers;
+}
+
+void pf_claim_drop(struct pf_compiler *c, struct pf_claim *claim)
+{
+	pf_lock(&c->lock);
+	for (struct pf_claim **p = &c->claims; *p; p = &(*p)->next)
+		if (*p == claim) {
+			*p = claim->next;
+			break;
+		}
+	pf_unlock(&c->lock);
+	pf_loaded_unref(claim->loaded);
+	free(claim);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+void pf_compiler_begin_put(struct pf_compiler *c)
+{
+	PF_LOCK_SCOPE(&c->lock);
+	c->putting++;
+}
+
+void pf_compiler_end_put(struct pf_compiler *c)
+{
+	PF_LOCK_SCOPE(&c->lock);
+	c->putting--;
+	pthread_cond_broadcast(&c->change);
+}
+
+void pf_compiler_settle(struct pf_compiler *c, unsigned ms)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += ms / 1000;
+	end.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	PF_LOCK_SCOPE(&c->lock);
+	while (c->putting && !pthread_cond_timedwait(&c->change, &c->lock, &end))
+		;
+}
+
+void pf_compiler_free(struct pf_compiler *c)
+{
+	if (!c)
+		return;
+	pf_lock(&c->lock);
+	c->stop = true;
+	pthread_cond_broadcast(&c->change);
+	pf_unlock(&c->lock);
+	for (unsigned i = 0; i < c->n_threads; i++)
+		pthread_join(c->threads[i], NULL);
+	pf_lock(&c->lock);
+	while (has_place_locked(c)) /* there was no thread for it */
+		run_locked(c);
+	pf_unlock(&c->lock);
+	pf_buf_release(&c->host);
+	pf_buf_release(&c->environment);
+	pthread_cond_destroy(&c->change);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# The queue of compiles: so many at a time, in turns of users, each only for so long.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+# program NAME: a program of its own
+program()
+{
+	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
+	bounded cp "$1.mlir" "$mnt/programs/$1.mlir"
+}
+at()
+{
+	jq -r '.queue_position // "none"' "$mnt/executables/$1/info.json"
+}
+is_at()
+{
+	[ "$(at "$1")" = "$2" ]
+}
+compiling()
+{
+	grep -qx compiling "$mnt/executables/$1/state"
+}
+
+# -- one at a time; the place in the queue can be read
+mount_pjrtfs faulty --compile-jobs 1
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+faults compile=held
+writers=()
+for n in 1 2 3; do
+	program "p$n" &
+	writers+=($!)
+	eventually compiling "p$n"
+	[ "$n" = 1 ] || eventually is_at "p$n" $((n - 1))
+done
+equal "the place of what is being compiled" "$(at p1)" none
+tells "$mnt/executables/p3/info.json" '"state":"compiling"' '"compiling_seconds":[0-9]'
+faults
+for pid in "${writers[@]}"; do
+	wait "$pid"
+done
+run p3 'x y -> z'
+
+unmount_pjrtfs
+
+# -- the same at once is compiled once
+mount_pjrtfs faulty --compile-jobs 4
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+faults compile=held
+bounded cp "$data/add.mlir" "$mnt/programs/one.mlir" &
+first=$!
+eventually compiling one
+bounded cp "$data/add.mlir" "$mnt/programs/two.mlir" &
+second=$!
+eventually compiling two
+sleep 1 # until it has found out that it is not the first
+faults
+wait "$first"
+wait "$second"
+equal "one" "$(jq -r .cache "$mnt/executables/one/info.json")" miss
+equal "two" "$(jq -r .cache "$mnt/executables/two/info.json")" hit
+rm "$mnt/programs/one.mlir"
+run two 'x y -> z'
+# one that fails does so for both, each with its own name
+faults 'compile=when:@bad:held'
+sed "s/@add/@bad/" "$data/add.mlir" >bad.mlir
+bounded cp bad.mlir "$mnt/programs/bad1.mlir" 2>/dev/null &
+first=$!
+eventually compiling bad1
+bounded cp bad.mlir "$mnt/programs/bad2.mlir" 2>/dev/null &
+second=$!
+eventually compiling bad2
+faults 'compile=when:@bad:error:INVALID_ARGUMENT:bad op'
+! wait "$first" || fail "bad1 compiles"
+! wait "$second" || fail "bad2 compiles"
+tells "$mnt/executables/bad1/error" '^compile bad1: bad op$'
+tells "$mnt/executables/bad2/error" '^compile bad2: bad op$'
+unmount_pjrtfs
+
+# -- users take turns: who asked for many does not keep the others from one
+if [ "$(id -u)" = 0 ] && setpriv --reuid 12345 --clear-groups true 2>/dev/null; then
+	mount_pjrtfs faulty --compile-jobs 1 -o allow_other
+	chmod 0777 "$mnt/programs"
+	chmod 0755 "$work"
+	faults compile=held
+	writers=()
+	for n in 1 2 3 4 5; do
+		program "mine$n" &
+		writers+=($!)
+		eventually compiling "mine$n"
+	done
+	sed "s/@add/@theirs/" "$data/add.mlir" >theirs.mlir
+	chmod 0644 theirs.mlir
+	bounded setpriv --reuid 12345 --clear-groups cp theirs.mlir "$mnt/programs/theirs.mlir" &
+	other=$!
+	eventually compiling theirs
+	eventually is_at theirs 2
+	eventually is_at mine2 1
+	eventually is_at mine3 3
+	eventually is_at mine5 5
+	faults 'compile=when:@mine4:held'
+	wait "$other"
+	compiling mine5 || fail "the other user came last"
+	faults
+	for pid in "${writers[@]}"; do
+		wait "$pid"
+	done
+	unmount_pjrtfs
+fi
+
+# -- a limit of time: the program has failed, and others are compiled meanwhile
+mount_pjrtfs faulty --compile-jobs 1 --compile-timeout 5
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+faults compile=when:@endless:held
+fails_with 'timed out' program endless
+shows "$mnt/executables/endless/state" failed
+tells "$mnt/executables/endless/error" '^compile endless: it did not compile within the 5 s of --compile-timeout'
+program quick
+run quick 'x y -> z'
+fails_with '' run endless 'x y -> z'
+shows "$mnt/plugins/faulty/restarts" 0
+faults
+sleep 0.5 # what comes late is nobody's any more
+shows "$mnt/executables/endless/state" failed
+program endless
+run endless 'x y -> z'
+unmount_pjrtfs
+
+# -- what was given up takes a thread of the worker: there is a limit to that, too
+mount_pjrtfs faulty --compile-jobs 32 --compile-timeout 2
+faults compile=when:@endless:held
+writers=()
+for n in $(seq 16); do
+	program "endless$n" 2>/dev/null &
+	writers+=($!)
+done
+for pid in "${writers[@]}"; do
+	! wait "$pid" || fail "an endless one compiles"
+done
+fails_with 'busy' program p
+tells "$mnt/executables/p/error" '^compile p: plugin faulty still compiles 16 programs that were given up'
+kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+eventually program p

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Programs and cache entries that kill a worker: only they suffer.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+program()
+{
+	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
+	bounded cp "$1.mlir" "$mnt/programs/$1.mlir"
+}
+compiling()
+{
+	grep -qx compiling "$mnt/executables/$1/state"
+}
+restarts()
+{
+	bounded cat "$mnt/plugins/faulty/restarts"
+}
+restarted()
+{
+	[ "$(cat "$mnt/plugins/faulty/restarts")" -ge "$1" ]
+}
+has_entry()
+{
+	[ -n "$(ls "$mnt/cache/entries")" ]
+}
+damaged()
+{
+	bounded jq .damaged "$mnt/cache/stats.json"
+}
+mount_pjrtfs faulty --compile-jobs 4
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+
+# -- one of three kills the worker: the others are compiled all the same
+faults compile=when:@slow:held 'compile=when:@killer:abort:LLVM ERROR: killer'
+program slow1 &
+one=$!
+program slow2 &
+two=$!
+eventually compiling slow1
+eventually compiling slow2
+sleep 1 # until the plugin has them
+program killer 2>killed &
+three=$!
+# alone in the next life, each of those before waits for itself
+eventually restarted 1
+faults 'compile=when:@killer:abort:LLVM ERROR: killer'
+! wait "$three" || fail "killer compiles"
+grep -q 'Input/output error' killed || fail "cp says $(cat killed)"
+wait "$one" || fail "slow1 was failed: $(cat "$mnt/executables/slow1/error")"
+wait "$two" || fail "slow2 was failed: $(cat "$mnt/executables/slow2/error")"
+shows "$mnt/executables/killer/state" failed
+tells "$mnt/executables/killer/error" \
+	'^compile killer: the worker of plugin faulty died of signal 6 .*LLVM ERROR: killer$'
+run slow1 'x y -> z'
+run slow2 'x y -> z'
+equal "restarts" "$(restarts)" 2
+# -- and is not compiled again by itself, nor by who runs it
+fails_with '' run killer 'x y -> z'
+sleep 0.5
+equal "restarts" "$(restarts)" 2
+shows "$mnt/executables/killer/state" failed
+# written again it is
+faults
+program killer
+run killer 'x y -> z'
+
+# -- entries that the plugin refuses, or dies of, are removed and compiled anew
+faults serialize=works
+program kept
+eventually has_entry
+bounded rm "$mnt/programs/kept.mlir"
+program kept
+equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" hit
+run kept 'x y -> z'
+bounded rm "$mnt/programs/kept.mlir"
+faults serialize=works load=error:INTERNAL:'not mine'
+program kept
+equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss
+run kept 'x y -> z'
+equal "damaged" "$(damaged)" 1
+bounded rm "$mnt/programs/kept.mlir"
+eventually has_entry
+faults serialize=works load=abort:'bad entry'
+program kept
+equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+run kept 'x y -> z'
+equal "damaged" "$(damaged)" 2
+equal "restarts" "$(restarts)" 3
+
+# -- a plugin that dies of serializing has compiled the program all the same
+bounded rm "$mnt/programs/kept.mlir"
+faults serialize=abort:'cannot'
+program other
+faults
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+run other 'x y -> z'

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Directories that cannot be used for a cache: one warning, and everything works without.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+trap 's=$?; set +e; umount -q -l "$work/full"; (exit "$s"); lib_end' EXIT
+works()
+{
+	local n
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	for n in 1 2 3; do
+		sed "s/@add/@add$n/" "$data/add.mlir" >"p$n.mlir"
+		bounded cp "p$n.mlir" "$mnt/programs/"
+		run "p$n" 'x y -> z'
+		shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+	done
+}
+# warned WORDS: exactly one line of the log is a warning, and says so
+warned()
+{
+	equal "warnings" "$(grep -c 'cache' "$mnt.log")" 1
+	tells "$mnt.log" "$1"
+}
+
+# -- a path that is no directory
+: >"$work/file"
+mount_pjrtfs --cache-dir "$work/file"
+works
+gone "$mnt/cache"
+warned 'no cache: cache directory .*file'
+unmount_pjrtfs
+
+# -- others may write to it: what they put there would be run
+mkdir -m 0777 "$work/open"
+mount_pjrtfs --cache-dir "$work/open"
+works
+warned 'no cache: .*mode 0777'
+unmount_pjrtfs
+equal "left there" "$(find "$work/open" -mindepth 1 | wc -l)" 0
+
+# -- a disk that is full
+if mkdir full && mount -t tmpfs -o size=64k,mode=0700 none full 2>/dev/null; then
+	dd if=/dev/zero of=full/rest bs=4k count=14 status=none
+	mount_pjrtfs --cache-dir "$work/full"
+	works
+	eventually grep -q 'No space left' "$mnt.log"
+	warned 'cannot be kept in the cache .*full: No space left on device'
+	unmount_pjrtfs || fail "it ends badly"
+	rm full/rest
+	# -- room again: they are kept, and found when the directory is read-only
+	mount_pjrtfs --cache-dir "$work/full"
+	works
+	unmount_pjrtfs
+	[ "$(find full/entries -type f | wc -l)" -ge 1 ] || fail "nothing is kept"
+	mount -o remount,ro full
+	mount_pjrtfs --cache-dir "$work/full"
+	works
+	[ "$(bounded jq .hits "$mnt/cache/stats.json")" -ge 1 ] || fail "nothing is found"
+	tells "$mnt/cache/stats.json" '"writable":false'
+	fails_with 'Read-only' say "$mnt/cache/clear" x
+	sed "s/@add/@other/" "$data/add.mlir" >other.mlir
+	bounded cp other.mlir "$mnt/programs/"
+	sleep 0.3
+	unmount_pjrtfs
+	umount full
+fi
+
+# -- the default lies in the home directory
+PJRTFS_CACHE_DIR='' XDG_CACHE_HOME=$work/xdg mount_pjrtfs
+works
+unmount_pjrtfs
+[ -d "$work/xdg/pjrtfs/entries" ] || fail "not in \$XDG_CACHE_HOME"
+equal "its mode" "$(stat -c %a "$work/xdg/pjrtfs")" 700
+PJRTFS_CACHE_DIR='' XDG_CACHE_HOME='' HOME=$work/home mount_pjrtfs
+unmount_pjrtfs
+[ -d "$work/home/.cache/pjrtfs/entries" ] || fail "not in ~/.cache"

@@ -1,0 +1,200 @@
+/* Keys: everything that decides what a compile gives is part of them. */
+#include "pjrtfs/cache/key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "unit.h"
+
+static struct pf_cache_inputs some(void)
+{
+	return (struct pf_cache_inputs){ .format = "mlir",
+					 .program = "module {}",
+					 .program_len = 9,
+					 .options = "\x1a\x04",
+					 .options_len = 2,
+					 .platform = "cpu",
+					 .platform_version = "1",
+					 .api_major = 0,
+					 .api_minor = 81,
+					 .plugin = { 1, 2, 3 },
+					 .devices = "0 cpu\n1 cpu\n",
+					 .host = "flags: avx\n",
+					 .environment = "" };
+}
+
+static void key_of(const struct pf_cache_inputs *in, char text[PF_CACHE_KEY_TEXT])
+{
+	struct pf_cache_key key;
+
+	ck_assert_int_eq(pf_cache_key_make(in, &key, NULL), 0);
+	pf_cache_key_text(&key, text);
+}
+
+/* Change field N of IN; false: there are no more. */
+static bool change(struct pf_cache_inputs *in, int n)
+{
+	switch (n) {
+	case 0:
+		in->format = "hlo";
+		return true;
+	case 1:
+		in->program = "module{} ";
+		return true;
+	case 2:
+		in->program_len = 8;
+		return true;
+	case 3:
+		in->options = "\x1a\x05";
+		return true;
+	case 4:
+		in->platform = "gpu";
+		return true;
+	case 5:
+		in->platform_version = "2";
+		return true;
+	case 6:
+		in->api_major = 1;
+		return true;
+	case 7:
+		in->api_minor = 82;
+		return true;
+	case 8:
+		in->plugin[31] = 1;
+		return true;
+	case 9:
+		in->devices = "0 cpu\n";
+		return true;
+	case 10:
+		in->devices = "0 cpu\n1 tpu\n";
+		return true;
+	case 11:
+		in->host = "flags: avx avx2\n";
+		return true;
+	case 12:
+		in->environment = "XLA_FLAGS=--x\n";
+		return true;
+	case 13: /* the same bytes, cut elsewhere */
+		in->platform = "cpu1";
+		in->platform_version = "";
+		return true;
+	case 14:
+		in->options_len = 1;
+		return true;
+	default:
+		return false;
+	}
+}
+
+START_TEST(each_field_counts)
+{
+	static char seen[32][PF_CACHE_KEY_TEXT];
+	struct pf_cache_inputs in = some();
+	char again[PF_CACHE_KEY_TEXT];
+	int n = 0;
+
+	key_of(&in, seen[0]);
+	key_of(&in, again);
+	ck_assert_str_eq(seen[0], again);
+	for (; in = some(), change(&in, n); n++) {
+		key_of(&in, seen[n + 1]);
+		for (int i = 0; i <= n; i++)
+			ck_assert_msg(strcmp(seen[i], seen[n + 1]) != 0,
+				      "changes %d and %d give the same key", i - 1, n);
+	}
+	ck_assert_int_eq(n, 15);
+}
+END_TEST
+
+START_TEST(text_and_back)
+{
+	static const char *const bad[] = {
+		"",
+		"00",
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde",
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0",
+		"0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef",
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde/",
+	};
+	static const char good[] =
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	char text[PF_CACHE_KEY_TEXT];
+	struct pf_cache_key key;
+
+	ck_assert(pf_cache_key_parse(good, &key));
+	ck_assert_uint_eq(key.bytes[0], 0x01);
+	ck_assert_uint_eq(key.bytes[31], 0xef);
+	pf_cache_key_text(&key, text);
+	ck_assert_str_eq(text, good);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		ck_assert_msg(!pf_cache_key_parse(bad[i], &key), "%s", bad[i]);
+}
+END_TEST
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+START_TEST(host_tells_of_code_only)
+{
+	char path[] = "/tmp/pjrtfs-cpuinfo-XXXXXX";
+	pf_autobuf struct pf_buf out = PF_BUF_INIT, none = PF_BUF_INIT;
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	write_file(path,
+		   "processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 1\nflags\t\t: a b\n\n"
+		   "processor\t: 1\nflags\t\t: c\n");
+	pf_cache_host(path, &out);
+	unlink(path);
+	ck_assert_ptr_nonnull(strstr(out.data, "model name\t: X\nflags\t\t: a b\n"));
+	ck_assert_ptr_null(strstr(out.data, "MHz"));
+	ck_assert_ptr_null(strstr(out.data, ": c"));
+	pf_cache_host("/nonexistent", &none);
+	ck_assert_ptr_nonnull(none.data); /* the architecture */
+	pf_buf_release(&none);
+	pf_cache_host("/proc/cpuinfo", &none);
+	ck_assert_uint_gt(none.len, 20);
+}
+END_TEST
+
+START_TEST(environment_is_sorted_and_of_compilers)
+{
+	char path[] = "/tmp/pjrtfs-flags-XXXXXX", flags[64];
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	char *environ1[] = { (char *)"PATH=/bin", (char *)"XLA_FLAGS=--b",
+			     (char *)"TF_XLA_FLAGS=--a", (char *)"HOME=/XLA_", NULL };
+	char *environ2[] = { flags, NULL };
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	pf_cache_environment(environ1, &out);
+	ck_assert_str_eq(out.data, "TF_XLA_FLAGS=--a\nXLA_FLAGS=--b\n");
+	pf_buf_release(&out);
+	write_file(path, "--from_a_file");
+	snprintf(flags, sizeof(flags), "XLA_FLAGS=%s", path);
+	pf_cache_environment(environ2, &out);
+	unlink(path);
+	ck_assert_ptr_nonnull(strstr(out.data, "\n--from_a_file"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cache_key");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_test(tc, each_field_counts);
+	tcase_add_test(tc, text_and_back);
+	tcase_add_test(tc, host_tells_of_code_only);
+	tcase_add_test(tc, environment_is_sorted_and_of_compilers);
+	suite_add_tcase(suite, tc);
+	return unit_run(suite);
+}

@@ -1,0 +1,158 @@
+/* Programs from the cache: what is known of them is what was known when they were compiled. */
+#include <ftw.h>
+
+#include "store_fixture.h"
+
+static const char *const programs[] = {
+	/* unused, donated, a predicate, a zero-size array */
+	"module @mixed {\n"
+	"  func.func public @main(%a: tensor<2x3xf32> {tf.aliasing_output = 1 : i32, "
+	"jax.arg_info = \"params['w']\"},\n"
+	"      %unused: tensor<4xi8>, %p: tensor<5xi1>, %e: tensor<0x7xbf16>)\n"
+	"      -> (tensor<5xi1>, tensor<2x3xf32>, tensor<0x7xbf16>) {\n"
+	"    %0 = stablehlo.add %a, %a : tensor<2x3xf32>\n"
+	"    return %p, %0, %e : tensor<5xi1>, tensor<2x3xf32>, tensor<0x7xbf16>\n"
+	"  }\n"
+	"}\n",
+	/* sub-byte types, scalars, no use of a donor */
+	"module @sub_byte {\n"
+	"  func.func public @main(%a: tensor<8xi4>, %s: tensor<f64> {jax.buffer_donor = true})\n"
+	"      -> (tensor<8xi4>, tensor<f64>) {\n"
+	"    %0 = stablehlo.add %a, %a : tensor<8xi4>\n"
+	"    %1 = stablehlo.sine %s : tensor<f64>\n"
+	"    return %0, %1 : tensor<8xi4>, tensor<f64>\n"
+	"  }\n"
+	"}\n",
+	/* no inputs */
+	"module @constant {\n"
+	"  func.func public @main() -> tensor<3xi32> {\n"
+	"    %0 = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>\n"
+	"    return %0 : tensor<3xi32>\n"
+	"  }\n"
+	"}\n",
+	/* two replicas, on the second device first */
+	"module @two {\n"
+	"  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+	"    %0 = stablehlo.negate %a : tensor<4xf32>\n"
+	"    return %0 : tensor<4xf32>\n"
+	"  }\n"
+	"}\n",
+};
+static const char *const options[ARRAY_SIZE(programs)] = {
+	NULL, NULL, NULL, "{\"num_replicas\":2,\"device_assignment\":[[1],[0]]}"
+};
+
+static char dir[64];
+static struct pf_err err;
+
+static void open_all(void)
+{
+	struct pf_cache_config config = { .dir = dir, .max = UINT64_MAX };
+
+	open_arena();
+	err = (struct pf_err)PF_ERR_INIT;
+	strcpy(dir, "/tmp/pjrtfs-cached-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(pf_cache_open(&config, &cache, NULL), 0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static void close_all(void)
+{
+	close_store();
+	pf_cache_close(cache);
+	cache = NULL;
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Compile program N, which must have come from where USE says; its facts are appended. */
+static void compile_and_print(unsigned n, enum pf_cache_use use, struct pf_buf *out)
+{
+	struct pf_executable *x = executable_of(programs[n]);
+	struct json_object *o;
+	struct pf_loaded *l = NULL;
+	struct event ready;
+
+	if (options[n])
+		ck_assert_int_eq(pf_executable_set_options(x, options[n],
+							   strlen(options[n]), &err),
+				 0);
+	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(x->cache_use, use);
+	ck_assert_int_eq(pf_executable_load(x, event_init(&ready), &l, &err), 1);
+	pf_executable_signature(x, out);
+	o = l->info;
+	pf_buf_puts(out, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	for (unsigned i = 0; i < l->n_devices; i++)
+		pf_buf_printf(out, " %u", l->devices[i]);
+	pf_loaded_unref(l);
+	pf_executable_unref(x);
+}
+
+START_TEST(the_same_is_known)
+{
+	struct pf_buf first[ARRAY_SIZE(programs)] = { { 0 } };
+
+	start_worker(plugins[_i]);
+	for (unsigned n = 0; n < ARRAY_SIZE(programs); n++)
+		compile_and_print(n, PF_CACHE_MISS, &first[n]);
+	pf_compiler_settle(compiler, 30000);
+	replace_worker(); /* it knows nothing any more */
+	for (unsigned n = 0; n < ARRAY_SIZE(programs); n++) {
+		pf_autobuf struct pf_buf second = PF_BUF_INIT;
+
+		compile_and_print(n, PF_CACHE_HIT, &second);
+		ck_assert_str_eq(first[n].data, second.data);
+		pf_buf_release(&first[n]);
+	}
+}
+END_TEST
+
+/* What runs after a death comes from the cache, without anybody's asking. */
+START_TEST(a_death_costs_no_compile)
+{
+	struct pf_cache_stats s;
+	struct pf_executable *x;
+	struct pf_value *v[2];
+	struct run run;
+
+	start_worker(plugins[_i]);
+	x = compiled(add_program);
+	pf_compiler_settle(compiler, 30000);
+	replace_worker();
+	v[0] = matrix(ones);
+	v[1] = matrix(counts);
+	run_init(&run, x, v, 2, 1);
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	ck_assert_int_eq(fetch_value(run.e->outs[0], &err), 1);
+	pf_execution_free(run.e);
+	ck_assert_int_eq(x->cache_use, PF_CACHE_HIT);
+	pf_cache_stats(cache, &s);
+	ck_assert_uint_eq(s.misses, 1);
+	ck_assert_uint_eq(s.hits, 1);
+	pf_value_unref(v[0]);
+	pf_value_unref(v[1]);
+	pf_executable_unref(x);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("cached");
+	TCase *tc = tcase_create("core");
+
+	find_plugins();
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_add_loop_test(tc, the_same_is_known, 0, n_plugins);
+	tcase_add_loop_test(tc, a_death_costs_no_compile, 0, n_plugins);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
