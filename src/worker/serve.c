@@ -39,6 +39,7 @@ static const struct {
 	[PF_OP_BLOCK_FREE] = { pf_handle_free, true },
 	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, false },
 	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, false },
+	[PF_OP_CALL] = { pf_handle_call, false },
 };
 
 static void __attribute__((__noreturn__)) give_up(const char *why)

@@ -42,6 +42,7 @@ struct pf_request {
 typedef int pf_handler(struct pf_request *request, struct pf_err *err);
 pf_handler pf_handle_compile;
 pf_handler pf_handle_execute;
+pf_handler pf_handle_call;
 pf_handler pf_handle_buffer_create;
 pf_handler pf_handle_buffer_copy;
 pf_handler pf_handle_buffer_make;
