@@ -292,9 +292,9 @@ static const struct pf_kind run = {
 	.name = "run", .mode = S_IFREG | 0666, .command = run_command, .free = unit_free
 };
 
-static const struct pf_kind *const executable_children[] = { &state,   &error, &signature,
-							     &options, &info,  &program,
-							     &run,     NULL };
+static const struct pf_kind *const executable_children[] = {
+	&state, &error, &signature, &options, &info, &program, &run, &kind_call, NULL
+};
 
 static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,

@@ -49,6 +49,7 @@ extern const struct pf_kind kind_programs;
 extern const struct pf_kind kind_executables;
 extern const struct pf_kind kind_buffers;
 extern const struct pf_kind kind_control;
+extern const struct pf_kind kind_call; /* its object: a counted struct unit */
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
