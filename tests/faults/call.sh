@@ -99,11 +99,18 @@ grep -q 'Input/output error' err || fail "what hung says $(cat err)"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 called
 
-# -- the mount ends though a call hangs
-faults execute=hang
+# -- the mount ends though a call hangs, and one that waits for a compile that does
+faults execute=hang compile=hang
 bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call" 2>/dev/null &
 hanging=$!
+bounded cp "$data/add.mlir" "$mnt/programs/never.mlir" 2>/dev/null &
+compiling=$!
+eventually grep -qx compiling "$mnt/executables/never/state"
+bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$mnt/executables/never/call" 2>/dev/null &
+waiting=$!
 sleep 0.4
 kill -TERM "$daemon"
 lib_gone "$daemon" || fail "a call that hangs keeps the daemon"
-! wait "$hanging" || fail "what hung succeeded"
+for pid in "$hanging" "$compiling" "$waiting"; do
+	! wait "$pid" || fail "what hung succeeded"
+done
