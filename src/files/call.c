@@ -315,15 +315,6 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 	return n;
 }
 
-/* The program if it is there, with a reference, without waiting for it. */
-static struct pf_loaded *loaded_now(struct pf_executable *x)
-{
-	PF_LOCK_SCOPE(&x->lock);
-	if (x->state != PF_EXECUTABLE_READY || !pf_life_alive(x->loaded->life))
-		return NULL;
-	return pf_loaded_ref(x->loaded);
-}
-
 static int check_rights(struct call *c, const struct pf_cred *cred, struct pf_err *err)
 {
 	struct unit *unit = c->unit;
@@ -422,7 +413,7 @@ static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_er
 
 	if (r < 0)
 		return r;
-	loaded = loaded_now(c->unit->x);
+	loaded = pf_executable_loaded(c->unit->x);
 	if (!loaded)
 		return 0;
 	r = call_inputs_begin(&c->in, loaded, err);

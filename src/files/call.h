@@ -6,6 +6,14 @@
 #include "pjrtfs/formats/npy.h"
 #include "pjrtfs/store/invocation.h"
 
+/* A header that was found to be right. */
+struct call_head {
+	uint64_t data_len;
+	bool fortran_order;
+	unsigned char len; /* 0: there was none yet, or it was longer */
+	char text[192];
+};
+
 /* Where each input goes, and how much of them has come. */
 struct call_inputs {
 	struct pf_loaded *loaded; /* owned reference: what they are for; NULL: none yet */
@@ -15,6 +23,8 @@ struct call_inputs {
 	struct pf_bytes *
 		*turned; /* owned: of each input, the bytes of a column-major one */
 	bool turns;      /* there is such a one */
+	struct call_head *known; /* owned: the first inputs' headers as they came last */
+	size_t n_known;
 
 	size_t next;        /* the input that comes */
 	struct pf_buf head; /* the beginning of its header */
