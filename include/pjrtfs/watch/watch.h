@@ -1,0 +1,93 @@
+/*
+ * What a mount tells of what happens in it: events (events.h) and metrics (metrics.h).
+ *
+ * The store and the engine know their objects by numbers, subjects, which the files above
+ * give them; only the files know names.  All functions take a NULL watch: nothing is told.
+ * None of them blocks; those that ask for a name take the tree's lock (rank 2), so the
+ * caller holds none but the name lock.
+ */
+#ifndef PJRTFS_WATCH_WATCH_H
+#define PJRTFS_WATCH_WATCH_H
+
+#include "pjrtfs/watch/events.h"
+#include "pjrtfs/watch/metrics.h"
+
+struct pf_watch;
+
+/* Who knows names. */
+struct pf_watch_names {
+	/* Append the path of SUBJECT under the mount, and say whose it is.  False: it has no
+	 * name (any more).  Called on any thread. */
+	bool (*name)(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user);
+	void (*free)(void *arg); /* with the watch */
+	void *arg;
+};
+
+/* For the mount of OWNER.  NULL: no memory. */
+struct pf_watch *pf_watch_new(uid_t owner);
+
+/* Nobody tells anything any more.  NULL is allowed. */
+void pf_watch_free(struct pf_watch *watch);
+
+/* Names can be asked for from now on; once. */
+void pf_watch_attach(struct pf_watch *watch, const struct pf_watch_names *names);
+
+/* Its parts, borrowed; NULL for a NULL watch. */
+struct pf_events *pf_watch_events(struct pf_watch *watch);
+struct pf_metrics *pf_watch_metrics(struct pf_watch *watch);
+uid_t pf_watch_owner(const struct pf_watch *watch);
+
+/* The path of SUBJECT, appended, and its user; the owner, and false, if it has no name. */
+bool pf_watch_name(struct pf_watch *watch, uint64_t subject, struct pf_buf *path,
+		   uid_t *ret_user);
+
+/* --- what happens; each is an event and is counted ----------------------------------------- */
+
+/* A life of plugin NAME's worker has begun as process PID; it is the first if RESTARTS is 0. */
+void pf_tell_worker_started(struct pf_watch *watch, const char *name, int pid,
+			    unsigned restarts);
+/* It died: WHY holds what it printed last. */
+void pf_tell_worker_died(struct pf_watch *watch, struct pf_plugin_meter *meter,
+			 const char *name, int pid, const struct pf_err *why);
+
+/* A compile, from its start to its end: what is told of it at its end is as it began. */
+struct pf_told_compile {
+	char *object; /* owned: "executables/add", or NULL */
+	uid_t user;
+};
+
+/* Compiling SUBJECT's program of BYTES begins.  Release TOLD with pf_tell_compiled. */
+void pf_tell_compiling(struct pf_watch *watch, uint64_t subject, uint64_t bytes,
+		       const char *plugin, struct pf_told_compile *ret);
+
+/* It ended with ERR's code after SECONDS; -ECANCELED: a newer source took its place.  CACHE is
+ * "hit", "miss", or NULL. */
+void pf_tell_compiled(struct pf_watch *watch, struct pf_plugin_meter *meter,
+		      struct pf_told_compile *told, const struct pf_err *err,
+		      double seconds, const char *cache);
+
+/*
+ * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
+ * on, the event of USER, who asked for the program; pf_watch_owner where nobody did.
+ */
+void pf_tell_cache(struct pf_watch *watch, enum pf_cache_event what, uid_t user,
+		   const char *key, uint64_t bytes);
+
+/* What becomes of a job. */
+enum pf_job_event {
+	PF_JOB_QUEUED,
+	PF_JOB_STARTED,
+	PF_JOB_FINISHED,
+	PF_JOB_FAILED,
+	PF_JOB_CANCELLED
+};
+
+/*
+ * Job NUMBER of USER, which executes EXECUTABLE (NULL: something else), whose command had ID
+ * (JSON text, or NULL).  SECONDS counts at its end; ERR: why it failed, else NULL.
+ */
+void pf_tell_job(struct pf_watch *watch, enum pf_job_event what, uint64_t number,
+		 uid_t user, const char *executable, const char *id, double seconds,
+		 const struct pf_err *err);
+
+#endif
