@@ -31,7 +31,8 @@ enum { BLOCK = 4096, FREE_INODES = 1 << 24, MAX_COPY = 128 << 20 /* bytes */ };
 
 static double attr_timeout(const struct stat *st, unsigned keeps)
 {
-	if ((keeps & PF_KEEP_NAME) || (S_ISREG(st->st_mode) && !st->st_size))
+	if ((keeps & (PF_KEEP_NAME | PF_ASK_EACH)) ||
+	    (S_ISREG(st->st_mode) && !st->st_size))
 		return 0.0;
 	return ATTR_TIMEOUT;
 }
@@ -181,10 +182,10 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 {
 	struct pf_tree *tree = pf_fuse_tree(req);
 	unsigned keeps = pf_vfs_keeps(tree, ino);
+	struct pf_cred cred = pf_fuse_cred(req);
 	struct stat st;
-	int r = pf_vfs_getattr(tree, ino, &st);
+	int r = pf_vfs_getattr_as(tree, ino, &cred, fi ? open_of(fi) : NULL, &st);
 
-	(void)fi;
 	if (r < 0)
 		pf_fuse_code(req, r);
 	else
@@ -487,6 +488,7 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.write = op_write,
 	.copy_file_range = op_copy_file_range,
 	.fallocate = op_fallocate,
+	.poll = pf_fuse_poll,
 	.flush = op_flush,
 	.fsync = op_fsync,
 	.release = op_release,
