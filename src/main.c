@@ -36,6 +36,7 @@ static uint64_t pool_size(void)
 struct daemon {
 	const struct options *options;
 	struct pf_arena *arena;
+	struct pf_watch *watch;
 	struct pf_worker *workers[MAX_PLUGINS];
 	unsigned n_workers;
 	struct pf_probe *probe;
@@ -84,6 +85,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			.program = program,
 			.arena = d->arena,
 			.pool_size = pool_size(),
+			.watch = d->watch,
 		};
 		int r = pf_worker_new(&config, &d->workers[i], err);
 
@@ -123,6 +125,8 @@ static int start(struct daemon *d, struct pf_err *err)
 	};
 	int r = pf_arena_new(o->memory_limit, &d->arena, err);
 
+	if (r == 0 && !(d->watch = pf_watch_new(getuid())))
+		r = pf_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = start_workers(d, err);
 	if (r < 0)
@@ -130,6 +134,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	fs.arena = d->arena;
 	fs.n_workers = d->n_workers;
 	fs.probe = d->probe;
+	fs.watch = d->watch;
 	r = pf_fs_new(&fs, &d->fs, err);
 	if (r < 0)
 		return r;
@@ -150,6 +155,7 @@ static void stop(struct daemon *d)
 	pf_fs_free(d->fs);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_free(d->workers[i]);
+	pf_watch_free(d->watch);
 	pf_arena_free(d->arena);
 }
 

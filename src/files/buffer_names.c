@@ -384,7 +384,10 @@ static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
 	r = pf_dir_link(t->dir, name, node, false);
-	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", t->name) : 0;
+	if (r < 0)
+		return pf_err_set(err, r, "%s: its directory is gone", t->name);
+	files_tell_result(node, buffer->made_by, old != NULL);
+	return 0;
 }
 
 int files_put_buffer(struct target *target, struct pf_buffer *buffer,

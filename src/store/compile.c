@@ -40,6 +40,7 @@ struct compile {
 	struct timespec start;
 	struct pf_question question; /* to other plugins, if this one cannot read it */
 	struct pf_err err;           /* why it cannot */
+	struct pf_told_compile told;
 };
 
 static void compile_free(struct compile *c)
@@ -51,6 +52,13 @@ static void compile_free(struct compile *c)
 	free(c);
 }
 
+static void tell_compiled(struct pf_executable *x, struct pf_told_compile *told,
+			  const struct pf_err *err, double seconds)
+{
+	pf_tell_compiled(pf_worker_watch(x->worker), pf_worker_meter(x->worker), told,
+			 err, seconds, NULL);
+}
+
 /* The compile ended: publish it, unless a newer source has begun meanwhile. */
 static void compile_end(struct compile *c, struct pf_loaded *loaded,
 			const struct pf_err *err)
@@ -58,9 +66,13 @@ static void compile_end(struct compile *c, struct pf_loaded *loaded,
 	struct pf_executable *x = c->x;
 	struct pf_waiter *waiters = NULL;
 	struct pf_loaded *gone = loaded;
+	struct pf_err superseded = PF_ERR_INIT;
 
 	pf_lock(&x->lock);
-	if (c->generation == x->generation) {
+	if (c->generation != x->generation) {
+		pf_err_set(&superseded, -ECANCELED, "a newer source took its place");
+		err = &superseded;
+	} else {
 		gone = x->loaded;
 		x->loaded = loaded;
 		x->state = loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
@@ -68,6 +80,8 @@ static void compile_end(struct compile *c, struct pf_loaded *loaded,
 		waiters = pf_wait_take(&x->waiters);
 	}
 	pf_unlock(&x->lock);
+	/* Before who waits for it, so that the event is there when a cp(1) returns. */
+	tell_compiled(x, &c->told, err, pf_seconds_since(&c->start));
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	compile_free(c);
@@ -252,6 +266,7 @@ static void compile_send(struct compile *c)
 	struct pf_err err = PF_ERR_INIT;
 	int r = -EIO;
 
+	pf_tell_compiling(pf_worker_watch(c->x->worker), &c->told);
 	c->life = pf_worker_life(c->x->worker, &err);
 	if (c->life) {
 		c->id = req.id = pf_worker_id(c->x->worker);
@@ -305,6 +320,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_waiter *waiters;
 	struct pf_loaded *gone;
+	struct pf_told_compile told;
 	struct compile *c;
 
 	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, &gone);
@@ -318,9 +334,12 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 		pf_wait_add(&x->waiters, waiter);
 	}
 	pf_unlock(&x->lock);
+	pf_tell_queued(pf_worker_watch(x->worker), x->subject, len,
+		       pf_worker_name(x->worker), c ? &c->told : &told);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
+		tell_compiled(x, &told, &why, 0);
 		if (err)
 			*err = why;
 		return why.code;

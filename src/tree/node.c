@@ -364,9 +364,8 @@ void pf_node_ready(struct pf_node *node)
 {
 	bool *polled = &node->priv->polled;
 
-	/* One who asked before the change was seen has said so, and will be told. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(polled, __ATOMIC_RELAXED) &&
+	/* Who asked before the change, whose lock kind->poll takes, too, has said so here. */
+	if (__atomic_load_n(polled, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(polled, false, __ATOMIC_SEQ_CST))
 		tell(node, PF_CHANGED_READY);
 }

@@ -173,7 +173,7 @@ void pf_meter_transfer(struct pf_transfers *t, enum pf_result result, uint64_t b
 	pf_histogram_add(&t->seconds, seconds);
 }
 
-void pf_meter_cache(struct pf_metrics *m, enum pf_cache_event event)
+void pf_meter_cache(struct pf_metrics *m, enum pf_told_cache event)
 {
 	if (m)
 		count(&m->cache[event], 1);

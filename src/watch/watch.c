@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { OBJECT_MAX = 4096 + 256 }; /* bytes of a path under the mount, with a NUL */
+
 struct pf_watch {
 	uid_t owner;
 	struct pf_events *events;   /* owned */
@@ -68,6 +70,27 @@ bool pf_watch_name(struct pf_watch *w, uint64_t subject, struct pf_buf *path,
 	       w->names.name(w->names.arg, subject, path, ret_user);
 }
 
+double pf_watch_since(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) +
+	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+void pf_tell(struct pf_watch *w, uint64_t subject, const char *event)
+{
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_event e;
+	uid_t user;
+
+	if (!pf_watch_name(w, subject, &path, &user))
+		return;
+	pf_event_begin(&e, event, user, path.data);
+	pf_event_add(w->events, &e);
+}
+
 /* --- workers ----------------------------------------------------------------------------- */
 
 static void begin_worker(struct pf_event *e, struct pf_watch *w, const char *event,
@@ -109,8 +132,8 @@ void pf_tell_worker_died(struct pf_watch *w, struct pf_plugin_meter *meter,
 
 /* --- compiles ---------------------------------------------------------------------------- */
 
-void pf_tell_compiling(struct pf_watch *w, uint64_t subject, uint64_t bytes,
-		       const char *plugin, struct pf_told_compile *ret)
+void pf_tell_queued(struct pf_watch *w, uint64_t subject, uint64_t bytes,
+		    const char *plugin, struct pf_told_compile *ret)
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct pf_event e;
@@ -119,9 +142,19 @@ void pf_tell_compiling(struct pf_watch *w, uint64_t subject, uint64_t bytes,
 	if (!pf_watch_name(w, subject, &path, &ret->user) || !path.data)
 		return;
 	ret->object = pf_steal(&path.data);
-	pf_event_begin(&e, "program.compiling", ret->user, ret->object);
+	pf_event_begin(&e, "program.queued", ret->user, ret->object);
 	pf_event_str(&e, "plugin", plugin);
 	pf_event_int(&e, "bytes", (int64_t)bytes);
+	pf_event_add(w->events, &e);
+}
+
+void pf_tell_compiling(struct pf_watch *w, const struct pf_told_compile *told)
+{
+	struct pf_event e;
+
+	if (!w || !told->object)
+		return;
+	pf_event_begin(&e, "program.compiling", told->user, told->object);
 	pf_event_add(w->events, &e);
 }
 
@@ -147,16 +180,59 @@ void pf_tell_compiled(struct pf_watch *w, struct pf_plugin_meter *meter,
 	pf_event_add(w->events, &e);
 }
 
+/* --- executions ------------------------------------------------------------------------------ */
+
+static void put_devices(struct pf_event *e, const struct pf_plugin_meter *meter,
+			const struct pf_told_execution *told)
+{
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+
+	for (size_t i = 0; meter && i < told->n_devices; i++)
+		if (told->devices[i] < meter->n_devices)
+			pf_buf_printf(&list, "%s\"%s\"", list.len ? "," : "[",
+				      meter->devices[told->devices[i]].name);
+	pf_buf_puts(&list, "]");
+	if (list.len > 1 && !list.failed)
+		pf_event_json(e, "devices", list.data);
+}
+
+void pf_tell_executed(struct pf_watch *w, struct pf_plugin_meter *meter,
+		      struct pf_executable_meter *of,
+		      const struct pf_told_execution *told)
+{
+	static const char *const names[] = { [PF_RESULT_OK] = "execution.finished",
+					     [PF_RESULT_FAILED] = "execution.failed",
+					     [PF_RESULT_CANCELLED] =
+						     "execution.cancelled" };
+	enum pf_result result = pf_result_of(told->err ? told->err->code : 0);
+	char object[OBJECT_MAX];
+	struct pf_event e;
+
+	pf_meter_execution(meter, of, result, told->seconds, told->devices,
+			   told->n_devices);
+	if (!w)
+		return;
+	snprintf(object, sizeof(object), "executables/%s", told->executable);
+	pf_event_begin(&e, names[result], told->user, object);
+	put_devices(&e, meter, told);
+	pf_event_seconds(&e, "seconds", told->seconds);
+	if (result == PF_RESULT_OK)
+		pf_event_seconds(&e, "device_seconds", told->device_seconds);
+	pf_event_json(&e, "id", told->id);
+	pf_event_error(&e, told->err);
+	pf_event_add(w->events, &e);
+}
+
 /* --- the cache, jobs ------------------------------------------------------------------------ */
 
-void pf_tell_cache(struct pf_watch *w, enum pf_cache_event what, uid_t user,
+void pf_tell_cache(struct pf_watch *w, enum pf_told_cache what, uid_t user,
 		   const char *key, uint64_t bytes)
 {
 	static const char *const names[] = {
-		[PF_CACHE_HIT] = "cache.hit",
-		[PF_CACHE_MISS] = "cache.miss",
-		[PF_CACHE_EVICTED] = "cache.evicted",
-		[PF_CACHE_DAMAGED] = "cache.damaged",
+		[PF_TOLD_CACHE_HIT] = "cache.hit",
+		[PF_TOLD_CACHE_MISS] = "cache.miss",
+		[PF_TOLD_CACHE_EVICTED] = "cache.evicted",
+		[PF_TOLD_CACHE_DAMAGED] = "cache.damaged",
 	};
 	char object[PF_METRICS_LABEL];
 	struct pf_event e;
@@ -166,12 +242,12 @@ void pf_tell_cache(struct pf_watch *w, enum pf_cache_event what, uid_t user,
 	pf_meter_cache(w->metrics, what);
 	snprintf(object, sizeof(object), "cache/entries/%s", key);
 	pf_event_begin(&e, names[what], user, object);
-	if (what != PF_CACHE_MISS)
+	if (what != PF_TOLD_CACHE_MISS)
 		pf_event_int(&e, "bytes", (int64_t)bytes);
 	pf_event_add(w->events, &e);
 }
 
-void pf_tell_job(struct pf_watch *w, enum pf_job_event what, uint64_t number, uid_t user,
+void pf_tell_job(struct pf_watch *w, enum pf_told_job what, uint64_t number, uid_t user,
 		 const char *executable, const char *id, double seconds,
 		 const struct pf_err *err)
 {
@@ -179,11 +255,11 @@ void pf_tell_job(struct pf_watch *w, enum pf_job_event what, uint64_t number, ui
 		const char *name;
 		enum pf_result result;
 	} of[] = {
-		[PF_JOB_QUEUED] = { "job.queued", PF_RESULTS },
-		[PF_JOB_STARTED] = { "job.started", PF_RESULTS },
-		[PF_JOB_FINISHED] = { "job.finished", PF_RESULT_OK },
-		[PF_JOB_FAILED] = { "job.failed", PF_RESULT_FAILED },
-		[PF_JOB_CANCELLED] = { "job.cancelled", PF_RESULT_CANCELLED },
+		[PF_TOLD_JOB_QUEUED] = { "job.queued", PF_RESULTS },
+		[PF_TOLD_JOB_STARTED] = { "job.started", PF_RESULTS },
+		[PF_TOLD_JOB_FINISHED] = { "job.finished", PF_RESULT_OK },
+		[PF_TOLD_JOB_FAILED] = { "job.failed", PF_RESULT_FAILED },
+		[PF_TOLD_JOB_CANCELLED] = { "job.cancelled", PF_RESULT_CANCELLED },
 	};
 	char object[32];
 	struct pf_event e;

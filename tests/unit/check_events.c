@@ -343,21 +343,39 @@ START_TEST(a_watch_tells)
 	pf_tell_worker_started(w, "cpu", 42, 0);
 	pf_tell_worker_died(w, meter, "cpu", 42, &err);
 	pf_tell_worker_started(w, "cpu", 43, 1);
-	pf_tell_compiling(w, 5, 100, "cpu", &told); /* nobody knows names yet */
+	pf_tell_queued(w, 5, 100, "cpu", &told); /* nobody knows names yet */
 	ck_assert_ptr_null(told.object);
 	pf_tell_compiled(w, meter, &told, NULL, 1, NULL);
 	pf_watch_attach(w, &names);
-	pf_tell_compiling(w, 5, 100, "cpu", &told);
+	pf_tell_queued(w, 5, 100, "cpu", &told);
+	pf_tell_compiling(w, &told);
 	pf_tell_compiled(w, meter, &told, &err, 1, "miss");
-	pf_tell_job(w, PF_JOB_FAILED, 17, 7, "add", "\"mine\"", 0.5, &err);
-	pf_tell_cache(w, PF_CACHE_EVICTED, 7, "00ff", 12);
+	pf_tell(w, 5, "buffer.donated");
+	pf_tell(w, 6, "never.told");
+	pf_tell_executed(w, meter, NULL,
+			 &(struct pf_told_execution){ .executable = "add",
+						      .user = 7,
+						      .id = "7",
+						      .seconds = 0.25,
+						      .device_seconds = 0.125,
+						      .devices = (unsigned[]){ 0, 9 },
+						      .n_devices = 2 });
+	pf_tell_job(w, PF_TOLD_JOB_FAILED, 17, 7, "add", "\"mine\"", 0.5, &err);
+	pf_tell_cache(w, PF_TOLD_CACHE_EVICTED, 7, "00ff", 12);
 	text[pf_events_read(pf_watch_events(w), 7, &r, 0, text, sizeof(text) - 1)] = '\0';
 	ck_assert_ptr_null(strstr(text, "worker"));
-	ck_assert_ptr_nonnull(strstr(text, "\"program.compiling\",\"user\":7,\"object\":"
+	ck_assert_ptr_nonnull(strstr(text, "\"program.queued\",\"user\":7,\"object\":"
 					   "\"executables/add\",\"plugin\":\"cpu\","
 					   "\"bytes\":100}"));
 	ck_assert_ptr_nonnull(strstr(text, "\"program.failed\",\"user\":7"));
 	ck_assert_ptr_nonnull(strstr(text, "\"cache\":\"miss\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"program.compiling\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"buffer.donated\",\"user\":7"));
+	ck_assert_ptr_null(strstr(text, "never.told"));
+	ck_assert_ptr_nonnull(strstr(text, "\"execution.finished\",\"user\":7,\"object\":"
+					   "\"executables/add\",\"devices\":"
+					   "[\"cpu:0\"],\"seconds\":0.250000000,"
+					   "\"device_seconds\":0.125000000,\"id\":7}"));
 	ck_assert_ptr_nonnull(strstr(text, "\"job.failed\",\"user\":7,\"object\":"
 					   "\"jobs/17\",\"executable\":\"add\","
 					   "\"id\":\"mine\",\"seconds\":0.5"));
@@ -373,11 +391,11 @@ START_TEST(a_watch_tells)
 	pf_watch_free(w);
 	ck_assert_uint_eq(user, 0);
 	/* without a watch nothing happens */
-	pf_tell_compiling(NULL, 5, 100, "cpu", &told);
+	pf_tell_queued(NULL, 5, 100, "cpu", &told);
 	pf_tell_compiled(NULL, NULL, &told, NULL, 1, NULL);
 	pf_tell_worker_died(NULL, NULL, "cpu", 1, &err);
-	pf_tell_job(NULL, PF_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
-	pf_tell_cache(NULL, PF_CACHE_HIT, 7, "00", 1);
+	pf_tell_job(NULL, PF_TOLD_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
+	pf_tell_cache(NULL, PF_TOLD_CACHE_HIT, 7, "00", 1);
 	pf_watch_free(NULL);
 }
 END_TEST

@@ -4,6 +4,7 @@
 
 #include "pjrtfs/engine/probe.h"
 #include "pjrtfs/tree/node.h"
+#include "pjrtfs/watch/watch.h"
 
 struct pf_fs;
 
@@ -14,6 +15,7 @@ struct pf_fs_config {
 		*workers; /* borrowed, n_workers of them; the first is the default */
 	unsigned n_workers;
 	struct pf_probe *probe; /* borrowed; plugins found but not loaded; may be NULL */
+	struct pf_watch *watch; /* borrowed; outlives the file system */
 	const char *mountpoint; /* absolute; for /README */
 	uid_t uid;              /* the owner of what no user made */
 	gid_t gid;

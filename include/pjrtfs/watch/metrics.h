@@ -63,12 +63,12 @@ struct pf_plugin_meter {
 /* Of an executable that has a name; its maker's, who frees it. */
 struct pf_executable_meter;
 
-enum pf_cache_event {
-	PF_CACHE_HIT,
-	PF_CACHE_MISS,
-	PF_CACHE_EVICTED,
-	PF_CACHE_DAMAGED,
-	PF_CACHE_EVENTS
+enum pf_told_cache {
+	PF_TOLD_CACHE_HIT,
+	PF_TOLD_CACHE_MISS,
+	PF_TOLD_CACHE_EVICTED,
+	PF_TOLD_CACHE_DAMAGED,
+	PF_TOLD_CACHE_EVENTS
 };
 
 struct pf_metrics;
@@ -101,7 +101,7 @@ void pf_meter_execution(struct pf_plugin_meter *meter, struct pf_executable_mete
 			size_t n);
 void pf_meter_transfer(struct pf_transfers *transfers, enum pf_result result,
 		       uint64_t bytes, double seconds);
-void pf_meter_cache(struct pf_metrics *metrics, enum pf_cache_event event);
+void pf_meter_cache(struct pf_metrics *metrics, enum pf_told_cache event);
 void pf_meter_job(struct pf_metrics *metrics, enum pf_result result);
 
 /* --- printing ---------------------------------------------------------------------------- */

@@ -32,6 +32,9 @@ void pf_watch_free(struct pf_watch *watch);
 /* Names can be asked for from now on; once. */
 void pf_watch_attach(struct pf_watch *watch, const struct pf_watch_names *names);
 
+/* The seconds since START, a time of CLOCK_MONOTONIC. */
+double pf_watch_since(const struct timespec *start);
+
 /* Its parts, borrowed; NULL for a NULL watch. */
 struct pf_events *pf_watch_events(struct pf_watch *watch);
 struct pf_metrics *pf_watch_metrics(struct pf_watch *watch);
@@ -42,6 +45,9 @@ bool pf_watch_name(struct pf_watch *watch, uint64_t subject, struct pf_buf *path
 		   uid_t *ret_user);
 
 /* --- what happens; each is an event and is counted ----------------------------------------- */
+
+/* EVENT ("buffer.donated") happened to SUBJECT. */
+void pf_tell(struct pf_watch *watch, uint64_t subject, const char *event);
 
 /* A life of plugin NAME's worker has begun as process PID; it is the first if RESTARTS is 0. */
 void pf_tell_worker_started(struct pf_watch *watch, const char *name, int pid,
@@ -56,9 +62,12 @@ struct pf_told_compile {
 	uid_t user;
 };
 
-/* Compiling SUBJECT's program of BYTES begins.  Release TOLD with pf_tell_compiled. */
-void pf_tell_compiling(struct pf_watch *watch, uint64_t subject, uint64_t bytes,
-		       const char *plugin, struct pf_told_compile *ret);
+/* SUBJECT's program of BYTES is to be compiled: *RET is released by pf_tell_compiled. */
+void pf_tell_queued(struct pf_watch *watch, uint64_t subject, uint64_t bytes,
+		    const char *plugin, struct pf_told_compile *ret);
+
+/* The plugin's turn has come. */
+void pf_tell_compiling(struct pf_watch *watch, const struct pf_told_compile *told);
 
 /* It ended with ERR's code after SECONDS; -ECANCELED: a newer source took its place.  CACHE is
  * "hit", "miss", or NULL. */
@@ -66,27 +75,43 @@ void pf_tell_compiled(struct pf_watch *watch, struct pf_plugin_meter *meter,
 		      struct pf_told_compile *told, const struct pf_err *err,
 		      double seconds, const char *cache);
 
+/* An execution as its end tells of it. */
+struct pf_told_execution {
+	const char *executable; /* its name; borrowed, as all of these */
+	uid_t user;
+	const char *id; /* the command's, JSON text, or NULL */
+	double seconds, device_seconds;
+	const unsigned
+		*devices; /* indexes of the plugin's devices, or NULL: it had none yet */
+	size_t n_devices;
+	const struct pf_err *err; /* NULL: it succeeded */
+};
+
+void pf_tell_executed(struct pf_watch *watch, struct pf_plugin_meter *meter,
+		      struct pf_executable_meter *of,
+		      const struct pf_told_execution *told);
+
 /*
  * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
  * on, the event of USER, who asked for the program; pf_watch_owner where nobody did.
  */
-void pf_tell_cache(struct pf_watch *watch, enum pf_cache_event what, uid_t user,
+void pf_tell_cache(struct pf_watch *watch, enum pf_told_cache what, uid_t user,
 		   const char *key, uint64_t bytes);
 
 /* What becomes of a job. */
-enum pf_job_event {
-	PF_JOB_QUEUED,
-	PF_JOB_STARTED,
-	PF_JOB_FINISHED,
-	PF_JOB_FAILED,
-	PF_JOB_CANCELLED
+enum pf_told_job {
+	PF_TOLD_JOB_QUEUED,
+	PF_TOLD_JOB_STARTED,
+	PF_TOLD_JOB_FINISHED,
+	PF_TOLD_JOB_FAILED,
+	PF_TOLD_JOB_CANCELLED
 };
 
 /*
  * Job NUMBER of USER, which executes EXECUTABLE (NULL: something else), whose command had ID
  * (JSON text, or NULL).  SECONDS counts at its end; ERR: why it failed, else NULL.
  */
-void pf_tell_job(struct pf_watch *watch, enum pf_job_event what, uint64_t number,
+void pf_tell_job(struct pf_watch *watch, enum pf_told_job what, uint64_t number,
 		 uid_t user, const char *executable, const char *id, double seconds,
 		 const struct pf_err *err);
 
