@@ -99,19 +99,6 @@ static int same_plugin(struct pf_worker *w, const struct pf_description *d,
 	return 0;
 }
 
-/* The first life has told what there is: it never changes. */
-static void describe(struct pf_worker *w, const struct pf_description *d)
-{
-	pf_autofree int64_t *ids = calloc(d->n_devices + 1, sizeof(*ids));
-
-	w->description = *d;
-	for (unsigned i = 0; ids && i < d->n_devices; i++)
-		ids[i] = d->devices[i].id;
-	if (ids)
-		w->meter = pf_metrics_plugin(pf_watch_metrics(w->watch), w->name,
-					     d->n_devices, ids);
-}
-
 /*
  * Start one life.  The watcher's: w->sock and w->err_fd are set on success.  The thread
  * that spawns must live as long as the worker: the kernel sends the worker's
@@ -154,7 +141,10 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		if (w->description.json)
 			pf_description_release(&d);
 		else
-			describe(w, &d);
+			w->description = d;
+		if (!w->meter)
+			w->meter =
+				pf_description_meter(&w->description, w->watch, w->name);
 		w->life = life;
 		w->pid = pid;
 		w->state = PF_WORKER_READY;

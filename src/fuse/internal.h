@@ -127,6 +127,7 @@ void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 			 struct fuse_file_info *fi);
 void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino);
 
 void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
