@@ -39,6 +39,7 @@ enum { SETTLE_MS = 5000 };
 struct daemon {
 	const struct options *options;
 	struct pf_arena *arena;
+	struct pf_watch *watch;
 	struct pf_worker *workers[MAX_PLUGINS];
 	unsigned n_workers;
 	struct pf_probe *probe;
@@ -89,6 +90,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			.program = program,
 			.arena = d->arena,
 			.pool_size = pool_size(),
+			.watch = d->watch,
 		};
 		int r = pf_worker_new(&config, &d->workers[i], err);
 
@@ -153,6 +155,8 @@ static int start(struct daemon *d, struct pf_err *err)
 	};
 	int r = pf_arena_new(o->memory_limit, &d->arena, err);
 
+	if (r == 0 && !(d->watch = pf_watch_new(getuid())))
+		r = pf_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = start_compiler(d, err);
 	if (r == 0)
@@ -164,6 +168,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	fs.compiler = d->compiler;
 	fs.n_workers = d->n_workers;
 	fs.probe = d->probe;
+	fs.watch = d->watch;
 	r = pf_fs_new(&fs, &d->fs, err);
 	if (r < 0)
 		return r;
@@ -189,6 +194,7 @@ static void stop(struct daemon *d)
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_free(d->workers[i]);
 	pf_cache_close(d->cache);
+	pf_watch_free(d->watch);
 	pf_arena_free(d->arena);
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/cleanup.h"
+
 /* Limits on what a worker can make the daemon keep. */
 enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };
 
@@ -146,4 +148,15 @@ void pf_description_release(struct pf_description *d)
 	free(d->devices);
 	json_object_put(d->json);
 	memset(d, 0, sizeof(*d));
+}
+
+struct pf_plugin_meter *pf_description_meter(const struct pf_description *d,
+					     struct pf_watch *watch, const char *name)
+{
+	pf_autofree int64_t *ids = calloc(d->n_devices + 1, sizeof(*ids));
+
+	for (unsigned i = 0; ids && i < d->n_devices; i++)
+		ids[i] = d->devices[i].id;
+	return ids ? pf_metrics_plugin(pf_watch_metrics(watch), name, d->n_devices, ids)
+		   : NULL;
 }

@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,4 +101,36 @@ void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *ta
 			   "the worker of plugin %s exited with status %d; it "
 			   "printed last: %s",
 			   name, WEXITSTATUS(status), last);
+}
+
+char *pf_process_setup(const struct pf_worker_config *c)
+{
+	struct json_object *o = json_object_new_object();
+	char *text;
+
+	json_object_object_add(o, "version", json_object_new_int(PF_WIRE_VERSION));
+	json_object_object_add(o, "plugin", json_object_new_string(c->path));
+	json_object_object_add(o, "options",
+			       c->options ? json_object_get(c->options)
+					  : json_object_new_object());
+	json_object_object_add(o, "arena_size",
+			       json_object_new_int64((int64_t)pf_arena_size(c->arena)));
+	json_object_object_add(o, "pool_size",
+			       json_object_new_int64((int64_t)c->pool_size));
+	json_object_object_add(o, "interpose", json_object_new_boolean(true));
+	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	json_object_put(o);
+	return text;
+}
+
+int pf_process_pool(uint64_t size, struct pf_err *err)
+{
+	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC);
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)size))
+		return fd;
+	pf_err_set(err, -errno, "make the pool: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return err->code;
 }

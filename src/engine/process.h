@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "pjrtfs/base/err.h"
+#include "pjrtfs/engine/worker.h"
 #include "tail.h"
 
 /*
@@ -13,6 +14,13 @@
  * worker's).  The caller closes all that are not -1, also on failure.
  */
 int pf_process_fds(int fds[4], struct pf_err *err);
+
+/* The text that a worker as CONFIG says is started with; the caller frees it.  NULL: no
+ * memory. */
+char *pf_process_setup(const struct pf_worker_config *config);
+
+/* A memfd of SIZE bytes for a worker's results; the caller closes it. */
+int pf_process_pool(uint64_t size, struct pf_err *err);
 
 /*
  * Run PROGRAM, called NAME in ps(1), with SOCK at PF_CHANNEL_FD and ERR_FD as its standard

@@ -31,6 +31,8 @@ struct pf_worker {
 	struct pf_arena *arena;      /* borrowed */
 	uint64_t pool_size;
 	struct pf_description description; /* of the first life */
+	struct pf_watch *watch;            /* borrowed, or NULL */
+	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
 	struct pf_tail tail;
 	_Atomic uint64_t last_id;
 	int stop_fd;   /* owned; an eventfd: the watcher shall end */
@@ -70,18 +72,6 @@ static void close_pipes(struct pf_worker *w)
 	if (w->err_fd >= 0)
 		close(w->err_fd);
 	w->sock = w->err_fd = -1;
-}
-
-static int make_pool(struct pf_worker *w, struct pf_err *err)
-{
-	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC);
-
-	if (fd >= 0 && !ftruncate(fd, (off_t)w->pool_size))
-		return fd;
-	pf_err_set(err, -errno, "make the pool: %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return err->code;
 }
 
 /* Send the set-up text and the memory, and wait for the description. */
@@ -140,7 +130,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r == 0)
 		r = channel = pf_channel_create(err);
 	if (r >= 0)
-		r = pool = make_pool(w, err);
+		r = pool = pf_process_pool(w->pool_size, err);
 	if (r >= 0)
 		r = pf_life_new(w->name, channel, pool, w->pool_size, w->broken_fd, &life,
 				err);
@@ -161,15 +151,23 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r == 0 && w->description.json)
 		r = same_plugin(w, &d, err);
 	if (r == 0) {
+		unsigned restarts;
+
 		note_plugin(w, life, &file);
-		PF_LOCK_SCOPE(&w->lock);
+		pf_lock(&w->lock);
 		if (w->description.json)
 			pf_description_release(&d);
 		else
 			w->description = d;
+		if (!w->meter)
+			w->meter =
+				pf_description_meter(&w->description, w->watch, w->name);
 		w->life = life;
 		w->pid = pid;
 		w->state = PF_WORKER_READY;
+		restarts = w->restarts;
+		pf_unlock(&w->lock);
+		pf_tell_worker_started(w->watch, w->name, pid, restarts);
 		return 0;
 	}
 	pf_description_release(&d);
@@ -219,8 +217,8 @@ static int watch(struct pf_worker *w)
 	}
 }
 
-/* The process is gone or must go: end its life and tell WHY. */
-static void bury(struct pf_worker *w, struct pf_err *why)
+/* The process is gone (DIED) or must go: end its life and tell WHY. */
+static void bury(struct pf_worker *w, bool died, struct pf_err *why)
 {
 	struct pf_life *life;
 	pid_t pid;
@@ -234,6 +232,8 @@ static void bury(struct pf_worker *w, struct pf_err *why)
 	pf_unlock(&w->lock);
 	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
 	pf_process_reap(pid, w->name, w->err_fd, &w->tail, why);
+	if (died)
+		pf_tell_worker_died(w->watch, w->meter, w->name, pid, why);
 	pf_lock(&w->lock);
 	w->why = *why;
 	pf_unlock(&w->lock);
@@ -313,7 +313,7 @@ static void *watcher_main(void *arg)
 		int64_t born = now_s();
 		bool died = watch(w) == 1;
 
-		bury(w, &err);
+		bury(w, died, &err);
 		if (!died)
 			break;
 		if (now_s() - born > STEADY_S)
@@ -326,26 +326,6 @@ static void *watcher_main(void *arg)
 }
 
 /* --- the interface ------------------------------------------------------------------ */
-
-static char *setup_text(const struct pf_worker_config *c)
-{
-	struct json_object *o = json_object_new_object();
-	char *text;
-
-	json_object_object_add(o, "version", json_object_new_int(PF_WIRE_VERSION));
-	json_object_object_add(o, "plugin", json_object_new_string(c->path));
-	json_object_object_add(o, "options",
-			       c->options ? json_object_get(c->options)
-					  : json_object_new_object());
-	json_object_object_add(o, "arena_size",
-			       json_object_new_int64((int64_t)pf_arena_size(c->arena)));
-	json_object_object_add(o, "pool_size",
-			       json_object_new_int64((int64_t)c->pool_size));
-	json_object_object_add(o, "interpose", json_object_new_boolean(true));
-	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
-	json_object_put(o);
-	return text;
-}
 
 static void free_parts(struct pf_worker *w)
 {
@@ -381,10 +361,11 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->arena = config->arena;
 	w->pool_size = config->pool_size;
+	w->watch = config->watch;
 	w->name = strdup(config->name);
 	w->path = strdup(config->path);
 	w->program = strdup(config->program);
-	w->setup = setup_text(config);
+	w->setup = pf_process_setup(config);
 	if (w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path || !w->program ||
 	    !w->setup || pthread_create(&w->watcher, NULL, watcher_main, w)) {
 		free_parts(w);
@@ -451,6 +432,16 @@ const char *pf_worker_path(const struct pf_worker *w)
 struct pf_arena *pf_worker_arena(const struct pf_worker *w)
 {
 	return w->arena;
+}
+
+struct pf_watch *pf_worker_watch(const struct pf_worker *w)
+{
+	return w ? w->watch : NULL;
+}
+
+struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *w)
+{
+	return w ? w->meter : NULL;
 }
 
 enum pf_worker_state pf_worker_state(struct pf_worker *w)

@@ -25,6 +25,7 @@ struct commit {
 	struct pf_value *value;   /* owned reference, once there is one */
 	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
 	bool partial_ok;
+	struct timespec start;
 	bool moved; /* a value that came from elsewhere: failing, it stays what it was */
 	_Atomic unsigned refs; /* the upload, and who looks for its end */
 	_Atomic bool ended;
@@ -50,6 +51,10 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 	/* Who waits for nothing may hold the name lock, and tells himself. */
 	if (c->node && c->reply)
 		entry_changed(c->node);
+	/* What is no array (yet) is not told of; a file of several, when it is linked. */
+	if (r < 0 || (c->value && !c->moved))
+		files_tell_committed(c->buffer, r < 0 ? err : NULL,
+				     pf_watch_since(&c->start));
 	if (c->reply)
 		pf_reply_code(c->reply, r < 0 ? r : 0);
 	atomic_store(&c->ended, true);
@@ -114,6 +119,7 @@ static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *repl
 		return NULL;
 	}
 	c->waiter.wake = commit_wake;
+	clock_gettime(CLOCK_MONOTONIC, &c->start);
 	c->buffer = pf_buffer_ref(buffer);
 	c->reply = reply;
 	atomic_init(&c->refs, 2);

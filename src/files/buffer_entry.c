@@ -47,6 +47,7 @@ struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
 	entry->buffer = pf_buffer_ref(buffer);
 	node = facet_new(tree, entry, format, mode, cred);
 	entry->listed = node;
+	buffer->subject = node ? node->ino : 0;
 	entry_unref(entry);
 	return node;
 }
@@ -141,6 +142,7 @@ int entry_list(struct pf_node *node)
 	if (r == 0) {
 		pf_node_unref(pf_steal(&entry->views[format]));
 		entry->listed = node;
+		entry->buffer->subject = node->ino;
 	}
 	return r;
 }

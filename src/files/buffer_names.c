@@ -384,9 +384,11 @@ static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
 	r = pf_dir_link(t->dir, name, node, false);
-	if (r == 0)
-		buffers_named(t->dir, name, cred, 0, NULL);
-	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", t->name) : 0;
+	if (r < 0)
+		return pf_err_set(err, r, "%s: its directory is gone", t->name);
+	buffers_named(t->dir, name, cred, 0, NULL);
+	files_tell_result(node, buffer->made_by, old != NULL);
+	return 0;
 }
 
 int files_put_buffer(struct target *target, struct pf_buffer *buffer,

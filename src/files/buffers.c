@@ -148,9 +148,11 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	r = pf_dir_link(dir, name, node, false);
-	if (r == 0)
-		*ret = pf_steal(&node);
-	return r;
+	if (r < 0)
+		return r;
+	files_tell(node, "buffer.created");
+	*ret = pf_steal(&node);
+	return 0;
 }
 
 static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
@@ -206,6 +208,7 @@ int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err
 	if (entry->listed != node)
 		return pf_err_set(err, -EPERM,
 				  "it is a view: remove the file it is a view of");
+	files_tell(node, "buffer.removed");
 	pf_dir_unlink(node);
 	entry_unlinked(entry);
 	return 0;
@@ -216,6 +219,8 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 	(void)dir;
 	if (pf_dir_count(node))
 		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
+	if (node->kind == &kind_checkpoint)
+		files_tell(node, "buffer.removed");
 	pf_dir_unlink(node);
 	if (node->kind == &kind_checkpoint)
 		checkpoint_gone(node);
@@ -246,6 +251,33 @@ static struct pf_node *find_target(struct pf_node *dir, const char *name)
 	return node;
 }
 
+static int move_node(struct pf_node *node, struct pf_node *to, const char *name)
+{
+	pf_autobuf struct pf_buf from = PF_BUF_INIT;
+	int r;
+
+	pf_node_path(node, NULL, &from);
+	r = pf_dir_move(node, to, name);
+	if (r == 0)
+		files_tell_moved(node, "buffer.moved", from.data);
+	return r;
+}
+
+static int exchange_names(struct pf_node *a, struct pf_node *b)
+{
+	pf_autobuf struct pf_buf path_a = PF_BUF_INIT, path_b = PF_BUF_INIT;
+	int r;
+
+	pf_node_path(a, NULL, &path_a);
+	pf_node_path(b, NULL, &path_b);
+	r = pf_dir_exchange(a, b);
+	if (r < 0)
+		return r;
+	files_tell_moved(a, "buffer.moved", path_a.data);
+	files_tell_moved(b, "buffer.moved", path_b.data);
+	return 0;
+}
+
 static int rename_directory(struct pf_node *node, struct pf_node *to, const char *name,
 			    struct pf_node *target, struct pf_err *err)
 {
@@ -262,7 +294,7 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
-	r = pf_dir_move(node, to, name);
+	r = move_node(node, to, name);
 	if (r == 0 && target && target != node && target->kind == &kind_checkpoint)
 		checkpoint_gone(target);
 	return r;
@@ -354,10 +386,11 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	if (r < 0)
 		return r;
 	if (target && facet_of(target)->entry != entry) {
+		files_tell(target, "buffer.removed");
 		pf_dir_unlink(target);
 		entry_unlinked(facet_of(target)->entry);
 	}
-	r = pf_dir_move(node, to, name);
+	r = move_node(node, to, name);
 	if (r < 0)
 		return r;
 	if (value)
@@ -374,7 +407,7 @@ static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err 
 	     facet_of(node)->format != facet_of(target)->format))
 		return pf_err_set(err, -EINVAL,
 				  "only two of one format can be exchanged");
-	return pf_dir_exchange(node, target);
+	return exchange_names(node, target);
 }
 
 static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,

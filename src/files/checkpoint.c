@@ -329,6 +329,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	c->file = pf_node_ref(file);
 	pf_dir_hide(file);
 	atomic_store(&facet_of(file)->entry->directory, dir);
+	files_tell(dir, "buffer.ready");
 	return 0;
 }
 

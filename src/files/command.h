@@ -47,6 +47,9 @@ void task_unref(struct task *task);
 void task_done(struct task *task, int code, struct json_object *reply);
 void task_fail(struct task *task, const struct pf_err *err);
 
+/* The text of its id, which the caller frees; NULL if it has none. */
+char *task_id(struct task *task);
+
 /* Nobody waits for it any more: what has not begun need not begin. */
 bool task_cancelled(struct task *task);
 

@@ -441,9 +441,11 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct unit *uni
 		return pf_err_set(err, -ENOMEM, "no memory for executable %s", stem);
 	}
 	r = pf_dir_link(dir, stem, node, true);
-	if (r == 0)
+	if (r == 0) {
 		unit->executable = node;
-	else
+		pf_executable_name(unit->x, node->ino);
+	} else {
 		pf_node_unref(node);
+	}
 	return r;
 }

@@ -150,6 +150,8 @@ static void start(struct run *run, struct pf_execution *e)
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
 	e->user = run;
+	e->uid = run->task->cred.uid;
+	e->id = task_id(run->task);
 	e->done = run_done;
 	e->cancelled = is_cancelled;
 	atomic_store(&run->task->worker, run->loaded->worker);

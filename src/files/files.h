@@ -10,6 +10,7 @@
 #include "pjrtfs/store/executable.h"
 #include "pjrtfs/store/execution.h"
 #include "pjrtfs/tree/ctl.h"
+#include "pjrtfs/watch/watch.h"
 
 /* A device that has a directory in devices/. */
 struct device {
@@ -47,6 +48,7 @@ struct pf_fs {
 	struct pf_probe *probe;       /* borrowed; may be NULL */
 	struct pf_compiler *compiler; /* borrowed */
 	struct pf_cache *cache;       /* borrowed; may be NULL */
+	struct pf_watch *watch;       /* borrowed */
 	struct pf_worker **workers;   /* owned array of borrowed pointers */
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
@@ -85,10 +87,14 @@ extern const struct pf_kind kind_jobs;
 int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
 void files_free_jobs(struct pf_fs *fs);
 extern const struct pf_kind kind_call; /* its object: a counted struct unit */
+extern const struct pf_kind kind_metrics;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
 int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
+
+/* Link events, and tell the watch what things are called.  0 or -ENOMEM. */
+int files_add_events(struct pf_fs *fs);
 
 /* The kind ID of a file that only prints: its name, its show and its free (or NULL). */
 #define FILES_TEXT(id, file, show_fn, free_fn)                                           \
@@ -254,5 +260,28 @@ int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred 
 
 /* NAME without a program's extension, the caller's; NULL: no memory. */
 char *files_stem_of(const char *name);
+
+/* --- events (events.c) ------------------------------------------------------------------ */
+
+/* Begin EVENT about NODE, of its owner.  The name lock may be held in all of these. */
+void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node);
+
+/* Add EVENT about NODE, which is linked still. */
+void files_tell(struct pf_node *node, const char *event);
+
+/* NODE has another name than FROM, a path. */
+void files_tell_moved(struct pf_node *node, const char *event, const char *from);
+
+/* A command made the buffer NODE, perhaps in place of another. */
+void files_tell_result(struct pf_node *node, const char *by, bool replaced);
+
+/* BUFFER's bytes became an array on its device after SECONDS, or were refused: ERR, else
+ * NULL.  The name lock may be held. */
+void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			  double seconds);
+
+/* A command of UID with ID (JSON text, or NULL) failed. */
+void files_tell_failed(struct pf_fs *fs, uid_t uid, const char *id,
+		       const struct pf_err *err);
 
 #endif

@@ -83,7 +83,9 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 		return pf_err_set(err, -ENOMEM, "no memory for the tree");
 	pf_tree_set_context(fs->tree, fs);
 	root = pf_tree_root(fs->tree);
-	r = files_link(root, "plugins", &kind_plugins, NULL, &plugins);
+	r = files_add_events(fs);
+	if (r == 0)
+		r = files_link(root, "plugins", &kind_plugins, NULL, &plugins);
 	if (r == 0)
 		r = files_link(root, "devices", &kind_devices, NULL, &devices);
 	if (r == 0)
@@ -119,6 +121,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->probe = config->probe;
 	fs->compiler = config->compiler;
 	fs->cache = config->cache;
+	fs->watch = config->watch;
 	fs->n_workers = config->n_workers;
 	fs->mountpoint = strdup(config->mountpoint);
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));

@@ -1,6 +1,7 @@
 /* jobs/: commands that nobody waits for, and how they ended. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,26 @@ static void remember(struct jobs *jobs, struct job *job)
 	}
 }
 
+static void tell_end(struct job *job, int code)
+{
+	pf_autofree char *id = task_id(&job->task);
+	struct json_object *error, *text;
+	enum pf_told_job what = PF_TOLD_JOB_FINISHED;
+	struct pf_err err = PF_ERR_INIT;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (code < 0)
+		what = code == -ECANCELED ? PF_TOLD_JOB_CANCELLED : PF_TOLD_JOB_FAILED;
+	if (code < 0 && json_object_object_get_ex(job->result, "error", &error) &&
+	    json_object_object_get_ex(error, "message", &text))
+		pf_err_set(&err, code, "%s", json_object_get_string(text));
+	pf_tell_job(job->task.fs->watch, what, job->number, job->task.cred.uid, NULL, id,
+		    (double)(now.tv_sec - job->started.tv_sec) +
+			    (double)(now.tv_nsec - job->started.tv_nsec) / 1e9,
+		    &err);
+}
+
 static void job_answer(struct task *task, int code, struct json_object *reply)
 {
 	struct job *job = job_of(task);
@@ -131,8 +152,15 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	clock_gettime(CLOCK_REALTIME, &job->ended);
 	waiters = pf_wait_take(&job->waiters);
 	pf_unlock(&job->lock);
-	if (job->node)
+	if (job->node) {
+		PF_CLEANUP(pf_node_unrefp)
+		struct pf_node *state = pf_dir_lookup(job->node, "state");
+
 		pf_node_changed(job->node, false);
+		if (state)
+			pf_node_ready(state);
+	}
+	tell_end(job, code);
 	remember(task->fs->jobs, job);
 	pf_wake_all(waiters);
 }
@@ -149,6 +177,14 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	PF_LOCK_SCOPE(&job->lock);
 	pf_buf_printf(out, "%s\n", state_names[job->state]);
 	return 0;
+}
+
+static short state_poll(struct pf_open *of)
+{
+	struct job *job = of->node->object;
+
+	PF_LOCK_SCOPE(&job->lock);
+	return job->state == JOB_RUNNING ? 0 : POLLIN;
 }
 
 static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -237,9 +273,9 @@ static void node_free(struct pf_node *node)
 	job_unref(node->object);
 }
 
-static const struct pf_kind kind_state = { .name = "state",
-					   .mode = S_IFREG | 0444,
-					   .show = state_show };
+static const struct pf_kind kind_state = {
+	.name = "state", .mode = S_IFREG | 0444, .show = state_show, .poll = state_poll
+};
 static const struct pf_kind kind_request = { .name = "request.json",
 					     .mode = S_IFREG | 0400,
 					     .show = request_show };
@@ -337,6 +373,7 @@ int job_start(struct task *task, const char *request_text,
 {
 	struct job *job = calloc(1, sizeof(*job));
 	struct pf_err why = PF_ERR_INIT;
+	pf_autofree char *id = NULL;
 	struct json_object *reply;
 	int r = -ENOMEM;
 
@@ -356,6 +393,9 @@ int job_start(struct task *task, const char *request_text,
 	}
 	reply = reply_new();
 	pf_json_add_int(reply, "job", (int64_t)job->number);
+	id = task_id(task);
+	pf_tell_job(task->fs->watch, PF_TOLD_JOB_STARTED, job->number, task->cred.uid,
+		    NULL, id, 0, NULL);
 	if (run(&job->task, arg, &why) < 0)
 		task_fail(&job->task, &why);
 	task_done(task, 0, reply);

@@ -49,6 +49,8 @@ void files_drop_executable_locked(struct unit *unit)
 {
 	if (!unit->executable)
 		return;
+	files_tell(unit->executable, "executable.removed");
+	pf_executable_name(unit->x, 0);
 	pf_dir_unlink(unit->executable);
 	pf_node_unref(pf_steal(&unit->executable));
 	/* The kernel may remember the directory's inodes for long. */
@@ -215,6 +217,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 {
 	struct unit *unit = unit_of(node);
 	enum pf_program_format format, was = unit->x->format;
+	pf_autobuf struct pf_buf from = PF_BUF_INIT;
 	char stem[PF_NAME_MAX + 1];
 	int r = files_check_name(to, name, target, node, &format, stem, err);
 
@@ -230,9 +233,11 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 			inherit_options(unit_of(target), unit);
 		programs_unlink(to, target, NULL);
 	}
+	pf_node_path(node, NULL, &from);
 	r = pf_dir_move(node, to, name);
 	if (r < 0)
 		return r;
+	files_tell_moved(node, "program.moved", from.data);
 	pf_executable_set_format(unit->x, format);
 	if (format == PF_PROGRAM_NONE) {
 		files_drop_executable_locked(unit);
@@ -336,10 +341,13 @@ static int program_truncate(struct pf_node *node, struct pf_open *of, uint64_t s
 static void program_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
 	/* A program has no sign of its own that it is whole: only closing tells. */
-	if (why == PF_COMMIT_FSYNC)
+	if (why == PF_COMMIT_FSYNC) {
 		pf_reply_code(reply, 0);
-	else
-		files_compile(unit_of(of->node)->x, reply);
+		return;
+	}
+	if (atomic_load(&unit_of(of->node)->x->subject)) /* no scratch file */
+		files_tell(of->node, "program.committed");
+	files_compile(unit_of(of->node)->x, reply);
 }
 
 static void program_getattr(struct pf_node *node, struct stat *st)

@@ -84,7 +84,8 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"  executables/NAME/error      a program that did not compile\n"
 		"  cat executables/NAME/run    the reply to your last run\n"
 		"  buffers/NAME.json           an array that was refused, or a NAME that was\n"
-		"  plugins/NAME/log            what the plugin printed\n\n"
+		"  plugins/NAME/log            what the plugin printed\n"
+		"  tail -f events              all of it, and what else happens\n\n"
 		"What holds arrays in another format is converted before:\n\n",
 		m);
 	buffers_print_foreign(out);
@@ -108,5 +109,5 @@ static const struct pf_kind health = { .name = "health",
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,
 	.children = (const struct pf_kind *const[]){ &readme, &version, &pid, &health,
-						     &kind_control, NULL },
+						     &kind_control, &kind_metrics, NULL },
 };

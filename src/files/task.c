@@ -1,6 +1,7 @@
 /* Tasks: one answer for whoever asked, whatever comes first. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "command.h"
 #include "pjrtfs/base/json.h"
@@ -63,8 +64,17 @@ void task_done(struct task *t, int code, struct json_object *reply)
 	task_unref(t);
 }
 
+char *task_id(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->id ? strdup(pf_json_text(t->id)) : NULL;
+}
+
 void task_fail(struct task *t, const struct pf_err *err)
 {
+	pf_autofree char *id = task_id(t);
+
+	files_tell_failed(t->fs, t->cred.uid, id, err);
 	task_done(t, err->code, reply_failure(err));
 }
 

@@ -1,8 +1,11 @@
-/* Listing directories. */
+/* Listing directories, and what df(1) shows. */
 #include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "internal.h"
+
+enum { BLOCK = 4096, FREE_INODES = 1 << 24 };
 
 /* An open directory: what it held when it was opened, or last read from the start. */
 struct handle {
@@ -112,4 +115,24 @@ void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *f
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 	fuse_reply_err(req, 0);
+}
+
+void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	const struct pf_mount *mount = fuse_req_userdata(req);
+	struct pf_usage usage = { .files = pf_tree_count(mount->tree) };
+	struct statvfs st = { .f_bsize = BLOCK,
+			      .f_frsize = BLOCK,
+			      .f_namemax = PF_NAME_MAX };
+
+	(void)ino;
+	if (mount->usage)
+		mount->usage(mount->arg, &usage);
+	st.f_blocks = usage.limit / BLOCK;
+	if (usage.used < usage.limit)
+		st.f_bfree = st.f_bavail = (usage.limit - usage.used) / BLOCK;
+	/* No limit of ours: enough to be free that nobody is alarmed. */
+	st.f_files = usage.files + FREE_INODES;
+	st.f_ffree = st.f_favail = FREE_INODES;
+	fuse_reply_statfs(req, &st);
 }

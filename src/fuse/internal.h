@@ -39,6 +39,9 @@ struct pf_mount {
 	unsigned running;    /* serving threads */
 	bool stopping;       /* pf_mount_stop was called */
 	int failed;          /* -errno: why a thread gave up */
+
+	pthread_mutex_t poll_lock; /* rank 10; protects polled */
+	struct pf_polled *polled;  /* owned */
 };
 
 /* What success means to the kernel. */
@@ -97,6 +100,12 @@ int pf_notes_start(struct pf_mount *mount);
 void pf_notes_stop(struct pf_mount *mount);
 void pf_notes_release(struct pf_mount *mount);
 
+/* poll(2): those who wait for INO to be ready are told; OF is closed (NULL: all are). */
+void pf_polled_wake(struct pf_mount *mount, uint64_t ino);
+void pf_polled_drop(struct pf_mount *mount, struct pf_open *of);
+void pf_fuse_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+		  struct fuse_pollhandle *ph);
+
 /* The time of day MS milliseconds from now. */
 struct timespec pf_later(long ms);
 
@@ -118,6 +127,7 @@ void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 			 struct fuse_file_info *fi);
 void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino);
 
 void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);

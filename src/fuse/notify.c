@@ -2,7 +2,8 @@
  * Telling the kernel that what it remembers is past.
  *
  * That the names in a directory changed is told on the spot, before anybody can learn of it
- * from elsewhere: the kernel only marks the attributes and waits for nothing.  To drop pages
+ * from elsewhere: the kernel only marks the attributes and waits for nothing.  So is that a
+ * polled file is ready.  To drop pages
  * it waits for those that are being read or written, by requests that this daemon has to
  * answer; so a thread that answers none does it.
  */
@@ -26,6 +27,10 @@ static void on_change(void *arg, uint64_t ino, enum pf_change change)
 	struct pf_notes *notes = &mount->notes;
 	bool data = change == PF_CHANGED_DATA;
 
+	if (change == PF_CHANGED_READY) {
+		pf_polled_wake(mount, ino);
+		return;
+	}
 	if (change == PF_CHANGED_NAMES) {
 		invalidate(mount, ino, false);
 		return;

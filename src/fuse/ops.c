@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "internal.h"
 
@@ -27,11 +26,12 @@
 #define ENTRY_TIMEOUT 0.0
 #define LONG_TIMEOUT 86400.0
 
-enum { BLOCK = 4096, FREE_INODES = 1 << 24, MAX_COPY = 128 << 20 /* bytes */ };
+enum { MAX_COPY = 128 << 20 /* bytes */ };
 
 static double attr_timeout(const struct stat *st, unsigned keeps)
 {
-	if ((keeps & PF_KEEP_NAME) || (S_ISREG(st->st_mode) && !st->st_size))
+	if ((keeps & (PF_KEEP_NAME | PF_ASK_EACH)) ||
+	    (S_ISREG(st->st_mode) && !st->st_size))
 		return 0.0;
 	return ATTR_TIMEOUT;
 }
@@ -181,10 +181,10 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 {
 	struct pf_tree *tree = pf_fuse_tree(req);
 	unsigned keeps = pf_vfs_keeps(tree, ino);
+	struct pf_cred cred = pf_fuse_cred(req);
 	struct stat st;
-	int r = pf_vfs_getattr(tree, ino, &st);
+	int r = pf_vfs_getattr_as(tree, ino, &cred, fi ? open_of(fi) : NULL, &st);
 
-	(void)fi;
 	if (r < 0)
 		pf_fuse_code(req, r);
 	else
@@ -445,26 +445,6 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	fuse_reply_err(req, 0);
 }
 
-static void op_statfs(fuse_req_t req, fuse_ino_t ino)
-{
-	const struct pf_mount *mount = mount_of(req);
-	struct pf_usage usage = { .files = pf_tree_count(mount->tree) };
-	struct statvfs st = { .f_bsize = BLOCK,
-			      .f_frsize = BLOCK,
-			      .f_namemax = PF_NAME_MAX };
-
-	(void)ino;
-	if (mount->usage)
-		mount->usage(mount->arg, &usage);
-	st.f_blocks = usage.limit / BLOCK;
-	if (usage.used < usage.limit)
-		st.f_bfree = st.f_bavail = (usage.limit - usage.used) / BLOCK;
-	/* No limit of ours: enough to be free that nobody is alarmed. */
-	st.f_files = usage.files + FREE_INODES;
-	st.f_ffree = st.f_favail = FREE_INODES;
-	fuse_reply_statfs(req, &st);
-}
-
 /* No locks, no seeking for holes: the kernel does without. */
 const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.init = op_init,
@@ -487,6 +467,7 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.write = op_write,
 	.copy_file_range = op_copy_file_range,
 	.fallocate = op_fallocate,
+	.poll = pf_fuse_poll,
 	.flush = op_flush,
 	.fsync = op_fsync,
 	.release = op_release,
@@ -494,7 +475,7 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.readdir = pf_fuse_readdir,
 	.readdirplus = pf_fuse_readdirplus,
 	.releasedir = pf_fuse_releasedir,
-	.statfs = op_statfs,
+	.statfs = pf_fuse_statfs,
 	.getxattr = pf_fuse_getxattr,
 	.listxattr = pf_fuse_listxattr,
 	.setxattr = pf_fuse_setxattr,

@@ -52,6 +52,7 @@ void pf_closed(struct pf_mount *mount, struct pf_open *of)
 	pf_lock(&mount->lock);
 	pf_map_remove(&mount->opens, (uint64_t)(uintptr_t)of);
 	pf_unlock(&mount->lock);
+	pf_polled_drop(mount, of);
 	pf_vfs_release(of);
 }
 
@@ -60,6 +61,7 @@ void pf_close_all(struct pf_mount *mount)
 	struct pf_open *of;
 	size_t pos = 0;
 
+	pf_polled_drop(mount, NULL);
 	while ((of = pf_map_next(&mount->opens, &pos)))
 		pf_vfs_release(of);
 	pf_map_release(&mount->opens);

@@ -212,6 +212,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	mount->arg = config->arg;
 	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
 	if (pthread_mutex_init(&mount->lead, NULL) ||
+	    pthread_mutex_init(&mount->poll_lock, NULL) ||
 	    pthread_mutex_init(&mount->lock, NULL) ||
 	    pthread_cond_init(&mount->ended, NULL))
 		abort();
@@ -412,6 +413,7 @@ void pf_mount_free(struct pf_mount *mount)
 	pf_notes_release(mount);
 	pthread_cond_destroy(&mount->ended);
 	pthread_mutex_destroy(&mount->lead);
+	pthread_mutex_destroy(&mount->poll_lock);
 	pthread_mutex_destroy(&mount->lock);
 	free(mount);
 }

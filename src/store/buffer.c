@@ -416,9 +416,11 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 {
 	struct pf_value *gone = NULL;
+	bool donated;
 
 	pf_lock(&b->lock);
-	if (b->value == value) {
+	donated = b->value == value;
+	if (donated) {
 		pf_bytes_unref(pf_steal(&b->content));
 		b->size = 0;
 		b->header_len = 0;
@@ -429,6 +431,9 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 	}
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
+	if (donated)
+		pf_tell(pf_worker_watch(pf_buffer_place(b)->worker), b->subject,
+			"buffer.donated");
 }
 
 void pf_buffer_discard(struct pf_buffer *b)

@@ -170,6 +170,14 @@ static int load(struct compile *c, const struct pf_cache_header *h, struct pf_by
 	return 1;
 }
 
+static void tell(const struct compile *c, enum pf_told_cache what, uint64_t bytes)
+{
+	char key[PF_CACHE_KEY_TEXT];
+
+	pf_cache_key_text(&c->key, key);
+	pf_tell_cache(pf_worker_watch(c->plan.worker), what, c->x->user, key, bytes);
+}
+
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
 {
 	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
@@ -181,6 +189,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 		return 0;
 	if (!pf_cache_find(cache, &c->key, &found)) {
 		pf_cache_miss(cache);
+		tell(c, PF_TOLD_CACHE_MISS, 0);
 		return 0;
 	}
 	/* Where there is no room for the entry, there may be for the compile. */
@@ -188,13 +197,17 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 		    0 &&
 	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
 		r = load(c, &found.header, body, ret, err);
-		if (r <= 0)
+		if (r <= 0) {
 			pf_cache_reject(cache, &found);
+			tell(c, PF_TOLD_CACHE_DAMAGED, (uint64_t)found.st.st_size);
+		}
 	}
 	if (r == 1)
 		pf_cache_hit(cache, &found);
 	else
 		pf_cache_miss(cache);
+	tell(c, r == 1 ? PF_TOLD_CACHE_HIT : PF_TOLD_CACHE_MISS,
+	     r == 1 ? (uint64_t)found.st.st_size : 0);
 	pf_cache_found_release(&found);
 	c->not_from_cache = r != 1;
 	return r;

@@ -41,6 +41,17 @@ static void compile_free(struct compile *c)
 	free(c);
 }
 
+static void tell_compiled(struct pf_worker *worker, struct pf_told_compile *told,
+			  const struct pf_err *err, double seconds, enum pf_cache_use use)
+{
+	const char *cache = NULL;
+
+	if (use != PF_CACHE_UNUSED)
+		cache = use == PF_CACHE_HIT ? "hit" : "miss";
+	pf_tell_compiled(pf_worker_watch(worker), pf_worker_meter(worker), told, err,
+			 seconds, cache);
+}
+
 /* The compile ended: publish it, unless a newer source has begun meanwhile. */
 static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
 		    const struct pf_err *err)
@@ -48,9 +59,13 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	struct pf_executable *x = c->x;
 	struct pf_waiter *waiters = NULL;
 	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
+	struct pf_err superseded = PF_ERR_INIT;
 
 	pf_lock(&x->lock);
-	if (c->generation == x->generation) {
+	if (c->generation != x->generation) {
+		pf_err_set(&superseded, -ECANCELED, "a newer source took its place");
+		err = &superseded;
+	} else {
 		struct pf_loaded *made = gone;
 
 		gone = x->loaded;
@@ -63,6 +78,8 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	if (x->job == &c->job)
 		x->job = NULL;
 	pf_unlock(&x->lock);
+	/* Before who waits for it, so that the event is there when a cp(1) returns. */
+	tell_compiled(c->plan.worker, &c->told, err, pf_seconds_since(&c->start), use);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 }
@@ -348,12 +365,15 @@ static void compile_run(struct pf_job *job)
 	int r;
 
 	if (!c->claim && is_superseded(c)) {
+		pf_err_set(&err, -ECANCELED, "a newer source took its place");
+		tell_compiled(c->plan.worker, &c->told, &err, 0, PF_CACHE_UNUSED);
 		compile_free(c);
 		return;
 	}
 	if (!find_life(c) || !lead(c))
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->start);
+	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
 	r = pf_compile_from_cache(c, &l, &err);
 	if (r < 0) {
 		again(c);
@@ -410,6 +430,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_waiter *waiters;
 	struct pf_loaded *gone;
+	struct pf_told_compile told;
 	struct compile *c;
 
 	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, &gone);
@@ -423,9 +444,12 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 		pf_wait_add(&x->waiters, waiter);
 	}
 	pf_unlock(&x->lock);
+	pf_tell_queued(pf_worker_watch(x->worker), x->subject, len,
+		       pf_worker_name(x->worker), c ? &c->told : &told);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
+		tell_compiled(x->worker, &told, &why, 0, PF_CACHE_UNUSED);
 		if (err)
 			*err = why;
 		return why.code;

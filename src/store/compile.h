@@ -27,6 +27,7 @@ struct compile {
 	struct timespec start;
 	struct pf_question question; /* to other plugins, if this one cannot read it */
 	struct pf_err err;           /* why it cannot */
+	struct pf_told_compile told;
 
 	struct pf_cache_key key;
 	bool can_be_kept;    /* the key says all: the cache may be used */

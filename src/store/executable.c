@@ -43,9 +43,21 @@ void pf_executable_unref(struct pf_executable *x)
 		return;
 	pf_bytes_unref(x->program);
 	pf_loaded_unref(x->loaded);
+	pf_executable_meter_free(x->meter);
 	free(x->options);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
+}
+
+void pf_executable_name(struct pf_executable *x, uint64_t subject)
+{
+	struct pf_metrics *metrics = pf_watch_metrics(pf_worker_watch(x->worker));
+
+	x->subject = subject;
+	if (x->meter)
+		pf_executable_meter_name(x->meter, subject);
+	else if (subject)
+		x->meter = pf_metrics_executable(metrics, subject);
 }
 
 /* --- the source ---------------------------------------------------------------------- */

@@ -91,19 +91,44 @@ void pf_execution_free(struct pf_execution *e)
 	free(e->donate);
 	free(e->outs);
 	free(e->name);
+	free(e->id);
 	pf_loaded_unref(e->loaded);
 	pf_executable_unref(e->executable);
 	priv_unref(e->priv);
 	free(e);
 }
 
-static double seconds_since(const struct timespec *start)
+/* Which of the worker's devices ROW runs on. */
+static unsigned row_device(const struct pf_execution *e, size_t row)
 {
-	struct timespec now;
+	if (e->loaded->n_devices)
+		return e->loaded->devices[row];
+	if (e->device != UINT32_MAX)
+		return e->device;
+	return e->n_args ? e->args[0]->device : 0;
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) +
-	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+static void tell(const struct pf_execution *e, const struct pf_err *err)
+{
+	struct pf_worker *w = e->executable->worker;
+	unsigned one = e->loaded ? row_device(e, 0) : 0;
+	struct pf_told_execution told = {
+		.executable = e->name,
+		.user = e->uid,
+		.id = e->id,
+		.seconds = e->seconds,
+		.device_seconds = e->device_seconds,
+		.devices = &one,
+		.n_devices = e->loaded ? 1 : 0,
+		.err = err,
+	};
+
+	if (e->loaded && e->loaded->n_devices) {
+		told.devices = e->loaded->devices;
+		told.n_devices = e->loaded->n_devices;
+	}
+	pf_tell_executed(pf_worker_watch(w), pf_worker_meter(w), e->executable->meter,
+			 &told);
 }
 
 /* The end, good or bad.  E may be gone afterwards. */
@@ -111,13 +136,14 @@ static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
 
-	e->seconds = seconds_since(&p->start);
+	e->seconds = pf_watch_since(&p->start);
 	for (size_t i = 0; i < p->n_claimed; i++)
 		if (e->donate[i])
 			pf_value_donated(e->args[i], code == 0);
 	p->n_claimed = 0;
 	if (code < 0)
 		code = pf_err_wrap(err, code, "%s", e->name);
+	tell(e, code < 0 ? err : NULL);
 	atomic_store(&p->ended, true);
 	e->done(e, code, err);
 }
@@ -146,16 +172,6 @@ static const char *arg_called(const struct pf_execution *e, size_t i, char *dst,
 	else
 		snprintf(dst, cap, "%sinput %zu", row, i % in_row);
 	return dst;
-}
-
-/* Which of the worker's devices ROW runs on. */
-static unsigned row_device(const struct pf_execution *e, size_t row)
-{
-	if (e->loaded->n_devices)
-		return e->loaded->devices[row];
-	if (e->device != UINT32_MAX)
-		return e->device;
-	return e->n_args ? e->args[0]->device : 0;
 }
 
 static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
@@ -441,7 +457,7 @@ static bool step(struct pf_execution_priv *p)
 		r = place(p, &err);
 		if (r <= 0)
 			break;
-		e->transfer_seconds = seconds_since(&p->loaded);
+		e->transfer_seconds = pf_watch_since(&p->loaded);
 		r = send(p, &err);
 		if (r == 0)
 			return true;

@@ -8,6 +8,7 @@ struct download {
 	struct pf_call call;
 	struct pf_value *value; /* owned reference */
 	struct pf_life *life;   /* owned reference */
+	struct timespec start;
 };
 
 static void download_end(struct download *d, int code, const struct pf_err *err,
@@ -15,6 +16,8 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 {
 	struct pf_value *v = d->value;
 	struct pf_err wrong = PF_ERR_INIT;
+	struct pf_device_meter *device =
+		pf_meter_device(pf_worker_meter(v->worker), v->device);
 	struct pf_waiter *waiters;
 	uint64_t charged;
 
@@ -26,6 +29,9 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 				  (unsigned long long)v->len);
 		err = &wrong;
 	}
+	if (device)
+		pf_meter_transfer(&device->from, pf_outcome_of(code), v->len,
+				  pf_watch_since(&d->start));
 	charged = code == 0 ? pf_value_charge(v) : 0;
 	pf_lock(&v->lock);
 	v->fetching = false;
@@ -90,6 +96,7 @@ int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 		pf_unlock(&v->lock);
 		return pf_err_set(err, -ENOMEM, "no memory for a download");
 	}
+	clock_gettime(CLOCK_MONOTONIC, &d->start);
 	v->fetching = true;
 	d->value = pf_value_ref(v);
 	d->life = pf_life_ref(v->life);

@@ -18,6 +18,7 @@ struct upload {
 	struct pf_life *life;    /* owned reference */
 	uint64_t id;
 	unsigned tries;
+	struct timespec start;
 	bool by_host; /* the plugin cannot copy on the device */
 };
 
@@ -59,6 +60,8 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		       const struct placed *p)
 {
 	struct pf_value *v = u->value, *source;
+	struct pf_device_meter *device =
+		pf_meter_device(pf_worker_meter(v->worker), v->device);
 	struct pf_waiter *waiters;
 	uint64_t charged = 0;
 
@@ -66,6 +69,9 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		return;
 	if (code == 0 && p->in_pool)
 		charged = pf_value_charge(v);
+	if (device)
+		pf_meter_transfer(&device->to, pf_outcome_of(code), v->len,
+				  pf_watch_since(&u->start));
 	pf_lock(&v->lock);
 	v->placing = false;
 	if (code < 0) {
@@ -337,6 +343,7 @@ int pf_value_place(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 	v->state = PF_VALUE_TRANSFERRING;
 	pf_unlock(&v->lock);
 	u->value = pf_value_ref(v);
+	clock_gettime(CLOCK_MONOTONIC, &u->start);
 	u->waiter.wake = upload_wake;
 	if (!pf_worker_wait(v->worker, &u->waiter))
 		upload_start(u);

@@ -81,6 +81,24 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st)
 	return 0;
 }
 
+int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
+		      struct pf_open *of, struct stat *st)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+
+	if (!node)
+		return -ENOENT;
+	pf_node_stat(node, st);
+	if (!node->kind->getattr_as)
+		return 0;
+	if (of)
+		pf_lock(&of->lock);
+	node->kind->getattr_as(node, cred, of, st);
+	if (of)
+		pf_unlock(&of->lock);
+	return 0;
+}
+
 unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
@@ -91,6 +109,8 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 		mask |= PF_KEEP_NAME;
 	if (node && pf_node_keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
+	if (node && node->kind->getattr_as)
+		mask |= PF_ASK_EACH;
 	return mask;
 }
 

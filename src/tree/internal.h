@@ -36,6 +36,7 @@ struct pf_node_priv {
 	bool fixed;             /* a holder's: linked for good */
 	bool told;   /* a front end may keep the attributes and must be told of changes */
 	bool mapped; /* atomic: a mapping wrote, and nobody committed that */
+	bool polled; /* atomic: somebody waits for pf_node_ready */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	struct pf_node *prev, *next;

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <linux/falloc.h>
+#include <poll.h>
 
 #include "internal.h"
 
@@ -18,6 +19,38 @@ static void read_text(struct pf_open *of, size_t len, uint64_t off,
 	size_t left = off < of->text.len ? of->text.len - off : 0;
 
 	pf_reply_data(reply, left ? of->text.data + off : NULL, len < left ? len : left);
+}
+
+/* Who was told that there is more reads from the start, as in sysfs. */
+static void read_text_again(struct pf_open *of, size_t len, uint64_t off,
+			    struct pf_reply *reply)
+{
+	const struct pf_kind *kind = of->node->kind;
+
+	PF_LOCK_SCOPE(&of->lock);
+	if (!off && !kind->prepare) {
+		struct pf_buf text = PF_BUF_INIT;
+
+		if (kind->show(of->node, &text, NULL) == 0 && !text.failed) {
+			pf_buf_release(&of->text);
+			of->text = text;
+		} else {
+			pf_buf_release(&text);
+		}
+	}
+	read_text(of, len, off, reply);
+}
+
+short pf_vfs_poll(struct pf_open *of)
+{
+	const struct pf_kind *kind = of->node->kind;
+
+	if (!kind->poll)
+		return POLLIN | POLLOUT;
+	/* First this: a change from now on is told, one before is seen. */
+	__atomic_store_n(&of->node->priv->polled, true, __ATOMIC_SEQ_CST);
+	PF_LOCK_SCOPE(&of->lock);
+	return kind->poll(of);
 }
 
 void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
@@ -30,7 +63,10 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 		/* The reader may close the file before this thread is done with its text. */
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
-		read_text(mine, len, off, reply);
+		if (mine->node->kind->poll)
+			read_text_again(mine, len, off, reply);
+		else
+			read_text(mine, len, off, reply);
 	} else if (of->node->kind->send) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 

@@ -360,6 +360,16 @@ void pf_node_changed(struct pf_node *node, bool data)
 		tell(node, data ? PF_CHANGED_DATA : PF_CHANGED_ATTR);
 }
 
+void pf_node_ready(struct pf_node *node)
+{
+	bool *polled = &node->priv->polled;
+
+	/* Who asked before the change, whose lock kind->poll takes, too, has said so here. */
+	if (__atomic_load_n(polled, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(polled, false, __ATOMIC_SEQ_CST))
+		tell(node, PF_CHANGED_READY);
+}
+
 bool pf_node_keeps_attr(const struct pf_node *node)
 {
 	return S_ISDIR(node->kind->mode) && node->priv->holder->priv->fixed &&

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "pjrtfs/base/err.h"
+#include "pjrtfs/watch/watch.h"
 
 struct pf_memory_desc {
 	int64_t id;
@@ -49,5 +50,9 @@ int pf_description_parse(const char *text, size_t len, struct pf_description *re
 
 /* Free what it holds; all zeros is allowed. */
 void pf_description_release(struct pf_description *description);
+
+/* A meter of WATCH (may be NULL) for the plugin NAME that told this; NULL: there is none. */
+struct pf_plugin_meter *pf_description_meter(const struct pf_description *description,
+					     struct pf_watch *watch, const char *name);
 
 #endif

@@ -16,6 +16,7 @@
 #include "pjrtfs/base/waiter.h"
 #include "pjrtfs/engine/description.h"
 #include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/watch/watch.h"
 #include "pjrtfs/wire/arena.h"
 #include "pjrtfs/wire/message.h"
 
@@ -37,6 +38,7 @@ struct pf_worker_config {
 	struct json_object *options; /* create options, or NULL */
 	struct pf_arena *arena;      /* borrowed; outlives the worker */
 	uint64_t pool_size;          /* bytes of address space for its outputs */
+	struct pf_watch *watch;      /* borrowed; outlives the worker; or NULL */
 };
 
 /*
@@ -70,6 +72,11 @@ const char *pf_worker_path(const struct pf_worker *worker);
 
 /* The arena that it was started with, borrowed. */
 struct pf_arena *pf_worker_arena(const struct pf_worker *worker);
+
+/* Who is told of what happens, or NULL; and its meter, which may be NULL.  Borrowed.  WORKER
+ * may be NULL. */
+struct pf_watch *pf_worker_watch(const struct pf_worker *worker);
+struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 
 /* The state at this moment, and its name ("ready"; static).  Do not block. */
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);

@@ -5,6 +5,7 @@
 #include "pjrtfs/engine/probe.h"
 #include "pjrtfs/store/compiler.h"
 #include "pjrtfs/tree/node.h"
+#include "pjrtfs/watch/watch.h"
 
 struct pf_fs;
 
@@ -17,6 +18,7 @@ struct pf_fs_config {
 	struct pf_probe *probe; /* borrowed; plugins found but not loaded; may be NULL */
 	struct pf_compiler *compiler; /* borrowed */
 	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
+	struct pf_watch *watch;       /* borrowed; outlives the file system */
 	const char *mountpoint;       /* absolute; for /README */
 	uid_t uid;                    /* the owner of what no user made */
 	gid_t gid;

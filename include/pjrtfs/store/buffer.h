@@ -48,6 +48,7 @@ enum pf_buffer_state {
 struct pf_buffer {
 	_Atomic unsigned refs;
 	const struct pf_place *_Atomic place; /* borrowed; the directory's */
+	_Atomic uint64_t subject;             /* what the watch calls it; 0: nothing */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;

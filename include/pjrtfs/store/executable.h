@@ -63,6 +63,8 @@ struct pf_executable {
 		*probe; /* borrowed: who else could read the program; may be NULL */
 	struct pf_compiler *compiler; /* borrowed */
 	uid_t user; /* in whose turn it compiles; set before anybody else has it */
+	_Atomic uint64_t subject; /* what the watch calls it; 0: it has no name */
+	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
 
 	pthread_mutex_t lock;     /* rank 3; protects the fields below */
 	struct pf_bytes *program; /* owned reference: the source as written */
@@ -92,6 +94,9 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
+
+/* It is SUBJECT to the watch from now on; 0: it lost its name.  One thread at a time. */
+void pf_executable_name(struct pf_executable *executable, uint64_t subject);
 
 /*
  * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The source that was

@@ -21,6 +21,8 @@ struct pf_execution {
 	size_t want_outs;       /* how many results a row the caller has names for */
 	unsigned device; /* index of the worker's device for a program that runs on any;
 			  * UINT32_MAX: where its first argument is */
+	uid_t uid;       /* who asked; for the watch, as the next */
+	char *id;        /* owned: the command's, JSON text, or NULL */
 	void *user;
 	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);

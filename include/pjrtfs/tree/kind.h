@@ -114,6 +114,13 @@ struct pf_kind {
 			struct pf_err *err);
 
 	/*
+	 * poll(2): which of POLLIN and POLLOUT there are for OF now; when there may be more,
+	 * pf_node_ready is to be called.  Without this op all of them, always.  Texts that
+	 * have it are shown anew to who reads from the start: wait, rewind, read.
+	 */
+	short (*poll)(struct pf_open *of);
+
+	/*
 	 * Extended attributes; names have their prefix ("user.pjrtfs.dtype").  get appends
 	 * the value (-ENODATA: there is none of that name), list each name with its NUL.
 	 * set: FLAGS as setxattr(2); -EOPNOTSUPP for a name that is not the kind's;
@@ -130,6 +137,10 @@ struct pf_kind {
 	/* Fill what the node knows better than the tree: size, blocks, mtime.  st_size
 	 * and st_blocks are -1 before; left so, show is called for the size. */
 	void (*getattr)(struct pf_node *node, struct stat *st);
+	/* A file that is another to each user: as getattr, for who asks as CRED, by an open OF
+	 * of it (which is locked) or by name (NULL). */
+	void (*getattr_as)(struct pf_node *node, const struct pf_cred *cred,
+			   struct pf_open *of, struct stat *st);
 	/* Owner, mode or times were changed by a user: keep them elsewhere too. */
 	void (*setattr)(struct pf_node *node);
 	/* Symbolic link: its target. */

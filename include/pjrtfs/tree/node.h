@@ -56,13 +56,14 @@ void *pf_tree_context(struct pf_tree *tree);
 enum pf_change {
 	PF_CHANGED_NAMES, /* a directory's: what was told of its attributes is past */
 	PF_CHANGED_ATTR,
-	PF_CHANGED_DATA, /* attributes, and bytes that may be mapped */
+	PF_CHANGED_DATA,  /* attributes, and bytes that may be mapped */
+	PF_CHANGED_READY, /* what pf_vfs_poll would say, of its opens */
 };
 
 /*
  * FN(ARG) is told of such changes: of names before anybody can learn of them otherwise.  It
- * is called with any lock held; for names it does not wait for anything, for the rest it
- * only notes INO.  FN is NULL for nobody; when this returns, the one before is not called
+ * is called with any lock held; for names and readiness it does not wait for anything, for the
+ * rest it only notes INO.  FN is NULL for nobody; when this returns, the one before is not called
  * and will not be.
  */
 void pf_tree_set_notify(struct pf_tree *tree,
@@ -74,6 +75,12 @@ void pf_tree_set_notify(struct pf_tree *tree,
  * by other means than a request for this very node.  Any lock may be held.
  */
 void pf_node_changed(struct pf_node *node, bool data);
+
+/*
+ * For kinds that have poll: there may be more to be had of NODE now.  Any lock may be held;
+ * costs nothing when nobody polls.
+ */
+void pf_node_ready(struct pf_node *node);
 
 /* Hold the names still.  Rank 1: taken first, never twice by one thread. */
 void pf_tree_lock_names(struct pf_tree *tree);

@@ -37,9 +37,10 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino);
 /*
  * What a front end need not ask again: INO's name (it stays, and what it names), and its
  * attributes as pf_vfs_getattr told them (pf_tree_set_notify tells when they are past).
- * A mask; 0 is that either may change at any time.
+ * A mask; 0 is that either may change at any time.  PF_ASK_EACH: the attributes are others for
+ * each who asks, with pf_vfs_getattr_as.
  */
-enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2 };
+enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2, PF_ASK_EACH = 4 };
 unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino);
 
 /* The kernel forgets N lookups of INO. */
@@ -48,6 +49,10 @@ void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n);
 /* st_ino, st_mode, st_nlink, st_uid, st_gid, st_size (true), st_blocks, st_blksize (1 MiB),
  * times. */
 int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st);
+
+/* As they are for CRED, who may ask by an open file OF (else NULL). */
+int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
+		      struct pf_open *of, struct stat *st);
 
 /*
  * Change attributes as chmod, chown, truncate and utimensat do; MASK is of PF_SET_*; OF is
@@ -125,6 +130,9 @@ ssize_t pf_vfs_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 
 /* fallocate(2) with MODE: 0; -EBADF; -EFBIG; -EINVAL; -EOPNOTSUPP.  Does not wait. */
 int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len);
+
+/* poll(2): a mask of POLLIN and POLLOUT.  PF_CHANGED_READY tells when to ask again. */
+short pf_vfs_poll(struct pf_open *of);
 
 /*
  * FLUSH (one close(2) of perhaps several) by process PID, and fsync.  A dirty FLUSH whose

@@ -1,0 +1,99 @@
+/*
+ * poll(2), select(2) and epoll(7).
+ *
+ * The kernel asks, and gives a handle with its question if somebody goes to sleep; waking that
+ * handle makes it ask again.  It has one for each open file, so the newest serves for all.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* Somebody who sleeps until OF is ready. */
+struct pf_polled {
+	struct pf_polled *next;
+	struct fuse_pollhandle *ph; /* owned */
+	struct pf_open *of;         /* borrowed: dropped before it is closed */
+	uint64_t ino;
+};
+
+static void polled_free(struct pf_polled *p)
+{
+	fuse_pollhandle_destroy(p->ph);
+	free(p);
+}
+
+/* Take those of OF, or of INO if that is NULL, or all, if both are nothing. */
+static struct pf_polled *take(struct pf_mount *mount, struct pf_open *of, uint64_t ino)
+{
+	struct pf_polled **at = &mount->polled, *p, *taken = NULL;
+
+	PF_LOCK_SCOPE(&mount->poll_lock);
+	while ((p = *at)) {
+		if ((of && p->of != of) || (ino && p->ino != ino)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		p->next = taken;
+		taken = p;
+	}
+	return taken;
+}
+
+void pf_polled_drop(struct pf_mount *mount, struct pf_open *of)
+{
+	struct pf_polled *p, *next;
+
+	for (p = take(mount, of, 0); p; p = next) {
+		next = p->next;
+		polled_free(p);
+	}
+}
+
+void pf_polled_wake(struct pf_mount *mount, uint64_t ino)
+{
+	struct pf_polled *p, *next;
+
+	for (p = take(mount, NULL, ino); p; p = next) {
+		next = p->next;
+		fuse_lowlevel_notify_poll(p->ph);
+		polled_free(p);
+	}
+}
+
+static int remember(struct pf_mount *mount, struct pf_open *of,
+		    struct fuse_pollhandle *ph)
+{
+	struct pf_polled *p = malloc(sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	pf_polled_drop(mount, of);
+	p->ph = ph;
+	p->of = of;
+	p->ino = of->node->ino;
+	PF_LOCK_SCOPE(&mount->poll_lock);
+	p->next = mount->polled;
+	mount->polled = p;
+	return 0;
+}
+
+void pf_fuse_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+		  struct fuse_pollhandle *ph)
+{
+	struct pf_open *of = (struct pf_open *)(uintptr_t)fi->fh;
+	unsigned mask;
+
+	(void)ino;
+	if (ph && remember(fuse_req_userdata(req), of, ph) < 0) {
+		fuse_pollhandle_destroy(ph);
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	mask = (unsigned)pf_vfs_poll(of);
+	mask |= mask & POLLIN ? POLLRDNORM : 0;
+	mask |= mask & POLLOUT ? POLLWRNORM : 0;
+	fuse_reply_poll(req, mask);
+}

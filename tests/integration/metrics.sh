@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# metrics.prom: well-formed at every moment, and its numbers are what was done.
+. "$srcdir/tests/lib.sh"
+requires python3 --version
+tool=$top/tests/tools/prometheus.py
+python3 "$tool" --selftest
+mount_pjrtfs
+m=$mnt/metrics.prom
+b=$mnt/buffers
+p=${plugin:-cpu}
+# count WANT SAMPLE: the sample has the value.
+count()
+{
+	equal "$2" "$(bounded python3 "$tool" "$m" "$2")" "$1"
+}
+bounded python3 "$tool" "$m"
+! command -v promtool >/dev/null || bounded promtool check metrics <"$m"
+count 1 "pjrtfs_worker_up{plugin=\"$p\"}"
+count 0 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
+count 1 "pjrtfs_info{version=\"$(cat "$mnt/version")\"}"
+
+# -- compiles, transfers, executions
+bounded cp "$data/add.mlir" "$mnt/programs/"
+echo 'func.func @main(' >bad.mlir
+fails_with '' cp bad.mlir "$mnt/programs/"
+count 1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"ok\"}"
+count 1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"failed\"}"
+count 2 "pjrtfs_compile_seconds_count{plugin=\"$p\"}"
+bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+count 2 "pjrtfs_uploads_total{plugin=\"$p\",device=\"$p:0\",result=\"ok\"}"
+count 48 "pjrtfs_upload_bytes_total{plugin=\"$p\",device=\"$p:0\"}"
+count 2 "pjrtfs_upload_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
+for _ in 1 2 3; do
+	run add 'x y -> z'
+done
+fails_with 'Invalid argument' run add 'x -> z'
+count 3 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
+count 1 "pjrtfs_executions_total{plugin=\"$p\",result=\"failed\"}"
+count 3 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
+count 0 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:1\"}"
+count 3 'pjrtfs_executable_execution_seconds_count{executable="add"}'
+count 3 'pjrtfs_executable_executions_total{executable="add",result="ok"}'
+count 1 'pjrtfs_executable_executions_total{executable="add",result="failed"}'
+sum=$(bounded python3 "$tool" "$m" 'pjrtfs_executable_execution_seconds_sum{executable="add"}')
+perl -e 'exit !($ARGV[0] > 0 && $ARGV[0] < 20)' "$sum" || fail "three executions took $sum s"
+limit=$(bounded python3 "$tool" "$m" pjrtfs_memory_limit_bytes)
+equal "the limit" "$((limit / 4096))" "$(bounded stat -f -c %b "$mnt")"
+
+# -- an executable is called as it is now; one that is gone is not there
+bounded mkdir "$mnt/programs/ns"
+bounded mv "$mnt/programs/add.mlir" "$mnt/programs/ns/a\"d\\d.mlir"
+count 3 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
+count none 'pjrtfs_executable_execution_seconds_count{executable="add"}'
+bounded rm "$mnt/programs/ns/a\"d\\d.mlir"
+count none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
+count 3 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
+
+# -- more executables than are told apart
+for i in $(seq 220); do
+	: >"$mnt/programs/p$i.mlir"
+done
+series=$(bounded grep -c '^pjrtfs_executable_execution_seconds_count' "$m")
+[ "$series" -le 200 ] || fail "$series executables"
+bounded rm "$mnt"/programs/p*.mlir
+
+# -- a dead worker is counted, and nobody waits for one
+kill -KILL "$(cat "$mnt/plugins/$p/pid")"
+eventually grep -qx "pjrtfs_worker_restarts_total{plugin=\"$p\"} 1" "$m"
+count 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
+eventually grep -qx ready "$mnt/plugins/$p/state"
+kill -STOP "$(cat "$mnt/plugins/$p/pid")"
+bounded python3 "$tool" "$m" >/dev/null
+kill -CONT "$(cat "$mnt/plugins/$p/pid")"
+
+# -- well-formed while things happen
+bounded cp "$data/add.mlir" "$mnt/programs/"
+(
+	for _ in $(seq 100); do
+		run add 'x y -> z'
+	done
+) &
+busy=$!
+for _ in $(seq 10); do
+	bounded python3 "$tool" "$m"
+done
+wait "$busy"
+count 100 'pjrtfs_executable_execution_seconds_count{executable="add"}'
+! command -v promtool >/dev/null || bounded promtool check metrics <"$m"

@@ -1,0 +1,421 @@
+/* Events: one line of JSON each, in the order of their times, to whom they belong. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/watch/watch.h"
+#include "unit.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+enum { OWNER = 1000, KEPT = 2 * PF_LINES_CHUNK };
+
+static struct pf_events *events;
+
+static void setup(void)
+{
+	events = pf_events_new(OWNER, KEPT, KEPT);
+	ck_assert_ptr_nonnull(events);
+}
+
+static void teardown(void)
+{
+	pf_events_free(events);
+}
+
+/* All that UID sees, and how many lines. */
+static char *see(uid_t uid, size_t *ret_lines)
+{
+	static char text[4 * KEPT];
+	struct pf_lines_reader r = { 0 };
+	size_t n = pf_events_read(events, uid, &r, 0, text, sizeof(text) - 1);
+
+	text[n] = '\0';
+	*ret_lines = 0;
+	for (const char *p = text; (p = strchr(p, '\n')); p++)
+		++*ret_lines;
+	pf_lines_reader_release(&r);
+	return text;
+}
+
+static void say(const char *name, uid_t user, const char *object)
+{
+	struct pf_event e;
+
+	pf_event_begin(&e, name, user, object);
+	pf_event_add(events, &e);
+}
+
+/* The next line of *TEXT as an object, which the caller puts. */
+static struct json_object *next_object(char **text)
+{
+	char *end = strchr(*text, '\n');
+	struct json_object *o;
+
+	ck_assert_ptr_nonnull(end);
+	*end = '\0';
+	o = json_tokener_parse(*text);
+	ck_assert_msg(json_object_is_type(o, json_type_object), "no object: %s", *text);
+	*text = end + 1;
+	return o;
+}
+
+static const char *field(struct json_object *o, const char *key)
+{
+	struct json_object *v = NULL;
+
+	ck_assert_msg(json_object_object_get_ex(o, key, &v), "no %s", key);
+	return json_object_get_string(v);
+}
+
+START_TEST(fields)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *o, *e;
+	struct pf_event event;
+	struct timespec before, after;
+	char *text;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &before);
+	pf_err_set(&err, -EINVAL, "bad \"op\" of C:\\x: \xc3\xa9");
+	pf_event_begin(&event, "program.failed", 7, "executables/a\"b\\c");
+	pf_event_str(&event, "plugin", "cpu");
+	pf_event_str(&event, "none", NULL);
+	pf_event_int(&event, "bytes", INT64_MIN);
+	pf_event_int(&event, "zero", 0);
+	pf_event_seconds(&event, "seconds", 12.000034);
+	pf_event_json(&event, "id", "[1,{\"x\":null}]");
+	pf_event_error(&event, &err);
+	pf_event_add(events, &event);
+	clock_gettime(CLOCK_REALTIME, &after);
+	text = see(7, &n);
+	ck_assert_uint_eq(n, 1);
+	o = next_object(&text);
+	ck_assert_double_ge(json_object_get_double(json_object_object_get(o, "time")),
+			    (double)before.tv_sec);
+	ck_assert_double_le(json_object_get_double(json_object_object_get(o, "time")),
+			    (double)after.tv_sec + 1);
+	ck_assert_str_eq(field(o, "event"), "program.failed");
+	ck_assert_str_eq(field(o, "user"), "7");
+	ck_assert_str_eq(field(o, "object"), "executables/a\"b\\c");
+	ck_assert_str_eq(field(o, "bytes"), "-9223372036854775808");
+	ck_assert_str_eq(field(o, "zero"), "0");
+	ck_assert_str_eq(field(o, "seconds"), "12.000034000");
+	ck_assert(!json_object_object_get_ex(o, "none", NULL));
+	ck_assert_int_eq(json_object_get_type(json_object_object_get(o, "id")),
+			 json_type_array);
+	e = json_object_object_get(o, "error");
+	ck_assert_str_eq(field(e, "errno"), "EINVAL");
+	ck_assert_str_eq(field(e, "code"), "INVALID_ARGUMENT");
+	ck_assert_str_eq(field(e, "message"), err.text);
+	json_object_put(o);
+}
+END_TEST
+
+/* What is too long is cut, and the line is JSON still. */
+START_TEST(long_values_are_cut)
+{
+	static char huge[4 * PF_LINE_MAX];
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *o;
+	struct pf_event event;
+	char *text;
+	size_t n;
+
+	for (n = 0; n + 3 < sizeof(huge); n += 2)
+		memcpy(huge + n, _i ? "\xc3\xa9" : "\\\x01", 2);
+	huge[n] = '\0';
+	memset(err.text, '"', sizeof(err.text) - 1);
+	err.code = -EIO;
+	pf_event_begin(&event, "buffer.ready", 7, huge);
+	pf_event_str(&event, "more", huge);
+	pf_event_json(&event, "id", huge);
+	pf_event_int(&event, "bytes", 1);
+	pf_event_error(&event, &err);
+	pf_event_add(events, &event);
+	text = see(7, &n);
+	ck_assert_uint_eq(n, 1);
+	o = next_object(&text);
+	ck_assert_str_eq(field(o, "event"), "buffer.ready");
+	ck_assert_uint_gt(strlen(field(o, "object")), 1000);
+	ck_assert(!json_object_object_get_ex(o, "id", NULL));
+	json_object_put(o);
+}
+END_TEST
+
+START_TEST(each_sees_their_own)
+{
+	size_t n;
+
+	say("a", 7, "buffers/seven.npy");
+	say("b", 8, "buffers/eight.npy");
+	say("c", OWNER, "buffers/owner.npy");
+	say("d", 0, "buffers/root.npy");
+	ck_assert_ptr_nonnull(strstr(see(7, &n), "seven"));
+	ck_assert_uint_eq(n, 1);
+	ck_assert_ptr_nonnull(strstr(see(8, &n), "eight"));
+	ck_assert_uint_eq(n, 1);
+	see(OWNER, &n);
+	ck_assert_uint_eq(n, 4);
+	see(0, &n);
+	ck_assert_uint_eq(n, 4);
+	ck_assert_str_eq(see(9, &n), "");
+	ck_assert_uint_eq(n, 0);
+}
+END_TEST
+
+/* One who fills the log takes nothing from another. */
+START_TEST(users_have_logs_of_their_own)
+{
+	uint64_t added, dropped;
+	size_t n;
+	char *text;
+
+	say("first", 7, "buffers/seven.npy");
+	for (unsigned i = 0; i < 50000; i++)
+		say("noise", 8, "buffers/eight.npy");
+	ck_assert_ptr_nonnull(strstr(see(7, &n), "seven"));
+	ck_assert_uint_eq(n, 1);
+	text = see(OWNER, &n);
+	ck_assert_uint_gt(n, 100);
+	for (bool first = true; *text; first = false) {
+		struct json_object *o = next_object(&text);
+
+		ck_assert_str_eq(field(o, "event"), first ? "events.dropped" : "noise");
+		if (first)
+			ck_assert_uint_eq((size_t)json_object_get_int64(
+						  json_object_object_get(o, "lines")),
+					  50001 - (n - 1));
+		json_object_put(o);
+	}
+	pf_events_count(events, &added, &dropped);
+	ck_assert_uint_eq(added, 50001);
+	ck_assert_uint_eq(dropped, 50001 - (n - 1));
+}
+END_TEST
+
+/* There are only so many logs: that of who was quiet for longest goes. */
+START_TEST(many_users)
+{
+	size_t n;
+
+	for (uid_t uid = 1; uid <= PF_EVENTS_USERS; uid++)
+		say("a", 2000 + uid, "x");
+	say("b", 2001, "x");
+	say("a", 3000, "x");
+	see(2001, &n);
+	ck_assert_uint_eq(n, 2);
+	see(2002, &n);
+	ck_assert_uint_eq(n, 0);
+	see(3000, &n);
+	ck_assert_uint_eq(n, 1);
+	see(OWNER, &n);
+	ck_assert_uint_eq(n, PF_EVENTS_USERS + 2);
+}
+END_TEST
+
+static void add_one(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+static void *add_many(void *arg)
+{
+	for (unsigned i = 0; i < 5000; i++)
+		say("many", (uid_t)(uintptr_t)arg, "buffers/x.npy");
+	return NULL;
+}
+
+START_TEST(times_rise_whoever_adds)
+{
+	pthread_t threads[4];
+	double last = 0;
+	size_t n;
+	char *text;
+
+	for (uintptr_t i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, add_many,
+						(void *)(7 + i % 2)),
+				 0);
+	for (unsigned i = 0; i < 100; i++)
+		see(7, &n);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	text = see(OWNER, &n);
+	json_object_put(
+		next_object(&text)); /* the dropped ones' has the last one's time */
+	while (*text) {
+		struct json_object *o = next_object(&text);
+		double time = json_object_get_double(json_object_object_get(o, "time"));
+
+		ck_assert_double_ge(time, last);
+		last = time;
+		json_object_put(o);
+	}
+}
+END_TEST
+
+START_TEST(adding_is_told)
+{
+	struct pf_lines_reader r = { 0 };
+	struct timespec time;
+	unsigned told = 0;
+	char buf[512];
+	size_t n;
+
+	pf_events_on_add(events, add_one, &told);
+	ck_assert(!pf_events_ready(events, 7, &r));
+	ck_assert_uint_eq(pf_events_size(events, 7, &r, &time), 0);
+	say("a", 7, "x");
+	ck_assert_uint_eq(told, 1);
+	ck_assert(pf_events_ready(events, 7, &r));
+	ck_assert(!pf_events_ready(events, 8, &r));
+	n = pf_events_read(events, 7, &r, 0, buf, sizeof(buf));
+	ck_assert_uint_eq(pf_events_size(events, 7, NULL, &time), n);
+	ck_assert_int_ge(time.tv_sec, 1600000000);
+	ck_assert(!pf_events_ready(events, 7, &r));
+	pf_lines_reader_release(&r);
+	pf_event_add(NULL, &(struct pf_event){ .len = 30 });
+}
+END_TEST
+
+/* When nobody reads, an event costs well under a microsecond. */
+START_TEST(adding_is_cheap)
+{
+	enum { N = 200000 };
+	struct timespec a, b;
+	double ns, best = 1e9;
+
+	if (SANITIZED || getenv("CK_TIMEOUT_MULTIPLIER")) /* or under valgrind */
+		return;
+	for (unsigned round = 0; round < 5; round++) {
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+		for (unsigned i = 0; i < N / 5; i++)
+			say("buffer.ready", 7, "buffers/namespace/weights.npy");
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
+		ns = (double)(b.tv_sec - a.tv_sec) * 1e9 +
+		     (double)(b.tv_nsec - a.tv_nsec);
+		ns /= N / 5;
+		best = ns < best ? ns : best;
+	}
+	printf("# %.0f ns an event\n", best);
+	ck_assert_double_lt(best, 1000);
+}
+END_TEST
+
+/* --- what the layers tell ------------------------------------------------------------------ */
+
+static bool name_of(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user)
+{
+	if (subject != 5)
+		return false;
+	*ret_user = *(uid_t *)arg;
+	pf_buf_puts(path, "executables/add");
+	return true;
+}
+
+static void count_free(void *arg)
+{
+	*(uid_t *)arg = 0;
+}
+
+START_TEST(a_watch_tells)
+{
+	uid_t user = 7;
+	struct pf_watch_names names = { name_of, count_free, &user };
+	struct pf_watch *w = pf_watch_new(OWNER);
+	struct pf_plugin_meter *meter =
+		pf_metrics_plugin(pf_watch_metrics(w), "cpu", 1, (int64_t[]){ 0 });
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_told_compile told;
+	char text[8192];
+	struct pf_lines_reader r = { 0 };
+
+	pf_err_set(&err, -EIO, "it printed: boom");
+	pf_tell_worker_started(w, "cpu", 42, 0);
+	pf_tell_worker_died(w, meter, "cpu", 42, &err);
+	pf_tell_worker_started(w, "cpu", 43, 1);
+	pf_tell_queued(w, 5, 100, "cpu", &told); /* nobody knows names yet */
+	ck_assert_ptr_null(told.object);
+	pf_tell_compiled(w, meter, &told, NULL, 1, NULL);
+	pf_watch_attach(w, &names);
+	pf_tell_queued(w, 5, 100, "cpu", &told);
+	pf_tell_compiling(w, &told);
+	pf_tell_compiled(w, meter, &told, &err, 1, "miss");
+	pf_tell(w, 5, "buffer.donated");
+	pf_tell(w, 6, "never.told");
+	pf_tell_executed(w, meter, NULL,
+			 &(struct pf_told_execution){ .executable = "add",
+						      .user = 7,
+						      .id = "7",
+						      .seconds = 0.25,
+						      .device_seconds = 0.125,
+						      .devices = (unsigned[]){ 0, 9 },
+						      .n_devices = 2 });
+	pf_tell_job(w, PF_TOLD_JOB_FAILED, 17, 7, "add", "\"mine\"", 0.5, &err);
+	pf_tell_cache(w, PF_TOLD_CACHE_EVICTED, 7, "00ff", 12);
+	text[pf_events_read(pf_watch_events(w), 7, &r, 0, text, sizeof(text) - 1)] = '\0';
+	ck_assert_ptr_null(strstr(text, "worker"));
+	ck_assert_ptr_nonnull(strstr(text, "\"program.queued\",\"user\":7,\"object\":"
+					   "\"executables/add\",\"plugin\":\"cpu\","
+					   "\"bytes\":100}"));
+	ck_assert_ptr_nonnull(strstr(text, "\"program.failed\",\"user\":7"));
+	ck_assert_ptr_nonnull(strstr(text, "\"cache\":\"miss\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"program.compiling\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"buffer.donated\",\"user\":7"));
+	ck_assert_ptr_null(strstr(text, "never.told"));
+	ck_assert_ptr_nonnull(strstr(text, "\"execution.finished\",\"user\":7,\"object\":"
+					   "\"executables/add\",\"devices\":"
+					   "[\"cpu:0\"],\"seconds\":0.250000000,"
+					   "\"device_seconds\":0.125000000,\"id\":7}"));
+	ck_assert_ptr_nonnull(strstr(text, "\"job.failed\",\"user\":7,\"object\":"
+					   "\"jobs/17\",\"executable\":\"add\","
+					   "\"id\":\"mine\",\"seconds\":0.5"));
+	ck_assert_ptr_nonnull(strstr(text, "\"cache.evicted\",\"user\":7,\"object\":"
+					   "\"cache/entries/00ff\",\"bytes\":12}"));
+	pf_lines_reader_release(&r);
+	text[pf_events_read(pf_watch_events(w), OWNER, &r, 0, text, sizeof(text) - 1)] =
+		'\0';
+	ck_assert_ptr_nonnull(strstr(text, "\"worker.died\""));
+	ck_assert_ptr_nonnull(strstr(text, "boom"));
+	ck_assert_ptr_nonnull(strstr(text, "\"worker.restarted\""));
+	pf_lines_reader_release(&r);
+	pf_watch_free(w);
+	ck_assert_uint_eq(user, 0);
+	/* without a watch nothing happens */
+	pf_tell_queued(NULL, 5, 100, "cpu", &told);
+	pf_tell_compiled(NULL, NULL, &told, NULL, 1, NULL);
+	pf_tell_worker_died(NULL, NULL, "cpu", 1, &err);
+	pf_tell_job(NULL, PF_TOLD_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
+	pf_tell_cache(NULL, PF_TOLD_CACHE_HIT, 7, "00", 1);
+	pf_watch_free(NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("events");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, fields);
+	tcase_add_loop_test(tc, long_values_are_cut, 0, 2);
+	tcase_add_test(tc, each_sees_their_own);
+	tcase_add_test(tc, users_have_logs_of_their_own);
+	tcase_add_test(tc, many_users);
+	tcase_add_test(tc, times_rise_whoever_adds);
+	tcase_add_test(tc, adding_is_told);
+	tcase_add_test(tc, adding_is_cheap);
+	tcase_add_test(tc, a_watch_tells);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,221 @@
+/* poll(2), select(2) and epoll(7) on a file behind a real mount. */
+#define FUSE_USE_VERSION 314
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pjrtfs/fuse/session.h"
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+
+enum { PATIENCE_S = 20 };
+
+static _Atomic bool done;
+
+static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_puts(out, done ? "done\n" : "running\n");
+	return 0;
+}
+
+static short state_poll(struct pf_open *of)
+{
+	(void)of;
+	return done ? POLLIN : 0;
+}
+
+static const struct pf_kind state = {
+	.name = "state", .mode = S_IFREG | 0444, .show = state_show, .poll = state_poll
+};
+static const struct pf_kind plain = { .name = "plain",
+				      .mode = S_IFREG | 0444,
+				      .show = state_show };
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &state, &plain, NULL },
+};
+
+static char point[] = "/tmp/pjrtfs-check-XXXXXX";
+static struct pf_tree *tree;
+static struct pf_mount *mount;
+static pthread_t server;
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	pf_mount_run(mount, NULL);
+	return NULL;
+}
+
+static int begin(void)
+{
+	struct pf_mount_config config = { .mountpoint = point, .source = "toys" };
+
+	tree = pf_tree_new(&root, NULL, getuid(), getgid());
+	config.tree = tree;
+	return pf_mount_new(&config, &mount, NULL);
+}
+
+static void setup(void)
+{
+	done = false;
+	ck_assert_int_eq(begin(), 0);
+	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
+}
+
+static void teardown(void)
+{
+	pf_mount_stop(mount);
+	pthread_join(server, NULL);
+	pf_mount_free(mount);
+	pf_tree_free(tree);
+}
+
+static int open_in(const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", point, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Wait up to MS (-1: for ever) for FD to be readable: how many are. */
+static int by_poll(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms);
+}
+
+static int by_select(int fd, int ms)
+{
+	struct timeval time = { .tv_usec = ms * 1000 };
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(fd, &set);
+	return select(fd + 1, &set, NULL, NULL, ms < 0 ? NULL : &time);
+}
+
+static int by_epoll(int fd, int ms)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int e = epoll_create1(EPOLL_CLOEXEC), r;
+
+	if (epoll_ctl(e, EPOLL_CTL_ADD, fd, &event))
+		return -2;
+	r = epoll_wait(e, &event, 1, ms);
+	close(e);
+	return r;
+}
+
+static int (*const ways[])(int fd, int ms) = { by_poll, by_select, by_epoll };
+
+static void expect(bool ok, int code)
+{
+	if (!ok)
+		_exit(code);
+}
+
+/* Who uses the mount is another process: this one has to answer it. */
+static void use(int (*wait_for)(int fd, int ms), int go)
+{
+	int fd = open_in("state"), other = open_in("plain"), twin = dup(fd);
+	char text[16] = "";
+
+	alarm(PATIENCE_S);
+	expect(fd >= 0 && other >= 0, 1);
+	expect(pread(fd, text, sizeof(text), 0) == 8 && !strcmp(text, "running\n"), 2);
+	expect(wait_for(other, 0) == 1, 3);
+	expect(wait_for(fd, 0) == 0, 4);
+	expect(wait_for(fd, 50) == 0, 5);
+	expect(write(go, "", 1) == 1, 6);
+	expect(wait_for(fd, -1) == 1, 7);
+	expect(wait_for(twin, 0) == 1, 8);
+	memset(text, 0, sizeof(text));
+	expect(pread(fd, text, sizeof(text), 0) == 5 && !strcmp(text, "done\n"), 9);
+	_exit(0);
+}
+
+START_TEST(who_waits_is_woken)
+{
+	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
+	int go[2], status;
+	char c;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		use(ways[_i], go[1]);
+	ck_assert_int_eq(read(go[0], &c, 1), 1);
+	pf_node_ready(node); /* that somebody is woken for nothing */
+	usleep(100000);
+	done = true;
+	pf_node_ready(node);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	pf_node_unref(node);
+}
+END_TEST
+
+/* Who sleeps when the mount ends is no leak and no crash. */
+START_TEST(the_mount_ends_meanwhile)
+{
+	int go[2];
+	char c;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd;
+
+		/* The mount ends when nobody has its device open: not this one either. */
+		dup2(go[1], 1);
+		close_range(3, ~0U, 0);
+		alarm(PATIENCE_S);
+		fd = open_in("state");
+		by_poll(fd, 0);
+		if (write(1, "", 1) == 1)
+			by_poll(fd, -1);
+		_exit(0);
+	}
+	ck_assert_int_eq(read(go[0], &c, 1), 1);
+	usleep(100000);
+	teardown();
+	waitpid(pid, NULL, 0);
+	setup(); /* what the fixture takes down */
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("mount_poll");
+	TCase *tc = tcase_create("core");
+	int status;
+
+	if (!mkdtemp(point) || begin() < 0) {
+		puts("1..0 # SKIP nothing can be mounted here");
+		rmdir(point);
+		return 0;
+	}
+	pf_mount_free(mount);
+	pf_tree_free(tree);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, who_waits_is_woken, ways);
+	tcase_add_test(tc, the_mount_ends_meanwhile);
+	suite_add_tcase(s, tc);
+	status = unit_run(s);
+	rmdir(point);
+	return status;
+}

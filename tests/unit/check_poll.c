@@ -1,0 +1,177 @@
+/* poll(2) and who asks for attributes, as the tree has them. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "answer.h"
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+
+static _Atomic bool done;
+static bool failing;
+
+static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	if (failing)
+		return pf_err_set(err, -EIO, "it cannot be told");
+	pf_buf_puts(out, done ? "done\n" : "running\n");
+	return 0;
+}
+
+static short state_poll(struct pf_open *of)
+{
+	(void)of;
+	return done ? POLLIN : 0;
+}
+
+/* Each sees a file as long as their uid. */
+static void own_getattr(struct pf_node *node, const struct pf_cred *cred,
+			struct pf_open *of, struct stat *st)
+{
+	(void)node;
+	st->st_size = (off_t)(of ? of->cred.uid * 1000 : cred->uid);
+}
+
+static const struct pf_kind state = {
+	.name = "state", .mode = S_IFREG | 0444, .show = state_show, .poll = state_poll
+};
+static const struct pf_kind plain = { .name = "plain",
+				      .mode = S_IFREG | 0444,
+				      .show = state_show };
+static const struct pf_kind own = { .name = "own",
+				    .mode = S_IFREG | 0444,
+				    .show = state_show,
+				    .getattr_as = own_getattr };
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children = (const struct pf_kind *const[]){ &state, &plain, &own, NULL },
+};
+
+static struct pf_tree *tree;
+static struct pf_node *node;
+static struct pf_open *of;
+static unsigned told;
+static const struct pf_cred one = { .uid = 1 }, two = { .uid = 2 };
+
+static void on_change(void *arg, uint64_t ino, enum pf_change change)
+{
+	ck_assert_ptr_eq(arg, &told);
+	ck_assert_uint_eq(ino, node->ino);
+	ck_assert_int_eq(change, PF_CHANGED_READY);
+	told++;
+}
+
+static void open_as(const char *name, const struct pf_cred *cred)
+{
+	struct answer a;
+
+	node = pf_dir_lookup(pf_tree_root(tree), name);
+	pf_vfs_open(tree, node->ino, O_RDONLY, cred, &of, answer_begin(&a));
+	ck_assert_int_eq(answer_wait(&a), 0);
+	answer_end(&a);
+}
+
+static void setup(void)
+{
+	done = failing = false;
+	told = 0;
+	tree = pf_tree_new(&root, NULL, 0, 0);
+	pf_tree_set_notify(tree, on_change, &told);
+}
+
+static void teardown(void)
+{
+	pf_tree_set_notify(tree, NULL, NULL);
+	pf_vfs_release(of);
+	pf_node_unref(node);
+	pf_tree_free(tree);
+}
+
+static void reads(uint64_t off, const char *want)
+{
+	struct answer a;
+
+	pf_vfs_read(of, 100, off, answer_begin(&a));
+	answer_wait(&a);
+	ck_assert_str_eq(a.data.data ? a.data.data : "", want);
+	answer_end(&a);
+}
+
+START_TEST(who_polls_is_told_once)
+{
+	open_as("state", &one);
+	pf_node_ready(node);
+	ck_assert_uint_eq(told, 0); /* nobody asked */
+	ck_assert_int_eq(pf_vfs_poll(of), 0);
+	done = true;
+	pf_node_ready(node);
+	pf_node_ready(node);
+	ck_assert_uint_eq(told, 1);
+	ck_assert_int_eq(pf_vfs_poll(of), POLLIN);
+	pf_node_ready(node);
+	ck_assert_uint_eq(told, 2);
+}
+END_TEST
+
+START_TEST(a_polled_text_is_shown_anew_from_its_start)
+{
+	open_as("state", &one);
+	reads(0, "running\n");
+	done = true;
+	reads(4, "ing\n"); /* the same reading goes on */
+	reads(0, "done\n");
+	reads(2, "ne\n");
+	failing = true;
+	reads(0, "done\n");
+}
+END_TEST
+
+START_TEST(other_files_are_ready_and_stay_as_they_are)
+{
+	open_as("plain", &one);
+	ck_assert_int_eq(pf_vfs_poll(of), POLLIN | POLLOUT);
+	reads(0, "running\n");
+	done = true;
+	reads(0, "running\n");
+	pf_node_ready(node);
+	ck_assert_uint_eq(told, 0);
+}
+END_TEST
+
+START_TEST(attributes_for_each)
+{
+	struct stat st;
+
+	open_as("own", &two);
+	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &one, NULL, &st), 0);
+	ck_assert_int_eq(st.st_size, 1);
+	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &two, NULL, &st), 0);
+	ck_assert_int_eq(st.st_size, 2);
+	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &one, of, &st), 0);
+	ck_assert_int_eq(st.st_size, 2000);
+	ck_assert_int_eq(st.st_mode, S_IFREG | 0444);
+	ck_assert_int_eq(pf_vfs_getattr_as(tree, 12345, &one, NULL, &st), -ENOENT);
+	ck_assert_uint_eq(pf_vfs_keeps(tree, node->ino) & PF_ASK_EACH, PF_ASK_EACH);
+	pf_node_unref(node);
+	node = pf_dir_lookup(pf_tree_root(tree), "plain");
+	ck_assert_uint_eq(pf_vfs_keeps(tree, node->ino) & PF_ASK_EACH, 0);
+	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &one, NULL, &st), 0);
+	ck_assert_int_eq(st.st_size, 8);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("poll");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, who_polls_is_told_once);
+	tcase_add_test(tc, a_polled_text_is_shown_anew_from_its_start);
+	tcase_add_test(tc, other_files_are_ready_and_stay_as_they_are);
+	tcase_add_test(tc, attributes_for_each);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
