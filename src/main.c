@@ -189,8 +189,9 @@ static void stop(struct daemon *d)
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_stop(d->workers[i]);
 	pf_probe_free(d->probe);
-	pf_compiler_free(d->compiler);
+	pf_compiler_stop(d->compiler);
 	pf_fs_free(d->fs);
+	pf_compiler_free(d->compiler);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_free(d->workers[i]);
 	pf_cache_close(d->cache);

@@ -72,8 +72,8 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
 	struct pf_cache_inputs in = {
 		.format = c->format,
-		.program = pf_bytes_at(c->program, 0),
-		.program_len = c->len,
+		.program = pf_bytes_at(c->program, c->part_off),
+		.program_len = c->part_len,
 		.options = c->plan.options.data,
 		.options_len = c->plan.options.len,
 		.platform = d->platform,

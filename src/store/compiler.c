@@ -45,7 +45,7 @@ struct pf_compiler {
 	struct pf_claim *claims; /* owned */
 	unsigned n_threads, idle;
 	pthread_t threads[MAX_JOBS + MAX_LONG];
-	bool stop;
+	bool stop, stopped; /* threads shall end; have ended */
 };
 
 int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler **ret,
@@ -209,26 +209,36 @@ static struct turn *turn_of_locked(struct pf_compiler *c, uid_t user)
 	return *p;
 }
 
-void pf_compiler_add(struct pf_compiler *c, struct pf_job *job, bool front)
+static void queue_locked(struct pf_compiler *c, struct pf_job *job, bool front)
 {
-	struct turn *turn;
+	struct turn *turn = front ? NULL : turn_of_locked(c, job->user);
+	struct pf_job **p = &c->front;
 
-	job->next = NULL;
-	PF_LOCK_SCOPE(&c->lock);
-	turn = front ? NULL : turn_of_locked(c, job->user);
-	if (!turn) {
-		struct pf_job **p = &c->front;
-
+	if (turn && turn->first) {
+		turn->last->next = job;
+		turn->last = job;
+	} else if (turn) {
+		turn->first = turn->last = job;
+	} else {
 		while (*p)
 			p = &(*p)->next;
 		*p = job;
-	} else if (!turn->first) {
-		turn->first = turn->last = job;
-	} else {
-		turn->last->next = job;
-		turn->last = job;
 	}
 	start_thread_locked(c);
+}
+
+void pf_compiler_add(struct pf_compiler *c, struct pf_job *job, bool front)
+{
+	bool stopped;
+
+	job->next = NULL;
+	pf_lock(&c->lock);
+	stopped = c->stopped;
+	if (!stopped)
+		queue_locked(c, job, front);
+	pf_unlock(&c->lock);
+	if (stopped)
+		job->run(job); /* there is no worker: it only fails */
 }
 
 void pf_compiler_takes_long(struct pf_compiler *c)
@@ -373,7 +383,7 @@ void pf_compiler_settle(struct pf_compiler *c, unsigned ms)
 		;
 }
 
-void pf_compiler_free(struct pf_compiler *c)
+void pf_compiler_stop(struct pf_compiler *c)
 {
 	if (!c)
 		return;
@@ -384,9 +394,18 @@ void pf_compiler_free(struct pf_compiler *c)
 	for (unsigned i = 0; i < c->n_threads; i++)
 		pthread_join(c->threads[i], NULL);
 	pf_lock(&c->lock);
+	c->n_threads = 0;
 	while (has_place_locked(c)) /* there was no thread for it */
 		run_locked(c);
+	c->stopped = true;
 	pf_unlock(&c->lock);
+}
+
+void pf_compiler_free(struct pf_compiler *c)
+{
+	if (!c)
+		return;
+	pf_compiler_stop(c);
 	pf_buf_release(&c->host);
 	pf_buf_release(&c->environment);
 	pthread_cond_destroy(&c->change);

@@ -46,6 +46,7 @@ equal "two" "$(cached two)" miss
 run add 'x y -> z'
 cp "$mnt/executables/two/signature.json" two.signature
 jq 'del(.compile_seconds)' "$mnt/executables/two/info.json" >two.info
+bounded cp "$mnt/executables/two/optimized.hlo.pb" .
 wants entries 2
 equal "misses" "$(stat_of misses)" 2
 equal "hits" "$(stat_of hits)" 0
@@ -80,6 +81,11 @@ ask '{"op":"execute","executable":"two","inputs":["gone","y","u"],"outputs":["t"
 tells reply '"ok":true'
 tells "$mnt/buffers/gone.json" '"state":"donated"'
 shows "$mnt/buffers/m.txt" $'10 40 90\n160 250 360'
+# what the compiler left of it can be had of a loaded one, too
+bounded cp "$mnt/executables/two/optimized.hlo.pb" again.hlo.pb
+equal "its size" "$(stat -c %s again.hlo.pb)" "$(stat -c %s optimized.hlo.pb)"
+equal "its size" "$(stat -c %s again.hlo.pb)" \
+	"$(bounded stat -c %s "$mnt/executables/two/optimized.hlo.pb")"
 equal "misses" "$(stat_of misses)" 3
 equal "directory" "$(stat_of directory)" "$work/kept"
 

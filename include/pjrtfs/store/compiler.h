@@ -33,9 +33,12 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
 void pf_compiler_settle(struct pf_compiler *compiler, unsigned ms);
 
 /*
- * Free it.  The workers have been stopped and nobody asks for a compile any more; those
- * waiting fail.  Blocks until the last one has.  NULL is allowed.
+ * End its threads.  The workers have been stopped, so those waiting fail, and whoever asks
+ * for a compile from now on fails at once.  Blocks until the last one has.  NULL is allowed.
  */
+void pf_compiler_stop(struct pf_compiler *compiler);
+
+/* Stop and free it; nobody asks any more.  NULL is allowed. */
 void pf_compiler_free(struct pf_compiler *compiler);
 
 #endif
