@@ -27,6 +27,7 @@ import traceback
 PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
 
 mnt = None  # the mount point
+plugin = None  # the name of the plugin that is mounted there first
 buffers = None  # its buffers/
 _cases = []
 _children = set()  # those that have not ended
@@ -47,13 +48,14 @@ def root_case(fn):
 
 def main():
     """Run the cases, each in an empty directory in buffers/ that all may enter."""
-    global mnt, buffers
+    global mnt, buffers, plugin
     args = sys.argv[1:]
     if args[0] == "--as":
         _become(int(args[1]))
         args = args[2:]
     mnt = args[0]
     buffers = mnt + "/buffers"
+    plugin = os.listdir(mnt + "/plugins")[0]
     chosen = [fn for fn in _cases if not args[1:] or fn.__name__ in args[1:]]
     failed = 0
     os.umask(0o022)

@@ -294,10 +294,10 @@ def copied_and_replaced(d):
     equal("bytes", content(d + "/e.safetensors"), whole(other))
     equal("listing", sorted(os.listdir(d)), ["e", "m"])
     # into another device's directory
-    there = cases.mnt + "/devices/cpu/1/buffers"
+    there = f"{cases.mnt}/devices/{cases.plugin}/1/buffers"
     cases.shutil.copyfile(d + "/e.safetensors", there + "/e.safetensors")
     shows(there + "/e", other)
-    equal("device", about(there + "/e/c.npy")["device"], "cpu:1")
+    equal("device", about(there + "/e/c.npy")["device"], f"{cases.plugin}:1")
     cases.shutil.rmtree(there + "/e")
 
 
