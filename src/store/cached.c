@@ -36,12 +36,12 @@ static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *work
 }
 
 struct warming {
-	struct pf_job job;
+	struct pf_compile_job job;
 	struct pf_cache *cache;   /* borrowed */
 	struct pf_worker *worker; /* borrowed */
 };
 
-static void warm(struct pf_job *job)
+static void warm(struct pf_compile_job *job)
 {
 	struct warming *w = pf_container_of(job, struct warming, job);
 	struct pf_life *life = pf_worker_life(w->worker, NULL);
