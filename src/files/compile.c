@@ -96,6 +96,7 @@ static int compile_as(struct pf_fs *fs, struct unit *unit, const char *as,
 
 	if (!made)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	made->x->user = cred->uid;
 	r = pf_executable_copy_source(made->x, unit->x, err);
 	if (r == 0 && options->len)
 		r = pf_executable_set_options(made->x, options->data, options->len, err);
