@@ -84,6 +84,7 @@ extern const struct pf_kind kind_jobs;
 /* Make what jobs/ needs; link_jobs is told its directory.  0 or -ENOMEM. */
 int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
 void files_free_jobs(struct pf_fs *fs);
+extern const struct pf_kind kind_call; /* its object: a counted struct unit */
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);

@@ -180,6 +180,32 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
 	return r < 0 ? r : upload(client, place, src, len, dtype, shape, ret, alias, err);
 }
 
+int pj_buffer_lend(const struct pj_client *client, const struct pj_place *place,
+		   const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
+		   struct PJRT_Buffer **ret, struct pf_err *err)
+{
+	PJRT_Client_BufferFromHostBuffer_Args args = {
+		PJ_SIZE(PJRT_Client_BufferFromHostBuffer_Args),
+		.client = client->handle,
+		.data = src,
+		.type = (PJRT_Buffer_Type)dtype,
+		.dims = shape->dims,
+		.num_dims = shape->rank,
+		.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy,
+		.device = place->device->handle,
+		.memory = place->memory ? place->memory->handle : NULL,
+	};
+	int r = check_array(client, place, len, dtype, shape, err);
+
+	if (r == 0)
+		r = PJ_CALL(client->plugin, err, PJRT_Client_BufferFromHostBuffer, &args);
+	if (r < 0)
+		return r;
+	pj_event_drop(client->plugin, args.done_with_host_buffer);
+	*ret = args.buffer;
+	return 0;
+}
+
 static const struct pj_memory *default_memory(const struct pj_device *device)
 {
 	return device->default_memory < 0 ? NULL

@@ -492,3 +492,11 @@ int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 	pf_unlock(&x->lock);
 	return r;
 }
+
+struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	if (x->state != PF_EXECUTABLE_READY || !pf_life_alive(x->loaded->life))
+		return NULL;
+	return pf_loaded_ref(x->loaded);
+}

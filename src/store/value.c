@@ -42,8 +42,7 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 	return v;
 }
 
-/* What LEN bytes take in a pool (see worker/pool.h). */
-static uint64_t pool_bytes(uint64_t len)
+uint64_t pf_pool_bytes(uint64_t len)
 {
 	uint64_t unit = len >= UINT64_C(1) << 20 ? UINT64_C(2) << 20 : 4096;
 
@@ -61,7 +60,7 @@ void pf_value_set_pool_locked(struct pf_value *v, struct pf_life *life, uint64_t
 
 uint64_t pf_value_charge(struct pf_value *v)
 {
-	uint64_t len = pool_bytes(v->len);
+	uint64_t len = pf_pool_bytes(v->len);
 
 	pf_arena_charge(pf_worker_arena(v->worker), len, true, NULL);
 	return len;

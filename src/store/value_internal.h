@@ -1,4 +1,4 @@
-/* What the files of a value share.  Private to src/store/value*.c and spares.c. */
+/* What the files of a value share.  Private to src/store. */
 #ifndef PJRTFS_STORE_VALUE_INTERNAL_H
 #define PJRTFS_STORE_VALUE_INTERNAL_H
 
@@ -23,6 +23,9 @@ void pf_value_drop_host_locked(struct pf_value *value);
  */
 void pf_value_set_pool_locked(struct pf_value *value, struct pf_life *life, uint64_t off,
 			      bool block, uint64_t charged);
+
+/* What LEN bytes take in a pool (see worker/pool.h). */
+uint64_t pf_pool_bytes(uint64_t len);
 
 /* Count what VALUE takes in a pool as in use; how much.  No lock is held: spares may go. */
 uint64_t pf_value_charge(struct pf_value *value);

@@ -87,7 +87,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 	unsigned mask = 0;
 
 	/* Each opening of a control file is to look its name up: pf_vfs_alias. */
-	if (node && node->priv->holder->priv->fixed && !node->kind->command)
+	if (node && node->priv->holder->priv->fixed && !pf_kind_converses(node->kind))
 		mask |= PF_KEEP_NAME;
 	if (node && pf_node_keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
@@ -153,7 +153,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 		return -EBADF;
 	if (size < 0)
 		return -EINVAL;
-	if (kind->command || (kind->write && !kind->truncate))
+	if (pf_kind_converses(kind) || (kind->write && !kind->truncate))
 		return 0;
 	if (!kind->truncate)
 		return -EACCES;

@@ -101,17 +101,6 @@ void pf_node_untell_locked(struct pf_node *node);
 int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node);
 void pf_dir_detach_locked(struct pf_node *node);
 
-/* reply.c: an answer in two steps, so that nothing is lost on an interrupted reader. */
-
-/* From now on only the caller can answer REPLY; false if it is too late. */
-bool pf_reply_claim(struct pf_reply *reply);
-
-/* Answer a claimed REPLY and give up the caller's reference. */
-void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
-
-/* As pf_reply_on_interrupt, but false, and FN is not called, if it is too late. */
-bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
-
 /* open.c */
 struct pf_open *pf_open_ref(struct pf_open *of);
 void pf_open_unref(struct pf_open *of); /* NULL is allowed */

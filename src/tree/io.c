@@ -31,6 +31,11 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
 		read_text(mine, len, off, reply);
+	} else if (of->node->kind->send) {
+		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+
+		reply->held = pf_open_ref(of);
+		mine->node->kind->read(mine, len, off, reply);
 	} else if (of->node->kind->read) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
@@ -108,6 +113,11 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 		pf_reply_count(reply, 0);
 	} else if (of->session) {
 		pf_ctl_write(of, src, len, reply);
+	} else if (of->node->kind->send) {
+		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+
+		reply->held = pf_open_ref(of);
+		mine->node->kind->send(mine, src, len, reply);
 	} else {
 		n = write_bytes(of, src, len, off, mapped);
 		if (n < 0)
@@ -126,8 +136,8 @@ void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 void pf_vfs_write_mapped(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			 struct pf_reply *reply)
 {
-	/* A control file has no size, so nothing can be mapped that could be written. */
-	if (of->session)
+	/* A conversation has no size, so nothing can be mapped that could be written. */
+	if (pf_kind_converses(of->node->kind))
 		pf_reply_code(reply, -EIO);
 	else
 		write_any(of, src, len, off, true, reply);

@@ -35,7 +35,7 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
-	if (!node || !node->kind->command)
+	if (!node || !pf_kind_converses(node->kind))
 		return ino;
 	PF_LOCK_SCOPE(&tree->lock);
 	if (node->priv->alias_opens) {
@@ -45,13 +45,13 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino)
 	return node->priv->alias;
 }
 
-/* A control file's opens have numbers of their own, others' are listed. */
+/* Conversations have numbers of their own, other files' opens are listed. */
 void pf_open_enter(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
-	if (of->session) {
+	if (pf_kind_converses(of->node->kind)) {
 		priv->alias_opens += priv->alias == of->alias;
 		return;
 	}
@@ -66,7 +66,7 @@ void pf_open_leave(struct pf_open *of)
 	struct pf_node_priv *priv = of->node->priv;
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
-	if (of->session) {
+	if (pf_kind_converses(of->node->kind)) {
 		priv->alias_opens -= priv->alias == of->alias;
 		return;
 	}
@@ -109,7 +109,7 @@ static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
 		return -ELOOP;
 	if (reads && !kind->show && !kind->read && !kind->command)
 		return -EACCES;
-	if (writes && !kind->write && !kind->command)
+	if (writes && !kind->write && !pf_kind_converses(kind))
 		return -EACCES;
 	if ((reads && !pf_vfs_may(node, cred, R_OK)) ||
 	    ((writes || (flags & O_TRUNC)) && !pf_vfs_may(node, cred, W_OK)))

@@ -42,6 +42,7 @@ static const struct {
 	[PF_OP_OPTIMIZED] = { pf_handle_optimized, false },
 	[PF_OP_SERIALIZE] = { pf_handle_serialize, false },
 	[PF_OP_LOAD] = { pf_handle_load, false },
+	[PF_OP_CALL] = { pf_handle_call, false },
 };
 
 static void __attribute__((__noreturn__)) give_up(const char *why)

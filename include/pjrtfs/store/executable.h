@@ -153,6 +153,9 @@ int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
 int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waiter,
 		       struct pf_loaded **ret, struct pf_err *err);
 
+/* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
+struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
+
 /* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);

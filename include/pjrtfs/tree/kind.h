@@ -2,6 +2,7 @@
 #ifndef PJRTFS_TREE_KIND_H
 #define PJRTFS_TREE_KIND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -52,9 +53,9 @@ struct pf_dir_ops {
 };
 
 /*
- * A file is one of four shapes: directory; text (show); control (command); bytes (read,
- * write, commit).  A missing op makes the tree answer EACCES at open: no show, command
- * or read for reading; no command or write for writing.  Ops run with no tree lock held,
+ * A file is one of five shapes: directory; text (show); control (command); bytes (read,
+ * write, commit); exchange (send, read).  A missing op makes the tree answer EACCES at
+ * open: no show, command or read for reading; no command, write or send for writing.  Ops run with no tree lock held,
  * at most one at a time per open file, on threads that serve everyone: show, read, write
  * and truncate return soon; what may take long keeps its reply and answers later.
  */
@@ -89,6 +90,14 @@ struct pf_kind {
 	/* O_TRUNC, truncate(2) and ftruncate(2); OF is NULL for truncate(2). */
 	int (*truncate)(struct pf_node *node, struct pf_open *of, uint64_t size,
 			struct pf_err *err);
+
+	/*
+	 * Exchange: as write, but it may wait; answers with pf_reply_count.  Every open is a
+	 * conversation of its own, in which positions mean nothing; send and read may run at
+	 * once, and know by themselves what is to be said next.
+	 */
+	void (*send)(struct pf_open *of, const void *src, size_t len,
+		     struct pf_reply *reply);
 
 	/*
 	 * copy_file_range(2): take up to LEN bytes at FROM_OFF of FROM, which may be open
@@ -128,5 +137,11 @@ struct pf_kind {
 	/* The last reference to a node is gone: drop node->object. */
 	void (*free)(struct pf_node *node);
 };
+
+/* Has each open of such a file something of its own to say?  Control and exchange. */
+static inline bool pf_kind_converses(const struct pf_kind *kind)
+{
+	return kind->command || kind->send;
+}
 
 #endif

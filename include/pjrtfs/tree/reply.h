@@ -62,6 +62,17 @@ bool pf_reply_gone(struct pf_reply *reply);
  */
 bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
 
+/*
+ * An answer in two steps, so that nothing is lost on an interrupted reader.
+ *
+ * pf_reply_claim: from now on only the caller can answer REPLY; false if it is too late.
+ * pf_reply_send: answer a claimed REPLY, as pf_reply_ops.send, and give up the reference.
+ * pf_reply_park: as pf_reply_on_interrupt, but false, and FN is not called, if it is too late.
+ */
+bool pf_reply_claim(struct pf_reply *reply);
+void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
+bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
+
 /* For the front end: the request was interrupted. */
 void pf_reply_interrupt(struct pf_reply *reply);
 

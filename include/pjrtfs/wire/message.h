@@ -42,6 +42,7 @@ enum pf_op {
 	PF_OP_OPTIMIZED,       /* struct pf_req_id (executable) -> pf_rep_optimized   */
 	PF_OP_SERIALIZE,       /* struct pf_req_id         -> pf_rep_block            */
 	PF_OP_LOAD,            /* struct pf_req_load       -> pf_rep_load             */
+	PF_OP_CALL,            /* struct pf_req_call       -> pf_rep_execute          */
 	PF_OP_COUNT
 };
 
@@ -181,6 +182,7 @@ enum pf_where {
 	PF_WHERE_INLINE, /* in the message, at off */
 	PF_WHERE_POOL,   /* the plugin's own memory, at off in the pool; stays unchanged
 			  * until the buffer is freed or donated */
+	PF_WHERE_BLOCK,  /* of a call: a block of the pool, at off; there is no buffer */
 };
 
 struct pf_out {
@@ -188,6 +190,26 @@ struct pf_out {
 	uint32_t dtype;    /* as the plugin has it */
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
+};
+
+/* An argument of a call: bytes in the arena, which stay unchanged until the answer. */
+struct pf_arg {
+	uint64_t off, len;
+	uint32_t dtype; /* as in struct pf_req_buffer */
+	uint32_t rank;  /* so many int64_t extents follow */
+};
+
+/*
+ * Execute on one device with arguments that nobody else uses, and results that nobody keeps.
+ * n_outs uint64_t ids follow, for results that are PF_WHERE_POOL (others have no buffer),
+ * then n_args struct pf_arg, each with its extents.  No result is PF_WHERE_DEVICE.
+ */
+struct pf_req_call {
+	struct pf_msg_head head;
+	uint64_t executable;
+	uint32_t device; /* index: where it runs */
+	uint32_t any; /* 1: it is a program for any device; 0: it was compiled for this */
+	uint32_t n_args, n_outs;
 };
 
 /* Copy a buffer of this client to one of its devices, perhaps the same, and memories. */

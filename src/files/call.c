@@ -1,0 +1,500 @@
+/*
+ * executables/NAME/call: inputs in, outputs out, on one descriptor.
+ *
+ * write(2) returns when the worker has been asked, or earlier; read(2) waits for what it
+ * answers.  So the execution hides behind the way of the requests, and nothing is said of its
+ * failure before a read.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "checkpoint.h"
+
+enum {
+	SETTLE_US = 50,
+	SLOW_TURN = 1 << 20, /* bytes to be turned on a thread of their own */
+};
+
+enum state {
+	TAKING,  /* inputs; if none has begun, nothing is going on */
+	LOADING, /* a write waits for the program to be compiled */
+	RUNNING,
+	GIVING,  /* outputs are being read */
+	FAILED,  /* a read is to be told the errno, */
+	TELLING, /* and the next ones why */
+};
+
+/* A read that waits. */
+struct reader {
+	struct reader *next;
+	struct call *call;      /* borrowed: the reply holds the open file */
+	struct pf_reply *reply; /* one reference */
+	size_t len;
+};
+
+/* A write that waits. */
+struct writer {
+	struct call *call;      /* borrowed, too */
+	struct pf_reply *reply; /* one reference */
+	size_t len;
+	char data[];
+};
+
+struct call {
+	_Atomic unsigned refs; /* the open file; what goes on without it */
+	struct unit *unit;     /* owned reference */
+
+	pthread_mutex_t lock; /* rank 0; protects the fields below */
+	enum state state;
+	struct call_inputs in;
+	struct call_outputs out;
+	struct pf_err err;      /* what failed */
+	struct pf_life *life;   /* owned reference: where it runs */
+	struct reader *readers; /* in the order in which they came */
+	struct writer *writer;
+	struct pf_waiter waiter; /* the writer's, for the program */
+	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
+};
+
+static void call_unref(struct call *c)
+{
+	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	call_inputs_release(&c->in);
+	call_outputs_release(&c->out);
+	pf_life_unref(c->life);
+	pthread_mutex_destroy(&c->lock);
+	unit_unref(c->unit);
+	free(c);
+}
+
+static struct call *call_ref(struct call *c)
+{
+	atomic_fetch_add(&c->refs, 1);
+	return c;
+}
+
+/* --- failures ------------------------------------------------------------------------- */
+
+/* Put the executable's name before the sentence. */
+static void name_error(struct call *c, struct pf_err *err)
+{
+	struct unit *unit = c->unit;
+	struct pf_fs *fs = unit->fs;
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+	pf_tree_lock_names(fs->tree);
+	if (unit->executable)
+		pf_node_path(unit->executable, fs->executables, &name);
+	pf_tree_unlock_names(fs->tree);
+	pf_err_wrap(err, err->code, "%s", name.len ? name.data : "(removed)");
+}
+
+/* What goes on has failed; -errno. */
+static int fail_locked(struct call *c, const struct pf_err *why)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	c->err = *why;
+	name_error(c, &c->err);
+	if (c->in.loaded)
+		call_inputs_drop(&c->in);
+	pf_ctl_error_line(&text, &c->err);
+	pf_buf_puts(&text, "\n");
+	call_outputs_say(&c->out, &text);
+	c->state = FAILED;
+	return c->err.code;
+}
+
+/* --- reading -------------------------------------------------------------------------- */
+
+/* Answer a read of LEN bytes, which need not wait.  False: its interrupt does. */
+static bool answer_locked(struct call *c, size_t len, struct pf_reply *reply)
+{
+	pf_autofree char *joined = NULL;
+	const char *data;
+	size_t n;
+
+	if (c->state == TAKING && call_inputs_begun(&c->in)) {
+		struct pf_err err = PF_ERR_INIT;
+
+		call_inputs_missing(&c->in, &err);
+		fail_locked(c, &err);
+	}
+	if (!pf_reply_claim(reply))
+		return false;
+	if (c->state == FAILED) {
+		c->state = TELLING;
+		pf_reply_send(reply, c->err.code, NULL, 0);
+		return true;
+	}
+	if (c->state == TAKING) {
+		pf_reply_send(reply, 0, "", 0);
+		return true;
+	}
+	n = call_outputs_peek(&c->out, len, &data, &joined);
+	/* Sent under the lock: nobody else fills that memory before it is copied. */
+	pf_reply_send(reply, 0, data, n);
+	if (call_outputs_read(&c->out, n))
+		c->state = TAKING;
+	return true;
+}
+
+static bool must_wait(const struct call *c)
+{
+	return c->state == RUNNING || c->state == LOADING;
+}
+
+/* Answer who waits.  One whose interrupt is on its way stays on the list until that comes. */
+static void serve_locked(struct call *c)
+{
+	struct reader **p = &c->readers, *r;
+
+	while ((r = *p) && !must_wait(c)) {
+		if (!answer_locked(c, r->len, r->reply)) {
+			p = &r->next;
+			continue;
+		}
+		*p = r->next;
+		free(r);
+	}
+}
+
+static void interrupt_read(void *arg)
+{
+	struct reader *r = arg, **p;
+	struct call *c = r->call;
+	struct pf_reply *reply = r->reply;
+
+	pf_lock(&c->lock);
+	for (p = &c->readers; *p != r; p = &(*p)->next)
+		;
+	*p = r->next;
+	pf_unlock(&c->lock);
+	free(r);
+	pf_reply_unref(reply);
+}
+
+/* 0, or -ENOMEM; if it was interrupted, it is answered already. */
+static int park_locked(struct call *c, size_t len, struct pf_reply *reply)
+{
+	struct reader *r = malloc(sizeof(*r)), **p;
+
+	if (!r)
+		return -ENOMEM;
+	*r = (struct reader){ .call = c, .reply = reply, .len = len };
+	if (!pf_reply_park(reply, interrupt_read, r)) {
+		free(r);
+		return -EINTR;
+	}
+	for (p = &c->readers; *p; p = &(*p)->next)
+		;
+	*p = r;
+	return 0;
+}
+
+/* The worker's answer is near, mostly: take it here, which saves waking another thread. */
+static void settle(struct call *c)
+{
+	struct pf_life *life;
+
+	pf_lock(&c->lock);
+	life = c->state == RUNNING && c->life ? pf_life_ref(c->life) : NULL;
+	pf_unlock(&c->lock);
+	if (life)
+		pf_life_settle(life, &c->done, SETTLE_US);
+	pf_life_unref(life);
+}
+
+static void call_read(struct pf_open *of, size_t len, uint64_t off,
+		      struct pf_reply *reply)
+{
+	struct call *c = of->state;
+	int r = 0;
+
+	(void)off;
+	if (!c || !len) { /* opened to read only: there is nothing to be read */
+		pf_reply_data(reply, NULL, 0);
+		return;
+	}
+	if (!(of->flags & O_NONBLOCK))
+		settle(c);
+	pf_lock(&c->lock);
+	if (!must_wait(c))
+		r = answer_locked(c, len, reply) ? 0 : -EINTR;
+	else if (of->flags & O_NONBLOCK)
+		r = -EAGAIN;
+	else
+		r = park_locked(c, len, reply);
+	pf_unlock(&c->lock);
+	if (r < 0)
+		pf_reply_code(reply, r);
+}
+
+/* --- running -------------------------------------------------------------------------- */
+
+static void call_done(struct pf_invocation *v, int code, const struct pf_err *why)
+{
+	struct call *c = v->user;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_lock(&c->lock);
+	if (code == 0)
+		code = call_outputs_fill(&c->out, c->in.loaded, v);
+	else
+		pf_invocation_free(v);
+	if (code < 0 && !why)
+		pf_err_set(&err, code, "no memory for the outputs");
+	if (code < 0) {
+		fail_locked(c, why ? why : &err);
+	} else {
+		call_inputs_drop(&c->in);
+		c->state = GIVING;
+	}
+	atomic_store(&c->done, true);
+	serve_locked(c);
+	pf_unlock(&c->lock);
+	call_unref(c);
+}
+
+/* The inputs are whole. */
+static struct pf_invocation *prepare_locked(struct call *c)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_invocation *v =
+		pf_invocation_new(c->unit->x, c->in.loaded, c->in.bytes, c->in.offs);
+
+	if (!v) {
+		pf_err_set(&err, -ENOMEM, "no memory for a call");
+		fail_locked(c, &err);
+		return NULL;
+	}
+	v->user = call_ref(c);
+	v->done = call_done;
+	pf_life_unref(c->life);
+	c->life = pf_life_ref(c->in.loaded->life);
+	atomic_store(&c->done, false);
+	c->state = RUNNING;
+	return v;
+}
+
+static void *turn_and_run(void *arg)
+{
+	struct pf_invocation *v = arg;
+	struct call *c = v->user;
+
+	call_inputs_turn(&c->in); /* ours until it has run */
+	pf_invocation_start(v);
+	return NULL;
+}
+
+static void run(struct call *c, struct pf_invocation *v)
+{
+	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !buffer_on_thread(turn_and_run, v))
+		turn_and_run(v);
+}
+
+/* --- writing -------------------------------------------------------------------------- */
+
+/* Take a write's bytes: how many, or -errno; *RET is what to run then. */
+static ssize_t take_locked(struct call *c, const char *src, size_t len,
+			   struct pf_invocation **ret)
+{
+	struct pf_err err = PF_ERR_INIT;
+	ssize_t n = call_inputs_take(&c->in, src, len, &err);
+
+	*ret = NULL;
+	c->state = TAKING;
+	if (n < 0)
+		return fail_locked(c, &err);
+	if (c->in.whole && !(*ret = prepare_locked(c)))
+		return c->err.code;
+	return n;
+}
+
+static int check_rights(struct call *c, const struct pf_cred *cred, struct pf_err *err)
+{
+	struct unit *unit = c->unit;
+	bool may;
+
+	pf_tree_lock_names(unit->fs->tree);
+	may = !unit->program || pf_node_may(unit->program, cred, R_OK);
+	pf_tree_unlock_names(unit->fs->tree);
+	return may ? 0 : pf_err_set(err, -EACCES, "permission denied");
+}
+
+/* The program is there, or cannot be (LOADED NULL, and *ERR): go on with who waits for it. */
+static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *err)
+{
+	struct pf_invocation *v = NULL;
+	struct writer *w;
+	ssize_t n;
+
+	pf_lock(&c->lock);
+	w = pf_steal(&c->writer);
+	c->state = TAKING;
+	/* One who was interrupted frees itself. */
+	if (w && !pf_reply_claim(w->reply))
+		w = NULL;
+	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
+		loaded = NULL;
+	if (w) {
+		n = loaded ? take_locked(c, w->data, w->len, &v) : fail_locked(c, err);
+		pf_reply_send(w->reply, n < 0 ? (int)n : 0, NULL, n < 0 ? 0 : (size_t)n);
+		free(w);
+	}
+	serve_locked(c);
+	pf_unlock(&c->lock);
+	if (v)
+		run(c, v);
+	call_unref(c);
+}
+
+static void load(struct call *c)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	/* At 0 it may have gone on already, elsewhere. */
+	if (pf_executable_load(c->unit->x, &c->waiter, &loaded, &err) != 0)
+		writer_end(c, loaded, &err);
+}
+
+static void load_wake(struct pf_waiter *waiter)
+{
+	load(pf_container_of(waiter, struct call, waiter));
+}
+
+static void interrupt_write(void *arg)
+{
+	struct writer *w = arg;
+	struct call *c = w->call;
+	struct pf_reply *reply = w->reply;
+
+	pf_lock(&c->lock);
+	if (c->writer == w)
+		c->writer = NULL;
+	pf_unlock(&c->lock);
+	free(w);
+	pf_reply_unref(reply);
+}
+
+/* The write waits: keep what it brings.  0, or -errno: it does not. */
+static int wait_locked(struct call *c, const void *src, size_t len,
+		       struct pf_reply *reply)
+{
+	struct writer *w = malloc(sizeof(*w) + len);
+
+	if (!w)
+		return -ENOMEM;
+	w->call = c;
+	w->reply = reply;
+	w->len = len;
+	memcpy(w->data, src, len);
+	if (!pf_reply_park(reply, interrupt_write, w)) {
+		free(w);
+		return -EINTR;
+	}
+	c->writer = w;
+	c->waiter.wake = load_wake;
+	c->state = LOADING;
+	call_ref(c);
+	return 0;
+}
+
+/* Inputs begin to come.  1: take them; 0: wait for the program; -errno. */
+static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	int r = check_rights(c, cred, err);
+
+	if (r < 0)
+		return r;
+	loaded = pf_executable_loaded(c->unit->x);
+	if (!loaded)
+		return 0;
+	r = call_inputs_begin(&c->in, loaded, err);
+	return r < 0 ? r : 1;
+}
+
+static void call_send(struct pf_open *of, const void *src, size_t len,
+		      struct pf_reply *reply)
+{
+	struct call *c = of->state;
+	struct pf_invocation *v = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	bool waits = false;
+	ssize_t n = 1;
+
+	pf_lock(&c->lock);
+	if (c->state == FAILED || c->state == TELLING)
+		n = c->err.code;
+	else if (c->state != TAKING)
+		n = -EBUSY;
+	else if (!call_inputs_begun(&c->in))
+		n = begin_locked(c, &of->cred, &err);
+	if (n < 0 && err.code)
+		n = fail_locked(c, &err);
+	if (n == 0) {
+		n = wait_locked(c, src, len, reply);
+		waits = n == 0;
+	} else if (n > 0) {
+		n = take_locked(c, src, len, &v);
+	}
+	pf_unlock(&c->lock);
+	if (v)
+		run(c, v);
+	if (waits)
+		load(c);
+	else if (n < 0)
+		pf_reply_code(reply, (int)n);
+	else
+		pf_reply_count(reply, (size_t)n);
+}
+
+/* --- the file ------------------------------------------------------------------------- */
+
+/* Who only reads finds nothing, as in an empty file; who only writes would never learn how it
+ * ended. */
+static int call_open(struct pf_open *of, struct pf_err *err)
+{
+	struct unit *unit = of->node->object;
+	struct call *c;
+
+	if (!pf_open_writes(of))
+		return 0;
+	if (!pf_open_reads(of))
+		return pf_err_set(err, -EINVAL, "open it to read and write");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	if (pthread_mutex_init(&c->lock, NULL))
+		abort();
+	atomic_init(&c->refs, 1);
+	c->unit = unit_ref(unit);
+	of->state = c;
+	return 0;
+}
+
+static void call_release(struct pf_open *of)
+{
+	call_unref(of->state);
+}
+
+static void call_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+const struct pf_kind kind_call = {
+	.name = "call",
+	.mode = S_IFREG | 0666,
+	.open = call_open,
+	.release = call_release,
+	.read = call_read,
+	.send = call_send,
+	.free = call_free,
+};

@@ -1,0 +1,250 @@
+#include "pjrtfs/store/invocation.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "value_internal.h"
+
+enum { MAX_TRIES = 3 }; /* when the worker dies before it has the request */
+
+static void step(struct pf_invocation *v);
+
+static void wake(struct pf_waiter *waiter)
+{
+	step(pf_container_of(waiter, struct pf_invocation, waiter));
+}
+
+/* --- the message ---------------------------------------------------------------------- */
+
+/* Bytes of the message behind its fixed part. */
+static size_t tail_len(const struct pf_signature *s)
+{
+	size_t len = s->n_outputs * sizeof(uint64_t);
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		len += sizeof(struct pf_arg) + s->inputs[i].shape.rank * sizeof(int64_t);
+	return len;
+}
+
+int pf_invocation_check(const struct pf_loaded *loaded, struct pf_err *err)
+{
+	const struct pf_signature *s = loaded->signature;
+
+	if (loaded->n_devices > 1)
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "the program runs on %u devices at once, a call on one",
+				  loaded->n_devices);
+	if (s->n_inputs > PF_WIRE_MAX_ARGS || s->n_outputs > PF_WIRE_MAX_ARGS ||
+	    tail_len(s) > PF_RING_MESSAGE - sizeof(struct pf_req_call) ||
+	    sizeof(struct pf_rep_execute) + s->n_outputs * sizeof(struct pf_out) >
+		    PF_RING_MESSAGE)
+		return pf_err_set(err, -E2BIG,
+				  "%zu inputs and %zu outputs are too many for a call",
+				  s->n_inputs, s->n_outputs);
+	return 0;
+}
+
+static void fill_args(struct pf_invocation *v, const uint64_t *offs)
+{
+	const struct pf_signature *s = v->loaded->signature;
+	char *at = (char *)(v->tail + s->n_outputs);
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		const struct pf_param *in = &s->inputs[i];
+		struct pf_arg arg = { .off = pf_bytes_offset(v->bytes, offs[i]),
+				      .dtype = in->dtype,
+				      .rank = in->shape.rank };
+		size_t dims = arg.rank * sizeof(in->shape.dims[0]);
+
+		pf_shape_bytes(&in->shape, in->dtype, &arg.len, NULL);
+		memcpy(at, &arg, sizeof(arg));
+		memcpy(at + sizeof(arg), in->shape.dims, dims);
+		at += sizeof(arg) + dims;
+	}
+}
+
+/* --- the results ---------------------------------------------------------------------- */
+
+/* Give back what result I holds. */
+static void drop(struct pf_invocation *v, size_t i)
+{
+	struct pf_result *out = &v->outs[i];
+
+	if (out->where == PF_WHERE_POOL)
+		pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->tail[i]);
+	else if (out->where == PF_WHERE_BLOCK)
+		pf_life_free_block(v->life, out->off);
+	if (out->charged)
+		pf_arena_discharge(v->executable->arena, out->charged);
+	*out = (struct pf_result){ .where = PF_WHERE_INLINE };
+}
+
+static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_t len,
+		size_t i, struct pf_err *err)
+{
+	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
+	const struct pf_param *want = &v->loaded->signature->outputs[i];
+	struct pf_result *ret = &v->outs[i];
+	uint64_t bytes;
+
+	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
+		return err->code;
+	ret->where = out->where;
+	ret->off = out->off;
+	ret->len = bytes;
+	if (out->where == PF_WHERE_INLINE) {
+		ret->fleeting = true;
+		if (out->off <= len && out->len <= len - out->off)
+			ret->data = (const char *)rep + out->off;
+	} else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK) {
+		ret->data = pf_life_pool(v->life, out->off, out->len);
+	}
+	if (!ret->data || out->len != bytes || out->dtype != (uint32_t)want->dtype)
+		return pf_err_set(err, -EPROTO,
+				  "output %zu: the worker gave %" PRIu64
+				  " bytes of type %u, expected %" PRIu64 " of %s",
+				  i, out->len, out->dtype, bytes,
+				  pf_dtype_name(want->dtype));
+	if (ret->fleeting)
+		return 0;
+	bytes = pf_pool_bytes(bytes);
+	if (pf_arena_charge(v->executable->arena, bytes, false, err) < 0)
+		return pf_err_wrap(err, err->code, "output %zu", i);
+	ret->charged = bytes;
+	return 0;
+}
+
+static void end(struct pf_invocation *v, int code, const struct pf_err *err)
+{
+	pf_bytes_unref(pf_steal(&v->bytes));
+	v->done(v, code, err);
+}
+
+static void answer(struct pf_call *call, int code, const struct pf_err *why,
+		   const void *reply, size_t len)
+{
+	struct pf_invocation *v = pf_container_of(call, struct pf_invocation, call);
+	const struct pf_rep_execute *rep = reply;
+	struct pf_err err = PF_ERR_INIT;
+	size_t n = v->n_outs, taken = 0;
+
+	if (code < 0) {
+		end(v, code, why);
+		return;
+	}
+	if (rep->n_outs != n || len < sizeof(*rep) + n * sizeof(struct pf_out))
+		code = pf_err_set(&err, -EPROTO, "the worker gave %u outputs of %zu",
+				  rep->n_outs, n);
+	while (code == 0 && taken < n)
+		code = take(v, rep, len, taken++, &err);
+	for (size_t i = 0; code < 0 && i < taken; i++)
+		drop(v, i);
+	/* What was not looked at would stay in the worker for ever. */
+	for (size_t i = taken; code < 0 && i < n; i++)
+		pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->tail[i]);
+	end(v, code, &err);
+}
+
+/* --- the steps ------------------------------------------------------------------------ */
+
+struct pf_invocation *pf_invocation_new(struct pf_executable *executable,
+					struct pf_loaded *loaded, struct pf_bytes *bytes,
+					const uint64_t *offs)
+{
+	const struct pf_signature *s = loaded->signature;
+	struct pf_invocation *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v->n_outs = s->n_outputs;
+	v->tail_len = tail_len(s);
+	v->outs = calloc(v->n_outs + 1, sizeof(*v->outs));
+	v->tail = malloc(v->tail_len + 1);
+	v->executable = pf_executable_ref(executable);
+	v->loaded = pf_loaded_ref(loaded);
+	v->bytes = pf_bytes_ref(bytes);
+	v->waiter.wake = wake;
+	if (!v->outs || !v->tail) {
+		pf_invocation_free(v);
+		return NULL;
+	}
+	for (size_t i = 0; i < v->n_outs; i++)
+		v->outs[i].where = PF_WHERE_INLINE;
+	fill_args(v, offs);
+	return v;
+}
+
+void pf_invocation_free(struct pf_invocation *v)
+{
+	if (!v)
+		return;
+	for (size_t i = 0; v->outs && i < v->n_outs; i++)
+		drop(v, i);
+	pf_bytes_unref(v->bytes);
+	pf_life_unref(v->life);
+	pf_loaded_unref(v->loaded);
+	pf_executable_unref(v->executable);
+	free(v->outs);
+	free(v->tail);
+	free(v);
+}
+
+static int send(struct pf_invocation *v, struct pf_err *err)
+{
+	struct pf_req_call req = { .head.op = PF_OP_CALL };
+	const struct pf_loaded *loaded = v->loaded;
+
+	req.executable = loaded->id;
+	req.device = loaded->n_devices ? loaded->devices[0] : 0;
+	req.any = loaded->n_devices == 0;
+	req.n_args = (uint32_t)loaded->signature->n_inputs;
+	req.n_outs = (uint32_t)v->n_outs;
+	for (size_t i = 0; i < v->n_outs; i++)
+		v->tail[i] = pf_worker_id(v->executable->worker);
+	pf_life_unref(v->life);
+	v->life = pf_life_ref(loaded->life);
+	v->call.done = answer;
+	v->call.reply_min = sizeof(struct pf_rep_execute);
+	return pf_life_call(v->life, &v->call, &req, sizeof(req), v->tail, v->tail_len,
+			    err);
+}
+
+/* The same program in the worker's next life: 1; 0 it is being compiled. */
+static int load_again(struct pf_invocation *v, struct pf_err *err)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	int r = pf_executable_load(v->executable, &v->waiter, &loaded, err);
+
+	if (r <= 0)
+		return r;
+	if (loaded->program != v->loaded->program)
+		return pf_err_set(err, -ECANCELED,
+				  "another program took its place meanwhile");
+	pf_loaded_unref(v->loaded);
+	v->loaded = pf_steal(&loaded);
+	return 1;
+}
+
+static void step(struct pf_invocation *v)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = 1;
+
+	do {
+		if (!pf_life_alive(v->loaded->life))
+			r = load_again(v, &err);
+		if (r <= 0)
+			break;
+		r = send(v, &err);
+	} while (r < 0 && !pf_life_alive(v->loaded->life) && ++v->tries < MAX_TRIES);
+	/* At 0 it may have been answered already, and be gone. */
+	if (r < 0)
+		end(v, r, &err);
+}
+
+void pf_invocation_start(struct pf_invocation *v)
+{
+	step(v);
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Calls on a plugin that fails, is slow or hangs: a read tells it, and nobody is stuck.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs faulty
+call=$mnt/executables/add/call
+bounded cp "$data/add.mlir" "$mnt/programs/"
+cat "$data/x.npy" "$data/y.npy" >inputs
+# called: the inputs are written, the outputs are read
+called()
+{
+	bounded bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call"
+}
+# refused MESSAGE ERRNO CODE: the write succeeds, a read fails, the next one says why
+refused()
+{
+	exec 3<>"$call"
+	bounded cat inputs >&3
+	fails_with "$1" cat <&3
+	bounded cat <&3 >why
+	exec 3<&-
+	jq -e --arg errno "$2" --arg code "$3" \
+		'.ok == false and .error.errno == $errno and .error.code == $code' why >/dev/null ||
+		fail "not $2, $3: $(cat why)"
+}
+# ended SIGNAL COMMAND...: the command hangs, and the signal ends it at once.
+ended()
+{
+	local signal=$1 pid
+	shift
+	perl -e 'setpgrp; $SIG{INT} = "DEFAULT"; exec @ARGV' "$@" >ended.log 2>&1 &
+	pid=$!
+	sleep 0.4
+	kill -0 "$pid" 2>/dev/null || fail "did not hang: $* ($(cat ended.log))"
+	timeout 2 ls -lR "$mnt" >/dev/null || fail "ls waits"
+	kill -"$signal" -- "-$pid"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status" || break
+		sleep 0.1
+	done
+	! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status" ||
+		fail "$signal does not end: $*"
+	! wait "$pid" 2>/dev/null || fail "ended by $signal, but succeeded: $*"
+}
+
+# -- failures, of the arguments, of the execution, and late ones
+called
+faults 'execute=error:RESOURCE_EXHAUSTED:out of memory'
+refused 'No space left' ENOSPC RESOURCE_EXHAUSTED
+tells why 'add: out of memory'
+faults 'execute=event-error:DATA_LOSS:late oops'
+refused 'Input/output error' EIO DATA_LOSS
+faults 'upload=error:INVALID_ARGUMENT:bad bytes'
+refused 'Invalid argument' EINVAL INVALID_ARGUMENT
+tells why 'add: input 0: bad bytes'
+faults 'execute=abort:Check failed: x'
+refused 'Input/output error' EIO INTERNAL
+tells why 'add: .*Check failed: x'
+faults
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+called
+
+# -- slow: the write does not wait, the read does; who is interrupted loses nothing
+faults execute=slow:4000
+exec 3<>"$call"
+timeout 1 cat inputs >&3 || fail "writing waits for the execution"
+for signal in INT KILL; do
+	ended "$signal" bash -c 'exec cat <&3'
+done
+bounded cat <&3 >outputs
+[ -s outputs ] || fail "an interrupted reader took the outputs along"
+exec 3<&-
+faults
+
+# -- a write waits for the program to be compiled, alone
+faults compile=slow:4000
+bounded cp "$data/add.mlir" "$mnt/programs/add.mlir" &
+writer=$!
+eventually grep -qx compiling "$mnt/executables/add/state"
+for signal in INT KILL; do
+	ended "$signal" bash -c 'cat inputs 1<>"$1"' - "$call"
+done
+called
+wait "$writer"
+faults
+called
+
+# -- for ever: the reader can be ended, and so can the worker
+faults execute=hang
+ended INT bash -c '{ cat inputs; exec cat <&1 >outputs; } 1<>"$1"' - "$call"
+bounded bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call" 2>err &
+hanging=$!
+sleep 0.4
+faults
+kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
+! wait "$hanging" || fail "what hung succeeded"
+grep -q 'Input/output error' err || fail "what hung says $(cat err)"
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+called
+
+# -- the mount ends though a call hangs, and one that waits for a compile that does
+faults execute=hang compile=hang
+bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call" 2>/dev/null &
+hanging=$!
+bounded cp "$data/add.mlir" "$mnt/programs/never.mlir" 2>/dev/null &
+compiling=$!
+eventually grep -qx compiling "$mnt/executables/never/state"
+bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$mnt/executables/never/call" 2>/dev/null &
+waiting=$!
+sleep 0.4
+kill -TERM "$daemon"
+lib_gone "$daemon" || fail "a call that hangs keeps the daemon"
+for pid in "$hanging" "$compiling" "$waiting"; do
+	! wait "$pid" || fail "what hung succeeded"
+done

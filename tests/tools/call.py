@@ -1,0 +1,571 @@
+"""executables/NAME/call: inputs written on one descriptor, outputs read back."""
+
+import errno
+import json
+import os
+import random
+import signal
+import struct
+import sys
+import threading
+import time
+
+import cases
+from cases import (case, child, content, end_of, equal, eventually, fails, holds, make, npy,
+                   root_case, used)
+
+MIB = 1 << 20
+HEAD = 128  # bytes of the headers here
+
+
+def f32(shape, *values):
+    return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
+
+
+def compiled(name, text):
+    """The path of a new program's call."""
+    make(f"{cases.mnt}/programs/{name}.mlir", text.encode())
+    return f"{cases.mnt}/executables/{name}/call"
+
+
+def function(name, takes, gives, body):
+    return compiled(name, f"func.func @main({takes}) -> ({gives}) {{\n{body}\n}}\n")
+
+
+def adder(name="call_add"):
+    return function(name, "%x: tensor<2x3xf32>, %y: tensor<2x3xf32>", "tensor<2x3xf32>",
+                    "%0 = stablehlo.add %x, %y : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>")
+
+
+def inverter(name, n):
+    """The bits of N U32, turned over."""
+    return function(name, f"%x: tensor<{n}xui32>", f"tensor<{n}xui32>",
+                    f"%0 = stablehlo.not %x : tensor<{n}xui32>\nreturn %0 : tensor<{n}xui32>")
+
+
+def opened(path, flags=os.O_RDWR):
+    return os.open(path, flags)
+
+
+X = f32((2, 3), 1, 2, 3, 4, 5, 6)
+Y = f32((2, 3), 10, 20, 30, 40, 50, 60)
+SUM = f32((2, 3), 11, 22, 33, 44, 55, 66)
+
+
+def write_all(fd, data, piece=None):
+    at = 0
+    while at < len(data):
+        at += os.write(fd, data[at:at + piece] if piece else data[at:])
+
+
+def read_all(fd, piece=MIB):
+    out = []
+    while part := os.read(fd, piece):
+        out.append(part)
+    return b"".join(out)
+
+
+def adds(fd):
+    """The descriptor works, and nothing is left over."""
+    equal("write", os.write(fd, X + Y), len(X + Y))
+    equal("sum", os.read(fd, 4096), SUM)
+    equal("behind it", os.read(fd, 4096), b"")
+
+
+def told(fd, name, pattern):
+    """A read fails with NAME, the next one says why, then all is well."""
+    fails(name, os.read, fd, 4096)
+    error = json.loads(read_all(fd))
+    holds(f"not ok: {error}", error["ok"] is False)
+    equal("errno", error["error"]["errno"], name)
+    holds(f"{pattern!r} in {error}", pattern in error["error"]["message"])
+
+
+# --- what is right ----------------------------------------------------------------------
+
+
+@case
+def calls_after_one_another(d):
+    fd = opened(adder())
+    for _ in range(3):
+        adds(fd)
+    for i in range(300):
+        equal("write", os.pwrite(fd, X + f32((2, 3), *[i] * 6), i), len(X + Y))
+        equal("sum", os.pread(fd, 4096, 7), f32((2, 3), *[v + i for v in range(1, 7)]))
+    os.close(fd)
+    equal("buffers", os.listdir(d), [])
+
+
+@case
+def any_pieces(d):
+    fd = opened(adder())
+    whole = X + Y
+    for cut in range(1, len(whole)):
+        equal("first", os.write(fd, whole[:cut]), cut)
+        equal("second", os.write(fd, whole[cut:]), len(whole) - cut)
+        equal("sum", read_all(fd), SUM)
+    write_all(fd, whole, 1)
+    equal("sum, byte by byte", read_all(fd, 1), SUM)
+    chance = random.Random(5)
+    for _ in range(100):
+        at = 0
+        while at < len(whole):
+            at += os.write(fd, whole[at:at + chance.randint(1, 80)])
+        got = b""
+        while part := os.read(fd, chance.randint(1, 80)):
+            got += part
+        equal("sum", got, SUM)
+    os.close(fd)
+
+
+@case
+def a_write_ends_with_the_last_input(d):
+    fd = opened(adder())
+    equal("short", os.write(fd, X + Y + X), len(X + Y))
+    fails("EBUSY", os.write, fd, X)
+    equal("part", os.read(fd, 100), SUM[:100])
+    fails("EBUSY", os.write, fd, X)
+    equal("rest", os.read(fd, 100), SUM[100:])
+    equal("X", os.write(fd, X), len(X))
+    equal("short", os.write(fd, Y + b"\n"), len(Y))
+    equal("sum", read_all(fd), SUM)
+    os.close(fd)
+
+
+@case
+def large_arrays(d):
+    n = 12 * MIB + 5  # elements: 48 MiB and a bit
+    path = inverter("call_large", n)
+    before = used()
+    data = random.Random(1).randbytes(MIB) * 49
+    data = data[:4 * n]
+    want = (int.from_bytes(data, "little") ^ ((1 << 32 * n) - 1)).to_bytes(4 * n, "little")
+    fd = opened(path)
+    for piece, reading in ((None, 8 * MIB), (100001, 70001), (MIB, MIB)):
+        write_all(fd, npy("<u4", (n,), data), piece)
+        got = read_all(fd, reading)
+        equal("header", got[:HEAD], npy("<u4", (n,), b""))
+        holds("the numbers are right", got[HEAD:] == want)
+    # a read is as long as it can be
+    write_all(fd, npy("<u4", (n,), data))
+    equal("a long read", len(os.read(fd, 4 * n + 1000)), 4 * n + HEAD)
+    # what was never read goes with the descriptor
+    write_all(fd, npy("<u4", (n,), data))
+    os.close(fd)
+    eventually("all is given back", lambda: used() <= before)
+    # as does what is half there
+    fd = opened(path)
+    write_all(fd, npy("<u4", (n,), data)[:20 * MIB])
+    holds("room is taken", used() >= before + 4 * n)
+    os.close(fd)
+    eventually("all is given back", lambda: used() <= before)
+
+
+@case
+def middling_results(d):
+    """Results that are copied into the pool, and several that come with the answer."""
+    for n in (1024, 1025, 5000, 262143, 262144, 300000):
+        path = inverter(f"call_m{n}", n)
+        before = used()
+        fd = opened(path)
+        for i in range(20):
+            write_all(fd, npy("<u4", (n,), bytes([i]) * (4 * n)))
+            equal(f"{n}", read_all(fd), npy("<u4", (n,), bytes([255 - i]) * (4 * n)))
+        os.close(fd)
+        eventually("all is given back", lambda: used() <= before)
+    results = ", ".join(["tensor<1000xui32>"] * 40)
+    fd = opened(function("call_many", "%x: tensor<1000xui32>", results,
+                         "return " + ", ".join(["%x"] * 40) + " : " + results))
+    for i in range(5):
+        one = npy("<u4", (1000,), bytes([i]) * 4000)
+        write_all(fd, one)
+        equal("40 outputs", read_all(fd, 33333), one * 40)
+    os.close(fd)
+
+
+@case
+def no_inputs(d):
+    fd = opened(function("call_none", "", "tensor<3xi32>",
+                         "%0 = stablehlo.iota dim = 0 : tensor<3xi32>\n"
+                         "return %0 : tensor<3xi32>"))
+    want = npy("<i4", (3,), struct.pack("<3i", 0, 1, 2))
+    equal("nothing yet", os.read(fd, 100), b"")
+    for _ in range(3):
+        equal("a newline", os.write(fd, b"\n\n"), 1)
+        fails("EBUSY", os.write, fd, b"\n")
+        equal("iota", read_all(fd), want)
+    fails("EINVAL", os.write, fd, b"x\n")
+    told(fd, "EINVAL", "takes no inputs")
+    equal("a newline", os.write(fd, b"\n"), 1)
+    equal("iota", read_all(fd), want)
+    os.close(fd)
+
+
+@case
+def nothing_comes_back(d):
+    fd = opened(function("call_sink", "%x: tensor<f32>", "", "return"))
+    for _ in range(3):
+        equal("write", os.write(fd, f32((), 1)), 128 + 4)
+        equal("nothing", os.read(fd, 100), b"")
+    os.close(fd)
+
+
+@case
+def scalars_and_empty_arrays(d):
+    fd = opened(function("call_odd", "%x: tensor<f32>, %e: tensor<0x4xf32>",
+                         "tensor<0x4xf32>, tensor<f32>, tensor<0x4xf32>",
+                         "return %e, %x, %e : tensor<0x4xf32>, tensor<f32>, tensor<0x4xf32>"))
+    empty = f32((0, 4))
+    for piece in None, 1:
+        write_all(fd, f32((), 7) + empty, piece)
+        equal("outputs", read_all(fd), empty + f32((), 7) + empty)
+    os.close(fd)
+
+
+@case
+def types(d):
+    # name of MLIR, descr, others that mean it, bytes of an element
+    for mlir, descr, others, one in (
+            ("bf16", "<V2", ["|V2"], b"\x80\x3f"), ("f16", "<f2", ["|V2"], b"\0\x3c"),
+            ("f8E4M3FN", "<V1", ["|V1"], b"\x38"), ("f8E5M2", "<f1", ["|V1"], b"\x3c"),
+            ("i1", "|b1", ["?"], b"\1"), ("i8", "|i1", [], b"\xff"), ("ui8", "|u1", [], b"\xff"),
+            ("i4", "|i1", [], b"\xff"), ("ui4", "|u1", [], b"\x0f"),
+            ("i64", "<i8", [], b"\1" * 8), ("f64", "<f8", [], b"\0" * 6 + b"\xf0\x3f"),
+            ("complex<f32>", "<c8", [], b"\0\0\x80\x3f" * 2)):
+        name = "call_t" + mlir.replace("<", "").replace(">", "")
+        fd = opened(function(name, f"%x: tensor<3x{mlir}>", f"tensor<3x{mlir}>",
+                             f"return %x : tensor<3x{mlir}>"))
+        for said in [descr] + [o for o in others if o != "?"]:
+            write_all(fd, npy(said, (3,), one * 3))
+            equal(f"{mlir} as {said}", read_all(fd), npy(descr, (3,), one * 3))
+        fails("EINVAL", os.write, fd, npy("<u2", (3,), b"\0" * 6))
+        told(fd, "EINVAL", "U16[3] came, the program wants ")
+        os.close(fd)
+
+
+def fortran(descr, shape, data):
+    return npy(descr, shape, data).replace(b"'fortran_order': False, ", b"'fortran_order': True,  ")
+
+
+@case
+def column_major(d):
+    fd = opened(adder())
+    turned = struct.pack("<6f", 1, 4, 2, 5, 3, 6)
+    for piece in None, 1:
+        write_all(fd, fortran("<f4", (2, 3), turned) + Y, piece)
+        equal("sum", read_all(fd), SUM)
+    os.close(fd)
+    rows, columns = 1500, 700
+    fd = opened(function("call_turn", f"%x: tensor<{rows}x{columns}xui32>",
+                         f"tensor<{rows}x{columns}xui32>",
+                         f"return %x : tensor<{rows}x{columns}xui32>"))
+    data = [b"".join(struct.pack("<I", r * columns + c) for r in range(rows))
+            for c in range(columns)]
+    write_all(fd, fortran("<u4", (rows, columns), b"".join(data)), 300007)
+    want = struct.pack(f"<{rows * columns}I", *range(rows * columns))
+    holds("it is turned", read_all(fd) == npy("<u4", (rows, columns), want))
+    os.close(fd)
+
+
+# --- several at once --------------------------------------------------------------------
+
+
+@case
+def twenty_at_once(d):
+    path = adder()
+
+    def some(i):
+        fd = opened(path)
+        for k in range(60):
+            y = [i * 1000 + k] * 6
+            write_all(fd, X + f32((2, 3), *y), 50 + i if k % 3 else None)
+            equal("sum", read_all(fd), f32((2, 3), *[a + b for a, b in zip(range(1, 7), y)]))
+
+    pids = [child(some, i) for i in range(20)]
+    for pid in pids:
+        equal("child", end_of(pid), 0)
+    # in one process, taken in turns, all inputs before any output
+    fds = [opened(path) for _ in range(20)]
+    for i, fd in enumerate(fds):
+        os.write(fd, X)
+    for i, fd in enumerate(fds):
+        os.write(fd, f32((2, 3), *[i] * 6))
+    for i, fd in reversed(list(enumerate(fds))):
+        equal("sum", read_all(fd), f32((2, 3), *[v + i for v in range(1, 7)]))
+    for fd in fds:
+        os.close(fd)
+
+
+@case
+def one_descriptor_for_several(d):
+    fd = opened(adder())
+    other = os.dup(fd)
+    os.write(fd, X)
+    equal("child", end_of(child(lambda: os.write(other, Y))), 0)
+    os.close(other)  # nothing is lost by closing one of two
+    equal("sum", read_all(fd), SUM)
+    # a reader that is there first
+    got = []
+    for _ in range(50):
+        os.write(fd, X + Y[:-1])
+        os.write(fd, Y[-1:])
+        readers = [threading.Thread(target=lambda: got.append(os.read(fd, 71))) for _ in range(3)]
+        for t in readers:
+            t.start()
+        for t in readers:
+            t.join()
+        equal("in pieces", sorted(map(len, got)), [10, 71, 71])
+        got.clear()
+    os.close(fd)
+
+
+# --- what is wrong ----------------------------------------------------------------------
+
+
+@case
+def openings(d):
+    path = adder()
+    fails("EINVAL", os.open, path, os.O_WRONLY)
+    fails("EINVAL", os.open, path, os.O_WRONLY | os.O_TRUNC)
+    fd = os.open(path, os.O_RDONLY)
+    equal("nothing", os.read(fd, 100), b"")
+    os.close(fd)
+    equal("size", os.stat(path).st_size, 0)
+    fd = os.open(path, os.O_RDWR | os.O_TRUNC | os.O_APPEND)
+    adds(fd)
+    os.ftruncate(fd, 0)
+    os.fsync(fd)
+    adds(fd)
+    os.close(fd)
+    fails("EPERM EACCES", os.unlink, path)
+
+
+@case
+def wrong_inputs(d):
+    fd = opened(adder())
+    for bad, why in (
+            (npy("<f8", (2, 3), b"\0" * 48), "input 0 (p0): F64[2,3] came, the program wants F32[2,3]"),
+            (f32((3, 2), *range(6)), "F32[3,2] came"), (f32((6,), *range(6)), "F32[6] came"),
+            (f32((), 1), "F32[] came"), (npy("<i4", (2, 3), b"\0" * 24), "S32[2,3] came"),
+            (npy(">f4", (2, 3), b"\0" * 24), "big-endian"), (b"x y -> z\n", ".npy"),
+            (b"\n", ".npy"), (b"{}", ".npy"), (b"\x93NUMPY\x09\0", "version"),
+            (npy("<f4", (-1, 3), b""), "input 0")):
+        fails("EINVAL", os.write, fd, bad)
+        fails("EINVAL", os.write, fd, X)  # until it was told
+        told(fd, "EINVAL", why)
+        adds(fd)
+        # as the second input, in the same write and in another
+        fails("EINVAL", os.write, fd, X + bad)
+        told(fd, "EINVAL", why.replace("input 0 (p0)", "input 1 (p1)").replace("input 0", "input 1"))
+        os.write(fd, X)
+        fails("EINVAL", lambda: write_all(fd, bad, 1))
+        fails("EINVAL", os.read, fd, 100)
+        fails("EINVAL", os.write, fd, X)
+        error = read_all(fd, 7)
+        holds("an error in pieces", json.loads(error)["ok"] is False and error[-1:] == b"\n")
+        adds(fd)
+    os.close(fd)
+
+
+@case
+def too_few(d):
+    fd = opened(adder())
+    for part, why in ((X, "input 1 (p1): 0 bytes of a header"), (X[:5], "input 0 (p0): 5 bytes"),
+                      (X + Y[:-1], "input 1 (p1): 23 of 24 bytes")):
+        os.write(fd, part)
+        told(fd, "EINVAL", why)
+        adds(fd)
+    os.close(fd)
+
+
+@case
+def programs_that_cannot(d):
+    path = adder("call_two")
+    fd = opened(path)
+    adds(fd)
+    make(f"{cases.mnt}/executables/call_two/options.json", b'{"num_replicas":2}')
+    fails("EOPNOTSUPP", os.write, fd, X)
+    told(fd, "EOPNOTSUPP", "call_two: the program runs on 2 devices at once")
+    make(f"{cases.mnt}/executables/call_two/options.json", b"{}")
+    adds(fd)
+    # another program takes its place: the next call is to that one
+    inverter("call_two", 1)
+    one = npy("<u4", (1,), b"\0\0\0\0")
+    write_all(fd, one)
+    equal("another program", read_all(fd), npy("<u4", (1,), b"\xff" * 4))
+    # one that does not compile, and none
+    fails("EINVAL EIO", make, f"{cases.mnt}/programs/call_two.mlir", b"func.func @main(")
+    fails("EINVAL EIO", os.write, fd, one)
+    name = None
+    try:
+        os.read(fd, 100)
+    except OSError as e:
+        name = errno.errorcode[e.errno]
+    holds("a read says it too", name in ("EINVAL", "EIO"))
+    holds("why", b"did not compile" in read_all(fd))
+    make(f"{cases.mnt}/programs/call_two.mlir", b"")
+    fails("ENOENT", os.write, fd, one)
+    told(fd, "ENOENT", "no program")
+    os.unlink(f"{cases.mnt}/programs/call_two.mlir")
+    fails("ENOENT", os.write, fd, one)
+    told(fd, "ENOENT", "(removed)")
+    os.close(fd)
+
+
+@root_case
+def rights(d):
+    path = adder("call_mine")
+    program = f"{cases.mnt}/programs/call_mine.mlir"
+    os.chown(program, 1001, 1001)
+    os.chmod(program, 0o640)
+
+    def may():
+        fd = opened(path)
+        adds(fd)
+        os.close(fd)
+
+    def may_not():
+        fd = opened(path)
+        fails("EACCES", os.write, fd, X)
+        told(fd, "EACCES", "call_mine: permission denied")
+        os.close(fd)
+
+    cases.as_user(1001, may)
+    cases.as_user(1002, may, groups=[1001])
+    cases.as_user(1002, may_not)
+    os.chmod(program, 0o644)
+    cases.as_user(1002, may)
+    os.unlink(program)
+
+
+# --- death ------------------------------------------------------------------------------
+
+
+def plugin(file):
+    return f"{cases.mnt}/plugins/{os.environ.get('plugin', 'cpu')}/{file}"
+
+
+def kill_worker():
+    """Kill it, and wait until it was started again."""
+    restarts = int(content(plugin("restarts")))
+    os.kill(int(content(plugin("pid"))), signal.SIGKILL)
+    eventually("a new worker", lambda: int(content(plugin("restarts"))) > restarts and
+               content(plugin("state")) == b"ready\n")
+
+
+@case
+def the_worker_dies_between(d):
+    fd = opened(adder())
+    adds(fd)
+    kill_worker()
+    adds(fd)
+    os.write(fd, X)
+    kill_worker()
+    os.write(fd, Y)
+    equal("sum", read_all(fd), SUM)
+    # unread results stay
+    n = MIB
+    large = opened(inverter("call_keep", n))
+    write_all(large, npy("<u4", (n,), b"\0" * 4 * n))
+    head = os.read(large, 10)
+    kill_worker()
+    holds("results outlive the worker",
+          head + read_all(large) == npy("<u4", (n,), b"\xff" * 4 * n))
+    os.close(large)
+    os.close(fd)
+
+
+@case
+def the_worker_dies_during(d):
+    path = function("call_ever", "%x: tensor<i32>", "tensor<i32>", """
+  %0 = stablehlo.while(%i = %x) : tensor<i32>
+    cond {
+      %c = stablehlo.constant dense<true> : tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %n = stablehlo.constant dense<1> : tensor<i32>
+      %s = stablehlo.add %i, %n : tensor<i32>
+      stablehlo.return %s : tensor<i32>
+    }
+  return %0 : tensor<i32>""")
+    adder()
+    before = used()
+    fd = opened(path)
+    one = npy("<i4", (), b"\0\0\0\0")
+    equal("write", os.write(fd, one), len(one))
+    fails("EBUSY", os.write, fd, one)
+    # an interrupted reader is gone at once, and the call goes on
+    for sig in signal.SIGTERM, signal.SIGKILL:
+        pid = child(lambda: (signal.signal(signal.SIGTERM, signal.SIG_DFL), os.read(fd, 100)))
+        time.sleep(0.2)
+        os.kill(pid, sig)
+        began = time.monotonic()
+        equal("reader", end_of(pid), -sig)
+        holds("it ended at once", time.monotonic() - began < 2)
+    fails("EBUSY", os.write, fd, one)
+    # so is one whose last descriptor it was
+    other = opened(path)
+    os.write(other, one)
+    pid = child(lambda: os.read(other, 100))
+    os.close(other)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGKILL)
+    equal("reader", end_of(pid), -signal.SIGKILL)
+    # or who does not want to wait
+    other = opened(path, os.O_RDWR | os.O_NONBLOCK)
+    os.write(other, one)
+    fails("EAGAIN", os.read, other, 100)
+    os.close(other)
+    # others are answered meanwhile
+    more = opened(adder())
+    adds(more)
+    pid = child(told, fd, "EIO", "call_ever: ")
+    time.sleep(0.2)
+    kill_worker()
+    equal("told", end_of(pid), 0)
+    equal("no more", os.read(fd, 100), b"")
+    adds(more)
+    os.close(more)
+    os.close(fd)
+    os.unlink(f"{cases.mnt}/programs/call_ever.mlir")
+    eventually("all is given back", lambda: used() <= before)
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@case
+def nothing_leaks(d):
+    n = MIB
+    path = inverter("call_leak", n)
+    small = adder()
+    before = used()
+    nodes = os.statvfs(cases.mnt)
+    fd = opened(path)
+    one = npy("<u4", (n,), b"\1" * 4 * n)
+    pids = int(content(plugin("pid"))), int(content(cases.mnt + "/pid"))
+    for i in range(60):
+        write_all(fd, one)
+        equal("length", len(read_all(fd)), len(one))
+        if i == 20:
+            sizes = [resident(pid) for pid in pids]
+    for size, pid in zip(sizes, pids):
+        # A sanitizer keeps what was freed.
+        holds("the processes do not grow", os.environ.get("SANITIZED") or
+              resident(pid) < size + 64 * MIB)
+    os.close(fd)
+    for i in range(200):  # closed at every stage
+        fd = opened(small)
+        os.write(fd, (X + Y)[:1 + i * 2])
+        if i % 2:
+            fails("EINVAL", os.write, fd, b"zz" * 500) if i < 10 else None
+        os.close(fd)
+    after = os.statvfs(cases.mnt)
+    equal("files", after.f_files - after.f_ffree, nodes.f_files - nodes.f_ffree)
+    equal("buffers", os.listdir(d), [])
+    eventually("all is given back", lambda: used() <= before)
+
+
+cases.main()

@@ -1,0 +1,258 @@
+/* Invocations: bytes in, bytes out; failures; what they take is given back. */
+#include "store_fixture.h"
+
+#include "pjrtfs/store/invocation.h"
+
+static struct pf_err err;
+
+static void open_all(void)
+{
+	open_arena();
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+static void close_all(void)
+{
+	stop_worker();
+	close_arena();
+}
+
+static void start_faulty(const char *fault)
+{
+	setenv("PJRTFS_FAULTY", fault, 1);
+	start_worker(faulty_plugin());
+}
+
+/* An invocation and its end. */
+struct trial {
+	struct pf_invocation *v;
+	struct event ended;
+	int code;
+	struct pf_err err;
+	float small[6]; /* of a result that is fleeting */
+};
+
+static void trial_done(struct pf_invocation *v, int code, const struct pf_err *why)
+{
+	struct trial *t = v->user;
+
+	t->code = code;
+	if (code < 0)
+		t->err = *why;
+	else if (v->n_outs && v->outs[0].fleeting && v->outs[0].len == sizeof(t->small))
+		memcpy(t->small, v->outs[0].data, sizeof(t->small));
+	event_fire(&t->ended);
+}
+
+static struct pf_loaded *load(struct pf_executable *x)
+{
+	struct pf_loaded *loaded = NULL;
+
+	ck_assert_msg(pf_executable_load(x, NULL, &loaded, &err) == 1, "%s", err.text);
+	return loaded;
+}
+
+/* X of counts and ones, as LOADED (a reference that is taken). */
+static void trial_init(struct trial *t, struct pf_executable *x, struct pf_loaded *loaded)
+{
+	const uint64_t offs[2] = { 0, 64 };
+	struct pf_bytes *bytes;
+
+	memset(t, 0, sizeof(*t));
+	event_init(&t->ended);
+	ck_assert_int_eq(pf_bytes_new(arena, 128, &bytes, &err), 0);
+	memcpy(pf_bytes_at(bytes, 0), counts, sizeof(counts));
+	memcpy(pf_bytes_at(bytes, 64), ones, sizeof(ones));
+	ck_assert_int_eq(pf_invocation_check(loaded, &err), 0);
+	t->v = pf_invocation_new(x, loaded, bytes, offs);
+	ck_assert_ptr_nonnull(t->v);
+	pf_bytes_unref(bytes);
+	pf_loaded_unref(loaded);
+	t->v->user = t;
+	t->v->done = trial_done;
+}
+
+static int trial_run(struct trial *t)
+{
+	pf_invocation_start(t->v);
+	event_wait(&t->ended);
+	ck_assert_int_eq(event_count(&t->ended), 1);
+	return t->code;
+}
+
+static void check_small(const struct trial *t)
+{
+	for (int i = 0; i < 6; i++)
+		ck_assert_float_eq(t->small[i], counts[i] + ones[i]);
+}
+
+START_TEST(it_computes)
+{
+	struct pf_executable *x;
+	struct trial t;
+
+	start_worker(plugins[_i]);
+	x = compiled(add_program);
+	for (int i = 0; i < 20; i++) {
+		trial_init(&t, x, load(x));
+		ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
+		ck_assert_uint_eq(t.v->n_outs, 1);
+		ck_assert(t.v->outs[0].fleeting);
+		check_small(&t);
+		pf_invocation_free(t.v);
+	}
+	trial_init(&t, x, load(x)); /* never started */
+	pf_invocation_free(t.v);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* Results of 64 KiB, which the worker copies, and of 4 MiB, which it leaves where they are. */
+static const int lengths[] = { 16 << 10, 1 << 20 };
+
+START_TEST(large_results_are_read_in_the_pool)
+{
+	const int n = lengths[_i];
+	uint64_t before, used, limit;
+	struct pf_executable *x;
+	char text[512];
+	struct trial t;
+	int wrong = 0;
+
+	start_worker(plugins[0]);
+	snprintf(text, sizeof(text),
+		 "module @wide {\n"
+		 "  func.func public @main(%%x: tensor<2x3xf32>, %%y: tensor<2x3xf32>)\n"
+		 "      -> tensor<%dxf32> {\n"
+		 "    %%0 = stablehlo.iota dim = 0 : tensor<%dxf32>\n"
+		 "    return %%0 : tensor<%dxf32>\n"
+		 "  }\n"
+		 "}\n",
+		 n, n, n);
+	x = compiled(text);
+	pf_arena_usage(arena, &before, &limit);
+	trial_init(&t, x, load(x));
+	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
+	ck_assert(!t.v->outs[0].fleeting);
+	ck_assert_uint_eq(t.v->outs[0].len, (uint64_t)n * 4);
+	pf_arena_usage(arena, &used, &limit);
+	ck_assert_uint_ge(used, before + (uint64_t)n * 4);
+	kill_worker(); /* who reads the results need not have the worker */
+	for (int i = 0; i < n; i++)
+		wrong += ((const float *)t.v->outs[0].data)[i] != (float)i;
+	ck_assert_int_eq(wrong, 0);
+	pf_invocation_free(t.v);
+	pf_arena_usage(arena, &used, &limit);
+	ck_assert_uint_eq(used, before);
+	pf_executable_unref(x);
+}
+END_TEST
+
+static const struct {
+	const char *fault;
+	int code, pjrt_code;
+	const char *why;
+} faults[] = {
+	{ "execute=error:RESOURCE_EXHAUSTED:out of memory", -ENOSPC, 8, "out of memory" },
+	{ "execute=event-error:DATA_LOSS:late oops", -EIO, 15, "late oops" },
+	{ "upload=error:INVALID_ARGUMENT:bad bytes", -EINVAL, 3, "input 0: " },
+	{ "execute=abort:Check failed: x", -EIO, -1, "Check failed: x" },
+	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
+};
+
+START_TEST(failures_are_told)
+{
+	struct pf_executable *x;
+	struct trial t;
+
+	start_faulty(faults[_i].fault);
+	x = compiled(add_program);
+	trial_init(&t, x, load(x));
+	ck_assert_int_eq(trial_run(&t), faults[_i].code);
+	ck_assert_int_eq(t.err.pjrt_code, faults[_i].pjrt_code);
+	ck_assert_msg(strstr(t.err.text, faults[_i].why) != NULL, "%s", t.err.text);
+	pf_invocation_free(t.v);
+	pf_executable_unref(x);
+}
+END_TEST
+
+/* It died after the inputs were checked: the program is compiled again first. */
+START_TEST(a_death_before_is_not_noticed)
+{
+	struct pf_executable *x;
+	struct trial t;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	trial_init(&t, x, load(x));
+	replace_worker();
+	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
+	check_small(&t);
+	pf_invocation_free(t.v);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(another_program_is_not_run_instead)
+{
+	static const char other[] =
+		"module @other {\n"
+		"  func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+		"    return %x : tensor<f32>\n"
+		"  }\n"
+		"}\n";
+	struct pf_executable *x;
+	struct trial t;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	trial_init(&t, x, load(x));
+	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
+	ck_assert_int_gt(pf_executable_write(x, other, strlen(other), 0, &err), 0);
+	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
+	replace_worker();
+	ck_assert_int_eq(trial_run(&t), -ECANCELED);
+	pf_invocation_free(t.v);
+	pf_executable_unref(x);
+}
+END_TEST
+
+START_TEST(stopping_ends_what_runs)
+{
+	struct pf_executable *x;
+	struct trial t[20];
+
+	start_faulty("execute=hang");
+	x = compiled(add_program);
+	for (int i = 0; i < 20; i++) {
+		trial_init(&t[i], x, load(x));
+		pf_invocation_start(t[i].v);
+	}
+	usleep(200000);
+	pf_worker_stop(worker);
+	for (int i = 0; i < 20; i++) {
+		event_wait(&t[i].ended);
+		ck_assert_int_eq(t[i].code, -EIO);
+		pf_invocation_free(t[i].v);
+	}
+	pf_executable_unref(x);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("invocation");
+	TCase *tc = tcase_create("invocation");
+
+	find_plugins();
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_add_loop_test(tc, it_computes, 0, n_plugins);
+	unit_add_cases(tc, large_results_are_read_in_the_pool, lengths);
+	unit_add_cases(tc, failures_are_told, faults);
+	tcase_add_test(tc, a_death_before_is_not_noticed);
+	tcase_add_test(tc, another_program_is_not_run_instead);
+	tcase_add_test(tc, stopping_ends_what_runs);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,179 @@
+/* pjrtfs-worker executes on bytes and answers with bytes. */
+#include "worker_driver.h"
+
+enum { AT = 2 << 20 }; /* where arguments lie in the arena */
+
+struct call_message {
+	struct pf_req_call q;
+	char rest[512];
+};
+
+/* Call EXECUTABLE with N_ARGS arguments F32[n] (n 0: scalars), one after another from AT on,
+ * and one result, which may become buffer OUT. */
+static size_t call_message(struct call_message *m, uint64_t executable, uint32_t n_args,
+			   int64_t n, uint64_t out)
+{
+	uint64_t len = (uint64_t)(n ? n : 1) * sizeof(float);
+	char *at = m->rest;
+
+	*m = (struct call_message){
+		.q = { .executable = executable, .n_args = n_args, .n_outs = 1 }
+	};
+	memcpy(at, &out, sizeof(out));
+	at += sizeof(out);
+	for (uint32_t i = 0; i < n_args; i++) {
+		struct pf_arg arg = { .off = AT + i * ((len + 63) & ~UINT64_C(63)),
+				      .len = len,
+				      .dtype = PF_DTYPE_F32,
+				      .rank = n ? 1 : 0 };
+
+		memcpy(at, &arg, sizeof(arg));
+		at += sizeof(arg);
+		memcpy(at, &n, arg.rank * sizeof(n));
+		at += arg.rank * sizeof(n);
+	}
+	return (size_t)(at - (char *)m);
+}
+
+static int call(struct daemon *d, uint64_t executable, uint32_t n_args, int64_t n,
+		uint64_t out)
+{
+	struct call_message m;
+	size_t len = call_message(&m, executable, n_args, n, out);
+
+	return ask(d, PF_OP_CALL, &m, len);
+}
+
+START_TEST(adds_scalars_again_and_again)
+{
+	struct daemon d;
+	float sum;
+
+	start_ok(&d, plugins[_i]);
+	ck_assert_msg(compile(&d, 1, add_scalars) == 0, "%s", complaint());
+	for (int i = 0; i < 200; i++) {
+		/* The same bytes change as soon as the answer is there. */
+		*(float *)(d.arena + AT) = (float)i;
+		*(float *)(d.arena + AT + 64) = 1000;
+		ck_assert_msg(call(&d, 1, 2, 0, 100) == 0, "%s", complaint());
+		ck_assert_uint_eq(result(0)->where, PF_WHERE_INLINE);
+		ck_assert_uint_eq(result(0)->dtype, PF_DTYPE_F32);
+		ck_assert_uint_eq(result(0)->len, sizeof(sum));
+		memcpy(&sum, reply + result(0)->off, sizeof(sum));
+		ck_assert(sum == (float)(1000 + i));
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+/* Twice the argument, of N floats. */
+static void compile_twice(struct daemon *d, uint64_t id, int n)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "module @twice {\n"
+		 "  func.func public @main(%%a: tensor<%dxf32>) -> tensor<%dxf32> {\n"
+		 "    %%0 = stablehlo.add %%a, %%a : tensor<%dxf32>\n"
+		 "    return %%0 : tensor<%dxf32>\n"
+		 "  }\n"
+		 "}\n",
+		 n, n, n, n);
+	ck_assert_msg(compile(d, id, text) == 0, "%s", complaint());
+}
+
+static const struct {
+	int n;
+	enum pf_where where;
+} sizes[] = {
+	{ 1, PF_WHERE_INLINE },     { 1024, PF_WHERE_INLINE },  { 1025, PF_WHERE_BLOCK },
+	{ 262143, PF_WHERE_BLOCK }, { 1 << 20, PF_WHERE_POOL },
+};
+
+START_TEST(results_are_where_they_can_be_read)
+{
+	struct daemon d;
+
+	start_ok(&d, plugins[0]);
+	for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		const int n = sizes[s].n;
+		const float *numbers;
+		int wrong = 0;
+
+		compile_twice(&d, 1 + s, n);
+		for (int i = 0; i < n; i++)
+			((float *)(d.arena + AT))[i] = (float)i;
+		ck_assert_msg(call(&d, 1 + s, 1, n, 100 + s) == 0, "%s", complaint());
+#ifndef PF_SANITIZE
+		ck_assert_uint_eq(result(0)->where, sizes[s].where);
+#endif
+		ck_assert_uint_eq(result(0)->len, (uint64_t)n * 4);
+		numbers = (const float *)(result(0)->where == PF_WHERE_INLINE ? reply
+									      : d.pool);
+		numbers += result(0)->off / sizeof(float);
+		for (int i = 0; i < n; i++)
+			wrong += numbers[i] != (float)(2 * i);
+		ck_assert_int_eq(wrong, 0);
+		if (result(0)->where == PF_WHERE_POOL)
+			post_id(&d, PF_OP_BUFFER_FREE, 100 + s);
+		else if (result(0)->where == PF_WHERE_BLOCK)
+			post_id(&d, PF_OP_BLOCK_FREE, result(0)->off);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_refused)
+{
+	struct call_message m;
+	struct pf_arg *first = (struct pf_arg *)(void *)(m.rest + sizeof(uint64_t));
+	struct daemon d;
+	size_t len;
+
+	start_ok(&d, plugins[0]);
+	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
+	ck_assert_int_eq(call(&d, 9, 2, 0, 100), -ENOENT);
+	ck_assert_int_eq(call(&d, 1, 1, 0, 100), -EINVAL); /* one of two arguments */
+	ck_assert_int_eq(call(&d, 1, 2, 8, 100), -EINVAL); /* of another size */
+	len = call_message(&m, 1, 2, 0, 100);
+	for (size_t n = sizeof(m.q.head); n < len; n++)
+		ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, n), -EPROTO);
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len + 1), -EPROTO);
+	m.q.device = 2;
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len), -EPROTO);
+	m.q.device = 0;
+	m.q.n_outs = 2;
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len), -EPROTO);
+	m.q.n_outs = UINT32_MAX;
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len), -EPROTO);
+	m.q.n_outs = 1;
+	m.q.n_args = UINT32_MAX;
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len), -EPROTO);
+	m.q.n_args = 2;
+	first->off = ARENA_SIZE - 3;
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len), -EPROTO);
+	first->off = AT;
+	first->rank = UINT32_MAX;
+	ck_assert_int_eq(ask(&d, PF_OP_CALL, &m, len), -EPROTO);
+	first->rank = 0;
+	first->dtype = 9999;
+	ck_assert_int_lt(ask(&d, PF_OP_CALL, &m, len), 0);
+	first->dtype = PF_DTYPE_F32;
+	ck_assert_msg(ask(&d, PF_OP_CALL, &m, len) == 0, "%s", complaint());
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("worker call");
+	TCase *tc = tcase_create("call");
+
+	find_plugins();
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, adds_scalars_again_and_again, 0, n_plugins);
+	tcase_add_test(tc, results_are_where_they_can_be_read);
+	tcase_add_test(tc, what_is_wrong_is_refused);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
