@@ -7,7 +7,7 @@
 #include "internal.h"
 
 /* Raised when an entry means something else than before: old ones are not found then. */
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 static bool add(EVP_MD_CTX *sha, const void *data, uint64_t len)
 {
@@ -35,6 +35,7 @@ static bool add_all(EVP_MD_CTX *sha, const struct pf_cache_inputs *in)
 {
 	return add_text(sha, "pjrtfs compilation cache") && add_number(sha, FORMAT) &&
 	       add_text(sha, in->format) && add(sha, in->program, in->program_len) &&
+	       add_number(sha, in->part_off) && add_number(sha, in->part_len) &&
 	       add(sha, in->options, in->options_len) && add_text(sha, in->platform) &&
 	       add_text(sha, in->platform_version) &&
 	       add_number(sha, (uint64_t)in->api_major) &&

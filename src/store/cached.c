@@ -36,12 +36,12 @@ static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *work
 }
 
 struct warming {
-	struct pf_job job;
+	struct pf_compile_job job;
 	struct pf_cache *cache;   /* borrowed */
 	struct pf_worker *worker; /* borrowed */
 };
 
-static void warm(struct pf_job *job)
+static void warm(struct pf_compile_job *job)
 {
 	struct warming *w = pf_container_of(job, struct warming, job);
 	struct pf_life *life = pf_worker_life(w->worker, NULL);
@@ -72,8 +72,10 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
 	struct pf_cache_inputs in = {
 		.format = c->format,
-		.program = pf_bytes_at(c->program, c->part_off),
-		.program_len = c->part_len,
+		.program = pf_bytes_at(c->program, 0),
+		.program_len = c->len,
+		.part_off = c->part_off,
+		.part_len = c->part_len,
 		.options = c->plan.options.data,
 		.options_len = c->plan.options.len,
 		.platform = d->platform,
@@ -138,6 +140,20 @@ static int describe(struct compile *c, struct pf_loaded *l,
 	return r;
 }
 
+/* The bytes that the loaded program's own module has, which REP tells of; 0: it has none. */
+static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
+{
+	const void *hlo = rep->hlo_off == PF_NO_OFFSET
+				  ? NULL
+				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+	size_t off, len;
+
+	if (!hlo ||
+	    pf_hlo_unwrap(hlo, rep->hlo_len, rep->hlo_with_config, &off, &len, NULL) < 0)
+		return 0;
+	return len;
+}
+
 /* Have the worker load the code that lies in BODY.  As pf_compile_from_cache. */
 static int load(struct compile *c, const struct pf_cache_header *h, struct pf_bytes *body,
 		struct pf_loaded **ret, struct pf_err *err)
@@ -160,14 +176,20 @@ static int load(struct compile *c, const struct pf_cache_header *h, struct pf_by
 	if (r < 0)
 		return pf_life_alive(c->life) ? 0 : r;
 	l = pf_loaded_new(c);
-	if (!l) {
+	if (l)
+		r = describe(c, l, h, body, &rep, NULL);
+	else
 		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
-		return 0;
+	if (l && r == 0) {
+		l->hlo_len = module_len(c, &rep);
+		*ret = pf_steal(&l);
+		r = 1;
+	} else {
+		r = 0;
 	}
-	if (describe(c, l, h, body, &rep, NULL) < 0)
-		return 0;
-	*ret = pf_steal(&l);
-	return 1;
+	if (rep.hlo_off != PF_NO_OFFSET)
+		pf_life_free_block(c->life, rep.hlo_off);
+	return r;
 }
 
 static void tell(const struct compile *c, enum pf_told_cache what, uint64_t bytes)

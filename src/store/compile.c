@@ -89,7 +89,7 @@ static void settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_us
 		   const struct pf_err *err)
 {
 	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
-	struct pf_job *next, *job = NULL;
+	struct pf_compile_job *next, *job = NULL;
 
 	if (c->claim)
 		job = pf_claim_settle(c->x->compiler, c->claim, loaded);
@@ -357,7 +357,7 @@ static bool is_superseded(struct compile *c)
 	return true;
 }
 
-static void compile_run(struct pf_job *job)
+static void compile_run(struct pf_compile_job *job)
 {
 	struct compile *c = pf_container_of(job, struct compile, job);
 	struct pf_loaded *l = NULL;

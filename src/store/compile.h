@@ -13,11 +13,11 @@ struct pf_plan {
 
 /* A compile, from the moment that it is asked for. */
 struct compile {
-	struct pf_job job;        /* in the compiler's queue, or run by it */
-	struct pf_waiter waiter;  /* for the worker's next life */
-	struct pf_executable *x;  /* owned reference */
-	struct pf_life *life;     /* owned reference: the one it is tried on, or NULL */
-	struct pf_bytes *program; /* owned reference; as it was when the compile began */
+	struct pf_compile_job job; /* in the compiler's queue, or run by it */
+	struct pf_waiter waiter;   /* for the worker's next life */
+	struct pf_executable *x;   /* owned reference */
+	struct pf_life *life;      /* owned reference: the one it is tried on, or NULL */
+	struct pf_bytes *program;  /* owned reference; as it was when the compile began */
 	uint64_t len;
 	uint64_t part_off, part_len; /* what of it the plugin reads */
 	char format[PF_WIRE_FORMAT];

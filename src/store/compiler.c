@@ -16,14 +16,14 @@ extern char **environ;
 /* The waiting jobs of one user, in a ring of users. */
 struct turn {
 	uid_t user;
-	struct pf_job *first, *last;
+	struct pf_compile_job *first, *last;
 	struct turn *next;
 };
 
 struct pf_claim {
 	struct pf_cache_key key;
 	const void *where; /* only compared */
-	struct pf_job *followers;
+	struct pf_compile_job *followers;
 	struct pf_loaded *loaded; /* owned reference; NULL: not known yet */
 	struct pf_claim *next;
 };
@@ -36,13 +36,13 @@ struct pf_compiler {
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	pthread_cond_t change;
-	struct pf_job *front;    /* before all others */
-	struct turn *turns;      /* owned; whose turn it is, and then whose */
-	unsigned running;        /* jobs; those that take long too */
-	unsigned longs;          /* of them, those that take long */
-	bool alone;              /* the one that runs must be alone */
-	unsigned putting;        /* entries on their way to the cache */
-	struct pf_claim *claims; /* owned */
+	struct pf_compile_job *front; /* before all others */
+	struct turn *turns;           /* owned; whose turn it is, and then whose */
+	unsigned running;             /* jobs; those that take long too */
+	unsigned longs;               /* of them, those that take long */
+	bool alone;                   /* the one that runs must be alone */
+	unsigned putting;             /* entries on their way to the cache */
+	struct pf_claim *claims;      /* owned */
 	unsigned n_threads, idle;
 	pthread_t threads[MAX_JOBS + MAX_LONG];
 	bool stop, stopped; /* threads shall end; have ended */
@@ -114,9 +114,9 @@ static bool has_place_locked(const struct pf_compiler *c)
 	return (c->front || c->turns) && c->running - c->longs < c->jobs;
 }
 
-static struct pf_job *take_locked(struct pf_compiler *c)
+static struct pf_compile_job *take_locked(struct pf_compiler *c)
 {
-	struct pf_job *job = c->front;
+	struct pf_compile_job *job = c->front;
 	struct turn *turn = c->turns;
 
 	if (job) {
@@ -156,7 +156,7 @@ static _Thread_local bool took_long;
 
 static void run_locked(struct pf_compiler *c)
 {
-	struct pf_job *job = take_locked(c);
+	struct pf_compile_job *job = take_locked(c);
 	bool alone = job->alone; /* the job may be gone when it has run */
 
 	c->running++;
@@ -209,10 +209,10 @@ static struct turn *turn_of_locked(struct pf_compiler *c, uid_t user)
 	return *p;
 }
 
-static void queue_locked(struct pf_compiler *c, struct pf_job *job, bool front)
+static void queue_locked(struct pf_compiler *c, struct pf_compile_job *job, bool front)
 {
 	struct turn *turn = front ? NULL : turn_of_locked(c, job->user);
-	struct pf_job **p = &c->front;
+	struct pf_compile_job **p = &c->front;
 
 	if (turn && turn->first) {
 		turn->last->next = job;
@@ -227,7 +227,7 @@ static void queue_locked(struct pf_compiler *c, struct pf_job *job, bool front)
 	start_thread_locked(c);
 }
 
-void pf_compiler_add(struct pf_compiler *c, struct pf_job *job, bool front)
+void pf_compiler_add(struct pf_compiler *c, struct pf_compile_job *job, bool front)
 {
 	bool stopped;
 
@@ -252,21 +252,21 @@ void pf_compiler_takes_long(struct pf_compiler *c)
 }
 
 /* Jobs of USER that begin before the one which has AHEAD of the same user's before it. */
-unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_job *job)
+unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_compile_job *job)
 {
 	unsigned at = 0, ahead = 0;
 	const struct turn *mine = NULL;
 	bool before = true;
 
 	PF_LOCK_SCOPE(&c->lock);
-	for (const struct pf_job *j = c->front; j; j = j->next) {
+	for (const struct pf_compile_job *j = c->front; j; j = j->next) {
 		at++;
 		if (j == job)
 			return at;
 	}
 	for (const struct turn *t = c->turns; t && !mine; t = t->next) {
 		ahead = 0;
-		for (const struct pf_job *j = t->first; j && !mine; j = j->next)
+		for (const struct pf_compile_job *j = t->first; j && !mine; j = j->next)
 			if (j == job)
 				mine = t;
 			else
@@ -282,7 +282,8 @@ unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_job *job)
 			before = false;
 			continue;
 		}
-		for (const struct pf_job *j = t->first; j && n < most; j = j->next)
+		for (const struct pf_compile_job *j = t->first; j && n < most;
+		     j = j->next)
 			n++;
 		at += n;
 	}
@@ -292,8 +293,8 @@ unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_job *job)
 /* --- one compile a key -------------------------------------------------------------------- */
 
 int pf_compiler_claim(struct pf_compiler *c, const struct pf_cache_key *key,
-		      const void *where, struct pf_job *job, struct pf_claim **claim,
-		      struct pf_loaded **loaded)
+		      const void *where, struct pf_compile_job *job,
+		      struct pf_claim **claim, struct pf_loaded **loaded)
 {
 	struct pf_claim *found;
 
@@ -320,10 +321,10 @@ int pf_compiler_claim(struct pf_compiler *c, const struct pf_cache_key *key,
 	return PF_FOLLOWS;
 }
 
-struct pf_job *pf_claim_settle(struct pf_compiler *c, struct pf_claim *claim,
-			       struct pf_loaded *loaded)
+struct pf_compile_job *pf_claim_settle(struct pf_compiler *c, struct pf_claim *claim,
+				       struct pf_loaded *loaded)
 {
-	struct pf_job *followers;
+	struct pf_compile_job *followers;
 
 	PF_LOCK_SCOPE(&c->lock);
 	followers = claim->followers;

@@ -9,19 +9,21 @@
 #include "pjrtfs/store/executable.h"
 
 /* Something to compile, embedded in the struct of compile.c. */
-struct pf_job {
+struct pf_compile_job {
 	/* On a thread of the compiler, which may wait; the job may be gone afterwards. */
-	void (*run)(struct pf_job *job);
-	uid_t user;          /* whose turn it takes */
-	bool alone;          /* runs while nothing else does that has not run for long */
-	struct pf_job *next; /* whoever has it */
+	void (*run)(struct pf_compile_job *job);
+	uid_t user; /* whose turn it takes */
+	bool alone; /* runs while nothing else does that has not run for long */
+	struct pf_compile_job *next; /* whoever has it */
 };
 
 /* Queue JOB at the end of its user's, or at the FRONT of all.  Does not block. */
-void pf_compiler_add(struct pf_compiler *compiler, struct pf_job *job, bool front);
+void pf_compiler_add(struct pf_compiler *compiler, struct pf_compile_job *job,
+		     bool front);
 
 /* How many jobs begin before JOB, and 1; 0: it has begun. */
-unsigned pf_compiler_position(struct pf_compiler *compiler, const struct pf_job *job);
+unsigned pf_compiler_position(struct pf_compiler *compiler,
+			      const struct pf_compile_job *job);
 
 /* The job that this thread runs takes long: another one may begin. */
 void pf_compiler_takes_long(struct pf_compiler *compiler);
@@ -49,12 +51,12 @@ struct pf_claim;
  */
 enum pf_claimed { PF_LEADS, PF_FOLLOWS, PF_SHARES };
 int pf_compiler_claim(struct pf_compiler *compiler, const struct pf_cache_key *key,
-		      const void *where, struct pf_job *job, struct pf_claim **claim,
-		      struct pf_loaded **loaded);
+		      const void *where, struct pf_compile_job *job,
+		      struct pf_claim **claim, struct pf_loaded **loaded);
 
 /* CLAIM's compile gave LOADED (NULL: it failed).  The followers, which become the caller's. */
-struct pf_job *pf_claim_settle(struct pf_compiler *compiler, struct pf_claim *claim,
-			       struct pf_loaded *loaded);
+struct pf_compile_job *pf_claim_settle(struct pf_compiler *compiler,
+				       struct pf_claim *claim, struct pf_loaded *loaded);
 void pf_claim_drop(struct pf_compiler *compiler, struct pf_claim *claim);
 
 #endif

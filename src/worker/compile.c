@@ -34,10 +34,8 @@ static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
 	return r;
 }
 
-/* The optimized program as a block; no block where it fails. */
-static int optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
-			   uint64_t *ret_len, uint32_t *ret_with_config,
-			   struct pf_err *err)
+int pf_optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
+		       uint64_t *ret_len, uint32_t *ret_with_config, struct pf_err *err)
 {
 	bool with_config = false;
 	size_t len = 0;
@@ -67,8 +65,8 @@ static int add_blocks(const struct pj_executable *executable,
 	int r;
 
 	reply->hlo_off = PF_NO_OFFSET;
-	if (optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
-			    &reply->hlo_with_config, &why) < 0 &&
+	if (pf_optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
+			       &reply->hlo_with_config, &why) < 0 &&
 	    info)
 		json_object_object_add(info, "optimized_program",
 				       pf_describe_unavailable(&why));
@@ -151,8 +149,8 @@ int pf_handle_optimized(struct pf_request *request, struct pf_err *err)
 	if (r < 0)
 		return r;
 	memset(reply, 0, sizeof(*reply));
-	r = optimized_block(object->executable, &reply->off, &reply->len,
-			    &reply->with_config, err);
+	r = pf_optimized_block(object->executable, &reply->off, &reply->len,
+			       &reply->with_config, err);
 	if (r == 0)
 		request->reply_len = sizeof(*reply);
 	return r;

@@ -58,8 +58,13 @@ int pf_handle_load(struct pf_request *request, struct pf_err *err)
 	reply->n_results = executable->n_results;
 	reply->num_replicas = executable->num_replicas;
 	reply->num_partitions = executable->num_partitions;
+	reply->hlo_off = PF_NO_OFFSET;
+	(void)pf_optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
+				 &reply->hlo_with_config, NULL);
 	r = pf_objects_put(&worker->objects, &q->id, &object, 1, err);
 	if (r == 0)
 		request->reply_len = sizeof(*reply);
+	else if (reply->hlo_off != PF_NO_OFFSET)
+		pf_pool_block_free(reply->hlo_off);
 	return r;
 }

@@ -104,6 +104,27 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 12345 --clear-groups true 2>/dev/null; 
 	for pid in "${writers[@]}"; do
 		wait "$pid"
 	done
+	# what a command compiles is its user's, not its program's
+	faults compile=held
+	writers=()
+	for n in 6 7 8; do
+		program "mine$n" &
+		writers+=($!)
+		eventually compiling "mine$n"
+	done
+	# shellcheck disable=SC2016 # what another shell expands
+	bounded setpriv --reuid 12345 --clear-groups bash -c \
+		'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" \
+		'{"op":"compile","program":"mine1","as":"copy"}' >reply &
+	other=$!
+	eventually compiling copy
+	eventually is_at copy 2
+	eventually is_at mine8 3
+	faults
+	for pid in "$other" "${writers[@]}"; do
+		wait "$pid"
+	done
+	tells reply '"ok":true'
 	unmount_pjrtfs
 fi
 

@@ -80,6 +80,7 @@ fails_with 'No such file' cat "$mnt/nothing"
 cp "$data/add.mlir" "$mnt/programs/"
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run add 'x y -> z'
+eventually grep -q '"entries":1' "$mnt/cache/stats.json" # it is put there behind
 check_sizes()
 {
 	local path size

@@ -35,7 +35,7 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %0 : tensor<3xf32>
 }}
 """
-# %n steps that no compiler can foresee: ages for the largest used here
+# %n steps that no compiler can foresee
 COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
   %zero = stablehlo.constant dense<0> : tensor<i64>
   %r:2 = stablehlo.while(%i = %zero, %s = %zero) : tensor<i64>, tensor<i64>
@@ -374,10 +374,16 @@ def long_ones(d):
     """Waiting, cancelling, timeouts: nobody else is held up."""
     program("count", COUNT)
     program("add", ADD)
-    for name, n in (("long", 1 << 60), ("short", 1000)):
-        ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
     numbers(d, x=(1, 2, 3))
     o = {"op": "execute", "executable": "count", "outputs": ["long_ones/n"]}
+    # some plugins execute one after the other: three seconds, by what a million steps take
+    steps, took = 1000000, 0
+    while took < 0.1:
+        ok(op="create", buffer=f"long_ones/n{steps}", dtype="S64", shape=[], fill=steps)
+        took = ok(**{**o, "inputs": [f"long_ones/n{steps}"]})["device_seconds"]
+        steps *= 2
+    for name, n in (("long", int(steps / 2 * 3 / took)), ("short", 1000)):
+        ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
     # a time limit answers at once; what began goes on, and gives nothing
     began = time.monotonic()
     refused("ETIMEDOUT", "did not end in time", timeout_ms=200,

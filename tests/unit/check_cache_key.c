@@ -11,6 +11,7 @@ static struct pf_cache_inputs some(void)
 	return (struct pf_cache_inputs){ .format = "mlir",
 					 .program = "module {}",
 					 .program_len = 9,
+					 .part_len = 9,
 					 .options = "\x1a\x04",
 					 .options_len = 2,
 					 .platform = "cpu",
@@ -81,6 +82,12 @@ static bool change(struct pf_cache_inputs *in, int n)
 	case 14:
 		in->options_len = 1;
 		return true;
+	case 15:
+		in->part_off = 1;
+		return true;
+	case 16:
+		in->part_len = 8;
+		return true;
 	default:
 		return false;
 	}
@@ -102,7 +109,7 @@ START_TEST(each_field_counts)
 			ck_assert_msg(strcmp(seen[i], seen[n + 1]) != 0,
 				      "changes %d and %d give the same key", i - 1, n);
 	}
-	ck_assert_int_eq(n, 15);
+	ck_assert_int_eq(n, 17);
 }
 END_TEST
 

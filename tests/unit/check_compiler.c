@@ -12,7 +12,7 @@ enum { MANY = 200 };
 
 /* A job that waits until it may end, and notes when it began. */
 struct note {
-	struct pf_job job;
+	struct pf_compile_job job;
 	char name;
 };
 
@@ -22,7 +22,7 @@ static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static char begun[MANY + 1]; /* names in the order in which they began */
 static unsigned n_begun, n_running, most, may_end;
 
-static void run(struct pf_job *job)
+static void run(struct pf_compile_job *job)
 {
 	struct note *note = pf_container_of(job, struct note, job);
 
@@ -154,7 +154,7 @@ START_TEST(alone_is_alone)
 }
 END_TEST
 
-static void run_long(struct pf_job *job)
+static void run_long(struct pf_compile_job *job)
 {
 	pf_compiler_takes_long(compiler);
 	pf_compiler_takes_long(compiler); /* counts once */
@@ -188,7 +188,7 @@ START_TEST(one_leads_others_follow)
 	const char here[2] = "", *const there = here + 1;
 	struct pf_loaded *loaded = NULL;
 	struct note notes[4];
-	struct pf_job *job;
+	struct pf_compile_job *job;
 	int n = 0;
 
 	memset(notes, 0, sizeof(notes));

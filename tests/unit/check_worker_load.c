@@ -53,6 +53,20 @@ static float sum(struct daemon *d, uint64_t executable)
 	return result_value;
 }
 
+/* The module of executable ID, LEN bytes at OFF in the pool, is as long when told again. */
+static void check_module(struct daemon *d, uint64_t id, uint64_t off, uint64_t len)
+{
+	const struct pf_rep_optimized *told = (struct pf_rep_optimized *)reply;
+	struct pf_req_id q = { .id = id };
+
+	ck_assert_uint_ne(off, PF_NO_OFFSET);
+	ck_assert_uint_gt(len, 0);
+	ck_assert_msg(ask(d, PF_OP_OPTIMIZED, &q, sizeof(q)) == 0, "%s", complaint());
+	ck_assert_uint_eq(told->len, len);
+	post_id(d, PF_OP_BLOCK_FREE, told->off);
+	post_id(d, PF_OP_BLOCK_FREE, off);
+}
+
 START_TEST(a_program_comes_back)
 {
 	struct pf_rep_load *loaded = (struct pf_rep_load *)reply;
@@ -69,6 +83,7 @@ START_TEST(a_program_comes_back)
 	ck_assert_uint_eq(loaded->n_results, 1);
 	ck_assert_uint_eq(loaded->num_replicas, 1);
 	ck_assert_uint_eq(loaded->num_partitions, 1);
+	check_module(&one, 2, loaded->hlo_off, loaded->hlo_len);
 	post_id(&one, PF_OP_EXECUTABLE_FREE, 1);
 	ck_assert(sum(&one, 2) == 5);
 	/* what is serialized of a loaded program would load, but not run */

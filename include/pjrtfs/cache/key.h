@@ -29,7 +29,8 @@ struct pf_cache_inputs {
 	const char *format;  /* the program's: "mlir" */
 	const void *program; /* program_len bytes */
 	uint64_t program_len;
-	const void *options; /* options_len bytes, the same for equal options */
+	uint64_t part_off, part_len; /* what of it is compiled */
+	const void *options;         /* options_len bytes, the same for equal options */
 	size_t options_len;
 	const char *platform, *platform_version;
 	int api_major, api_minor;

@@ -51,7 +51,7 @@ struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
 void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
 
-struct pf_job;
+struct pf_compile_job;
 
 struct pf_executable {
 	_Atomic unsigned refs;
@@ -77,7 +77,7 @@ struct pf_executable {
 	enum pf_executable_state state;
 	struct pf_loaded *loaded;    /* owned reference, or NULL */
 	enum pf_cache_use cache_use; /* of loaded */
-	struct pf_job *job;          /* the compile under way, borrowed, or NULL */
+	struct pf_compile_job *job;  /* the compile under way, borrowed, or NULL */
 	struct pf_err err;           /* what "error" shows */
 	struct timespec started;     /* the compile under way, or the last one */
 	struct pf_waiter *waiters;   /* for the state to leave compiling */

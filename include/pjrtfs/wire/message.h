@@ -20,7 +20,7 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 6,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 7,   /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -111,10 +111,17 @@ struct pf_req_load {
 	uint64_t off, len;
 };
 
-/* What was told of it when it was compiled is not told again, but for a check. */
+/*
+ * What was told of it when it was compiled is not told again, but for a check, and but for
+ * the optimized program, a block as in pf_rep_compile: modules are numbered anew when they
+ * are loaded, so that its size may be another one.
+ */
 struct pf_rep_load {
 	struct pf_rep_head rep;
 	uint64_t n_results, num_replicas, num_partitions;
+	uint64_t hlo_off, hlo_len;
+	uint32_t hlo_with_config;
+	uint32_t pad;
 };
 
 /*

@@ -76,4 +76,12 @@ static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64
  */
 int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *err);
 
+/*
+ * EXECUTABLE's optimized program as a block of the pool: its offset, its length, and whether
+ * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) there is none and
+ * the three stay as they are.
+ */
+int pf_optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
+		       uint64_t *ret_len, uint32_t *ret_with_config, struct pf_err *err);
+
 #endif
