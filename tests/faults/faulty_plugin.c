@@ -182,19 +182,27 @@ static const char *const op_names[N_OPS] = {
 };
 static atomic_long calls[N_OPS];
 
-/* The program that this thread compiles; LEN bytes. */
-static _Thread_local const char *program;
-static _Thread_local size_t program_len;
+/* The PJRT_Program that a thread compiles.  No _Thread_local: the leak checker falls over
+ * those of libraries that were opened. */
+static pthread_key_t compiling;
+
+static void __attribute__((__constructor__)) make_key(void)
+{
+	if (pthread_key_create(&compiling, NULL))
+		abort();
+}
 
 /* FAULT, or what of it is left after a "when:WORD:"; NULL: it is not about this program. */
 static const char *when(const char *fault)
 {
 	const char *word = fault + strlen("when:"), *end;
+	const PJRT_Program *program = pthread_getspecific(compiling);
 
 	if (strncmp(fault, "when:", strlen("when:")))
 		return fault;
 	end = strchr(word, ':');
-	if (!end || !program || !memmem(program, program_len, word, (size_t)(end - word)))
+	if (!end || !program ||
+	    !memmem(program->code, program->code_size, word, (size_t)(end - word)))
 		return NULL;
 	return end + 1;
 }
@@ -874,10 +882,9 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 {
 	PJRT_Error *e;
 
-	program = args->program->code;
-	program_len = args->program->code_size;
+	pthread_setspecific(compiling, args->program);
 	e = inject(COMPILE);
-	program = NULL;
+	pthread_setspecific(compiling, NULL);
 	if (e)
 		return e;
 	if (!args->program->code_size)
