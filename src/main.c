@@ -142,6 +142,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	struct pf_fs_config fs = {
 		.workers = d->workers,
 		.mountpoint = o->mountpoint,
+		.allow_native = o->allow_native,
 		.uid = getuid(),
 		.gid = getgid(),
 	};

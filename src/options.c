@@ -33,6 +33,8 @@ const char options_help[] =
 	"                           DIR/NAME.so; may be repeated\n"
 	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
 	"                           of the smaller of RAM and the cgroup's limit)\n"
+	"  --allow-native           whoever may write programs may also load compiled ones\n"
+	"                           (.pjrtexe), which are native code; else only the owner\n"
 	"  --cache-dir DIR          keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
 	"                           $XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)\n"
 	"  --cache-size SIZE        at most so many bytes of them (default 2G), or max\n"
@@ -321,6 +323,8 @@ static int add_word(struct options *o, struct words *w, const char *word,
 		return add_to(w->dirs, &w->n_dirs, word + 11, err);
 	if (!strncmp(word, "memory_limit=", 13))
 		return memory_limit_parse(word + 13, &o->memory_limit, err);
+	if (!strcmp(word, "allow_native"))
+		o->allow_native = true;
 	else if (o->n_fuse < MAX_WORDS)
 		o->fuse[o->n_fuse++] = strdup(word);
 	else
@@ -341,7 +345,13 @@ static int add_words(struct options *o, struct words *w, char *list, struct pf_e
 
 /* --- everything ---------------------------------------------------------------------------- */
 
-enum { OPT_PLUGIN = 256, OPT_PLUGIN_DIR, OPT_MEMORY_LIMIT, OPT_CACHE /* and others */ };
+enum {
+	OPT_PLUGIN = 256,
+	OPT_PLUGIN_DIR,
+	OPT_MEMORY_LIMIT,
+	OPT_ALLOW_NATIVE,
+	OPT_CACHE /* and others */
+};
 
 static int take_option(int c, struct options *o, struct words *w, char **argv,
 		       struct pf_err *err)
@@ -367,6 +377,9 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 		return add_to(w->dirs, &w->n_dirs, optarg, err);
 	case OPT_MEMORY_LIMIT:
 		return memory_limit_parse(optarg, &o->memory_limit, err);
+	case OPT_ALLOW_NATIVE:
+		o->allow_native = true;
+		return 0;
 	case 1: /* a word that is no option */
 		if (w->n_positional == 3)
 			return 0;
@@ -415,6 +428,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 		{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
 		{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
 		{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
+		{ "allow-native", no_argument, NULL, OPT_ALLOW_NATIVE },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },

@@ -26,6 +26,7 @@ struct options {
 		*fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
 	unsigned n_fuse;
 	uint64_t memory_limit; /* bytes */
+	bool allow_native;     /* anybody may load compiled programs */
 	struct cache_options cache;
 };
 

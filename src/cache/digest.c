@@ -172,6 +172,8 @@ int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct 
 	char what[WHAT_TEXT];
 	int r;
 
+	if (!cache)
+		return hash(path, st, ret, err);
 	what_of(st, what);
 	PF_LOCK_SCOPE(&cache->digest_lock);
 	d = find_locked(cache, what);

@@ -98,3 +98,29 @@ int pf_cache_header_read(const uint8_t *src, size_t len, uint64_t file_len,
 	ret->uses = pf_cache_get64(src + PF_CACHE_USES_AT);
 	return read_lengths(src, file_len, ret, err);
 }
+
+static int digest(const struct pf_cache_header *header, const void *body,
+		  uint8_t ret[PF_SHA256], struct pf_err *err)
+{
+	if (EVP_Digest(body, pf_cache_body_len(header), ret, NULL, EVP_sha256(), NULL) ==
+	    1)
+		return 0;
+	return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
+}
+
+int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
+			struct pf_err *err)
+{
+	uint8_t sha[PF_SHA256];
+	int r = digest(header, body, sha, err);
+
+	if (r == 0 && memcmp(sha, header->sha, sizeof(sha)))
+		r = pf_err_set(err, -EBADMSG, "its SHA-256 is not that of its bytes");
+	return r;
+}
+
+int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
+		       struct pf_err *err)
+{
+	return digest(header, body, header->sha, err);
+}

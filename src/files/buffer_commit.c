@@ -5,7 +5,7 @@
 
 #include "checkpoint.h"
 
-bool buffer_on_thread(void *(*fn)(void *arg), void *arg)
+bool files_on_thread(void *(*fn)(void *arg), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -129,7 +129,7 @@ static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *repl
 /* SLOW: on a thread of its own; NEVER_HERE: not on this one if there is none. */
 static void commit_begin(struct commit *c, bool slow, bool never_here)
 {
-	if (!slow || !buffer_on_thread(commit_run, c)) {
+	if (!slow || !files_on_thread(commit_run, c)) {
 		bool waits = c->reply != NULL;
 
 		if (never_here)

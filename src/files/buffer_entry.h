@@ -102,9 +102,6 @@ struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
 
 /* --- committing (buffer_commit.c) ------------------------------------------------------- */
 
-/* Run FN(ARG) on a thread of its own; false if there is none. */
-bool buffer_on_thread(void *(*fn)(void *arg), void *arg);
-
 /* Make an array, or several, of the content of NODE's buffer and send it to its device; REPLY
  * (NULL: nobody waits, and the name lock may be held) is answered at the end. */
 void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply *reply);

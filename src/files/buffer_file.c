@@ -206,7 +206,7 @@ static void view_wake(struct pf_waiter *waiter)
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
 
 	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
-	    !buffer_on_thread(view_finish, w))
+	    !files_on_thread(view_finish, w))
 		view_finish(w);
 }
 

@@ -293,7 +293,7 @@ static void *turn_and_run(void *arg)
 
 static void run(struct call *c, struct pf_invocation *v)
 {
-	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !buffer_on_thread(turn_and_run, v))
+	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !files_on_thread(turn_and_run, v))
 		turn_and_run(v);
 }
 

@@ -384,7 +384,8 @@ static const struct pf_kind run = {
 
 static const struct pf_kind *const executable_children[] = {
 	&state,  &error,          &signature, &options, &info,      &cost,
-	&memory, &kind_optimized, &program,   &run,     &kind_call, NULL
+	&memory, &kind_optimized, &program,   &run,     &kind_call, &kind_serialized,
+	NULL
 };
 
 static const struct pf_kind kind_executable = {

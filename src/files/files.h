@@ -53,6 +53,7 @@ struct pf_fs {
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
+	bool allow_native;           /* anybody may load compiled programs */
 	struct pf_timers *timers;    /* owned */
 	struct jobs *jobs;           /* owned: jobs.c's */
 	struct pf_node *programs;    /* owned reference */
@@ -231,6 +232,13 @@ extern const struct pf_kind kind_executables_dir;
 
 /* executables/NAME/optimized.hlo.pb, of a unit. */
 extern const struct pf_kind kind_optimized;
+extern const struct pf_kind kind_serialized;
+
+/* Run FN(ARG) on a thread of its own; false if there is none. */
+bool files_on_thread(void *(*fn)(void *arg), void *arg);
+
+/* May CRED bring machine code into the mount?  -EPERM. */
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err);
 
 /* The linked program called STEM in DIR, in whatever format; NULL if none. */
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len);

@@ -121,6 +121,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->probe = config->probe;
 	fs->compiler = config->compiler;
 	fs->cache = config->cache;
+	fs->allow_native = config->allow_native;
 	fs->watch = config->watch;
 	fs->n_workers = config->n_workers;
 	fs->mountpoint = strdup(config->mountpoint);

@@ -45,6 +45,19 @@ void unit_unref(struct unit *unit)
 	free(unit);
 }
 
+/* A plugin runs it as it is. */
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
+{
+	struct pf_attr root;
+
+	pf_node_attr(pf_tree_root(fs->tree), &root);
+	if (fs->allow_native || uid == 0 || uid == root.uid)
+		return 0;
+	return pf_err_set(err, -EPERM,
+			  "a compiled program is native code: only the mount's owner may "
+			  "load it, unless pjrtfs was started with --allow-native");
+}
+
 void files_drop_executable_locked(struct unit *unit)
 {
 	if (!unit->executable)
@@ -91,6 +104,8 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 	struct unit *unit;
 	int r = files_check_name(dir, name, NULL, NULL, &format, stem, err);
 
+	if (r == 0 && format == PF_PROGRAM_NATIVE)
+		r = files_may_load(fs_of(dir), cred->uid, err);
 	if (r < 0)
 		return r;
 	unit = unit_new(fs_of(dir));
@@ -225,6 +240,14 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 		return r;
 	if (target && S_ISDIR(target->kind->mode))
 		return -EISDIR;
+	if (was != format && format == PF_PROGRAM_NATIVE) {
+		struct pf_attr attr;
+
+		pf_node_attr(node, &attr);
+		r = files_may_load(fs_of(node), attr.uid, err);
+		if (r < 0)
+			return r;
+	}
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
 		return pf_err_set(err, -EINVAL, "%s: a rename does not convert a program",
 				  name);
@@ -324,6 +347,14 @@ static void program_read(struct pf_open *of, size_t len, uint64_t off,
 static ssize_t program_write(struct pf_open *of, const void *src, size_t len,
 			     uint64_t off, struct pf_err *err)
 {
+	struct unit *unit = unit_of(of->node);
+
+	if (unit->x->format == PF_PROGRAM_NATIVE) {
+		int r = files_may_load(unit->fs, of->cred.uid, err);
+
+		if (r < 0)
+			return r;
+	}
 	return pf_executable_write(unit_of(of->node)->x, src, len, off, err);
 }
 

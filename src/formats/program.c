@@ -23,10 +23,9 @@ static const struct {
 	const char *extension;
 	enum pf_program_format format;
 } extensions[] = {
-	{ ".mlir", PF_PROGRAM_MLIR },
-	{ ".mlirbc", PF_PROGRAM_MLIRBC },
-	{ ".hlo.pb", PF_PROGRAM_HLO },
-	{ ".jax_exported", PF_PROGRAM_JAX },
+	{ ".mlir", PF_PROGRAM_MLIR },      { ".mlirbc", PF_PROGRAM_MLIRBC },
+	{ ".hlo.pb", PF_PROGRAM_HLO },     { ".jax_exported", PF_PROGRAM_JAX },
+	{ ".pjrtexe", PF_PROGRAM_NATIVE },
 };
 
 enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len)
@@ -250,6 +249,18 @@ static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
 	return 0;
 }
 
+/* What the container holds is checked by who loads it. */
+static int check_native(const char *p, size_t len, struct pf_err *err)
+{
+	static const char magic[] = "pjrtfs\r\n";
+
+	if (len >= sizeof(magic) - 1 && !memcmp(p, magic, sizeof(magic) - 1))
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "expected a compiled program, as executables/NAME/serialized "
+			  "gives it, found something else");
+}
+
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
 		     struct pf_program_facts *ret, struct pf_err *err)
 {
@@ -272,6 +283,8 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 		return check_bytecode(p, len, ret, err);
 	case PF_PROGRAM_JAX:
 		return check_jax(p, len, ret, err);
+	case PF_PROGRAM_NATIVE:
+		return check_native(p, len, err);
 	default:
 		return check_hlo(p, len, ret, err);
 	}

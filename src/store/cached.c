@@ -66,6 +66,41 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 	pf_compiler_add(compiler, &w->job, true);
 }
 
+int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
+		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
+		       struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(worker);
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
+	struct pf_cache_inputs in = {
+		.format = "native",
+		.platform = d->platform,
+		.platform_version = d->platform_version,
+		.api_major = d->api_major,
+		.api_minor = d->api_minor,
+		.host = pf_compiler_host(compiler),
+		.environment = "",
+	};
+	const struct stat *st = pf_life_plugin(life);
+	struct pf_cache_key key;
+	int r;
+
+	print_devices(d, &devices);
+	if (devices.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for the plugin's identity");
+	in.devices = devices.data ? devices.data : "";
+	if (!st)
+		return pf_err_set(err, -EIO, "nobody knows which file plugin %s is",
+				  pf_worker_name(worker));
+	r = pf_cache_file_digest(pf_compiler_cache(compiler), pf_worker_path(worker), st,
+				 in.plugin, err);
+	if (r == 0)
+		r = pf_cache_key_make(&in, &key, err);
+	if (r == 0)
+		pf_cache_key_text(&key, ret);
+	return r;
+}
+
 int pf_compile_key(struct compile *c, struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
@@ -113,17 +148,17 @@ static bool matches(struct json_object *info, const struct pf_rep_load *rep)
 	       number(info, "num_partitions") == (int64_t)rep->num_partitions;
 }
 
-/* Describe L from the entry's parts, which lie in BODY. */
+/* Describe L from the entry's parts, which lie at AT of BODY. */
 static int describe(struct compile *c, struct pf_loaded *l,
 		    const struct pf_cache_header *h, const struct pf_bytes *body,
-		    const struct pf_rep_load *rep, struct pf_err *err)
+		    uint64_t at, const struct pf_rep_load *rep, struct pf_err *err)
 {
 	struct json_tokener *tok = json_tokener_new();
 	uint64_t hlo_len = h->len[PF_CACHE_HLO];
 	struct json_object *meta, *info = NULL, *with = NULL;
 	int r;
 
-	meta = tok ? json_tokener_parse_ex(tok, pf_bytes_at(body, 0),
+	meta = tok ? json_tokener_parse_ex(tok, pf_bytes_at(body, at),
 					   (int)h->len[PF_CACHE_META])
 		   : NULL;
 	json_tokener_free(tok);
@@ -133,7 +168,8 @@ static int describe(struct compile *c, struct pf_loaded *l,
 		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
 	else
 		r = pf_loaded_describe(c, l, json_object_get(info),
-				       hlo_len ? pf_bytes_at(body, h->len[PF_CACHE_META])
+				       hlo_len ? pf_bytes_at(body,
+							     at + h->len[PF_CACHE_META])
 					       : NULL,
 				       hlo_len, json_object_get_boolean(with), err);
 	json_object_put(meta);
@@ -154,9 +190,9 @@ static uint64_t module_len(const struct compile *c, const struct pf_rep_load *re
 	return len;
 }
 
-/* Have the worker load the code that lies in BODY.  As pf_compile_from_cache. */
-static int load(struct compile *c, const struct pf_cache_header *h, struct pf_bytes *body,
-		struct pf_loaded **ret, struct pf_err *err)
+int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
+		    struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
+		    struct pf_err *err)
 {
 	struct pf_req_load req = { .head.op = PF_OP_LOAD };
 	struct pf_question_to_worker q = { .life = c->life,
@@ -171,13 +207,14 @@ static int load(struct compile *c, const struct pf_cache_header *h, struct pf_by
 
 	req.id = c->id = pf_worker_id(c->plan.worker);
 	req.len = h->len[PF_CACHE_CODE];
-	req.off = pf_bytes_offset(body, h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
+	req.off =
+		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
 	r = pf_ask(&q, &rep, sizeof(rep), err);
 	if (r < 0)
 		return pf_life_alive(c->life) ? 0 : r;
 	l = pf_loaded_new(c);
 	if (l)
-		r = describe(c, l, h, body, &rep, NULL);
+		r = describe(c, l, h, body, at, &rep, err);
 	else
 		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
 	if (l && r == 0) {
@@ -218,7 +255,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 	if (pf_bytes_new(c->x->arena, pf_cache_body_len(&found.header), &body, NULL) ==
 		    0 &&
 	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
-		r = load(c, &found.header, body, ret, err);
+		r = pf_compile_load(c, &found.header, body, 0, ret, err);
 		if (r <= 0) {
 			pf_cache_reject(cache, &found);
 			tell(c, PF_TOLD_CACHE_DAMAGED, (uint64_t)found.st.st_size);
@@ -238,21 +275,24 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 /* --- to the cache ------------------------------------------------------------------------- */
 
 /* What listings show, and what cannot be asked of a loaded program. */
-static struct json_object *describe_entry(struct compile *c, const struct pf_loaded *l,
-					  bool with_config)
+struct json_object *pf_native_describe(struct pf_compiler *compiler,
+				       const struct pf_loaded *l, bool with_config)
 {
-	const struct pf_description *d = pf_worker_description(c->plan.worker);
+	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *o = json_object_new_object(), *name = NULL;
+	char identity[PF_CACHE_KEY_TEXT];
 
 	json_object_object_get_ex(l->info, "name", &name);
 	pf_json_add_string(o, "program",
 			   json_object_is_type(name, json_type_string)
 				   ? json_object_get_string(name)
 				   : "");
-	pf_json_add_string(o, "plugin", pf_worker_name(c->plan.worker));
+	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
 	pf_json_add_string(o, "platform", d->platform);
 	pf_json_add_string(o, "platform_version", d->platform_version);
-	pf_json_add_int(o, "program_bytes", (int64_t)c->len);
+	if (pf_native_identity(compiler, l->worker, l->life, identity, NULL) == 0)
+		pf_json_add_string(o, "identity", identity);
+	pf_json_add_int(o, "program_bytes", (int64_t)l->program_len);
 	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
 	json_object_object_add(o, "hlo_with_config",
 			       json_object_new_boolean(with_config));
@@ -264,7 +304,8 @@ static void put(struct compile *c, struct pf_loaded *l, const struct pf_rep_comp
 		const struct pf_rep_block *code)
 {
 	struct pf_cache_piece parts[PF_CACHE_PARTS] = { { NULL, 0 } };
-	struct json_object *meta = describe_entry(c, l, rep->hlo_with_config);
+	struct json_object *meta =
+		pf_native_describe(c->x->compiler, l, rep->hlo_with_config);
 
 	parts[PF_CACHE_META].data = pf_json_text(meta);
 	parts[PF_CACHE_META].len = strlen(pf_json_text(meta));

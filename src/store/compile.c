@@ -357,6 +357,21 @@ static bool is_superseded(struct compile *c)
 	return true;
 }
 
+/* It is compiled already. */
+static void run_native(struct compile *c)
+{
+	struct pf_loaded *l = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &c->start);
+	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
+	r = pf_compile_native(c, &l, &err);
+	settle(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
+	pf_loaded_unref(l);
+	compile_free(c);
+}
+
 static void compile_run(struct pf_compile_job *job)
 {
 	struct compile *c = pf_container_of(job, struct compile, job);
@@ -370,7 +385,13 @@ static void compile_run(struct pf_compile_job *job)
 		compile_free(c);
 		return;
 	}
-	if (!find_life(c) || !lead(c))
+	if (!find_life(c))
+		return;
+	if (c->native) {
+		run_native(c);
+		return;
+	}
+	if (!lead(c))
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
@@ -415,6 +436,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	}
 	c->program = pf_bytes_ref(program);
 	c->len = len;
+	c->native = x->format == PF_PROGRAM_NATIVE;
 	c->part_off = facts.off;
 	c->part_len = facts.len;
 	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));

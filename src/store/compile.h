@@ -21,6 +21,7 @@ struct compile {
 	uint64_t len;
 	uint64_t part_off, part_len; /* what of it the plugin reads */
 	char format[PF_WIRE_FORMAT];
+	bool native;         /* the program is compiled already */
 	struct pf_plan plan; /* owned: the options, and who compiles */
 	unsigned generation;
 	uint64_t id; /* in that life */
@@ -80,8 +81,39 @@ int pf_compile_key(struct compile *c, struct pf_err *err);
  */
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
 
+/*
+ * Have the worker load the parts that H tells of, which lie at AT of BODY, as C's program: 1
+ * and *RET; 0: it cannot, ERR tells why; -errno: it died.  Blocks.
+ */
+int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
+		    struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
+		    struct pf_err *err);
+
+/* What stands with the code of L: what listings show, what cannot be asked of a loaded
+ * program, and for which plugin it is.  The caller's. */
+struct json_object *pf_native_describe(struct pf_compiler *compiler,
+				       const struct pf_loaded *l, bool with_config);
+
+/*
+ * What machine code depends on, of the plugin that LIFE of WORKER has loaded, its devices and
+ * this host, as a text: equal for those that can load each other's.  Blocks: reads the
+ * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
+ */
+int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
+		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
+		       struct pf_err *err);
+
 /* Keep L, which C just compiled and REP tells of.  Blocks. */
 void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			 const struct pf_rep_compile *rep);
+
+/* --- native.c ------------------------------------------------------------------------- */
+
+/*
+ * Load C's program, which is compiled already: 0 and *RET.  -EINVAL: it is damaged, or for
+ * another plugin, host or set of devices; the plugin's refusal; -EIO: the worker died of it.
+ * Blocks.
+ */
+int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
 
 #endif

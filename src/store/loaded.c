@@ -83,6 +83,9 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 	l->program = pf_bytes_ref(c->program);
 	l->program_len = c->len;
 	l->id = c->id;
+	l->native = c->native;
+	l->kept = !c->native && c->can_be_kept;
+	l->key = c->key;
 	l->compile_seconds = pf_seconds_since(&c->start);
 	return l;
 }

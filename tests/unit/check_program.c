@@ -13,15 +13,25 @@ static const struct {
 	enum pf_program_format format;
 	size_t stem_len;
 } names[] = {
-	{ "add.mlir", PF_PROGRAM_MLIR, 3 },      { "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
-	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 },     { "a.b.mlir", PF_PROGRAM_MLIR, 3 },
-	{ "f.jax_exported", PF_PROGRAM_JAX, 1 }, { ".jax_exported", PF_PROGRAM_NONE, 13 },
-	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },       { "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
-	{ ".mlir", PF_PROGRAM_NONE, 5 },         { ".mlirbc", PF_PROGRAM_NONE, 7 },
-	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },       { "mlir", PF_PROGRAM_NONE, 4 },
-	{ "add", PF_PROGRAM_NONE, 3 },           { "add.MLIR", PF_PROGRAM_NONE, 8 },
-	{ "add.mlir~", PF_PROGRAM_NONE, 9 },     { "add.mlir.part", PF_PROGRAM_NONE, 13 },
-	{ "add.pb", PF_PROGRAM_NONE, 6 },        { "", PF_PROGRAM_NONE, 0 },
+	{ "add.mlir", PF_PROGRAM_MLIR, 3 },
+	{ "add.mlirbc", PF_PROGRAM_MLIRBC, 3 },
+	{ "add.hlo.pb", PF_PROGRAM_HLO, 3 },
+	{ "a.b.mlir", PF_PROGRAM_MLIR, 3 },
+	{ "f.jax_exported", PF_PROGRAM_JAX, 1 },
+	{ "f.pjrtexe", PF_PROGRAM_NATIVE, 1 },
+	{ ".jax_exported", PF_PROGRAM_NONE, 13 },
+	{ ".x.mlir", PF_PROGRAM_MLIR, 2 },
+	{ "a.mlir.mlir", PF_PROGRAM_MLIR, 6 },
+	{ ".mlir", PF_PROGRAM_NONE, 5 },
+	{ ".mlirbc", PF_PROGRAM_NONE, 7 },
+	{ ".hlo.pb", PF_PROGRAM_NONE, 7 },
+	{ "mlir", PF_PROGRAM_NONE, 4 },
+	{ "add", PF_PROGRAM_NONE, 3 },
+	{ "add.MLIR", PF_PROGRAM_NONE, 8 },
+	{ "add.mlir~", PF_PROGRAM_NONE, 9 },
+	{ "add.mlir.part", PF_PROGRAM_NONE, 13 },
+	{ "add.pb", PF_PROGRAM_NONE, 6 },
+	{ "", PF_PROGRAM_NONE, 0 },
 };
 
 START_TEST(extensions)
@@ -41,10 +51,10 @@ END_TEST
 START_TEST(every_format_has_an_extension)
 {
 	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_NONE));
-	for (int format = PF_PROGRAM_MLIR; format <= PF_PROGRAM_JAX; format++)
+	for (int format = PF_PROGRAM_MLIR; format <= PF_PROGRAM_NATIVE; format++)
 		ck_assert_ptr_nonnull(
 			pf_program_extension((enum pf_program_format)format));
-	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_JAX + 1));
+	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_NATIVE + 1));
 }
 END_TEST
 
@@ -141,6 +151,9 @@ static const struct {
 	  "expected what jax.export writes" },
 	{ PF_PROGRAM_JAX, T("ML\xefR\x01"), "name it .mlirbc" },
 	{ PF_PROGRAM_JAX, T("module {}"), "expected what jax.export writes" },
+	{ PF_PROGRAM_NATIVE, T(""), "empty" },
+	{ PF_PROGRAM_NATIVE, T("pjrtfs"), "expected a compiled program" },
+	{ PF_PROGRAM_NATIVE, T("\177ELF\x02"), "binary for a processor" },
 
 	{ PF_PROGRAM_NONE, T(""), NULL },
 	{ PF_PROGRAM_NONE, T("PK\x03\x04"), NULL },

@@ -6,7 +6,8 @@
 
 /*
  * The SHA-256 of the file PATH, which was ST when it was loaded.  Files are remembered, also
- * by other daemons of the directory, by device, inode, size, mtime and ctime.  -ESTALE: the
+ * by other daemons of the directory, by device, inode, size, mtime and ctime; CACHE may be
+ * NULL, where nothing is remembered.  -ESTALE: the
  * file has changed since, so nobody can tell; -errno.  Blocks: seconds the first time.
  */
 int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct stat *st,

@@ -53,4 +53,12 @@ int pf_cache_header_write(const struct pf_cache_header *header,
 int pf_cache_header_read(const uint8_t *src, size_t len, uint64_t file_len,
 			 struct pf_cache_header *ret, struct pf_err *err);
 
+/* Are the parts at BODY (pf_cache_body_len bytes) what HEADER says?  0; -EBADMSG; -ENOMEM. */
+int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
+			struct pf_err *err);
+
+/* Fill HEADER's sha for the parts at BODY, whose lengths it has.  -ENOMEM. */
+int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
+		       struct pf_err *err);
+
 #endif

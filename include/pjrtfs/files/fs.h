@@ -20,6 +20,7 @@ struct pf_fs_config {
 	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
 	struct pf_watch *watch;       /* borrowed; outlives the file system */
 	const char *mountpoint;       /* absolute; for /README */
+	bool allow_native;            /* anybody may load compiled programs */
 	uid_t uid;                    /* the owner of what no user made */
 	gid_t gid;
 };

@@ -14,6 +14,7 @@ enum pf_program_format {
 	PF_PROGRAM_MLIRBC, /* .mlirbc MLIR bytecode or portable artifact */
 	PF_PROGRAM_HLO,    /* .hlo.pb a serialized HloModuleProto */
 	PF_PROGRAM_JAX,    /* .jax_exported what jax.export serializes */
+	PF_PROGRAM_NATIVE, /* .pjrtexe what a plugin compiled, in our container */
 };
 
 enum { PF_PROGRAM_PLATFORMS = 64 }; /* bytes of their names, with NUL */
@@ -36,7 +37,8 @@ enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len);
 /* The extension of FORMAT (".mlir"; static); NULL: there is no such format, or it has none. */
 const char *pf_program_extension(enum pf_program_format format);
 
-/* The format's PJRT_Program.format: "mlir" or "hlo".  Static. */
+/* The format's PJRT_Program.format: "mlir" or "hlo" ("mlir" for what no compiler reads).
+ * Static. */
 const char *pf_program_pjrt_format(enum pf_program_format format);
 
 /*

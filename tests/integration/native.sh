@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Compiled programs as files: from the cache and without it, for this plugin and no other, and
+# only for those who may bring machine code.
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires setpriv --version
+first=${plugin:-cpu}
+second=cpu-0.115
+[ "$first" != "$second" ] || second=cpu
+sum=$'11 22 33\n44 55 66'
+# prepare: a program and its arrays in the mount
+prepare()
+{
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+}
+# loads FILE: it does what the program that it was made of does
+loads()
+{
+	bounded cp "$1" "$mnt/programs/native.pjrtexe"
+	shows "$mnt/executables/native/state" ready
+	bounded rm -f "$mnt/buffers/z.npy"
+	run native 'x y -> z'
+	shows "$mnt/buffers/z.txt" "$sum"
+}
+
+# -- without a cache the plugin serializes it; what was loaded gives its own bytes back
+mount_pjrtfs --no-cache
+prepare
+bounded cat "$mnt/executables/add/serialized" >one.pjrtexe
+[ "$(stat -c %s one.pjrtexe)" -gt 1000 ] || fail "only $(stat -c %s one.pjrtexe) bytes"
+loads one.pjrtexe
+bounded cat "$mnt/executables/native/serialized" >again.pjrtexe
+same one.pjrtexe again.pjrtexe
+equal "its size" "$(bounded stat -c %s "$mnt/executables/native/serialized")" \
+	"$(stat -c %s one.pjrtexe)"
+for file in signature.json cost.json memory.json; do
+	equal "$file" "$(bounded jq -cS 'del(.name)' "$mnt/executables/native/$file")" \
+		"$(bounded jq -cS 'del(.name)' "$mnt/executables/add/$file")"
+done
+# nothing to serialize yet
+bounded touch "$mnt/programs/none.mlir"
+equal "of nothing" "$(bounded cat "$mnt/executables/none/serialized")" ''
+# -- every damage is found before the plugin sees it
+size=$(stat -c %s one.pjrtexe)
+for at in 0 9 20 50 85 220 300 $((size / 2)) $((size - 1)); do
+	cp one.pjrtexe bad.pjrtexe
+	python3 -c 'import sys
+f = open("bad.pjrtexe", "r+b")
+f.seek(int(sys.argv[1]))
+byte = f.read(1)[0]
+f.seek(-1, 1)
+f.write(bytes([byte ^ 4]))' "$at"
+	fails_with 'nvalid argument' cp bad.pjrtexe "$mnt/programs/bad.pjrtexe"
+	tells "$mnt/executables/bad/error" 'damaged|expected a compiled program'
+done
+for cut in 7 100 256 $((size - 1)); do
+	head -c "$cut" one.pjrtexe >bad.pjrtexe
+	fails_with 'nvalid argument' cp bad.pjrtexe "$mnt/programs/bad.pjrtexe"
+done
+{ cat one.pjrtexe && echo; } >bad.pjrtexe
+fails_with 'nvalid argument' cp bad.pjrtexe "$mnt/programs/bad.pjrtexe"
+fails_with 'nvalid argument' cp "$data/add.mlir" "$mnt/programs/bad.pjrtexe"
+tells "$mnt/executables/bad/error" 'expected a compiled program'
+shows "$mnt/plugins/$first/restarts" 0
+unmount_pjrtfs
+
+# -- through the cache, also where the program came from it
+for round in compiled cached; do
+	mount_pjrtfs
+	prepare
+	bounded cat "$mnt/executables/add/serialized" >"$round.pjrtexe"
+	loads "$round.pjrtexe"
+	loads one.pjrtexe
+	bounded rm "$mnt/programs/native.pjrtexe"
+	# a scratch file that gets the name
+	bounded cp one.pjrtexe "$mnt/programs/native.part"
+	bounded mv "$mnt/programs/native.part" "$mnt/programs/native.pjrtexe"
+	eventually grep -qx ready "$mnt/executables/native/state"
+	run native 'x y -> z'
+	unmount_pjrtfs
+done
+same compiled.pjrtexe cached.pjrtexe
+
+# -- another plugin: refused with a sentence that says whose it is
+mount_pjrtfs "$second"
+fails_with 'nvalid argument' cp one.pjrtexe "$mnt/programs/"
+tells "$mnt/executables/one/error" "was compiled by plugin $first " "this is plugin $second "
+shows "$mnt/plugins/$second/restarts" 0
+unmount_pjrtfs
+
+# -- whose it may be
+as() # UID COMMAND...
+{
+	local uid=$1
+	shift
+	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
+}
+chmod 755 "$work"
+chmod 644 ./*.pjrtexe
+mount_pjrtfs -o allow_other
+bounded mkdir -m 1777 "$mnt/programs/all"
+fails_with 'not permitted' as 1001 cp one.pjrtexe "$mnt/programs/all/"
+as 1001 cp one.pjrtexe "$mnt/programs/all/part"
+fails_with 'not permitted' as 1001 mv "$mnt/programs/all/part" "$mnt/programs/all/p.pjrtexe"
+bounded cp one.pjrtexe "$mnt/programs/all/"
+bounded chmod 666 "$mnt/programs/all/one.pjrtexe"
+fails_with 'not permitted' as 1001 bash -c "echo >>\"\$1\"" - "$mnt/programs/all/one.pjrtexe"
+unmount_pjrtfs
+mount_pjrtfs -o allow_other,allow_native
+bounded mkdir -m 1777 "$mnt/programs/all"
+as 1001 cp one.pjrtexe "$mnt/programs/all/"
+shows "$mnt/executables/all/one/state" ready
