@@ -108,7 +108,7 @@ static bool step_once(struct batch *b)
 		json_object_array_add(b->replies, reply_failure(&err));
 		return true;
 	}
-	task_init(&s->task, &step_ops, b->task->fs, &b->task->cred);
+	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
 	s->batch = b;
 	task_ref(&s->task);
 	if (begin_step(b, &s->task, &err) < 0)

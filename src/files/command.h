@@ -26,6 +26,7 @@ struct task_ops {
 struct task {
 	const struct task_ops *ops;
 	struct pf_fs *fs;       /* borrowed */
+	struct pf_node *file;   /* owned reference: where it was asked for */
 	struct pf_cred cred;    /* whose rights */
 	struct json_object *id; /* owned, or NULL: echoed in the answer */
 	/* Where it is being executed, for those who must stop it; borrowed. */
@@ -37,8 +38,8 @@ struct task {
 	struct pf_timer timer;
 };
 
-/* A new task with one reference, which task_done takes. */
-void task_init(struct task *task, const struct task_ops *ops, struct pf_fs *fs,
+/* A new task, asked for at FILE, with one reference, which task_done takes. */
+void task_init(struct task *task, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred);
 struct task *task_ref(struct task *task);
 void task_unref(struct task *task);
@@ -150,8 +151,9 @@ typedef int command_op(struct task *task, struct json_object *o, struct pf_err *
 command_op op_execute; /* execute.c */
 command_op op_compile; /* compile.c */
 command_op op_create;  /* create.c */
-command_op op_batch;   /* batch.c */
-command_op op_wait;    /* jobs.c */
+command_op op_copy;
+command_op op_batch; /* batch.c */
+command_op op_wait;  /* jobs.c */
 command_op op_cancel;
 
 /* Find the op that O names and run it, as a job if it says "async". */

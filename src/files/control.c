@@ -92,7 +92,7 @@ static const struct {
 } ops[] = {
 	{ "execute", op_execute }, { "compile", op_compile }, { "create", op_create },
 	{ "delete", op_delete },   { "stat", op_stat },       { "batch", op_batch },
-	{ "wait", op_wait },       { "cancel", op_cancel },
+	{ "wait", op_wait },       { "cancel", op_cancel },   { "copy", op_copy },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)
@@ -191,7 +191,7 @@ static void control_command(struct pf_command *command)
 		json_object_put(o);
 		return;
 	}
-	task_init(&c->task, &control_ops, fs_of(command->of->node), &command->of->cred);
+	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
 	c->command = command;
 	if (json_object_is_type(o, json_type_object)) {
 		if (json_object_object_get_ex(o, "id", &id))

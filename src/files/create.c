@@ -1,4 +1,4 @@
-/* The op "create": arrays that a command declares, or makes of nothing. */
+/* The ops "create" and "copy": arrays that a command declares, makes of nothing, or of others. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +57,8 @@ static int get_dtype(struct json_object *o, enum pf_dtype *ret, struct pf_err *e
 struct creation {
 	struct pf_waiter waiter;
 	struct task *task;
+	const char *op;            /* static */
+	bool excl;                 /* the name must be free */
 	struct pf_buffer *buffer;  /* owned reference */
 	struct pf_value *value;    /* owned reference */
 	struct target target;      /* owned */
@@ -67,9 +69,9 @@ static void creation_end(struct creation *c, int r, struct pf_err *err)
 {
 	if (r >= 0)
 		r = files_put_buffer(&c->target, c->buffer, PF_FORMAT_NPY, &c->task->cred,
-				     true, err);
+				     c->excl, err);
 	if (r < 0) {
-		pf_err_wrap(err, r, "create");
+		pf_err_wrap(err, r, "%s", c->op);
 		task_fail(c->task, err);
 	} else {
 		task_done(c->task, 0, pf_steal(&c->reply));
@@ -149,8 +151,8 @@ static int make_value(struct json_object *o, struct pf_buffer *buffer,
 	return r < 0 ? r : pf_buffer_commit(buffer, false, ret, err);
 }
 
-/* Answer once VALUE is on its device; takes TARGET and REPLY. */
-static int create_value(struct task *task, struct pf_buffer *declared,
+/* Answer once VALUE is on its device, in its memory MEMORY; takes TARGET and REPLY. */
+static int create_value(struct task *task, const char *op, unsigned memory,
 			struct pf_value *value, struct target *target,
 			struct json_object *reply, struct pf_err *err)
 {
@@ -158,14 +160,15 @@ static int create_value(struct task *task, struct pf_buffer *declared,
 	int r;
 
 	if (c)
-		c->buffer =
-			pf_buffer_of_value(pf_buffer_place(declared), value, "create");
+		c->buffer = pf_buffer_of_value(files_place_of(target->dir), value, op);
 	if (!c || !c->buffer) {
 		free(c);
 		json_object_put(reply);
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	}
-	pf_buffer_set_memory(c->buffer, pf_buffer_memory(declared));
+	pf_buffer_set_memory(c->buffer, memory);
+	c->op = op;
+	c->excl = !strcmp(op, "create");
 	c->task = task;
 	c->value = pf_value_ref(value);
 	c->target = *target;
@@ -240,7 +243,51 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	reply = reply_new();
 	pf_json_add_string(reply, "buffer", name);
 	if (value)
-		return create_value(task, buffer, value, &target, reply, err);
+		return create_value(task, "create", pf_buffer_memory(buffer), value,
+				    &target, reply, err);
 	task_done(task, 0, reply);
 	return 0;
+}
+
+/* VALUE itself if it lives at PLACE, else a copy for there; with a reference, or NULL. */
+static struct pf_value *value_at(struct pf_value *value, const struct pf_place *place)
+{
+	if (value->worker == place->worker && value->device == place->device)
+		return pf_value_ref(value);
+	return pf_value_copy(value, place->worker, place->device, UINT32_MAX);
+}
+
+int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
+{
+	static const char *const allowed[] = { "buffer", "as", "device", NULL };
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *copy = NULL;
+	PF_CLEANUP(files_target_release) struct target target = { 0 };
+	const struct device *device;
+	const char *name, *as;
+	struct json_object *reply;
+	int r = command_check_keys(o, allowed, err);
+
+	if (r == 0)
+		r = command_string(o, "buffer", &name, err);
+	if (r == 0)
+		r = command_string(o, "as", &as, err);
+	if (r == 0)
+		r = command_device(task->fs, o, &device, err);
+	if (r == 0)
+		r = files_find_buffer(task->fs, device, name, &task->cred, R_OK, &buffer,
+				      err);
+	if (r == 0)
+		r = pf_buffer_value(buffer, &value, err);
+	if (r == 0)
+		r = files_find_target(task->fs, device, as, &task->cred, &target, err);
+	if (r < 0)
+		return r;
+	copy = value_at(value, files_place_of(target.dir));
+	if (!copy)
+		return pf_err_set(err, -ENOMEM, "no memory for a value");
+	reply = reply_new();
+	pf_json_add_string(reply, "buffer", as);
+	return create_value(task, "copy", copy->memory, copy, &target, reply, err);
 }

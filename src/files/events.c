@@ -185,12 +185,12 @@ void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
 	pf_event_add(pf_watch_events(watch), &e);
 }
 
-void files_tell_failed(struct pf_fs *fs, uid_t uid, const char *id,
+void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
 		       const struct pf_err *err)
 {
 	struct pf_event e;
 
-	pf_event_begin(&e, "command.failed", uid, "control");
+	pf_event_begin(&e, "command.failed", uid, file);
 	pf_event_json(&e, "id", id);
 	pf_event_error(&e, err);
 	pf_event_add(pf_watch_events(fs->watch), &e);

@@ -335,7 +335,7 @@ static void run_command(struct pf_command *command)
 		pf_command_done(command, -ENOMEM, "error: ENOMEM", 13);
 		return;
 	}
-	task_init(&run->task, &run_ops, fs_of(node), &command->of->cred);
+	task_init(&run->task, &run_ops, node, &command->of->cred);
 	run->command = command;
 	name_of(node, &name);
 	r = parse_run(command->text, &request, &run->task, &run->json, &err);

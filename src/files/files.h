@@ -288,8 +288,8 @@ void files_tell_result(struct pf_node *node, const char *by, bool replaced);
 void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
 			  double seconds);
 
-/* A command of UID with ID (JSON text, or NULL) failed. */
-void files_tell_failed(struct pf_fs *fs, uid_t uid, const char *id,
+/* A command of UID with ID (JSON text, or NULL) at FILE ("control") failed. */
+void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
 		       const struct pf_err *err);
 
 #endif

@@ -379,7 +379,7 @@ int job_start(struct task *task, const char *request_text,
 
 	if (!job)
 		return pf_err_set(err, r, "no memory for a job");
-	task_init(&job->task, &job_ops, task->fs, &task->cred);
+	task_init(&job->task, &job_ops, task->file, &task->cred);
 	if (pthread_mutex_init(&job->lock, NULL))
 		abort();
 	job->task.id = task->id ? json_object_get(task->id) : NULL;

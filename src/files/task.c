@@ -8,11 +8,12 @@
 
 static void timed_out(struct pf_timer *timer);
 
-void task_init(struct task *t, const struct task_ops *ops, struct pf_fs *fs,
+void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred)
 {
 	t->ops = ops;
-	t->fs = fs;
+	t->fs = fs_of(file);
+	t->file = pf_node_ref(file);
 	t->cred = *cred;
 	t->id = NULL;
 	t->answered = false;
@@ -34,6 +35,7 @@ void task_unref(struct task *t)
 	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
 		return;
 	json_object_put(t->id);
+	pf_node_unref(t->file);
 	pthread_mutex_destroy(&t->lock);
 	t->ops->free(t);
 }
@@ -73,8 +75,10 @@ char *task_id(struct task *t)
 void task_fail(struct task *t, const struct pf_err *err)
 {
 	pf_autofree char *id = task_id(t);
+	pf_autobuf struct pf_buf file = PF_BUF_INIT;
 
-	files_tell_failed(t->fs, t->cred.uid, id, err);
+	pf_node_path(t->file, NULL, &file);
+	files_tell_failed(t->fs, file.data ? file.data : "", t->cred.uid, id, err);
 	task_done(t, err->code, reply_failure(err));
 }
 

@@ -59,7 +59,7 @@ equal "a result in another's place" "$(last '.event + " " + (.replaced | tostrin
 fails_with 'Invalid argument' run add 'x -> z'
 saw '.event == "execution.failed" and (.error.message | test("takes 2 inputs"))'
 equal "a command that failed" "$(last '.event + " " + .object')" \
-	'command.failed control'
+	'command.failed executables/add/run'
 ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"],"id":["a",7]}' \
 	>/dev/null
 saw '.event == "execution.finished" and .id == ["a",7]'
