@@ -42,3 +42,12 @@ void pf_json_print_line(struct json_object *o, struct pf_buf *out)
 	pf_buf_puts(out, o ? pf_json_text(o) : "{}");
 	pf_buf_puts(out, "\n");
 }
+
+struct json_object *pf_json_copy(struct json_object *o)
+{
+	struct json_object *copy = NULL;
+
+	if (!o || json_object_deep_copy(o, &copy, NULL))
+		return NULL;
+	return copy;
+}

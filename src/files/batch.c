@@ -15,7 +15,7 @@ enum { MAX_STEPS = 100000 };
  */
 struct batch {
 	struct task *task;           /* who waits for all */
-	struct json_object *steps;   /* owned reference: the list */
+	struct json_object *steps;   /* owned: the list */
 	struct json_object *replies; /* owned */
 	size_t at;                   /* the step under way */
 	int code;
@@ -83,12 +83,11 @@ static void failure(const struct batch *b, struct pf_err *err)
 
 static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
 {
-	struct json_object *o = json_object_array_get_idx(b->steps, b->at), *id, *op;
+	struct json_object *o = json_object_array_get_idx(b->steps, b->at), *op;
 
 	if (!json_object_is_type(o, json_type_object))
 		return pf_err_set(err, -EINVAL, "expected a JSON object");
-	if (json_object_object_get_ex(o, "id", &id))
-		task->id = json_object_get(id);
+	task_set_id(task, o);
 	if (json_object_object_get_ex(o, "op", &op) &&
 	    json_object_is_type(op, json_type_string) &&
 	    !strcmp(json_object_get_string(op), "batch"))
@@ -155,8 +154,14 @@ int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for a batch");
 	b->task = task;
-	b->steps = json_object_get(steps);
+	b->steps = pf_json_copy(steps);
 	b->replies = json_object_new_array();
+	if (!b->steps || !b->replies) {
+		json_object_put(b->steps);
+		json_object_put(b->replies);
+		free(b);
+		return pf_err_set(err, -ENOMEM, "no memory for a batch");
+	}
 	go_on(b);
 	return 0;
 }

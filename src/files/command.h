@@ -25,10 +25,10 @@ struct task_ops {
 /* Embedded in the asker's own struct. */
 struct task {
 	const struct task_ops *ops;
-	struct pf_fs *fs;       /* borrowed */
-	struct pf_node *file;   /* owned reference: where it was asked for */
-	struct pf_cred cred;    /* whose rights */
-	struct json_object *id; /* owned, or NULL: echoed in the answer */
+	struct pf_fs *fs;     /* borrowed */
+	struct pf_node *file; /* owned reference: where it was asked for */
+	struct pf_cred cred;  /* whose rights */
+	char *id;             /* owned JSON text, or NULL: echoed in the answer */
 	/* Where it is being executed, for those who must stop it; borrowed. */
 	struct pf_worker *_Atomic worker;
 
@@ -41,6 +41,9 @@ struct task {
 /* A new task, asked for at FILE, with one reference, which task_done takes. */
 void task_init(struct task *task, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred);
+/* The id that the command O carries, if any, is TASK's. */
+void task_set_id(struct task *task, struct json_object *o);
+
 struct task *task_ref(struct task *task);
 void task_unref(struct task *task);
 

@@ -178,7 +178,7 @@ static const struct task_ops control_ops = { control_cancelled, control_answer,
 
 static void control_command(struct pf_command *command)
 {
-	struct json_object *o = json_tokener_parse(command->text), *id;
+	struct json_object *o = json_tokener_parse(command->text);
 	struct control_task *c = calloc(1, sizeof(*c));
 	struct pf_err err = PF_ERR_INIT;
 	int r;
@@ -194,8 +194,7 @@ static void control_command(struct pf_command *command)
 	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
 	c->command = command;
 	if (json_object_is_type(o, json_type_object)) {
-		if (json_object_object_get_ex(o, "id", &id))
-			c->task.id = json_object_get(id);
+		task_set_id(&c->task, o);
 		r = command_run(&c->task, o, &err);
 	} else {
 		r = pf_err_set(&err, -EINVAL, "expected a JSON object");

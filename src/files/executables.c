@@ -236,7 +236,7 @@ static int parse_run(const char *text, struct request *request, struct task *tas
 		     bool *json, struct pf_err *err)
 {
 	static const char *const others[] = { NULL };
-	struct json_object *o, *id;
+	struct json_object *o;
 	int r;
 
 	*json = text[strspn(text, " \t")] == '{';
@@ -245,8 +245,7 @@ static int parse_run(const char *text, struct request *request, struct task *tas
 	o = json_tokener_parse(text);
 	if (json_object_is_type(o, json_type_object)) {
 		r = request_parse(o, others, request, err);
-		if (json_object_object_get_ex(o, "id", &id))
-			task->id = json_object_get(id);
+		task_set_id(task, o);
 	} else {
 		r = pf_err_set(err, -EINVAL, "expected a JSON object on one line");
 	}

@@ -216,7 +216,7 @@ static struct json_object *describe(struct job *job)
 			    (double)(until.tv_sec - job->started.tv_sec) +
 				    (double)(until.tv_nsec - job->started.tv_nsec) / 1e9);
 	if (job->result)
-		json_object_object_add(o, "result", json_object_get(job->result));
+		json_object_object_add(o, "result", pf_json_copy(job->result));
 	return o;
 }
 
@@ -382,7 +382,7 @@ int job_start(struct task *task, const char *request_text,
 	task_init(&job->task, &job_ops, task->file, &task->cred);
 	if (pthread_mutex_init(&job->lock, NULL))
 		abort();
-	job->task.id = task->id ? json_object_get(task->id) : NULL;
+	job->task.id = task->id ? strdup(task->id) : NULL;
 	job->request = strdup(request_text);
 	clock_gettime(CLOCK_REALTIME, &job->started);
 	r = job->request ? enlist(task->fs->jobs, job, err)

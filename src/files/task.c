@@ -24,6 +24,14 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 		abort();
 }
 
+void task_set_id(struct task *t, struct json_object *o)
+{
+	struct json_object *id;
+
+	if (json_object_object_get_ex(o, "id", &id) && id)
+		t->id = strdup(pf_json_text(id));
+}
+
 struct task *task_ref(struct task *t)
 {
 	atomic_fetch_add(&t->refs, 1);
@@ -34,7 +42,7 @@ void task_unref(struct task *t)
 {
 	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
 		return;
-	json_object_put(t->id);
+	free(t->id);
 	pf_node_unref(t->file);
 	pthread_mutex_destroy(&t->lock);
 	t->ops->free(t);
@@ -54,7 +62,7 @@ static void answer(struct task *t, int code, struct json_object *reply)
 		return;
 	}
 	if (t->id)
-		json_object_object_add(reply, "id", json_object_get(t->id));
+		json_object_object_add(reply, "id", json_tokener_parse(t->id));
 	t->ops->answer(t, code, reply);
 }
 
@@ -69,7 +77,7 @@ void task_done(struct task *t, int code, struct json_object *reply)
 char *task_id(struct task *t)
 {
 	PF_LOCK_SCOPE(&t->lock);
-	return t->id ? strdup(pf_json_text(t->id)) : NULL;
+	return t->id ? strdup(t->id) : NULL;
 }
 
 void task_fail(struct task *t, const struct pf_err *err)

@@ -296,7 +296,7 @@ struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
 	json_object_object_add(o, "hlo_with_config",
 			       json_object_new_boolean(with_config));
-	json_object_object_add(o, "info", json_object_get(l->info));
+	json_object_object_add(o, "info", pf_json_copy(l->info));
 	return o;
 }
 

@@ -369,7 +369,7 @@ void pf_executable_fact(struct pf_executable *x, const char *key, struct pf_buf 
 	PF_LOCK_SCOPE(&x->lock);
 	if (x->loaded)
 		json_object_object_get_ex(x->loaded->info, key, &o);
-	print(json_object_get(o), out);
+	print(pf_json_copy(o), out);
 }
 
 void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
@@ -394,7 +394,7 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 					   x->cache_use == PF_CACHE_HIT ? "hit" : "miss");
 		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
 		json_object_object_foreach(x->loaded->info, key, value)
-			json_object_object_add(o, key, json_object_get(value));
+			json_object_object_add(o, key, pf_json_copy(value));
 	}
 	pf_json_print_line(o, out);
 	json_object_put(o);

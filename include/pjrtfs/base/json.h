@@ -21,6 +21,12 @@ void pf_json_add_seconds(struct json_object *o, const char *key, double seconds)
 void pf_json_add_time(struct json_object *o, const char *key,
 		      const struct timespec *time);
 
+/*
+ * A copy of O that shares nothing with it, or NULL.  json-c counts references and prints
+ * without locks: what another thread may hold, too, is copied, never referenced.
+ */
+struct json_object *pf_json_copy(struct json_object *o);
+
 /* Append O (NULL: an empty object) on one line, with its newline. */
 void pf_json_print_line(struct json_object *o, struct pf_buf *out);
 
