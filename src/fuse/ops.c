@@ -121,7 +121,8 @@ void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_para
 	unsigned keeps = pf_vfs_keeps(pf_fuse_tree(req), st->st_ino);
 
 	*entry = (struct fuse_entry_param){
-		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino),
+		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino,
+				    fuse_req_ctx(req)->pid),
 		.attr = *st,
 		.attr_timeout = attr_timeout(st, keeps),
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,

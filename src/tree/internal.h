@@ -46,7 +46,8 @@ struct pf_node_priv {
 	bool gone; /* was linked and no longer is */
 
 	uint64_t alias;         /* control files: the number given out now, */
-	unsigned alias_opens;   /* and how many opens came by it */
+	unsigned alias_opens;   /* how many opens came by it, */
+	pid_t alias_asker;      /* and who else is about to open it; 0: nobody */
 	struct pf_open *newest; /* other files: who has it open, by age; borrowed */
 
 	struct pf_attr attr;

@@ -30,18 +30,24 @@ void pf_open_unref(struct pf_open *of)
 	free(of);
 }
 
-/* A number that somebody has open is not given out again; when all are used, one is. */
-uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino)
+/*
+ * A number that somebody has open, or has asked for to open it, is not given to others; when
+ * all are used, one is.  That one thread keeps its number while it asks again saves a kernel
+ * that compares the numbers a second look.
+ */
+uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
 	if (!node || !pf_kind_converses(node->kind))
 		return ino;
 	PF_LOCK_SCOPE(&tree->lock);
-	if (node->priv->alias_opens) {
+	if (node->priv->alias_opens ||
+	    (node->priv->alias_asker && node->priv->alias_asker != asker)) {
 		node->priv->alias += (uint64_t)1 << PF_INO_BITS;
 		node->priv->alias_opens = 0;
 	}
+	node->priv->alias_asker = asker ? asker : -1;
 	return node->priv->alias;
 }
 
@@ -52,7 +58,10 @@ void pf_open_enter(struct pf_open *of)
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
 	if (pf_kind_converses(of->node->kind)) {
-		priv->alias_opens += priv->alias == of->alias;
+		if (priv->alias == of->alias) {
+			priv->alias_opens++;
+			priv->alias_asker = 0;
+		}
 		return;
 	}
 	of->older = priv->newest;

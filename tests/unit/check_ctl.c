@@ -597,8 +597,8 @@ START_TEST(opens_have_numbers_of_their_own)
 		struct pf_cred cred = { 0 };
 		struct answer a;
 
-		number[i] = pf_vfs_alias(tree, st.st_ino);
-		ck_assert_uint_eq(pf_vfs_alias(tree, number[i]), number[i]);
+		number[i] = pf_vfs_alias(tree, st.st_ino, 1);
+		ck_assert_uint_eq(pf_vfs_alias(tree, number[i], 1), number[i]);
 		for (int j = 0; j < i; j++)
 			ck_assert_uint_ne(number[i], number[j]);
 		pf_vfs_open(tree, number[i], O_RDWR, &cred, &of[i], answer_begin(&a));
@@ -606,13 +606,30 @@ START_TEST(opens_have_numbers_of_their_own)
 		answer_end(&a);
 	}
 	pf_vfs_release(of[2]);
-	ck_assert_uint_eq(pf_vfs_alias(tree, st.st_ino), number[2]);
+	ck_assert_uint_eq(pf_vfs_alias(tree, st.st_ino, 1), number[2]);
 	pf_vfs_release(of[0]);
 	pf_vfs_release(of[1]);
 	ck_assert_int_eq(pf_vfs_getattr(tree, number[1], &st), 0);
 	ck_assert_uint_lt(st.st_ino, 10);
 	pf_vfs_forget(tree, number[1], 1);
-	ck_assert_uint_eq(pf_vfs_alias(tree, 1), 1);
+	ck_assert_uint_eq(pf_vfs_alias(tree, 1, 1), 1);
+}
+END_TEST
+
+/* Several that looked the name up before the first of them opened it, too. */
+START_TEST(askers_have_numbers_of_their_own)
+{
+	static const pid_t asker[] = { 7, 8, 7, 0, 0, 9 };
+	uint64_t number[6];
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "lines", &st), 0);
+	for (int i = 0; i < 6; i++) {
+		number[i] = pf_vfs_alias(tree, st.st_ino, asker[i]);
+		for (int j = 0; j < i; j++)
+			ck_assert_uint_ne(number[i], number[j]);
+	}
+	pf_vfs_forget(tree, st.st_ino, 1);
 }
 END_TEST
 
@@ -692,6 +709,7 @@ int main(void)
 	tcase_add_test(tc, a_released_session_lives_until_its_command_is_done);
 	tcase_add_test(tc, two_writers_of_one_open_take_turns);
 	tcase_add_test(tc, opens_have_numbers_of_their_own);
+	tcase_add_test(tc, askers_have_numbers_of_their_own);
 	tcase_add_test(tc, many_at_once);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -129,7 +129,7 @@ START_TEST(each_open_is_its_own)
 	struct answer ans;
 
 	for (int i = 0; i < 2; i++) {
-		numbers[i] = pf_vfs_alias(tree, ino);
+		numbers[i] = pf_vfs_alias(tree, ino, 1);
 		of[i] = open_talk(numbers[i], O_RDWR | O_TRUNC, 0);
 	}
 	ck_assert_uint_ne(numbers[0], numbers[1]);

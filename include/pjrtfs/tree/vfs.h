@@ -25,14 +25,14 @@ int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 		  struct stat *st);
 
 /*
- * The number by which a front end should know INO now.  A kernel locks a file for as long as
+ * The number by which ASKER, a thread, should know INO now.  A kernel locks a file for as long as
  * a write to it waits, and who waits for that lock cannot be killed; the opens of a control
  * file have nothing in common but its name, so each gets a number of its own, as if it were
- * a file of its own: INO with bits set above bit PF_INO_BITS.  Other files: INO.  All
- * functions take either; st_ino is always the plain one.
+ * a file of its own: INO with bits set above bit PF_INO_BITS.  ASKER is 0 if it is not known.
+ * Other files: INO.  All functions take either; st_ino is always the plain one.
  */
 enum { PF_INO_BITS = 40 };
-uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino);
+uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker);
 
 /*
  * What a front end need not ask again: INO's name (it stays, and what it names), and its
