@@ -412,9 +412,10 @@ def long_ones(d):
     reply = ok(**{**o, "inputs": ["long_ones/long"], "async": True})
     equal("state", content(job_of(reply) + "/state"), b"running\n")
     refused("ETIMEDOUT", "in time", op="wait", job=reply["job"], timeout_ms=100)
-    # (the plugin itself may have others wait for the thread that this one has)
-    holds("others are served", content(cases.mnt + "/version"))
-    equal("a buffer", text(d + "/x"), b"1 2 3\n")
+    make(d + "/other.txt", b"7\n")
+    equal("other", text(d + "/other"), b"7\n")
+    ok(op="execute", executable="add", inputs=["long_ones/x"] * 2, outputs=["long_ones/y"])
+    equal("y", text(d + "/y"), b"2 4 6\n")
     waits = []
     waiters = [threading.Thread(target=lambda: waits.append(ok(op="wait", job=reply["job"])))
                for _ in range(8)]
