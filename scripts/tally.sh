@@ -2,13 +2,16 @@
 # shellcheck shell=bash
 passed=0
 failed=0
+told= # what failed, for the end
 
-# tally PASSED FAILED NAME
+# tally PASSED FAILED NAME [LINES]: LINES say more of what failed.
 tally()
 {
 	passed=$((passed + $1))
 	failed=$((failed + $2))
-	[ "$2" = 0 ] || echo "FAILED: $3 ($2)"
+	[ "$2" != 0 ] || return 0
+	told+="FAILED: $3 ($2)"$'\n'${4:+$4$'\n'}
+	echo "FAILED: $3 ($2)"
 }
 
 # One command is one test.
@@ -26,7 +29,8 @@ tally_last_line()
 	out=$(mktemp)
 	{ "$@" 2>&1 || :; } | tee "$out"
 	if [[ $(tail -n 1 "$out") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-		tally "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$*"
+		tally "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$*" \
+			"$(sed '1,/^== what failed/d;$d' "$out")"
 	else
 		tally 0 1 "$* gave no result"
 	fi
@@ -34,7 +38,7 @@ tally_last_line()
 }
 
 # tally_make BUILD TARGET LOG...: tests that the harness of make check counts in each LOG.
-# What did not pass, skipped tests too, failed.
+# What did not pass, skipped tests too, failed; the ends of their outputs are told.
 tally_make()
 {
 	local build=$1 target=$2 log ok all
@@ -46,8 +50,8 @@ tally_make()
 		if [ -s "$log" ]; then
 			ok=$(sed -n 's/^# PASS: *//p' "$log")
 			all=$(sed -n 's/^# TOTAL: *//p' "$log")
-			tally "$ok" $((all - ok)) "make $target"
-			grep -E '^(FAIL|ERROR|SKIP|XPASS|XFAIL):? ' "$log" || :
+			tally "$ok" $((all - ok)) "make $target" \
+				"$(sed '1,/^\.\. contents/d' "$log" | grep -v '^PASS' | tail -n 200)"
 		else
 			tally 0 1 "make $target: no $log"
 		fi
@@ -74,9 +78,10 @@ tally_fuzz()
 	rm -f "$log"
 }
 
-# The last line, and the exit status.
+# What failed, the last line, and the exit status.
 tally_end()
 {
+	[ "$failed" = 0 ] || printf '== what failed\n%s' "$told"
 	echo "$passed passed, $failed failed"
 	[ "$failed" = 0 ]
 }
