@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Commands of all sorts, very many, leave no memory taken; SOAK_COMMANDS says how many.
+. "$srcdir/tests/lib.sh"
+mount_pjrtfs
+few=60000 growth=2048
+if sanitized; then
+	few=3000 growth=1000000 # freed memory is kept for a while to be watched
+fi
+cat >add.mlir <<'END'
+func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.add %a, %b : tensor<f32>
+  return %0 : tensor<f32>
+}
+END
+bounded cp add.mlir "$mnt/programs/"
+ask '{"op":"batch","steps":[{"op":"create","buffer":"x","dtype":"F32","shape":[],"fill":2},{"op":"create","buffer":"y","dtype":"F32","shape":[],"fill":3}]}' >reply
+tells reply '"ok":true'
+commands=${SOAK_COMMANDS:-$few}
+SOAK_WORKER=plugins/${plugin:-cpu}/pid timeout -k 5 $((patience * 6 + commands / 500)) \
+	"$build/tests/tools/soak" "$mnt" "$commands" $growth
+shows "$mnt/buffers/z1.txt" 5
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
+shows "$mnt/health" ok
