@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "pjrtfs/base/cleanup.h"
+#include "room.h"
 
 #define HUGE (UINT64_C(2) << 20)     /* large extents come in these */
 #define LARGE (UINT64_C(1) << 20)    /* from here on an extent is large */
@@ -19,12 +21,6 @@
 enum {
 	MIN_SHIFT = 8, /* the smallest class: 256 bytes */
 	CLASSES = 13,  /* 256 bytes to 1 MiB */
-};
-
-/* Free room.  Warm: its pages are there.  Adjacent pieces of one kind are merged. */
-struct piece {
-	uint64_t off, len;
-	bool warm;
 };
 
 struct class
@@ -43,10 +39,8 @@ struct pf_arena {
 	uint64_t limit, used; /* used: extents, and what was charged */
 	uint64_t (*relief)(void *arg, uint64_t need);
 	void *relief_arg;
-	uint64_t top;         /* beyond it nothing was ever used */
-	uint64_t warm;        /* bytes in warm pieces */
-	struct piece *pieces; /* owned; large free room, sorted by offset */
-	size_t n_pieces, cap_pieces;
+	uint64_t top;     /* beyond it nothing was ever used */
+	struct room room; /* below it: what is free of large extents */
 	struct class classes[CLASSES];
 	uint64_t populate_off, populate_end; /* to be faulted in ahead of its writer */
 	bool stop;
@@ -71,118 +65,30 @@ static bool class_of(uint64_t len, unsigned *ret)
 	return true;
 }
 
-/* --- pieces ------------------------------------------------------------------------ */
-
-/* Index of the first piece at or after OFF. */
-static size_t piece_after(const struct pf_arena *a, uint64_t off)
-{
-	size_t lo = 0, hi = a->n_pieces;
-
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (a->pieces[mid].off < off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static void piece_remove(struct pf_arena *a, size_t i)
-{
-	memmove(a->pieces + i, a->pieces + i + 1,
-		(a->n_pieces - i - 1) * sizeof(*a->pieces));
-	a->n_pieces--;
-}
+/* --- taking and giving back --------------------------------------------------------- */
 
 /*
- * Put room back.  Should there be no memory for one more entry, the room is lost (it is only
- * address space once its pages are given back).
+ * Put large room back.  Should there be no memory to remember it, it is lost: only address
+ * space, since its pages are given back.
  */
-static void piece_add(struct pf_arena *a, uint64_t off, uint64_t len, bool warm)
+static void give_large(struct pf_arena *a, uint64_t off, uint64_t len, bool warm)
 {
-	size_t i = piece_after(a, off);
-	struct piece *prev = i ? &a->pieces[i - 1] : NULL;
-	struct piece *next = i < a->n_pieces ? &a->pieces[i] : NULL;
-
-	if (warm)
-		a->warm += len;
-	if (prev && prev->off + prev->len == off && prev->warm == warm) {
-		prev->len += len;
-		if (next && next->off == prev->off + prev->len && next->warm == warm) {
-			prev->len += next->len;
-			piece_remove(a, i);
-		}
-		return;
-	}
-	if (next && off + len == next->off && next->warm == warm) {
-		next->off = off;
-		next->len += len;
-		return;
-	}
-	if (a->n_pieces == a->cap_pieces) {
-		size_t cap = a->cap_pieces ? a->cap_pieces * 2 : 64;
-		struct piece *p = realloc(a->pieces, cap * sizeof(*p));
-
-		if (!p) {
-			madvise(a->memory + off, len, MADV_REMOVE);
-			if (warm)
-				a->warm -= len;
-			return;
-		}
-		a->pieces = p;
-		a->cap_pieces = cap;
-	}
-	memmove(a->pieces + i + 1, a->pieces + i, (a->n_pieces - i) * sizeof(*a->pieces));
-	a->pieces[i] = (struct piece){ off, len, warm };
-	a->n_pieces++;
+	if (!room_add(&a->room, off, len, warm))
+		madvise(a->memory + off, len, MADV_REMOVE);
+	if (a->room.warm > WARM_MAX)
+		pthread_cond_signal(&a->work);
 }
 
-/* Take LEN bytes from the start of piece I. */
-static uint64_t piece_cut(struct pf_arena *a, size_t i, uint64_t len)
-{
-	struct piece *p = &a->pieces[i];
-	uint64_t off = p->off;
-
-	if (p->warm)
-		a->warm -= len;
-	p->off += len;
-	p->len -= len;
-	if (!p->len)
-		piece_remove(a, i);
-	return off;
-}
-
-/* The tightest piece of LEN bytes or more that is (not) WARM; n_pieces if there is none. */
-static size_t piece_find(const struct pf_arena *a, uint64_t len, bool warm)
-{
-	size_t best = a->n_pieces;
-
-	for (size_t i = 0; i < a->n_pieces; i++)
-		if (a->pieces[i].warm == warm && a->pieces[i].len >= len &&
-		    (best == a->n_pieces || a->pieces[i].len < a->pieces[best].len))
-			best = i;
-	return best;
-}
-
-/* Take LEN bytes (a multiple of HUGE); PF false: no address space is left. */
+/* Take LEN bytes (a multiple of HUGE).  False: no address space is left. */
 static bool take_large(struct pf_arena *a, uint64_t len, uint64_t *ret)
 {
-	size_t i = piece_find(a, len, true);
-
-	if (i < a->n_pieces) {
-		*ret = piece_cut(a, i, len);
+	if (room_take(&a->room, len, true, ret))
 		return true;
-	}
-	i = piece_find(a, len, false);
-	if (i < a->n_pieces) {
-		*ret = piece_cut(a, i, len);
-	} else if (a->size - a->top >= len) {
+	if (!room_take(&a->room, len, false, ret)) {
+		if (a->size - a->top < len)
+			return false;
 		*ret = a->top;
 		a->top += len;
-	} else {
-		return false;
 	}
 	/* The newest writer's pages matter most; ahead of it, not where it is. */
 	a->populate_off = *ret + 2 * STEP < *ret + len ? *ret + 2 * STEP : *ret;
@@ -218,33 +124,17 @@ static bool take_small(struct pf_arena *a, unsigned c, uint64_t *ret)
 
 /* --- the background ---------------------------------------------------------------- */
 
-/* The warm piece to give up: the largest. */
-static size_t piece_to_trim(const struct pf_arena *a)
-{
-	size_t best = a->n_pieces;
-
-	for (size_t i = 0; i < a->n_pieces; i++)
-		if (a->pieces[i].warm &&
-		    (best == a->n_pieces || a->pieces[i].len > a->pieces[best].len))
-			best = i;
-	return best;
-}
-
-/* Give pages back.  The piece is out of the table meanwhile: nobody can take it. */
+/* Give pages back.  They are out of the free room meanwhile: nobody can take them. */
 static void trim_locked(struct pf_arena *a)
 {
-	size_t i = piece_to_trim(a);
-	uint64_t len, off;
+	uint64_t off, len = round_up(a->room.warm - WARM_MAX, HUGE);
 
-	len = a->pieces[i].len;
-	if (len > a->warm - WARM_MAX)
-		len = round_up(a->warm - WARM_MAX, HUGE);
-	off = piece_cut(a, i, len);
+	len = room_take_warm(&a->room, len, &off);
 	pf_unlock(&a->lock);
 	fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
 		  (off_t)len);
 	pf_lock(&a->lock);
-	piece_add(a, off, len, false);
+	give_large(a, off, len, false);
 }
 
 static void populate_locked(struct pf_arena *a)
@@ -266,7 +156,7 @@ static void *background(void *arg)
 	while (!a->stop) {
 		if (a->populate_end - a->populate_off >= STEP)
 			populate_locked(a);
-		else if (a->warm > WARM_MAX)
+		else if (a->room.warm > WARM_MAX)
 			trim_locked(a);
 		else
 			pthread_cond_wait(&a->work, &a->lock);
@@ -327,7 +217,7 @@ void pf_arena_free(struct pf_arena *a)
 	close(a->fd);
 	for (unsigned c = 0; c < CLASSES; c++)
 		free(a->classes[c].free);
-	free(a->pieces);
+	room_release(&a->room);
 	pthread_cond_destroy(&a->work);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -458,24 +348,19 @@ static void give_locked(struct pf_arena *a, const struct pf_extent *e)
 	}
 	if (a->populate_off >= e->off && a->populate_off < e->off + e->len)
 		a->populate_off = a->populate_end = 0;
-	piece_add(a, e->off, e->len, true);
-	if (a->warm > WARM_MAX)
-		pthread_cond_signal(&a->work);
+	give_large(a, e->off, e->len, true);
 }
 
 /* Extend a large extent into the free room right behind it. */
 static bool extend_locked(struct pf_arena *a, struct pf_extent *e, uint64_t need)
 {
 	uint64_t more = need - e->len, end = e->off + e->len;
-	size_t i = piece_after(a, end);
 
 	if (e->len < LARGE)
 		return false;
 	if (end == a->top && a->size - a->top >= more)
 		a->top += more;
-	else if (i < a->n_pieces && a->pieces[i].off == end && a->pieces[i].len >= more)
-		piece_cut(a, i, more);
-	else
+	else if (!room_take_at(&a->room, end, more))
 		return false;
 	a->used += more;
 	e->len = need;
@@ -523,11 +408,9 @@ void pf_arena_shrink(struct pf_arena *a, struct pf_extent *extent, uint64_t len)
 	    need >= extent->len)
 		return;
 	PF_LOCK_SCOPE(&a->lock);
-	piece_add(a, extent->off + need, extent->len - need, true);
+	give_large(a, extent->off + need, extent->len - need, true);
 	a->used -= extent->len - need;
 	extent->len = need;
-	if (a->warm > WARM_MAX)
-		pthread_cond_signal(&a->work);
 }
 
 void pf_arena_give(struct pf_arena *a, struct pf_extent *extent)
