@@ -98,12 +98,14 @@ FILES_TEXT(stats, "stats.json", stats_show, NULL);
 static const struct pf_kind max = { .name = "max",
 				    .mode = S_IFREG | 0644,
 				    .max_write = MAX_LINE,
+				    .slow = true,
 				    .show = max_show,
 				    .write = max_write,
 				    .truncate = no_truncate };
 static const struct pf_kind clear = { .name = "clear",
 				      .mode = S_IFREG | 0200,
 				      .max_write = MAX_LINE,
+				      .slow = true,
 				      .write = clear_write,
 				      .truncate = no_truncate };
 
@@ -269,9 +271,9 @@ static void entries_list(struct pf_node *dir)
 static const struct pf_dir_ops entries_ops = { .lookup = entries_lookup,
 					       .unlink = entries_unlink,
 					       .list = entries_list };
-static const struct pf_kind entries = { .name = "entries",
-					.mode = S_IFDIR | 0755,
-					.dir = &entries_ops };
+static const struct pf_kind entries = {
+	.name = "entries", .mode = S_IFDIR | 0755, .dir = &entries_ops, .slow = true
+};
 
 const struct pf_kind kind_cache = {
 	.mode = S_IFDIR | 0555,

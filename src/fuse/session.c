@@ -244,11 +244,12 @@ static bool is_heavy(const struct fuse_buf *buf)
 }
 
 /* Does it take so long that nobody should wait for it who comes later? */
-static bool is_long(const struct fuse_buf *buf)
+static bool is_long(const struct pf_mount *mount, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
 
-	return in->opcode == FUSE_COPY_FILE_RANGE || in->opcode == FUSE_FALLOCATE;
+	return in->opcode == FUSE_COPY_FILE_RANGE || in->opcode == FUSE_FALLOCATE ||
+	       pf_vfs_is_slow(mount->tree, in->nodeid);
 }
 
 static bool another_waits(struct fuse_session *session)
@@ -279,7 +280,7 @@ static void *serve(void *arg)
 		if (r <= 0)
 			break;
 		pf_fuse_init_seen(mount, &buf);
-		if (is_long(&buf) || (is_heavy(&buf) && another_waits(session))) {
+		if (is_long(mount, &buf) || (is_heavy(&buf) && another_waits(session))) {
 			pf_unlock(&mount->lead);
 			fuse_session_process_buf(session, &buf);
 			pf_lock(&mount->lead);

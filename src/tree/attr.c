@@ -114,6 +114,14 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 	return mask;
 }
 
+bool pf_vfs_is_slow(const struct pf_tree *tree, uint64_t ino)
+{
+	for (unsigned i = 0; i < tree->n_slow; i++)
+		if (tree->slow[i] == ino)
+			return true;
+	return false;
+}
+
 int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);

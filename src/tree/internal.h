@@ -62,7 +62,9 @@ struct pf_tree {
 	struct pf_map nodes;   /* by inode number; borrowed */
 	uint64_t last_ino;
 	bool closed;
-	struct pf_node *root; /* one reference */
+	struct pf_node *root;         /* one reference */
+	uint64_t slow[PF_SLOW_NODES]; /* numbers of slow nodes; set before the mount */
+	unsigned n_slow;
 	void *context;
 
 	pthread_mutex_t notify; /* rank 9; protects the fields below, held by the call */

@@ -153,6 +153,8 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 
 	pf_lock(&tree->lock);
 	node->ino = node->priv->alias = ++tree->last_ino;
+	if (kind->slow && tree->n_slow < PF_SLOW_NODES)
+		tree->slow[tree->n_slow++] = node->ino;
 	r = pf_map_put(&tree->nodes, node->ino, node);
 	pf_unlock(&tree->lock);
 	if (r < 0) {

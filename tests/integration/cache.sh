@@ -134,6 +134,22 @@ say "$mnt/cache/max" $((one + 100))
 equal "entries" "$(stat_of entries)" 1
 [ -e "$work/kept/entries/$key" ] || fail "the one that was used last has gone"
 say "$mnt/cache/max" 2G
+
+# -- another process that holds the lock keeps nobody waiting but who wants it
+exec 9<"$work/kept/lock"
+flock 9
+served=0
+for _ in 1 2 3 4 5; do
+	fails_with 'busy' say "$mnt/cache/clear" x &
+	clearing=$!
+	sleep 0.5
+	shows "$mnt/health" ok
+	sleep 0.3 # had it waited for clear, that would have ended by now
+	kill -0 $clearing 2>/dev/null && served=1
+	wait $clearing
+done
+equal "served while clear waits" $served 1
+exec 9<&-
 say "$mnt/cache/clear" x
 equal "entries" "$(stat_of entries)" 0
 equal "bytes" "$(stat_of bytes)" 0

@@ -52,6 +52,8 @@ struct pf_dir_ops {
 		      const char *name, unsigned flags, struct pf_err *err);
 };
 
+enum { PF_SLOW_NODES = 8 };
+
 /*
  * A file is one of five shapes: directory; text (show); control (command); bytes (read,
  * write, commit); exchange (send, read).  A missing op makes the tree answer EACCES at
@@ -65,6 +67,9 @@ struct pf_kind {
 	size_t max_write; /* bytes: writing or truncating beyond is EFBIG; 0 = no limit */
 	const struct pf_kind *const *children; /* directory: NULL-terminated, or NULL */
 	const struct pf_dir_ops *dir;
+	/* Its functions, or those for names in it, may wait for a disk: only for nodes of the
+	 * fixed part of the tree, PF_SLOW_NODES at most. */
+	bool slow;
 
 	/* Text: print the whole content; served as a snapshot taken at open.  stat prints
 	 * it too, to tell the true size. */

@@ -43,6 +43,10 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker);
 enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2, PF_ASK_EACH = 4 };
 unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino);
 
+/* May a request for INO, or for a name in it, wait for a disk?  Such ones should not keep others
+ * waiting.  Takes no lock. */
+bool pf_vfs_is_slow(const struct pf_tree *tree, uint64_t ino);
+
 /* The kernel forgets N lookups of INO. */
 void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n);
 
