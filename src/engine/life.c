@@ -35,8 +35,8 @@ struct pf_life {
 	struct pf_buf late; /* whole messages that found the ring full */
 	size_t late_sent;   /* bytes of them that were sent meanwhile */
 	bool dead;
-	struct pf_err why;          /* once dead */
-	unsigned lost[PF_OP_COUNT]; /* calls that the death ended */
+	struct pf_err why; /* once dead */
+	unsigned lost;     /* calls that the death ended */
 };
 
 /* --- answers ------------------------------------------------------------------------ */
@@ -200,7 +200,7 @@ static void fail_calls(struct pf_life *life)
 	memset(&life->calls, 0, sizeof(life->calls));
 	why = life->why;
 	while ((call = pf_map_next(&calls, &pos)))
-		life->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
+		life->lost++;
 	pf_unlock(&life->lock);
 	pos = 0;
 	while ((call = pf_map_next(&calls, &pos)))
@@ -335,10 +335,10 @@ void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
 	life->plugin = *st;
 }
 
-unsigned pf_life_lost(struct pf_life *life, enum pf_op op)
+unsigned pf_life_lost(struct pf_life *life)
 {
 	PF_LOCK_SCOPE(&life->lock);
-	return life->lost[op];
+	return life->lost;
 }
 
 /* --- birth and death ------------------------------------------------------------------ */

@@ -127,8 +127,8 @@ uint64_t pf_life_number(const struct pf_life *life);
  */
 const struct stat *pf_life_plugin(const struct pf_life *life);
 
-/* How many calls of OP were under way when it died; 0 while it lives. */
-unsigned pf_life_lost(struct pf_life *life, enum pf_op op);
+/* How many calls were under way when it died; 0 while it lives. */
+unsigned pf_life_lost(struct pf_life *life);
 
 /* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
  * Readable as long as the life is referenced, also when the process is dead. */
