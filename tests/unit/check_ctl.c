@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "answer.h"
 #include "pjrtfs/tree/ctl.h"
 #include "pjrtfs/tree/vfs.h"
 #include "unit.h"
+#include "vfs_driver.h"
 
 static struct pf_tree *tree;
 static int ran;
@@ -121,29 +121,12 @@ static struct pf_open *open_file(const char *name, int flags)
 
 static ssize_t put_bytes(struct pf_open *of, const char *text, size_t len)
 {
-	struct answer a;
-	ssize_t n;
-
-	pf_vfs_write(of, text, len, 0, answer_begin(&a));
-	n = answer_wait(&a);
-	answer_end(&a);
-	return n;
+	return write_by(pf_vfs_write, of, text, len, 0);
 }
 
 static ssize_t put(struct pf_open *of, const char *text)
 {
 	return put_bytes(of, text, strlen(text));
-}
-
-static int flush(struct pf_open *of)
-{
-	struct answer a;
-	int r;
-
-	pf_vfs_flush(of, getpid(), answer_begin(&a));
-	r = (int)answer_wait(&a);
-	answer_end(&a);
-	return r;
 }
 
 static void expect_read(struct pf_open *of, size_t len, const char *want)

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "answer.h"
 #include "pjrtfs/tree/vfs.h"
 #include "unit.h"
+#include "vfs_driver.h"
 
 /* A file of bytes that tells what was done to it. */
 struct bytes {
@@ -213,50 +213,14 @@ static uint64_t text_ino(void)
 	return st.st_ino;
 }
 
-typedef void write_fn(struct pf_open *of, const void *src, size_t len, uint64_t off,
-		      struct pf_reply *reply);
-
-static ssize_t put_by(write_fn *fn, struct pf_open *of, const char *data, uint64_t off)
-{
-	struct answer ans;
-	ssize_t n;
-
-	fn(of, data, strlen(data), off, answer_begin(&ans));
-	n = answer_wait(&ans);
-	answer_end(&ans);
-	return n;
-}
-
 static ssize_t put(struct pf_open *of, const char *data, uint64_t off)
 {
-	return put_by(pf_vfs_write, of, data, off);
+	return write_by(pf_vfs_write, of, data, strlen(data), off);
 }
 
 static ssize_t put_mapped(struct pf_open *of, const char *data, uint64_t off)
 {
-	return put_by(pf_vfs_write_mapped, of, data, off);
-}
-
-static int flush(struct pf_open *of)
-{
-	struct answer ans;
-	int r;
-
-	pf_vfs_flush(of, getpid(), answer_begin(&ans));
-	r = (int)answer_wait(&ans);
-	answer_end(&ans);
-	return r;
-}
-
-static int sync_file(struct pf_open *of)
-{
-	struct answer ans;
-	int r;
-
-	pf_vfs_fsync(of, answer_begin(&ans));
-	r = (int)answer_wait(&ans);
-	answer_end(&ans);
-	return r;
+	return write_by(pf_vfs_write_mapped, of, data, strlen(data), off);
 }
 
 static void expect_pages(struct pf_open *of, const char *want)

@@ -13,10 +13,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "pjrtfs/fuse/session.h"
+#include "mount_fixture.h"
 #include "pjrtfs/tree/ctl.h"
 #include "pjrtfs/tree/vfs.h"
-#include "unit.h"
 
 enum { SIZE = 3 * 4096 + 100, PATIENCE_S = 20 };
 
@@ -121,42 +120,12 @@ static const struct pf_kind root = {
 	.children = (const struct pf_kind *const[]){ &file, &control, &dir, NULL },
 };
 
-static char point[] = "/tmp/pjrtfs-check-XXXXXX";
-static struct pf_tree *tree;
-static struct pf_mount *mount;
-static pthread_t server;
-
-static void *serve(void *arg)
-{
-	(void)arg;
-	pf_mount_run(mount, NULL);
-	return NULL;
-}
-
-static int begin(void)
-{
-	struct pf_mount_config config = { .mountpoint = point, .source = "toys" };
-
-	tree = pf_tree_new(&root, NULL, getuid(), getgid());
-	config.tree = tree;
-	return pf_mount_new(&config, &mount, NULL);
-}
-
 static void setup(void)
 {
 	memset(content, 'a', SIZE);
 	flushes = fsyncs = 0;
 	parking = false;
-	ck_assert_int_eq(begin(), 0);
-	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
-}
-
-static void teardown(void)
-{
-	pf_mount_stop(mount);
-	pthread_join(server, NULL);
-	pf_mount_free(mount);
-	pf_tree_free(tree);
+	mount_setup(&root);
 }
 
 static int open_in(const char *name, int flags)
@@ -492,15 +461,14 @@ int main(void)
 	TCase *tc = tcase_create("core");
 	int status;
 
-	if (!mkdtemp(point) || begin() < 0) {
+	if (!mkdtemp(point) || mount_begin(&root) < 0) {
 		puts("1..0 # SKIP nothing can be mounted here");
 		rmdir(point);
 		return 0;
 	}
-	pf_mount_free(mount);
-	pf_tree_free(tree);
+	mount_end();
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, mount_teardown);
 	tcase_set_timeout(tc, 60);
 	if (has_mappings()) {
 		tcase_add_test(tc, mappings_write);

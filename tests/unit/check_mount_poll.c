@@ -10,9 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pjrtfs/fuse/session.h"
+#include "mount_fixture.h"
 #include "pjrtfs/tree/vfs.h"
-#include "unit.h"
 
 enum { PATIENCE_S = 20 };
 
@@ -43,40 +42,10 @@ static const struct pf_kind root = {
 	.children = (const struct pf_kind *const[]){ &state, &plain, NULL },
 };
 
-static char point[] = "/tmp/pjrtfs-check-XXXXXX";
-static struct pf_tree *tree;
-static struct pf_mount *mount;
-static pthread_t server;
-
-static void *serve(void *arg)
-{
-	(void)arg;
-	pf_mount_run(mount, NULL);
-	return NULL;
-}
-
-static int begin(void)
-{
-	struct pf_mount_config config = { .mountpoint = point, .source = "toys" };
-
-	tree = pf_tree_new(&root, NULL, getuid(), getgid());
-	config.tree = tree;
-	return pf_mount_new(&config, &mount, NULL);
-}
-
 static void setup(void)
 {
 	done = false;
-	ck_assert_int_eq(begin(), 0);
-	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
-}
-
-static void teardown(void)
-{
-	pf_mount_stop(mount);
-	pthread_join(server, NULL);
-	pf_mount_free(mount);
-	pf_tree_free(tree);
+	mount_setup(&root);
 }
 
 static int open_in(const char *name)
@@ -191,7 +160,7 @@ START_TEST(the_mount_ends_meanwhile)
 	}
 	ck_assert_int_eq(read(go[0], &c, 1), 1);
 	usleep(100000);
-	teardown();
+	mount_teardown();
 	waitpid(pid, NULL, 0);
 	setup(); /* what the fixture takes down */
 }
@@ -203,14 +172,13 @@ int main(void)
 	TCase *tc = tcase_create("core");
 	int status;
 
-	if (!mkdtemp(point) || begin() < 0) {
+	if (!mkdtemp(point) || mount_begin(&root) < 0) {
 		puts("1..0 # SKIP nothing can be mounted here");
 		rmdir(point);
 		return 0;
 	}
-	pf_mount_free(mount);
-	pf_tree_free(tree);
-	tcase_add_checked_fixture(tc, setup, teardown);
+	mount_end();
+	tcase_add_checked_fixture(tc, setup, mount_teardown);
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, who_waits_is_woken, ways);
 	tcase_add_test(tc, the_mount_ends_meanwhile);

@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "answer.h"
 #include "pjrtfs/tree/ctl.h"
 #include "pjrtfs/tree/vfs.h"
 #include "unit.h"
+#include "vfs_driver.h"
 
 /* A file of bytes.  Content that starts with "bad" cannot be committed. */
 struct bytes {
@@ -345,35 +345,7 @@ static void touch(const char *name)
 
 static ssize_t put(struct pf_open *of, const char *data, uint64_t off)
 {
-	struct answer a;
-	ssize_t n;
-
-	pf_vfs_write(of, data, strlen(data), off, answer_begin(&a));
-	n = answer_wait(&a);
-	answer_end(&a);
-	return n;
-}
-
-static int flush(struct pf_open *of)
-{
-	struct answer a;
-	int r;
-
-	pf_vfs_flush(of, getpid(), answer_begin(&a));
-	r = (int)answer_wait(&a);
-	answer_end(&a);
-	return r;
-}
-
-static int sync_file(struct pf_open *of)
-{
-	struct answer a;
-	int r;
-
-	pf_vfs_fsync(of, answer_begin(&a));
-	r = (int)answer_wait(&a);
-	answer_end(&a);
-	return r;
+	return write_by(pf_vfs_write, of, data, strlen(data), off);
 }
 
 static void expect_read(struct pf_open *of, size_t len, uint64_t off, const char *want)
