@@ -11,6 +11,9 @@
 void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
 struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);
 
+/* Its state is STATE, unless it is a scratch file. */
+void pf_buffer_set_state_locked(struct pf_buffer *buffer, enum pf_buffer_state state);
+
 /*
  * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and
  * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is no such header,
