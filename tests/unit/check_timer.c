@@ -26,6 +26,11 @@ static void fire(struct pf_timer *timer)
 	atomic_fetch_add(&fired, 1);
 }
 
+static int64_t due_ns(const struct timed *t)
+{
+	return (int64_t)t->timer.due.tv_sec * 1000000000 + t->timer.due.tv_nsec;
+}
+
 static void begin(void)
 {
 	timers = pf_timers_new();
@@ -42,7 +47,8 @@ START_TEST(they_fire_in_order)
 {
 	static struct timed t[N];
 
-	/* The later ones are armed first. */
+	/* The later ones are armed first (unless this thread was kept from it: what counts is
+	 * when each is due). */
 	for (unsigned i = N; i-- > 0;) {
 		t[i] = (struct timed){ .timer = { .fire = fire }, .number = i };
 		ck_assert_int_eq(pf_timer_arm(timers, &t[i].timer, 200 + i * 4), 0);
@@ -50,7 +56,8 @@ START_TEST(they_fire_in_order)
 	while (atomic_load(&fired) < N)
 		usleep(1000);
 	for (unsigned i = 0; i < N; i++) {
-		ck_assert_uint_eq(order[i], i);
+		if (i > 0)
+			ck_assert_int_le(due_ns(&t[order[i - 1]]), due_ns(&t[order[i]]));
 		ck_assert(!pf_timer_disarm(timers, &t[i].timer));
 	}
 }
