@@ -46,6 +46,7 @@ struct writer {
 struct call {
 	_Atomic unsigned refs; /* the open file; what goes on without it */
 	struct unit *unit;     /* owned reference */
+	uid_t user;            /* who opened it */
 
 	pthread_mutex_t lock; /* rank 0; protects the fields below */
 	enum state state;
@@ -273,6 +274,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 		return NULL;
 	}
 	v->user = call_ref(c);
+	v->uid = c->user;
 	v->done = call_done;
 	pf_life_unref(c->life);
 	c->life = pf_life_ref(c->in.loaded->life);
@@ -475,6 +477,7 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 		abort();
 	atomic_init(&c->refs, 1);
 	c->unit = unit_ref(unit);
+	c->user = of->cred.uid;
 	of->state = c;
 	return 0;
 }
