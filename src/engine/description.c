@@ -3,11 +3,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pjrtfs/base/cleanup.h"
 
 /* Limits on what a worker can make the daemon keep. */
 enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };
+
+enum {
+	PLACES = 4, /* executions of a device at a time: one runs, the next is there */
+	MAX_PLACES = 32,
+	LONG_MS = 500, /* then it gives its place back */
+};
 
 static const char *text_of(struct json_object *o, const char *key)
 {
@@ -159,4 +166,14 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *d,
 		ids[i] = d->devices[i].id;
 	return ids ? pf_metrics_plugin(pf_watch_metrics(watch), name, d->n_devices, ids)
 		   : NULL;
+}
+
+struct pf_turns *pf_description_turns(const struct pf_description *d)
+{
+	struct pf_turns_config config = { d->n_devices, PLACES, LONG_MS };
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!strcmp(d->platform, "cpu") && cores > PLACES)
+		config.places = cores < MAX_PLACES ? (unsigned)cores : MAX_PLACES;
+	return pf_turns_new(&config);
 }

@@ -33,6 +33,7 @@ struct pf_worker {
 	struct pf_description description; /* of the first life */
 	struct pf_watch *watch;            /* borrowed, or NULL */
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
+	struct pf_turns *turns;            /* owned; set with the description */
 	struct pf_tail tail;
 	_Atomic uint64_t last_id;
 	int stop_fd;   /* owned; an eventfd: the watcher shall end */
@@ -150,6 +151,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 			      &d, err);
 	if (r == 0 && w->description.json)
 		r = same_plugin(w, &d, err);
+	if (r == 0 && !w->turns && !(w->turns = pf_description_turns(&d)))
+		r = pf_err_set(err, -ENOMEM, "no memory for the turns of its devices");
 	if (r == 0) {
 		unsigned restarts;
 
@@ -334,6 +337,7 @@ static void free_parts(struct pf_worker *w)
 		close(w->stop_fd);
 	if (w->broken_fd >= 0)
 		close(w->broken_fd);
+	pf_turns_free(w->turns);
 	pf_description_release(&w->description);
 	pf_tail_release(&w->tail);
 	pthread_cond_destroy(&w->started);
@@ -472,6 +476,11 @@ void pf_worker_pid(struct pf_worker *w, pid_t *pid, unsigned *restarts)
 const struct pf_description *pf_worker_description(const struct pf_worker *w)
 {
 	return &w->description;
+}
+
+struct pf_turns *pf_worker_turns(const struct pf_worker *w)
+{
+	return w->turns;
 }
 
 int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_err *err)

@@ -56,7 +56,9 @@ static void step_free(struct task *task)
 	free(step_of(task));
 }
 
-static const struct task_ops step_ops = { step_cancelled, step_answer, step_free };
+static const struct task_ops step_ops = { .cancelled = step_cancelled,
+					  .answer = step_answer,
+					  .free = step_free };
 
 static void finish(struct batch *b, int code, struct pf_err *err)
 {
@@ -108,6 +110,7 @@ static bool step_once(struct batch *b)
 		return true;
 	}
 	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
+	s->task.whole = task_ref(b->task);
 	s->batch = b;
 	task_ref(&s->task);
 	if (begin_step(b, &s->task, &err) < 0)

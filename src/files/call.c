@@ -6,6 +6,7 @@
  * failure before a read.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +47,10 @@ struct writer {
 struct call {
 	_Atomic unsigned refs; /* the open file; what goes on without it */
 	struct unit *unit;     /* owned reference */
+	struct pf_node *node;  /* owned reference: who waits for it is told */
+	uid_t user;            /* who opened it */
 
-	pthread_mutex_t lock; /* rank 0; protects the fields below */
+	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
 	enum state state;
 	struct call_inputs in;
 	struct call_outputs out;
@@ -67,6 +70,7 @@ static void call_unref(struct call *c)
 	call_outputs_release(&c->out);
 	pf_life_unref(c->life);
 	pthread_mutex_destroy(&c->lock);
+	pf_node_unref(c->node);
 	unit_unref(c->unit);
 	free(c);
 }
@@ -79,33 +83,20 @@ static struct call *call_ref(struct call *c)
 
 /* --- failures ------------------------------------------------------------------------- */
 
-/* Put the executable's name before the sentence. */
-static void name_error(struct call *c, struct pf_err *err)
-{
-	struct unit *unit = c->unit;
-	struct pf_fs *fs = unit->fs;
-	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-
-	pf_tree_lock_names(fs->tree);
-	if (unit->executable)
-		pf_node_path(unit->executable, fs->executables, &name);
-	pf_tree_unlock_names(fs->tree);
-	pf_err_wrap(err, err->code, "%s", name.len ? name.data : "(removed)");
-}
-
 /* What goes on has failed; -errno. */
 static int fail_locked(struct call *c, const struct pf_err *why)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
 	c->err = *why;
-	name_error(c, &c->err);
+	files_name_unit(c->unit, &c->err);
 	if (c->in.loaded)
 		call_inputs_drop(&c->in);
 	pf_ctl_error_line(&text, &c->err);
 	pf_buf_puts(&text, "\n");
 	call_outputs_say(&c->out, &text);
 	c->state = FAILED;
+	pf_node_ready(c->node);
 	return c->err.code;
 }
 
@@ -138,8 +129,10 @@ static bool answer_locked(struct call *c, size_t len, struct pf_reply *reply)
 	n = call_outputs_peek(&c->out, len, &data, &joined);
 	/* Sent under the lock: nobody else fills that memory before it is copied. */
 	pf_reply_send(reply, 0, data, n);
-	if (call_outputs_read(&c->out, n))
+	if (call_outputs_read(&c->out, n)) {
 		c->state = TAKING;
+		pf_node_ready(c->node);
+	}
 	return true;
 }
 
@@ -253,6 +246,7 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 	} else {
 		call_inputs_drop(&c->in);
 		c->state = GIVING;
+		pf_node_ready(c->node);
 	}
 	atomic_store(&c->done, true);
 	serve_locked(c);
@@ -273,6 +267,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 		return NULL;
 	}
 	v->user = call_ref(c);
+	v->uid = c->user;
 	v->done = call_done;
 	pf_life_unref(c->life);
 	c->life = pf_life_ref(c->in.loaded->life);
@@ -315,17 +310,6 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 	return n;
 }
 
-static int check_rights(struct call *c, const struct pf_cred *cred, struct pf_err *err)
-{
-	struct unit *unit = c->unit;
-	bool may;
-
-	pf_tree_lock_names(unit->fs->tree);
-	may = !unit->program || pf_node_may(unit->program, cred, R_OK);
-	pf_tree_unlock_names(unit->fs->tree);
-	return may ? 0 : pf_err_set(err, -EACCES, "permission denied");
-}
-
 /* The program is there, or cannot be (LOADED NULL, and *ERR): go on with who waits for it. */
 static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *err)
 {
@@ -336,6 +320,7 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	pf_lock(&c->lock);
 	w = pf_steal(&c->writer);
 	c->state = TAKING;
+	pf_node_ready(c->node);
 	/* One who was interrupted frees itself. */
 	if (w && !pf_reply_claim(w->reply))
 		w = NULL;
@@ -409,10 +394,10 @@ static int wait_locked(struct call *c, const void *src, size_t len,
 static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_err *err)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
-	int r = check_rights(c, cred, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (!files_unit_may(c->unit, cred, R_OK))
+		return pf_err_set(err, -EACCES, "permission denied");
 	loaded = pf_executable_loaded(c->unit->x);
 	if (!loaded)
 		return 0;
@@ -475,8 +460,23 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 		abort();
 	atomic_init(&c->refs, 1);
 	c->unit = unit_ref(unit);
+	c->node = pf_node_ref(of->node);
+	c->user = of->cred.uid;
 	of->state = c;
 	return 0;
+}
+
+/* Results, or why there are none, can be read; inputs can be written. */
+static short call_poll(struct pf_open *of)
+{
+	struct call *c = of->state;
+
+	if (!c)
+		return POLLIN;
+	PF_LOCK_SCOPE(&c->lock);
+	if (must_wait(c))
+		return 0;
+	return c->state == TAKING ? POLLOUT : POLLIN;
 }
 
 static void call_release(struct pf_open *of)
@@ -496,5 +496,6 @@ const struct pf_kind kind_call = {
 	.release = call_release,
 	.read = call_read,
 	.send = call_send,
+	.poll = call_poll,
 	.free = call_free,
 };

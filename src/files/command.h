@@ -19,6 +19,9 @@ struct task_ops {
 	bool (*cancelled)(struct task *task);
 	/* The answer, once: CODE is 0 or -errno, REPLY a JSON object (owned by the callee). */
 	void (*answer)(struct task *task, int code, struct json_object *reply);
+	/* It has begun: what cannot be undone is under way.  Perhaps more than once.  May be
+	 * NULL. */
+	void (*began)(struct task *task);
 	void (*free)(struct task *task);
 };
 
@@ -29,13 +32,15 @@ struct task {
 	struct pf_node *file; /* owned reference: where it was asked for */
 	struct pf_cred cred;  /* whose rights */
 	char *id;             /* owned JSON text, or NULL: echoed in the answer */
+	struct task *whole;   /* owned reference: what it is a step of, or NULL */
 	/* Where it is being executed, for those who must stop it; borrowed. */
 	struct pf_worker *_Atomic worker;
 
 	_Atomic unsigned refs;
-	pthread_mutex_t lock; /* rank 3; protects answered */
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	bool answered;
-	struct pf_timer timer;
+	struct pf_execution *execution; /* borrowed: of it, or of its step; or NULL */
+	struct pf_timer timer;          /* not protected */
 };
 
 /* A new task, asked for at FILE, with one reference, which task_done takes. */
@@ -59,6 +64,18 @@ bool task_cancelled(struct task *task);
 
 /* Was it answered already?  Then its results are dropped. */
 bool task_answered(struct task *task);
+
+/* E, on WORKER, is being done for TASK from now on; NULL: it has ended. */
+void task_executes(struct task *task, struct pf_execution *e, struct pf_worker *worker);
+
+/* What TASK asks for has begun. */
+void task_began(struct task *task);
+
+/* TASK is cancelled: if it waits for its turn on a device, it ends here. */
+void task_unqueue(struct task *task);
+
+/* How many begin before it does on its device, and itself; 0: it does not wait for that. */
+unsigned task_position(struct task *task);
 
 /* Answer ETIMEDOUT if nothing else was answered within MS milliseconds. */
 int task_set_timeout(struct task *task, uint64_t ms, struct pf_err *err);

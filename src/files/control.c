@@ -89,10 +89,13 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 static const struct {
 	const char *name;
 	command_op *run;
+	bool tells; /* by itself when it has begun */
 } ops[] = {
-	{ "execute", op_execute }, { "compile", op_compile }, { "create", op_create },
-	{ "delete", op_delete },   { "stat", op_stat },       { "batch", op_batch },
-	{ "wait", op_wait },       { "cancel", op_cancel },   { "copy", op_copy },
+	{ "execute", op_execute, true }, { "compile", op_compile, false },
+	{ "create", op_create, false },  { "delete", op_delete, false },
+	{ "stat", op_stat, false },      { "batch", op_batch, true },
+	{ "wait", op_wait, false },      { "cancel", op_cancel, false },
+	{ "copy", op_copy, false },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)
@@ -138,6 +141,8 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 	}
 	if (timeout)
 		r = task_set_timeout(task, timeout, err);
+	if (r == 0 && !ops[i].tells)
+		task_began(task);
 	if (r == 0)
 		r = ops[i].run(task, o, err);
 	return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
@@ -173,8 +178,9 @@ static void control_free(struct task *task)
 	free(control_of(task));
 }
 
-static const struct task_ops control_ops = { control_cancelled, control_answer,
-					     control_free };
+static const struct task_ops control_ops = { .cancelled = control_cancelled,
+					     .answer = control_answer,
+					     .free = control_free };
 
 static void control_command(struct pf_command *command)
 {

@@ -287,7 +287,9 @@ static void run_free(struct task *task)
 	free(run_of(task));
 }
 
-static const struct task_ops run_ops = { run_cancelled, run_answer, run_free };
+static const struct task_ops run_ops = { .cancelled = run_cancelled,
+					 .answer = run_answer,
+					 .free = run_free };
 
 /* A run that is asked for as a job. */
 struct run_later {

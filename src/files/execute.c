@@ -103,7 +103,9 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 
 	if (code < 0)
 		err = *why;
+	task_executes(run->task, NULL, NULL);
 	run->seconds += e->seconds;
+	run->queue_seconds += e->queue_seconds;
 	run->device_seconds += e->device_seconds;
 	run->transfer_seconds += e->transfer_seconds;
 	for (size_t i = 0; code == 0 && run->done == 0 && i < e->n_args; i++)
@@ -139,6 +141,13 @@ static bool is_cancelled(struct pf_execution *e)
 	return task_cancelled(run->task);
 }
 
+static void run_began(struct pf_execution *e)
+{
+	struct run *run = e->user;
+
+	task_began(run->task);
+}
+
 /* --- the beginning ------------------------------------------------------------------------ */
 
 static void start(struct run *run, struct pf_execution *e)
@@ -153,8 +162,9 @@ static void start(struct run *run, struct pf_execution *e)
 	e->uid = run->task->cred.uid;
 	e->id = task_id(run->task);
 	e->done = run_done;
+	e->began = run_began;
 	e->cancelled = is_cancelled;
-	atomic_store(&run->task->worker, run->loaded->worker);
+	task_executes(run->task, e, run->loaded->worker);
 	if (!run->loaded->n_devices)
 		e->device = run->rows[0].device->index;
 	pf_execution_start(e, settle);

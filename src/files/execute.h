@@ -31,7 +31,7 @@ struct run {
 	size_t *fed;   /* owned: which of the row's outputs the input is in the
 				     * next repetition; n_out: none */
 	uint64_t done; /* repetitions so far */
-	double seconds, device_seconds, transfer_seconds;
+	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
 
 /*

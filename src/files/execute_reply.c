@@ -47,6 +47,7 @@ struct json_object *run_reply(const struct run *run, const struct pf_execution *
 	pf_json_add_seconds(o, "seconds", run->seconds);
 	pf_json_add_seconds(o, "device_seconds", run->device_seconds);
 	pf_json_add_seconds(o, "transfer_seconds", run->transfer_seconds);
+	pf_json_add_seconds(o, "queue_seconds", run->queue_seconds);
 	return o;
 }
 

@@ -266,6 +266,9 @@ int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cr
 int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		       struct unit **ret, struct pf_err *err);
 
+/* Put the name of UNIT's executable before the sentence.  Takes the name lock. */
+void files_name_unit(struct unit *unit, struct pf_err *err);
+
 /* NAME without a program's extension, the caller's; NULL: no memory. */
 char *files_stem_of(const char *name);
 

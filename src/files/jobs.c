@@ -6,41 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "job.h"
 #include "pjrtfs/base/json.h"
 
 enum {
-	MAX_RUNNING = 10000, /* a user's; more are EAGAIN */
-	MAX_ENDED = 1000,    /* remembered; the oldest go */
+	MAX_ENDED = 1000, /* remembered; the oldest go */
 };
 
-enum job_state { JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
-
-static const char *const state_names[] = { "running", "done", "failed", "cancelled" };
-
-/* Counted: by its directory, by the jobs that run, by who waits. */
-struct job {
-	struct task task; /* what runs; its references count the job's, too */
-	uint64_t number;
-	struct pf_node *node; /* owned reference, as long as it is listed */
-	char *request;        /* owned */
-	struct timespec started;
-
-	pthread_mutex_t lock; /* rank 4; protects the fields below */
-	enum job_state state;
-	bool cancel;
-	struct json_object *result; /* owned, once it has ended */
-	struct timespec ended;
-	struct pf_waiter *waiters;
-
-	struct job *next; /* of those that have ended; the jobs' */
-};
+static const char *const state_names[] = { "queued", "running", "done", "failed",
+					   "cancelled" };
 
 struct jobs {
 	struct pf_node *dir;  /* owned reference */
 	pthread_mutex_t lock; /* rank 5; protects the fields below */
 	uint64_t last;
-	unsigned running, n_ended;
+	struct job_count open; /* those that have not ended */
+	unsigned n_ended;
 	struct job *first, *newest; /* that have ended, by age; each a reference */
 };
 
@@ -48,20 +29,6 @@ static struct job *job_of(struct task *task)
 {
 	return pf_container_of(task, struct job, task);
 }
-
-static struct job *job_ref(struct job *job)
-{
-	task_ref(&job->task);
-	return job;
-}
-
-static void job_unref(struct job *job)
-{
-	if (job)
-		task_unref(&job->task);
-}
-
-PF_DEFINE_CLEANUP(struct job *, job_unref)
 
 static void job_free(struct task *task)
 {
@@ -100,7 +67,7 @@ static void remember(struct jobs *jobs, struct job *job)
 
 	job_ref(job);
 	pf_lock(&jobs->lock);
-	jobs->running--;
+	job_uncount(&jobs->open, job->task.cred.uid);
 	if (jobs->newest)
 		jobs->newest->next = job;
 	else
@@ -116,6 +83,30 @@ static void remember(struct jobs *jobs, struct job *job)
 		unlist(old);
 		job_unref(old);
 	}
+}
+
+/* What becomes of JOB before it ends.  Under its lock, so that it is told in order. */
+static void tell_locked(struct job *job, enum pf_told_job what)
+{
+	/* The id is read without its lock: it does not change any more. */
+	pf_tell_job(job->task.fs->watch, what, job->number, job->task.cred.uid, NULL,
+		    job->task.id, 0, NULL);
+}
+
+static void job_began(struct task *task)
+{
+	struct job *job = job_of(task);
+	bool first;
+
+	pf_lock(&job->lock);
+	first = job->state == JOB_QUEUED;
+	if (first) {
+		job->state = JOB_RUNNING;
+		tell_locked(job, PF_TOLD_JOB_STARTED);
+	}
+	pf_unlock(&job->lock);
+	if (first && job->node)
+		pf_node_changed(job->node, false);
 }
 
 static void tell_end(struct job *job, int code)
@@ -143,6 +134,8 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	struct job *job = job_of(task);
 	struct pf_waiter *waiters;
 
+	if (code == 0)
+		job_began(task); /* what is done at once does not say so */
 	pf_lock(&job->lock);
 	if (code == 0)
 		job->state = JOB_DONE;
@@ -165,7 +158,10 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	pf_wake_all(waiters);
 }
 
-static const struct task_ops job_ops = { job_cancelled, job_answer, job_free };
+static const struct task_ops job_ops = { .cancelled = job_cancelled,
+					 .answer = job_answer,
+					 .began = job_began,
+					 .free = job_free };
 
 /* --- its directory ------------------------------------------------------------------------ */
 
@@ -184,7 +180,7 @@ static short state_poll(struct pf_open *of)
 	struct job *job = of->node->object;
 
 	PF_LOCK_SCOPE(&job->lock);
-	return job->state == JOB_RUNNING ? 0 : POLLIN;
+	return job_has_ended(job) ? POLLIN : 0;
 }
 
 static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -196,19 +192,21 @@ static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-/* What is known of a job: {"job","state","user","started","ended","seconds","result"}. */
-static struct json_object *describe(struct job *job)
+struct json_object *job_describe(struct job *job)
 {
 	struct json_object *o = json_object_new_object();
+	unsigned position = task_position(&job->task);
 	struct timespec until;
 
 	pf_json_add_int(o, "job", (int64_t)job->number);
 	PF_LOCK_SCOPE(&job->lock);
 	pf_json_add_string(o, "state", state_names[job->state]);
+	if (job->state == JOB_QUEUED && position)
+		pf_json_add_int(o, "position", position);
 	pf_json_add_int(o, "user", job->task.cred.uid);
 	pf_json_add_time(o, "started", &job->started);
 	until = job->ended;
-	if (job->state == JOB_RUNNING)
+	if (!job_has_ended(job))
 		clock_gettime(CLOCK_REALTIME, &until);
 	else
 		pf_json_add_time(o, "ended", &job->ended);
@@ -222,7 +220,7 @@ static struct json_object *describe(struct job *job)
 
 static int result_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct json_object *o = describe(node->object);
+	struct json_object *o = job_describe(node->object);
 
 	(void)err;
 	pf_json_print_line(o, out);
@@ -244,6 +242,7 @@ static struct json_object *cancel(struct job *job, bool force)
 	job->cancel = true;
 	running = job->state == JOB_RUNNING;
 	pf_unlock(&job->lock);
+	task_unqueue(&job->task);
 	if (running && force && worker) {
 		pf_worker_restart(worker);
 		pf_json_add_string(o, "restarted", pf_worker_name(worker));
@@ -324,6 +323,7 @@ void files_free_jobs(struct pf_fs *fs)
 	if (!jobs)
 		return;
 	pf_node_unref(jobs->dir);
+	job_count_release(&jobs->open);
 	pthread_mutex_destroy(&jobs->lock);
 	free(jobs);
 	fs->jobs = NULL;
@@ -335,19 +335,15 @@ void files_free_jobs(struct pf_fs *fs)
 static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
 {
 	char name[24];
-	bool full;
 	int r;
 
 	pf_lock(&jobs->lock);
-	full = jobs->running >= MAX_RUNNING;
-	if (!full) {
-		jobs->running++;
+	r = job_count(&jobs->open, job->task.cred.uid, err);
+	if (r == 0)
 		job->number = ++jobs->last;
-	}
 	pf_unlock(&jobs->lock);
-	if (full)
-		return pf_err_set(err, -EAGAIN, "%d jobs are running already",
-				  MAX_RUNNING);
+	if (r < 0)
+		return r;
 	snprintf(name, sizeof(name), "%" PRIu64, job->number);
 	job_ref(job);
 	job->node =
@@ -361,7 +357,7 @@ static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
 	if (r == 0)
 		return 0;
 	pf_lock(&jobs->lock);
-	jobs->running--;
+	job_uncount(&jobs->open, job->task.cred.uid);
 	pf_unlock(&jobs->lock);
 	pf_node_unref(pf_steal(&job->node));
 	return pf_err_set(err, r, "no memory for a job");
@@ -373,7 +369,6 @@ int job_start(struct task *task, const char *request_text,
 {
 	struct job *job = calloc(1, sizeof(*job));
 	struct pf_err why = PF_ERR_INIT;
-	pf_autofree char *id = NULL;
 	struct json_object *reply;
 	int r = -ENOMEM;
 
@@ -393,20 +388,22 @@ int job_start(struct task *task, const char *request_text,
 	}
 	reply = reply_new();
 	pf_json_add_int(reply, "job", (int64_t)job->number);
-	id = task_id(task);
-	pf_tell_job(task->fs->watch, PF_TOLD_JOB_STARTED, job->number, task->cred.uid,
-		    NULL, id, 0, NULL);
+	job_ref(job);
 	if (run(&job->task, arg, &why) < 0)
 		task_fail(&job->task, &why);
+	pf_lock(&job->lock);
+	if (job->state == JOB_QUEUED)
+		tell_locked(job, PF_TOLD_JOB_QUEUED);
+	pf_unlock(&job->lock);
+	job_unref(job);
 	task_done(task, 0, reply);
 	return 0;
 }
 
-/* --- wait, cancel --------------------------------------------------------------------------- */
+/* --- commands about one --------------------------------------------------------------------------- */
 
-/* The job that "job" names, with a reference, if TASK's user may know of it. */
-static int find_job(struct task *task, struct json_object *o, struct job **ret,
-		    struct pf_err *err)
+int job_find(struct task *task, struct json_object *o, struct job **ret,
+	     struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_attr owner;
@@ -431,57 +428,6 @@ static int find_job(struct task *task, struct json_object *o, struct job **ret,
 	return pf_err_set(err, -EACCES, "job %s is another user's", name);
 }
 
-struct waiting {
-	struct pf_waiter waiter;
-	struct task *task;
-	struct job *job; /* owned reference */
-};
-
-static void wait_end(struct waiting *w)
-{
-	struct json_object *o = describe(w->job);
-
-	json_object_object_add(o, "ok", json_object_new_boolean(true));
-	task_done(w->task, 0, o);
-	job_unref(w->job);
-	free(w);
-}
-
-static void wait_wake(struct pf_waiter *waiter)
-{
-	wait_end(pf_container_of(waiter, struct waiting, waiter));
-}
-
-int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
-{
-	static const char *const allowed[] = { "job", NULL };
-	struct job *job = NULL;
-	struct waiting *w;
-	bool ended;
-	int r = command_check_keys(o, allowed, err);
-
-	if (r == 0)
-		r = find_job(task, o, &job, err);
-	if (r < 0)
-		return r;
-	w = calloc(1, sizeof(*w));
-	if (!w) {
-		job_unref(job);
-		return pf_err_set(err, -ENOMEM, "no memory for waiting");
-	}
-	w->waiter.wake = wait_wake;
-	w->task = task;
-	w->job = job;
-	pf_lock(&job->lock);
-	ended = job->state != JOB_RUNNING;
-	if (!ended)
-		pf_wait_add(&job->waiters, &w->waiter);
-	pf_unlock(&job->lock);
-	if (ended)
-		wait_end(w);
-	return 0;
-}
-
 int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	static const char *const allowed[] = { "job", "force", NULL };
@@ -492,7 +438,7 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = command_bool(o, "force", &force, err);
 	if (r == 0)
-		r = find_job(task, o, &job, err);
+		r = job_find(task, o, &job, err);
 	if (r == 0)
 		task_done(task, 0, cancel(job, force));
 	return r;

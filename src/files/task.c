@@ -17,6 +17,8 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->cred = *cred;
 	t->id = NULL;
 	t->answered = false;
+	t->whole = NULL;
+	t->execution = NULL;
 	atomic_init(&t->worker, NULL);
 	t->timer = (struct pf_timer){ .fire = timed_out };
 	atomic_init(&t->refs, 1);
@@ -45,6 +47,7 @@ void task_unref(struct task *t)
 	free(t->id);
 	pf_node_unref(t->file);
 	pthread_mutex_destroy(&t->lock);
+	task_unref(t->whole);
 	t->ops->free(t);
 }
 
@@ -102,6 +105,50 @@ bool task_answered(struct task *t)
 	return t->answered;
 }
 
+/* What TASK is a step of, at last. */
+static struct task *whole_of(struct task *t)
+{
+	while (t->whole)
+		t = t->whole;
+	return t;
+}
+
+void task_executes(struct task *t, struct pf_execution *e, struct pf_worker *worker)
+{
+	t = whole_of(t);
+	if (e)
+		atomic_store(&t->worker, worker);
+	PF_LOCK_SCOPE(&t->lock);
+	t->execution = e;
+}
+
+void task_began(struct task *t)
+{
+	t = whole_of(t);
+	if (t->ops->began)
+		t->ops->began(t);
+}
+
+void task_unqueue(struct task *t)
+{
+	struct pf_execution *e;
+
+	pf_lock(&t->lock);
+	e = t->execution;
+	if (e && !pf_execution_unqueue(e))
+		e = NULL;
+	pf_unlock(&t->lock);
+	/* Taken out, it is nobody's but ours. */
+	if (e)
+		pf_execution_resume(e);
+}
+
+unsigned task_position(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->execution ? pf_execution_position(t->execution) : 0;
+}
+
 static void timed_out(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, timer);
@@ -111,6 +158,7 @@ static void timed_out(struct pf_timer *timer)
 		   "it did not end in time; what had begun goes on, its results are "
 		   "dropped");
 	answer(t, err.code, reply_failure(&err));
+	task_unqueue(t); /* a step's is dropped when its turn comes */
 	task_unref(t);
 }
 

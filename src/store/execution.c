@@ -1,8 +1,7 @@
-#include "pjrtfs/store/execution.h"
+#include "execution_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,12 +22,17 @@ struct pf_execution_priv {
 	struct pf_waiter waiter;
 	_Atomic unsigned refs; /* the starter, who may settle, and the answer */
 	_Atomic bool ended;
-	struct timespec start, loaded;
+	struct timespec start, loaded, queued;
 	size_t placed; /* arguments on the device so far */
 	unsigned tries;
 	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
 	size_t n_claimed;     /* arguments marked as donated so far */
 	struct pf_life *life; /* owned reference, once sent */
+	struct pf_turn turn;
+	struct pf_turns *_Atomic turns; /* borrowed: where it takes one; NULL: nowhere */
+	bool may_run;                   /* its turn has come */
+	unsigned *devices;              /* owned: the turn's, but for a single one: */
+	unsigned device;
 };
 
 static bool step(struct pf_execution_priv *p);
@@ -70,6 +74,7 @@ static void priv_unref(struct pf_execution_priv *p)
 	if (atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
 	pf_life_unref(p->life);
+	free(p->devices);
 	free(p->ids);
 	free(p);
 }
@@ -98,20 +103,10 @@ void pf_execution_free(struct pf_execution *e)
 	free(e);
 }
 
-/* Which of the worker's devices ROW runs on. */
-static unsigned row_device(const struct pf_execution *e, size_t row)
-{
-	if (e->loaded->n_devices)
-		return e->loaded->devices[row];
-	if (e->device != UINT32_MAX)
-		return e->device;
-	return e->n_args ? e->args[0]->device : 0;
-}
-
 static void tell(const struct pf_execution *e, const struct pf_err *err)
 {
 	struct pf_worker *w = e->executable->worker;
-	unsigned one = e->loaded ? row_device(e, 0) : 0;
+	unsigned one = e->loaded ? pf_execution_device(e, 0) : 0;
 	struct pf_told_execution told = {
 		.executable = e->name,
 		.user = e->uid,
@@ -131,11 +126,107 @@ static void tell(const struct pf_execution *e, const struct pf_err *err)
 			 &told);
 }
 
+/* --- its turn ------------------------------------------------------------------------- */
+
+static void may_run(struct pf_turn *turn)
+{
+	struct pf_execution_priv *p =
+		pf_container_of(turn, struct pf_execution_priv, turn);
+
+	p->e->queue_seconds += pf_watch_since(&p->queued);
+	p->may_run = true;
+	step(p);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const unsigned *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The devices that it runs on, each once, in ascending order. */
+static int list_devices(struct pf_execution_priv *p, struct pf_err *err)
+{
+	const struct pf_execution *e = p->e;
+	unsigned n = 0;
+
+	p->turn.n_devices = 1;
+	p->turn.devices = &p->device;
+	p->device = pf_execution_device(e, 0);
+	if (e->n_rows == 1)
+		return 0;
+	free(p->devices);
+	p->devices = calloc(e->n_rows, sizeof(*p->devices));
+	if (!p->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for an execution");
+	for (size_t i = 0; i < e->n_rows; i++)
+		p->devices[i] = pf_execution_device(e, i);
+	qsort(p->devices, e->n_rows, sizeof(*p->devices), by_number);
+	for (size_t i = 0; i < e->n_rows; i++)
+		if (!n || p->devices[n - 1] != p->devices[i])
+			p->devices[n++] = p->devices[i];
+	p->turn.devices = p->devices;
+	p->turn.n_devices = n;
+	return 0;
+}
+
+/* 1 its turn has come; 0 it will, and may have by now: E may be gone; -errno. */
+static int take_turn(struct pf_execution_priv *p, struct pf_err *err)
+{
+	struct pf_turns *turns;
+	int r = list_devices(p, err);
+
+	if (r < 0)
+		return r;
+	p->turn.user = p->e->uid;
+	p->turn.begin = may_run;
+	clock_gettime(CLOCK_MONOTONIC, &p->queued);
+	turns = pf_worker_turns(p->e->loaded->worker);
+	atomic_store(&p->turns, turns);
+	if (!pf_turns_take(turns, &p->turn))
+		return 0;
+	p->may_run = true;
+	return 1;
+}
+
+/* It has its turn no more, or does not wait for it. */
+static void end_turn(struct pf_execution_priv *p)
+{
+	struct pf_turns *turns = atomic_exchange(&p->turns, NULL);
+
+	p->may_run = false;
+	if (turns)
+		pf_turns_end(turns, &p->turn);
+}
+
+bool pf_execution_unqueue(struct pf_execution *e)
+{
+	struct pf_turns *turns = atomic_load(&e->priv->turns);
+
+	return turns && pf_turns_leave(turns, &e->priv->turn);
+}
+
+unsigned pf_execution_position(struct pf_execution *e)
+{
+	struct pf_turns *turns = atomic_load(&e->priv->turns);
+
+	return turns ? pf_turns_position(turns, &e->priv->turn) : 0;
+}
+
+void pf_execution_resume(struct pf_execution *e)
+{
+	step(e->priv);
+}
+
+/* --- the end -------------------------------------------------------------------------- */
+
 /* The end, good or bad.  E may be gone afterwards. */
 static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
 
+	end_turn(p);
 	e->seconds = pf_watch_since(&p->start);
 	for (size_t i = 0; i < p->n_claimed; i++)
 		if (e->donate[i])
@@ -146,104 +237,6 @@ static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
 	tell(e, code < 0 ? err : NULL);
 	atomic_store(&p->ended, true);
 	e->done(e, code, err);
-}
-
-/* --- the checks ---------------------------------------------------------------------- */
-
-static const char *plural(size_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-/* How messages call argument I: "input 1 (y)", "row 2: input 1 (y)". */
-static const char *arg_called(const struct pf_execution *e, size_t i, char *dst,
-			      size_t cap)
-{
-	size_t in_row = e->n_args / e->n_rows;
-	const struct pf_param *want = NULL;
-	char row[32] = "";
-
-	if (e->loaded && i % in_row < e->loaded->signature->n_inputs)
-		want = &e->loaded->signature->inputs[i % in_row];
-	if (e->n_rows > 1)
-		snprintf(row, sizeof(row), "row %zu: ", i / in_row);
-	if (want && *want->name)
-		snprintf(dst, cap, "%sinput %zu (%s)", row, i % in_row, want->name);
-	else
-		snprintf(dst, cap, "%sinput %zu", row, i % in_row);
-	return dst;
-}
-
-static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
-{
-	size_t in_row = e->n_args / e->n_rows;
-	const struct pf_param *want = &e->loaded->signature->inputs[i % in_row];
-	const struct pf_value *have = e->args[i];
-	const struct pf_description *d = pf_worker_description(e->loaded->worker);
-	unsigned device = row_device(e, i / in_row);
-	char a[128], b[128], called[192];
-
-	arg_called(e, i, called, sizeof(called));
-	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
-		return pf_err_set(err, -EINVAL, "%s: %s is %s, the program wants %s",
-				  called, e->arg_names[i],
-				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
-				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
-	if (have->worker != e->loaded->worker)
-		return pf_err_set(err, -EINVAL,
-				  "%s: %s is on plugin %s, the program on %s", called,
-				  e->arg_names[i], pf_worker_name(have->worker),
-				  pf_worker_name(e->loaded->worker));
-	if (have->device != device)
-		return pf_err_set(err, -EINVAL,
-				  "%s: %s is on device %s:%lld, the program runs on "
-				  "%s:%lld",
-				  called, e->arg_names[i], pf_worker_name(have->worker),
-				  (long long)d->devices[have->device].id,
-				  pf_worker_name(have->worker),
-				  (long long)d->devices[device].id);
-	return 0;
-}
-
-/* A row that is missing would have the others wait for it. */
-static int check_rows(const struct pf_execution *e, struct pf_err *err)
-{
-	size_t rows = e->loaded->n_devices ? e->loaded->n_devices : 1;
-
-	if (e->n_rows == rows)
-		return 0;
-	if (rows == 1)
-		return pf_err_set(err, -EINVAL,
-				  "the program runs on one device, %zu rows of inputs or "
-				  "outputs were given",
-				  e->n_rows);
-	return pf_err_set(err, -EINVAL,
-			  "the program runs on %zu devices at once: its inputs and "
-			  "outputs are lists of %zu rows, found %zu row%s",
-			  rows, rows, e->n_rows, plural(e->n_rows));
-}
-
-static int check(const struct pf_execution *e, struct pf_err *err)
-{
-	const struct pf_signature *s = e->loaded->signature;
-	size_t in_row = e->n_args / e->n_rows;
-	int r = check_rows(e, err);
-
-	if (r < 0)
-		return r;
-	if (in_row != s->n_inputs)
-		return pf_err_set(err, -EINVAL,
-				  "the program takes %zu input%s, %zu %s given",
-				  s->n_inputs, plural(s->n_inputs), in_row,
-				  in_row == 1 ? "was" : "were");
-	if (e->want_outs != s->n_outputs)
-		return pf_err_set(err, -EINVAL,
-				  "the program gives %zu output%s, %zu name%s given",
-				  s->n_outputs, plural(s->n_outputs), e->want_outs,
-				  e->want_outs == 1 ? " was" : "s were");
-	for (size_t i = 0; i < e->n_args && r == 0; i++)
-		r = check_arg(e, i, err);
-	return r;
 }
 
 /* --- the answer ---------------------------------------------------------------------- */
@@ -275,7 +268,7 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 				  (unsigned long long)bytes, pf_dtype_name(want->dtype));
 	e->outs[i] =
 		pf_value_of_output(want->dtype, &want->shape, out, rep, e->loaded->worker,
-				   row_device(e, i / s->n_outputs), p->life,
+				   pf_execution_device(e, i / s->n_outputs), p->life,
 				   p->ids[e->n_args + i]);
 	if (!e->outs[i])
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
@@ -381,27 +374,21 @@ static int send(struct pf_execution_priv *p, struct pf_err *err)
 	if (!collect(e, p->ids, (uint8_t *)(p->ids + n_ids)))
 		return 1;
 	req.executable = e->loaded->id;
-	req.device = e->loaded->n_devices ? UINT32_MAX : row_device(e, 0);
+	req.device = e->loaded->n_devices ? UINT32_MAX : pf_execution_device(e, 0);
 	req.n_args = (uint32_t)in_row;
 	req.n_outs = (uint32_t)(n_outs / e->n_rows);
 	req.n_devices = (uint32_t)e->n_rows;
 	p->life = pf_life_ref(e->loaded->life);
 	p->call.done = answer;
 	p->call.reply_min = sizeof(struct pf_rep_execute);
+	if (e->began)
+		e->began(e);
 	atomic_fetch_add(&p->refs, 1);
 	r = pf_life_call(p->life, &p->call, &req, sizeof(req), p->ids,
 			 n_ids * sizeof(*p->ids) + in_row, err);
 	if (r < 0)
 		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
 	return r;
-}
-
-static int name_arg(const struct pf_execution *e, size_t i, int code, struct pf_err *err)
-{
-	char called[192];
-
-	return pf_err_wrap(err, code, "%s: %s", arg_called(e, i, called, sizeof(called)),
-			   e->arg_names[i]);
 }
 
 /* Place the arguments from p->placed on: 1 all there, 0 waiting, -errno. */
@@ -413,7 +400,7 @@ static int place(struct pf_execution_priv *p, struct pf_err *err)
 		int r = pf_value_place(e->args[p->placed], &p->waiter, err);
 
 		if (r < 0)
-			return name_arg(e, p->placed, r, err);
+			return pf_execution_name_arg(e, p->placed, r, err);
 		if (r == 0)
 			return 0;
 	}
@@ -429,7 +416,26 @@ static int check_placed(struct pf_execution_priv *p, struct pf_err *err)
 	if (!e->loaded || p->placed >= e->n_args)
 		return 1;
 	r = pf_value_placed(e->args[p->placed], err);
-	return r < 0 ? name_arg(e, p->placed, r, err) : 1;
+	return r < 0 ? pf_execution_name_arg(e, p->placed, r, err) : 1;
+}
+
+/* The executable, on a living worker, and what it is given, checked: 1; 0 waiting; -errno. */
+static int load(struct pf_execution_priv *p, struct pf_err *err)
+{
+	struct pf_execution *e = p->e;
+	int r;
+
+	if (e->loaded)
+		return 1;
+	r = pf_executable_load(e->executable, &p->waiter, &e->loaded, err);
+	if (r <= 0)
+		return r;
+	r = pf_execution_check(e, err);
+	if (r < 0)
+		return r;
+	p->placed = 0;
+	clock_gettime(CLOCK_MONOTONIC, &p->loaded);
+	return 1;
 }
 
 /* True if the request was sent by this call (E may be gone by then). */
@@ -444,29 +450,28 @@ static bool step(struct pf_execution_priv *p)
 			r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
 			break;
 		}
-		if (!e->loaded) {
-			r = pf_executable_load(e->executable, &p->waiter, &e->loaded,
-					       &err);
-			if (r > 0)
-				r = check(e, &err) < 0 ? err.code : 1;
-			if (r <= 0)
-				break;
-			p->placed = 0;
-			clock_gettime(CLOCK_MONOTONIC, &p->loaded);
+		r = load(p, &err);
+		if (r > 0)
+			r = place(p, &err);
+		if (r > 0 && !p->may_run) {
+			e->transfer_seconds = pf_watch_since(&p->loaded);
+			r = take_turn(p, &err);
 		}
-		r = place(p, &err);
 		if (r <= 0)
 			break;
-		e->transfer_seconds = pf_watch_since(&p->loaded);
-		r = send(p, &err);
-		if (r == 0)
-			return true;
-		if (r < 0)
-			break;
-		/* The worker was replaced meanwhile: bring everything to the new one. */
-		if (++p->tries >= MAX_TRIES)
-			r = pf_err_set(&err, -EIO, "the worker of plugin %s keeps dying",
-				       pf_worker_name(e->loaded->worker));
+		if (pf_life_alive(e->loaded->life)) {
+			r = send(p, &err);
+			if (r == 0)
+				return true;
+			if (r < 0)
+				break;
+			/* Things were moved, or the worker replaced: bring them again. */
+			if (++p->tries >= MAX_TRIES)
+				r = pf_err_set(&err, -EIO,
+					       "the worker of plugin %s keeps dying",
+					       pf_worker_name(e->loaded->worker));
+		}
+		end_turn(p);
 		pf_loaded_unref(pf_steal(&e->loaded));
 	}
 	if (r < 0)

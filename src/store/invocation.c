@@ -65,6 +65,44 @@ static void fill_args(struct pf_invocation *v, const uint64_t *offs)
 	}
 }
 
+/* --- its turn ------------------------------------------------------------------------- */
+
+static void may_run(struct pf_turn *turn)
+{
+	struct pf_invocation *v = pf_container_of(turn, struct pf_invocation, turn);
+
+	v->may_run = true;
+	step(v);
+}
+
+/* True if its turn has come; else it will, and may have by now. */
+static bool take_turn(struct pf_invocation *v)
+{
+	const struct pf_loaded *loaded = v->loaded;
+
+	if (v->may_run)
+		return true;
+	v->device = loaded->n_devices ? loaded->devices[0] : 0;
+	v->turn.user = v->uid;
+	v->turn.devices = &v->device;
+	v->turn.n_devices = 1;
+	v->turn.begin = may_run;
+	v->turns = pf_worker_turns(loaded->worker);
+	if (!pf_turns_take(v->turns, &v->turn))
+		return false;
+	v->may_run = true;
+	return true;
+}
+
+static void end_turn(struct pf_invocation *v)
+{
+	struct pf_turns *turns = pf_steal(&v->turns);
+
+	v->may_run = false;
+	if (turns)
+		pf_turns_end(turns, &v->turn);
+}
+
 /* --- the results ---------------------------------------------------------------------- */
 
 /* Give back what result I holds. */
@@ -118,6 +156,7 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 
 static void end(struct pf_invocation *v, int code, const struct pf_err *err)
 {
+	end_turn(v);
 	pf_bytes_unref(pf_steal(&v->bytes));
 	v->done(v, code, err);
 }
@@ -202,7 +241,7 @@ static int send(struct pf_invocation *v, struct pf_err *err)
 	req.n_args = (uint32_t)loaded->signature->n_inputs;
 	req.n_outs = (uint32_t)v->n_outs;
 	for (size_t i = 0; i < v->n_outs; i++)
-		v->tail[i] = pf_worker_id(v->executable->worker);
+		v->tail[i] = pf_worker_id(loaded->worker);
 	pf_life_unref(v->life);
 	v->life = pf_life_ref(loaded->life);
 	v->call.done = answer;
@@ -233,15 +272,20 @@ static void step(struct pf_invocation *v)
 	int r = 1;
 
 	do {
-		if (!pf_life_alive(v->loaded->life))
+		if (!pf_life_alive(v->loaded->life)) {
+			end_turn(v); /* it may compile for long */
 			r = load_again(v, &err);
-		if (r <= 0)
-			break;
+			if (r < 0)
+				break;
+		}
+		/* At 0 it may have been answered already, and be gone. */
+		if (r == 0 || !take_turn(v))
+			return;
 		r = send(v, &err);
-	} while (r < 0 && !pf_life_alive(v->loaded->life) && ++v->tries < MAX_TRIES);
-	/* At 0 it may have been answered already, and be gone. */
-	if (r < 0)
-		end(v, r, &err);
+		if (r == 0)
+			return;
+	} while (!pf_life_alive(v->loaded->life) && ++v->tries < MAX_TRIES);
+	end(v, r, &err);
 }
 
 void pf_invocation_start(struct pf_invocation *v)

@@ -61,6 +61,22 @@ faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 called
 
+# -- poll(2): nothing while it executes, then that there is something to read
+faults execute=held
+bounded python3 -c '
+import os, select, sys
+call, inputs, faults = sys.argv[1:]
+fd = os.open(call, os.O_RDWR)
+p = select.poll()
+p.register(fd, select.POLLIN | select.POLLOUT)
+os.write(fd, open(inputs, "rb").read())
+assert p.poll(300) == [], "ready while it executes"
+os.truncate(faults, 0)
+assert p.poll(1000000) == [(fd, select.POLLIN)], "not ready"
+assert os.read(fd, 4096).startswith(b"\x93NUMPY")
+assert p.poll(0) == [(fd, select.POLLOUT)], "no room for the next inputs"
+' "$call" inputs "$faults"
+
 # -- slow: the write does not wait, the read does; who is interrupted loses nothing
 faults execute=slow:4000
 exec 3<>"$call"

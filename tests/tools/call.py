@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import select
 import signal
 import struct
 import sys
@@ -320,6 +321,54 @@ def one_descriptor_for_several(d):
 
 
 # --- what is wrong ----------------------------------------------------------------------
+
+
+def polled(fd, ms):
+    """What poll(2) says of one descriptor, within MS milliseconds."""
+    p = select.poll()
+    p.register(fd, select.POLLIN | select.POLLOUT)
+    return dict(p.poll(ms)).get(fd, 0)
+
+
+@case
+def polls(d):
+    """POLLIN once results can be read, or why there are none; POLLOUT for inputs."""
+    path = adder()
+    fd = opened(path)
+    try:
+        for _ in range(50):
+            equal("at first", polled(fd, 0), select.POLLOUT)
+            os.write(fd, X)
+            equal("half of the inputs", polled(fd, 0), select.POLLOUT)
+            os.write(fd, Y)
+            equal("results", polled(fd, cases.PATIENCE * 1000), select.POLLIN)
+            equal("a part of them", os.read(fd, 10), SUM[:10])
+            equal("the rest is there", polled(fd, 0), select.POLLIN)
+            equal("the rest", os.read(fd, 4096), SUM[10:])
+        fails("EINVAL", os.write, fd, b"no array")
+        equal("a failure", polled(fd, 0), select.POLLIN)
+        fails("EINVAL", os.read, fd, 4096)
+        equal("why", polled(fd, 0), select.POLLIN)
+        read_all(fd)
+        adds(fd)
+    finally:
+        os.close(fd)
+    # many at once, waited for together
+    fds = {opened(path) for _ in range(20)}
+    waits = select.epoll()
+    for fd in fds:
+        waits.register(fd, select.EPOLLIN)
+        os.write(fd, X + Y)
+    left = set(fds)
+    while left:
+        ready = waits.poll(cases.PATIENCE)
+        holds("some are ready", ready)
+        for fd, _ in ready:
+            equal("sum", os.read(fd, 4096), SUM)
+            left.discard(fd)
+    waits.close()
+    for fd in fds:
+        os.close(fd)
 
 
 @case

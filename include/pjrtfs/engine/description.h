@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "pjrtfs/base/err.h"
+#include "pjrtfs/engine/turns.h"
 #include "pjrtfs/watch/watch.h"
 
 struct pf_memory_desc {
@@ -54,5 +55,12 @@ void pf_description_release(struct pf_description *description);
 /* A meter of WATCH (may be NULL) for the plugin NAME that told this; NULL: there is none. */
 struct pf_plugin_meter *pf_description_meter(const struct pf_description *description,
 					     struct pf_watch *watch, const char *name);
+
+/*
+ * Turns for the devices that this told of; NULL: no memory.  A plugin whose devices are this
+ * host's processors executes on the thread that asks it, so it is asked for as much at a time
+ * as there are processors; others queue what they are given, and need the next one in time.
+ */
+struct pf_turns *pf_description_turns(const struct pf_description *description);
 
 #endif

@@ -88,6 +88,9 @@ void pf_worker_pid(struct pf_worker *worker, pid_t *pid, unsigned *restarts);
 /* What the plugin told of itself at the first start; never changes.  Borrowed. */
 const struct pf_description *pf_worker_description(const struct pf_worker *worker);
 
+/* Who executes next on its devices, by their indexes in the description.  Borrowed. */
+struct pf_turns *pf_worker_turns(const struct pf_worker *worker);
+
 /* Does the plugin know element type DTYPE, which is valid?  0, or -EOPNOTSUPP. */
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
 		    struct pf_err *err);

@@ -21,11 +21,13 @@ struct pf_execution {
 	size_t want_outs;       /* how many results a row the caller has names for */
 	unsigned device; /* index of the worker's device for a program that runs on any;
 			  * UINT32_MAX: where its first argument is */
-	uid_t uid;       /* who asked; for the watch, as the next */
-	char *id;        /* owned: the command's, JSON text, or NULL */
+	uid_t uid;       /* who asked: in whose turn it runs */
+	char *id;        /* owned: the command's, JSON text, or NULL; for the watch */
 	void *user;
 	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
+	/* Called as it is sent, and perhaps again if it must be sent again.  May be NULL. */
+	void (*began)(struct pf_execution *execution);
 	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
 	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
 
@@ -35,6 +37,7 @@ struct pf_execution {
 	struct pf_loaded *loaded; /* owned reference: what ran */
 	double seconds;           /* from start to end */
 	double transfer_seconds;  /* until all arguments were on their devices */
+	double queue_seconds;     /* from then until its turn had come */
 	double device_seconds;    /* in the plugin */
 
 	struct pf_execution_priv *priv; /* the store's */
@@ -46,10 +49,21 @@ void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
 
 /*
  * Check the arguments against the signature, bring everything to the device that is not
- * there (waiting for uploads and compiles under way), and run.  done is always called,
+ * there (waiting for uploads and compiles under way), wait for its turn there, and run.  done is always called,
  * perhaps before this returns.  With SETTLE the calling thread looks for the answer itself
  * for some microseconds; not on threads that take replies.
  */
 void pf_execution_start(struct pf_execution *execution, bool settle);
+
+/*
+ * It is to be cancelled: if it waits for its turn, take it out, and return true; then
+ * pf_execution_resume must be called, which asks cancelled() and ends it.  Does not block,
+ * calls nothing.
+ */
+bool pf_execution_unqueue(struct pf_execution *execution);
+void pf_execution_resume(struct pf_execution *execution);
+
+/* How many on its device begin before it does, and itself; 0: it does not wait for that. */
+unsigned pf_execution_position(struct pf_execution *execution);
 
 #endif

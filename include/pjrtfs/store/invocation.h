@@ -23,6 +23,7 @@ struct pf_result {
  */
 struct pf_invocation {
 	void *user;
+	uid_t uid; /* who asked: in whose turn it runs */
 	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
 	void (*done)(struct pf_invocation *invocation, int code,
 		     const struct pf_err *err);
@@ -38,6 +39,10 @@ struct pf_invocation {
 	struct pf_life *life;             /* owned reference: where it was sent */
 	struct pf_call call;
 	struct pf_waiter waiter;
+	struct pf_turn turn;
+	unsigned device;        /* the turn's */
+	struct pf_turns *turns; /* borrowed: where it takes one; NULL: nowhere */
+	bool may_run;           /* its turn has come */
 	unsigned tries;
 	size_t tail_len;
 	uint64_t *tail; /* owned: ids of the results, arguments */
@@ -62,7 +67,7 @@ struct pf_invocation *pf_invocation_new(struct pf_executable *executable,
 void pf_invocation_free(struct pf_invocation *invocation); /* NULL is allowed */
 
 /*
- * Run it; done is always called, perhaps before this returns.  When the worker dies before it
+ * Run it in its turn; done is always called, perhaps before this returns.  When the worker dies before it
  * was sent, the program is compiled again first, -ECANCELED if it is another one by then.
  * -ENOSPC: the results are over the memory limit.  Does not block.
  */

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# The queue of executions: so many of a device at a time, in turns of users.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+others= # can there be other users?
+if [ "$(id -u)" = 0 ] && setpriv --reuid 12345 --clear-groups true 2>/dev/null; then
+	others=yes
+fi
+mount_pjrtfs faulty ${others:+-o allow_other}
+chmod 0755 "$work"
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+bounded mkdir -m 0777 "$mnt/buffers/all"
+places=4 # the plugin's devices are not this host's processors
+
+execute() # OUTPUT [MORE]: a command
+{
+	echo '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["all/'"$1"'"]'"${2-}"'}'
+}
+async() # COUNT: start that many jobs; the last one's number
+{
+	for n in $(seq "$1"); do
+		execute "o$n" ',"async":true'
+	done >asked
+	ask "$(cat asked)" | jq -r .job | tail -n 1
+}
+state() # JOB
+{
+	cat "$mnt/jobs/$1/state"
+}
+is() # JOB STATE
+{
+	[ "$(state "$1")" = "$2" ]
+}
+place() # JOB
+{
+	jq -r '.position // "none"' "$mnt/jobs/$1/result.json"
+}
+waited() # JOB: what "wait" replies
+{
+	ask '{"op":"wait","job":'"$1"'}'
+}
+event() # EVENT JOB
+{
+	jq -e -s --arg e "$1" --arg o "jobs/$2" \
+		'any(.[]; .event == $e and .object == $o)' "$mnt/events" >/dev/null
+}
+
+# -- as many run as may; the others tell where they are
+faults execute=held
+last=$(async 40)
+first=$((last - 39))
+for n in $(seq 0 $((places - 1))); do
+	equal "job $n" "$(state $((first + n)))" running
+	equal "its place" "$(place $((first + n)))" none
+done
+for n in "$places" 20 39; do
+	equal "job $n" "$(state $((first + n)))" queued
+	equal "its place" "$(place $((first + n)))" $((n - places + 1))
+done
+event job.started "$first" || fail "the first has not started"
+event job.queued "$last" || fail "the last is not queued"
+! event job.queued "$first" || fail "the first was queued"
+! event job.started "$last" || fail "the last has started"
+
+# -- what is cancelled before its turn is out at once, and others come forward
+middle=$((first + 20))
+told=$(ask '{"op":"cancel","job":'"$middle"'}')
+equal "cancelled" "$(jq -r .state <<<"$told")" cancelled
+told=$(waited "$middle")
+equal "cancelled" "$(jq -r '.state, .result.error.errno' <<<"$told" | xargs)" \
+	"cancelled ECANCELED"
+event job.cancelled "$middle" || fail "that it was cancelled is not told"
+! event job.started "$middle" || fail "what was cancelled has started"
+equal "the last one's place" "$(place "$last")" $((39 - places))
+say "$mnt/jobs/$((first + places))/cancel" now
+equal "cancelled by its file" "$(state $((first + places)))" cancelled
+equal "the last one's place" "$(place "$last")" $((38 - places))
+# one that executes goes on
+told=$(ask '{"op":"cancel","job":'"$first"'}')
+equal "not cancelled" "$(jq -r .state <<<"$told")" running
+# a batch that waits for its first step
+told=$(ask '{"op":"batch","async":true,"steps":['"$(execute b),$(execute c)"']}')
+batch=$(jq -r .job <<<"$told")
+equal "a batch" "$(state "$batch")" queued
+equal "its place" "$(place "$batch")" $((39 - places))
+ask '{"op":"cancel","job":'"$batch"'}' >told
+tells told '"state":"cancelled"'
+waited "$batch" >told
+tells told 'batch: step 0: execute: add: cancelled before|batch: step 0: add: cancelled before'
+# and one that has a time limit
+ask "$(execute t ',"timeout_ms":50')" >told
+tells told '"errno":"ETIMEDOUT"'
+equal "the last one's place" "$(place "$last")" $((38 - places))
+
+# -- another user's command does not wait for them, but for its turn
+if [ -n "$others" ]; then
+	as() # COMMAND
+	{
+		# shellcheck disable=SC2016 # what another shell expands
+		bounded setpriv --reuid 12345 --clear-groups bash -c \
+			'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$1"
+	}
+	other=$(as "$(execute mine ',"async":true')" | jq -r .job)
+	theirs=$(place "$other")
+	# those that run may count as taking long by now; then it runs, too
+	[ "$theirs" = 1 ] || [ "$theirs" = none ] || fail "its place is $theirs"
+	# as soon as they do, it does
+	eventually is "$other" running
+	equal "the last one's place" "$(place "$last")" $((38 - places))
+	faults
+	equal "the other user's" "$(waited "$other" | jq -r .state)" "done"
+fi
+faults
+for n in $(seq 0 39); do
+	want='done'
+	[ "$n" != 20 ] && [ "$n" != "$places" ] || want=cancelled
+	equal "job $n" "$(waited $((first + n)) | jq -r .state)" "$want"
+done
+jq -e '.result.queue_seconds > 0 and .result.seconds >= .result.queue_seconds' \
+	"$mnt/jobs/$last/result.json" >/dev/null || fail "no time in the queue is told"
+
+# -- what takes for ever holds up its own user alone
+if [ -n "$others" ]; then
+	faults execute=hang
+	last=$(async $((places + 2)))
+	first=$((last - places - 1))
+	eventually is $((last - 2)) running
+	faults
+	as "$(execute free)" >told
+	tells told '"ok":true'
+	equal "those that hang" "$(state "$first")" running
+	equal "their user's next" "$(place $((last - 1)))" 1
+	# with the worker they end, and what has not begun runs in the next one
+	say "$mnt/jobs/$first/cancel" force
+	for n in $(seq 0 $((places - 1))); do
+		equal "job $n" "$(waited $((first + n)) | jq -r .state)" failed
+	done
+	equal "the last but one" "$(waited $((last - 1)) | jq -r .state)" "done"
+	equal "the last" "$(waited "$last" | jq -r .state)" "done"
+fi
+shows "$mnt/health" ok
