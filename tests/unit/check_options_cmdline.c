@@ -2,6 +2,7 @@
 #undef PLUGINDIR
 #define PLUGINDIR "/nowhere/built-in"
 #include "options.c"
+#include "plugin_choice.c"
 #include "memory_limit.c"
 #include "cache_options.c"
 
