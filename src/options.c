@@ -36,6 +36,10 @@ const char options_help[] =
 	"  --no-cache               keep none\n"
 	"  --compile-jobs N         compile N programs at a time (default: the processors)\n"
 	"  --compile-timeout S      give a compile up after S seconds\n"
+	"  --list-plugins           show every plugin that is found, and where it was found\n"
+	"  --check-plugin NAME|PATH load a plugin, show what it can do, run a program on it\n"
+	"  --json                   the same as JSON\n"
+	"  --timeout S              wait S seconds for each plugin (default 60)\n"
 	"  -V, --version            print the version\n"
 	"  -h, --help               print this\n"
 	"\n"
@@ -152,8 +156,45 @@ enum {
 	OPT_PLUGIN_DIR,
 	OPT_MEMORY_LIMIT,
 	OPT_ALLOW_NATIVE,
+	OPT_LIST_PLUGINS,
+	OPT_CHECK_PLUGIN,
+	OPT_JSON,
+	OPT_TIMEOUT,
 	OPT_CACHE /* and others */
 };
+
+/* Options that ask about plugins instead of mounting. */
+static int take_question(int c, struct options *o, struct pf_err *err)
+{
+	if (c == OPT_LIST_PLUGINS)
+		o->list_plugins = true;
+	else if (c == OPT_JSON)
+		o->json = true;
+	else if (c == OPT_TIMEOUT)
+		return option_number("timeout in seconds", optarg, 3600, &o->timeout_s,
+				     err);
+	else {
+		free(o->check_plugin);
+		o->check_plugin = strdup(optarg);
+	}
+	return 0;
+}
+
+/* What was asked is about plugins: find them. */
+static int find_out(struct options *o, const struct words *w, struct pf_err *err)
+{
+	if (o->list_plugins && o->check_plugin)
+		return pf_err_set(err, -EINVAL,
+				  "expected --list-plugins or --check-plugin, not both");
+	if (w->n_positional)
+		return pf_err_set(err, -EINVAL,
+				  "expected no word beside %s, found '%s'; see --help",
+				  o->list_plugins ? "--list-plugins" : "--check-plugin's",
+				  w->positional[0]);
+	if (o->list_plugins)
+		return plugin_choice_list(o, &w->plugins, err);
+	return plugin_choice_one(o, &w->plugins, o->check_plugin, err);
+}
 
 static int take_option(int c, struct options *o, struct words *w, char **argv,
 		       struct pf_err *err)
@@ -182,6 +223,11 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	case OPT_ALLOW_NATIVE:
 		o->allow_native = true;
 		return 0;
+	case OPT_LIST_PLUGINS:
+	case OPT_CHECK_PLUGIN:
+	case OPT_JSON:
+	case OPT_TIMEOUT:
+		return take_question(c, o, err);
 	case 1: /* a word that is no option */
 		if (w->n_positional == 3)
 			return 0;
@@ -213,6 +259,10 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 		{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
 		{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
 		{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
+		{ "list-plugins", no_argument, NULL, OPT_LIST_PLUGINS },
+		{ "check-plugin", required_argument, NULL, OPT_CHECK_PLUGIN },
+		{ "json", no_argument, NULL, OPT_JSON },
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "allow-native", no_argument, NULL, OPT_ALLOW_NATIVE },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -232,6 +282,12 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 		w.positional[w.n_positional++] = argv[optind++]; /* after "--" */
 	if (r < 0 || ret->help || ret->version)
 		return r;
+	if (ret->list_plugins || ret->check_plugin)
+		return find_out(ret, &w, err);
+	if (ret->json || ret->timeout_s)
+		return pf_err_set(err, -EINVAL,
+				  "%s is for --list-plugins and --check-plugin",
+				  ret->json ? "--json" : "--timeout");
 	if (w.n_positional < 1 || w.n_positional > 2)
 		return pf_err_set(
 			err, -EINVAL,
@@ -262,6 +318,8 @@ void options_release(struct options *o)
 	}
 	for (unsigned i = 0; i < o->n_fuse; i++)
 		free((char *)(uintptr_t)o->fuse[i]);
+	free(o->check_plugin);
+	pf_discovery_free(o->discovery);
 	free(o->mountpoint);
 	free(o->source);
 	free(o->cache.dir);
