@@ -8,7 +8,7 @@
 
 #include "pjrtfs/base/cleanup.h"
 
-int (*plugin_choice_minor_of)(const char *path);
+int (*plugin_choice_minor_of)(void *arg, const char *path);
 
 /* Where to look, for the plugin called UNTIL or all of them (NULL). */
 static struct pf_discover_config places(const struct plugin_words *w, bool own_only,
@@ -52,7 +52,7 @@ static int find_by_name(const struct plugin_words *w, bool own_only, const char 
 
 	if (r < 0)
 		return r;
-	f = pf_discovery_pick(d, name, plugin_choice_minor_of);
+	f = pf_discovery_pick(d, name, plugin_choice_minor_of, NULL);
 	*ret = f ? realpath(f->path, NULL) : NULL;
 	if (*ret)
 		return 0;

@@ -35,6 +35,6 @@ int plugin_choice_one(struct options *options, const struct plugin_words *words,
  * Who tells the API version of the plugin at PATH (0.MINOR, -1: unknown) where several of one
  * name lie in one place; NULL, and at the start: nobody.
  */
-extern int (*plugin_choice_minor_of)(const char *path);
+extern int (*plugin_choice_minor_of)(void *arg, const char *path);
 
 #endif

@@ -157,6 +157,17 @@ static const struct {
 	{ look_in_neuron, false },     { look_in_pythons, false },
 };
 
+/* By place, then by name, whatever order a directory has. */
+static int by_place(const void *a, const void *b)
+{
+	const struct pf_plugin_file *x = a, *y = b;
+	int by_name = strcmp(x->name, y->name);
+
+	if (x->place != y->place)
+		return x->place < y->place ? -1 : 1;
+	return by_name ? by_name : strcmp(x->path, y->path);
+}
+
 int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
 		struct pf_err *err)
 {
@@ -174,9 +185,10 @@ int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
 		steps[i].look(d, c);
 		if (d->no_memory)
 			return pf_err_set(err, -ENOMEM, "no memory to look for plugins");
-		if (c->until && pf_discovery_pick(d, c->until, NULL))
+		if (c->until && pf_discovery_pick(d, c->until, NULL, NULL))
 			break;
 	}
+	qsort(d->files, d->n_files, sizeof(*d->files), by_place);
 	*ret = pf_steal(&d);
 	return 0;
 }

@@ -190,17 +190,17 @@ static int by_path(const struct pf_plugin_file *a, const struct pf_plugin_file *
 }
 
 static bool is_newer(const struct pf_plugin_file *a, const struct pf_plugin_file *b,
-		     int (*minor_of)(const char *path))
+		     int (*minor_of)(void *arg, const char *path), void *arg)
 {
-	int by_api = minor_of ? minor_of(a->path) - minor_of(b->path) : 0;
+	int by_api = minor_of ? minor_of(arg, a->path) - minor_of(arg, b->path) : 0;
 	int by_version = by_api ? by_api : version_compare(a->version, b->version);
 
 	return (by_version ? by_version : by_path(a, b)) > 0;
 }
 
-const struct pf_plugin_file *pf_discovery_pick(const struct pf_discovery *d,
-					       const char *name,
-					       int (*minor_of)(const char *path))
+const struct pf_plugin_file *pf_discovery_pick(
+	const struct pf_discovery *d, const char *name,
+	int (*minor_of)(void *arg, const char *path), void *arg)
 {
 	const struct pf_plugin_file *best = NULL;
 
@@ -209,7 +209,7 @@ const struct pf_plugin_file *pf_discovery_pick(const struct pf_discovery *d,
 
 		if (f->refused || !is_called(f, name) || (best && f->place > best->place))
 			continue;
-		if (!best || f->place < best->place || is_newer(f, best, minor_of))
+		if (!best || f->place < best->place || is_newer(f, best, minor_of, arg))
 			best = f;
 	}
 	return best;

@@ -85,9 +85,9 @@ PF_DEFINE_CLEANUP(struct pf_discovery *, pf_discovery_free)
  * (0.MINOR; -1: unknown) when that place has several; without an answer the versions that
  * names tell count.  NULL: none.  Borrowed from DISCOVERY.
  */
-const struct pf_plugin_file *pf_discovery_pick(const struct pf_discovery *discovery,
-					       const char *name,
-					       int (*minor_of)(const char *path));
+const struct pf_plugin_file *pf_discovery_pick(
+	const struct pf_discovery *discovery, const char *name,
+	int (*minor_of)(void *arg, const char *path), void *arg);
 
 /* A file called NAME that is refused, or NULL. */
 const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *discovery,
