@@ -31,14 +31,14 @@ static void look_in_jax_list(struct pf_discovery *d, const struct pf_discover_co
 	const char *list = getenv("PJRT_NAMES_AND_LIBRARY_PATHS");
 	int place = place_add(d, "$PJRT_NAMES_AND_LIBRARY_PATHS", "");
 	pf_autofree char *copy = strdup(list ? list : "");
-	char *at = copy, *word;
+	char *at = list && *list ? copy : NULL, *word;
 
 	(void)c;
 	if (!list || !*list)
 		place_note(d, place, false, list ? "empty" : "not set");
 	if (!copy)
 		d->no_memory = true;
-	while (copy && *copy && (word = strsep(&at, ","))) {
+	while ((word = strsep(&at, ","))) {
 		char *colon = strchr(word, ':');
 
 		if (colon)
