@@ -13,8 +13,8 @@
 
 enum { MAX_SECONDS = 7 * 24 * 3600, MAX_JOBS = 32 };
 
-static int take_number(const char *what, const char *value, unsigned max, unsigned *ret,
-		       struct pf_err *err)
+int option_number(const char *what, const char *value, unsigned max, unsigned *ret,
+		  struct pf_err *err)
 {
 	char *end;
 	unsigned long n;
@@ -43,10 +43,10 @@ int cache_options_take(struct cache_options *o, const char *name, const char *va
 		return r < 0 ? pf_err_wrap(err, r, "cache size") : 0;
 	}
 	if (!strcmp(name, "jobs"))
-		return take_number("compile jobs", value, MAX_JOBS, &o->jobs, err);
+		return option_number("compile jobs", value, MAX_JOBS, &o->jobs, err);
 	if (!strcmp(name, "timeout"))
-		return take_number("compile timeout in seconds", value, MAX_SECONDS,
-				   &o->timeout_s, err);
+		return option_number("compile timeout in seconds", value, MAX_SECONDS,
+				     &o->timeout_s, err);
 	if (!*value)
 		return pf_err_set(err, -EINVAL, "cache directory: expected a path");
 	free(o->dir);

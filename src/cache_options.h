@@ -29,4 +29,8 @@ int cache_options_take(struct cache_options *o, const char *name, const char *va
  */
 char *cache_options_dir(const struct cache_options *o);
 
+/* VALUE, a number from 1 to MAX, into *RET.  0; -EINVAL with a sentence about WHAT. */
+int option_number(const char *what, const char *value, unsigned max, unsigned *ret,
+		  struct pf_err *err);
+
 #endif

@@ -13,6 +13,8 @@
 
 #include "cache_options.h"
 #include "options.h"
+#include "plugin_choice.h"
+#include "plugin_report.h"
 #include "pjrtfs/base/cleanup.h"
 #include "pjrtfs/base/log.h"
 #include "pjrtfs/engine/worker.h"
@@ -57,31 +59,11 @@ static int complain(const struct pf_err *err)
 
 /* --- start and end ------------------------------------------------------------------------- */
 
-/* The worker's program: beside ours in a build tree, else where it was installed. */
-static void find_worker_program(char *dst, size_t len)
-{
-	char self[PATH_MAX - 32];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
-
-	if (n > 0) {
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		if (slash) {
-			*slash = '\0';
-			snprintf(dst, len, "%s/pjrtfs-worker", self);
-			if (access(dst, X_OK) == 0)
-				return;
-		}
-	}
-	snprintf(dst, len, "%s/pjrtfs-worker", PKGLIBEXECDIR);
-}
-
 static int start_workers(struct daemon *d, struct pf_err *err)
 {
 	char program[PATH_MAX];
 
-	find_worker_program(program, sizeof(program));
+	pf_worker_program(program, sizeof(program));
 	for (unsigned i = 0; i < d->options->n_plugins; i++) {
 		const struct pf_candidate *p = &d->options->plugins[i];
 		struct pf_worker_config config = {
@@ -311,6 +293,7 @@ int main(int argc, char **argv)
 	int ready = -1, status;
 
 	pf_log_setup(PF_LOG_INFO, false);
+	plugin_choice_minor_of = plugin_report_minor;
 	if (options_parse(argc, argv, &options, &err) < 0) {
 		complain(&err);
 		options_release(&options);
@@ -321,6 +304,12 @@ int main(int argc, char **argv)
 		      stdout);
 		options_release(&options);
 		return 0;
+	}
+	if (options.list_plugins || options.check_plugin) {
+		status = options.list_plugins ? plugin_report_list(&options)
+					      : plugin_report_check(&options);
+		options_release(&options);
+		return status;
 	}
 	if (options.debug)
 		pf_log_setup(PF_LOG_DEBUG, false);

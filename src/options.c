@@ -1,17 +1,12 @@
 #include "options.h"
 #include "memory_limit.h"
+#include "plugin_choice.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "pjrtfs/base/cleanup.h"
 
 #define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
 
@@ -41,6 +36,10 @@ const char options_help[] =
 	"  --no-cache               keep none\n"
 	"  --compile-jobs N         compile N programs at a time (default: the processors)\n"
 	"  --compile-timeout S      give a compile up after S seconds\n"
+	"  --list-plugins           show every plugin that is found, and where it was found\n"
+	"  --check-plugin NAME|PATH load a plugin, show what it can do, run a program on it\n"
+	"  --json                   the same as JSON\n"
+	"  --timeout S              wait S seconds for each plugin (default 60)\n"
 	"  -V, --version            print the version\n"
 	"  -h, --help               print this\n"
 	"\n"
@@ -49,203 +48,10 @@ const char options_help[] =
 
 /* What the command line said, before plugins are looked for. */
 struct words {
-	const char *plugins[MAX_PLUGINS];
-	unsigned n_plugins;
-	const char *dirs[MAX_PLUGINS];
-	unsigned n_dirs;
+	struct plugin_words plugins;
 	const char *positional[3];
 	unsigned n_positional;
 };
-
-/* --- plugins ------------------------------------------------------------------------------ */
-
-/* A name for the plugin at PATH: its directory's if the file is called pjrt_plugin.so. */
-static char *name_of_path(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path, *end = strstr(base, ".so");
-	char *name;
-
-	if (!strcmp(base, "pjrt_plugin.so") && slash && slash > path) {
-		end = slash;
-		for (base = slash; base > path && base[-1] != '/'; base--)
-			;
-	}
-	name = strndup(base, end && end > base ? (size_t)(end - base) : strlen(base));
-	for (char *p = name; p && *p; p++)
-		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
-			*p = '_';
-	return name;
-}
-
-static bool valid_name(const char *name)
-{
-	if (!*name || *name == '.' || strlen(name) > 32)
-		return false;
-	for (; *name; name++)
-		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
-			return false;
-	return true;
-}
-
-static bool is_file(const char *path)
-{
-	return access(path, R_OK) == 0;
-}
-
-static char *look_in(const char *dir, size_t len, const char *name)
-{
-	static const char *const forms[] = { "%.*s/%s/pjrt_plugin.so", "%.*s/%s.so" };
-	char path[PATH_MAX];
-
-	for (unsigned i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), forms[i], (int)len, dir, name);
-		if (is_file(path))
-			return realpath(path, NULL);
-	}
-	return NULL;
-}
-
-/* The file of the plugin called NAME, in --plugin-dir's, $PJRTFS_PLUGIN_PATH's and the
- * built-in directory; NULL if none. */
-static char *find_by_name(const struct words *w, const char *name)
-{
-	const char *path = getenv("PJRTFS_PLUGIN_PATH");
-	char *found = NULL;
-
-	for (unsigned i = 0; i < w->n_dirs && !found; i++)
-		found = look_in(w->dirs[i], strlen(w->dirs[i]), name);
-	while (path && *path && !found) {
-		size_t len = strcspn(path, ":");
-
-		if (len)
-			found = look_in(path, len, name);
-		path += len + (path[len] == ':');
-	}
-	return found ? found : look_in(PLUGINDIR, strlen(PLUGINDIR), name);
-}
-
-/* Note the plugin NAME in DIR, unless it is known already. */
-static void note_found(struct options *o, const char *dir, size_t len, const char *name)
-{
-	struct pf_candidate *f = &o->found[o->n_found];
-	char *path = valid_name(name) ? look_in(dir, len, name) : NULL;
-
-	for (unsigned i = 0; path && i < o->n_plugins + o->n_found; i++)
-		if (!strcmp(path, i < o->n_plugins ? o->plugins[i].path
-						   : o->found[i - o->n_plugins].path)) {
-			free(path);
-			return;
-		}
-	if (!path || o->n_found == MAX_PLUGINS) {
-		free(path);
-		return;
-	}
-	f->path = path;
-	f->name = strdup(name);
-	if (f->name)
-		o->n_found++;
-	else
-		free(path);
-}
-
-/* What else lies in DIR. */
-static void look_around(struct options *o, const char *dir, size_t len)
-{
-	char path[PATH_MAX];
-	struct dirent *e;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "%.*s", (int)len, dir);
-	d = opendir(path);
-	while (d && (e = readdir(d)))
-		note_found(o, dir, len, e->d_name);
-	if (d)
-		closedir(d);
-}
-
-static void find_others(struct options *o, const struct words *w)
-{
-	const char *path = getenv("PJRTFS_PLUGIN_PATH");
-
-	for (unsigned i = 0; i < w->n_dirs; i++)
-		look_around(o, w->dirs[i], strlen(w->dirs[i]));
-	while (path && *path) {
-		size_t len = strcspn(path, ":");
-
-		look_around(o, path, len);
-		path += len + (path[len] == ':');
-	}
-	look_around(o, PLUGINDIR, strlen(PLUGINDIR));
-}
-
-static int not_found(const struct words *w, const char *name, struct pf_err *err)
-{
-	char dirs[512] = "";
-
-	for (unsigned i = 0; i < w->n_dirs; i++)
-		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
-			 w->dirs[i]);
-	return pf_err_set(err, -ENOENT,
-			  "there is no plugin %s: looked for %s/pjrt_plugin.so and "
-			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s",
-			  name, name, name, dirs, PLUGINDIR);
-}
-
-/* WORD is NAME, PATH or NAME=PATH. */
-static int add_plugin(struct options *o, const struct words *w, const char *word,
-		      struct pf_err *err)
-{
-	struct pf_candidate *p = &o->plugins[o->n_plugins];
-	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
-
-	if (o->n_plugins == MAX_PLUGINS)
-		return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
-	if (equals && (!slash || equals < slash)) {
-		p->name = strndup(word, (size_t)(equals - word));
-		p->path = realpath(equals + 1, NULL);
-		word = equals + 1;
-	} else if (slash) {
-		p->name = name_of_path(word);
-		p->path = realpath(word, NULL);
-	} else {
-		p->name = strdup(word);
-		p->path = valid_name(word) ? find_by_name(w, word) : NULL;
-	}
-	o->n_plugins++;
-	if (!p->path && !slash && !equals && valid_name(word))
-		return not_found(w, word, err);
-	if (p->name && !valid_name(p->name))
-		return pf_err_set(err, -EINVAL,
-				  "plugin name %s: expected up to 32 letters, "
-				  "digits, '.', '_', '-'",
-				  p->name);
-	if (!p->path || !p->name)
-		return pf_err_set(err, -errno, "plugin %s: %s", word, strerror(errno));
-	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
-		if (!strcmp(o->plugins[i].name, p->name))
-			return pf_err_set(err, -EINVAL,
-					  "two plugins are called %s: name one "
-					  "with --plugin NAME=PATH",
-					  p->name);
-	return 0;
-}
-
-static int add_source(struct options *o, const struct words *w, const char *source,
-		      struct pf_err *err)
-{
-	pf_autofree char *copy = strdup(source);
-	char *at = copy, *word;
-	int r = 0;
-
-	if (!copy)
-		return pf_err_set(err, -ENOMEM, "no memory");
-	while (r == 0 && (word = strsep(&at, ",")))
-		r = *word ? add_plugin(o, w, word, err)
-			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name",
-				       source);
-	return r;
-}
 
 /* --- -o ------------------------------------------------------------------------------------ */
 
@@ -318,9 +124,9 @@ static int add_word(struct options *o, struct words *w, const char *word,
 		return cache_options_take(&o->cache, cache_words[i].name,
 					  word + strlen(cache_words[i].word), err);
 	if (!strncmp(word, "plugin=", 7))
-		return add_to(w->plugins, &w->n_plugins, word + 7, err);
+		return add_to(w->plugins.said, &w->plugins.n_said, word + 7, err);
 	if (!strncmp(word, "plugin_dir=", 11))
-		return add_to(w->dirs, &w->n_dirs, word + 11, err);
+		return add_to(w->plugins.dirs, &w->plugins.n_dirs, word + 11, err);
 	if (!strncmp(word, "memory_limit=", 13))
 		return memory_limit_parse(word + 13, &o->memory_limit, err);
 	if (!strcmp(word, "allow_native"))
@@ -350,8 +156,45 @@ enum {
 	OPT_PLUGIN_DIR,
 	OPT_MEMORY_LIMIT,
 	OPT_ALLOW_NATIVE,
+	OPT_LIST_PLUGINS,
+	OPT_CHECK_PLUGIN,
+	OPT_JSON,
+	OPT_TIMEOUT,
 	OPT_CACHE /* and others */
 };
+
+/* Options that ask about plugins instead of mounting. */
+static int take_question(int c, struct options *o, struct pf_err *err)
+{
+	if (c == OPT_LIST_PLUGINS)
+		o->list_plugins = true;
+	else if (c == OPT_JSON)
+		o->json = true;
+	else if (c == OPT_TIMEOUT)
+		return option_number("timeout in seconds", optarg, 3600, &o->timeout_s,
+				     err);
+	else {
+		free(o->check_plugin);
+		o->check_plugin = strdup(optarg);
+	}
+	return 0;
+}
+
+/* What was asked is about plugins: find them. */
+static int find_out(struct options *o, const struct words *w, struct pf_err *err)
+{
+	if (o->list_plugins && o->check_plugin)
+		return pf_err_set(err, -EINVAL,
+				  "expected --list-plugins or --check-plugin, not both");
+	if (w->n_positional)
+		return pf_err_set(err, -EINVAL,
+				  "expected no word beside %s, found '%s'; see --help",
+				  o->list_plugins ? "--list-plugins" : "--check-plugin's",
+				  w->positional[0]);
+	if (o->list_plugins)
+		return plugin_choice_list(o, &w->plugins, err);
+	return plugin_choice_one(o, &w->plugins, o->check_plugin, err);
+}
 
 static int take_option(int c, struct options *o, struct words *w, char **argv,
 		       struct pf_err *err)
@@ -372,14 +215,19 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 		o->version = true;
 		return 0;
 	case OPT_PLUGIN:
-		return add_to(w->plugins, &w->n_plugins, optarg, err);
+		return add_to(w->plugins.said, &w->plugins.n_said, optarg, err);
 	case OPT_PLUGIN_DIR:
-		return add_to(w->dirs, &w->n_dirs, optarg, err);
+		return add_to(w->plugins.dirs, &w->plugins.n_dirs, optarg, err);
 	case OPT_MEMORY_LIMIT:
 		return memory_limit_parse(optarg, &o->memory_limit, err);
 	case OPT_ALLOW_NATIVE:
 		o->allow_native = true;
 		return 0;
+	case OPT_LIST_PLUGINS:
+	case OPT_CHECK_PLUGIN:
+	case OPT_JSON:
+	case OPT_TIMEOUT:
+		return take_question(c, o, err);
 	case 1: /* a word that is no option */
 		if (w->n_positional == 3)
 			return 0;
@@ -400,23 +248,6 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	}
 }
 
-/* SOURCE and --plugin's become plugins; without any, the embedded default. */
-static int choose_plugins(struct options *o, const struct words *w, const char *source,
-			  struct pf_err *err)
-{
-	int r = 0;
-
-	if (source || !w->n_plugins)
-		r = add_source(o, w, source ? source : "cpu", err);
-	for (unsigned i = 0; i < w->n_plugins && r == 0; i++)
-		r = add_plugin(o, w, w->plugins[i], err);
-	if (r < 0)
-		return r;
-	find_others(o, w);
-	o->source = strdup(source ? source : o->plugins[0].name);
-	return o->source ? 0 : -ENOMEM;
-}
-
 int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err)
 {
 	static const struct option long_options[] = {
@@ -428,12 +259,16 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 		{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
 		{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
 		{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
+		{ "list-plugins", no_argument, NULL, OPT_LIST_PLUGINS },
+		{ "check-plugin", required_argument, NULL, OPT_CHECK_PLUGIN },
+		{ "json", no_argument, NULL, OPT_JSON },
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "allow-native", no_argument, NULL, OPT_ALLOW_NATIVE },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct words w = { .n_plugins = 0 };
+	struct words w = { .n_positional = 0 };
 	int c, r = 0;
 
 	memset(ret, 0, sizeof(*ret));
@@ -447,6 +282,12 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 		w.positional[w.n_positional++] = argv[optind++]; /* after "--" */
 	if (r < 0 || ret->help || ret->version)
 		return r;
+	if (ret->list_plugins || ret->check_plugin)
+		return find_out(ret, &w, err);
+	if (ret->json || ret->timeout_s)
+		return pf_err_set(err, -EINVAL,
+				  "%s is for --list-plugins and --check-plugin",
+				  ret->json ? "--json" : "--timeout");
 	if (w.n_positional < 1 || w.n_positional > 2)
 		return pf_err_set(
 			err, -EINVAL,
@@ -454,7 +295,8 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 				? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
 				: "expected [SOURCE] MOUNTPOINT; see --help",
 			w.positional[2]);
-	r = choose_plugins(ret, &w, w.n_positional == 2 ? w.positional[0] : NULL, err);
+	r = plugin_choice(ret, &w.plugins, w.n_positional == 2 ? w.positional[0] : NULL,
+			  err);
 	if (r < 0)
 		return r;
 	ret->mountpoint = realpath(w.positional[w.n_positional - 1], NULL);
@@ -476,6 +318,8 @@ void options_release(struct options *o)
 	}
 	for (unsigned i = 0; i < o->n_fuse; i++)
 		free((char *)(uintptr_t)o->fuse[i]);
+	free(o->check_plugin);
+	pf_discovery_free(o->discovery);
 	free(o->mountpoint);
 	free(o->source);
 	free(o->cache.dir);

@@ -7,7 +7,7 @@
 
 #include "cache_options.h"
 #include "pjrtfs/base/err.h"
-
+#include "pjrtfs/discover/discover.h"
 #include "pjrtfs/engine/probe.h"
 
 enum { MAX_PLUGINS = 16, MAX_WORDS = 64 };
@@ -16,8 +16,12 @@ struct options {
 	bool foreground;
 	bool debug;
 	bool help, version;
-	char *mountpoint; /* owned, absolute */
-	char *source;     /* owned: what df and mount show */
+	bool list_plugins, json;
+	char *check_plugin;             /* owned: what --check-plugin names, or NULL */
+	unsigned timeout_s;             /* for one plugin, with these two */
+	struct pf_discovery *discovery; /* owned: every plugin, with list_plugins */
+	char *mountpoint;               /* owned, absolute */
+	char *source;                   /* owned: what df and mount show */
 	unsigned n_plugins;
 	struct pf_candidate plugins[MAX_PLUGINS]; /* to load; owned, absolute paths */
 	unsigned n_found;
@@ -33,7 +37,8 @@ struct options {
 /*
  * Read the command line and find the plugins.  0; -EINVAL with a sentence for what is wrong
  * with it; -ENOENT: a plugin that is not found (the sentence says where was looked).  With
- * help or version set nothing else is checked.
+ * help or version set nothing else is checked.  With list_plugins there is a discovery, and with
+ * check_plugin the plugin is plugins[0]; there is no mount point then.
  */
 int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -133,4 +134,23 @@ int pf_process_pool(uint64_t size, struct pf_err *err)
 	if (fd >= 0)
 		close(fd);
 	return err->code;
+}
+
+void pf_worker_program(char *dst, size_t len)
+{
+	char self[PATH_MAX - 32];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n > 0) {
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		if (slash) {
+			*slash = '\0';
+			snprintf(dst, len, "%s/pjrtfs-worker", self);
+			if (access(dst, X_OK) == 0)
+				return;
+		}
+	}
+	snprintf(dst, len, "%s/pjrtfs-worker", PKGLIBEXECDIR);
 }

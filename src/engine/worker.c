@@ -30,6 +30,7 @@ struct pf_worker {
 	char *setup;                 /* owned; the text that each life is started with */
 	struct pf_arena *arena;      /* borrowed */
 	uint64_t pool_size;
+	int start_timeout_ms;
 	struct pf_description description; /* of the first life */
 	struct pf_watch *watch;            /* borrowed, or NULL */
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
@@ -83,7 +84,10 @@ static int handshake(struct pf_worker *w, int sock, const int fds[3],
 	int r = pf_channel_send(sock, w->setup, strlen(w->setup), fds, 3, err);
 
 	if (r == 0)
-		r = pf_channel_recv(sock, &text, NULL, 0, START_TIMEOUT_MS, err);
+		r = pf_channel_recv(sock, &text, NULL, 0, w->start_timeout_ms, err);
+	if (r == -ETIMEDOUT)
+		return pf_err_set(err, r, "it was not loaded within %d s",
+				  w->start_timeout_ms / 1000);
 	if (r == 0)
 		r = pf_description_parse(text.data, text.len, ret, err);
 	return r;
@@ -365,6 +369,8 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->arena = config->arena;
 	w->pool_size = config->pool_size;
+	w->start_timeout_ms =
+		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->watch = config->watch;
 	w->name = strdup(config->name);
 	w->path = strdup(config->path);

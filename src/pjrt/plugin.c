@@ -3,17 +3,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "pjrtfs/formats/dtype.h"
 
-enum {
-	OLDEST_MINOR = 57,   /* 0.57 rearranged the function table */
-	MAX_EXTENSIONS = 64, /* a longer chain is taken for a broken one */
-};
+enum { OLDEST_MINOR = 57 /* which rearranged the function table */ };
 
 #define SAME_TYPE(name)                                                                  \
 	_Static_assert((int)PF_DTYPE_##name == (int)PJRT_Buffer_Type_##name,             \
@@ -49,35 +45,6 @@ SAME_TYPE(F8E3M4);
 SAME_TYPE(F8E8M0FNU);
 SAME_TYPE(F4E2M1FN);
 
-/* By type, also of extensions younger than our header (XLA's changelog of the C API). */
-static const char *const extension_names[] = {
-	"GpuCustomCall",
-	"Profiler",
-	"CustomPartitioner",
-	"Stream",
-	"Layouts",
-	"FFI",
-	"MemoryDescriptions",
-	"Triton",
-	"RawBuffer",
-	"PhaseCompile",
-	"Example",
-	"Unknown",
-	"CrossHostTransfers",
-	"ExecutableMetadata",
-	"Callback",
-	"HostAllocator",
-	"TpuTopology",
-	"TpuExecutable",
-	"Megascale",
-	"Shardings",
-	"AbiVersion",
-	"Collectives",
-	"MultiSlice",
-	"HostMemoryAllocator",
-	"XlaTransform",
-};
-
 /*
  * Copy the plugin's function table up to the shorter of its size and ours, so that an
  * older plugin leaves NULLs and a newer one is cut to what we know.
@@ -86,6 +53,7 @@ static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf
 {
 	const PJRT_Api_Version *version = &theirs->pjrt_api_version;
 	size_t n = sizeof(plugin->api);
+	const char *lacks;
 
 	if (theirs->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy))
 		return pf_err_set(err, -ENOEXEC,
@@ -106,11 +74,14 @@ static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf
 		n = theirs->struct_size;
 	memset(&plugin->api, 0, sizeof(plugin->api));
 	memcpy(&plugin->api, theirs, n);
-	if (!plugin->api.PJRT_Error_Destroy || !plugin->api.PJRT_Error_Message ||
-	    !plugin->api.PJRT_Error_GetCode)
+	lacks = pj_table_lacks(plugin);
+	if (lacks)
 		return pf_err_set(
 			err, -ENOEXEC,
-			"not a PJRT plugin: its function table lacks PJRT_Error_…");
+			"the plugin has no %s, which nothing works without: it "
+			"speaks PJRT %d.%d and its function table has %zu bytes",
+			lacks, version->major_version, version->minor_version,
+			theirs->struct_size);
 	return 0;
 }
 
@@ -178,34 +149,6 @@ int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **re
 	*ret = pj_values_json(args.attributes, args.num_attributes);
 	return *ret ? 0
 		    : pf_err_set(err, -ENOMEM, "no memory for the plugin's attributes");
-}
-
-const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size)
-{
-	const PJRT_Extension_Base *e = plugin->api.extension_start;
-
-	for (int i = 0; e && i < MAX_EXTENSIONS; i++, e = e->next)
-		if ((int)e->type == type && e->struct_size >= size)
-			return e;
-	return NULL;
-}
-
-struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin)
-{
-	const PJRT_Extension_Base *e = plugin->api.extension_start;
-	struct json_object *list = json_object_new_array();
-
-	for (int i = 0; list && e && i < MAX_EXTENSIONS; i++, e = e->next) {
-		size_t type = (size_t)e->type;
-		char unnamed[32];
-		const char *name = unnamed;
-
-		snprintf(unnamed, sizeof(unnamed), "Extension%zu", type);
-		if (type < sizeof(extension_names) / sizeof(extension_names[0]))
-			name = extension_names[type];
-		json_object_array_add(list, json_object_new_string(name));
-	}
-	return list;
 }
 
 int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err)

@@ -108,6 +108,8 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	add_int(object, "process_index", client->process_index);
 	add(object, "attributes", attributes);
 	add(object, "extensions", pj_plugin_extensions(client->plugin));
+	add(object, "extension_details", pj_plugin_extension_details(client->plugin));
+	add(object, "functions", pj_plugin_functions(client->plugin));
 	for (size_t i = 0; i < client->n_devices; i++)
 		json_object_array_add(devices, describe_device(&client->devices[i]));
 	add(object, "devices", devices);

@@ -35,6 +35,7 @@
  *   load         PJRT_Executable_DeserializeAndLoad
  *   event        every event that is made
  *   api          GetPjrtApi
+ *   open         the library's constructor: dlopen(3)
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL
@@ -173,12 +174,14 @@ enum op {
 	API,
 	SERIALIZE,
 	LOAD,
+	OPEN,
 	N_OPS
 };
 
 static const char *const op_names[N_OPS] = {
-	"init", "client",        "compile", "execute", "upload", "download",  "pointer",
-	"copy", "uninitialized", "stats",   "event",   "api",    "serialize", "load",
+	"init",     "client",  "compile",   "execute",       "upload",
+	"download", "pointer", "copy",      "uninitialized", "stats",
+	"event",    "api",     "serialize", "load",          "open",
 };
 static atomic_long calls[N_OPS];
 
@@ -325,6 +328,11 @@ static PJRT_Error *inject(enum op op)
 	if ((arg = fault_arg(fault, "error")))
 		return error_from(arg, op);
 	return NULL;
+}
+
+static void __attribute__((__constructor__)) opened(void)
+{
+	free(inject(OPEN)); /* nobody would read an error */
 }
 
 /* ---- events ------------------------------------------------------------------------ */

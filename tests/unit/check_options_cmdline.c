@@ -2,6 +2,7 @@
 #undef PLUGINDIR
 #define PLUGINDIR "/nowhere/built-in"
 #include "options.c"
+#include "plugin_choice.c"
 #include "memory_limit.c"
 #include "cache_options.c"
 
@@ -18,6 +19,7 @@ static void touch(const char *path)
 	FILE *f = fopen(path, "w");
 
 	ck_assert_ptr_nonnull(f);
+	fputs("\177ELF", f); /* as libraries begin; nothing loads them */
 	fclose(f);
 }
 
@@ -199,11 +201,11 @@ static const struct {
 	{ "m -o", -EINVAL, "-o needs an argument" },
 	{ "m --plugin", -EINVAL, "--plugin needs an argument" },
 	{ "m --memory-limit", -EINVAL, "--memory-limit needs an argument" },
-	{ "tpu m", -ENOENT,
-	  "there is no plugin tpu: looked for tpu/pjrt_plugin.so and tpu.so in "
+	{ "none m", -ENOENT,
+	  "there is no plugin none: looked for none/pjrt_plugin.so and none.so in "
 	  "$PJRTFS_PLUGIN_PATH and /nowhere/built-in" },
-	{ "--plugin-dir other tpu m", -ENOENT, "in other, $PJRTFS_PLUGIN_PATH and" },
-	{ "cpu,tpu m", -ENOENT, "there is no plugin tpu" },
+	{ "--plugin-dir other none m", -ENOENT, "in other, $PJRTFS_PLUGIN_PATH and" },
+	{ "cpu,none m", -ENOENT, "there is no plugin none" },
 	{ "/no/such.so m", -ENOENT, "plugin /no/such.so: No such file or directory" },
 	{ "x=/no/such.so m", -ENOENT, "plugin /no/such.so: No such file or directory" },
 	{ "cpu,,gpu m", -EINVAL, "SOURCE cpu,,gpu has an empty name" },
@@ -221,7 +223,7 @@ static const struct {
 	{ "m -o memory_limit=x", -EINVAL,
 	  "memory limit: expected a size from 1M on, as in 4G, "
 	  "found x" },
-	{ "m -o plugin=tpu", -ENOENT, "there is no plugin tpu" },
+	{ "m -o plugin=none", -ENOENT, "there is no plugin none" },
 	{ "m --cache-dir=", -EINVAL, "cache directory: expected a path" },
 	{ "m --cache-size 1X", -EINVAL,
 	  "cache size: expected a size in bytes, as in 512M or 2G, or the word max, found 1X" },

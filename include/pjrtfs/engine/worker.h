@@ -39,13 +39,18 @@ struct pf_worker_config {
 	struct pf_arena *arena;      /* borrowed; outlives the worker */
 	uint64_t pool_size;          /* bytes of address space for its outputs */
 	struct pf_watch *watch;      /* borrowed; outlives the worker; or NULL */
+	int start_timeout_ms;        /* for loading the plugin; 0: two minutes */
 };
 
+/* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
+ * where it was installed.  Does not block. */
+void pf_worker_program(char *dst, size_t len);
+
 /*
- * Start a worker and wait (at most two minutes) until it has loaded the plugin.
+ * Start a worker and wait (at most CONFIG's time) until it has loaded the plugin.
  * ret   on success, the caller's; pf_worker_free
  * Errors: the worker's own sentence (ENOEXEC no plugin, another API), ENOENT no such
- * file, EIO it died, with what it printed last.  Blocks.
+ * file, EIO it died, with what it printed last, ETIMEDOUT.  Blocks.
  */
 int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		  struct pf_err *err);

@@ -20,6 +20,8 @@ struct pj_plugin {
 		       * struct_size is the plugin's */
 };
 
+enum { PJ_MAX_EXTENSIONS = 64 /* a longer chain is taken for a broken one */ };
+
 /* The first initializer of every argument struct: its size, as this build knows it. */
 #define PJ_SIZE(type) .struct_size = type##_STRUCT_SIZE
 
@@ -39,6 +41,10 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
 
 /* The failure of a call that the plugin's table does not have.  -EOPNOTSUPP. */
 int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err);
+
+/* The name of a function that nothing works without and that PLUGIN's table lacks, static;
+ * NULL: it has all of them. */
+const char *pj_table_lacks(const struct pj_plugin *plugin);
 
 /*
  * Wait until EVENT is ready, and destroy it.  0, or the error that it carries.  NULL is a

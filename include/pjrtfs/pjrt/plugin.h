@@ -23,8 +23,8 @@ struct PJRT_Api;
  *
  * ret   on success, the caller's; pj_plugin_free
  * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is no shared
- * object, lacks libraries, has no GetPjrtApi, or speaks a version that this build cannot
- * speak: the sentence says which.  Else what PJRT_Plugin_Initialize failed with.
+ * object, lacks libraries, has no GetPjrtApi, speaks a version that this build cannot
+ * speak, or lacks a function that it cannot do without: the sentence says which.  Else what PJRT_Plugin_Initialize failed with.
  * Blocks (reads and relocates the file).  The file is never unloaded: plugins crash at
  * exit when they are.
  * PJRT: GetPjrtApi, PJRT_Plugin_Initialize.
@@ -58,6 +58,20 @@ int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **re
  * "Layouts"; "Extension99" for one without a known name.  The caller's; NULL: no memory.
  */
 struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin);
+
+/*
+ * The extensions as JSON objects {"name", "type", "size": of the plugin's struct in bytes,
+ * "functions": {"PJRT_FFI_UserData_Add": is it there}}, in the plugin's order; a function
+ * without a known name is "function 3".  The caller's; NULL: no memory.
+ */
+struct json_object *pj_plugin_extension_details(const struct pj_plugin *plugin);
+
+/*
+ * What is in the plugin's function table, as a JSON object: table_size in bytes, in_table
+ * (functions that it has room for), known (to this build), present (of those), missing
+ * (their names).  The caller's; NULL: no memory.
+ */
+struct json_object *pj_plugin_functions(const struct pj_plugin *plugin);
 
 /*
  * 0 if arrays of the PJRT_Buffer_Type DTYPE may be given to this plugin.  -EINVAL:

@@ -1,0 +1,187 @@
+/* How plugins' files are called. */
+#include "internal.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A name stands between the two; the first that fits counts. */
+static const struct {
+	const char *before, *after;
+	unsigned how; /* only when looked at so */
+} forms[] = {
+	{ "pjrt_c_api_", "_plugin", 0 }, /* XLA's targets; JAX, go-xla with a version */
+	{ "libpjrt_c_api_", "_plugin", 0 }, /* the same */
+	{ "pjrt_plugin_", "", 0 },          /* IREE, Intel, Tenstorrent */
+	{ "libpjrt_plugin_", "", 0 },
+	{ "pjrt-plugin-", "", 0 },
+	{ "pjrt_", "_plugin", 0 },
+	{ "libpjrt_", "", 0 },
+	{ "", "_pjrt", 0 },             /* XLA's wheels */
+	{ "lib", "pjrt", 0 },           /* libneuronpjrt.so */
+	{ "", "_plugin", LOOK_PLUGIN }, /* JAX's wheels for GPUs */
+	{ "", "", LOOK_ANY },
+};
+
+/* Length of NAME without ".so" and what follows it; 0: it is no shared library's name. */
+static size_t stem_of(const char *name, const char **after)
+{
+	const char *so = strstr(name, ".so"), *next;
+
+	while (so && (next = strstr(so + 1, ".so")))
+		so = next;
+	if (!so || so == name)
+		return 0;
+	*after = so + 3;
+	for (const char *p = *after; *p; p++)
+		if (*p != '.' && !isdigit((unsigned char)*p))
+			return 0;
+	return **after == '\0' || **after == '.' ? (size_t)(so - name) : 0;
+}
+
+/* Where a version begins that ends TEXT: "-1.2", "-v1.2", "_v1.2"; LEN: there is none. */
+static size_t cut_version(const char *text, size_t len, char version[static MAX_VERSION])
+{
+	size_t from = len, cut;
+
+	while (from && (isdigit((unsigned char)text[from - 1]) || text[from - 1] == '.'))
+		from--;
+	cut = from;
+	if (from == len || text[from] == '.')
+		return len;
+	if (cut && text[cut - 1] == 'v' && cut > 1 && strchr("-_", text[cut - 2]))
+		cut -= 2;
+	else if (cut && text[cut - 1] == '-')
+		cut -= 1;
+	else
+		return len;
+	if (!cut || len - from >= MAX_VERSION)
+		return len;
+	memcpy(version, text + from, len - from);
+	version[len - from] = '\0';
+	return cut;
+}
+
+void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n + 1 < PF_PLUGIN_NAME; i++) {
+		char c = text[i];
+
+		if (!isalnum((unsigned char)c) && !strchr("._-", c))
+			c = '_';
+		name[n] = n == 0 && c == '.' ? '_' : c;
+		n++;
+	}
+	name[n] = '\0';
+}
+
+/* Which form the LEN bytes at STEM have, and what stands in it. */
+static bool find_form(const char *stem, size_t len, unsigned how, const char **name,
+		      size_t *name_len)
+{
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		size_t b = strlen(forms[i].before), a = strlen(forms[i].after);
+
+		if ((forms[i].how & how) != forms[i].how || len <= a + b ||
+		    strncmp(stem, forms[i].before, b) != 0 ||
+		    strncmp(stem + len - a, forms[i].after, a) != 0)
+			continue;
+		*name = stem + b;
+		*name_len = len - a - b;
+		return true;
+	}
+	return false;
+}
+
+bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAME],
+		  char version[static MAX_VERSION])
+{
+	const char *after = "", *inner = file;
+	size_t stem = stem_of(file, &after), len, inner_len = 0;
+
+	*name = *version = '\0';
+	if (!stem)
+		return false;
+	len = cut_version(file, stem, version);
+	if (!*version && *after == '.' && strlen(after + 1) < MAX_VERSION)
+		strcpy(version, after + 1);
+	if (len == strlen("libtpu") && !strncmp(file, "libtpu", len)) {
+		strcpy(name, "tpu");
+		return true;
+	}
+	if ((len == strlen("pjrt_plugin") && !strncmp(file, "pjrt_plugin", len)) ||
+	    (len == strlen("libpjrt_plugin") && !strncmp(file, "libpjrt_plugin", len)))
+		return true;
+	if (how & LOOK_ANY && !find_form(file, len, 0, &inner, &inner_len)) {
+		/* "cpu-0.106.so" is called so, whatever that means. */
+		*version = '\0';
+		name_clean(file, stem, name);
+		return true;
+	}
+	if (!inner_len && !find_form(file, len, how, &inner, &inner_len))
+		return false;
+	if (!*version)
+		inner_len = cut_version(inner, inner_len, version);
+	name_clean(inner, inner_len, name);
+	return *name;
+}
+
+/* A number at *P, without leading zeros; *P goes behind it. */
+static const char *number(const char **p, size_t *len)
+{
+	const char *start;
+
+	while (**p && !isdigit((unsigned char)**p))
+		++*p;
+	while (**p == '0' && isdigit((unsigned char)(*p)[1]))
+		++*p;
+	start = *p;
+	while (isdigit((unsigned char)**p))
+		++*p;
+	*len = (size_t)(*p - start);
+	return start;
+}
+
+int version_compare(const char *a, const char *b)
+{
+	while (*a || *b) {
+		size_t len_a, len_b;
+		const char *x = number(&a, &len_a), *y = number(&b, &len_b);
+		int by_digits;
+
+		if (len_a != len_b)
+			return len_a < len_b ? -1 : 1;
+		by_digits = strncmp(x, y, len_a);
+		if (by_digits)
+			return by_digits;
+	}
+	return 0;
+}
+
+bool pf_plugin_name_valid(const char *name)
+{
+	if (!*name || *name == '.' || strlen(name) >= PF_PLUGIN_NAME)
+		return false;
+	for (; *name; name++)
+		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
+			return false;
+	return true;
+}
+
+char *pf_plugin_name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path, *dir = slash;
+	char name[PF_PLUGIN_NAME], version[MAX_VERSION];
+
+	if (!name_of_file(base, LOOK_ANY, name, version))
+		name_clean(base, strlen(base), name);
+	if (!*name && slash && slash > path) {
+		while (dir > path && dir[-1] != '/')
+			dir--;
+		name_clean(dir, (size_t)(slash - dir), name);
+	}
+	return strdup(*name ? name : "pjrt_plugin");
+}

@@ -1,0 +1,349 @@
+#include "pjrtfs/engine/inspect.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pjrtfs/base/json.h"
+#include "pjrtfs/engine/worker.h"
+#include "pjrtfs/formats/options.h"
+
+enum { N = 4 /* elements of each array */ };
+
+#define ARENA_SIZE (UINT64_C(64) << 20)
+#define POOL_SIZE (UINT64_C(4) << 30)
+
+/* x * y + y: a mistake in any of the numbers shows. */
+static const char program[] =
+	"module @check {\n"
+	"  func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {\n"
+	"    %0 = stablehlo.multiply %x, %y : tensor<4xf32>\n"
+	"    %1 = stablehlo.add %0, %y : tensor<4xf32>\n"
+	"    return %1 : tensor<4xf32>\n"
+	"  }\n"
+	"}\n";
+static const float x[N] = { 1, -2, 3.5, 0.25 }, y[N] = { 10, 20, 30, -40 },
+		   expected[N] = { 20, -20, 135, -50 };
+
+struct inspection {
+	const struct pf_inspect_config *config;
+	struct pf_arena *arena;
+	struct pf_worker *worker;
+	struct pf_life *life;
+};
+
+/* --- asking, and waiting for the answer ---------------------------------------------------- */
+
+struct question {
+	struct pf_call call;
+	pthread_mutex_t lock; /* rank 8; protects what follows */
+	pthread_cond_t change;
+	bool ended;
+	int code;
+	struct pf_err why;
+	char reply[sizeof(struct pf_rep_execute) + sizeof(struct pf_out) + 4096];
+	size_t reply_len;
+};
+
+static void question_done(struct pf_call *call, int code, const struct pf_err *err,
+			  const void *reply, size_t len)
+{
+	struct question *q = pf_container_of(call, struct question, call);
+
+	PF_LOCK_SCOPE(&q->lock);
+	q->ended = true;
+	q->code = code;
+	if (code < 0)
+		q->why = *err;
+	if (code == 0 && len <= sizeof(q->reply)) {
+		memcpy(q->reply, reply, len);
+		q->reply_len = len;
+	}
+	pthread_cond_signal(&q->change);
+}
+
+/* Wait for the answer; when the time is over the worker is ended, which answers, too. */
+static void wait_for(struct inspection *in, struct question *q, bool *late)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += in->config->timeout_ms / 1000 + 1;
+	pf_lock(&q->lock);
+	while (!q->ended && !*late)
+		*late = pthread_cond_timedwait(&q->change, &q->lock, &end) == ETIMEDOUT;
+	*late = !q->ended;
+	if (*late) {
+		pf_unlock(&q->lock);
+		pf_worker_interrupt(in->worker);
+		pf_lock(&q->lock);
+	}
+	while (!q->ended)
+		pthread_cond_wait(&q->change, &q->lock);
+	pf_unlock(&q->lock);
+}
+
+/*
+ * Ask REQUEST (LEN bytes) with TAIL.  The reply, of at least REPLY_MIN bytes, is in Q->reply.
+ * WHAT was asked is for the sentence.
+ */
+static int ask(struct inspection *in, struct question *q, const char *what, void *request,
+	       size_t len, const void *tail, size_t tail_len, size_t reply_min,
+	       struct pf_err *err)
+{
+	bool late = false;
+	int r;
+
+	memset(q, 0, sizeof(*q));
+	q->call.done = question_done;
+	q->call.reply_min = reply_min;
+	if (pthread_mutex_init(&q->lock, NULL) || pthread_cond_init(&q->change, NULL))
+		abort();
+	r = pf_life_call(in->life, &q->call, request, len, tail, tail_len, err);
+	if (r == 0) {
+		wait_for(in, q, &late);
+		r = q->code;
+		if (late)
+			pf_err_set(err, r = -ETIMEDOUT, "no answer within %d s",
+				   in->config->timeout_ms / 1000);
+		else if (r < 0)
+			pf_err_set(err, r, "%s", q->why.text);
+		else if (q->reply_len < reply_min)
+			r = pf_err_set(err, -EPROTO, "its answer is too long");
+	}
+	pthread_cond_destroy(&q->change);
+	pthread_mutex_destroy(&q->lock);
+	return r < 0 ? pf_err_wrap(err, r, "%s", what) : 0;
+}
+
+/* --- the program --------------------------------------------------------------------------- */
+
+static int compile(struct inspection *in, uint64_t id, unsigned device,
+		   struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(in->worker);
+	const struct pf_options_target target = { .plugin = in->config->name,
+						  .n_devices = d->n_devices };
+	struct pf_req_compile request = { .head = { .op = PF_OP_COMPILE },
+					  .id = id,
+					  .program_len = sizeof(program) - 1,
+					  .format = "mlir" };
+	struct json_object *wanted = json_object_new_object();
+	pf_autobuf struct pf_buf options = PF_BUF_INIT;
+	struct pf_extent extent;
+	struct question q;
+	int r = pf_arena_alloc(in->arena, request.program_len, &extent, err);
+
+	pf_json_add_int(wanted, "device", d->devices[device].id);
+	if (r == 0)
+		r = pf_options_encode(wanted, &target, &options, err);
+	json_object_put(wanted);
+	if (r < 0)
+		return r;
+	memcpy(pf_arena_at(in->arena, extent.off), program, request.program_len);
+	request.program_off = extent.off;
+	request.options_len = (uint32_t)options.len;
+	return ask(in, &q, "compile a program", &request, sizeof(request), options.data,
+		   options.len, sizeof(struct pf_rep_compile), err);
+}
+
+static int upload(struct inspection *in, uint64_t id, unsigned device,
+		  const float values[static N], struct pf_err *err)
+{
+	struct pf_req_buffer request = { .head = { .op = PF_OP_BUFFER_CREATE },
+					 .id = id,
+					 .len = N * sizeof(float),
+					 .dtype = PF_DTYPE_F32,
+					 .device = device,
+					 .memory = UINT32_MAX,
+					 .rank = 1,
+					 .dims = { N } };
+	struct pf_extent extent;
+	struct question q;
+	int r = pf_arena_alloc(in->arena, request.len, &extent, err);
+
+	if (r < 0)
+		return r;
+	memcpy(pf_arena_at(in->arena, extent.off), values, request.len);
+	request.off = extent.off;
+	return ask(in, &q, "upload an array", &request, sizeof(request), NULL, 0,
+		   sizeof(struct pf_rep_buffer), err);
+}
+
+/* Read the result ID, of which EXECUTED's reply tells where it is. */
+static int fetch(struct inspection *in, uint64_t id, const struct question *executed,
+		 float values[static N], struct pf_err *err)
+{
+	struct pf_req_id request = { .head = { .op = PF_OP_BUFFER_READ }, .id = id };
+	const void *from = NULL;
+	struct pf_rep_block block;
+	struct pf_out out;
+	struct question q;
+	int r;
+
+	memcpy(&out, executed->reply + sizeof(struct pf_rep_execute), sizeof(out));
+	if (out.where == PF_WHERE_INLINE) {
+		if (out.off <= executed->reply_len &&
+		    out.len <= executed->reply_len - out.off)
+			from = executed->reply + out.off;
+	} else if (out.where == PF_WHERE_POOL) {
+		from = pf_life_pool(in->life, out.off, out.len);
+	} else {
+		r = ask(in, &q, "read the result", &request, sizeof(request), NULL, 0,
+			sizeof(block), err);
+		if (r < 0)
+			return r;
+		memcpy(&block, q.reply, sizeof(block));
+		out.len = block.len;
+		from = pf_life_pool(in->life, block.off, block.len);
+	}
+	if (!from || out.dtype != PF_DTYPE_F32 || out.len != N * sizeof(float))
+		return pf_err_set(
+			err, -EIO,
+			"read the result: expected %zu bytes of F32, found %llu "
+			"of %s",
+			N * sizeof(float), (unsigned long long)out.len,
+			pf_dtype_valid((int)out.dtype)
+				? pf_dtype_name((enum pf_dtype)out.dtype)
+				: "no known type");
+	memcpy(values, from, N * sizeof(float));
+	return 0;
+}
+
+static int compare(const float found[static N], struct pf_err *err)
+{
+	for (int i = 0; i < N; i++)
+		if (found[i] != expected[i])
+			return pf_err_set(
+				err, -EIO,
+				"the program's result is wrong: expected %g at %d, "
+				"found %g",
+				(double)expected[i], i, (double)found[i]);
+	return 0;
+}
+
+static double seconds_since(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) +
+	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+/* The first device that this process may use. */
+static int first_device(const struct pf_description *d, unsigned *ret, struct pf_err *err)
+{
+	for (*ret = 0; *ret < d->n_devices; ++*ret)
+		if (d->devices[*ret].addressable)
+			return 0;
+	return pf_err_set(err, -ENODEV, "there is no device that can be used");
+}
+
+static int run(struct inspection *in, struct json_object *facts, struct pf_err *err)
+{
+	enum { EXECUTABLE, X, Y, RESULT, N_IDS };
+	struct pf_req_execute request = { .head = { .op = PF_OP_EXECUTE },
+					  .device = UINT32_MAX,
+					  .n_args = 2,
+					  .n_outs = 1,
+					  .n_devices = 1 };
+	uint64_t ids[N_IDS];
+	struct {
+		uint64_t args[2], out;
+		char donate[2];
+	} tail = { 0 };
+	struct timespec start;
+	struct json_object *list;
+	float found[N];
+	struct question q;
+	unsigned device;
+	int r = first_device(pf_worker_description(in->worker), &device, err);
+
+	for (int i = 0; i < N_IDS; i++)
+		ids[i] = pf_worker_id(in->worker);
+	request.executable = ids[EXECUTABLE];
+	tail.args[0] = ids[X];
+	tail.args[1] = ids[Y];
+	tail.out = ids[RESULT];
+	if (r < 0)
+		return r;
+	json_object_object_add(facts, "device", json_object_new_int((int)device));
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	r = compile(in, ids[EXECUTABLE], device, err);
+	if (r < 0)
+		return r;
+	pf_json_add_seconds(facts, "compile_seconds", seconds_since(&start));
+	r = upload(in, ids[X], device, x, err);
+	if (r == 0)
+		r = upload(in, ids[Y], device, y, err);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	if (r == 0)
+		r = ask(in, &q, "execute the program", &request, sizeof(request), &tail,
+			offsetof(__typeof__(tail), donate) + 2,
+			sizeof(struct pf_rep_execute) + sizeof(struct pf_out), err);
+	if (r < 0)
+		return r;
+	pf_json_add_seconds(facts, "execute_seconds", seconds_since(&start));
+	r = fetch(in, ids[RESULT], &q, found, err);
+	if (r < 0)
+		return r;
+	list = json_object_new_array();
+	for (int i = 0; i < N; i++)
+		json_object_array_add(list, json_object_new_double((double)found[i]));
+	json_object_object_add(facts, "result", list);
+	return compare(found, err);
+}
+
+/* --- the interface ------------------------------------------------------------------------- */
+
+static int try_program(struct inspection *in, struct json_object *json,
+		       struct pf_err *err)
+{
+	struct json_object *facts = json_object_new_object();
+	int r;
+
+	json_object_object_add(json, "program", facts);
+	in->life = pf_worker_life(in->worker, err);
+	if (!in->life)
+		return err ? err->code : -EIO;
+	r = run(in, facts, err);
+	pf_worker_stop(in->worker); /* before what it is given goes */
+	pf_life_unref(in->life);
+	return r;
+}
+
+int pf_inspect(const struct pf_inspect_config *config, struct json_object **ret,
+	       struct pf_err *err)
+{
+	struct inspection in = { .config = config };
+	struct pf_worker_config worker = {
+		.name = config->name,
+		.path = config->path,
+		.program = config->program,
+		.pool_size = POOL_SIZE,
+		.start_timeout_ms = config->timeout_ms,
+	};
+	struct json_object *json;
+	int r = pf_arena_new(ARENA_SIZE, &in.arena, err);
+
+	*ret = NULL;
+	if (r < 0)
+		return r;
+	worker.arena = in.arena;
+	r = pf_worker_new(&worker, &in.worker, err);
+	if (r == 0) {
+		json = pf_json_copy(pf_worker_description(in.worker)->json);
+		if (!json)
+			r = pf_err_set(err, -ENOMEM, "no memory");
+		if (r == 0 && config->run)
+			r = try_program(&in, json, err);
+		*ret = json;
+	}
+	pf_worker_free(in.worker);
+	pf_arena_free(in.arena);
+	return r;
+}

@@ -1,0 +1,215 @@
+/* Which plugins are loaded: from the words of the command line to files. */
+#include "plugin_choice.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/base/cleanup.h"
+
+int (*plugin_choice_minor_of)(void *arg, const char *path);
+
+/* Where to look, for the plugin called UNTIL or all of them (NULL). */
+static struct pf_discover_config places(const struct plugin_words *w, bool own_only,
+					const char *until)
+{
+	return (struct pf_discover_config){
+		.dirs = w->dirs,
+		.n_dirs = w->n_dirs,
+		.configured = w->configured,
+		.n_configured = w->n_configured,
+		.own_dir = PLUGINDIR,
+		.own_only = own_only,
+		.until = until,
+	};
+}
+
+static int not_found(const struct plugin_words *w, bool own_only, const char *name,
+		     struct pf_err *err)
+{
+	char dirs[512] = "";
+
+	for (unsigned i = 0; i < w->n_dirs; i++)
+		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
+			 w->dirs[i]);
+	return pf_err_set(err, -ENOENT,
+			  "there is no plugin %s: looked for %s/pjrt_plugin.so and "
+			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s%s; pjrtfs "
+			  "--list-plugins shows which there are",
+			  name, name, name, dirs, PLUGINDIR,
+			  own_only ? "" : ", and where other programs have theirs");
+}
+
+/* The file of the plugin called NAME, the caller's. */
+static int find_by_name(const struct plugin_words *w, bool own_only, const char *name,
+			char **ret, struct pf_err *err)
+{
+	struct pf_discover_config config = places(w, own_only, name);
+	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
+	const struct pf_plugin_file *f;
+	int r = pf_discover(&config, &d, err);
+
+	if (r < 0)
+		return r;
+	f = pf_discovery_pick(d, name, plugin_choice_minor_of, NULL);
+	*ret = f ? realpath(f->path, NULL) : NULL;
+	if (*ret)
+		return 0;
+	if (!f)
+		f = pf_discovery_refused(d, name);
+	if (!f)
+		return not_found(w, own_only, name, err);
+	return pf_err_set(err, -ENOENT, "plugin %s: %s: %s", name, f->path,
+			  f->refused ? f->refused : strerror(errno));
+}
+
+/* WORD is NAME, PATH or NAME=PATH; OWN_ONLY: a NAME is one of pjrtfs's own places. */
+static int add_plugin(struct options *o, const struct plugin_words *w, bool own_only,
+		      const char *word, struct pf_err *err)
+{
+	struct pf_candidate *p = &o->plugins[o->n_plugins];
+	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
+	int r = 0;
+
+	if (o->n_plugins == MAX_PLUGINS)
+		return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
+	o->n_plugins++;
+	if (equals && (!slash || equals < slash)) {
+		p->name = strndup(word, (size_t)(equals - word));
+		p->path = realpath(equals + 1, NULL);
+		word = equals + 1;
+	} else if (slash) {
+		p->name = pf_plugin_name_of(word);
+		p->path = realpath(word, NULL);
+	} else {
+		p->name = strdup(word);
+		if (pf_plugin_name_valid(word))
+			r = find_by_name(w, own_only, word, &p->path, err);
+	}
+	if (r < 0)
+		return r;
+	if (p->name && !pf_plugin_name_valid(p->name))
+		return pf_err_set(err, -EINVAL,
+				  "plugin name %s: expected up to 32 letters, "
+				  "digits, '.', '_', '-'",
+				  p->name);
+	if (!p->path || !p->name)
+		return pf_err_set(err, -errno, "plugin %s: %s", word, strerror(errno));
+	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
+		if (!strcmp(o->plugins[i].name, p->name))
+			return pf_err_set(err, -EINVAL,
+					  "two plugins are called %s: name one "
+					  "with --plugin NAME=PATH",
+					  p->name);
+	return 0;
+}
+
+static int add_source(struct options *o, const struct plugin_words *w, const char *source,
+		      struct pf_err *err)
+{
+	pf_autofree char *copy = strdup(source);
+	char *at = copy, *word;
+	int r = 0;
+
+	if (!copy)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	while (r == 0 && (word = strsep(&at, ",")))
+		r = *word ? add_plugin(o, w, false, word, err)
+			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name",
+				       source);
+	return r;
+}
+
+/* --- plugins that nobody asked for ------------------------------------------------------- */
+
+static bool is_noted(const struct options *o, const char *path)
+{
+	for (unsigned i = 0; i < o->n_plugins + o->n_found; i++)
+		if (!strcmp(path, i < o->n_plugins ? o->plugins[i].path
+						   : o->found[i - o->n_plugins].path))
+			return true;
+	return false;
+}
+
+/* Those in pjrtfs's own places; no program is tried on what others have installed. */
+static int find_others(struct options *o, const struct plugin_words *w,
+		       struct pf_err *err)
+{
+	struct pf_discover_config config = places(w, true, NULL);
+	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
+	int r = pf_discover(&config, &d, err);
+
+	for (unsigned i = 0; r == 0 && i < d->n_files && o->n_found < MAX_PLUGINS; i++) {
+		struct pf_candidate *f = &o->found[o->n_found];
+		char *path =
+			d->files[i].refused ? NULL : realpath(d->files[i].path, NULL);
+
+		if (!path || is_noted(o, path)) {
+			free(path);
+			continue;
+		}
+		f->path = path;
+		f->name = strdup(d->files[i].name);
+		o->n_found++;
+		if (!f->name)
+			r = pf_err_set(err, -ENOMEM, "no memory");
+	}
+	return r;
+}
+
+/* --- the interface ----------------------------------------------------------------------- */
+
+int plugin_choice(struct options *o, const struct plugin_words *w, const char *source,
+		  struct pf_err *err)
+{
+	int r = 0;
+
+	if (source)
+		r = add_source(o, w, source, err);
+	else if (!w->n_said)
+		r = add_plugin(o, w, true, "cpu", err);
+	for (unsigned i = 0; i < w->n_said && r == 0; i++)
+		r = add_plugin(o, w, false, w->said[i], err);
+	if (r == 0)
+		r = find_others(o, w, err);
+	if (r < 0)
+		return r;
+	o->source = strdup(source ? source : o->plugins[0].name);
+	return o->source ? 0 : -ENOMEM;
+}
+
+int plugin_choice_one(struct options *o, const struct plugin_words *w, const char *word,
+		      struct pf_err *err)
+{
+	return add_plugin(o, w, false, word, err);
+}
+
+int plugin_choice_list(struct options *o, const struct plugin_words *w,
+		       struct pf_err *err)
+{
+	struct pf_discover_config config = places(w, false, NULL);
+	struct pf_named said[MAX_PLUGINS];
+	char *names[MAX_PLUGINS];
+	unsigned n = 0;
+	int r;
+
+	for (unsigned i = 0; i < w->n_said; i++) {
+		const char *word = w->said[i], *slash = strchr(word, '/'),
+			   *equals = strchr(word, '=');
+		bool named = equals && (!slash || equals < slash);
+
+		if (!named && !slash)
+			continue; /* it is listed where it lies */
+		names[n] = named ? strndup(word, (size_t)(equals - word))
+				 : pf_plugin_name_of(word);
+		said[n].name = names[n] ? names[n] : "";
+		said[n++].path = named ? equals + 1 : word;
+	}
+	config.said = said;
+	config.n_said = n;
+	r = pf_discover(&config, &o->discovery, err);
+	while (n)
+		free(names[--n]);
+	return r;
+}

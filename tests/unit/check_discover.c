@@ -1,0 +1,462 @@
+/* The discovery of plugins: the order of places, what is found there, limits. */
+#include "discover_fixture.h"
+
+/* --- places --------------------------------------------------------------------------------- */
+
+static struct pf_discovery *discover(const struct pf_discover_config *config)
+{
+	struct pf_discovery *d = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(pf_discover(config, &d, &err) == 0, "%s", err.text);
+	return d;
+}
+
+/* What is found below the working directory: "SOURCE NAME=PATH VERSION (PACKAGE)" lines. */
+static const char *found(const struct pf_discovery *d)
+{
+	static char text[16384];
+	char *at = text;
+
+	*text = '\0';
+	for (unsigned i = 0; i < d->n_files; i++) {
+		const struct pf_plugin_file *f = &d->files[i];
+		const char *path = strstr(f->path, top);
+
+		at += sprintf(at, "%s: %s=%s", d->places[f->place].source, f->name,
+			      path ? path + strlen(top) + 1 : f->path);
+		at += sprintf(at, "%s%s", *f->version ? " " : "", f->version);
+		if (*f->package)
+			at += sprintf(at, " (%s)", f->package);
+		at += sprintf(at, "%s%s\n", f->refused ? " refused: " : "",
+			      f->refused ? f->refused : "");
+	}
+	return text;
+}
+
+/* Every place has a plugin of its own, and one called cpu. */
+START_TEST(the_order_is_that_of_the_manual)
+{
+	static const char *const dirs[] = { "said-dir" };
+	const struct pf_named said[] = { { "first", "a/x.so" } },
+			      configured[] = { { "conf", "a/y.so" } };
+	struct pf_discover_config c = { .said = said,
+					.n_said = 1,
+					.dirs = dirs,
+					.n_dirs = 1,
+					.configured = configured,
+					.n_configured = 1,
+					.own_dir = "own",
+					.root = top };
+	struct pf_discovery *d;
+	const struct pf_plugin_file *f;
+
+	put_library("a/x.so");
+	put_library("a/y.so");
+	put_library("a/jax.so");
+	put_library("said-dir/s.so");
+	put_library("env/e/pjrt_plugin.so");
+	put_library("lib1/libpjrt_l1.so");
+	put_library("lib2.so");
+	put_library("own/cpu/pjrt_plugin.so");
+	put_library("own/flat.so");
+	put_library("usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so");
+	put_library("usr/local/lib/gomlx/pjrt/pjrt_c_api_cpu_plugin.so");
+	put_library("ld/libpjrt_ld.so");
+	put_library("ld/other.so");
+	put_library("conf/pjrt_plugin_c.so");
+	put("etc/ld.so.conf", "/conf\n");
+	put_library("opt/aws/neuron/lib/libneuronpjrt.so");
+	put_library("venv/lib/python3.11/site-packages/libtpu/libtpu.so");
+	put_library("usr/lib/python3/dist-packages/sys/libpjrt_sys.so");
+	setenv("PJRTFS_PLUGIN_PATH", "env", 1);
+	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "jax:a/jax.so", 1);
+	setenv("PJRT_PLUGIN_LIBRARY_PATH", "lib1", 1);
+	setenv("PJRT_PLUGIN_PATH", ":lib2.so:", 1);
+	setenv("LD_LIBRARY_PATH", "ld:/nowhere", 1);
+	setenv("VIRTUAL_ENV", "venv", 1);
+	d = discover(&c);
+	ck_assert_str_eq(
+		found(d),
+		"--plugin: first=a/x.so\n"
+		"--plugin-dir: s=said-dir/s.so\n"
+		"the configuration file: conf=a/y.so\n"
+		"$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
+		"$PJRT_NAMES_AND_LIBRARY_PATHS: jax=a/jax.so\n"
+		"$PJRT_PLUGIN_LIBRARY_PATH: l1=lib1/libpjrt_l1.so\n"
+		"$PJRT_PLUGIN_PATH: lib2=lib2.so\n"
+		"pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
+		"pjrtfs's own directory: flat=own/flat.so\n"
+		"GoMLX: cpu=usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so 0.83.1\n"
+		"GoMLX: cpu=usr/local/lib/gomlx/pjrt/pjrt_c_api_cpu_plugin.so\n"
+		"$LD_LIBRARY_PATH: ld=ld/libpjrt_ld.so\n"
+		"/etc/ld.so.conf: c=conf/pjrt_plugin_c.so\n"
+		"AWS Neuron: neuron=opt/aws/neuron/lib/libneuronpjrt.so\n"
+		"$VIRTUAL_ENV: tpu=venv/lib/python3.11/site-packages/libtpu/libtpu.so\n"
+		"the system's Python: sys=usr/lib/python3/dist-packages/sys/libpjrt_sys.so\n");
+	/* The first match wins, and a newer one of a later place does not. */
+	f = pf_discovery_pick(d, "cpu", NULL, NULL);
+	ck_assert_ptr_nonnull(strstr(f->path, "/own/cpu/"));
+	ck_assert_ptr_null(pf_discovery_pick(d, "none", NULL, NULL));
+	pf_discovery_free(d);
+	/* Its own places alone, and no further than needed. */
+	c.own_only = true;
+	d = discover(&c);
+	ck_assert_str_eq(found(d), "--plugin-dir: s=said-dir/s.so\n"
+				   "$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
+				   "pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
+				   "pjrtfs's own directory: flat=own/flat.so\n");
+	pf_discovery_free(d);
+	c.own_only = false;
+	c.until = "jax";
+	d = discover(&c);
+	ck_assert_str_eq(d->files[d->n_files - 1].name, "jax");
+	pf_discovery_free(d);
+}
+END_TEST
+
+/* By the version in its name the last, by its API the first. */
+static int minor_of(void *arg, const char *path)
+{
+	++*(int *)arg;
+	return strstr(path, "_v0.8_") ? 115 : strstr(path, "_v0.10_") ? -1 : 81;
+}
+
+START_TEST(the_newest_of_one_place_is_picked)
+{
+	struct pf_discover_config c = { .own_dir = "own", .own_only = true };
+	const struct pf_plugin_file *f;
+	struct pf_discovery *d;
+	int asked = 0;
+
+	put_library("own/pjrt_c_api_cpu_v0.8_plugin.so");
+	put_library("own/pjrt_c_api_cpu_v0.9_plugin.so");
+	put_library("own/pjrt_c_api_cpu_v0.10_plugin.so");
+	put_library("own/pjrt_c_api_cpu_plugin.so");
+	put_library("own/gpu.so");
+	put_library("own/gpu/pjrt_plugin.so");
+	put_library("own/one.so");
+	d = discover(&c);
+	f = pf_discovery_pick(d, "cpu", NULL, NULL);
+	ck_assert_str_eq(f->version, "0.10");
+	f = pf_discovery_pick(d, "gpu", NULL, NULL);
+	ck_assert_ptr_nonnull(strstr(f->path, "gpu/pjrt_plugin.so"));
+	/* The file's own name means it, too. */
+	f = pf_discovery_pick(d, "pjrt_c_api_cpu_v0.9_plugin", NULL, NULL);
+	ck_assert_str_eq(f->version, "0.9");
+	/* What the plugins say counts more than their files' names; one is not asked. */
+	f = pf_discovery_pick(d, "one", minor_of, &asked);
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(asked, 0);
+	f = pf_discovery_pick(d, "cpu", minor_of, &asked);
+	ck_assert_str_eq(f->version, "0.8");
+	ck_assert_int_gt(asked, 3);
+	pf_discovery_free(d);
+}
+END_TEST
+
+/* The three real wheels, and what JAX's look like. */
+START_TEST(python_packages_are_found)
+{
+	static const char site[] = "venv/lib/python3.12/site-packages";
+	struct pf_discover_config c = { .root = top };
+	struct pf_discovery *d;
+	char path[PATH_MAX];
+	static const struct {
+		const char *path, *text; /* NULL: a library */
+	} files[] = {
+		{ "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", NULL },
+		{ "xla_cpu_pjrt-0.0.1.dist-info/RECORD",
+		  "xla_plugins/xla_cpu_pjrt/__init__.py,sha256=x,1\n"
+		  "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so,sha256=x,259284552\n" },
+		{ "xla_cpu_pjrt-0.0.1.dist-info/entry_points.txt",
+		  "[xla_plugins]\nxla_cpu_pjrt = xla_plugins.xla_cpu_pjrt" },
+		{ "fastatomstruct_xla_cpu/libpjrt_cpu.so", NULL },
+		{ "fastatomstruct_xla_cpu-2026.6.23.dist-info/RECORD",
+		  "fastatomstruct_xla_cpu/libpjrt_cpu.so,sha256=x,273768800\n" },
+		{ "jax_plugins/xla_cuda12/xla_cuda_plugin.so", NULL },
+		{ "jax_plugins/xla_cuda12/__init__.py", "" },
+		{ "jax_cuda12_pjrt-0.4.30.dist-info/RECORD",
+		  "jax_plugins/xla_cuda12/xla_cuda_plugin.so,sha256=x,1\r\n" },
+		{ "jax_plugins/unpacked/pjrt_plugin.so", NULL }, /* by hand */
+		{ "libtpu/libtpu.so", NULL },
+		{ "iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so", NULL },
+		{ "iree_pjrt-3.1.dist-info/RECORD",
+		  "\"iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so\",sha256=x,1\n"
+		  "../../../bin/x_pjrt.so,,\n/abs/y_pjrt.so,,\n" },
+		{ "deep/er/mod/thing_plugin.so", NULL },
+		{ "deep_er-7.dist-info/entry_points.txt",
+		  "[jax_plugins]\nthing = deep.er.mod.init:go [extra]\nbad = ../../x\n" },
+		{ "deep/er/mod/init.py", "" },
+		{ "numpy/core/x.so", NULL },
+		{ "other/some_plugin.so", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", site, files[i].path);
+		put(path, files[i].text ? files[i].text : "\177ELF");
+	}
+	put("venv/pyvenv.cfg", "home = /usr/bin\n");
+	setenv("VIRTUAL_ENV", "venv", 1);
+	d = discover(&c);
+#define SITE "venv/lib/python3.12/site-packages/"
+	ck_assert_str_eq(
+		found(d),
+		"$VIRTUAL_ENV: cpu=" SITE
+		"fastatomstruct_xla_cpu/libpjrt_cpu.so 2026.6.23 "
+		"(fastatomstruct_xla_cpu 2026.6.23)\n"
+		"$VIRTUAL_ENV: iree_cpu=" SITE
+		"iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so 3.1 (iree_pjrt 3.1)\n"
+		"$VIRTUAL_ENV: thing=" SITE "deep/er/mod/thing_plugin.so (deep_er 7)\n"
+		"$VIRTUAL_ENV: tpu=" SITE "libtpu/libtpu.so\n"
+		"$VIRTUAL_ENV: unpacked=" SITE "jax_plugins/unpacked/pjrt_plugin.so\n"
+		"$VIRTUAL_ENV: xla_cpu=" SITE
+		"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so 0.0.1 (xla_cpu_pjrt 0.0.1)\n"
+		"$VIRTUAL_ENV: xla_cuda=" SITE
+		"jax_plugins/xla_cuda12/xla_cuda_plugin.so 0.4.30 "
+		"(jax_cuda12_pjrt 0.4.30)\n");
+	pf_discovery_free(d);
+}
+END_TEST
+
+/* Which Pythons there are: by PATH, links, pyvenv.cfg, pyenv's shims. */
+static const struct {
+	const char *path; /* $PATH, below the working directory */
+	const char *want; /* the plugins found, by python3 on PATH */
+} interpreters[] = {
+	{ "base/bin", "base" },
+	{ "nothing:base/bin/", "base" },
+	{ "link", "base" }, /* link/python3 -> base/bin/python3 */
+	{ "venv/bin", "venv" },
+	{ "open/bin", "base open" }, /* a venv that sees its base's packages */
+	{ "pyenv/shims", "pyenv" },
+	{ "nothing", "" },
+};
+
+static void put_python(const char *prefix)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/lib/python3.9/site-packages/p/libpjrt_%s.so",
+		 prefix, prefix);
+	put_library(path);
+}
+
+START_TEST(pythons_are_found)
+{
+	struct pf_discover_config c = { .root = "/nowhere" };
+	char text[PATH_MAX], got[256] = "", *list = strdup(interpreters[_i].path),
+			     *at = list, *word;
+	struct pf_discovery *d;
+
+	put_python("base");
+	put("base/bin/python3", "");
+	chmod("base/bin/python3", 0700);
+	make_dirs("link/x");
+	ck_assert_int_eq(symlink("../base/bin/python3", "link/python3"), 0);
+	put_python("venv");
+	make_dirs("venv/bin/x");
+	ck_assert_int_eq(symlink("../../base/bin/python3", "venv/bin/python3"), 0);
+	snprintf(text, sizeof(text), "home = %s/base/bin\n", top);
+	put("venv/pyvenv.cfg", text);
+	put_python("open");
+	make_dirs("open/bin/x");
+	ck_assert_int_eq(symlink("../../base/bin/python3", "open/bin/python3"), 0);
+	snprintf(text, sizeof(text),
+		 "home = %s/base/bin\nInclude-System-Site-Packages = True\n", top);
+	put("open/pyvenv.cfg", text);
+	put("pyenv/shims/python3", "#!/bin/sh\n");
+	chmod("pyenv/shims/python3", 0700);
+	put("pyenv/version", "3.9.1\n");
+	make_dirs("pyenv/versions/x");
+	ck_assert_int_eq(mkdir("pyenv/versions/3.9.1", 0700), 0);
+	put_library(
+		"pyenv/versions/3.9.1/lib/python3.9/site-packages/p/libpjrt_pyenv.so");
+
+	*text = '\0';
+	while ((word = strsep(&at, ":")))
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s/%s",
+			 *text ? ":" : "", top, word);
+	free(list);
+	setenv("PATH", text, 1);
+	d = discover(&c);
+	for (unsigned i = 0; i < d->n_files; i++) {
+		ck_assert_str_eq(d->places[d->files[i].place].source, "python3 on $PATH");
+		/* places are in their order, names for the comparison in the alphabet's */
+		if (strcmp(d->files[i].name, "base") == 0 && *got)
+			memmove(got + 5, got, strlen(got) + 1), memcpy(got, "base ", 5);
+		else
+			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s",
+				 *got ? " " : "", d->files[i].name);
+	}
+	ck_assert_str_eq(got, interpreters[_i].want);
+	pf_discovery_free(d);
+}
+END_TEST
+
+/* --- what is wrong -------------------------------------------------------------------------- */
+
+static const struct pf_place *place_of(const struct pf_discovery *d, const char *where)
+{
+	for (unsigned i = 0; i < d->n_places; i++)
+		if (strstr(d->places[i].where, where))
+			return &d->places[i];
+	return NULL;
+}
+
+START_TEST(bad_files_are_refused_and_others_found)
+{
+	static const char *const dirs[] = { "d", "missing", "loop", "d/cpu.so" };
+	struct pf_discover_config c = {
+		.dirs = dirs, .n_dirs = 4, .own_dir = "none", .own_only = true
+	};
+	struct pf_discovery *d;
+
+	put_library("d/cpu.so");
+	put("d/text_pjrt.so", "no library");
+	put("d/empty_pjrt.so", "");
+	ck_assert_int_eq(mkfifo("d/fifo_pjrt.so", 0600), 0);
+	ck_assert_int_eq(symlink("self_pjrt.so", "d/self_pjrt.so"), 0);
+	ck_assert_int_eq(symlink("nowhere", "d/gone_pjrt.so"), 0);
+	ck_assert_int_eq(symlink("/dev/zero", "d/zero_pjrt.so"), 0);
+	make_dirs("d/dir_pjrt.so/x");
+	ck_assert_int_eq(symlink("dir_pjrt.so", "d/link_pjrt.so"), 0);
+	ck_assert_int_eq(symlink("loop", "loop"), 0);
+	d = discover(&c);
+	ck_assert_str_eq(
+		found(d),
+		"--plugin-dir: cpu=d/cpu.so\n"
+		"--plugin-dir: empty=d/empty_pjrt.so refused: it is no shared library: it does "
+		"not begin as one\n"
+		"--plugin-dir: fifo=d/fifo_pjrt.so refused: expected a shared library, found a "
+		"FIFO\n"
+		"--plugin-dir: gone=d/gone_pjrt.so refused: No such file or directory\n"
+		"--plugin-dir: link=d/link_pjrt.so refused: expected a shared library, found a "
+		"directory\n"
+		"--plugin-dir: self=d/self_pjrt.so refused: Too many levels of symbolic links\n"
+		"--plugin-dir: text=d/text_pjrt.so refused: it is no shared library: it does "
+		"not begin as one\n"
+		"--plugin-dir: zero=d/zero_pjrt.so refused: expected a shared library, found a "
+		"character device\n");
+	ck_assert(!place_of(d, "d")->wrong);
+	ck_assert_str_eq(place_of(d, "missing")->note, "No such file or directory");
+	ck_assert_str_eq(place_of(d, "loop")->note, "Too many levels of symbolic links");
+	ck_assert_str_eq(place_of(d, "d/cpu.so")->note, "Not a directory");
+	ck_assert(place_of(d, "missing")->wrong && place_of(d, "loop")->wrong);
+	ck_assert(!place_of(d, "none")->wrong);
+	ck_assert_ptr_null(pf_discovery_pick(d, "fifo", NULL, NULL));
+	ck_assert_ptr_nonnull(pf_discovery_refused(d, "fifo"));
+	ck_assert_ptr_null(pf_discovery_refused(d, "cpu"));
+	pf_discovery_free(d);
+}
+END_TEST
+
+static const struct {
+	const char *list, *note; /* NULL: nothing is wrong */
+	unsigned n;
+} jax_lists[] = {
+	{ "a:x.so", NULL, 1 },
+	{ "a:x.so,b:x.so", NULL, 2 },
+	{ "a:x.so,a:x.so", NULL, 1 },
+	{ "x.so", "expected NAME:PATH, found 'x.so'", 0 },
+	{ "a:", "expected NAME:PATH, found 'a:'", 0 },
+	{ ":x.so,b:x.so", "expected NAME:PATH, found ':x.so'", 1 },
+	{ "a b:x.so", "expected NAME:PATH, found 'a b:x.so'", 0 },
+	{ ",", "expected NAME:PATH, found ''", 0 },
+};
+
+START_TEST(jax_lists_are_read)
+{
+	struct pf_discover_config c = { .root = "/nowhere" };
+	struct pf_discovery *d;
+	const struct pf_place *p = NULL;
+
+	put_library("x.so");
+	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", jax_lists[_i].list, 1);
+	d = discover(&c);
+	for (unsigned i = 0; i < d->n_places; i++)
+		if (strstr(d->places[i].source, "JAX") ||
+		    strstr(d->places[i].source, "NAMES"))
+			p = &d->places[i];
+	ck_assert_uint_eq(d->n_files, jax_lists[_i].n);
+	if (jax_lists[_i].note)
+		ck_assert_str_eq(p->note, jax_lists[_i].note);
+	ck_assert_int_eq(p->wrong, jax_lists[_i].note != NULL);
+	pf_discovery_free(d);
+}
+END_TEST
+
+START_TEST(there_are_limits)
+{
+	struct pf_discover_config c = { .root = "/nowhere" };
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	struct pf_discovery *d;
+	char path[64];
+
+	for (int i = 0; i < PF_DISCOVER_FILES + 5; i++) {
+		snprintf(path, sizeof(path), "many/libpjrt_%d.so", i);
+		put_library(path);
+	}
+	put_library("one/libpjrt_one.so");
+	setenv("LD_LIBRARY_PATH", "one:many", 1);
+	d = discover(&c);
+	ck_assert_uint_eq(d->n_files, PF_DISCOVER_FILES);
+	ck_assert_ptr_nonnull(pf_discovery_pick(d, "one", NULL, NULL));
+	ck_assert_str_eq(place_of(d, "many")->note,
+			 "there are more than 256 plugins; the others are left out");
+	pf_discovery_free(d);
+	for (int i = 0; i < PF_DISCOVER_PLACES + 5; i++)
+		pf_buf_printf(&list, "/nowhere/%d:", i);
+	pf_buf_puts(&list, "one");
+	setenv("LD_LIBRARY_PATH", list.data, 1);
+	setenv("PJRT_PLUGIN_PATH", "one", 1);
+	d = discover(&c);
+	ck_assert_uint_eq(d->n_places, PF_DISCOVER_PLACES);
+	ck_assert_ptr_nonnull(pf_discovery_pick(d, "one", NULL, NULL));
+	ck_assert_ptr_nonnull(strstr(d->places[PF_DISCOVER_PLACES - 1].note,
+				     "there are more than 511"));
+	ck_assert(d->places[PF_DISCOVER_PLACES - 1].wrong);
+	pf_discovery_free(d);
+}
+END_TEST
+
+START_TEST(large_directories_end)
+{
+	static const char *const dirs[] = { "large", "small" };
+	struct pf_discover_config c = { .dirs = dirs, .n_dirs = 2, .own_only = true };
+	struct pf_discovery *d;
+	char path[64];
+
+	make_dirs("large/x");
+	put_library("small/cpu.so");
+	for (int i = 0; i < PF_DISCOVER_ENTRIES + 1; i++) {
+		snprintf(path, sizeof(path), "large/%d", i);
+		close(open(path, O_CREAT | O_WRONLY, 0600));
+	}
+	d = discover(&c);
+	ck_assert_str_eq(found(d), "--plugin-dir: cpu=small/cpu.so\n");
+	ck_assert_str_eq(place_of(d, "large")->note,
+			 "more than 65536 files; the others are not looked at");
+	ck_assert(place_of(d, "large")->wrong);
+	pf_discovery_free(d);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("discover");
+	TCase *tc = tcase_create("places");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, the_order_is_that_of_the_manual);
+	tcase_add_test(tc, the_newest_of_one_place_is_picked);
+	tcase_add_test(tc, python_packages_are_found);
+	unit_add_cases(tc, pythons_are_found, interpreters);
+	tcase_add_test(tc, bad_files_are_refused_and_others_found);
+	unit_add_cases(tc, jax_lists_are_read, jax_lists);
+	tcase_add_test(tc, there_are_limits);
+	tcase_add_test(tc, large_directories_end);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,217 @@
+/* The tables of real plugins, as they are and cut to every length. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrt_fixture.h"
+
+#include "pjrtfs/pjrt/api.h"
+
+/* What the plugins that are tested with have; others are held to the rules alone. */
+static const struct {
+	int minor;
+	int table_size, in_table; /* bytes; functions */
+	const char *extensions;   /* name, bytes, functions that are there of all */
+} known[] = {
+	{ 81, 984, 118,
+	  "PhaseCompile 64 3/5, FFI 48 3/3, MemoryDescriptions 40 2/2, Layouts 72 6/6, " },
+	{ 106, 1128, 136,
+	  "Shardings 40 2/2, PhaseCompile 64 3/5, FFI 48 3/3, MemoryDescriptions 40 2/2, "
+	  "Layouts 80 7/7, " },
+	{ 115, 1144, 138,
+	  "XlaTransform 56 4/4, Shardings 40 2/2, PhaseCompile 64 3/5, FFI 48 3/3, "
+	  "MemoryDescriptions 40 2/2, Layouts 80 7/7, " },
+};
+
+static int64_t number(struct json_object *o, const char *key)
+{
+	return json_object_get_int64(json_object_object_get(o, key));
+}
+
+/* DETAILS as known's extensions are written. */
+static const char *shown(struct json_object *details)
+{
+	static char text[2048];
+	char *at = text;
+
+	*text = '\0';
+	for (size_t i = 0; i < json_object_array_length(details); i++) {
+		struct json_object *e = json_object_array_get_idx(details, i);
+		struct json_object *functions = json_object_object_get(e, "functions");
+		int n = 0, there = 0;
+
+		json_object_object_foreach(functions, name, is) {
+			(void)name;
+			n++;
+			there += json_object_get_boolean(is);
+		}
+		at += sprintf(at, "%s %d %d/%d, ",
+			      json_object_get_string(json_object_object_get(e, "name")),
+			      (int)number(e, "size"), there, n);
+	}
+	return text;
+}
+
+START_TEST(the_tables_are_known)
+{
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct json_object *functions = pj_plugin_functions(plugin),
+			   *details = pj_plugin_extension_details(plugin);
+	int major, minor, n_known = (int)number(functions, "known");
+
+	pj_plugin_version(plugin, &major, &minor);
+	ck_assert_int_eq(number(functions, "table_size"),
+			 (int64_t)plugin->api.struct_size);
+	ck_assert_int_eq((int64_t)json_object_array_length(
+				 json_object_object_get(functions, "missing")),
+			 n_known - number(functions, "present"));
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (known[i].minor != minor)
+			continue;
+		ck_assert_int_eq(number(functions, "table_size"), known[i].table_size);
+		ck_assert_int_eq(number(functions, "in_table"), known[i].in_table);
+		ck_assert_int_eq(number(functions, "present"),
+				 n_known < known[i].in_table ? n_known
+							     : known[i].in_table);
+		ck_assert_str_eq(shown(details), known[i].extensions);
+	}
+	json_object_put(functions);
+	json_object_put(details);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+/* The older Layouts extension ends before what the younger ones have. */
+START_TEST(functions_of_extensions_have_names)
+{
+	static const char name[] = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts";
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct json_object *details = pj_plugin_extension_details(plugin);
+	int major, minor;
+
+	pj_plugin_version(plugin, &major, &minor);
+	for (size_t i = 0; i < json_object_array_length(details); i++) {
+		struct json_object *e = json_object_array_get_idx(details, i);
+		struct json_object *f = json_object_object_get(e, "functions");
+
+		if (strcmp(json_object_get_string(json_object_object_get(e, "name")),
+			   "Layouts") != 0)
+			continue;
+		ck_assert(json_object_get_boolean(
+			json_object_object_get(f, "PJRT_Layouts_MemoryLayout_Destroy")));
+		ck_assert_int_eq(json_object_object_get(f, name) != NULL, minor >= 93);
+	}
+	json_object_put(details);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+static const PJRT_Api *table(const char *path)
+{
+	const PJRT_Api *(*get)(void);
+	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	ck_assert_msg(object != NULL, "%s", dlerror());
+	*(void **)&get = dlsym(object, "GetPjrtApi");
+	return get();
+}
+
+/*
+ * Whatever the length, nothing beyond it is read, and either the plugin starts and describes
+ * itself, or it is refused with the name of a function.
+ */
+START_TEST(tables_of_every_length)
+{
+	const PJRT_Api *whole = table(plugins[0]);
+	size_t start = offsetof(PJRT_Api, PJRT_Error_Destroy), worked = 0;
+
+	for (size_t size = start; size <= whole->struct_size; size += sizeof(void *)) {
+		PJRT_Api *cut = malloc(size); /* so that sanitizers see the end */
+		struct pj_plugin *plugin = NULL;
+		struct pj_client *client;
+		struct json_object *functions;
+		struct pf_err err = PF_ERR_INIT;
+		int r;
+
+		memcpy(cut, whole, size);
+		cut->struct_size = size;
+		r = pj_plugin_adopt(cut, &plugin, &err);
+		if (r < 0) {
+			ck_assert_int_eq(r, -ENOEXEC);
+			ck_assert_msg(strstr(err.text, "the plugin has no PJRT_") != NULL,
+				      "%zu: %s", size, err.text);
+			ck_assert_ptr_nonnull(strstr(err.text, "PJRT 0."));
+			ck_assert_uint_eq(worked, 0);
+			free(cut);
+			continue;
+		}
+		functions = pj_plugin_functions(plugin);
+		ck_assert_int_eq(number(functions, "in_table"),
+				 (int64_t)((size - start) / sizeof(void *)));
+		ck_assert_int_eq(number(functions, "present"),
+				 number(functions, "in_table") <
+						 number(functions, "known")
+					 ? number(functions, "in_table")
+					 : number(functions, "known"));
+		json_object_put(functions);
+		if (!worked++ || size == whole->struct_size) {
+			client = connect_client(plugin, "{}");
+			ck_assert_str_eq(client->platform, "cpu");
+			pj_executable_free(compile(
+				client,
+				"func.func public @main(%a: tensor<2xf32>) -> "
+				"tensor<2xf32> {\n return %a : tensor<2xf32>\n}\n",
+				one_device));
+			pj_client_free(client);
+		}
+		pj_plugin_free(plugin);
+		free(cut);
+	}
+	ck_assert_uint_gt(worked, 0);
+}
+END_TEST
+
+/* A table that is long enough and lacks one function in its middle. */
+START_TEST(what_is_missing_is_named)
+{
+	PJRT_Api api = *table(plugins[0]);
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *functions;
+
+	api.struct_size = sizeof(api);
+	api.PJRT_Client_Compile = NULL;
+	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), -ENOEXEC);
+	ck_assert_ptr_nonnull(strstr(
+		err.text,
+		"the plugin has no PJRT_Client_Compile, which nothing works without"));
+	api.PJRT_Client_Compile = table(plugins[0])->PJRT_Client_Compile;
+	api.PJRT_Device_MemoryStats = NULL;
+	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), 0);
+	functions = pj_plugin_functions(plugin);
+	ck_assert_str_eq(json_object_to_json_string(
+				 json_object_object_get(functions, "missing")),
+			 "[ \"PJRT_Device_MemoryStats\" ]");
+	json_object_put(functions);
+	pj_plugin_free(plugin);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("pjrt_tables");
+	TCase *each = tcase_create("each plugin"), *once = tcase_create("once");
+
+	find_plugins();
+	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
+	tcase_set_timeout(each, 120);
+	tcase_set_timeout(once, 120);
+	tcase_add_loop_test(each, the_tables_are_known, 0, n_plugins);
+	tcase_add_loop_test(each, functions_of_extensions_have_names, 0, n_plugins);
+	tcase_add_test(once, tables_of_every_length);
+	tcase_add_test(once, what_is_missing_is_named);
+	suite_add_tcase(s, each);
+	suite_add_tcase(s, once);
+	return unit_run(s);
+}
