@@ -93,6 +93,7 @@ static const struct {
 	{ "execute", op_execute }, { "compile", op_compile }, { "create", op_create },
 	{ "delete", op_delete },   { "stat", op_stat },       { "batch", op_batch },
 	{ "wait", op_wait },       { "cancel", op_cancel },   { "copy", op_copy },
+	{ "shard", op_shard },     { "gather", op_gather },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)
