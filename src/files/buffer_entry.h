@@ -57,6 +57,7 @@ struct buffer_open {
 };
 
 extern const struct pf_kind kind_buffer;
+extern const struct pf_kind kind_sharding; /* NAME.sharding.json: sharding.c */
 
 /* --- names that were refused (buffer_refused.c) ------------------------------------------ */
 

@@ -7,13 +7,9 @@
 #include "buffer_entry.h"
 #include "command.h"
 
-/*
- * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
- * *DIR has a reference and *LAST points to the last part.
- */
-static int walk(struct pf_fs *fs, const struct device *device, const char *name,
-		const struct pf_cred *cred, struct pf_node **dir, const char **last,
-		struct pf_err *err)
+int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
+	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
+	       struct pf_err *err)
 {
 	const char *slash = strchr(name, '/');
 	struct pf_node *at;
@@ -70,7 +66,7 @@ static int find_listed(struct pf_fs *fs, const struct device *device, const char
 		       struct pf_node **ret, struct pf_err *err)
 {
 	const char *last;
-	int r = walk(fs, device, name, cred, dir, &last, err);
+	int r = files_walk(fs, device, name, cred, dir, &last, err);
 
 	if (r < 0)
 		return r;
@@ -133,7 +129,7 @@ static struct pf_node *find_directory(struct pf_fs *fs, const struct device *dev
 
 	while (path && len > 1 && path[len - 1] == '/')
 		path[--len] = '\0';
-	if (!path || walk(fs, device, path, cred, &dir, &last, NULL) < 0)
+	if (!path || files_walk(fs, device, path, cred, &dir, &last, NULL) < 0)
 		return NULL;
 	node = pf_dir_lookup(dir, last);
 	if (node && buffers_is_directory(node))
@@ -198,7 +194,8 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 		size_t len = 0;
 
 		if (!m || (!buffers_is_directory(list[i]) &&
-			   facet_of(list[i])->format == PF_FORMAT_NONE)) {
+			   (list[i]->kind != &kind_buffer ||
+			    facet_of(list[i])->format == PF_FORMAT_NONE))) {
 			pf_node_unref(list[i]);
 			continue;
 		}
@@ -280,7 +277,7 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 		path[--len] = '\0';
 	if (!path)
 		return -ENOMEM;
-	r = walk(fs, device, path, cred, &dir, &last, err);
+	r = files_walk(fs, device, path, cred, &dir, &last, err);
 	if (r == 0)
 		r = pf_name_check(last, err);
 	if (r < 0)
@@ -305,7 +302,7 @@ int files_find_target(struct pf_fs *fs, const struct device *device, const char 
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	const char *last;
 	size_t len;
-	int r = walk(fs, device, name, cred, &dir, &last, err);
+	int r = files_walk(fs, device, name, cred, &dir, &last, err);
 
 	if (r == 0)
 		r = pf_name_check(last, err);

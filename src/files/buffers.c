@@ -197,9 +197,13 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 
 int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
+	char name[PF_NAME_MAX + 1];
 	struct entry *entry;
 
-	(void)dir;
+	if (node->kind == &kind_sharding) {
+		pf_dir_unlink(node);
+		return 0;
+	}
 	if (node->kind != &kind_buffer)
 		return pf_err_set(err, -EPERM, "it tells why a name was refused");
 	entry = facet_of(node)->entry;
@@ -209,8 +213,10 @@ int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err
 		return pf_err_set(err, -EPERM,
 				  "it is a view: remove the file it is a view of");
 	files_tell(node, "buffer.removed");
+	pf_node_name(node, name);
 	pf_dir_unlink(node);
 	entry_unlinked(entry);
+	files_shard_gone(dir, name);
 	return 0;
 }
 
@@ -370,7 +376,9 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	struct entry *entry = facet_of(node)->entry;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(checkpoint_abandonp) struct pf_node *built = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_parent(node);
 	enum pf_format from = facet_of(node)->format, format;
+	char old[PF_NAME_MAX + 1];
 	int r = check_name(to, name, &format, err);
 
 	if (r < 0)
@@ -390,9 +398,11 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		pf_dir_unlink(target);
 		entry_unlinked(facet_of(target)->entry);
 	}
+	pf_node_name(node, old);
 	r = move_node(node, to, name);
 	if (r < 0)
 		return r;
+	files_shard_gone(dir, old);
 	if (value)
 		buffer_place_start(entry->buffer, value, true, NULL);
 	return from == format ? 0 : take_format(node, format, &built, err);
@@ -419,7 +429,11 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
 				  name);
 	if (!buffers_is_directory(node) && node->kind != &kind_buffer)
-		return pf_err_set(err, -EPERM, "it tells why a name was refused");
+		return pf_err_set(
+			err, -EPERM,
+			node->kind == &kind_sharding
+				? "it tells of the buffers of its name: move those"
+				: "it tells why a name was refused");
 	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
 	if (files_place_of(dir) != files_place_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
@@ -429,6 +443,8 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 		return pf_err_set(err, -EPERM,
 				  "it is a view: move the file it is a view of");
 	target = find_target(to, name);
+	if (target && target->kind == &kind_sharding)
+		return pf_err_set(err, -EINVAL, "%s tells of buffers and is none", name);
 	if (flags & RENAME_EXCHANGE)
 		return exchange(node, target, err);
 	if (target && (flags & RENAME_NOREPLACE))

@@ -53,7 +53,8 @@ static void clear(struct pf_node *dir)
 			pf_dir_unlink(*n);
 		} else {
 			pf_dir_unlink(*n);
-			entry_unlinked(facet_of(*n)->entry);
+			if ((*n)->kind == &kind_buffer)
+				entry_unlinked(facet_of(*n)->entry);
 		}
 		pf_node_unref(*n);
 	}
@@ -254,7 +255,8 @@ static bool is_all_of(struct pf_node *dir, uint64_t id)
 		if (buffers_is_directory(*n))
 			ours = ours && is_all_of(*n, id);
 		else
-			ours = ours && facet_of(*n)->entry->part_of == id;
+			ours = ours && (*n)->kind == &kind_buffer &&
+			       facet_of(*n)->entry->part_of == id;
 		pf_node_unref(*n);
 	}
 	free(list);

@@ -95,7 +95,8 @@ static const struct {
 	{ "create", op_create, false },  { "delete", op_delete, false },
 	{ "stat", op_stat, false },      { "batch", op_batch, true },
 	{ "wait", op_wait, false },      { "cancel", op_cancel, false },
-	{ "copy", op_copy, false },
+	{ "copy", op_copy, false },      { "shard", op_shard, false },
+	{ "gather", op_gather, false },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)

@@ -151,10 +151,9 @@ static int make_value(struct json_object *o, struct pf_buffer *buffer,
 	return r < 0 ? r : pf_buffer_commit(buffer, false, ret, err);
 }
 
-/* Answer once VALUE is on its device, in its memory MEMORY; takes TARGET and REPLY. */
-static int create_value(struct task *task, const char *op, unsigned memory,
-			struct pf_value *value, struct target *target,
-			struct json_object *reply, struct pf_err *err)
+int command_put_value(struct task *task, const char *op, unsigned memory,
+		      struct pf_value *value, struct target *target,
+		      struct json_object *reply, struct pf_err *err)
 {
 	struct creation *c = calloc(1, sizeof(*c));
 	int r;
@@ -243,8 +242,8 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	reply = reply_new();
 	pf_json_add_string(reply, "buffer", name);
 	if (value)
-		return create_value(task, "create", pf_buffer_memory(buffer), value,
-				    &target, reply, err);
+		return command_put_value(task, "create", pf_buffer_memory(buffer), value,
+					 &target, reply, err);
 	task_done(task, 0, reply);
 	return 0;
 }
@@ -289,5 +288,5 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");
 	reply = reply_new();
 	pf_json_add_string(reply, "buffer", as);
-	return create_value(task, "copy", copy->memory, copy, &target, reply, err);
+	return command_put_value(task, "copy", copy->memory, copy, &target, reply, err);
 }

@@ -64,6 +64,7 @@ struct pf_fs {
 	 * owned references, under the name lock. */
 	struct pf_node *refusals[FILES_REFUSALS];
 	unsigned next_refusal;
+	_Atomic unsigned n_shardings; /* NAME.sharding.json files that there are */
 };
 
 static inline struct pf_fs *fs_of(struct pf_node *node)
@@ -116,6 +117,18 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 int files_find_buffer(struct pf_fs *fs, const struct device *device, const char *name,
 		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
 		      struct pf_err *err);
+
+/*
+ * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
+ * *DIR has a reference and *LAST points to the last part of NAME.  -ENODEV, -ENOENT, -EACCES.
+ */
+int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
+	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
+	       struct pf_err *err);
+
+/* A buffer lost the name NAME in DIR: was it the last shard of an array?  Then that is no
+ * more.  The name lock is held. */
+void files_shard_gone(struct pf_node *dir, const char *name);
 
 /* Where the arrays of DIR, a directory in buffers/, live; borrowed. */
 const struct pf_place *files_place_of(struct pf_node *dir);

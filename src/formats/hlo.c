@@ -396,6 +396,8 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	r = read_donors(&ps);
 	if (r < 0)
 		return r;
+	if (pf_hlo_module_tiles(&ps.module, ps.sig) < 0)
+		return no_memory(&ps);
 	*ret = pf_steal(&ps.sig);
 	return 0;
 }
@@ -416,8 +418,10 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 
 static void params_free(struct pf_param *params, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		free(params[i].name);
+		pf_tiles_free(params[i].tiles);
+	}
 	free(params);
 }
 

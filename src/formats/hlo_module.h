@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "pjrtfs/base/err.h"
+#include "pjrtfs/formats/hlo.h"
 #include "protowire.h"
 
 /* All slices point into the module's bytes; p is NULL for what it does not have. */
@@ -32,5 +33,12 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
  */
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err);
+
+/*
+ * Tell SIG's arguments and results how the partitioner split them, as far as the module says
+ * so and that can be said of arrays of their rank; what is malformed counts as unsaid.
+ * 0 or -ENOMEM.  hlo_tiles.c's.
+ */
+int pf_hlo_module_tiles(const struct pf_hlo_module *module, struct pf_signature *sig);
 
 #endif

@@ -71,6 +71,29 @@ static struct json_object *memory_json(const struct pf_param *param, const char 
 	return o;
 }
 
+/* Into how many parts each dimension is split, and which of them, row by row, each partition
+ * has. */
+static struct json_object *tiles_json(const struct pf_tiles *tiles)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *parts = json_object_new_array();
+	struct json_object *of = tiles->of ? json_object_new_array() : NULL;
+	bool ok = o && parts && (of || !tiles->of);
+
+	for (unsigned d = 0; ok && d < tiles->rank; d++)
+		ok = append(parts, json_object_new_int((int)tiles->counts[d]));
+	for (unsigned p = 0; ok && of && p < tiles->n; p++)
+		ok = append(of, json_object_new_int(tiles->of[p]));
+	ok = ok && add(o, "parts", json_object_get(parts)) &&
+	     (!of || add(o, "of", json_object_get(of)));
+	json_object_put(parts);
+	json_object_put(of);
+	if (ok)
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
 static struct json_object *param_json(const struct pf_param *param, bool input,
 				      const char *memory)
 {
@@ -86,6 +109,8 @@ static struct json_object *param_json(const struct pf_param *param, bool input,
 	     add(o, "shape", shape_json(&param->shape)) &&
 	     add(o, "layout", layout_json(param)) &&
 	     add(o, "memory", memory_json(param, memory));
+	if (ok && param->tiles)
+		ok = add(o, "sharding", tiles_json(param->tiles));
 	if (ok && input)
 		ok = add(o, "donated", json_object_new_boolean(param->donated));
 	if (ok && param->alias_output >= 0)

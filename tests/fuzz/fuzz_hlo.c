@@ -5,6 +5,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_tiles(const struct pf_tiles *tiles, unsigned rank)
+{
+	unsigned at[PF_MAX_RANK], all = pf_tiles_count(tiles);
+
+	assert(tiles->rank == rank && (tiles->of || all == 1));
+	for (unsigned p = 0; tiles->of && p < tiles->n; p++) {
+		assert(tiles->of[p] < all);
+		pf_tiles_at(tiles, p, at);
+		for (unsigned d = 0; d < rank; d++)
+			assert(at[d] < tiles->counts[d]);
+	}
+}
+
 static void check_params(const struct pf_param *params, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -13,6 +26,8 @@ static void check_params(const struct pf_param *params, size_t n)
 
 		assert(params[i].name && pf_dtype_valid((int)params[i].dtype));
 		assert(params[i].shape.rank <= PF_MAX_RANK);
+		if (params[i].tiles)
+			check_tiles(params[i].tiles, params[i].shape.rank);
 		assert(pf_shape_count(&params[i].shape, &count, NULL) == 0 && count >= 0);
 		for (unsigned k = 0; k < params[i].shape.rank; k++)
 			seen |= UINT32_C(1) << params[i].minor_to_major[k];

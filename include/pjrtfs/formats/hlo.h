@@ -7,6 +7,7 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/formats/dtype.h"
 #include "pjrtfs/formats/shape.h"
+#include "pjrtfs/formats/tiles.h"
 
 /* One argument or one result of a program, as one device sees it. */
 struct pf_param {
@@ -18,6 +19,8 @@ struct pf_param {
 	bool donated;         /* inputs: may be donated (aliased or a buffer donor) */
 	int64_t memory_space; /* XLA's number: 0 the device's default one, 5 the host's */
 	int alias_output;     /* inputs: the output it aliases, or -1 */
+	/* Owned: which part of a larger array each partition has; NULL: it is not told. */
+	struct pf_tiles *tiles;
 };
 
 /* A program's signature.  Immutable once made. */
@@ -36,7 +39,8 @@ struct pf_signature {
  * ret   on success, the caller's; pf_signature_free
  * Types and layouts come from host_program_shape, aliases from input_output_alias and
  * buffer_donor, names from the entry computation's parameters' metadata.op_name, else
- * from the program shape's parameter_names.
+ * from the program shape's parameter_names, tiles from spmd_parameters_shardings and
+ * spmd_output_sharding, where the partitioner left them.
  *
  * Errors: EINVAL not a proto, no program shape, a tuple or token or bounded-dynamic
  * parameter (a sentence names it), an unknown element type; ENOMEM.  Does not block.
@@ -58,7 +62,7 @@ void pf_signature_free(struct pf_signature *signature);
 /*
  * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
  * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
- * first.  An input that aliases an output also has alias_output.  MEMORY is
+ * first.  What is split has "sharding", as in struct pf_tiles.  An input that aliases an output also has alias_output.  MEMORY is
  * the kind of the devices' default memory ("device").  The caller puts it (json_object_put).  NULL: no memory.
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,

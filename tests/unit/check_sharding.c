@@ -1,0 +1,479 @@
+/* Shardings: what is read, which device has what, and the bytes of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/formats/sharding.h"
+#include "unit.h"
+
+/* A JSON text with ' for ". */
+static struct json_object *json(const char *text)
+{
+	char *copy = strdup(text);
+	struct json_object *o;
+
+	ck_assert_ptr_nonnull(copy);
+	for (char *p = copy; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	o = json_tokener_parse(copy);
+	free(copy);
+	return o;
+}
+
+static int parse(const char *mesh, const char *spec, const char *devices, unsigned rank,
+		 struct pf_sharding *ret, struct pf_err *err)
+{
+	struct json_object *m = json(mesh), *s = json(spec);
+	struct json_object *d = devices ? json(devices) : NULL;
+	int r = pf_sharding_parse(m, s, d, rank, ret, err);
+
+	json_object_put(m);
+	json_object_put(s);
+	json_object_put(d);
+	return r;
+}
+
+/* --- what is read --------------------------------------------------------------------------- */
+
+static const struct {
+	const char *mesh, *spec, *devices;
+	unsigned rank;
+	int want;
+	const char *tells;
+} refusals[] = {
+	{ "[2]", "[]", NULL, 1, -EINVAL, "\"mesh\": expected an object" },
+	{ "{}", "[]", NULL, 1, -EINVAL, "\"mesh\": it has no axis" },
+	{ "{'x':0}", "[]", NULL, 1, -EINVAL, "axis \"x\": expected a size from 1" },
+	{ "{'x':-2}", "[]", NULL, 1, -EINVAL, "axis \"x\"" },
+	{ "{'x':2.0}", "[]", NULL, 1, -EINVAL, "axis \"x\"" },
+	{ "{'x':'2'}", "[]", NULL, 1, -EINVAL, "axis \"x\"" },
+	{ "{'x':null}", "[]", NULL, 1, -EINVAL, "axis \"x\"" },
+	{ "{'':2}", "[]", NULL, 1, -EINVAL, "empty name" },
+	{ "{'x':1025}", "[]", NULL, 1, -E2BIG, "1024 devices" },
+	{ "{'x':32,'y':33}", "[]", NULL, 1, -E2BIG, "1024 devices" },
+	{ "{'x':9223372036854775807,'y':2}", "[]", NULL, 1, -E2BIG, "1024 devices" },
+	{ "{'a':1,'b':1,'c':1,'d':1,'e':1,'f':1,'g':1,'h':1,'i':1}", "[]", NULL, 1,
+	  -E2BIG, "more than 8 axes" },
+	{ "{'0123456789012345678901234567890123456789012345678901234567890123':1}", "[]",
+	  NULL, 1, -ENAMETOOLONG, "more than 63 bytes" },
+	{ "{'x':2}", "{}", NULL, 1, -EINVAL, "\"spec\": expected a list" },
+	{ "{'x':2}", "'x'", NULL, 1, -EINVAL, "\"spec\": expected a list" },
+	{ "{'x':2}", "[null,'x']", NULL, 1, -EINVAL, "2 entries, the array 1 dimension" },
+	{ "{'x':2}", "['x']", NULL, 0, -EINVAL, "1 entries, the array 0 dimensions" },
+	{ "{'x':2}", "['y']", NULL, 1, -EINVAL, "entry 0: the mesh has no axis \"y\"" },
+	{ "{'x':2}", "['x','x']", NULL, 2, -EINVAL, "entry 1: axis \"x\" is used twice" },
+	{ "{'x':2}", "[['x','x']]", NULL, 2, -EINVAL, "axis \"x\" is used twice" },
+	{ "{'x':2}", "[2]", NULL, 1, -EINVAL, "entry 0: expected an axis' name" },
+	{ "{'x':2}", "[['x',null]]", NULL, 1, -EINVAL, "entry 0: expected an axis'" },
+	{ "{'x':2}", "[[['x']]]", NULL, 1, -EINVAL, "entry 0: expected an axis'" },
+	{ "{'x':2}", "['x']", "'a'", 1, -EINVAL, "\"devices\": expected a list" },
+	{ "{'x':2}", "['x']", "['a']", 1, -EINVAL, "there are 1, the mesh is of 2" },
+	{ "{'x':2}", "['x']", "['a','b','c']", 1, -EINVAL, "there are 3" },
+	{ "{'x':2}", "['x']", "['a',1]", 1, -EINVAL, "element 1: expected a device's" },
+	{ "{'x':2}", "['x']", "['a','a']", 1, -EINVAL, "a is there twice" },
+};
+
+START_TEST(refuses)
+{
+	struct pf_sharding s;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(parse(refusals[_i].mesh, refusals[_i].spec, refusals[_i].devices,
+			       refusals[_i].rank, &s, &err),
+			 refusals[_i].want);
+	ck_assert_msg(strstr(err.text, refusals[_i].tells), "%s", err.text);
+	ck_assert_ptr_null(s.devices);
+}
+END_TEST
+
+START_TEST(prints_what_it_reads)
+{
+	static const char text[] =
+		"{\"mesh\":{\"x\":2,\"y\":2,\"z\":3},"
+		"\"spec\":[[\"z\",\"x\"],null,\"y\"],\"replicated\":[],"
+		"\"devices\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\","
+		"\"k\",\"l\"]}";
+	static const char less[] = "{\"mesh\":{\"x\":2,\"y\":1},\"spec\":[null,null],"
+				   "\"replicated\":[\"x\",\"y\"],\"devices\":[]}";
+	struct json_object *o = json_object_new_object();
+	struct pf_sharding s, copy;
+
+	ck_assert_int_eq(parse("{'x':2,'y':2,'z':3}", "[['z','x'],null,'y']",
+			       "['a','b','c','d','e','f','g','h','i','j','k','l']", 3, &s,
+			       NULL),
+			 0);
+	ck_assert_int_eq(pf_sharding_copy(&s, &copy), 0);
+	pf_sharding_release(&s);
+	pf_sharding_print(&copy, o);
+	ck_assert_str_eq(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN), text);
+	ck_assert_int_eq(pf_sharding_find(&copy, "l"), 11);
+	ck_assert_int_eq(pf_sharding_find(&copy, "m"), -1);
+	pf_sharding_release(&copy);
+	json_object_put(o);
+
+	/* Entries that are missing, empty or null are the same. */
+	o = json_object_new_object();
+	ck_assert_int_eq(parse("{'x':2,'y':1}", "[[]]", NULL, 2, &s, NULL), 0);
+	pf_sharding_print(&s, o);
+	ck_assert_str_eq(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN), less);
+	pf_sharding_release(&s);
+	json_object_put(o);
+}
+END_TEST
+
+/* --- who has what ------------------------------------------------------------------------- */
+
+/* By hand: position 1 of a mesh of x by y is x 0, y 1. */
+static const struct {
+	const char *mesh, *spec;
+	struct pf_shape whole, shard;
+	int64_t starts[4][2]; /* of positions 0 to 3 */
+	unsigned blocks[4], n_blocks;
+	bool runs;
+} parts[] = {
+	{ "{'x':2,'y':2}",
+	  "['x',null]",
+	  { 2, { 4, 6 } },
+	  { 2, { 2, 6 } },
+	  { { 0, 0 }, { 0, 0 }, { 2, 0 }, { 2, 0 } },
+	  { 0, 0, 1, 1 },
+	  2,
+	  true },
+	{ "{'x':2,'y':2}",
+	  "['y']",
+	  { 2, { 4, 6 } },
+	  { 2, { 2, 6 } },
+	  { { 0, 0 }, { 2, 0 }, { 0, 0 }, { 2, 0 } },
+	  { 0, 1, 0, 1 },
+	  2,
+	  true },
+	{ "{'x':2,'y':2}",
+	  "['x','y']",
+	  { 2, { 4, 6 } },
+	  { 2, { 2, 3 } },
+	  { { 0, 0 }, { 0, 3 }, { 2, 0 }, { 2, 3 } },
+	  { 0, 1, 2, 3 },
+	  4,
+	  false },
+	{ "{'x':2,'y':2}",
+	  "['y','x']",
+	  { 2, { 4, 6 } },
+	  { 2, { 2, 3 } },
+	  { { 0, 0 }, { 2, 0 }, { 0, 3 }, { 2, 3 } },
+	  { 0, 2, 1, 3 },
+	  4,
+	  false },
+	{ "{'x':2,'y':2}",
+	  "[['x','y']]",
+	  { 2, { 4, 6 } },
+	  { 2, { 1, 6 } },
+	  { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 3, 0 } },
+	  { 0, 1, 2, 3 },
+	  4,
+	  true },
+	{ "{'x':2,'y':2}",
+	  "[['y','x']]",
+	  { 2, { 4, 6 } },
+	  { 2, { 1, 6 } },
+	  { { 0, 0 }, { 2, 0 }, { 1, 0 }, { 3, 0 } },
+	  { 0, 2, 1, 3 },
+	  4,
+	  true },
+	{ "{'x':4}",
+	  "[]",
+	  { 2, { 3, 5 } },
+	  { 2, { 3, 5 } },
+	  { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } },
+	  { 0, 0, 0, 0 },
+	  1,
+	  true },
+	{ "{'x':4}",
+	  "['x']",
+	  { 2, { 0, 5 } },
+	  { 2, { 0, 5 } },
+	  { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } },
+	  { 0, 1, 2, 3 },
+	  4,
+	  true },
+	{ "{'x':4}",
+	  "[null,'x']",
+	  { 2, { 1, 8 } },
+	  { 2, { 1, 2 } },
+	  { { 0, 0 }, { 0, 2 }, { 0, 4 }, { 0, 6 } },
+	  { 0, 1, 2, 3 },
+	  4,
+	  true },
+	{ "{'x':4}",
+	  "[]",
+	  { 0, { 0 } },
+	  { 0, { 0 } },
+	  { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } },
+	  { 0, 0, 0, 0 },
+	  1,
+	  true },
+};
+
+START_TEST(gives_parts)
+{
+	struct pf_sharding s;
+	struct pf_shape shard, whole;
+	struct pf_block b;
+	uint64_t first;
+
+	ck_assert_int_eq(parse(parts[_i].mesh, parts[_i].spec, NULL, parts[_i].whole.rank,
+			       &s, NULL),
+			 0);
+	ck_assert_int_eq(pf_sharding_divide(&s, &parts[_i].whole, &shard, NULL), 0);
+	ck_assert(pf_shape_equal(&shard, &parts[_i].shard));
+	ck_assert_int_eq(pf_sharding_multiply(&s, &shard, &whole, NULL), 0);
+	ck_assert(pf_shape_equal(&whole, &parts[_i].whole));
+	ck_assert_uint_eq(pf_sharding_blocks(&s), parts[_i].n_blocks);
+	for (unsigned i = 0; i < 4; i++) {
+		pf_sharding_part(&s, &whole, i, &b);
+		ck_assert(pf_shape_equal(&b.part, &shard));
+		for (unsigned d = 0; d < whole.rank; d++)
+			ck_assert_int_eq(b.start[d], parts[_i].starts[i][d]);
+		ck_assert_uint_eq(pf_sharding_block(&s, i), parts[_i].blocks[i]);
+		ck_assert_int_eq(pf_block_is_run(&b, &first), parts[_i].runs);
+	}
+	pf_sharding_release(&s);
+}
+END_TEST
+
+START_TEST(refuses_what_is_not_even)
+{
+	struct pf_shape shape = { 2, { 6, 5 } }, shard;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_sharding s;
+
+	ck_assert_int_eq(parse("{'x':2,'y':2}", "[null,'y']", NULL, 2, &s, NULL), 0);
+	ck_assert_int_eq(pf_sharding_divide(&s, &shape, &shard, &err), -EINVAL);
+	ck_assert_str_eq(err.text, "dimension 1 has 5 elements, which axis \"y\" of size "
+				   "2 cannot divide evenly");
+	pf_sharding_release(&s);
+	ck_assert_int_eq(parse("{'x':2,'y':2}", "[['x','y']]", NULL, 2, &s, NULL), 0);
+	ck_assert_int_eq(pf_sharding_divide(&s, &shape, &shard, &err), -EINVAL);
+	ck_assert_str_eq(err.text,
+			 "dimension 0 has 6 elements, which axes \"x\", \"y\" of "
+			 "size 4 cannot divide evenly");
+	shape = (struct pf_shape){ 2, { INT64_C(1) << 62, 1 } };
+	ck_assert_int_eq(pf_sharding_multiply(&s, &shape, &shard, &err), -EOVERFLOW);
+	shape = (struct pf_shape){ 2, { INT64_C(1) << 60, 8 } };
+	ck_assert_int_eq(pf_sharding_multiply(&s, &shape, &shard, &err), -EOVERFLOW);
+	pf_sharding_release(&s);
+}
+END_TEST
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *spec;
+	struct pf_shape whole;
+} cuts[] = {
+	{ "['x','y']", { 2, { 4, 6 } } },
+	{ "[null,'x','y']", { 3, { 3, 4, 2 } } },
+	{ "['y',null,'x']", { 3, { 2, 3, 4 } } },
+	{ "[null,['y','x'],null]", { 3, { 3, 8, 5 } } },
+	{ "['x',null,'y',null]", { 4, { 2, 3, 6, 2 } } },
+	{ "[null,null]", { 2, { 3, 3 } } },
+	{ "['x']", { 1, { 6 } } },
+	{ "[]", { 0, { 0 } } },
+	{ "['x','y']", { 2, { 4, 0 } } },
+};
+
+/* The element at AT (relative to START) of an array of SHAPE. */
+static size_t place(const struct pf_shape *shape, const int64_t *start, const int64_t *at)
+{
+	size_t n = 0;
+
+	for (unsigned d = 0; d < shape->rank; d++)
+		n = n * (size_t)shape->dims[d] + (size_t)(start[d] + at[d]);
+	return n;
+}
+
+static bool next(const struct pf_shape *shape, int64_t *at)
+{
+	for (unsigned d = shape->rank; d-- > 0;) {
+		if (++at[d] < shape->dims[d])
+			return true;
+		at[d] = 0;
+	}
+	return false;
+}
+
+static void check_part(const struct pf_block *b, size_t size, const unsigned char *whole,
+		       const unsigned char *part)
+{
+	static const int64_t zeros[PF_MAX_RANK];
+	int64_t at[PF_MAX_RANK] = { 0 };
+	uint64_t first;
+	bool run = pf_block_is_run(b, &first);
+
+	do {
+		size_t here = place(&b->part, zeros, at);
+		size_t there = place(&b->whole, b->start, at);
+
+		ck_assert_mem_eq(part + here * size, whole + there * size, size);
+		if (run)
+			ck_assert_uint_eq(there, first + here);
+	} while (next(&b->part, at));
+}
+
+START_TEST(cuts_and_pastes)
+{
+	static const size_t sizes[] = { 1, 2, 4, 16 };
+
+	for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
+		size_t size = sizes[k];
+		struct pf_sharding s;
+		struct pf_block b;
+		int64_t n, m;
+		unsigned char *whole, *again, *part;
+
+		ck_assert_int_eq(parse("{'x':2,'y':2}", cuts[_i].spec, NULL,
+				       cuts[_i].whole.rank, &s, NULL),
+				 0);
+		ck_assert_int_eq(pf_shape_count(&cuts[_i].whole, &n, NULL), 0);
+		whole = malloc((size_t)n * size + 1);
+		again = calloc((size_t)n + 1, size);
+		ck_assert(whole && again);
+		for (size_t i = 0; i < (size_t)n * size; i++)
+			whole[i] = (unsigned char)(i * 7 + i / 256);
+		for (unsigned i = 0; i < s.n; i++) {
+			pf_sharding_part(&s, &cuts[_i].whole, i, &b);
+			ck_assert_int_eq(pf_shape_count(&b.part, &m, NULL), 0);
+			/* No byte more than that: a sanitizer would see it. */
+			part = malloc((size_t)m * size);
+			pf_block_cut(&b, size, whole, part);
+			if (n)
+				check_part(&b, size, whole, part);
+			pf_block_paste(&b, size, part, again);
+			free(part);
+		}
+		ck_assert_int_eq(memcmp(whole, again, (size_t)n * size), 0);
+		free(whole);
+		free(again);
+		pf_sharding_release(&s);
+	}
+}
+END_TEST
+
+/* --- what a program says ---------------------------------------------------------------------- */
+
+static char *names[] = { "p:0", "p:1", "p:2", "p:3", "p:4", "p:5", "p:6", "p:7" };
+
+static void print(struct pf_sharding *s, char *text, size_t len)
+{
+	struct json_object *o = json_object_new_object();
+
+	pf_sharding_print(s, o);
+	snprintf(text, len, "%s",
+		 json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	json_object_put(o);
+	pf_sharding_release(s);
+}
+
+START_TEST(tiles_become_shardings)
+{
+	uint16_t of[] = { 0, 2, 1, 3, 0, 2, 1, 3 };
+	struct pf_tiles t = { .rank = 3, .n = 8, .counts = { 2, 1, 2 }, .of = of };
+	struct pf_tiles whole = { .rank = 1, .counts = { 1 } };
+	struct pf_sharding s, like;
+	struct pf_err err = PF_ERR_INIT;
+	char text[512];
+
+	/* Axes of our own: partition 2 has the tile [0,0,1], partition 1 [1,0,0]. */
+	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, NULL, &s, NULL), 0);
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
+	print(&s, text, sizeof(text));
+	ck_assert_str_eq(text,
+			 "{\"mesh\":{\"d0\":2,\"d2\":2,\"replicated\":2},"
+			 "\"spec\":[\"d0\",null,\"d2\"],"
+			 "\"replicated\":[\"replicated\"],"
+			 "\"devices\":[\"p:0\",\"p:4\",\"p:2\",\"p:6\",\"p:1\",\"p:5\","
+			 "\"p:3\",\"p:7\"]}");
+	ck_assert_int_eq(pf_sharding_of_tiles(&whole, 2, names, NULL, &s, NULL), 0);
+	print(&s, text, sizeof(text));
+	ck_assert_str_eq(text, "{\"mesh\":{\"replicated\":2},\"spec\":[null],"
+			       "\"replicated\":[\"replicated\"],"
+			       "\"devices\":[\"p:0\",\"p:1\"]}");
+
+	/* Those of a mesh that is there. */
+	ck_assert_int_eq(parse("{'a':2,'b':2,'c':2}", "['a']",
+			       "['p:0','p:1','p:2','p:3','p:4','p:5','p:6','p:7']", 1,
+			       &like, NULL),
+			 0);
+	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, &like, &s, NULL), 0);
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
+	print(&s, text, sizeof(text));
+	ck_assert_str_eq(text,
+			 "{\"mesh\":{\"a\":2,\"b\":2,\"c\":2},"
+			 "\"spec\":[\"c\",null,\"b\"],\"replicated\":[\"a\"],"
+			 "\"devices\":[\"p:0\",\"p:1\",\"p:2\",\"p:3\",\"p:4\",\"p:5\","
+			 "\"p:6\",\"p:7\"]}");
+	/* Two axes for one dimension, in the other order. */
+	t = (struct pf_tiles){ .rank = 1, .n = 8, .counts = { 4 }, .of = of };
+	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, &like, &s, NULL), 0);
+	ck_assert_uint_eq(s.n_by[0], 2);
+	ck_assert_uint_eq(s.by[0][0], 2);
+	ck_assert_uint_eq(s.by[0][1], 1);
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
+	/* What is elsewhere does not agree, and says where. */
+	of[1] = 1;
+	of[2] = 2;
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, &err), -EINVAL);
+	ck_assert_str_eq(err.text,
+			 "p:1 has part 2 of dimension 0, the program wants part "
+			 "1 there");
+	pf_sharding_release(&s);
+	/* A mesh that cannot say it: 0, 1, 2, 3, 0, 2, 1, 3. */
+	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, &like, &s, NULL), 0);
+	ck_assert_str_eq(s.axes[0].name, "d0");
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
+	pf_sharding_release(&s);
+	pf_sharding_release(&like);
+	ck_assert_int_eq(pf_sharding_of_tiles(&t, 4, names, NULL, &s, &err), -EINVAL);
+}
+END_TEST
+
+START_TEST(disagreements)
+{
+	uint16_t of[] = { 0, 1 };
+	struct pf_tiles t = { .rank = 2, .n = 2, .counts = { 1, 2 }, .of = of };
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_sharding s;
+
+	ck_assert_int_eq(parse("{'x':2}", "['x']", "['p:0','p:1']", 2, &s, NULL), 0);
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
+	ck_assert_str_eq(err.text,
+			 "dimension 0 is in 2 parts, the program takes it in 1");
+	/* Of another number of partitions: nothing is said. */
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 4, names, &err), 0);
+	t.rank = 1;
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
+	pf_sharding_release(&s);
+	t.rank = 2;
+	ck_assert_int_eq(parse("{'x':2}", "[null,'x']", "['p:0','p:2']", 2, &s, NULL), 0);
+	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
+	ck_assert_str_eq(err.text, "it has no shard on p:1");
+	pf_sharding_release(&s);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sharding");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, refuses, refusals);
+	tcase_add_test(tc, prints_what_it_reads);
+	unit_add_cases(tc, gives_parts, parts);
+	tcase_add_test(tc, refuses_what_is_not_even);
+	unit_add_cases(tc, cuts_and_pastes, cuts);
+	tcase_add_test(tc, tiles_become_shardings);
+	tcase_add_test(tc, disagreements);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,236 @@
+/* What an optimized program says of how its arguments and results were split. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrtfs/base/buf.h"
+#include "pjrtfs/formats/hlo.h"
+#include "unit.h"
+
+/* A message of less than 128 bytes. */
+static void put(struct pf_buf *buf, unsigned field, const void *p, size_t len)
+{
+	ck_assert_uint_lt(len, 128);
+	if (field > 15)
+		ck_abort();
+	pf_buf_append(buf, (const char[]){ (char)(field << 3 | 2), (char)len }, 2);
+	pf_buf_append(buf, p, len);
+}
+
+/* F32 of RANK dimensions of 2. */
+static void put_shape(struct pf_buf *buf, unsigned field, unsigned rank)
+{
+	char shape[16] = "\x10\x0b\x1a";
+
+	shape[3] = (char)rank;
+	memset(shape + 4, 2, rank);
+	put(buf, field, shape, 4 + rank);
+}
+
+#define TEXT(s) s, sizeof(s) - 1
+
+/* One argument of rank 2 and its sharding, and what is made of it. */
+static const struct {
+	const char *sharding;
+	size_t len;
+	unsigned n, counts[2]; /* counts[0] 0: it is not told */
+	int of[8];             /* -1: NULL */
+} cases[] = {
+	{ TEXT(""), 0, { 1, 1 }, { -1 } },         /* replicated */
+	{ TEXT("\x08\x00"), 0, { 1, 1 }, { -1 } }, /* the same */
+	/* devices=[2,2]<=[4] */
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x4a\x01\x04\x52\x01\x00"),
+	  4,
+	  { 2, 2 },
+	  { 0, 1, 2, 3 } },
+	/* devices=[2,2]0,2,1,3 */
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x22\x04\x00\x02\x01\x03"),
+	  4,
+	  { 2, 2 },
+	  { 0, 2, 1, 3 } },
+	/* the same: devices=[2,2]<=[2,2]T(1,0) */
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x4a\x02\x02\x02\x52\x02\x01\x00"),
+	  4,
+	  { 2, 2 },
+	  { 0, 2, 1, 3 } },
+	/* devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate */
+	{ TEXT("\x08\x03\x1a\x03\x02\x01\x02\x30\x01\x4a\x02\x02\x02\x52\x02\x01\x00"),
+	  4,
+	  { 2, 1 },
+	  { 0, 1, 0, 1 } },
+	/* devices=[2,1,2]<=[4] last_tile_dims={replicated} */
+	{ TEXT("\x08\x03\x1a\x03\x02\x01\x02\x42\x01\x00\x4a\x01\x04\x52\x01\x00"),
+	  4,
+	  { 2, 1 },
+	  { 0, 0, 1, 1 } },
+	/* devices=[3,2]<=[2,3]T(1,0): partition 1 is the second row's first */
+	{ TEXT("\x08\x03\x1a\x02\x03\x02\x4a\x02\x02\x03\x52\x02\x01\x00"),
+	  6,
+	  { 3, 2 },
+	  { 0, 2, 4, 1, 3, 5 } },
+	/* devices=[1,1,4]<=[4] last_tile_dim_replicate */
+	{ TEXT("\x08\x03\x1a\x03\x01\x01\x04\x30\x01\x4a\x01\x04\x52\x01\x00"),
+	  4,
+	  { 1, 1 },
+	  { -1 } },
+	/* Said, but not of every partition's part of the array. */
+	{ TEXT("\x08\x01\x1a\x01\x01\x22\x01\x00"), 0, { 0 }, { 0 } }, /* maximal */
+	{ TEXT("\x08\x04"), 0, { 0 }, { 0 } },                         /* manual */
+	{ TEXT("\x08\x05"), 0, { 0 }, { 0 } },                         /* unknown */
+	{ TEXT("\x08\x63"), 0, { 0 }, { 0 } },                         /* new */
+	{ TEXT("\x08\x03\x1a\x03\x02\x01\x02\x42\x01\x04\x4a\x01\x04\x52\x01\x00"),
+	  0,
+	  { 0 },
+	  { 0 } }, /* last_tile_dims={manual} */
+	/* Wrong: another rank, one too few, twice, out of range, 0 and -1 parts, too many,
+	 * no permutation, subgroups beyond, no proto. */
+	{ TEXT("\x08\x03\x1a\x01\x02\x22\x02\x00\x01"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x22\x03\x00\x02\x01"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x01\x22\x02\x01\x01"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x01\x22\x02\x00\x02"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x00\x22\x01\x00"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x0b\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x4a\x01\x02"
+	       "\x52\x01\x00"),
+	  0,
+	  { 0 },
+	  { 0 } },
+	{ TEXT("\x08\x03\x1a\x03\x02\x81\x04\x4a\x02\x81\x08\x52\x01\x00"),
+	  0,
+	  { 0 },
+	  { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x4a\x02\x02\x02\x52\x02\x01\x01"),
+	  0,
+	  { 0 },
+	  { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x4a\x02\x02\x02\x52\x02\x01\x02"),
+	  0,
+	  { 0 },
+	  { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x4a\x02\x02\x02\x52\x01\x00"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x02\x4a\x01\x03\x52\x01\x00"), 0, { 0 }, { 0 } },
+	{ TEXT("\x08\x03\x1a\x02\x02\x01\x42\x03\x00\x00\x00\x4a\x01\x02\x52\x01\x00"),
+	  0,
+	  { 0 },
+	  { 0 } },
+	{ TEXT("\x08\x03\x1a\x0f"), 0, { 0 }, { 0 } },
+};
+
+static void check(const struct pf_param *param, size_t i)
+{
+	const struct pf_tiles *t = param->tiles;
+
+	if (!cases[i].counts[0]) {
+		ck_assert_ptr_null(t);
+		return;
+	}
+	ck_assert_ptr_nonnull(t);
+	ck_assert_uint_eq(t->rank, 2);
+	ck_assert_uint_eq(t->n, cases[i].n);
+	ck_assert_mem_eq(t->counts, cases[i].counts, sizeof(cases[i].counts));
+	if (cases[i].of[0] < 0) {
+		ck_assert_ptr_null(t->of);
+		return;
+	}
+	for (unsigned p = 0; p < t->n; p++)
+		ck_assert_int_eq(t->of[p], cases[i].of[p]);
+}
+
+/* The signature of a program of N_IN arguments, one result, or with TUPLE as many. */
+static struct pf_signature *parse(unsigned n_in, unsigned tuple,
+				  const struct pf_buf *shardings)
+{
+	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT;
+	pf_autobuf struct pf_buf result = PF_BUF_INIT;
+	struct pf_signature *sig = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	for (unsigned i = 0; i < n_in; i++)
+		put_shape(&program, 1, 2);
+	pf_buf_append(&result, "\x10\x0d", 2);
+	for (unsigned i = 0; i < tuple; i++)
+		put_shape(&result, 4, 2);
+	if (tuple)
+		put(&program, 2, result.data, result.len);
+	else
+		put_shape(&program, 2, 2);
+	put(&module, 1, "f", 1);
+	put(&module, 4, program.data, program.len);
+	pf_buf_append(&module, shardings->data, shardings->len);
+	ck_assert_msg(pf_signature_parse(module.data, module.len, false, &sig, &err) == 0,
+		      "%s", err.text);
+	return sig;
+}
+
+START_TEST(of_arguments_and_results)
+{
+	pf_autobuf struct pf_buf shardings = PF_BUF_INIT;
+	struct pf_signature *sig;
+
+	put(&shardings, 14, cases[_i].sharding, cases[_i].len);
+	put(&shardings, 12, cases[_i].sharding, cases[_i].len);
+	sig = parse(1, 0, &shardings);
+	check(&sig->inputs[0], (size_t)_i);
+	check(&sig->outputs[0], (size_t)_i);
+	pf_signature_free(sig);
+}
+END_TEST
+
+/* A tuple has one for each result; arguments have one each, in their order, or none. */
+START_TEST(of_several)
+{
+	pf_autobuf struct pf_buf shardings = PF_BUF_INIT, tuple = PF_BUF_INIT;
+	struct pf_signature *sig;
+
+	pf_buf_append(&tuple, "\x08\x02", 2);
+	for (size_t i = 2; i < 4; i++) {
+		put(&shardings, 14, cases[i].sharding, cases[i].len);
+		put(&tuple, 5, cases[i].sharding, cases[i].len);
+	}
+	put(&shardings, 12, tuple.data, tuple.len);
+	sig = parse(2, 2, &shardings);
+	for (size_t i = 2; i < 4; i++) {
+		check(&sig->inputs[i - 2], i);
+		check(&sig->outputs[i - 2], i);
+	}
+	pf_signature_free(sig);
+	sig = parse(3, 3, &shardings);
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_ptr_null(sig->inputs[i].tiles);
+		ck_assert_ptr_null(sig->outputs[i].tiles);
+	}
+	pf_signature_free(sig);
+}
+END_TEST
+
+START_TEST(as_json)
+{
+	pf_autobuf struct pf_buf shardings = PF_BUF_INIT;
+	struct pf_signature *sig;
+	struct json_object *o;
+	const char *text;
+
+	put(&shardings, 14, cases[5].sharding, cases[5].len);
+	put(&shardings, 12, cases[0].sharding, cases[0].len);
+	sig = parse(1, 0, &shardings);
+	o = pf_signature_json(sig, "cpu", "device");
+	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+	ck_assert_msg(strstr(text, "\"sharding\":{\"parts\":[2,1],\"of\":[0,1,0,1]}") !=
+			      NULL,
+		      "%s", text);
+	ck_assert_msg(strstr(text, "\"sharding\":{\"parts\":[1,1]}") != NULL, "%s", text);
+	json_object_put(o);
+	pf_signature_free(sig);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("tiles");
+	TCase *tc = tcase_create("core");
+
+	unit_add_cases(tc, of_arguments_and_results, cases);
+	tcase_add_test(tc, of_several);
+	tcase_add_test(tc, as_json);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
