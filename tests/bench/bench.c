@@ -246,6 +246,27 @@ void bench_write(int fd, const void *data, size_t len, size_t step)
 	}
 }
 
+void bench_ask(int fd, const char *line, const char *want)
+{
+	char reply[4096];
+	ssize_t n;
+
+	if (pwrite(fd, line, strlen(line), 0) != (ssize_t)strlen(line))
+		bench_die("'%s' was not taken", line);
+	n = pread(fd, reply, sizeof(reply) - 1, 0);
+	reply[n < 0 ? 0 : n] = '\0';
+	if (strncmp(reply, want, strlen(want)))
+		bench_die("'%s' gave '%s'", line, reply);
+}
+
+void bench_null(int fd)
+{
+	char reply[4096];
+
+	if (pwrite(fd, "\n", 1, 0) != 1 || pread(fd, reply, sizeof(reply), 0) != 0)
+		bench_die("an empty line has an answer");
+}
+
 void bench_put(const char *path, const char *text)
 {
 	int fd = bench_open(path, O_WRONLY | O_CREAT | O_TRUNC);

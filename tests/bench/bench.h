@@ -103,6 +103,12 @@ const char *bench_path(const struct bench *b, const char *name);
 int bench_open(const char *path, int flags);
 void bench_write(int fd, const void *data, size_t len, size_t step);
 
+/* Write the line LINE to a control file's descriptor; the reply must begin with WANT. */
+void bench_ask(int fd, const char *line, const char *want);
+
+/* The same for an empty line, which has no reply: what any question costs. */
+void bench_null(int fd);
+
 /* Put the text in file PATH. */
 void bench_put(const char *path, const char *text);
 

@@ -104,11 +104,7 @@ static void op_direct(struct client *c)
 
 static void op_null(struct client *c)
 {
-	char reply[4096];
-
-	if (pwrite(c->control, "\n", 1, 0) != 1 ||
-	    pread(c->control, reply, sizeof(reply), 0) != 0)
-		bench_die("an empty line has an answer");
+	bench_null(c->control);
 }
 
 static void op_call(struct client *c)
@@ -122,25 +118,12 @@ static void op_call(struct client *c)
 	expect_sum(z.data, c->next, 100, "call");
 }
 
-static void ask(int fd, const char *line, const char *want)
-{
-	char reply[4096];
-	ssize_t n;
-
-	if (pwrite(fd, line, strlen(line), 0) != (ssize_t)strlen(line))
-		bench_die("'%s' was not taken", line);
-	n = pread(fd, reply, sizeof(reply) - 1, 0);
-	reply[n < 0 ? 0 : n] = '\0';
-	if (strncmp(reply, want, strlen(want)))
-		bench_die("'%s' gave '%s'", line, reply);
-}
-
 static void op_control(struct client *c)
 {
-	ask(c->control,
-	    "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
-	    "\"outputs\":[\"z\"]}\n",
-	    "{\"ok\":true,\"outputs\":[{\"name\":\"z\",");
+	bench_ask(c->control,
+		  "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
+		  "\"outputs\":[\"z\"]}\n",
+		  "{\"ok\":true,\"outputs\":[{\"name\":\"z\",");
 }
 
 static void put_matrix(struct bench *b, const char *name, const struct matrix *m)
@@ -160,7 +143,7 @@ static void op_buffers(struct client *c)
 	change(c);
 	put_matrix(c->bench, "buffers/x.npy", &c->in[0]);
 	put_matrix(c->bench, "buffers/y.npy", &c->in[1]);
-	ask(c->run, "x y -> z\n", "ok: z F32[2,3]");
+	bench_ask(c->run, "x y -> z\n", "ok: z F32[2,3]");
 	fd = bench_open(bench_path(c->bench, "buffers/z.raw"), O_RDONLY);
 	if (pread(fd, sum, sizeof(sum), 0) != sizeof(sum))
 		bench_die("z.raw cannot be read");

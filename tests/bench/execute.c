@@ -107,39 +107,22 @@ static void echo(struct client *c)
 
 /* --- through the mount ------------------------------------------------------------------- */
 
-static void ask(int fd, const char *line, const char *want)
-{
-	char reply[4096];
-	ssize_t n;
-
-	if (pwrite(fd, line, strlen(line), 0) != (ssize_t)strlen(line))
-		bench_die("'%s' was not taken", line);
-	n = pread(fd, reply, sizeof(reply) - 1, 0);
-	reply[n < 0 ? 0 : n] = '\0';
-	if (strncmp(reply, want, strlen(want)))
-		bench_die("'%s' gave '%s'", line, reply);
-}
-
 static void op_null(struct client *c)
 {
-	char reply[4096];
-
-	if (pwrite(c->control, "\n", 1, 0) != 1 ||
-	    pread(c->control, reply, sizeof(reply), 0) != 0)
-		bench_die("an empty line has an answer");
+	bench_null(c->control);
 }
 
 static void op_run(struct client *c)
 {
-	ask(c->run, "x y -> z\n", "ok: z F32[]");
+	bench_ask(c->run, "x y -> z\n", "ok: z F32[]");
 }
 
 static void op_control(struct client *c)
 {
-	ask(c->control,
-	    "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
-	    "\"outputs\":[\"z\"]}\n",
-	    "{\"ok\":true,\"outputs\":[{\"name\":\"z\",");
+	bench_ask(c->control,
+		  "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
+		  "\"outputs\":[\"z\"]}\n",
+		  "{\"ok\":true,\"outputs\":[{\"name\":\"z\",");
 }
 
 static void read_z(struct client *c)
