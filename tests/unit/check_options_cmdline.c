@@ -1,99 +1,5 @@
 /* The command line: every option, every refusal, what mount(8) passes. */
-#undef PLUGINDIR
-#define PLUGINDIR "/nowhere/built-in"
-#include "options.c"
-#include "plugin_choice.c"
-#include "memory_limit.c"
-#include "cache_options.c"
-
-#include <sys/stat.h>
-
-#include "unit.h"
-
-enum { MAX_ARGS = 40 };
-
-static char dir[] = "/tmp/check_options.XXXXXX"; /* the working directory of the tests */
-
-static void touch(const char *path)
-{
-	FILE *f = fopen(path, "w");
-
-	ck_assert_ptr_nonnull(f);
-	fputs("\177ELF", f); /* as libraries begin; nothing loads them */
-	fclose(f);
-}
-
-/* Plugins to be found: plugins/{cpu,gpu}/pjrt_plugin.so, plugins/flat.so, other/cpu.so. */
-static void make_files(void)
-{
-	strcpy(dir, "/tmp/check_options.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(chdir(dir), 0);
-	mkdir("m", 0700);
-	mkdir("plugins", 0700);
-	mkdir("plugins/cpu", 0700);
-	mkdir("plugins/gpu", 0700);
-	mkdir("other", 0700);
-	touch("plugins/cpu/pjrt_plugin.so");
-	touch("plugins/gpu/pjrt_plugin.so");
-	touch("plugins/flat.so");
-	touch("other/cpu.so");
-	touch("file");
-	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
-}
-
-static void remove_files(void)
-{
-	static const char *const paths[] = {
-		"plugins/cpu/pjrt_plugin.so",
-		"plugins/gpu/pjrt_plugin.so",
-		"plugins/flat.so",
-		"other/cpu.so",
-		"file",
-		"plugins/cpu",
-		"plugins/gpu",
-		"plugins",
-		"other",
-		"m",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		remove(paths[i]);
-	ck_assert_int_eq(chdir("/"), 0);
-	ck_assert_int_eq(rmdir(dir), 0);
-}
-
-/* Parse LINE, which is cut at blanks. */
-static int parse(const char *line, struct options *o, struct pf_err *err)
-{
-	static char words[8192];
-	char *argv[MAX_ARGS + 2] = { (char *)(uintptr_t) "pjrtfs" }, *save = NULL;
-	int argc = 1;
-
-	snprintf(words, sizeof(words), "%s", line);
-	for (char *w = strtok_r(words, " ", &save); w && argc <= MAX_ARGS;
-	     w = strtok_r(NULL, " ", &save))
-		argv[argc++] = w;
-	optind = 0; /* getopt(3) begins anew */
-	return options_parse(argc, argv, o, err);
-}
-
-/* "name=path-in-dir" of each plugin, and the words for FUSE. */
-static const char *shown_plugins(const struct options *o)
-{
-	static char text[1024];
-
-	*text = '\0';
-	for (unsigned i = 0; i < o->n_plugins; i++) {
-		const char *path = o->plugins[i].path;
-		const char *at = strstr(path, dir);
-
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
-			 i ? " " : "", o->plugins[i].name,
-			 at ? at + strlen(dir) + 1 : path);
-	}
-	return text;
-}
+#include "options_fixture.h"
 
 static const char *shown_fuse(const struct options *o)
 {
@@ -106,9 +12,6 @@ static const char *shown_fuse(const struct options *o)
 	ck_assert_ptr_null(o->fuse[o->n_fuse]);
 	return text;
 }
-
-#define CPU "cpu=plugins/cpu/pjrt_plugin.so"
-#define GPU "gpu=plugins/gpu/pjrt_plugin.so"
 
 static const struct {
 	const char *line, *plugins, *source, *fuse;
@@ -237,6 +140,20 @@ static const struct {
 	{ "m --compile-timeout 0", -EINVAL,
 	  "compile timeout in seconds: expected a number from 1 to 604800, found 0" },
 	{ "m --compile-timeout", -EINVAL, "--compile-timeout needs an argument" },
+	{ "--list-plugins m", -EINVAL,
+	  "expected no word beside --list-plugins, found 'm'" },
+	{ "--check-plugin cpu m", -EINVAL,
+	  "expected no word beside --check-plugin's, found 'm'" },
+	{ "--list-plugins --check-plugin cpu", -EINVAL, "not both" },
+	{ "--check-plugin", -EINVAL, "--check-plugin needs an argument" },
+	{ "--check-plugin none", -ENOENT, "there is no plugin none" },
+	{ "--check-plugin /no/such.so", -ENOENT, "plugin /no/such.so: No such file" },
+	{ "m --json", -EINVAL, "--json is for --list-plugins and --check-plugin" },
+	{ "m --timeout 5", -EINVAL,
+	  "--timeout is for --list-plugins and --check-plugin" },
+	{ "--list-plugins --timeout 3601", -EINVAL,
+	  "timeout in seconds: expected a number from 1 to 3600, found 3601" },
+	{ "empty m", -ENOENT, "plugin empty: " },
 };
 
 START_TEST(a_bad_line_is_refused)
@@ -428,6 +345,10 @@ START_TEST(the_help_is_complete)
 					     "--no-cache ",
 					     "--compile-jobs ",
 					     "--compile-timeout ",
+					     "--list-plugins ",
+					     "--check-plugin ",
+					     "--json ",
+					     "--timeout ",
 					     "--version",
 					     "--help",
 					     "-V",

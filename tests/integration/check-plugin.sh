@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# --check-plugin: what a plugin has, and that it computes; and that of one that does not.
+. "$srcdir/tests/lib.sh"
+name=${plugin:-cpu}
+so=$plugins/$name/pjrt_plugin.so
+requires test -e "$so"
+faulty=$build/tests/faults/faulty_plugin.so
+long=$((patience * 6))
+
+timeout -k 5 $long "$pjrtfs" --check-plugin "$so" >out 2>err || fail "$(cat err)"
+equal "what is said beside it" "$(cat err)" ''
+tells out "^plugin: $name$" "^path: .*/pjrt_plugin.so$" '^API: 0\.[0-9]+$' '^platform: cpu$' \
+	'^    stablehlo_current_version: \[1,' '^functions: [0-9]+ of the [0-9]+ that this build knows' \
+	'^extensions: [1-9]' '^    FFI$' '^        PJRT_FFI_Register_Handler$' \
+	'^        PJRT_PhaseCompile_Get_Compiler: missing$' '^devices: 4$' \
+	'^    3: cpu, .*; memories device \(default\), pinned_host, unpinned_host$' \
+	'^program: compiled in [0-9.]+ s, executed in [0-9.]+ s on device 0$'
+
+# By name, and as JSON.
+timeout -k 5 $long "$pjrtfs" --check-plugin "$name" --plugin-dir "$plugins" --json >json
+python3 - "$name" <<'END'
+import json, re, sys
+
+o = json.load(open("json"))
+text = open("out").read()
+assert o["ok"] is True and o["name"] == sys.argv[1], o
+assert re.search(r"^API: %s$" % re.escape(o["api_version"]), text, re.M), o["api_version"]
+assert o["platform"] == "cpu" and len(o["devices"]) == 4
+assert [m["kind"] for m in o["devices"][0]["memories"]][0] == "device"
+assert [e["name"] for e in o["extension_details"]] == o["extensions"]
+layouts = [e for e in o["extension_details"] if e["name"] == "Layouts"][0]["functions"]
+assert layouts["PJRT_Layouts_MemoryLayout_Serialize"] is True
+f = o["functions"]
+assert f["present"] + len(f["missing"]) == f["known"] and f["in_table"] >= f["present"]
+assert o["program"]["result"] == [20, -20, 135, -50], o["program"]
+assert o["program"]["compile_seconds"] > 0
+END
+
+# refused PATTERN ARGUMENT...: status 1, one sentence; with --json in the object, too.
+refused()
+{
+	local status=0
+	timeout -k 5 $long "$pjrtfs" --check-plugin "${@:2}" >out 2>err || status=$?
+	equal "status of ${*:2} ($(cat err))" "$status" 1
+	equal "lines about ${*:2} ($(cat err))" "$(wc -l <err)" 1
+	grep -Eq -e "$1" err || fail "${*:2}: '$(cat err)' instead of '$1'"
+}
+echo text >text.so
+refused 'plugin text: .*cannot load the plugin: .*text.so' ./text.so
+head -c 100000 "$so" >cut_pjrt.so
+refused 'plugin cut: ' ./cut_pjrt.so
+refused 'libz?c?\.so\.6: not a PJRT plugin: it has no function GetPjrtApi' \
+	"$(ldconfig -p | sed -n 's/.* => \(.*libc\.so\.6\)$/\1/p' | head -n 1)"
+
+# A plugin that starts and then gives what is wrong, or nothing.
+wrong()
+{
+	PJRTFS_FAULTY=$1 refused "$2" "$faulty" "${@:3}"
+}
+wrong none= 'plugin faulty_plugin: execute the program: faulty: argument 0'
+wrong compile=error:INTERNAL:'cannot compile' 'compile a program: .*cannot compile'
+wrong upload=error:INTERNAL:'cannot upload' 'upload an array: .*cannot upload'
+wrong compile=abort:'dies now' 'compile a program: .*signal 6.*dies now'
+wrong open=hang 'plugin faulty_plugin: it was not loaded within 1 s' --timeout 1
+wrong compile=hang 'compile a program: no answer within 1 s' --timeout 1
+timeout -k 5 $long "$pjrtfs" --check-plugin "$faulty" --json >out 2>err && fail "a wrong result is fine"
+python3 -c '
+import json
+o = json.load(open("out"))
+assert o["ok"] is False and "argument 0" in o["error"] and o["platform"] == "faulty", o'
+
+# What is asked wrongly.
+fails_with 'expected --list-plugins or --check-plugin, not both' "$pjrtfs" --list-plugins \
+	--check-plugin x
+fails_with "expected no word beside --list-plugins, found 'm'" "$pjrtfs" --list-plugins m
+fails_with '--json is for --list-plugins and --check-plugin' "$pjrtfs" --json m
+fails_with 'timeout in seconds: expected a number from 1 to 3600, found 0' "$pjrtfs" --timeout 0 m
+fails_with 'there is no plugin nothing_such' "$pjrtfs" --check-plugin nothing_such

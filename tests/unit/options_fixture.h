@@ -1,0 +1,109 @@
+/* The command line's own code, and files for it to find. */
+#ifndef PJRTFS_TESTS_UNIT_OPTIONS_FIXTURE_H
+#define PJRTFS_TESTS_UNIT_OPTIONS_FIXTURE_H
+
+#undef PLUGINDIR
+#define PLUGINDIR "/nowhere/built-in"
+#include "options.c"
+#include "plugin_choice.c"
+#include "memory_limit.c"
+#include "cache_options.c"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+enum { MAX_ARGS = 40 };
+
+static char dir[] = "/tmp/check_options.XXXXXX"; /* the working directory of the tests */
+
+static void touch(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs("\177ELF", f); /* as libraries begin; nothing loads them */
+	fclose(f);
+}
+
+/* Plugins to be found: plugins/{cpu,gpu}/pjrt_plugin.so, plugins/flat.so, other/cpu.so. */
+static void make_files(void)
+{
+	strcpy(dir, "/tmp/check_options.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(chdir(dir), 0);
+	mkdir("m", 0700);
+	mkdir("plugins", 0700);
+	mkdir("plugins/cpu", 0700);
+	mkdir("plugins/gpu", 0700);
+	mkdir("other", 0700);
+	touch("plugins/cpu/pjrt_plugin.so");
+	touch("plugins/gpu/pjrt_plugin.so");
+	touch("plugins/flat.so");
+	touch("other/cpu.so");
+	touch("file");
+	close(open("plugins/empty.so", O_CREAT | O_WRONLY, 0600)); /* no library */
+	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
+}
+
+static void remove_files(void)
+{
+	static const char *const paths[] = {
+		"plugins/cpu/pjrt_plugin.so",
+		"plugins/gpu/pjrt_plugin.so",
+		"plugins/flat.so",
+		"plugins/empty.so",
+		"other/cpu.so",
+		"file",
+		"plugins/cpu",
+		"plugins/gpu",
+		"plugins",
+		"other",
+		"m",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		remove(paths[i]);
+	ck_assert_int_eq(chdir("/"), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+/* Parse LINE, which is cut at blanks. */
+static int parse(const char *line, struct options *o, struct pf_err *err)
+{
+	static char words[8192];
+	char *argv[MAX_ARGS + 2] = { (char *)(uintptr_t) "pjrtfs" }, *save = NULL;
+	int argc = 1;
+
+	snprintf(words, sizeof(words), "%s", line);
+	for (char *w = strtok_r(words, " ", &save); w && argc <= MAX_ARGS;
+	     w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	optind = 0; /* getopt(3) begins anew */
+	return options_parse(argc, argv, o, err);
+}
+
+/* "name=path-in-dir" of each plugin, and the words for FUSE. */
+static inline const char *shown_plugins(const struct options *o)
+{
+	static char text[1024];
+
+	*text = '\0';
+	for (unsigned i = 0; i < o->n_plugins; i++) {
+		const char *path = o->plugins[i].path;
+		const char *at = strstr(path, dir);
+
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
+			 i ? " " : "", o->plugins[i].name,
+			 at ? at + strlen(dir) + 1 : path);
+	}
+	return text;
+}
+
+#define CPU "cpu=plugins/cpu/pjrt_plugin.so"
+#define GPU "gpu=plugins/gpu/pjrt_plugin.so"
+
+#endif
