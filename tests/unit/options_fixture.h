@@ -20,7 +20,7 @@ enum { MAX_ARGS = 40 };
 
 static char dir[] = "/tmp/check_options.XXXXXX"; /* the working directory of the tests */
 
-static void touch(const char *path)
+static inline void touch(const char *path)
 {
 	FILE *f = fopen(path, "w");
 
@@ -30,7 +30,7 @@ static void touch(const char *path)
 }
 
 /* Plugins to be found: plugins/{cpu,gpu}/pjrt_plugin.so, plugins/flat.so, other/cpu.so. */
-static void make_files(void)
+static inline void make_files(void)
 {
 	strcpy(dir, "/tmp/check_options.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -49,7 +49,7 @@ static void make_files(void)
 	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
 }
 
-static void remove_files(void)
+static inline void remove_files(void)
 {
 	static const char *const paths[] = {
 		"plugins/cpu/pjrt_plugin.so",
@@ -72,7 +72,7 @@ static void remove_files(void)
 }
 
 /* Parse LINE, which is cut at blanks. */
-static int parse(const char *line, struct options *o, struct pf_err *err)
+static inline int parse(const char *line, struct options *o, struct pf_err *err)
 {
 	static char words[8192];
 	char *argv[MAX_ARGS + 2] = { (char *)(uintptr_t) "pjrtfs" }, *save = NULL;
