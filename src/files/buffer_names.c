@@ -346,8 +346,9 @@ struct pf_buffer *files_target_buffer(const struct target *target)
 	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
 }
 
-static int put_locked(struct target *t, struct pf_buffer *buffer, enum pf_format format,
-		      const struct pf_cred *cred, bool excl, struct pf_err *err)
+int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
+			    enum pf_format format, const struct pf_cred *cred, bool excl,
+			    struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -395,7 +396,7 @@ int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 	int r;
 
 	pf_tree_lock_names(target->dir->tree);
-	r = put_locked(target, buffer, format, cred, excl, err);
+	r = files_put_buffer_locked(target, buffer, format, cred, excl, err);
 	pf_tree_unlock_names(target->dir->tree);
 	return r;
 }

@@ -23,6 +23,7 @@ static void run_free(struct run *run)
 	free(run->donate);
 	free(run->fed);
 	pf_loaded_unref(run->loaded);
+	pf_node_unref(run->mesh_node);
 	unit_unref(run->unit);
 	free(run->name);
 	request_release(&run->request);
@@ -37,7 +38,8 @@ static void run_fail(struct run *run, struct pf_err *err)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static int put(struct run *run, size_t i, struct pf_value *value, struct pf_err *err)
+static int put_locked(struct run *run, size_t i, struct pf_value *value,
+		      struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
 	struct pf_buffer *b = pf_buffer_of_value(&run->rows[i / run->n_out].device->place,
@@ -45,17 +47,24 @@ static int put(struct run *run, size_t i, struct pf_value *value, struct pf_err 
 
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
-	return files_put_buffer(&run->targets[i], b, PF_FORMAT_NPY, &run->task->cred,
-				false, err);
+	return files_put_buffer_locked(&run->targets[i], b, PF_FORMAT_NPY,
+				       &run->task->cred, false, err);
 }
 
-/* Give every result its name. */
+/* Give every result its name, all at once. */
 static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
 	int r = run_make_directories(run, err);
 
+	if (r == 0)
+		r = run_make_home(run, err);
+	if (r < 0)
+		return r;
+	pf_tree_lock_names(run->task->fs->tree);
+	r = run_put_shardings_locked(run, e, err);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
-		r = put(run, i, e->outs[i], err);
+		r = put_locked(run, i, e->outs[i], err);
+	pf_tree_unlock_names(run->task->fs->tree);
 	return r;
 }
 
@@ -65,12 +74,14 @@ static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
  */
 static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
+	pf_tree_lock_names(run->task->fs->tree);
 	for (size_t i = 0; i < e->n_args; i++) {
 		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
 
 		if (out < run->n_out)
-			put(run, row * run->n_out + out, e->args[i], NULL);
+			put_locked(run, row * run->n_out + out, e->args[i], NULL);
 	}
+	pf_tree_unlock_names(run->task->fs->tree);
 	pf_err_wrap(err, err->code,
 		    "after %" PRIu64 " of %" PRIu64
 		    " repetitions, whose state is kept under its names",

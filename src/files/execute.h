@@ -28,8 +28,11 @@ struct run {
 	struct pf_buffer **buffers; /* owned references: of the inputs, row after row */
 	struct target *targets;     /* owned: of the outputs, row after row */
 	bool *donate;               /* owned: of the inputs */
-	size_t *fed;   /* owned: which of the row's outputs the input is in the
+	size_t *fed; /* owned: which of the row's outputs the input is in the
 				     * next repetition; n_out: none */
+	/* An input that is on several devices, and its node, an owned reference; or NULL. */
+	const struct sharded *mesh;
+	struct pf_node *mesh_node;
 	uint64_t done; /* repetitions so far */
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
@@ -45,6 +48,20 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err);
 
 /* Make the directories that outputs go to, and find their places. */
 int run_make_directories(struct run *run, struct pf_err *err);
+
+/*
+ * Arguments that are on several devices are where the program takes them, and results that
+ * will be may have their names.  -EINVAL, and what files_check_sharding says.
+ */
+int run_check_shards(struct run *run, struct pf_err *err);
+
+/* Make the directory in which the files lie that tell of results that have one word. */
+int run_make_home(struct run *run, struct pf_err *err);
+
+/* Tell how the results that have one word for all devices are split.  The name lock is held
+ * until they have it. */
+int run_put_shardings_locked(struct run *run, const struct pf_execution *e,
+			     struct pf_err *err);
 
 /* The reply to an execution whose last repetition was E. */
 struct json_object *run_reply(const struct run *run, const struct pf_execution *e);

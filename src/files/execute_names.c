@@ -417,7 +417,8 @@ int run_resolve(struct run *run, struct pf_err *err)
 		return r;
 	find_fed(run);
 	keep_doubles(run);
-	return mark_donated(run, err);
+	r = mark_donated(run, err);
+	return r < 0 ? r : run_check_shards(run, err);
 }
 
 /* The same array twice, once consumed: the other use would see it gone. */

@@ -30,7 +30,7 @@ static int make_whole(struct shards *all, struct pf_err *err)
 {
 	const struct device *device =
 		pf_container_of(files_place_of(all->target.dir), struct device, place);
-	unsigned n = all->about.s.n, k = 0;
+	unsigned n = all->n, k = 0;
 	struct pf_block *blocks = calloc(n, sizeof(*blocks));
 	struct pf_value **parts = calloc(n, sizeof(struct pf_value *));
 	int r;
@@ -73,7 +73,7 @@ static void fetched(struct shards *all)
 	uint64_t len = 0;
 	int r = 1;
 
-	for (unsigned i = 0; i < all->about.s.n && r > 0; i++) {
+	for (unsigned i = 0; i < all->n && r > 0; i++) {
 		if (!all->at[i].value)
 			continue;
 		r = pf_value_fetched(all->at[i].value, &err);
@@ -101,7 +101,7 @@ static int take_one(struct shards *all, struct pf_err *err)
 		pf_container_of(files_place_of(all->target.dir), struct device, place);
 	struct pf_value *value = all->at[0].value;
 
-	for (unsigned i = 0; i < all->about.s.n; i++)
+	for (unsigned i = 0; i < all->n; i++)
 		if (all->at[i].device == device)
 			value = all->at[i].value;
 	all->whole = shards_value_on(value, device);
@@ -187,7 +187,7 @@ static int get_shards(struct shards *all, struct pf_err *err)
 {
 	int r = shards_alloc(all, err);
 
-	for (unsigned i = 0; i < all->about.s.n && r == 0; i++) {
+	for (unsigned i = 0; i < all->n && r == 0; i++) {
 		r = get_shard(all, &all->at[i], err);
 		if (r < 0)
 			pf_err_wrap(err, r, "the shard on %s", all->at[i].device->name);

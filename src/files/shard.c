@@ -18,8 +18,23 @@ static int put(struct shards *all, struct shard *shard, struct pf_err *err)
 
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	return files_put_buffer(&shard->target, b, PF_FORMAT_NPY, &all->task->cred, false,
-				err);
+	return files_put_buffer_locked(&shard->target, b, PF_FORMAT_NPY, &all->task->cred,
+				       false, err);
+}
+
+/* All names appear at once. */
+static int put_all(struct shards *all, struct pf_err *err)
+{
+	struct pf_tree *tree = all->task->fs->tree;
+	int r;
+
+	pf_tree_lock_names(tree);
+	r = files_put_sharding_locked(all->task->fs, all->name, &all->task->cred,
+				      &all->about, err);
+	for (unsigned i = 0; i < all->n && r == 0; i++)
+		r = put(all, &all->at[i], err);
+	pf_tree_unlock_names(tree);
+	return r;
 }
 
 static struct json_object *print_shape(const struct pf_shape *shape)
@@ -37,7 +52,7 @@ static struct json_object *reply_of(const struct shards *all)
 
 	pf_json_add_string(o, "buffer", all->name);
 	json_object_object_add(o, "shard_shape", print_shape(&all->about.shard));
-	for (unsigned i = 0; i < all->about.s.n; i++)
+	for (unsigned i = 0; i < all->n; i++)
 		json_object_array_add(devices,
 				      json_object_new_string(all->about.s.devices[i]));
 	json_object_object_add(o, "devices", devices);
@@ -51,19 +66,16 @@ static void placed(struct shards *all)
 	struct json_object *reply;
 	int r = 1;
 
-	for (unsigned i = 0; i < all->about.s.n && r > 0; i++) {
+	for (unsigned i = 0; i < all->n && r > 0; i++) {
 		r = pf_value_placed(all->at[i].value, &err);
 		if (r < 0)
 			pf_err_wrap(&err, r, "the shard on %s", all->at[i].device->name);
 	}
 	if (r > 0 && task_answered(all->task))
 		r = pf_err_set(&err, -ECANCELED, "nobody waits for it any more");
-	for (unsigned i = 0; i < all->about.s.n && r >= 0; i++)
-		r = put(all, &all->at[i], &err);
-	reply = r >= 0 ? reply_of(all) : NULL;
-	if (r >= 0)
-		r = files_put_sharding(all->task->fs, all->name, &all->task->cred,
-				       &all->about, &err);
+	reply = r > 0 ? reply_of(all) : NULL;
+	if (r > 0)
+		r = put_all(all, &err);
 	if (r < 0) {
 		json_object_put(reply);
 		shards_fail(all, &err);
@@ -133,7 +145,7 @@ static uint64_t bytes_to_copy(const struct shards *all)
 
 	if (pf_sharding_blocks(&all->about.s) == 1)
 		return 0;
-	for (unsigned i = 0; i < all->about.s.n; i++) {
+	for (unsigned i = 0; i < all->n; i++) {
 		pf_sharding_part(&all->about.s, &all->about.whole, i, &block);
 		len += pf_value_cut_copies(all->whole, &block);
 	}
@@ -218,7 +230,7 @@ static int find_targets(struct shards *all, struct pf_err *err)
 	struct task *task = all->task;
 	int r = files_check_sharding(task->fs, all->name, &task->cred, err);
 
-	for (unsigned i = 0; i < all->about.s.n && r == 0; i++) {
+	for (unsigned i = 0; i < all->n && r == 0; i++) {
 		struct shard *shard = &all->at[i];
 
 		r = files_find_target(task->fs, shard->device, all->name, &task->cred,

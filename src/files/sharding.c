@@ -174,9 +174,9 @@ int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cre
 	return r < 0 ? r : check_place(dir, file, cred, &old, err);
 }
 
-/* Link a file that tells SHARDED as FILE in DIR.  The name lock is held. */
-static int put_locked(struct pf_node *dir, const char *file, const struct pf_cred *cred,
-		      struct sharded *sharded, struct pf_err *err)
+/* Link a file that tells SHARDED as FILE in DIR. */
+static int put(struct pf_node *dir, const char *file, const struct pf_cred *cred,
+	       struct sharded *sharded, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -200,19 +200,15 @@ static int put_locked(struct pf_node *dir, const char *file, const struct pf_cre
 	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", file) : 0;
 }
 
-int files_put_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		       struct sharded *sharded, struct pf_err *err)
+int files_put_sharding_locked(struct pf_fs *fs, const char *name,
+			      const struct pf_cred *cred, struct sharded *sharded,
+			      struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	char file[PF_NAME_MAX + 1];
 	int r = find_place(fs, name, cred, &dir, file, err);
 
-	if (r < 0)
-		return r;
-	pf_tree_lock_names(fs->tree);
-	r = put_locked(dir, file, cred, sharded, err);
-	pf_tree_unlock_names(fs->tree);
-	return r;
+	return r < 0 ? r : put(dir, file, cred, sharded, err);
 }
 
 /* --- its end -------------------------------------------------------------------------------- */

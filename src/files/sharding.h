@@ -31,9 +31,14 @@ int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred
 int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 			 struct pf_err *err);
 
-/* Make or replace it; what SHARDED holds is taken.  As above, and -ENOMEM. */
-int files_put_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		       struct sharded *sharded, struct pf_err *err);
+/*
+ * Make or replace it; what SHARDED holds is taken.  The name lock is held; the shards come
+ * next, under the same hold of it: so it goes with the last of them, not before, and is
+ * listed before them, for those who remove what a directory lists.  As above, and -ENOMEM.
+ */
+int files_put_sharding_locked(struct pf_fs *fs, const char *name,
+			      const struct pf_cred *cred, struct sharded *sharded,
+			      struct pf_err *err);
 
 /* Fill S's devices, the first of DEVICE's plugin, if they are not named.  -EINVAL: it has
  * fewer; -ENODEV: there is none of such a name; -ENOMEM. */

@@ -20,7 +20,7 @@ void shards_free(struct shards *all)
 {
 	if (all->pinned)
 		pf_value_unpin(all->whole);
-	for (unsigned i = 0; all->at && i < all->about.s.n; i++) {
+	for (unsigned i = 0; i < all->n; i++) {
 		struct shard *shard = &all->at[i];
 
 		if (shard->pinned)
@@ -61,6 +61,7 @@ int shards_alloc(struct shards *all, struct pf_err *err)
 	all->at = calloc(s->n, sizeof(*all->at));
 	if (!all->at)
 		return pf_err_set(err, -ENOMEM, "no memory for %u shards", s->n);
+	all->n = s->n;
 	for (unsigned i = 0; i < s->n; i++) {
 		all->at[i].all = all;
 		all->at[i].waiter.wake = shard_wake;
@@ -73,7 +74,7 @@ int shards_alloc(struct shards *all, struct pf_err *err)
 void shards_each(struct shards *all, int (*start)(struct shard *shard),
 		 void (*done)(struct shards *all))
 {
-	unsigned n = all->about.s.n;
+	unsigned n = all->n;
 
 	all->done = done;
 	atomic_store(&all->left, n + 1);

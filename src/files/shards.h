@@ -20,11 +20,12 @@ enum { SHARDS_SLOW = 1 << 20 }; /* bytes to copy: more are a thread's work */
 /* A command under way. */
 struct shards {
 	struct task *task;
-	const char *op;        /* static */
-	char *name;            /* owned: what the shards are called */
-	struct sharded about;  /* owned */
-	struct shard *at;      /* owned: about.s.n of them, once there are devices */
-	_Atomic unsigned left; /* those that are waited for, and one */
+	const char *op;                   /* static */
+	char *name;                       /* owned: what the shards are called */
+	struct sharded about;             /* owned */
+	struct shard *at;                 /* owned: n of them */
+	unsigned n;                       /* about.s.n, once there are devices */
+	_Atomic unsigned left;            /* those that are waited for, and one */
 	void (*done)(struct shards *all); /* when none is left */
 
 	struct pf_value *whole;  /* owned reference, or NULL */

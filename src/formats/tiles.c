@@ -2,6 +2,7 @@
 #include "pjrtfs/formats/tiles.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void pf_tiles_free(struct pf_tiles *tiles)
 {
@@ -29,4 +30,14 @@ unsigned pf_tiles_count(const struct pf_tiles *tiles)
 	for (unsigned d = 0; d < tiles->rank; d++)
 		n *= tiles->counts[d];
 	return n;
+}
+
+bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b)
+{
+	if (a->rank != b->rank ||
+	    memcmp(a->counts, b->counts, a->rank * sizeof(a->counts[0])))
+		return false;
+	if (!a->of || !b->of)
+		return !a->of && !b->of;
+	return a->n == b->n && !memcmp(a->of, b->of, a->n * sizeof(a->of[0]));
 }

@@ -462,6 +462,23 @@ START_TEST(disagreements)
 }
 END_TEST
 
+START_TEST(equal_tiles)
+{
+	uint16_t of[] = { 0, 1 }, other[] = { 1, 0 };
+	struct pf_tiles a = { .rank = 1, .n = 2, .counts = { 2 }, .of = of }, b = a;
+	struct pf_tiles none = { .rank = 1, .counts = { 1 } };
+	struct pf_tiles none_of_2 = { .rank = 1, .n = 2, .counts = { 1 } };
+
+	ck_assert(pf_tiles_equal(&a, &b));
+	ck_assert(pf_tiles_equal(&none, &none_of_2));
+	ck_assert(!pf_tiles_equal(&a, &none));
+	b.of = other;
+	ck_assert(!pf_tiles_equal(&a, &b));
+	none.rank = 0;
+	ck_assert(!pf_tiles_equal(&none, &none_of_2));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("sharding");
@@ -474,6 +491,7 @@ int main(void)
 	unit_add_cases(tc, cuts_and_pastes, cuts);
 	tcase_add_test(tc, tiles_become_shardings);
 	tcase_add_test(tc, disagreements);
+	tcase_add_test(tc, equal_tiles);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -24,6 +24,9 @@ void pf_tiles_free(struct pf_tiles *tiles); /* NULL is allowed */
 void pf_tiles_at(const struct pf_tiles *tiles, unsigned partition,
 		 unsigned at[PF_MAX_RANK]);
 
+/* Does every partition have the same of an array in A as in B? */
+bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b);
+
 /* How many different tiles there are. */
 unsigned pf_tiles_count(const struct pf_tiles *tiles);
 
