@@ -6,7 +6,10 @@
 #include "command.h"
 #include "pjrtfs/base/json.h"
 
-enum { MAX_STEPS = 100000 };
+enum {
+	MAX_STEPS = 100000,
+	MAX_REPLIES = 8 << 20, /* bytes of all of them */
+};
 
 /*
  * One step runs after the other, each as a task of its own.  A step may be answered before
@@ -14,11 +17,12 @@ enum { MAX_STEPS = 100000 };
  * goes on with the next step, so that many steps need no deep stack.
  */
 struct batch {
-	struct task *task;           /* who waits for all */
-	struct json_object *steps;   /* owned: the list */
-	struct json_object *replies; /* owned */
-	size_t at;                   /* the step under way */
+	struct task *task;         /* who waits for all */
+	struct json_object *steps; /* owned: the list */
+	struct pf_buf replies;     /* their texts, with commas between */
+	size_t at;                 /* the step under way */
 	int code;
+	struct pf_err err; /* of the step that failed */
 };
 
 struct step {
@@ -39,13 +43,33 @@ static bool step_cancelled(struct task *task)
 	return task_cancelled(step_of(task)->batch->task);
 }
 
+/* Keep the reply, which as text is a tenth of what it is as an object. */
+static void keep(struct batch *b, int code, struct json_object *reply)
+{
+	struct json_object *e = NULL, *message = NULL;
+
+	pf_buf_puts(&b->replies, b->replies.len ? "," : "");
+	pf_buf_puts(&b->replies, pf_json_text(reply));
+	b->code = code;
+	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
+		json_object_object_get_ex(e, "message", &message);
+	if (code < 0)
+		pf_err_set(&b->err, code, "%s",
+			   message ? json_object_get_string(message) : "failed");
+	else if (b->replies.failed)
+		b->code = pf_err_set(&b->err, -ENOMEM, "no memory for its reply");
+	else if (b->replies.len > MAX_REPLIES)
+		b->code = pf_err_set(&b->err, -E2BIG,
+				     "the replies have more than %d bytes", MAX_REPLIES);
+	json_object_put(reply);
+}
+
 static void step_answer(struct task *task, int code, struct json_object *reply)
 {
 	struct step *s = step_of(task);
 	struct batch *b = s->batch;
 
-	json_object_array_add(b->replies, reply);
-	b->code = code;
+	keep(b, code, reply);
 	b->at++;
 	if (atomic_exchange(&s->came, true))
 		go_on(b);
@@ -60,27 +84,33 @@ static const struct task_ops step_ops = { .cancelled = step_cancelled,
 					  .answer = step_answer,
 					  .free = step_free };
 
+/* The list of replies: a text that is printed as it is. */
+static struct json_object *list_replies(struct batch *b)
+{
+	struct json_object *list = json_object_new_object();
+	struct pf_buf text = PF_BUF_INIT;
+
+	pf_buf_puts(&text, "[");
+	if (b->replies.len && !b->replies.failed)
+		pf_buf_append(&text, b->replies.data, b->replies.len);
+	pf_buf_append(&text, "]", 2);
+	if (list && !text.failed)
+		json_object_set_serializer(list, json_object_userdata_to_json_string,
+					   pf_steal(&text.data),
+					   json_object_free_userdata);
+	pf_buf_release(&text);
+	return list;
+}
+
 static void finish(struct batch *b, int code, struct pf_err *err)
 {
 	struct json_object *o = code < 0 ? reply_failure(err) : reply_new();
 
-	json_object_object_add(o, "replies", b->replies);
+	json_object_object_add(o, "replies", list_replies(b));
 	task_done(b->task, code, o);
 	json_object_put(b->steps);
+	pf_buf_release(&b->replies);
 	free(b);
-}
-
-/* The sentence of the last reply, which tells why it failed. */
-static void failure(const struct batch *b, struct pf_err *err)
-{
-	size_t n = json_object_array_length(b->replies);
-	struct json_object *reply = json_object_array_get_idx(b->replies, n - 1);
-	struct json_object *e = NULL, *message = NULL;
-
-	if (json_object_object_get_ex(reply, "error", &e))
-		json_object_object_get_ex(e, "message", &message);
-	pf_err_set(err, b->code, "batch: step %zu: %s", n - 1,
-		   message ? json_object_get_string(message) : "failed");
 }
 
 static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
@@ -105,8 +135,9 @@ static bool step_once(struct batch *b)
 	bool answered;
 
 	if (!s) {
-		b->code = pf_err_set(&err, -ENOMEM, "no memory for a step");
-		json_object_array_add(b->replies, reply_failure(&err));
+		pf_err_set(&err, -ENOMEM, "no memory for a step");
+		keep(b, err.code, reply_failure(&err));
+		b->at++;
 		return true;
 	}
 	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
@@ -135,7 +166,7 @@ static void go_on(struct batch *b)
 			return; /* the answer goes on */
 	}
 	if (b->code < 0)
-		failure(b, &err);
+		pf_err_set(&err, b->code, "batch: step %zu: %s", b->at - 1, b->err.text);
 	finish(b, b->code, &err);
 }
 
@@ -158,10 +189,7 @@ int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for a batch");
 	b->task = task;
 	b->steps = pf_json_copy(steps);
-	b->replies = json_object_new_array();
-	if (!b->steps || !b->replies) {
-		json_object_put(b->steps);
-		json_object_put(b->replies);
+	if (!b->steps) {
 		free(b);
 		return pf_err_set(err, -ENOMEM, "no memory for a batch");
 	}

@@ -442,8 +442,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 
 /* --- the file ------------------------------------------------------------------------- */
 
-/* Who only reads finds nothing, as in an empty file; who only writes would never learn how it
- * ended. */
+/* Who only reads finds nothing; who only writes would never learn how it ended. */
 static int call_open(struct pf_open *of, struct pf_err *err)
 {
 	struct unit *unit = of->node->object;

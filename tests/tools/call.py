@@ -12,6 +12,7 @@ import threading
 import time
 
 import cases
+import schema
 from cases import (case, child, content, end_of, equal, eventually, fails, holds, make, npy,
                    root_case, used)
 
@@ -77,7 +78,8 @@ def told(fd, name, pattern):
     """A read fails with NAME, the next one says why, then all is well."""
     fails(name, os.read, fd, 4096)
     error = json.loads(read_all(fd))
-    holds(f"not ok: {error}", error["ok"] is False)
+    wrong = schema.errors(error, "#/$defs/failure")
+    holds(f"a failure: {error}: {wrong}", not wrong)
     equal("errno", error["error"]["errno"], name)
     holds(f"{pattern!r} in {error}", pattern in error["error"]["message"])
 

@@ -24,6 +24,8 @@ import sys
 import time
 import traceback
 
+import schema
+
 PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
 
 mnt = None  # the mount point
@@ -232,14 +234,41 @@ def used():
     return (st.f_blocks - st.f_bfree) * st.f_frsize
 
 
+def valid(request, text):
+    """The reply TEXT to REQUEST, which must be as the schema says."""
+    reply = json.loads(text)
+    wrong = schema.pair_errors(request, reply)
+    holds(f"{request}: {text[:1000]}: {wrong}", not wrong)
+    return reply
+
+
+def send(fd, request):
+    """Write all of one command."""
+    data = json.dumps(request).encode() + b"\n"
+    while data:
+        data = data[os.write(fd, data):]
+
+
+def receive(fd):
+    """One reply, as it is."""
+    reply = b""
+    while not reply.endswith(b"\n"):
+        part = os.read(fd, 1 << 20)
+        holds(f"a whole reply, not {reply[:100]}", part)
+        reply += part
+    return reply
+
+
+def ask(fd, request):
+    """The reply to one command at control, which is open as FD."""
+    send(fd, request)
+    return valid(request, receive(fd))
+
+
 def command(**request):
     """The reply to one command."""
     fd = os.open(mnt + "/control", os.O_RDWR)
     try:
-        os.write(fd, json.dumps(request).encode() + b"\n")
-        reply = b""
-        while not reply.endswith(b"\n"):
-            reply += os.read(fd, 1 << 20)
-        return json.loads(reply)
+        return ask(fd, request)
     finally:
         os.close(fd)

@@ -8,8 +8,8 @@ import threading
 import time
 
 import cases
-from cases import (about, case, child, command, content, end_of, equal, eventually, fails,
-                   holds, make)
+from cases import (about, ask, case, child, command, content, end_of, equal, eventually,
+                   fails, holds, make)
 
 ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
   %0 = stablehlo.add %x, %y : tensor<3xf32>
@@ -447,10 +447,8 @@ def at_once(d):
         fd = os.open(cases.mnt + "/control", os.O_RDWR)
         for i in range(20):
             name = f"at_once/x{k}"
-            os.write(fd, json.dumps({"op": "execute", "executable": "add", "id": [k, i],
-                                     "inputs": [name, "at_once/one"],
-                                     "outputs": [name]}).encode() + b"\n")
-            reply = json.loads(os.read(fd, 10000))
+            reply = ask(fd, {"op": "execute", "executable": "add", "id": [k, i],
+                             "inputs": [name, "at_once/one"], "outputs": [name]})
             equal("id", reply["id"], [k, i])
         os.close(fd)
         equal("sum", text(f"{d}/x{k}"), f"{k + 20} {k + 20} {k + 20}\n".encode())

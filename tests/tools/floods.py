@@ -1,0 +1,296 @@
+"""Too much, half of it, all at once: what it costs who does it, and nobody else."""
+
+import json
+import os
+import resource
+import signal
+import threading
+
+import cases
+from cases import (as_user, ask, case, child, command, content, end_of, equal, eventually,
+                   fails, holds, make, npy, receive, root_case, send, used, valid)
+
+SANITIZED = "SANITIZED" in os.environ
+MIB = 1 << 20
+JOBS = 10000  # that one user may have
+
+ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+SWAP = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>)
+    -> (tensor<3xf32>, tensor<3xf32>) {
+  return %y, %x : tensor<3xf32>, tensor<3xf32>
+}
+"""
+# %n steps that no compiler can foresee
+COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
+  %zero = stablehlo.constant dense<0> : tensor<i64>
+  %r:2 = stablehlo.while(%i = %zero, %s = %zero) : tensor<i64>, tensor<i64>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i64>
+      %m = stablehlo.constant dense<6364136223846793005> : tensor<i64>
+      %k = stablehlo.add %i, %one : tensor<i64>
+      %a = stablehlo.multiply %s, %m : tensor<i64>
+      %b = stablehlo.xor %a, %k : tensor<i64>
+      stablehlo.return %k, %b : tensor<i64>, tensor<i64>
+    }
+  return %r#1 : tensor<i64>
+}
+"""
+
+
+def begin(d):
+    for name, text in (("add", ADD), ("swap", SWAP), ("count", COUNT)):
+        make(f"{cases.mnt}/programs/{name}.mlir", text)
+    make(d + "/x.txt", b"1 2 3\n")
+    make(d + "/y.txt", b"10 20 30\n")
+
+
+def control():
+    return os.open(cases.mnt + "/control", os.O_RDWR)
+
+
+def memory():
+    """Bytes of the daemon that are nobody's arrays."""
+    pid = content(cases.mnt + "/pid").decode().strip()
+    for line in content(f"/proc/{pid}/status").decode().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no RssAnon")
+
+
+def no_dearer(before, mib):
+    now = memory()
+    holds(f"memory: {before / MIB:.0f} MiB before, {now / MIB:.0f} now",
+          SANITIZED or now < before + mib * MIB)
+
+
+@case
+def long_batches(d):
+    begin(d)
+    before = memory()
+    fd = control()
+    reply = ask(fd, {"op": "batch", "steps": [{}] * 100001})
+    holds(f"too many steps: {reply}", "more than 100000" in reply["error"]["message"])
+    equal("errno", reply["error"]["errno"], "E2BIG")
+    reply = ask(fd, {"op": "batch", "steps": [{}] * 100000})
+    holds(f"no op: {reply}", "step 0:" in reply["error"]["message"])
+    # a command of more than a MiB is none
+    send(fd, {"op": "batch", "steps": [{"op": "stat", "buffer": "long_batches/x"}] * 100000})
+    reply = json.loads(receive(fd))
+    equal("errno", reply["error"]["errno"], "E2BIG")
+    os.close(fd)
+    # what is read is whole
+    fd = control()
+    steps = [{"op": "delete", "buffer": "q"}] * 30000
+    reply = ask(fd, {"op": "batch", "steps": steps})
+    equal("stopped", len(reply["replies"]), 1)
+    step = {"op": "copy", "buffer": "long_batches/x", "as": "long_batches/y"}
+    n = 4000
+    reply = ask(fd, {"op": "batch", "steps": [step] * n})
+    equal("all of them", (reply["ok"], len(reply["replies"])), (True, n))
+    # more replies than are good for anybody
+    step = {"op": "stat", "executable": "add"}
+    reply = ask(fd, {"op": "batch", "steps": [step] * (MIB // 40)})
+    equal("errno", reply["error"]["errno"], "E2BIG")
+    holds(f"which step: {reply['error']}", "replies have more than" in reply["error"]["message"])
+    os.close(fd)
+    no_dearer(before, 256)
+
+
+@case
+def each_others_outputs(d):
+    """Two that take what the other makes: either value is right, none is torn."""
+    begin(d)
+    make(d + "/one.txt", b"1 1 1\n")
+    here = "each_others_outputs/"
+
+    def work(mine, other):
+        fd = control()
+        for _ in range(300):
+            reply = ask(fd, {"op": "execute", "executable": "add",
+                             "inputs": [here + other, here + "one"], "outputs": [here + mine]})
+            holds(reply, reply["ok"])
+        os.close(fd)
+
+    pids = [child(work, "x", "y"), child(work, "y", "x")]
+    for pid in pids:
+        equal("ended", end_of(pid), 0)
+    for name in "xy":
+        a, b, c = map(float, content(f"{d}/{name}.txt").split())
+        holds("one array", b - a in (1, 10) and c - b in (1, 10))
+        holds(f"counted: {a}", 300 <= min(a, 700))
+    # within one command: names are looked up before anything gets one
+    reply = command(op="execute", executable="swap", inputs=[here + "x", here + "one"],
+                    outputs=[here + "x", here + "one"])
+    holds(reply, reply["ok"])
+    equal("x", content(d + "/x.txt"), b"1 1 1\n")
+
+
+@case
+def a_name_twice(d):
+    begin(d)
+    here = "a_name_twice/"
+    o = {"op": "execute", "executable": "swap", "inputs": [here + "x", here + "y"]}
+    for other in ("z", "z.npy", "z.txt"):
+        reply = command(outputs=[here + "z", here + other], **o)
+        equal("errno", reply["error"]["errno"], "EINVAL")
+        holds(f"why: {reply}", "z" in reply["error"]["message"])
+    reply = command(outputs=[here + "x", here + "x"], repeat=3, **o)
+    equal("errno", reply["error"]["errno"], "EINVAL")
+    equal("x is as it was", content(d + "/x.txt"), b"1 2 3\n")
+    holds("no z", not os.path.exists(d + "/z.npy"))
+
+
+@case
+def halves(d):
+    """Half a command at close: EINVAL, and it never runs."""
+    begin(d)
+    whole = json.dumps({"op": "delete", "buffer": "halves/x"}).encode()
+    for end in range(1, len(whole)):
+        fd = os.open(cases.mnt + "/control", os.O_WRONLY)
+        equal("taken", os.write(fd, whole[:end]), end)
+        fails("EINVAL", os.close, fd)
+    # and what came after a whole one
+    fd = os.open(cases.mnt + "/control", os.O_WRONLY)
+    os.write(fd, b'{"op":"delete","buffer":"halves/y"}\n' + whole[:-1])
+    fails("EINVAL", os.close, fd)
+    equal("x", content(d + "/x.txt"), b"1 2 3\n")
+    fails("ENOENT", os.stat, d + "/y.npy")
+    # who is killed over it
+    for n in (1, 10, len(whole) - 1):
+        def half():
+            fd = os.open(cases.mnt + "/control", os.O_WRONLY)
+            os.write(fd, whole[:n])
+            os.kill(os.getpid(), signal.SIGKILL)
+        equal("killed", end_of(child(half)), -signal.SIGKILL)
+    equal("x", content(d + "/x.txt"), b"1 2 3\n")
+
+
+@case
+def a_thousand_sessions(d):
+    begin(d)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    before = memory()
+    fds = [control() for _ in range(1000)]
+    for i, fd in enumerate(fds):
+        send(fd, {"op": "execute", "executable": "add", "id": i,
+                  "inputs": ["a_thousand_sessions/x", "a_thousand_sessions/y"],
+                  "outputs": [f"a_thousand_sessions/z{i % 7}"]})
+    # each has its own reply still
+    for i, fd in reversed(list(enumerate(fds))):
+        request = {"op": "execute", "executable": "add"}
+        reply = valid(request, receive(fd))
+        equal("id", reply["id"], i)
+        equal("ok", reply["ok"], True)
+    no_dearer(before, 128)
+    for fd in fds:
+        os.close(fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@case
+def callers_that_go(d):
+    """A call whose reader goes away while it runs, or before it reads: nothing is left."""
+    begin(d)
+    count = npy("<i8", (), (2 * 10**8).to_bytes(8, "little"))
+    few = npy("<i8", (), (10).to_bytes(8, "little"))
+    path = cases.mnt + "/executables/count/call"
+    before = used()
+
+    def go(inputs, reads):
+        fd = os.open(path, os.O_RDWR)
+        os.write(fd, inputs)
+        os.write(1, b"")
+        if reads:
+            signal.alarm(1)
+            os.read(fd, 4096)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pids = [child(go, inputs, reads) for inputs in (count, few) for reads in (True, False)
+            for _ in range(4)]
+    for pid in pids:
+        holds("ended by a signal", end_of(pid) < 0)
+    fd = os.open(path, os.O_RDWR)
+    os.write(fd, few)
+    holds("another's is answered", os.read(fd, 4096).startswith(b"\x93NUMPY"))
+    os.close(fd)
+    eventually("nothing is left", lambda: used() <= before)
+
+
+def executed():
+    """How many executions have ended."""
+    for line in content(cases.mnt + "/metrics.prom").decode().splitlines():
+        if line.startswith("pjrtfs_executions_total{") and 'result="ok"' in line:
+            return int(float(line.split()[-1]))
+    return 0
+
+
+def flood(n, **request):
+    """Up to N jobs: their numbers, and the reply that refused one, or None."""
+    fd, numbers = control(), []
+    try:
+        while len(numbers) < n:
+            reply = ask(fd, {**request, "async": True})
+            if not reply["ok"]:
+                return numbers, reply
+            numbers.append(reply["job"])
+        return numbers, None
+    finally:
+        os.close(fd)
+
+
+@root_case
+def ten_thousand_jobs(d):
+    """A user's flood delays another's single command by no more than a few executions."""
+    begin(d)
+    os.chmod(d, 0o777)
+    for name, n in (("some", 3 * 10**7), ("few", 10)):
+        command(op="create", buffer="ten_thousand_jobs/" + name, dtype="S64", shape=[], fill=n)
+    o = {"op": "execute", "executable": "count", "inputs": ["ten_thousand_jobs/some"],
+         "outputs": ["ten_thousand_jobs/n"]}
+    numbers, refused = flood(3 * JOBS, **o)
+    equal("no more than so many", refused["error"]["errno"], "EAGAIN")
+    holds(f"that many: {len(numbers)}", len(numbers) >= JOBS)
+    told = json.loads(content(f"{cases.mnt}/jobs/{numbers[-1]}/result.json"))
+    equal("state", told["state"], "queued")
+    holds(f"its place: {told}", told["position"] > JOBS / 2)
+    delays = []
+
+    def other():
+        """Another user, who may have jobs, too."""
+        fd = control()
+        for i in range(10):
+            request = {**o, "inputs": ["ten_thousand_jobs/few"],
+                       "outputs": [f"ten_thousand_jobs/theirs{i}"], "async": i % 2 == 1}
+            before = executed()
+            reply = ask(fd, request)
+            holds(reply, reply["ok"])
+            if "job" in reply:
+                reply = ask(fd, {"op": "wait", "job": reply["job"]})["result"]
+                holds(reply, reply["ok"])
+            delays.append(executed() - before - 1)
+        os.close(fd)
+        print("executions of the flood meanwhile:", delays)
+        holds(f"few: {delays}", sorted(delays)[5] <= 100)
+
+    as_user(12345, other)
+    # all that has not begun goes at once
+    fd = control()
+    for n in numbers:
+        reply = ask(fd, {"op": "cancel", "job": n})
+        holds(reply, reply["ok"] or reply["error"]["errno"] == "ENOENT")  # forgotten
+    for n in numbers[-100:]:
+        reply = ask(fd, {"op": "wait", "job": n})
+        equal("state", reply["state"], "cancelled")
+    os.close(fd)
+    holds("the rest ends", command(op="stat", buffer="ten_thousand_jobs/some")["ok"])
+
+
+cases.main()
