@@ -32,6 +32,9 @@ def examples(d):
     yield {"op": "compile", "program": "add", "options": {}}
     yield {"op": "copy", "buffer": here + "x", "as": here + "w", "device": cases.plugin + ":0"}
     yield {"op": "batch", "steps": [{"op": "stat", "buffer": here + "x", "id": None}]}
+    yield {"op": "shard", "buffer": here + "y", "as": "ys", "mesh": {"x": 3},
+           "spec": ["x"], "device": cases.plugin + ":0"}
+    yield {"op": "gather", "buffer": "ys", "as": here + "all"}
     name = here + "made"
     create = {"op": "create", "buffer": name, "dtype": "F32", "shape": [2], "fill": 1,
               "memory": "device", "device": cases.plugin + ":0"}
