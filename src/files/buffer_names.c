@@ -61,6 +61,20 @@ static size_t stem_length(const char *name)
 	return len;
 }
 
+/* The buffer called STEM in DIR; the name lock is not held. */
+static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t len)
+{
+	struct pf_node *node = buffers_find_stem(dir, stem, len);
+
+	if (node)
+		return node;
+	/* It may just have got another extension. */
+	pf_tree_lock_names(dir->tree);
+	node = buffers_find_stem(dir, stem, len);
+	pf_tree_unlock_names(dir->tree);
+	return node;
+}
+
 static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
 		       const struct pf_cred *cred, struct pf_node **dir,
 		       struct pf_node **ret, struct pf_err *err)
@@ -90,6 +104,13 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r = find_listed(fs, device, name, cred, &dir, &node, err);
 
+	if (r == -ENOENT) {
+		/* It may just have got another extension. */
+		pf_node_unref(pf_steal(&dir));
+		pf_tree_lock_names(fs->tree);
+		r = find_listed(fs, device, name, cred, &dir, &node, err);
+		pf_tree_unlock_names(fs->tree);
+	}
 	if (r < 0)
 		return r;
 	if (!pf_node_may(node, cred, want))
@@ -315,7 +336,7 @@ int files_find_target(struct pf_fs *fs, const struct device *device, const char 
 	/* The longest name it can get is with its extension. */
 	if (len + strlen(".npy") > PF_NAME_MAX)
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", name);
-	node = buffers_find_stem(dir, last, len);
+	node = find_stem(dir, last, len);
 	if (!pf_node_may(node ? node : dir, cred, W_OK))
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
 	if (!node)
@@ -340,8 +361,7 @@ void files_target_release(struct target *target)
 struct pf_buffer *files_target_buffer(const struct target *target)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node =
-		buffers_find_stem(target->dir, target->stem, strlen(target->stem));
+	struct pf_node *node = find_stem(target->dir, target->stem, strlen(target->stem));
 
 	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
 }
@@ -363,6 +383,9 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		if (r < 0)
 			return r;
 	}
+	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
+	    (int)sizeof(name))
+		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
 	node = entry_new(t->dir->tree, buffer, format, 0644 & ~cred->umask, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
@@ -375,15 +398,15 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		attr.uid = was.uid;
 		attr.gid = was.gid;
 		pf_node_set_attr(node, &attr);
+	}
+	/* There is a buffer of that stem all the time. */
+	r = pf_dir_link(t->dir, name, node, old && facet_of(old)->format == format);
+	if (r < 0)
+		return pf_err_set(err, r, "%s: its directory is gone", t->name);
+	if (old) {
 		pf_dir_unlink(old);
 		entry_unlinked(facet_of(old)->entry);
 	}
-	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
-	    (int)sizeof(name))
-		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
-	r = pf_dir_link(t->dir, name, node, false);
-	if (r < 0)
-		return pf_err_set(err, r, "%s: its directory is gone", t->name);
 	buffers_named(t->dir, name, cred, 0, NULL);
 	files_tell_result(node, buffer->made_by, old != NULL);
 	return 0;
