@@ -283,11 +283,12 @@ def ten_thousand_jobs(d):
     as_user(12345, other)
     # all that has not begun goes at once; the last ones first, while they have not
     fd = control()
+    states = []
     for n in reversed(numbers):
         reply = ask(fd, {"op": "cancel", "job": n})
         holds(reply, reply["ok"] or reply["error"]["errno"] == "ENOENT")  # forgotten
-    states = [ask(fd, {"op": "wait", "job": n})["state"] for n in numbers[-200:]]
-    holds(f"cancelled: {states}", states.count("cancelled") >= 100)
+        states.append(reply.get("state"))
+    holds(f"cancelled: {set(states)}", states.count("cancelled") >= 100)
     os.close(fd)
     holds("the rest ends", command(op="stat", buffer="ten_thousand_jobs/some")["ok"])
 
