@@ -16,6 +16,7 @@
 #include "plugin_choice.h"
 #include "plugin_report.h"
 #include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/json.h"
 #include "pjrtfs/base/log.h"
 #include "pjrtfs/engine/worker.h"
 #include "pjrtfs/files/fs.h"
@@ -44,6 +45,8 @@ struct daemon {
 	struct pf_watch *watch;
 	struct pf_worker *workers[MAX_PLUGINS];
 	unsigned n_workers;
+	struct pf_failed_plugin failed[MAX_PLUGINS];
+	unsigned n_failed;
 	struct pf_probe *probe;
 	struct pf_cache *cache; /* NULL: there is none */
 	struct pf_compiler *compiler;
@@ -59,6 +62,19 @@ static int complain(const struct pf_err *err)
 
 /* --- start and end ------------------------------------------------------------------------- */
 
+static void note_failed(struct daemon *d, const struct pf_candidate *p,
+			const struct pf_err *why)
+{
+	d->failed[d->n_failed++] = (struct pf_failed_plugin){
+		.name = p->name,
+		.path = p->path,
+		.options = pf_json_text(p->options),
+		.why = *why,
+	};
+	if (d->options->n_plugins > 1)
+		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, why->text);
+}
+
 static int start_workers(struct daemon *d, struct pf_err *err)
 {
 	char program[PATH_MAX];
@@ -70,17 +86,29 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			.name = p->name,
 			.path = p->path,
 			.program = program,
+			.options = p->options,
+			.env = p->env,
 			.arena = d->arena,
 			.pool_size = pool_size(),
 			.watch = d->watch,
 		};
-		int r = pf_worker_new(&config, &d->workers[i], err);
+		struct pf_worker **worker = &d->workers[d->n_workers];
+		int r = p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused)
+				   : pf_worker_new(&config, worker, err);
 
-		if (r < 0)
-			return pf_err_wrap(err, r, "plugin %s", p->name);
+		if (r < 0) {
+			note_failed(d, p, err);
+			continue;
+		}
 		d->n_workers++;
-		pf_compiler_warm(d->compiler, d->workers[i]);
+		pf_compiler_warm(d->compiler, *worker);
 	}
+	/* One that cannot start does not keep the others from being there. */
+	if (d->n_failed > 1 && !d->n_workers)
+		return pf_err_set(err, -ENODEV, "none of %u plugins could be started",
+				  d->n_failed);
+	if (!d->n_workers)
+		return pf_err_wrap(err, err->code, "plugin %s", d->failed[0].name);
 	d->probe = pf_probe_new(d->options->found, d->options->n_found, program,
 				pool_size(), d->arena);
 	return d->probe ? 0 : pf_err_set(err, -ENOMEM, "no memory");
@@ -100,6 +128,7 @@ static int start_compiler(struct daemon *d, struct pf_err *err)
 	struct pf_cache_config cache = { .dir = dir, .max = o->size, .warn = warn };
 	struct pf_compiler_config compiler = { .jobs = o->jobs,
 					       .timeout_s = o->timeout_s };
+	struct json_object *defaults = d->options->settings.compile_options;
 	struct pf_err why = PF_ERR_INIT;
 
 	if (!dir && !o->off)
@@ -107,6 +136,7 @@ static int start_compiler(struct daemon *d, struct pf_err *err)
 	if (dir && pf_cache_open(&cache, &d->cache, &why) < 0)
 		pf_log(PF_LOG_WARNING, "no cache: %s", why.text);
 	compiler.cache = d->cache;
+	compiler.options = defaults ? pf_json_text(defaults) : NULL;
 	return pf_compiler_new(&compiler, &d->compiler, err);
 }
 
@@ -150,6 +180,8 @@ static int start(struct daemon *d, struct pf_err *err)
 	fs.cache = d->cache;
 	fs.compiler = d->compiler;
 	fs.n_workers = d->n_workers;
+	fs.failed = d->failed;
+	fs.n_failed = d->n_failed;
 	fs.probe = d->probe;
 	fs.watch = d->watch;
 	r = pf_fs_new(&fs, &d->fs, err);
@@ -310,6 +342,14 @@ int main(int argc, char **argv)
 					      : plugin_report_check(&options);
 		options_release(&options);
 		return status;
+	}
+	if (options.dump) {
+		printf("%s\n", json_object_to_json_string_ext(
+				       options.dump,
+				       JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+					       JSON_C_TO_STRING_NOSLASHESCAPE));
+		options_release(&options);
+		return fflush(stdout) ? 1 : 0;
 	}
 	if (options.debug)
 		pf_log_setup(PF_LOG_DEBUG, false);

@@ -1,4 +1,5 @@
 #include "options.h"
+#include "config.h"
 #include "memory_limit.h"
 #include "plugin_choice.h"
 
@@ -10,42 +11,6 @@
 
 #define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
 
-const char options_help[] =
-	"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
-	"\n"
-	"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by name or by\n"
-	"path, separated by commas; the first one's first device is the default.  Without\n"
-	"SOURCE: cpu.\n"
-	"\n"
-	"  -f                       stay in the foreground\n"
-	"  -d                       log every request (implies -f)\n"
-	"  -o OPTION[,OPTION...]    mount options: allow_other, ro, auto_unmount, ...; those\n"
-	"                           meant for mount(8) are ignored; those with a value below\n"
-	"                           also as plugin=, plugin_dir=, memory_limit=, ...\n"
-	"  --plugin [NAME=]PATH     load this plugin; may be repeated; without SOURCE instead of\n"
-	"                           the default, else too.  A bare NAME is looked for\n"
-	"  --plugin-dir DIR         look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
-	"                           DIR/NAME.so; may be repeated\n"
-	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
-	"                           of the smaller of RAM and the cgroup's limit)\n"
-	"  --allow-native           whoever may write programs may also load compiled ones\n"
-	"                           (.pjrtexe), which are native code; else only the owner\n"
-	"  --cache-dir DIR          keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
-	"                           $XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)\n"
-	"  --cache-size SIZE        at most so many bytes of them (default 2G), or max\n"
-	"  --no-cache               keep none\n"
-	"  --compile-jobs N         compile N programs at a time (default: the processors)\n"
-	"  --compile-timeout S      give a compile up after S seconds\n"
-	"  --list-plugins           show every plugin that is found, and where it was found\n"
-	"  --check-plugin NAME|PATH load a plugin, show what it can do, run a program on it\n"
-	"  --json                   the same as JSON\n"
-	"  --timeout S              wait S seconds for each plugin (default 60)\n"
-	"  -V, --version            print the version\n"
-	"  -h, --help               print this\n"
-	"\n"
-	"The mount ends with: fusermount3 -u MOUNTPOINT\n"
-	"The manual: pjrtfs(1), and pjrtfs(5) for the files.\n";
-
 /* What the command line said, before plugins are looked for. */
 struct words {
 	struct plugin_words plugins;
@@ -55,24 +20,7 @@ struct words {
 
 /* --- -o ------------------------------------------------------------------------------------ */
 
-/* For mount(8), systemd or the kernel's VFS; libfuse does not know them. */
-static bool is_for_mount(const char *word)
-{
-	static const char *const words[] = {
-		"defaults",   "auto",     "noauto",     "user",        "nouser",
-		"users",      "nousers",  "owner",      "group",       "_netdev",
-		"nofail",     "relatime", "norelatime", "strictatime", "nostrictatime",
-		"nodiratime", "diratime", "lazytime",   "nolazytime",  "loud",
-		"silent",     "iversion", "noiversion",
-	};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(words[i], word))
-			return true;
-	return !strncmp(word, "x-", 2) || !strncmp(word, "comment=", 8) ||
-	       !strncmp(word, "user=", 5) || !strncmp(word, "uhelper=", 8) ||
-	       !strncmp(word, "helper=", 7);
-}
+static const char config_word[] = "config=";
 
 static int add_to(const char **list, unsigned *n, const char *word, struct pf_err *err)
 {
@@ -96,6 +44,20 @@ static const struct {
 	{ "compile_timeout=", "timeout" },
 };
 
+/* What is said of plugins and compile options, likewise. */
+static const struct {
+	const char *word;
+	int (*take)(struct settings *s, const char *value, struct pf_err *err);
+} settings_words[] = {
+	{ "plugin_option=", settings_take_option },
+	{ "plugin_env=", settings_take_env },
+	{ "plugin_log_level=", settings_take_log_level },
+	{ "devices=", settings_take_devices },
+	{ "compile_option=", settings_take_compile_option },
+};
+
+enum { N_SETTINGS_WORDS = sizeof(settings_words) / sizeof(settings_words[0]) };
+
 enum { N_CACHE_WORDS = sizeof(cache_words) / sizeof(cache_words[0]) };
 
 /* Which of them WORD is; N_CACHE_WORDS: none. */
@@ -118,8 +80,6 @@ static int add_word(struct options *o, struct words *w, const char *word,
 {
 	unsigned i = cache_word_of(word);
 
-	if (!*word || is_for_mount(word))
-		return 0;
 	if (i < N_CACHE_WORDS)
 		return cache_options_take(&o->cache, cache_words[i].name,
 					  word + strlen(cache_words[i].word), err);
@@ -129,12 +89,17 @@ static int add_word(struct options *o, struct words *w, const char *word,
 		return add_to(w->plugins.dirs, &w->plugins.n_dirs, word + 11, err);
 	if (!strncmp(word, "memory_limit=", 13))
 		return memory_limit_parse(word + 13, &o->memory_limit, err);
-	if (!strcmp(word, "allow_native"))
-		o->allow_native = true;
-	else if (o->n_fuse < MAX_WORDS)
-		o->fuse[o->n_fuse++] = strdup(word);
-	else
-		return pf_err_set(err, -EINVAL, "more than %d mount options", MAX_WORDS);
+	for (i = 0; i < N_SETTINGS_WORDS; i++) {
+		size_t len = strlen(settings_words[i].word);
+
+		if (!strncmp(word, settings_words[i].word, len))
+			return settings_words[i].take(&o->settings, word + len, err);
+	}
+	if (!strncmp(word, config_word, strlen(config_word)))
+		return 0; /* it was read before */
+	if (strcmp(word, "allow_native") != 0)
+		return options_add_fuse(o, word, err);
+	o->allow_native = true;
 	return 0;
 }
 
@@ -160,7 +125,10 @@ enum {
 	OPT_CHECK_PLUGIN,
 	OPT_JSON,
 	OPT_TIMEOUT,
-	OPT_CACHE /* and others */
+	OPT_CONFIG,
+	OPT_DUMP_CONFIG,
+	OPT_SETTINGS = 300, /* and others */
+	OPT_CACHE = 320,    /* and others */
 };
 
 /* Options that ask about plugins instead of mounting. */
@@ -228,6 +196,9 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	case OPT_JSON:
 	case OPT_TIMEOUT:
 		return take_question(c, o, err);
+	case OPT_CONFIG: /* it was read before */
+	case OPT_DUMP_CONFIG:
+		return 0;
 	case 1: /* a word that is no option */
 		if (w->n_positional == 3)
 			return 0;
@@ -240,6 +211,9 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 			return cache_options_take(&o->cache,
 						  cache_words[c - OPT_CACHE].name, optarg,
 						  err);
+		if (c >= OPT_SETTINGS && c < OPT_SETTINGS + N_SETTINGS_WORDS)
+			return settings_words[c - OPT_SETTINGS].take(&o->settings, optarg,
+								     err);
 		if (optopt && optopt < 256)
 			return pf_err_set(err, -EINVAL,
 					  "there is no option -%c; see --help", optopt);
@@ -248,76 +222,198 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 	}
 }
 
+static const char short_options[] = "-:fdo:hV";
+static const struct option long_options[] = {
+	{ "plugin", required_argument, NULL, OPT_PLUGIN },
+	{ "plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR },
+	{ "plugin-option", required_argument, NULL, OPT_SETTINGS },
+	{ "plugin-env", required_argument, NULL, OPT_SETTINGS + 1 },
+	{ "plugin-log-level", required_argument, NULL, OPT_SETTINGS + 2 },
+	{ "devices", required_argument, NULL, OPT_SETTINGS + 3 },
+	{ "compile-option", required_argument, NULL, OPT_SETTINGS + 4 },
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "dump-config", no_argument, NULL, OPT_DUMP_CONFIG },
+	{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
+	{ "cache-dir", required_argument, NULL, OPT_CACHE },
+	{ "cache-size", required_argument, NULL, OPT_CACHE + 1 },
+	{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
+	{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
+	{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
+	{ "list-plugins", no_argument, NULL, OPT_LIST_PLUGINS },
+	{ "check-plugin", required_argument, NULL, OPT_CHECK_PLUGIN },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "allow-native", no_argument, NULL, OPT_ALLOW_NATIVE },
+	{ "foreground", no_argument, NULL, 'f' },
+	{ "debug", no_argument, NULL, 'd' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* What must be known before the rest is read. */
+struct ahead {
+	char *config;     /* owned: --config's */
+	bool dump, asked; /* --help or --version */
+};
+
+/* The value of the last word config= in the LIST of -o, the caller's; NULL: none. */
+static char *find_config_word(const char *list)
+{
+	char *found = NULL;
+
+	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
+		size_t len = strlen(config_word);
+
+		if (strncmp(at, config_word, len) != 0)
+			continue;
+		free(found);
+		found = strndup(at + len, strcspn(at + len, ","));
+	}
+	return found;
+}
+
+static void look_ahead(int argc, char **argv, struct ahead *ret)
+{
+	int c;
+
+	optind = 0; /* getopt(3) begins anew */
+	while ((c = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+		char *config = NULL;
+
+		if (c == OPT_CONFIG)
+			config = strdup(optarg);
+		else if (c == 'o')
+			config = find_config_word(optarg);
+		ret->dump |= c == OPT_DUMP_CONFIG;
+		ret->asked |= c == 'h' || c == 'V';
+		if (config) {
+			free(ret->config);
+			ret->config = config;
+		}
+	}
+	optind = 0;
+}
+
+/* The configuration, then the command line. */
+static int read_all(int argc, char **argv, const struct ahead *ahead, struct options *o,
+		    struct words *w, struct pf_err *err)
+{
+	int c, r = ahead->asked ? 0 : config_read(o, ahead->config, err);
+
+	o->settings.layer = LAYER_COMMAND_LINE;
+	while (r == 0 &&
+	       (c = getopt_long(argc, argv, short_options, long_options, NULL)) != -1)
+		r = take_option(c, o, w, argv, err);
+	while (r == 0 && optind < argc && w->n_positional < 3)
+		w->positional[w->n_positional++] = argv[optind++]; /* after "--" */
+	if (r < 0 || o->help || o->version)
+		return r;
+	o->foreground |= o->debug;
+	r = settings_check_compile_options(&o->settings, err);
+	if (r < 0 || o->list_plugins || o->check_plugin)
+		return r;
+	if (o->json || o->timeout_s)
+		return pf_err_set(err, -EINVAL,
+				  "%s is for --list-plugins and --check-plugin",
+				  o->json ? "--json" : "--timeout");
+	if (w->n_positional > 2 || (w->n_positional < 1 && !ahead->dump))
+		return pf_err_set(
+			err, -EINVAL,
+			w->n_positional
+				? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
+				: "expected [SOURCE] MOUNTPOINT; see --help",
+			w->positional[2]);
+	return 0;
+}
+
+/* The configuration's plugins, for those that look for some; the command line's choice goes
+ * before its choice. */
+static void add_configured(const struct settings *s, bool choose, struct words *w)
+{
+	struct plugin_words *p = &w->plugins;
+
+	for (unsigned i = 0; i < s->n_defs && p->n_configured < MAX_PLUGINS; i++)
+		if (s->defs[i].path)
+			p->configured[p->n_configured++] =
+				(struct pf_named){ s->defs[i].name, s->defs[i].path };
+	for (unsigned i = 0; i < s->n_dirs; i++)
+		p->configured_dirs[p->n_configured_dirs++] = s->dirs[i];
+	for (unsigned i = 0; choose && !p->n_said && i < s->n_chosen; i++)
+		p->said[i] = s->chosen[i];
+	if (choose && !p->n_said)
+		p->n_said = s->n_chosen;
+}
+
+static int attach(struct options *o, struct pf_err *err)
+{
+	const struct settings *s = &o->settings;
+	int r = o->list_plugins ? 0 /* of any that there are */
+				: settings_check_names(s, o->plugins, o->n_plugins, err);
+
+	if (r == 0)
+		r = settings_attach(s, o->plugins, o->n_plugins, true, err);
+	if (r == 0)
+		r = settings_attach(s, o->found, o->n_found, false, err);
+	return r;
+}
+
 int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err)
 {
-	static const struct option long_options[] = {
-		{ "plugin", required_argument, NULL, OPT_PLUGIN },
-		{ "plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR },
-		{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
-		{ "cache-dir", required_argument, NULL, OPT_CACHE },
-		{ "cache-size", required_argument, NULL, OPT_CACHE + 1 },
-		{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
-		{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
-		{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
-		{ "list-plugins", no_argument, NULL, OPT_LIST_PLUGINS },
-		{ "check-plugin", required_argument, NULL, OPT_CHECK_PLUGIN },
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-		{ "allow-native", no_argument, NULL, OPT_ALLOW_NATIVE },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ NULL, 0, NULL, 0 },
-	};
 	struct words w = { .n_positional = 0 };
-	int c, r = 0;
+	struct ahead ahead = { NULL };
+	const char *source, *mountpoint;
+	int r;
 
 	memset(ret, 0, sizeof(*ret));
+	settings_init(&ret->settings);
 	ret->memory_limit = memory_limit_default();
 	ret->cache.size = DEFAULT_CACHE;
 	opterr = 0;
-	while (r == 0 &&
-	       (c = getopt_long(argc, argv, "-:fdo:hV", long_options, NULL)) != -1)
-		r = take_option(c, ret, &w, argv, err);
-	while (r == 0 && optind < argc && w.n_positional < 3)
-		w.positional[w.n_positional++] = argv[optind++]; /* after "--" */
+	look_ahead(argc, argv, &ahead);
+	r = read_all(argc, argv, &ahead, ret, &w, err);
+	free(ahead.config);
 	if (r < 0 || ret->help || ret->version)
 		return r;
-	if (ret->list_plugins || ret->check_plugin)
-		return find_out(ret, &w, err);
-	if (ret->json || ret->timeout_s)
-		return pf_err_set(err, -EINVAL,
-				  "%s is for --list-plugins and --check-plugin",
-				  ret->json ? "--json" : "--timeout");
-	if (w.n_positional < 1 || w.n_positional > 2)
-		return pf_err_set(
-			err, -EINVAL,
-			w.n_positional
-				? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
-				: "expected [SOURCE] MOUNTPOINT; see --help",
-			w.positional[2]);
-	r = plugin_choice(ret, &w.plugins, w.n_positional == 2 ? w.positional[0] : NULL,
-			  err);
+	source = w.n_positional == 2 ? w.positional[0] : NULL;
+	if (ahead.dump)
+		return config_dump(ret, source, &w.plugins, &ret->dump, err);
+	add_configured(&ret->settings, !source, &w);
+	if (ret->list_plugins || ret->check_plugin) {
+		r = find_out(ret, &w, err);
+		return r < 0 ? r : attach(ret, err);
+	}
+	r = plugin_choice(ret, &w.plugins, source, err);
+	if (r == 0)
+		r = attach(ret, err);
 	if (r < 0)
 		return r;
-	ret->mountpoint = realpath(w.positional[w.n_positional - 1], NULL);
+	mountpoint = w.positional[w.n_positional - 1];
+	ret->mountpoint = realpath(mountpoint, NULL);
 	if (!ret->mountpoint)
-		return pf_err_set(err, -errno, "mount point %s: %s",
-				  w.positional[w.n_positional - 1], strerror(errno));
+		return pf_err_set(err, -errno, "mount point %s: %s", mountpoint,
+				  strerror(errno));
 	return 0;
+}
+
+static void release_plugin(struct pf_candidate *p)
+{
+	free(p->name);
+	free(p->path);
+	free(p->refused);
+	json_object_put(p->options);
+	json_object_put(p->env);
 }
 
 void options_release(struct options *o)
 {
-	for (unsigned i = 0; i < o->n_plugins; i++) {
-		free(o->plugins[i].name);
-		free(o->plugins[i].path);
-	}
-	for (unsigned i = 0; i < o->n_found; i++) {
-		free(o->found[i].name);
-		free(o->found[i].path);
-	}
-	for (unsigned i = 0; i < o->n_fuse; i++)
-		free((char *)(uintptr_t)o->fuse[i]);
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		release_plugin(&o->plugins[i]);
+	for (unsigned i = 0; i < o->n_found; i++)
+		release_plugin(&o->found[i]);
+	options_forget_fuse(o);
+	settings_release(&o->settings);
+	json_object_put(o->dump);
 	free(o->check_plugin);
 	pf_discovery_free(o->discovery);
 	free(o->mountpoint);

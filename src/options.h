@@ -1,4 +1,4 @@
-/* The command line. */
+/* The command line, and the configuration that goes before it. */
 #ifndef PJRTFS_OPTIONS_H
 #define PJRTFS_OPTIONS_H
 
@@ -9,8 +9,9 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/discover/discover.h"
 #include "pjrtfs/engine/probe.h"
+#include "settings.h"
 
-enum { MAX_PLUGINS = 16, MAX_WORDS = 64 };
+enum { MAX_WORDS = 64 };
 
 struct options {
 	bool foreground;
@@ -32,17 +33,28 @@ struct options {
 	uint64_t memory_limit; /* bytes */
 	bool allow_native;     /* anybody may load compiled programs */
 	struct cache_options cache;
+	struct settings settings;
+	struct json_object *dump; /* owned: --dump-config's, to be printed; or NULL */
 };
 
 /*
  * Read the command line and find the plugins.  0; -EINVAL with a sentence for what is wrong
- * with it; -ENOENT: a plugin that is not found (the sentence says where was looked).  With
- * help or version set nothing else is checked.  With list_plugins there is a discovery, and with
- * check_plugin the plugin is plugins[0]; there is no mount point then.
+ * with it or with the configuration; -ENOENT: a plugin that is not found (the sentence says
+ * where was looked).  With help or version set nothing else is checked, with dump no plugin
+ * was looked for.  With list_plugins there is a discovery, and with check_plugin
+ * the plugin is plugins[0]; there is no mount point then.
  */
 int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err);
 
 void options_release(struct options *options);
+
+/* Is WORD of -o for mount(8), systemd or the kernel's VFS?  libfuse does not know these. */
+bool options_for_mount(const char *word);
+
+/* Remember WORD of -o for FUSE, unless it is for others: it is copied.  -EINVAL: too many, or
+ * with a comma. */
+int options_add_fuse(struct options *o, const char *word, struct pf_err *err);
+void options_forget_fuse(struct options *o);
 
 /* The text of --help. */
 extern const char options_help[];

@@ -19,6 +19,8 @@ static struct pf_discover_config places(const struct plugin_words *w, bool own_o
 		.n_dirs = w->n_dirs,
 		.configured = w->configured,
 		.n_configured = w->n_configured,
+		.configured_dirs = w->configured_dirs,
+		.n_configured_dirs = w->n_configured_dirs,
 		.own_dir = PLUGINDIR,
 		.own_only = own_only,
 		.until = until,

@@ -10,8 +10,10 @@ struct plugin_words {
 	unsigned n_said;
 	const char *dirs[MAX_PLUGINS]; /* --plugin-dir's */
 	unsigned n_dirs;
-	struct pf_named configured[MAX_PLUGINS]; /* the configuration file's */
+	struct pf_named configured[MAX_PLUGINS]; /* the configuration's */
 	unsigned n_configured;
+	const char *configured_dirs[MAX_PLUGINS];
+	unsigned n_configured_dirs;
 };
 
 /*

@@ -1,5 +1,6 @@
 #include "plugin_report.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,18 +15,23 @@
 
 enum { TIMEOUT_S = 60, MAX_THREADS = 4 };
 
-static int inspect(const char *name, const char *path, unsigned timeout_s, bool run,
+static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 		   struct json_object **ret, struct pf_err *err)
 {
 	char program[PATH_MAX];
 	struct pf_inspect_config config = {
-		.name = name,
-		.path = path,
+		.name = p->name,
+		.path = p->path,
 		.program = program,
+		.options = p->options,
+		.env = p->env,
 		.timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000,
 		.run = run,
 	};
 
+	*ret = NULL;
+	if (p->refused)
+		return pf_err_set(err, -EINVAL, "%s", p->refused);
 	pf_worker_program(program, sizeof(program));
 	return pf_inspect(&config, ret, err);
 }
@@ -56,9 +62,10 @@ static int minor_of(struct json_object *facts)
 
 int plugin_report_minor(void *arg, const char *path)
 {
+	const struct pf_candidate p = { .name = (char *)(uintptr_t) "plugin",
+					.path = (char *)(uintptr_t)path };
 	struct json_object *facts;
-	int minor = inspect("plugin", path, 0, false, &facts, NULL) < 0 ? -1
-									: minor_of(facts);
+	int minor = inspect(&p, 0, false, &facts, NULL) < 0 ? -1 : minor_of(facts);
 
 	(void)arg;
 	json_object_put(facts);
@@ -132,12 +139,17 @@ static void *list_main(void *arg)
 
 	while ((i = atomic_fetch_add(&l->next, 1)) < l->d->n_files) {
 		const struct pf_plugin_file *f = &l->d->files[i];
+		struct pf_candidate p = { .name = f->name, .path = f->path };
 
 		if (f->refused)
 			pf_err_set(&l->errors[i], -1, "%s", f->refused);
-		else
-			(void)inspect(f->name, f->path, l->options->timeout_s, false,
-				      &l->facts[i], &l->errors[i]);
+		else if (settings_attach(&l->options->settings, &p, 1, false,
+					 &l->errors[i]) == 0)
+			(void)inspect(&p, l->options->timeout_s, false, &l->facts[i],
+				      &l->errors[i]);
+		json_object_put(p.options);
+		json_object_put(p.env);
+		free(p.refused);
 	}
 	return NULL;
 }
@@ -440,7 +452,7 @@ int plugin_report_check(const struct options *options)
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *facts, *o;
 	char version[32];
-	int r = inspect(p->name, p->path, options->timeout_s, true, &facts, &err);
+	int r = inspect(p, options->timeout_s, true, &facts, &err);
 	int status = r < 0 ? 1 : 0;
 
 	if (options->json) {

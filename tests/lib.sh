@@ -23,6 +23,8 @@ patience=${PJRTFS_TEST_PATIENCE:-20}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pjrtfs-test.XXXXXX")
 cd "$work"
 
+export XDG_CONFIG_HOME=$work/config # nothing of who runs the tests
+
 faults=$work/faults # what the faulty plugin fails in
 lib_mounts=()  # every mount point, and beside it
 lib_daemons=() # the daemon that serves it, or nothing once it has ended

@@ -1,6 +1,10 @@
 #include "pjrtfs/base/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/base/cleanup.h"
 
 void pf_json_add_string(struct json_object *o, const char *key, const char *value)
 {
@@ -50,4 +54,36 @@ struct json_object *pf_json_copy(struct json_object *o)
 	if (!o || json_object_deep_copy(o, &copy, NULL))
 		return NULL;
 	return copy;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+struct json_object *pf_json_sorted(struct json_object *o)
+{
+	pf_autofree const char **keys =
+		calloc((size_t)json_object_object_length(o) + 1, sizeof(*keys));
+	struct json_object *sorted = keys ? json_object_new_object() : NULL;
+	struct json_object *copy, *value;
+	size_t n = 0;
+
+	if (!sorted)
+		return NULL;
+	json_object_object_foreach(o, key, unused) {
+		(void)unused;
+		keys[n++] = key;
+	}
+	qsort(keys, n, sizeof(*keys), compare);
+	for (size_t i = 0; i < n; i++) {
+		json_object_object_get_ex(o, keys[i], &value);
+		copy = pf_json_copy(value);
+		if ((value && !copy) || json_object_object_add(sorted, keys[i], copy)) {
+			json_object_put(copy);
+			json_object_put(sorted);
+			return NULL;
+		}
+	}
+	return sorted;
 }

@@ -390,6 +390,11 @@ static int compare(const void *a, const void *b)
 	return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
+static const struct key *later(const struct key *a, const struct key *b)
+{
+	return a->off > b->off ? a : b;
+}
+
 static const struct key *find_twice(struct keys *keys)
 {
 	const struct key *k = keys->all;
@@ -398,7 +403,7 @@ static const struct key *find_twice(struct keys *keys)
 		qsort(keys->all, keys->n, sizeof(*k), compare);
 		for (size_t i = 1; i < keys->n; i++)
 			if (!compare(&k[i - 1], &k[i]))
-				return &k[i];
+				return later(&k[i - 1], &k[i]);
 		return NULL;
 	}
 	for (size_t i = 1; i < keys->n; i++)
@@ -408,24 +413,39 @@ static const struct key *find_twice(struct keys *keys)
 	return NULL;
 }
 
-int pf_scan_check(const char *text, size_t len, struct pf_err *err)
+int pf_scan_twice(const char *text, size_t len, size_t *off, size_t *key_len)
 {
 	struct keys keys;
 	const struct key *twice;
 	int r = 0;
 
-	if (!pf_utf8_valid(text, len))
-		return pf_err_set(err, -EINVAL, "the command is not UTF-8");
 	keys.all = keys.some;
 	keys.n = 0;
 	keys.cap = sizeof(keys.some) / sizeof(keys.some[0]);
-	if (!collect(&keys, text, len))
-		r = pf_err_set(err, -ENOMEM, "no memory for a command of %zu bytes", len);
-	else if ((twice = find_twice(&keys)))
-		r = pf_err_set(err, -EINVAL, "the key \"%.*s\" is given twice",
-			       twice->len < 100 ? (int)twice->len : 100,
-			       text + twice->off);
+	if (!collect(&keys, text, len)) {
+		r = -ENOMEM;
+	} else if ((twice = find_twice(&keys))) {
+		*off = twice->off;
+		*key_len = twice->len;
+		r = 1;
+	}
 	if (keys.all != keys.some)
 		free(keys.all);
 	return r;
+}
+
+int pf_scan_check(const char *text, size_t len, struct pf_err *err)
+{
+	size_t off, key_len;
+	int r;
+
+	if (!pf_utf8_valid(text, len))
+		return pf_err_set(err, -EINVAL, "the command is not UTF-8");
+	r = pf_scan_twice(text, len, &off, &key_len);
+	if (r < 0)
+		return pf_err_set(err, r, "no memory for a command of %zu bytes", len);
+	if (r > 0)
+		return pf_err_set(err, -EINVAL, "the key \"%.*s\" is given twice",
+				  key_len < 100 ? (int)key_len : 100, text + off);
+	return 0;
 }

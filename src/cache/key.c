@@ -7,7 +7,7 @@
 #include "internal.h"
 
 /* Raised when an entry means something else than before: old ones are not found then. */
-enum { FORMAT = 2 };
+enum { FORMAT = 3 };
 
 static bool add(EVP_MD_CTX *sha, const void *data, uint64_t len)
 {
@@ -41,7 +41,8 @@ static bool add_all(EVP_MD_CTX *sha, const struct pf_cache_inputs *in)
 	       add_number(sha, (uint64_t)in->api_major) &&
 	       add_number(sha, (uint64_t)in->api_minor) &&
 	       add(sha, in->plugin, sizeof(in->plugin)) && add_text(sha, in->devices) &&
-	       add_text(sha, in->host) && add_text(sha, in->environment);
+	       add_text(sha, in->host) && add_text(sha, in->environment) &&
+	       add_text(sha, in->create);
 }
 
 int pf_cache_key_make(const struct pf_cache_inputs *inputs, struct pf_cache_key *ret,

@@ -142,6 +142,12 @@ static void look_at_said(struct pf_discovery *d, const struct pf_discover_config
 static void look_at_configured(struct pf_discovery *d, const struct pf_discover_config *c)
 {
 	add_named(d, "the configuration file", c->configured, c->n_configured);
+	for (unsigned i = 0; i < c->n_configured_dirs; i++)
+		look_in_dir(d,
+			    place_add(d, "the configuration's plugin_dir",
+				      c->configured_dirs[i]),
+			    c->configured_dirs[i], LOOK_ANY | LOOK_BELOW | LOOK_MUST_BE,
+			    "");
 }
 
 /* The order of the manual. */
@@ -149,12 +155,12 @@ static const struct {
 	void (*look)(struct pf_discovery *d, const struct pf_discover_config *c);
 	bool own; /* a place that only pjrtfs looks at */
 } steps[] = {
-	{ look_at_said, false },       { look_in_dirs, true },
-	{ look_at_configured, false }, { look_in_own_path, true },
-	{ look_in_jax_list, false },   { look_in_paths, false },
-	{ look_in_own_dir, true },     { look_in_go, false },
-	{ look_in_ld_path, false },    { look_in_ld_conf, false },
-	{ look_in_neuron, false },     { look_in_pythons, false },
+	{ look_at_said, false },      { look_in_dirs, true },
+	{ look_at_configured, true }, { look_in_own_path, true },
+	{ look_in_jax_list, false },  { look_in_paths, false },
+	{ look_in_own_dir, true },    { look_in_go, false },
+	{ look_in_ld_path, false },   { look_in_ld_conf, false },
+	{ look_in_neuron, false },    { look_in_pythons, false },
 };
 
 /* By place, then by name, whatever order a directory has. */

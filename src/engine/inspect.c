@@ -324,6 +324,8 @@ int pf_inspect(const struct pf_inspect_config *config, struct json_object **ret,
 		.name = config->name,
 		.path = config->path,
 		.program = config->program,
+		.options = config->options,
+		.env = config->env,
 		.pool_size = POOL_SIZE,
 		.start_timeout_ms = config->timeout_ms,
 	};

@@ -10,6 +10,7 @@
 
 #include "pjrtfs/base/map.h"
 #include "pjrtfs/wire/channel.h"
+#include "process.h"
 
 enum {
 	MAX_CALLS = 65536,   /* under way at once */
@@ -28,6 +29,7 @@ struct pf_life {
 	_Atomic bool broken;
 	bool joined;        /* the ender's own */
 	struct stat plugin; /* st_ino 0: not known */
+	char **env;         /* owned; NULL: not known yet */
 
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
@@ -330,6 +332,16 @@ const struct stat *pf_life_plugin(const struct pf_life *life)
 	return life->plugin.st_ino ? &life->plugin : NULL;
 }
 
+void pf_life_set_environ(struct pf_life *life, char **env)
+{
+	life->env = env;
+}
+
+char *const *pf_life_environ(const struct pf_life *life)
+{
+	return life->env;
+}
+
 void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
 {
 	life->plugin = *st;
@@ -409,6 +421,7 @@ void pf_life_unref(struct pf_life *life)
 	munmap((void *)(uintptr_t)life->pool, life->pool_size);
 	pf_map_release(&life->calls);
 	pf_buf_release(&life->late);
+	pf_process_environ_free(life->env);
 	pthread_mutex_destroy(&life->lock);
 	free(life->name);
 	free(life);

@@ -17,6 +17,9 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 /* Note the plugin's file, before anybody else has the life. */
 void pf_life_set_plugin(struct pf_life *life, const struct stat *st);
 
+/* Give it the environment that its process gets, as environ(7), likewise. */
+void pf_life_set_environ(struct pf_life *life, char **env);
+
 /*
  * The process is dead, as WHY says: fail every call under way with it, and every later
  * one.  Waits for the reply thread.  Calls after the first have no effect.

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/json.h"
+
 struct candidate {
-	char *name, *path; /* owned */
-	int api_minor;     /* 0: not known yet; -1: it does not start */
+	char *name, *path;                 /* owned */
+	struct json_object *options, *env; /* owned */
+	int api_minor;                     /* 0: not known yet; -1: it does not start */
 };
 
 struct pf_probe {
@@ -44,6 +47,10 @@ struct pf_probe *pf_probe_new(const struct pf_candidate *candidates, unsigned n,
 	for (unsigned i = 0; p->candidates && i < n; i++) {
 		p->candidates[i].name = strdup(candidates[i].name);
 		p->candidates[i].path = strdup(candidates[i].path);
+		p->candidates[i].options = pf_json_copy(candidates[i].options);
+		p->candidates[i].env = pf_json_copy(candidates[i].env);
+		if (candidates[i].refused)
+			p->candidates[i].api_minor = -1;
 		p->n = i + 1;
 		if (!p->candidates[i].name || !p->candidates[i].path)
 			break;
@@ -68,6 +75,8 @@ void pf_probe_free(struct pf_probe *p)
 	for (unsigned i = 0; i < p->n; i++) {
 		free(p->candidates[i].name);
 		free(p->candidates[i].path);
+		json_object_put(p->candidates[i].options);
+		json_object_put(p->candidates[i].env);
 	}
 	free(p->candidates);
 	free(p->program);
@@ -143,6 +152,8 @@ static bool ask_one(struct pf_probe *p, struct candidate *c, const struct pf_que
 		.name = c->name,
 		.path = c->path,
 		.program = p->program,
+		.options = c->options,
+		.env = c->env,
 		.arena = p->arena,
 		.pool_size = p->pool_size,
 	};

@@ -6,19 +6,22 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pjrtfs/base/json.h"
 #include "pjrtfs/wire/channel.h"
 
 extern char **environ;
 
-int pf_process_spawn(char *program, char *name, int sock, int err_fd, pid_t *ret,
-		     struct pf_err *err)
+int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
+		     int sock, int err_fd, pid_t *ret, struct pf_err *err)
 {
+	char *program = start->program;
 	char parent[16];
 	char *argv[] = { program, name, parent, NULL };
 	posix_spawn_file_actions_t fa;
@@ -42,7 +45,7 @@ int pf_process_spawn(char *program, char *name, int sock, int err_fd, pid_t *ret
 	posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
 	posix_spawn_file_actions_adddup2(&fa, sock, PF_CHANNEL_FD);
 	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	r = posix_spawn(ret, program, &fa, &attr, argv, environ);
+	r = posix_spawn(ret, program, &fa, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&fa);
 	if (r)
@@ -104,16 +107,14 @@ void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *ta
 			   name, WEXITSTATUS(status), last);
 }
 
-char *pf_process_setup(const struct pf_worker_config *c)
+static char *setup_text(const struct pf_worker_config *c, const char *options)
 {
 	struct json_object *o = json_object_new_object();
 	char *text;
 
 	json_object_object_add(o, "version", json_object_new_int(PF_WIRE_VERSION));
 	json_object_object_add(o, "plugin", json_object_new_string(c->path));
-	json_object_object_add(o, "options",
-			       c->options ? json_object_get(c->options)
-					  : json_object_new_object());
+	json_object_object_add(o, "options", json_tokener_parse(options));
 	json_object_object_add(o, "arena_size",
 			       json_object_new_int64((int64_t)pf_arena_size(c->arena)));
 	json_object_object_add(o, "pool_size",
@@ -122,6 +123,86 @@ char *pf_process_setup(const struct pf_worker_config *c)
 	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 	json_object_put(o);
 	return text;
+}
+
+static char *options_text(struct json_object *options)
+{
+	struct json_object *sorted = options ? pf_json_sorted(options) : NULL;
+	char *text =
+		options && !sorted ? NULL : strdup(sorted ? pf_json_text(sorted) : "{}");
+
+	json_object_put(sorted);
+	return text;
+}
+
+/* Does ENV say something of VARIABLE, which is as in environ(7)? */
+static bool names(struct json_object *env, const char *variable)
+{
+	size_t len = strcspn(variable, "=");
+
+	json_object_object_foreach(env, key, value) {
+		(void)value;
+		if (strlen(key) == len && !memcmp(key, variable, len))
+			return true;
+	}
+	return false;
+}
+
+/* The daemon's variables, but for those that ENV names, and what it says of them. */
+char **pf_process_environ(const struct pf_process_start *start)
+{
+	struct json_object *env = start->env;
+	size_t n = 0, used = 0;
+	char **list;
+	bool ok = true;
+
+	while (environ[n])
+		n++;
+	if (env)
+		n += (size_t)json_object_object_length(env);
+	list = calloc(n + 1, sizeof(*list));
+	if (!list)
+		return NULL;
+	for (char **p = environ; *p && ok; p++)
+		if (!env || !names(env, *p))
+			ok = (list[used++] = strdup(*p)) != NULL;
+	if (env) {
+		json_object_object_foreach(env, key, value)
+			if (ok && value)
+				ok = asprintf(&list[used++], "%s=%s", key,
+					      json_object_get_string(value)) >= 0;
+	}
+	if (ok)
+		return list;
+	list[used - 1] = NULL; /* what asprintf leaves there is nothing */
+	pf_process_environ_free(list);
+	return NULL;
+}
+
+void pf_process_environ_free(char **env)
+{
+	for (char **p = env; p && *p; p++)
+		free(*p);
+	free(env);
+}
+
+int pf_process_start_init(struct pf_process_start *start,
+			  const struct pf_worker_config *config)
+{
+	start->program = strdup(config->program);
+	start->options = options_text(config->options);
+	start->setup = start->options ? setup_text(config, start->options) : NULL;
+	start->env = pf_json_copy(config->env);
+	return start->program && start->setup && !start->env == !config->env ? 0
+									     : -ENOMEM;
+}
+
+void pf_process_start_release(struct pf_process_start *start)
+{
+	json_object_put(start->env);
+	free(start->program);
+	free(start->setup);
+	free(start->options);
 }
 
 int pf_process_pool(uint64_t size, struct pf_err *err)

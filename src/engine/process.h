@@ -15,19 +15,33 @@
  */
 int pf_process_fds(int fds[4], struct pf_err *err);
 
-/* The text that a worker as CONFIG says is started with; the caller frees it.  NULL: no
- * memory. */
-char *pf_process_setup(const struct pf_worker_config *config);
+/* What every life of a worker is started with.  All is owned and never changes. */
+struct pf_process_start {
+	char *program;           /* path of pjrtfs-worker */
+	char *setup;             /* the text for it */
+	char *options;           /* create options: JSON with sorted keys */
+	struct json_object *env; /* variables that are not the daemon's */
+};
+
+/* Fill it in as CONFIG says.  -ENOMEM; released in any case. */
+int pf_process_start_init(struct pf_process_start *start,
+			  const struct pf_worker_config *config);
+void pf_process_start_release(struct pf_process_start *start);
+
+/* The environment of a life that begins now, as environ(7), the caller's; NULL: no memory.
+ * Free with pf_process_environ_free. */
+char **pf_process_environ(const struct pf_process_start *start);
+void pf_process_environ_free(char **env); /* NULL is allowed */
 
 /* A memfd of SIZE bytes for a worker's results; the caller closes it. */
 int pf_process_pool(uint64_t size, struct pf_err *err);
 
 /*
- * Run PROGRAM, called NAME in ps(1), with SOCK at PF_CHANNEL_FD and ERR_FD as its standard
- * output and error, in a process group of its own.
+ * Run START's program in the environment ENV, called NAME in ps(1), with SOCK at PF_CHANNEL_FD
+ * and ERR_FD as its standard output and error, in a process group of its own.
  */
-int pf_process_spawn(char *program, char *name, int sock, int err_fd, pid_t *ret,
-		     struct pf_err *err);
+int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
+		     int sock, int err_fd, pid_t *ret, struct pf_err *err);
 
 /* Keep what it has printed, ERR_FD's unread bytes (-1: none), in TAIL.  Does not block. */
 void pf_process_drain(int err_fd, struct pf_tail *tail);

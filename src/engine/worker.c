@@ -26,9 +26,9 @@ enum {
 };
 
 struct pf_worker {
-	char *name, *path, *program; /* owned */
-	char *setup;                 /* owned; the text that each life is started with */
-	struct pf_arena *arena;      /* borrowed */
+	char *name, *path; /* owned */
+	struct pf_process_start start;
+	struct pf_arena *arena; /* borrowed */
 	uint64_t pool_size;
 	int start_timeout_ms;
 	struct pf_description description; /* of the first life */
@@ -81,7 +81,8 @@ static int handshake(struct pf_worker *w, int sock, const int fds[3],
 		     struct pf_description *ret, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	int r = pf_channel_send(sock, w->setup, strlen(w->setup), fds, 3, err);
+	const char *setup = w->start.setup;
+	int r = pf_channel_send(sock, setup, strlen(setup), fds, 3, err);
 
 	if (r == 0)
 		r = pf_channel_recv(sock, &text, NULL, 0, w->start_timeout_ms, err);
@@ -127,6 +128,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	struct pf_description d = { 0 };
 	pf_autoclose int channel = -1, pool = -1;
 	struct pf_life *life = NULL;
+	char **env = NULL; /* the life's, then */
 	struct stat file = { 0 };
 	pid_t pid = 0;
 	int fds[4];
@@ -139,11 +141,14 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r >= 0)
 		r = pf_life_new(w->name, channel, pool, w->pool_size, w->broken_fd, &life,
 				err);
+	if (r == 0 && !(env = pf_process_environ(&w->start)))
+		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
 	if (r == 0) {
+		pf_life_set_environ(life, env);
 		pf_tail_mark(&w->tail);
 		if (stat(w->path, &file))
 			file.st_ino = 0; /* the worker will tell why it cannot load it */
-		r = pf_process_spawn(w->program, w->name, fds[1], fds[3], &pid, err);
+		r = pf_process_spawn(&w->start, env, w->name, fds[1], fds[3], &pid, err);
 	}
 	for (int i = 1; i < 4; i += 2)
 		if (fds[i] >= 0)
@@ -348,8 +353,7 @@ static void free_parts(struct pf_worker *w)
 	pthread_mutex_destroy(&w->lock);
 	free(w->name);
 	free(w->path);
-	free(w->program);
-	free(w->setup);
+	pf_process_start_release(&w->start);
 	free(w);
 }
 
@@ -374,10 +378,9 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->watch = config->watch;
 	w->name = strdup(config->name);
 	w->path = strdup(config->path);
-	w->program = strdup(config->program);
-	w->setup = pf_process_setup(config);
-	if (w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path || !w->program ||
-	    !w->setup || pthread_create(&w->watcher, NULL, watcher_main, w)) {
+	if (pf_process_start_init(&w->start, config) < 0 || w->stop_fd < 0 ||
+	    w->broken_fd < 0 || !w->name || !w->path ||
+	    pthread_create(&w->watcher, NULL, watcher_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
@@ -439,6 +442,11 @@ const char *pf_worker_path(const struct pf_worker *w)
 	return w->path;
 }
 
+const char *pf_worker_options(const struct pf_worker *w)
+{
+	return w->start.options;
+}
+
 struct pf_arena *pf_worker_arena(const struct pf_worker *w)
 {
 	return w->arena;
@@ -470,6 +478,13 @@ const char *pf_worker_state_name(enum pf_worker_state state)
 	};
 
 	return names[state];
+}
+
+void pf_worker_error(struct pf_worker *w, struct pf_buf *out)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	if (!w->life && w->why.code)
+		pf_buf_printf(out, "%s\n", w->why.text);
 }
 
 void pf_worker_pid(struct pf_worker *w, pid_t *pid, unsigned *restarts)

@@ -51,6 +51,8 @@ struct pf_fs {
 	struct pf_watch *watch;       /* borrowed */
 	struct pf_worker **workers;   /* owned array of borrowed pointers */
 	unsigned n_workers;
+	const struct pf_failed_plugin *failed; /* borrowed */
+	unsigned n_failed;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
 	bool allow_native;           /* anybody may load compiled programs */

@@ -124,6 +124,8 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->allow_native = config->allow_native;
 	fs->watch = config->watch;
 	fs->n_workers = config->n_workers;
+	fs->failed = config->failed;
+	fs->n_failed = config->n_failed;
 	fs->mountpoint = strdup(config->mountpoint);
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
 	fs->timers = pf_timers_new();

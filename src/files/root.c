@@ -34,7 +34,10 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 			return 0;
 		}
 	}
-	pf_buf_puts(out, "ok\n");
+	if (fs->n_failed)
+		pf_buf_printf(out, "plugin %s is failed\n", fs->failed[0].name);
+	else
+		pf_buf_puts(out, "ok\n");
 	return 0;
 }
 
@@ -55,6 +58,9 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		pf_buf_printf(out, "  %s  %s\n", d->name,
 			      pf_worker_description(d->worker)->devices[d->index].kind);
 	}
+	for (unsigned i = 0; i < fs->n_failed; i++)
+		pf_buf_printf(out, "Plugin %s did not start; why: %s/plugins/%s/error\n",
+			      fs->failed[i].name, m, fs->failed[i].name);
 	pf_buf_printf(
 		out,
 		"\nTry it; these lines work when pasted:\n\n"

@@ -1,4 +1,5 @@
 /* Named values: what plugins call attributes, options and properties, as JSON. */
+#include "pjrtfs/formats/create_options.h"
 #include "pjrtfs/pjrt/api.h"
 
 #include <errno.h>
@@ -74,34 +75,6 @@ struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n)
 			json_object_object_add(object, name, value_json(&values[i]));
 	}
 	return object;
-}
-
-/*
- * Options whose wrong values make plugins abort instead of answering: an integer, from
- * least to most.
- */
-static const struct {
-	const char *name;
-	int64_t least, most;
-} dangerous[] = {
-	{ "cpu_device_count", 1, 1024 },
-};
-
-static int check_option(const char *name, struct json_object *value, struct pf_err *err)
-{
-	for (size_t i = 0; i < sizeof(dangerous) / sizeof(dangerous[0]); i++) {
-		if (strcmp(name, dangerous[i].name) != 0)
-			continue;
-		if (!json_object_is_type(value, json_type_int) ||
-		    json_object_get_int64(value) < dangerous[i].least ||
-		    json_object_get_int64(value) > dangerous[i].most)
-			return pf_err_set(err, -EINVAL,
-					  "option %s: %s is no integer from %lld to %lld",
-					  name, json_object_to_json_string(value),
-					  (long long)dangerous[i].least,
-					  (long long)dangerous[i].most);
-	}
-	return 0;
 }
 
 static int list_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
@@ -187,7 +160,7 @@ int pj_values_init(struct pj_values *ret, struct json_object *options, struct pf
 		v->struct_size = PJRT_NamedValue_STRUCT_SIZE;
 		v->name = key;
 		v->name_size = strlen(key);
-		r = check_option(key, json, err);
+		r = pf_create_option_check(key, json, err);
 		if (r == 0)
 			r = value_init(ret, &used, v, json, err);
 	}

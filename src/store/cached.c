@@ -37,18 +37,22 @@ static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *work
 
 struct warming {
 	struct pf_compile_job job;
-	struct pf_cache *cache;   /* borrowed */
-	struct pf_worker *worker; /* borrowed */
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_worker *worker;     /* borrowed */
 };
 
 static void warm(struct pf_compile_job *job)
 {
 	struct warming *w = pf_container_of(job, struct warming, job);
+	pf_autobuf struct pf_buf environment = PF_BUF_INIT;
 	struct pf_life *life = pf_worker_life(w->worker, NULL);
 	uint8_t sha[PF_SHA256];
 
-	if (life)
-		(void)identify_plugin(w->cache, w->worker, life, sha);
+	if (life) {
+		pf_compiler_environment(w->compiler, w->worker, life, &environment);
+		(void)identify_plugin(pf_compiler_cache(w->compiler), w->worker, life,
+				      sha);
+	}
 	pf_life_unref(life);
 	free(w);
 }
@@ -61,7 +65,7 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 	if (!w)
 		return;
 	w->job.run = warm;
-	w->cache = cache;
+	w->compiler = compiler;
 	w->worker = worker;
 	pf_compiler_add(compiler, &w->job, true);
 }
@@ -80,6 +84,7 @@ int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *wor
 		.api_minor = d->api_minor,
 		.host = pf_compiler_host(compiler),
 		.environment = "",
+		.create = "",
 	};
 	const struct stat *st = pf_life_plugin(life);
 	struct pf_cache_key key;
@@ -104,7 +109,7 @@ int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *wor
 int pf_compile_key(struct compile *c, struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
-	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT, environment = PF_BUF_INIT;
 	struct pf_cache_inputs in = {
 		.format = c->format,
 		.program = pf_bytes_at(c->program, 0),
@@ -118,13 +123,15 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		.api_major = d->api_major,
 		.api_minor = d->api_minor,
 		.host = pf_compiler_host(c->x->compiler),
-		.environment = pf_compiler_environment(c->x->compiler),
+		.create = pf_worker_options(c->plan.worker),
 	};
 
 	print_devices(d, &devices);
-	if (devices.failed)
+	pf_compiler_environment(c->x->compiler, c->plan.worker, c->life, &environment);
+	if (devices.failed || environment.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.devices = devices.data ? devices.data : "";
+	in.environment = environment.data ? environment.data : "";
 	c->can_be_kept = identify_plugin(pf_compiler_cache(c->x->compiler),
 					 c->plan.worker, c->life, in.plugin);
 	return pf_cache_key_make(&in, &c->key, err);

@@ -11,8 +11,6 @@ enum {
 	MAX_LONG = 24, /* that take no place any more */
 };
 
-extern char **environ;
-
 /* The waiting jobs of one user, in a ring of users. */
 struct turn {
 	uid_t user;
@@ -28,21 +26,31 @@ struct pf_claim {
 	struct pf_claim *next;
 };
 
+/* What a life's compiler reads of its environment. */
+struct surroundings {
+	uint64_t life;
+	const struct pf_worker *worker; /* only compared */
+	struct pf_buf text;
+	struct surroundings *next;
+};
+
 struct pf_compiler {
 	struct pf_cache *cache; /* borrowed, or NULL */
 	unsigned jobs, timeout_s;
+	char *options; /* owned, or NULL */
 	_Atomic unsigned given_up;
-	struct pf_buf host, environment;
+	struct pf_buf host;
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	pthread_cond_t change;
-	struct pf_compile_job *front; /* before all others */
-	struct turn *turns;           /* owned; whose turn it is, and then whose */
-	unsigned running;             /* jobs; those that take long too */
-	unsigned longs;               /* of them, those that take long */
-	bool alone;                   /* the one that runs must be alone */
-	unsigned putting;             /* entries on their way to the cache */
-	struct pf_claim *claims;      /* owned */
+	struct pf_compile_job *front;      /* before all others */
+	struct turn *turns;                /* owned; whose turn it is, and then whose */
+	unsigned running;                  /* jobs; those that take long too */
+	unsigned longs;                    /* of them, those that take long */
+	bool alone;                        /* the one that runs must be alone */
+	unsigned putting;                  /* entries on their way to the cache */
+	struct pf_claim *claims;           /* owned */
+	struct surroundings *surroundings; /* owned; one a worker */
 	unsigned n_threads, idle;
 	pthread_t threads[MAX_JOBS + MAX_LONG];
 	bool stop, stopped; /* threads shall end; have ended */
@@ -68,8 +76,8 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 		abort();
 	pthread_condattr_destroy(&attr);
 	pf_cache_host("/proc/cpuinfo", &c->host);
-	pf_cache_environment(environ, &c->environment);
-	if (c->host.failed || c->environment.failed) {
+	c->options = config->options ? strdup(config->options) : NULL;
+	if (c->host.failed || (config->options && !c->options)) {
 		pf_compiler_free(c);
 		return pf_err_set(err, -ENOMEM, "no memory for a compiler");
 	}
@@ -80,6 +88,11 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 struct pf_cache *pf_compiler_cache(struct pf_compiler *c)
 {
 	return c->cache;
+}
+
+const char *pf_compiler_options(struct pf_compiler *c)
+{
+	return c->options;
 }
 
 unsigned pf_compiler_timeout_s(struct pf_compiler *c)
@@ -97,9 +110,50 @@ const char *pf_compiler_host(struct pf_compiler *c)
 	return c->host.data ? c->host.data : "";
 }
 
-const char *pf_compiler_environment(struct pf_compiler *c)
+static bool known_locked(const struct pf_compiler *c, uint64_t life, struct pf_buf *out)
 {
-	return c->environment.data ? c->environment.data : "";
+	for (const struct surroundings *s = c->surroundings; s; s = s->next)
+		if (s->life == life) {
+			pf_buf_append(out, s->text.data, s->text.len);
+			return true;
+		}
+	return false;
+}
+
+void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *worker,
+			     const struct pf_life *life, struct pf_buf *out)
+{
+	uint64_t number = pf_life_number(life);
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct surroundings *s;
+	bool known;
+
+	pf_lock(&c->lock);
+	known = known_locked(c, number, out);
+	pf_unlock(&c->lock);
+	if (known)
+		return;
+	pf_cache_environment(pf_life_environ(life), &text);
+	PF_LOCK_SCOPE(&c->lock);
+	if (known_locked(c, number, out)) /* somebody else was faster */
+		return;
+	s = c->surroundings;
+	while (s && s->worker != worker)
+		s = s->next;
+	if (!s && (s = calloc(1, sizeof(*s)))) {
+		s->next = c->surroundings;
+		c->surroundings = s;
+	}
+	out->failed |= text.failed || !s;
+	if (out->failed)
+		return;
+	pf_buf_append(out, text.data, text.len);
+	/* The worker's former life compiles no more. */
+	pf_buf_release(&s->text);
+	s->text = text;
+	text = (struct pf_buf)PF_BUF_INIT;
+	s->worker = worker;
+	s->life = number;
 }
 
 /* --- the queue --------------------------------------------------------------------------- */
@@ -408,7 +462,14 @@ void pf_compiler_free(struct pf_compiler *c)
 		return;
 	pf_compiler_stop(c);
 	pf_buf_release(&c->host);
-	pf_buf_release(&c->environment);
+	free(c->options);
+	while (c->surroundings) {
+		struct surroundings *s = c->surroundings;
+
+		c->surroundings = s->next;
+		pf_buf_release(&s->text);
+		free(s);
+	}
 	pthread_cond_destroy(&c->change);
 	pthread_mutex_destroy(&c->lock);
 	free(c);

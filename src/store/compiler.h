@@ -33,12 +33,17 @@ void pf_compiler_begin_put(struct pf_compiler *compiler);
 void pf_compiler_end_put(struct pf_compiler *compiler);
 
 struct pf_cache *pf_compiler_cache(struct pf_compiler *compiler); /* may be NULL */
+/* The default compile options as JSON, or NULL; borrowed, never change. */
+const char *pf_compiler_options(struct pf_compiler *compiler);
 unsigned pf_compiler_timeout_s(struct pf_compiler *compiler);
 /* How many compiles were given up and go on in workers: changed by who does so. */
 _Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
-/* What keys hold of host and environment; borrowed, never change. */
+/* What keys hold of the host; borrowed, never changes. */
 const char *pf_compiler_host(struct pf_compiler *compiler);
-const char *pf_compiler_environment(struct pf_compiler *compiler);
+/* Append what they hold of the environment of WORKER's LIFE, as it was when it was asked for
+ * first: a plugin reads it once.  May block for a file that XLA_FLAGS names. */
+void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
+			     const struct pf_life *life, struct pf_buf *out);
 
 /* One compile a key and place: the first one leads, others follow. */
 struct pf_claim;

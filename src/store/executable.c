@@ -11,6 +11,80 @@
 
 enum { FIRST_ROOM = 65536 };
 
+/* --- options and defaults --------------------------------------------------------------- */
+
+/* TEXT as an object, or NULL for none; -EINVAL what is no JSON object. */
+static int parse_options(const char *text, struct json_object **ret, struct pf_err *err)
+{
+	enum json_tokener_error why;
+
+	*ret = NULL;
+	if (!text || !text[strspn(text, " \t\r\n")])
+		return 0;
+	*ret = json_tokener_parse_verbose(text, &why);
+	if (why == json_tokener_success && json_object_is_type(*ret, json_type_object))
+		return 0;
+	json_object_put(*ret);
+	*ret = NULL;
+	return pf_err_set(err, -EINVAL, "compile options: expected a JSON object: %s",
+			  why == json_tokener_success ? "found something else"
+						      : json_tokener_error_desc(why));
+}
+
+/* *O, which may be NULL, becomes what it says and, for the rest, the mount's defaults. */
+static int add_defaults(const struct pf_executable *x, struct json_object **o,
+			struct pf_err *err)
+{
+	/* Each time anew: threads may not share what json-c makes. */
+	const char *text = x->compiler ? pf_compiler_options(x->compiler) : NULL;
+	struct json_object *defaults = text ? json_tokener_parse(text) : NULL, *all;
+
+	if (!text)
+		return 0;
+	all = defaults ? pf_options_merge(*o, defaults) : NULL;
+	json_object_put(defaults);
+	if (!all)
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	json_object_put(*o);
+	*o = all;
+	return 0;
+}
+
+/* The plugin that the options O name, else the default. */
+static int find_worker(const struct pf_executable *x, struct json_object *o,
+		       struct pf_worker **ret, struct pf_err *err)
+{
+	const char *name;
+	size_t len;
+	int r = pf_options_plugin(o, &name, &len, err);
+
+	if (r < 0)
+		return r;
+	*ret = x->workers[0];
+	if (!name)
+		return 0;
+	for (unsigned i = 0; i < x->n_workers; i++) {
+		*ret = x->workers[i];
+		if (strlen(pf_worker_name(*ret)) == len &&
+		    memcmp(pf_worker_name(*ret), name, len) == 0)
+			return 0;
+	}
+	return pf_err_set(err, -EINVAL, "options: there is no plugin %.*s in this mount",
+			  len < 80 ? (int)len : 80, name);
+}
+
+/* The plugin of programs that name none. */
+static struct pf_worker *default_worker(const struct pf_executable *x)
+{
+	struct pf_worker *worker = x->workers[0];
+	struct json_object *o = NULL;
+
+	if (add_defaults(x, &o, NULL) < 0 || find_worker(x, o, &worker, NULL) < 0)
+		worker = x->workers[0]; /* the compile tells why */
+	json_object_put(o);
+	return worker;
+}
+
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
 					struct pf_arena *arena, struct pf_probe *probe,
 					struct pf_compiler *compiler)
@@ -28,6 +102,7 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 	x->arena = arena;
 	x->probe = probe;
 	x->compiler = compiler;
+	x->worker = default_worker(x);
 	return x;
 }
 
@@ -170,47 +245,6 @@ void pf_executable_set_format(struct pf_executable *x, enum pf_program_format fo
 
 /* --- options -------------------------------------------------------------------------- */
 
-/* TEXT as an object, or NULL for none; -EINVAL what is no JSON object. */
-static int parse_options(const char *text, struct json_object **ret, struct pf_err *err)
-{
-	enum json_tokener_error why;
-
-	*ret = NULL;
-	if (!text || !text[strspn(text, " \t\r\n")])
-		return 0;
-	*ret = json_tokener_parse_verbose(text, &why);
-	if (why == json_tokener_success && json_object_is_type(*ret, json_type_object))
-		return 0;
-	json_object_put(*ret);
-	*ret = NULL;
-	return pf_err_set(err, -EINVAL, "compile options: expected a JSON object: %s",
-			  why == json_tokener_success ? "found something else"
-						      : json_tokener_error_desc(why));
-}
-
-/* The plugin that the options O name, else the default. */
-static int find_worker(const struct pf_executable *x, struct json_object *o,
-		       struct pf_worker **ret, struct pf_err *err)
-{
-	const char *name;
-	size_t len;
-	int r = pf_options_plugin(o, &name, &len, err);
-
-	if (r < 0)
-		return r;
-	*ret = x->workers[0];
-	if (!name)
-		return 0;
-	for (unsigned i = 0; i < x->n_workers; i++) {
-		*ret = x->workers[i];
-		if (strlen(pf_worker_name(*ret)) == len &&
-		    memcmp(pf_worker_name(*ret), name, len) == 0)
-			return 0;
-	}
-	return pf_err_set(err, -EINVAL, "options: there is no plugin %.*s in this mount",
-			  len < 80 ? (int)len : 80, name);
-}
-
 /* Encode O for the plugin of RET->worker. */
 static int encode(struct json_object *o, const struct pf_program_facts *facts,
 		  struct pf_plan *ret, struct pf_err *err)
@@ -245,6 +279,8 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 	int r = parse_options(text, &o, err);
 
 	*ret = (struct pf_plan){ .options = PF_BUF_INIT };
+	if (r == 0)
+		r = add_defaults(x, &o, err);
 	if (r == 0)
 		r = find_worker(x, o, &ret->worker, err);
 	if (r == 0)
@@ -292,7 +328,7 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 			      struct pf_err *err)
 {
 	pf_autofree char *copy = text ? strndup(text, len) : NULL;
-	struct pf_plan plan = { .worker = x->workers[0] };
+	struct pf_plan plan = { .worker = default_worker(x) };
 	int r = text ? check_options(x, text, len, &plan, err) : 0;
 
 	if (r < 0)

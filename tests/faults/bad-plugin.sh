@@ -29,16 +29,32 @@ refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
 refused client=exit:7 'plugin faulty: .*status 7'
 refused client=segv 'plugin faulty: .*signal 11'
 
-# One bad plugin beside a good one: the whole mount is refused, naming it.
-if [ -e "$plugins/cpu/pjrt_plugin.so" ]; then
-	refused_with_cpu()
-	{
-		PJRTFS_FAULTY=init=error:INTERNAL:'no init' timeout 60 "$pjrtfs" cpu m \
-			--plugin-dir "$plugins" --plugin "faulty=$so" -f
-	}
-	fails_with 'no init' refused_with_cpu
-	! timeout 5 mountpoint -q m || fail "mounted with one bad plugin of two"
-fi
+# All bad: none is mounted, and each is told of.
+all_bad()
+{
+	PJRTFS_FAULTY=init=error:INTERNAL:'no init' timeout 60 "$pjrtfs" m \
+		--plugin "faulty=$so" --plugin "other=$so" -f
+}
+fails_with "plugin other: $so: initialize the plugin: no init" all_bad
+fails_with "plugin faulty: $so: initialize the plugin: no init" all_bad
+fails_with 'none of 2 plugins could be started' all_bad
+! timeout 5 mountpoint -q m || fail "mounted with bad plugins"
+
+# One bad plugin beside a good one, which works; the bad one says why it does not.
+mount_pjrtfs "faulty=$so,good=$so" \
+	--plugin-env "faulty:PJRTFS_FAULTY=init=error:INTERNAL:no init"
+grep -q 'error: plugin faulty: .*no init' "$mnt.log" || fail "the log does not tell why"
+shows "$mnt/plugins/faulty/state" failed
+tells "$mnt/plugins/faulty/error" 'no init'
+shows "$mnt/plugins/faulty/options.json" '{}'
+shows "$mnt/plugins/faulty/path" "$(realpath "$so")"
+shows "$mnt/plugins/good/state" ready
+equal "no error" "$(bounded cat "$mnt/plugins/good/error")" ""
+shows "$mnt/health" 'plugin faulty is failed'
+tells "$mnt/README" "Plugin faulty did not start; why: $mnt/plugins/faulty/error"
+equal "devices" "$(bounded ls "$mnt/devices")" good
+equal "the default" "$(bounded realpath "$mnt/devices/good/0/buffers")" "$mnt/buffers"
+unmount_pjrtfs
 
 # An old plugin, whose table ends early, works as far as it goes.
 mount_pjrtfs faulty --fault api=short

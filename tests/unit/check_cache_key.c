@@ -21,7 +21,8 @@ static struct pf_cache_inputs some(void)
 					 .plugin = { 1, 2, 3 },
 					 .devices = "0 cpu\n1 cpu\n",
 					 .host = "flags: avx\n",
-					 .environment = "" };
+					 .environment = "",
+					 .create = "{}" };
 }
 
 static void key_of(const struct pf_cache_inputs *in, char text[PF_CACHE_KEY_TEXT])
@@ -88,6 +89,9 @@ static bool change(struct pf_cache_inputs *in, int n)
 	case 16:
 		in->part_len = 8;
 		return true;
+	case 17:
+		in->create = "{\"cpu_device_count\":2}";
+		return true;
 	default:
 		return false;
 	}
@@ -109,7 +113,7 @@ START_TEST(each_field_counts)
 			ck_assert_msg(strcmp(seen[i], seen[n + 1]) != 0,
 				      "changes %d and %d give the same key", i - 1, n);
 	}
-	ck_assert_int_eq(n, 17);
+	ck_assert_int_eq(n, 18);
 }
 END_TEST
 

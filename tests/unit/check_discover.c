@@ -37,7 +37,7 @@ static const char *found(const struct pf_discovery *d)
 /* Every place has a plugin of its own, and one called cpu. */
 START_TEST(the_order_is_that_of_the_manual)
 {
-	static const char *const dirs[] = { "said-dir" };
+	static const char *const dirs[] = { "said-dir" }, *const config_dirs[] = { "cf" };
 	const struct pf_named said[] = { { "first", "a/x.so" } },
 			      configured[] = { { "conf", "a/y.so" } };
 	struct pf_discover_config c = { .said = said,
@@ -46,6 +46,8 @@ START_TEST(the_order_is_that_of_the_manual)
 					.n_dirs = 1,
 					.configured = configured,
 					.n_configured = 1,
+					.configured_dirs = config_dirs,
+					.n_configured_dirs = 1,
 					.own_dir = "own",
 					.root = top };
 	struct pf_discovery *d;
@@ -55,6 +57,7 @@ START_TEST(the_order_is_that_of_the_manual)
 	put_library("a/y.so");
 	put_library("a/jax.so");
 	put_library("said-dir/s.so");
+	put_library("cf/conf-dir.so");
 	put_library("env/e/pjrt_plugin.so");
 	put_library("lib1/libpjrt_l1.so");
 	put_library("lib2.so");
@@ -81,6 +84,7 @@ START_TEST(the_order_is_that_of_the_manual)
 		"--plugin: first=a/x.so\n"
 		"--plugin-dir: s=said-dir/s.so\n"
 		"the configuration file: conf=a/y.so\n"
+		"the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"
 		"$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
 		"$PJRT_NAMES_AND_LIBRARY_PATHS: jax=a/jax.so\n"
 		"$PJRT_PLUGIN_LIBRARY_PATH: l1=lib1/libpjrt_l1.so\n"
@@ -102,10 +106,13 @@ START_TEST(the_order_is_that_of_the_manual)
 	/* Its own places alone, and no further than needed. */
 	c.own_only = true;
 	d = discover(&c);
-	ck_assert_str_eq(found(d), "--plugin-dir: s=said-dir/s.so\n"
-				   "$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
-				   "pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
-				   "pjrtfs's own directory: flat=own/flat.so\n");
+	ck_assert_str_eq(found(d),
+			 "--plugin-dir: s=said-dir/s.so\n"
+			 "the configuration file: conf=a/y.so\n"
+			 "the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"
+			 "$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
+			 "pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
+			 "pjrtfs's own directory: flat=own/flat.so\n");
 	pf_discovery_free(d);
 	c.own_only = false;
 	c.until = "jax";

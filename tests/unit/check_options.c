@@ -382,6 +382,50 @@ START_TEST(long_names_are_cut)
 }
 END_TEST
 
+/* What a program says, the mount's defaults, and both. */
+static const struct {
+	const char *own, *defaults, *want;
+} merges[] = {
+	{ NULL, "{\"num_replicas\":2}", "{\"num_replicas\":2}" },
+	{ "{}", "{\"num_replicas\":2}", "{\"num_replicas\":2}" },
+	{ "{\"num_replicas\":1}", "{\"num_replicas\":2,\"profile_version\":3}",
+	  "{\"num_replicas\":1,\"profile_version\":3}" },
+	{ "{\"env_option_overrides\":{\"a\":1,\"b\":2}}",
+	  "{\"env_option_overrides\":{\"b\":3,\"c\":4}}",
+	  "{\"env_option_overrides\":{\"a\":1,\"b\":2,\"c\":4}}" },
+	{ NULL, "{\"env_option_overrides\":{\"b\":3}}",
+	  "{\"env_option_overrides\":{\"b\":3}}" },
+	{ "{\"env_option_overrides\":5}", "{\"env_option_overrides\":{\"b\":3}}",
+	  "{\"env_option_overrides\":5}" },
+	/* Where it goes is said by one of them. */
+	{ "{\"plugin\":\"b\"}", "{\"device\":\"a:1\",\"num_replicas\":1}",
+	  "{\"plugin\":\"b\",\"num_replicas\":1}" },
+	{ "{\"device\":3}", "{\"plugin\":\"a\",\"device_assignment\":[[0]]}",
+	  "{\"device\":3}" },
+	{ "{\"device_assignment\":[[0],[1]]}",
+	  "{\"num_replicas\":4,\"num_partitions\":2,\"plugin\":\"a\",\"x\":1}",
+	  "{\"device_assignment\":[[0],[1]],\"x\":1}" },
+	{ "{\"num_replicas\":1}", "{\"num_partitions\":2,\"plugin\":\"a\"}",
+	  "{\"num_replicas\":1,\"num_partitions\":2,\"plugin\":\"a\"}" },
+};
+
+START_TEST(defaults_are_merged)
+{
+	struct json_object *own =
+		merges[_i].own ? json_tokener_parse(merges[_i].own) : NULL;
+	struct json_object *mounts = json_tokener_parse(merges[_i].defaults);
+	struct json_object *all = pf_options_merge(own, mounts);
+
+	ck_assert_str_eq(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN),
+			 merges[_i].want);
+	ck_assert_str_eq(json_object_to_json_string_ext(mounts, JSON_C_TO_STRING_PLAIN),
+			 merges[_i].defaults);
+	json_object_put(own);
+	json_object_put(mounts);
+	json_object_put(all);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("options");
@@ -394,6 +438,7 @@ int main(void)
 	unit_add_cases(tc, names_a_plugin, plugins);
 	unit_add_cases(tc, assignments_are_told_as_they_are_given, assignments);
 	tcase_add_test(tc, long_names_are_cut);
+	unit_add_cases(tc, defaults_are_merged, merges);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -6,8 +6,6 @@
 #define PLUGINDIR "/nowhere/built-in"
 #include "options.c"
 #include "plugin_choice.c"
-#include "memory_limit.c"
-#include "cache_options.c"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -47,6 +45,7 @@ static inline void make_files(void)
 	touch("file");
 	close(open("plugins/empty.so", O_CREAT | O_WRONLY, 0600)); /* no library */
 	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
+	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 }
 
 static inline void remove_files(void)

@@ -27,6 +27,10 @@ void pf_json_add_time(struct json_object *o, const char *key,
  */
 struct json_object *pf_json_copy(struct json_object *o);
 
+/* A copy of the object O as pf_json_copy, its keys sorted: equal objects print the same if
+ * nothing within them is an object. */
+struct json_object *pf_json_sorted(struct json_object *o);
+
 /* Append O (NULL: an empty object) on one line, with its newline. */
 void pf_json_print_line(struct json_object *o, struct pf_buf *out);
 

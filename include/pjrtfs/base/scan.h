@@ -37,4 +37,8 @@ enum pf_scan_result pf_scan_feed(struct pf_scan *scan, const char *src, size_t l
  */
 int pf_scan_check(const char *text, size_t len, struct pf_err *err);
 
+/* Where such an object gives a key for the second time: 1, and *KEY_LEN bytes between its
+ * quotes at *OFF.  0: nowhere; -ENOMEM. */
+int pf_scan_twice(const char *text, size_t len, size_t *off, size_t *key_len);
+
 #endif

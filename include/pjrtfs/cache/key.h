@@ -38,6 +38,7 @@ struct pf_cache_inputs {
 	const char *devices;       /* the client's devices in order, with their kinds */
 	const char *host;          /* pf_cache_host's text */
 	const char *environment;   /* pf_cache_environment's text */
+	const char *create;        /* the client's create options: JSON, keys sorted */
 };
 
 /* Make INPUTS' key in *RET.  -ENOMEM.  Blocks: a second for some GB of program. */

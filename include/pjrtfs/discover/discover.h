@@ -58,8 +58,10 @@ struct pf_discover_config {
 	unsigned n_dirs;
 	const struct pf_named *configured; /* in the configuration file */
 	unsigned n_configured;
+	const char *const *configured_dirs; /* its plugin_dir, looked at after these */
+	unsigned n_configured_dirs;
 	const char *own_dir; /* the one that pjrtfs was built with, or NULL */
-	bool own_only;       /* only in dirs, $PJRTFS_PLUGIN_PATH and own_dir */
+	bool own_only; /* only in dirs, what is configured, $PJRTFS_PLUGIN_PATH, own_dir */
 	const char
 		*until; /* end at the first place that has a plugin so called; or NULL */
 	const char *

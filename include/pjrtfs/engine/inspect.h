@@ -9,11 +9,12 @@
 
 /* What to look at; all is borrowed for the call. */
 struct pf_inspect_config {
-	const char *name;    /* the plugin's: "cpu" */
-	const char *path;    /* of the plugin's .so */
-	const char *program; /* path of pjrtfs-worker */
-	int timeout_ms;      /* for loading it, and for each thing that it is asked */
-	bool run;            /* have it compile and execute a program, too */
+	const char *name;                  /* the plugin's: "cpu" */
+	const char *path;                  /* of the plugin's .so */
+	const char *program;               /* path of pjrtfs-worker */
+	struct json_object *options, *env; /* as in struct pf_worker_config, or NULL */
+	int timeout_ms; /* for loading it, and for each thing that it is asked */
+	bool run;       /* have it compile and execute a program, too */
 };
 
 /*

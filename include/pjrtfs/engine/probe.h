@@ -12,8 +12,11 @@ struct pf_probe;
 
 /* A plugin that was found. */
 struct pf_candidate {
-	char *name; /* borrowed; copied by pf_probe_new */
+	char *name; /* borrowed; copied by pf_probe_new, as all but refused */
 	char *path;
+	struct json_object *options; /* create options, or NULL */
+	struct json_object *env;     /* as in struct pf_worker_config, or NULL */
+	char *refused;               /* why it must not be started; NULL: it may be */
 };
 
 /*

@@ -36,10 +36,12 @@ struct pf_worker_config {
 	const char *path;            /* of the plugin's .so */
 	const char *program;         /* path of pjrtfs-worker */
 	struct json_object *options; /* create options, or NULL */
-	struct pf_arena *arena;      /* borrowed; outlives the worker */
-	uint64_t pool_size;          /* bytes of address space for its outputs */
-	struct pf_watch *watch;      /* borrowed; outlives the worker; or NULL */
-	int start_timeout_ms;        /* for loading the plugin; 0: two minutes */
+	struct json_object *env; /* variables for the process: to a string, or to null for
+				    none, whatever the daemon has; or NULL */
+	struct pf_arena *arena;  /* borrowed; outlives the worker */
+	uint64_t pool_size;      /* bytes of address space for its outputs */
+	struct pf_watch *watch;  /* borrowed; outlives the worker; or NULL */
+	int start_timeout_ms;    /* for loading the plugin; 0: two minutes */
 };
 
 /* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
@@ -75,6 +77,10 @@ void pf_worker_free(struct pf_worker *worker);
 const char *pf_worker_name(const struct pf_worker *worker);
 const char *pf_worker_path(const struct pf_worker *worker);
 
+/* Its create options as JSON with sorted keys, which never change; borrowed for the worker's
+ * life. */
+const char *pf_worker_options(const struct pf_worker *worker);
+
 /* The arena that it was started with, borrowed. */
 struct pf_arena *pf_worker_arena(const struct pf_worker *worker);
 
@@ -86,6 +92,9 @@ struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 /* The state at this moment, and its name ("ready"; static).  Do not block. */
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);
 const char *pf_worker_state_name(enum pf_worker_state state);
+
+/* Append why there is no life at this moment; nothing if there is one. */
+void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);
 
 /* The process id of the present life (0: none) and how many lives ended before it. */
 void pf_worker_pid(struct pf_worker *worker, pid_t *pid, unsigned *restarts);
@@ -134,6 +143,9 @@ uint64_t pf_life_number(const struct pf_life *life);
  * then.  Borrowed for the life.
  */
 const struct stat *pf_life_plugin(const struct pf_life *life);
+
+/* The environment that its process was started with, as environ(7); borrowed for the life. */
+char *const *pf_life_environ(const struct pf_life *life);
 
 /* How many calls were under way when it died; 0 while it lives. */
 unsigned pf_life_lost(struct pf_life *life);

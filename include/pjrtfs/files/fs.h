@@ -9,12 +9,21 @@
 
 struct pf_fs;
 
+/* A plugin that could not be started; borrowed, outlives the file system. */
+struct pf_failed_plugin {
+	const char *name, *path;
+	const char *options; /* its create options, JSON */
+	struct pf_err why;
+};
+
 /* What a file system is made of. */
 struct pf_fs_config {
 	struct pf_arena *arena; /* borrowed; outlives the file system */
 	struct pf_worker *
 		*workers; /* borrowed, n_workers of them; the first is the default */
 	unsigned n_workers;
+	const struct pf_failed_plugin *failed; /* n_failed of them; other names */
+	unsigned n_failed;
 	struct pf_probe *probe; /* borrowed; plugins found but not loaded; may be NULL */
 	struct pf_compiler *compiler; /* borrowed */
 	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */

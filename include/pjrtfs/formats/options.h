@@ -51,6 +51,16 @@ int pf_options_plugin(struct json_object *options, const char **ret, size_t *len
 		      struct pf_err *err);
 
 /*
+ * What OWN (an object or NULL) says, and what it does not say as DEFAULTS (an object) have it;
+ * neither is changed, nothing is shared.  Flags of env_option_overrides add up one by one.  What
+ * says where a program goes is taken as a whole: if OWN has plugin, device or
+ * device_assignment, the defaults' are not; with its device_assignment also their num_replicas
+ * and num_partitions are not.  The caller's; NULL: no memory.
+ */
+struct json_object *pf_options_merge(struct json_object *own,
+				     struct json_object *defaults);
+
+/*
  * A serialized DeviceAssignmentProto as options name it: a list for each replica, of the
  * device id of each partition.  *RET is the caller's.  -EINVAL: it is none; -ENOMEM.
  */

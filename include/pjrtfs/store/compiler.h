@@ -17,6 +17,9 @@ struct pf_compiler_config {
 	struct pf_cache *cache; /* borrowed, outlives it; NULL: there is none */
 	unsigned jobs;          /* compiles at a time; 0: one for each processor */
 	unsigned timeout_s;     /* seconds that one may take; 0: no limit */
+	/* Compile options that programs have where their own do not say otherwise: a JSON
+	 * object, copied; NULL: none. */
+	const char *options;
 };
 
 /* ret   on success, the caller's; pf_compiler_free.  -ENOMEM. */

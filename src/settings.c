@@ -1,0 +1,341 @@
+#include "settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/json.h"
+#include "pjrtfs/discover/discover.h"
+#include "pjrtfs/formats/create_options.h"
+
+static const char count_key[] = "cpu_device_count";
+
+void settings_init(struct settings *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->log_level = -1;
+}
+
+void settings_release(struct settings *s)
+{
+	for (unsigned i = 0; i < s->n_defs; i++) {
+		free(s->defs[i].name);
+		free(s->defs[i].path);
+		free(s->defs[i].refused);
+		free(s->defs[i].refused_key);
+		json_object_put(s->defs[i].options);
+		json_object_put(s->defs[i].env);
+	}
+	for (unsigned i = 0; i < s->n_chosen; i++)
+		free(s->chosen[i]);
+	for (unsigned i = 0; i < s->n_dirs; i++)
+		free(s->dirs[i]);
+	json_object_put(s->compile_options);
+	settings_init(s);
+}
+
+static int no_memory(struct pf_err *err)
+{
+	return pf_err_set(err, -ENOMEM, "no memory for the options");
+}
+
+/* --- plugins ------------------------------------------------------------------------------ */
+
+static const struct plugin_def *find_def(const struct settings *s, const char *name)
+{
+	for (unsigned i = 0; i < s->n_defs; i++)
+		if (!strcmp(s->defs[i].name, name))
+			return &s->defs[i];
+	return NULL;
+}
+
+struct plugin_def *settings_def(struct settings *s, const char *name, struct pf_err *err)
+{
+	const struct plugin_def *found = find_def(s, name);
+	struct plugin_def *def;
+
+	if (found) {
+		def = &s->defs[found - s->defs];
+		def->layer = s->layer;
+		return def;
+	}
+	if (!pf_plugin_name_valid(name)) {
+		pf_err_set(err, -EINVAL,
+			   "plugin name %.80s: expected up to 32 letters, digits, '.', "
+			   "'_', '-'",
+			   name);
+		return NULL;
+	}
+	if (s->n_defs == MAX_DEFS) {
+		pf_err_set(err, -EINVAL, "options for more than %d plugins", MAX_DEFS);
+		return NULL;
+	}
+	def = &s->defs[s->n_defs];
+	*def = (struct plugin_def){ .name = strdup(name),
+				    .options = json_object_new_object(),
+				    .env = json_object_new_object(),
+				    .log_level = -1,
+				    .layer = s->layer };
+	s->n_defs++;
+	if (def->name && def->options && def->env)
+		return def;
+	no_memory(err);
+	return NULL;
+}
+
+/* Put a copy of VALUE, or null, under KEY of O. */
+static int put(struct json_object *o, const char *key, struct json_object *value,
+	       struct pf_err *err)
+{
+	struct json_object *copy = pf_json_copy(value);
+
+	if ((value && !copy) || json_object_object_add(o, key, copy)) {
+		json_object_put(copy);
+		return no_memory(err);
+	}
+	return 0;
+}
+
+int settings_option(struct settings *s, struct plugin_def *def, const char *key,
+		    struct json_object *value, struct pf_err *err)
+{
+	int r = pf_create_option_check(key, value, err);
+
+	if (r == 0 && !json_object_object_get_ex(def->options, key, NULL) &&
+	    json_object_object_length(def->options) >= PF_CREATE_OPTIONS_MAX)
+		r = pf_err_set(err, -EINVAL, "option %s: plugin %s has %d others already",
+			       key, def->name, PF_CREATE_OPTIONS_MAX);
+	if (r == 0)
+		r = put(def->options, key, value, err);
+	if (r < 0)
+		return r;
+	if (!strcmp(key, count_key))
+		def->count_layer = s->layer;
+	if (def->refused_key && !strcmp(def->refused_key, key)) {
+		free(pf_steal(&def->refused_key));
+		free(pf_steal(&def->refused));
+	}
+	return 0;
+}
+
+int settings_refuse(struct settings *s, struct plugin_def *def, const char *key,
+		    const char *why)
+{
+	if (!strcmp(key, count_key))
+		def->count_layer = s->layer;
+	if (def->refused)
+		return 0; /* the first reason is enough */
+	def->refused = strdup(why);
+	def->refused_key = strdup(key);
+	return def->refused && def->refused_key ? 0 : -ENOMEM;
+}
+
+int settings_check_refused(const struct settings *s, struct pf_err *err)
+{
+	for (unsigned i = 0; i < s->n_defs; i++)
+		if (s->defs[i].refused)
+			return pf_err_set(err, -EINVAL, "%s", s->defs[i].refused);
+	return 0;
+}
+
+int settings_variable(struct settings *s, struct plugin_def *def, const char *key,
+		      struct json_object *value, struct pf_err *err)
+{
+	(void)s;
+	if (!*key || strchr(key, '='))
+		return pf_err_set(err, -EINVAL,
+				  "variable %.80s: expected a name without '='", key);
+	if (value && (!json_object_is_type(value, json_type_string) ||
+		      strlen(json_object_get_string(value)) !=
+			      (size_t)json_object_get_string_len(value)))
+		return pf_err_set(err, -EINVAL,
+				  "variable %.80s: expected a string, or null for none, "
+				  "found %.80s",
+				  key, pf_json_text(value));
+	if (strlen(key) + (value ? strlen(json_object_get_string(value)) : 0) >
+	    MAX_VARIABLE)
+		return pf_err_set(err, -EINVAL,
+				  "variable %.80s: expected at most %d bytes", key,
+				  MAX_VARIABLE);
+	if (!json_object_object_get_ex(def->env, key, NULL) &&
+	    json_object_object_length(def->env) >= MAX_VARIABLES)
+		return pf_err_set(err, -EINVAL,
+				  "variable %.80s: plugin %s has %d others already", key,
+				  def->name, MAX_VARIABLES);
+	return put(def->env, key, value, err);
+}
+
+/* --- words -------------------------------------------------------------------------------- */
+
+/* The plugin before the colon of WORD, and what follows it in *REST. */
+static struct plugin_def *split(struct settings *s, const char *word, const char *form,
+				const char **rest, struct pf_err *err)
+{
+	const char *colon = strchr(word, ':'), *equals = strchr(word, '=');
+	pf_autofree char *name = colon ? strndup(word, (size_t)(colon - word)) : NULL;
+
+	if (!colon || !equals || equals < colon) {
+		pf_err_set(err, -EINVAL, "expected %s, found %.80s", form, word);
+		return NULL;
+	}
+	if (!name) {
+		no_memory(err);
+		return NULL;
+	}
+	*rest = colon + 1;
+	return settings_def(s, name, err);
+}
+
+int settings_take_option(struct settings *s, const char *word, struct pf_err *err)
+{
+	struct json_object *value = NULL;
+	pf_autofree char *key = NULL;
+	struct plugin_def *def;
+	const char *rest;
+	int r = -EINVAL;
+
+	def = split(s, word, "NAME:KEY=VALUE", &rest, err);
+	if (def)
+		r = pf_create_option_parse(rest, &key, &value, err);
+	else if (err)
+		r = err->code;
+	if (r == 0)
+		r = settings_option(s, def, key, value, err);
+	json_object_put(value);
+	return r < 0 ? pf_err_wrap(err, r, "plugin option") : 0;
+}
+
+int settings_take_env(struct settings *s, const char *word, struct pf_err *err)
+{
+	pf_autofree char *key = NULL;
+	struct json_object *value;
+	struct plugin_def *def;
+	const char *rest, *equals;
+	int r;
+
+	def = split(s, word, "NAME:KEY=VALUE", &rest, err);
+	if (!def)
+		return pf_err_wrap(err, err ? err->code : -EINVAL, "plugin environment");
+	equals = strchr(rest, '=');
+	key = strndup(rest, (size_t)(equals - rest));
+	value = json_object_new_string(equals + 1);
+	r = key && value ? settings_variable(s, def, key, value, err) : no_memory(err);
+	json_object_put(value);
+	return r < 0 ? pf_err_wrap(err, r, "plugin environment") : 0;
+}
+
+static int take_number(const char *what, const char *word, int least, int most, int *ret,
+		       struct pf_err *err)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(word, &end, 10);
+	if (!isdigit((unsigned char)*word) || *end || errno || n < least || n > most)
+		return pf_err_set(err, -EINVAL,
+				  "%s: expected a number from %d to %d, found %.80s",
+				  what, least, most, word);
+	*ret = (int)n;
+	return 0;
+}
+
+int settings_take_devices(struct settings *s, const char *word, struct pf_err *err)
+{
+	int n, r = take_number("devices", word, 1, MAX_DEVICES, &n, err);
+
+	if (r < 0)
+		return r;
+	s->devices = (unsigned)n;
+	s->devices_layer = s->layer;
+	return 0;
+}
+
+int settings_take_log_level(struct settings *s, const char *word, struct pf_err *err)
+{
+	int n, r = take_number("plugin log level", word, 0, MAX_LOG_LEVEL, &n, err);
+
+	if (r < 0)
+		return r;
+	s->log_level = n;
+	s->log_layer = s->layer;
+	return 0;
+}
+
+/* --- the plugins that there are ------------------------------------------------------------- */
+
+static struct json_object *options_of(const struct settings *s,
+				      const struct plugin_def *def, bool is_default)
+{
+	struct json_object *o =
+		def ? pf_json_copy(def->options) : json_object_new_object();
+
+	/* --devices is the default plugin's; what is said of the option itself is as good. */
+	if (o && is_default && s->devices &&
+	    (!def || def->count_layer < s->devices_layer))
+		json_object_object_add(o, count_key, json_object_new_int64(s->devices));
+	return o;
+}
+
+static struct json_object *env_of(const struct settings *s, const struct plugin_def *def)
+{
+	static const char variable[] = "TF_CPP_MIN_LOG_LEVEL";
+	struct json_object *o = def ? pf_json_copy(def->env) : json_object_new_object();
+	bool own = def && def->log_level >= 0 && def->log_layer >= s->log_layer;
+	int level = own ? def->log_level : s->log_level;
+	char text[12];
+
+	if (!o || level < 0 || json_object_object_get_ex(o, variable, NULL))
+		return o;
+	snprintf(text, sizeof(text), "%d", level);
+	json_object_object_add(o, variable, json_object_new_string(text));
+	return o;
+}
+
+int settings_attach(const struct settings *s, struct pf_candidate *plugins, unsigned n,
+		    bool first_is_default, struct pf_err *err)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const struct plugin_def *def = find_def(s, plugins[i].name);
+		bool is_default = first_is_default && i == 0;
+
+		plugins[i].options = options_of(s, def, is_default);
+		plugins[i].env = env_of(s, def);
+		if (!plugins[i].options || !plugins[i].env)
+			return no_memory(err);
+		/* --devices may have said it better. */
+		if (!def || !def->refused ||
+		    (is_default && s->devices_layer > def->count_layer &&
+		     !strcmp(def->refused_key, count_key)))
+			continue;
+		plugins[i].refused = strdup(def->refused);
+		if (!plugins[i].refused)
+			return no_memory(err);
+	}
+	return 0;
+}
+
+int settings_check_names(const struct settings *s, const struct pf_candidate *plugins,
+			 unsigned n, struct pf_err *err)
+{
+	char names[256] = "";
+
+	for (unsigned i = 0; i < n; i++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 i ? ", " : "", plugins[i].name);
+	for (unsigned i = 0; i < s->n_defs; i++) {
+		unsigned k = 0;
+
+		while (k < n && strcmp(plugins[k].name, s->defs[i].name) != 0)
+			k++;
+		if (k == n && s->defs[i].layer == LAYER_COMMAND_LINE)
+			return pf_err_set(err, -EINVAL,
+					  "options for plugin %s, which is not loaded: "
+					  "expected one of %s",
+					  s->defs[i].name, names);
+	}
+	return 0;
+}

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Configuration files: which are read, what they say, what is refused and how.
+. "$srcdir/tests/lib.sh"
+name=${plugin:-cpu}
+requires test -e "$plugins/$name/pjrt_plugin.so"
+umask 022
+mkdir m home config
+
+# refused STATUS PATTERN [pjrtfs options]
+refused()
+{
+	local status=0
+	timeout 60 "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
+	equal "status of ${*:3} ($(cat err))" "$status" "$1"
+	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
+}
+
+# -- what is wrong is told with file, line and column
+echo '{"plugin_dir": 5,' >bad.json
+refused 2 'bad.json:2:1: expected the rest of a JSON object' "$name" m --config bad.json
+printf '{\n  "memory_limits": "4G"\n}\n' >bad.json
+refused 2 'bad.json:2:3: memory_limits: there is no such key; expected one of foreground' \
+	"$name" m --config bad.json
+printf '{\n "compile_jobs":\n  "2"}' >bad.json
+refused 2 'bad.json:2:2: compile_jobs: expected an integer, found "2"' m -o config=bad.json
+printf '{"plugins": [{"name": "%s",\n\t"options": 5}]}' "$name" >bad.json
+refused 2 'bad.json:2:2: plugins\[0\].options: expected an object, found 5' --config bad.json m
+printf '{"devices": 2,\n "devices": 3}' >bad.json
+refused 2 'bad.json:2:2: the key "devices" is given twice' --config bad.json --dump-config
+refused 2 'read the configuration none.json: No such file' m --config none.json
+echo '{}' >open.json
+chmod g+w open.json
+refused 2 'open.json can name plugins to run: .*only its owner' --config open.json --dump-config
+if [ "$(id -u)" = 0 ]; then
+	chmod 644 open.json
+	chown 12345 open.json
+	refused 2 'open.json can name plugins to run: .*found user 12345' m --config open.json
+fi
+
+# -- what is in force is printed as a file that says the same
+cat >config/pjrtfs.json <<END
+{
+  "plugin-dir": "$plugins",
+  "plugins": [{"name": "$name", "options": {"cpu_device_count": 3},
+               "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0}],
+  "memory_limit": "64M",
+  "cache_dir": "$work/its-cache",
+  "compile_jobs": 1,
+  "allow_native": true,
+  "mount_options": ["noatime", "nofail"],
+  "debug_options": {"xla_cpu_enable_fast_min_max": false}
+}
+END
+timeout 60 "$pjrtfs" --dump-config >dump || fail "cannot dump"
+python3 - "$name" "$plugins" "$work" <<'END'
+import json, sys
+name, plugins, work = sys.argv[1:]
+got = json.load(open("dump"))
+want = {
+    "foreground": False, "debug": False, "mount_options": ["noatime"],
+    "memory_limit": 64 << 20, "allow_native": True, "cache_dir": work + "/its-cache",
+    "cache_size": 2 << 30, "no_cache": False, "compile_jobs": 1, "plugin_dir": [plugins],
+    "plugins": [{"name": name, "options": {"cpu_device_count": 3},
+                 "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0}],
+    "compile_options": {"env_option_overrides": {"xla_cpu_enable_fast_min_max": False}},
+}
+assert got == want, got
+END
+timeout 60 "$pjrtfs" --config dump --dump-config >again
+same dump again
+timeout 60 "$pjrtfs" --dump-config -f --devices 2 --memory-limit 32M >changed
+grep -q '"memory_limit": 33554432' changed || fail "the command line does not override"
+grep -q '"foreground": true' changed || fail "the command line does not override"
+
+# -- a mount with nothing on the command line but where
+requires test -w /dev/fuse
+mount_by_file()
+{
+	timeout 120 "$pjrtfs" "$@" </dev/null >out 2>&1 || fail "$(cat out)"
+}
+mount_by_file m
+end()
+{
+	local status=$?
+	set +e
+	timeout 10 fusermount3 -u "$work/m" 2>/dev/null
+	(exit "$status")
+	lib_end
+}
+trap end EXIT
+equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 1 2 '
+equal "memory" "$(df --output=size -B1M m | tail -n 1 | tr -d ' ')" 64
+shows "m/plugins/$name/options.json" '{"cpu_device_count":3}'
+tells "m/plugins/$name/log" cpu_device_count # level 0 tells what level 1 does not
+tr '\0' '\n' <"/proc/$(cat "m/plugins/$name/pid")/environ" >environ
+grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
+grep -qx 'TF_CPP_MIN_LOG_LEVEL=0' environ || fail "no level"
+bounded cp "$data/add.mlir" m/programs/
+shows m/executables/add/state ready
+shows m/executables/add/options.json '{}'
+bounded test -d its-cache
+bounded fusermount3 -u m
+
+# The command line's plugin has what the file says of it; its own words go before.
+mount_by_file "$name" m --plugin-option "$name:cpu_device_count=1"
+equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 '
+bounded fusermount3 -u m
+mount_by_file m --devices 2 --plugin-log-level 1
+equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 1 '
+tr '\0' '\n' <"/proc/$(cat "m/plugins/$name/pid")/environ" >environ
+grep -qx 'TF_CPP_MIN_LOG_LEVEL=1' environ || fail "no level"
+bounded fusermount3 -u m
+
+# -- one plugin's wrong option is told of, and the other one is there
+cat >config/pjrtfs.json <<END
+{"plugin_dir": "$plugins", "plugins": [
+  {"name": "wrong", "path": "$plugins/$name/pjrt_plugin.so",
+   "options": {"cpu_device_count": "four"}},
+  "$name"]}
+END
+mount_by_file m
+grep -q 'plugin wrong: .*pjrtfs.json:3:16: plugins\[0\].options.cpu_device_count: .*found the string "four"' \
+	out || fail "not told of: $(cat out)"
+equal "plugins" "$(bounded ls m/plugins | LC_ALL=C sort | tr '\n' ' ')" "$(
+	printf '%s\n' "$name" wrong | LC_ALL=C sort | tr '\n' ' ')"
+shows m/plugins/wrong/state failed
+tells m/plugins/wrong/error 'expected an integer from 1 to 1024, found the string "four"'
+shows "m/plugins/$name/state" ready
+bounded cp "$data/add.mlir" m/programs/
+bounded fusermount3 -u m
+# alone it is the end
+refused 1 'plugin wrong: .*expected an integer from 1 to 1024' wrong m
+
+# -- the user's file in the home directory; /dev/null for none
+mkdir -p home/.config
+echo "{\"plugin_dir\": \"$plugins\", \"plugins\": \"$name\"}" >home/.config/pjrtfs.json
+unset XDG_CONFIG_HOME
+HOME=$work/home mount_by_file m
+shows "m/plugins/$name/state" ready
+bounded fusermount3 -u m
+HOME=$work/home timeout 60 "$pjrtfs" --config /dev/null --dump-config >dump
+! grep -q "$plugins" dump || fail "the user's file was read, too"

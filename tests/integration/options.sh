@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# What plugins and programs are told: create options, environment, default compile options.
+. "$srcdir/tests/lib.sh"
+name=${plugin:-cpu}
+requires test -e "$plugins/$name/pjrt_plugin.so"
+requires test -w /dev/fuse
+mkdir m
+
+# refused STATUS PATTERN [pjrtfs options]
+refused()
+{
+	local status=0
+	timeout 120 "$pjrtfs" "$name" m --plugin-dir "$plugins" "${@:3}" >out 2>err </dev/null ||
+		status=$?
+	equal "status of ${*:3} ($(cat err))" "$status" "$1"
+	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
+	! timeout 5 mountpoint -q m || fail "mounted with ${*:3}"
+}
+
+# -- what would make the plugin abort never reaches it
+refused 2 'cpu_device_count: expected an integer from 1 to 1024, found -1' \
+	--plugin-option "$name:cpu_device_count=-1"
+refused 2 'cpu_device_count: .*found the string "4"' \
+	--plugin-option "$name:cpu_device_count:string=4"
+refused 2 'cpu_device_count: .*found the string "four"' \
+	--plugin-option "$name:cpu_device_count=four"
+refused 2 'devices: expected a number from 1 to 1024, found 0' --devices 0
+refused 2 'options for plugin other, which is not loaded: expected one of' \
+	--plugin-option other:a=1
+
+# -- what the plugin itself refuses is told in its words
+refused 1 "plugin $name: .*exited with status 1; it printed last: .*Unknown flag in XLA_FLAGS: --xla_no_such_flag=1" \
+	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1" -f
+refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' \
+	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1"
+# also where it logs as little as can be
+refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' --plugin-log-level 3 \
+	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1"
+
+# -- an option that nobody here knows goes to the plugin as it is
+mount_or_not()
+{
+	timeout 120 "$pjrtfs" "$name" m --plugin-dir "$plugins" \
+		--plugin-option "$name:no_such_option:string=4" >out 2>&1 </dev/null
+}
+if mount_or_not; then
+	shows "m/plugins/$name/options.json" '{"no_such_option":"4"}'
+	bounded fusermount3 -u m
+else
+	grep -q "plugin $name: .*no_such_option" out || fail "'$(cat out)' does not name it"
+fi
+
+# -- devices; the variables of one plugin only
+mount_pjrtfs --devices 2 --plugin-env "$name:XLA_FLAGS=--xla_dump_max_hlo_modules=7" \
+	--plugin-env "$name:EMPTY="
+equal "devices" "$(bounded ls "$mnt/devices/$name" | tr '\n' ' ')" '0 1 '
+shows "$mnt/plugins/$name/options.json" '{"cpu_device_count":2}'
+tr '\0' '\n' <"/proc/$(cat "$mnt/plugins/$name/pid")/environ" >environ
+grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
+grep -qx 'EMPTY=' environ || fail "no EMPTY"
+! tr '\0' '\n' <"/proc/$daemon/environ" | grep -q '^XLA_FLAGS=' || fail "the daemon has it, too"
+equal "no error" "$(bounded cat "$mnt/plugins/$name/error")" ''
+# The next life has them, too.
+kill -KILL "$(cat "$mnt/plugins/$name/pid")"
+eventually grep -qx 1 "$mnt/plugins/$name/restarts"
+eventually grep -qx ready "$mnt/plugins/$name/state"
+tr '\0' '\n' <"/proc/$(cat "$mnt/plugins/$name/pid")/environ" >environ
+grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
+equal "devices" "$(bounded ls "$mnt/devices/$name" | tr '\n' ' ')" '0 1 '
+unmount_pjrtfs
+
+# -- all of it decides what a compile gives, and so its key
+# compiled WHAT USE [pjrtfs options]: what the cache was for a mount with these options.
+compiled()
+{
+	mount_pjrtfs "${@:3}" --cache-dir "$work/keys"
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	equal "$1" "$(bounded grep -o '"cache":"[a-z]*"' "$mnt/executables/add/info.json")" \
+		"\"cache\":\"$2\""
+	unmount_pjrtfs
+}
+flags=$name:XLA_FLAGS=--xla_dump_max_hlo_modules=7
+compiled 'the first' miss
+compiled 'the same' hit
+compiled 'another environment' miss --plugin-env "$flags"
+compiled 'that again' hit --plugin-env "$flags"
+compiled 'a variable that no compiler reads' hit --plugin-env "$name:SOMETHING=7"
+compiled 'create options' miss --plugin-option "$name:cpu_device_count=4"
+compiled 'compile options' miss \
+	--compile-option env_option_overrides.xla_cpu_enable_fast_min_max=false
+compiled 'none again' hit
+
+# -- default compile options: what a program says goes before them
+echo 'func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %z = stablehlo.minimum %x, %y : tensor<3xf32>
+  return %z : tensor<3xf32>
+}' >min.mlir
+cat >config.json <<'END'
+{"compile_options": {"device": 1},
+ "debug_options": {"xla_cpu_enable_fast_min_max": false}}
+END
+chmod 600 config.json
+mount_pjrtfs --config config.json
+b=$mnt/devices/$name/1/buffers
+echo 1 nan 3 >"$b/x.txt"
+echo nan 2 5 >"$b/y.txt"
+bounded cp min.mlir "$mnt/programs/"
+run min "$name:1/x $name:1/y -> z"
+equal "minimum with NaN, where the default says so" "$(bounded cat "$b/z.txt" | tr '\n' ' ')" \
+	'nan nan 3 '
+shows "$mnt/executables/min/options.json" '{}'
+say "$mnt/executables/min/options.json" '{"device":0}'
+bounded cp "$b/x.npy" "$b/y.npy" "$mnt/buffers/"
+run min 'x y -> z'
+equal "minimum with NaN on another device" "$(bounded cat "$mnt/buffers/z.txt" | tr '\n' ' ')" \
+	'nan nan 3 '
+unmount_pjrtfs
+
+# -- a default that the plugin does not take is told where the program is
+mount_pjrtfs --compile-option env_option_overrides.xla_no_such_flag=true
+fails_with 'cp: ' cp "$data/add.mlir" "$mnt/programs/"
+tells "$mnt/executables/add/error" 'xla_no_such_flag'
+unmount_pjrtfs
+mount_pjrtfs --compile-option device=99
+fails_with 'Invalid argument' cp "$data/add.mlir" "$mnt/programs/"
+tells "$mnt/executables/add/error" "option device: plugin $name has no device 99"

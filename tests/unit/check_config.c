@@ -1,0 +1,516 @@
+/* Configuration files: which are read, what each key says, what is refused and where. */
+#define SYSTEM_CONFIG "system.json"
+#include "config.c"
+
+#include "unit.h"
+
+static char dir[] = "/tmp/check_config.XXXXXX"; /* the working directory of the tests */
+
+static void make_dir(void)
+{
+	strcpy(dir, "/tmp/check_config.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(chdir(dir), 0);
+	mkdir("home", 0700);
+	mkdir("home/.config", 0700);
+	setenv("HOME", "/nonexistent", 1);
+	unsetenv("XDG_CONFIG_HOME");
+	umask(022);
+}
+
+static void remove_dir(void)
+{
+	static const char *const paths[] = { "f.json", "system.json",
+					     "home/.config/pjrtfs.json", "home/.config",
+					     "home" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		remove(paths[i]);
+	ck_assert_int_eq(chdir("/"), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void init(struct options *o)
+{
+	memset(o, 0, sizeof(*o));
+	settings_init(&o->settings);
+}
+
+static int take(struct options *o, const char *text, struct pf_err *err)
+{
+	struct pf_config_text t = { .file = "f", .text = text, .len = strlen(text) };
+	int r = pf_config_text_parse(&t, err);
+
+	if (r == 0)
+		r = config_take(o, &t, err);
+	pf_config_text_release(&t);
+	return r;
+}
+
+/* What is in force, on one line, but for what was never said. */
+static char *dumped(const struct options *o)
+{
+	const struct plugin_words none = { .n_said = 0 };
+	struct json_object *json;
+	static const char *const flags[] = { "foreground", "debug", "allow_native",
+					     "no_cache" };
+	struct json_object *value;
+	char *text;
+
+	ck_assert_int_eq(config_dump(o, NULL, &none, &json, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (json_object_object_get_ex(json, flags[i], &value) &&
+		    !json_object_get_boolean(value))
+			json_object_object_del(json, flags[i]);
+	json_object_object_foreach(json, key, entry)
+		if ((json_object_is_type(entry, json_type_int) &&
+		     !json_object_get_int64(entry)) ||
+		    (json_object_is_type(entry, json_type_array) &&
+		     !json_object_array_length(entry)))
+			json_object_object_del(json, key);
+	text = strdup(
+		json_object_to_json_string_ext(json,
+					       JSON_C_TO_STRING_PLAIN |
+						       JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(json);
+	return text;
+}
+
+#define PLUGINS "\"plugins\":[{\"name\":\"cpu\"}]"
+
+static const struct {
+	const char *text, *want;
+} good[] = {
+	{ "", "{" PLUGINS "}" },
+	{ "{}", "{" PLUGINS "}" },
+	{ "{\"foreground\":true,\"debug\":true,\"allow_native\":true,\"no_cache\":true}",
+	  "{\"foreground\":true,\"debug\":true,\"allow_native\":true,\"no_cache\":true," PLUGINS
+	  "}" },
+	{ "{\"allow-native\":true,\"no-cache\":true,\"memory-limit\":\"4G\"}",
+	  "{\"memory_limit\":4294967296,\"allow_native\":true,\"no_cache\":true," PLUGINS
+	  "}" },
+	{ "{\"memory_limit\":1048576,\"cache_size\":\"max\",\"cache_dir\":\"/c/d\"}",
+	  "{\"memory_limit\":1048576,\"cache_dir\":\"/c/d\",\"cache_size\":\"max\"," PLUGINS
+	  "}" },
+	{ "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2,"
+	  "\"plugin_log_level\":0}",
+	  "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2," PLUGINS "}" },
+	{ "{\"mount_options\":[\"allow_other\",\"nofail\",\"ro\"],"
+	  "\"plugin_dir\":[\"/a\",\"/b\"]}",
+	  "{\"mount_options\":[\"allow_other\",\"ro\"],\"plugin_dir\":[\"/a\",\"/b\"]," PLUGINS
+	  "}" },
+	{ "{\"mount_options\":\"ro\",\"plugin_dir\":\"/a\"}",
+	  "{\"mount_options\":[\"ro\"],\"plugin_dir\":[\"/a\"]," PLUGINS "}" },
+	{ "{\"plugins\":[\"gpu\",\"/p/x.so\",\"mine=/q.so\"]}",
+	  "{\"plugins\":[{\"name\":\"gpu\"},\"/p/x.so\",{\"name\":\"mine\",\"path\":"
+	  "\"/q.so\"}]}" },
+	{ "{\"plugin\":\"gpu\"}", "{\"plugins\":[{\"name\":\"gpu\"}]}" },
+	{ "{\"plugins\":{\"name\":\"gpu\",\"log_level\":3}}",
+	  "{\"plugins\":[{\"name\":\"gpu\",\"log_level\":3}]}" },
+	{ "{\"plugins\":[{\"options\":{\"a\":1,\"b\":[1,2],\"c\":0.5,\"d\":\"x\","
+	  "\"e\":true},\"env\":{\"X\":\"1\",\"Y\":null},\"path\":\"/x.so\","
+	  "\"name\":\"gpu\"}]}",
+	  "{\"plugins\":[{\"name\":\"gpu\",\"path\":\"/x.so\",\"options\":{\"a\":1,"
+	  "\"b\":[1,2],\"c\":0.5,\"d\":\"x\",\"e\":true},\"env\":{\"X\":\"1\","
+	  "\"Y\":null}}]}" },
+	{ "{\"plugin_option\":[\"cpu:a=1\",\"cpu:b:string=1\"],"
+	  "\"plugin_env\":\"cpu:XLA_FLAGS=--a=b\"}",
+	  "{\"plugins\":[{\"name\":\"cpu\",\"options\":{\"a\":1,\"b\":\"1\"},"
+	  "\"env\":{\"XLA_FLAGS\":\"--a=b\"}}]}" },
+	{ "{\"compile_options\":{\"num_replicas\":2,\"env_option_overrides\":{\"x\":1}},"
+	  "\"debug_options\":{\"y\":true},"
+	  "\"compile_option\":[\"env_option_overrides.z=s\",\"num_partitions=2\"]}",
+	  "{" PLUGINS ",\"compile_options\":{\"num_replicas\":2,"
+	  "\"env_option_overrides\":{\"x\":1,\"y\":true,\"z\":\"s\"},"
+	  "\"num_partitions\":2}}" },
+};
+
+START_TEST(a_good_file_is_understood)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+	char *text, *again;
+
+	init(&o);
+	ck_assert_msg(take(&o, good[_i].text, &err) == 0, "%s", err.text);
+	text = dumped(&o);
+	if (!strstr(good[_i].text, "plugin_log_level")) /* 0 is not shown */
+		ck_assert_str_eq(text, good[_i].want);
+	options_release(&o);
+	/* What is printed says the same. */
+	init(&o);
+	ck_assert_msg(take(&o, text, &err) == 0, "%s: %s", err.text, text);
+	again = dumped(&o);
+	ck_assert_str_eq(text, again);
+	options_release(&o);
+	free(text);
+	free(again);
+}
+END_TEST
+
+static const struct {
+	const char *text, *why;
+} bad[] = {
+	{ "{\n  \"memory_limt\": 1}",
+	  "f:2:3: memory_limt: there is no such key; expected one of foreground, debug, " },
+	{ "{\"Debug\":true}", "f:1:2: Debug: there is no such key" },
+	{ "{\"no-cache\":true,\n\"no_cache\":true}",
+	  "f:2:1: no_cache: it is given twice" },
+	{ "{\"plugin\":\"a\",\"plugins\":\"b\"}", "f:1:15: plugins: it is given twice" },
+	{ "{\"debug\":1}", "f:1:2: debug: expected true or false, found 1" },
+	{ "{\"debug\":\"true\"}",
+	  "f:1:2: debug: expected true or false, found \"true\"" },
+	{ "{\"foreground\":null}",
+	  "f:1:2: foreground: expected true or false, found null" },
+	{ "{\"memory_limit\":true}",
+	  "f:1:2: memory_limit: expected bytes: a number, or a string as \"4G\", found true" },
+	{ "{\"memory_limit\":\"4X\"}",
+	  "f:1:2: memory_limit: memory limit: expected a size from 1M on" },
+	{ "{\"memory_limit\":5}", "memory limit: expected a size from 1M on" },
+	{ "{\"cache_size\":-1}", "f:1:2: cache_size: cache size: expected a size" },
+	{ "{\"cache_dir\":\"x\"}",
+	  "f:1:2: cache_dir: expected an absolute path, found \"x\"" },
+	{ "{\"cache_dir\":\"\"}", "cache_dir: expected an absolute path, found \"\"" },
+	{ "{\"compile_jobs\":\"2\"}", "compile_jobs: expected an integer, found \"2\"" },
+	{ "{\"compile_jobs\":33}",
+	  "compile jobs: expected a number from 1 to 32, found 33" },
+	{ "{\"compile_timeout\":0}", "expected a number from 1 to 604800, found 0" },
+	{ "{\"compile_timeout\":1.5}", "expected an integer, found 1.5" },
+	{ "{\"devices\":0}",
+	  "f:1:2: devices: devices: expected a number from 1 to 1024" },
+	{ "{\"devices\":1025}", "expected a number from 1 to 1024, found 1025" },
+	{ "{\"plugin_log_level\":5}",
+	  "plugin log level: expected a number from 0 to 4, found 5" },
+	{ "{\"plugin_dir\":[\"/a\",\n \"b\"]}",
+	  "f:2:2: plugin_dir[1]: expected an absolute path, found \"b\"" },
+	{ "{\"plugin_dir\":{}}", "plugin_dir: expected an absolute path, found {}" },
+	{ "{\"mount_options\":[5]}", "mount_options[0]: expected a string, found 5" },
+	{ "{\"mount_options\":\"a,b\"}",
+	  "mount_options: mount option: expected one, found a,b" },
+	{ "{\"plugins\":5}",
+	  "f:1:2: plugins: expected a plugin: a string, or an object with a name, found 5" },
+	{ "{\"plugins\":[\n{}]}",
+	  "f:2:1: plugins[0]: expected an object with a name, found {}" },
+	{ "{\"plugins\":[{\"name\":5}]}",
+	  "plugins[0].name: expected a plugin's name, found 5" },
+	{ "{\"plugins\":[{\"name\":\"a:b\"}]}",
+	  "f:1:14: plugins[0].name: plugin name a:b: expected up to 32 letters" },
+	{ "{\"plugins\":[{\"name\":\"a\",\n  \"option\":{}}]}",
+	  "f:2:3: plugins[0].option: expected name, path, options, env or log_level, "
+	  "found the key \"option\"" },
+	{ "{\"plugins\":[{\"name\":\"a\",\"path\":\"x.so\"}]}",
+	  "plugins[0].path: expected an absolute path, found \"x.so\"" },
+	{ "{\"plugins\":[{\"name\":\"a\",\"options\":[]}]}",
+	  "plugins[0].options: expected an object, found []" },
+	{ "{\"plugins\":[{\"name\":\"a\",\"env\":5}]}",
+	  "plugins[0].env: expected an object, found 5" },
+	{ "{\"plugins\":[{\"name\":\"a\",\"log_level\":-1}]}",
+	  "plugins[0].log_level: expected an integer from 0 to 4, found -1" },
+	{ "{\"plugins\":[\"a,b\"]}", "plugins[0]: expected a plugin's name" },
+	{ "{\"plugins\":[\"./x.so\"]}", "plugins[0]: expected a plugin's name" },
+	{ "{\"plugins\":[\"a=./x.so\"]}", "plugins[0]: expected a plugin's name" },
+	{ "{\"plugins\":[\"\"]}", "plugins[0]: expected a plugin's name" },
+	{ "{\"plugin_option\":\"cpu\"}",
+	  "plugin_option: plugin option: expected NAME:KEY=VALUE, found cpu" },
+	{ "{\"plugin_option\":[\"cpu:a=1\",\"cpu:cpu_device_count=0\"]}",
+	  "plugin_option[1]: plugin option: option cpu_device_count: expected an integer" },
+	{ "{\"plugin_env\":\"cpu:=1\"}", "variable : expected a name without '='" },
+	{ "{\"compile_options\":[]}", "compile_options: expected an object, found []" },
+	{ "{\"compile_options\":{\n \"num_replica\":1}}",
+	  "f:2:2: compile_options.num_replica: unknown option \"num_replica\"" },
+	{ "{\"compile_options\":{\"num_replicas\":\"2\"}}",
+	  "f:1:21: compile_options.num_replicas: option num_replicas: expected an integer of "
+	  "1 or more, found \"2\"" },
+	{ "{\"compile_options\":{\"env_option_overrides\":{\"a\":1,\n\"b\":[]}}}",
+	  "f:2:1: compile_options.env_option_overrides.b: option env_option_overrides.b: "
+	  "expected a string, true, false or a number, found [" },
+	{ "{\"compile_options\":{\"device\":\"a:1\",\"plugin\":\"b\"}}",
+	  "compile_options: default compile options: option device: a:1 is not a device of "
+	  "plugin b" },
+	{ "{\"debug_options\":{\"b\":null}}", "f:1:19: debug_options.b: option" },
+	{ "{\"debug_options\":true}", "debug_options: expected an object, found true" },
+	{ "{\"compile_option\":\"x\"}",
+	  "compile_option: compile option: expected KEY=VALUE" },
+};
+
+START_TEST(a_bad_file_is_refused)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+
+	init(&o);
+	ck_assert_int_eq(take(&o, bad[_i].text, &err), -EINVAL);
+	ck_assert_int_eq(err.code, -EINVAL);
+	ck_assert_msg(strncmp(err.text, "f:", 2) == 0, "%s", err.text);
+	ck_assert_msg(strstr(err.text, bad[_i].why) != NULL, "'%s' instead of '%s'",
+		      err.text, bad[_i].why);
+	options_release(&o);
+	init(&o);
+	ck_assert_int_eq(take(&o, bad[_i].text, NULL), -EINVAL);
+	options_release(&o);
+}
+END_TEST
+
+/* A create option or a variable that cannot be is that plugin's affair alone. */
+START_TEST(a_bad_option_is_its_plugins)
+{
+	static const char text[] = "{\"plugins\":[{\"name\":\"a\",\n"
+				   "\"options\":{\"x\":1,\"cpu_device_count\":\"4\"}},\n"
+				   "{\"name\":\"b\",\"env\":{\"X\":5}},\n"
+				   "{\"name\":\"c\",\"options\":{\"y\":2}}]}";
+	struct pf_candidate p[] = { { .name = (char *)"a" },
+				    { .name = (char *)"b" },
+				    { .name = (char *)"c" },
+				    { .name = (char *)"d" } };
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+
+	init(&o);
+	o.settings.layer = 1;
+	ck_assert_msg(take(&o, text, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(settings_attach(&o.settings, p, 4, true, &err), 0);
+	ck_assert_str_eq(
+		p[0].refused,
+		"f:2:18: plugins[0].options.cpu_device_count: option "
+		"cpu_device_count: expected an integer from 1 to 1024, found the "
+		"string \"4\"");
+	ck_assert_str_eq(
+		p[1].refused,
+		"f:3:20: plugins[1].env.X: variable X: expected a string, or null "
+		"for none, found 5");
+	ck_assert_ptr_null(p[2].refused);
+	ck_assert_ptr_null(p[3].refused);
+	ck_assert_int_eq(settings_check_refused(&o.settings, &err), -EINVAL);
+	for (int i = 0; i < 4; i++) {
+		json_object_put(p[i].options);
+		json_object_put(p[i].env);
+		free(p[i].refused);
+		p[i] = (struct pf_candidate){ .name = p[i].name };
+	}
+	/* What comes later may mend it. */
+	o.settings.layer = 2;
+	ck_assert_int_eq(take(&o, "{\"plugin_option\":\"a:cpu_device_count=4\"}", &err),
+			 0);
+	ck_assert_int_eq(settings_attach(&o.settings, p, 1, true, &err), 0);
+	ck_assert_ptr_null(p[0].refused);
+	ck_assert_str_eq(json_object_to_json_string_ext(p[0].options,
+							JSON_C_TO_STRING_PLAIN),
+			 "{\"x\":1,\"cpu_device_count\":4}");
+	json_object_put(p[0].options);
+	json_object_put(p[0].env);
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(there_are_limits)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+	char *text = malloc(1 << 20);
+	int n;
+
+	for (int max = 16; max < 18; max++) {
+		strcpy(text, "{\"plugins\":[");
+		for (int i = 0; i < max; i++)
+			sprintf(text + strlen(text), "%s\"p%d\"", i ? "," : "", i);
+		strcat(text, "]}");
+		init(&o);
+		ck_assert_int_eq(take(&o, text, &err), max == 16 ? 0 : -EINVAL);
+		options_release(&o);
+	}
+	ck_assert_ptr_nonnull(strstr(err.text, "plugins[16]: expected at most 16"));
+	for (int max = 256; max < 258; max++) {
+		strcpy(text, "{\"plugins\":{\"name\":\"p\",\"env\":{");
+		n = (int)strlen(text);
+		for (int i = 0; i < max; i++)
+			n += sprintf(text + n, "%s\"V%d\":\"\"", i ? "," : "", i);
+		strcpy(text + n, "}}}");
+		init(&o);
+		ck_assert_int_eq(take(&o, text, &err), 0);
+		ck_assert_int_eq(settings_check_refused(&o.settings, &err),
+				 max == 256 ? 0 : -EINVAL);
+		options_release(&o);
+	}
+	ck_assert_ptr_nonnull(strstr(err.text, "variable V256: plugin p has 256 others"));
+	strcpy(text, "{\"plugin_option\":[");
+	n = (int)strlen(text);
+	for (int i = 0; i < 65; i++)
+		n += sprintf(text + n, "%s\"p%d:a=1\"", i ? "," : "", i);
+	strcpy(text + n, "]}");
+	init(&o);
+	ck_assert_int_eq(take(&o, text, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "options for more than 64 plugins"));
+	options_release(&o);
+	free(text);
+}
+END_TEST
+
+static int read_config(struct options *o, const char *file, struct pf_err *err)
+{
+	init(o);
+	return config_read(o, file, err);
+}
+
+START_TEST(later_files_override)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+	char path[200], *text;
+
+	snprintf(path, sizeof(path), "%s/home", dir);
+	setenv("HOME", path, 1);
+	ck_assert_int_eq(read_config(&o, NULL, &err), 0); /* none is there */
+	options_release(&o);
+	write_file("system.json",
+		   "{\"compile_jobs\":3,\"devices\":2,\"plugin_dir\":\"/s\","
+		   "\"plugins\":[{\"name\":\"a\",\"log_level\":2,\"options\":{\"x\":1,"
+		   "\"y\":1}},\"b\"],\"debug_options\":{\"f\":1,\"g\":1}}");
+	write_file(
+		"home/.config/pjrtfs.json",
+		"{\"devices\":5,\"plugin_dir\":\"/u\",\"plugins\":[\"b\",{\"name\":\"a\","
+		"\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
+	ck_assert_msg(read_config(&o, NULL, &err) == 0, "%s", err.text);
+	text = dumped(&o);
+	ck_assert_str_eq(text,
+			 "{\"compile_jobs\":3,\"devices\":5,\"plugin_dir\":[\"/u\"],"
+			 "\"plugins\":[{\"name\":\"b\"},{\"name\":\"a\",\"options\":{"
+			 "\"x\":1,\"y\":2,\"z\":3},\"log_level\":2}],"
+			 "\"compile_options\":{\"env_option_overrides\":{\"f\":1,"
+			 "\"g\":2}}}");
+	free(text);
+	options_release(&o);
+	/* One that is named is the only one. */
+	write_file("f.json", "{\"compile_timeout\":9}");
+	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
+	ck_assert_uint_eq(o.cache.timeout_s, 9);
+	ck_assert_uint_eq(o.cache.jobs, 0);
+	ck_assert_uint_eq(o.settings.devices, 0);
+	options_release(&o);
+	/* The user's place may be another. */
+	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+	ck_assert_int_eq(read_config(&o, NULL, &err), 0);
+	ck_assert_uint_eq(o.settings.devices, 2);
+	options_release(&o);
+	write_file("system.json", "{\n]");
+	ck_assert_int_eq(read_config(&o, NULL, &err), -EINVAL);
+	ck_assert_int_eq(strncmp(err.text, "system.json:2:1: ", 17), 0);
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(a_level_that_is_said_later_counts)
+{
+	static const struct {
+		const char *first, *second, *level;
+	} cases[] = {
+		{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "{}", "1" },
+		{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}",
+		  "{\"plugin_log_level\":2}", "2" },
+		{ "{\"plugin_log_level\":2}",
+		  "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "1" },
+		{ "{\"plugin_log_level\":2,\"plugins\":{\"name\":\"a\",\"log_level\":1}}",
+		  "{}", "1" },
+		{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1,\"env\":{"
+		  "\"TF_CPP_MIN_LOG_LEVEL\":\"3\"}}}",
+		  "{\"plugin_log_level\":2}", "3" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct pf_candidate p = { .name = (char *)"a" };
+		struct json_object *level = NULL;
+		struct pf_err err = PF_ERR_INIT;
+		struct options o;
+
+		init(&o);
+		o.settings.layer = 1;
+		ck_assert_msg(take(&o, cases[i].first, &err) == 0, "%s", err.text);
+		o.settings.layer = 2;
+		ck_assert_msg(take(&o, cases[i].second, &err) == 0, "%s", err.text);
+		ck_assert_int_eq(settings_attach(&o.settings, &p, 1, false, &err), 0);
+		json_object_object_get_ex(p.env, "TF_CPP_MIN_LOG_LEVEL", &level);
+		ck_assert_str_eq(json_object_get_string(level), cases[i].level);
+		json_object_put(p.options);
+		json_object_put(p.env);
+		options_release(&o);
+	}
+}
+END_TEST
+
+START_TEST(files_that_others_may_change_are_refused)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+
+	write_file("f.json", "{\"devices\":2}");
+	ck_assert_int_eq(chmod("f.json", 0664), 0);
+	ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
+	ck_assert_ptr_nonnull(strstr(err.text, "f.json can name plugins to run"));
+	ck_assert_ptr_nonnull(strstr(err.text, "found mode 0664"));
+	options_release(&o);
+	ck_assert_int_eq(chmod("f.json", 0602), 0);
+	ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
+	options_release(&o);
+	ck_assert_int_eq(chmod("f.json", 0644), 0);
+	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
+	options_release(&o);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chown("f.json", 12345, 0), 0);
+		ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
+		ck_assert_ptr_nonnull(strstr(err.text, "found user 12345"));
+		options_release(&o);
+	}
+	/* What is empty names nothing. */
+	ck_assert_int_eq(read_config(&o, "/dev/null", &err), 0);
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_is_refused)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct options o;
+	FILE *f;
+
+	ck_assert_int_eq(read_config(&o, "none.json", &err), -ENOENT);
+	ck_assert_str_eq(err.text,
+			 "read the configuration none.json: No such file or directory");
+	options_release(&o);
+	ck_assert_int_eq(read_config(&o, "home", &err), -EISDIR);
+	options_release(&o);
+	f = fopen("f.json", "w");
+	fputs("{", f);
+	for (int i = 0; i < PF_CONFIG_MAX; i++)
+		fputc(' ', f);
+	fclose(f);
+	ck_assert_int_eq(read_config(&o, "f.json", &err), -EINVAL);
+	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
+	options_release(&o);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("config");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, make_dir, remove_dir);
+	unit_add_cases(tc, a_good_file_is_understood, good);
+	unit_add_cases(tc, a_bad_file_is_refused, bad);
+	tcase_add_test(tc, a_bad_option_is_its_plugins);
+	tcase_add_test(tc, there_are_limits);
+	tcase_add_test(tc, later_files_override);
+	tcase_add_test(tc, a_level_that_is_said_later_counts);
+	tcase_add_test(tc, files_that_others_may_change_are_refused);
+	tcase_add_test(tc, what_cannot_be_read_is_refused);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
