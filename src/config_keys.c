@@ -282,18 +282,16 @@ static int take_plugin_key(struct taking *k, struct plugin_def *def,
 				    at->key);
 }
 
-/* "NAME", "/PATH", "NAME=/PATH". */
 static int take_plugin_word(struct taking *k, const struct pf_config_at *at,
 			    struct json_object *value)
 {
 	static const char want[] = "a plugin's name, absolute path or NAME=PATH";
 	struct settings *s = &k->o->settings;
 	const char *text = string_of(k, at, value, want);
-	const char *slash = text ? strchr(text, '/') : NULL;
 
 	if (!text)
 		return -EINVAL;
-	if (strchr(text, ',') || (slash && slash != text && slash[-1] != '='))
+	if (!settings_is_plugin_word(text))
 		return refuse(k, at, want, value);
 	return keep(k, at, s->chosen, &s->n_chosen, text);
 }

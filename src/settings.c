@@ -133,6 +133,18 @@ int settings_refuse(struct settings *s, struct plugin_def *def, const char *key,
 	return def->refused && def->refused_key ? 0 : -ENOMEM;
 }
 
+bool settings_is_plugin_word(const char *text)
+{
+	size_t len = strcspn(text, "=/");
+	pf_autofree char *name = strndup(text, len);
+
+	if (!name || strchr(text, ','))
+		return false;
+	if (text[len] == '=')
+		return pf_plugin_name_valid(name) && text[len + 1] == '/';
+	return text[len] ? len == 0 : pf_plugin_name_valid(name);
+}
+
 int settings_check_refused(const struct settings *s, struct pf_err *err)
 {
 	for (unsigned i = 0; i < s->n_defs; i++)

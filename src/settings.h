@@ -92,6 +92,9 @@ int settings_debug_option(struct settings *s, const char *key, struct json_objec
 /* Can the default compile options be used together?  0; -EINVAL. */
 int settings_check_compile_options(const struct settings *s, struct pf_err *err);
 
+/* Is TEXT "NAME", "/PATH" or "NAME=/PATH", with a name that a plugin may have? */
+bool settings_is_plugin_word(const char *text);
+
 /* May each plugin of which something is said be started?  0; -EINVAL with the first reason. */
 int settings_check_refused(const struct settings *s, struct pf_err *err);
 
