@@ -12,15 +12,16 @@
 
 int place_add(struct pf_discovery *d, const char *source, const char *where)
 {
-	struct pf_place *p = &d->places[d->n_places];
+	struct pf_place *p;
 
+	if (d->n_places == PF_DISCOVER_PLACES)
+		return -1;
 	if (d->n_places + 1 == PF_DISCOVER_PLACES) {
 		/* The last one says that there were more. */
 		source = "places";
 		where = "";
-	} else if (d->n_places == PF_DISCOVER_PLACES) {
-		return -1;
 	}
+	p = &d->places[d->n_places];
 	p->source = source;
 	p->where = strdup(where);
 	if (!p->where) {
@@ -38,11 +39,12 @@ int place_add(struct pf_discovery *d, const char *source, const char *where)
 
 void place_note(struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
 {
-	struct pf_place *p = &d->places[place];
+	struct pf_place *p;
 	va_list ap;
 
-	if (place < 0 || p->note)
+	if (place < 0 || d->places[place].note)
 		return;
+	p = &d->places[place];
 	va_start(ap, fmt);
 	if (vasprintf(&p->note, fmt, ap) < 0) {
 		p->note = NULL;
@@ -119,7 +121,7 @@ static char *absolute(const char *path)
 void file_add(struct pf_discovery *d, int place, const char *name, const char *version,
 	      const char *path, const char *package)
 {
-	struct pf_plugin_file *f = &d->files[d->n_files];
+	struct pf_plugin_file *f;
 	struct stat st;
 	char *why;
 
@@ -136,6 +138,7 @@ void file_add(struct pf_discovery *d, int place, const char *name, const char *v
 		free(why);
 		return;
 	}
+	f = &d->files[d->n_files];
 	f->name = strdup(name);
 	f->path = absolute(path);
 	f->version = strdup(version);
