@@ -37,8 +37,8 @@ struct pf_life {
 	struct pf_buf late; /* whole messages that found the ring full */
 	size_t late_sent;   /* bytes of them that were sent meanwhile */
 	bool dead;
-	struct pf_err why; /* once dead */
-	unsigned lost;     /* calls that the death ended */
+	struct pf_err why;          /* once dead */
+	unsigned lost[PF_OP_COUNT]; /* calls that the death ended */
 };
 
 /* --- answers ------------------------------------------------------------------------ */
@@ -202,7 +202,7 @@ static void fail_calls(struct pf_life *life)
 	memset(&life->calls, 0, sizeof(life->calls));
 	why = life->why;
 	while ((call = pf_map_next(&calls, &pos)))
-		life->lost++;
+		life->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
 	pf_unlock(&life->lock);
 	pos = 0;
 	while ((call = pf_map_next(&calls, &pos)))
@@ -347,10 +347,10 @@ void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
 	life->plugin = *st;
 }
 
-unsigned pf_life_lost(struct pf_life *life)
+unsigned pf_life_lost(struct pf_life *life, enum pf_op op)
 {
 	PF_LOCK_SCOPE(&life->lock);
-	return life->lost;
+	return life->lost[op];
 }
 
 /* --- birth and death ------------------------------------------------------------------ */

@@ -189,12 +189,13 @@ static void again(struct compile *c)
 }
 
 /*
- * The worker died while it compiled C.  If it did something else, too, who did it is not
- * known: what was compiled is tried once more, without another compile beside it.
+ * The worker died while it compiled C.  If there were others, who did it is not known: each
+ * of them is tried once more, alone.
  */
 static bool is_only_suspected(struct compile *c)
 {
-	if (c->suspected || pf_life_lost(c->life) < 2)
+	if (c->suspected ||
+	    pf_life_lost(c->life, PF_OP_COMPILE) + pf_life_lost(c->life, PF_OP_LOAD) < 2)
 		return false;
 	c->suspected = c->job.alone = true;
 	return true;

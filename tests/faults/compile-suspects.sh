@@ -95,16 +95,3 @@ program other
 faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run other 'x y -> z'
-
-# -- a program that runs and kills the worker is not what a compile at that time is blamed for
-before=$(restarts)
-faults compile=when:@slow:held execute=late:300:abort:'runaway'
-program slow3 &
-one=$!
-eventually compiling slow3
-sleep 0.5 # until the plugin has it
-fails_with 'Input/output error' run other 'x y -> z'
-faults
-wait "$one" || fail "slow3 was failed: $(cat "$mnt/executables/slow3/error")"
-run slow3 'x y -> z'
-equal "restarts" "$(restarts)" $((before + 1))

@@ -278,7 +278,8 @@ START_TEST(calls_under_way_get_the_last_words)
 		kill_worker();
 	}
 	event_wait(&q.answered);
-	ck_assert_uint_eq(pf_life_lost(life), 1);
+	ck_assert_uint_eq(pf_life_lost(life, PF_OP_COMPILE), 1);
+	ck_assert_uint_eq(pf_life_lost(life, PF_OP_LOAD), 0);
 	ck_assert_int_eq(q.code, -EIO);
 	ck_assert_int_eq(q.err.pjrt_code, -1);
 	ck_assert_msg(strstr(q.err.text, deaths[_i].why) != NULL, "%s", q.err.text);

@@ -147,8 +147,8 @@ const struct stat *pf_life_plugin(const struct pf_life *life);
 /* The environment that its process was started with, as environ(7); borrowed for the life. */
 char *const *pf_life_environ(const struct pf_life *life);
 
-/* How many calls were under way when it died; 0 while it lives. */
-unsigned pf_life_lost(struct pf_life *life);
+/* How many calls of OP were under way when it died; 0 while it lives. */
+unsigned pf_life_lost(struct pf_life *life, enum pf_op op);
 
 /* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
  * Readable as long as the life is referenced, also when the process is dead. */
