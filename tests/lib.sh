@@ -79,6 +79,16 @@ fails_with()
 	esac
 }
 
+# For a test in a mount namespace of its own: let go of the mounts of other tests that run just
+# now.  As long as this copy of them is there, theirs do not end.
+forget_mounts()
+{
+	local at
+	while read -r _ at _; do
+		umount -l "$at"
+	done < <(grep ' fuse\.pjrtfs ' /proc/self/mounts || :)
+}
+
 # Let the faulty plugin fail otherwise from now on: faults SPEC...; faults: in nothing.
 faults()
 {

@@ -17,6 +17,7 @@ if [ -z "${inside:-}" ] && unshare --mount true 2>/dev/null; then
 	cd "$build" || exit
 	inside=yes exec unshare --mount bash "$0"
 fi
+[ -z "${inside:-}" ] || forget_mounts
 
 list()
 {

@@ -8,6 +8,7 @@ if [ -z "${inside:-}" ]; then
 	inside=yes exec unshare --pid --fork --kill-child --mount-proc bash "$0"
 fi
 . "$srcdir/tests/lib.sh"
+forget_mounts
 requires test -w /dev/fuse
 requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
 mount_pjrtfs
