@@ -400,7 +400,8 @@ static const struct pf_kind kind_as = {
 	.mode = S_IFDIR | 0555,
 	.children = (const struct pf_kind *const[]){ &state, &error, &signature, &options,
 						     &info, &cost, &memory,
-						     &kind_optimized, &run, NULL },
+						     &kind_optimized, &run, &kind_call,
+						     &kind_serialized, NULL },
 	.free = unit_free,
 };
 

@@ -165,6 +165,7 @@ void pf_fs_free(struct pf_fs *fs)
 {
 	if (!fs)
 		return;
+	pf_values_settle();
 	graves_stop(&fs->graves);
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);

@@ -235,15 +235,18 @@ static int result_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 static struct json_object *cancel(struct job *job, bool force)
 {
 	struct json_object *o = reply_new();
-	struct pf_worker *worker = atomic_load(&job->task.worker);
+	struct pf_worker *worker;
 	bool running;
 
 	pf_lock(&job->lock);
 	job->cancel = true;
-	running = job->state == JOB_RUNNING;
 	pf_unlock(&job->lock);
 	task_unqueue(&job->task);
-	if (running && force && worker) {
+	pf_lock(&job->lock);
+	running = job->state == JOB_RUNNING;
+	pf_unlock(&job->lock);
+	worker = running ? task_stop(&job->task) : NULL;
+	if (force && worker) {
 		pf_worker_restart(worker);
 		pf_json_add_string(o, "restarted", pf_worker_name(worker));
 		pf_json_add_string(

@@ -164,6 +164,16 @@ int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waite
 /* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
 
+/* The plugin that its options name, which compiles it; borrowed. */
+struct pf_worker *pf_executable_worker(struct pf_executable *executable);
+
+/*
+ * Nobody wants the compile under way any more: it has failed with -ECANCELED, and who waits
+ * for it is woken.  True if the plugin may be at it, and go on with it; false if it had not
+ * begun, or nothing was to be compiled.
+ */
+bool pf_executable_abandon(struct pf_executable *executable);
+
 /* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);
