@@ -93,6 +93,8 @@ extern const struct pf_kind kind_metrics;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
+void files_remove_plugins(
+	struct pf_fs *fs); /* workers tell their nodes nothing any more */
 int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 
 /* Link events, and tell the watch what things are called.  0 or -ENOMEM. */

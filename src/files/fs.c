@@ -166,6 +166,8 @@ void pf_fs_free(struct pf_fs *fs)
 	if (!fs)
 		return;
 	pf_values_settle();
+	if (fs->workers)
+		files_remove_plugins(fs);
 	graves_stop(&fs->graves);
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);

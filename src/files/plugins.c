@@ -1,4 +1,8 @@
 /* plugins/NAME/: what is known of each plugin and its worker. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
 #include "files.h"
 #include "pjrtfs/base/json.h"
 
@@ -87,12 +91,73 @@ static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 	return 0;
 }
 
-static int log_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+/* --- log: as events, what comes is appended ---------------------------------------------- */
+
+/* A read copies no more at once: a buffer of that size is made for each. */
+enum { AT_ONCE = 256 << 10 };
+
+static int log_open(struct pf_open *of, struct pf_err *err)
 {
-	(void)err;
-	pf_worker_log(worker_of(node), out);
-	return 0;
+	of->state = calloc(1, sizeof(struct pf_lines_reader));
+	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
+
+static void log_release(struct pf_open *of)
+{
+	pf_lines_reader_release(of->state);
+	free(of->state);
+}
+
+static void log_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+{
+	pf_autofree char *text = NULL;
+	size_t n;
+
+	if (len > AT_ONCE)
+		len = AT_ONCE;
+	text = malloc(len + 1);
+	if (!text) {
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	n = pf_printed_read(pf_worker_printed(worker_of(of->node)), of->state, off, text,
+			    len);
+	pf_reply_data(reply, text, n);
+}
+
+static short log_poll(struct pf_open *of)
+{
+	return pf_printed_ready(pf_worker_printed(worker_of(of->node)), of->state)
+		       ? POLLIN
+		       : 0;
+}
+
+static void log_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			   struct pf_open *of, struct stat *st)
+{
+	struct timespec time;
+
+	(void)cred;
+	st->st_size = (off_t)pf_printed_size(pf_worker_printed(worker_of(node)),
+					     of ? of->state : NULL, &time);
+	st->st_blocks = (st->st_size + 511) / 512;
+	if (time.tv_sec)
+		st->st_mtim = st->st_ctim = time;
+}
+
+static void log_came(void *arg)
+{
+	pf_node_ready(arg);
+}
+
+static const struct pf_kind log_file = { .mode = S_IFREG | 0444,
+					 .open = log_open,
+					 .release = log_release,
+					 .read = log_read,
+					 .poll = log_poll,
+					 .getattr_as = log_getattr_as };
+
+/* --- the directory ----------------------------------------------------------------------- */
 
 FILES_TEXT(path, "path", path_show, NULL);
 FILES_TEXT(api_version, "api_version", api_version_show, NULL);
@@ -103,24 +168,42 @@ FILES_TEXT(restarts, "restarts", restarts_show, NULL);
 FILES_TEXT(pid, "pid", pid_show, NULL);
 FILES_TEXT(extensions, "extensions", extensions_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
-FILES_TEXT(log_file, "log", log_show, NULL);
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,
-	.children = (const struct pf_kind *const[]){ &path, &api_version, &platform,
-						     &platform_version, &state, &restarts,
-						     &pid, &extensions, &attributes,
-						     &log_file, NULL },
+	.children =
+		(const struct pf_kind *const[]){ &path, &api_version, &platform,
+						 &platform_version, &state, &restarts,
+						 &pid, &extensions, &attributes, NULL },
 };
 
 const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };
+
+static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *log = NULL;
+	int r = files_link(plugins, pf_worker_name(worker), &kind_plugin, worker, &dir);
+
+	if (r == 0)
+		r = files_link(dir, "log", &log_file, worker, &log);
+	/* The directory keeps it until the file system ends. */
+	if (r == 0)
+		pf_printed_on_add(pf_worker_printed(worker), log_came, log);
+	return r;
+}
 
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < fs->n_workers && r == 0; i++)
-		r = files_link(plugins, pf_worker_name(fs->workers[i]), &kind_plugin,
-			       fs->workers[i], NULL);
+		r = add_plugin(plugins, fs->workers[i]);
 	return r;
+}
+
+void files_remove_plugins(struct pf_fs *fs)
+{
+	for (unsigned i = 0; i < fs->n_workers; i++)
+		pf_printed_on_add(pf_worker_printed(fs->workers[i]), NULL, NULL);
 }

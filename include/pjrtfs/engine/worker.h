@@ -15,6 +15,7 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/base/waiter.h"
 #include "pjrtfs/engine/description.h"
+#include "pjrtfs/engine/printed.h"
 #include "pjrtfs/formats/dtype.h"
 #include "pjrtfs/watch/watch.h"
 #include "pjrtfs/wire/arena.h"
@@ -38,7 +39,9 @@ struct pf_worker_config {
 	struct json_object *options; /* create options, or NULL */
 	struct pf_arena *arena;      /* borrowed; outlives the worker */
 	uint64_t pool_size;          /* bytes of address space for its outputs */
-	struct pf_watch *watch;      /* borrowed; outlives the worker; or NULL */
+	/* Borrowed; outlives the worker.  NULL: nobody is told anything, nor the daemon's log
+	 * what it prints. */
+	struct pf_watch *watch;
 	int start_timeout_ms;        /* for loading the plugin; 0: two minutes */
 };
 
@@ -100,8 +103,8 @@ struct pf_turns *pf_worker_turns(const struct pf_worker *worker);
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
 		    struct pf_err *err);
 
-/* Append the end (at most 64 KiB) of what the worker printed. */
-void pf_worker_log(struct pf_worker *worker, struct pf_buf *out);
+/* What its lives have printed, to be read; borrowed. */
+struct pf_printed *pf_worker_printed(struct pf_worker *worker);
 
 /* A number for a new executable or buffer: never 0, never given twice. */
 uint64_t pf_worker_id(struct pf_worker *worker);
