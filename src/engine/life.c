@@ -28,6 +28,9 @@ struct pf_life {
 	_Atomic bool broken;
 	bool joined;        /* the ender's own */
 	struct stat plugin; /* st_ino 0: not known */
+	unsigned n_devices;
+	_Atomic int (
+		*alive)[PF_ALIVE_KINDS]; /* owned: of each device, and of the plugin */
 
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
@@ -335,6 +338,37 @@ void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
 	life->plugin = *st;
 }
 
+int pf_life_set_devices(struct pf_life *life, unsigned n)
+{
+	life->alive = calloc(n + 1, sizeof(*life->alive));
+	life->n_devices = n;
+	return life->alive ? 0 : -ENOMEM;
+}
+
+static _Atomic int *counter(const struct pf_life *life, enum pf_alive what,
+			    unsigned device)
+{
+	if (!life->alive || (device >= life->n_devices && device != PF_NO_DEVICE))
+		return NULL;
+	return &life->alive[device == PF_NO_DEVICE ? life->n_devices : device][what];
+}
+
+void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, int change)
+{
+	_Atomic int *n = counter(life, what, device);
+
+	if (n)
+		atomic_fetch_add_explicit(n, change, memory_order_relaxed);
+}
+
+unsigned pf_life_alive_on(const struct pf_life *life, enum pf_alive what, unsigned device)
+{
+	_Atomic int *n = counter(life, what, device);
+	int count = n ? atomic_load_explicit(n, memory_order_relaxed) : 0;
+
+	return count > 0 ? (unsigned)count : 0;
+}
+
 unsigned pf_life_lost(struct pf_life *life)
 {
 	PF_LOCK_SCOPE(&life->lock);
@@ -409,6 +443,7 @@ void pf_life_unref(struct pf_life *life)
 	munmap((void *)(uintptr_t)life->pool, life->pool_size);
 	pf_map_release(&life->calls);
 	pf_buf_release(&life->late);
+	free(life->alive);
 	pthread_mutex_destroy(&life->lock);
 	free(life->name);
 	free(life);

@@ -161,6 +161,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		r = same_plugin(w, &d, err);
 	if (r == 0 && !w->turns && !(w->turns = pf_description_turns(&d)))
 		r = pf_err_set(err, -ENOMEM, "no memory for the turns of its devices");
+	if (r == 0 && pf_life_set_devices(life, d.n_devices) < 0)
+		r = pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (r == 0) {
 		unsigned restarts;
 
@@ -513,6 +515,12 @@ int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_er
 struct pf_printed *pf_worker_printed(struct pf_worker *w)
 {
 	return &w->printed;
+}
+
+unsigned pf_worker_alive(struct pf_worker *w, enum pf_alive what, unsigned device)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	return w->life ? pf_life_alive_on(w->life, what, device) : 0;
 }
 
 uint64_t pf_worker_id(struct pf_worker *w)

@@ -91,6 +91,43 @@ static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 	return 0;
 }
 
+/* How many are on DEVICE of W. */
+static void add_alive(struct json_object *o, struct pf_worker *w, unsigned device)
+{
+	pf_json_add_int(o, "executables",
+			pf_worker_alive(w, PF_ALIVE_EXECUTABLES, device));
+	pf_json_add_int(o, "buffers", pf_worker_alive(w, PF_ALIVE_BUFFERS, device));
+}
+
+static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_fs *fs = fs_of(node);
+	struct pf_worker *w = worker_of(node);
+	struct json_object *o = json_object_new_object();
+	struct json_object *devices = json_object_new_object();
+	int64_t buffers = 0;
+
+	(void)err;
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+		struct json_object *one;
+
+		if (d->worker != w)
+			continue;
+		one = json_object_new_object();
+		add_alive(one, w, d->index);
+		buffers += pf_worker_alive(w, PF_ALIVE_BUFFERS, d->index);
+		json_object_object_add(devices, d->name, one);
+	}
+	pf_json_add_int(o, "executables",
+			pf_worker_alive(w, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE));
+	pf_json_add_int(o, "buffers", buffers);
+	json_object_object_add(o, "devices", devices);
+	pf_json_print_line(o, out);
+	json_object_put(o);
+	return 0;
+}
+
 /* --- log: as events, what comes is appended ---------------------------------------------- */
 
 /* A read copies no more at once: a buffer of that size is made for each. */
@@ -168,13 +205,14 @@ FILES_TEXT(restarts, "restarts", restarts_show, NULL);
 FILES_TEXT(pid, "pid", pid_show, NULL);
 FILES_TEXT(extensions, "extensions", extensions_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
+FILES_TEXT(alive, "alive.json", alive_show, NULL);
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,
-	.children =
-		(const struct pf_kind *const[]){ &path, &api_version, &platform,
-						 &platform_version, &state, &restarts,
-						 &pid, &extensions, &attributes, NULL },
+	.children = (const struct pf_kind *const[]){ &path, &api_version, &platform,
+						     &platform_version, &state, &restarts,
+						     &pid, &extensions, &attributes,
+						     &alive, NULL },
 };
 
 const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };

@@ -110,9 +110,10 @@ static void drop(struct pf_invocation *v, size_t i)
 {
 	struct pf_result *out = &v->outs[i];
 
-	if (out->where == PF_WHERE_POOL)
+	if (out->where == PF_WHERE_POOL) {
+		pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, -1);
 		pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->tail[i]);
-	else if (out->where == PF_WHERE_BLOCK)
+	} else if (out->where == PF_WHERE_BLOCK)
 		pf_life_free_block(v->life, out->off);
 	if (out->charged)
 		pf_arena_discharge(v->executable->arena, out->charged);
@@ -130,6 +131,8 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
 		return err->code;
 	ret->where = out->where;
+	if (ret->where == PF_WHERE_POOL)
+		pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, 1);
 	ret->off = out->off;
 	ret->len = bytes;
 	if (out->where == PF_WHERE_INLINE) {

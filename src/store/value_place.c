@@ -82,8 +82,7 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		v->state = PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
-		v->life = pf_life_ref(u->life);
-		v->id = u->id;
+		pf_value_set_device_locked(v, u->life, u->id);
 		v->blank = false;
 		v->alias_off = p->alias_off;
 		v->on_device_bytes = p->on_device_bytes;

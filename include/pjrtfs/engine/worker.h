@@ -138,6 +138,23 @@ uint64_t pf_life_number(const struct pf_life *life);
  */
 const struct stat *pf_life_plugin(const struct pf_life *life);
 
+/* What lives in a worker, of those that we have handles of. */
+enum pf_alive {
+	PF_ALIVE_BUFFERS,
+	PF_ALIVE_EXECUTABLES,
+	PF_ALIVE_KINDS,
+};
+
+/*
+ * CHANGE (1, -1) more are alive on DEVICE, an index of the worker's; PF_NO_DEVICE: on the
+ * plugin, whatever device.  From any thread; costs some nanoseconds.
+ */
+#define PF_NO_DEVICE UINT32_MAX
+void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, int change);
+
+/* How many are alive on DEVICE, or on the plugin, in the present life of WORKER. */
+unsigned pf_worker_alive(struct pf_worker *worker, enum pf_alive what, unsigned device);
+
 /* How many calls were under way when it died; 0 while it lives. */
 unsigned pf_life_lost(struct pf_life *life);
 

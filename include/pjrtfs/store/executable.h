@@ -44,8 +44,9 @@ struct pf_loaded {
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
 	double compile_seconds;
-	bool native; /* it was not compiled here */
-	bool kept;   /* the cache has it under key, unless it was evicted */
+	bool counted; /* among those alive */
+	bool native;  /* it was not compiled here */
+	bool kept;    /* the cache has it under key, unless it was evicted */
 	struct pf_cache_key key;
 };
 
