@@ -236,16 +236,17 @@ static struct json_object *cancel(struct job *job, bool force)
 {
 	struct json_object *o = reply_new();
 	struct pf_worker *worker;
-	bool running;
+	bool ended;
 
 	pf_lock(&job->lock);
 	job->cancel = true;
 	pf_unlock(&job->lock);
 	task_unqueue(&job->task);
+	/* One that has not begun may wait for a compile. */
 	pf_lock(&job->lock);
-	running = job->state == JOB_RUNNING;
+	ended = job_has_ended(job);
 	pf_unlock(&job->lock);
-	worker = running ? task_stop(&job->task) : NULL;
+	worker = ended ? NULL : task_stop(&job->task);
 	if (force && worker) {
 		pf_worker_restart(worker);
 		pf_json_add_string(o, "restarted", pf_worker_name(worker));

@@ -41,7 +41,8 @@
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL
  *   enospc-at:N               RESOURCE_EXHAUSTED at the op's Nth call, counted from 1
  *                             over all calls of this process
- *   hang                      the call never returns; event=hang: never ready
+ *   hang[:text]               text on standard error; the call never returns; event=hang:
+ *                             never ready
  *   slow:MS                   the call takes that long; event=slow is late-event
  *   abort[:text]              text on standard error, then abort()
  *   segv                      SIGSEGV
@@ -355,9 +356,12 @@ static PJRT_Error *inject(enum op op)
 	}
 	die(fault);
 	make_noise(fault);
-	if (fault_arg(fault, "hang"))
+	if ((arg = fault_arg(fault, "hang"))) {
+		if (*arg)
+			fprintf(stderr, "%s\n", arg);
 		for (;;)
 			pause();
+	}
 	if ((arg = fault_arg(fault, "slow")))
 		sleep_ms(strtol(arg, NULL, 10));
 	if ((arg = fault_arg(fault, "enospc-at")) && is_nth(arg, call))

@@ -32,6 +32,15 @@ force()
 	reply=$(ask "{\"op\":\"cancel\",\"job\":$1,\"force\":true}")
 	equal "what force ended" "$(jq -r .restarted <<<"$reply")" "$want"
 }
+# hangs N: wait until it does for the Nth time
+hangs()
+{
+	eventually hung "$1"
+}
+hung()
+{
+	[ "$(grep -c 'here it hangs' "$mnt/plugins/faulty/log")" -ge "$1" ]
+}
 # the other plugin's worker was left alone, and goes on
 others_go_on()
 {
@@ -42,8 +51,9 @@ others_go_on()
 # -- an execution that hangs on the second plugin
 ask '{"op":"compile","program":"add","as":"far","options":{"plugin":"faulty"}}' |
 	jq -e .ok >reply || fail "$(cat reply)"
-faults execute=hang
+faults 'execute=hang:here it hangs'
 j=$(job '{"op":"execute","executable":"far","inputs":["x","y"],"outputs":["z"]}')
+hangs 1
 shows "$mnt/jobs/$j/state" running
 others_go_on
 force "$j" faulty
@@ -53,8 +63,9 @@ others_go_on
 # the file does the same
 faults
 run far 'x y -> z'
-faults execute=hang
+faults 'execute=hang:here it hangs'
 j=$(job '{"op":"execute","executable":"far","inputs":["x","y"],"outputs":["z"]}')
+hangs 2
 say "$mnt/jobs/$j/cancel" force
 state "$j" failed
 eventually grep -qx 2 "$mnt/plugins/faulty/restarts"
@@ -62,25 +73,25 @@ eventually grep -qx 2 "$mnt/plugins/faulty/restarts"
 # -- the second step of a batch: the first one's plugin is not to blame
 faults
 run far 'x y -> z'
-faults execute=hang
+faults 'execute=hang:here it hangs'
 j=$(job '{"op":"batch","steps":[
 	{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["b"]},
 	{"op":"execute","executable":"far","inputs":["x","y"],"outputs":["b"]}]}')
+hangs 3
 eventually test -e "$mnt/buffers/b.npy"
-eventually grep -q '"job.started"' "$mnt/events"
 force "$j" faulty
 state "$j" failed
 eventually grep -qx 3 "$mnt/plugins/faulty/restarts"
 others_go_on
 
 # -- a compile that hangs: without force it is given up, with it it is ended
-faults 'compile=when:@stuck:hang'
+faults 'compile=when:@stuck:hang:here it hangs'
 sed 's/@add/@stuck/' "$data/add.mlir" >stuck.mlir
 bounded cp stuck.mlir "$mnt/programs/stuck.mlir"
 compile='{"op":"compile","program":"stuck","as":"far2","options":{"plugin":"faulty"}}'
 j=$(job "$compile")
 eventually grep -qx compiling "$mnt/executables/far2/state"
-eventually grep -q '"program.compiling".*far2' "$mnt/events"
+hangs 4
 # one that waits for its turn has begun nowhere
 queued=$(job "$(jq -c '.as = "far3"' <<<"$compile")")
 eventually grep -q '"program.queued".*far3' "$mnt/events"
@@ -99,7 +110,7 @@ eventually grep -qx 4 "$mnt/plugins/faulty/restarts"
 j=$(job "$compile")
 eventually grep -qx compiling "$mnt/executables/far2/state"
 others_go_on
-sleep 1 # until the plugin has it
+hangs 5
 force "$j" faulty
 state "$j" cancelled
 eventually grep -qx 5 "$mnt/plugins/faulty/restarts"
@@ -110,7 +121,7 @@ others_go_on
 say "$mnt/executables/stuck/options.json" '{"plugin":"faulty"}' &
 writer=$!
 eventually grep -qx compiling "$mnt/executables/stuck/state"
-sleep 1
+hangs 6
 j=$(job '{"op":"execute","executable":"stuck","inputs":["x","y"],"outputs":["z"]}')
 force "$j" faulty
 state "$j" cancelled

@@ -568,6 +568,7 @@ int main(void)
 	tcase_add_test(tc, no_free_is_lost);
 	tcase_add_test(tc, after_the_end_all_fails);
 	tcase_add_test(tc, answers_of_the_dead_count);
+	tcase_add_test(tc, what_is_alive_is_counted);
 	unit_add_cases(tc, only_the_pool_is_the_pool, places);
 	unit_add_cases(tc, lies_harm_only_the_call, lies);
 	unit_add_cases(tc, unknown_tags_are_nobodys, tags);

@@ -42,7 +42,7 @@ struct pf_worker_config {
 	/* Borrowed; outlives the worker.  NULL: nobody is told anything, nor the daemon's log
 	 * what it prints. */
 	struct pf_watch *watch;
-	int start_timeout_ms;        /* for loading the plugin; 0: two minutes */
+	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
 };
 
 /* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
