@@ -3,7 +3,9 @@
 #include "pjrtfs/base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -13,6 +15,8 @@
 /* Written before threads start, only read afterwards: no lock. */
 static enum pf_log_level threshold = PF_LOG_WARNING;
 static bool use_syslog;
+
+static _Atomic bool serves;
 
 static const struct {
 	const char *name;
@@ -30,6 +34,24 @@ void pf_log_setup(enum pf_log_level level, bool to_syslog)
 	use_syslog = to_syslog;
 	if (to_syslog)
 		openlog(program_invocation_short_name, LOG_PID, LOG_DAEMON);
+}
+
+void pf_log_serve(void)
+{
+	atomic_store(&serves, true);
+}
+
+bool pf_log_serves(void)
+{
+	return atomic_load(&serves);
+}
+
+bool pf_log_would_block(void)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	/* A line is short enough for a pipe that has any room to take it whole. */
+	return !use_syslog && poll(&p, 1, 0) == 0;
 }
 
 void pf_log(enum pf_log_level level, const char *fmt, ...)

@@ -16,6 +16,9 @@ struct pf_cache {
 	int lock_fd, stats_fd; /* owned; -1: the directory is read-only */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
+	/* Told of entries that are removed; may be NULL. */
+	void (*gone)(void *arg, const char *key, uint64_t bytes, bool damaged);
+	void *gone_arg;
 	_Atomic bool warned;
 	_Atomic uint64_t last_tmp; /* numbers temporary names */
 

@@ -114,6 +114,21 @@ void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
 	free(list.entries);
 }
 
+static void tell(struct pf_cache *cache, const char *name, uint64_t bytes, bool damaged)
+{
+	if (cache->gone)
+		cache->gone(cache->gone_arg, name, bytes, damaged);
+}
+
+void pf_cache_on_gone(struct pf_cache *cache,
+		      void (*fn)(void *arg, const char *key, uint64_t bytes,
+				 bool damaged),
+		      void *arg)
+{
+	cache->gone = fn;
+	cache->gone_arg = arg;
+}
+
 /* --- evicting ------------------------------------------------------------------------ */
 
 static int oldest_first(const void *a, const void *b)
@@ -145,6 +160,7 @@ static int evict_locked(struct pf_cache *cache, struct listing *list, uint64_t m
 		add.bytes -= list->entries[i].size;
 		add.entries--;
 		add.evictions++;
+		tell(cache, name, list->entries[i].size, false);
 	}
 	pf_cache_count_locked(cache, &add);
 	return r;
@@ -201,6 +217,7 @@ void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *
 		if (unlinkat(cache->entries, name, 0) == 0) {
 			all.bytes -= (uint64_t)now.st_size;
 			all.entries--;
+			tell(cache, name, (uint64_t)now.st_size, true);
 		}
 	}
 	if (locked)
@@ -236,6 +253,7 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 		add.bytes -= (uint64_t)st.st_size;
 		add.entries--;
 		pf_cache_count_locked(cache, &add);
+		tell(cache, name, (uint64_t)st.st_size, false);
 	}
 	pf_cache_unlock(cache);
 	return r < 0 ? pf_err_set(err, r, "evict %s: %s", name, strerror(-r)) : 0;

@@ -30,6 +30,9 @@ struct pf_life {
 	bool joined;        /* the ender's own */
 	struct stat plugin; /* st_ino 0: not known */
 	char **env;         /* owned; NULL: not known yet */
+	unsigned n_devices;
+	_Atomic int (
+		*alive)[PF_ALIVE_KINDS]; /* owned: of each device, and of the plugin */
 
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
@@ -347,6 +350,37 @@ void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
 	life->plugin = *st;
 }
 
+int pf_life_set_devices(struct pf_life *life, unsigned n)
+{
+	life->alive = calloc(n + 1, sizeof(*life->alive));
+	life->n_devices = n;
+	return life->alive ? 0 : -ENOMEM;
+}
+
+static _Atomic int *counter(const struct pf_life *life, enum pf_alive what,
+			    unsigned device)
+{
+	if (!life->alive || (device >= life->n_devices && device != PF_NO_DEVICE))
+		return NULL;
+	return &life->alive[device == PF_NO_DEVICE ? life->n_devices : device][what];
+}
+
+void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, int change)
+{
+	_Atomic int *n = counter(life, what, device);
+
+	if (n)
+		atomic_fetch_add_explicit(n, change, memory_order_relaxed);
+}
+
+unsigned pf_life_alive_on(const struct pf_life *life, enum pf_alive what, unsigned device)
+{
+	_Atomic int *n = counter(life, what, device);
+	int count = n ? atomic_load_explicit(n, memory_order_relaxed) : 0;
+
+	return count > 0 ? (unsigned)count : 0;
+}
+
 unsigned pf_life_lost(struct pf_life *life, enum pf_op op)
 {
 	PF_LOCK_SCOPE(&life->lock);
@@ -422,6 +456,7 @@ void pf_life_unref(struct pf_life *life)
 	pf_map_release(&life->calls);
 	pf_buf_release(&life->late);
 	pf_process_environ_free(life->env);
+	free(life->alive);
 	pthread_mutex_destroy(&life->lock);
 	free(life->name);
 	free(life);

@@ -14,6 +14,13 @@
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		int broken_fd, struct pf_life **ret, struct pf_err *err);
 
+/* It has N devices, before anybody else has the life.  -ENOMEM. */
+int pf_life_set_devices(struct pf_life *life, unsigned n);
+
+/* How many are alive on DEVICE, or PF_NO_DEVICE. */
+unsigned pf_life_alive_on(const struct pf_life *life, enum pf_alive what,
+			  unsigned device);
+
 /* Note the plugin's file, before anybody else has the life. */
 void pf_life_set_plugin(struct pf_life *life, const struct stat *st);
 

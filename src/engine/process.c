@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -11,12 +12,21 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/wire/channel.h"
 
 extern char **environ;
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
 
 int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
 		     int sock, int err_fd, pid_t *ret, struct pf_err *err)
@@ -74,13 +84,43 @@ int pf_process_fds(int fds[4], struct pf_err *err)
 	return 0;
 }
 
-void pf_process_drain(int err_fd, struct pf_tail *tail)
+size_t pf_process_drain(int err_fd, struct pf_tail *tail)
 {
-	char text[4096];
-	ssize_t n;
+	char text[32 << 10];
+	size_t done = 0;
+	ssize_t n = 1;
 
-	while (err_fd >= 0 && (n = read(err_fd, text, sizeof(text))) > 0)
-		pf_tail_add(tail, text, (size_t)n);
+	while (err_fd >= 0 && done < PF_PROCESS_AT_ONCE && n > 0) {
+		n = read(err_fd, text, sizeof(text));
+		if (n > 0)
+			pf_tail_add(tail, text, (size_t)n);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return done;
+}
+
+int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_tail *tail,
+		     struct pf_err *err)
+{
+	struct pollfd p[2] = { { .fd = sock, .events = POLLIN },
+			       { .fd = err_fd, .events = POLLIN } };
+	int64_t end = now_ms() + timeout_ms, left;
+
+	for (;;) {
+		left = end - now_ms();
+		if (left <= 0)
+			return 0; /* who receives now tells that nothing came */
+		p[0].revents = p[1].revents = 0;
+		if (poll(p, 2, (int)left) < 0 && errno != EINTR)
+			return pf_err_set(err, -errno, "wait for a worker: %s",
+					  strerror(errno));
+		if (p[1].revents)
+			pf_process_drain(err_fd, tail);
+		if (p[1].revents & (POLLHUP | POLLERR))
+			p[1].fd = -1;
+		if (p[0].revents)
+			return (int)left;
+	}
 }
 
 void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *tail,
@@ -93,6 +133,8 @@ void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *ta
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	pf_process_drain(err_fd, tail);
+	if (tail->printed)
+		pf_printed_end(tail->printed);
 	pf_tail_last_words(tail, &words);
 	last = words.data ? words.data : "nothing";
 	if (WIFSIGNALED(status))

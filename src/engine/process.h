@@ -43,8 +43,23 @@ int pf_process_pool(uint64_t size, struct pf_err *err);
 int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
 		     int sock, int err_fd, pid_t *ret, struct pf_err *err);
 
-/* Keep what it has printed, ERR_FD's unread bytes (-1: none), in TAIL.  Does not block. */
-void pf_process_drain(int err_fd, struct pf_tail *tail);
+enum {
+	PF_PROCESS_AT_ONCE = 1 << 20
+}; /* bytes that are drained at once, or little more */
+
+/*
+ * Keep what it has printed, ERR_FD's unread bytes (-1: none), in TAIL: how many these were.
+ * There may be more after PF_PROCESS_AT_ONCE.  Does not block.
+ */
+size_t pf_process_drain(int err_fd, struct pf_tail *tail);
+
+/*
+ * Wait until there is something to be received at SOCK, and keep meanwhile what the process
+ * prints, which would stop it else.  Milliseconds that are left of TIMEOUT_MS, 0: none;
+ * -errno.
+ */
+int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_tail *tail,
+		     struct pf_err *err);
 
 /*
  * Wait for the end of process PID of plugin NAME, and say in *WHY (EIO) how it ended and what

@@ -21,6 +21,8 @@ void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
 {
 	size_t from;
 
+	if (tail->printed)
+		pf_printed_add(tail->printed, text, len);
 	PF_LOCK_SCOPE(&tail->lock);
 	from = tail->text.len;
 	pf_buf_append(&tail->text, text, len);
@@ -42,17 +44,6 @@ void pf_tail_mark(struct pf_tail *tail)
 {
 	PF_LOCK_SCOPE(&tail->lock);
 	tail->mark = tail->text.len;
-}
-
-void pf_tail_copy(struct pf_tail *tail, struct pf_buf *out)
-{
-	size_t from;
-
-	PF_LOCK_SCOPE(&tail->lock);
-	from = tail->text.len > PF_TAIL_BYTES ? tail->text.len - PF_TAIL_BYTES : 0;
-
-	if (tail->text.len)
-		pf_buf_append(out, tail->text.data + from, tail->text.len - from);
 }
 
 /* 0: says nothing; 1: some line; 2: the reason of a death. */

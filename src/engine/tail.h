@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "pjrtfs/base/buf.h"
+#include "pjrtfs/engine/printed.h"
 
 enum { PF_TAIL_BYTES = 64 << 10 };
 
@@ -12,19 +13,19 @@ struct pf_tail {
 	pthread_mutex_t lock; /* rank 8; protects text */
 	struct pf_buf text;   /* at most twice PF_TAIL_BYTES, cut back to it */
 	size_t mark;          /* where the present life's words begin */
+	/* Borrowed: is given the same; or NULL.  Set before anything is added. */
+	struct pf_printed *printed;
 };
 
 void pf_tail_init(struct pf_tail *tail);
 void pf_tail_release(struct pf_tail *tail);
 
-/* Add LEN bytes; control characters other than newline and tab become spaces. */
+/* Add LEN bytes; control characters other than newline and tab become spaces.  If it has a
+ * PRINTED, by one thread only. */
 void pf_tail_add(struct pf_tail *tail, const char *text, size_t len);
 
 /* What follows belongs to a new life. */
 void pf_tail_mark(struct pf_tail *tail);
-
-/* Append the last PF_TAIL_BYTES of it. */
-void pf_tail_copy(struct pf_tail *tail, struct pf_buf *out);
 
 /*
  * Append the line since the mark that best explains a death: the last one that reports a

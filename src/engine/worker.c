@@ -21,8 +21,9 @@ enum {
 	START_TIMEOUT_MS = 120000, /* a plugin that loads 250 MB from a cold disk */
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 30000,
-	STEADY_S = 60,    /* a life this long forgets the deaths before it */
-	MAX_DEATHS = 1000 /* deaths in a row before we give up */
+	STEADY_S = 60,       /* a life this long forgets the deaths before it */
+	MAX_DEATHS = 1000,   /* deaths in a row before we give up */
+	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that it printed */
 };
 
 struct pf_worker {
@@ -36,6 +37,7 @@ struct pf_worker {
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
 	struct pf_turns *turns;            /* owned; set with the description */
 	struct pf_tail tail;
+	struct pf_printed printed; /* the same, for users and the daemon's log */
 	_Atomic uint64_t last_id;
 	int stop_fd;   /* owned; an eventfd: the watcher shall end */
 	int broken_fd; /* owned; an eventfd: the process wrote nonsense and must go */
@@ -85,7 +87,9 @@ static int handshake(struct pf_worker *w, int sock, const int fds[3],
 	int r = pf_channel_send(sock, setup, strlen(setup), fds, 3, err);
 
 	if (r == 0)
-		r = pf_channel_recv(sock, &text, NULL, 0, w->start_timeout_ms, err);
+		r = pf_process_await(sock, w->err_fd, w->start_timeout_ms, &w->tail, err);
+	if (r >= 0)
+		r = pf_channel_recv(sock, &text, NULL, 0, r, err);
 	if (r == -ETIMEDOUT)
 		return pf_err_set(err, r, "it was not loaded within %d s",
 				  w->start_timeout_ms / 1000);
@@ -162,6 +166,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		r = same_plugin(w, &d, err);
 	if (r == 0 && !w->turns && !(w->turns = pf_description_turns(&d)))
 		r = pf_err_set(err, -ENOMEM, "no memory for the turns of its devices");
+	if (r == 0 && pf_life_set_devices(life, d.n_devices) < 0)
+		r = pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (r == 0) {
 		unsigned restarts;
 
@@ -211,15 +217,21 @@ static int watch(struct pf_worker *w)
 			       { .fd = w->stop_fd, .events = POLLIN },
 			       { .fd = w->err_fd, .events = POLLIN },
 			       { .fd = w->broken_fd, .events = POLLIN } };
+	bool closed = false, pausing = false;
 	uint64_t count;
 
 	for (;;) {
-		if (poll(p, 4, -1) < 0 && errno != EINTR)
+		int ms = pf_printed_due_ms(&w->printed);
+
+		/* What prints for ever shall not take a processor for that. */
+		p[2].fd = pausing || closed ? -1 : w->err_fd;
+		if (poll(p, 4, pausing ? PRINT_PAUSE_MS : ms) < 0 && errno != EINTR)
 			abort(); /* only a programming error */
-		if (p[2].revents)
-			pf_process_drain(w->err_fd, &w->tail);
-		if (p[2].revents & (POLLHUP | POLLERR))
-			p[2].fd = -1; /* it may close its output and live on */
+		pausing = p[2].revents &&
+			  pf_process_drain(w->err_fd, &w->tail) >= PF_PROCESS_AT_ONCE;
+		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
+			closed = true; /* it may close its output and live on */
+		pf_printed_tick(&w->printed);
 		if (p[1].revents)
 			return 0;
 		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0)
@@ -349,6 +361,7 @@ static void free_parts(struct pf_worker *w)
 	pf_turns_free(w->turns);
 	pf_description_release(&w->description);
 	pf_tail_release(&w->tail);
+	pf_printed_release(&w->printed);
 	pthread_cond_destroy(&w->started);
 	pthread_mutex_destroy(&w->lock);
 	free(w->name);
@@ -361,7 +374,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		  struct pf_err *err)
 {
 	struct pf_worker *w = calloc(1, sizeof(*w));
-	int r = 0;
+	int printed, r = 0;
 
 	if (!w)
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
@@ -377,9 +390,12 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->watch = config->watch;
 	w->name = strdup(config->name);
+	printed = w->name ? pf_printed_init(&w->printed, w->name) : -ENOMEM;
 	w->path = strdup(config->path);
-	if (pf_process_start_init(&w->start, config) < 0 || w->stop_fd < 0 ||
-	    w->broken_fd < 0 || !w->name || !w->path ||
+	w->printed.quiet = !config->watch;
+	w->tail.printed = &w->printed;
+	if (printed < 0 || pf_process_start_init(&w->start, config) < 0 ||
+	    w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path ||
 	    pthread_create(&w->watcher, NULL, watcher_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
@@ -510,9 +526,15 @@ int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_er
 			      err);
 }
 
-void pf_worker_log(struct pf_worker *w, struct pf_buf *out)
+struct pf_printed *pf_worker_printed(struct pf_worker *w)
 {
-	pf_tail_copy(&w->tail, out);
+	return &w->printed;
+}
+
+unsigned pf_worker_alive(struct pf_worker *w, enum pf_alive what, unsigned device)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	return w->life ? pf_life_alive_on(w->life, what, device) : 0;
 }
 
 uint64_t pf_worker_id(struct pf_worker *w)

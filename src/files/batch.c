@@ -143,6 +143,7 @@ static bool step_once(struct batch *b)
 	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
 	s->task.whole = task_ref(b->task);
 	s->batch = b;
+	task_runs_at(b->task, NULL, NULL); /* where the step before was */
 	task_ref(&s->task);
 	if (begin_step(b, &s->task, &err) < 0)
 		task_fail(&s->task, &err);

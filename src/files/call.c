@@ -48,7 +48,6 @@ struct call {
 	_Atomic unsigned refs; /* the open file; what goes on without it */
 	struct unit *unit;     /* owned reference */
 	struct pf_node *node;  /* owned reference: who waits for it is told */
-	uid_t user;            /* who opened it */
 
 	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
 	enum state state;
@@ -60,6 +59,7 @@ struct call {
 	struct writer *writer;
 	struct pf_waiter waiter; /* the writer's, for the program */
 	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
+	struct call_tally tally;
 };
 
 static void call_unref(struct call *c)
@@ -89,7 +89,7 @@ static int fail_locked(struct call *c, const struct pf_err *why)
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
 	c->err = *why;
-	files_name_unit(c->unit, &c->err);
+	call_tell_failed(&c->tally, &c->err);
 	if (c->in.loaded)
 		call_inputs_drop(&c->in);
 	pf_ctl_error_line(&text, &c->err);
@@ -235,10 +235,13 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_lock(&c->lock);
-	if (code == 0)
+	if (code == 0) {
+		call_tally_add(&c->tally, v);
 		code = call_outputs_fill(&c->out, c->in.loaded, v);
-	else
+	} else {
+		call_tell_run_failed(&c->tally, v, why);
 		pf_invocation_free(v);
+	}
 	if (code < 0 && !why)
 		pf_err_set(&err, code, "no memory for the outputs");
 	if (code < 0) {
@@ -267,7 +270,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 		return NULL;
 	}
 	v->user = call_ref(c);
-	v->uid = c->user;
+	v->uid = c->tally.uid;
 	v->done = call_done;
 	pf_life_unref(c->life);
 	c->life = pf_life_ref(c->in.loaded->life);
@@ -460,7 +463,8 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	atomic_init(&c->refs, 1);
 	c->unit = unit_ref(unit);
 	c->node = pf_node_ref(of->node);
-	c->user = of->cred.uid;
+	c->tally.unit = unit;
+	c->tally.uid = of->cred.uid;
 	of->state = c;
 	return 0;
 }
@@ -480,7 +484,14 @@ static short call_poll(struct pf_open *of)
 
 static void call_release(struct pf_open *of)
 {
-	call_unref(of->state);
+	struct call *c = of->state;
+
+	if (!c)
+		return;
+	pf_lock(&c->lock);
+	call_tally_close(&c->tally);
+	pf_unlock(&c->lock);
+	call_unref(c);
 }
 
 static void call_free(struct pf_node *node)

@@ -96,4 +96,32 @@ bool call_outputs_read(struct call_outputs *out, size_t len);
 
 void call_outputs_release(struct call_outputs *out);
 
+/*
+ * Calls that ended well and that no event has told of yet.  An event for each would push out
+ * all others, and cost as much as the call: there is one a second, and one at the end.
+ */
+struct call_tally {
+	struct unit *unit; /* borrowed */
+	uid_t uid;         /* whose calls they are */
+	uint64_t n;
+	double seconds, device_seconds; /* of all of them */
+	struct timespec began;          /* the first, CLOCK_MONOTONIC */
+	struct pf_worker *worker;       /* borrowed: where they ran, */
+	unsigned device;                /* and on which of its devices */
+	bool closed;                    /* no more are asked for */
+};
+
+/* V ended well.  These take the name lock. */
+void call_tally_add(struct call_tally *tally, const struct pf_invocation *v);
+
+/* The file was closed: tell of what is left now, and of the one under way when it ends. */
+void call_tally_close(struct call_tally *tally);
+
+/* V failed as ERR says. */
+void call_tell_run_failed(struct call_tally *tally, const struct pf_invocation *v,
+			  const struct pf_err *err);
+
+/* Put the executable's name before ERR's sentence, and tell that the call failed so. */
+void call_tell_failed(struct call_tally *tally, struct pf_err *err);
+
 #endif

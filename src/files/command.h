@@ -33,14 +33,15 @@ struct task {
 	struct pf_cred cred;  /* whose rights */
 	char *id;             /* owned JSON text, or NULL: echoed in the answer */
 	struct task *whole;   /* owned reference: what it is a step of, or NULL */
-	/* Where it is being executed, for those who must stop it; borrowed. */
-	struct pf_worker *_Atomic worker;
 
 	_Atomic unsigned refs;
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	bool answered;
 	struct pf_execution *execution; /* borrowed: of it, or of its step; or NULL */
-	struct pf_timer timer;          /* not protected */
+	/* For those who must stop it, or its step: */
+	struct pf_worker *worker;        /* borrowed: where it is being done, or NULL */
+	struct pf_executable *compiling; /* owned reference: what is compiled for it */
+	struct pf_timer timer;           /* not protected */
 };
 
 /* A new task, asked for at FILE, with one reference, which task_done takes. */
@@ -55,6 +56,19 @@ void task_unref(struct task *task);
 /* The task has ended; what comes after the first answer is dropped. */
 void task_done(struct task *task, int code, struct json_object *reply);
 void task_fail(struct task *task, const struct pf_err *err);
+
+/*
+ * What TASK does from now on goes on at WORKER; COMPILING, if not NULL (a reference is taken),
+ * is what it has compiled there.
+ */
+void task_runs_at(struct task *task, struct pf_worker *worker,
+		  struct pf_executable *compiling);
+
+/*
+ * Stop what TASK waits for: its compile is given up.  The worker to be ended to stop what is
+ * left, or NULL: nothing of it runs anywhere.
+ */
+struct pf_worker *task_stop(struct task *task);
 
 /* The text of its id, which the caller frees; NULL if it has none. */
 char *task_id(struct task *task);

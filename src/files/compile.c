@@ -160,7 +160,7 @@ int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
 		return r;
 	}
 	c->waiter.wake = compilation_wake;
-	atomic_store(&task->worker, c->unit->x->worker);
+	task_runs_at(task, pf_executable_worker(c->unit->x), c->unit->x);
 	r = pf_executable_compile(c->unit->x, &c->waiter, err);
 	if (r > 0)
 		r = pf_err_set(err, -ENOENT, "it has no program yet");

@@ -238,6 +238,44 @@ static const struct pf_kind kind_memory = {
 	.free = memory_free,
 };
 
+/* --- executables: those that are loaded there, a line each ------------------------------ */
+
+static bool runs_on(struct pf_executable *x, const struct device *d)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_loaded(x);
+
+	if (!l || l->worker != d->worker)
+		return false;
+	for (unsigned i = 0; i < l->n_devices; i++)
+		if (l->devices[i] == d->index)
+			return true;
+	return l->n_devices == 0; /* it is for any device */
+}
+
+struct listing {
+	const struct device *device;
+	struct pf_buf *out;
+};
+
+static void list_executable(void *arg, struct pf_node *node, struct unit *unit)
+{
+	const struct listing *l = arg;
+
+	if (!runs_on(unit->x, l->device))
+		return;
+	pf_node_path(node, l->device->fs->executables, l->out);
+	pf_buf_puts(l->out, "\n");
+}
+
+static int executables_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct listing l = { node->object, out };
+
+	(void)err;
+	files_each_executable(l.device->fs, list_executable, &l);
+	return 0;
+}
+
 /* --- the directory ---------------------------------------------------------------------- */
 
 /* To plugins/NAME, and, for the default device's buffers, to /buffers. */
@@ -264,6 +302,7 @@ FILES_TEXT(process_index, "process_index", process_index_show, NULL);
 FILES_TEXT(addressable, "addressable", addressable_show, NULL);
 FILES_TEXT(description, "description", description_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
+FILES_TEXT(executables, "executables", executables_show, NULL);
 static const struct pf_kind stats = { .name = "memory_stats.json",
 				      .mode = S_IFREG | 0444,
 				      .show = stats_show,
@@ -277,10 +316,11 @@ static const struct pf_kind kind_memories = { .mode = S_IFDIR | 0555 };
 
 static const struct pf_kind kind_device = {
 	.mode = S_IFDIR | 0555,
-	.children = (const struct pf_kind *const[]){ &id, &kind, &platform,
-						     &local_hardware_id, &process_index,
-						     &addressable, &description,
-						     &attributes, &stats, &plugin, NULL },
+	.children =
+		(const struct pf_kind *const[]){ &id, &kind, &platform,
+						 &local_hardware_id, &process_index,
+						 &addressable, &description, &attributes,
+						 &stats, &executables, &plugin, NULL },
 };
 
 static const struct pf_kind kind_plugin_devices = { .mode = S_IFDIR | 0555 };

@@ -400,13 +400,37 @@ static const struct pf_kind kind_as = {
 	.mode = S_IFDIR | 0555,
 	.children = (const struct pf_kind *const[]){ &state, &error, &signature, &options,
 						     &info, &cost, &memory,
-						     &kind_optimized, &run, NULL },
+						     &kind_optimized, &run, &kind_call,
+						     &kind_serialized, NULL },
 	.free = unit_free,
 };
 
 bool files_is_as(const struct pf_node *node)
 {
 	return node->kind == &kind_as;
+}
+
+static void each_below(struct pf_node *dir,
+		       void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+		       void *arg)
+{
+	struct pf_node **list = pf_dir_list(dir);
+
+	for (struct pf_node **p = list; p && *p; p++) {
+		if ((*p)->kind == &kind_executable || (*p)->kind == &kind_as)
+			fn(arg, *p, unit_of(*p));
+		else
+			each_below(*p, fn, arg);
+		pf_node_unref(*p);
+	}
+	free(list);
+}
+
+void files_each_executable(struct pf_fs *fs,
+			   void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+			   void *arg)
+{
+	each_below(fs->executables, fn, arg);
 }
 
 static int executables_rmdir(struct pf_node *dir, struct pf_node *node,

@@ -185,8 +185,11 @@ static void begin(struct run *run)
 {
 	struct pf_execution *e = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r = pf_executable_load(run->unit->x, &run->waiter, &run->loaded, &err);
+	int r;
 
+	/* Said first: once it waits, it may go on elsewhere. */
+	task_runs_at(run->task, pf_executable_worker(run->unit->x), NULL);
+	r = pf_executable_load(run->unit->x, &run->waiter, &run->loaded, &err);
 	if (r == 0)
 		return; /* woken once it is compiled */
 	if (r > 0)

@@ -95,6 +95,8 @@ extern const struct pf_kind kind_metrics;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
+void files_remove_plugins(
+	struct pf_fs *fs); /* workers tell their nodes nothing any more */
 int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 
 /* Link events, and tell the watch what things are called.  0 or -ENOMEM. */
@@ -226,6 +228,14 @@ bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want);
  */
 int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,
 		 const struct pf_cred *cred, struct pf_err *err);
+
+/*
+ * Call FN(ARG, its directory, its unit) for each executable, in the order of their making.  FN
+ * must not change names.
+ */
+void files_each_executable(struct pf_fs *fs,
+			   void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+			   void *arg);
 
 /* Take UNIT's directory away; what runs finishes.  Takes the name lock. */
 void files_drop_executable(struct unit *unit);

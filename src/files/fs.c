@@ -109,6 +109,15 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 	return r < 0 ? pf_err_set(err, r, "no memory for the tree") : 0;
 }
 
+/* Entries are the owner's, whoever has room made. */
+static void cache_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
+{
+	struct pf_watch *watch = arg; /* outlives the cache */
+
+	pf_tell_cache(watch, damaged ? PF_TOLD_CACHE_DAMAGED : PF_TOLD_CACHE_EVICTED,
+		      pf_watch_owner(watch), key, bytes);
+}
+
 int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_err *err)
 {
 	struct pf_fs *fs = calloc(1, sizeof(*fs));
@@ -123,6 +132,8 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->cache = config->cache;
 	fs->allow_native = config->allow_native;
 	fs->watch = config->watch;
+	if (fs->cache && fs->watch)
+		pf_cache_on_gone(fs->cache, cache_gone, fs->watch);
 	fs->n_workers = config->n_workers;
 	fs->failed = config->failed;
 	fs->n_failed = config->n_failed;
@@ -167,6 +178,9 @@ void pf_fs_free(struct pf_fs *fs)
 {
 	if (!fs)
 		return;
+	pf_values_settle();
+	if (fs->workers)
+		files_remove_plugins(fs);
 	graves_stop(&fs->graves);
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);

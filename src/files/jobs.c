@@ -235,15 +235,19 @@ static int result_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 static struct json_object *cancel(struct job *job, bool force)
 {
 	struct json_object *o = reply_new();
-	struct pf_worker *worker = atomic_load(&job->task.worker);
-	bool running;
+	struct pf_worker *worker;
+	bool ended;
 
 	pf_lock(&job->lock);
 	job->cancel = true;
-	running = job->state == JOB_RUNNING;
 	pf_unlock(&job->lock);
 	task_unqueue(&job->task);
-	if (running && force && worker) {
+	/* One that has not begun may wait for a compile. */
+	pf_lock(&job->lock);
+	ended = job_has_ended(job);
+	pf_unlock(&job->lock);
+	worker = ended ? NULL : task_stop(&job->task);
+	if (force && worker) {
 		pf_worker_restart(worker);
 		pf_json_add_string(o, "restarted", pf_worker_name(worker));
 		pf_json_add_string(

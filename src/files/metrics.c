@@ -30,6 +30,22 @@ static void workers(struct pf_fs *fs, struct pf_buf *out)
 	}
 }
 
+static void alive(struct pf_fs *fs, enum pf_alive what, const char *name,
+		  const char *help, struct pf_buf *out)
+{
+	const char *labels[] = { "plugin", NULL, "device", NULL };
+
+	pf_metrics_family(out, name, "gauge", help);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+
+		labels[1] = pf_worker_name(d->worker);
+		labels[3] = d->name;
+		pf_metrics_sample(out, name, labels, 4,
+				  pf_worker_alive(d->worker, what, d->index));
+	}
+}
+
 /* An executable is called as in commands: its path below executables/. */
 static bool executable_name(void *arg, uint64_t subject, struct pf_buf *out)
 {
@@ -57,6 +73,10 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	      used);
 	gauge(out, "pjrtfs_memory_limit_bytes", "The memory limit.", limit);
 	workers(fs, out);
+	alive(fs, PF_ALIVE_BUFFERS, "pjrtfs_buffers_alive",
+	      "Arrays that are on the device now.", out);
+	alive(fs, PF_ALIVE_EXECUTABLES, "pjrtfs_executables_alive",
+	      "Compiled programs that are loaded on the device now.", out);
 	pf_metrics_print(pf_watch_metrics(fs->watch), out, executable_name, fs);
 	pf_events_count(pf_watch_events(fs->watch), &added, &dropped);
 	pf_metrics_family(out, "pjrtfs_events_total", "counter", "Lines of events.");

@@ -1,4 +1,8 @@
 /* plugins/NAME/: what is known of each plugin and its worker. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
 #include "files.h"
 #include "pjrtfs/base/json.h"
 
@@ -102,12 +106,110 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-static int log_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+/* How many are on DEVICE of W. */
+static void add_alive(struct json_object *o, struct pf_worker *w, unsigned device)
 {
+	pf_json_add_int(o, "executables",
+			pf_worker_alive(w, PF_ALIVE_EXECUTABLES, device));
+	pf_json_add_int(o, "buffers", pf_worker_alive(w, PF_ALIVE_BUFFERS, device));
+}
+
+static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_fs *fs = fs_of(node);
+	struct pf_worker *w = worker_of(node);
+	struct json_object *o = json_object_new_object();
+	struct json_object *devices = json_object_new_object();
+	int64_t buffers = 0;
+
 	(void)err;
-	pf_worker_log(worker_of(node), out);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+		struct json_object *one;
+
+		if (d->worker != w)
+			continue;
+		one = json_object_new_object();
+		add_alive(one, w, d->index);
+		buffers += pf_worker_alive(w, PF_ALIVE_BUFFERS, d->index);
+		json_object_object_add(devices, d->name, one);
+	}
+	pf_json_add_int(o, "executables",
+			pf_worker_alive(w, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE));
+	pf_json_add_int(o, "buffers", buffers);
+	json_object_object_add(o, "devices", devices);
+	pf_json_print_line(o, out);
+	json_object_put(o);
 	return 0;
 }
+
+/* --- log: as events, what comes is appended ---------------------------------------------- */
+
+/* A read copies no more at once: a buffer of that size is made for each. */
+enum { AT_ONCE = 256 << 10 };
+
+static int log_open(struct pf_open *of, struct pf_err *err)
+{
+	of->state = calloc(1, sizeof(struct pf_lines_reader));
+	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+}
+
+static void log_release(struct pf_open *of)
+{
+	pf_lines_reader_release(of->state);
+	free(of->state);
+}
+
+static void log_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+{
+	pf_autofree char *text = NULL;
+	size_t n;
+
+	if (len > AT_ONCE)
+		len = AT_ONCE;
+	text = malloc(len + 1);
+	if (!text) {
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	n = pf_printed_read(pf_worker_printed(worker_of(of->node)), of->state, off, text,
+			    len);
+	pf_reply_data(reply, text, n);
+}
+
+static short log_poll(struct pf_open *of)
+{
+	return pf_printed_ready(pf_worker_printed(worker_of(of->node)), of->state)
+		       ? POLLIN
+		       : 0;
+}
+
+static void log_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			   struct pf_open *of, struct stat *st)
+{
+	struct timespec time;
+
+	(void)cred;
+	st->st_size = (off_t)pf_printed_size(pf_worker_printed(worker_of(node)),
+					     of ? of->state : NULL, &time);
+	st->st_blocks = (st->st_size + 511) / 512;
+	if (time.tv_sec)
+		st->st_mtim = st->st_ctim = time;
+}
+
+static void log_came(void *arg)
+{
+	pf_node_ready(arg);
+}
+
+static const struct pf_kind log_file = { .mode = S_IFREG | 0444,
+					 .open = log_open,
+					 .release = log_release,
+					 .read = log_read,
+					 .poll = log_poll,
+					 .getattr_as = log_getattr_as };
+
+/* --- the directory ----------------------------------------------------------------------- */
 
 FILES_TEXT(path, "path", path_show, NULL);
 FILES_TEXT(api_version, "api_version", api_version_show, NULL);
@@ -120,7 +222,7 @@ FILES_TEXT(extensions, "extensions", extensions_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
 FILES_TEXT(options, "options.json", options_show, NULL);
 FILES_TEXT(error, "error", error_show, NULL);
-FILES_TEXT(log_file, "log", log_show, NULL);
+FILES_TEXT(alive, "alive.json", alive_show, NULL);
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,
@@ -128,7 +230,7 @@ static const struct pf_kind kind_plugin = {
 		(const struct pf_kind *const[]){ &path, &api_version, &platform,
 						 &platform_version, &state, &error,
 						 &restarts, &pid, &extensions,
-						 &attributes, &options, &log_file, NULL },
+						 &attributes, &options, &alive, NULL },
 };
 
 /* --- a plugin that could not be started ------------------------------------------------- */
@@ -182,15 +284,34 @@ static const struct pf_kind kind_failed_plugin = {
 
 const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };
 
+static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *log = NULL;
+	int r = files_link(plugins, pf_worker_name(worker), &kind_plugin, worker, &dir);
+
+	if (r == 0)
+		r = files_link(dir, "log", &log_file, worker, &log);
+	/* The directory keeps it until the file system ends. */
+	if (r == 0)
+		pf_printed_on_add(pf_worker_printed(worker), log_came, log);
+	return r;
+}
+
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < fs->n_workers && r == 0; i++)
-		r = files_link(plugins, pf_worker_name(fs->workers[i]), &kind_plugin,
-			       fs->workers[i], NULL);
+		r = add_plugin(plugins, fs->workers[i]);
 	for (unsigned i = 0; i < fs->n_failed && r == 0; i++)
 		r = files_link(plugins, fs->failed[i].name, &kind_failed_plugin,
 			       (void *)(uintptr_t)&fs->failed[i], NULL);
 	return r;
+}
+
+void files_remove_plugins(struct pf_fs *fs)
+{
+	for (unsigned i = 0; i < fs->n_workers; i++)
+		pf_printed_on_add(pf_worker_printed(fs->workers[i]), NULL, NULL);
 }

@@ -19,7 +19,8 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->answered = false;
 	t->whole = NULL;
 	t->execution = NULL;
-	atomic_init(&t->worker, NULL);
+	t->worker = NULL;
+	t->compiling = NULL;
 	t->timer = (struct pf_timer){ .fire = timed_out };
 	atomic_init(&t->refs, 1);
 	if (pthread_mutex_init(&t->lock, NULL))
@@ -45,6 +46,7 @@ void task_unref(struct task *t)
 	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
 		return;
 	free(t->id);
+	pf_executable_unref(t->compiling);
 	pf_node_unref(t->file);
 	pthread_mutex_destroy(&t->lock);
 	task_unref(t->whole);
@@ -75,6 +77,19 @@ void task_done(struct task *t, int code, struct json_object *reply)
 		task_unref(t);
 	answer(t, code, reply);
 	task_unref(t);
+}
+
+struct pf_worker *task_stop(struct task *t)
+{
+	PF_CLEANUP(pf_executable_unrefp) struct pf_executable *compiling = NULL;
+	struct pf_worker *worker;
+
+	pf_lock(&t->lock);
+	worker = t->worker;
+	if (t->compiling)
+		compiling = pf_executable_ref(t->compiling);
+	pf_unlock(&t->lock);
+	return !compiling || pf_executable_abandon(compiling) ? worker : NULL;
 }
 
 char *task_id(struct task *t)
@@ -115,11 +130,24 @@ static struct task *whole_of(struct task *t)
 
 void task_executes(struct task *t, struct pf_execution *e, struct pf_worker *worker)
 {
+	task_runs_at(t, worker, NULL);
 	t = whole_of(t);
-	if (e)
-		atomic_store(&t->worker, worker);
 	PF_LOCK_SCOPE(&t->lock);
 	t->execution = e;
+}
+
+void task_runs_at(struct task *t, struct pf_worker *worker,
+		  struct pf_executable *compiling)
+{
+	struct pf_executable *before;
+
+	t = whole_of(t);
+	pf_lock(&t->lock);
+	before = t->compiling;
+	t->worker = worker;
+	t->compiling = compiling ? pf_executable_ref(compiling) : NULL;
+	pf_unlock(&t->lock);
+	pf_executable_unref(before);
 }
 
 void task_began(struct task *t)

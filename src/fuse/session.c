@@ -382,6 +382,7 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 
 	if (!threads)
 		return pf_err_set(err, -ENOMEM, "no memory");
+	pf_log_serve();
 	sigaction(SIGURG, &wake, &before);
 	n = start_threads(mount, threads, err);
 	wait_for_threads(mount, threads, n);

@@ -52,6 +52,15 @@ static void tell_compiled(struct pf_worker *worker, struct pf_told_compile *told
 			 seconds, cache);
 }
 
+/* Why a compile of X means nothing any more. */
+static void superseded_locked(const struct pf_executable *x, struct pf_err *ret)
+{
+	if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
+		*ret = x->err;
+	else
+		pf_err_set(ret, -ECANCELED, "a newer source took its place");
+}
+
 /* The compile ended: publish it, unless a newer source has begun meanwhile. */
 static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
 		    const struct pf_err *err)
@@ -63,7 +72,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 
 	pf_lock(&x->lock);
 	if (c->generation != x->generation) {
-		pf_err_set(&superseded, -ECANCELED, "a newer source took its place");
+		superseded_locked(x, &superseded);
 		err = &superseded;
 	} else {
 		struct pf_loaded *made = gone;
@@ -347,14 +356,32 @@ static bool lead(struct compile *c)
 	}
 }
 
-static bool is_superseded(struct compile *c)
+static bool is_superseded(struct compile *c, struct pf_err *ret_why)
 {
 	PF_LOCK_SCOPE(&c->x->lock);
 	if (c->generation == c->x->generation)
 		return false;
 	if (c->x->job == &c->job)
 		c->x->job = NULL;
+	superseded_locked(c->x, ret_why);
 	return true;
+}
+
+/* C means nothing any more; who wanted the same goes on without it. */
+static void let_go(struct compile *c, const struct pf_err *why)
+{
+	struct pf_compiler *compiler = c->x->compiler;
+	struct pf_compile_job *job =
+		c->claim ? pf_claim_settle(compiler, c->claim, NULL) : NULL;
+
+	while (job) {
+		struct pf_compile_job *next = job->next;
+
+		pf_compiler_add(compiler, job, true);
+		job = next;
+	}
+	tell_compiled(c->plan.worker, &c->told, why, 0, PF_CACHE_UNUSED);
+	compile_free(c);
 }
 
 /* It is compiled already. */
@@ -379,10 +406,8 @@ static void compile_run(struct pf_compile_job *job)
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (!c->claim && is_superseded(c)) {
-		pf_err_set(&err, -ECANCELED, "a newer source took its place");
-		tell_compiled(c->plan.worker, &c->told, &err, 0, PF_CACHE_UNUSED);
-		compile_free(c);
+	if (is_superseded(c, &err)) {
+		let_go(c, &err);
 		return;
 	}
 	if (!find_life(c))
@@ -453,6 +478,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	struct pf_waiter *waiters;
 	struct pf_loaded *gone;
 	struct pf_told_compile told;
+	struct pf_worker *worker = x->worker;
 	struct compile *c;
 
 	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, &gone);
@@ -466,12 +492,14 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 		pf_wait_add(&x->waiters, waiter);
 	}
 	pf_unlock(&x->lock);
-	pf_tell_queued(pf_worker_watch(x->worker), x->subject, len,
-		       pf_worker_name(x->worker), c ? &c->told : &told);
+	if (c)
+		worker = c->plan.worker;
+	pf_tell_queued(pf_worker_watch(worker), x->subject, len, pf_worker_name(worker),
+		       c ? &c->told : &told);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
-		tell_compiled(x->worker, &told, &why, 0, PF_CACHE_UNUSED);
+		tell_compiled(worker, &told, &why, 0, PF_CACHE_UNUSED);
 		if (err)
 			*err = why;
 		return why.code;
@@ -492,6 +520,26 @@ int pf_executable_compile(struct pf_executable *x, struct pf_waiter *waiter,
 	pf_unlock(&x->lock);
 	pf_executable_unload(x);
 	return 1;
+}
+
+bool pf_executable_abandon(struct pf_executable *x)
+{
+	struct pf_waiter *waiters;
+	struct pf_loaded *gone;
+	bool begun;
+
+	pf_lock(&x->lock);
+	if (x->state != PF_EXECUTABLE_COMPILING) {
+		pf_unlock(&x->lock);
+		return false;
+	}
+	begun = x->job && !pf_compiler_position(x->compiler, x->job);
+	waiters = pf_executable_supersede(x, PF_EXECUTABLE_FAILED, &gone);
+	pf_err_set(&x->err, -ECANCELED, "its compile was cancelled");
+	pf_unlock(&x->lock);
+	pf_wake_all(waiters);
+	pf_loaded_unref(gone);
+	return begun;
 }
 
 int pf_executable_result(struct pf_executable *x, struct pf_err *err)

@@ -345,6 +345,12 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 	return 0;
 }
 
+struct pf_worker *pf_executable_worker(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	return x->worker;
+}
+
 /* --- what is known -------------------------------------------------------------------- */
 
 enum pf_executable_state pf_executable_state(struct pf_executable *x)

@@ -105,7 +105,9 @@ void pf_execution_free(struct pf_execution *e)
 
 static void tell(const struct pf_execution *e, const struct pf_err *err)
 {
-	struct pf_worker *w = e->executable->worker;
+	/* What ran, not what the options name by now. */
+	struct pf_worker *w =
+		e->loaded ? e->loaded->worker : pf_executable_worker(e->executable);
 	unsigned one = e->loaded ? pf_execution_device(e, 0) : 0;
 	struct pf_told_execution told = {
 		.executable = e->name,

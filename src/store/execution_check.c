@@ -52,11 +52,16 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 				  called, e->arg_names[i],
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
-	if (have->worker != e->loaded->worker)
+	if (have->worker != e->loaded->worker) {
+		const struct pf_description *its = pf_worker_description(have->worker);
+
 		return pf_err_set(err, -EINVAL,
-				  "%s: %s is on plugin %s, the program on %s", called,
-				  e->arg_names[i], pf_worker_name(have->worker),
+				  "%s: %s is on device %s:%lld, the program runs on "
+				  "plugin %s: copy it there, or say \"move\": true",
+				  called, e->arg_names[i], pf_worker_name(have->worker),
+				  (long long)its->devices[have->device].id,
 				  pf_worker_name(e->loaded->worker));
+	}
 	if (have->device != device)
 		return pf_err_set(err, -EINVAL,
 				  "%s: %s is on device %s:%lld, the program runs on "

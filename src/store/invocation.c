@@ -110,9 +110,10 @@ static void drop(struct pf_invocation *v, size_t i)
 {
 	struct pf_result *out = &v->outs[i];
 
-	if (out->where == PF_WHERE_POOL)
+	if (out->where == PF_WHERE_POOL) {
+		pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, -1);
 		pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->tail[i]);
-	else if (out->where == PF_WHERE_BLOCK)
+	} else if (out->where == PF_WHERE_BLOCK)
 		pf_life_free_block(v->life, out->off);
 	if (out->charged)
 		pf_arena_discharge(v->executable->arena, out->charged);
@@ -130,6 +131,8 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
 		return err->code;
 	ret->where = out->where;
+	if (ret->where == PF_WHERE_POOL)
+		pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, 1);
 	ret->off = out->off;
 	ret->len = bytes;
 	if (out->where == PF_WHERE_INLINE) {
@@ -156,6 +159,11 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 
 static void end(struct pf_invocation *v, int code, const struct pf_err *err)
 {
+	struct pf_worker *worker = v->loaded->worker;
+
+	v->seconds = pf_watch_since(&v->start);
+	pf_meter_execution(pf_worker_meter(worker), v->executable->meter,
+			   pf_outcome_of(code), v->seconds, &v->device, 1);
 	end_turn(v);
 	pf_bytes_unref(pf_steal(&v->bytes));
 	v->done(v, code, err);
@@ -176,6 +184,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 	if (rep->n_outs != n || len < sizeof(*rep) + n * sizeof(struct pf_out))
 		code = pf_err_set(&err, -EPROTO, "the worker gave %u outputs of %zu",
 				  rep->n_outs, n);
+	v->device_seconds = (double)rep->device_ns / 1e9;
 	while (code == 0 && taken < n)
 		code = take(v, rep, len, taken++, &err);
 	for (size_t i = 0; code < 0 && i < taken; i++)
@@ -236,7 +245,7 @@ static int send(struct pf_invocation *v, struct pf_err *err)
 	const struct pf_loaded *loaded = v->loaded;
 
 	req.executable = loaded->id;
-	req.device = loaded->n_devices ? loaded->devices[0] : 0;
+	req.device = v->device = loaded->n_devices ? loaded->devices[0] : 0;
 	req.any = loaded->n_devices == 0;
 	req.n_args = (uint32_t)loaded->signature->n_inputs;
 	req.n_outs = (uint32_t)v->n_outs;
@@ -290,5 +299,6 @@ static void step(struct pf_invocation *v)
 
 void pf_invocation_start(struct pf_invocation *v)
 {
+	clock_gettime(CLOCK_MONOTONIC, &v->start);
 	step(v);
 }

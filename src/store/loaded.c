@@ -4,6 +4,19 @@
 
 #include "compile.h"
 
+/* One that is for any device is on all of them. */
+static void count(struct pf_loaded *l, int change)
+{
+	unsigned n =
+		l->n_devices ? l->n_devices : pf_worker_description(l->worker)->n_devices;
+
+	pf_life_count(l->life, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, change);
+	for (unsigned i = 0; i < n; i++)
+		pf_life_count(l->life, PF_ALIVE_EXECUTABLES,
+			      l->n_devices ? l->devices[i] : i, change);
+	l->counted = change > 0;
+}
+
 struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded)
 {
 	atomic_fetch_add(&loaded->refs, 1);
@@ -14,6 +27,8 @@ void pf_loaded_unref(struct pf_loaded *l)
 {
 	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
 		return;
+	if (l->counted)
+		count(l, -1);
 	pf_life_free_id(l->life, PF_OP_EXECUTABLE_FREE, l->id);
 	pf_life_unref(l->life);
 	pf_bytes_unref(l->program);
@@ -113,5 +128,7 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 		r = check_layouts(l->signature, err);
 	if (r == 0)
 		r = find_devices(l, err);
+	if (r == 0)
+		count(l, 1);
 	return r;
 }

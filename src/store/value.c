@@ -66,6 +66,13 @@ uint64_t pf_value_charge(struct pf_value *v)
 	return len;
 }
 
+void pf_value_set_device_locked(struct pf_value *v, struct pf_life *life, uint64_t id)
+{
+	v->life = pf_life_ref(life);
+	v->id = id;
+	pf_life_count(life, PF_ALIVE_BUFFERS, v->device, 1);
+}
+
 struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *shape,
 				    const struct pf_out *out, const void *message,
 				    struct pf_worker *worker, unsigned device,
@@ -87,8 +94,7 @@ struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *
 	} else if (out->where == PF_WHERE_POOL) {
 		pf_value_set_pool_locked(v, life, out->off, false, pf_value_charge(v));
 	}
-	v->life = pf_life_ref(life);
-	v->id = id;
+	pf_value_set_device_locked(v, life, id);
 	v->on_device_bytes = out->on_device_bytes;
 	return v;
 }
@@ -132,6 +138,7 @@ void pf_value_drop_device_locked(struct pf_value *v)
 {
 	if (!v->life)
 		return;
+	pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, -1);
 	pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->id);
 	pf_life_unref(pf_steal(&v->life));
 	v->id = 0;

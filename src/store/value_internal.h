@@ -13,6 +13,10 @@ int pf_value_unusable_locked(const struct pf_value *value, struct pf_err *err);
 /* A copy that died with its worker is none. */
 void pf_value_forget_dead_locked(struct pf_value *value);
 
+/* It is on its device, as buffer ID of LIFE. */
+void pf_value_set_device_locked(struct pf_value *value, struct pf_life *life,
+				uint64_t id);
+
 /* Let go of the copies on the device, and in host memory. */
 void pf_value_drop_device_locked(struct pf_value *value);
 void pf_value_drop_host_locked(struct pf_value *value);

@@ -22,7 +22,10 @@ struct upload {
 	bool by_host; /* the plugin cannot copy on the device */
 };
 
-enum { UPLOAD_TRIES = 2 };
+enum {
+	UPLOAD_TRIES = 2,
+	MUCH = 4 << 20, /* bytes whose copying would keep others waiting */
+};
 
 static void upload_start(struct upload *u);
 
@@ -79,8 +82,7 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		v->state = PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
-		v->life = pf_life_ref(u->life);
-		v->id = u->id;
+		pf_value_set_device_locked(v, u->life, u->id);
 		v->blank = false;
 		v->alias_off = p->alias_off;
 		v->on_device_bytes = p->on_device_bytes;
@@ -235,6 +237,77 @@ static int send_blank(struct upload *u, struct pf_err *err)
 	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
 }
 
+/* --- much to copy: on a thread of its own ------------------------------------------------- */
+
+static pthread_mutex_t copiers_lock = PTHREAD_MUTEX_INITIALIZER; /* rank 5; protects: */
+static pthread_cond_t no_copier = PTHREAD_COND_INITIALIZER;
+static unsigned copiers;
+
+static void count_copiers(int change)
+{
+	PF_LOCK_SCOPE(&copiers_lock);
+	copiers += (unsigned)change;
+	if (!copiers)
+		pthread_cond_broadcast(&no_copier);
+}
+
+void pf_values_settle(void)
+{
+	PF_LOCK_SCOPE(&copiers_lock);
+	while (copiers)
+		pthread_cond_wait(&no_copier, &copiers_lock);
+}
+
+static bool copies_much(struct pf_value *v)
+{
+	struct pf_value *source;
+	bool has_bytes;
+
+	pf_lock(&v->lock);
+	source = v->source; /* stays: V is being placed */
+	has_bytes = v->bytes != NULL;
+	pf_unlock(&v->lock);
+	if (!has_bytes && source) {
+		PF_LOCK_SCOPE(&source->lock);
+		has_bytes = source->bytes != NULL;
+	}
+	return !has_bytes && v->len >= MUCH;
+}
+
+static void *copier_main(void *arg)
+{
+	struct upload *u = arg;
+	struct pf_err err = PF_ERR_INIT;
+	int r = send_bytes(u, &err);
+
+	if (r < 0)
+		upload_end(u, r, &err, NULL);
+	count_copiers(-1);
+	return NULL;
+}
+
+/* The thread at hand may be one that takes answers, or requests of others. */
+static int send_host_bytes(struct upload *u, struct pf_err *err)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool behind;
+
+	if (!copies_much(u->value))
+		return send_bytes(u, err);
+	count_copiers(1);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	behind = pthread_create(&thread, &attr, copier_main, u) == 0;
+	pthread_attr_destroy(&attr);
+	if (behind)
+		return 0;
+	count_copiers(-1);
+	return send_bytes(u, err);
+}
+
+/* --- what to send ------------------------------------------------------------------------ */
+
 /* The source's handle if its device memory is its own; bytes in place are shared instead. */
 static uint64_t handle_to_copy(const struct upload *u)
 {
@@ -270,7 +343,7 @@ static void source_wake(struct pf_waiter *waiter)
 	int r = pf_value_fetched(u->value->source, &err);
 
 	if (r > 0)
-		r = send_bytes(u, &err);
+		r = send_host_bytes(u, &err);
 	if (r < 0)
 		upload_end(u, r, &err, NULL);
 }
@@ -292,7 +365,7 @@ static int send_host(struct upload *u, struct pf_err *err)
 		if (r <= 0)
 			return r;
 	}
-	return send_bytes(u, err);
+	return send_host_bytes(u, err);
 }
 
 static void upload_start(struct upload *u)

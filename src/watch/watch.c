@@ -223,6 +223,27 @@ void pf_tell_executed(struct pf_watch *w, struct pf_plugin_meter *meter,
 	pf_event_add(w->events, &e);
 }
 
+void pf_tell_calls(struct pf_watch *w, struct pf_plugin_meter *meter, uint64_t n,
+		   const struct pf_told_execution *told)
+{
+	char object[OBJECT_MAX];
+	struct pf_event e;
+
+	if (!w)
+		return;
+	snprintf(object, sizeof(object), "executables/%s", told->executable);
+	pf_event_begin(&e, told->err ? "execution.failed" : "calls.finished", told->user,
+		       object);
+	put_devices(&e, meter, told);
+	if (!told->err)
+		pf_event_int(&e, "calls", (int64_t)n);
+	pf_event_seconds(&e, "seconds", told->seconds);
+	if (!told->err)
+		pf_event_seconds(&e, "device_seconds", told->device_seconds);
+	pf_event_error(&e, told->err);
+	pf_event_add(w->events, &e);
+}
+
 /* --- the cache, jobs ------------------------------------------------------------------------ */
 
 void pf_tell_cache(struct pf_watch *w, enum pf_told_cache what, uid_t user,

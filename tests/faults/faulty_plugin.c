@@ -41,7 +41,8 @@
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL
  *   enospc-at:N               RESOURCE_EXHAUSTED at the op's Nth call, counted from 1
  *                             over all calls of this process
- *   hang                      the call never returns; event=hang: never ready
+ *   hang[:text]               text on standard error; the call never returns; event=hang:
+ *                             never ready
  *   slow:MS                   the call takes that long; event=slow is late-event
  *   abort[:text]              text on standard error, then abort()
  *   segv                      SIGSEGV
@@ -49,6 +50,8 @@
  *   late-event:MS             (execute, upload, download, copy, uninitialized, event)
  *                             ready that much later
  *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
+ *   print:N[:text]            N lines "text 1", "text 2" ... on standard error; goes on
+ *   babble                    from now on prints for ever, as fast as it can; goes on
  *   none                      nothing
  *   held                      the call goes on when the op has this fault no more
  *   late:MS:fault             that fault, so much later
@@ -296,6 +299,42 @@ static bool is_nth(const char *arg, long call)
 	return call == strtol(arg, NULL, 10);
 }
 
+static void print_lines(const char *arg)
+{
+	const char *colon = strchr(arg, ':');
+
+	for (long i = 1; i <= strtol(arg, NULL, 10); i++)
+		fprintf(stderr, "%s %ld\n", colon ? colon + 1 : "faulty: line", i);
+}
+
+static void *babble(void *arg)
+{
+	static const char text[] =
+		"babble, babble, babble, babble, babble, babble, bab\n";
+	char many[64 * (sizeof(text) - 1)];
+
+	(void)arg;
+	for (size_t i = 0; i < sizeof(many); i++)
+		many[i] = text[i % (sizeof(text) - 1)];
+	while (write(2, many, sizeof(many)) > 0)
+		;
+	return NULL;
+}
+
+/* The faults that only make a noise. */
+static void make_noise(const char *fault)
+{
+	static atomic_flag babbles = ATOMIC_FLAG_INIT;
+	pthread_t thread;
+	const char *arg;
+
+	if ((arg = fault_arg(fault, "print")))
+		print_lines(arg);
+	if (fault_arg(fault, "babble") && !atomic_flag_test_and_set(&babbles) &&
+	    pthread_create(&thread, NULL, babble, NULL) == 0)
+		pthread_detach(thread);
+}
+
 /* Do to a call of OP what was asked for.  NULL: the call goes on. */
 static PJRT_Error *inject(enum op op)
 {
@@ -316,9 +355,13 @@ static PJRT_Error *inject(enum op op)
 			return NULL;
 	}
 	die(fault);
-	if (fault_arg(fault, "hang"))
+	make_noise(fault);
+	if ((arg = fault_arg(fault, "hang"))) {
+		if (*arg)
+			fprintf(stderr, "%s\n", arg);
 		for (;;)
 			pause();
+	}
 	if ((arg = fault_arg(fault, "slow")))
 		sleep_ms(strtol(arg, NULL, 10));
 	if ((arg = fault_arg(fault, "enospc-at")) && is_nth(arg, call))

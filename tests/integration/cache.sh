@@ -118,6 +118,12 @@ bounded rm "$mnt/cache/entries/$key"
 gone "$work/kept/entries/$key" "$mnt/cache/entries/$key"
 equal "entries" "$(stat_of entries)" 2
 equal "evictions" "$(stat_of evictions)" 1
+evicted()
+{
+	bounded grep -c '"cache.evicted","user":'"$(id -u)"',"object":"cache/entries/[0-9a-f]*","bytes":[1-9]' \
+		"$mnt/events"
+}
+equal "evictions that are told" "$(evicted)" 1
 bounded cp "$data/add.mlir" "$mnt/programs/new.mlir"
 equal "new" "$(cached new)" miss
 wants entries 3
@@ -154,6 +160,8 @@ say "$mnt/cache/clear" x
 equal "entries" "$(stat_of entries)" 0
 equal "bytes" "$(stat_of bytes)" 0
 equal "entries/" "$(bounded ls "$mnt/cache/entries")" ''
+equal "evictions that are told" "$(evicted)" "$(stat_of evictions)"
+bounded grep -qx "pjrtfs_cache_evictions_total $(stat_of evictions)" "$mnt/metrics.prom"
 equal "files" "$(find "$work/kept/entries" -type f | wc -l)" 0
 run add 'x y -> z' # what is loaded stays
 
@@ -190,6 +198,7 @@ begin
 bounded cp "$data/add.mlir" "$mnt/programs/"
 equal "add" "$(cached add)" miss
 equal "damaged" "$(stat_of damaged)" 2
+bounded grep -q "\"cache.damaged\".*\"object\":\"cache/entries/$key\"" "$mnt/events"
 wants entries 1
 unmount_pjrtfs
 

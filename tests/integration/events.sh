@@ -69,6 +69,26 @@ bounded python3 "$tool" "$mnt" job 1
 eventually grep -q '"job.finished"' "$e"
 saw '.event == "job.started" and .object == "jobs/1" and .id == 8'
 saw '.event == "job.finished" and .object == "jobs/1" and .id == 8 and .seconds > 0'
+# -- calls: all of a descriptor in one event, unless they take longer than a second
+bounded python3 -c '
+import os, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+data = b"".join(open(p, "rb").read() for p in sys.argv[2:])
+for i in range(7):
+    os.write(f, data)
+    while os.read(f, 1 << 20): pass
+' "$mnt/executables/add/call" "$data/x.npy" "$data/y.npy"
+called()
+{
+	bounded cat "$e" | jq -es '[.[] | select(.event == "calls.finished" and
+		.object == "executables/add" and .devices == ["'"$p"':0"] and .seconds > 0 and
+		.device_seconds > 0) | .calls] | add == '"$1" >/dev/null
+}
+eventually called 7 # release comes after close(2)
+fails_with '' bash -c 'exec 3<>"$1" && cat "$2" >&3 && cat <&3' - "$mnt/executables/add/call" \
+	"$data/add.mlir"
+saw '.event == "command.failed" and .object == "executables/add/call" and
+	.error.errno == "EINVAL" and (.error.message | test("^add: input 0"))'
 bounded cp "$b/x.npy" "$b/gift.npy"
 run add 'gift y -> z donate=gift'
 saw '.event == "buffer.donated" and .object == "buffers/gift.npy"'

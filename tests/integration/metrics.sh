@@ -46,14 +46,33 @@ perl -e 'exit !($ARGV[0] > 0 && $ARGV[0] < 20)' "$sum" || fail "three executions
 limit=$(bounded python3 "$tool" "$m" pjrtfs_memory_limit_bytes)
 equal "the limit" "$((limit / 4096))" "$(bounded stat -f -c %b "$mnt")"
 
+# -- calls count as well
+# calls N: so many, on one descriptor
+calls()
+{
+	bounded python3 -c '
+import os, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+data = b"".join(open(p, "rb").read() for p in sys.argv[3:])
+for i in range(int(sys.argv[2])):
+    os.write(f, data)
+    while os.read(f, 1 << 20): pass
+' "$mnt/executables/add/call" "$1" "$data/x.npy" "$data/y.npy"
+}
+calls 5
+count 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
+count 8 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
+count 8 'pjrtfs_executable_execution_seconds_count{executable="add"}'
+count 8 'pjrtfs_executable_executions_total{executable="add",result="ok"}'
+
 # -- an executable is called as it is now; one that is gone is not there
 bounded mkdir "$mnt/programs/ns"
 bounded mv "$mnt/programs/add.mlir" "$mnt/programs/ns/a\"d\\d.mlir"
-count 3 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
+count 8 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
 count none 'pjrtfs_executable_execution_seconds_count{executable="add"}'
 bounded rm "$mnt/programs/ns/a\"d\\d.mlir"
 count none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
-count 3 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
+count 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
 
 # -- more executables than are told apart
 for i in $(seq 220); do

@@ -277,6 +277,57 @@ START_TEST(lru)
 }
 END_TEST
 
+struct gone {
+	unsigned evicted, damaged;
+	uint64_t bytes;
+	char key[PF_CACHE_KEY_TEXT]; /* of the last one */
+};
+
+static void count_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
+{
+	struct gone *g = arg;
+
+	*(damaged ? &g->damaged : &g->evicted) += 1;
+	g->bytes += bytes;
+	snprintf(g->key, sizeof(g->key), "%s", key);
+}
+
+START_TEST(what_goes_is_told)
+{
+	struct pf_cache_key one = key_of(1);
+	struct pf_cache_found found;
+	struct gone gone = { 0 };
+	char name[PF_CACHE_KEY_TEXT];
+	uint64_t before;
+
+	reopen(10000);
+	pf_cache_on_gone(cache, count_gone, &gone);
+	for (unsigned n = 0; n < 4; n++)
+		ck_assert_int_eq(put(n, 1800, NULL), 0);
+	ck_assert_uint_eq(gone.evicted + gone.damaged, 0);
+	ck_assert_int_eq(pf_cache_remove(cache, &one, NULL), 0);
+	pf_cache_key_text(&one, name);
+	ck_assert_uint_eq(gone.evicted, 1);
+	ck_assert_str_eq(gone.key, name);
+	ck_assert_int_eq(pf_cache_remove(cache, &one, NULL), -ENOENT);
+	ck_assert_uint_eq(gone.evicted, 1);
+	before = stats().bytes;
+	for (unsigned n = 4; n < 7; n++)
+		ck_assert_int_eq(put(n, 1800, NULL), 0);
+	ck_assert_uint_eq(gone.evicted, stats().evictions);
+	ck_assert_uint_ge(gone.evicted, 2);
+	ck_assert_int_eq(pf_cache_clear(cache, NULL), 0);
+	ck_assert_uint_eq(gone.evicted, 7);
+	ck_assert_uint_eq(gone.bytes, before / 3 * 7);
+	ck_assert_int_eq(put(1, 10, NULL), 0);
+	ck_assert_int_eq(pf_cache_find(cache, &one, &found), 1);
+	pf_cache_reject(cache, &found);
+	pf_cache_reject(cache, &found); /* it is gone already */
+	pf_cache_found_release(&found);
+	ck_assert_uint_eq(gone.damaged, 1);
+}
+END_TEST
+
 START_TEST(remove_clear_list)
 {
 	struct pf_cache_key one = key_of(1), none = key_of(9), *keys;
@@ -459,6 +510,7 @@ int main(void)
 	tcase_add_test(tc, foreign_entries_are_not_read);
 	tcase_add_test(tc, foreign_directories_are_refused);
 	tcase_add_test(tc, lru);
+	tcase_add_test(tc, what_goes_is_told);
 	tcase_add_test(tc, remove_clear_list);
 	tcase_add_test(tc, reject);
 	tcase_add_test(tc, read_only);

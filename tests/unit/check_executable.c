@@ -205,6 +205,33 @@ START_TEST(emptying_ends_a_compile)
 }
 END_TEST
 
+START_TEST(a_compile_is_given_up)
+{
+	struct event ended, again;
+	struct pf_executable *x;
+
+	start_faulty("compile=slow:300");
+	x = executable_of(add_program);
+	ck_assert(!pf_executable_abandon(x)); /* there is none */
+	check_state(x, "empty");
+	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
+	pf_executable_abandon(x);
+	ck_assert(event_within(&ended, 0));
+	check_state(x, "failed");
+	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
+	ck_assert_str_eq(err.text, "its compile was cancelled");
+	ck_assert(!pf_executable_abandon(x));
+	/* The source is there still. */
+	ck_assert_int_eq(pf_executable_compile(x, event_init(&again), &err), 0);
+	event_wait(&again);
+	check_state(x, "ready");
+	ck_assert(!pf_executable_abandon(x));
+	check_state(x, "ready");
+	ck_assert_int_eq(event_count(&ended), 1);
+	pf_executable_unref(x);
+}
+END_TEST
+
 START_TEST(unloading_leaves_the_source)
 {
 	struct pf_executable *x;
@@ -456,6 +483,7 @@ int main(void)
 	tcase_add_test(tc, a_run_keeps_what_it_runs);
 	tcase_add_test(tc, the_newest_source_wins);
 	tcase_add_test(tc, emptying_ends_a_compile);
+	tcase_add_test(tc, a_compile_is_given_up);
 	tcase_add_test(tc, unloading_leaves_the_source);
 	tcase_add_test(tc, a_compile_outlives_its_executable);
 	tcase_add_test(tc, writing_while_it_compiles_copies);

@@ -346,6 +346,28 @@ static const struct lie lies[] = {
 	{ PF_OP_BUFFER_READ, 0, 0, INT_MIN, INT_MIN, -EIO, INT_MIN },
 };
 
+START_TEST(what_is_alive_is_counted)
+{
+	/* Before the devices are known nothing counts. */
+	pf_life_count(life, PF_ALIVE_BUFFERS, 0, 1);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 0), 0);
+	ck_assert_int_eq(pf_life_set_devices(life, 2), 0);
+	pf_life_count(life, PF_ALIVE_BUFFERS, 0, 1);
+	pf_life_count(life, PF_ALIVE_BUFFERS, 1, 1);
+	pf_life_count(life, PF_ALIVE_BUFFERS, 1, 1);
+	pf_life_count(life, PF_ALIVE_BUFFERS, 2, 1); /* there is none */
+	pf_life_count(life, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, 1);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 0), 1);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 1), 2);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 2), 0);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, PF_NO_DEVICE), 0);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_EXECUTABLES, 1), 0);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE), 1);
+	pf_life_count(life, PF_ALIVE_BUFFERS, 1, -1);
+	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 1), 1);
+}
+END_TEST
+
 START_TEST(lies_harm_only_the_call)
 {
 	const struct lie *l = &lies[_i];
@@ -546,6 +568,7 @@ int main(void)
 	tcase_add_test(tc, no_free_is_lost);
 	tcase_add_test(tc, after_the_end_all_fails);
 	tcase_add_test(tc, answers_of_the_dead_count);
+	tcase_add_test(tc, what_is_alive_is_counted);
 	unit_add_cases(tc, only_the_pool_is_the_pool, places);
 	unit_add_cases(tc, lies_harm_only_the_call, lies);
 	unit_add_cases(tc, unknown_tags_are_nobodys, tags);

@@ -41,6 +41,16 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 		  struct pf_err *err);
 void pf_cache_close(struct pf_cache *cache); /* NULL is allowed */
 
+/*
+ * Have FN(ARG) told of each entry that is removed from now on by who uses CACHE: KEY in
+ * hexadecimal, BYTES of its file, DAMAGED: for what it held, else evicted.  On any thread; FN
+ * must not block, and takes no lock below rank 9.  Before anybody else uses CACHE.
+ */
+void pf_cache_on_gone(struct pf_cache *cache,
+		      void (*fn)(void *arg, const char *key, uint64_t bytes,
+				 bool damaged),
+		      void *arg);
+
 /* The directory's path, borrowed. */
 const char *pf_cache_dir(const struct pf_cache *cache);
 

@@ -15,6 +15,7 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/base/waiter.h"
 #include "pjrtfs/engine/description.h"
+#include "pjrtfs/engine/printed.h"
 #include "pjrtfs/formats/dtype.h"
 #include "pjrtfs/watch/watch.h"
 #include "pjrtfs/wire/arena.h"
@@ -40,8 +41,10 @@ struct pf_worker_config {
 				    none, whatever the daemon has; or NULL */
 	struct pf_arena *arena;  /* borrowed; outlives the worker */
 	uint64_t pool_size;      /* bytes of address space for its outputs */
-	struct pf_watch *watch;  /* borrowed; outlives the worker; or NULL */
-	int start_timeout_ms;    /* for loading the plugin; 0: two minutes */
+	/* Borrowed; outlives the worker.  NULL: nobody is told anything, nor the daemon's log
+	 * what it prints. */
+	struct pf_watch *watch;
+	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
 };
 
 /* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
@@ -109,8 +112,8 @@ struct pf_turns *pf_worker_turns(const struct pf_worker *worker);
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
 		    struct pf_err *err);
 
-/* Append the end (at most 64 KiB) of what the worker printed. */
-void pf_worker_log(struct pf_worker *worker, struct pf_buf *out);
+/* What its lives have printed, to be read; borrowed. */
+struct pf_printed *pf_worker_printed(struct pf_worker *worker);
 
 /* A number for a new executable or buffer: never 0, never given twice. */
 uint64_t pf_worker_id(struct pf_worker *worker);
@@ -146,6 +149,23 @@ const struct stat *pf_life_plugin(const struct pf_life *life);
 
 /* The environment that its process was started with, as environ(7); borrowed for the life. */
 char *const *pf_life_environ(const struct pf_life *life);
+
+/* What lives in a worker, of those that we have handles of. */
+enum pf_alive {
+	PF_ALIVE_BUFFERS,
+	PF_ALIVE_EXECUTABLES,
+	PF_ALIVE_KINDS,
+};
+
+/*
+ * CHANGE (1, -1) more are alive on DEVICE, an index of the worker's; PF_NO_DEVICE: on the
+ * plugin, whatever device.  From any thread; costs some nanoseconds.
+ */
+#define PF_NO_DEVICE UINT32_MAX
+void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, int change);
+
+/* How many are alive on DEVICE, or on the plugin, in the present life of WORKER. */
+unsigned pf_worker_alive(struct pf_worker *worker, enum pf_alive what, unsigned device);
 
 /* How many calls of OP were under way when it died; 0 while it lives. */
 unsigned pf_life_lost(struct pf_life *life, enum pf_op op);

@@ -44,8 +44,9 @@ struct pf_loaded {
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
 	double compile_seconds;
-	bool native; /* it was not compiled here */
-	bool kept;   /* the cache has it under key, unless it was evicted */
+	bool counted; /* among those alive */
+	bool native;  /* it was not compiled here */
+	bool kept;    /* the cache has it under key, unless it was evicted */
 	struct pf_cache_key key;
 };
 
@@ -163,6 +164,16 @@ int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waite
 
 /* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
+
+/* The plugin that its options name, which compiles it; borrowed. */
+struct pf_worker *pf_executable_worker(struct pf_executable *executable);
+
+/*
+ * Nobody wants the compile under way any more: it has failed with -ECANCELED, and who waits
+ * for it is woken.  True if the plugin may be at it, and go on with it; false if it had not
+ * begun, or nothing was to be compiled.
+ */
+bool pf_executable_abandon(struct pf_executable *executable);
 
 /* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);

@@ -31,6 +31,9 @@ struct pf_invocation {
 	/* What it gives: the signature's outputs. */
 	size_t n_outs;
 	struct pf_result *outs; /* owned */
+	double seconds;         /* from start to end */
+	double device_seconds;  /* in the plugin */
+	unsigned device;        /* index of the worker's device */
 
 	/* The store's. */
 	struct pf_executable *executable; /* owned reference */
@@ -40,9 +43,9 @@ struct pf_invocation {
 	struct pf_call call;
 	struct pf_waiter waiter;
 	struct pf_turn turn;
-	unsigned device;        /* the turn's */
 	struct pf_turns *turns; /* borrowed: where it takes one; NULL: nowhere */
 	bool may_run;           /* its turn has come */
+	struct timespec start;
 	unsigned tries;
 	size_t tail_len;
 	uint64_t *tail; /* owned: ids of the results, arguments */
@@ -69,7 +72,8 @@ void pf_invocation_free(struct pf_invocation *invocation); /* NULL is allowed */
 /*
  * Run it in its turn; done is always called, perhaps before this returns.  When the worker dies before it
  * was sent, the program is compiled again first, -ECANCELED if it is another one by then.
- * -ENOSPC: the results are over the memory limit.  Does not block.
+ * -ENOSPC: the results are over the memory limit.  It is measured, but no event: there may be
+ * tens of thousands a second.  Does not block.
  */
 void pf_invocation_start(struct pf_invocation *invocation);
 

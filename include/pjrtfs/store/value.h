@@ -113,6 +113,10 @@ PF_DEFINE_CLEANUP(struct pf_value *, pf_value_unref)
  */
 int pf_value_place(struct pf_value *value, struct pf_waiter *waiter, struct pf_err *err);
 
+/* Wait until no bytes are being copied for a value that is on its way.  The workers have been
+ * stopped.  Blocks. */
+void pf_values_settle(void);
+
 /* After a wake-up: 1 it is there; else -errno, why not. */
 int pf_value_placed(struct pf_value *value, struct pf_err *err);
 

@@ -92,6 +92,14 @@ void pf_tell_executed(struct pf_watch *watch, struct pf_plugin_meter *meter,
 		      const struct pf_told_execution *told);
 
 /*
+ * N calls of TOLD's executable ended well since this was told of last, in TOLD's seconds all
+ * together: "calls.finished".  Or the last one failed, if TOLD has an error: "execution.failed".
+ * They were counted before.
+ */
+void pf_tell_calls(struct pf_watch *watch, struct pf_plugin_meter *meter, uint64_t n,
+		   const struct pf_told_execution *told);
+
+/*
  * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
  * on, the event of USER, who asked for the program; pf_watch_owner where nobody did.
  */

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# What a plugin prints: in plugins/NAME/log and the daemon's log, however much it is.
+# shellcheck disable=SC2016 # what another program expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs faulty --fault client=print:3:early
+log=$mnt/plugins/faulty/log
+b=$mnt/buffers
+# told PATTERN: how many lines of the daemon's log are like it
+told()
+{
+	grep -Ec -e "$1" "$mnt.log" || true
+}
+
+# at_most PATTERN: the daemon's log has no more of it than so many seconds allow
+at_most()
+{
+	[ "$(told "$1")" -le $((100 * (SECONDS / 10 + 2))) ] ||
+		fail "the daemon's log has $(told "$1") lines of $1 after $SECONDS s"
+}
+
+# -- from the start on, line by line, with the plugin's name
+tells "$log" '^early 1$' '^early 3$'
+eventually grep -q 'info: plugin faulty: early 3$' "$mnt.log"
+equal "early lines" "$(told 'info: plugin faulty: early [123]$')" 3
+equal "mode" "$(bounded stat -c %a "$log")" 444
+equal "size" "$(bounded stat -c %s "$log")" "$(bounded cat "$log" | wc -c)"
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+
+# -- who follows the log sees what comes
+tail -n 1 -s 0.1 -f "$log" >followed 2>followed.err &
+follower=$!
+eventually grep -q 'early 3' followed
+faults 'execute=print:2:E0000 00:00:1.5 x.cc:1] later'
+run add 'x y -> z'
+eventually grep -q 'later 2' followed
+eventually grep -q 'error: plugin faulty: E0000 .* later 2$' "$mnt.log"
+kill "$follower"
+wait "$follower" 2>/dev/null || true
+equal "what tail said" "$(cat followed.err)" ''
+# and who polls is woken
+bounded perl -e '
+	open my $f, "<", $ARGV[0] or die; 1 while <$f>;
+	vec(my $r = "", fileno $f, 1) = 1;
+	system("echo x y -\\> z >$ARGV[1]") == 0 or die;
+	select($r, undef, undef, undef) == 1 or die; seek $f, 0, 1; <$f> =~ /later 1/ or die' \
+	"$log" "$mnt/executables/add/run"
+
+# -- a flood: who asked is served as before; the log has its end, the daemon's log a part, and
+# says how much it did not get
+faults 'execute=print:200000:flood'
+run add 'x y -> z'
+faults
+eventually grep -qx 'flood 200000' "$log"
+tells "$log" '^\([0-9]+ lines were dropped\)$'
+[ "$(bounded cat "$log" | wc -c)" -le 300000 ] || fail "the log keeps everything"
+at_most 'plugin faulty: flood'
+kill -KILL "$(cat "$mnt/plugins/faulty/pid")"
+eventually grep -q 'warning: plugin faulty: it printed [0-9]* lines more' "$mnt.log"
+got=$(told 'plugin faulty: (flood|early|E0000)')
+more=$(sed -n 's/.*it printed \([0-9]*\) lines more.*/\1/p' "$mnt.log" | awk '{ n += $1 } END { print n }')
+equal "lines that were told, or counted" "$((got + more))" $((200000 + 3 + 2 * 2))
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+tells "$log" '^flood 200000$' # of the life before, too
+
+# -- one that prints for ever, in a mount with another that computes
+unmount_pjrtfs
+rm -f "$faults"
+first=${plugin:-cpu}
+mount_pjrtfs "$first" --plugin "faulty=$build/tests/faults/faulty_plugin.so" \
+	--fault execute=babble
+log=$mnt/plugins/faulty/log
+far=$mnt/devices/faulty/0/buffers
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+bounded cp "$data/x.npy" "$data/y.npy" "$far/"
+ask '{"op":"compile","program":"add","as":"far","options":{"plugin":"faulty"}}' | jq -e .ok >/dev/null
+run far 'x y -> z'
+eventually grep -q '^babble' "$log"
+size=$(bounded stat -c %s "$log")
+for _ in $(seq 20); do
+	run add 'x y -> z'
+	run far 'x y -> z'
+done
+[ "$(bounded stat -c %s "$log")" -gt "$size" ] || fail "it has ended"
+bounded tail -n 3 "$log" >last
+equal "the last lines" "$(wc -l <last)" 3
+at_most 'plugin faulty: babble'
+if ! sanitized; then
+	# at most 10 MiB a second are looked at
+	ticks()
+	{
+		awk '{ print $14 + $15 }' "/proc/$daemon/stat"
+	}
+	before=$(ticks)
+	sleep 1
+	used=$(($(ticks) - before))
+	[ "$used" -lt $(($(getconf CLK_TCK) / 2)) ] || fail "it takes $used ticks of a second"
+fi
+kill -KILL "$(cat "$mnt/plugins/faulty/pid")"
+eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+run far 'x y -> z'
+bounded tail -n 1 "$log" >/dev/null
+
+# -- a plugin that prints more than a pipe holds before it is ready
+unmount_pjrtfs
+rm -f "$faults"
+mount_pjrtfs faulty --fault client=print:20000:loud
+eventually grep -qx 'loud 20000' "$mnt/plugins/faulty/log"

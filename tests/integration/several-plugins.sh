@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Three plugins in one mount: programs choose one, arrays go from one to another and are
+# copied once at most, and what goes wrong names who is where.
+# shellcheck disable=SC2016 # what another program expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+for p in cpu cpu-0.106 cpu-0.115; do
+	requires test -e "$plugins/$p/pjrt_plugin.so"
+done
+first=${plugin:-cpu}
+second=cpu-0.106 third=cpu-0.115
+case $first in
+"$second") second=cpu ;;
+"$third") third=cpu ;;
+esac
+mount_pjrtfs "$first,$second,$third"
+b1=$mnt/buffers
+b2=$mnt/devices/$second/0/buffers
+b3=$mnt/devices/$third/0/buffers
+# refused WHAT REPLY: the command failed, and its sentence is like WHAT
+refused()
+{
+	jq -r '.error.message' <<<"$2" | grep -Eq "$1" || fail "nothing like '$1' in $2"
+}
+# succeeded REPLY
+succeeded()
+{
+	jq -e .ok <<<"$1" >/dev/null || fail "$1"
+}
+# tells_of FILE FILTER: what the JSON file tells is as the jq filter says
+tells_of()
+{
+	bounded jq -e "$2" "$1" >/dev/null || fail "not $2: $(cat "$1")"
+}
+
+# -- a program chooses its plugin: by options.json, by the compile command, by a device's name
+bounded cp "$data/add.mlir" "$mnt/programs/"
+: >"$mnt/programs/add2.mlir"
+say "$mnt/executables/add2/options.json" "{\"plugin\":\"$second\"}"
+bounded cp "$data/add.mlir" "$mnt/programs/add2.mlir"
+succeeded "$(ask "{\"op\":\"compile\",\"program\":\"add\",\"as\":\"add3\",\"options\":{\"plugin\":\"$third\"}}")"
+succeeded "$(ask "{\"op\":\"compile\",\"program\":\"add\",\"as\":\"at1\",\"options\":{\"device\":\"$third:1\"}}")"
+tells_of "$mnt/executables/add/info.json" ".plugin == \"$first\""
+tells_of "$mnt/executables/add2/info.json" ".plugin == \"$second\""
+tells_of "$mnt/executables/add3/info.json" ".plugin == \"$third\""
+tells_of "$mnt/executables/at1/info.json" ".plugin == \"$third\" and .devices == [1]"
+refused 'there is no plugin nobody in this mount' \
+	"$(ask '{"op":"compile","program":"add","as":"no","options":{"plugin":"nobody"}}')"
+gone "$mnt/executables/no"
+
+# -- each looks for its arrays on its own device; move brings them
+bounded cp "$data/x.npy" "$data/y.npy" "$b1/"
+run add 'x y -> z'
+refused "add2: input 0 \(.*\): $first:0/x is on device $first:0, the program runs on plugin $second: .*move" \
+	"$(ask "{\"op\":\"execute\",\"executable\":\"add2\",\"inputs\":[\"$first:0/x\",\"$first:0/y\"],\"outputs\":[\"z\"]}")"
+refused "add2: input 0: .*x" \
+	"$(ask '{"op":"execute","executable":"add2","inputs":["x","y"],"outputs":["z"]}')"
+succeeded "$(ask "{\"op\":\"execute\",\"executable\":\"add2\",\"inputs\":[\"$first:0/x\",\"$first:0/y\"],\"outputs\":[\"z\"],\"move\":true}")"
+tells_of "$b2/z.json" ".device == \"$second:0\""
+same "$b2/z.npy" "$b1/z.npy"
+succeeded "$(ask "{\"op\":\"execute\",\"executable\":\"at1\",\"inputs\":[\"$first:0/x\",\"$second:0/z\"],\"outputs\":[\"w\"],\"move\":true}")"
+tells_of "$mnt/devices/$third/1/buffers/w.json" ".device == \"$third:1\""
+refused "output 0: $first:0/w is on another device than $second:0" \
+	"$(ask "{\"op\":\"execute\",\"executable\":\"add2\",\"inputs\":[\"z\",\"z\"],\"outputs\":[\"$first:0/w\"]}")"
+refused "device $first:0 is not of the program's plugin $second" \
+	"$(ask "{\"op\":\"execute\",\"executable\":\"add2\",\"inputs\":[\"z\",\"z\"],\"outputs\":[\"w\"],\"device\":\"$first:0\"}")"
+bounded bash -c 'exec 3<>"$1" && cat "$2" "$3" >&3 && exec cat <&3' - \
+	"$mnt/executables/add3/call" "$data/x.npy" "$data/y.npy" >called.npy
+same called.npy "$b1/z.npy"
+
+# -- cp, mv and copy between them; what is in the arena is placed as it is
+segment()
+{
+	bounded jq -r '.segments[0].id' "$1"
+}
+bounded cp "$b1/x.npy" "$b2/x.npy"
+bounded cp "$b2/x.npy" "$b3/x.npy"
+succeeded "$(ask "{\"op\":\"copy\",\"buffer\":\"$third:0/x\",\"as\":\"x2\"}")"
+for b in "$b2/x" "$b3/x" "$b1/x2"; do
+	same "$b.npy" "$data/x.npy"
+	equal "where $b lies" "$(segment "$b.json")" "$(segment "$b1/x.json")"
+	tells_of "$b.json" '.zero_copy and .state == "ready"'
+done
+bounded mv "$b3/x.npy" "$b1/x3.npy"
+gone "$b3/x.npy"
+same "$b1/x3.npy" "$data/x.npy"
+tells_of "$b1/x3.json" ".device == \"$first:0\""
+
+# -- a large result is copied once, out of its worker's memory; another copy shares that
+used()
+{
+	bounded awk '$1 == "pjrtfs_memory_used_bytes" { print $2 }' "$mnt/metrics.prom"
+}
+n=4194304 # 16 MiB
+sed "s/2x3x/${n}x/g; s/@add/@large/" "$data/add.mlir" >large.mlir
+bounded cp large.mlir "$mnt/programs/"
+ask "{\"op\":\"create\",\"buffer\":\"l\",\"dtype\":\"F32\",\"shape\":[$n],\"fill\":2}" >/dev/null
+run large 'l l -> r'
+before=$(used)
+bounded cp "$b1/r.npy" "$b2/r.npy"
+once=$(($(used) - before))
+bounded cp "$b2/r.npy" "$b3/r.npy"
+if ! sanitized; then
+	[ "$once" -le $((4 * n + 4096)) ] || fail "a copy takes $once bytes, not $((4 * n))"
+	equal "another copy of the copy" "$(($(used) - before))" "$once"
+fi
+same "$b2/r.npy" "$b1/r.npy"
+same "$b3/r.npy" "$b1/r.npy"
+bounded mv "$b1/r.npy" "$b2/moved.npy"
+same "$b2/moved.npy" "$b3/r.npy"
+bounded rm "$b2/moved.npy" "$b2/r.npy" "$b3/r.npy"
+if ! sanitized; then
+	[ "$(used)" -lt $((before - 2 * n)) ] || fail "the result is held still"
+fi
+succeeded "$(ask "{\"op\":\"execute\",\"executable\":\"large\",\"inputs\":[\"l\",\"l\"],\"outputs\":[\"r\"]}")"
+succeeded "$(ask "{\"op\":\"copy\",\"buffer\":\"r\",\"as\":\"$third:2/r\"}")"
+same "$mnt/devices/$third/2/buffers/r.npy" "$b1/r.npy"
+
+# -- a type that the other plugin is too old for: refused, and nobody dies of it
+if [ "$first" = cpu ]; then
+	for p in "$second" "$third"; do
+		succeeded "$(ask "{\"op\":\"create\",\"buffer\":\"$p:0/s\",\"dtype\":\"S1\",\"shape\":[4],\"fill\":0,\"device\":\"$p:0\"}")"
+		fails_with 'not supported' cp "$mnt/devices/$p/0/buffers/s.npy" "$b1/s-$p.npy"
+		refused 'element type S1' \
+			"$(ask "{\"op\":\"copy\",\"buffer\":\"$p:0/s\",\"as\":\"s2\"}")"
+	done
+fi
+
+# -- all three at once; one dies, and only what it was doing fails
+bounded cp "$data/y.npy" "$b2/"
+bounded cp "$data/x.npy" "$data/y.npy" "$b3/"
+# busy NAME: run it again and again; which failed is in failed.NAME
+busy()
+{
+	for k in $(seq 100); do
+		run "$1" 'x y -> o' 2>/dev/null || echo "$k"
+	done >"failed.$1"
+}
+busy add &
+busy1=$!
+busy add2 &
+busy2=$!
+busy add3 &
+busy3=$!
+sleep 0.2
+kill -KILL "$(cat "$mnt/plugins/$second/pid")"
+wait "$busy1" "$busy2" "$busy3"
+equal "what failed on $first" "$(cat failed.add)" ''
+equal "what failed on $third" "$(cat failed.add3)" ''
+[ "$(wc -l <failed.add2)" -lt 100 ] || fail "nothing goes on $second any more"
+eventually grep -qx ok "$mnt/health"
+shows "$mnt/plugins/$first/restarts" 0
+shows "$mnt/plugins/$third/restarts" 0
+shows "$mnt/plugins/$second/restarts" 1
+run add2 'x y -> o'
+same "$b2/o.npy" "$b1/z.npy"
+same "$b2/x.npy" "$data/x.npy"
+for p in "$first" "$second" "$third"; do
+	bounded awk -v "want=pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}" \
+		'$1 == want && $2 > 0 { found = 1 } END { exit !found }' "$mnt/metrics.prom" ||
+		fail "metrics.prom knows nothing of $p"
+done

@@ -1,0 +1,318 @@
+/* What a plugin prints: the bounded log of lines, and how much of it the daemon's log gets. */
+#include "pjrtfs/engine/printed.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+static struct pf_printed printed;
+static struct pf_lines_reader reader;
+static int said; /* what the daemon's log says */
+
+static void open_printed(void)
+{
+	said = memfd_create("said", 0);
+	ck_assert_int_ge(said, 0);
+	ck_assert_int_eq(dup2(said, STDERR_FILENO), STDERR_FILENO);
+	pf_log_setup(PF_LOG_INFO, false);
+	ck_assert_int_eq(pf_printed_init(&printed, "test"), 0);
+	memset(&reader, 0, sizeof(reader));
+}
+
+static void close_printed(void)
+{
+	pf_lines_reader_release(&reader);
+	pf_printed_release(&printed);
+	close(said);
+}
+
+static void add(const char *text)
+{
+	pf_printed_add(&printed, text, strlen(text));
+}
+
+/* The whole log, as who opens it now reads it. */
+static const char *log_text(void)
+{
+	static char text[2 * PF_PRINTED_BYTES];
+	struct pf_lines_reader first = { 0 };
+	size_t n = pf_printed_read(&printed, &first, 0, text, sizeof(text) - 1);
+
+	text[n] = '\0';
+	pf_lines_reader_release(&first);
+	return text;
+}
+
+/* What the daemon's log says so far, without the process's name. */
+static const char *said_text(void)
+{
+	static char text[1 << 18];
+	char raw[1 << 18];
+	ssize_t n = pread(said, raw, sizeof(raw) - 1, 0);
+	char *line = raw, *save = NULL;
+
+	ck_assert_int_ge(n, 0);
+	raw[n] = *text = '\0';
+	for (line = strtok_r(raw, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		strcat(text, strchr(line, ':') + 2);
+		strcat(text, "\n");
+	}
+	return text;
+}
+
+static unsigned said_lines(void)
+{
+	unsigned n = 0;
+
+	for (const char *p = said_text(); (p = strchr(p, '\n')); p++)
+		n++;
+	return n;
+}
+
+static void add_lines(unsigned n)
+{
+	char line[32];
+
+	for (unsigned i = 1; i <= n; i++) {
+		snprintf(line, sizeof(line), "line %u\n", i);
+		add(line);
+	}
+}
+
+START_TEST(lines_come_in_pieces)
+{
+	for (const char *p = "first\nsecond\n\nthird"; *p; p++)
+		pf_printed_add(&printed, p, 1);
+	ck_assert_str_eq(log_text(), "first\nsecond\n\n");
+	pf_printed_end(&printed);
+	ck_assert_str_eq(log_text(), "first\nsecond\n\nthird\n");
+	add("a\nb\nc");
+	ck_assert_str_eq(log_text(), "first\nsecond\n\nthird\na\nb\n");
+}
+END_TEST
+
+START_TEST(control_characters_become_spaces)
+{
+	static const char text[] = "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9\n";
+
+	pf_printed_add(&printed, text, sizeof(text) - 1);
+	ck_assert_str_eq(log_text(), "a b [1mc d\te \n\xc3\xa9\n");
+}
+END_TEST
+
+START_TEST(a_long_line_becomes_several)
+{
+	static char line[3 * PF_LINE_MAX];
+	const char *text;
+	size_t n = 0;
+
+	memset(line, 'x', sizeof(line) - 1);
+	add(line);
+	add("\n");
+	text = log_text();
+	for (const char *p = text; *p; p = strchr(p, '\n') + 1) {
+		ck_assert_int_le(strchr(p, '\n') + 1 - p, PF_LINE_MAX);
+		n += (size_t)(strchr(p, '\n') - p);
+	}
+	ck_assert_uint_eq(n, sizeof(line) - 1);
+}
+END_TEST
+
+START_TEST(only_the_end_is_kept)
+{
+	add_lines(100000);
+	ck_assert_uint_le(strlen(log_text()), PF_PRINTED_BYTES + 64);
+	ck_assert_uint_ge(strlen(log_text()), PF_PRINTED_BYTES / 2);
+	ck_assert_ptr_nonnull(strstr(log_text(), "lines were dropped)\n"));
+	ck_assert_str_eq(log_text() + strlen(log_text()) - 12, "line 100000\n");
+}
+END_TEST
+
+static void count(void *arg)
+{
+	++*(int *)arg;
+}
+
+START_TEST(who_follows_gets_what_comes)
+{
+	struct timespec time;
+	char text[64];
+	int calls = 0;
+
+	pf_printed_on_add(&printed, count, &calls);
+	ck_assert(!pf_printed_ready(&printed, &reader));
+	add("one\ntw");
+	ck_assert_int_eq(calls, 1);
+	ck_assert(pf_printed_ready(&printed, &reader));
+	ck_assert_uint_eq(pf_printed_size(&printed, &reader, &time), 4);
+	ck_assert_int_gt(time.tv_sec, 0);
+	ck_assert_uint_eq(pf_printed_read(&printed, &reader, 0, text, sizeof(text)), 4);
+	ck_assert(!pf_printed_ready(&printed, &reader));
+	add("o");
+	ck_assert_int_eq(calls, 1); /* that is no line yet */
+	add("\n");
+	ck_assert_int_eq(calls, 2);
+	ck_assert_uint_eq(pf_printed_read(&printed, &reader, 4, text, sizeof(text)), 4);
+	ck_assert_int_eq(memcmp(text, "two\n", 4), 0);
+	pf_printed_on_add(&printed, NULL, NULL);
+	add("three\n");
+	ck_assert_int_eq(calls, 2);
+}
+END_TEST
+
+static const struct {
+	const char *line, *said;
+} levels[] = {
+	{ "words\n", "info: plugin test: words\n" },
+	{ "I0000 00:00:1.5 a.cc:1] i\n",
+	  "info: plugin test: I0000 00:00:1.5 a.cc:1] i\n" },
+	{ "W1121 10:00:00 a.cc:1] w\n",
+	  "warning: plugin test: W1121 10:00:00 a.cc:1] w\n" },
+	{ "E0000 00:00:1.5 a.cc:1] e\n",
+	  "error: plugin test: E0000 00:00:1.5 a.cc:1] e\n" },
+	{ "F0000 00:00:1.5 a.cc:1] f\n",
+	  "error: plugin test: F0000 00:00:1.5 a.cc:1] f\n" },
+	{ "Everything is fine\n", "info: plugin test: Everything is fine\n" },
+	{ "E\n", "info: plugin test: E\n" },
+	{ "\n", "" },
+};
+
+START_TEST(the_daemons_log_gets_them)
+{
+	pf_log_serve();
+	add(levels[_i].line);
+	ck_assert_str_eq(said_text(), levels[_i].said);
+	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+}
+END_TEST
+
+START_TEST(but_not_a_flood)
+{
+	pf_log_serve();
+	add_lines(100000);
+	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST);
+	ck_assert_int_gt(pf_printed_due_ms(&printed), 0);
+	ck_assert_int_le(pf_printed_due_ms(&printed), PF_PRINTED_PERIOD_MS + 1);
+	pf_printed_tick(&printed); /* too early */
+	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST);
+	/* The period is over, and nothing more comes. */
+	printed.period_began -= PF_PRINTED_PERIOD_MS;
+	ck_assert_int_le(pf_printed_due_ms(&printed), 1);
+	pf_printed_tick(&printed);
+	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST + 1);
+	ck_assert_ptr_nonnull(strstr(said_text(),
+				     "warning: plugin test: it printed 99900 "
+				     "lines more, of which plugins/test/log "
+				     "has the last ones\n"));
+	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	/* and in the next one there is room again. */
+	add("again\n");
+	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST + 2);
+}
+END_TEST
+
+START_TEST(its_end_tells_the_rest)
+{
+	pf_log_serve();
+	add_lines(PF_PRINTED_BURST + 5);
+	add("last words");
+	pf_printed_end(&printed);
+	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST + 1);
+	ck_assert_ptr_nonnull(strstr(said_text(), "it printed 6 lines more"));
+	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+}
+END_TEST
+
+START_TEST(what_comes_early_waits)
+{
+	add("early\nbird\n");
+	ck_assert_str_eq(said_text(), "");
+	ck_assert_str_eq(log_text(), "early\nbird\n");
+	ck_assert_int_gt(pf_printed_due_ms(&printed), 0);
+	pf_printed_tick(&printed);
+	ck_assert_str_eq(said_text(), "");
+	pf_log_serve();
+	pf_printed_tick(&printed);
+	ck_assert_str_eq(said_text(),
+			 "info: plugin test: early\ninfo: plugin test: bird\n");
+	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+}
+END_TEST
+
+START_TEST(too_much_that_comes_early_is_counted)
+{
+	add_lines(100000);
+	pf_log_serve();
+	add("late\n");
+	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST);
+	pf_printed_end(&printed);
+	ck_assert_ptr_nonnull(strstr(said_text(), "it printed 99901 lines more"));
+}
+END_TEST
+
+START_TEST(quiet_is_quiet)
+{
+	printed.quiet = true;
+	pf_log_serve();
+	add_lines(1000);
+	pf_printed_tick(&printed);
+	pf_printed_end(&printed);
+	ck_assert_str_eq(said_text(), "");
+	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	ck_assert_ptr_nonnull(strstr(log_text(), "line 1000\n"));
+}
+END_TEST
+
+/* Standard error is a pipe that nobody reads. */
+START_TEST(a_full_pipe_holds_up_nobody)
+{
+	char junk[4096] = "";
+	int fds[2];
+
+	pf_log_serve();
+	ck_assert_int_eq(pipe2(fds, O_NONBLOCK), 0);
+	while (write(fds[1], junk, sizeof(junk)) > 0)
+		;
+	ck_assert_int_eq(fcntl(fds[1], F_SETFL, 0), 0); /* would block from now on */
+	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+	add_lines(10);
+	pf_printed_end(&printed);
+	ck_assert_uint_eq(printed.untold, 10);
+	ck_assert_ptr_nonnull(strstr(log_text(), "line 10\n"));
+	while (read(fds[0], junk, sizeof(junk)) > 0)
+		;
+	pf_printed_end(&printed);
+	ck_assert_uint_eq(printed.untold, 0);
+	ck_assert_int_gt(read(fds[0], junk, sizeof(junk) - 1), 0);
+	ck_assert_ptr_nonnull(strstr(junk, "it printed 10 lines more"));
+	close(fds[0]);
+	close(fds[1]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("printed");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_printed, close_printed);
+	tcase_add_test(tc, lines_come_in_pieces);
+	tcase_add_test(tc, control_characters_become_spaces);
+	tcase_add_test(tc, a_long_line_becomes_several);
+	tcase_add_test(tc, only_the_end_is_kept);
+	tcase_add_test(tc, who_follows_gets_what_comes);
+	unit_add_cases(tc, the_daemons_log_gets_them, levels);
+	tcase_add_test(tc, but_not_a_flood);
+	tcase_add_test(tc, its_end_tells_the_rest);
+	tcase_add_test(tc, what_comes_early_waits);
+	tcase_add_test(tc, too_much_that_comes_early_is_counted);
+	tcase_add_test(tc, quiet_is_quiet);
+	tcase_add_test(tc, a_full_pipe_holds_up_nobody);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
