@@ -109,9 +109,11 @@ def lines_of_json(d):
 def wrong_replies_are_found(d):
     """A reply that lacks a key, or has another, or another type, is not valid."""
     begin(d)
+    seen = set()
     for request in examples(d):
         reply = ask(fd, request)
         op = request["op"]
+        seen.add(op)
         for key in reply:
             less = {k: v for k, v in reply.items() if k != key}
             if key not in ("id", "repeat"):
@@ -126,9 +128,10 @@ def wrong_replies_are_found(d):
         other = copy.deepcopy(reply)
         other["error"].pop(key)
         holds(f"a failure without {key}", schema.errors(other, "#/$defs/failure"))
-    # of each op there is a request and a reply, and the daemon knows no other
+    # of each op there is an example, a request and a reply, and the daemon knows no other
     ops = set(schema.resolve("#/$defs/requests"))
     equal("ops", ops, set(schema.resolve("#/$defs/replies")))
+    equal("examples", seen, ops)
     told = ask(fd, {"op": "none"})["error"]["message"]
     known = told.removeprefix('"op": expected one of ').removesuffix(', found "none"')
     equal("the daemon's", set(known.split(", ")), ops)
