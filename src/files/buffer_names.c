@@ -119,6 +119,33 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 	return 0;
 }
 
+int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
+		     struct pf_value **value, struct pf_err *err)
+{
+	int r = *buffer ? 0
+			: files_find_buffer(fs, device, name, cred, want, buffer, err);
+
+	while (r == 0) {
+		struct pf_buffer *now = NULL;
+
+		r = pf_buffer_value(*buffer, value, err);
+		if (r != -ENOENT)
+			return r;
+		/* Empty: or did it lose its name, and with that its bytes? */
+		if (files_find_buffer(fs, device, name, cred, want, &now, NULL) < 0)
+			return r;
+		if (now == *buffer) {
+			pf_buffer_unref(now);
+			return r;
+		}
+		pf_buffer_unref(*buffer);
+		*buffer = now;
+		r = 0;
+	}
+	return r;
+}
+
 int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_err *err)
 {

@@ -275,10 +275,8 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = command_device(task->fs, o, &device, err);
 	if (r == 0)
-		r = files_find_buffer(task->fs, device, name, &task->cred, R_OK, &buffer,
-				      err);
-	if (r == 0)
-		r = pf_buffer_value(buffer, &value, err);
+		r = files_find_value(task->fs, device, name, &task->cred, R_OK, &buffer,
+				     &value, err);
 	if (r == 0)
 		r = files_find_target(task->fs, device, as, &task->cred, &target, err);
 	if (r < 0)

@@ -444,7 +444,9 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 		const struct device *d = row->device;
 		const char *name = row->inputs.at[i % run->n_in];
 		struct pf_value *v = NULL;
-		int r = pf_buffer_value(run->buffers[i], &v, err);
+		int r = files_find_value(run->task->fs, d, name, &run->task->cred,
+					 is_donated(run, name) ? R_OK | W_OK : R_OK,
+					 &run->buffers[i], &v, err);
 
 		if (r < 0)
 			return pf_err_wrap(err, r, "input %zu: %s", i % run->n_in, name);

@@ -134,6 +134,15 @@ int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
  * more.  The name lock is held. */
 void files_shard_gone(struct pf_node *dir, const char *name);
 
+/*
+ * The value of such a buffer, too, with a reference in *VALUE, as pf_buffer_value: if the
+ * buffer loses its name to another one meanwhile, that one's.  *BUFFER, if it is not NULL, is
+ * what a look-up gave already, and may become the other (the reference goes with it).
+ */
+int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
+		     struct pf_value **value, struct pf_err *err);
+
 /* Where the arrays of DIR, a directory in buffers/, live; borrowed. */
 const struct pf_place *files_place_of(struct pf_node *dir);
 

@@ -168,11 +168,9 @@ static int get_shard(struct shards *all, struct shard *shard, struct pf_err *err
 	const struct sharded *about = &all->about;
 	const struct pf_value *v;
 	char want[128], got[128];
-	int r = files_find_buffer(all->task->fs, shard->device, all->name,
-				  &all->task->cred, R_OK, &buffer, err);
+	int r = files_find_value(all->task->fs, shard->device, all->name,
+				 &all->task->cred, R_OK, &buffer, &shard->value, err);
 
-	if (r == 0)
-		r = pf_buffer_value(buffer, &shard->value, err);
 	if (r < 0)
 		return r;
 	v = shard->value;

@@ -192,10 +192,8 @@ static int get_whole(struct shards *all, struct json_object *o,
 	if (r == 0)
 		r = command_device(task->fs, o, device, err);
 	if (r == 0)
-		r = files_find_buffer(task->fs, *device, name, &task->cred, R_OK, &buffer,
-				      err);
-	if (r == 0)
-		r = pf_buffer_value(buffer, &all->whole, err);
+		r = files_find_value(task->fs, *device, name, &task->cred, R_OK, &buffer,
+				     &all->whole, err);
 	if (r == 0)
 		*device = pf_container_of(pf_buffer_place(buffer), struct device, place);
 	return r;
