@@ -437,6 +437,25 @@ static int check_twice(struct run *run, struct pf_execution *e, struct pf_err *e
 	return 0;
 }
 
+/* The value of argument I.  If its buffer's name just went to another, whose it is now. */
+static int take_value(struct run *run, size_t i, struct pf_value **ret,
+		      struct pf_err *err)
+{
+	int r = pf_buffer_value(run->buffers[i], ret, err);
+
+	while (r == -ENOENT) {
+		PF_CLEANUP(pf_buffer_unrefp)
+		struct pf_buffer *was = pf_steal(&run->buffers[i]);
+		struct pf_err why = PF_ERR_INIT;
+
+		if (find_input(run, i / run->n_in, i % run->n_in, &why) < 0 ||
+		    run->buffers[i] == was)
+			break;
+		r = pf_buffer_value(run->buffers[i], ret, err);
+	}
+	return r;
+}
+
 int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
@@ -444,7 +463,7 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 		const struct device *d = row->device;
 		const char *name = row->inputs.at[i % run->n_in];
 		struct pf_value *v = NULL;
-		int r = pf_buffer_value(run->buffers[i], &v, err);
+		int r = take_value(run, i, &v, err);
 
 		if (r < 0)
 			return pf_err_wrap(err, r, "input %zu: %s", i % run->n_in, name);
