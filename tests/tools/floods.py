@@ -124,7 +124,7 @@ def each_others_outputs(d):
     for name in "xy":
         a, b, c = map(float, content(f"{d}/{name}.txt").split())
         holds("one array", b - a in (1, 10) and c - b in (1, 10))
-        holds(f"counted: {a}", 300 <= min(a, 700))
+        holds(f"counted: {a}", 1 < a < 700)  # who reads an old value counts from there
     # within one command: names are looked up before anything gets one
     reply = command(op="execute", executable="swap", inputs=[here + "x", here + "one"],
                     outputs=[here + "x", here + "one"])
