@@ -66,6 +66,7 @@ static void call_unref(struct call *c)
 {
 	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
+	call_tally_close(&c->tally);
 	call_inputs_release(&c->in);
 	call_outputs_release(&c->out);
 	pf_life_unref(c->life);
@@ -482,16 +483,10 @@ static short call_poll(struct pf_open *of)
 	return c->state == TAKING ? POLLOUT : POLLIN;
 }
 
+/* The answer to a read may be what lets go of the file: under the lock. */
 static void call_release(struct pf_open *of)
 {
-	struct call *c = of->state;
-
-	if (!c)
-		return;
-	pf_lock(&c->lock);
-	call_tally_close(&c->tally);
-	pf_unlock(&c->lock);
-	call_unref(c);
+	call_unref(of->state);
 }
 
 static void call_free(struct pf_node *node)
