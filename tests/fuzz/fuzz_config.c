@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "daemon/config.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

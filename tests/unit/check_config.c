@@ -1,6 +1,6 @@
 /* Configuration files: which are read, what each key says, what is refused and where. */
 #define SYSTEM_CONFIG "system.json"
-#include "config.c"
+#include "daemon/config.c"
 
 #include "unit.h"
 

@@ -4,8 +4,8 @@
 
 #undef PLUGINDIR
 #define PLUGINDIR "/nowhere/built-in"
-#include "options.c"
-#include "plugin_choice.c"
+#include "daemon/options.c"
+#include "daemon/plugin_choice.c"
 
 #include <fcntl.h>
 #include <limits.h>
