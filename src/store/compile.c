@@ -30,97 +30,6 @@ struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 
 enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker, which has 64 */
 
-static void compile_free(struct compile *c)
-{
-	if (c->claim)
-		pf_claim_drop(c->x->compiler, c->claim);
-	pf_executable_unref(c->x);
-	pf_life_unref(c->life);
-	pf_bytes_unref(c->program);
-	pf_buf_release(&c->plan.options);
-	free(c);
-}
-
-static void tell_compiled(struct pf_worker *worker, struct pf_told_compile *told,
-			  const struct pf_err *err, double seconds, enum pf_cache_use use)
-{
-	const char *cache = NULL;
-
-	if (use != PF_CACHE_UNUSED)
-		cache = use == PF_CACHE_HIT ? "hit" : "miss";
-	pf_tell_compiled(pf_worker_watch(worker), pf_worker_meter(worker), told, err,
-			 seconds, cache);
-}
-
-/* Why a compile of X means nothing any more. */
-static void superseded_locked(const struct pf_executable *x, struct pf_err *ret)
-{
-	if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
-		*ret = x->err;
-	else
-		pf_err_set(ret, -ECANCELED, "a newer source took its place");
-}
-
-/* The compile ended: publish it, unless a newer source has begun meanwhile. */
-static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
-		    const struct pf_err *err)
-{
-	struct pf_executable *x = c->x;
-	struct pf_waiter *waiters = NULL;
-	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
-	struct pf_err superseded = PF_ERR_INIT;
-
-	pf_lock(&x->lock);
-	if (c->generation != x->generation) {
-		superseded_locked(x, &superseded);
-		err = &superseded;
-	} else {
-		struct pf_loaded *made = gone;
-
-		gone = x->loaded;
-		x->loaded = made;
-		x->cache_use = use;
-		x->state = loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
-		x->err = err ? *err : (struct pf_err)PF_ERR_INIT;
-		waiters = pf_wait_take(&x->waiters);
-	}
-	if (x->job == &c->job)
-		x->job = NULL;
-	pf_unlock(&x->lock);
-	/* Before who waits for it, so that the event is there when a cp(1) returns. */
-	tell_compiled(c->plan.worker, &c->told, err, pf_seconds_since(&c->start), use);
-	pf_wake_all(waiters);
-	pf_loaded_unref(gone);
-}
-
-/* C ended, and with it those that wanted the same.  LOADED stays the caller's. */
-static void settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
-		   const struct pf_err *err)
-{
-	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
-	struct pf_compile_job *next, *job = NULL;
-
-	if (c->claim)
-		job = pf_claim_settle(c->x->compiler, c->claim, loaded);
-	publish(c, loaded, use, err);
-	for (; job; job = next) {
-		struct compile *follower = pf_container_of(job, struct compile, job);
-
-		next = job->next;
-		if (loaded && cache)
-			pf_cache_shared(cache);
-		publish(follower, loaded, PF_CACHE_HIT, err);
-		compile_free(follower);
-	}
-}
-
-/* It failed, for ever. */
-static void fail(struct compile *c, const struct pf_err *err)
-{
-	settle(c, NULL, PF_CACHE_UNUSED, err);
-	compile_free(c);
-}
-
 /* Read what the worker told of the new executable. */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
@@ -139,54 +48,6 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		return pf_err_set(err, -EPROTO,
 				  "the worker's answer lies outside its pool");
 	return pf_loaded_describe(c, l, o, hlo, rep->hlo_len, rep->hlo_with_config, err);
-}
-
-/* Is it what a plugin says that is too old for a program? */
-static bool may_be_too_old(const struct pf_err *err)
-{
-	static const char *const signs[] = { "Failed to parse",   "incompatib",
-					     "bytecode",          "version",
-					     "unknown attribute", "deserialize" };
-
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-		if (err->pjrt_code >= 0 && strcasestr(err->text, signs[i]))
-			return true;
-	return false;
-}
-
-static void others_answered(struct pf_question *question, const char *who, int minor)
-{
-	struct compile *c = pf_container_of(question, struct compile, question);
-	int pjrt_code = c->err.pjrt_code;
-
-	if (who) {
-		pf_err_wrap(
-			&c->err, c->err.code,
-			"plugin %s (API 0.%d) cannot read this "
-			"program, but plugin %s (API 0.%d) can: mount it instead (pjrtfs %s MOUNTPOINT)",
-			pf_worker_name(c->plan.worker),
-			pf_worker_description(c->plan.worker)->api_minor, who, minor,
-			who);
-		c->err.pjrt_code = pjrt_code;
-	}
-	fail(c, &c->err);
-}
-
-/* Does another plugin know better?  False: nobody was asked. */
-static bool ask_others(struct compile *c)
-{
-	struct pf_question *q = &c->question;
-
-	if (!may_be_too_old(&c->err))
-		return false;
-	q->request.program_off = pf_bytes_offset(c->program, c->part_off);
-	q->request.program_len = c->part_len;
-	memcpy(q->request.format, c->format, sizeof(q->request.format));
-	q->options = c->plan.options.data;
-	q->options_len = c->plan.options.len;
-	q->api_minor = pf_worker_description(c->plan.worker)->api_minor;
-	q->done = others_answered;
-	return pf_probe_ask(c->x->probe, q);
 }
 
 /* --- on a thread of the compiler ----------------------------------------------------------- */
@@ -280,15 +141,15 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 	}
 	if (r < 0) {
 		free_blocks(c, rep);
-		fail(c, &err);
+		pf_compile_fail(c, &err);
 		return;
 	}
 	pf_compiler_begin_put(compiler);
-	settle(c, l, PF_CACHE_MISS, NULL);
+	pf_compile_settle(c, l, PF_CACHE_MISS, NULL);
 	pf_compile_to_cache(c, l, rep);
 	free_blocks(c, rep);
 	pf_compiler_end_put(compiler);
-	compile_free(c);
+	pf_compile_free(c);
 }
 
 static void compile_now(struct compile *c)
@@ -304,8 +165,8 @@ static void compile_now(struct compile *c)
 	} else if (c->err.pjrt_code < 0 && !pf_life_alive(c->life) &&
 		   (!sent || is_only_suspected(c))) {
 		again(c);
-	} else if (!ask_others(c)) {
-		fail(c, &c->err);
+	} else if (!pf_compile_ask_others(c)) {
+		pf_compile_fail(c, &c->err);
 	}
 }
 
@@ -318,7 +179,7 @@ static bool find_life(struct compile *c)
 	if (c->life)
 		return true;
 	if (!pf_worker_wait(c->plan.worker, &c->waiter))
-		fail(c, &err);
+		pf_compile_fail(c, &err);
 	return false;
 }
 
@@ -332,7 +193,7 @@ static bool lead(struct compile *c)
 
 	if (c->claim || r < 0) {
 		if (r < 0)
-			fail(c, &err);
+			pf_compile_fail(c, &err);
 		return r == 0;
 	}
 	r = pf_compiler_claim(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->claim,
@@ -345,13 +206,13 @@ static bool lead(struct compile *c)
 	case PF_SHARES:
 		if (cache)
 			pf_cache_shared(cache);
-		settle(c, loaded, PF_CACHE_HIT, NULL);
+		pf_compile_settle(c, loaded, PF_CACHE_HIT, NULL);
 		pf_loaded_unref(loaded);
-		compile_free(c);
+		pf_compile_free(c);
 		return false;
 	default:
 		pf_err_set(&err, r, "no memory for a compile");
-		fail(c, &err);
+		pf_compile_fail(c, &err);
 		return false;
 	}
 }
@@ -363,7 +224,7 @@ static bool is_superseded(struct compile *c, struct pf_err *ret_why)
 		return false;
 	if (c->x->job == &c->job)
 		c->x->job = NULL;
-	superseded_locked(c->x, ret_why);
+	pf_compile_superseded_locked(c->x, ret_why);
 	return true;
 }
 
@@ -380,8 +241,8 @@ static void let_go(struct compile *c, const struct pf_err *why)
 		pf_compiler_add(compiler, job, true);
 		job = next;
 	}
-	tell_compiled(c->plan.worker, &c->told, why, 0, PF_CACHE_UNUSED);
-	compile_free(c);
+	pf_compile_tell(c->plan.worker, &c->told, why, 0, PF_CACHE_UNUSED);
+	pf_compile_free(c);
 }
 
 /* It is compiled already. */
@@ -394,9 +255,9 @@ static void run_native(struct compile *c)
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
 	r = pf_compile_native(c, &l, &err);
-	settle(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
+	pf_compile_settle(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
 	pf_loaded_unref(l);
-	compile_free(c);
+	pf_compile_free(c);
 }
 
 static void compile_run(struct pf_compile_job *job)
@@ -426,9 +287,9 @@ static void compile_run(struct pf_compile_job *job)
 	} else if (r == 0) {
 		compile_now(c);
 	} else {
-		settle(c, l, PF_CACHE_HIT, NULL);
+		pf_compile_settle(c, l, PF_CACHE_HIT, NULL);
 		pf_loaded_unref(l);
-		compile_free(c);
+		pf_compile_free(c);
 	}
 }
 
@@ -456,7 +317,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->x = pf_executable_ref(x);
 	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &facts, err) < 0 ||
 	    pf_executable_plan(x, x->options, &facts, &c->plan, err) < 0) {
-		compile_free(c);
+		pf_compile_free(c);
 		return NULL;
 	}
 	c->program = pf_bytes_ref(program);
@@ -499,7 +360,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
-		tell_compiled(worker, &told, &why, 0, PF_CACHE_UNUSED);
+		pf_compile_tell(worker, &told, &why, 0, PF_CACHE_UNUSED);
 		if (err)
 			*err = why;
 		return why.code;

@@ -57,6 +57,29 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 /* Seconds since START, a CLOCK_REALTIME time. */
 double pf_seconds_since(const struct timespec *start);
 
+/* --- compile_end.c -------------------------------------------------------------------- */
+
+void pf_compile_free(struct compile *c);
+
+/* C ended, and with it those that wanted the same: publish what it gave, unless a newer source
+ * has begun meanwhile.  LOADED stays the caller's. */
+void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		       const struct pf_err *err);
+
+/* It failed, for ever; C is freed. */
+void pf_compile_fail(struct compile *c, const struct pf_err *err);
+
+/* C->err is why its plugin cannot: ask the others, and end it as failed with what they say.
+ * False: nobody was asked. */
+bool pf_compile_ask_others(struct compile *c);
+
+/* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
+void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
+		     const struct pf_err *err, double seconds, enum pf_cache_use use);
+
+/* Why a compile of X means nothing any more. */
+void pf_compile_superseded_locked(const struct pf_executable *x, struct pf_err *ret);
+
 /* --- loaded.c ------------------------------------------------------------------------- */
 
 /* A new executable of C, with one reference; NULL: no memory. */
