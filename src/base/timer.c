@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "pjrtfs/base/clock.h"
+
 struct pf_timers {
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	pthread_cond_t changed;
@@ -79,13 +81,7 @@ int pf_timer_arm(struct pf_timers *t, struct pf_timer *timer, uint64_t ms)
 {
 	struct pf_timer **at;
 
-	clock_gettime(CLOCK_MONOTONIC, &timer->due);
-	timer->due.tv_sec += (time_t)(ms / 1000);
-	timer->due.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (timer->due.tv_nsec >= 1000000000) {
-		timer->due.tv_nsec -= 1000000000;
-		timer->due.tv_sec++;
-	}
+	timer->due = pf_time_in(CLOCK_MONOTONIC, ms);
 	PF_LOCK_SCOPE(&t->lock);
 	if (!t->running && pthread_create(&t->thread, NULL, run, t))
 		return -EAGAIN;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/engine/worker.h"
 #include "pjrtfs/formats/options.h"
@@ -225,15 +226,6 @@ static int compare(const float found[static N], struct pf_err *err)
 	return 0;
 }
 
-static double seconds_since(const struct timespec *start)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) +
-	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 /* The first device that this process may use. */
 static int first_device(const struct pf_description *d, unsigned *ret, struct pf_err *err)
 {
@@ -276,7 +268,8 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 	r = compile(in, ids[EXECUTABLE], device, err);
 	if (r < 0)
 		return r;
-	pf_json_add_seconds(facts, "compile_seconds", seconds_since(&start));
+	pf_json_add_seconds(facts, "compile_seconds",
+			    pf_seconds_since(CLOCK_MONOTONIC, &start));
 	r = upload(in, ids[X], device, x, err);
 	if (r == 0)
 		r = upload(in, ids[Y], device, y, err);
@@ -287,7 +280,8 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 			sizeof(struct pf_rep_execute) + sizeof(struct pf_out), err);
 	if (r < 0)
 		return r;
-	pf_json_add_seconds(facts, "execute_seconds", seconds_since(&start));
+	pf_json_add_seconds(facts, "execute_seconds",
+			    pf_seconds_since(CLOCK_MONOTONIC, &start));
 	r = fetch(in, ids[RESULT], &q, found, err);
 	if (r < 0)
 		return r;

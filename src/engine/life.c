@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/map.h"
 #include "pjrtfs/wire/channel.h"
 #include "process.h"
@@ -142,24 +143,17 @@ static bool take_one(struct pf_life *life)
 	return true;
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}
-
 void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us)
 {
-	uint64_t now = now_us(), end = now + us;
+	uint64_t now = pf_now_ns(), end = now + us * UINT64_C(1000);
 
 	while (!atomic_load(done) && now < end) {
 		/* Time is up, another thread spins already, or it was faster. */
-		if (!pf_ring_wait(&life->channel.reply, (unsigned)(end - now), 0) ||
+		if (!pf_ring_wait(&life->channel.reply, (unsigned)((end - now) / 1000),
+				  0) ||
 		    !take_one(life))
 			return;
-		now = now_us();
+		now = pf_now_ns();
 	}
 }
 

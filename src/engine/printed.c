@@ -8,20 +8,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/cleanup.h"
 
 enum {
 	EARLY_BYTES = 16 << 10, /* of lines that wait for the daemon to serve */
 	EARLY_MS = 100,         /* how often they look whether it does */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
 
 int pf_printed_init(struct pf_printed *p, const char *name)
 {
@@ -95,7 +88,7 @@ static void say_untold(struct pf_printed *p)
 /* Another period begins if this one is over. */
 static void begin_period(struct pf_printed *p)
 {
-	int64_t now = now_ms();
+	int64_t now = pf_now_ms();
 
 	if (p->period_began && now - p->period_began < PF_PRINTED_PERIOD_MS)
 		return;
@@ -143,7 +136,7 @@ int pf_printed_due_ms(const struct pf_printed *p)
 		return -1;
 	if (!pf_log_serves() || p->early.len)
 		return EARLY_MS;
-	left = p->period_began + PF_PRINTED_PERIOD_MS - now_ms();
+	left = p->period_began + PF_PRINTED_PERIOD_MS - pf_now_ms();
 	return left > 0 ? (int)left + 1 : 1;
 }
 

@@ -15,18 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/wire/channel.h"
 
 extern char **environ;
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
 
 int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
 		     int sock, int err_fd, pid_t *ret, struct pf_err *err)
@@ -104,10 +97,10 @@ int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_tail *tail,
 {
 	struct pollfd p[2] = { { .fd = sock, .events = POLLIN },
 			       { .fd = err_fd, .events = POLLIN } };
-	int64_t end = now_ms() + timeout_ms, left;
+	int64_t end = pf_now_ms() + timeout_ms, left;
 
 	for (;;) {
-		left = end - now_ms();
+		left = end - pf_now_ms();
 		if (left <= 0)
 			return 0; /* who receives now tells that nothing came */
 		p[0].revents = p[1].revents = 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/timer.h"
 
 enum { MAX_HELD = 40 }; /* on one device, with what takes long; a worker has 64 threads */
@@ -43,14 +44,6 @@ struct telling {
 };
 
 static _Thread_local struct telling *telling;
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* --- who waits ------------------------------------------------------------------------ */
 
@@ -114,7 +107,7 @@ static void unwait_locked(struct pf_turns *t, struct device *d, struct pf_turn *
 /* Places of D that are taken: by what does not take long yet, and by all that USER has. */
 static unsigned taken_locked(const struct pf_turns *t, const struct device *d, uid_t user)
 {
-	int64_t since = now_ms() - t->long_ms;
+	int64_t since = pf_now_ms() - t->long_ms;
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < MAX_HELD; i++)
@@ -135,7 +128,7 @@ static void hold_locked(struct device *d, struct pf_turn *turn)
 
 	while (h->turn)
 		h++;
-	*h = (struct held){ turn, turn->user, now_ms() };
+	*h = (struct held){ turn, turn->user, pf_now_ms() };
 	d->n_held++;
 	turn->got++;
 }

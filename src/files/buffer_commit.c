@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "pjrtfs/base/clock.h"
 #include "checkpoint.h"
 
 bool files_on_thread(void *(*fn)(void *arg), void *arg)
@@ -54,7 +55,7 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 	/* What is no array (yet) is not told of; a file of several, when it is linked. */
 	if (r < 0 || (c->value && !c->moved))
 		files_tell_committed(c->buffer, r < 0 ? err : NULL,
-				     pf_watch_since(&c->start));
+				     pf_seconds_since(CLOCK_MONOTONIC, &c->start));
 	if (c->reply)
 		pf_reply_code(c->reply, r < 0 ? r : 0);
 	atomic_store(&c->ended, true);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "buffer_entry.h"
 
 enum {
@@ -19,17 +20,9 @@ enum {
 	PART = 8,       /* so much of the memory limit */
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void graves_alarm(struct graves *g)
 {
-	atomic_store(&g->race_until, now_ms() + RACE_MS);
+	atomic_store(&g->race_until, pf_now_ms() + RACE_MS);
 }
 
 static struct entry *pop_locked(struct graves *g)
@@ -53,7 +46,7 @@ static void close_grave(struct entry *entry)
 /* So many of the oldest as are due go to *DUE; the timer is set for the next one. */
 static void take_due_locked(struct graves *g, struct entry **due)
 {
-	int64_t now = now_ms();
+	int64_t now = pf_now_ms();
 
 	while (g->first && g->first->keep_until <= now) {
 		struct entry *entry = pop_locked(g);
@@ -101,7 +94,7 @@ static bool is_wanted_locked(struct graves *g, const struct entry *entry, uint64
 			     uint64_t most)
 {
 	if (entry->was_kept || g->stopped || bytes > most ||
-	    atomic_load(&g->race_until) < now_ms())
+	    atomic_load(&g->race_until) < pf_now_ms())
 		return false;
 	return g->first || pf_timer_arm(g->timers, &g->timer, KEEP_MS) == 0;
 }
@@ -112,7 +105,7 @@ static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
 	entry->kept = entry->was_kept = true;
 	entry->next_grave = NULL;
 	entry->grave_bytes = bytes;
-	entry->keep_until = now_ms() + KEEP_MS;
+	entry->keep_until = pf_now_ms() + KEEP_MS;
 	if (g->last)
 		g->last->next_grave = entry;
 	else

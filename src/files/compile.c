@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "command.h"
 #include "pjrtfs/base/json.h"
 
@@ -30,13 +31,9 @@ static void compilation_free(struct compilation *c)
 static struct json_object *success(const struct compilation *c)
 {
 	struct json_object *o = reply_new();
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	pf_json_add_string(o, "executable", c->name);
-	pf_json_add_seconds(o, "seconds",
-			    (double)(now.tv_sec - c->start.tv_sec) +
-				    (double)(now.tv_nsec - c->start.tv_nsec) / 1e9);
+	pf_json_add_seconds(o, "seconds", pf_seconds_since(CLOCK_MONOTONIC, &c->start));
 	return o;
 }
 

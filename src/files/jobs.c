@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/clock.h"
 #include "job.h"
 #include "pjrtfs/base/json.h"
 
@@ -115,18 +116,14 @@ static void tell_end(struct job *job, int code)
 	struct json_object *error, *text;
 	enum pf_told_job what = PF_TOLD_JOB_FINISHED;
 	struct pf_err err = PF_ERR_INIT;
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	if (code < 0)
 		what = code == -ECANCELED ? PF_TOLD_JOB_CANCELLED : PF_TOLD_JOB_FAILED;
 	if (code < 0 && json_object_object_get_ex(job->result, "error", &error) &&
 	    json_object_object_get_ex(error, "message", &text))
 		pf_err_set(&err, code, "%s", json_object_get_string(text));
 	pf_tell_job(job->task.fs->watch, what, job->number, job->task.cred.uid, NULL, id,
-		    (double)(now.tv_sec - job->started.tv_sec) +
-			    (double)(now.tv_nsec - job->started.tv_nsec) / 1e9,
-		    &err);
+		    pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
 }
 
 static void job_answer(struct task *task, int code, struct json_object *reply)
@@ -210,9 +207,7 @@ struct json_object *job_describe(struct job *job)
 		clock_gettime(CLOCK_REALTIME, &until);
 	else
 		pf_json_add_time(o, "ended", &job->ended);
-	pf_json_add_seconds(o, "seconds",
-			    (double)(until.tv_sec - job->started.tv_sec) +
-				    (double)(until.tv_nsec - job->started.tv_nsec) / 1e9);
+	pf_json_add_seconds(o, "seconds", pf_seconds_between(&job->started, &until));
 	if (job->result)
 		json_object_object_add(o, "result", pf_json_copy(job->result));
 	return o;

@@ -106,9 +106,6 @@ void pf_polled_drop(struct pf_mount *mount, struct pf_open *of);
 void pf_fuse_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 		  struct fuse_pollhandle *ph);
 
-/* The time of day MS milliseconds from now. */
-struct timespec pf_later(long ms);
-
 /* The tree that REQ's mount serves. */
 struct pf_tree *pf_fuse_tree(fuse_req_t req);
 

@@ -7,6 +7,7 @@
  * it waits for those that are being read or written, by requests that this daemon has to
  * answer; so a thread that answers none does it.
  */
+#include "pjrtfs/base/clock.h"
 #include "internal.h"
 
 /* In the queue: the number, and what is to be told. */
@@ -108,7 +109,7 @@ void pf_notes_stop(struct pf_mount *mount)
 	pf_unlock(&notes->lock);
 	do {
 		pf_requests_interrupt(mount);
-		until = pf_later(10);
+		until = pf_time_in(CLOCK_REALTIME, 10);
 	} while (pthread_timedjoin_np(notes->thread, NULL, &until));
 	notes->started = false;
 }

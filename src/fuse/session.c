@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pjrtfs/base/clock.h"
 #include "internal.h"
 #include "pjrtfs/base/log.h"
 
@@ -305,17 +306,6 @@ static void ignore(int sig)
 	(void)sig;
 }
 
-struct timespec pf_later(long ms)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_REALTIME, &time);
-	time.tv_nsec += ms * 1000000;
-	time.tv_sec += time.tv_nsec / 1000000000;
-	time.tv_nsec %= 1000000000;
-	return time;
-}
-
 /*
  * Wait until all threads have ended; who tells the kernel things goes first, since it may
  * wait for requests to be served.  When the session is to end the threads may sit in a read of
@@ -333,7 +323,7 @@ static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, u
 
 	pf_lock(&mount->lock);
 	while (mount->running) {
-		struct timespec until = pf_later(5);
+		struct timespec until = pf_time_in(CLOCK_REALTIME, 5);
 
 		for (unsigned i = 0; i < n; i++)
 			pthread_kill(threads[i], SIGURG);

@@ -9,15 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-double pf_seconds_since(const struct timespec *start)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (double)(now.tv_sec - start->tv_sec) +
-	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 					  enum pf_executable_state state,
 					  struct pf_loaded **gone)

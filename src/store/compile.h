@@ -54,9 +54,6 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 		       const struct pf_program_facts *facts, struct pf_plan *ret,
 		       struct pf_err *err);
 
-/* Seconds since START, a CLOCK_REALTIME time. */
-double pf_seconds_since(const struct timespec *start);
-
 /* --- compile_end.c -------------------------------------------------------------------- */
 
 void pf_compile_free(struct compile *c);

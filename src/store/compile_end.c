@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/clock.h"
 #include "ask.h"
 #include "compile.h"
 
@@ -63,7 +64,8 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 		x->job = NULL;
 	pf_unlock(&x->lock);
 	/* Before who waits for it, so that the event is there when a cp(1) returns. */
-	pf_compile_tell(c->plan.worker, &c->told, err, pf_seconds_since(&c->start), use);
+	pf_compile_tell(c->plan.worker, &c->told, err,
+			pf_seconds_since(CLOCK_REALTIME, &c->start), use);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
+
 enum {
 	MAX_JOBS = 32, /* the worker has 64 threads */
 	MAX_LONG = 24, /* that take no place any more */
@@ -424,15 +426,8 @@ void pf_compiler_end_put(struct pf_compiler *c)
 
 void pf_compiler_settle(struct pf_compiler *c, unsigned ms)
 {
-	struct timespec end;
+	struct timespec end = pf_time_in(CLOCK_MONOTONIC, ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += ms / 1000;
-	end.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (end.tv_nsec >= 1000000000) {
-		end.tv_sec++;
-		end.tv_nsec -= 1000000000;
-	}
 	PF_LOCK_SCOPE(&c->lock);
 	while (c->putting && !pthread_cond_timedwait(&c->change, &c->lock, &end))
 		;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/formats/options.h"
 
@@ -426,7 +427,7 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 		unsigned at = x->job ? pf_compiler_position(x->compiler, x->job) : 0;
 
 		pf_json_add_seconds(o, "compiling_seconds",
-				    pf_seconds_since(&x->started));
+				    pf_seconds_since(CLOCK_REALTIME, &x->started));
 		if (at)
 			pf_json_add_int(o, "queue_position", at);
 	}

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
+
 enum {
 	MAX_TRIES =
 		3, /* when the worker dies between bringing things there and running */
@@ -135,7 +137,7 @@ static void may_run(struct pf_turn *turn)
 	struct pf_execution_priv *p =
 		pf_container_of(turn, struct pf_execution_priv, turn);
 
-	p->e->queue_seconds += pf_watch_since(&p->queued);
+	p->e->queue_seconds += pf_seconds_since(CLOCK_MONOTONIC, &p->queued);
 	p->may_run = true;
 	step(p);
 }
@@ -229,7 +231,7 @@ static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
 	struct pf_execution *e = p->e;
 
 	end_turn(p);
-	e->seconds = pf_watch_since(&p->start);
+	e->seconds = pf_seconds_since(CLOCK_MONOTONIC, &p->start);
 	for (size_t i = 0; i < p->n_claimed; i++)
 		if (e->donate[i])
 			pf_value_donated(e->args[i], code == 0);
@@ -456,7 +458,8 @@ static bool step(struct pf_execution_priv *p)
 		if (r > 0)
 			r = place(p, &err);
 		if (r > 0 && !p->may_run) {
-			e->transfer_seconds = pf_watch_since(&p->loaded);
+			e->transfer_seconds =
+				pf_seconds_since(CLOCK_MONOTONIC, &p->loaded);
 			r = take_turn(p, &err);
 		}
 		if (r <= 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/clock.h"
 #include "value_internal.h"
 
 enum { MAX_TRIES = 3 }; /* when the worker dies before it has the request */
@@ -161,7 +162,7 @@ static void end(struct pf_invocation *v, int code, const struct pf_err *err)
 {
 	struct pf_worker *worker = v->loaded->worker;
 
-	v->seconds = pf_watch_since(&v->start);
+	v->seconds = pf_seconds_since(CLOCK_MONOTONIC, &v->start);
 	pf_meter_execution(pf_worker_meter(worker), v->executable->meter,
 			   pf_outcome_of(code), v->seconds, &v->device, 1);
 	end_turn(v);

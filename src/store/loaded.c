@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "pjrtfs/base/clock.h"
 #include "compile.h"
 
 /* One that is for any device is on all of them. */
@@ -101,7 +102,7 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 	l->native = c->native;
 	l->kept = !c->native && c->can_be_kept;
 	l->key = c->key;
-	l->compile_seconds = pf_seconds_since(&c->start);
+	l->compile_seconds = pf_seconds_since(CLOCK_REALTIME, &c->start);
 	return l;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "pjrtfs/base/clock.h"
 #include "value_internal.h"
 
 struct download {
@@ -31,7 +32,7 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	}
 	if (device)
 		pf_meter_transfer(&device->from, pf_outcome_of(code), v->len,
-				  pf_watch_since(&d->start));
+				  pf_seconds_since(CLOCK_MONOTONIC, &d->start));
 	charged = code == 0 ? pf_value_charge(v) : 0;
 	pf_lock(&v->lock);
 	v->fetching = false;

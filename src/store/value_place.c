@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/clock.h"
 #include "value_internal.h"
 
 struct upload {
@@ -74,7 +75,7 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		charged = pf_value_charge(v);
 	if (device)
 		pf_meter_transfer(&device->to, pf_outcome_of(code), v->len,
-				  pf_watch_since(&u->start));
+				  pf_seconds_since(CLOCK_MONOTONIC, &u->start));
 	pf_lock(&v->lock);
 	v->placing = false;
 	if (code < 0) {

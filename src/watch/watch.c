@@ -70,15 +70,6 @@ bool pf_watch_name(struct pf_watch *w, uint64_t subject, struct pf_buf *path,
 	       w->names.name(w->names.arg, subject, path, ret_user);
 }
 
-double pf_watch_since(const struct timespec *start)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) +
-	       (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 void pf_tell(struct pf_watch *w, uint64_t subject, const char *event)
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/cleanup.h"
 
 /*
@@ -81,14 +82,6 @@ static void futex_wake(_Atomic uint32_t *word, int n)
 	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /*
  * Dekker's rule makes the wake-up sure: a poster changes seq and then looks for sleepers,
  * a sleeper counts itself and then looks at seq (the kernel does, in FUTEX_WAIT); all of
@@ -100,7 +93,8 @@ static void wake(struct pf_ring_shared *s)
 	if (!atomic_load(&s->sleepers))
 		return;
 	/* A spinner that lost its processor to others may be away for milliseconds. */
-	if (!atomic_load(&s->spinner) || now_ns() - atomic_load(&s->spun_ns) > STALE_NS)
+	if (!atomic_load(&s->spinner) ||
+	    pf_now_ns() - atomic_load(&s->spun_ns) > STALE_NS)
 		futex_wake(&s->seq, 1);
 }
 
@@ -183,9 +177,9 @@ static bool spin(struct pf_ring *ring, unsigned spin_us)
 
 	if (!spin_us || !atomic_compare_exchange_strong(&s->spinner, &nobody, 1))
 		return false;
-	end = now_ns() + (uint64_t)spin_us * 1000u;
+	end = pf_now_ns() + (uint64_t)spin_us * 1000u;
 	do {
-		atomic_store_explicit(&s->spun_ns, now_ns(), memory_order_relaxed);
+		atomic_store_explicit(&s->spun_ns, pf_now_ns(), memory_order_relaxed);
 		for (int i = 0; i < 4; i++) {
 			if (pf_ring_pending(ring)) {
 				atomic_store(&s->spinner, 0);
@@ -194,7 +188,7 @@ static bool spin(struct pf_ring *ring, unsigned spin_us)
 			relax();
 		}
 		sched_yield(); /* or the poster may wait for our processor */
-	} while (now_ns() < end);
+	} while (pf_now_ns() < end);
 	atomic_store(&s->spinner, 0);
 	return false;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/worker/pool.h"
 
 enum {
@@ -142,14 +143,6 @@ static int lend_arguments(struct calling *c, struct pf_err *err)
 		return pf_err_set(err, -EPROTO, "call: %zu bytes behind the message",
 				  c->args_len);
 	return 0;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* --- results -------------------------------------------------------------------------- */
@@ -283,12 +276,12 @@ static int call(struct calling *c, struct pf_request *request, struct pf_err *er
 		.kept = c->kept,
 		.n_kept = c->q->n_args,
 	};
-	uint64_t start = now_ns();
+	uint64_t start = pf_now_ns();
 	int r = pj_executable_run(c->program->executable, &run, results, err);
 
 	if (r < 0)
 		return r;
-	reply->device_ns = now_ns() - start;
+	reply->device_ns = pf_now_ns() - start;
 	r = write_reply(c, request, err);
 	for (uint32_t i = 0; i < c->q->n_outs; i++)
 		pj_buffer_destroy(c->worker->plugin, results[i]);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "pjrtfs/base/clock.h"
+
 enum {
 	FEW = 64,                /* arguments or results whose lists need no malloc */
 	INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
@@ -110,14 +112,6 @@ static int find_objects(struct execution *x, struct pf_err *err)
 		if (!x->donate[i])
 			x->kept[x->n_kept++] = i;
 	return 0;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Make an object of result I.  On failure the buffer is gone. */
@@ -234,13 +228,13 @@ static int execute(struct execution *x, struct pf_request *request, struct pf_er
 		.kept = x->kept,
 		.n_kept = x->n_kept,
 	};
-	uint64_t start = now_ns();
+	uint64_t start = pf_now_ns();
 	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->n_args,
 				  err);
 
 	if (r < 0)
 		return r;
-	reply->device_ns = now_ns() - start;
+	reply->device_ns = pf_now_ns() - start;
 	r = result_objects(x, err);
 	if (r < 0)
 		return r;

@@ -32,9 +32,6 @@ void pf_watch_free(struct pf_watch *watch);
 /* Names can be asked for from now on; once. */
 void pf_watch_attach(struct pf_watch *watch, const struct pf_watch_names *names);
 
-/* The seconds since START, a time of CLOCK_MONOTONIC. */
-double pf_watch_since(const struct timespec *start);
-
 /* Its parts, borrowed; NULL for a NULL watch. */
 struct pf_events *pf_watch_events(struct pf_watch *watch);
 struct pf_metrics *pf_watch_metrics(struct pf_watch *watch);
