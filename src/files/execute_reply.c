@@ -6,13 +6,10 @@ static struct json_object *describe(const char *name, const struct pf_value *v,
 				    const struct device *device)
 {
 	struct json_object *o = json_object_new_object();
-	struct json_object *dims = json_object_new_array();
 
 	pf_json_add_string(o, "name", name);
 	pf_json_add_string(o, "dtype", pf_dtype_name(v->dtype));
-	for (unsigned d = 0; d < v->shape.rank; d++)
-		json_object_array_add(dims, json_object_new_int64(v->shape.dims[d]));
-	json_object_object_add(o, "shape", dims);
+	json_object_object_add(o, "shape", pf_shape_json(&v->shape));
 	pf_json_add_string(o, "device", device->name);
 	return o;
 }

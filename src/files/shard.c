@@ -37,21 +37,12 @@ static int put_all(struct shards *all, struct pf_err *err)
 	return r;
 }
 
-static struct json_object *print_shape(const struct pf_shape *shape)
-{
-	struct json_object *list = json_object_new_array();
-
-	for (unsigned d = 0; d < shape->rank; d++)
-		json_object_array_add(list, json_object_new_int64(shape->dims[d]));
-	return list;
-}
-
 static struct json_object *reply_of(const struct shards *all)
 {
 	struct json_object *o = reply_new(), *devices = json_object_new_array();
 
 	pf_json_add_string(o, "buffer", all->name);
-	json_object_object_add(o, "shard_shape", print_shape(&all->about.shard));
+	json_object_object_add(o, "shard_shape", pf_shape_json(&all->about.shard));
 	for (unsigned i = 0; i < all->n; i++)
 		json_object_array_add(devices,
 				      json_object_new_string(all->about.s.devices[i]));

@@ -24,15 +24,6 @@ void sharded_release(struct sharded *sh)
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-static struct json_object *print_shape(const struct pf_shape *shape)
-{
-	struct json_object *list = json_object_new_array();
-
-	for (unsigned d = 0; d < shape->rank; d++)
-		json_object_array_add(list, json_object_new_int64(shape->dims[d]));
-	return list;
-}
-
 static void print_devices(const struct pf_sharding *s, struct json_object *o)
 {
 	struct json_object *list = json_object_new_array();
@@ -50,14 +41,14 @@ static int sharding_show(struct pf_node *node, struct pf_buf *out, struct pf_err
 	(void)err;
 	pf_json_add_string(o, "dtype", pf_dtype_name(sh->dtype));
 	if (sh->known) {
-		json_object_object_add(o, "shape", print_shape(&sh->whole));
+		json_object_object_add(o, "shape", pf_shape_json(&sh->whole));
 		pf_sharding_print(&sh->s, o);
 	} else {
 		pf_json_add_string(o, "unavailable",
 				   "the program does not tell how it splits its results");
 		print_devices(&sh->s, o);
 	}
-	json_object_object_add(o, "shard_shape", print_shape(&sh->shard));
+	json_object_object_add(o, "shard_shape", pf_shape_json(&sh->shard));
 	pf_json_print_line(o, out);
 	json_object_put(o);
 	return 0;

@@ -24,7 +24,7 @@ static bool append(struct json_object *array, struct json_object *value)
 	return false;
 }
 
-static struct json_object *shape_json(const struct pf_shape *shape)
+struct json_object *pf_shape_json(const struct pf_shape *shape)
 {
 	struct json_object *array = json_object_new_array();
 
@@ -106,7 +106,7 @@ static struct json_object *param_json(const struct pf_param *param, bool input,
 	     add(o, "dtype", json_object_new_string(pf_dtype_name(param->dtype))) &&
 	     add(o, "datatype",
 		 json_object_new_string(pf_dtype_datatype(param->dtype))) &&
-	     add(o, "shape", shape_json(&param->shape)) &&
+	     add(o, "shape", pf_shape_json(&param->shape)) &&
 	     add(o, "layout", layout_json(param)) &&
 	     add(o, "memory", memory_json(param, memory));
 	if (ok && param->tiles)

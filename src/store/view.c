@@ -339,12 +339,8 @@ const char *pf_buffer_state_name(struct pf_buffer *b)
 static void describe_type(struct json_object *o, enum pf_dtype dtype,
 			  const struct pf_shape *shape)
 {
-	struct json_object *dims = json_object_new_array();
-
 	pf_json_add_string(o, "dtype", pf_dtype_name(dtype));
-	for (unsigned i = 0; i < shape->rank; i++)
-		json_object_array_add(dims, json_object_new_int64(shape->dims[i]));
-	json_object_object_add(o, "shape", dims);
+	json_object_object_add(o, "shape", pf_shape_json(shape));
 }
 
 /* What is known before there is a value: what it was created as, how much has come. */

@@ -148,13 +148,9 @@ static void add_results(struct json_object *object,
 
 	for (size_t i = 0; types && dims && i < executable->n_results; i++) {
 		const struct pj_result *result = &executable->results[i];
-		struct json_object *extents = json_object_new_array();
 
-		for (unsigned k = 0; extents && k < result->shape.rank; k++)
-			json_object_array_add(extents, json_object_new_int64(
-							       result->shape.dims[k]));
 		json_object_array_add(types, json_object_new_int((int)result->dtype));
-		json_object_array_add(dims, extents);
+		json_object_array_add(dims, pf_shape_json(&result->shape));
 	}
 	add(object, "output_types", types);
 	add(object, "output_dims", dims);

@@ -10,6 +10,8 @@
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/formats/dtype.h"
 
+struct json_object;
+
 enum { PF_MAX_RANK = 32 }; /* NumPy's limit was 32, XLA's arrays rarely pass 8 */
 
 /* rank extents, each >= 0; rank 0 is a scalar.  Plain data: copy with =. */
@@ -44,6 +46,9 @@ void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype,
 /* The same into DST of LEN bytes, cut where it does not fit; returns DST. */
 const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 			 const struct pf_shape *shape);
+
+/* The extents as a JSON array ([2,3]), the caller's; NULL: no memory. */
+struct json_object *pf_shape_json(const struct pf_shape *shape);
 
 /*
  * Parse the extents that a person wrote, TEXT of LEN bytes: "2,3", "[2,3]", "(2, 3)", "(2,)";
