@@ -65,6 +65,7 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d,
 	d->addressable = bool_of(o, "addressable");
 	d->kind = text_of(o, "kind");
 	d->description = text_of(o, "description");
+	d->debug = text_of(o, "debug");
 	d->attributes = typed(o, "attributes", json_type_object);
 	d->default_memory = (unsigned)int_of(o, "default_memory", 0);
 	if (n > MAX_MEMORIES || (n && d->default_memory >= n))

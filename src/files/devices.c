@@ -67,6 +67,13 @@ static int description_show(struct pf_node *node, struct pf_buf *out, struct pf_
 	return 0;
 }
 
+static int debug_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n", desc_of(node)->debug);
+	return 0;
+}
+
 static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
@@ -301,6 +308,7 @@ FILES_TEXT(local_hardware_id, "local_hardware_id", local_hardware_id_show, NULL)
 FILES_TEXT(process_index, "process_index", process_index_show, NULL);
 FILES_TEXT(addressable, "addressable", addressable_show, NULL);
 FILES_TEXT(description, "description", description_show, NULL);
+FILES_TEXT(debug, "debug", debug_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
 FILES_TEXT(executables, "executables", executables_show, NULL);
 static const struct pf_kind stats = { .name = "memory_stats.json",
@@ -316,11 +324,11 @@ static const struct pf_kind kind_memories = { .mode = S_IFDIR | 0555 };
 
 static const struct pf_kind kind_device = {
 	.mode = S_IFDIR | 0555,
-	.children =
-		(const struct pf_kind *const[]){ &id, &kind, &platform,
-						 &local_hardware_id, &process_index,
-						 &addressable, &description, &attributes,
-						 &stats, &executables, &plugin, NULL },
+	.children = (const struct pf_kind *const[]){ &id, &kind, &platform,
+						     &local_hardware_id, &process_index,
+						     &addressable, &description, &debug,
+						     &attributes, &stats, &executables,
+						     &plugin, NULL },
 };
 
 static const struct pf_kind kind_plugin_devices = { .mode = S_IFDIR | 0555 };

@@ -42,6 +42,7 @@ for ((i = 0; i < n; i++)); do
 	shows "$at/addressable" true
 	tells "$at/kind" .
 	tells "$at/description" .
+	tells "$at/debug" .
 	bounded jq -e 'type == "object"' "$at/attributes.json" >/dev/null
 	# XLA's CPU plugins do not count: that is said, not shown as zeros.
 	bounded jq -e 'keys == ["unavailable"] and (.unavailable | test("not supported"))' \

@@ -22,7 +22,8 @@ struct pf_device_desc {
 	int64_t process_index;
 	bool addressable;
 	const char *kind;
-	const char *description;
+	const char *description;        /* PJRT_DeviceDescription_ToString */
+	const char *debug;              /* PJRT_DeviceDescription_DebugString */
 	struct json_object *attributes; /* borrowed */
 	unsigned default_memory;        /* index into memories */
 	unsigned n_memories;
