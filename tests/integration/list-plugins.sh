@@ -128,6 +128,33 @@ CONDA_PREFIX=$work/venv listed fast "$site/fastatomstruct_xla_cpu/libpjrt_fast.s
 PATH=$work/venv/bin:$PATH listed xla_cuda "$site/jax_plugins/xla_cuda12/xla_cuda_plugin.so" \
 	'python3 on $PATH'
 
+# -- a wheel that pip itself installs into a venv, whose python3 is the first one on $PATH
+cat >wheel.py <<'END'
+import sys, zipfile
+
+so, name, version = sys.argv[1:]
+info = f"{name}-{version}.dist-info"
+with zipfile.ZipFile(f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+    wheel.write(so, f"jax_plugins/{name}/pjrt_c_api_{name}_plugin.so")
+    wheel.writestr(f"jax_plugins/{name}/__init__.py", "")
+    wheel.writestr(f"{info}/METADATA",
+                   f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(f"{info}/entry_points.txt", f"[jax_plugins]\n{name} = jax_plugins.{name}\n")
+    wheel.writestr(f"{info}/RECORD", "")
+END
+python3 wheel.py "$so" piped 1.2
+python3 -m venv --without-pip pip-venv
+pip=/usr/bin/python3 # Debian's; another that is first in $PATH need not have pip
+"$pip" -m pip --version >pip-version 2>&1 || pip=python3
+"$pip" -m pip --quiet --disable-pip-version-check --python pip-venv/bin/python3 install \
+	--no-index --no-deps piped-1.2-py3-none-any.whl
+rm piped-1.2-py3-none-any.whl
+# shellcheck disable=SC2016
+PATH=$work/pip-venv/bin:$PATH listed piped \
+	"$(echo "$work"/pip-venv/lib/python3*/site-packages/jax_plugins/piped/pjrt_c_api_piped_plugin.so)" \
+	'python3 on $PATH' 'piped 1.2'
+
 # -- for people: every place is named, and what it had
 PJRT_PLUGIN_PATH=$work/two VIRTUAL_ENV=$work/venv list
 tells out '^below$' "^    path      $work/two/below/pjrt_plugin.so$" '^    platform  cpu, [0-9]+ devices$' \
