@@ -92,6 +92,10 @@ used()
 	bounded awk '$1 == "pjrtfs_memory_used_bytes" { print $2 }' "$mnt/metrics.prom"
 }
 n=4194304 # 16 MiB
+given_back()
+{
+	[ "$(used)" -lt $((before - 2 * n)) ]
+}
 sed "s/2x3x/${n}x/g; s/@add/@large/" "$data/add.mlir" >large.mlir
 bounded cp large.mlir "$mnt/programs/"
 ask "{\"op\":\"create\",\"buffer\":\"l\",\"dtype\":\"F32\",\"shape\":[$n],\"fill\":2}" >/dev/null
@@ -110,7 +114,7 @@ bounded mv "$b1/r.npy" "$b2/moved.npy"
 same "$b2/moved.npy" "$b3/r.npy"
 bounded rm "$b2/moved.npy" "$b2/r.npy" "$b3/r.npy"
 if ! sanitized; then
-	[ "$(used)" -lt $((before - 2 * n)) ] || fail "the result is held still"
+	eventually given_back # the last copy's device lets go of it behind
 fi
 succeeded "$(ask "{\"op\":\"execute\",\"executable\":\"large\",\"inputs\":[\"l\",\"l\"],\"outputs\":[\"r\"]}")"
 succeeded "$(ask "{\"op\":\"copy\",\"buffer\":\"r\",\"as\":\"$third:2/r\"}")"
