@@ -66,22 +66,30 @@ static int find_by_name(const struct plugin_words *w, bool own_only, const char 
 			  f->refused ? f->refused : strerror(errno));
 }
 
+/* The '=' of WORD if it is NAME=PATH (a path may hold one, too), or NULL. */
+static const char *name_end(const char *word)
+{
+	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
+
+	return equals && (!slash || equals < slash) ? equals : NULL;
+}
+
 /* WORD is NAME, PATH or NAME=PATH; OWN_ONLY: a NAME is one of pjrtfs's own places. */
 static int add_plugin(struct options *o, const struct plugin_words *w, bool own_only,
 		      const char *word, struct pf_err *err)
 {
 	struct pf_candidate *p = &o->plugins[o->n_plugins];
-	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
+	const char *equals = name_end(word);
 	int r = 0;
 
 	if (o->n_plugins == MAX_PLUGINS)
 		return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
 	o->n_plugins++;
-	if (equals && (!slash || equals < slash)) {
+	if (equals) {
 		p->name = strndup(word, (size_t)(equals - word));
 		p->path = realpath(equals + 1, NULL);
 		word = equals + 1;
-	} else if (slash) {
+	} else if (strchr(word, '/')) {
 		p->name = pf_plugin_name_of(word);
 		p->path = realpath(word, NULL);
 	} else {
@@ -197,16 +205,14 @@ int plugin_choice_list(struct options *o, const struct plugin_words *w,
 	int r;
 
 	for (unsigned i = 0; i < w->n_said; i++) {
-		const char *word = w->said[i], *slash = strchr(word, '/'),
-			   *equals = strchr(word, '=');
-		bool named = equals && (!slash || equals < slash);
+		const char *word = w->said[i], *equals = name_end(word);
 
-		if (!named && !slash)
+		if (!equals && !strchr(word, '/'))
 			continue; /* it is listed where it lies */
-		names[n] = named ? strndup(word, (size_t)(equals - word))
-				 : pf_plugin_name_of(word);
+		names[n] = equals ? strndup(word, (size_t)(equals - word))
+				  : pf_plugin_name_of(word);
 		said[n].name = names[n] ? names[n] : "";
-		said[n++].path = named ? equals + 1 : word;
+		said[n++].path = equals ? equals + 1 : word;
 	}
 	config.said = said;
 	config.n_said = n;
