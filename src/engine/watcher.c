@@ -6,26 +6,18 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "pjrtfs/base/clock.h"
 #include "pjrtfs/wire/channel.h"
 #include "watcher.h"
 
 enum {
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 30000,
-	STEADY_S = 60,       /* a life this long forgets the deaths before it */
+	STEADY_MS = 60000,   /* a life this long forgets the deaths before it */
 	MAX_DEATHS = 1000,   /* deaths in a row before we give up */
 	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that it printed */
 };
-
-static int64_t now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
-}
 
 /* --- start ------------------------------------------------------------------------- */
 
@@ -300,13 +292,13 @@ void *pf_watcher_main(void *arg)
 
 	first_start_done(w, r, &err);
 	while (r == 0) {
-		int64_t born = now_s();
+		int64_t born = pf_now_ms();
 		bool died = watch(w) == 1;
 
 		bury(w, died, &err);
 		if (!died)
 			break;
-		if (now_s() - born > STEADY_S)
+		if (pf_now_ms() - born > STEADY_MS)
 			deaths = 0;
 		if (!restart(w, &deaths))
 			break;
