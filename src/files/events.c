@@ -4,43 +4,24 @@
 #include <stdlib.h>
 
 #include "buffer_entry.h"
-
-/* A read copies no more at once: a buffer of that size is made for each. */
-enum { AT_ONCE = 256 << 10 };
+#include "lines.h"
 
 static struct pf_events *events_of(struct pf_node *node)
 {
 	return pf_watch_events(fs_of(node)->watch);
 }
 
-static int events_open(struct pf_open *of, struct pf_err *err)
-{
-	of->state = calloc(1, sizeof(struct pf_lines_reader));
-	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
-}
-
-static void events_release(struct pf_open *of)
-{
-	pf_lines_reader_release(of->state);
-	free(of->state);
-}
-
 /* What is read is the opener's, whoever reads. */
+static size_t events_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
+{
+	return pf_events_read(events_of(of->node), of->cred.uid, of->state, off, dst,
+			      len);
+}
+
 static void events_read(struct pf_open *of, size_t len, uint64_t off,
 			struct pf_reply *reply)
 {
-	pf_autofree char *text = NULL;
-	size_t n;
-
-	if (len > AT_ONCE)
-		len = AT_ONCE;
-	text = malloc(len + 1);
-	if (!text) {
-		pf_reply_code(reply, -ENOMEM);
-		return;
-	}
-	n = pf_events_read(events_of(of->node), of->cred.uid, of->state, off, text, len);
-	pf_reply_data(reply, text, n);
+	lines_read(of, len, off, reply, events_lines);
 }
 
 static short events_poll(struct pf_open *of)
@@ -52,19 +33,16 @@ static void events_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 			      struct pf_open *of, struct stat *st)
 {
 	struct timespec time;
+	uint64_t size = pf_events_size(events_of(node), of ? of->cred.uid : cred->uid,
+				       of ? of->state : NULL, &time);
 
-	st->st_size =
-		(off_t)pf_events_size(events_of(node), of ? of->cred.uid : cred->uid,
-				      of ? of->state : NULL, &time);
-	st->st_blocks = (st->st_size + 511) / 512;
-	if (time.tv_sec)
-		st->st_mtim = st->st_ctim = time;
+	lines_stat(st, size, &time);
 }
 
 static const struct pf_kind kind_events = {
 	.mode = S_IFREG | 0444,
-	.open = events_open,
-	.release = events_release,
+	.open = lines_open,
+	.release = lines_release,
 	.read = events_read,
 	.poll = events_poll,
 	.getattr_as = events_getattr_as,

@@ -1,9 +1,9 @@
 /* plugins/NAME/: what is known of each plugin and its worker. */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 
 #include "files.h"
+#include "lines.h"
 #include "pjrtfs/base/json.h"
 
 static struct pf_worker *worker_of(struct pf_node *node)
@@ -145,36 +145,15 @@ static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 
 /* --- log: as events, what comes is appended ---------------------------------------------- */
 
-/* A read copies no more at once: a buffer of that size is made for each. */
-enum { AT_ONCE = 256 << 10 };
-
-static int log_open(struct pf_open *of, struct pf_err *err)
+static size_t log_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {
-	of->state = calloc(1, sizeof(struct pf_lines_reader));
-	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
-}
-
-static void log_release(struct pf_open *of)
-{
-	pf_lines_reader_release(of->state);
-	free(of->state);
+	return pf_printed_read(pf_worker_printed(worker_of(of->node)), of->state, off,
+			       dst, len);
 }
 
 static void log_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
 {
-	pf_autofree char *text = NULL;
-	size_t n;
-
-	if (len > AT_ONCE)
-		len = AT_ONCE;
-	text = malloc(len + 1);
-	if (!text) {
-		pf_reply_code(reply, -ENOMEM);
-		return;
-	}
-	n = pf_printed_read(pf_worker_printed(worker_of(of->node)), of->state, off, text,
-			    len);
-	pf_reply_data(reply, text, n);
+	lines_read(of, len, off, reply, log_lines);
 }
 
 static short log_poll(struct pf_open *of)
@@ -188,13 +167,12 @@ static void log_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 			   struct pf_open *of, struct stat *st)
 {
 	struct timespec time;
+	uint64_t size;
 
 	(void)cred;
-	st->st_size = (off_t)pf_printed_size(pf_worker_printed(worker_of(node)),
-					     of ? of->state : NULL, &time);
-	st->st_blocks = (st->st_size + 511) / 512;
-	if (time.tv_sec)
-		st->st_mtim = st->st_ctim = time;
+	size = pf_printed_size(pf_worker_printed(worker_of(node)), of ? of->state : NULL,
+			       &time);
+	lines_stat(st, size, &time);
 }
 
 static void log_came(void *arg)
@@ -203,8 +181,8 @@ static void log_came(void *arg)
 }
 
 static const struct pf_kind log_file = { .mode = S_IFREG | 0444,
-					 .open = log_open,
-					 .release = log_release,
+					 .open = lines_open,
+					 .release = lines_release,
 					 .read = log_read,
 					 .poll = log_poll,
 					 .getattr_as = log_getattr_as };
