@@ -28,6 +28,31 @@ import schema
 
 PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
 
+# programs that several tests run
+ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+# %n steps that no compiler can foresee
+COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
+  %zero = stablehlo.constant dense<0> : tensor<i64>
+  %r:2 = stablehlo.while(%i = %zero, %s = %zero) : tensor<i64>, tensor<i64>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i64>
+      %m = stablehlo.constant dense<6364136223846793005> : tensor<i64>
+      %k = stablehlo.add %i, %one : tensor<i64>
+      %a = stablehlo.multiply %s, %m : tensor<i64>
+      %b = stablehlo.xor %a, %k : tensor<i64>
+      stablehlo.return %k, %b : tensor<i64>, tensor<i64>
+    }
+  return %r#1 : tensor<i64>
+}
+"""
+
 mnt = None  # the mount point
 plugin = None  # the name of the plugin that is mounted there first
 buffers = None  # its buffers/
@@ -272,3 +297,19 @@ def command(**request):
         return ask(fd, request)
     finally:
         os.close(fd)
+
+
+def ok(**o):
+    """The reply to one command, which succeeds."""
+    reply = command(**o)
+    holds(f"{o}: {reply}", reply["ok"])
+    return reply
+
+
+def refused(names, pattern, **o):
+    """The reply to one that fails: "EINVAL" or "EINVAL ENOENT", with PATTERN in its message."""
+    reply = command(**o)
+    holds(f"{o} is refused: {reply}", not reply["ok"])
+    holds(f"{o}: {reply}", reply["error"]["errno"] in names.split())
+    holds(f"{o}: {reply}, not {pattern!r}", pattern in reply["error"]["message"])
+    return reply

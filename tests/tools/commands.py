@@ -8,14 +8,9 @@ import threading
 import time
 
 import cases
-from cases import (about, ask, case, child, command, content, end_of, equal, eventually,
-                   fails, holds, make)
+from cases import (ADD, COUNT, about, ask, case, child, command, content, end_of, equal,
+                   eventually, fails, holds, make, ok, refused)
 
-ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = stablehlo.add %x, %y : tensor<3xf32>
-  return %0 : tensor<3xf32>
-}
-"""
 # two results, three parameters
 STEP = b"""func.func @main(%p: tensor<3xf32>, %n: tensor<i32>, %g: tensor<3xf32>)
     -> (tensor<3xf32>, tensor<i32>) {
@@ -35,24 +30,6 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %0 : tensor<3xf32>
 }}
 """
-# %n steps that no compiler can foresee
-COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
-  %zero = stablehlo.constant dense<0> : tensor<i64>
-  %r:2 = stablehlo.while(%i = %zero, %s = %zero) : tensor<i64>, tensor<i64>
-    cond {
-      %c = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
-      stablehlo.return %c : tensor<i1>
-    } do {
-      %one = stablehlo.constant dense<1> : tensor<i64>
-      %m = stablehlo.constant dense<6364136223846793005> : tensor<i64>
-      %k = stablehlo.add %i, %one : tensor<i64>
-      %a = stablehlo.multiply %s, %m : tensor<i64>
-      %b = stablehlo.xor %a, %k : tensor<i64>
-      stablehlo.return %k, %b : tensor<i64>, tensor<i64>
-    }
-  return %r#1 : tensor<i64>
-}
-"""
 
 
 def device(i, rest=""):
@@ -62,20 +39,6 @@ def device(i, rest=""):
 
 def program(name, text):
     make(f"{cases.mnt}/programs/{name}.mlir", text)
-
-
-def ok(**o):
-    reply = command(**o)
-    holds(f"{o}: {reply}", reply["ok"])
-    return reply
-
-
-def refused(names, pattern, **o):
-    reply = command(**o)
-    holds(f"{o} is refused: {reply}", not reply["ok"])
-    holds(f"{o}: {reply}", reply["error"]["errno"] in names.split())
-    holds(f"{o}: {reply}, not {pattern!r}", pattern in reply["error"]["message"])
-    return reply
 
 
 def execute(d, inputs, outputs, **o):

@@ -6,13 +6,8 @@ import os
 
 import cases
 import schema
-from cases import ask, case, content, equal, holds, make
+from cases import ADD, ask, case, content, equal, holds, make
 
-ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = stablehlo.add %x, %y : tensor<3xf32>
-  return %0 : tensor<3xf32>
-}
-"""
 OTHERS = [None, True, 7, -1, 1.5, 10**12, "", "word", [], [7], ["x", []], [[]], {}, {"a": 1}]
 fd = -1
 

@@ -7,39 +7,16 @@ import signal
 import threading
 
 import cases
-from cases import (as_user, ask, case, child, command, content, end_of, equal, eventually,
-                   fails, holds, make, npy, receive, root_case, send, used, valid)
+from cases import (ADD, COUNT, as_user, ask, case, child, command, content, end_of, equal,
+                   eventually, fails, holds, make, npy, receive, root_case, send, used, valid)
 
 SANITIZED = "SANITIZED" in os.environ
 MIB = 1 << 20
 JOBS = 10000  # that one user may have
 
-ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = stablehlo.add %x, %y : tensor<3xf32>
-  return %0 : tensor<3xf32>
-}
-"""
 SWAP = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>)
     -> (tensor<3xf32>, tensor<3xf32>) {
   return %y, %x : tensor<3xf32>, tensor<3xf32>
-}
-"""
-# %n steps that no compiler can foresee
-COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
-  %zero = stablehlo.constant dense<0> : tensor<i64>
-  %r:2 = stablehlo.while(%i = %zero, %s = %zero) : tensor<i64>, tensor<i64>
-    cond {
-      %c = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
-      stablehlo.return %c : tensor<i1>
-    } do {
-      %one = stablehlo.constant dense<1> : tensor<i64>
-      %m = stablehlo.constant dense<6364136223846793005> : tensor<i64>
-      %k = stablehlo.add %i, %one : tensor<i64>
-      %a = stablehlo.multiply %s, %m : tensor<i64>
-      %b = stablehlo.xor %a, %k : tensor<i64>
-      stablehlo.return %k, %b : tensor<i64>, tensor<i64>
-    }
-  return %r#1 : tensor<i64>
 }
 """
 

@@ -11,8 +11,8 @@ import tarfile
 import numpy as np
 
 import cases
-from cases import (about, as_user, case, command, content, equal, eventually, fails, holds,
-                   make, root_case, used)
+from cases import (about, as_user, case, command, content, equal, eventually, fails, holds, make,
+                   ok, refused, root_case, used)
 
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance/cases.tar.xz")
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
@@ -37,20 +37,6 @@ def device(i):
 def on(i, name=""):
     """The file NAME of device I."""
     return f"{cases.mnt}/devices/{cases.plugin}/{i}/buffers/{name}"
-
-
-def ok(**o):
-    reply = command(**o)
-    holds(f"{o}: {reply}", reply["ok"])
-    return reply
-
-
-def refused(names, pattern, **o):
-    reply = command(**o)
-    holds(f"{o} is refused: {reply}", not reply["ok"])
-    holds(f"{o}: {reply}", reply["error"]["errno"] in names.split())
-    holds(f"{o}: {reply}, not {pattern!r}", pattern in reply["error"]["message"])
-    return reply
 
 
 def shard(buffer, as_, mesh, spec, **o):
