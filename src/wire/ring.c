@@ -214,8 +214,12 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms)
 
 void pf_ring_nudge(struct pf_ring *ring)
 {
-	if (pf_ring_pending(ring))
-		wake(ring->shared);
+	if (!pf_ring_pending(ring))
+		return;
+	/* What is in the ring may have come without a post, from a worker that is broken:
+	 * who is about to sleep looks again. */
+	atomic_fetch_add(&ring->shared->seq, 1);
+	wake(ring->shared);
 }
 
 void pf_ring_close(struct pf_ring *ring)
