@@ -12,15 +12,18 @@ enum {
 };
 
 /*
- * One step runs after the other, each as a task of its own.  A step may be answered before
- * the call that began it returns, or later, on another thread: whoever of the two comes last
- * goes on with the next step, so that many steps need no deep stack.
+ * One step runs after the other, each as a task of its own; executions that come one after
+ * the other may go along with the first of them.  A step may be answered before the call that
+ * began it returns, or later, on another thread: whoever of the two comes last, and last of
+ * those that went along, goes on with the next step, so that many steps need no deep stack.
  */
 struct batch {
 	struct task *task;         /* who waits for all */
 	struct json_object *steps; /* owned: the list */
 	struct pf_buf replies;     /* their texts, with commas between */
-	size_t at;                 /* the step under way */
+	size_t at;                 /* the first step that was not answered */
+	size_t begun;              /* the first one that has not begun */
+	_Atomic size_t under_way;  /* steps, and who begins them */
 	int code;
 	struct pf_err err; /* of the step that failed */
 };
@@ -28,7 +31,6 @@ struct batch {
 struct step {
 	struct task task;
 	struct batch *batch;
-	_Atomic bool came; /* the beginner, or the answer, was here already */
 };
 
 static void go_on(struct batch *b);
@@ -64,14 +66,19 @@ static void keep(struct batch *b, int code, struct json_object *reply)
 	json_object_put(reply);
 }
 
+/* One of those under way is not any more; true: it was the last. */
+static bool was_last(struct batch *b)
+{
+	return atomic_fetch_sub(&b->under_way, 1) == 1;
+}
+
 static void step_answer(struct task *task, int code, struct json_object *reply)
 {
-	struct step *s = step_of(task);
-	struct batch *b = s->batch;
+	struct batch *b = step_of(task)->batch;
 
 	keep(b, code, reply);
 	b->at++;
-	if (atomic_exchange(&s->came, true))
+	if (was_last(b))
 		go_on(b);
 }
 
@@ -80,9 +87,69 @@ static void step_free(struct task *task)
 	free(step_of(task));
 }
 
+static bool step_follow(struct task *task, struct pf_execution *last);
+static void step_left(struct task *task);
+
 static const struct task_ops step_ops = { .cancelled = step_cancelled,
 					  .answer = step_answer,
+					  .follow = step_follow,
+					  .left = step_left,
 					  .free = step_free };
+
+static struct step *step_new(struct batch *b)
+{
+	struct step *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
+	s->task.whole = task_ref(b->task);
+	s->batch = b;
+	return s;
+}
+
+/* --- what goes along ------------------------------------------------------------------ */
+
+static bool is_op(struct json_object *o, const char *name)
+{
+	struct json_object *op;
+
+	return json_object_is_type(o, json_type_object) &&
+	       json_object_object_get_ex(o, "op", &op) &&
+	       json_object_is_type(op, json_type_string) &&
+	       !strcmp(json_object_get_string(op), name);
+}
+
+static bool step_follow(struct task *task, struct pf_execution *last)
+{
+	struct batch *b = step_of(task)->batch;
+	struct json_object *o = NULL;
+	struct step *s;
+
+	if (b->begun < json_object_array_length(b->steps))
+		o = json_object_array_get_idx(b->steps, b->begun);
+	if (!is_op(o, "execute") || !(s = step_new(b)))
+		return false;
+	task_set_id(&s->task, o);
+	b->begun++;
+	atomic_fetch_add(&b->under_way, 1);
+	if (files_execute_along(&s->task, o, last))
+		return true;
+	step_left(&s->task);
+	return false;
+}
+
+/* Who made it go along is under way still. */
+static void step_left(struct task *task)
+{
+	struct batch *b = step_of(task)->batch;
+
+	b->begun--;
+	(void)was_last(b);
+	task_unref(task);
+}
+
+/* --- one after the other -------------------------------------------------------------- */
 
 /* The list of replies: a text that is printed as it is. */
 static struct json_object *list_replies(struct batch *b)
@@ -115,14 +182,12 @@ static void finish(struct batch *b, int code, struct pf_err *err)
 
 static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
 {
-	struct json_object *o = json_object_array_get_idx(b->steps, b->at), *op;
+	struct json_object *o = json_object_array_get_idx(b->steps, b->begun++);
 
 	if (!json_object_is_type(o, json_type_object))
 		return pf_err_set(err, -EINVAL, "expected a JSON object");
 	task_set_id(task, o);
-	if (json_object_object_get_ex(o, "op", &op) &&
-	    json_object_is_type(op, json_type_string) &&
-	    !strcmp(json_object_get_string(op), "batch"))
+	if (is_op(o, "batch"))
 		return pf_err_set(err, -EINVAL, "a batch within a batch");
 	return command_run(task, o, err);
 }
@@ -130,9 +195,8 @@ static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
 /* Begin the step at hand; true if its answer was there already. */
 static bool step_once(struct batch *b)
 {
-	struct step *s = calloc(1, sizeof(*s));
+	struct step *s = step_new(b);
 	struct pf_err err = PF_ERR_INIT;
-	bool answered;
 
 	if (!s) {
 		pf_err_set(&err, -ENOMEM, "no memory for a step");
@@ -140,16 +204,13 @@ static bool step_once(struct batch *b)
 		b->at++;
 		return true;
 	}
-	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
-	s->task.whole = task_ref(b->task);
-	s->batch = b;
 	task_runs_at(b->task, NULL, NULL); /* where the step before was */
 	task_ref(&s->task);
+	atomic_store(&b->under_way, 2); /* the step, and this */
 	if (begin_step(b, &s->task, &err) < 0)
 		task_fail(&s->task, &err);
-	answered = atomic_exchange(&s->came, true);
 	task_unref(&s->task);
-	return answered;
+	return was_last(b);
 }
 
 static void go_on(struct batch *b)

@@ -343,6 +343,18 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 
 /* --- where results go ------------------------------------------------------------------- */
 
+int files_find_place(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, struct pf_node **dir,
+		     char stem[PF_NAME_MAX + 1], struct pf_err *err)
+{
+	const char *last;
+	int r = files_walk(fs, device, name, cred, dir, &last, err);
+
+	if (r == 0)
+		snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)stem_length(last), last);
+	return r;
+}
+
 int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)
 {

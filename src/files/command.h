@@ -22,6 +22,11 @@ struct task_ops {
 	/* It has begun: what cannot be undone is under way.  Perhaps more than once.  May be
 	 * NULL. */
 	void (*began)(struct task *task);
+	/* LAST of it is being sent: may what comes after the task go along?  See
+	 * pf_execution_join.  May be NULL. */
+	bool (*follow)(struct task *task, struct pf_execution *last);
+	/* It was to go along, and did not begin: it is dropped, without an answer. */
+	void (*left)(struct task *task);
 	void (*free)(struct task *task);
 };
 
@@ -211,6 +216,13 @@ command_op command_run;
  */
 void files_execute(struct task *task, struct unit *unit, const char *name,
 		   struct request *request, bool settle);
+
+/*
+ * Have the command O, an execution, go along with LAST as TASK.  False: it must wait for
+ * what is under way; nothing has happened.
+ */
+bool files_execute_along(struct task *task, struct json_object *o,
+			 struct pf_execution *last);
 
 /*
  * Make a job of what RUN does with the new task that it is given (and ARG): TASK is answered

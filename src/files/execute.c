@@ -6,7 +6,7 @@
 
 #include "execute.h"
 
-static void run_free(struct run *run)
+void run_free(struct run *run)
 {
 	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
 		names_release(&run->rows[i].inputs);
@@ -17,6 +17,7 @@ static void run_free(struct run *run)
 		files_target_release(&run->targets[i]);
 	for (size_t i = 0; run->buffers && i < run->n_rows * run->n_in; i++)
 		pf_buffer_unref(run->buffers[i]);
+	run_drop_results(run);
 	free(run->rows);
 	free(run->targets);
 	free(run->buffers);
@@ -38,12 +39,14 @@ static void run_fail(struct run *run, struct pf_err *err)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static int put_locked(struct run *run, size_t i, struct pf_value *value,
-		      struct pf_err *err)
+static int put_locked(struct run *run, size_t i, struct pf_buffer *promised,
+		      struct pf_value *value, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
-	struct pf_buffer *b = pf_buffer_of_value(&run->rows[i / run->n_out].device->place,
-						 value, run->name);
+	struct pf_buffer *b =
+		promised ? pf_buffer_ref(promised)
+			 : pf_buffer_of_value(&run->rows[i / run->n_out].device->place,
+					      value, run->name);
 
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
@@ -63,7 +66,8 @@ static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
 	pf_tree_lock_names(run->task->fs->tree);
 	r = run_put_shardings_locked(run, e, err);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
-		r = put_locked(run, i, e->outs[i], err);
+		r = put_locked(run, i, run->results ? run->results[i] : NULL, e->outs[i],
+			       err);
 	pf_tree_unlock_names(run->task->fs->tree);
 	return r;
 }
@@ -79,7 +83,7 @@ static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *e
 		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
 
 		if (out < run->n_out)
-			put_locked(run, row * run->n_out + out, e->args[i], NULL);
+			put_locked(run, row * run->n_out + out, NULL, e->args[i], NULL);
 	}
 	pf_tree_unlock_names(run->task->fs->tree);
 	pf_err_wrap(err, err->code,
@@ -90,8 +94,7 @@ static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *e
 
 static void start(struct run *run, struct pf_execution *e);
 
-/* The next repetition: results take the places of the inputs that have their names. */
-static struct pf_execution *feed(struct run *run, struct pf_execution *e)
+struct pf_execution *run_feed(struct run *run, const struct pf_execution *e)
 {
 	struct pf_execution *next = pf_execution_new(e->n_args, e->n_rows);
 
@@ -100,10 +103,18 @@ static struct pf_execution *feed(struct run *run, struct pf_execution *e)
 
 		next->args[i] = pf_value_ref(
 			out < run->n_out ? e->outs[row * run->n_out + out] : e->args[i]);
-		next->arg_names[i] = pf_steal(&e->arg_names[i]);
+		next->arg_names[i] = e->arg_names[i];
 		next->donate[i] = out < run->n_out && run->donate[i];
 	}
 	return next;
+}
+
+static void note_times(struct run *run, const struct pf_execution *e)
+{
+	run->seconds += e->seconds;
+	run->queue_seconds += e->queue_seconds;
+	run->device_seconds += e->device_seconds;
+	run->transfer_seconds += e->transfer_seconds;
 }
 
 static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
@@ -115,15 +126,17 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	if (code < 0)
 		err = *why;
 	task_executes(run->task, NULL, NULL);
-	run->seconds += e->seconds;
-	run->queue_seconds += e->queue_seconds;
-	run->device_seconds += e->device_seconds;
-	run->transfer_seconds += e->transfer_seconds;
+	run->before = NULL; /* those have ended */
+	note_times(run, e);
 	for (size_t i = 0; code == 0 && run->done == 0 && i < e->n_args; i++)
 		if (e->donate[i])
 			pf_buffer_forget_donated(run->buffers[i], e->args[i]);
-	if (code == 0 && ++run->done < run->request.repeat) {
-		next = feed(run, e);
+	if (code == 0 && ++run->done < run->begun) {
+		pf_execution_free(e); /* the next one went along */
+		return;
+	}
+	if (code == 0 && run->done < run->request.repeat) {
+		next = run_feed(run, e);
 		if (!next)
 			code = pf_err_set(&err, -ENOMEM, "no memory for an execution");
 	}
@@ -161,11 +174,9 @@ static void run_began(struct pf_execution *e)
 
 /* --- the beginning ------------------------------------------------------------------------ */
 
-static void start(struct run *run, struct pf_execution *e)
+void run_prepare(struct run *run, struct pf_execution *e)
 {
-	bool settle = run->settle;
-
-	run->settle = false; /* later ones are started by those who take answers */
+	run->begun++;
 	e->executable = pf_executable_ref(run->unit->x);
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
@@ -175,9 +186,19 @@ static void start(struct run *run, struct pf_execution *e)
 	e->done = run_done;
 	e->began = run_began;
 	e->cancelled = is_cancelled;
-	task_executes(run->task, e, run->loaded->worker);
+	e->follow = run_follow;
+	e->left = run_left;
 	if (!run->loaded->n_devices)
 		e->device = run->rows[0].device->index;
+}
+
+static void start(struct run *run, struct pf_execution *e)
+{
+	bool settle = run->settle;
+
+	run->settle = false; /* later ones are started by those who take answers */
+	run_prepare(run, e);
+	task_executes(run->task, e, run->loaded->worker);
 	pf_execution_start(e, settle);
 }
 
@@ -222,17 +243,14 @@ static void wake(struct pf_waiter *waiter)
 	run_fail(run, &err);
 }
 
-void files_execute(struct task *task, struct unit *unit, const char *name,
-		   struct request *request, bool settle)
+struct run *run_new(struct task *task, struct unit *unit, const char *name,
+		    struct request *request)
 {
 	struct run *run = calloc(1, sizeof(*run));
-	struct pf_err err = PF_ERR_INIT;
 
-	if (!run) {
-		pf_err_set(&err, -ENOMEM, "no memory for a command");
-		task_fail(task, &err);
-		request_release(request);
-		return;
+	if (!run || !(run->name = strdup(name))) {
+		free(run);
+		return NULL;
 	}
 	run->task = task;
 	run->request = *request;
@@ -240,15 +258,24 @@ void files_execute(struct task *task, struct unit *unit, const char *name,
 	if (!run->request.repeat)
 		run->request.repeat = 1;
 	run->unit = unit_ref(unit);
-	run->settle = settle;
 	run->waiter.wake = wake;
-	run->name = strdup(name);
-	if (run->name) {
+	return run;
+}
+
+void files_execute(struct task *task, struct unit *unit, const char *name,
+		   struct request *request, bool settle)
+{
+	struct run *run = run_new(task, unit, name, request);
+	struct pf_err err = PF_ERR_INIT;
+
+	if (run) {
+		run->settle = settle;
 		begin(run);
 		return;
 	}
 	pf_err_set(&err, -ENOMEM, "no memory for a command");
-	run_fail(run, &err);
+	task_fail(task, &err);
+	request_release(request);
 }
 
 int op_execute(struct task *task, struct json_object *o, struct pf_err *err)

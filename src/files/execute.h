@@ -33,7 +33,11 @@ struct run {
 	/* An input that is on several devices, and its node, an owned reference; or NULL. */
 	const struct sharded *mesh;
 	struct pf_node *mesh_node;
-	uint64_t done; /* repetitions so far */
+	uint64_t begun, done; /* repetitions so far */
+	/* One that goes along with others knows what these will give, until it is resolved. */
+	const struct run *before;   /* borrowed: the one before; NULL: none */
+	struct pf_buffer **results; /* owned: of the outputs, once there are promises */
+	bool adds;                  /* some of them are new names in a directory */
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
 
@@ -62,6 +66,37 @@ int run_make_home(struct run *run, struct pf_err *err);
  * until they have it. */
 int run_put_shardings_locked(struct run *run, const struct pf_execution *e,
 			     struct pf_err *err);
+
+/* --- execute.c, for those that go along ------------------------------------------------- */
+
+/* A new run, of REQUEST, whose contents are taken; NULL: no memory. */
+struct run *run_new(struct task *task, struct unit *unit, const char *name,
+		    struct request *request);
+void run_free(struct run *run);
+
+/* E is the next repetition of RUN: fill in all but the arguments. */
+void run_prepare(struct run *run, struct pf_execution *e);
+
+/* The repetition after E, whose results take the places of the inputs that have their
+ * names; NULL: no memory. */
+struct pf_execution *run_feed(struct run *run, const struct pf_execution *e);
+
+/* --- what goes along (execute_along.c) -------------------------------------------------- */
+
+/* As pf_execution's: LAST is being sent. */
+bool run_follow(struct pf_execution *last);
+void run_left(struct pf_execution *e);
+
+/* What RUN promised to others, if anything, is void, or theirs. */
+void run_drop_results(struct run *run);
+
+/* The buffer that NAME will be when those that RUN goes along with have ended, in *RET with a
+ * reference; false: it is what it is. */
+bool run_find_promised(const struct run *run, const struct device *device,
+		       const char *name, struct pf_buffer **ret);
+
+/* The buffer that TARGET has, or will have, with a reference, or NULL. */
+struct pf_buffer *run_target_buffer(const struct run *run, const struct target *target);
 
 /* The reply to an execution whose last repetition was E. */
 struct json_object *run_reply(const struct run *run, const struct pf_execution *e);

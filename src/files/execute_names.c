@@ -322,8 +322,12 @@ static int find_input(struct run *run, size_t row, size_t i, struct pf_err *err)
 	const struct row *at = &run->rows[row];
 	const char *name = at->inputs.at[i];
 	int want = is_donated(run, name) ? R_OK | W_OK : R_OK;
-	int r = files_find_buffer(run->task->fs, at->device, name, &run->task->cred, want,
-				  &run->buffers[row * run->n_in + i], err);
+	int r;
+
+	if (run_find_promised(run, at->device, name, &run->buffers[row * run->n_in + i]))
+		return 0;
+	r = files_find_buffer(run->task->fs, at->device, name, &run->task->cred, want,
+			      &run->buffers[row * run->n_in + i], err);
 
 	if (r == 0)
 		return 0;
@@ -354,9 +358,7 @@ static void find_fed(struct run *run)
 	for (size_t k = 0; k < run->n_rows * run->n_out; k++) {
 		size_t row = k / run->n_out;
 		PF_CLEANUP(pf_buffer_unrefp)
-		struct pf_buffer *b = run->targets[k].dir
-					      ? files_target_buffer(&run->targets[k])
-					      : NULL;
+		struct pf_buffer *b = run_target_buffer(run, &run->targets[k]);
 
 		for (size_t i = 0; b && i < run->n_in; i++) {
 			if (run->buffers[row * run->n_in + i] != b)
@@ -452,13 +454,13 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 			return pf_err_wrap(err, r, "input %zu: %s", i % run->n_in, name);
 		e->args[i] = v;
 		e->donate[i] = run->donate[i];
-		e->arg_names[i] = strdup(name);
+		e->arg_names[i] = name;
 		if (run->request.move &&
 		    (v->worker != d->worker || v->device != d->index)) {
 			e->args[i] = pf_value_copy(v, d->worker, d->index, UINT32_MAX);
 			pf_value_unref(v);
 		}
-		if (!e->args[i] || !e->arg_names[i])
+		if (!e->args[i])
 			return pf_err_set(err, -ENOMEM, "no memory for an argument");
 	}
 	return check_twice(run, e, err);

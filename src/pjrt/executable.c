@@ -155,49 +155,19 @@ void pj_executable_free(struct pj_executable *x)
 	free(x);
 }
 
-/*
- * The executions' events tell, one a device; of a plugin that gives none the results are
- * asked.  All are awaited, also after a failure: nothing may still run on a device whose
- * buffers are about to go.
- */
-static int await_run(const struct pj_executable *x, PJRT_Event **done, size_t n,
-		     struct PJRT_Buffer **results, struct pf_err *err)
-{
-	const struct pj_plugin *plugin = x->client->plugin;
-	int r = 0;
-
-	for (size_t d = 0; d < n; d++) {
-		struct pf_err later = PF_ERR_INIT, *why = r ? &later : err;
-		int code = 0;
-
-		if (done[d])
-			code = pj_event_await(plugin, done[d], why);
-		for (size_t i = 0; !done[d] && code == 0 && i < x->n_results; i++)
-			code = pj_buffer_await(plugin, results[d * x->n_results + i],
-					       why);
-		r = r ? r : code;
-	}
-	return r;
-}
-
 /* The lists that the plugin wants, one a device. */
 struct lists {
 	PJRT_Buffer *const **arguments;
 	PJRT_Buffer ***outputs;
-	PJRT_Event **done;
 };
 
 static int make_lists(struct lists *l, const struct pj_run *run, size_t n,
 		      struct PJRT_Buffer **results, size_t n_results, struct pf_err *err)
 {
-	const size_t size =
-		sizeof(*l->arguments) + sizeof(*l->outputs) + sizeof(*l->done);
-
-	l->arguments = calloc(n, size);
+	l->arguments = calloc(n, sizeof(*l->arguments) + sizeof(*l->outputs));
 	if (!l->arguments)
 		return pf_err_set(err, -ENOMEM, "no memory for an execution");
 	l->outputs = (PJRT_Buffer ***)(l->arguments + n);
-	l->done = (PJRT_Event **)(l->outputs + n);
 	for (size_t d = 0; d < n; d++) {
 		l->arguments[d] = run->arguments + d * run->n_arguments;
 		l->outputs[d] = results + d * n_results;
@@ -205,11 +175,45 @@ static int make_lists(struct lists *l, const struct pj_run *run, size_t n,
 	return 0;
 }
 
-static int run_lists(const struct pj_executable *x, const struct pj_run *run, size_t n,
-		     const struct lists *l, struct PJRT_Buffer **results,
-		     struct pf_err *err)
+/* All events are awaited, also after a failure: nothing may still run whose buffers go. */
+int pj_executable_await(const struct pj_executable *x, size_t n, struct PJRT_Event **done,
+			struct pf_err *err)
+{
+	int r = 0;
+
+	for (size_t d = 0; d < n; d++) {
+		struct pf_err later = PF_ERR_INIT;
+		int code = pj_event_await(x->client->plugin, pf_steal(&done[d]),
+					  r ? &later : err);
+
+		r = r ? r : code;
+	}
+	return r;
+}
+
+/* A plugin that gives no event for a device: its results are asked, here and now. */
+static int await_results(const struct pj_executable *x, size_t n,
+			 struct PJRT_Event **done, struct PJRT_Buffer **results,
+			 struct pf_err *err)
 {
 	const struct pj_plugin *plugin = x->client->plugin;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n * x->n_results; i++)
+		if (!done[i / x->n_results])
+			r = pj_buffer_await(plugin, results[i], err);
+	if (r == 0)
+		return 0;
+	(void)pj_executable_await(x, n, done, NULL);
+	for (size_t i = 0; i < n * x->n_results; i++)
+		pj_buffer_destroy(plugin, results[i]);
+	return r;
+}
+
+static int start_lists(const struct pj_executable *x, const struct pj_run *run, size_t n,
+		       const struct lists *l, struct PJRT_Event **done,
+		       struct pf_err *err)
+{
 	PJRT_ExecuteOptions options = { PJ_SIZE(PJRT_ExecuteOptions),
 					.non_donatable_input_indices = run->kept,
 					.num_non_donatable_input_indices = run->n_kept };
@@ -221,28 +225,24 @@ static int run_lists(const struct pj_executable *x, const struct pj_run *run, si
 		.num_devices = n,
 		.num_args = run->n_arguments,
 		.output_lists = l->outputs,
-		.device_complete_events = l->done,
+		.device_complete_events = done,
 		.execute_device = run->device ? run->device->handle : NULL,
 	};
-	int r = PJ_CALL(plugin, err, PJRT_LoadedExecutable_Execute, &args);
+	int r;
 
-	if (r < 0)
-		return r;
-	r = await_run(x, l->done, n, results, err);
-	if (r < 0)
-		for (size_t i = 0; i < n * x->n_results; i++)
-			pj_buffer_destroy(plugin, results[i]);
-	return r;
+	memset(done, 0, n * sizeof(*done));
+	r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_Execute, &args);
+	return r < 0 ? r : await_results(x, n, done, l->outputs[0], err);
 }
 
-int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
-		      struct PJRT_Buffer **results, struct pf_err *err)
+int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
+			struct PJRT_Buffer **results, struct PJRT_Event **done,
+			struct pf_err *err)
 {
 	size_t n = run->n_devices ? run->n_devices : 1;
 	PJRT_Buffer *const *arguments = run->arguments;
 	PJRT_Buffer **outputs = results;
-	PJRT_Event *done = NULL;
-	struct lists one = { &arguments, &outputs, &done }, many;
+	struct lists one = { &arguments, &outputs }, many;
 	int r;
 
 	/* A lone replica waits for the others, and plugins abort after a minute of that. */
@@ -252,11 +252,29 @@ int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
 			"the program is for %zu x %zu devices, this runs it on %zu",
 			x->num_replicas, x->num_partitions, n);
 	if (n == 1)
-		return run_lists(x, run, n, &one, results, err);
+		return start_lists(x, run, n, &one, done, err);
 	r = make_lists(&many, run, n, results, x->n_results, err);
 	if (r < 0)
 		return r;
-	r = run_lists(x, run, n, &many, results, err);
+	r = start_lists(x, run, n, &many, done, err);
 	free(many.arguments);
+	return r;
+}
+
+int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
+		      struct PJRT_Buffer **results, struct pf_err *err)
+{
+	PJRT_Event *done = NULL;
+	int r;
+
+	if (run->n_devices > 1)
+		return pf_err_set(err, -EINVAL, "this runs programs for one device");
+	r = pj_executable_start(x, run, results, &done, err);
+	if (r < 0)
+		return r;
+	r = pj_executable_await(x, 1, &done, err);
+	if (r < 0)
+		for (size_t i = 0; i < x->n_results; i++)
+			pj_buffer_destroy(x->client->plugin, results[i]);
 	return r;
 }

@@ -1,9 +1,7 @@
-#include "execution_check.h"
+#include "execution_internal.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "pjrtfs/base/clock.h"
@@ -12,29 +10,6 @@ enum {
 	MAX_TRIES =
 		3, /* when the worker dies between bringing things there and running */
 	SETTLE_US = 50,
-};
-
-/*
- * The steps of an execution: load the executable, check and place every argument, send.
- * Each may have to wait; step() goes on where it was.
- */
-struct pf_execution_priv {
-	struct pf_execution *e;
-	struct pf_call call;
-	struct pf_waiter waiter;
-	_Atomic unsigned refs; /* the starter, who may settle, and the answer */
-	_Atomic bool ended;
-	struct timespec start, loaded, queued;
-	size_t placed; /* arguments on the device so far */
-	unsigned tries;
-	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
-	size_t n_claimed;     /* arguments marked as donated so far */
-	struct pf_life *life; /* owned reference, once sent */
-	struct pf_turn turn;
-	struct pf_turns *_Atomic turns; /* borrowed: where it takes one; NULL: nowhere */
-	bool may_run;                   /* its turn has come */
-	unsigned *devices;              /* owned: the turn's, but for a single one: */
-	unsigned device;
 };
 
 static bool step(struct pf_execution_priv *p);
@@ -71,7 +46,7 @@ struct pf_execution *pf_execution_new(size_t n, size_t rows)
 	return e;
 }
 
-static void priv_unref(struct pf_execution_priv *p)
+void pf_execution_priv_unref(struct pf_execution_priv *p)
 {
 	if (atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
@@ -88,8 +63,6 @@ void pf_execution_free(struct pf_execution *e)
 	for (size_t i = 0; i < e->n_args; i++) {
 		if (e->args)
 			pf_value_unref(e->args[i]);
-		if (e->arg_names)
-			free(e->arg_names[i]);
 	}
 	for (size_t i = 0; i < e->n_outs; i++)
 		pf_value_unref(e->outs[i]);
@@ -101,7 +74,7 @@ void pf_execution_free(struct pf_execution *e)
 	free(e->id);
 	pf_loaded_unref(e->loaded);
 	pf_executable_unref(e->executable);
-	priv_unref(e->priv);
+	pf_execution_priv_unref(e->priv);
 	free(e);
 }
 
@@ -225,17 +198,15 @@ void pf_execution_resume(struct pf_execution *e)
 
 /* --- the end -------------------------------------------------------------------------- */
 
-/* The end, good or bad.  E may be gone afterwards. */
-static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
+void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
 
 	end_turn(p);
-	e->seconds = pf_seconds_since(CLOCK_MONOTONIC, &p->start);
-	for (size_t i = 0; i < p->n_claimed; i++)
-		if (e->donate[i])
-			pf_value_donated(e->args[i], code == 0);
-	p->n_claimed = 0;
+	e->seconds = p->leader ? e->device_seconds
+			       : pf_seconds_since(CLOCK_MONOTONIC, &p->start) -
+					 p->along.seconds;
+	pf_execution_unclaim(p, code == 0);
 	if (code < 0)
 		code = pf_err_wrap(err, code, "%s", e->name);
 	tell(e, code < 0 ? err : NULL);
@@ -243,157 +214,7 @@ static void end(struct pf_execution_priv *p, int code, struct pf_err *err)
 	e->done(e, code, err);
 }
 
-/* --- the answer ---------------------------------------------------------------------- */
-
-static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
-		       size_t len, size_t i, struct pf_err *err)
-{
-	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
-	const struct pf_signature *s = e->loaded->signature;
-	const struct pf_param *want = &s->outputs[i % s->n_outputs];
-	struct pf_execution_priv *p = e->priv;
-	uint64_t bytes;
-	bool ok;
-
-	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
-		return err->code;
-	ok = out->len == bytes && out->dtype == (uint32_t)want->dtype;
-	if (out->where == PF_WHERE_INLINE)
-		ok = ok && out->off <= len && out->len <= len - out->off;
-	else if (out->where == PF_WHERE_POOL)
-		ok = ok && pf_life_pool(p->life, out->off, out->len);
-	else
-		ok = ok && out->where == PF_WHERE_DEVICE;
-	if (!ok)
-		return pf_err_set(err, -EPROTO,
-				  "output %zu: the worker gave %llu bytes of type "
-				  "%u, expected %llu of %s",
-				  i, (unsigned long long)out->len, out->dtype,
-				  (unsigned long long)bytes, pf_dtype_name(want->dtype));
-	e->outs[i] =
-		pf_value_of_output(want->dtype, &want->shape, out, rep, e->loaded->worker,
-				   pf_execution_device(e, i / s->n_outputs), p->life,
-				   p->ids[e->n_args + i]);
-	if (!e->outs[i])
-		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
-	return 0;
-}
-
-/*
- * Results in the worker's pool count though they are over the memory limit; then they must go
- * again.  Where an argument was consumed there is no way back, and they stay.
- */
-static int check_limit(const struct pf_execution *e, struct pf_err *err)
-{
-	uint64_t used, limit, len = 0;
-
-	for (size_t i = 0; i < e->n_args; i++)
-		if (e->donate[i])
-			return 0;
-	for (size_t i = 0; i < e->n_outs; i++)
-		len += e->outs[i]->charged;
-	pf_arena_usage(pf_worker_arena(e->loaded->worker), &used, &limit);
-	if (!len || used <= limit)
-		return 0;
-	return pf_err_set(err, -ENOSPC,
-			  "no room for %" PRIu64 " bytes of results: %" PRIu64
-			  " of the memory limit's %" PRIu64 " bytes would be in use",
-			  len, used, limit);
-}
-
-static void answer(struct pf_call *call, int code, const struct pf_err *why,
-		   const void *reply, size_t len)
-{
-	struct pf_execution_priv *p =
-		pf_container_of(call, struct pf_execution_priv, call);
-	const struct pf_rep_execute *rep = reply;
-	struct pf_execution *e = p->e;
-	struct pf_err err = PF_ERR_INIT;
-	size_t n = e->n_outs;
-
-	if (code < 0) {
-		err = *why;
-	} else if (rep->n_outs != n || len < sizeof(*rep) + n * sizeof(struct pf_out)) {
-		code = pf_err_set(&err, -EPROTO, "the worker gave %u outputs of %zu",
-				  rep->n_outs, n);
-	} else {
-		e->device_seconds = (double)rep->device_ns / 1e9;
-		for (size_t i = 0; i < n && code == 0; i++)
-			code = take_output(e, rep, len, i, &err);
-		if (code == 0)
-			code = check_limit(e, &err);
-	}
-	/* What has no owner now would stay on the device for ever. */
-	for (size_t i = 0; reply && i < n; i++)
-		if (!e->outs[i])
-			pf_life_free_id(p->life, PF_OP_BUFFER_FREE,
-					p->ids[e->n_args + i]);
-	end(p, code, &err);
-	priv_unref(p);
-}
-
 /* --- the steps ----------------------------------------------------------------------- */
-
-/* Collect the handles; false if one is not on the executable's life any more. */
-static bool collect(struct pf_execution *e, uint64_t *ids, uint8_t *donate)
-{
-	struct pf_execution_priv *p = e->priv;
-	size_t in_row = e->n_args / e->n_rows;
-
-	for (size_t i = 0; i < e->n_args; i++) {
-		ids[i] = pf_value_id_on(e->args[i], e->loaded->life);
-		if (!ids[i])
-			return false;
-	}
-	for (size_t i = 0; i < e->n_outs; i++)
-		ids[e->n_args + i] = pf_worker_id(e->loaded->worker);
-	/* An argument is donated on all devices, or on none; what is not is copied. */
-	memset(donate, 1, in_row);
-	for (size_t i = 0; i < e->n_args; i++)
-		if (!e->donate[i] || !pf_value_donate(e->args[i]))
-			donate[i % in_row] = 0;
-	p->n_claimed = e->n_args;
-	return true;
-}
-
-/* 0 sent; 1 something moved, start over; -errno. */
-static int send(struct pf_execution_priv *p, struct pf_err *err)
-{
-	struct pf_execution *e = p->e;
-	size_t n_outs = e->loaded->signature->n_outputs * e->n_rows;
-	size_t in_row = e->n_args / e->n_rows, n_ids = e->n_args + n_outs;
-	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
-	int r;
-
-	if (e->n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
-				  PF_WIRE_MAX_ARGS);
-	if (!p->ids)
-		p->ids = malloc(n_ids * sizeof(*p->ids) + in_row + 1);
-	if (!e->outs)
-		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
-	if (!p->ids || !e->outs)
-		return pf_err_set(err, -ENOMEM, "no memory for an execution");
-	e->n_outs = n_outs;
-	if (!collect(e, p->ids, (uint8_t *)(p->ids + n_ids)))
-		return 1;
-	req.executable = e->loaded->id;
-	req.device = e->loaded->n_devices ? UINT32_MAX : pf_execution_device(e, 0);
-	req.n_args = (uint32_t)in_row;
-	req.n_outs = (uint32_t)(n_outs / e->n_rows);
-	req.n_devices = (uint32_t)e->n_rows;
-	p->life = pf_life_ref(e->loaded->life);
-	p->call.done = answer;
-	p->call.reply_min = sizeof(struct pf_rep_execute);
-	if (e->began)
-		e->began(e);
-	atomic_fetch_add(&p->refs, 1);
-	r = pf_life_call(p->life, &p->call, &req, sizeof(req), p->ids,
-			 n_ids * sizeof(*p->ids) + in_row, err);
-	if (r < 0)
-		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
-	return r;
-}
 
 /* Place the arguments from p->placed on: 1 all there, 0 waiting, -errno. */
 static int place(struct pf_execution_priv *p, struct pf_err *err)
@@ -465,7 +286,7 @@ static bool step(struct pf_execution_priv *p)
 		if (r <= 0)
 			break;
 		if (pf_life_alive(e->loaded->life)) {
-			r = send(p, &err);
+			r = pf_execution_send(p, &err);
 			if (r == 0)
 				return true;
 			if (r < 0)
@@ -480,7 +301,7 @@ static bool step(struct pf_execution_priv *p)
 		pf_loaded_unref(pf_steal(&e->loaded));
 	}
 	if (r < 0)
-		end(p, r, &err);
+		pf_execution_end(p, r, &err);
 	return false;
 }
 
@@ -492,5 +313,5 @@ void pf_execution_start(struct pf_execution *e, bool settle)
 	atomic_fetch_add(&p->refs, 1);
 	if (step(p) && settle && !atomic_load(&p->ended))
 		pf_life_settle(p->life, &p->ended, SETTLE_US);
-	priv_unref(p);
+	pf_execution_priv_unref(p);
 }

@@ -1,5 +1,5 @@
 /* What an execution is given, checked against what its program takes. */
-#include "execution_check.h"
+#include "execution_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

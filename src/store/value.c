@@ -73,30 +73,46 @@ void pf_value_set_device_locked(struct pf_value *v, struct pf_life *life, uint64
 	pf_life_count(life, PF_ALIVE_BUFFERS, v->device, 1);
 }
 
-struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *shape,
-				    const struct pf_out *out, const void *message,
-				    struct pf_worker *worker, unsigned device,
-				    struct pf_life *life, uint64_t id)
+struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
+				  uint64_t len, struct pf_worker *worker, unsigned device,
+				  struct pf_life *life, uint64_t id)
 {
-	struct pf_value *v =
-		new_value(dtype, shape, out->len, worker, device, UINT32_MAX);
+	struct pf_value *v = new_value(dtype, shape, len, worker, device, UINT32_MAX);
 
 	if (!v)
 		return NULL;
-	if (out->where == PF_WHERE_INLINE) {
-		v->small = malloc(out->len ? out->len : 1);
-		if (!v->small) {
-			pthread_mutex_destroy(&v->lock);
-			free(v);
-			return NULL;
-		}
-		memcpy(v->small, (const char *)message + out->off, out->len);
-	} else if (out->where == PF_WHERE_POOL) {
-		pf_value_set_pool_locked(v, life, out->off, false, pf_value_charge(v));
-	}
+	v->promised = true;
 	pf_value_set_device_locked(v, life, id);
-	v->on_device_bytes = out->on_device_bytes;
 	return v;
+}
+
+int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *message,
+		  struct pf_err *err)
+{
+	uint64_t charged = 0;
+	void *small = NULL;
+
+	if (out->where == PF_WHERE_INLINE) {
+		small = malloc(out->len ? out->len : 1);
+		if (!small)
+			return pf_err_set(err, -ENOMEM, "no memory for a result");
+		memcpy(small, (const char *)message + out->off, out->len);
+	} else if (out->where == PF_WHERE_POOL) {
+		charged = pf_value_charge(v);
+	}
+	PF_LOCK_SCOPE(&v->lock);
+	v->promised = false;
+	v->small = small;
+	if (charged)
+		pf_value_set_pool_locked(v, v->life, out->off, false, charged);
+	v->on_device_bytes = out->on_device_bytes;
+	return 0;
+}
+
+uint64_t pf_value_promised_id(struct pf_value *v)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	return v->promised ? v->id : 0;
 }
 
 struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,

@@ -259,7 +259,7 @@ static int write_reply(struct calling *c, struct pf_request *request, struct pf_
 		}
 	}
 	reply->n_outs = c->q->n_outs;
-	reply->pad = 0;
+	reply->next = 0;
 	request->reply_len = len;
 	return 0;
 }

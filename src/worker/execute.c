@@ -1,269 +1,205 @@
-/*
- * The request that matters: execute a program.
- *
- * Small results travel in the reply, large ones are named by where they lie in the pool.
- * For few arguments all lists are on the stack.
- */
-#include "pjrtfs/worker/worker.h"
-
+/* The request that matters: execute a program, or several, one after the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "pjrtfs/base/clock.h"
+#include "execution.h"
 
-enum {
-	FEW = 64,                /* arguments or results whose lists need no malloc */
-	INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
-	INLINE_ALIGN = 64,
+enum { INLINE_TOTAL = 64 << 10 }; /* bytes of one reply that results may take */
+
+/* What one request asks for. */
+struct series {
+	struct pf_request *request;
+	struct execution *all;
+	size_t n, begun;
+	size_t failed; /* the first that did; n: none */
+	struct pf_err why;
+	size_t len;                  /* bytes of the reply so far */
+	size_t room;                 /* for what lies inline in it */
+	struct pf_rep_execute *last; /* the answer written last */
 };
 
-/* One execution; the lists' room is in the few_… arrays or in MANY. */
-struct execution {
-	struct pf_worker *worker;
-	const struct pf_req_execute *q;
-	size_t n_args, n_outs; /* on all devices */
-	const uint64_t *argument_ids, *result_ids;
-	const uint8_t *donate;
-	struct pf_object *program;    /* counted */
-	struct pf_object **objects;   /* n_args, counted; then n_outs */
-	struct PJRT_Buffer **buffers; /* n_args arguments, then n_outs results */
-	int64_t *kept;
-	size_t n_kept;
-	void *many; /* owned */
-	struct pf_object *few_objects[2 * FEW];
-	struct PJRT_Buffer *few_buffers[2 * FEW];
-	int64_t few_kept[FEW];
-};
-
-static int check_execute(const struct pf_request *request, struct execution *x,
-			 struct pf_err *err)
+static size_t round8(size_t n)
 {
-	const struct pf_req_execute *q = request->message;
-
-	if (request->len < sizeof(*q) || q->n_devices < 1 ||
-	    q->n_devices > PF_WIRE_MAX_ARGS || q->n_args > PF_WIRE_MAX_ARGS ||
-	    q->n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
-				  request->len);
-	x->n_args = (size_t)q->n_args * q->n_devices;
-	x->n_outs = (size_t)q->n_outs * q->n_devices;
-	if (x->n_args > PF_WIRE_MAX_ARGS || x->n_outs > PF_WIRE_MAX_ARGS ||
-	    request->len !=
-		    sizeof(*q) + (x->n_args + x->n_outs) * sizeof(uint64_t) + q->n_args)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
-				  request->len);
-	if (q->device != UINT32_MAX &&
-	    (q->device >= request->worker->client->n_devices || q->n_devices != 1))
-		return pf_err_set(err, -EPROTO, "execute: there is no device %u",
-				  q->device);
-	x->worker = request->worker;
-	x->q = q;
-	x->argument_ids = (const uint64_t *)(q + 1);
-	x->result_ids = x->argument_ids + x->n_args;
-	x->donate = (const uint8_t *)(x->result_ids + x->n_outs);
-	return 0;
+	return (n + 7) & ~(size_t)7;
 }
 
-static int make_room(struct execution *x, struct pf_err *err)
+/* Read them all into ALL, if that is not NULL, or only count them in *N. */
+static int read_all(const struct pf_request *request, struct execution *all, size_t *n,
+		    struct pf_err *err)
 {
-	size_t n = x->n_args + x->n_outs;
+	const char *message = request->message;
+	struct execution scratch;
+	size_t used;
 
-	x->objects = x->few_objects;
-	x->buffers = x->few_buffers;
-	x->kept = x->few_kept;
-	if (x->n_args <= FEW && x->n_outs <= FEW)
-		return 0;
-	x->many = malloc(n * (sizeof(*x->objects) + sizeof(*x->buffers)) +
-			 x->q->n_args * sizeof(*x->kept));
-	if (!x->many)
-		return pf_err_set(err, -ENOMEM, "no memory for %zu arguments and results",
-				  n);
-	x->objects = x->many;
-	x->buffers = (struct PJRT_Buffer **)(x->objects + n);
-	x->kept = (int64_t *)(x->buffers + n);
-	return 0;
-}
-
-static int find_objects(struct execution *x, struct pf_err *err)
-{
-	struct pf_objects *objects = &x->worker->objects;
-	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE,
-			       &x->program, err);
-
-	if (r < 0) {
-		x->program = NULL;
-		return r;
-	}
-	if (x->program->executable->n_results != x->q->n_outs)
-		r = pf_err_set(err, -EPROTO, "the program has %zu results, %u were named",
-			       x->program->executable->n_results, x->q->n_outs);
-	else
-		r = pf_objects_get(objects, x->argument_ids, x->n_args, PF_OBJECT_BUFFER,
-				   x->objects, err);
-	if (r < 0) {
-		pf_object_unref(x->program);
-		return r;
-	}
-	for (size_t i = 0; i < x->n_args; i++)
-		x->buffers[i] = x->objects[i]->buffer;
-	for (uint32_t i = 0; i < x->q->n_args; i++)
-		if (!x->donate[i])
-			x->kept[x->n_kept++] = i;
-	return 0;
-}
-
-/* Make an object of result I.  On failure the buffer is gone. */
-static struct pf_object *result_object(struct execution *x, size_t i, struct pf_err *err)
-{
-	const struct pj_result *known = x->program->executable->results;
-	struct PJRT_Buffer *buffer = x->buffers[x->n_args + i];
-	struct pf_object *object;
-	enum pf_dtype dtype;
-	uint64_t len;
-
-	if (known) {
-		dtype = known[i % x->q->n_outs].dtype;
-		len = known[i % x->q->n_outs].len;
-	} else if (pj_buffer_type(x->worker->plugin, buffer, &dtype, &len, err) < 0) {
-		pf_err_wrap(err, err->code, "result %zu", i);
-		pj_buffer_destroy(x->worker->plugin, buffer);
-		return NULL;
-	}
-	object = pf_object_buffer(x->worker->plugin, buffer, dtype, len);
-	if (!object)
-		pf_err_set(err, -ENOMEM, "no memory for a result");
-	return object;
-}
-
-/* Make objects of all results, or destroy them all. */
-static int result_objects(struct execution *x, struct pf_err *err)
-{
-	struct pf_object **results = x->objects + x->n_args;
-	size_t n = x->n_outs;
-
-	for (size_t i = 0; i < n; i++) {
-		results[i] = result_object(x, i, err);
-		if (results[i])
-			continue;
-		for (size_t k = 0; k < i; k++)
-			pf_object_unref(results[k]);
-		for (size_t k = i + 1; k < n; k++)
-			pj_buffer_destroy(x->worker->plugin, x->buffers[x->n_args + k]);
-		return err->code;
-	}
-	return 0;
-}
-
-/*
- * Tell where a result is; an inline one's bytes go to the reply, whose length *LEN then
- * covers them.
- */
-static int place_result(const struct pf_object *result, char *reply, struct pf_out *out,
-			size_t *len, size_t limit, struct pf_err *err)
-{
-	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
-	int r;
-
-	if (result->len == 0 || result->len > PF_WIRE_INLINE ||
-	    at + result->len > limit) {
-		pf_worker_place(result, out);
-		if (out->where == PF_WHERE_INLINE)
-			out->off = *len;
-		return 0;
-	}
-	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, reply + at,
-			   result->len, err);
-	if (r < 0)
-		return r;
-	memset(reply + *len, 0, at - *len);
-	*out = (struct pf_out){
-		.where = PF_WHERE_INLINE,
-		.dtype = result->dtype,
-		.off = at,
-		.len = result->len,
-		.on_device_bytes = pj_buffer_device_bytes(result->plugin, result->buffer),
-	};
-	*len = at + result->len;
-	return 0;
-}
-
-static int write_reply(struct execution *x, struct pf_request *request,
-		       struct pf_err *err)
-{
-	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
-	struct pf_out *outs = (struct pf_out *)(reply + 1);
-	struct pf_object **results = x->objects + x->n_args;
-	size_t len = sizeof(*reply) + x->n_outs * sizeof(*outs);
-	size_t limit = len + INLINE_TOTAL;
-
-	if (limit > PF_RING_MESSAGE)
-		limit = PF_RING_MESSAGE;
-	for (size_t i = 0; i < x->n_outs; i++) {
-		int r = place_result(results[i], request->reply, &outs[i], &len, limit,
-				     err);
+	*n = 0;
+	for (size_t at = 0; at < request->len; at = round8(at + used)) {
+		int r = execution_read(all ? &all[*n] : &scratch, request->worker,
+				       message + at, request->len - at, &used, err);
 
 		if (r < 0)
-			return pf_err_wrap(err, r, "result %zu", i);
+			return r;
+		++*n;
 	}
-	reply->n_outs = (uint32_t)x->n_outs;
-	reply->pad = 0;
-	request->reply_len = len;
 	return 0;
 }
 
-/* Execute, publish the results under their ids, and write the reply. */
-static int execute(struct execution *x, struct pf_request *request, struct pf_err *err)
+static void fail(struct series *s, size_t which, const struct pf_err *why)
 {
-	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
-	struct pf_object **results = x->objects + x->n_args;
-	const struct pj_client *client = x->worker->client;
-	struct pj_run run = {
-		.device = x->q->device == UINT32_MAX ? NULL
-						     : &client->devices[x->q->device],
-		.n_devices = x->q->n_devices,
-		.arguments = x->buffers,
-		.n_arguments = x->q->n_args,
-		.kept = x->kept,
-		.n_kept = x->n_kept,
-	};
-	uint64_t start = pf_now_ns();
-	int r = pj_executable_run(x->program->executable, &run, x->buffers + x->n_args,
-				  err);
+	s->failed = which;
+	s->why = *why;
+}
+
+/* Begin one after the other, and wait for none of them. */
+static void begin(struct series *s)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	while (s->begun < s->n) {
+		struct execution *x = &s->all[s->begun];
+
+		if (execution_begin(x, s->begun ? x - 1 : NULL, &err) < 0) {
+			fail(s, s->begun, &err);
+			return;
+		}
+		s->begun++;
+	}
+}
+
+static void await(struct series *s)
+{
+	for (size_t i = 0; i < s->begun; i++) {
+		struct pf_err err = PF_ERR_INIT;
+
+		if (execution_await(&s->all[i], &err) < 0 && i < s->failed)
+			fail(s, i, &err);
+	}
+}
+
+/* The time that was this one's alone. */
+static uint64_t device_ns(const struct series *s, size_t i)
+{
+	const struct execution *x = &s->all[i];
+	uint64_t from = x->begun_ns;
+
+	if (i && x[-1].ready_ns > from)
+		from = x[-1].ready_ns;
+	return x->ready_ns > from ? x->ready_ns - from : 0;
+}
+
+/* Where the next answer begins; the one before, if any, tells. */
+static struct pf_rep_execute *next_answer(struct series *s)
+{
+	size_t at = round8(s->len);
+
+	if (s->last)
+		s->last->next = (uint32_t)(s->request->reply + at - (char *)s->last);
+	s->last = (struct pf_rep_execute *)(s->request->reply + at);
+	s->len = at;
+	return s->last;
+}
+
+static int answer_one(struct series *s, size_t i, struct pf_err *err)
+{
+	struct pf_rep_execute *rep = next_answer(s);
+	size_t len;
+	int r = execution_answer(&s->all[i], (char *)rep, &s->room, &len, err);
 
 	if (r < 0)
 		return r;
-	reply->device_ns = pf_now_ns() - start;
-	r = result_objects(x, err);
+	rep->device_ns = device_ns(s, i);
+	rep->next = 0;
+	if (i) /* the first one's is the message's */
+		rep->rep = (struct pf_rep_head){ .head.len = (uint32_t)len };
+	s->len += len;
+	return 0;
+}
+
+/* Why one has no results; S->len is where it would begin, or began. */
+static void answer_failure(struct series *s)
+{
+	struct pf_rep_execute *rep = next_answer(s);
+	size_t len = strlen(s->why.text);
+
+	*rep = (struct pf_rep_execute){ .rep = { .head.len =
+							 (uint32_t)(sizeof(*rep) + len),
+						 .code = s->why.code,
+						 .pjrt_code = s->why.pjrt_code } };
+	memcpy(rep + 1, s->why.text, len);
+	s->len += sizeof(*rep) + len;
+}
+
+/* All that is good before the first that failed, and why that did. */
+static void answer(struct series *s)
+{
+	for (size_t i = 0; i < s->failed && i < s->n; i++) {
+		struct pf_err err = PF_ERR_INIT;
+
+		if (answer_one(s, i, &err) < 0)
+			fail(s, i, &err);
+	}
+	if (s->failed && s->failed < s->n)
+		answer_failure(s);
+}
+
+/* What lies inline gets what the rest of the answers leaves. */
+static int make_room(struct series *s, struct pf_err *err)
+{
+	size_t least = PF_ERR_TEXT + sizeof(struct pf_rep_execute);
+
+	for (size_t i = 0; i < s->n; i++)
+		least += round8(execution_answer_bytes(&s->all[i]));
+	if (least > PF_RING_MESSAGE)
+		return pf_err_set(err, -EPROTO, "execute: no room for %zu answers", s->n);
+	s->room = PF_RING_MESSAGE - least;
+	if (s->room > INLINE_TOTAL)
+		s->room = INLINE_TOTAL;
+	return 0;
+}
+
+static int execute(struct series *s, struct pf_err *err)
+{
+	int r = make_room(s, err);
+
 	if (r < 0)
 		return r;
-	r = write_reply(x, request, err);
-	if (r == 0)
-		r = pf_objects_put(&x->worker->objects, x->result_ids, results, x->n_outs,
-				   err);
-	for (size_t i = 0; i < x->n_outs; i++)
-		pf_object_unref(results[i]);
-	return r;
+	begin(s);
+	await(s);
+	answer(s);
+	for (size_t i = s->failed; i < s->begun; i++)
+		execution_take_back(&s->all[i]);
+	for (size_t i = 0; i <= s->begun && i < s->n; i++)
+		execution_release(&s->all[i]);
+	if (s->failed == 0) {
+		*err = s->why;
+		return err->code;
+	}
+	s->request->reply_len = s->len;
+	return 0;
 }
 
 int pf_handle_execute(struct pf_request *request, struct pf_err *err)
 {
-	struct execution x;
-	int r = check_execute(request, &x, err);
+	struct execution one;
+	struct series s = { .request = request, .all = &one, .why = PF_ERR_INIT };
+	int r;
+	size_t used;
 
-	x.n_kept = 0;
-	x.many = NULL;
-	if (r == 0)
-		r = make_room(&x, err);
-	if (r == 0)
-		r = find_objects(&x, err);
-	if (r == 0) {
-		r = execute(&x, request, err);
-		for (size_t i = 0; i < x.n_args; i++)
-			pf_object_unref(x.objects[i]);
-		pf_object_unref(x.program);
+	r = execution_read(&one, request->worker, request->message, request->len, &used,
+			   err);
+	s.n = 1;
+	if (r == 0 && used < request->len) {
+		s.all = NULL;
+		r = read_all(request, NULL, &s.n, err);
+		if (r == 0 && !(s.all = calloc(s.n, sizeof(*s.all))))
+			r = pf_err_set(err, -ENOMEM, "no memory for %zu executions", s.n);
+		if (r == 0)
+			r = read_all(request, s.all, &s.n, err);
 	}
-	free(x.many);
+	s.failed = s.n;
+	if (r == 0)
+		r = execute(&s, err);
+	if (s.all != &one)
+		free(s.all);
 	return r;
 }

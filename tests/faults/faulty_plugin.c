@@ -55,6 +55,8 @@
  *   none                      nothing
  *   held                      the call goes on when the op has this fault no more
  *   late:MS:fault             that fault, so much later
+ *   nth:N:fault               that fault at the op's Nth call only, counted from 1; else
+ *                             the op's next entry counts
  *   when:WORD:fault           (compile) that fault if the program holds the word; else the
  *                             op's next entry counts
  *
@@ -198,6 +200,18 @@ static void __attribute__((__constructor__)) make_key(void)
 		abort();
 }
 
+/* FAULT, or what of it is left after an "nth:N:"; NULL: it is not about this call. */
+static const char *nth(const char *fault, enum op op)
+{
+	char *end;
+
+	if (strncmp(fault, "nth:", strlen("nth:")))
+		return fault;
+	if (strtol(fault + strlen("nth:"), &end, 10) != atomic_load(&calls[op]))
+		return NULL;
+	return end + (*end == ':');
+}
+
 /* FAULT, or what of it is left after a "when:WORD:"; NULL: it is not about this program. */
 static const char *when(const char *fault)
 {
@@ -240,9 +254,10 @@ static bool find_fault(enum op op, char fault[static TEXT_LEN])
 		s += strspn(s, " \t");
 		if (strncmp(s, op_names[op], name_len) || s[name_len] != '=')
 			continue;
-		if (!when(s + name_len + 1))
+		s = (char *)(uintptr_t)nth(s + name_len + 1, op);
+		if (!s || !when(s))
 			continue;
-		snprintf(fault, TEXT_LEN, "%s", when(s + name_len + 1));
+		snprintf(fault, TEXT_LEN, "%s", when(s));
 		return strcmp(fault, "none") != 0;
 	}
 	return false;

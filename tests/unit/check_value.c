@@ -252,6 +252,22 @@ START_TEST(results_in_host_memory_survive_a_death)
 }
 END_TEST
 
+/* What an execution on LIFE made under ID, as OUT in MESSAGE tells. */
+static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *out,
+			     const void *message, struct pf_life *life, uint64_t id)
+{
+	struct pf_value *v =
+		pf_value_promise(PF_DTYPE_F32, shape, out->len, worker, 0, life, id);
+
+	ck_assert_ptr_nonnull(v);
+	ck_assert_uint_eq(pf_value_promised_id(v), id);
+	ck_assert_uint_eq(pf_value_id_on(v, life), id);
+	ck_assert_ptr_null(pf_value_host(v));
+	ck_assert_msg(pf_value_keep(v, out, message, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(pf_value_promised_id(v), 0);
+	return v;
+}
+
 /* A value that is on the device only: what an execution tells of its output. */
 static struct pf_value *device_only(struct pf_life *life)
 {
@@ -260,8 +276,7 @@ static struct pf_value *device_only(struct pf_life *life)
 			      .dtype = PF_DTYPE_F32,
 			      .len = 24 };
 
-	return pf_value_of_output(PF_DTYPE_F32, &shape, &out, NULL, worker, 0, life,
-				  pf_worker_id(worker));
+	return kept(&shape, &out, NULL, life, pf_worker_id(worker));
 }
 
 START_TEST(the_only_copy_is_lost_with_its_worker)
@@ -314,7 +329,7 @@ START_TEST(small_results_come_with_their_message)
 
 	start_worker(faulty_plugin());
 	life = pf_worker_life(worker, NULL);
-	v = pf_value_of_output(PF_DTYPE_F32, &shape, &out, message, worker, 0, life, 77);
+	v = kept(&shape, &out, message, life, 77);
 	memset(message, 'x', sizeof(message));
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
 	ck_assert_uint_eq(pf_value_id_on(v, life), 77);

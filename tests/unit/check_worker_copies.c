@@ -298,10 +298,8 @@ END_TEST
 /* Start the plugin that fails as FAULT says, with buffer HERE of N floats. */
 static void start_faulty(struct daemon *d, const char *fault)
 {
-	const char *path = getenv("PJRTFS_FAULTY_PLUGIN");
-
 	setenv("PJRTFS_FAULTY", fault, 1);
-	start_with_array(d, path ? path : "tests/faults/faulty_plugin.so");
+	start_with_array(d, faulty_plugin());
 }
 
 static const struct {

@@ -22,23 +22,6 @@
 #define FIXTURE_LIMIT (UINT64_C(1) << 30)
 #define FIXTURE_POOL (UINT64_C(4) << 30)
 
-static inline const char *or_else(const char *variable, const char *otherwise)
-{
-	const char *value = getenv(variable);
-
-	return value ? value : otherwise;
-}
-
-static inline const char *worker_program(void)
-{
-	return or_else("PJRTFS_WORKER", "./pjrtfs-worker");
-}
-
-static inline const char *faulty_plugin(void)
-{
-	return or_else("PJRTFS_FAULTY_PLUGIN", "tests/faults/faulty_plugin.so");
-}
-
 /* --- waiting ------------------------------------------------------------------------- */
 
 /* Something that happens once or not at all, on any thread. */

@@ -1,4 +1,4 @@
-/* The plugins that unit tests run on. */
+/* The plugins that unit tests run on, and the worker: $PJRTFS_WORKER or ./pjrtfs-worker. */
 #ifndef PJRTFS_TESTS_UNIT_PLUGINS_H
 #define PJRTFS_TESTS_UNIT_PLUGINS_H
 
@@ -33,6 +33,23 @@ static inline void find_plugins(void)
 		return;
 	printf("1..0 # SKIP no plugin: scripts/fetch-plugins fetches some\n");
 	exit(EXIT_SUCCESS);
+}
+
+static inline const char *or_else(const char *variable, const char *otherwise)
+{
+	const char *value = getenv(variable);
+
+	return value ? value : otherwise;
+}
+
+static inline const char *worker_program(void)
+{
+	return or_else("PJRTFS_WORKER", "./pjrtfs-worker");
+}
+
+static inline const char *faulty_plugin(void)
+{
+	return or_else("PJRTFS_FAULTY_PLUGIN", "tests/faults/faulty_plugin.so");
 }
 
 #endif

@@ -157,7 +157,7 @@ static inline struct pf_execution *run_init(struct run *run, struct pf_executabl
 	run->e->name = strdup("prog");
 	for (size_t i = 0; i < n; i++) {
 		run->e->args[i] = pf_value_ref(args[i]);
-		run->e->arg_names[i] = strdup(names[i]);
+		run->e->arg_names[i] = names[i];
 	}
 	run->e->want_outs = outs;
 	run->e->user = run;

@@ -69,7 +69,7 @@ static inline int shared_file(const char *name, uint64_t size, int prot, char **
 
 static inline pid_t spawn(int sock)
 {
-	const char *program = getenv("PJRTFS_WORKER");
+	const char *program = worker_program();
 	char parent[32];
 	pid_t pid;
 
@@ -82,7 +82,6 @@ static inline pid_t spawn(int sock)
 		fcntl(sock, F_SETFD, 0);
 	else
 		dup2(sock, PF_CHANNEL_FD);
-	program = program ? program : "./pjrtfs-worker";
 	execl(program, "pjrtfs-worker", "test", parent, (char *)NULL);
 	perror(program);
 	_exit(127);

@@ -16,6 +16,7 @@
 
 struct PJRT_LoadedExecutable;
 struct PJRT_Executable;
+struct PJRT_Event;
 struct PJRT_SerializedExecutable;
 
 /* What one result of a program is. */
@@ -105,14 +106,33 @@ struct pj_run {
 enum { PJ_MAX_DEVICES = 1024 }; /* of one execution */
 
 /*
- * Execute, and wait until all is done.
+ * Begin an execution.
  *
  * results  room for n_devices times n_results buffers, ordered as the arguments; on success
- *          each is the caller's and ready
+ *          each is the caller's, to be an argument of others or destroyed at any time; it
+ *          may be read once the execution has been awaited
+ * done     room for n_devices events, which pj_executable_await takes
  * Errors: the plugin's; -EINVAL if the program is for another number of devices.  A plugin
  * checks arguments' number and size in bytes, but not their type and shape.
- * Blocks; a program that never ends holds the thread for ever.
+ * Blocks as long as the plugin likes: some execute here; of one that gives no events the
+ * results are awaited.
  * PJRT: PJRT_LoadedExecutable_Execute.
+ */
+int pj_executable_start(const struct pj_executable *executable, const struct pj_run *run,
+			struct PJRT_Buffer **results, struct PJRT_Event **done,
+			struct pf_err *err);
+
+/*
+ * Wait until what pj_executable_start began on N devices is done, well or not: nothing runs
+ * there any more.  The events in DONE are taken.  Errors: the plugin's, the first one.
+ * Blocks; a program that never ends holds the thread for ever.  PJRT: PJRT_Event_Await.
+ */
+int pj_executable_await(const struct pj_executable *executable, size_t n,
+			struct PJRT_Event **done, struct pf_err *err);
+
+/*
+ * Both of them, on one device: on success the results are the caller's and ready, on failure
+ * there are none.
  */
 int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
 		      struct PJRT_Buffer **results, struct pf_err *err);

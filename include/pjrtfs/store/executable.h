@@ -44,9 +44,10 @@ struct pf_loaded {
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
 	double compile_seconds;
-	bool counted; /* among those alive */
-	bool native;  /* it was not compiled here */
-	bool kept;    /* the cache has it under key, unless it was evicted */
+	_Atomic uint64_t typical_ns; /* of late, on the device; 0: not known */
+	bool counted;                /* among those alive */
+	bool native;                 /* it was not compiled here */
+	bool kept; /* the cache has it under key, unless it was evicted */
 	struct pf_cache_key key;
 };
 

@@ -16,7 +16,7 @@ struct pf_execution {
 	size_t n_rows;
 	size_t n_args;          /* of all rows, one row after the other */
 	struct pf_value **args; /* owned references */
-	char **arg_names;       /* owned; for messages */
+	const char **arg_names; /* owned list of borrowed names, for messages */
 	bool *donate;           /* owned; n_args: may be consumed */
 	size_t want_outs;       /* how many results a row the caller has names for */
 	unsigned device; /* index of the worker's device for a program that runs on any;
@@ -28,6 +28,14 @@ struct pf_execution {
 	bool (*cancelled)(struct pf_execution *execution);
 	/* Called as it is sent, and perhaps again if it must be sent again.  May be NULL. */
 	void (*began)(struct pf_execution *execution);
+	/*
+	 * Called as it is sent: what comes next may go along with it, so that nobody waits for
+	 * this one before that begins.  True: pf_execution_join has taken the next one, whose
+	 * own follow is called in turn.  Any thread, no lock held.  May be NULL.
+	 */
+	bool (*follow)(struct pf_execution *execution);
+	/* It went along, but did not begin, and is the caller's again, instead of done. */
+	void (*left)(struct pf_execution *execution);
 	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
 	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
 
@@ -35,7 +43,7 @@ struct pf_execution {
 	size_t n_outs;            /* of all rows */
 	struct pf_value **outs;   /* owned references; done may steal them */
 	struct pf_loaded *loaded; /* owned reference: what ran */
-	double seconds;           /* from start to end */
+	double seconds;           /* from start to end; what went along takes its share */
 	double transfer_seconds;  /* until all arguments were on their devices */
 	double queue_seconds;     /* from then until its turn had come */
 	double device_seconds;    /* in the plugin */
@@ -54,6 +62,18 @@ void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
  * for some microseconds; not on threads that take replies.
  */
 void pf_execution_start(struct pf_execution *execution, bool settle);
+
+/*
+ * Let NEXT go along with BEFORE, from whose follow this is called: it begins without waiting
+ * for BEFORE's end, and its arguments may be BEFORE's results (its outs), or those of the
+ * ones BEFORE goes along with.  If one of those fails, NEXT has not begun.
+ *
+ * True: NEXT is taken; done is called in its turn, or left.  False: it must wait for the
+ * others, or is wrong; nothing has happened to it.  That is so if something of it is not
+ * on the device, if it runs on other devices, consumes what is not a result of BEFORE, or
+ * all of them together may take more than some milliseconds or much memory.
+ */
+bool pf_execution_join(struct pf_execution *before, struct pf_execution *next);
 
 /*
  * It is to be cancelled: if it waits for its turn, take it out, and return true; then

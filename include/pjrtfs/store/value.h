@@ -55,6 +55,7 @@ struct pf_value {
 	uint64_t id;
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
+	bool promised; /* it is not there yet */
 	enum pf_value_state state;
 	struct pf_err err; /* why an upload or a fetch failed last */
 	bool placing, fetching;
@@ -77,13 +78,23 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 				   unsigned memory);
 
 /*
- * A value that an execution made on LIFE under ID, as OUT describes; MESSAGE is the reply OUT
- * lies in (inline bytes are copied).  One reference; NULL: no memory; the caller frees ID.
+ * What an execution on LIFE is about to make under ID: LEN host bytes.  Until it is kept only
+ * executions that go along with that one may use it, and nobody may read it.  The worker frees
+ * ID when the value goes, kept or not.  One reference; NULL: no memory.
  */
-struct pf_value *pf_value_of_output(enum pf_dtype dtype, const struct pf_shape *shape,
-				    const struct pf_out *out, const void *message,
-				    struct pf_worker *worker, unsigned device,
-				    struct pf_life *life, uint64_t id);
+struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
+				  uint64_t len, struct pf_worker *worker, unsigned device,
+				  struct pf_life *life, uint64_t id);
+
+/*
+ * The execution made it, as OUT describes; MESSAGE is the reply OUT lies in (inline bytes are
+ * copied).  -ENOMEM: it is still a promise.
+ */
+int pf_value_keep(struct pf_value *value, const struct pf_out *out, const void *message,
+		  struct pf_err *err);
+
+/* Its id if it is a promise; else 0. */
+uint64_t pf_value_promised_id(struct pf_value *value);
 
 /*
  * A copy of VALUE to live on DEVICE of WORKER (which may be another plugin's), in MEMORY.

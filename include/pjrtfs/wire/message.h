@@ -20,7 +20,7 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 7,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 8,   /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -156,6 +156,11 @@ struct pf_rep_block {
  * Execute on n_devices devices at once, in the order of the executable's.  uint64_t ids
  * follow: n_args buffers of the first device, of the second ...; then n_outs new ones' of
  * each; then n_args bytes: 1 where the argument may be donated, on every device.
+ *
+ * Others may go along: each begins, with its head (unused), at the next multiple of eight
+ * bytes.  They run one after the other, and none is awaited to begin the next: arguments may
+ * be results of those before.  An argument that is donated is a result of the one just
+ * before, unless it is the first one's: then nothing is gone if one before fails.
  */
 struct pf_req_execute {
 	struct pf_msg_head head;
@@ -165,16 +170,28 @@ struct pf_req_execute {
 	uint32_t n_devices;      /* at least 1 */
 };
 
+/* The bytes of an execution in a request: of N_ARGS and N_OUTS on all N_DEVICES. */
+static inline uint64_t pf_execute_bytes(uint64_t n_args, uint64_t n_outs,
+					uint64_t n_devices)
+{
+	return sizeof(struct pf_req_execute) + (n_args + n_outs) * sizeof(uint64_t) +
+	       n_args / n_devices;
+}
+
 /*
- * n_outs struct pf_out follow, of all devices, ordered as their ids, then the inline results' bytes, each at its off from the
- * start of the message, 64-byte aligned there.  Sent once every result is ready.
+ * n_outs struct pf_out follow, of all devices, ordered as their ids, then the inline results'
+ * bytes, each at its off from the start of this struct.  Sent once every result is ready.
+ *
+ * What went along is answered in the same message, in the same order, up to the first that
+ * failed: that has rep.code and a sentence behind this struct, to rep.head.len bytes.  (If
+ * it is the first of all, the whole reply is a failure.)
  */
 struct pf_rep_execute {
-	struct pf_rep_head rep;
-	uint64_t
-		device_ns; /* from the call into the plugin to the results' being ready */
+	struct pf_rep_head rep; /* of what went along, head has nothing but len */
+	uint64_t device_ns;     /* from the call into the plugin, or from when the one
+				 * before was ready, to the results' being ready */
 	uint32_t n_outs;
-	uint32_t pad;
+	uint32_t next; /* bytes from here to the next one's answer; 0: none follows */
 };
 
 enum pf_where {
