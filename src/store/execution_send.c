@@ -13,13 +13,13 @@
 
 /*
  * What goes along saves a round trip each.  So few milliseconds at a time that others on the
- * device, who wait for all of it, do not notice; and no more memory than anybody would mind,
- * because what one result replaces is let go only when all are done.
+ * device, who wait for all of it, do not notice; what never ran goes alone, since nobody knows
+ * whether it will end.  And no more memory than anybody would mind, because what one result
+ * replaces is let go only when all are done.
  */
 enum {
 	MAX_ALONG = 64,
 	ALONG_NS = 10000000,
-	UNKNOWN_NS = 2500000, /* of what never ran */
 	ALONG_BYTES = 16 << 20,
 	ALONG_MESSAGE = PF_RING_MESSAGE / 2,
 };
@@ -142,7 +142,7 @@ static struct along with(const struct along *along, struct pf_execution_priv *p)
 
 	sum.last = p->e;
 	sum.n++;
-	sum.ns += ns ? ns : UNKNOWN_NS;
+	sum.ns += ns ? ns : ALONG_NS + 1;
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (pf_shape_bytes(&s->outputs[i].shape, s->outputs[i].dtype, &bytes,
 				   NULL) == 0)

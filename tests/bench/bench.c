@@ -248,7 +248,7 @@ void bench_write(int fd, const void *data, size_t len, size_t step)
 
 void bench_ask(int fd, const char *line, const char *want)
 {
-	char reply[4096];
+	char reply[65536];
 	ssize_t n;
 
 	if (pwrite(fd, line, strlen(line), 0) != (ssize_t)strlen(line))

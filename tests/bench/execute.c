@@ -21,6 +21,7 @@ static const char add[] =
 	"  }\n"
 	"}\n";
 
+enum { BATCH = 100, REPEAT = 100 };
 enum { INNER = 400, PROCESSES = 9, PER_PROCESS = 5, CHILD_S = 120 };
 
 /* One process that measures. */
@@ -30,6 +31,7 @@ struct client {
 	unsigned from, to; /* rounds */
 	unsigned inner;
 	int run, control, z; /* descriptors */
+	char *batch;         /* owned: a line */
 	int ping[2], pong[2];
 	PJRT_LoadedExecutable *program;
 	PJRT_Buffer *arguments[2];
@@ -125,6 +127,37 @@ static void op_control(struct client *c)
 		  "{\"ok\":true,\"outputs\":[{\"name\":\"z\",");
 }
 
+/* A batch of additions, of which each takes what the one before gave; the caller frees it. */
+static char *batch_line(void)
+{
+	char *line = NULL;
+	size_t len;
+	FILE *f = open_memstream(&line, &len);
+
+	if (!f)
+		bench_die("no memory");
+	for (int i = 0; i < BATCH; i++)
+		fprintf(f,
+			"%s{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":"
+			"[\"%s\",\"y\"],\"outputs\":[\"%s\"]}",
+			i ? "," : "{\"op\":\"batch\",\"steps\":[", i ? "s" : "x",
+			i + 1 < BATCH ? "s" : "t");
+	fprintf(f, "]}\n");
+	if (fclose(f))
+		bench_die("no memory");
+	return line;
+}
+
+static void op_batch(struct client *c)
+{
+	bench_ask(c->control, c->batch, "{\"ok\":true,\"replies\":[{\"ok\":true,");
+}
+
+static void op_repeat(struct client *c)
+{
+	bench_ask(c->run, "s y -> s repeat=100\n", "ok: s F32[]");
+}
+
 static void read_z(struct client *c)
 {
 	const char *path = bench_path(c->bench, "buffers/z.raw");
@@ -156,6 +189,16 @@ ROW(run)
 ROW(control)
 ROW(run_read)
 
+static double row_step(void *arg)
+{
+	return time_of(arg, op_batch) / BATCH;
+}
+
+static double row_repetition(void *arg)
+{
+	return time_of(arg, op_repeat) / REPEAT;
+}
+
 static void measure(void *arg)
 {
 	struct client *c = arg;
@@ -171,12 +214,14 @@ static void measure(void *arg)
 	c->arguments[1] = direct_upload(&y, 0, true);
 	c->run = bench_open(bench_path(c->bench, "executables/add/run"), O_RDWR);
 	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
+	c->batch = batch_line();
 	for (unsigned i = 0; i < c->inner; i++) { /* warm */
 		op_direct(c);
 		op_run(c);
 	}
 	bench_rounds(c->table, c->from, c->to, c);
 	read_z(c);
+	free(c->batch);
 }
 
 static void put_scalar(const struct bench *b, const char *name, float value)
@@ -213,6 +258,8 @@ int main(int argc, char **argv)
 	bench_add(&t, "run: 'x y -> z', read the reply", row_run, 0);
 	bench_add(&t, "control: {\"op\":\"execute\"}, read the reply", row_control, 0);
 	bench_add(&t, "run, read reply; open, read, close z.raw", row_run_read, 0);
+	bench_add(&t, "a step of a batch of 100, each fed the last", row_step, 0);
+	bench_add(&t, "a repetition of 100: 's y -> s repeat=100'", row_repetition, 0);
 	bench_compare(&t, direct, "to direct");
 	bench_compare(&t, null, "to empty line");
 	bench_prepare(&t);
@@ -221,6 +268,7 @@ int main(int argc, char **argv)
 	bench_put(bench_path(&b, "programs/add.mlir"), add);
 	put_scalar(&b, "buffers/x.npy", 2);
 	put_scalar(&b, "buffers/y.npy", 3);
+	put_scalar(&b, "buffers/s.npy", 0);
 	for (unsigned p = 0; p < processes; p++) {
 		c.from = t.rounds * p / processes;
 		c.to = t.rounds * (p + 1) / processes;

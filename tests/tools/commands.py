@@ -95,6 +95,85 @@ def batch(d):
 
 
 @case
+def batch_names(d):
+    """Names mean in a step what the steps before made of them."""
+    program("add", ADD)
+    numbers(d, x=(1, 2, 3), y=(10, 20, 30))
+    os.mkdir(d + "/args")
+    here = "batch_names/"
+    at = device(0, "/" + here)
+
+    def step(inputs, outputs, **o):
+        return {"op": "execute", "executable": "add", "inputs": inputs, "outputs": outputs, **o}
+
+    for i in range(2):
+        # one name, in all the ways that it can be said
+        reply = ok(op="batch", steps=[
+            step([here + "x", here + "y"], [here + "t"]),
+            step([at + "t", here + "t.npy"], [at + "t.npy"]),
+            step([here + "t.raw", here + "y"], [here + "u"]),
+            step([here + "u", here + "t"], [here + "u"]),
+            {"op": "stat", "buffer": here + "u"},
+            step([here + "u", here + "x"], [here + "v"])])
+        equal("names", [r["outputs"][0]["name"] for r in reply["replies"] if "outputs" in r],
+              [here + "t", at + "t.npy", here + "u", here + "u", here + "v"])
+        equal("t", text(d + "/t"), b"22 44 66\n")
+        equal("u", text(d + "/u"), b"54 108 162\n")
+        equal("v", text(d + "/v"), b"55 110 165\n")
+        # what a directory has is what steps before put there
+        ok(op="batch", steps=[
+            step([here + "x", here + "x"], [here + "args/0"]),
+            step([here + "x", here + "args/0"], [here + "args/1"]),
+            step([here + "args"], [here + "w"]),
+            step([here + "args/"], [here + f"new{i}/"]),
+            step([here + "w", here + f"new{i}/0"], [here + "w"])])
+        equal("w", text(d + "/w"), b"10 20 30\n")
+        os.unlink(d + "/args/0.npy")
+        os.unlink(d + "/args/1.npy")
+        # the old value is gone for steps after that one, and for nobody before
+        os.chmod(d + "/t.npy", 0o600)
+        ok(op="batch", steps=[
+            step([here + "t", here + "y"], [here + "before"]),
+            step([here + "x", here + "y"], [here + "t"]),
+            step([here + "t", here + "y"], [here + "after"])])
+        equal("before", text(d + "/before"), b"32 64 96\n")
+        equal("after", text(d + "/after"), b"21 42 63\n")
+        equal("mode", os.stat(d + "/t.npy").st_mode & 0o777, 0o600)
+
+
+@case
+def batch_stops(d):
+    """What is before the step that fails is there; what is after it has not begun."""
+    program("add", ADD)
+    numbers(d, x=(1, 2, 3), y=(10, 20, 30), short=(1, 2))
+    here = "batch_stops/"
+
+    def step(a, b, out, **o):
+        return {"op": "execute", "executable": "add", "inputs": [here + a, here + b],
+                "outputs": [here + out], **o}
+
+    ok(op="batch", steps=[step("x", "y", "t")] * 2)
+    for errno_name, message, bad in (
+            ("EINVAL", "F32[2]", step("t", "short", "u")),
+            ("ENOENT", "none", step("t", "none", "u")),
+            ("ENOENT", "nobody", {**step("t", "y", "u"), "executable": "nobody"}),
+            ("EINVAL", "donated", step("gone", "y", "u")),
+            ("EINVAL", "no input", step("t", "y", "u", donate=[here + "x"])),
+            ("EINVAL", "unknown key", step("t", "y", "u", steps=1))):
+        numbers(d, gone=(1, 1, 1))
+        reply = refused(errno_name, message, op="batch", steps=[
+            step("x", "y", "t"), step("t", "y", "t"),
+            step("gone", "t", "t", donate=[here + "gone"]), bad,
+            step("t", "y", "t", donate=[here + "y"]), step("x", "x", "never")])
+        holds("where", reply["error"]["message"].startswith("batch: step 3: "))
+        equal("replies", [r["ok"] for r in reply["replies"]], [True, True, True, False])
+        equal("t", text(d + "/t"), b"22 43 64\n")
+        equal("y", text(d + "/y"), b"10 20 30\n")
+        fails("ENOENT", os.stat, d + "/u.npy")
+        fails("ENOENT", os.stat, d + "/never.npy")
+
+
+@case
 def repeat(d):
     """A training loop: results are fed to the inputs of their names."""
     program("step", STEP)

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Steps of a batch that are sent together: what is before a failure is there, what is after
+# it has not begun, and a death takes no result that was there before.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+b=
+step()
+{
+	echo '{"op":"execute","executable":"add","inputs":["'"$1"'","y"],"outputs":["'"$2"'"]}'
+}
+batch='{"op":"batch","steps":['$(step x p),$(step p q),$(step q q),$(step q r)']}'
+
+# Executions 1 and 2 let it be known how long one takes; then four go in one request.
+prepare()
+{
+	faults "execute=$1"
+	mount_pjrtfs faulty
+	b=$mnt/buffers
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+	run add 'x y -> z'
+	run add 'x y -> q'
+	cp "$b/q.npy" old-q.npy
+}
+
+# -- the third of them fails: at once, or when it is awaited
+for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
+	prepare "nth:5:$how"
+	ask "$batch" >told
+	equal "which" "$(jq -r .error.message told)" 'batch: step 2: add: oops'
+	equal "the replies" "$(jq -c '[.replies[].ok]' told)" '[true,true,false]'
+	bounded cat "$b/p.txt" "$b/q.txt" >numbers
+	gone "$b/r.npy"
+	same "$b/x.npy" "$data/x.npy"
+	shows "$mnt/plugins/faulty/restarts" 0
+	ask "$batch" >told
+	equal "once more" "$(jq -r .ok told)" true
+	bounded cat "$b/r.txt" >numbers
+	unmount_pjrtfs
+done
+
+# -- the worker dies of one of them: none of them was there yet, all else is
+prepare nth:5:abort:'Check failed: 1 == 2'
+ask "$batch" >told
+tells told 'batch: step 0: add: it, or one of the 3 executions sent with it: the worker of plugin faulty died'
+tells told 'Check failed: 1 == 2'
+gone "$b/p.npy"
+eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+same "$b/x.npy" "$data/x.npy"
+same "$b/q.npy" old-q.npy
+faults
+ask "$batch" >told
+equal "after it" "$(jq -r .ok told)" true
+bounded cat "$b/r.txt" >numbers
