@@ -61,20 +61,6 @@ static size_t stem_length(const char *name)
 	return len;
 }
 
-/* The buffer called STEM in DIR; the name lock is not held. */
-static struct pf_node *find_stem(struct pf_node *dir, const char *stem, size_t len)
-{
-	struct pf_node *node = buffers_find_stem(dir, stem, len);
-
-	if (node)
-		return node;
-	/* It may just have got another extension. */
-	pf_tree_lock_names(dir->tree);
-	node = buffers_find_stem(dir, stem, len);
-	pf_tree_unlock_names(dir->tree);
-	return node;
-}
-
 static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
 		       const struct pf_cred *cred, struct pf_node **dir,
 		       struct pf_node **ret, struct pf_err *err)
@@ -104,13 +90,6 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r = find_listed(fs, device, name, cred, &dir, &node, err);
 
-	if (r == -ENOENT) {
-		/* It may just have got another extension. */
-		pf_node_unref(pf_steal(&dir));
-		pf_tree_lock_names(fs->tree);
-		r = find_listed(fs, device, name, cred, &dir, &node, err);
-		pf_tree_unlock_names(fs->tree);
-	}
 	if (r < 0)
 		return r;
 	if (!pf_node_may(node, cred, want))
@@ -375,7 +354,7 @@ int files_find_target(struct pf_fs *fs, const struct device *device, const char 
 	/* The longest name it can get is with its extension. */
 	if (len + strlen(".npy") > PF_NAME_MAX)
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", name);
-	node = find_stem(dir, last, len);
+	node = buffers_find_stem(dir, last, len);
 	if (!pf_node_may(node ? node : dir, cred, W_OK))
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
 	if (!node)
@@ -400,7 +379,8 @@ void files_target_release(struct target *target)
 struct pf_buffer *files_target_buffer(const struct target *target)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node = find_stem(target->dir, target->stem, strlen(target->stem));
+	struct pf_node *node =
+		buffers_find_stem(target->dir, target->stem, strlen(target->stem));
 
 	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
 }

@@ -39,20 +39,13 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
 /* The linked node of the buffer called STEM in DIR, in whatever format; NULL if none. */
 struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
-	char name[PF_NAME_MAX + 1];
+	const char *extensions[PF_FORMAT_JSON - PF_FORMAT_NPY + 1];
+	size_t n = 0;
 
-	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_JSON; f++) {
-		struct pf_node *node;
-
-		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem,
-			     pf_format_extension(f)) >= (int)sizeof(name))
-			continue;
-		node = pf_dir_lookup(dir, name);
-		if (node && !S_ISDIR(node->kind->mode))
-			return node;
-		pf_node_unref(node);
-	}
-	return NULL;
+	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_JSON; f++)
+		extensions[n++] = pf_format_extension(f);
+	extensions[n] = NULL;
+	return pf_dir_lookup_stem(dir, stem, len, extensions);
 }
 
 /* Is the stem free of directories (for a buffer), or of buffers (for a directory)? */

@@ -8,21 +8,15 @@
 
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
-	enum pf_program_format format = PF_PROGRAM_NONE;
-	char name[PF_NAME_MAX + 1];
-	const char *extension;
+	const char *extensions[PF_PROGRAM_NATIVE + 1] = { NULL };
+	struct pf_node *node;
 
-	while ((extension = pf_program_extension(++format))) {
-		struct pf_node *node;
-
-		if (snprintf(name, sizeof(name), "%.*s%s", (int)len, stem, extension) >=
-		    (int)sizeof(name))
-			continue;
-		node = pf_dir_lookup(dir, name);
-		if (node && node->kind == &kind_program)
-			return node;
-		pf_node_unref(node);
-	}
+	for (unsigned i = 0; i < PF_PROGRAM_NATIVE; i++)
+		extensions[i] = pf_program_extension(PF_PROGRAM_NONE + 1 + i);
+	node = pf_dir_lookup_stem(dir, stem, len, extensions);
+	if (node && node->kind == &kind_program)
+		return node;
+	pf_node_unref(node);
 	return NULL;
 }
 

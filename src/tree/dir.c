@@ -281,6 +281,29 @@ struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name)
 	return node && pf_node_ref_locked(node) ? node : NULL;
 }
 
+struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t len,
+				   const char *const *extensions)
+{
+	char name[PF_NAME_MAX + 1];
+
+	if (len > PF_NAME_MAX)
+		return NULL;
+	memcpy(name, stem, len);
+	PF_LOCK_SCOPE(&dir->tree->lock);
+	for (; *extensions; extensions++) {
+		size_t n = strlen(*extensions);
+		struct pf_node *node;
+
+		if (n > PF_NAME_MAX - len)
+			continue;
+		memcpy(name + len, *extensions, n + 1);
+		node = find_locked(dir, name);
+		if (node && !S_ISDIR(node->kind->mode) && pf_node_ref_locked(node))
+			return node;
+	}
+	return NULL;
+}
+
 size_t pf_dir_count(struct pf_node *dir)
 {
 	PF_LOCK_SCOPE(&dir->tree->lock);

@@ -1,5 +1,7 @@
 /* Nodes and the directories they are linked in. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +9,7 @@
 #include "pjrtfs/tree/node.h"
 #include "unit.h"
 
-static int freed;
+static atomic_int freed;
 
 static void count_free(struct pf_node *node)
 {
@@ -295,6 +297,70 @@ START_TEST(lists_in_the_order_of_linking)
 }
 END_TEST
 
+static struct pf_node *by_stem(const char *stem, size_t len)
+{
+	static const char *const extensions[] = { ".npy", "", ".txt", NULL };
+	struct pf_node *node =
+		pf_dir_lookup_stem(pf_tree_root(tree), stem, len, extensions);
+
+	pf_node_unref(node);
+	return node;
+}
+
+START_TEST(a_stem_is_found_by_its_extensions)
+{
+	struct pf_node *top = pf_tree_root(tree), *npy, *txt, *plain;
+	char longest[PF_NAME_MAX + 2];
+
+	txt = linked(top, "x.txt", &file);
+	linked(top, "y.npy", &dir);
+	plain = linked(top, "z", &file);
+	ck_assert_ptr_eq(by_stem("x", 1), txt);
+	ck_assert_ptr_eq(by_stem("xyz", 1), txt); /* so many bytes of it */
+	ck_assert_ptr_null(by_stem("y", 1));
+	ck_assert_ptr_eq(by_stem("z", 1), plain);
+	ck_assert_ptr_null(by_stem("", 0));
+	npy = linked(top, "x.npy", &file);
+	ck_assert_ptr_eq(by_stem("x", 1), npy);
+	/* What is too long with an extension may be there without. */
+	memset(longest, 'l', sizeof(longest));
+	longest[PF_NAME_MAX] = '\0';
+	plain = linked(top, longest, &file);
+	ck_assert_ptr_eq(by_stem(longest, PF_NAME_MAX), plain);
+	longest[PF_NAME_MAX] = 'l';
+	ck_assert_ptr_null(by_stem(longest, PF_NAME_MAX + 1));
+}
+END_TEST
+
+static void *swap_extensions(void *stop)
+{
+	struct pf_node *top = pf_tree_root(tree);
+
+	for (int i = 0; !atomic_load((_Atomic bool *)stop); i++) {
+		struct pf_node *old = pf_dir_lookup(top, i % 2 ? "x.npy" : "x.txt");
+
+		linked(top, i % 2 ? "x.txt" : "x.npy", &file);
+		pf_dir_unlink(old);
+		pf_node_unref(old);
+	}
+	return NULL;
+}
+
+/* The new one is linked before the old one goes: there is one all the time. */
+START_TEST(a_stem_that_changes_is_never_missed)
+{
+	_Atomic bool stop = false;
+	pthread_t thread;
+
+	linked(pf_tree_root(tree), "x.txt", &file);
+	ck_assert_int_eq(pthread_create(&thread, NULL, swap_extensions, &stop), 0);
+	for (int i = 0; i < 200000; i++)
+		ck_assert_ptr_nonnull(by_stem("x", 1));
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(a_hundred_thousand_children)
 {
 	enum { N = 100000 };
@@ -353,6 +419,8 @@ int main(void)
 	tcase_add_test(tc, moves);
 	tcase_add_test(tc, exchanges);
 	tcase_add_test(tc, lists_in_the_order_of_linking);
+	tcase_add_test(tc, a_stem_is_found_by_its_extensions);
+	tcase_add_test(tc, a_stem_that_changes_is_never_missed);
 	tcase_add_test(tc, a_hundred_thousand_children);
 	tcase_add_test(tc, attributes_keep_the_type);
 	suite_add_tcase(s, tc);

@@ -142,6 +142,15 @@ int pf_dir_exchange(struct pf_node *a, struct pf_node *b);
  * where a name of the tree is compared. */
 struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name);
 
+/*
+ * The linked child of DIR, no directory, whose name is the LEN bytes at STEM and one of
+ * EXTENSIONS (up to a NULL): the first that is there, with a reference, or NULL.  All are
+ * looked for at one moment: a child that gets another of these extensions, and loses its own
+ * only then, is never missed.
+ */
+struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t len,
+				   const char *const *extensions);
+
 /* Number of linked children. */
 size_t pf_dir_count(struct pf_node *dir);
 
