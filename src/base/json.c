@@ -16,12 +16,31 @@ void pf_json_add_int(struct json_object *o, const char *key, int64_t value)
 	json_object_object_add(o, key, json_object_new_int64(value));
 }
 
+/* As "%.9f" does, but that takes a microsecond, and every reply has several. */
+static void print_seconds(char text[64], double seconds)
+{
+	uint64_t ns = (uint64_t)(seconds * 1e9 + 0.5);
+	char *at = text + 63;
+
+	*at = '\0';
+	for (int i = 0; i < 9; i++, ns /= 10)
+		*--at = (char)('0' + ns % 10);
+	*--at = '.';
+	do
+		*--at = (char)('0' + ns % 10);
+	while (ns /= 10);
+	memmove(text, at, (size_t)(text + 64 - at));
+}
+
 void pf_json_add_seconds(struct json_object *o, const char *key, double seconds)
 {
 	char text[64];
 
 	/* json-c's own doubles have 17 digits, of which the last tell nothing. */
-	snprintf(text, sizeof(text), "%.9f", seconds);
+	if (seconds >= 0 && seconds < 1e9)
+		print_seconds(text, seconds);
+	else
+		snprintf(text, sizeof(text), "%.9f", seconds);
 	json_object_object_add(o, key, json_object_new_double_s(seconds, text));
 }
 

@@ -92,6 +92,27 @@ static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err 
 	return code;
 }
 
+/*
+ * The life whose answer this thread gives just now.  What that frees is sent quietly, and the
+ * worker is woken once: waking it each time takes longer than all the rest.
+ */
+static _Thread_local struct answering {
+	struct pf_life *life;
+	bool freed;
+} answering;
+
+static void give(struct pf_life *life, struct pf_call *call, int code,
+		 const struct pf_err *err, const void *message, size_t len)
+{
+	struct answering before = answering; /* who settles may do so while it answers */
+
+	answering = (struct answering){ .life = life };
+	call->done(call, code, err, message, len);
+	if (answering.freed)
+		pf_ring_nudge(&life->channel.request);
+	answering = before;
+}
+
 static void dispatch(struct pf_life *life, const void *message, size_t len)
 {
 	const struct pf_rep_head *rep = message;
@@ -106,16 +127,16 @@ static void dispatch(struct pf_life *life, const void *message, size_t len)
 	if (!call)
 		return;
 	if (rep->code < 0)
-		call->done(call, reply_error(rep, len, &err), &err, NULL, 0);
+		give(life, call, reply_error(rep, len, &err), &err, NULL, 0);
 	else if (rep->head.op != call->op || len < call->reply_min)
-		call->done(call,
-			   pf_err_set(&err, -EPROTO,
-				      "the worker of plugin %s answered "
-				      "with a message that is not of that request",
-				      life->name),
-			   &err, NULL, 0);
+		give(life, call,
+		     pf_err_set(&err, -EPROTO,
+				"the worker of plugin %s answered "
+				"with a message that is not of that request",
+				life->name),
+		     &err, NULL, 0);
 	else
-		call->done(call, 0, NULL, message, len);
+		give(life, call, 0, NULL, message, len);
 }
 
 /* Take one answer.  False: there is none, or there can be none any more. */
@@ -285,12 +306,18 @@ int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size
 static void post_free(struct pf_life *life, enum pf_op op, uint64_t id)
 {
 	struct pf_req_id req = { .head = { .op = op, .len = sizeof(req) }, .id = id };
+	bool quiet = answering.life == life;
+	int r = -EAGAIN;
 
 	PF_LOCK_SCOPE(&life->lock);
 	if (life->dead)
 		return;
-	if (!life->late.len &&
-	    pf_ring_post(&life->channel.request, &req, sizeof(req), NULL, 0) != -EAGAIN)
+	if (!life->late.len)
+		r = (quiet ? pf_ring_post_quiet : pf_ring_post)(&life->channel.request,
+								&req, sizeof(req), NULL,
+								0);
+	answering.freed = answering.freed || (quiet && r == 0);
+	if (r != -EAGAIN)
 		return;
 	if (life->late.len < MAX_LATE)
 		pf_buf_append(&life->late, &req, sizeof(req));

@@ -101,6 +101,16 @@ static void wake(struct pf_ring_shared *s)
 int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 		 const void *tail, size_t tail_len)
 {
+	int r = pf_ring_post_quiet(ring, head, head_len, tail, tail_len);
+
+	if (r == 0)
+		wake(ring->shared);
+	return r;
+}
+
+int pf_ring_post_quiet(struct pf_ring *ring, const void *head, size_t head_len,
+		       const void *tail, size_t tail_len)
+{
 	struct pf_ring_shared *s = ring->shared;
 	uint64_t len = (uint64_t)head_len + tail_len;
 	uint64_t need = HEAD_LEN + round8(len), at, used;
@@ -129,7 +139,6 @@ int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 	atomic_store(&s->head, at + need);
 	atomic_fetch_add(&s->seq, 1);
 	pf_unlock(&ring->lock);
-	wake(s);
 	return 0;
 }
 

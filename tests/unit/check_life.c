@@ -246,6 +246,44 @@ START_TEST(no_free_is_lost)
 }
 END_TEST
 
+static struct question freeing;
+
+static void answered_frees(struct pf_call *call, int code, const struct pf_err *err,
+			   const void *reply, size_t len)
+{
+	(void)call;
+	(void)err;
+	(void)reply;
+	(void)len;
+	freeing.code = code;
+	for (uint64_t id = 1; id <= 3; id++)
+		pf_life_free_id(life, PF_OP_BUFFER_FREE, id);
+}
+
+/* What an answer frees wakes the worker, which sleeps, when the answer was given. */
+START_TEST(frees_of_an_answer_are_sent)
+{
+	const struct pf_req_id *req = (const void *)message;
+
+	question_init(&freeing, sizeof(struct pf_rep_block));
+	freeing.call.done = answered_frees;
+	for (int round = 0; round < 20; round++) {
+		struct pf_req_id q = { .head.op = PF_OP_BUFFER_READ, .id = 9 };
+
+		ck_assert_int_eq(pf_life_call(life, &freeing.call, &q, sizeof(q), NULL, 0,
+					      NULL),
+				 0);
+		take_request();
+		answer_rightly(req->head.tag);
+		for (uint64_t id = 1; id <= 3; id++) {
+			ck_assert_uint_eq(take_request(), sizeof(*req));
+			ck_assert_uint_eq(req->id, id);
+			ck_assert_uint_eq(req->head.op, PF_OP_BUFFER_FREE);
+		}
+	}
+}
+END_TEST
+
 /* --- death --------------------------------------------------------------------------- */
 
 START_TEST(after_the_end_all_fails)
@@ -566,6 +604,7 @@ int main(void)
 	tcase_add_test(tc, a_full_ring_is_busy);
 	tcase_add_test(tc, what_is_too_long_is_refused);
 	tcase_add_test(tc, no_free_is_lost);
+	tcase_add_test(tc, frees_of_an_answer_are_sent);
 	tcase_add_test(tc, after_the_end_all_fails);
 	tcase_add_test(tc, answers_of_the_dead_count);
 	tcase_add_test(tc, what_is_alive_is_counted);

@@ -302,6 +302,29 @@ START_TEST(closing_wakes_all)
 }
 END_TEST
 
+START_TEST(quiet_posts_wake_when_nudged)
+{
+	struct sleeper sleeper;
+	struct pf_ring ring;
+
+	new_ring(&ring);
+	sleeper = (struct sleeper){ .ring = &ring };
+	pthread_create(&sleeper.thread, NULL, sleep_main, &sleeper);
+	usleep((unsigned)_i * 20000);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(pf_ring_post_quiet(&ring, "ab", 2, "c", 1), 0);
+	pf_ring_nudge(&ring);
+	pthread_join(sleeper.thread, NULL);
+	ck_assert(sleeper.woken);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), 3);
+		ck_assert_int_eq(memcmp(got, "abc", 3), 0);
+	}
+	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EAGAIN);
+	pf_ring_release(&ring);
+}
+END_TEST
+
 START_TEST(a_closed_ring_gives_what_it_has)
 {
 	struct pf_ring ring;
@@ -599,6 +622,7 @@ int main(void)
 	tcase_add_test(tc, a_scribbling_process_does_no_harm);
 	tcase_add_test(tc, a_small_destination_is_not_overrun);
 	tcase_add_loop_test(tc, closing_wakes_all, 0, 3);
+	tcase_add_loop_test(tc, quiet_posts_wake_when_nudged, 0, 3);
 	tcase_add_test(tc, a_closed_ring_gives_what_it_has);
 	unit_add_cases(tc, waiting_ends_in_time, waits);
 	tcase_set_timeout(tc, 30);

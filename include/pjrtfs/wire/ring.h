@@ -53,6 +53,10 @@ void pf_ring_release(struct pf_ring *ring);
 int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 		 const void *tail, size_t tail_len);
 
+/* The same, but wakes nobody: for several messages, after which comes a pf_ring_nudge. */
+int pf_ring_post_quiet(struct pf_ring *ring, const void *head, size_t head_len,
+		       const void *tail, size_t tail_len);
+
 /*
  * Move the oldest message into DST, of CAP >= PF_RING_MESSAGE bytes.  Does not block.
  * Its length; -EAGAIN there is none; -EPIPE closed and empty; -EPROTO nonsense: the ring
@@ -70,7 +74,8 @@ bool pf_ring_pending(const struct pf_ring *ring);
  */
 bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms);
 
-/* Wake one sleeping taker if a message waits: for a taker that leaves work behind. */
+/* Wake one sleeping taker if a message waits: for a taker that leaves work behind, and after
+ * quiet posts. */
 void pf_ring_nudge(struct pf_ring *ring);
 
 /* No more messages: waiters on both sides wake, posts fail.  What was posted can be taken. */

@@ -1,0 +1,91 @@
+/* What the helpers around json-c print. */
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrtfs/base/json.h"
+#include "unit.h"
+
+static struct json_object *object;
+
+static void setup(void)
+{
+	object = json_object_new_object();
+}
+
+static void teardown(void)
+{
+	json_object_put(object);
+}
+
+static const double seconds[] = {
+	0,           1e-9,          4.9e-10, 5.1e-10, 0.000001234,
+	0.999999999, 0.9999999996,  1,       1.5,     12345.6789,
+	1e6 + 0.1,   999999999,     1e9,     1e300,   -0.001,
+	-12345678,   0.123456789012
+};
+
+START_TEST(seconds_have_nine_decimals)
+{
+	char want[400];
+
+	pf_json_add_seconds(object, "s", seconds[_i]);
+	snprintf(want, sizeof(want), "{\"s\":%.9f}", seconds[_i]);
+	/* What is longer than any time is cut, and still a number. */
+	if (seconds[_i] < 1e300)
+		ck_assert_str_eq(pf_json_text(object), want);
+	ck_assert_double_eq(json_object_get_double(json_object_object_get(object, "s")),
+			    seconds[_i]);
+}
+END_TEST
+
+START_TEST(times_keep_their_nanoseconds)
+{
+	static const struct timespec time = { 1782044000, 7 };
+
+	pf_json_add_time(object, "t", &time);
+	ck_assert_str_eq(pf_json_text(object), "{\"t\":1782044000.000000007}");
+}
+END_TEST
+
+START_TEST(copies_share_nothing)
+{
+	struct json_object *copy, *sorted;
+
+	pf_json_add_string(object, "b", "a/\"\xc3\xa9");
+	pf_json_add_int(object, "a", -7);
+	copy = pf_json_copy(object);
+	sorted = pf_json_sorted(object);
+	json_object_object_del(object, "a");
+	ck_assert_str_eq(pf_json_text(object), "{\"b\":\"a/\\\"\xc3\xa9\"}");
+	ck_assert_str_eq(pf_json_text(copy), "{\"b\":\"a/\\\"\xc3\xa9\",\"a\":-7}");
+	ck_assert_str_eq(pf_json_text(sorted), "{\"a\":-7,\"b\":\"a/\\\"\xc3\xa9\"}");
+	json_object_put(copy);
+	json_object_put(sorted);
+}
+END_TEST
+
+START_TEST(a_line_ends_in_a_newline)
+{
+	struct pf_buf out = PF_BUF_INIT;
+
+	pf_json_print_line(object, &out);
+	pf_json_print_line(NULL, &out);
+	pf_buf_append(&out, "", 1);
+	ck_assert_str_eq(out.data, "{}\n{}\n");
+	pf_buf_release(&out);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("json");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	unit_add_cases(tc, seconds_have_nine_decimals, seconds);
+	tcase_add_test(tc, times_keep_their_nanoseconds);
+	tcase_add_test(tc, copies_share_nothing);
+	tcase_add_test(tc, a_line_ends_in_a_newline);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
