@@ -353,11 +353,12 @@ static int check_limit(const struct pf_execution *e, struct pf_err *err)
 			  len, used, limit);
 }
 
-/* How long it took goes into what is expected of the next one. */
+/* How long it took goes into what is expected of the next one: little by little, because
+ * most that are slow were only put aside by the kernel. */
 static void note_time(struct pf_execution *e, uint64_t ns)
 {
 	uint64_t before = atomic_load(&e->loaded->typical_ns);
-	uint64_t now = before ? (3 * before + ns) / 4 : ns;
+	uint64_t now = before && before < ns ? (7 * before + ns) / 8 : ns;
 
 	e->device_seconds = (double)ns / 1e9;
 	atomic_store(&e->loaded->typical_ns, now ? now : 1);

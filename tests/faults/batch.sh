@@ -10,7 +10,7 @@ step()
 }
 batch='{"op":"batch","steps":['$(step x p),$(step p q),$(step q q),$(step q r)']}'
 
-# Executions 1 and 2 let it be known how long one takes; then four go in one request.
+# Executions 1 to 6 let it be known how long one takes; then four go in one request.
 prepare()
 {
 	faults "execute=$1"
@@ -18,14 +18,16 @@ prepare()
 	b=$mnt/buffers
 	bounded cp "$data/add.mlir" "$mnt/programs/"
 	bounded cp "$data/x.npy" "$data/y.npy" "$b/"
-	run add 'x y -> z'
+	for _ in 1 2 3 4 5; do
+		run add 'x y -> z'
+	done
 	run add 'x y -> q'
 	cp "$b/q.npy" old-q.npy
 }
 
 # -- the third of them fails: at once, or when it is awaited
 for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
-	prepare "nth:5:$how"
+	prepare "nth:9:$how"
 	ask "$batch" >told
 	equal "which" "$(jq -r .error.message told)" 'batch: step 2: add: oops'
 	equal "the replies" "$(jq -c '[.replies[].ok]' told)" '[true,true,false]'
@@ -40,7 +42,7 @@ for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
 done
 
 # -- the worker dies of one of them: none of them was there yet, all else is
-prepare nth:5:abort:'Check failed: 1 == 2'
+prepare nth:9:abort:'Check failed: 1 == 2'
 ask "$batch" >told
 tells told 'batch: step 0: add: it, or one of the 3 executions sent with it: the worker of plugin faulty died'
 tells told 'Check failed: 1 == 2'

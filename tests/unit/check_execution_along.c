@@ -107,6 +107,8 @@ START_TEST(results_are_arguments_before_they_are_there)
 		int n = round == 3 ? MAX_CHAIN : 10;
 
 		state = matrix(counts);
+		if (round)
+			chain.x->loaded->typical_ns = 100000;
 		chain.donate = round == 2;
 		start_chain(n, state, round % 2);
 		wait_chain();
@@ -166,6 +168,7 @@ START_TEST(what_is_after_a_failure_has_not_begun)
 		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
 		pf_execution_free(run.e);
 	}
+	chain.x->loaded->typical_ns = 100000;
 	chain.donate = true;
 	start_chain(4, state, false);
 	wait_chain();
