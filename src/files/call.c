@@ -12,54 +12,15 @@
 #include <string.h>
 
 #include "call.h"
-#include "checkpoint.h"
 
-enum {
-	SETTLE_US = 50,
-	SLOW_TURN = 1 << 20, /* bytes to be turned on a thread of their own */
-};
-
-enum state {
-	TAKING,  /* inputs; if none has begun, nothing is going on */
-	LOADING, /* a write waits for the program to be compiled */
-	RUNNING,
-	GIVING,  /* outputs are being read */
-	FAILED,  /* a read is to be told the errno, */
-	TELLING, /* and the next ones why */
-};
-
-/* A read that waits. */
-struct reader {
-	struct reader *next;
-	struct call *call;      /* borrowed: the reply holds the open file */
-	struct pf_reply *reply; /* one reference */
-	size_t len;
-};
+enum { SLOW_TURN = 1 << 20 }; /* bytes to be turned on a thread of their own */
 
 /* A write that waits. */
 struct writer {
-	struct call *call;      /* borrowed, too */
+	struct call *call;      /* borrowed: the reply holds the open file */
 	struct pf_reply *reply; /* one reference */
 	size_t len;
 	char data[];
-};
-
-struct call {
-	_Atomic unsigned refs; /* the open file; what goes on without it */
-	struct unit *unit;     /* owned reference */
-	struct pf_node *node;  /* owned reference: who waits for it is told */
-
-	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
-	enum state state;
-	struct call_inputs in;
-	struct call_outputs out;
-	struct pf_err err;      /* what failed */
-	struct pf_life *life;   /* owned reference: where it runs */
-	struct reader *readers; /* in the order in which they came */
-	struct writer *writer;
-	struct pf_waiter waiter; /* the writer's, for the program */
-	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
-	struct call_tally tally;
 };
 
 static void call_unref(struct call *c)
@@ -84,8 +45,7 @@ static struct call *call_ref(struct call *c)
 
 /* --- failures ------------------------------------------------------------------------- */
 
-/* What goes on has failed; -errno. */
-static int fail_locked(struct call *c, const struct pf_err *why)
+int call_fail_locked(struct call *c, const struct pf_err *why)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
@@ -96,136 +56,9 @@ static int fail_locked(struct call *c, const struct pf_err *why)
 	pf_ctl_error_line(&text, &c->err);
 	pf_buf_puts(&text, "\n");
 	call_outputs_say(&c->out, &text);
-	c->state = FAILED;
+	c->state = CALL_FAILED;
 	pf_node_ready(c->node);
 	return c->err.code;
-}
-
-/* --- reading -------------------------------------------------------------------------- */
-
-/* Answer a read of LEN bytes, which need not wait.  False: its interrupt does. */
-static bool answer_locked(struct call *c, size_t len, struct pf_reply *reply)
-{
-	pf_autofree char *joined = NULL;
-	const char *data;
-	size_t n;
-
-	if (c->state == TAKING && call_inputs_begun(&c->in)) {
-		struct pf_err err = PF_ERR_INIT;
-
-		call_inputs_missing(&c->in, &err);
-		fail_locked(c, &err);
-	}
-	if (!pf_reply_claim(reply))
-		return false;
-	if (c->state == FAILED) {
-		c->state = TELLING;
-		pf_reply_send(reply, c->err.code, NULL, 0);
-		return true;
-	}
-	if (c->state == TAKING) {
-		pf_reply_send(reply, 0, "", 0);
-		return true;
-	}
-	n = call_outputs_peek(&c->out, len, &data, &joined);
-	/* Sent under the lock: nobody else fills that memory before it is copied. */
-	pf_reply_send(reply, 0, data, n);
-	if (call_outputs_read(&c->out, n)) {
-		c->state = TAKING;
-		pf_node_ready(c->node);
-	}
-	return true;
-}
-
-static bool must_wait(const struct call *c)
-{
-	return c->state == RUNNING || c->state == LOADING;
-}
-
-/* Answer who waits.  One whose interrupt is on its way stays on the list until that comes. */
-static void serve_locked(struct call *c)
-{
-	struct reader **p = &c->readers, *r;
-
-	while ((r = *p) && !must_wait(c)) {
-		if (!answer_locked(c, r->len, r->reply)) {
-			p = &r->next;
-			continue;
-		}
-		*p = r->next;
-		free(r);
-	}
-}
-
-static void interrupt_read(void *arg)
-{
-	struct reader *r = arg, **p;
-	struct call *c = r->call;
-	struct pf_reply *reply = r->reply;
-
-	pf_lock(&c->lock);
-	for (p = &c->readers; *p != r; p = &(*p)->next)
-		;
-	*p = r->next;
-	pf_unlock(&c->lock);
-	free(r);
-	pf_reply_unref(reply);
-}
-
-/* 0, or -ENOMEM; if it was interrupted, it is answered already. */
-static int park_locked(struct call *c, size_t len, struct pf_reply *reply)
-{
-	struct reader *r = malloc(sizeof(*r)), **p;
-
-	if (!r)
-		return -ENOMEM;
-	*r = (struct reader){ .call = c, .reply = reply, .len = len };
-	if (!pf_reply_park(reply, interrupt_read, r)) {
-		free(r);
-		return -EINTR;
-	}
-	for (p = &c->readers; *p; p = &(*p)->next)
-		;
-	*p = r;
-	return 0;
-}
-
-/* The worker's answer is near, mostly: take it here, which saves waking another thread. */
-static void settle(struct call *c)
-{
-	struct pf_life *life;
-
-	pf_lock(&c->lock);
-	life = c->state == RUNNING && c->life ? pf_life_ref(c->life) : NULL;
-	pf_unlock(&c->lock);
-	if (life)
-		pf_life_settle(life, &c->done, SETTLE_US);
-	pf_life_unref(life);
-}
-
-static void call_read(struct pf_open *of, size_t len, uint64_t off,
-		      struct pf_reply *reply)
-{
-	struct call *c = of->state;
-	int r = 0;
-
-	(void)off;
-	if (!c || !len) { /* opened to read only: there is nothing to be read */
-		pf_reply_data(reply, NULL, 0);
-		return;
-	}
-	if (!(of->flags & O_NONBLOCK))
-		settle(c);
-	pf_lock(&c->lock);
-	if (!must_wait(c))
-		r = answer_locked(c, len, reply) ? 0 : -EINTR;
-	else if (of->flags & O_NONBLOCK)
-		r = -EAGAIN;
-	else
-		r = park_locked(c, len, reply);
-	pf_unlock(&c->lock);
-	if (r < 0)
-		pf_reply_code(reply, r);
 }
 
 /* --- running -------------------------------------------------------------------------- */
@@ -246,14 +79,14 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 	if (code < 0 && !why)
 		pf_err_set(&err, code, "no memory for the outputs");
 	if (code < 0) {
-		fail_locked(c, why ? why : &err);
+		call_fail_locked(c, why ? why : &err);
 	} else {
 		call_inputs_drop(&c->in);
-		c->state = GIVING;
+		c->state = CALL_GIVING;
 		pf_node_ready(c->node);
 	}
 	atomic_store(&c->done, true);
-	serve_locked(c);
+	call_serve_locked(c);
 	pf_unlock(&c->lock);
 	call_unref(c);
 }
@@ -267,7 +100,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 
 	if (!v) {
 		pf_err_set(&err, -ENOMEM, "no memory for a call");
-		fail_locked(c, &err);
+		call_fail_locked(c, &err);
 		return NULL;
 	}
 	v->user = call_ref(c);
@@ -276,7 +109,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 	pf_life_unref(c->life);
 	c->life = pf_life_ref(c->in.loaded->life);
 	atomic_store(&c->done, false);
-	c->state = RUNNING;
+	c->state = CALL_RUNNING;
 	return v;
 }
 
@@ -306,9 +139,9 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 	ssize_t n = call_inputs_take(&c->in, src, len, &err);
 
 	*ret = NULL;
-	c->state = TAKING;
+	c->state = CALL_TAKING;
 	if (n < 0)
-		return fail_locked(c, &err);
+		return call_fail_locked(c, &err);
 	if (c->in.whole && !(*ret = prepare_locked(c)))
 		return c->err.code;
 	return n;
@@ -323,7 +156,7 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 
 	pf_lock(&c->lock);
 	w = pf_steal(&c->writer);
-	c->state = TAKING;
+	c->state = CALL_TAKING;
 	pf_node_ready(c->node);
 	/* One who was interrupted frees itself. */
 	if (w && !pf_reply_claim(w->reply))
@@ -331,11 +164,12 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
 		loaded = NULL;
 	if (w) {
-		n = loaded ? take_locked(c, w->data, w->len, &v) : fail_locked(c, err);
+		n = loaded ? take_locked(c, w->data, w->len, &v)
+			   : call_fail_locked(c, err);
 		pf_reply_send(w->reply, n < 0 ? (int)n : 0, NULL, n < 0 ? 0 : (size_t)n);
 		free(w);
 	}
-	serve_locked(c);
+	call_serve_locked(c);
 	pf_unlock(&c->lock);
 	if (v)
 		run(c, v);
@@ -389,7 +223,7 @@ static int wait_locked(struct call *c, const void *src, size_t len,
 	}
 	c->writer = w;
 	c->waiter.wake = load_wake;
-	c->state = LOADING;
+	c->state = CALL_LOADING;
 	call_ref(c);
 	return 0;
 }
@@ -419,14 +253,14 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	ssize_t n = 1;
 
 	pf_lock(&c->lock);
-	if (c->state == FAILED || c->state == TELLING)
+	if (c->state == CALL_FAILED || c->state == CALL_TELLING)
 		n = c->err.code;
-	else if (c->state != TAKING)
+	else if (c->state != CALL_TAKING)
 		n = -EBUSY;
 	else if (!call_inputs_begun(&c->in))
 		n = begin_locked(c, &of->cred, &err);
 	if (n < 0 && err.code)
-		n = fail_locked(c, &err);
+		n = call_fail_locked(c, &err);
 	if (n == 0) {
 		n = wait_locked(c, src, len, reply);
 		waits = n == 0;
@@ -478,9 +312,9 @@ static short call_poll(struct pf_open *of)
 	if (!c)
 		return POLLIN;
 	PF_LOCK_SCOPE(&c->lock);
-	if (must_wait(c))
+	if (call_must_wait(c))
 		return 0;
-	return c->state == TAKING ? POLLOUT : POLLIN;
+	return c->state == CALL_TAKING ? POLLOUT : POLLIN;
 }
 
 /* The answer to a read may be what lets go of the file: under the lock. */

@@ -124,4 +124,48 @@ void call_tell_run_failed(struct call_tally *tally, const struct pf_invocation *
 /* Put the executable's name before ERR's sentence, and tell that the call failed so. */
 void call_tell_failed(struct call_tally *tally, struct pf_err *err);
 
+/* --- one open file ------------------------------------------------------------------------ */
+
+/* What goes on. */
+enum call_state {
+	CALL_TAKING,  /* inputs; if none has begun, nothing is going on */
+	CALL_LOADING, /* a write waits for the program to be compiled */
+	CALL_RUNNING,
+	CALL_GIVING,  /* outputs are being read */
+	CALL_FAILED,  /* a read is to be told the errno, */
+	CALL_TELLING, /* and the next ones why */
+};
+
+struct call {
+	_Atomic unsigned refs; /* the open file; what goes on without it */
+	struct unit *unit;     /* owned reference */
+	struct pf_node *node;  /* owned reference: who waits for it is told */
+
+	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
+	enum call_state state;
+	struct call_inputs in;
+	struct call_outputs out;
+	struct pf_err err;      /* what failed */
+	struct pf_life *life;   /* owned reference: where it runs */
+	struct reader *readers; /* those that wait, in the order in which they came */
+	struct writer *writer;
+	struct pf_waiter waiter; /* the writer's, for the program */
+	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
+	struct call_tally tally;
+};
+
+/* What goes on has failed, for WHY; -errno. */
+int call_fail_locked(struct call *c, const struct pf_err *why);
+
+/* --- who reads it (call_read.c) ----------------------------------------------------------- */
+
+/* The file's read. */
+void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
+
+/* Must who reads wait?  Its lock is held. */
+bool call_must_wait(const struct call *c);
+
+/* Answer who waits.  One whose interrupt is on its way stays on the list until that comes. */
+void call_serve_locked(struct call *c);
+
 #endif
