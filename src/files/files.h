@@ -91,6 +91,7 @@ extern const struct pf_kind kind_jobs;
 int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
 void files_free_jobs(struct pf_fs *fs);
 extern const struct pf_kind kind_call; /* its object: a counted struct unit */
+extern const struct pf_kind kind_run;  /* likewise */
 extern const struct pf_kind kind_metrics;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
@@ -309,6 +310,10 @@ int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cr
  */
 int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		       struct unit **ret, struct pf_err *err);
+
+/* Append the name of UNIT's executable, its directory's path below executables/, or
+ * "(removed)".  Takes the name lock. */
+void files_unit_name(struct unit *unit, struct pf_buf *out);
 
 /* Put the name of UNIT's executable before the sentence.  Takes the name lock. */
 void files_name_unit(struct unit *unit, struct pf_err *err);

@@ -136,16 +136,24 @@ int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred 
 	return find_unit(fs, name, true, cred, ret, err);
 }
 
-void files_name_unit(struct unit *unit, struct pf_err *err)
+void files_unit_name(struct unit *unit, struct pf_buf *out)
 {
 	struct pf_fs *fs = unit->fs;
-	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 
 	pf_tree_lock_names(fs->tree);
 	if (unit->executable)
-		pf_node_path(unit->executable, fs->executables, &name);
+		pf_node_path(unit->executable, fs->executables, out);
 	pf_tree_unlock_names(fs->tree);
-	pf_err_wrap(err, err->code, "%s", name.len ? name.data : "(removed)");
+	if (!out->len)
+		pf_buf_puts(out, "(removed)");
+}
+
+void files_name_unit(struct unit *unit, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+	files_unit_name(unit, &name);
+	pf_err_wrap(err, err->code, "%s", name.data);
 }
 
 char *files_stem_of(const char *name)
