@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "command.h"
+#include "execute.h"
+#include "request.h"
 #include "pjrtfs/base/json.h"
 
 enum {

@@ -6,19 +6,6 @@
 #include "pjrtfs/base/clock.h"
 #include "checkpoint.h"
 
-bool files_on_thread(void *(*fn)(void *arg), void *arg)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool ok;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ok = pthread_create(&thread, &attr, fn, arg) == 0;
-	pthread_attr_destroy(&attr);
-	return ok;
-}
-
 struct commit {
 	struct pf_waiter waiter;
 	struct pf_buffer *buffer; /* owned reference */

@@ -1,8 +1,9 @@
-/* What the nodes of one buffer share.  Private to src/files/buffer*.c. */
+/* What the nodes of one buffer share. */
 #ifndef PJRTFS_FILES_BUFFER_ENTRY_H
 #define PJRTFS_FILES_BUFFER_ENTRY_H
 
-#include "files.h"
+#include "buffers.h"
+#include "tell.h"
 
 /*
  * One buffer and its nodes: the one that is listed, under the name it was written with, and
@@ -57,9 +58,25 @@ struct buffer_open {
 };
 
 extern const struct pf_kind kind_buffer;
-extern const struct pf_kind kind_sharding; /* NAME.sharding.json: sharding.c */
+/* --- NAME.sharding.json (sharding.c) ----------------------------------------------------- */
 
-/* --- names that were refused (buffer_refused.c) ------------------------------------------ */
+extern const struct pf_kind kind_sharding;
+
+/* A buffer lost the name NAME in DIR: was it the last shard of an array?  Then that is no
+ * more.  The name lock is held. */
+void files_shard_gone(struct pf_node *dir, const char *name);
+
+/* --- events (told.c) ---------------------------------------------------------------------- */
+
+/* A command made the buffer NODE, perhaps in place of another. */
+void files_tell_result(struct pf_node *node, const char *by, bool replaced);
+
+/* BUFFER's bytes became an array on its device after SECONDS, or were refused: ERR, else
+ * NULL.  The name lock may be held. */
+void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			  double seconds);
+
+/* --- names that were refused (refused.c) ------------------------------------------ */
 
 /* -EINVAL, and what converts it, for a file of another format that is known. */
 int buffers_check_foreign(const char *name, struct pf_err *err);
@@ -73,7 +90,7 @@ int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *c
  * reference; NULL: none was, or that is forgotten.  The name lock is held. */
 struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
 
-/* --- who comes too late (buffer_graves.c) ----------------------------------------------- */
+/* --- who comes too late (graves.c) ----------------------------------------------- */
 
 /* Somebody opened an entry that was dead already. */
 void graves_alarm(struct graves *graves);
@@ -86,7 +103,7 @@ bool graves_keep(struct graves *graves, struct entry *entry, uint64_t limit);
 void entry_bury(struct entry *entry);
 void entry_unref(struct entry *entry); /* NULL is allowed */
 
-/* --- copying (buffer_copy.c) ------------------------------------------------------------ */
+/* --- copying (copy.c) ------------------------------------------------------------ */
 
 ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 		    uint64_t from_off, size_t len, struct pf_err *err);
@@ -101,7 +118,7 @@ void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err);
  * reference; else NULL: commit the content. */
 struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
 
-/* --- committing (buffer_commit.c) ------------------------------------------------------- */
+/* --- committing (commit.c) ------------------------------------------------------- */
 
 /* Make an array, or several, of the content of NODE's buffer and send it to its device; REPLY
  * (NULL: nobody waits, and the name lock may be held) is answered at the end. */
@@ -111,7 +128,7 @@ void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply 
 void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
 			struct pf_reply *reply);
 
-/* --- extended attributes (buffer_xattr.c) ------------------------------------------------- */
+/* --- extended attributes (xattr.c) ------------------------------------------------- */
 
 int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
 		     struct pf_err *err);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "buffer_entry.h"
-#include "command.h"
 
 int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
 	       const struct pf_cred *cred, struct pf_node **dir, const char **last,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "files.h"
+#include "mount.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/base/size.h"
 

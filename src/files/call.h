@@ -1,8 +1,8 @@
-/* What the files of executables/NAME/call share.  Private to src/files/call*.c. */
+/* What the files of executables/NAME/call share. */
 #ifndef PJRTFS_FILES_CALL_H
 #define PJRTFS_FILES_CALL_H
 
-#include "files.h"
+#include "programs.h"
 #include "pjrtfs/formats/npy.h"
 #include "pjrtfs/store/invocation.h"
 
@@ -157,7 +157,7 @@ struct call {
 /* What goes on has failed, for WHY; -errno. */
 int call_fail_locked(struct call *c, const struct pf_err *why);
 
-/* --- who reads it (call_read.c) ----------------------------------------------------------- */
+/* --- who reads it (read.c) ----------------------------------------------------------- */
 
 /* The file's read. */
 void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);

@@ -1,5 +1,6 @@
 /* What calls tell: an event a second, and one for each that fails. */
 #include "call.h"
+#include "tell.h"
 
 /* The executable's name, appended. */
 static void print_name(const struct call_tally *t, struct pf_buf *name)

@@ -1,4 +1,4 @@
-/* Directories of the tensors of a .safetensors file.  Private to src/files/buffer*.c. */
+/* Directories of the tensors of a .safetensors file. */
 #ifndef PJRTFS_FILES_CHECKPOINT_H
 #define PJRTFS_FILES_CHECKPOINT_H
 

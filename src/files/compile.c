@@ -7,6 +7,8 @@
 
 #include "pjrtfs/base/clock.h"
 #include "command.h"
+#include "programs.h"
+#include "request.h"
 #include "pjrtfs/base/json.h"
 
 /* One compile that a command waits for. */

@@ -4,6 +4,10 @@
 #include <string.h>
 
 #include "command.h"
+#include "execute.h"
+#include "jobs.h"
+#include "programs.h"
+#include "request.h"
 #include "pjrtfs/base/json.h"
 
 /* --- delete, stat ------------------------------------------------------------------------------ */

@@ -4,29 +4,9 @@
 #include <string.h>
 
 #include "command.h"
+#include "request.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/formats/text.h"
-
-int files_parse_shape(struct json_object *v, struct pf_shape *ret, struct pf_err *err)
-{
-	memset(ret, 0, sizeof(*ret));
-	if (!json_object_is_type(v, json_type_array))
-		return pf_err_set(err, -EINVAL, "expected a list of extents");
-	if (json_object_array_length(v) > PF_MAX_RANK)
-		return pf_err_set(err, -EINVAL, "more than %d extents", PF_MAX_RANK);
-	for (size_t i = 0; i < json_object_array_length(v); i++) {
-		struct json_object *d = json_object_array_get_idx(v, i);
-
-		if (!json_object_is_type(d, json_type_int) ||
-		    json_object_get_int64(d) < 0)
-			return pf_err_set(err, -EINVAL,
-					  "extent %zu: expected a number from 0 on, "
-					  "found %s",
-					  i, json_object_to_json_string(d));
-		ret->dims[ret->rank++] = json_object_get_int64(d);
-	}
-	return 0;
-}
 
 static int get_shape(struct json_object *o, struct pf_shape *ret, struct pf_err *err)
 {

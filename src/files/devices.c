@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "buffers.h"
+#include "mount.h"
+#include "programs.h"
 #include "pjrtfs/base/json.h"
 
 static const struct pf_device_desc *desc_of(struct pf_node *node)
@@ -386,13 +388,4 @@ int files_add_devices(struct pf_fs *fs, struct pf_node *devices)
 			r = add_device(dir, d, i == 0);
 	}
 	return r;
-}
-
-struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
-{
-	for (unsigned i = 0; i < fs->n_devices; i++)
-		if (strlen(fs->devices[i].name) == len &&
-		    !memcmp(fs->devices[i].name, name, len))
-			return &fs->devices[i];
-	return NULL;
 }

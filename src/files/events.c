@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "buffer_entry.h"
 #include "lines.h"
+#include "mount.h"
 
 static struct pf_events *events_of(struct pf_node *node)
 {
@@ -87,89 +87,4 @@ int files_add_events(struct pf_fs *fs)
 	pf_watch_attach(fs->watch, &names);
 	pf_events_on_add(pf_watch_events(fs->watch), on_add, node);
 	return 0;
-}
-
-/* --- what happens to buffers --------------------------------------------------------------- */
-
-void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node)
-{
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_attr attr;
-
-	pf_node_path(node, NULL, &path);
-	pf_node_attr(node, &attr);
-	pf_event_begin(e, event, attr.uid, path.data ? path.data : "");
-}
-
-void files_tell(struct pf_node *node, const char *event)
-{
-	struct pf_event e;
-
-	files_tell_begin(&e, event, node);
-	pf_event_add(events_of(node), &e);
-}
-
-void files_tell_moved(struct pf_node *node, const char *event, const char *from)
-{
-	struct pf_event e;
-
-	files_tell_begin(&e, event, node);
-	pf_event_str(&e, "from", from);
-	pf_event_add(events_of(node), &e);
-}
-
-/* What it is as an array, and where. */
-static void describe(struct pf_event *e, struct pf_buffer *buffer)
-{
-	enum pf_dtype dtype;
-	struct pf_shape shape;
-	uint64_t bytes;
-	char text[128];
-
-	pf_event_str(e, "device", pf_buffer_place(buffer)->device_name);
-	if (!pf_buffer_type(buffer, &dtype, &shape))
-		return;
-	pf_event_str(e, "type", pf_shape_str(text, sizeof(text), dtype, &shape));
-	if (pf_shape_bytes(&shape, dtype, &bytes, NULL) == 0)
-		pf_event_int(e, "bytes", (int64_t)bytes);
-}
-
-void files_tell_result(struct pf_node *node, const char *by, bool replaced)
-{
-	struct pf_event e;
-
-	files_tell_begin(&e, "buffer.ready", node);
-	describe(&e, buffer_of(node));
-	pf_event_str(&e, "by", by);
-	if (replaced)
-		pf_event_json(&e, "replaced", "true");
-	pf_event_add(events_of(node), &e);
-}
-
-void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
-			  double seconds)
-{
-	struct pf_watch *watch = pf_worker_watch(pf_buffer_place(buffer)->worker);
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_event e;
-	uid_t user;
-
-	if (!pf_watch_name(watch, atomic_load(&buffer->subject), &path, &user))
-		return;
-	pf_event_begin(&e, err ? "buffer.refused" : "buffer.ready", user, path.data);
-	describe(&e, buffer);
-	pf_event_seconds(&e, "seconds", seconds);
-	pf_event_error(&e, err);
-	pf_event_add(pf_watch_events(watch), &e);
-}
-
-void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
-		       const struct pf_err *err)
-{
-	struct pf_event e;
-
-	pf_event_begin(&e, "command.failed", uid, file);
-	pf_event_json(&e, "id", id);
-	pf_event_error(&e, err);
-	pf_event_add(pf_watch_events(fs->watch), &e);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "programs_internal.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/base/scan.h"
 

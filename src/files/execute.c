@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "execute.h"
+#include "execute_internal.h"
 
 void run_free(struct run *run)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "execute.h"
+#include "execute_internal.h"
 
 /* --- names ---------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "execute.h"
+#include "execute_internal.h"
 
 /* --- devices ------------------------------------------------------------------------------ */
 

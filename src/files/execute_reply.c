@@ -1,5 +1,5 @@
 /* What an execution answers. */
-#include "execute.h"
+#include "execute_internal.h"
 #include "pjrtfs/base/json.h"
 
 static struct json_object *describe(const char *name, const struct pf_value *v,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "execute.h"
+#include "execute_internal.h"
 #include "sharding.h"
 
 /* The names of the rows' devices, borrowed ones in an array that the caller frees. */

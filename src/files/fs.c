@@ -6,25 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "buffers.h"
+#include "jobs.h"
+#include "mount.h"
+#include "programs.h"
 #include "pjrtfs/base/timer.h"
 #include "pjrtfs/store/spares.h"
-
-int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
-	       void *object, struct pf_node **ret)
-{
-	struct pf_node *node = pf_node_new(dir->tree, kind, object, (mode_t)-1, NULL);
-	int r;
-
-	if (!node)
-		return -ENOMEM;
-	r = pf_dir_link_fixed(dir, name, node);
-	if (r == 0 && ret)
-		*ret = node;
-	else
-		pf_node_unref(node);
-	return r;
-}
 
 /* One entry for each addressable device of each worker. */
 static int find_devices(struct pf_fs *fs, struct pf_err *err)

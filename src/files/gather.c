@@ -5,6 +5,8 @@
 
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/store/blocks.h"
+#include "command.h"
+#include "request.h"
 #include "shards.h"
 
 /* WHOLE is there, or of one piece: it goes to its device and gets its name. */

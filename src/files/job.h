@@ -1,8 +1,8 @@
-/* What the files of jobs/ share.  Private to src/files/job*.c. */
+/* What the files of jobs/ share. */
 #ifndef PJRTFS_FILES_JOB_H
 #define PJRTFS_FILES_JOB_H
 
-#include "command.h"
+#include "jobs.h"
 
 /* JOB_QUEUED: its program is being compiled, or others have the device's places. */
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
@@ -53,7 +53,7 @@ struct json_object *job_describe(struct job *job);
 int job_find(struct task *task, struct json_object *o, struct job **ret,
 	     struct pf_err *err);
 
-/* --- how many there are (job_count.c) -------------------------------------------------- */
+/* --- how many there are (count.c) -------------------------------------------------- */
 
 /* Jobs that have not ended, by user.  All zeros is none. */
 struct job_count {

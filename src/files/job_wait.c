@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "job.h"
+#include "request.h"
 
 struct waiting {
 	struct pf_waiter waiter;

@@ -8,6 +8,7 @@
 
 #include "pjrtfs/base/clock.h"
 #include "job.h"
+#include "request.h"
 #include "pjrtfs/base/json.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* metrics.prom: what Prometheus reads.  It asks no plugin anything. */
-#include "files.h"
+#include "mount.h"
 
 static void gauge(struct pf_buf *out, const char *name, const char *help, uint64_t value)
 {

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "files.h"
+#include "programs_internal.h"
 #include "pjrtfs/store/optimized.h"
 
 struct opening {

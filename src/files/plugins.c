@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "files.h"
+#include "mount.h"
 #include "lines.h"
 #include "pjrtfs/base/json.h"
 

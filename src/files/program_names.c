@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "programs_internal.h"
 
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {

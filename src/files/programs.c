@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "programs_internal.h"
+#include "tell.h"
 
 static struct unit *unit_of(struct pf_node *node)
 {

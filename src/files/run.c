@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "execute.h"
+#include "jobs.h"
 #include "pjrtfs/base/json.h"
 
 static int parse_run(const char *text, struct request *request, struct task *task,

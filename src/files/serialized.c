@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "files.h"
+#include "programs_internal.h"
 #include "pjrtfs/store/native.h"
 
 struct serialized {

@@ -6,6 +6,8 @@
 
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/store/blocks.h"
+#include "command.h"
+#include "request.h"
 #include "shards.h"
 
 /* --- the end ------------------------------------------------------------------------------ */

@@ -1,8 +1,8 @@
-/* Arrays that are split over devices.  Private to src/files. */
+/* Arrays that are split over devices. */
 #ifndef PJRTFS_FILES_SHARDING_H
 #define PJRTFS_FILES_SHARDING_H
 
-#include "command.h"
+#include "buffers.h"
 #include "pjrtfs/formats/sharding.h"
 
 /* What NAME.sharding.json tells of the buffers NAME of several devices. */

@@ -3,6 +3,7 @@
 #define PJRTFS_FILES_SHARDS_H
 
 #include "sharding.h"
+#include "task.h"
 
 struct shards;
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "task.h"
+#include "tell.h"
 #include "pjrtfs/base/json.h"
 
 static void timed_out(struct pf_timer *timer);

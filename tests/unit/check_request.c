@@ -1,5 +1,5 @@
 /* What run lines and JSON commands ask for. */
-#include "files/command.h"
+#include "files/request.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,52 @@
+/* What the files of programs/ and executables/ share. */
+#ifndef PJRTFS_FILES_PROGRAMS_INTERNAL_H
+#define PJRTFS_FILES_PROGRAMS_INTERNAL_H
+
+#include "programs.h"
+
+extern const struct pf_kind kind_program;
+
+/* As files_drop_executable, the name lock held. */
+void files_drop_executable_locked(struct unit *unit);
+
+/* Is NODE the directory of an executable that has no program? */
+bool files_is_as(const struct pf_node *node);
+
+/*
+ * Link DIR/STEM/ for UNIT, replacing what is there.  The name lock is held.  PERM: the
+ * directory's mode; (mode_t)-1: 0555.
+ */
+int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
+			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
+
+/* Compile X's source and answer REPLY (taken) when that has ended. */
+void files_compile(struct pf_executable *x, struct pf_reply *reply);
+
+/* The directory in executables/ that mirrors DIR in programs/, borrowed. */
+struct pf_node *files_mirror_of(struct pf_node *dir);
+
+extern const struct pf_kind kind_executables_dir;
+
+/* executables/NAME/optimized.hlo.pb and serialized, of a unit. */
+extern const struct pf_kind kind_optimized;
+extern const struct pf_kind kind_serialized;
+
+/* May CRED bring machine code into the mount?  -EPERM. */
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err);
+
+/* The linked program called STEM in DIR, in whatever format; NULL if none. */
+struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len);
+
+/*
+ * May a program be called NAME in DIR?  OTHER, if there is one, is being replaced or MOVED
+ * moved, and does not count.  0, with the format and, in PF_NAME_MAX + 1 bytes, the STEM;
+ * -EINVAL, -EEXIST.
+ */
+int files_check_name(struct pf_node *dir, const char *name, const struct pf_node *other,
+		     const struct pf_node *moved, enum pf_program_format *ret, char *stem,
+		     struct pf_err *err);
+
+/* -EEXIST if an executable that has no program is called STEM beside DIR; else 0. */
+int files_check_as(struct pf_node *dir, const char *stem, struct pf_err *err);
+
+#endif
