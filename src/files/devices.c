@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffers.h"
+#include "files/buffers/buffers.h"
 #include "mount.h"
-#include "programs.h"
+#include "files/programs/programs.h"
 #include "pjrtfs/base/json.h"
 
 static const struct pf_device_desc *desc_of(struct pf_node *node)

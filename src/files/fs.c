@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffers.h"
-#include "jobs.h"
+#include "files/buffers/buffers.h"
+#include "files/jobs/jobs.h"
 #include "mount.h"
-#include "programs.h"
+#include "files/programs/programs.h"
 #include "pjrtfs/base/timer.h"
 #include "pjrtfs/store/spares.h"
 

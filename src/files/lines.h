@@ -2,7 +2,7 @@
 #ifndef PJRTFS_FILES_LINES_H
 #define PJRTFS_FILES_LINES_H
 
-#include "files.h"
+#include "files/common/files.h"
 #include "pjrtfs/watch/lines.h"
 
 /* For a kind's open and release: of->state is a struct pf_lines_reader. */

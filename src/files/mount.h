@@ -2,7 +2,7 @@
 #ifndef PJRTFS_FILES_MOUNT_H
 #define PJRTFS_FILES_MOUNT_H
 
-#include "files.h"
+#include "files/common/files.h"
 #include "pjrtfs/files/fs.h"
 
 extern const struct pf_kind kind_root;

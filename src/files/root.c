@@ -1,8 +1,8 @@
 /* The files at the root: README, version, pid, health. */
 #include <unistd.h>
 
-#include "buffers.h"
-#include "command.h"
+#include "files/buffers/buffers.h"
+#include "files/commands/command.h"
 #include "mount.h"
 
 static int version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)

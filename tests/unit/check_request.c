@@ -1,5 +1,5 @@
 /* What run lines and JSON commands ask for. */
-#include "files/request.h"
+#include "files/tasks/request.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,102 @@
+/* Buffers, for the other rooms: what their names mean, and giving them names. */
+#ifndef PJRTFS_FILES_BUFFERS_BUFFERS_H
+#define PJRTFS_FILES_BUFFERS_BUFFERS_H
+
+#include "files/common/files.h"
+#include "files/common/name_list.h"
+
+extern const struct pf_kind kind_buffers; /* its object: a struct pf_place */
+
+/*
+ * Find the buffer that NAME means ("x", "x.npy", "ns/x", "cpu:1/x") for CRED, relative to
+ * DEVICE's directory, with a reference.  WANT: R_OK or W_OK.  -ENOENT, -EACCES, -EINVAL.
+ */
+int files_find_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
+		      struct pf_err *err);
+
+/*
+ * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
+ * *DIR has a reference and *LAST points to the last part of NAME.  -ENODEV, -ENOENT, -EACCES.
+ */
+int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
+	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
+	       struct pf_err *err);
+
+/*
+ * The value of such a buffer, too, with a reference in *VALUE, as pf_buffer_value: if the
+ * buffer loses its name to another one meanwhile, that one's.  *BUFFER, if it is not NULL, is
+ * what a look-up gave already, and may become the other (the reference goes with it).
+ */
+int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
+		     struct pf_value **value, struct pf_err *err);
+
+/* Where the arrays of DIR, a directory in buffers/, live; borrowed. */
+const struct pf_place *files_place_of(struct pf_node *dir);
+
+/* Where an output or a new buffer goes. */
+struct target {
+	struct pf_node *dir; /* owned reference */
+	char stem[PF_NAME_MAX + 1];
+	char *name; /* owned: as the user wrote it */
+};
+
+/*
+ * Find where the name NAME leads, for CRED to make or replace a buffer there: the
+ * directories exist, W_OK on what is there, or on the directory for a new one.
+ */
+int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
+		      const struct pf_cred *cred, struct target *ret, struct pf_err *err);
+void files_target_release(struct target *target);
+
+/* The buffer that has that name now, with a reference, or NULL. */
+struct pf_buffer *files_target_buffer(const struct target *target);
+
+/* The place that NAME means, a buffer's or not: *DIR (a reference) and the stem there. */
+int files_find_place(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, struct pf_node **dir,
+		     char stem[PF_NAME_MAX + 1], struct pf_err *err);
+
+/*
+ * Give the name TARGET a new buffer (a reference is taken): a new inode, which keeps owner
+ * and mode of what was there, or is CRED's.  EXCL: -EEXIST.
+ */
+int files_put_buffer(struct target *target, struct pf_buffer *buffer,
+		     enum pf_format format, const struct pf_cred *cred, bool excl,
+		     struct pf_err *err);
+
+/* The same, the name lock held: several appear at once. */
+int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
+			    enum pf_format format, const struct pf_cred *cred, bool excl,
+			    struct pf_err *err);
+
+/*
+ * Append to RET the names that NAME stands for: itself, or, for a directory ("weights",
+ * "ns/"), all buffers below it in JAX's order: by stem, in a directory whose stems are all
+ * decimal by number, depth first.  -ENOENT, -EACCES.
+ */
+int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
+		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);
+
+/* Is NAME a directory of buffers? */
+bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred);
+
+/* Make the directory NAME, as mkdir does; it may be there already. */
+int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			 const struct pf_cred *cred, struct pf_err *err);
+
+/* Unlink the buffer NAME, as rm does.  -ENOENT, -EACCES. */
+int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_err *err);
+
+/* Append the lines of Python that convert files of other formats. */
+void buffers_print_foreign(struct pf_buf *out);
+
+/* What keeps buffers that have lost their names. */
+void graves_init(struct graves *graves, struct pf_timers *timers);
+void graves_stop(struct graves *graves); /* bury them all, and keep no more */
+void graves_release(struct graves *graves);
+
+#endif

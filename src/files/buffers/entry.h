@@ -1,0 +1,186 @@
+/* What the nodes of one buffer share. */
+#ifndef PJRTFS_FILES_BUFFERS_ENTRY_H
+#define PJRTFS_FILES_BUFFERS_ENTRY_H
+
+#include "buffers.h"
+#include "files/common/tell.h"
+
+/*
+ * One buffer and its nodes: the one that is listed, under the name it was written with, and
+ * the views that somebody has looked up.  Counted: each node holds one reference; the
+ * views' nodes are held in turn until the buffer is unlinked.  Nodes change under the
+ * name lock.
+ */
+struct entry {
+	_Atomic unsigned refs;
+	struct pf_buffer *buffer; /* owned reference */
+	uint64_t id;              /* no other entry has had it */
+	_Atomic unsigned opens;   /* open files, of all its nodes */
+	_Atomic uint64_t writers; /* those that write, and in the high bits their node */
+	_Atomic bool gone;        /* unlinked: freed with the last open file */
+	_Atomic bool dead;        /* freed, or about to be: too late to open it */
+	struct entry *next_grave; /* from here on: struct graves's, by its lock */
+	uint64_t grave_bytes;
+	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
+	bool kept, was_kept;                    /* in a grave now; ever */
+	struct pf_node *listed;                 /* weak; NULL once unlinked */
+	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
+	/* Of a file of several tensors: their directory, listed in its stead; weak. */
+	struct pf_node *_Atomic directory;
+	uint64_t part_of; /* the id of the file that it was a tensor of, or 0 */
+};
+
+/* The object of a buffer's node. */
+struct facet {
+	struct entry *entry; /* owned reference */
+	/* What this node shows.  Changes only when a rename changes the listed one's
+	 * extension, under the name lock; readers may see either. */
+	_Atomic enum pf_format format;
+};
+
+static inline struct facet *facet_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+static inline struct pf_buffer *buffer_of(struct pf_node *node)
+{
+	return facet_of(node)->entry->buffer;
+}
+
+/* An open file. */
+struct buffer_open {
+	struct pf_view view; /* what readers see */
+	bool viewed;
+	bool copying; /* so much of that was copied here, but no byte moved yet */
+	struct pf_view copied;
+	uint64_t copied_len;
+};
+
+extern const struct pf_kind kind_buffer;
+/* --- NAME.sharding.json (sharding.c) ------------------------------------------------ */
+
+extern const struct pf_kind kind_sharding;
+
+/* A buffer lost the name NAME in DIR: was it the last shard of an array?  Then that is no
+ * more.  The name lock is held. */
+void files_shard_gone(struct pf_node *dir, const char *name);
+
+/* --- events (told.c) ---------------------------------------------------------------- */
+
+/* A command made the buffer NODE, perhaps in place of another. */
+void files_tell_result(struct pf_node *node, const char *by, bool replaced);
+
+/* BUFFER's bytes became an array on its device after SECONDS, or were refused: ERR, else
+ * NULL.  The name lock may be held. */
+void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			  double seconds);
+
+/* --- names that were refused (refused.c) -------------------------------------------- */
+
+/* -EINVAL, and what converts it, for a file of another format that is known. */
+int buffers_check_foreign(const char *name, struct pf_err *err);
+
+/* CRED gave something in DIR the name NAME (R is 0) or was refused it for ERR: remember that.
+ * Returns R.  The name lock is held. */
+int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
+		  int r, const struct pf_err *err);
+
+/* What tells why a name STEM (LEN bytes) with any extension was last refused in DIR, with a
+ * reference; NULL: none was, or that is forgotten.  The name lock is held. */
+struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
+
+/* --- who comes too late (graves.c) -------------------------------------------------- */
+
+/* Somebody opened an entry that was dead already. */
+void graves_alarm(struct graves *graves);
+
+/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
+ * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
+bool graves_keep(struct graves *graves, struct entry *entry, uint64_t limit);
+
+/* Free what ENTRY holds unless it is open: then that happens when it is closed. */
+void entry_bury(struct entry *entry);
+void entry_unref(struct entry *entry); /* NULL is allowed */
+
+/* --- copying (copy.c) --------------------------------------------------------------- */
+
+ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len, struct pf_err *err);
+
+/* Something else is about to be done with OF: bytes that were only remembered are copied. */
+int buffer_copy_bytes(struct pf_open *of, struct pf_err *err);
+
+/* The same before it is cut to SIZE; for 0 they are forgotten. */
+void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err);
+
+/* OF is closed.  If all of an array was copied, its value, which is to be placed, with a
+ * reference; else NULL: commit the content. */
+struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
+
+/* --- committing (commit.c) ---------------------------------------------------------- */
+
+/* Make an array, or several, of the content of NODE's buffer and send it to its device; REPLY
+ * (NULL: nobody waits, and the name lock may be held) is answered at the end. */
+void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply *reply);
+
+/* Send VALUE, which is BUFFER's, to its device; MOVED: it stays readable if that fails. */
+void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
+			struct pf_reply *reply);
+
+/* --- extended attributes (xattr.c) -------------------------------------------------- */
+
+int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+		     struct pf_err *err);
+int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
+int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
+		     size_t len, int flags, struct pf_err *err);
+int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err);
+
+/* The stem under which NODE's buffer is listed; "" if it has no name. */
+void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
+
+/* The linked node of the buffer called STEM in DIR, in whatever format, with a reference;
+ * NULL if there is none. */
+struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len);
+
+/* A stem that looks like a file of its own would be ambiguous: -EINVAL. */
+int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
+
+/* -EEXIST if DIR holds a directory called as NAME's first STEM_LEN bytes. */
+int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
+		       struct pf_err *err);
+
+bool buffers_is_directory(const struct pf_node *node);
+
+/* Unlink a listed buffer of DIR; -EPERM for views.  The name lock is held. */
+int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+
+/* Make the entry of BUFFER (a reference is taken) and its listed node, not yet linked, with
+ * a reference.  NULL: no memory. */
+struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred);
+
+/* The node of ENTRY that shows FORMAT, with a reference; NULL: no memory. */
+struct pf_node *entry_view(struct entry *entry, enum pf_format format);
+
+/*
+ * The buffer has lost its name: let go of the views' nodes, and, once nobody has it open,
+ * of its memory; the kernel may remember the inodes for long.
+ */
+void entry_unlinked(struct entry *entry);
+
+/* A file of NODE's entry is closed: the last one of an entry without a name frees it. */
+void entry_leave(struct pf_node *node);
+
+/* kind_buffer's: let go of the facet. */
+void buffer_node_free(struct pf_node *node);
+
+/* What was written to NODE changed what the others of its entry show: whoever keeps their
+ * attributes or pages is told.  The name lock is not held. */
+void entry_changed(struct pf_node *node);
+
+/* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
+int entry_list(struct pf_node *node);
+
+#endif

@@ -1,0 +1,443 @@
+/* What names in commands mean: buffers to read, places for results. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "entry.h"
+
+int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
+	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
+	       struct pf_err *err)
+{
+	const char *slash = strchr(name, '/');
+	struct pf_node *at;
+
+	if (slash && memchr(name, ':', (size_t)(slash - name))) {
+		device = files_find_device(fs, name, (size_t)(slash - name));
+		if (!device)
+			return pf_err_set(err, -ENODEV, "%s: there is no such device",
+					  name);
+		name = slash + 1;
+	}
+	at = pf_node_ref(device->buffers);
+	while ((slash = strchr(name, '/'))) {
+		char part[PF_NAME_MAX + 1];
+		struct pf_node *next = NULL;
+		size_t len = (size_t)(slash - name);
+
+		if (len && len <= PF_NAME_MAX) {
+			memcpy(part, name, len);
+			part[len] = '\0';
+			next = pf_dir_lookup(at, part);
+		}
+		pf_node_unref(at);
+		if (!next || !buffers_is_directory(next)) {
+			pf_node_unref(next);
+			return pf_err_set(err, -ENOENT,
+					  "there is no directory %.*s in buffers/",
+					  (int)len, name);
+		}
+		at = next;
+		name = slash + 1;
+		if (!pf_node_may(at, cred, X_OK)) {
+			pf_node_unref(at);
+			return pf_err_set(err, -EACCES,
+					  "directory %s may not be searched", part);
+		}
+	}
+	*dir = at;
+	*last = name;
+	return 0;
+}
+
+/* The length of NAME's stem: without a listed extension, if it has one. */
+static size_t stem_length(const char *name)
+{
+	size_t len;
+
+	pf_format_of(name, &len);
+	return len;
+}
+
+static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
+		       const struct pf_cred *cred, struct pf_node **dir,
+		       struct pf_node **ret, struct pf_err *err)
+{
+	const char *last;
+	int r = files_walk(fs, device, name, cred, dir, &last, err);
+
+	if (r < 0)
+		return r;
+	*ret = buffers_find_stem(*dir, last, stem_length(last));
+	if (*ret)
+		return 0;
+	*ret = pf_dir_lookup(*dir, last);
+	if (*ret && buffers_is_directory(*ret))
+		r = pf_err_set(err, -EISDIR, "%s is a directory, not a buffer", name);
+	else
+		r = pf_err_set(err, -ENOENT, "there is no buffer %s", name);
+	pf_node_unref(pf_steal(ret));
+	return r;
+}
+
+int files_find_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
+		      struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = find_listed(fs, device, name, cred, &dir, &node, err);
+
+	if (r < 0)
+		return r;
+	if (!pf_node_may(node, cred, want))
+		return pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
+	*ret = pf_buffer_ref(buffer_of(node));
+	return 0;
+}
+
+int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
+		     struct pf_value **value, struct pf_err *err)
+{
+	int r = *buffer ? 0
+			: files_find_buffer(fs, device, name, cred, want, buffer, err);
+
+	while (r == 0) {
+		struct pf_buffer *now = NULL;
+
+		r = pf_buffer_value(*buffer, value, err);
+		if (r != -ENOENT)
+			return r;
+		/* Empty: or did it lose its name, and with that its bytes? */
+		if (files_find_buffer(fs, device, name, cred, want, &now, NULL) < 0)
+			return r;
+		if (now == *buffer) {
+			pf_buffer_unref(now);
+			return r;
+		}
+		pf_buffer_unref(*buffer);
+		*buffer = now;
+		r = 0;
+	}
+	return r;
+}
+
+int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r;
+
+	pf_tree_lock_names(fs->tree);
+	r = find_listed(fs, device, name, cred, &dir, &node, err);
+	if (r == 0 && !pf_node_may_remove(dir, node, cred))
+		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
+	if (r == 0)
+		r = buffers_unlink(dir, node, err);
+	pf_tree_unlock_names(fs->tree);
+	return r;
+}
+
+/* --- directories ------------------------------------------------------------------------ */
+
+/* The directory that NAME means, a trailing slash or not, with a reference, or NULL. */
+static struct pf_node *find_directory(struct pf_fs *fs, const struct device *device,
+				      const char *name, const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	pf_autofree char *path = strdup(name);
+	size_t len = strlen(name);
+	struct pf_node *node;
+	const char *last;
+
+	while (path && len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	if (!path || files_walk(fs, device, path, cred, &dir, &last, NULL) < 0)
+		return NULL;
+	node = pf_dir_lookup(dir, last);
+	if (node && buffers_is_directory(node))
+		return node;
+	pf_node_unref(node);
+	return NULL;
+}
+
+bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred)
+{
+	struct pf_node *node = find_directory(fs, device, name, cred);
+
+	pf_node_unref(node);
+	return node != NULL;
+}
+
+/* An entry of a directory: how it sorts, and what it is. */
+struct member {
+	char stem[PF_NAME_MAX + 1];
+	struct pf_node *node; /* owned reference */
+};
+
+static bool is_decimal(const char *stem)
+{
+	return *stem && !stem[strspn(stem, "0123456789")];
+}
+
+static int by_stem(const void *a, const void *b)
+{
+	return strcmp(((const struct member *)a)->stem, ((const struct member *)b)->stem);
+}
+
+/* Of any length: 2 is before 10, and 01 with 1. */
+static int by_number(const void *a, const void *b)
+{
+	const char *x = ((const struct member *)a)->stem;
+	const char *y = ((const struct member *)b)->stem;
+	size_t n, m;
+
+	x += strspn(x, "0");
+	y += strspn(y, "0");
+	n = strlen(x);
+	m = strlen(y);
+	return n != m ? (n < m ? -1 : 1) : strcmp(x, y);
+}
+
+/* The buffers and directories of DIR, sorted; NULL: no memory. */
+static struct member *list_members(struct pf_node *dir, size_t *n)
+{
+	struct pf_node **list = pf_dir_list(dir);
+	struct member *members;
+	bool numbers = true;
+	size_t all = 0;
+
+	while (list && list[all])
+		all++;
+	members = list ? calloc(all + 1, sizeof(*members)) : NULL;
+	*n = 0;
+	for (size_t i = 0; i < all; i++) {
+		struct member *m = members ? &members[*n] : NULL;
+		size_t len = 0;
+
+		if (!m || (!buffers_is_directory(list[i]) &&
+			   (list[i]->kind != &kind_buffer ||
+			    facet_of(list[i])->format == PF_FORMAT_NONE))) {
+			pf_node_unref(list[i]);
+			continue;
+		}
+		m->node = list[i];
+		pf_node_name(m->node, m->stem);
+		if (!buffers_is_directory(m->node)) {
+			pf_format_of(m->stem, &len);
+			m->stem[len] = '\0';
+		}
+		numbers = numbers && is_decimal(m->stem);
+		(*n)++;
+	}
+	free(list);
+	if (members)
+		qsort(members, *n, sizeof(*members), numbers ? by_number : by_stem);
+	return members;
+}
+
+enum { MAX_NAMES = 100000 };
+
+static int expand(struct pf_node *dir, const char *path, const struct pf_cred *cred,
+		  struct names *ret, struct pf_err *err)
+{
+	struct member *members;
+	size_t n;
+	int r = 0;
+
+	if (!pf_node_may(dir, cred, R_OK | X_OK))
+		return pf_err_set(err, -EACCES, "directory %s may not be listed", path);
+	members = list_members(dir, &n);
+	if (!members)
+		return pf_err_set(err, -ENOMEM, "no memory for directory %s", path);
+	for (size_t i = 0; i < n; i++) {
+		pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+		pf_buf_printf(&name, "%s/%s", path, members[i].stem);
+		if (r == 0 && name.failed)
+			r = -ENOMEM;
+		else if (r == 0 && ret->n >= MAX_NAMES)
+			r = pf_err_set(err, -E2BIG, "more than %d buffers", MAX_NAMES);
+		else if (r == 0 && buffers_is_directory(members[i].node))
+			r = expand(members[i].node, name.data, cred, ret, err);
+		else if (r == 0)
+			r = names_add(ret, name.data, name.len);
+		pf_node_unref(members[i].node);
+	}
+	free(members);
+	return r;
+}
+
+int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
+		 const struct pf_cred *cred, struct names *ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *dir = find_directory(fs, device, name, cred);
+	pf_autofree char *path = NULL;
+	size_t len = strlen(name);
+
+	if (!dir)
+		return names_add(ret, name, len);
+	while (len > 1 && name[len - 1] == '/')
+		len--;
+	path = strndup(name, len);
+	return path ? expand(dir, path, cred, ret, err) : -ENOMEM;
+}
+
+int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			 const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *made = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *there = NULL;
+	pf_autofree char *path = strdup(name);
+	size_t len = strlen(name);
+	const char *last;
+	int r;
+
+	while (path && len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	if (!path)
+		return -ENOMEM;
+	r = files_walk(fs, device, path, cred, &dir, &last, err);
+	if (r == 0)
+		r = pf_name_check(last, err);
+	if (r < 0)
+		return r;
+	if (!pf_node_may(dir, cred, W_OK | X_OK))
+		return pf_err_set(err, -EACCES, "%s: permission denied", name);
+	pf_tree_lock_names(dir->tree);
+	there = pf_dir_lookup(dir, last);
+	if (!there || !buffers_is_directory(there))
+		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
+					  err);
+	pf_tree_unlock_names(dir->tree);
+	return r;
+}
+
+/* --- where results go ------------------------------------------------------------------- */
+
+int files_find_place(struct pf_fs *fs, const struct device *device, const char *name,
+		     const struct pf_cred *cred, struct pf_node **dir,
+		     char stem[PF_NAME_MAX + 1], struct pf_err *err)
+{
+	const char *last;
+	int r = files_walk(fs, device, name, cred, dir, &last, err);
+
+	if (r == 0)
+		snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)stem_length(last), last);
+	return r;
+}
+
+int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
+		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	const char *last;
+	size_t len;
+	int r = files_walk(fs, device, name, cred, &dir, &last, err);
+
+	if (r == 0)
+		r = pf_name_check(last, err);
+	if (r < 0)
+		return r;
+	len = stem_length(last);
+	r = buffers_check_stem(last, len, err);
+	if (r < 0)
+		return r;
+	/* The longest name it can get is with its extension. */
+	if (len + strlen(".npy") > PF_NAME_MAX)
+		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", name);
+	node = buffers_find_stem(dir, last, len);
+	if (!pf_node_may(node ? node : dir, cred, W_OK))
+		return pf_err_set(err, -EACCES, "%s: permission denied", name);
+	if (!node)
+		r = buffers_check_free(dir, last, len, err);
+	ret->name = r == 0 ? strdup(name) : NULL;
+	if (r == 0 && !ret->name)
+		r = -ENOMEM;
+	if (r == 0) {
+		ret->dir = pf_steal(&dir);
+		snprintf(ret->stem, sizeof(ret->stem), "%.*s", (int)len, last);
+	}
+	return r;
+}
+
+void files_target_release(struct target *target)
+{
+	pf_node_unref(target->dir);
+	free(target->name);
+	memset(target, 0, sizeof(*target));
+}
+
+struct pf_buffer *files_target_buffer(const struct target *target)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node =
+		buffers_find_stem(target->dir, target->stem, strlen(target->stem));
+
+	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
+}
+
+int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
+			    enum pf_format format, const struct pf_cred *cred, bool excl,
+			    struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char name[PF_NAME_MAX + 1];
+	int r;
+
+	old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	if (old && excl)
+		return pf_err_set(err, -EEXIST, "there is a buffer %s already", t->name);
+	if (!old) {
+		r = buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+		if (r < 0)
+			return r;
+	}
+	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
+	    (int)sizeof(name))
+		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
+	node = entry_new(t->dir->tree, buffer, format, 0644 & ~cred->umask, cred);
+	if (!node)
+		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
+	if (old) {
+		struct pf_attr was, attr;
+
+		pf_node_attr(old, &was);
+		pf_node_attr(node, &attr);
+		attr.mode = was.mode;
+		attr.uid = was.uid;
+		attr.gid = was.gid;
+		pf_node_set_attr(node, &attr);
+	}
+	/* There is a buffer of that stem all the time. */
+	r = pf_dir_link(t->dir, name, node, old && facet_of(old)->format == format);
+	if (r < 0)
+		return pf_err_set(err, r, "%s: its directory is gone", t->name);
+	if (old) {
+		pf_dir_unlink(old);
+		entry_unlinked(facet_of(old)->entry);
+	}
+	buffers_named(t->dir, name, cred, 0, NULL);
+	files_tell_result(node, buffer->made_by, old != NULL);
+	return 0;
+}
+
+int files_put_buffer(struct target *target, struct pf_buffer *buffer,
+		     enum pf_format format, const struct pf_cred *cred, bool excl,
+		     struct pf_err *err)
+{
+	int r;
+
+	pf_tree_lock_names(target->dir->tree);
+	r = files_put_buffer_locked(target, buffer, format, cred, excl, err);
+	pf_tree_unlock_names(target->dir->tree);
+	return r;
+}

@@ -1,0 +1,304 @@
+/*
+ * NAME.sharding.json: how one array is split over the buffers NAME of several devices.
+ *
+ * The file lies in the default device's buffers/, wherever the shards are.  What it tells
+ * never changes: another sharding is another file.
+ */
+#include "sharding.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "entry.h"
+#include "pjrtfs/base/json.h"
+
+static const char extension[] = ".sharding.json";
+
+void sharded_release(struct sharded *sh)
+{
+	pf_sharding_release(&sh->s);
+	memset(sh, 0, sizeof(*sh));
+}
+
+/* --- the file ------------------------------------------------------------------------------ */
+
+static void print_devices(const struct pf_sharding *s, struct json_object *o)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < s->n; i++)
+		json_object_array_add(list, json_object_new_string(s->devices[i]));
+	json_object_object_add(o, "devices", list);
+}
+
+static int sharding_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	const struct sharded *sh = node->object;
+	struct json_object *o = json_object_new_object();
+
+	(void)err;
+	pf_json_add_string(o, "dtype", pf_dtype_name(sh->dtype));
+	if (sh->known) {
+		json_object_object_add(o, "shape", pf_shape_json(&sh->whole));
+		pf_sharding_print(&sh->s, o);
+	} else {
+		pf_json_add_string(o, "unavailable",
+				   "the program does not tell how it splits its results");
+		print_devices(&sh->s, o);
+	}
+	json_object_object_add(o, "shard_shape", pf_shape_json(&sh->shard));
+	pf_json_print_line(o, out);
+	json_object_put(o);
+	return 0;
+}
+
+static void sharding_free(struct pf_node *node)
+{
+	atomic_fetch_sub(&fs_of(node)->n_shardings, 1);
+	sharded_release(node->object);
+	free(node->object);
+}
+
+const struct pf_kind kind_sharding = { .mode = S_IFREG | 0444,
+				       .show = sharding_show,
+				       .free = sharding_free };
+
+/* --- its name ------------------------------------------------------------------------------ */
+
+static bool names_device(const char *name)
+{
+	const char *slash = strchr(name, '/');
+
+	return slash && memchr(name, ':', (size_t)(slash - name));
+}
+
+/* The name of the sharding file of the buffer NAME, which may have an extension. */
+static int file_name(const char *name, char ret[PF_NAME_MAX + 1], struct pf_err *err)
+{
+	size_t len;
+
+	pf_format_of(name, &len);
+	if (len + sizeof(extension) - 1 > PF_NAME_MAX)
+		return pf_err_set(err, -ENAMETOOLONG,
+				  "%.32s... is too long a name for the shards of an "
+				  "array: at most %zu bytes",
+				  name, PF_NAME_MAX - sizeof(extension) + 1);
+	snprintf(ret, PF_NAME_MAX + 1, "%.*s%s", (int)len, name, extension);
+	return 0;
+}
+
+int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+			struct pf_node **node, const struct sharded **ret,
+			struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	char file[PF_NAME_MAX + 1];
+	const char *last;
+	int r;
+
+	*node = NULL;
+	if (!atomic_load(&fs->n_shardings) || names_device(name))
+		return 0;
+	r = files_walk(fs, &fs->devices[0], name, cred, &dir, &last, err);
+	if (r < 0)
+		return r;
+	if (file_name(last, file, NULL) < 0)
+		return 0;
+	*node = pf_dir_lookup(dir, file);
+	if (!*node || (*node)->kind != &kind_sharding) {
+		pf_node_unref(pf_steal(node));
+		return 0;
+	}
+	if (!pf_node_may(*node, cred, R_OK)) {
+		pf_node_unref(pf_steal(node));
+		return pf_err_set(err, -EACCES, "%s: permission denied", file);
+	}
+	*ret = (*node)->object;
+	return 1;
+}
+
+/* --- making it ------------------------------------------------------------------------------ */
+
+/* Who owns what is there may replace it, and who may change the directory. */
+static int check_place(struct pf_node *dir, const char *file, const struct pf_cred *cred,
+		       struct pf_node **old, struct pf_err *err)
+{
+	struct pf_attr attr;
+	bool may;
+
+	*old = pf_dir_lookup(dir, file);
+	if (*old)
+		pf_node_attr(*old, &attr);
+	may = *old ? cred->uid == attr.uid || pf_node_may_remove(dir, *old, cred)
+		   : pf_node_may(dir, cred, W_OK | X_OK);
+	return may ? 0 : pf_err_set(err, -EACCES, "%s: permission denied", file);
+}
+
+/* Where the file of NAME goes: *DIR has a reference. */
+static int find_place(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		      struct pf_node **dir, char file[PF_NAME_MAX + 1],
+		      struct pf_err *err)
+{
+	const char *last;
+	int r;
+
+	if (names_device(name))
+		return pf_err_set(
+			err, -EINVAL,
+			"%s: the buffers of an array on several devices have one "
+			"name, without a device",
+			name);
+	r = files_walk(fs, &fs->devices[0], name, cred, dir, &last, err);
+	return r < 0 ? r : file_name(last, file, err);
+}
+
+int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+			 struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
+	char file[PF_NAME_MAX + 1];
+	int r = find_place(fs, name, cred, &dir, file, err);
+
+	return r < 0 ? r : check_place(dir, file, cred, &old, err);
+}
+
+/* Link a file that tells SHARDED as FILE in DIR. */
+static int put(struct pf_node *dir, const char *file, const struct pf_cred *cred,
+	       struct sharded *sharded, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = check_place(dir, file, cred, &old, err);
+	struct sharded *own;
+
+	if (r < 0)
+		return r;
+	own = malloc(sizeof(*own));
+	if (!own)
+		return pf_err_set(err, -ENOMEM, "no memory for %s", file);
+	*own = *sharded;
+	node = pf_node_new(dir->tree, &kind_sharding, own, 0444 & ~cred->umask, cred);
+	if (!node) {
+		free(own);
+		return pf_err_set(err, -ENOMEM, "no memory for %s", file);
+	}
+	memset(sharded, 0, sizeof(*sharded));
+	atomic_fetch_add(&fs_of(dir)->n_shardings, 1);
+	r = pf_dir_link(dir, file, node, true);
+	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", file) : 0;
+}
+
+int files_put_sharding_locked(struct pf_fs *fs, const char *name,
+			      const struct pf_cred *cred, struct sharded *sharded,
+			      struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	char file[PF_NAME_MAX + 1];
+	int r = find_place(fs, name, cred, &dir, file, err);
+
+	return r < 0 ? r : put(dir, file, cred, sharded, err);
+}
+
+/* --- its end -------------------------------------------------------------------------------- */
+
+/* The directory PATH below AT, with a reference, or NULL. */
+static struct pf_node *descend(struct pf_node *at, const char *path)
+{
+	struct pf_node *dir = pf_node_ref(at);
+
+	while (dir && *path) {
+		size_t len = strcspn(path, "/");
+		char part[PF_NAME_MAX + 1];
+		struct pf_node *next;
+
+		snprintf(part, sizeof(part), "%.*s", (int)len, path);
+		next = pf_dir_lookup(dir, part);
+		pf_node_unref(dir);
+		dir = next;
+		path += len + (path[len] == '/');
+	}
+	if (dir && buffers_is_directory(dir))
+		return dir;
+	pf_node_unref(dir);
+	return NULL;
+}
+
+static bool any_left(struct pf_fs *fs, const struct sharded *sh, const char *path,
+		     const char *stem, size_t len)
+{
+	for (unsigned i = 0; i < sh->s.n; i++) {
+		const char *name = sh->s.devices[i];
+		const struct device *d = files_find_device(fs, name, strlen(name));
+		PF_CLEANUP(pf_node_unrefp)
+		struct pf_node *dir = d ? descend(d->buffers, path) : NULL;
+		PF_CLEANUP(pf_node_unrefp)
+		struct pf_node *shard = dir ? buffers_find_stem(dir, stem, len) : NULL;
+
+		if (shard)
+			return true;
+	}
+	return false;
+}
+
+void files_shard_gone(struct pf_node *dir, const char *name)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *home = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_fs *fs = fs_of(dir);
+	const struct device *device;
+	char file[PF_NAME_MAX + 1];
+	size_t len;
+
+	if (!atomic_load(&fs->n_shardings) ||
+	    pf_format_of(name, &len) == PF_FORMAT_NONE || file_name(name, file, NULL) < 0)
+		return;
+	device = pf_container_of(files_place_of(dir), struct device, place);
+	pf_node_path(dir, device->buffers, &path);
+	if (path.failed)
+		return;
+	home = descend(fs->devices[0].buffers, path.data ? path.data : "");
+	node = home ? pf_dir_lookup(home, file) : NULL;
+	if (node && node->kind == &kind_sharding &&
+	    !any_left(fs, node->object, path.data ? path.data : "", name, len))
+		pf_dir_unlink(node);
+}
+
+/* --- devices -------------------------------------------------------------------------------- */
+
+static int check_devices(struct pf_fs *fs, const struct pf_sharding *s,
+			 struct pf_err *err)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (!files_find_device(fs, s->devices[i], strlen(s->devices[i])))
+			return pf_err_set(err, -ENODEV,
+					  "\"devices\": there is no device %.64s",
+					  s->devices[i]);
+	return 0;
+}
+
+int files_sharding_devices(struct pf_fs *fs, const struct device *device,
+			   struct pf_sharding *s, struct pf_err *err)
+{
+	unsigned n = 0;
+
+	if (s->devices)
+		return check_devices(fs, s, err);
+	s->devices = calloc(s->n, sizeof(*s->devices));
+	if (!s->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for a mesh");
+	for (unsigned i = 0; i < fs->n_devices && n < s->n; i++)
+		if (fs->devices[i].worker == device->worker) {
+			s->devices[n] = strdup(fs->devices[i].name);
+			if (!s->devices[n++])
+				return pf_err_set(err, -ENOMEM, "no memory for a mesh");
+		}
+	if (n < s->n)
+		return pf_err_set(err, -EINVAL,
+				  "\"mesh\": it is of %u devices, plugin %s has %u", s->n,
+				  pf_worker_name(device->worker), n);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* What events tell of buffers that became arrays, or were refused. */
+#include "entry.h"
+
+/* What it is as an array, and where. */
+static void describe(struct pf_event *e, struct pf_buffer *buffer)
+{
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	uint64_t bytes;
+	char text[128];
+
+	pf_event_str(e, "device", pf_buffer_place(buffer)->device_name);
+	if (!pf_buffer_type(buffer, &dtype, &shape))
+		return;
+	pf_event_str(e, "type", pf_shape_str(text, sizeof(text), dtype, &shape));
+	if (pf_shape_bytes(&shape, dtype, &bytes, NULL) == 0)
+		pf_event_int(e, "bytes", (int64_t)bytes);
+}
+
+void files_tell_result(struct pf_node *node, const char *by, bool replaced)
+{
+	struct pf_event e;
+
+	files_tell_begin(&e, "buffer.ready", node);
+	describe(&e, buffer_of(node));
+	pf_event_str(&e, "by", by);
+	if (replaced)
+		pf_event_json(&e, "replaced", "true");
+	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+}
+
+void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			  double seconds)
+{
+	struct pf_watch *watch = pf_worker_watch(pf_buffer_place(buffer)->worker);
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_event e;
+	uid_t user;
+
+	if (!pf_watch_name(watch, atomic_load(&buffer->subject), &path, &user))
+		return;
+	pf_event_begin(&e, err ? "buffer.refused" : "buffer.ready", user, path.data);
+	describe(&e, buffer);
+	pf_event_seconds(&e, "seconds", seconds);
+	pf_event_error(&e, err);
+	pf_event_add(pf_watch_events(watch), &e);
+}

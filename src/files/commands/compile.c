@@ -1,0 +1,169 @@
+/* The compile command: a program once more, perhaps under another name. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pjrtfs/base/clock.h"
+#include "command.h"
+#include "files/programs/programs.h"
+#include "files/tasks/request.h"
+#include "pjrtfs/base/json.h"
+
+/* One compile that a command waits for. */
+struct compilation {
+	struct pf_waiter waiter;
+	struct task *task; /* which it answers */
+	struct unit *unit; /* owned reference */
+	char *name;        /* owned: the executable's, as it was asked for */
+	bool fresh;        /* made by "as": what fails leaves nothing */
+	struct timespec start;
+};
+
+static void compilation_free(struct compilation *c)
+{
+	if (!c)
+		return;
+	unit_unref(c->unit);
+	free(c->name);
+	free(c);
+}
+
+static struct json_object *success(const struct compilation *c)
+{
+	struct json_object *o = reply_new();
+
+	pf_json_add_string(o, "executable", c->name);
+	pf_json_add_seconds(o, "seconds", pf_seconds_since(CLOCK_MONOTONIC, &c->start));
+	return o;
+}
+
+static void compilation_end(struct compilation *c, int r, struct pf_err *err)
+{
+	if (r < 0 && c->fresh)
+		files_drop_executable(c->unit);
+	if (r < 0) {
+		pf_err_wrap(err, r, "compile: %s", c->name);
+		task_fail(c->task, err);
+	} else {
+		task_done(c->task, 0, success(c));
+	}
+	compilation_free(c);
+}
+
+static void compilation_wake(struct pf_waiter *waiter)
+{
+	struct compilation *c = pf_container_of(waiter, struct compilation, waiter);
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_executable_result(c->unit->x, &err);
+
+	compilation_end(c, r, &err);
+}
+
+/* "options" as the text of options.json; nothing if there are none. */
+static int get_options(struct json_object *o, struct pf_buf *ret, struct pf_err *err)
+{
+	struct json_object *options;
+
+	if (!json_object_object_get_ex(o, "options", &options))
+		return 0;
+	if (!json_object_is_type(options, json_type_object))
+		return pf_err_set(err, -EINVAL, "\"options\": expected an object");
+	pf_json_print_line(options, ret);
+	return ret->failed ? -ENOMEM : 0;
+}
+
+/* The program's own executable: who may write the program may have it compiled. */
+static int compile_own(struct unit *unit, const char *name, const struct pf_cred *cred,
+		       const struct pf_buf *options, struct pf_err *err)
+{
+	if (!files_unit_may(unit, cred, W_OK))
+		return pf_err_set(err, -EACCES, "%s: permission denied", name);
+	if (!options->len)
+		return 0;
+	return pf_executable_set_options(unit->x, options->data, options->len, err);
+}
+
+/* A new executable called AS of what is compiled for UNIT, or would be. */
+static int compile_as(struct pf_fs *fs, struct unit *unit, const char *as,
+		      const struct pf_cred *cred, const struct pf_buf *options,
+		      struct unit **ret, struct pf_err *err)
+{
+	struct unit *made = unit_new(fs);
+	int r;
+
+	if (!made)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	made->x->user = cred->uid;
+	r = pf_executable_copy_source(made->x, unit->x, err);
+	if (r == 0 && options->len)
+		r = pf_executable_set_options(made->x, options->data, options->len, err);
+	if (r == 0)
+		r = files_add_as(fs, as, unit, made, cred, err);
+	if (r == 0)
+		*ret = made;
+	else
+		unit_unref(made);
+	return r;
+}
+
+/* Make what O asks for; the unit to compile, with a reference, in C. */
+static int prepare(struct json_object *o, struct compilation *c, struct pf_err *err)
+{
+	const struct pf_cred *cred = &c->task->cred;
+	pf_autobuf struct pf_buf options = PF_BUF_INIT;
+	struct pf_fs *fs = c->task->fs;
+	const char *program, *as = NULL;
+	struct unit *unit = NULL;
+	int r = command_string(o, "program", &program, err);
+
+	c->fresh = json_object_object_get_ex(o, "as", NULL);
+	if (r == 0 && c->fresh)
+		r = command_string(o, "as", &as, err);
+	if (r == 0)
+		r = get_options(o, &options, err);
+	if (r == 0)
+		r = files_find_program(fs, program, cred, &unit, err);
+	if (r < 0)
+		return r;
+	c->name = as ? strdup(as) : files_stem_of(program);
+	if (!c->name)
+		r = pf_err_set(err, -ENOMEM, "no memory for a name");
+	else if (as)
+		r = compile_as(fs, unit, as, cred, &options, &c->unit, err);
+	else
+		r = compile_own(unit, program, cred, &options, err);
+	if (r == 0 && !as)
+		c->unit = pf_steal(&unit);
+	unit_unref(unit);
+	return r;
+}
+
+int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
+{
+	static const char *const allowed[] = { "program", "as", "options", NULL };
+	int r = command_check_keys(o, allowed, err);
+	struct compilation *c;
+
+	if (r < 0)
+		return r;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	c->task = task;
+	clock_gettime(CLOCK_MONOTONIC, &c->start);
+	r = prepare(o, c, err);
+	if (r < 0) {
+		compilation_free(c);
+		return r;
+	}
+	c->waiter.wake = compilation_wake;
+	task_runs_at(task, pf_executable_worker(c->unit->x), c->unit->x);
+	r = pf_executable_compile(c->unit->x, &c->waiter, err);
+	if (r > 0)
+		r = pf_err_set(err, -ENOENT, "it has no program yet");
+	if (r < 0)
+		compilation_end(c, r, err);
+	return 0;
+}

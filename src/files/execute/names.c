@@ -1,0 +1,467 @@
+/* What the names of an execution mean. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* --- devices ------------------------------------------------------------------------------ */
+
+static const struct device *device_at(const struct pf_fs *fs,
+				      const struct pf_worker *worker, unsigned index)
+{
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		if (fs->devices[i].worker == worker && fs->devices[i].index == index)
+			return &fs->devices[i];
+	return NULL;
+}
+
+/* The device that the request names, which the program must be able to run on. */
+static int chosen_device(struct run *run, const struct device **ret, struct pf_err *err)
+{
+	const char *name = run->request.device;
+	const struct pf_worker *worker = run->loaded->worker;
+	const struct device *device =
+		files_find_device(run->task->fs, name, strlen(name));
+
+	if (!device)
+		return pf_err_set(err, -ENODEV, "there is no device %s", name);
+	if (device->worker != worker)
+		return pf_err_set(err, -EINVAL,
+				  "device %s is not of the program's plugin %s", name,
+				  pf_worker_name(worker));
+	if (run->loaded->n_devices &&
+	    (run->loaded->n_devices > 1 || run->loaded->devices[0] != device->index))
+		return pf_err_set(
+			err, -EINVAL,
+			"the program is compiled for other devices than %s: set "
+			"\"device\" or \"compile_portable_executable\" in its "
+			"options.json",
+			name);
+	*ret = device;
+	return 0;
+}
+
+static int find_devices(struct run *run, struct pf_err *err)
+{
+	const struct pf_fs *fs = run->task->fs;
+	const struct pf_loaded *l = run->loaded;
+	const struct device *chosen = NULL;
+	int r = 0;
+
+	if (run->request.device)
+		r = chosen_device(run, &chosen, err);
+	for (size_t i = 0; i < run->n_rows && r == 0; i++) {
+		unsigned index = l->n_devices ? l->devices[i] : 0;
+
+		run->rows[i].device =
+			chosen ? chosen : device_at(fs, run->loaded->worker, index);
+		if (!run->rows[i].device)
+			r = pf_err_set(err, -ENODEV, "its device %u is not in devices/",
+				       index);
+	}
+	return r;
+}
+
+/* --- lists -------------------------------------------------------------------------------- */
+
+/* Inputs by parameter: put them in order. */
+static int order_inputs(struct run *run, struct row *row, struct pf_err *err)
+{
+	const struct request *q = &run->request;
+	const struct pf_signature *s = run->loaded->signature;
+	const struct names *given = rows_at(&q->inputs, 0);
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		size_t k = 0;
+
+		while (k < q->params.n && strcmp(q->params.at[k], s->inputs[i].name))
+			k++;
+		if (k == q->params.n)
+			return pf_err_set(err, -EINVAL, "input %zu (%s) was not given", i,
+					  s->inputs[i].name);
+		if (names_add(&row->inputs, given->at[k], strlen(given->at[k])) < 0)
+			return pf_err_set(err, -ENOMEM, "no memory for names");
+	}
+	for (size_t k = 0; k < q->params.n; k++) {
+		size_t i = 0;
+
+		while (i < s->n_inputs && strcmp(q->params.at[k], s->inputs[i].name))
+			i++;
+		if (i == s->n_inputs)
+			return pf_err_set(err, -EINVAL,
+					  "the program has no parameter called %.64s",
+					  q->params.at[k]);
+	}
+	return 0;
+}
+
+static int list_inputs(struct run *run, size_t i, struct pf_err *err)
+{
+	struct row *row = &run->rows[i];
+	const struct names *given = rows_at(&run->request.inputs, i);
+	int r = 0;
+
+	if (run->request.by_name)
+		return order_inputs(run, row, err);
+	for (size_t k = 0; k < given->n && r == 0; k++)
+		r = files_expand(run->task->fs, row->device, given->at[k],
+				 &run->task->cred, &row->inputs, err);
+	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
+}
+
+static bool ends_in_slash(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len && name[len - 1] == '/';
+}
+
+/* Results FIRST and on, N of them, go into ROW's new directory as 0, 1, 2 ... */
+static int number_outputs(struct row *row, const char *directory, size_t n,
+			  struct pf_err *err)
+{
+	row->directory = strdup(directory);
+	row->first = row->outputs.n;
+	row->n = n;
+	for (size_t i = 0; i < n && row->directory; i++) {
+		pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+		pf_buf_printf(&name, "%s%zu", directory, i);
+		if (name.failed || names_add(&row->outputs, name.data, name.len) < 0)
+			return pf_err_set(err, -ENOMEM, "no memory for names");
+	}
+	return row->directory ? 0 : pf_err_set(err, -ENOMEM, "no memory for names");
+}
+
+/* What one word of the outputs stands for; a new directory only says so in *NEW. */
+static int list_output(struct run *run, const struct row *row, const char *word,
+		       struct names *ret, const char **new, struct pf_err *err)
+{
+	size_t before = ret->n;
+	int r;
+
+	if (!ends_in_slash(word))
+		return names_add(ret, word, strlen(word));
+	if (files_is_directory(run->task->fs, row->device, word, &run->task->cred)) {
+		r = files_expand(run->task->fs, row->device, word, &run->task->cred, ret,
+				 err);
+		if (r < 0 || ret->n > before)
+			return r;
+	}
+	if (*new)
+		return pf_err_set(err, -EINVAL,
+				  "only one output can be a new directory: %s and %s are",
+				  *new, word);
+	*new = word;
+	return 0;
+}
+
+static int list_outputs(struct run *run, size_t i, struct pf_err *err)
+{
+	struct row *row = &run->rows[i];
+	const struct names *given = rows_at(&run->request.outputs, i);
+	size_t want = run->loaded->signature->n_outputs;
+	struct names before = { 0 }, after = { 0 };
+	const char *new = NULL;
+	int r = 0;
+
+	for (size_t k = 0; k < given->n && r == 0; k++)
+		r = list_output(run, row, given->at[k], new ? &after : &before, &new,
+				err);
+	row->outputs = before;
+	if (r == 0 && new &&before.n + after.n > want)
+		r = pf_err_set(
+			err, -EINVAL,
+			"the program gives %zu outputs, there are %zu names beside "
+			"%s",
+			want, before.n + after.n, new);
+	else if (r == 0 && new)
+		r = number_outputs(row, new, want - before.n - after.n, err);
+	for (size_t k = 0; k < after.n && r == 0; k++)
+		r = names_add(&row->outputs, after.at[k], strlen(after.at[k]));
+	names_release(&after);
+	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
+}
+
+/* Every row has as many as the first. */
+static int check_lengths(struct run *run, struct pf_err *err)
+{
+	run->n_in = run->rows[0].inputs.n;
+	run->n_out = run->rows[0].outputs.n;
+	for (size_t i = 1; i < run->n_rows; i++) {
+		const struct row *row = &run->rows[i];
+
+		if (row->inputs.n != run->n_in || row->outputs.n != run->n_out)
+			return pf_err_set(err, -EINVAL,
+					  "row 0 has %zu inputs and %zu outputs, row %zu "
+					  "has %zu and %zu",
+					  run->n_in, run->n_out, i, row->inputs.n,
+					  row->outputs.n);
+	}
+	return 0;
+}
+
+static int list_rows(struct run *run, struct pf_err *err)
+{
+	const struct request *q = &run->request;
+	size_t n = run->loaded->n_devices ? run->loaded->n_devices : 1;
+	int r;
+
+	if ((q->inputs.n && q->inputs.n != n) || (q->outputs.n && q->outputs.n != n))
+		return pf_err_set(
+			err, -EINVAL,
+			"the program runs on %zu device%s: expected %zu row%s of "
+			"names, found %zu",
+			n, n == 1 ? "" : "s at once", n, n == 1 ? "" : "s",
+			q->inputs.n && q->inputs.n != n ? q->inputs.n : q->outputs.n);
+	run->n_rows = n;
+	run->rows = calloc(n, sizeof(*run->rows));
+	if (!run->rows)
+		return pf_err_set(err, -ENOMEM, "no memory for names");
+	r = find_devices(run, err);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = list_inputs(run, i, err);
+		if (r == 0)
+			r = list_outputs(run, i, err);
+		if (r < 0 && n > 1)
+			pf_err_wrap(err, r, "row %zu", i);
+	}
+	return r < 0 ? r : check_lengths(run, err);
+}
+
+/* --- outputs ------------------------------------------------------------------------------ */
+
+static bool in_new_directory(const struct row *row, size_t i)
+{
+	return row->directory && i >= row->first && i < row->first + row->n;
+}
+
+static int find_target(struct run *run, size_t row, size_t i, struct pf_err *err)
+{
+	const struct row *at = &run->rows[row];
+	struct target *t = &run->targets[row * run->n_out + i];
+	const char *name = at->outputs.at[i];
+	int r = files_find_target(run->task->fs, at->device, name, &run->task->cred, t,
+				  err);
+
+	if (r < 0)
+		return pf_err_wrap(err, r, "output %zu", i);
+	if (files_place_of(t->dir) != &at->device->place)
+		return pf_err_set(
+			err, -EINVAL,
+			"output %zu: %s is on another device than %s, where the "
+			"program runs",
+			i, name, at->device->name);
+	return 0;
+}
+
+/* No two results of a row may have one name. */
+static int check_targets(const struct run *run, size_t row, struct pf_err *err)
+{
+	const struct target *t = &run->targets[row * run->n_out];
+
+	for (size_t i = 0; i < run->n_out; i++)
+		for (size_t k = 0; t[i].dir && k < i; k++)
+			if (t[k].dir == t[i].dir && !strcmp(t[k].stem, t[i].stem))
+				return pf_err_set(
+					err, -EINVAL,
+					"outputs %zu and %zu are both called %s", k, i,
+					run->rows[row].outputs.at[i]);
+	return 0;
+}
+
+static int find_targets(struct run *run, struct pf_err *err)
+{
+	int r = 0;
+
+	run->targets = calloc(run->n_rows * run->n_out + 1, sizeof(*run->targets));
+	if (!run->targets)
+		return pf_err_set(err, -ENOMEM, "no memory for the outputs' names");
+	for (size_t row = 0; row < run->n_rows && r == 0; row++) {
+		for (size_t i = 0; i < run->n_out && r == 0; i++)
+			if (!in_new_directory(&run->rows[row], i))
+				r = find_target(run, row, i, err);
+		if (r == 0)
+			r = check_targets(run, row, err);
+	}
+	return r;
+}
+
+int run_make_directories(struct run *run, struct pf_err *err)
+{
+	int r = 0;
+
+	for (size_t row = 0; row < run->n_rows && r == 0; row++) {
+		struct row *at = &run->rows[row];
+
+		if (!at->directory)
+			continue;
+		r = files_make_directory(run->task->fs, at->device, at->directory,
+					 &run->task->cred, err);
+		for (size_t i = at->first; i < at->first + at->n && r == 0; i++)
+			r = find_target(run, row, i, err);
+	}
+	return r;
+}
+
+/* --- inputs ------------------------------------------------------------------------------- */
+
+static bool is_donated(const struct run *run, const char *name)
+{
+	for (size_t d = 0; d < run->request.donate.n; d++)
+		if (!strcmp(run->request.donate.at[d], name))
+			return true;
+	return false;
+}
+
+/* Reading an array takes the right to read it; consuming it takes that to write, too. */
+static int find_input(struct run *run, size_t row, size_t i, struct pf_err *err)
+{
+	const struct row *at = &run->rows[row];
+	const char *name = at->inputs.at[i];
+	int want = is_donated(run, name) ? R_OK | W_OK : R_OK;
+	int r;
+
+	if (run_find_promised(run, at->device, name, &run->buffers[row * run->n_in + i]))
+		return 0;
+	r = files_find_buffer(run->task->fs, at->device, name, &run->task->cred, want,
+			      &run->buffers[row * run->n_in + i], err);
+
+	if (r == 0)
+		return 0;
+	return run->n_rows > 1 ? pf_err_wrap(err, r, "row %zu: input %zu", row, i)
+			       : pf_err_wrap(err, r, "input %zu", i);
+}
+
+static int find_inputs(struct run *run, struct pf_err *err)
+{
+	size_t n = run->n_rows * run->n_in;
+	int r = 0;
+
+	run->buffers = calloc(n + 1, sizeof(struct pf_buffer *));
+	run->donate = calloc(n + 1, sizeof(*run->donate));
+	run->fed = calloc(run->n_in + 1, sizeof(*run->fed));
+	if (!run->buffers || !run->donate || !run->fed)
+		return pf_err_set(err, -ENOMEM, "no memory for the inputs' names");
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = find_input(run, i / run->n_in, i % run->n_in, err);
+	return r;
+}
+
+/* Which results take the names of inputs: these are consumed, and fed to repetitions. */
+static void find_fed(struct run *run)
+{
+	for (size_t i = 0; i < run->n_in; i++)
+		run->fed[i] = run->n_out;
+	for (size_t k = 0; k < run->n_rows * run->n_out; k++) {
+		size_t row = k / run->n_out;
+		PF_CLEANUP(pf_buffer_unrefp)
+		struct pf_buffer *b = run_target_buffer(run, &run->targets[k]);
+
+		for (size_t i = 0; b && i < run->n_in; i++) {
+			if (run->buffers[row * run->n_in + i] != b)
+				continue;
+			run->donate[row * run->n_in + i] = true;
+			run->fed[i] = k % run->n_out;
+		}
+	}
+}
+
+/* What is in two places at once cannot be consumed in either. */
+static void keep_doubles(struct run *run)
+{
+	for (size_t i = 0; i < run->n_rows * run->n_in; i++)
+		for (size_t k = 0; k < i; k++)
+			if (run->buffers[k] == run->buffers[i])
+				run->donate[k] = run->donate[i] = false;
+}
+
+/* What "donate" names must be an input, and be there for all repetitions. */
+static int mark_donated(struct run *run, struct pf_err *err)
+{
+	for (size_t d = 0; d < run->request.donate.n; d++) {
+		const char *name = run->request.donate.at[d];
+		bool found = false;
+
+		for (size_t i = 0; i < run->n_rows * run->n_in; i++) {
+			const struct row *row = &run->rows[i / run->n_in];
+
+			if (strcmp(row->inputs.at[i % run->n_in], name))
+				continue;
+			if (run->request.repeat > 1 &&
+			    run->fed[i % run->n_in] == run->n_out)
+				return pf_err_set(err, -EINVAL,
+						  "donate: %s would be gone after the "
+						  "first repetition: no output takes its "
+						  "name",
+						  name);
+			run->donate[i] = found = true;
+		}
+		if (!found)
+			return pf_err_set(err, -EINVAL,
+					  "donate: %s is no input of this execution",
+					  name);
+	}
+	return 0;
+}
+
+int run_resolve(struct run *run, struct pf_err *err)
+{
+	int r = list_rows(run, err);
+
+	if (r == 0)
+		r = find_inputs(run, err);
+	if (r == 0)
+		r = find_targets(run, err);
+	if (r < 0)
+		return r;
+	find_fed(run);
+	keep_doubles(run);
+	r = mark_donated(run, err);
+	return r < 0 ? r : run_check_shards(run, err);
+}
+
+/* The same array twice, once consumed: the other use would see it gone. */
+static int check_twice(struct run *run, struct pf_execution *e, struct pf_err *err)
+{
+	for (size_t i = 0; i < e->n_args; i++)
+		for (size_t k = 0; e->donate[i] && k < e->n_args; k++) {
+			if (k == i || e->args[k] != e->args[i])
+				continue;
+			if (is_donated(run, e->arg_names[i]))
+				return pf_err_set(err, -EINVAL,
+						  "donate: %s is used twice",
+						  e->arg_names[i]);
+			e->donate[i] = false;
+		}
+	return 0;
+}
+
+int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
+{
+	for (size_t i = 0; i < e->n_args; i++) {
+		const struct row *row = &run->rows[i / run->n_in];
+		const struct device *d = row->device;
+		const char *name = row->inputs.at[i % run->n_in];
+		struct pf_value *v = NULL;
+		int r = files_find_value(run->task->fs, d, name, &run->task->cred,
+					 is_donated(run, name) ? R_OK | W_OK : R_OK,
+					 &run->buffers[i], &v, err);
+
+		if (r < 0)
+			return pf_err_wrap(err, r, "input %zu: %s", i % run->n_in, name);
+		e->args[i] = v;
+		e->donate[i] = run->donate[i];
+		e->arg_names[i] = name;
+		if (run->request.move &&
+		    (v->worker != d->worker || v->device != d->index)) {
+			e->args[i] = pf_value_copy(v, d->worker, d->index, UINT32_MAX);
+			pf_value_unref(v);
+		}
+		if (!e->args[i])
+			return pf_err_set(err, -ENOMEM, "no memory for an argument");
+	}
+	return check_twice(run, e, err);
+}

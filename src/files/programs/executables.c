@@ -1,0 +1,340 @@
+/* executables/NAME/: what a program became. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "pjrtfs/base/json.h"
+#include "pjrtfs/base/scan.h"
+
+static struct unit *unit_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+/* --- compiling for someone who waits -------------------------------------------------------- */
+
+struct compile_wait {
+	struct pf_waiter waiter;
+	struct pf_executable *x; /* owned reference */
+	struct pf_reply *reply;  /* owned */
+};
+
+static void compile_wake(struct pf_waiter *waiter)
+{
+	struct compile_wait *w = pf_container_of(waiter, struct compile_wait, waiter);
+
+	pf_reply_code(w->reply, pf_executable_result(w->x, NULL));
+	pf_executable_unref(w->x);
+	free(w);
+}
+
+void files_compile(struct pf_executable *x, struct pf_reply *reply)
+{
+	struct compile_wait *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w) {
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	w->waiter.wake = compile_wake;
+	w->x = pf_executable_ref(x);
+	w->reply = reply;
+	r = pf_executable_compile(x, &w->waiter, NULL);
+	if (r == 0)
+		return;
+	pf_reply_code(reply, r < 0 ? r : 0);
+	pf_executable_unref(w->x);
+	free(w);
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_buf_printf(out, "%s\n",
+		      pf_executable_state_name(pf_executable_state(unit_of(node)->x)));
+	return 0;
+}
+
+static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_executable *x = unit_of(node)->x;
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+	struct pf_err why = PF_ERR_INIT;
+
+	(void)err;
+	files_unit_name(unit_of(node), &name);
+	if (pf_executable_state(x) == PF_EXECUTABLE_FAILED &&
+	    pf_executable_result(x, &why) < 0)
+		pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
+	pf_lock(&x->lock);
+	why = x->options_err;
+	pf_unlock(&x->lock);
+	if (why.code)
+		pf_buf_printf(out, "options of %s: %s\n", name.data, why.text);
+	return 0;
+}
+
+static int signature_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_signature(unit_of(node)->x, out);
+	return 0;
+}
+
+static int info_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_info(unit_of(node)->x, out);
+	return 0;
+}
+
+static int cost_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_fact(unit_of(node)->x, "cost", out);
+	return 0;
+}
+
+static int memory_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)err;
+	pf_executable_fact(unit_of(node)->x, "memory", out);
+	return 0;
+}
+
+static int program_readlink(struct pf_node *node, struct pf_buf *out)
+{
+	struct pf_fs *fs = fs_of(node);
+	struct unit *unit = unit_of(node);
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+
+	pf_tree_lock_names(node->tree);
+	if (unit->program)
+		pf_node_path(unit->program, fs->programs, &path);
+	pf_tree_unlock_names(node->tree);
+	pf_buf_puts(out, "../../");
+	for (size_t i = 0; i < path.len; i++)
+		if (path.data[i] == '/')
+			pf_buf_puts(out, "../");
+	pf_buf_printf(out, "programs/%s", path.data ? path.data : "");
+	return 0;
+}
+
+/* --- options.json ------------------------------------------------------------------------------ */
+
+static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_executable *x = unit_of(node)->x;
+
+	(void)err;
+	PF_LOCK_SCOPE(&x->lock);
+	pf_buf_puts(out, x->options ? x->options : "{}\n");
+	return 0;
+}
+
+/* Refuse what is no JSON object so far; *WHOLE tells if it is a complete one. */
+static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *err)
+{
+	struct pf_scan scan = { 0 };
+	size_t used, skip = strspn(text->data, " \t\r\n");
+
+	*whole = false;
+	switch (pf_scan_feed(&scan, text->data + skip, text->len - skip, &used)) {
+	case PF_SCAN_BAD:
+		return pf_err_set(err, -EINVAL, "byte %zu: expected %s", skip + used,
+				  scan.want);
+	case PF_SCAN_DONE:
+		*whole = true;
+		return pf_scan_check(text->data + skip, used, err);
+	default:
+		return 0;
+	}
+}
+
+static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
+			     uint64_t off, struct pf_err *err)
+{
+	struct pf_executable *x = unit_of(of->node)->x;
+	struct pf_buf *text = of->state;
+	bool whole;
+	int r;
+
+	if (!text) {
+		text = of->state = calloc(1, sizeof(*text));
+		if (!text)
+			return -ENOMEM;
+	}
+	if (off > text->len)
+		return pf_err_set(err, -EINVAL, "options are written from the start");
+	text->len = off; /* rewriting from there on */
+	pf_buf_append(text, src, len);
+	if (text->failed)
+		return -ENOMEM;
+	/* A shell's echo sees only what write(2) says: refuse a whole object here. */
+	r = scan_options(text, &whole, err);
+	if (r < 0)
+		pf_executable_refuse_options(x, err);
+	else if (whole)
+		r = pf_executable_check_options(x, text->data, text->len, err);
+	if (r < 0)
+		text->len = off;
+	return r < 0 ? r : (ssize_t)len;
+}
+
+static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	struct pf_executable *x = unit_of(of->node)->x;
+	const struct pf_buf *text = of->state;
+	int r;
+
+	r = text && why != PF_COMMIT_FSYNC
+		    ? pf_executable_set_options(x, text->data, text->len, NULL)
+		    : 0;
+	if (r < 0 || why == PF_COMMIT_FSYNC)
+		pf_reply_code(reply, r);
+	else
+		files_compile(x, reply);
+}
+
+static int options_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			    struct pf_err *err)
+{
+	(void)node;
+	(void)of;
+	(void)size;
+	(void)err;
+	return 0; /* a shell's ">" empties before it writes: the options change at close */
+}
+
+static void options_release(struct pf_open *of)
+{
+	pf_buf_release(of->state);
+	free(of->state);
+}
+
+/* --- the directory ---------------------------------------------------------------------------------- */
+
+static void unit_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+FILES_TEXT(state, "state", state_show, unit_free);
+FILES_TEXT(error, "error", error_show, unit_free);
+FILES_TEXT(signature, "signature.json", signature_show, unit_free);
+FILES_TEXT(info, "info.json", info_show, unit_free);
+FILES_TEXT(cost, "cost.json", cost_show, unit_free);
+FILES_TEXT(memory, "memory.json", memory_show, unit_free);
+static const struct pf_kind options = {
+	.name = "options.json",
+	.mode = S_IFREG | 0644,
+	.max_write = 1u << 20,
+	.show = options_show,
+	.write = options_write,
+	.commit = options_commit,
+	.truncate = options_truncate,
+	.release = options_release,
+	.free = unit_free,
+};
+static const struct pf_kind program = { .name = "program",
+					.mode = S_IFLNK | 0777,
+					.readlink = program_readlink,
+					.free = unit_free };
+
+static const struct pf_kind *const executable_children[] = {
+	&state,  &error,          &signature, &options,  &info,      &cost,
+	&memory, &kind_optimized, &program,   &kind_run, &kind_call, &kind_serialized,
+	NULL
+};
+
+static const struct pf_kind kind_executable = {
+	.mode = S_IFDIR | 0555,
+	.children = executable_children,
+	.free = unit_free,
+};
+
+/* Made by the compile command: there is no program to link to. */
+static const struct pf_kind kind_as = {
+	.mode = S_IFDIR | 0555,
+	.children = (const struct pf_kind *const[]){ &state, &error, &signature, &options,
+						     &info, &cost, &memory,
+						     &kind_optimized, &kind_run,
+						     &kind_call, &kind_serialized, NULL },
+	.free = unit_free,
+};
+
+bool files_is_as(const struct pf_node *node)
+{
+	return node->kind == &kind_as;
+}
+
+static void each_below(struct pf_node *dir,
+		       void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+		       void *arg)
+{
+	struct pf_node **list = pf_dir_list(dir);
+
+	for (struct pf_node **p = list; p && *p; p++) {
+		if ((*p)->kind == &kind_executable || (*p)->kind == &kind_as)
+			fn(arg, *p, unit_of(*p));
+		else
+			each_below(*p, fn, arg);
+		pf_node_unref(*p);
+	}
+	free(list);
+}
+
+void files_each_executable(struct pf_fs *fs,
+			   void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+			   void *arg)
+{
+	each_below(fs->executables, fn, arg);
+}
+
+static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
+			     struct pf_err *err)
+{
+	(void)dir;
+	if (!files_is_as(node))
+		return pf_err_set(err, -EPERM, "it goes with its program: remove that");
+	files_drop_executable_locked(unit_of(node));
+	return 0;
+}
+
+/* Directories here follow those of programs/: users only remove what has no program. */
+static const struct pf_dir_ops executables_ops = { .rmdir = executables_rmdir };
+const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0755,
+					      .dir = &executables_ops };
+const struct pf_kind kind_executables = { .mode = S_IFDIR | 0755,
+					  .dir = &executables_ops };
+
+int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
+			 mode_t perm, const struct pf_cred *cred, struct pf_err *err)
+{
+	const struct pf_kind *kind = unit->program ? &kind_executable : &kind_as;
+	struct pf_node *node;
+	unsigned n = 1; /* the directory; each child holds a reference of its own */
+	int r;
+
+	for (unsigned i = 0; kind->children[i]; i++)
+		n++;
+	atomic_fetch_add(&unit->refs, n);
+	node = pf_node_new(dir->tree, kind, unit, perm, cred);
+	if (!node) {
+		atomic_fetch_sub(&unit->refs, n);
+		return pf_err_set(err, -ENOMEM, "no memory for executable %s", stem);
+	}
+	r = pf_dir_link(dir, stem, node, true);
+	if (r == 0) {
+		unit->executable = node;
+		pf_executable_name(unit->x, node->ino);
+	} else {
+		pf_node_unref(node);
+	}
+	return r;
+}

@@ -1,0 +1,221 @@
+/* The names of programs and executables: whose they are, and what they lead to. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len)
+{
+	const char *extensions[PF_PROGRAM_NATIVE + 1] = { NULL };
+	struct pf_node *node;
+
+	for (unsigned i = 0; i < PF_PROGRAM_NATIVE; i++)
+		extensions[i] = pf_program_extension(PF_PROGRAM_NONE + 1 + i);
+	node = pf_dir_lookup_stem(dir, stem, len, extensions);
+	if (node && node->kind == &kind_program)
+		return node;
+	pf_node_unref(node);
+	return NULL;
+}
+
+int files_check_as(struct pf_node *dir, const char *stem, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = pf_dir_lookup(files_mirror_of(dir), stem);
+
+	if (!node || !files_is_as(node))
+		return 0;
+	return pf_err_set(err, -EEXIST, "there is an executable %s that has no program",
+			  stem);
+}
+
+int files_check_name(struct pf_node *dir, const char *name, const struct pf_node *other,
+		     const struct pf_node *moved, enum pf_program_format *ret, char *stem,
+		     struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *same = NULL;
+	size_t len;
+
+	*ret = pf_program_format_of(name, &len);
+	snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)len, name);
+	if (*ret == PF_PROGRAM_NONE)
+		return 0;
+	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
+		return pf_err_set(err, -EINVAL, "%s has two extensions", name);
+	taken = pf_dir_lookup(dir, stem);
+	if (taken && S_ISDIR(taken->kind->mode))
+		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
+				  stem);
+	same = files_find_stem(dir, stem, len);
+	if (same && same != other && same != moved)
+		return pf_err_set(err, -EEXIST, "%s: there is another program called %s",
+				  name, stem);
+	return files_check_as(dir, stem, err);
+}
+
+/*
+ * The directory of programs that the path *AT leads to, with a reference; *AT becomes its
+ * last name.  -ENOENT, -EACCES: without a sentence.
+ */
+static int find_dir(struct pf_fs *fs, const char **at, const struct pf_cred *cred,
+		    struct pf_node **ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_ref(fs->programs);
+	const char *slash;
+
+	for (; (slash = strchr(*at, '/')); *at = slash + 1) {
+		char part[PF_NAME_MAX + 1];
+		struct pf_node *next = NULL;
+
+		if ((size_t)(slash - *at) <= PF_NAME_MAX) {
+			snprintf(part, sizeof(part), "%.*s", (int)(slash - *at), *at);
+			next = pf_dir_lookup(dir, part);
+		}
+		pf_node_unref(dir);
+		dir = next;
+		if (!dir || !S_ISDIR(dir->kind->mode))
+			return -ENOENT;
+		if (!pf_node_may(dir, cred, X_OK))
+			return -EACCES;
+	}
+	*ret = pf_steal(&dir);
+	return 0;
+}
+
+/* What NAME is in DIR: a program, or, unless PROGRAM, an executable that has none. */
+static struct pf_node *find_node(struct pf_node *dir, const char *name, bool program)
+{
+	struct pf_node *node = files_find_stem(dir, name, strlen(name));
+
+	if (node)
+		return node;
+	node = pf_dir_lookup(program ? dir : files_mirror_of(dir), name);
+	if (node &&
+	    (program ? node->kind == &kind_program && pf_program_format_of(name, NULL)
+		     : files_is_as(node)))
+		return node;
+	pf_node_unref(node);
+	return NULL;
+}
+
+static int find_unit(struct pf_fs *fs, const char *name, bool program,
+		     const struct pf_cred *cred, struct unit **ret, struct pf_err *err)
+{
+	const char *what = program ? "program" : "executable", *at = name;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = find_dir(fs, &at, cred, &dir);
+
+	if (r == 0) {
+		node = find_node(dir, at, program);
+		if (!node)
+			r = -ENOENT;
+		else if (!pf_node_may(node, cred, R_OK))
+			r = -EACCES;
+	}
+	if (r == -ENOENT)
+		return pf_err_set(err, r, "there is no %s %s", what, name);
+	if (r < 0)
+		return pf_err_set(err, r, "%s %s: permission denied", what, name);
+	*ret = unit_ref(node->object);
+	return 0;
+}
+
+int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		    struct unit **ret, struct pf_err *err)
+{
+	return find_unit(fs, name, false, cred, ret, err);
+}
+
+int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		       struct unit **ret, struct pf_err *err)
+{
+	return find_unit(fs, name, true, cred, ret, err);
+}
+
+void files_unit_name(struct unit *unit, struct pf_buf *out)
+{
+	struct pf_fs *fs = unit->fs;
+
+	pf_tree_lock_names(fs->tree);
+	if (unit->executable)
+		pf_node_path(unit->executable, fs->executables, out);
+	pf_tree_unlock_names(fs->tree);
+	if (!out->len)
+		pf_buf_puts(out, "(removed)");
+}
+
+void files_name_unit(struct unit *unit, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+	files_unit_name(unit, &name);
+	pf_err_wrap(err, err->code, "%s", name.data);
+}
+
+char *files_stem_of(const char *name)
+{
+	size_t len;
+
+	pf_program_format_of(name, &len);
+	return strndup(name, len);
+}
+
+/* May an executable be called STEM beside DIR? */
+static int check_stem(struct pf_node *dir, const char *stem, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *program = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	int r = pf_name_check(stem, err);
+
+	if (r < 0)
+		return r;
+	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
+		return pf_err_set(err, -EINVAL,
+				  "expected a name without a program's extension");
+	program = files_find_stem(dir, stem, strlen(stem));
+	taken = pf_dir_lookup(files_mirror_of(dir), stem);
+	if (program || taken)
+		return pf_err_set(err, -EEXIST, "there is %s of that name",
+				  program              ? "a program"
+				  : files_is_as(taken) ? "an executable"
+						       : "a directory");
+	return 0;
+}
+
+/* Who may read the program may run what is made of it. */
+static mode_t mode_of(struct unit *source)
+{
+	struct pf_attr attr = { .mode = 0444 };
+
+	if (source->program)
+		pf_node_attr(source->program, &attr);
+	return (attr.mode & 0444) | (attr.mode & 0444) >> 2;
+}
+
+int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,
+		 const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	const char *stem = as;
+	int r;
+
+	pf_tree_lock_names(fs->tree);
+	r = find_dir(fs, &stem, cred, &dir);
+	if (r == 0 && !pf_node_may(dir, cred, W_OK | X_OK))
+		r = -EACCES;
+	if (r == -ENOENT)
+		pf_err_set(err, r, "there is no such directory in programs/");
+	else if (r < 0)
+		pf_err_set(err, r, "permission denied");
+	if (r == 0)
+		r = check_stem(dir, stem, err);
+	if (r == 0)
+		r = files_add_executable(files_mirror_of(dir), stem, made,
+					 mode_of(source), cred, err);
+	pf_tree_unlock_names(fs->tree);
+	return r < 0 ? pf_err_wrap(err, r, "\"as\": %s", as) : 0;
+}

@@ -1,0 +1,408 @@
+/* programs/: files that compile when they are closed. */
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "files/common/tell.h"
+
+static struct unit *unit_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+/* --- units ----------------------------------------------------------------------------------- */
+
+struct unit *unit_new(struct pf_fs *fs)
+{
+	struct unit *unit = calloc(1, sizeof(*unit));
+
+	if (!unit)
+		return NULL;
+	atomic_init(&unit->refs, 1);
+	unit->fs = fs;
+	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->probe,
+				    fs->compiler);
+	if (!unit->x) {
+		free(unit);
+		return NULL;
+	}
+	return unit;
+}
+
+struct unit *unit_ref(struct unit *unit)
+{
+	atomic_fetch_add(&unit->refs, 1);
+	return unit;
+}
+
+void unit_unref(struct unit *unit)
+{
+	if (!unit || atomic_fetch_sub(&unit->refs, 1) != 1)
+		return;
+	pf_executable_unref(unit->x);
+	free(unit);
+}
+
+/* A plugin runs it as it is. */
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
+{
+	struct pf_attr root;
+
+	pf_node_attr(pf_tree_root(fs->tree), &root);
+	if (fs->allow_native || uid == 0 || uid == root.uid)
+		return 0;
+	return pf_err_set(err, -EPERM,
+			  "a compiled program is native code: only the mount's owner may "
+			  "load it, unless pjrtfs was started with --allow-native");
+}
+
+void files_drop_executable_locked(struct unit *unit)
+{
+	if (!unit->executable)
+		return;
+	files_tell(unit->executable, "executable.removed");
+	pf_executable_name(unit->x, 0);
+	pf_dir_unlink(unit->executable);
+	pf_node_unref(pf_steal(&unit->executable));
+	/* The kernel may remember the directory's inodes for long. */
+	pf_executable_unload(unit->x);
+}
+
+void files_drop_executable(struct unit *unit)
+{
+	struct pf_tree *tree = unit->fs->tree;
+
+	pf_tree_lock_names(tree);
+	files_drop_executable_locked(unit);
+	pf_tree_unlock_names(tree);
+}
+
+bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want)
+{
+	struct pf_tree *tree = unit->fs->tree;
+	struct pf_node *node;
+	bool may;
+
+	pf_tree_lock_names(tree);
+	node = unit->program ? unit->program : unit->executable;
+	may = !node || pf_node_may(node, cred, want);
+	pf_tree_unlock_names(tree);
+	return may;
+}
+
+/* --- the directory's operations --------------------------------------------------------------- */
+
+static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
+			   const struct pf_cred *cred, struct pf_node **ret,
+			   struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	enum pf_program_format format;
+	char stem[PF_NAME_MAX + 1];
+	struct unit *unit;
+	int r = files_check_name(dir, name, NULL, NULL, &format, stem, err);
+
+	if (r == 0 && format == PF_PROGRAM_NATIVE)
+		r = files_may_load(fs_of(dir), cred->uid, err);
+	if (r < 0)
+		return r;
+	unit = unit_new(fs_of(dir));
+	if (unit)
+		node = pf_node_new(dir->tree, &kind_program, unit, mode, cred);
+	if (!node) {
+		unit_unref(unit);
+		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
+	}
+	unit->program = node;
+	unit->x->user = cred->uid;
+	pf_executable_set_format(unit->x, format);
+	r = pf_dir_link(dir, name, node, false);
+	if (r == 0 && format != PF_PROGRAM_NONE)
+		r = files_add_executable(files_mirror_of(dir), stem, unit, (mode_t)-1,
+					 cred, err);
+	if (r < 0) {
+		pf_dir_unlink(node);
+		return r;
+	}
+	*ret = pf_steal(&node);
+	return 0;
+}
+
+static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *taken = files_find_stem(dir, name, strlen(name));
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *mirror = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r;
+
+	if (taken)
+		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
+				  name);
+	r = files_check_as(dir, name, err);
+	if (r < 0)
+		return r;
+	mirror = pf_node_new(dir->tree, &kind_executables_dir, NULL, mode, cred);
+	if (mirror)
+		node = pf_node_new(dir->tree, &kind_programs, mirror, mode, cred);
+	if (!node)
+		return -ENOMEM;
+	pf_steal(&mirror);
+	r = pf_dir_link(dir, name, node, false);
+	if (r == 0)
+		r = pf_dir_link(files_mirror_of(dir), name, node->object, false);
+	if (r < 0) {
+		pf_dir_unlink(node);
+		return r;
+	}
+	*ret = pf_steal(&node);
+	return 0;
+}
+
+static int programs_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	struct unit *unit = unit_of(node);
+
+	(void)dir;
+	(void)err;
+	pf_dir_unlink(node);
+	unit->program = NULL;
+	files_drop_executable_locked(unit);
+	return 0;
+}
+
+static int programs_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	(void)dir;
+	if (pf_dir_count(node) || pf_dir_count(node->object))
+		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
+	pf_dir_unlink(node->object);
+	pf_dir_unlink(node);
+	return 0;
+}
+
+static void directory_free(struct pf_node *node)
+{
+	pf_node_unref(node->object);
+}
+
+/* --- renames ------------------------------------------------------------------------------------ */
+
+static int rename_directory(struct pf_node *node, struct pf_node *to, const char *name,
+			    struct pf_node *target, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *taken = files_find_stem(to, name, strlen(name));
+	int r;
+
+	if (target && !S_ISDIR(target->kind->mode))
+		return -ENOTDIR;
+	if (target && (pf_dir_count(target) || pf_dir_count(target->object)))
+		return -ENOTEMPTY;
+	if (taken)
+		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
+				  name);
+	r = files_check_as(to, name, err);
+	if (r == 0)
+		r = pf_dir_move(node, to, name);
+	return r < 0 ? r : pf_dir_move(node->object, files_mirror_of(to), name);
+}
+
+/* The options that a replaced program was compiled with stay with the name: editors save
+ * by renaming a scratch file over it. */
+static void inherit_options(struct unit *from, struct unit *to)
+{
+	char *options = NULL;
+
+	pf_lock(&from->x->lock);
+	if (from->x->options)
+		options = strdup(from->x->options);
+	pf_unlock(&from->x->lock);
+	if (options)
+		pf_executable_set_options(to->x, options, strlen(options), NULL);
+	free(options);
+}
+
+static int rename_program(struct pf_node *node, struct pf_node *to, const char *name,
+			  struct pf_node *target, struct pf_err *err)
+{
+	struct unit *unit = unit_of(node);
+	enum pf_program_format format, was = unit->x->format;
+	pf_autobuf struct pf_buf from = PF_BUF_INIT;
+	char stem[PF_NAME_MAX + 1];
+	int r = files_check_name(to, name, target, node, &format, stem, err);
+
+	if (r < 0)
+		return r;
+	if (target && S_ISDIR(target->kind->mode))
+		return -EISDIR;
+	if (was != format && format == PF_PROGRAM_NATIVE) {
+		struct pf_attr attr;
+
+		pf_node_attr(node, &attr);
+		r = files_may_load(fs_of(node), attr.uid, err);
+		if (r < 0)
+			return r;
+	}
+	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
+		return pf_err_set(err, -EINVAL, "%s: a rename does not convert a program",
+				  name);
+	if (target) {
+		if (was == PF_PROGRAM_NONE)
+			inherit_options(unit_of(target), unit);
+		programs_unlink(to, target, NULL);
+	}
+	pf_node_path(node, NULL, &from);
+	r = pf_dir_move(node, to, name);
+	if (r < 0)
+		return r;
+	files_tell_moved(node, "program.moved", from.data);
+	pf_executable_set_format(unit->x, format);
+	if (format == PF_PROGRAM_NONE) {
+		files_drop_executable_locked(unit);
+	} else if (unit->executable) {
+		r = pf_dir_move(unit->executable, files_mirror_of(to), stem);
+	} else {
+		r = files_add_executable(files_mirror_of(to), stem, unit, (mode_t)-1,
+					 NULL, err);
+		pf_executable_compile(unit->x, NULL, NULL); /* behind; error tells */
+	}
+	return r;
+}
+
+static int programs_rename(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
+			   const char *name, unsigned flags, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = pf_dir_lookup(to, name);
+
+	(void)dir;
+	if (to->kind != &kind_programs)
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "%s: a program cannot be moved there: copy "
+				  "it",
+				  name);
+	if (target && (flags & RENAME_NOREPLACE))
+		return -EEXIST;
+	if (flags & ~(unsigned)RENAME_NOREPLACE)
+		return -EINVAL;
+	if (target == node)
+		return 0;
+	return S_ISDIR(node->kind->mode) ? rename_directory(node, to, name, target, err)
+					 : rename_program(node, to, name, target, err);
+}
+
+static const struct pf_dir_ops programs_ops = {
+	.create = programs_create,
+	.mkdir = programs_mkdir,
+	.unlink = programs_unlink,
+	.rmdir = programs_rmdir,
+	.rename = programs_rename,
+};
+
+/* Who may make programs here may remove the executables that were made of them. */
+static void directory_setattr(struct pf_node *node)
+{
+	struct pf_node *mirror = files_mirror_of(node);
+	struct pf_attr of_node, attr;
+
+	pf_node_attr(node, &of_node);
+	pf_node_attr(mirror, &attr);
+	attr.mode = of_node.mode;
+	attr.uid = of_node.uid;
+	attr.gid = of_node.gid;
+	pf_node_set_attr(mirror, &attr);
+	pf_node_changed(mirror, false);
+}
+
+const struct pf_kind kind_programs = { .mode = S_IFDIR | 0755,
+				       .dir = &programs_ops,
+				       .setattr = directory_setattr,
+				       .free = directory_free };
+
+struct pf_node *files_mirror_of(struct pf_node *dir)
+{
+	return dir->object ? dir->object : fs_of(dir)->executables;
+}
+
+/* --- the file --------------------------------------------------------------------------------------- */
+
+static void program_read(struct pf_open *of, size_t len, uint64_t off,
+			 struct pf_reply *reply)
+{
+	uint64_t size;
+	struct pf_bytes *bytes = pf_executable_source(unit_of(of->node)->x, &size);
+
+	if (!bytes || off >= size)
+		pf_reply_data(reply, "", 0);
+	else
+		pf_reply_data(reply, pf_bytes_at(bytes, off),
+			      len < size - off ? len : size - off);
+	pf_bytes_unref(bytes);
+}
+
+static ssize_t program_write(struct pf_open *of, const void *src, size_t len,
+			     uint64_t off, struct pf_err *err)
+{
+	struct unit *unit = unit_of(of->node);
+
+	if (unit->x->format == PF_PROGRAM_NATIVE) {
+		int r = files_may_load(unit->fs, of->cred.uid, err);
+
+		if (r < 0)
+			return r;
+	}
+	return pf_executable_write(unit_of(of->node)->x, src, len, off, err);
+}
+
+static int program_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			    struct pf_err *err)
+{
+	int r = pf_executable_truncate(unit_of(node)->x, size, err);
+
+	/* Nobody will close a file that truncate(2) did not open. */
+	if (r == 0 && !of && size)
+		pf_executable_compile(unit_of(node)->x, NULL, NULL);
+	return r;
+}
+
+static void program_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	/* A program has no sign of its own that it is whole: only closing tells. */
+	if (why == PF_COMMIT_FSYNC) {
+		pf_reply_code(reply, 0);
+		return;
+	}
+	if (atomic_load(&unit_of(of->node)->x->subject)) /* no scratch file */
+		files_tell(of->node, "program.committed");
+	files_compile(unit_of(of->node)->x, reply);
+}
+
+static void program_getattr(struct pf_node *node, struct stat *st)
+{
+	uint64_t size;
+
+	pf_bytes_unref(pf_executable_source(unit_of(node)->x, &size));
+	st->st_size = (off_t)size;
+	st->st_blocks = (st->st_size + 511) / 512;
+}
+
+static void program_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+const struct pf_kind kind_program = {
+	.mode = S_IFREG | 0644,
+	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
+	.read = program_read,
+	.write = program_write,
+	.truncate = program_truncate,
+	.commit = program_commit,
+	.getattr = program_getattr,
+	.free = program_free,
+};

@@ -1,0 +1,75 @@
+/* Programs and executables, for the other rooms. */
+#ifndef PJRTFS_FILES_PROGRAMS_PROGRAMS_H
+#define PJRTFS_FILES_PROGRAMS_PROGRAMS_H
+
+#include "files/common/files.h"
+
+extern const struct pf_kind kind_programs;
+extern const struct pf_kind kind_executables;
+
+/* Files of an executable's directory that rooms above this one make.  Their object: a counted
+ * struct unit. */
+extern const struct pf_kind kind_call; /* call/call.c */
+extern const struct pf_kind kind_run;  /* commands/run.c */
+
+/* A program and its executable: the object of both sides' nodes.  Counted. */
+struct unit {
+	_Atomic unsigned refs;
+	struct pf_fs *fs;        /* borrowed */
+	struct pf_executable *x; /* owned reference */
+	struct pf_node
+		*program; /* its file; NULL: weak, under the name lock; made by "as" */
+	struct pf_node *executable; /* owned reference: its directory, or NULL */
+};
+
+struct unit *unit_new(struct pf_fs *fs);
+struct unit *unit_ref(struct unit *unit);
+void unit_unref(struct unit *unit);
+
+/*
+ * May CRED do WANT (R_OK, W_OK) with UNIT: with its program's file, or, where it has none,
+ * with the executable's directory.  Takes the name lock.
+ */
+bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want);
+
+/*
+ * Link MADE, which was made of SOURCE's program, as the executable AS ("ns/add-2x"), for CRED
+ * to own, readable for whom the program is.  -EEXIST: a program, an executable or a
+ * directory has that name; -ENOENT, -EACCES, -EINVAL.  Takes the name lock.
+ */
+int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,
+		 const struct pf_cred *cred, struct pf_err *err);
+
+/*
+ * Call FN(ARG, its directory, its unit) for each executable, in the order of their making.  FN
+ * must not change names.
+ */
+void files_each_executable(struct pf_fs *fs,
+			   void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+			   void *arg);
+
+/* Take UNIT's directory away; what runs finishes.  Takes the name lock. */
+void files_drop_executable(struct unit *unit);
+
+/* The executable called NAME, with a reference.  R_OK on its program is checked. */
+int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		    struct unit **ret, struct pf_err *err);
+
+/*
+ * The program called NAME, "add" or "add.mlir", as files_find_unit.  An executable that has
+ * no program is none.
+ */
+int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		       struct unit **ret, struct pf_err *err);
+
+/* Append the name of UNIT's executable, its directory's path below executables/, or
+ * "(removed)".  Takes the name lock. */
+void files_unit_name(struct unit *unit, struct pf_buf *out);
+
+/* Put the name of UNIT's executable before the sentence.  Takes the name lock. */
+void files_name_unit(struct unit *unit, struct pf_err *err);
+
+/* NAME without a program's extension, the caller's; NULL: no memory. */
+char *files_stem_of(const char *name);
+
+#endif

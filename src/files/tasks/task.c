@@ -1,0 +1,224 @@
+/* Tasks: one answer for whoever asked, whatever comes first. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "task.h"
+#include "files/common/tell.h"
+#include "pjrtfs/base/json.h"
+
+static void timed_out(struct pf_timer *timer);
+
+void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
+	       const struct pf_cred *cred)
+{
+	t->ops = ops;
+	t->fs = fs_of(file);
+	t->file = pf_node_ref(file);
+	t->cred = *cred;
+	t->id = NULL;
+	t->answered = false;
+	t->whole = NULL;
+	t->execution = NULL;
+	t->worker = NULL;
+	t->compiling = NULL;
+	t->timer = (struct pf_timer){ .fire = timed_out };
+	atomic_init(&t->refs, 1);
+	if (pthread_mutex_init(&t->lock, NULL))
+		abort();
+}
+
+void task_set_id(struct task *t, struct json_object *o)
+{
+	struct json_object *id;
+
+	if (json_object_object_get_ex(o, "id", &id) && id)
+		t->id = strdup(pf_json_text(id));
+}
+
+struct task *task_ref(struct task *t)
+{
+	atomic_fetch_add(&t->refs, 1);
+	return t;
+}
+
+void task_unref(struct task *t)
+{
+	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
+		return;
+	free(t->id);
+	pf_executable_unref(t->compiling);
+	pf_node_unref(t->file);
+	pthread_mutex_destroy(&t->lock);
+	task_unref(t->whole);
+	t->ops->free(t);
+}
+
+/* Answer unless that was done. */
+static void answer(struct task *t, int code, struct json_object *reply)
+{
+	bool first;
+
+	pf_lock(&t->lock);
+	first = !t->answered;
+	t->answered = true;
+	pf_unlock(&t->lock);
+	if (!first) {
+		json_object_put(reply);
+		return;
+	}
+	if (t->id)
+		json_object_object_add(reply, "id", json_tokener_parse(t->id));
+	t->ops->answer(t, code, reply);
+}
+
+void task_done(struct task *t, int code, struct json_object *reply)
+{
+	if (t->timer.fire && pf_timer_disarm(t->fs->timers, &t->timer))
+		task_unref(t);
+	answer(t, code, reply);
+	task_unref(t);
+}
+
+struct pf_worker *task_stop(struct task *t)
+{
+	PF_CLEANUP(pf_executable_unrefp) struct pf_executable *compiling = NULL;
+	struct pf_worker *worker;
+
+	pf_lock(&t->lock);
+	worker = t->worker;
+	if (t->compiling)
+		compiling = pf_executable_ref(t->compiling);
+	pf_unlock(&t->lock);
+	return !compiling || pf_executable_abandon(compiling) ? worker : NULL;
+}
+
+char *task_id(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->id ? strdup(t->id) : NULL;
+}
+
+void task_fail(struct task *t, const struct pf_err *err)
+{
+	pf_autofree char *id = task_id(t);
+	pf_autobuf struct pf_buf file = PF_BUF_INIT;
+
+	pf_node_path(t->file, NULL, &file);
+	files_tell_failed(t->fs, file.data ? file.data : "", t->cred.uid, id, err);
+	task_done(t, err->code, reply_failure(err));
+}
+
+bool task_cancelled(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->answered || t->ops->cancelled(t);
+}
+
+bool task_answered(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->answered;
+}
+
+/* What TASK is a step of, at last. */
+static struct task *whole_of(struct task *t)
+{
+	while (t->whole)
+		t = t->whole;
+	return t;
+}
+
+void task_executes(struct task *t, struct pf_execution *e, struct pf_worker *worker)
+{
+	task_runs_at(t, worker, NULL);
+	t = whole_of(t);
+	PF_LOCK_SCOPE(&t->lock);
+	t->execution = e;
+}
+
+void task_runs_at(struct task *t, struct pf_worker *worker,
+		  struct pf_executable *compiling)
+{
+	struct pf_executable *before;
+
+	t = whole_of(t);
+	pf_lock(&t->lock);
+	before = t->compiling;
+	t->worker = worker;
+	t->compiling = compiling ? pf_executable_ref(compiling) : NULL;
+	pf_unlock(&t->lock);
+	pf_executable_unref(before);
+}
+
+void task_began(struct task *t)
+{
+	t = whole_of(t);
+	if (t->ops->began)
+		t->ops->began(t);
+}
+
+void task_unqueue(struct task *t)
+{
+	struct pf_execution *e;
+
+	pf_lock(&t->lock);
+	e = t->execution;
+	if (e && !pf_execution_unqueue(e))
+		e = NULL;
+	pf_unlock(&t->lock);
+	/* Taken out, it is nobody's but ours. */
+	if (e)
+		pf_execution_resume(e);
+}
+
+unsigned task_position(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->execution ? pf_execution_position(t->execution) : 0;
+}
+
+static void timed_out(struct pf_timer *timer)
+{
+	struct task *t = pf_container_of(timer, struct task, timer);
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -ETIMEDOUT,
+		   "it did not end in time; what had begun goes on, its results are "
+		   "dropped");
+	answer(t, err.code, reply_failure(&err));
+	task_unqueue(t); /* a step's is dropped when its turn comes */
+	task_unref(t);
+}
+
+int task_set_timeout(struct task *t, uint64_t ms, struct pf_err *err)
+{
+	int r;
+
+	task_ref(t);
+	r = pf_timer_arm(t->fs->timers, &t->timer, ms);
+	if (r == 0)
+		return 0;
+	task_unref(t);
+	return pf_err_set(err, r, "no thread for timeouts could be started");
+}
+
+struct json_object *reply_new(void)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(true));
+	return o;
+}
+
+struct json_object *reply_failure(const struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object(), *e = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(false));
+	pf_json_add_string(e, "errno", pf_errno_name(err->code));
+	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
+	pf_json_add_string(e, "message", err->text);
+	json_object_object_add(o, "error", e);
+	return o;
+}

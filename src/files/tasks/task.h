@@ -1,0 +1,113 @@
+/*
+ * Commands: what is asked for, by whom, and where the answer goes.
+ *
+ * A task is one thing that was asked for: a command at control or run, a step of a batch, an
+ * asynchronous job.  Who does it needs to know only the task; it ends with task_done or
+ * task_fail, on any thread.
+ */
+#ifndef PJRTFS_FILES_TASKS_TASK_H
+#define PJRTFS_FILES_TASKS_TASK_H
+
+#include "files/common/files.h"
+
+struct task;
+
+/* Where a kind of task comes from. */
+struct task_ops {
+	/* Did who waits for it go away?  Not called once it was answered. */
+	bool (*cancelled)(struct task *task);
+	/* The answer, once: CODE is 0 or -errno, REPLY a JSON object (owned by the callee). */
+	void (*answer)(struct task *task, int code, struct json_object *reply);
+	/* It has begun: what cannot be undone is under way.  Perhaps more than once.  May be
+	 * NULL. */
+	void (*began)(struct task *task);
+	/* LAST of it is being sent: may what comes after the task go along?  See
+	 * pf_execution_join.  May be NULL. */
+	bool (*follow)(struct task *task, struct pf_execution *last);
+	/* It was to go along, and did not begin: it is dropped, without an answer. */
+	void (*left)(struct task *task);
+	void (*free)(struct task *task);
+};
+
+/* Embedded in the asker's own struct. */
+struct task {
+	const struct task_ops *ops;
+	struct pf_fs *fs;     /* borrowed */
+	struct pf_node *file; /* owned reference: where it was asked for */
+	struct pf_cred cred;  /* whose rights */
+	char *id;             /* owned JSON text, or NULL: echoed in the answer */
+	struct task *whole;   /* owned reference: what it is a step of, or NULL */
+
+	_Atomic unsigned refs;
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	bool answered;
+	struct pf_execution *execution; /* borrowed: of it, or of its step; or NULL */
+	/* For those who must stop it, or its step: */
+	struct pf_worker *worker;        /* borrowed: where it is being done, or NULL */
+	struct pf_executable *compiling; /* owned reference: what is compiled for it */
+	struct pf_timer timer;           /* not protected */
+};
+
+/* A new task, asked for at FILE, with one reference, which task_done takes. */
+void task_init(struct task *task, const struct task_ops *ops, struct pf_node *file,
+	       const struct pf_cred *cred);
+/* The id that the command O carries, if any, is TASK's. */
+void task_set_id(struct task *task, struct json_object *o);
+
+struct task *task_ref(struct task *task);
+void task_unref(struct task *task);
+
+/* The task has ended; what comes after the first answer is dropped. */
+void task_done(struct task *task, int code, struct json_object *reply);
+void task_fail(struct task *task, const struct pf_err *err);
+
+/*
+ * What TASK does from now on goes on at WORKER; COMPILING, if not NULL (a reference is taken),
+ * is what it has compiled there.
+ */
+void task_runs_at(struct task *task, struct pf_worker *worker,
+		  struct pf_executable *compiling);
+
+/*
+ * Stop what TASK waits for: its compile is given up.  The worker to be ended to stop what is
+ * left, or NULL: nothing of it runs anywhere.
+ */
+struct pf_worker *task_stop(struct task *task);
+
+/* The text of its id, which the caller frees; NULL if it has none. */
+char *task_id(struct task *task);
+
+/* Nobody waits for it any more: what has not begun need not begin. */
+bool task_cancelled(struct task *task);
+
+/* Was it answered already?  Then its results are dropped. */
+bool task_answered(struct task *task);
+
+/* E, on WORKER, is being done for TASK from now on; NULL: it has ended. */
+void task_executes(struct task *task, struct pf_execution *e, struct pf_worker *worker);
+
+/* What TASK asks for has begun. */
+void task_began(struct task *task);
+
+/* TASK is cancelled: if it waits for its turn on a device, it ends here. */
+void task_unqueue(struct task *task);
+
+/* How many begin before it does on its device, and itself; 0: it does not wait for that. */
+unsigned task_position(struct task *task);
+
+/* Answer ETIMEDOUT if nothing else was answered within MS milliseconds. */
+int task_set_timeout(struct task *task, uint64_t ms, struct pf_err *err);
+
+/* {"ok":true} */
+struct json_object *reply_new(void);
+
+/* {"ok":false,"error":{"errno","code","message"}} */
+struct json_object *reply_failure(const struct pf_err *err);
+
+/*
+ * Run one op: returns 0 when TASK is, or will be, answered; -errno with *ERR set when it is
+ * not, for the caller to answer.
+ */
+typedef int command_op(struct task *task, struct json_object *o, struct pf_err *err);
+
+#endif
