@@ -201,6 +201,7 @@ static void run_locked(struct pf_session *s, struct pf_waiter **sent)
 	s->looping = true;
 	while (!s->running && (item = pf_items_pop(&s->queue))) {
 		s->running = item;
+		item->waiter->begun = item->end;
 		if (item->code < 0) {
 			finish_locked(s, item, item->code, item->text.data,
 				      item->text.len, sent);
@@ -234,10 +235,28 @@ bool pf_command_cancelled(struct pf_command *command)
 	struct pf_item *item = command->priv;
 
 	PF_LOCK_SCOPE(&command->session->lock);
-	return item->waiter->interrupted;
+	return item->waiter->interrupted && command->session->released;
 }
 
-/* EINTR was sent: the commands of this write that have not begun never will. */
+/*
+ * The writer is interrupted, by whatever signal: the commands of this write that have not
+ * begun never will.  It must not write again what has begun.
+ */
+static size_t halt_write(void *arg)
+{
+	struct pf_waiter *w = arg, *none = NULL;
+	struct pf_session *s = w->session;
+	unsigned left;
+
+	PF_LOCK_SCOPE(&s->lock);
+	left = w->left;
+	drop_queued_locked(s, w, w, &none);
+	if (w->begun && w->left == left)
+		return w->len;
+	pf_cut_reset(s);
+	return w->begun;
+}
+
 static void interrupt_write(void *arg)
 {
 	struct pf_waiter *w = arg, *sent = NULL;
@@ -246,8 +265,6 @@ static void interrupt_write(void *arg)
 
 	pf_lock(&s->lock);
 	w->interrupted = true;
-	drop_queued_locked(s, w, w, &sent);
-	pf_cut_reset(s);
 	if (!w->left)
 		free(w);
 	serve_locked(s, &sent);
@@ -271,10 +288,11 @@ static void interrupt_read(void *arg)
 	pf_reply_unref(reply);
 }
 
-/* A waiter for REPLY, whose interrupt calls FN; NULL if there is no memory (*R is set) or
+/* A waiter for REPLY, whose interrupt calls HALT and FN; NULL if there is no memory (*R is set) or
  * the request has been interrupted already. */
 static struct pf_waiter *wait_for(struct pf_session *s, size_t len,
-				  struct pf_reply *reply, void (*fn)(void *arg), int *r)
+				  struct pf_reply *reply, size_t (*halt)(void *arg),
+				  void (*fn)(void *arg), int *r)
 {
 	struct pf_waiter *w = calloc(1, sizeof(*w));
 
@@ -284,7 +302,7 @@ static struct pf_waiter *wait_for(struct pf_session *s, size_t len,
 	w->session = s;
 	w->reply = reply;
 	w->len = len;
-	if (pf_reply_park(reply, fn, w)) {
+	if (pf_reply_park_write(reply, halt, fn, w)) {
 		reply->held = pf_open_ref(s->of);
 		return w;
 	}
@@ -312,7 +330,7 @@ static void start(struct pf_session *s, struct pf_items *items, size_t len,
 	struct pf_item *item;
 	int r;
 
-	w = wait_for(s, len, reply, interrupt_write, &r);
+	w = wait_for(s, len, reply, halt_write, interrupt_write, &r);
 	if (!w) {
 		free_items(s, items);
 		pf_unlock(&s->lock);
@@ -360,7 +378,7 @@ static void park_read(struct pf_session *s, size_t len, struct pf_reply *reply)
 	struct pf_waiter **p, *w;
 	int r;
 
-	w = wait_for(s, len, reply, interrupt_read, &r);
+	w = wait_for(s, len, reply, NULL, interrupt_read, &r);
 	if (w) {
 		for (p = &s->parked; *p; p = &(*p)->next)
 			;
@@ -431,10 +449,11 @@ void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 	pf_reply_code(reply, r);
 }
 
-/* Commands that run go on; what has not begun went with the writes that were interrupted. */
+/* Nobody waits any more for what an interrupted write began; what other writes did goes on. */
 void pf_ctl_release(struct pf_open *of)
 {
 	pf_lock(&of->session->lock);
+	of->session->released = true;
 	pf_cut_reset(of->session);
 	pf_unlock(&of->session->lock);
 }

@@ -250,12 +250,21 @@ static int cut_object(struct pf_session *s, const char *src, size_t len, size_t 
 	return refuse_long(s, items);
 }
 
+/* What was cut last ends at END. */
+static void note_end(struct pf_items *items, unsigned before, size_t end)
+{
+	if (items->n > before)
+		pf_container_of(items->end, struct pf_item, next)->end = end;
+}
+
 ssize_t pf_cut(struct pf_session *s, const char *src, size_t len, struct pf_items *items)
 {
 	size_t done = 0, used;
 	int r = 0;
 
 	while (done < len && items->n < PF_CTL_BATCH && r == 0) {
+		unsigned before = items->n;
+
 		if (s->skipping) {
 			const char *end = memchr(src + done, '\n', len - done);
 
@@ -270,6 +279,7 @@ ssize_t pf_cut(struct pf_session *s, const char *src, size_t len, struct pf_item
 			r = cut_line(s, src + done, len - done, &used, items);
 			done += used;
 		}
+		note_end(items, before, done);
 	}
 	if (r == 0)
 		return (ssize_t)done;

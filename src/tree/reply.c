@@ -83,9 +83,16 @@ bool pf_reply_gone(struct pf_reply *reply)
 
 bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg)
 {
+	return pf_reply_park_write(reply, NULL, fn, arg);
+}
+
+bool pf_reply_park_write(struct pf_reply *reply, size_t (*halt)(void *arg),
+			 void (*fn)(void *arg), void *arg)
+{
 	PF_LOCK_SCOPE(&reply->lock);
 	if (reply->answered)
 		return false;
+	reply->halt = halt;
 	reply->on_interrupt = fn;
 	reply->arg = arg;
 	return true;
@@ -110,6 +117,7 @@ bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *
 
 void pf_reply_interrupt(struct pf_reply *reply)
 {
+	size_t (*halt)(void *arg), done;
 	void (*fn)(void *arg);
 	void *arg;
 
@@ -120,11 +128,13 @@ void pf_reply_interrupt(struct pf_reply *reply)
 	}
 	reply->answered = true;
 	reply->interrupted = true;
+	halt = reply->halt;
 	fn = reply->on_interrupt;
 	arg = reply->arg;
 	pf_unlock(&reply->lock);
 
-	reply->ops->send(reply, -EINTR, NULL, 0);
+	done = halt ? halt(arg) : 0;
+	reply->ops->send(reply, done ? 0 : -EINTR, NULL, done);
 	if (fn)
 		fn(arg);
 }

@@ -15,6 +15,7 @@ struct pf_item {
 	struct pf_command command;
 	struct pf_item *next;
 	struct pf_waiter *waiter; /* the write that brought it */
+	size_t end;               /* where in that it ends */
 	struct pf_buf text;
 	int code; /* < 0: refused unseen, and text is the reply */
 };
@@ -29,6 +30,7 @@ struct pf_waiter {
 	struct pf_reply *reply; /* one reference */
 	size_t len;             /* write: bytes taken; read: bytes wanted, then given */
 	unsigned left;          /* write: commands not done */
+	size_t begun;           /* write: its bytes up to the end of what runs, or ran */
 	bool interrupted;
 	int code;
 	char *data; /* owned; what a read is given */
@@ -52,8 +54,9 @@ struct pf_session {
 
 	struct pf_items queue;
 	struct pf_item *running;
-	bool looping; /* a thread is in run_locked and will see what was queued */
-	int failed;   /* write-only: the failure that all later writes get */
+	bool looping;  /* a thread is in run_locked and will see what was queued */
+	bool released; /* nobody has the file open any more */
+	int failed;    /* write-only: the failure that all later writes get */
 	struct pf_item *spare;
 
 	/* Replies not read yet: out's bytes from out_head on. */

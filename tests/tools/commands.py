@@ -230,6 +230,44 @@ def interrupted(d):
 
 
 @case
+def signals(d):
+    """A signal that is handled makes nothing be done twice, or not at all."""
+    program("add", ADD)
+    numbers(d, one=(1, 1, 1))
+    here = "signals/"
+    o = {"op": "execute", "executable": "add", "inputs": [here + "n", here + "one"],
+         "outputs": [here + "n"]}
+    commands = {
+        "repeat": (json.dumps({**o, "repeat": 20000}), 20000, 1),
+        "batch": (json.dumps({"op": "batch", "steps": [o] * 2000}), 2000, 1),
+        "many": (json.dumps(o) * 900, 900, 900),
+    }
+    fired = []
+    before = signal.signal(signal.SIGALRM, lambda *args: fired.append(1))
+    for what, (written, n, replies) in commands.items():
+        numbers(d, n=(0, 0, 0))
+        del fired[:]
+        fd = os.open(cases.mnt + "/control", os.O_RDWR)
+        data = written.encode()
+        got = []
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        while data:  # EINTR, Python writes again by itself
+            data = data[os.write(fd, data):]
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while len(got) < replies:
+            reply = b""
+            while not reply.endswith(b"\n"):
+                reply += os.read(fd, 1 << 20)
+            got.append(json.loads(reply)["ok"])
+        equal(what + ": the end", os.read(fd, 100), b"")
+        os.close(fd)
+        equal(what + ": replies", got, [True] * replies)
+        equal(what + ": n", text(d + "/n"), f"{n} {n} {n}\n".encode())
+        holds("signals came", fired)
+    signal.signal(signal.SIGALRM, before)
+
+
+@case
 def names(d):
     program("step", STEP)
     numbers(d, p=(3, 2, 1), g=(1, 1, 1))

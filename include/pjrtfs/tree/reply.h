@@ -3,8 +3,9 @@
  *
  * Whoever got a reply answers it exactly once, now or later, from any thread, with one of
  * the functions below, which also give up the caller's reference.  If the caller's process is
- * interrupted (Ctrl-C, kill) first, the request is answered with EINTR at once and the later
- * answer is dropped: the work behind it need not know.
+ * interrupted (any signal) first, the request is answered with EINTR at once and the later
+ * answer is dropped: the work behind it need not know.  A write of which something was done
+ * already is answered with what was: who gets EINTR may write all of it again.
  */
 #ifndef PJRTFS_TREE_REPLY_H
 #define PJRTFS_TREE_REPLY_H
@@ -33,7 +34,8 @@ struct pf_reply {
 	pthread_mutex_t lock; /* rank 6; protects the fields below */
 	bool answered;
 	bool interrupted;
-	void (*on_interrupt)(void *arg); /* called once, without the lock */
+	size_t (*halt)(void *arg); /* called once before the answer, without the lock */
+	void (*on_interrupt)(void *arg); /* called once after it, without the lock */
 	void *arg;
 };
 
@@ -68,10 +70,14 @@ bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *
  * pf_reply_claim: from now on only the caller can answer REPLY; false if it is too late.
  * pf_reply_send: answer a claimed REPLY, as pf_reply_ops.send, and give up the reference.
  * pf_reply_park: as pf_reply_on_interrupt, but false, and FN is not called, if it is too late.
+ * pf_reply_park_write: the same; before the interrupt is answered HALT(ARG) drops what has not
+ * begun, and tells how many bytes of the write are done or under way (0: EINTR).
  */
 bool pf_reply_claim(struct pf_reply *reply);
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
 bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
+bool pf_reply_park_write(struct pf_reply *reply, size_t (*halt)(void *arg),
+			 void (*fn)(void *arg), void *arg);
 
 /* For the front end: the request was interrupted. */
 void pf_reply_interrupt(struct pf_reply *reply);
