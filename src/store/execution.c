@@ -78,7 +78,7 @@ void pf_execution_free(struct pf_execution *e)
 	free(e);
 }
 
-static void tell(const struct pf_execution *e, const struct pf_err *err)
+static void tell(struct pf_execution *e, const struct pf_err *err)
 {
 	/* What ran, not what the options name by now. */
 	struct pf_worker *w =
@@ -99,6 +99,8 @@ static void tell(const struct pf_execution *e, const struct pf_err *err)
 		told.devices = e->loaded->devices;
 		told.n_devices = e->loaded->n_devices;
 	}
+	if (e->tell)
+		e->tell(e, &told);
 	pf_tell_executed(pf_worker_watch(w), pf_worker_meter(w), e->executable->meter,
 			 &told);
 }

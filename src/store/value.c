@@ -212,9 +212,13 @@ int pf_value_unusable_locked(const struct pf_value *v, struct pf_err *err)
 {
 	switch (v->state) {
 	case PF_VALUE_DONATED:
-		return pf_err_set(err, -EINVAL,
-				  "its value was donated to an execution and is "
-				  "gone");
+		return v->consumed
+			       ? pf_err_set(err, -EINVAL,
+					    "its value was donated to an execution and "
+					    "is gone")
+			       : pf_err_set(err, -EBUSY,
+					    "its value is donated to an execution that "
+					    "has not ended");
 	case PF_VALUE_LOST:
 		return pf_err_set(err, -EIO,
 				  "its only copy was lost when the worker of plugin "

@@ -201,14 +201,18 @@ void pf_tell_executed(struct pf_watch *w, struct pf_plugin_meter *meter,
 
 	pf_meter_execution(meter, of, result, told->seconds, told->devices,
 			   told->n_devices);
-	if (!w)
+	if (!w || (told->goes_on && result == PF_OUTCOME_OK))
 		return;
 	snprintf(object, sizeof(object), "executables/%s", told->executable);
 	pf_event_begin(&e, names[result], told->user, object);
 	put_devices(&e, meter, told);
-	pf_event_seconds(&e, "seconds", told->seconds);
+	if (told->repeated)
+		pf_event_int(&e, "repeat",
+			     (int64_t)told->repeated + (result == PF_OUTCOME_OK));
+	pf_event_seconds(&e, "seconds", told->seconds + told->repeated_seconds);
 	if (result == PF_OUTCOME_OK)
-		pf_event_seconds(&e, "device_seconds", told->device_seconds);
+		pf_event_seconds(&e, "device_seconds",
+				 told->device_seconds + told->repeated_device_seconds);
 	pf_event_json(&e, "id", told->id);
 	pf_event_error(&e, told->err);
 	pf_event_add(w->events, &e);

@@ -230,6 +230,77 @@ def interrupted(d):
 
 
 @case
+def watched(d):
+    """What a loop will replace can be used until then, if the program lets it be."""
+    program("add", ADD)
+    numbers(d, p=(0, 0, 0), one=(1, 1, 1))
+    here = "watched/"
+    o = {"op": "execute", "executable": "add", "inputs": [here + "p", here + "one"],
+         "outputs": [here + "p"]}
+    events = os.open(cases.mnt + "/events", os.O_RDONLY)
+    os.lseek(events, 0, os.SEEK_END)
+    while os.read(events, 1 << 20):
+        pass
+    done = []
+    loop = threading.Thread(target=lambda: done.append(ok(repeat=100000, **o)))
+    loop.start()
+    seen = 0
+    while not done:
+        equal("p", text(d + "/p") in (b"0 0 0\n", b"100000 100000 100000\n"), True)
+        ok(op="execute", executable="add", inputs=[here + "p", here + "one"],
+           outputs=[here + "q"])
+        ok(op="copy", buffer=here + "p", **{"as": here + "saved"})
+        ok(op="delete", buffer=here + "saved")
+        seen += 1
+    loop.join()
+    holds("it was looked at", seen)
+    equal("p", text(d + "/p"), b"100000 100000 100000\n")
+    # one event for all of them
+    told = b""
+    while True:
+        more = os.read(events, 1 << 20)
+        if not more:
+            break
+        told += more
+    os.close(events)
+    told = [json.loads(line) for line in told.splitlines()]
+    equal("events", [e["event"] for e in told if e.get("repeat") == 100000],
+          ["execution.finished"])
+    holds("others", len(told) < 100 + 20 * seen)
+    # one after the other, by many: each adds to what it finds
+    numbers(d, p=(0, 0, 0))
+
+    def adds():
+        for _ in range(100):
+            ok(**o)
+
+    threads = [threading.Thread(target=adds) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
+@case
+def shared(d):
+    """What a step consumes is gone for the next, also if others share its memory."""
+    program("add", ADD)
+    here = "shared/"
+    for copied in (False, True):
+        numbers(d, a=(1, 2, 3), y=(1, 1, 1))
+        step = {"op": "execute", "executable": "add", "inputs": [here + "a", here + "y"]}
+        ok(outputs=[here + "z"], **step)
+        if copied:
+            ok(op="copy", buffer=here + "a", **{"as": here + "b"})
+        reply = refused("EINVAL", "donated", op="batch", steps=[
+            {**step, "outputs": [here + "z"], "donate": [here + "a"]},
+            {**step, "outputs": [here + "zz"]}])
+        equal("replies", [r["ok"] for r in reply["replies"]], [True, False])
+        if copied:
+            equal("b", text(d + "/b"), b"1 2 3\n")
+
+
+@case
 def signals(d):
     """A signal that is handled makes nothing be done twice, or not at all."""
     program("add", ADD)

@@ -352,8 +352,9 @@ START_TEST(a_donated_value_is_gone)
 	ck_assert_int_eq(place_value(v, &err), 1);
 	ck_assert(pf_value_donate(v));
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
-	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EINVAL);
-	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
+	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EBUSY);
+	ck_assert_str_eq(err.text,
+			 "its value is donated to an execution that has not ended");
 	/* The execution fails: it is what it was. */
 	pf_value_donated(v, false);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
@@ -362,6 +363,7 @@ START_TEST(a_donated_value_is_gone)
 	pf_value_donated(v, true);
 	ck_assert_ptr_null(pf_value_host(v));
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EINVAL);
+	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
 	pf_value_unref(v);
 }
 END_TEST

@@ -82,6 +82,10 @@ struct pf_told_execution {
 		*devices; /* indexes of the plugin's devices, or NULL: it had none yet */
 	size_t n_devices;
 	const struct pf_err *err; /* NULL: it succeeded */
+	/* Repetitions of a command: all are counted, the last one is an event, of all. */
+	bool goes_on;
+	uint64_t repeated; /* times before */
+	double repeated_seconds, repeated_device_seconds;
 };
 
 void pf_tell_executed(struct pf_watch *watch, struct pf_plugin_meter *meter,

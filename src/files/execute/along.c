@@ -67,6 +67,20 @@ static bool lists_directories(const struct run *run)
 	return false;
 }
 
+/* Only the first of all may consume what is not a result of those before. */
+static bool uses_what_goes(const struct run *run)
+{
+	const struct run *first = run->before;
+
+	while (first->before)
+		first = first->before;
+	for (size_t i = 0; i < first->n_in; i++)
+		for (size_t k = 0; first->donate[i] && k < run->n_in; k++)
+			if (run->buffers[k] == first->buffers[i])
+				return true;
+	return false;
+}
+
 /* Is what its names mean sure before those before have ended? */
 static bool is_sure(const struct run *run)
 {
@@ -74,7 +88,8 @@ static bool is_sure(const struct run *run)
 
 	for (const struct run *r = run->before; r && !adds; r = r->before)
 		adds = r->adds;
-	return run->n_rows == 1 && !(adds && lists_directories(run));
+	return run->n_rows == 1 && !(adds && lists_directories(run)) &&
+	       !uses_what_goes(run);
 }
 
 /* --- results -------------------------------------------------------------------------- */

@@ -78,18 +78,22 @@ static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
  */
 static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
+	bool kept = false;
+
 	pf_tree_lock_names(run->task->fs->tree);
 	for (size_t i = 0; i < e->n_args; i++) {
 		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
 
-		if (out < run->n_out)
-			put_locked(run, row * run->n_out + out, NULL, e->args[i], NULL);
+		if (out < run->n_out &&
+		    put_locked(run, row * run->n_out + out, NULL, e->args[i], NULL) == 0)
+			kept = true;
 	}
 	pf_tree_unlock_names(run->task->fs->tree);
-	pf_err_wrap(err, err->code,
-		    "after %" PRIu64 " of %" PRIu64
-		    " repetitions, whose state is kept under its names",
-		    run->done, run->request.repeat);
+	if (err->code == -ECANCELED)
+		pf_err_set(err, -ECANCELED, "%s: cancelled", run->name);
+	pf_err_wrap(err, err->code, "after %" PRIu64 " of %" PRIu64 " repetitions%s",
+		    run->done, run->request.repeat,
+		    kept ? ", whose state is kept under its names" : "");
 }
 
 static void start(struct run *run, struct pf_execution *e);
@@ -174,6 +178,16 @@ static void run_began(struct pf_execution *e)
 
 /* --- the beginning ------------------------------------------------------------------------ */
 
+static void run_tell(struct pf_execution *e, struct pf_told_execution *told)
+{
+	const struct run *run = e->user;
+
+	told->goes_on = run->done + 1 < run->request.repeat;
+	told->repeated = run->done;
+	told->repeated_seconds = run->seconds;
+	told->repeated_device_seconds = run->device_seconds;
+}
+
 void run_prepare(struct run *run, struct pf_execution *e)
 {
 	run->begun++;
@@ -186,6 +200,7 @@ void run_prepare(struct run *run, struct pf_execution *e)
 	e->done = run_done;
 	e->began = run_began;
 	e->cancelled = is_cancelled;
+	e->tell = run_tell;
 	e->follow = run_follow;
 	e->left = run_left;
 	if (!run->loaded->n_devices)

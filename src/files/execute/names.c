@@ -439,6 +439,20 @@ static int check_twice(struct run *run, struct pf_execution *e, struct pf_err *e
 	return 0;
 }
 
+/*
+ * A name that an output takes is asked to be consumed: but not before it must be, since others
+ * may want to read it while the program runs.  What is only promised nobody else has.
+ */
+static bool may_consume(const struct run *run, const char *name, size_t i,
+			struct pf_value *v)
+{
+	const struct pf_signature *s = run->loaded->signature;
+	size_t k = i % run->n_in;
+
+	return is_donated(run, name) || (k < s->n_inputs && s->inputs[k].donated) ||
+	       pf_value_promised_id(v);
+}
+
 int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
@@ -453,7 +467,7 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 		if (r < 0)
 			return pf_err_wrap(err, r, "input %zu: %s", i % run->n_in, name);
 		e->args[i] = v;
-		e->donate[i] = run->donate[i];
+		e->donate[i] = run->donate[i] && may_consume(run, name, i, v);
 		e->arg_names[i] = name;
 		if (run->request.move &&
 		    (v->worker != d->worker || v->device != d->index)) {
