@@ -181,7 +181,7 @@ void pf_request_wait(struct pf_request *r)
 	pf_reply_unref(&r->reply);
 }
 
-void pf_requests_interrupt(struct pf_mount *mount)
+void pf_requests_disconnect(struct pf_mount *mount)
 {
 	struct pf_request *r;
 
@@ -193,7 +193,7 @@ void pf_requests_interrupt(struct pf_mount *mount)
 		pf_unlock(&mount->lock);
 		if (!r)
 			return;
-		pf_reply_interrupt(&r->reply);
+		pf_reply_disconnect(&r->reply);
 		/* Somebody else may be answering it this very moment. */
 		while (pf_reply_gone(&r->reply)) {
 			bool listed = false;

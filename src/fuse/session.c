@@ -377,7 +377,7 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 	n = start_threads(mount, threads, err);
 	wait_for_threads(mount, threads, n);
 	sigaction(SIGURG, &before, NULL);
-	pf_requests_interrupt(mount);
+	pf_requests_disconnect(mount);
 	fuse_session_unmount(mount->session);
 	if (mount->failed < 0 && n == mount->n_threads)
 		pf_err_set(err, mount->failed, "reading from /dev/fuse: %s",

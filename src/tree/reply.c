@@ -11,6 +11,7 @@ void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 	reply->refs = 1;
 	reply->answered = false;
 	reply->interrupted = false;
+	reply->halt = NULL;
 	reply->on_interrupt = NULL;
 	reply->arg = NULL;
 	reply->held = NULL;
@@ -105,6 +106,7 @@ bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *
 	pf_lock(&reply->lock);
 	late = reply->interrupted;
 	if (!late) {
+		reply->halt = NULL;
 		reply->on_interrupt = fn;
 		reply->arg = arg;
 	}
@@ -115,7 +117,8 @@ bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *
 	return !late;
 }
 
-void pf_reply_interrupt(struct pf_reply *reply)
+/* The caller does not wait any more; CODE if none of what it wrote is to be told of. */
+static void give_up(struct pf_reply *reply, int code, bool tell_done)
 {
 	size_t (*halt)(void *arg), done;
 	void (*fn)(void *arg);
@@ -134,7 +137,19 @@ void pf_reply_interrupt(struct pf_reply *reply)
 	pf_unlock(&reply->lock);
 
 	done = halt ? halt(arg) : 0;
-	reply->ops->send(reply, done ? 0 : -EINTR, NULL, done);
+	if (!tell_done)
+		done = 0;
+	reply->ops->send(reply, done ? 0 : code, NULL, done);
 	if (fn)
 		fn(arg);
+}
+
+void pf_reply_interrupt(struct pf_reply *reply)
+{
+	give_up(reply, -EINTR, true);
+}
+
+void pf_reply_disconnect(struct pf_reply *reply)
+{
+	give_up(reply, -ENOTCONN, false);
 }

@@ -104,7 +104,7 @@ if [ -n "$others" ]; then
 	other=$(as "$(execute mine ',"async":true')" | jq -r .job)
 	theirs=$(place "$other")
 	# those that run may count as taking long by now; then it runs, too
-	[ "$theirs" = 1 ] || [ "$theirs" = none ] || fail "its place is $theirs"
+	[ "$theirs" = none ] || [ "$theirs" -le 2 ] || fail "its place is $theirs"
 	# as soon as they do, it does
 	eventually is "$other" running
 	equal "the last one's place" "$(place "$last")" $((38 - places))

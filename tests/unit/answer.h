@@ -56,6 +56,7 @@ static inline struct pf_reply *answer_begin(struct answer *a)
 						 .free = answer_free };
 
 	memset(a, 0, sizeof(*a));
+	memset(&a->reply, 0x5a, sizeof(a->reply)); /* as memory is that was used before */
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->changed, NULL);
 	pf_reply_init(&a->reply, &ops);

@@ -42,6 +42,39 @@ START_TEST(end_of_file_is_no_count)
 }
 END_TEST
 
+static size_t halt_seven(void *arg)
+{
+	count_call(arg);
+	return 7;
+}
+
+START_TEST(who_is_interrupted_is_told_what_was_done_unless_the_mount_ends)
+{
+	struct answer a;
+	struct pf_reply *reply = answer_begin(&a);
+
+	calls = 0;
+	pf_reply_ref(reply); /* the front end's */
+	ck_assert(pf_reply_park_write(reply, halt_seven, count_call, NULL));
+	pf_reply_interrupt(reply);
+	pf_reply_unref(reply);
+	pf_reply_unref(reply); /* what came with the hook */
+	ck_assert_int_eq(answer_wait(&a), 7);
+	ck_assert_int_eq(calls, 2);
+	answer_end(&a);
+
+	reply = answer_begin(&a);
+	pf_reply_ref(reply);
+	ck_assert(pf_reply_park_write(reply, halt_seven, count_call, NULL));
+	pf_reply_disconnect(reply);
+	pf_reply_unref(reply);
+	pf_reply_unref(reply);
+	ck_assert_int_eq(answer_wait(&a), -ENOTCONN);
+	ck_assert_int_eq(calls, 4);
+	answer_end(&a);
+}
+END_TEST
+
 START_TEST(after_an_interrupt_the_answer_is_dropped)
 {
 	struct answer a;
@@ -153,6 +186,8 @@ int main(void)
 
 	tcase_add_test(tc, an_answer_is_sent_and_the_reply_freed);
 	tcase_add_test(tc, end_of_file_is_no_count);
+	tcase_add_test(tc,
+		       who_is_interrupted_is_told_what_was_done_unless_the_mount_ends);
 	tcase_add_test(tc, after_an_interrupt_the_answer_is_dropped);
 	tcase_add_test(tc, an_interrupt_after_the_answer_does_nothing);
 	tcase_add_test(tc, the_hook_is_called_once_even_if_set_late);

@@ -82,4 +82,8 @@ bool pf_reply_park_write(struct pf_reply *reply, size_t (*halt)(void *arg),
 /* For the front end: the request was interrupted. */
 void pf_reply_interrupt(struct pf_reply *reply);
 
+/* For the front end: the mount ends.  As an interrupt, but the answer is ENOTCONN, whatever
+ * had begun. */
+void pf_reply_disconnect(struct pf_reply *reply);
+
 #endif
