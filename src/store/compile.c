@@ -439,6 +439,12 @@ int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 	return r;
 }
 
+bool pf_executable_leave(struct pf_executable *x, struct pf_waiter *waiter)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	return pf_wait_leave(&x->waiters, waiter);
+}
+
 struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
 {
 	PF_LOCK_SCOPE(&x->lock);

@@ -133,7 +133,8 @@ if [ -n "$others" ]; then
 	equal "their user's next" "$(place $((last - 1)))" 1
 	# with the worker they end, and what has not begun runs in the next one
 	say "$mnt/jobs/$first/cancel" force
-	for n in $(seq 0 $((places - 1))); do
+	equal "the one" "$(waited "$first" | jq -r .state)" cancelled
+	for n in $(seq $((places - 1))); do
 		equal "job $n" "$(waited $((first + n)) | jq -r .state)" failed
 	done
 	equal "the last but one" "$(waited $((last - 1)) | jq -r .state)" "done"

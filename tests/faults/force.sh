@@ -57,7 +57,8 @@ hangs 1
 shows "$mnt/jobs/$j/state" running
 others_go_on
 force "$j" faulty
-state "$j" failed
+state "$j" cancelled
+tells "$mnt/jobs/$j/result.json" '"errno":"ECANCELED".*cancelled: its worker was ended'
 eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
 others_go_on
 # the file does the same
@@ -67,7 +68,7 @@ faults 'execute=hang:here it hangs'
 j=$(job '{"op":"execute","executable":"far","inputs":["x","y"],"outputs":["z"]}')
 hangs 2
 say "$mnt/jobs/$j/cancel" force
-state "$j" failed
+state "$j" cancelled
 eventually grep -qx 2 "$mnt/plugins/faulty/restarts"
 
 # -- the second step of a batch: the first one's plugin is not to blame
@@ -80,7 +81,7 @@ j=$(job '{"op":"batch","steps":[
 hangs 3
 eventually test -e "$mnt/buffers/b.npy"
 force "$j" faulty
-state "$j" failed
+state "$j" cancelled
 eventually grep -qx 3 "$mnt/plugins/faulty/restarts"
 others_go_on
 
@@ -123,8 +124,11 @@ writer=$!
 eventually grep -qx compiling "$mnt/executables/stuck/state"
 hangs 6
 j=$(job '{"op":"execute","executable":"stuck","inputs":["x","y"],"outputs":["z"]}')
-force "$j" faulty
+force "$j" # needs nothing to be ended: it had not begun
 state "$j" cancelled
+equal "restarts" "$(restarts faulty)" 5
+shows "$mnt/executables/stuck/state" compiling
+kill -KILL "$(cat "$mnt/plugins/faulty/pid")"
 wait "$writer" || true # a shell does not tell how close(2) ended
 tells "$mnt/executables/stuck/error" "plugin faulty died"
 eventually grep -qx 6 "$mnt/plugins/faulty/restarts"

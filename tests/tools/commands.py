@@ -554,7 +554,7 @@ def long_ones(d):
         ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
     # a time limit answers at once; what began goes on, and gives nothing
     began = time.monotonic()
-    refused("ETIMEDOUT", "did not end in time", timeout_ms=200,
+    refused("ETIMEDOUT", "within 200 ms; what had begun goes on", timeout_ms=200,
             **{**o, "inputs": ["long_ones/medium"], "outputs": ["long_ones/never"]})
     holds("at once", time.monotonic() - began < cases.PATIENCE / 4)
     ok(timeout_ms=100000, **{**o, "inputs": ["long_ones/short"]})
@@ -562,7 +562,35 @@ def long_ones(d):
     # a job, while others are served
     reply = ok(**{**o, "inputs": ["long_ones/long"], "async": True})
     equal("state", content(job_of(reply) + "/state"), b"running\n")
-    refused("ETIMEDOUT", "in time", op="wait", job=reply["job"], timeout_ms=100)
+    refused("ETIMEDOUT", "within 100 ms; the job goes on", op="wait", job=reply["job"],
+            timeout_ms=100)
+    # one that waits for it can be cancelled; what waits for itself is refused
+    waiter = ok(op="wait", job=reply["job"], **{"async": True})
+    batch = ok(**{"op": "batch", "async": True, "steps": [{"op": "wait", "job": waiter["job"]}]})
+    equal("told", ok(op="cancel", job=batch["job"])["state"], "cancelled")
+    holds("why", "job %d, which it waited for, goes on" % waiter["job"]
+          in ok(op="wait", job=batch["job"])["result"]["error"]["message"])
+    equal("told", ok(op="cancel", job=waiter["job"])["state"], "cancelled")
+    equal("the first", content(job_of(reply) + "/state"), b"running\n")
+    number = waiter["job"] + 2
+    ended = ok(op="wait", job=ok(op="wait", job=number, **{"async": True})["job"])
+    equal("itself", (ended["job"], ended["result"]["error"]["errno"]), (number, "EDEADLK"))
+    number += 3
+    one = ok(**{"op": "batch", "async": True, "steps": [
+        {"op": "wait", "job": reply["job"], "timeout_ms": 100}]})
+    equal("a step's limit", ok(op="wait", job=one["job"])["state"], "failed")
+    # nor may two wait for each other: the one is told, the other ends
+    one = ok(**{"op": "batch", "async": True, "steps": [
+        {"op": "execute", "executable": "count", "inputs": ["long_ones/medium"],
+         "outputs": ["long_ones/n"]},
+        {"op": "wait", "job": number}]})["job"]
+    equal("the number", number, one + 1)
+    two = ok(op="wait", job=one, **{"async": True})["job"]
+    equal("the number", number, two)
+    ended = ok(op="wait", job=one)
+    holds(f"told: {ended}", "EDEADLK" in json.dumps(ended) and "by way of others" in
+          json.dumps(ended))
+    equal("the other", ok(op="wait", job=two)["state"], "done")
     make(d + "/other.txt", b"7\n")
     equal("other", text(d + "/other"), b"7\n")
     ok(op="execute", executable="add", inputs=["long_ones/x"] * 2, outputs=["long_ones/y"])
@@ -580,7 +608,8 @@ def long_ones(d):
         f.write("force\n")
     for waiter in waiters:
         waiter.join(cases.PATIENCE)
-    equal("states", [w["state"] for w in waits], ["failed"] * len(waiters))
+    equal("states", [w["state"] for w in waits], ["cancelled"] * len(waiters))
+    holds("why", "its worker was ended" in waits[0]["result"]["error"]["message"])
     eventually("restarted", lambda: int(content(f"{cases.mnt}/plugins/{cases.plugin}/restarts")) == 1)
     ok(op="execute", executable="add", inputs=["long_ones/x"] * 2, outputs=["long_ones/y"])
     equal("y", text(d + "/y"), b"2 4 6\n")

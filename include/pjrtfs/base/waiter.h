@@ -2,6 +2,7 @@
 #ifndef PJRTFS_BASE_WAITER_H
 #define PJRTFS_BASE_WAITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Embedded in the struct of whoever waits; on at most one list at a time. */
@@ -15,6 +16,17 @@ static inline void pf_wait_add(struct pf_waiter **list, struct pf_waiter *waiter
 {
 	waiter->next = *list;
 	*list = waiter;
+}
+
+/* Take WAITER off LIST, under the lock; false: it is not there, and was or will be woken. */
+static inline bool pf_wait_leave(struct pf_waiter **list, struct pf_waiter *waiter)
+{
+	while (*list && *list != waiter)
+		list = &(*list)->next;
+	if (!*list)
+		return false;
+	*list = waiter->next;
+	return true;
 }
 
 /* Take the whole list, under the lock; wake it with pf_wake_all outside. */

@@ -163,6 +163,9 @@ int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
 int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waiter,
 		       struct pf_loaded **ret, struct pf_err *err);
 
+/* WAITER does not wait any more; false: it was woken, or will be. */
+bool pf_executable_leave(struct pf_executable *executable, struct pf_waiter *waiter);
+
 /* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
 

@@ -88,19 +88,28 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 	return 0;
 }
 
+#define LATE_BUFFER "what it would have made is dropped"
+
 /* --- which op ----------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
 	command_op *run;
-	bool tells; /* by itself when it has begun */
+	bool tells;       /* by itself when it has begun */
+	const char *late; /* what becomes of it when its time is over */
 } ops[] = {
-	{ "execute", op_execute, true }, { "compile", op_compile, false },
-	{ "create", op_create, false },  { "delete", op_delete, false },
-	{ "stat", op_stat, false },      { "batch", op_batch, true },
-	{ "wait", op_wait, false },      { "cancel", op_cancel, false },
-	{ "copy", op_copy, false },      { "shard", op_shard, false },
-	{ "gather", op_gather, false },
+	{ "execute", op_execute, true, LATE_EXECUTION },
+	{ "compile", op_compile, false, "the compile goes on" },
+	{ "create", op_create, false, LATE_BUFFER },
+	{ "delete", op_delete, false, LATE_BUFFER },
+	{ "stat", op_stat, false, LATE_BUFFER },
+	{ "batch", op_batch, true,
+	  "the steps that had begun go on, the others do not begin" },
+	{ "wait", op_wait, false, "the job goes on" },
+	{ "cancel", op_cancel, false, LATE_BUFFER },
+	{ "copy", op_copy, false, LATE_BUFFER },
+	{ "shard", op_shard, false, LATE_BUFFER },
+	{ "gather", op_gather, false, LATE_BUFFER },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)
@@ -145,7 +154,7 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 		return job_start(task, text ? text : "{}", run_as_job, o, err);
 	}
 	if (timeout)
-		r = task_set_timeout(task, timeout, err);
+		r = task_set_timeout(task, timeout, ops[i].late, err);
 	if (r == 0 && !ops[i].tells)
 		task_began(task);
 	if (r == 0)

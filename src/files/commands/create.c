@@ -47,6 +47,8 @@ struct creation {
 
 static void creation_end(struct creation *c, int r, struct pf_err *err)
 {
+	if (r >= 0 && task_answered(c->task))
+		r = pf_err_set(err, -ECANCELED, "nobody waits for it any more");
 	if (r >= 0)
 		r = files_put_buffer(&c->target, c->buffer, PF_FORMAT_NPY, &c->task->cred,
 				     c->excl, err);

@@ -91,7 +91,7 @@ static int start_run(struct unit *unit, const char *name, struct request *reques
 	if (request->async)
 		return job_start(task, text, run_as_job, &later, err);
 	if (request->timeout_ms)
-		r = task_set_timeout(task, request->timeout_ms, err);
+		r = task_set_timeout(task, request->timeout_ms, LATE_EXECUTION, err);
 	if (r == 0)
 		files_execute(task, unit, name, request, true);
 	return r;

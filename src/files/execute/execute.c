@@ -121,6 +121,15 @@ static void note_times(struct run *run, const struct pf_execution *e)
 	run->transfer_seconds += e->transfer_seconds;
 }
 
+/* Are some of its inputs in its results only? */
+static bool consumes(const struct run *run)
+{
+	for (size_t i = 0; i < run->n_in; i++)
+		if (run->donate[i])
+			return true;
+	return false;
+}
+
 static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
 	struct run *run = e->user;
@@ -151,7 +160,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	}
 	if (code < 0 && run->done)
 		keep_state(run, e, &err);
-	else if (code == 0 && !task_answered(run->task))
+	else if (code == 0 && (consumes(run) || !task_answered(run->task)))
 		code = publish(run, e, &err);
 	if (code < 0)
 		task_fail(run->task, &err);
@@ -217,17 +226,36 @@ static void start(struct run *run, struct pf_execution *e)
 	pf_execution_start(e, settle);
 }
 
+/* 1 the program is there; 0 RUN will be woken once it is, and may be gone; -errno. */
+static int load(struct run *run, struct pf_err *err)
+{
+	struct task *task = run->task;
+	int r;
+
+	run->loaded = pf_executable_loaded(run->unit->x);
+	if (run->loaded)
+		return 1;
+	/* Said first: once it waits, it may go on elsewhere. */
+	task_runs_at(task, pf_executable_worker(run->unit->x), NULL);
+	task_ref(task);
+	task_pauses(&run->pause);
+	r = pf_executable_load(run->unit->x, &run->waiter, &run->loaded, err);
+	if (r == 0)
+		task_paused(task);
+	else
+		task_resumes(task);
+	task_unref(task);
+	return r;
+}
+
 static void begin(struct run *run)
 {
 	struct pf_execution *e = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r;
+	int r = load(run, &err);
 
-	/* Said first: once it waits, it may go on elsewhere. */
-	task_runs_at(run->task, pf_executable_worker(run->unit->x), NULL);
-	r = pf_executable_load(run->unit->x, &run->waiter, &run->loaded, &err);
 	if (r == 0)
-		return; /* woken once it is compiled */
+		return;
 	if (r > 0)
 		r = run_resolve(run, &err);
 	if (r == 0) {
@@ -244,18 +272,32 @@ static void begin(struct run *run)
 	run_fail(run, &err);
 }
 
+static void cancelled(struct task_pause *pause)
+{
+	struct run *run = pf_container_of(pause, struct run, pause);
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -ECANCELED, "%s: cancelled before it began", run->name);
+	run_fail(run, &err);
+}
+
+static bool leave(struct task_pause *pause)
+{
+	struct run *run = pf_container_of(pause, struct run, pause);
+
+	return pf_executable_leave(run->unit->x, &run->waiter);
+}
+
 static void wake(struct pf_waiter *waiter)
 {
 	struct run *run = pf_container_of(waiter, struct run, waiter);
-	struct pf_err err = PF_ERR_INIT;
 
+	task_resumes(run->task);
 	run->settle = false;
-	if (!task_cancelled(run->task)) {
+	if (task_cancelled(run->task))
+		cancelled(&run->pause);
+	else
 		begin(run);
-		return;
-	}
-	pf_err_set(&err, -ECANCELED, "%s: cancelled before it began", run->name);
-	run_fail(run, &err);
 }
 
 struct run *run_new(struct task *task, struct unit *unit, const char *name,
@@ -274,6 +316,10 @@ struct run *run_new(struct task *task, struct unit *unit, const char *name,
 		run->request.repeat = 1;
 	run->unit = unit_ref(unit);
 	run->waiter.wake = wake;
+	run->pause = (struct task_pause){
+		task, leave, cancelled,
+		"its program is being compiled, and it does not begin"
+	};
 	return run;
 }
 

@@ -8,6 +8,10 @@
 
 command_op op_execute;
 
+/* What becomes of an execution when its time is over. */
+#define LATE_EXECUTION                                                                   \
+	"what had begun goes on; its results are dropped, unless it consumes arguments"
+
 /*
  * Execute UNIT (called NAME) as REQUEST says and put the results under their names.  Takes
  * REQUEST's contents.  SETTLE: the calling thread may look for the answer itself for some

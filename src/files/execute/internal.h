@@ -23,6 +23,7 @@ struct run {
 	char *name;               /* owned: the executable's, as asked */
 	bool settle;              /* see files_execute */
 	struct pf_waiter waiter;  /* for the program to be compiled */
+	struct task_pause pause;  /* until it is */
 	struct pf_loaded *loaded; /* owned reference, once it is */
 
 	size_t n_rows, n_in, n_out; /* inputs and outputs of each row */

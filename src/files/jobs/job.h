@@ -7,6 +7,14 @@
 /* JOB_QUEUED: its program is being compiled, or others have the device's places. */
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
 
+struct job;
+
+/* Jobs that have not ended, by user.  All zeros is none. */
+struct job_count {
+	unsigned n;             /* everybody's */
+	struct job_user *users; /* owned */
+};
+
 /* Counted: by its directory, by the jobs that run, by who waits. */
 struct job {
 	struct task task; /* what runs; its references count the job's, too */
@@ -17,13 +25,28 @@ struct job {
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	enum job_state state;
-	bool cancel;
+	bool cancel, force;
 	struct json_object *result; /* owned, once it has ended */
 	struct timespec ended;
 	struct pf_waiter *waiters;
 
-	struct job *next; /* of those that have ended; the jobs' */
+	/* The jobs': */
+	struct job *next;   /* of those that have ended */
+	struct job *awaits; /* which it waits for; borrowed, or NULL */
 };
+
+/* What jobs/ has. */
+struct jobs {
+	struct pf_node *dir;  /* owned reference */
+	pthread_mutex_t lock; /* rank 5; protects the fields below */
+	uint64_t last;
+	struct job_count open; /* those that have not ended */
+	unsigned n_ended;
+	struct job *first, *newest; /* that have ended, by age; each a reference */
+};
+
+/* The job that TASK is, or is a step of, or NULL; borrowed. */
+struct job *job_of_step(struct task *task);
 
 static inline struct job *job_ref(struct job *job)
 {
@@ -54,12 +77,6 @@ int job_find(struct task *task, struct json_object *o, struct job **ret,
 	     struct pf_err *err);
 
 /* --- how many there are (count.c) --------------------------------------------------- */
-
-/* Jobs that have not ended, by user.  All zeros is none. */
-struct job_count {
-	unsigned n;             /* everybody's */
-	struct job_user *users; /* owned */
-};
 
 /* One more of USER, and one less.  -EAGAIN: he has too many, or all have; -ENOMEM. */
 int job_count(struct job_count *count, uid_t user, struct pf_err *err);

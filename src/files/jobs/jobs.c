@@ -18,15 +18,6 @@ enum {
 static const char *const state_names[] = { "queued", "running", "done", "failed",
 					   "cancelled" };
 
-struct jobs {
-	struct pf_node *dir;  /* owned reference */
-	pthread_mutex_t lock; /* rank 5; protects the fields below */
-	uint64_t last;
-	struct job_count open; /* those that have not ended */
-	unsigned n_ended;
-	struct job *first, *newest; /* that have ended, by age; each a reference */
-};
-
 static struct job *job_of(struct task *task)
 {
 	return pf_container_of(task, struct job, task);
@@ -127,6 +118,19 @@ static void tell_end(struct job *job, int code)
 		    pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
 }
 
+/* JOB failed since its worker was ended for its sake: it was cancelled. */
+static void tell_forced(struct json_object *reply)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *o, *error;
+
+	pf_err_set(&err, -ECANCELED, "cancelled: its worker was ended");
+	o = reply_failure(&err);
+	if (json_object_object_get_ex(o, "error", &error))
+		json_object_object_add(reply, "error", json_object_get(error));
+	json_object_put(o);
+}
+
 static void job_answer(struct task *task, int code, struct json_object *reply)
 {
 	struct job *job = job_of(task);
@@ -135,6 +139,10 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	if (code == 0)
 		job_began(task); /* what is done at once does not say so */
 	pf_lock(&job->lock);
+	if (job->force && code == -EIO) {
+		code = -ECANCELED;
+		tell_forced(reply);
+	}
 	if (code == 0)
 		job->state = JOB_DONE;
 	else
@@ -160,6 +168,13 @@ static const struct task_ops job_ops = { .cancelled = job_cancelled,
 					 .answer = job_answer,
 					 .began = job_began,
 					 .free = job_free };
+
+struct job *job_of_step(struct task *task)
+{
+	while (task->whole)
+		task = task->whole;
+	return task->ops == &job_ops ? job_of(task) : NULL;
+}
 
 /* --- its directory ------------------------------------------------------------------------ */
 
@@ -236,6 +251,7 @@ static struct json_object *cancel(struct job *job, bool force)
 
 	pf_lock(&job->lock);
 	job->cancel = true;
+	job->force = job->force || force;
 	pf_unlock(&job->lock);
 	task_unqueue(&job->task);
 	/* One that has not begun may wait for a compile. */

@@ -1,5 +1,6 @@
 /* Tasks: one answer for whoever asked, whatever comes first. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->execution = NULL;
 	t->worker = NULL;
 	t->compiling = NULL;
+	t->pause = NULL;
 	t->timer = (struct pf_timer){ .fire = timed_out };
 	atomic_init(&t->refs, 1);
 	if (pthread_mutex_init(&t->lock, NULL))
@@ -158,18 +160,62 @@ void task_began(struct task *t)
 		t->ops->began(t);
 }
 
+/* --- waiting --------------------------------------------------------------------------- */
+
+void task_pauses(struct task_pause *pause)
+{
+	struct task *t = whole_of(pause->task);
+
+	PF_LOCK_SCOPE(&t->lock);
+	t->pause = pause;
+}
+
+void task_resumes(struct task *t)
+{
+	t = whole_of(t);
+	PF_LOCK_SCOPE(&t->lock);
+	t->pause = NULL;
+}
+
+void task_paused(struct task *t)
+{
+	if (task_cancelled(t))
+		task_unqueue(whole_of(t));
+}
+
+/* What waited for something, and is nobody's but ours since it was taken out. */
+struct taken {
+	struct pf_execution *execution; /* or NULL */
+	struct task_pause *pause;       /* or NULL */
+};
+
+/* Take out what T, or its step, waits with. */
+static struct taken take_out(struct task *t)
+{
+	struct taken taken = { NULL, NULL };
+	struct task *whole = whole_of(t);
+
+	PF_LOCK_SCOPE(&whole->lock);
+	if (t == whole && t->execution && pf_execution_unqueue(t->execution))
+		taken.execution = t->execution;
+	else if (whole->pause && (t == whole || whole->pause->task == t) &&
+		 whole->pause->leave(whole->pause))
+		taken.pause = pf_steal(&whole->pause);
+	return taken;
+}
+
+/* They are cancelled. */
+static void end_taken(struct taken taken)
+{
+	if (taken.execution)
+		pf_execution_resume(taken.execution);
+	if (taken.pause)
+		taken.pause->cancelled(taken.pause);
+}
+
 void task_unqueue(struct task *t)
 {
-	struct pf_execution *e;
-
-	pf_lock(&t->lock);
-	e = t->execution;
-	if (e && !pf_execution_unqueue(e))
-		e = NULL;
-	pf_unlock(&t->lock);
-	/* Taken out, it is nobody's but ours. */
-	if (e)
-		pf_execution_resume(e);
+	end_taken(take_out(t));
 }
 
 unsigned task_position(struct task *t)
@@ -182,18 +228,26 @@ static void timed_out(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, timer);
 	struct pf_err err = PF_ERR_INIT;
+	struct taken taken = take_out(t); /* a step's is dropped when its turn comes */
+	const char *late = t->late;
 
-	pf_err_set(&err, -ETIMEDOUT,
-		   "it did not end in time; what had begun goes on, its results are "
-		   "dropped");
+	if (taken.execution)
+		late = "it waited for its turn on the device, and does not begin";
+	else if (taken.pause)
+		late = taken.pause->meanwhile;
+	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
+		   t->timeout_ms, late);
 	answer(t, err.code, reply_failure(&err));
-	task_unqueue(t); /* a step's is dropped when its turn comes */
+	end_taken(taken);
 	task_unref(t);
 }
 
-int task_set_timeout(struct task *t, uint64_t ms, struct pf_err *err)
+int task_set_timeout(struct task *t, uint64_t ms, const char *late, struct pf_err *err)
 {
 	int r;
+
+	t->timeout_ms = ms;
+	t->late = late;
 
 	task_ref(t);
 	r = pf_timer_arm(t->fs->timers, &t->timer, ms);

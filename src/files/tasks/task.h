@@ -29,6 +29,20 @@ struct task_ops {
 	void (*free)(struct task *task);
 };
 
+/*
+ * A task waits for something that is not done for it: a program that compiles, another job.
+ * Embedded in the struct of who waits.
+ */
+struct task_pause {
+	struct task *task; /* borrowed: which waits */
+	/* Wait no more; false: it is being woken, and goes on by itself.  Called under the
+	 * task's lock. */
+	bool (*leave)(struct task_pause *pause);
+	/* It left: end the task, which is cancelled. */
+	void (*cancelled)(struct task_pause *pause);
+	const char *meanwhile; /* static: what goes on though the task's time is over */
+};
+
 /* Embedded in the asker's own struct. */
 struct task {
 	const struct task_ops *ops;
@@ -39,13 +53,18 @@ struct task {
 	struct task *whole;   /* owned reference: what it is a step of, or NULL */
 
 	_Atomic unsigned refs;
-	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	pthread_mutex_t lock; /* rank 2; protects the fields below */
 	bool answered;
 	struct pf_execution *execution; /* borrowed: of it, or of its step; or NULL */
 	/* For those who must stop it, or its step: */
 	struct pf_worker *worker;        /* borrowed: where it is being done, or NULL */
 	struct pf_executable *compiling; /* owned reference: what is compiled for it */
-	struct pf_timer timer;           /* not protected */
+	struct task_pause *pause;        /* borrowed: what it, or its step, waits for */
+
+	/* Not protected: */
+	struct pf_timer timer;
+	uint64_t timeout_ms;
+	const char *late; /* static: what becomes of it when its time is over */
 };
 
 /* A new task, asked for at FILE, with one reference, which task_done takes. */
@@ -86,17 +105,27 @@ bool task_answered(struct task *task);
 /* E, on WORKER, is being done for TASK from now on; NULL: it has ended. */
 void task_executes(struct task *task, struct pf_execution *e, struct pf_worker *worker);
 
+/* PAUSE's task waits, until task_resumes; PAUSE is left if it is cancelled, or was. */
+void task_pauses(struct task_pause *pause);
+void task_resumes(struct task *task);
+
+/* After what task_pauses told of has begun to be waited for: was TASK, on which the caller has
+ * a reference, cancelled in between?  Then it leaves. */
+void task_paused(struct task *task);
+
 /* What TASK asks for has begun. */
 void task_began(struct task *task);
 
-/* TASK is cancelled: if it waits for its turn on a device, it ends here. */
+/* TASK is cancelled: if it waits for its turn on a device, or pauses, it ends here. */
 void task_unqueue(struct task *task);
 
 /* How many begin before it does on its device, and itself; 0: it does not wait for that. */
 unsigned task_position(struct task *task);
 
-/* Answer ETIMEDOUT if nothing else was answered within MS milliseconds. */
-int task_set_timeout(struct task *task, uint64_t ms, struct pf_err *err);
+/* Answer ETIMEDOUT if nothing else was answered within MS milliseconds; LATE (static) tells
+ * what becomes of what had begun by then. */
+int task_set_timeout(struct task *task, uint64_t ms, const char *late,
+		     struct pf_err *err);
 
 /* {"ok":true} */
 struct json_object *reply_new(void);

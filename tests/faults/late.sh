@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Time limits of commands: what the sentence says becomes of them is what does.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs faulty --compile-jobs 1
+b=$mnt/buffers
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+# late SENTENCE COMMAND: its time is over before it has ended
+late()
+{
+	ask "$(jq -c '. + {"timeout_ms":100}' <<<"$2")" >told
+	equal "$2" "$(jq -r .error.errno told)" ETIMEDOUT
+	tells told "did not end within 100 ms; $1"
+}
+execute='{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"]}'
+
+# -- results are dropped
+faults execute=slow:500
+late 'what had begun goes on; its results are dropped' "$execute"
+bounded bash -c 'echo "x y -> z timeout_ms=100" >"$1"' - "$mnt/executables/add/run" 2>told || true
+tells told 'Connection timed out'
+# -- unless what they were made of is gone
+late 'what had begun goes on; its results are dropped, unless it consumes' \
+	"$(jq -c '.donate = ["x"] | .outputs = ["kept"]' <<<"$execute")"
+eventually test -e "$b/kept.npy"
+gone "$b/z.npy"
+bounded cp "$data/x.npy" "$b/"
+faults
+run add 'x y -> z'
+rm "$b/z.npy"
+
+# -- in a batch the step that had begun has its effect, later ones have none (executions one
+# after the other may begin together)
+faults execute=slow:500
+late 'the steps that had begun go on, the others do not begin' \
+	"$(jq -c '{"op":"batch","steps":[.,{"op":"stat","buffer":"x"},(.outputs = ["z2"])]}' <<<"$execute")"
+eventually test -e "$b/z.npy"
+faults
+run add 'x y -> z'
+gone "$b/z2.npy"
+
+# -- arrays that commands make are dropped, too
+faults upload=slow:500
+late 'what it would have made is dropped' \
+	'{"op":"create","buffer":"c","dtype":"F32","shape":[3],"fill":1}'
+faults
+sleep 1
+gone "$b/c.npy"
+
+# -- a compile goes on; an execution that waits for it does not begin
+faults compile=slow:4000
+late 'the compile goes on' '{"op":"compile","program":"add"}'
+late 'its program is being compiled, and it does not begin' "$execute"
+j=$(ask "$(jq -c '.async = true' <<<"$execute")" | jq -r .job)
+say "$mnt/jobs/$j/cancel" now
+shows "$mnt/jobs/$j/state" cancelled
+shows "$mnt/executables/add/state" compiling
+eventually grep -qx ready "$mnt/executables/add/state"
+faults
+run add 'x y -> z'
+shows "$mnt/health" ok
