@@ -1,10 +1,83 @@
 #include "pjrtfs/base/json.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pjrtfs/base/cleanup.h"
+
+/* --- reading ---------------------------------------------------------------------------- */
+
+/* Does the number at TEXT, of LEN digits after its sign, fit no integer of 64 bits? */
+static bool is_too_wide(const char *text, size_t len, bool negative)
+{
+	char digits[32];
+
+	if (text[len] == '.' || text[len] == 'e' || text[len] == 'E')
+		return false; /* no whole number */
+	if (len >= sizeof(digits))
+		return true;
+	memcpy(digits, text, len);
+	digits[len] = '\0';
+	errno = 0;
+	if (strtoull(digits, NULL, 10) > (uint64_t)INT64_MAX + 1 && negative)
+		return true;
+	return errno == ERANGE;
+}
+
+/* The first whole number in TEXT, which is JSON, that does not fit 64 bits, or NULL. */
+static const char *find_too_wide(const char *text)
+{
+	enum { SHORT = 19 }; /* digits that fit always */
+	const char *p = text;
+
+	while (*p) {
+		size_t n;
+
+		if (*p == '"') {
+			for (p++; *p && *p != '"'; p++)
+				if (*p == '\\' && p[1])
+					p++;
+			p += *p != '\0';
+			continue;
+		}
+		for (n = 0; isdigit((unsigned char)p[n]); n++)
+			;
+		/* What follows a point or an exponent is no whole number's. */
+		if (n >= SHORT && !(p > text && strchr(".eE+", p[-1])) &&
+		    is_too_wide(p, n, p > text && p[-1] == '-'))
+			return p > text && p[-1] == '-' ? p - 1 : p;
+		p += n ? n : 1;
+	}
+	return NULL;
+}
+
+int pf_json_parse(const char *text, struct json_object **ret, struct pf_err *err)
+{
+	enum json_tokener_error why = json_tokener_success;
+	const char *wide;
+
+	*ret = json_tokener_parse_verbose(text, &why);
+	if (!json_object_is_type(*ret, json_type_object)) {
+		json_object_put(*ret);
+		*ret = NULL;
+		return pf_err_set(err, -EINVAL, "expected a JSON object: %s",
+				  why == json_tokener_success
+					  ? "found something else"
+					  : json_tokener_error_desc(why));
+	}
+	wide = find_too_wide(text);
+	if (!wide)
+		return 0;
+	json_object_put(*ret);
+	*ret = NULL;
+	return pf_err_set(err, -EINVAL, "%.*s: a whole number of more than 64 bits",
+			  (int)strspn(wide, "-0123456789"), wide);
+}
+
+/* --- printing --------------------------------------------------------------------------- */
 
 void pf_json_add_string(struct json_object *o, const char *key, const char *value)
 {

@@ -353,6 +353,13 @@ int main(int argc, char **argv)
 	}
 	if (options.debug)
 		pf_log_setup(PF_LOG_DEBUG, false);
+	/* Before plugins are started for nothing. */
+	if (pf_mount_check_options(&(struct pf_mount_config){ .options = options.fuse },
+				   &err) < 0) {
+		complain(&err);
+		options_release(&options);
+		return 2;
+	}
 	if (!options.foreground) {
 		status = go_to_background(options.mountpoint, &ready);
 		if (status >= 0) {

@@ -76,7 +76,7 @@ struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind);
  * reference. */
 void pf_request_wait(struct pf_request *request);
 
-/* End all that are parked with EINTR. */
+/* End all that are parked with ENOTCONN. */
 void pf_requests_disconnect(struct pf_mount *mount);
 
 /* The kernel is about to be told that OF is open (-ENOMEM: it is not), and that it closed

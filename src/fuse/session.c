@@ -167,27 +167,55 @@ static int make_args(const struct pf_mount_config *config, struct fuse_args *arg
 	return r;
 }
 
+/* A session that is not mounted yet, or NULL and *ERR. */
+static struct fuse_session *new_session(const struct pf_mount_config *config,
+					struct pf_mount *mount, struct pf_err *err)
+{
+	PF_CLEANUP(fuse_opt_free_args) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_session *session = NULL;
+	int r = make_args(config, &args);
+
+	if (r < 0) {
+		pf_err_set(err, r, "no memory");
+		return NULL;
+	}
+	fuse_set_log_func(on_log);
+	complaint[0] = '\0';
+	session = fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
+	if (!session)
+		pf_err_set(err, -EINVAL, "%s",
+			   complaint[0] ? complaint : "libfuse refuses the options");
+	return session;
+}
+
+int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+	struct fuse_session *session = new_session(config, NULL, &why);
+
+	if (!session) {
+		if (err)
+			*err = why;
+		return why.code;
+	}
+	fuse_session_destroy(session);
+	return 0;
+}
+
 static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		 struct pf_err *err)
 {
-	PF_CLEANUP(fuse_opt_free_args) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	pf_autofree char *path = NULL;
-	int r = make_args(config, &args);
+	int r;
 
-	if (r < 0)
-		return pf_err_set(err, r, "no memory");
 	/* The daemon may change its directory before it unmounts. */
 	path = realpath(config->mountpoint, NULL);
 	if (!path)
 		return pf_err_set(err, -errno, "%s: %s", config->mountpoint,
 				  strerror(errno));
-	complaint[0] = '\0';
-	mount->session =
-		fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
+	mount->session = new_session(config, mount, err);
 	if (!mount->session)
-		return pf_err_set(err, -EINVAL, "%s",
-				  complaint[0] ? complaint
-					       : "libfuse refuses the options");
+		return -EINVAL;
 	complaint[0] = '\0';
 	if (fuse_session_mount(mount->session, path) != 0)
 		return explain_mount(path, err);
@@ -218,7 +246,6 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	    pthread_cond_init(&mount->ended, NULL))
 		abort();
 	pf_notes_init(mount);
-	fuse_set_log_func(on_log);
 	r = begin(mount, config, err);
 	if (r < 0) {
 		pf_mount_free(mount);

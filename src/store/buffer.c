@@ -393,6 +393,6 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 		return pf_err_set(err, -EINVAL,
 				  "its value was donated to an execution and is gone");
 	default:
-		return pf_err_set(err, -ENOENT, "it is empty");
+		return pf_err_set(err, -ENODATA, "it is empty");
 	}
 }

@@ -17,19 +17,13 @@ enum { FIRST_ROOM = 65536 };
 /* TEXT as an object, or NULL for none; -EINVAL what is no JSON object. */
 static int parse_options(const char *text, struct json_object **ret, struct pf_err *err)
 {
-	enum json_tokener_error why;
+	int r;
 
 	*ret = NULL;
 	if (!text || !text[strspn(text, " \t\r\n")])
 		return 0;
-	*ret = json_tokener_parse_verbose(text, &why);
-	if (why == json_tokener_success && json_object_is_type(*ret, json_type_object))
-		return 0;
-	json_object_put(*ret);
-	*ret = NULL;
-	return pf_err_set(err, -EINVAL, "compile options: expected a JSON object: %s",
-			  why == json_tokener_success ? "found something else"
-						      : json_tokener_error_desc(why));
+	r = pf_json_parse(text, ret, err);
+	return r < 0 ? pf_err_wrap(err, r, "compile options") : 0;
 }
 
 /* *O, which may be NULL, becomes what it says and, for the rest, the mount's defaults. */

@@ -1,5 +1,6 @@
 /* What readers see of a buffer. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -413,6 +414,17 @@ static void describe_segments(struct json_object *o, struct pf_buffer *b,
 	json_object_object_add(o, "segments", list);
 }
 
+/* Nobody has closed it. */
+static void why_incomplete(struct pf_buffer *b, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->state == PF_BUFFER_INCOMPLETE)
+		pf_err_set(err, -EINVAL,
+			   "%" PRIu64 " bytes were written, and it was not closed: its "
+			   "writer is at it still, or was killed",
+			   b->size);
+}
+
 void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *out)
 {
 	struct json_object *o = json_object_new_object();
@@ -434,6 +446,8 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 	} else {
 		describe_content(o, b);
 	}
+	if (!v && !err.code)
+		why_incomplete(b, &err);
 	if (err.code)
 		pf_json_add_string(o, "error", err.text);
 	describe_segments(o, b, v);

@@ -358,6 +358,23 @@ def names(d):
     reply = refused("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
                     inputs=["names/p", "names/n", "names/n"],
                     outputs=["names/a", "names/b"], **o)
+    # what is no name of a buffer
+    for name in "x.json", "ns.sharding.json":
+        refused("EINVAL", "is what is known of a buffer", outputs=["names/a", name],
+                inputs=["names/p", "names/n", "names/g"], **o)
+    refused("EINVAL", "names/p.json is what is known of a buffer, whose name is names/p",
+            inputs=["names/p.json", "names/n", "names/g"], outputs=["names/a", "names/b"], **o)
+    refused("EINVAL", "b.npz: files of that format", outputs=["names/a", "names/b.npz"],
+            inputs=["names/p", "names/n", "names/g"], **o)
+    # nor an array
+    make(d + "/nothing.raw", b"")
+    refused("ENODATA", "input 0: names/nothing: it is empty",
+            inputs=["names/nothing", "names/n", "names/g"], outputs=["names/a", "names/b"], **o)
+    refused("ENODATA", "copy: names/nothing: it is empty", op="copy", buffer="names/nothing",
+            **{"as": "names/a"})
+    # nor a number
+    refused("EINVAL", "99999999999999999999: a whole number", op="create", dtype="U64", shape=[],
+            buffer="names/wide", fill=99999999999999999999)
     # another device
     numbers(f"{cases.mnt}/devices/{cases.plugin}/1/buffers", far=(1, 1, 1))
     far = ["names/p", "names/n", device(1, "/far")]
@@ -414,6 +431,22 @@ def directories(d):
     holds("reply", os.read(fd, 10000).startswith(b"ok: directories/x S32[12], directories/r/0"))
     os.close(fd)
     equal("x", text(d + "/x"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
+    # a device's directory, and all of a device
+    ok(inputs=[device(0, "/directories/p/")],
+       outputs=["directories/all", device(0, "/directories/p//")], **o)
+    equal("in order", text(d + "/all"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
+    far = f"{cases.mnt}/devices/{cases.plugin}/1/buffers"
+    for i in range(12):
+        ok(op="create", buffer=str(i), device=device(1), dtype="S32", shape=[], fill=11 - i)
+    ok(inputs=[device(1, "/")], outputs=["directories/all", "directories/far/"], move=True, **o)
+    equal("all of a device", text(d + "/all"), b"11 10 9 8 7 6 5 4 3 2 1 0\n")
+    refused("EINVAL", "is on another device", inputs=["directories/p"],
+            outputs=["directories/all", device(1, "/")], **o)
+    refused("ENODEV", "no such device", inputs=["directories/p"],
+            outputs=["directories/all", device(77, "/")], **o)
+    for i in range(12):
+        os.unlink(f"{far}/{i}.npy")
+    holds("no such directory", not os.path.exists(f"{cases.buffers}/{device(1)}"))
     # what cannot be
     refused("EINVAL", "only one output can be a new directory", inputs=["directories/p"],
             outputs=["directories/all", "directories/s/", "directories/t/"], **o)

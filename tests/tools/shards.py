@@ -404,7 +404,7 @@ def refusals(d):
         del o[key]
         refused("EINVAL", f'"{key}" is missing', **o)
     ok(op="create", buffer="empty", dtype="F32", shape=[4])
-    no("ENOENT", "", buffer="empty")
+    no("ENODATA", "empty: it is empty", buffer="empty")
     os.unlink(cases.buffers + "/empty.raw")
     os.mkdir(on(1, "no"))
     no("EEXIST", f"on {device(1)}", mesh={"x": 2})

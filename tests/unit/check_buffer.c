@@ -511,7 +511,7 @@ START_TEST(truncating_empties)
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	ck_assert_uint_eq(used(), 0);
-	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -ENOENT);
+	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -ENODATA);
 	ck_assert_str_eq(err.text, "it is empty");
 	put(file, sizeof(file), 0);
 	commit();

@@ -1,4 +1,5 @@
 /* What the helpers around json-c print. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,47 @@ START_TEST(times_keep_their_nanoseconds)
 }
 END_TEST
 
+static const struct {
+	const char *text, *wide; /* NULL: it is fine */
+} objects[] = {
+	{ "{}", NULL },
+	{ "{\"a\":18446744073709551615}", NULL },
+	{ "{\"a\":18446744073709551616}", "18446744073709551616:" },
+	{ "{\"a\":-9223372036854775808}", NULL },
+	{ "{\"a\":-9223372036854775809}", "-9223372036854775809:" },
+	{ "{\"a\":[1,{\"b\":99999999999999999999}]}", "99999999999999999999:" },
+	{ "{\"a\":1111111111222222222233333333334444444444}",
+	  "1111111111222222222233333333334444444444:" },
+	{ "{\"a\":99999999999999999999.5}", NULL },
+	{ "{\"a\":99999999999999999999e2}", NULL },
+	{ "{\"a\":0.12345678901234567890123}", NULL },
+	{ "{\"a\":\"99999999999999999999\"}", NULL },
+	{ "{\"a\":\"\\\"99999999999999999999\"}", NULL },
+	{ "{\"99999999999999999999\":1}", NULL },
+	{ "[1]", "something else" },
+	{ "3", "something else" },
+	{ "", "end of data" },
+	{ "{\"a\":", "end of data" },
+	{ "{\"a\" 1}", "expected" },
+};
+
+START_TEST(what_json_cannot_hold_is_refused)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *o;
+	int r = pf_json_parse(objects[_i].text, &o, &err);
+
+	if (!objects[_i].wide) {
+		ck_assert_int_eq(r, 0);
+		json_object_put(o);
+		return;
+	}
+	ck_assert_int_eq(r, -EINVAL);
+	ck_assert_ptr_null(o);
+	ck_assert_msg(strstr(err.text, objects[_i].wide) != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(copies_share_nothing)
 {
 	struct json_object *copy, *sorted;
@@ -84,6 +126,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	unit_add_cases(tc, seconds_have_nine_decimals, seconds);
 	tcase_add_test(tc, times_keep_their_nanoseconds);
+	unit_add_cases(tc, what_json_cannot_hold_is_refused, objects);
 	tcase_add_test(tc, copies_share_nothing);
 	tcase_add_test(tc, a_line_ends_in_a_newline);
 	suite_add_tcase(s, tc);

@@ -1,4 +1,4 @@
-/* Small helpers around json-c, for what is printed. */
+/* Small helpers around json-c. */
 #ifndef PJRTFS_BASE_JSON_H
 #define PJRTFS_BASE_JSON_H
 
@@ -6,8 +6,15 @@
 #include <time.h>
 
 #include "pjrtfs/base/buf.h"
+#include "pjrtfs/base/err.h"
 
-/* Add the string VALUE under KEY.  Does not block, as all of these. */
+/*
+ * TEXT as a JSON object in *RET, which the caller puts.  -EINVAL: it is none, or a whole number
+ * in it does not fit 64 bits, which json-c would change.  Does not block, as all of these.
+ */
+int pf_json_parse(const char *text, struct json_object **ret, struct pf_err *err);
+
+/* Add the string VALUE under KEY. */
 void pf_json_add_string(struct json_object *o, const char *key, const char *value);
 
 /* Add an integer under KEY. */

@@ -32,6 +32,9 @@ struct pf_mount_config {
 	void *arg;
 };
 
+/* Does libfuse know the options of CONFIG?  0; -EINVAL with its words; -ENOMEM. */
+int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *err);
+
 /*
  * Mount.  Starts no thread, so that the caller may still fork; requests wait for
  * pf_mount_run.  The mount is ended and freed by pf_mount_free.
@@ -45,7 +48,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 
 /*
  * Serve requests until the mount is gone (fusermount3 -u, umount) or pf_mount_stop.  Ends
- * waiting requests with EINTR and unmounts before it returns.  Returns 0, or -errno if the
+ * waiting requests with ENOTCONN and unmounts before it returns.  Returns 0, or -errno if the
  * kernel's messages could not be read.  Uses SIGURG to wake its own threads.
  */
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err);

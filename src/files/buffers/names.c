@@ -60,13 +60,27 @@ static size_t stem_length(const char *name)
 	return len;
 }
 
+/* NAME.json tells of a buffer: it is none. */
+static int check_no_json(const char *name, struct pf_err *err)
+{
+	size_t len;
+
+	if (pf_format_of(name, &len) != PF_FORMAT_JSON)
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "%s is what is known of a buffer, whose name is %.*s", name,
+			  (int)len, name);
+}
+
 static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
 		       const struct pf_cred *cred, struct pf_node **dir,
 		       struct pf_node **ret, struct pf_err *err)
 {
 	const char *last;
-	int r = files_walk(fs, device, name, cred, dir, &last, err);
+	int r = check_no_json(name, err);
 
+	if (r == 0)
+		r = files_walk(fs, device, name, cred, dir, &last, err);
 	if (r < 0)
 		return r;
 	*ret = buffers_find_stem(*dir, last, stem_length(last));
@@ -108,14 +122,12 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 		struct pf_buffer *now = NULL;
 
 		r = pf_buffer_value(*buffer, value, err);
-		if (r != -ENOENT)
-			return r;
 		/* Empty: or did it lose its name, and with that its bytes? */
-		if (files_find_buffer(fs, device, name, cred, want, &now, NULL) < 0)
-			return r;
-		if (now == *buffer) {
+		if (r == -ENODATA)
+			files_find_buffer(fs, device, name, cred, want, &now, NULL);
+		if (!now || now == *buffer) {
 			pf_buffer_unref(now);
-			return r;
+			return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
 		}
 		pf_buffer_unref(*buffer);
 		*buffer = now;
@@ -153,10 +165,12 @@ static struct pf_node *find_directory(struct pf_fs *fs, const struct device *dev
 	struct pf_node *node;
 	const char *last;
 
-	while (path && len > 1 && path[len - 1] == '/')
+	while (path && len > 1 && path[len - 1] == '/' && path[len - 2] == '/')
 		path[--len] = '\0';
 	if (!path || files_walk(fs, device, path, cred, &dir, &last, NULL) < 0)
 		return NULL;
+	if (!*last && *path) /* "ns/", or "cpu:1/" */
+		return pf_steal(&dir);
 	node = pf_dir_lookup(dir, last);
 	if (node && buffers_is_directory(node))
 		return node;
@@ -303,6 +317,8 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 		path[--len] = '\0';
 	if (!path)
 		return -ENOMEM;
+	if (files_is_directory(fs, device, name, cred))
+		return 0;
 	r = files_walk(fs, device, path, cred, &dir, &last, err);
 	if (r == 0)
 		r = pf_name_check(last, err);
@@ -344,6 +360,12 @@ int files_find_target(struct pf_fs *fs, const struct device *device, const char 
 
 	if (r == 0)
 		r = pf_name_check(last, err);
+	if (r == 0 && buffers_check_foreign(last, NULL) < 0)
+		r = pf_err_set(err, -EINVAL,
+			       "%s: files of that format are neither written nor read",
+			       name);
+	if (r == 0)
+		r = check_no_json(name, err);
 	if (r < 0)
 		return r;
 	len = stem_length(last);

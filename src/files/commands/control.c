@@ -198,7 +198,7 @@ static const struct task_ops control_ops = { .cancelled = control_cancelled,
 
 static void control_command(struct pf_command *command)
 {
-	struct json_object *o = json_tokener_parse(command->text);
+	struct json_object *o = NULL;
 	struct control_task *c = calloc(1, sizeof(*c));
 	struct pf_err err = PF_ERR_INIT;
 	int r;
@@ -208,16 +208,14 @@ static void control_command(struct pf_command *command)
 			"{\"ok\":false,\"error\":{\"errno\":\"ENOMEM\"}}";
 
 		pf_command_done(command, -ENOMEM, text, sizeof(text) - 1);
-		json_object_put(o);
 		return;
 	}
 	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
 	c->command = command;
-	if (json_object_is_type(o, json_type_object)) {
+	r = pf_json_parse(command->text, &o, &err);
+	if (r == 0) {
 		task_set_id(&c->task, o);
 		r = command_run(&c->task, o, &err);
-	} else {
-		r = pf_err_set(&err, -EINVAL, "expected a JSON object");
 	}
 	if (r < 0)
 		task_fail(&c->task, &err);

@@ -17,13 +17,11 @@ static int parse_run(const char *text, struct request *request, struct task *tas
 	*json = text[strspn(text, " \t")] == '{';
 	if (!*json)
 		return request_parse_line(text, request, err);
-	o = json_tokener_parse(text);
-	if (json_object_is_type(o, json_type_object)) {
-		r = request_parse(o, others, request, err);
-		task_set_id(task, o);
-	} else {
-		r = pf_err_set(err, -EINVAL, "expected a JSON object on one line");
-	}
+	r = pf_json_parse(text, &o, err);
+	if (r < 0)
+		return r;
+	r = request_parse(o, others, request, err);
+	task_set_id(task, o);
 	json_object_put(o);
 	return r;
 }

@@ -62,14 +62,14 @@ static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
 	if (r == 0)
 		r = run_make_home(run, err);
 	if (r < 0)
-		return r;
+		return pf_err_wrap(err, r, "%s", run->name);
 	pf_tree_lock_names(run->task->fs->tree);
 	r = run_put_shardings_locked(run, e, err);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = put_locked(run, i, run->results ? run->results[i] : NULL, e->outs[i],
 			       err);
 	pf_tree_unlock_names(run->task->fs->tree);
-	return r;
+	return r < 0 ? pf_err_wrap(err, r, "%s", run->name) : 0;
 }
 
 /*
@@ -121,15 +121,6 @@ static void note_times(struct run *run, const struct pf_execution *e)
 	run->transfer_seconds += e->transfer_seconds;
 }
 
-/* Are some of its inputs in its results only? */
-static bool consumes(const struct run *run)
-{
-	for (size_t i = 0; i < run->n_in; i++)
-		if (run->donate[i])
-			return true;
-	return false;
-}
-
 static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
 	struct run *run = e->user;
@@ -142,8 +133,10 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	run->before = NULL; /* those have ended */
 	note_times(run, e);
 	for (size_t i = 0; code == 0 && run->done == 0 && i < e->n_args; i++)
-		if (e->donate[i])
+		if (e->donate[i]) {
 			pf_buffer_forget_donated(run->buffers[i], e->args[i]);
+			run->consumed = true;
+		}
 	if (code == 0 && ++run->done < run->begun) {
 		pf_execution_free(e); /* the next one went along */
 		return;
@@ -160,7 +153,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	}
 	if (code < 0 && run->done)
 		keep_state(run, e, &err);
-	else if (code == 0 && (consumes(run) || !task_answered(run->task)))
+	else if (code == 0 && (run->consumed || !task_answered(run->task)))
 		code = publish(run, e, &err);
 	if (code < 0)
 		task_fail(run->task, &err);

@@ -37,6 +37,7 @@ struct run {
 	const struct sharded *mesh;
 	struct pf_node *mesh_node;
 	uint64_t begun, done; /* repetitions so far */
+	bool consumed;        /* the first one consumed inputs */
 	/* One that goes along with others knows what these will give, until it is resolved. */
 	const struct run *before;   /* borrowed: the one before; NULL: none */
 	struct pf_buffer **results; /* owned: of the outputs, once there are promises */

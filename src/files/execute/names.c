@@ -118,6 +118,26 @@ static bool ends_in_slash(const char *name)
 	return len && name[len - 1] == '/';
 }
 
+/* Results of ROW can go to the directory WORD, a new one or not, only if it is its device's. */
+static int check_home(const struct run *run, const struct row *row, const char *word,
+		      struct pf_err *err)
+{
+	const char *slash = strchr(word, '/');
+	const struct device *device = row->device;
+
+	if (memchr(word, ':', (size_t)(slash - word)))
+		device = files_find_device(run->task->fs, word, (size_t)(slash - word));
+	if (!device)
+		return pf_err_set(err, -ENODEV, "output %s: there is no such device",
+				  word);
+	if (device == row->device)
+		return 0;
+	return pf_err_set(
+		err, -EINVAL,
+		"output %s is on another device than %s, where the program runs", word,
+		row->device->name);
+}
+
 /* Results FIRST and on, N of them, go into ROW's new directory as 0, 1, 2 ... */
 static int number_outputs(struct row *row, const char *directory, size_t n,
 			  struct pf_err *err)
@@ -144,6 +164,9 @@ static int list_output(struct run *run, const struct row *row, const char *word,
 
 	if (!ends_in_slash(word))
 		return names_add(ret, word, strlen(word));
+	r = check_home(run, row, word, err);
+	if (r < 0)
+		return r;
 	if (files_is_directory(run->task->fs, row->device, word, &run->task->cred)) {
 		r = files_expand(run->task->fs, row->device, word, &run->task->cred, ret,
 				 err);
@@ -465,7 +488,7 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 					 &run->buffers[i], &v, err);
 
 		if (r < 0)
-			return pf_err_wrap(err, r, "input %zu: %s", i % run->n_in, name);
+			return pf_err_wrap(err, r, "input %zu", i % run->n_in);
 		e->args[i] = v;
 		e->donate[i] = run->donate[i] && may_consume(run, name, i, v);
 		e->arg_names[i] = name;

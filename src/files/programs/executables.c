@@ -1,5 +1,6 @@
 /* executables/NAME/: what a program became. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,9 +61,19 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
+/* Bytes of a program that nobody has closed. */
+static uint64_t unclosed(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	return x->state == PF_EXECUTABLE_EMPTY && x->format != PF_PROGRAM_NONE
+		       ? x->program_len
+		       : 0;
+}
+
 static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct pf_executable *x = unit_of(node)->x;
+	uint64_t len = unclosed(x);
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct pf_err why = PF_ERR_INIT;
 
@@ -71,6 +82,11 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	if (pf_executable_state(x) == PF_EXECUTABLE_FAILED &&
 	    pf_executable_result(x, &why) < 0)
 		pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
+	if (len)
+		pf_buf_printf(out,
+			      "program of %s: %" PRIu64 " bytes were written, and it was "
+			      "not closed: its writer is at it still, or was killed\n",
+			      name.data, len);
 	pf_lock(&x->lock);
 	why = x->options_err;
 	pf_unlock(&x->lock);
