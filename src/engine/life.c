@@ -265,8 +265,8 @@ static int dead_error(const struct pf_life *life, struct pf_err *err)
 	return pf_err_set(err, -EIO, "%s", life->why.text);
 }
 
-int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size_t len,
-		 const void *tail, size_t tail_len, struct pf_err *err)
+static int call_held(struct pf_life *life, struct pf_call *call, void *request,
+		     size_t len, const void *tail, size_t tail_len, struct pf_err *err)
 {
 	struct pf_msg_head *head = request;
 	int r;
@@ -301,6 +301,18 @@ int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size
 			  : r == -EPIPE  ? -EIO
 					 : r,
 			  "ask the worker of plugin %s: %s", life->name, strerror(-r));
+}
+
+int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size_t len,
+		 const void *tail, size_t tail_len, struct pf_err *err)
+{
+	int r;
+
+	/* Who is answered may let go of it while the worker is still being woken here. */
+	pf_life_ref(life);
+	r = call_held(life, call, request, len, tail, tail_len, err);
+	pf_life_unref(life);
+	return r;
 }
 
 static void post_free(struct pf_life *life, enum pf_op op, uint64_t id)

@@ -246,16 +246,15 @@ START_TEST(no_free_is_lost)
 }
 END_TEST
 
-static struct question freeing;
-
 static void answered_frees(struct pf_call *call, int code, const struct pf_err *err,
 			   const void *reply, size_t len)
 {
-	(void)call;
+	struct question *q = pf_container_of(call, struct question, call);
+
 	(void)err;
 	(void)reply;
 	(void)len;
-	freeing.code = code;
+	q->code = code;
 	for (uint64_t id = 1; id <= 3; id++)
 		pf_life_free_id(life, PF_OP_BUFFER_FREE, id);
 }
@@ -265,13 +264,15 @@ START_TEST(frees_of_an_answer_are_sent)
 {
 	const struct pf_req_id *req = (const void *)message;
 
-	question_init(&freeing, sizeof(struct pf_rep_block));
-	freeing.call.done = answered_frees;
-	for (int round = 0; round < 20; round++) {
+	static struct question freeing[20];
+
+	for (size_t i = 0; i < ARRAY_SIZE(freeing); i++) {
 		struct pf_req_id q = { .head.op = PF_OP_BUFFER_READ, .id = 9 };
 
-		ck_assert_int_eq(pf_life_call(life, &freeing.call, &q, sizeof(q), NULL, 0,
-					      NULL),
+		question_init(&freeing[i], sizeof(struct pf_rep_block));
+		freeing[i].call.done = answered_frees;
+		ck_assert_int_eq(pf_life_call(life, &freeing[i].call, &q, sizeof(q), NULL,
+					      0, NULL),
 				 0);
 		take_request();
 		answer_rightly(req->head.tag);
