@@ -45,6 +45,10 @@ struct run {
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
 
+/* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
+ * n_out.  (rows.c) */
+int run_list_rows(struct run *run, struct pf_err *err);
+
 /*
  * Find out what the request's names mean, now that the program is known: fills rows,
  * buffers, targets, donate and fed.
