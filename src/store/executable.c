@@ -196,6 +196,17 @@ void pf_executable_unload(struct pf_executable *x)
 	pf_loaded_unref(gone);
 }
 
+void pf_executable_discard(struct pf_executable *x)
+{
+	struct pf_bytes *gone;
+
+	pf_lock(&x->lock);
+	gone = pf_steal(&x->program);
+	x->program_len = 0;
+	pf_unlock(&x->lock);
+	pf_bytes_unref(gone);
+}
+
 struct pf_bytes *pf_executable_source(struct pf_executable *x, uint64_t *ret_len)
 {
 	PF_LOCK_SCOPE(&x->lock);

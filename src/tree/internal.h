@@ -145,7 +145,4 @@ void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *
 void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out);
 void pf_last_free(struct pf_last *last);
 
-/* In a set-group-ID directory what is made belongs to its group (mkdir(2), open(2)). */
-void pf_node_inherit(struct pf_node *dir, struct pf_node *node);
-
 #endif

@@ -117,6 +117,10 @@ int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 /* Drop what was compiled, or is being: the state is empty; the source stays. */
 void pf_executable_unload(struct pf_executable *executable);
 
+/* The source goes, too: nobody can name it, and nobody has it open.  What was made of it, or
+ * is being, stays as it is. */
+void pf_executable_discard(struct pf_executable *executable);
+
 /* The source, for readers: a reference, or NULL when it is empty. */
 struct pf_bytes *pf_executable_source(struct pf_executable *executable,
 				      uint64_t *ret_len);

@@ -173,6 +173,10 @@ void pf_node_path(struct pf_node *node, struct pf_node *ancestor, struct pf_buf 
 void pf_node_attr(struct pf_node *node, struct pf_attr *ret);
 void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr);
 
+/* In a set-group-ID directory what is made belongs to its group (mkdir(2), open(2)): NODE, which
+ * was made for DIR.  What dir->create and dir->mkdir make need not be told. */
+void pf_node_inherit(struct pf_node *dir, struct pf_node *node);
+
 /* Set mtime and ctime to now. */
 void pf_node_touch(struct pf_node *node);
 

@@ -483,4 +483,5 @@ static const struct pf_dir_ops buffers_ops = {
 const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755, .dir = &buffers_ops };
 const struct pf_kind kind_checkpoint = { .mode = S_IFDIR | 0755,
 					 .dir = &buffers_ops,
+					 .setattr = checkpoint_follow_directory,
 					 .free = checkpoint_free };

@@ -39,8 +39,13 @@ const struct pf_place *files_place_of(struct pf_node *dir);
 struct target {
 	struct pf_node *dir; /* owned reference */
 	char stem[PF_NAME_MAX + 1];
-	char *name; /* owned: as the user wrote it */
+	char *name;  /* owned: as the user wrote it */
+	mode_t perm; /* of a new one, less the umask; 0: 0644 */
 };
+
+/* The mode of the buffer NAME, for copies of it; 0: there is none. */
+mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
+			    const char *name, const struct pf_cred *cred);
 
 /*
  * Find where the name NAME leads, for CRED to make or replace a buffer there: the

@@ -117,8 +117,10 @@ static int enter(struct build *b, struct pf_node *dir, const char *name,
 				  MAX_NODES);
 	*ret = directory_new(b, &kind_buffers,
 			     (void *)(uintptr_t)checkpoint_place(b->dir));
-	return *ret ? pf_dir_link(dir, name, *ret, false)
-		    : pf_err_set(err, -ENOMEM, "no memory for a directory");
+	if (!*ret)
+		return pf_err_set(err, -ENOMEM, "no memory for a directory");
+	pf_node_inherit(dir, *ret);
+	return pf_dir_link(dir, name, *ret, false);
 }
 
 static int put(struct build *b, struct pf_node *dir, const char *stem,
@@ -215,6 +217,7 @@ void checkpoint_abandon(struct pf_node *dir)
 int checkpoint_build(struct pf_node *file, const struct pf_place *place,
 		     struct pf_node **ret, struct pf_err *err)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = pf_node_parent(file);
 	struct build b = { .file = file };
 	struct checkpoint *c = calloc(1, sizeof(*c));
 	struct pf_tensors tensors = { 0 };
@@ -234,6 +237,8 @@ int checkpoint_build(struct pf_node *file, const struct pf_place *place,
 		free(c);
 		r = pf_err_set(err, -ENOMEM, "no memory for a directory");
 	} else {
+		if (parent)
+			pf_node_inherit(parent, b.dir);
 		r = fill(&b, &tensors, err);
 	}
 	pf_tensors_release(&tensors);
@@ -290,6 +295,83 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 	pf_node_unref(pf_steal(&((struct checkpoint *)dir->object)->file));
 	pf_node_unref(dir);
 	return 0;
+}
+
+/* --- rights ------------------------------------------------------------------------------ */
+
+static bool may_read_all(struct pf_node *dir, const struct pf_cred *cred)
+{
+	struct pf_node **list =
+		pf_node_may(dir, cred, R_OK | X_OK) ? pf_dir_list(dir) : NULL;
+	bool may = list != NULL;
+
+	for (struct pf_node **n = list; n && *n; n++) {
+		may = may && (buffers_is_directory(*n) ? may_read_all(*n, cred)
+						       : pf_node_may(*n, cred, R_OK));
+		pf_node_unref(*n);
+	}
+	free(list);
+	return may;
+}
+
+int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
+			struct pf_err *err)
+{
+	struct entry *entry = facet_of(file)->entry;
+	bool may = true;
+
+	if (!atomic_load(&entry->directory))
+		return 0;
+	pf_tree_lock_names(file->tree);
+	if (atomic_load(&entry->directory))
+		may = may_read_all(atomic_load(&entry->directory), cred);
+	pf_tree_unlock_names(file->tree);
+	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
+}
+
+static void follow(struct pf_node *from, struct pf_node *to, mode_t mode)
+{
+	struct pf_attr of_from, attr;
+
+	pf_node_attr(from, &of_from);
+	pf_node_attr(to, &attr);
+	attr.mode = (attr.mode & ~(mode_t)0777) | mode;
+	attr.uid = of_from.uid;
+	attr.gid = of_from.gid;
+	pf_node_set_attr(to, &attr);
+	pf_node_changed(to, false);
+}
+
+static mode_t perm_of(struct pf_node *node)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	return attr.mode & 0777;
+}
+
+void checkpoint_follow_file(struct pf_node *file)
+{
+	struct pf_node *dir;
+
+	if (!atomic_load(&facet_of(file)->entry->directory))
+		return;
+	pf_tree_lock_names(file->tree);
+	dir = atomic_load(&facet_of(file)->entry->directory);
+	if (dir)
+		follow(file, dir, directory_mode(perm_of(file) & 0666));
+	pf_tree_unlock_names(file->tree);
+}
+
+void checkpoint_follow_directory(struct pf_node *dir)
+{
+	struct pf_node *file;
+
+	pf_tree_lock_names(dir->tree);
+	file = checkpoint_file(dir);
+	if (file)
+		follow(dir, file, perm_of(dir) & 0666);
+	pf_tree_unlock_names(dir->tree);
 }
 
 void checkpoint_gone(struct pf_node *dir)

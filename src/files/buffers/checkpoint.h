@@ -42,6 +42,18 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
  */
 int checkpoint_dissolve(struct pf_node *file, struct pf_err *err);
 
+/*
+ * May CRED read what FILE is made of, if it is a directory of tensors: list the directory, and
+ * read all of them?  0 or -EACCES.  Takes the name lock.
+ */
+int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
+			struct pf_err *err);
+
+/* The owner or mode of FILE, or of the directory DIR, was set: the other's follow.  Take the
+ * name lock. */
+void checkpoint_follow_file(struct pf_node *file);
+void checkpoint_follow_directory(struct pf_node *dir);
+
 /* DIR was unlinked: its file goes with it.  The name lock is held. */
 void checkpoint_gone(struct pf_node *dir);
 

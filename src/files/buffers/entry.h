@@ -27,7 +27,8 @@ struct entry {
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 	/* Of a file of several tensors: their directory, listed in its stead; weak. */
 	struct pf_node *_Atomic directory;
-	uint64_t part_of; /* the id of the file that it was a tensor of, or 0 */
+	/* The id of the file that it is a tensor of, unchanged; or 0. */
+	_Atomic uint64_t part_of;
 };
 
 /* The object of a buffer's node. */

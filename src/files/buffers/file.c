@@ -91,6 +91,8 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 		graves_alarm(&fs_of(of->node)->graves);
 		r = pf_err_set(err, -ESTALE, "it was removed just now");
 	}
+	if (r == 0 && pf_open_reads(of))
+		r = checkpoint_may_read(of->node, &of->cred, err);
 	if (r == 0 && pf_open_writes(of))
 		r = open_for_writing(of, err);
 	if (r == 0) {
@@ -262,6 +264,7 @@ static int about_to_change(struct pf_node *node, struct pf_err *err)
 {
 	int r;
 
+	atomic_store(&facet_of(node)->entry->part_of, 0);
 	if (!atomic_load(&facet_of(node)->entry->directory))
 		return 0;
 	pf_tree_lock_names(node->tree);
@@ -378,6 +381,11 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
+static void buffer_setattr(struct pf_node *node)
+{
+	checkpoint_follow_file(node);
+}
+
 const struct pf_kind kind_buffer = {
 	.mode = S_IFREG | 0644,
 	.prepare = buffer_prepare,
@@ -394,5 +402,6 @@ const struct pf_kind kind_buffer = {
 	.set_xattr = buffer_set_xattr,
 	.remove_xattr = buffer_remove_xattr,
 	.getattr = buffer_getattr,
+	.setattr = buffer_setattr,
 	.free = buffer_node_free,
 };

@@ -111,6 +111,19 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 	return 0;
 }
 
+mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
+			    const char *name, const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_attr attr;
+
+	if (find_listed(fs, device, name, cred, &dir, &node, NULL) < 0)
+		return 0;
+	pf_node_attr(node, &attr);
+	return attr.mode & 0666;
+}
+
 int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err)
@@ -331,6 +344,8 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 	if (!there || !buffers_is_directory(there))
 		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
 					  err);
+	if (made)
+		pf_node_inherit(dir, made);
 	pf_tree_unlock_names(dir->tree);
 	return r;
 }
@@ -426,9 +441,11 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
-	node = entry_new(t->dir->tree, buffer, format, 0644 & ~cred->umask, cred);
+	node = entry_new(t->dir->tree, buffer, format,
+			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
+	pf_node_inherit(t->dir, node);
 	if (old) {
 		struct pf_attr was, attr;
 

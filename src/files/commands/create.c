@@ -263,6 +263,7 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 		r = files_find_target(task->fs, device, as, &task->cred, &target, err);
 	if (r < 0)
 		return r;
+	target.perm = files_mode_of_buffer(task->fs, device, name, &task->cred);
 	copy = value_at(value, files_place_of(target.dir));
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");

@@ -220,6 +220,9 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 		r = files_find_target(task->fs, device, as, &task->cred, &all->target,
 				      err);
 	if (r == 0)
+		all->target.perm = files_mode_of_buffer(task->fs, all->at[0].device,
+							all->name, &task->cred);
+	if (r == 0)
 		r = begin(all, err);
 	if (r < 0 && all)
 		shards_free(all);

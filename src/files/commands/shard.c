@@ -188,6 +188,9 @@ static int get_whole(struct shards *all, struct json_object *o,
 		r = files_find_value(task->fs, *device, name, &task->cred, R_OK, &buffer,
 				     &all->whole, err);
 	if (r == 0)
+		all->target.perm =
+			files_mode_of_buffer(task->fs, *device, name, &task->cred);
+	if (r == 0)
 		*device = pf_container_of(pf_buffer_place(buffer), struct device, place);
 	return r;
 }
@@ -226,6 +229,7 @@ static int find_targets(struct shards *all, struct pf_err *err)
 
 		r = files_find_target(task->fs, shard->device, all->name, &task->cred,
 				      &shard->target, err);
+		shard->target.perm = all->target.perm;
 		if (r == 0)
 			r = pf_worker_takes(shard->device->worker, all->about.dtype, err);
 		if (r < 0)

@@ -32,7 +32,8 @@ struct shards {
 	struct pf_value *whole;  /* owned reference, or NULL */
 	bool pinned;             /* whole is, by this */
 	struct pf_waiter waiter; /* for its bytes */
-	struct target target;    /* owned: where it goes */
+	struct target
+		target; /* owned: where it goes; of shards, only how they are made */
 };
 
 /* All zeros but for these; NULL: no memory. */

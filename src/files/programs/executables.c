@@ -329,6 +329,23 @@ const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0755,
 const struct pf_kind kind_executables = { .mode = S_IFDIR | 0755,
 					  .dir = &executables_ops };
 
+mode_t files_mode_of_executable(mode_t mode)
+{
+	return (mode & 0444) | (mode & 0444) >> 2;
+}
+
+void files_follow_program(struct pf_node *of, struct pf_node *executable)
+{
+	struct pf_attr of_program, attr;
+
+	pf_node_attr(of, &of_program);
+	pf_node_attr(executable, &attr);
+	attr.mode = (attr.mode & S_IFMT) | files_mode_of_executable(of_program.mode);
+	attr.uid = of_program.uid;
+	attr.gid = of_program.gid;
+	pf_node_set_attr(executable, &attr);
+}
+
 int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
 			 mode_t perm, const struct pf_cred *cred, struct pf_err *err)
 {
@@ -345,6 +362,8 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct unit *uni
 		atomic_fetch_sub(&unit->refs, n);
 		return pf_err_set(err, -ENOMEM, "no memory for executable %s", stem);
 	}
+	if (unit->program)
+		files_follow_program(unit->program, node);
 	r = pf_dir_link(dir, stem, node, true);
 	if (r == 0) {
 		unit->executable = node;

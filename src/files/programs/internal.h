@@ -13,11 +13,17 @@ void files_drop_executable_locked(struct unit *unit);
 bool files_is_as(const struct pf_node *node);
 
 /*
- * Link DIR/STEM/ for UNIT, replacing what is there.  The name lock is held.  PERM: the
- * directory's mode; (mode_t)-1: 0555.
+ * Link DIR/STEM/ for UNIT, replacing what is there.  The name lock is held.  Its rights are
+ * its program's; one that has none is CRED's, its mode PERM.
  */
 int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
 			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
+
+/* The mode of what is made of a program whose mode is MODE. */
+mode_t files_mode_of_executable(mode_t mode);
+
+/* EXECUTABLE's owner and mode become those of the program OF: who may read that may see it. */
+void files_follow_program(struct pf_node *of, struct pf_node *executable);
 
 /* Compile X's source and answer REPLY (taken) when that has ended. */
 void files_compile(struct pf_executable *x, struct pf_reply *reply);

@@ -193,7 +193,7 @@ static mode_t mode_of(struct unit *source)
 
 	if (source->program)
 		pf_node_attr(source->program, &attr);
-	return (attr.mode & 0444) | (attr.mode & 0444) >> 2;
+	return files_mode_of_executable(attr.mode);
 }
 
 int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,

@@ -59,6 +59,22 @@ int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 			  "load it, unless pjrtfs was started with --allow-native");
 }
 
+/* Either this sees the file open, or who opens it sees that it is dead. */
+static void bury(struct unit *unit)
+{
+	atomic_store(&unit->dead, true);
+	if (!atomic_load(&unit->opens))
+		pf_executable_discard(unit->x);
+}
+
+/* UNIT was removed: its source's memory is free with the last open file. */
+static void forget(struct unit *unit)
+{
+	atomic_store(&unit->removed, true);
+	if (!atomic_load(&unit->opens))
+		bury(unit);
+}
+
 void files_drop_executable_locked(struct unit *unit)
 {
 	if (!unit->executable)
@@ -69,6 +85,8 @@ void files_drop_executable_locked(struct unit *unit)
 	pf_node_unref(pf_steal(&unit->executable));
 	/* The kernel may remember the directory's inodes for long. */
 	pf_executable_unload(unit->x);
+	if (!unit->program)
+		forget(unit);
 }
 
 void files_drop_executable(struct unit *unit)
@@ -116,13 +134,13 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 		unit_unref(unit);
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	}
+	pf_node_inherit(dir, node); /* its executable follows */
 	unit->program = node;
 	unit->x->user = cred->uid;
 	pf_executable_set_format(unit->x, format);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0 && format != PF_PROGRAM_NONE)
-		r = files_add_executable(files_mirror_of(dir), stem, unit, (mode_t)-1,
-					 cred, err);
+		r = files_add_executable(files_mirror_of(dir), stem, unit, 0, cred, err);
 	if (r < 0) {
 		pf_dir_unlink(node);
 		return r;
@@ -173,6 +191,7 @@ static int programs_unlink(struct pf_node *dir, struct pf_node *node, struct pf_
 	pf_dir_unlink(node);
 	unit->program = NULL;
 	files_drop_executable_locked(unit);
+	forget(unit); /* a scratch file has no executable */
 	return 0;
 }
 
@@ -268,8 +287,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	} else if (unit->executable) {
 		r = pf_dir_move(unit->executable, files_mirror_of(to), stem);
 	} else {
-		r = files_add_executable(files_mirror_of(to), stem, unit, (mode_t)-1,
-					 NULL, err);
+		r = files_add_executable(files_mirror_of(to), stem, unit, 0, NULL, err);
 		pf_executable_compile(unit->x, NULL, NULL); /* behind; error tells */
 	}
 	return r;
@@ -331,6 +349,29 @@ struct pf_node *files_mirror_of(struct pf_node *dir)
 
 /* --- the file --------------------------------------------------------------------------------------- */
 
+static void program_leave(struct unit *unit)
+{
+	if (atomic_fetch_sub(&unit->opens, 1) == 1 && atomic_load(&unit->removed))
+		bury(unit);
+}
+
+static int program_open(struct pf_open *of, struct pf_err *err)
+{
+	struct unit *unit = unit_of(of->node);
+
+	atomic_fetch_add(&unit->opens, 1);
+	if (!atomic_load(&unit->dead))
+		return 0;
+	/* The kernel shall look the name up again. */
+	program_leave(unit);
+	return pf_err_set(err, -ESTALE, "it was removed just now");
+}
+
+static void program_release(struct pf_open *of)
+{
+	program_leave(unit_of(of->node));
+}
+
 static void program_read(struct pf_open *of, size_t len, uint64_t off,
 			 struct pf_reply *reply)
 {
@@ -391,6 +432,20 @@ static void program_getattr(struct pf_node *node, struct stat *st)
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
+/* Who may read the program may see, and run, what is made of it. */
+static void program_setattr(struct pf_node *node)
+{
+	struct pf_node *executable;
+
+	pf_tree_lock_names(node->tree);
+	executable = unit_of(node)->executable;
+	if (executable) {
+		files_follow_program(node, executable);
+		pf_node_changed(executable, false);
+	}
+	pf_tree_unlock_names(node->tree);
+}
+
 static void program_free(struct pf_node *node)
 {
 	unit_unref(node->object);
@@ -399,10 +454,13 @@ static void program_free(struct pf_node *node)
 const struct pf_kind kind_program = {
 	.mode = S_IFREG | 0644,
 	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
+	.open = program_open,
+	.release = program_release,
 	.read = program_read,
 	.write = program_write,
 	.truncate = program_truncate,
 	.commit = program_commit,
 	.getattr = program_getattr,
+	.setattr = program_setattr,
 	.free = program_free,
 };

@@ -20,6 +20,9 @@ struct unit {
 	struct pf_node
 		*program; /* its file; NULL: weak, under the name lock; made by "as" */
 	struct pf_node *executable; /* owned reference: its directory, or NULL */
+	_Atomic unsigned opens;     /* open files of the program */
+	_Atomic bool removed;       /* it has no name, and gets none */
+	_Atomic bool dead;          /* and its source is gone: too late to open it */
 };
 
 struct unit *unit_new(struct pf_fs *fs);
