@@ -1,0 +1,185 @@
+/* Buffers: their bytes, and what is known of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+static size_t type_size(PJRT_Buffer_Type type)
+{
+	switch (type) {
+	case PJRT_Buffer_Type_S16:
+	case PJRT_Buffer_Type_U16:
+	case PJRT_Buffer_Type_F16:
+	case PJRT_Buffer_Type_BF16:
+		return 2;
+	case PJRT_Buffer_Type_S32:
+	case PJRT_Buffer_Type_U32:
+	case PJRT_Buffer_Type_F32:
+		return 4;
+	case PJRT_Buffer_Type_S64:
+	case PJRT_Buffer_Type_U64:
+	case PJRT_Buffer_Type_F64:
+	case PJRT_Buffer_Type_C64:
+		return 8;
+	case PJRT_Buffer_Type_C128:
+		return 16;
+	default:
+		return 1;
+	}
+}
+
+PJRT_Buffer *buffer_alloc(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
+			  size_t rank)
+{
+	PJRT_Buffer *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		abort();
+	b->made_by = EVENT;
+	b->device = devices[memory->device];
+	b->memory = memory;
+	b->type = type;
+	b->rank = rank;
+	b->size = type_size(type);
+	for (size_t i = 0; i < rank; i++) {
+		if (rank > MAX_RANK || dims[i] < 0 ||
+		    __builtin_mul_overflow(b->size, (size_t)dims[i], &b->size)) {
+			free(b);
+			return NULL;
+		}
+		b->dims[i] = dims[i];
+		b->minor_to_major[i] = (int64_t)(rank - 1 - i);
+	}
+	return b;
+}
+
+PJRT_Error *buffer_fill(PJRT_Buffer *b)
+{
+	size_t size = (b->size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+
+	b->data = aligned_alloc(ALIGNMENT, size);
+	if (!b->data)
+		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+				 "faulty: no %zu bytes", size);
+	memset(b->data, 0, size);
+	return NULL;
+}
+
+static void buffer_drop_data(PJRT_Buffer *b)
+{
+	if (!b->borrowed)
+		free(b->data);
+	b->data = NULL;
+	if (b->borrowing) {
+		event_fire(b->borrowing);
+		event_unref(b->borrowing);
+		b->borrowing = NULL;
+	}
+	b->deleted = true;
+}
+
+void buffer_free(PJRT_Buffer *b)
+{
+	if (!b)
+		return;
+	buffer_drop_data(b);
+	free(b);
+}
+
+PJRT_Error *check_live(const PJRT_Buffer *b)
+{
+	if (!b->deleted)
+		return NULL;
+	return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+			 "faulty: the buffer is deleted");
+}
+
+PJRT_Error *buffer_destroy(PJRT_Buffer_Destroy_Args *args)
+{
+	buffer_free(args->buffer);
+	return NULL;
+}
+
+PJRT_Error *buffer_delete(PJRT_Buffer_Delete_Args *args)
+{
+	buffer_drop_data(args->buffer);
+	return NULL;
+}
+
+PJRT_Error *buffer_is_deleted(PJRT_Buffer_IsDeleted_Args *args)
+{
+	args->is_deleted = args->buffer->deleted;
+	return NULL;
+}
+
+PJRT_Error *buffer_element_type(PJRT_Buffer_ElementType_Args *args)
+{
+	args->type = args->buffer->type;
+	return NULL;
+}
+
+PJRT_Error *buffer_dimensions(PJRT_Buffer_Dimensions_Args *args)
+{
+	args->dims = args->buffer->dims;
+	args->num_dims = args->buffer->rank;
+	return NULL;
+}
+
+PJRT_Error *buffer_unpadded_dimensions(PJRT_Buffer_UnpaddedDimensions_Args *args)
+{
+	args->unpadded_dims = args->buffer->dims;
+	args->num_dims = args->buffer->rank;
+	return NULL;
+}
+
+PJRT_Error *buffer_dynamic_dims(PJRT_Buffer_DynamicDimensionIndices_Args *args)
+{
+	args->dynamic_dim_indices = NULL;
+	args->num_dynamic_dims = 0;
+	return NULL;
+}
+
+PJRT_Error *buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args *args)
+{
+	args->layout = (PJRT_Buffer_MemoryLayout){
+		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
+		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
+		.tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
+			   .minor_to_major = args->buffer->minor_to_major,
+			   .minor_to_major_size = args->buffer->rank },
+	};
+	return NULL;
+}
+
+PJRT_Error *buffer_on_device_size(PJRT_Buffer_OnDeviceSizeInBytes_Args *args)
+{
+	args->on_device_size_in_bytes = args->buffer->size;
+	return NULL;
+}
+
+PJRT_Error *buffer_device(PJRT_Buffer_Device_Args *args)
+{
+	args->device = args->buffer->device;
+	return NULL;
+}
+
+PJRT_Error *buffer_memory(PJRT_Buffer_Memory_Args *args)
+{
+	args->memory = args->buffer->memory;
+	return NULL;
+}
+
+PJRT_Error *buffer_is_on_cpu(PJRT_Buffer_IsOnCpu_Args *args)
+{
+	args->is_on_cpu = true;
+	return NULL;
+}
+
+PJRT_Error *buffer_ready_event(PJRT_Buffer_ReadyEvent_Args *args)
+{
+	PJRT_Error *e = check_live(args->buffer);
+
+	if (!e)
+		args->event = event_new(args->buffer->made_by, NULL);
+	return e;
+}

@@ -1,0 +1,241 @@
+/* Programs, which are all the same one, and the executables they become. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+/*
+ * What PJRT_Executable_OptimizedProgram gives: a HloModuleProtoWithConfig whose module,
+ * by hand, holds the name, the entry computation with its two named parameters, and the
+ * host program shape.  F32 is 11 in xla_data.proto, the layouts are row-major.
+ */
+/* ShapeProto, 12 bytes: element_type 11; dimensions 2, 3; layout minor_to_major 1, 0 */
+#define SHAPE "\x10\x0b\x1a\x02\x02\x03\x2a\x04\x0a\x02\x01\x00"
+/* ProgramShapeProto, 48 bytes: parameters, result, parameter_names */
+#define PROGRAM_SHAPE                                                                    \
+	"\x0a\x0c" SHAPE "\x0a\x0c" SHAPE "\x12\x0c" SHAPE "\x1a\x01x\x1a\x01y"
+/* HloInstructionProto, 38 bytes: name, opcode, shape, metadata.op_name, number, id */
+#define PARAMETER(name, number, id)                                                      \
+	"\x0a\x01" name "\x12\x09parameter\x1a\x0c" SHAPE "\x3a\x03\x12\x01" name        \
+	"\x48" number "\x98\x02" id
+/* HloInstructionProto, 30 bytes: name, opcode, shape, id, operand_ids */
+#define ROOT                                                                             \
+	"\x0a\x01z\x12\x03"                                                              \
+	"add\x1a\x0c" SHAPE "\x98\x02\x03\xa2\x02\x02\x01\x02"
+/* HloComputationProto, 172 bytes: name, instructions, program_shape, id, root_id */
+#define COMPUTATION                                                                      \
+	"\x0a\x04main"                                                                   \
+	"\x12\x26" PARAMETER("x", "\x00", "\x01") "\x12\x26" PARAMETER(                  \
+		"y", "\x01", "\x02") "\x12\x1e" ROOT "\x22\x30" PROGRAM_SHAPE            \
+				     "\x28\x01\x30\x03"
+/* HloModuleProto: name, entry_computation_name, computations, host_program_shape, id,
+ * entry_computation_id */
+#define MODULE                                                                           \
+	"\x0a\x06"                                                                       \
+	"faulty\x12\x04main\x1a\xac\x01" COMPUTATION "\x22\x30" PROGRAM_SHAPE            \
+	"\x28\x01\x30\x01"
+
+static const char module_with_config[] = "\x0a\xf3\x01" MODULE;
+
+/* The lengths that are written into the bytes above. */
+_Static_assert(sizeof(PROGRAM_SHAPE) - 1 == 0x30, "PROGRAM_SHAPE");
+_Static_assert(sizeof(PARAMETER("x", "\x00", "\x01")) - 1 == 0x26, "PARAMETER");
+_Static_assert(sizeof(ROOT) - 1 == 0x1e, "ROOT");
+_Static_assert(sizeof(COMPUTATION) - 1 == 0xac, "COMPUTATION");
+_Static_assert(sizeof(module_with_config) - 1 - 3 == 0xf3, "MODULE");
+
+const int64_t result_dims[2] = { 2, 3 };
+const PJRT_Buffer_Type result_type = PJRT_Buffer_Type_F32;
+
+struct PJRT_Executable {
+	int unused;
+};
+
+struct PJRT_LoadedExecutable {
+	bool deleted;
+	PJRT_Executable executable;
+};
+
+PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
+{
+	PJRT_Error *e = inject_compile(args->program);
+
+	if (e)
+		return e;
+	if (!args->program->code_size)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: no program");
+	args->executable = calloc(1, sizeof(*args->executable));
+	return args->executable ? NULL
+				: error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+					    "faulty: no memory");
+}
+
+static const char serialized[] = "what the faulty plugin compiled";
+
+static void serialized_deleter(PJRT_SerializedExecutable *executable)
+{
+	(void)executable; /* the bytes are static */
+}
+
+PJRT_Error *executable_serialize(PJRT_Executable_Serialize_Args *args)
+{
+	char fault[TEXT_LEN];
+	PJRT_Error *e = inject(SERIALIZE);
+
+	if (e)
+		return e;
+	if (!find_fault(SERIALIZE, fault))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: PJRT_Executable_Serialize is not implemented");
+	args->serialized_bytes = serialized;
+	args->serialized_bytes_size = sizeof(serialized);
+	args->serialized_executable = NULL;
+	args->serialized_executable_deleter = serialized_deleter;
+	return NULL;
+}
+
+PJRT_Error *deserialize(PJRT_Executable_DeserializeAndLoad_Args *args)
+{
+	PJRT_Error *e = inject(LOAD);
+
+	if (e)
+		return e;
+	if (args->serialized_executable_size != sizeof(serialized) ||
+	    memcmp(args->serialized_executable, serialized, sizeof(serialized)))
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: that was not compiled here");
+	args->loaded_executable = calloc(1, sizeof(*args->loaded_executable));
+	return args->loaded_executable ? NULL
+				       : error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+						   "faulty: no memory");
+}
+
+PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
+{
+	free(args->executable);
+	return NULL;
+}
+
+PJRT_Error *loaded_get_executable(PJRT_LoadedExecutable_GetExecutable_Args *args)
+{
+	args->executable = calloc(1, sizeof(*args->executable));
+	if (!args->executable)
+		abort();
+	return NULL;
+}
+
+PJRT_Error *loaded_addressable_devices(
+	PJRT_LoadedExecutable_AddressableDevices_Args *args)
+{
+	args->addressable_devices = devices;
+	args->num_addressable_devices = 1;
+	return NULL;
+}
+
+PJRT_Error *loaded_delete(PJRT_LoadedExecutable_Delete_Args *args)
+{
+	args->executable->deleted = true;
+	return NULL;
+}
+
+PJRT_Error *loaded_is_deleted(PJRT_LoadedExecutable_IsDeleted_Args *args)
+{
+	args->is_deleted = args->executable->deleted;
+	return NULL;
+}
+
+static void assignment_deleter(PJRT_DeviceAssignmentSerialized *assignment)
+{
+	(void)assignment; /* the bytes are static */
+}
+
+PJRT_Error *loaded_get_device_assignment(
+	PJRT_LoadedExecutable_GetDeviceAssignment_Args *args)
+{
+	/* DeviceAssignmentProto: 1 replica, 1 computation, on device 0 */
+	static const char bytes[] = "\x08\x01\x10\x01\x1a\x03\x0a\x01\x00";
+
+	args->serialized_bytes = bytes;
+	args->serialized_bytes_size = sizeof(bytes) - 1;
+	args->serialized_device_assignment = NULL;
+	args->serialized_device_assignment_deleter = assignment_deleter;
+	return NULL;
+}
+
+PJRT_Error *executable_destroy(PJRT_Executable_Destroy_Args *args)
+{
+	free(args->executable);
+	return NULL;
+}
+
+PJRT_Error *executable_name(PJRT_Executable_Name_Args *args)
+{
+	GIVE_TEXT(args, executable_name, "faulty");
+	return NULL;
+}
+
+PJRT_Error *executable_num_replicas(PJRT_Executable_NumReplicas_Args *args)
+{
+	args->num_replicas = 1;
+	return NULL;
+}
+
+PJRT_Error *executable_num_partitions(PJRT_Executable_NumPartitions_Args *args)
+{
+	args->num_partitions = 1;
+	return NULL;
+}
+
+PJRT_Error *executable_num_outputs(PJRT_Executable_NumOutputs_Args *args)
+{
+	args->num_outputs = 1;
+	return NULL;
+}
+
+PJRT_Error *executable_code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args *args)
+{
+	args->size_in_bytes = 0;
+	return NULL;
+}
+
+PJRT_Error *executable_fingerprint(PJRT_Executable_Fingerprint_Args *args)
+{
+	GIVE_TEXT(args, executable_fingerprint, "faulty");
+	return NULL;
+}
+
+PJRT_Error *executable_output_types(PJRT_Executable_OutputElementTypes_Args *args)
+{
+	static PJRT_Buffer_Type types[1];
+
+	types[0] = result_type;
+	args->output_types = types;
+	args->num_output_types = 1;
+	return NULL;
+}
+
+PJRT_Error *executable_output_dims(PJRT_Executable_OutputDimensions_Args *args)
+{
+	static const size_t ranks[] = { 2 };
+
+	args->num_outputs = 1;
+	args->dims = result_dims;
+	args->dim_sizes = ranks;
+	return NULL;
+}
+
+PJRT_Error *executable_optimized_program(PJRT_Executable_OptimizedProgram_Args *args)
+{
+	static const char format[] = "hlo_with_config";
+	size_t size = sizeof(module_with_config) - 1;
+
+	args->program->format = format;
+	args->program->format_size = sizeof(format) - 1;
+	if (args->program->code && args->program->code_size < size)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: the program has %zu bytes", size);
+	if (args->program->code)
+		memcpy(args->program->code, module_with_config, size);
+	args->program->code_size = size;
+	return NULL;
+}

@@ -1,0 +1,238 @@
+/* Which faults there are now, and what they do to a call. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plugin.h"
+
+enum { SPEC_LEN = 4096 };
+
+static const char *const op_names[N_OPS] = {
+	"init",     "client",  "compile",   "execute",       "upload",
+	"download", "pointer", "copy",      "uninitialized", "stats",
+	"event",    "api",     "serialize", "load",          "open",
+};
+static atomic_long calls[N_OPS];
+
+/* The PJRT_Program that a thread compiles.  No _Thread_local: the leak checker falls over
+ * those of libraries that were opened. */
+static pthread_key_t compiling;
+
+static void __attribute__((__constructor__)) make_key(void)
+{
+	if (pthread_key_create(&compiling, NULL))
+		abort();
+}
+
+/* FAULT, or what of it is left after an "nth:N:"; NULL: it is not about this call. */
+static const char *nth(const char *fault, enum op op)
+{
+	char *end;
+
+	if (strncmp(fault, "nth:", strlen("nth:")))
+		return fault;
+	if (strtol(fault + strlen("nth:"), &end, 10) != atomic_load(&calls[op]))
+		return NULL;
+	return end + (*end == ':');
+}
+
+/* FAULT, or what of it is left after a "when:WORD:"; NULL: it is not about this program. */
+static const char *when(const char *fault)
+{
+	const char *word = fault + strlen("when:"), *end;
+	const PJRT_Program *program = pthread_getspecific(compiling);
+
+	if (strncmp(fault, "when:", strlen("when:")))
+		return fault;
+	end = strchr(word, ':');
+	if (!end || !program ||
+	    !memmem(program->code, program->code_size, word, (size_t)(end - word)))
+		return NULL;
+	return end + 1;
+}
+
+/* Read the list of faults that is in force. */
+static void read_spec(char spec[static SPEC_LEN])
+{
+	const char *path = getenv("PJRTFS_FAULTY_FILE");
+	const char *env = getenv("PJRTFS_FAULTY");
+	FILE *f = path ? fopen(path, "re") : NULL;
+
+	if (f) {
+		spec[fread(spec, 1, SPEC_LEN - 1, f)] = '\0';
+		fclose(f);
+	} else {
+		snprintf(spec, SPEC_LEN, "%s", env ? env : "");
+	}
+}
+
+bool find_fault(enum op op, char fault[static TEXT_LEN])
+{
+	size_t name_len = strlen(op_names[op]);
+	char spec[SPEC_LEN], *save = NULL;
+
+	read_spec(spec);
+	for (char *s = strtok_r(spec, ",\n", &save); s;
+	     s = strtok_r(NULL, ",\n", &save)) {
+		s += strspn(s, " \t");
+		if (strncmp(s, op_names[op], name_len) || s[name_len] != '=')
+			continue;
+		s = (char *)(uintptr_t)nth(s + name_len + 1, op);
+		if (!s || !when(s))
+			continue;
+		snprintf(fault, TEXT_LEN, "%s", when(s));
+		return strcmp(fault, "none") != 0;
+	}
+	return false;
+}
+
+const char *fault_arg(const char *fault, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(fault, name, len) || (fault[len] && fault[len] != ':'))
+		return NULL;
+	return fault[len] ? fault + len + 1 : fault + len;
+}
+
+void sleep_ms(long ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+	while (nanosleep(&t, &t))
+		;
+}
+
+PJRT_Error *error_from(const char *arg, enum op op)
+{
+	const char *colon = strchr(arg, ':');
+
+	if (colon)
+		return error_new(code_of(arg), "%s", colon + 1);
+	return error_new(code_of(arg), "faulty: %s fails as it was told", op_names[op]);
+}
+
+void die(const char *fault)
+{
+	const char *arg;
+
+	if ((arg = fault_arg(fault, "abort"))) {
+		fprintf(stderr, "%s\n", *arg ? arg : "faulty: aborting as told");
+		fflush(stderr);
+		abort();
+	}
+	if (fault_arg(fault, "segv")) {
+		signal(SIGSEGV, SIG_DFL);
+		raise(SIGSEGV);
+	}
+	if ((arg = fault_arg(fault, "exit")))
+		exit(*arg ? atoi(arg) : 1);
+}
+
+long count_call(enum op op)
+{
+	return atomic_fetch_add(&calls[op], 1) + 1;
+}
+
+static bool is_nth(const char *arg, long call)
+{
+	return call == strtol(arg, NULL, 10);
+}
+
+bool is_last_call(const char *arg, enum op op)
+{
+	return is_nth(arg, atomic_load(&calls[op]));
+}
+
+static void print_lines(const char *arg)
+{
+	const char *colon = strchr(arg, ':');
+
+	for (long i = 1; i <= strtol(arg, NULL, 10); i++)
+		fprintf(stderr, "%s %ld\n", colon ? colon + 1 : "faulty: line", i);
+}
+
+static void *babble(void *arg)
+{
+	static const char text[] =
+		"babble, babble, babble, babble, babble, babble, bab\n";
+	char many[64 * (sizeof(text) - 1)];
+
+	(void)arg;
+	for (size_t i = 0; i < sizeof(many); i++)
+		many[i] = text[i % (sizeof(text) - 1)];
+	while (write(2, many, sizeof(many)) > 0)
+		;
+	return NULL;
+}
+
+/* The faults that only make a noise. */
+static void make_noise(const char *fault)
+{
+	static atomic_flag babbles = ATOMIC_FLAG_INIT;
+	pthread_t thread;
+	const char *arg;
+
+	if ((arg = fault_arg(fault, "print")))
+		print_lines(arg);
+	if (fault_arg(fault, "babble") && !atomic_flag_test_and_set(&babbles) &&
+	    pthread_create(&thread, NULL, babble, NULL) == 0)
+		pthread_detach(thread);
+}
+
+PJRT_Error *inject(enum op op)
+{
+	long call = count_call(op);
+	char fault[TEXT_LEN];
+	const char *arg;
+
+	if (!find_fault(op, fault))
+		return NULL;
+	if ((arg = fault_arg(fault, "late"))) {
+		sleep_ms(strtol(arg, NULL, 10));
+		arg += strcspn(arg, ":");
+		memmove(fault, arg + (*arg == ':'), strlen(arg + (*arg == ':')) + 1);
+	}
+	while (fault_arg(fault, "held")) {
+		sleep_ms(10);
+		if (!find_fault(op, fault))
+			return NULL;
+	}
+	die(fault);
+	make_noise(fault);
+	if ((arg = fault_arg(fault, "hang"))) {
+		if (*arg)
+			fprintf(stderr, "%s\n", arg);
+		for (;;)
+			pause();
+	}
+	if ((arg = fault_arg(fault, "slow")))
+		sleep_ms(strtol(arg, NULL, 10));
+	if ((arg = fault_arg(fault, "enospc-at")) && is_nth(arg, call))
+		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+				 "faulty: out of memory at call %ld of %s", call,
+				 op_names[op]);
+	if ((arg = fault_arg(fault, "error")))
+		return error_from(arg, op);
+	return NULL;
+}
+
+PJRT_Error *inject_compile(const PJRT_Program *program)
+{
+	PJRT_Error *e;
+
+	pthread_setspecific(compiling, program);
+	e = inject(COMPILE);
+	pthread_setspecific(compiling, NULL);
+	return e;
+}
+
+static void __attribute__((__constructor__)) opened(void)
+{
+	free(inject(OPEN)); /* nobody would read an error */
+}

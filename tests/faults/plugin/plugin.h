@@ -1,0 +1,327 @@
+/*
+ * A PJRT plugin that computes nothing and fails on demand.
+ *
+ * It serves every program as f(x: f32[2,3], y: f32[2,3]) -> f32[2,3] of zeros, on two
+ * devices of host memory, each with memories "device" and "pinned_host".  Buffers keep
+ * their bytes; zero-copy uploads alias the host's memory where it is 64-byte aligned, as
+ * XLA's CPU plugins do; uninitialized ones hold bytes a5.
+ *
+ *   cc -shared -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE -I$INCLUDE \
+ *      -o faulty_plugin.so *.c
+ *
+ * Faults are a list "op=fault[:arg]", separated by commas or newlines, in
+ *
+ *   PJRTFS_FAULTY        the environment, read when it is needed
+ *   PJRTFS_FAULTY_FILE   the path of a file, read again at every call; as long as the
+ *                        file exists it alone counts, so a test can change its mind
+ *
+ * Of each op the first entry counts; an arg holds no comma and no newline.
+ *
+ * op             what fails
+ *   init         PJRT_Plugin_Initialize
+ *   client       PJRT_Client_Create
+ *   compile      PJRT_Client_Compile
+ *   execute      PJRT_LoadedExecutable_Execute
+ *   upload       PJRT_Client_BufferFromHostBuffer
+ *   download     PJRT_Buffer_ToHostBuffer and CopyRawToHost; as long as it has a fault,
+ *                the calls that tell a buffer's address say UNIMPLEMENTED
+ *   pointer      the calls that tell a buffer's address
+ *   copy         PJRT_Buffer_CopyToDevice and CopyToMemory.  Within one device the daemon
+ *                takes INVALID_ARGUMENT for the refusal that the API allows, and copies
+ *                through the host
+ *   uninitialized  PJRT_Client_CreateUninitializedBuffer
+ *   stats        PJRT_Device_MemoryStats (UNIMPLEMENTED when left alone)
+ *   serialize    PJRT_Executable_Serialize (UNIMPLEMENTED when left alone, so that no cache
+ *                hides a fault of compile; serialize=works)
+ *   load         PJRT_Executable_DeserializeAndLoad
+ *   event        every event that is made
+ *   api          GetPjrtApi
+ *   open         the library's constructor: dlopen(3)
+ *
+ * fault                       what happens
+ *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL
+ *   enospc-at:N               RESOURCE_EXHAUSTED at the op's Nth call, counted from 1
+ *                             over all calls of this process
+ *   hang[:text]               text on standard error; the call never returns; event=hang:
+ *                             never ready
+ *   slow:MS                   the call takes that long; event=slow is late-event
+ *   abort[:text]              text on standard error, then abort()
+ *   segv                      SIGSEGV
+ *   exit[:status]             exit(), with 1 unless told
+ *   late-event:MS             (execute, upload, download, copy, uninitialized, event)
+ *                             ready that much later
+ *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
+ *   print:N[:text]            N lines "text 1", "text 2" ... on standard error; goes on
+ *   babble                    from now on prints for ever, as fast as it can; goes on
+ *   none                      nothing
+ *   held                      the call goes on when the op has this fault no more
+ *   late:MS:fault             that fault, so much later
+ *   nth:N:fault               that fault at the op's Nth call only, counted from 1; else
+ *                             the op's next entry counts
+ *   when:WORD:fault           (compile) that fault if the program holds the word; else the
+ *                             op's next entry counts
+ *
+ * and only with api:
+ *   short[:N]                 an old plugin: a table of N functions, or up to
+ *                             PJRT_Compile; what follows its end cannot be read
+ *   major                     speaks PJRT 99
+ *   null                      GetPjrtApi returns NULL
+ *   empty                     the whole table, but every function is NULL
+ *
+ * A zero-copy upload has no fault of its event: that one means "given back", and stays
+ * unready until the buffer is destroyed.
+ */
+#ifndef PJRTFS_TESTS_FAULTS_PLUGIN_H
+#define PJRTFS_TESTS_FAULTS_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrt_c_api.h"
+
+enum { MAX_RANK = 16, TEXT_LEN = 256, ALIGNMENT = 64 };
+enum { N_DEVICES = 2, N_MEMORIES = 2 /* of each */ };
+
+/* ---- error.c ----------------------------------------------------------------------- */
+
+struct PJRT_Error {
+	PJRT_Error_Code code;
+	char text[TEXT_LEN];
+};
+
+/* A new error.  Lack of memory ends the process: nothing here is worth saving. */
+__attribute__((__format__(__printf__, 2, 3))) PJRT_Error *error_new(PJRT_Error_Code code,
+								    const char *fmt, ...);
+
+/* The code of a name that ends at a colon or at the end; UNKNOWN where there is none. */
+PJRT_Error_Code code_of(const char *name);
+
+/* ---- fault.c ----------------------------------------------------------------------- */
+
+enum op {
+	INIT,
+	CLIENT,
+	COMPILE,
+	EXECUTE,
+	UPLOAD,
+	DOWNLOAD,
+	POINTER,
+	COPY,
+	UNINITIALIZED,
+	STATS,
+	EVENT,
+	API,
+	SERIALIZE,
+	LOAD,
+	OPEN,
+	N_OPS
+};
+
+/* Find the fault of OP: "error:INTERNAL:text".  False when it has none. */
+bool find_fault(enum op op, char fault[static TEXT_LEN]);
+
+/* The argument of FAULT when it is NAME or NAME:argument, else NULL. */
+const char *fault_arg(const char *fault, const char *name);
+
+/* Count a call of OP.  Returns which it is, from 1. */
+long count_call(enum op op);
+
+/* Is the call of OP that was counted last the one that ARG, a number, says? */
+bool is_last_call(const char *arg, enum op op);
+
+/* An error from "CODE" or "CODE:text". */
+PJRT_Error *error_from(const char *arg, enum op op);
+
+/* The faults that end the process. */
+void die(const char *fault);
+
+void sleep_ms(long ms);
+
+/* Do to a call of OP what was asked for.  NULL: the call goes on. */
+PJRT_Error *inject(enum op op);
+
+/* The same to the compilation of PROGRAM, in which faults may look for words. */
+PJRT_Error *inject_compile(const PJRT_Program *program);
+
+/* ---- event.c ----------------------------------------------------------------------- */
+
+/* A new event with one reference, not ready. */
+PJRT_Event *event_alloc(void);
+
+/*
+ * The event of a call of OP, whose work is done: ready, unless a fault makes it late.
+ * WHY, which may be NULL, is taken over: the error that the work ended with.
+ */
+PJRT_Event *event_new(enum op op, PJRT_Error *why);
+
+void event_ref(PJRT_Event *event);
+void event_unref(PJRT_Event *event);
+
+/* Make it ready and call who waits, without the lock.  The caller holds a reference. */
+void event_fire(PJRT_Event *event);
+
+/* ---- device.c ---------------------------------------------------------------------- */
+
+struct PJRT_Memory {
+	int id;
+	int device;
+	const char *kind;
+};
+struct PJRT_DeviceDescription {
+	int id;
+	char text[16];
+};
+struct PJRT_Device {
+	PJRT_DeviceDescription description;
+	PJRT_Memory memory, pinned;
+};
+
+extern PJRT_Device *const devices[N_DEVICES];
+extern PJRT_Memory *const memories[N_MEMORIES * N_DEVICES];
+
+/* MEMORY, else DEVICE's default, else that of the first device. */
+PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory);
+
+/* ---- executable.c ------------------------------------------------------------------ */
+
+/* What every program takes twice, and gives. */
+extern const int64_t result_dims[2];
+extern const PJRT_Buffer_Type result_type;
+
+/* ---- buffer.c ---------------------------------------------------------------------- */
+
+struct PJRT_Buffer {
+	enum op made_by; /* what its ready event is a fault of, or EVENT */
+	PJRT_Device *device;
+	PJRT_Memory *memory;
+	PJRT_Buffer_Type type;
+	size_t rank;
+	int64_t dims[MAX_RANK];
+	int64_t minor_to_major[MAX_RANK];
+	size_t size; /* bytes */
+	char *data;
+	bool borrowed;         /* data is the host's, from a zero-copy upload */
+	PJRT_Event *borrowing; /* owned; fires when data is given back */
+	bool deleted;
+};
+
+/* A buffer without data.  NULL: more extents than we keep, or a size that overflows. */
+PJRT_Buffer *buffer_alloc(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
+			  size_t rank);
+void buffer_free(PJRT_Buffer *b);
+
+/* Memory of the buffer's own, zeros. */
+PJRT_Error *buffer_fill(PJRT_Buffer *b);
+
+/* An error when the buffer has no data any more. */
+PJRT_Error *check_live(const PJRT_Buffer *b);
+
+/* Give a string literal through two output fields. */
+#define GIVE_TEXT(args, field, literal)                                                  \
+	do {                                                                             \
+		(args)->field = (literal);                                               \
+		(args)->field##_size = strlen((args)->field);                            \
+	} while (0)
+
+/* ---- what the table names ---------------------------------------------------------- */
+
+/* error.c */
+PJRT_Error_Destroy error_destroy;
+PJRT_Error_Message error_message;
+PJRT_Error_GetCode error_get_code;
+
+/* event.c */
+PJRT_Event_Destroy event_destroy;
+PJRT_Event_IsReady event_is_ready;
+PJRT_Event_Error event_error;
+PJRT_Event_Await event_await;
+PJRT_Event_OnReady event_on_ready;
+
+/* client.c */
+PJRT_Plugin_Initialize plugin_initialize;
+PJRT_Plugin_Attributes plugin_attributes;
+PJRT_Client_Create client_create;
+PJRT_Client_Destroy client_destroy;
+PJRT_Client_PlatformName client_platform_name;
+PJRT_Client_PlatformVersion client_platform_version;
+PJRT_Client_ProcessIndex client_process_index;
+PJRT_Client_Devices client_devices;
+PJRT_Client_AddressableDevices client_addressable_devices;
+PJRT_Client_LookupDevice client_lookup_device;
+PJRT_Client_LookupAddressableDevice client_lookup_addressable_device;
+PJRT_Client_AddressableMemories client_addressable_memories;
+PJRT_Client_DefaultDeviceAssignment client_default_device_assignment;
+
+/* device.c */
+PJRT_DeviceDescription_Id description_id;
+PJRT_DeviceDescription_ProcessIndex description_process_index;
+PJRT_DeviceDescription_Attributes description_attributes;
+PJRT_DeviceDescription_Kind description_kind;
+PJRT_DeviceDescription_DebugString description_debug_string;
+PJRT_DeviceDescription_ToString description_to_string;
+PJRT_Device_GetDescription device_get_description;
+PJRT_Device_IsAddressable device_is_addressable;
+PJRT_Device_LocalHardwareId device_local_hardware_id;
+PJRT_Device_AddressableMemories device_addressable_memories;
+PJRT_Device_DefaultMemory device_default_memory;
+PJRT_Device_MemoryStats device_memory_stats;
+PJRT_Memory_Id memory_id;
+PJRT_Memory_Kind memory_kind;
+PJRT_Memory_Kind_Id memory_kind_id;
+PJRT_Memory_DebugString memory_debug_string;
+PJRT_Memory_ToString memory_to_string;
+PJRT_Memory_AddressableByDevices memory_addressable_by_devices;
+
+/* executable.c */
+PJRT_Client_Compile client_compile;
+PJRT_Executable_Serialize executable_serialize;
+PJRT_Executable_DeserializeAndLoad deserialize;
+PJRT_LoadedExecutable_Destroy loaded_destroy;
+PJRT_LoadedExecutable_GetExecutable loaded_get_executable;
+PJRT_LoadedExecutable_AddressableDevices loaded_addressable_devices;
+PJRT_LoadedExecutable_Delete loaded_delete;
+PJRT_LoadedExecutable_IsDeleted loaded_is_deleted;
+PJRT_LoadedExecutable_GetDeviceAssignment loaded_get_device_assignment;
+PJRT_Executable_Destroy executable_destroy;
+PJRT_Executable_Name executable_name;
+PJRT_Executable_NumReplicas executable_num_replicas;
+PJRT_Executable_NumPartitions executable_num_partitions;
+PJRT_Executable_NumOutputs executable_num_outputs;
+PJRT_Executable_SizeOfGeneratedCodeInBytes executable_code_size;
+PJRT_Executable_Fingerprint executable_fingerprint;
+PJRT_Executable_OutputElementTypes executable_output_types;
+PJRT_Executable_OutputDimensions executable_output_dims;
+PJRT_Executable_OptimizedProgram executable_optimized_program;
+
+/* execute.c */
+PJRT_LoadedExecutable_Execute loaded_execute;
+
+/* buffer.c */
+PJRT_Buffer_Destroy buffer_destroy;
+PJRT_Buffer_Delete buffer_delete;
+PJRT_Buffer_IsDeleted buffer_is_deleted;
+PJRT_Buffer_ElementType buffer_element_type;
+PJRT_Buffer_Dimensions buffer_dimensions;
+PJRT_Buffer_UnpaddedDimensions buffer_unpadded_dimensions;
+PJRT_Buffer_DynamicDimensionIndices buffer_dynamic_dims;
+PJRT_Buffer_GetMemoryLayout buffer_memory_layout;
+PJRT_Buffer_OnDeviceSizeInBytes buffer_on_device_size;
+PJRT_Buffer_Device buffer_device;
+PJRT_Buffer_Memory buffer_memory;
+PJRT_Buffer_IsOnCpu buffer_is_on_cpu;
+PJRT_Buffer_ReadyEvent buffer_ready_event;
+
+/* transfer.c */
+PJRT_Client_BufferFromHostBuffer client_buffer_from_host;
+PJRT_Buffer_ToHostBuffer buffer_to_host;
+PJRT_Buffer_CopyRawToHost buffer_copy_raw_to_host;
+PJRT_Buffer_UnsafePointer buffer_unsafe_pointer;
+PJRT_Buffer_OpaqueDeviceMemoryDataPointer buffer_opaque_pointer;
+PJRT_Buffer_IncreaseExternalReferenceCount buffer_increase_refs;
+PJRT_Buffer_DecreaseExternalReferenceCount buffer_decrease_refs;
+PJRT_Buffer_CopyToDevice buffer_copy_to_device;
+PJRT_Buffer_CopyToMemory buffer_copy_to_memory;
+PJRT_Client_CreateUninitializedBuffer client_create_uninitialized;
+
+#endif

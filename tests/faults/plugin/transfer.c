@@ -1,0 +1,180 @@
+/* Bytes into buffers, out of them, and from one to another. */
+#include <string.h>
+
+#include "plugin.h"
+
+PJRT_Error *client_buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
+{
+	PJRT_Error *e = inject(UPLOAD);
+	PJRT_Buffer *b;
+	bool zero_copy = args->host_buffer_semantics >=
+			 PJRT_HostBufferSemantics_kImmutableZeroCopy;
+
+	if (e)
+		return e;
+	b = buffer_alloc(memory_of(args->device, args->memory), args->type, args->dims,
+			 args->num_dims);
+	if (!b)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
+	if (zero_copy && (uintptr_t)args->data % ALIGNMENT == 0) {
+		b->data = (char *)(uintptr_t)args->data;
+		b->borrowed = true;
+		b->borrowing = event_alloc();
+		event_ref(b->borrowing);
+		args->done_with_host_buffer = b->borrowing;
+	} else {
+		e = buffer_fill(b);
+		if (e) {
+			buffer_free(b);
+			return e;
+		}
+		memcpy(b->data, args->data, b->size);
+		args->done_with_host_buffer = event_new(UPLOAD, NULL);
+	}
+	args->buffer = b;
+	return NULL;
+}
+
+/* Copy LEN bytes from OFFSET; what is out of range becomes the event's error. */
+static PJRT_Event *copy_out(const PJRT_Buffer *b, void *dst, size_t offset, size_t len)
+{
+	PJRT_Error *why = NULL;
+
+	if (offset > b->size || len > b->size - offset)
+		why = error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				"faulty: %zu bytes at %zu of %zu", len, offset, b->size);
+	else if (len)
+		memcpy(dst, b->data + offset, len);
+	return event_new(DOWNLOAD, why);
+}
+
+PJRT_Error *buffer_to_host(PJRT_Buffer_ToHostBuffer_Args *args)
+{
+	PJRT_Error *e = check_live(args->src);
+
+	if (e)
+		return e;
+	if (!args->dst) {
+		args->dst_size = args->src->size;
+		return NULL;
+	}
+	e = inject(DOWNLOAD);
+	if (!e && args->dst_size < args->src->size)
+		args->event = event_new(DOWNLOAD,
+					error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+						  "faulty: %zu bytes are too few for %zu",
+						  args->dst_size, args->src->size));
+	else if (!e)
+		args->event = copy_out(args->src, args->dst, 0, args->src->size);
+	return e;
+}
+
+PJRT_Error *buffer_copy_raw_to_host(PJRT_Buffer_CopyRawToHost_Args *args)
+{
+	PJRT_Error *e = check_live(args->buffer);
+
+	if (!e)
+		e = inject(DOWNLOAD);
+	if (!e)
+		args->event = copy_out(args->buffer, args->dst, (size_t)args->offset,
+				       (size_t)args->transfer_size);
+	return e;
+}
+
+/* May the buffer's address be told? */
+static PJRT_Error *check_pointer(const PJRT_Buffer *b)
+{
+	char fault[TEXT_LEN];
+	PJRT_Error *e = inject(POINTER);
+
+	if (e)
+		return e;
+	if (find_fault(DOWNLOAD, fault))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: addresses are not told");
+	return check_live(b);
+}
+
+PJRT_Error *buffer_unsafe_pointer(PJRT_Buffer_UnsafePointer_Args *args)
+{
+	PJRT_Error *e = check_pointer(args->buffer);
+
+	if (!e)
+		args->buffer_pointer = (uintptr_t)args->buffer->data;
+	return e;
+}
+
+PJRT_Error *buffer_opaque_pointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args *args)
+{
+	PJRT_Error *e = check_pointer(args->buffer);
+
+	if (!e)
+		args->device_memory_ptr = args->buffer->data;
+	return e;
+}
+
+PJRT_Error *buffer_increase_refs(PJRT_Buffer_IncreaseExternalReferenceCount_Args *args)
+{
+	(void)args;
+	return NULL;
+}
+
+PJRT_Error *buffer_decrease_refs(PJRT_Buffer_DecreaseExternalReferenceCount_Args *args)
+{
+	(void)args;
+	return NULL;
+}
+
+static PJRT_Error *copy_buffer(const PJRT_Buffer *src, PJRT_Memory *memory,
+			       PJRT_Buffer **ret)
+{
+	PJRT_Error *e = check_live(src);
+	PJRT_Buffer *b;
+
+	if (!e)
+		e = inject(COPY);
+	if (e)
+		return e;
+	b = buffer_alloc(memory, src->type, src->dims, src->rank);
+	b->made_by = COPY;
+	e = buffer_fill(b);
+	if (e) {
+		buffer_free(b);
+		return e;
+	}
+	memcpy(b->data, src->data, src->size);
+	*ret = b;
+	return NULL;
+}
+
+PJRT_Error *buffer_copy_to_device(PJRT_Buffer_CopyToDevice_Args *args)
+{
+	return copy_buffer(args->buffer, &args->dst_device->memory, &args->dst_buffer);
+}
+
+PJRT_Error *buffer_copy_to_memory(PJRT_Buffer_CopyToMemory_Args *args)
+{
+	return copy_buffer(args->buffer, args->dst_memory, &args->dst_buffer);
+}
+
+PJRT_Error *client_create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args *args)
+{
+	PJRT_Error *e = inject(UNINITIALIZED);
+	PJRT_Buffer *b;
+
+	if (e)
+		return e;
+	b = buffer_alloc(memory_of(args->device, args->memory), args->shape_element_type,
+			 args->shape_dims, args->shape_num_dims);
+	if (!b)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
+	b->made_by = UNINITIALIZED;
+	e = buffer_fill(b);
+	if (e) {
+		buffer_free(b);
+		return e;
+	}
+	memset(b->data, 0xa5, b->size);
+	args->buffer = b;
+	return NULL;
+}

@@ -1,0 +1,205 @@
+/* .npy files as they are written: in pieces, in any order, and wrong ones. */
+#include "buffer_fixture.h"
+
+static const size_t pieces[] = { 1, 2, 7, 10, 63, 64, 65, 127, 128, 129, 151, 152, 4096 };
+
+START_TEST(a_file_may_come_in_pieces)
+{
+	size_t each = pieces[_i];
+
+	make_file();
+	make(PF_FORMAT_NPY);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
+	for (size_t at = 0; at < sizeof(file); at += each) {
+		struct pf_value *v;
+
+		put(file + at, sizeof(file) - at < each ? sizeof(file) - at : each, at);
+		ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
+		if (at + each < sizeof(file))
+			ck_assert_int_eq(pf_buffer_commit(buffer, true, &v, &err), 1);
+	}
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	/* No copy: the value lies in the content. */
+	ck_assert_ptr_eq(pf_value_host(buffer->value), pf_bytes_at(buffer->content, 128));
+	ck_assert_uint_eq((uintptr_t)pf_value_host(buffer->value) % 64, 0);
+}
+END_TEST
+
+/* Pieces 0-127 (the header), 128-135, 136-143, 144-151 in this order. */
+static const int orders[][4] = {
+	{ 0, 1, 2, 3 },
+	{ 0, 3, 2, 1 },
+	{ 0, 2, 1, 3 },
+	{ 0, 3, 1, 2 },
+};
+
+START_TEST(data_may_come_in_any_order)
+{
+	struct pf_value *v;
+
+	make_file();
+	make(PF_FORMAT_NPY);
+	for (int i = 0; i < 4; i++) {
+		int p = orders[_i][i];
+
+		put(p ? file + 120 + 8 * p : file, p ? 8 : 128,
+		    p ? 120 + 8 * (unsigned)p : 0);
+		if (i < 2)
+			ck_assert_int_eq(pf_buffer_commit(buffer, true, &v, &err),
+					 orders[_i][i] == 3 ? 0 : 1);
+		if (i < 2 && orders[_i][i] == 3)
+			pf_value_unref(v); /* its length is right: holes are zeros */
+	}
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+}
+END_TEST
+
+/* Who writes the end first leaves a hole where the header will be. */
+START_TEST(data_may_come_before_the_header)
+{
+	make_file();
+	make(PF_FORMAT_NPY);
+	put(file + 128, 24, 128);
+	commit_fails(-EINVAL, "152 bytes are no whole .npy header", "incomplete");
+	put(file + 64, 64, 64);
+	commit_fails(-EINVAL, "152 bytes are no whole .npy header", "incomplete");
+	put(file, 64, 0);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	/* The header finds that too much came before it. */
+	make(PF_FORMAT_NPY);
+	put(file, 1, 152);
+	ck_assert_int_eq(pf_buffer_write(buffer, file, 128, 0, &err), -EINVAL);
+	commit_fails(-EINVAL, "F32[2,3] takes 152 bytes of file, a write ends at 153",
+		     "error");
+}
+END_TEST
+
+#define NPY(dict) "\x93NUMPY\x01\x00\x76\x00" dict
+
+static const struct {
+	const char *head;
+	size_t len; /* 0: all */
+	int code;
+} headers[] = {
+	{ "#", 0, -EINVAL },
+	{ "\x93NUMPX", 0, -EINVAL },
+	{ "PK\x03\x04", 0, -EINVAL },
+	{ "\x93NUMPY\x09\x00", 8, -EINVAL },
+	{ NPY("['descr']"), 19, -EINVAL },
+	{ NPY("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }"), 128,
+	  -EINVAL },
+	{ NPY("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"), 128, -EINVAL },
+	{ NPY("{'descr': '<f4', 'fortran_order': 7, 'shape': (2,), }"), 128, -EINVAL },
+	{ NPY("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }"), 128,
+	  -EINVAL },
+	{ NPY("{'descr': '<f4', 'shape': (2,), 'what': 3 }"), 128, -EINVAL },
+	{ NPY("{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000, 9000000000), }"),
+	  128, -EOVERFLOW },
+};
+
+START_TEST(a_wrong_header_is_refused_at_once)
+{
+	struct pf_err why = PF_ERR_INIT;
+	struct pf_value *v;
+	char head[128];
+	size_t n = headers[_i].len ? headers[_i].len : strlen(headers[_i].head);
+
+	memset(head, ' ', sizeof(head));
+	head[127] = '\n';
+	memcpy(head, headers[_i].head, n < 10 ? n : 10);
+	if (n > 10)
+		memcpy(head + 10, headers[_i].head + 10, strlen(headers[_i].head + 10));
+	make(PF_FORMAT_NPY);
+	ck_assert_int_eq(pf_buffer_write(buffer, head, n, 0, &why), headers[_i].code);
+	ck_assert_uint_gt(strlen(why.text), 10);
+	commit_fails(headers[_i].code, why.text, "error");
+	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), headers[_i].code);
+	ck_assert_str_eq(err.text, why.text);
+	make_file();
+	put(file, sizeof(file), 0);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+}
+END_TEST
+
+START_TEST(too_much_is_refused_at_once)
+{
+	make_file();
+	make(PF_FORMAT_NPY);
+	put(file, 150, 0);
+	ck_assert_int_eq(pf_buffer_write(buffer, "xyz", 3, 150, &err), -EINVAL);
+	ck_assert_str_eq(err.text,
+			 "F32[2,3] takes 152 bytes of file, a write ends at 153");
+	ck_assert_uint_eq(buffer->size, 150);
+	commit_fails(-EINVAL, err.text, "error");
+	put(file + 150, 2, 150);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	/* All in one write. */
+	make(PF_FORMAT_NPY);
+	ck_assert_int_eq(pf_buffer_write(buffer, file, 128, 0, &err), 128);
+	ck_assert_int_eq(pf_buffer_write(buffer, file, 1, 1 << 30, &err), -EINVAL);
+}
+END_TEST
+
+static const struct {
+	size_t len;
+	const char *why;
+} parts[] = {
+	{ 0, "an empty file is no array" },
+	{ 1, "1 bytes are no whole .npy header" },
+	{ 127, "127 bytes are no whole .npy header" },
+	{ 128, "F32[2,3] takes 24 bytes of data, 0 came" },
+	{ 151, "F32[2,3] takes 24 bytes of data, 23 came" },
+};
+
+START_TEST(a_part_is_no_array)
+{
+	struct pf_value *v;
+
+	make_file();
+	make(PF_FORMAT_NPY);
+	if (parts[_i].len)
+		put(file, parts[_i].len, 0);
+	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NPY, &err), -EINVAL);
+	ck_assert_str_eq(err.text, parts[_i].why);
+	ck_assert_int_eq(pf_buffer_commit(buffer, true, &v, &err), 1);
+	commit_fails(-EINVAL, parts[_i].why, "incomplete");
+	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -EINVAL);
+	if (parts[_i].len) {
+		put(file + parts[_i].len, sizeof(file) - parts[_i].len, parts[_i].len);
+		check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	}
+}
+END_TEST
+
+START_TEST(column_major_files_are_turned)
+{
+	static const float turned[6] = { 1, 3, 5, 2, 4, 6 };
+	char *order;
+
+	make_file();
+	order = strstr(file + 10, "False");
+	ck_assert_ptr_nonnull(order);
+	memcpy(order, "True ", 5);
+	make(PF_FORMAT_NPY);
+	put(file, sizeof(file), 0);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", turned, 24);
+	ck_assert_int_eq(memcmp(pf_bytes_at(buffer->content, 128), numbers, 24), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("buffer_npy");
+	TCase *tc = tcase_create("npy");
+
+	tcase_add_checked_fixture(tc, open_arena, close_arena);
+	unit_add_cases(tc, a_file_may_come_in_pieces, pieces);
+	unit_add_cases(tc, data_may_come_in_any_order, orders);
+	tcase_add_test(tc, data_may_come_before_the_header);
+	unit_add_cases(tc, a_wrong_header_is_refused_at_once, headers);
+	tcase_add_test(tc, too_much_is_refused_at_once);
+	unit_add_cases(tc, a_part_is_no_array, parts);
+	tcase_add_test(tc, column_major_files_are_turned);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,219 @@
+/* What a buffer holds: seen as another format, refused, shared, donated. */
+#include "buffer_fixture.h"
+
+/* --- other formats ------------------------------------------------------------------- */
+
+START_TEST(a_scratch_file_is_no_array)
+{
+	struct pf_value *v;
+
+	make(PF_FORMAT_NONE);
+	put("anything", 8, 0);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "scratch");
+	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), 1);
+	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -ENOENT);
+	ck_assert_str_eq(err.text, "it is a scratch file, no array");
+}
+END_TEST
+
+START_TEST(a_rename_gives_another_format)
+{
+	make_file();
+	make(PF_FORMAT_NONE);
+	put(file, sizeof(file), 0);
+	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NPY, &err), 0);
+	pf_buffer_set_format(buffer, PF_FORMAT_NPY);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	pf_buffer_set_format(buffer, PF_FORMAT_NONE);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "scratch");
+	ck_assert_int_eq(pf_buffer_truncate(buffer, 151, &err), 0);
+	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NPY, &err), -EINVAL);
+	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NONE, &err), 0);
+	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_RAW, &err), 0);
+}
+END_TEST
+
+/* Write FILE, commit, look at it as FORMAT, change one number there, commit. */
+static const struct {
+	enum pf_format to;
+	uint64_t off; /* of the last number */
+	const char *last;
+	size_t len;
+} adoptions[] = {
+	{ PF_FORMAT_RAW, 20, "\x00\x00\x10\x41", 4 },
+	{ PF_FORMAT_TXT, 10, "9", 1 },
+};
+
+START_TEST(another_view_can_be_written)
+{
+	static const float want[6] = { 1, 2, 3, 4, 5, 9 };
+
+	make_file();
+	make(PF_FORMAT_NPY);
+	put(file, sizeof(file), 0);
+	commit();
+	ck_assert_msg(pf_buffer_adopt(buffer, adoptions[_i].to, "x", true, &err) == 0,
+		      "%s", err.text);
+	put(adoptions[_i].last, adoptions[_i].len, adoptions[_i].off);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", want, 24);
+	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_NPY, "x", true, &err), 0);
+	put(numbers + 5, 4, 148);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+}
+END_TEST
+
+START_TEST(another_view_can_be_begun)
+{
+	make_file();
+	make(PF_FORMAT_NPY);
+	put(file, sizeof(file), 0);
+	commit();
+	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", false, &err), 0);
+	ck_assert_uint_eq(buffer->size, 0);
+	put(numbers, 24, 0);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	make(PF_FORMAT_NPY);
+	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", true, &err),
+			 -ENODATA);
+}
+END_TEST
+
+/* --- values -------------------------------------------------------------------------- */
+
+static void set_state(struct pf_value *v, enum pf_value_state state)
+{
+	pf_lock(&v->lock);
+	v->state = state;
+	pf_err_set(&v->err, -ENOSPC, "the device is full");
+	pf_unlock(&v->lock);
+}
+
+START_TEST(a_refused_upload_is_told)
+{
+	struct pf_err why = PF_ERR_INIT;
+	struct pf_value *v, *got;
+
+	pf_err_set(&why, -ENOSPC, "the device is full");
+	make(PF_FORMAT_RAW);
+	put("hello", 5, 0);
+	v = pf_value_ref(commit());
+	pf_buffer_committed(buffer, v, 0, NULL);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
+	pf_buffer_committed(buffer, v, -EIO,
+			    &why); /* the worker died: not the bytes' fault */
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
+	set_state(v, PF_VALUE_ERROR);
+	pf_buffer_committed(buffer, NULL, -ENOSPC, &why); /* some other value's */
+	ck_assert_ptr_eq(buffer->value, v);
+	pf_buffer_committed(buffer, v, -ENOSPC, &why);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
+	ck_assert_int_eq(pf_buffer_value(buffer, &got, &err), -ENOSPC);
+	ck_assert_str_eq(err.text, "the device is full");
+	pf_value_unref(v);
+	check_value(commit(), PF_DTYPE_U8, "U8[5]", "hello", 5);
+}
+END_TEST
+
+START_TEST(a_shared_value_stays_with_the_others)
+{
+	struct pf_buffer *other;
+	struct pf_value *v;
+
+	make(PF_FORMAT_RAW);
+	put("hello", 5, 0);
+	v = commit();
+	other = pf_buffer_of_value(buffer->place, v, "test");
+	ck_assert(!pf_value_donate(v));
+	pf_value_donated(v, true);
+	pf_buffer_forget_donated(buffer, v);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
+	ck_assert_ptr_null(buffer->value);
+	ck_assert_str_ne(pf_buffer_state_name(other), "donated");
+	ck_assert(pf_value_donate(v)); /* the last one can give it up */
+	pf_value_donated(v, false);
+	pf_buffer_unref(other);
+}
+END_TEST
+
+START_TEST(a_donated_value_takes_its_bytes_along)
+{
+	struct pf_value *v;
+
+	make(PF_FORMAT_RAW);
+	put("hello", 5, 0);
+	v = commit();
+	pf_buffer_forget_donated(buffer, NULL); /* it was another one's */
+	ck_assert_uint_eq(buffer->size, 5);
+	ck_assert(pf_value_donate(v));
+	pf_value_donated(v, true);
+	pf_buffer_forget_donated(buffer, v);
+	ck_assert_uint_eq(buffer->size, 0);
+	ck_assert_uint_eq(used(), 0);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
+}
+END_TEST
+
+START_TEST(a_discarded_buffer_keeps_nothing)
+{
+	make(PF_FORMAT_RAW);
+	put("hello", 5, 0);
+	commit();
+	pf_buffer_ref(buffer);
+	pf_buffer_discard(buffer);
+	ck_assert_uint_eq(used(), 0);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
+	pf_buffer_unref(buffer);
+}
+END_TEST
+
+START_TEST(only_conversions_are_slow)
+{
+	static char zeros[2 << 20];
+
+	make(PF_FORMAT_RAW);
+	put(zeros, sizeof(zeros), 0);
+	ck_assert(!pf_buffer_commit_is_slow(buffer));
+	pf_buffer_set_format(buffer, PF_FORMAT_TXT);
+	ck_assert(pf_buffer_commit_is_slow(buffer));
+	ck_assert_int_eq(pf_buffer_truncate(buffer, 1000, &err), 0);
+	ck_assert(!pf_buffer_commit_is_slow(buffer));
+}
+END_TEST
+
+START_TEST(what_is_known_is_told)
+{
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+
+	make(PF_FORMAT_RAW);
+	declare(PF_DTYPE_F32, 1, 4, 0);
+	put(numbers, 12, 0);
+	pf_buffer_describe(buffer, "x", &out);
+	ck_assert_ptr_nonnull(strstr(out.data, "\"name\":\"x\""));
+	ck_assert_ptr_nonnull(strstr(out.data, "\"state\":\"incomplete\""));
+	ck_assert_ptr_nonnull(
+		strstr(out.data, "\"dtype\":\"F32\",\"shape\":[4],\"bytes\":16"));
+	ck_assert_ptr_nonnull(strstr(out.data, "\"written\":12"));
+	ck_assert_ptr_nonnull(strstr(out.data, "\"format\":\"raw\""));
+	ck_assert_ptr_eq(strchr(out.data, '\n'), out.data + out.len - 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("buffer_values");
+	TCase *tc = tcase_create("values");
+
+	tcase_add_checked_fixture(tc, open_arena, close_arena);
+	tcase_add_test(tc, a_refused_upload_is_told);
+	tcase_add_test(tc, a_shared_value_stays_with_the_others);
+	tcase_add_test(tc, a_donated_value_takes_its_bytes_along);
+	tcase_add_test(tc, a_discarded_buffer_keeps_nothing);
+	tcase_add_test(tc, only_conversions_are_slow);
+	tcase_add_test(tc, what_is_known_is_told);
+	tcase_add_test(tc, a_scratch_file_is_no_array);
+	tcase_add_test(tc, a_rename_gives_another_format);
+	unit_add_cases(tc, another_view_can_be_written, adoptions);
+	tcase_add_test(tc, another_view_can_be_begun);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

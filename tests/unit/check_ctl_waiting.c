@@ -1,0 +1,257 @@
+/* Control files when answers come later: who waits, is interrupted, or is not alone. */
+#include <unistd.h>
+
+#include "ctl_fixture.h"
+
+START_TEST(a_write_and_a_read_wait)
+{
+	struct pf_open *of = open_file("later", O_RDWR);
+	struct answer w, r1, r2;
+
+	pf_vfs_write(of, "a\nb\n", 4, 0, answer_begin(&w));
+	ck_assert(!answer_is_sent(&w));
+	ck_assert_str_eq(running->text, "a");
+	pf_vfs_read(of, 100, 0, answer_begin(&r1));
+	pf_vfs_read(of, 100, 0, answer_begin(&r2));
+	ck_assert(!answer_is_sent(&r1));
+	finish(0, "A");
+	ck_assert_int_eq(answer_wait(&r1), 2);
+	ck_assert(!answer_is_sent(&w) && !answer_is_sent(&r2));
+	ck_assert_str_eq(running->text, "b");
+	finish(-EIO, "B");
+	ck_assert_int_eq(answer_wait(&w), 4);
+	ck_assert_int_eq(answer_wait(&r2), 2);
+	ck_assert_str_eq(r2.data.data, "B\n");
+	answer_end(&w);
+	answer_end(&r1);
+	answer_end(&r2);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(nonblocking_reads_do_not_wait)
+{
+	struct pf_open *of = open_file("later", O_RDWR | O_NONBLOCK);
+	struct answer w, r;
+
+	pf_vfs_write(of, "a\n", 2, 0, answer_begin(&w));
+	pf_vfs_read(of, 100, 0, answer_begin(&r));
+	ck_assert_int_eq(answer_wait(&r), -EAGAIN);
+	finish(0, "A");
+	ck_assert_int_eq(answer_wait(&w), 2);
+	answer_end(&w);
+	answer_end(&r);
+	expect_line(of, "A");
+	pf_vfs_release(of);
+}
+END_TEST
+
+/* What a front end does: it keeps a reference while it hears interrupts. */
+static struct pf_reply *begin_held(struct answer *a)
+{
+	return pf_reply_ref(answer_begin(a));
+}
+
+static void interrupt(struct answer *a)
+{
+	pf_reply_interrupt(&a->reply);
+	pf_reply_unref(&a->reply);
+}
+
+/* It is told what has begun, so that who writes the rest has all done once. */
+START_TEST(an_interrupted_write_drops_what_has_not_begun)
+{
+	struct pf_open *of = open_file("later", O_RDWR);
+	struct answer w, r;
+
+	pf_vfs_write(of, "a\nb\nc", 5, 0, begin_held(&w));
+	pf_vfs_read(of, 100, 0, answer_begin(&r));
+	interrupt(&w);
+	ck_assert_int_eq(answer_wait(&w), 2);
+	ck_assert(!pf_command_cancelled(running));
+	ck_assert(!answer_is_sent(&r));
+	finish(0, "A");
+	ck_assert_int_eq(answer_wait(&r), 2);
+	ck_assert_ptr_null(running);
+	ck_assert_int_eq(ran, 1);
+	answer_end(&w);
+	answer_end(&r);
+
+	/* The session goes on, without the c that came with it. */
+	pf_vfs_write(of, "d\n", 2, 0, answer_begin(&w));
+	ck_assert_str_eq(running->text, "d");
+	finish(0, "D");
+	ck_assert_int_eq(answer_wait(&w), 2);
+	answer_end(&w);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(an_interrupted_write_that_has_all_begun_is_whole)
+{
+	struct pf_open *of = open_file("later", O_RDWR);
+	struct answer w, other;
+
+	/* The beginning of what comes next is taken, too. */
+	pf_vfs_write(of, "a\nb", 3, 0, begin_held(&w));
+	interrupt(&w);
+	ck_assert_int_eq(answer_wait(&w), 3);
+	answer_end(&w);
+	/* Nothing of the next one has begun: all of it may be written again. */
+	pf_vfs_write(of, "c\nd\n", 4, 0, begin_held(&other));
+	interrupt(&other);
+	ck_assert_int_eq(answer_wait(&other), -EINTR);
+	answer_end(&other);
+	finish(0, "A");
+	ck_assert_ptr_null(running);
+	ck_assert_int_eq(ran, 1);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(an_interrupted_read_loses_no_reply)
+{
+	struct pf_open *of = open_file("later", O_RDWR);
+	struct answer w, r1, r2;
+
+	pf_vfs_write(of, "a\n", 2, 0, answer_begin(&w));
+	pf_vfs_read(of, 100, 0, begin_held(&r1));
+	pf_vfs_read(of, 100, 0, answer_begin(&r2));
+	interrupt(&r1);
+	ck_assert_int_eq(answer_wait(&r1), -EINTR);
+	finish(0, "A");
+	ck_assert_int_eq(answer_wait(&r2), 2);
+	ck_assert_int_eq(answer_wait(&w), 2);
+	answer_end(&w);
+	answer_end(&r1);
+	answer_end(&r2);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(a_request_interrupted_before_it_came_does_nothing)
+{
+	struct pf_open *of = open_file("later", O_RDWR);
+	struct answer w;
+	struct pf_reply *reply = begin_held(&w);
+
+	pf_reply_interrupt(reply);
+	pf_vfs_write(of, "a\n", 2, 0, reply);
+	pf_reply_unref(reply);
+	ck_assert_int_eq(answer_wait(&w), -EINTR);
+	ck_assert_int_eq(ran, 0);
+	answer_end(&w);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(a_released_session_lives_until_its_command_is_done)
+{
+	struct pf_open *of = open_file("later", O_WRONLY);
+	struct answer w;
+
+	pf_vfs_write(of, "a\nb\n", 4, 0, begin_held(&w));
+	interrupt(&w);
+	ck_assert_int_eq(answer_wait(&w), 2);
+	ck_assert(!pf_command_cancelled(running));
+	pf_vfs_release(of);
+	ck_assert(pf_command_cancelled(running));
+	finish(0, "A");
+	ck_assert_int_eq(ran, 1);
+	answer_end(&w);
+	expect_last("later", 1, 1, "A\n");
+}
+END_TEST
+
+START_TEST(two_writers_of_one_open_take_turns)
+{
+	struct pf_open *of = open_file("later", O_WRONLY);
+	struct answer w1, w2;
+
+	pf_vfs_write(of, "a\n", 2, 0, answer_begin(&w1));
+	pf_vfs_write(of, "b\n", 2, 0, answer_begin(&w2));
+	ck_assert_str_eq(running->text, "a");
+	finish(-EIO, "A");
+	ck_assert_int_eq(answer_wait(&w1), -EIO);
+	ck_assert_int_eq(answer_wait(&w2), -EIO);
+	ck_assert_int_eq(ran, 1);
+	answer_end(&w1);
+	answer_end(&w2);
+	pf_vfs_release(of);
+}
+END_TEST
+
+static struct pf_open *shared;
+static int taken; /* commands that writers were told were taken */
+
+/* Some use a session that is shared, some their own; some writes and reads are interrupted. */
+static void *stress(void *arg)
+{
+	unsigned seed = (unsigned)(uintptr_t)arg;
+
+	for (int i = 0; i < 500; i++) {
+		struct pf_open *of =
+			rand_r(&seed) % 2 ? shared : open_file("aside", O_RDWR);
+		struct answer w, r;
+
+		pf_vfs_write(of, "a\nb\nc\n", 6, 0, begin_held(&w));
+		pf_vfs_read(of, 100, 0, begin_held(&r));
+		if (rand_r(&seed) % 4 == 0)
+			interrupt(&w);
+		else
+			pf_reply_unref(&w.reply);
+		if (rand_r(&seed) % 4 == 0)
+			interrupt(&r);
+		else
+			pf_reply_unref(&r.reply);
+		ck_assert(answer_wait(&w) > 0 || w.code == -EINTR || w.code == -ENOBUFS);
+		if (w.code == 0)
+			__atomic_add_fetch(&taken, answer_wait(&w) / 2, __ATOMIC_SEQ_CST);
+		ck_assert(answer_wait(&r) <= 2);
+		ck_assert_int_eq(w.sent + r.sent, 2);
+		answer_end(&w);
+		answer_end(&r);
+		if (of != shared)
+			pf_vfs_release(of);
+	}
+	return NULL;
+}
+
+START_TEST(many_at_once)
+{
+	pthread_t threads[4];
+
+	shared = open_file("aside", O_RDWR);
+	for (uintptr_t i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, stress,
+						(void *)(i + 1)),
+				 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	pf_vfs_release(shared);
+	/* Commands of interrupted writes may be under way still; teardown counts nodes only. */
+	while (__atomic_load_n(&under_way, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	ck_assert_int_eq(__atomic_load_n(&ran, __ATOMIC_SEQ_CST), taken);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ctl_waiting");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, a_write_and_a_read_wait);
+	tcase_add_test(tc, nonblocking_reads_do_not_wait);
+	tcase_add_test(tc, an_interrupted_write_drops_what_has_not_begun);
+	tcase_add_test(tc, an_interrupted_write_that_has_all_begun_is_whole);
+	tcase_add_test(tc, an_interrupted_read_loses_no_reply);
+	tcase_add_test(tc, a_request_interrupted_before_it_came_does_nothing);
+	tcase_add_test(tc, a_released_session_lives_until_its_command_is_done);
+	tcase_add_test(tc, two_writers_of_one_open_take_turns);
+	tcase_add_test(tc, many_at_once);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

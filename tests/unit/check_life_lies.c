@@ -1,0 +1,166 @@
+/* What a worker says that is not true, and whom it harms. */
+#include <limits.h>
+
+#include "life_fixture.h"
+
+static const struct {
+	uint64_t off, len;
+	bool inside;
+} places[] = {
+	{ 0, 0, true },
+	{ 0, POOL, true },
+	{ POOL, 0, true },
+	{ POOL - 1, 1, true },
+	{ 0, POOL + 1, false },
+	{ POOL, 1, false },
+	{ POOL + 1, 0, false },
+	{ 1, UINT64_MAX, false },
+	{ UINT64_MAX, 1, false },
+	{ UINT64_MAX, UINT64_MAX, false },
+	{ UINT64_MAX - 4, 5, false },
+};
+
+START_TEST(only_the_pool_is_the_pool)
+{
+	const char *p = pf_life_pool(life, places[_i].off, places[_i].len);
+
+	ck_assert_int_eq(p != NULL, places[_i].inside);
+	if (p && places[_i].len)
+		ck_assert_int_eq(*p, 0);
+}
+END_TEST
+
+/* A reply to TAG with a field that is not as it should be. */
+struct lie {
+	uint32_t op;
+	int32_t len_more; /* what its head says beyond the truth */
+	size_t cut;       /* the message ends that early */
+	int32_t code, pjrt_code;
+	int want; /* the call's code; 1: it is not answered */
+	int want_pjrt_code;
+};
+
+static const struct lie lies[] = {
+	{ PF_OP_EXECUTE, 0, 0, 0, -1, -EPROTO, -1 },
+	{ 0, 0, 0, 0, -1, -EPROTO, -1 },
+	{ UINT32_MAX, 0, 0, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, 0, 8, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, 0, 16, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, 1, 0, 0, -1, 1, -1 },
+	{ PF_OP_BUFFER_READ, -1, 0, 0, -1, 1, -1 },
+	{ PF_OP_BUFFER_READ, INT_MAX, 0, 0, -1, 1, -1 },
+	{ PF_OP_BUFFER_READ, 0, 17, 0, -1, 1, -1 },
+	{ PF_OP_BUFFER_READ, 0, 40, 0, -1, 1, -1 },
+	{ PF_OP_BUFFER_READ, 0, 0, -ENOSPC, 8, -ENOSPC, 8 },
+	{ PF_OP_EXECUTE, 0, 0, -ENOSPC, 8, -ENOSPC, 8 },
+	{ PF_OP_BUFFER_READ, 0, 16, -EINVAL, 3, -EINVAL, 3 },
+	{ PF_OP_BUFFER_READ, 0, 0, -4096, -1, -EIO, -1 },
+	{ PF_OP_BUFFER_READ, 0, 0, INT_MIN, INT_MIN, -EIO, INT_MIN },
+};
+
+START_TEST(lies_harm_only_the_call)
+{
+	const struct lie *l = &lies[_i];
+	struct question q, after;
+	struct pf_rep_block rep;
+	uint64_t tag;
+
+	ask(&q, 1);
+	take_request();
+	tag = ((struct pf_msg_head *)message)->tag;
+	rep = block_reply(tag);
+	rep.rep.head.op = l->op;
+	rep.rep.head.len = (uint32_t)(sizeof(rep) - l->cut) + (uint32_t)l->len_more;
+	rep.rep.code = l->code;
+	rep.rep.pjrt_code = l->pjrt_code;
+	memset(&rep.off, '?', 16);
+	post_reply(&rep, sizeof(rep) - l->cut);
+	ask(&after, 2);
+	take_request();
+	answer_rightly(((struct pf_msg_head *)message)->tag);
+	event_wait(&after.answered);
+	ck_assert_int_eq(after.code, 0);
+	if (l->want == 1) {
+		ck_assert_int_eq(event_count(&q.answered), 0);
+		answer_rightly(tag);
+		event_wait(&q.answered);
+		ck_assert_int_eq(q.code, 0);
+		return;
+	}
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, l->want);
+	ck_assert_int_eq(q.err.code, l->want);
+	ck_assert_int_eq(q.err.pjrt_code, l->want_pjrt_code);
+	ck_assert_uint_le(strlen(q.err.text), PF_ERR_TEXT - 1);
+	/* A second answer to the same call is nobody's. */
+	answer_rightly(tag);
+	ask(&after, 3);
+	take_request();
+	answer_rightly(((struct pf_msg_head *)message)->tag);
+	event_wait(&after.answered);
+	ck_assert_int_eq(event_count(&q.answered), 1);
+}
+END_TEST
+
+static const uint64_t tags[] = { 0, 2, 77777, UINT64_MAX, UINT64_C(1) << 63 };
+
+START_TEST(unknown_tags_are_nobodys)
+{
+	struct question q;
+
+	ask(&q, 1);
+	take_request();
+	answer_rightly(tags[_i]);
+	answer_rightly(((struct pf_msg_head *)message)->tag);
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, 0);
+}
+END_TEST
+
+static double cpu_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static const struct {
+	uint64_t head, tail;
+} indexes[] = { { 4, 0 }, { UINT64_MAX, 0 }, { PF_RING_BYTES + 8, 0 }, { 0, 8 } };
+
+/* The worker breaks the ring: who asked is told, and nobody runs in circles. */
+START_TEST(a_broken_ring_ends_the_calls)
+{
+	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer.reply.shared;
+	struct question q, late;
+	double before;
+
+	ask(&q, 1);
+	take_request();
+	atomic_store(words, indexes[_i].head);
+	atomic_store(words + 8, indexes[_i].tail);
+	pf_ring_nudge(&peer.reply); /* wakes who sleeps */
+	before = cpu_seconds();
+	usleep(500000);
+	ck_assert_double_le(cpu_seconds() - before, 0.25);
+	ck_assert_msg(event_within(&q.answered, 5), "the call is never answered");
+	ck_assert_int_lt(q.code, 0);
+	ck_assert_int_lt(ask_id(&late, 2, NULL), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("life_lies");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_life, close_life);
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, only_the_pool_is_the_pool, places);
+	unit_add_cases(tc, lies_harm_only_the_call, lies);
+	unit_add_cases(tc, unknown_tags_are_nobodys, tags);
+	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

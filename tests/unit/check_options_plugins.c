@@ -1,0 +1,204 @@
+/* Plugins on the command line and in the configuration: which, and what they are told. */
+#include "options_fixture.h"
+
+/* What plugins are told; "conf" is a file of the test's. */
+static const struct {
+	const char *config, *line;
+	const char *options[2], *env[2]; /* of the first plugins */
+	const char *compile;
+} told[] = {
+	{ NULL, "m", { "{}" }, { "{}" }, NULL },
+	{ NULL,
+	  "cpu,gpu m --plugin-option cpu:a=1 --plugin-option cpu:b:string=1 -o "
+	  "plugin_option=gpu:c=true --plugin-env gpu:XLA_FLAGS=--x=y --plugin-env=gpu:E=",
+	  { "{\"a\":1,\"b\":\"1\"}", "{\"c\":true}" },
+	  { "{}", "{\"XLA_FLAGS\":\"--x=y\",\"E\":\"\"}" },
+	  NULL },
+	{ NULL,
+	  "cpu,gpu m --devices 3 --plugin-log-level 2",
+	  { "{\"cpu_device_count\":3}", "{}" },
+	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"2\"}", "{\"TF_CPP_MIN_LOG_LEVEL\":\"2\"}" },
+	  NULL },
+	{ NULL,
+	  "m --devices=3 --plugin-option=cpu:cpu_device_count=4",
+	  { "{\"cpu_device_count\":4}" },
+	  { "{}" },
+	  NULL },
+	{ NULL,
+	  "m --plugin-option=cpu:a=1 --plugin-option=cpu:a=2",
+	  { "{\"a\":2}" },
+	  { "{}" },
+	  NULL },
+	{ NULL,
+	  "m --compile-option num_replicas=2 -o compile_option=env_option_overrides.x=true "
+	  "--compile-option env_option_overrides.y=text",
+	  { "{}" },
+	  { "{}" },
+	  "{\"num_replicas\":2,\"env_option_overrides\":{\"x\":true,\"y\":\"text\"}}" },
+	/* The command line overrides the file. */
+	{ "{\"plugins\":[{\"name\":\"gpu\",\"options\":{\"a\":1}},"
+	  "{\"name\":\"cpu\",\"options\":{\"b\":1,\"c\":1}}]}",
+	  "m --plugin-option cpu:c=2",
+	  { "{\"a\":1}", "{\"b\":1,\"c\":2}" },
+	  { "{}", "{}" },
+	  NULL },
+	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"options\":{\"b\":1}}]}",
+	  "cpu m",
+	  { "{\"b\":1}" },
+	  { "{}" },
+	  NULL },
+	{ "{\"plugins\":{\"name\":\"cpu\",\"options\":{\"cpu_device_count\":2}}}",
+	  "m --devices 3",
+	  { "{\"cpu_device_count\":3}" },
+	  { "{}" },
+	  NULL },
+	{ "{\"plugins\":{\"name\":\"cpu\",\"options\":{\"cpu_device_count\":2}},"
+	  "\"devices\":4,\"plugin_log_level\":0}",
+	  "m",
+	  { "{\"cpu_device_count\":2}" },
+	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"0\"}" },
+	  NULL },
+	{ "{\"plugins\":{\"name\":\"cpu\",\"log_level\":1}}",
+	  "m --plugin-log-level 3",
+	  { "{}" },
+	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"3\"}" },
+	  NULL },
+	{ "{\"compile_options\":{\"num_replicas\":2},\"debug_options\":{\"x\":1}}",
+	  "m --compile-option num_replicas=1",
+	  { "{}" },
+	  { "{}" },
+	  "{\"num_replicas\":1,\"env_option_overrides\":{\"x\":1}}" },
+};
+
+static void write_config(const char *text)
+{
+	FILE *f = fopen("file", "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text ? text : "", f);
+	fclose(f);
+	ck_assert_int_eq(chmod("file", 0600), 0);
+}
+
+static const char *plain(struct json_object *o)
+{
+	return json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+}
+
+START_TEST(plugins_are_told)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char line[1024];
+
+	write_config(told[_i].config);
+	snprintf(line, sizeof(line), "%s %s file", told[_i].line,
+		 _i % 2 ? "--config" : "-o config=ignored --config");
+	ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+	for (unsigned i = 0; i < 2 && told[_i].options[i]; i++) {
+		ck_assert_uint_lt(i, o.n_plugins);
+		ck_assert_str_eq(plain(o.plugins[i].options), told[_i].options[i]);
+		ck_assert_str_eq(plain(o.plugins[i].env), told[_i].env[i]);
+	}
+	if (told[_i].compile)
+		ck_assert_str_eq(plain(o.settings.compile_options), told[_i].compile);
+	else
+		ck_assert_ptr_null(o.settings.compile_options);
+	options_release(&o);
+}
+END_TEST
+
+/* Which plugins: the command line's, else the file's, else the default. */
+static const struct {
+	const char *config, *line, *plugins;
+} chosen[] = {
+	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m", GPU " " CPU },
+	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "cpu m", CPU },
+	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m --plugin cpu", CPU },
+	{ "{\"plugins\":[\"gpu\"]}", "cpu m --plugin gpu", CPU " " GPU },
+	{ "{\"plugins\":[]}", "m", CPU },
+	/* A path that the file gives is where the plugin of that name is. */
+	{ "{\"plugins\":{\"name\":\"mine\",\"path\":\"%s/plugins/flat.so\"}}", "m",
+	  "mine=plugins/flat.so" },
+	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"path\":\"%s/other/cpu.so\"}]}",
+	  "cpu m", "cpu=other/cpu.so" },
+	{ "{\"plugins\":[\"mine=%s/plugins/flat.so\"]}", "m", "mine=plugins/flat.so" },
+	{ "{\"plugin_dir\":\"%s/other\"}", "m", "cpu=other/cpu.so" },
+	{ "{\"plugin_dir\":\"%s/other\"}", "m --plugin-dir plugins", CPU },
+};
+
+START_TEST(plugins_are_chosen)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char text[1024], line[1024];
+
+	snprintf(text, sizeof(text), chosen[_i].config, dir);
+	write_config(text);
+	snprintf(line, sizeof(line), "%s --config file", chosen[_i].line);
+	ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(shown_plugins(&o), chosen[_i].plugins);
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(the_configuration_is_dumped)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char want[1024];
+
+	write_config("{\"plugins\":{\"name\":\"nope\",\"options\":{\"a\":1}}}");
+	ck_assert_msg(parse("nope,cpu,x=rel/x.so,./y.so --config file --plugin-option "
+			    "nope:b=2 nowhere -f --dump-config --plugin-dir d "
+			    "--memory-limit 1M --cache-size 1M",
+			    &o, &err) == 0,
+		      "%s", err.text);
+	snprintf(want, sizeof(want),
+		 "{\"foreground\":true,\"debug\":false,\"mount_options\":[],"
+		 "\"memory_limit\":1048576,\"allow_native\":false,"
+		 "\"cache_size\":1048576,\"no_cache\":false,\"plugin_dir\":[\"%s/d\"],"
+		 "\"plugins\":[{\"name\":\"nope\",\"options\":{\"a\":1,\"b\":2}},"
+		 "{\"name\":\"cpu\"},{\"name\":\"x\",\"path\":\"%s/rel/x.so\"},"
+		 "\"%s/./y.so\"]}",
+		 dir, dir, dir);
+	ck_assert_str_eq(json_object_to_json_string_ext(
+				 o.dump,
+				 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+			 want);
+	options_release(&o);
+	write_config("{\"plugins\":{\"name\":\"a\",\"options\":{\"b\":null}}}");
+	ck_assert_int_eq(parse("--dump-config --config file", &o, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "file:1:35: plugins.options.b: option b"));
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(the_path_is_searched_in_order)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	setenv("PJRTFS_PLUGIN_PATH", ":/none::other:plugins:", 1);
+	ck_assert_int_eq(parse("cpu,gpu m", &o, &err), 0);
+	ck_assert_str_eq(shown_plugins(&o), "cpu=other/cpu.so " GPU);
+	options_release(&o);
+	unsetenv("PJRTFS_PLUGIN_PATH");
+	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
+	options_release(&o);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("options_plugins");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, make_files, remove_files);
+	unit_add_cases(tc, plugins_are_told, told);
+	unit_add_cases(tc, plugins_are_chosen, chosen);
+	tcase_add_test(tc, the_configuration_is_dumped);
+	tcase_add_test(tc, the_path_is_searched_in_order);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,267 @@
+/* The ring between two processes and in a crowd: no letter and no wake-up is lost. */
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/map.h"
+#include "ring_fixture.h"
+
+/* --- two processes ------------------------------------------------------------------- */
+
+struct letter {
+	uint64_t number, hash, len;
+};
+
+static size_t random_length(uint64_t *seed)
+{
+	uint64_t r = next(seed);
+
+	if (r % 500 == 0)
+		return next(seed) % (PF_RING_MESSAGE - sizeof(struct letter) + 1);
+	return next(seed) % (r % 10 ? 200 : 5000);
+}
+
+static void take_sure(struct pf_ring *ring, unsigned spin_us, ssize_t *n)
+{
+	while ((*n = pf_ring_take(ring, got, sizeof(got))) == -EAGAIN)
+		pf_ring_wait(ring, spin_us, -1);
+}
+
+/* The other process: send every letter back, with its body turned over. */
+static void echo(struct pf_ring *in, struct pf_ring *out, unsigned spin_us)
+{
+	struct letter *l = (struct letter *)got;
+	ssize_t n;
+
+	for (;;) {
+		take_sure(in, spin_us, &n);
+		if (n < (ssize_t)sizeof(*l) || (uint64_t)n != sizeof(*l) + l->len ||
+		    (l->len && pf_hash(l + 1, l->len) != l->hash))
+			_exit(n == -EPIPE ? 0 : 1);
+		for (char *p = (char *)(l + 1), *end = p + l->len; p < end; p++)
+			*p = (char)~*p;
+		l->hash = l->len ? pf_hash(l + 1, l->len) : 0;
+		if (pf_ring_post(out, got, (size_t)n, NULL, 0) < 0)
+			_exit(2);
+	}
+}
+
+static void check_echo(uint64_t number, size_t len)
+{
+	struct letter *l = (struct letter *)got;
+
+	ck_assert_uint_eq(l->number, number);
+	ck_assert_uint_eq(l->len, len);
+	if (len && l->hash != pf_hash(l + 1, len))
+		ck_abort_msg("letter %llu was damaged", (unsigned long long)number);
+	for (size_t i = 0; i < len; i += 61)
+		if (((char *)(l + 1))[i] != (char)~sent[i])
+			ck_abort_msg("letter %llu is another",
+				     (unsigned long long)number);
+}
+
+static const unsigned spins[] = { 0, 20 };
+
+START_TEST(two_processes_play_ping_pong)
+{
+	unsigned spin_us = spins[_i];
+	struct pf_ring there, back;
+	uint64_t seed = 7;
+	int status = -1;
+	pid_t pid;
+
+	new_ring(&there);
+	new_ring(&back);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		echo(&there, &back, spin_us);
+	fill(sent, sizeof(sent), 3);
+	for (uint64_t i = 0; i < 100000; i++) {
+		size_t len = random_length(&seed);
+		struct letter l = { i, len ? pf_hash(sent, len) : 0, len };
+		ssize_t n;
+
+		ck_assert_int_eq(pf_ring_post(&there, &l, sizeof(l), sent, len), 0);
+		take_sure(&back, spin_us, &n);
+		ck_assert_int_eq(n, (ssize_t)(sizeof(l) + len));
+		check_echo(i, len);
+	}
+	pf_ring_close(&there);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	pf_ring_release(&there);
+	pf_ring_release(&back);
+}
+END_TEST
+
+/* --- many threads -------------------------------------------------------------------- */
+
+enum { POSTERS = 4, TAKERS = 4, EACH = 20000 };
+
+struct crowd {
+	struct pf_ring ring;
+	_Atomic unsigned next_poster, taken, wrong;
+	_Atomic unsigned char seen[POSTERS * EACH];
+};
+
+static void *post_main(void *arg)
+{
+	struct crowd *c = arg;
+	unsigned me = atomic_fetch_add(&c->next_poster, 1);
+	char body[600];
+	uint64_t seed = me + 1;
+
+	for (unsigned i = 0; i < EACH; i++) {
+		size_t len = next(&seed) % sizeof(body);
+		struct letter l = { (uint64_t)me * EACH + i, 0, len };
+		int r;
+
+		fill(body, len, l.number);
+		l.hash = len ? pf_hash(body, len) : 0;
+		while ((r = pf_ring_post(&c->ring, &l, sizeof(l), body, len)) == -EAGAIN)
+			sched_yield();
+		if (r < 0)
+			atomic_fetch_add(&c->wrong, 1);
+	}
+	return NULL;
+}
+
+static void count_letter(struct crowd *c, const char *message, ssize_t n)
+{
+	const struct letter *l = (const void *)message;
+
+	if (n < (ssize_t)sizeof(*l) || (uint64_t)n != sizeof(*l) + l->len ||
+	    l->number >= POSTERS * EACH ||
+	    (l->len && pf_hash(l + 1, l->len) != l->hash) ||
+	    atomic_fetch_add(&c->seen[l->number], 1))
+		atomic_fetch_add(&c->wrong, 1);
+	atomic_fetch_add(&c->taken, 1);
+}
+
+static void *take_main(void *arg)
+{
+	struct crowd *c = arg;
+	char *message = malloc(PF_RING_MESSAGE);
+
+	for (;;) {
+		ssize_t n = pf_ring_take(&c->ring, message, PF_RING_MESSAGE);
+
+		if (n == -EAGAIN) {
+			pf_ring_wait(&c->ring, 20, -1);
+			continue;
+		}
+		if (n < 0)
+			break;
+		pf_ring_nudge(&c->ring);
+		count_letter(c, message, n);
+	}
+	free(message);
+	return NULL;
+}
+
+START_TEST(a_crowd_loses_and_doubles_nothing)
+{
+	static struct crowd c;
+	pthread_t posters[POSTERS], takers[TAKERS];
+
+	new_ring(&c.ring);
+	for (int i = 0; i < TAKERS; i++)
+		pthread_create(&takers[i], NULL, take_main, &c);
+	for (int i = 0; i < POSTERS; i++)
+		pthread_create(&posters[i], NULL, post_main, &c);
+	for (int i = 0; i < POSTERS; i++)
+		pthread_join(posters[i], NULL);
+	pf_ring_close(&c.ring);
+	for (int i = 0; i < TAKERS; i++)
+		pthread_join(takers[i], NULL);
+	ck_assert_uint_eq(c.wrong, 0);
+	ck_assert_uint_eq(c.taken, POSTERS * EACH);
+	pf_ring_release(&c.ring);
+}
+END_TEST
+
+/* One who sleeps, one who now and then spins: whoever leaves work must not leave it alone. */
+struct relay {
+	struct pf_ring ring;
+	_Atomic uint64_t taken;
+	_Atomic bool stop;
+};
+
+static void relay_take(struct relay *r)
+{
+	char message[64 + PF_RING_MESSAGE];
+
+	if (pf_ring_take(&r->ring, message, sizeof(message)) < 0)
+		return;
+	pf_ring_nudge(&r->ring);
+	atomic_fetch_add(&r->taken, 1);
+}
+
+static void *relay_sleep(void *arg)
+{
+	struct relay *r = arg;
+
+	while (!atomic_load(&r->stop)) {
+		pf_ring_wait(&r->ring, 0, -1);
+		relay_take(r);
+	}
+	return NULL;
+}
+
+static void *relay_spin(void *arg)
+{
+	struct relay *r = arg;
+	uint64_t seed = 5;
+
+	while (!atomic_load(&r->stop)) {
+		if (pf_ring_wait(&r->ring, (unsigned)(next(&seed) % 30), 0))
+			relay_take(r);
+		if (next(&seed) % 16 == 0)
+			usleep((unsigned)(next(&seed) % 60));
+	}
+	return NULL;
+}
+
+START_TEST(no_wake_up_is_lost)
+{
+	static struct relay r;
+	pthread_t threads[3];
+	uint64_t seed = 11, posted = 0;
+
+	new_ring(&r.ring);
+	pthread_create(&threads[0], NULL, relay_sleep, &r);
+	pthread_create(&threads[1], NULL, relay_spin, &r);
+	pthread_create(&threads[2], NULL, relay_sleep, &r);
+	for (int i = 0; i < 30000; i++) {
+		double patience = now() + 20;
+
+		for (uint64_t n = 1 + next(&seed) % 3; n; n--, posted++)
+			ck_assert_int_eq(pf_ring_post(&r.ring, &posted, 8, NULL, 0), 0);
+		while (atomic_load(&r.taken) < posted) {
+			ck_assert_msg(now() < patience,
+				      "a message lies there and all sleep");
+			sched_yield();
+		}
+	}
+	atomic_store(&r.stop, true);
+	pf_ring_close(&r.ring);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(r.taken, posted);
+	pf_ring_release(&r.ring);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ring_stress");
+	TCase *tc = tcase_create("stress");
+
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, two_processes_play_ping_pong, spins);
+	tcase_add_test(tc, a_crowd_loses_and_doubles_nothing);
+	tcase_add_test(tc, no_wake_up_is_lost);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

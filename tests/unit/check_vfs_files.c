@@ -1,0 +1,242 @@
+/* Files of a tree of toys: opened, read, written, committed. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "vfs_toys.h"
+
+START_TEST(a_text_is_printed_at_open)
+{
+	uint64_t ino = look(1, "text").st_ino;
+	struct pf_open *of = NULL;
+
+	ck_assert_int_eq(look(1, "text").st_size, 5);
+	ck_assert_int_eq(look(1, "text").st_blocks, 1);
+	ck_assert_int_eq(try_open(ino, O_RDONLY, &me, &of), 0);
+	strcpy(word, "changed");
+	ck_assert_int_eq(look(1, "text").st_size, 7);
+	expect_read(of, 3, 0, "hel");
+	expect_read(of, 30, 3, "lo");
+	expect_read(of, 30, 5, "");
+	expect_read(of, 30, 500, "");
+	pf_vfs_release(of);
+	ck_assert_int_eq(try_open(ino, O_WRONLY, &god, &of), -EACCES);
+	word[0] = '\0';
+	ck_assert_int_eq(try_open(ino, O_RDONLY, &me, &of), -ENODATA);
+}
+END_TEST
+
+START_TEST(a_text_may_be_written)
+{
+	uint64_t ino = look(1, "option").st_ino;
+	struct pf_open *of = NULL;
+
+	ck_assert_int_eq(try_open(ino, O_WRONLY | O_TRUNC, &god, &of), 0);
+	ck_assert_int_eq(put(of, "new", 0), 3);
+	ck_assert_int_eq(put(of, "much too long", 0), -EFBIG);
+	ck_assert_int_eq(flush(of), 0);
+	pf_vfs_release(of);
+	ck_assert_str_eq(word, "new");
+	ck_assert_int_eq(try_open(ino, O_WRONLY, &me, &of), -EACCES);
+	ck_assert_int_eq(try_open(ino, O_RDWR, &god, &of), 0);
+	expect_read(of, 9, 0, "new");
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(a_prepared_text_waits)
+{
+	uint64_t ino = look(1, "prepared").st_ino;
+	struct pf_open *of = NULL;
+	struct answer a;
+	struct stat st;
+
+	ck_assert_uint_eq((size_t)look(1, "prepared").st_size, strlen(word));
+	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, answer_begin(&a));
+	ck_assert(!answer_is_sent(&a));
+	strcpy(word, "ready");
+	pf_reply_code(waiting, 0);
+	ck_assert_int_eq(answer_wait(&a), 0);
+	answer_end(&a);
+	expect_read(of, 9, 0, "ready");
+	pf_vfs_release(of);
+
+	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, answer_begin(&a));
+	pf_reply_code(waiting, -EIO);
+	ck_assert_int_eq(answer_wait(&a), -EIO);
+	ck_assert_ptr_null(of);
+	answer_end(&a);
+	ck_assert_int_eq(pf_vfs_create(tree, 1, "prepared", 0, O_RDONLY, &god, &st, &of),
+			 -ESTALE);
+}
+END_TEST
+
+START_TEST(an_interrupted_open_is_not_open)
+{
+	uint64_t ino = look(1, "prepared").st_ino;
+	struct pf_open *of = NULL;
+	struct pf_reply *reply;
+	struct answer a;
+
+	reply = pf_reply_ref(answer_begin(&a));
+	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, reply);
+	ck_assert(!pf_reply_gone(waiting));
+	pf_reply_interrupt(reply);
+	pf_reply_unref(reply);
+	ck_assert(pf_reply_gone(waiting));
+	ck_assert_int_eq(answer_wait(&a), -EINTR);
+	ck_assert_ptr_null(of);
+	pf_reply_code(waiting, 0);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(kinds_without_functions_do_not_open)
+{
+	struct pf_open *of = NULL;
+	struct pf_buf target = PF_BUF_INIT;
+
+	ck_assert_int_eq(try_open(look(1, "dumb").st_ino, O_RDONLY, &god, &of), -EACCES);
+	ck_assert_int_eq(try_open(look(1, "dumb").st_ino, O_WRONLY, &god, &of), -EACCES);
+	ck_assert_int_eq(try_open(d, O_RDONLY, &god, &of), -EISDIR);
+	ck_assert_int_eq(try_open(look(1, "link").st_ino, O_RDONLY, &god, &of), -ELOOP);
+	ck_assert_int_eq(try_open(99, O_RDONLY, &god, &of), -ENOENT);
+	ck_assert_int_eq(look(1, "link").st_size, 4);
+	ck_assert_int_eq(pf_vfs_readlink(tree, look(1, "link").st_ino, &target), 0);
+	ck_assert_str_eq(target.data, "text");
+	pf_buf_release(&target);
+	ck_assert_int_eq(pf_vfs_readlink(tree, d, &target), -EINVAL);
+}
+END_TEST
+
+START_TEST(bytes_are_committed_once_when_dirty)
+{
+	struct pf_open *of = create("a", O_RDWR);
+	struct bytes *b = of->node->object;
+
+	ck_assert_int_eq(flush(of), 0); /* a shell's, before the first byte */
+	ck_assert_int_eq(b->flushes, 0);
+	ck_assert_int_eq(put(of, "good", 0), 4);
+	expect_read(of, 99, 1, "ood");
+	ck_assert_int_eq(sync_file(of), 0);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(b->flushes, 1);
+	ck_assert_int_eq(b->fsyncs, 1);
+
+	ck_assert_int_eq(put(of, "bad", 0), 3);
+	ck_assert_int_eq(sync_file(of), 0);
+	ck_assert_int_eq(flush(of), -EINVAL);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(sync_file(of), 0);
+	ck_assert_int_eq(b->flushes, 2);
+	ck_assert_int_eq(put(of, "!", 0), -EINVAL); /* refused: not dirty */
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(put(of, "gad", 0), 3);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(b->flushes, 3);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(a_dying_writer_commits_nothing)
+{
+	struct pf_open *of = create("a", O_RDWR);
+	struct bytes *b = of->node->object;
+	struct answer a;
+	pid_t pid;
+
+	ck_assert_int_eq(put(of, "half", 0), 4);
+	pid = fork();
+	if (pid == 0) {
+		raise(SIGKILL);
+		_exit(0);
+	}
+	/* Not reaped yet: it is as one that closes its files. */
+	waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
+	pf_vfs_flush(of, pid, answer_begin(&a));
+	ck_assert_int_eq(answer_wait(&a), 0);
+	answer_end(&a);
+	ck_assert_int_eq(b->flushes, 0);
+	waitpid(pid, NULL, 0);
+	ck_assert_int_eq(flush(of), 0); /* by somebody who lives */
+	ck_assert_int_eq(b->flushes, 1);
+	pf_vfs_release(of);
+}
+END_TEST
+
+START_TEST(a_commit_outlives_its_interrupted_caller)
+{
+	struct pf_open *of = create("a", O_RDWR);
+	struct pf_reply *reply;
+	struct answer a;
+
+	ck_assert_int_eq(put(of, "later", 0), 5);
+	reply = pf_reply_ref(answer_begin(&a));
+	pf_vfs_flush(of, getpid(), reply);
+	ck_assert(!pf_reply_gone(reply));
+	ck_assert_int_eq(put(of, "more", 5), 4); /* nobody waits for it */
+	pf_reply_interrupt(reply);
+	pf_reply_unref(reply);
+	ck_assert_int_eq(a.code, -EINTR);
+	pf_vfs_release(of);
+	ck_assert_int_eq(alive, 2); /* the kind still has both the open and the file */
+	pf_reply_code(waiting, 0);
+	answer_wait(&a);
+	ck_assert_int_eq(alive, 1);
+	answer_end(&a);
+}
+END_TEST
+
+START_TEST(sizes)
+{
+	struct pf_open *of = create("a", O_RDWR);
+	struct stat st, to = { .st_size = 3 };
+	uint64_t ino = of->node->ino;
+
+	ck_assert_int_eq(put(of, "abcdef", 0), 6);
+	ck_assert_int_eq(put(of, "x", 60), -EFBIG);
+	ck_assert_int_eq(put(of, "x", UINT64_MAX), -EFBIG);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, of, &me, &st), 0);
+	ck_assert_int_eq(st.st_size, 3);
+	to.st_size = 61;
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st),
+			 -EFBIG);
+	to.st_size = 10;
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &me, &st),
+			 -EACCES);
+	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st), 0);
+	ck_assert_int_eq(look(d, "a").st_size, 10);
+	ck_assert_int_eq(pf_vfs_setattr(tree, d, &to, PF_SET_SIZE, NULL, &god, &st),
+			 -EISDIR);
+	pf_vfs_release(of);
+	ck_assert_int_eq(try_open(ino, O_WRONLY | O_TRUNC, &god, &of), 0);
+	ck_assert_int_eq(look(d, "a").st_size, 0);
+	pf_vfs_release(of);
+	ck_assert_int_eq(try_open(look(1, "text").st_ino, O_RDONLY, &god, &of), 0);
+	ck_assert_int_eq(pf_vfs_setattr(tree, look(1, "text").st_ino, &to, PF_SET_SIZE,
+					of, &god, &st),
+			 -EBADF);
+	pf_vfs_release(of);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("vfs_files");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, a_text_is_printed_at_open);
+	tcase_add_test(tc, a_text_may_be_written);
+	tcase_add_test(tc, a_prepared_text_waits);
+	tcase_add_test(tc, an_interrupted_open_is_not_open);
+	tcase_add_test(tc, kinds_without_functions_do_not_open);
+	tcase_add_test(tc, bytes_are_committed_once_when_dirty);
+	tcase_add_test(tc, a_dying_writer_commits_nothing);
+	tcase_add_test(tc, a_commit_outlives_its_interrupted_caller);
+	tcase_add_test(tc, sizes);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

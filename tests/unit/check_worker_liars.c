@@ -1,0 +1,231 @@
+/* Workers that lie, die young or print much: this program, started as one. */
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "engine_fixture.h"
+#include "pjrtfs/wire/channel.h"
+
+static char *self; /* this program, which also plays workers */
+
+#define DESCRIPTION(devices)                                                             \
+	"{\"ok\":true,\"api_version\":[0,1],\"platform\":\"p\",\"devices\":" devices "}"
+
+static const char two_devices[] = DESCRIPTION("[{\"id\":0},{\"id\":1}]");
+
+static void say(const char *text)
+{
+	if (pf_channel_send(PF_CHANNEL_FD, text, strlen(text), NULL, 0, NULL) < 0)
+		_exit(9);
+}
+
+/* Which life is this?  A dot at the arena's end for each one before. */
+static int count_lives(int fd)
+{
+	struct stat st;
+	char n = 0;
+
+	fstat(fd, &st);
+	if (pread(fd, &n, 1, st.st_size - 1) != 1)
+		_exit(9);
+	n++;
+	if (pwrite(fd, &n, 1, st.st_size - 1) != 1)
+		_exit(9);
+	return n;
+}
+
+static void print_much(void)
+{
+	for (int i = 0; i < 10000; i++)
+		printf("line %d of very many that nobody wants to read at all\n", i);
+	printf("the last line\n");
+	fflush(stdout);
+}
+
+/* What the worker called NAME does. */
+static int play(const char *name)
+{
+	struct pf_buf text = PF_BUF_INIT;
+	int fds[3], life;
+
+	if (!strcmp(name, "deaf"))
+		_exit(0);
+	if (pf_channel_recv(PF_CHANNEL_FD, &text, fds, 3, -1, NULL) < 0)
+		return 9;
+	life = count_lives(fds[1]);
+	if (!strcmp(name, "garbler"))
+		say("no JSON");
+	else if (!strcmp(name, "silent"))
+		say("");
+	else if (!strcmp(name, "changer") && life == 2)
+		say(DESCRIPTION("[{\"id\":0}]"));
+	else if (!strcmp(name, "longwinded"))
+		send(PF_CHANNEL_FD, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0);
+	else
+		say(two_devices);
+	if (!strcmp(name, "chatty"))
+		print_much();
+	if (!strcmp(name, "short-lived") && life < 4) {
+		printf("FATAL: life %d ends\n", life);
+		fflush(stdout);
+		_exit(life);
+	}
+	if (!strcmp(name, "hung-up"))
+		close(PF_CHANNEL_FD);
+	for (;;)
+		pause();
+}
+
+static const struct {
+	const char *name;
+	int code;
+	const char *why;
+} liars[] = {
+	{ "garbler", -EPROTO, "the worker's answer is no JSON object" },
+	{ "silent", -EPROTO, "the worker's answer is no JSON object" },
+	{ "longwinded", -EPROTO, "the other process announced a text of" },
+	{ "deaf", -EIO, "the worker of plugin deaf exited with status 0" },
+};
+
+START_TEST(a_lying_worker_does_not_start)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(try_worker(self, "none", liars[_i].name, &err), liars[_i].code);
+	ck_assert_msg(strstr(err.text, liars[_i].why) != NULL, "%s", err.text);
+}
+END_TEST
+
+static void start_player(const char *name)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(try_worker(self, "none", name, &err) == 0, "%s", err.text);
+}
+
+/* What is kept of its words, in LOG. */
+static void read_log(struct pf_buf *log)
+{
+	struct pf_lines_reader reader = { 0 };
+	char text[4096];
+	size_t n, off = 0;
+
+	pf_buf_consume(log, log->len);
+	while ((n = pf_printed_read(pf_worker_printed(worker), &reader, off, text,
+				    sizeof(text)))) {
+		pf_buf_append(log, text, n);
+		off += n;
+	}
+	pf_lines_reader_release(&reader);
+}
+
+START_TEST(only_the_end_of_its_words_is_kept)
+{
+	pf_autobuf struct pf_buf log = PF_BUF_INIT;
+
+	start_player("chatty");
+	for (int i = 0; i < 1000 && !(log.data && strstr(log.data, "the last line\n"));
+	     i++) {
+		usleep(10000);
+		read_log(&log);
+	}
+	ck_assert_ptr_nonnull(strstr(log.data, "the last line\n"));
+	ck_assert_ptr_null(strstr(log.data, "line 1 of"));
+	ck_assert_uint_ge(log.len, PF_PRINTED_BYTES / 2);
+	ck_assert_uint_le(log.len, PF_PRINTED_BYTES);
+	stop_worker();
+}
+END_TEST
+
+START_TEST(short_lives_are_followed_by_others)
+{
+	pf_autobuf struct pf_buf log = PF_BUF_INIT;
+	unsigned restarts = 0;
+	pid_t pid;
+
+	start_player("short-lived");
+	for (int i = 0; i < 3000 && restarts < 3; i++) {
+		usleep(10000);
+		pf_worker_pid(worker, &pid, &restarts);
+	}
+	pf_life_unref(next_life(NULL));
+	pf_worker_pid(worker, &pid, &restarts);
+	ck_assert_uint_eq(restarts, 3);
+	read_log(&log);
+	ck_assert_str_eq(log.data, "FATAL: life 1 ends\nFATAL: life 2 ends\n"
+				   "FATAL: life 3 ends\n");
+	stop_worker();
+}
+END_TEST
+
+START_TEST(another_plugin_does_not_take_its_place)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct event waiting;
+
+	start_player("changer");
+	kill_worker();
+	while (pf_worker_state(worker) == PF_WORKER_READY)
+		usleep(1000);
+	if (pf_worker_wait(worker, event_init(&waiting)))
+		event_wait(&waiting);
+	if (!pf_worker_life(worker, &err))
+		ck_assert_msg(strstr(err.text, "came back with 1 devices, it had 2") !=
+				      NULL,
+			      "%s", err.text);
+	pf_life_unref(next_life(NULL)); /* the third has two again */
+	ck_assert_uint_eq(pf_worker_description(worker)->n_devices, 2);
+	stop_worker();
+}
+END_TEST
+
+/* It lives, but nobody can talk to it: it goes, and its successor comes. */
+START_TEST(a_worker_that_hangs_up_is_replaced)
+{
+	unsigned restarts = 0;
+	pid_t pid;
+
+	start_player("hung-up");
+	for (int i = 0; i < 3000 && !restarts; i++) {
+		pf_worker_pid(worker, &pid, &restarts);
+		usleep(10000);
+	}
+	ck_assert_uint_ge(restarts, 1);
+	stop_worker();
+	ck_assert_int_lt(waitpid(-1, NULL, WNOHANG), 0); /* all of them are gone */
+	ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
+START_TEST(ids_are_never_given_twice)
+{
+	struct pf_worker *nothing = NULL;
+
+	pf_worker_free(nothing);
+	start_player("quiet");
+	ck_assert_uint_eq(pf_worker_id(worker), 1);
+	ck_assert_uint_eq(pf_worker_id(worker), 2);
+	stop_worker();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	Suite *s = suite_create("worker_liars");
+	TCase *tc = tcase_create("liars");
+
+	if (argc == 3)
+		return play(argv[1]);
+	self = realpath("/proc/self/exe", NULL);
+	tcase_add_checked_fixture(tc, open_arena, close_arena);
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, a_lying_worker_does_not_start, liars);
+	tcase_add_test(tc, only_the_end_of_its_words_is_kept);
+	tcase_add_test(tc, short_lives_are_followed_by_others);
+	tcase_add_test(tc, another_plugin_does_not_take_its_place);
+	tcase_add_test(tc, a_worker_that_hangs_up_is_replaced);
+	tcase_add_test(tc, ids_are_never_given_twice);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}

@@ -1,0 +1,153 @@
+/* Control files whose commands run at once, when the test says, or in another thread. */
+#ifndef PJRTFS_TESTS_UNIT_CTL_FIXTURE_H
+#define PJRTFS_TESTS_UNIT_CTL_FIXTURE_H
+
+#include <stdio.h>
+
+#include "pjrtfs/tree/ctl.h"
+#include "pjrtfs/tree/vfs.h"
+#include "unit.h"
+#include "vfs_driver.h"
+
+static struct pf_tree *tree;
+static int ran;
+
+/* The command's own text is its reply; one that holds "fail" fails with ENOENT. */
+static inline void run_now(struct pf_command *command)
+{
+	int code = strstr(command->text, "fail") ? -ENOENT : 0;
+
+	ran++;
+	ck_assert_uint_eq(strlen(command->text), command->len);
+	pf_command_done(command, code, command->text, command->len);
+}
+
+/* Commands that the test finishes. */
+static struct pf_command *running;
+
+static inline void run_later(struct pf_command *command)
+{
+	ran++;
+	ck_assert_ptr_null(running);
+	running = command;
+}
+
+static inline void finish(int code, const char *line)
+{
+	struct pf_command *command = running;
+
+	ck_assert_ptr_nonnull(command);
+	running = NULL;
+	pf_command_done(command, code, line, strlen(line));
+}
+
+static const struct pf_kind json = {
+	.name = "json", .mode = S_IFREG | 0666, .command = run_now, .json = true
+};
+
+static const struct pf_kind lines = { .name = "lines",
+				      .mode = S_IFREG | 0666,
+				      .command = run_now };
+static const struct pf_kind later = { .name = "later",
+				      .mode = S_IFREG | 0666,
+				      .command = run_later };
+/* Commands that another thread finishes soon. */
+static int under_way;
+
+static inline void *finish_soon(void *arg)
+{
+	struct pf_command *command = arg;
+	bool cancelled = pf_command_cancelled(command);
+
+	pf_command_done(command, cancelled ? -ECANCELED : 0, command->text, command->len);
+	__atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static inline void run_aside(struct pf_command *command)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	__atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&ran, 1, __ATOMIC_SEQ_CST);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, finish_soon, command))
+		finish_soon(command);
+	pthread_attr_destroy(&attr);
+}
+
+static const struct pf_kind aside = { .name = "aside",
+				      .mode = S_IFREG | 0666,
+				      .command = run_aside };
+static const struct pf_kind root = {
+	.mode = S_IFDIR | 0755,
+	.children =
+		(const struct pf_kind *const[]){ &json, &lines, &later, &aside, NULL },
+};
+
+static inline void setup(void)
+{
+	ran = 0;
+	running = NULL;
+	tree = pf_tree_new(&root, NULL, 0, 0);
+	ck_assert_ptr_nonnull(tree);
+}
+
+static inline void teardown(void)
+{
+	/* The root, and what is listed: no open is left, nothing leaks. */
+	ck_assert_uint_eq(pf_tree_count(tree), 5);
+	pf_tree_free(tree);
+}
+
+static inline struct pf_open *open_as(const char *name, int flags, uid_t uid, pid_t sid)
+{
+	struct pf_cred cred = { .uid = uid, .sid = sid };
+	struct pf_open *of = NULL;
+	struct answer a;
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_lookup(tree, 1, name, &st), 0);
+	pf_vfs_open(tree, st.st_ino, flags, &cred, &of, answer_begin(&a));
+	ck_assert_int_eq(answer_wait(&a), 0);
+	answer_end(&a);
+	pf_vfs_forget(tree, st.st_ino, 1);
+	ck_assert_ptr_nonnull(of);
+	return of;
+}
+
+static inline struct pf_open *open_file(const char *name, int flags)
+{
+	return open_as(name, flags, 1, 1);
+}
+
+static inline void expect_read(struct pf_open *of, size_t len, const char *want)
+{
+	struct answer a;
+
+	pf_vfs_read(of, len, 0, answer_begin(&a));
+	ck_assert_int_eq(answer_wait(&a), (ssize_t)strlen(want));
+	ck_assert_str_eq(a.data.data ? a.data.data : "", want);
+	answer_end(&a);
+}
+
+static inline void expect_line(struct pf_open *of, const char *want)
+{
+	char line[4096];
+
+	snprintf(line, sizeof(line), "%s\n", want);
+	expect_read(of, 65536, line);
+}
+
+static inline void expect_last(const char *name, uid_t uid, pid_t sid, const char *want)
+{
+	struct pf_open *of = open_as(name, O_RDONLY, uid, sid);
+
+	expect_read(of, 4096, want);
+	expect_read(of, 4096, "");
+	pf_vfs_release(of);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* One life of a worker, with the test as the worker, which holds both ends. */
+#ifndef PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
+#define PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
+
+#include "engine/life.h"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "engine_fixture.h"
+#include "pjrtfs/wire/channel.h"
+
+enum { POOL = 1 << 20 };
+
+static struct pf_life *life;
+static struct pf_channel peer; /* the worker's end */
+static char *pool;
+static char message[PF_RING_MESSAGE];
+
+static inline void open_life(void)
+{
+	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
+	int broken = eventfd(0, EFD_CLOEXEC);
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(ftruncate(fd, POOL), 0);
+	ck_assert_msg(pf_life_new("test", channel, fd, POOL, broken, &life, &err) == 0,
+		      "%s", err.text);
+	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
+	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(pool, MAP_FAILED);
+	close(channel);
+	close(fd);
+}
+
+static inline void end_life(void)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -EIO, "it is over");
+	pf_life_end(life, &why);
+}
+
+static inline void close_life(void)
+{
+	end_life();
+	pf_life_unref(life);
+	pf_channel_release(&peer);
+	munmap(pool, POOL);
+}
+
+static inline int ask_id(struct question *q, uint64_t id, struct pf_err *err)
+{
+	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = id };
+
+	question_init(q, sizeof(struct pf_rep_block));
+	return pf_life_call(life, &q->call, &req, sizeof(req), NULL, 0, err);
+}
+
+static inline void ask(struct question *q, uint64_t id)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(ask_id(q, id, &err) == 0, "%s", err.text);
+}
+
+/* The next request, as the worker takes it, in message; its length. */
+static inline size_t take_request(void)
+{
+	ssize_t n;
+
+	while ((n = pf_ring_take(&peer.request, message, sizeof(message))) == -EAGAIN)
+		ck_assert_msg(pf_ring_wait(&peer.request, 50, 20000), "no request came");
+	ck_assert_int_gt(n, 0);
+	ck_assert_uint_eq(((struct pf_msg_head *)message)->len, (uint32_t)n);
+	return (size_t)n;
+}
+
+static inline void post_reply(const void *reply, size_t len)
+{
+	int r;
+
+	while ((r = pf_ring_post(&peer.reply, reply, len, NULL, 0)) == -EAGAIN)
+		sched_yield();
+	ck_assert_int_eq(r, 0);
+}
+
+static inline struct pf_rep_block block_reply(uint64_t tag)
+{
+	return (struct pf_rep_block){
+		.rep = { .head = { PF_OP_BUFFER_READ, sizeof(struct pf_rep_block), tag },
+			 .pjrt_code = -1 },
+		.off = 4096,
+		.len = 5,
+	};
+}
+
+static inline void answer_rightly(uint64_t tag)
+{
+	struct pf_rep_block rep = block_reply(tag);
+
+	post_reply(&rep, sizeof(rep));
+}
+
+#endif
