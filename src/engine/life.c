@@ -168,6 +168,9 @@ void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us)
 {
 	uint64_t now = pf_now_ns(), end = now + us * UINT64_C(1000);
 
+	/* Who is being given an answer still reads it, where the next one would lie. */
+	if (answering.life)
+		return;
 	while (!atomic_load(done) && now < end) {
 		/* Time is up, another thread spins already, or it was faster. */
 		if (!pf_ring_wait(&life->channel.reply, (unsigned)((end - now) / 1000),

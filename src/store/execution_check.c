@@ -91,24 +91,31 @@ static int check_rows(const struct pf_execution *e, struct pf_err *err)
 			  rows, rows, e->n_rows, plural(e->n_rows));
 }
 
-int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
+int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_t n_out,
+			      struct pf_err *err)
 {
-	const struct pf_signature *s = e->loaded->signature;
-	size_t in_row = e->n_args / e->n_rows;
-	int r = check_rows(e, err);
+	const struct pf_signature *s = loaded->signature;
 
-	if (r < 0)
-		return r;
-	if (in_row != s->n_inputs)
+	if (n_in != s->n_inputs)
 		return pf_err_set(err, -EINVAL,
 				  "the program takes %zu input%s, %zu %s given",
-				  s->n_inputs, plural(s->n_inputs), in_row,
-				  in_row == 1 ? "was" : "were");
-	if (e->want_outs != s->n_outputs)
+				  s->n_inputs, plural(s->n_inputs), n_in,
+				  n_in == 1 ? "was" : "were");
+	if (n_out != s->n_outputs)
 		return pf_err_set(err, -EINVAL,
 				  "the program gives %zu output%s, %zu name%s given",
-				  s->n_outputs, plural(s->n_outputs), e->want_outs,
-				  e->want_outs == 1 ? " was" : "s were");
+				  s->n_outputs, plural(s->n_outputs), n_out,
+				  n_out == 1 ? " was" : "s were");
+	return 0;
+}
+
+int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
+{
+	int r = check_rows(e, err);
+
+	if (r == 0)
+		r = pf_execution_check_counts(e->loaded, e->n_args / e->n_rows,
+					      e->want_outs, err);
 	for (size_t i = 0; i < e->n_args && r == 0; i++)
 		r = check_arg(e, i, err);
 	return r;

@@ -31,7 +31,7 @@ struct pf_execution_priv {
 	size_t placed; /* arguments on the device so far */
 	unsigned tries;
 	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
-	size_t n_claimed;     /* arguments marked as donated so far */
+	size_t n_used;        /* arguments pinned, and perhaps claimed, so far */
 	struct pf_life *life; /* owned reference, once sent */
 	struct pf_turn turn;
 	struct pf_turns *_Atomic turns; /* borrowed: where it takes one; NULL: nowhere */
@@ -55,7 +55,7 @@ void pf_execution_priv_unref(struct pf_execution_priv *p);
  */
 int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err);
 
-/* Give up what arguments were marked as donated: they were CONSUMED, or not. */
+/* Let go of the arguments: those that were claimed were CONSUMED, or not. */
 void pf_execution_unclaim(struct pf_execution_priv *p, bool consumed);
 
 /* What is given, checked against what the program takes (execution_check.c).  E is loaded. */

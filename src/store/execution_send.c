@@ -26,19 +26,33 @@ enum {
 
 /* --- before it is sent ---------------------------------------------------------------- */
 
+static uint64_t *new_ids(const struct pf_execution_priv *p)
+{
+	return p->ids + p->e->n_args;
+}
+
+/* For each argument of a row: may the plugin take its memory?  That is sent. */
+static uint8_t *donations(const struct pf_execution_priv *p)
+{
+	return (uint8_t *)(new_ids(p) + p->e->n_outs);
+}
+
+/* For each argument: did it become this execution's? */
+static uint8_t *claims(const struct pf_execution_priv *p)
+{
+	return donations(p) + p->e->n_args / p->e->n_rows;
+}
+
 void pf_execution_unclaim(struct pf_execution_priv *p, bool consumed)
 {
 	const struct pf_execution *e = p->e;
 
-	for (size_t i = 0; i < p->n_claimed; i++)
-		if (e->donate[i])
+	for (size_t i = 0; i < p->n_used; i++) {
+		if (claims(p)[i])
 			pf_value_donated(e->args[i], consumed);
-	p->n_claimed = 0;
-}
-
-static uint64_t *new_ids(const struct pf_execution_priv *p)
-{
-	return p->ids + p->e->n_args;
+		pf_value_unpin(e->args[i]);
+	}
+	p->n_used = 0;
 }
 
 static int make_room(struct pf_execution_priv *p, struct pf_err *err)
@@ -51,7 +65,8 @@ static int make_room(struct pf_execution_priv *p, struct pf_err *err)
 		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
 				  PF_WIRE_MAX_ARGS);
 	if (!p->ids)
-		p->ids = malloc(n_ids * sizeof(*p->ids) + e->n_args / e->n_rows + 1);
+		p->ids = malloc(n_ids * sizeof(*p->ids) + e->n_args / e->n_rows +
+				e->n_args + 1);
 	if (!e->outs)
 		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
 	if (!p->ids || !e->outs)
@@ -60,31 +75,45 @@ static int make_room(struct pf_execution_priv *p, struct pf_err *err)
 	return 0;
 }
 
-/* The arguments' handles; false if one is not on the executable's life any more. */
+/*
+ * The arguments' handles, which stay until the end: nobody else can consume them.  False if one
+ * is not on the executable's life any more.
+ */
 static bool collect(struct pf_execution_priv *p)
 {
 	const struct pf_execution *e = p->e;
 
-	for (size_t i = 0; i < e->n_args; i++) {
-		p->ids[i] = pf_value_id_on(e->args[i], e->loaded->life);
-		if (!p->ids[i])
+	memset(claims(p), 0, e->n_args);
+	for (; p->n_used < e->n_args; p->n_used++) {
+		uint64_t id = pf_value_use(e->args[p->n_used], e->loaded->life);
+
+		if (!id)
 			return false;
+		p->ids[p->n_used] = id;
 	}
 	return true;
 }
 
-/* An argument is donated on all devices, or on none; what is not is copied. */
-static void claim(struct pf_execution_priv *p)
+/* An argument is donated on all devices, or on none; what is not is copied.  False: somebody
+ * else consumes one. */
+static bool claim(struct pf_execution_priv *p)
 {
 	const struct pf_execution *e = p->e;
 	size_t in_row = e->n_args / e->n_rows;
-	uint8_t *donate = (uint8_t *)(new_ids(p) + e->n_outs);
 
-	memset(donate, 1, in_row);
-	for (size_t i = 0; i < e->n_args; i++)
-		if (!e->donate[i] || !pf_value_donate(e->args[i]))
-			donate[i % in_row] = 0;
-	p->n_claimed = e->n_args;
+	memset(donations(p), 1, in_row);
+	for (size_t i = 0; i < e->n_args; i++) {
+		enum pf_donation d = PF_DONATION_SHARED;
+
+		if (e->donate[i])
+			d = pf_value_donate(e->args[i]);
+		if (d == PF_DONATION_REFUSED)
+			return false;
+		claims(p)[i] = d == PF_DONATION_COPIED || d == PF_DONATION_TAKEN;
+		if (d != PF_DONATION_TAKEN)
+			donations(p)[i % in_row] = 0;
+	}
+	return true;
 }
 
 /* The results get their ids, and may be arguments from now on. */
@@ -119,13 +148,15 @@ static int prepare(struct pf_execution_priv *p, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	if (!collect(p))
+	if (!collect(p) || !claim(p)) {
+		pf_execution_unclaim(p, false);
 		return 1;
+	}
 	pf_life_unref(p->life);
 	p->life = pf_life_ref(p->e->loaded->life);
 	r = promise(p, err);
-	if (r == 0)
-		claim(p);
+	if (r < 0)
+		pf_execution_unclaim(p, false);
 	return r;
 }
 

@@ -212,7 +212,7 @@ int pf_value_unusable_locked(const struct pf_value *v, struct pf_err *err)
 {
 	switch (v->state) {
 	case PF_VALUE_DONATED:
-		return v->consumed
+		return v->consumed && !v->replaced
 			       ? pf_err_set(err, -EINVAL,
 					    "its value was donated to an execution and "
 					    "is gone")
@@ -248,6 +248,15 @@ uint64_t pf_value_id_on(struct pf_value *v, struct pf_life *life)
 {
 	PF_LOCK_SCOPE(&v->lock);
 	return v->life == life && v->state == PF_VALUE_READY ? v->id : 0;
+}
+
+uint64_t pf_value_use(struct pf_value *v, struct pf_life *life)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	if (v->life != life || v->state != PF_VALUE_READY)
+		return 0;
+	v->pins++;
+	return v->id;
 }
 
 void pf_value_pin(struct pf_value *v)
@@ -312,20 +321,26 @@ void pf_value_unpin(struct pf_value *v)
 	pf_value_release_source(source);
 }
 
-bool pf_value_donate(struct pf_value *v)
+enum pf_donation pf_value_donate(struct pf_value *v)
 {
 	PF_LOCK_SCOPE(&v->lock);
+	if (v->state != PF_VALUE_READY)
+		return PF_DONATION_REFUSED;
 	if (atomic_load(&v->holders) > 1)
-		return false;
+		return PF_DONATION_SHARED;
 	v->state = PF_VALUE_DONATED;
-	return !v->pins;
+	return v->pins == 1 ? PF_DONATION_TAKEN : PF_DONATION_COPIED;
+}
+
+void pf_value_replaces(struct pf_value *v, bool replaced)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	v->replaced = replaced;
 }
 
 void pf_value_donated(struct pf_value *v, bool consumed)
 {
 	PF_LOCK_SCOPE(&v->lock);
-	if (v->state != PF_VALUE_DONATED)
-		return; /* it is shared, and was copied */
 	v->consumed = consumed;
 	if (consumed)
 		consume_locked(v);

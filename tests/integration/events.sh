@@ -57,7 +57,10 @@ run add 'x y -> z'
 equal "a result in another's place" "$(last '.event + " " + (.replaced | tostring)')" \
 	'buffer.ready true'
 fails_with 'Invalid argument' run add 'x -> z'
-saw '.event == "execution.failed" and (.error.message | test("takes 2 inputs"))'
+saw '.event == "command.failed" and (.error.message | test("takes 2 inputs"))'
+echo 1 >"$b/one.txt"
+fails_with 'Invalid argument' run add 'x one -> z'
+saw '.event == "execution.failed" and (.error.message | test("the program wants"))'
 equal "a command that failed" "$(last '.event + " " + .object')" \
 	'command.failed executables/add/run'
 ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"],"id":["a",7]}' \
@@ -139,8 +142,9 @@ if [ "$(id -u)" = 0 ] && setpriv --version >/dev/null; then
 	equal "a stranger's" "$(as 1001 cat "$e")" ''
 	equal "a stranger's size" "$(as 1001 stat -c %s "$e")" 0
 	as 1001 cp x.npy "$b/all/mine.npy"
+	as 1001 bash -c 'echo 1 >"$1"' - "$b/all/small.txt"
 	as 1002 cp x.npy "$b/all/theirs.npy"
-	as 1001 bash -c 'echo "all/mine -> all/z" >"$1"' - "$mnt/executables/add/run" 2>/dev/null ||
+	as 1001 bash -c 'echo "all/mine all/small -> all/z" >"$1"' - "$mnt/executables/add/run" 2>/dev/null ||
 		true
 	for user in 1001 1002; do
 		as "$user" cat "$e" >"seen$user"
@@ -149,7 +153,7 @@ if [ "$(id -u)" = 0 ] && setpriv --version >/dev/null; then
 			"$user"
 	done
 	equal "the user's events" "$(jq -r .event seen1001 | tr '\n' ' ')" \
-		'buffer.created buffer.ready execution.failed command.failed '
+		'buffer.created buffer.ready buffer.created buffer.ready execution.failed command.failed '
 	equal "the other's" "$(jq -r .event seen1002 | tr '\n' ' ')" \
 		'buffer.created buffer.ready '
 	saw '.user == 1001 and .object == "buffers/all/mine.npy"'

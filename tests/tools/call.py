@@ -476,16 +476,32 @@ def rights(d):
         os.close(fd)
 
     def may_not():
-        fd = opened(path)
-        fails("EACCES", os.write, fd, X)
-        told(fd, "EACCES", "call_mine: permission denied")
-        os.close(fd)
+        fails("EACCES", os.open, path, os.O_RDWR)
 
     cases.as_user(1001, may)
     cases.as_user(1002, may, groups=[1001])
     cases.as_user(1002, may_not)
     os.chmod(program, 0o644)
     cases.as_user(1002, may)
+
+    def may_no_more():
+        fd = opened(path)
+        adds(fd)
+        os.write(ask, b"x")
+        eventually("its program may not be read", lambda: not os.access(program, os.R_OK))
+        fails("EACCES", os.write, fd, X)
+        told(fd, "EACCES", "call_mine: permission denied")
+        os.close(fd)
+
+    def forbid():
+        os.read(asked, 1)
+        os.chmod(program, 0o600)
+
+    asked, ask = os.pipe()
+    threading.Thread(target=forbid, daemon=True).start()
+    cases.as_user(1002, may_no_more)
+    os.close(asked)
+    os.close(ask)
     os.unlink(program)
 
 

@@ -123,13 +123,13 @@ START_TEST(a_shared_value_stays_with_the_others)
 	put("hello", 5, 0);
 	v = commit();
 	other = pf_buffer_of_value(buffer->place, v, "test");
-	ck_assert(!pf_value_donate(v));
-	pf_value_donated(v, true);
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_SHARED);
 	pf_buffer_forget_donated(buffer, v);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
 	ck_assert_ptr_null(buffer->value);
 	ck_assert_str_ne(pf_buffer_state_name(other), "donated");
-	ck_assert(pf_value_donate(v)); /* the last one can give it up */
+	/* the last one can give it up */
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED);
 	pf_value_donated(v, false);
 	pf_buffer_unref(other);
 }
@@ -144,7 +144,7 @@ START_TEST(a_donated_value_takes_its_bytes_along)
 	v = commit();
 	pf_buffer_forget_donated(buffer, NULL); /* it was another one's */
 	ck_assert_uint_eq(buffer->size, 5);
-	ck_assert(pf_value_donate(v));
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED);
 	pf_value_donated(v, true);
 	pf_buffer_forget_donated(buffer, v);
 	ck_assert_uint_eq(buffer->size, 0);

@@ -350,7 +350,10 @@ START_TEST(a_donated_value_is_gone)
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	ck_assert_int_eq(place_value(v, &err), 1);
-	ck_assert(pf_value_donate(v));
+	ck_assert_uint_ne(pf_value_use(v, v->life), 0);
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_TAKEN);
+	ck_assert_uint_eq(pf_value_use(v, v->life), 0);
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_REFUSED);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
 	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EBUSY);
 	ck_assert_str_eq(err.text,
@@ -359,9 +362,14 @@ START_TEST(a_donated_value_is_gone)
 	pf_value_donated(v, false);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1);
-	ck_assert(pf_value_donate(v));
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_TAKEN);
+	pf_value_replaces(v, true);
 	pf_value_donated(v, true);
+	pf_value_unpin(v);
 	ck_assert_ptr_null(pf_value_host(v));
+	/* Until the result has its name it is in use; without one it is gone. */
+	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EBUSY);
+	pf_value_replaces(v, false);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EINVAL);
 	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
 	pf_value_unref(v);
@@ -377,7 +385,7 @@ START_TEST(a_pinned_value_keeps_its_bytes)
 	ck_assert_int_eq(place_value(v, &err), 1);
 	pf_value_pin(v);
 	pf_value_pin(v);
-	ck_assert(!pf_value_donate(v));
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED);
 	pf_value_donated(v, true);
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	pf_value_unpin(v);

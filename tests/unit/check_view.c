@@ -231,8 +231,10 @@ START_TEST(an_open_view_pins_its_value)
 	struct pf_view view = open_view(b, PF_FORMAT_RAW);
 
 	ck_assert_uint_eq(v->pins, 1);
-	ck_assert(!pf_value_donate(v)); /* its memory is being read */
+	pf_value_pin(v); /* as an execution does */
+	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED); /* it is being read */
 	pf_value_donated(v, true);
+	pf_value_unpin(v);
 	check_reads(&view, (const char *)counts, 24);
 	pf_view_release(&view);
 	ck_assert_uint_eq(v->pins, 0);

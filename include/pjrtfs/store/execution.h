@@ -54,6 +54,10 @@ struct pf_execution {
 	struct pf_execution_priv *priv; /* the store's */
 };
 
+/* Does what is LOADED take N_IN inputs and give N_OUT outputs, on each device?  0 or -EINVAL. */
+int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_t n_out,
+			      struct pf_err *err);
+
 /* Room for N arguments of ROWS rows (which divide N); NULL: no memory. */
 struct pf_execution *pf_execution_new(size_t n, size_t rows);
 void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */

@@ -60,7 +60,8 @@ struct pf_value {
 	struct pf_err err; /* why an upload or a fetch failed last */
 	bool placing, fetching;
 	bool consumed; /* by an execution: freed when nobody has it pinned */
-	unsigned pins; /* readers of an output's memory: it must not be donated */
+	bool replaced; /* by a result of the one that consumes it, soon */
+	unsigned pins; /* who reads its memory, executions, too: it stays */
 	_Atomic unsigned
 		holders;   /* buffers that have it: donating one must leave the others */
 	uint64_t text_len; /* of its text; 0 until it was rendered */
@@ -156,19 +157,33 @@ void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret);
 /* The handle for an execution, if it is on LIFE: else 0. */
 uint64_t pf_value_id_on(struct pf_value *value, struct pf_life *life);
 
+/* The same, and it is pinned: an execution is about to use it. */
+uint64_t pf_value_use(struct pf_value *value, struct pf_life *life);
+
 /* While a value is pinned, its host bytes stay even if it is donated. */
 void pf_value_pin(struct pf_value *value);
 void pf_value_unpin(struct pf_value *value);
 
-/*
- * An execution shall consume it: from now on nobody else can use it.  True if the plugin may
- * take its memory; false if a reader holds that, or several buffers share it (which can all
- * go on using it), so that the plugin must copy.
- */
-bool pf_value_donate(struct pf_value *value);
+enum pf_donation {
+	PF_DONATION_REFUSED, /* nobody can use it any more, or for now */
+	PF_DONATION_SHARED, /* by several buffers, which go on using it: the plugin copies */
+	PF_DONATION_COPIED, /* it is consumed; others are reading it: the plugin copies */
+	PF_DONATION_TAKEN,  /* it is consumed, its memory is the plugin's */
+};
 
-/* The execution has ended: CONSUMED, or failed, and the value is what it was. */
+/*
+ * An execution, which has it pinned, shall consume it: COPIED or TAKEN, from now on nobody else
+ * can use it.
+ */
+enum pf_donation pf_value_donate(struct pf_value *value);
+
+/* The execution that has it COPIED or TAKEN has ended: CONSUMED, or failed, and the value is
+ * what it was. */
 void pf_value_donated(struct pf_value *value, bool consumed);
+
+/* A result gets the name of it that is consumed, soon (REPLACED), or has: meanwhile it is not
+ * gone, but in use. */
+void pf_value_replaces(struct pf_value *value, bool replaced);
 
 enum pf_value_state pf_value_state(struct pf_value *value, struct pf_err *ret_why);
 const char *pf_value_state_name(enum pf_value_state state);

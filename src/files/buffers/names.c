@@ -357,8 +357,10 @@ int files_find_place(struct pf_fs *fs, const struct device *device, const char *
 		     char stem[PF_NAME_MAX + 1], struct pf_err *err)
 {
 	const char *last;
-	int r = files_walk(fs, device, name, cred, dir, &last, err);
+	int r = check_no_json(name, err);
 
+	if (r == 0)
+		r = files_walk(fs, device, name, cred, dir, &last, err);
 	if (r == 0)
 		snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)stem_length(last), last);
 	return r;

@@ -26,8 +26,9 @@ struct batch {
 	size_t at;                 /* the first step that was not answered */
 	size_t begun;              /* the first one that has not begun */
 	_Atomic size_t under_way;  /* steps, and who begins them */
-	int code;
-	struct pf_err err; /* of the step that failed */
+	int code;                  /* 0, or the first failure's */
+	size_t failed;             /* the step */
+	struct pf_err err;         /* its */
 };
 
 struct step {
@@ -54,7 +55,12 @@ static void keep(struct batch *b, int code, struct json_object *reply)
 
 	pf_buf_puts(&b->replies, b->replies.len ? "," : "");
 	pf_buf_puts(&b->replies, pf_json_text(reply));
+	if (b->code < 0) { /* what began along with one that failed */
+		json_object_put(reply);
+		return;
+	}
 	b->code = code;
+	b->failed = b->at;
 	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
 		json_object_object_get_ex(e, "message", &message);
 	if (code < 0)
@@ -128,6 +134,9 @@ static bool step_follow(struct task *task, struct pf_execution *last)
 	struct json_object *o = NULL;
 	struct step *s;
 
+	/* One whose time is over is answered before it ends, and may be gone. */
+	if (task->timeout_ms)
+		return false;
 	if (b->begun < json_object_array_length(b->steps))
 		o = json_object_array_get_idx(b->steps, b->begun);
 	if (!is_op(o, "execute") || !(s = step_new(b)))
@@ -230,7 +239,7 @@ static void go_on(struct batch *b)
 			return; /* the answer goes on */
 	}
 	if (b->code < 0)
-		pf_err_set(&err, b->code, "batch: step %zu: %s", b->at - 1, b->err.text);
+		pf_err_set(&err, b->code, "batch: step %zu: %s", b->failed, b->err.text);
 	finish(b, b->code, &err);
 }
 

@@ -96,9 +96,9 @@ static const struct {
 	const char *name;
 	command_op *run;
 	bool tells;       /* by itself when it has begun */
-	const char *late; /* what becomes of it when its time is over */
+	const char *late; /* what becomes of it when its time is over; NULL: files_late */
 } ops[] = {
-	{ "execute", op_execute, true, LATE_EXECUTION },
+	{ "execute", op_execute, true, NULL },
 	{ "compile", op_compile, false, "the compile goes on" },
 	{ "create", op_create, false, LATE_BUFFER },
 	{ "delete", op_delete, false, LATE_BUFFER },
@@ -131,7 +131,7 @@ static int run_as_job(struct task *job, void *arg, struct pf_err *err)
 int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	const char *name;
-	uint64_t timeout = 0;
+	uint64_t timeout = 0, repeat = 1;
 	bool async = false;
 	int r = command_string(o, "op", &name, err);
 	size_t i = 0;
@@ -154,7 +154,10 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 		return job_start(task, text ? text : "{}", run_as_job, o, err);
 	}
 	if (timeout)
-		r = task_set_timeout(task, timeout, ops[i].late, err);
+		r = command_number(o, "repeat", 1, REQUEST_MAX_REPEAT, &repeat, err);
+	if (r == 0 && timeout)
+		r = task_set_timeout(task, timeout,
+				     ops[i].late ? ops[i].late : files_late(repeat), err);
 	if (r == 0 && !ops[i].tells)
 		task_began(task);
 	if (r == 0)

@@ -162,8 +162,8 @@ int command_put_value(struct task *task, const char *op, unsigned memory,
 	return 0;
 }
 
-/* An empty buffer as the command declares it. */
-static int declare(struct pf_fs *fs, struct json_object *o, const struct device **device,
+/* An empty buffer for DEVICE as the command declares it. */
+static int declare(struct json_object *o, const struct device *device,
 		   struct pf_shape *shape, enum pf_dtype *dtype, struct pf_buffer **ret,
 		   struct pf_err *err)
 {
@@ -174,17 +174,15 @@ static int declare(struct pf_fs *fs, struct json_object *o, const struct device 
 	if (r == 0)
 		r = get_shape(o, shape, err);
 	if (r == 0)
-		r = command_device(fs, o, device, err);
-	if (r == 0)
-		r = pf_worker_takes((*device)->worker, *dtype, err);
+		r = pf_worker_takes(device->worker, *dtype, err);
 	if (r == 0 && json_object_object_get_ex(o, "memory", NULL)) {
 		r = command_string(o, "memory", &kind, err);
 		if (r == 0)
-			r = pf_place_memory(&(*device)->place, kind, &memory, err);
+			r = pf_place_memory(&device->place, kind, &memory, err);
 	}
 	if (r < 0)
 		return r;
-	*ret = pf_buffer_new(&(*device)->place, PF_FORMAT_RAW);
+	*ret = pf_buffer_new(&device->place, PF_FORMAT_RAW);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	pf_buffer_set_memory(*ret, memory);
@@ -211,9 +209,15 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = command_string(o, "buffer", &name, err);
 	if (r == 0)
-		r = declare(fs, o, &device, &shape, &dtype, &buffer, err);
+		r = command_device(fs, o, &device, err);
 	if (r == 0)
 		r = files_find_target(fs, device, name, &task->cred, &target, err);
+	if (r == 0) {
+		/* The name may lead to another device. */
+		device =
+			pf_container_of(files_place_of(target.dir), struct device, place);
+		r = declare(o, device, &shape, &dtype, &buffer, err);
+	}
 	if (r == 0)
 		r = make_value(o, buffer, dtype, &shape, &value, err);
 	if (r == 0 && !value)

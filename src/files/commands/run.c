@@ -74,8 +74,12 @@ struct run_later {
 static int run_as_job(struct task *job, void *arg, struct pf_err *err)
 {
 	struct run_later *later = arg;
+	uint64_t ms = later->request->timeout_ms;
+	int r = ms ? task_set_timeout(job, ms, files_late(later->request->repeat), err)
+		   : 0;
 
-	(void)err;
+	if (r < 0)
+		return r;
 	files_execute(job, later->unit, later->name, later->request, false);
 	return 0;
 }
@@ -89,7 +93,8 @@ static int start_run(struct unit *unit, const char *name, struct request *reques
 	if (request->async)
 		return job_start(task, text, run_as_job, &later, err);
 	if (request->timeout_ms)
-		r = task_set_timeout(task, request->timeout_ms, LATE_EXECUTION, err);
+		r = task_set_timeout(task, request->timeout_ms,
+				     files_late(request->repeat), err);
 	if (r == 0)
 		files_execute(task, unit, name, request, true);
 	return r;

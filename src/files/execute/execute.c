@@ -6,8 +6,25 @@
 
 #include "internal.h"
 
+/* Results have their names, or never will. */
+static void forget_replaced(struct run *run)
+{
+	for (size_t i = 0; run->replaced && i < run->n_rows * run->n_in; i++) {
+		struct pf_value *v = run->replaced[i];
+
+		if (!v)
+			continue;
+		pf_value_replaces(v, false);
+		if (run->consumed)
+			pf_buffer_forget_donated(run->buffers[i], v);
+		pf_value_unref(v);
+	}
+	free(pf_steal(&run->replaced));
+}
+
 void run_free(struct run *run)
 {
+	forget_replaced(run);
 	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
 		names_release(&run->rows[i].inputs);
 		names_release(&run->rows[i].outputs);
@@ -82,7 +99,7 @@ static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *e
 
 	pf_tree_lock_names(run->task->fs->tree);
 	for (size_t i = 0; i < e->n_args; i++) {
-		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
+		size_t row = i / run->n_in, out = run->fed[i];
 
 		if (out < run->n_out &&
 		    put_locked(run, row * run->n_out + out, NULL, e->args[i], NULL) == 0)
@@ -103,7 +120,7 @@ struct pf_execution *run_feed(struct run *run, const struct pf_execution *e)
 	struct pf_execution *next = pf_execution_new(e->n_args, e->n_rows);
 
 	for (size_t i = 0; next && i < e->n_args; i++) {
-		size_t row = i / run->n_in, out = run->fed[i % run->n_in];
+		size_t row = i / run->n_in, out = run->fed[i];
 
 		next->args[i] = pf_value_ref(
 			out < run->n_out ? e->outs[row * run->n_out + out] : e->args[i]);
@@ -121,6 +138,18 @@ static void note_times(struct run *run, const struct pf_execution *e)
 	run->transfer_seconds += e->transfer_seconds;
 }
 
+/* The first repetition has ended: what it consumed is gone, or will be replaced. */
+static void note_consumed(struct run *run, const struct pf_execution *e)
+{
+	for (size_t i = 0; i < e->n_args; i++) {
+		if (!e->donate[i])
+			continue;
+		run->consumed = true;
+		if (!run->replaced || run->fed[i] == run->n_out)
+			pf_buffer_forget_donated(run->buffers[i], e->args[i]);
+	}
+}
+
 static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
 	struct run *run = e->user;
@@ -132,11 +161,8 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	task_executes(run->task, NULL, NULL);
 	run->before = NULL; /* those have ended */
 	note_times(run, e);
-	for (size_t i = 0; code == 0 && run->done == 0 && i < e->n_args; i++)
-		if (e->donate[i]) {
-			pf_buffer_forget_donated(run->buffers[i], e->args[i]);
-			run->consumed = true;
-		}
+	if (code == 0 && run->done == 0)
+		note_consumed(run, e);
 	if (code == 0 && ++run->done < run->begun) {
 		pf_execution_free(e); /* the next one went along */
 		return;
@@ -155,6 +181,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 		keep_state(run, e, &err);
 	else if (code == 0 && (run->consumed || !task_answered(run->task)))
 		code = publish(run, e, &err);
+	forget_replaced(run);
 	if (code < 0)
 		task_fail(run->task, &err);
 	else
@@ -314,6 +341,15 @@ struct run *run_new(struct task *task, struct unit *unit, const char *name,
 		"its program is being compiled, and it does not begin"
 	};
 	return run;
+}
+
+const char *files_late(uint64_t repeat)
+{
+	return repeat > 1
+		       ? "it ends with the repetition under way, and its state is kept "
+			 "under its names"
+		       : "what had begun goes on; its results are dropped, unless it "
+			 "consumes arguments";
 }
 
 void files_execute(struct task *task, struct unit *unit, const char *name,

@@ -8,9 +8,8 @@
 
 command_op op_execute;
 
-/* What becomes of an execution when its time is over. */
-#define LATE_EXECUTION                                                                   \
-	"what had begun goes on; its results are dropped, unless it consumes arguments"
+/* What becomes of an execution when its time is over, of one that repeats or not; static. */
+const char *files_late(uint64_t repeat);
 
 /*
  * Execute UNIT (called NAME) as REQUEST says and put the results under their names.  Takes

@@ -31,13 +31,15 @@ struct run {
 	struct pf_buffer **buffers; /* owned references: of the inputs, row after row */
 	struct target *targets;     /* owned: of the outputs, row after row */
 	bool *donate;               /* owned: of the inputs */
-	size_t *fed; /* owned: which of the row's outputs the input is in the
+	size_t *fed; /* owned, row after row: which of its outputs the input is in the
 				     * next repetition; n_out: none */
 	/* An input that is on several devices, and its node, an owned reference; or NULL. */
 	const struct sharded *mesh;
 	struct pf_node *mesh_node;
 	uint64_t begun, done; /* repetitions so far */
 	bool consumed;        /* the first one consumed inputs */
+	/* Owned references: inputs that it consumed, and that results will replace. */
+	struct pf_value **replaced;
 	/* One that goes along with others knows what these will give, until it is resolved. */
 	const struct run *before;   /* borrowed: the one before; NULL: none */
 	struct pf_buffer **results; /* owned: of the outputs, once there are promises */

@@ -117,7 +117,7 @@ static int find_inputs(struct run *run, struct pf_err *err)
 
 	run->buffers = calloc(n + 1, sizeof(struct pf_buffer *));
 	run->donate = calloc(n + 1, sizeof(*run->donate));
-	run->fed = calloc(run->n_in + 1, sizeof(*run->fed));
+	run->fed = calloc(n + 1, sizeof(*run->fed));
 	if (!run->buffers || !run->donate || !run->fed)
 		return pf_err_set(err, -ENOMEM, "no memory for the inputs' names");
 	for (size_t i = 0; i < n && r == 0; i++)
@@ -128,7 +128,7 @@ static int find_inputs(struct run *run, struct pf_err *err)
 /* Which results take the names of inputs: these are consumed, and fed to repetitions. */
 static void find_fed(struct run *run)
 {
-	for (size_t i = 0; i < run->n_in; i++)
+	for (size_t i = 0; i < run->n_rows * run->n_in; i++)
 		run->fed[i] = run->n_out;
 	for (size_t k = 0; k < run->n_rows * run->n_out; k++) {
 		size_t row = k / run->n_out;
@@ -139,7 +139,7 @@ static void find_fed(struct run *run)
 			if (run->buffers[row * run->n_in + i] != b)
 				continue;
 			run->donate[row * run->n_in + i] = true;
-			run->fed[i] = k % run->n_out;
+			run->fed[row * run->n_in + i] = k % run->n_out;
 		}
 	}
 }
@@ -165,8 +165,7 @@ static int mark_donated(struct run *run, struct pf_err *err)
 
 			if (strcmp(row->inputs.at[i % run->n_in], name))
 				continue;
-			if (run->request.repeat > 1 &&
-			    run->fed[i % run->n_in] == run->n_out)
+			if (run->request.repeat > 1 && run->fed[i] == run->n_out)
 				return pf_err_set(err, -EINVAL,
 						  "donate: %s would be gone after the "
 						  "first repetition: no output takes its "
@@ -186,6 +185,9 @@ int run_resolve(struct run *run, struct pf_err *err)
 {
 	int r = run_list_rows(run, err);
 
+	/* First: what follows takes the more time the more names there are. */
+	if (r == 0)
+		r = pf_execution_check_counts(run->loaded, run->n_in, run->n_out, err);
 	if (r == 0)
 		r = find_inputs(run, err);
 	if (r == 0)
@@ -228,16 +230,36 @@ static bool may_consume(const struct run *run, const char *name, size_t i,
 	       pf_value_promised_id(v);
 }
 
+/* What is consumed and replaced is not gone in between. */
+static int note_replaced(struct run *run, const struct pf_execution *e,
+			 struct pf_err *err)
+{
+	for (size_t i = 0; i < e->n_args; i++) {
+		if (!e->donate[i] || run->fed[i] == run->n_out)
+			continue;
+		if (!run->replaced)
+			run->replaced = calloc(e->n_args, sizeof(struct pf_value *));
+		if (!run->replaced)
+			return pf_err_set(err, -ENOMEM, "no memory for an execution");
+		run->replaced[i] = pf_value_ref(e->args[i]);
+		pf_value_replaces(e->args[i], true);
+	}
+	return 0;
+}
+
 int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 {
+	int r;
+
 	for (size_t i = 0; i < e->n_args; i++) {
 		const struct row *row = &run->rows[i / run->n_in];
 		const struct device *d = row->device;
 		const char *name = row->inputs.at[i % run->n_in];
 		struct pf_value *v = NULL;
-		int r = files_find_value(run->task->fs, d, name, &run->task->cred,
-					 is_donated(run, name) ? R_OK | W_OK : R_OK,
-					 &run->buffers[i], &v, err);
+
+		r = files_find_value(run->task->fs, d, name, &run->task->cred,
+				     is_donated(run, name) ? R_OK | W_OK : R_OK,
+				     &run->buffers[i], &v, err);
 
 		if (r < 0)
 			return pf_err_wrap(err, r, "input %zu", i % run->n_in);
@@ -252,5 +274,6 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
 		if (!e->args[i])
 			return pf_err_set(err, -ENOMEM, "no memory for an argument");
 	}
-	return check_twice(run, e, err);
+	r = check_twice(run, e, err);
+	return r < 0 ? r : note_replaced(run, e, err);
 }

@@ -25,6 +25,8 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->compiling = NULL;
 	t->pause = NULL;
 	t->timer = (struct pf_timer){ .fire = timed_out };
+	t->timeout_ms = 0;
+	t->late = NULL;
 	atomic_init(&t->refs, 1);
 	if (pthread_mutex_init(&t->lock, NULL))
 		abort();
@@ -177,12 +179,6 @@ void task_resumes(struct task *t)
 	t->pause = NULL;
 }
 
-void task_paused(struct task *t)
-{
-	if (task_cancelled(t))
-		task_unqueue(whole_of(t));
-}
-
 /* What waited for something, and is nobody's but ours since it was taken out. */
 struct taken {
 	struct pf_execution *execution; /* or NULL */
@@ -216,6 +212,21 @@ static void end_taken(struct taken taken)
 void task_unqueue(struct task *t)
 {
 	end_taken(take_out(t));
+}
+
+void task_paused(struct task *t)
+{
+	struct taken taken = { NULL, NULL };
+	struct task *whole = whole_of(t);
+
+	if (!task_cancelled(t))
+		return;
+	/* By now it may be somebody else's pause, who looks for himself. */
+	pf_lock(&whole->lock);
+	if (whole->pause && whole->pause->task == t && whole->pause->leave(whole->pause))
+		taken.pause = pf_steal(&whole->pause);
+	pf_unlock(&whole->lock);
+	end_taken(taken);
 }
 
 unsigned task_position(struct task *t)
