@@ -8,7 +8,9 @@
 #include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/timer.h"
 
-enum { MAX_HELD = 40 }; /* on one device, with what takes long; a worker has 64 threads */
+enum {
+	MAX_HELD = 40
+}; /* on one device, with what takes long; a worker has threads for them */
 
 /* Who has a place, or had one and takes long. */
 struct held {

@@ -19,7 +19,7 @@ struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 	return pf_wait_take(&x->waiters);
 }
 
-enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker, which has 64 */
+enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker */
 
 /* Read what the worker told of the new executable. */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,

@@ -9,7 +9,7 @@
 #include "pjrtfs/base/clock.h"
 
 enum {
-	MAX_JOBS = 32, /* the worker has 64 threads */
+	MAX_JOBS = 32, /* the worker has threads for them */
 	MAX_LONG = 24, /* that take no place any more */
 };
 

@@ -19,9 +19,10 @@
 
 enum {
 	MIN_THREADS = 4,
-	MAX_THREADS = 64,
-	STACK = 16 << 20, /* compilers recurse */
-	SPIN_US = 100,    /* before a thread sleeps; a call back to back comes sooner */
+	THREADS = 96,           /* for compiles, long ones too, and transfers; and */
+	THREADS_OF_DEVICE = 40, /* as many as the daemon has under way on each */
+	STACK = 16 << 20,       /* compilers recurse */
+	SPIN_US = 100, /* before a thread sleeps; a call back to back comes sooner */
 	ALIGNMENT = 64,
 };
 
@@ -118,7 +119,7 @@ static void get_busy(struct pf_worker *worker)
 {
 	if (atomic_fetch_sub(&worker->idle, 1) != 1)
 		return;
-	if (atomic_load(&worker->threads) < MAX_THREADS)
+	if (atomic_load(&worker->threads) < worker->max_threads)
 		(void)start_thread(worker); /* failing, those there are must do */
 }
 
@@ -205,8 +206,10 @@ int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *e
 		abort();
 	if (!threads)
 		threads = cores + 2 > MIN_THREADS ? (unsigned)cores + 2 : MIN_THREADS;
-	if (threads > MAX_THREADS)
-		threads = MAX_THREADS;
+	worker->max_threads =
+		THREADS + THREADS_OF_DEVICE * (unsigned)worker->client->n_devices;
+	if (threads > worker->max_threads)
+		threads = worker->max_threads;
 	for (unsigned i = 0; i < threads; i++) {
 		int r = start_thread(worker);
 

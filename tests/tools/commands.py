@@ -478,6 +478,19 @@ def several_devices(d):
         reply = ok(inputs=[[here + "x"], [here + "x"]], outputs=[[here + "a"], [here + "b"]],
                    repeat=2, **o)
         equal("there", text(there + "/b"), b"11 22 33\n")
+        # fed on one of them: the other's array is its own in every repetition
+        numbers(d, x1=(1, 1, 1))
+        numbers(there, x1=(10, 10, 10))
+        ok(inputs=[[here + "x1"], [here + "x1"]], outputs=[[here + "x1"], [here + "c"]],
+           repeat=2, **o)
+        equal("fed", text(d + "/x1"), b"21 21 21\n")
+        equal("not fed", text(there + "/x1"), b"10 10 10\n")
+        equal("its result", text(there + "/c"), b"21 21 21\n")
+        # an array is made where its name leads
+        ok(op="create", buffer=device(1, "/") + here + "made", dtype="F32", shape=[3], fill=7)
+        equal("made there", about(there + "/made.txt")["device"], device(1))
+        ok(inputs=[[here + "x"], [here + "made"]], outputs=[here + "s"], **o)
+        equal("used there", text(there + "/s"), b"8 9 10\n")
         # fed, on both
         ok(inputs=[here + "x"], outputs=[here + "x"], repeat=3, **o)
         equal("here", text(d + "/x"), b"44 88 132\n")

@@ -77,6 +77,44 @@ START_TEST(who_settles_takes_the_answer)
 }
 END_TEST
 
+static struct question inner;
+
+/* Two answers lie there: while the first is looked at the second must not take its place. */
+static void settle_within(struct pf_call *call, int code, const struct pf_err *err,
+			  const void *reply, size_t len)
+{
+	struct question *q = pf_container_of(call, struct question, call);
+	char before[sizeof(struct pf_rep_block)];
+
+	(void)err;
+	ck_assert_uint_ge(len, sizeof(before));
+	memcpy(before, reply, sizeof(before));
+	pf_life_settle(life, &inner.done, 100000);
+	q->code = memcmp(before, reply, sizeof(before)) ? -EIO : code;
+	event_fire(&q->answered);
+}
+
+START_TEST(who_is_being_answered_settles_nothing)
+{
+	uint64_t first, second;
+	struct question q;
+
+	ask(&q, 1);
+	q.call.done = settle_within;
+	take_request();
+	first = ((struct pf_msg_head *)message)->tag;
+	ask(&inner, 2);
+	take_request();
+	second = ((struct pf_msg_head *)message)->tag;
+	answer_rightly(first);
+	answer_rightly(second);
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, 0);
+	event_wait(&inner.answered);
+	ck_assert_int_eq(inner.code, 0);
+}
+END_TEST
+
 /* --- too much ------------------------------------------------------------------------ */
 
 START_TEST(a_full_ring_is_busy)
@@ -351,6 +389,7 @@ int main(void)
 	tcase_add_test(tc, a_tail_follows_its_request);
 	tcase_add_test(tc, answers_may_come_in_any_order);
 	tcase_add_test(tc, who_settles_takes_the_answer);
+	tcase_add_test(tc, who_is_being_answered_settles_nothing);
 	tcase_add_test(tc, a_full_ring_is_busy);
 	tcase_add_test(tc, what_is_too_long_is_refused);
 	tcase_add_test(tc, no_free_is_lost);

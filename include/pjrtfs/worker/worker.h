@@ -22,7 +22,8 @@ struct pf_worker {
 	struct pf_objects objects;
 	pthread_mutex_t take; /* rank 2; held to take a request, and to free in order */
 	atomic_uint threads;  /* that serve */
-	atomic_uint idle;     /* of them, those that wait for a request */
+	unsigned max_threads;
+	atomic_uint idle; /* of them, those that wait for a request */
 };
 
 /* A request being answered, by one thread. */
