@@ -53,12 +53,34 @@ static inline struct pf_buffer *buffer_of(struct pf_node *node)
 struct buffer_open {
 	struct pf_view view; /* what readers see */
 	bool viewed;
+	bool waits;   /* to write: another view is being written, or was */
 	bool copying; /* so much of that was copied here, but no byte moved yet */
 	struct pf_view copied;
 	uint64_t copied_len;
 };
 
 extern const struct pf_kind kind_buffer;
+
+/* --- who writes (writers.c) ---------------------------------------------------------- */
+
+/* Is NODE the view that its buffer is written in? */
+bool writer_is_listed(struct pf_node *node);
+
+/*
+ * OF is opened to write.  0; or, with its "waits" set, another view is open for writing, and
+ * writer_waits is to be called.  -EACCES, -ENFILE; what converting the buffer says.
+ */
+int writer_enter(struct pf_open *of, struct pf_err *err);
+void writer_leave(struct pf_open *of);
+
+/* The view that OF writes becomes the one that the buffer is written in. */
+int writer_take_over(struct pf_open *of, struct pf_err *err);
+
+/* If OF waits: true; THEN is called once it may write, or REPLY is answered with EBUSY. */
+bool writer_waits(struct pf_open *of,
+		  void (*then)(struct pf_open *of, struct pf_reply *reply),
+		  struct pf_reply *reply);
+
 /* --- NAME.sharding.json (sharding.c) ------------------------------------------------ */
 
 extern const struct pf_kind kind_sharding;

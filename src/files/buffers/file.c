@@ -8,77 +8,6 @@
 
 /* --- opening and reading --------------------------------------------------------------------- */
 
-static int is_listed(struct pf_node *node)
-{
-	struct pf_buffer *b = buffer_of(node);
-
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format == facet_of(node)->format || b->format == PF_FORMAT_NONE;
-}
-
-enum { WRITERS_BITS = 16 };
-
-/* All who have a buffer open to write write the same view: what another's writes would mean
- * in this one's format nobody can say. */
-static int writers_enter(struct pf_node *node, struct pf_err *err)
-{
-	struct entry *entry = facet_of(node)->entry;
-	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
-	uint64_t now = atomic_load(&entry->writers);
-
-	do {
-		count = now & all;
-		if (count && now >> WRITERS_BITS != node->ino)
-			return pf_err_set(err, -EBUSY,
-					  "another view of it is open for writing");
-		if (count == all)
-			return pf_err_set(err, -ENFILE, "it is open too often");
-	} while (!atomic_compare_exchange_weak(&entry->writers, &now,
-					       node->ino << WRITERS_BITS | (count + 1)));
-	return 0;
-}
-
-static void writers_leave(struct pf_node *node)
-{
-	atomic_fetch_sub(&facet_of(node)->entry->writers, 1);
-}
-
-/* A writer of a view makes it the one that the buffer is written in. */
-static int take_over(struct pf_open *of, enum pf_format format, struct pf_err *err)
-{
-	char name[PF_NAME_MAX + 1] = "";
-	int r;
-
-	if (format == PF_FORMAT_SAFETENSORS)
-		buffer_stem(of->node, name);
-	r = pf_buffer_adopt(buffer_of(of->node), format, name, !(of->flags & O_TRUNC),
-			    err);
-	if (r < 0)
-		return r;
-	pf_tree_lock_names(of->node->tree);
-	r = entry_list(of->node);
-	pf_tree_unlock_names(of->node->tree);
-	return r;
-}
-
-static int open_for_writing(struct pf_open *of, struct pf_err *err)
-{
-	enum pf_format format = facet_of(of->node)->format;
-	int r;
-
-	if (format == PF_FORMAT_JSON)
-		return pf_err_set(err, -EACCES,
-				  "what is known of a buffer cannot be written");
-	r = writers_enter(of->node, err);
-	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
-	if (r == 0 && (of->flags & O_TRUNC) && !is_listed(of->node)) {
-		r = take_over(of, format, err);
-		if (r < 0)
-			writers_leave(of->node);
-	}
-	return r;
-}
-
 static int buffer_open(struct pf_open *of, struct pf_err *err)
 {
 	struct entry *entry = facet_of(of->node)->entry;
@@ -93,16 +22,16 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 	}
 	if (r == 0 && pf_open_reads(of))
 		r = checkpoint_may_read(of->node, &of->cred, err);
-	if (r == 0 && pf_open_writes(of))
-		r = open_for_writing(of, err);
-	if (r == 0) {
+	if (r == 0)
 		of->state = calloc(1, sizeof(struct buffer_open));
-		if (!of->state && pf_open_writes(of))
-			writers_leave(of->node);
-		r = of->state ? 0 : -ENOMEM;
-	}
-	if (r < 0)
+	if (r == 0 && !of->state)
+		r = -ENOMEM;
+	if (r == 0 && pf_open_writes(of))
+		r = writer_enter(of, err);
+	if (r < 0) {
+		free(pf_steal(&of->state));
 		entry_leave(of->node);
+	}
 	return r;
 }
 
@@ -114,9 +43,8 @@ static void buffer_release(struct pf_open *of)
 		pf_view_release(&o->view);
 	if (o->copying)
 		pf_view_release(&o->copied);
+	writer_leave(of);
 	free(o);
-	if (pf_open_writes(of))
-		writers_leave(of->node);
 	entry_leave(of->node);
 }
 
@@ -174,7 +102,8 @@ static int take_view(struct pf_open *of, const char *name)
 static bool must_take_over(struct pf_open *of)
 {
 	return pf_open_writes(of) && !(of->flags & O_TRUNC) &&
-	       (!is_listed(of->node) || pf_buffer_lacks_bytes(buffer_of(of->node)));
+	       (!writer_is_listed(of->node) ||
+		pf_buffer_lacks_bytes(buffer_of(of->node)));
 }
 
 /* The bytes are in host memory: what was seen of them can be written. */
@@ -184,7 +113,7 @@ static int view_to_write(struct pf_open *of)
 
 	pf_view_release(&o->view);
 	o->viewed = false;
-	return take_over(of, facet_of(of->node)->format, NULL);
+	return writer_take_over(of, NULL);
 }
 
 static void *view_finish(void *arg)
@@ -217,6 +146,8 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	enum pf_format format = facet_of(of->node)->format;
 	struct view_wait *w;
 
+	if (writer_waits(of, buffer_prepare, reply))
+		return;
 	/* Who writes sees the bytes as they are, but they must be there. */
 	if (pf_open_writes(of) ? !must_take_over(of) : (of->flags & O_TRUNC) != 0) {
 		pf_reply_code(reply, 0);
@@ -340,7 +271,9 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 {
 	int r;
 
-	if (!is_listed(node))
+	if (of && of->state && ((struct buffer_open *)of->state)->waits)
+		return 0; /* once it may write */
+	if (!writer_is_listed(node))
 		return pf_err_set(err, -EINVAL,
 				  "a view has the size that its array gives it");
 	if (of && of->state)
