@@ -58,7 +58,10 @@ static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err
 
 	(void)err;
 	pf_worker_pid(worker_of(node), &pid, &restarts);
-	pf_buf_printf(out, "%d\n", (int)pid);
+	/* 0 would mean the caller's process group to kill(1). */
+	if (pid)
+		pf_buf_printf(out, "%d", (int)pid);
+	pf_buf_puts(out, "\n");
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -264,12 +265,18 @@ void pf_arena_zero(struct pf_arena *a, uint64_t off, uint64_t len)
 	memset(a->memory + off, 0, len);
 }
 
-static int no_room(const struct pf_arena *a, uint64_t len, struct pf_err *err)
+/* There is none for LEN bytes, which take NEED. */
+static int no_room(const struct pf_arena *a, uint64_t len, uint64_t need,
+		   struct pf_err *err)
 {
+	char takes[48] = "";
+
+	if (need > len)
+		snprintf(takes, sizeof(takes), ", which take %" PRIu64, need);
 	return pf_err_set(err, -ENOSPC,
-			  "no room for %" PRIu64 " bytes: %" PRIu64
+			  "no room for %" PRIu64 " bytes%s: %" PRIu64
 			  " of the memory limit's %" PRIu64 " bytes are in use",
-			  len, a->used, a->limit);
+			  len, takes, a->used, a->limit);
 }
 
 static bool fits(const struct pf_arena *a, uint64_t more)
@@ -308,7 +315,7 @@ int pf_arena_charge(struct pf_arena *a, uint64_t len, bool force, struct pf_err 
 {
 	PF_LOCK_SCOPE(&a->lock);
 	if (!make_fit_locked(a, len) && !force)
-		return no_room(a, len, err);
+		return no_room(a, len, len, err);
 	a->used += len;
 	return 0;
 }
@@ -322,16 +329,16 @@ void pf_arena_discharge(struct pf_arena *a, uint64_t len)
 int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret,
 		   struct pf_err *err)
 {
-	uint64_t need, off;
+	uint64_t need = len, off;
 	unsigned c;
 	bool ok;
 
 	PF_LOCK_SCOPE(&a->lock);
 	if (!footprint(len ? len : 1, &need) || !make_fit_locked(a, need))
-		return no_room(a, len, err);
+		return no_room(a, len, need, err);
 	ok = class_of(need, &c) ? take_small(a, c, &off) : take_large(a, need, &off);
 	if (!ok)
-		return no_room(a, len, err);
+		return no_room(a, len, need, err);
 	a->used += need;
 	*ret = (struct pf_extent){ off, need };
 	return 0;
@@ -371,14 +378,14 @@ int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len,
 		  uint64_t keep, struct pf_err *err)
 {
 	struct pf_extent moved;
-	uint64_t need;
+	uint64_t need = len;
 	int r;
 
 	if (len <= extent->len)
 		return 0;
 	pf_lock(&a->lock);
 	if (!footprint(len, &need) || !make_fit_locked(a, need - extent->len)) {
-		r = no_room(a, len - extent->len, err);
+		r = no_room(a, len - extent->len, need - extent->len, err);
 		pf_unlock(&a->lock);
 		return r;
 	}

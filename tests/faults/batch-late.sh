@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Batches whose steps end otherwise than in order: by their time limits, by the worker's death,
 # by names that cannot be had any more.  The first failure is the batch's.
+# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty

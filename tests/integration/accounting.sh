@@ -12,6 +12,23 @@ used()
 	bounded df --output=used -B1 "$mnt" | tail -n 1
 }
 equal "at the beginning" "$(($(used)))" 0
+# a program that is removed takes nothing, though the kernel knows its executable's files still
+for _ in 1 2 3; do
+	cp "$data/add.mlir" "$mnt/programs/gone.mlir"
+	bounded stat "$mnt/executables/gone/state" "$mnt/executables/gone/run" >/dev/null
+	tells "$mnt/executables/gone/info.json" .
+	exec 5<"$mnt/programs/gone.mlir"
+	bounded rm "$mnt/programs/gone.mlir"
+	bounded cmp /dev/fd/5 "$data/add.mlir" # but who has it open reads it
+	exec 5<&-
+done
+cp "$data/add.mlir" "$mnt/programs/part"
+bounded rm "$mnt/programs/part"
+nothing_used()
+{
+	[ "$(($(used)))" = 0 ]
+}
+eventually nothing_used
 cp "$data/add.mlir" "$mnt/programs/"
 cat >"$mnt/programs/twice.mlir" <<'END'
 func.func @main(%x: tensor<2048x2048xf32>) -> (tensor<2048x2048xf32>, tensor<2048x2048xf32>) {

@@ -33,7 +33,9 @@ count 2 "pjrtfs_upload_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
 for _ in 1 2 3; do
 	run add 'x y -> z'
 done
-fails_with 'Invalid argument' run add 'x -> z'
+echo 1 >"$b/one.txt"
+fails_with 'Invalid argument' run add 'x one -> z'
+bounded rm "$b/one.txt"
 count 3 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
 count 1 "pjrtfs_executions_total{plugin=\"$p\",result=\"failed\"}"
 count 3 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}"

@@ -146,6 +146,68 @@ fails_with 'ermission denied' as_run 1001 'x y -> all/g'
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 bash -c 'cat "$2/y.npy" >/dev/null
 	echo "x y -> all/g" >"$1"' - "$mnt/executables/add/run" "$b"
 
+# -- who may not read a program sees nothing of what is made of it
+as 1001 bash -c 'umask 077; cp add.mlir "$1"' - "$mnt/programs/all/secret.mlir"
+x=$mnt/executables/all/secret
+equal "its rights" "$(bounded stat -c '%u %a' "$x")" '1001 500'
+for f in optimized.hlo.pb serialized info.json signature.json error program; do
+	fails_with 'ermission denied' as 1002 cat "$x/$f"
+	as 1001 cat "$x/$f" >/dev/null
+done
+as 1001 chmod 644 "$mnt/programs/all/secret.mlir"
+equal "its rights" "$(bounded stat -c '%u %a' "$x")" '1001 555'
+as 1002 cat "$x/info.json" >/dev/null
+as 1001 chmod 640 "$mnt/programs/all/secret.mlir"
+fails_with 'ermission denied' as 1002 cat "$x/info.json"
+bounded chown 1002 "$mnt/programs/all/secret.mlir"
+as 1002 cat "$x/info.json" >/dev/null
+# a scratch name that gets its own keeps them
+as 1001 bash -c 'umask 077; cp add.mlir "$1/part" && mv "$1/part" "$1/part.mlir"' - "$mnt/programs/all"
+fails_with 'ermission denied' as 1002 cat "$mnt/executables/all/part/info.json"
+
+# -- what is made of an array has its rights, in a directory with set-group-ID its group
+as 1001 bash -c 'umask 022; cp x.npy "$1/all/private.npy"; chmod 600 "$1/all/private.npy"' - "$b"
+as_ask 1001 '{"op":"copy","buffer":"all/private","as":"all/private2"}' >reply
+tells reply '"ok":true'
+equal "a copy's mode" "$(bounded stat -c %a "$b/all/private2.npy")" 600
+bounded mkdir -m 2777 "$b/group"
+bounded chown 0:2000 "$b/group"
+bounded chmod 2777 "$b/group"
+as_ask 1001 '{"op":"create","buffer":"group/made","dtype":"F32","shape":[3],"fill":1}' >reply
+tells reply '"ok":true'
+as_run 1001 'x all/y -> group/sum'
+for f in made sum; do
+	equal "the group of $f" "$(bounded stat -c '%u %g' "$b/group/$f.npy")" '1001 2000'
+done
+
+# -- a checkpoint's directory, its file and its tensors
+python3 - two.safetensors <<'END'
+import json, struct, sys
+head = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+                   "b": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}).encode()
+with open(sys.argv[1], "wb") as f:
+    f.write(struct.pack("<Q", len(head)) + head + struct.pack("<4f", 1, 2, 3, 4))
+END
+chmod 644 two.safetensors
+as 1001 cp two.safetensors "$b/all/"
+as 1002 cmp two.safetensors "$b/all/two.safetensors"
+as 1001 chmod 700 "$b/all/two"
+fails_with 'ermission denied' as 1002 cat "$b/all/two.safetensors"
+as 1001 chmod 755 "$b/all/two"
+as 1001 chmod 600 "$b/all/two/b.npy"
+fails_with 'ermission denied' as 1002 cat "$b/all/two.safetensors"
+as 1001 cmp two.safetensors "$b/all/two.safetensors"
+as 1001 chmod 644 "$b/all/two/b.npy"
+as 1002 cmp two.safetensors "$b/all/two.safetensors"
+as 1001 chmod 600 "$b/all/two.safetensors"
+fails_with 'ermission denied' as 1002 cat "$b/all/two/a.txt"
+as 1001 cp two.safetensors "$b/group/"
+equal "its directory" "$(bounded stat -c '%g %A' "$b/group/two")" '2000 drwxr-sr-x'
+# a tensor that was changed is not written over
+as 1001 bash -c 'echo 7 8 >"$1"' - "$b/group/two/a.txt"
+fails_with 'not empty' as 1001 cp two.safetensors "$b/group/"
+shows "$b/group/two/a.txt" '7 8'
+
 # -- without allow_other only the owner of the mount sees it
 mount_pjrtfs
 fails_with 'ermission denied' as 1001 ls "$mnt"

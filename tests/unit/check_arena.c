@@ -115,20 +115,21 @@ END_TEST
 
 static const struct {
 	uint64_t limit, len, fits; /* how many of LEN bytes the limit allows */
+	const char *takes;         /* what one of them takes, if that is more */
 } limits[] = {
-	{ 4 * MIB, 2 * MIB, 2 },
-	{ 4 * MIB, 2 * MIB + 1, 1 },
-	{ 6 * MIB - 1, 2 * MIB, 2 },
-	{ 2 * MIB - 1, MIB, 0 },
-	{ MIB, 256, 4096 },
-	{ MIB, 300, 2048 },
-	{ 1000, 256, 3 },
-	{ 64 * MIB, 64 * MIB, 1 },
-	{ 64 * MIB, UINT64_MAX, 0 },
-	{ 64 * MIB, UINT64_MAX - 255, 0 },
-	{ 64 * MIB, UINT64_C(1) << 63, 0 },
-	{ 64 * MIB, UINT64_C(1) << 43, 0 },
-	{ 0, 1, 0 },
+	{ 4 * MIB, 2 * MIB, 2, "" },
+	{ 4 * MIB, 2 * MIB + 1, 1, ", which take 4194304" },
+	{ 6 * MIB - 1, 2 * MIB, 2, "" },
+	{ 2 * MIB - 1, MIB, 0, ", which take 2097152" },
+	{ MIB, 256, 4096, "" },
+	{ MIB, 300, 2048, ", which take 512" },
+	{ 1000, 256, 3, "" },
+	{ 64 * MIB, 64 * MIB, 1, "" },
+	{ 64 * MIB, UINT64_MAX, 0, "" },
+	{ 64 * MIB, UINT64_MAX - 255, 0, "" },
+	{ 64 * MIB, UINT64_C(1) << 63, 0, "" },
+	{ 64 * MIB, UINT64_C(1) << 43, 0, "" },
+	{ 0, 1, 0, ", which take 256" },
 };
 
 START_TEST(the_limit_is_kept_to_the_byte)
@@ -144,10 +145,10 @@ START_TEST(the_limit_is_kept_to_the_byte)
 	ck_assert_uint_eq(n, limits[_i].fits);
 	ck_assert_int_eq(err.code, -ENOSPC);
 	snprintf(want, sizeof(want),
-		 "no room for %llu bytes: %llu of the memory limit's %llu "
+		 "no room for %llu bytes%s: %llu of the memory limit's %llu "
 		 "bytes are in use",
-		 (unsigned long long)limits[_i].len, (unsigned long long)used(),
-		 (unsigned long long)limits[_i].limit);
+		 (unsigned long long)limits[_i].len, limits[_i].takes,
+		 (unsigned long long)used(), (unsigned long long)limits[_i].limit);
 	ck_assert_str_eq(err.text, want);
 	if (n) {
 		pf_arena_give(arena, &e[0]);
