@@ -4,19 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "config_taking.h"
 #include "memory_limit.h"
 #include "pjrtfs/base/json.h"
 
-/* Who is taking what. */
-struct taking {
-	struct options *o;
-	struct pf_config_text *t;
-	struct pf_err *err;
-};
-
-/* What R and the sentence say is AT. */
-static int at_fault(struct taking *k, const struct pf_config_at *at, int r)
+int taking_at_fault(struct taking *k, const struct pf_config_at *at, int r)
 {
 	char text[PF_ERR_TEXT];
 
@@ -26,7 +18,7 @@ static int at_fault(struct taking *k, const struct pf_config_at *at, int r)
 	return pf_config_text_error(k->t, at, k->err, r, "%s", text);
 }
 
-static int refuse(struct taking *k, const struct pf_config_at *at, const char *want,
+int taking_refuse(struct taking *k, const struct pf_config_at *at, const char *want,
 		  struct json_object *found)
 {
 	return pf_config_text_refuse(k->t, at, want, found, k->err);
@@ -34,32 +26,13 @@ static int refuse(struct taking *k, const struct pf_config_at *at, const char *w
 
 /* --- one value -------------------------------------------------------------------------------- */
 
-enum key_id {
-	KEY_FOREGROUND,
-	KEY_DEBUG,
-	KEY_ALLOW_NATIVE,
-	KEY_NO_CACHE,
-	KEY_MEMORY_LIMIT,
-	KEY_CACHE_SIZE,
-	KEY_CACHE_DIR,
-	KEY_COMPILE_JOBS,
-	KEY_COMPILE_TIMEOUT,
-	KEY_DEVICES,
-	KEY_PLUGIN_LOG_LEVEL,
-	KEY_PLUGIN_DIR,
-	KEY_MOUNT_OPTIONS,
-	KEY_PLUGIN_OPTION,
-	KEY_PLUGIN_ENV,
-	KEY_COMPILE_OPTION,
-};
-
 static int take_flag(struct taking *k, enum key_id id, const struct pf_config_at *at,
 		     struct json_object *value)
 {
 	bool on = json_object_get_boolean(value);
 
 	if (!json_object_is_type(value, json_type_boolean))
-		return refuse(k, at, "true or false", value);
+		return taking_refuse(k, at, "true or false", value);
 	if (id == KEY_FOREGROUND)
 		k->o->foreground = on;
 	else if (id == KEY_DEBUG)
@@ -79,13 +52,14 @@ static int take_size(struct taking *k, enum key_id id, const struct pf_config_at
 
 	if (!json_object_is_type(value, json_type_string) &&
 	    !json_object_is_type(value, json_type_int))
-		return refuse(k, at, "bytes: a number, or a string as \"4G\"", value);
+		return taking_refuse(k, at, "bytes: a number, or a string as \"4G\"",
+				     value);
 	text = json_object_get_string(value);
 	if (id == KEY_MEMORY_LIMIT)
 		r = memory_limit_parse(text, &k->o->memory_limit, k->err);
 	else
 		r = cache_options_take(&k->o->cache, "size", text, k->err);
-	return at_fault(k, at, r);
+	return taking_at_fault(k, at, r);
 }
 
 static int take_number(struct taking *k, enum key_id id, const struct pf_config_at *at,
@@ -95,7 +69,7 @@ static int take_number(struct taking *k, enum key_id id, const struct pf_config_
 	int r;
 
 	if (!json_object_is_type(value, json_type_int))
-		return refuse(k, at, "an integer", value);
+		return taking_refuse(k, at, "an integer", value);
 	text = json_object_get_string(value);
 	if (id == KEY_DEVICES)
 		r = settings_take_devices(&k->o->settings, text, k->err);
@@ -105,12 +79,11 @@ static int take_number(struct taking *k, enum key_id id, const struct pf_config_
 		r = cache_options_take(&k->o->cache,
 				       id == KEY_COMPILE_JOBS ? "jobs" : "timeout", text,
 				       k->err);
-	return at_fault(k, at, r);
+	return taking_at_fault(k, at, r);
 }
 
-/* A string without NUL, of one byte or more. */
-static const char *string_of(struct taking *k, const struct pf_config_at *at,
-			     struct json_object *value, const char *want)
+const char *taking_string(struct taking *k, const struct pf_config_at *at,
+			  struct json_object *value, const char *want)
 {
 	const char *text = json_object_is_type(value, json_type_string)
 				   ? json_object_get_string(value)
@@ -118,25 +91,24 @@ static const char *string_of(struct taking *k, const struct pf_config_at *at,
 
 	if (*text && strlen(text) == (size_t)json_object_get_string_len(value))
 		return text;
-	refuse(k, at, want, value);
+	taking_refuse(k, at, want, value);
 	return NULL;
 }
 
-/* An absolute path: nobody can tell what another would be relative to. */
-static const char *path_of(struct taking *k, const struct pf_config_at *at,
-			   struct json_object *value)
+const char *taking_path(struct taking *k, const struct pf_config_at *at,
+			struct json_object *value)
 {
-	const char *text = string_of(k, at, value, "an absolute path");
+	const char *text = taking_string(k, at, value, "an absolute path");
 
 	if (!text || *text == '/')
 		return text;
-	refuse(k, at, "an absolute path", value);
+	taking_refuse(k, at, "an absolute path", value);
 	return NULL;
 }
 
 /* --- lists of strings --------------------------------------------------------------------------- */
 
-static int keep(struct taking *k, const struct pf_config_at *at, char **list, unsigned *n,
+int taking_keep(struct taking *k, const struct pf_config_at *at, char **list, unsigned *n,
 		const char *word)
 {
 	if (*n == MAX_PLUGINS)
@@ -155,25 +127,27 @@ static int take_word(struct taking *k, enum key_id id, const struct pf_config_at
 {
 	struct settings *s = &k->o->settings;
 	bool path = id == KEY_PLUGIN_DIR || id == KEY_CACHE_DIR;
-	const char *text =
-		path ? path_of(k, at, value) : string_of(k, at, value, "a string");
+	const char *text = path ? taking_path(k, at, value)
+				: taking_string(k, at, value, "a string");
 
 	if (!text)
 		return -EINVAL;
 	switch (id) {
 	case KEY_PLUGIN_DIR:
-		return keep(k, at, s->dirs, &s->n_dirs, text);
+		return taking_keep(k, at, s->dirs, &s->n_dirs, text);
 	case KEY_CACHE_DIR:
-		return at_fault(k, at,
-				cache_options_take(&k->o->cache, "dir", text, k->err));
+		return taking_at_fault(k, at,
+				       cache_options_take(&k->o->cache, "dir", text,
+							  k->err));
 	case KEY_MOUNT_OPTIONS:
-		return at_fault(k, at, options_add_fuse(k->o, text, k->err));
+		return taking_at_fault(k, at, options_add_fuse(k->o, text, k->err));
 	case KEY_PLUGIN_OPTION:
-		return at_fault(k, at, settings_take_option(s, text, k->err));
+		return taking_at_fault(k, at, settings_take_option(s, text, k->err));
 	case KEY_PLUGIN_ENV:
-		return at_fault(k, at, settings_take_env(s, text, k->err));
+		return taking_at_fault(k, at, settings_take_env(s, text, k->err));
 	default:
-		return at_fault(k, at, settings_take_compile_option(s, text, k->err));
+		return taking_at_fault(k, at,
+				       settings_take_compile_option(s, text, k->err));
 	}
 }
 
@@ -205,150 +179,6 @@ static int take_words(struct taking *k, enum key_id id, const struct pf_config_a
 	return r;
 }
 
-/* --- plugins ------------------------------------------------------------------------------------ */
-
-/* What is wrong with an option or a variable keeps its plugin from being started, no other. */
-static int blame(struct taking *k, struct plugin_def *def, const struct pf_config_at *at,
-		 const char *key, int r)
-{
-	if (r == -EINVAL) {
-		at_fault(k, at, r);
-		r = settings_refuse(&k->o->settings, def, key, k->err->text);
-	}
-	return r;
-}
-
-typedef int take_entry(struct settings *s, struct plugin_def *def, const char *key,
-		       struct json_object *value, struct pf_err *err);
-
-static int take_entries(struct taking *k, struct plugin_def *def,
-			const struct pf_config_at *at, struct json_object *value,
-			take_entry *take)
-{
-	int r = 0;
-
-	if (!json_object_is_type(value, json_type_object))
-		return refuse(k, at, "an object", value);
-	json_object_object_foreach(value, key, entry) {
-		const struct pf_config_at place = { .up = at, .key = key };
-
-		if (r == 0)
-			r = take(&k->o->settings, def, key, entry, k->err);
-		r = blame(k, def, &place, key, r);
-	}
-	return r;
-}
-
-static int take_level(struct taking *k, struct plugin_def *def,
-		      const struct pf_config_at *at, struct json_object *value)
-{
-	if (!json_object_is_type(value, json_type_int) ||
-	    json_object_get_int64(value) < 0 ||
-	    json_object_get_int64(value) > MAX_LOG_LEVEL)
-		return refuse(k, at, "an integer from 0 to 4", value);
-	def->log_level = json_object_get_int(value);
-	def->log_layer = k->o->settings.layer;
-	return 0;
-}
-
-static int take_plugin_path(struct taking *k, struct plugin_def *def,
-			    const struct pf_config_at *at, struct json_object *value)
-{
-	const char *path = path_of(k, at, value);
-
-	if (!path)
-		return -EINVAL;
-	free(def->path);
-	def->path = strdup(path);
-	return def->path ? 0 : pf_err_set(k->err, -ENOMEM, "no memory for a path");
-}
-
-static int take_plugin_key(struct taking *k, struct plugin_def *def,
-			   const struct pf_config_at *at, struct json_object *value)
-{
-	if (!strcmp(at->key, "name"))
-		return 0;
-	if (!strcmp(at->key, "path"))
-		return take_plugin_path(k, def, at, value);
-	if (!strcmp(at->key, "options"))
-		return take_entries(k, def, at, value, settings_option);
-	if (!strcmp(at->key, "env"))
-		return take_entries(k, def, at, value, settings_variable);
-	if (!strcmp(at->key, "log_level"))
-		return take_level(k, def, at, value);
-	return pf_config_text_error(k->t, at, k->err, -EINVAL,
-				    "expected name, path, options, env or log_level, "
-				    "found the key \"%.80s\"",
-				    at->key);
-}
-
-static int take_plugin_word(struct taking *k, const struct pf_config_at *at,
-			    struct json_object *value)
-{
-	static const char want[] = "a plugin's name, absolute path or NAME=PATH";
-	struct settings *s = &k->o->settings;
-	const char *text = string_of(k, at, value, want);
-
-	if (!text)
-		return -EINVAL;
-	if (!settings_is_plugin_word(text))
-		return refuse(k, at, want, value);
-	return keep(k, at, s->chosen, &s->n_chosen, text);
-}
-
-static int take_plugin(struct taking *k, const struct pf_config_at *at,
-		       struct json_object *value)
-{
-	const struct pf_config_at name_at = { .up = at, .key = "name" };
-	struct settings *s = &k->o->settings;
-	struct json_object *name = NULL;
-	struct plugin_def *def;
-	const char *text;
-	int r;
-
-	if (json_object_is_type(value, json_type_string))
-		return take_plugin_word(k, at, value);
-	if (!json_object_is_type(value, json_type_object))
-		return refuse(k, at, "a plugin: a string, or an object with a name",
-			      value);
-	if (!json_object_object_get_ex(value, "name", &name))
-		return refuse(k, at, "an object with a name", value);
-	text = string_of(k, &name_at, name, "a plugin's name");
-	if (!text)
-		return -EINVAL;
-	def = settings_def(s, text, k->err);
-	if (!def)
-		return at_fault(k, &name_at, k->err->code);
-	r = keep(k, at, s->chosen, &s->n_chosen, text);
-	json_object_object_foreach(value, key, entry) {
-		const struct pf_config_at place = { .up = at, .key = key };
-
-		if (r == 0)
-			r = take_plugin_key(k, def, &place, entry);
-	}
-	return r;
-}
-
-/* Which plugins are loaded is what the last file says; what is said of each adds up. */
-static int take_plugins(struct taking *k, enum key_id id, const struct pf_config_at *at,
-			struct json_object *value)
-{
-	struct settings *s = &k->o->settings;
-	int r = 0;
-
-	(void)id;
-	while (s->n_chosen)
-		free(s->chosen[--s->n_chosen]);
-	if (!json_object_is_type(value, json_type_array))
-		return take_plugin(k, at, value);
-	for (size_t i = 0; i < json_object_array_length(value) && r == 0; i++) {
-		const struct pf_config_at item = { .up = at, .index = i };
-
-		r = take_plugin(k, &item, json_object_array_get_idx(value, i));
-	}
-	return r;
-}
-
 /* --- compile options ------------------------------------------------------------------------------ */
 
 static int take_flags(struct taking *k, enum key_id id, const struct pf_config_at *at,
@@ -358,14 +188,14 @@ static int take_flags(struct taking *k, enum key_id id, const struct pf_config_a
 
 	(void)id;
 	if (!json_object_is_type(value, json_type_object))
-		return refuse(k, at, "an object", value);
+		return taking_refuse(k, at, "an object", value);
 	json_object_object_foreach(value, key, entry) {
 		const struct pf_config_at place = { .up = at, .key = key };
 
 		if (r == 0)
-			r = at_fault(k, &place,
-				     settings_debug_option(&k->o->settings, key, entry,
-							   k->err));
+			r = taking_at_fault(k, &place,
+					    settings_debug_option(&k->o->settings, key,
+								  entry, k->err));
 	}
 	return r;
 }
@@ -377,7 +207,7 @@ static int take_compile_options(struct taking *k, enum key_id id,
 	int r = 0;
 
 	if (!json_object_is_type(value, json_type_object))
-		return refuse(k, at, "an object", value);
+		return taking_refuse(k, at, "an object", value);
 	json_object_object_foreach(value, key, entry) {
 		const struct pf_config_at place = { .up = at, .key = key };
 
@@ -386,8 +216,9 @@ static int take_compile_options(struct taking *k, enum key_id id,
 		if (!strcmp(key, "env_option_overrides"))
 			r = take_flags(k, id, &place, entry);
 		else
-			r = at_fault(k, &place,
-				     settings_compile_option(s, key, entry, k->err));
+			r = taking_at_fault(k, &place,
+					    settings_compile_option(s, key, entry,
+								    k->err));
 	}
 	return r;
 }
@@ -414,8 +245,8 @@ static const struct {
 	{ "devices", KEY_DEVICES, take_number },
 	{ "plugin_dir", KEY_PLUGIN_DIR, take_words },
 	{ "plugin_log_level", KEY_PLUGIN_LOG_LEVEL, take_number },
-	{ "plugin", 0, take_plugins },
-	{ "plugins", 0, take_plugins },
+	{ "plugin", 0, taking_plugins },
+	{ "plugins", 0, taking_plugins },
 	{ "plugin_option", KEY_PLUGIN_OPTION, take_words },
 	{ "plugin_env", KEY_PLUGIN_ENV, take_words },
 	{ "compile_options", 0, take_compile_options },
@@ -438,7 +269,8 @@ static bool same_name(const char *key, const char *name)
 /* "plugin" and "plugins" are the same, as "no-cache" and "no_cache". */
 static bool is_same(size_t i, size_t j)
 {
-	return i == j || (keys[i].take == take_plugins && keys[j].take == take_plugins);
+	return i == j ||
+	       (keys[i].take == taking_plugins && keys[j].take == taking_plugins);
 }
 
 static bool says_compile_options(size_t i)
@@ -491,8 +323,9 @@ int config_take(struct options *o, struct pf_config_text *t, struct pf_err *err)
 		r = keys[i].take(&k, keys[i].id, &at, said);
 		/* Each may be right, and all of them together wrong. */
 		if (r == 0 && says_compile_options(i))
-			r = at_fault(&k, &at,
-				     settings_check_compile_options(&o->settings, k.err));
+			r = taking_at_fault(&k, &at,
+					    settings_check_compile_options(&o->settings,
+									   k.err));
 	}
 	return r;
 }
