@@ -56,6 +56,7 @@ job=$(jq -r .job told)
 eventually grep -qx failed "$mnt/jobs/$job/state"
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 faults
+eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 gone "$b/p.npy" "$b/q.npy"
 run add 'x y -> z'
