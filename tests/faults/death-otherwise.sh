@@ -39,11 +39,11 @@ equal "lines of the reply" "$(bounded wc -l <"$mnt/executables/add/run")" 1
 back
 
 # -- others' calls in flight fail alike; those for later work
-faults execute=slow:3000
+faults execute=held
 run add 'x y -> slow' 2>err &
 slow=$!
 sleep 0.3
-faults compile=abort:'someone else'
+faults execute=held compile=abort:'someone else'
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/q.mlir"
 faults
 ! wait "$slow" || fail "a call of the dead worker succeeded"

@@ -50,13 +50,14 @@ sleep 1
 gone "$b/c.npy"
 
 # -- a compile goes on; an execution that waits for it does not begin
-faults compile=slow:4000
+faults compile=held
 late 'the compile goes on' '{"op":"compile","program":"add"}'
 late 'its program is being compiled, and it does not begin' "$execute"
 j=$(ask "$(jq -c '.async = true' <<<"$execute")" | jq -r .job)
 say "$mnt/jobs/$j/cancel" now
 shows "$mnt/jobs/$j/state" cancelled
 shows "$mnt/executables/add/state" compiling
+faults
 eventually grep -qx ready "$mnt/executables/add/state"
 faults
 run add 'x y -> z'
