@@ -127,17 +127,49 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 	return 0;
 }
 
+static void close_all(struct pf_cache *cache)
+{
+	pf_closep(&cache->dir);
+	pf_closep(&cache->entries);
+	pf_closep(&cache->tmp);
+	pf_closep(&cache->lock_fd);
+	pf_closep(&cache->stats_fd);
+}
+
+/* What is being read goes on where it was: the numbers stay, what they lead to changes. */
+static bool replace_all(struct pf_cache *to, const struct pf_cache *from)
+{
+	return dup3(from->dir, to->dir, O_CLOEXEC) >= 0 &&
+	       dup3(from->entries, to->entries, O_CLOEXEC) >= 0 &&
+	       dup3(from->tmp, to->tmp, O_CLOEXEC) >= 0 &&
+	       dup3(from->lock_fd, to->lock_fd, O_CLOEXEC) >= 0 &&
+	       dup3(from->stats_fd, to->stats_fd, O_CLOEXEC) >= 0;
+}
+
+bool pf_cache_reopen(struct pf_cache *cache)
+{
+	struct pf_cache fresh = { .path = cache->path,
+				  .dir = -1,
+				  .entries = -1,
+				  .tmp = -1,
+				  .lock_fd = -1,
+				  .stats_fd = -1 };
+	bool ok;
+
+	PF_LOCK_SCOPE(&cache->lock);
+	ok = cache->lock_fd >= 0 && open_all(&fresh, NULL) == 0 && fresh.lock_fd >= 0 &&
+	     replace_all(cache, &fresh);
+	close_all(&fresh);
+	return ok;
+}
+
 void pf_cache_close(struct pf_cache *cache)
 {
 	if (!cache)
 		return;
 	pf_cache_flush_counts(cache);
 	pf_cache_forget_digests(cache);
-	pf_closep(&cache->dir);
-	pf_closep(&cache->entries);
-	pf_closep(&cache->tmp);
-	pf_closep(&cache->lock_fd);
-	pf_closep(&cache->stats_fd);
+	close_all(cache);
 	pthread_mutex_destroy(&cache->lock);
 	pthread_mutex_destroy(&cache->digest_lock);
 	free(cache->path);

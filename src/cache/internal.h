@@ -44,6 +44,10 @@ bool pf_cache_trusted(const struct stat *st);
 
 enum { PF_CACHE_WAIT_MS = 2000 };
 
+/* The directory, or what is in it, was removed: make it again.  False: that cannot be.  Takes
+ * the lock between threads. */
+bool pf_cache_reopen(struct pf_cache *cache);
+
 /*
  * Take the lock between threads and, in a writable directory, between processes; false:
  * another process had it for MS milliseconds.  And give it back.

@@ -173,6 +173,8 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 				  " bytes is too large for the cache",
 				  size);
 	r = try_put(cache, key, parts, size);
+	if (r == -ENOENT && pf_cache_reopen(cache))
+		r = try_put(cache, key, parts, size);
 	if (r == 0) {
 		atomic_store(&cache->warned, false);
 		return 0;

@@ -148,9 +148,13 @@ ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len
 		return pf_err_set(err, -EFBIG,
 				  "a write ends beyond the largest file offset");
 	PF_LOCK_SCOPE(&x->lock);
-	r = room_locked(x, end, err);
-	if (r < 0)
+	x->write_err = (struct pf_err)PF_ERR_INIT;
+	r = room_locked(x, end, &x->write_err);
+	if (r < 0) {
+		if (err)
+			*err = x->write_err;
 		return r;
+	}
 	pf_bytes_zero(x->program, x->program_len, off);
 	memcpy(pf_bytes_at(x->program, off), src, len);
 	if (end > x->program_len)
@@ -176,6 +180,7 @@ int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err
 		pf_bytes_unref(pf_steal(&x->program));
 		waiters = pf_executable_supersede(x, PF_EXECUTABLE_EMPTY, &gone);
 		pf_err_set(&x->err, -ECANCELED, "the source was emptied");
+		x->write_err.code = 0;
 	}
 	pf_unlock(&x->lock);
 	pf_wake_all(waiters);

@@ -210,6 +210,24 @@ gone "$mnt/cache"
 unmount_pjrtfs
 equal "entries" "$(find "$work/kept/entries" -type f | wc -l)" 1
 
+# -- a directory that is removed is made again
+begin
+bounded cp "$data/add.mlir" "$mnt/programs/"
+equal "add" "$(cached add)" hit
+for what in "$work/kept" "$work/kept/entries $work/kept/tmp $work/kept/lock $work/kept/stats"; do
+	# shellcheck disable=SC2086 # several words
+	rm -r $what
+	bounded rm "$mnt/programs/add.mlir"
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	equal "add" "$(cached add)" miss
+	wants entries 1
+	equal "entries" "$(find "$work/kept/entries" -type f | wc -l)" 1
+	bounded rm "$mnt/programs/add.mlir"
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	equal "add" "$(cached add)" hit
+done
+unmount_pjrtfs
+
 # -- other flags of the compiler's are another program
 XLA_FLAGS=--xla_cpu_enable_fast_min_max=false mount_pjrtfs --cache-dir "$work/kept"
 bounded cp "$data/add.mlir" "$mnt/programs/"

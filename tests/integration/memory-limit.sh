@@ -17,6 +17,18 @@ head -c 100663296 /dev/zero | npy '<f4' '(25165824,)' >96M.npy
 fails_with 'No space left' cp 96M.npy "$b/big.npy"
 bounded rm -f "$b/big.npy"
 
+# A program is told of in its error, until it is written again.
+head -c 16777216 /dev/zero | tr '\0' '\n' >16M.mlir
+bounded cp 16M.npy "$b/one.npy"
+bounded cp 16M.npy "$b/two.npy"
+bounded cp 16M.npy "$b/three.npy"
+fails_with 'No space left' dd if=16M.mlir of="$mnt/programs/big.mlir" bs=16M conv=notrunc
+tells "$mnt/executables/big/error" '^program of big: no room for [0-9]+ bytes'
+bounded rm "$b/one.npy" "$b/two.npy" "$b/three.npy"
+bounded cp "$data/add.mlir" "$mnt/programs/big.mlir"
+bounded test ! -s "$mnt/executables/big/error" || fail "the error stays"
+bounded rm "$mnt/programs/big.mlir"
+
 # Several that fit one by one do not all fit.
 n=0
 while [ "$n" -lt 8 ] && bounded cp 16M.npy "$b/n$n.npy" 2>err; do

@@ -78,6 +78,7 @@ struct pf_executable {
 	char *options;             /* owned: options.json's text, or NULL: the defaults */
 	struct pf_worker *worker;  /* borrowed: of the plugin that the options name */
 	struct pf_err options_err; /* why the options written last were refused */
+	struct pf_err write_err;   /* why the last write to the source was refused */
 	unsigned generation;       /* bumped when a compile starts or a source goes */
 	enum pf_executable_state state;
 	struct pf_loaded *loaded;    /* owned reference, or NULL */

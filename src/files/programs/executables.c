@@ -88,6 +88,8 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 			      "not closed: its writer is at it still, or was killed\n",
 			      name.data, len);
 	pf_lock(&x->lock);
+	if (x->write_err.code)
+		pf_buf_printf(out, "program of %s: %s\n", name.data, x->write_err.text);
 	why = x->options_err;
 	pf_unlock(&x->lock);
 	if (why.code)
