@@ -159,8 +159,12 @@ equal "its rights" "$(bounded stat -c '%u %a' "$x")" '1001 555'
 as 1002 cat "$x/info.json" >/dev/null
 as 1001 chmod 640 "$mnt/programs/all/secret.mlir"
 fails_with 'ermission denied' as 1002 cat "$x/info.json"
+fails_with 'ermission denied' as 1002 bash -c 'echo "{}" >"$1"' - "$x/options.json"
 bounded chown 1002 "$mnt/programs/all/secret.mlir"
 as 1002 cat "$x/info.json" >/dev/null
+as 1002 bash -c 'echo "{}" >"$1"' - "$x/options.json"
+as 1002 chmod 666 "$mnt/programs/all/secret.mlir"
+as 1001 bash -c 'echo "{}" >"$1"' - "$x/options.json"
 # a scratch name that gets its own keeps them
 as 1001 bash -c 'umask 077; cp add.mlir "$1/part" && mv "$1/part" "$1/part.mlir"' - "$mnt/programs/all"
 fails_with 'ermission denied' as 1002 cat "$mnt/executables/all/part/info.json"

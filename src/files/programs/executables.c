@@ -336,16 +336,33 @@ mode_t files_mode_of_executable(mode_t mode)
 	return (mode & 0444) | (mode & 0444) >> 2;
 }
 
+/* NODE is FROM's owner's, with the permissions PERM. */
+static void follow(const struct pf_attr *from, struct pf_node *node, mode_t perm)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	attr.mode = (attr.mode & S_IFMT) | perm;
+	attr.uid = from->uid;
+	attr.gid = from->gid;
+	pf_node_set_attr(node, &attr);
+	pf_node_changed(node, false);
+}
+
 void files_follow_program(struct pf_node *of, struct pf_node *executable)
 {
-	struct pf_attr of_program, attr;
+	struct pf_node **list = pf_dir_list(executable);
+	struct pf_attr attr;
 
-	pf_node_attr(of, &of_program);
-	pf_node_attr(executable, &attr);
-	attr.mode = (attr.mode & S_IFMT) | files_mode_of_executable(of_program.mode);
-	attr.uid = of_program.uid;
-	attr.gid = of_program.gid;
-	pf_node_set_attr(executable, &attr);
+	pf_node_attr(of, &attr);
+	follow(&attr, executable, files_mode_of_executable(attr.mode));
+	for (struct pf_node **n = list; n && *n; n++) {
+		follow(&attr, *n,
+		       (*n)->kind == &options ? attr.mode & 0666
+					      : (*n)->kind->mode & 07777);
+		pf_node_unref(*n);
+	}
+	free(list);
 }
 
 int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,

@@ -22,7 +22,8 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct unit *uni
 /* The mode of what is made of a program whose mode is MODE. */
 mode_t files_mode_of_executable(mode_t mode);
 
-/* EXECUTABLE's owner and mode become those of the program OF: who may read that may see it. */
+/* EXECUTABLE's owner and mode become those of the program OF: who may read that may see it, and
+ * who may write that may write its options. */
 void files_follow_program(struct pf_node *of, struct pf_node *executable);
 
 /* Compile X's source and answer REPLY (taken) when that has ended. */

@@ -439,10 +439,8 @@ static void program_setattr(struct pf_node *node)
 
 	pf_tree_lock_names(node->tree);
 	executable = unit_of(node)->executable;
-	if (executable) {
+	if (executable)
 		files_follow_program(node, executable);
-		pf_node_changed(executable, false);
-	}
 	pf_tree_unlock_names(node->tree);
 }
 
