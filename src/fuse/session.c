@@ -12,6 +12,8 @@
 #include "internal.h"
 #include "pjrtfs/base/log.h"
 
+enum { MAX_INTERRUPTS = 16 }; /* that are late at once */
+
 /* libfuse's last complaint, for the sentence that tells why a mount failed. */
 static __thread char complaint[256];
 static __thread char line[256]; /* the next one, so far: it comes in pieces */
@@ -391,6 +393,24 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 	return n;
 }
 
+/*
+ * An interrupt that comes when its request was just answered is kept by libfuse until the next
+ * request comes, and is not freed with the session: so there are some more, which say nothing.
+ */
+static void drop_interrupts(struct pf_mount *mount)
+{
+	struct {
+		struct fuse_in_header head;
+		struct fuse_batch_forget_in forget;
+	} none = { .head = { .len = sizeof(none),
+			     .opcode = FUSE_BATCH_FORGET,
+			     .unique = UINT64_MAX } };
+	const struct fuse_buf buf = { .size = sizeof(none), .mem = &none };
+
+	for (int i = 0; i < MAX_INTERRUPTS; i++)
+		fuse_session_process_buf(mount->session, &buf);
+}
+
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 {
 	pf_autofree pthread_t *threads = calloc(mount->n_threads, sizeof(*threads));
@@ -405,6 +425,8 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 	wait_for_threads(mount, threads, n);
 	sigaction(SIGURG, &before, NULL);
 	pf_requests_disconnect(mount);
+	if (n)
+		drop_interrupts(mount);
 	fuse_session_unmount(mount->session);
 	if (mount->failed < 0 && n == mount->n_threads)
 		pf_err_set(err, mount->failed, "reading from /dev/fuse: %s",
