@@ -2,6 +2,7 @@
 # Compiled programs as files: from the cache and without it, for this plugin and no other, and
 # only for those who may bring machine code.
 . "$srcdir/tests/lib.sh"
+requires jq --version
 requires test "$(id -u)" = 0
 requires setpriv --version
 first=${plugin:-cpu}
@@ -69,6 +70,8 @@ unmount_pjrtfs
 for round in compiled cached; do
 	mount_pjrtfs
 	prepare
+	# a plugin may serialize otherwise each time: what is kept counts
+	eventually jq -e '.entries >= 1' "$mnt/cache/stats.json" >/dev/null
 	bounded cat "$mnt/executables/add/serialized" >"$round.pjrtexe"
 	loads "$round.pjrtexe"
 	loads one.pjrtexe

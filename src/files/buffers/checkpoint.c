@@ -430,7 +430,7 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 	return r < 0 ? r : 0;
 }
 
-int checkpoint_commit(struct pf_node *file, struct pf_err *err)
+int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
 {
 	struct pf_node *dir;
 	int r = checkpoint_build(file, pf_buffer_place(buffer_of(file)), &dir, err);
@@ -440,7 +440,11 @@ int checkpoint_commit(struct pf_node *file, struct pf_err *err)
 		return r;
 	}
 	pf_tree_lock_names(file->tree);
-	r = checkpoint_link(file, dir, err);
+	/* Whoever changes the file takes its directory away first: one that is there is right. */
+	if (behind && atomic_load(&facet_of(file)->entry->directory))
+		checkpoint_abandon(dir);
+	else
+		r = checkpoint_link(file, dir, err);
 	pf_tree_unlock_names(file->tree);
 	return r;
 }

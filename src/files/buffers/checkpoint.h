@@ -57,7 +57,8 @@ void checkpoint_follow_directory(struct pf_node *dir);
 /* DIR was unlinked: its file goes with it.  The name lock is held. */
 void checkpoint_gone(struct pf_node *dir);
 
-/* FILE was written and holds several tensors: link their directory.  Takes the name lock. */
-int checkpoint_commit(struct pf_node *file, struct pf_err *err);
+/* FILE was written and holds several tensors: link their directory.  BEHIND: nobody waits for it,
+ * so that somebody else may have done so by now.  Takes the name lock. */
+int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err);
 
 #endif

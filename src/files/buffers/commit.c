@@ -69,7 +69,7 @@ static void *commit_run(void *arg)
 	if (!c->value)
 		r = pf_buffer_commit(c->buffer, c->partial_ok, &c->value, &err);
 	if (r == 2)
-		r = checkpoint_commit(c->node, &err);
+		r = checkpoint_commit(c->node, !c->reply, &err);
 	else if (r == 0) {
 		r = pf_value_place(c->value, &c->waiter, &err);
 		if (r == 0)
