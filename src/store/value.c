@@ -244,12 +244,6 @@ void pf_value_forget_dead_locked(struct pf_value *v)
 
 /* --- readers and executions --------------------------------------------------------- */
 
-uint64_t pf_value_id_on(struct pf_value *v, struct pf_life *life)
-{
-	PF_LOCK_SCOPE(&v->lock);
-	return v->life == life && v->state == PF_VALUE_READY ? v->id : 0;
-}
-
 uint64_t pf_value_use(struct pf_value *v, struct pf_life *life)
 {
 	PF_LOCK_SCOPE(&v->lock);

@@ -52,6 +52,18 @@ void pf_node_stat(struct pf_node *node, struct stat *st)
 		st->st_blocks = (st->st_size + 511) / 512;
 }
 
+void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	attr.mode = (attr.mode & ~(mode_t)0777) | perm;
+	attr.uid = from->uid;
+	attr.gid = from->gid;
+	pf_node_set_attr(node, &attr);
+	pf_node_changed(node, false);
+}
+
 void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
 {
 	struct pf_attr of_dir, attr;

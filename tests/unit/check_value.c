@@ -73,6 +73,16 @@ static void check_large(struct pf_value *v)
 
 /* --- to the device ------------------------------------------------------------------- */
 
+/* The handle that an execution on LIFE_OF_IT would get, or 0. */
+static uint64_t id_on(struct pf_value *v, struct pf_life *life_of_it)
+{
+	uint64_t id = pf_value_use(v, life_of_it);
+
+	if (id)
+		pf_value_unpin(v);
+	return id;
+}
+
 START_TEST(a_value_goes_to_its_device)
 {
 	struct pf_value *v;
@@ -81,9 +91,9 @@ START_TEST(a_value_goes_to_its_device)
 	start_worker(plugins[_i]);
 	v = matrix(counts);
 	life = pf_worker_life(worker, NULL);
-	ck_assert_uint_eq(pf_value_id_on(v, life), 0);
+	ck_assert_uint_eq(id_on(v, life), 0);
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
-	ck_assert_uint_ne(pf_value_id_on(v, life), 0);
+	ck_assert_uint_ne(id_on(v, life), 0);
 	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1); /* it is there */
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
@@ -162,7 +172,7 @@ START_TEST(uploads_survive_one_death)
 	}
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	life = pf_worker_life(worker, NULL);
-	ck_assert_uint_ne(pf_value_id_on(v, life), 0);
+	ck_assert_uint_ne(id_on(v, life), 0);
 	pf_life_unref(life);
 	pf_value_unref(v);
 }
@@ -261,7 +271,7 @@ static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *
 
 	ck_assert_ptr_nonnull(v);
 	ck_assert_uint_eq(pf_value_promised_id(v), id);
-	ck_assert_uint_eq(pf_value_id_on(v, life), id);
+	ck_assert_uint_eq(id_on(v, life), id);
 	ck_assert_ptr_null(pf_value_host(v));
 	ck_assert_msg(pf_value_keep(v, out, message, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(pf_value_promised_id(v), 0);
@@ -289,7 +299,7 @@ START_TEST(the_only_copy_is_lost_with_its_worker)
 	v = device_only(life);
 	ck_assert_ptr_null(pf_value_host(v));
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
-	ck_assert_uint_ne(pf_value_id_on(v, life), 0);
+	ck_assert_uint_ne(id_on(v, life), 0);
 	pf_life_unref(life);
 	replace_worker();
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_LOST);
@@ -332,7 +342,7 @@ START_TEST(small_results_come_with_their_message)
 	v = kept(&shape, &out, message, life, 77);
 	memset(message, 'x', sizeof(message));
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
-	ck_assert_uint_eq(pf_value_id_on(v, life), 77);
+	ck_assert_uint_eq(id_on(v, life), 77);
 	pf_life_unref(life);
 	replace_worker();
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);

@@ -154,10 +154,7 @@ unsigned pf_value_segments(struct pf_value *value, struct pf_segment ret[2]);
 /* The segment of BYTES. */
 void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret);
 
-/* The handle for an execution, if it is on LIFE: else 0. */
-uint64_t pf_value_id_on(struct pf_value *value, struct pf_life *life);
-
-/* The same, and it is pinned: an execution is about to use it. */
+/* The handle for an execution, if it is on LIFE, and it is pinned; else 0. */
 uint64_t pf_value_use(struct pf_value *value, struct pf_life *life);
 
 /* While a value is pinned, its host bytes stay even if it is donated. */

@@ -177,6 +177,10 @@ void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr);
  * was made for DIR.  What dir->create and dir->mkdir make need not be told. */
 void pf_node_inherit(struct pf_node *dir, struct pf_node *node);
 
+/* NODE becomes FROM's owner's, with the permission bits PERM (0777); its type and its other bits
+ * stay. */
+void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm);
+
 /* Set mtime and ctime to now. */
 void pf_node_touch(struct pf_node *node);
 

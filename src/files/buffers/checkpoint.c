@@ -329,48 +329,31 @@ int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
 }
 
-static void follow(struct pf_node *from, struct pf_node *to, mode_t mode)
-{
-	struct pf_attr of_from, attr;
-
-	pf_node_attr(from, &of_from);
-	pf_node_attr(to, &attr);
-	attr.mode = (attr.mode & ~(mode_t)0777) | mode;
-	attr.uid = of_from.uid;
-	attr.gid = of_from.gid;
-	pf_node_set_attr(to, &attr);
-	pf_node_changed(to, false);
-}
-
-static mode_t perm_of(struct pf_node *node)
-{
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	return attr.mode & 0777;
-}
-
 void checkpoint_follow_file(struct pf_node *file)
 {
 	struct pf_node *dir;
+	struct pf_attr attr;
 
 	if (!atomic_load(&facet_of(file)->entry->directory))
 		return;
 	pf_tree_lock_names(file->tree);
 	dir = atomic_load(&facet_of(file)->entry->directory);
+	pf_node_attr(file, &attr);
 	if (dir)
-		follow(file, dir, directory_mode(perm_of(file) & 0666));
+		pf_node_follow(dir, &attr, directory_mode(attr.mode & 0666));
 	pf_tree_unlock_names(file->tree);
 }
 
 void checkpoint_follow_directory(struct pf_node *dir)
 {
 	struct pf_node *file;
+	struct pf_attr attr;
 
 	pf_tree_lock_names(dir->tree);
 	file = checkpoint_file(dir);
+	pf_node_attr(dir, &attr);
 	if (file)
-		follow(dir, file, perm_of(dir) & 0666);
+		pf_node_follow(file, &attr, attr.mode & 0666);
 	pf_tree_unlock_names(dir->tree);
 }
 

@@ -46,11 +46,6 @@ struct pf_buffer *run_target_buffer(const struct run *run, const struct target *
 	return t->dir ? files_target_buffer(t) : NULL;
 }
 
-static bool ends_in_slash(const char *name)
-{
-	return *name && name[strlen(name) - 1] == '/';
-}
-
 /* Are there words that mean what a directory has? */
 static bool lists_directories(const struct run *run)
 {
@@ -62,7 +57,7 @@ static bool lists_directories(const struct run *run)
 				       &run->task->cred))
 			return true;
 	for (size_t i = 0; i < out->n; i++)
-		if (ends_in_slash(out->at[i]))
+		if (is_directory_word(out->at[i]))
 			return true;
 	return false;
 }

@@ -2,6 +2,8 @@
 #ifndef PJRTFS_FILES_EXECUTE_INTERNAL_H
 #define PJRTFS_FILES_EXECUTE_INTERNAL_H
 
+#include <string.h>
+
 #include "files/buffers/buffers.h"
 #include "execute.h"
 #include "files/tasks/request.h"
@@ -46,6 +48,12 @@ struct run {
 	bool adds;                  /* some of them are new names in a directory */
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
+
+/* Does WORD, an output, stand for a directory? */
+static inline bool is_directory_word(const char *word)
+{
+	return *word && word[strlen(word) - 1] == '/';
+}
 
 /* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
  * n_out.  (rows.c) */

@@ -110,13 +110,6 @@ static int list_inputs(struct run *run, size_t i, struct pf_err *err)
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 
-static bool ends_in_slash(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len && name[len - 1] == '/';
-}
-
 /* Results of ROW can go to the directory WORD, a new one or not, only if it is its device's. */
 static int check_home(const struct run *run, const struct row *row, const char *word,
 		      struct pf_err *err)
@@ -161,7 +154,7 @@ static int list_output(struct run *run, const struct row *row, const char *word,
 	size_t before = ret->n;
 	int r;
 
-	if (!ends_in_slash(word))
+	if (!is_directory_word(word))
 		return names_add(ret, word, strlen(word));
 	r = check_home(run, row, word, err);
 	if (r < 0)

@@ -336,30 +336,17 @@ mode_t files_mode_of_executable(mode_t mode)
 	return (mode & 0444) | (mode & 0444) >> 2;
 }
 
-/* NODE is FROM's owner's, with the permissions PERM. */
-static void follow(const struct pf_attr *from, struct pf_node *node, mode_t perm)
-{
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	attr.mode = (attr.mode & S_IFMT) | perm;
-	attr.uid = from->uid;
-	attr.gid = from->gid;
-	pf_node_set_attr(node, &attr);
-	pf_node_changed(node, false);
-}
-
 void files_follow_program(struct pf_node *of, struct pf_node *executable)
 {
 	struct pf_node **list = pf_dir_list(executable);
 	struct pf_attr attr;
 
 	pf_node_attr(of, &attr);
-	follow(&attr, executable, files_mode_of_executable(attr.mode));
+	pf_node_follow(executable, &attr, files_mode_of_executable(attr.mode));
 	for (struct pf_node **n = list; n && *n; n++) {
-		follow(&attr, *n,
-		       (*n)->kind == &options ? attr.mode & 0666
-					      : (*n)->kind->mode & 07777);
+		pf_node_follow(*n, &attr,
+			       (*n)->kind == &options ? attr.mode & 0666
+						      : (*n)->kind->mode & 0777);
 		pf_node_unref(*n);
 	}
 	free(list);

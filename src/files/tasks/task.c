@@ -185,6 +185,16 @@ struct taken {
 	struct task_pause *pause;       /* or NULL */
 };
 
+/* Take out WHOLE's pause if it is T's, or T is the whole.  Its lock is held. */
+static struct task_pause *take_pause_locked(struct task *whole, const struct task *t)
+{
+	struct task_pause *p = whole->pause;
+
+	if (!p || (t != whole && p->task != t) || !p->leave(p))
+		return NULL;
+	return pf_steal(&whole->pause);
+}
+
 /* Take out what T, or its step, waits with. */
 static struct taken take_out(struct task *t)
 {
@@ -194,9 +204,8 @@ static struct taken take_out(struct task *t)
 	PF_LOCK_SCOPE(&whole->lock);
 	if (t == whole && t->execution && pf_execution_unqueue(t->execution))
 		taken.execution = t->execution;
-	else if (whole->pause && (t == whole || whole->pause->task == t) &&
-		 whole->pause->leave(whole->pause))
-		taken.pause = pf_steal(&whole->pause);
+	else
+		taken.pause = take_pause_locked(whole, t);
 	return taken;
 }
 
@@ -223,8 +232,7 @@ void task_paused(struct task *t)
 		return;
 	/* By now it may be somebody else's pause, who looks for himself. */
 	pf_lock(&whole->lock);
-	if (whole->pause && whole->pause->task == t && whole->pause->leave(whole->pause))
-		taken.pause = pf_steal(&whole->pause);
+	taken.pause = take_pause_locked(whole, t);
 	pf_unlock(&whole->lock);
 	end_taken(taken);
 }
