@@ -181,6 +181,36 @@ static int mark_donated(struct run *run, struct pf_err *err)
 	return 0;
 }
 
+/*
+ * A repetition takes the results of the one before as arguments: they must be what the program
+ * takes.  This is checked before the first one runs, which may consume what it is given.
+ */
+static int check_fed(const struct run *run, struct pf_err *err)
+{
+	const struct pf_signature *s = run->loaded->signature;
+
+	for (size_t i = 0; run->request.repeat > 1 && i < run->n_rows * run->n_in; i++) {
+		size_t row = i / run->n_in, in = i % run->n_in, out = run->fed[i];
+		const struct pf_param *have, *want = &s->inputs[in];
+		char a[128], b[128];
+
+		if (out == run->n_out)
+			continue;
+		have = &s->outputs[out];
+		if (have->dtype == want->dtype &&
+		    pf_shape_equal(&have->shape, &want->shape))
+			continue;
+		return pf_err_set(
+			err, -EINVAL,
+			"repeat: output %zu (%s) is %s, the next repetition takes it "
+			"as input %zu, which is %s",
+			out, run->rows[row].outputs.at[out],
+			pf_shape_str(a, sizeof(a), have->dtype, &have->shape), in,
+			pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
+	}
+	return 0;
+}
+
 int run_resolve(struct run *run, struct pf_err *err)
 {
 	int r = run_list_rows(run, err);
@@ -197,6 +227,8 @@ int run_resolve(struct run *run, struct pf_err *err)
 	find_fed(run);
 	keep_doubles(run);
 	r = mark_donated(run, err);
+	if (r == 0)
+		r = check_fed(run, err);
 	return r < 0 ? r : run_check_shards(run, err);
 }
 

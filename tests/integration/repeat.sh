@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# repeat: results that cannot be the next repetition's arguments are refused before anything
+# runs, so that no argument is consumed in vain.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+mount_pjrtfs
+p=${plugin:-cpu}
+b=$mnt/buffers
+
+# first: its first result has another shape than the argument whose memory it could take over
+cat >"$mnt/programs/first.mlir" <<'END'
+module @first {
+  func.func public @main(%x: tensor<2x3xf32> {tf.aliasing_output = 1 : i32})
+      -> (tensor<1x3xf32>, tensor<2x3xf32>) {
+    %0 = stablehlo.slice %x [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+    %1 = stablehlo.add %x, %x : tensor<2x3xf32>
+    return %0, %1 : tensor<1x3xf32>, tensor<2x3xf32>
+  }
+}
+END
+# bits: its result has as many bytes, but another type
+cat >"$mnt/programs/bits.mlir" <<'END'
+module @bits {
+  func.func public @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>)
+      -> (tensor<2x3xi32>, tensor<2x3xf32>) {
+    %0 = stablehlo.convert %x : (tensor<2x3xf32>) -> tensor<2x3xi32>
+    %1 = stablehlo.add %x, %y : tensor<2x3xf32>
+    return %0, %1 : tensor<2x3xi32>, tensor<2x3xf32>
+  }
+}
+END
+shows "$mnt/executables/first/state" ready
+shows "$mnt/executables/bits/state" ready
+before=$(od -An -tx1 "$data/x.npy")
+
+# fresh DIRECTORY: the array x and y are there as they were
+fresh()
+{
+	bounded cp "$data/x.npy" "$data/y.npy" "$1/"
+}
+# untouched: nothing has happened to x, and no result has a name
+untouched()
+{
+	equal "$1" "$(bounded od -An -tx1 "$1")" "$before"
+	tells "${1%.npy}.json" '"state":"ready"'
+	gone "${1%/*}/z.npy"
+}
+shape='repeat: output 0 \(x\) is F32\[1,3\], the next repetition takes it as input 0, which is F32\[2,3\]'
+dtype='repeat: output 0 \(x\) is S32\[2,3\], the next repetition takes it as input 0, which is F32\[2,3\]'
+
+# -- run: a line, and an object
+fresh "$b"
+fails_with 'Invalid argument' run first 'x -> x z repeat=3'
+tells "$mnt/executables/first/run" "^error: EINVAL: first: $shape\$"
+untouched "$b/x.npy"
+fails_with 'Invalid argument' run first 'x -> x z repeat=3 donate=x'
+untouched "$b/x.npy"
+fails_with 'Invalid argument' run bits 'x y -> x z repeat=2'
+tells "$mnt/executables/bits/run" "^error: EINVAL: bits: $dtype\$"
+untouched "$b/x.npy"
+ask '{"inputs":["x","y"],"outputs":["x","z"],"repeat":2}' "$mnt/executables/bits/run" >reply
+tells reply '"errno":"EINVAL"' "$dtype"
+untouched "$b/x.npy"
+
+# -- control, a job, a step that could go along with the one before
+one='{"op":"execute","executable":"first","inputs":["x"],"outputs":["x","z"],"repeat":3}'
+ask "$one" >reply
+tells reply '"errno":"EINVAL"' "$shape"
+untouched "$b/x.npy"
+job=$(ask "$(jq -c '. + {"async":true}' <<<"$one")" | jq -e .job)
+eventually grep -qx failed "$mnt/jobs/$job/state"
+untouched "$b/x.npy"
+ask '{"op":"batch","steps":[
+	{"op":"execute","executable":"bits","inputs":["x","y"],"outputs":["i","s"]},
+	{"op":"execute","executable":"bits","inputs":["x","y"],"outputs":["i","s"]},
+	'"$one"']}' >reply
+tells reply '"ok":false' "$shape"
+untouched "$b/x.npy"
+bounded test -e "$b/s.npy"
+
+# -- on two devices at once
+say "$mnt/executables/first/options.json" '{"num_replicas":2}'
+fresh "$mnt/devices/$p/1/buffers"
+ask '{"op":"execute","executable":"first","inputs":[["x"],["x"]],
+	"outputs":[["x","z"],["x","z"]],"repeat":3}' >reply
+tells reply '"errno":"EINVAL"' "$shape"
+ask '{"op":"execute","executable":"first","inputs":["x"],"outputs":["x","z"],"repeat":3}' >reply
+tells reply '"errno":"EINVAL"' "$shape"
+untouched "$b/x.npy"
+untouched "$mnt/devices/$p/1/buffers/x.npy"
+# in the second row alone
+ask '{"op":"execute","executable":"first","inputs":[["x"],["x"]],
+	"outputs":[["z","x"],["x","z"]],"repeat":3}' >reply
+tells reply '"errno":"EINVAL"' "$shape"
+untouched "$b/x.npy"
+untouched "$mnt/devices/$p/1/buffers/x.npy"
+
+# -- what fits repeats; and once is no repetition
+ask '{"op":"execute","executable":"first","inputs":["x"],"outputs":["z","x"],"repeat":3}' >reply
+tells reply '"ok":true' '"repeat":3'
+shows "$b/x.txt" $'8 16 24\n32 40 48'
+say "$mnt/executables/first/options.json" '{}'
+run first 'x -> x z'
+tells "$b/x.json" '"shape":\[1,3\]'
