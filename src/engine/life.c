@@ -11,6 +11,7 @@
 #include "pjrtfs/base/clock.h"
 #include "pjrtfs/base/map.h"
 #include "pjrtfs/wire/channel.h"
+#include "pjrtfs/wire/guard.h"
 #include "process.h"
 
 enum {
@@ -28,9 +29,10 @@ struct pf_life {
 	pthread_t thread; /* takes replies */
 	int broken_fd;    /* borrowed; an eventfd: the worker wrote nonsense */
 	_Atomic bool broken;
-	bool joined;        /* the ender's own */
-	struct stat plugin; /* st_ino 0: not known */
-	char **env;         /* owned; NULL: not known yet */
+	_Atomic bool damaged; /* its pool lost a page */
+	bool joined;          /* the ender's own */
+	struct stat plugin;   /* st_ino 0: not known */
+	char **env;           /* owned; NULL: not known yet */
 	unsigned n_devices;
 	_Atomic int (
 		*alive)[PF_ALIVE_KINDS]; /* owned: of each device, and of the plugin */
@@ -366,6 +368,20 @@ bool pf_life_alive(struct pf_life *life)
 	return !life->dead;
 }
 
+bool pf_life_damaged(const struct pf_life *life)
+{
+	return atomic_load_explicit(&life->damaged, memory_order_relaxed);
+}
+
+const char *pf_life_unfit(const struct pf_life *life)
+{
+	if (atomic_load(&life->broken))
+		return "FATAL: what it wrote to the daemon is no message\n";
+	if (atomic_load(&life->damaged))
+		return "FATAL: memory that it shares with the daemon could not be read\n";
+	return NULL;
+}
+
 const struct stat *pf_life_plugin(const struct pf_life *life)
 {
 	return life->plugin.st_ino ? &life->plugin : NULL;
@@ -446,6 +462,7 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 	life->broken_fd = broken_fd;
 	life->pool = pool;
 	life->pool_size = pool_size;
+	pf_guard_add(pool, pool_size, &life->damaged, broken_fd);
 	r = pf_channel_map(&life->channel, channel_fd, err);
 	if (r < 0)
 		goto fail;
@@ -460,8 +477,10 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 	return 0;
 fail:
 	pf_channel_release(&life->channel);
-	if (life->pool)
+	if (life->pool) {
+		pf_guard_remove(life->pool);
 		munmap((void *)(uintptr_t)life->pool, pool_size);
+	}
 	free(life->name);
 	free(life);
 	return r;
@@ -488,6 +507,7 @@ void pf_life_unref(struct pf_life *life)
 	if (!life || atomic_fetch_sub(&life->refs, 1) != 1)
 		return;
 	pf_channel_release(&life->channel);
+	pf_guard_remove(life->pool);
 	munmap((void *)(uintptr_t)life->pool, life->pool_size);
 	pf_map_release(&life->calls);
 	pf_buf_release(&life->late);

@@ -8,11 +8,15 @@
  * Wrap a channel (mapped from CHANNEL_FD) and a pool (mapped read-only from POOL_FD; both
  * descriptors stay the caller's) and start the thread that takes replies.
  * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
- * in the ring: the caller must end the process and the life then.
+ * in the ring, or a page of the pool is lost (pf_life_damaged): the caller must end the process
+ * and the life then.
  * ret   on success, one reference; pf_life_end must be called before the last unref
  */
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		int broken_fd, struct pf_life **ret, struct pf_err *err);
+
+/* Why it must be ended though its process lives: a line for its log (static); NULL: nothing. */
+const char *pf_life_unfit(const struct pf_life *life);
 
 /* It has N devices, before anybody else has the life.  -ENOMEM. */
 int pf_life_set_devices(struct pf_life *life, unsigned n);

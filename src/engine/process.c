@@ -242,9 +242,11 @@ void pf_process_start_release(struct pf_process_start *start)
 
 int pf_process_pool(uint64_t size, struct pf_err *err)
 {
-	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC);
+	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd >= 0 && !ftruncate(fd, (off_t)size))
+	/* A worker that cut its file off would end the daemon, which reads it: SIGBUS. */
+	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
 	pf_err_set(err, -errno, "make the pool: %s", strerror(errno));
 	if (fd >= 0)

@@ -166,8 +166,6 @@ static int start(struct pf_worker *w, struct pf_err *err)
 
 /* --- watch ------------------------------------------------------------------------- */
 
-static const char broken_words[] = "FATAL: what it wrote to the daemon is no message\n";
-
 /* Wait until the process is gone (1) or shall be stopped (0), keeping what it prints. */
 static int watch(struct pf_worker *w)
 {
@@ -176,6 +174,7 @@ static int watch(struct pf_worker *w)
 			       { .fd = w->err_fd, .events = POLLIN },
 			       { .fd = w->broken_fd, .events = POLLIN } };
 	bool closed = false, pausing = false;
+	const char *words;
 	uint64_t count;
 
 	for (;;) {
@@ -192,9 +191,13 @@ static int watch(struct pf_worker *w)
 		pf_printed_tick(&w->printed);
 		if (p[1].revents)
 			return 0;
-		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0)
-			pf_tail_add(&w->tail, broken_words, strlen(broken_words));
-		if (p[0].revents || p[3].revents)
+		/* It may be the end of an earlier life's memory that is told of here. */
+		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
+		    (words = pf_life_unfit(w->life))) {
+			pf_tail_add(&w->tail, words, strlen(words));
+			return 1;
+		}
+		if (p[0].revents)
 			return 1;
 	}
 }

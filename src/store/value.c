@@ -235,10 +235,14 @@ int pf_value_unusable_locked(const struct pf_value *v, struct pf_err *err)
 
 void pf_value_forget_dead_locked(struct pf_value *v)
 {
+	bool whole;
+
 	if (v->life && !pf_life_alive(v->life))
 		pf_value_drop_device_locked(v);
-	if (!v->life && !v->source && !v->blank && !pf_value_host_locked(v) &&
-	    v->state == PF_VALUE_READY)
+	/* A damaged pool stays mapped, for readers who have it pinned. */
+	whole = pf_value_host_locked(v) &&
+		(v->bytes || v->small || !pf_life_damaged(v->pool_life));
+	if (!v->life && !v->source && !v->blank && !whole && v->state == PF_VALUE_READY)
 		v->state = PF_VALUE_LOST;
 }
 

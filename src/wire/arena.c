@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "pjrtfs/base/cleanup.h"
 #include "room.h"
@@ -31,7 +33,8 @@ struct class
 };
 
 struct pf_arena {
-	int fd;
+	int fd;          /* owned; the daemon's own, which writes */
+	int read_fd;     /* owned; the same memfd, opened for reading: the workers' */
 	uint8_t *memory; /* owned mapping of size bytes */
 	uint64_t size;
 
@@ -167,6 +170,25 @@ static void *background(void *arg)
 
 /* --- the interface ------------------------------------------------------------------ */
 
+/*
+ * Open the memfd once more, for reading, and take the right to open it for writing from all
+ * who are not root with its capabilities: a worker can then neither map the arena for writing
+ * nor mprotect(2) its mapping.  Not F_SEAL_FUTURE_WRITE, under which the kernel refuses to
+ * punch holes: pages could not be given back.
+ */
+static int open_for_reading(struct pf_arena *a)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
+	if (fchmod(a->fd, 0400))
+		return -1;
+	a->read_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return a->read_fd < 0 ? -1
+			      : fcntl(a->fd, F_ADD_SEALS,
+				      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
+
 int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
 {
 	struct pf_arena *a = calloc(1, sizeof(*a));
@@ -177,8 +199,9 @@ int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
 	a->size = limit < MAX_VIRTUAL / 8 ? round_up(limit * 8, HUGE) : MAX_VIRTUAL;
 	if (a->size < MIN_VIRTUAL)
 		a->size = MIN_VIRTUAL;
-	a->fd = memfd_create("pjrtfs-arena", MFD_CLOEXEC);
-	if (a->fd < 0 || ftruncate(a->fd, (off_t)a->size)) {
+	a->read_fd = -1;
+	a->fd = memfd_create("pjrtfs-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (a->fd < 0 || ftruncate(a->fd, (off_t)a->size) || open_for_reading(a)) {
 		pf_err_set(err, -errno, "memfd of the arena: %s", strerror(errno));
 		goto fail;
 	}
@@ -201,6 +224,8 @@ int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
 fail:
 	if (a->fd >= 0)
 		close(a->fd);
+	if (a->read_fd >= 0)
+		close(a->read_fd);
 	free(a);
 	return err ? err->code : -EIO;
 }
@@ -216,6 +241,7 @@ void pf_arena_free(struct pf_arena *a)
 	pthread_join(a->thread, NULL);
 	munmap(a->memory, a->size);
 	close(a->fd);
+	close(a->read_fd);
 	for (unsigned c = 0; c < CLASSES; c++)
 		free(a->classes[c].free);
 	room_release(&a->room);
@@ -226,7 +252,7 @@ void pf_arena_free(struct pf_arena *a)
 
 int pf_arena_fd(const struct pf_arena *a)
 {
-	return a->fd;
+	return a->read_fd;
 }
 
 uint64_t pf_arena_size(const struct pf_arena *a)

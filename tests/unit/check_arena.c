@@ -2,9 +2,11 @@
 #include "pjrtfs/wire/arena.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,6 +109,37 @@ START_TEST(offsets_are_places_in_the_file)
 	ck_assert_int_eq(fstat(pf_arena_fd(arena), &st), 0);
 	ck_assert_uint_eq((uint64_t)st.st_size, pf_arena_size(arena));
 	pf_arena_give(arena, &e);
+	close_arena();
+}
+END_TEST
+
+/* What a worker gets reads, and there is no way to make it write. */
+START_TEST(others_only_read)
+{
+	int seals, fd;
+	struct stat st;
+	void *p;
+
+	open_arena(GIB);
+	fd = pf_arena_fd(arena);
+	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	ck_assert_ptr_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+			 MAP_FAILED);
+	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	ck_assert_int_lt(mprotect(p, 4096, PROT_READ | PROT_WRITE), 0);
+	ck_assert_int_eq(errno, EACCES);
+	munmap(p, 4096);
+	ck_assert_int_lt(pwrite(fd, "x", 1, 0), 0);
+	ck_assert_int_lt(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				   4096),
+			 0);
+	ck_assert_int_lt(ftruncate(fd, 0), 0);
+	seals = fcntl(fd, F_GET_SEALS);
+	ck_assert_int_eq(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	/* Nobody but root with its capabilities can open it again for writing. */
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0400);
 	close_arena();
 }
 END_TEST
@@ -572,6 +605,7 @@ int main(void)
 
 	unit_add_cases(tc, an_extent_takes_what_it_should, sizes);
 	tcase_add_test(tc, offsets_are_places_in_the_file);
+	tcase_add_test(tc, others_only_read);
 	unit_add_cases(tc, the_limit_is_kept_to_the_byte, limits);
 	tcase_add_test(tc, growing_beyond_the_limit_changes_nothing);
 	unit_add_cases(tc, growing_keeps_the_bytes, growths);

@@ -1,6 +1,8 @@
 /* What a worker says that is not true, and whom it harms. */
+#include <fcntl.h>
 #include <limits.h>
 
+#include "engine/process.h"
 #include "life_fixture.h"
 
 static const struct {
@@ -150,6 +152,41 @@ START_TEST(a_broken_ring_ends_the_calls)
 }
 END_TEST
 
+/* The page is nobody's any more: the life must end, and this process must not. */
+START_TEST(a_lost_page_ends_the_life)
+{
+	const char *far = pf_life_pool(life, POOL - 4096, 4096);
+	uint64_t count;
+
+	pool[0] = pool[POOL - 4096] = 'x';
+	ck_assert_int_eq(*far, 'x');
+	ck_assert_ptr_null(pf_life_unfit(life));
+	ck_assert_int_eq(ftruncate(pool_file, POOL / 2), 0);
+	ck_assert_int_eq(*(const volatile char *)far, 0);
+	ck_assert(pf_life_damaged(life));
+	ck_assert_int_eq(read(broken, &count, sizeof(count)), sizeof(count));
+	ck_assert_ptr_nonnull(strstr(pf_life_unfit(life), "could not be read"));
+	ck_assert_int_eq(*(const char *)pf_life_pool(life, 0, 1), 'x');
+}
+END_TEST
+
+START_TEST(the_pool_keeps_its_size)
+{
+	int fd = pf_process_pool(POOL, NULL);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_lt(ftruncate(fd, 0), 0);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_lt(ftruncate(fd, 2 * POOL), 0);
+	ck_assert_int_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	ck_assert_int_eq(pwrite(fd, "x", 1, 0), 1);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				   4096),
+			 0);
+	close(fd);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("life_lies");
@@ -161,6 +198,8 @@ int main(void)
 	unit_add_cases(tc, lies_harm_only_the_call, lies);
 	unit_add_cases(tc, unknown_tags_are_nobodys, tags);
 	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
+	tcase_add_test(tc, a_lost_page_ends_the_life);
+	tcase_add_test(tc, the_pool_keeps_its_size);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

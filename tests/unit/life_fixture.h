@@ -16,14 +16,15 @@ enum { POOL = 1 << 20 };
 static struct pf_life *life;
 static struct pf_channel peer; /* the worker's end */
 static char *pool;
+static int pool_file, broken;
 static char message[PF_RING_MESSAGE];
 
 static inline void open_life(void)
 {
 	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
-	int broken = eventfd(0, EFD_CLOEXEC);
 	struct pf_err err = PF_ERR_INIT;
 
+	broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
 	ck_assert_msg(pf_life_new("test", channel, fd, POOL, broken, &life, &err) == 0,
 		      "%s", err.text);
@@ -31,7 +32,7 @@ static inline void open_life(void)
 	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(pool, MAP_FAILED);
 	close(channel);
-	close(fd);
+	pool_file = fd;
 }
 
 static inline void end_life(void)
@@ -48,6 +49,8 @@ static inline void close_life(void)
 	pf_life_unref(life);
 	pf_channel_release(&peer);
 	munmap(pool, POOL);
+	close(pool_file);
+	close(broken);
 }
 
 static inline int ask_id(struct question *q, uint64_t id, struct pf_err *err)

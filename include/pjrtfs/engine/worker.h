@@ -138,6 +138,12 @@ PF_DEFINE_CLEANUP(struct pf_life *, pf_life_unref)
 /* False once its process is known to be dead; true is a hint. */
 bool pf_life_alive(struct pf_life *life);
 
+/*
+ * True once a page of its pool could not be read (the system had no memory for it, or it is
+ * bad): zeros stand there now, and the life is being ended.
+ */
+bool pf_life_damaged(const struct pf_life *life);
+
 /* Its number, which no other life of any worker of this daemon has; from 1 on. */
 uint64_t pf_life_number(const struct pf_life *life);
 

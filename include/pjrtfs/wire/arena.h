@@ -32,7 +32,10 @@ int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err);
 /* Unmap and close.  No extent may be in use.  ARENA may be NULL. */
 void pf_arena_free(struct pf_arena *arena);
 
-/* The memfd, borrowed, and the size of its mapping in bytes (virtual, mostly holes). */
+/*
+ * The memfd for workers, borrowed: a descriptor that reads and cannot write, of a file whose
+ * size is sealed.  And the size of its mapping in bytes (virtual, mostly holes).
+ */
 int pf_arena_fd(const struct pf_arena *arena);
 uint64_t pf_arena_size(const struct pf_arena *arena);
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pjrtfs/wire/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/cleanup.h"
+
+enum { GUARDS = 256 };
+
+/* The handler reads these without a lock; start is written last, and cleared first. */
+static struct guard {
+	_Atomic uintptr_t start; /* 0: free */
+	size_t len;
+	_Atomic bool *lost;
+	int fd;
+} guards[GUARDS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rank 9; who takes a guard */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static struct guard *find(uintptr_t at)
+{
+	for (int i = 0; i < GUARDS; i++) {
+		uintptr_t start = atomic_load(&guards[i].start);
+
+		if (start && at >= start && at - start < guards[i].len)
+			return &guards[i];
+	}
+	return NULL;
+}
+
+/* Neighbouring pages of zeros become one mapping, so even many are few. */
+static bool replace_page(uintptr_t at)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *start = (void *)(at & ~(page - 1));
+
+	return mmap(start, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		    0) != MAP_FAILED;
+}
+
+static void on_sigbus(int sig, siginfo_t *info, void *context)
+{
+	struct guard *g = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
+	int saved = errno;
+	uint64_t one = 1;
+
+	(void)context;
+	if (g && replace_page((uintptr_t)info->si_addr)) {
+		atomic_store(g->lost, true);
+		(void)!write(g->fd, &one, sizeof(one));
+		errno = saved;
+		return;
+	}
+	/* Not ours: it comes again on return, and ends the process as it would have. */
+	signal(sig, SIG_DFL);
+	if (info->si_code <= 0)
+		raise(sig);
+}
+
+static void install(void)
+{
+	struct sigaction action = { .sa_sigaction = on_sigbus,
+				    .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	if (sigaction(SIGBUS, &action, NULL))
+		abort();
+}
+
+void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd)
+{
+	pthread_once(&once, install);
+	PF_LOCK_SCOPE(&lock);
+	for (int i = 0; i < GUARDS; i++)
+		if (!atomic_load(&guards[i].start)) {
+			guards[i].len = len;
+			guards[i].lost = lost;
+			guards[i].fd = fd;
+			atomic_store(&guards[i].start, (uintptr_t)memory);
+			return;
+		}
+}
+
+void pf_guard_remove(const void *memory)
+{
+	struct guard *g;
+
+	PF_LOCK_SCOPE(&lock);
+	g = find((uintptr_t)memory);
+	if (g)
+		atomic_store(&g->start, 0);
+}
