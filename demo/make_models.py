@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Train and export the two models of this folder.
 
     python3 -m venv venv && venv/bin/pip install jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6

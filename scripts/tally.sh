@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Count what passed and failed; scripts/test and .ci/run source it.
 # shellcheck shell=bash
 passed=0

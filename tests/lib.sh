@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Help for the shell tests; a test starts with
 #
 #     . "$srcdir/tests/lib.sh"

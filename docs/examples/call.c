@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Call a program of a pjrtfs mount that takes two F32[2,3] and gives one:
  * cc -o call call.c && ./call /mnt/pjrt/executables/add/call */
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
 # Call a program of a pjrtfs mount that takes two F32[2,3] and gives one:
 # perl call.pl /mnt/pjrt/executables/add/call
 use strict;

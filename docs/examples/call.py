@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Call a program of a pjrtfs mount that takes and gives F32[2,3], without any package.
 
     call.py /mnt/pjrt/executables/add/call

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs of a pjrtfs mount as functions of NumPy arrays.
 
     call_numpy.py /mnt/pjrt/executables/add/call

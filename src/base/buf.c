@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A byte string that grows. */
 #include "pjrtfs/base/buf.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: an errno, a sentence, and the names of both worlds' codes. */
 #define _GNU_SOURCE 1
 #include "pjrtfs/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon and the worker tell their operator. */
 #define _GNU_SOURCE 1
 #include "pjrtfs/base/log.h"

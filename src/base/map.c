@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table from 64-bit numbers to pointers: open addressing, linear probing. */
 #include "pjrtfs/base/map.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scanner of JSON commands (RFC 8259), and the check that no object names a key twice.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "pjrtfs/base/utf8.h"
 
 size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret)

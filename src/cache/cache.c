@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory: opened, read from. */
 #include <errno.h>
 #include <fcntl.h>

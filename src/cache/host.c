@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What of this host and this process decides what a compiler makes. */
 #include <fcntl.h>
 #include <sched.h>

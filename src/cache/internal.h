@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the cache share.  Private to the layer. */
 #ifndef PJRTFS_CACHE_INTERNAL_H
 #define PJRTFS_CACHE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing entries: under a temporary name, to the disk, then to their own. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lock and the counts, which all daemons of a directory share. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is in the directory: listed, counted, evicted. */
 #include <dirent.h>
 #include <errno.h>

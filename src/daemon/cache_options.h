@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the command line says of the cache and of compiles. */
 #ifndef PJRTFS_CACHE_OPTIONS_H
 #define PJRTFS_CACHE_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options that every program of the mount has unless it says otherwise. */
 #include <errno.h>
 #include <limits.h>

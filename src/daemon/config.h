@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: JSON, whose keys are the names of options. */
 #ifndef PJRTFS_CONFIG_H
 #define PJRTFS_CONFIG_H

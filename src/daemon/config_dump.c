@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The effective configuration, as a file that says the same. */
 #include <errno.h>
 #include <limits.h>

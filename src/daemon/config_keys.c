@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of a configuration file, and what each one says. */
 #include <errno.h>
 #include <stdio.h>

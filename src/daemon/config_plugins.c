@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a configuration file says of plugins. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files that take a configuration's keys share. */
 #ifndef PJRTFS_DAEMON_CONFIG_TAKING_H
 #define PJRTFS_DAEMON_CONFIG_TAKING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs: the daemon's life, from the command line to the end of the mount. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much host memory arrays may take. */
 #ifndef PJRTFS_MEMORY_LIMIT_H
 #define PJRTFS_MEMORY_LIMIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of -o that others than pjrtfs understand. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 #include "config.h"
 #include "memory_limit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line, and the configuration that goes before it. */
 #ifndef PJRTFS_OPTIONS_H
 #define PJRTFS_OPTIONS_H

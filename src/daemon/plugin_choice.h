@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which plugins are loaded: from the words of the command line to files. */
 #ifndef PJRTFS_PLUGIN_CHOICE_H
 #define PJRTFS_PLUGIN_CHOICE_H

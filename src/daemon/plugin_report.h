@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of plugins on standard output: --list-plugins, --check-plugin. */
 #ifndef PJRTFS_PLUGIN_REPORT_H
 #define PJRTFS_PLUGIN_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the configuration and the command line say of plugins and compiles, before plugins are
  * looked for.  Both come in layers, and a later one overrides: each says first which it is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where plugins are looked for, and in which order. */
 #include "internal.h"
 

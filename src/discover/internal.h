@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the discovery of plugins. */
 #ifndef PJRTFS_DISCOVER_INTERNAL_H
 #define PJRTFS_DISCOVER_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The places that were looked at, and the files that were found. */
 #include "internal.h"
 

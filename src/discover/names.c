@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How plugins' files are called. */
 #include "internal.h"
 

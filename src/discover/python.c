@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins in Python's packages, found without running Python. */
 #include "internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small files that tell where to look. */
 #include "internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One life of a worker: its channel, its pool, its calls.  Private to the engine. */
 #ifndef PJRTFS_ENGINE_LIFE_H
 #define PJRTFS_ENGINE_LIFE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's process: its start and its end.  Private to the engine. */
 #ifndef PJRTFS_ENGINE_PROCESS_H
 #define PJRTFS_ENGINE_PROCESS_H

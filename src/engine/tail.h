@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of what a worker printed.  Private to the engine. */
 #ifndef PJRTFS_ENGINE_TAIL_H
 #define PJRTFS_ENGINE_TAIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that starts a worker, watches it, buries it, and starts it again. */
 #include <errno.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker, for the thread that starts and watches it and for those who ask.  Private to the
  * layer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cache/: the compilation cache, which other daemons may share. */
 #include <errno.h>
 #include <stdlib.h>

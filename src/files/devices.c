@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* devices/NAME/N/: what is known of each device, and its buffers. */
 #include <errno.h>
 #include <stdio.h>

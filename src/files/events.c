@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* events: what happened, a line each; and the names of what it happened to. */
 #include <errno.h>
 #include <poll.h>

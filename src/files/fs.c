@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Put the file system together, and take it apart. */
 #include "pjrtfs/files/fs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files to which lines are appended, and which are read by offset: events, plugins/NAME/log. */
 #ifndef PJRTFS_FILES_LINES_H
 #define PJRTFS_FILES_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.prom: what Prometheus reads.  It asks no plugin anything. */
 #include "mount.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the fixed part of the tree share. */
 #ifndef PJRTFS_FILES_MOUNT_H
 #define PJRTFS_FILES_MOUNT_H

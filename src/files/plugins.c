@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plugins/NAME/: what is known of each plugin and its worker. */
 #include <errno.h>
 #include <poll.h>

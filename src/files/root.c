@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files at the root: README, version, pid, health. */
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Floating-point numbers to and from decimal text; used by text.c only. */
 #ifndef PJRTFS_SRC_FORMATS_DECIMAL_H
 #define PJRTFS_SRC_FORMATS_DECIMAL_H

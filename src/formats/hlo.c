@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a compiled program takes and gives. */
 #include "pjrtfs/formats/hlo.h"
 

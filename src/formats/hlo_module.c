@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding parts of a HloModuleProto in place.  Modules hold their constants and may be
  * gigabytes: a generated decoder would copy them all.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the parts of a HloModuleProto that hlo.c unpacks; used by it only. */
 #ifndef PJRTFS_SRC_FORMATS_HLO_MODULE_H
 #define PJRTFS_SRC_FORMATS_HLO_MODULE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the partitioner split a program's arguments and results: the module's
  * spmd_parameters_shardings and spmd_output_sharding.

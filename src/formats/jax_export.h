@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The container that jax.export writes; used by program.c only. */
 #ifndef PJRTFS_SRC_FORMATS_JAX_EXPORT_H
 #define PJRTFS_SRC_FORMATS_JAX_EXPORT_H

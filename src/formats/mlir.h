@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading what MLIR tells of itself without a compiler; used by program.c only. */
 #ifndef PJRTFS_SRC_FORMATS_MLIR_H
 #define PJRTFS_SRC_FORMATS_MLIR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A module's integer attributes in MLIR bytecode.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A single pass over MLIR text. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NumPy's .npy headers. */
 #include "pjrtfs/formats/npy.h"
 

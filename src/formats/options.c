@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: JSON in, CompileOptionsProto out. */
 #include <errno.h>
 #include <inttypes.h>

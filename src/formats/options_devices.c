@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: which plugin, and which of its devices. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What options.c and options_devices.c share. */
 #ifndef PJRTFS_SRC_FORMATS_OPTIONS_MAKER_H
 #define PJRTFS_SRC_FORMATS_OPTIONS_MAKER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: those of one program and those of the whole mount. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing elements smaller than a byte. */
 #include "pjrtfs/formats/pack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Program files: what their bytes are, and tell. */
 #include "pjrtfs/formats/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walking a serialized protocol buffer in place; used by hlo*.c and program.c only. */
 #ifndef PJRTFS_SRC_FORMATS_PROTOWIRE_H
 #define PJRTFS_SRC_FORMATS_PROTOWIRE_H

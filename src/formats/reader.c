@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading JSON (RFC 8259) token by token. */
 #include "reader.h"
 

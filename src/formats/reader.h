@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading JSON whose grammar is known token by token; used by safetensors.c only. */
 #ifndef PJRTFS_SRC_FORMATS_READER_H
 #define PJRTFS_SRC_FORMATS_READER_H

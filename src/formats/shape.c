@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Array shapes. */
 #include "pjrtfs/formats/shape.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shardings: meshes and partition specs, read and printed. */
 #include "pjrtfs/formats/sharding.h"
 

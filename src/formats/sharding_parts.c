@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shardings: which part of an array each device has. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shardings, and what XLA's partitioner says of the same: tiles without names. */
 #include <errno.h>
 #include <stdio.h>

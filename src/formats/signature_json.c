@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program's signature as JSON: the file signature.json. */
 #include <stdio.h>
 

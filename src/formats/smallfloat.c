@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The floating types smaller than 32 bits, to and from double. */
 #include <math.h>
 #include <stdbool.h>

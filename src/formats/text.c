@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays as text: writing. */
 #include "pjrtfs/formats/text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of an argument or result. */
 #include "pjrtfs/formats/tiles.h"
 

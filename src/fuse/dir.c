@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Listing directories, and what df(1) shows. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of src/fuse share. */
 #ifndef PJRTFS_FUSE_INTERNAL_H
 #define PJRTFS_FUSE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FUSE's operations, each turned into a call of the tree's. */
 #include <errno.h>
 #include <stdio.h>

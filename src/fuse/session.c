@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mounting, serving, unmounting. */
 #include <errno.h>
 #include <limits.h>

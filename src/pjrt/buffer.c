@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: from host memory, to host memory, of each other, and where they lie. */
 #include "pjrtfs/pjrt/buffer.h"
 

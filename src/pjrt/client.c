@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Creating a client and getting to know its devices. */
 #include "pjrtfs/pjrt/client.h"
 

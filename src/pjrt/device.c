@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, their descriptions and their memories. */
 #include "pjrtfs/pjrt/device.h"
 

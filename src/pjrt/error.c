@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins' errors become errno and a sentence. */
 #include "pjrtfs/pjrt/api.h"
 

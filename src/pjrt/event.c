@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: what a plugin signals when asynchronous work is done. */
 #include "pjrtfs/pjrt/api.h"
 

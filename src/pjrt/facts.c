@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plugin can tell about a compiled program. */
 #include "pjrtfs/pjrt/executable.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory spaces that a device can address. */
 #include "pjrtfs/pjrt/memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loading plugins, and getting along with those of another age. */
 #include "pjrtfs/pjrt/api.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled programs as bytes, and back. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is in a plugin's tables: its functions and those of its extensions, by name. */
 #include "pjrtfs/pjrt/api.h"
 

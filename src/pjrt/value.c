@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named values: what plugins call attributes, options and properties, as JSON. */
 #include "pjrtfs/formats/create_options.h"
 #include "pjrtfs/pjrt/api.h"

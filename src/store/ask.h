@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of a worker by a thread that waits, but not for ever.  Private to the store. */
 #ifndef PJRTFS_STORE_ASK_H
 #define PJRTFS_STORE_ASK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of values. */
 #include "pjrtfs/store/blocks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles that the cache saves, and what it is given. */
 #include <errno.h>
 #include <inttypes.h>

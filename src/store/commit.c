@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a buffer's bytes become: a value, several, or a sentence. */
 #include <stdio.h>
 #include <time.h>

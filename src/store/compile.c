@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiling: from a committed source to something that runs. */
 #include "compile.h"
 #include "ask.h"

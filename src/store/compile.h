@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */
 #ifndef PJRTFS_STORE_COMPILE_H
 #define PJRTFS_STORE_COMPILE_H

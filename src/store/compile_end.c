@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a compile ends: what it gave is published, for those that followed it, too. */
 #include <errno.h>
 #include <stdlib.h>

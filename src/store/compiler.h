@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What compiler.c offers to compile.c and cached.c.  Private to the store. */
 #ifndef PJRTFS_STORE_COMPILER_INTERNAL_H
 #define PJRTFS_STORE_COMPILER_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a buffer's content means: how long it will be, whether it is whole, which array it
  * is.  Private to the store; the caller holds the buffer's lock.

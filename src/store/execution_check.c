@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an execution is given, checked against what its program takes. */
 #include "execution_internal.h"
 

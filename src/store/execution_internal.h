@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of an execution share.  Private to src/store/execution*.c. */
 #ifndef PJRTFS_STORE_EXECUTION_INTERNAL_H
 #define PJRTFS_STORE_EXECUTION_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executions on their way: sent, several in one message where they may go along, and
  * answered.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one compile gave, or the cache. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a buffer lives: sharing another's value, and going elsewhere. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a buffer is as an array, and making it another one of the same bytes. */
 #include <errno.h>
 #include <inttypes.h>

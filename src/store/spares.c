@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host copies that can be made again, the one that was used longest ago first.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arrays of a .safetensors file. */
 #include <errno.h>
 #include <stdlib.h>

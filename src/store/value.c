@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that never change: what they are, and where copies of them lie. */
 #include "value_internal.h"
 

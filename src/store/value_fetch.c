@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bringing values from their devices to host memory. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of a value share.  Private to src/store. */
 #ifndef PJRTFS_STORE_VALUE_INTERNAL_H
 #define PJRTFS_STORE_VALUE_INTERNAL_H

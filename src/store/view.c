@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What readers see of a buffer. */
 #include <errno.h>
 #include <inttypes.h>

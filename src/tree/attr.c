@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stat(2) and what changes it. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rights of the process behind a request. */
 #include <stdio.h>
 #include <string.h>

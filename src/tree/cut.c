@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes written to a control file become commands. */
 #include <errno.h>
 #include <stdio.h>

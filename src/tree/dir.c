@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories: who is linked where, under which name. */
 #include <assert.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tree's own files share; nobody else includes this. */
 #ifndef PJRTFS_TREE_INTERNAL_H
 #define PJRTFS_TREE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last reply of a control file to each user and login session, so that
  * `echo ... > run; cat run` works for people.  Most recently used first, the least one goes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A control file's open session: shared by ctl.c (running, answering) and cut.c (parsing). */
 #ifndef PJRTFS_TREE_SESSION_H
 #define PJRTFS_TREE_SESSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Extended attributes: what kinds tell of their nodes by name. */
 #include <errno.h>
 

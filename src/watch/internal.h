@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the metrics' own files share; nobody else includes this. */
 #ifndef PJRTFS_WATCH_INTERNAL_H
 #define PJRTFS_WATCH_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics as Prometheus' text. */
 #include <stdatomic.h>
 #include <stdio.h>

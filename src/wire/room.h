@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Free room of the arena, by address.  Private to the layer; its caller has the lock.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about buffers: make one of bytes, of another or of nothing, copy out, free. */
 #include "pjrtfs/worker/worker.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A call: an execution whose arguments are bytes in the arena, and whose results are bytes,
  * too.  All in one request, because of small arrays it is the requests that take the time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about programs: compile, and say what was made. */
 #include "pjrtfs/worker/worker.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the worker tells the daemon in JSON. */
 #include "pjrtfs/worker/describe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The request that matters: execute a program, or several, one after the other. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One execution of a request.  Private to src/worker/execut*.c. */
 #ifndef PJRTFS_WORKER_EXECUTION_H
 #define PJRTFS_WORKER_EXECUTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Free extents of one kind never lie side by side, and sit in lists by size.  The first
  * and last granule of every extent hold its state and length, so that neighbours are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pjrtfs-worker: the only process that loads plugins.
  *

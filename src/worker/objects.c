@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers and executables by id. */
 #include "pjrtfs/worker/objects.h"
 

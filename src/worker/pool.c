@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pool's front holds small blocks in granules of 4 KiB, all else large ones in
  * granules of 2 MiB.  Freed pages are kept for the next user, as fresh ones cost more than

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about compiled programs as bytes, for the daemon's cache. */
 #include <errno.h>
 #include <string.h>

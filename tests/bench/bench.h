@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the benchmarks share: options, a mount of their own, and tables of figures.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the cache saves: a program that is compiled by closing its file, beside the same one
  * loaded from the cache by the next daemon, and beside the plugin's own compile.

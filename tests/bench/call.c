@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small array in and out: what a call takes, beside what the same takes through buffers,
  * through control with the arguments in place, and without a mount.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cp(1) of a large array within the mount, beside cp of a file as large on tmpfs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The baseline: PJRT's C API as a plain program uses it, in one process and with nothing
  * of ours between.  Whatever fails ends the program.

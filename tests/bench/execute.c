@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The round trip of a small execution: a scalar addition whose arguments are in place.
  *

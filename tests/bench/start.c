@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How soon things are there: from the command pjrtfs to its mount, and one execution from a
  * shell, beside a process that loads the plugin and does the same itself.

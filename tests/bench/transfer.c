@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large arrays in and out: writes and reads through the mount beside tmpfs, memcpy and the
  * copies that the C API itself makes.

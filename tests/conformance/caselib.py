@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conformance cases: reading them, decoding element types, comparing arrays.
 
 A case is a directory that holds case.json, one or more forms of a program, its inputs and

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the conformance runner itself: decoding, comparing, and what it does with the
 files of a mount, against an imitation of a mount in memory.  Needs no plugin, no FUSE."""
 import errno

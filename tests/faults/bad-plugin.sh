@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Plugins that cannot be used: refused at the start, with a sentence; nothing is mounted.
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Batches whose steps end otherwise than in order: by their time limits, by the worker's death,
 # by names that cannot be had any more.  The first failure is the batch's.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Steps of a batch that are sent together: what is before a failure is there, what is after
 # it has not begun, and a death takes no result that was there before.
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Each of PJRT's codes has its errno, in every operation, and the plugin's sentence is told.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A failed compile is seen by the writer, explained by error, and leaves nothing that runs.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty --fault compile=error:INVALID_ARGUMENT:'bad op'

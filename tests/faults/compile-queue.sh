@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The queue of compiles: so many at a time, in turns of users, each only for so long.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What happens to a program while it compiles: used, written, moved, removed.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty

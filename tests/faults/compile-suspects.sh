@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs and cache entries that kill a worker: only they suffer.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A plugin that dies in other ways than by abort, with many or no words, or not alone, or that
 # does not come back at once.
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A plugin that dies in each operation: EIO, its last words in the sentence, and it starts again.
 . "$srcdir/tests/lib.sh"
 requires jq --version

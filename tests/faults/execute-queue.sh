@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The queue of executions: so many of a device at a time, in turns of users.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A plugin that is slow or hangs: nobody else waits, and who waits can be ended at once.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

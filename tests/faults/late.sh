@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Time limits of commands: what the sentence says becomes of them is what does.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Discovery among what is broken: each gets a sentence, the status is 1, the good ones are
 # listed, and nothing hangs.
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What a plugin prints: in plugins/NAME/log and the daemon's log, however much it is.
 # shellcheck disable=SC2016 # what another program expands
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Transfers that fail, come late, or run out of memory: the writer is told, the rest stays.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cache entry's header: what is taken has lengths that fit, and is what would be written. */
 #include <assert.h>
 #include <openssl/evp.h>

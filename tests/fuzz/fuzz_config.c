@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: any text; what is taken can be printed and taken again. */
 #include <assert.h>
 #include <stdlib.h>

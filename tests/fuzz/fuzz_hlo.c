@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signatures: any bytes as an optimized program, plain and with a configuration. */
 #include <assert.h>
 

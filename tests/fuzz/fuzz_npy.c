@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .npy headers.  What is accepted keeps its promises, is refused or "not yet" in every
  * part of it, and survives printing.

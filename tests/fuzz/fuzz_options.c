@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: any JSON; the same options are the same bytes. */
 #include <assert.h>
 #include <string.h>

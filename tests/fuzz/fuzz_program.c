@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Program files: any bytes in every format, and any name. */
 #include <assert.h>
 #include <stdint.h>

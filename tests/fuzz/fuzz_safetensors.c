@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .safetensors headers.  The input is a whole file's beginning, or else JSON, whose length
  * is put before it: libFuzzer does not keep the two in step.  What is accepted keeps its

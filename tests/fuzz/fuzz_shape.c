@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shapes and element types as text, and packing.  The first byte is an element type and a
  * length; the rest is a shape, a type's name, and elements.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shardings: any JSON text as {"mesh", "spec", "devices", "shape"}.  What is read is printed
  * and read again; every element of a small array is in one block and comes back.

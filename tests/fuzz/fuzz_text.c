@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays as text.  The first byte is the element type.  What is read prints as something
  * that reads as the same elements.

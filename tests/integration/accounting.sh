@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What df calls used is the sum of the segments that the arrays' .json name, each once.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Arguments are checked before a plugin sees them: how many, which type, shape and device.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Modes, times, inodes and links of files: what a user sets is kept, what is new is new.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

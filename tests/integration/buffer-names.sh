@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # buffers/: rm, mv, cp, mkdir, scratch names, and which names there may be.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # How bytes become an array: in pieces, out of order, incomplete at fsync, by who is killed,
 # and while others read the value before.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The cache's directory under processes that are killed, and under two that share it.
 . "$srcdir/tests/lib.sh"
 stress=$build/tests/tools/cache_stress

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs for several devices, for one that is not the first, and for any, from the cache.
 . "$srcdir/tests/lib.sh"
 requires jq --version

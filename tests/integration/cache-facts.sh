@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A program from the cache shows, and does, all that a compiled one does, whatever it was in.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Three plugins of one platform, one cache: none runs what another compiled.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Directories that cannot be used for a cache: one warning, and everything works without.
 . "$srcdir/tests/lib.sh"
 requires jq --version

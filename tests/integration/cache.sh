@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What was compiled once is loaded the next time: after a restart, by others, and by name.
 . "$srcdir/tests/lib.sh"
 requires jq --version

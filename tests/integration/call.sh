@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # executables/NAME/call: arrays in and out on one descriptor, in any pieces; failures; deaths.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # --check-plugin: what a plugin has, and that it computes; and that of one that does not.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The command line: what is asked wrongly is answered with one sentence, and status 2 or 1.
 # shellcheck disable=SC2016 # as libfuse quotes
 . "$srcdir/tests/lib.sh"

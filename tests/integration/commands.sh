@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Commands: batches, repetitions, directories as arguments, several devices, jobs, timeouts.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

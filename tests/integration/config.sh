@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Configuration files: which are read, what they say, what is refused and how.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

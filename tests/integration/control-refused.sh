@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Commands that are wrong: which errno, which sentence; and nothing is changed by them.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

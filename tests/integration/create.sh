@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The create command: empty, filled and uninitialized arrays, on any device and memory.
 . "$srcdir/tests/lib.sh"
 requires jq --version

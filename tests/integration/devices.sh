@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What lives on each device: executables by name, counts of them and of buffers.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every element type in every format and shape: its bytes, its numbers, what is told of it.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # events: what it tells, to whom, and how it reads as a file.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

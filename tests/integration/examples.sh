@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The examples in docs/examples do what they say, also when they cannot.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # fio writes and verifies files in buffers/: several jobs, orders, block sizes, engines.
 . "$srcdir/tests/lib.sh"
 requires fio --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Floods: long batches, many sessions, many jobs, halves of commands, callers that go.
 . "$srcdir/tests/lib.sh"
 options=()

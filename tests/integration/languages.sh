@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fifty processes at once, each in the way of its language: shell, C, Perl, Python and awk.
 # Each one checks every result of its own; none is wrong, none is lost.
 # shellcheck disable=SC2016 # the other languages' words

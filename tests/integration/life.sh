@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The daemon's life: in the foreground and the background, and how it ends; what is left after.
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse

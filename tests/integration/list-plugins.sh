@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # --list-plugins, and picking by name: each place where plugins are found, laid out as those
 # who install them do; what is found there is mounted and computes.
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What does not fit into --memory-limit is refused with ENOSPC, and the rest stays.
 . "$srcdir/tests/lib.sh"
 requires jq --version

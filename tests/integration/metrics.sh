@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # metrics.prom: well-formed at every moment, and its numbers are what was done.
 . "$srcdir/tests/lib.sh"
 requires python3 --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Files of buffers/ in memory: read, written, replaced while they are mapped.
 . "$srcdir/tests/lib.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Names that no buffer can have: where the sentence is, and the lines that convert files.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

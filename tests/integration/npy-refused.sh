@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What is no array that a device has is refused, with a sentence, and nothing else changes.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

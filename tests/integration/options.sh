@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What plugins and programs are told: create options, environment, default compile options.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A result is a file as others: opened, written in the middle, at its end, mapped, renamed.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

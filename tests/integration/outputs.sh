@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Where results go: new names, names that are taken, an input's own; and what is donated.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # In a PID namespace entered from outside, as containers are, callers have no session leader.
 if [ -z "${inside:-}" ]; then
 	unshare --pid true || {

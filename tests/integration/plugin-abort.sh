@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs that abort a real plugin: their writers are told, and everyone else goes on.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Files beyond 4 GiB, and what is beyond the memory limit.
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Ten thousand buffers, and listings while names come and go.
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0

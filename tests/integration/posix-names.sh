@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Names in buffers/ as POSIX has them, for root and for another user.
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0

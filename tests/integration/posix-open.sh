@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Open files in buffers/: unlinked, replaced, shared, locked, and their writers killed.
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0

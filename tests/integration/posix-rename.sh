@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # rename(2) as POSIX and Linux have it, for root and for another user.
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0

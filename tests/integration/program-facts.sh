@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What is known of a program: cost, memory, where it runs, and as what it was compiled.
 . "$srcdir/tests/lib.sh"
 requires jq --version

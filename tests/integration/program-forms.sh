@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A program in each of its forms compiles at close, tells its signature, and runs right.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # programs/ and executables/: mv, rm, mkdir, scratch names, and which names exclude each other.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compile options: who compiles, for which devices, with which flags; what is refused.
 . "$srcdir/tests/lib.sh"
 requires jq --version

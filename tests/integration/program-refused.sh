@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Each tool that writes a program which is refused says so; state and error tell why.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

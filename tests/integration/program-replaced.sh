@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A new source for a program, good or bad: what is there is what was written last.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Who opens a name that is given to another buffer at that moment gets one of the two.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The mount's README: the lines that it says work when pasted do.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # .safetensors: of one tensor and of many, what is refused, and how fast a large one is there.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

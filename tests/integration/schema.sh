@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The schema of commands and replies: it and the daemon agree.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Three plugins in one mount: programs choose one, arrays go from one to another and are
 # copied once at most, and what goes wrong names who is where.
 # shellcheck disable=SC2016 # what another program expands

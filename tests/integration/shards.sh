@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One array over several devices: split, joined, and as arguments and results of programs.
 . "$srcdir/tests/lib.sh"
 

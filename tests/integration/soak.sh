@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Commands of all sorts, very many, leave no memory taken; SOAK_COMMANDS says how many.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

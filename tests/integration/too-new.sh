@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A program that the loaded plugin is too old for: the sentence names a plugin that was found
 # and that can read it; mounted with that one, it runs.
 . "$srcdir/tests/lib.sh"

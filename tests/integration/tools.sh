@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What everybody's tools do with files they do to arrays: copied in and out again, edited,
 # cut and joined, the bytes are the same, and what came in is an array on its device.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The fixed files: at the root, of each plugin and of each device; stat tells true sizes.
 . "$srcdir/tests/lib.sh"
 requires jq --version

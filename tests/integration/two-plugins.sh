@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Several plugins in one mount: each with its worker and devices; one's death is not the other's.
 . "$srcdir/tests/lib.sh"
 requires test -e "$plugins/cpu/pjrt_plugin.so"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Several users of one mount: modes count, and the rights are those of who opened the file.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One buffer, several views: .npy, .raw, .txt, .json; each can be read, and written but .json.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

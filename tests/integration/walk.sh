@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Tools that walk the whole mount end, and find what is there, while it is busy.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

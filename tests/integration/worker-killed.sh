@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # kill -9 of the worker: the mount stays, and everything works again without anyone's doing.
 . "$srcdir/tests/lib.sh"
 requires jq --version

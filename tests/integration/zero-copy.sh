@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Large arrays are not copied on their way to the plugin and back, where its memory is ours.
 . "$srcdir/tests/lib.sh"
 requires jq --version

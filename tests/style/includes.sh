@@ -1,2 +1,3 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 exec "$srcdir/scripts/check-includes"

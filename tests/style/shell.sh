@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every shell script is clean in the eyes of shellcheck.
 set -eu
 command -v shellcheck >/dev/null || {

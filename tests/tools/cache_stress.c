@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Use a compilation cache hard, as a daemon would, and see that nothing is lost.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """executables/NAME/call: inputs written on one descriptor, outputs read back."""
 
 import errno

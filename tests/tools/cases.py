@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Help for the tests in Python: cases, each in an empty directory of its own.
 
     import cases

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of many tensors: .safetensors in buffers/, written here byte by byte."""
 
 import json

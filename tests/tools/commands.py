@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands at control and run: what they mean, and what is refused."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/commands.schema.json and the daemon agree on what a command is, and a reply."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every element type in every format and several shapes, against encoders of our own.
 
 What is written is read back as the same bytes; what every other view shows is compared with

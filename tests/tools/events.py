@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Read events as programs do, at MOUNT: each case is a word of the command line.
 
     check       every line is an object with its time, event, user and object, in time's order

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Too much, half of it, all at once: what it costs who does it, and nobody else."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random operations on a file, and the same ones on a file in tmpfs, which says what is
  * right: what they return, the sizes, the bytes that are read, and every now and then all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files beyond 4 GiB, and what does not fit: the limit of the mount is 6 GiB."""
 
 import mmap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many files in one directory, and listings while names come and go."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names in buffers/: what open, mkdir, rmdir, unlink, link, symlink and mknod do, and which
 errno they give."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Open files in buffers/: without a name, by several at once, with locks, and by who dies."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rename(2) and renameat2(2) in buffers/: what they do, and which errno they give."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modes and owners in buffers/: chmod, chown, access, umask, and what they allow whom."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times in buffers/: which operation changes which, and that what is set is kept."""
 
 import os

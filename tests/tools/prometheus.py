@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Check Prometheus' text format 0.0.4 strictly, and print what was asked for.
 
     prometheus.py FILE                     check it

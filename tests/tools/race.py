@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that are given to other buffers all the time, and who opens them meanwhile."""
 
 import os

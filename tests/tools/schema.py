@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON Schema (draft 2020-12), as much of it as docs/commands.schema.json uses.
 
     errors(value, "#/$defs/replies/execute")    sentences; none: it is valid

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays over several devices: shard, gather, and programs that take and give them."""
 
 import io

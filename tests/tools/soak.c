@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Commands of all sorts, very many, and what memory they leave taken.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request whose answer a test can look at. */
 #ifndef PJRTFS_TESTS_UNIT_ANSWER_H
 #define PJRTFS_TESTS_UNIT_ANSWER_H

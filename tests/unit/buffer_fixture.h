@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A buffer to write to, in an arena of its own, and what is expected of its value. */
 #ifndef PJRTFS_TESTS_UNIT_BUFFER_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_BUFFER_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arena: whatever is taken and given back, extents never overlap and bytes are kept. */
 #include "pjrtfs/wire/arena.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of values: cut out of the bytes or shared with them, placed, and joined again. */
 #include "pjrtfs/store/blocks.h"
 #include "store_fixture.h"

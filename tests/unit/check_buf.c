@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Byte strings that grow. */
 #include <stdint.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: bytes as users write them, and the arrays they become. */
 #include "buffer_fixture.h"
 

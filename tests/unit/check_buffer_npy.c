@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* .npy files as they are written: in pieces, in any order, and wrong ones. */
 #include "buffer_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a buffer holds: seen as another format, refused, shared, donated. */
 #include "buffer_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counted pieces of the arena: who writes gets a copy, who reads keeps what was. */
 #include "pjrtfs/store/bytes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache's directory: entries put, found, checked, evicted; counts; plugins' digests. */
 #include "pjrtfs/cache/cache.h"
 #include "pjrtfs/cache/digest.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys: everything that decides what a compile gives is part of them. */
 #include "pjrtfs/cache/key.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs from the cache: what is known of them is what was known when they were compiled. */
 #include <ftw.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The set-up connection: texts of every length, descriptors, and peers that misbehave. */
 #include "pjrtfs/wire/channel.h"
 

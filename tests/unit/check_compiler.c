@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of compiles: turns, places, who is alone; and one compile a key. */
 #include "store/compiler.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: which are read, what each key says, what is refused and where. */
 #define SYSTEM_CONFIG "system.json"
 #include "daemon/config.c"

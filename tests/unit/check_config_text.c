@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration texts: JSON or a sentence with a line and a column. */
 #include "pjrtfs/formats/config.h"
 

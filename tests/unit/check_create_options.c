@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Create options: words with and without types, what can be none, what plugins die of. */
 #include "pjrtfs/formats/create_options.h"
 

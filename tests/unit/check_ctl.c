@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Control files: commands in, replies out. */
 #include "ctl_fixture.h"
 

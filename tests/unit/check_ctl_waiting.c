@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Control files when answers come later: who waits, is interrupted, or is not alone. */
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's description is read as if an enemy had written it. */
 #include "pjrtfs/engine/description.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The discovery of plugins: the order of places, what is found there, limits. */
 #include "discover_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the discovery of plugins reads: names, versions, small files. */
 #include "discover_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: their text is one line of UTF-8 whatever it was made of. */
 #include <errno.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: one line of JSON each, in the order of their times, to whom they belong. */
 #include <errno.h>
 #include <json-c/json.h>

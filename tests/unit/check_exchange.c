@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exchange files: every open is a conversation, writes and reads may wait and be interrupted. */
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executables: sources, compiles that supersede each other, and what a death leaves. */
 #include "store_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions: arguments checked, everything brought to the device, run; and failures. */
 #include "store_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions that go along with others: used before they are there, and what cannot. */
 #include "store_fixture.h"
 

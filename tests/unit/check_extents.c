@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Extents: nothing is handed out twice, nothing is lost, neighbours merge again. */
 #include "unit.h"
 

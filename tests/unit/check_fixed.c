@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What need not be asked again, and who is told that it is past. */
 #include <errno.h>
 #include <string.h>

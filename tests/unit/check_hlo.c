@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signatures of compiled programs. */
 #include "hlo_proto.h"
 

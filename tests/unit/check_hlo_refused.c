@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules that are refused, and what is just within the limits. */
 #include "hlo_proto.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Invocations: bytes in, bytes out; failures; what they take is given back. */
 #include "store_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of files: mappings, copies, room, who may leave a file set-uid. */
 #include <fcntl.h>
 #include <linux/falloc.h>

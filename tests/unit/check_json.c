@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the helpers around json-c print. */
 #include <errno.h>
 #include <stdio.h>

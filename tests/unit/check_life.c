@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One life of a worker: calls, frees, and its end. */
 #include "life_fixture.h"
 

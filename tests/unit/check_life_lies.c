@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker says that is not true, and whom it harms. */
 #include <fcntl.h>
 #include <limits.h>

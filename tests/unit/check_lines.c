@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bounded log of lines: what readers get who read in order, seek, or fall behind. */
 #include <stdio.h>
 #include <string.h>

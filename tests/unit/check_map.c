@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hash table, against an array that is searched from end to end. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics: histograms, meters, and the text that Prometheus reads. */
 #include <errno.h>
 #include <pthread.h>

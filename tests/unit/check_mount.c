@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of toys behind a real mount: mappings, attributes by name, what the kernel is told. */
 #define FUSE_USE_VERSION 314
 #include <errno.h>

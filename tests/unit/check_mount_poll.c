@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* poll(2), select(2) and epoll(7) on a file behind a real mount. */
 #define FUSE_USE_VERSION 314
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes and the directories they are linked in. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* .npy headers: what NumPy writes, cut off anywhere, and what nobody should write. */
 #include <errno.h>
 #include <string.h>

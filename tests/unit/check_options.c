@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: the bytes that plugins were seen to take, and clear refusals. */
 #include <errno.h>
 #include <stdio.h>

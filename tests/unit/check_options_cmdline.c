@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: every option, every refusal, what mount(8) passes. */
 #include "options_fixture.h"
 

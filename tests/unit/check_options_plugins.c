@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins on the command line and in the configuration: which, and what they are told. */
 #include "options_fixture.h"
 

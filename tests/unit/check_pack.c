@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing: every value at every place, and what must not matter. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The PJRT layer on real plugins, and on tables cut down to look older. */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of buffers, uninitialized ones, and memories other than a device's default. */
 #include <errno.h>
 #include <stdbool.h>

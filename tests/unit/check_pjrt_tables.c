@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of real plugins, as they are and cut to every length. */
 #include <dlfcn.h>
 #include <errno.h>

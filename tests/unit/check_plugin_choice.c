@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which plugins the command line means, and what it asks about them. */
 #include "options_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* poll(2) and who asks for attributes, as the tree has them. */
 #include <errno.h>
 #include <poll.h>

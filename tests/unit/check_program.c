@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Program files: what an extension means, what is refused, what a program tells. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers, interrupts, and both at once. */
 #include "answer.h"
 #include "unit.h"

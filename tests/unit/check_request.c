@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What run lines and JSON commands ask for. */
 #include "files/tasks/request.h"
 

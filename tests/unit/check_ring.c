@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ring: nothing is lost or doubled, nobody sleeps for ever, nonsense does no harm. */
 #include <signal.h>
 #include <sys/wait.h>

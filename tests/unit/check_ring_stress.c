@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ring between two processes and in a crowd: no letter and no wake-up is lost. */
 #include <sched.h>
 #include <sys/wait.h>

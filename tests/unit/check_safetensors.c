@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* .safetensors headers: what writers write, cut off anywhere, and what nobody should. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* .safetensors headers that are refused, and why. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes: counting without overflow, and the order of elements. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shardings: what is read, which device has what, and the bytes of it. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker printed last: bounded, printable, and the line that explains. */
 #include "engine/tail.h"
 

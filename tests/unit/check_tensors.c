@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* .safetensors files in buffers: of one tensor, of several, and what is no such file. */
 #include <errno.h>
 #include <stdio.h>

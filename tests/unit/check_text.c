@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays as text: elements, shapes, and what is refused. */
 #include <errno.h>
 #include <float.h>

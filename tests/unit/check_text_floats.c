@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Floats as text: every small one there is, and many of the large ones, both ways. */
 #include <float.h>
 #include <inttypes.h>

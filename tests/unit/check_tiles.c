@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an optimized program says of how its arguments and results were split. */
 #include <errno.h>
 #include <stdio.h>

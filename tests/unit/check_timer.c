@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timers: those that fire, in order, and those that do not. */
 #include "pjrtfs/base/timer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns: users one after another, devices, what takes long, who leaves. */
 #include "pjrtfs/engine/turns.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values: on the device, in host memory, donated, lost; and what a death leaves of them. */
 #include "store_fixture.h"
 

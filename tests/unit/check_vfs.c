@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on names and attributes, in a tree of toys. */
 #include "vfs_toys.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a tree of toys: opened, read, written, committed. */
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What readers see: every view of an array, read at every offset. */
 #include "store_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs-worker computes: every answer that a daemon builds on. */
 #include <signal.h>
 

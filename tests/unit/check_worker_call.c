@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs-worker executes on bytes and answers with bytes. */
 #include "worker_driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs-worker makes buffers of others and of nothing, in every memory. */
 #include <signal.h>
 

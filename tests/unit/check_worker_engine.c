@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as the daemon sees them: started, asked, killed, started again, stopped. */
 #include "engine_fixture.h"
 #include "pjrtfs/formats/dtype.h"

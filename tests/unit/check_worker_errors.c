@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs-worker refuses, explains, and goes on. */
 #include "worker_driver.h"
 

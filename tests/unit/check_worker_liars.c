@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that lie, die young or print much: this program, started as one. */
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs-worker serializes programs and loads them again: on each plugin, and on others. */
 #include "worker_driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several executions in one request: one after the other, up to the first that fails. */
 #include "worker_driver.h"
 

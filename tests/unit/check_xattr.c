@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Extended attributes, on a tree of toys. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Control files whose commands run at once, when the test says, or in another thread. */
 #ifndef PJRTFS_TESTS_UNIT_CTL_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_CTL_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A directory of its own for tests of the discovery, and files in it. */
 #ifndef PJRTFS_TESTS_UNIT_DISCOVER_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_DISCOVER_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers, calls and waiters for tests of the engine and the store.  The program is
  * $PJRTFS_WORKER or ./pjrtfs-worker; the plugin that fails on demand is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of compiled programs, their protos written by hand, field by field. */
 #ifndef PJRTFS_TESTS_UNIT_HLO_PROTO_H
 #define PJRTFS_TESTS_UNIT_HLO_PROTO_H

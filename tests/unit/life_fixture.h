@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One life of a worker, with the test as the worker, which holds both ends. */
 #ifndef PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of toys behind a real mount.  Static: each test has its own. */
 #ifndef PJRTFS_TESTS_UNIT_MOUNT_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_MOUNT_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line's own code, and files for it to find. */
 #ifndef PJRTFS_TESTS_UNIT_OPTIONS_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_OPTIONS_FIXTURE_H

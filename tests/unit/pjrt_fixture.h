@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins, clients and programs for tests of the PJRT layer. */
 #ifndef PJRTFS_TESTS_UNIT_PJRT_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_PJRT_FIXTURE_H

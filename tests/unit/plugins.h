@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plugins that unit tests run on, and the worker: $PJRTFS_WORKER or ./pjrtfs-worker. */
 #ifndef PJRTFS_TESTS_UNIT_PLUGINS_H
 #define PJRTFS_TESTS_UNIT_PLUGINS_H

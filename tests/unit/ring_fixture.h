@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rings in shared memory that nothing may overrun, and what is sent through them. */
 #ifndef PJRTFS_TESTS_UNIT_RING_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_RING_FIXTURE_H

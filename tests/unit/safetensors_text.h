@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Headers of .safetensors files for tests, out of their JSON. */
 #ifndef PJRTFS_TESTS_UNIT_SAFETENSORS_TEXT_H
 #define PJRTFS_TESTS_UNIT_SAFETENSORS_TEXT_H

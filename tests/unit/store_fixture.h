@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values, executables and executions for tests of the store, on top of engine_fixture.h. */
 #ifndef PJRTFS_TESTS_UNIT_STORE_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_STORE_FIXTURE_H

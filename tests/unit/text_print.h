@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One number as text. */
 #ifndef PJRTFS_TESTS_UNIT_TEXT_PRINT_H
 #define PJRTFS_TESTS_UNIT_TEXT_PRINT_H

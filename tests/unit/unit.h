@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every unit test program needs: a main() that runs one suite and prints TAP. */
 #ifndef PJRTFS_TESTS_UNIT_UNIT_H
 #define PJRTFS_TESTS_UNIT_UNIT_H

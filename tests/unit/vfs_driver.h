@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a tree, written and closed by who waits for it.  Static functions: each test has its own. */
 #ifndef PJRTFS_TESTS_UNIT_VFS_DRIVER_H
 #define PJRTFS_TESTS_UNIT_VFS_DRIVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of toys: files of text, files of bytes, directories.  Static: each test has its own. */
 #ifndef PJRTFS_TESTS_UNIT_VFS_TOYS_H
 #define PJRTFS_TESTS_UNIT_VFS_TOYS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's half of the protocol, for tests of pjrtfs-worker: a socket, real memfds,
  * the rings.  The program is $PJRTFS_WORKER or ./pjrtfs-worker.

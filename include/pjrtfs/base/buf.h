@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A byte string that grows. */
 #ifndef PJRTFS_BASE_BUF_H
 #define PJRTFS_BASE_BUF_H

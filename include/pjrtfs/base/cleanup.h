@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Destroy locals at the end of their block; hold locks for a block. */
 #ifndef PJRTFS_BASE_CLEANUP_H
 #define PJRTFS_BASE_CLEANUP_H

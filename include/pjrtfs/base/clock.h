@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What time it is, and how much has passed.  Nothing here blocks; each costs some 20 ns. */
 #ifndef PJRTFS_BASE_CLOCK_H
 #define PJRTFS_BASE_CLOCK_H

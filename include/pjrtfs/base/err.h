@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why an operation failed: an errno and a sentence. */
 #ifndef PJRTFS_BASE_ERR_H
 #define PJRTFS_BASE_ERR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small helpers around json-c. */
 #ifndef PJRTFS_BASE_JSON_H
 #define PJRTFS_BASE_JSON_H

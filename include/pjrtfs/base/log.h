@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon and the worker tell their operator. */
 #ifndef PJRTFS_BASE_LOG_H
 #define PJRTFS_BASE_LOG_H

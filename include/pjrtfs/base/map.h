@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table from 64-bit numbers to pointers. */
 #ifndef PJRTFS_BASE_MAP_H
 #define PJRTFS_BASE_MAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a JSON object ends: a checking scanner that takes it in pieces. */
 #ifndef PJRTFS_BASE_SCAN_H
 #define PJRTFS_BASE_SCAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes as people write them. */
 #ifndef PJRTFS_BASE_SIZE_H
 #define PJRTFS_BASE_SIZE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timers: functions that are called after some milliseconds, unless they are called off. */
 #ifndef PJRTFS_BASE_TIMER_H
 #define PJRTFS_BASE_TIMER_H

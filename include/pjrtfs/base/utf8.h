@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 (RFC 3629). */
 #ifndef PJRTFS_BASE_UTF8_H
 #define PJRTFS_BASE_UTF8_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for something to become ready: intrusive lists of callbacks. */
 #ifndef PJRTFS_BASE_WAITER_H
 #define PJRTFS_BASE_WAITER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The compilation cache: a directory of entries that several daemons may share.
  *

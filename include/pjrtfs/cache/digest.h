@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SHA-256 of plugins' files, remembered, so that start-up does not read 250 MB each time. */
 #ifndef PJRTFS_CACHE_DIGEST_H
 #define PJRTFS_CACHE_DIGEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One entry of the compilation cache: a header of 256 bytes, then its parts one after
  * another.  Numbers are little-endian.

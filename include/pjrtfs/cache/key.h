@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The compilation cache's keys: SHA-256 over everything that decides what a compile gives.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which plugins there are: files where PJRT's users put them, found by name and never loaded.
  *

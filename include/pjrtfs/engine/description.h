@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plugin told of itself, its devices and their memories. */
 #ifndef PJRTFS_ENGINE_DESCRIPTION_H
 #define PJRTFS_ENGINE_DESCRIPTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loading a plugin only to see what it is, in a worker of its own. */
 #ifndef PJRTFS_ENGINE_INSPECT_H
 #define PJRTFS_ENGINE_INSPECT_H

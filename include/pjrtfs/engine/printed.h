@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a worker prints, line by line: a bounded log that is read like a file, and so many
  * lines of it in the daemon's own log.

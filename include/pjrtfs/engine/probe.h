@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A second opinion: can another plugin that was found, but is not loaded, read a program
  * that the loaded one refuses?  It is asked in a worker of its own that lives as long as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file system: what users see under the mount point, made of the store's objects. */
 #ifndef PJRTFS_FILES_FS_H
 #define PJRTFS_FILES_FS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of a configuration file: a JSON object; errors name its file, line and column. */
 #ifndef PJRTFS_FORMATS_CONFIG_H
 #define PJRTFS_FORMATS_CONFIG_H

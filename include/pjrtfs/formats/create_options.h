@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options that a plugin's client is created with: JSON, or words of the command line. */
 #ifndef PJRTFS_FORMATS_CREATE_OPTIONS_H
 #define PJRTFS_FORMATS_CREATE_OPTIONS_H

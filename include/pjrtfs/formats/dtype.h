@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Element types: PJRT's, and their names in every format that pjrtfs reads or writes. */
 #ifndef PJRTFS_FORMATS_DTYPE_H
 #define PJRTFS_FORMATS_DTYPE_H

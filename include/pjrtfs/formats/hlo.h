@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a compiled program takes and gives, read from XLA's HLO protos. */
 #ifndef PJRTFS_FORMATS_HLO_H
 #define PJRTFS_FORMATS_HLO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NumPy's .npy format, versions 1.0, 2.0 and 3.0 (numpy.lib.format). */
 #ifndef PJRTFS_FORMATS_NPY_H
 #define PJRTFS_FORMATS_NPY_H

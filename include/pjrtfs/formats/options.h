@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: JSON for people, CompileOptionsProto for plugins. */
 #ifndef PJRTFS_FORMATS_OPTIONS_H
 #define PJRTFS_FORMATS_OPTIONS_H

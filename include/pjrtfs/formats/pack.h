@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elements smaller than a byte: one a byte, as hosts have them, and packed, as files do. */
 #ifndef PJRTFS_FORMATS_PACK_H
 #define PJRTFS_FORMATS_PACK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Program files: what their bytes are and tell, before a compiler sees them. */
 #ifndef PJRTFS_FORMATS_PROGRAM_H
 #define PJRTFS_FORMATS_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face's .safetensors format: a JSON header, and the data of named tensors. */
 #ifndef PJRTFS_FORMATS_SAFETENSORS_H
 #define PJRTFS_FORMATS_SAFETENSORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Array shapes: the extents of an array, outermost first. */
 #ifndef PJRTFS_FORMATS_SHAPE_H
 #define PJRTFS_FORMATS_SHAPE_H

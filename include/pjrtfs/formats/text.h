@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays as text: the .txt view. */
 #ifndef PJRTFS_FORMATS_TEXT_H
 #define PJRTFS_FORMATS_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How XLA's partitioner splits an argument or a result over a program's partitions. */
 #ifndef PJRTFS_FORMATS_TILES_H
 #define PJRTFS_FORMATS_TILES_H

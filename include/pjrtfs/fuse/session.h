@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mount: a tree served to the kernel through FUSE. */
 #ifndef PJRTFS_FUSE_SESSION_H
 #define PJRTFS_FUSE_SESSION_H

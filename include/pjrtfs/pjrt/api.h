@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the PJRT layer share, and the only include of pjrt_c_api.h.  No other
  * layer includes this.

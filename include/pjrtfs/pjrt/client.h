@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin's client: the devices that this process works with. */
 #ifndef PJRTFS_PJRT_CLIENT_H
 #define PJRTFS_PJRT_CLIENT_H

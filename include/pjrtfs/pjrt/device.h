@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client's devices. */
 #ifndef PJRTFS_PJRT_DEVICE_H
 #define PJRTFS_PJRT_DEVICE_H

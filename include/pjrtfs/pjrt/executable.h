@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled programs. */
 #ifndef PJRTFS_PJRT_EXECUTABLE_H
 #define PJRTFS_PJRT_EXECUTABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory spaces that a device can address. */
 #ifndef PJRTFS_PJRT_MEMORY_H
 #define PJRTFS_PJRT_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin: a shared object that implements PJRT's C API, loaded into this process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of values: cutting one array into several, and joining several into one. */
 #ifndef PJRTFS_STORE_BLOCKS_H
 #define PJRTFS_STORE_BLOCKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Users' bytes: counted pieces of the arena. */
 #ifndef PJRTFS_STORE_BYTES_H
 #define PJRTFS_STORE_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who compiles when: a fair queue between users, so many compiles at a time, and the cache
  * that may save them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions: one run of an executable, on all the devices that it is for. */
 #ifndef PJRTFS_STORE_EXECUTION_H
 #define PJRTFS_STORE_EXECUTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Invocations: one run of an executable on bytes that become no buffer and no value. */
 #ifndef PJRTFS_STORE_INVOCATION_H
 #define PJRTFS_STORE_INVOCATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled programs as files: a plugin's machine code, and for whom it is. */
 #ifndef PJRTFS_STORE_NATIVE_H
 #define PJRTFS_STORE_NATIVE_H

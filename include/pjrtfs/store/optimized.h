@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The optimized program of an executable, which the plugin writes anew when it is asked. */
 #ifndef PJRTFS_STORE_OPTIMIZED_H
 #define PJRTFS_STORE_OPTIMIZED_H

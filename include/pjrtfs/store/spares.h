@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that can be given up: host copies of results. */
 #ifndef PJRTFS_STORE_SPARES_H
 #define PJRTFS_STORE_SPARES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Values: arrays that never change, on a device, in host memory, or both.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks: the rights of the process behind a request. */
 #ifndef PJRTFS_TREE_CRED_H
 #define PJRTFS_TREE_CRED_H

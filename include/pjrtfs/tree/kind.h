@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What files and directories do: one static const table per kind. */
 #ifndef PJRTFS_TREE_KIND_H
 #define PJRTFS_TREE_KIND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Open files. */
 #ifndef PJRTFS_TREE_OPEN_H
 #define PJRTFS_TREE_OPEN_H

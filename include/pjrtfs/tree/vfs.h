@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * File operations on a tree: what a front end (FUSE, or a test) calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events: what happened, when, to what, by whom; one JSON line each.
  *

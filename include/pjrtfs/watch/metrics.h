@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Metrics: how often, how many bytes, how many seconds; for Prometheus.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a mount tells of what happens in it: events (events.h) and metrics (metrics.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The users' bytes: one sparse memfd, mapped once, cut into extents.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The set-up connection between the daemon and one worker: a seqpacket socket that
  * carries file descriptors, and the shared memory with the two rings.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages between daemon and worker: fixed structs in host byte order (both ends
  * are one build), followed where noted by arrays or text.  Every message starts with its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A one-way queue of messages in memory that two processes share.
  *

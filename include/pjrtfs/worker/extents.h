@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which parts of a range are in use: an allocator that hands out numbers, not memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One worker process: a plugin's client, and what the daemon made with it. */
 #ifndef PJRTFS_WORKER_WORKER_H
 #define PJRTFS_WORKER_WORKER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buffers/ and its namespaces: which names there may be, and what they stand for. */
 #include <errno.h>
 #include <linux/fs.h>

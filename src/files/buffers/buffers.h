@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers, for the other rooms: what their names mean, and giving them names. */
 #ifndef PJRTFS_FILES_BUFFERS_BUFFERS_H
 #define PJRTFS_FILES_BUFFERS_BUFFERS_H

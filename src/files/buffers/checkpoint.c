@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of several tensors: a .safetensors file that holds one array is a buffer; any other
  * is a directory of its stem, with a buffer for each tensor.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories of the tensors of a .safetensors file. */
 #ifndef PJRTFS_FILES_BUFFERS_CHECKPOINT_H
 #define PJRTFS_FILES_BUFFERS_CHECKPOINT_H

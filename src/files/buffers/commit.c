@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was written becomes an array, and arrays go to their devices; someone may wait. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * copy_file_range(2): cp(1) and cat(1) within the mount.
  *

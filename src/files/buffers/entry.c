@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers' entries: the nodes by which one buffer is seen, and how long it lives. */
 #include <errno.h>
 #include <stdlib.h>

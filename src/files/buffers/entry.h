@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the nodes of one buffer share. */
 #ifndef PJRTFS_FILES_BUFFERS_ENTRY_H
 #define PJRTFS_FILES_BUFFERS_ENTRY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file in buffers/: one format of one buffer. */
 #include <errno.h>
 #include <linux/falloc.h>

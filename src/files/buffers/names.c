@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What names in commands mean: buffers to read, places for results. */
 #include <errno.h>
 #include <stdio.h>

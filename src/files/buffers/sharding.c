@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NAME.sharding.json: how one array is split over the buffers NAME of several devices.
  *

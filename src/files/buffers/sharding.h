@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that are split over devices. */
 #ifndef PJRTFS_FILES_BUFFERS_SHARDING_H
 #define PJRTFS_FILES_BUFFERS_SHARDING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What events tell of buffers that became arrays, or were refused. */
 #include "entry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may write a buffer: all at once write the same view, since what another's writes would
  * mean in this one's format nobody can say.

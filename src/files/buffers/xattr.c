@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of a buffer as extended attributes, and setting dtype, shape and memory. */
 #include <errno.h>
 #include <string.h>

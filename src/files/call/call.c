@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * executables/NAME/call: inputs in, outputs out, on one descriptor.
  *

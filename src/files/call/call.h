@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of executables/NAME/call share. */
 #ifndef PJRTFS_FILES_CALL_CALL_H
 #define PJRTFS_FILES_CALL_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inputs of a call: .npy files, one after another, in pieces of any size. */
 #include <errno.h>
 #include <inttypes.h>

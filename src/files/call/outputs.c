@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a call gives: .npy files, one after another, or an error. */
 #include <errno.h>
 #include <stdlib.h>

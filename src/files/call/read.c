@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who reads executables/NAME/call: those who need not wait, and those who do. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What calls tell: an event a second, and one for each that fails. */
 #include "call.h"
 #include "files/common/tell.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The op "batch": commands in order, in one round trip. */
 #include <errno.h>
 #include <stdlib.h>

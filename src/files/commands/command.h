@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be asked for at control. */
 #ifndef PJRTFS_FILES_COMMANDS_COMMAND_H
 #define PJRTFS_FILES_COMMANDS_COMMAND_H

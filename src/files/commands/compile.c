@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The compile command: a program once more, perhaps under another name. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ops "create" and "copy": arrays that a command declares, makes of nothing, or of others. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The op "gather": the buffers of several devices become the one array that they are. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* executables/NAME/run: a program is executed as a line says. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The op "shard": one array becomes a buffer on each of several devices. */
 #include <errno.h>
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All shards of one array: waiting for them, and copying without keeping others waiting. */
 #include "shards.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands shard and gather share: all shards of one array. */
 #ifndef PJRTFS_FILES_COMMANDS_SHARDS_H
 #define PJRTFS_FILES_COMMANDS_SHARDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the rooms of src/files share. */
 #ifndef PJRTFS_FILES_COMMON_FILES_H
 #define PJRTFS_FILES_COMMON_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of words or names. */
 #ifndef PJRTFS_FILES_COMMON_NAME_LIST_H
 #define PJRTFS_FILES_COMMON_NAME_LIST_H

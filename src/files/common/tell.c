@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tell.h"
 
 void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executions that go along with others: what comes next is made ready while what is before
  * has not even begun, with what that will give in place of what its names mean now.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Execute a program on named buffers, and put its results under names. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions under names. */
 #ifndef PJRTFS_FILES_EXECUTE_EXECUTE_H
 #define PJRTFS_FILES_EXECUTE_EXECUTE_H

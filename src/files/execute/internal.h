@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of an execution share. */
 #ifndef PJRTFS_FILES_EXECUTE_INTERNAL_H
 #define PJRTFS_FILES_EXECUTE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an execution answers. */
 #include "internal.h"
 #include "pjrtfs/base/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows: which devices take part in an execution, and what words stand for on each. */
 #include <errno.h>
 #include <stdlib.h>

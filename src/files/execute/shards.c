@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays on several devices as arguments and results of one program: one word for all rows.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of jobs/ share. */
 #ifndef PJRTFS_FILES_JOBS_JOB_H
 #define PJRTFS_FILES_JOBS_JOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jobs/: commands that nobody waits for, and how they ended. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs: tasks that nobody waits for. */
 #ifndef PJRTFS_FILES_JOBS_JOBS_H
 #define PJRTFS_FILES_JOBS_JOBS_H

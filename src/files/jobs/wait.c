@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The op "wait": answered when a job has ended. */
 #include <errno.h>
 #include <inttypes.h>

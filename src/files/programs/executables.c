@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* executables/NAME/: what a program became. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of programs/ and executables/ share. */
 #ifndef PJRTFS_FILES_PROGRAMS_INTERNAL_H
 #define PJRTFS_FILES_PROGRAMS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of programs and executables: whose they are, and what they lead to. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * executables/NAME/optimized.hlo.pb: the program as the compiler left it.
  *

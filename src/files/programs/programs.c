@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* programs/: files that compile when they are closed. */
 #include <errno.h>
 #include <linux/fs.h>

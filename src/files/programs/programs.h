@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs and executables, for the other rooms. */
 #ifndef PJRTFS_FILES_PROGRAMS_PROGRAMS_H
 #define PJRTFS_FILES_PROGRAMS_PROGRAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * executables/NAME/serialized: the compiled program, for programs/ of this mount or another
  * of the same plugin.  Each opening takes it from the cache, or has the plugin write it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Read what commands ask: run lines and JSON objects. */
 #include <ctype.h>
 #include <errno.h>

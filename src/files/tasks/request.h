@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What commands and run lines ask for. */
 #ifndef PJRTFS_FILES_TASKS_REQUEST_H
 #define PJRTFS_FILES_TASKS_REQUEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks: one answer for whoever asked, whatever comes first. */
 #include <errno.h>
 #include <inttypes.h>

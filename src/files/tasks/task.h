@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Commands: what is asked for, by whom, and where the answer goes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: their bytes, and what is known of them. */
 #include <stdlib.h>
 #include <string.h>

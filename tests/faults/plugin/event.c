@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: ready at once, late, never, or with an error. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs, which are all the same one, and the executables they become. */
 #include <stdlib.h>
 #include <string.h>

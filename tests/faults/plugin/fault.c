@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which faults there are now, and what they do to a call. */
 #include <pthread.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A PJRT plugin that computes nothing and fails on demand.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of functions, which is all that others see of the plugin. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes into buffers, out of them, and from one to another. */
 #include <string.h>
 
