@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/cleanup.h"
+
 #define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
 
 /* What the command line said, before plugins are looked for. */
@@ -359,6 +361,18 @@ static int attach(struct options *o, struct pf_err *err)
 	return r;
 }
 
+/* WORD made absolute, without links; the caller's.  NULL and errno: it cannot be. */
+static char *find_mountpoint(const char *word)
+{
+	pf_autofree char *plain = strdup(word);
+	size_t len = strlen(word);
+
+	/* With a slash behind it a mount whose daemon is gone cannot be named. */
+	while (plain && len > 1 && plain[len - 1] == '/')
+		plain[--len] = '\0';
+	return plain ? realpath(plain, NULL) : NULL;
+}
+
 int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err)
 {
 	struct words w = { .n_positional = 0 };
@@ -390,7 +404,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 	if (r < 0)
 		return r;
 	mountpoint = w.positional[w.n_positional - 1];
-	ret->mountpoint = realpath(mountpoint, NULL);
+	ret->mountpoint = find_mountpoint(mountpoint);
 	if (!ret->mountpoint)
 		return pf_err_set(err, -errno, "mount point %s: %s", mountpoint,
 				  strerror(errno));

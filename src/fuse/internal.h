@@ -24,6 +24,8 @@ struct pf_notes {
 
 struct pf_mount {
 	struct fuse_session *session; /* owned */
+	char *path;                   /* owned: the mount point, absolute */
+	dev_t dev;                    /* of the mount, as stat(2) shows it; 0: unknown */
 	struct pf_tree *tree;         /* borrowed */
 	void (*usage)(void *arg, struct pf_usage *ret);
 	void *arg;
@@ -85,6 +87,17 @@ void pf_requests_disconnect(struct pf_mount *mount);
 int pf_opened(struct pf_mount *mount, struct pf_open *of);
 void pf_closed(struct pf_mount *mount, struct pf_open *of);
 void pf_close_all(struct pf_mount *mount);
+
+/*
+ * Can PATH, absolute, be mounted on?  A pjrtfs mount there whose daemon is gone is unmounted,
+ * with a line in the log.  Blocks for up to some seconds if another daemon does not answer.
+ * 0; -EBUSY a pjrtfs is mounted there; -ENOTCONN a mount whose daemon is gone cannot be
+ * unmounted; -ENOENT, -ENOTDIR, -EACCES, ... of the path.
+ */
+int pf_mountpoint_check(const char *path, struct pf_err *err);
+
+/* The device number of what is mounted at PATH, or 0: unknown.  No daemon is asked. */
+dev_t pf_mountpoint_dev(const char *path);
 
 /* Put ourselves between libfuse and the device. */
 int pf_fuse_use_device(struct fuse_session *session);

@@ -22,10 +22,14 @@
  * are past (notify.c).  They are given with GETATTR only: to tell of an inode that the kernel
  * does not have yet would be in vain, and with SETATTR it does not compare which of the two
  * came first.
+ *
+ * Every path begins at the root: its attributes hold for a second, so that programs soon see
+ * that the daemon is gone (ENOTCONN), and few of them ask.
  */
 #define ATTR_TIMEOUT 1e-6
 #define ENTRY_TIMEOUT 0.0
 #define LONG_TIMEOUT 86400.0
+#define ROOT_TIMEOUT 1.0
 
 enum { MAX_COPY = 128 << 20 /* bytes */ };
 
@@ -35,6 +39,11 @@ static double attr_timeout(const struct stat *st, unsigned keeps)
 	    (S_ISREG(st->st_mode) && !st->st_size))
 		return 0.0;
 	return ATTR_TIMEOUT;
+}
+
+static double kept_attr_timeout(fuse_ino_t ino)
+{
+	return ino == FUSE_ROOT_ID ? ROOT_TIMEOUT : LONG_TIMEOUT;
 }
 
 static struct pf_mount *mount_of(fuse_req_t req)
@@ -191,7 +200,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		pf_fuse_code(req, r);
 	else
 		fuse_reply_attr(req, &st,
-				keeps & PF_KEEP_ATTR ? LONG_TIMEOUT
+				keeps & PF_KEEP_ATTR ? kept_attr_timeout(ino)
 						     : attr_timeout(&st, keeps));
 }
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/fuse.h>
-#include <mntent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,50 +31,6 @@ static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
 	(void)level; /* what matters becomes our own sentence */
 	pf_log(PF_LOG_DEBUG, "libfuse: %s", line);
 	line[0] = '\0';
-}
-
-/* Is a pjrtfs mounted there already?  A second one would only hide it. */
-static bool is_mounted(const char *path)
-{
-	char buffer[4 * PATH_MAX];
-	struct mntent entry;
-	bool found = false;
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-
-	while (mounts && !found && getmntent_r(mounts, &entry, buffer, sizeof(buffer)))
-		found = !strcmp(entry.mnt_type, "fuse.pjrtfs") &&
-			!strcmp(entry.mnt_dir, path);
-	if (mounts)
-		endmntent(mounts);
-	return found;
-}
-
-static int check_mountpoint(const char *path, struct pf_err *err)
-{
-	struct stat st;
-
-	if (stat(path, &st) == 0) {
-		if (is_mounted(path))
-			return pf_err_set(
-				err, -EBUSY,
-				"%s is a pjrtfs mount already (fusermount3 -u %s)", path,
-				path);
-		if (S_ISDIR(st.st_mode))
-			return 0;
-		return pf_err_set(err, -ENOTDIR, "%s is not a directory", path);
-	}
-	switch (errno) {
-	case ENOENT:
-		return pf_err_set(err, -ENOENT, "%s does not exist (mkdir -p %s)", path,
-				  path);
-	case ENOTCONN:
-		return pf_err_set(
-			err, -ENOTCONN,
-			"%s is a mount whose daemon is gone (fusermount3 -u %s)", path,
-			path);
-	default:
-		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
-	}
 }
 
 static int check_device(struct pf_err *err)
@@ -208,11 +163,11 @@ int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *
 static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		 struct pf_err *err)
 {
-	pf_autofree char *path = NULL;
+	char *path = realpath(config->mountpoint, NULL);
 	int r;
 
 	/* The daemon may change its directory before it unmounts. */
-	path = realpath(config->mountpoint, NULL);
+	mount->path = path;
 	if (!path)
 		return pf_err_set(err, -errno, "%s: %s", config->mountpoint,
 				  strerror(errno));
@@ -222,6 +177,7 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	complaint[0] = '\0';
 	if (fuse_session_mount(mount->session, path) != 0)
 		return explain_mount(path, err);
+	mount->dev = pf_mountpoint_dev(path);
 	r = pf_fuse_use_device(mount->session);
 	return r < 0 ? pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r)) : 0;
 }
@@ -230,7 +186,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		 struct pf_err *err)
 {
 	struct pf_mount *mount;
-	int r = check_mountpoint(config->mountpoint, err);
+	int r = pf_mountpoint_check(config->mountpoint, err);
 
 	if (r == 0)
 		r = check_device(err);
@@ -412,6 +368,25 @@ static void drop_interrupts(struct pf_mount *mount)
 		fuse_session_process_buf(mount->session, &buf);
 }
 
+/*
+ * End the connection, and the mount.  libfuse unmounts by path, where another mount may be by
+ * now: ours was unmounted, and only a mount namespace that was made meanwhile still holds it.
+ * libfuse leaves the path alone if it finds its descriptor disconnected, as a pipe without a
+ * reader is.
+ */
+static void unmount(struct pf_mount *mount)
+{
+	int fd = fuse_session_fd(mount->session), ends[2];
+
+	if (fd >= 0 && mount->dev && pf_mountpoint_dev(mount->path) != mount->dev &&
+	    pipe2(ends, O_CLOEXEC) == 0) {
+		close(ends[0]);
+		dup3(ends[1], fd, O_CLOEXEC);
+		close(ends[1]);
+	}
+	fuse_session_unmount(mount->session);
+}
+
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 {
 	pf_autofree pthread_t *threads = calloc(mount->n_threads, sizeof(*threads));
@@ -428,7 +403,7 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 	pf_requests_disconnect(mount);
 	if (n)
 		drop_interrupts(mount);
-	fuse_session_unmount(mount->session);
+	unmount(mount);
 	if (mount->failed < 0 && n == mount->n_threads)
 		pf_err_set(err, mount->failed, "reading from /dev/fuse: %s",
 			   strerror(-mount->failed));
@@ -448,11 +423,12 @@ void pf_mount_free(struct pf_mount *mount)
 	if (!mount)
 		return;
 	if (mount->session) {
-		fuse_session_unmount(mount->session);
+		unmount(mount);
 		fuse_session_destroy(mount->session);
 	}
 	pf_close_all(mount);
 	pf_notes_release(mount);
+	free(mount->path);
 	pthread_cond_destroy(&mount->ended);
 	pthread_mutex_destroy(&mount->lead);
 	pthread_mutex_destroy(&mount->poll_lock);

@@ -40,16 +40,20 @@ int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *
  * Mount.  Starts no thread, so that the caller may still fork; requests wait for
  * pf_mount_run.  The mount is ended and freed by pf_mount_free.
  *
- * Errors: ENOENT, ENOTDIR, EACCES of the mount point or of /dev/fuse; ENOTCONN: a dead
- * mount is there; EINVAL: an option that is not known; EPERM; ENOMEM; EIO: libfuse told
- * no reason.
+ * A pjrtfs mount at the same place whose daemon is gone is unmounted first, with a line in the
+ * log.
+ *
+ * Errors: ENOENT, ENOTDIR, EACCES of the mount point or of /dev/fuse; EBUSY: a pjrtfs is
+ * mounted there; ENOTCONN: a dead mount is there that cannot be unmounted; EINVAL: an option
+ * that is not known; EPERM; ENOMEM; EIO: libfuse told no reason.
  */
 int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		 struct pf_err *err);
 
 /*
  * Serve requests until the mount is gone (fusermount3 -u, umount) or pf_mount_stop.  Ends
- * waiting requests with ENOTCONN and unmounts before it returns.  Returns 0, or -errno if the
+ * waiting requests with ENOTCONN and unmounts before it returns; another mount that has taken
+ * its place stays.  Returns 0, or -errno if the
  * kernel's messages could not be read.  Uses SIGURG to wake its own threads.
  */
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err);

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A mount whose daemon was killed looks dead and is replaced; a daemon unmounts no mount but its
+# own.  In a mount namespace of its own, so that /dev/fuse can be open to ordinary users.
+# shellcheck disable=SC2016 # what another shell expands
+if [ -z "${inside:-}" ]; then
+	unshare --mount true || {
+		echo "SKIP: not so: unshare --mount"
+		exit 77
+	}
+	inside=yes exec unshare --mount --propagation private bash "$0"
+fi
+. "$srcdir/tests/lib.sh"
+forget_mounts
+requires test -w /dev/fuse
+requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+requires setpriv --version
+chmod 755 "$work"
+
+daemon='' sleeper='' holder='' # what may be left when the test fails
+# shellcheck disable=SC2154 # status is set there
+trap 'status=$?
+	kill -KILL $daemon $sleeper $holder 2>/dev/null
+	(exit $status)
+	lib_end' EXIT
+
+# start [pjrtfs options]: a mount at $mnt, in the background; $daemon is its pid.
+start()
+{
+	"${as[@]}" timeout 120 "$pjrtfs" "${plugin:-cpu}" "$mnt" --plugin-dir "$plugins" \
+		--cache-dir "$work/cache-${#as[@]}" "$@" </dev/null >out 2>&1 ||
+		fail "cannot mount: $(cat out)"
+	daemon=$("${as[@]}" timeout 5 cat "$mnt/pid")
+}
+kill_daemon()
+{
+	kill -KILL "$daemon"
+	lib_gone "$daemon" || fail "the daemon $daemon stays"
+}
+replaced()
+{
+	grep -q "$mnt: unmounted a pjrtfs mount whose process is gone" out ||
+		fail "the log does not tell of the dead mount: '$(cat out)'"
+}
+looks_dead()
+{
+	LC_ALL=C "${as[@]}" stat "$mnt" 2>&1 | grep -q 'not connected'
+}
+is_busy()
+{
+	[ "$(readlink "/proc/$sleeper/cwd")" = "$mnt/programs" ]
+}
+refused()
+{
+	fails_with 'is a pjrtfs mount already' "${as[@]}" "$pjrtfs" "${plugin:-cpu}" "$mnt" \
+		--plugin-dir "$plugins" --no-cache
+}
+
+# use: root, then an ordinary user
+use()
+{
+	start
+	equal "what it said" "$(cat out)" ''
+	refused
+	"${as[@]}" stat "$mnt" "$mnt/buffers" >/dev/null
+	kill_daemon
+	eventually looks_dead
+	! timeout 5 "${as[@]}" mountpoint -q "$mnt" || fail "mountpoint takes it for a live mount"
+
+	# In its place; with a slash, as shells complete it; and one that is busy.
+	start
+	replaced
+	equal "health" "$("${as[@]}" timeout 5 cat "$mnt/health")" ok
+	kill_daemon
+	mnt=$mnt/ start
+	replaced
+	"${as[@]}" bash -c 'cd "$1/programs" && exec sleep 1000' - "$mnt" &
+	sleeper=$!
+	eventually is_busy
+	kill_daemon
+	start
+	replaced
+	kill "$sleeper"
+	wait "$sleeper" 2>/dev/null || :
+	sleeper=
+
+	# A daemon that does not answer is not gone.
+	kill -STOP "$daemon"
+	refused
+	kill -CONT "$daemon"
+	equal "health" "$("${as[@]}" timeout 20 cat "$mnt/health")" ok
+	"${as[@]}" timeout 10 fusermount3 -u "$mnt"
+	lib_gone "$daemon" || fail "the daemon $daemon stays"
+	equal "mounts at $mnt" "$(grep -c " $mnt " /proc/self/mounts)" 0
+}
+
+as=()
+mnt=$work/of-root
+mkdir "$mnt"
+use
+
+# -- a daemon whose mount only another mount namespace holds lets the new mount at its place be
+start
+before=$daemon
+unshare --mount --propagation private sleep 1000 &
+holder=$!
+eventually bash -c '[ "$(readlink /proc/$1/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ]' - "$holder"
+bounded fusermount3 -u "$mnt"
+kill -0 "$before" || fail "nothing holds the mount"
+start
+kill -TERM "$before"
+lib_gone "$before" || fail "the daemon $before stays"
+shows "$mnt/pid" "$daemon"
+shows "$mnt/health" ok
+kill "$holder"
+wait "$holder" 2>/dev/null || :
+holder=
+# and one that holds its place ends its mount, as ever
+kill -TERM "$daemon"
+lib_gone "$daemon" || fail "the daemon $daemon stays"
+! timeout 5 mountpoint -q "$mnt" || fail "$mnt is still mounted"
+
+# -- ordinary users
+mknod -m 666 fuse c 10 229
+mount --bind fuse /dev/fuse
+user=$(id -u nobody) # fusermount3 looks for its name
+as=(setpriv --reuid "$user" --regid "$user" --clear-groups)
+mnt=$work/of-user
+mkdir "$mnt"
+chown "$user" "$mnt"
+mkdir -m 700 "$work/cache-${#as[@]}"
+chown "$user" "$work/cache-${#as[@]}"
+"${as[@]}" test -w /dev/fuse || {
+	umount /dev/fuse
+	echo "SKIP: the rest: users may not open /dev/fuse"
+	exit 0
+}
+use
+umount /dev/fuse
