@@ -196,6 +196,9 @@ static int read_inputs(struct parse *ps)
 		if (!param->name)
 			return no_memory(ps);
 		ps->sig->n_inputs++;
+		param->path = pf_param_path(param->name);
+		if (!param->path)
+			return no_memory(ps);
 		param->alias_output = -1;
 		r = read_array(ps, "argument", i, ps->program->parameters[i], param);
 		if (r < 0)
@@ -421,6 +424,7 @@ static void params_free(struct pf_param *params, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(params[i].name);
+		free(params[i].path);
 		pf_tiles_free(params[i].tiles);
 	}
 	free(params);

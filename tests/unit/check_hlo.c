@@ -122,6 +122,41 @@ START_TEST(names_of_the_program_shape)
 END_TEST
 
 /* (f32[1], (f32[2], (), f32[3]), f32[4]): four outputs, in this order. */
+START_TEST(paths_of_parameters)
+{
+	static const struct {
+		const char *name, *path;
+	} of[] = {
+		{ "x", "x" },
+		{ "params['w']", "params/w" },
+		{ "p['10'][10].mu", "p/10/10/mu" },
+		{ "opt[0].mu['a/b'][\"it's\"]", "opt/0/mu/a/b/it's" },
+		{ "p['a\\\\b']['\\'\"']", "p/a\\b/'\"" },
+		{ "s[<flat index 3>].x", "s/3/x" },
+		{ "x.1", "x/1" },
+		{ "['a']", "/a" },
+		/* What JAX does not write is left alone. */
+		{ "p['a", "p['a" },
+		{ "p['a'", "p['a'" },
+		{ "p['a\\", "p['a\\" },
+		{ "p['a\\n']", "p['a\\n']" },
+		{ "p[", "p[" },
+		{ "p[]", "p[]" },
+		{ "p[1", "p[1" },
+		{ "p[<flat index >]", "p[<flat index >]" },
+		{ "p[<flat index 3", "p[<flat index 3" },
+		{ "", "" },
+	};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		char *path = pf_param_path(of[i].name);
+
+		ck_assert_str_eq(path, of[i].path);
+		free(path);
+	}
+}
+END_TEST
+
 START_TEST(nested_tuples_are_flattened)
 {
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT,
@@ -335,6 +370,7 @@ int main(void)
 	tcase_add_test(tc, names_types_and_donations);
 	tcase_add_test(tc, names_without_ids);
 	tcase_add_test(tc, names_of_the_program_shape);
+	tcase_add_test(tc, paths_of_parameters);
 	tcase_add_test(tc, nested_tuples_are_flattened);
 	unit_add_cases(tc, aliases_of_nested_results, paths);
 	tcase_add_test(tc, no_outputs);

@@ -13,6 +13,7 @@
 /* One argument or one result of a program, as one device sees it. */
 struct pf_param {
 	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
+	char *path; /* inputs: owned; the name as pf_param_path writes it */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	bool row_major; /* the device layout is the default, row-major one */
@@ -56,6 +57,14 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
  */
 int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 		  size_t *module_len, struct pf_err *err);
+
+/*
+ * NAME, a parameter's as JAX writes the place of a leaf in its arguments, as a path:
+ * "params['layers'][3].mu" becomes "params/layers/3/mu", so that it can be compared with a file's
+ * below a directory.  A name that is written otherwise is its own path.  The caller frees it.
+ * NULL: no memory.  Source: jax.tree_util.keystr.
+ */
+char *pf_param_path(const char *name);
 
 /* Free a signature; NULL is allowed. */
 void pf_signature_free(struct pf_signature *signature);

@@ -40,8 +40,9 @@ const struct pf_place *files_place_of(struct pf_node *dir);
 struct target {
 	struct pf_node *dir; /* owned reference */
 	char stem[PF_NAME_MAX + 1];
-	char *name;  /* owned: as the user wrote it */
-	mode_t perm; /* of a new one, less the umask; 0: 0644 */
+	char *name;    /* owned: as the user wrote it */
+	mode_t perm;   /* of a new one, less the umask; 0: 0644 */
+	bool numbered; /* a new one's name is the number of a result */
 };
 
 /* The mode of the buffer NAME, for copies of it; 0: there is none. */
@@ -77,10 +78,19 @@ int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
 			    enum pf_format format, const struct pf_cred *cred, bool excl,
 			    struct pf_err *err);
 
+/* What a name in a command stands for. */
+enum files_expansion {
+	FILES_ITSELF,
+	FILES_LEAVES, /* the buffers below a directory, whose names may be parameters' */
+	FILES_RESULTS, /* of a directory, which all have a number for a name, given by commands to
+			* results: their order is all that these names tell */
+};
+
 /*
  * Append to RET the names that NAME stands for: itself, or, for a directory ("weights",
- * "ns/"), all buffers below it in JAX's order: by stem, in a directory whose stems are all
- * decimal by number, depth first.  -ENOENT, -EACCES.
+ * "ns/"), all buffers below it: by stem, in a directory whose stems are all decimal by
+ * number, depth first; each begins with the directory's name and one slash.  Returns an enum
+ * files_expansion, or -ENOENT, -EACCES, -E2BIG, -ENOMEM.
  */
 int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
 		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);

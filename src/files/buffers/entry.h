@@ -20,6 +20,7 @@ struct entry {
 	_Atomic uint64_t writers; /* those that write, and in the high bits their node */
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	_Atomic bool dead;        /* freed, or about to be: too late to open it */
+	bool numbered; /* by a command, in a directory for its results; set before it is linked */
 	struct entry *next_grave; /* from here on: struct graves's, by its lock */
 	uint64_t grave_bytes;
 	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */

@@ -270,8 +270,9 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 
 enum { MAX_NAMES = 100000 };
 
+/* *RESULTS becomes false if a buffer is there that no command gave a number. */
 static int expand(struct pf_node *dir, const char *path, const struct pf_cred *cred,
-		  struct names *ret, struct pf_err *err)
+		  struct names *ret, bool *results, struct pf_err *err)
 {
 	struct member *members;
 	size_t n;
@@ -291,9 +292,11 @@ static int expand(struct pf_node *dir, const char *path, const struct pf_cred *c
 		else if (r == 0 && ret->n >= MAX_NAMES)
 			r = pf_err_set(err, -E2BIG, "more than %d buffers", MAX_NAMES);
 		else if (r == 0 && buffers_is_directory(members[i].node))
-			r = expand(members[i].node, name.data, cred, ret, err);
-		else if (r == 0)
+			r = expand(members[i].node, name.data, cred, ret, results, err);
+		else if (r == 0) {
 			r = names_add(ret, name.data, name.len);
+			*results = *results && facet_of(members[i].node)->entry->numbered;
+		}
 		pf_node_unref(members[i].node);
 	}
 	free(members);
@@ -307,13 +310,18 @@ int files_expand(struct pf_fs *fs, const struct device *device, const char *name
 	struct pf_node *dir = find_directory(fs, device, name, cred);
 	pf_autofree char *path = NULL;
 	size_t len = strlen(name);
+	bool results = true;
+	int r;
 
 	if (!dir)
-		return names_add(ret, name, len);
+		return names_add(ret, name, len) < 0 ? -ENOMEM : FILES_ITSELF;
 	while (len > 1 && name[len - 1] == '/')
 		len--;
 	path = strndup(name, len);
-	return path ? expand(dir, path, cred, ret, err) : -ENOMEM;
+	r = path ? expand(dir, path, cred, ret, &results, err) : -ENOMEM;
+	if (r < 0)
+		return r;
+	return results ? FILES_RESULTS : FILES_LEAVES;
 }
 
 int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
@@ -449,6 +457,8 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
 	pf_node_inherit(t->dir, node);
+	facet_of(node)->entry->numbered =
+		old ? facet_of(old)->entry->numbered : t->numbered;
 	if (old) {
 		struct pf_attr was, attr;
 

@@ -29,6 +29,7 @@ void run_free(struct run *run)
 	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
 		names_release(&run->rows[i].inputs);
 		names_release(&run->rows[i].outputs);
+		free(run->rows[i].leaves);
 		free(run->rows[i].directory);
 	}
 	for (size_t i = 0; run->targets && i < run->n_rows * run->n_out; i++)

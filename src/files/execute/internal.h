@@ -9,10 +9,19 @@
 #include "execute.h"
 #include "files/tasks/request.h"
 
+/* A directory among the inputs: which of them its leaves are. */
+struct leaves {
+	size_t first, n;
+	size_t skip; /* bytes of the names before what is the leaf's in the directory */
+	bool sorted; /* their order is the parameters', and not the directory's own */
+};
+
 /* What one device takes part with. */
 struct row {
 	const struct device *device;  /* borrowed */
 	struct names inputs, outputs; /* owned: a name for each argument and result */
+	struct leaves *leaves;        /* owned: of each directory among the inputs */
+	size_t n_leaves;
 	/* An output that is a directory which is not there yet takes some of them. */
 	char *directory; /* owned, or NULL */
 	size_t first, n; /* outputs in it */
@@ -59,6 +68,21 @@ static inline bool is_directory_word(const char *word)
 /* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
  * n_out.  (rows.c) */
 int run_list_rows(struct run *run, struct pf_err *err);
+
+/*
+ * Append to ROW's inputs what WORD stands for.  The leaves of a directory are put in the order of
+ * the parameters of S that are next, if their paths are those of the parameters' names, below
+ * whatever these have in common.  -errno of files_expand.  (leaves.c)
+ */
+int run_list_input(struct run *run, struct row *row, const char *word,
+		   const struct pf_signature *s, struct pf_err *err);
+
+/*
+ * Put NAMES, which WORD, a directory among the outputs, stands for, in the order that a directory
+ * among ROW's inputs has that is the same, or has the same leaves; else they stay as they are.
+ * -ENOMEM.  (leaves.c)
+ */
+int run_order_outputs(const struct row *row, const char *word, struct names *names);
 
 /*
  * Find out what the request's names mean, now that the program is known: fills rows,

@@ -76,8 +76,10 @@ int run_make_directories(struct run *run, struct pf_err *err)
 			continue;
 		r = files_make_directory(run->task->fs, at->device, at->directory,
 					 &run->task->cred, err);
-		for (size_t i = at->first; i < at->first + at->n && r == 0; i++)
+		for (size_t i = at->first; i < at->first + at->n && r == 0; i++) {
 			r = find_target(run, row, i, err);
+			run->targets[row * run->n_out + i].numbered = true;
+		}
 	}
 	return r;
 }

@@ -106,8 +106,7 @@ static int list_inputs(struct run *run, size_t i, struct pf_err *err)
 	if (run->request.by_name)
 		return order_inputs(run, row, err);
 	for (size_t k = 0; k < given->n && r == 0; k++)
-		r = files_expand(run->task->fs, row->device, given->at[k],
-				 &run->task->cred, &row->inputs, err);
+		r = run_list_input(run, row, given->at[k], run->loaded->signature, err);
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 
@@ -152,7 +151,7 @@ static int number_outputs(struct row *row, const char *directory, size_t n,
 static int list_output(struct run *run, const struct row *row, const char *word,
 		       struct names *ret, const char **new, struct pf_err *err)
 {
-	size_t before = ret->n;
+	PF_CLEANUP(names_release) struct names leaves = { 0 };
 	int r;
 
 	if (!is_directory_word(word))
@@ -161,9 +160,13 @@ static int list_output(struct run *run, const struct row *row, const char *word,
 	if (r < 0)
 		return r;
 	if (files_is_directory(run->task->fs, row->device, word, &run->task->cred)) {
-		r = files_expand(run->task->fs, row->device, word, &run->task->cred, ret,
-				 err);
-		if (r < 0 || ret->n > before)
+		r = files_expand(run->task->fs, row->device, word, &run->task->cred,
+				 &leaves, err);
+		if (r >= 0 && leaves.n)
+			r = run_order_outputs(row, word, &leaves);
+		for (size_t i = 0; i < leaves.n && r >= 0; i++)
+			r = names_add(ret, leaves.at[i], strlen(leaves.at[i]));
+		if (r < 0 || leaves.n)
 			return r;
 	}
 	if (*new)
