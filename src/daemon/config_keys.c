@@ -8,6 +8,7 @@
 #include "config_taking.h"
 #include "memory_limit.h"
 #include "pjrtfs/base/json.h"
+#include "pjrtfs/base/similar.h"
 
 int taking_at_fault(struct taking *k, const struct pf_config_at *at, int r)
 {
@@ -283,13 +284,17 @@ static bool says_compile_options(size_t i)
 static int unknown(struct taking *k, const char *key)
 {
 	const struct pf_config_at at = { .key = key };
-	char names[PF_ERR_TEXT] = "";
+	struct pf_similar similar = { .word = key };
+	char names[PF_ERR_TEXT] = "", hint[PF_SIMILAR_TEXT];
 
-	for (size_t i = 0; i < N_KEYS; i++)
+	for (size_t i = 0; i < N_KEYS; i++) {
+		pf_similar_try(&similar, keys[i].name);
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
 			 i ? ", " : "", keys[i].name);
+	}
 	return pf_config_text_error(k->t, &at, k->err, -EINVAL,
-				    "there is no such key; expected one of %s", names);
+				    "there is no such key%s; expected one of %s",
+				    pf_similar_hint(&similar, hint), names);
 }
 
 int config_take(struct options *o, struct pf_config_text *t, struct pf_err *err)

@@ -11,11 +11,12 @@
 
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/engine/probe.h"
+#include "pjrtfs/formats/options.h"
 
 enum {
 	MAX_PLUGINS = 16,
 	MAX_DEFS = 64, /* plugins of which something is said */
-	MAX_DEVICES = 1024,
+	MAX_DEVICES = PF_OPTIONS_MAX_DEVICES,
 	MAX_LOG_LEVEL = 4,
 	MAX_VARIABLES = 256,      /* of a plugin's environment */
 	MAX_VARIABLE = 65536,     /* bytes of one */

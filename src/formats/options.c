@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "options_maker.h"
+#include "pjrtfs/base/similar.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -325,14 +326,19 @@ static const struct {
 static int set_option(struct pf_options_maker *mk, const char *key,
 		      struct json_object *value)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(setters); i++)
+	struct pf_similar similar = { .word = key };
+	char hint[PF_SIMILAR_TEXT];
+
+	for (size_t i = 0; i < ARRAY_SIZE(setters); i++) {
 		if (strcmp(setters[i].key, key) == 0)
 			return setters[i].set(mk, key, value);
+		pf_similar_try(&similar, setters[i].key);
+	}
 	return pf_err_set(
 		mk->err, -EINVAL,
-		"unknown option \"%.80s\": expected num_replicas, num_partitions, "
+		"unknown option \"%.80s\"%s: expected num_replicas, num_partitions, "
 		"device_assignment or another of those in the manual",
-		key);
+		key, pf_similar_hint(&similar, hint));
 }
 
 static int64_t default_count(int64_t of_program)
@@ -340,6 +346,21 @@ static int64_t default_count(int64_t of_program)
 	if (of_program < 1)
 		return 1;
 	return of_program < INT32_MAX ? of_program : INT32_MAX;
+}
+
+/* The program is for N devices. */
+static int too_few_devices(struct pf_options_maker *mk, int64_t n)
+{
+	int64_t replicas = mk->build.num_replicas, partitions = mk->build.num_partitions;
+	char more[48] = "";
+
+	if (n <= mk->target->max_devices)
+		snprintf(more, sizeof(more), ": mount with --devices %" PRId64, n);
+	return pf_err_set(mk->err, -EINVAL,
+			  "%" PRId64 " replica%s of %" PRId64 " partition%s need %" PRId64
+			  " devices, found %u%s",
+			  replicas, replicas == 1 ? "" : "s", partitions,
+			  partitions == 1 ? "" : "s", n, mk->target->n_devices, more);
 }
 
 /*
@@ -362,11 +383,7 @@ static int check_counts(struct pf_options_maker *mk)
 	/* Both fit an int32_t, so the product fits. */
 	n = build->num_replicas * build->num_partitions;
 	if (n > target->n_devices)
-		return pf_err_set(mk->err, -EINVAL,
-				  "options: %" PRId64 " replicas of %" PRId64
-				  " partitions need %" PRId64 " devices, found %u",
-				  build->num_replicas, build->num_partitions, n,
-				  target->n_devices);
+		return too_few_devices(mk, n);
 	/* The other way, a program a partition, is none that plugins have. */
 	if (build->num_partitions > 1 && !mk->no_spmd)
 		build->has_use_spmd_partitioning = build->use_spmd_partitioning = true;

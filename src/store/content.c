@@ -145,6 +145,23 @@ struct meaning {
 	uint64_t off, len;
 };
 
+/* A type whose elements take SIZE bytes, one that NumPy has no name for where there is one. */
+static const char *example_of(unsigned size)
+{
+	switch (size) {
+	case 1:
+		return "S4";
+	case 2:
+		return "BF16";
+	case 4:
+		return "F32";
+	case 8:
+		return "F64";
+	default:
+		return "C128";
+	}
+}
+
 static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
 	const struct pf_place *place = b->place;
@@ -162,10 +179,12 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 		if (pf_dtype_size(b->declared) != npy->void_size)
 			return pf_err_set(
 				err, -EINVAL,
-				"the file calls its elements '|V%u' and "
-				"names no type: create the buffer with a dtype of "
-				"%u bytes first",
-				npy->void_size, npy->void_size);
+				"the file calls its elements '|V%u' and names no "
+				"type: tell it with setfattr -n user.pjrtfs.dtype -v "
+				"%s (or another type of %u byte%s), or save the array "
+				"as .safetensors",
+				npy->void_size, example_of(npy->void_size),
+				npy->void_size, npy->void_size == 1 ? "" : "s");
 	}
 	if (!npy->fortran_order) {
 		m->bytes = pf_bytes_ref(b->content);

@@ -258,8 +258,9 @@ void pf_executable_set_format(struct pf_executable *x, enum pf_program_format fo
 /* --- options -------------------------------------------------------------------------- */
 
 /* Encode O for the plugin of RET->worker. */
-static int encode(struct json_object *o, const struct pf_program_facts *facts,
-		  struct pf_plan *ret, struct pf_err *err)
+static int encode(const struct pf_executable *x, struct json_object *o,
+		  const struct pf_program_facts *facts, struct pf_plan *ret,
+		  struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(ret->worker);
 	pf_autofree int64_t *ids = calloc(d->n_devices + 1, sizeof(*ids));
@@ -272,6 +273,9 @@ static int encode(struct json_object *o, const struct pf_program_facts *facts,
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
 	for (unsigned i = 0; i < d->n_devices; i++)
 		ids[i] = d->devices[i].id;
+	/* --devices is XLA's CPU plugin's number, if that is the default plugin. */
+	if (ret->worker == x->workers[0] && !strcmp(d->platform, "cpu"))
+		target.max_devices = PF_OPTIONS_MAX_DEVICES;
 	if (facts) {
 		target.num_replicas = facts->num_replicas;
 		target.num_partitions = facts->num_partitions;
@@ -296,7 +300,7 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 	if (r == 0)
 		r = find_worker(x, o, &ret->worker, err);
 	if (r == 0)
-		r = encode(o, facts, ret, err);
+		r = encode(x, o, facts, ret, err);
 	if (r < 0)
 		pf_buf_release(&ret->options);
 	json_object_put(o);

@@ -211,8 +211,9 @@ static int refuse_syntax(struct pf_session *s, const char *at, size_t pos,
 		snprintf(what, sizeof(what), "%c", *at);
 	else if (*at != '\n')
 		snprintf(what, sizeof(what), "byte 0x%02x", (unsigned char)*at);
-	pf_err_set(&err, -EINVAL, "JSON: byte %zu of the command is %s, expected %s", pos,
-		   what, s->scan.want);
+	pf_err_set(&err, -EINVAL, "JSON: byte %zu of the command is %s, expected %s%s",
+		   pos, what, s->scan.want,
+		   pos == 1 ? ", as in {\"op\":\"execute\",...}" : "");
 	s->skipping = *at != '\n';
 	r = refuse(s, &err, items);
 	pf_cut_reset(s);

@@ -43,6 +43,34 @@ fails_with 'No such file' run add 'x nothing -> z'
 shows "$mnt/executables/add/run" 'error: ENOENT: add: input 1: there is no buffer nothing'
 gone "$b/z.npy"
 
+# names that are paths, lists with commas, devices that there are not: the sentence has the remedy
+for path in buffers/x.npy "$b/x.npy" /buffers/x.npy ../../buffers/x.npy; do
+	fails_with 'No such file' run add "x $path -> z"
+	shows "$mnt/executables/add/run" "error: ENOENT: add: input 1: $path:\
+ expected a name below buffers/, found a path: write x.npy"
+	fails_with 'No such file' run add "x x -> ${path%x.npy}z"
+	tells "$mnt/executables/add/run" 'output 0: .*: expected .* found a path: write z$'
+done
+fails_with 'No such file' run add "x $mnt/devices/$p/1/buffers/ns/x -> z"
+tells "$mnt/executables/add/run" "found a path: write $p:1/ns/x\$"
+fails_with 'No such file' run add 'x /x -> z'
+shows "$mnt/executables/add/run" \
+	'error: ENOENT: add: input 1: /x: expected a name below buffers/, found a path'
+fails_with 'No such file' run add 'x, x -> z'
+shows "$mnt/executables/add/run" 'error: ENOENT: add: input 0: there is no buffer "x,":'"\
+ names are separated by blanks, not by commas"
+fails_with 'No such device' run add "x x -> z device=$p:9"
+shows "$mnt/executables/add/run" "error: ENODEV: add: there is no device $p:9; there are\
+ $p:0, $p:1, $p:2 and $p:3"
+gone "$b/z.npy"
+# but what is there has its name
+bounded mkdir "$b/buffers"
+bounded cp "$data/y.npy" "$b/buffers/x.npy"
+bounded cp "$data/y.npy" "$b/x,"
+run add 'x buffers/x.npy -> buffers/z'
+shows "$b/buffers/z.txt" $'11 22 33\n44 55 66'
+bounded rm -r "$b/buffers" "$b/x,"
+
 # the same sentences, as an object
 ask '{"op":"execute","executable":"add","inputs":["x","s3"],"outputs":["z"]}' >reply
 tells reply '"errno":"EINVAL"' '"code":"INVALID_ARGUMENT"' \

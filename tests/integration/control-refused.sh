@@ -27,11 +27,16 @@ refused()
 # -- keys: missing, unknown, twice, of another type
 refused EINVAL '"op"' '{}'
 refused EINVAL 'expected one of execute.*found "nothing"' '{"op":"nothing"}'
+refused EINVAL 'found "exceute" \(did you mean "execute"\?\)$' '{"op":"exceute"}'
+refused EINVAL 'JSON: byte 1 of the command is e, expected \{, as in \{"op":"execute",' 'execute add'
+refused EINVAL 'unknown key "buffr" \(did you mean "buffer"\?\): expected one of buffer,' \
+	'{"op":"delete","buffr":"x"}'
 refused EINVAL '"op": expected a string, found int' '{"op":1}'
 refused EINVAL '"op"' '{"op":null}'
 refused EINVAL 'execute: "executable" is missing' '{"op":"execute"}'
 refused EINVAL 'execute: "executable": expected a string, found int' '{"op":"execute","executable":1}'
-refused EINVAL 'unknown key "inptus"' '{"op":"execute","executable":"add","inptus":[]}'
+refused EINVAL 'unknown key "inptus" \(did you mean "inputs"\?\): expected one of executable, inputs, .*, timeout_ms$' \
+	'{"op":"execute","executable":"add","inptus":[]}'
 refused EINVAL 'inputs.*twice|twice.*inputs' \
 	'{"op":"execute","executable":"add","inputs":["x","y"],"inputs":["x","y"],"outputs":["z"]}'
 refused EINVAL 'op.*twice|twice.*op' '{"op":"stat","op":"delete","buffer":"x"}'
@@ -70,7 +75,8 @@ refused ENOENT 'no executable ns/add' \
 refused ENOENT 'no buffer nothing' '{"op":"delete","buffer":"nothing"}'
 refused ENOENT 'no buffer nothing' '{"op":"stat","buffer":"nothing"}'
 refused EISDIR 'dir is a directory' '{"op":"delete","buffer":"dir"}'
-refused ENODEV 'no such device' '{"op":"stat","buffer":"tpu:0/x"}'
+refused ENODEV "tpu:0/x: there is no device tpu:0; there are $p:0, $p:1, .* and $p:3\$" \
+	'{"op":"stat","buffer":"tpu:0/x"}'
 for name in '' . .. '../x' '/x' 'dir/../x' 'a\nb' 'dir/' 'x.npy.npy' 'x.safetensors.npy' \
 	"$(printf '%0300d' 0)" 'c\u0000d'; do
 	ask '{"op":"create","buffer":"'"$name"'","dtype":"F32","shape":[1]}' >reply

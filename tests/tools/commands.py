@@ -443,7 +443,7 @@ def directories(d):
     equal("all of a device", text(d + "/all"), b"11 10 9 8 7 6 5 4 3 2 1 0\n")
     refused("EINVAL", "is on another device", inputs=["directories/p"],
             outputs=["directories/all", device(1, "/")], **o)
-    refused("ENODEV", "no such device", inputs=["directories/p"],
+    refused("ENODEV", "there is no device", inputs=["directories/p"],
             outputs=["directories/all", device(77, "/")], **o)
     for i in range(12):
         os.unlink(f"{far}/{i}.npy")

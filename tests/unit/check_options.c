@@ -133,6 +133,9 @@ static const struct {
 	{ "[]", 4, { "expected a JSON object", "[ ]" } },
 	{ "3", 4, { "expected a JSON object", "3" } },
 	{ "{\"replicas\":1}", 4, { "unknown option \"replicas\"" } },
+	{ "{\"devise\":1}",
+	  4,
+	  { "unknown option \"devise\" (did you mean \"device\"?)" } },
 	{ "{\"\":1}", 4, { "unknown option \"\"" } },
 	{ "{\"Num_Replicas\":1}", 4, { "unknown option \"Num_Replicas\"" } },
 	/* Counts. */

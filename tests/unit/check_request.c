@@ -87,10 +87,11 @@ static const struct {
 	{ "x -> \"", "a name's closing quote is missing" },
 	{ "x -> \"y\\\"", "a name's closing quote is missing" },
 	{ "x -> \"y\\", "a name's closing quote is missing" },
+	{ "x -> y repat=2", "repat=2 (did you mean \"repeat\"?): " OPTIONS },
 	{ "x -> y wait=1", "wait=1: " OPTIONS },
 	{ "a=b -> y", "a=b: " OPTIONS },
 	{ "=-> x", "=->: " OPTIONS },
-	{ "Donate=x -> y", "Donate=x: " OPTIONS },
+	{ "Donate=x -> y", "Donate=x (did you mean \"donate\"?): " OPTIONS },
 	{ "x -> y repeat=0", "repeat=0: expected a number from 1 to 1000000000" },
 	{ "x -> y repeat=1000000001",
 	  "repeat=1000000001: expected a number from 1 to 1000000000" },
@@ -227,12 +228,19 @@ START_TEST(json_may_name_parameters)
 }
 END_TEST
 
+#define KEYS                                                                                \
+	": expected one of executable, inputs, outputs, donate, device, move, repeat, op, " \
+	"id, async, timeout_ms"
+
 static const struct {
 	const char *text, *why; /* NULL: whatever it says */
 } bad_objects[] = {
-	{ "{\"input\":[]}", "unknown key \"input\"" },
-	{ "{\"inputs\":[],\"Outputs\":[]}", "unknown key \"Outputs\"" },
-	{ "{\"\":1}", "unknown key \"\"" },
+	{ "{\"input\":[]}", "unknown key \"input\" (did you mean \"inputs\"?)" KEYS },
+	{ "{\"inputs\":[],\"Outputs\":[]}",
+	  "unknown key \"Outputs\" (did you mean \"outputs\"?)" KEYS },
+	{ "{\"\":1}", "unknown key \"\"" KEYS },
+	{ "{\"exec\":\"add\"}",
+	  "unknown key \"exec\" (did you mean \"executable\"?)" KEYS },
 	{ "{\"inputs\":\"x\"}", "\"inputs\": expected a list of names, found string" },
 	{ "{\"inputs\":null}", "\"inputs\": expected a list of names, found null" },
 	{ "{\"outputs\":{}}", "\"outputs\": expected a list of names, found object" },

@@ -8,10 +8,13 @@
 #include "pjrtfs/base/buf.h"
 #include "pjrtfs/base/err.h"
 
+enum { PF_OPTIONS_MAX_DEVICES = 1024 /* that --devices can ask for */ };
+
 /* What options are for. */
 struct pf_options_target {
 	const char *plugin;        /* its name */
 	unsigned n_devices;        /* replicas x partitions must not exceed it */
+	unsigned max_devices;      /* how many --devices could make of them; 0: none */
 	const int64_t *device_ids; /* n_devices of them; NULL: any id is one */
 	/* What the program tells: the defaults.  0: nothing, which is 1. */
 	int64_t num_replicas, num_partitions;

@@ -7,18 +7,52 @@
 
 #include "entry.h"
 
+/*
+ * NAME leads through a directory that is not there, of which the first LEN bytes of PART are the
+ * name.  Names in commands are relative to buffers/: one that is a path of the mount, or of the
+ * machine, is answered with the name that it stands for.
+ */
+static int no_directory(const char *name, const char *part, size_t len,
+			struct pf_err *err)
+{
+	static const char home[] = "buffers/";
+	const char *rest = NULL, *at;
+	char plugin[64], id[24], device[96] = "";
+
+	for (at = strstr(name, home); at; at = strstr(at + 1, home))
+		if (at == name || at[-1] == '/')
+			rest = at + strlen(home);
+	at = strstr(name, "devices/");
+	if (at && rest &&
+	    sscanf(at, "devices/%63[^/]/%23[0-9]/buffers/", plugin, id) == 2)
+		snprintf(device, sizeof(device), "%s:%s/", plugin, id);
+	if (rest && *rest)
+		return pf_err_set(err, -ENOENT,
+				  "%s: expected a name below buffers/, found a path: "
+				  "write %s%s",
+				  name, device, rest);
+	if (*name == '/')
+		return pf_err_set(err, -ENOENT,
+				  "%s: expected a name below buffers/, found a path",
+				  name);
+	return pf_err_set(err, -ENOENT, "there is no directory %.*s in buffers/",
+			  (int)len, part);
+}
+
 int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
 	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
 	       struct pf_err *err)
 {
-	const char *slash = strchr(name, '/');
+	const char *slash = strchr(name, '/'), *whole = name;
 	struct pf_node *at;
 
 	if (slash && memchr(name, ':', (size_t)(slash - name))) {
 		device = files_find_device(fs, name, (size_t)(slash - name));
 		if (!device)
-			return pf_err_set(err, -ENODEV, "%s: there is no such device",
-					  name);
+			return pf_err_wrap(err,
+					   files_no_device(fs, name,
+							   (size_t)(slash - name), err),
+					   "%s", name);
 		name = slash + 1;
 	}
 	at = pf_node_ref(device->buffers);
@@ -35,9 +69,7 @@ int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
 		pf_node_unref(at);
 		if (!next || !buffers_is_directory(next)) {
 			pf_node_unref(next);
-			return pf_err_set(err, -ENOENT,
-					  "there is no directory %.*s in buffers/",
-					  (int)len, name);
+			return no_directory(whole, name, len, err);
 		}
 		at = next;
 		name = slash + 1;
@@ -90,6 +122,12 @@ static int find_listed(struct pf_fs *fs, const struct device *device, const char
 	*ret = pf_dir_lookup(*dir, last);
 	if (*ret && buffers_is_directory(*ret))
 		r = pf_err_set(err, -EISDIR, "%s is a directory, not a buffer", name);
+	else if (strchr(name, ','))
+		r = pf_err_set(
+			err, -ENOENT,
+			"there is no buffer \"%s\": names are separated by blanks, "
+			"not by commas",
+			name);
 	else
 		r = pf_err_set(err, -ENOENT, "there is no buffer %s", name);
 	pf_node_unref(pf_steal(ret));

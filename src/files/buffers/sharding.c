@@ -275,9 +275,10 @@ static int check_devices(struct pf_fs *fs, const struct pf_sharding *s,
 {
 	for (unsigned i = 0; i < s->n; i++)
 		if (!files_find_device(fs, s->devices[i], strlen(s->devices[i])))
-			return pf_err_set(err, -ENODEV,
-					  "\"devices\": there is no device %.64s",
-					  s->devices[i]);
+			return pf_err_wrap(err,
+					   files_no_device(fs, s->devices[i],
+							   strlen(s->devices[i]), err),
+					   "\"devices\"");
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "files/programs/programs.h"
 #include "files/tasks/request.h"
 #include "pjrtfs/base/json.h"
+#include "pjrtfs/base/similar.h"
 
 /* --- delete, stat ------------------------------------------------------------------------------ */
 
@@ -116,11 +117,16 @@ static const struct {
 static int unknown_op(const char *name, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf known = PF_BUF_INIT;
+	struct pf_similar similar = { .word = name };
+	char hint[PF_SIMILAR_TEXT];
 
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		pf_buf_printf(&known, "%s%s", i ? ", " : "", ops[i].name);
-	return pf_err_set(err, -EINVAL, "\"op\": expected one of %s, found \"%.64s\"",
-			  known.data ? known.data : "", name);
+		pf_similar_try(&similar, ops[i].name);
+	}
+	return pf_err_set(err, -EINVAL, "\"op\": expected one of %s, found \"%.64s\"%s",
+			  known.data ? known.data : "", name,
+			  pf_similar_hint(&similar, hint));
 }
 
 /* As job_start wants it. */

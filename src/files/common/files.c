@@ -29,6 +29,26 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
 	return NULL;
 }
 
+int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
+		    struct pf_err *err)
+{
+	enum { SHOWN = 8 };
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	unsigned n = fs->n_devices;
+
+	for (unsigned i = 0; i < n && i < SHOWN; i++)
+		pf_buf_printf(&list, "%s%s",
+			      i == 0       ? ""
+			      : i + 1 == n ? " and "
+					   : ", ",
+			      fs->devices[i].name);
+	if (n > SHOWN)
+		pf_buf_printf(&list, " and %u more in devices/", n - SHOWN);
+	return pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
+			  len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
+			  list.data ? list.data : "");
+}
+
 int files_parse_shape(struct json_object *v, struct pf_shape *ret, struct pf_err *err)
 {
 	memset(ret, 0, sizeof(*ret));

@@ -85,6 +85,10 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 /* The device called NAME ("cpu:1"), or NULL. */
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len);
 
+/* Say that there is no device called NAME, of LEN bytes, and which there are.  -ENODEV. */
+int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
+		    struct pf_err *err);
+
 /* A JSON list of extents.  -EINVAL. */
 int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);
 

@@ -26,7 +26,7 @@ static int chosen_device(struct run *run, const struct device **ret, struct pf_e
 		files_find_device(run->task->fs, name, strlen(name));
 
 	if (!device)
-		return pf_err_set(err, -ENODEV, "there is no device %s", name);
+		return files_no_device(run->task->fs, name, strlen(name), err);
 	if (device->worker != worker)
 		return pf_err_set(err, -EINVAL,
 				  "device %s is not of the program's plugin %s", name,
@@ -120,8 +120,10 @@ static int check_home(const struct run *run, const struct row *row, const char *
 	if (memchr(word, ':', (size_t)(slash - word)))
 		device = files_find_device(run->task->fs, word, (size_t)(slash - word));
 	if (!device)
-		return pf_err_set(err, -ENODEV, "output %s: there is no such device",
-				  word);
+		return pf_err_wrap(err,
+				   files_no_device(run->task->fs, word,
+						   (size_t)(slash - word), err),
+				   "output %s", word);
 	if (device == row->device)
 		return 0;
 	return pf_err_set(

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "request.h"
+#include "pjrtfs/base/similar.h"
 
 const struct names *rows_at(const struct rows *rows, size_t i)
 {
@@ -88,6 +89,22 @@ static int word_number(const char *word, const char *text, uint64_t max, uint64_
 	return 0;
 }
 
+static int unknown_option(const char *word, struct pf_err *err)
+{
+	static const char *const known[] = { "donate", "device", "repeat", "timeout_ms",
+					     NULL };
+	char hint[PF_SIMILAR_TEXT];
+	pf_autofree char *key = strndup(word, (size_t)(strchr(word, '=') - word));
+	struct pf_similar similar = { .word = key ? key : "" };
+
+	pf_similar_try_all(&similar, known);
+	return pf_err_set(err, -EINVAL,
+			  "%s%s: the options of run are donate=NAME, device=NAME, "
+			  "repeat=N, timeout_ms=N, move and async; quote a name that is "
+			  "like an option",
+			  word, pf_similar_hint(&similar, hint));
+}
+
 /* "donate=x": an option of the run. */
 static int run_option(const char *word, struct request *request, struct pf_err *err)
 {
@@ -106,11 +123,7 @@ static int run_option(const char *word, struct request *request, struct pf_err *
 	if (!strncmp(word, "timeout_ms=", 11))
 		return word_number(word, value, REQUEST_MAX_TIMEOUT, &request->timeout_ms,
 				   err);
-	return pf_err_set(err, -EINVAL,
-			  "%s: the options of run are donate=NAME, device=NAME, "
-			  "repeat=N, timeout_ms=N, move and async; quote a name that is "
-			  "like an option",
-			  word);
+	return unknown_option(word, err);
 }
 
 int request_parse_line(const char *line, struct request *request, struct pf_err *err)
@@ -229,7 +242,8 @@ int command_device(struct pf_fs *fs, struct json_object *o, const struct device 
 		return r;
 	*ret = files_find_device(fs, name, strlen(name));
 	return *ret ? 0
-		    : pf_err_set(err, -ENODEV, "\"device\": there is no device %s", name);
+		    : pf_err_wrap(err, files_no_device(fs, name, strlen(name), err),
+				  "\"device\"");
 }
 
 static bool is_in(const char *key, const char *const *list)
@@ -240,15 +254,34 @@ static bool is_in(const char *key, const char *const *list)
 	return false;
 }
 
+static void list_keys(const char *const *keys, struct pf_buf *out)
+{
+	for (; *keys; keys++)
+		pf_buf_printf(out, "%s%s", out->len ? ", " : "", *keys);
+}
+
 static int check_keys(struct json_object *o, const char *const *allowed,
 		      const char *const *others, struct pf_err *err)
 {
 	static const char *const always[] = { "op", "id", "async", "timeout_ms", NULL };
+	const char *const *const lists[] = { others, allowed, always };
+	pf_autobuf struct pf_buf known = PF_BUF_INIT;
+	char hint[PF_SIMILAR_TEXT];
 
 	json_object_object_foreach(o, key, value) {
+		struct pf_similar similar = { .word = key };
+
 		(void)value;
-		if (!is_in(key, allowed) && !is_in(key, others) && !is_in(key, always))
-			return pf_err_set(err, -EINVAL, "unknown key \"%s\"", key);
+		if (is_in(key, allowed) || is_in(key, others) || is_in(key, always))
+			continue;
+		for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+			pf_similar_try_all(&similar, lists[i]);
+			list_keys(lists[i], &known);
+		}
+		return pf_err_set(err, -EINVAL,
+				  "unknown key \"%.64s\"%s: expected one of %s", key,
+				  pf_similar_hint(&similar, hint),
+				  known.data ? known.data : "");
 	}
 	return 0;
 }

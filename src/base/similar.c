@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pjrtfs/base/similar.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Longer words are nobody's keys. */
+enum { MAX_WORD = 64 };
+
+static unsigned letter(char c)
+{
+	return c == '-' ? '_' : (unsigned)tolower((unsigned char)c);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The optimal string alignment distance: as Levenshtein's, with two letters that are swapped
+ * as one mistake.  Rows of the table: I letters of A against all beginnings of B.
+ */
+static unsigned distance(const char *a, size_t n, const char *b, size_t m)
+{
+	unsigned rows[3][MAX_WORD + 1];
+
+	for (size_t j = 0; j <= m; j++)
+		rows[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= n; i++) {
+		unsigned *now = rows[i % 3];
+		const unsigned *before = rows[(i + 2) % 3], *two = rows[(i + 1) % 3];
+
+		now[0] = (unsigned)i;
+		for (size_t j = 1; j <= m; j++) {
+			bool differ = letter(a[i - 1]) != letter(b[j - 1]);
+
+			now[j] = least(before[j], now[j - 1]) + 1;
+			now[j] = least(now[j], before[j - 1] + differ);
+			if (i > 1 && j > 1 && letter(a[i - 1]) == letter(b[j - 2]) &&
+			    letter(a[i - 2]) == letter(b[j - 1]))
+				now[j] = least(now[j], two[j - 2] + 1);
+		}
+	}
+	return rows[n % 3][m];
+}
+
+static bool begins_with(const char *known, const char *word, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (letter(known[i]) != letter(word[i]))
+			return false;
+	return n >= 3;
+}
+
+void pf_similar_try(struct pf_similar *s, const char *known)
+{
+	size_t n = strlen(s->word), m = strlen(known);
+	unsigned d;
+
+	if (n > MAX_WORD || m > MAX_WORD)
+		return;
+	d = distance(s->word, n, known, m);
+	/* A beginning is as near as one mistake, however much is missing. */
+	if (d > 1 && m > n && begins_with(known, s->word, n))
+		d = 1;
+	if (d > (n < m ? m : n) / 3 || (s->best && d >= s->distance))
+		return;
+	s->best = known;
+	s->distance = d;
+}
+
+void pf_similar_try_all(struct pf_similar *s, const char *const *list)
+{
+	for (; *list; list++)
+		pf_similar_try(s, *list);
+}
+
+const char *pf_similar_hint(const struct pf_similar *s, char dst[PF_SIMILAR_TEXT])
+{
+	*dst = '\0';
+	if (s->best)
+		snprintf(dst, PF_SIMILAR_TEXT, " (did you mean \"%s\"?)", s->best);
+	return dst;
+}
