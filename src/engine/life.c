@@ -18,6 +18,8 @@
 enum {
 	MAX_CALLS = 65536,   /* under way at once */
 	MAX_LATE = 64 << 20, /* bytes of frees that wait for room in the ring */
+	LATE_MS = 10,        /* how often they are tried again */
+	ROUSE_MS = 1000,     /* how long a lost wake-up can delay a request or a reply */
 };
 
 struct pf_life {
@@ -28,7 +30,7 @@ struct pf_life {
 	const uint8_t *pool;       /* owned mapping of pool_size bytes */
 	uint64_t pool_size;
 	pthread_t thread; /* takes replies */
-	int broken_fd;    /* borrowed; an eventfd: the worker wrote nonsense */
+	int broken_fd;    /* borrowed; an eventfd: the worker damaged the rings */
 	_Atomic bool broken;
 	_Atomic bool damaged; /* its pool lost a page */
 	bool joined;          /* the ender's own */
@@ -47,6 +49,48 @@ struct pf_life {
 	struct pf_err why;          /* once dead */
 	unsigned lost[PF_OP_COUNT]; /* calls that the death ended */
 };
+
+/* No more calls; the first reason that is given counts. */
+static void refuse_more(struct pf_life *life, const struct pf_err *why)
+{
+	pf_lock(&life->lock);
+	if (!life->dead)
+		life->why = *why;
+	life->dead = true;
+	pf_unlock(&life->lock);
+	pf_ring_close(&life->channel.request);
+	pf_ring_close(&life->channel.reply);
+}
+
+/* Have the watcher end the process, unless it does so already. */
+static void break_locked(struct pf_life *life)
+{
+	uint64_t one = 1;
+
+	if (life->dead || atomic_exchange(&life->broken, true))
+		return;
+	if (write(life->broken_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
+/*
+ * The worker wrote nonsense into a ring, or closed one: requests and replies pass no more.
+ * Takes no caller's call: the reply thread, which wakes, fails those under way.
+ */
+static void give_up(struct pf_life *life)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(
+		&why, -EIO,
+		"the worker of plugin %s damaged its rings of requests and replies; it "
+		"is ended and started again",
+		life->name);
+	pf_lock(&life->lock);
+	break_locked(life);
+	pf_unlock(&life->lock);
+	refuse_more(life, &why);
+}
 
 /* --- answers ------------------------------------------------------------------------ */
 
@@ -122,14 +166,24 @@ static void dispatch(struct pf_life *life, const void *message, size_t len)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_call *call;
 
-	/* A worker that answers nonsense harms only who asked: the call, if we can tell
-	 * which, fails; others go on. */
-	if (len < sizeof(*rep) || rep->head.len != len)
+	/* Without a tag no call can be found, and the one that was answered would wait for
+	 * ever. */
+	if (len < sizeof(rep->head)) {
+		give_up(life);
 		return;
+	}
+	/* Any other nonsense fails only the call that it answers. */
 	call = take_call(life, rep->head.tag);
 	if (!call)
 		return;
-	if (rep->code < 0)
+	if (len < sizeof(*rep) || rep->head.len != len)
+		give(life, call,
+		     pf_err_set(&err, -EPROTO,
+				"the worker of plugin %s answered with %zu bytes, whose "
+				"head says %u",
+				life->name, len, rep->head.len),
+		     &err, NULL, 0);
+	else if (rep->code < 0)
 		give(life, call, reply_error(rep, len, &err), &err, NULL, 0);
 	else if (rep->head.op != call->op || len < call->reply_min)
 		give(life, call,
@@ -151,15 +205,8 @@ static bool take_one(struct pf_life *life)
 	if (!message)
 		return false;
 	n = pf_ring_take(&life->channel.reply, message, PF_RING_MESSAGE);
-	if (n == -EPROTO && !atomic_exchange(&life->broken, true)) {
-		uint64_t one = 1;
-
-		/* Who watches the process ends it, and with it this life. */
-		if (write(life->broken_fd, &one, sizeof(one)) != sizeof(one))
-			abort();
-		pf_ring_nudge(
-			&life->channel.reply); /* the reply thread, if we are not it */
-	}
+	if (n == -EPROTO || n == -EPIPE)
+		give_up(life);
 	if (n < 0)
 		return false;
 	pf_ring_nudge(&life->channel.reply);
@@ -186,31 +233,26 @@ void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us)
 
 /* --- questions ------------------------------------------------------------------------ */
 
+static bool is_damage(int r)
+{
+	return r == -EPROTO || r == -EPIPE;
+}
+
 static void send_late_locked(struct pf_life *life)
 {
 	while (life->late_sent < life->late.len) {
 		const struct pf_msg_head *head =
 			(const void *)(life->late.data + life->late_sent);
+		int r = pf_ring_post(&life->channel.request, head, head->len, NULL, 0);
 
-		if (pf_ring_post(&life->channel.request, head, head->len, NULL, 0) ==
-		    -EAGAIN)
+		if (r == -EAGAIN)
 			return;
+		if (is_damage(r))
+			break_locked(life);
 		life->late_sent += head->len;
 	}
 	pf_buf_consume(&life->late, life->late_sent);
 	life->late_sent = 0;
-}
-
-/* No more calls; the first reason that is given counts. */
-static void refuse_more(struct pf_life *life, const struct pf_err *why)
-{
-	pf_lock(&life->lock);
-	if (!life->dead)
-		life->why = *why;
-	life->dead = true;
-	pf_unlock(&life->lock);
-	pf_ring_close(&life->channel.request);
-	pf_ring_close(&life->channel.reply);
 }
 
 /* Answer what is under way with the reason. */
@@ -234,35 +276,25 @@ static void fail_calls(struct pf_life *life)
 	pf_map_release(&calls);
 }
 
-/* What the worker wrote cannot be read: nobody's call will ever be answered. */
-static void give_up(struct pf_life *life)
-{
-	struct pf_err why = PF_ERR_INIT;
-
-	pf_err_set(&why, -EIO,
-		   "the worker of plugin %s wrote what is no message; it is ended",
-		   life->name);
-	refuse_more(life, &why);
-	fail_calls(life);
-}
-
 static void *reply_main(void *arg)
 {
 	struct pf_life *life = arg;
 	bool dead = false, late = false;
 
 	while (!dead) {
-		pf_ring_wait(&life->channel.reply, 0, late ? 10 : -1);
+		/* A worker that wrote over the marks of a ring's sleepers loses wake-ups. */
+		if (!pf_ring_wait(&life->channel.reply, 0, late ? LATE_MS : ROUSE_MS))
+			pf_ring_rouse(&life->channel.request);
 		while (take_one(life))
 			;
-		if (atomic_load(&life->broken))
-			give_up(life);
 		pf_lock(&life->lock);
 		dead = life->dead;
 		send_late_locked(life);
 		late = life->late.len > 0;
 		pf_unlock(&life->lock);
 	}
+	if (atomic_load(&life->broken))
+		fail_calls(life);
 	return NULL;
 }
 
@@ -299,13 +331,14 @@ static int call_held(struct pf_life *life, struct pf_call *call, void *request,
 		if (!take_call(life, head->tag))
 			return 0;
 	}
+	if (is_damage(r)) {
+		give_up(life);
+		return dead_error(life, err);
+	}
 	if (r == -EAGAIN)
 		return pf_err_set(err, -EBUSY, "too much is under way on plugin %s",
 				  life->name);
-	return pf_err_set(err,
-			  r == -EMSGSIZE ? -E2BIG
-			  : r == -EPIPE  ? -EIO
-					 : r,
+	return pf_err_set(err, r == -EMSGSIZE ? -E2BIG : r,
 			  "ask the worker of plugin %s: %s", life->name, strerror(-r));
 }
 
@@ -335,6 +368,8 @@ static void post_free(struct pf_life *life, enum pf_op op, uint64_t id)
 								&req, sizeof(req), NULL,
 								0);
 	answering.freed = answering.freed || (quiet && r == 0);
+	if (is_damage(r))
+		break_locked(life);
 	if (r != -EAGAIN)
 		return;
 	if (life->late.len < MAX_LATE)
@@ -377,10 +412,15 @@ bool pf_life_damaged(const struct pf_life *life)
 const char *pf_life_unfit(const struct pf_life *life)
 {
 	if (atomic_load(&life->broken))
-		return "FATAL: what it wrote to the daemon is no message\n";
+		return "FATAL: it damaged its rings of requests and replies\n";
 	if (atomic_load(&life->damaged))
 		return "FATAL: memory that it shares with the daemon could not be read\n";
 	return NULL;
+}
+
+bool pf_life_is_broken(const struct pf_life *life)
+{
+	return atomic_load(&life->broken);
 }
 
 const struct stat *pf_life_plugin(const struct pf_life *life)

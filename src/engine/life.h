@@ -9,8 +9,8 @@
  * Wrap a channel (mapped from CHANNEL_FD) and a pool (mapped read-only from POOL_FD; both
  * descriptors stay the caller's) and start the thread that takes replies.
  * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
- * in the ring, or a page of the pool is lost (pf_life_damaged): the caller must end the process
- * and the life then.
+ * in a ring or closes one (the life takes no calls from then on), or if a page of the pool is
+ * lost (pf_life_damaged): the caller must end the process and the life.
  * ret   on success, one reference; pf_life_end must be called before the last unref
  */
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
@@ -21,6 +21,10 @@ const char *pf_life_unfit(const struct pf_life *life);
 
 /* It has N devices, before anybody else has the life.  -ENOMEM. */
 int pf_life_set_devices(struct pf_life *life, unsigned n);
+
+/* Its worker damaged the rings: it takes no more calls, and its process is about to be ended.
+ * Does not block, takes no lock. */
+bool pf_life_is_broken(const struct pf_life *life);
 
 /* How many are alive on DEVICE, or PF_NO_DEVICE. */
 unsigned pf_life_alive_on(const struct pf_life *life, enum pf_alive what,

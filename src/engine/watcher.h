@@ -27,7 +27,7 @@ struct pf_worker {
 	struct pf_printed printed; /* the same, for users and the daemon's log */
 	_Atomic uint64_t last_id;
 	int stop_fd;   /* owned; an eventfd: the watcher shall end */
-	int broken_fd; /* owned; an eventfd: the process wrote nonsense and must go */
+	int broken_fd; /* owned; an eventfd: the process damaged the rings and must go */
 
 	/* Of the present life; the watcher's own. */
 	int sock, err_fd; /* owned, or -1 */

@@ -204,22 +204,56 @@ uint64_t pf_worker_id(struct pf_worker *w)
 	return atomic_fetch_add(&w->last_id, 1) + 1;
 }
 
+/* The present life, if it can be asked; a life whose rings are damaged is about to end. */
+static struct pf_life *life_locked(const struct pf_worker *w)
+{
+	return w->life && !pf_life_is_broken(w->life) ? w->life : NULL;
+}
+
+static int no_life_locked(const struct pf_worker *w, struct pf_err *err)
+{
+	if (w->life)
+		return pf_err_set(err, -EIO,
+				  "the worker of plugin %s damaged its rings of requests "
+				  "and replies (it is being started again)",
+				  w->name);
+	return pf_err_set(err, -EIO, "%s (%s)", w->why.text,
+			  w->state == PF_WORKER_FAILED ? "it is not started again"
+						       : "it is being started again");
+}
+
+static bool wait_locked(struct pf_worker *w, struct pf_waiter *waiter)
+{
+	if (life_locked(w) || w->state == PF_WORKER_FAILED)
+		return false;
+	pf_wait_add(&w->waiters, waiter);
+	return true;
+}
+
 struct pf_life *pf_worker_life(struct pf_worker *w, struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	if (w->life)
+	if (life_locked(w))
 		return pf_life_ref(w->life);
-	pf_err_set(err, -EIO, "%s (%s)", w->why.text,
-		   w->state == PF_WORKER_FAILED ? "it is not started again"
-						: "it is being started again");
+	no_life_locked(w, err);
 	return NULL;
 }
 
 bool pf_worker_wait(struct pf_worker *w, struct pf_waiter *waiter)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	if (w->life || w->state == PF_WORKER_FAILED)
-		return false;
-	pf_wait_add(&w->waiters, waiter);
-	return true;
+	return wait_locked(w, waiter);
+}
+
+int pf_worker_await(struct pf_worker *w, struct pf_waiter *waiter, struct pf_life **ret,
+		    struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	*ret = NULL;
+	if (wait_locked(w, waiter))
+		return 0;
+	if (!life_locked(w))
+		return no_life_locked(w, err);
+	*ret = pf_life_ref(w->life);
+	return 1;
 }

@@ -166,13 +166,11 @@ static void compile_now(struct compile *c)
 static bool find_life(struct compile *c)
 {
 	struct pf_err err = PF_ERR_INIT;
+	int r = pf_worker_await(c->plan.worker, &c->waiter, &c->life, &err);
 
-	c->life = pf_worker_life(c->plan.worker, &err);
-	if (c->life)
-		return true;
-	if (!pf_worker_wait(c->plan.worker, &c->waiter))
+	if (r < 0)
 		pf_compile_fail(c, &err);
-	return false;
+	return r > 0;
 }
 
 /* Be the one who compiles this.  False: somebody else is, or was just now. */

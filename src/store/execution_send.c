@@ -335,6 +335,11 @@ int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err)
 	if (r < 0) {
 		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
 		leave(pf_steal(&p->next));
+		if (!pf_life_alive(
+			    p->life)) { /* it was not sent: the next life takes it */
+			pf_execution_unclaim(p, false);
+			r = 1;
+		}
 	}
 	return r;
 }

@@ -207,7 +207,7 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms)
 {
 	struct pf_ring_shared *s = ring->shared;
 	struct timespec t = { timeout_ms / 1000, (timeout_ms % 1000) * 1000000L };
-	uint32_t seq;
+	uint32_t seq, n;
 
 	if (pf_ring_pending(ring) || spin(ring, spin_us))
 		return true;
@@ -218,7 +218,10 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms)
 	if (!pf_ring_pending(ring))
 		syscall(SYS_futex, &s->seq, FUTEX_WAIT, seq, timeout_ms < 0 ? NULL : &t,
 			NULL, 0);
-	atomic_fetch_sub(&s->sleepers, 1);
+	/* Never below zero, whatever the other side wrote: that would hide sleepers. */
+	n = atomic_load(&s->sleepers);
+	while (n && !atomic_compare_exchange_weak(&s->sleepers, &n, n - 1))
+		;
 	return pf_ring_pending(ring);
 }
 
@@ -230,6 +233,12 @@ void pf_ring_nudge(struct pf_ring *ring)
 	 * who is about to sleep looks again. */
 	atomic_fetch_add(&ring->shared->seq, 1);
 	wake(ring->shared);
+}
+
+void pf_ring_rouse(struct pf_ring *ring)
+{
+	if (pf_ring_pending(ring))
+		futex_wake(&ring->shared->seq, 1);
 }
 
 void pf_ring_close(struct pf_ring *ring)

@@ -39,7 +39,7 @@ struct lie {
 	int32_t len_more; /* what its head says beyond the truth */
 	size_t cut;       /* the message ends that early */
 	int32_t code, pjrt_code;
-	int want; /* the call's code; 1: it is not answered */
+	int want; /* the call's code */
 	int want_pjrt_code;
 };
 
@@ -49,11 +49,11 @@ static const struct lie lies[] = {
 	{ UINT32_MAX, 0, 0, 0, -1, -EPROTO, -1 },
 	{ PF_OP_BUFFER_READ, 0, 8, 0, -1, -EPROTO, -1 },
 	{ PF_OP_BUFFER_READ, 0, 16, 0, -1, -EPROTO, -1 },
-	{ PF_OP_BUFFER_READ, 1, 0, 0, -1, 1, -1 },
-	{ PF_OP_BUFFER_READ, -1, 0, 0, -1, 1, -1 },
-	{ PF_OP_BUFFER_READ, INT_MAX, 0, 0, -1, 1, -1 },
-	{ PF_OP_BUFFER_READ, 0, 17, 0, -1, 1, -1 },
-	{ PF_OP_BUFFER_READ, 0, 40, 0, -1, 1, -1 },
+	{ PF_OP_BUFFER_READ, 1, 0, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, -1, 0, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, INT_MAX, 0, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, 0, 17, 0, -1, -EPROTO, -1 },
+	{ PF_OP_BUFFER_READ, 0, 24, 0, -1, -EPROTO, -1 }, /* no more than the tag */
 	{ PF_OP_BUFFER_READ, 0, 0, -ENOSPC, 8, -ENOSPC, 8 },
 	{ PF_OP_EXECUTE, 0, 0, -ENOSPC, 8, -ENOSPC, 8 },
 	{ PF_OP_BUFFER_READ, 0, 16, -EINVAL, 3, -EINVAL, 3 },
@@ -83,13 +83,6 @@ START_TEST(lies_harm_only_the_call)
 	answer_rightly(((struct pf_msg_head *)message)->tag);
 	event_wait(&after.answered);
 	ck_assert_int_eq(after.code, 0);
-	if (l->want == 1) {
-		ck_assert_int_eq(event_count(&q.answered), 0);
-		answer_rightly(tag);
-		event_wait(&q.answered);
-		ck_assert_int_eq(q.code, 0);
-		return;
-	}
 	event_wait(&q.answered);
 	ck_assert_int_eq(q.code, l->want);
 	ck_assert_int_eq(q.err.code, l->want);
@@ -188,6 +181,118 @@ START_TEST(the_pool_keeps_its_size)
 }
 END_TEST
 
+static bool is_reported(void)
+{
+	uint64_t n = 0;
+
+	return read(broken, &n, sizeof(n)) == sizeof(n) && n > 0;
+}
+
+static const size_t stumps[] = { 0, 1, 15 };
+
+/* Without a tag nobody knows whose call was answered: all of them fail, and the worker goes. */
+START_TEST(an_answer_without_a_tag_ends_the_calls)
+{
+	struct question q, other;
+
+	ask(&q, 1);
+	ask(&other, 2);
+	take_request();
+	post_reply(message, stumps[_i]);
+	event_wait(&q.answered);
+	event_wait(&other.answered);
+	ck_assert_int_eq(q.code, -EIO);
+	ck_assert_int_eq(other.code, -EIO);
+	ck_assert(is_reported());
+}
+END_TEST
+
+enum { CLOSED = 3 }; /* the place of ring.c's "closed", in 4-byte words */
+
+static const struct {
+	uint64_t head, tail;
+	bool closed;
+} damages[] = {
+	{ 4, 0, false }, { UINT64_MAX, 0, false },
+	{ 0, 8, false }, { PF_RING_BYTES + 8, 0, false },
+	{ 0, 0, true },
+};
+
+static void damage(int i)
+{
+	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer.request.shared;
+
+	atomic_store(words, damages[i].head);
+	atomic_store(words + 8, damages[i].tail);
+	atomic_store((_Atomic uint32_t *)(void *)words + CLOSED, damages[i].closed);
+}
+
+/* The worker breaks the ring that it is asked through: whoever asks finds out. */
+START_TEST(a_broken_request_ring_ends_the_calls)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct question q, late;
+
+	ask(&q, 1);
+	take_request();
+	damage(_i);
+	ck_assert_int_eq(ask_id(&late, 2, &err), -EIO);
+	ck_assert_msg(strstr(err.text, "damaged its rings") != NULL, "%s", err.text);
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, -EIO);
+	ck_assert(is_reported());
+	ck_assert(!pf_life_alive(life));
+	ck_assert(pf_life_is_broken(life));
+	ck_assert_int_eq(event_count(&late.answered), 0);
+}
+END_TEST
+
+/* So does whoever frees something, which has no answer. */
+START_TEST(a_free_finds_a_broken_request_ring)
+{
+	damage(_i);
+	pf_life_free_block(life, 0);
+	ck_assert(is_reported());
+}
+END_TEST
+
+enum { SLEEPERS = 18 }; /* the place of ring.c's "sleepers", in 4-byte words */
+
+static void *sleepy_main(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 3; i++) {
+		while (pf_ring_take(&peer.request, message, sizeof(message)) == -EAGAIN)
+			pf_ring_wait(&peer.request, 0, -1);
+		answer_rightly(((struct pf_msg_head *)message)->tag);
+	}
+	return NULL;
+}
+
+/* The worker writes over the marks of those that sleep: nobody sleeps for ever. */
+START_TEST(a_lost_wake_up_only_delays)
+{
+	_Atomic uint32_t *asks =
+		(_Atomic uint32_t *)(void *)peer.request.shared + SLEEPERS;
+	_Atomic uint32_t *answers =
+		(_Atomic uint32_t *)(void *)peer.reply.shared + SLEEPERS;
+	struct question q;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, sleepy_main, NULL);
+	for (uint64_t i = 1; i <= 3; i++) {
+		while (!atomic_load(asks) || !atomic_load(answers))
+			usleep(1000);
+		atomic_store(asks, 0);
+		atomic_store(answers, 0);
+		ask(&q, i);
+		event_wait(&q.answered);
+		ck_assert_int_eq(q.code, 0);
+	}
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("life_lies");
@@ -201,6 +306,10 @@ int main(void)
 	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
 	tcase_add_test(tc, a_lost_page_ends_the_life);
 	tcase_add_test(tc, the_pool_keeps_its_size);
+	unit_add_cases(tc, an_answer_without_a_tag_ends_the_calls, stumps);
+	unit_add_cases(tc, a_broken_request_ring_ends_the_calls, damages);
+	unit_add_cases(tc, a_free_finds_a_broken_request_ring, damages);
+	tcase_add_test(tc, a_lost_wake_up_only_delays);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -91,6 +91,41 @@ START_TEST(a_worker_describes_its_plugin)
 }
 END_TEST
 
+/* Whoever awaits a life has one, or is woken for the next: never neither. */
+START_TEST(a_life_is_there_or_awaited)
+{
+	struct event next;
+	struct pf_life *life, *before = NULL;
+	int waits = 0;
+
+	start_worker(faulty_plugin());
+	for (int i = 0; i < 5; i++) {
+		kill_worker();
+		for (;;) {
+			int r = pf_worker_await(worker, event_init(&next), &life, NULL);
+
+			ck_assert_int_ge(r, 0);
+			ck_assert_int_eq(life != NULL, r);
+			if (life && life != before)
+				break;
+			pf_life_unref(life);
+			if (r == 0)
+				event_wait(&next);
+			else
+				usleep(100); /* it is not known to be dead yet */
+			waits += r == 0;
+		}
+		pf_life_unref(before);
+		before = life;
+	}
+	ck_assert_int_gt(waits, 0);
+	pf_life_unref(before);
+	pf_worker_stop(worker);
+	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &life, NULL), -EIO);
+	stop_worker();
+}
+END_TEST
+
 /* --- asking -------------------------------------------------------------------------- */
 
 static int ask(struct pf_life *life, struct question *q, size_t reply_min, void *req,
@@ -404,6 +439,7 @@ int main(void)
 	unit_add_cases(faulty, calls_under_way_get_the_last_words, deaths);
 	tcase_add_test(faulty, the_plugins_errors_come_through);
 	tcase_add_test(faulty, stopping_ends_the_calls_under_way);
+	tcase_add_test(faulty, a_life_is_there_or_awaited);
 	tcase_add_test(faulty, who_waits_is_woken);
 	tcase_add_test(faulty, stopping_wakes_who_waits);
 	suite_add_tcase(s, faulty);

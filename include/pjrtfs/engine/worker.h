@@ -131,6 +131,14 @@ struct pf_life *pf_worker_life(struct pf_worker *worker, struct pf_err *err);
  */
 bool pf_worker_wait(struct pf_worker *worker, struct pf_waiter *waiter);
 
+/*
+ * Both at once, so that no life begins between the question and the wait.  1: *RET is the
+ * present life, a reference.  0: WAITER is woken as by pf_worker_wait; ask again then.  -EIO:
+ * the worker is not started again, *err says why.  Does not block.
+ */
+int pf_worker_await(struct pf_worker *worker, struct pf_waiter *waiter,
+		    struct pf_life **ret, struct pf_err *err);
+
 /* One reference more, and one less; the last one unmaps the pool. */
 struct pf_life *pf_life_ref(struct pf_life *life);
 void pf_life_unref(struct pf_life *life); /* NULL is allowed */

@@ -79,6 +79,11 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms);
  * quiet posts. */
 void pf_ring_nudge(struct pf_ring *ring);
 
+/* Wake one sleeping taker if a message waits, whether or not the ring says that one sleeps: for
+ * a poster whose wake-up may have been lost because the other side wrote over that mark.  One
+ * system call if a message waits; does not block. */
+void pf_ring_rouse(struct pf_ring *ring);
+
 /* No more messages: waiters on both sides wake, posts fail.  What was posted can be taken. */
 void pf_ring_close(struct pf_ring *ring);
 
