@@ -148,13 +148,15 @@ int config_dump(const struct options *o, const char *source, const struct plugin
 	const struct settings *s = &o->settings;
 	struct json_object *out = json_object_new_object();
 	struct json_object *words = json_object_new_array();
+	struct json_object *flags = json_object_new_array();
 	int r = settings_check_refused(s, err);
 
-	if (r == 0 && (!out || !words))
+	if (r == 0 && (!out || !words || !flags))
 		r = pf_err_set(err, -ENOMEM, "no memory for the configuration");
 	if (r < 0) {
 		json_object_put(out);
 		json_object_put(words);
+		json_object_put(flags);
 		return r;
 	}
 
@@ -173,6 +175,12 @@ int config_dump(const struct options *o, const char *source, const struct plugin
 	json_object_object_add(out, "plugin_dir", dirs_json(s, w));
 	json_object_object_add(out, "plugins", plugins_json(s, source, w));
 	add_copy(out, "compile_options", s->compile_options);
+	for (unsigned i = 0; i < s->n_flags; i++)
+		add_string(flags, s->flags_for_all[i]);
+	if (s->n_flags)
+		json_object_object_add(out, "flags_for_all", flags);
+	else
+		json_object_put(flags);
 	*ret = out;
 	return 0;
 }

@@ -147,6 +147,9 @@ static int take_word(struct taking *k, enum key_id id, const struct pf_config_at
 		return taking_at_fault(k, at, settings_take_option(s, text, k->err));
 	case KEY_PLUGIN_ENV:
 		return taking_at_fault(k, at, settings_take_env(s, text, k->err));
+	case KEY_FLAGS_FOR_ALL:
+		return taking_at_fault(k, at,
+				       settings_take_flag_for_all(s, text, k->err));
 	default:
 		return taking_at_fault(k, at,
 				       settings_take_compile_option(s, text, k->err));
@@ -254,6 +257,7 @@ static const struct {
 	{ "compile_options", 0, take_compile_options },
 	{ "debug_options", 0, take_flags },
 	{ "compile_option", KEY_COMPILE_OPTION, take_words },
+	{ "flags_for_all", KEY_FLAGS_FOR_ALL, take_words },
 };
 
 enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };

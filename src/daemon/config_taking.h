@@ -29,6 +29,7 @@ enum key_id {
 	KEY_PLUGIN_OPTION,
 	KEY_PLUGIN_ENV,
 	KEY_COMPILE_OPTION,
+	KEY_FLAGS_FOR_ALL,
 };
 
 /* What R and the sentence say is AT.  Returns R. */

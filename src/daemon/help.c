@@ -30,6 +30,8 @@ const char options_help[] =
 	"  --devices N              devices of the default plugin, if it is for CPUs\n"
 	"  --compile-option KEY=VALUE\n"
 	"                           what programs are compiled with by default\n"
+	"  --flags-for-all FLAG     a flag of XLA that users who do not own the mount may set,\n"
+	"                           too; may be repeated\n"
 	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
 	"                           of the smaller of RAM and the cgroup's limit)\n"
 	"  --allow-native           whoever may write programs may also load compiled ones\n"

@@ -156,6 +156,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		.workers = d->workers,
 		.mountpoint = o->mountpoint,
 		.allow_native = o->allow_native,
+		.flags_for_all = (const char *const *)o->settings.flags_for_all,
 		.uid = getuid(),
 		.gid = getgid(),
 	};

@@ -57,6 +57,7 @@ static const struct {
 	{ "plugin_log_level=", settings_take_log_level },
 	{ "devices=", settings_take_devices },
 	{ "compile_option=", settings_take_compile_option },
+	{ "flags_for_all=", settings_take_flag_for_all },
 };
 
 enum { N_SETTINGS_WORDS = sizeof(settings_words) / sizeof(settings_words[0]) };
@@ -234,6 +235,7 @@ static const struct option long_options[] = {
 	{ "plugin-log-level", required_argument, NULL, OPT_SETTINGS + 2 },
 	{ "devices", required_argument, NULL, OPT_SETTINGS + 3 },
 	{ "compile-option", required_argument, NULL, OPT_SETTINGS + 4 },
+	{ "flags-for-all", required_argument, NULL, OPT_SETTINGS + 5 },
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "dump-config", no_argument, NULL, OPT_DUMP_CONFIG },
 	{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },

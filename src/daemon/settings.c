@@ -34,6 +34,8 @@ void settings_release(struct settings *s)
 		free(s->chosen[i]);
 	for (unsigned i = 0; i < s->n_dirs; i++)
 		free(s->dirs[i]);
+	while (s->n_flags)
+		free(s->flags_for_all[--s->n_flags]);
 	json_object_put(s->compile_options);
 	settings_init(s);
 }
@@ -351,4 +353,23 @@ int settings_check_names(const struct settings *s, const struct pf_candidate *pl
 					  s->defs[i].name, names);
 	}
 	return 0;
+}
+
+int settings_take_flag_for_all(struct settings *s, const char *word, struct pf_err *err)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+	if (!*word || word[strspn(word, plain)])
+		return pf_err_set(
+			err, -EINVAL,
+			"flags for all: expected the name of a flag, lower-case "
+			"letters, digits and underscores, found '%.80s'",
+			word);
+	for (unsigned i = 0; i < s->n_flags; i++)
+		if (!strcmp(s->flags_for_all[i], word))
+			return 0;
+	if (s->n_flags == MAX_FLAGS)
+		return pf_err_set(err, -EINVAL, "flags for all: more than %d", MAX_FLAGS);
+	s->flags_for_all[s->n_flags] = strdup(word);
+	return s->flags_for_all[s->n_flags++] ? 0 : no_memory(err);
 }

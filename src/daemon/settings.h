@@ -18,6 +18,7 @@ enum {
 	MAX_DEFS = 64, /* plugins of which something is said */
 	MAX_DEVICES = PF_OPTIONS_MAX_DEVICES,
 	MAX_LOG_LEVEL = 4,
+	MAX_FLAGS = 256,          /* that all may set */
 	MAX_VARIABLES = 256,      /* of a plugin's environment */
 	MAX_VARIABLE = 65536,     /* bytes of one */
 	LAYER_COMMAND_LINE = 100, /* after every file */
@@ -50,6 +51,8 @@ struct settings {
 	int log_level;                   /* of all plugins; -1: not said */
 	unsigned log_layer;
 	struct json_object *compile_options; /* owned, or NULL */
+	char *flags_for_all[MAX_FLAGS + 1];  /* owned; NULL-terminated */
+	unsigned n_flags;
 };
 
 void settings_init(struct settings *s);
@@ -75,7 +78,7 @@ int settings_refuse(struct settings *s, struct plugin_def *def, const char *key,
 
 /*
  * The words of --plugin-option (NAME:KEY[:TYPE]=VALUE), --plugin-env (NAME:KEY=VALUE),
- * --devices, --plugin-log-level, --compile-option (KEY=VALUE).  -EINVAL.
+ * --devices, --plugin-log-level, --compile-option (KEY=VALUE), --flags-for-all (FLAG).  -EINVAL.
  */
 int settings_take_option(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_env(struct settings *s, const char *word, struct pf_err *err);
@@ -83,6 +86,8 @@ int settings_take_devices(struct settings *s, const char *word, struct pf_err *e
 int settings_take_log_level(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_compile_option(struct settings *s, const char *word,
 				 struct pf_err *err);
+
+int settings_take_flag_for_all(struct settings *s, const char *word, struct pf_err *err);
 
 /* Set the default compile option KEY, or the flag KEY of env_option_overrides; VALUE is
  * borrowed.  -EINVAL: it is none. */

@@ -119,6 +119,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->compiler = config->compiler;
 	fs->cache = config->cache;
 	fs->allow_native = config->allow_native;
+	fs->flags_for_all = config->flags_for_all;
 	fs->watch = config->watch;
 	if (fs->cache && fs->watch)
 		pf_cache_on_gone(fs->cache, cache_gone, fs->watch);

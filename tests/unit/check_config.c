@@ -127,6 +127,10 @@ static const struct {
 	  "\"plugin_env\":\"cpu:XLA_FLAGS=--a=b\"}",
 	  "{\"plugins\":[{\"name\":\"cpu\",\"options\":{\"a\":1,\"b\":\"1\"},"
 	  "\"env\":{\"XLA_FLAGS\":\"--a=b\"}}]}" },
+	{ "{\"flags_for_all\":[\"xla_a\",\"xla_b\",\"xla_a\"]}",
+	  "{" PLUGINS ",\"flags_for_all\":[\"xla_a\",\"xla_b\"]}" },
+	{ "{\"flags-for-all\":\"xla_a\"}",
+	  "{" PLUGINS ",\"flags_for_all\":[\"xla_a\"]}" },
 	{ "{\"compile_options\":{\"num_replicas\":2,\"env_option_overrides\":{\"x\":1}},"
 	  "\"debug_options\":{\"y\":true},"
 	  "\"compile_option\":[\"env_option_overrides.z=s\",\"num_partitions=2\"]}",
@@ -249,6 +253,8 @@ static const struct {
 	  "plugin b" },
 	{ "{\"debug_options\":{\"b\":null}}", "f:1:19: debug_options.b: option" },
 	{ "{\"debug_options\":true}", "debug_options: expected an object, found true" },
+	{ "{\"flags_for_all\":[\"xla_a\",\"--xla_b\"]}",
+	  "flags_for_all[1]: flags for all: expected the name of a flag" },
 	{ "{\"compile_option\":\"x\"}",
 	  "compile_option: compile option: expected KEY=VALUE" },
 };

@@ -430,6 +430,50 @@ START_TEST(defaults_are_merged)
 }
 END_TEST
 
+static const char *const more_flags[] = { "xla_mine", NULL };
+
+/* What a user may set who does not own the mount: TELLS is in the sentence; NULL: allowed. */
+static const struct {
+	const char *options, *tells;
+} flags[] = {
+	{ "{}", NULL },
+	{ "[]", NULL },
+	{ "{\"num_replicas\":2,\"env_option_overrides\":{}}", NULL },
+	{ "{\"env_option_overrides\":[\"xla_dump_to\"]}", NULL }, /* no flags at all */
+	{ "{\"env_option_overrides\":{\"xla_cpu_enable_fast_min_max\":false,"
+	  "\"xla_backend_optimization_level\":1,\"xla_gpu_ftz\":\"true\"}}",
+	  NULL },
+	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa\":\"AVX2\"}}", NULL },
+	{ "{\"env_option_overrides\":{\"xla_mine\":3}}", NULL },
+	{ "{\"env_option_overrides\":{\"xla_dump_to\":\"/root/x\"}}",
+	  "env_option_overrides.xla_dump_to: only the mount's owner" },
+	{ "{\"env_option_overrides\":{\"xla_gpu_ftz\":true,\"xla_force_config\":1}}",
+	  "env_option_overrides.xla_force_config: only the mount's owner" },
+	{ "{\"env_option_overrides\":{\"xla_cpu_max_is\":\"AVX2\"}}",
+	  "only the mount's owner" },
+	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa \":\"AVX2\"}}",
+	  "only the mount's owner" },
+	{ "{\"env_option_overrides\":{\"\":true}}", "only the mount's owner" },
+	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa\":\"/etc/passwd\"}}",
+	  "found \"\\/etc\\/passwd\"" },
+	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa\":\"A\\u0000/x\"}}",
+	  "expected a number" },
+};
+
+START_TEST(flags_for_all_users)
+{
+	struct json_object *o = json_tokener_parse(flags[_i].options);
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_options_check_flags(o, more_flags, &err);
+
+	ck_assert_int_eq(r, flags[_i].tells ? -EPERM : 0);
+	if (flags[_i].tells)
+		ck_assert_msg(strstr(err.text, flags[_i].tells) != NULL, "%s", err.text);
+	ck_assert_int_eq(pf_options_check_flags(NULL, NULL, NULL), 0);
+	json_object_put(o);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("options");
@@ -443,6 +487,7 @@ int main(void)
 	unit_add_cases(tc, assignments_are_told_as_they_are_given, assignments);
 	tcase_add_test(tc, long_names_are_cut);
 	unit_add_cases(tc, defaults_are_merged, merges);
+	unit_add_cases(tc, flags_for_all_users, flags);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -31,7 +31,10 @@ struct pf_fs_config {
 	struct pf_watch *watch;       /* borrowed; outlives the file system */
 	const char *mountpoint;       /* absolute; for /README */
 	bool allow_native;            /* anybody may load compiled programs */
-	uid_t uid;                    /* the owner of what no user made */
+	/* Flags of XLA that all may set besides those known to be harmless: names, borrowed,
+	 * NULL-terminated; or NULL. */
+	const char *const *flags_for_all;
+	uid_t uid; /* the owner of what no user made */
 	gid_t gid;
 };
 

@@ -47,6 +47,15 @@ int pf_options_encode(struct json_object *options, const struct pf_options_targe
 		      struct pf_buf *ret, struct pf_err *err);
 
 /*
+ * May a user who does not own the mount have programs compiled with OPTIONS (JSON or NULL)?
+ * Flags in env_option_overrides must be known to change numbers or speed only, or be among
+ * MORE (names, NULL-terminated; may be NULL), and their values be plain words or numbers.
+ * 0, also for what pf_options_encode refuses; -EPERM: the sentence names the flag.
+ */
+int pf_options_check_flags(struct json_object *options, const char *const *more,
+			   struct pf_err *err);
+
+/*
  * The plugin that OPTIONS (an object, or NULL) ask for, by "plugin", or by "device" as in
  * "cpu:1": LEN bytes at *RET, borrowed from OPTIONS; NULL: none.  0; -EINVAL: no names, or
  * two that differ.

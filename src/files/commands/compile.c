@@ -82,7 +82,7 @@ static int compile_own(struct unit *unit, const char *name, const struct pf_cred
 	if (!files_unit_may(unit, cred, W_OK))
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
 	if (!options->len)
-		return 0;
+		return files_may_compile(unit, cred->uid, err);
 	return pf_executable_set_options(unit->x, options->data, options->len, err);
 }
 
@@ -124,6 +124,8 @@ static int prepare(struct json_object *o, struct compilation *c, struct pf_err *
 		r = command_string(o, "as", &as, err);
 	if (r == 0)
 		r = get_options(o, &options, err);
+	if (r == 0)
+		r = files_may_set(fs, cred->uid, options.data, err);
 	if (r == 0)
 		r = files_find_program(fs, program, cred, &unit, err);
 	if (r < 0)

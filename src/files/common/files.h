@@ -53,12 +53,13 @@ struct pf_fs {
 	unsigned n_failed;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
-	bool allow_native;           /* anybody may load compiled programs */
-	struct pf_timers *timers;    /* owned */
-	struct jobs *jobs;           /* owned: jobs/jobs.c's */
-	struct pf_node *programs;    /* owned reference */
-	struct pf_node *executables; /* owned reference */
-	char *mountpoint;            /* owned */
+	bool allow_native;                /* anybody may load compiled programs */
+	const char *const *flags_for_all; /* borrowed; as in struct pf_fs_config */
+	struct pf_timers *timers;         /* owned */
+	struct jobs *jobs;                /* owned: jobs/jobs.c's */
+	struct pf_node *programs;         /* owned reference */
+	struct pf_node *executables;      /* owned reference */
+	char *mountpoint;                 /* owned */
 	struct graves graves;
 	/* Nodes that tell why a name in buffers/ was refused, and where the next one goes:
 	 * owned references, under the name lock. */

@@ -175,6 +175,26 @@ static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *e
 	}
 }
 
+/* May who has OF open set the options TEXT? */
+static int may_set(struct pf_open *of, const struct pf_buf *text, struct pf_err *err)
+{
+	struct unit *unit = unit_of(of->node);
+	int r = files_may_set(unit->fs, of->cred.uid, text->data, err);
+
+	if (r < 0)
+		pf_executable_refuse_options(unit->x, err);
+	return r;
+}
+
+static int check_options(struct pf_open *of, const struct pf_buf *text,
+			 struct pf_err *err)
+{
+	int r = pf_executable_check_options(unit_of(of->node)->x, text->data, text->len,
+					    err);
+
+	return r < 0 ? r : may_set(of, text, err);
+}
+
 static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 			     uint64_t off, struct pf_err *err)
 {
@@ -199,7 +219,7 @@ static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 	if (r < 0)
 		pf_executable_refuse_options(x, err);
 	else if (whole)
-		r = pf_executable_check_options(x, text->data, text->len, err);
+		r = check_options(of, text, err);
 	if (r < 0)
 		text->len = off;
 	return r < 0 ? r : (ssize_t)len;
@@ -209,11 +229,14 @@ static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 {
 	struct pf_executable *x = unit_of(of->node)->x;
 	const struct pf_buf *text = of->state;
-	int r;
+	struct pf_err err = PF_ERR_INIT;
+	int r = 0;
 
-	r = text && why != PF_COMMIT_FSYNC
-		    ? pf_executable_set_options(x, text->data, text->len, NULL)
-		    : 0;
+	if (text && why != PF_COMMIT_FSYNC) {
+		r = may_set(of, text, &err);
+		if (r == 0)
+			r = pf_executable_set_options(x, text->data, text->len, NULL);
+	}
 	if (r < 0 || why == PF_COMMIT_FSYNC)
 		pf_reply_code(reply, r);
 	else

@@ -8,6 +8,8 @@
 
 #include "internal.h"
 #include "files/common/tell.h"
+#include "pjrtfs/base/json.h"
+#include "pjrtfs/formats/options.h"
 
 static struct unit *unit_of(struct pf_node *node)
 {
@@ -47,13 +49,49 @@ void unit_unref(struct unit *unit)
 	free(unit);
 }
 
-/* A plugin runs it as it is. */
-int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
+/* Does UID own the mount, or is root? */
+static bool owns_mount(struct pf_fs *fs, uid_t uid)
 {
 	struct pf_attr root;
 
 	pf_node_attr(pf_tree_root(fs->tree), &root);
-	if (fs->allow_native || uid == 0 || uid == root.uid)
+	return uid == 0 || uid == root.uid;
+}
+
+int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err)
+{
+	struct json_object *o = NULL;
+	int r;
+
+	if (!options || owns_mount(fs, uid))
+		return 0;
+	if (pf_json_parse(options, &o, NULL) < 0)
+		return 0; /* who takes them refuses them */
+	r = pf_options_check_flags(o, fs->flags_for_all, err);
+	json_object_put(o);
+	return r;
+}
+
+int files_may_compile(struct unit *unit, uid_t uid, struct pf_err *err)
+{
+	struct pf_executable *x = unit->x;
+	pf_autofree char *options = NULL;
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_lock(&x->lock);
+	if (x->options)
+		options = strdup(x->options);
+	pf_unlock(&x->lock);
+	if (files_may_set(unit->fs, uid, options, &why) == 0)
+		return 0;
+	pf_executable_refuse_options(x, &why);
+	return pf_err_set(err, why.code, "its options.json: %s", why.text);
+}
+
+/* A plugin runs it as it is. */
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
+{
+	if (fs->allow_native || owns_mount(fs, uid))
 		return 0;
 	return pf_err_set(err, -EPERM,
 			  "a compiled program is native code: only the mount's owner may "
@@ -255,20 +293,20 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	enum pf_program_format format, was = unit->x->format;
 	pf_autobuf struct pf_buf from = PF_BUF_INIT;
 	char stem[PF_NAME_MAX + 1];
+	struct pf_attr attr;
 	int r = files_check_name(to, name, target, node, &format, stem, err);
 
 	if (r < 0)
 		return r;
 	if (target && S_ISDIR(target->kind->mode))
 		return -EISDIR;
-	if (was != format && format == PF_PROGRAM_NATIVE) {
-		struct pf_attr attr;
-
-		pf_node_attr(node, &attr);
+	pf_node_attr(node, &attr);
+	if (was != format && format == PF_PROGRAM_NATIVE)
 		r = files_may_load(fs_of(node), attr.uid, err);
-		if (r < 0)
-			return r;
-	}
+	if (r == 0 && target && was == PF_PROGRAM_NONE)
+		r = files_may_compile(unit_of(target), attr.uid, err);
+	if (r < 0)
+		return r;
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
 		return pf_err_set(err, -EINVAL, "%s: a rename does not convert a program",
 				  name);
@@ -391,14 +429,11 @@ static ssize_t program_write(struct pf_open *of, const void *src, size_t len,
 			     uint64_t off, struct pf_err *err)
 {
 	struct unit *unit = unit_of(of->node);
+	int r = files_may_compile(unit, of->cred.uid, err);
 
-	if (unit->x->format == PF_PROGRAM_NATIVE) {
-		int r = files_may_load(unit->fs, of->cred.uid, err);
-
-		if (r < 0)
-			return r;
-	}
-	return pf_executable_write(unit_of(of->node)->x, src, len, off, err);
+	if (r == 0 && unit->x->format == PF_PROGRAM_NATIVE)
+		r = files_may_load(unit->fs, of->cred.uid, err);
+	return r < 0 ? r : pf_executable_write(unit->x, src, len, off, err);
 }
 
 static int program_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
@@ -414,9 +449,12 @@ static int program_truncate(struct pf_node *node, struct pf_open *of, uint64_t s
 
 static void program_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
+	/* The options may have become others since it was written. */
+	int r = files_may_compile(unit_of(of->node), of->cred.uid, NULL);
+
 	/* A program has no sign of its own that it is whole: only closing tells. */
-	if (why == PF_COMMIT_FSYNC) {
-		pf_reply_code(reply, 0);
+	if (why == PF_COMMIT_FSYNC || r < 0) {
+		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
 		return;
 	}
 	if (atomic_load(&unit_of(of->node)->x->subject)) /* no scratch file */

@@ -37,6 +37,14 @@ void unit_unref(struct unit *unit);
 bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want);
 
 /*
+ * May user UID have programs compiled with OPTIONS, text as in options.json, or NULL; and UNIT
+ * with those that it has?  0, also for text that is no JSON; -EPERM: a flag that only the mount's
+ * owner may set.  UNIT's error then tells of it, too.
+ */
+int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err);
+int files_may_compile(struct unit *unit, uid_t uid, struct pf_err *err);
+
+/*
  * Link MADE, which was made of SOURCE's program, as the executable AS ("ns/add-2x"), for CRED
  * to own, readable for whom the program is.  -EEXIST: a program, an executable or a
  * directory has that name; -ENOENT, -EACCES, -EINVAL.  Takes the name lock.

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Flags of XLA that name files are the mount's owner's: nobody else has a program compiled with them.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires setpriv --version
+mount_pjrtfs -o allow_other --flags-for-all xla_dump_max_hlo_modules
+chmod 755 "$work"
+p=$mnt/programs/all
+x=$mnt/executables/all
+mkdir -m 700 rootonly
+cp "$data/add.mlir" .
+chmod 644 add.mlir
+bounded mkdir -m 1777 "$p"
+as() # COMMAND... as a user who does not own the mount
+{
+	timeout -k 5 "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups "$@"
+}
+as_say() # FILE TEXT
+{
+	as bash -c 'printf "%s\n" "$2" >"$1"' - "$1" "$2"
+}
+as_ask() # COMMAND
+{
+	as bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$1" >reply
+}
+dump='{"env_option_overrides":{"xla_dump_to":"'$work/rootonly/byB'","xla_dump_hlo_as_text":true}}'
+only="xla_dump_to: only the mount's owner may set this flag"
+nothing() # was written for the user
+{
+	[ -z "$(ls -A rootonly)" ] || fail "files were written: $(ls -R rootonly)"
+}
+
+# -- in options.json, at once and in pieces, with the sentence
+as touch "$p/mine.mlir"
+fails_with 'not permitted' as_say "$x/mine/options.json" "$dump"
+tells "$x/mine/error" "^options of mine: .*$only|^options of all/mine: .*$only"
+if as bash -c 'exec 3>"$1"; printf "%s" "${2:0:30}" >&3; printf "%s\n" "${2:30}" >&3' - \
+	"$x/mine/options.json" "$dump"; then
+	fail "written in pieces it is taken"
+fi
+shows "$x/mine/options.json" '{}'
+as cp add.mlir "$p/mine.mlir"
+shows "$x/mine/state" ready
+nothing
+
+# -- in the commands
+as_ask '{"op":"compile","program":"all/mine","options":'"$dump"'}'
+tells reply '"errno":"EPERM"' "$only"
+as_ask '{"op":"compile","program":"all/mine","as":"all/other","options":'"$dump"'}'
+tells reply '"errno":"EPERM"' "$only"
+gone "$x/other"
+nothing
+
+# -- those that change numbers are everybody's, and those that the owner adds
+as_say "$x/mine/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false,
+	"xla_dump_max_hlo_modules":7}}'
+shows "$x/mine/state" ready
+as_say "$x/mine/options.json" '{}'
+
+# -- the owner's own flag, on a program that others may write: theirs is not compiled with it
+bounded cp add.mlir "$p/shared.mlir"
+bounded chmod 666 "$p/shared.mlir"
+say "$x/shared/options.json" '{"env_option_overrides":{"xla_dump_max_hlo_modules":7,"xla_dump_hlo_as_text":false}}'
+shows "$x/shared/state" ready
+owners='xla_dump_hlo_as_text: only the mount.s owner'
+fails_with 'not permitted' as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
+tells "$x/shared/error" "^options of all/shared: .*$owners"
+as_ask '{"op":"compile","program":"all/shared"}'
+tells reply '"errno":"EPERM"' "$owners"
+bounded cp add.mlir "$p/shared.mlir"
+shows "$x/shared/state" ready
+# an editor's way: a scratch file that takes the program's name takes its options
+bounded chmod 777 "$p"
+as cp add.mlir "$p/.scratch"
+fails_with 'not permitted' as mv "$p/.scratch" "$p/shared.mlir"
+# who may write the options sets harmless ones, and has the program
+as_say "$x/shared/options.json" '{}'
+as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
+shows "$x/shared/state" ready
+
+# -- the owner may
+bounded touch "$p/own.mlir"
+say "$x/own/options.json" '{"env_option_overrides":{"xla_dump_hlo_as_text":true}}'
+bounded cp add.mlir "$p/own.mlir"
+shows "$x/own/state" ready
+nothing
