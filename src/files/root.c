@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files at the root: README, version, pid, health. */
+#include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "files/buffers/buffers.h"
 #include "files/commands/command.h"
 #include "mount.h"
+#include "pjrtfs/tree/vfs.h"
 
 static int version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -92,14 +95,16 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"Several commands in one: {\"op\":\"batch\",\"steps\":[...]}; \"async\":true makes a\n"
 		"job in jobs/.  From a program of yours executables/NAME/call is the fastest way:\n"
 		"write the inputs as .npy, read the outputs as .npy, on one descriptor.\n\n"
-		"When something fails the command says so; why is in:\n"
+		"When a command fails, this says why, in your user's login session:\n\n"
+		"  cat %s/error\n\n"
+		"What failed longer ago, or in another session, is in:\n"
 		"  executables/NAME/error      a program that did not compile\n"
 		"  cat executables/NAME/run    the reply to your last run\n"
 		"  buffers/NAME.json           an array that was refused, or a NAME that was\n"
 		"  plugins/NAME/log            what the plugin printed\n"
 		"  tail -f events              all of it, and what else happens\n\n"
 		"What holds arrays in another format is converted before:\n\n",
-		m);
+		m, m);
 	buffers_print_foreign(out);
 	pf_buf_puts(out, "\nThe manual: man 1 pjrtfs, man 5 pjrtfs.\n");
 	return 0;
@@ -118,8 +123,60 @@ static const struct pf_kind health = { .name = "health",
 				       .mode = S_IFREG | 0444,
 				       .show = health_show };
 
+/* --- why the last call failed -------------------------------------------------------------- */
+
+/* As it was when the file was opened; it is another to each user and login session. */
+static int error_open(struct pf_open *of, struct pf_err *err)
+{
+	struct pf_buf *text = calloc(1, sizeof(*text));
+
+	if (!text)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	pf_vfs_refusal(of->node->tree, &of->cred, text);
+	of->state = text;
+	return 0;
+}
+
+static void error_release(struct pf_open *of)
+{
+	pf_buf_release(of->state);
+	free(of->state);
+}
+
+static void error_read(struct pf_open *of, size_t len, uint64_t off,
+		       struct pf_reply *reply)
+{
+	const struct pf_buf *text = of->state;
+	size_t left = off < text->len ? text->len - off : 0;
+
+	pf_reply_data(reply, left ? text->data + off : NULL, len < left ? len : left);
+}
+
+static void error_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			     struct pf_open *of, struct stat *st)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	const struct pf_buf *shown = of ? of->state : &text;
+
+	if (!of)
+		pf_vfs_refusal(node->tree, cred, &text);
+	st->st_size = (off_t)shown->len;
+	st->st_blocks = (st->st_size + 511) / 512;
+}
+
+static const struct pf_kind error = {
+	.name = "error",
+	.mode = S_IFREG | 0444,
+	.open = error_open,
+	.release = error_release,
+	.read = error_read,
+	.getattr_as = error_getattr_as,
+};
+
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &readme, &version, &pid, &health,
-						     &kind_control, &kind_metrics, NULL },
+	.children =
+		(const struct pf_kind *const[]){ &readme, &version, &pid, &health, &error,
+						 &kind_control, &kind_metrics, NULL },
+	.instead = "programs go to programs/ and arrays to buffers/",
 };

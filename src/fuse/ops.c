@@ -129,6 +129,7 @@ void pf_fuse_code(fuse_req_t req, int code)
 void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry)
 {
 	unsigned keeps = pf_vfs_keeps(pf_fuse_tree(req), st->st_ino);
+	struct pf_cred cred = pf_fuse_cred(req);
 
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino,
@@ -137,6 +138,10 @@ void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_para
 		.attr_timeout = attr_timeout(st, keeps),
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
+	/* sendfile(2) reads as much as the kernel believes the size to be, and does not ask. */
+	if (keeps & PF_ASK_EACH)
+		pf_vfs_getattr_as(pf_fuse_tree(req), st->st_ino, &cred, NULL,
+				  &entry->attr);
 }
 
 /* An entry that the kernel did not hear of (its caller was interrupted) is not looked up. */
@@ -263,12 +268,15 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 	struct pf_cred cred = pf_fuse_cred(req);
 	struct pf_open *of = NULL;
 	struct stat st;
-	int r = -EPERM;
+	int r;
 
 	(void)rdev;
 	if (S_ISREG(mode) || !(mode & S_IFMT))
 		r = pf_vfs_create(pf_fuse_tree(req), parent, name, mode,
 				  O_CREAT | O_EXCL | O_WRONLY, &cred, &st, &of);
+	else
+		r = pf_vfs_not_made(pf_fuse_tree(req), parent, name, &cred,
+				    "special files");
 	if (of)
 		pf_vfs_release(of);
 	reply_entry(req, r, &st);
@@ -277,18 +285,20 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent,
 		       const char *name)
 {
+	struct pf_cred cred = pf_fuse_cred(req);
+
 	(void)link;
-	(void)parent;
-	(void)name;
-	fuse_reply_err(req, EPERM);
+	pf_fuse_code(req, pf_vfs_not_made(pf_fuse_tree(req), parent, name, &cred,
+					  "symbolic links"));
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
+	struct pf_cred cred = pf_fuse_cred(req);
+
 	(void)ino;
-	(void)parent;
-	(void)name;
-	fuse_reply_err(req, EPERM);
+	pf_fuse_code(req, pf_vfs_not_made(pf_fuse_tree(req), parent, name, &cred,
+					  "hard links"));
 }
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)

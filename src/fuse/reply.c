@@ -133,6 +133,8 @@ struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind)
 		return NULL;
 	}
 	pf_reply_init(&r->reply, &request_ops);
+	r->reply.uid = fuse_req_ctx(req)->uid;
+	r->reply.pid = fuse_req_ctx(req)->pid;
 	if (pthread_mutex_init(&r->lock, NULL))
 		abort();
 	r->req = req;

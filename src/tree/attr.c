@@ -182,10 +182,9 @@ static int may_set(struct pf_node *node, const struct stat *to, int mask,
 }
 
 static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
-		    const struct pf_cred *cred)
+		    const struct pf_cred *cred, struct pf_err *err)
 {
 	const struct pf_kind *kind = node->kind;
-	struct pf_err err = PF_ERR_INIT;
 	int r;
 
 	if (S_ISDIR(kind->mode))
@@ -197,12 +196,13 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 	if (pf_kind_converses(kind) || (kind->write && !kind->truncate))
 		return 0;
 	if (!kind->truncate)
-		return -EACCES;
+		return pf_err_set(err, -EACCES, "it can only be read");
 	if (kind->max_write && (uint64_t)size > kind->max_write)
-		return -EFBIG;
+		return pf_err_set(err, -EFBIG, "it holds %zu bytes at most",
+				  kind->max_write);
 	if (of)
 		pf_lock(&of->lock);
-	r = kind->truncate(node, of, (uint64_t)size, &err);
+	r = kind->truncate(node, of, (uint64_t)size, err);
 	/* Closing commits the new size; an emptied file is what it is already. */
 	if (of && r == 0)
 		of->dirty = size > 0;
@@ -247,15 +247,19 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 		   struct pf_open *of, const struct pf_cred *cred, struct stat *ret)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	struct pf_err err = PF_ERR_INIT;
 	int r;
 
 	if (!node)
 		return -ENOENT;
 	r = may_set(node, to, mask, of, cred);
 	if (r == 0 && (mask & PF_SET_SIZE))
-		r = set_size(node, of, to->st_size, cred);
+		r = set_size(node, of, to->st_size, cred, &err);
 	if (r < 0)
-		return r;
+		return pf_refused(node, NULL, cred,
+				  mask & PF_SET_SIZE ? "truncate"
+						     : "change attributes of",
+				  r, &err);
 	if (mask & ~PF_SET_SIZE)
 		set_attr(node, to, mask, cred);
 	pf_node_stat(node, ret);

@@ -2,6 +2,7 @@
 /* The rights of the process behind a request. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -29,6 +30,13 @@ bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, 
 	else
 		bits = mode;
 	return ((unsigned)want & 7 & ~bits) == 0;
+}
+
+pid_t pf_cred_session(const struct pf_cred *cred)
+{
+	if (cred->sid != PF_SID_UNKNOWN)
+		return cred->sid;
+	return cred->pid > 0 ? getsid(cred->pid) : PF_SID_UNKNOWN; /* -1 as well */
 }
 
 /*

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "session.h"
+#include "pjrtfs/base/json.h"
 
 struct pf_session *pf_session_new(struct pf_open *of)
 {
@@ -45,6 +46,25 @@ void pf_session_free(struct pf_session *s)
 	free(s);
 }
 
+static void waiter_free(struct pf_waiter *w)
+{
+	free(w->data);
+	free(w);
+}
+
+/* A write that only shares the failure of another one has nothing new to tell. */
+static void send_failure(struct pf_waiter *w)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	if (w->data)
+		pf_err_set(&err, w->code, "%s", w->data);
+	else
+		w->reply->doing = NULL;
+	pf_reply_why(w->reply, &err);
+	pf_reply_send(w->reply, w->code, NULL, 0);
+}
+
 /* Send the answers in LIST, which are claimed; no lock is held. */
 static void send_all(struct pf_waiter **list)
 {
@@ -52,9 +72,11 @@ static void send_all(struct pf_waiter **list)
 
 	while ((w = *list)) {
 		*list = w->next;
-		pf_reply_send(w->reply, w->code, w->data, w->len);
-		free(w->data);
-		free(w);
+		if (w->code < 0)
+			send_failure(w);
+		else
+			pf_reply_send(w->reply, 0, w->data, w->len);
+		waiter_free(w);
 	}
 }
 
@@ -138,7 +160,7 @@ static void serve_locked(struct pf_session *s, struct pf_waiter **sent)
 static void settle_locked(struct pf_waiter *w, int code, struct pf_waiter **sent)
 {
 	if (w->interrupted) {
-		free(w);
+		waiter_free(w);
 	} else if (pf_reply_claim(w->reply)) {
 		w->code = code;
 		push(sent, w);
@@ -166,6 +188,23 @@ static void drop_queued_locked(struct pf_session *s, struct pf_waiter *only,
 	}
 }
 
+/* The sentence in a reply that tells of a failure, which the caller frees; or NULL. */
+static char *sentence_of(const struct pf_session *s, const char *line, size_t len)
+{
+	pf_autofree char *text = strndup(line, len);
+	struct json_object *o = NULL, *error, *message;
+	char *ret = NULL;
+
+	if (!text || !s->json)
+		return pf_steal(&text);
+	if (pf_json_parse(text, &o, NULL) == 0 &&
+	    json_object_object_get_ex(o, "error", &error) &&
+	    json_object_object_get_ex(error, "message", &message))
+		ret = strdup(json_object_get_string(message));
+	json_object_put(o);
+	return ret ? ret : pf_steal(&text);
+}
+
 static void finish_locked(struct pf_session *s, struct pf_item *item, int code,
 			  const char *line, size_t len, struct pf_waiter **sent)
 {
@@ -176,6 +215,8 @@ static void finish_locked(struct pf_session *s, struct pf_item *item, int code,
 	if (s->reads)
 		put(s, line, len);
 	pf_last_save(s->of->node, &s->of->cred, line, len);
+	if (fails && !w->data)
+		w->data = sentence_of(s, line, len);
 	pf_item_free(s, item);
 	w->left--;
 	if (fails) {
@@ -267,7 +308,7 @@ static void interrupt_write(void *arg)
 	pf_lock(&s->lock);
 	w->interrupted = true;
 	if (!w->left)
-		free(w);
+		waiter_free(w);
 	serve_locked(s, &sent);
 	pf_unlock(&s->lock);
 	send_all(&sent);
@@ -352,6 +393,7 @@ static void start(struct pf_session *s, struct pf_items *items, size_t len,
 void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_reply *reply)
 {
 	struct pf_session *s = of->session;
+	struct pf_err err = PF_ERR_INIT;
 	struct pf_items items = { 0 };
 	ssize_t n;
 
@@ -368,6 +410,12 @@ void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_rep
 	}
 	free_items(s, &items);
 	pf_unlock(&s->lock);
+	if (n == -ENOBUFS) {
+		pf_err_set(&err, -ENOBUFS,
+			   "more than %d bytes of replies wait: read them",
+			   PF_CTL_MAX_UNREAD);
+		pf_open_refused(of, "write", -ENOBUFS, &err);
+	}
 	if (n < 0)
 		pf_reply_code(reply, (int)n);
 	else

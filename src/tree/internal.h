@@ -128,8 +128,27 @@ void pf_node_stat(struct pf_node *node, struct stat *st);
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		struct pf_node **ret);
 
+/* vfs.c: a change of DIR's names for which its kind has no function: -EPERM. */
+int pf_dir_refuses(struct pf_node *dir, struct pf_err *err);
+
 /* cred.c: is the process (or thread) PID dying of a signal? */
 bool pf_process_dying(pid_t pid);
+
+/* CRED's login session, which its process is asked for if it is not known yet. */
+pid_t pf_cred_session(const struct pf_cred *cred);
+
+/*
+ * refused.c: CRED's call, DOING ("rename") to NODE, or with NAME to that name in the directory
+ * NODE, ends with CODE: if that is a failure, keep the sentence of ERR (NULL or empty: the
+ * errno's words) for pf_vfs_refusal.  Returns CODE.  No lock of a rank beyond 1 is held.
+ */
+int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
+	       const char *doing, int code, const struct pf_err *err);
+
+/* The same for what was asked by OF's opener, and for REPLY, which is about to be sent. */
+int pf_open_refused(struct pf_open *of, const char *doing, int code,
+		    const struct pf_err *err);
+void pf_reply_refused(struct pf_reply *reply, int code);
 
 /* ctl.c */
 struct pf_session *pf_session_new(struct pf_open *of);

@@ -14,6 +14,14 @@
 
 #include "internal.h"
 
+/* Answer a failure of OF's; nobody else keeps OF open for this reply. */
+static void fail(struct pf_open *of, int code, const struct pf_err *err,
+		 struct pf_reply *reply)
+{
+	reply->held = pf_open_ref(of);
+	pf_reply_fail(reply, code, err);
+}
+
 static void read_text(struct pf_open *of, size_t len, uint64_t off,
 		      struct pf_reply *reply)
 {
@@ -56,6 +64,7 @@ short pf_vfs_poll(struct pf_open *of)
 
 void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
 {
+	reply->doing = "read";
 	if (!pf_open_reads(of)) {
 		pf_reply_code(reply, -EBADF);
 	} else if (of->session) {
@@ -96,10 +105,12 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 /* --- writing ----------------------------------------------------------------------------- */
 
 /* May LEN bytes be put at OFF? */
-static int check_range(const struct pf_kind *kind, uint64_t len, uint64_t off)
+static int check_range(const struct pf_kind *kind, uint64_t len, uint64_t off,
+		       struct pf_err *err)
 {
 	if (kind->max_write && (off > kind->max_write || len > kind->max_write - off))
-		return -EFBIG;
+		return pf_err_set(err, -EFBIG, "it holds %zu bytes at most",
+				  kind->max_write);
 	return 0;
 }
 
@@ -115,19 +126,18 @@ static bool leaves_no_suid(const struct pf_open *of)
 }
 
 static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint64_t off,
-			   bool mapped)
+			   bool mapped, struct pf_err *err)
 {
 	const struct pf_kind *kind = of->node->kind;
-	struct pf_err err = PF_ERR_INIT;
 	ssize_t n;
 
 	if (!kind->write)
 		return -EBADF;
-	n = check_range(kind, len, off);
+	n = check_range(kind, len, off, err);
 	if (n < 0)
 		return n;
 	pf_lock(&of->lock);
-	n = kind->write(of, src, len, off, &err);
+	n = kind->write(of, src, len, off, err);
 	if (n > 0 && mapped)
 		__atomic_store_n(&of->node->priv->mapped, true, __ATOMIC_SEQ_CST);
 	else if (n > 0)
@@ -142,8 +152,10 @@ static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint
 static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t off,
 		      bool mapped, struct pf_reply *reply)
 {
+	struct pf_err err = PF_ERR_INIT;
 	ssize_t n;
 
+	reply->doing = "write";
 	if (!pf_open_writes(of)) {
 		pf_reply_code(reply, -EBADF);
 	} else if (!len) {
@@ -156,9 +168,9 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 		reply->held = pf_open_ref(of);
 		mine->node->kind->send(mine, src, len, reply);
 	} else {
-		n = write_bytes(of, src, len, off, mapped);
+		n = write_bytes(of, src, len, off, mapped, &err);
 		if (n < 0)
-			pf_reply_code(reply, (int)n);
+			fail(of, (int)n, &err, reply);
 		else
 			pf_reply_count(reply, (size_t)n);
 	}
@@ -195,11 +207,10 @@ static void unlock_both(struct pf_open *a, struct pf_open *b)
 		pf_unlock(&b->lock);
 }
 
-ssize_t pf_vfs_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
-		    uint64_t from_off, size_t len)
+static ssize_t copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len, struct pf_err *err)
 {
 	const struct pf_kind *kind = of->node->kind;
-	struct pf_err err = PF_ERR_INIT;
 	ssize_t n;
 
 	if (!pf_open_writes(of) || !pf_open_reads(from))
@@ -211,16 +222,26 @@ ssize_t pf_vfs_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 	/* What fits is copied, as it would be written. */
 	if (kind->max_write && off < kind->max_write && len > kind->max_write - off)
 		len = (size_t)(kind->max_write - off);
-	n = check_range(kind, len, off);
+	n = check_range(kind, len, off, err);
 	if (n < 0)
 		return n;
 	lock_both(of, from);
-	n = kind->copy(of, off, from, from_off, len, &err);
+	n = kind->copy(of, off, from, from_off, len, err);
 	if (n > 0)
 		wrote_locked(of, (size_t)n);
 	unlock_both(of, from);
 	if (n > 0)
 		pf_node_modified(of->node, leaves_no_suid(of));
+	return n;
+}
+
+ssize_t pf_vfs_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len)
+{
+	struct pf_err err = PF_ERR_INIT;
+	ssize_t n = copy(of, off, from, from_off, len, &err);
+
+	pf_open_refused(of, "copy to", (int)(n < 0 ? n : 0), &err);
 	return n;
 }
 
@@ -233,10 +254,10 @@ static off_t size_of(struct pf_node *node)
 	return st.st_size;
 }
 
-int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
+static int allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
+		    struct pf_err *err)
 {
 	const struct pf_kind *kind = of->node->kind;
-	struct pf_err err = PF_ERR_INIT;
 	bool changed;
 	off_t before;
 	int r = 0;
@@ -250,12 +271,12 @@ int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
 	if (len > INT64_MAX - off)
 		return -EFBIG;
 	if (!(mode & FALLOC_FL_KEEP_SIZE))
-		r = check_range(kind, len, off);
+		r = check_range(kind, len, off, err);
 	if (r < 0)
 		return r;
 	pf_lock(&of->lock);
 	before = size_of(of->node);
-	r = kind->allocate(of, mode, off, len, &err);
+	r = kind->allocate(of, mode, off, len, err);
 	changed =
 		r == 0 && ((mode & ~FALLOC_FL_KEEP_SIZE) || size_of(of->node) != before);
 	if (changed)
@@ -264,6 +285,14 @@ int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
 	if (changed)
 		pf_node_modified(of->node, leaves_no_suid(of));
 	return r;
+}
+
+int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = allocate(of, mode, off, len, &err);
+
+	return pf_open_refused(of, "allocate", r, &err);
 }
 
 /* --- committing -------------------------------------------------------------------------- */
@@ -295,6 +324,7 @@ static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *repl
 {
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
+	reply->doing = why == PF_COMMIT_FSYNC ? "fsync" : "close";
 	reply->held = pf_open_ref(of);
 	pf_lock(&mine->lock);
 	mine->node->kind->commit(mine, why, reply);

@@ -107,7 +107,8 @@ struct pf_open *pf_open_for_pages(struct pf_open *of)
 	return pf_open_ref(newest ? newest : of);
 }
 
-static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
+static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred,
+		    struct pf_err *err)
 {
 	const struct pf_kind *kind = node->kind;
 	bool reads = (flags & O_ACCMODE) != O_WRONLY;
@@ -118,9 +119,9 @@ static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred)
 	if (S_ISLNK(kind->mode))
 		return -ELOOP;
 	if (reads && !kind->show && !kind->read && !kind->command)
-		return -EACCES;
+		return pf_err_set(err, -EACCES, "it can only be written");
 	if (writes && !kind->write && !pf_kind_converses(kind))
-		return -EACCES;
+		return pf_err_set(err, -EACCES, "it can only be read");
 	if ((reads && !pf_vfs_may(node, cred, R_OK)) ||
 	    ((writes || (flags & O_TRUNC)) && !pf_vfs_may(node, cred, W_OK)))
 		return -EACCES;
@@ -138,14 +139,13 @@ static bool must_prepare(const struct pf_open *of)
 	return of->node->kind->prepare && (wants_snapshot(of) || of->node->kind->read);
 }
 
-static int take_snapshot(struct pf_open *of)
+static int take_snapshot(struct pf_open *of, struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
 	int r;
 
 	if (!wants_snapshot(of))
 		return 0;
-	r = of->node->kind->show(of->node, &of->text, &err);
+	r = of->node->kind->show(of->node, &of->text, err);
 	if (r < 0)
 		return r;
 	if (of->text.failed)
@@ -156,12 +156,11 @@ static int take_snapshot(struct pf_open *of)
 
 /* Everything of opening but what is shown. */
 static int begin(struct pf_node *node, uint64_t ino, int flags,
-		 const struct pf_cred *cred, struct pf_open **ret)
+		 const struct pf_cred *cred, struct pf_open **ret, struct pf_err *err)
 {
 	const struct pf_kind *kind = node->kind;
-	struct pf_err err = PF_ERR_INIT;
 	struct pf_open *of;
-	int r = may_open(node, flags, cred);
+	int r = may_open(node, flags, cred, err);
 
 	if (r < 0)
 		return r;
@@ -178,7 +177,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 	if (kind->command && !(of->session = pf_session_new(of)))
 		r = -ENOMEM;
 	if (r == 0 && kind->open)
-		r = kind->open(of, &err);
+		r = kind->open(of, err);
 	if (r < 0) {
 		/* Nothing is open for the kind to release. */
 		pf_session_free(of->session);
@@ -188,7 +187,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 		return r;
 	}
 	if ((flags & O_TRUNC) && kind->truncate && !kind->command) {
-		r = kind->truncate(node, of, 0, &err);
+		r = kind->truncate(node, of, 0, err);
 		if (r < 0) {
 			pf_open_unref(of);
 			return r;
@@ -222,11 +221,14 @@ static void forward_interrupt(void *arg)
 static void prepared_send(struct pf_reply *base, int code, const void *data, size_t len)
 {
 	struct preparing *p = pf_container_of(base, struct preparing, base);
+	struct pf_err err = PF_ERR_INIT;
 
 	(void)data;
 	(void)len;
-	if (code == 0)
-		code = take_snapshot(p->of);
+	if (code == 0) {
+		code = take_snapshot(p->of, &err);
+		pf_open_refused(p->of, "open", code, &err);
+	}
 	if (!pf_reply_claim(p->outer)) {
 		pf_reply_unref(p->outer);
 		return;
@@ -264,6 +266,10 @@ static void prepare(struct pf_open *of, struct pf_open **ret, struct pf_reply *r
 	}
 	pf_reply_init(&p->base, &prepared_ops);
 	p->outer = reply;
+	p->base.held = pf_open_ref(of);
+	p->base.uid = reply->uid;
+	p->base.pid = reply->pid;
+	p->base.doing = "open";
 	p->of = of;
 	p->ret = ret;
 	pf_reply_ref(&p->base); /* the hook's */
@@ -280,12 +286,15 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		 const struct pf_cred *cred, struct pf_open **ret, struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	struct pf_err err = PF_ERR_INIT;
 	struct pf_open *of = NULL;
 	int r;
 
 	*ret = NULL;
-	r = node ? begin(node, ino, flags, cred, &of) : -ENOENT;
+	r = node ? begin(node, ino, flags, cred, &of, &err) : -ENOENT;
 	if (r < 0) {
+		if (node)
+			pf_refused(node, NULL, cred, "open", r, &err);
 		pf_reply_code(reply, r);
 		return;
 	}
@@ -293,7 +302,8 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		prepare(of, ret, reply);
 		return;
 	}
-	r = take_snapshot(of);
+	r = take_snapshot(of, &err);
+	pf_open_refused(of, "open", r, &err);
 	if (r == 0 && pf_reply_claim(reply)) {
 		pf_open_enter(of);
 		*ret = of;
@@ -305,24 +315,24 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 }
 
 static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, int *flags,
-			  const struct pf_cred *cred, struct pf_node **ret)
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
-	struct pf_err err = PF_ERR_INIT;
 	int r = pf_dir_find(dir, name, true, ret);
 
 	if (r == 0)
 		return *flags & O_EXCL ? -EEXIST : 0;
 	if (r != -ENOENT)
 		return r;
-	r = pf_name_check(name, &err);
+	r = pf_name_check(name, err);
 	if (r < 0)
 		return r;
 	if (!pf_vfs_may(dir, cred, W_OK | X_OK))
 		return -EACCES;
 	if (!ops || !ops->create)
-		return -EPERM;
-	r = ops->create(dir, name, mode & 07777, cred, ret, &err);
+		return pf_dir_refuses(dir, err);
+	r = ops->create(dir, name, mode & 07777, cred, ret, err);
 	if (r == 0)
 		pf_node_inherit(dir, *ret);
 	if (r == 0)
@@ -330,35 +340,29 @@ static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, in
 	return r == 0 ? 1 : r;
 }
 
-int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
-		  int flags, const struct pf_cred *cred, struct stat *st,
-		  struct pf_open **ret)
+static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
+		  const struct pf_cred *cred, struct stat *st, struct pf_open **ret,
+		  struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = NULL;
 	struct pf_cred as = *cred;
 	bool created;
 	int r;
 
-	*ret = NULL;
-	if (!dir)
-		return -ENOENT;
-	if (!S_ISDIR(dir->kind->mode))
-		return -ENOTDIR;
-	pf_tree_lock_names(tree);
-	r = find_or_create(dir, name, mode, &flags, cred, &node);
-	pf_tree_unlock_names(tree);
+	pf_tree_lock_names(dir->tree);
+	r = find_or_create(dir, name, mode, &flags, cred, &node, err);
+	pf_tree_unlock_names(dir->tree);
 	if (r < 0)
 		return r;
 	created = r == 1;
 	as.checked = cred->checked || created; /* the mode of a new file counts later */
-	r = begin(node, node->ino, flags, &as, &of);
+	r = begin(node, node->ino, flags, &as, &of, err);
 	if (r < 0)
 		return r;
 	of->cred.checked = cred->checked;
 	/* What must be prepared cannot wait here: the kernel asks again and opens it. */
-	r = !created && must_prepare(of) ? -ESTALE : take_snapshot(of);
+	r = !created && must_prepare(of) ? -ESTALE : take_snapshot(of, err);
 	if (r < 0)
 		return r;
 	pf_node_looked_up(node);
@@ -366,4 +370,21 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 	pf_open_enter(of);
 	*ret = pf_steal(&of);
 	return 0;
+}
+
+int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
+		  int flags, const struct pf_cred *cred, struct stat *st,
+		  struct pf_open **ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	*ret = NULL;
+	if (!dir)
+		return -ENOENT;
+	if (!S_ISDIR(dir->kind->mode))
+		return -ENOTDIR;
+	r = create(dir, name, mode, flags, cred, st, ret, &err);
+	return pf_refused(dir, name, cred, "create", r, &err);
 }

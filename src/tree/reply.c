@@ -16,6 +16,10 @@ void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 	reply->on_interrupt = NULL;
 	reply->arg = NULL;
 	reply->held = NULL;
+	reply->uid = 0;
+	reply->pid = 0;
+	reply->doing = NULL;
+	reply->why = NULL;
 }
 
 struct pf_reply *pf_reply_ref(struct pf_reply *reply)
@@ -50,6 +54,8 @@ bool pf_reply_claim(struct pf_reply *reply)
 
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len)
 {
+	if (code < 0)
+		pf_reply_refused(reply, code);
 	reply->ops->send(reply, code, data, len);
 	pf_reply_unref(reply);
 }
@@ -65,6 +71,17 @@ static void answer(struct pf_reply *reply, int code, const void *data, size_t le
 void pf_reply_code(struct pf_reply *reply, int code)
 {
 	answer(reply, code, NULL, 0);
+}
+
+void pf_reply_why(struct pf_reply *reply, const struct pf_err *err)
+{
+	reply->why = err;
+}
+
+void pf_reply_fail(struct pf_reply *reply, int code, const struct pf_err *err)
+{
+	pf_reply_why(reply, err);
+	pf_reply_code(reply, code);
 }
 
 void pf_reply_count(struct pf_reply *reply, size_t len)

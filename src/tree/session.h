@@ -34,7 +34,7 @@ struct pf_waiter {
 	size_t begun;           /* write: its bytes up to the end of what runs, or ran */
 	bool interrupted;
 	int code;
-	char *data; /* owned; what a read is given */
+	char *data; /* owned; what a read is given, or why a write fails */
 };
 
 struct pf_items {

@@ -72,6 +72,15 @@ void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n)
 		pf_node_forget(node, n);
 }
 
+int pf_dir_refuses(struct pf_node *dir, struct pf_err *err)
+{
+	const char *instead = dir->kind->instead;
+
+	return pf_err_set(err, -EPERM, "%s",
+			  instead ? instead
+				  : "pjrtfs alone makes and removes names here");
+}
+
 /* The directory PARENT in *RET, if CRED may change its names. */
 static int changeable(struct pf_tree *tree, uint64_t parent, const struct pf_cred *cred,
 		      struct pf_node **ret)
@@ -98,9 +107,13 @@ bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
 }
 
 static int may_remove(struct pf_node *dir, struct pf_node *node,
-		      const struct pf_cred *cred)
+		      const struct pf_cred *cred, struct pf_err *err)
 {
-	return cred->checked || pf_node_may_remove(dir, node, cred) ? 0 : -EPERM;
+	if (cred->checked || pf_node_may_remove(dir, node, cred))
+		return 0;
+	return pf_err_set(err, -EPERM,
+			  "in a sticky directory names are its owner's and their own "
+			  "owners' to remove");
 }
 
 /* Does NODE hold anything that its kind did not list? */
@@ -111,19 +124,18 @@ static bool is_empty(struct pf_node *node)
 }
 
 static int make_dir(struct pf_node *dir, const char *name, mode_t mode,
-		    const struct pf_cred *cred, struct pf_node **ret)
+		    const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_name_check(name, &err);
+	int r = pf_name_check(name, err);
 
 	if (r < 0)
 		return r;
 	if (pf_dir_find(dir, name, true, ret) == 0)
 		return -EEXIST;
 	if (!ops || !ops->mkdir)
-		return -EPERM;
-	r = ops->mkdir(dir, name, mode & 07777, cred, ret, &err);
+		return pf_dir_refuses(dir, err);
+	r = ops->mkdir(dir, name, mode & 07777, cred, ret, err);
 	if (r == 0)
 		pf_node_inherit(dir, *ret);
 	return r;
@@ -134,30 +146,30 @@ int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_err err = PF_ERR_INIT;
 	int r = changeable(tree, parent, cred, &dir);
 
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(tree);
-	r = make_dir(dir, name, mode, cred, &node);
+	r = make_dir(dir, name, mode, cred, &node, &err);
 	pf_tree_unlock_names(tree);
 	if (r < 0)
-		return r;
+		return pf_refused(dir, name, cred, "mkdir", r, &err);
 	pf_node_looked_up(node);
 	pf_node_stat(node, st);
 	return 0;
 }
 
 static int remove_name(struct pf_node *dir, const char *name, bool directory,
-		       const struct pf_cred *cred)
+		       const struct pf_cred *cred, struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct pf_err err = PF_ERR_INIT;
 	int r = pf_dir_find(dir, name, true, &node);
 
 	if (r == 0)
-		r = may_remove(dir, node, cred);
+		r = may_remove(dir, node, cred, err);
 	if (r < 0)
 		return r;
 	if (directory) {
@@ -165,25 +177,28 @@ static int remove_name(struct pf_node *dir, const char *name, bool directory,
 			return -ENOTDIR;
 		if (!is_empty(node))
 			return -ENOTEMPTY;
-		return ops && ops->rmdir ? ops->rmdir(dir, node, &err) : -EPERM;
+		return ops && ops->rmdir ? ops->rmdir(dir, node, err)
+					 : pf_dir_refuses(dir, err);
 	}
 	if (S_ISDIR(node->kind->mode))
 		return -EISDIR;
-	return ops && ops->unlink ? ops->unlink(dir, node, &err) : -EPERM;
+	return ops && ops->unlink ? ops->unlink(dir, node, err)
+				  : pf_dir_refuses(dir, err);
 }
 
 static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name,
 		     bool directory, const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	struct pf_err err = PF_ERR_INIT;
 	int r = changeable(tree, parent, cred, &dir);
 
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(tree);
-	r = remove_name(dir, name, directory, cred);
+	r = remove_name(dir, name, directory, cred, &err);
 	pf_tree_unlock_names(tree);
-	return r;
+	return pf_refused(dir, name, cred, directory ? "rmdir" : "unlink", r, &err);
 }
 
 int pf_vfs_unlink(struct pf_tree *tree, uint64_t parent, const char *name,
@@ -214,18 +229,18 @@ static int may_replace(struct pf_node *node, struct pf_node *old, unsigned flags
 }
 
 static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to,
-		       const char *to_name, unsigned flags, const struct pf_cred *cred)
+		       const char *to_name, unsigned flags, const struct pf_cred *cred,
+		       struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_name_check(to_name, &err);
+	int r = pf_name_check(to_name, err);
 
 	if (r == 0)
 		r = pf_dir_find(dir, name, true, &node);
 	if (r == 0)
-		r = may_remove(dir, node, cred);
+		r = may_remove(dir, node, cred, err);
 	if (r < 0)
 		return r;
 	if (pf_dir_find(to, to_name, true, &old) == 0) {
@@ -233,7 +248,7 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 			return flags & RENAME_NOREPLACE ? -EEXIST : 0;
 		r = may_replace(node, old, flags);
 		if (r == 0)
-			r = may_remove(to, old, cred);
+			r = may_remove(to, old, cred, err);
 		if (r < 0)
 			return r;
 	} else if (flags & RENAME_EXCHANGE) {
@@ -241,8 +256,8 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 	}
 	if (S_ISDIR(node->kind->mode) && !pf_vfs_may(node, cred, W_OK) && dir != to)
 		return -EACCES; /* its ".." changes */
-	return ops && ops->rename ? ops->rename(dir, node, to, to_name, flags, &err)
-				  : -EPERM;
+	return ops && ops->rename ? ops->rename(dir, node, to, to_name, flags, err)
+				  : pf_dir_refuses(dir, err);
 }
 
 int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint64_t to,
@@ -250,6 +265,7 @@ int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint6
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
+	struct pf_err err = PF_ERR_INIT;
 	int r = changeable(tree, parent, cred, &dir);
 
 	if (r == 0)
@@ -260,9 +276,9 @@ int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint6
 	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
 		return -EINVAL;
 	pf_tree_lock_names(tree);
-	r = rename_name(dir, name, target, to_name, flags, cred);
+	r = rename_name(dir, name, target, to_name, flags, cred, &err);
 	pf_tree_unlock_names(tree);
-	return r;
+	return pf_refused(dir, name, cred, "rename", r, &err);
 }
 
 static char *put_entry(struct pf_listing *listing, char *at, const char *name,

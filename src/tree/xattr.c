@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extended attributes: what kinds tell of their nodes by name. */
 #include <errno.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -44,6 +45,15 @@ int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *
 	return r < 0 ? r : ret->failed ? -ENOMEM : 0;
 }
 
+/* cp(1) tries to set attributes of the system's, and knows what to do without. */
+static int refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
+		   int r, const struct pf_err *err)
+{
+	if (r < 0 && !strncmp(name, "user.", strlen("user.")))
+		pf_refused(node, NULL, cred, "setxattr", r, err);
+	return r;
+}
+
 int pf_vfs_set_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 		     const void *value, size_t len, int flags, const struct pf_cred *cred)
 {
@@ -51,11 +61,13 @@ int pf_vfs_set_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 	struct pf_err err = PF_ERR_INIT;
 	int r = find(tree, ino, cred, W_OK, &node);
 
-	if (r < 0)
+	if (!node)
 		return r;
-	if (!node->kind->set_xattr)
-		return -EOPNOTSUPP;
-	return node->kind->set_xattr(node, name, value, len, flags, &err);
+	if (r == 0 && !node->kind->set_xattr)
+		r = pf_err_set(&err, -EOPNOTSUPP, "it has no attributes to set");
+	if (r == 0)
+		r = node->kind->set_xattr(node, name, value, len, flags, &err);
+	return refused(node, name, cred, r, &err);
 }
 
 int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
@@ -70,7 +82,9 @@ int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 		r = get(node, name, &value);
 	if (r < 0)
 		return r;
-	if (!node->kind->remove_xattr)
-		return -EPERM;
-	return node->kind->remove_xattr(node, name, &err);
+	if (node->kind->remove_xattr)
+		r = node->kind->remove_xattr(node, name, &err);
+	else
+		r = pf_err_set(&err, -EPERM, "%s belongs to what the file is", name);
+	return refused(node, name, cred, r, &err);
 }

@@ -68,6 +68,9 @@ struct pf_kind {
 	size_t max_write; /* bytes: writing or truncating beyond is EFBIG; 0 = no limit */
 	const struct pf_kind *const *children; /* directory: NULL-terminated, or NULL */
 	const struct pf_dir_ops *dir;
+	const char
+		*instead; /* directory: what to do where dir has no function for a change
+			      * of names, as the end of a sentence; or NULL */
 	/* Its functions, or those for names in it, may wait for a disk: only for nodes of the
 	 * fixed part of the tree, PF_SLOW_NODES at most. */
 	bool slow;

@@ -14,7 +14,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
+struct pf_err;
 struct pf_open;
 struct pf_reply;
 
@@ -27,12 +29,17 @@ struct pf_reply_ops {
 	void (*free)(struct pf_reply *reply);
 };
 
-/* The front end embeds this and fills ops and kind. */
+/* The front end embeds this, calls pf_reply_init, and says who asks. */
 struct pf_reply {
 	const struct pf_reply_ops *ops;
 	unsigned refs;        /* atomic */
 	struct pf_open *held; /* the tree's: kept open until the last reference goes */
-	pthread_mutex_t lock; /* rank 6; protects the fields below */
+	uid_t uid;            /* the caller's; */
+	pid_t pid;            /* its thread, or 0: nobody is told why a call failed */
+	const char *
+		doing; /* the tree's: the call's name ("close"), if its failure is kept */
+	const struct pf_err *why; /* borrowed until the answer is sent; pf_reply_why */
+	pthread_mutex_t lock;     /* rank 6; protects the fields below */
 	bool answered;
 	bool interrupted;
 	size_t (*halt)(void *arg); /* called once before the answer, without the lock */
@@ -48,6 +55,15 @@ void pf_reply_unref(struct pf_reply *reply); /* NULL is allowed */
 
 /* Answer success (0) or failure (-errno). */
 void pf_reply_code(struct pf_reply *reply, int code);
+
+/*
+ * The same with the sentence of ERR (NULL: the errno's words will do), which the caller's user
+ * finds as pf_vfs_refusal tells.
+ */
+void pf_reply_fail(struct pf_reply *reply, int code, const struct pf_err *err);
+
+/* A failure that is sent from now on has ERR's sentence, which stays until it is sent. */
+void pf_reply_why(struct pf_reply *reply, const struct pf_err *err);
 
 /* Answer a write: LEN bytes were taken. */
 void pf_reply_count(struct pf_reply *reply, size_t len);

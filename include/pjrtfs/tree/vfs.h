@@ -165,4 +165,18 @@ struct pf_listing {
 int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret);
 void pf_listing_free(struct pf_listing *listing);
 
+/*
+ * The sentence of the last of these calls that was refused to CRED's user in CRED's login
+ * session (cred.sid, or, where that is PF_SID_UNKNOWN, that of cred.pid), with its newline,
+ * is appended to OUT: "rename programs/a.mlir: ...".  Nothing if there was none, or longer ago
+ * than those of PF_CTL_LAST_REPLIES others.  Lookups are not kept, nor interrupts, nor what
+ * makes the kernel ask again or otherwise (ESTALE, EXDEV, EAGAIN).
+ */
+void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_buf *out);
+
+/* NAME in PARENT was to be made a kind of file, WHAT ("symbolic links"), that there is none of:
+ * -EPERM, with a sentence. */
+int pf_vfs_not_made(struct pf_tree *tree, uint64_t parent, const char *name,
+		    const struct pf_cred *cred, const char *what);
+
 #endif

@@ -45,7 +45,7 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 		files_tell_committed(c->buffer, r < 0 ? err : NULL,
 				     pf_seconds_since(CLOCK_MONOTONIC, &c->start));
 	if (c->reply)
-		pf_reply_code(c->reply, r < 0 ? r : 0);
+		pf_reply_fail(c->reply, r < 0 ? r : 0, err);
 	atomic_store(&c->ended, true);
 	commit_unref(c);
 }

@@ -83,7 +83,7 @@ struct view_wait {
 	char name[PF_NAME_MAX + 1]; /* what a file of one tensor calls it */
 };
 
-static int take_view(struct pf_open *of, const char *name)
+static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
 	int r = 1;
@@ -93,7 +93,7 @@ static int take_view(struct pf_open *of, const char *name)
 		o->view.size = o->view.head.len;
 	} else {
 		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, name,
-				 NULL, &o->view, NULL);
+				 NULL, &o->view, err);
 	}
 	o->viewed = r > 0;
 	return r;
@@ -108,26 +108,27 @@ static bool must_take_over(struct pf_open *of)
 }
 
 /* The bytes are in host memory: what was seen of them can be written. */
-static int view_to_write(struct pf_open *of)
+static int view_to_write(struct pf_open *of, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
 
 	pf_view_release(&o->view);
 	o->viewed = false;
-	return writer_take_over(of, NULL);
+	return writer_take_over(of, err);
 }
 
 static void *view_finish(void *arg)
 {
 	struct view_wait *w = arg;
-	int r = take_view(w->of, w->name);
+	struct pf_err err = PF_ERR_INIT;
+	int r = take_view(w->of, w->name, &err);
 
 	if (r > 0 && pf_open_writes(w->of))
-		r = view_to_write(w->of);
+		r = view_to_write(w->of, &err);
 	if (w->value)
 		pf_value_unpin(w->value);
 	pf_value_unref(w->value);
-	pf_reply_code(w->reply, r < 0 ? r : 0);
+	pf_reply_fail(w->reply, r < 0 ? r : 0, &err);
 	free(w);
 	return NULL;
 }

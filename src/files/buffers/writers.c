@@ -111,7 +111,8 @@ static void try_again(struct pf_timer *timer)
 	struct wait *w = pf_container_of(timer, struct wait, timer);
 	struct buffer_open *o = w->of->state;
 	struct pf_timers *timers = fs_of(w->of->node)->timers;
-	int r = writer_enter(w->of, NULL);
+	struct pf_err err = PF_ERR_INIT;
+	int r = writer_enter(w->of, &err);
 
 	if (r == 0 && o->waits) {
 		w->waited_ms += w->next_ms;
@@ -119,14 +120,15 @@ static void try_again(struct pf_timer *timer)
 		if (w->waited_ms < WAIT_MS &&
 		    pf_timer_arm(timers, &w->timer, w->next_ms) == 0)
 			return;
-		r = -EBUSY;
+		r = pf_err_set(&err, -EBUSY,
+			       "another process has it open to write by another name");
 	}
 	if (r == 0 && (w->of->flags & O_TRUNC))
-		r = w->of->node->kind->truncate(w->of->node, w->of, 0, NULL);
+		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
 	if (r == 0)
 		w->then(w->of, w->reply);
 	else
-		pf_reply_code(w->reply, r);
+		pf_reply_fail(w->reply, r, &err);
 	free(w);
 }
 

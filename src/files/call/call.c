@@ -167,6 +167,7 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	if (w) {
 		n = loaded ? take_locked(c, w->data, w->len, &v)
 			   : call_fail_locked(c, err);
+		pf_reply_why(w->reply, &c->err);
 		pf_reply_send(w->reply, n < 0 ? (int)n : 0, NULL, n < 0 ? 0 : (size_t)n);
 		free(w);
 	}
@@ -268,13 +269,18 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	} else if (n > 0) {
 		n = take_locked(c, src, len, &v);
 	}
+	if (n < 0 && (c->state == CALL_FAILED || c->state == CALL_TELLING))
+		err = c->err;
+	else if (n == -EBUSY)
+		pf_err_set(&err, -EBUSY,
+			   "the results of the call before are not read yet");
 	pf_unlock(&c->lock);
 	if (v)
 		run(c, v);
 	if (waits)
 		load(c);
 	else if (n < 0)
-		pf_reply_code(reply, (int)n);
+		pf_reply_fail(reply, (int)n, &err);
 	else
 		pf_reply_count(reply, (size_t)n);
 }
@@ -290,7 +296,10 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	if (!pf_open_writes(of))
 		return 0;
 	if (!pf_open_reads(of))
-		return pf_err_set(err, -EINVAL, "open it to read and write");
+		return pf_err_set(
+			err, -EINVAL,
+			"a call is written and read on one descriptor: open it to "
+			"read and write, as 1<> does");
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;

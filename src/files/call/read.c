@@ -33,6 +33,7 @@ static bool answer_locked(struct call *c, size_t len, struct pf_reply *reply)
 		return false;
 	if (c->state == CALL_FAILED) {
 		c->state = CALL_TELLING;
+		pf_reply_why(reply, &c->err);
 		pf_reply_send(reply, c->err.code, NULL, 0);
 		return true;
 	}

@@ -27,7 +27,10 @@ static void compile_wake(struct pf_waiter *waiter)
 {
 	struct compile_wait *w = pf_container_of(waiter, struct compile_wait, waiter);
 
-	pf_reply_code(w->reply, pf_executable_result(w->x, NULL));
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_executable_result(w->x, &err);
+
+	pf_reply_fail(w->reply, r, &err);
 	pf_executable_unref(w->x);
 	free(w);
 }
@@ -35,6 +38,7 @@ static void compile_wake(struct pf_waiter *waiter)
 void files_compile(struct pf_executable *x, struct pf_reply *reply)
 {
 	struct compile_wait *w = calloc(1, sizeof(*w));
+	struct pf_err err = PF_ERR_INIT;
 	int r;
 
 	if (!w) {
@@ -44,10 +48,10 @@ void files_compile(struct pf_executable *x, struct pf_reply *reply)
 	w->waiter.wake = compile_wake;
 	w->x = pf_executable_ref(x);
 	w->reply = reply;
-	r = pf_executable_compile(x, &w->waiter, NULL);
+	r = pf_executable_compile(x, &w->waiter, &err);
 	if (r == 0)
 		return;
-	pf_reply_code(reply, r < 0 ? r : 0);
+	pf_reply_fail(reply, r < 0 ? r : 0, &err);
 	pf_executable_unref(w->x);
 	free(w);
 }
@@ -235,10 +239,10 @@ static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 	if (text && why != PF_COMMIT_FSYNC) {
 		r = may_set(of, text, &err);
 		if (r == 0)
-			r = pf_executable_set_options(x, text->data, text->len, NULL);
+			r = pf_executable_set_options(x, text->data, text->len, &err);
 	}
 	if (r < 0 || why == PF_COMMIT_FSYNC)
-		pf_reply_code(reply, r);
+		pf_reply_fail(reply, r, &err);
 	else
 		files_compile(x, reply);
 }
@@ -297,6 +301,7 @@ static const struct pf_kind *const executable_children[] = {
 static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,
 	.children = executable_children,
+	.instead = "an executable goes with its program: remove that from programs/",
 	.free = unit_free,
 };
 
@@ -307,6 +312,7 @@ static const struct pf_kind kind_as = {
 						     &info, &cost, &memory,
 						     &kind_optimized, &kind_run,
 						     &kind_call, &kind_serialized, NULL },
+	.instead = "rmdir removes the whole executable, and nothing removes a part of it",
 	.free = unit_free,
 };
 
@@ -343,17 +349,22 @@ static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
 {
 	(void)dir;
 	if (!files_is_as(node))
-		return pf_err_set(err, -EPERM, "it goes with its program: remove that");
+		return pf_err_set(err, -EPERM,
+				  "it goes with its program: remove that from programs/");
 	files_drop_executable_locked(unit_of(node));
 	return 0;
 }
 
 /* Directories here follow those of programs/: users only remove what has no program. */
 static const struct pf_dir_ops executables_ops = { .rmdir = executables_rmdir };
+#define INSTEAD                                                                          \
+	"executables/ is made of programs/: programs are written and removed there"
 const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0755,
-					      .dir = &executables_ops };
+					      .dir = &executables_ops,
+					      .instead = INSTEAD };
 const struct pf_kind kind_executables = { .mode = S_IFDIR | 0755,
-					  .dir = &executables_ops };
+					  .dir = &executables_ops,
+					  .instead = INSTEAD };
 
 mode_t files_mode_of_executable(mode_t mode)
 {

@@ -22,9 +22,8 @@ static void optimized_done(struct pf_want_optimized *want, int code,
 {
 	struct opening *o = pf_container_of(want, struct opening, want);
 
-	(void)err;
 	o->of->state = got;
-	pf_reply_code(o->reply, code);
+	pf_reply_fail(o->reply, code, err);
 	free(o);
 }
 

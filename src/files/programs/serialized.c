@@ -24,13 +24,14 @@ static void *open_on_thread(void *arg)
 	struct opening *o = arg;
 	struct unit *unit = o->of->node->object;
 	struct serialized *s = calloc(1, sizeof(*s));
-	int r = s ? pf_executable_serialize(unit->x, &s->bytes, &s->len, NULL) : -ENOMEM;
+	struct pf_err err = PF_ERR_INIT;
+	int r = s ? pf_executable_serialize(unit->x, &s->bytes, &s->len, &err) : -ENOMEM;
 
 	if (r < 0)
 		free(s);
 	else
 		o->of->state = s;
-	pf_reply_code(o->reply, r);
+	pf_reply_fail(o->reply, r, &err);
 	free(o);
 	return NULL;
 }
