@@ -4,12 +4,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/home.h"
 #include "pjrtfs/base/size.h"
 
 enum { MAX_SECONDS = 7 * 24 * 3600, MAX_JOBS = 32 };
@@ -66,8 +67,8 @@ static char *below(const char *base, const char *dir)
 char *cache_options_dir(const struct cache_options *o)
 {
 	const char *own = getenv("PJRTFS_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
-	const char *home = getenv("HOME"), *dir = o->dir;
-	const struct passwd *user;
+	const char *dir = o->dir;
+	pf_autofree char *home = NULL;
 	char cwd[PATH_MAX];
 
 	if (!dir && own && *own)
@@ -78,8 +79,6 @@ char *cache_options_dir(const struct cache_options *o)
 		return getcwd(cwd, sizeof(cwd)) ? below(cwd, dir) : NULL;
 	if (xdg && *xdg == '/')
 		return below(xdg, "pjrtfs");
-	user = home && *home == '/' ? NULL : getpwuid(getuid());
-	if (user)
-		home = user->pw_dir;
-	return home && *home == '/' ? below(home, ".cache/pjrtfs") : NULL;
+	home = pf_home_dir();
+	return home ? below(home, ".cache/pjrtfs") : NULL;
 }

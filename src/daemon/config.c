@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "pjrtfs/base/buf.h"
+#include "pjrtfs/base/home.h"
 
 #ifndef SYSTEM_CONFIG /* tests have another */
 #define SYSTEM_CONFIG "/etc/pjrtfs.json"
@@ -73,7 +73,8 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 	struct pf_config_text t = { .file = file };
 	int r;
 
-	if (fd < 0 && !must && (errno == ENOENT || errno == ENOTDIR))
+	/* A file that the user may not read does not speak to that user. */
+	if (fd < 0 && !must && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0;
 	if (fd < 0)
 		return pf_err_set(err, -errno, "read the configuration %s: %s", file,
@@ -96,16 +97,14 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 /* The user's file, the caller's; NULL: there is no home, or no memory. */
 static char *user_file(void)
 {
-	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	const struct passwd *user;
+	const char *xdg = getenv("XDG_CONFIG_HOME");
+	pf_autofree char *home = NULL;
 	char *path;
 
 	if (xdg && *xdg == '/')
 		return asprintf(&path, "%s/pjrtfs.json", xdg) < 0 ? NULL : path;
-	user = home && *home == '/' ? NULL : getpwuid(getuid());
-	if (user)
-		home = user->pw_dir;
-	if (!home || *home != '/')
+	home = pf_home_dir();
+	if (!home)
 		return NULL;
 	return asprintf(&path, "%s/.config/pjrtfs.json", home) < 0 ? NULL : path;
 }

@@ -8,7 +8,7 @@
 
 /*
  * Read the configuration into O: FILE alone, which must exist; or if that is NULL
- * /etc/pjrtfs.json and then pjrtfs.json in $XDG_CONFIG_HOME (~/.config), if they exist.
+ * /etc/pjrtfs.json and then pjrtfs.json in $XDG_CONFIG_HOME (~/.config), if they exist and can be read by the user.
  * 0; -errno with a sentence that names file, line and column: what cannot be read, -EPERM a
  * file that others may change, -EINVAL what is wrong in it.
  */

@@ -154,7 +154,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	const struct options *o = d->options;
 	struct pf_fs_config fs = {
 		.workers = d->workers,
-		.mountpoint = o->mountpoint,
+		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
 		.allow_native = o->allow_native,
 		.flags_for_all = (const char *const *)o->settings.flags_for_all,
 		.uid = getuid(),
@@ -274,7 +274,7 @@ static int go_to_background(const char *mountpoint, int *ready)
 	close(fds[1]);
 	if (read(fds[0], &ok, 1) == 1) {
 		/* Mounted; it answers once the first thread serves it. */
-		return stat(mountpoint, &st) == 0 ? 0 : 1;
+		return pf_mount_fd(mountpoint) >= 0 || stat(mountpoint, &st) == 0 ? 0 : 1;
 	}
 	waitpid(pid, NULL, 0);
 	return 1;
@@ -356,8 +356,9 @@ int main(int argc, char **argv)
 	if (options.debug)
 		pf_log_setup(PF_LOG_DEBUG, false);
 	/* Before plugins are started for nothing. */
-	if (pf_mount_check_options(&(struct pf_mount_config){ .options = options.fuse },
-				   &err) < 0) {
+	if (pf_mount_check(&(struct pf_mount_config){ .mountpoint = options.mountpoint,
+						      .options = options.fuse },
+			   &err) < 0) {
 		complain(&err);
 		options_release(&options);
 		return 2;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/fuse/session.h"
 
 #define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
 
@@ -363,12 +364,14 @@ static int attach(struct options *o, struct pf_err *err)
 	return r;
 }
 
-/* WORD made absolute, without links; the caller's.  NULL and errno: it cannot be. */
+/* WORD made absolute, without links, or /dev/fd/N as it is; the caller's.  NULL and errno: it cannot be. */
 static char *find_mountpoint(const char *word)
 {
 	pf_autofree char *plain = strdup(word);
 	size_t len = strlen(word);
 
+	if (pf_mount_fd(word) >= 0)
+		return pf_steal(&plain);
 	/* With a slash behind it a mount whose daemon is gone cannot be named. */
 	while (plain && len > 1 && plain[len - 1] == '/')
 		plain[--len] = '\0';

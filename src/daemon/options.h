@@ -22,7 +22,7 @@ struct options {
 	char *check_plugin;             /* owned: what --check-plugin names, or NULL */
 	unsigned timeout_s;             /* for one plugin, with these two */
 	struct pf_discovery *discovery; /* owned: every plugin, with list_plugins */
-	char *mountpoint;               /* owned, absolute */
+	char *mountpoint;               /* owned, absolute; or /dev/fd/N */
 	char *source;                   /* owned: what df and mount show */
 	unsigned n_plugins;
 	struct pf_candidate plugins[MAX_PLUGINS]; /* to load; owned, absolute paths */

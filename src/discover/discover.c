@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/base/home.h"
+
 static void add_named(struct pf_discovery *d, const char *source,
 		      const struct pf_named *named, unsigned n)
 {
@@ -82,7 +84,7 @@ static void look_in_go(struct pf_discovery *d, const struct pf_discover_config *
 					    "/.local/lib/gomlx/pjrt",
 					    "/usr/local/lib/go-xla",
 					    "/usr/local/lib/gomlx/pjrt" };
-	const char *home = getenv("HOME");
+	pf_autofree char *home = pf_home_dir();
 	char path[PATH_MAX];
 
 	for (unsigned i = 0; i < 4; i++) {

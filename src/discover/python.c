@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pjrtfs/base/home.h"
+
 /* Packages that hold nothing but plugins, and the groups of entry points called as they. */
 static const char *const groups[] = { "jax_plugins", "xla_plugins" };
 
@@ -408,14 +410,13 @@ void look_in_python(struct pf_discovery *d, const char *root)
 {
 	static const char *const prefixes[] = { "/usr/local", "/usr" };
 	struct pythons p = { .d = d };
-	const char *home = getenv("HOME");
+	pf_autofree char *home = pf_home_dir();
 	char path[PATH_MAX];
 
 	look_in_variable(&p, "$VIRTUAL_ENV", "VIRTUAL_ENV");
 	look_in_variable(&p, "$CONDA_PREFIX", "CONDA_PREFIX");
 	look_on_path(&p);
-	if (home && *home == '/' &&
-	    snprintf(path, sizeof(path), "%s/.local", home) < (int)sizeof(path))
+	if (home && snprintf(path, sizeof(path), "%s/.local", home) < (int)sizeof(path))
 		look_in_prefix(&p, "the user's Python packages", path);
 	for (unsigned i = 0; i < 2; i++)
 		if (snprintf(path, sizeof(path), "%s%s", root, prefixes[i]) <

@@ -126,11 +126,11 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->n_workers = config->n_workers;
 	fs->failed = config->failed;
 	fs->n_failed = config->n_failed;
-	fs->mountpoint = strdup(config->mountpoint);
+	fs->mountpoint = config->mountpoint ? strdup(config->mountpoint) : NULL;
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
 	fs->timers = pf_timers_new();
 	graves_init(&fs->graves, fs->timers);
-	if (fs->mountpoint && fs->workers && fs->timers) {
+	if ((fs->mountpoint || !config->mountpoint) && fs->workers && fs->timers) {
 		memcpy(fs->workers, config->workers,
 		       config->n_workers * sizeof(struct pf_worker *));
 		r = build(fs, config, err);

@@ -50,7 +50,7 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct pf_fs *fs = fs_of(node);
-	const char *m = fs->mountpoint;
+	const char *m = fs->mountpoint ? fs->mountpoint : "MOUNTPOINT";
 
 	(void)err;
 	pf_buf_printf(

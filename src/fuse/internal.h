@@ -24,7 +24,7 @@ struct pf_notes {
 
 struct pf_mount {
 	struct fuse_session *session; /* owned */
-	char *path;                   /* owned: the mount point, absolute */
+	char *path;                   /* owned: the mount point, absolute, or /dev/fd/N */
 	dev_t dev;                    /* of the mount, as stat(2) shows it; 0: unknown */
 	struct pf_tree *tree;         /* borrowed */
 	void (*usage)(void *arg, struct pf_usage *ret);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "pjrtfs/base/clock.h"
 #include "internal.h"
@@ -146,10 +147,44 @@ static struct fuse_session *new_session(const struct pf_mount_config *config,
 	return session;
 }
 
-int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *err)
+static bool has_option(const struct pf_mount_config *config, const char *option)
+{
+	for (const char *const *o = config->options; o && *o; o++)
+		if (!strcmp(*o, option))
+			return true;
+	return false;
+}
+
+/* A descriptor was mounted with options that do not come from here. */
+static int check_descriptor(const struct pf_mount_config *config, int fd,
+			    struct pf_err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || fcntl(fd, F_SETFD, FD_CLOEXEC))
+		return pf_err_set(err, -EINVAL,
+				  "mount point %s: expected an open descriptor: %s",
+				  config->mountpoint, strerror(errno));
+	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(10, 229))
+		return pf_err_set(err, -EINVAL,
+				  "mount point %s: expected an open /dev/fuse, found "
+				  "another file",
+				  config->mountpoint);
+	if ((has_option(config, "allow_other") || has_option(config, "allow_root")) &&
+	    !has_option(config, "default_permissions"))
+		return pf_err_set(err, -EPERM,
+				  "mount point %s: allow_other without "
+				  "default_permissions lets everybody change everything: "
+				  "mount with both",
+				  config->mountpoint);
+	return 0;
+}
+
+int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct fuse_session *session = new_session(config, NULL, &why);
+	int fd = pf_mount_fd(config->mountpoint);
 
 	if (!session) {
 		if (err)
@@ -157,13 +192,15 @@ int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *
 		return why.code;
 	}
 	fuse_session_destroy(session);
-	return 0;
+	return fd < 0 ? 0 : check_descriptor(config, fd, err);
 }
 
 static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		 struct pf_err *err)
 {
-	char *path = realpath(config->mountpoint, NULL);
+	bool is_fd = pf_mount_fd(config->mountpoint) >= 0;
+	char *path =
+		is_fd ? strdup(config->mountpoint) : realpath(config->mountpoint, NULL);
 	int r;
 
 	/* The daemon may change its directory before it unmounts. */
@@ -177,7 +214,8 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	complaint[0] = '\0';
 	if (fuse_session_mount(mount->session, path) != 0)
 		return explain_mount(path, err);
-	mount->dev = pf_mountpoint_dev(path);
+	if (!is_fd)
+		mount->dev = pf_mountpoint_dev(path);
 	r = pf_fuse_use_device(mount->session);
 	return r < 0 ? pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r)) : 0;
 }
@@ -186,10 +224,13 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		 struct pf_err *err)
 {
 	struct pf_mount *mount;
-	int r = pf_mountpoint_check(config->mountpoint, err);
+	int r = 0;
 
-	if (r == 0)
-		r = check_device(err);
+	if (pf_mount_fd(config->mountpoint) < 0) {
+		r = pf_mountpoint_check(config->mountpoint, err);
+		if (r == 0)
+			r = check_device(err);
+	}
 	if (r < 0)
 		return r;
 	mount = calloc(1, sizeof(*mount));

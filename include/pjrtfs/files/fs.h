@@ -29,7 +29,7 @@ struct pf_fs_config {
 	struct pf_compiler *compiler; /* borrowed */
 	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
 	struct pf_watch *watch;       /* borrowed; outlives the file system */
-	const char *mountpoint;       /* absolute; for /README */
+	const char *mountpoint;       /* absolute; for /README; NULL: not known */
 	bool allow_native;            /* anybody may load compiled programs */
 	/* Flags of XLA that all may set besides those known to be harmless: names, borrowed,
 	 * NULL-terminated; or NULL. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "pjrtfs/base/err.h"
 
@@ -21,8 +22,8 @@ struct pf_usage {
 /* Everything is borrowed until pf_mount_new returns, tree and arg until pf_mount_free. */
 struct pf_mount_config {
 	struct pf_tree *tree;
-	const char *mountpoint;
-	const char *source; /* what mount(8) and df(1) call the device */
+	const char *mountpoint; /* absolute; or /dev/fd/N, see pf_mount_fd */
+	const char *source;     /* what mount(8) and df(1) call the device */
 	const char *const
 		*options; /* -o's, one each, NULL-terminated, or NULL: allow_other,
 				     * auto_unmount, ro, ...; mount(8)'s own are not known */
@@ -33,11 +34,29 @@ struct pf_mount_config {
 	void *arg;
 };
 
-/* Does libfuse know the options of CONFIG?  0; -EINVAL with its words; -ENOMEM. */
-int pf_mount_check_options(const struct pf_mount_config *config, struct pf_err *err);
+/*
+ * MOUNTPOINT may be /dev/fd/N, as in libfuse: descriptor N is an open /dev/fuse, which the
+ * caller of this process has mounted and unmounts.  N; -1: it is a directory's path.
+ */
+static inline int pf_mount_fd(const char *mountpoint)
+{
+	int fd = -1, len = 0;
+
+	return sscanf(mountpoint, "/dev/fd/%d%n", &fd, &len) == 1 && !mountpoint[len]
+		       ? fd
+		       : -1;
+}
 
 /*
- * Mount.  Starts no thread, so that the caller may still fork; requests wait for
+ * Call before other processes start.  Checks CONFIG's options and, if its mountpoint is a
+ * descriptor, that this is an open /dev/fuse, which other processes do not inherit from now
+ * on.  0; -EINVAL: libfuse does not know an option, or the descriptor is another file;
+ * -EPERM: others are allowed in, but the kernel does not check permissions; -ENOMEM.
+ */
+int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err);
+
+/*
+ * Mount, or take over the mount of a descriptor.  Starts no thread, so that the caller may still fork; requests wait for
  * pf_mount_run.  The mount is ended and freed by pf_mount_free.
  *
  * A pjrtfs mount at the same place whose daemon is gone is unmounted first, with a line in the

@@ -59,7 +59,7 @@ struct pf_fs {
 	struct jobs *jobs;                /* owned: jobs/jobs.c's */
 	struct pf_node *programs;         /* owned reference */
 	struct pf_node *executables;      /* owned reference */
-	char *mountpoint;                 /* owned */
+	char *mountpoint;                 /* owned; NULL: not known */
 	struct graves graves;
 	/* Nodes that tell why a name in buffers/ was refused, and where the next one goes:
 	 * owned references, under the name lock. */

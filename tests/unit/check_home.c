@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which directory is the user's home. */
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/home.h"
+#include "unit.h"
+
+static char dir[] = "/tmp/check_home.XXXXXX";
+
+static void expect(const char *said, const char *want)
+{
+	char *home;
+
+	if (said)
+		setenv("HOME", said, 1);
+	else
+		unsetenv("HOME");
+	home = pf_home_dir();
+	ck_assert_pstr_eq(home, want);
+	free(home);
+}
+
+START_TEST(what_the_environment_says)
+{
+	expect(dir, dir);
+	expect("/nonexistent", "/nonexistent");
+}
+END_TEST
+
+START_TEST(the_user_database_knows_better)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	char *home = user ? strdup(user->pw_dir) : NULL;
+
+	expect(NULL, home);
+	expect("", home);
+	expect("relative", home);
+	/* Another user's: root can make one, others have "/". */
+	if (geteuid() == 0)
+		ck_assert_int_eq(chown(dir, 12345, 12345), 0);
+	expect(geteuid() == 0 ? dir : "/", home);
+	if (geteuid() == 0)
+		ck_assert_int_eq(chown(dir, 0, 0), 0);
+	free(home);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("home");
+	TCase *tc = tcase_create("core");
+	int status;
+
+	if (!mkdtemp(dir))
+		return EXIT_FAILURE;
+	tcase_add_test(tc, what_the_environment_says);
+	tcase_add_test(tc, the_user_database_knows_better);
+	suite_add_tcase(s, tc);
+	status = unit_run(s);
+	rmdir(dir);
+	return status;
+}
