@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# scripts/setup: what it installs and fetches, and that it waits for another apt-get.  The commands
+# that change the machine are imitated.
+. "$srcdir/tests/lib.sh"
+mkdir -p tree/scripts bin
+cp "$top/scripts/setup" tree/scripts/
+export did=$work/did refusal=$work/refusal
+
+imitate()
+{
+	cat >"$1"
+	chmod +x "$1"
+}
+imitate bin/dpkg-query <<'END'
+#!/bin/sh
+exit 1 # nothing is installed
+END
+imitate bin/sudo <<'END'
+#!/bin/sh
+exec "$@"
+END
+imitate bin/apt-get <<'END'
+#!/bin/sh
+echo "apt-get $*" >>"$did"
+[ -e "$refusal" ] || exit 0
+cat "$refusal"
+rm "$refusal"
+exit 100
+END
+imitate tree/scripts/fetch-plugins <<'END'
+#!/bin/sh
+echo "fetch-plugins $*" >>"$did"
+END
+imitate tree/configure <<'END'
+#!/bin/sh
+echo "configure $*" >>"$did"
+echo 'all:; @touch all; echo made >>$(did)' >Makefile
+END
+
+setup()
+{
+	: >"$did"
+	PATH=$work/bin:$PATH bounded tree/scripts/setup "$@"
+}
+
+# Another apt-get has locked the lists of packages: tried again.  That of dpkg's lock waits.
+echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)' >"$refusal"
+CONFIGURE_FLAGS=--enable-werror setup
+equal "updates" "$(grep -c '^apt-get.* update$' "$did")" 2
+tells "$did" '^apt-get .*DPkg::Lock::Timeout=[0-9]+ .*install .* libfuse3-dev' \
+	'^fetch-plugins cpu$' '^configure -q --enable-werror$' '^made$'
+! grep -q shellcheck "$did" || fail "installed for the demo: $(cat "$did")"
+
+# The tests need more, and no configure again.
+CONFIGURE_FLAGS=--enable-werror setup --tests
+tells "$did" '^apt-get .*install .* shellcheck' '^fetch-plugins $'
+! grep -q '^configure' "$did" || fail "configured again: $(cat "$did")"
+
+# Another failure ends it, with what apt-get said.
+echo 'E: Unable to locate package libfuse3-dev' >"$refusal"
+fails_with 'Unable to locate package' setup
+equal "updates" "$(grep -c '^apt-get.* update$' "$did")" 1
