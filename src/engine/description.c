@@ -170,12 +170,39 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *d,
 		   : NULL;
 }
 
+/* Are the devices this host's processors? */
+static bool runs_on_host(const struct pf_description *d)
+{
+	return d->platform && !strcmp(d->platform, "cpu");
+}
+
+bool pf_description_is_host(const struct pf_description *d, unsigned device,
+			    unsigned memory)
+{
+	static const char host[] = "_host";
+	const struct pf_device_desc *desc;
+	size_t len;
+
+	if (runs_on_host(d))
+		return true;
+	if (device >= d->n_devices)
+		return false;
+	desc = &d->devices[device];
+	if (memory == UINT32_MAX)
+		memory = desc->default_memory;
+	if (memory >= desc->n_memories)
+		return false;
+	len = strlen(desc->memories[memory].kind);
+	return len >= sizeof(host) - 1 &&
+	       !strcmp(desc->memories[memory].kind + len - (sizeof(host) - 1), host);
+}
+
 struct pf_turns *pf_description_turns(const struct pf_description *d)
 {
 	struct pf_turns_config config = { d->n_devices, PLACES, LONG_MS };
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (!strcmp(d->platform, "cpu") && cores > PLACES)
+	if (runs_on_host(d) && cores > PLACES)
 		config.places = cores < MAX_PLACES ? (unsigned)cores : MAX_PLACES;
 	return pf_turns_new(&config);
 }

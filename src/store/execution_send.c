@@ -117,29 +117,90 @@ static bool claim(struct pf_execution_priv *p)
 	return true;
 }
 
+/* The result that is made where argument I was, which the plugin takes; or NULL. */
+static size_t made_of(const struct pf_execution *e, size_t i)
+{
+	const struct pf_signature *s = e->loaded->signature;
+	int out = s->inputs[i % s->n_inputs].alias_output;
+
+	return donations(e->priv)[i % s->n_inputs] && out >= 0 &&
+			       (size_t)out < s->n_outputs
+		       ? i / s->n_inputs * s->n_outputs + (size_t)out
+		       : SIZE_MAX;
+}
+
+/*
+ * Charge what the results take of the host's memory before the plugin takes it.  How much
+ * each does is in OWN: nothing where it takes the place of an argument that was charged.
+ */
+static int charge(const struct pf_execution *e, uint64_t *own, struct pf_err *err)
+{
+	const struct pf_signature *s = e->loaded->signature;
+	uint64_t all = 0, len;
+	int r;
+
+	for (size_t i = 0; i < e->n_outs; i++) {
+		const struct pf_param *want = &s->outputs[i % s->n_outputs];
+
+		r = pf_shape_bytes(&want->shape, want->dtype, &len, err);
+		if (r < 0)
+			return r;
+		own[i] = pf_value_room(e->loaded->worker,
+				       pf_execution_device(e, i / s->n_outputs),
+				       UINT32_MAX, len);
+	}
+	for (size_t i = 0; i < e->n_args; i++) {
+		size_t out = made_of(e, i);
+
+		if (out != SIZE_MAX && pf_value_own(e->args[i]) >= own[out])
+			own[out] = 0;
+	}
+	for (size_t i = 0; i < e->n_outs; i++)
+		if (__builtin_add_overflow(all, own[i], &all))
+			all = UINT64_MAX;
+	r = all ? pf_arena_charge(pf_worker_arena(e->loaded->worker), all, err) : 0;
+	return r < 0 ? pf_err_wrap(err, r, "its results") : 0;
+}
+
+/* What is charged for arguments that were consumed is that of the results in their place. */
+static void pass_charges(const struct pf_execution *e)
+{
+	for (size_t i = 0; i < e->n_args; i++) {
+		size_t out = made_of(e, i);
+
+		if (out != SIZE_MAX && !pf_value_own(e->outs[out]))
+			pf_value_pass_charge(e->args[i], e->outs[out]);
+	}
+}
+
 /* The results get their ids, and may be arguments from now on. */
 static int promise(struct pf_execution_priv *p, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
 	const struct pf_signature *s = e->loaded->signature;
+	int r;
 
+	for (size_t i = 0; i < e->n_outs; i++)
+		pf_value_unref(pf_steal(&e->outs[i]));
+	r = charge(e, new_ids(p), err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < e->n_outs; i++) {
 		const struct pf_param *want = &s->outputs[i % s->n_outputs];
-		uint64_t bytes;
-		int r = pf_shape_bytes(&want->shape, want->dtype, &bytes, err);
+		uint64_t own = new_ids(p)[i], len;
 
-		if (r < 0)
-			return r;
-		pf_value_unref(pf_steal(&e->outs[i]));
+		pf_shape_bytes(&want->shape, want->dtype, &len, NULL);
 		new_ids(p)[i] = pf_worker_id(e->loaded->worker);
-		e->outs[i] = pf_value_promise(want->dtype, &want->shape, bytes,
+		e->outs[i] = pf_value_promise(want->dtype, &want->shape, len,
 					      e->loaded->worker,
 					      pf_execution_device(e, i / s->n_outputs),
-					      p->life, new_ids(p)[i]);
-		if (!e->outs[i])
-			return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
+					      p->life, new_ids(p)[i], own);
+		if (!e->outs[i]) {
+			pf_arena_discharge(pf_worker_arena(e->loaded->worker), own);
+			r = pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
+		}
 	}
-	return 0;
+	return r;
 }
 
 /* 0; 1 something moved; -errno. */
@@ -368,28 +429,6 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	return pf_value_keep(v, out, rep, err);
 }
 
-/*
- * Results in the worker's pool count though they are over the memory limit; then they must go
- * again.  Where an argument was consumed there is no way back, and they stay.
- */
-static int check_limit(const struct pf_execution *e, struct pf_err *err)
-{
-	uint64_t used, limit, len = 0;
-
-	for (size_t i = 0; i < e->n_args; i++)
-		if (e->donate[i])
-			return 0;
-	for (size_t i = 0; i < e->n_outs; i++)
-		len += e->outs[i]->charged;
-	pf_arena_usage(pf_worker_arena(e->loaded->worker), &used, &limit);
-	if (!len || used <= limit)
-		return 0;
-	return pf_err_set(err, -ENOSPC,
-			  "no room for %" PRIu64 " bytes of results: %" PRIu64
-			  " of the memory limit's %" PRIu64 " bytes would be in use",
-			  len, used, limit);
-}
-
 /* How long it took goes into what is expected of the next one: little by little, because
  * most that are slow were only put aside by the kernel. */
 static void note_time(struct pf_execution *e, uint64_t ns)
@@ -420,9 +459,10 @@ static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
 		return pf_err_set(err, -EPROTO, "the worker gave %u outputs of %zu",
 				  rep->n_outs, e->n_outs);
 	note_time(e, rep->device_ns);
+	pass_charges(e);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = take_output(e, rep, len, i, err);
-	return r < 0 ? r : check_limit(e, err);
+	return r;
 }
 
 /* Where in the LEN bytes the answer after REP is, and how many bytes it has; NULL: nowhere. */

@@ -152,10 +152,43 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 				  pf_dtype_name(want->dtype));
 	if (ret->fleeting)
 		return 0;
-	bytes = pf_pool_bytes(bytes);
-	if (pf_arena_charge(v->executable->arena, bytes, false, err) < 0)
-		return pf_err_wrap(err, err->code, "output %zu", i);
-	ret->charged = bytes;
+	ret->charged = pf_pool_bytes(bytes);
+	if (ret->charged <= v->reserved)
+		v->reserved -= ret->charged;
+	else /* one of very many small results, for which the reply had no room */
+		pf_arena_force(v->executable->arena, ret->charged);
+	return 0;
+}
+
+/* Discharge what was charged for results and is none's. */
+static void release(struct pf_invocation *v)
+{
+	if (v->reserved)
+		pf_arena_discharge(v->executable->arena, v->reserved);
+	v->reserved = 0;
+}
+
+/* Charge for the results that do not come with the reply. */
+static int reserve(struct pf_invocation *v, struct pf_err *err)
+{
+	const struct pf_signature *s = v->loaded->signature;
+	uint64_t all = 0;
+	int r;
+
+	release(v);
+	for (size_t i = 0; i < v->n_outs; i++) {
+		uint64_t len;
+
+		r = pf_shape_bytes(&s->outputs[i].shape, s->outputs[i].dtype, &len, err);
+		if (r < 0)
+			return r;
+		if (len > PF_WIRE_INLINE)
+			all += pf_pool_bytes(len);
+	}
+	r = all ? pf_arena_charge(v->executable->arena, all, err) : 0;
+	if (r < 0)
+		return pf_err_wrap(err, r, "its results");
+	v->reserved = all;
 	return 0;
 }
 
@@ -167,6 +200,7 @@ static void end(struct pf_invocation *v, int code, const struct pf_err *err)
 	pf_meter_execution(pf_worker_meter(worker), v->executable->meter,
 			   pf_outcome_of(code), v->seconds, &v->device, 1);
 	end_turn(v);
+	release(v);
 	pf_bytes_unref(pf_steal(&v->bytes));
 	v->done(v, code, err);
 }
@@ -232,6 +266,7 @@ void pf_invocation_free(struct pf_invocation *v)
 		return;
 	for (size_t i = 0; v->outs && i < v->n_outs; i++)
 		drop(v, i);
+	release(v);
 	pf_bytes_unref(v->bytes);
 	pf_life_unref(v->life);
 	pf_loaded_unref(v->loaded);
@@ -245,7 +280,10 @@ static int send(struct pf_invocation *v, struct pf_err *err)
 {
 	struct pf_req_call req = { .head.op = PF_OP_CALL };
 	const struct pf_loaded *loaded = v->loaded;
+	int r = reserve(v, err);
 
+	if (r < 0)
+		return r;
 	req.executable = loaded->id;
 	req.device = v->device = loaded->n_devices ? loaded->devices[0] : 0;
 	req.any = loaded->n_devices == 0;

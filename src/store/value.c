@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	SMALL = 4096, /* bytes from which a buffer of the device's takes whole pages */
+	ALIGNMENT = 64,
+};
+
 static struct pf_value *new_value(enum pf_dtype dtype, const struct pf_shape *shape,
 				  uint64_t len, struct pf_worker *worker, unsigned device,
 				  unsigned memory)
@@ -51,20 +56,59 @@ uint64_t pf_pool_bytes(uint64_t len)
 }
 
 void pf_value_set_pool_locked(struct pf_value *v, struct pf_life *life, uint64_t off,
-			      bool block, uint64_t charged)
+			      bool block)
 {
 	v->pool_life = pf_life_ref(life);
 	v->pool_off = off;
 	v->pool_block = block;
-	v->charged = charged;
 }
 
-uint64_t pf_value_charge(struct pf_value *v)
+uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
+		       uint64_t len)
 {
-	uint64_t len = pf_pool_bytes(v->len);
+	if (!pf_description_is_host(pf_worker_description(worker), device, memory))
+		return 0;
+	return len < SMALL ? (len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+			   : pf_pool_bytes(len);
+}
 
-	pf_arena_charge(pf_worker_arena(v->worker), len, true, NULL);
-	return len;
+void pf_value_charged_locked(struct pf_value *v, uint64_t own, uint64_t charged)
+{
+	v->own = own;
+	v->charged += charged;
+}
+
+void pf_value_settle_charge_locked(struct pf_value *v)
+{
+	uint64_t owed = v->pool_life ? pf_pool_bytes(v->len) : 0;
+
+	/* The two are one where the plugin put its buffer into the pool. */
+	if (v->life && (v->pool_life != v->life || v->pool_block))
+		owed += v->own;
+	if (owed < v->charged)
+		pf_arena_discharge(pf_worker_arena(v->worker), v->charged - owed);
+	else if (owed > v->charged)
+		pf_arena_force(pf_worker_arena(v->worker), owed - v->charged);
+	v->charged = owed;
+}
+
+uint64_t pf_value_own(struct pf_value *v)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	return v->own;
+}
+
+void pf_value_pass_charge(struct pf_value *from, struct pf_value *to)
+{
+	uint64_t own;
+
+	pf_lock(&from->lock);
+	own = from->own;
+	from->own = 0;
+	from->charged -= own;
+	pf_unlock(&from->lock);
+	PF_LOCK_SCOPE(&to->lock);
+	pf_value_charged_locked(to, to->own + own, own);
 }
 
 void pf_value_set_device_locked(struct pf_value *v, struct pf_life *life, uint64_t id)
@@ -76,13 +120,14 @@ void pf_value_set_device_locked(struct pf_value *v, struct pf_life *life, uint64
 
 struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
 				  uint64_t len, struct pf_worker *worker, unsigned device,
-				  struct pf_life *life, uint64_t id)
+				  struct pf_life *life, uint64_t id, uint64_t own)
 {
 	struct pf_value *v = new_value(dtype, shape, len, worker, device, UINT32_MAX);
 
 	if (!v)
 		return NULL;
 	v->promised = true;
+	pf_value_charged_locked(v, own, own);
 	pf_value_set_device_locked(v, life, id);
 	return v;
 }
@@ -90,7 +135,6 @@ struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *sh
 int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *message,
 		  struct pf_err *err)
 {
-	uint64_t charged = 0;
 	void *small = NULL;
 
 	if (out->where == PF_WHERE_INLINE) {
@@ -98,14 +142,13 @@ int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *mess
 		if (!small)
 			return pf_err_set(err, -ENOMEM, "no memory for a result");
 		memcpy(small, (const char *)message + out->off, out->len);
-	} else if (out->where == PF_WHERE_POOL) {
-		charged = pf_value_charge(v);
 	}
 	PF_LOCK_SCOPE(&v->lock);
 	v->promised = false;
 	v->small = small;
-	if (charged)
-		pf_value_set_pool_locked(v, v->life, out->off, false, charged);
+	if (out->where == PF_WHERE_POOL)
+		pf_value_set_pool_locked(v, v->life, out->off, false);
+	pf_value_settle_charge_locked(v);
 	v->on_device_bytes = out->on_device_bytes;
 	return 0;
 }
@@ -159,6 +202,7 @@ void pf_value_drop_device_locked(struct pf_value *v)
 	pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->id);
 	pf_life_unref(pf_steal(&v->life));
 	v->id = 0;
+	pf_value_settle_charge_locked(v);
 }
 
 void pf_value_drop_host_locked(struct pf_value *v)
@@ -167,9 +211,7 @@ void pf_value_drop_host_locked(struct pf_value *v)
 		pf_life_free_block(v->pool_life, v->pool_off);
 	pf_life_unref(pf_steal(&v->pool_life));
 	v->pool_block = v->bytes_again = false;
-	if (v->charged)
-		pf_arena_discharge(pf_worker_arena(v->worker), v->charged);
-	v->charged = 0;
+	pf_value_settle_charge_locked(v);
 	pf_bytes_unref(pf_steal(&v->bytes));
 	free(pf_steal(&v->small));
 }
@@ -294,15 +336,15 @@ uint64_t pf_value_drop_spare(struct pf_value *v)
 		return 0;
 	given = v->charged + (v->bytes ? v->bytes->extent.len : 0);
 	pf_value_drop_host_locked(v);
-	return given;
+	return given - v->charged;
 }
 
 static void consume_locked(struct pf_value *v)
 {
 	if (v->pins || !v->consumed)
 		return;
-	pf_value_drop_device_locked(v);
 	pf_value_drop_host_locked(v);
+	pf_value_drop_device_locked(v);
 }
 
 void pf_value_unpin(struct pf_value *v)
@@ -382,10 +424,13 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 	PF_LOCK_SCOPE(&v->lock);
 	if (v->bytes)
 		pf_bytes_segment(v->bytes, &ret[n++]);
-	if (v->pool_life) {
-		snprintf(ret[n].id, sizeof(ret[n].id), "%.16s:%" PRIu64 ":%" PRIu64,
-			 pf_worker_name(v->worker), pf_life_number(v->pool_life),
-			 v->pool_off);
+	if (v->charged) {
+		struct pf_life *life = v->pool_life ? v->pool_life : v->life;
+
+		snprintf(ret[n].id, sizeof(ret[n].id), "%.16s:%" PRIu64 ":%s%" PRIu64,
+			 pf_worker_name(v->worker), pf_life_number(life),
+			 v->pool_life ? "" : "buffer-",
+			 v->pool_life ? v->pool_off : v->id);
 		ret[n++].bytes = v->charged;
 	}
 	return n;

@@ -10,6 +10,7 @@ struct download {
 	struct pf_call call;
 	struct pf_value *value; /* owned reference */
 	struct pf_life *life;   /* owned reference */
+	uint64_t charged;       /* for the block */
 	struct timespec start;
 };
 
@@ -21,7 +22,6 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	struct pf_device_meter *device =
 		pf_meter_device(pf_worker_meter(v->worker), v->device);
 	struct pf_waiter *waiters;
-	uint64_t charged;
 
 	if (code == 0 &&
 	    (rep->len != v->len || !pf_life_pool(d->life, rep->off, rep->len))) {
@@ -34,16 +34,17 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	if (device)
 		pf_meter_transfer(&device->from, pf_outcome_of(code), v->len,
 				  pf_seconds_since(CLOCK_MONOTONIC, &d->start));
-	charged = code == 0 ? pf_value_charge(v) : 0;
 	pf_lock(&v->lock);
 	v->fetching = false;
 	if (code < 0) {
 		v->err = *err;
 	} else {
 		/* Whoever asked had no host copy, and fetching kept others from making one. */
-		pf_value_set_pool_locked(v, d->life, rep->off, true, charged);
+		pf_value_set_pool_locked(v, d->life, rep->off, true);
 		pf_spare_touch(v);
 	}
+	pf_value_charged_locked(v, v->own, d->charged);
+	pf_value_settle_charge_locked(v);
 	waiters = pf_wait_take(&v->waiters);
 	pf_unlock(&v->lock);
 	pf_wake_all(waiters);
@@ -106,7 +107,11 @@ int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 	d->call.reply_min = sizeof(struct pf_rep_block);
 	req.id = v->id;
 	pf_unlock(&v->lock);
-	r = pf_life_call(d->life, &d->call, &req, sizeof(req), NULL, 0, &why);
+	r = pf_arena_charge(pf_worker_arena(v->worker), pf_pool_bytes(v->len), &why);
+	if (r == 0) {
+		d->charged = pf_pool_bytes(v->len);
+		r = pf_life_call(d->life, &d->call, &req, sizeof(req), NULL, 0, &why);
+	}
 	if (r < 0)
 		download_end(d, r, &why, NULL);
 	return 0;

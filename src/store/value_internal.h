@@ -23,17 +23,21 @@ void pf_value_drop_device_locked(struct pf_value *value);
 void pf_value_drop_host_locked(struct pf_value *value);
 
 /*
- * Its host bytes lie at OFF of LIFE's pool from now on, of which CHARGED bytes were counted as
- * in use by pf_value_charge; BLOCK: in a block that is to be freed, and can be fetched again.
+ * Its host bytes lie at OFF of LIFE's pool from now on; BLOCK: in a block that is to be freed,
+ * and can be fetched again.
  */
 void pf_value_set_pool_locked(struct pf_value *value, struct pf_life *life, uint64_t off,
-			      bool block, uint64_t charged);
+			      bool block);
 
 /* What LEN bytes take in a pool (see worker/pool.h). */
 uint64_t pf_pool_bytes(uint64_t len);
 
-/* Count what VALUE takes in a pool as in use; how much.  No lock is held: spares may go. */
-uint64_t pf_value_charge(struct pf_value *value);
+/* Its device's copy takes OWN bytes of the host's memory; CHARGED more were charged. */
+void pf_value_charged_locked(struct pf_value *value, uint64_t own, uint64_t charged);
+
+/* Discharge what was charged for copies that are not there, or charge what they take beyond
+ * the limit. */
+void pf_value_settle_charge_locked(struct pf_value *value);
 
 /*
  * If VALUE is on its device and nobody reads what it was copied from, take that out, for the

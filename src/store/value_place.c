@@ -21,11 +21,14 @@ struct upload {
 	uint64_t id;
 	unsigned tries;
 	struct timespec start;
-	bool by_host; /* the plugin cannot copy on the device */
+	uint64_t charged; /* for the device's copy */
+	bool by_host;     /* the plugin cannot copy on the device */
+	bool refused;     /* by the memory limit, before the device heard of it */
 };
 
 enum {
 	UPLOAD_TRIES = 2,
+	IN_PLACE = 64,  /* bytes: plugins use arrays at such addresses where they lie */
 	MUCH = 4 << 20, /* bytes whose copying would keep others waiting */
 };
 
@@ -68,12 +71,9 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 	struct pf_device_meter *device =
 		pf_meter_device(pf_worker_meter(v->worker), v->device);
 	struct pf_waiter *waiters;
-	uint64_t charged = 0;
 
 	if (code < 0 && upload_again(u, code, err))
 		return;
-	if (code == 0 && p->in_pool)
-		charged = pf_value_charge(v);
 	if (device)
 		pf_meter_transfer(&device->to, pf_outcome_of(code), v->len,
 				  pf_seconds_since(CLOCK_MONOTONIC, &u->start));
@@ -81,7 +81,8 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 	v->placing = false;
 	if (code < 0) {
 		v->err = *err;
-		v->state = PF_VALUE_ERROR;
+		/* When there is room again it can be placed. */
+		v->state = u->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
 		pf_value_set_device_locked(v, u->life, u->id);
@@ -90,9 +91,14 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		v->on_device_bytes = p->on_device_bytes;
 		v->state = PF_VALUE_READY;
 		v->err = (struct pf_err)PF_ERR_INIT;
-		if (charged)
-			pf_value_set_pool_locked(v, u->life, p->pool_off, false, charged);
+		if (p->in_pool)
+			pf_value_set_pool_locked(v, u->life, p->pool_off, false);
+		v->own = p->alias_off == PF_NO_OFFSET
+				 ? pf_value_room(v->worker, v->device, v->memory, v->len)
+				 : 0;
 	}
+	pf_value_charged_locked(v, v->own, u->charged);
+	pf_value_settle_charge_locked(v);
 	source = pf_value_take_source_locked(v);
 	waiters = pf_wait_take(&v->waiters);
 	pf_unlock(&v->lock);
@@ -214,6 +220,21 @@ static void fill_request(const struct upload *u, struct pf_req_buffer *req)
 	memcpy(req->dims, v->shape.dims, v->shape.rank * sizeof(req->dims[0]));
 }
 
+/* Charge for the device's copy before it is made. */
+static int charge(struct upload *u, struct pf_err *err)
+{
+	struct pf_value *v = u->value;
+	uint64_t room = pf_value_room(v->worker, v->device, v->memory, v->len);
+	int r;
+
+	if (u->charged || !room)
+		return 0;
+	r = pf_arena_charge(pf_worker_arena(v->worker), room, err);
+	u->refused = r < 0;
+	u->charged = r < 0 ? 0 : room;
+	return r;
+}
+
 static int send_bytes(struct upload *u, struct pf_err *err)
 {
 	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE };
@@ -224,6 +245,12 @@ static int send_bytes(struct upload *u, struct pf_err *err)
 		return r;
 	fill_request(u, &req);
 	req.off = pf_bytes_offset(v->bytes, v->bytes_off);
+	/* Elsewhere, or packed, the plugin cannot use them where they lie. */
+	if (req.off % IN_PLACE || pf_dtype_bits(v->dtype) < 8) {
+		r = charge(u, err);
+		if (r < 0)
+			return r;
+	}
 	u->call.done = upload_done;
 	u->call.reply_min = sizeof(struct pf_rep_buffer);
 	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
@@ -232,7 +259,10 @@ static int send_bytes(struct upload *u, struct pf_err *err)
 static int send_blank(struct upload *u, struct pf_err *err)
 {
 	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_MAKE };
+	int r = charge(u, err);
 
+	if (r < 0)
+		return r;
 	fill_request(u, &req);
 	u->call.done = made_done;
 	u->call.reply_min = sizeof(struct pf_rep_array);
@@ -331,7 +361,10 @@ static int send_copy(struct upload *u, uint64_t from, struct pf_err *err)
 		.device = u->value->device,
 		.memory = u->value->memory,
 	};
+	int r = charge(u, err);
 
+	if (r < 0)
+		return r;
 	u->call.done = made_done;
 	u->call.reply_min = sizeof(struct pf_rep_array);
 	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +39,12 @@ struct pf_arena {
 	int read_fd;     /* owned; the same memfd, opened for reading: the workers' */
 	uint8_t *memory; /* owned mapping of size bytes */
 	uint64_t size;
+	uint64_t limit;
+	_Atomic uint64_t
+		used; /* extents, and what was charged; never beyond limit but by force */
 
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	pthread_cond_t work;  /* something for the background thread */
-	uint64_t limit, used; /* used: extents, and what was charged */
 	uint64_t (*relief)(void *arg, uint64_t need);
 	void *relief_arg;
 	uint64_t top;     /* beyond it nothing was ever used */
@@ -303,12 +306,24 @@ static int no_room(const struct pf_arena *a, uint64_t len, uint64_t need,
 	return pf_err_set(err, -ENOSPC,
 			  "no room for %" PRIu64 " bytes%s: %" PRIu64
 			  " of the memory limit's %" PRIu64 " bytes are in use",
-			  len, takes, a->used, a->limit);
+			  len, takes, atomic_load(&a->used), a->limit);
 }
 
-static bool fits(const struct pf_arena *a, uint64_t more)
+/* Count MORE bytes as in use, unless that is beyond the limit. */
+static bool count(struct pf_arena *a, uint64_t more)
 {
-	return a->used <= a->limit && more <= a->limit - a->used;
+	uint64_t used = atomic_load(&a->used);
+
+	do {
+		if (used > a->limit || more > a->limit - used)
+			return false;
+	} while (!atomic_compare_exchange_weak(&a->used, &used, used + more));
+	return true;
+}
+
+static void uncount(struct pf_arena *a, uint64_t len)
+{
+	atomic_fetch_sub(&a->used, len);
 }
 
 void pf_arena_set_relief(struct pf_arena *a, uint64_t (*relief)(void *arg, uint64_t need),
@@ -319,54 +334,60 @@ void pf_arena_set_relief(struct pf_arena *a, uint64_t (*relief)(void *arg, uint6
 	a->relief_arg = arg;
 }
 
-/* Wait for no one: true if MORE bytes fit now, after others gave up what they can spare. */
-static bool make_fit_locked(struct pf_arena *a, uint64_t more)
+/* The same after others gave up what they can spare, where that is needed.  Waits for no one. */
+static bool count_or_relieve(struct pf_arena *a, uint64_t more)
 {
-	while (!fits(a, more)) {
-		uint64_t (*relief)(void *arg, uint64_t need) = a->relief;
-		void *arg = a->relief_arg;
-		uint64_t need = a->used + more - a->limit, given;
+	while (!count(a, more)) {
+		uint64_t (*relief)(void *arg, uint64_t need), used;
+		void *arg;
 
+		pf_lock(&a->lock);
+		relief = a->relief;
+		arg = a->relief_arg;
+		pf_unlock(&a->lock);
 		if (!relief || more > a->limit)
 			return false;
-		pf_unlock(&a->lock);
-		given = relief(arg, need);
-		pf_lock(&a->lock);
-		if (!given)
-			return fits(a, more);
+		used = atomic_load(&a->used);
+		if (used + more > a->limit && !relief(arg, used + more - a->limit))
+			return count(a, more);
 	}
 	return true;
 }
 
-int pf_arena_charge(struct pf_arena *a, uint64_t len, bool force, struct pf_err *err)
+int pf_arena_charge(struct pf_arena *a, uint64_t len, struct pf_err *err)
 {
-	PF_LOCK_SCOPE(&a->lock);
-	if (!make_fit_locked(a, len) && !force)
-		return no_room(a, len, len, err);
-	a->used += len;
-	return 0;
+	return count_or_relieve(a, len) ? 0 : no_room(a, len, len, err);
+}
+
+void pf_arena_force(struct pf_arena *a, uint64_t len)
+{
+	atomic_fetch_add(&a->used, len);
 }
 
 void pf_arena_discharge(struct pf_arena *a, uint64_t len)
 {
+	uncount(a, len);
+}
+
+static bool take(struct pf_arena *a, uint64_t need, uint64_t *ret)
+{
+	unsigned c;
+
 	PF_LOCK_SCOPE(&a->lock);
-	a->used -= len;
+	return class_of(need, &c) ? take_small(a, c, ret) : take_large(a, need, ret);
 }
 
 int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret,
 		   struct pf_err *err)
 {
 	uint64_t need = len, off;
-	unsigned c;
-	bool ok;
 
-	PF_LOCK_SCOPE(&a->lock);
-	if (!footprint(len ? len : 1, &need) || !make_fit_locked(a, need))
+	if (!footprint(len ? len : 1, &need) || !count_or_relieve(a, need))
 		return no_room(a, len, need, err);
-	ok = class_of(need, &c) ? take_small(a, c, &off) : take_large(a, need, &off);
-	if (!ok)
+	if (!take(a, need, &off)) {
+		uncount(a, need);
 		return no_room(a, len, need, err);
-	a->used += need;
+	}
 	*ret = (struct pf_extent){ off, need };
 	return 0;
 }
@@ -375,7 +396,7 @@ static void give_locked(struct pf_arena *a, const struct pf_extent *e)
 {
 	unsigned c;
 
-	a->used -= e->len;
+	uncount(a, e->len);
 	if (class_of(e->len, &c)) {
 		a->classes[c].free[a->classes[c].n++] = e->off;
 		return;
@@ -386,17 +407,17 @@ static void give_locked(struct pf_arena *a, const struct pf_extent *e)
 }
 
 /* Extend a large extent into the free room right behind it. */
-static bool extend_locked(struct pf_arena *a, struct pf_extent *e, uint64_t need)
+static bool extend(struct pf_arena *a, struct pf_extent *e, uint64_t need)
 {
 	uint64_t more = need - e->len, end = e->off + e->len;
 
 	if (e->len < LARGE)
 		return false;
+	PF_LOCK_SCOPE(&a->lock);
 	if (end == a->top && a->size - a->top >= more)
 		a->top += more;
 	else if (!room_take_at(&a->room, end, more))
 		return false;
-	a->used += more;
 	e->len = need;
 	return true;
 }
@@ -410,17 +431,11 @@ int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len,
 
 	if (len <= extent->len)
 		return 0;
-	pf_lock(&a->lock);
-	if (!footprint(len, &need) || !make_fit_locked(a, need - extent->len)) {
-		r = no_room(a, len - extent->len, need - extent->len, err);
-		pf_unlock(&a->lock);
-		return r;
-	}
-	if (extend_locked(a, extent, need)) {
-		pf_unlock(&a->lock);
+	if (!footprint(len, &need) || !count_or_relieve(a, need - extent->len))
+		return no_room(a, len - extent->len, need - extent->len, err);
+	if (extend(a, extent, need))
 		return 0;
-	}
-	pf_unlock(&a->lock);
+	uncount(a, need - extent->len);
 	/* Moving needs both places at once; ask for room to grow, then for what is needed. */
 	r = pf_arena_alloc(a, len > extent->len * 2 ? len : extent->len * 2, &moved,
 			   NULL);
@@ -443,7 +458,7 @@ void pf_arena_shrink(struct pf_arena *a, struct pf_extent *extent, uint64_t len)
 		return;
 	PF_LOCK_SCOPE(&a->lock);
 	give_large(a, extent->off + need, extent->len - need, true);
-	a->used -= extent->len - need;
+	uncount(a, extent->len - need);
 	extent->len = need;
 }
 
@@ -458,7 +473,6 @@ void pf_arena_give(struct pf_arena *a, struct pf_extent *extent)
 
 void pf_arena_usage(struct pf_arena *a, uint64_t *used, uint64_t *limit)
 {
-	PF_LOCK_SCOPE(&a->lock);
-	*used = a->used;
+	*used = atomic_load(&a->used);
 	*limit = a->limit;
 }

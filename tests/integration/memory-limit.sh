@@ -105,7 +105,7 @@ bounded rm "$b/grows.raw"
 
 # Under pressure what was fetched of results goes first, the longest unread of all; who reads
 # it fetches it again.  What a user wrote stays.
-N=131072 RESULTS=60
+N=131072 RESULTS=30
 cat >"$mnt/programs/plus.mlir" <<END
 func.func @main(%x: tensor<${N}xf32>, %y: tensor<${N}xf32>) -> tensor<${N}xf32> {
   %0 = stablehlo.add %x, %y : tensor<${N}xf32>
@@ -138,9 +138,9 @@ bounded cp mine.raw "$b/mine.raw"
 all_are_right
 equal "fetched" "$(copies 1 $RESULTS)" "$(printf '1%.0s' $(seq $RESULTS))"
 bounded cat "$b"/o{1..10}.raw >/dev/null # used last
-head -c 33554432 /dev/urandom >32M.raw
-bounded cp 32M.raw "$b/32M.raw"
-same "$b/32M.raw" 32M.raw
+head -c 25165824 /dev/urandom >24M.raw
+bounded cp 24M.raw "$b/24M.raw"
+same "$b/24M.raw" 24M.raw
 left=$(bounded df --output=avail -B1 "$mnt" | tail -n 1)
 [ "$((left))" -ge 0 ] || fail "more than the limit is in use"
 equal "used last" "$(copies 1 10)" 1111111111
@@ -157,9 +157,9 @@ all_are_right &
 wait "$first"
 wait $!
 same "$b/mine.raw" mine.raw
-same "$b/32M.raw" 32M.raw
+same "$b/24M.raw" 24M.raw
 fails_with 'No space left' cp 96M.npy "$b/never.npy"
-bounded rm "$b/never.npy" "$b/32M.raw"
+bounded rm "$b/never.npy" "$b/24M.raw"
 all_are_right
 same "$b/mine.raw" mine.raw
 shows "$mnt/health" ok

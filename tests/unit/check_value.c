@@ -268,7 +268,7 @@ static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *
 			     const void *message, struct pf_life *life, uint64_t id)
 {
 	struct pf_value *v =
-		pf_value_promise(PF_DTYPE_F32, shape, out->len, worker, 0, life, id);
+		pf_value_promise(PF_DTYPE_F32, shape, out->len, worker, 0, life, id, 0);
 
 	ck_assert_ptr_nonnull(v);
 	ck_assert_uint_eq(pf_value_promised_id(v), id);

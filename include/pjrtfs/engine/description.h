@@ -51,6 +51,14 @@ struct pf_description {
 int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
 			 struct pf_err *err);
 
+/*
+ * Is memory MEMORY (UINT32_MAX: the default one) of device DEVICE, both indexes, the host's?
+ * True of every memory of a plugin whose devices are the host's processors, and of kinds
+ * such as "pinned_host".
+ */
+bool pf_description_is_host(const struct pf_description *description, unsigned device,
+			    unsigned memory);
+
 /* Free what it holds; all zeros is allowed. */
 void pf_description_release(struct pf_description *description);
 

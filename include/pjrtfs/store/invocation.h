@@ -48,6 +48,7 @@ struct pf_invocation {
 	bool may_run;           /* its turn has come */
 	struct timespec start;
 	unsigned tries;
+	uint64_t reserved; /* bytes charged for results that have not come */
 	size_t tail_len;
 	uint64_t *tail; /* owned: ids of the results, arguments */
 };
@@ -73,7 +74,7 @@ void pf_invocation_free(struct pf_invocation *invocation); /* NULL is allowed */
 /*
  * Run it in its turn; done is always called, perhaps before this returns.  When the worker dies before it
  * was sent, the program is compiled again first, -ECANCELED if it is another one by then.
- * -ENOSPC: the results are over the memory limit.  It is measured, but no event: there may be
+ * -ENOSPC: the results would be over the memory limit; it did not run.  It is measured, but no event: there may be
  * tens of thousands a second.  Does not block.
  */
 void pf_invocation_start(struct pf_invocation *invocation);

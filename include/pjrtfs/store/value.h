@@ -46,7 +46,8 @@ struct pf_value {
 	struct pf_life *pool_life; /* owned reference: in that life's pool at pool_off */
 	uint64_t pool_off;
 	bool pool_block;  /* a block that must be freed, not the buffer's own memory */
-	uint64_t charged; /* bytes of the pool that count as in use */
+	uint64_t own;     /* bytes of the host's memory that the device's copy takes */
+	uint64_t charged; /* bytes that count as in use for that, and for the pool */
 	bool bytes_again; /* bytes were copied out of the pool, and can be dropped */
 	/* What it is a copy of: owned reference, pinned, until it has a copy of its own. */
 	struct pf_value *source;
@@ -80,13 +81,28 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 				   unsigned memory);
 
 /*
+ * What a copy of LEN host bytes on DEVICE of WORKER, in MEMORY, takes of the host's memory: 0
+ * if the device has memory of its own.
+ */
+uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
+		       uint64_t len);
+
+/*
  * What an execution on LIFE is about to make under ID: LEN host bytes.  Until it is kept only
  * executions that go along with that one may use it, and nobody may read it.  The worker frees
- * ID when the value goes, kept or not.  One reference; NULL: no memory.
+ * ID when the value goes, kept or not.  OWN bytes, which the caller has charged to the worker's
+ * arena, become the value's to discharge.  One reference; NULL: no memory.
  */
 struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
 				  uint64_t len, struct pf_worker *worker, unsigned device,
-				  struct pf_life *life, uint64_t id);
+				  struct pf_life *life, uint64_t id, uint64_t own);
+
+/* What is charged for its device's copy, in bytes. */
+uint64_t pf_value_own(struct pf_value *value);
+
+/* An execution consumed FROM and made TO where FROM was: what was charged for FROM's copy on
+ * the device is TO's. */
+void pf_value_pass_charge(struct pf_value *from, struct pf_value *to);
 
 /*
  * The execution made it, as OUT describes; MESSAGE is the reply OUT lies in (inline bytes are

@@ -68,10 +68,15 @@ void pf_arena_zero(struct pf_arena *arena, uint64_t off, uint64_t len);
 void pf_arena_give(struct pf_arena *arena, struct pf_extent *extent);
 
 /*
- * Count LEN bytes that lie elsewhere (a result in a worker's pool) as in use, and no more.
- * -ENOSPC: the limit is reached; with FORCE they are counted all the same.
+ * Count LEN bytes that lie elsewhere (an array in a worker's memory) as in use, and no more.
+ * -ENOSPC: the limit is reached.  Takes no lock while there is room.
  */
-int pf_arena_charge(struct pf_arena *arena, uint64_t len, bool force, struct pf_err *err);
+int pf_arena_charge(struct pf_arena *arena, uint64_t len, struct pf_err *err);
+
+/* The same for bytes that are there already: beyond the limit, too.  Takes no lock. */
+void pf_arena_force(struct pf_arena *arena, uint64_t len);
+
+/* LEN bytes that were counted are in use no more.  Takes no lock. */
 void pf_arena_discharge(struct pf_arena *arena, uint64_t len);
 
 /*

@@ -190,6 +190,16 @@ static int declare(struct json_object *o, const struct device *device,
 	return pf_buffer_declare(*ret, *dtype, shape, err);
 }
 
+/* The name must be free: nothing is made on a device to find out that it is not. */
+static int check_free(const struct target *target, struct pf_err *err)
+{
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *old = files_target_buffer(target);
+
+	return old ? pf_err_set(err, -EEXIST, "there is a buffer %s already",
+				target->name)
+		   : 0;
+}
+
 int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	static const char *const allowed[] = { "buffer",        "dtype",
@@ -213,6 +223,8 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 		r = command_device(fs, o, &device, err);
 	if (r == 0)
 		r = files_find_target(fs, device, name, &task->cred, &target, err);
+	if (r == 0)
+		r = check_free(&target, err);
 	if (r == 0) {
 		/* The name may lead to another device. */
 		device =
