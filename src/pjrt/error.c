@@ -46,6 +46,24 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 	return -r;
 }
 
+int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+	int r = pj_check(plugin, e, &why);
+	int code = why.pjrt_code;
+
+	/* MLIR's parser and verifier give no better code for what is wrong in a program. */
+	if (r < 0 && code == PJRT_Error_Code_UNKNOWN)
+		r = why.code = -EINVAL;
+	else if (r < 0 && code == PJRT_Error_Code_NOT_FOUND)
+		r = pf_err_wrap(&why, -EOPNOTSUPP,
+				"the program calls a function that the plugin lacks");
+	why.pjrt_code = code;
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
 int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err)
 {
 	return pf_err_set(err, -EOPNOTSUPP, "the plugin has no %s: it speaks PJRT %d.%d",

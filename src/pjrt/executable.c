@@ -132,7 +132,10 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 	/* The table says char *, not const char *: a plugin may write into it. */
 	memcpy(code, source->code, source->len);
 	code[source->len] = '\0';
-	r = PJ_CALL(client->plugin, err, PJRT_Client_Compile, &args);
+	if (!client->plugin->api.PJRT_Client_Compile)
+		return pj_missing(client->plugin, "PJRT_Client_Compile", err);
+	r = pj_check_compile(client->plugin,
+			     client->plugin->api.PJRT_Client_Compile(&args), err);
 	return r < 0 ? r : pj_executable_adopt(client, args.executable, ret, err);
 }
 

@@ -28,11 +28,11 @@ fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
 shows "$x/error" 'compile p: a tab and a bell in it'
 
 # One that fails behind, after a rename, is told by state and error too.
-faults compile=error:NOT_FOUND:'no such op'
+faults compile=error:ALREADY_EXISTS:'such a name'
 cp "$data/add.mlir" "$mnt/programs/q.part"
 bounded mv "$mnt/programs/q.part" "$mnt/programs/q.mlir"
 eventually grep -qx failed "$mnt/executables/q/state"
-shows "$mnt/executables/q/error" 'compile q: no such op'
-fails_with 'No such file' run q 'x y -> z2'
+shows "$mnt/executables/q/error" 'compile q: such a name'
+fails_with 'File exists' run q 'x y -> z2'
 gone "$mnt/buffers/z2.npy"
 shows "$mnt/plugins/faulty/restarts" 0

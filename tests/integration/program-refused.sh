@@ -27,8 +27,8 @@ refused()
 	gone "$mnt/buffers/y.npy"
 }
 
-# MLIR's parser gives no better code than UNKNOWN, and that is EIO.
-refusal='Input/output error'
+# MLIR's parser gives no better code than UNKNOWN, which is EINVAL of a compile.
+refusal='Invalid argument'
 to=$mnt/programs
 refused cp "$refusal" cp bad.mlir "$to/cp.mlir"
 refused cat "$refusal" bash -c 'cat bad.mlir >"$1"' - "$to/cat.mlir"
@@ -41,7 +41,7 @@ refused install "$refusal" install -m 644 bad.mlir "$to/install.mlir"
 cp bad.mlir mv.mlir
 refused mv "$refusal" mv mv.mlir "$to/mv.mlir"
 [ -e mv.mlir ] || fail "mv removed what it could not move"
-refused python 'OSError: [Errno 5]' python3 -c 'import sys
+refused python 'OSError: [Errno 22]' python3 -c 'import sys
 f = open(sys.argv[1], "wb", buffering=0)
 f.write(open("bad.mlir", "rb").read())
 f.close()' "$to/python.mlir"
@@ -53,6 +53,21 @@ tells "$mnt/executables/cp/error" '^compile cp: .*(tensor<3xf32>|return|type)'
 same "$to/cp.mlir" bad.mlir
 bounded sed -i 's/tensor<4xf32>/tensor<3xf32>/' "$to/cp.mlir"
 eventually grep -qx ready "$mnt/executables/cp/state"
+
+# -- a function that no plugin has: XLA's two kinds of custom calls
+for kind in '' ', api_version = 4 : i32, backend_config = {}'; do
+	cat >call.mlir <<-END
+		func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+		  %0 = "stablehlo.custom_call"(%x) {call_target_name = "nowhere"$kind} :
+		    (tensor<3xf32>) -> tensor<3xf32>
+		  return %0 : tensor<3xf32>
+		}
+	END
+	fails_with 'Operation not supported' cp call.mlir "$to/"
+	tells "$mnt/executables/call/error" \
+		'^compile call: the program calls a function that the plugin lacks: .*nowhere'
+	fails_with 'Operation not supported' run call 'x -> y'
+done
 
 # -- what is no program at all
 head -c 3000 /dev/urandom >random

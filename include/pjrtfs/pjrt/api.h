@@ -40,6 +40,12 @@ enum { PJ_MAX_EXTENSIONS = 64 /* a longer chain is taken for a broken one */ };
  */
 int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
 
+/*
+ * The same for the error of a compile, where two codes mean something else: UNKNOWN is a mistake in
+ * the program, -EINVAL, and NOT_FOUND a custom call that nobody has registered, -EOPNOTSUPP.
+ */
+int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
+
 /* The failure of a call that the plugin's table does not have.  -EOPNOTSUPP. */
 int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err);
 
