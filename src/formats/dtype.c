@@ -34,7 +34,7 @@ static const struct info infos[PF_DTYPE_COUNT] = {
 	[PF_DTYPE_BF16] = { "BF16", NULL, "BF16", "<V2", 2, 16, 16 },
 	[PF_DTYPE_C64] = { "C64", NULL, "C64", "<c8", 8, 64, 15 },
 	[PF_DTYPE_C128] = { "C128", NULL, "C128", "<c16", 16, 128, 18 },
-	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "F8_E5M2", "<f1", 1, 8, 19 },
+	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "F8_E5M2", "|V1", 1, 8, 19 },
 	[PF_DTYPE_F8E4M3FN] = { "F8E4M3FN", NULL, "F8_E4M3", "<V1", 1, 8, 20 },
 	[PF_DTYPE_F8E4M3B11FNUZ] = { "F8E4M3B11FNUZ", NULL, "F8_E4M3B11FNUZ", "<V1", 1, 8,
 				     23 },
@@ -204,7 +204,8 @@ static bool same(const char *known, const char *name, size_t len)
 /*
  * NumPy's codes with a byte order.  Here case matters ('b' is bool, 'B' is not); one-byte
  * types have no byte order, so any is right.  The first type of the table that has the
- * code is the one it means: "|i1" is S8, not S4.  "<V1" means no type in particular.
+ * code is the one it means: "|i1" is S8, not S4.  "<V1" means no type in particular.  "<f1" is
+ * what ml_dtypes calls its float8_e5m2; NumPy itself writes it, but refuses to read it.
  */
 static enum pf_dtype parse_descr(const char *name, size_t len)
 {
@@ -212,6 +213,8 @@ static enum pf_dtype parse_descr(const char *name, size_t len)
 
 	if (one_byte ? !strchr("<|=>", name[0]) : !strchr("<=", name[0]))
 		return PF_DTYPE_INVALID;
+	if (one_byte && name[1] == 'f')
+		return PF_DTYPE_F8E5M2;
 	if (name[1] == 'V' && !(len == 3 && memcmp(name, "<V2", 3) == 0))
 		return PF_DTYPE_INVALID;
 	for (int i = 1; i < PF_DTYPE_COUNT; i++)

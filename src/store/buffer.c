@@ -102,8 +102,10 @@ struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *b)
 {
 	struct pf_value *v = pf_steal(&b->value);
 
-	if (v)
+	if (v) {
 		atomic_fetch_sub(&v->holders, 1);
+		b->former = v->dtype;
+	}
 	return v;
 }
 

@@ -175,8 +175,8 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	m->shape = npy->shape;
 	m->len = b->data_len;
 	if (m->dtype == PF_DTYPE_INVALID) {
-		m->dtype = b->declared;
-		if (pf_dtype_size(b->declared) != npy->void_size)
+		m->dtype = b->declared ? b->declared : b->former;
+		if (pf_dtype_size(m->dtype) != npy->void_size)
 			return pf_err_set(
 				err, -EINVAL,
 				"the file calls its elements '|V%u' and names no "

@@ -110,3 +110,27 @@ gives_back '<f2' t5 'S<*' 15360 1 31744
 gives_back '<V2' t6 'S<*' 16256 1 49024
 gives_back '<f8' t7 'd<*' 0.1 -1e300 5e-324
 gives_back '<c8' t8 'f<*' 1 2 3 4 5 6
+
+# -- F8E5M2: NumPy refuses '<f1', so that is read and not written; what is read goes back into a
+# buffer of that type, and no other
+echo 'func.func @main(%x: tensor<2xf8E5M2>) -> tensor<2xf8E5M2> { return %x : tensor<2xf8E5M2> }' \
+	>e5m2.mlir
+bounded cp e5m2.mlir "$mnt/programs/"
+packed 'C*' 60 188 | npy '<f1' '(2,)' >f1.npy
+packed 'C*' 60 188 | npy '|V1' '(2,)' >v1.npy
+bounded cp f1.npy "$b/e.npy"
+run e5m2 'e -> r'
+same "$b/r.npy" v1.npy
+shows "$b/r.txt" '1 -1'
+bounded cp "$b/r.npy" back.npy
+bounded cp back.npy "$b/r.npy"
+equal 'read back' "$(bounded jq -c '[.state, .dtype]' "$b/r.json")" '["ready","F8E5M2"]'
+fails_with 'Invalid argument' cp back.npy "$b/new.npy"
+tells "$b/new.json" "'\|V1' and names no type: tell it with setfattr"
+bounded setfattr -n user.pjrtfs.dtype -v F8E5M2 "$b/new.npy"
+run e5m2 'new -> r2'
+same "$b/r2.npy" v1.npy
+if python3 -c 'import numpy' 2>/dev/null; then
+	bounded python3 -c 'import numpy, sys
+assert numpy.load(sys.argv[1]).tobytes() == b"\x3c\xbc"' "$b/r.npy"
+fi

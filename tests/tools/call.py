@@ -231,7 +231,7 @@ def types(d):
     # name of MLIR, descr, others that mean it, bytes of an element
     for mlir, descr, others, one in (
             ("bf16", "<V2", ["|V2"], b"\x80\x3f"), ("f16", "<f2", ["|V2"], b"\0\x3c"),
-            ("f8E4M3FN", "<V1", ["|V1"], b"\x38"), ("f8E5M2", "<f1", ["|V1"], b"\x3c"),
+            ("f8E4M3FN", "<V1", ["|V1"], b"\x38"), ("f8E5M2", "|V1", ["<f1", "<V1"], b"\x3c"),
             ("i1", "|b1", ["?"], b"\1"), ("i8", "|i1", [], b"\xff"), ("ui8", "|u1", [], b"\xff"),
             ("i4", "|i1", [], b"\xff"), ("ui4", "|u1", [], b"\x0f"),
             ("i64", "<i8", [], b"\1" * 8), ("f64", "<f8", [], b"\0" * 6 + b"\xf0\x3f"),

@@ -28,7 +28,7 @@ static const struct {
 	{ PF_DTYPE_BF16, "BF16", "BF16", "<V2", "bfloat16", 2, 16, 16 },
 	{ PF_DTYPE_C64, "C64", "C64", "<c8", "complex64", 8, 64, 15 },
 	{ PF_DTYPE_C128, "C128", "C128", "<c16", "complex128", 16, 128, 18 },
-	{ PF_DTYPE_F8E5M2, "F8E5M2", "F8E5M2", "<f1", "float8_e5m2", 1, 8, 19 },
+	{ PF_DTYPE_F8E5M2, "F8E5M2", "F8E5M2", "|V1", "float8_e5m2", 1, 8, 19 },
 	{ PF_DTYPE_F8E4M3FN, "F8E4M3FN", "F8E4M3FN", "<V1", "float8_e4m3fn", 1, 8, 20 },
 	{ PF_DTYPE_F8E4M3B11FNUZ, "F8E4M3B11FNUZ", "F8E4M3B11FNUZ", "<V1",
 	  "float8_e4m3b11fnuz", 1, 8, 23 },

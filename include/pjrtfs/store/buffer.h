@@ -56,8 +56,9 @@ struct pf_buffer {
 	/* A create command's, or a former value's: types raw bytes and text. */
 	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
 	struct pf_shape declared_shape;
-	bool shaped;     /* declared_shape holds */
-	unsigned memory; /* index of the device's memory, UINT32_MAX: its default */
+	bool shaped;          /* declared_shape holds */
+	enum pf_dtype former; /* of the value before: types a .npy that names no type */
+	unsigned memory;      /* index of the device's memory, UINT32_MAX: its default */
 	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;            /* of the content */
 	/* Of a .npy or .safetensors: what comes before the data, and how much these will be. */
