@@ -121,6 +121,58 @@ static bool is_below_locked(const struct pf_node *node, const struct pf_node *an
 	return false;
 }
 
+static unsigned depth_locked(const struct pf_node *dir)
+{
+	unsigned n = 0;
+
+	while ((dir = dir->priv->parent))
+		n++;
+	return n;
+}
+
+/* Directories one in another from NODE on, itself included; limited as the tree is. */
+static unsigned height_locked(const struct pf_node *node)
+{
+	const struct pf_table *table = &node->priv->table;
+	size_t left = table->dirs;
+	unsigned most = 0;
+
+	for (const struct pf_node *c = table->first; c && left; c = c->priv->next) {
+		unsigned n;
+
+		if (!S_ISDIR(c->kind->mode))
+			continue;
+		left--;
+		n = height_locked(c);
+		if (n > most)
+			most = n;
+	}
+	return most + 1;
+}
+
+static int room_locked(const struct pf_node *dir, const struct pf_node *node)
+{
+	unsigned height = 1;
+
+	if (node && !S_ISDIR(node->kind->mode))
+		return 0;
+	if (node)
+		height = height_locked(node);
+	return depth_locked(dir) + height <= PF_DEPTH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	int r;
+
+	pf_lock(&dir->tree->lock);
+	r = room_locked(dir, node);
+	pf_unlock(&dir->tree->lock);
+	return r == 0 ? 0
+		      : pf_err_set(err, r, "more than %d directories one in another",
+				   PF_DEPTH_MAX);
+}
+
 static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
 		       bool replace, bool fixed, struct pf_node **dead)
 {
@@ -135,6 +187,9 @@ static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
 	old = find_locked(dir, name);
 	if (old && !replace)
 		return -EEXIST;
+	r = room_locked(dir, node);
+	if (r < 0)
+		return r;
 	node->priv->name = name;
 	node->priv->hash = pf_hash(name, strlen(name));
 	r = pf_dir_attach_locked(dir, node);
@@ -219,6 +274,8 @@ static int move_locked(struct pf_node *node, struct pf_node *to, char **name,
 	old = find_locked(to, *name);
 	if (old == node)
 		return 0;
+	if (from != to && room_locked(to, node) < 0)
+		return -ENAMETOOLONG;
 	if (!to->priv->table.cap && grow(&to->priv->table) < 0)
 		return -ENOMEM;
 	if (old)
@@ -259,6 +316,8 @@ int pf_dir_exchange(struct pf_node *a, struct pf_node *b)
 		return -ENOENT;
 	if (is_below_locked(in_b, a) || is_below_locked(in_a, b))
 		return -EINVAL;
+	if (in_a != in_b && (room_locked(in_b, a) < 0 || room_locked(in_a, b) < 0))
+		return -ENAMETOOLONG;
 	name_a = pf_steal(&a->priv->name);
 	name_b = pf_steal(&b->priv->name);
 	pf_dir_detach_locked(a);

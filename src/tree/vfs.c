@@ -135,6 +135,9 @@ static int make_dir(struct pf_node *dir, const char *name, mode_t mode,
 		return -EEXIST;
 	if (!ops || !ops->mkdir)
 		return pf_dir_refuses(dir, err);
+	r = pf_dir_room(dir, NULL, err);
+	if (r < 0)
+		return r;
 	r = ops->mkdir(dir, name, mode & 07777, cred, ret, err);
 	if (r == 0)
 		pf_node_inherit(dir, *ret);
@@ -256,6 +259,12 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 	}
 	if (S_ISDIR(node->kind->mode) && !pf_vfs_may(node, cred, W_OK) && dir != to)
 		return -EACCES; /* its ".." changes */
+	if (S_ISDIR(node->kind->mode) && dir != to)
+		r = pf_dir_room(to, node, err);
+	if (r == 0 && old && S_ISDIR(old->kind->mode) && (flags & RENAME_EXCHANGE))
+		r = pf_dir_room(dir, old, err);
+	if (r < 0)
+		return r;
 	return ops && ops->rename ? ops->rename(dir, node, to, to_name, flags, err)
 				  : pf_dir_refuses(dir, err);
 }

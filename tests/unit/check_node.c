@@ -214,16 +214,16 @@ START_TEST(what_is_below_a_removed_directory_goes_too)
 {
 	struct pf_node *top = pf_tree_root(tree), *d = linked(top, "d", &dir), *kept;
 
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < PF_DEPTH_MAX - 1; i++)
 		d = linked(d, "d", &dir);
 	kept = pf_node_ref(linked(d, "kept", &file));
 	d = pf_dir_lookup(top, "d");
 	pf_dir_unlink(d);
 	pf_node_unref(d);
-	ck_assert_int_eq(freed, 2001);
+	ck_assert_int_eq(freed, PF_DEPTH_MAX);
 	ck_assert_ptr_null(pf_node_parent(kept));
 	pf_node_unref(kept);
-	ck_assert_int_eq(freed, 2002);
+	ck_assert_int_eq(freed, PF_DEPTH_MAX + 1);
 }
 END_TEST
 
@@ -402,6 +402,45 @@ START_TEST(attributes_keep_the_type)
 }
 END_TEST
 
+/* N directories called "d" one in another, the first in IN; returns the last. */
+static struct pf_node *nested(struct pf_node *in, unsigned n)
+{
+	while (n--)
+		in = linked(in, "d", &dir);
+	return in;
+}
+
+/* The root is depth 0: a directory in it 1. */
+START_TEST(directories_have_a_deepest)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_node *top = pf_tree_root(tree);
+	struct pf_node *last = nested(linked(top, "a", &dir), PF_DEPTH_MAX - 1);
+	struct pf_node *b = linked(top, "b", &dir), *c = nested(b, 1);
+	struct pf_node *file_there = linked(last, "file", &file);
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *loose = pf_node_new(tree, &dir, NULL, (mode_t)-1, NULL);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *above = pf_node_parent(last);
+
+	ck_assert_int_eq(pf_dir_room(last, NULL, &err), -ENAMETOOLONG);
+	ck_assert_ptr_nonnull(strstr(err.text, "more than 256 directories"));
+	ck_assert_int_eq(pf_dir_link(last, "more", loose, false), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_room(last, file_there, NULL), 0);
+
+	/* What a directory holds counts with it. */
+	ck_assert_int_eq(pf_dir_room(above, NULL, NULL), 0);
+	ck_assert_int_eq(pf_dir_room(above, c, NULL), 0);
+	ck_assert_int_eq(pf_dir_room(above, b, NULL), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_move(b, above, "b"), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_exchange(b, last), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_move(b, top, "still there"), 0);
+	ck_assert_int_eq(pf_dir_move(c, above, "c"), 0);
+	ck_assert_int_eq(pf_dir_exchange(b, last), 0);
+	ck_assert_int_eq(pf_dir_link(b, "more", loose, false), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_link(last, "more", loose, false), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("node");
@@ -424,6 +463,7 @@ int main(void)
 	tcase_add_test(tc, a_stem_that_changes_is_never_missed);
 	tcase_add_test(tc, a_hundred_thousand_children);
 	tcase_add_test(tc, attributes_keep_the_type);
+	tcase_add_test(tc, directories_have_a_deepest);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -14,7 +14,8 @@
 
 struct pf_tree;
 
-enum { PF_NAME_MAX = 255 }; /* bytes in one name */
+enum { PF_NAME_MAX = 255 };  /* bytes in one name */
+enum { PF_DEPTH_MAX = 256 }; /* directories one in another, the root not counted */
 
 /*
  * A file or directory.  kind, ino and tree never change; object is the kind's and is set
@@ -112,8 +113,16 @@ struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino);
 int pf_name_check(const char *name, struct pf_err *err);
 
 /*
+ * Is there room in DIR for the directory NODE with all that it holds (NULL: an empty one)?
+ * 0, or -ENAMETOOLONG: it would be more than PF_DEPTH_MAX deep.  All functions here refuse
+ * that, without a sentence; so what goes down the tree may recurse.
+ */
+int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+
+/*
  * Link NODE into DIR as NAME.  With REPLACE, a node of that name is unlinked (and lives on
- * for those who have it open); else -EEXIST.  -ENOENT: DIR itself is unlinked.  -ENOMEM.
+ * for those who have it open); else -EEXIST.  -ENOENT: DIR itself is unlinked.  -ENAMETOOLONG:
+ * NAME, or it is too deep.  -ENOMEM.
  */
 int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node,
 		bool replace);
@@ -133,7 +142,7 @@ void pf_dir_unlink(struct pf_node *node);
 void pf_dir_hide(struct pf_node *node);
 
 /* Move a linked NODE; a node of that name in TO is unlinked.  -ENOMEM, -EINVAL: TO is
- * below NODE. */
+ * below NODE, -ENAMETOOLONG as pf_dir_link. */
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);
 
 /* Exchange two linked nodes' places. */

@@ -113,6 +113,9 @@ static int enter(struct build *b, struct pf_node *dir, const char *name,
 	if (file)
 		return pf_err_set(err, -EINVAL,
 				  "%s is both a tensor and a directory of tensors", name);
+	r = pf_dir_room(dir, NULL, err);
+	if (r < 0)
+		return r;
 	if (++b->nodes > MAX_NODES)
 		return pf_err_set(err, -E2BIG, "more than %u files and directories",
 				  MAX_NODES);
@@ -391,6 +394,9 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	    !pf_buffer_is_tensors(buffer_of(file)))
 		return 1;
 	stem[len] = '\0';
+	r = pf_dir_room(parent, dir, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, "directory %s", stem);
 	r = pf_dir_link(parent, stem, dir, false);
 	if (r < 0)
 		return pf_err_set(err, r, "directory %s: %s", stem, strerror(-r));

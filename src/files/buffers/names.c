@@ -389,6 +389,8 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 	pf_tree_lock_names(dir->tree);
 	there = pf_dir_lookup(dir, last);
 	if (!there || !buffers_is_directory(there))
+		r = pf_dir_room(dir, NULL, err);
+	if (r == 0 && (!there || !buffers_is_directory(there)))
 		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
 					  err);
 	if (made)

@@ -405,7 +405,9 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct unit *uni
 	}
 	if (unit->program)
 		files_follow_program(unit->program, node);
-	r = pf_dir_link(dir, stem, node, true);
+	r = pf_dir_room(dir, node, err);
+	if (r == 0)
+		r = pf_dir_link(dir, stem, node, true);
 	if (r == 0) {
 		unit->executable = node;
 		pf_executable_name(unit->x, node->ino);
