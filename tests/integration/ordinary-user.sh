@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# scripts/demo for a user who is not root and has no sudo: on the host, and in a user namespace of
+# their own, as in containers without privileges.
+. "$srcdir/tests/lib.sh"
+so=$plugins/${plugin:-cpu}/pjrt_plugin.so
+requires test -e "$so"
+requires unshare --version
+export work build top so
+export -f forget_mounts
+
+# ordinary COMMAND...: the command by an ordinary user, in $top.  Root becomes one, in a mount
+# namespace where others may read the tree, wherever it lies, and open /dev/fuse, as is usual.
+ordinary()
+{
+	if [ "$(id -u)" != 0 ]; then
+		env HOME="$work/home" "$@"
+		return
+	fi
+	# shellcheck disable=SC2016 # what the other shell expands
+	timeout -k 5 $((patience * 6)) unshare --mount --propagation private bash -eu -c '
+		forget_mounts
+		mount -t tmpfs -o mode=755 tmpfs "$work/seen"
+		cd "$work/seen"
+		mkdir top build plugin
+		mount --rbind "$top" top
+		mount --rbind "$build" build
+		mount --rbind "${so%/*}" plugin
+		mknod -m 666 fuse c 10 229
+		mount --bind fuse /dev/fuse
+		export HOME=$work/home top=$work/seen/top build=$work/seen/build
+		export so=$work/seen/plugin/${so##*/}
+		exec setpriv --reuid nobody --regid nogroup --clear-groups "$@"' - "$@"
+}
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$work"
+	mkdir -m 777 home seen
+else
+	requires test -w /dev/fuse
+	mkdir home
+fi
+
+# What the demo says: four arrays are right, and afterwards nothing is left.
+# shellcheck disable=SC2016
+demo='id -u && unset XDG_CONFIG_HOME XDG_RUNTIME_DIR && mkdir -p "$HOME/tmp" && cd / &&
+	PJRTFS_BUILD=$build TMPDIR=$HOME/tmp "$top/scripts/demo" --plugin "cpu=$so" &&
+	rmdir "$HOME/tmp"'
+check_demo()
+{
+	equal "right arrays of the demo $1" "$(grep -c 'numbers, as JAX computed them$' out)" 4
+	tells out '^3 1 4 1 5 9 2 6$' '^Unmounted\.'
+}
+
+ordinary bash -c "$demo" >out 2>&1 || fail "the demo of an ordinary user: $(cat out)"
+[ "$(head -n 1 out)" != 0 ] || fail "the ordinary user is root"
+check_demo "of an ordinary user"
+
+requires ordinary unshare --user --map-root-user true
+ordinary unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc \
+	bash -c "$demo" >out 2>&1 || fail "the demo in a user namespace: $(cat out)"
+equal "the user in the namespace" "$(head -n 1 out)" 0
+check_demo "in a user namespace"
