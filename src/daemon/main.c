@@ -127,7 +127,8 @@ static int start_compiler(struct daemon *d, struct pf_err *err)
 	const struct cache_options *o = &d->options->cache;
 	pf_autofree char *dir = o->off ? NULL : cache_options_dir(o);
 	struct pf_cache_config cache = { .dir = dir, .max = o->size, .warn = warn };
-	struct pf_compiler_config compiler = { .jobs = o->jobs,
+	struct pf_compiler_config compiler = { .owner = getuid(),
+					       .jobs = o->jobs,
 					       .timeout_s = o->timeout_s };
 	struct json_object *defaults = d->options->settings.compile_options;
 	struct pf_err why = PF_ERR_INIT;

@@ -32,6 +32,7 @@ struct pf_life {
 	pthread_t thread; /* takes replies */
 	int broken_fd;    /* borrowed; an eventfd: the worker damaged the rings */
 	_Atomic bool broken;
+	_Atomic bool stopped; /* the daemon itself is about to end it */
 	_Atomic bool damaged; /* its pool lost a page */
 	bool joined;          /* the ender's own */
 	struct stat plugin;   /* st_ino 0: not known */
@@ -416,6 +417,16 @@ const char *pf_life_unfit(const struct pf_life *life)
 	if (atomic_load(&life->damaged))
 		return "FATAL: memory that it shares with the daemon could not be read\n";
 	return NULL;
+}
+
+void pf_life_stop(struct pf_life *life)
+{
+	atomic_store(&life->stopped, true);
+}
+
+bool pf_life_was_stopped(const struct pf_life *life)
+{
+	return atomic_load(&life->stopped);
 }
 
 bool pf_life_is_broken(const struct pf_life *life)

@@ -22,6 +22,9 @@ const char *pf_life_unfit(const struct pf_life *life);
 /* It has N devices, before anybody else has the life.  -ENOMEM. */
 int pf_life_set_devices(struct pf_life *life, unsigned n);
 
+/* The daemon ends its process on purpose: what is under way is no culprit. */
+void pf_life_stop(struct pf_life *life);
+
 /* Its worker damaged the rings: it takes no more calls, and its process is about to be ended.
  * Does not block, takes no lock. */
 bool pf_life_is_broken(const struct pf_life *life);

@@ -203,10 +203,19 @@ static int watch(struct pf_worker *w)
 	}
 }
 
-/* The process is gone (DIED) or must go: end its life and tell WHY. */
-static void bury(struct pf_worker *w, bool died, struct pf_err *why)
+/* Was LIFE asked for something that plugins die of when it ended? */
+static bool had_suspects(struct pf_life *life)
+{
+	return pf_life_lost(life, PF_OP_COMPILE) || pf_life_lost(life, PF_OP_LOAD) ||
+	       pf_life_lost(life, PF_OP_EXECUTE) || pf_life_lost(life, PF_OP_CALL);
+}
+
+/* The process is gone (DIED) or must go: end its life and tell WHY.  True: whoever asked for
+ * what it died of, or may have died of, has been told. */
+static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 {
 	struct pf_life *life;
+	bool suspects;
 	pid_t pid;
 
 	pf_lock(&w->lock);
@@ -224,8 +233,10 @@ static void bury(struct pf_worker *w, bool died, struct pf_err *why)
 	w->why = *why;
 	pf_unlock(&w->lock);
 	pf_life_end(life, why);
+	suspects = had_suspects(life);
 	pf_life_unref(life);
 	pf_watcher_close(w);
+	return suspects;
 }
 
 /* Wait MS milliseconds; false if the worker shall be stopped. */
@@ -259,17 +270,21 @@ static void announce(struct pf_worker *w, enum pf_worker_state state)
 	pf_wake_all(waiters);
 }
 
-/* Start again until it works; false: the worker shall be stopped, or it is hopeless. */
-static bool restart(struct pf_worker *w, unsigned *deaths)
+/*
+ * Start again until it works; false: the worker shall be stopped, or it is hopeless.  AT_ONCE: the
+ * store makes the culprit of the last death wait (store/quarantine.h), so nobody else need.
+ */
+static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	for (;;) {
+	for (;; at_once = false) {
 		int ms = *deaths > 8 ? BACKOFF_MAX_MS : BACKOFF_FIRST_MS << *deaths;
 
-		if (*deaths && !pause_ms(w, ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS))
+		if (*deaths && !at_once &&
+		    !pause_ms(w, ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS))
 			return false;
-		++*deaths;
+		*deaths += !at_once;
 		pf_lock(&w->lock);
 		w->restarts++;
 		pf_unlock(&w->lock);
@@ -297,14 +312,13 @@ void *pf_watcher_main(void *arg)
 	first_start_done(w, r, &err);
 	while (r == 0) {
 		int64_t born = pf_now_ms();
-		bool died = watch(w) == 1;
+		bool died = watch(w) == 1, suspects = bury(w, died, &err);
 
-		bury(w, died, &err);
 		if (!died)
 			break;
 		if (pf_now_ms() - born > STEADY_MS)
 			deaths = 0;
-		if (!restart(w, &deaths))
+		if (!restart(w, suspects, &deaths))
 			break;
 	}
 	announce(w, PF_WORKER_FAILED); /* nobody waits for ever */

@@ -89,8 +89,10 @@ void pf_worker_interrupt(struct pf_worker *w)
 void pf_worker_restart(struct pf_worker *w)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	if (w->pid)
-		kill(w->pid, SIGKILL);
+	if (!w->pid)
+		return;
+	pf_life_stop(w->life);
+	kill(w->pid, SIGKILL);
 }
 
 void pf_worker_stop(struct pf_worker *w)

@@ -218,6 +218,7 @@ int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 	req.off =
 		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
 	r = pf_ask(&q, &rep, sizeof(rep), err);
+	c->sent = q.sent;
 	if (r < 0)
 		return pf_life_alive(c->life) ? 0 : r;
 	l = pf_loaded_new(c);

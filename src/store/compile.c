@@ -2,6 +2,7 @@
 /* Compiling: from a committed source to something that runs. */
 #include "compile.h"
 #include "ask.h"
+#include "quarantine.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -56,6 +57,8 @@ static void again(struct compile *c)
  */
 static bool is_only_suspected(struct compile *c)
 {
+	if (pf_life_was_stopped(c->life))
+		return true;
 	if (c->suspected ||
 	    pf_life_lost(c->life, PF_OP_COMPILE) + pf_life_lost(c->life, PF_OP_LOAD) < 2)
 		return false;
@@ -63,12 +66,23 @@ static bool is_only_suspected(struct compile *c)
 	return true;
 }
 
+bool pf_compile_again(struct compile *c, const struct pf_err *err)
+{
+	if (!c->sent || is_only_suspected(c)) {
+		again(c);
+		return true;
+	}
+	pf_quarantine_add(pf_compiler_quarantine(c->x->compiler), PF_SUSPECT_COMPILE,
+			  &c->key, c->x->user, err);
+	return false;
+}
+
 static void takes_long(void *arg)
 {
 	pf_compiler_takes_long(arg);
 }
 
-static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep, bool *sent,
+static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 			  struct pf_err *err)
 {
 	struct pf_req_compile req = { .head.op = PF_OP_COMPILE };
@@ -86,7 +100,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep, bool *s
 	};
 	int r;
 
-	*sent = false;
+	c->sent = false;
 	if (atomic_load(q.given_up) >= MAX_GIVEN_UP)
 		return pf_err_set(
 			err, -EBUSY,
@@ -101,7 +115,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep, bool *s
 	req.options_len = (uint32_t)c->plan.options.len;
 	memcpy(req.format, c->format, sizeof(req.format));
 	r = pf_ask(&q, rep, sizeof(*rep), err);
-	*sent = q.sent;
+	c->sent = q.sent;
 	if (r == -ETIMEDOUT && err->pjrt_code < 0)
 		pf_err_set(err, r,
 			   "it did not compile within the %u s of --compile-timeout; the "
@@ -147,19 +161,19 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 static void compile_now(struct compile *c)
 {
 	struct pf_rep_compile rep;
-	bool sent;
 	int r;
 
 	c->err = (struct pf_err)PF_ERR_INIT;
-	r = ask_to_compile(c, &rep, &sent, &c->err);
+	r = ask_to_compile(c, &rep, &c->err);
 	if (r == 0) {
 		take_over(c, &rep);
-	} else if (c->err.pjrt_code < 0 && !pf_life_alive(c->life) &&
-		   (!sent || is_only_suspected(c))) {
-		again(c);
-	} else if (!pf_compile_ask_others(c)) {
-		pf_compile_fail(c, &c->err);
+		return;
 	}
+	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_life_alive(c->life) &&
+	    pf_compile_again(c, &c->err))
+		return;
+	if (!pf_compile_ask_others(c))
+		pf_compile_fail(c, &c->err);
 }
 
 /* The worker's present life.  False: C waits for the next one, or has failed. */
@@ -181,6 +195,9 @@ static bool lead(struct compile *c)
 	struct pf_err err = PF_ERR_INIT;
 	int r = pf_compile_key(c, &err);
 
+	if (r == 0)
+		r = pf_quarantine_check(pf_compiler_quarantine(c->x->compiler),
+					PF_SUSPECT_COMPILE, &c->key, c->x->user, &err);
 	if (c->claim || r < 0) {
 		if (r < 0)
 			pf_compile_fail(c, &err);
@@ -245,6 +262,8 @@ static void run_native(struct compile *c)
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
 	r = pf_compile_native(c, &l, &err);
+	if (r == -EIO && !pf_life_alive(c->life) && pf_compile_again(c, &err))
+		return;
 	pf_compile_settle(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
 	pf_loaded_unref(l);
 	pf_compile_free(c);

@@ -35,6 +35,7 @@ struct compile {
 	bool can_be_kept;    /* the key says all: the cache may be used */
 	bool not_from_cache; /* the entry that there was killed the worker */
 	bool suspected;      /* it ran when the worker died, among others */
+	bool sent;           /* the worker was asked for it */
 	struct pf_claim
 		*claim; /* owned: nobody else compiles the same meanwhile; or NULL */
 };
@@ -123,6 +124,13 @@ struct json_object *pf_native_describe(struct pf_compiler *compiler,
 int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
 		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
 		       struct pf_err *err);
+
+/*
+ * The worker died and C failed, as ERR says: true if C was not asked for, or was one of several,
+ * and is tried once more in the next life; C may be gone by then.  False: C is the culprit, which
+ * is noted.
+ */
+bool pf_compile_again(struct compile *c, const struct pf_err *err);
 
 /* Keep L, which C just compiled and REP tells of.  Blocks. */
 void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,

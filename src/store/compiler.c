@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "pjrtfs/base/clock.h"
+#include "quarantine.h"
 
 enum {
 	MAX_JOBS = 32, /* the worker has threads for them */
@@ -43,6 +44,7 @@ struct pf_compiler {
 	char *options; /* owned, or NULL */
 	_Atomic unsigned given_up;
 	struct pf_buf host;
+	struct pf_quarantine *quarantine; /* owned */
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	pthread_cond_t change;
@@ -80,7 +82,8 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 	pthread_condattr_destroy(&attr);
 	pf_cache_host("/proc/cpuinfo", &c->host);
 	c->options = config->options ? strdup(config->options) : NULL;
-	if (c->host.failed || (config->options && !c->options)) {
+	c->quarantine = pf_quarantine_new(config->owner, pf_now_ms);
+	if (c->host.failed || (config->options && !c->options) || !c->quarantine) {
 		pf_compiler_free(c);
 		return pf_err_set(err, -ENOMEM, "no memory for a compiler");
 	}
@@ -106,6 +109,11 @@ unsigned pf_compiler_timeout_s(struct pf_compiler *c)
 _Atomic unsigned *pf_compiler_given_up(struct pf_compiler *c)
 {
 	return &c->given_up;
+}
+
+struct pf_quarantine *pf_compiler_quarantine(struct pf_compiler *c)
+{
+	return c->quarantine;
 }
 
 const char *pf_compiler_host(struct pf_compiler *c)
@@ -161,28 +169,57 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 
 /* --- the queue --------------------------------------------------------------------------- */
 
+/*
+ * Where in the ring the first user is whose compiles need not wait; NULL: there is none, and
+ * *WAIT_MS, which may be NULL, becomes the time until there is one (-1: nobody has jobs).
+ */
+static struct turn **ready_locked(struct pf_compiler *c, int64_t *wait_ms)
+{
+	int64_t first = 0;
+
+	for (struct turn **p = &c->turns; *p; p = &(*p)->next) {
+		int64_t until = pf_quarantine_waits_until(c->quarantine, (*p)->user);
+
+		if (!until || c->stop)
+			return p;
+		if (!first || until < first)
+			first = until;
+	}
+	if (wait_ms) {
+		*wait_ms = first ? first - pf_now_ms() : -1;
+		if (first && *wait_ms < 1)
+			*wait_ms = 1;
+	}
+	return NULL;
+}
+
 /* May another job begin? */
-static bool has_place_locked(const struct pf_compiler *c)
+static bool has_place_locked(struct pf_compiler *c)
 {
 	if (c->alone)
 		return false;
 	if (c->front && c->front->alone)
 		return c->running == c->longs;
-	return (c->front || c->turns) && c->running - c->longs < c->jobs;
+	return c->running - c->longs < c->jobs && (c->front || ready_locked(c, NULL));
 }
 
+/* NULL: the user who had a place when it was asked for must wait by now. */
 static struct pf_compile_job *take_locked(struct pf_compiler *c)
 {
 	struct pf_compile_job *job = c->front;
-	struct turn *turn = c->turns;
+	struct turn **at, *turn;
 
 	if (job) {
 		c->front = job->next;
 		return job;
 	}
+	at = ready_locked(c, NULL);
+	if (!at)
+		return NULL;
+	turn = *at;
 	job = turn->first;
 	turn->first = job->next;
-	c->turns = turn->next;
+	*at = turn->next;
 	if (!turn->first) {
 		free(turn);
 		return job;
@@ -214,8 +251,11 @@ static _Thread_local bool took_long;
 static void run_locked(struct pf_compiler *c)
 {
 	struct pf_compile_job *job = take_locked(c);
-	bool alone = job->alone; /* the job may be gone when it has run */
+	bool alone; /* the job may be gone when it has run */
 
+	if (!job)
+		return;
+	alone = job->alone;
 	c->running++;
 	c->alone |= alone;
 	job->next = NULL;
@@ -231,6 +271,22 @@ static void run_locked(struct pf_compiler *c)
 	pthread_cond_broadcast(&c->change);
 }
 
+/* Wait for a change, or until a user need wait no longer. */
+static void wait_locked(struct pf_compiler *c)
+{
+	struct timespec end;
+	int64_t ms = -1;
+
+	if (!c->front)
+		(void)ready_locked(c, &ms);
+	if (ms < 0) {
+		pthread_cond_wait(&c->change, &c->lock);
+		return;
+	}
+	end = pf_time_in(CLOCK_MONOTONIC, (uint64_t)ms);
+	pthread_cond_timedwait(&c->change, &c->lock, &end);
+}
+
 static void *thread_main(void *arg)
 {
 	struct pf_compiler *c = arg;
@@ -244,7 +300,7 @@ static void *thread_main(void *arg)
 		if (c->stop && !c->front && !c->turns && !c->running)
 			break;
 		c->idle++;
-		pthread_cond_wait(&c->change, &c->lock);
+		wait_locked(c);
 		c->idle--;
 	}
 	pthread_cond_broadcast(&c->change);
@@ -458,6 +514,7 @@ void pf_compiler_free(struct pf_compiler *c)
 		return;
 	pf_compiler_stop(c);
 	pf_buf_release(&c->host);
+	pf_quarantine_free(c->quarantine);
 	free(c->options);
 	while (c->surroundings) {
 		struct surroundings *s = c->surroundings;

@@ -39,6 +39,8 @@ const char *pf_compiler_options(struct pf_compiler *compiler);
 unsigned pf_compiler_timeout_s(struct pf_compiler *compiler);
 /* How many compiles were given up and go on in workers: changed by who does so. */
 _Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
+/* What ended workers lately; borrowed, as long as the compiler is there. */
+struct pf_quarantine *pf_compiler_quarantine(struct pf_compiler *compiler);
 /* What keys hold of the host; borrowed, never changes. */
 const char *pf_compiler_host(struct pf_compiler *compiler);
 /* Append what they hold of the environment of WORKER's LIFE, as it was when it was asked for

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an execution is given, checked against what its program takes. */
 #include "execution_internal.h"
+#include "quarantine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -119,6 +120,8 @@ int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
 					      e->want_outs, err);
 	for (size_t i = 0; i < e->n_args && r == 0; i++)
 		r = check_arg(e, i, err);
+	if (r == 0)
+		r = pf_quarantine_check_execution(e->executable, e->loaded, e->uid, err);
 	return r;
 }
 

@@ -4,6 +4,7 @@
  * answered.
  */
 #include "execution_internal.h"
+#include "quarantine.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -525,6 +526,9 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 
 	if (code < 0) {
 		err = *why;
+		if (p->along.n == 1)
+			pf_quarantine_add_execution(e->executable, e->loaded, p->life,
+						    e->uid, why);
 		name_all(p, code, &err);
 	} else {
 		good = take_answers(e, reply, len, &code, &err);

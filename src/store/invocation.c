@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pjrtfs/base/clock.h"
+#include "quarantine.h"
 #include "value_internal.h"
 
 enum { MAX_TRIES = 3 }; /* when the worker dies before it has the request */
@@ -214,6 +215,8 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 	size_t n = v->n_outs, taken = 0;
 
 	if (code < 0) {
+		pf_quarantine_add_execution(v->executable, v->loaded, v->life, v->uid,
+					    why);
 		end(v, code, why);
 		return;
 	}
@@ -280,8 +283,10 @@ static int send(struct pf_invocation *v, struct pf_err *err)
 {
 	struct pf_req_call req = { .head.op = PF_OP_CALL };
 	const struct pf_loaded *loaded = v->loaded;
-	int r = reserve(v, err);
+	int r = pf_quarantine_check_execution(v->executable, loaded, v->uid, err);
 
+	if (r == 0)
+		r = reserve(v, err);
 	if (r < 0)
 		return r;
 	req.executable = loaded->id;

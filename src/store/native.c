@@ -9,6 +9,7 @@
 
 #include "ask.h"
 #include "compile.h"
+#include "quarantine.h"
 #include "pjrtfs/base/json.h"
 
 /* --- from a file -------------------------------------------------------------------------- */
@@ -71,6 +72,11 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 	struct pf_cache_header h;
 	int r = check_file(c, &h, err);
 
+	if (r < 0)
+		return r;
+	memcpy(&c->key, h.sha, sizeof(c->key)); /* the worker runs nothing else of it */
+	r = pf_quarantine_check(pf_compiler_quarantine(c->x->compiler),
+				PF_SUSPECT_COMPILE, &c->key, c->x->user, err);
 	if (r < 0)
 		return r;
 	r = pf_compile_load(c, &h, c->program, PF_CACHE_HEADER, ret, err);

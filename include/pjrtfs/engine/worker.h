@@ -182,6 +182,9 @@ void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, in
 /* How many are alive on DEVICE, or on the plugin, in the present life of WORKER. */
 unsigned pf_worker_alive(struct pf_worker *worker, enum pf_alive what, unsigned device);
 
+/* The daemon itself ended the process (pf_worker_restart), so no call is a suspect. */
+bool pf_life_was_stopped(const struct pf_life *life);
+
 /* How many calls of OP were under way when it died; 0 while it lives. */
 unsigned pf_life_lost(struct pf_life *life, enum pf_op op);
 

@@ -7,6 +7,7 @@
 #define PJRTFS_STORE_COMPILER_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/cache/cache.h"
@@ -21,6 +22,7 @@ struct pf_compiler_config {
 	/* Compile options that programs have where their own do not say otherwise: a JSON
 	 * object, copied; NULL: none. */
 	const char *options;
+	uid_t owner; /* of the mount: never refused what ended a worker before */
 };
 
 /* ret   on success, the caller's; pf_compiler_free.  -ENOMEM. */

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# An execution that ends the worker, as the only one under way: its user does not run that program
+# again at once, everybody else may.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires setpriv --version
+requires jq --version
+mount_pjrtfs faulty -o allow_other
+at=$mnt/plugins/faulty
+chmod 755 "$work"
+run_as() # UID PROGRAM
+{
+	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups \
+		bash -c 'echo "x y -> all/of$2" >"$1"' - "$mnt/executables/$2/run" "$1"
+}
+bounded mkdir -m 1777 "$mnt/buffers/all"
+cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+for name in add other; do
+	sed "s/@add/@$name/" "$data/add.mlir" >"$name.mlir"
+	bounded cp "$name.mlir" "$mnt/programs/"
+done
+
+faults execute=abort:'Check failed: 1 == 2'
+fails_with 'Input/output error' run_as 1001 add
+faults
+eventually grep -qx ready "$at/state"
+shows "$at/restarts" 1
+
+# -- refused, though it would work now; nothing reaches the worker
+fails_with 'Input/output error' run_as 1001 add
+timeout "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups \
+	cat "$mnt/executables/add/run" >reply
+tells reply '^error: EIO: add: the worker of plugin faulty died of signal 6 \(Aborted\); it printed last: Check failed: 1 == 2 \(the same is refused for another [0-9]+ s\)$'
+shows "$at/restarts" 1
+# -- another program of that user runs, and that program does for others
+run_as 1001 other
+run_as 1002 add
+# -- once the mount's owner has run it, that user may again
+run add 'x y -> all/mine'
+run_as 1001 add
+
+# -- what is ended on purpose is no culprit
+faults 'execute=hang:here it hangs'
+timeout "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups bash -c 'exec 3<>"$1"
+	printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" \
+	'{"op":"execute","executable":"other","inputs":["x","y"],"outputs":["all/h"],"async":true}' >reply
+job=$(jq -e .job reply)
+eventually grep -q 'here it hangs' "$at/log"
+ask "{\"op\":\"cancel\",\"job\":$job,\"force\":true}" >reply
+tells reply '"restarted":"faulty"'
+faults
+eventually grep -qx 2 "$at/restarts"
+run_as 1001 other
