@@ -40,8 +40,8 @@ struct options {
 
 /*
  * Read the command line and find the plugins.  0; -EINVAL with a sentence for what is wrong
- * with it or with the configuration; -ENOENT: a plugin that is not found (the sentence says
- * where was looked).  With help or version set nothing else is checked, with dump no plugin
+ * with it or with the configuration; -ENOENT: none of the plugins is found (the sentence says
+ * where was looked); where others are, such a plugin is refused.  With help or version set nothing else is checked, with dump no plugin
  * was looked for.  With list_plugins there is a discovery, and with check_plugin
  * the plugin is plugins[0]; there is no mount point then.
  */

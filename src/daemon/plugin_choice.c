@@ -28,20 +28,55 @@ static struct pf_discover_config places(const struct plugin_words *w, bool own_o
 	};
 }
 
+/*
+ * The plugin that somebody who asked for NAME may mean: one whose name has NAME in it.  Plugins
+ * that were found, but were not looked for, or are called otherwise.  NULL: none.
+ */
+static const struct pf_plugin_file *similar(const struct pf_discovery *d,
+					    const char *name)
+{
+	for (unsigned i = 0; i < d->n_files; i++)
+		if (!d->files[i].refused && strstr(d->files[i].name, name))
+			return &d->files[i];
+	return NULL;
+}
+
+/* Append to the LEN bytes at TEXT what can be done about a plugin NAME that is not found. */
+static void add_advice(const struct plugin_words *w, const char *name, char *text,
+		       size_t len)
+{
+	struct pf_discover_config config = places(w, false, NULL);
+	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
+	const struct pf_plugin_file *f =
+		pf_discover(&config, &d, NULL) == 0 ? similar(d, name) : NULL;
+
+	if (f)
+		snprintf(text, len, "; %s was found in %s %s: pjrtfs %s MOUNTPOINT",
+			 f->name, d->places[f->place].source, d->places[f->place].where,
+			 f->name);
+	else if (!strcmp(name, "cpu"))
+		snprintf(text, len,
+			 "; \"pip install xla-cpu-pjrt\" brings one: pjrtfs xla_cpu "
+			 "MOUNTPOINT");
+	else
+		snprintf(text, len, "; pjrtfs --list-plugins shows which there are");
+}
+
 static int not_found(const struct plugin_words *w, bool own_only, const char *name,
 		     struct pf_err *err)
 {
-	char dirs[512] = "";
+	char dirs[512] = "", advice[512] = "";
 
 	for (unsigned i = 0; i < w->n_dirs; i++)
 		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
 			 w->dirs[i]);
+	add_advice(w, name, advice, sizeof(advice));
 	return pf_err_set(err, -ENOENT,
-			  "there is no plugin %s: looked for %s/pjrt_plugin.so and "
-			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s%s; pjrtfs "
-			  "--list-plugins shows which there are",
-			  name, name, name, dirs, PLUGINDIR,
-			  own_only ? "" : ", and where other programs have theirs");
+			  "not found: looked for %s/pjrt_plugin.so and "
+			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s%s%s",
+			  name, name, dirs, PLUGINDIR,
+			  own_only ? "" : ", and where other programs have theirs",
+			  advice);
 }
 
 /* The file of the plugin called NAME, the caller's. */
@@ -63,7 +98,7 @@ static int find_by_name(const struct plugin_words *w, bool own_only, const char 
 		f = pf_discovery_refused(d, name);
 	if (!f)
 		return not_found(w, own_only, name, err);
-	return pf_err_set(err, -ENOENT, "plugin %s: %s: %s", name, f->path,
+	return pf_err_set(err, -ENOENT, "%s: %s", f->path,
 			  f->refused ? f->refused : strerror(errno));
 }
 
@@ -75,12 +110,16 @@ static const char *name_end(const char *word)
 	return equals && (!slash || equals < slash) ? equals : NULL;
 }
 
-/* WORD is NAME, PATH or NAME=PATH; OWN_ONLY: a NAME is one of pjrtfs's own places. */
+/*
+ * WORD is NAME, PATH or NAME=PATH; OWN_ONLY: a NAME is one of pjrtfs's own places.  A plugin
+ * whose file is not there is refused, which is no error yet.
+ */
 static int add_plugin(struct options *o, const struct plugin_words *w, bool own_only,
 		      const char *word, struct pf_err *err)
 {
 	struct pf_candidate *p = &o->plugins[o->n_plugins];
 	const char *equals = name_end(word);
+	struct pf_err why = PF_ERR_INIT;
 	int r = 0;
 
 	if (o->n_plugins == MAX_PLUGINS)
@@ -96,17 +135,21 @@ static int add_plugin(struct options *o, const struct plugin_words *w, bool own_
 	} else {
 		p->name = strdup(word);
 		if (pf_plugin_name_valid(word))
-			r = find_by_name(w, own_only, word, &p->path, err);
+			r = find_by_name(w, own_only, word, &p->path, &why);
 	}
-	if (r < 0)
-		return r;
+	if (!p->path && !why.code)
+		pf_err_set(&why, -errno, "%s: %s", word, strerror(errno));
 	if (p->name && !pf_plugin_name_valid(p->name))
 		return pf_err_set(err, -EINVAL,
 				  "plugin name %s: expected up to 32 letters, "
 				  "digits, '.', '_', '-'",
 				  p->name);
-	if (!p->path || !p->name)
-		return pf_err_set(err, -errno, "plugin %s: %s", word, strerror(errno));
+	if (!p->path) {
+		p->path = strdup(strchr(word, '/') ? word : "");
+		p->refused = strdup(why.text);
+	}
+	if (r == -ENOMEM || !p->name || !p->path || (why.code && !p->refused))
+		return pf_err_set(err, -ENOMEM, "no memory for a plugin's name");
 	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
 		if (!strcmp(o->plugins[i].name, p->name))
 			return pf_err_set(err, -EINVAL,
@@ -114,6 +157,16 @@ static int add_plugin(struct options *o, const struct plugin_words *w, bool own_
 					  "with --plugin NAME=PATH",
 					  p->name);
 	return 0;
+}
+
+/* If none of the plugins is there, that is an error. */
+static int need_one(const struct options *o, struct pf_err *err)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		if (!o->plugins[i].refused)
+			return 0;
+	return pf_err_set(err, -ENOENT, "plugin %s: %s", o->plugins[0].name,
+			  o->plugins[0].refused);
 }
 
 static int add_source(struct options *o, const struct plugin_words *w, const char *source,
@@ -183,6 +236,8 @@ int plugin_choice(struct options *o, const struct plugin_words *w, const char *s
 	for (unsigned i = 0; i < w->n_said && r == 0; i++)
 		r = add_plugin(o, w, false, w->said[i], err);
 	if (r == 0)
+		r = need_one(o, err);
+	if (r == 0)
 		r = find_others(o, w, err);
 	if (r < 0)
 		return r;
@@ -193,7 +248,9 @@ int plugin_choice(struct options *o, const struct plugin_words *w, const char *s
 int plugin_choice_one(struct options *o, const struct plugin_words *w, const char *word,
 		      struct pf_err *err)
 {
-	return add_plugin(o, w, false, word, err);
+	int r = add_plugin(o, w, false, word, err);
+
+	return r < 0 ? r : need_one(o, err);
 }
 
 int plugin_choice_list(struct options *o, const struct plugin_words *w,

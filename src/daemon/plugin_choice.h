@@ -19,8 +19,8 @@ struct plugin_words {
 
 /*
  * SOURCE and --plugin's become OPTIONS' plugins, without any the default one, and what else
- * lies beside them is found.  0; -EINVAL with a sentence for what is said wrongly; -ENOENT: a
- * plugin that is not found.
+ * lies beside them is found.  A plugin whose file is not there is refused.  0; -EINVAL with a
+ * sentence for what is said wrongly; -ENOENT: none of the plugins is there.
  */
 int plugin_choice(struct options *options, const struct plugin_words *words,
 		  const char *source, struct pf_err *err);

@@ -322,7 +322,7 @@ int settings_attach(const struct settings *s, struct pf_candidate *plugins, unsi
 		if (!plugins[i].options || !plugins[i].env)
 			return no_memory(err);
 		/* --devices may have said it better. */
-		if (!def || !def->refused ||
+		if (!def || !def->refused || plugins[i].refused ||
 		    (is_default && s->devices_layer > def->count_layer &&
 		     !strcmp(def->refused_key, count_key)))
 			continue;

@@ -75,6 +75,8 @@ static bool look_at(void *arg, const char *entry, int type)
 	if (type == DT_DIR ||
 	    snprintf(path, sizeof(path), "%s/%s", l->dir, entry) >= (int)sizeof(path))
 		return true;
+	if (l->how & LOOK_PLUGIN)
+		(void)name_of_jax_package(path, name);
 	if (*name) {
 		file_add(l->d, l->place, name, version, path, l->package);
 	} else {

@@ -57,6 +57,12 @@ bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAM
 /* Cut LEN bytes to a valid plugin's name; what cannot be in one becomes '_'. */
 void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME]);
 
+/*
+ * JAX's plugins are packages jax_plugins.NAME, called so whatever their file is called: the
+ * NAME of the package that PATH lies in.  False: it lies in none.
+ */
+bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME]);
+
 /* Compare versions number by number, as strcmp does; "" is older than all. */
 int version_compare(const char *a, const char *b);
 

@@ -178,9 +178,13 @@ static bool is_called(const struct pf_plugin_file *f, const char *name)
 	const char *slash = strrchr(f->path, '/');
 	const char *base = slash ? slash + 1 : f->path;
 	size_t len = strlen(name);
+	char own[PF_PLUGIN_NAME], version[MAX_VERSION];
 
 	return !strcmp(f->name, name) ||
-	       (!strncmp(base, name, len) && !strcmp(base + len, ".so"));
+	       (!strncmp(base, name, len) && !strcmp(base + len, ".so")) ||
+	       /* called as a package: what the file's name tells means it, too */
+	       (name_of_jax_package(f->path, own) && !strcmp(f->name, own) &&
+		name_of_file(base, LOOK_PLUGIN, own, version) && !strcmp(own, name));
 }
 
 /* In a directory of its own goes before; then the alphabet decides, so that it is always the

@@ -129,6 +129,19 @@ bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAM
 	return *name;
 }
 
+bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME])
+{
+	static const char group[] = "/jax_plugins/";
+	const char *at = strstr(path, group), *end;
+
+	at = at ? at + strlen(group) : NULL;
+	end = at ? strchr(at, '/') : NULL;
+	if (!end)
+		return false;
+	name_clean(at, (size_t)(end - at), name);
+	return *name;
+}
+
 /* A number at *P, without leading zeros; *P goes behind it. */
 static const char *number(const char **p, size_t *len)
 {

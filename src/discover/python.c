@@ -72,6 +72,7 @@ static void record_line(struct site *s, char *line)
 
 		snprintf(name, sizeof(name), "%s", by_dir ? by_dir : "pjrt_plugin");
 	}
+	(void)name_of_jax_package(path, name);
 	file_add(s->d, s->place, name, *version ? version : s->version, path, s->package);
 }
 

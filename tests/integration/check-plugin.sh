@@ -76,4 +76,4 @@ fails_with 'expected --list-plugins or --check-plugin, not both' "$pjrtfs" --lis
 fails_with "expected no word beside --list-plugins, found 'm'" "$pjrtfs" --list-plugins m
 fails_with '--json is for --list-plugins and --check-plugin' "$pjrtfs" --json m
 fails_with 'timeout in seconds: expected a number from 1 to 3600, found 0' "$pjrtfs" --timeout 0 m
-fails_with 'there is no plugin nothing_such' "$pjrtfs" --check-plugin nothing_such
+fails_with 'plugin nothing_such: not found' "$pjrtfs" --check-plugin nothing_such

@@ -40,8 +40,8 @@ for size in 0 -1 '' 1K 1e9 4GG 99999999999999999999; do
 	refused 2 'memory limit' --plugin-dir "$plugins" "$name" m --memory-limit "$size"
 done
 refused 2 'memory limit' --plugin-dir "$plugins" "$name" m -o memory_limit=x
-refused 2 'no plugin nothing: looked for nothing/pjrt_plugin.so' --plugin-dir "$plugins" nothing m
-refused 2 'plugin ./no/such.so: No such file' ./no/such.so m
+refused 2 'plugin nothing: not found: looked for nothing/pjrt_plugin.so' --plugin-dir "$plugins" nothing m
+refused 2 'plugin such: ./no/such.so: No such file' ./no/such.so m
 refused 2 'No such file' --plugin a=/no/such.so m
 refused 2 'plugin name a b' --plugin "a b=$plugins/$name/pjrt_plugin.so" m
 refused 2 'two plugins are called' "$name,$name" m --plugin-dir "$plugins"

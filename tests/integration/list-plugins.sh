@@ -126,8 +126,13 @@ VIRTUAL_ENV=$work/venv listed xla_cpu "$site/xla_plugins/xla_cpu_pjrt/xla_cpu_pj
 CONDA_PREFIX=$work/venv listed fast "$site/fastatomstruct_xla_cpu/libpjrt_fast.so" \
 	'$CONDA_PREFIX' 'fastatomstruct_xla_cpu 2026.6.23'
 # shellcheck disable=SC2016
-PATH=$work/venv/bin:$PATH listed xla_cuda "$site/jax_plugins/xla_cuda12/xla_cuda_plugin.so" \
+PATH=$work/venv/bin:$PATH listed xla_cuda12 "$site/jax_plugins/xla_cuda12/xla_cuda_plugin.so" \
 	'python3 on $PATH'
+
+# -- the sentence about a plugin that is not found says what to do
+VIRTUAL_ENV=$work/venv fails_with "; xla_cuda12 was found in \$VIRTUAL_ENV $site: pjrtfs xla_cuda12 MOUNTPOINT" \
+	"$pjrtfs" cuda m --config /dev/null
+fails_with '; pjrtfs --list-plugins shows which there are' "$pjrtfs" nothing_such m --config /dev/null
 
 # -- a wheel that pip itself installs into a venv, whose python3 is the first one on $PATH
 cat >wheel.py <<'END'

@@ -21,6 +21,20 @@ for p in "$first" "$second"; do
 	shows "$mnt/plugins/$p/path" "$(realpath "$plugins/$p/pjrt_plugin.so")"
 done
 
+# One whose file is not there, or that nobody has, keeps the others from nothing.
+mount_pjrtfs "none,$first" --plugin "wrong=$work/no/such.so"
+shows "$mnt/plugins/none/state" failed
+tells "$mnt/plugins/none/error" '^not found: looked for none/pjrt_plugin.so and none.so in '
+shows "$mnt/plugins/wrong/state" failed
+shows "$mnt/plugins/wrong/path" "$work/no/such.so"
+tells "$mnt/plugins/wrong/error" "^$work/no/such.so: No such file or directory$"
+tells "$mnt.log" 'error: plugin none: not found' "error: plugin wrong: $work/no/such.so: No such file"
+shows "$mnt/plugins/$first/state" ready
+shows "$mnt/health" 'plugin none is failed'
+equal "the default" "$(bounded realpath "$mnt/devices/$first/0/buffers")" "$mnt/buffers"
+unmount_pjrtfs
+mnt=$work/mnt0
+
 # The first one's first device is the default.
 equal "the default" "$(bounded realpath "$mnt/devices/$first/0/buffers")" "$mnt/buffers"
 cp "$data/add.mlir" "$mnt/programs/"

@@ -220,9 +220,13 @@ START_TEST(python_packages_are_found)
 		"$VIRTUAL_ENV: unpacked=" SITE "jax_plugins/unpacked/pjrt_plugin.so\n"
 		"$VIRTUAL_ENV: xla_cpu=" SITE
 		"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so 0.0.1 (xla_cpu_pjrt 0.0.1)\n"
-		"$VIRTUAL_ENV: xla_cuda=" SITE
+		"$VIRTUAL_ENV: xla_cuda12=" SITE
 		"jax_plugins/xla_cuda12/xla_cuda_plugin.so 0.4.30 "
 		"(jax_cuda12_pjrt 0.4.30)\n");
+	/* What the file is called means it, too. */
+	ck_assert_str_eq(pf_discovery_pick(d, "xla_cuda", NULL, NULL)->name,
+			 "xla_cuda12");
+	ck_assert_ptr_null(pf_discovery_pick(d, "xla", NULL, NULL));
 	pf_discovery_free(d);
 }
 END_TEST

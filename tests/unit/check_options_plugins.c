@@ -190,6 +190,71 @@ START_TEST(the_path_is_searched_in_order)
 }
 END_TEST
 
+/* What is not there is refused, and the others are loaded. */
+START_TEST(one_is_not_there)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(parse("none,cpu,/no/such.so m --plugin gpu", &o, &err) == 0, "%s",
+		      err.text);
+	ck_assert_str_eq(shown_plugins(&o), "none= " CPU " such=/no/such.so " GPU);
+	ck_assert_ptr_nonnull(
+		strstr(o.plugins[0].refused, "not found: looked for none/"));
+	ck_assert_ptr_null(o.plugins[1].refused);
+	ck_assert_str_eq(o.plugins[2].refused, "/no/such.so: No such file or directory");
+	ck_assert_ptr_null(o.plugins[3].refused);
+	options_release(&o);
+	/* Options of its own are those of a plugin that was asked for, and do no harm. */
+	ck_assert_msg(parse("none,cpu m --plugin-option none:cpu_device_count=2", &o,
+			    &err) == 0,
+		      "%s", err.text);
+	options_release(&o);
+}
+END_TEST
+
+/* The sentence about a plugin that is not found says what can be done. */
+START_TEST(advice_is_given)
+{
+	static const char package[] = "venv/lib/python3.11/site-packages/xla_plugins/"
+				      "xla_cpu_pjrt/xla_cpu_pjrt.so";
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char path[sizeof(package)];
+
+	unsetenv("PJRTFS_PLUGIN_PATH");
+	setenv("PATH", "/nonexistent", 1);
+	setenv("HOME", "/nonexistent", 1);
+	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
+	options_release(&o);
+	/* (unless another Python of this machine has one) */
+	if (!strstr(err.text, " was found in "))
+		ck_assert_ptr_nonnull(
+			strstr(err.text, "\"pip install xla-cpu-pjrt\" brings one"));
+	for (const char *slash = package; (slash = strchr(slash + 1, '/'));) {
+		snprintf(path, sizeof(path), "%.*s", (int)(slash - package), package);
+		mkdir(path, 0700);
+	}
+	touch(package);
+	setenv("VIRTUAL_ENV", "venv", 1);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(parse(i ? "cpu m" : "m", &o, &err), -ENOENT);
+		options_release(&o);
+		ck_assert_msg(strstr(err.text, "xla_cpu was found in $VIRTUAL_ENV "
+					       "venv/lib/python3.11/site-packages: "
+					       "pjrtfs xla_cpu MOUNTPOINT") != NULL,
+			      "%s", err.text);
+	}
+	ck_assert_int_eq(parse("xla_cpu m", &o, &err), 0);
+	options_release(&o);
+	remove(package);
+	for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
+		*slash = '\0';
+		rmdir(path);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("options_plugins");
@@ -200,6 +265,8 @@ int main(void)
 	unit_add_cases(tc, plugins_are_chosen, chosen);
 	tcase_add_test(tc, the_configuration_is_dumped);
 	tcase_add_test(tc, the_path_is_searched_in_order);
+	tcase_add_test(tc, one_is_not_there);
+	tcase_add_test(tc, advice_is_given);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }
