@@ -34,6 +34,7 @@ struct pf_life {
 	_Atomic bool broken;
 	_Atomic bool stopped; /* the daemon itself is about to end it */
 	_Atomic bool damaged; /* its pool lost a page */
+	_Atomic bool silent;  /* somebody gave up waiting, and nothing came since */
 	bool joined;          /* the ender's own */
 	struct stat plugin;   /* st_ino 0: not known */
 	char **env;           /* owned; NULL: not known yet */
@@ -167,6 +168,8 @@ static void dispatch(struct pf_life *life, const void *message, size_t len)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_call *call;
 
+	if (atomic_load_explicit(&life->silent, memory_order_relaxed))
+		atomic_store(&life->silent, false);
 	/* Without a tag no call can be found, and the one that was answered would wait for
 	 * ever. */
 	if (len < sizeof(rep->head)) {
@@ -403,6 +406,16 @@ bool pf_life_alive(struct pf_life *life)
 {
 	PF_LOCK_SCOPE(&life->lock);
 	return !life->dead;
+}
+
+bool pf_life_silent(const struct pf_life *life)
+{
+	return atomic_load(&life->silent);
+}
+
+void pf_life_set_silent(struct pf_life *life)
+{
+	atomic_store(&life->silent, true);
 }
 
 bool pf_life_damaged(const struct pf_life *life)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "files/buffers/buffers.h"
+#include "files/common/patience.h"
 #include "mount.h"
 #include "files/programs/programs.h"
 #include "pjrtfs/base/json.h"
@@ -88,8 +89,9 @@ static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 
 struct stats {
 	struct pf_call call;
-	struct pf_life *life;   /* owned reference */
-	struct pf_reply *reply; /* owned, or NULL: nobody waits */
+	struct patience patience; /* if somebody waits */
+	struct pf_life *life;     /* owned reference */
+	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
 	struct device *device;
 };
 
@@ -110,6 +112,32 @@ static void stats_unavailable(struct device *d, const char *why)
 	json_object_put(o);
 	if (text.data)
 		stats_set(d, text.data, text.len);
+}
+
+static void stats_free(struct stats *s)
+{
+	pf_life_unref(s->life);
+	free(s);
+}
+
+static void stats_silent(struct device *d)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why), "the worker of plugin %s did not answer within %d ms",
+		 pf_worker_name(d->worker), PATIENCE_MS);
+	stats_unavailable(d, why);
+}
+
+static void stats_over(struct patience *p)
+{
+	struct stats *s = pf_container_of(p, struct stats, patience);
+
+	pf_life_set_silent(s->life);
+	stats_silent(s->device);
+	pf_reply_code(s->reply, 0);
+	if (patience_last(p))
+		stats_free(s);
 }
 
 static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
@@ -134,10 +162,13 @@ static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
 		}
 		pf_life_free_block(s->life, rep->off);
 	}
-	if (s->reply)
-		pf_reply_code(s->reply, 0);
-	pf_life_unref(s->life);
-	free(s);
+	if (!s->reply || patience_end(&s->patience)) {
+		if (s->reply)
+			pf_reply_code(s->reply, 0);
+		stats_free(s);
+	} else if (patience_last(&s->patience)) {
+		stats_free(s);
+	}
 }
 
 /* Ask for D's statistics; answer REPLY (may be NULL) when they are there. */
@@ -157,14 +188,21 @@ static void stats_ask(struct device *d, struct pf_reply *reply)
 	s->call.done = stats_done;
 	s->call.reply_min = sizeof(struct pf_rep_block);
 	s->life = pf_worker_life(d->worker, &err);
-	if (s->life &&
-	    pf_life_call(s->life, &s->call, &req, sizeof(req), NULL, 0, &err) == 0)
+	if (s->life && pf_life_silent(s->life)) {
+		stats_silent(d);
+	} else if (s->life) {
+		s->patience.over = stats_over;
+		if (reply)
+			patience_begin(&s->patience, d->fs, PATIENCE_MS);
+		if (pf_life_call(s->life, &s->call, &req, sizeof(req), NULL, 0, &err) < 0)
+			stats_done(&s->call, err.code, &err, NULL, 0);
 		return;
-	stats_unavailable(d, err.text);
+	} else {
+		stats_unavailable(d, err.text);
+	}
 	if (reply)
 		pf_reply_code(reply, 0);
-	pf_life_unref(s->life);
-	free(s);
+	stats_free(s);
 }
 
 static void stats_prepare(struct pf_open *of, struct pf_reply *reply)

@@ -12,6 +12,9 @@
 #include "quarantine.h"
 #include "pjrtfs/base/json.h"
 
+/* A program of some GiB takes seconds to be serialized. */
+enum { ASK_S = 10 };
+
 /* --- from a file -------------------------------------------------------------------------- */
 
 static const char *text_of(struct json_object *o, const char *key)
@@ -124,12 +127,18 @@ static int ask(const struct pf_loaded *l, enum pf_op op, void *reply, size_t len
 	       struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = op, .id = l->id };
-	struct pf_question_to_worker q = { .life = l->life,
-					   .request = &req,
-					   .len = sizeof(req),
-					   .timeout_s = PF_ASK_LONG_S };
+	struct pf_question_to_worker q = {
+		.life = l->life, .request = &req, .len = sizeof(req), .timeout_s = ASK_S
+	};
+	int r;
 
-	return pf_ask(&q, reply, len, err);
+	/* Somebody waits for it who only reads a file. */
+	if (pf_life_silent(l->life))
+		return pf_err_set(err, -ETIMEDOUT, "the worker does not answer");
+	r = pf_ask(&q, reply, len, err);
+	if (r == -ETIMEDOUT)
+		pf_life_set_silent(l->life);
+	return r;
 }
 
 /* Put the parts together; those from the pool are read once. */

@@ -153,6 +153,13 @@ bool pf_life_alive(struct pf_life *life);
  */
 bool pf_life_damaged(const struct pf_life *life);
 
+/*
+ * Has the worker left a question unanswered that somebody has given up waiting for
+ * (pf_life_set_silent), and answered nothing since?  Then who only wants to look need not ask.
+ */
+bool pf_life_silent(const struct pf_life *life);
+void pf_life_set_silent(struct pf_life *life);
+
 /* Its number, which no other life of any worker of this daemon has; from 1 on. */
 uint64_t pf_life_number(const struct pf_life *life);
 

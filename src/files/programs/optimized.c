@@ -8,28 +8,68 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "files/common/patience.h"
 #include "internal.h"
 #include "pjrtfs/store/optimized.h"
 
 struct opening {
 	struct pf_want_optimized want;
-	struct pf_open *of;     /* borrowed: lives until REPLY is answered */
+	struct patience patience;
+	struct pf_life *life; /* owned reference: of the worker that is asked, or NULL */
+	struct pf_open *of;   /* borrowed: lives until REPLY is answered */
 	struct pf_reply *reply; /* owned */
 };
+
+static void opening_free(struct opening *o)
+{
+	pf_life_unref(o->life);
+	free(o);
+}
+
+static void fail_silent(struct pf_reply *reply)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -ETIMEDOUT, "the plugin's worker does not answer");
+	pf_reply_fail(reply, err.code, &err);
+}
+
+static void optimized_over(struct patience *p)
+{
+	struct opening *o = pf_container_of(p, struct opening, patience);
+
+	pf_life_set_silent(o->life);
+	fail_silent(o->reply);
+	if (patience_last(p))
+		opening_free(o);
+}
 
 static void optimized_done(struct pf_want_optimized *want, int code,
 			   struct pf_optimized *got, const struct pf_err *err)
 {
 	struct opening *o = pf_container_of(want, struct opening, want);
 
-	o->of->state = got;
-	pf_reply_fail(o->reply, code, err);
-	free(o);
+	if (patience_end(&o->patience)) {
+		o->of->state = got;
+		pf_reply_fail(o->reply, code, err);
+		opening_free(o);
+		return;
+	}
+	pf_optimized_free(got);
+	if (patience_last(&o->patience))
+		opening_free(o);
+}
+
+/* How long the worker may take: the time for an answer, and for writing the program. */
+static uint64_t patience_ms(struct unit *unit)
+{
+	return PATIENCE_MS + (pf_executable_optimized_len(unit->x) >> 26) * 1000;
 }
 
 static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 {
 	struct unit *unit = of->node->object;
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	struct opening *o = calloc(1, sizeof(*o));
 
 	if (!o) {
@@ -39,6 +79,18 @@ static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 	o->want.done = optimized_done;
 	o->of = of;
 	o->reply = reply;
+	/* A program that must be compiled again first takes the time that this takes. */
+	loaded = pf_executable_loaded(unit->x);
+	if (loaded && pf_life_alive(loaded->life))
+		o->life = pf_life_ref(loaded->life);
+	if (o->life && pf_life_silent(o->life)) {
+		fail_silent(reply);
+		opening_free(o);
+		return;
+	}
+	o->patience.over = optimized_over;
+	if (o->life)
+		patience_begin(&o->patience, fs_of(of->node), patience_ms(unit));
 	pf_executable_optimized(unit->x, &o->want);
 }
 
