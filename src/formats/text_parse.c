@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays as text: reading. */
+#define _GNU_SOURCE 1 /* memrchr */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct parser {
 	const char *line_start;
 	size_t line; /* from 1 */
 	enum pf_dtype dtype;
+	bool any; /* numbers of any type will do; dtype is for messages */
 	struct pf_buf *data;
 	struct pf_err *err;
 
@@ -172,8 +174,23 @@ static int parse_complex(struct parser *ps, const char *word, size_t len)
 	return 0;
 }
 
+/* What no type has is refused: PRED has words, complex numbers are the most general. */
+static int parse_any(struct parser *ps, const char *word, size_t len)
+{
+	struct parser quiet = *ps;
+
+	quiet.err = NULL;
+	quiet.dtype = PF_DTYPE_PRED;
+	if (parse_pred(&quiet, word, len) == 0)
+		return 0;
+	quiet.dtype = PF_DTYPE_C128;
+	return parse_complex(&quiet, word, len) == -EINVAL ? no_number(ps, word, len) : 0;
+}
+
 static int parse_word(struct parser *ps, const char *word, size_t len)
 {
+	if (ps->any)
+		return parse_any(ps, word, len);
 	switch (ps->dtype) {
 	case PF_DTYPE_PRED:
 		return parse_pred(ps, word, len);
@@ -273,7 +290,7 @@ static int end_row(struct parser *ps, size_t n)
 	return 0;
 }
 
-static int parse_lines(struct parser *ps)
+static int parse_rows(struct parser *ps)
 {
 	size_t n = 0;
 	int r;
@@ -290,7 +307,15 @@ static int parse_lines(struct parser *ps)
 		if (r < 0)
 			return r;
 	}
-	r = end_block(ps);
+	return 0;
+}
+
+static int parse_lines(struct parser *ps)
+{
+	int r = parse_rows(ps);
+
+	if (r == 0)
+		r = end_block(ps);
 	if (r < 0)
 		return r;
 	if (ps->blocks == 0)
@@ -326,5 +351,37 @@ int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_sha
 	if (rank || ps.row_len > 1)
 		shape->dims[rank++] = (int64_t)ps.row_len;
 	shape->rank = rank;
+	return 0;
+}
+
+int pf_text_check(struct pf_text_check *c, const char *src, size_t len,
+		  enum pf_dtype want, struct pf_err *err)
+{
+	const char *end = len > c->at ? memrchr(src + c->at, '\n', len - c->at) : NULL;
+	pf_autobuf struct pf_buf data = PF_BUF_INIT;
+	struct parser ps = { .p = src + c->at,
+			     .line = c->line,
+			     .dtype = want ? want : PF_DTYPE_F32,
+			     .any = !want,
+			     .data = &data,
+			     .err = err,
+			     .row_len = c->row_len,
+			     .rows = c->rows,
+			     .block_rows = c->block_rows,
+			     .blocks = c->blocks };
+	int r;
+
+	if (!end)
+		return 0;
+	ps.end = end + 1;
+	r = parse_rows(&ps);
+	if (r < 0)
+		return r;
+	*c = (struct pf_text_check){ .at = (uint32_t)(ps.end - src),
+				     .line = (uint32_t)ps.line,
+				     .row_len = (uint32_t)ps.row_len,
+				     .rows = (uint32_t)ps.rows,
+				     .block_rows = (uint32_t)ps.block_rows,
+				     .blocks = (uint32_t)ps.blocks };
 	return 0;
 }

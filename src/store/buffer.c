@@ -13,6 +13,9 @@
 /* A file whose size nobody knows gets room in steps of twice what it had, from here on. */
 enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
 
+/* Lines are checked as they are written up to here: about a millisecond. */
+enum { TEXT_CHECKED = 64 << 10 };
+
 static const char *const extensions[PF_FORMAT_COUNT] = {
 	[PF_FORMAT_NONE] = "",
 	[PF_FORMAT_NPY] = ".npy",
@@ -184,12 +187,43 @@ static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 	return r;
 }
 
+/*
+ * A line that is wrong is refused by the write that ends it, which every shell reports, as long
+ * as the file is short and written in order.  What has no type yet may still get one: then only
+ * what no type could be is wrong.  The rest close(2) tells.
+ */
+static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
+			     struct pf_err *err)
+{
+	int r;
+
+	if (b->format != PF_FORMAT_TXT)
+		return 0;
+	if (before == 0)
+		b->text = (struct pf_text_check){ .at = 0 };
+	if (off != before || b->size > TEXT_CHECKED)
+		b->text.at = PF_TEXT_UNCHECKED;
+	if (b->text.at == PF_TEXT_UNCHECKED)
+		return 0;
+	r = pf_text_check(&b->text, pf_bytes_at(b->content, 0), b->size, b->declared,
+			  err);
+	/* A shell goes on after a write that failed: its next line would be taken for this
+	 * one. */
+	if (r < 0)
+		b->text.at = PF_TEXT_WRONG;
+	return r;
+}
+
 static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64_t off,
 			struct pf_err *err)
 {
 	uint64_t end = off + len, before = b->size, all;
 	int r;
 
+	if (b->refused && b->format == PF_FORMAT_TXT && b->text.at == PF_TEXT_WRONG) {
+		*err = b->err;
+		return err->code;
+	}
 	if (off >= (b->header_len ? b->header_len : 1) && pf_content_expected(b, &all) &&
 	    end > all)
 		return too_much(b, end, all, err);
@@ -204,6 +238,8 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	if (end > b->size)
 		b->size = end;
 	r = look_at_header_locked(b, off, err);
+	if (r == 0)
+		r = check_text_locked(b, off, before, err);
 	if (r == 0 && pf_content_expected(b, &all) && b->size > all)
 		r = too_much(b, b->size, all, err);
 	if (r == 0)
@@ -236,6 +272,12 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	b->refused = false;
 	pf_buffer_set_state_locked(b, PF_BUFFER_INCOMPLETE);
 	return (ssize_t)len;
+}
+
+void pf_buffer_new_writer(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	b->text.at = PF_TEXT_UNCHECKED;
 }
 
 /* --- other changes -------------------------------------------------------------------- */
@@ -309,6 +351,7 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	}
 	if (r == 0) {
 		b->size = size;
+		b->text.at = PF_TEXT_UNCHECKED;
 		b->refused = false;
 		gone = pf_buffer_let_go_locked(b);
 		if (size == 0)

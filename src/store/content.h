@@ -8,6 +8,10 @@
 
 #include "pjrtfs/store/buffer.h"
 
+/* Of b->text.at: lines are not looked at before the file is whole, or written from its beginning
+ * again; a line was refused, and so is what its writer adds, until the file is emptied. */
+enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
+
 /* Take VALUE (a reference is given) as BUFFER's, and give it back: both count its holders. */
 void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
 struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);

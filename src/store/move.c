@@ -51,6 +51,7 @@ static void take_content_locked(struct pf_buffer *b, const struct pf_view *view,
 				enum pf_format format)
 {
 	pf_bytes_unref(pf_steal(&b->content));
+	b->text.at = PF_TEXT_UNCHECKED;
 	b->content = view->content ? pf_bytes_ref(view->content) : NULL;
 	b->size = view->content ? view->size : 0;
 	(void)pf_content_head(b, format, false, NULL);

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "content.h"
 #include "pjrtfs/base/json.h"
 #include "pjrtfs/formats/pack.h"
 #include "pjrtfs/formats/text.h"
-#include "pjrtfs/store/buffer.h"
 
 /* Elements whose rendering, or packing, takes about a millisecond. */
 enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20 };
@@ -308,6 +308,7 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name
 	pf_lock(&b->lock);
 	old = pf_steal(&b->content);
 	b->content = bytes;
+	b->text.at = PF_TEXT_UNCHECKED;
 	b->size = size;
 	pf_unlock(&b->lock);
 	pf_bytes_unref(old);

@@ -123,3 +123,38 @@ bounded cmp "$b/sum.raw" <(packed 'f<*' 7 7 7 7 7 7)
 # -- a part of the raw bytes, in place
 packed 'f<' 99 | bounded dd of="$b/sum.raw" bs=4 seek=2 conv=notrunc status=none
 shows "$b/sum.txt" $'7 7 99\n7 7 7'
+
+# -- a line that no type has is refused by the write that ends it, which a shell's echo reports
+for line in hello '1 2 x' '1,,2' '1 2+j'; do
+	fails_with 'rite error: Invalid argument' say "$b/wrong.txt" "$line"
+	tells "$b/wrong.json" '"state":"error"' '"error":"line 1'
+	bounded rm "$b/wrong.txt"
+done
+# rows and blocks that are unequal; what comes after a line that was refused is refused, too
+exec 3>"$b/rows.txt"
+printf '1 2\n3 ' >&3
+printf '4\n5 6\n' >&3 || fail "rows of two numbers were refused"
+fails_with 'rite error: Invalid argument' bash -c 'echo 7 >&3'
+fails_with 'rite error: Invalid argument' bash -c 'echo 7 8 >&3'
+exec 3>&-
+tells "$b/rows.json" '"state":"error"' 'line 4 has 1 numbers, the lines before it have 2'
+bounded bash -c 'echo 7 8 >>"$1"' - "$b/rows.txt"
+shows "$b/rows.txt" $'1 2\n3 4\n5 6\n7 8'
+fails_with 'rite error: Invalid argument' say "$b/rows.txt" 'seven eight'
+say "$b/rows.txt" '7 8'
+shows "$b/rows.txt" '7 8'
+fails_with 'rite error: Invalid argument' \
+	bash -c 'printf "1 2\n3 4\n\n5 6\n\n7 8\n" >"$1"' - "$b/blocks.txt"
+tells "$b/blocks.json" 'block 2 ends with 1 rows, the first has 2'
+# what a type may still be given to is kept, and told by close
+for line in '1 2' true 1e50 1+2j 300; do
+	say "$b/typed.txt" "$line" || fail "refused by write: $line"
+done
+fails_with 'Invalid argument' bash -c 'echo 1+2j | tee "$1"' - "$b/typed.txt"
+bounded setfattr -n user.pjrtfs.dtype -v C64 "$b/typed.txt"
+shows "$b/typed.txt" 1+2j
+fails_with 'rite error: Invalid argument' say "$b/typed.txt" true # now it has one
+ask '{"op":"create","buffer":"bytes","dtype":"U8","shape":[2]}' >reply
+fails_with 'rite error: Numerical result out of range' say "$b/bytes.txt" '1 300'
+say "$b/bytes.txt" '1 255'
+shows "$b/bytes.txt" '1 255'

@@ -132,13 +132,39 @@ START_TEST(text_becomes_numbers)
 	make(PF_FORMAT_TXT);
 	if (texts[_i].dtype)
 		declare(texts[_i].dtype, texts[_i].rank, texts[_i].a, texts[_i].b);
-	put(texts[_i].text, strlen(texts[_i].text), 0);
 	if (texts[_i].shape) {
+		put(texts[_i].text, strlen(texts[_i].text), 0);
 		check_value(commit(), PF_DTYPE_F32, texts[_i].shape, numbers, 24);
 		return;
 	}
+	ck_assert_int_eq(pf_buffer_write(buffer, texts[_i].text, strlen(texts[_i].text),
+					 0, &err),
+			 -EINVAL);
+	/* What comes next would take the place of what was refused. */
+	ck_assert_int_eq(pf_buffer_write(buffer, "1\n", 2, 0, &err), -EINVAL);
 	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
+	ck_assert_int_eq(pf_buffer_write(buffer, "1\n", 2, 0, &err), -EINVAL);
+	pf_buffer_new_writer(buffer);
+	put("1 2 3\n4 5 6\n", 12, 0);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+}
+END_TEST
+
+/* Only what is short and comes in order is looked at before it is whole. */
+START_TEST(text_out_of_order_is_left_alone)
+{
+	struct pf_value *v;
+
+	make(PF_FORMAT_TXT);
+	put("4 5 6\n", 6, 6);
+	put("1 2 3\n", 6, 0);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
+	for (unsigned i = 0; i < (64 << 10) / 8; i++)
+		put("1000000\n", 8, i * UINT64_C(8));
+	put("one\n", 4, 64 << 10);
+	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), -EINVAL);
 }
 END_TEST
 
@@ -293,6 +319,7 @@ int main(void)
 	tcase_add_test(tc, no_elements_are_a_whole_array);
 	tcase_add_test(tc, holes_are_zeros);
 	unit_add_cases(tc, text_becomes_numbers, texts);
+	tcase_add_test(tc, text_out_of_order_is_left_alone);
 	unit_add_cases(tc, writing_after_a_commit_copies, changes);
 	tcase_add_test(tc, a_commit_gives_room_back);
 	tcase_add_test(tc, truncating_empties);

@@ -299,6 +299,76 @@ START_TEST(refuses_with_the_place)
 END_TEST
 
 /* More digits than anything looks at, and elements beyond one piece of the writer. */
+/* Whole lines are looked at as they come: what is right stays right in any pieces, with a type
+ * and without one. */
+START_TEST(checks_lines_as_they_come)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_buf_puts(&text, reads[_i].text);
+	pf_buf_puts(&text, "\n");
+	for (unsigned typed = 0; typed < 2; typed++) {
+		struct pf_text_check c = { .at = 0 };
+
+		for (size_t len = 0; len <= text.len; len++)
+			ck_assert_msg(pf_text_check(&c, text.data, len,
+						    typed ? reads[_i].dtype
+							  : PF_DTYPE_INVALID,
+						    &err) == 0,
+				      "%s", err.text);
+		ck_assert_uint_eq(c.at, text.len);
+	}
+}
+END_TEST
+
+/* What is wrong is told by the piece that ends the line, and the place stays before it. */
+START_TEST(refuses_lines_as_they_come)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_text_check c = { .at = 0 }, before;
+	const char *says = refused[_i].says;
+	int r = 0;
+
+	if (!pf_dtype_valid((int)refused[_i].dtype) || !strcmp(says, "no number"))
+		return; /* what only the whole text tells */
+	pf_buf_puts(&text, refused[_i].text);
+	pf_buf_puts(&text, "\n\n");
+	for (size_t len = 0; len <= text.len && r == 0; len++) {
+		before = c;
+		r = pf_text_check(&c, text.data, len, refused[_i].dtype, &err);
+	}
+	ck_assert_int_eq(r, refused[_i].want);
+	ck_assert_msg(strstr(err.text, says) != NULL, "%s", err.text);
+	ck_assert_mem_eq(&c, &before, sizeof(c));
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	int want;
+} untyped[] = {
+	{ "1 true 1+2j nan 1e999 -inf 99999999999999999999\n", 0 },
+	{ "hello\n", -EINVAL },
+	{ "1 2\n3\n", -EINVAL },
+	{ "1 [2]\n", -EINVAL },
+	{ "1+2\n", -EINVAL },
+	{ "hello", 0 }, /* the line may go on */
+	{ "", 0 },
+};
+
+START_TEST(without_a_type_any_number_will_do)
+{
+	struct pf_text_check c = { .at = 0 };
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_text_check(&c, untyped[_i].text, strlen(untyped[_i].text),
+				       PF_DTYPE_INVALID, &err),
+			 untyped[_i].want);
+}
+END_TEST
+
 START_TEST(long_words_and_rows)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, data = PF_BUF_INIT;
@@ -390,6 +460,9 @@ int main(void)
 	unit_add_cases(tc, rows_and_blocks, layouts);
 	unit_add_cases(tc, reads_what_people_write, reads);
 	unit_add_cases(tc, refuses_with_the_place, refused);
+	unit_add_cases(tc, checks_lines_as_they_come, reads);
+	unit_add_cases(tc, refuses_lines_as_they_come, refused);
+	unit_add_cases(tc, without_a_type_any_number_will_do, untyped);
 	tcase_add_test(tc, long_words_and_rows);
 	tcase_add_test(tc, no_memory_is_told);
 	tcase_add_test(tc, no_locale_matters);

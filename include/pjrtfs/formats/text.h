@@ -35,6 +35,21 @@ void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shap
 int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_shape *shape,
 		  struct pf_buf *data, struct pf_err *err);
 
+/* How far the text of an array that is still being written was looked at.  All zeros is its
+ * beginning; the caller reads and sets AT alone. */
+struct pf_text_check {
+	uint32_t at; /* bytes: whole lines */
+	uint32_t line, row_len, rows, block_rows, blocks;
+};
+
+/*
+ * Look at the whole lines between CHECK->at and LEN of the text SRC, which is at most 4 GiB, as
+ * pf_text_parse would, and step behind them.  WANT PF_DTYPE_INVALID: numbers of any type.
+ * -EINVAL, -ERANGE, -ENOMEM as there; CHECK stays.
+ */
+int pf_text_check(struct pf_text_check *check, const char *src, size_t len,
+		  enum pf_dtype want, struct pf_err *err);
+
 /* Convert a value to and from the floating types smaller than 32 bits: F16, BF16, all F8
  * and F4 kinds.  Encoding rounds to nearest even. */
 double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits);

@@ -10,6 +10,7 @@
 
 #include "pjrtfs/formats/npy.h"
 #include "pjrtfs/formats/safetensors.h"
+#include "pjrtfs/formats/text.h"
 #include "pjrtfs/store/value.h"
 
 enum pf_format {
@@ -59,6 +60,8 @@ struct pf_buffer {
 	bool shaped;          /* declared_shape holds */
 	enum pf_dtype former; /* of the value before: types a .npy that names no type */
 	unsigned memory;      /* index of the device's memory, UINT32_MAX: its default */
+	struct pf_text_check
+		text;             /* of a .txt that is being written from its beginning */
 	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;            /* of the content */
 	/* Of a .npy or .safetensors: what comes before the data, and how much these will be. */
@@ -135,6 +138,9 @@ int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err 
  */
 ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 			uint64_t off, struct pf_err *err);
+
+/* Another writer comes, who need not care which line of text was refused before. */
+void pf_buffer_new_writer(struct pf_buffer *buffer);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
 int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);

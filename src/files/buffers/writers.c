@@ -40,6 +40,7 @@ static int count_in(struct pf_node *node, struct pf_err *err)
 			return pf_err_set(err, -ENFILE, "it is open too often");
 	} while (!atomic_compare_exchange_weak(&entry->writers, &now,
 					       node->ino << WRITERS_BITS | (count + 1)));
+	pf_buffer_new_writer(buffer_of(node));
 	return 0;
 }
 
