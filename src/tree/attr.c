@@ -204,8 +204,10 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 		pf_lock(&of->lock);
 	r = kind->truncate(node, of, (uint64_t)size, err);
 	/* Closing commits the new size; an emptied file is what it is already. */
-	if (of && r == 0)
+	if (of && r == 0) {
 		of->dirty = size > 0;
+		__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
+	}
 	if (of)
 		pf_unlock(&of->lock);
 	if (r == 0)

@@ -118,6 +118,7 @@ static void wrote_locked(struct pf_open *of, size_t n)
 {
 	of->dirty = true;
 	of->written += n;
+	__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
 }
 
 static bool leaves_no_suid(const struct pf_open *of)
@@ -325,6 +326,7 @@ static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *repl
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
 	reply->doing = why == PF_COMMIT_FSYNC ? "fsync" : "close";
+	reply->closing = why == PF_COMMIT_FLUSH;
 	reply->held = pf_open_ref(of);
 	pf_lock(&mine->lock);
 	mine->node->kind->commit(mine, why, reply);
@@ -342,14 +344,16 @@ static bool is_dying(struct pf_open *of, pid_t pid)
 
 /*
  * Only the first FLUSH after a write commits, whatever becomes of it: closing a second
- * descriptor of the same open must not compile or fail again.
+ * descriptor of the same open must not compile again.  But it repeats a failure: NumPy writes
+ * through a descriptor of its own, ignores what closing that says, and tells what closing the
+ * caller's does.
  */
 void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 {
 	if (of->session)
 		pf_ctl_flush(of, pid, reply);
 	else if (!is_dirty(of, false) || !of->node->kind->commit)
-		pf_reply_code(reply, 0);
+		pf_reply_code(reply, __atomic_load_n(&of->failed, __ATOMIC_SEQ_CST));
 	else if (is_dying(of, pid) || !is_dirty(of, true))
 		pf_reply_code(reply, 0);
 	else

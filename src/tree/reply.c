@@ -19,6 +19,7 @@ void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 	reply->uid = 0;
 	reply->pid = 0;
 	reply->doing = NULL;
+	reply->closing = false;
 	reply->why = NULL;
 }
 
@@ -56,6 +57,8 @@ void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t le
 {
 	if (code < 0)
 		pf_reply_refused(reply, code);
+	if (reply->closing)
+		__atomic_store_n(&reply->held->failed, code, __ATOMIC_SEQ_CST);
 	reply->ops->send(reply, code, data, len);
 	pf_reply_unref(reply);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Directories have a deepest: what goes down the tree has an end.
+# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
 b=$mnt/buffers

@@ -50,7 +50,31 @@ packed 'S<*' 16256 1 | npy '|V2' '(2,)' >t.npy
 refused t.npy 'dtype'
 packed 'C*' 60 1 | npy '<V1' '(2,)' >t.npy
 refused t.npy "'\|V1' and names no type: .* -n user.pjrtfs.dtype -v S4 .*1 byte\).*\.safetensors"
-# which cures it afterwards, too
+# numpy.save writes through a second descriptor, ignores what its close says, and hears the first's
+packed 'C*' 7 250 | npy '<V1' '(2,)' >t.npy
+cat >save.py <<'END'
+import os, sys
+data = open(sys.argv[1], "rb").read()
+f = open(sys.argv[2], "wb")
+second = os.dup(f.fileno())
+os.write(second, data)
+try:
+    os.close(second)
+    sys.exit("the first close says nothing")
+except OSError:
+    pass
+f.close()
+END
+fails_with 'OSError: [Errno 22]' python3 save.py t.npy "$b/saved.npy"
+bounded cat "$mnt/error" | grep -q '^close buffers/saved.npy: .* names no type' ||
+	fail "error: $(bounded cat "$mnt/error")"
+for p in python3 /usr/bin/python3; do
+	"$p" -c 'import numpy' 2>/dev/null || continue
+	fails_with 'OSError: [Errno 22]' "$p" -c 'import numpy, sys
+numpy.save(sys.argv[1], numpy.zeros(3, "V1"))' "$b/numpy.npy"
+	break
+done
+# setting the type afterwards cures it, too
 requires setfattr --version
 packed 'C*' 7 250 | npy '<V1' '(2,)' >t.npy
 fails_with 'Invalid argument' cp t.npy "$b/late.npy"

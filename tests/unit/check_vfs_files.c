@@ -114,6 +114,7 @@ START_TEST(bytes_are_committed_once_when_dirty)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct bytes *b = of->node->object;
+	struct stat st = { 0 };
 
 	ck_assert_int_eq(flush(of), 0); /* a shell's, before the first byte */
 	ck_assert_int_eq(b->flushes, 0);
@@ -128,14 +129,23 @@ START_TEST(bytes_are_committed_once_when_dirty)
 	ck_assert_int_eq(put(of, "bad", 0), 3);
 	ck_assert_int_eq(sync_file(of), 0);
 	ck_assert_int_eq(flush(of), -EINVAL);
-	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(flush(of), -EINVAL); /* it is repeated, and not tried again */
 	ck_assert_int_eq(sync_file(of), 0);
 	ck_assert_int_eq(b->flushes, 2);
 	ck_assert_int_eq(put(of, "!", 0), -EINVAL); /* refused: not dirty */
-	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(flush(of), -EINVAL);
 	ck_assert_int_eq(put(of, "gad", 0), 3);
 	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(flush(of), 0);
 	ck_assert_int_eq(b->flushes, 3);
+	ck_assert_int_eq(put(of, "bad", 0), 3);
+	ck_assert_int_eq(flush(of), -EINVAL);
+	st.st_size = 0;
+	ck_assert_int_eq(pf_vfs_setattr(tree, of->node->ino, &st, PF_SET_SIZE, of, &god,
+					&st),
+			 0);
+	ck_assert_int_eq(flush(of), 0);
+	ck_assert_int_eq(b->flushes, 4);
 	pf_vfs_release(of);
 }
 END_TEST

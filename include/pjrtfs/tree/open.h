@@ -24,6 +24,8 @@ struct pf_open {
 			       * protects the fields below */
 	bool dirty;           /* written since the last commit */
 	bool killed;          /* the last FLUSH was that of a dying process */
+	int failed;           /* atomic: -errno of the commit that a FLUSH since the last
+			       * write made, which the next ones repeat */
 	uint64_t written;     /* bytes taken so far */
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;

@@ -38,6 +38,7 @@ struct pf_reply {
 	pid_t pid;            /* its thread, or 0: nobody is told why a call failed */
 	const char *
 		doing; /* the tree's: the call's name ("close"), if its failure is kept */
+	bool closing;  /* the tree's: how the commit of held ends is kept */
 	const struct pf_err *why; /* borrowed until the answer is sent; pf_reply_why */
 	pthread_mutex_t lock;     /* rank 6; protects the fields below */
 	bool answered;
