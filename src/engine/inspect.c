@@ -191,7 +191,7 @@ static int fetch(struct inspection *in, uint64_t id, const struct question *exec
 		if (out.off <= executed->reply_len &&
 		    out.len <= executed->reply_len - out.off)
 			from = executed->reply + out.off;
-	} else if (out.where == PF_WHERE_POOL) {
+	} else if (out.where == PF_WHERE_POOL || out.where == PF_WHERE_BLOCK) {
 		from = pf_life_pool(in->life, out.off, out.len);
 	} else {
 		r = ask(in, &q, "read the result", &request, sizeof(request), NULL, 0,

@@ -417,7 +417,7 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 
 	if (out->where == PF_WHERE_INLINE)
 		ok = ok && out->off <= len && out->len <= len - out->off;
-	else if (out->where == PF_WHERE_POOL)
+	else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
 		ok = ok && pf_life_pool(e->priv->life, out->off, out->len);
 	else
 		ok = ok && out->where == PF_WHERE_DEVICE;

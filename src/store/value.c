@@ -146,8 +146,11 @@ int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *mess
 	PF_LOCK_SCOPE(&v->lock);
 	v->promised = false;
 	v->small = small;
-	if (out->where == PF_WHERE_POOL)
-		pf_value_set_pool_locked(v, v->life, out->off, false);
+	if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
+		pf_value_set_pool_locked(v, v->life, out->off,
+					 out->where == PF_WHERE_BLOCK);
+	if (v->pool_block)
+		pf_spare_touch(v);
 	pf_value_settle_charge_locked(v);
 	v->on_device_bytes = out->on_device_bytes;
 	return 0;
@@ -174,6 +177,10 @@ struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
 		v->bytes = pf_bytes_ref(value->bytes);
 		v->bytes_off = value->bytes_off;
 	}
+	/* So little that both have it; without memory for it there is one copy on the device. */
+	v->small = value->small && value->len ? malloc(value->len) : NULL;
+	if (v->small)
+		memcpy(v->small, value->small, value->len);
 	return v;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "pjrtfs/base/clock.h"
+#include "pjrtfs/worker/pool.h"
 
 enum { INLINE_ALIGN = 64 };
 
@@ -227,11 +228,33 @@ int execution_await(struct execution *x, struct pf_err *err)
 /* --- the answer ----------------------------------------------------------------------- */
 
 /*
+ * A result that lies in the host's memory, where only this process can read it, goes into a
+ * block: what was computed is not lost with the process.  There it stays if there is no room.
+ */
+static void keep_result(const struct execution *x, const struct pf_object *result,
+			struct pf_out *out)
+{
+	uint64_t off;
+
+	if (strcmp(x->worker->client->platform, "cpu") != 0 ||
+	    pf_pool_block(out->len, &off, NULL) < 0)
+		return;
+	if (pj_buffer_read(result->plugin, result->buffer, result->dtype, pf_pool_at(off),
+			   out->len, NULL) < 0) {
+		pf_pool_block_free(off);
+		return;
+	}
+	out->where = PF_WHERE_BLOCK;
+	out->off = off;
+}
+
+/*
  * Tell where a result is; an inline one's bytes go to the reply, whose length *LEN then
  * covers them, if there is ROOM for them.
  */
-static int place_result(const struct pf_object *result, char *reply, struct pf_out *out,
-			size_t *len, size_t *room, struct pf_err *err)
+static int place_result(const struct execution *x, const struct pf_object *result,
+			char *reply, struct pf_out *out, size_t *len, size_t *room,
+			struct pf_err *err)
 {
 	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
 	int r;
@@ -241,6 +264,8 @@ static int place_result(const struct pf_object *result, char *reply, struct pf_o
 		pf_worker_place(result, out);
 		if (out->where == PF_WHERE_INLINE)
 			out->off = *len;
+		else if (out->where == PF_WHERE_DEVICE && result->dtype != PF_DTYPE_TOKEN)
+			keep_result(x, result, out);
 		return 0;
 	}
 	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, reply + at,
@@ -258,6 +283,14 @@ static int place_result(const struct pf_object *result, char *reply, struct pf_o
 	*room -= at + result->len - *len;
 	*len = at + result->len;
 	return 0;
+}
+
+/* An error is the answer: the daemon hears nothing of the first N. */
+static void free_blocks(const struct pf_out *outs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (outs[i].where == PF_WHERE_BLOCK)
+			pf_pool_block_free(outs[i].off);
 }
 
 size_t execution_answer_bytes(const struct execution *x)
@@ -282,9 +315,11 @@ int execution_answer(struct execution *x, char *reply, size_t *room, size_t *use
 						   .dtype = result->dtype,
 						   .len = result->len };
 		else
-			r = place_result(result, reply, &outs[i], &len, room, err);
-		if (r < 0)
+			r = place_result(x, result, reply, &outs[i], &len, room, err);
+		if (r < 0) {
+			free_blocks(outs, i);
 			return pf_err_wrap(err, r, "result %zu", i);
+		}
 	}
 	head->n_outs = (uint32_t)x->n_outs;
 	*used = len;

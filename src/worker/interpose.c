@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin's large aligned allocations come from the pool.
+ * The plugin's aligned allocations of more than a page come from the pool.
  *
  * The program defines the allocation functions that plugins import (it is linked with
- * -rdynamic); all that is not large goes on to the C library.  Buffers of results are
+ * -rdynamic); all that is smaller goes on to the C library.  Buffers of results are
  * such allocations.  Sanitizers and other C libraries keep their own.
  */
 #include "pjrtfs/worker/pool.h"
@@ -24,7 +24,7 @@ bool pf_pool_interpose(void)
 
 #else
 
-enum { LARGE_ALIGNMENT = 2 << 20 };
+enum { SMALL_ALIGNMENT = 4096, LARGE_ALIGNMENT = 2 << 20 };
 
 void *__libc_memalign(size_t alignment, size_t size);
 void *__libc_realloc(void *p, size_t size);
@@ -43,7 +43,8 @@ static void *allocate(size_t alignment, size_t size)
 	bool full = false;
 	void *p;
 
-	if (size >= PF_POOL_LARGE && alignment <= LARGE_ALIGNMENT &&
+	if (size > PF_POOL_SMALL &&
+	    alignment <= (size < PF_POOL_LARGE ? SMALL_ALIGNMENT : LARGE_ALIGNMENT) &&
 	    atomic_load_explicit(&interpose, memory_order_relaxed)) {
 		p = pf_pool_take(size, &full);
 		if (p)

@@ -24,7 +24,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define SMALL_BYTES (UINT64_C(64) << 20) /* the front part */
+#define SMALL_BYTES (UINT64_C(64) << 20) /* the front part, at least */
+#define SMALL_SHARE 16                   /* of the pool, if that is more */
 #define SMALL_SHIFT 12
 #define LARGE_SHIFT 21
 #define MIN_SIZE (UINT64_C(2) * SMALL_BYTES)
@@ -149,6 +150,7 @@ static int start_trimmer(struct pf_err *err)
 
 int pf_pool_setup(int fd, uint64_t size, struct pf_err *err)
 {
+	uint64_t small;
 	struct stat st;
 	void *p;
 	int r;
@@ -169,10 +171,13 @@ int pf_pool_setup(int fd, uint64_t size, struct pf_err *err)
 	if (p == MAP_FAILED)
 		return pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
 	(void)madvise(p, size, MADV_DONTDUMP);
-	r = region_init(&pool.small, 0, SMALL_BYTES, SMALL_SHIFT, SMALL_WARM, err);
+	small = size / SMALL_SHARE >> LARGE_SHIFT << LARGE_SHIFT;
+	if (small < SMALL_BYTES)
+		small = SMALL_BYTES;
+	r = region_init(&pool.small, 0, small, SMALL_SHIFT, SMALL_WARM, err);
 	if (r == 0)
-		r = region_init(&pool.large, SMALL_BYTES, size - SMALL_BYTES, LARGE_SHIFT,
-				LARGE_WARM, err);
+		r = region_init(&pool.large, small, size - small, LARGE_SHIFT, LARGE_WARM,
+				err);
 	if (r == 0) {
 		pf_pool_base = (uintptr_t)p;
 		pf_pool_size = size;
@@ -322,7 +327,7 @@ bool pf_pool_block_free(uint64_t off)
 
 void *pf_pool_take(size_t len, bool *full)
 {
-	return take(&pool.large, len, false, full);
+	return take(len < PF_POOL_LARGE ? &pool.small : &pool.large, len, false, full);
 }
 
 void pf_pool_give(void *p)

@@ -104,20 +104,13 @@ START_TEST(misaligned_bytes_are_copied)
 }
 END_TEST
 
-/* Sanitizers own the allocator: then results are copied when they are read. */
-static const float *large_result(struct daemon *d, uint64_t id, uint64_t *off)
+/* Sanitizers own the allocator: then results are copied into a block. */
+static const float *large_result(struct daemon *d, uint64_t *off)
 {
-	struct pf_req_id q = { .id = id };
-	struct pf_rep_block *block = (struct pf_rep_block *)reply;
-
-	if (result(0)->where == PF_WHERE_POOL) {
-		*off = result(0)->off;
-		return (const float *)(d->pool + *off);
-	}
-	ck_assert_uint_eq(result(0)->where, PF_WHERE_DEVICE);
-	ck_assert_msg(ask(d, PF_OP_BUFFER_READ, &q, sizeof(q)) == 0, "%s", complaint());
-	ck_assert_uint_eq(block->len, 4 << 20);
-	*off = block->off;
+	if (result(0)->where != PF_WHERE_POOL)
+		ck_assert_uint_eq(result(0)->where, PF_WHERE_BLOCK);
+	ck_assert_uint_eq(result(0)->len, 4 << 20);
+	*off = result(0)->off;
 	return (const float *)(d->pool + *off);
 }
 
@@ -149,7 +142,7 @@ START_TEST(large_results_lie_in_the_pool)
 #ifndef PF_SANITIZE
 		ck_assert_uint_eq(result(0)->where, PF_WHERE_POOL);
 #endif
-		numbers = large_result(&d, out, &off);
+		numbers = large_result(&d, &off);
 		ck_assert_int_eq(first_wrong(numbers, N), -1);
 		/* A freed result's memory, which is warm, is the next one's. */
 		if (first == PF_NO_OFFSET)
@@ -166,7 +159,7 @@ START_TEST(large_results_lie_in_the_pool)
 	}
 	/* The worker's death does not take the bytes along. */
 	ck_assert_int_eq(execute(&d, 1, args, 1, 200), 0);
-	numbers = large_result(&d, 200, &off);
+	numbers = large_result(&d, &off);
 	kill(d.pid, SIGKILL);
 	usleep(20000);
 	ck_assert_int_eq(first_wrong(numbers, N), -1);
@@ -393,13 +386,9 @@ START_TEST(many_arguments_and_results)
 	ck_assert_uint_ge(inside, 63);
 	ck_assert_uint_le(inside, 64);
 	for (unsigned i = inside; i < WIDE; i++) {
-		struct pf_req_id q = { .id = 1000 + i };
-		struct pf_rep_block *block = (struct pf_rep_block *)reply;
-
-		ck_assert_uint_eq(outs[i].where, PF_WHERE_DEVICE);
-		ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &q, sizeof(q)), 0);
-		ck_assert(*(const float *)(d.pool + block->off) == (float)(2 * i));
-		post_id(&d, PF_OP_BLOCK_FREE, block->off);
+		ck_assert_uint_eq(outs[i].where, PF_WHERE_BLOCK);
+		ck_assert(*(const float *)(d.pool + outs[i].off) == (float)(2 * i));
+		post_id(&d, PF_OP_BLOCK_FREE, outs[i].off);
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }

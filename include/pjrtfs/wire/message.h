@@ -200,7 +200,8 @@ enum pf_where {
 	PF_WHERE_INLINE, /* in the message, at off */
 	PF_WHERE_POOL,   /* the plugin's own memory, at off in the pool; stays unchanged
 			  * until the buffer is freed or donated */
-	PF_WHERE_BLOCK,  /* of a call: a block of the pool, at off; there is no buffer */
+	PF_WHERE_BLOCK, /* a copy in a block of the pool, at off, which the daemon frees; of
+			  * a call there is no buffer besides */
 };
 
 struct pf_out {

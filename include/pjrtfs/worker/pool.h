@@ -5,7 +5,7 @@
  * A memfd of the daemon's, mapped here for writing.  Two kinds of blocks lie in it: those
  * that the worker makes for the daemon (texts, copies of buffers), named by their offset
  * and freed when the daemon says so; and, where allocation is interposed, the plugin's own
- * large allocations, so that results need no copying and survive this process.
+ * allocations beyond a page, so that results need no copying and survive this process.
  *
  * There is one pool a process, since malloc has no argument to name another.  Safe from any
  * thread; nothing here calls malloc.
@@ -20,6 +20,7 @@
 #include "pjrtfs/base/err.h"
 
 enum {
+	PF_POOL_SMALL = 4096,    /* bytes beyond which a plugin's allocation lies here */
 	PF_POOL_LARGE = 1 << 20, /* bytes from which a block is a large one */
 };
 
@@ -52,8 +53,8 @@ int pf_pool_block(uint64_t len, uint64_t *off, struct pf_err *err);
 bool pf_pool_block_free(uint64_t off);
 
 /*
- * For malloc's family.  take: LEN >= PF_POOL_LARGE bytes, 2 MiB aligned; NULL if the pool
- * is full, or, with *FULL set, the machine's memory.  give: free what take returned; P
+ * For malloc's family.  take: LEN bytes, 4 KiB aligned, from PF_POOL_LARGE on 2 MiB; NULL if
+ * the pool is full, or, with *FULL set, the machine's memory.  give: free what take returned; P
  * must be in the pool.  usable: how much there is at P.
  */
 void *pf_pool_take(size_t len, bool *full);
