@@ -26,7 +26,21 @@ cd "$work"
 
 export XDG_CONFIG_HOME=$work/config # nothing of who runs the tests
 
-faults=$work/faults # what the faulty plugin fails in
+# Does the kernel have Landlock?  The same number everywhere: landlock_create_ruleset.
+has_landlock()
+{
+	perl -e 'exit(syscall(444, 0, 0, 1) > 0 ? 0 : 1)'
+}
+
+mkdir "$work/.faulty"
+faults=$work/.faulty/faults # what the faulty plugin fails in
+# Options that load it.  It reads what it fails in: without Landlock a sandbox lets it read nothing.
+faulty_options=(--plugin "faulty=$build/tests/faults/faulty_plugin.so")
+if has_landlock; then
+	faulty_options+=(--sandbox-read "faulty:$work/.faulty")
+else
+	faulty_options+=(--sandbox faulty:off)
+fi
 lib_mounts=()  # every mount point, and beside it
 lib_daemons=() # the daemon that serves it, or nothing once it has ended
 
@@ -124,7 +138,7 @@ mount_pjrtfs()
 	requires test -w /dev/fuse
 	case $name in
 	faulty)
-		options+=(--plugin "faulty=$build/tests/faults/faulty_plugin.so")
+		options+=("${faulty_options[@]}")
 		name=
 		;;
 	*,*) ;; # several, which the test looks for

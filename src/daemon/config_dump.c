@@ -40,6 +40,15 @@ static void add_copy(struct json_object *o, const char *key, struct json_object 
 		json_object_object_add(o, key, pf_json_copy(value));
 }
 
+/* O gets a copy of each key of MORE, which may be NULL. */
+static void add_keys(struct json_object *o, struct json_object *more)
+{
+	if (!more)
+		return;
+	json_object_object_foreach(more, key, value)
+		json_object_object_add(o, key, pf_json_copy(value));
+}
+
 static const struct plugin_def *find_def(const struct settings *s, const char *name)
 {
 	for (unsigned i = 0; i < s->n_defs; i++)
@@ -64,6 +73,7 @@ static struct json_object *plugin_json(const struct settings *s, const char *nam
 		return o;
 	add_copy(o, "options", def->options);
 	add_copy(o, "env", def->env);
+	add_keys(o, def->sandbox);
 	if (def->log_level >= 0 && def->log_layer >= s->log_layer)
 		pf_json_add_int(o, "log_level", def->log_level);
 	return o;
@@ -174,6 +184,7 @@ int config_dump(const struct options *o, const char *source, const struct plugin
 		pf_json_add_int(out, "plugin_log_level", s->log_level);
 	json_object_object_add(out, "plugin_dir", dirs_json(s, w));
 	json_object_object_add(out, "plugins", plugins_json(s, source, w));
+	add_keys(out, s->sandbox);
 	add_copy(out, "compile_options", s->compile_options);
 	for (unsigned i = 0; i < s->n_flags; i++)
 		add_string(flags, s->flags_for_all[i]);

@@ -184,6 +184,18 @@ static int take_words(struct taking *k, enum key_id id, const struct pf_config_a
 	return r;
 }
 
+/* Its key is what is set. */
+static int take_sandbox(struct taking *k, enum key_id id, const struct pf_config_at *at,
+			struct json_object *value)
+{
+	static const char *const names[] = { "sandbox", "sandbox_read", "sandbox_write",
+					     "sandbox_uid" };
+
+	return taking_at_fault(k, at,
+			       settings_sandbox(&k->o->settings, NULL,
+						names[id - KEY_SANDBOX], value, k->err));
+}
+
 /* --- compile options ------------------------------------------------------------------------------ */
 
 static int take_flags(struct taking *k, enum key_id id, const struct pf_config_at *at,
@@ -258,6 +270,10 @@ static const struct {
 	{ "debug_options", 0, take_flags },
 	{ "compile_option", KEY_COMPILE_OPTION, take_words },
 	{ "flags_for_all", KEY_FLAGS_FOR_ALL, take_words },
+	{ "sandbox", KEY_SANDBOX, take_sandbox },
+	{ "sandbox_read", KEY_SANDBOX + 1, take_sandbox },
+	{ "sandbox_write", KEY_SANDBOX + 2, take_sandbox },
+	{ "sandbox_uid", KEY_SANDBOX + 3, take_sandbox },
 };
 
 enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };

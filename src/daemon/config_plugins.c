@@ -75,10 +75,17 @@ static int take_plugin_key(struct taking *k, struct plugin_def *def,
 		return take_entries(k, def, at, value, settings_variable);
 	if (!strcmp(at->key, "log_level"))
 		return take_level(k, def, at, value);
-	return pf_config_text_error(k->t, at, k->err, -EINVAL,
-				    "expected name, path, options, env or log_level, "
-				    "found the key \"%.80s\"",
-				    at->key);
+	if (!strcmp(at->key, "sandbox") || !strcmp(at->key, "sandbox_read") ||
+	    !strcmp(at->key, "sandbox_write") || !strcmp(at->key, "sandbox_uid"))
+		return taking_at_fault(k, at,
+				       settings_sandbox(&k->o->settings, def, at->key,
+							value, k->err));
+	return pf_config_text_error(
+		k->t, at, k->err, -EINVAL,
+		"expected name, path, options, env, log_level, sandbox, "
+		"sandbox_read, sandbox_write or sandbox_uid, found the key "
+		"\"%.80s\"",
+		at->key);
 }
 
 static int take_plugin_word(struct taking *k, const struct pf_config_at *at,

@@ -30,6 +30,7 @@ enum key_id {
 	KEY_PLUGIN_ENV,
 	KEY_COMPILE_OPTION,
 	KEY_FLAGS_FOR_ALL,
+	KEY_SANDBOX, /* and the three that begin like it */
 };
 
 /* What R and the sentence say is AT.  Returns R. */

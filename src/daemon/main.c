@@ -89,6 +89,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			.program = program,
 			.options = p->options,
 			.env = p->env,
+			.sandbox = p->sandbox,
 			.arena = d->arena,
 			.pool_size = pool_size(),
 			.watch = d->watch,

@@ -59,6 +59,10 @@ static const struct {
 	{ "devices=", settings_take_devices },
 	{ "compile_option=", settings_take_compile_option },
 	{ "flags_for_all=", settings_take_flag_for_all },
+	{ "sandbox=", settings_take_sandbox },
+	{ "sandbox_read=", settings_take_sandbox_read },
+	{ "sandbox_write=", settings_take_sandbox_write },
+	{ "sandbox_uid=", settings_take_sandbox_uid },
 };
 
 enum { N_SETTINGS_WORDS = sizeof(settings_words) / sizeof(settings_words[0]) };
@@ -237,6 +241,10 @@ static const struct option long_options[] = {
 	{ "devices", required_argument, NULL, OPT_SETTINGS + 3 },
 	{ "compile-option", required_argument, NULL, OPT_SETTINGS + 4 },
 	{ "flags-for-all", required_argument, NULL, OPT_SETTINGS + 5 },
+	{ "sandbox", required_argument, NULL, OPT_SETTINGS + 6 },
+	{ "sandbox-read", required_argument, NULL, OPT_SETTINGS + 7 },
+	{ "sandbox-write", required_argument, NULL, OPT_SETTINGS + 8 },
+	{ "sandbox-uid", required_argument, NULL, OPT_SETTINGS + 9 },
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "dump-config", no_argument, NULL, OPT_DUMP_CONFIG },
 	{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
@@ -423,6 +431,7 @@ static void release_plugin(struct pf_candidate *p)
 	free(p->refused);
 	json_object_put(p->options);
 	json_object_put(p->env);
+	json_object_put(p->sandbox);
 }
 
 void options_release(struct options *o)

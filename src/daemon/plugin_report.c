@@ -26,6 +26,7 @@ static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 		.program = program,
 		.options = p->options,
 		.env = p->env,
+		.sandbox = p->sandbox,
 		.timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000,
 		.run = run,
 	};
@@ -150,6 +151,7 @@ static void *list_main(void *arg)
 				      &l->errors[i]);
 		json_object_put(p.options);
 		json_object_put(p.env);
+		json_object_put(p.sandbox);
 		free(p.refused);
 	}
 	return NULL;

@@ -29,6 +29,7 @@ void settings_release(struct settings *s)
 		free(s->defs[i].refused_key);
 		json_object_put(s->defs[i].options);
 		json_object_put(s->defs[i].env);
+		json_object_put(s->defs[i].sandbox);
 	}
 	for (unsigned i = 0; i < s->n_chosen; i++)
 		free(s->chosen[i]);
@@ -37,6 +38,7 @@ void settings_release(struct settings *s)
 	while (s->n_flags)
 		free(s->flags_for_all[--s->n_flags]);
 	json_object_put(s->compile_options);
+	json_object_put(s->sandbox);
 	settings_init(s);
 }
 
@@ -280,6 +282,141 @@ int settings_take_log_level(struct settings *s, const char *word, struct pf_err 
 	return 0;
 }
 
+/* --- the sandbox ---------------------------------------------------------------------------- */
+
+static const char mode_key[] = "sandbox", uid_key[] = "sandbox_uid";
+
+static bool is_mode(const char *text)
+{
+	return !strcmp(text, "strict") || !strcmp(text, "device") || !strcmp(text, "off");
+}
+
+/* Add the path VALUE, or those in it, to the list KEY of O. */
+static int add_paths(struct json_object *o, const char *key, struct json_object *value,
+		     struct pf_err *err)
+{
+	bool one = !json_object_is_type(value, json_type_array);
+	size_t n = one ? 1 : json_object_array_length(value);
+	struct json_object *list = NULL;
+
+	if (!json_object_object_get_ex(o, key, &list)) {
+		list = json_object_new_array();
+		if (!list || json_object_object_add(o, key, list))
+			return no_memory(err);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *path =
+			one ? value : json_object_array_get_idx(value, i);
+		const char *text = json_object_is_type(path, json_type_string)
+					   ? json_object_get_string(path)
+					   : "";
+
+		if (*text != '/')
+			return pf_err_set(err, -EINVAL,
+					  "%s: expected an absolute path, found %.80s",
+					  key, json_object_to_json_string(path));
+		if (json_object_array_add(list, json_object_new_string(text)))
+			return no_memory(err);
+	}
+	return 0;
+}
+
+int settings_sandbox(struct settings *s, struct plugin_def *def, const char *key,
+		     struct json_object *value, struct pf_err *err)
+{
+	struct json_object **o = def ? &def->sandbox : &s->sandbox;
+
+	if (!*o && !(*o = json_object_new_object()))
+		return no_memory(err);
+	if (!strcmp(key, mode_key)) {
+		if (!json_object_is_type(value, json_type_string) ||
+		    !is_mode(json_object_get_string(value)))
+			return pf_err_set(err, -EINVAL,
+					  "%s: expected strict, device or off, found "
+					  "%.80s",
+					  key, json_object_to_json_string(value));
+		*(def ? &def->sandbox_layer : &s->sandbox_layer) = s->layer;
+		return put(*o, key, value, err);
+	}
+	if (strcmp(key, uid_key) != 0)
+		return add_paths(*o, key, value, err);
+	if (!json_object_is_type(value, json_type_int) ||
+	    json_object_get_int64(value) < 1 ||
+	    json_object_get_int64(value) >= UINT32_MAX)
+		return pf_err_set(err, -EINVAL,
+				  "%s: expected the number of a user other than root, "
+				  "found %.80s",
+				  key, json_object_to_json_string(value));
+	return put(*o, key, value, err);
+}
+
+/* WORD is [NAME:]VALUE; a path's colons are its own. */
+static int take_sandbox(struct settings *s, const char *key, const char *word,
+			struct pf_err *err)
+{
+	size_t len = strcspn(word, ":/");
+	const char *text = word[len] == ':' ? word + len + 1 : word;
+	bool is_uid = !strcmp(key, uid_key) && *text && !text[strspn(text, "0123456789")];
+	struct json_object *value =
+		is_uid ? json_tokener_parse(text) : json_object_new_string(text);
+	struct plugin_def *def = NULL;
+	int r = 0;
+
+	if (word[len] == ':') {
+		pf_autofree char *name = strndup(word, len);
+
+		def = name ? settings_def(s, name, err) : NULL;
+		r = def ? 0 : -EINVAL;
+	}
+	if (r == 0)
+		r = settings_sandbox(s, def, key, value, err);
+	json_object_put(value);
+	return r;
+}
+
+int settings_take_sandbox(struct settings *s, const char *word, struct pf_err *err)
+{
+	return take_sandbox(s, mode_key, word, err);
+}
+
+int settings_take_sandbox_read(struct settings *s, const char *word, struct pf_err *err)
+{
+	return take_sandbox(s, "sandbox_read", word, err);
+}
+
+int settings_take_sandbox_write(struct settings *s, const char *word, struct pf_err *err)
+{
+	return take_sandbox(s, "sandbox_write", word, err);
+}
+
+int settings_take_sandbox_uid(struct settings *s, const char *word, struct pf_err *err)
+{
+	return take_sandbox(s, uid_key, word, err);
+}
+
+/* What is said of all, then of DEF: it overrides, unless that was said later, and lists add up. */
+static int sandbox_of(const struct settings *s, const struct plugin_def *def,
+		      struct json_object **ret, struct pf_err *err)
+{
+	int r = 0;
+
+	*ret = s->sandbox ? pf_json_copy(s->sandbox) : json_object_new_object();
+	if (!*ret)
+		return no_memory(err);
+	if (!def || !def->sandbox)
+		return 0;
+	json_object_object_foreach(def->sandbox, key, value) {
+		if (r < 0)
+			break;
+		if (json_object_is_type(value, json_type_array))
+			r = add_paths(*ret, key, value, err);
+		else if (strcmp(key, mode_key) != 0 ||
+			 def->sandbox_layer >= s->sandbox_layer)
+			r = put(*ret, key, value, err);
+	}
+	return r;
+}
+
 /* --- the plugins that there are ------------------------------------------------------------- */
 
 static struct json_object *options_of(const struct settings *s,
@@ -321,6 +458,8 @@ int settings_attach(const struct settings *s, struct pf_candidate *plugins, unsi
 		plugins[i].env = env_of(s, def);
 		if (!plugins[i].options || !plugins[i].env)
 			return no_memory(err);
+		if (sandbox_of(s, def, &plugins[i].sandbox, err) < 0)
+			return -ENOMEM;
 		/* --devices may have said it better. */
 		if (!def || !def->refused || plugins[i].refused ||
 		    (is_default && s->devices_layer > def->count_layer &&

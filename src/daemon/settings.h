@@ -30,6 +30,8 @@ struct plugin_def {
 	char *path;                  /* owned; NULL: it is looked for */
 	struct json_object *options; /* owned: create options by name */
 	struct json_object *env;     /* owned: variables, to a string or null */
+	struct json_object *sandbox; /* owned: settings of its sandbox, or NULL */
+	unsigned sandbox_layer;      /* that set its mode */
 	int log_level;               /* -1: none said */
 	unsigned layer;              /* that spoke of it last */
 	unsigned count_layer;        /* that spoke of cpu_device_count; 0: none */
@@ -51,7 +53,9 @@ struct settings {
 	int log_level;                   /* of all plugins; -1: not said */
 	unsigned log_layer;
 	struct json_object *compile_options; /* owned, or NULL */
-	char *flags_for_all[MAX_FLAGS + 1];  /* owned; NULL-terminated */
+	struct json_object *sandbox;         /* owned: of all plugins, or NULL */
+	unsigned sandbox_layer;
+	char *flags_for_all[MAX_FLAGS + 1]; /* owned; NULL-terminated */
 	unsigned n_flags;
 };
 
@@ -77,6 +81,14 @@ int settings_refuse(struct settings *s, struct plugin_def *def, const char *key,
 		    const char *why);
 
 /*
+ * What is said of the sandbox of DEF's process, NULL: of all: KEY is sandbox (a VALUE of strict,
+ * device or off), sandbox_read or sandbox_write (an absolute path, or a list of them, which are
+ * added), or sandbox_uid (an integer).  -EINVAL.
+ */
+int settings_sandbox(struct settings *s, struct plugin_def *def, const char *key,
+		     struct json_object *value, struct pf_err *err);
+
+/*
  * The words of --plugin-option (NAME:KEY[:TYPE]=VALUE), --plugin-env (NAME:KEY=VALUE),
  * --devices, --plugin-log-level, --compile-option (KEY=VALUE), --flags-for-all (FLAG).  -EINVAL.
  */
@@ -86,6 +98,13 @@ int settings_take_devices(struct settings *s, const char *word, struct pf_err *e
 int settings_take_log_level(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_compile_option(struct settings *s, const char *word,
 				 struct pf_err *err);
+
+/* The words of --sandbox, --sandbox-read, --sandbox-write and --sandbox-uid, each [NAME:]VALUE.
+ * -EINVAL. */
+int settings_take_sandbox(struct settings *s, const char *word, struct pf_err *err);
+int settings_take_sandbox_read(struct settings *s, const char *word, struct pf_err *err);
+int settings_take_sandbox_write(struct settings *s, const char *word, struct pf_err *err);
+int settings_take_sandbox_uid(struct settings *s, const char *word, struct pf_err *err);
 
 int settings_take_flag_for_all(struct settings *s, const char *word, struct pf_err *err);
 

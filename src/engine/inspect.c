@@ -321,6 +321,7 @@ int pf_inspect(const struct pf_inspect_config *config, struct json_object **ret,
 		.program = config->program,
 		.options = config->options,
 		.env = config->env,
+		.sandbox = config->sandbox,
 		.pool_size = POOL_SIZE,
 		.start_timeout_ms = config->timeout_ms,
 	};

@@ -11,6 +11,7 @@
 struct candidate {
 	char *name, *path;                 /* owned */
 	struct json_object *options, *env; /* owned */
+	struct json_object *sandbox;       /* owned */
 	int api_minor;                     /* 0: not known yet; -1: it does not start */
 };
 
@@ -50,6 +51,7 @@ struct pf_probe *pf_probe_new(const struct pf_candidate *candidates, unsigned n,
 		p->candidates[i].path = strdup(candidates[i].path);
 		p->candidates[i].options = pf_json_copy(candidates[i].options);
 		p->candidates[i].env = pf_json_copy(candidates[i].env);
+		p->candidates[i].sandbox = pf_json_copy(candidates[i].sandbox);
 		if (candidates[i].refused)
 			p->candidates[i].api_minor = -1;
 		p->n = i + 1;
@@ -78,6 +80,7 @@ void pf_probe_free(struct pf_probe *p)
 		free(p->candidates[i].path);
 		json_object_put(p->candidates[i].options);
 		json_object_put(p->candidates[i].env);
+		json_object_put(p->candidates[i].sandbox);
 	}
 	free(p->candidates);
 	free(p->program);
@@ -155,6 +158,7 @@ static bool ask_one(struct pf_probe *p, struct candidate *c, const struct pf_que
 		.program = p->program,
 		.options = c->options,
 		.env = c->env,
+		.sandbox = c->sandbox,
 		.arena = p->arena,
 		.pool_size = p->pool_size,
 	};

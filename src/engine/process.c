@@ -143,8 +143,12 @@ void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *ta
 			   name, WEXITSTATUS(status), last);
 }
 
-static char *setup_text(const struct pf_worker_config *c, const char *options)
+/* MODE of the sandbox, unless C's owner says one; NULL: the worker's default. */
+static char *setup_text(const struct pf_worker_config *c, const char *options,
+			const char *mode)
 {
+	struct json_object *sandbox =
+		c->sandbox ? pf_json_copy(c->sandbox) : json_object_new_object();
 	struct json_object *o = json_object_new_object();
 	char *text;
 
@@ -156,6 +160,9 @@ static char *setup_text(const struct pf_worker_config *c, const char *options)
 	json_object_object_add(o, "pool_size",
 			       json_object_new_int64((int64_t)c->pool_size));
 	json_object_object_add(o, "interpose", json_object_new_boolean(true));
+	if (mode)
+		pf_json_add_string(sandbox, "sandbox", mode);
+	json_object_object_add(o, "sandbox", sandbox);
 	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 	json_object_put(o);
 	return text;
@@ -227,7 +234,10 @@ int pf_process_start_init(struct pf_process_start *start,
 {
 	start->program = strdup(config->program);
 	start->options = options_text(config->options);
-	start->setup = start->options ? setup_text(config, start->options) : NULL;
+	start->setup = start->options ? setup_text(config, start->options, NULL) : NULL;
+	if (start->options &&
+	    !json_object_object_get_ex(config->sandbox, "sandbox", NULL))
+		start->looser = setup_text(config, start->options, "device");
 	start->env = pf_json_copy(config->env);
 	return start->program && start->setup && !start->env == !config->env ? 0
 									     : -ENOMEM;
@@ -238,6 +248,7 @@ void pf_process_start_release(struct pf_process_start *start)
 	json_object_put(start->env);
 	free(start->program);
 	free(start->setup);
+	free(start->looser);
 	free(start->options);
 }
 

@@ -20,6 +20,7 @@ int pf_process_fds(int fds[4], struct pf_err *err);
 struct pf_process_start {
 	char *program;           /* path of pjrtfs-worker */
 	char *setup;             /* the text for it */
+	char *looser;            /* another, if it does not start with that; NULL: none */
 	char *options;           /* create options: JSON with sorted keys */
 	struct json_object *env; /* variables that are not the daemon's */
 };

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,40 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	return r;
 }
 
+/*
+ * The plugin did not start, as ERR says.  A driver may need more than the strict sandbox allows:
+ * the next try has another, and all later lives have it if that works.
+ */
+static int start_looser(struct pf_worker *w, struct pf_err *err)
+{
+	struct pf_err again = PF_ERR_INIT;
+	char *strict = w->start.setup, *text = NULL;
+	int r;
+
+	w->start.setup = w->start.looser;
+	r = start(w, &again);
+	if (r < 0) {
+		w->start.setup = strict;
+		return err->code;
+	}
+	w->start.looser = strict;
+	if (asprintf(
+		    &text,
+		    "pjrtfs: it does not start in the sandbox strict (%s), so it has been "
+		    "started in the sandbox device\n",
+		    err->text) >= 0)
+		pf_tail_add(&w->tail, text, strlen(text));
+	free(text);
+	return 0;
+}
+
+/* May a sandbox be why the first start failed with CODE? */
+static bool is_sandbox(const struct pf_worker *w, int code)
+{
+	return w->start.looser && code < 0 && code != -ENOENT && code != -ENOEXEC &&
+	       code != -ETIMEDOUT && code != -ENOMEM;
+}
+
 /* --- watch ------------------------------------------------------------------------- */
 
 /* Wait until the process is gone (1) or shall be stopped (0), keeping what it prints. */
@@ -309,6 +344,8 @@ void *pf_watcher_main(void *arg)
 	unsigned deaths = 0;
 	int r = start(w, &err);
 
+	if (is_sandbox(w, r))
+		r = start_looser(w, &err);
 	first_start_done(w, r, &err);
 	while (r == 0) {
 		int64_t born = pf_now_ms();

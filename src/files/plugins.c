@@ -95,6 +95,24 @@ static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 	return 0;
 }
 
+/* What the process may do, as it told itself. */
+static int sandbox_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct json_object *o = NULL, *mode = NULL, *landlock = NULL, *seccomp = NULL;
+
+	(void)err;
+	json_object_object_get_ex(pf_worker_description(worker_of(node))->json, "sandbox",
+				  &o);
+	json_object_object_get_ex(o, "mode", &mode);
+	json_object_object_get_ex(o, "landlock", &landlock);
+	json_object_object_get_ex(o, "seccomp", &seccomp);
+	pf_buf_printf(out, "%s\nlandlock %d\nseccomp %s\n",
+		      mode ? json_object_get_string(mode) : "off",
+		      json_object_get_int(landlock),
+		      json_object_get_boolean(seccomp) ? "yes" : "no");
+	return 0;
+}
+
 /* The create options in force. */
 static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -204,15 +222,16 @@ FILES_TEXT(extensions, "extensions", extensions_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
 FILES_TEXT(options, "options.json", options_show, NULL);
 FILES_TEXT(error, "error", error_show, NULL);
+FILES_TEXT(sandbox, "sandbox", sandbox_show, NULL);
 FILES_TEXT(alive, "alive.json", alive_show, NULL);
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,
-	.children =
-		(const struct pf_kind *const[]){ &path, &api_version, &platform,
-						 &platform_version, &state, &error,
-						 &restarts, &pid, &extensions,
-						 &attributes, &options, &alive, NULL },
+	.children = (const struct pf_kind *const[]){ &path, &api_version, &platform,
+						     &platform_version, &state, &error,
+						     &restarts, &pid, &extensions,
+						     &attributes, &options, &alive,
+						     &sandbox, NULL },
 };
 
 /* --- a plugin that could not be started ------------------------------------------------- */

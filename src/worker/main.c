@@ -4,7 +4,8 @@
  *
  * The daemon starts it as "pjrtfs-worker NAME PID" with a socket on PF_CHANNEL_FD, sends
  * the set-up text with three descriptors (channel, arena, pool), and gets a description of
- * the plugin's devices back; then requests come through the channel.  It lives no longer
+ * the plugin's devices back; then requests come through the channel.  On the way the process
+ * gives up what it needs no more (sandbox.h).  It lives no longer
  * than the daemon, and ends without a word when the daemon hangs up.
  */
 #include <errno.h>
@@ -26,11 +27,13 @@
 #include "pjrtfs/base/cleanup.h"
 #include "pjrtfs/worker/describe.h"
 #include "pjrtfs/worker/pool.h"
+#include "pjrtfs/worker/sandbox.h"
 #include "pjrtfs/worker/worker.h"
 
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS };
 
 static struct pf_worker worker;
+static struct pf_sandbox sandbox;
 static atomic_int status; /* what a hang-up ends the process with */
 
 /* What the daemon wants; strings and objects are borrowed from the text's JSON. */
@@ -126,7 +129,7 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
 	ret->interpose =
 		json_object_get_boolean(field(json, "interpose", json_type_boolean));
-	return 0;
+	return pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
 }
 
 static int map_arena(int fd, uint64_t size, struct pf_err *err)
@@ -165,19 +168,13 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 	return r;
 }
 
-/* Load the plugin and create its client. */
-static int start_plugin(const struct setup *setup, struct pf_err *err)
+static int load_plugin(const struct setup *setup, struct pf_err *err)
 {
-	int r;
-
 	if (setup->interpose)
 		pf_pool_interpose();
 	/* Plugins log every option they take; what explains an abort is left on. */
 	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-	r = pj_plugin_load(setup->plugin, &worker.plugin, err);
-	if (r == 0)
-		r = pj_client_new(worker.plugin, setup->options, &worker.client, err);
-	return r;
+	return pj_plugin_load(setup->plugin, &worker.plugin, err);
 }
 
 /* Send JSON, which is given. */
@@ -195,6 +192,15 @@ static int tell(struct json_object *json, struct pf_err *err)
 	return r;
 }
 
+static int describe(struct pf_err *err)
+{
+	struct json_object *json = pf_describe_client(worker.client);
+
+	if (json)
+		json_object_object_add(json, "sandbox", pf_sandbox_json(&sandbox));
+	return tell(json, err);
+}
+
 static int set_up(struct setup *setup, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
@@ -202,13 +208,21 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	int r = pf_channel_recv(PF_CHANNEL_FD, &text, fds, N_FDS, -1, err);
 
 	if (r == 0)
-		r = start_watch(err);
-	if (r == 0)
 		r = parse_setup(&text, setup, err);
+	/* Up to "loaded" there is one thread: Landlock's rules are one thread's and that of
+	 * those which it makes. */
+	if (r == 0)
+		r = pf_sandbox_enter(&sandbox, setup->plugin, err);
+	if (r == 0)
+		r = load_plugin(setup, err);
+	if (r == 0)
+		r = pf_sandbox_loaded(&sandbox, err);
+	if (r == 0)
+		r = start_watch(err);
 	if (r == 0)
 		r = map_all(setup, fds, err);
 	if (r == 0)
-		r = start_plugin(setup, err);
+		r = pj_client_new(worker.plugin, setup->options, &worker.client, err);
 	return r;
 }
 
@@ -232,13 +246,17 @@ int main(int argc, char **argv)
 	}
 	tie_to_parent(argv[2]);
 	(void)fcntl(PF_CHANNEL_FD, F_SETFD, FD_CLOEXEC);
+	/* The daemon's own are closed by execve(2); its caller's may not be. */
+	(void)close_range(PF_CHANNEL_FD + 1, ~0U, 0);
 	pf_objects_init(&worker.objects);
 	r = set_up(&setup, &err);
 	if (r == -EPIPE && !worker.plugin)
 		return 0;
 	if (r < 0)
 		_exit(fail(&err));
-	r = tell(pf_describe_client(worker.client), &err);
+	r = describe(&err);
+	if (r == 0)
+		r = pf_sandbox_tighten(&sandbox, &err);
 	if (r == 0)
 		r = pf_worker_serve(&worker, setup.threads, &err);
 	fprintf(stderr, "pjrtfs-worker: %s\n", err.text);

@@ -5,7 +5,7 @@
 . "$srcdir/tests/lib.sh"
 requires jq --version
 first=${plugin:-cpu}
-mount_pjrtfs "$first" --plugin "faulty=$build/tests/faults/faulty_plugin.so" --compile-jobs 1
+mount_pjrtfs "$first" "${faulty_options[@]}" --compile-jobs 1
 pid=$(bounded cat "$mnt/plugins/$first/pid")
 f=$mnt/devices/faulty/0/buffers
 bounded cp "$data/add.mlir" "$mnt/programs/"

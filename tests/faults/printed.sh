@@ -69,7 +69,7 @@ tells "$log" '^flood 200000$' # of the life before, too
 unmount_pjrtfs
 rm -f "$faults"
 first=${plugin:-cpu}
-mount_pjrtfs "$first" --plugin "faulty=$build/tests/faults/faulty_plugin.so" \
+mount_pjrtfs "$first" "${faulty_options[@]}" \
 	--fault execute=babble
 log=$mnt/plugins/faulty/log
 far=$mnt/devices/faulty/0/buffers

@@ -127,6 +127,12 @@ static const struct {
 	  "\"plugin_env\":\"cpu:XLA_FLAGS=--a=b\"}",
 	  "{\"plugins\":[{\"name\":\"cpu\",\"options\":{\"a\":1,\"b\":\"1\"},"
 	  "\"env\":{\"XLA_FLAGS\":\"--a=b\"}}]}" },
+	{ "{\"sandbox\":\"device\",\"sandbox_read\":[\"/a\",\"/b\"],\"sandbox_write\":\"/c\","
+	  "\"sandbox_uid\":99}",
+	  "{" PLUGINS ",\"sandbox\":\"device\",\"sandbox_read\":[\"/a\",\"/b\"],"
+	  "\"sandbox_write\":[\"/c\"],\"sandbox_uid\":99}" },
+	{ "{\"plugins\":[{\"name\":\"gpu\",\"sandbox\":\"off\",\"sandbox_read\":\"/a\"}]}",
+	  "{\"plugins\":[{\"name\":\"gpu\",\"sandbox\":\"off\",\"sandbox_read\":[\"/a\"]}]}" },
 	{ "{\"flags_for_all\":[\"xla_a\",\"xla_b\",\"xla_a\"]}",
 	  "{" PLUGINS ",\"flags_for_all\":[\"xla_a\",\"xla_b\"]}" },
 	{ "{\"flags-for-all\":\"xla_a\"}",
@@ -217,8 +223,8 @@ static const struct {
 	{ "{\"plugins\":[{\"name\":\"a:b\"}]}",
 	  "f:1:14: plugins[0].name: plugin name a:b: expected up to 32 letters" },
 	{ "{\"plugins\":[{\"name\":\"a\",\n  \"option\":{}}]}",
-	  "f:2:3: plugins[0].option: expected name, path, options, env or log_level, "
-	  "found the key \"option\"" },
+	  "f:2:3: plugins[0].option: expected name, path, options, env, log_level, sandbox, "
+	  "sandbox_read, sandbox_write or sandbox_uid, found the key \"option\"" },
 	{ "{\"plugins\":[{\"name\":\"a\",\"path\":\"x.so\"}]}",
 	  "plugins[0].path: expected an absolute path, found \"x.so\"" },
 	{ "{\"plugins\":[{\"name\":\"a\",\"options\":[]}]}",
@@ -253,6 +259,10 @@ static const struct {
 	  "plugin b" },
 	{ "{\"debug_options\":{\"b\":null}}", "f:1:19: debug_options.b: option" },
 	{ "{\"debug_options\":true}", "debug_options: expected an object, found true" },
+	{ "{\"sandbox\":\"loose\"}", "sandbox: sandbox: expected strict, device or off" },
+	{ "{\"plugins\":[{\"name\":\"a\",\"sandbox_write\":[\"b\"]}]}",
+	  "plugins[0].sandbox_write: sandbox_write: expected an absolute path, found \"b\"" },
+	{ "{\"sandbox_uid\":0}", "sandbox_uid: expected the number of a user" },
 	{ "{\"flags_for_all\":[\"xla_a\",\"--xla_b\"]}",
 	  "flags_for_all[1]: flags for all: expected the name of a flag" },
 	{ "{\"compile_option\":\"x\"}",

@@ -14,6 +14,7 @@ struct pf_inspect_config {
 	const char *path;                  /* of the plugin's .so */
 	const char *program;               /* path of pjrtfs-worker */
 	struct json_object *options, *env; /* as in struct pf_worker_config, or NULL */
+	struct json_object *sandbox;       /* likewise */
 	int timeout_ms; /* for loading it, and for each thing that it is asked */
 	bool run;       /* have it compile and execute a program, too */
 };

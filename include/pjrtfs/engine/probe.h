@@ -17,6 +17,7 @@ struct pf_candidate {
 	char *path;
 	struct json_object *options; /* create options, or NULL */
 	struct json_object *env;     /* as in struct pf_worker_config, or NULL */
+	struct json_object *sandbox; /* likewise */
 	char *refused;               /* why it must not be started; NULL: it may be */
 };
 

@@ -40,8 +40,15 @@ struct pf_worker_config {
 	struct json_object *options; /* create options, or NULL */
 	struct json_object *env; /* variables for the process: to a string, or to null for
 				    none, whatever the daemon has; or NULL */
-	struct pf_arena *arena;  /* borrowed; outlives the worker */
-	uint64_t pool_size;      /* bytes of address space for its outputs */
+	/*
+	 * {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write": lists of
+	 * paths, "sandbox_uid"}: what the process may do, see worker/sandbox.h; each may be
+	 * missing, or all of it NULL.  Where no mode is said it is strict, and if the plugin does
+	 * not start in that, device.
+	 */
+	struct json_object *sandbox;
+	struct pf_arena *arena; /* borrowed; outlives the worker */
+	uint64_t pool_size;     /* bytes of address space for its outputs */
 	/* Borrowed; outlives the worker.  NULL: nobody is told anything, nor the daemon's log
 	 * what it prints. */
 	struct pf_watch *watch;

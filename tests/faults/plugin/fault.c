@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -179,6 +180,10 @@ static void make_noise(const char *fault)
 	pthread_t thread;
 	const char *arg;
 
+	if ((arg = fault_arg(fault, "attempts")) && *arg)
+		attempts_prepare(arg);
+	else if (arg)
+		attempts_make();
 	if ((arg = fault_arg(fault, "print")))
 		print_lines(arg);
 	if (fault_arg(fault, "babble") && !atomic_flag_test_and_set(&babbles) &&
@@ -220,6 +225,14 @@ PJRT_Error *inject(enum op op)
 				 op_names[op]);
 	if ((arg = fault_arg(fault, "error")))
 		return error_from(arg, op);
+	if (fault_arg(fault, "needs-socket")) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		if (fd < 0)
+			return error_new(PJRT_Error_Code_UNAVAILABLE,
+					 "faulty: no socket");
+		close(fd);
+	}
 	return NULL;
 }
 

@@ -53,6 +53,9 @@
  *                             ready that much later
  *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
  *   print:N[:text]            N lines "text 1", "text 2" ... on standard error; goes on
+ *   attempts:DIR              makes a thread that tries what the system lets it do, with the
+ *                             files in DIR; attempts: has it do so, and waits; goes on
+ *   needs-socket              fails if it cannot have a socket
  *   babble                    from now on prints for ever, as fast as it can; goes on
  *   none                      nothing
  *   held                      the call goes on when the op has this fault no more
@@ -136,6 +139,8 @@ PJRT_Error *error_from(const char *arg, enum op op);
 
 /* The faults that end the process. */
 void die(const char *fault);
+void attempts_prepare(const char *dir);
+void attempts_make(void);
 
 void sleep_ms(long ms);
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Landlock decides which files, seccomp which calls.  Neither suffices alone: Landlock knows
+ * no chmod(2), no sockets, no signals, and truncate(2) only since Linux 6.2; seccomp does not
+ * see what a path names.
+ */
+#include "pjrtfs/worker/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/json.h"
+#include "sandbox_parts.h"
+
+static const char *const mode_names[] = {
+	[PF_SANDBOX_STRICT] = "strict",
+	[PF_SANDBOX_DEVICE] = "device",
+	[PF_SANDBOX_OFF] = "off",
+};
+
+enum { N_MODES = sizeof(mode_names) / sizeof(*mode_names) };
+
+static struct json_object *list_of(struct json_object *settings, const char *key)
+{
+	struct json_object *list = NULL;
+
+	if (!json_object_object_get_ex(settings, key, &list) ||
+	    !json_object_is_type(list, json_type_array) ||
+	    !json_object_array_length(list))
+		return NULL;
+	return list;
+}
+
+int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
+		     struct pf_err *err)
+{
+	struct json_object *mode = NULL, *uid = NULL;
+	unsigned i = PF_SANDBOX_STRICT;
+
+	if (json_object_object_get_ex(settings, "sandbox", &mode))
+		for (i = 0; i < N_MODES; i++)
+			if (!strcmp(json_object_get_string(mode), mode_names[i]))
+				break;
+	if (i == N_MODES)
+		return pf_err_set(err, -EPROTO, "there is no sandbox %.80s",
+				  json_object_get_string(mode));
+	*ret = (struct pf_sandbox){ .mode = (enum pf_sandbox_mode)i,
+				    .read = list_of(settings, "sandbox_read"),
+				    .write = list_of(settings, "sandbox_write") };
+	if (json_object_object_get_ex(settings, "sandbox_uid", &uid))
+		ret->uid = (uid_t)json_object_get_int64(uid);
+#ifdef PF_SANITIZE
+	ret->mode = PF_SANDBOX_OFF;
+#endif
+	return 0;
+}
+
+struct json_object *pf_sandbox_json(const struct pf_sandbox *s)
+{
+	struct json_object *o = json_object_new_object();
+
+	pf_json_add_string(o, "mode", mode_names[s->mode]);
+	pf_json_add_int(o, "landlock", s->landlock);
+	json_object_object_add(o, "seccomp", json_object_new_boolean(s->seccomp));
+	return o;
+}
+
+/* --- who the process is -------------------------------------------------------------------- */
+
+/* The kernel then ends this process, and not the daemon, when memory is short. */
+static void first_to_go(void)
+{
+	pf_autoclose int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)!write(fd, "500", 3);
+}
+
+/*
+ * Root's worker becomes a user who owns nothing: uid 0 without capabilities owns root's files
+ * still.  The kernel then forgets who is to end it with its parent.
+ */
+static int leave_root(uid_t uid, struct pf_err *err)
+{
+	pid_t parent = getppid();
+
+	if (geteuid() || !uid)
+		return 0;
+	if (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, uid, uid, uid) ||
+	    syscall(SYS_setresuid, uid, uid, uid))
+		return pf_err_set(err, -errno, "become user %u: %s", uid,
+				  strerror(errno));
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	return 0;
+}
+
+/*
+ * Keep one capability, or none: until the plugin is loaded root reads it, and its libraries,
+ * wherever they lie.
+ */
+static void drop_capabilities(bool keep_reading)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct have[2] = { { 0 } }, left[2] = { { 0 } };
+
+	if (syscall(SYS_capget, &head, have) == 0 && keep_reading)
+		left[0].effective = left[0].permitted =
+			have[0].effective & (1U << CAP_DAC_READ_SEARCH);
+	for (int i = 0; i < 64; i++)
+		(void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	(void)syscall(SYS_capset, &head, left);
+}
+
+static void limit(int what, rlim_t most)
+{
+	struct rlimit l;
+
+	if (getrlimit(what, &l) || l.rlim_max < most)
+		return;
+	l.rlim_cur = l.rlim_max = most;
+	(void)setrlimit(what, &l);
+}
+
+static void set_limits(const struct pf_sandbox *s)
+{
+	limit(RLIMIT_CORE, 0);
+	if (s->mode == PF_SANDBOX_STRICT) {
+		limit(RLIMIT_NOFILE, 64);
+		limit(RLIMIT_MSGQUEUE, 0);
+	}
+	if (s->mode == PF_SANDBOX_STRICT && !s->write) {
+		signal(SIGXFSZ, SIG_IGN); /* EFBIG tells as well */
+		limit(RLIMIT_FSIZE, 0);
+	}
+	umask(077);
+	/* Neither do others of this user look into the process, nor does it dump core. */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* --- the three steps ------------------------------------------------------------------------ */
+
+int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *err)
+{
+	int r;
+
+	if (s->mode == PF_SANDBOX_OFF)
+		return 0;
+	s->landlock = sandbox_landlock();
+	if (!s->landlock && (s->read || s->write))
+		return pf_err_set(
+			err, -ENOSYS,
+			"%s needs a kernel with Landlock, which this one is not",
+			s->read ? "sandbox_read" : "sandbox_write");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return pf_err_set(err, -errno, "no_new_privs: %s", strerror(errno));
+	first_to_go(); /* as root: /proc/self is no longer one's own afterwards */
+	r = leave_root(s->uid, err);
+	if (r < 0)
+		return r;
+	drop_capabilities(true);
+	set_limits(s);
+	if (s->mode == PF_SANDBOX_DEVICE)
+		setenv("TMPDIR", "/dev/shm", 0); /* where it may write */
+	r = sandbox_restrict_files(s, plugin, err);
+	return r < 0 ? r : sandbox_restrict_calls(s, &s->seccomp, err);
+}
+
+int pf_sandbox_loaded(const struct pf_sandbox *s, struct pf_err *err)
+{
+	if (s->mode == PF_SANDBOX_OFF)
+		return 0;
+	drop_capabilities(false);
+	(void)!chdir("/"); /* a plugin's path may be relative, so not before */
+	return sandbox_close_files(s, err);
+}
+
+int pf_sandbox_tighten(const struct pf_sandbox *s, struct pf_err *err)
+{
+	return s->mode == PF_SANDBOX_STRICT ? sandbox_revoke_calls(s, err) : 0;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What code in a plugin could do: in each sandbox no more than the tables here say.
+. "$srcdir/tests/lib.sh"
+if sanitized; then
+	requires false # such a build has no sandbox
+fi
+requires has_landlock
+mkdir files
+
+# attempts MODE: what succeeds in the sandbox, in the file MODE, a line each.
+attempts()
+{
+	local log
+	echo secret >files/victim
+	echo text >files/target
+	cp files/target files/target.spare
+	chmod 600 files/*
+	mount_pjrtfs faulty --sandbox "$1" --fault "client=attempts:$work/files"
+	tells "$mnt/plugins/faulty/sandbox" "^$1\$"
+	faults compile=attempts
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	log=$(bounded cat "$mnt/plugins/faulty/log")
+	grep -q '^attempts: ' <<<"$log" || fail "it did not try all: $log"
+	sed -n 's/^attempt \(.*\) succeeded$/\1/p' <<<"$log" | sort >"$1"
+	shows "$mnt/health" ok
+	shows "$mnt/plugins/faulty/restarts" 0
+	faults
+	unmount_pjrtfs
+}
+
+# at_most MODE NAME...: nothing else succeeded.
+at_most()
+{
+	local mode=$1 more
+	shift
+	more=$(printf '%s\n' "$@" | sort | comm -13 - "$mode" | paste -sd ' ')
+	equal "what $mode lets through besides" "$more" ''
+}
+
+# at_least MODE NAME...: these succeeded.
+at_least()
+{
+	local mode=$1 less
+	shift
+	less=$(printf '%s\n' "$@" | sort | comm -23 - "$mode" | paste -sd ' ')
+	equal "what $mode does not let through" "$less" ''
+}
+
+# Without one there is nothing to be tried that tells: each kind of attempt works.
+attempts off
+at_least off control_cpuinfo control_thread file_stat file_read file_write file_create \
+	file_chmod file_rename file_unlink daemon_kill daemon_prlimit own_memory own_fork \
+	own_vfork_exec socket_inet socket_unix ipc_shm memory_file
+gone files/target.spare
+
+attempts strict
+at_least strict control_cpuinfo control_thread
+at_most strict control_cpuinfo control_thread file_stat
+test -e files/target.spare || fail "a file was removed"
+
+# Drivers make processes, sockets of the machine and memory; they look at themselves.
+attempts device
+at_least device control_cpuinfo control_thread own_fork memory_file socket_unix
+at_most device control_cpuinfo control_thread file_stat file_statfs file_getxattr \
+	file_inotify file_open_path own_clone own_environ own_fork own_limits own_memory \
+	own_setuid own_vfork_exec socket_pair socket_unix ipc_message ipc_semaphore ipc_shm \
+	memory_file kernel_filter kernel_landlock
+test -e files/target.spare || fail "a file was removed"
+equal "the file" "$(cat files/target)" text
+
+# -- a plugin that needs more than strict to start gets device, which is said; if the owner says
+# strict, it does not start
+mount_pjrtfs faulty --fault client=needs-socket
+tells "$mnt/plugins/faulty/sandbox" '^device$'
+tells "$mnt/plugins/faulty/log" 'does not start in the sandbox strict .*no socket.*sandbox device'
+tells "$mnt.log" 'does not start in the sandbox strict'
+shows "$mnt/plugins/faulty/restarts" 0
+bounded cp "$data/add.mlir" "$mnt/programs/"
+shows "$mnt/executables/add/state" ready
+unmount_pjrtfs
+mkdir no
+status=0
+PJRTFS_FAULTY_FILE=$faults timeout 60 "$pjrtfs" "${faulty_options[@]}" --sandbox faulty:strict no -f 2>said ||
+	status=$?
+equal "the exit status" "$status" 1
+tells said 'plugin faulty: .*no socket'

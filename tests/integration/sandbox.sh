@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a program that users write cannot do to the files of who mounted: read and write them.
+. "$srcdir/tests/lib.sh"
+name=${plugin:-cpu}
+if sanitized; then
+	requires false # such a build has no sandbox
+fi
+requires has_landlock
+echo $'line one\nline two, a secret' >secret
+chmod 600 secret
+mkfifo fifo
+mkdir dumps
+dump='{"env_option_overrides":{"xla_dump_to":"'$work/dumps/d'","xla_dump_hlo_as_text":true}}'
+
+# A program whose faulty operation is at line 2 of FILE, as it says.
+located() # FILE
+{
+	cat <<-END
+		func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+		  %0 = "stablehlo.no_such_thing"(%x) : (tensor<3xf32>) -> tensor<3xf32> loc("$1":2:1)
+		  return %0 : tensor<3xf32>
+		}
+	END
+}
+
+mount_pjrtfs
+tells "$mnt/plugins/$name/sandbox" '^strict$' '^landlock [1-9]' '^seccomp yes$'
+status=/proc/$(cat "$mnt/plugins/$name/pid")/status
+tells "$status" '^CapEff:.0000000000000000$' '^NoNewPrivs:.1$' '^Seccomp:.2$'
+
+# -- locations: the line is not shown, and nothing is waited for or read without end
+for file in "$work/secret" "$work/fifo" /dev/zero /proc/self/environ "$work/no-such-file"; do
+	located "$file" >leak.mlir
+	fails_with 'failed to close' cp leak.mlir "$mnt/programs/leak.mlir"
+	tells "$mnt/executables/leak/error" "^compile leak: .*$file:2:1: error: "
+	if grep -q 'a secret' <<<"$(bounded cat "$mnt/executables/leak/error" \
+		"$mnt/plugins/$name/log")"; then
+		fail "the secret is shown"
+	fi
+done
+shows "$mnt/plugins/$name/restarts" 0
+
+# -- a flag that names a directory: nothing is written, the program is compiled all the same
+touch "$mnt/programs/p.mlir"
+say "$mnt/executables/p/options.json" "$dump"
+bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
+shows "$mnt/executables/p/state" ready
+equal "what was written" "$(ls -A dumps)" ''
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+run p 'x y -> z'
+shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+unmount_pjrtfs
+
+# -- the owner may have it write, there and nowhere else
+mkdir elsewhere
+mount_pjrtfs --sandbox-write "$name:$work/dumps" --no-cache
+touch "$mnt/programs/p.mlir" "$mnt/programs/q.mlir"
+say "$mnt/executables/p/options.json" "$dump"
+bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
+shows "$mnt/executables/p/state" ready
+ls dumps/d/*.txt >/dev/null || fail "nothing was dumped"
+say "$mnt/executables/q/options.json" "${dump//dumps/elsewhere}"
+bounded cp "$data/add.mlir" "$mnt/programs/q.mlir"
+shows "$mnt/executables/q/state" ready
+equal "what was written elsewhere" "$(ls -A elsewhere)" ''
+unmount_pjrtfs
+
+# -- none at all
+mount_pjrtfs --sandbox off
+tells "$mnt/plugins/$name/sandbox" '^off$' '^seccomp no$'
+located "$work/secret" >leak.mlir
+fails_with 'failed to close' cp leak.mlir "$mnt/programs/leak.mlir"
+tells "$mnt/executables/leak/error" 'a secret' # else this test can show nothing
+unmount_pjrtfs
+
+# -- root's worker as another user
+if [ "$(id -u)" = 0 ]; then
+	mount_pjrtfs --sandbox-uid 65534
+	tells "/proc/$(cat "$mnt/plugins/$name/pid")/status" '^Uid:.65534.65534.65534.65534$'
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	run add 'x y -> z'
+	shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+	unmount_pjrtfs
+fi
+
+# -- what is said wrongly, with a sentence
+mkdir m
+refused() # STATUS TEXT OPTION...
+{
+	local want=$1 text=$2 status=0
+	shift 2
+	timeout 60 "$pjrtfs" "$name" m -f --plugin-dir "$plugins" "$@" >said 2>&1 || status=$?
+	equal "the exit status" "$status" "$want"
+	grep -q "$text" said || fail "it said $(cat said)"
+}
+refused 2 'sandbox: expected strict, device or off, found "loose"' --sandbox loose
+refused 2 'sandbox_read: expected an absolute path, found "x"' --sandbox-read "$name:x"
+refused 2 'sandbox_uid: expected the number of a user other than root' --sandbox-uid 0
+refused 1 "sandbox_write $work/none: No such file or directory" --sandbox-write "$work/none"
