@@ -32,6 +32,38 @@ for ext in npz pt gguf onnx; do
 	grep -qF -- "$line" "$top/docs/pjrtfs.5.pod" || fail "the manual has not: $line"
 	python3 -c 'import ast, shlex, sys; ast.parse(shlex.split(sys.argv[1])[2])' "$line"
 done
+# -- programs, and numbers or images in other formats
+while read -r name sentence; do
+	echo 1,2,3 >"$name"
+	fails_with 'Invalid argument' cp "$name" "$b/"
+	why "$b/${name%.*}" >said
+	tells said "^$name: expected an array, which is called \.npy, .*found .*: .*$sentence"
+	tells "$mnt/error" "$sentence"
+	gone "$b/$name"
+	fails_with 'Invalid argument' touch "$b/ns/$name"
+done <<'END'
+add.mlir go to programs/
+add.mlirbc go to programs/
+add.hlo.pb go to programs/
+add.jax_exported go to programs/
+add.pjrtexe go to programs/
+add.stablehlo goes to programs/
+c.csv called .txt
+c.tsv called .txt
+i.png python3 -c '
+i.jpeg python3 -c '
+END
+# what the sentence says of numbers is so
+bounded cp c.csv "$b/c.txt"
+equal "c" "$(bounded jq -c .shape "$b/c.json")" '[3]'
+bounded rm "$b/c.txt"
+# scratch names stay
+for name in x.npy.part .x.npy.swp x.npy~ x.csv.bak; do
+	bounded cp "$data/x.npy" "$b/$name"
+	bounded mv "$b/$name" "$b/x.npy"
+	bounded rm "$b/x.npy"
+done
+
 equal "its inode" "$(bounded stat -c %i "$b/model.json")" "$(bounded stat -c %i "$b/model.json")"
 bounded cp "$b/model.json" copy.json
 same copy.json "$b/model.json"

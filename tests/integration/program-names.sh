@@ -119,3 +119,37 @@ fails_with '' touch "$to/"$'\xff\xfe.mlir'
 fails_with 'too long' touch "$to/$(printf '%0300d' 0).mlir"
 fails_with 'Invalid argument' touch "$to/a.mlir.mlirbc"
 equal "executables" "$(bounded ls "$made" | tr '\n' ' ')" 'a bc other up '
+
+# -- names that users take for programs', and arrays': refused, and nothing is there
+while read -r name sentence; do
+	cp "$data/add.mlir" "$name"
+	fails_with 'Invalid argument' cp "$name" "$to/"
+	tells "$mnt/error" "$name: expected a program, which is called \.mlir, .*: .*$sentence"
+	gone "$to/$name"
+	bounded cp "$name" "$to/part"
+	fails_with 'mv: cannot move' mv "$to/part" "$to/ns/$name"
+	tells "$mnt/error" "$sentence"
+	gone "$to/ns/$name"
+	same "$to/part" "$data/add.mlir"
+done <<'END'
+add.stablehlo called .mlir as text
+add.hlo HLO as text
+add.pb called .hlo.pb
+add.py as_text
+add.onnx as StableHLO where it was made
+add.pt as StableHLO where it was made
+add.txt called .mlir
+x.npy go to buffers/
+x.npz go to buffers/
+x.raw go to buffers/
+model.safetensors go to buffers/
+END
+# names that editors and downloads use, and others that nobody knows, are kept as they are
+for name in add.mlir~ .add.mlir.swp '#add.mlir#' add.mlir.part 4913 add.bak notes.md .txt; do
+	bounded cp "$data/add.mlir" "$to/$name"
+	bounded mv "$to/$name" "$to/scratch"
+	bounded mv "$to/scratch" "$to/$name"
+	bounded mv "$to/$name" "$to/edited.mlir"
+	eventually grep -qx ready "$made/edited/state"
+	bounded rm "$to/edited.mlir"
+done

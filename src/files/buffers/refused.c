@@ -36,14 +36,49 @@ static const struct {
 	  "" },
 };
 
+#define PROGRAM "it is called as a program: those go to programs/"
+#define IMAGE                                                                            \
+	"decode it first: python3 -c 'import numpy,sys; from PIL import Image; "         \
+	"numpy.save(sys.argv[2], numpy.asarray(Image.open(sys.argv[1])))' IMAGE X.npy"
+
+/* Files that hold no arrays, or hold them as numbers in text. */
+static const struct {
+	const char *ext, *instead;
+} others[] = {
+	{ ".mlir", PROGRAM },
+	{ ".mlirbc", PROGRAM },
+	{ ".hlo.pb", PROGRAM },
+	{ ".jax_exported", PROGRAM },
+	{ ".pjrtexe", PROGRAM },
+	{ ".stablehlo", "StableHLO goes to programs/, as .mlir or .mlirbc" },
+	{ ".csv", "lines of numbers, without a line of names, are called .txt" },
+	{ ".tsv", "lines of numbers, without a line of names, are called .txt" },
+	{ ".png", IMAGE },
+	{ ".jpg", IMAGE },
+	{ ".jpeg", IMAGE },
+};
+
+static bool ends_in(const char *name, size_t len, const char *ext)
+{
+	size_t n = strlen(ext);
+
+	return len >= n && !strcmp(name + len - n, ext);
+}
+
 int buffers_check_foreign(const char *name, struct pf_err *err)
 {
 	size_t len = strlen(name);
 
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (ends_in(name, len, others[i].ext))
+			return pf_err_set(err, -EINVAL,
+					  "%s: expected an array, which is called .npy, "
+					  ".txt, .raw or .safetensors, found %s: %s",
+					  name, others[i].ext, others[i].instead);
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
 		size_t ext = strlen(foreign[i].ext);
 
-		if (len < ext || strcmp(name + len - ext, foreign[i].ext))
+		if (!ends_in(name, len, foreign[i].ext))
 			continue;
 		return pf_err_set(err, -EINVAL,
 				  "%s files are not read; files of their arrays are made "

@@ -54,6 +54,12 @@ int files_check_name(struct pf_node *dir, const char *name, const struct pf_node
 		     const struct pf_node *moved, enum pf_program_format *ret, char *stem,
 		     struct pf_err *err);
 
+/*
+ * -EINVAL, with what to do instead, if NAME, which is no program's, has the extension of a file
+ * that users take for a program, or of an array.  (refused.c)
+ */
+int programs_check_foreign(const char *name, struct pf_err *err);
+
 /* -EEXIST if an executable that has no program is called STEM beside DIR; else 0. */
 int files_check_as(struct pf_node *dir, const char *stem, struct pf_err *err);
 

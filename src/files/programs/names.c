@@ -43,7 +43,7 @@ int files_check_name(struct pf_node *dir, const char *name, const struct pf_node
 	*ret = pf_program_format_of(name, &len);
 	snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)len, name);
 	if (*ret == PF_PROGRAM_NONE)
-		return 0;
+		return programs_check_foreign(name, err);
 	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
 		return pf_err_set(err, -EINVAL, "%s has two extensions", name);
 	taken = pf_dir_lookup(dir, stem);
