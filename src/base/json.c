@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/scan.h"
 
 /* --- reading ---------------------------------------------------------------------------- */
 
@@ -55,7 +56,41 @@ static const char *find_too_wide(const char *text)
 	return NULL;
 }
 
+/* TEXT is one object with nothing but blanks around it, and no key is in it twice. */
+static int check_object(const char *text, struct pf_err *err)
+{
+	static const char blanks[] = " \t\r\n";
+	size_t start = strspn(text, blanks), used, rest;
+	struct pf_scan scan = { 0 };
+
+	switch (pf_scan_feed(&scan, text + start, strlen(text + start), &used)) {
+	case PF_SCAN_BAD:
+		return pf_err_set(err, -EINVAL,
+				  "expected a JSON object: byte %zu is %c, expected %s",
+				  start + used, text[start + used - 1], scan.want);
+	case PF_SCAN_MORE:
+		return pf_err_set(err, -EINVAL,
+				  "expected a JSON object, found its end too early");
+	default:
+		break;
+	}
+	rest = start + used + strspn(text + start + used, blanks);
+	if (text[rest])
+		return pf_err_set(err, -EINVAL,
+				  "expected nothing behind the JSON object, found %.40s",
+				  text + rest);
+	return pf_scan_check(text + start, used, err);
+}
+
 int pf_json_parse(const char *text, struct json_object **ret, struct pf_err *err)
+{
+	int r = check_object(text, err);
+
+	*ret = NULL;
+	return r < 0 ? r : pf_json_parse_scanned(text, ret, err);
+}
+
+int pf_json_parse_scanned(const char *text, struct json_object **ret, struct pf_err *err)
 {
 	enum json_tokener_error why = json_tokener_success;
 	const char *wide;

@@ -316,7 +316,12 @@ static int check_options(struct pf_executable *x, const char *text, size_t len,
 
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
-	if (pf_executable_plan(x, copy, NULL, ret, &why) < 0 && err)
+	if (strlen(copy) < len)
+		pf_err_set(&why, -EINVAL, "compile options: byte %zu is zero",
+			   strlen(copy) + 1);
+	else
+		(void)pf_executable_plan(x, copy, NULL, ret, &why);
+	if (why.code < 0 && err)
 		*err = why;
 	PF_LOCK_SCOPE(&x->lock);
 	x->options_err = why;

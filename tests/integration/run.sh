@@ -82,6 +82,13 @@ bounded jq -e '.ok and .id == 5 and .outputs[0].name == "j"' "$r" >/dev/null ||
 ask '{"inputs":["x"],"outputs":["j"]}' "$r" | jq -e '.error.errno == "EINVAL"' >/dev/null
 ask '{"inputs":["x","y"]' "$r" >reply
 tells reply 'EINVAL|^error'
+for line in '{"inputs":["x","y"],"outputs":["t"]} x y -> t' \
+	'{"inputs":["x","y"],"outputs":["t"]}{}' \
+	'{"inputs":["x"],"outputs":["t"],"inputs":["x","y"]}'; do
+	ask "$line" "$r" >reply
+	tells reply 'EINVAL.*(nothing behind the JSON object|twice)'
+	gone "$mnt/buffers/t.npy"
+done
 
 # -- lines that are wrong: echo fails, and run says why
 wrong() # LINE PATTERN

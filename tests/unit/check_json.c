@@ -66,11 +66,20 @@ static const struct {
 	{ "{\"a\":\"99999999999999999999\"}", NULL },
 	{ "{\"a\":\"\\\"99999999999999999999\"}", NULL },
 	{ "{\"99999999999999999999\":1}", NULL },
-	{ "[1]", "something else" },
-	{ "3", "something else" },
-	{ "", "end of data" },
-	{ "{\"a\":", "end of data" },
-	{ "{\"a\" 1}", "expected" },
+	{ " \t{\"a\":1}\r\n", NULL },
+	{ "[1]", "a JSON object: byte 1 is [, expected {" },
+	{ "3", "a JSON object: byte 1 is 3, expected {" },
+	{ "", "its end too early" },
+	{ "{\"a\":", "its end too early" },
+	{ "{\"a\" 1}", "byte 6 is 1, expected a colon" },
+	/* What json-c takes without a word. */
+	{ "{} x", "nothing behind the JSON object, found x" },
+	{ "{}{}", "nothing behind the JSON object, found {}" },
+	{ "{\"a\":1,\"a\":1}", "twice" },
+	{ "{\"a\":[{\"b\":1,\"\\u0062\":1}]}", "twice" },
+	{ "{'a':1}", "byte 2 is ', expected a key" },
+	{ "{\"a\":NaN}", "byte 6 is N, expected a value" },
+	{ "{\"a\":\"\xff\"}", "UTF-8" },
 };
 
 START_TEST(what_json_cannot_hold_is_refused)

@@ -10,10 +10,14 @@
 #include "pjrtfs/base/err.h"
 
 /*
- * TEXT as a JSON object in *RET, which the caller puts.  -EINVAL: it is none, or a whole number
- * in it does not fit 64 bits, which json-c would change.  Does not block, as all of these.
+ * TEXT as a JSON object (RFC 8259) in *RET, which the caller puts.  -EINVAL: it is none, something
+ * but blanks is behind it, it has a key twice, is no UTF-8, or a whole number in it does not fit 64
+ * bits, which json-c would change; -ENOMEM.  Does not block, as all of these.
  */
 int pf_json_parse(const char *text, struct json_object **ret, struct pf_err *err);
+
+/* The same of a TEXT that pf_scan_feed and pf_scan_check found good. */
+int pf_json_parse_scanned(const char *text, struct json_object **ret, struct pf_err *err);
 
 /* Add the string VALUE under KEY. */
 void pf_json_add_string(struct json_object *o, const char *key, const char *value);

@@ -222,7 +222,7 @@ static void control_command(struct pf_command *command)
 	}
 	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
 	c->command = command;
-	r = pf_json_parse(command->text, &o, &err);
+	r = pf_json_parse_scanned(command->text, &o, &err);
 	if (r == 0) {
 		task_set_id(&c->task, o);
 		r = command_run(&c->task, o, &err);
