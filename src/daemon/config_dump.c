@@ -176,6 +176,14 @@ int config_dump(const struct options *o, const char *source, const struct plugin
 		add_string(words, o->fuse[i]);
 	json_object_object_add(out, "mount_options", words);
 	pf_json_add_int(out, "memory_limit", (int64_t)o->memory_limit);
+	if (o->mode) {
+		char mode[16];
+
+		snprintf(mode, sizeof(mode), "%04o", (unsigned)o->mode);
+		pf_json_add_string(out, "mode", mode);
+	}
+	if (o->has_group)
+		pf_json_add_int(out, "group", o->group);
 	add_bool(out, "allow_native", o->allow_native);
 	add_cache(out, &o->cache);
 	if (s->devices)

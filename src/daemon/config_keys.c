@@ -84,6 +84,23 @@ static int take_number(struct taking *k, enum key_id id, const struct pf_config_
 	return taking_at_fault(k, at, r);
 }
 
+/* In octal, whether it is a string or not; and a group, by name or number. */
+static int take_rights(struct taking *k, enum key_id id, const struct pf_config_at *at,
+		       struct json_object *value)
+{
+	const char *text = json_object_get_string(value);
+
+	if (!json_object_is_type(value, json_type_string) &&
+	    !json_object_is_type(value, json_type_int))
+		return taking_refuse(k, at,
+				     id == KEY_MODE ? "an octal mode as \"1777\""
+						    : "a group's name or number",
+				     value);
+	return taking_at_fault(k, at,
+			       id == KEY_MODE ? options_take_mode(k->o, text, k->err)
+					      : options_take_group(k->o, text, k->err));
+}
+
 const char *taking_string(struct taking *k, const struct pf_config_at *at,
 			  struct json_object *value, const char *want)
 {
@@ -253,6 +270,8 @@ static const struct {
 	{ "debug", KEY_DEBUG, take_flag },
 	{ "mount_options", KEY_MOUNT_OPTIONS, take_words },
 	{ "memory_limit", KEY_MEMORY_LIMIT, take_size },
+	{ "mode", KEY_MODE, take_rights },
+	{ "group", KEY_GROUP, take_rights },
 	{ "allow_native", KEY_ALLOW_NATIVE, take_flag },
 	{ "cache_dir", KEY_CACHE_DIR, take_word },
 	{ "cache_size", KEY_CACHE_SIZE, take_size },

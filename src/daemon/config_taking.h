@@ -30,6 +30,8 @@ enum key_id {
 	KEY_PLUGIN_ENV,
 	KEY_COMPILE_OPTION,
 	KEY_FLAGS_FOR_ALL,
+	KEY_MODE,
+	KEY_GROUP,
 	KEY_SANDBOX, /* and the three that begin like it */
 };
 

@@ -39,6 +39,8 @@ const char options_help[] =
 	"                           too; may be repeated\n"
 	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
 	"                           of the smaller of RAM and the cgroup's limit)\n"
+	"  --mode MODE              of programs/, buffers/, ...: 1777 lets all users work there\n"
+	"  --group GROUP            their group, by name or number; alone: mode 2775\n"
 	"  --allow-native           whoever may write programs may also load compiled ones\n"
 	"                           (.pjrtexe), which are native code; else only the owner\n"
 	"  --cache-dir DIR          keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"

@@ -154,6 +154,7 @@ static void usage(void *arg, struct pf_usage *ret)
 static int start(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
+	const mode_t mode = o->mode ? o->mode : o->has_group ? 02775 : 0755;
 	struct pf_fs_config fs = {
 		.workers = d->workers,
 		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
@@ -161,6 +162,8 @@ static int start(struct daemon *d, struct pf_err *err)
 		.flags_for_all = (const char *const *)o->settings.flags_for_all,
 		.uid = getuid(),
 		.gid = getgid(),
+		.shared_mode = mode,
+		.shared_gid = o->has_group ? o->group : getgid(),
 	};
 	struct pf_mount_config mount = {
 		.mountpoint = o->mountpoint,

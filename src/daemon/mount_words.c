@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words of -o that others than pjrtfs understand. */
 #include <errno.h>
+#include <grp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "options.h"
 
@@ -47,4 +49,36 @@ void options_forget_fuse(struct options *o)
 		free((char *)(uintptr_t)o->fuse[--o->n_fuse]);
 		o->fuse[o->n_fuse] = NULL;
 	}
+}
+
+int options_take_mode(struct options *o, const char *value, struct pf_err *err)
+{
+	char *end;
+	unsigned long mode = strtoul(value, &end, 8);
+
+	if (*value < '0' || *value > '7' || *end || mode > 07777 ||
+	    (mode & S_IRWXU) != S_IRWXU)
+		return pf_err_set(err, -EINVAL,
+				  "mode: expected an octal mode with all rights for the "
+				  "owner, as in 1777 or 2775, found %s",
+				  value);
+	o->mode = (mode_t)mode;
+	return 0;
+}
+
+int options_take_group(struct options *o, const char *value, struct pf_err *err)
+{
+	const struct group *group = getgrnam(value);
+	char *end;
+	unsigned long gid = strtoul(value, &end, 10);
+
+	if (group)
+		gid = group->gr_gid;
+	else if (*value < '0' || *value > '9' || *end || gid >= UINT32_MAX)
+		return pf_err_set(err, -EINVAL,
+				  "group: expected a group's name or number, found %s",
+				  value);
+	o->has_group = true;
+	o->group = (gid_t)gid;
+	return 0;
 }

@@ -98,6 +98,10 @@ static int add_word(struct options *o, struct words *w, const char *word,
 		return add_to(w->plugins.dirs, &w->plugins.n_dirs, word + 11, err);
 	if (!strncmp(word, "memory_limit=", 13))
 		return memory_limit_parse(word + 13, &o->memory_limit, err);
+	if (!strncmp(word, "mode=", 5))
+		return options_take_mode(o, word + 5, err);
+	if (!strncmp(word, "group=", 6))
+		return options_take_group(o, word + 6, err);
 	for (i = 0; i < N_SETTINGS_WORDS; i++) {
 		size_t len = strlen(settings_words[i].word);
 
@@ -129,6 +133,8 @@ enum {
 	OPT_PLUGIN = 256,
 	OPT_PLUGIN_DIR,
 	OPT_MEMORY_LIMIT,
+	OPT_MODE,
+	OPT_GROUP,
 	OPT_ALLOW_NATIVE,
 	OPT_LIST_PLUGINS,
 	OPT_CHECK_PLUGIN,
@@ -197,6 +203,10 @@ static int take_option(int c, struct options *o, struct words *w, char **argv,
 		return add_to(w->plugins.dirs, &w->plugins.n_dirs, optarg, err);
 	case OPT_MEMORY_LIMIT:
 		return memory_limit_parse(optarg, &o->memory_limit, err);
+	case OPT_MODE:
+		return options_take_mode(o, optarg, err);
+	case OPT_GROUP:
+		return options_take_group(o, optarg, err);
 	case OPT_ALLOW_NATIVE:
 		o->allow_native = true;
 		return 0;
@@ -248,6 +258,8 @@ static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "dump-config", no_argument, NULL, OPT_DUMP_CONFIG },
 	{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
+	{ "mode", required_argument, NULL, OPT_MODE },
+	{ "group", required_argument, NULL, OPT_GROUP },
 	{ "cache-dir", required_argument, NULL, OPT_CACHE },
 	{ "cache-size", required_argument, NULL, OPT_CACHE + 1 },
 	{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },

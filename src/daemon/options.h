@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cache_options.h"
 #include "pjrtfs/base/err.h"
@@ -31,6 +32,9 @@ struct options {
 	const char
 		*fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
 	unsigned n_fuse;
+	mode_t mode;    /* of directories where users make things; 0: nobody said it */
+	bool has_group; /* group is their group */
+	gid_t group;
 	uint64_t memory_limit; /* bytes */
 	bool allow_native;     /* anybody may load compiled programs */
 	struct cache_options cache;
@@ -56,6 +60,11 @@ bool options_for_mount(const char *word);
  * with a comma. */
 int options_add_fuse(struct options *o, const char *word, struct pf_err *err);
 void options_forget_fuse(struct options *o);
+
+/* --mode and --group: VALUE is an octal mode, and a group's name or number.  0; -EINVAL with a
+ * sentence. */
+int options_take_mode(struct options *o, const char *value, struct pf_err *err);
+int options_take_group(struct options *o, const char *value, struct pf_err *err);
 
 /* The text of --help. */
 extern const char options_help[];

@@ -56,6 +56,25 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 	return 0;
 }
 
+static void share(struct pf_node *dir, const struct pf_fs_config *config)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(dir, &attr);
+	attr.mode = S_IFDIR | config->shared_mode;
+	attr.gid = config->shared_gid;
+	pf_node_set_attr(dir, &attr);
+}
+
+/* The directories where users make things, which they can do if they have rights there. */
+static void share_all(struct pf_fs *fs, const struct pf_fs_config *config)
+{
+	share(fs->programs, config);
+	share(fs->executables, config);
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		share(fs->devices[i].buffers, config);
+}
+
 static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugins = NULL;
@@ -94,6 +113,8 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 		r = files_add_plugins(fs, plugins);
 	if (r == 0)
 		r = files_add_devices(fs, devices);
+	if (r == 0)
+		share_all(fs, config);
 	return r < 0 ? pf_err_set(err, r, "no memory for the tree") : 0;
 }
 

@@ -213,6 +213,38 @@ as 1001 bash -c 'echo 7 8 >"$1"' - "$b/group/two/a.txt"
 fails_with 'not empty' as 1001 cp two.safetensors "$b/group/"
 shows "$b/group/two/a.txt" '7 8'
 
+# -- a mount for all: --mode, --group
+# made_by UID: the user makes and runs something
+made_by()
+{
+	as "$1" cp add.mlir "$mnt/programs/of$1.mlir"
+	as "$1" cp x.npy "$b/x$1.npy"
+	as_ask "$1" "{\"op\":\"execute\",\"executable\":\"of$1\",\"inputs\":[\"x$1\",\"x$1\"],\"outputs\":[\"z$1\"]}" >reply
+	tells reply '"ok":true'
+	as_ask "$1" "{\"op\":\"compile\",\"program\":\"of$1\",\"as\":\"as$1\"}" >reply
+	tells reply '"ok":true'
+}
+mount_pjrtfs -o allow_other,mode=1777 --devices 2
+b=$mnt/buffers
+for uid in 1001 1002; do
+	made_by "$uid"
+	as "$uid" cp x.npy "$mnt/devices/${plugin:-cpu}/1/buffers/x$uid.npy"
+	as "$uid" mkdir "$b/home$uid"
+done
+fails_with 'not permitted' as 1002 rm "$b/x1001.npy"
+fails_with 'not permitted' as 1002 rm "$mnt/programs/of1001.mlir"
+for d in programs executables buffers "devices/${plugin:-cpu}/1/buffers"; do
+	equal "$d" "$(bounded stat -c '%u %g %a' "$mnt/$d")" '0 0 1777'
+done
+equal "devices" "$(bounded stat -c %a "$mnt/devices" "$mnt/plugins" "$mnt" | tr '\n' ' ')" '555 555 755 '
+echo '{"mount_options": "allow_other", "group": 2000}' >group.json
+mount_pjrtfs --config group.json
+b=$mnt/buffers
+equal "buffers" "$(bounded stat -c '%u %g %a' "$b")" '0 2000 2775'
+fails_with 'ermission denied' as 1001 cp x.npy "$b/"
+timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 cp x.npy "$b/"
+equal "its group" "$(bounded stat -c '%u %g' "$b/x.npy")" '1001 2000'
+
 # -- without allow_other only the owner of the mount sees it
 mount_pjrtfs
 fails_with 'ermission denied' as 1001 ls "$mnt"

@@ -102,6 +102,10 @@ static const struct {
 	{ "{\"memory_limit\":1048576,\"cache_size\":\"max\",\"cache_dir\":\"/c/d\"}",
 	  "{\"memory_limit\":1048576,\"cache_dir\":\"/c/d\",\"cache_size\":\"max\"," PLUGINS
 	  "}" },
+	{ "{\"mode\":\"1777\",\"group\":12}",
+	  "{\"mode\":\"1777\",\"group\":12," PLUGINS "}" },
+	{ "{\"mode\":2775,\"group\":\"12\"}",
+	  "{\"mode\":\"2775\",\"group\":12," PLUGINS "}" },
 	{ "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2,"
 	  "\"plugin_log_level\":0}",
 	  "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2," PLUGINS "}" },

@@ -134,6 +134,17 @@ static const struct {
 	{ "m -o memory_limit=x", -EINVAL,
 	  "memory limit: expected a size from 1M on, as in 4G, "
 	  "found x" },
+	{ "m --mode 1778", -EINVAL,
+	  "mode: expected an octal mode with all rights for the owner, as in 1777 or "
+	  "2775, found 1778" },
+	{ "m --mode=0177", -EINVAL, "found 0177" },
+	{ "m -o mode=", -EINVAL, "mode: expected an octal mode" },
+	{ "m -o mode=-1777", -EINVAL, "found -1777" },
+	{ "m --mode 17777", -EINVAL, "found 17777" },
+	{ "m --group nobody-at-all", -EINVAL,
+	  "group: expected a group's name or number, found nobody-at-all" },
+	{ "m -o group=", -EINVAL, "group: expected" },
+	{ "m -o group=-1", -EINVAL, "group: expected" },
 	{ "m -o plugin=none", -ENOENT, "plugin none: not found" },
 	{ "m --cache-dir=", -EINVAL, "cache directory: expected a path" },
 	{ "m --cache-size 1X", -EINVAL,
@@ -376,6 +387,30 @@ START_TEST(where_the_cache_lies)
 }
 END_TEST
 
+static const struct {
+	const char *line;
+	unsigned mode, group;
+} shared[] = {
+	{ "m", 0, 0 },
+	{ "m --mode 1777", 01777, 0 },
+	{ "m -o allow_other,mode=2775,group=1234", 02775, 1234 },
+	{ "m --mode=755 --group 7", 0755, 7 },
+	{ "m --group 7 --mode 700 -o mode=1777,group=8", 01777, 8 },
+};
+
+START_TEST(directories_are_shared)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(parse(shared[_i].line, &o, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(o.mode, shared[_i].mode);
+	ck_assert_int_eq(o.has_group, shared[_i].group != 0);
+	ck_assert_uint_eq(o.group, shared[_i].group);
+	options_release(&o);
+}
+END_TEST
+
 /* Every option that there is is in the help, and its lines fit a terminal. */
 START_TEST(the_help_is_complete)
 {
@@ -457,6 +492,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, make_files, remove_files);
 	unit_add_cases(tc, a_good_line_is_understood, good);
 	unit_add_cases(tc, a_bad_line_is_refused, bad);
+	unit_add_cases(tc, directories_are_shared, shared);
 	unit_add_cases(tc, sizes_are_understood, memory);
 	unit_add_cases(tc, help_asks_for_nothing_else, asked);
 	unit_add_cases(tc, the_cache_is_understood, caches);

@@ -36,6 +36,9 @@ struct pf_fs_config {
 	const char *const *flags_for_all;
 	uid_t uid; /* the owner of what no user made */
 	gid_t gid;
+	/* Permission bits and group of the directories where users make things. */
+	mode_t shared_mode;
+	gid_t shared_gid;
 };
 
 /*
