@@ -7,7 +7,8 @@
 # runs it in the build folder with srcdir set; by hand: cd build && srcdir=.. bash ../tests/….
 #
 # Set here: $work an empty folder, the working directory; $data tests/data; $build the build
-# folder; $pjrtfs the daemon's program; $plugins the folder of the plugins.
+# folder; $pjrtfs the daemon's program; $plugins the folder of the plugins; $others yes for
+# root, who can try a mount as other users: mount_pjrtfs ${others:+-o allow_other}.
 # shellcheck shell=bash
 set -eu
 
@@ -17,6 +18,8 @@ pjrtfs=$build/pjrtfs
 plugins=${plugins:-$top/plugins}
 # shellcheck disable=SC2034 # for the tests
 data=$top/tests/data
+# shellcheck disable=SC2034
+if [ "$(id -u)" = 0 ]; then others=yes; else others=; fi
 
 # Seconds that something which comes may take; tests that wait for it end sooner.
 patience=${PJRTFS_TEST_PATIENCE:-20}

@@ -78,7 +78,7 @@ tells "$mnt/executables/bad2/error" '^compile bad2: bad op$'
 unmount_pjrtfs
 
 # -- users take turns: who asked for many does not keep the others from one
-if [ "$(id -u)" = 0 ] && setpriv --reuid 12345 --clear-groups true 2>/dev/null; then
+if [ -n "$others" ]; then
 	mount_pjrtfs faulty --compile-jobs 1 -o allow_other
 	chmod 0777 "$mnt/programs"
 	chmod 0755 "$work"

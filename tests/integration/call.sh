@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires python3 --version
-mount_pjrtfs -o allow_other
+mount_pjrtfs ${others:+-o allow_other}
 chmod 755 "$work" # other users take part
 if sanitized; then
 	export SANITIZED=1

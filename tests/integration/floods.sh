@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Floods: long batches, many sessions, many jobs, halves of commands, callers that go.
 . "$srcdir/tests/lib.sh"
-options=()
-if [ "$(id -u)" = 0 ]; then
-	options=(-o allow_other)
-	chmod 755 "$work"
-fi
-mount_pjrtfs ${options[@]+"${options[@]}"}
+mount_pjrtfs ${others:+-o allow_other}
+chmod 755 "$work" # other users take part
 if sanitized; then
 	export SANITIZED=1
 fi

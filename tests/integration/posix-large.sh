@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Files beyond 4 GiB, and what is beyond the memory limit.
 . "$srcdir/tests/lib.sh"
-requires test "$(id -u)" = 0
-mount_pjrtfs -o allow_other --memory-limit 6G
+mount_pjrtfs ${others:+-o allow_other} --memory-limit 6G
 chmod 755 "$work" # other users take part
 cases=$top/tests/tools/posix_large.py
 if sanitized; then

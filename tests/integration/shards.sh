@@ -12,7 +12,7 @@ for p in python3 /usr/bin/python3; do
 	fi
 done
 requires test -n "$python"
-mount_pjrtfs -o allow_other
+mount_pjrtfs ${others:+-o allow_other}
 chmod 755 "$work" # other users take part
 timeout -k 5 $((patience * 12)) "$python" -B "$top/tests/tools/shards.py" "$mnt"
 shows "$mnt/health" ok
