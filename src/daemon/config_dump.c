@@ -186,6 +186,8 @@ int config_dump(const struct options *o, const char *source, const struct plugin
 		pf_json_add_int(out, "group", o->group);
 	add_bool(out, "allow_native", o->allow_native);
 	add_cache(out, &o->cache);
+	if (s->abandoned_s != ABANDONED)
+		pf_json_add_int(out, "abandoned_timeout", (int64_t)s->abandoned_s);
 	if (s->devices)
 		pf_json_add_int(out, "devices", s->devices);
 	if (s->log_level >= 0)

@@ -75,6 +75,8 @@ static int take_number(struct taking *k, enum key_id id, const struct pf_config_
 	text = json_object_get_string(value);
 	if (id == KEY_DEVICES)
 		r = settings_take_devices(&k->o->settings, text, k->err);
+	else if (id == KEY_ABANDONED_TIMEOUT)
+		r = settings_take_abandoned(&k->o->settings, text, k->err);
 	else if (id == KEY_PLUGIN_LOG_LEVEL)
 		r = settings_take_log_level(&k->o->settings, text, k->err);
 	else
@@ -278,6 +280,7 @@ static const struct {
 	{ "no_cache", KEY_NO_CACHE, take_flag },
 	{ "compile_jobs", KEY_COMPILE_JOBS, take_number },
 	{ "compile_timeout", KEY_COMPILE_TIMEOUT, take_number },
+	{ "abandoned_timeout", KEY_ABANDONED_TIMEOUT, take_number },
 	{ "devices", KEY_DEVICES, take_number },
 	{ "plugin_dir", KEY_PLUGIN_DIR, take_words },
 	{ "plugin_log_level", KEY_PLUGIN_LOG_LEVEL, take_number },

@@ -159,6 +159,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		.workers = d->workers,
 		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
 		.allow_native = o->allow_native,
+		.abandoned_s = o->settings.abandoned_s,
 		.flags_for_all = (const char *const *)o->settings.flags_for_all,
 		.uid = getuid(),
 		.gid = getgid(),

@@ -63,6 +63,7 @@ static const struct {
 	{ "sandbox_read=", settings_take_sandbox_read },
 	{ "sandbox_write=", settings_take_sandbox_write },
 	{ "sandbox_uid=", settings_take_sandbox_uid },
+	{ "abandoned_timeout=", settings_take_abandoned },
 };
 
 enum { N_SETTINGS_WORDS = sizeof(settings_words) / sizeof(settings_words[0]) };
@@ -255,6 +256,7 @@ static const struct option long_options[] = {
 	{ "sandbox-read", required_argument, NULL, OPT_SETTINGS + 7 },
 	{ "sandbox-write", required_argument, NULL, OPT_SETTINGS + 8 },
 	{ "sandbox-uid", required_argument, NULL, OPT_SETTINGS + 9 },
+	{ "abandoned-timeout", required_argument, NULL, OPT_SETTINGS + 10 },
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "dump-config", no_argument, NULL, OPT_DUMP_CONFIG },
 	{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },

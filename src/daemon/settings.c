@@ -18,6 +18,7 @@ void settings_init(struct settings *s)
 {
 	memset(s, 0, sizeof(*s));
 	s->log_level = -1;
+	s->abandoned_s = ABANDONED;
 }
 
 void settings_release(struct settings *s)
@@ -268,6 +269,17 @@ int settings_take_devices(struct settings *s, const char *word, struct pf_err *e
 		return r;
 	s->devices = (unsigned)n;
 	s->devices_layer = s->layer;
+	return 0;
+}
+
+int settings_take_abandoned(struct settings *s, const char *word, struct pf_err *err)
+{
+	int n, r = take_number("abandoned timeout in seconds", word, 0, MAX_ABANDONED, &n,
+			       err);
+
+	if (r < 0)
+		return r;
+	s->abandoned_s = (unsigned)n;
 	return 0;
 }
 

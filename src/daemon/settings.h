@@ -18,10 +18,12 @@ enum {
 	MAX_DEFS = 64, /* plugins of which something is said */
 	MAX_DEVICES = PF_OPTIONS_MAX_DEVICES,
 	MAX_LOG_LEVEL = 4,
-	MAX_FLAGS = 256,          /* that all may set */
-	MAX_VARIABLES = 256,      /* of a plugin's environment */
-	MAX_VARIABLE = 65536,     /* bytes of one */
-	LAYER_COMMAND_LINE = 100, /* after every file */
+	MAX_ABANDONED = 7 * 24 * 3600, /* seconds */
+	ABANDONED = 3600,              /* unless told otherwise */
+	MAX_FLAGS = 256,               /* that all may set */
+	MAX_VARIABLES = 256,           /* of a plugin's environment */
+	MAX_VARIABLE = 65536,          /* bytes of one */
+	LAYER_COMMAND_LINE = 100,      /* after every file */
 };
 
 /* What is said of the plugin NAME. */
@@ -55,6 +57,7 @@ struct settings {
 	struct json_object *compile_options; /* owned, or NULL */
 	struct json_object *sandbox;         /* owned: of all plugins, or NULL */
 	unsigned sandbox_layer;
+	unsigned abandoned_s;               /* 0: never */
 	char *flags_for_all[MAX_FLAGS + 1]; /* owned; NULL-terminated */
 	unsigned n_flags;
 };
@@ -94,6 +97,7 @@ int settings_sandbox(struct settings *s, struct plugin_def *def, const char *key
  */
 int settings_take_option(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_env(struct settings *s, const char *word, struct pf_err *err);
+int settings_take_abandoned(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_devices(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_log_level(struct settings *s, const char *word, struct pf_err *err);
 int settings_take_compile_option(struct settings *s, const char *word,

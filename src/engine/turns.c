@@ -266,6 +266,12 @@ void pf_turns_end(struct pf_turns *t, struct pf_turn *turn)
 	tell_locked(t);
 }
 
+bool pf_turns_has(struct pf_turns *t, const struct pf_turn *turn)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return turn->got && turn->got == turn->n_devices;
+}
+
 unsigned pf_turns_position(struct pf_turns *t, const struct pf_turn *turn)
 {
 	unsigned ahead = 0, at;

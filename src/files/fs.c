@@ -140,6 +140,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->compiler = config->compiler;
 	fs->cache = config->cache;
 	fs->allow_native = config->allow_native;
+	fs->abandoned_ms = config->abandoned_s * UINT64_C(1000);
 	fs->flags_for_all = config->flags_for_all;
 	fs->watch = config->watch;
 	if (fs->cache && fs->watch)

@@ -194,6 +194,13 @@ unsigned pf_execution_position(struct pf_execution *e)
 	return turns ? pf_turns_position(turns, &e->priv->turn) : 0;
 }
 
+bool pf_execution_runs(struct pf_execution *e)
+{
+	struct pf_turns *turns = atomic_load(&e->priv->turns);
+
+	return turns && pf_turns_has(turns, &e->priv->turn);
+}
+
 void pf_execution_resume(struct pf_execution *e)
 {
 	step(e->priv);

@@ -501,8 +501,11 @@ void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 /* Nobody waits any more for what an interrupted write began; what other writes did goes on. */
 void pf_ctl_release(struct pf_open *of)
 {
-	pf_lock(&of->session->lock);
-	of->session->released = true;
-	pf_cut_reset(of->session);
-	pf_unlock(&of->session->lock);
+	struct pf_session *s = of->session;
+
+	PF_LOCK_SCOPE(&s->lock);
+	s->released = true;
+	pf_cut_reset(s);
+	if (s->running && s->running->waiter->interrupted && of->node->kind->left)
+		of->node->kind->left(&s->running->command);
 }

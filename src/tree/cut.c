@@ -66,6 +66,7 @@ static struct pf_item *item_new(struct pf_session *s)
 	item->command.of = s->of;
 	item->command.session = s;
 	item->command.priv = item;
+	atomic_store(&item->command.user, NULL);
 	item->code = 0;
 	return item;
 }

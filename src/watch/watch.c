@@ -219,6 +219,21 @@ void pf_tell_executed(struct pf_watch *w, struct pf_plugin_meter *meter,
 	pf_event_add(w->events, &e);
 }
 
+void pf_tell_abandoned(struct pf_watch *w, const char *executable, uid_t user,
+		       const char *id, const struct pf_err *why)
+{
+	char object[OBJECT_MAX];
+	struct pf_event e;
+
+	if (!w)
+		return;
+	snprintf(object, sizeof(object), "executables/%s", executable);
+	pf_event_begin(&e, "execution.abandoned", user, object);
+	pf_event_error(&e, why);
+	pf_event_json(&e, "id", id);
+	pf_event_add(w->events, &e);
+}
+
 void pf_tell_calls(struct pf_watch *w, struct pf_plugin_meter *meter, uint64_t n,
 		   const struct pf_told_execution *told)
 {

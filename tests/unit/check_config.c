@@ -203,6 +203,7 @@ static const struct {
 	  "compile jobs: expected a number from 1 to 32, found 33" },
 	{ "{\"compile_timeout\":0}", "expected a number from 1 to 604800, found 0" },
 	{ "{\"compile_timeout\":1.5}", "expected an integer, found 1.5" },
+	{ "{\"abandoned_timeout\":-1}", "expected a number from 0 to 604800, found -1" },
 	{ "{\"devices\":0}",
 	  "f:1:2: devices: devices: expected a number from 1 to 1024" },
 	{ "{\"devices\":1025}", "expected a number from 1 to 1024, found 1025" },

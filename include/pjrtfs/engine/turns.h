@@ -63,6 +63,9 @@ bool pf_turns_leave(struct pf_turns *turns, struct pf_turn *turn);
  */
 void pf_turns_end(struct pf_turns *turns, struct pf_turn *turn);
 
+/* Has TURN all its places, so that it may execute? */
+bool pf_turns_has(struct pf_turns *turns, const struct pf_turn *turn);
+
 /* How many begin before TURN on the device that it waits for, and itself; 0: it waits not. */
 unsigned pf_turns_position(struct pf_turns *turns, const struct pf_turn *turn);
 

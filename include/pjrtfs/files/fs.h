@@ -31,6 +31,9 @@ struct pf_fs_config {
 	struct pf_watch *watch;       /* borrowed; outlives the file system */
 	const char *mountpoint;       /* absolute; for /README; NULL: not known */
 	bool allow_native;            /* anybody may load compiled programs */
+	unsigned
+		abandoned_s; /* executions of others that nobody waits for end after so many
+			       * seconds, with their worker; 0: never */
 	/* Flags of XLA that all may set besides those known to be harmless: names, borrowed,
 	 * NULL-terminated; or NULL. */
 	const char *const *flags_for_all;

@@ -91,6 +91,9 @@ bool pf_execution_join(struct pf_execution *before, struct pf_execution *next);
 bool pf_execution_unqueue(struct pf_execution *execution);
 void pf_execution_resume(struct pf_execution *execution);
 
+/* Has its turn come, so that the device executes it, or is about to? */
+bool pf_execution_runs(struct pf_execution *execution);
+
 /* How many on its device begin before it does, and itself; 0: it does not wait for that. */
 unsigned pf_execution_position(struct pf_execution *execution);
 

@@ -19,6 +19,8 @@
 #ifndef PJRTFS_TREE_CTL_H
 #define PJRTFS_TREE_CTL_H
 
+#include <stdatomic.h>
+
 #include "pjrtfs/tree/open.h"
 
 enum {
@@ -34,6 +36,7 @@ struct pf_command {
 	size_t len;
 	struct pf_session *session; /* the tree's */
 	void *priv;                 /* the tree's */
+	_Atomic(void *) user;       /* the kind's own; NULL at first */
 };
 
 /*

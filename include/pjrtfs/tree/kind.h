@@ -84,6 +84,9 @@ struct pf_kind {
 	/* Control: run one command, and answer it once with pf_command_done (ctl.h). */
 	void (*command)(struct pf_command *command);
 	bool json; /* commands are JSON objects; else they are lines */
+	/* Whoever gave COMMAND, which runs, was interrupted and has closed the file: nobody will
+	 * hear of it.  Called with the session's lock held: it must not answer, nor block. */
+	void (*left)(struct pf_command *command);
 
 	/* Bytes. */
 	int (*open)(struct pf_open *of, struct pf_err *err);

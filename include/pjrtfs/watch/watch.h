@@ -101,6 +101,11 @@ void pf_tell_executed(struct pf_watch *watch, struct pf_plugin_meter *meter,
 void pf_tell_calls(struct pf_watch *watch, struct pf_plugin_meter *meter, uint64_t n,
 		   const struct pf_told_execution *told);
 
+/* An execution of EXECUTABLE for USER, whose command had ID (JSON text, or NULL), is ended with
+ * its worker, as WHY tells: "execution.abandoned". */
+void pf_tell_abandoned(struct pf_watch *watch, const char *executable, uid_t user,
+		       const char *id, const struct pf_err *why);
+
 /*
  * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
  * on, the event of USER, who asked for the program; pf_watch_owner where nobody did.

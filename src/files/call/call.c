@@ -64,12 +64,22 @@ int call_fail_locked(struct call *c, const struct pf_err *why)
 
 /* --- running -------------------------------------------------------------------------- */
 
+/* It has ended, or just did: nobody need look for it later. */
+static void stop_waiting(struct call *c)
+{
+	if (pf_timer_disarm(fs_of(c->node)->timers, &c->abandon))
+		call_unref(c);
+}
+
 static void call_done(struct pf_invocation *v, int code, const struct pf_err *why)
 {
 	struct call *c = v->user;
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_lock(&c->lock);
+	atomic_store(&c->running, NULL);
+	if (atomic_load(&c->left))
+		stop_waiting(c);
 	if (code == 0) {
 		call_tally_add(&c->tally, v);
 		code = call_outputs_fill(&c->out, c->in.loaded, v);
@@ -111,6 +121,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 	c->life = pf_life_ref(c->in.loaded->life);
 	atomic_store(&c->done, false);
 	c->state = CALL_RUNNING;
+	atomic_store(&c->running, v);
 	return v;
 }
 
@@ -327,10 +338,44 @@ static short call_poll(struct pf_open *of)
 	return c->state == CALL_TAKING ? POLLOUT : POLLIN;
 }
 
-/* The answer to a read may be what lets go of the file: under the lock. */
+static void abandoned(struct pf_timer *timer)
+{
+	struct call *c = pf_container_of(timer, struct call, abandon);
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+	struct pf_worker *worker = NULL;
+	struct pf_invocation *v;
+
+	files_unit_name(c->unit, &name);
+	pf_lock(&c->lock);
+	v = atomic_load(&c->running);
+	if (v && pf_turns_has(pf_worker_turns(v->loaded->worker), &v->turn))
+		worker = v->loaded->worker;
+	pf_unlock(&c->lock);
+	if (worker)
+		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",
+			      c->tally.uid, NULL);
+	call_unref(c);
+}
+
+/*
+ * Nobody will read what runs.  The answer to a read may be what lets go of the file: under the
+ * lock.
+ */
 static void call_release(struct pf_open *of)
 {
-	call_unref(of->state);
+	struct call *c = of->state;
+	struct pf_fs *fs = fs_of(of->node);
+
+	if (c && atomic_load(&c->running) && files_may_abandon(fs, c->tally.uid)) {
+		c->abandon.fire = abandoned;
+		call_ref(c);
+		atomic_store(&c->left, true);
+		if (pf_timer_arm(fs->timers, &c->abandon, fs->abandoned_ms) < 0)
+			call_unref(c);
+		else if (!atomic_load(&c->running))
+			stop_waiting(c);
+	}
+	call_unref(c);
 }
 
 static void call_free(struct pf_node *node)

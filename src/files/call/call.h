@@ -152,6 +152,10 @@ struct call {
 	struct writer *writer;
 	struct pf_waiter waiter; /* the writer's, for the program */
 	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
+	struct pf_timer abandon; /* armed since the file was closed while it ran */
+	atomic_bool left;        /* that was so */
+	/* Borrowed: in CALL_RUNNING; its fields are read under the lock only. */
+	_Atomic(struct pf_invocation *) running;
 	struct call_tally tally;
 };
 

@@ -222,6 +222,7 @@ static void control_command(struct pf_command *command)
 	}
 	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
 	c->command = command;
+	atomic_store(&command->user, &c->task);
 	r = pf_json_parse_scanned(command->text, &o, &err);
 	if (r == 0) {
 		task_set_id(&c->task, o);
@@ -237,4 +238,5 @@ const struct pf_kind kind_control = {
 	.mode = S_IFREG | 0666,
 	.json = true,
 	.command = control_command,
+	.left = task_command_left,
 };

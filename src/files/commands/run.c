@@ -117,6 +117,7 @@ static void run_command(struct pf_command *command)
 	}
 	task_init(&run->task, &run_ops, node, &command->of->cred);
 	run->command = command;
+	atomic_store(&command->user, &run->task);
 	files_unit_name(unit, &name);
 	r = parse_run(command->text, &request, &run->task, &run->json, &err);
 	if (r < 0)
@@ -135,6 +136,8 @@ static void run_gone(struct pf_node *node)
 	unit_unref(node->object);
 }
 
-const struct pf_kind kind_run = {
-	.name = "run", .mode = S_IFREG | 0666, .command = run_command, .free = run_gone
-};
+const struct pf_kind kind_run = { .name = "run",
+				  .mode = S_IFREG | 0666,
+				  .command = run_command,
+				  .left = task_command_left,
+				  .free = run_gone };

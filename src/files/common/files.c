@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
@@ -47,6 +48,24 @@ int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
 	return pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
 			  len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
 			  list.data ? list.data : "");
+}
+
+bool files_may_abandon(const struct pf_fs *fs, uid_t user)
+{
+	return fs->abandoned_ms && user != pf_watch_owner(fs->watch);
+}
+
+void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
+		   const char *executable, uid_t user, const char *id)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -ECANCELED,
+		   "nobody has waited for it for %" PRIu64
+		   " s: the worker of plugin %s is ended",
+		   fs->abandoned_ms / 1000, pf_worker_name(worker));
+	pf_tell_abandoned(fs->watch, executable, user, id, &why);
+	pf_worker_restart(worker);
 }
 
 int files_parse_shape(struct json_object *v, struct pf_shape *ret, struct pf_err *err)

@@ -54,6 +54,7 @@ struct pf_fs {
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
 	bool allow_native;                /* anybody may load compiled programs */
+	uint64_t abandoned_ms;            /* --abandoned-timeout; 0: never */
 	const char *const *flags_for_all; /* borrowed; as in struct pf_fs_config */
 	struct pf_timers *timers;         /* owned */
 	struct jobs *jobs;                /* owned: jobs/jobs.c's */
@@ -89,6 +90,15 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
 /* Say that there is no device called NAME, of LEN bytes, and which there are.  -ENODEV. */
 int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
 		    struct pf_err *err);
+
+/* May an execution that USER asked for, and nobody waits for any more, be ended with its worker
+ * once fs->abandoned_ms are over?  The mount's owner's never. */
+bool files_may_abandon(const struct pf_fs *fs, uid_t user);
+
+/* It is executed still: end WORKER, and tell.  EXECUTABLE is its name, ID the command's, JSON
+ * text, or NULL.  Does not block. */
+void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
+		   const char *executable, uid_t user, const char *id);
 
 /* A JSON list of extents.  -EINVAL. */
 int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);

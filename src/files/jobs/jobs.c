@@ -260,6 +260,8 @@ static struct json_object *cancel(struct job *job, bool force)
 	ended = job_has_ended(job);
 	pf_unlock(&job->lock);
 	worker = ended ? NULL : task_stop(&job->task);
+	if (!ended)
+		task_left(&job->task);
 	if (force && worker) {
 		pf_worker_restart(worker);
 		pf_json_add_string(o, "restarted", pf_worker_name(worker));

@@ -10,6 +10,14 @@
 #include "pjrtfs/base/json.h"
 
 static void timed_out(struct pf_timer *timer);
+static void abandoned(struct pf_timer *timer);
+
+/* It has ended, or just did: nobody need look for it later. */
+static void stop_waiting(struct task *t)
+{
+	if (pf_timer_disarm(t->fs->timers, &t->abandon))
+		task_unref(t);
+}
 
 void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred)
@@ -26,6 +34,9 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->compiling = NULL;
 	t->pause = NULL;
 	t->timer = (struct pf_timer){ .fire = timed_out };
+	t->abandon = (struct pf_timer){ .fire = abandoned };
+	atomic_init(&t->left, false);
+	atomic_init(&t->over, false);
 	t->timeout_ms = 0;
 	t->late = NULL;
 	atomic_init(&t->refs, 1);
@@ -82,6 +93,9 @@ void task_done(struct task *t, int code, struct json_object *reply)
 	if (t->timer.fire && pf_timer_disarm(t->fs->timers, &t->timer))
 		task_unref(t);
 	answer(t, code, reply);
+	atomic_store(&t->over, true);
+	if (atomic_load(&t->left))
+		stop_waiting(t);
 	task_unref(t);
 }
 
@@ -259,7 +273,51 @@ static void timed_out(struct pf_timer *timer)
 		   t->timeout_ms, late);
 	answer(t, err.code, reply_failure(&err));
 	end_taken(taken);
+	if (!t->whole)
+		task_left(t);
 	task_unref(t);
+}
+
+/* --- abandoned ------------------------------------------------------------------------- */
+
+/*
+ * What waits for its turn is not sent any more once it is cancelled; so what is executed now has
+ * had its place since before T was left.
+ */
+static void abandoned(struct pf_timer *timer)
+{
+	struct task *t = pf_container_of(timer, struct task, abandon);
+	pf_autofree char *name = NULL, *id = task_id(t);
+	struct pf_worker *worker = NULL;
+
+	pf_lock(&t->lock);
+	if (t->execution && pf_execution_runs(t->execution)) {
+		worker = t->worker;
+		name = strdup(t->execution->name);
+	}
+	pf_unlock(&t->lock);
+	if (worker)
+		files_abandon(t->fs, worker, name ? name : "", t->cred.uid, id);
+	task_unref(t);
+}
+
+void task_left(struct task *t)
+{
+	if (!files_may_abandon(t->fs, t->cred.uid) || atomic_exchange(&t->left, true))
+		return;
+	task_ref(t);
+	if (pf_timer_arm(t->fs->timers, &t->abandon, t->fs->abandoned_ms) < 0)
+		task_unref(t);
+	else if (atomic_load(&t->over))
+		stop_waiting(t);
+}
+
+void task_command_left(struct pf_command *command)
+{
+	struct task *t = atomic_load(&command->user);
+
+	if (t)
+		task_left(t);
 }
 
 int task_set_timeout(struct task *t, uint64_t ms, const char *late, struct pf_err *err)

@@ -64,6 +64,8 @@ struct task {
 
 	/* Not protected: */
 	struct pf_timer timer;
+	struct pf_timer abandon; /* armed since nobody waits for it */
+	atomic_bool left, over;  /* nobody waits for it; it has ended */
 	uint64_t timeout_ms;
 	const char *late; /* static: what becomes of it when its time is over */
 };
@@ -127,6 +129,16 @@ unsigned task_position(struct task *task);
  * what becomes of what had begun by then. */
 int task_set_timeout(struct task *task, uint64_t ms, const char *late,
 		     struct pf_err *err);
+
+/*
+ * Nobody waits for TASK any more: if it is still being executed when --abandoned-timeout is over,
+ * it is ended with its worker.  A step counts with its whole, for which this is called.  Takes
+ * the timers' lock and no other.
+ */
+void task_left(struct task *task);
+
+/* The same for the task that COMMAND's user is, as a kind's left. */
+void task_command_left(struct pf_command *command);
 
 /* {"ok":true} */
 struct json_object *reply_new(void);

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Executions of users who do not own the mount, that go on though nobody waits for them, end with
+# their worker after --abandoned-timeout; those that somebody waits for, and the owner's, go on.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires setpriv --reuid 12345 --clear-groups true
+requires jq --version
+mount_pjrtfs faulty -o allow_other --abandoned-timeout 1
+chmod 0755 "$work"
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+bounded mkdir -m 0777 "$mnt/buffers/all"
+cp "$data/x.npy" "$data/y.npy" .
+chmod 644 ./*.npy
+
+# start UID COMMAND...: run it in the background, as $client, until it executes
+start()
+{
+	local uid=$1 before
+	shift
+	before=$(hung)
+	setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@" 2>/dev/null &
+	client=$!
+	eventually hangs "$((before + 1))"
+}
+hung() # how many executions hang, of all lives of the worker
+{
+	grep -c 'here it hangs' "$mnt/plugins/faulty/log" || :
+}
+hangs() # COUNT
+{
+	[ "$(hung)" -ge "$1" ]
+}
+lose() # what start started is killed
+{
+	kill -KILL "$client"
+	wait "$client" 2>/dev/null || :
+}
+restarts() # COUNT [SECONDS]: that often the worker was started again
+{
+	eventually grep -qx "$1" "$mnt/plugins/faulty/restarts"
+	eventually grep -qx ready "$mnt/plugins/faulty/state"
+}
+# told UID COUNT: so many events of that user's abandoned executions
+told()
+{
+	jq -s --argjson u "$1" '[.[] | select(.event == "execution.abandoned" and .user == $u and
+		.object == "executables/add" and .error.errno == "ECANCELED" and
+		(.error.message | test("for 1 s: the worker of plugin faulty is ended")))] | length' \
+		"$mnt/events" | grep -qx "$2"
+}
+run='printf "x y -> all/z\n" >"$1"'
+control='exec 3<>"$1"; echo "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],
+	\"outputs\":[\"all/z\"]$2}" >&3; cat <&3'
+call='exec 3<>"$1"; cat x.npy y.npy >&3; exec cat <&3'
+faults 'execute=hang:here it hangs'
+
+# -- whoever was waiting is killed: at run, at control, at call
+start 12345 bash -c "$run" - "$mnt/executables/add/run"
+lose
+restarts 1
+told 12345 1 || fail "no event of run"
+start 12345 bash -c "$control" - "$mnt/control" ''
+lose
+restarts 2
+told 12345 2 || fail "no event of control"
+start 12345 bash -c "$call" - "$mnt/executables/add/call"
+lose
+restarts 3
+told 12345 3 || fail "no event of call"
+
+# -- a time that is over, a job that is cancelled: their executions go on, too
+start 12345 bash -c "$control" - "$mnt/control" ',"timeout_ms":100'
+restarts 4
+wait "$client" 2>/dev/null || :
+told 12345 4 || fail "no event of a command whose time was over"
+start 12345 bash -c "$control" - "$mnt/control" ',"async":true'
+wait "$client"
+sleep 2 # a job is waited for, however long
+shows "$mnt/plugins/faulty/restarts" 4
+job=$(bounded ls -t "$mnt/jobs" | head -n 1)
+shows "$mnt/jobs/$job/state" running
+ask '{"op":"cancel","job":'"$job"'}' >reply
+restarts 5
+told 12345 5 || fail "no event of a job"
+
+# -- what somebody waits for goes on, and so does what the owner asked for
+start 12345 bash -c "$run" - "$mnt/executables/add/run"
+waiting=$client
+start 0 bash -c "$run" - "$mnt/executables/add/run"
+lose
+sleep 2
+shows "$mnt/plugins/faulty/restarts" 5
+kill -0 "$waiting" || fail "a client that waits was ended"
+told 0 0 || fail "the owner's execution was abandoned"
+
+# -- one that ends in time costs nobody anything
+kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
+wait "$waiting" 2>/dev/null && fail "what hung succeeded"
+restarts 6
+faults 'execute=held'
+setpriv --reuid 12345 --clear-groups bash -c "$run" - "$mnt/executables/add/run" &
+client=$!
+executes()
+{
+	bounded grep -q . "$mnt/plugins/faulty/alive.json" && kill -0 "$client"
+}
+eventually executes
+sleep 0.3
+lose
+faults
+eventually test -e "$mnt/buffers/all/z.npy"
+sleep 1.5
+shows "$mnt/plugins/faulty/restarts" 6
+told 12345 5 || fail "an event of an execution that ended"
+
+# -- 0: never
+mount_pjrtfs faulty -o allow_other --abandoned-timeout 0
+bounded cp "$data/add.mlir" "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+bounded mkdir -m 0777 "$mnt/buffers/all"
+faults 'execute=hang:here it hangs'
+start 12345 bash -c "$run" - "$mnt/executables/add/run"
+lose
+sleep 2
+shows "$mnt/plugins/faulty/restarts" 0
