@@ -138,6 +138,14 @@ static size_t print_element(char *dst, enum pf_dtype dtype, const unsigned char 
 	}
 }
 
+/* Before an element there may be the ends of a line and of a block. */
+uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n)
+{
+	bool is_complex = dtype == PF_DTYPE_C64 || dtype == PF_DTYPE_C128;
+
+	return n * ((is_complex ? ELEMENT_MAX : PF_DECIMAL_MAX) + 2) + 2;
+}
+
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
 		   const void *data)
 {

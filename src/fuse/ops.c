@@ -13,8 +13,8 @@
  * Not at all, mostly, since much changes without it (states, sizes of texts, outputs of
  * commands).  The least time there is, a jiffy, lets the attributes that come with a name
  * hold for the check of rights that follows: every path is looked up again, so stat(2) is
- * exact all the same.  Those of an empty file do not hold: to open it may give it its size
- * (text is rendered then), and fstat(2) comes soon after.
+ * exact all the same.  Those of a file whose size is not known do not hold: to open it gives it
+ * its size (text is rendered then), and fstat(2) comes soon after.
  *
  * The fixed part of the tree keeps its names, so that its attributes may not hold even so
  * long; but a control file's name may never be believed: each open is to look it up
@@ -36,7 +36,7 @@ enum { MAX_COPY = 128 << 20 /* bytes */ };
 static double attr_timeout(const struct stat *st, unsigned keeps)
 {
 	if ((keeps & (PF_KEEP_NAME | PF_ASK_EACH)) ||
-	    (S_ISREG(st->st_mode) && !st->st_size))
+	    (S_ISREG(st->st_mode) && (!st->st_size || st->st_size == PF_SIZE_GUESS)))
 		return 0.0;
 	return ATTR_TIMEOUT;
 }
@@ -139,7 +139,7 @@ void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_para
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 	/* sendfile(2) reads as much as the kernel believes the size to be, and does not ask. */
-	if (keeps & PF_ASK_EACH)
+	if ((keeps & PF_ASK_EACH) && st->st_size != PF_SIZE_GUESS)
 		pf_vfs_getattr_as(pf_fuse_tree(req), st->st_ino, &cred, NULL,
 				  &entry->attr);
 }

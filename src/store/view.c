@@ -10,8 +10,8 @@
 #include "pjrtfs/formats/pack.h"
 #include "pjrtfs/formats/text.h"
 
-/* Elements whose rendering, or packing, takes about a millisecond. */
-enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20 };
+/* Elements whose rendering, or packing, takes about a millisecond; text that stat(2) renders. */
+enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20, STAT_TEXT = 4096 };
 
 /* Is the content what a reader of FORMAT gets, byte for byte? */
 static bool content_is_view(const struct pf_buffer *b, enum pf_format format)
@@ -243,23 +243,61 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 	read(arg, view->head.data + off, len);
 }
 
+/* The length of V's text; 0 if it would take long to say. */
 static uint64_t text_len(struct pf_value *v)
 {
-	PF_LOCK_SCOPE(&v->lock);
-	return v->text_len;
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	const void *host;
+	uint64_t len;
+
+	pf_lock(&v->lock);
+	len = v->text_len;
+	pf_unlock(&v->lock);
+	if (len || count_of(v) > STAT_TEXT)
+		return len;
+	pf_value_pin(v);
+	host = pf_value_host(v);
+	if (host)
+		pf_text_print(&text, v->dtype, &v->shape, host);
+	pf_value_unpin(v);
+	pf_lock(&v->lock);
+	if (!text.failed && text.len)
+		v->text_len = text.len;
+	len = v->text_len;
+	pf_unlock(&v->lock);
+	return len;
+}
+
+/* The value whose text B's readers see, with a reference; NULL: none. */
+static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (format != PF_FORMAT_TXT || content_is_view(b, format) || !b->value ||
+	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
+		return NULL;
+	return pf_value_ref(b->value);
+}
+
+uint64_t pf_view_bound(struct pf_buffer *b, enum pf_format format)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
+	uint64_t n = v ? (uint64_t)count_of(v) : 0;
+
+	return !n || text_len(v) ? 0 : pf_text_bound(v->dtype, n);
 }
 
 uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format, const char *name)
 {
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *text = shown_as_text(b, format);
 	pf_autobuf struct pf_buf head = PF_BUF_INIT;
 
+	if (text)
+		return text_len(text);
 	PF_LOCK_SCOPE(&b->lock);
 	if (content_is_view(b, format))
 		return b->size;
 	if (!b->value || pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return 0;
-	if (format == PF_FORMAT_TXT)
-		return text_len(b->value);
 	print_head(&head, b->value, format, name);
 	if (is_packed(b->value, format))
 		return head.len + pf_pack_size(b->value->dtype, b->value->len);

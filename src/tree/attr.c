@@ -79,6 +79,32 @@ void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
 	pf_node_set_attr(node, &attr);
 }
 
+static void set_size_of(struct stat *st, uint64_t size)
+{
+	st->st_size = (off_t)size;
+	st->st_blocks = (st->st_size + 511) / 512;
+}
+
+/* What ST says of NODE's size, if only an opening tells more: BY_NAME, or to who asks for it. */
+static void guess_size(struct pf_node *node, bool by_name, struct stat *st)
+{
+	const struct pf_kind *kind = node->kind;
+	uint64_t bound = kind->size_bound ? kind->size_bound(node) : 0;
+
+	if (kind->size_bound)
+		__atomic_store_n(&node->priv->guessed, bound != 0, __ATOMIC_SEQ_CST);
+	if (by_name && (bound || pf_kind_converses(kind)))
+		bound = PF_SIZE_GUESS;
+	if (bound)
+		set_size_of(st, bound);
+}
+
+void pf_node_stat_named(struct pf_node *node, struct stat *st)
+{
+	pf_node_stat(node, st);
+	guess_size(node, true, st);
+}
+
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
 {
 	return cred->checked || pf_node_may(node, cred, want);
@@ -91,6 +117,7 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st)
 	if (!node)
 		return -ENOENT;
 	pf_node_stat(node, st);
+	guess_size(node, false, st);
 	return 0;
 }
 
@@ -102,6 +129,9 @@ int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *
 	if (!node)
 		return -ENOENT;
 	pf_node_stat(node, st);
+	guess_size(node, false, st);
+	if (node->kind->command)
+		set_size_of(st, pf_ctl_size(node, cred, of));
 	if (!node->kind->getattr_as)
 		return 0;
 	if (of)
@@ -122,7 +152,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 		mask |= PF_KEEP_NAME;
 	if (node && pf_node_keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
-	if (node && node->kind->getattr_as)
+	if (node && (node->kind->getattr_as || node->kind->command))
 		mask |= PF_ASK_EACH;
 	return mask;
 }

@@ -498,6 +498,20 @@ void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 	pf_reply_code(reply, r);
 }
 
+size_t pf_ctl_size(struct pf_node *node, const struct pf_cred *cred, struct pf_open *of)
+{
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	struct pf_cred as = *cred;
+
+	if (of) {
+		PF_LOCK_SCOPE(&of->session->lock);
+		return of->session->out.len - of->session->out_head;
+	}
+	as.sid = pf_cred_session(cred);
+	pf_last_get(node, &as, &line);
+	return line.len;
+}
+
 /* Nobody waits any more for what an interrupted write began; what other writes did goes on. */
 void pf_ctl_release(struct pf_open *of)
 {

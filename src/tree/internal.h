@@ -38,6 +38,7 @@ struct pf_node_priv {
 	bool told;   /* a front end may keep the attributes and must be told of changes */
 	bool mapped; /* atomic: a mapping wrote, and nobody committed that */
 	bool polled; /* atomic: somebody waits for pf_node_ready */
+	bool guessed; /* atomic: the size that a front end was told last is too large */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	struct pf_node *prev, *next;
@@ -124,6 +125,9 @@ bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
 /* attr.c */
 void pf_node_stat(struct pf_node *node, struct stat *st);
 
+/* As pf_vfs_lookup tells it. */
+void pf_node_stat_named(struct pf_node *node, struct stat *st);
+
 /* vfs.c: NAME of DIR, listed or not, with a reference; NAMES_HELD: by the caller. */
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		struct pf_node **ret);
@@ -158,6 +162,9 @@ void pf_ctl_write(struct pf_open *of, const void *src, size_t len,
 		  struct pf_reply *reply);
 void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
 void pf_ctl_release(struct pf_open *of);
+
+/* Bytes of replies that CRED would read of NODE, or that are to be read by OF, if not NULL. */
+size_t pf_ctl_size(struct pf_node *node, const struct pf_cred *cred, struct pf_open *of);
 
 /* last.c: the last replies of a control file, by user and login session. */
 void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *line,

@@ -97,8 +97,15 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 			struct pf_reply *reply)
 {
-	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = pf_open_for_pages(of);
+	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = NULL;
 
+	/* Zeros would fill what there is not; and a conversation has no places. */
+	if (pf_kind_converses(of->node->kind) ||
+	    __atomic_load_n(&of->node->priv->guessed, __ATOMIC_SEQ_CST)) {
+		pf_reply_code(reply, -EIO);
+		return;
+	}
+	from = pf_open_for_pages(of);
 	pf_vfs_read(from, len, off, reply);
 }
 

@@ -60,7 +60,7 @@ int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 	if (r < 0)
 		return r;
 	pf_node_looked_up(node);
-	pf_node_stat(node, st);
+	pf_node_stat_named(node, st);
 	return 0;
 }
 

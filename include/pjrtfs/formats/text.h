@@ -35,6 +35,9 @@ void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shap
 int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_shape *shape,
 		  struct pf_buf *data, struct pf_err *err);
 
+/* Bytes that pf_text_print appends at most for N elements of DTYPE. */
+uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n);
+
 /* How far the text of an array that is still being written was looked at.  All zeros is its
  * beginning; the caller reads and sets AT alone. */
 struct pf_text_check {

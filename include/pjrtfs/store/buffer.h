@@ -303,9 +303,14 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 /* Is rendering it a matter of more than some milliseconds? */
 bool pf_view_is_slow(struct pf_buffer *buffer, enum pf_format format);
 
-/* The size that stat shows, without rendering text: a text has 0 until it was rendered,
- * unless written as such.  NAME as for pf_view_open. */
+/*
+ * The size that stat shows.  NAME as for pf_view_open.  Text of some thousand elements whose
+ * bytes are in host memory is rendered for that, once; larger text has 0 until it was opened.
+ */
 uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format, const char *name);
+
+/* 0: pf_view_size tells the size.  Else only pf_view_open does, and this is no less. */
+uint64_t pf_view_bound(struct pf_buffer *buffer, enum pf_format format);
 
 /* Append x.json's object (a line) about the buffer called NAME. */
 void pf_buffer_describe(struct pf_buffer *buffer, const char *name, struct pf_buf *out);

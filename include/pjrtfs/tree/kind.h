@@ -149,6 +149,9 @@ struct pf_kind {
 	/* Fill what the node knows better than the tree: size, blocks, mtime.  st_size
 	 * and st_blocks are -1 before; left so, show is called for the size. */
 	void (*getattr)(struct pf_node *node, struct stat *st);
+	/* 0: st_size is what a reader gets.  Else the file must be opened to learn that, and
+	 * this, in bytes, is no less. */
+	uint64_t (*size_bound)(struct pf_node *node);
 	/* A file that is another to each user: as getattr, for who asks as CRED, by an open OF
 	 * of it (which is locked) or by name (NULL). */
 	void (*getattr_as)(struct pf_node *node, const struct pf_cred *cred,

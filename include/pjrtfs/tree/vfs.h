@@ -21,7 +21,13 @@ enum {
 	PF_SET_MTIME = 32,
 };
 
-/* NAME in directory PARENT ("." and ".." too); *ST has its attributes. */
+/*
+ * NAME in directory PARENT ("." and ".." too); *ST has its attributes.  A size that only an
+ * opening tells is PF_SIZE_GUESS: a kernel reads files for sendfile(2) and splice(2), which
+ * ask for no attributes, only up to the size that it was told with the name.  It reads pages
+ * for them, which are refused until it has asked for the size (-EIO): the callers read(2) then.
+ */
+enum { PF_SIZE_GUESS = 1 << 30 };
 int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 		  struct stat *st);
 
@@ -51,11 +57,14 @@ bool pf_vfs_is_slow(const struct pf_tree *tree, uint64_t ino);
 /* The kernel forgets N lookups of INO. */
 void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n);
 
-/* st_ino, st_mode, st_nlink, st_uid, st_gid, st_size (true), st_blocks, st_blksize (1 MiB),
- * times. */
+/*
+ * st_ino, st_mode, st_nlink, st_uid, st_gid, st_size, st_blocks, st_blksize (1 MiB), times.
+ * The size is what a reader gets, or, where only an opening tells that, no less.
+ */
 int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st);
 
-/* As they are for CRED, who may ask by an open file OF (else NULL). */
+/* As they are for CRED, who may ask by an open file OF (else NULL).  A control file has the
+ * size of the replies that are to be read there. */
 int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
 		      struct pf_open *of, struct stat *st);
 

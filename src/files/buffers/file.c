@@ -316,6 +316,11 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
+static uint64_t buffer_size_bound(struct pf_node *node)
+{
+	return pf_view_bound(buffer_of(node), facet_of(node)->format);
+}
+
 static void buffer_setattr(struct pf_node *node)
 {
 	checkpoint_follow_file(node);
@@ -337,6 +342,7 @@ const struct pf_kind kind_buffer = {
 	.set_xattr = buffer_set_xattr,
 	.remove_xattr = buffer_remove_xattr,
 	.getattr = buffer_getattr,
+	.size_bound = buffer_size_bound,
 	.setattr = buffer_setattr,
 	.free = buffer_node_free,
 };
