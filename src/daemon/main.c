@@ -2,6 +2,7 @@
 /* pjrtfs: the daemon's life, from the command line to the end of the mount. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -53,6 +54,7 @@ struct daemon {
 	struct pf_compiler *compiler;
 	struct pf_fs *fs;
 	struct pf_mount *mount;
+	siginfo_t signal; /* that ends it; si_signo 0: none */
 };
 
 static int complain(const struct pf_err *err)
@@ -227,6 +229,7 @@ static void stop(struct daemon *d)
 static void *signal_main(void *arg)
 {
 	struct daemon *d = arg;
+	siginfo_t info;
 	sigset_t set;
 	int sig;
 
@@ -234,8 +237,13 @@ static void *signal_main(void *arg)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR1);
-	if (sigwait(&set, &sig) == 0 && sig != SIGUSR1)
+	do
+		sig = sigwaitinfo(&set, &info);
+	while (sig < 0);
+	if (sig != SIGUSR1) {
+		d->signal = info;
 		pf_mount_stop(d->mount);
+	}
 	return NULL;
 }
 
@@ -303,6 +311,42 @@ static void leave_terminal(void)
 		pf_log(PF_LOG_WARNING, "cannot leave the directory: %s", strerror(errno));
 }
 
+/* --- the log ---------------------------------------------------------------------------------- */
+
+static void log_start(const struct daemon *d)
+{
+	const struct options *o = d->options;
+	pf_autobuf struct pf_buf plugins = PF_BUF_INIT;
+
+	for (unsigned i = 0; i < d->n_workers; i++) {
+		const struct pf_description *w = pf_worker_description(d->workers[i]);
+
+		pf_buf_printf(&plugins, "%s%s (API %d.%d, %u devices)", i ? ", " : "",
+			      pf_worker_name(d->workers[i]), w->api_major, w->api_minor,
+			      w->n_devices);
+	}
+	pf_log(PF_LOG_INFO,
+	       "pjrtfs " PACKAGE_VERSION " serves %s: %s; memory limit %" PRIu64
+	       " bytes; options: %s",
+	       o->mountpoint, plugins.data ? plugins.data : "", o->memory_limit,
+	       o->in_force ? o->in_force : "not known");
+}
+
+static void log_end(const struct daemon *d)
+{
+	const siginfo_t *s = &d->signal;
+	const char *name = s->si_signo == SIGINT ? "SIGINT" : "SIGTERM";
+
+	if (!s->si_signo)
+		pf_log(PF_LOG_INFO, "%s ends: it was unmounted", d->options->mountpoint);
+	else if (s->si_code == SI_KERNEL)
+		pf_log(PF_LOG_INFO, "%s ends: %s from the terminal",
+		       d->options->mountpoint, name);
+	else
+		pf_log(PF_LOG_INFO, "%s ends: %s from process %d of user %u",
+		       d->options->mountpoint, name, (int)s->si_pid, (unsigned)s->si_uid);
+}
+
 static int serve(struct daemon *d, int ready)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -319,9 +363,12 @@ static int serve(struct daemon *d, int ready)
 		close(ready);
 		leave_terminal();
 	}
+	log_start(d);
 	r = pf_mount_run(d->mount, &err);
 	pthread_kill(signals, SIGUSR1);
 	pthread_join(signals, NULL);
+	if (r == 0)
+		log_end(d);
 	return r < 0 ? complain(&err) : 0;
 }
 

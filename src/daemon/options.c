@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base/json.h"
 #include "pjrtfs/fuse/session.h"
 
 #define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
@@ -400,6 +401,40 @@ static char *find_mountpoint(const char *word)
 	return plain ? realpath(plain, NULL) : NULL;
 }
 
+static void set_defaults(struct options *o)
+{
+	memset(o, 0, sizeof(*o));
+	settings_init(&o->settings);
+	o->memory_limit = memory_limit_default();
+	o->cache.size = DEFAULT_CACHE;
+}
+
+/* What of O differs from the defaults, for the log: a configuration on one line.  NULL: some
+ * plugin's options are refused, or there is no memory. */
+static char *find_in_force(const struct options *o, const char *source,
+			   const struct plugin_words *words)
+{
+	static const struct plugin_words none;
+	struct json_object *all = NULL, *usual = NULL, *value;
+	struct options defaults;
+	char *text = NULL;
+
+	set_defaults(&defaults);
+	if (config_dump(&defaults, NULL, &none, &usual, NULL) == 0 &&
+	    config_dump(o, source, words, &all, NULL) == 0) {
+		json_object_object_foreach(usual, key, was) {
+			if (json_object_object_get_ex(all, key, &value) &&
+			    json_object_equal(value, was))
+				json_object_object_del(all, key);
+		}
+		text = strdup(pf_json_text(all));
+	}
+	json_object_put(all);
+	json_object_put(usual);
+	options_release(&defaults);
+	return text;
+}
+
 int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err)
 {
 	struct words w = { .n_positional = 0 };
@@ -407,10 +442,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 	const char *source, *mountpoint;
 	int r;
 
-	memset(ret, 0, sizeof(*ret));
-	settings_init(&ret->settings);
-	ret->memory_limit = memory_limit_default();
-	ret->cache.size = DEFAULT_CACHE;
+	set_defaults(ret);
 	opterr = 0;
 	look_ahead(argc, argv, &ahead);
 	r = read_all(argc, argv, &ahead, ret, &w, err);
@@ -420,6 +452,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 	source = w.n_positional == 2 ? w.positional[0] : NULL;
 	if (ahead.dump)
 		return config_dump(ret, source, &w.plugins, &ret->dump, err);
+	ret->in_force = find_in_force(ret, source, &w.plugins);
 	add_configured(&ret->settings, !source, &w);
 	if (ret->list_plugins || ret->check_plugin) {
 		r = find_out(ret, &w, err);
@@ -460,6 +493,7 @@ void options_release(struct options *o)
 	free(o->check_plugin);
 	pf_discovery_free(o->discovery);
 	free(o->mountpoint);
+	free(o->in_force);
 	free(o->source);
 	free(o->cache.dir);
 	memset(o, 0, sizeof(*o));

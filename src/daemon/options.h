@@ -39,6 +39,7 @@ struct options {
 	bool allow_native;     /* anybody may load compiled programs */
 	struct cache_options cache;
 	struct settings settings;
+	char *in_force; /* owned: what differs from the defaults, as JSON; NULL: not known */
 	struct json_object *dump; /* owned: --dump-config's, to be printed; or NULL */
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pjrtfs/base/clock.h"
+#include "pjrtfs/base/log.h"
 #include "pjrtfs/wire/channel.h"
 #include "watcher.h"
 
@@ -76,6 +77,12 @@ static void note_plugin(struct pf_worker *w, struct pf_life *life,
 		pf_life_set_plugin(life, &st);
 }
 
+/* May the operator be told?  Not of probes, and not if nobody reads standard error. */
+static bool may_log(const struct pf_worker *w)
+{
+	return !w->printed.quiet && !pf_log_would_block();
+}
+
 /* LIFE, of process PID, has begun, and told D, which is taken. */
 static void begun(struct pf_worker *w, struct pf_life *life, pid_t pid,
 		  struct pf_description *d)
@@ -95,6 +102,9 @@ static void begun(struct pf_worker *w, struct pf_life *life, pid_t pid,
 	restarts = w->restarts;
 	pf_unlock(&w->lock);
 	pf_tell_worker_started(w->watch, w->name, pid, restarts);
+	if (restarts && may_log(w))
+		pf_log(PF_LOG_INFO, "the worker of plugin %s runs again: process %d",
+		       w->name, (int)pid);
 }
 
 /*
@@ -262,8 +272,11 @@ static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_unlock(&w->lock);
 	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
 	pf_process_reap(pid, w->name, w->err_fd, &w->tail, why);
-	if (died)
+	if (died) {
 		pf_tell_worker_died(w->watch, w->meter, w->name, pid, why);
+		if (may_log(w))
+			pf_log(PF_LOG_ERROR, "%s", why->text);
+	}
 	pf_lock(&w->lock);
 	w->why = *why;
 	pf_unlock(&w->lock);

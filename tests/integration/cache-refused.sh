@@ -18,7 +18,7 @@ works()
 # warned WORDS: exactly one line of the log is a warning, and says so
 warned()
 {
-	equal "warnings" "$(grep -c 'cache' "$mnt.log")" 1
+	equal "warnings" "$(grep -c 'warning: .*cache' "$mnt.log")" 1
 	tells "$mnt.log" "$1"
 }
 

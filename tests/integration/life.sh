@@ -54,6 +54,13 @@ for way in fusermount SIGTERM SIGINT; do
 	wait "$daemon" || status=$?
 	equal "status after $way" "$status" 0
 	nothing_left "$mnt" "$worker" "$daemon"
+	# The log: what began and how it ended.
+	tells "$way.log" "info: pjrtfs [0-9.]+ serves $mnt: $name \(API 0\.[0-9]+, [0-9]+ devices\); memory limit [0-9]+ bytes; options: \{.*\"foreground\":true.*\"plugin_dir\":\[\"$plugins\"\]"
+	! grep -q 'allow_native' "$way.log" || fail "the log tells of defaults"
+	case $way in
+	fusermount) tells "$way.log" "info: $mnt ends: it was unmounted$" ;;
+	*) tells "$way.log" "info: $mnt ends: $way from process $$ of user $(id -u)$" ;;
+	esac
 	# (what the plugin itself prints is its own affair)
 	! grep -v ": plugin $name: " "$way.log" | grep -i error ||
 		fail "$way: $(cat "$way.log")"

@@ -147,3 +147,7 @@ run add 'x y -> z'
 shows "$b/z.txt" $'11 22 33\n44 55 66'
 [ "$(bounded cat "$at/restarts")" -gt "$before" ] || fail "a death is not counted"
 same "$b/large.npy" large.npy
+
+# The log has the deaths and the lives after them.
+eventually grep -Eq "error: the worker of plugin $p died of signal 9" "$mnt.log"
+eventually grep -Eq "info: the worker of plugin $p runs again: process $(cat "$at/pid")$" "$mnt.log"
