@@ -410,6 +410,11 @@ static void device(struct program *p)
 	ALLOW_IF(p, SYS_kill, 0, self);
 	ALLOW_IF(p, SYS_socket, 0, 1 /* AF_UNIX */, 16 /* AF_NETLINK: hot plugging */);
 	ALLOW_IF(p, SYS_prlimit64, 0, 0, self);
+	/* Of the calling thread: processes of the same user could be slowed down, too. */
+	ALLOW_IF(p, SYS_sched_setaffinity, 0, 0);
+	ALLOW_IF(p, SYS_sched_setscheduler, 0, 0);
+	ALLOW_IF(p, SYS_sched_setparam, 0, 0);
+	ALLOW_IF(p, SYS_sched_setattr, 0, 0);
 	REFUSE_IF(p, SYS_fcntl, 1, F_SETOWN, F_SETSIG, F_SETOWN_EX);
 	REFUSE_IF(p, SYS_prctl, 0, PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_PTRACER);
 	answer(p, ALLOW);

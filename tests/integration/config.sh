@@ -43,7 +43,8 @@ cat >config/pjrtfs.json <<END
 {
   "plugin-dir": "$plugins",
   "plugins": [{"name": "$name", "options": {"cpu_device_count": 3},
-               "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0}],
+               "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0,
+               "sandbox": "off"}],
   "memory_limit": "64M",
   "cache_dir": "$work/its-cache",
   "compile_jobs": 1,
@@ -62,7 +63,8 @@ want = {
     "memory_limit": 64 << 20, "allow_native": True, "cache_dir": work + "/its-cache",
     "cache_size": 2 << 30, "no_cache": False, "compile_jobs": 1, "plugin_dir": [plugins],
     "plugins": [{"name": name, "options": {"cpu_device_count": 3},
-                 "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0}],
+                 "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0,
+                 "sandbox": "off"}],
     "compile_options": {"env_option_overrides": {"xla_cpu_enable_fast_min_max": False}},
 }
 assert got == want, got

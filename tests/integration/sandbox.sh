@@ -99,3 +99,24 @@ refused 2 'sandbox: expected strict, device or off, found "loose"' --sandbox loo
 refused 2 'sandbox_read: expected an absolute path, found "x"' --sandbox-read "$name:x"
 refused 2 'sandbox_uid: expected the number of a user other than root' --sandbox-uid 0
 refused 1 "sandbox_write $work/none: No such file or directory" --sandbox-write "$work/none"
+
+# -- a kernel without Landlock: no file is opened at all, and what needs some is refused
+[ "$(id -u)" = 0 ] || exit 0
+printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$top/tests/tools/without_landlock.py" "$pjrtfs" >without
+chmod +x without
+pjrtfs=$work/without
+refused 1 'sandbox_read needs a kernel with Landlock' --sandbox-read "$work/secret"
+mount_pjrtfs
+tells "$mnt/plugins/$name/sandbox" '^strict$' '^landlock 0$' '^seccomp yes$'
+located "$work/secret" >leak.mlir
+fails_with 'failed to close' cp leak.mlir "$mnt/programs/leak.mlir"
+if grep -q 'a secret' <<<"$(bounded cat "$mnt/executables/leak/error")"; then
+	fail "the secret is shown"
+fi
+touch "$mnt/programs/p.mlir"
+say "$mnt/executables/p/options.json" "${dump//dumps/elsewhere}"
+bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+run p 'x y -> z'
+shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+equal "what was written elsewhere" "$(ls -A elsewhere)" ''
