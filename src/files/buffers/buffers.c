@@ -338,7 +338,7 @@ static int check_formats(struct pf_node *node, enum pf_format to,
 	if (from == to)
 		return 0;
 	if (from != PF_FORMAT_NONE && to != PF_FORMAT_NONE)
-		return pf_err_set(err, -EINVAL,
+		return pf_err_set(err, -EOPNOTSUPP,
 				  "a rename does not convert: read the %s view "
 				  "instead",
 				  pf_format_extension(to));

@@ -282,12 +282,13 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 
 	if (!dir)
 		return 0;
+	pf_node_name(dir, name);
 	if (!is_all_of(dir, entry->id))
 		return pf_err_set(err, -ENOTEMPTY,
-				  "its directory also holds what did not come from this "
-				  "file: move that elsewhere first");
+				  "the directory %s holds arrays that did not come from "
+				  "this file: move them elsewhere, or remove it, first",
+				  name);
 	parent = pf_node_parent(dir);
-	pf_node_name(dir, name);
 	strcat(name, pf_format_extension(PF_FORMAT_SAFETENSORS));
 	r = pf_dir_link(parent, name, file, false);
 	if (r < 0)

@@ -308,8 +308,8 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (r < 0)
 		return r;
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
-		return pf_err_set(err, -EINVAL, "%s: a rename does not convert a program",
-				  name);
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "%s: a rename does not convert a program", name);
 	if (target) {
 		if (was == PF_PROGRAM_NONE)
 			inherit_options(unit_of(target), unit);
