@@ -85,6 +85,15 @@ static ssize_t clear_write(struct pf_open *of, const void *src, size_t len, uint
 	return r < 0 ? r : (ssize_t)len;
 }
 
+/* Nothing: but who copies the whole tree reads it, too. */
+static int clear_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)out;
+	(void)err;
+	return 0;
+}
+
 static int no_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
 		       struct pf_err *err)
 {
@@ -104,9 +113,10 @@ static const struct pf_kind max = { .name = "max",
 				    .write = max_write,
 				    .truncate = no_truncate };
 static const struct pf_kind clear = { .name = "clear",
-				      .mode = S_IFREG | 0200,
+				      .mode = S_IFREG | 0644,
 				      .max_write = MAX_LINE,
 				      .slow = true,
+				      .show = clear_show,
 				      .write = clear_write,
 				      .truncate = no_truncate };
 
@@ -172,7 +182,8 @@ static void entry_free(struct pf_node *node)
 	free(node->object);
 }
 
-static const struct pf_kind kind_entry = { .mode = S_IFREG | 0444,
+/* It names a program, perhaps one that others may not see. */
+static const struct pf_kind kind_entry = { .mode = S_IFREG | 0440,
 					   .show = entry_show,
 					   .getattr = entry_getattr,
 					   .free = entry_free };

@@ -202,7 +202,7 @@ static void log_came(void *arg)
 	pf_node_ready(arg);
 }
 
-static const struct pf_kind log_file = { .mode = S_IFREG | 0444,
+static const struct pf_kind log_file = { .mode = S_IFREG | 0440,
 					 .open = lines_open,
 					 .release = lines_release,
 					 .read = log_read,
@@ -221,7 +221,10 @@ FILES_TEXT(pid, "pid", pid_show, NULL);
 FILES_TEXT(extensions, "extensions", extensions_show, NULL);
 FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
 FILES_TEXT(options, "options.json", options_show, NULL);
-FILES_TEXT(error, "error", error_show, NULL);
+/* What a plugin prints names everybody's programs. */
+static const struct pf_kind error = { .name = "error",
+				      .mode = S_IFREG | 0440,
+				      .show = error_show };
 FILES_TEXT(sandbox, "sandbox", sandbox_show, NULL);
 FILES_TEXT(alive, "alive.json", alive_show, NULL);
 

@@ -157,6 +157,10 @@ for _ in 1 2 3 4 5; do
 done
 equal "served while clear waits" $served 1
 exec 9<&-
+equal "clear" "$(bounded cat "$mnt/cache/clear")" ''
+before=$(stat_of entries)
+bounded tar cf - -C "$mnt" cache >/dev/null # reading it clears nothing
+equal "entries before clear" "$(stat_of entries)" "$before"
 say "$mnt/cache/clear" x
 equal "entries" "$(stat_of entries)" 0
 equal "bytes" "$(stat_of bytes)" 0

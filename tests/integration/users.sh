@@ -245,6 +245,18 @@ fails_with 'ermission denied' as 1001 cp x.npy "$b/"
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 cp x.npy "$b/"
 equal "its group" "$(bounded stat -c '%u %g' "$b/x.npy")" '1001 2000'
 
+# -- what names others' programs is for the mount's owner
+mount_pjrtfs -o allow_other
+bounded cp add.mlir "$mnt/programs/"
+p=$mnt/plugins/${plugin:-cpu}
+key=$(bounded ls "$mnt/cache/entries" | head -1)
+[ -n "$key" ] || fail "the cache has no entry"
+for file in "$p/log" "$p/error" "$mnt/cache/entries/$key"; do
+	bounded cat "$file" >/dev/null
+	fails_with 'ermission denied' as 1001 cat "$file"
+done
+fails_with 'ermission denied' as 1001 bash -c 'echo x >"$1"' - "$mnt/cache/clear"
+
 # -- without allow_other only the owner of the mount sees it
 mount_pjrtfs
 fails_with 'ermission denied' as 1001 ls "$mnt"
