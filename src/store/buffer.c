@@ -311,9 +311,8 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
 	struct pf_value *v = NULL;
-	uint64_t all;
 
-	if (b->format != PF_FORMAT_RAW || b->size || !pf_content_expected(b, &all) || all)
+	if (b->size || !pf_content_is_nothing(b))
 		return;
 	pf_value_unref(pf_buffer_let_go_locked(b));
 	pf_content_value(b, &v, &b->err);

@@ -251,8 +251,32 @@ static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	return r;
 }
 
+bool pf_content_is_nothing(const struct pf_buffer *b)
+{
+	const char *text = b->size ? pf_bytes_at(b->content, 0) : "";
+	uint64_t bytes;
+
+	if ((b->format != PF_FORMAT_RAW && b->format != PF_FORMAT_TXT) || !b->shaped ||
+	    pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) < 0 || bytes)
+		return false;
+	for (uint64_t i = 0; i < b->size; i++)
+		if (b->format == PF_FORMAT_RAW || !strchr(" \t\r\n", text[i]) || !text[i])
+			return false;
+	return true;
+}
+
+/* An array without elements. */
+static int no_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+{
+	m->dtype = b->declared;
+	m->shape = b->declared_shape;
+	return pf_bytes_new(pf_buffer_place(b)->arena, 1, &m->bytes, err);
+}
+
 static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
+	if (pf_content_is_nothing(b))
+		return no_meaning(b, m, err);
 	if (!b->content && b->format != PF_FORMAT_RAW)
 		return pf_err_set(err, -EINVAL, "an empty file is no array");
 	switch (b->format) {

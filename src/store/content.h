@@ -33,6 +33,10 @@ bool pf_content_expected(const struct pf_buffer *buffer, uint64_t *ret);
 /* Does the content, as it is, look like a whole array of FORMAT?  0, or -EINVAL, why not. */
 int pf_content_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
 
+/* Is the content all that there is of an array without elements, of a declared shape: no bytes,
+ * or no numbers? */
+bool pf_content_is_nothing(const struct pf_buffer *buffer);
+
 /* As far as its length tells, is it whole? */
 bool pf_content_is_whole(struct pf_buffer *buffer);
 

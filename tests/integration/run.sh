@@ -38,6 +38,13 @@ shows "$mnt/buffers/the sum.txt" "$sum"
 run add '"with space" "->" -> "="'
 shows "$mnt/buffers/=.txt" "$sum"
 
+# names that are words of the line themselves
+for name in async move donate=x '->'; do
+	run add "x y -> \"$name\""
+	bounded cmp "$mnt/buffers/$name.npy" "$mnt/buffers/z.npy"
+	run add "\"$name\" x -> again"
+done
+
 # -- a line without its newline runs at close
 printf 'x y -> late' >"$r"
 shows "$mnt/buffers/late.txt" "$sum"

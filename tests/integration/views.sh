@@ -158,3 +158,23 @@ ask '{"op":"create","buffer":"bytes","dtype":"U8","shape":[2]}' >reply
 fails_with 'rite error: Numerical result out of range' say "$b/bytes.txt" '1 300'
 say "$b/bytes.txt" '1 255'
 shows "$b/bytes.txt" '1 255'
+
+# -- an array without elements is an empty text; of its shape a text tells nothing
+npy '<f4' '(0, 3)' </dev/null >none.npy
+bounded cp none.npy "$b/none.npy"
+equal "as text" "$(bounded cat "$b/none.txt" && echo .)" .
+bounded cp "$b/none.txt" none.txt
+bounded cp none.txt "$b/none.txt"
+tells "$b/none.json" '"state":"ready"' '"dtype":"F32","shape":\[0,3\]'
+printf '1 2\n' | bounded tee "$b/pair.txt" >/dev/null
+bounded cp none.txt "$b/pair.txt"
+tells "$b/pair.json" '"state":"empty"'
+for blank in '' $'\n' $' \n\n\t\n'; do
+	bounded rm -f "$b"/none.*
+	ask '{"op":"create","buffer":"none","dtype":"S32","shape":[2,0]}' >reply
+	printf %s "$blank" | bounded tee "$b/none.txt" >/dev/null
+	tells "$b/none.json" '"state":"ready"' '"dtype":"S32","shape":\[2,0\]'
+	equal "bytes" "$(bounded wc -c <"$b/none.raw")" 0
+done
+printf '1 2\n' | bounded tee "$b/none.txt" >/dev/null
+tells "$b/none.json" '"dtype":"S32","shape":\[2\]'
