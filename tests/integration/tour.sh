@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The tour in README.md: pasted as it stands, each line does what is written beside it.
+. "$srcdir/tests/lib.sh"
+requires test -w /dev/fuse
+requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+export HOME=$work/home PJRTFS_BUILD=$build PJRTFS_CACHE_DIR=$work/cache
+mkdir home plugins
+# The tour mounts what is called cpu.
+ln -s "$(realpath "$plugins/${plugin:-cpu}")" plugins/cpu
+export PJRTFS_PLUGIN_PATH=$work/plugins
+
+sed -n '/^## A tour/,/^## /s/^    //p' "$top/README.md" >lines
+for command in 'run-here ~/pjrt' 'cp ' 'echo ' 'cat ' 'fusermount3 -u'; do
+	grep -qF "$command" lines || fail "the tour has no $command: $(cat lines)"
+done
+# A shell that reads commands goes on after one that fails, as that which is typed into.
+end_tour()
+{
+	local status=$?
+	set +e
+	timeout -k 1 10 fusermount3 -u -z "$HOME/pjrt" 2>/dev/null
+	(exit "$status")
+	lib_end
+}
+trap end_tour EXIT
+(cd "$top" && timeout -k 5 $((patience * 3)) bash <"$work/lines") >out 2>err || {
+	fail "the tour ends with status $?: $(cat out err)"
+}
+
+tells out '^11 22 33$' '^44 55 66$' '"inputs"' # buffers/z.txt, signature.json
+tells out '^write executables/add/run: .*takes 2 inputs, 1 was given$' # error
+equal "lines that fail" "$(grep -c . err)" 1
+tells err 'Invalid argument$'
+tail -c 24 "$HOME/z.npy" | cmp - <(packed 'f<*' 11 22 33 44 55 66)
+gone "$HOME/pjrt"
