@@ -27,7 +27,7 @@ const char options_help[] =
 	"  --plugin-env NAME:KEY=VALUE\n"
 	"                           set a variable for plugin NAME alone, as XLA_FLAGS\n"
 	"  --plugin-log-level N     plugins print from level N on: 0 all, 3 only fatal errors\n"
-	"  --devices N              devices of the default plugin, if it is for CPUs\n"
+	"  --devices N              devices of the default plugin, if it is for CPUs (XLA: 4)\n"
 	"  --compile-option KEY=VALUE\n"
 	"                           what programs are compiled with by default\n"
 	"  --sandbox [NAME:]MODE    what plugin NAME's process may do: strict (the default),\n"

@@ -30,6 +30,11 @@ int options_add_fuse(struct options *o, const char *word, struct pf_err *err)
 {
 	if (!*word || options_for_mount(word))
 		return 0;
+	if (!strcmp(word, "remount"))
+		return pf_err_set(
+			err, -EINVAL,
+			"remount: a mount's options cannot be changed; unmount it, "
+			"and mount it with the others");
 	if (strchr(word, ','))
 		return pf_err_set(err, -EINVAL,
 				  "mount option: expected one, found %.80s with a comma",

@@ -50,8 +50,13 @@ static int check_device(struct pf_err *err)
 			"%s is missing: load the kernel module (modprobe fuse), or "
 			"give the container the device (--device %s)",
 			device, device);
+	case EPERM: /* the mode is not looked at before the device control group */
+		return pf_err_set(
+			err, -EACCES,
+			"%s: this container may not use it: start the container "
+			"with --device %s",
+			device, device);
 	case EACCES:
-	case EPERM:
 		return pf_err_set(
 			err, -EACCES,
 			"%s: not permitted; it should be readable and writable for "
@@ -87,8 +92,11 @@ static int explain_mount(const char *path, struct pf_err *err)
 		return pf_err_set(
 			err, -EPERM,
 			"%s: cannot mount: fusermount3 is missing (install fuse3)", path);
-	return pf_err_set(err, -EPERM, "%s: cannot mount%s%s", path,
-			  complaint[0] ? ": " : " (fusermount3 said why)", complaint);
+	return pf_err_set(err, -EPERM, "%s: cannot mount%s%s%s", path,
+			  complaint[0] ? ": " : " (fusermount3 said why)", complaint,
+			  geteuid() == 0 ? "; in a container: start it with --cap-add "
+					   "SYS_ADMIN, or mount in a user namespace"
+					 : "");
 }
 
 static int add_option(struct fuse_args *args, const char *option)

@@ -59,7 +59,19 @@ if [ -w /dev/fuse ]; then
 	# what libfuse does not know, in its words
 	refused 2 'unknown option.*-o nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
 	refused 2 'unknown option.*-o nothing_known' "$name" m --plugin-dir "$plugins" -o nothing_known
+	# root without the right to mount, as in containers
+	if [ "$(id -u)" = 0 ] && setpriv --bounding-set -sys_admin true 2>/dev/null; then
+		mount_without()
+		{
+			setpriv --bounding-set -sys_admin --inh-caps -sys_admin "$pjrtfs" "$@"
+		}
+		fails_with 'm: cannot mount' mount_without "$name" m -f --plugin-dir "$plugins"
+		fails_with 'in a container: start it with --cap-add SYS_ADMIN' \
+			mount_without "$name" m -f --plugin-dir "$plugins"
+	fi
 fi
+
+refused 2 'remount: .*unmount it' "$name" m --plugin-dir "$plugins" -o remount,ro
 
 # -- words for mount(8) are ignored; ours work in -o too
 mount_pjrtfs "$name" -o defaults,nofail,_netdev,noauto,user,x-systemd.automount -o relatime,comment=x \

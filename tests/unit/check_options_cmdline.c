@@ -134,6 +134,9 @@ static const struct {
 	{ "m -o memory_limit=x", -EINVAL,
 	  "memory limit: expected a size from 1M on, as in 4G, "
 	  "found x" },
+	{ "m -o remount,ro", -EINVAL,
+	  "remount: a mount's options cannot be changed; unmount it, and mount it with "
+	  "the others" },
 	{ "m --mode 1778", -EINVAL,
 	  "mode: expected an octal mode with all rights for the owner, as in 1777 or "
 	  "2775, found 1778" },
