@@ -38,7 +38,7 @@ lose() # what start started is killed
 	kill -KILL "$client"
 	wait "$client" 2>/dev/null || :
 }
-restarts() # COUNT [SECONDS]: that often the worker was started again
+restarts() # COUNT: that often the worker was started again
 {
 	eventually grep -qx "$1" "$mnt/plugins/faulty/restarts"
 	eventually grep -qx ready "$mnt/plugins/faulty/state"
@@ -96,31 +96,35 @@ shows "$mnt/plugins/faulty/restarts" 5
 kill -0 "$waiting" || fail "a client that waits was ended"
 told 0 0 || fail "the owner's execution was abandoned"
 
-# -- one that ends in time costs nobody anything
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 wait "$waiting" 2>/dev/null && fail "what hung succeeded"
 restarts 6
-faults 'execute=held'
-setpriv --reuid 12345 --clear-groups bash -c "$run" - "$mnt/executables/add/run" &
-client=$!
-executes()
+
+# others MOUNT-OPTION...: a mount of its own, with what they need
+others()
 {
-	bounded grep -q . "$mnt/plugins/faulty/alive.json" && kill -0 "$client"
+	mount_pjrtfs faulty -o allow_other "$@"
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	bounded mkdir -m 0777 "$mnt/buffers/all"
 }
-eventually executes
-sleep 0.3
-lose
+
+# -- one that ends in time costs nobody anything
 faults
-eventually test -e "$mnt/buffers/all/z.npy"
-sleep 1.5
-shows "$mnt/plugins/faulty/restarts" 6
-told 12345 5 || fail "an event of an execution that ended"
+others --abandoned-timeout 600
+faults 'execute=held'
+bounded setpriv --reuid 12345 --clear-groups \
+	bash -c "$control" - "$mnt/control" ',"async":true' >/dev/null
+eventually grep -qx running "$mnt/jobs/1/state"
+ask '{"op":"cancel","job":1}' >reply
+shows "$mnt/jobs/1/state" running
+faults
+eventually grep -Eqx 'done|cancelled' "$mnt/jobs/1/state"
+shows "$mnt/plugins/faulty/restarts" 0
+told 12345 0 || fail "an event of an execution that ended"
 
 # -- 0: never
-mount_pjrtfs faulty -o allow_other --abandoned-timeout 0
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-bounded mkdir -m 0777 "$mnt/buffers/all"
+others --abandoned-timeout 0
 faults 'execute=hang:here it hangs'
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 lose
