@@ -49,7 +49,6 @@ struct daemon {
 	unsigned n_workers;
 	struct pf_failed_plugin failed[MAX_PLUGINS];
 	unsigned n_failed;
-	struct pf_probe *probe;
 	struct pf_cache *cache; /* NULL: there is none */
 	struct pf_compiler *compiler;
 	struct pf_fs *fs;
@@ -113,9 +112,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 				  d->n_failed);
 	if (!d->n_workers)
 		return pf_err_wrap(err, err->code, "plugin %s", d->failed[0].name);
-	d->probe = pf_probe_new(d->options->found, d->options->n_found, program,
-				pool_size(), d->arena);
-	return d->probe ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+	return 0;
 }
 
 static void warn(void *arg, const char *text)
@@ -192,7 +189,6 @@ static int start(struct daemon *d, struct pf_err *err)
 	fs.n_workers = d->n_workers;
 	fs.failed = d->failed;
 	fs.n_failed = d->n_failed;
-	fs.probe = d->probe;
 	fs.watch = d->watch;
 	r = pf_fs_new(&fs, &d->fs, err);
 	if (r < 0)
@@ -213,7 +209,6 @@ static void stop(struct daemon *d)
 		pf_compiler_settle(d->compiler, SETTLE_MS);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_stop(d->workers[i]);
-	pf_probe_free(d->probe);
 	pf_compiler_stop(d->compiler);
 	pf_fs_free(d->fs);
 	pf_compiler_free(d->compiler);

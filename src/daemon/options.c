@@ -382,8 +382,6 @@ static int attach(struct options *o, struct pf_err *err)
 
 	if (r == 0)
 		r = settings_attach(s, o->plugins, o->n_plugins, true, err);
-	if (r == 0)
-		r = settings_attach(s, o->found, o->n_found, false, err);
 	return r;
 }
 
@@ -485,8 +483,6 @@ void options_release(struct options *o)
 {
 	for (unsigned i = 0; i < o->n_plugins; i++)
 		release_plugin(&o->plugins[i]);
-	for (unsigned i = 0; i < o->n_found; i++)
-		release_plugin(&o->found[i]);
 	options_forget_fuse(o);
 	settings_release(&o->settings);
 	json_object_put(o->dump);

@@ -10,7 +10,6 @@
 #include "cache_options.h"
 #include "pjrtfs/base/err.h"
 #include "pjrtfs/discover/discover.h"
-#include "pjrtfs/engine/probe.h"
 #include "settings.h"
 
 enum { MAX_WORDS = 64 };
@@ -27,8 +26,6 @@ struct options {
 	char *source;                   /* owned: what df and mount show */
 	unsigned n_plugins;
 	struct pf_candidate plugins[MAX_PLUGINS]; /* to load; owned, absolute paths */
-	unsigned n_found;
-	struct pf_candidate found[MAX_PLUGINS]; /* there, but not asked for; owned */
 	const char
 		*fuse[MAX_WORDS + 1]; /* owned strings; -o's for FUSE, NULL-terminated */
 	unsigned n_fuse;

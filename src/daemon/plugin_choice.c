@@ -185,43 +185,6 @@ static int add_source(struct options *o, const struct plugin_words *w, const cha
 	return r;
 }
 
-/* --- plugins that nobody asked for ------------------------------------------------------- */
-
-static bool is_noted(const struct options *o, const char *path)
-{
-	for (unsigned i = 0; i < o->n_plugins + o->n_found; i++)
-		if (!strcmp(path, i < o->n_plugins ? o->plugins[i].path
-						   : o->found[i - o->n_plugins].path))
-			return true;
-	return false;
-}
-
-/* Those in pjrtfs's own places; no program is tried on what others have installed. */
-static int find_others(struct options *o, const struct plugin_words *w,
-		       struct pf_err *err)
-{
-	struct pf_discover_config config = places(w, true, NULL);
-	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
-	int r = pf_discover(&config, &d, err);
-
-	for (unsigned i = 0; r == 0 && i < d->n_files && o->n_found < MAX_PLUGINS; i++) {
-		struct pf_candidate *f = &o->found[o->n_found];
-		char *path =
-			d->files[i].refused ? NULL : realpath(d->files[i].path, NULL);
-
-		if (!path || is_noted(o, path)) {
-			free(path);
-			continue;
-		}
-		f->path = path;
-		f->name = strdup(d->files[i].name);
-		o->n_found++;
-		if (!f->name)
-			r = pf_err_set(err, -ENOMEM, "no memory");
-	}
-	return r;
-}
-
 /* --- the interface ----------------------------------------------------------------------- */
 
 int plugin_choice(struct options *o, const struct plugin_words *w, const char *source,
@@ -237,8 +200,6 @@ int plugin_choice(struct options *o, const struct plugin_words *w, const char *s
 		r = add_plugin(o, w, false, w->said[i], err);
 	if (r == 0)
 		r = need_one(o, err);
-	if (r == 0)
-		r = find_others(o, w, err);
 	if (r < 0)
 		return r;
 	o->source = strdup(source ? source : o->plugins[0].name);

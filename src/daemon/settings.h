@@ -10,7 +10,6 @@
 #include <stdbool.h>
 
 #include "pjrtfs/base/err.h"
-#include "pjrtfs/engine/probe.h"
 #include "pjrtfs/formats/options.h"
 
 enum {
@@ -24,6 +23,16 @@ enum {
 	MAX_VARIABLES = 256,           /* of a plugin's environment */
 	MAX_VARIABLE = 65536,          /* bytes of one */
 	LAYER_COMMAND_LINE = 100,      /* after every file */
+};
+
+/* A plugin that may be started; all is owned by whoever has the struct, unless said there. */
+struct pf_candidate {
+	char *name;
+	char *path;
+	struct json_object *options; /* create options, or NULL */
+	struct json_object *env;     /* as in struct pf_worker_config, or NULL */
+	struct json_object *sandbox; /* likewise */
+	char *refused;               /* why it must not be started; NULL: it may be */
 };
 
 /* What is said of the plugin NAME. */

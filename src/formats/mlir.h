@@ -11,6 +11,7 @@
 
 /* What a module's attributes say; 0: nothing. */
 struct pf_mlir_facts {
+	unsigned stablehlo[3];  /* of a portable artifact: the version it is written in */
 	int64_t num_replicas;   /* mhlo.num_replicas */
 	int64_t num_partitions; /* mhlo.num_partitions */
 	bool shardy;            /* it has shardings of Shardy's, the newer partitioner */

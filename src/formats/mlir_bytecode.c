@@ -7,6 +7,7 @@
  * name each other and the strings by number.  Only the few entries that lead to the two
  * attributes are looked at.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "mlir.h"
@@ -104,13 +105,34 @@ static bool take_sections(struct bytes *b, const uint8_t *start, struct file *f)
 	       f->section[SECTION_IR].p;
 }
 
-static bool take_header(struct bytes *b)
+/* "StableHLO_v1.15.0": the version of a portable artifact; other producers tell none. */
+static void read_producer(const struct bytes *text, unsigned version[3])
 {
+	char producer[64];
+	size_t len = (size_t)(text->end - text->p);
+	unsigned v[3];
+
+	if (text->bad || len >= sizeof(producer))
+		return;
+	memcpy(producer, text->p, len);
+	producer[len] = '\0';
+	if (sscanf(producer, "StableHLO_v%4u.%4u.%4u", &v[0], &v[1], &v[2]) == 3)
+		memcpy(version, v, sizeof(v));
+}
+
+static bool take_header(struct bytes *b, struct pf_mlir_facts *ret)
+{
+	struct bytes producer;
+
 	if (take_bytes(b, 4).bad)
 		return false;
 	(void)take_number(b); /* the version: what is read here is the same in all */
-	while (take_byte(b))  /* who made it */
+	producer = *b;
+	while (take_byte(b))
 		;
+	producer.end = b->p;
+	producer.bad = b->bad;
+	read_producer(&producer, ret->stablehlo);
 	return !b->bad;
 }
 
@@ -215,7 +237,7 @@ void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
 	uint64_t attributes;
 
 	*ret = (struct pf_mlir_facts){ 0 };
-	if (!take_header(&all) || !take_sections(&all, start, &f))
+	if (!take_header(&all, ret) || !take_sections(&all, start, &f))
 		return;
 	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
 	strings = f.section[SECTION_STRINGS];

@@ -141,6 +141,7 @@ static const char *foreign(enum pf_program_format format, const char *p, size_t 
 
 static void take_facts(struct pf_program_facts *ret, const struct pf_mlir_facts *facts)
 {
+	memcpy(ret->stablehlo, facts->stablehlo, sizeof(ret->stablehlo));
 	ret->num_replicas = facts->num_replicas;
 	ret->num_partitions = facts->num_partitions;
 	ret->shardy = facts->shardy;

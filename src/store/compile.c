@@ -172,8 +172,8 @@ static void compile_now(struct compile *c)
 	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_life_alive(c->life) &&
 	    pf_compile_again(c, &c->err))
 		return;
-	if (!pf_compile_ask_others(c))
-		pf_compile_fail(c, &c->err);
+	pf_compile_compare_versions(c);
+	pf_compile_fail(c, &c->err);
 }
 
 /* The worker's present life.  False: C waits for the next one, or has failed. */
@@ -334,6 +334,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->native = x->format == PF_PROGRAM_NATIVE;
 	c->part_off = facts.off;
 	c->part_len = facts.len;
+	memcpy(c->stablehlo, facts.stablehlo, sizeof(c->stablehlo));
 	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));
 	c->generation = x->generation;
 	x->job = &c->job;

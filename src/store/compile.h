@@ -27,8 +27,8 @@ struct compile {
 	unsigned generation;
 	uint64_t id; /* in that life */
 	struct timespec start;
-	struct pf_question question; /* to other plugins, if this one cannot read it */
-	struct pf_err err;           /* why it cannot */
+	unsigned stablehlo[3]; /* as in struct pf_program_facts */
+	struct pf_err err;     /* why its plugin does not compile it */
 	struct pf_told_compile told;
 
 	struct pf_cache_key key;
@@ -68,9 +68,9 @@ void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cach
 /* It failed, for ever; C is freed. */
 void pf_compile_fail(struct compile *c, const struct pf_err *err);
 
-/* C->err is why its plugin cannot: ask the others, and end it as failed with what they say.
- * False: nobody was asked. */
-bool pf_compile_ask_others(struct compile *c);
+/* C's plugin refused it, for the reason C->err: if the program is of a newer StableHLO than the
+ * plugin, say so before the reason, and which plugin of the mount is new enough. */
+void pf_compile_compare_versions(struct compile *c);
 
 /* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
 void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a compile ends: what it gave is published, for those that followed it, too. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,49 +98,62 @@ void pf_compile_fail(struct compile *c, const struct pf_err *err)
 	pf_compile_free(c);
 }
 
-/* Is it what a plugin says that is too old for a program? */
-static bool may_be_too_old(const struct pf_err *err)
-{
-	static const char *const signs[] = { "Failed to parse",   "incompatib",
-					     "bytecode",          "version",
-					     "unknown attribute", "deserialize" };
+/* --- programs that are too new ------------------------------------------------------------- */
 
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-		if (err->pjrt_code >= 0 && strcasestr(err->text, signs[i]))
-			return true;
+/* The newest StableHLO that WORKER's plugin reads, by its own word; false: it has none. */
+static bool version_of(const struct pf_worker *worker, unsigned ret[3])
+{
+	struct json_object *attributes = pf_worker_description(worker)->attributes, *list;
+
+	if (!json_object_object_get_ex(attributes, "stablehlo_current_version", &list) ||
+	    !json_object_is_type(list, json_type_array) ||
+	    json_object_array_length(list) != 3)
+		return false;
+	for (size_t i = 0; i < 3; i++)
+		ret[i] =
+			(unsigned)json_object_get_int(json_object_array_get_idx(list, i));
+	return true;
+}
+
+static bool is_newer(const unsigned a[3], const unsigned b[3])
+{
+	for (size_t i = 0; i < 3; i++)
+		if (a[i] != b[i])
+			return a[i] > b[i];
 	return false;
 }
 
-static void others_answered(struct pf_question *question, const char *who, int minor)
+/* A plugin of the mount that reads StableHLO VERSION, or NULL. */
+static const char *new_enough(const struct pf_executable *x, const unsigned version[3])
 {
-	struct compile *c = pf_container_of(question, struct compile, question);
-	int pjrt_code = c->err.pjrt_code;
+	for (unsigned i = 0; i < x->n_workers; i++) {
+		unsigned has[3];
 
-	if (who) {
-		pf_err_wrap(
-			&c->err, c->err.code,
-			"plugin %s (API 0.%d) cannot read this "
-			"program, but plugin %s (API 0.%d) can: mount it instead (pjrtfs %s MOUNTPOINT)",
-			pf_worker_name(c->plan.worker),
-			pf_worker_description(c->plan.worker)->api_minor, who, minor,
-			who);
-		c->err.pjrt_code = pjrt_code;
+		if (version_of(x->workers[i], has) && !is_newer(version, has))
+			return pf_worker_name(x->workers[i]);
 	}
-	pf_compile_fail(c, &c->err);
+	return NULL;
 }
 
-bool pf_compile_ask_others(struct compile *c)
+void pf_compile_compare_versions(struct compile *c)
 {
-	struct pf_question *q = &c->question;
+	const unsigned *v = c->stablehlo;
+	int pjrt_code = c->err.pjrt_code;
+	char advice[128] = "try a newer plugin";
+	const char *other;
+	unsigned has[3];
 
-	if (!may_be_too_old(&c->err))
-		return false;
-	q->request.program_off = pf_bytes_offset(c->program, c->part_off);
-	q->request.program_len = c->part_len;
-	memcpy(q->request.format, c->format, sizeof(q->request.format));
-	q->options = c->plan.options.data;
-	q->options_len = c->plan.options.len;
-	q->api_minor = pf_worker_description(c->plan.worker)->api_minor;
-	q->done = others_answered;
-	return pf_probe_ask(c->x->probe, q);
+	/* Only of what was refused: plugins read many a program that is newer than they are. */
+	if (pjrt_code < 0 || !version_of(c->plan.worker, has) || !is_newer(v, has))
+		return;
+	other = new_enough(c->x, v);
+	if (other)
+		snprintf(advice, sizeof(advice),
+			 "try plugin %s (options.json {\"plugin\":\"%s\"})", other,
+			 other);
+	pf_err_wrap(&c->err, c->err.code,
+		    "the program is StableHLO %u.%u.%u, plugin %s has %u.%u.%u: %s", v[0],
+		    v[1], v[2], pf_worker_name(c->plan.worker), has[0], has[1], has[2],
+		    advice);
+	c->err.pjrt_code = pjrt_code;
 }

@@ -82,7 +82,7 @@ static struct pf_worker *default_worker(const struct pf_executable *x)
 }
 
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
-					struct pf_arena *arena, struct pf_probe *probe,
+					struct pf_arena *arena,
 					struct pf_compiler *compiler)
 {
 	struct pf_executable *x = calloc(1, sizeof(*x));
@@ -96,7 +96,6 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 	x->n_workers = n;
 	x->worker = workers[0];
 	x->arena = arena;
-	x->probe = probe;
 	x->compiler = compiler;
 	x->worker = default_worker(x);
 	return x;

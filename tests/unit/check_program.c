@@ -320,6 +320,39 @@ static char *file(const char *name, size_t *len)
 	return bytes;
 }
 
+#define MAGIC "ML\xefR\x0d"
+
+static const struct {
+	const char *bytes;
+	size_t len;
+	unsigned version[3];
+} producers[] = {
+	{ T(MAGIC "StableHLO_v1.15.0\0"), { 1, 15, 0 } },
+	{ T(MAGIC "StableHLO_v0.9.12 and more\0"), { 0, 9, 12 } },
+	{ T(MAGIC "StableHLO_v1.15.0"), { 0 } }, /* it has no end */
+	{ T(MAGIC "StableHLO_v1.15\0"), { 0 } },
+	{ T(MAGIC "StableHLO_vx.y.z\0"), { 0 } },
+	{ T(MAGIC "MLIR23.0.0git\0"), { 0 } },
+	{ T(MAGIC "\0"), { 0 } },
+	{ T(MAGIC "StableHLO_v1.15.0"
+		  "----------------------------------------------------------------\0"),
+	  { 0 } },
+};
+
+START_TEST(bytecode_tells_its_version)
+{
+	struct pf_program_facts facts;
+	char *copy = malloc(producers[_i].len);
+
+	memcpy(copy, producers[_i].bytes, producers[_i].len);
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIRBC, copy, producers[_i].len,
+					  &facts, NULL),
+			 0);
+	ck_assert_mem_eq(facts.stablehlo, producers[_i].version, sizeof(facts.stablehlo));
+	free(copy);
+}
+END_TEST
+
 static const struct {
 	const char *name;
 	enum pf_program_format format;
@@ -454,6 +487,7 @@ int main(void)
 	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
 	unit_add_cases(tc, exports_are_for_platforms, platforms);
 	tcase_add_test(tc, a_module_with_its_configuration_is_unwrapped);
+	unit_add_cases(tc, bytecode_tells_its_version, producers);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -105,8 +105,7 @@ static inline void close_store(void)
 /* A new executable with the source TEXT; not compiled. */
 static inline struct pf_executable *executable_of(const char *text)
 {
-	struct pf_executable *x =
-		pf_executable_new(&worker, 1, arena, NULL, the_compiler());
+	struct pf_executable *x = pf_executable_new(&worker, 1, arena, the_compiler());
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_ptr_nonnull(x);

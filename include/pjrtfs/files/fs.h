@@ -3,7 +3,7 @@
 #ifndef PJRTFS_FILES_FS_H
 #define PJRTFS_FILES_FS_H
 
-#include "pjrtfs/engine/probe.h"
+#include "pjrtfs/engine/worker.h"
 #include "pjrtfs/store/compiler.h"
 #include "pjrtfs/tree/node.h"
 #include "pjrtfs/watch/watch.h"
@@ -25,7 +25,6 @@ struct pf_fs_config {
 	unsigned n_workers;
 	const struct pf_failed_plugin *failed; /* n_failed of them; other names */
 	unsigned n_failed;
-	struct pf_probe *probe; /* borrowed; plugins found but not loaded; may be NULL */
 	struct pf_compiler *compiler; /* borrowed */
 	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
 	struct pf_watch *watch;       /* borrowed; outlives the file system */

@@ -26,6 +26,9 @@ struct pf_program_facts {
 	int64_t num_replicas; /* the module's mhlo.num_replicas; 0: it has none */
 	int64_t num_partitions; /* mhlo.num_partitions, likewise */
 	bool shardy;            /* its shardings are for the Shardy partitioner */
+	/* Major, minor, patch of the StableHLO that a portable artifact is written in; all 0:
+	 * it is none, or does not tell. */
+	unsigned stablehlo[3];
 	char platforms[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": what it is for; "": any */
 };
 

@@ -8,7 +8,7 @@
 #ifndef PJRTFS_STORE_EXECUTABLE_H
 #define PJRTFS_STORE_EXECUTABLE_H
 
-#include "pjrtfs/engine/probe.h"
+#include "pjrtfs/engine/worker.h"
 #include "pjrtfs/formats/hlo.h"
 #include "pjrtfs/formats/program.h"
 #include "pjrtfs/store/compiler.h"
@@ -64,9 +64,7 @@ struct pf_executable {
 	struct pf_worker *const
 		*workers; /* borrowed: all plugins; the first is the default */
 	unsigned n_workers;
-	struct pf_arena *arena; /* borrowed */
-	struct pf_probe
-		*probe; /* borrowed: who else could read the program; may be NULL */
+	struct pf_arena *arena;       /* borrowed */
 	struct pf_compiler *compiler; /* borrowed */
 	uid_t user; /* in whose turn it compiles; set before anybody else has it */
 	_Atomic uint64_t subject; /* what the watch calls it; 0: it has no name */
@@ -95,7 +93,7 @@ struct pf_executable {
  * the array is borrowed.  One reference.  NULL: no memory.
  */
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
-					struct pf_arena *arena, struct pf_probe *probe,
+					struct pf_arena *arena,
 					struct pf_compiler *compiler);
 /* One reference more, and one less.  Runs under way keep what they run. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);

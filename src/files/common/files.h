@@ -6,7 +6,7 @@
 #include <json-c/json.h>
 
 #include "pjrtfs/base/timer.h"
-#include "pjrtfs/engine/probe.h"
+#include "pjrtfs/engine/worker.h"
 #include "pjrtfs/store/buffer.h"
 #include "pjrtfs/store/compiler.h"
 #include "pjrtfs/store/executable.h"
@@ -43,7 +43,6 @@ enum { FILES_REFUSALS = 64 };
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
-	struct pf_probe *probe;       /* borrowed; may be NULL */
 	struct pf_compiler *compiler; /* borrowed */
 	struct pf_cache *cache;       /* borrowed; may be NULL */
 	struct pf_watch *watch;       /* borrowed */

@@ -26,8 +26,7 @@ struct unit *unit_new(struct pf_fs *fs)
 		return NULL;
 	atomic_init(&unit->refs, 1);
 	unit->fs = fs;
-	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->probe,
-				    fs->compiler);
+	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->compiler);
 	if (!unit->x) {
 		free(unit);
 		return NULL;
