@@ -437,10 +437,15 @@ int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 	switch (x->state) {
 	case PF_EXECUTABLE_READY:
 		/* What a writer has not closed yet is not compiled on this occasion. */
-		if (!pf_life_alive(x->loaded->life) && x->format != PF_PROGRAM_NONE)
-			return compile_unlock(x, x->loaded->program,
-					      x->loaded->program_len, waiter, err);
 		*ret = pf_loaded_ref(x->loaded);
+		if (!pf_loaded_use(*ret) && x->format != PF_PROGRAM_NONE) {
+			struct pf_loaded *gone = pf_steal(ret);
+
+			r = compile_unlock(x, gone->program, gone->program_len, waiter,
+					   err);
+			pf_loaded_unref(gone);
+			return r;
+		}
 		r = 1;
 		break;
 	case PF_EXECUTABLE_COMPILING:
@@ -464,10 +469,15 @@ bool pf_executable_leave(struct pf_executable *x, struct pf_waiter *waiter)
 	return pf_wait_leave(&x->waiters, waiter);
 }
 
-struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
+struct pf_loaded *pf_executable_known(struct pf_executable *x)
 {
 	PF_LOCK_SCOPE(&x->lock);
-	if (x->state != PF_EXECUTABLE_READY || !pf_life_alive(x->loaded->life))
-		return NULL;
-	return pf_loaded_ref(x->loaded);
+	return x->state == PF_EXECUTABLE_READY ? pf_loaded_ref(x->loaded) : NULL;
+}
+
+struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
+
+	return l && pf_loaded_use(l) ? pf_steal(&l) : NULL;
 }

@@ -84,6 +84,9 @@ void pf_compile_superseded_locked(const struct pf_executable *x, struct pf_err *
 /* A new executable of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);
 
+/* Does a living worker have it?  Then it was used just now. */
+bool pf_loaded_use(struct pf_loaded *loaded);
+
 /*
  * What L is: INFO is taken over (NULL: the worker told nothing), HLO (NULL: it told none) is
  * read.  -EPROTO, -EOPNOTSUPP, -EINVAL: it cannot be used.

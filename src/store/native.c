@@ -199,7 +199,7 @@ static int from_plugin(struct pf_executable *x, const struct pf_loaded *l,
 int pf_executable_serialize(struct pf_executable *x, struct pf_bytes **ret, uint64_t *len,
 			    struct pf_err *err)
 {
-	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_loaded(x);
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
 	int r;
 
 	*ret = NULL;
@@ -212,7 +212,7 @@ int pf_executable_serialize(struct pf_executable *x, struct pf_bytes **ret, uint
 		return 0;
 	}
 	r = from_cache(x, l, ret, len, err);
-	if (r == 0)
+	if (r == 0 && pf_loaded_use(l))
 		r = from_plugin(x, l, ret, len, err);
 	return r < 0 ? r : 0;
 }

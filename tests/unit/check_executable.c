@@ -470,6 +470,56 @@ START_TEST(a_scratch_file_does_not_load_after_a_death)
 }
 END_TEST
 
+/* Beyond the limit the worker drops what was used longest ago, and gets it back when it is used;
+ * what is in use it keeps. */
+START_TEST(a_worker_holds_so_many)
+{
+	enum { N = 12, LIMIT = 4 };
+	struct pf_loaded *used = NULL;
+	struct pf_executable *x[N];
+	struct run run;
+
+	start_worker(plugins[0]);
+	pf_loaded_limit(LIMIT);
+	for (int i = 0; i < N; i++) {
+		x[i] = compiled(add_program);
+		if (i == 0)
+			used = pf_executable_loaded(x[0]);
+		ck_assert_uint_le(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES,
+						  PF_NO_DEVICE),
+				  LIMIT);
+	}
+	ck_assert_ptr_nonnull(used);
+	for (int i = 0; i < N; i++) {
+		struct pf_loaded *l = pf_executable_loaded(x[i]);
+
+		if (i == 0 || i == N - 1)
+			ck_assert_ptr_nonnull(l);
+		if (i == 1)
+			ck_assert_ptr_null(l);
+		pf_loaded_unref(l);
+		ck_assert_int_eq(pf_executable_state(x[i]), PF_EXECUTABLE_READY);
+	}
+	for (int i = 0; i < N; i++) {
+		struct pf_value *args[] = { matrix(counts), matrix(ones) };
+
+		run_init(&run, x[i], args, 2, 1);
+		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+		pf_execution_free(run.e);
+		pf_value_unref(args[0]);
+		pf_value_unref(args[1]);
+		ck_assert_uint_le(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES,
+						  PF_NO_DEVICE),
+				  LIMIT);
+	}
+	pf_loaded_unref(used);
+	for (int i = 0; i < N; i++)
+		pf_executable_unref(x[i]);
+	ck_assert_uint_eq(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE), 0);
+	pf_loaded_limit(0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("executable");
@@ -496,6 +546,7 @@ int main(void)
 	tcase_add_test(tc, without_a_worker_nothing_compiles);
 	tcase_add_test(tc, a_death_commits_nothing);
 	tcase_add_test(tc, a_scratch_file_does_not_load_after_a_death);
+	tcase_add_test(tc, a_worker_holds_so_many);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -47,7 +47,11 @@ struct pf_loaded {
 	double compile_seconds;
 	_Atomic uint64_t typical_ns; /* of late, on the device; 0: not known */
 	bool counted;                /* among those alive */
-	bool native;                 /* it was not compiled here */
+	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
+	_Atomic uint64_t
+		used; /* when it was used last, in loads of any since the start */
+	struct pf_loaded *prev, *next; /* weak: all that workers have; loaded.c's */
+	bool native;                   /* it was not compiled here */
 	bool kept; /* the cache has it under key, unless it was evicted */
 	struct pf_cache_key key;
 };
@@ -56,6 +60,14 @@ struct pf_loaded {
 struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
 void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
+
+/*
+ * A worker holds at most N programs from now on: those that were used longest ago and that
+ * nobody uses are dropped when another is loaded, and are loaded again when they are used.  0:
+ * as many as the number of mappings that the kernel allows a process, vm.max_map_count, leaves
+ * room for, which is the default.
+ */
+void pf_loaded_limit(unsigned n);
 
 struct pf_compile_job;
 
@@ -172,6 +184,9 @@ bool pf_executable_leave(struct pf_executable *executable, struct pf_waiter *wai
 
 /* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
+
+/* What was compiled, with a reference, though no worker may have it now; NULL: nothing. */
+struct pf_loaded *pf_executable_known(struct pf_executable *executable);
 
 /* The plugin that its options name, which compiles it; borrowed. */
 struct pf_worker *pf_executable_worker(struct pf_executable *executable);
