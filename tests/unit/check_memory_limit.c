@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory limit of control groups, in trees of files that are made up. */
+#include "daemon/memory_limit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+static char root[] = "/tmp/pjrtfs-cgroup.XXXXXX";
+
+/* Put TEXT into PATH below the root; directories are made. */
+static void put(const char *path, const char *text)
+{
+	char at[512];
+	FILE *f;
+
+	for (size_t i = 1; path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		snprintf(at, sizeof(at), "%s%.*s", root, (int)i, path);
+		mkdir(at, 0700);
+	}
+	snprintf(at, sizeof(at), "%s%s", root, path);
+	f = fopen(at, "we");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs(text, f), 0);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+static void open_all(void)
+{
+	snprintf(root, sizeof(root), "/tmp/pjrtfs-cgroup.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void close_all(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf --one-file-system '%s'", root);
+	ck_assert_int_eq(system(command), 0);
+}
+
+#define V2 "29 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define V1                                                                               \
+	"31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"                     \
+	"32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"                    \
+	"35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+#define GIVEN(mounted)                                                                   \
+	"35 31 0:32 " mounted " /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+
+static const struct {
+	const char *mounts, *groups;
+	struct {
+		const char *path, *text;
+	} files[3];
+	uint64_t limit;
+} cases[] = {
+	/* its own group's, a group's above it, and none */
+	{ V2, "0::/a/b\n", { { "/a/b/memory.max", "4096\n" } }, 4096 },
+	{ V2,
+	  "0::/a/b\n",
+	  { { "/a/b/memory.max", "8192\n" }, { "/a/memory.max", "4096\n" } },
+	  4096 },
+	{ V2, "0::/a/b\n", { { "/a/b/memory.max", "max\n" } }, UINT64_MAX },
+	{ V2, "0::/\n", { { "/memory.max", "4096\n" } }, 4096 },
+	{ V2, "0::/a\n", { { "/b/memory.max", "4096\n" } }, UINT64_MAX },
+	{ V1,
+	  "4:cpu:/x\n3:memory:/a/b\n0::/\n",
+	  { { "/memory/a/b/memory.limit_in_bytes", "734003200\n" },
+	    { "/memory/memory.limit_in_bytes", "9223372036854771712\n" } },
+	  734003200 },
+	{ V1,
+	  "3:cpuacct,memory:/a/b\n",
+	  { { "/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n" },
+	    { "/memory/a/memory.limit_in_bytes", "4096\n" } },
+	  4096 },
+	/* a container that is given its group alone, and one whose names begin at its own */
+	{ GIVEN("/docker/f00"),
+	  "3:memory:/docker/f00/in\n",
+	  { { "/memory/in/memory.limit_in_bytes", "8192\n" },
+	    { "/memory/memory.limit_in_bytes", "4096\n" } },
+	  4096 },
+	{ GIVEN("/docker/f00"),
+	  "3:memory:/docker/f00\n",
+	  { { "/memory/memory.limit_in_bytes", "4096\n" } },
+	  4096 },
+	/* nothing is mounted, or known */
+	{ "", "0::/a\n", { { "/a/memory.max", "4096\n" } }, UINT64_MAX },
+	{ V2, "", { { "/a/memory.max", "4096\n" } }, UINT64_MAX },
+	{ "nonsense\n- -\n" V2, ":\n0::/a\n", { { "/a/memory.max", "4096\n" } }, 4096 },
+};
+
+START_TEST(the_tightest_group_counts)
+{
+	char path[256];
+
+	put("/proc/self/mountinfo", cases[_i].mounts);
+	put("/proc/self/cgroup", cases[_i].groups);
+	for (size_t k = 0; k < 3 && cases[_i].files[k].path; k++) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%s", cases[_i].files[k].path);
+		put(path, cases[_i].files[k].text);
+	}
+	ck_assert_uint_eq(memory_limit_cgroup(root), cases[_i].limit);
+}
+END_TEST
+
+START_TEST(without_proc_there_is_none)
+{
+	ck_assert_uint_eq(memory_limit_cgroup(root), UINT64_MAX);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("memory_limit");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_all, close_all);
+	unit_add_cases(tc, the_tightest_group_counts, cases);
+	tcase_add_test(tc, without_proc_there_is_none);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
