@@ -4,26 +4,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pjrtfs/base/cleanup.h"
 #include "room.h"
 
-#define HUGE (UINT64_C(2) << 20)     /* large extents come in these */
-#define LARGE (UINT64_C(1) << 20)    /* from here on an extent is large */
-#define STEP (UINT64_C(4) << 20)     /* faulted in ahead of a writer at a time */
-#define WARM_MAX (UINT64_C(1) << 30) /* freed bytes whose pages are kept */
+#define HUGE (UINT64_C(2) << 20)       /* large extents come in these */
+#define LARGE (UINT64_C(1) << 20)      /* from here on an extent is large */
+#define STEP (UINT64_C(4) << 20)       /* faulted in ahead of a writer at a time */
+#define WARM_MAX (UINT64_C(1) << 30)   /* freed bytes whose pages are kept */
+#define WARM_IDLE (UINT64_C(32) << 20) /* of those, while nothing happens */
 #define MIN_VIRTUAL (UINT64_C(64) << 30)
 #define MAX_VIRTUAL (UINT64_C(8) << 40)
 
 enum {
+	IDLE_S = 3,    /* seconds without a change after which nothing happens */
 	MIN_SHIFT = 8, /* the smallest class: 256 bytes */
 	CLASSES = 13,  /* 256 bytes to 1 MiB */
 };
@@ -51,6 +55,8 @@ struct pf_arena {
 	struct room room; /* below it: what is free of large extents */
 	struct class classes[CLASSES];
 	uint64_t populate_off, populate_end; /* to be faulted in ahead of its writer */
+	uint64_t changes;                    /* extents taken and given so far */
+	bool cool; /* there is nothing to give back but what is kept while idle */
 	bool stop;
 	pthread_t thread; /* faults in and trims, so that no request has to */
 };
@@ -132,10 +138,11 @@ static bool take_small(struct pf_arena *a, unsigned c, uint64_t *ret)
 
 /* --- the background ---------------------------------------------------------------- */
 
-/* Give pages back.  They are out of the free room meanwhile: nobody can take them. */
-static void trim_locked(struct pf_arena *a)
+/* Give pages beyond KEEP bytes back, some of them.  They are out of the free room meanwhile:
+ * nobody can take them. */
+static void trim_locked(struct pf_arena *a, uint64_t keep)
 {
-	uint64_t off, len = round_up(a->room.warm - WARM_MAX, HUGE);
+	uint64_t off, len = round_up(a->room.warm - keep, HUGE);
 
 	len = room_take_warm(&a->room, len, &off);
 	pf_unlock(&a->lock);
@@ -156,6 +163,61 @@ static void populate_locked(struct pf_arena *a)
 	pf_lock(&a->lock);
 }
 
+/* Of the class of SHIFT, put chunks back of which nothing is in use.  N_FREE has room for a
+ * count for each chunk of the arena. */
+static void give_chunks_locked(struct pf_arena *a, unsigned c, uint16_t *n_free)
+{
+	struct class *k = &a->classes[c];
+	uint16_t per = (uint16_t)(HUGE >> (c + MIN_SHIFT));
+	size_t kept = 0;
+
+	for (size_t i = 0; i < k->n; i++)
+		n_free[k->free[i] / HUGE]++;
+	for (size_t i = 0; i < k->n; i++) {
+		uint64_t off = k->free[i];
+
+		if (n_free[off / HUGE] < per) {
+			k->free[kept++] = off;
+		} else if (off % HUGE == 0) {
+			give_large(a, off, HUGE, true);
+			k->cap -= per;
+		}
+	}
+	k->n = kept;
+}
+
+/*
+ * Nothing has happened for some time: give back what was kept for more of the same, and what
+ * the heap has kept of the names and arrays that this memory was for.
+ */
+static void cool_down_locked(struct pf_arena *a)
+{
+	uint16_t *free_of = calloc(a->top / HUGE + 1, sizeof(*free_of));
+	uint64_t changes = a->changes;
+
+	for (unsigned c = 0; free_of && c < CLASSES; c++)
+		give_chunks_locked(a, c, free_of);
+	free(free_of);
+	while (a->room.warm > WARM_IDLE && a->changes == changes && !a->stop)
+		trim_locked(a, WARM_IDLE);
+	pf_unlock(&a->lock);
+	malloc_trim(0);
+	pf_lock(&a->lock);
+	a->cool = a->changes == changes;
+}
+
+/* Wait for work, or until nothing has changed for some time: then true. */
+static bool is_idle_locked(struct pf_arena *a)
+{
+	uint64_t changes = a->changes;
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += IDLE_S;
+	return pthread_cond_timedwait(&a->work, &a->lock, &end) == ETIMEDOUT &&
+	       a->changes == changes;
+}
+
 static void *background(void *arg)
 {
 	struct pf_arena *a = arg;
@@ -165,9 +227,11 @@ static void *background(void *arg)
 		if (a->populate_end - a->populate_off >= STEP)
 			populate_locked(a);
 		else if (a->room.warm > WARM_MAX)
-			trim_locked(a);
-		else
+			trim_locked(a, WARM_MAX);
+		else if (a->cool)
 			pthread_cond_wait(&a->work, &a->lock);
+		else if (is_idle_locked(a))
+			cool_down_locked(a);
 	}
 	return NULL;
 }
@@ -196,6 +260,7 @@ static int open_for_reading(struct pf_arena *a)
 int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
 {
 	struct pf_arena *a = calloc(1, sizeof(*a));
+	pthread_condattr_t attr;
 
 	if (!a)
 		return pf_err_set(err, -ENOMEM, "no memory for the arena");
@@ -217,7 +282,11 @@ int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err)
 		goto fail;
 	}
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->work, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->work, &attr);
+	pthread_condattr_destroy(&attr);
+	a->cool = true;
 	if (pthread_create(&a->thread, NULL, background, a)) {
 		pf_err_set(err, -EAGAIN, "no thread for the arena");
 		munmap(a->memory, a->size);
@@ -374,6 +443,7 @@ static bool take(struct pf_arena *a, uint64_t need, uint64_t *ret)
 	unsigned c;
 
 	PF_LOCK_SCOPE(&a->lock);
+	a->changes++;
 	return class_of(need, &c) ? take_small(a, c, ret) : take_large(a, need, ret);
 }
 
@@ -392,11 +462,21 @@ int pf_arena_alloc(struct pf_arena *a, uint64_t len, struct pf_extent *ret,
 	return 0;
 }
 
+/* Something was given back: look some time from now whether that was all. */
+static void changed_locked(struct pf_arena *a)
+{
+	a->changes++;
+	if (a->cool)
+		pthread_cond_signal(&a->work);
+	a->cool = false;
+}
+
 static void give_locked(struct pf_arena *a, const struct pf_extent *e)
 {
 	unsigned c;
 
 	uncount(a, e->len);
+	changed_locked(a);
 	if (class_of(e->len, &c)) {
 		a->classes[c].free[a->classes[c].n++] = e->off;
 		return;
@@ -459,6 +539,7 @@ void pf_arena_shrink(struct pf_arena *a, struct pf_extent *extent, uint64_t len)
 	PF_LOCK_SCOPE(&a->lock);
 	give_large(a, extent->off + need, extent->len - need, true);
 	uncount(a, extent->len - need);
+	changed_locked(a);
 	extent->len = need;
 }
 

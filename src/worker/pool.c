@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@
 #define SMALL_WARM (UINT64_C(8) << 20) /* idle bytes kept */
 #define LARGE_WARM (UINT64_C(512) << 20)
 #define IDLE_MS 200
+#define IDLE_S 3 /* seconds without a change after which nothing is kept */
 #define CHECK_MEMORY (UINT64_C(16) << 20) /* ask the system before so much is touched */
 
 uintptr_t pf_pool_base;
@@ -49,12 +51,11 @@ struct region {
 static struct {
 	pthread_mutex_t lock; /* rank 5; protects the regions' extents and blocks */
 	pthread_cond_t idle;  /* a region has more warm memory than it keeps */
+	uint64_t changes;     /* blocks taken and given so far */
+	bool cool;            /* no idle memory is kept */
 	int fd, meminfo;
 	struct region small, large;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER,
-	   .idle = PTHREAD_COND_INITIALIZER,
-	   .fd = -1,
-	   .meminfo = -1 };
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .cool = true, .fd = -1, .meminfo = -1 };
 
 static uint64_t bytes_of(const struct region *region, uint32_t granules)
 {
@@ -102,6 +103,29 @@ static void trim_locked(struct region *region, uint64_t keep)
 	}
 }
 
+/* Wait until there may be too much; when nothing happens for some time, give back all. */
+static void wait_locked(void)
+{
+	uint64_t changes = pool.changes;
+	struct timespec end;
+
+	if (pool.cool) {
+		pthread_cond_wait(&pool.idle, &pool.lock);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += IDLE_S;
+	if (pthread_cond_timedwait(&pool.idle, &pool.lock, &end) != ETIMEDOUT ||
+	    pool.changes != changes)
+		return;
+	trim_locked(&pool.small, 0);
+	trim_locked(&pool.large, 0);
+	pf_unlock(&pool.lock);
+	malloc_trim(0); /* the plugin's */
+	pf_lock(&pool.lock);
+	pool.cool = pool.changes == changes;
+}
+
 /* What frees and takes the same again soon keeps its pages: so wait before trimming. */
 static void *trimmer(void *unused)
 {
@@ -110,8 +134,10 @@ static void *trimmer(void *unused)
 	(void)unused;
 	pf_lock(&pool.lock);
 	for (;;) {
-		while (!too_warm(&pool.small) && !too_warm(&pool.large))
-			pthread_cond_wait(&pool.idle, &pool.lock);
+		if (!too_warm(&pool.small) && !too_warm(&pool.large)) {
+			wait_locked();
+			continue;
+		}
 		pf_unlock(&pool.lock);
 		nanosleep(&pause, NULL);
 		pf_lock(&pool.lock);
@@ -139,9 +165,15 @@ static int region_init(struct region *region, uint64_t start, uint64_t len,
 
 static int start_trimmer(struct pf_err *err)
 {
+	pthread_condattr_t attr;
 	pthread_t thread;
-	int r = pthread_create(&thread, NULL, trimmer, NULL);
+	int r;
 
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&pool.idle, &attr);
+	pthread_condattr_destroy(&attr);
+	r = pthread_create(&thread, NULL, trimmer, NULL);
 	if (r)
 		return pf_err_set(err, -r, "start a thread: %s", strerror(r));
 	pthread_detach(thread);
@@ -241,6 +273,7 @@ static uint32_t take_granules(struct region *region, uint32_t n, bool block, boo
 		trim_locked(region, 0);
 		at = pf_extents_take(&region->extents, n, cold);
 	}
+	pool.changes++;
 	if (at != PF_NO_EXTENT)
 		region->blocks[at] = block;
 	return at;
@@ -295,8 +328,10 @@ static bool give(uint64_t off, bool block)
 		region->blocks[at] == block;
 	if (found) {
 		pf_extents_give(&region->extents, at, true);
-		if (too_warm(region))
+		pool.changes++;
+		if (too_warm(region) || pool.cool)
 			pthread_cond_signal(&pool.idle);
+		pool.cool = false;
 	}
 	pf_unlock(&pool.lock);
 	return found;

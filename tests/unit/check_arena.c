@@ -539,6 +539,49 @@ START_TEST(warm_memory_is_limited)
 }
 END_TEST
 
+/* When nothing happens the pages go, those of small extents, too; and all can be used again. */
+START_TEST(what_idles_goes_back)
+{
+	enum { SMALL = 20000 };
+	struct pf_extent *small = calloc(SMALL, sizeof(*small)), large, kept;
+	struct stat st;
+
+	open_arena(GIB);
+	ck_assert_int_eq(pf_arena_alloc(arena, 200, &kept, NULL), 0);
+	memset(pf_arena_at(arena, kept.off), 0x5a, 200);
+	ck_assert_int_eq(pf_arena_alloc(arena, 200 * MIB, &large, NULL), 0);
+	memset(pf_arena_at(arena, large.off), 1, 200 * MIB);
+	for (int i = 0; i < SMALL; i++) {
+		ck_assert_int_eq(pf_arena_alloc(arena, 4096, &small[i], NULL), 0);
+		memset(pf_arena_at(arena, small[i].off), 1, 4096);
+	}
+	for (int i = 0; i < SMALL; i++)
+		pf_arena_give(arena, &small[i]);
+	pf_arena_give(arena, &large);
+	for (int i = 0; i < 600; i++) {
+		ck_assert_int_eq(fstat(pf_arena_fd(arena), &st), 0);
+		if ((uint64_t)st.st_blocks * 512 <= 40 * MIB)
+			break;
+		usleep(100000);
+	}
+	ck_assert_uint_le((uint64_t)st.st_blocks * 512, 40 * MIB);
+	for (int i = 0; i < 200; i++)
+		ck_assert_int_eq(((uint8_t *)pf_arena_at(arena, kept.off))[i], 0x5a);
+	for (int i = 0; i < SMALL; i++) {
+		ck_assert_int_eq(pf_arena_alloc(arena, 4096, &small[i], NULL), 0);
+		memset(pf_arena_at(arena, small[i].off), i, 4096);
+	}
+	for (int i = 0; i < SMALL; i++) {
+		ck_assert_int_eq(*(uint8_t *)pf_arena_at(arena, small[i].off),
+				 (uint8_t)i);
+		pf_arena_give(arena, &small[i]);
+	}
+	pf_arena_give(arena, &kept);
+	free(small);
+	close_arena();
+}
+END_TEST
+
 /* --- threads ------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 3000 };
@@ -621,6 +664,7 @@ int main(void)
 	unit_add_cases(slow, random_use_keeps_order, runs);
 	unit_add_cases(slow, warm_memory_is_limited, trims);
 	tcase_add_test(slow, threads_share_it);
+	tcase_add_test(tc, what_idles_goes_back);
 	suite_add_tcase(s, slow);
 	return unit_run(s);
 }

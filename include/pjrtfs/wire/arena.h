@@ -5,7 +5,7 @@
  * The daemon maps it for writing, workers read-only, so that naming bytes to a worker is
  * naming an offset.  Freed extents stay warm (their pages are kept) up to a limit, since
  * touching fresh pages costs more than copying into them; what goes beyond is given back
- * to the system.
+ * to the system, and after some seconds without a change nearly all of it.
  */
 #ifndef PJRTFS_WIRE_ARENA_H
 #define PJRTFS_WIRE_ARENA_H
