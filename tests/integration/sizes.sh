@@ -20,6 +20,7 @@ fresh()
 }
 # every READER FILE: writes what is in FILE to standard output
 readers=(cat 'busybox cat' send 'busybox cp' cp copyfile 'busybox tar' tar rsync)
+# shellcheck disable=SC2086 # READER is a list of words
 every()
 {
 	case $1 in

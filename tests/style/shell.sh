@@ -7,5 +7,7 @@ command -v shellcheck >/dev/null || {
 	exit 77
 }
 cd "$srcdir"
-grep -rlE --include='*' '^#!.*\b(ba)?sh\b' scripts tests .ci demo 2>/dev/null |
-	xargs shellcheck tests/lib.sh
+{
+	echo tests/lib.sh
+	grep -rlE '^#!.*\b(ba)?sh\b' scripts tests .ci demo 2>/dev/null
+} | xargs -n 8 -P "$(nproc)" shellcheck
