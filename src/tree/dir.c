@@ -259,31 +259,35 @@ void pf_dir_hide(struct pf_node *node)
 	take_out(node, false);
 }
 
-static int move_locked(struct pf_node *node, struct pf_node *to, char **name,
-		       struct pf_node **dead)
+/* Can NODE be moved?  Then nothing is missing to do it. */
+static int may_move_locked(struct pf_node *node, struct pf_node *to, const char *name)
 {
 	struct pf_node *from = node->priv->parent;
-	struct pf_node *old;
 
 	if (!from || to->priv->gone)
 		return -ENOENT;
 	if (is_below_locked(to, node))
 		return -EINVAL;
-	if (strlen(*name) > PF_NAME_MAX)
+	if (strlen(name) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
-	old = find_locked(to, *name);
-	if (old == node)
-		return 0;
 	if (from != to && room_locked(to, node) < 0)
 		return -ENAMETOOLONG;
-	if (!to->priv->table.cap && grow(&to->priv->table) < 0)
-		return -ENOMEM;
+	return to->priv->table.cap ? 0 : grow(&to->priv->table);
+}
+
+static void move_locked(struct pf_node *node, struct pf_node *to, char **name,
+			struct pf_node **dead)
+{
+	struct pf_node *old = find_locked(to, *name);
+
+	if (old == node)
+		return;
 	if (old)
 		unlink_locked(old, dead);
 	pf_dir_detach_locked(node);
 	node->priv->hash = pf_hash(*name, strlen(*name));
 	node->priv->name = pf_steal(name);
-	return pf_dir_attach_locked(to, node); /* cannot fail: there are buckets */
+	(void)pf_dir_attach_locked(to, node); /* cannot fail: there are buckets */
 }
 
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name)
@@ -295,9 +299,33 @@ int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name)
 	if (!copy)
 		return -ENOMEM;
 	pf_lock(&node->tree->lock);
-	r = move_locked(node, to, &copy, &dead);
+	r = may_move_locked(node, to, copy);
+	if (r == 0)
+		move_locked(node, to, &copy, &dead);
 	pf_unlock(&node->tree->lock);
 	pf_node_bury(node->tree, dead);
+	return r;
+}
+
+int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a,
+		     struct pf_node *b, struct pf_node *to_b, const char *name_b)
+{
+	pf_autofree char *copy_a = strdup(name_a), *copy_b = strdup(name_b);
+	struct pf_node *dead = NULL;
+	int r;
+
+	if (!copy_a || !copy_b)
+		return -ENOMEM;
+	pf_lock(&a->tree->lock);
+	r = may_move_locked(a, to_a, copy_a);
+	if (r == 0)
+		r = may_move_locked(b, to_b, copy_b);
+	if (r == 0) {
+		move_locked(a, to_a, &copy_a, &dead);
+		move_locked(b, to_b, &copy_b, &dead);
+	}
+	pf_unlock(&a->tree->lock);
+	pf_node_bury(a->tree, dead);
 	return r;
 }
 

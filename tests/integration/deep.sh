@@ -49,6 +49,20 @@ fails_with 'File name too long' mv "$b/e" "$(dirname "$deepest")/"
 bounded test -d "$b/e/f"
 bounded mv "$b/e/f" "$(dirname "$deepest")/"
 
+# A directory of programs is one level more in executables/: none of both trees changes.
+bounded mkdir -p "$mnt/programs/e"
+bounded cp "$data/add.mlir" "$mnt/programs/e/"
+deep_programs=$mnt/programs/$(dirname "${deepest#"$b/"}")
+bounded rmdir "$deep_programs/d"
+fails_with 'File name too long' mv "$mnt/programs/e" "$deep_programs/"
+bounded test -f "$mnt/programs/e/add.mlir"
+bounded test -d "$mnt/executables/e/add"
+fails_with 'File name too long' mv "$mnt/programs/e" "$deep_programs/d"
+bounded mkdir "$deep_programs/d"
+fails_with 'File name too long' mv "$mnt/programs/e/add.mlir" "$deep_programs/d/"
+bounded test -f "$mnt/programs/e/add.mlir"
+bounded test -d "$mnt/executables/e/add"
+
 # -- tensors' names make directories, and outputs do
 bounded python3 -B - "$work/deep.safetensors" "$work/flat.safetensors" <<'END'
 import json, struct, sys

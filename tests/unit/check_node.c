@@ -441,6 +441,27 @@ START_TEST(directories_have_a_deepest)
 }
 END_TEST
 
+START_TEST(two_move_or_none)
+{
+	struct pf_node *top = pf_tree_root(tree), *a = linked(top, "a", &dir);
+	struct pf_node *b = linked(top, "b", &dir), *to = linked(top, "to", &dir);
+	struct pf_node *last = nested(linked(top, "deep", &dir), PF_DEPTH_MAX - 1);
+	char name[PF_NAME_MAX + 1];
+
+	ck_assert_int_eq(pf_dir_move_both(a, to, "x", b, last, "y"), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_move_both(a, to, "x", b, b, "y"), -EINVAL);
+	pf_node_name(a, name);
+	ck_assert_str_eq(name, "a");
+	ck_assert_uint_eq(pf_dir_count(to), 0);
+	ck_assert_int_eq(pf_dir_move_both(a, to, "x", b, to, "y"), 0);
+	pf_node_name(a, name);
+	ck_assert_str_eq(name, "x");
+	pf_node_name(b, name);
+	ck_assert_str_eq(name, "y");
+	ck_assert_uint_eq(pf_dir_count(to), 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("node");
@@ -464,6 +485,7 @@ int main(void)
 	tcase_add_test(tc, a_hundred_thousand_children);
 	tcase_add_test(tc, attributes_keep_the_type);
 	tcase_add_test(tc, directories_have_a_deepest);
+	tcase_add_test(tc, two_move_or_none);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

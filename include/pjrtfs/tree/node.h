@@ -145,6 +145,11 @@ void pf_dir_hide(struct pf_node *node);
  * below NODE, -ENAMETOOLONG as pf_dir_link. */
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);
 
+/* Move two linked nodes, neither of which is below the other or replaces it, as pf_dir_move:
+ * both, or, with an error, none. */
+int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a,
+		     struct pf_node *b, struct pf_node *to_b, const char *name_b);
+
 /* Exchange two linked nodes' places. */
 int pf_dir_exchange(struct pf_node *a, struct pf_node *b);
 

@@ -74,6 +74,7 @@ int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 		     struct pf_err *err);
 
 /* The same, the name lock held: several appear at once. */
+int files_check_target_locked(struct target *target, struct pf_err *err);
 int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
 			    enum pf_format format, const struct pf_cred *cred, bool excl,
 			    struct pf_err *err);

@@ -472,6 +472,17 @@ struct pf_buffer *files_target_buffer(const struct target *target)
 	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
 }
 
+int files_check_target_locked(struct target *t, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_node_parent(t->dir);
+
+	if (!in)
+		return pf_err_set(err, -ENOENT, "%s: its directory is gone", t->name);
+	return old ? 0 : buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+}
+
 int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 			    enum pf_format format, const struct pf_cred *cred, bool excl,
 			    struct pf_err *err)

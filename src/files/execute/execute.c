@@ -83,7 +83,10 @@ static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
 	if (r < 0)
 		return pf_err_wrap(err, r, "%s", run->name);
 	pf_tree_lock_names(run->task->fs->tree);
-	r = run_put_shardings_locked(run, e, err);
+	for (size_t i = 0; i < e->n_outs && r == 0; i++)
+		r = files_check_target_locked(&run->targets[i], err);
+	if (r == 0)
+		r = run_put_shardings_locked(run, e, err);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = put_locked(run, i, run->results ? run->results[i] : NULL, e->outs[i],
 			       err);

@@ -266,8 +266,10 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 				  name);
 	r = files_check_as(to, name, err);
 	if (r == 0)
-		r = pf_dir_move(node, to, name);
-	return r < 0 ? r : pf_dir_move(node->object, files_mirror_of(to), name);
+		r = pf_dir_room(files_mirror_of(to), node->object, err);
+	return r < 0 ? r
+		     : pf_dir_move_both(node, to, name, node->object, files_mirror_of(to),
+					name);
 }
 
 /* The options that a replaced program was compiled with stay with the name: editors save
@@ -293,6 +295,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	pf_autobuf struct pf_buf from = PF_BUF_INIT;
 	char stem[PF_NAME_MAX + 1];
 	struct pf_attr attr;
+	bool added = false;
 	int r = files_check_name(to, name, target, node, &format, stem, err);
 
 	if (r < 0)
@@ -309,26 +312,39 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "%s: a rename does not convert a program", name);
+	if (format != PF_PROGRAM_NONE)
+		r = pf_dir_room(files_mirror_of(to), unit->executable, err);
+	if (r < 0)
+		return r;
 	if (target) {
 		if (was == PF_PROGRAM_NONE)
 			inherit_options(unit_of(target), unit);
 		programs_unlink(to, target, NULL);
 	}
 	pf_node_path(node, NULL, &from);
-	r = pf_dir_move(node, to, name);
+	/* Both trees agree, also if this fails. */
+	if (format == PF_PROGRAM_NONE) {
+		r = pf_dir_move(node, to, name);
+	} else if (unit->executable) {
+		r = pf_dir_move_both(node, to, name, unit->executable,
+				     files_mirror_of(to), stem);
+	} else {
+		r = files_add_executable(files_mirror_of(to), stem, unit, 0, NULL, err);
+		added = r == 0;
+		if (r == 0)
+			r = pf_dir_move(node, to, name);
+	}
+	if (r < 0 && added)
+		files_drop_executable_locked(unit);
 	if (r < 0)
 		return r;
 	files_tell_moved(node, "program.moved", from.data);
 	pf_executable_set_format(unit->x, format);
-	if (format == PF_PROGRAM_NONE) {
+	if (format == PF_PROGRAM_NONE)
 		files_drop_executable_locked(unit);
-	} else if (unit->executable) {
-		r = pf_dir_move(unit->executable, files_mirror_of(to), stem);
-	} else {
-		r = files_add_executable(files_mirror_of(to), stem, unit, 0, NULL, err);
+	else if (added)
 		pf_executable_compile(unit->x, NULL, NULL); /* behind; error tells */
-	}
-	return r;
+	return 0;
 }
 
 static int programs_rename(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
