@@ -196,6 +196,7 @@ static int read_inputs(struct parse *ps)
 		if (!param->name)
 			return no_memory(ps);
 		ps->sig->n_inputs++;
+		param->named = ps->names[i].len > 0;
 		param->path = pf_param_path(param->name);
 		if (!param->path)
 			return no_memory(ps);
@@ -403,6 +404,24 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	if (pf_hlo_module_tiles(&ps.module, ps.sig) < 0)
 		return no_memory(&ps);
 	*ret = pf_steal(&ps.sig);
+	return 0;
+}
+
+int pf_param_name(struct pf_param *param, const char *name, size_t len)
+{
+	pf_autofree char *copy = NULL;
+	char *path;
+
+	if (param->named)
+		return 0;
+	copy = clean_copy((struct pf_slice){ (const uint8_t *)name, len });
+	path = copy ? pf_param_path(copy) : NULL;
+	if (!path)
+		return -ENOMEM;
+	free(param->name);
+	free(param->path);
+	param->name = pf_steal(&copy);
+	param->path = path;
 	return 0;
 }
 

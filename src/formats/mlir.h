@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "pjrtfs/base/err.h"
+#include "protowire.h"
 
 /* What a module's attributes say; 0: nothing. */
 struct pf_mlir_facts {
@@ -15,6 +16,8 @@ struct pf_mlir_facts {
 	int64_t num_replicas;   /* mhlo.num_replicas */
 	int64_t num_partitions; /* mhlo.num_partitions */
 	bool shardy;            /* it has shardings of Shardy's, the newer partitioner */
+	bool symbolic;    /* of bytecode: JAX exported it for shapes that are not fixed */
+	size_t arguments; /* of text: bytes up to main's first argument; 0: no main */
 };
 
 enum { PF_MLIR_MAX_NESTING = 512 };
@@ -25,10 +28,18 @@ enum { PF_MLIR_MAX_NESTING = 512 };
  *
  * -EINVAL with a sentence that begins with the line: brackets nested deeper than
  * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
- * that people have programs in, but no plugin knows.
+ * that people have programs in, but no plugin knows; an argument or a result of main without
+ * a fixed shape; a quantized type; a constant that was left out when the text was printed.
  */
 int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
 		 struct pf_err *err);
+
+/*
+ * The names of the values that are main's arguments, without their "%", in N slices of TEXT; AT is
+ * the "arguments" that pf_mlir_text found.  Returns how many there are, which may be more.
+ */
+size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slice *names,
+			 size_t n);
 
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  What

@@ -231,6 +231,8 @@ static void read_dictionary(const struct file *f, uint64_t index,
 
 void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
 {
+	static const char assertion[] =
+		"Input shapes do not match the polymorphic shapes specification";
 	const uint8_t *start = bytes;
 	struct bytes all = { start, start + len, false }, ir, strings;
 	struct file f = { 0 };
@@ -242,6 +244,9 @@ void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
 	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
 	strings = f.section[SECTION_STRINGS];
 	ret->shardy = memmem(strings.p, (size_t)(strings.end - strings.p), "sdy.", 4);
+	/* Of each symbolic dimension such an export asserts that callers fulfil what was said. */
+	ret->symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
+			       strlen(assertion));
 	f.offsets = f.section[SECTION_OFFSETS];
 	f.n_attributes = take_number(&f.offsets);
 	f.n_types = take_number(&f.offsets);

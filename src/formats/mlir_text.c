@@ -15,10 +15,21 @@ enum before {
 	BEFORE_ASSIGN, /* "%name =": an operation follows */
 };
 
+/* Where the scan is in main's types, whose depth of brackets is that of its name. */
+enum place {
+	ELSEWHERE,
+	MAIN_NAMED, /* behind "@main" of its declaration */
+	MAIN_TYPES,
+	MAIN_ATTRIBUTES, /* behind the word, a dictionary follows */
+};
+
 struct scan {
 	const char *p;
 	size_t len, at, line;
 	enum before before;
+	enum place place;
+	bool declares; /* the last word was func.func, or a visibility behind that */
+	unsigned main_sum;
 	unsigned depth[4], sum; /* of open brackets, each kind and all */
 	struct pf_mlir_facts *facts;
 	struct pf_err *err;
@@ -142,6 +153,67 @@ static bool starts_with(const struct scan *s, size_t n, const char *with)
 	return n >= strlen(with) && memcmp(s->p + s->at, with, strlen(with)) == 0;
 }
 
+/* Is the word of N bytes at the scan's place WORD? */
+static bool is(const struct scan *s, size_t n, const char *word)
+{
+	return n == strlen(word) && starts_with(s, n, word);
+}
+
+/* A constant whose numbers were left out when the text was printed. */
+static int check_constant(struct scan *s, size_t n)
+{
+	static const char elided[] = "<__elided__>";
+
+	if (!is(s, n, "dense_resource") || s->len - s->at - n < strlen(elided) ||
+	    memcmp(s->p + s->at + n, elided, strlen(elided)))
+		return 0;
+	return pf_err_set(
+		s->err, -EINVAL,
+		"line %zu: expected the numbers of a constant, found "
+		"dense_resource<__elided__>: they were left out when the program "
+		"was printed; print it without a limit, or write its bytecode "
+		"(.mlirbc)",
+		s->line);
+}
+
+/* A dimension of main's types that is not fixed. */
+static int check_dimension(struct scan *s)
+{
+	if (s->place != MAIN_TYPES || !s->depth[3])
+		return 0;
+	return pf_err_set(s->err, -EINVAL,
+			  "line %zu: expected fixed shapes, found a dimension of main's "
+			  "types as \"?\": export the function with numbers for its "
+			  "symbolic dimensions",
+			  s->line);
+}
+
+/* The name of a function: is it main's declaration? */
+static void take_symbol(struct scan *s)
+{
+	size_t n;
+
+	s->at++;
+	n = word_length(s);
+	if (s->declares && is(s, n, "main") && !s->facts->arguments) {
+		s->place = MAIN_NAMED;
+		s->main_sum = s->sum;
+	}
+	s->at += n;
+	s->before = BEFORE_OTHER;
+}
+
+/* A bracket, C, opens at the depth of main's name. */
+static void enter(struct scan *s, char c)
+{
+	if (s->place == MAIN_NAMED && c == '(') {
+		s->facts->arguments = s->at;
+		s->place = MAIN_TYPES;
+	} else if (c == '{') {
+		s->place = s->place == MAIN_ATTRIBUTES ? MAIN_TYPES : ELSEWHERE;
+	}
+}
+
 static int take_word(struct scan *s)
 {
 	size_t n = word_length(s);
@@ -149,6 +221,19 @@ static int take_word(struct scan *s)
 
 	if (s->before == BEFORE_ASSIGN)
 		r = check_op(s, s->p + s->at, n);
+	if (r == 0)
+		r = check_constant(s, n);
+	if (r == 0 && s->at && s->p[s->at - 1] == '!' && starts_with(s, n, "quant."))
+		r = pf_err_set(
+			s->err, -EINVAL,
+			"line %zu: expected types of numbers, found !%.*s: plugins "
+			"know no quantized types; lower them to integers "
+			"(stablehlo-opt --stablehlo-legalize-quant-to-math)",
+			s->line, n < 80 ? (int)n : 80, s->p + s->at);
+	s->declares = is(s, n, "func.func") || is(s, n, "func") ||
+		      (s->declares && (is(s, n, "public") || is(s, n, "private")));
+	if (s->place == MAIN_TYPES && s->sum == s->main_sum && is(s, n, "attributes"))
+		s->place = MAIN_ATTRIBUTES;
 	if (s->p[s->at] == 'm') {
 		read_attribute(s, n, "mhlo.num_replicas", &s->facts->num_replicas);
 		read_attribute(s, n, "mhlo.num_partitions", &s->facts->num_partitions);
@@ -206,7 +291,11 @@ static int take_other(struct scan *s)
 	s->before = c == '=' && s->before == BEFORE_VALUE ? BEFORE_ASSIGN : BEFORE_OTHER;
 	if (!c || (c == '>' && s->at > 1 && s->p[s->at - 2] == '-'))
 		return 0;
+	if (c == '?')
+		return check_dimension(s);
 	if ((kind = strchr(open, c))) {
+		if (s->place != ELSEWHERE && s->sum == s->main_sum)
+			enter(s, c);
 		s->depth[kind - open]++;
 		if (++s->sum > PF_MLIR_MAX_NESTING)
 			return pf_err_set(s->err, -EINVAL,
@@ -248,6 +337,10 @@ static int take(struct scan *s)
 		take_value(s);
 		return 0;
 	}
+	if (c == '@') {
+		take_symbol(s);
+		return 0;
+	}
 	return is_word(c) ? take_word(s) : take_other(s);
 }
 
@@ -266,4 +359,32 @@ int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
 	while (r == 0 && s.at < s.len)
 		r = take(&s);
 	return r;
+}
+
+size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slice *names,
+			 size_t n)
+{
+	struct pf_mlir_facts facts = { 0 };
+	struct scan s = { .p = text,
+			  .len = len,
+			  .at = at,
+			  .line = 1,
+			  .depth = { 1 },
+			  .sum = 1,
+			  .facts = &facts };
+	size_t found = 0;
+
+	/* What stands in main's own brackets, and in no others. */
+	while (s.sum && s.at < len) {
+		size_t start = s.at + 1;
+		bool argument = text[s.at] == '%' && s.sum == 1;
+
+		if (take(&s) < 0)
+			break;
+		if (argument && found < n)
+			names[found] = (struct pf_slice){ (const uint8_t *)text + start,
+							  s.at - start };
+		found += argument;
+	}
+	return found;
 }

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "jax_export.h"
+#include "pjrtfs/base/cleanup.h"
 #include "mlir.h"
 #include "protowire.h"
 
@@ -145,6 +147,7 @@ static void take_facts(struct pf_program_facts *ret, const struct pf_mlir_facts 
 	ret->num_replicas = facts->num_replicas;
 	ret->num_partitions = facts->num_partitions;
 	ret->shardy = facts->shardy;
+	ret->arguments = facts->arguments;
 }
 
 static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
@@ -183,6 +186,11 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 			"jax.export serializes .jax_exported");
 	pf_mlir_bytecode(p, len, &facts);
 	take_facts(ret, &facts);
+	if (facts.symbolic)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected fixed shapes, found symbolic dimensions: export the "
+			"function with numbers for them");
 	return 0;
 }
 
@@ -310,4 +318,22 @@ int pf_program_check_platform(const struct pf_program_facts *facts, const char *
 			  "the program was exported for %s, the plugin's platform is %s: "
 			  "jax.export.export(f, platforms=[\"%s\"]) exports it for that",
 			  facts->platforms, platform, platform);
+}
+
+int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
+			   size_t len, struct pf_signature *signature)
+{
+	size_t n = signature->n_inputs;
+	pf_autofree struct pf_slice *names = calloc(n + 1, sizeof(*names));
+
+	if (!names)
+		return -ENOMEM;
+	if (!facts->arguments ||
+	    pf_mlir_arguments(bytes, len, facts->arguments, names, n) != n)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (pf_param_name(&signature->inputs[i], (const char *)names[i].p,
+				  names[i].len) < 0)
+			return -ENOMEM;
+	return 0;
 }

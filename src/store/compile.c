@@ -110,8 +110,8 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 			pf_worker_name(c->plan.worker));
 
 	c->id = req.id = pf_worker_id(c->plan.worker);
-	req.program_off = pf_bytes_offset(c->program, c->part_off);
-	req.program_len = c->part_len;
+	req.program_off = pf_bytes_offset(c->program, c->facts.off);
+	req.program_len = c->facts.len;
 	req.options_len = (uint32_t)c->plan.options.len;
 	memcpy(req.format, c->format, sizeof(req.format));
 	r = pf_ask(&q, rep, sizeof(*rep), err);
@@ -314,7 +314,6 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 				      uint64_t len, struct pf_err *err)
 {
 	struct compile *c = calloc(1, sizeof(*c));
-	struct pf_program_facts facts;
 
 	if (!c) {
 		pf_err_set(err, -ENOMEM, "no memory for a compile");
@@ -324,17 +323,15 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->job.user = x->user;
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
-	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &facts, err) < 0 ||
-	    pf_executable_plan(x, x->options, &facts, &c->plan, err) < 0) {
+	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &c->facts, err) <
+		    0 ||
+	    pf_executable_plan(x, x->options, &c->facts, &c->plan, err) < 0) {
 		pf_compile_free(c);
 		return NULL;
 	}
 	c->program = pf_bytes_ref(program);
 	c->len = len;
 	c->native = x->format == PF_PROGRAM_NATIVE;
-	c->part_off = facts.off;
-	c->part_len = facts.len;
-	memcpy(c->stablehlo, facts.stablehlo, sizeof(c->stablehlo));
 	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));
 	c->generation = x->generation;
 	x->job = &c->job;

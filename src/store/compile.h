@@ -20,15 +20,14 @@ struct compile {
 	struct pf_life *life;      /* owned reference: the one it is tried on, or NULL */
 	struct pf_bytes *program;  /* owned reference; as it was when the compile began */
 	uint64_t len;
-	uint64_t part_off, part_len; /* what of it the plugin reads */
+	struct pf_program_facts facts; /* of it: also what of it the plugin reads */
 	char format[PF_WIRE_FORMAT];
 	bool native;         /* the program is compiled already */
 	struct pf_plan plan; /* owned: the options, and who compiles */
 	unsigned generation;
 	uint64_t id; /* in that life */
 	struct timespec start;
-	unsigned stablehlo[3]; /* as in struct pf_program_facts */
-	struct pf_err err;     /* why its plugin does not compile it */
+	struct pf_err err; /* why its plugin does not compile it */
 	struct pf_told_compile told;
 
 	struct pf_cache_key key;

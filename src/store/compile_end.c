@@ -137,7 +137,7 @@ static const char *new_enough(const struct pf_executable *x, const unsigned vers
 
 void pf_compile_compare_versions(struct compile *c)
 {
-	const unsigned *v = c->stablehlo;
+	const unsigned *v = c->facts.stablehlo;
 	int pjrt_code = c->err.pjrt_code;
 	char advice[128] = "try a newer plugin";
 	const char *other;

@@ -254,6 +254,9 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 				  "arguments are",
 				  pf_worker_name(c->plan.worker));
 	r = pf_signature_parse(hlo, hlo_len, hlo_with_config, &l->signature, err);
+	if (r == 0 && pf_program_name_inputs(&c->facts, pf_bytes_at(c->program, 0),
+					     c->len, l->signature) < 0)
+		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");
 	if (r == 0)
 		r = pf_hlo_unwrap(hlo, hlo_len, hlo_with_config, &off, &len, err);
 	l->hlo_len = len;

@@ -11,7 +11,7 @@ echo 'func.func @main(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
 return %x : tensor<2x3xf64> }' >other.mlir
 bounded cp other.mlir "$mnt/programs/"
 other=$mnt/executables/other/call
-why='other: input 0 (p0): F32[2,3] came, the program wants F64[2,3]'
+why='other: input 0 (x): F32[2,3] came, the program wants F64[2,3]'
 
 # -- C
 requires cc --version
@@ -40,7 +40,7 @@ cat >want <<'END'
 [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 [[2.0, 3.0, 4.0], [5.0, 6.0, 7.0]]
-add: input 1 (p1): F64[5] came, the program wants F32[2,3]
+add: input 1 (arg1): F64[5] came, the program wants F32[2,3]
 END
 same out want
 fails_with "$why" "$python" "$examples/call_numpy.py" "$other"

@@ -84,7 +84,7 @@ run donor 'x y -> z donate=x'
 shows "$b/z.txt" "$sum"
 equal "state" "$(bounded jq -r .state "$b/x.json")" donated
 fails_with '' run add 'x y -> w'
-tells "$mnt/executables/add/run" 'add: input 0 .p0.: x: .*donated'
+tells "$mnt/executables/add/run" 'add: input 0 .arg0.: x: .*donated'
 fails_with '' cat "$b/x.npy"
 fails_with '' cat "$b/x.txt"
 same "$b/y.npy" "$data/y.npy"

@@ -126,3 +126,36 @@ if cp "$data/x.npy" "$mnt/programs/add.mlir" 2>/dev/null; then
 fi
 equal "size of what failed" "$(size "$x/add/optimized.hlo.pb")" 0
 shows "$x/add/memory.json" '{}'
+
+# -- names of the inputs: a framework's, else those of the text
+names()
+{
+	bounded jq -c '[.inputs[].name]' "$mnt/executables/$1/signature.json"
+}
+cat >named.mlir <<'END'
+// func.func @main(%no: tensor<f32>)
+module @m attributes {mhlo.num_partitions = 1 : i32} {
+  func.func private @other(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }
+  func.func public @main(%x: tensor<2x3xf32> {mhlo.sharding = "(%b, {"}, // %c
+      %some.value: tensor<f32>, %2: tensor<f32> loc("params['w']"))
+      -> (tensor<2x3xf32> {jax.result_info = "%r"}) attributes {jax.note = "("} {
+    %y = stablehlo.add %x, %x : tensor<2x3xf32>
+    return %y : tensor<2x3xf32>
+  }
+}
+END
+sed -i 's/mhlo.sharding = "(%b, {"/jax.note = "(%b, {"/' named.mlir
+bounded cp named.mlir "$mnt/programs/"
+equal "names" "$(names named)" '["x","some.value","params['"'w'"']"]'
+bounded cp "$data/add.mlir" "$mnt/programs/plain.mlir"
+equal "names" "$(names plain)" '["arg0","arg1"]'
+bounded rm "$mnt/programs/plain.mlir"
+sed 's/%arg0/%left/g; s/%arg1/%right/g' "$data/add.mlir" >sides.mlir
+bounded cp sides.mlir "$mnt/programs/"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+say "$mnt/executables/sides/run" '{"inputs":{"right":"y","left":"x"},"outputs":["z"]}'
+fails_with 'Invalid argument' run sides 'x -> z'
+# the same from the cache
+bounded rm "$mnt/programs/sides.mlir"
+bounded cp sides.mlir "$mnt/programs/others.mlir"
+equal "names" "$(names others)" '["left","right"]'

@@ -69,6 +69,42 @@ for kind in '' ', api_version = 4 : i32, backend_config = {}'; do
 	fails_with 'Operation not supported' run call 'x -> y'
 done
 
+# -- what no plugin compiles, and none says well
+why()
+{
+	fails_with 'Invalid argument' cp "$1" "$to/why.${1##*.}"
+	tells "$mnt/executables/why/error" "$2"
+	bounded rm "$to/why.${1##*.}"
+}
+cat >shape.mlir <<'END'
+func.func @main(%x: tensor<3xf32> {a.b = "?"}, // tensor<?xf32>
+                %y: tensor<2x?xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}
+END
+why shape.mlir 'line 2: expected fixed shapes, found a dimension of .*main.s types as "\?"'
+sed 's/2x?xf32/2xf32/; s/-> tensor<3/-> tensor<?/' shape.mlir >result.mlir
+why result.mlir 'line 2: expected fixed shapes'
+sed 's/2x?xf32/2x!quant.uniform<i8:f32, 0.1:-30>/' shape.mlir >quant.mlir
+why quant.mlir 'line 2: .*!quant.uniform: plugins know no quantized types'
+sed 's/^  return/  %c = stablehlo.constant dense_resource<__elided__> : tensor<3xf32>\n&/' \
+	shape.mlir | sed 's/2x?xf32/2xf32/' >elided.mlir
+why elided.mlir 'line 3: expected the numbers of a constant, found dense_resource<__elided__>'
+why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimensions'
+# shapes within a program are the compiler's matter
+cat >inner.mlir <<'END'
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = call @f(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %n = stablehlo.constant dense<3> : tensor<1xi32>
+  %d = stablehlo.dynamic_reshape %x, %n : (tensor<3xf32>, tensor<1xi32>) -> tensor<?xf32>
+  return %x : tensor<3xf32>
+}
+END
+bounded cp inner.mlir "$to/" || fail "shapes within: $(cat "$mnt/executables/inner/error")"
+
 # -- what is no program at all
 head -c 3000 /dev/urandom >random
 printf 'ML\xefR' >magic

@@ -396,7 +396,7 @@ def openings(d):
 def wrong_inputs(d):
     fd = opened(adder())
     for bad, why in (
-            (npy("<f8", (2, 3), b"\0" * 48), "input 0 (p0): F64[2,3] came, the program wants F32[2,3]"),
+            (npy("<f8", (2, 3), b"\0" * 48), "input 0 (x): F64[2,3] came, the program wants F32[2,3]"),
             (f32((3, 2), *range(6)), "F32[3,2] came"), (f32((6,), *range(6)), "F32[6] came"),
             (f32((), 1), "F32[] came"), (npy("<i4", (2, 3), b"\0" * 24), "S32[2,3] came"),
             (npy(">f4", (2, 3), b"\0" * 24), "big-endian"), (b"x y -> z\n", ".npy"),
@@ -408,7 +408,7 @@ def wrong_inputs(d):
         adds(fd)
         # as the second input, in the same write and in another
         fails("EINVAL", os.write, fd, X + bad)
-        told(fd, "EINVAL", why.replace("input 0 (p0)", "input 1 (p1)").replace("input 0", "input 1"))
+        told(fd, "EINVAL", why.replace("input 0 (x)", "input 1 (y)").replace("input 0", "input 1"))
         os.write(fd, X)
         fails("EINVAL", lambda: write_all(fd, bad, 1))
         fails("EINVAL", os.read, fd, 100)
@@ -422,8 +422,8 @@ def wrong_inputs(d):
 @case
 def too_few(d):
     fd = opened(adder())
-    for part, why in ((X, "input 1 (p1): 0 bytes of a header"), (X[:5], "input 0 (p0): 5 bytes"),
-                      (X + Y[:-1], "input 1 (p1): 23 of 24 bytes")):
+    for part, why in ((X, "input 1 (y): 0 bytes of a header"), (X[:5], "input 0 (x): 5 bytes"),
+                      (X + Y[:-1], "input 1 (y): 23 of 24 bytes")):
         os.write(fd, part)
         told(fd, "EINVAL", why)
         adds(fd)

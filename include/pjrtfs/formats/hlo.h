@@ -14,6 +14,7 @@
 struct pf_param {
 	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
 	char *path; /* inputs: owned; the name as pf_param_path writes it */
+	bool named; /* inputs: by the framework that made the program */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	bool row_major; /* the device layout is the default, row-major one */
@@ -65,6 +66,9 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
  * NULL: no memory.  Source: jax.tree_util.keystr.
  */
 char *pf_param_path(const char *name);
+
+/* Call PARAM, an input that is not "named", NAME (LEN bytes; a copy is made).  -ENOMEM. */
+int pf_param_name(struct pf_param *param, const char *name, size_t len);
 
 /* Free a signature; NULL is allowed. */
 void pf_signature_free(struct pf_signature *signature);

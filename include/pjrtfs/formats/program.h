@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "pjrtfs/base/err.h"
+#include "pjrtfs/formats/hlo.h"
 
 enum pf_program_format {
 	PF_PROGRAM_NONE,   /* no listed extension: a scratch file */
@@ -29,6 +30,7 @@ struct pf_program_facts {
 	/* Major, minor, patch of the StableHLO that a portable artifact is written in; all 0:
 	 * it is none, or does not tell. */
 	unsigned stablehlo[3];
+	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
 	char platforms[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": what it is for; "": any */
 };
 
@@ -52,7 +54,8 @@ const char *pf_program_pjrt_format(enum pf_program_format format);
  * Refused: an empty file, MLIR bytecode in .mlir and text in .mlirbc, a gzip, zip or Python
  * file, an operation in text of a dialect that no plugin knows, brackets in text nested
  * deeper than 512 (plugins overflow their stack on those), an export of JAX that has no
- * fixed shapes.  A HloModuleProtoWithConfig, which plugins write but do not read, is taken
+ * fixed shapes, a text whose main has none, that has quantized types or a constant without its
+ * numbers.  A HloModuleProtoWithConfig, which plugins write but do not read, is taken
  * for the module in it.
  *
  * ret   filled on success
@@ -61,6 +64,13 @@ const char *pf_program_pjrt_format(enum pf_program_format format);
  */
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
 		     struct pf_program_facts *ret, struct pf_err *err);
+
+/*
+ * Inputs of SIGNATURE, which a compiler made of the LEN bytes that FACTS tell of, and that no framework
+ * has named, get the names that a text has for them: %x is "x".  -ENOMEM.
+ */
+int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
+			   size_t len, struct pf_signature *signature);
 
 /*
  * May a program with FACTS run on PLATFORM ("cpu")?  0; -EINVAL: it was exported for others.
