@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Files whose size is known late, or to one reader: who goes by sizes, or sends files, gets the bytes.
-# shellcheck disable=SC2016 # what another shell expands
+# shellcheck disable=SC2016,SC2086 # what another shell expands; words that are a command
 . "$srcdir/tests/lib.sh"
 requires python3 --version
 requires busybox true
