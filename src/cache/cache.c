@@ -55,22 +55,36 @@ static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
 	return 0;
 }
 
+/* errno says why CACHE stays read-only: missing rights are meant so, a full disk is a failure. */
+static void note_read_only(struct pf_cache *cache)
+{
+	if (errno != EROFS && errno != EACCES && errno != EPERM)
+		cache->read_only = -errno;
+}
+
 /* A directory in the cache's, made if that can be; else *RET stays -1. */
 static int open_sub(struct pf_cache *cache, const char *name, int *ret,
 		    struct pf_err *err)
 {
 	int r = open_dir(cache->dir, name, ret, err);
 
-	if (r == -ENOENT)
-		r = mkdirat(cache->dir, name, 0700) && errno != EEXIST
-			    ? 0
-			    : open_dir(cache->dir, name, ret, err);
-	return r;
+	if (r != -ENOENT)
+		return r;
+	if (mkdirat(cache->dir, name, 0700) && errno != EEXIST) {
+		note_read_only(cache);
+		return 0;
+	}
+	return open_dir(cache->dir, name, ret, err);
 }
 
 static int open_file(struct pf_cache *cache, const char *name)
 {
-	return openat(cache->dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd =
+		openat(cache->dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		note_read_only(cache);
+	return fd;
 }
 
 static int open_all(struct pf_cache *cache, struct pf_err *err)
@@ -107,8 +121,10 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 	if (!cache)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache");
 	if (pthread_mutex_init(&cache->lock, NULL) ||
+	    pthread_mutex_init(&cache->failing_lock, NULL) ||
 	    pthread_mutex_init(&cache->digest_lock, NULL))
 		abort();
+	cache->read_only = -EROFS;
 	cache->dir = cache->entries = cache->tmp = cache->lock_fd = cache->stats_fd = -1;
 	cache->max = config->max;
 	cache->warn = config->warn;
@@ -172,6 +188,7 @@ void pf_cache_close(struct pf_cache *cache)
 	pf_cache_forget_digests(cache);
 	close_all(cache);
 	pthread_mutex_destroy(&cache->lock);
+	pthread_mutex_destroy(&cache->failing_lock);
 	pthread_mutex_destroy(&cache->digest_lock);
 	free(cache->path);
 	free(cache);

@@ -15,18 +15,23 @@ struct pf_cache {
 	int dir;               /* owned: the directory */
 	int entries, tmp;      /* owned: those in it; -1: there is none */
 	int lock_fd, stats_fd; /* owned; -1: the directory is read-only */
+	int read_only;         /* why: -EROFS: on purpose; else it could not be opened */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
 	/* Told of entries that are removed; may be NULL. */
 	void (*gone)(void *arg, const char *key, uint64_t bytes, bool damaged);
 	void *gone_arg;
-	_Atomic bool warned;
 	_Atomic uint64_t last_tmp; /* numbers temporary names */
 
 	pthread_mutex_t
 		lock; /* rank 8; protects what follows and holds lock_fd's flock */
 	uint64_t max;
 	struct pf_cache_stats pending; /* not added to the file yet, or never */
+
+	pthread_mutex_t
+		failing_lock;  /* rank 9; protects what follows; nobody does I/O in it */
+	struct pf_err failing; /* of the last entry, if it was not written */
+	bool warned;
 
 	pthread_mutex_t
 		digest_lock; /* rank 7; protects digests; held while a file is read */

@@ -123,17 +123,50 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 	return r;
 }
 
-static void warn_once(struct pf_cache *cache, const char *why)
+/* --- how the last one ended ----------------------------------------------------------- */
+
+int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&cache->failing_lock);
+	if (cache->failing.code && err)
+		*err = cache->failing;
+	return cache->failing.code;
+}
+
+/*
+ * Remember that a write failed with ERR, or succeeded (its code is 0); true: the log says so now.
+ * Another process's lock (EBUSY) and a directory that was opened only for reading are warned of,
+ * but are no failure of the disk.
+ */
+static bool note_end(struct pf_cache *cache, const struct pf_err *err)
+{
+	bool remembered =
+		err->code != -EBUSY && (cache->lock_fd >= 0 || err->code != -EROFS);
+	bool news;
+
+	PF_LOCK_SCOPE(&cache->failing_lock);
+	news = cache->warned != (err->code < 0) ||
+	       (err->code < 0 && remembered && !cache->failing.code);
+	cache->warned = err->code < 0;
+	if (remembered)
+		cache->failing = *err;
+	return news;
+}
+
+static void tell_end(struct pf_cache *cache, int code)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
-	if (atomic_exchange(&cache->warned, true) || !cache->warn)
-		return;
-	pf_buf_printf(&text,
-		      "compiled programs cannot be kept in the cache %s: %s; they are "
-		      "compiled each time",
-		      cache->path, why);
-	if (text.data)
+	if (code < 0)
+		pf_buf_printf(
+			&text,
+			"compiled programs cannot be kept in the cache %s: %s; they "
+			"are compiled each time",
+			cache->path, strerror(-code));
+	else
+		pf_buf_printf(&text, "compiled programs are kept in the cache %s again",
+			      cache->path);
+	if (cache->warn && text.data)
 		cache->warn(cache->arg, text.data);
 }
 
@@ -145,7 +178,7 @@ static int try_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	int r;
 
 	if (cache->lock_fd < 0)
-		return -EROFS;
+		return cache->read_only;
 	fd = pf_cache_tmp(cache, tmp);
 	if (fd < 0)
 		return fd;
@@ -162,6 +195,8 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err)
 {
 	uint64_t size = PF_CACHE_HEADER;
+	struct pf_err why = PF_ERR_INIT;
+	char name[PF_CACHE_KEY_TEXT];
 	int r;
 
 	for (int i = 0; i < PF_CACHE_PARTS; i++)
@@ -176,11 +211,12 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	r = try_put(cache, key, parts, size);
 	if (r == -ENOENT && pf_cache_reopen(cache))
 		r = try_put(cache, key, parts, size);
-	if (r == 0) {
-		atomic_store(&cache->warned, false);
-		return 0;
-	}
-	warn_once(cache, strerror(-r));
-	return pf_err_set(err, r, "keep it in the cache %s: %s", cache->path,
-			  strerror(-r));
+	pf_cache_key_text(key, name);
+	if (r < 0)
+		pf_err_set(&why, r, "write entry %s: %s", name, strerror(-r));
+	if (note_end(cache, &why))
+		tell_end(cache, r);
+	if (r < 0 && err)
+		*err = why;
+	return r;
 }

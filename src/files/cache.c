@@ -31,6 +31,7 @@ static void print_max(struct pf_cache *cache, struct pf_buf *out)
 static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct json_object *o = json_object_new_object();
+	struct pf_err why = PF_ERR_INIT;
 	struct pf_cache_stats s;
 
 	(void)err;
@@ -43,6 +44,8 @@ static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	pf_json_add_int(o, "damaged", (int64_t)s.damaged);
 	json_object_object_add(o, "writable", json_object_new_boolean(s.writable));
 	pf_json_add_string(o, "directory", pf_cache_dir(cache_of(node)));
+	if (pf_cache_failing(cache_of(node), &why) < 0)
+		pf_json_add_string(o, "write_error", why.text);
 	pf_json_print_line(o, out);
 	json_object_put(o);
 	return 0;

@@ -28,6 +28,7 @@ static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err
 static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct pf_fs *fs = fs_of(node);
+	struct pf_err why = PF_ERR_INIT;
 
 	(void)err;
 	for (unsigned i = 0; i < fs->n_workers; i++) {
@@ -42,6 +43,9 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 	}
 	if (fs->n_failed)
 		pf_buf_printf(out, "plugin %s is failed\n", fs->failed[0].name);
+	else if (fs->cache && pf_cache_failing(fs->cache, &why) < 0)
+		pf_buf_printf(out, "cache: %s; programs are compiled but not kept\n",
+			      why.text);
 	else
 		pf_buf_puts(out, "ok\n");
 	return 0;

@@ -38,16 +38,49 @@ warned 'no cache: .*mode 0777'
 unmount_pjrtfs
 equal "left there" "$(find "$work/open" -mindepth 1 | wc -l)" 0
 
+# refused WHY: health and stats.json say that entries cannot be written
+refused()
+{
+	eventually grep -Eqx "cache: write entry [0-9a-f]{64}: $1; programs are compiled but not kept" \
+		"$mnt/health"
+	bounded jq -e --arg why "$1" '.writable and (.write_error | test("^write entry .*: \($why)$"))' \
+		"$mnt/cache/stats.json" >/dev/null || fail "stats.json: $(bounded cat "$mnt/cache/stats.json")"
+}
+# kept: they say nothing, once an entry has been written
+kept()
+{
+	eventually grep -qx ok "$mnt/health"
+	bounded jq -e 'has("write_error") | not' "$mnt/cache/stats.json" >/dev/null ||
+		fail "stats.json: $(bounded cat "$mnt/cache/stats.json")"
+	tells "$mnt.log" 'compiled programs are kept in the cache .* again$'
+	equal "said of the cache" "$(grep -c 'warning: .*cache' "$mnt.log")" 2
+}
+# other NAME: one more program compiles
+other()
+{
+	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
+	bounded cp "$1.mlir" "$mnt/programs/"
+}
+
 # -- a disk that is full
 if mkdir full && mount -t tmpfs -o size=64k,mode=0700 none full 2>/dev/null; then
 	dd if=/dev/zero of=full/rest bs=4k count=14 status=none
 	mount_pjrtfs --cache-dir "$work/full"
+	shows "$mnt/health" ok
 	works
-	eventually grep -q 'No space left' "$mnt.log"
+	refused 'No space left on device'
 	warned 'cannot be kept in the cache .*full: No space left on device'
+	# -- room again: they are kept
+	rm full/rest
+	other more
+	kept
+	# and not, once more
+	dd if=/dev/zero of=full/rest bs=4k status=none 2>/dev/null || :
+	other evenmore
+	refused 'No space left on device'
 	unmount_pjrtfs || fail "it ends badly"
 	rm full/rest
-	# -- room again: they are kept, and found when the directory is read-only
+	# -- they are found when the directory is read-only
 	mount_pjrtfs --cache-dir "$work/full"
 	works
 	unmount_pjrtfs
@@ -58,11 +91,30 @@ if mkdir full && mount -t tmpfs -o size=64k,mode=0700 none full 2>/dev/null; the
 	[ "$(bounded jq .hits "$mnt/cache/stats.json")" -ge 1 ] || fail "nothing is found"
 	tells "$mnt/cache/stats.json" '"writable":false'
 	fails_with 'Read-only' say "$mnt/cache/clear" x
-	sed "s/@add/@other/" "$data/add.mlir" >other.mlir
-	bounded cp other.mlir "$mnt/programs/"
-	sleep 0.3
+	other other
+	eventually grep -q 'cannot be kept in the cache .*: Read-only file system' "$mnt.log"
+	shows "$mnt/health" ok # it was meant so
 	unmount_pjrtfs
 	umount full
+	# -- one that was full from the start has not even its directories
+	mount -t tmpfs -o nr_inodes=1,mode=0700 none full
+	mount_pjrtfs --cache-dir "$work/full"
+	works
+	eventually grep -q '^cache: write entry .*: No space left on device' "$mnt/health"
+	unmount_pjrtfs
+	umount full
+fi
+
+# -- a directory of an ordinary user's whose mode changes; root may write in any
+if [ "$(id -u)" != 0 ]; then
+	mount_pjrtfs --cache-dir "$work/closed"
+	chmod 0500 closed/tmp
+	works
+	refused 'Permission denied'
+	chmod 0700 closed/tmp
+	other more
+	kept
+	unmount_pjrtfs
 fi
 
 # -- the default lies in the home directory

@@ -409,6 +409,7 @@ START_TEST(read_only)
 	ck_assert_int_eq(put(2, 10, &err), -EROFS);
 	ck_assert_int_eq(put(2, 10, &err), -EROFS);
 	ck_assert_int_eq(warnings, 1);
+	ck_assert_int_eq(pf_cache_failing(cache, NULL), 0);
 	ck_assert_int_eq(pf_cache_remove(cache, &key, &err), -EROFS);
 	ck_assert_int_eq(pf_cache_clear(cache, &err), -EROFS);
 	s = stats();
@@ -422,6 +423,50 @@ START_TEST(read_only)
 	chmod(path, 0700);
 	snprintf(path, sizeof(path), "%s/tmp", dir);
 	chmod(path, 0700);
+}
+END_TEST
+
+/* Is the last write remembered as CODE, with a sentence that names the entry and ends in WHY? */
+static void expect_failing(int code, const char *why)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_cache_failing(cache, &err), code);
+	ck_assert_int_eq(err.code, code);
+	if (!code)
+		return;
+	ck_assert_msg(strncmp(err.text, "write entry ", 12) == 0, "%s", err.text);
+	ck_assert_msg(strstr(err.text, why) != NULL, "%s", err.text);
+}
+
+/* A directory that may not be written to any more is remembered until it may again. */
+START_TEST(a_write_that_fails)
+{
+	char path[128];
+
+	ck_assert_int_eq(pf_cache_set_max(cache, 1000, NULL), 0);
+	expect_failing(0, NULL);
+	ck_assert_int_eq(put(1, 10, NULL), 0);
+	expect_failing(0, NULL);
+	snprintf(path, sizeof(path), "%s/tmp", dir);
+	ck_assert_int_eq(chmod(path, 0500), 0);
+	if (geteuid() == 0)
+		ck_assert_int_eq(seteuid(12345), 0);
+	ck_assert_int_eq(put(2, 10, NULL), -EACCES);
+	expect_failing(-EACCES, ": Permission denied");
+	ck_assert_int_eq(put(3, 10, NULL), -EACCES);
+	ck_assert_int_eq(warnings, 1);
+	/* One that is too large says nothing of the disk. */
+	ck_assert_int_eq(put(4, 2000, NULL), -EFBIG);
+	expect_failing(-EACCES, ": Permission denied");
+	ck_assert_int_eq(warnings, 1);
+	ck_assert_int_eq(seteuid(getuid()), 0);
+	ck_assert_int_eq(chmod(path, 0700), 0);
+	ck_assert_int_eq(put(2, 10, NULL), 0);
+	expect_failing(0, NULL);
+	ck_assert_int_eq(warnings, 2);
+	ck_assert_int_eq(put(3, 10, NULL), 0);
+	ck_assert_int_eq(warnings, 2);
 }
 END_TEST
 
@@ -444,6 +489,7 @@ START_TEST(a_lock_that_is_held)
 	ck_assert_uint_eq(stats().entries, 1);
 	ck_assert_int_eq(put(2, 10, &err), -EBUSY);
 	ck_assert_int_eq(warnings, 1);
+	expect_failing(0, NULL);
 	ck_assert_int_eq(pf_cache_remove(cache, &key, &err), -EBUSY);
 	close(fd);
 	ck_assert_int_eq(put(2, 10, &err), 0);
@@ -515,6 +561,7 @@ int main(void)
 	tcase_add_test(tc, remove_clear_list);
 	tcase_add_test(tc, reject);
 	tcase_add_test(tc, read_only);
+	tcase_add_test(tc, a_write_that_fails);
 	tcase_add_test(tc, a_lock_that_is_held);
 	tcase_add_test(tc, plugins_are_hashed_once);
 	suite_add_tcase(suite, tc);

@@ -27,7 +27,8 @@ struct pf_cache;
 struct pf_cache_config {
 	const char *dir; /* copied; made, with its parents and mode 0700, if missing */
 	uint64_t max;    /* bytes of all entries; UINT64_MAX: no limit */
-	/* Told once that entries cannot be written any more, on any thread. */
+	/* Told when entries cannot be written any more and when they can again, on any
+	 * thread. */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
 };
@@ -98,10 +99,18 @@ struct pf_cache_piece {
 /*
  * Write an entry under KEY, in place of one that is there, and drop the ones that were not
  * used for longest if the maximum is exceeded.  -EFBIG: larger than the maximum.  -errno:
- * not written; the first such failure is also told to warn.
+ * not written; the first such failure is also told to warn, and so is the end of them.
  */
 int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err);
+
+/*
+ * Does the disk refuse entries?  0: the last one was written, or none yet.  -errno: it was not,
+ * and ERR (may be NULL) says why: "write entry KEY: No space left on device".  An entry that is
+ * too large, or that another process's lock kept out, changes nothing; nor does one that a
+ * directory which the caller may only read refuses.  Does not block.
+ */
+int pf_cache_failing(struct pf_cache *cache, struct pf_err *err);
 
 /* --- looking after it ---------------------------------------------------------------- */
 
