@@ -156,6 +156,26 @@ static bool matches(struct json_object *info, const struct pf_rep_load *rep)
 	       number(info, "num_partitions") == (int64_t)rep->num_partitions;
 }
 
+/* The text that named L's inputs is not in the entry: META has their names. */
+static int name_inputs(struct pf_loaded *l, struct json_object *meta, struct pf_err *err)
+{
+	struct json_object *names = NULL, *name;
+	int r = 0;
+
+	json_object_object_get_ex(meta, "inputs", &names);
+	if (!json_object_is_type(names, json_type_array) ||
+	    json_object_array_length(names) != l->signature->n_inputs)
+		return 0;
+	for (size_t i = 0; r == 0 && i < l->signature->n_inputs; i++) {
+		name = json_object_array_get_idx(names, i);
+		if (json_object_is_type(name, json_type_string))
+			r = pf_param_name(&l->signature->inputs[i],
+					  json_object_get_string(name),
+					  (size_t)json_object_get_string_len(name));
+	}
+	return r < 0 ? pf_err_set(err, r, "no memory for the program's signature") : 0;
+}
+
 /* Describe L from the entry's parts, which lie at AT of BODY. */
 static int describe(struct compile *c, struct pf_loaded *l,
 		    const struct pf_cache_header *h, const struct pf_bytes *body,
@@ -180,6 +200,8 @@ static int describe(struct compile *c, struct pf_loaded *l,
 							     at + h->len[PF_CACHE_META])
 					       : NULL,
 				       hlo_len, json_object_get_boolean(with), err);
+	if (r == 0)
+		r = name_inputs(l, meta, err);
 	json_object_put(meta);
 	return r;
 }
@@ -289,6 +311,7 @@ struct json_object *pf_native_describe(struct pf_compiler *compiler,
 {
 	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *o = json_object_new_object(), *name = NULL;
+	struct json_object *inputs = json_object_new_array();
 	char identity[PF_CACHE_KEY_TEXT];
 
 	json_object_object_get_ex(l->info, "name", &name);
@@ -306,6 +329,10 @@ struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	json_object_object_add(o, "hlo_with_config",
 			       json_object_new_boolean(with_config));
 	json_object_object_add(o, "info", pf_json_copy(l->info));
+	for (size_t i = 0; i < l->signature->n_inputs; i++)
+		json_object_array_add(inputs, json_object_new_string(
+						      l->signature->inputs[i].name));
+	json_object_object_add(o, "inputs", inputs);
 	return o;
 }
 

@@ -152,7 +152,9 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 		mask |= PF_KEEP_NAME;
 	if (node && pf_node_keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
-	if (node && (node->kind->getattr_as || node->kind->command))
+	/* The bound of a size must not hold until the next call: an open tells the size. */
+	if (node && (node->kind->getattr_as || node->kind->command ||
+		     __atomic_load_n(&node->priv->guessed, __ATOMIC_SEQ_CST)))
 		mask |= PF_ASK_EACH;
 	return mask;
 }

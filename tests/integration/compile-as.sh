@@ -113,7 +113,7 @@ refused EINVAL 'unknown key' '{"op":"compile","program":"add","as":"b","option":
 refused EINVAL '.program. is missing' '{"op":"compile","as":"b"}'
 echo 'func.func @main( {' >bad.mlir
 cp bad.mlir "$mnt/programs/" 2>/dev/null || true
-refused EIO '^compile: b: ' '{"op":"compile","program":"bad","as":"b"}'
+refused EINVAL '^compile: b: ' '{"op":"compile","program":"bad","as":"b"}'
 gone "$x/b"
 
 # -- without "as" it is the program's own, with these options from now on

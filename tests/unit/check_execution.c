@@ -148,7 +148,7 @@ static const struct {
 	{ PF_DTYPE_F32, 1, 6, 0, 0, ": b is F32[6], the program wants F32[2,3]" },
 	{ PF_DTYPE_F32, 0, 0, 0, 0, ": b is F32[], the program wants F32[2,3]" },
 	{ PF_DTYPE_F32, 2, 2, 3, 1,
-	  "prog: input 1 (p1): b is on device test:1, the program runs on test:0" },
+	  "prog: input 1 (y): b is on device test:1, the program runs on test:0" },
 };
 
 START_TEST(the_arguments_are_checked)
@@ -354,7 +354,7 @@ START_TEST(a_donated_argument_is_gone)
 	ck_assert_int_eq(run_it(&run), -EINVAL);
 	ck_assert_str_eq(
 		run.err.text,
-		"prog: input 0 (p0): a: its value was donated to an execution and is gone");
+		"prog: input 0 (x): a: its value was donated to an execution and is gone");
 	pf_execution_free(run.e);
 	pf_value_unref(args[0]);
 	pf_value_unref(args[1]);
