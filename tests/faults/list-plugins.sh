@@ -61,7 +61,8 @@ bad api=major 'speaks PJRT 99'
 bad api=short:20 'has no PJRT_Client_Compile, which nothing works without: it speaks PJRT 0\.81'
 bad client=abort:'no devices at all' 'signal 6 .*no devices at all'
 bad client=error:UNAVAILABLE:'nothing here' 'nothing here'
-bad client=hang "it was not loaded within $patience s" --timeout "$patience"
+# The good one has as long, on a machine that is busy.
+bad client=hang "it was not loaded within $((patience / 6)) s" --timeout $((patience / 6))
 # What hangs does not outlive the list.
 ! pgrep -f "pjrtfs-worker bad" >/dev/null || fail "a worker stays"
 rm d/bad_pjrt.so
@@ -69,7 +70,7 @@ rm d/bad_pjrt.so
 # -- directories that cannot be read, are none, or hold too much
 ln -s dirloop dirloop
 mkdir many
-seq 100000 | (cd many && xargs touch)
+seq 65600 | (cd many && xargs touch)
 PJRT_PLUGIN_PATH=$work/dirloop:$work/missing:$work/many:$work/d lists 1
 for said in "dirloop: Too many levels" 'missing: No such file' 'many: more than 65536 files'; do
 	grep -q "PJRT_PLUGIN_PATH $work/$said" err || fail "nothing of '$said': $(cat err)"

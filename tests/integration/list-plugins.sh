@@ -27,29 +27,33 @@ list()
 	}
 }
 
-# of NAME FIELD: what the list as JSON says of the first plugin of that name.
+# of NAME FIELD...: what the list as JSON says of the first plugin of that name, a line each.
 of()
 {
 	python3 -c '
 import json, sys
 for p in json.load(open("out"))["plugins"]:
     if p["name"] == sys.argv[1]:
-        print(str(p.get(sys.argv[2], "")))
+        for field in sys.argv[2:]:
+            print(str(p.get(field, "")))
         break' "$@"
 }
 
 # listed NAME PATH SOURCE [PACKAGE]: is in the list, usable, and meant by its name.
 listed()
 {
+	local said
 	list --json
-	equal "path of $1" "$(of "$1" path)" "$2"
-	equal "source of $1" "$(of "$1" source)" "$3"
-	equal "package of $1" "$(of "$1" package)" "${4:-}"
-	equal "$1 is usable ($(of "$1" error))" "$(of "$1" ok)" True
-	equal "$1 is meant" "$(of "$1" meant)" True
-	equal "platform of $1" "$(of "$1" platform)" cpu
-	[[ $(of "$1" api_version) =~ ^0\.[0-9]+$ ]] || fail "API of $1: $(of "$1" api_version)"
-	[ "$(of "$1" devices)" -gt 0 ] || fail "no devices: $1"
+	mapfile -t said < <(of "$1" path source package ok error meant platform api_version devices)
+	equal "facts of $1" "${#said[@]}" 9
+	equal "path of $1" "${said[0]}" "$2"
+	equal "source of $1" "${said[1]}" "$3"
+	equal "package of $1" "${said[2]}" "${4:-}"
+	equal "$1 is usable (${said[4]})" "${said[3]}" True
+	equal "$1 is meant" "${said[5]}" True
+	equal "platform of $1" "${said[6]}" cpu
+	[[ ${said[7]} =~ ^0\.[0-9]+$ ]] || fail "API of $1: ${said[7]}"
+	[ "${said[8]}" -gt 0 ] || fail "no devices: $1"
 }
 
 # -- $PJRT_NAMES_AND_LIBRARY_PATHS, as JAX reads it

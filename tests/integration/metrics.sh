@@ -9,41 +9,50 @@ mount_pjrtfs
 m=$mnt/metrics.prom
 b=$mnt/buffers
 p=${plugin:-cpu}
-# count WANT SAMPLE: the sample has the value.
-count()
+# counts WANT SAMPLE...: the samples have these values, all of them at one moment.
+counts()
 {
-	equal "$2" "$(bounded python3 "$tool" "$m" "$2")" "$1"
+	local wants=() samples=() got i
+	while [ $# -gt 0 ]; do
+		wants+=("$1")
+		samples+=("$2")
+		shift 2
+	done
+	bounded python3 "$tool" "$m" "${samples[@]}" >got
+	mapfile -t got <got
+	for i in "${!samples[@]}"; do
+		equal "${samples[i]}" "${got[i]}" "${wants[i]}"
+	done
 }
-bounded python3 "$tool" "$m"
 ! command -v promtool >/dev/null || bounded promtool check metrics <"$m"
-count 1 "pjrtfs_worker_up{plugin=\"$p\"}"
-count 0 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
-count 1 "pjrtfs_info{version=\"$(cat "$mnt/version")\"}"
+counts 1 "pjrtfs_worker_up{plugin=\"$p\"}" \
+	0 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}" \
+	1 "pjrtfs_info{version=\"$(cat "$mnt/version")\"}"
 
 # -- compiles, transfers, executions
 bounded cp "$data/add.mlir" "$mnt/programs/"
 echo 'func.func @main(' >bad.mlir
 fails_with '' cp bad.mlir "$mnt/programs/"
-count 1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"ok\"}"
-count 1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"failed\"}"
-count 2 "pjrtfs_compile_seconds_count{plugin=\"$p\"}"
+counts 1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"ok\"}" \
+	1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"failed\"}" \
+	2 "pjrtfs_compile_seconds_count{plugin=\"$p\"}"
 bounded cp "$data/x.npy" "$data/y.npy" "$b/"
-count 2 "pjrtfs_uploads_total{plugin=\"$p\",device=\"$p:0\",result=\"ok\"}"
-count 48 "pjrtfs_upload_bytes_total{plugin=\"$p\",device=\"$p:0\"}"
-count 2 "pjrtfs_upload_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
+counts 2 "pjrtfs_uploads_total{plugin=\"$p\",device=\"$p:0\",result=\"ok\"}" \
+	48 "pjrtfs_upload_bytes_total{plugin=\"$p\",device=\"$p:0\"}" \
+	2 "pjrtfs_upload_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
 for _ in 1 2 3; do
 	run add 'x y -> z'
 done
 echo 1 >"$b/one.txt"
 fails_with 'Invalid argument' run add 'x one -> z'
 bounded rm "$b/one.txt"
-count 3 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
-count 1 "pjrtfs_executions_total{plugin=\"$p\",result=\"failed\"}"
-count 3 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
-count 0 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:1\"}"
-count 3 'pjrtfs_executable_execution_seconds_count{executable="add"}'
-count 3 'pjrtfs_executable_executions_total{executable="add",result="ok"}'
-count 1 'pjrtfs_executable_executions_total{executable="add",result="failed"}'
+counts 3 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}" \
+	1 "pjrtfs_executions_total{plugin=\"$p\",result=\"failed\"}" \
+	3 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}" \
+	0 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:1\"}" \
+	3 'pjrtfs_executable_execution_seconds_count{executable="add"}' \
+	3 'pjrtfs_executable_executions_total{executable="add",result="ok"}' \
+	1 'pjrtfs_executable_executions_total{executable="add",result="failed"}'
 sum=$(bounded python3 "$tool" "$m" 'pjrtfs_executable_execution_seconds_sum{executable="add"}')
 perl -e 'exit !($ARGV[0] > 0 && $ARGV[0] < 20)' "$sum" || fail "three executions took $sum s"
 limit=$(bounded python3 "$tool" "$m" pjrtfs_memory_limit_bytes)
@@ -63,19 +72,19 @@ for i in range(int(sys.argv[2])):
 ' "$mnt/executables/add/call" "$1" "$data/x.npy" "$data/y.npy"
 }
 calls 5
-count 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
-count 8 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
-count 8 'pjrtfs_executable_execution_seconds_count{executable="add"}'
-count 8 'pjrtfs_executable_executions_total{executable="add",result="ok"}'
+counts 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}" \
+	8 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}" \
+	8 'pjrtfs_executable_execution_seconds_count{executable="add"}' \
+	8 'pjrtfs_executable_executions_total{executable="add",result="ok"}'
 
 # -- an executable is called as it is now; one that is gone is not there
 bounded mkdir "$mnt/programs/ns"
 bounded mv "$mnt/programs/add.mlir" "$mnt/programs/ns/a\"d\\d.mlir"
-count 8 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
-count none 'pjrtfs_executable_execution_seconds_count{executable="add"}'
+counts 8 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}' \
+	none 'pjrtfs_executable_execution_seconds_count{executable="add"}'
 bounded rm "$mnt/programs/ns/a\"d\\d.mlir"
-count none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
-count 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
+counts none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}' \
+	8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
 
 # -- more executables than are told apart
 for i in $(seq 220); do
@@ -88,7 +97,7 @@ bounded rm "$mnt"/programs/p*.mlir
 # -- a dead worker is counted, and nobody waits for one
 kill -KILL "$(cat "$mnt/plugins/$p/pid")"
 eventually grep -qx "pjrtfs_worker_restarts_total{plugin=\"$p\"} 1" "$m"
-count 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
+counts 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
 eventually grep -qx ready "$mnt/plugins/$p/state"
 kill -STOP "$(cat "$mnt/plugins/$p/pid")"
 bounded python3 "$tool" "$m" >/dev/null
@@ -97,14 +106,17 @@ kill -CONT "$(cat "$mnt/plugins/$p/pid")"
 # -- well-formed while things happen
 bounded cp "$data/add.mlir" "$mnt/programs/"
 (
-	for _ in $(seq 100); do
+	for ((runs = 1;; runs++)); do
 		run add 'x y -> z'
+		[ ! -e enough ] || break
 	done
+	echo "$runs" >runs
 ) &
 busy=$!
 for _ in $(seq 10); do
 	bounded python3 "$tool" "$m"
 done
+: >enough
 wait "$busy"
-count 100 'pjrtfs_executable_execution_seconds_count{executable="add"}'
+counts "$(cat runs)" 'pjrtfs_executable_execution_seconds_count{executable="add"}'
 ! command -v promtool >/dev/null || bounded promtool check metrics <"$m"
