@@ -20,7 +20,8 @@ static bool is_control(uint32_t c)
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
 }
 
-size_t pf_err_clean(char *text, size_t len)
+/* Newlines stay if it may have LINES. */
+static size_t clean(char *text, size_t len, bool lines)
 {
 	size_t in = 0, out = 0;
 
@@ -31,7 +32,7 @@ size_t pf_err_clean(char *text, size_t len)
 		if (n == 0) {
 			text[out++] = '?';
 			in++;
-		} else if (is_control(c)) {
+		} else if (is_control(c) && !(lines && c == '\n')) {
 			text[out++] = ' ';
 			in += n;
 		} else {
@@ -41,6 +42,11 @@ size_t pf_err_clean(char *text, size_t len)
 		}
 	}
 	return out;
+}
+
+size_t pf_err_clean(char *text, size_t len)
+{
+	return clean(text, len, false);
 }
 
 /* Drop the character that the end of the room cut in two, which would become a '?'. */
@@ -60,6 +66,16 @@ static size_t whole_chars(const char *text, size_t len)
 	return tail < need ? i - 1 : len;
 }
 
+/* Make LEN bytes of TEXT, which has PF_ERR_TEXT, a pf_err's text; its length is returned. */
+static size_t finish(char *text, size_t len, bool lines)
+{
+	len = clean(text, len, lines);
+	while (len && (text[len - 1] == '\n' || text[len - 1] == ' '))
+		len--; /* what was a newline at the end, often */
+	text[len] = '\0';
+	return len;
+}
+
 /* Print into TEXT of PF_ERR_TEXT bytes; the result is clean, its length is returned. */
 static size_t __attribute__((__format__(__printf__, 2, 0)))
 print_clean(char *text, const char *fmt, va_list ap)
@@ -73,11 +89,7 @@ print_clean(char *text, const char *fmt, va_list ap)
 	len = (size_t)r;
 	if (len >= PF_ERR_TEXT)
 		len = whole_chars(text, PF_ERR_TEXT - 1);
-	len = pf_err_clean(text, len);
-	while (len && text[len - 1] == ' ') /* what was a newline at the end, often */
-		len--;
-	text[len] = '\0';
-	return len;
+	return finish(text, len, false);
 }
 
 int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
@@ -95,6 +107,21 @@ int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
 	err->code = code;
 	err->pjrt_code = -1;
 	memcpy(err->text, text, len + 1);
+	return code;
+}
+
+int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len)
+{
+	assert(code < 0);
+	if (!err)
+		return code;
+	if (len >= PF_ERR_TEXT)
+		len = whole_chars(text, PF_ERR_TEXT - 1);
+	err->code = code;
+	err->pjrt_code = -1;
+	if (len)
+		memcpy(err->text, text, len);
+	finish(err->text, len, true);
 	return code;
 }
 

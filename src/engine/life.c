@@ -29,8 +29,9 @@ struct pf_life {
 	struct pf_channel channel; /* rings */
 	const uint8_t *pool;       /* owned mapping of pool_size bytes */
 	uint64_t pool_size;
-	pthread_t thread; /* takes replies */
-	int broken_fd;    /* borrowed; an eventfd: the worker damaged the rings */
+	pthread_t thread;     /* takes replies */
+	int broken_fd;        /* borrowed; an eventfd: the worker damaged the rings */
+	struct pf_tail *tail; /* borrowed, until it is dead */
 	_Atomic bool broken;
 	_Atomic bool stopped; /* the daemon itself is about to end it */
 	_Atomic bool damaged; /* its pool lost a page */
@@ -45,6 +46,7 @@ struct pf_life {
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
 	uint64_t last_tag;
+	uint64_t last_mark; /* of the latest call */
 	struct pf_buf late; /* whole messages that found the ring full */
 	size_t late_sent;   /* bytes of them that were sent meanwhile */
 	bool dead;
@@ -136,7 +138,7 @@ static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err 
 {
 	int code = rep->code > -4096 ? rep->code : -EIO;
 
-	pf_err_set(err, code, "%.*s", (int)(len - sizeof(*rep)), (const char *)(rep + 1));
+	pf_err_set_lines(err, code, (const char *)(rep + 1), len - sizeof(*rep));
 	err->pjrt_code = rep->pjrt_code;
 	return code;
 }
@@ -259,24 +261,31 @@ static void send_late_locked(struct pf_life *life)
 	life->late_sent = 0;
 }
 
-/* Answer what is under way with the reason. */
-static void fail_calls(struct pf_life *life)
+/* Answer what is under way: WHY and, if QUOTE, what was printed since each began. */
+static void fail_calls(struct pf_life *life, const struct pf_err *why, bool quote)
 {
+	uint64_t since = 1,
+		 until = 0; /* marks that give the same words as the last one */
+	struct pf_err quoted = *why;
 	struct pf_map calls;
 	struct pf_call *call;
-	struct pf_err why;
 	size_t pos = 0;
 
 	pf_lock(&life->lock);
 	calls = life->calls;
 	memset(&life->calls, 0, sizeof(life->calls));
-	why = life->why;
 	while ((call = pf_map_next(&calls, &pos)))
 		life->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
 	pf_unlock(&life->lock);
 	pos = 0;
-	while ((call = pf_map_next(&calls, &pos)))
-		call->done(call, why.code, &why, NULL, 0);
+	while ((call = pf_map_next(&calls, &pos))) {
+		if (quote && (call->mark < since || call->mark > until)) {
+			quoted = *why;
+			since = call->mark;
+			until = pf_tail_quote(life->tail, since, PF_TAIL_ANY, &quoted);
+		}
+		call->done(call, quoted.code, &quoted, NULL, 0);
+	}
 	pf_map_release(&calls);
 }
 
@@ -298,7 +307,7 @@ static void *reply_main(void *arg)
 		pf_unlock(&life->lock);
 	}
 	if (atomic_load(&life->broken))
-		fail_calls(life);
+		fail_calls(life, &life->why, false); /* why stays, once dead */
 	return NULL;
 }
 
@@ -322,6 +331,7 @@ static int call_held(struct pf_life *life, struct pf_call *call, void *request,
 		return r;
 	}
 	call->tag = head->tag = ++life->last_tag;
+	call->mark = life->last_mark = pf_tail_mark(life->tail);
 	if (life->calls.used >= MAX_CALLS)
 		r = -EAGAIN;
 	else
@@ -507,7 +517,8 @@ unsigned pf_life_lost(struct pf_life *life, enum pf_op op)
 /* --- birth and death ------------------------------------------------------------------ */
 
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		int broken_fd, struct pf_life **ret, struct pf_err *err)
+		int broken_fd, struct pf_tail *tail, struct pf_life **ret,
+		struct pf_err *err)
 {
 	static _Atomic uint64_t lives;
 	struct pf_life *life = calloc(1, sizeof(*life));
@@ -525,6 +536,8 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 	}
 	life->number = atomic_fetch_add(&lives, 1) + 1;
 	life->broken_fd = broken_fd;
+	life->tail = tail;
+	life->last_mark = pf_tail_mark(tail);
 	life->pool = pool;
 	life->pool_size = pool_size;
 	pf_guard_add(pool, pool_size, &life->damaged, broken_fd);
@@ -551,14 +564,33 @@ fail:
 	return r;
 }
 
-void pf_life_end(struct pf_life *life, const struct pf_err *why)
+void pf_life_quote(struct pf_life *life, struct pf_err *why)
 {
-	refuse_more(life, why);
+	enum pf_tail_lines lines = PF_TAIL_FATAL;
+	struct pf_call *call;
+	uint64_t mark;
+	size_t pos = 0;
+
+	pf_lock(&life->lock);
+	mark = life->last_mark;
+	while ((call = pf_map_next(&life->calls, &pos))) {
+		lines = PF_TAIL_ANY;
+		if (call->mark < mark)
+			mark = call->mark;
+	}
+	pf_unlock(&life->lock);
+	pf_tail_quote(life->tail, mark, lines, why);
+}
+
+void pf_life_end(struct pf_life *life, const struct pf_err *why,
+		 const struct pf_err *quoted)
+{
+	refuse_more(life, quoted);
 	if (life->joined)
 		return;
 	life->joined = true;
 	pthread_join(life->thread, NULL);
-	fail_calls(life);
+	fail_calls(life, why, true);
 }
 
 struct pf_life *pf_life_ref(struct pf_life *life)

@@ -4,6 +4,7 @@
 #define PJRTFS_ENGINE_LIFE_H
 
 #include "pjrtfs/engine/worker.h"
+#include "tail.h"
 
 /*
  * Wrap a channel (mapped from CHANNEL_FD) and a pool (mapped read-only from POOL_FD; both
@@ -11,10 +12,12 @@
  * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
  * in a ring or closes one (the life takes no calls from then on), or if a page of the pool is
  * lost (pf_life_damaged): the caller must end the process and the life.
+ * tail  what its process prints; borrowed until pf_life_end has returned
  * ret   on success, one reference; pf_life_end must be called before the last unref
  */
 int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		int broken_fd, struct pf_life **ret, struct pf_err *err);
+		int broken_fd, struct pf_tail *tail, struct pf_life **ret,
+		struct pf_err *err);
 
 /* Why it must be ended though its process lives: a line for its log (static); NULL: nothing. */
 const char *pf_life_unfit(const struct pf_life *life);
@@ -40,9 +43,19 @@ void pf_life_set_plugin(struct pf_life *life, const struct stat *st);
 void pf_life_set_environ(struct pf_life *life, char **env);
 
 /*
- * The process is dead, as WHY says: fail every call under way with it, and every later
- * one.  Waits for the reply thread.  Calls after the first have no effect.
+ * Add to WHY, the sentence of its process's death, what that printed last: since the oldest call
+ * under way began.  If none is under way, since the latest began, and only what reports a
+ * fatal check or an uncaught exception: that call ended, and what it printed besides explains
+ * nothing.
  */
-void pf_life_end(struct pf_life *life, const struct pf_err *why);
+void pf_life_quote(struct pf_life *life, struct pf_err *why);
+
+/*
+ * The process is dead, as WHY says: fail every call under way with it and with what was printed
+ * since that call began.  Later calls fail as QUOTED says.  Waits for the reply thread.  Calls
+ * after the first have no effect.
+ */
+void pf_life_end(struct pf_life *life, const struct pf_err *why,
+		 const struct pf_err *quoted);
 
 #endif

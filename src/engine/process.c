@@ -120,8 +120,6 @@ int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_tail *tail,
 void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *tail,
 		     struct pf_err *why)
 {
-	pf_autobuf struct pf_buf words = PF_BUF_INIT;
-	const char *last;
 	int status = 0;
 
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -129,18 +127,12 @@ void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *ta
 	pf_process_drain(err_fd, tail);
 	if (tail->printed)
 		pf_printed_end(tail->printed);
-	pf_tail_last_words(tail, &words);
-	last = words.data ? words.data : "nothing";
 	if (WIFSIGNALED(status))
-		pf_err_set(why, -EIO,
-			   "the worker of plugin %s died of signal %d (%s); it "
-			   "printed last: %s",
-			   name, WTERMSIG(status), strsignal(WTERMSIG(status)), last);
+		pf_err_set(why, -EIO, "the worker of plugin %s died of signal %d (%s)",
+			   name, WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
-		pf_err_set(why, -EIO,
-			   "the worker of plugin %s exited with status %d; it "
-			   "printed last: %s",
-			   name, WEXITSTATUS(status), last);
+		pf_err_set(why, -EIO, "the worker of plugin %s exited with status %d",
+			   name, WEXITSTATUS(status));
 }
 
 /* MODE of the sandbox, unless C's owner says one; NULL: the worker's default. */

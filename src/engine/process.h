@@ -64,8 +64,8 @@ int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_tail *tail,
 		     struct pf_err *err);
 
 /*
- * Wait for the end of process PID of plugin NAME, and say in *WHY (EIO) how it ended and what
- * it printed last.  Blocks.
+ * Wait for the end of process PID of plugin NAME, keep the rest of what it printed, and say in
+ * *WHY (EIO) how it ended; pf_tail_quote adds what it printed last.  Blocks.
  */
 void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *tail,
 		     struct pf_err *why);

@@ -18,12 +18,10 @@ void pf_tail_release(struct pf_tail *tail)
 	pthread_mutex_destroy(&tail->lock);
 }
 
-void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
+static void keep(struct pf_tail *tail, const char *text, size_t len)
 {
 	size_t from;
 
-	if (tail->printed)
-		pf_printed_add(tail->printed, text, len);
 	PF_LOCK_SCOPE(&tail->lock);
 	from = tail->text.len;
 	pf_buf_append(&tail->text, text, len);
@@ -31,20 +29,19 @@ void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
 		if (iscntrl((unsigned char)tail->text.data[i]) &&
 		    tail->text.data[i] != '\n' && tail->text.data[i] != '\t')
 			tail->text.data[i] = ' ';
-	if (tail->text.len > 2 * PF_TAIL_BYTES) {
-		size_t cut = tail->text.len - PF_TAIL_BYTES;
-
-		pf_buf_consume(&tail->text, cut);
-		tail->mark = tail->mark > cut ? tail->mark - cut : 0;
-	}
+	atomic_fetch_add(&tail->total, tail->text.len - from);
+	if (tail->text.len > 2 * PF_TAIL_BYTES)
+		pf_buf_consume(&tail->text, tail->text.len - PF_TAIL_BYTES);
 	tail->text.failed =
 		false; /* a line lost for want of memory is no reason to stop */
 }
 
-void pf_tail_mark(struct pf_tail *tail)
+void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
 {
-	PF_LOCK_SCOPE(&tail->lock);
-	tail->mark = tail->text.len;
+	/* First: a call that begins after its caller saw a line in the log is later than it. */
+	keep(tail, text, len);
+	if (tail->printed)
+		pf_printed_add(tail->printed, text, len);
 }
 
 /* 0: says nothing; 1: some line; 2: the reason of a death. */
@@ -71,29 +68,48 @@ static int weight(const char *line, size_t len)
 	return 1;
 }
 
-void pf_tail_last_words(struct pf_tail *tail, struct pf_buf *out)
+uint64_t pf_tail_last_words(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines lines,
+			    struct pf_buf *out)
 {
 	const char *best = NULL, *at, *end;
+	int best_weight = lines;
 	size_t best_len = 0;
-	int best_weight = 1;
+	uint64_t first;
 
 	PF_LOCK_SCOPE(&tail->lock);
-	if (!tail->text.len)
-		return;
-	at = tail->text.data + tail->mark;
+	first = tail->total - tail->text.len;
+	if (mark < first)
+		mark = first;
+	if (mark >= tail->total)
+		return UINT64_MAX;
+	at = tail->text.data + (mark - first);
 	end = tail->text.data + tail->text.len;
 	while (at < end) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 		size_t len = (size_t)((newline ? newline : end) - at);
 		int w = weight(at, len);
 
-		if (w && w >= best_weight) {
+		if (w >= best_weight) {
 			best = at;
 			best_len = len;
 			best_weight = w;
 		}
 		at += len + 1;
 	}
-	if (best)
-		pf_buf_append(out, best, best_len);
+	if (!best)
+		return UINT64_MAX;
+	pf_buf_append(out, best, best_len);
+	return first + (uint64_t)(best - tail->text.data);
+}
+
+uint64_t pf_tail_quote(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines lines,
+		       struct pf_err *why)
+{
+	pf_autobuf struct pf_buf words = PF_BUF_INIT;
+	uint64_t at = pf_tail_last_words(tail, mark, lines, &words);
+
+	if (words.len)
+		pf_err_set(why, why->code, "%s; it printed last: %.*s", why->text,
+			   (int)words.len, words.data);
+	return at;
 }

@@ -117,6 +117,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	struct pf_description d = { 0 };
 	pf_autoclose int channel = -1, pool = -1;
 	struct pf_life *life = NULL;
+	uint64_t mark = pf_tail_mark(&w->tail);
 	char **env = NULL; /* the life's, then */
 	struct stat file = { 0 };
 	pid_t pid = 0;
@@ -128,13 +129,12 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r >= 0)
 		r = pool = pf_process_pool(w->pool_size, err);
 	if (r >= 0)
-		r = pf_life_new(w->name, channel, pool, w->pool_size, w->broken_fd, &life,
-				err);
+		r = pf_life_new(w->name, channel, pool, w->pool_size, w->broken_fd,
+				&w->tail, &life, err);
 	if (r == 0 && !(env = pf_process_environ(&w->start)))
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
 	if (r == 0) {
 		pf_life_set_environ(life, env);
-		pf_tail_mark(&w->tail);
 		if (stat(w->path, &file))
 			file.st_ino = 0; /* the worker will tell why it cannot load it */
 		r = pf_process_spawn(&w->start, env, w->name, fds[1], fds[3], &pid, err);
@@ -164,12 +164,13 @@ static int start(struct pf_worker *w, struct pf_err *err)
 
 		kill(pid, SIGKILL);
 		pf_process_reap(pid, w->name, w->err_fd, &w->tail, &why);
+		pf_tail_quote(&w->tail, mark, PF_TAIL_ANY, &why);
 		/* It went without a word of its own: what it printed tells more. */
 		if (r == -EPIPE)
 			r = pf_err_set(err, why.code, "%s", why.text);
 	}
 	if (life) {
-		pf_life_end(life, err);
+		pf_life_end(life, err, err);
 		pf_life_unref(life);
 	}
 	pf_watcher_close(w);
@@ -259,6 +260,7 @@ static bool had_suspects(struct pf_life *life)
  * what it died of, or may have died of, has been told. */
 static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 {
+	struct pf_err bare = PF_ERR_INIT;
 	struct pf_life *life;
 	bool suspects;
 	pid_t pid;
@@ -271,7 +273,9 @@ static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
 	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
-	pf_process_reap(pid, w->name, w->err_fd, &w->tail, why);
+	pf_process_reap(pid, w->name, w->err_fd, &w->tail, &bare);
+	*why = bare;
+	pf_life_quote(life, why);
 	if (died) {
 		pf_tell_worker_died(w->watch, w->meter, w->name, pid, why);
 		if (may_log(w))
@@ -280,7 +284,7 @@ static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_lock(&w->lock);
 	w->why = *why;
 	pf_unlock(&w->lock);
-	pf_life_end(life, why);
+	pf_life_end(life, &bare, why);
 	suspects = had_suspects(life);
 	pf_life_unref(life);
 	pf_watcher_close(w);

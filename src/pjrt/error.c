@@ -38,8 +38,7 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 	    (size_t)code.code < sizeof(errno_of) / sizeof(errno_of[0]) &&
 	    errno_of[code.code])
 		r = errno_of[code.code];
-	pf_err_set(err, -r, "%.*s", (int)msg.message_size,
-		   msg.message ? msg.message : "");
+	pf_err_set_lines(err, -r, msg.message, msg.message ? msg.message_size : 0);
 	if (err)
 		err->pjrt_code = (int)code.code;
 	plugin->api.PJRT_Error_Destroy(&destroy);

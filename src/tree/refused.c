@@ -51,10 +51,11 @@ int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cre
 		return code;
 	pf_buf_puts(&line, doing);
 	put_path(node, name, &line);
+	if (!line.failed) /* the name may hold anything, the text is clean */
+		line.len = pf_err_clean(line.data, line.len);
 	pf_buf_printf(&line, ": %s", err && err->text[0] ? err->text : strerror(-code));
 	if (line.failed)
 		return code;
-	line.len = pf_err_clean(line.data, line.len);
 	pf_last_save(node->tree->root, &as, line.data, line.len);
 	return code;
 }

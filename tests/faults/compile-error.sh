@@ -19,13 +19,32 @@ bounded test ! -s "$x/error" || fail "the error stays: $(bounded cat "$x/error")
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run p 'x y -> z'
 
-# A long text loses its end, never its beginning; and it is one line.
+# A long text loses its end, never its beginning; control characters become spaces.
 faults "compile=error:INTERNAL:$(printf 'long%.0s ' {1..50})"
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
 tells "$x/error" '^compile p: long long long'
 faults $'compile=error:INTERNAL:a tab\tand a bell\ain it'
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
 shows "$x/error" 'compile p: a tab and a bell in it'
+
+# One of several lines stays so where it is read; a reply, an event and a log are lines.
+faults 'compile=error:INTERNAL:Bad op:\n  %0 = "x"\n       ^\n'
+tail -n 0 -s 0.1 -f "$mnt/events" >events 2>/dev/null &
+follower=$!
+fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+shows "$x/error" $'compile p: Bad op:\n  %0 = "x"\n       ^'
+shows "$mnt/error" $'close programs/p.mlir: Bad op:\n  %0 = "x"\n       ^'
+eventually grep -q 'Bad op:\\u000a  %0 = \\"x\\"\\u000a       ^"' events
+kill "$follower"
+wait "$follower" 2>/dev/null || true
+fails_with '' run p 'x y -> z'
+tells "$x/run" '^error: EIO: p: .*Bad op:   %0 = "x"        \^$'
+equal "lines of the reply" "$(bounded wc -l <"$x/run")" 1
+faults 'execute=error:INTERNAL:one\ntwo'
+bounded cp "$data/add.mlir" "$mnt/programs/r.mlir"
+fails_with 'Input/output error' run r 'x y -> z'
+shows "$mnt/executables/r/run" 'error: EIO: r: one two'
+faults
 
 # One that fails behind, after a rename, is told by state and error too.
 faults compile=error:ALREADY_EXISTS:'such a name'

@@ -32,6 +32,23 @@ fails_with 'Input/output error' run add 'x y -> never'
 tells "$mnt/executables/add/run" 'exited with status 3'
 back
 
+# -- having printed nothing since the call began: what it printed before is no word of this death
+faults 'compile=print:1:W0000 00:00:1.5 x.cc:1] of another program'
+bounded cp "$data/add.mlir" "$mnt/programs/other.mlir"
+eventually grep -q 'of another program 1$' "$at/log"
+faults execute=segv
+fails_with 'Input/output error' run add 'x y -> never'
+shows "$mnt/executables/add/run" \
+	'error: EIO: add: the worker of plugin faulty died of signal 11 (Segmentation fault)'
+back
+# nor if it dies with nothing under way
+faults 'execute=print:1:W0000 00:00:1.5 x.cc:1] of a good one'
+run add 'x y -> z'
+eventually grep -q 'of a good one 1$' "$at/log"
+bounded kill -KILL "$(bounded cat "$at/pid")"
+back
+eventually grep -q 'faulty died of signal 9 (Killed)$' "$mnt.log"
+
 # -- it says nothing, or much, before it dies
 faults "execute=abort:$(printf 'word%.0s ' {1..40})"
 fails_with 'Input/output error' run add 'x y -> never'

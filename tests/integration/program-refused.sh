@@ -20,10 +20,12 @@ refused()
 	fails_with "$2" "${@:3}"
 	shows "$x/state" failed
 	[ -s "$x/error" ] || fail "$1 has no error"
-	equal "lines of $1's error" "$(bounded wc -l <"$x/error")" 1
+	bounded cat "$x/error" >why
+	[[ $(head -n 1 why) == "compile $1: "* ]] || fail "$1's error begins with $(head -n 1 why)"
 	bounded test ! -s "$x/signature.json" || tells "$x/signature.json" '^(\{\})?$'
 	fails_with 'rror' run "$1" 'x -> y'
 	tells "$x/run" "^error: E[A-Z]+: $1: "
+	equal "lines of $1's reply" "$(bounded wc -l <"$x/run")" 1
 	gone "$mnt/buffers/y.npy"
 }
 
@@ -48,6 +50,9 @@ f.close()' "$to/python.mlir"
 
 # The sentence says where the program is wrong.
 tells "$mnt/executables/cp/error" '^compile cp: .*(tensor<3xf32>|return|type)'
+# MLIR's message has several lines, and they stay.
+[ "$(bounded wc -l <"$mnt/executables/cp/error")" -gt 1 ] ||
+	fail "its lines are lost: $(bounded cat "$mnt/executables/cp/error")"
 
 # The bytes are kept: the file can be repaired where it is.
 same "$to/cp.mlir" bad.mlir

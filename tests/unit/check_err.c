@@ -48,6 +48,40 @@ START_TEST(text_is_one_line_of_utf8)
 END_TEST
 
 static const struct {
+	const char *in, *want;
+} messages[] = {
+	{ "", "" },
+	{ "plain", "plain" },
+	{ "two\nlines\r\n", "two\nlines" },
+	{ "\nwith\n\n  room\x1b[1m\n \n\n", "\nwith\n\n  room [1m" },
+	{ "\xff\ncut \xc3", "?\ncut ?" },
+};
+
+/* A plugin's message keeps its lines, also behind a prefix, which is one line. */
+START_TEST(a_message_keeps_its_lines)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char want[64];
+
+	err.pjrt_code = 3;
+	ck_assert_int_eq(pf_err_set_lines(&err, -EIO, messages[_i].in,
+					  strlen(messages[_i].in)),
+			 -EIO);
+	ck_assert_int_eq(err.code, -EIO);
+	ck_assert_int_eq(err.pjrt_code, -1);
+	ck_assert_str_eq(err.text, messages[_i].want);
+	pf_err_wrap(&err, -EIO, "of\n%s", "it");
+	snprintf(want, sizeof(want), "of it: %s", messages[_i].want);
+	ck_assert_str_eq(err.text, want);
+	err.text[pf_err_clean(err.text, strlen(err.text))] = '\0';
+	ck_assert_ptr_null(strchr(err.text, '\n'));
+	ck_assert_int_eq(pf_err_set_lines(NULL, -EIO, "lost", 4), -EIO);
+	ck_assert_int_eq(pf_err_set_lines(&err, -EIO, NULL, 0), -EIO);
+	ck_assert_str_eq(err.text, "");
+}
+END_TEST
+
+static const struct {
 	int code;
 	const char *text, *prefix, *want;
 } wraps[] = {
@@ -104,6 +138,10 @@ START_TEST(long_text_is_cut_between_characters)
 	ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);
 	ck_assert_uint_ge(strlen(err.text), PF_ERR_TEXT - 4);
 	ck_assert_uint_eq((strlen(err.text) - (size_t)_i) % 3, 0);
+	ck_assert_ptr_null(strchr(err.text, '?'));
+	pf_err_set(&err, -EIO, "before");
+	pf_err_set_lines(&err, -EIO, in, len);
+	ck_assert_uint_ge(strlen(err.text), PF_ERR_TEXT - 4);
 	ck_assert_ptr_null(strchr(err.text, '?'));
 	/* The prefix stays whole, the end goes. */
 	pf_err_wrap(&err, -EIO, "doing this");
@@ -188,6 +226,7 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	unit_add_cases(tc, text_is_one_line_of_utf8, cleans);
+	unit_add_cases(tc, a_message_keeps_its_lines, messages);
 	unit_add_cases(tc, wrap_keeps_code_and_prefixes_text, wraps);
 	tcase_add_test(tc, arguments_may_be_the_old_text);
 	tcase_add_test(tc, null_err_is_allowed);

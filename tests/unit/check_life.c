@@ -234,7 +234,7 @@ START_TEST(after_the_end_all_fails)
 	end_life();
 	ck_assert(!pf_life_alive(life));
 	pf_err_set(&other, -EPERM, "another reason");
-	pf_life_end(life, &other);
+	pf_life_end(life, &other, &other);
 	ck_assert_int_eq(under_way.code, -EIO);
 	ck_assert_str_eq(under_way.err.text, "it is over");
 	ck_assert_int_eq(ask_id(&late, 2, &err), -EIO);
@@ -244,6 +244,73 @@ START_TEST(after_the_end_all_fails)
 	pf_life_settle(life, &late.done, 1000);
 	strcpy(pool + 100, "still here");
 	ck_assert_str_eq(pf_life_pool(life, 100, 11), "still here");
+}
+END_TEST
+
+static void print(const char *text)
+{
+	pf_tail_add(&tail, text, strlen(text));
+}
+
+/* The worker dies, having printed what it did. */
+static const char *die(struct pf_err *quoted)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -EIO, "it died");
+	*quoted = why;
+	pf_life_quote(life, quoted);
+	pf_life_end(life, &why, quoted);
+	return quoted->text;
+}
+
+START_TEST(each_call_has_the_words_since_it_began)
+{
+	struct question first, second, third, last;
+	struct pf_err quoted, err = PF_ERR_INIT;
+	struct question late;
+
+	print("of a call that ended well\n");
+	ask(&first, 1);
+	print("Check failed: since the first\n");
+	ask(&second, 2);
+	print("a warning\n");
+	ask(&third, 3);
+	ask(&last, 4);
+	ck_assert_str_eq(die(&quoted),
+			 "it died; it printed last: Check failed: since the first");
+	ck_assert_str_eq(first.err.text, quoted.text);
+	ck_assert_str_eq(second.err.text, "it died; it printed last: a warning");
+	ck_assert_str_eq(third.err.text, "it died");
+	ck_assert_str_eq(last.err.text, "it died");
+	ck_assert_int_eq(ask_id(&late, 5, &err), -EIO);
+	ck_assert_str_eq(err.text, quoted.text);
+}
+END_TEST
+
+/* Words of calls that were answered explain no death, but for what only a dying process prints. */
+static const struct {
+	const char *printed, *said;
+} idle[] = {
+	{ "", "it died" },
+	{ "a warning\n", "it died" },
+	{ "a warning\nCheck failed: a thread's\n",
+	  "it died; it printed last: Check failed: a thread's" },
+};
+
+START_TEST(with_no_call_only_fatal_words_count)
+{
+	struct pf_err quoted;
+	struct question q;
+
+	print("Check failed: before the call\n");
+	ask(&q, 1);
+	take_request();
+	answer_rightly(((struct pf_msg_head *)message)->tag);
+	event_wait(&q.answered);
+	print(idle[_i].printed);
+	ck_assert_str_eq(die(&quoted), idle[_i].said);
+	ck_assert_int_eq(q.code, 0);
 }
 END_TEST
 
@@ -396,6 +463,8 @@ int main(void)
 	tcase_add_test(tc, no_free_is_lost);
 	tcase_add_test(tc, frees_of_an_answer_are_sent);
 	tcase_add_test(tc, after_the_end_all_fails);
+	tcase_add_test(tc, each_call_has_the_words_since_it_began);
+	unit_add_cases(tc, with_no_call_only_fatal_words_count, idle);
 	tcase_add_test(tc, answers_of_the_dead_count);
 	tcase_add_test(tc, what_is_alive_is_counted);
 	tcase_add_test(tc, threads_ask_at_once);

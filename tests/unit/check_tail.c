@@ -2,6 +2,7 @@
 /* What a worker printed last: bounded, printable, and the line that explains. */
 #include "engine/tail.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +11,11 @@
 
 static struct pf_tail tail;
 static struct pf_buf out;
+static uint64_t mark; /* since when words() looks */
 
 static void open_tail(void)
 {
+	mark = 0;
 	pf_tail_init(&tail);
 	out = (struct pf_buf)PF_BUF_INIT;
 }
@@ -39,7 +42,7 @@ static const char *copy(void)
 static const char *words(void)
 {
 	pf_buf_consume(&out, out.len);
-	pf_tail_last_words(&tail, &out);
+	pf_tail_last_words(&tail, mark, PF_TAIL_ANY, &out);
 	return out.data ? out.data : "";
 }
 
@@ -87,20 +90,12 @@ END_TEST
 START_TEST(a_new_life_has_words_of_its_own)
 {
 	add("Check failed: in the first life\n");
-	pf_tail_mark(&tail);
+	mark = pf_tail_mark(&tail);
 	ck_assert_str_eq(words(), "");
+	pf_tail_mark(&tail);
 	add("second life\n");
 	ck_assert_str_eq(words(), "second life");
 	ck_assert_str_eq(copy(), "Check failed: in the first life\nsecond life\n");
-}
-END_TEST
-
-START_TEST(control_characters_become_spaces)
-{
-	static const char text[] = "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9";
-
-	pf_tail_add(&tail, text, sizeof(text) - 1);
-	ck_assert_str_eq(copy(), "a b [1mc d\te \n\xc3\xa9");
 }
 END_TEST
 
@@ -117,6 +112,60 @@ static void print_lines(size_t n, size_t each)
 	for (size_t at = 0; at < n; at += each)
 		pf_tail_add(&tail, text + at, n - at < each ? n - at : each);
 }
+
+START_TEST(of_the_fatal_ones_alone)
+{
+	add("a line\n");
+	ck_assert_uint_eq(pf_tail_last_words(&tail, 0, PF_TAIL_FATAL, &out), UINT64_MAX);
+	ck_assert_uint_eq(out.len, 0);
+	add("LLVM ERROR\nanother\n");
+	ck_assert_uint_eq(pf_tail_last_words(&tail, 0, PF_TAIL_FATAL, &out), 7);
+	ck_assert_str_eq(out.data, "LLVM ERROR");
+}
+END_TEST
+
+/* Where the words begin is the last mark that has them. */
+START_TEST(marks_up_to_the_words_have_them)
+{
+	uint64_t at;
+
+	print_lines(1 << 18, 4096);
+	mark = pf_tail_mark(&tail) - 5; /* in the middle of a line */
+	add("\nbefore\nthe words\n\n");
+	at = pf_tail_last_words(&tail, mark, PF_TAIL_ANY, &out);
+	ck_assert_uint_eq(at, (1 << 18) + strlen("\nbefore\n"));
+	mark = at;
+	ck_assert_str_eq(words(), "the words");
+	mark = at + 1;
+	ck_assert_str_eq(words(), "he words");
+	mark = pf_tail_mark(&tail);
+	ck_assert_str_eq(words(), "");
+}
+END_TEST
+
+START_TEST(a_sentence_quotes_them_if_there_are_any)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -EIO, "it died");
+	add("\n");
+	ck_assert_uint_eq(pf_tail_quote(&tail, 0, PF_TAIL_ANY, &why), UINT64_MAX);
+	ck_assert_str_eq(why.text, "it died");
+	add("100 % of it\n");
+	pf_tail_quote(&tail, 0, PF_TAIL_ANY, &why);
+	ck_assert_str_eq(why.text, "it died; it printed last: 100 % of it");
+	ck_assert_int_eq(why.code, -EIO);
+}
+END_TEST
+
+START_TEST(control_characters_become_spaces)
+{
+	static const char text[] = "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9";
+
+	pf_tail_add(&tail, text, sizeof(text) - 1);
+	ck_assert_str_eq(copy(), "a b [1mc d\te \n\xc3\xa9");
+}
+END_TEST
 
 static const struct {
 	size_t n, each;
@@ -145,7 +194,7 @@ START_TEST(the_mark_moves_with_the_rest)
 {
 	print_lines(PF_TAIL_BYTES, 1000);
 	add("\nCheck failed: of the life before\n");
-	pf_tail_mark(&tail);
+	mark = pf_tail_mark(&tail);
 	add("Check failed: of this life\n");
 	print_lines(PF_TAIL_BYTES / 4 * 3, 1000);
 	ck_assert_str_eq(words(), "Check failed: of this life");
@@ -168,13 +217,14 @@ START_TEST(threads_share_it)
 {
 	pthread_t threads[4];
 	struct pf_buf seen = PF_BUF_INIT;
+	uint64_t at = 0;
 
 	for (int i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, print_main, NULL);
 	for (int i = 0; i < 200; i++) {
 		pf_buf_consume(&seen, seen.len);
-		pf_tail_last_words(&tail, &seen);
-		pf_tail_mark(&tail);
+		pf_tail_last_words(&tail, at, PF_TAIL_ANY, &seen);
+		at = pf_tail_mark(&tail);
 	}
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
@@ -192,6 +242,9 @@ int main(void)
 	unit_add_cases(tc, the_best_line_explains, last_words);
 	tcase_add_test(tc, lines_come_in_pieces);
 	tcase_add_test(tc, a_new_life_has_words_of_its_own);
+	tcase_add_test(tc, of_the_fatal_ones_alone);
+	tcase_add_test(tc, marks_up_to_the_words_have_them);
+	tcase_add_test(tc, a_sentence_quotes_them_if_there_are_any);
 	tcase_add_test(tc, control_characters_become_spaces);
 	unit_add_cases(tc, only_the_end_is_kept, floods);
 	tcase_add_test(tc, the_mark_moves_with_the_rest);

@@ -17,6 +17,7 @@ enum { POOL = 1 << 20 };
 static struct pf_life *life;
 static struct pf_channel peer; /* the worker's end */
 static char *pool;
+static struct pf_tail tail; /* what the worker prints */
 static int pool_file, broken;
 static char message[PF_RING_MESSAGE];
 
@@ -25,9 +26,11 @@ static inline void open_life(void)
 	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
 	struct pf_err err = PF_ERR_INIT;
 
+	pf_tail_init(&tail);
 	broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
-	ck_assert_msg(pf_life_new("test", channel, fd, POOL, broken, &life, &err) == 0,
+	ck_assert_msg(pf_life_new("test", channel, fd, POOL, broken, &tail, &life,
+				  &err) == 0,
 		      "%s", err.text);
 	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
 	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -41,13 +44,14 @@ static inline void end_life(void)
 	struct pf_err why = PF_ERR_INIT;
 
 	pf_err_set(&why, -EIO, "it is over");
-	pf_life_end(life, &why);
+	pf_life_end(life, &why, &why);
 }
 
 static inline void close_life(void)
 {
 	end_life();
 	pf_life_unref(life);
+	pf_tail_release(&tail);
 	pf_channel_release(&peer);
 	munmap(pool, POOL);
 	close(pool_file);

@@ -18,7 +18,7 @@ enum { PF_ERR_TEXT = 1024 }; /* bytes, NUL included */
 struct pf_err {
 	int code;               /* -errno, 0 = no error recorded        */
 	int pjrt_code;          /* PJRT_Error_Code, -1 = not from PJRT  */
-	char text[PF_ERR_TEXT]; /* one line, no newline, valid UTF-8    */
+	char text[PF_ERR_TEXT]; /* valid UTF-8, one line but for pf_err_set_lines */
 };
 
 #define PF_ERR_INIT                                                                      \
@@ -35,6 +35,13 @@ int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
 
 /*
+ * Record CODE (< 0) and a plugin's message, the LEN bytes at TEXT, which are not err's.  Its
+ * newlines stay, but for those at the end; all else is as with pf_err_set.  Returns CODE.
+ * Does not block.
+ */
+int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len);
+
+/*
  * Prefix the text with what the caller was doing: "compile add: <text>".  Returns
  * CODE.  A text that becomes too long loses its end, never the prefix.
  */
@@ -42,8 +49,9 @@ int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
 
 /*
- * Make the LEN bytes at TEXT, in place, what a pf_err's text is: one line of valid UTF-8.
- * Returns the new length, which is never greater.  Writes no NUL.
+ * Make the LEN bytes at TEXT, in place, one line of valid UTF-8, for a file or a log that has
+ * lines; newlines become spaces, too.  Returns the new length, which is never greater.  Writes
+ * no NUL.
  */
 size_t pf_err_clean(char *text, size_t len);
 

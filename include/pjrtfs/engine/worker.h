@@ -217,14 +217,15 @@ struct pf_call {
 	/*
 	 * The answer, once: CODE 0 and the reply (LEN bytes, checked to be a whole reply of
 	 * the request's op, at least REPLY_MIN bytes; borrowed during the call), or CODE < 0
-	 * and *ERR: the plugin's failure, or -EIO with the worker's last words.  On any
-	 * thread; no lock is held.  Must not block.
+	 * and *ERR: the plugin's failure, or -EIO with the worker's last words since the call
+	 * began.  On any thread; no lock is held.  Must not block.
 	 */
 	void (*done)(struct pf_call *call, int code, const struct pf_err *err,
 		     const void *reply, size_t len);
 	size_t reply_min; /* bytes of a successful reply, at least */
 	uint64_t tag;     /* the engine's */
-	uint32_t op;      /* the engine's */
+	uint64_t mark; /* the engine's: what the worker prints later, it prints since */
+	uint32_t op;   /* the engine's */
 };
 
 /*

@@ -102,13 +102,17 @@ static void print_success(struct json_object *reply, struct pf_buf *out)
 
 void reply_print(struct json_object *reply, struct pf_buf *out)
 {
+	size_t start = out->len;
 	struct json_object *ok, *e;
 
 	if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok)) {
 		print_success(reply, out);
 		return;
 	}
-	if (json_object_object_get_ex(reply, "error", &e))
-		pf_buf_printf(out, "error: %s: %s", string_of(e, "errno"),
-			      string_of(e, "message"));
+	if (!json_object_object_get_ex(reply, "error", &e))
+		return;
+	pf_buf_printf(out, "error: %s: %s", string_of(e, "errno"),
+		      string_of(e, "message"));
+	if (!out->failed) /* a reply is one line, a message may be several */
+		out->len = start + pf_err_clean(out->data + start, out->len - start);
 }

@@ -113,9 +113,16 @@ void sleep_ms(long ms)
 PJRT_Error *error_from(const char *arg, enum op op)
 {
 	const char *colon = strchr(arg, ':');
+	char text[TEXT_LEN], *newline;
 
-	if (colon)
-		return error_new(code_of(arg), "%s", colon + 1);
+	if (colon) {
+		snprintf(text, sizeof(text), "%s", colon + 1);
+		while ((newline = strstr(text, "\\n"))) {
+			*newline = '\n';
+			memmove(newline + 1, newline + 2, strlen(newline + 2) + 1);
+		}
+		return error_new(code_of(arg), "%s", text);
+	}
 	return error_new(code_of(arg), "faulty: %s fails as it was told", op_names[op]);
 }
 

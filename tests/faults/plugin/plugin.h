@@ -40,7 +40,8 @@
  *   open         the library's constructor: dlopen(3)
  *
  * fault                       what happens
- *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL
+ *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
+ *                             text is a newline
  *   enospc-at:N               RESOURCE_EXHAUSTED at the op's Nth call, counted from 1
  *                             over all calls of this process
  *   hang[:text]               text on standard error; the call never returns; event=hang:
