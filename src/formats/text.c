@@ -146,15 +146,17 @@ uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n)
 	return n * ((is_complex ? ELEMENT_MAX : PF_DECIMAL_MAX) + 2) + 2;
 }
 
-void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
-		   const void *data)
+bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
+			const struct pf_shape *shape, const void *data,
+			struct pf_text_place *place, size_t max)
 {
 	size_t size = pf_dtype_size(dtype), rows = 1, cols = 1, rows_in_slice = 1;
+	size_t row = place->row, col = place->col;
 	const unsigned char *p = data;
 	struct writer w;
 
 	if (size == 0)
-		return;
+		return false;
 	w.buf = buf;
 	w.len = 0;
 	for (unsigned i = 0; i < shape->rank; i++) {
@@ -167,19 +169,35 @@ void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shap
 		rows_in_slice = (size_t)shape->dims[shape->rank - 2];
 	/* An array without elements may have extents that would count up to anything. */
 	if (cols == 0)
-		rows = 0;
-	for (size_t row = 0; row < rows; row++) {
-		if (shape->rank > 2 && row > 0 && row % rows_in_slice == 0)
+		return false;
+	p += (row * cols + col) * size;
+	while (row < rows && max > 0) {
+		if (shape->rank > 2 && row > 0 && col == 0 && row % rows_in_slice == 0)
 			w.text[w.len++] = '\n';
-		for (size_t col = 0; col < cols; col++, p += size) {
+		for (; col < cols && max > 0; col++, max--, p += size) {
 			if (w.len > sizeof(w.text) - ELEMENT_MAX) {
 				flush(&w);
 				if (buf->failed)
-					return;
+					return false;
 			}
 			w.len += print_element(w.text + w.len, dtype, p);
 			w.text[w.len++] = col + 1 < cols ? ' ' : '\n';
 		}
+		if (col == cols) {
+			col = 0;
+			row++;
+		}
 	}
 	flush(&w);
+	place->row = row;
+	place->col = col;
+	return row < rows;
+}
+
+void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
+		   const void *data)
+{
+	struct pf_text_place place = { 0, 0 };
+
+	pf_text_print_some(buf, dtype, shape, data, &place, SIZE_MAX);
 }

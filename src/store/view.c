@@ -13,6 +13,9 @@
 /* Elements whose rendering, or packing, takes about a millisecond; text that stat(2) renders. */
 enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20, STAT_TEXT = 4096 };
 
+/* Elements whose text takes some 10 milliseconds: it is rendered in pieces. */
+enum { LONG_TEXT = 128 << 10 };
+
 /* Is the content what a reader of FORMAT gets, byte for byte? */
 static bool content_is_view(const struct pf_buffer *b, enum pf_format format)
 {
@@ -150,6 +153,22 @@ int pf_view_open(struct pf_buffer *b, enum pf_format format, const char *name,
 	return r;
 }
 
+int pf_view_await(struct pf_view *view, uint64_t len, uint64_t off, struct pf_more *more)
+{
+	uint64_t end;
+
+	if (!view->text)
+		return 1;
+	if (__builtin_add_overflow(off, len, &end))
+		end = UINT64_MAX / 2;
+	return pf_rendering_await(view->text, end, more);
+}
+
+bool pf_view_is_sized(struct pf_view *view)
+{
+	return !view->text || pf_rendering_done(view->text, &view->size);
+}
+
 int pf_view_dup(const struct pf_view *view, struct pf_view *ret)
 {
 	*ret = (struct pf_view){ .content_off = view->content_off, .size = view->size };
@@ -164,6 +183,8 @@ int pf_view_dup(const struct pf_view *view, struct pf_view *ret)
 		ret->array = pf_value_ref(view->array);
 	if (view->live)
 		ret->live = pf_buffer_ref(view->live);
+	if (view->text)
+		ret->text = pf_rendering_ref(view->text);
 	if (!ret->head.failed)
 		return 0;
 	pf_view_release(ret);
@@ -179,6 +200,7 @@ void pf_view_release(struct pf_view *view)
 	pf_value_unref(view->value);
 	pf_value_unref(view->array);
 	pf_buffer_unref(view->live);
+	pf_rendering_unref(view->text);
 	memset(view, 0, sizeof(*view));
 }
 
@@ -210,6 +232,10 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 
 	if (view->live) {
 		read_live(view, len, off, read, arg);
+		return;
+	}
+	if (view->text) {
+		pf_rendering_read(view->text, len, off, read, arg);
 		return;
 	}
 	if (off >= view->size) {
@@ -276,6 +302,23 @@ static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format
 	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return NULL;
 	return pf_value_ref(b->value);
+}
+
+int pf_view_begin(struct pf_buffer *b, enum pf_format format, struct pf_view *ret)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
+
+	if (!v || count_of(v) <= LONG_TEXT)
+		return 0;
+	*ret = (struct pf_view){ .size = 0 };
+	pf_value_pin(v);
+	if (pf_value_fetched(v, NULL) > 0)
+		ret->text = pf_rendering_new(v);
+	pf_value_unpin(v);
+	if (!ret->text)
+		return 0;
+	ret->array = pf_steal(&v);
+	return 1;
 }
 
 uint64_t pf_view_bound(struct pf_buffer *b, enum pf_format format)

@@ -85,24 +85,28 @@ static void set_size_of(struct stat *st, uint64_t size)
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
-/* What ST says of NODE's size, if only an opening tells more: BY_NAME, or to who asks for it. */
-static void guess_size(struct pf_node *node, bool by_name, struct stat *st)
+/*
+ * What ST says of NODE's size, if only reading it tells more: by name (CRED NULL), or to CRED, who
+ * asks for it.  A program that has it open would seek beyond its end for more than the size, and
+ * take a part for the whole for less; for 0, as files in /proc have, it reads up to the end.
+ */
+static void guess_size(struct pf_node *node, const struct pf_cred *cred, struct stat *st)
 {
 	const struct pf_kind *kind = node->kind;
 	uint64_t bound = kind->size_bound ? kind->size_bound(node) : 0;
 
 	if (kind->size_bound)
 		__atomic_store_n(&node->priv->guessed, bound != 0, __ATOMIC_SEQ_CST);
-	if (by_name && (bound || pf_kind_converses(kind)))
+	if (!cred && (bound || pf_kind_converses(kind)))
 		bound = PF_SIZE_GUESS;
 	if (bound)
-		set_size_of(st, bound);
+		set_size_of(st, !cred || pf_open_tells_size(node, cred->pid) ? bound : 0);
 }
 
 void pf_node_stat_named(struct pf_node *node, struct stat *st)
 {
 	pf_node_stat(node, st);
-	guess_size(node, true, st);
+	guess_size(node, NULL, st);
 }
 
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
@@ -112,12 +116,13 @@ bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
 
 int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st)
 {
+	static const struct pf_cred nobody = { .pid = -2 };
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
 	if (!node)
 		return -ENOENT;
 	pf_node_stat(node, st);
-	guess_size(node, false, st);
+	guess_size(node, &nobody, st);
 	return 0;
 }
 
@@ -129,7 +134,7 @@ int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *
 	if (!node)
 		return -ENOENT;
 	pf_node_stat(node, st);
-	guess_size(node, false, st);
+	guess_size(node, cred, st);
 	if (node->kind->command)
 		set_size_of(st, pf_ctl_size(node, cred, of));
 	if (!node->kind->getattr_as)

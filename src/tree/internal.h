@@ -19,6 +19,8 @@ struct pf_table {
 	struct pf_node *first, *last;
 };
 
+enum { PF_N_ASKERS = 4 };
+
 /*
  * What the tree keeps of a node.  Protected by the tree's lock, but for refs and mapped
  * (atomic) and last (set once).
@@ -51,6 +53,13 @@ struct pf_node_priv {
 	unsigned alias_opens;   /* how many opens came by it, */
 	pid_t alias_asker;      /* and who else is about to open it; 0: nobody */
 	struct pf_open *newest; /* other files: who has it open, by age; borrowed */
+	/* Of a kind with size_bound: who has looked its name up, once or again, and not opened it
+	 * since. */
+	struct pf_asker {
+		pid_t pid;
+		bool again;
+	} askers[PF_N_ASKERS];
+	unsigned next_asker;
 
 	struct pf_attr attr;
 	struct pf_table table;
@@ -115,6 +124,9 @@ PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 /* The front end has OF open, or closes it. */
 void pf_open_enter(struct pf_open *of);
 void pf_open_leave(struct pf_open *of);
+
+/* PID asks for NODE's size, which is not known: is it to be told more than enough, and not 0? */
+bool pf_open_tells_size(struct pf_node *node, pid_t pid);
 
 /* Whom the pages of OF's file are read from, with a reference. */
 struct pf_open *pf_open_for_pages(struct pf_open *of);

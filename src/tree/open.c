@@ -31,6 +31,58 @@ void pf_open_unref(struct pf_open *of)
 	free(of);
 }
 
+/* Who has just looked NODE up by name, if it is PID; the tree's lock is held. */
+static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
+{
+	for (unsigned i = 0; i < PF_N_ASKERS; i++)
+		if (node->priv->askers[i].pid == pid)
+			return &node->priv->askers[i];
+	return NULL;
+}
+
+/*
+ * The kernel looks a name up each time that it is used.  To open a file takes once; who has asked
+ * twice has asked for the size, or may have.
+ */
+static void note_asker(struct pf_node *node, pid_t pid)
+{
+	struct pf_node_priv *priv = node->priv;
+	struct pf_asker *asker;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	asker = find_asker(node, pid);
+	if (asker)
+		asker->again = true;
+	else
+		priv->askers[priv->next_asker++ % PF_N_ASKERS] =
+			(struct pf_asker){ .pid = pid };
+}
+
+/* stat(2) has the name looked up first, fstat(2) does not. */
+bool pf_open_tells_size(struct pf_node *node, pid_t pid)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	if (find_asker(node, pid))
+		return true;
+	for (struct pf_open *of = node->priv->newest; of; of = of->older)
+		if (of->unsized)
+			return false;
+	return true;
+}
+
+static bool goes_by_size(struct pf_node *node, pid_t pid)
+{
+	struct pf_asker *asker;
+	bool ret;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	asker = find_asker(node, pid);
+	ret = !pid || (asker && asker->again);
+	if (asker)
+		*asker = (struct pf_asker){ .pid = -1 };
+	return ret;
+}
+
 /*
  * A number that somebody has open, or has asked for to open it, is not given to others; when
  * all are used, one is.  That one thread keeps its number while it asks again saves a kernel
@@ -40,6 +92,8 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
+	if (node && node->kind->size_bound)
+		note_asker(node, asker);
 	if (!node || !pf_kind_converses(node->kind))
 		return ino;
 	PF_LOCK_SCOPE(&tree->lock);
@@ -174,6 +228,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 	of->cred = *cred;
 	of->refs = 1;
 	of->alias = ino;
+	of->goes_by_size = kind->size_bound && goes_by_size(node, cred->pid);
 	if (kind->command && !(of->session = pf_session_new(of)))
 		r = -ENOMEM;
 	if (r == 0 && kind->open)

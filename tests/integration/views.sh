@@ -178,3 +178,46 @@ for blank in '' $'\n' $' \n\n\t\n'; do
 done
 printf '1 2\n' | bounded tee "$b/none.txt" >/dev/null
 tells "$b/none.json" '"dtype":"S32","shape":\[2\]'
+
+# -- text of 33 million numbers is rendered as far as it is read
+part='pack("f<*", map { $_ * 0.37 } 1 .. 1000)'
+# array N, text N: of N times the same thousand numbers, .npy and what it reads as
+array()
+{
+	npy '<f4' "(${1}000,)" </dev/null
+	perl -e 'my $part = '"$part"'; print $part for 1 .. shift' "$1"
+}
+text()
+{
+	perl -e 'my ($n, $part) = @ARGV; print $part, " " for 2 .. $n; print $part, "\n"' \
+		"$1" "$(bounded cat "$b/part.txt")"
+}
+array 1 | bounded cp /dev/stdin "$b/part.npy"
+# milliseconds that a command takes; what it says is in said
+takes()
+{
+	local start=${EPOCHREALTIME//[.,]/}
+	timeout -k 5 $((patience * 20)) "$@" >said
+	echo $(((${EPOCHREALTIME//[.,]/} - start) / 1000))
+}
+array 33000 >long.npy
+bounded cp long.npy "$b/long.npy"
+first=$(takes head -c 100 "$b/long.txt")
+equal "the first bytes" "$(cat said)" "$(text 1 | head -c 100)"
+whole=$(takes cksum "$b/long.txt")
+equal "all of them" "$(cut -d ' ' -f 1,2 said)" "$(text 33000 | cksum)"
+[ $((first * 5)) -lt "$whole" ] || fail "the first bytes took $first ms, all $whole ms"
+bounded rm "$b/long.npy" long.npy
+# not in order; by who has it open from another, and asks for its size; by who asks for that first
+array 300 >some.npy
+text 300 >some.txt
+for way in 'exec 3<"$1"; wc -c <&3' 'wc -c <"$1"' \
+	'tail -c +1 "$1" | wc -c' \
+	'perl -e "stat \$ARGV[0]; open F, shift; print +(stat F)[7]" "$1"'; do
+	bounded cp some.npy "$b/some.npy"
+	bounded bash -c 'perl -e "open F, shift; sysseek F, 900000, 0; sysread F, \$x, 1000;
+		print \$x" "$1"' - "$b/some.txt" | bounded cmp - \
+		<(tail -c +900001 some.txt | head -c 1000) || fail "bytes further on"
+	equal "its size by $way" "$(bounded bash -c "$way" - "$b/some.txt")" "$(wc -c <some.txt)"
+done
+bounded cmp "$b/some.txt" some.txt

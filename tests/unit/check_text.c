@@ -120,6 +120,32 @@ START_TEST(rows_and_blocks)
 }
 END_TEST
 
+/* In pieces of any number of elements the text is the same. */
+START_TEST(prints_in_pieces)
+{
+	static const enum pf_dtype dtypes[] = { PF_DTYPE_U8, PF_DTYPE_PRED, PF_DTYPE_F32,
+						PF_DTYPE_C64 };
+	static const unsigned char data[8 * 8] = { 0, 1, 0, 0x40, 0, 0, 0x80, 0xbf, 7 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++) {
+		pf_autobuf struct pf_buf whole = PF_BUF_INIT;
+
+		pf_text_print(&whole, dtypes[i], &layouts[_i].shape, data);
+		for (size_t max = 1; max < 10; max++) {
+			pf_autobuf struct pf_buf text = PF_BUF_INIT;
+			struct pf_text_place place = { 0, 0 };
+			unsigned pieces = 1;
+
+			while (pf_text_print_some(&text, dtypes[i], &layouts[_i].shape,
+						  data, &place, max))
+				ck_assert_uint_lt(pieces++, 9);
+			ck_assert_uint_eq(text.len, whole.len);
+			ck_assert(!text.len || !memcmp(text.data, whole.data, text.len));
+		}
+	}
+}
+END_TEST
+
 static const struct {
 	enum pf_dtype dtype;
 	const char *text;
@@ -458,6 +484,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	unit_add_cases(tc, writes_elements_and_reads_them, elements);
 	unit_add_cases(tc, rows_and_blocks, layouts);
+	unit_add_cases(tc, prints_in_pieces, layouts);
 	unit_add_cases(tc, reads_what_people_write, reads);
 	unit_add_cases(tc, refuses_with_the_place, refused);
 	unit_add_cases(tc, checks_lines_as_they_come, reads);

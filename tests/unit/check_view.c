@@ -2,6 +2,7 @@
 /* What readers see: every view of an array, read at every offset. */
 #include "store_fixture.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "pjrtfs/formats/text.h"
@@ -265,6 +266,132 @@ START_TEST(a_long_text_is_slow)
 }
 END_TEST
 
+/* --- text in pieces ------------------------------------------------------------------- */
+
+struct sleeper {
+	struct pf_more more;
+	sem_t woken;
+};
+
+static void wake(struct pf_waiter *waiter)
+{
+	sem_post(&pf_container_of(waiter, struct sleeper, more.waiter)->woken);
+}
+
+static void append(void *arg, const void *data, size_t len)
+{
+	pf_buf_append(arg, data, len);
+}
+
+/* Wait until LEN bytes at OFF are there, and append them to OUT. */
+static void read_text(struct pf_view *view, uint64_t len, uint64_t off,
+		      struct pf_buf *out)
+{
+	struct sleeper s = { .more.waiter.wake = wake };
+
+	sem_init(&s.woken, 0, 0);
+	if (pf_view_await(view, len, off, &s.more) == 0)
+		while (sem_wait(&s.woken))
+			;
+	ck_assert_int_eq(pf_view_await(view, len, off, NULL), 1);
+	pf_view_read(view, len, off, append, out);
+	sem_destroy(&s.woken);
+}
+
+static const struct {
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+} long_texts[] = {
+	{ PF_DTYPE_U8, { 1, { 3000000 } } },
+	{ PF_DTYPE_F32, { 2, { 100000, 5 } } },
+	{ PF_DTYPE_F32, { 3, { 30000, 3, 7 } } },
+	{ PF_DTYPE_C64, { 4, { 50, 20, 100, 3 } } },
+	{ PF_DTYPE_PRED, { 3, { 200000, 1, 1 } } },
+};
+
+static struct pf_buffer *long_text(int i, struct pf_buf *want)
+{
+	const struct pf_shape *shape = &long_texts[i].shape;
+	struct pf_buffer *b;
+	struct pf_value *v;
+	uint64_t len;
+	char *bytes;
+
+	ck_assert_int_eq(pf_shape_bytes(shape, long_texts[i].dtype, &len, NULL), 0);
+	bytes = malloc(len);
+	for (uint64_t at = 0; at < len; at++)
+		bytes[at] = (char)(long_texts[i].dtype == PF_DTYPE_PRED ? at % 2
+									: at * 7 / 5);
+	v = value_of(long_texts[i].dtype, shape, bytes, len, 0);
+	pf_text_print(want, v->dtype, &v->shape, bytes);
+	free(bytes);
+	b = pf_buffer_of_value(&place, v, "prog");
+	pf_value_unref(v);
+	return b;
+}
+
+START_TEST(long_text_is_rendered_as_it_is_read)
+{
+	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT, far = PF_BUF_INIT;
+	struct pf_buffer *b = long_text(_i, &want);
+	struct pf_view view;
+
+	ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_TXT, &view), 1);
+	ck_assert(!pf_view_is_sized(&view));
+	ck_assert_uint_gt(pf_view_bound(b, PF_FORMAT_TXT), want.len);
+	/* Not in order; then up to the end and beyond. */
+	read_text(&view, 1000, want.len / 2, &far);
+	ck_assert_uint_eq(far.len, 1000);
+	ck_assert_mem_eq(far.data, want.data + want.len / 2, 1000);
+	while (got.len < want.len)
+		read_text(&view, 77777, got.len, &got);
+	read_text(&view, 77777, got.len, &got);
+	read_text(&view, UINT64_MAX, got.len + 5, &got);
+	ck_assert_uint_eq(got.len, want.len);
+	ck_assert(!memcmp(got.data, want.data, want.len));
+	ck_assert(pf_view_is_sized(&view));
+	ck_assert_uint_eq(view.size, want.len);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT, "x"), want.len);
+	ck_assert_uint_eq(pf_view_bound(b, PF_FORMAT_TXT), 0);
+	ck_assert_uint_eq(view.array->pins, 0);
+	pf_view_release(&view);
+	pf_buffer_unref(b);
+}
+END_TEST
+
+/* The reader leaves before the end, or before it has read at all. */
+START_TEST(what_nobody_reads_is_not_rendered)
+{
+	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT;
+	struct pf_buffer *b = long_text(0, &want);
+	struct pf_view view;
+
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_TXT, &view), 1);
+		if (i)
+			read_text(&view, 100, 0, &got);
+		pf_view_release(&view);
+	}
+	ck_assert_uint_eq(got.len, 1900);
+	ck_assert_uint_gt(pf_view_bound(b, PF_FORMAT_TXT), want.len);
+	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT, "x"), 0);
+	pf_buffer_unref(b);
+}
+END_TEST
+
+START_TEST(short_text_is_not_rendered_in_pieces)
+{
+	struct pf_value *v = matrix(counts);
+	struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
+	struct pf_view view;
+
+	ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_TXT, &view), 0);
+	ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_NPY, &view), 0);
+	pf_buffer_unref(b);
+	pf_value_unref(v);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("view");
@@ -278,6 +405,9 @@ int main(void)
 	tcase_add_test(tc, what_is_no_array_has_no_other_view);
 	tcase_add_test(tc, an_open_view_pins_its_value);
 	tcase_add_test(tc, a_long_text_is_slow);
+	unit_add_cases(tc, long_text_is_rendered_as_it_is_read, long_texts);
+	tcase_add_test(tc, what_nobody_reads_is_not_rendered);
+	tcase_add_test(tc, short_text_is_not_rendered_in_pieces);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -22,6 +22,20 @@
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
 		   const void *data);
 
+/* Which element is printed next; all zeros is the first. */
+struct pf_text_place {
+	size_t row, col;
+};
+
+/*
+ * The same for at most MAX elements (> 0) from PLACE on, which is moved behind them: the texts
+ * of all calls together are that of pf_text_print.  False: there is nothing more to print, or
+ * buf->failed.
+ */
+bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
+			const struct pf_shape *shape, const void *data,
+			struct pf_text_place *place, size_t max);
+
 /*
  * Parse rows of numbers into an array.  WANT is the element type (PF_DTYPE_F32 unless the
  * buffer was created with another).  *SHAPE: one line: [n]; a single number on one

@@ -11,6 +11,7 @@
 #include "pjrtfs/formats/npy.h"
 #include "pjrtfs/formats/safetensors.h"
 #include "pjrtfs/formats/text.h"
+#include "pjrtfs/store/rendering.h"
 #include "pjrtfs/store/value.h"
 
 enum pf_format {
@@ -266,10 +267,11 @@ struct pf_view {
 	struct pf_bytes
 		*content; /* owned reference: BODY is these bytes from content_off */
 	uint64_t content_off;
-	struct pf_value *value; /* owned reference, pinned: BODY is its host bytes */
-	struct pf_value *array; /* owned reference, or NULL: the array that it shows */
-	uint64_t size;          /* of head and body */
-	struct pf_buffer *live; /* owned reference: a content still being written */
+	struct pf_value *value;    /* owned reference, pinned: BODY is its host bytes */
+	struct pf_value *array;    /* owned reference, or NULL: the array that it shows */
+	uint64_t size;             /* of head and body */
+	struct pf_buffer *live;    /* owned reference: a content still being written */
+	struct pf_rendering *text; /* owned reference: it is this, and of no known size */
 };
 
 /*
@@ -286,6 +288,21 @@ int pf_view_open(struct pf_buffer *buffer, enum pf_format format, const char *na
  * they were fetched, with a reference; NULL: it needs none, or there is none.
  */
 struct pf_value *pf_view_pin(struct pf_buffer *buffer, enum pf_format format);
+
+/*
+ * The same for long text, which is rendered as far as it is read, and not here.  1: done.  0: it
+ * is no long text, or its bytes are not in host memory: pf_view_open is to be called.
+ */
+int pf_view_begin(struct pf_buffer *buffer, enum pf_format format, struct pf_view *ret);
+
+/*
+ * May LEN bytes at OFF be read?  1: they may.  0: they are being rendered; MORE, if it is not NULL,
+ * is woken once they are.  -ENOMEM.
+ */
+int pf_view_await(struct pf_view *view, uint64_t len, uint64_t off, struct pf_more *more);
+
+/* Is VIEW's size known?  Text that was rendered to its end has one from here on. */
+bool pf_view_is_sized(struct pf_view *view);
 
 /* A second one of the same moment in *RET.  -ENOMEM. */
 int pf_view_dup(const struct pf_view *view, struct pf_view *ret);

@@ -16,6 +16,8 @@ struct pf_open {
 	int flags;            /* open(2)'s */
 	struct pf_cred cred;  /* the opener's */
 	void *state;          /* the kind's; kind->release drops it */
+	bool goes_by_size;    /* the opener may have asked for its size before that */
+	_Atomic bool unsized; /* the kind's: only reading to its end tells its size */
 
 	/* The tree's. */
 	unsigned refs;        /* atomic */

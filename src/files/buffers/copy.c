@@ -99,6 +99,9 @@ ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 	if (from->node->kind != &kind_buffer)
 		return pf_err_set(err, -EXDEV, "only buffers are copied so");
 	o = from->state;
+	/* Nobody may wait here for text that is not rendered yet. */
+	if (o->viewed && !pf_view_is_sized(&o->view))
+		return pf_err_set(err, -EXDEV, "the text of a large array is read");
 	if (can_remember(of, off, from, from_off)) {
 		left = o->view.size - off;
 		if (!to->copying && pf_view_dup(&o->view, &to->copied) < 0)

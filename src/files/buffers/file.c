@@ -117,6 +117,15 @@ static int view_to_write(struct pf_open *of, struct pf_err *err)
 	return writer_take_over(of, err);
 }
 
+static void view_answer(struct view_wait *w, int code, const struct pf_err *err)
+{
+	if (w->value)
+		pf_value_unpin(w->value);
+	pf_value_unref(w->value);
+	pf_reply_fail(w->reply, code, err);
+	free(w);
+}
+
 static void *view_finish(void *arg)
 {
 	struct view_wait *w = arg;
@@ -125,12 +134,25 @@ static void *view_finish(void *arg)
 
 	if (r > 0 && pf_open_writes(w->of))
 		r = view_to_write(w->of, &err);
-	if (w->value)
-		pf_value_unpin(w->value);
-	pf_value_unref(w->value);
-	pf_reply_fail(w->reply, r < 0 ? r : 0, &err);
-	free(w);
+	view_answer(w, r < 0 ? r : 0, &err);
 	return NULL;
+}
+
+/*
+ * Long text is rendered as it is read, unless OF's opener goes by the size, which only the whole
+ * text tells, as programs do that copy files.
+ */
+static bool begin_text(struct pf_open *of)
+{
+	enum pf_format format = facet_of(of->node)->format;
+	struct buffer_open *o = of->state;
+
+	if (pf_open_writes(of) || of->goes_by_size)
+		return false;
+	o->viewed = pf_view_begin(buffer_of(of->node), format, &o->view) > 0;
+	if (o->viewed)
+		atomic_store(&of->unsized, true);
+	return o->viewed;
 }
 
 /* The bytes are there, or will not come. */
@@ -138,6 +160,10 @@ static void view_wake(struct pf_waiter *waiter)
 {
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
 
+	if (begin_text(w->of)) {
+		view_answer(w, 0, NULL);
+		return;
+	}
 	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
 	    !files_on_thread(view_finish, w))
 		view_finish(w);
@@ -176,6 +202,53 @@ static void read_data(void *arg, const void *data, size_t len)
 	pf_reply_data(arg, data, len);
 }
 
+/* A read of text that is not rendered so far. */
+struct text_read {
+	struct pf_more more;
+	struct pf_view *view; /* stays until reply is answered */
+	struct pf_reply *reply;
+	size_t len;
+	uint64_t off;
+};
+
+static void text_come(struct pf_waiter *waiter)
+{
+	struct text_read *r = pf_container_of(waiter, struct text_read, more.waiter);
+
+	if (pf_view_await(r->view, r->len, r->off, NULL) < 0)
+		pf_reply_code(r->reply, -ENOMEM);
+	else
+		pf_view_read(r->view, r->len, r->off, read_data, r->reply);
+	free(r);
+}
+
+static void read_view(struct pf_view *view, size_t len, uint64_t off,
+		      struct pf_reply *reply)
+{
+	struct text_read *r;
+	int code = pf_view_await(view, len, off, NULL);
+
+	if (code == 0) {
+		r = malloc(sizeof(*r));
+		code = r ? 0 : -ENOMEM;
+		if (r) {
+			*r = (struct text_read){ .more.waiter.wake = text_come,
+						 .view = view,
+						 .reply = reply,
+						 .len = len,
+						 .off = off };
+			code = pf_view_await(view, len, off, &r->more);
+			if (code == 0)
+				return;
+			free(r);
+		}
+	}
+	if (code < 0)
+		pf_reply_code(reply, code);
+	else
+		pf_view_read(view, len, off, read_data, reply);
+}
+
 static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 			struct pf_reply *reply)
 {
@@ -187,7 +260,7 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 	if (pf_open_writes(of) || !o->viewed)
 		pf_view_read(&live, len, off, read_data, reply);
 	else
-		pf_view_read(&o->view, len, off, read_data, reply);
+		read_view(&o->view, len, off, reply);
 }
 
 /* --- writing ------------------------------------------------------------------------------------ */
