@@ -325,6 +325,7 @@ START_TEST(a_bad_option_is_its_plugins)
 	for (int i = 0; i < 4; i++) {
 		json_object_put(p[i].options);
 		json_object_put(p[i].env);
+		json_object_put(p[i].sandbox);
 		free(p[i].refused);
 		p[i] = (struct pf_candidate){ .name = p[i].name };
 	}
@@ -339,6 +340,7 @@ START_TEST(a_bad_option_is_its_plugins)
 			 "{\"x\":1,\"cpu_device_count\":4}");
 	json_object_put(p[0].options);
 	json_object_put(p[0].env);
+	json_object_put(p[0].sandbox);
 	options_release(&o);
 }
 END_TEST
@@ -472,6 +474,7 @@ START_TEST(a_level_that_is_said_later_counts)
 		ck_assert_str_eq(json_object_get_string(level), cases[i].level);
 		json_object_put(p.options);
 		json_object_put(p.env);
+		json_object_put(p.sandbox);
 		options_release(&o);
 	}
 }

@@ -478,6 +478,7 @@ START_TEST(a_worker_holds_so_many)
 	struct pf_loaded *used = NULL;
 	struct pf_executable *x[N];
 	struct run run;
+	int gone = 0;
 
 	start_worker(plugins[0]);
 	pf_loaded_limit(LIMIT);
@@ -495,11 +496,12 @@ START_TEST(a_worker_holds_so_many)
 
 		if (i == 0 || i == N - 1)
 			ck_assert_ptr_nonnull(l);
-		if (i == 1)
-			ck_assert_ptr_null(l);
+		gone += l == NULL;
 		pf_loaded_unref(l);
 		ck_assert_int_eq(pf_executable_state(x[i]), PF_EXECUTABLE_READY);
 	}
+	/* Which of the others: a compile's thread may have used one until a moment ago. */
+	ck_assert_int_ge(gone, N - LIMIT);
 	for (int i = 0; i < N; i++) {
 		struct pf_value *args[] = { matrix(counts), matrix(ones) };
 
