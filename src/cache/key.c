@@ -43,7 +43,9 @@ static bool add_all(EVP_MD_CTX *sha, const struct pf_cache_inputs *in)
 	       add_number(sha, (uint64_t)in->api_minor) &&
 	       add(sha, in->plugin, sizeof(in->plugin)) && add_text(sha, in->devices) &&
 	       add_text(sha, in->host) && add_text(sha, in->environment) &&
-	       add_text(sha, in->create);
+	       add_text(sha, in->create) &&
+	       /* Last, and only where there is one: all others keep their keys. */
+	       (!in->platform_number || add_number(sha, in->platform_number));
 }
 
 int pf_cache_key_make(const struct pf_cache_inputs *inputs, struct pf_cache_key *ret,

@@ -145,6 +145,7 @@ static struct json_object *parse_meta(const struct pf_buf *text)
 	}
 	json_object_object_del(o, "info");
 	json_object_object_del(o, "hlo_with_config");
+	json_object_object_del(o, "platform_number");
 	return o;
 }
 

@@ -439,14 +439,34 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 	return 0;
 }
 
+static void param_release(struct pf_param *param)
+{
+	free(param->name);
+	free(param->path);
+	pf_tiles_free(param->tiles);
+}
+
 static void params_free(struct pf_param *params, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		free(params[i].name);
-		free(params[i].path);
-		pf_tiles_free(params[i].tiles);
-	}
+	for (size_t i = 0; i < n; i++)
+		param_release(&params[i]);
 	free(params);
+}
+
+int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *err)
+{
+	struct pf_param *inputs = signature->inputs;
+
+	if (signature->n_inputs == 0 || inputs[0].dtype != PF_DTYPE_S32 ||
+	    inputs[0].shape.rank != 0)
+		return pf_err_set(err, -EINVAL,
+				  "expected the number of the platform as the program's "
+				  "first argument, an S32, as jax.export writes it for "
+				  "several platforms, found another one");
+	param_release(&inputs[0]);
+	signature->n_inputs--;
+	memmove(inputs, inputs + 1, signature->n_inputs * sizeof(*inputs));
+	return 0;
 }
 
 void pf_signature_free(struct pf_signature *signature)

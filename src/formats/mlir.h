@@ -16,8 +16,9 @@ struct pf_mlir_facts {
 	int64_t num_replicas;   /* mhlo.num_replicas */
 	int64_t num_partitions; /* mhlo.num_partitions */
 	bool shardy;            /* it has shardings of Shardy's, the newer partitioner */
-	bool symbolic;    /* of bytecode: JAX exported it for shapes that are not fixed */
-	size_t arguments; /* of text: bytes up to main's first argument; 0: no main */
+	bool symbolic; /* of bytecode: JAX exported it for shapes that are not fixed */
+	bool takes_platform; /* an argument of main is the number of the platform: JAX's */
+	size_t arguments;    /* of text: bytes up to main's first argument; 0: no main */
 };
 
 enum { PF_MLIR_MAX_NESTING = 512 };

@@ -159,6 +159,13 @@ static struct bytes find_entry(const struct file *f, uint64_t index)
 	return nothing;
 }
 
+/* Does one of the STRINGS, which end with a NUL, end with TEXT? */
+static bool has_string(const struct bytes *strings, const char *text)
+{
+	return memmem(strings->p, (size_t)(strings->end - strings->p), text,
+		      strlen(text) + 1);
+}
+
 /* Is string INDEX the text WANT?  Lengths, with their NUL, stand in reverse order. */
 static bool is_string(const struct file *f, uint64_t index, const char *want)
 {
@@ -247,6 +254,8 @@ void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
 	/* Of each symbolic dimension such an export asserts that callers fulfil what was said. */
 	ret->symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
 			       strlen(assertion));
+	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
+			      has_string(&strings, "_platform_index");
 	f.offsets = f.section[SECTION_OFFSETS];
 	f.n_attributes = take_number(&f.offsets);
 	f.n_types = take_number(&f.offsets);

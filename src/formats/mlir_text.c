@@ -122,11 +122,9 @@ static int check_op(struct scan *s, const char *name, size_t len)
 	return 0;
 }
 
-/* The number behind "KEY =", where KEY is N bytes at the scan's place; 0: none. */
-static int64_t attribute(const struct scan *s, size_t n)
+/* How far the value is behind "KEY =", where KEY is N bytes at the scan's place; 0: none. */
+static size_t value_of(const struct scan *s, size_t n)
 {
-	int64_t value = 0;
-
 	while (is_space(peek(s, n)))
 		n++;
 	if (peek(s, n) != '=')
@@ -134,7 +132,16 @@ static int64_t attribute(const struct scan *s, size_t n)
 	n++;
 	while (is_space(peek(s, n)))
 		n++;
-	for (; is_digit(peek(s, n)); n++)
+	return n;
+}
+
+/* The number that is this value; 0: none. */
+static int64_t attribute(const struct scan *s, size_t n)
+{
+	int64_t value = 0;
+
+	n = value_of(s, n);
+	for (; n && is_digit(peek(s, n)); n++)
 		if (__builtin_mul_overflow(value, 10, &value) ||
 		    __builtin_add_overflow(value, peek(s, n) - '0', &value))
 			return 0;
@@ -157,6 +164,16 @@ static bool starts_with(const struct scan *s, size_t n, const char *with)
 static bool is(const struct scan *s, size_t n, const char *word)
 {
 	return n == strlen(word) && starts_with(s, n, word);
+}
+
+/* Is the word of N bytes at the scan's place what JAX marks its platform argument with? */
+static bool is_platform(const struct scan *s, size_t n)
+{
+	static const char index[] = "\"_platform_index\"";
+	size_t at = is(s, n, "jax.global_constant") ? value_of(s, n) : 0;
+
+	return at && s->len - s->at - at >= strlen(index) &&
+	       memcmp(s->p + s->at + at, index, strlen(index)) == 0;
 }
 
 /* A constant whose numbers were left out when the text was printed. */
@@ -238,6 +255,8 @@ static int take_word(struct scan *s)
 		read_attribute(s, n, "mhlo.num_replicas", &s->facts->num_replicas);
 		read_attribute(s, n, "mhlo.num_partitions", &s->facts->num_partitions);
 	}
+	if (is_platform(s, n))
+		s->facts->takes_platform = true;
 	if (starts_with(s, n, "sdy.") || starts_with(s, n, "xla.sdy."))
 		s->facts->shardy = true;
 	s->at += n;

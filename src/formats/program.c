@@ -147,7 +147,22 @@ static void take_facts(struct pf_program_facts *ret, const struct pf_mlir_facts 
 	ret->num_replicas = facts->num_replicas;
 	ret->num_partitions = facts->num_partitions;
 	ret->shardy = facts->shardy;
+	ret->takes_platform = facts->takes_platform;
 	ret->arguments = facts->arguments;
+}
+
+/* A module by itself names no platforms. */
+static int check_platform(const struct pf_program_facts *facts, struct pf_err *err)
+{
+	if (!facts->takes_platform)
+		return 0;
+	return pf_err_set(
+		err, -EINVAL,
+		"expected a program for one platform, found one that JAX lowered for "
+		"several: its argument \"_platform_index\" is the platform's position in a "
+		"list that is not in the file; write what jax.export's serialize() gives "
+		"(.jax_exported), or export it for one platform "
+		"(jax.export.export(f, platforms=[\"cpu\"]))");
 }
 
 static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
@@ -170,7 +185,7 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 			(size_t)(nul - p));
 	r = pf_mlir_text(p, len, &facts, err);
 	take_facts(ret, &facts);
-	return r;
+	return r < 0 ? r : check_platform(ret, err);
 }
 
 static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
@@ -276,6 +291,7 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 {
 	const char *p = bytes;
 	const char *what;
+	int r;
 
 	*ret = (struct pf_program_facts){ .len = len };
 	if (format == PF_PROGRAM_NONE)
@@ -290,7 +306,8 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 	case PF_PROGRAM_MLIR:
 		return check_text(p, len, ret, err);
 	case PF_PROGRAM_MLIRBC:
-		return check_bytecode(p, len, ret, err);
+		r = check_bytecode(p, len, ret, err);
+		return r < 0 ? r : check_platform(ret, err);
 	case PF_PROGRAM_JAX:
 		return check_jax(p, len, ret, err);
 	case PF_PROGRAM_NATIVE:
@@ -304,13 +321,15 @@ int pf_program_check_platform(const struct pf_program_facts *facts, const char *
 			      struct pf_err *err)
 {
 	size_t n = strlen(platform);
+	int position = 0;
 
 	for (const char *at = facts->platforms; *at; at += strspn(at, " ")) {
 		size_t len = strcspn(at, " ");
 
 		if (len == n && strncasecmp(at, platform, n) == 0)
-			return 0;
+			return position;
 		at += len;
+		position++;
 	}
 	if (!facts->platforms[0])
 		return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "first.h"
 #include "pjrtfs/pjrt/api.h"
 
 /*
@@ -149,6 +150,7 @@ void pj_executable_free(struct pj_executable *x)
 		return;
 	unloaded.executable = x->unloaded;
 	loaded.executable = x->loaded;
+	pj_first_free(x);
 	if (x->unloaded)
 		(void)PJ_CALL(x->client->plugin, NULL, PJRT_Executable_Destroy,
 			      &unloaded);
@@ -239,22 +241,16 @@ static int start_lists(const struct pj_executable *x, const struct pj_run *run, 
 	return r < 0 ? r : await_results(x, n, done, l->outputs[0], err);
 }
 
-int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
-			struct PJRT_Buffer **results, struct PJRT_Event **done,
-			struct pf_err *err)
+/* All arguments are in RUN, which is on N devices. */
+static int start(const struct pj_executable *x, const struct pj_run *run, size_t n,
+		 struct PJRT_Buffer **results, struct PJRT_Event **done,
+		 struct pf_err *err)
 {
-	size_t n = run->n_devices ? run->n_devices : 1;
 	PJRT_Buffer *const *arguments = run->arguments;
 	PJRT_Buffer **outputs = results;
 	struct lists one = { &arguments, &outputs }, many;
 	int r;
 
-	/* A lone replica waits for the others, and plugins abort after a minute of that. */
-	if (x->num_replicas * x->num_partitions != n || n > PJ_MAX_DEVICES)
-		return pf_err_set(
-			err, -EINVAL,
-			"the program is for %zu x %zu devices, this runs it on %zu",
-			x->num_replicas, x->num_partitions, n);
 	if (n == 1)
 		return start_lists(x, run, n, &one, done, err);
 	r = make_lists(&many, run, n, results, x->n_results, err);
@@ -263,6 +259,28 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	r = start_lists(x, run, n, &many, done, err);
 	free(many.arguments);
 	return r;
+}
+
+int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
+			struct PJRT_Buffer **results, struct PJRT_Event **done,
+			struct pf_err *err)
+{
+	size_t n = run->n_devices ? run->n_devices : 1;
+	pf_autofree void *room = NULL;
+	struct pj_run all;
+	int r;
+
+	/* A lone replica waits for the others, and plugins abort after a minute of that. */
+	if (x->num_replicas * x->num_partitions != n || n > PJ_MAX_DEVICES)
+		return pf_err_set(
+			err, -EINVAL,
+			"the program is for %zu x %zu devices, this runs it on %zu",
+			x->num_replicas, x->num_partitions, n);
+	if (!x->first)
+		return start(x, run, n, results, done, err);
+	all = *run;
+	r = pj_first_add(x, n, &all, &room, err);
+	return r < 0 ? r : start(x, &all, n, results, done, err);
 }
 
 int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,

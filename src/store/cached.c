@@ -117,6 +117,7 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		.program_len = c->len,
 		.part_off = c->facts.off,
 		.part_len = c->facts.len,
+		.platform_number = c->plan.platform,
 		.options = c->plan.options.data,
 		.options_len = c->plan.options.len,
 		.platform = d->platform,
@@ -236,6 +237,7 @@ int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 	int r;
 
 	req.id = c->id = pf_worker_id(c->plan.worker);
+	req.platform = c->plan.platform;
 	req.len = h->len[PF_CACHE_CODE];
 	req.off =
 		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
@@ -328,6 +330,8 @@ struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
 	json_object_object_add(o, "hlo_with_config",
 			       json_object_new_boolean(with_config));
+	if (l->platform)
+		pf_json_add_int(o, "platform_number", l->platform);
 	json_object_object_add(o, "info", pf_json_copy(l->info));
 	for (size_t i = 0; i < l->signature->n_inputs; i++)
 		json_object_array_add(inputs, json_object_new_string(

@@ -113,6 +113,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 	req.program_off = pf_bytes_offset(c->program, c->facts.off);
 	req.program_len = c->facts.len;
 	req.options_len = (uint32_t)c->plan.options.len;
+	req.platform = c->plan.platform;
 	memcpy(req.format, c->format, sizeof(req.format));
 	r = pf_ask(&q, rep, sizeof(*rep), err);
 	c->sent = q.sent;

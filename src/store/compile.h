@@ -10,6 +10,9 @@
 struct pf_plan {
 	struct pf_buf options;    /* owned: a serialized CompileOptionsProto */
 	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
+	/* N: the worker passes N - 1 before all arguments, the platform's position among the
+	 * program's; 0: the program takes no such argument */
+	uint32_t platform;
 };
 
 /* A compile, from the moment that it is asked for. */

@@ -282,6 +282,7 @@ static int encode(const struct pf_executable *x, struct json_object *o,
 		r = pf_program_check_platform(facts, d->platform, err);
 		if (r < 0)
 			return r;
+		ret->platform = facts->takes_platform ? (uint32_t)r + 1 : 0;
 	}
 	return pf_options_encode(o, &target, &ret->options, err);
 }

@@ -232,6 +232,7 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 	l->program_len = c->len;
 	l->id = c->id;
 	l->native = c->native;
+	l->platform = c->plan.platform;
 	l->kept = !c->native && c->can_be_kept;
 	l->key = c->key;
 	l->compile_seconds = pf_seconds_since(CLOCK_REALTIME, &c->start);
@@ -254,6 +255,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 				  "arguments are",
 				  pf_worker_name(c->plan.worker));
 	r = pf_signature_parse(hlo, hlo_len, hlo_with_config, &l->signature, err);
+	if (r == 0 && l->platform)
+		r = pf_signature_drop_platform(l->signature, err);
 	if (r == 0 && pf_program_name_inputs(&c->facts, pf_bytes_at(c->program, 0),
 					     c->len, l->signature) < 0)
 		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");

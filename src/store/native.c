@@ -49,6 +49,23 @@ static int check_identity(struct compile *c, struct json_object *meta, struct pf
 		d->platform, d->platform_version);
 }
 
+/* The number of the platform, which the worker passes to the program; mostly there is none. */
+static int read_platform(struct json_object *meta, uint32_t *ret, struct pf_err *err)
+{
+	struct json_object *v;
+	int64_t n = 0;
+
+	if (json_object_object_get_ex(meta, "platform_number", &v))
+		n = json_object_get_int64(v);
+	if (n < 0 || n > PF_WIRE_MAX_PLATFORMS)
+		return pf_err_set(err, -EINVAL,
+				  "the compiled program is damaged: it is for platform "
+				  "number %" PRId64,
+				  n);
+	*ret = (uint32_t)n;
+	return 0;
+}
+
 static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_err *err)
 {
 	const uint8_t *src = pf_bytes_at(c->program, 0);
@@ -64,6 +81,8 @@ static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_er
 	json_tokener_free(tok);
 	if (r == 0)
 		r = check_identity(c, meta, err);
+	if (r == 0)
+		r = read_platform(meta, &c->plan.platform, err);
 	json_object_put(meta);
 	if (r == -EBADMSG)
 		r = pf_err_wrap(err, -EINVAL, "the compiled program is damaged");

@@ -89,6 +89,9 @@ static int check_compile(const struct pf_request *request, struct pf_err *err)
 	if (!q->id || !q->options_len)
 		return pf_err_set(err, -EPROTO, "compile: no %s",
 				  q->id ? "options" : "id");
+	if (q->platform > PF_WIRE_MAX_PLATFORMS)
+		return pf_err_set(err, -EPROTO, "compile: there is no platform %u",
+				  q->platform);
 	if (!pf_worker_arena(request->worker, q->program_off, q->program_len))
 		return pf_err_set(err, -EPROTO, "compile: a program outside the arena");
 	return 0;
@@ -119,6 +122,11 @@ int pf_handle_compile(struct pf_request *request, struct pf_err *err)
 	object = pf_object_executable(worker->plugin, executable);
 	if (!object)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	if (q->platform) {
+		r = pj_executable_set_first(executable, (int32_t)q->platform - 1, err);
+		if (r < 0)
+			return r;
+	}
 	memset(reply, 0, sizeof(*reply));
 	r = add_blocks(executable, reply, err);
 	if (r < 0)

@@ -48,6 +48,9 @@ int pf_handle_load(struct pf_request *request, struct pf_err *err)
 	if (!q->id || !q->len || !pf_worker_arena(worker, q->off, q->len))
 		return pf_err_set(err, -EPROTO, "load: %s",
 				  q->id ? "a program outside the arena" : "no id");
+	if (q->platform > PF_WIRE_MAX_PLATFORMS)
+		return pf_err_set(err, -EPROTO, "load: there is no platform %u",
+				  q->platform);
 	r = pj_executable_load(worker->client, pf_worker_arena(worker, q->off, q->len),
 			       q->len, &executable, err);
 	if (r < 0)
@@ -55,6 +58,11 @@ int pf_handle_load(struct pf_request *request, struct pf_err *err)
 	object = pf_object_executable(worker->plugin, executable);
 	if (!object)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	if (q->platform) {
+		r = pj_executable_set_first(executable, (int32_t)q->platform - 1, err);
+		if (r < 0)
+			return r;
+	}
 	memset(reply, 0, sizeof(*reply));
 	reply->n_results = executable->n_results;
 	reply->num_replicas = executable->num_replicas;

@@ -93,6 +93,12 @@ static bool change(struct pf_cache_inputs *in, int n)
 	case 17:
 		in->create = "{\"cpu_device_count\":2}";
 		return true;
+	case 18:
+		in->platform_number = 1;
+		return true;
+	case 19:
+		in->platform_number = 2;
+		return true;
 	default:
 		return false;
 	}
@@ -114,7 +120,7 @@ START_TEST(each_field_counts)
 			ck_assert_msg(strcmp(seen[i], seen[n + 1]) != 0,
 				      "changes %d and %d give the same key", i - 1, n);
 	}
-	ck_assert_int_eq(n, 18);
+	ck_assert_int_eq(n, 20);
 }
 END_TEST
 

@@ -341,6 +341,51 @@ START_TEST(modules_are_unwrapped)
 END_TEST
 
 /* The memory space is read from the layout: argument 0, F32[2] in the host's memory. */
+/* The first input goes, if it is a number; those behind it keep what is known of them. */
+START_TEST(the_platform_is_dropped)
+{
+	static const struct module m = {
+		.inputs = { { .type = S32 },
+			    { F32, 1, { 8 }, 1, { 0 }, false },
+			    { .type = S32 } },
+		.n_inputs = 3,
+		.outputs = { { F32, 1, { 8 }, 1, { 0 }, false } },
+		.n_outputs = 1
+	};
+	pf_autobuf struct pf_buf module = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_signature *sig;
+
+	put_program_shape(&module, &m);
+	put_alias(&module, 1, NULL, 0);
+	ck_assert_msg(parse(&module, &sig, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(pf_signature_drop_platform(sig, &err), 0);
+	ck_assert_uint_eq(sig->n_inputs, 2);
+	ck_assert_str_eq(sig->inputs[0].name, "1");
+	ck_assert(sig->inputs[0].donated);
+	ck_assert_int_eq(sig->inputs[0].alias_output, 0);
+	ck_assert_int_eq(pf_signature_drop_platform(sig, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "number of the platform"));
+	ck_assert_uint_eq(sig->n_inputs, 2);
+	pf_signature_free(sig);
+}
+END_TEST
+
+START_TEST(the_platform_is_missed)
+{
+	static const struct module none = {
+		.outputs = { { F32, 1, { 8 }, 1, { 0 }, false } }, .n_outputs = 1
+	};
+	pf_autobuf struct pf_buf module = PF_BUF_INIT;
+	struct pf_signature *sig;
+
+	put_program_shape(&module, &none);
+	ck_assert_int_eq(parse(&module, &sig, NULL), 0);
+	ck_assert_int_eq(pf_signature_drop_platform(sig, NULL), -EINVAL);
+	pf_signature_free(sig);
+}
+END_TEST
+
 START_TEST(memory_spaces)
 {
 	static const char module[] =
@@ -377,6 +422,8 @@ int main(void)
 	unit_add_cases(tc, row_major_layouts, layouts);
 	tcase_add_test(tc, as_json);
 	tcase_add_test(tc, modules_are_unwrapped);
+	tcase_add_test(tc, the_platform_is_dropped);
+	tcase_add_test(tc, the_platform_is_missed);
 	tcase_add_test(tc, memory_spaces);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -124,6 +124,16 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("module attributes {tf.versions = 1} {"), NULL },
 	{ PF_PROGRAM_MLIR, T("stablehlo.while(%i = %c) cond {"), NULL },
 
+	{ PF_PROGRAM_MLIR,
+	  T("f(%n: tensor<i32> {jax.global_constant = \"_platform_index\"})"),
+	  "lowered for several" },
+	{ PF_PROGRAM_MLIR, T("{jax.global_constant=\"_platform_index\"}"), "platforms=" },
+	{ PF_PROGRAM_MLIR, T("{jax.global_constant = \"_platform_inde"), NULL },
+	{ PF_PROGRAM_MLIR, T("{jax.global_constant = "), NULL },
+	{ PF_PROGRAM_MLIR, T("{jax.global_constant = \"n\"} \"_platform_index\""), NULL },
+	{ PF_PROGRAM_MLIR, T("loc(\"_platform_index\")"), NULL },
+	{ PF_PROGRAM_MLIR, T("// jax.global_constant = \"_platform_index\""), NULL },
+
 	{ PF_PROGRAM_MLIRBC, T("ML\xefR"), NULL },
 	{ PF_PROGRAM_MLIRBC, T("ML\xefR\x01\x02"), NULL },
 	{ PF_PROGRAM_MLIRBC, T(""), "empty" },
@@ -358,17 +368,24 @@ static const struct {
 	enum pf_program_format format;
 	int64_t replicas, partitions;
 	const char *platforms, *says;
-	bool shardy;
+	bool shardy, takes_platform;
 } files[] = {
-	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, 2, 1, "", NULL, false },
-	{ "two-partitions.mlirbc", PF_PROGRAM_MLIRBC, 1, 2, "", NULL, true },
-	{ "f.jax_exported", PF_PROGRAM_JAX, 1, 1, "cpu", NULL, false },
-	{ "sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cpu", NULL, true },
-	{ "tpu.jax_exported", PF_PROGRAM_JAX, 1, 1, "tpu cuda", NULL, false },
-	{ "symbolic.jax_exported", PF_PROGRAM_JAX, 0, 0, NULL, "found dimension 0",
+	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, 2, 1, "", NULL, false, false },
+	{ "two-partitions.mlirbc", PF_PROGRAM_MLIRBC, 1, 2, "", NULL, true, false },
+	{ "f.jax_exported", PF_PROGRAM_JAX, 1, 1, "cpu", NULL, false, false },
+	{ "sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cpu", NULL, true, false },
+	{ "tpu.jax_exported", PF_PROGRAM_JAX, 1, 1, "tpu cuda", NULL, false, true },
+	{ "platforms.jax_exported", PF_PROGRAM_JAX, 1, 1, "cuda tpu cpu", NULL, false,
+	  true },
+	{ "platforms-donated.jax_exported", PF_PROGRAM_JAX, 1, 1, "cuda tpu cpu", NULL,
+	  false, true },
+	{ "platforms-sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cuda tpu cpu", NULL,
+	  true, true },
+	{ "symbolic.jax_exported", PF_PROGRAM_JAX, 0, 0, NULL, "found dimension 0", false,
 	  false },
-	{ "f.jax_exported", PF_PROGRAM_MLIR, 0, 0, NULL, ".jax_exported", false },
-	{ "f.jax_exported", PF_PROGRAM_MLIRBC, 0, 0, NULL, ".jax_exported", false },
+	{ "f.jax_exported", PF_PROGRAM_MLIR, 0, 0, NULL, ".jax_exported", false, false },
+	{ "f.jax_exported", PF_PROGRAM_MLIRBC, 0, 0, NULL, ".jax_exported", false,
+	  false },
 };
 
 START_TEST(files_tell_what_they_are)
@@ -387,9 +404,32 @@ START_TEST(files_tell_what_they_are)
 		ck_assert_int_eq(facts.num_replicas, files[_i].replicas);
 		ck_assert_int_eq(facts.num_partitions, files[_i].partitions);
 		ck_assert_int_eq(facts.shardy, files[_i].shardy);
+		ck_assert_int_eq(facts.takes_platform, files[_i].takes_platform);
 		ck_assert_str_eq(facts.platforms, files[_i].platforms);
 		ck_assert_mem_eq(bytes + facts.off, "ML\xefR", 4);
 		ck_assert_uint_eq(facts.len == len, facts.off == 0);
+	}
+	free(bytes);
+}
+END_TEST
+
+/* The module in an export for several platforms does not name them. */
+START_TEST(a_module_for_several_platforms_is_refused)
+{
+	struct pf_program_facts facts, module;
+	struct pf_err err = PF_ERR_INIT;
+	size_t len;
+	char *bytes = file(files[_i].name, &len);
+
+	if (files[_i].format == PF_PROGRAM_JAX && !files[_i].says) {
+		ck_assert_int_eq(pf_program_check(PF_PROGRAM_JAX, bytes, len, &facts,
+						  NULL),
+				 0);
+		ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIRBC, bytes + facts.off,
+						  facts.len, &module, &err),
+				 files[_i].takes_platform ? -EINVAL : 0);
+		if (files[_i].takes_platform)
+			ck_assert_ptr_nonnull(strstr(err.text, "lowered for several"));
 	}
 	free(bytes);
 }
@@ -429,12 +469,12 @@ END_TEST
 
 static const struct {
 	const char *for_, *platform;
-	bool ok;
+	int position;
 } platforms[] = {
-	{ "", "cpu", true },        { "cpu", "cpu", true },
-	{ "tpu cpu", "cpu", true }, { "cpu tpu", "cpu", true },
-	{ "cpu", "CPU", true },     { "tpu", "cpu", false },
-	{ "cpux", "cpu", false },   { "tpu cuda", "cpu", false },
+	{ "", "cpu", 0 },          { "cpu", "cpu", 0 },   { "tpu cpu", "cpu", 1 },
+	{ "cpu tpu", "cpu", 0 },   { "cpu", "CPU", 0 },   { "cuda tpu cpu", "cpu", 2 },
+	{ "tpu", "cpu", -1 },      { "cpux", "cpu", -1 }, { "cpu", "cpux", -1 },
+	{ "tpu cuda", "cpu", -1 },
 };
 
 START_TEST(exports_are_for_platforms)
@@ -445,9 +485,10 @@ START_TEST(exports_are_for_platforms)
 
 	strcpy(facts.platforms, platforms[_i].for_);
 	r = pf_program_check_platform(&facts, platforms[_i].platform, &err);
-	ck_assert_int_eq(r, platforms[_i].ok ? 0 : -EINVAL);
+	ck_assert_int_eq(r,
+			 platforms[_i].position < 0 ? -EINVAL : platforms[_i].position);
 	if (r < 0)
-		ck_assert_ptr_nonnull(strstr(err.text, "platforms=[\"cpu\"]"));
+		ck_assert_ptr_nonnull(strstr(err.text, "platforms=[\"cpu"));
 }
 END_TEST
 
@@ -484,6 +525,7 @@ int main(void)
 	tcase_add_test(tc, every_format_has_an_extension);
 	unit_add_cases(tc, text_tells_its_attributes, attributes);
 	unit_add_cases(tc, files_tell_what_they_are, files);
+	unit_add_cases(tc, a_module_for_several_platforms_is_refused, files);
 	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
 	unit_add_cases(tc, exports_are_for_platforms, platforms);
 	tcase_add_test(tc, a_module_with_its_configuration_is_unwrapped);

@@ -57,6 +57,9 @@ START_TEST(malformed_messages_are_refused)
 	ck_assert_int_eq(ask(&d, PF_OP_COMPILE, &c, sizeof(c)), -EPROTO);
 	c.options_len = 5;
 	ck_assert_int_eq(ask(&d, PF_OP_COMPILE, &c, sizeof(c)), -EPROTO);
+	ck_assert_int_eq(compile_for(&d, 1, add_scalars, PF_WIRE_MAX_PLATFORMS + 1),
+			 -EPROTO);
+	ck_assert_int_eq(compile_for(&d, 1, add_scalars, UINT32_MAX), -EPROTO);
 	ck_assert_int_eq(ask(&d, PF_OP_MEMORY_STATS, &id, sizeof(id)), -EPROTO);
 	len = execute_message(&m, 1, args, 2, 100);
 	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len - 1), -EPROTO);

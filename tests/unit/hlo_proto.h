@@ -66,7 +66,16 @@ struct shape {
 	bool dynamic;
 };
 
-enum { S4 = 21, PRED = 1, F32 = 11, BF16 = 16, TUPLE = 13, OPAQUE = 14, TOKEN = 17 };
+enum {
+	S4 = 21,
+	S32 = 4,
+	PRED = 1,
+	F32 = 11,
+	BF16 = 16,
+	TUPLE = 13,
+	OPAQUE = 14,
+	TOKEN = 17
+};
 
 static inline void put_shape(struct pf_buf *buf, unsigned field,
 			     const struct shape *shape)

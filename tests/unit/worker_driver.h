@@ -200,7 +200,9 @@ static inline const char *complaint(void)
 	return rep->code < 0 ? reply + sizeof(*rep) : "";
 }
 
-static inline int compile(struct daemon *d, uint64_t id, const char *program)
+/* The executions of what is compiled get PLATFORM - 1 before their arguments; 0: nothing. */
+static inline int compile_for(struct daemon *d, uint64_t id, const char *program,
+			      uint32_t platform)
 {
 	struct {
 		struct pf_req_compile q;
@@ -209,11 +211,17 @@ static inline int compile(struct daemon *d, uint64_t id, const char *program)
 		       .program_off = 4096,
 		       .program_len = strlen(program),
 		       .format = "mlir",
-		       .options_len = sizeof(one_device) } };
+		       .options_len = sizeof(one_device),
+		       .platform = platform } };
 
 	memcpy(d->arena + 4096, program, strlen(program));
 	memcpy(&m.q + 1, one_device, sizeof(one_device));
 	return ask(d, PF_OP_COMPILE, &m, sizeof(m.q) + sizeof(one_device));
+}
+
+static inline int compile(struct daemon *d, uint64_t id, const char *program)
+{
+	return compile_for(d, id, program, 0);
 }
 
 static inline struct pf_req_buffer buffer_request(uint64_t id, uint64_t off, uint64_t len,

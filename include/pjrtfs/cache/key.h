@@ -36,6 +36,7 @@ struct pf_cache_inputs {
 	const char *platform, *platform_version;
 	int api_major, api_minor;
 	uint8_t plugin[PF_SHA256]; /* of the plugin's file */
+	unsigned platform_number;  /* the worker's number of the platform; 0: none */
 	const char *devices;       /* the client's devices in order, with their kinds */
 	const char *host;          /* pf_cache_host's text */
 	const char *environment;   /* pf_cache_environment's text */

@@ -67,6 +67,12 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
  */
 char *pf_param_path(const char *name);
 
+/*
+ * Take the first input off SIGNATURE, which nobody shares yet: it is the number of the platform, which
+ * callers do not pass.  -EINVAL: it is no scalar of S32.
+ */
+int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *err);
+
 /* Call PARAM, an input that is not "named", NAME (LEN bytes; a copy is made).  -ENOMEM. */
 int pf_param_name(struct pf_param *param, const char *name, size_t len);
 

@@ -31,6 +31,9 @@ struct pf_program_facts {
 	 * it is none, or does not tell. */
 	unsigned stablehlo[3];
 	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
+	/* Its first argument is the position of the platform in platforms: JAX passes that, and the
+	 * caller of the function knows nothing of it. */
+	bool takes_platform;
 	char platforms[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": what it is for; "": any */
 };
 
@@ -54,7 +57,8 @@ const char *pf_program_pjrt_format(enum pf_program_format format);
  * Refused: an empty file, MLIR bytecode in .mlir and text in .mlirbc, a gzip, zip or Python
  * file, an operation in text of a dialect that no plugin knows, brackets in text nested
  * deeper than 512 (plugins overflow their stack on those), an export of JAX that has no
- * fixed shapes, a text whose main has none, that has quantized types or a constant without its
+ * fixed shapes, a module by itself that JAX made for several platforms, which it does not
+ * name, a text whose main has no fixed shapes, that has quantized types or a constant without its
  * numbers.  A HloModuleProtoWithConfig, which plugins write but do not read, is taken
  * for the module in it.
  *
@@ -73,7 +77,8 @@ int pf_program_name_inputs(const struct pf_program_facts *facts, const void *byt
 			   size_t len, struct pf_signature *signature);
 
 /*
- * May a program with FACTS run on PLATFORM ("cpu")?  0; -EINVAL: it was exported for others.
+ * May a program with FACTS run on PLATFORM ("cpu")?  The position of that in facts->platforms, 0 if
+ * these are none; -EINVAL: it was exported for others.
  */
 int pf_program_check_platform(const struct pf_program_facts *facts, const char *platform,
 			      struct pf_err *err);

@@ -19,6 +19,7 @@ struct PJRT_LoadedExecutable;
 struct PJRT_Executable;
 struct PJRT_Event;
 struct PJRT_SerializedExecutable;
+struct pj_first;
 
 /* What one result of a program is. */
 struct pj_result {
@@ -35,7 +36,9 @@ struct pj_executable {
 	size_t n_results;
 	struct pj_result *results; /* owned; NULL: the plugin does not tell beforehand */
 	size_t num_replicas, num_partitions;
-	bool was_loaded; /* from bytes, by pj_executable_load */
+	/* What executions get before their arguments: pj_executable_set_first.  NULL: nothing. */
+	struct pj_first *first; /* owned */
+	bool was_loaded;        /* from bytes, by pj_executable_load */
 };
 
 /* A program to compile. */
@@ -59,6 +62,16 @@ struct pj_source {
  */
 int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
 			  struct pj_executable **ret, struct pf_err *err);
+
+/*
+ * From now on every execution of EXECUTABLE gets VALUE, an S32, before the arguments of struct
+ * pj_run, whose number and indexes count those only.  Makes a buffer on each of its devices, or, of
+ * a program for any device, of the client's.  Once, before EXECUTABLE is shared.
+ * -ENOMEM, the plugin's errors.  Blocks.
+ * PJRT: PJRT_LoadedExecutable_AddressableDevices, PJRT_Client_BufferFromHostBuffer.
+ */
+int pj_executable_set_first(struct pj_executable *executable, int32_t value,
+			    struct pf_err *err);
 
 /* A serialized program: native code that only this plugin, on such a host, can load. */
 struct pj_serialized {

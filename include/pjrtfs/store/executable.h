@@ -39,9 +39,10 @@ struct pf_loaded {
 	struct pf_bytes
 		*program; /* owned reference: what was compiled; it stays as it is */
 	uint64_t program_len;
-	struct pf_signature *signature; /* owned */
-	uint64_t hlo_len;               /* bytes of the optimized module */
-	struct json_object *info;       /* owned: the worker's INFO */
+	struct pf_signature *signature; /* owned; of what callers pass */
+	uint32_t platform; /* as in struct pf_req_compile: passed before all that; or 0 */
+	uint64_t hlo_len;  /* bytes of the optimized module */
+	struct json_object *info; /* owned: the worker's INFO */
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
 	double compile_seconds;

@@ -21,12 +21,13 @@
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 8,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 9,   /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
 	PF_WIRE_INLINE = 4096, /* results of up to so many bytes come with the reply */
-	PF_WIRE_FORMAT = 16,   /* bytes of PJRT_Program.format, NUL included */
+	PF_WIRE_MAX_PLATFORMS = 64,
+	PF_WIRE_FORMAT = 16, /* bytes of PJRT_Program.format, NUL included */
 };
 
 enum pf_op {
@@ -66,14 +67,18 @@ struct pf_req_id {
 	uint64_t id;
 };
 
-/* Compile PROGRAM bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow. */
+/*
+ * Compile PROGRAM bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow.
+ * PLATFORM N, at most PF_WIRE_MAX_PLATFORMS: in every execution of the program N - 1, an S32, goes
+ * before the arguments that are named.  0: nothing does.
+ */
 struct pf_req_compile {
 	struct pf_msg_head head;
 	uint64_t id;                       /* the new executable's */
 	uint64_t program_off, program_len; /* in the arena */
 	char format[PF_WIRE_FORMAT];       /* NUL-terminated: "mlir" or "hlo" */
 	uint32_t options_len;
-	uint32_t pad;
+	uint32_t platform;
 };
 
 /*
@@ -105,11 +110,14 @@ struct pf_rep_optimized {
 /*
  * Load what PF_OP_SERIALIZE gave, LEN bytes at OFF in the arena, as executable ID.  It is
  * native code: the daemon has made sure that this very plugin wrote it, on such a host.
+ * PLATFORM is as in struct pf_req_compile.
  */
 struct pf_req_load {
 	struct pf_msg_head head;
 	uint64_t id; /* the new executable's */
 	uint64_t off, len;
+	uint32_t platform;
+	uint32_t pad;
 };
 
 /*
