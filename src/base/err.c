@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: an errno, a sentence, and the names of both worlds' codes. */
 #define _GNU_SOURCE 1
-#include "pjrtfs/base/err.h"
-#include "pjrtfs/base/utf8.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -11,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "pjrtfs/base.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon and the worker tell their operator. */
 #define _GNU_SOURCE 1
-#include "pjrtfs/base/log.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -11,7 +9,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/err.h"
+#include "pjrtfs/base.h"
 
 /* Written before threads start, only read afterwards: no lock. */
 static enum pf_log_level threshold = PF_LOG_WARNING;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table from 64-bit numbers to pointers: open addressing, linear probing. */
-#include "pjrtfs/base/map.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+
+#include "pjrtfs/base.h"
 
 enum { MIN_SLOTS = 16 };
 

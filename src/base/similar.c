@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/base/similar.h"
-
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "pjrtfs/base.h"
 
 /* Longer words are nobody's keys. */
 enum { MAX_WORD = 64 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/base/timer.h"
-
 #include <errno.h>
 #include <pthread.h>
 
-#include "pjrtfs/base/clock.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/wait.h"
 
 struct pf_timers {
 	pthread_mutex_t lock; /* rank 8; protects the fields below */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/base/utf8.h"
+#include "pjrtfs/base.h"
 
 size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret)
 {

@@ -1,13 +1,308 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory: opened, read from. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
 
 #include "internal.h"
+#include "pjrtfs/cache.h"
+
+/* What is in the directory: listed, counted, evicted. */
+
+enum {
+	TMP_AGE_S = 10, /* a temporary file without a lock may be just about to get one */
+	SLACK = 16,     /* making room, a 16th more than needed goes */
+};
+
+/* --- listing ------------------------------------------------------------------------- */
+
+struct entry {
+	struct pf_cache_key key;
+	struct timespec used;
+	uint64_t size;
+};
+
+struct listing {
+	struct entry *entries; /* owned */
+	size_t n, cap;
+	uint64_t bytes;
+};
+
+/* A stream over the directory FD, which stays open; NULL: errno. */
+static DIR *open_stream(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!dir && copy >= 0)
+		close(copy);
+	return dir;
+}
+
+static int add_entry(struct listing *list, const struct pf_cache_key *key,
+		     const struct stat *st)
+{
+	if (list->n == list->cap) {
+		size_t cap = list->cap ? 2 * list->cap : 256;
+		struct entry *grown = realloc(list->entries, cap * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		list->entries = grown;
+		list->cap = cap;
+	}
+	list->entries[list->n++] =
+		(struct entry){ *key, st->st_mtim, (uint64_t)st->st_size };
+	list->bytes += (uint64_t)st->st_size;
+	return 0;
+}
+
+static int list_entries(struct pf_cache *cache, struct listing *list)
+{
+	DIR *dir = cache->entries < 0 ? NULL : open_stream(cache->entries);
+	struct pf_cache_key key;
+	struct dirent *e;
+	struct stat st;
+	int r = 0;
+
+	memset(list, 0, sizeof(*list));
+	if (!dir)
+		return cache->entries < 0 ? 0 : -errno;
+	while (r == 0 && (e = readdir(dir)))
+		if (pf_cache_key_parse(e->d_name, &key) &&
+		    !fstatat(cache->entries, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		    S_ISREG(st.st_mode))
+			r = add_entry(list, &key, &st);
+	closedir(dir);
+	return r;
+}
+
+int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n,
+		  struct pf_err *err)
+{
+	struct listing list;
+	int r = list_entries(cache, &list);
+
+	*ret = r < 0 ? NULL : calloc(list.n + 1, sizeof(**ret));
+	*n = 0;
+	for (size_t i = 0; *ret && i < list.n; i++)
+		(*ret)[(*n)++] = list.entries[i].key;
+	free(list.entries);
+	if (*ret)
+		return 0;
+	return pf_err_set(err, r < 0 ? r : -ENOMEM, "list the cache %s: %s", cache->path,
+			  strerror(r < 0 ? -r : ENOMEM));
+}
+
+void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
+{
+	struct listing list;
+
+	if (cache->lock_fd >= 0) {
+		pf_cache_read_stats(cache, ret);
+		ret->writable = true;
+		return;
+	}
+	pf_lock(&cache->lock);
+	*ret = cache->pending;
+	pf_unlock(&cache->lock);
+	if (list_entries(cache, &list) == 0) {
+		ret->entries = list.n;
+		ret->bytes = list.bytes;
+	}
+	free(list.entries);
+}
+
+static void tell(struct pf_cache *cache, const char *name, uint64_t bytes, bool damaged)
+{
+	if (cache->gone)
+		cache->gone(cache->gone_arg, name, bytes, damaged);
+}
+
+void pf_cache_on_gone(struct pf_cache *cache,
+		      void (*fn)(void *arg, const char *key, uint64_t bytes,
+				 bool damaged),
+		      void *arg)
+{
+	cache->gone = fn;
+	cache->gone_arg = arg;
+}
+
+/* --- evicting ------------------------------------------------------------------------ */
+
+static int oldest_first(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->used.tv_sec != y->used.tv_sec)
+		return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+	if (x->used.tv_nsec != y->used.tv_nsec)
+		return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
+	return memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+/* Evict the oldest of LIST until at most MAX bytes are left.  0 or the last -errno. */
+static int evict_locked(struct pf_cache *cache, struct listing *list, uint64_t max)
+{
+	struct pf_cache_stats add = { 0 };
+	char name[PF_CACHE_KEY_TEXT];
+	int r = 0;
+
+	qsort(list->entries, list->n, sizeof(*list->entries), oldest_first);
+	for (size_t i = 0; i < list->n && list->bytes > max; i++) {
+		pf_cache_key_text(&list->entries[i].key, name);
+		if (unlinkat(cache->entries, name, 0)) {
+			r = errno == ENOENT ? r : -errno;
+			continue;
+		}
+		list->bytes -= list->entries[i].size;
+		add.bytes -= list->entries[i].size;
+		add.entries--;
+		add.evictions++;
+		tell(cache, name, list->entries[i].size, false);
+	}
+	pf_cache_count_locked(cache, &add);
+	return r;
+}
+
+/* What a writer left that was killed: nobody holds its lock. */
+static void sweep_tmp(struct pf_cache *cache)
+{
+	DIR *dir = open_stream(cache->tmp);
+	struct timespec now;
+	struct dirent *e;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	while (dir && (e = readdir(dir))) {
+		pf_autoclose int fd =
+			openat(cache->tmp, e->d_name,
+			       O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		struct stat st;
+
+		if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+		    now.tv_sec - st.st_mtim.tv_sec > TMP_AGE_S &&
+		    !flock(fd, LOCK_EX | LOCK_NB))
+			(void)unlinkat(cache->tmp, e->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void pf_cache_sweep_locked(struct pf_cache *cache)
+{
+	struct listing list;
+
+	sweep_tmp(cache);
+	if (list_entries(cache, &list) == 0) {
+		pf_cache_recount_locked(cache, list.bytes, list.n);
+		if (list.bytes > cache->max)
+			(void)evict_locked(cache, &list, cache->max - cache->max / SLACK);
+	}
+	free(list.entries);
+}
+
+void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *st,
+		   const struct pf_cache_stats *add)
+{
+	/* Without the lock, too: nobody shall read what is bad. */
+	bool locked = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	struct pf_cache_stats all = { 0 };
+	struct stat now;
+
+	/* Somebody may have put a good one there meanwhile: that one stays. */
+	if (fstatat(cache->entries, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (!st || (now.st_ino == st->st_ino && now.st_dev == st->st_dev))) {
+		all = *add;
+		if (unlinkat(cache->entries, name, 0) == 0) {
+			all.bytes -= (uint64_t)now.st_size;
+			all.entries--;
+			tell(cache, name, (uint64_t)now.st_size, true);
+		}
+	}
+	if (locked)
+		pf_cache_count_locked(cache, &all);
+	else
+		pf_cache_count_later(cache, &all);
+	if (locked)
+		pf_cache_unlock(cache);
+}
+
+static int busy(struct pf_cache *cache, struct pf_err *err)
+{
+	return pf_err_set(err, -EBUSY, "another process holds %s/lock", cache->path);
+}
+
+int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
+		    struct pf_err *err)
+{
+	struct pf_cache_stats add = { .evictions = 1 };
+	char name[PF_CACHE_KEY_TEXT];
+	struct stat st;
+	int r = 0;
+
+	pf_cache_key_text(key, name);
+	if (cache->lock_fd < 0)
+		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
+	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+		return busy(cache, err);
+	if (fstatat(cache->entries, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    unlinkat(cache->entries, name, 0)) {
+		r = -errno;
+	} else {
+		add.bytes -= (uint64_t)st.st_size;
+		add.entries--;
+		pf_cache_count_locked(cache, &add);
+		tell(cache, name, (uint64_t)st.st_size, false);
+	}
+	pf_cache_unlock(cache);
+	return r < 0 ? pf_err_set(err, r, "evict %s: %s", name, strerror(-r)) : 0;
+}
+
+/* Evict all beyond MAX bytes. */
+static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
+{
+	struct listing list;
+	int r;
+
+	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+		return busy(cache, err);
+	r = list_entries(cache, &list);
+	if (r == 0 && list.bytes > max)
+		r = evict_locked(cache, &list, max);
+	pf_cache_unlock(cache);
+	free(list.entries);
+	return r < 0 ? pf_err_set(err, r, "evict from the cache %s: %s", cache->path,
+				  strerror(-r))
+		     : 0;
+}
+
+int pf_cache_clear(struct pf_cache *cache, struct pf_err *err)
+{
+	if (cache->lock_fd < 0)
+		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
+	return shrink(cache, 0, err);
+}
+
+uint64_t pf_cache_max(struct pf_cache *cache)
+{
+	PF_LOCK_SCOPE(&cache->lock);
+	return cache->max;
+}
+
+int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err)
+{
+	pf_lock(&cache->lock);
+	cache->max = max;
+	pf_unlock(&cache->lock);
+	return cache->lock_fd < 0 ? 0 : shrink(cache, max, err);
+}
 
 bool pf_cache_trusted(const struct stat *st)
 {
@@ -339,5 +634,401 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 	*ret = found.header;
 	*st = found.st;
 	pf_cache_found_release(&found);
+	return r;
+}
+
+/* Writing entries: under a temporary name, to the disk, then to their own. */
+
+enum { PUT_CHUNK = 256 << 10 };
+
+int pf_cache_tmp(struct pf_cache *cache, char name[32])
+{
+	for (int tries = 0; tries < 1000; tries++) {
+		int fd;
+
+		snprintf(name, 32, "%d.%" PRIu64, (int)getpid(),
+			 atomic_fetch_add(&cache->last_tmp, 1));
+		fd = openat(cache->tmp, name,
+			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		/* Who holds the lock lives: others leave the file alone. */
+		if (fd >= 0)
+			(void)flock(fd, LOCK_EX | LOCK_NB);
+		if (fd >= 0 || errno != EEXIST)
+			return fd >= 0 ? fd : -errno;
+	}
+	return -EEXIST;
+}
+
+static int write_all(int fd, const void *src, size_t len, uint64_t off)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pwrite(fd, (const char *)src + done, len - done,
+				   (off_t)(off + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+/* Write PARTS behind the header, each byte of them read once, and set HEADER's SHA-256. */
+static int write_parts(int fd, const struct pf_cache_piece parts[PF_CACHE_PARTS],
+		       struct pf_cache_header *header)
+{
+	EVP_MD_CTX *sha = EVP_MD_CTX_new();
+	pf_autofree char *chunk = malloc(PUT_CHUNK);
+	uint64_t off = PF_CACHE_HEADER;
+	int r = sha && chunk && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) ? 0 : -ENOMEM;
+
+	for (int i = 0; i < PF_CACHE_PARTS; i++) {
+		for (uint64_t at = 0; at < parts[i].len && r == 0;) {
+			uint64_t left = parts[i].len - at;
+			size_t n = left < PUT_CHUNK ? (size_t)left : PUT_CHUNK;
+
+			memcpy(chunk, (const char *)parts[i].data + at, n);
+			if (!EVP_DigestUpdate(sha, chunk, n))
+				r = -ENOMEM;
+			else
+				r = write_all(fd, chunk, n, off);
+			at += n;
+			off += n;
+		}
+		header->len[i] = parts[i].len;
+	}
+	if (r == 0 && !EVP_DigestFinal_ex(sha, header->sha, NULL))
+		r = -ENOMEM;
+	EVP_MD_CTX_free(sha);
+	return r;
+}
+
+static int write_entry(int fd, const struct pf_cache_key *key,
+		       const struct pf_cache_piece parts[PF_CACHE_PARTS])
+{
+	struct pf_cache_header header = { .key = *key };
+	uint8_t bytes[PF_CACHE_HEADER];
+	struct timespec now;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	header.made_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	r = write_parts(fd, parts, &header);
+	if (r == 0)
+		r = pf_cache_header_write(&header, bytes, NULL);
+	if (r == 0)
+		r = write_all(fd, bytes, sizeof(bytes), 0);
+	if (r == 0 && fsync(fd))
+		r = -errno;
+	return r;
+}
+
+/* Give the finished file TMP its NAME, and make room if that was too much. */
+static int publish(struct pf_cache *cache, const char *tmp, const char *name,
+		   uint64_t size)
+{
+	struct pf_cache_stats add = { .bytes = size, .entries = 1 };
+	struct stat old;
+	int r = 0;
+
+	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+		return -EBUSY;
+	if (!fstatat(cache->entries, name, &old, AT_SYMLINK_NOFOLLOW)) {
+		add.bytes -= (uint64_t)old.st_size;
+		add.entries = 0;
+	}
+	if (renameat(cache->tmp, tmp, cache->entries, name)) {
+		r = -errno;
+	} else {
+		pf_cache_count_locked(cache, &add);
+		if (pf_cache_bytes_locked(cache) > cache->max)
+			pf_cache_sweep_locked(cache);
+	}
+	pf_cache_unlock(cache);
+	return r;
+}
+
+/* --- how the last one ended ----------------------------------------------------------- */
+
+int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&cache->failing_lock);
+	if (cache->failing.code && err)
+		*err = cache->failing;
+	return cache->failing.code;
+}
+
+/*
+ * Remember that a write failed with ERR, or succeeded (its code is 0); true: the log says so now.
+ * Another process's lock (EBUSY) and a directory that was opened only for reading are warned of,
+ * but are no failure of the disk.
+ */
+static bool note_end(struct pf_cache *cache, const struct pf_err *err)
+{
+	bool remembered =
+		err->code != -EBUSY && (cache->lock_fd >= 0 || err->code != -EROFS);
+	bool news;
+
+	PF_LOCK_SCOPE(&cache->failing_lock);
+	news = cache->warned != (err->code < 0) ||
+	       (err->code < 0 && remembered && !cache->failing.code);
+	cache->warned = err->code < 0;
+	if (remembered)
+		cache->failing = *err;
+	return news;
+}
+
+static void tell_end(struct pf_cache *cache, int code)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	if (code < 0)
+		pf_buf_printf(
+			&text,
+			"compiled programs cannot be kept in the cache %s: %s; they "
+			"are compiled each time",
+			cache->path, strerror(-code));
+	else
+		pf_buf_printf(&text, "compiled programs are kept in the cache %s again",
+			      cache->path);
+	if (cache->warn && text.data)
+		cache->warn(cache->arg, text.data);
+}
+
+static int try_put(struct pf_cache *cache, const struct pf_cache_key *key,
+		   const struct pf_cache_piece parts[PF_CACHE_PARTS], uint64_t size)
+{
+	char name[PF_CACHE_KEY_TEXT], tmp[32];
+	pf_autoclose int fd = -1;
+	int r;
+
+	if (cache->lock_fd < 0)
+		return cache->read_only;
+	fd = pf_cache_tmp(cache, tmp);
+	if (fd < 0)
+		return fd;
+	pf_cache_key_text(key, name);
+	r = write_entry(fd, key, parts);
+	if (r == 0)
+		r = publish(cache, tmp, name, size);
+	if (r < 0)
+		(void)unlinkat(cache->tmp, tmp, 0);
+	return r;
+}
+
+int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
+		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err)
+{
+	uint64_t size = PF_CACHE_HEADER;
+	struct pf_err why = PF_ERR_INIT;
+	char name[PF_CACHE_KEY_TEXT];
+	int r;
+
+	for (int i = 0; i < PF_CACHE_PARTS; i++)
+		if (__builtin_add_overflow(size, parts[i].len, &size))
+			size = UINT64_MAX;
+	if (size > pf_cache_max(cache) || size > INT64_MAX ||
+	    parts[PF_CACHE_META].len > PF_CACHE_META_MAX)
+		return pf_err_set(err, -EFBIG,
+				  "an entry of %" PRIu64
+				  " bytes is too large for the cache",
+				  size);
+	r = try_put(cache, key, parts, size);
+	if (r == -ENOENT && pf_cache_reopen(cache))
+		r = try_put(cache, key, parts, size);
+	pf_cache_key_text(key, name);
+	if (r < 0)
+		pf_err_set(&why, r, "write entry %s: %s", name, strerror(-r));
+	if (note_end(cache, &why))
+		tell_end(cache, r);
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
+enum {
+	DIGEST_CHUNK = 1 << 20,
+	MAX_DIGESTS = 64, /* lines in the file; the newest stay */
+	MAX_LINE = 256,   /* bytes of one */
+	WHAT_TEXT = 160,
+};
+
+/* What a file is known by, as text; and its SHA-256. */
+struct pf_cache_digest {
+	struct pf_cache_digest *next; /* owned */
+	char what[WHAT_TEXT];
+	uint8_t sha[PF_SHA256];
+};
+
+bool pf_cache_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+	       a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void what_of(const struct stat *st, char dst[WHAT_TEXT])
+{
+	snprintf(dst, WHAT_TEXT,
+		 "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ".%09ld %" PRId64
+		 ".%09ld",
+		 (uint64_t)st->st_dev, (uint64_t)st->st_ino, (int64_t)st->st_size,
+		 (int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+		 (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
+}
+
+static struct pf_cache_digest *find_locked(struct pf_cache *cache, const char *what)
+{
+	struct pf_cache_digest *d = cache->digests;
+
+	while (d && strcmp(d->what, what))
+		d = d->next;
+	return d;
+}
+
+static void remember_locked(struct pf_cache *cache, const char *what,
+			    const uint8_t sha[PF_SHA256])
+{
+	struct pf_cache_digest *d = find_locked(cache, what) ? NULL : malloc(sizeof(*d));
+
+	if (!d)
+		return;
+	snprintf(d->what, sizeof(d->what), "%s", what);
+	memcpy(d->sha, sha, PF_SHA256);
+	d->next = cache->digests;
+	cache->digests = d;
+}
+
+void pf_cache_forget_digests(struct pf_cache *cache)
+{
+	while (cache->digests) {
+		struct pf_cache_digest *d = cache->digests;
+
+		cache->digests = d->next;
+		free(d);
+	}
+}
+
+/* --- the file: a line each, "SHA WHAT" ---------------------------------------------- */
+
+static void load_locked(struct pf_cache *cache)
+{
+	int fd = openat(cache->dir, "plugins", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	char line[MAX_LINE];
+	uint8_t sha[PF_SHA256];
+	struct stat st;
+
+	if (!f) {
+		pf_closep(&fd);
+		return;
+	}
+	for (int n = 0; !fstat(fd, &st) && pf_cache_trusted(&st) && n < MAX_DIGESTS &&
+			fgets(line, sizeof(line), f);
+	     n++) {
+		size_t len = strcspn(line, "\n");
+
+		if (len < 2 * PF_SHA256 + 2 || !line[len] || len > WHAT_TEXT ||
+		    !pf_cache_unhex(line, PF_SHA256, sha))
+			continue; /* a line that was cut, or none of ours */
+		line[len] = '\0';
+		remember_locked(cache, line + 2 * PF_SHA256 + 1, sha);
+	}
+	fclose(f);
+}
+
+/* Write all that is known, the newest first.  What fails is hashed again next time. */
+static void save_locked(struct pf_cache *cache)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	char tmp[32], hex[2 * PF_SHA256 + 1];
+	pf_autoclose int fd = -1;
+	int n = 0;
+
+	if (cache->lock_fd < 0)
+		return;
+	for (struct pf_cache_digest *d = cache->digests; d && n < MAX_DIGESTS;
+	     d = d->next, n++) {
+		pf_cache_hex(d->sha, PF_SHA256, hex);
+		pf_buf_printf(&text, "%s %s\n", hex, d->what);
+	}
+	fd = text.failed ? -1 : pf_cache_tmp(cache, tmp);
+	if (fd < 0)
+		return;
+	if (write(fd, text.data, text.len) != (ssize_t)text.len || fsync(fd) ||
+	    renameat(cache->tmp, tmp, cache->dir, "plugins"))
+		(void)unlinkat(cache->tmp, tmp, 0);
+}
+
+/* --- the digest ---------------------------------------------------------------------- */
+
+static int hash_file(int fd, uint8_t ret[PF_SHA256])
+{
+	EVP_MD_CTX *sha = EVP_MD_CTX_new();
+	pf_autofree char *chunk = malloc(DIGEST_CHUNK);
+	ssize_t n = 1;
+	int r = sha && chunk && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) ? 0 : -ENOMEM;
+
+	while (r == 0 && n) {
+		n = read(fd, chunk, DIGEST_CHUNK);
+		if (n < 0 && errno != EINTR)
+			r = -errno;
+		else if (n > 0 && !EVP_DigestUpdate(sha, chunk, (size_t)n))
+			r = -ENOMEM;
+	}
+	if (r == 0 && !EVP_DigestFinal_ex(sha, ret, NULL))
+		r = -ENOMEM;
+	EVP_MD_CTX_free(sha);
+	return r;
+}
+
+static int hash(const char *path, const struct stat *st, uint8_t ret[PF_SHA256],
+		struct pf_err *err)
+{
+	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat before, after;
+	int r = fd < 0 || fstat(fd, &before) ? -errno : 0;
+
+	if (r == 0)
+		r = hash_file(fd, ret);
+	if (r < 0 || fstat(fd, &after))
+		return pf_err_set(err, r < 0 ? r : -errno, "read %s: %s", path,
+				  strerror(r < 0 ? -r : errno));
+	if (!pf_cache_same_file(&before, st) || !pf_cache_same_file(&after, st))
+		return pf_err_set(err, -ESTALE, "%s has changed since it was loaded",
+				  path);
+	return 0;
+}
+
+int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct stat *st,
+			 uint8_t ret[PF_SHA256], struct pf_err *err)
+{
+	struct pf_cache_digest *d;
+	char what[WHAT_TEXT];
+	int r;
+
+	if (!cache)
+		return hash(path, st, ret, err);
+	what_of(st, what);
+	PF_LOCK_SCOPE(&cache->digest_lock);
+	d = find_locked(cache, what);
+	if (!d) {
+		load_locked(cache);
+		d = find_locked(cache, what);
+	}
+	if (d) {
+		memcpy(ret, d->sha, PF_SHA256);
+		return 0;
+	}
+	r = hash(path, st, ret, err);
+	if (r == 0) {
+		remember_locked(cache, what, ret);
+		save_locked(cache);
+	}
 	return r;
 }

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "pjrtfs/cache/cache.h"
+#include "pjrtfs/cache.h"
 
 struct pf_cache_digest; /* digest.c's memory */
 

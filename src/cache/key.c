@@ -1,14 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/cache/key.h"
-
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "internal.h"
+#include "pjrtfs/cache.h"
+
+/* What of this host and this process decides what a compiler makes. */
+
+enum { MAX_FILE = 1 << 20 };
+
+/* Append what PATH holds, up to MAX_FILE bytes. */
+static void read_file(const char *path, struct pf_buf *out)
+{
+	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char *dst = fd >= 0 ? pf_buf_reserve(out, MAX_FILE) : NULL;
+	size_t got = 0;
+	ssize_t n = 1;
+
+	while (dst && got < MAX_FILE && n > 0) {
+		n = read(fd, dst + got, MAX_FILE - got);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	if (dst) {
+		dst[got] = '\0';
+		out->len += got;
+	}
+}
+
+/* Of x86, ARM, POWER, s390 and RISC-V; clocks and the like change all the time. */
+static bool tells_of_code(const char *line)
+{
+	static const char *const keys[] = {
+		"vendor_id",   "cpu family",
+		"model",       "model name",
+		"stepping",    "flags",
+		"Features",    "CPU implementer",
+		"CPU variant", "CPU architecture",
+		"CPU part",    "CPU revision",
+		"cpu",         "isa",
+		"uarch",       "features",
+	};
+	size_t len = strcspn(line, "\t:\n");
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (len == strlen(keys[i]) && !memcmp(line, keys[i], len))
+			return true;
+	return false;
+}
+
+void pf_cache_host(const char *cpuinfo, struct pf_buf *out)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct utsname machine;
+	cpu_set_t cpus;
+
+	read_file(cpuinfo, &text);
+	/* The first processor's lines end with an empty one. */
+	for (const char *line = text.data; line && *line && *line != '\n';) {
+		size_t len = strcspn(line, "\n");
+
+		if (tells_of_code(line))
+			pf_buf_printf(out, "%.*s\n", (int)len, line);
+		line += len + (line[len] == '\n');
+	}
+	if (uname(&machine) == 0)
+		pf_buf_printf(out, "%s\n", machine.machine);
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		pf_buf_printf(out, "%d\n", CPU_COUNT(&cpus));
+}
+
+static bool is_read_by_compilers(const char *variable)
+{
+	static const char *const prefixes[] = { "XLA_",  "TF_XLA_", "LIBTPU_", "TPU_",
+						"CUDA_", "NVIDIA_", "ROCM_",   "HIP_",
+						"HSA_",  "NEURON_", "LLVM_",   "MLIR_" };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void pf_cache_environment(char *const *environ, struct pf_buf *out)
+{
+	pf_autofree char **list = NULL;
+	size_t n = 0, used = 0;
+
+	while (environ[n])
+		n++;
+	list = calloc(n + 1, sizeof(*list));
+	if (!list) {
+		out->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (is_read_by_compilers(environ[i]))
+			list[used++] = environ[i];
+	qsort(list, used, sizeof(*list), compare);
+	for (size_t i = 0; i < used; i++) {
+		const char *flags = list[i] + strlen("XLA_FLAGS=");
+
+		pf_buf_printf(out, "%s\n", list[i]);
+		/* XLA takes what does not begin with a dash for a file's name. */
+		if (!strncmp(list[i], "XLA_FLAGS=", 10) && *flags && *flags != '-')
+			read_file(flags, out);
+	}
+}
 
 /* Raised when an entry means something else than before: old ones are not found then. */
-enum { FORMAT = 3 };
+enum { KEY_FORMAT = 3 };
 
 static bool add(EVP_MD_CTX *sha, const void *data, uint64_t len)
 {
@@ -34,7 +145,7 @@ static bool add_number(EVP_MD_CTX *sha, uint64_t n)
 
 static bool add_all(EVP_MD_CTX *sha, const struct pf_cache_inputs *in)
 {
-	return add_text(sha, "pjrtfs compilation cache") && add_number(sha, FORMAT) &&
+	return add_text(sha, "pjrtfs compilation cache") && add_number(sha, KEY_FORMAT) &&
 	       add_text(sha, in->format) && add(sha, in->program, in->program_len) &&
 	       add_number(sha, in->part_off) && add_number(sha, in->part_len) &&
 	       add(sha, in->options, in->options_len) && add_text(sha, in->platform) &&
@@ -91,4 +202,129 @@ bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret)
 {
 	return strlen(text) == PF_CACHE_KEY_TEXT - 1 &&
 	       pf_cache_unhex(text, sizeof(ret->bytes), ret->bytes);
+}
+
+enum {
+	ENTRY_FORMAT = 1,
+	KEY_AT = 16,
+	SHA_AT = 48,
+	LEN_AT = 80,
+	MADE_AT = 104,
+	CHECK_AT = 216
+};
+
+static const char magic[8] = { 'p', 'j', 'r', 't', 'f', 's', '\r', '\n' };
+
+void pf_cache_put64(uint8_t *dst, uint64_t n)
+{
+	for (int i = 0; i < 8; i++)
+		dst[i] = (uint8_t)(n >> (8 * i));
+}
+
+uint64_t pf_cache_get64(const uint8_t *src)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < 8; i++)
+		n |= (uint64_t)src[i] << (8 * i);
+	return n;
+}
+
+uint64_t pf_cache_body_len(const struct pf_cache_header *header)
+{
+	uint64_t len = 0;
+
+	for (int i = 0; i < PF_CACHE_PARTS; i++)
+		len += header->len[i];
+	return len;
+}
+
+static bool check_of(const uint8_t *src, uint8_t dst[PF_SHA256])
+{
+	return EVP_Digest(src, CHECK_AT, dst, NULL, EVP_sha256(), NULL) == 1;
+}
+
+int pf_cache_header_write(const struct pf_cache_header *header,
+			  uint8_t dst[PF_CACHE_HEADER], struct pf_err *err)
+{
+	memset(dst, 0, PF_CACHE_HEADER);
+	memcpy(dst, magic, sizeof(magic));
+	pf_cache_put64(dst + sizeof(magic), ENTRY_FORMAT);
+	memcpy(dst + KEY_AT, header->key.bytes, PF_SHA256);
+	memcpy(dst + SHA_AT, header->sha, PF_SHA256);
+	for (int i = 0; i < PF_CACHE_PARTS; i++)
+		pf_cache_put64(dst + LEN_AT + 8 * i, header->len[i]);
+	pf_cache_put64(dst + MADE_AT, header->made_ns);
+	pf_cache_put64(dst + PF_CACHE_USES_AT, header->uses);
+	if (!check_of(dst, dst + CHECK_AT))
+		return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
+	return 0;
+}
+
+static int read_lengths(const uint8_t *src, uint64_t file_len,
+			struct pf_cache_header *ret, struct pf_err *err)
+{
+	uint64_t left = file_len - PF_CACHE_HEADER;
+
+	for (int i = 0; i < PF_CACHE_PARTS; i++) {
+		ret->len[i] = pf_cache_get64(src + LEN_AT + 8 * i);
+		if (ret->len[i] > left)
+			break;
+		left -= ret->len[i];
+		if (i + 1 == PF_CACHE_PARTS && left == 0 &&
+		    ret->len[PF_CACHE_META] <= PF_CACHE_META_MAX)
+			return 0;
+	}
+	return pf_err_set(err, -EBADMSG,
+			  "its %" PRIu64 " bytes are not what its header says", file_len);
+}
+
+int pf_cache_header_read(const uint8_t *src, size_t len, uint64_t file_len,
+			 struct pf_cache_header *ret, struct pf_err *err)
+{
+	uint8_t check[PF_SHA256];
+
+	if (len < PF_CACHE_HEADER || file_len < PF_CACHE_HEADER)
+		return pf_err_set(err, -EBADMSG, "it is shorter than a header");
+	if (memcmp(src, magic, sizeof(magic)))
+		return pf_err_set(err, -EBADMSG, "it does not begin as an entry does");
+	if (pf_cache_get64(src + sizeof(magic)) != ENTRY_FORMAT)
+		return pf_err_set(err, -EBADMSG,
+				  "its format is %" PRIu64 ", this build's is %d",
+				  pf_cache_get64(src + sizeof(magic)), ENTRY_FORMAT);
+	if (!check_of(src, check))
+		return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
+	if (memcmp(check, src + CHECK_AT, sizeof(check)))
+		return pf_err_set(err, -EBADMSG, "its header is damaged");
+	memcpy(ret->key.bytes, src + KEY_AT, PF_SHA256);
+	memcpy(ret->sha, src + SHA_AT, PF_SHA256);
+	ret->made_ns = pf_cache_get64(src + MADE_AT);
+	ret->uses = pf_cache_get64(src + PF_CACHE_USES_AT);
+	return read_lengths(src, file_len, ret, err);
+}
+
+static int digest(const struct pf_cache_header *header, const void *body,
+		  uint8_t ret[PF_SHA256], struct pf_err *err)
+{
+	if (EVP_Digest(body, pf_cache_body_len(header), ret, NULL, EVP_sha256(), NULL) ==
+	    1)
+		return 0;
+	return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
+}
+
+int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
+			struct pf_err *err)
+{
+	uint8_t sha[PF_SHA256];
+	int r = digest(header, body, sha, err);
+
+	if (r == 0 && memcmp(sha, header->sha, sizeof(sha)))
+		r = pf_err_set(err, -EBADMSG, "its SHA-256 is not that of its bytes");
+	return r;
+}
+
+int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
+		       struct pf_err *err)
+{
+	return digest(header, body, header->sha, err);
 }

@@ -13,17 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cache_options.h"
-#include "options.h"
-#include "plugin_choice.h"
-#include "plugin_report.h"
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/base/log.h"
-#include "pjrtfs/engine/worker.h"
-#include "pjrtfs/files/fs.h"
-#include "pjrtfs/fuse/session.h"
-#include "pjrtfs/tree/node.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/engine.h"
+#include "pjrtfs/files.h"
+#include "pjrtfs/fuse.h"
+#include "pjrtfs/json.h"
+#include "pjrtfs/kind.h"
 
 /*
  * Address space for one worker's outputs; only what is used takes memory.  Four times what

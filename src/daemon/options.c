@@ -1,496 +1,598 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "options.h"
-#include "config.h"
-#include "memory_limit.h"
-#include "plugin_choice.h"
-
+#include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/fuse/session.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 
-#define DEFAULT_CACHE (UINT64_C(2) << 30) /* bytes */
+enum { MAX_SECONDS = 7 * 24 * 3600, MAX_JOBS = 32 };
 
-/* What the command line said, before plugins are looked for. */
-struct words {
-	struct plugin_words plugins;
-	const char *positional[3];
-	unsigned n_positional;
-};
-
-/* --- -o ------------------------------------------------------------------------------------ */
-
-static const char config_word[] = "config=";
-
-static int add_to(const char **list, unsigned *n, const char *word, struct pf_err *err)
+int option_number(const char *what, const char *value, unsigned max, unsigned *ret,
+		  struct pf_err *err)
 {
-	if (*n == MAX_PLUGINS)
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (!isdigit((unsigned char)*value) || *end || errno || n < 1 || n > max)
 		return pf_err_set(err, -EINVAL,
-				  "more than %d plugins, or places to look for them",
-				  MAX_PLUGINS);
-	list[(*n)++] = word;
+				  "%s: expected a number from 1 to %u, found %s", what,
+				  max, value);
+	*ret = (unsigned)n;
 	return 0;
 }
 
-/* What is said of the cache and of compiles: words of -o, and long options in this order. */
-static const struct {
-	const char *word; /* of -o, with its '=' if it takes a value */
-	const char *name; /* cache_options_take's */
-} cache_words[] = {
-	{ "cache_dir=", "dir" },
-	{ "cache_size=", "size" },
-	{ "no_cache", "off" },
-	{ "compile_jobs=", "jobs" },
-	{ "compile_timeout=", "timeout" },
-};
-
-/* What is said of plugins and compile options, likewise. */
-static const struct {
-	const char *word;
-	int (*take)(struct settings *s, const char *value, struct pf_err *err);
-} settings_words[] = {
-	{ "plugin_option=", settings_take_option },
-	{ "plugin_env=", settings_take_env },
-	{ "plugin_log_level=", settings_take_log_level },
-	{ "devices=", settings_take_devices },
-	{ "compile_option=", settings_take_compile_option },
-	{ "flags_for_all=", settings_take_flag_for_all },
-	{ "sandbox=", settings_take_sandbox },
-	{ "sandbox_read=", settings_take_sandbox_read },
-	{ "sandbox_write=", settings_take_sandbox_write },
-	{ "sandbox_uid=", settings_take_sandbox_uid },
-	{ "abandoned_timeout=", settings_take_abandoned },
-};
-
-enum { N_SETTINGS_WORDS = sizeof(settings_words) / sizeof(settings_words[0]) };
-
-enum { N_CACHE_WORDS = sizeof(cache_words) / sizeof(cache_words[0]) };
-
-/* Which of them WORD is; N_CACHE_WORDS: none. */
-static unsigned cache_word_of(const char *word)
-{
-	unsigned i = 0;
-
-	for (; i < N_CACHE_WORDS; i++) {
-		size_t len = strlen(cache_words[i].word);
-
-		if (!strncmp(word, cache_words[i].word, len) &&
-		    (cache_words[i].word[len - 1] == '=' || !word[len]))
-			break;
-	}
-	return i;
-}
-
-static int add_word(struct options *o, struct words *w, const char *word,
-		    struct pf_err *err)
-{
-	unsigned i = cache_word_of(word);
-
-	if (i < N_CACHE_WORDS)
-		return cache_options_take(&o->cache, cache_words[i].name,
-					  word + strlen(cache_words[i].word), err);
-	if (!strncmp(word, "plugin=", 7))
-		return add_to(w->plugins.said, &w->plugins.n_said, word + 7, err);
-	if (!strncmp(word, "plugin_dir=", 11))
-		return add_to(w->plugins.dirs, &w->plugins.n_dirs, word + 11, err);
-	if (!strncmp(word, "memory_limit=", 13))
-		return memory_limit_parse(word + 13, &o->memory_limit, err);
-	if (!strncmp(word, "mode=", 5))
-		return options_take_mode(o, word + 5, err);
-	if (!strncmp(word, "group=", 6))
-		return options_take_group(o, word + 6, err);
-	for (i = 0; i < N_SETTINGS_WORDS; i++) {
-		size_t len = strlen(settings_words[i].word);
-
-		if (!strncmp(word, settings_words[i].word, len))
-			return settings_words[i].take(&o->settings, word + len, err);
-	}
-	if (!strncmp(word, config_word, strlen(config_word)))
-		return 0; /* it was read before */
-	if (strcmp(word, "allow_native") != 0)
-		return options_add_fuse(o, word, err);
-	o->allow_native = true;
-	return 0;
-}
-
-/* Cut LIST in place; the words live as long as argv. */
-static int add_words(struct options *o, struct words *w, char *list, struct pf_err *err)
-{
-	char *word;
-	int r = 0;
-
-	while (r == 0 && (word = strsep(&list, ",")))
-		r = add_word(o, w, word, err);
-	return r;
-}
-
-/* --- everything ---------------------------------------------------------------------------- */
-
-enum {
-	OPT_PLUGIN = 256,
-	OPT_PLUGIN_DIR,
-	OPT_MEMORY_LIMIT,
-	OPT_MODE,
-	OPT_GROUP,
-	OPT_ALLOW_NATIVE,
-	OPT_LIST_PLUGINS,
-	OPT_CHECK_PLUGIN,
-	OPT_JSON,
-	OPT_TIMEOUT,
-	OPT_CONFIG,
-	OPT_DUMP_CONFIG,
-	OPT_SETTINGS = 300, /* and others */
-	OPT_CACHE = 320,    /* and others */
-};
-
-/* Options that ask about plugins instead of mounting. */
-static int take_question(int c, struct options *o, struct pf_err *err)
-{
-	if (c == OPT_LIST_PLUGINS)
-		o->list_plugins = true;
-	else if (c == OPT_JSON)
-		o->json = true;
-	else if (c == OPT_TIMEOUT)
-		return option_number("timeout in seconds", optarg, 3600, &o->timeout_s,
-				     err);
-	else {
-		free(o->check_plugin);
-		o->check_plugin = strdup(optarg);
-	}
-	return 0;
-}
-
-/* What was asked is about plugins: find them. */
-static int find_out(struct options *o, const struct words *w, struct pf_err *err)
-{
-	if (o->list_plugins && o->check_plugin)
-		return pf_err_set(err, -EINVAL,
-				  "expected --list-plugins or --check-plugin, not both");
-	if (w->n_positional)
-		return pf_err_set(err, -EINVAL,
-				  "expected no word beside %s, found '%s'; see --help",
-				  o->list_plugins ? "--list-plugins" : "--check-plugin's",
-				  w->positional[0]);
-	if (o->list_plugins)
-		return plugin_choice_list(o, &w->plugins, err);
-	return plugin_choice_one(o, &w->plugins, o->check_plugin, err);
-}
-
-static int take_option(int c, struct options *o, struct words *w, char **argv,
+int cache_options_take(struct cache_options *o, const char *name, const char *value,
 		       struct pf_err *err)
 {
-	switch (c) {
-	case 'f':
-		o->foreground = true;
+	int r;
+
+	if (!strcmp(name, "off")) {
+		o->off = true;
 		return 0;
-	case 'd':
-		o->debug = o->foreground = true;
-		return 0;
-	case 'o':
-		return add_words(o, w, optarg, err);
-	case 'h':
-		o->help = true;
-		return 0;
-	case 'V':
-		o->version = true;
-		return 0;
-	case OPT_PLUGIN:
-		return add_to(w->plugins.said, &w->plugins.n_said, optarg, err);
-	case OPT_PLUGIN_DIR:
-		return add_to(w->plugins.dirs, &w->plugins.n_dirs, optarg, err);
-	case OPT_MEMORY_LIMIT:
-		return memory_limit_parse(optarg, &o->memory_limit, err);
-	case OPT_MODE:
-		return options_take_mode(o, optarg, err);
-	case OPT_GROUP:
-		return options_take_group(o, optarg, err);
-	case OPT_ALLOW_NATIVE:
-		o->allow_native = true;
-		return 0;
-	case OPT_LIST_PLUGINS:
-	case OPT_CHECK_PLUGIN:
-	case OPT_JSON:
-	case OPT_TIMEOUT:
-		return take_question(c, o, err);
-	case OPT_CONFIG: /* it was read before */
-	case OPT_DUMP_CONFIG:
-		return 0;
-	case 1: /* a word that is no option */
-		if (w->n_positional == 3)
-			return 0;
-		w->positional[w->n_positional++] = optarg;
-		return 0;
-	case ':':
-		return pf_err_set(err, -EINVAL, "%s needs an argument", argv[optind - 1]);
-	default:
-		if (c >= OPT_CACHE && c < OPT_CACHE + N_CACHE_WORDS)
-			return cache_options_take(&o->cache,
-						  cache_words[c - OPT_CACHE].name, optarg,
-						  err);
-		if (c >= OPT_SETTINGS && c < OPT_SETTINGS + N_SETTINGS_WORDS)
-			return settings_words[c - OPT_SETTINGS].take(&o->settings, optarg,
-								     err);
-		if (optopt && optopt < 256)
-			return pf_err_set(err, -EINVAL,
-					  "there is no option -%c; see --help", optopt);
-		return pf_err_set(err, -EINVAL, "there is no option %s; see --help",
-				  argv[optind - 1]);
+	}
+	if (!strcmp(name, "size")) {
+		r = pf_size_parse(value, &o->size, err);
+		return r < 0 ? pf_err_wrap(err, r, "cache size") : 0;
+	}
+	if (!strcmp(name, "jobs"))
+		return option_number("compile jobs", value, MAX_JOBS, &o->jobs, err);
+	if (!strcmp(name, "timeout"))
+		return option_number("compile timeout in seconds", value, MAX_SECONDS,
+				     &o->timeout_s, err);
+	if (!*value)
+		return pf_err_set(err, -EINVAL, "cache directory: expected a path");
+	free(o->dir);
+	o->dir = strdup(value);
+	return o->dir ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+}
+
+/* DIR, below BASE. */
+static char *below(const char *base, const char *dir)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", base, dir) < 0 ? NULL : path;
+}
+
+char *cache_options_dir(const struct cache_options *o)
+{
+	const char *own = getenv("PJRTFS_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+	const char *dir = o->dir;
+	pf_autofree char *home = NULL;
+	char cwd[PATH_MAX];
+
+	if (!dir && own && *own)
+		dir = own;
+	if (dir && *dir == '/')
+		return strdup(dir);
+	if (dir)
+		return getcwd(cwd, sizeof(cwd)) ? below(cwd, dir) : NULL;
+	if (xdg && *xdg == '/')
+		return below(xdg, "pjrtfs");
+	home = pf_home_dir();
+	return home ? below(home, ".cache/pjrtfs") : NULL;
+}
+
+int memory_limit_parse(const char *text, uint64_t *ret, struct pf_err *err)
+{
+	static const char units[] = "KMGT";
+	char *end;
+	uint64_t n;
+
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || errno)
+		goto bad;
+	if (*end) {
+		const char *unit = strchr(units, toupper((unsigned char)*end));
+		unsigned shift;
+
+		if (!unit)
+			goto bad;
+		shift = 10 * (unsigned)(unit - units + 1);
+		if (n > UINT64_MAX >> shift)
+			goto bad;
+		n <<= shift;
+		end++;
+		if (!strcmp(end, "iB") || !strcmp(end, "B"))
+			end = "";
+	}
+	if (*end || n < 1 << 20 || n > UINT64_C(1) << 60)
+		goto bad;
+	*ret = n;
+	return 0;
+bad:
+	return pf_err_set(err, -EINVAL,
+			  "memory limit: expected a size from 1M on, as in 4G, found "
+			  "%s",
+			  text);
+}
+
+/* The number in file PATH; UINT64_MAX if there is none ("max"). */
+static uint64_t read_number(const char *path)
+{
+	char text[32] = "";
+	uint64_t n = UINT64_MAX;
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return n;
+	if (fgets(text, sizeof(text), f) && isdigit((unsigned char)*text))
+		n = strtoull(text, NULL, 10);
+	fclose(f);
+	return n;
+}
+
+/* The tightest limit in the files NAME of DIR and of the directories above it, down to its
+ * first TOP bytes. */
+static uint64_t tightest(char *dir, size_t top, const char *name)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (;;) {
+		pf_autofree char *path = NULL;
+		uint64_t n;
+		char *slash;
+
+		if (asprintf(&path, "%s/%s", dir, name) < 0)
+			return best;
+		n = read_number(path);
+		best = n < best ? n : best;
+		slash = strrchr(dir, '/');
+		if (!slash || (size_t)(slash - dir) < top)
+			return best;
+		*slash = '\0';
 	}
 }
 
-static const char short_options[] = "-:fdo:hV";
-static const struct option long_options[] = {
-	{ "plugin", required_argument, NULL, OPT_PLUGIN },
-	{ "plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR },
-	{ "plugin-option", required_argument, NULL, OPT_SETTINGS },
-	{ "plugin-env", required_argument, NULL, OPT_SETTINGS + 1 },
-	{ "plugin-log-level", required_argument, NULL, OPT_SETTINGS + 2 },
-	{ "devices", required_argument, NULL, OPT_SETTINGS + 3 },
-	{ "compile-option", required_argument, NULL, OPT_SETTINGS + 4 },
-	{ "flags-for-all", required_argument, NULL, OPT_SETTINGS + 5 },
-	{ "sandbox", required_argument, NULL, OPT_SETTINGS + 6 },
-	{ "sandbox-read", required_argument, NULL, OPT_SETTINGS + 7 },
-	{ "sandbox-write", required_argument, NULL, OPT_SETTINGS + 8 },
-	{ "sandbox-uid", required_argument, NULL, OPT_SETTINGS + 9 },
-	{ "abandoned-timeout", required_argument, NULL, OPT_SETTINGS + 10 },
-	{ "config", required_argument, NULL, OPT_CONFIG },
-	{ "dump-config", no_argument, NULL, OPT_DUMP_CONFIG },
-	{ "memory-limit", required_argument, NULL, OPT_MEMORY_LIMIT },
-	{ "mode", required_argument, NULL, OPT_MODE },
-	{ "group", required_argument, NULL, OPT_GROUP },
-	{ "cache-dir", required_argument, NULL, OPT_CACHE },
-	{ "cache-size", required_argument, NULL, OPT_CACHE + 1 },
-	{ "no-cache", no_argument, NULL, OPT_CACHE + 2 },
-	{ "compile-jobs", required_argument, NULL, OPT_CACHE + 3 },
-	{ "compile-timeout", required_argument, NULL, OPT_CACHE + 4 },
-	{ "list-plugins", no_argument, NULL, OPT_LIST_PLUGINS },
-	{ "check-plugin", required_argument, NULL, OPT_CHECK_PLUGIN },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-	{ "allow-native", no_argument, NULL, OPT_ALLOW_NATIVE },
-	{ "foreground", no_argument, NULL, 'f' },
-	{ "debug", no_argument, NULL, 'd' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
-
-/* What must be known before the rest is read. */
-struct ahead {
-	char *config;     /* owned: --config's */
-	bool dump, asked; /* --help or --version */
-};
-
-/* The value of the last word config= in the LIST of -o, the caller's; NULL: none. */
-static char *find_config_word(const char *list)
+static bool has_word(const char *list, const char *word)
 {
-	char *found = NULL;
+	size_t len = strlen(word);
 
-	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
-		size_t len = strlen(config_word);
+	for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+		if (!strncmp(list, word, len) && (!list[len] || list[len] == ','))
+			return true;
+	return false;
+}
 
-		if (strncmp(at, config_word, len) != 0)
+/* Our group in the hierarchy of cgroup v2, or in that of v1's memory controller: in GROUP, of
+ * PATH_MAX bytes.  False: there is none. */
+static bool find_group(const char *root, bool v2, char *group)
+{
+	pf_autofree char *path = NULL;
+	pf_autofree char *line = NULL;
+	bool found = false;
+	size_t cap = 0;
+	FILE *f = NULL;
+
+	if (asprintf(&path, "%s/proc/self/cgroup", root) >= 0)
+		f = fopen(path, "re");
+	while (f && !found && getline(&line, &cap, f) > 0) {
+		/* ID:CONTROLLER,...:PATH */
+		char *controllers = strchr(line, ':'), *at;
+
+		at = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!at)
 			continue;
-		free(found);
-		found = strndup(at + len, strcspn(at + len, ","));
+		*at++ = '\0';
+		at[strcspn(at, "\n")] = '\0';
+		found = v2 ? !controllers[1] : has_word(controllers + 1, "memory");
+		if (found)
+			snprintf(group, PATH_MAX, "%s", at);
 	}
+	if (f)
+		fclose(f);
 	return found;
 }
 
-static void look_ahead(int argc, char **argv, struct ahead *ret)
+/* The limit of a hierarchy that is mounted AT, from its group MOUNTED on. */
+static uint64_t hierarchy_limit(const char *root, bool v2, const char *mounted,
+				const char *at)
 {
-	int c;
+	pf_autofree char *dir = NULL;
+	char group[PATH_MAX];
+	const char *below = group;
+	size_t len = strlen(mounted);
 
-	optind = 0; /* getopt(3) begins anew */
-	while ((c = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
-		char *config = NULL;
-
-		if (c == OPT_CONFIG)
-			config = strdup(optarg);
-		else if (c == 'o')
-			config = find_config_word(optarg);
-		ret->dump |= c == OPT_DUMP_CONFIG;
-		ret->asked |= c == 'h' || c == 'V';
-		if (config) {
-			free(ret->config);
-			ret->config = config;
-		}
-	}
-	optind = 0;
+	if (!find_group(root, v2, group))
+		return UINT64_MAX;
+	/* A container may have no more of the hierarchy than its own group. */
+	if (len > 1 && !strncmp(group, mounted, len) &&
+	    (group[len] == '/' || !group[len]))
+		below += len;
+	if (asprintf(&dir, "%s%s%s", root, at, strcmp(below, "/") ? below : "") < 0)
+		return UINT64_MAX;
+	return tightest(dir, strlen(root) + strlen(at),
+			v2 ? "memory.max" : "memory.limit_in_bytes");
 }
 
-/* The configuration, then the command line. */
-static int read_all(int argc, char **argv, const struct ahead *ahead, struct options *o,
-		    struct words *w, struct pf_err *err)
+uint64_t memory_limit_cgroup(const char *root)
 {
-	int c, r = ahead->asked ? 0 : config_read(o, ahead->config, err);
+	pf_autofree char *path = NULL;
+	pf_autofree char *line = NULL;
+	uint64_t best = UINT64_MAX, n;
+	size_t cap = 0;
+	FILE *f = NULL;
 
-	o->settings.layer = LAYER_COMMAND_LINE;
-	while (r == 0 &&
-	       (c = getopt_long(argc, argv, short_options, long_options, NULL)) != -1)
-		r = take_option(c, o, w, argv, err);
-	while (r == 0 && optind < argc && w->n_positional < 3)
-		w->positional[w->n_positional++] = argv[optind++]; /* after "--" */
-	if (r < 0 || o->help || o->version)
-		return r;
-	o->foreground |= o->debug;
-	r = settings_check_compile_options(&o->settings, err);
-	if (r < 0 || o->list_plugins || o->check_plugin)
-		return r;
-	if (o->json || o->timeout_s)
-		return pf_err_set(err, -EINVAL,
-				  "%s is for --list-plugins and --check-plugin",
-				  o->json ? "--json" : "--timeout");
-	if (w->n_positional > 2 || (w->n_positional < 1 && !ahead->dump))
+	if (asprintf(&path, "%s/proc/self/mountinfo", root) >= 0)
+		f = fopen(path, "re");
+	while (f && getline(&line, &cap, f) > 0) {
+		char mounted[PATH_MAX], at[PATH_MAX], type[32], options[256];
+		const char *rest = strstr(line, " - ");
+		bool v2;
+
+		if (!rest || strlen(line) >= PATH_MAX ||
+		    sscanf(line, "%*s %*s %*s %s %s", mounted, at) != 2 ||
+		    sscanf(rest, " - %31s %*s %255s", type, options) != 2)
+			continue;
+		v2 = !strcmp(type, "cgroup2");
+		if (!v2 && (strcmp(type, "cgroup") || !has_word(options, "memory")))
+			continue;
+		n = hierarchy_limit(root, v2, mounted, at);
+		best = n < best ? n : best;
+	}
+	if (f)
+		fclose(f);
+	return best;
+}
+
+uint64_t memory_limit_default(void)
+{
+	uint64_t ram =
+		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t cgroup = memory_limit_cgroup("");
+
+	return (ram < cgroup ? ram : cgroup) / 10 * 8;
+}
+
+/* The text of --help. */
+
+const char options_help[] =
+	"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
+	"\n"
+	"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by name or by\n"
+	"path, separated by commas; the first one's first device is the default.  Without\n"
+	"SOURCE: cpu.\n"
+	"\n"
+	"  -f, --foreground         stay in the foreground\n"
+	"  -d, --debug              log every request (implies -f)\n"
+	"  -o OPTION[,OPTION...]    mount options: allow_other, ro, auto_unmount, ...; those\n"
+	"                           meant for mount(8) are ignored; those with a value below\n"
+	"                           also as plugin=, plugin_dir=, memory_limit=, ...\n"
+	"  --plugin [NAME=]PATH     load this plugin; may be repeated; without SOURCE instead of\n"
+	"                           the default, else too.  A bare NAME is looked for\n"
+	"  --plugin-dir DIR         look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
+	"                           DIR/NAME.so; may be repeated\n"
+	"  --config FILE            read the configuration FILE, and no other (default:\n"
+	"                           /etc/pjrtfs.json, then ~/.config/pjrtfs.json)\n"
+	"  --dump-config            print the configuration in force as such a file\n"
+	"  --plugin-option NAME:KEY=VALUE\n"
+	"                           create plugin NAME's client with this option; with a type:\n"
+	"                           NAME:KEY:int64=4 (string, float, bool, int64_list)\n"
+	"  --plugin-env NAME:KEY=VALUE\n"
+	"                           set a variable for plugin NAME alone, as XLA_FLAGS\n"
+	"  --plugin-log-level N     plugins print from level N on: 0 all, 3 only fatal errors\n"
+	"  --devices N              devices of the default plugin, if it is for CPUs (XLA: 4)\n"
+	"  --compile-option KEY=VALUE\n"
+	"                           what programs are compiled with by default\n"
+	"  --sandbox [NAME:]MODE    what plugin NAME's process may do: strict (the default),\n"
+	"                           device (drivers of accelerators) or off\n"
+	"  --sandbox-read [NAME:]PATH, --sandbox-write [NAME:]PATH\n"
+	"                           what it may read, or write, besides; may be repeated\n"
+	"  --sandbox-uid [NAME:]UID the user that it becomes, if root mounts\n"
+	"  --flags-for-all FLAG     a flag of XLA that users who do not own the mount may set,\n"
+	"                           too; may be repeated\n"
+	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
+	"                           of the smaller of RAM and the cgroup's limit)\n"
+	"  --mode MODE              of programs/, buffers/, ...: 1777 lets all users work there\n"
+	"  --group GROUP            their group, by name or number; alone: mode 2775\n"
+	"  --allow-native           whoever may write programs may also load compiled ones\n"
+	"                           (.pjrtexe), which are native code; else only the owner\n"
+	"  --cache-dir DIR          keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
+	"                           $XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)\n"
+	"  --cache-size SIZE        at most so many bytes of them (default 2G), or max\n"
+	"  --no-cache               keep none\n"
+	"  --compile-jobs N         compile N programs at a time (default: the processors)\n"
+	"  --compile-timeout S      give a compile up after S seconds\n"
+	"  --abandoned-timeout S    end executions of users who do not own the mount that nobody\n"
+	"                           has waited for for S seconds, with their worker (default\n"
+	"                           3600; 0: never)\n"
+	"  --list-plugins           show every plugin that is found, and where it was found\n"
+	"  --check-plugin NAME|PATH load a plugin, show what it can do, run a program on it\n"
+	"  --json                   the same as JSON\n"
+	"  --timeout S              wait S seconds for each plugin (default 60)\n"
+	"  -V, --version            print the version\n"
+	"  -h, --help               print this\n"
+	"\n"
+	"The mount ends with: fusermount3 -u MOUNTPOINT\n"
+	"The manual: pjrtfs(1), and pjrtfs(5) for the files.\n";
+
+/* Words of -o that others than pjrtfs understand. */
+
+bool options_for_mount(const char *word)
+{
+	static const char *const words[] = {
+		"defaults",   "auto",     "noauto",     "user",        "nouser",
+		"users",      "nousers",  "owner",      "group",       "_netdev",
+		"nofail",     "relatime", "norelatime", "strictatime", "nostrictatime",
+		"nodiratime", "diratime", "lazytime",   "nolazytime",  "loud",
+		"silent",     "iversion", "noiversion",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i], word))
+			return true;
+	return !strncmp(word, "x-", 2) || !strncmp(word, "comment=", 8) ||
+	       !strncmp(word, "user=", 5) || !strncmp(word, "uhelper=", 8) ||
+	       !strncmp(word, "helper=", 7);
+}
+
+int options_add_fuse(struct options *o, const char *word, struct pf_err *err)
+{
+	if (!*word || options_for_mount(word))
+		return 0;
+	if (!strcmp(word, "remount"))
 		return pf_err_set(
 			err, -EINVAL,
-			w->n_positional
-				? "expected [SOURCE] MOUNTPOINT, and no third word '%s'; see --help"
-				: "expected [SOURCE] MOUNTPOINT; see --help",
-			w->positional[2]);
+			"remount: a mount's options cannot be changed; unmount it, "
+			"and mount it with the others");
+	if (strchr(word, ','))
+		return pf_err_set(err, -EINVAL,
+				  "mount option: expected one, found %.80s with a comma",
+				  word);
+	if (o->n_fuse == MAX_WORDS)
+		return pf_err_set(err, -EINVAL, "more than %d mount options", MAX_WORDS);
+	o->fuse[o->n_fuse] = strdup(word);
+	if (!o->fuse[o->n_fuse])
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	o->n_fuse++;
 	return 0;
 }
 
-/* The configuration's plugins, for those that look for some; the command line's choice goes
- * before its choice. */
-static void add_configured(const struct settings *s, bool choose, struct words *w)
+void options_forget_fuse(struct options *o)
 {
-	struct plugin_words *p = &w->plugins;
-
-	for (unsigned i = 0; i < s->n_defs && p->n_configured < MAX_PLUGINS; i++)
-		if (s->defs[i].path)
-			p->configured[p->n_configured++] =
-				(struct pf_named){ s->defs[i].name, s->defs[i].path };
-	for (unsigned i = 0; i < s->n_dirs; i++)
-		p->configured_dirs[p->n_configured_dirs++] = s->dirs[i];
-	for (unsigned i = 0; choose && !p->n_said && i < s->n_chosen; i++)
-		p->said[i] = s->chosen[i];
-	if (choose && !p->n_said)
-		p->n_said = s->n_chosen;
+	while (o->n_fuse) {
+		free((char *)(uintptr_t)o->fuse[--o->n_fuse]);
+		o->fuse[o->n_fuse] = NULL;
+	}
 }
 
-static int attach(struct options *o, struct pf_err *err)
+int options_take_mode(struct options *o, const char *value, struct pf_err *err)
+{
+	char *end;
+	unsigned long mode = strtoul(value, &end, 8);
+
+	if (*value < '0' || *value > '7' || *end || mode > 07777 ||
+	    (mode & S_IRWXU) != S_IRWXU)
+		return pf_err_set(err, -EINVAL,
+				  "mode: expected an octal mode with all rights for the "
+				  "owner, as in 1777 or 2775, found %s",
+				  value);
+	o->mode = (mode_t)mode;
+	return 0;
+}
+
+int options_take_group(struct options *o, const char *value, struct pf_err *err)
+{
+	const struct group *group = getgrnam(value);
+	char *end;
+	unsigned long gid = strtoul(value, &end, 10);
+
+	if (group)
+		gid = group->gr_gid;
+	else if (*value < '0' || *value > '9' || *end || gid >= UINT32_MAX)
+		return pf_err_set(err, -EINVAL,
+				  "group: expected a group's name or number, found %s",
+				  value);
+	o->has_group = true;
+	o->group = (gid_t)gid;
+	return 0;
+}
+
+/* The effective configuration, as a file that says the same. */
+
+/* PATH, which need not exist, made absolute; the caller's. */
+static char *absolute(const char *path)
+{
+	char cwd[PATH_MAX], *text;
+
+	if (*path == '/')
+		return strdup(path);
+	if (!getcwd(cwd, sizeof(cwd)))
+		return NULL;
+	return asprintf(&text, "%s/%s", cwd, path) < 0 ? NULL : text;
+}
+
+static void add_bool(struct json_object *o, const char *key, bool value)
+{
+	json_object_object_add(o, key, json_object_new_boolean(value));
+}
+
+static void add_string(struct json_object *list, const char *text)
+{
+	json_object_array_add(list, json_object_new_string(text));
+}
+
+/* O[KEY] is a copy of VALUE, unless that is empty. */
+static void add_copy(struct json_object *o, const char *key, struct json_object *value)
+{
+	if (value && json_object_object_length(value))
+		json_object_object_add(o, key, pf_json_copy(value));
+}
+
+/* O gets a copy of each key of MORE, which may be NULL. */
+static void add_keys(struct json_object *o, struct json_object *more)
+{
+	if (!more)
+		return;
+	json_object_object_foreach(more, key, value)
+		json_object_object_add(o, key, pf_json_copy(value));
+}
+
+static const struct plugin_def *find_def(const struct settings *s, const char *name)
+{
+	for (unsigned i = 0; i < s->n_defs; i++)
+		if (!strcmp(s->defs[i].name, name))
+			return &s->defs[i];
+	return NULL;
+}
+
+/* What plugin NAME is loaded with; PATH: NULL if it is looked for. */
+static struct json_object *plugin_json(const struct settings *s, const char *name,
+				       const char *path)
+{
+	const struct plugin_def *def = find_def(s, name);
+	struct json_object *o = json_object_new_object();
+
+	pf_json_add_string(o, "name", name);
+	if (!path && def)
+		path = def->path;
+	if (path)
+		pf_json_add_string(o, "path", path);
+	if (!def)
+		return o;
+	add_copy(o, "options", def->options);
+	add_copy(o, "env", def->env);
+	add_keys(o, def->sandbox);
+	if (def->log_level >= 0 && def->log_layer >= s->log_layer)
+		pf_json_add_int(o, "log_level", def->log_level);
+	return o;
+}
+
+/* WORD: NAME, PATH or NAME=PATH. */
+static void add_plugin(struct json_object *list, const struct settings *s,
+		       const char *word)
+{
+	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
+	pf_autofree char *name = NULL, *path = NULL;
+
+	if (equals && (!slash || equals < slash)) {
+		name = strndup(word, (size_t)(equals - word));
+		path = absolute(equals + 1);
+		if (name && path)
+			json_object_array_add(list, plugin_json(s, name, path));
+	} else if (slash) {
+		path = absolute(word);
+		if (path)
+			add_string(list, path);
+	} else {
+		json_object_array_add(list, plugin_json(s, word, NULL));
+	}
+}
+
+static struct json_object *plugins_json(const struct settings *s, const char *source,
+					const struct plugin_words *w)
+{
+	struct json_object *list = json_object_new_array();
+	pf_autofree char *copy = source ? strdup(source) : NULL;
+	char *at = copy, *word;
+
+	while (at && (word = strsep(&at, ",")))
+		add_plugin(list, s, word);
+	for (unsigned i = 0; i < w->n_said; i++)
+		add_plugin(list, s, w->said[i]);
+	if (!source && !w->n_said)
+		for (unsigned i = 0; i < s->n_chosen; i++)
+			add_plugin(list, s, s->chosen[i]);
+	if (!json_object_array_length(list))
+		add_plugin(list, s, "cpu");
+	return list;
+}
+
+static struct json_object *dirs_json(const struct settings *s,
+				     const struct plugin_words *w)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < w->n_dirs; i++) {
+		pf_autofree char *path = absolute(w->dirs[i]);
+
+		if (path)
+			add_string(list, path);
+	}
+	for (unsigned i = 0; i < s->n_dirs; i++)
+		add_string(list, s->dirs[i]);
+	return list;
+}
+
+static void add_cache(struct json_object *o, const struct cache_options *cache)
+{
+	pf_autofree char *dir = cache->dir ? absolute(cache->dir) : NULL;
+
+	if (dir)
+		pf_json_add_string(o, "cache_dir", dir);
+	if (cache->size == UINT64_MAX)
+		pf_json_add_string(o, "cache_size", "max");
+	else
+		pf_json_add_int(o, "cache_size", (int64_t)cache->size);
+	add_bool(o, "no_cache", cache->off);
+	if (cache->jobs)
+		pf_json_add_int(o, "compile_jobs", cache->jobs);
+	if (cache->timeout_s)
+		pf_json_add_int(o, "compile_timeout", cache->timeout_s);
+}
+
+int config_dump(const struct options *o, const char *source, const struct plugin_words *w,
+		struct json_object **ret, struct pf_err *err)
 {
 	const struct settings *s = &o->settings;
-	int r = o->list_plugins ? 0 /* of any that there are */
-				: settings_check_names(s, o->plugins, o->n_plugins, err);
+	struct json_object *out = json_object_new_object();
+	struct json_object *words = json_object_new_array();
+	struct json_object *flags = json_object_new_array();
+	int r = settings_check_refused(s, err);
 
-	if (r == 0)
-		r = settings_attach(s, o->plugins, o->n_plugins, true, err);
-	return r;
-}
-
-/* WORD made absolute, without links, or /dev/fd/N as it is; the caller's.  NULL and errno: it cannot be. */
-static char *find_mountpoint(const char *word)
-{
-	pf_autofree char *plain = strdup(word);
-	size_t len = strlen(word);
-
-	if (pf_mount_fd(word) >= 0)
-		return pf_steal(&plain);
-	/* With a slash behind it a mount whose daemon is gone cannot be named. */
-	while (plain && len > 1 && plain[len - 1] == '/')
-		plain[--len] = '\0';
-	return plain ? realpath(plain, NULL) : NULL;
-}
-
-static void set_defaults(struct options *o)
-{
-	memset(o, 0, sizeof(*o));
-	settings_init(&o->settings);
-	o->memory_limit = memory_limit_default();
-	o->cache.size = DEFAULT_CACHE;
-}
-
-/* What of O differs from the defaults, for the log: a configuration on one line.  NULL: some
- * plugin's options are refused, or there is no memory. */
-static char *find_in_force(const struct options *o, const char *source,
-			   const struct plugin_words *words)
-{
-	static const struct plugin_words none;
-	struct json_object *all = NULL, *usual = NULL, *value;
-	struct options defaults;
-	char *text = NULL;
-
-	set_defaults(&defaults);
-	if (config_dump(&defaults, NULL, &none, &usual, NULL) == 0 &&
-	    config_dump(o, source, words, &all, NULL) == 0) {
-		json_object_object_foreach(usual, key, was) {
-			if (json_object_object_get_ex(all, key, &value) &&
-			    json_object_equal(value, was))
-				json_object_object_del(all, key);
-		}
-		text = strdup(pf_json_text(all));
-	}
-	json_object_put(all);
-	json_object_put(usual);
-	options_release(&defaults);
-	return text;
-}
-
-int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err)
-{
-	struct words w = { .n_positional = 0 };
-	struct ahead ahead = { NULL };
-	const char *source, *mountpoint;
-	int r;
-
-	set_defaults(ret);
-	opterr = 0;
-	look_ahead(argc, argv, &ahead);
-	r = read_all(argc, argv, &ahead, ret, &w, err);
-	free(ahead.config);
-	if (r < 0 || ret->help || ret->version)
+	if (r == 0 && (!out || !words || !flags))
+		r = pf_err_set(err, -ENOMEM, "no memory for the configuration");
+	if (r < 0) {
+		json_object_put(out);
+		json_object_put(words);
+		json_object_put(flags);
 		return r;
-	source = w.n_positional == 2 ? w.positional[0] : NULL;
-	if (ahead.dump)
-		return config_dump(ret, source, &w.plugins, &ret->dump, err);
-	ret->in_force = find_in_force(ret, source, &w.plugins);
-	add_configured(&ret->settings, !source, &w);
-	if (ret->list_plugins || ret->check_plugin) {
-		r = find_out(ret, &w, err);
-		return r < 0 ? r : attach(ret, err);
 	}
-	r = plugin_choice(ret, &w.plugins, source, err);
-	if (r == 0)
-		r = attach(ret, err);
-	if (r < 0)
-		return r;
-	mountpoint = w.positional[w.n_positional - 1];
-	ret->mountpoint = find_mountpoint(mountpoint);
-	if (!ret->mountpoint)
-		return pf_err_set(err, -errno, "mount point %s: %s", mountpoint,
-				  strerror(errno));
+
+	add_bool(out, "foreground", o->foreground);
+	add_bool(out, "debug", o->debug);
+	for (unsigned i = 0; i < o->n_fuse; i++)
+		add_string(words, o->fuse[i]);
+	json_object_object_add(out, "mount_options", words);
+	pf_json_add_int(out, "memory_limit", (int64_t)o->memory_limit);
+	if (o->mode) {
+		char mode[16];
+
+		snprintf(mode, sizeof(mode), "%04o", (unsigned)o->mode);
+		pf_json_add_string(out, "mode", mode);
+	}
+	if (o->has_group)
+		pf_json_add_int(out, "group", o->group);
+	add_bool(out, "allow_native", o->allow_native);
+	add_cache(out, &o->cache);
+	if (s->abandoned_s != ABANDONED)
+		pf_json_add_int(out, "abandoned_timeout", (int64_t)s->abandoned_s);
+	if (s->devices)
+		pf_json_add_int(out, "devices", s->devices);
+	if (s->log_level >= 0)
+		pf_json_add_int(out, "plugin_log_level", s->log_level);
+	json_object_object_add(out, "plugin_dir", dirs_json(s, w));
+	json_object_object_add(out, "plugins", plugins_json(s, source, w));
+	add_keys(out, s->sandbox);
+	add_copy(out, "compile_options", s->compile_options);
+	for (unsigned i = 0; i < s->n_flags; i++)
+		add_string(flags, s->flags_for_all[i]);
+	if (s->n_flags)
+		json_object_object_add(out, "flags_for_all", flags);
+	else
+		json_object_put(flags);
+	*ret = out;
 	return 0;
-}
-
-static void release_plugin(struct pf_candidate *p)
-{
-	free(p->name);
-	free(p->path);
-	free(p->refused);
-	json_object_put(p->options);
-	json_object_put(p->env);
-	json_object_put(p->sandbox);
-}
-
-void options_release(struct options *o)
-{
-	for (unsigned i = 0; i < o->n_plugins; i++)
-		release_plugin(&o->plugins[i]);
-	options_forget_fuse(o);
-	settings_release(&o->settings);
-	json_object_put(o->dump);
-	free(o->check_plugin);
-	pf_discovery_free(o->discovery);
-	free(o->mountpoint);
-	free(o->in_force);
-	free(o->source);
-	free(o->cache.dir);
-	memset(o, 0, sizeof(*o));
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which plugins are loaded: from the words of the command line to files. */
-#include "plugin_choice.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
 
 int (*plugin_choice_minor_of)(void *arg, const char *path);
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/discover/discover.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/discover.h"
 
 enum {
 	MAX_TEXT = 256 << 10,   /* bytes of a configuration file */

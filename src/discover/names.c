@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How plugins' files are called. */
-#include "internal.h"
-
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "internal.h"
 
 /* A name stands between the two; the first that fits counts. */
 static const struct {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/engine/description.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/engine.h"
 
 /* Limits on what a worker can make the daemon keep. */
 enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/engine/inspect.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -8,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "pjrtfs/base/clock.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/engine/worker.h"
-#include "pjrtfs/formats/options.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/engine.h"
+#include "pjrtfs/json.h"
+#include "pjrtfs/plugin_options.h"
 
 enum { N = 4 /* elements of each array */ };
 

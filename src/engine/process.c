@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "process.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,9 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/clock.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/wire/channel.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
+#include "pjrtfs/wire.h"
 
 extern char **environ;
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/engine/worker.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,7 +7,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "watcher.h"
+#include "internal.h"
+#include "pjrtfs/engine.h"
 
 enum { START_TIMEOUT_MS = 120000 }; /* a plugin that loads 250 MB from a cold disk */
 

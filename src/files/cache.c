@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "mount.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/base/size.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 
 enum { MAX_LINE = 64 }; /* bytes of what is written to max and clear */
 

@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "files/buffers/buffers.h"
-#include "files/common/patience.h"
-#include "mount.h"
 #include "files/programs/programs.h"
-#include "pjrtfs/base/json.h"
+#include "internal.h"
+#include "pjrtfs/json.h"
 
 static const struct pf_device_desc *desc_of(struct pf_node *node)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Put the file system together, and take it apart. */
-#include "pjrtfs/files/fs.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +7,11 @@
 
 #include "files/buffers/buffers.h"
 #include "files/jobs/jobs.h"
-#include "mount.h"
 #include "files/programs/programs.h"
-#include "pjrtfs/base/timer.h"
-#include "pjrtfs/store/spares.h"
+#include "internal.h"
+#include "pjrtfs/files.h"
+#include "pjrtfs/value.h"
+#include "pjrtfs/wait.h"
 
 /* One entry for each addressable device of each worker. */
 static int find_devices(struct pf_fs *fs, struct pf_err *err)

@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "mount.h"
-#include "lines.h"
-#include "pjrtfs/base/json.h"
+#include "internal.h"
+#include "pjrtfs/json.h"
 
 static struct pf_worker *worker_of(struct pf_node *node)
 {

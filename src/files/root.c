@@ -1,13 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files at the root: README, version, pid, health. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "files/buffers/buffers.h"
 #include "files/commands/command.h"
-#include "mount.h"
-#include "pjrtfs/tree/vfs.h"
+#include "internal.h"
+#include "pjrtfs/vfs.h"
+
+/* metrics.prom: what Prometheus reads.  It asks no plugin anything. */
+
+static void gauge(struct pf_buf *out, const char *name, const char *help, uint64_t value)
+{
+	pf_metrics_family(out, name, "gauge", help);
+	pf_metrics_sample(out, name, NULL, 0, value);
+}
+
+static void workers(struct pf_fs *fs, struct pf_buf *out)
+{
+	const char *labels[] = { "plugin", NULL };
+	unsigned restarts;
+	pid_t worker_pid;
+
+	pf_metrics_family(out, "pjrtfs_worker_up", "gauge",
+			  "Is the plugin's process ready?");
+	for (unsigned i = 0; i < fs->n_workers; i++) {
+		labels[1] = pf_worker_name(fs->workers[i]);
+		pf_metrics_sample(out, "pjrtfs_worker_up", labels, 2,
+				  pf_worker_state(fs->workers[i]) == PF_WORKER_READY);
+	}
+	pf_metrics_family(out, "pjrtfs_worker_restarts_total", "counter",
+			  "Times that the plugin's process was started again.");
+	for (unsigned i = 0; i < fs->n_workers; i++) {
+		labels[1] = pf_worker_name(fs->workers[i]);
+		pf_worker_pid(fs->workers[i], &worker_pid, &restarts);
+		pf_metrics_sample(out, "pjrtfs_worker_restarts_total", labels, 2,
+				  restarts);
+	}
+}
+
+static void alive(struct pf_fs *fs, enum pf_alive what, const char *name,
+		  const char *help, struct pf_buf *out)
+{
+	const char *labels[] = { "plugin", NULL, "device", NULL };
+
+	pf_metrics_family(out, name, "gauge", help);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+
+		labels[1] = pf_worker_name(d->worker);
+		labels[3] = d->name;
+		pf_metrics_sample(out, name, labels, 4,
+				  pf_worker_alive(d->worker, what, d->index));
+	}
+}
+
+/* An executable is called as in commands: its path below executables/. */
+static bool executable_name(void *arg, uint64_t subject, struct pf_buf *out)
+{
+	struct pf_fs *fs = arg;
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = pf_tree_by_ino(fs->tree, subject);
+
+	if (!node)
+		return false;
+	pf_node_path(node, fs->executables, out);
+	return out->len > 0;
+}
+
+static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	static const char *const version_label[] = { "version", PACKAGE_VERSION };
+	struct pf_fs *fs = fs_of(node);
+	uint64_t used, limit, added, dropped;
+
+	(void)err;
+	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version_label that runs.");
+	pf_metrics_sample(out, "pjrtfs_info", version_label, 2, 1);
+	pf_fs_usage(fs, &used, &limit);
+	gauge(out, "pjrtfs_memory_used_bytes", "What of the memory limit is in use.",
+	      used);
+	gauge(out, "pjrtfs_memory_limit_bytes", "The memory limit.", limit);
+	workers(fs, out);
+	alive(fs, PF_ALIVE_BUFFERS, "pjrtfs_buffers_alive",
+	      "Arrays that are on the device now.", out);
+	alive(fs, PF_ALIVE_EXECUTABLES, "pjrtfs_executables_alive",
+	      "Compiled programs that are loaded on the device now.", out);
+	pf_metrics_print(pf_watch_metrics(fs->watch), out, executable_name, fs);
+	pf_events_count(pf_watch_events(fs->watch), &added, &dropped);
+	pf_metrics_family(out, "pjrtfs_events_total", "counter", "Lines of events.");
+	pf_metrics_sample(out, "pjrtfs_events_total", NULL, 0, added);
+	pf_metrics_family(out, "pjrtfs_events_dropped_total", "counter",
+			  "Lines that events no longer shows to the owner.");
+	pf_metrics_sample(out, "pjrtfs_events_dropped_total", NULL, 0, dropped);
+	return 0;
+}
+
+const struct pf_kind kind_metrics = { .name = "metrics.prom",
+				      .mode = S_IFREG | 0444,
+				      .show = metrics_show };
 
 static int version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -184,3 +277,88 @@ const struct pf_kind kind_root = {
 						 &kind_control, &kind_metrics, NULL },
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
+
+/* events: what happened, a line each; and the names of what it happened to. */
+
+static struct pf_events *events_of(struct pf_node *node)
+{
+	return pf_watch_events(fs_of(node)->watch);
+}
+
+/* What is read is the opener's, whoever reads. */
+static size_t events_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
+{
+	return pf_events_read(events_of(of->node), of->cred.uid, of->state, off, dst,
+			      len);
+}
+
+static void events_read(struct pf_open *of, size_t len, uint64_t off,
+			struct pf_reply *reply)
+{
+	lines_read(of, len, off, reply, events_lines);
+}
+
+static short events_poll(struct pf_open *of)
+{
+	return pf_events_ready(events_of(of->node), of->cred.uid, of->state) ? POLLIN : 0;
+}
+
+static void events_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			      struct pf_open *of, struct stat *st)
+{
+	struct timespec time;
+	uint64_t size = pf_events_size(events_of(node), of ? of->cred.uid : cred->uid,
+				       of ? of->state : NULL, &time);
+
+	lines_stat(st, size, &time);
+}
+
+static const struct pf_kind kind_events = {
+	.mode = S_IFREG | 0444,
+	.open = lines_open,
+	.release = lines_release,
+	.read = events_read,
+	.poll = events_poll,
+	.getattr_as = events_getattr_as,
+};
+
+/* --- names -------------------------------------------------------------------------------- */
+
+/* The watch has a reference on the node of events, which keeps the tree. */
+static bool name_of(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user)
+{
+	struct pf_tree *tree = ((struct pf_node *)arg)->tree;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, subject);
+	struct pf_attr attr;
+
+	if (!node)
+		return false;
+	pf_node_path(node, NULL, path);
+	pf_node_attr(node, &attr);
+	*ret_user = attr.uid;
+	return path->len && !path->failed;
+}
+
+static void on_add(void *arg)
+{
+	pf_node_ready(arg);
+}
+
+static void let_go(void *arg)
+{
+	pf_node_unref(arg);
+}
+
+int files_add_events(struct pf_fs *fs)
+{
+	struct pf_watch_names names = { .name = name_of, .free = let_go };
+	struct pf_node *node = NULL;
+	int r = files_link(pf_tree_root(fs->tree), "events", &kind_events, NULL, &node);
+
+	if (r < 0)
+		return r;
+	names.arg = node;
+	pf_watch_attach(fs->watch, &names);
+	pf_events_on_add(pf_watch_events(fs->watch), on_add, node);
+	return 0;
+}

@@ -3,12 +3,13 @@
 #ifndef PJRTFS_FUSE_INTERNAL_H
 #define PJRTFS_FUSE_INTERNAL_H
 
-#define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
-#include "pjrtfs/base/map.h"
-#include "pjrtfs/fuse/session.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/fuse.h"
+#include "pjrtfs/vfs.h"
+
+#define FUSE_USE_VERSION 314
 
 enum { PF_FUSE_THREADS = 4, HEAVY = 64 << 10 /* bytes */ };
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "pjrtfs/base/log.h"
+#include "pjrtfs/base.h"
 
 enum {
 	PROBE_MS = 5000, /* a daemon that has not answered by then is slow, not gone */

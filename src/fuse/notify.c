@@ -8,8 +8,8 @@
  * it waits for those that are being read or written, by requests that this daemon has to
  * answer; so a thread that answers none does it.
  */
-#include "pjrtfs/base/clock.h"
 #include "internal.h"
+#include "pjrtfs/base.h"
 
 /* In the queue: the number, and what is to be told. */
 static void *encode(uint64_t ino, bool data)

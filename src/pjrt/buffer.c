@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: from host memory, to host memory, of each other, and where they lie. */
-#include "pjrtfs/pjrt/buffer.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/pjrt/api.h"
+#include "pjrtfs/pjrt.h"
 
 static bool on_cpu(const struct pj_plugin *plugin, PJRT_Buffer *buffer)
 {

@@ -1,11 +1,382 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creating a client and getting to know its devices. */
-#include "pjrtfs/pjrt/client.h"
-
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "pjrtfs/pjrt/api.h"
+#include "pjrtfs/pjrt.h"
+#include "pjrtfs/plugin_options.h"
+
+/* Named values: what plugins call attributes, options and properties, as JSON. */
+
+char *pj_string_copy(const char *text, size_t len)
+{
+	char *copy;
+
+	if (len > INT32_MAX - 1 || !(copy = malloc(len + 1)))
+		return NULL;
+	memcpy(copy, text ? text : "", text ? len : 0);
+	len = text ? pf_err_clean(copy, len) : 0;
+	copy[len] = '\0';
+	return copy;
+}
+
+struct json_object *pj_string_json(const char *text, size_t len)
+{
+	pf_autofree char *copy = pj_string_copy(text, len);
+
+	return copy ? json_object_new_string(copy) : NULL;
+}
+
+/* Few digits that still read back to the same float; JSON has no infinities. */
+static struct json_object *float_json(float value)
+{
+	char digits[32];
+
+	if (!isfinite(value))
+		return NULL;
+	snprintf(digits, sizeof(digits), "%.9g", (double)value);
+	if (!strpbrk(digits, ".e"))
+		strcat(digits, ".0");
+	return json_object_new_double_s((double)value, digits);
+}
+
+static struct json_object *value_json(const PJRT_NamedValue *v)
+{
+	struct json_object *list;
+
+	switch (v->type) {
+	case PJRT_NamedValue_kString:
+		return pj_string_json(v->string_value, v->value_size);
+	case PJRT_NamedValue_kInt64:
+		return json_object_new_int64(v->int64_value);
+	case PJRT_NamedValue_kFloat:
+		return float_json(v->float_value);
+	case PJRT_NamedValue_kBool:
+		return json_object_new_boolean(v->bool_value);
+	case PJRT_NamedValue_kInt64List:
+		list = json_object_new_array();
+		for (size_t i = 0; list && i < v->value_size; i++)
+			json_object_array_add(list, json_object_new_int64(
+							    v->int64_array_value[i]));
+		return list;
+	}
+	return NULL; /* a type younger than this build: null */
+}
+
+struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n)
+{
+	struct json_object *object = json_object_new_object();
+
+	for (size_t i = 0; object && i < n; i++) {
+		pf_autofree char *name =
+			pj_string_copy(values[i].name, values[i].name_size);
+
+		if (name)
+			json_object_object_add(object, name, value_json(&values[i]));
+	}
+	return object;
+}
+
+static int list_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
+		     struct json_object *list, struct pf_err *err)
+{
+	size_t n = json_object_array_length(list);
+
+	v->type = PJRT_NamedValue_kInt64List;
+	v->value_size = n;
+	v->int64_array_value = values->lists + *used;
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *item = json_object_array_get_idx(list, i);
+
+		if (!json_object_is_type(item, json_type_int))
+			return pf_err_set(err, -EINVAL,
+					  "option %s: its item %zu, %s, is no integer",
+					  v->name, i, json_object_to_json_string(item));
+		values->lists[(*used)++] = json_object_get_int64(item);
+	}
+	return 0;
+}
+
+static int value_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
+		      struct json_object *json, struct pf_err *err)
+{
+	v->value_size = 1;
+	switch (json_object_get_type(json)) {
+	case json_type_string:
+		v->type = PJRT_NamedValue_kString;
+		v->string_value = json_object_get_string(json);
+		v->value_size = (size_t)json_object_get_string_len(json);
+		return 0;
+	case json_type_int:
+		v->type = PJRT_NamedValue_kInt64;
+		v->int64_value = json_object_get_int64(json);
+		return 0;
+	case json_type_boolean:
+		v->type = PJRT_NamedValue_kBool;
+		v->bool_value = json_object_get_boolean(json);
+		return 0;
+	case json_type_double:
+		v->type = PJRT_NamedValue_kFloat;
+		v->float_value = (float)json_object_get_double(json);
+		return 0;
+	case json_type_array:
+		return list_init(values, used, v, json, err);
+	default:
+		return pf_err_set(
+			err, -EINVAL,
+			"option %s: %s is neither string, integer, bool, double nor "
+			"a list of integers",
+			v->name, json_object_to_json_string(json));
+	}
+}
+
+int pj_values_init(struct pj_values *ret, struct json_object *options, struct pf_err *err)
+{
+	size_t used = 0, items = 0;
+	int r = 0;
+
+	*ret = (struct pj_values){ 0 };
+	if (!options)
+		return 0;
+	if (!json_object_is_type(options, json_type_object))
+		return pf_err_set(err, -EINVAL, "options: %s is no object",
+				  json_object_to_json_string(options));
+	json_object_object_foreach(options, name, value) {
+		(void)name;
+		if (json_object_is_type(value, json_type_array))
+			items += json_object_array_length(value);
+	}
+	ret->items = calloc((size_t)json_object_object_length(options) + 1,
+			    sizeof(*ret->items));
+	ret->lists = calloc(items + 1, sizeof(*ret->lists));
+	if (!ret->items || !ret->lists)
+		r = pf_err_set(err, -ENOMEM, "no memory for options");
+	json_object_object_foreach(options, key, json) {
+		PJRT_NamedValue *v;
+
+		if (r < 0)
+			break;
+		v = &ret->items[ret->n++];
+		v->struct_size = PJRT_NamedValue_STRUCT_SIZE;
+		v->name = key;
+		v->name_size = strlen(key);
+		r = pf_create_option_check(key, json, err);
+		if (r == 0)
+			r = value_init(ret, &used, v, json, err);
+	}
+	if (r < 0)
+		pj_values_release(ret);
+	return r;
+}
+
+void pj_values_release(struct pj_values *values)
+{
+	free(values->items);
+	free(values->lists);
+	*values = (struct pj_values){ 0 };
+}
+
+/* Memory spaces that a device can address. */
+
+int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
+		   struct PJRT_Memory *handle, struct pf_err *err)
+{
+	PJRT_Memory_Id_Args id = { PJ_SIZE(PJRT_Memory_Id_Args), .memory = handle };
+	PJRT_Memory_Kind_Args kind = { PJ_SIZE(PJRT_Memory_Kind_Args), .memory = handle };
+	PJRT_Memory_Kind_Id_Args kind_id = { PJ_SIZE(PJRT_Memory_Kind_Id_Args),
+					     .memory = handle };
+	PJRT_Memory_ToString_Args text = { PJ_SIZE(PJRT_Memory_ToString_Args),
+					   .memory = handle };
+
+	/* Only descriptions: what a plugin lacks stays empty. */
+	*ret = (struct pj_memory){ .handle = handle, .id = -1, .kind_id = -1 };
+	if (PJ_CALL(plugin, NULL, PJRT_Memory_Id, &id) == 0)
+		ret->id = id.id;
+	if (PJ_CALL(plugin, NULL, PJRT_Memory_Kind_Id, &kind_id) == 0)
+		ret->kind_id = kind_id.kind_id;
+	if (PJ_CALL(plugin, NULL, PJRT_Memory_Kind, &kind) < 0)
+		kind.kind_size = 0;
+	if (PJ_CALL(plugin, NULL, PJRT_Memory_ToString, &text) < 0)
+		text.to_string_size = 0;
+	ret->kind = pj_string_copy(kind.kind, kind.kind_size);
+	ret->description = pj_string_copy(text.to_string, text.to_string_size);
+	if (ret->kind && ret->description)
+		return 0;
+	pj_memory_release(ret);
+	return pf_err_set(err, -ENOMEM, "no memory to describe a device's memory");
+}
+
+void pj_memory_release(struct pj_memory *memory)
+{
+	free(memory->kind);
+	free(memory->description);
+	*memory = (struct pj_memory){ 0 };
+}
+
+/* Devices, their descriptions and their memories. */
+
+/* The texts and numbers of a device's description; what the plugin lacks stays empty. */
+static int describe(struct pj_device *d, const struct pj_plugin *plugin,
+		    PJRT_DeviceDescription *of, struct pf_err *err)
+{
+	PJRT_DeviceDescription_Id_Args id = { PJ_SIZE(PJRT_DeviceDescription_Id_Args),
+					      .device_description = of };
+	PJRT_DeviceDescription_ProcessIndex_Args process = {
+		PJ_SIZE(PJRT_DeviceDescription_ProcessIndex_Args),
+		.device_description = of
+	};
+	PJRT_DeviceDescription_Kind_Args kind = {
+		PJ_SIZE(PJRT_DeviceDescription_Kind_Args), .device_description = of
+	};
+	PJRT_DeviceDescription_DebugString_Args debug = {
+		PJ_SIZE(PJRT_DeviceDescription_DebugString_Args), .device_description = of
+	};
+	PJRT_DeviceDescription_ToString_Args text = {
+		PJ_SIZE(PJRT_DeviceDescription_ToString_Args), .device_description = of
+	};
+	PJRT_DeviceDescription_Attributes_Args attributes = {
+		PJ_SIZE(PJRT_DeviceDescription_Attributes_Args), .device_description = of
+	};
+	int r = PJ_CALL(plugin, err, PJRT_DeviceDescription_Id, &id);
+
+	if (r < 0)
+		return r;
+	d->id = id.id;
+	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_ProcessIndex, &process) == 0)
+		d->process_index = process.process_index;
+	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_Kind, &kind) < 0)
+		kind.device_kind_size = 0;
+	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_DebugString, &debug) < 0)
+		debug.debug_string_size = 0;
+	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_ToString, &text) < 0)
+		text.to_string_size = 0;
+	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_Attributes, &attributes) < 0)
+		attributes.num_attributes = 0;
+	d->kind = pj_string_copy(kind.device_kind, kind.device_kind_size);
+	d->debug = pj_string_copy(debug.debug_string, debug.debug_string_size);
+	d->description = pj_string_copy(text.to_string, text.to_string_size);
+	d->attributes = pj_values_json(attributes.attributes, attributes.num_attributes);
+	if (!d->kind || !d->debug || !d->description || !d->attributes)
+		return pf_err_set(err, -ENOMEM, "no memory to describe a device");
+	return 0;
+}
+
+static int add_memories(struct pj_device *d, const struct pj_plugin *plugin,
+			struct pf_err *err)
+{
+	PJRT_Device_AddressableMemories_Args list = {
+		PJ_SIZE(PJRT_Device_AddressableMemories_Args), .device = d->handle
+	};
+	PJRT_Device_DefaultMemory_Args first = { PJ_SIZE(PJRT_Device_DefaultMemory_Args),
+						 .device = d->handle };
+
+	if (PJ_CALL(plugin, NULL, PJRT_Device_AddressableMemories, &list) < 0)
+		return 0;
+	if (PJ_CALL(plugin, NULL, PJRT_Device_DefaultMemory, &first) < 0)
+		first.memory = NULL;
+	d->memories = calloc(list.num_memories + 1, sizeof(*d->memories));
+	if (!d->memories)
+		return pf_err_set(err, -ENOMEM, "no memory to describe a device");
+	for (size_t i = 0; i < list.num_memories; i++) {
+		int r = pj_memory_init(&d->memories[i], plugin, list.memories[i], err);
+
+		if (r < 0)
+			return r;
+		d->n_memories++;
+		if (list.memories[i] == first.memory)
+			d->default_memory = (int)i;
+	}
+	return 0;
+}
+
+int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
+		   struct PJRT_Device *handle, struct pf_err *err)
+{
+	PJRT_Device_GetDescription_Args of = { PJ_SIZE(PJRT_Device_GetDescription_Args),
+					       .device = handle };
+	PJRT_Device_IsAddressable_Args addressable = {
+		PJ_SIZE(PJRT_Device_IsAddressable_Args), .device = handle
+	};
+	PJRT_Device_LocalHardwareId_Args local = {
+		PJ_SIZE(PJRT_Device_LocalHardwareId_Args), .device = handle
+	};
+	int r = PJ_CALL(plugin, err, PJRT_Device_GetDescription, &of);
+
+	*ret = (struct pj_device){ .handle = handle,
+				   .local_hardware_id = -1,
+				   .default_memory = -1 };
+	if (r == 0)
+		r = describe(ret, plugin, of.device_description, err);
+	if (r == 0)
+		r = PJ_CALL(plugin, err, PJRT_Device_IsAddressable, &addressable);
+	if (r == 0)
+		ret->addressable = addressable.is_addressable;
+	if (r == 0 && ret->addressable) {
+		if (PJ_CALL(plugin, NULL, PJRT_Device_LocalHardwareId, &local) == 0)
+			ret->local_hardware_id = local.local_hardware_id;
+		r = add_memories(ret, plugin, err);
+	}
+	if (r < 0)
+		pj_device_release(ret);
+	return r;
+}
+
+void pj_device_release(struct pj_device *device)
+{
+	for (size_t i = 0; i < device->n_memories; i++)
+		pj_memory_release(&device->memories[i]);
+	free(device->memories);
+	free(device->kind);
+	free(device->description);
+	free(device->debug);
+	json_object_put(device->attributes);
+	*device = (struct pj_device){ 0 };
+}
+
+int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_device *device,
+			   struct json_object **ret, struct pf_err *err)
+{
+	PJRT_Device_MemoryStats_Args s = { PJ_SIZE(PJRT_Device_MemoryStats_Args),
+					   .device = device->handle };
+	int r = PJ_CALL(plugin, err, PJRT_Device_MemoryStats, &s);
+
+	if (r < 0)
+		return r;
+	const struct {
+		const char *name;
+		int64_t value;
+		bool known;
+	} fields[] = {
+		{ "bytes_in_use", s.bytes_in_use, true },
+		{ "peak_bytes_in_use", s.peak_bytes_in_use, s.peak_bytes_in_use_is_set },
+		{ "num_allocs", s.num_allocs, s.num_allocs_is_set },
+		{ "largest_alloc_size", s.largest_alloc_size,
+		  s.largest_alloc_size_is_set },
+		{ "bytes_limit", s.bytes_limit, s.bytes_limit_is_set },
+		{ "bytes_reserved", s.bytes_reserved, s.bytes_reserved_is_set },
+		{ "peak_bytes_reserved", s.peak_bytes_reserved,
+		  s.peak_bytes_reserved_is_set },
+		{ "bytes_reservable_limit", s.bytes_reservable_limit,
+		  s.bytes_reservable_limit_is_set },
+		{ "largest_free_block_bytes", s.largest_free_block_bytes,
+		  s.largest_free_block_bytes_is_set },
+		{ "pool_bytes", s.pool_bytes, s.pool_bytes_is_set },
+		{ "peak_pool_bytes", s.peak_pool_bytes, s.peak_pool_bytes_is_set },
+	};
+	struct json_object *object = json_object_new_object();
+
+	if (!object)
+		return pf_err_set(err, -ENOMEM, "no memory for memory statistics");
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (fields[i].known)
+			json_object_object_add(object, fields[i].name,
+					       json_object_new_int64(fields[i].value));
+	*ret = object;
+	return 0;
+}
 
 static int create(struct pj_client *client, struct json_object *options,
 		  struct pf_err *err)

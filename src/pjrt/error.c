@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins' errors become errno and a sentence. */
-#include "pjrtfs/pjrt/api.h"
-
 #include <errno.h>
+
+#include "pjrtfs/pjrt.h"
 
 /* The one place where PJRT codes become errno.  Codes not listed: EIO. */
 static const int errno_of[] = {
@@ -68,4 +68,27 @@ int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_e
 	return pf_err_set(err, -EOPNOTSUPP, "the plugin has no %s: it speaks PJRT %d.%d",
 			  function, plugin->api.pjrt_api_version.major_version,
 			  plugin->api.pjrt_api_version.minor_version);
+}
+
+/* Events: what a plugin signals when asynchronous work is done. */
+
+void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event)
+{
+	PJRT_Event_Destroy_Args args = { PJ_SIZE(PJRT_Event_Destroy_Args),
+					 .event = event };
+
+	if (event)
+		(void)PJ_CALL(plugin, NULL, PJRT_Event_Destroy, &args);
+}
+
+int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event, struct pf_err *err)
+{
+	PJRT_Event_Await_Args args = { PJ_SIZE(PJRT_Event_Await_Args), .event = event };
+	int r;
+
+	if (!event)
+		return 0;
+	r = PJ_CALL(plugin, err, PJRT_Event_Await, &args);
+	pj_event_drop(plugin, event);
+	return r;
 }

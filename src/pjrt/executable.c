@@ -1,13 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiling and executing. */
-#include "pjrtfs/pjrt/executable.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "first.h"
-#include "pjrtfs/pjrt/api.h"
+#include "pjrtfs/pjrt.h"
+
+/* The argument of pj_executable_set_first in executions; used by executable.c only. */
+
+/* Destroy X's, if it has one. */
+void pj_first_free(struct pj_executable *x);
+
+/*
+ * Put X's, which has one, before the arguments of RUN, which is on N_DEVICES.  RUN's lists are
+ * *ROOM's from then on: the caller frees it, also after a failure, when the plugin has read them.
+ * -EINVAL: a device that X is not for; -ENOMEM.
+ */
+int pj_first_add(const struct pj_executable *x, size_t n_devices, struct pj_run *run,
+		 void **room, struct pf_err *err);
+
+/* An argument that a program gets in every execution, before those that its callers name. */
+
+struct pj_first {
+	int32_t value;   /* buffers may lie in it */
+	bool any_device; /* the buffers are of the client's devices, not of the program's */
+	size_t n;
+	struct PJRT_Buffer *buffers[]; /* owned; NULL: no device of this process */
+};
+
+/* The devices that X was compiled for; none: it is for any, or the plugin does not tell. */
+static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **ret)
+{
+	PJRT_LoadedExecutable_AddressableDevices_Args args = {
+		PJ_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args),
+		.executable = x->loaded
+	};
+
+	if (PJ_CALL(x->client->plugin, NULL, PJRT_LoadedExecutable_AddressableDevices,
+		    &args) < 0)
+		return 0;
+	*ret = args.addressable_devices;
+	return args.num_addressable_devices;
+}
+
+/* The client's description of DEVICE; NULL: it has none. */
+static const struct pj_device *describe(const struct pj_client *client,
+					const PJRT_Device *device)
+{
+	for (size_t i = 0; i < client->n_devices; i++)
+		if (client->devices[i].handle == device)
+			return &client->devices[i];
+	return NULL;
+}
+
+static int make_buffer(const struct pj_client *client, const struct pj_device *device,
+		       const int32_t *value, struct PJRT_Buffer **ret, struct pf_err *err)
+{
+	static const struct pf_shape scalar = { .rank = 0 };
+	const struct pj_place place = { .device = device };
+	const void *alias;
+
+	return pj_buffer_from_host(client, &place, value, sizeof(*value), PF_DTYPE_S32,
+				   &scalar, ret, &alias, err);
+}
+
+int pj_executable_set_first(struct pj_executable *x, int32_t value, struct pf_err *err)
+{
+	const struct pj_client *client = x->client;
+	PJRT_Device *const *devices = NULL;
+	size_t own = find_devices(x, &devices), n = own ? own : client->n_devices;
+	int r = 0;
+
+	x->first = calloc(1, sizeof(*x->first) + n * sizeof(x->first->buffers[0]));
+	if (!x->first)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	x->first->value = value;
+	x->first->any_device = !own;
+	x->first->n = n;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct pj_device *device =
+			own ? describe(client, devices[i]) : &client->devices[i];
+
+		if (device && device->addressable)
+			r = make_buffer(client, device, &x->first->value,
+					&x->first->buffers[i], err);
+	}
+	return r < 0 ? pf_err_wrap(err, r, "the number of the platform") : 0;
+}
+
+void pj_first_free(struct pj_executable *x)
+{
+	if (!x->first)
+		return;
+	for (size_t i = 0; i < x->first->n; i++)
+		if (x->first->buffers[i])
+			pj_buffer_destroy(x->client->plugin, x->first->buffers[i]);
+	free(x->first);
+}
+
+/* The buffer for device D of RUN; NULL: there is none. */
+static struct PJRT_Buffer *buffer_for(const struct pj_executable *x,
+				      const struct pj_run *run, size_t d)
+{
+	const struct pj_first *first = x->first;
+
+	if (!run->device != !first->any_device)
+		return NULL;
+	if (run->device)
+		d = (size_t)(run->device - x->client->devices);
+	return d < first->n ? first->buffers[d] : NULL;
+}
+
+int pj_first_add(const struct pj_executable *x, size_t n_devices, struct pj_run *run,
+		 void **room, struct pf_err *err)
+{
+	size_t n = run->n_arguments + 1;
+	struct PJRT_Buffer **buffers =
+		malloc(n_devices * n * sizeof(*buffers) + n * sizeof(*run->kept));
+	int64_t *kept = (int64_t *)(buffers + n_devices * n);
+
+	*room = buffers;
+	if (!buffers)
+		return pf_err_set(err, -ENOMEM, "no memory for an execution");
+	for (size_t d = 0; d < n_devices; d++) {
+		buffers[d * n] = buffer_for(x, run, d);
+		if (!buffers[d * n])
+			return pf_err_set(err, -EINVAL,
+					  "the program has no number of the platform "
+					  "for this device");
+		if (n > 1)
+			memcpy(buffers + d * n + 1, run->arguments + d * (n - 1),
+			       (n - 1) * sizeof(*buffers));
+	}
+	kept[0] = 0;
+	for (size_t i = 0; i < run->n_kept; i++)
+		kept[i + 1] = run->kept[i] + 1;
+	run->arguments = buffers;
+	run->n_arguments = n;
+	run->kept = kept;
+	run->n_kept++;
+	return 0;
+}
 
 /*
  * Learn the results' types and sizes once, so that executions need not ask.  A plugin
@@ -298,5 +431,272 @@ int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
 	if (r < 0)
 		for (size_t i = 0; i < x->n_results; i++)
 			pj_buffer_destroy(x->client->plugin, results[i]);
+	return r;
+}
+
+/* What a plugin can tell about a compiled program. */
+
+static int made(struct json_object *json, struct json_object **ret, struct pf_err *err)
+{
+	if (!json)
+		return pf_err_set(err, -ENOMEM, "no memory to describe an executable");
+	*ret = json;
+	return 0;
+}
+
+int pj_executable_name(const struct pj_executable *x, struct json_object **ret,
+		       struct pf_err *err)
+{
+	PJRT_Executable_Name_Args args = { PJ_SIZE(PJRT_Executable_Name_Args),
+					   .executable = x->unloaded };
+	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Name, &args);
+
+	return r < 0 ? r
+		     : made(pj_string_json(args.executable_name,
+					   args.executable_name_size),
+			    ret, err);
+}
+
+int pj_executable_fingerprint(const struct pj_executable *x, struct json_object **ret,
+			      struct pf_err *err)
+{
+	PJRT_Executable_Fingerprint_Args args = {
+		PJ_SIZE(PJRT_Executable_Fingerprint_Args), .executable = x->unloaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Fingerprint, &args);
+
+	return r < 0 ? r
+		     : made(pj_string_json(args.executable_fingerprint,
+					   args.executable_fingerprint_size),
+			    ret, err);
+}
+
+int pj_executable_code_size(const struct pj_executable *x, struct json_object **ret,
+			    struct pf_err *err)
+{
+	PJRT_Executable_SizeOfGeneratedCodeInBytes_Args args = {
+		PJ_SIZE(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args),
+		.executable = x->unloaded
+	};
+	int r = PJ_CALL(x->client->plugin, err,
+			PJRT_Executable_SizeOfGeneratedCodeInBytes, &args);
+
+	if (r == 0 && args.size_in_bytes < 0)
+		r = pf_err_set(err, -EOPNOTSUPP, "the plugin does not know it");
+	return r < 0 ? r : made(json_object_new_int64(args.size_in_bytes), ret, err);
+}
+
+int pj_executable_cost(const struct pj_executable *x, struct json_object **ret,
+		       struct pf_err *err)
+{
+	PJRT_Executable_GetCostAnalysis_Args args = {
+		PJ_SIZE(PJRT_Executable_GetCostAnalysis_Args), .executable = x->unloaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCostAnalysis, &args);
+
+	return r < 0 ? r
+		     : made(pj_values_json(args.properties, args.num_properties), ret,
+			    err);
+}
+
+int pj_executable_memory(const struct pj_executable *x, struct json_object **ret,
+			 struct pf_err *err)
+{
+	PJRT_Executable_GetCompiledMemoryStats_Args s;
+	const struct {
+		const char *name;
+		const int64_t *value;
+	} fields[] = {
+		{ "generated_code_size_in_bytes", &s.generated_code_size_in_bytes },
+		{ "argument_size_in_bytes", &s.argument_size_in_bytes },
+		{ "output_size_in_bytes", &s.output_size_in_bytes },
+		{ "alias_size_in_bytes", &s.alias_size_in_bytes },
+		{ "temp_size_in_bytes", &s.temp_size_in_bytes },
+		{ "host_generated_code_size_in_bytes",
+		  &s.host_generated_code_size_in_bytes },
+		{ "host_argument_size_in_bytes", &s.host_argument_size_in_bytes },
+		{ "host_output_size_in_bytes", &s.host_output_size_in_bytes },
+		{ "host_alias_size_in_bytes", &s.host_alias_size_in_bytes },
+		{ "host_temp_size_in_bytes", &s.host_temp_size_in_bytes },
+		{ "peak_memory_in_bytes", &s.peak_memory_in_bytes },
+	};
+	struct json_object *object;
+	int r;
+
+	/* An older plugin leaves alone what it does not know: that is not 0. */
+	memset(&s, 0xff, sizeof(s));
+	s.struct_size = PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE;
+	s.extension_start = NULL;
+	s.executable = x->unloaded;
+	r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCompiledMemoryStats, &s);
+	if (r < 0)
+		return r;
+	object = json_object_new_object();
+	for (size_t i = 0; object && i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (*fields[i].value >= 0)
+			json_object_object_add(object, fields[i].name,
+					       json_object_new_int64(*fields[i].value));
+	return made(object, ret, err);
+}
+
+/* The id of the client's device HANDLE. */
+static int device_id(const struct pj_client *client, const PJRT_Device *handle)
+{
+	for (size_t i = 0; i < client->n_devices; i++)
+		if (client->devices[i].handle == handle)
+			return client->devices[i].id;
+	return -1;
+}
+
+int pj_executable_devices(const struct pj_executable *x, struct json_object **ret,
+			  struct pf_err *err)
+{
+	PJRT_LoadedExecutable_AddressableDevices_Args args = {
+		PJ_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args),
+		.executable = x->loaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_AddressableDevices,
+			&args);
+	struct json_object *list;
+
+	if (r < 0)
+		return r;
+	list = json_object_new_array();
+	for (size_t i = 0; list && i < args.num_addressable_devices; i++)
+		json_object_array_add(list,
+				      json_object_new_int(
+					      device_id(x->client,
+							args.addressable_devices[i])));
+	return made(list, ret, err);
+}
+
+int pj_executable_memory_kinds(const struct pj_executable *x, struct json_object **ret,
+			       struct pf_err *err)
+{
+	PJRT_Executable_OutputMemoryKinds_Args args = {
+		PJ_SIZE(PJRT_Executable_OutputMemoryKinds_Args), .executable = x->unloaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_OutputMemoryKinds, &args);
+	struct json_object *list;
+
+	if (r < 0)
+		return r;
+	list = json_object_new_array();
+	for (size_t i = 0; list && i < args.num_outputs; i++)
+		json_object_array_add(list, pj_string_json(args.memory_kinds[i],
+							   args.memory_kind_sizes[i]));
+	return made(list, ret, err);
+}
+
+int pj_executable_assignment(const struct pj_executable *x, struct pf_buf *out,
+			     struct pf_err *err)
+{
+	PJRT_LoadedExecutable_GetDeviceAssignment_Args args = {
+		PJ_SIZE(PJRT_LoadedExecutable_GetDeviceAssignment_Args),
+		.executable = x->loaded
+	};
+	int r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_GetDeviceAssignment,
+			&args);
+
+	if (r < 0)
+		return r;
+	pf_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
+	if (args.serialized_device_assignment_deleter)
+		args.serialized_device_assignment_deleter(
+			args.serialized_device_assignment);
+	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for an assignment") : 0;
+}
+
+static int optimized(const struct pj_executable *x, PJRT_Program *program,
+		     struct pf_err *err)
+{
+	PJRT_Executable_OptimizedProgram_Args args = {
+		PJ_SIZE(PJRT_Executable_OptimizedProgram_Args), .executable = x->unloaded,
+		.program = program
+	};
+
+	return PJ_CALL(x->client->plugin, err, PJRT_Executable_OptimizedProgram, &args);
+}
+
+static bool has_format(const PJRT_Program *program, const char *format)
+{
+	return program->format_size == strlen(format) &&
+	       memcmp(program->format, format, program->format_size) == 0;
+}
+
+int pj_executable_optimized_size(const struct pj_executable *x, size_t *len,
+				 bool *with_config, struct pf_err *err)
+{
+	PJRT_Program program = { PJ_SIZE(PJRT_Program) };
+	int r = optimized(x, &program, err);
+
+	if (r < 0)
+		return r;
+	*with_config = has_format(&program, "hlo_with_config");
+	if (!*with_config && !has_format(&program, "hlo"))
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "the optimized program is in format %.*s, not in HLO",
+				  (int)program.format_size, program.format);
+	*len = program.code_size;
+	return 0;
+}
+
+int pj_executable_optimized(const struct pj_executable *x, void *dst, size_t len,
+			    struct pf_err *err)
+{
+	PJRT_Program program = { PJ_SIZE(PJRT_Program), .code = dst, .code_size = len };
+
+	return optimized(x, &program, err);
+}
+
+/* Compiled programs as bytes, and back. */
+
+int pj_executable_serialize(const struct pj_executable *x, struct pj_serialized *ret,
+			    struct pf_err *err)
+{
+	PJRT_Executable_Serialize_Args args = { PJ_SIZE(PJRT_Executable_Serialize_Args),
+						.executable = x->unloaded };
+	int r;
+
+	if (x->was_loaded)
+		return pf_err_set(
+			err, -EINVAL,
+			"the program was loaded, not compiled: it is serialized "
+			"already");
+	r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Serialize, &args);
+	if (r < 0)
+		return r;
+	*ret = (struct pj_serialized){ .bytes = args.serialized_bytes,
+				       .len = args.serialized_bytes_size,
+				       .handle = args.serialized_executable,
+				       .deleter = args.serialized_executable_deleter };
+	if (ret->bytes && ret->len)
+		return 0;
+	pj_serialized_release(ret);
+	return pf_err_set(err, -EOPNOTSUPP, "the plugin serialized a program to nothing");
+}
+
+void pj_serialized_release(struct pj_serialized *serialized)
+{
+	if (serialized->handle && serialized->deleter)
+		serialized->deleter(serialized->handle);
+	*serialized = (struct pj_serialized){ 0 };
+}
+
+int pj_executable_load(const struct pj_client *client, const void *bytes, size_t len,
+		       struct pj_executable **ret, struct pf_err *err)
+{
+	PJRT_Executable_DeserializeAndLoad_Args args = {
+		PJ_SIZE(PJRT_Executable_DeserializeAndLoad_Args),
+		.client = client->handle,
+		.serialized_executable = bytes,
+		.serialized_executable_size = len,
+	};
+	int r = PJ_CALL(client->plugin, err, PJRT_Executable_DeserializeAndLoad, &args);
+
+	if (r == 0)
+		r = pj_executable_adopt(client, args.loaded_executable, ret, err);
+	if (r == 0)
+		(*ret)->was_loaded = true;
 	return r;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading plugins, and getting along with those of another age. */
-#include "pjrtfs/pjrt/api.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/array.h"
+#include "pjrtfs/pjrt.h"
 
 enum { OLDEST_MINOR = 57 /* which rearranged the function table */ };
 

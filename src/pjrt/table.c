@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is in a plugin's tables: its functions and those of its extensions, by name. */
-#include "pjrtfs/pjrt/api.h"
-
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "pjrtfs/pjrt.h"
 
 enum { MAX_FUNCTIONS = 64 /* of an extension that are looked at */ };
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/store/buffer.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "content.h"
+#include "internal.h"
+#include "pjrtfs/buffer.h"
 
 /* A file whose size nobody knows gets room in steps of twice what it had, from here on. */
 enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
@@ -440,4 +439,414 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 	default:
 		return pf_err_set(err, -ENODATA, "it is empty");
 	}
+}
+
+/* What a buffer's bytes become: a value, several, or a sentence. */
+
+/* What there is after an attempt to make a value of the content: R, as pf_content_value. */
+static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
+			     const struct pf_err *why)
+{
+	if (r < 0) {
+		b->err = *why;
+		pf_buffer_set_state_locked(b, b->refused || pf_content_is_whole(b)
+						      ? PF_BUFFER_ERROR
+						      : PF_BUFFER_INCOMPLETE);
+		return;
+	}
+	if (v)
+		pf_buffer_hold_locked(b, pf_value_ref(v));
+	pf_buffer_set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_TENSORS);
+	clock_gettime(CLOCK_REALTIME, &b->made);
+	snprintf(b->made_by, sizeof(b->made_by), "upload");
+}
+
+int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret,
+		     struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+	struct pf_value *v = NULL, *gone;
+	int r;
+
+	*ret = NULL;
+	pf_lock(&b->lock);
+	if (b->format == PF_FORMAT_NONE || (partial_ok && !pf_content_is_whole(b))) {
+		pf_unlock(&b->lock);
+		return 1;
+	}
+	gone = pf_buffer_let_go_locked(b);
+	if (b->refused)
+		why = b->err;
+	r = b->refused ? why.code : pf_content_value(b, &v, &why);
+	committed_locked(b, v, r, &why);
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	if (r < 0 && err)
+		*err = why;
+	*ret = v;
+	return r > 0 ? 2 : r;
+}
+
+void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	b->err = *err;
+	pf_buffer_set_state_locked(b, PF_BUFFER_ERROR);
+}
+
+void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
+			 const struct pf_err *err)
+{
+	struct pf_value *gone = NULL;
+
+	if (code >= 0)
+		return;
+	pf_lock(&b->lock);
+	/* A worker's death is not the bytes' fault: the value is placed when it is used. */
+	if (b->value == value && pf_value_state(value, NULL) == PF_VALUE_ERROR) {
+		gone = pf_buffer_let_go_locked(b);
+		b->err = *err;
+		pf_buffer_set_state_locked(b, PF_BUFFER_ERROR);
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+}
+
+void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
+{
+	struct pf_value *gone = NULL;
+	bool donated;
+
+	pf_lock(&b->lock);
+	donated = b->value == value;
+	if (donated) {
+		pf_bytes_unref(pf_steal(&b->content));
+		b->size = 0;
+		b->header_len = 0;
+		if (pf_value_state(value, NULL) != PF_VALUE_DONATED) {
+			gone = pf_buffer_let_go_locked(b);
+			pf_buffer_set_state_locked(b, PF_BUFFER_DONATED);
+		}
+	}
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	if (donated)
+		pf_tell(pf_worker_watch(pf_buffer_place(b)->worker), b->subject,
+			"buffer.donated");
+}
+
+void pf_buffer_discard(struct pf_buffer *b)
+{
+	struct pf_value *gone;
+
+	pf_lock(&b->lock);
+	pf_bytes_unref(pf_steal(&b->content));
+	gone = pf_buffer_let_go_locked(b);
+	b->size = 0;
+	b->header_len = 0;
+	pf_buffer_set_state_locked(b, PF_BUFFER_EMPTY);
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+}
+
+bool pf_buffer_commit_is_slow(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->size <= (64 << 10))
+		return false;
+	return b->format == PF_FORMAT_TXT || b->format == PF_FORMAT_SAFETENSORS ||
+	       (b->format == PF_FORMAT_NPY && b->header_len && b->npy.fortran_order);
+}
+
+/* What a buffer is as an array, and making it another one of the same bytes. */
+
+static bool type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
+			struct pf_shape *shape)
+{
+	if (b->value) {
+		*dtype = b->value->dtype;
+		*shape = b->value->shape;
+	} else if (b->shaped) {
+		*dtype = b->declared;
+		*shape = b->declared_shape;
+	} else if (b->format == PF_FORMAT_RAW) {
+		*dtype = b->declared ? b->declared : PF_DTYPE_U8;
+		*shape = (struct pf_shape){ .rank = 1 };
+		shape->dims[0] = (int64_t)(b->size / pf_dtype_size(*dtype));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *shape)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return type_locked(b, dtype, shape);
+}
+
+/* What it is by its value, or as its header says. */
+static bool says_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
+			struct pf_shape *shape)
+{
+	if (!b->value && b->format == PF_FORMAT_NPY && b->header_len &&
+	    b->npy.dtype != PF_DTYPE_INVALID) {
+		*dtype = b->npy.dtype;
+		*shape = b->npy.shape;
+		return true;
+	}
+	return type_locked(b, dtype, shape) && b->value;
+}
+
+/* Only what says nothing of itself can be told what it is. */
+static int check_retype(const struct pf_buffer *b, struct pf_err *err)
+{
+	char shape[128];
+
+	if (b->format == PF_FORMAT_NPY && b->header_len &&
+	    b->npy.dtype != PF_DTYPE_INVALID)
+		return pf_err_set(err, -EINVAL, "its .npy header says %s",
+				  pf_shape_str(shape, sizeof(shape), b->npy.dtype,
+					       &b->npy.shape));
+	if (b->value && !b->content)
+		return pf_err_set(err, -EINVAL,
+				  "only raw bytes, text and a .npy without a type can be "
+				  "given one");
+	return 0;
+}
+
+/* The shape that the raw bytes have with elements of DTYPE: the one they have, or one row. */
+static int fit_shape(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
+{
+	size_t size = pf_dtype_size(dtype);
+	uint64_t want;
+
+	if (!b->size ||
+	    (b->shaped && pf_shape_bytes(&b->declared_shape, dtype, &want, NULL) == 0 &&
+	     want == b->size))
+		return 0;
+	if (b->size % size)
+		return pf_err_set(err, -EINVAL,
+				  "%" PRIu64 " bytes are no whole number of %s", b->size,
+				  pf_dtype_name(dtype));
+	b->declared_shape = (struct pf_shape){ .rank = 1 };
+	b->declared_shape.dims[0] = (int64_t)(b->size / size);
+	b->shaped = true;
+	return 0;
+}
+
+int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
+{
+	struct pf_shape shape;
+	enum pf_dtype now;
+	int r;
+
+	PF_LOCK_SCOPE(&b->lock);
+	if (says_locked(b, &now, &shape) && now == dtype)
+		return 0;
+	r = check_retype(b, err);
+	if (r == 0 && b->format == PF_FORMAT_NPY && b->header_len &&
+	    pf_dtype_size(dtype) != b->npy.void_size)
+		r = pf_err_set(err, -EINVAL, "%s has %zu bytes, its .npy header says %u",
+			       pf_dtype_name(dtype), pf_dtype_size(dtype),
+			       b->npy.void_size);
+	if (r == 0 && b->format == PF_FORMAT_RAW)
+		r = fit_shape(b, dtype, err);
+	if (r < 0)
+		return r;
+	b->declared = dtype;
+	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
+}
+
+/* May the content have the shape, with which it takes WANT bytes? */
+static int check_shape(const struct pf_buffer *b, const struct pf_shape *shape,
+		       enum pf_dtype dtype, uint64_t want, struct pf_err *err)
+{
+	char text[128];
+
+	/* Before its header has come, or its name, whatever is said is remembered. */
+	if (b->format == PF_FORMAT_NPY && b->header_len &&
+	    !pf_shape_equal(&b->npy.shape, shape))
+		return pf_err_set(err, -EINVAL, "its .npy header says another shape: %s",
+				  pf_shape_str(text, sizeof(text), dtype, &b->npy.shape));
+	if ((b->format == PF_FORMAT_RAW && b->size && want != b->size) ||
+	    (b->value && want != b->value->len))
+		return pf_err_set(err, -EINVAL,
+				  "%s takes %" PRIu64 " bytes, there are %" PRIu64,
+				  pf_shape_str(text, sizeof(text), dtype, shape), want,
+				  b->value ? b->value->len : b->size);
+	return 0;
+}
+
+int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
+			struct pf_err *err)
+{
+	struct pf_shape was = { 0 };
+	enum pf_dtype dtype = PF_DTYPE_INVALID;
+	uint64_t want;
+	int r;
+
+	PF_LOCK_SCOPE(&b->lock);
+	if (says_locked(b, &dtype, &was) && pf_shape_equal(&was, shape))
+		return 0;
+	r = check_retype(b, err);
+	if (r < 0)
+		return r;
+	if (!b->value && b->declared)
+		dtype = b->declared;
+	if (dtype == PF_DTYPE_INVALID)
+		dtype = b->format == PF_FORMAT_TXT ? PF_DTYPE_F32 : PF_DTYPE_U8;
+	r = pf_shape_bytes(shape, dtype, &want, err);
+	if (r == 0)
+		r = check_shape(b, shape, dtype, want, err);
+	if (r < 0)
+		return r;
+	b->declared = dtype;
+	b->declared_shape = *shape;
+	b->shaped = true;
+	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
+}
+
+int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
+{
+	const struct pf_place *place = b->place;
+	size_t size;
+	uint64_t len;
+	char *at;
+	int r;
+
+	PF_LOCK_SCOPE(&b->lock);
+	size = pf_dtype_size(b->declared);
+	r = pf_shape_bytes(&b->declared_shape, b->declared, &len, err);
+	if (r == 0 && len)
+		r = pf_bytes_room(&b->content, place->arena, b->size, len, len, 0, err);
+	if (r < 0 || !len)
+		return r;
+	at = pf_bytes_at(b->content, 0);
+	memcpy(at, element, size);
+	/* What is there doubles until it is all. */
+	for (uint64_t done = size; done < len; done *= 2)
+		memcpy(at + done, at, done < len - done ? done : len - done);
+	b->size = len;
+	b->state = PF_BUFFER_INCOMPLETE;
+	return 0;
+}
+
+/* Where a buffer lives: sharing another's value, and going elsewhere. */
+
+int pf_place_memory(const struct pf_place *place, const char *kind, unsigned *ret,
+		    struct pf_err *err)
+{
+	const struct pf_device_desc *d =
+		&pf_worker_description(place->worker)->devices[place->device];
+	pf_autobuf struct pf_buf has = PF_BUF_INIT;
+
+	for (unsigned i = 0; i < d->n_memories; i++) {
+		if (!strcmp(d->memories[i].kind, kind)) {
+			*ret = i == d->default_memory ? UINT32_MAX : i;
+			return 0;
+		}
+		pf_buf_printf(&has, "%s%s", i ? ", " : "", d->memories[i].kind);
+	}
+	return pf_err_set(err, -EINVAL, "device %s has no memory %.64s (it has %s)",
+			  place->device_name, kind, has.data ? has.data : "none");
+}
+
+unsigned pf_buffer_memory(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->memory;
+}
+
+void pf_buffer_set_memory(struct pf_buffer *b, unsigned memory)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	b->memory = memory;
+}
+
+/* VALUE itself if it lives at PLACE, else a copy to live there; a reference. */
+static struct pf_value *value_at(struct pf_value *value, const struct pf_place *place,
+				 unsigned memory)
+{
+	if (value->worker == place->worker && value->device == place->device &&
+	    value->memory == memory)
+		return pf_value_ref(value);
+	return pf_value_copy(value, place->worker, place->device, memory);
+}
+
+/* The bytes of VIEW, or none, are the content of FORMAT from now on. */
+static void take_content_locked(struct pf_buffer *b, const struct pf_view *view,
+				enum pf_format format)
+{
+	pf_bytes_unref(pf_steal(&b->content));
+	b->text.at = PF_TEXT_UNCHECKED;
+	b->content = view->content ? pf_bytes_ref(view->content) : NULL;
+	b->size = view->content ? view->size : 0;
+	(void)pf_content_head(b, format, false, NULL);
+	b->refused = false;
+}
+
+bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_view *view)
+{
+	struct pf_value *gone;
+
+	if (!view->content || view->content_off)
+		return false;
+	pf_lock(&b->lock);
+	gone = pf_buffer_let_go_locked(b);
+	take_content_locked(b, view, b->format);
+	b->state = PF_BUFFER_INCOMPLETE;
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	return true;
+}
+
+bool pf_buffer_take(struct pf_buffer *b, const struct pf_view *view,
+		    enum pf_format format, struct pf_value **ret)
+{
+	const struct pf_place *place = b->place;
+	struct pf_value *v = NULL, *gone;
+
+	if (view->array && pf_value_state(view->array, NULL) != PF_VALUE_DONATED)
+		v = value_at(view->array, place, b->memory);
+	if (!v)
+		return false;
+	pf_lock(&b->lock);
+	gone = pf_buffer_let_go_locked(b);
+	take_content_locked(b, view, format);
+	b->declared = v->dtype;
+	b->declared_shape = v->shape;
+	b->shaped = true;
+	b->state = PF_BUFFER_VALUE;
+	snprintf(b->made_by, sizeof(b->made_by), "copy");
+	clock_gettime(CLOCK_REALTIME, &b->made);
+	pf_buffer_hold_locked(b, pf_value_ref(v));
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	*ret = v;
+	return true;
+}
+
+int pf_buffer_move(struct pf_buffer *b, const struct pf_place *place, unsigned memory,
+		   struct pf_value **ret, struct pf_err *err)
+{
+	struct pf_value *v = NULL, *gone = NULL;
+
+	*ret = NULL;
+	pf_lock(&b->lock);
+	if (b->value) {
+		v = value_at(b->value, place, memory);
+		if (!v) {
+			pf_unlock(&b->lock);
+			return pf_err_set(err, -ENOMEM, "no memory for a value");
+		}
+		gone = pf_buffer_let_go_locked(b);
+		pf_buffer_hold_locked(b, pf_value_ref(v));
+	}
+	b->place = place;
+	b->memory = memory;
+	pf_unlock(&b->lock);
+	pf_value_unref(gone);
+	*ret = v;
+	return 0;
 }

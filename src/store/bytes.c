@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/store/bytes.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "pjrtfs/value.h"
 
 enum { ALIGNMENT = 64 };
 

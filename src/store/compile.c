@@ -1,15 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiling: from a committed source to something that runs. */
-#include "compile.h"
-#include "ask.h"
-#include "quarantine.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/executable.h"
+
+/* How a compile ends: what it gave is published, for those that followed it, too. */
+
+void pf_compile_free(struct compile *c)
+{
+	if (c->claim)
+		pf_claim_drop(c->x->compiler, c->claim);
+	pf_executable_unref(c->x);
+	pf_life_unref(c->life);
+	pf_bytes_unref(c->program);
+	pf_buf_release(&c->plan.options);
+	free(c);
+}
+
+void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
+		     const struct pf_err *err, double seconds, enum pf_cache_use use)
+{
+	const char *cache = NULL;
+
+	if (use != PF_CACHE_UNUSED)
+		cache = use == PF_CACHE_HIT ? "hit" : "miss";
+	pf_tell_compiled(pf_worker_watch(worker), pf_worker_meter(worker), told, err,
+			 seconds, cache);
+}
+
+void pf_compile_superseded_locked(const struct pf_executable *x, struct pf_err *ret)
+{
+	if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
+		*ret = x->err;
+	else
+		pf_err_set(ret, -ECANCELED, "a newer source took its place");
+}
+
+/* The compile ended: publish it, unless a newer source has begun meanwhile. */
+static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		    const struct pf_err *err)
+{
+	struct pf_executable *x = c->x;
+	struct pf_waiter *waiters = NULL;
+	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
+	struct pf_err superseded = PF_ERR_INIT;
+
+	pf_lock(&x->lock);
+	if (c->generation != x->generation) {
+		pf_compile_superseded_locked(x, &superseded);
+		err = &superseded;
+	} else {
+		struct pf_loaded *made = gone;
+
+		gone = x->loaded;
+		x->loaded = made;
+		x->cache_use = use;
+		x->state = loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
+		x->err = err ? *err : (struct pf_err)PF_ERR_INIT;
+		waiters = pf_wait_take(&x->waiters);
+	}
+	if (x->job == &c->job)
+		x->job = NULL;
+	pf_unlock(&x->lock);
+	/* Before who waits for it, so that the event is there when a cp(1) returns. */
+	pf_compile_tell(c->plan.worker, &c->told, err,
+			pf_seconds_since(CLOCK_REALTIME, &c->start), use);
+	pf_wake_all(waiters);
+	pf_loaded_unref(gone);
+}
+
+void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		       const struct pf_err *err)
+{
+	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	struct pf_compile_job *next, *job = NULL;
+
+	if (c->claim)
+		job = pf_claim_settle(c->x->compiler, c->claim, loaded);
+	publish(c, loaded, use, err);
+	for (; job; job = next) {
+		struct compile *follower = pf_container_of(job, struct compile, job);
+
+		next = job->next;
+		if (loaded && cache)
+			pf_cache_shared(cache);
+		publish(follower, loaded, PF_CACHE_HIT, err);
+		pf_compile_free(follower);
+	}
+}
+
+void pf_compile_fail(struct compile *c, const struct pf_err *err)
+{
+	pf_compile_settle(c, NULL, PF_CACHE_UNUSED, err);
+	pf_compile_free(c);
+}
+
+/* --- programs that are too new ------------------------------------------------------------- */
+
+/* The newest StableHLO that WORKER's plugin reads, by its own word; false: it has none. */
+static bool version_of(const struct pf_worker *worker, unsigned ret[3])
+{
+	struct json_object *attributes = pf_worker_description(worker)->attributes, *list;
+
+	if (!json_object_object_get_ex(attributes, "stablehlo_current_version", &list) ||
+	    !json_object_is_type(list, json_type_array) ||
+	    json_object_array_length(list) != 3)
+		return false;
+	for (size_t i = 0; i < 3; i++)
+		ret[i] =
+			(unsigned)json_object_get_int(json_object_array_get_idx(list, i));
+	return true;
+}
+
+static bool is_newer(const unsigned a[3], const unsigned b[3])
+{
+	for (size_t i = 0; i < 3; i++)
+		if (a[i] != b[i])
+			return a[i] > b[i];
+	return false;
+}
+
+/* A plugin of the mount that reads StableHLO VERSION, or NULL. */
+static const char *new_enough(const struct pf_executable *x, const unsigned version[3])
+{
+	for (unsigned i = 0; i < x->n_workers; i++) {
+		unsigned has[3];
+
+		if (version_of(x->workers[i], has) && !is_newer(version, has))
+			return pf_worker_name(x->workers[i]);
+	}
+	return NULL;
+}
+
+void pf_compile_compare_versions(struct compile *c)
+{
+	const unsigned *v = c->facts.stablehlo;
+	int pjrt_code = c->err.pjrt_code;
+	char advice[128] = "try a newer plugin";
+	const char *other;
+	unsigned has[3];
+
+	/* Only of what was refused: plugins read many a program that is newer than they are. */
+	if (pjrt_code < 0 || !version_of(c->plan.worker, has) || !is_newer(v, has))
+		return;
+	other = new_enough(c->x, v);
+	if (other)
+		snprintf(advice, sizeof(advice),
+			 "try plugin %s (options.json {\"plugin\":\"%s\"})", other,
+			 other);
+	pf_err_wrap(&c->err, c->err.code,
+		    "the program is StableHLO %u.%u.%u, plugin %s has %u.%u.%u: %s", v[0],
+		    v[1], v[2], pf_worker_name(c->plan.worker), has[0], has[1], has[2],
+		    advice);
+	c->err.pjrt_code = pjrt_code;
+}
 
 struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
 					  enum pf_executable_state state,
@@ -478,4 +629,125 @@ struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
 
 	return l && pf_loaded_use(l) ? pf_steal(&l) : NULL;
+}
+
+void pf_optimized_free(struct pf_optimized *o)
+{
+	if (!o)
+		return;
+	pf_life_free_block(o->life, o->block);
+	pf_life_unref(o->life);
+	free(o);
+}
+
+uint64_t pf_executable_optimized_len(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	return x->loaded ? x->loaded->hlo_len : 0;
+}
+
+/* Drop what the store holds, and answer. */
+static void end(struct pf_want_optimized *w, int code, struct pf_optimized *got,
+		const struct pf_err *err)
+{
+	pf_loaded_unref(w->loaded);
+	pf_executable_unref(w->x);
+	w->done(w, code, got, err);
+}
+
+/* What the worker wrote, checked: it is not trusted. */
+static int take(struct pf_want_optimized *w, const struct pf_rep_optimized *rep,
+		struct pf_optimized **ret, struct pf_err *err)
+{
+	struct pf_life *life = w->loaded->life;
+	const char *proto = pf_life_pool(life, rep->off, rep->len);
+	struct pf_optimized *o;
+	size_t off, len;
+	int r;
+
+	if (!proto)
+		return pf_err_set(err, -EPROTO,
+				  "the worker's answer lies outside its pool");
+	r = pf_hlo_unwrap(proto, rep->len, rep->with_config, &off, &len, err);
+	if (r < 0)
+		return r;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return pf_err_set(err, -ENOMEM, "no memory for an optimized program");
+	o->bytes = proto + off;
+	o->len = len;
+	o->life = pf_life_ref(life);
+	o->block = rep->off;
+	*ret = o;
+	return 0;
+}
+
+static void load(struct pf_want_optimized *w);
+
+static void answered(struct pf_call *call, int code, const struct pf_err *err,
+		     const void *reply, size_t len)
+{
+	struct pf_want_optimized *w =
+		pf_container_of(call, struct pf_want_optimized, call);
+	const struct pf_rep_optimized *rep = reply;
+	struct pf_err why = PF_ERR_INIT;
+	struct pf_optimized *got = NULL;
+
+	(void)len;
+	if (code < 0 && !pf_life_alive(w->loaded->life) && !w->again) {
+		/* Its process was dead or dying: the next one has a try. */
+		w->again = true;
+		pf_loaded_unref(pf_steal(&w->loaded));
+		load(w);
+		return;
+	}
+	if (code < 0) {
+		end(w, code, NULL, err);
+		return;
+	}
+	code = take(w, rep, &got, &why);
+	if (code < 0)
+		pf_life_free_block(w->loaded->life, rep->off);
+	end(w, code, got, &why);
+}
+
+static void ask(struct pf_want_optimized *w)
+{
+	struct pf_req_id req = { .head.op = PF_OP_OPTIMIZED, .id = w->loaded->id };
+	struct pf_err err = PF_ERR_INIT;
+	int r;
+
+	w->call.done = answered;
+	w->call.reply_min = sizeof(struct pf_rep_optimized);
+	r = pf_life_call(w->loaded->life, &w->call, &req, sizeof(req), NULL, 0, &err);
+	if (r < 0)
+		end(w, r, NULL, &err);
+}
+
+static void load(struct pf_want_optimized *w)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_executable_load(w->x, &w->waiter, &w->loaded, &err);
+
+	if (r < 0)
+		end(w, r, NULL, &err);
+	else if (r > 0)
+		ask(w);
+}
+
+static void wake(struct pf_waiter *waiter)
+{
+	load(pf_container_of(waiter, struct pf_want_optimized, waiter));
+}
+
+void pf_executable_optimized(struct pf_executable *x, struct pf_want_optimized *w)
+{
+	w->x = pf_executable_ref(x);
+	w->loaded = NULL;
+	w->again = false;
+	w->waiter.wake = wake;
+	if (pf_executable_state(x) == PF_EXECUTABLE_READY)
+		load(w);
+	else
+		end(w, 0, NULL, NULL);
 }

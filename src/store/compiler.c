@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler.h"
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "pjrtfs/base/clock.h"
-#include "quarantine.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
 
 enum {
 	MAX_JOBS = 32, /* the worker has threads for them */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/store/invocation.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/base/clock.h"
-#include "quarantine.h"
-#include "value_internal.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/execution.h"
 
 enum { MAX_TRIES = 3 }; /* when the worker dies before it has the request */
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quarantine.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler.h"
-#include "pjrtfs/base/cleanup.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
 
 enum {
 	MAX_CULPRITS = 1024, /* remembered at a time */

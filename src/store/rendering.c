@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text of a large array, printed as far as it is read. */
-#include "pjrtfs/store/rendering.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/formats/text.h"
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/buffer.h"
 
 enum {
 	PIECE = 4096,    /* elements printed at once: well below a millisecond */

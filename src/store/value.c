@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that never change: what they are, and where copies of them lie. */
-#include "value_internal.h"
-
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "internal.h"
+#include "pjrtfs/value.h"
 
 enum {
 	SMALL = 4096, /* bytes from which a buffer of the device's takes whole pages */
@@ -441,4 +443,181 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 		ret[n++].bytes = v->charged;
 	}
 	return n;
+}
+
+/*
+ * Host copies that can be made again, the one that was used longest ago first.
+ *
+ * What a user wrote is never among them: only copies of results which their device still
+ * has.  When the memory limit is reached they go, and who reads them fetches them again.
+ */
+
+static struct {
+	pthread_mutex_t lock; /* rank 5; protects the list */
+	struct pf_value *first, *last;
+} spares = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void unlink_locked(struct pf_value *v)
+{
+	struct pf_spare *s = &v->spare;
+
+	if (!s->listed)
+		return;
+	if (s->prev)
+		s->prev->spare.next = s->next;
+	else
+		spares.first = s->next;
+	if (s->next)
+		s->next->spare.prev = s->prev;
+	else
+		spares.last = s->prev;
+	*s = (struct pf_spare){ 0 };
+}
+
+void pf_spare_touch(struct pf_value *v)
+{
+	PF_LOCK_SCOPE(&spares.lock);
+	unlink_locked(v);
+	v->spare.listed = true;
+	v->spare.prev = spares.last;
+	if (spares.last)
+		spares.last->spare.next = v;
+	else
+		spares.first = v;
+	spares.last = v;
+}
+
+void pf_spare_forget(struct pf_value *v)
+{
+	PF_LOCK_SCOPE(&spares.lock);
+	unlink_locked(v);
+}
+
+/* A reference, unless the last one is just going. */
+static bool try_ref(struct pf_value *v)
+{
+	unsigned n = atomic_load(&v->refs);
+
+	while (n)
+		if (atomic_compare_exchange_weak(&v->refs, &n, n + 1))
+			return true;
+	return false;
+}
+
+/* The one of ARENA that was used longest ago, taken off the list, with a reference. */
+static struct pf_value *take_oldest(const struct pf_arena *arena)
+{
+	PF_LOCK_SCOPE(&spares.lock);
+	for (struct pf_value *v = spares.first; v; v = v->spare.next) {
+		if (pf_worker_arena(v->worker) != arena || !try_ref(v))
+			continue;
+		unlink_locked(v);
+		return v;
+	}
+	return NULL;
+}
+
+static uint64_t relieve(void *arg, uint64_t need)
+{
+	struct pf_value *v;
+	uint64_t given = 0;
+
+	while (given < need && (v = take_oldest(arg))) {
+		given += pf_value_drop_spare(v);
+		pf_value_unref(v);
+	}
+	return given;
+}
+
+void pf_spares_attach(struct pf_arena *arena)
+{
+	pf_arena_set_relief(arena, relieve, arena);
+}
+
+/* Parts of values. */
+
+enum { IN_PLACE = 64 }; /* bytes: plugins use arrays at such addresses where they lie */
+
+/* VALUE's bytes in the arena, with a reference, if the block can be used in them: *OFF. */
+static struct pf_bytes *shareable(struct pf_value *v, const struct pf_block *block,
+				  uint64_t *off)
+{
+	uint64_t first;
+
+	if (!pf_block_is_run(block, &first))
+		return NULL;
+	PF_LOCK_SCOPE(&v->lock);
+	if (!v->bytes)
+		return NULL;
+	*off = v->bytes_off + first * pf_dtype_size(v->dtype);
+	return pf_bytes_offset(v->bytes, *off) % IN_PLACE ? NULL : pf_bytes_ref(v->bytes);
+}
+
+static uint64_t bytes_of(enum pf_dtype dtype, const struct pf_block *block)
+{
+	int64_t count = 0;
+
+	/* A part of what was counted when the value was made. */
+	(void)pf_shape_count(&block->part, &count, NULL);
+	return (uint64_t)count * pf_dtype_size(dtype);
+}
+
+uint64_t pf_value_cut_copies(struct pf_value *v, const struct pf_block *block)
+{
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *shared = NULL;
+	uint64_t off;
+
+	shared = shareable(v, block, &off);
+	return shared ? 0 : bytes_of(v->dtype, block);
+}
+
+int pf_value_cut(struct pf_value *v, const struct pf_block *block,
+		 struct pf_worker *worker, unsigned device, struct pf_value **ret,
+		 struct pf_err *err)
+{
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
+	uint64_t off = 0, len = bytes_of(v->dtype, block);
+	const void *host;
+	int r;
+
+	bytes = shareable(v, block, &off);
+	if (!bytes) {
+		off = 0;
+		host = pf_value_host(v);
+		if (!host)
+			return pf_err_set(err, -EIO, "its bytes are gone");
+		r = pf_bytes_new(pf_worker_arena(worker), len, &bytes, err);
+		if (r < 0)
+			return r;
+		pf_block_cut(block, pf_dtype_size(v->dtype), host, pf_bytes_at(bytes, 0));
+	}
+	*ret = pf_value_of_bytes(v->dtype, &block->part, len, bytes, off, worker, device,
+				 UINT32_MAX);
+	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
+}
+
+int pf_value_join(struct pf_value *const *parts, const struct pf_block *blocks,
+		  unsigned n, struct pf_worker *worker, unsigned device,
+		  struct pf_value **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
+	enum pf_dtype dtype = parts[0]->dtype;
+	uint64_t len;
+	int r = pf_shape_bytes(&blocks[0].whole, dtype, &len, err);
+
+	if (r == 0)
+		r = pf_bytes_new(pf_worker_arena(worker), len, &bytes, err);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < n; i++) {
+		const void *host = pf_value_host(parts[i]);
+
+		if (!host)
+			return pf_err_set(err, -EIO, "its bytes are gone");
+		pf_block_paste(&blocks[i], pf_dtype_size(dtype), host,
+			       pf_bytes_at(bytes, 0));
+	}
+	*ret = pf_value_of_bytes(dtype, &blocks[0].whole, len, bytes, 0, worker, device,
+				 UINT32_MAX);
+	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }

@@ -1,8 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stat(2) and what changes it. */
 #include <errno.h>
+#include <string.h>
 
 #include "internal.h"
+#include "pjrtfs/base.h"
+
+/* Which names are allowed. */
+
+int pf_name_check(const char *name, struct pf_err *err)
+{
+	size_t len = strlen(name);
+
+	if (len > PF_NAME_MAX)
+		return pf_err_set(err, -ENAMETOOLONG,
+				  "a name of %zu bytes, at most %d are allowed", len,
+				  PF_NAME_MAX);
+	if (!len)
+		return pf_err_set(err, -EINVAL, "an empty name");
+	if (!strcmp(name, ".") || !strcmp(name, ".."))
+		return pf_err_set(err, -EINVAL, "\"%s\" is no name for a file", name);
+	for (const char *p = name; *p; p++) {
+		if (*p == '/')
+			return pf_err_set(err, -EINVAL, "a slash in the name \"%s\"",
+					  name);
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return pf_err_set(err, -EINVAL,
+					  "a control character in the name \"%s\"", name);
+	}
+	if (!pf_utf8_valid(name, len))
+		return pf_err_set(err, -EILSEQ, "the name \"%s\" is not UTF-8", name);
+	return 0;
+}
 
 enum { BLOCK_SIZE = 1 << 20 }; /* what cp(1) and cat(1) read and write at once */
 
@@ -303,4 +332,90 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 		set_attr(node, to, mask, cred);
 	pf_node_stat(node, ret);
 	return 0;
+}
+
+/* Extended attributes: what kinds tell of their nodes by name. */
+
+static int find(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred, int want,
+		struct pf_node **ret)
+{
+	*ret = pf_tree_by_ino(tree, ino);
+	if (!*ret)
+		return -ENOENT;
+	return pf_vfs_may(*ret, cred, want) ? 0 : -EACCES;
+}
+
+static int get(struct pf_node *node, const char *name, struct pf_buf *ret)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = -ENODATA;
+
+	if (node->kind->get_xattr)
+		r = node->kind->get_xattr(node, name, ret, &err);
+	return r < 0 ? r : ret->failed ? -ENOMEM : 0;
+}
+
+int pf_vfs_get_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
+		     const struct pf_cred *cred, struct pf_buf *ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r = find(tree, ino, cred, R_OK, &node);
+
+	return r < 0 ? r : get(node, name, ret);
+}
+
+int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
+		      struct pf_buf *ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = find(tree, ino, cred, R_OK, &node);
+
+	if (r == 0 && node->kind->list_xattr)
+		r = node->kind->list_xattr(node, ret, &err);
+	return r < 0 ? r : ret->failed ? -ENOMEM : 0;
+}
+
+/* cp(1) tries to set attributes of the system's, and knows what to do without. */
+static int refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
+		   int r, const struct pf_err *err)
+{
+	if (r < 0 && !strncmp(name, "user.", strlen("user.")))
+		pf_refused(node, NULL, cred, "setxattr", r, err);
+	return r;
+}
+
+int pf_vfs_set_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
+		     const void *value, size_t len, int flags, const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int r = find(tree, ino, cred, W_OK, &node);
+
+	if (!node)
+		return r;
+	if (r == 0 && !node->kind->set_xattr)
+		r = pf_err_set(&err, -EOPNOTSUPP, "it has no attributes to set");
+	if (r == 0)
+		r = node->kind->set_xattr(node, name, value, len, flags, &err);
+	return refused(node, name, cred, r, &err);
+}
+
+int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
+			const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	pf_autobuf struct pf_buf value = PF_BUF_INIT;
+	struct pf_err err = PF_ERR_INIT;
+	int r = find(tree, ino, cred, W_OK, &node);
+
+	if (r == 0)
+		r = get(node, name, &value);
+	if (r < 0)
+		return r;
+	if (node->kind->remove_xattr)
+		r = node->kind->remove_xattr(node, name, &err);
+	else
+		r = pf_err_set(&err, -EPERM, "%s belongs to what the file is", name);
+	return refused(node, name, cred, r, &err);
 }

@@ -6,10 +6,464 @@
  * reference with pf_node_ref_locked, which fails then.
  */
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "internal.h"
+
+/* Directories: who is linked where, under which name. */
+
+enum { FIRST_BUCKETS = 8 };
+
+static struct pf_node *find_locked(struct pf_node *dir, const char *name)
+{
+	const struct pf_table *table = &dir->priv->table;
+	uint64_t hash;
+
+	if (!table->cap)
+		return NULL;
+	hash = pf_hash(name, strlen(name));
+	for (struct pf_node *n = table->buckets[hash & (table->cap - 1)]; n;
+	     n = n->priv->chain)
+		if (n->priv->hash == hash && !strcmp(n->priv->name, name))
+			return n;
+	return NULL;
+}
+
+static int grow(struct pf_table *table)
+{
+	size_t cap = table->cap ? table->cap * 2 : FIRST_BUCKETS;
+	struct pf_node **buckets = calloc(cap, sizeof(struct pf_node *));
+
+	if (!buckets)
+		return table->cap ? 0 : -ENOMEM; /* longer chains will do */
+	for (struct pf_node *n = table->first; n; n = n->priv->next) {
+		struct pf_node **b = &buckets[n->priv->hash & (cap - 1)];
+
+		n->priv->chain = *b;
+		*b = n;
+	}
+	free(table->buckets);
+	table->buckets = buckets;
+	table->cap = cap;
+	return 0;
+}
+
+static void touch_locked(struct pf_node *node)
+{
+	node->priv->attr.mtime = node->priv->attr.ctime = pf_now();
+	pf_node_untell_locked(node);
+}
+
+/* Link NODE, whose name and hash are set, at the end of DIR's list. */
+int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node)
+{
+	struct pf_table *table = &dir->priv->table;
+	struct pf_node_priv *priv = node->priv;
+	struct pf_node **bucket;
+
+	assert(!priv->parent);
+	if (table->n >= table->cap && grow(table) < 0)
+		return -ENOMEM;
+	bucket = &table->buckets[priv->hash & (table->cap - 1)];
+	priv->chain = *bucket;
+	*bucket = node;
+	priv->parent = dir;
+	priv->next = NULL;
+	priv->prev = table->last;
+	if (table->last)
+		table->last->priv->next = node;
+	else
+		table->first = node;
+	table->last = node;
+	table->n++;
+	table->loose += priv->holder == node;
+	table->dirs += S_ISDIR(node->kind->mode);
+	priv->gone = false;
+	touch_locked(dir);
+	return 0;
+}
+
+/* The link's reference is the caller's to drop. */
+void pf_dir_detach_locked(struct pf_node *node)
+{
+	struct pf_node_priv *priv = node->priv;
+	struct pf_node *dir = priv->parent;
+	struct pf_table *table = &dir->priv->table;
+	struct pf_node **p = &table->buckets[priv->hash & (table->cap - 1)];
+
+	while (*p != node)
+		p = &(*p)->priv->chain;
+	*p = priv->chain;
+	if (priv->prev)
+		priv->prev->priv->next = priv->next;
+	else
+		table->first = priv->next;
+	if (priv->next)
+		priv->next->priv->prev = priv->prev;
+	else
+		table->last = priv->prev;
+	table->n--;
+	table->loose -= priv->holder == node;
+	table->dirs -= S_ISDIR(node->kind->mode);
+	priv->parent = priv->prev = priv->next = priv->chain = NULL;
+	priv->gone = true;
+	free(pf_steal(&priv->name));
+	priv->attr.ctime = pf_now();
+	touch_locked(dir);
+}
+
+static void unlink_locked(struct pf_node *node, struct pf_node **dead)
+{
+	pf_dir_detach_locked(node);
+	if (node->priv->holder == node)
+		pf_node_drop_locked(node, dead);
+}
+
+static bool is_below_locked(const struct pf_node *node, const struct pf_node *ancestor)
+{
+	for (; node; node = node->priv->parent)
+		if (node == ancestor)
+			return true;
+	return false;
+}
+
+static unsigned depth_locked(const struct pf_node *dir)
+{
+	unsigned n = 0;
+
+	while ((dir = dir->priv->parent))
+		n++;
+	return n;
+}
+
+/* Directories one in another from NODE on, itself included; limited as the tree is. */
+static unsigned height_locked(const struct pf_node *node)
+{
+	const struct pf_table *table = &node->priv->table;
+	size_t left = table->dirs;
+	unsigned most = 0;
+
+	for (const struct pf_node *c = table->first; c && left; c = c->priv->next) {
+		unsigned n;
+
+		if (!S_ISDIR(c->kind->mode))
+			continue;
+		left--;
+		n = height_locked(c);
+		if (n > most)
+			most = n;
+	}
+	return most + 1;
+}
+
+static int room_locked(const struct pf_node *dir, const struct pf_node *node)
+{
+	unsigned height = 1;
+
+	if (node && !S_ISDIR(node->kind->mode))
+		return 0;
+	if (node)
+		height = height_locked(node);
+	return depth_locked(dir) + height <= PF_DEPTH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	int r;
+
+	pf_lock(&dir->tree->lock);
+	r = room_locked(dir, node);
+	pf_unlock(&dir->tree->lock);
+	return r == 0 ? 0
+		      : pf_err_set(err, r, "more than %d directories one in another",
+				   PF_DEPTH_MAX);
+}
+
+static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
+		       bool replace, bool fixed, struct pf_node **dead)
+{
+	struct pf_node *old;
+	int r;
+
+	assert(S_ISDIR(dir->kind->mode));
+	if (dir->priv->gone)
+		return -ENOENT;
+	if (strlen(name) > PF_NAME_MAX)
+		return -ENAMETOOLONG;
+	old = find_locked(dir, name);
+	if (old && !replace)
+		return -EEXIST;
+	r = room_locked(dir, node);
+	if (r < 0)
+		return r;
+	node->priv->name = name;
+	node->priv->hash = pf_hash(name, strlen(name));
+	r = pf_dir_attach_locked(dir, node);
+	if (r < 0) {
+		node->priv->name = NULL;
+		return r;
+	}
+	if (fixed)
+		node->priv->fixed = true;
+	if (node->priv->holder == node)
+		pf_node_ref(node);
+	if (old)
+		unlink_locked(old, dead);
+	return 0;
+}
+
+static int link_node(struct pf_node *dir, const char *name, struct pf_node *node,
+		     bool replace, bool fixed)
+{
+	pf_autofree char *copy = strdup(name);
+	struct pf_node *dead = NULL;
+	int r;
+
+	if (!copy)
+		return -ENOMEM;
+	pf_lock(&dir->tree->lock);
+	r = link_locked(dir, copy, node, replace, fixed, &dead);
+	if (r == 0)
+		copy = NULL;
+	pf_unlock(&dir->tree->lock);
+	pf_node_bury(dir->tree, dead);
+	return r;
+}
+
+int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node, bool replace)
+{
+	return link_node(dir, name, node, replace, false);
+}
+
+int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *node)
+{
+	assert(dir->priv->holder->priv->fixed);
+	return link_node(dir, name, node, false, true);
+}
+
+static void take_out(struct pf_node *node, bool gone)
+{
+	struct pf_tree *tree = node->tree;
+	struct pf_node *dead = NULL;
+
+	pf_lock(&tree->lock);
+	if (node->priv->parent) {
+		unlink_locked(node, &dead);
+		node->priv->gone = gone;
+	}
+	pf_unlock(&tree->lock);
+	pf_node_bury(tree, dead);
+}
+
+void pf_dir_unlink(struct pf_node *node)
+{
+	take_out(node, true);
+}
+
+void pf_dir_hide(struct pf_node *node)
+{
+	take_out(node, false);
+}
+
+/* Can NODE be moved?  Then nothing is missing to do it. */
+static int may_move_locked(struct pf_node *node, struct pf_node *to, const char *name)
+{
+	struct pf_node *from = node->priv->parent;
+
+	if (!from || to->priv->gone)
+		return -ENOENT;
+	if (is_below_locked(to, node))
+		return -EINVAL;
+	if (strlen(name) > PF_NAME_MAX)
+		return -ENAMETOOLONG;
+	if (from != to && room_locked(to, node) < 0)
+		return -ENAMETOOLONG;
+	return to->priv->table.cap ? 0 : grow(&to->priv->table);
+}
+
+static void move_locked(struct pf_node *node, struct pf_node *to, char **name,
+			struct pf_node **dead)
+{
+	struct pf_node *old = find_locked(to, *name);
+
+	if (old == node)
+		return;
+	if (old)
+		unlink_locked(old, dead);
+	pf_dir_detach_locked(node);
+	node->priv->hash = pf_hash(*name, strlen(*name));
+	node->priv->name = pf_steal(name);
+	(void)pf_dir_attach_locked(to, node); /* cannot fail: there are buckets */
+}
+
+int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name)
+{
+	pf_autofree char *copy = strdup(name);
+	struct pf_node *dead = NULL;
+	int r;
+
+	if (!copy)
+		return -ENOMEM;
+	pf_lock(&node->tree->lock);
+	r = may_move_locked(node, to, copy);
+	if (r == 0)
+		move_locked(node, to, &copy, &dead);
+	pf_unlock(&node->tree->lock);
+	pf_node_bury(node->tree, dead);
+	return r;
+}
+
+int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a,
+		     struct pf_node *b, struct pf_node *to_b, const char *name_b)
+{
+	pf_autofree char *copy_a = strdup(name_a), *copy_b = strdup(name_b);
+	struct pf_node *dead = NULL;
+	int r;
+
+	if (!copy_a || !copy_b)
+		return -ENOMEM;
+	pf_lock(&a->tree->lock);
+	r = may_move_locked(a, to_a, copy_a);
+	if (r == 0)
+		r = may_move_locked(b, to_b, copy_b);
+	if (r == 0) {
+		move_locked(a, to_a, &copy_a, &dead);
+		move_locked(b, to_b, &copy_b, &dead);
+	}
+	pf_unlock(&a->tree->lock);
+	pf_node_bury(a->tree, dead);
+	return r;
+}
+
+int pf_dir_exchange(struct pf_node *a, struct pf_node *b)
+{
+	struct pf_node *in_a, *in_b;
+	char *name_a, *name_b;
+	uint64_t hash;
+
+	PF_LOCK_SCOPE(&a->tree->lock);
+	if (a == b)
+		return 0;
+	in_a = a->priv->parent;
+	in_b = b->priv->parent;
+	if (!in_a || !in_b)
+		return -ENOENT;
+	if (is_below_locked(in_b, a) || is_below_locked(in_a, b))
+		return -EINVAL;
+	if (in_a != in_b && (room_locked(in_b, a) < 0 || room_locked(in_a, b) < 0))
+		return -ENAMETOOLONG;
+	name_a = pf_steal(&a->priv->name);
+	name_b = pf_steal(&b->priv->name);
+	pf_dir_detach_locked(a);
+	pf_dir_detach_locked(b);
+	hash = a->priv->hash;
+	a->priv->hash = b->priv->hash;
+	b->priv->hash = hash;
+	a->priv->name = name_b;
+	b->priv->name = name_a;
+	(void)pf_dir_attach_locked(in_b, a); /* cannot fail: there are buckets */
+	(void)pf_dir_attach_locked(in_a, b);
+	return 0;
+}
+
+struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name)
+{
+	struct pf_node *node;
+
+	PF_LOCK_SCOPE(&dir->tree->lock);
+	node = find_locked(dir, name);
+	return node && pf_node_ref_locked(node) ? node : NULL;
+}
+
+struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t len,
+				   const char *const *extensions)
+{
+	char name[PF_NAME_MAX + 1];
+
+	if (len > PF_NAME_MAX)
+		return NULL;
+	memcpy(name, stem, len);
+	PF_LOCK_SCOPE(&dir->tree->lock);
+	for (; *extensions; extensions++) {
+		size_t n = strlen(*extensions);
+		struct pf_node *node;
+
+		if (n > PF_NAME_MAX - len)
+			continue;
+		memcpy(name + len, *extensions, n + 1);
+		node = find_locked(dir, name);
+		if (node && !S_ISDIR(node->kind->mode) && pf_node_ref_locked(node))
+			return node;
+	}
+	return NULL;
+}
+
+size_t pf_dir_count(struct pf_node *dir)
+{
+	PF_LOCK_SCOPE(&dir->tree->lock);
+	return dir->priv->table.n;
+}
+
+struct pf_node **pf_dir_list(struct pf_node *dir)
+{
+	struct pf_node **list;
+	size_t n = 0;
+
+	PF_LOCK_SCOPE(&dir->tree->lock);
+	list = calloc(dir->priv->table.n + 1, sizeof(struct pf_node *));
+	if (!list)
+		return NULL;
+	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next)
+		if (pf_node_ref_locked(c))
+			list[n++] = c;
+	return list;
+}
+
+struct pf_node *pf_node_parent(struct pf_node *node)
+{
+	struct pf_node *parent;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	parent = node->priv->parent;
+	return parent && pf_node_ref_locked(parent) ? parent : NULL;
+}
+
+void pf_node_name(struct pf_node *node, char dst[PF_NAME_MAX + 1])
+{
+	const char *name;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	name = node->priv->name ? node->priv->name : "";
+	memcpy(dst, name, strlen(name) + 1);
+}
+
+void pf_node_path(struct pf_node *node, struct pf_node *ancestor, struct pf_buf *out)
+{
+	pf_autofree char *path = NULL;
+	struct pf_node *n;
+	size_t len = 0;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	for (n = node; n && n != ancestor && n->priv->name; n = n->priv->parent)
+		len += strlen(n->priv->name) + 1;
+	if (!len)
+		return;
+	path = malloc(len);
+	if (!path) {
+		out->failed = true;
+		return;
+	}
+	for (size_t end = len; end; node = node->priv->parent) {
+		size_t size = strlen(node->priv->name);
+
+		end -= size + 1;
+		memcpy(path + end, node->priv->name, size);
+		path[end + size] = '/';
+	}
+	pf_buf_append(out, path, len - 1);
+}
 
 struct both {
 	struct pf_node node;

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/wire/channel.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,7 +9,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/wire.h"
 
 enum { PACKET = 64 << 10, MAX_FDS = 8 };
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/wire/guard.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/shm.h"
 
 enum { GUARDS = 256 };
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pjrtfs/wire/ring.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -11,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/clock.h"
-#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/wire.h"
 
 /*
  * The layout both processes see.  Positions only grow; the place of byte N is N modulo the

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about buffers: make one of bytes, of another or of nothing, copy out, free. */
-#include "pjrtfs/worker/worker.h"
-
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/worker/pool.h"
+#include "internal.h"
 
 /* The place with these indexes, or -EPROTO. */
 static int find_place(const struct pj_client *client, uint32_t device, uint32_t memory,

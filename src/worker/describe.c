@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the worker tells the daemon in JSON. */
-#include "pjrtfs/worker/describe.h"
-
 #include <errno.h>
 
-#include "pjrtfs/formats/options.h"
+#include "internal.h"
+#include "pjrtfs/plugin_options.h"
 
 /* json-c's adders take ownership; a NULL value (no memory, or nothing known) is null. */
 static void add(struct json_object *object, const char *key, struct json_object *value)

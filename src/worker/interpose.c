@@ -6,14 +6,14 @@
  * -rdynamic); all that is smaller goes on to the C library.  Buffers of results are
  * such allocations.  Sanitizers and other C libraries keep their own.
  */
-#include "pjrtfs/worker/pool.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "internal.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 

@@ -23,12 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/worker/describe.h"
-#include "pjrtfs/worker/pool.h"
-#include "pjrtfs/worker/sandbox.h"
-#include "pjrtfs/worker/worker.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
 
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS };
 

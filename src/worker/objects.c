@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers and executables by id. */
-#include "pjrtfs/worker/objects.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
 
 void pf_objects_init(struct pf_objects *objects)
 {

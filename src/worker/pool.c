@@ -4,8 +4,6 @@
  * granules of 2 MiB.  Freed pages are kept for the next user, as fresh ones cost more than
  * copying into them; a thread gives back what has been idle for a while and is too much.
  */
-#include "pjrtfs/worker/pool.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -18,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/worker/extents.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/shm.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

@@ -4,12 +4,19 @@
  * no chmod(2), no sockets, no signals, and truncate(2) only since Linux 6.2; seccomp does not
  * see what a path names.
  */
-#include "pjrtfs/worker/sandbox.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/audit.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,9 +25,665 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/base/json.h"
-#include "sandbox_parts.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
+
+/* The two parts of a sandbox: files, which Landlock decides, and calls, which seccomp does. */
+
+/* The ABI of the kernel's Landlock; 0: it has none. */
+int sandbox_landlock(void);
+
+/* Landlock's rules until, and since, the plugin is loaded.  0 or -errno. */
+int sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
+			   struct pf_err *err);
+int sandbox_close_files(const struct pf_sandbox *s, struct pf_err *err);
+
+/* Filter calls; *FILTERED: the kernel can.  And take more away once all is set up. */
+int sandbox_restrict_calls(const struct pf_sandbox *s, bool *filtered,
+			   struct pf_err *err);
+int sandbox_revoke_calls(const struct pf_sandbox *s, struct pf_err *err);
+
+/* Which files: Landlock.  A process can have several sets of rules; all of them must allow. */
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Rights and scopes that came after the headers which this may be built with. */
+#define ABI_1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
+#define REFER (1ULL << 13)     /* ABI 2 */
+#define TRUNCATE (1ULL << 14)  /* ABI 3 */
+#define IOCTL_DEV (1ULL << 15) /* ABI 5 */
+
+#define READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define EXECUTE LANDLOCK_ACCESS_FS_EXECUTE
+#define WRITE                                                                            \
+	(READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |            \
+	 LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |                  \
+	 LANDLOCK_ACCESS_FS_REMOVE_DIR | REFER | TRUNCATE)
+#define OF_FILES                                                                         \
+	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | EXECUTE |        \
+	 TRUNCATE | IOCTL_DEV)
+
+struct attr {
+	uint64_t fs, net, scoped;
+};
+
+int sandbox_landlock(void)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
+			   LANDLOCK_CREATE_RULESET_VERSION);
+
+	return abi > 0 ? (int)abi : 0;
+}
+
+/* All that the kernel can forbid. */
+static struct attr everything(int abi)
+{
+	struct attr a = { .fs = ABI_1 };
+
+	if (abi >= 2)
+		a.fs |= REFER;
+	if (abi >= 3)
+		a.fs |= TRUNCATE;
+	if (abi >= 4)
+		a.net = 3; /* bind and connect of TCP */
+	if (abi >= 5)
+		a.fs |= IOCTL_DEV;
+	if (abi >= 6)
+		a.scoped = 3; /* abstract sockets and signals of others */
+	return a;
+}
+
+static int new_ruleset(int abi, uint64_t *handled, struct pf_err *err)
+{
+	struct attr a = everything(abi);
+	size_t len = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
+	int fd = (int)syscall(SYS_landlock_create_ruleset, &a, len, 0);
+
+	*handled = a.fs;
+	return fd >= 0 ? fd : pf_err_set(err, -errno, "Landlock: %s", strerror(errno));
+}
+
+static int restrict_self(int ruleset, struct pf_err *err)
+{
+	if (syscall(SYS_landlock_restrict_self, ruleset, 0))
+		return pf_err_set(err, -errno, "Landlock: %s", strerror(errno));
+	return 0;
+}
+
+/* A set of rules being made. */
+struct rules {
+	int fd;
+	uint64_t handled;
+};
+
+/* Allow ACCESS to PATH and what is beneath.  0, or -errno: it cannot be opened. */
+static int allow(const struct rules *r, const char *path, uint64_t access)
+{
+	struct landlock_path_beneath_attr rule = { .allowed_access =
+							   access & r->handled };
+	pf_autoclose int fd = open(path, O_PATH | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		rule.allowed_access &= OF_FILES;
+	rule.parent_fd = fd;
+	if (syscall(SYS_landlock_add_rule, r->fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
+		return -errno;
+	return 0;
+}
+
+/* Those of them that there are. */
+static void allow_present(const struct rules *r, const char *const *paths, size_t n,
+			  uint64_t access)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)allow(r, paths[i], access);
+}
+
+/* The owner's LIST, called KEY; each must be there. */
+static int allow_list(const struct rules *r, const char *key, struct json_object *list,
+		      uint64_t access, struct pf_err *err)
+{
+	size_t n = list ? json_object_array_length(list) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *path =
+			json_object_get_string(json_object_array_get_idx(list, i));
+		int code = allow(r, path, access);
+
+		if (code < 0)
+			return pf_err_set(err, code, "%s %s: %s", key, path,
+					  strerror(-code));
+	}
+	return 0;
+}
+
+static int allow_settings(const struct rules *r, const struct pf_sandbox *s,
+			  uint64_t read, struct pf_err *err)
+{
+	int code = allow_list(r, "sandbox_read", s->read, read, err);
+
+	return code < 0 ? code : allow_list(r, "sandbox_write", s->write, WRITE, err);
+}
+
+/* --- of a driver ---------------------------------------------------------------------------- */
+
+static const char *const driver_files[] = {
+	"/usr",        "/lib",        "/lib64",           "/bin",           "/opt",
+	"/proc",       "/sys",        "/etc/ld.so.cache", "/etc/localtime", "/etc/OpenCL",
+	"/etc/vulkan", "/etc/nvidia", "/dev/urandom",
+};
+static const char *const driver_devices[] = {
+	"/dev/nvidiactl",   "/dev/nvidia-uvm",     "/dev/nvidia-uvm-tools",
+	"/dev/nvidia-caps", "/dev/nvidia-modeset", "/dev/kfd",
+	"/dev/dri",         "/dev/accel",          "/dev/vfio",
+	"/dev/null",
+};
+
+static void allow_devices(const struct rules *r)
+{
+	uint64_t access = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | IOCTL_DEV;
+	char path[32];
+
+	allow_present(r, driver_devices, ARRAY_SIZE(driver_devices), access);
+	for (int i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), "/dev/nvidia%d", i);
+		(void)allow(r, path, access);
+	}
+	(void)allow(r, "/dev/shm", WRITE | LANDLOCK_ACCESS_FS_MAKE_SOCK);
+}
+
+/* The directories of LD_LIBRARY_PATH, and PLUGIN's own. */
+static void allow_libraries(const struct rules *r, const char *plugin)
+{
+	const char *list = getenv("LD_LIBRARY_PATH");
+	pf_autofree char *copy = list ? strdup(list) : NULL;
+	char real[PATH_MAX], *rest = copy, *path, *slash;
+
+	while (rest && (path = strsep(&rest, ":")))
+		if (*path)
+			(void)allow(r, path, READ | EXECUTE);
+	slash = realpath(plugin, real) ? strrchr(real, '/') : NULL;
+	if (!slash || slash == real)
+		return;
+	*slash = '\0';
+	(void)allow(r, real, READ | EXECUTE);
+}
+
+/* --- the two sets ----------------------------------------------------------------------------- */
+
+int sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
+			   struct pf_err *err)
+{
+	struct rules r;
+	int code = 0;
+
+	if (!s->landlock)
+		return 0;
+	r.fd = new_ruleset(s->landlock, &r.handled, err);
+	if (r.fd < 0)
+		return r.fd;
+	if (s->mode == PF_SANDBOX_DEVICE) {
+		/* A compiler may start programs (ptxas). */
+		allow_present(&r, driver_files, ARRAY_SIZE(driver_files), READ | EXECUTE);
+		allow_libraries(&r, plugin);
+		allow_devices(&r);
+	} else {
+		/* Libraries may lie anywhere. */
+		(void)allow(&r, "/", READ);
+	}
+	code = allow_settings(&r, s, READ | EXECUTE, err);
+	if (code == 0)
+		code = restrict_self(r.fd, err);
+	close(r.fd);
+	return code;
+}
+
+static const char *const strict_files[] = {
+	"/proc/cpuinfo",
+	"/proc/meminfo",
+	"/proc/sys/vm/overcommit_memory",
+	"/sys/devices/system/cpu",
+	"/sys/devices/system/node",
+};
+
+int sandbox_close_files(const struct pf_sandbox *s, struct pf_err *err)
+{
+	struct rules r;
+	int code;
+
+	if (!s->landlock || s->mode != PF_SANDBOX_STRICT)
+		return 0;
+	r.fd = new_ruleset(s->landlock, &r.handled, err);
+	if (r.fd < 0)
+		return r.fd;
+	allow_present(&r, strict_files, ARRAY_SIZE(strict_files), READ);
+	code = allow_settings(&r, s, READ, err);
+	if (code == 0)
+		code = restrict_self(r.fd, err);
+	close(r.fd);
+	return code;
+}
+
+/*
+ * Which calls: seccomp.  The filter is written by hand: libseccomp would be a library more for
+ * the process that must have least, and what is looked at of arguments is few lines either way.
+ */
+
+/* pthread_create's, exactly: no process can be made with these. */
+#define THREAD_FLAGS                                                                     \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |              \
+	 CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+
+enum {
+	X32 = 0x40000000, /* this bit in a number is the x32 ABI's */
+	UNKNOWN = 450,    /* the first call that is newer than these lists */
+	TERMINAL = 0x5401 /* TCGETS, isatty(3)'s */
+};
+
+#define ALLOW SECCOMP_RET_ALLOW
+#define REFUSE(code) (SECCOMP_RET_ERRNO | (code))
+
+/* --- writing a filter ----------------------------------------------------------------------- */
+
+struct program {
+	struct sock_filter code[512];
+	unsigned short n;
+};
+
+static void emit(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+{
+	if (p->n < ARRAY_SIZE(p->code))
+		p->code[p->n++] = (struct sock_filter){ code, jt, jf, k };
+}
+
+static void load(struct program *p, size_t off)
+{
+	emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)off, 0, 0);
+}
+
+static void answer(struct program *p, uint32_t what)
+{
+	emit(p, BPF_RET | BPF_K, what, 0, 0);
+}
+
+/* Skip YES instructions if what was loaded is K, else NO. */
+static void if_equal(struct program *p, uint32_t k, uint8_t yes, uint8_t no)
+{
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, k, yes, no);
+}
+
+/* The offset of half of argument ARG: 0 its low, 4 its high one. */
+static size_t argument(unsigned arg, size_t half)
+{
+	return offsetof(struct seccomp_data, args) + 8 * (size_t)arg + half;
+}
+
+/* The call's number is loaded, of this machine's own ABI; others' numbers mean other calls. */
+static void begin(struct program *p)
+{
+	p->n = 0;
+	load(p, offsetof(struct seccomp_data, arch));
+#if defined(__x86_64__)
+	if_equal(p, AUDIT_ARCH_X86_64, 1, 0);
+#elif defined(__aarch64__)
+	if_equal(p, AUDIT_ARCH_AARCH64, 1, 0);
+#else
+#error "which architecture is this?"
+#endif
+	answer(p, SECCOMP_RET_KILL_PROCESS);
+	load(p, offsetof(struct seccomp_data, nr));
+#if defined(__x86_64__)
+	emit(p, BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1);
+	answer(p, SECCOMP_RET_KILL_PROCESS);
+#endif
+}
+
+static void each(struct program *p, const int *calls, size_t n, uint32_t what)
+{
+	for (size_t i = 0; i < n; i++) {
+		if_equal(p, (uint32_t)calls[i], 0, 1);
+		answer(p, what);
+	}
+}
+
+/*
+ * NR: answer FOUND if the low half of its argument ARG, an int to the kernel, is one of the N
+ * VALUES, else OTHER.
+ */
+static void by_argument(struct program *p, long nr, unsigned arg, const uint32_t *values,
+			uint8_t n, uint32_t found, uint32_t other)
+{
+	if_equal(p, (uint32_t)nr, 0, (uint8_t)(n + 3));
+	load(p, argument(arg, 0));
+	for (uint8_t i = 0; i < n; i++)
+		if_equal(p, values[i], (uint8_t)(n - i), 0);
+	answer(p, other);
+	answer(p, found);
+}
+
+#define VALUES(...)                                                                      \
+	(const uint32_t[]){ __VA_ARGS__ },                                               \
+		sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)
+#define ALLOW_IF(p, nr, arg, ...)                                                        \
+	by_argument(p, nr, arg, VALUES(__VA_ARGS__), ALLOW, REFUSE(EPERM))
+#define REFUSE_IF(p, nr, arg, ...)                                                       \
+	by_argument(p, nr, arg, VALUES(__VA_ARGS__), REFUSE(EPERM), ALLOW)
+
+/* NR: only if its argument ARG, a pointer, is NULL. */
+static void allow_null(struct program *p, long nr, unsigned arg)
+{
+	if_equal(p, (uint32_t)nr, 0, 6);
+	load(p, argument(arg, 0));
+	if_equal(p, 0, 0, 2);
+	load(p, argument(arg, 4));
+	if_equal(p, 0, 1, 0);
+	answer(p, REFUSE(EPERM));
+	answer(p, ALLOW);
+}
+
+/* openat(): only to read what is there; no O_CREAT, O_TRUNC, O_PATH. */
+static void allow_reading(struct program *p)
+{
+	const uint32_t harmless = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW |
+				  O_DIRECTORY | 0100000 /* O_LARGEFILE */;
+
+	if_equal(p, SYS_openat, 0, 5);
+	load(p, argument(2, 0));
+	emit(p, BPF_ALU | BPF_AND | BPF_K, ~harmless, 0, 0);
+	if_equal(p, O_RDONLY, 1, 0);
+	answer(p, REFUSE(EACCES));
+	answer(p, ALLOW);
+}
+
+/* For all threads.  *FILTERED: the kernel can. */
+static int install(struct program *p, bool *filtered, struct pf_err *err)
+{
+	struct sock_fprog prog = { p->n, p->code };
+	long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			 SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+			 &prog);
+
+	*filtered = r == 0;
+	if (r == 0 || (r < 0 && errno == ENOSYS))
+		return 0;
+	if (r > 0)
+		return pf_err_set(err, -EBUSY, "seccomp: thread %ld has other rules", r);
+	return pf_err_set(err, -errno, "seccomp: %s", strerror(errno));
+}
+
+/* --- strict: a list of what is allowed ------------------------------------------------------- */
+
+/* What CPU plugins were seen to use, and what the C library does instead or besides. */
+static const int strict_calls[] = {
+	/* memory */
+	SYS_brk,
+	SYS_madvise,
+	SYS_mmap,
+	SYS_mprotect,
+	SYS_mremap,
+	SYS_munmap,
+	SYS_mincore,
+	SYS_membarrier,
+	SYS_get_mempolicy,
+	/* threads and time */
+	SYS_exit,
+	SYS_exit_group,
+	SYS_futex,
+	SYS_gettid,
+	SYS_getpid,
+	SYS_getppid,
+	SYS_rseq,
+	SYS_set_robust_list,
+	SYS_get_robust_list,
+	SYS_set_tid_address,
+	SYS_sched_yield,
+	SYS_sched_getaffinity,
+	SYS_sched_getparam,
+	SYS_sched_getscheduler,
+	SYS_sched_get_priority_max,
+	SYS_sched_get_priority_min,
+	SYS_getcpu,
+	SYS_nanosleep,
+	SYS_clock_nanosleep,
+	SYS_clock_gettime,
+	SYS_clock_getres,
+	SYS_gettimeofday,
+	SYS_restart_syscall,
+	SYS_getrusage,
+	SYS_times,
+	SYS_sysinfo,
+	SYS_uname,
+	SYS_getrandom,
+	SYS_getuid,
+	SYS_geteuid,
+	SYS_getgid,
+	SYS_getegid,
+	/* signals of its own */
+	SYS_rt_sigaction,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigreturn,
+	SYS_rt_sigpending,
+	SYS_sigaltstack,
+	/* descriptors that it has */
+	SYS_read,
+	SYS_readv,
+	SYS_pread64,
+	SYS_write,
+	SYS_writev,
+	SYS_close,
+	SYS_lseek,
+	SYS_fstat,
+	SYS_ppoll,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_sendmsg,
+	/* files: Landlock decides which; a stat() that is refused made XLA ask for ever */
+	SYS_openat,
+	SYS_newfstatat,
+	SYS_statx,
+	SYS_faccessat,
+	SYS_faccessat2,
+	SYS_chdir,
+	SYS_readlinkat,
+	SYS_getdents64,
+	SYS_getcwd,
+	SYS_fstatfs,
+	/* for the next steps, which only take away */
+	SYS_seccomp,
+	SYS_landlock_create_ruleset,
+	SYS_landlock_add_rule,
+	SYS_landlock_restrict_self,
+	SYS_capget,
+	SYS_capset,
+#if defined(__x86_64__)
+	SYS_open,
+	SYS_stat,
+	SYS_lstat,
+	SYS_access,
+	SYS_readlink,
+	SYS_poll,
+	SYS_arch_prctl,
+	SYS_pause,
+	SYS_time,
+#endif
+};
+
+/* To write files, where the owner names directories for that. */
+static const int writing_calls[] = {
+	SYS_mkdirat,   SYS_unlinkat, SYS_renameat2, SYS_renameat,
+	SYS_ftruncate, SYS_pwrite64, SYS_fsync,     SYS_fdatasync,
+#if defined(__x86_64__)
+	SYS_mkdir,     SYS_rmdir,    SYS_unlink,    SYS_rename,
+#endif
+};
+
+static void strict(struct program *p, const struct pf_sandbox *s)
+{
+	uint32_t self = (uint32_t)getpid();
+
+	each(p, strict_calls, ARRAY_SIZE(strict_calls), ALLOW);
+	if (s->write)
+		each(p, writing_calls, ARRAY_SIZE(writing_calls), ALLOW);
+	/* Its arguments lie in memory; the C library then calls clone(), as before 2.34. */
+	each(p, (const int[]){ SYS_clone3 }, 1, REFUSE(ENOSYS));
+	ALLOW_IF(p, SYS_clone, 0, THREAD_FLAGS);
+	ALLOW_IF(p, SYS_tgkill, 0, self); /* abort() */
+	ALLOW_IF(p, SYS_kill, 0, self);
+	ALLOW_IF(p, SYS_prctl, 0, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_GET_DUMPABLE);
+	/* Neither F_SETOWN nor O_ASYNC, for which the kernel would signal others. */
+	ALLOW_IF(p, SYS_fcntl, 1, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC);
+	ALLOW_IF(p, SYS_ioctl, 1, TERMINAL);
+	ALLOW_IF(p, SYS_fallocate, 1, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+	allow_null(p, SYS_prlimit64, 2);
+	/* To a program a newer kernel's call is one that is not there. */
+	emit(p, BPF_JMP | BPF_JGE | BPF_K, UNKNOWN, 0, 1);
+	answer(p, REFUSE(ENOSYS));
+	answer(p, REFUSE(EPERM));
+}
+
+static const int revoked_calls[] = {
+	SYS_recvmsg,
+	SYS_sendmsg,
+	SYS_seccomp,
+	SYS_landlock_create_ruleset,
+	SYS_landlock_add_rule,
+	SYS_landlock_restrict_self,
+	SYS_capset,
+	SYS_chdir,
+};
+
+int sandbox_revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
+{
+	struct program p;
+	bool filtered;
+
+	begin(&p);
+	each(&p, revoked_calls, ARRAY_SIZE(revoked_calls), REFUSE(EACCES));
+#if defined(__x86_64__)
+	each(&p, (const int[]){ SYS_open }, 1, REFUSE(EACCES));
+#endif
+	if (!s->landlock)
+		each(&p, (const int[]){ SYS_openat }, 1, REFUSE(EACCES));
+	else if (!s->write)
+		allow_reading(&p);
+	answer(&p, ALLOW);
+	return install(&p, &filtered, err);
+}
+
+/* --- device: a list of what is refused -------------------------------------------------------- */
+
+/* What harms others; drivers make processes, sockets of their own and ioctls. */
+static const int refused_calls[] = {
+	SYS_ptrace,
+	SYS_process_vm_readv,
+	SYS_process_vm_writev,
+	SYS_pidfd_open,
+	SYS_pidfd_getfd,
+	SYS_pidfd_send_signal,
+	SYS_kcmp,
+	SYS_bpf,
+	SYS_perf_event_open,
+	SYS_keyctl,
+	SYS_add_key,
+	SYS_request_key,
+	SYS_io_uring_setup,
+	SYS_userfaultfd,
+	SYS_mount,
+	SYS_umount2,
+	SYS_pivot_root,
+	SYS_chroot,
+	SYS_setns,
+	SYS_unshare,
+	SYS_fsopen,
+	SYS_fsconfig,
+	SYS_fsmount,
+	SYS_move_mount,
+	SYS_open_tree,
+	SYS_open_by_handle_at,
+	SYS_name_to_handle_at,
+	SYS_init_module,
+	SYS_finit_module,
+	SYS_delete_module,
+	SYS_kexec_load,
+	SYS_reboot,
+	SYS_swapon,
+	SYS_swapoff,
+	SYS_acct,
+	SYS_quotactl,
+	SYS_settimeofday,
+	SYS_clock_settime,
+	SYS_adjtimex,
+	SYS_sethostname,
+	SYS_setdomainname,
+	SYS_syslog,
+	SYS_personality,
+	SYS_vhangup,
+	SYS_truncate,
+	SYS_fchmod,
+	SYS_fchmodat,
+	SYS_fchown,
+	SYS_fchownat,
+	SYS_utimensat,
+	SYS_setxattr,
+	SYS_lsetxattr,
+	SYS_fsetxattr,
+	SYS_removexattr,
+	SYS_lremovexattr,
+	SYS_fremovexattr,
+	SYS_tkill,
+	SYS_rt_sigqueueinfo,
+	SYS_rt_tgsigqueueinfo,
+	SYS_setpriority,
+	SYS_ioprio_set,
+	SYS_migrate_pages,
+	SYS_move_pages,
+#if defined(__x86_64__)
+	SYS_chmod,
+	SYS_chown,
+	SYS_lchown,
+	SYS_utime,
+	SYS_utimes,
+	SYS_futimesat,
+	SYS_iopl,
+	SYS_ioperm,
+	SYS_modify_ldt,
+#endif
+};
+
+static void device(struct program *p)
+{
+	uint32_t self = (uint32_t)getpid();
+
+	each(p, refused_calls, ARRAY_SIZE(refused_calls), REFUSE(EPERM));
+	ALLOW_IF(p, SYS_tgkill, 0, self);
+	ALLOW_IF(p, SYS_kill, 0, self);
+	ALLOW_IF(p, SYS_socket, 0, 1 /* AF_UNIX */, 16 /* AF_NETLINK: hot plugging */);
+	ALLOW_IF(p, SYS_prlimit64, 0, 0, self);
+	/* Of the calling thread: processes of the same user could be slowed down, too. */
+	ALLOW_IF(p, SYS_sched_setaffinity, 0, 0);
+	ALLOW_IF(p, SYS_sched_setscheduler, 0, 0);
+	ALLOW_IF(p, SYS_sched_setparam, 0, 0);
+	ALLOW_IF(p, SYS_sched_setattr, 0, 0);
+	REFUSE_IF(p, SYS_fcntl, 1, F_SETOWN, F_SETSIG, F_SETOWN_EX);
+	REFUSE_IF(p, SYS_prctl, 0, PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_PTRACER);
+	answer(p, ALLOW);
+}
+
+int sandbox_restrict_calls(const struct pf_sandbox *s, bool *filtered, struct pf_err *err)
+{
+	struct program p;
+
+	begin(&p);
+	if (s->mode == PF_SANDBOX_STRICT)
+		strict(&p, s);
+	else
+		device(&p);
+	return install(&p, filtered, err);
+}
 
 static const char *const mode_names[] = {
 	[PF_SANDBOX_STRICT] = "strict",

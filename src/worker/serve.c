@@ -6,8 +6,6 @@
  * always one thread left to take the next request: the last idle one that gets busy
  * starts another, up to a limit.
  */
-#include "pjrtfs/worker/worker.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
 
 enum {
 	MIN_THREADS = 4,

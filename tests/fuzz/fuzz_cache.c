@@ -4,7 +4,7 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "pjrtfs/cache/entry.h"
+#include "pjrtfs/cache.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config.h"
+#include "daemon/internal.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

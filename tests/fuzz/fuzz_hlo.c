@@ -2,7 +2,7 @@
 /* Signatures: any bytes as an optimized program, plain and with a configuration. */
 #include <assert.h>
 
-#include "pjrtfs/formats/hlo.h"
+#include "pjrtfs/program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "pjrtfs/formats/options.h"
+#include "pjrtfs/plugin_options.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

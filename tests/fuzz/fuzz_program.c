@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/formats/program.h"
+#include "pjrtfs/program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,9 +8,9 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "pjrtfs/base/utf8.h"
-#include "pjrtfs/formats/pack.h"
-#include "pjrtfs/formats/safetensors.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/array.h"
+#include "pjrtfs/array_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

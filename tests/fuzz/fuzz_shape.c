@@ -7,8 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/formats/pack.h"
-#include "pjrtfs/formats/shape.h"
+#include "pjrtfs/array.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

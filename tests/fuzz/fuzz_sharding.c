@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/formats/sharding.h"
+#include "pjrtfs/sharding.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "pjrtfs/formats/text.h"
+#include "pjrtfs/array_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

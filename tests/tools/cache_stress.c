@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/cache/cache.h"
+#include "pjrtfs/cache.h"
 
 enum { KEYS = 96, MAX_LEN = 200000 };
 

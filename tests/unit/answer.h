@@ -9,9 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/tree/reply.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/kind.h"
 
 struct answer {
 	struct pf_reply reply;

@@ -3,7 +3,7 @@
 #ifndef PJRTFS_TESTS_UNIT_BUFFER_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_BUFFER_FIXTURE_H
 
-#include "pjrtfs/store/buffer.h"
+#include "pjrtfs/buffer.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arena: whatever is taken and given back, extents never overlap and bytes are kept. */
-#include "pjrtfs/wire/arena.h"
+#include "pjrtfs/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>

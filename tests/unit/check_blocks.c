@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of values: cut out of the bytes or shared with them, placed, and joined again. */
-#include "pjrtfs/store/blocks.h"
+#include "pjrtfs/value.h"
 #include "store_fixture.h"
 
 enum { ROWS = 64, COLUMNS = 32, ELEMENTS = ROWS * COLUMNS };

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "pjrtfs/base/buf.h"
+#include "pjrtfs/base.h"
 #include "unit.h"
 
 static void check_string(const struct pf_buf *buf, const char *want)

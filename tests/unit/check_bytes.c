@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counted pieces of the arena: who writes gets a copy, who reads keeps what was. */
-#include "pjrtfs/store/bytes.h"
+#include "pjrtfs/value.h"
 
 #include <errno.h>
 #include <string.h>

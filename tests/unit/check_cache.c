@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache's directory: entries put, found, checked, evicted; counts; plugins' digests. */
-#include "pjrtfs/cache/cache.h"
-#include "pjrtfs/cache/digest.h"
+#include "pjrtfs/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>

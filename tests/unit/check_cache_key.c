@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys: everything that decides what a compile gives is part of them. */
-#include "pjrtfs/cache/key.h"
+#include "pjrtfs/cache.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set-up connection: texts of every length, descriptors, and peers that misbehave. */
-#include "pjrtfs/wire/channel.h"
+#include "pjrtfs/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

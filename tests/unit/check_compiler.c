@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of compiles: turns, places, who is alone; and one compile a key. */
-#include "store/compiler.h"
+#include "store/internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

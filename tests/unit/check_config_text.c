@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration texts: JSON or a sentence with a line and a column. */
-#include "pjrtfs/formats/config.h"
+#include "daemon/internal.h"
 
 #include <errno.h>
 #include <stdio.h>

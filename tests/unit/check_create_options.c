@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Create options: words with and without types, what can be none, what plugins die of. */
-#include "pjrtfs/formats/create_options.h"
+#include "pjrtfs/plugin_options.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* Who may do what. */
 #include <unistd.h>
 
-#include "pjrtfs/tree/cred.h"
+#include "pjrtfs/kind.h"
 
 #include "unit.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's description is read as if an enemy had written it. */
-#include "pjrtfs/engine/description.h"
+#include "pjrtfs/engine.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/base/buf.h"
+#include "pjrtfs/base.h"
 #include "unit.h"
 
 static const char good[] =

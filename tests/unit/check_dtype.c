@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/array.h"
 #include "unit.h"
 
 /* All that is to be known of each type, written down a second time. */

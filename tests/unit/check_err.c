@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/base/err.h"
+#include "pjrtfs/base.h"
 #include "unit.h"
 
 static const struct {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/watch/watch.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/telemetry.h"
 #include "unit.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

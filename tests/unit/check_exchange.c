@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "answer.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/vfs.h"
 #include "unit.h"
 
 /* What one open was told last. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "pjrtfs/worker/extents.h"
+#include "pjrtfs/shm.h"
 
 enum { N = 1000 };
 

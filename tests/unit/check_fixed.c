@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/tree/ctl.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/kind.h"
+#include "pjrtfs/vfs.h"
 #include "unit.h"
 
 static int names_make(struct pf_node *dir, const char *name, mode_t mode,

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/home.h"
+#include "pjrtfs/base.h"
 #include "unit.h"
 
 static char dir[] = "/tmp/check_home.XXXXXX";

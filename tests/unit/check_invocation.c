@@ -2,7 +2,7 @@
 /* Invocations: bytes in, bytes out; failures; what they take is given back. */
 #include "store_fixture.h"
 
-#include "pjrtfs/store/invocation.h"
+#include "pjrtfs/execution.h"
 
 static struct pf_err err;
 

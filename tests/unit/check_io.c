@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/vfs.h"
 #include "unit.h"
 #include "vfs_driver.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/base/json.h"
+#include "pjrtfs/json.h"
 #include "unit.h"
 
 static struct json_object *object;

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 
-#include "engine/process.h"
+#include "engine/internal.h"
 #include "life_fixture.h"
 
 static const struct {

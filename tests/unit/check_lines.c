@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/watch/lines.h"
+#include "pjrtfs/telemetry.h"
 #include "unit.h"
 
 enum { KEPT = 4 * PF_LINES_CHUNK };

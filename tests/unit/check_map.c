@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/base/map.h"
+#include "pjrtfs/base.h"
 #include "unit.h"
 
 static int values[4096];

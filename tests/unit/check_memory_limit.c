@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory limit of control groups, in trees of files that are made up. */
-#include "daemon/memory_limit.h"
+#include "daemon/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

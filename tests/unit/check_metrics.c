@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/watch/metrics.h"
+#include "pjrtfs/telemetry.h"
 #include "unit.h"
 
 static struct pf_metrics *metrics;

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "mount_fixture.h"
-#include "pjrtfs/tree/ctl.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/kind.h"
+#include "pjrtfs/vfs.h"
 
 enum { SIZE = 3 * 4096 + 100, PATIENCE_S = 20 };
 

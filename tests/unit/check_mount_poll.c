@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "mount_fixture.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/vfs.h"
 
 enum { PATIENCE_S = 20 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pjrtfs/tree/node.h"
+#include "pjrtfs/kind.h"
 #include "unit.h"
 
 static atomic_int freed;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/formats/npy.h"
+#include "pjrtfs/array_files.h"
 #include "unit.h"
 
 /* A header of VERSION around the dict TEXT, followed by DATA; the caller frees it. */

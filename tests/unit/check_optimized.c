@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The optimized program: as it was compiled, also after a death, and none where none is. */
-#include "pjrtfs/store/optimized.h"
+#include "pjrtfs/executable.h"
 #include "store_fixture.h"
 
 static struct pf_err err;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/formats/options.h"
+#include "pjrtfs/plugin_options.h"
 #include "unit.h"
 
 /* The bytes as hexadecimal numbers, as protoc --decode_raw's users write them. */

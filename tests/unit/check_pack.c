@@ -2,7 +2,7 @@
 /* Packing: every value at every place, and what must not matter. */
 #include <string.h>
 
-#include "pjrtfs/formats/pack.h"
+#include "pjrtfs/array.h"
 #include "unit.h"
 
 static const struct {

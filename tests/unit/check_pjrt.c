@@ -9,8 +9,7 @@
 
 #include "pjrt_fixture.h"
 
-#include "pjrtfs/pjrt/api.h"
-#include "pjrtfs/pjrt/buffer.h"
+#include "pjrtfs/pjrt.h"
 
 static const char two_replicas[] = { 0x1a, 0x04, 0x20, 0x02, 0x28, 0x01 };
 

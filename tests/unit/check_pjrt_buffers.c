@@ -6,8 +6,7 @@
 
 #include "pjrt_fixture.h"
 
-#include "pjrtfs/pjrt/api.h"
-#include "pjrtfs/pjrt/buffer.h"
+#include "pjrtfs/pjrt.h"
 
 enum { SOME = 15, MANY = 4 << 20 }; /* bytes */
 

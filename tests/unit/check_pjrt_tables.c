@@ -7,7 +7,7 @@
 
 #include "pjrt_fixture.h"
 
-#include "pjrtfs/pjrt/api.h"
+#include "pjrtfs/pjrt.h"
 
 /* What the plugins that are tested with have; others are held to the rules alone. */
 static const struct {

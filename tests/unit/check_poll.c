@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/vfs.h"
 #include "unit.h"
 
 static _Atomic bool done;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a plugin prints: the bounded log of lines, and how much of it the daemon's log gets. */
-#include "pjrtfs/engine/printed.h"
+#include "pjrtfs/engine.h"
 
 #include <fcntl.h>
 #include <stdio.h>

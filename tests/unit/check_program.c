@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/formats/program.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
 #include "unit.h"
 
 static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ended a worker: whom that refuses, for how long, and whose compiles wait. */
-#include "store/quarantine.h"
+#include "store/internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What run lines and JSON commands ask for. */
-#include "files/tasks/request.h"
+#include "files/jobs/jobs.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/map.h"
+#include "pjrtfs/base.h"
 #include "ring_fixture.h"
 
 /* --- two processes ------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pjrtfs/formats/shape.h"
+#include "pjrtfs/array.h"
 #include "unit.h"
 
 #define BIG INT64_C(0x7fffffffffffffff)

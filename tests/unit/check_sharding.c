@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/formats/sharding.h"
+#include "pjrtfs/sharding.h"
 #include "unit.h"
 
 /* A JSON text with ' for ". */

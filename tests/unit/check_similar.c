@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words that may have been meant: near ones are found, and others are not made up. */
-#include "pjrtfs/base/similar.h"
+#include "pjrtfs/base.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes as people write them. */
-#include "pjrtfs/base/size.h"
+#include "pjrtfs/base.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker printed last: bounded, printable, and the line that explains. */
-#include "engine/tail.h"
+#include "engine/internal.h"
 
 #include <errno.h>
 #include <pthread.h>

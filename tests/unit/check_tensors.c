@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "pjrtfs/store/buffer.h"
+#include "pjrtfs/buffer.h"
 #include "safetensors_text.h"
 #include "unit.h"
 

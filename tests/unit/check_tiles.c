@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/formats/hlo.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
 #include "unit.h"
 
 /* A message of less than 128 bytes. */

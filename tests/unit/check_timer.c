@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Timers: those that fire, in order, and those that do not. */
-#include "pjrtfs/base/timer.h"
+#include "pjrtfs/wait.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns: users one after another, devices, what takes long, who leaves. */
-#include "pjrtfs/engine/turns.h"
+#include "pjrtfs/scheduler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pjrtfs/base/cleanup.h"
+#include "pjrtfs/base.h"
 #include "unit.h"
 
 enum { N = 16 };

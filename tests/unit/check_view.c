@@ -5,8 +5,8 @@
 #include <semaphore.h>
 #include <stdio.h>
 
-#include "pjrtfs/formats/text.h"
-#include "pjrtfs/store/buffer.h"
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/buffer.h"
 
 static struct pf_place place;
 static struct pf_err err;

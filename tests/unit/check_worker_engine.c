@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as the daemon sees them: started, asked, killed, started again, stopped. */
 #include "engine_fixture.h"
-#include "pjrtfs/formats/dtype.h"
+#include "pjrtfs/array.h"
 
 /* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
 static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };

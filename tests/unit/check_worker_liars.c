@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "engine_fixture.h"
-#include "pjrtfs/wire/channel.h"
+#include "pjrtfs/wire.h"
 
 static char *self; /* this program, which also plays workers */
 

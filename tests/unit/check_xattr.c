@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/vfs.h"
 #include "unit.h"
 
 static char dtype[8]; /* what the file's only attribute is */

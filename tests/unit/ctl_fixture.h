@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "pjrtfs/tree/ctl.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/kind.h"
+#include "pjrtfs/vfs.h"
 #include "unit.h"
 #include "vfs_driver.h"
 

@@ -17,8 +17,8 @@
 
 #include "plugins.h"
 
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/engine/worker.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/engine.h"
 
 #define FIXTURE_LIMIT (UINT64_C(1) << 30)
 #define FIXTURE_POOL (UINT64_C(4) << 30)

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/formats/hlo.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
 #include "unit.h"
 
 static inline void put_varint(struct pf_buf *buf, uint64_t n)

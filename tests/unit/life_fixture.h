@@ -3,14 +3,14 @@
 #ifndef PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
 
-#include "engine/life.h"
+#include "engine/internal.h"
 
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "engine_fixture.h"
-#include "pjrtfs/wire/channel.h"
+#include "pjrtfs/wire.h"
 
 enum { POOL = 1 << 20 };
 

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "pjrtfs/fuse/session.h"
-#include "pjrtfs/tree/node.h"
+#include "pjrtfs/fuse.h"
+#include "pjrtfs/kind.h"
 #include "unit.h"
 
 static char point[] = "/tmp/pjrtfs-check-XXXXXX"; /* the mount point; main makes it */

@@ -5,7 +5,7 @@
 
 #undef PLUGINDIR
 #define PLUGINDIR "/nowhere/built-in"
-#include "daemon/options.c"
+#include "daemon/cmdline.c"
 #include "daemon/plugin_choice.c"
 
 #include <fcntl.h>

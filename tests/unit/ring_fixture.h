@@ -3,7 +3,7 @@
 #ifndef PJRTFS_TESTS_UNIT_RING_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_RING_FIXTURE_H
 
-#include "pjrtfs/wire/ring.h"
+#include "pjrtfs/wire.h"
 
 #include <errno.h>
 #include <stdatomic.h>

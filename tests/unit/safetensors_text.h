@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/formats/safetensors.h"
+#include "pjrtfs/array_files.h"
 
 /* The start of a file: the length of the JSON TEXT, and that. */
 static inline struct pf_buf make(const char *text, size_t len)

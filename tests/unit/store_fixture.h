@@ -5,7 +5,7 @@
 
 #include "engine_fixture.h"
 
-#include "pjrtfs/store/execution.h"
+#include "pjrtfs/execution.h"
 
 static const char add_program[] =
 	"module @add {\n"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "pjrtfs/formats/text.h"
+#include "pjrtfs/array_files.h"
 #include "unit.h"
 
 /* VALUE, without the end of its line. */

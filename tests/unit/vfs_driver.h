@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "answer.h"
-#include "pjrtfs/tree/vfs.h"
+#include "pjrtfs/vfs.h"
 
 static inline ssize_t write_by(void (*fn)(struct pf_open *, const void *, size_t,
 					  uint64_t, struct pf_reply *),

@@ -20,11 +20,9 @@
 
 #include "plugins.h"
 
-#include "pjrtfs/base/buf.h"
-#include "pjrtfs/base/cleanup.h"
-#include "pjrtfs/formats/dtype.h"
-#include "pjrtfs/wire/channel.h"
-#include "pjrtfs/wire/message.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/array.h"
+#include "pjrtfs/wire.h"
 
 #define ARENA_SIZE (UINT64_C(1) << 30)
 #define POOL_SIZE (UINT64_C(4) << 30)

@@ -4,8 +4,340 @@
 #include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 
-#include "checkpoint.h"
+#include "internal.h"
+
+/*
+ * copy_file_range(2): cp(1) and cat(1) within the mount.
+ *
+ * Calls that copy a snapshot of an array from its start on, in the same format, are only
+ * remembered; if they reach its end before the copy is closed, it shares the array (or gets a
+ * copy of it on its own device), and no byte was moved.  Anything else has the bytes copied.
+ */
+
+enum { AT_ONCE = 16 << 20 }; /* bytes copied in one call: others wait meanwhile */
+
+struct copying {
+	struct pf_buffer *to;
+	uint64_t off;
+	ssize_t done;
+	struct pf_err *err;
+};
+
+static void copy_piece(void *arg, const void *data, size_t len)
+{
+	struct copying *c = arg;
+
+	c->done = len ? pf_buffer_write(c->to, data, len, c->off, c->err) : 0;
+}
+
+static ssize_t copy_some(struct pf_buffer *to, uint64_t off, struct pf_view *from,
+			 uint64_t from_off, size_t len, struct pf_err *err)
+{
+	struct copying c = { .to = to, .off = off, .err = err };
+
+	pf_view_read(from, len, from_off, copy_piece, &c);
+	return c.done;
+}
+
+int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
+{
+	struct buffer_open *o = of->state;
+	uint64_t done = 0;
+	ssize_t n = 1;
+
+	if (!o->copying)
+		return 0;
+	while (n > 0 && done < o->copied_len) {
+		n = copy_some(buffer_of(of->node), done, &o->copied, done,
+			      o->copied_len - done, err);
+		done += n > 0 ? (uint64_t)n : 0;
+	}
+	pf_view_release(&o->copied);
+	o->copying = false;
+	return n < 0 ? (int)n : 0;
+}
+
+void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err)
+{
+	struct buffer_open *o = of->state;
+
+	if (size)
+		buffer_copy_bytes(of, err);
+	else if (o->copying)
+		pf_view_release(&o->copied);
+	o->copying = false;
+}
+
+/* May the copy from VIEW be remembered: is it all of it so far, and all there is?  A header
+ * that was made for the view holds the source's name. */
+static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
+			 uint64_t from_off)
+{
+	struct buffer_open *to = of->state, *o = from->state;
+	struct pf_buffer *b = buffer_of(of->node);
+	enum pf_format format = facet_of(of->node)->format;
+
+	if (off != from_off || !o->viewed || pf_open_writes(from) ||
+	    (!o->view.array && !o->view.content) || format == PF_FORMAT_NONE ||
+	    format != facet_of(from->node)->format)
+		return false;
+	if (format == PF_FORMAT_SAFETENSORS && !o->view.content)
+		return false;
+	if (to->copying)
+		return off == to->copied_len && to->copied.array == o->view.array &&
+		       to->copied.content == o->view.content;
+	if (off)
+		return false;
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == format && !b->size && !b->content;
+}
+
+ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len, struct pf_err *err)
+{
+	struct buffer_open *to = of->state, *o;
+	struct pf_view live = { 0 }, *view;
+	uint64_t left;
+	int r;
+
+	if (from->node->kind != &kind_buffer)
+		return pf_err_set(err, -EXDEV, "only buffers are copied so");
+	o = from->state;
+	/* Nobody may wait here for text that is not rendered yet. */
+	if (o->viewed && !pf_view_is_sized(&o->view))
+		return pf_err_set(err, -EXDEV, "the text of a large array is read");
+	if (can_remember(of, off, from, from_off)) {
+		left = o->view.size - off;
+		if (!to->copying && pf_view_dup(&o->view, &to->copied) < 0)
+			return -ENOMEM;
+		if (!to->copying)
+			to->copied_len = 0;
+		to->copying = true;
+		to->copied_len += len < left ? len : left;
+		return (ssize_t)(len < left ? len : left);
+	}
+	r = buffer_copy_bytes(of, err);
+	if (r < 0)
+		return r;
+	live.live = buffer_of(from->node);
+	view = o->viewed && !pf_open_writes(from) ? &o->view : &live;
+	return copy_some(buffer_of(of->node), off, view, from_off,
+			 len < AT_ONCE ? len : AT_ONCE, err);
+}
+
+struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
+{
+	struct buffer_open *o = of->state;
+	struct pf_value *value = NULL;
+
+	if (!o->copying || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
+		return NULL;
+	if (o->copied_len == o->copied.size &&
+	    (pf_buffer_take(buffer_of(of->node), &o->copied, facet_of(of->node)->format,
+			    &value) ||
+	     pf_buffer_take_content(buffer_of(of->node), &o->copied))) {
+		pf_view_release(&o->copied);
+		o->copying = false;
+		return value;
+	}
+	buffer_copy_bytes(of, NULL);
+	return NULL;
+}
+
+/* What is known of a buffer as extended attributes, and setting dtype, shape and memory. */
+
+#define PREFIX "user.pjrtfs."
+
+/* One attribute of x.json's object, by its key. */
+static const struct {
+	const char *name;
+	bool settable;
+} attributes[] = {
+	{ "dtype", true },
+	{ "shape", true },
+	{ "layout", false },
+	{ "device", false },
+	{ "memory", true },
+	{ "bytes", false },
+	{ "on_device_bytes", false },
+	{ "state", false },
+	{ "id", false },
+};
+
+enum { N_ATTRIBUTES = sizeof(attributes) / sizeof(attributes[0]), MAX_VALUE = 4096 };
+
+static int find(const char *name)
+{
+	size_t len = strlen(PREFIX);
+
+	if (strncmp(name, PREFIX, len))
+		return -1;
+	for (int i = 0; i < N_ATTRIBUTES; i++)
+		if (!strcmp(attributes[i].name, name + len))
+			return i;
+	return -1;
+}
+
+/* x.json's object. */
+static struct json_object *describe_json(struct pf_node *node)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_buffer *b = buffer_of(node);
+	struct json_object *o;
+
+	pf_buffer_describe(b, "", &text);
+	o = text.failed || !text.data ? NULL : json_tokener_parse(text.data);
+	/* The buffer's own number: as long as it lives no other has it. */
+	if (o)
+		json_object_object_add(o, "id",
+				       json_object_new_int64(
+					       (int64_t)facet_of(node)->entry->id));
+	return o;
+}
+
+static bool print_value(struct json_object *o, int i, struct pf_buf *out)
+{
+	struct json_object *v;
+
+	if (!json_object_object_get_ex(o, attributes[i].name, &v))
+		return false;
+	pf_buf_puts(out,
+		    json_object_is_type(v, json_type_string)
+			    ? json_object_get_string(v)
+			    : json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN));
+	return true;
+}
+
+int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+		     struct pf_err *err)
+{
+	struct json_object *o;
+	int i = find(name);
+	bool found;
+
+	if (i < 0)
+		return pf_err_set(err, -ENODATA, "there is no attribute %.64s", name);
+	o = describe_json(node);
+	if (!o)
+		return pf_err_set(err, -ENOMEM, "no memory for attributes");
+	found = print_value(o, i, out);
+	json_object_put(o);
+	return found ? 0
+		     : pf_err_set(err, -ENODATA, "it has no %s yet", attributes[i].name);
+}
+
+int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct json_object *o = describe_json(node);
+
+	if (!o)
+		return pf_err_set(err, -ENOMEM, "no memory for attributes");
+	for (int i = 0; i < N_ATTRIBUTES; i++) {
+		if (!json_object_object_get_ex(o, attributes[i].name, NULL))
+			continue;
+		pf_buf_puts(out, PREFIX);
+		pf_buf_append(out, attributes[i].name, strlen(attributes[i].name) + 1);
+	}
+	json_object_put(o);
+	return 0;
+}
+
+/* "[2,3]" or "2,3"; "" and "[]" are a scalar's. */
+static int parse_shape(const char *text, struct pf_shape *ret, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	struct json_object *o;
+	int r;
+
+	pf_buf_printf(&list, *text == '[' ? "%s" : "[%s]", text);
+	o = list.failed ? NULL : json_tokener_parse(list.data);
+	r = o ? files_parse_shape(o, ret, err)
+	      : pf_err_set(err, -EINVAL, "expected extents as in 2,3, found %.64s", text);
+	json_object_put(o);
+	return r;
+}
+
+static int set_memory(struct pf_buffer *b, const char *kind, struct pf_err *err)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	const struct pf_place *place = pf_buffer_place(b);
+	unsigned memory;
+	int r = pf_place_memory(place, kind, &memory, err);
+
+	if (r == 0 && memory != pf_buffer_memory(b))
+		r = pf_buffer_move(b, place, memory, &value, err);
+	if (r == 0 && value)
+		buffer_place_start(b, value, true, NULL);
+	return r;
+}
+
+static int set(struct pf_node *node, const char *key, const char *text,
+	       struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(node);
+	struct pf_shape shape;
+	enum pf_dtype dtype;
+	int r;
+
+	if (!strcmp(key, "memory"))
+		return set_memory(b, text, err);
+	if (!strcmp(key, "dtype")) {
+		dtype = pf_dtype_parse(text, strlen(text));
+		if (dtype == PF_DTYPE_INVALID)
+			return pf_err_set(err, -EINVAL, "there is no element type %.64s",
+					  text);
+		r = pf_worker_takes(pf_buffer_place(b)->worker, dtype, err);
+		if (r == 0)
+			r = pf_buffer_set_dtype(b, dtype, err);
+	} else {
+		r = parse_shape(text, &shape, err);
+		if (r == 0)
+			r = pf_buffer_set_shape(b, &shape, err);
+	}
+	if (r > 0) {
+		buffer_commit_start(node, true, NULL);
+		entry_changed(node);
+	}
+	return r < 0 ? r : 0;
+}
+
+int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
+		     size_t len, int flags, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT, now = PF_BUF_INIT;
+	int i = find(name);
+
+	if (i < 0)
+		return pf_err_set(err, -EOPNOTSUPP, "there is no attribute %.64s", name);
+	if (len > MAX_VALUE || memchr(value, 0, len))
+		return pf_err_set(err, -EINVAL, "%s: no such value", name);
+	pf_buf_append(&text, value, len);
+	if (text.failed)
+		return -ENOMEM;
+	if ((flags & XATTR_CREATE) && buffer_get_xattr(node, name, &now, NULL) == 0)
+		return -EEXIST;
+	/* What is so already may be set again. */
+	now.len = 0;
+	if (buffer_get_xattr(node, name, &now, NULL) == 0 && now.len == len &&
+	    !memcmp(now.data, value, len))
+		return 0;
+	/* Copies bring along what the original was told to be. */
+	if (!attributes[i].settable)
+		return 0;
+	return set(node, attributes[i].name, text.data ? text.data : "", err);
+}
+
+/* They follow from what the buffer is: rsync(1), which removes those that its source has not,
+ * need not know that. */
+int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
+{
+	(void)node;
+	(void)name;
+	(void)err;
+	return 0;
+}
 
 /* --- opening and reading --------------------------------------------------------------------- */
 
@@ -66,7 +398,7 @@ void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 	name[len] = '\0';
 }
 
-static void describe(struct pf_node *node, struct pf_buf *out)
+static void describe_text(struct pf_node *node, struct pf_buf *out)
 {
 	char name[PF_NAME_MAX + 1];
 
@@ -89,7 +421,7 @@ static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 	int r = 1;
 
 	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
-		describe(of->node, &o->view.head);
+		describe_text(of->node, &o->view.head);
 		o->view.size = o->view.head.len;
 	} else {
 		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, name,
@@ -379,7 +711,7 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 	if (format == PF_FORMAT_JSON) {
 		pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
-		describe(node, &text);
+		describe_text(node, &text);
 		st->st_size = (off_t)text.len;
 	} else {
 		if (format == PF_FORMAT_SAFETENSORS)
@@ -419,3 +751,156 @@ const struct pf_kind kind_buffer = {
 	.setattr = buffer_setattr,
 	.free = buffer_node_free,
 };
+
+/*
+ * Who may write a buffer: all at once write the same view, since what another's writes would
+ * mean in this one's format nobody can say.
+ *
+ * The kernel tells of a close(2) twice: the writer's FLUSH before that returns, the RELEASE
+ * some time after.  So who opens another view finds the writer of before there still, and
+ * waits a little for that to go.
+ */
+
+enum {
+	WRITERS_BITS = 16,
+	WAIT_MS = 500, /* for a RELEASE under way */
+};
+
+bool writer_is_listed(struct pf_node *node)
+{
+	struct pf_buffer *b = buffer_of(node);
+
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == facet_of(node)->format || b->format == PF_FORMAT_NONE;
+}
+
+static int count_in(struct pf_node *node, struct pf_err *err)
+{
+	struct entry *entry = facet_of(node)->entry;
+	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
+	uint64_t now = atomic_load(&entry->writers);
+
+	do {
+		count = now & all;
+		if (count && now >> WRITERS_BITS != node->ino)
+			return pf_err_set(err, -EBUSY,
+					  "another view of it is open for writing");
+		if (count == all)
+			return pf_err_set(err, -ENFILE, "it is open too often");
+	} while (!atomic_compare_exchange_weak(&entry->writers, &now,
+					       node->ino << WRITERS_BITS | (count + 1)));
+	pf_buffer_new_writer(buffer_of(node));
+	return 0;
+}
+
+static void count_out(struct pf_node *node)
+{
+	atomic_fetch_sub(&facet_of(node)->entry->writers, 1);
+}
+
+int writer_take_over(struct pf_open *of, struct pf_err *err)
+{
+	enum pf_format format = facet_of(of->node)->format;
+	char name[PF_NAME_MAX + 1] = "";
+	int r;
+
+	if (format == PF_FORMAT_SAFETENSORS)
+		buffer_stem(of->node, name);
+	r = pf_buffer_adopt(buffer_of(of->node), format, name, !(of->flags & O_TRUNC),
+			    err);
+	if (r < 0)
+		return r;
+	pf_tree_lock_names(of->node->tree);
+	r = entry_list(of->node);
+	pf_tree_unlock_names(of->node->tree);
+	return r;
+}
+
+int writer_enter(struct pf_open *of, struct pf_err *err)
+{
+	struct buffer_open *o = of->state;
+	int r;
+
+	o->waits = true;
+	if (facet_of(of->node)->format == PF_FORMAT_JSON)
+		return pf_err_set(err, -EACCES,
+				  "what is known of a buffer cannot be written");
+	r = count_in(of->node, err);
+	if (r < 0)
+		return r == -EBUSY ? 0 : r;
+	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
+	if ((of->flags & O_TRUNC) && !writer_is_listed(of->node))
+		r = writer_take_over(of, err);
+	if (r < 0)
+		count_out(of->node);
+	else
+		o->waits = false;
+	return r;
+}
+
+void writer_leave(struct pf_open *of)
+{
+	struct buffer_open *o = of->state;
+
+	if (pf_open_writes(of) && !o->waits)
+		count_out(of->node);
+}
+
+/* --- waiting for another to go ---------------------------------------------------------- */
+
+struct wait {
+	struct pf_timer timer;
+	struct pf_open *of; /* stays until reply is answered */
+	void (*then)(struct pf_open *of, struct pf_reply *reply);
+	struct pf_reply *reply;
+	uint64_t next_ms, waited_ms;
+};
+
+static void try_again(struct pf_timer *timer)
+{
+	struct wait *w = pf_container_of(timer, struct wait, timer);
+	struct buffer_open *o = w->of->state;
+	struct pf_timers *timers = fs_of(w->of->node)->timers;
+	struct pf_err err = PF_ERR_INIT;
+	int r = writer_enter(w->of, &err);
+
+	if (r == 0 && o->waits) {
+		w->waited_ms += w->next_ms;
+		w->next_ms *= 2;
+		if (w->waited_ms < WAIT_MS &&
+		    pf_timer_arm(timers, &w->timer, w->next_ms) == 0)
+			return;
+		r = pf_err_set(&err, -EBUSY,
+			       "another process has it open to write by another name");
+	}
+	if (r == 0 && (w->of->flags & O_TRUNC))
+		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
+	if (r == 0)
+		w->then(w->of, w->reply);
+	else
+		pf_reply_fail(w->reply, r, &err);
+	free(w);
+}
+
+bool writer_waits(struct pf_open *of,
+		  void (*then)(struct pf_open *of, struct pf_reply *reply),
+		  struct pf_reply *reply)
+{
+	const struct buffer_open *o = of->state;
+	struct wait *w;
+
+	if (!o->waits)
+		return false;
+	w = calloc(1, sizeof(*w));
+	if (w)
+		*w = (struct wait){ .timer.fire = try_again,
+				    .of = of,
+				    .then = then,
+				    .reply = reply,
+				    .next_ms = 1 };
+	if (!w || pf_timer_arm(fs_of(of->node)->timers, &w->timer, w->next_ms) < 0) {
+		free(w);
+		pf_reply_code(reply, -EBUSY);
+	}
+	return true;
+}

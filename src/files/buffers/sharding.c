@@ -5,15 +5,14 @@
  * The file lies in the default device's buffers/, wherever the shards are.  What it tells
  * never changes: another sharding is another file.
  */
-#include "sharding.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "entry.h"
-#include "pjrtfs/base/json.h"
+#include "buffers.h"
+#include "internal.h"
+#include "pjrtfs/json.h"
 
 static const char extension[] = ".sharding.json";
 

@@ -4,7 +4,7 @@
 #define PJRTFS_FILES_COMMANDS_COMMAND_H
 
 #include "files/buffers/buffers.h"
-#include "files/tasks/task.h"
+#include "files/jobs/jobs.h"
 
 extern const struct pf_kind kind_control;
 

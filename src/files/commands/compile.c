@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "pjrtfs/base/clock.h"
 #include "command.h"
+#include "files/jobs/jobs.h"
 #include "files/programs/programs.h"
-#include "files/tasks/request.h"
-#include "pjrtfs/base/json.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 
 /* One compile that a command waits for. */
 struct compilation {

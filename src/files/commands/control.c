@@ -8,9 +8,8 @@
 #include "files/execute/execute.h"
 #include "files/jobs/jobs.h"
 #include "files/programs/programs.h"
-#include "files/tasks/request.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/base/similar.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 
 /* --- delete, stat ------------------------------------------------------------------------------ */
 
@@ -240,3 +239,267 @@ const struct pf_kind kind_control = {
 	.command = control_command,
 	.left = task_command_left,
 };
+
+/* The op "batch": commands in order, in one round trip. */
+
+enum {
+	MAX_STEPS = 100000,
+	MAX_REPLIES = 8 << 20, /* bytes of all of them */
+};
+
+/*
+ * One step runs after the other, each as a task of its own; executions that come one after
+ * the other may go along with the first of them.  A step may be answered before the call that
+ * began it returns, or later, on another thread: whoever of the two comes last, and last of
+ * those that went along, goes on with the next step, so that many steps need no deep stack.
+ */
+struct batch {
+	struct task *task;         /* who waits for all */
+	struct json_object *steps; /* owned: the list */
+	struct pf_buf replies;     /* their texts, with commas between */
+	size_t at;                 /* the first step that was not answered */
+	size_t begun;              /* the first one that has not begun */
+	_Atomic size_t under_way;  /* steps, and who begins them */
+	int code;                  /* 0, or the first failure's */
+	size_t failed;             /* the step */
+	struct pf_err err;         /* its */
+};
+
+struct step {
+	struct task task;
+	struct batch *batch;
+};
+
+static void go_on(struct batch *b);
+
+static struct step *step_of(struct task *task)
+{
+	return pf_container_of(task, struct step, task);
+}
+
+static bool step_cancelled(struct task *task)
+{
+	return task_cancelled(step_of(task)->batch->task);
+}
+
+/* Keep the reply, which as text is a tenth of what it is as an object. */
+static void keep(struct batch *b, int code, struct json_object *reply)
+{
+	struct json_object *e = NULL, *message = NULL;
+
+	pf_buf_puts(&b->replies, b->replies.len ? "," : "");
+	pf_buf_puts(&b->replies, pf_json_text(reply));
+	if (b->code < 0) { /* what began along with one that failed */
+		json_object_put(reply);
+		return;
+	}
+	b->code = code;
+	b->failed = b->at;
+	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
+		json_object_object_get_ex(e, "message", &message);
+	if (code < 0)
+		pf_err_set(&b->err, code, "%s",
+			   message ? json_object_get_string(message) : "failed");
+	else if (b->replies.failed)
+		b->code = pf_err_set(&b->err, -ENOMEM, "no memory for its reply");
+	else if (b->replies.len > MAX_REPLIES)
+		b->code = pf_err_set(&b->err, -E2BIG,
+				     "the replies have more than %d bytes", MAX_REPLIES);
+	json_object_put(reply);
+}
+
+/* One of those under way is not any more; true: it was the last. */
+static bool was_last(struct batch *b)
+{
+	return atomic_fetch_sub(&b->under_way, 1) == 1;
+}
+
+static void step_answer(struct task *task, int code, struct json_object *reply)
+{
+	struct batch *b = step_of(task)->batch;
+
+	keep(b, code, reply);
+	b->at++;
+	if (was_last(b))
+		go_on(b);
+}
+
+static void step_free(struct task *task)
+{
+	free(step_of(task));
+}
+
+static bool step_follow(struct task *task, struct pf_execution *last);
+static void step_left(struct task *task);
+
+static const struct task_ops step_ops = { .cancelled = step_cancelled,
+					  .answer = step_answer,
+					  .follow = step_follow,
+					  .left = step_left,
+					  .free = step_free };
+
+static struct step *step_new(struct batch *b)
+{
+	struct step *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	task_init(&s->task, &step_ops, b->task->file, &b->task->cred);
+	s->task.whole = task_ref(b->task);
+	s->batch = b;
+	return s;
+}
+
+/* --- what goes along ------------------------------------------------------------------ */
+
+static bool is_op(struct json_object *o, const char *name)
+{
+	struct json_object *op;
+
+	return json_object_is_type(o, json_type_object) &&
+	       json_object_object_get_ex(o, "op", &op) &&
+	       json_object_is_type(op, json_type_string) &&
+	       !strcmp(json_object_get_string(op), name);
+}
+
+static bool step_follow(struct task *task, struct pf_execution *last)
+{
+	struct batch *b = step_of(task)->batch;
+	struct json_object *o = NULL;
+	struct step *s;
+
+	/* One whose time is over is answered before it ends, and may be gone. */
+	if (task->timeout_ms)
+		return false;
+	if (b->begun < json_object_array_length(b->steps))
+		o = json_object_array_get_idx(b->steps, b->begun);
+	if (!is_op(o, "execute") || !(s = step_new(b)))
+		return false;
+	task_set_id(&s->task, o);
+	b->begun++;
+	atomic_fetch_add(&b->under_way, 1);
+	if (files_execute_along(&s->task, o, last))
+		return true;
+	step_left(&s->task);
+	return false;
+}
+
+/* Who made it go along is under way still. */
+static void step_left(struct task *task)
+{
+	struct batch *b = step_of(task)->batch;
+
+	b->begun--;
+	(void)was_last(b);
+	task_unref(task);
+}
+
+/* --- one after the other -------------------------------------------------------------- */
+
+/* The list of replies: a text that is printed as it is. */
+static struct json_object *list_replies(struct batch *b)
+{
+	struct json_object *list = json_object_new_object();
+	struct pf_buf text = PF_BUF_INIT;
+
+	pf_buf_puts(&text, "[");
+	if (b->replies.len && !b->replies.failed)
+		pf_buf_append(&text, b->replies.data, b->replies.len);
+	pf_buf_append(&text, "]", 2);
+	if (list && !text.failed)
+		json_object_set_serializer(list, json_object_userdata_to_json_string,
+					   pf_steal(&text.data),
+					   json_object_free_userdata);
+	pf_buf_release(&text);
+	return list;
+}
+
+static void finish(struct batch *b, int code, struct pf_err *err)
+{
+	struct json_object *o = code < 0 ? reply_failure(err) : reply_new();
+
+	json_object_object_add(o, "replies", list_replies(b));
+	task_done(b->task, code, o);
+	json_object_put(b->steps);
+	pf_buf_release(&b->replies);
+	free(b);
+}
+
+static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
+{
+	struct json_object *o = json_object_array_get_idx(b->steps, b->begun++);
+
+	if (!json_object_is_type(o, json_type_object))
+		return pf_err_set(err, -EINVAL, "expected a JSON object");
+	task_set_id(task, o);
+	if (is_op(o, "batch"))
+		return pf_err_set(err, -EINVAL, "a batch within a batch");
+	return command_run(task, o, err);
+}
+
+/* Begin the step at hand; true if its answer was there already. */
+static bool step_once(struct batch *b)
+{
+	struct step *s = step_new(b);
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!s) {
+		pf_err_set(&err, -ENOMEM, "no memory for a step");
+		keep(b, err.code, reply_failure(&err));
+		b->at++;
+		return true;
+	}
+	task_runs_at(b->task, NULL, NULL); /* where the step before was */
+	task_ref(&s->task);
+	atomic_store(&b->under_way, 2); /* the step, and this */
+	if (begin_step(b, &s->task, &err) < 0)
+		task_fail(&s->task, &err);
+	task_unref(&s->task);
+	return was_last(b);
+}
+
+static void go_on(struct batch *b)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	while (b->code == 0 && b->at < json_object_array_length(b->steps)) {
+		if (task_cancelled(b->task)) {
+			b->code = pf_err_set(&err, -ECANCELED,
+					     "batch: cancelled before step %zu", b->at);
+			finish(b, b->code, &err);
+			return;
+		}
+		if (!step_once(b))
+			return; /* the answer goes on */
+	}
+	if (b->code < 0)
+		pf_err_set(&err, b->code, "batch: step %zu: %s", b->failed, b->err.text);
+	finish(b, b->code, &err);
+}
+
+int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
+{
+	static const char *const allowed[] = { "steps", NULL };
+	struct json_object *steps;
+	struct batch *b;
+	int r = command_check_keys(o, allowed, err);
+
+	if (r < 0)
+		return r;
+	if (!json_object_object_get_ex(o, "steps", &steps) ||
+	    !json_object_is_type(steps, json_type_array))
+		return pf_err_set(err, -EINVAL, "\"steps\": expected a list of commands");
+	if (json_object_array_length(steps) > MAX_STEPS)
+		return pf_err_set(err, -E2BIG, "\"steps\": more than %d", MAX_STEPS);
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return pf_err_set(err, -ENOMEM, "no memory for a batch");
+	b->task = task;
+	b->steps = pf_json_copy(steps);
+	if (!b->steps) {
+		free(b);
+		return pf_err_set(err, -ENOMEM, "no memory for a batch");
+	}
+	go_on(b);
+	return 0;
+}

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "command.h"
-#include "files/tasks/request.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/formats/text.h"
+#include "files/jobs/jobs.h"
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/json.h"
 
 static int get_shape(struct json_object *o, struct pf_shape *ret, struct pf_err *err)
 {

@@ -6,6 +6,123 @@
 #include <string.h>
 
 #include "internal.h"
+#include "pjrtfs/json.h"
+
+/* What an execution answers. */
+
+static struct json_object *describe(const char *name, const struct pf_value *v,
+				    const struct device *device)
+{
+	struct json_object *o = json_object_new_object();
+
+	pf_json_add_string(o, "name", name);
+	pf_json_add_string(o, "dtype", pf_dtype_name(v->dtype));
+	json_object_object_add(o, "shape", pf_shape_json(&v->shape));
+	pf_json_add_string(o, "device", device->name);
+	return o;
+}
+
+static struct json_object *describe_row(const struct run *run,
+					const struct pf_execution *e, size_t row)
+{
+	struct json_object *list = json_object_new_array();
+	const struct row *at = &run->rows[row];
+
+	for (size_t i = 0; i < run->n_out; i++)
+		json_object_array_add(list, describe(at->outputs.at[i],
+						     e->outs[row * run->n_out + i],
+						     at->device));
+	return list;
+}
+
+struct json_object *run_reply(const struct run *run, const struct pf_execution *e)
+{
+	struct json_object *o = reply_new(), *rows;
+
+	if (run->n_rows == 1) {
+		json_object_object_add(o, "outputs", describe_row(run, e, 0));
+	} else {
+		rows = json_object_new_array();
+		for (size_t i = 0; i < run->n_rows; i++)
+			json_object_array_add(rows, describe_row(run, e, i));
+		json_object_object_add(o, "outputs", rows);
+	}
+	if (run->request.repeat > 1)
+		pf_json_add_int(o, "repeat", (int64_t)run->request.repeat);
+	pf_json_add_seconds(o, "seconds", run->seconds);
+	pf_json_add_seconds(o, "device_seconds", run->device_seconds);
+	pf_json_add_seconds(o, "transfer_seconds", run->transfer_seconds);
+	pf_json_add_seconds(o, "queue_seconds", run->queue_seconds);
+	return o;
+}
+
+/* --- for people --------------------------------------------------------------------------- */
+
+static const char *string_of(struct json_object *o, const char *key)
+{
+	struct json_object *v;
+
+	return json_object_object_get_ex(o, key, &v) ? json_object_get_string(v) : "";
+}
+
+static void print_outputs(struct json_object *list, struct pf_buf *out)
+{
+	size_t n = json_object_array_length(list);
+	const char *device = "";
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *o = json_object_array_get_idx(list, i), *shape;
+
+		json_object_object_get_ex(o, "shape", &shape);
+		pf_buf_printf(out, " %s %s%s%s", string_of(o, "name"),
+			      string_of(o, "dtype"), pf_json_text(shape),
+			      i + 1 < n ? "," : "");
+		device = string_of(o, "device");
+	}
+	if (n)
+		pf_buf_printf(out, " on %s", device);
+}
+
+static void print_success(struct json_object *reply, struct pf_buf *out)
+{
+	struct json_object *outputs, *first, *seconds, *job;
+
+	pf_buf_puts(out, "ok:");
+	if (json_object_object_get_ex(reply, "job", &job))
+		pf_buf_printf(out, " job %s", json_object_get_string(job));
+	if (!json_object_object_get_ex(reply, "outputs", &outputs))
+		return;
+	first = json_object_array_get_idx(outputs, 0);
+	if (json_object_is_type(first, json_type_array)) {
+		size_t n = json_object_array_length(outputs);
+
+		for (size_t i = 0; i < n; i++) {
+			print_outputs(json_object_array_get_idx(outputs, i), out);
+			pf_buf_puts(out, i + 1 < n ? ";" : "");
+		}
+	} else {
+		print_outputs(outputs, out);
+	}
+	if (json_object_object_get_ex(reply, "seconds", &seconds))
+		pf_buf_printf(out, " in %.6f s", json_object_get_double(seconds));
+}
+
+void reply_print(struct json_object *reply, struct pf_buf *out)
+{
+	size_t start = out->len;
+	struct json_object *ok, *e;
+
+	if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok)) {
+		print_success(reply, out);
+		return;
+	}
+	if (!json_object_object_get_ex(reply, "error", &e))
+		return;
+	pf_buf_printf(out, "error: %s: %s", string_of(e, "errno"),
+		      string_of(e, "message"));
+	if (!out->failed) /* a reply is one line, a message may be several */
+		out->len = start + pf_err_clean(out->data + start, out->len - start);
+}
 
 /* Results have their names, or never will. */
 static void forget_replaced(struct run *run)
@@ -390,4 +507,205 @@ int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 	unit_unref(unit);
 	request_release(&request);
 	return r;
+}
+
+/*
+ * Executions that go along with others: what comes next is made ready while what is before
+ * has not even begun, with what that will give in place of what its names mean now.
+ *
+ * Whatever stands against it, or is wrong, is left alone here: then it waits for those before,
+ * and is looked at again.
+ */
+
+/* --- names ---------------------------------------------------------------------------- */
+
+static struct pf_buffer *promised(const struct run *run, const struct pf_node *dir,
+				  const char *stem)
+{
+	for (const struct run *r = run->before; r; r = r->before)
+		for (size_t i = 0; i < r->n_out; i++)
+			if (r->targets[i].dir == dir && !strcmp(r->targets[i].stem, stem))
+				return r->results[i];
+	return NULL;
+}
+
+bool run_find_promised(const struct run *run, const struct device *device,
+		       const char *name, struct pf_buffer **ret)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	char stem[PF_NAME_MAX + 1];
+	struct pf_buffer *b = NULL;
+
+	if (run->before && files_find_place(run->task->fs, device, name, &run->task->cred,
+					    &dir, stem, NULL) == 0)
+		b = promised(run, dir, stem);
+	if (b)
+		*ret = pf_buffer_ref(b);
+	return b;
+}
+
+struct pf_buffer *run_target_buffer(const struct run *run, const struct target *t)
+{
+	struct pf_buffer *b = t->dir ? promised(run, t->dir, t->stem) : NULL;
+
+	if (b)
+		return pf_buffer_ref(b);
+	return t->dir ? files_target_buffer(t) : NULL;
+}
+
+/* Are there words that mean what a directory has? */
+static bool lists_directories(const struct run *run)
+{
+	const struct names *in = rows_at(&run->request.inputs, 0);
+	const struct names *out = rows_at(&run->request.outputs, 0);
+
+	for (size_t i = 0; !run->request.by_name && i < in->n; i++)
+		if (files_is_directory(run->task->fs, run->rows[0].device, in->at[i],
+				       &run->task->cred))
+			return true;
+	for (size_t i = 0; i < out->n; i++)
+		if (is_directory_word(out->at[i]))
+			return true;
+	return false;
+}
+
+/* Only the first of all may consume what is not a result of those before. */
+static bool uses_what_goes(const struct run *run)
+{
+	const struct run *first = run->before;
+
+	while (first->before)
+		first = first->before;
+	for (size_t i = 0; i < first->n_in; i++)
+		for (size_t k = 0; first->donate[i] && k < run->n_in; k++)
+			if (run->buffers[k] == first->buffers[i])
+				return true;
+	return false;
+}
+
+/* Is what its names mean sure before those before have ended? */
+static bool is_sure(const struct run *run)
+{
+	bool adds = false;
+
+	for (const struct run *r = run->before; r && !adds; r = r->before)
+		adds = r->adds;
+	return run->n_rows == 1 && !(adds && lists_directories(run)) &&
+	       !uses_what_goes(run);
+}
+
+/* --- results -------------------------------------------------------------------------- */
+
+void run_drop_results(struct run *run)
+{
+	for (size_t i = 0; run->results && i < run->n_rows * run->n_out; i++)
+		pf_buffer_unref(run->results[i]);
+	free(pf_steal(&run->results));
+}
+
+/* Make the buffers that the outputs will be, for those that come after. */
+static bool promise_results(struct run *run, const struct pf_execution *last)
+{
+	const struct row *row = &run->rows[0];
+
+	if (run->n_rows != 1 || row->directory)
+		return false;
+	run->results = calloc(run->n_out + 1, sizeof(struct pf_buffer *));
+	for (size_t i = 0; run->results && i < run->n_out; i++) {
+		const struct target *t = &run->targets[i];
+		struct pf_buffer *old = run_target_buffer(run, t);
+
+		run->adds = run->adds || (!old && t->dir != row->device->buffers);
+		pf_buffer_unref(old);
+		run->results[i] =
+			pf_buffer_of_value(&row->device->place, last->outs[i], run->name);
+		if (!run->results[i])
+			return false;
+	}
+	return run->results;
+}
+
+/* --- going along ---------------------------------------------------------------------- */
+
+static bool join(struct run *run, struct pf_execution *last, struct pf_execution *next)
+{
+	if (!next)
+		return false;
+	run_prepare(run, next);
+	if (pf_execution_join(last, next))
+		return true;
+	run->begun--;
+	pf_execution_free(next);
+	return false;
+}
+
+bool run_follow(struct pf_execution *last)
+{
+	struct run *run = last->user;
+
+	if (run->begun < run->request.repeat)
+		return join(run, last, run_feed(run, last));
+	return run->task->ops->follow && promise_results(run, last) &&
+	       run->task->ops->follow(run->task, last);
+}
+
+void run_left(struct pf_execution *e)
+{
+	struct run *run = e->user;
+	struct task *task = run->task;
+
+	pf_execution_free(e);
+	run_drop_results(run);
+	if (--run->begun)
+		return;
+	run_free(run);
+	task->ops->left(task);
+}
+
+/* RUN is known, and its arguments are there, or will be. */
+static bool resolve(struct run *run, struct pf_execution *last)
+{
+	struct pf_execution *e = NULL;
+	bool ready;
+
+	run->loaded = pf_executable_loaded(run->unit->x);
+	run->before = last->user;
+	ready = run->loaded && run_resolve(run, NULL) == 0 && is_sure(run) &&
+		(e = pf_execution_new(run->n_in, 1)) && run_arguments(run, e, NULL) == 0;
+	if (!ready) {
+		pf_execution_free(e);
+		return false;
+	}
+	return join(run, last, e);
+}
+
+static bool along(struct task *task, struct unit *unit, const char *name,
+		  struct request *request, struct pf_execution *last)
+{
+	struct run *run = run_new(task, unit, name, request);
+
+	if (!run)
+		return false;
+	if (resolve(run, last))
+		return true;
+	run_free(run);
+	return false;
+}
+
+bool files_execute_along(struct task *task, struct json_object *o,
+			 struct pf_execution *last)
+{
+	static const char *const others[] = { "executable", NULL };
+	struct request request = { .repeat = 0 };
+	struct unit *unit = NULL;
+	bool joined = false;
+	const char *name;
+
+	if (request_parse(o, others, &request, NULL) == 0 && !request.async &&
+	    !request.timeout_ms && command_string(o, "executable", &name, NULL) == 0 &&
+	    files_find_unit(task->fs, name, &task->cred, &unit, NULL) == 0)
+		joined = along(task, unit, name, &request, last);
+	unit_unref(unit);
+	request_release(&request);
+	return joined;
 }

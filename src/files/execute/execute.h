@@ -3,9 +3,8 @@
 #ifndef PJRTFS_FILES_EXECUTE_EXECUTE_H
 #define PJRTFS_FILES_EXECUTE_EXECUTE_H
 
+#include "files/jobs/jobs.h"
 #include "files/programs/programs.h"
-#include "files/tasks/request.h"
-#include "files/tasks/task.h"
 
 command_op op_execute;
 

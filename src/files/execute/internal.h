@@ -5,9 +5,12 @@
 
 #include <string.h>
 
-#include "files/buffers/buffers.h"
 #include "execute.h"
-#include "files/tasks/request.h"
+#include "files/buffers/buffers.h"
+#include "files/jobs/jobs.h"
+#include "files/programs/programs.h"
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/execution.h"
 
 /* A directory among the inputs: which of them its leaves are. */
 struct leaves {
@@ -143,5 +146,173 @@ struct pf_buffer *run_target_buffer(const struct run *run, const struct target *
 
 /* The reply to an execution whose last repetition was E. */
 struct json_object *run_reply(const struct run *run, const struct pf_execution *e);
+
+/* What the files of executables/NAME/call share. */
+
+/* A header that was found to be right. */
+struct call_head {
+	uint64_t data_len;
+	bool fortran_order;
+	unsigned char len; /* 0: there was none yet, or it was longer */
+	char text[192];
+};
+
+/* Where each input goes, and how much of them has come. */
+struct call_inputs {
+	struct pf_loaded *loaded; /* owned reference: what they are for; NULL: none yet */
+	uint64_t *offs;           /* owned: where in bytes each input lies */
+	uint64_t size;            /* of all of them there */
+	struct pf_bytes *bytes;   /* owned reference, or NULL: no room taken yet */
+	struct pf_bytes *
+		*turned; /* owned: of each input, the bytes of a column-major one */
+	bool turns;      /* there is such a one */
+	struct call_head *known; /* owned: the first inputs' headers as they came last */
+	size_t n_known;
+
+	size_t next;        /* the input that comes */
+	struct pf_buf head; /* the beginning of its header */
+	bool in_data;       /* the header is past: */
+	uint64_t len, got;  /* how much data there will be, and is */
+	bool whole;         /* all is there */
+};
+
+/* Inputs for LOADED come.  -EOPNOTSUPP, -E2BIG: it cannot be called; -ENOMEM, -EOVERFLOW. */
+int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
+		      struct pf_err *err);
+
+/*
+ * Take what of SRC's LEN bytes belongs to the inputs, up to the end of the last: how many.
+ * -EINVAL: no such input, as early as it shows; -ENOSPC, -ENOMEM.
+ */
+ssize_t call_inputs_take(struct call_inputs *in, const char *src, size_t len,
+			 struct pf_err *err);
+
+/* Has anything of them come? */
+bool call_inputs_begun(const struct call_inputs *in);
+
+/* Say in *ERR that input in->next is not whole. */
+void call_inputs_missing(const struct call_inputs *in, struct pf_err *err);
+
+/* Bytes that are to be turned to row-major order before the inputs can be used: a copy. */
+uint64_t call_inputs_to_turn(const struct call_inputs *in);
+void call_inputs_turn(struct call_inputs *in);
+
+/* Forget what came; a little room is kept for the next ones. */
+void call_inputs_drop(struct call_inputs *in);
+void call_inputs_release(struct call_inputs *in);
+
+/* What is to be read: text of its own and bytes that an invocation holds, piece by piece. */
+struct call_piece {
+	const char *data; /* NULL: in text, at off */
+	size_t off;
+	uint64_t len;
+};
+
+struct call_outputs {
+	struct pf_buf text;
+	struct call_piece *pieces; /* owned */
+	size_t n, cap;
+	size_t next;                      /* the first that is not read to its end, */
+	uint64_t at;                      /* and how far it was read */
+	struct pf_invocation *invocation; /* owned, or NULL: what pieces point to */
+	/* The outputs' headers, one after another, of a signature that stays the same. */
+	struct pf_loaded *loaded; /* owned reference */
+	struct pf_buf heads;
+	size_t *ends; /* owned: of each in heads */
+};
+
+/* The results of LOADED are to be read; V is taken.  -ENOMEM. */
+int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
+		      struct pf_invocation *v);
+
+/* TEXT and a newline are to be read. */
+void call_outputs_say(struct call_outputs *out, const struct pf_buf *text);
+
+/*
+ * The next bytes, up to LEN, in *DATA: how many, 0 at the end.  *JOINED is the caller's to
+ * free, or NULL.  They count as read when call_outputs_read says so.
+ */
+size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data,
+			 char **joined);
+/* LEN of them were read; true if these were the last. */
+bool call_outputs_read(struct call_outputs *out, size_t len);
+
+void call_outputs_release(struct call_outputs *out);
+
+/*
+ * Calls that ended well and that no event has told of yet.  An event for each would push out
+ * all others, and cost as much as the call: there is one a second, and one at the end.
+ */
+struct call_tally {
+	struct unit *unit; /* borrowed */
+	uid_t uid;         /* whose calls they are */
+	uint64_t n;
+	double seconds, device_seconds; /* of all of them */
+	struct timespec began;          /* the first, CLOCK_MONOTONIC */
+	struct pf_worker *worker;       /* borrowed: where they ran, */
+	unsigned device;                /* and on which of its devices */
+	bool closed;                    /* no more are asked for */
+};
+
+/* V ended well.  These take the name lock. */
+void call_tally_add(struct call_tally *tally, const struct pf_invocation *v);
+
+/* The file was closed: tell of what is left now, and of the one under way when it ends. */
+void call_tally_close(struct call_tally *tally);
+
+/* V failed as ERR says. */
+void call_tell_run_failed(struct call_tally *tally, const struct pf_invocation *v,
+			  const struct pf_err *err);
+
+/* Put the executable's name before ERR's sentence, and tell that the call failed so. */
+void call_tell_failed(struct call_tally *tally, struct pf_err *err);
+
+/* --- one open file ------------------------------------------------------------------ */
+
+/* What goes on. */
+enum call_state {
+	CALL_TAKING,  /* inputs; if none has begun, nothing is going on */
+	CALL_LOADING, /* a write waits for the program to be compiled */
+	CALL_RUNNING,
+	CALL_GIVING,  /* outputs are being read */
+	CALL_FAILED,  /* a read is to be told the errno, */
+	CALL_TELLING, /* and the next ones why */
+};
+
+struct call {
+	_Atomic unsigned refs; /* the open file; what goes on without it */
+	struct unit *unit;     /* owned reference */
+	struct pf_node *node;  /* owned reference: who waits for it is told */
+
+	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
+	enum call_state state;
+	struct call_inputs in;
+	struct call_outputs out;
+	struct pf_err err;      /* what failed */
+	struct pf_life *life;   /* owned reference: where it runs */
+	struct reader *readers; /* those that wait, in the order in which they came */
+	struct writer *writer;
+	struct pf_waiter waiter; /* the writer's, for the program */
+	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
+	struct pf_timer abandon; /* armed since the file was closed while it ran */
+	atomic_bool left;        /* that was so */
+	/* Borrowed: in CALL_RUNNING; its fields are read under the lock only. */
+	_Atomic(struct pf_invocation *) running;
+	struct call_tally tally;
+};
+
+/* What goes on has failed, for WHY; -errno. */
+int call_fail_locked(struct call *c, const struct pf_err *why);
+
+/* --- who reads it (read.c) ---------------------------------------------------------- */
+
+/* The file's read. */
+void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
+
+/* Must who reads wait?  Its lock is held. */
+bool call_must_wait(const struct call *c);
+
+/* Answer who waits.  One whose interrupt is on its way stays on the list until that comes. */
+void call_serve_locked(struct call *c);
 
 #endif

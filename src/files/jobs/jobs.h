@@ -3,7 +3,219 @@
 #ifndef PJRTFS_FILES_JOBS_JOBS_H
 #define PJRTFS_FILES_JOBS_JOBS_H
 
-#include "files/tasks/task.h"
+#include "files/internal.h"
+
+struct job;
+struct task;
+
+/*
+ * Commands: what is asked for, by whom, and where the answer goes.
+ *
+ * A task is one thing that was asked for: a command at control or run, a step of a batch, an
+ * asynchronous job.  Who does it needs to know only the task; it ends with task_done or
+ * task_fail, on any thread.
+ */
+
+/* Where a kind of task comes from. */
+struct task_ops {
+	/* Did who waits for it go away?  Not called once it was answered. */
+	bool (*cancelled)(struct task *task);
+	/* The answer, once: CODE is 0 or -errno, REPLY a JSON object (owned by the callee). */
+	void (*answer)(struct task *task, int code, struct json_object *reply);
+	/* It has begun: what cannot be undone is under way.  Perhaps more than once.  May be
+	 * NULL. */
+	void (*began)(struct task *task);
+	/* LAST of it is being sent: may what comes after the task go along?  See
+	 * pf_execution_join.  May be NULL. */
+	bool (*follow)(struct task *task, struct pf_execution *last);
+	/* It was to go along, and did not begin: it is dropped, without an answer. */
+	void (*left)(struct task *task);
+	void (*free)(struct task *task);
+};
+
+/*
+ * A task waits for something that is not done for it: a program that compiles, another job.
+ * Embedded in the struct of who waits.
+ */
+struct task_pause {
+	struct task *task; /* borrowed: which waits */
+	/* Wait no more; false: it is being woken, and goes on by itself.  Called under the
+	 * task's lock. */
+	bool (*leave)(struct task_pause *pause);
+	/* It left: end the task, which is cancelled. */
+	void (*cancelled)(struct task_pause *pause);
+	const char *meanwhile; /* static: what goes on though the task's time is over */
+};
+
+/* Embedded in the asker's own struct. */
+struct task {
+	const struct task_ops *ops;
+	struct pf_fs *fs;     /* borrowed */
+	struct pf_node *file; /* owned reference: where it was asked for */
+	struct pf_cred cred;  /* whose rights */
+	char *id;             /* owned JSON text, or NULL: echoed in the answer */
+	struct task *whole;   /* owned reference: what it is a step of, or NULL */
+
+	_Atomic unsigned refs;
+	pthread_mutex_t lock; /* rank 2; protects the fields below */
+	bool answered;
+	struct pf_execution *execution; /* borrowed: of it, or of its step; or NULL */
+	/* For those who must stop it, or its step: */
+	struct pf_worker *worker;        /* borrowed: where it is being done, or NULL */
+	struct pf_executable *compiling; /* owned reference: what is compiled for it */
+	struct task_pause *pause;        /* borrowed: what it, or its step, waits for */
+
+	/* Not protected: */
+	struct pf_timer timer;
+	struct pf_timer abandon; /* armed since nobody waits for it */
+	atomic_bool left, over;  /* nobody waits for it; it has ended */
+	uint64_t timeout_ms;
+	const char *late; /* static: what becomes of it when its time is over */
+};
+
+/* A new task, asked for at FILE, with one reference, which task_done takes. */
+void task_init(struct task *task, const struct task_ops *ops, struct pf_node *file,
+	       const struct pf_cred *cred);
+/* The id that the command O carries, if any, is TASK's. */
+void task_set_id(struct task *task, struct json_object *o);
+
+struct task *task_ref(struct task *task);
+void task_unref(struct task *task);
+
+/* The task has ended; what comes after the first answer is dropped. */
+void task_done(struct task *task, int code, struct json_object *reply);
+void task_fail(struct task *task, const struct pf_err *err);
+
+/*
+ * What TASK does from now on goes on at WORKER; COMPILING, if not NULL (a reference is taken),
+ * is what it has compiled there.
+ */
+void task_runs_at(struct task *task, struct pf_worker *worker,
+		  struct pf_executable *compiling);
+
+/*
+ * Stop what TASK waits for: its compile is given up.  The worker to be ended to stop what is
+ * left, or NULL: nothing of it runs anywhere.
+ */
+struct pf_worker *task_stop(struct task *task);
+
+/* The text of its id, which the caller frees; NULL if it has none. */
+char *task_id(struct task *task);
+
+/* Nobody waits for it any more: what has not begun need not begin. */
+bool task_cancelled(struct task *task);
+
+/* Was it answered already?  Then its results are dropped. */
+bool task_answered(struct task *task);
+
+/* E, on WORKER, is being done for TASK from now on; NULL: it has ended. */
+void task_executes(struct task *task, struct pf_execution *e, struct pf_worker *worker);
+
+/* PAUSE's task waits, until task_resumes; PAUSE is left if it is cancelled, or was. */
+void task_pauses(struct task_pause *pause);
+void task_resumes(struct task *task);
+
+/* After what task_pauses told of has begun to be waited for: was TASK, on which the caller has
+ * a reference, cancelled in between?  Then it leaves. */
+void task_paused(struct task *task);
+
+/* What TASK asks for has begun. */
+void task_began(struct task *task);
+
+/* TASK is cancelled: if it waits for its turn on a device, or pauses, it ends here. */
+void task_unqueue(struct task *task);
+
+/* How many begin before it does on its device, and itself; 0: it does not wait for that. */
+unsigned task_position(struct task *task);
+
+/* Answer ETIMEDOUT if nothing else was answered within MS milliseconds; LATE (static) tells
+ * what becomes of what had begun by then. */
+int task_set_timeout(struct task *task, uint64_t ms, const char *late,
+		     struct pf_err *err);
+
+/*
+ * Nobody waits for TASK any more: if it is still being executed when --abandoned-timeout is over,
+ * it is ended with its worker.  A step counts with its whole, for which this is called.  Takes
+ * the timers' lock and no other.
+ */
+void task_left(struct task *task);
+
+/* The same for the task that COMMAND's user is, as a kind's left. */
+void task_command_left(struct pf_command *command);
+
+/* {"ok":true} */
+struct json_object *reply_new(void);
+
+/* {"ok":false,"error":{"errno","code","message"}} */
+struct json_object *reply_failure(const struct pf_err *err);
+
+/*
+ * Run one op: returns 0 when TASK is, or will be, answered; -errno with *ERR set when it is
+ * not, for the caller to answer.
+ */
+typedef int command_op(struct task *task, struct json_object *o, struct pf_err *err);
+
+/* What commands and run lines ask for. */
+
+/* Lists of names, one for each device; n 0: one list for all of them, at[0]. */
+struct rows {
+	size_t n;
+	struct names *at; /* owned; at least one */
+};
+
+/* The names for row I. */
+const struct names *rows_at(const struct rows *rows, size_t i);
+
+/* What an execution is asked to do.  All zeros is nothing. */
+struct request {
+	struct rows inputs, outputs;
+	struct names params; /* of inputs.at[0], if they were named by parameter */
+	bool by_name;
+	struct names donate;
+	char *device;    /* owned, or NULL */
+	bool move;       /* arrays that are elsewhere are copied */
+	uint64_t repeat; /* times; 0 is 1 */
+	bool async;
+	uint64_t timeout_ms; /* 0: none */
+};
+
+enum {
+	REQUEST_MAX_ROWS = 1024,
+	REQUEST_MAX_REPEAT = 1000000000,
+	REQUEST_MAX_TIMEOUT = 1000000000, /* ms: eleven days */
+};
+
+void request_release(struct request *request);
+
+/* Split a run line "x y -> z donate=x" into REQUEST; -EINVAL. */
+int request_parse_line(const char *line, struct request *request, struct pf_err *err);
+
+/*
+ * Read an execution's keys of a JSON command into REQUEST.  Keys that are neither these nor
+ * in OTHERS (NULL-terminated) are refused.
+ */
+int request_parse(struct json_object *o, const char *const *others,
+		  struct request *request, struct pf_err *err);
+
+/* Refuse keys that are not in ALLOWED (NULL-terminated); "op", "id", "async" and "timeout_ms"
+ * go with every command. */
+int command_check_keys(struct json_object *o, const char *const *allowed,
+		       struct pf_err *err);
+
+/* The string under KEY; -EINVAL: it is missing, no string, or has a NUL character. */
+int command_string(struct json_object *o, const char *key, const char **ret,
+		   struct pf_err *err);
+
+/* The whole number under KEY, from MIN to MAX; *RET stays if it is missing. */
+int command_number(struct json_object *o, const char *key, uint64_t min, uint64_t max,
+		   uint64_t *ret, struct pf_err *err);
+
+/* True or false under KEY; *RET stays if it is missing. */
+int command_bool(struct json_object *o, const char *key, bool *ret, struct pf_err *err);
+
+/* The device that "device" names, or the default one. */
+int command_device(struct pf_fs *fs, struct json_object *o, const struct device **ret,
+		   struct pf_err *err);
 
 extern const struct pf_kind kind_jobs;
 
@@ -21,5 +233,84 @@ command_op op_cancel; /* jobs.c */
 int job_start(struct task *task, const char *request_text,
 	      int (*run)(struct task *job, void *arg, struct pf_err *err), void *arg,
 	      struct pf_err *err);
+
+/* What the files of jobs/ share. */
+
+/* JOB_QUEUED: its program is being compiled, or others have the device's places. */
+enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
+
+/* Jobs that have not ended, by user.  All zeros is none. */
+struct job_count {
+	unsigned n;             /* everybody's */
+	struct job_user *users; /* owned */
+};
+
+/* Counted: by its directory, by the jobs that run, by who waits. */
+struct job {
+	struct task task; /* what runs; its references count the job's, too */
+	uint64_t number;
+	struct pf_node *node; /* owned reference, as long as it is listed */
+	char *request;        /* owned */
+	struct timespec started;
+
+	pthread_mutex_t lock; /* rank 4; protects the fields below */
+	enum job_state state;
+	bool cancel, force;
+	struct json_object *result; /* owned, once it has ended */
+	struct timespec ended;
+	struct pf_waiter *waiters;
+
+	/* The jobs': */
+	struct job *next;   /* of those that have ended */
+	struct job *awaits; /* which it waits for; borrowed, or NULL */
+};
+
+/* What jobs/ has. */
+struct jobs {
+	struct pf_node *dir;  /* owned reference */
+	pthread_mutex_t lock; /* rank 5; protects the fields below */
+	uint64_t last;
+	struct job_count open; /* those that have not ended */
+	unsigned n_ended;
+	struct job *first, *newest; /* that have ended, by age; each a reference */
+};
+
+/* The job that TASK is, or is a step of, or NULL; borrowed. */
+struct job *job_of_step(struct task *task);
+
+static inline struct job *job_ref(struct job *job)
+{
+	task_ref(&job->task);
+	return job;
+}
+
+static inline void job_unref(struct job *job)
+{
+	if (job)
+		task_unref(&job->task);
+}
+
+PF_DEFINE_CLEANUP(struct job *, job_unref)
+
+/* Its lock is held. */
+static inline bool job_has_ended(const struct job *job)
+{
+	return job->state > JOB_RUNNING;
+}
+
+/* What is known of it: {"job","state","position","user","started","ended","seconds","result"}. */
+struct json_object *job_describe(struct job *job);
+
+/* The job that "job" in O names, with a reference, if TASK's user may know of it.  -EINVAL,
+ * -ENOENT, -EACCES. */
+int job_find(struct task *task, struct json_object *o, struct job **ret,
+	     struct pf_err *err);
+
+/* --- how many there are (count.c) --------------------------------------------------- */
+
+/* One more of USER, and one less.  -EAGAIN: he has too many, or all have; -ENOMEM. */
+int job_count(struct job_count *count, uid_t user, struct pf_err *err);
+void job_uncount(struct job_count *count, uid_t user);
+void job_count_release(struct job_count *count);
 
 #endif

@@ -6,9 +6,229 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/internal.h"
 #include "internal.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/base/scan.h"
+#include "pjrtfs/executable.h"
+#include "pjrtfs/json.h"
+
+/*
+ * executables/NAME/serialized: the compiled program, for programs/ of this mount or another
+ * of the same plugin.  Each opening takes it from the cache, or has the plugin write it.
+ */
+
+struct serialized {
+	struct pf_bytes *bytes; /* owned reference, or NULL: nothing */
+	uint64_t len;
+};
+
+struct serialized_opening {
+	struct pf_open *of;     /* borrowed: lives until REPLY is answered */
+	struct pf_reply *reply; /* owned */
+};
+
+static void *open_on_thread(void *arg)
+{
+	struct serialized_opening *o = arg;
+	struct unit *unit = o->of->node->object;
+	struct serialized *s = calloc(1, sizeof(*s));
+	struct pf_err err = PF_ERR_INIT;
+	int r = s ? pf_executable_serialize(unit->x, &s->bytes, &s->len, &err) : -ENOMEM;
+
+	if (r < 0)
+		free(s);
+	else
+		o->of->state = s;
+	pf_reply_fail(o->reply, r, &err);
+	free(o);
+	return NULL;
+}
+
+static void serialized_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	struct serialized_opening *o = calloc(1, sizeof(*o));
+
+	if (o) {
+		o->of = of;
+		o->reply = reply;
+	}
+	if (!o || !files_on_thread(open_on_thread, o)) {
+		free(o);
+		pf_reply_code(reply, -ENOMEM);
+	}
+}
+
+static void serialized_read(struct pf_open *of, size_t len, uint64_t off,
+			    struct pf_reply *reply)
+{
+	const struct serialized *s = of->state;
+
+	if (!s || !s->bytes || off >= s->len)
+		pf_reply_data(reply, NULL, 0);
+	else
+		pf_reply_data(reply, pf_bytes_at(s->bytes, off),
+			      len < s->len - off ? len : s->len - off);
+}
+
+static void serialized_release(struct pf_open *of)
+{
+	struct serialized *s = of->state;
+
+	if (s)
+		pf_bytes_unref(s->bytes);
+	free(s);
+}
+
+static void serialized_getattr(struct pf_node *node, struct stat *st)
+{
+	struct unit *unit = node->object;
+
+	st->st_size = (off_t)pf_executable_serialized_len(unit->x);
+}
+
+static void serialized_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+const struct pf_kind kind_serialized = {
+	.name = "serialized",
+	.mode = S_IFREG | 0444,
+	.prepare = serialized_prepare,
+	.read = serialized_read,
+	.release = serialized_release,
+	.getattr = serialized_getattr,
+	.free = serialized_free,
+};
+
+/*
+ * executables/NAME/optimized.hlo.pb: the program as the compiler left it.
+ *
+ * It may be as large as the program's constants, so it is not kept: each opening has the
+ * plugin write it into shared memory, and reads are served from there.
+ */
+
+struct optimized_opening {
+	struct pf_want_optimized want;
+	struct patience patience;
+	struct pf_life *life; /* owned reference: of the worker that is asked, or NULL */
+	struct pf_open *of;   /* borrowed: lives until REPLY is answered */
+	struct pf_reply *reply; /* owned */
+};
+
+static void opening_free(struct optimized_opening *o)
+{
+	pf_life_unref(o->life);
+	free(o);
+}
+
+static void fail_silent(struct pf_reply *reply)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -ETIMEDOUT, "the plugin's worker does not answer");
+	pf_reply_fail(reply, err.code, &err);
+}
+
+static void optimized_over(struct patience *p)
+{
+	struct optimized_opening *o =
+		pf_container_of(p, struct optimized_opening, patience);
+
+	pf_life_set_silent(o->life);
+	fail_silent(o->reply);
+	if (patience_last(p))
+		opening_free(o);
+}
+
+static void optimized_done(struct pf_want_optimized *want, int code,
+			   struct pf_optimized *got, const struct pf_err *err)
+{
+	struct optimized_opening *o =
+		pf_container_of(want, struct optimized_opening, want);
+
+	if (patience_end(&o->patience)) {
+		o->of->state = got;
+		pf_reply_fail(o->reply, code, err);
+		opening_free(o);
+		return;
+	}
+	pf_optimized_free(got);
+	if (patience_last(&o->patience))
+		opening_free(o);
+}
+
+/* How long the worker may take: the time for an answer, and for writing the program. */
+static uint64_t patience_ms(struct unit *unit)
+{
+	return PATIENCE_MS + (pf_executable_optimized_len(unit->x) >> 26) * 1000;
+}
+
+static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	struct unit *unit = of->node->object;
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	struct optimized_opening *o = calloc(1, sizeof(*o));
+
+	if (!o) {
+		pf_reply_code(reply, -ENOMEM);
+		return;
+	}
+	o->want.done = optimized_done;
+	o->of = of;
+	o->reply = reply;
+	/* A program that must be compiled again first takes the time that this takes. */
+	loaded = pf_executable_loaded(unit->x);
+	if (loaded && pf_life_alive(loaded->life))
+		o->life = pf_life_ref(loaded->life);
+	if (o->life && pf_life_silent(o->life)) {
+		fail_silent(reply);
+		opening_free(o);
+		return;
+	}
+	o->patience.over = optimized_over;
+	if (o->life)
+		patience_begin(&o->patience, fs_of(of->node), patience_ms(unit));
+	pf_executable_optimized(unit->x, &o->want);
+}
+
+static void optimized_read(struct pf_open *of, size_t len, uint64_t off,
+			   struct pf_reply *reply)
+{
+	const struct pf_optimized *o = of->state;
+
+	if (!o || off >= o->len)
+		pf_reply_data(reply, NULL, 0);
+	else
+		pf_reply_data(reply, (const char *)o->bytes + off,
+			      len < o->len - off ? len : o->len - off);
+}
+
+static void optimized_release(struct pf_open *of)
+{
+	pf_optimized_free(of->state);
+}
+
+static void optimized_getattr(struct pf_node *node, struct stat *st)
+{
+	struct unit *unit = node->object;
+
+	st->st_size = (off_t)pf_executable_optimized_len(unit->x);
+}
+
+static void optimized_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+const struct pf_kind kind_optimized = {
+	.name = "optimized.hlo.pb",
+	.mode = S_IFREG | 0444,
+	.prepare = optimized_prepare,
+	.read = optimized_read,
+	.release = optimized_release,
+	.getattr = optimized_getattr,
+	.free = optimized_free,
+};
 
 static struct unit *unit_of(struct pf_node *node)
 {

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/internal.h"
 #include "internal.h"
-#include "files/common/tell.h"
-#include "pjrtfs/base/json.h"
-#include "pjrtfs/formats/options.h"
+#include "pjrtfs/json.h"
+#include "pjrtfs/plugin_options.h"
 
 static struct unit *unit_of(struct pf_node *node)
 {

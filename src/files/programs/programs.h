@@ -3,7 +3,7 @@
 #ifndef PJRTFS_FILES_PROGRAMS_PROGRAMS_H
 #define PJRTFS_FILES_PROGRAMS_PROGRAMS_H
 
-#include "files/common/files.h"
+#include "files/internal.h"
 
 extern const struct pf_kind kind_programs;
 extern const struct pf_kind kind_executables;

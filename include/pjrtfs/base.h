@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_BASE_H
+#define PJRTFS_BASE_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Destroy locals at the end of their block; hold locks for a block. */
+
+#define PF_CLEANUP(fn) __attribute__((__cleanup__(fn)))
+
+/* Define FUNCp(), which destroys *P with FUNC; FUNC must accept NULL. */
+#define PF_DEFINE_CLEANUP(type, func)                                                    \
+	static inline void func##p(type *p)                                              \
+	{                                                                                \
+		func(*p);                                                                \
+		*p = NULL;                                                               \
+	}
+
+/*
+ * Move ownership out of a guarded variable: the value is returned and the
+ * guard is left with NULL, so that it no longer frees it.
+ */
+#define pf_steal(pp)                                                                     \
+	({                                                                               \
+		__typeof__(*(pp)) pf_stolen_ = *(pp);                                    \
+		*(pp) = NULL;                                                            \
+		pf_stolen_;                                                              \
+	})
+
+/* The struct that MEMBER, at address PTR, is a member of. */
+#define pf_container_of(ptr, type, member)                                               \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void pf_freep(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void pf_closep(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+}
+
+/* A lock that cannot be taken or given back means corrupt memory: abort. */
+static inline void pf_lock(pthread_mutex_t *mutex)
+{
+	if (pthread_mutex_lock(mutex))
+		abort();
+}
+
+static inline void pf_unlock(pthread_mutex_t *mutex)
+{
+	if (pthread_mutex_unlock(mutex))
+		abort();
+}
+
+static inline void pf_unlockp(pthread_mutex_t **mutex)
+{
+	pf_unlock(*mutex);
+}
+
+#define pf_autofree PF_CLEANUP(pf_freep)   /* must be initialised (NULL) */
+#define pf_autoclose PF_CLEANUP(pf_closep) /* must be initialised (-1)   */
+
+/* Hold MUTEX until the end of the enclosing block. */
+#define PF_LOCK_SCOPE(mutex)                                                             \
+	PF_CLEANUP(pf_unlockp)                                                           \
+	__attribute__((__unused__)) pthread_mutex_t *pf_scope_lock_ =                    \
+		(pf_lock(mutex), (mutex))
+
+/* Why an operation failed: an errno and a sentence. */
+
+enum { PF_ERR_TEXT = 1024 }; /* bytes, NUL included */
+
+/*
+ * Why an operation failed.  Lives on the caller's stack or in an object, owns
+ * nothing and is never freed; filling it in cannot fail, not even when memory
+ * is exhausted.
+ *
+ * A failing function returns -errno, sets code to that same value and fills
+ * text.  A succeeding function does not touch it.  err may be NULL.
+ */
+struct pf_err {
+	int code;               /* -errno, 0 = no error recorded        */
+	int pjrt_code;          /* PJRT_Error_Code, -1 = not from PJRT  */
+	char text[PF_ERR_TEXT]; /* valid UTF-8, one line but for pf_err_set_lines */
+};
+
+#define PF_ERR_INIT                                                                      \
+	{                                                                                \
+		.pjrt_code = -1                                                          \
+	}
+
+/*
+ * Record CODE (< 0) and the text.  Line breaks and control characters become
+ * spaces, bytes that are not UTF-8 become '?'; what does not fit is cut.
+ * Returns CODE, so that one can write "return pf_err_set(...)".  Does not block.
+ */
+int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 3, 4)));
+
+/*
+ * Record CODE (< 0) and a plugin's message, the LEN bytes at TEXT, which are not err's.  Its
+ * newlines stay, but for those at the end; all else is as with pf_err_set.  Returns CODE.
+ * Does not block.
+ */
+int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len);
+
+/*
+ * Prefix the text with what the caller was doing: "compile add: <text>".  Returns
+ * CODE.  A text that becomes too long loses its end, never the prefix.
+ */
+int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 3, 4)));
+
+/*
+ * Make the LEN bytes at TEXT, in place, one line of valid UTF-8, for a file or a log that has
+ * lines; newlines become spaces, too.  Returns the new length, which is never greater.  Writes
+ * no NUL.
+ */
+size_t pf_err_clean(char *text, size_t len);
+
+/*
+ * The symbolic name of an errno: "EINVAL" for EINVAL or -EINVAL; "EIO" for one that
+ * has no name.  The string is static.
+ */
+const char *pf_errno_name(int code);
+
+/*
+ * The PJRT name of an error: "INVALID_ARGUMENT" for the PJRT_Error_Code PJRT_CODE, or,
+ * where that is -1, for the code that maps onto the errno CODE (negative or positive);
+ * "UNKNOWN" if nothing does.  The string is static.  PJRT: PJRT_Error_Code.
+ */
+const char *pf_pjrt_code_name(int pjrt_code, int code);
+
+/* A byte string that grows. */
+
+/*
+ * Invariants: data is NULL or holds len bytes and a NUL after them.  An append that
+ * finds no memory sets failed and changes nothing else; later appends do nothing, so
+ * a writer may check failed once, at the end.  Not safe for use by two threads.
+ */
+struct pf_buf {
+	char *data; /* owned; freed by pf_buf_release */
+	size_t len; /* bytes used, without the NUL */
+	size_t cap; /* bytes allocated */
+	bool failed;
+};
+
+#define PF_BUF_INIT                                                                      \
+	{                                                                                \
+		0                                                                        \
+	}
+
+/* Append LEN bytes from SRC. */
+void pf_buf_append(struct pf_buf *buf, const void *src, size_t len);
+
+/* Append the NUL-terminated STR. */
+void pf_buf_puts(struct pf_buf *buf, const char *str);
+
+/* Append as printf(3) does. */
+void pf_buf_printf(struct pf_buf *buf, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 2, 3)));
+
+/*
+ * Make room for LEN more bytes; returns where they go, or NULL (failed is set).  len does
+ * not change: the caller adds what it wrote, and where that is less than LEN, a NUL.
+ */
+char *pf_buf_reserve(struct pf_buf *buf, size_t len);
+
+/* Remove the first LEN bytes (at most all). */
+void pf_buf_consume(struct pf_buf *buf, size_t len);
+
+/* Free the contents and start anew.  BUF may be NULL. */
+void pf_buf_release(struct pf_buf *buf);
+
+#define pf_autobuf PF_CLEANUP(pf_buf_release)
+
+/* What time it is, and how much has passed.  Nothing here blocks; each costs some 20 ns. */
+
+/* By the clock that never goes back, CLOCK_MONOTONIC (clock_gettime(2)): nanoseconds,
+ * milliseconds. */
+static inline uint64_t pf_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline int64_t pf_now_ms(void)
+{
+	return (int64_t)(pf_now_ns() / 1000000u);
+}
+
+/* Seconds from FROM to TO; negative if TO is earlier. */
+static inline double pf_seconds_between(const struct timespec *from,
+					const struct timespec *to)
+{
+	return (double)(to->tv_sec - from->tv_sec) +
+	       (double)(to->tv_nsec - from->tv_nsec) / 1e9;
+}
+
+/* Seconds since START, a time of CLOCK. */
+static inline double pf_seconds_since(clockid_t clock, const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return pf_seconds_between(start, &now);
+}
+
+/* The time on CLOCK in MS milliseconds: what pthread_cond_timedwait(3) takes. */
+static inline struct timespec pf_time_in(clockid_t clock, uint64_t ms)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_sec += (time_t)(ms / 1000);
+	t.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+/* What the daemon and the worker tell their operator. */
+
+enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
+
+/*
+ * Send messages of LEVEL and more urgent ones to standard error, or, if TO_SYSLOG, to
+ * syslog(3).  Call before threads start.
+ */
+void pf_log_setup(enum pf_log_level level, bool to_syslog);
+
+/*
+ * The mount is there, and the process has left its user's terminal if it does that.  What may
+ * wait is not logged before: who mounts in the foreground sees it then, others not at all.
+ * Both may be called on any thread.
+ */
+void pf_log_serve(void);
+bool pf_log_serves(void);
+
+/* Would a line wait because nobody reads standard error? */
+bool pf_log_would_block(void);
+
+/*
+ * Log one line; FMT has no newline.  Safe from any thread.  Only main, options, the
+ * FUSE session and, for what plugins print, the engine log above debug level; everything else
+ * returns a struct pf_err.
+ */
+void pf_log(enum pf_log_level level, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 2, 3)));
+
+/* A hash table from 64-bit numbers to pointers. */
+
+/*
+ * Keys are any number but 0 (which marks an empty place); values are not owned.  Not
+ * safe for use by two threads: the lock is the caller's.  All zeros is an empty map.
+ */
+struct pf_map {
+	struct pf_map_slot {
+		uint64_t key;
+		void *value;
+	} * slots;   /* owned; a power of two of them */
+	size_t cap;  /* number of slots */
+	size_t used; /* keys in the map */
+};
+
+/* Free the table (not the values).  MAP may be NULL. */
+void pf_map_release(struct pf_map *map);
+
+/* Put VALUE (not NULL) under KEY, replacing what was there.  0 or -ENOMEM. */
+int pf_map_put(struct pf_map *map, uint64_t key, void *value);
+
+/* The value under KEY, or NULL. */
+void *pf_map_get(const struct pf_map *map, uint64_t key);
+
+/* Take the value under KEY out of the map and return it, or NULL. */
+void *pf_map_remove(struct pf_map *map, uint64_t key);
+
+/*
+ * Iterate: *POS starts at 0; returns the next value in no particular order, or NULL at
+ * the end.  The map must not change meanwhile.
+ */
+void *pf_map_next(const struct pf_map *map, size_t *pos);
+
+/* A 64-bit hash of LEN bytes (FNV-1a), never 0.  Not for data that an attacker picks
+ * to collide where that would matter beyond speed. */
+uint64_t pf_hash(const void *data, size_t len);
+
+/* Sizes as people write them. */
+
+/*
+ * Bytes from TEXT: "2147483648", "2G", "512MiB" (K, M, G, T, of 1024; with or without B or
+ * iB, in any case), or the word max: UINT64_MAX.  -EINVAL: something else, or more than 2^60.
+ */
+int pf_size_parse(const char *text, uint64_t *ret, struct pf_err *err);
+
+/* UTF-8 (RFC 3629). */
+
+/*
+ * The bytes of the well-formed character at the start of STR (LEN bytes, not 0), whose code
+ * point becomes *RET; 0 if there is none: overlong forms, surrogates and numbers beyond
+ * U+10FFFF are not well formed.
+ */
+size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret);
+
+/* Are LEN bytes of STR well formed? */
+bool pf_utf8_valid(const char *str, size_t len);
+
+/* Which of the known words a user may have meant by one that is not known. */
+
+/* A search among known words; all zeros but WORD at its beginning. */
+struct pf_similar {
+	const char *word;  /* borrowed: the word that is not known */
+	const char *best;  /* borrowed: the nearest word so far, or NULL: none is near */
+	unsigned distance; /* of best: insertions, deletions, replacements, swaps */
+};
+
+/*
+ * Compare with KNOWN, which is borrowed.  A known word is near if a third of the letters or
+ * fewer differ (case, '-' and '_' do not count), or if it begins with the word (three letters
+ * at least).  Does not block.
+ */
+void pf_similar_try(struct pf_similar *s, const char *known);
+
+/* The same for each word of LIST, which NULL ends. */
+void pf_similar_try_all(struct pf_similar *s, const char *const *list);
+
+enum { PF_SIMILAR_TEXT = 96 };
+
+/* Print " (did you mean \"best\"?)" into DST, or nothing if no word is near; returns DST. */
+const char *pf_similar_hint(const struct pf_similar *s, char dst[PF_SIMILAR_TEXT]);
+
+/* The user's home directory. */
+
+/*
+ * The home directory of the effective user, an absolute path: $HOME, unless it is not set, or
+ * another user owns that directory (mount(8) keeps none, so mount.fuse3(8) sets root's); then
+ * that of passwd(5), if it has one.  The caller frees it; NULL: there is none, or no memory.
+ * Does not block, but for the user database.  Not safe beside other users of getpwuid(3).
+ */
+char *pf_home_dir(void);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers: what stands behind a file in buffers/.
+ *
+ * A buffer has content (bytes as a user wrote them, in the buffer's format) or a value (an
+ * array), usually both: committing makes a value of the content without copying it.
+ */
+#ifndef PJRTFS_BUFFER_H
+#define PJRTFS_BUFFER_H
+
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/value.h"
+#include "pjrtfs/wait.h"
+
+struct pf_rendering;
+struct pf_view;
+
+/*
+ * Text of a large array, printed as far as it is read.
+ *
+ * A thread prints as far as somebody has asked for, and a few MiB further; it ends there, and a
+ * later read makes another.  What was printed stays until the text is let go of.
+ */
+
+/* A reader that waits.  The caller sets waiter.wake and keeps it until that is called. */
+struct pf_more {
+	struct pf_waiter waiter;
+	uint64_t end; /* the rendering's */
+};
+
+/* The text of VALUE, whose bytes are in host memory and stay pinned until all is printed.  One
+ * reference; NULL: no memory.  Prints nothing yet. */
+struct pf_rendering *pf_rendering_new(struct pf_value *value);
+
+/* One reference more, and one less.  The last one waits for the thread, which ends within a
+ * millisecond or so, unless it is given up by a wake of that thread. */
+struct pf_rendering *pf_rendering_ref(struct pf_rendering *r);
+void pf_rendering_unref(struct pf_rendering *r); /* NULL is allowed */
+
+/*
+ * See that the text is printed up to byte END.  1: it is, or it ends before.  0: not yet; MORE,
+ * if it is not NULL, is woken by the printing thread once it is.  -ENOMEM: it cannot be.  Does
+ * not block while threads can be made.
+ */
+int pf_rendering_await(struct pf_rendering *r, uint64_t end, struct pf_more *more);
+
+/* Give READ(arg, data, len) what is printed of the LEN bytes at OFF: one call. */
+void pf_rendering_read(struct pf_rendering *r, uint64_t len, uint64_t off,
+		       void (*read)(void *arg, const void *data, size_t len), void *arg);
+
+/* Is all printed?  Then *SIZE is the length, in bytes. */
+bool pf_rendering_done(struct pf_rendering *r, uint64_t *size);
+
+enum pf_format {
+	PF_FORMAT_NONE, /* a scratch file: kept, never uploaded */
+	PF_FORMAT_NPY,
+	PF_FORMAT_RAW,
+	PF_FORMAT_TXT,
+	PF_FORMAT_SAFETENSORS,
+	PF_FORMAT_JSON, /* what is known of the buffer: a view only */
+	PF_FORMAT_COUNT
+};
+
+/* The format of a file name's extension; *STEM_LEN (if not NULL) bytes come before it. */
+enum pf_format pf_format_of(const char *name, size_t *stem_len);
+
+/* The extension with its dot: ".npy"; "" for PF_FORMAT_NONE.  Static. */
+const char *pf_format_extension(enum pf_format format);
+
+/* Where the arrays of a directory live. */
+struct pf_place {
+	struct pf_arena *arena;   /* borrowed */
+	struct pf_worker *worker; /* borrowed */
+	unsigned device;          /* index of the worker's device */
+	const char *device_name;  /* "cpu:0"; borrowed */
+};
+
+enum pf_buffer_state {
+	PF_BUFFER_EMPTY,      /* no bytes yet */
+	PF_BUFFER_INCOMPLETE, /* bytes that are no whole array, or not closed yet */
+	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
+	PF_BUFFER_VALUE,      /* see the value's own state */
+	PF_BUFFER_TENSORS,    /* a whole file of several arrays: pf_buffer_tensors */
+	PF_BUFFER_DONATED, /* an execution consumed it, though others share its value */
+	PF_BUFFER_ERROR,   /* the bytes were refused */
+};
+
+struct pf_buffer {
+	_Atomic unsigned refs;
+	const struct pf_place *_Atomic place; /* borrowed; the directory's */
+	_Atomic uint64_t subject;             /* what the watch calls it; 0: nothing */
+
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	enum pf_format format;
+	/* A create command's, or a former value's: types raw bytes and text. */
+	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
+	struct pf_shape declared_shape;
+	bool shaped;          /* declared_shape holds */
+	enum pf_dtype former; /* of the value before: types a .npy that names no type */
+	unsigned memory;      /* index of the device's memory, UINT32_MAX: its default */
+	struct pf_text_check
+		text;             /* of a .txt that is being written from its beginning */
+	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
+	uint64_t size;            /* of the content */
+	/* Of a .npy or .safetensors: what comes before the data, and how much these will be. */
+	uint64_t header_len, data_len; /* header_len 0: not known yet */
+	struct pf_npy npy;             /* of a .npy: valid if header_len > 0 */
+	size_t tensors;                /* of a file of several arrays: how many */
+	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
+	enum pf_buffer_state state;
+	struct pf_err err;
+	bool refused; /* the last write failed, as err says: closing commits nothing */
+	struct timespec made;
+	char made_by[64]; /* "upload", or the executable's name; cut */
+};
+
+/* Where it lives at this moment; borrowed for the mount's life. */
+static inline const struct pf_place *pf_buffer_place(const struct pf_buffer *buffer)
+{
+	return buffer->place;
+}
+
+/* The index of DEVICE's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none; the
+ * sentence lists those it has. */
+int pf_place_memory(const struct pf_place *place, const char *kind, unsigned *ret,
+		    struct pf_err *err);
+
+/* An empty buffer at PLACE; one reference.  NULL: no memory. */
+struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format format);
+
+/* A buffer that holds VALUE (a reference is taken), made by MADE_BY. */
+struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_value *value,
+				     const char *made_by);
+
+/* One reference more, and one less; the last one frees the content and the value. */
+struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
+void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
+
+/* Declare what raw bytes and text will mean; both are valid.  -EOVERFLOW. */
+int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
+		      const struct pf_shape *shape, struct pf_err *err);
+
+/* The index of the device's memory that it is kept in, UINT32_MAX: its default. */
+unsigned pf_buffer_memory(struct pf_buffer *buffer);
+
+/* Keep it in the device's memory MEMORY (an index) from now on. */
+void pf_buffer_set_memory(struct pf_buffer *buffer, unsigned memory);
+
+/*
+ * What it is as an array: of its value, else as declared, else, for raw bytes, U8[n].  False:
+ * nothing is known.
+ */
+bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
+		    struct pf_shape *shape);
+
+/*
+ * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
+ * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row.
+ * -EINVAL: the bytes do not fit, or the header says otherwise.  0: it is so already, or will
+ * be once bytes or a name come; 1: the bytes mean something else now: commit them.
+ */
+int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
+			struct pf_err *err);
+int pf_buffer_set_shape(struct pf_buffer *buffer, const struct pf_shape *shape,
+			struct pf_err *err);
+
+/* Make every element of a declared, empty buffer ELEMENT (of the dtype's size): content to
+ * be committed.  -ENOSPC, -ENOMEM. */
+int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err *err);
+
+/*
+ * Write LEN bytes at OFF to the content, in its own format.  A frozen content becomes a copy
+ * first.  What the header alone can tell is refused: EINVAL (no such header, data beyond
+ * what it says), EOVERFLOW; ENOSPC: over the memory limit.  Returns LEN.  Does not block.
+ */
+ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
+			uint64_t off, struct pf_err *err);
+
+/* Another writer comes, who need not care which line of text was refused before. */
+void pf_buffer_new_writer(struct pf_buffer *buffer);
+
+/* Set the content's size: 0 empties the buffer, its value is freed. */
+int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);
+
+/* Zero the LEN bytes at OFF that lie within the content: a write that makes a hole. */
+int pf_buffer_punch(struct pf_buffer *buffer, uint64_t off, uint64_t len,
+		    struct pf_err *err);
+
+/*
+ * Is the content a whole array of FORMAT?  0, or -EINVAL and why not.  For renames, which
+ * must refuse before anything changes.
+ */
+int pf_buffer_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
+
+/* Take another format (a rename to another extension): scratch to listed, or back. */
+void pf_buffer_set_format(struct pf_buffer *buffer, enum pf_format format);
+
+/*
+ * Before a write to another view than the one it was written as: that view's bytes become
+ * the content, and its dtype and shape type what is written.  NAME as for pf_view_open.
+ * KEEP false: the content becomes empty.  -EIO: the bytes are not in host memory; -ENOSPC.
+ */
+int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char *name,
+		    bool keep, struct pf_err *err);
+
+/*
+ * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller to
+ * send to its device (pf_value_place, then pf_buffer_committed).  1: there is nothing to
+ * make (a scratch file; with PARTIAL_OK also an incomplete content).  2: it is a whole file
+ * of no or several arrays: pf_buffer_tensors has them.  -errno: the content is refused, the
+ * former value is gone, the state keeps the sentence.  Converting text, column-major arrays
+ * and those of packed elements takes time (pf_buffer_commit_is_slow); else this does not
+ * block.
+ */
+int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_value **ret,
+		     struct pf_err *err);
+
+/* The arrays of a .safetensors file, each a value of its own. */
+struct pf_tensors {
+	size_t n;
+	struct pf_safetensors head; /* owned: names and types, in the order of the data */
+	struct pf_value **values;   /* owned array of owned references */
+};
+
+/*
+ * The arrays that the content holds as a .safetensors file, whatever the buffer's format, as
+ * it is at this moment, to live at PLACE.  The values share its bytes, but for those of
+ * packed elements; none is on a device yet.  *RET is the caller's: pf_tensors_release.  -EINVAL, -EOVERFLOW,
+ * -E2BIG: it is no such file, or not whole; -ENOSPC, -ENOMEM.  Takes a second for the
+ * longest header, and unpacking's time.
+ */
+int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_place *place,
+		      struct pf_tensors *ret, struct pf_err *err);
+void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
+
+/* Was it committed as such a file, and not written to since? */
+bool pf_buffer_is_tensors(struct pf_buffer *buffer);
+
+/* Its bytes are refused after all, for the reason ERR. */
+void pf_buffer_refuse(struct pf_buffer *buffer, const struct pf_err *err);
+
+/* The upload of VALUE ended with CODE (err): note it if VALUE is still the buffer's. */
+void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
+			 const struct pf_err *err);
+
+/* An execution consumed VALUE, if it is still the buffer's: let go of it, and of the bytes
+ * that it was made of. */
+void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
+
+/*
+ * Become what VIEW shows, a snapshot of another buffer as FORMAT, without its bytes being
+ * copied: on the same device they share one value, else *RET is a copy for the caller to
+ * place.  False: VIEW shows no array, or there is no memory: copy the bytes.  *RET has a
+ * reference.
+ */
+bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_view *view,
+		    enum pf_format format, struct pf_value **ret);
+
+/* Take the bytes of VIEW, frozen ones in the buffer's own format, as the content, shared, to
+ * be committed.  False: VIEW has none. */
+bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_view *view);
+
+/*
+ * It lives at PLACE, in its memory MEMORY, from now on.  *RET: a value to be placed there,
+ * with a reference, or NULL if it has none.  Until it is placed readers get the old bytes,
+ * also if that fails.  -ENOMEM.
+ */
+int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
+		   unsigned memory, struct pf_value **ret, struct pf_err *err);
+
+/* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
+void pf_buffer_discard(struct pf_buffer *buffer);
+
+/* The bytes of its content and its value, at most: they may be the same. */
+uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
+
+/* Is there an array, but no content: a result that nobody has written to? */
+bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);
+
+/* Is the content a .npy header, and nothing else yet? */
+bool pf_buffer_is_header(struct pf_buffer *buffer);
+
+/* Some content takes time to convert (text, column-major and packed arrays) or to look at
+ * (a long header of many tensors): commit it on a thread of its own. */
+bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
+
+/*
+ * The value for an execution, with a reference in *RET, or -errno: ENOENT empty or scratch,
+ * EINVAL incomplete, the error of a refused upload.
+ */
+int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
+
+/* The state's name for people: "ready", "empty", "transferring" ... */
+const char *pf_buffer_state_name(struct pf_buffer *buffer);
+
+/*
+ * What one reader sees: bytes of one view at the moment of opening.  HEAD, then BODY.
+ */
+struct pf_view {
+	struct pf_buf head; /* owned: a header made for this view, or rendered text */
+	struct pf_bytes
+		*content; /* owned reference: BODY is these bytes from content_off */
+	uint64_t content_off;
+	struct pf_value *value;    /* owned reference, pinned: BODY is its host bytes */
+	struct pf_value *array;    /* owned reference, or NULL: the array that it shows */
+	uint64_t size;             /* of head and body */
+	struct pf_buffer *live;    /* owned reference: a content still being written */
+	struct pf_rendering *text; /* owned reference: it is this, and of no known size */
+};
+
+/*
+ * Take a snapshot of BUFFER, as FORMAT; NAME is what a file of one tensor calls it.  1: done.  0: the value's bytes must be fetched first;
+ * WAITER is woken, then ask again with NULL, which never waits.  -errno: ENODATA there is no
+ * value to show as that format.  Text is rendered here, which takes time (pf_view_is_slow).  Not for JSON:
+ * pf_buffer_describe.
+ */
+int pf_view_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
+		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
+
+/*
+ * The value whose host bytes a view of BUFFER as FORMAT needs, pinned, so that they stay once
+ * they were fetched, with a reference; NULL: it needs none, or there is none.
+ */
+struct pf_value *pf_view_pin(struct pf_buffer *buffer, enum pf_format format);
+
+/*
+ * The same for long text, which is rendered as far as it is read, and not here.  1: done.  0: it
+ * is no long text, or its bytes are not in host memory: pf_view_open is to be called.
+ */
+int pf_view_begin(struct pf_buffer *buffer, enum pf_format format, struct pf_view *ret);
+
+/*
+ * May LEN bytes at OFF be read?  1: they may.  0: they are being rendered; MORE, if it is not NULL,
+ * is woken once they are.  -ENOMEM.
+ */
+int pf_view_await(struct pf_view *view, uint64_t len, uint64_t off, struct pf_more *more);
+
+/* Is VIEW's size known?  Text that was rendered to its end has one from here on. */
+bool pf_view_is_sized(struct pf_view *view);
+
+/* A second one of the same moment in *RET.  -ENOMEM. */
+int pf_view_dup(const struct pf_view *view, struct pf_view *ret);
+
+/* Let go of a snapshot; all zeros is allowed. */
+void pf_view_release(struct pf_view *view);
+
+/*
+ * Give READ(arg, data, len) the bytes of up to LEN at OFF: one call, maybe with fewer where
+ * head and body meet (0: end).  The data is borrowed for the call's time.
+ */
+void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
+		  void (*read)(void *arg, const void *data, size_t len), void *arg);
+
+/* Is rendering it a matter of more than some milliseconds? */
+bool pf_view_is_slow(struct pf_buffer *buffer, enum pf_format format);
+
+/*
+ * The size that stat shows.  NAME as for pf_view_open.  Text of some thousand elements whose
+ * bytes are in host memory is rendered for that, once; larger text has 0 until it was opened.
+ */
+uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format, const char *name);
+
+/* 0: pf_view_size tells the size.  Else only pf_view_open does, and this is no less. */
+uint64_t pf_view_bound(struct pf_buffer *buffer, enum pf_format format);
+
+/* Append x.json's object (a line) about the buffer called NAME. */
+void pf_buffer_describe(struct pf_buffer *buffer, const char *name, struct pf_buf *out);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compilation cache: a directory of entries that several daemons may share.
+ *
+ *   entries/KEY   an entry each (entry.h); its mtime is when it was last used
+ *   tmp/          entries that are being written, then renamed
+ *   lock          flock(2)ed by who changes names or counts; readers take no lock
+ *   stats         the counts, for all daemons, for good
+ *   plugins       SHA-256 of plugins' files (digest.h)
+ *
+ * Entries are native code: one is read only if it and the directory belong to the caller
+ * or to root, nobody else may write to them, and every byte is as it was written.
+ *
+ * Functions are safe from any thread and block for disk I/O; call them with no lock held
+ * but that of names.
+ */
+#ifndef PJRTFS_CACHE_H
+#define PJRTFS_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "pjrtfs/base.h"
+
+struct pf_cache;
+
+/*
+ * The compilation cache's keys: SHA-256 over everything that decides what a compile gives.
+ *
+ * Each field is preceded by its length, so that no two lists of fields are the same bytes.
+ * A plugin's own fingerprint of a program is no part of it: different plugins give the same
+ * one, and compute garbage from each other's executables.
+ */
+
+enum {
+	PF_SHA256 = 32,         /* bytes of a SHA-256 */
+	PF_CACHE_KEY_TEXT = 65, /* characters of a key, NUL included */
+};
+
+struct pf_cache_key {
+	uint8_t bytes[PF_SHA256];
+};
+
+/* What a compile is made of.  All is borrowed during the call; strings end with NUL. */
+struct pf_cache_inputs {
+	const char *format;  /* the program's: "mlir" */
+	const void *program; /* program_len bytes */
+	uint64_t program_len;
+	uint64_t part_off, part_len; /* what of it is compiled */
+	const void *options;         /* options_len bytes, the same for equal options */
+	size_t options_len;
+	const char *platform, *platform_version;
+	int api_major, api_minor;
+	uint8_t plugin[PF_SHA256]; /* of the plugin's file */
+	unsigned platform_number;  /* the worker's number of the platform; 0: none */
+	const char *devices;       /* the client's devices in order, with their kinds */
+	const char *host;          /* pf_cache_host's text */
+	const char *environment;   /* pf_cache_environment's text */
+	const char *create;        /* the client's create options: JSON, keys sorted */
+};
+
+/* Make INPUTS' key in *RET.  -ENOMEM.  Blocks: a second for some GB of program. */
+int pf_cache_key_make(const struct pf_cache_inputs *inputs, struct pf_cache_key *ret,
+		      struct pf_err *err);
+
+/* The key as 64 lower-case hexadecimal digits. */
+void pf_cache_key_text(const struct pf_cache_key *key, char dst[PF_CACHE_KEY_TEXT]);
+
+/* Read such a text into *RET.  False: it is none. */
+bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret);
+
+/*
+ * Append what machine code depends on of this host: model and features of the first
+ * processor in the file CPUINFO (/proc/cpuinfo), the architecture, and how many processors
+ * this process may use, for which loops are cut.  A file that cannot be read adds nothing.
+ */
+void pf_cache_host(const char *cpuinfo, struct pf_buf *out);
+
+/*
+ * Append the variables of ENVIRON (as environ(7)) that compilers read, sorted, one a line:
+ * those whose names begin with XLA_, TF_XLA_, LIBTPU_, TPU_, CUDA_, NVIDIA_, ROCM_, HIP_,
+ * HSA_, NEURON_, LLVM_ or MLIR_.  Where XLA_FLAGS names a file, its content follows (at most
+ * 1 MiB).
+ */
+void pf_cache_environment(char *const *environ, struct pf_buf *out);
+
+/*
+ * One entry of the compilation cache: a header of 256 bytes, then its parts one after
+ * another.  Numbers are little-endian.
+ *
+ *   0  "pjrtfs\r\n"       8 bytes
+ *   8  format              8
+ *  16  key                32
+ *  48  SHA-256 of parts   32
+ *  80  lengths of parts    3 × 8
+ * 104  made               8    nanoseconds since the epoch
+ * 112  zeros             104
+ * 216  SHA-256 of the bytes before   32
+ * 248  uses               8    changed in place, so outside of all checks
+ */
+
+enum {
+	PF_CACHE_HEADER = 256,        /* bytes of the header */
+	PF_CACHE_USES_AT = 248,       /* where the number of uses is */
+	PF_CACHE_META_MAX = 16 << 20, /* bytes of the part with the description */
+};
+
+enum pf_cache_part {
+	PF_CACHE_META, /* JSON: what is known of the program; what listings show */
+	PF_CACHE_HLO,  /* the optimized program; may have no bytes */
+	PF_CACHE_CODE, /* what the plugin serialized */
+	PF_CACHE_PARTS
+};
+
+struct pf_cache_header {
+	struct pf_cache_key key;
+	uint8_t sha[PF_SHA256];       /* of all parts */
+	uint64_t len[PF_CACHE_PARTS]; /* bytes */
+	uint64_t made_ns;             /* since the epoch */
+	uint64_t uses;
+};
+
+/* Bytes of all parts. */
+uint64_t pf_cache_body_len(const struct pf_cache_header *header);
+
+/* Write HEADER, with its own SHA-256. */
+int pf_cache_header_write(const struct pf_cache_header *header,
+			  uint8_t dst[PF_CACHE_HEADER], struct pf_err *err);
+
+/*
+ * Read the LEN bytes at SRC, the start of a file of FILE_LEN bytes.  -EBADMSG: not a header
+ * of this format, a byte of it is wrong, or the file has another length than it says; the
+ * sentence tells.
+ */
+int pf_cache_header_read(const uint8_t *src, size_t len, uint64_t file_len,
+			 struct pf_cache_header *ret, struct pf_err *err);
+
+/* Are the parts at BODY (pf_cache_body_len bytes) what HEADER says?  0; -EBADMSG; -ENOMEM. */
+int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
+			struct pf_err *err);
+
+/* Fill HEADER's sha for the parts at BODY, whose lengths it has.  -ENOMEM. */
+int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
+		       struct pf_err *err);
+
+struct pf_cache_config {
+	const char *dir; /* copied; made, with its parents and mode 0700, if missing */
+	uint64_t max;    /* bytes of all entries; UINT64_MAX: no limit */
+	/* Told when entries cannot be written any more and when they can again, on any
+	 * thread. */
+	void (*warn)(void *arg, const char *text);
+	void *arg;
+};
+
+/*
+ * Open the directory, and drop what goes beyond the maximum.
+ * ret   on success, the caller's; pf_cache_close
+ * -EPERM: it belongs to somebody else, or others may write to it; -ENOTDIR; -errno.  One
+ * that can be read but not written is used as it is.
+ */
+int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
+		  struct pf_err *err);
+void pf_cache_close(struct pf_cache *cache); /* NULL is allowed */
+
+/*
+ * Have FN(ARG) told of each entry that is removed from now on by who uses CACHE: KEY in
+ * hexadecimal, BYTES of its file, DAMAGED: for what it held, else evicted.  On any thread; FN
+ * must not block, and takes no lock below rank 9.  Before anybody else uses CACHE.
+ */
+void pf_cache_on_gone(struct pf_cache *cache,
+		      void (*fn)(void *arg, const char *key, uint64_t bytes,
+				 bool damaged),
+		      void *arg);
+
+/* The directory's path, borrowed. */
+const char *pf_cache_dir(const struct pf_cache *cache);
+
+/* --- using it ------------------------------------------------------------------------ */
+
+/* An entry that was found; pf_cache_found_release. */
+struct pf_cache_found {
+	int fd; /* owned */
+	struct stat st;
+	struct pf_cache_header header;
+};
+void pf_cache_found_release(struct pf_cache_found *found);
+
+/*
+ * Look for KEY.  1: *RET is an entry whose header is good.  0: there is none, or it is not
+ * to be trusted or damaged: then it has been removed and counted.  Counts no miss.
+ */
+int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
+		  struct pf_cache_found *ret);
+
+/*
+ * Read FOUND's parts (pf_cache_body_len bytes) to DST and check them there.  0; -EBADMSG:
+ * damaged, has been removed and counted; -errno: it cannot be read.
+ */
+int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, void *dst,
+		  struct pf_err *err);
+
+/* FOUND served: count a hit, and a use now. */
+void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found);
+
+/* Count a hit that needed no entry (a compile under way was shared), or a miss. */
+void pf_cache_shared(struct pf_cache *cache);
+void pf_cache_miss(struct pf_cache *cache);
+
+/* The plugin could not load FOUND: remove it and count it as damaged. */
+void pf_cache_reject(struct pf_cache *cache, const struct pf_cache_found *found);
+
+/* One part of a new entry.  The bytes may change meanwhile: they are read once. */
+struct pf_cache_piece {
+	const void *data;
+	uint64_t len;
+};
+
+/*
+ * Write an entry under KEY, in place of one that is there, and drop the ones that were not
+ * used for longest if the maximum is exceeded.  -EFBIG: larger than the maximum.  -errno:
+ * not written; the first such failure is also told to warn, and so is the end of them.
+ */
+int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
+		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err);
+
+/*
+ * Does the disk refuse entries?  0: the last one was written, or none yet.  -errno: it was not,
+ * and ERR (may be NULL) says why: "write entry KEY: No space left on device".  An entry that is
+ * too large, or that another process's lock kept out, changes nothing; nor does one that a
+ * directory which the caller may only read refuses.  Does not block.
+ */
+int pf_cache_failing(struct pf_cache *cache, struct pf_err *err);
+
+/* --- looking after it ---------------------------------------------------------------- */
+
+/* Evict KEY.  -ENOENT; -EROFS, -errno. */
+int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
+		    struct pf_err *err);
+
+/* Evict everything.  -errno: something is left. */
+int pf_cache_clear(struct pf_cache *cache, struct pf_err *err);
+
+/* The maximum in bytes; setting it evicts what goes beyond. */
+uint64_t pf_cache_max(struct pf_cache *cache);
+int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err);
+
+struct pf_cache_stats {
+	uint64_t hits, misses;   /* since the directory was made */
+	uint64_t evictions;      /* entries dropped for room or by users */
+	uint64_t damaged;        /* entries dropped for what they held */
+	uint64_t bytes, entries; /* there are; of a read-only directory: counted now */
+	bool writable;
+};
+void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
+
+/*
+ * The keys of the entries there are, in no order; *RET is the caller's to free.  Changes by
+ * others are seen.  0 or -errno.
+ */
+int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n,
+		  struct pf_err *err);
+
+/* Is there an entry of KEY?  ST (may be NULL) is its file's. */
+bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key,
+		  struct stat *st);
+
+/*
+ * What is known of KEY's entry: its header, its last use (mtime) and size in ST, and in META
+ * the bytes of PF_CACHE_META, which are only checked to be there.  -ENOENT, -EBADMSG; nothing
+ * is removed.
+ */
+int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
+		      struct pf_cache_header *ret, struct stat *st, struct pf_buf *meta,
+		      struct pf_err *err);
+
+/* SHA-256 of plugins' files, remembered, so that start-up does not read 250 MB each time. */
+
+/*
+ * The SHA-256 of the file PATH, which was ST when it was loaded.  Files are remembered, also
+ * by other daemons of the directory, by device, inode, size, mtime and ctime; CACHE may be
+ * NULL, where nothing is remembered.  -ESTALE: the
+ * file has changed since, so nobody can tell; -errno.  Blocks: seconds the first time.
+ */
+int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct stat *st,
+			 uint8_t ret[PF_SHA256], struct pf_err *err);
+
+/* True if A and B are of one file with one content, as far as stat(2) tells. */
+bool pf_cache_same_file(const struct stat *a, const struct stat *b);
+
+#endif

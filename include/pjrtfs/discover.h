@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which plugins there are: files where PJRT's users put them, found by name and never loaded.
+ *
+ * Places are looked at in an order that is part of the interface (pjrtfs(1)); what an earlier
+ * one has goes before what a later one has.
+ */
+#ifndef PJRTFS_DISCOVER_H
+#define PJRTFS_DISCOVER_H
+
+#include <stdbool.h>
+
+#include "pjrtfs/base.h"
+
+enum {
+	PF_PLUGIN_NAME = 33,        /* bytes of a plugin's name, NUL included */
+	PF_DISCOVER_FILES = 256,    /* files that are noted, at most */
+	PF_DISCOVER_PLACES = 512,   /* places that are looked at, at most */
+	PF_DISCOVER_ENTRIES = 65536 /* of one directory that are looked at, at most */
+};
+
+/* A file that is called as plugins are. */
+struct pf_plugin_file {
+	char *name;     /* owned: "cpu" */
+	char *path;     /* owned, absolute; links are as they were found */
+	char *version;  /* owned: of the file's name or of its package; "" if none */
+	char *package;  /* owned: Python's, "xla_cpu_pjrt 0.0.1"; "" if none */
+	char *refused;  /* owned: why it can be none, seen from outside; or NULL */
+	unsigned place; /* index into places */
+};
+
+/* Somewhere to look. */
+struct pf_place {
+	const char *source; /* static: "$PJRT_PLUGIN_PATH", "/etc/ld.so.conf", "Python" */
+	char *where;        /* owned: the directory or the file, or "" */
+	char *note;         /* owned: what is to be said of it ("not set"), or NULL */
+	bool wrong; /* the note tells of a mistake: it could not be read as a whole */
+};
+
+struct pf_discovery {
+	struct pf_place *places; /* owned, in their order */
+	unsigned n_places;
+	struct pf_plugin_file *files; /* owned, by place */
+	unsigned n_files;
+	bool no_memory; /* while it was made */
+};
+
+/* A plugin that was told by name and path. */
+struct pf_named {
+	const char *name, *path; /* borrowed; the path may be relative */
+};
+
+/* What to look at; all is borrowed for the call.  All zeros: what the system has. */
+struct pf_discover_config {
+	const struct pf_named *said; /* on the command line */
+	unsigned n_said;
+	const char *const *dirs; /* --plugin-dir's */
+	unsigned n_dirs;
+	const struct pf_named *configured; /* in the configuration file */
+	unsigned n_configured;
+	const char *const *configured_dirs; /* its plugin_dir, looked at after these */
+	unsigned n_configured_dirs;
+	const char *own_dir; /* the one that pjrtfs was built with, or NULL */
+	bool own_only; /* only in dirs, what is configured, $PJRTFS_PLUGIN_PATH, own_dir */
+	const char
+		*until; /* end at the first place that has a plugin so called; or NULL */
+	const char *
+		root; /* goes before the paths that are fixed (/etc, /opt, /usr); NULL: "" */
+};
+
+/*
+ * Look at all places, in the order of the manual.
+ * ret   on success, the caller's; pf_discovery_free
+ * -ENOMEM.  Whatever else is wrong with a place is its note.  Reads directories and small
+ * files; opens no FIFO, no device; nothing is loaded or run.  Reads the environment.
+ */
+int pf_discover(const struct pf_discover_config *config, struct pf_discovery **ret,
+		struct pf_err *err);
+
+/* Free it; NULL is allowed. */
+void pf_discovery_free(struct pf_discovery *discovery);
+PF_DEFINE_CLEANUP(struct pf_discovery *, pf_discovery_free)
+
+/*
+ * The plugin called NAME (or whose file is, without .so): of the first place that has one
+ * which is not refused, the newest.  MINOR_OF (may be NULL) is asked for a file's API version
+ * (0.MINOR; -1: unknown) when that place has several; without an answer the versions that
+ * names tell count.  NULL: none.  Borrowed from DISCOVERY.
+ */
+const struct pf_plugin_file *pf_discovery_pick(
+	const struct pf_discovery *discovery, const char *name,
+	int (*minor_of)(void *arg, const char *path), void *arg);
+
+/* A file called NAME that is refused, or NULL. */
+const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *discovery,
+						  const char *name);
+
+/* Is NAME one that a plugin may have: up to 32 letters, digits, '.', '_', '-', no '.' first? */
+bool pf_plugin_name_valid(const char *name);
+
+/*
+ * A name for the plugin at PATH: what its file's name tells ("libpjrt_cpu.so": cpu), for
+ * pjrt_plugin.so its directory's, else the file's without ".so".  The caller's; NULL: no memory.
+ */
+char *pf_plugin_name_of(const char *path);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executables: compiled programs, and the sources they are made of.
+ *
+ * A source that is committed compiles; until it has, the executable is compiling, and a
+ * source that fails leaves it failed: the one before never runs stale.
+ */
+#ifndef PJRTFS_EXECUTABLE_H
+#define PJRTFS_EXECUTABLE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pjrtfs/base.h"
+#include "pjrtfs/cache.h"
+#include "pjrtfs/engine.h"
+#include "pjrtfs/program.h"
+#include "pjrtfs/value.h"
+
+struct pf_compile_job;
+struct pf_compiler;
+
+/*
+ * Who compiles when: a fair queue between users, so many compiles at a time, and the cache
+ * that may save them.
+ */
+
+struct pf_compiler_config {
+	struct pf_cache *cache; /* borrowed, outlives it; NULL: there is none */
+	unsigned jobs;          /* compiles at a time; 0: one for each processor */
+	unsigned timeout_s;     /* seconds that one may take; 0: no limit */
+	/* Compile options that programs have where their own do not say otherwise: a JSON
+	 * object, copied; NULL: none. */
+	const char *options;
+	uid_t owner; /* of the mount: never refused what ended a worker before */
+};
+
+/* ret   on success, the caller's; pf_compiler_free.  -ENOMEM. */
+int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler **ret,
+		    struct pf_err *err);
+
+/*
+ * Have WORKER's plugin identified for the cache, behind, so that the first compile need not
+ * wait for 250 MB to be read.  Does not block.
+ */
+void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
+
+/* Wait until what was compiled is in the cache, at most MS milliseconds. */
+void pf_compiler_settle(struct pf_compiler *compiler, unsigned ms);
+
+/*
+ * End its threads.  The workers have been stopped, so those waiting fail, and whoever asks
+ * for a compile from now on fails at once.  Blocks until the last one has.  NULL is allowed.
+ */
+void pf_compiler_stop(struct pf_compiler *compiler);
+
+/* Stop and free it; nobody asks any more.  NULL is allowed. */
+void pf_compiler_free(struct pf_compiler *compiler);
+
+enum pf_executable_state {
+	PF_EXECUTABLE_EMPTY,
+	PF_EXECUTABLE_COMPILING,
+	PF_EXECUTABLE_READY,
+	PF_EXECUTABLE_FAILED,
+};
+
+/* Whether a compile was saved. */
+enum pf_cache_use {
+	PF_CACHE_UNUSED, /* it failed */
+	PF_CACHE_MISS,
+	PF_CACHE_HIT, /* it came from the cache, or from the same compile for somebody else */
+};
+
+/* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
+struct pf_loaded {
+	_Atomic unsigned refs;
+	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
+	struct pf_life *life;     /* owned reference; the life that id belongs to */
+	uint64_t id;
+	struct pf_bytes
+		*program; /* owned reference: what was compiled; it stays as it is */
+	uint64_t program_len;
+	struct pf_signature *signature; /* owned; of what callers pass */
+	uint32_t platform; /* as in struct pf_req_compile: passed before all that; or 0 */
+	uint64_t hlo_len;  /* bytes of the optimized module */
+	struct json_object *info; /* owned: the worker's INFO */
+	unsigned n_devices;
+	unsigned *devices; /* owned: the worker's device indexes in launch order */
+	double compile_seconds;
+	_Atomic uint64_t typical_ns; /* of late, on the device; 0: not known */
+	bool counted;                /* among those alive */
+	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
+	_Atomic uint64_t
+		used; /* when it was used last, in loads of any since the start */
+	struct pf_loaded *prev, *next; /* weak: all that workers have; loaded.c's */
+	bool native;                   /* it was not compiled here */
+	bool kept; /* the cache has it under key, unless it was evicted */
+	struct pf_cache_key key;
+};
+
+/* One reference more, and one less; the last one frees the worker's executable. */
+struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
+void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
+
+/*
+ * A worker holds at most N programs from now on: those that were used longest ago and that
+ * nobody uses are dropped when another is loaded, and are loaded again when they are used.  0:
+ * as many as the number of mappings that the kernel allows a process, vm.max_map_count, leaves
+ * room for, which is the default.
+ */
+void pf_loaded_limit(unsigned n);
+
+struct pf_executable {
+	_Atomic unsigned refs;
+	struct pf_worker *const
+		*workers; /* borrowed: all plugins; the first is the default */
+	unsigned n_workers;
+	struct pf_arena *arena;       /* borrowed */
+	struct pf_compiler *compiler; /* borrowed */
+	uid_t user; /* in whose turn it compiles; set before anybody else has it */
+	_Atomic uint64_t subject; /* what the watch calls it; 0: it has no name */
+	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
+
+	pthread_mutex_t lock;     /* rank 3; protects the fields below */
+	struct pf_bytes *program; /* owned reference: the source as written */
+	uint64_t program_len;
+	enum pf_program_format format;
+	char *options;             /* owned: options.json's text, or NULL: the defaults */
+	struct pf_worker *worker;  /* borrowed: of the plugin that the options name */
+	struct pf_err options_err; /* why the options written last were refused */
+	struct pf_err write_err;   /* why the last write to the source was refused */
+	unsigned generation;       /* bumped when a compile starts or a source goes */
+	enum pf_executable_state state;
+	struct pf_loaded *loaded;    /* owned reference, or NULL */
+	enum pf_cache_use cache_use; /* of loaded */
+	struct pf_compile_job *job;  /* the compile under way, borrowed, or NULL */
+	struct pf_err err;           /* what "error" shows */
+	struct timespec started;     /* the compile under way, or the last one */
+	struct pf_waiter *waiters;   /* for the state to leave compiling */
+};
+
+/*
+ * An empty executable for the first of N WORKERS, unless its options name another's plugin;
+ * the array is borrowed.  One reference.  NULL: no memory.
+ */
+struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
+					struct pf_arena *arena,
+					struct pf_compiler *compiler);
+/* One reference more, and one less.  Runs under way keep what they run. */
+struct pf_executable *pf_executable_ref(struct pf_executable *executable);
+void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
+
+/* It is SUBJECT to the watch from now on; 0: it lost its name.  One thread at a time. */
+void pf_executable_name(struct pf_executable *executable, uint64_t subject);
+
+/*
+ * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The source that was
+ * compiled before stays what runs until the new one is committed.
+ */
+ssize_t pf_executable_write(struct pf_executable *executable, const void *src, size_t len,
+			    uint64_t off, struct pf_err *err);
+
+/* Set the source's size; 0 also empties the executable: nothing stale runs. */
+int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
+			   struct pf_err *err);
+
+/* Drop what was compiled, or is being: the state is empty; the source stays. */
+void pf_executable_unload(struct pf_executable *executable);
+
+/* The source goes, too: nobody can name it, and nobody has it open.  What was made of it, or
+ * is being, stays as it is. */
+void pf_executable_discard(struct pf_executable *executable);
+
+/* The source, for readers: a reference, or NULL when it is empty. */
+struct pf_bytes *pf_executable_source(struct pf_executable *executable,
+				      uint64_t *ret_len);
+
+/*
+ * Give TO the source that FROM was compiled of, or would be, and its format; the bytes are
+ * shared.  -ENOENT: FROM has none.
+ */
+int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *from,
+			      struct pf_err *err);
+
+/* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
+void pf_executable_set_format(struct pf_executable *executable,
+			      enum pf_program_format format);
+
+/* Are TEXT's LEN bytes options?  0; -EINVAL why not, kept in options_err. */
+int pf_executable_check_options(struct pf_executable *executable, const char *text,
+				size_t len, struct pf_err *err);
+
+/* They are not even JSON: keep ERR in options_err. */
+void pf_executable_refuse_options(struct pf_executable *executable,
+				  const struct pf_err *err);
+
+/* Set options.json's text; NULL: the defaults.  -EINVAL as above, nothing is set. */
+int pf_executable_set_options(struct pf_executable *executable, const char *text,
+			      size_t len, struct pf_err *err);
+
+/*
+ * Compile the source.  0: it goes on behind; WAITER (if not NULL) is woken at its end, then
+ * ask pf_executable_result.  -EINVAL: the source was refused here already; the state is
+ * failed.  An empty source leaves the state empty and is 1.  Does not block.
+ */
+int pf_executable_compile(struct pf_executable *executable, struct pf_waiter *waiter,
+			  struct pf_err *err);
+
+/* 0, or why the last compile failed (-EINPROGRESS while it goes on). */
+int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
+
+/*
+ * What to run.  1: *RET (a reference), on a living worker.  0: it is being compiled, perhaps
+ * again after a restart; WAITER is woken, then ask once more.  -errno: ENOENT empty; the
+ * compile's failure.
+ */
+int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waiter,
+		       struct pf_loaded **ret, struct pf_err *err);
+
+/* WAITER does not wait any more; false: it was woken, or will be. */
+bool pf_executable_leave(struct pf_executable *executable, struct pf_waiter *waiter);
+
+/* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
+struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
+
+/* What was compiled, with a reference, though no worker may have it now; NULL: nothing. */
+struct pf_loaded *pf_executable_known(struct pf_executable *executable);
+
+/* The plugin that its options name, which compiles it; borrowed. */
+struct pf_worker *pf_executable_worker(struct pf_executable *executable);
+
+/*
+ * Nobody wants the compile under way any more: it has failed with -ECANCELED, and who waits
+ * for it is woken.  True if the plugin may be at it, and go on with it; false if it had not
+ * begun, or nothing was to be compiled.
+ */
+bool pf_executable_abandon(struct pf_executable *executable);
+
+/* The state at this moment, and its name ("ready"; static). */
+enum pf_executable_state pf_executable_state(struct pf_executable *executable);
+const char *pf_executable_state_name(enum pf_executable_state state);
+
+/* Append what INFO has under KEY ("cost"), as signature.json below. */
+void pf_executable_fact(struct pf_executable *executable, const char *key,
+			struct pf_buf *out);
+
+/* Append signature.json and info.json (one line each); an empty object if there is none. */
+void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
+void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
+
+/* Compiled programs as files: a plugin's machine code, and for whom it is. */
+
+/*
+ * EXECUTABLE as a file (.pjrtexe): an entry of the cache (cache.h), which holds what the
+ * plugin serialized, the optimized program, and the identity of plugin, host and devices.
+ * *RET is the caller's reference to its LEN bytes; NULL: it is not ready.  It is taken from
+ * the cache if it is there, else the plugin serializes it.
+ * -EOPNOTSUPP, the plugin's refusal; -EINVAL: it was loaded, and is gone from the cache;
+ * -ENOSPC: no room for the bytes.  Blocks.
+ */
+int pf_executable_serialize(struct pf_executable *executable, struct pf_bytes **ret,
+			    uint64_t *len, struct pf_err *err);
+
+/* The bytes that will have, as far as is known without asking the plugin; else 0. */
+uint64_t pf_executable_serialized_len(struct pf_executable *executable);
+
+/* The optimized program of an executable, which the plugin writes anew when it is asked. */
+
+/* A HloModuleProto as the compiler left it; in the worker's pool. */
+struct pf_optimized {
+	const void *bytes; /* borrowed: as long as this lives */
+	uint64_t len;
+	struct pf_life *life; /* owned reference */
+	uint64_t block;       /* the life's to free */
+};
+
+void pf_optimized_free(struct pf_optimized *optimized); /* NULL is allowed */
+
+/* Its size in bytes, known since the compile; 0: nothing is compiled. */
+uint64_t pf_executable_optimized_len(struct pf_executable *executable);
+
+/* Who wants it: embedded in the caller's own struct, which lives until done. */
+struct pf_want_optimized {
+	/*
+	 * The answer, once, perhaps before pf_executable_optimized returns: CODE 0 and the
+	 * program (given), or NULL as nothing is compiled; or CODE < 0 and *ERR.  On any
+	 * thread; no lock is held.  Must not block.
+	 */
+	void (*done)(struct pf_want_optimized *want, int code, struct pf_optimized *got,
+		     const struct pf_err *err);
+	/* The store's. */
+	struct pf_executable *x;
+	struct pf_loaded *loaded;
+	bool again; /* a process died over it */
+	struct pf_call call;
+	struct pf_waiter waiter;
+};
+
+/*
+ * Ask the plugin for the optimized program.  If its process died since the compile, the
+ * program compiles again first; one that is being compiled for the first time counts as not
+ * compiled.  Does not block.
+ */
+void pf_executable_optimized(struct pf_executable *executable,
+			     struct pf_want_optimized *want);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file system: what users see under the mount point, made of the store's objects. */
+#ifndef PJRTFS_FILES_H
+#define PJRTFS_FILES_H
+
+#include "pjrtfs/engine.h"
+#include "pjrtfs/executable.h"
+#include "pjrtfs/kind.h"
+#include "pjrtfs/telemetry.h"
+
+struct pf_fs;
+
+/* A plugin that could not be started; borrowed, outlives the file system. */
+struct pf_failed_plugin {
+	const char *name, *path;
+	const char *options; /* its create options, JSON */
+	struct pf_err why;
+};
+
+/* What a file system is made of. */
+struct pf_fs_config {
+	struct pf_arena *arena; /* borrowed; outlives the file system */
+	struct pf_worker *
+		*workers; /* borrowed, n_workers of them; the first is the default */
+	unsigned n_workers;
+	const struct pf_failed_plugin *failed; /* n_failed of them; other names */
+	unsigned n_failed;
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
+	struct pf_watch *watch;       /* borrowed; outlives the file system */
+	const char *mountpoint;       /* absolute; for /README; NULL: not known */
+	bool allow_native;            /* anybody may load compiled programs */
+	unsigned
+		abandoned_s; /* executions of others that nobody waits for end after so many
+			       * seconds, with their worker; 0: never */
+	/* Flags of XLA that all may set besides those known to be harmless: names, borrowed,
+	 * NULL-terminated; or NULL. */
+	const char *const *flags_for_all;
+	uid_t uid; /* the owner of what no user made */
+	gid_t gid;
+	/* Permission bits and group of the directories where users make things. */
+	mode_t shared_mode;
+	gid_t shared_gid;
+};
+
+/*
+ * Make the tree: plugins, devices, programs, executables, buffers, control.
+ * ret   on success, the caller's; pf_fs_free.  -ENOMEM; -ENODEV: no worker has a device.
+ */
+int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_err *err);
+
+/* Drop everything.  No request may be under way; the workers still live.  NULL is allowed. */
+void pf_fs_free(struct pf_fs *fs);
+
+/* Its tree, borrowed: for a front end. */
+struct pf_tree *pf_fs_tree(struct pf_fs *fs);
+
+/* Bytes of the memory budget in use, and the limit: what df shows. */
+void pf_fs_usage(struct pf_fs *fs, uint64_t *used, uint64_t *limit);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mount: a tree served to the kernel through FUSE. */
+#ifndef PJRTFS_FUSE_H
+#define PJRTFS_FUSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pjrtfs/base.h"
+
+struct pf_mount;
+struct pf_tree;
+
+/* What df(1) shows.  Plain data. */
+struct pf_usage {
+	uint64_t used;  /* bytes */
+	uint64_t limit; /* bytes */
+	uint64_t files;
+};
+
+/* Everything is borrowed until pf_mount_new returns, tree and arg until pf_mount_free. */
+struct pf_mount_config {
+	struct pf_tree *tree;
+	const char *mountpoint; /* absolute; or /dev/fd/N, see pf_mount_fd */
+	const char *source;     /* what mount(8) and df(1) call the device */
+	const char *const
+		*options; /* -o's, one each, NULL-terminated, or NULL: allow_other,
+				     * auto_unmount, ro, ...; mount(8)'s own are not known */
+	bool debug;       /* log every request */
+	unsigned threads; /* that serve requests; 0: four */
+	/* Fill RET; called from serving threads; does not block.  May be NULL. */
+	void (*usage)(void *arg, struct pf_usage *ret);
+	void *arg;
+};
+
+/*
+ * MOUNTPOINT may be /dev/fd/N, as in libfuse: descriptor N is an open /dev/fuse, which the
+ * caller of this process has mounted and unmounts.  N; -1: it is a directory's path.
+ */
+static inline int pf_mount_fd(const char *mountpoint)
+{
+	int fd = -1, len = 0;
+
+	return sscanf(mountpoint, "/dev/fd/%d%n", &fd, &len) == 1 && !mountpoint[len]
+		       ? fd
+		       : -1;
+}
+
+/*
+ * Call before other processes start.  Checks CONFIG's options and, if its mountpoint is a
+ * descriptor, that this is an open /dev/fuse, which other processes do not inherit from now
+ * on.  0; -EINVAL: libfuse does not know an option, or the descriptor is another file;
+ * -EPERM: others are allowed in, but the kernel does not check permissions; -ENOMEM.
+ */
+int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err);
+
+/*
+ * Mount, or take over the mount of a descriptor.  Starts no thread, so that the caller may still fork; requests wait for
+ * pf_mount_run.  The mount is ended and freed by pf_mount_free.
+ *
+ * A pjrtfs mount at the same place whose daemon is gone is unmounted first, with a line in the
+ * log.
+ *
+ * Errors: ENOENT, ENOTDIR, EACCES of the mount point or of /dev/fuse; EBUSY: a pjrtfs is
+ * mounted there; ENOTCONN: a dead mount is there that cannot be unmounted; EINVAL: an option
+ * that is not known; EPERM; ENOMEM; EIO: libfuse told no reason.
+ */
+int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
+		 struct pf_err *err);
+
+/*
+ * Serve requests until the mount is gone (fusermount3 -u, umount) or pf_mount_stop.  Ends
+ * waiting requests with ENOTCONN and unmounts before it returns; another mount that has taken
+ * its place stays.  Returns 0, or -errno if the
+ * kernel's messages could not be read.  Uses SIGURG to wake its own threads.
+ */
+int pf_mount_run(struct pf_mount *mount, struct pf_err *err);
+
+/* Make pf_mount_run return.  From any thread, also before it; not from a signal handler.
+ * Does not wait. */
+void pf_mount_stop(struct pf_mount *mount);
+
+/* Unmount if that has not happened.  MOUNT may be NULL. */
+void pf_mount_free(struct pf_mount *mount);
+
+#endif

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_PJRT_H
+#define PJRTFS_PJRT_H
+
+#include <json-c/json.h>
+#include <pjrt_c_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrtfs/array.h"
+#include "pjrtfs/base.h"
+
+struct PJRT_Api;
+struct PJRT_Buffer;
+struct PJRT_Client;
+struct PJRT_Device;
+struct PJRT_Event;
+struct PJRT_Executable;
+struct PJRT_LoadedExecutable;
+struct PJRT_Memory;
+struct PJRT_SerializedExecutable;
+struct pj_client;
+struct pj_executable;
+struct pj_first;
+struct pj_plugin;
+
+/*
+ * A plugin: a shared object that implements PJRT's C API, loaded into this process.
+ *
+ * Plugins are of many ages.  A function that a plugin's table does not reach makes the
+ * call that needs it fail with -EOPNOTSUPP and a sentence that names the function.
+ */
+
+/*
+ * Load the plugin at PATH (one with a slash is not searched for) and initialize it.
+ *
+ * ret   on success, the caller's; pj_plugin_free
+ * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is no shared
+ * object, lacks libraries, has no GetPjrtApi, speaks a version that this build cannot
+ * speak, or lacks a function that it cannot do without: the sentence says which.  Else what PJRT_Plugin_Initialize failed with.
+ * Blocks (reads and relocates the file).  The file is never unloaded: plugins crash at
+ * exit when they are.
+ * PJRT: GetPjrtApi, PJRT_Plugin_Initialize.
+ */
+int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err);
+
+/*
+ * The same for a table that is in memory already.  API is read once and not kept; what it
+ * points to is borrowed for good.  NULL is refused as a plugin's mistake.
+ */
+int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
+		    struct pf_err *err);
+
+/* Forget the plugin; the file stays loaded.  PLUGIN may be NULL. */
+void pj_plugin_free(struct pj_plugin *plugin);
+PF_DEFINE_CLEANUP(struct pj_plugin *, pj_plugin_free)
+
+/* The API version that the plugin speaks: 0 and 81 for 0.81. */
+void pj_plugin_version(const struct pj_plugin *plugin, int *major, int *minor);
+
+/*
+ * The plugin's attributes as a JSON object: xla_version, stablehlo_current_version, …
+ * ret   on success, the caller's (json_object_put)
+ * PJRT: PJRT_Plugin_Attributes.
+ */
+int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **ret,
+			 struct pf_err *err);
+
+/*
+ * The names of the plugin's extensions as a JSON array, in the plugin's order: "FFI",
+ * "Layouts"; "Extension99" for one without a known name.  The caller's; NULL: no memory.
+ */
+struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin);
+
+/*
+ * The extensions as JSON objects {"name", "type", "size": of the plugin's struct in bytes,
+ * "functions": {"PJRT_FFI_UserData_Add": is it there}}, in the plugin's order; a function
+ * without a known name is "function 3".  The caller's; NULL: no memory.
+ */
+struct json_object *pj_plugin_extension_details(const struct pj_plugin *plugin);
+
+/*
+ * What is in the plugin's function table, as a JSON object: table_size in bytes, in_table
+ * (functions that it has room for), known (to this build), present (of those), missing
+ * (their names).  The caller's; NULL: no memory.
+ */
+struct json_object *pj_plugin_functions(const struct pj_plugin *plugin);
+
+/*
+ * 0 if arrays of the PJRT_Buffer_Type DTYPE may be given to this plugin.  -EINVAL:
+ * INVALID, TOKEN, or no type this build knows; -EOPNOTSUPP: the plugin is older than the
+ * type (it would crash).
+ */
+int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err);
+
+/*
+ * What the files of the PJRT layer share, and the only include of pjrt_c_api.h.  No other
+ * layer includes this.
+ */
+
+struct pj_plugin {
+	PJRT_Api api; /* the plugin's table, cut or filled with NULLs to our size; its
+		       * struct_size is the plugin's */
+};
+
+enum { PJ_MAX_EXTENSIONS = 64 /* a longer chain is taken for a broken one */ };
+
+/* The first initializer of every argument struct: its size, as this build knows it. */
+#define PJ_SIZE(type) .struct_size = type##_STRUCT_SIZE
+
+/*
+ * Call FN of PLUGIN's table with ARGS.  0, or -errno with *ERR filled; -EOPNOTSUPP if the
+ * plugin has no such function.
+ */
+#define PJ_CALL(plugin, err, fn, args)                                                   \
+	((plugin)->api.fn ? pj_check((plugin), (plugin)->api.fn(args), (err))            \
+			  : pj_missing((plugin), #fn, (err)))
+
+/*
+ * Turn E into *ERR and destroy it.  Takes ownership of E; NULL means success and returns
+ * 0.  Every call into a plugin goes through this function.
+ */
+int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
+
+/*
+ * The same for the error of a compile, where two codes mean something else: UNKNOWN is a mistake in
+ * the program, -EINVAL, and NOT_FOUND a custom call that nobody has registered, -EOPNOTSUPP.
+ */
+int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
+
+/* The failure of a call that the plugin's table does not have.  -EOPNOTSUPP. */
+int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err);
+
+/* The name of a function that nothing works without and that PLUGIN's table lacks, static;
+ * NULL: it has all of them. */
+const char *pj_table_lacks(const struct pj_plugin *plugin);
+
+/*
+ * Wait until EVENT is ready, and destroy it.  0, or the error that it carries.  NULL is a
+ * ready one.  Blocks.
+ */
+int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event, struct pf_err *err);
+
+/* Destroy EVENT without waiting for it. */
+void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
+
+/*
+ * The plugin's extension of TYPE, or NULL if it has none of at least SIZE bytes
+ * (offsetof the field after the last one that the caller uses).
+ */
+const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size);
+
+/*
+ * Make an executable of LOADED, which is given: it is destroyed if that fails.
+ * PJRT: PJRT_LoadedExecutable_GetExecutable.
+ */
+int pj_executable_adopt(const struct pj_client *client, PJRT_LoadedExecutable *loaded,
+			struct pj_executable **ret, struct pf_err *err);
+
+/* A string of the plugin's as JSON: what is no clean UTF-8 is replaced.  NULL: no memory. */
+struct json_object *pj_string_json(const char *text, size_t len);
+
+/* The same as a C string, the caller's; NULL: no memory. */
+char *pj_string_copy(const char *text, size_t len);
+
+/* N named values as a JSON object, the caller's.  NULL: no memory. */
+struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n);
+
+/* Named values made of JSON; strings are borrowed from it. */
+struct pj_values {
+	PJRT_NamedValue *items; /* owned */
+	size_t n;
+	int64_t *lists; /* owned; what the lists among the items point to */
+};
+
+/*
+ * Make named values of the JSON object OPTIONS, which must live as long as *RET: string,
+ * integer, bool, double, list of integers.  NULL is an empty object.
+ * -EINVAL: a value of another type; the sentence names it.  -ENOMEM.
+ */
+int pj_values_init(struct pj_values *ret, struct json_object *options,
+		   struct pf_err *err);
+void pj_values_release(struct pj_values *values);
+
+/* Memory spaces that a device can address. */
+
+/* A memory space.  Immutable; what the plugin does not tell is -1 or "". */
+struct pj_memory {
+	struct PJRT_Memory *handle; /* borrowed from the client */
+	int id;
+	int kind_id;
+	char *kind;        /* owned: "device", "pinned_host" */
+	char *description; /* owned */
+};
+
+/*
+ * Describe the memory HANDLE in *RET; pj_memory_release.  -ENOMEM.
+ * PJRT: PJRT_Memory_Id, _Kind, _Kind_Id, _ToString.
+ */
+int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
+		   struct PJRT_Memory *handle, struct pf_err *err);
+
+void pj_memory_release(struct pj_memory *memory);
+
+/* A client's devices. */
+
+/* A device.  Immutable; what the plugin does not tell is -1, "" or NULL. */
+struct pj_device {
+	struct PJRT_Device *handle; /* borrowed from the client */
+	int id;
+	int local_hardware_id;
+	int process_index;
+	bool addressable;               /* this process may use it */
+	char *kind;                     /* owned */
+	char *description;              /* owned: PJRT_DeviceDescription_ToString */
+	char *debug;                    /* owned: PJRT_DeviceDescription_DebugString */
+	struct json_object *attributes; /* owned; an object */
+	struct pj_memory *memories;     /* owned, n_memories of them */
+	size_t n_memories;
+	int default_memory; /* an index into memories, or -1 */
+};
+
+/*
+ * Describe the device HANDLE in *RET; pj_device_release.
+ * Fails if the plugin does not even tell the device's id, and with -ENOMEM.
+ * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
+ */
+int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
+		   struct PJRT_Device *handle, struct pf_err *err);
+
+void pj_device_release(struct pj_device *device);
+
+/*
+ * The allocator's statistics as a JSON object that has the fields that are known:
+ * bytes_in_use, peak_bytes_in_use, num_allocs, …
+ * ret   on success, the caller's.  -EOPNOTSUPP: the plugin keeps none.
+ * PJRT: PJRT_Device_MemoryStats.
+ */
+int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_device *device,
+			   struct json_object **ret, struct pf_err *err);
+
+/* A plugin's client: the devices that this process works with. */
+
+/* A client.  Immutable once made, so any thread may read it. */
+struct pj_client {
+	const struct pj_plugin *plugin; /* borrowed; outlives the client */
+	struct PJRT_Client *handle;     /* owned */
+	int process_index;
+	char *platform;            /* owned: "cpu" */
+	char *platform_version;    /* owned */
+	struct pj_device *devices; /* owned, n_devices of them: all, addressable or not */
+	size_t n_devices;
+};
+
+/*
+ * Create a client of PLUGIN with the create options in the JSON object OPTIONS (NULL:
+ * none), each a string, integer, bool, double or list of integers.
+ *
+ * ret   on success, the caller's; pj_client_free
+ * -EINVAL: an option of another type, or one that is known to make plugins abort; else
+ * what PJRT_Client_Create failed with.  Blocks (may take seconds).
+ * PJRT: PJRT_Client_Create, PJRT_Client_Devices.
+ */
+int pj_client_new(const struct pj_plugin *plugin, struct json_object *options,
+		  struct pj_client **ret, struct pf_err *err);
+
+/* Destroy the client; its buffers and executables must be gone.  CLIENT may be NULL. */
+void pj_client_free(struct pj_client *client);
+PF_DEFINE_CLEANUP(struct pj_client *, pj_client_free)
+
+/*
+ * Arrays on a device.
+ *
+ * A buffer is the plugin's own handle: these functions are on the path of every execution,
+ * and keep nothing beside it.  No two threads destroy and use one buffer at once; all else
+ * is safe from any thread.
+ */
+
+/* Where a new buffer goes. */
+struct pj_place {
+	const struct pj_device *device;
+	const struct pj_memory *memory; /* one of the device's, or NULL: its default */
+};
+
+/*
+ * Make a buffer of host memory, without copying where the plugin can.
+ *
+ * src      LEN bytes: dense, row-major, host byte order, sub-byte types one per byte.  Not
+ *          NULL, even if LEN is 0.  They must not change while the buffer lives
+ * ret      on success, the caller's; pj_buffer_destroy
+ * alias    on success, where in SRC's bytes the buffer lies, or NULL: it is a copy
+ *
+ * Waits until the buffer is ready and, if it is a copy, until SRC is no longer needed.
+ * -EINVAL: the type, a negative extent, LEN does not fit the shape, or a device that is
+ * not addressable; -EOVERFLOW: too many elements; -EOPNOTSUPP: the plugin is older than
+ * the type; -ENOSPC and others: the plugin's.
+ * PJRT: PJRT_Client_BufferFromHostBuffer, kImmutableZeroCopy.
+ */
+int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *place,
+			const void *src, uint64_t len, int dtype,
+			const struct pf_shape *shape, struct PJRT_Buffer **ret,
+			const void **alias, struct pf_err *err);
+
+/*
+ * As pj_buffer_from_host, but does not wait: SRC must stay unchanged until the buffer was
+ * destroyed and an execution that used it has ended.  For arguments of one execution.
+ */
+int pj_buffer_lend(const struct pj_client *client, const struct pj_place *place,
+		   const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
+		   struct PJRT_Buffer **ret, struct pf_err *err);
+
+/*
+ * Make a buffer of LEN host bytes without host bytes.
+ *
+ * ret      on success, the caller's; pj_buffer_destroy
+ *
+ * Its elements are zero if this process can write them (pj_buffer_address), else whatever
+ * the device's memory held.  Waits until the buffer is ready.
+ * Errors as pj_buffer_from_host; -EOPNOTSUPP also if the plugin has no such function.
+ * PJRT: PJRT_Client_CreateUninitializedBuffer.
+ */
+int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_place *place,
+			    uint64_t len, int dtype, const struct pf_shape *shape,
+			    struct PJRT_Buffer **ret, struct pf_err *err);
+
+/*
+ * Copy SOURCE, which is ready, to PLACE, which may be where it is.
+ *
+ * ret      on success, the caller's; pj_buffer_destroy.  It shares nothing with SOURCE
+ *
+ * Waits until the copy is ready.  Where the plugin refuses to copy within one device, the
+ * array goes through this process's memory.
+ * -EINVAL: a token, a buffer that was donated, or a device that is not addressable;
+ * -EOPNOTSUPP: the plugin has no such function; others: the plugin's.
+ * PJRT: PJRT_Buffer_CopyToDevice to a device's default memory, else
+ * PJRT_Buffer_CopyToMemory.
+ */
+int pj_buffer_copy(const struct pj_client *client, const struct pj_place *place,
+		   struct PJRT_Buffer *source, struct PJRT_Buffer **ret,
+		   struct pf_err *err);
+
+/* Destroy BUFFER, which may be NULL.  Pending executions that use it still finish. */
+void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
+
+/* Wait until BUFFER is ready.  0, or what made it fail.  PJRT: PJRT_Buffer_ReadyEvent. */
+int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
+		    struct pf_err *err);
+
+/*
+ * The address of BUFFER's bytes if this process can read them there, else NULL (also if
+ * it was donated).  Valid while the buffer lives and is not donated.
+ * PJRT: PJRT_Buffer_IsOnCpu, PJRT_Buffer_OpaqueDeviceMemoryDataPointer or _UnsafePointer.
+ */
+const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
+
+/* Bytes that BUFFER takes on its device; 0 if the plugin does not tell. */
+uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
+				struct PJRT_Buffer *buffer);
+
+/*
+ * BUFFER's element type and its host bytes.  TOKEN has 0 bytes.  -EOPNOTSUPP: a type that
+ * this build does not know; -EOVERFLOW.
+ * PJRT: PJRT_Buffer_ElementType, PJRT_Buffer_Dimensions.
+ */
+int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
+		   enum pf_dtype *dtype, uint64_t *len, struct pf_err *err);
+
+/*
+ * Copy BUFFER, which is ready, of element type DTYPE and LEN host bytes (pj_buffer_type),
+ * to DST, in the order of its device layout; sub-byte types one per byte, whose high bits
+ * repeat the sign of those that have one.  Blocks.
+ * PJRT: PJRT_Buffer_ToHostBuffer where the bytes cannot be read at their address.
+ */
+int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
+		   enum pf_dtype dtype, void *dst, uint64_t len, struct pf_err *err);
+
+/* Compiled programs. */
+
+/* What one result of a program is. */
+struct pj_result {
+	enum pf_dtype dtype; /* TOKEN has no shape and no bytes */
+	struct pf_shape shape;
+	uint64_t len; /* host bytes */
+};
+
+/* A compiled program.  Immutable once made, so any thread may read it. */
+struct pj_executable {
+	const struct pj_client *client;       /* borrowed; outlives it */
+	struct PJRT_LoadedExecutable *loaded; /* owned */
+	struct PJRT_Executable *unloaded; /* owned; the same, for questions about it */
+	size_t n_results;
+	struct pj_result *results; /* owned; NULL: the plugin does not tell beforehand */
+	size_t num_replicas, num_partitions;
+	/* What executions get before their arguments: pj_executable_set_first.  NULL: nothing. */
+	struct pj_first *first; /* owned */
+	bool was_loaded;        /* from bytes, by pj_executable_load */
+};
+
+/* A program to compile. */
+struct pj_source {
+	const void *code; /* not kept */
+	size_t len;
+	const char *format; /* NUL-terminated: "mlir", "hlo" */
+	const void
+		*options; /* a serialized CompileOptionsProto that says how many replicas
+			      * and partitions there are; plugins abort without */
+	size_t options_len;
+};
+
+/*
+ * Compile SOURCE.
+ *
+ * ret   on success, the caller's; pj_executable_free
+ * Errors: the compiler's, with its sentence.  Blocks, for minutes perhaps, and needs a
+ * deep stack (8 MiB and more).
+ * PJRT: PJRT_Client_Compile, PJRT_LoadedExecutable_GetExecutable.
+ */
+int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
+			  struct pj_executable **ret, struct pf_err *err);
+
+/*
+ * From now on every execution of EXECUTABLE gets VALUE, an S32, before the arguments of struct
+ * pj_run, whose number and indexes count those only.  Makes a buffer on each of its devices, or, of
+ * a program for any device, of the client's.  Once, before EXECUTABLE is shared.
+ * -ENOMEM, the plugin's errors.  Blocks.
+ * PJRT: PJRT_LoadedExecutable_AddressableDevices, PJRT_Client_BufferFromHostBuffer.
+ */
+int pj_executable_set_first(struct pj_executable *executable, int32_t value,
+			    struct pf_err *err);
+
+/* A serialized program: native code that only this plugin, on such a host, can load. */
+struct pj_serialized {
+	const void *bytes; /* borrowed from handle */
+	size_t len;
+	struct PJRT_SerializedExecutable *handle; /* owned */
+	void (*deleter)(
+		struct PJRT_SerializedExecutable *handle); /* the plugin's, or NULL */
+};
+
+/*
+ * Serialize EXECUTABLE into *RET; pj_serialized_release.  It must have been compiled here:
+ * what XLA's CPU plugins serialize of a loaded one loads, but does not run.  -EINVAL: it was
+ * loaded; -EOPNOTSUPP: the plugin cannot; else its error.  Blocks.  PJRT: PJRT_Executable_Serialize.
+ */
+int pj_executable_serialize(const struct pj_executable *executable,
+			    struct pj_serialized *ret, struct pf_err *err);
+void pj_serialized_release(struct pj_serialized *serialized);
+
+/*
+ * Load the LEN bytes at BYTES, which are not kept.  They run: they must be what this very
+ * plugin serialized, byte for byte.
+ * ret   on success, the caller's; pj_executable_free
+ * Errors: the plugin's.  Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
+ */
+int pj_executable_load(const struct pj_client *client, const void *bytes, size_t len,
+		       struct pj_executable **ret, struct pf_err *err);
+
+/* Destroy it; executions under way still finish.  EXECUTABLE may be NULL. */
+void pj_executable_free(struct pj_executable *executable);
+PF_DEFINE_CLEANUP(struct pj_executable *, pj_executable_free)
+
+/* One execution, on all the devices that the program is for at once. */
+struct pj_run {
+	const struct pj_device *device; /* where one for any device shall run; NULL: the
+					 * devices it was compiled for */
+	/* Replicas times partitions, in the order of the executable's devices; 0 is 1. */
+	size_t n_devices;
+	struct PJRT_Buffer *const *arguments; /* n_arguments of the first device, then of
+					       * the second ... */
+	size_t n_arguments;                   /* of each device */
+	const int64_t *kept; /* the indexes of arguments that must not be donated */
+	size_t n_kept;
+};
+
+enum { PJ_MAX_DEVICES = 1024 }; /* of one execution */
+
+/*
+ * Begin an execution.
+ *
+ * results  room for n_devices times n_results buffers, ordered as the arguments; on success
+ *          each is the caller's, to be an argument of others or destroyed at any time; it
+ *          may be read once the execution has been awaited
+ * done     room for n_devices events, which pj_executable_await takes
+ * Errors: the plugin's; -EINVAL if the program is for another number of devices.  A plugin
+ * checks arguments' number and size in bytes, but not their type and shape.
+ * Blocks as long as the plugin likes: some execute here; of one that gives no events the
+ * results are awaited.
+ * PJRT: PJRT_LoadedExecutable_Execute.
+ */
+int pj_executable_start(const struct pj_executable *executable, const struct pj_run *run,
+			struct PJRT_Buffer **results, struct PJRT_Event **done,
+			struct pf_err *err);
+
+/*
+ * Wait until what pj_executable_start began on N devices is done, well or not: nothing runs
+ * there any more.  The events in DONE are taken.  Errors: the plugin's, the first one.
+ * Blocks; a program that never ends holds the thread for ever.  PJRT: PJRT_Event_Await.
+ */
+int pj_executable_await(const struct pj_executable *executable, size_t n,
+			struct PJRT_Event **done, struct pf_err *err);
+
+/*
+ * Both of them, on one device: on success the results are the caller's and ready, on failure
+ * there are none.
+ */
+int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
+		      struct PJRT_Buffer **results, struct pf_err *err);
+
+/*
+ * The size of the optimized program in *LEN and its format in *WITH_CONFIG: a
+ * HloModuleProto, or a HloModuleProtoWithConfig.  -EOPNOTSUPP: not given, or in another
+ * format.  PJRT: PJRT_Executable_OptimizedProgram.
+ */
+int pj_executable_optimized_size(const struct pj_executable *executable, size_t *len,
+				 bool *with_config, struct pf_err *err);
+
+/* Write those LEN bytes to DST. */
+int pj_executable_optimized(const struct pj_executable *executable, void *dst, size_t len,
+			    struct pf_err *err);
+
+/*
+ * Facts about a program as JSON, each the caller's; where the plugin has none, its error.
+ * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's
+ * estimates; memory: an object of sizes in bytes; devices: the ids of the addressable
+ * devices in launch order; memory_kinds: a list of the results'.  What a plugin that is
+ * older than a figure does not write is left out of memory.
+ * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes,
+ * _GetCostAnalysis, _GetCompiledMemoryStats, _OutputMemoryKinds, PJRT_LoadedExecutable_AddressableDevices.
+ */
+typedef int pj_executable_fact(const struct pj_executable *executable,
+			       struct json_object **ret, struct pf_err *err);
+pj_executable_fact pj_executable_name;
+pj_executable_fact pj_executable_fingerprint;
+pj_executable_fact pj_executable_code_size;
+pj_executable_fact pj_executable_cost;
+pj_executable_fact pj_executable_memory;
+pj_executable_fact pj_executable_devices;
+pj_executable_fact pj_executable_memory_kinds;
+
+/*
+ * Append the serialized DeviceAssignmentProto: which device has which replica and partition.
+ * -EOPNOTSUPP: the plugin does not tell.  PJRT: PJRT_LoadedExecutable_GetDeviceAssignment.
+ */
+int pj_executable_assignment(const struct pj_executable *executable, struct pf_buf *out,
+			     struct pf_err *err);
+
+#endif

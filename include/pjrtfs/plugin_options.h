@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_PLUGIN_OPTIONS_H
+#define PJRTFS_PLUGIN_OPTIONS_H
+
+#include <json-c/json.h>
+
+#include "pjrtfs/base.h"
+
+/* Compile options: JSON for people, CompileOptionsProto for plugins. */
+
+enum { PF_OPTIONS_MAX_DEVICES = 1024 /* that --devices can ask for */ };
+
+/* What options are for. */
+struct pf_options_target {
+	const char *plugin;        /* its name */
+	unsigned n_devices;        /* replicas x partitions must not exceed it */
+	unsigned max_devices;      /* how many --devices could make of them; 0: none */
+	const int64_t *device_ids; /* n_devices of them; NULL: any id is one */
+	/* What the program tells: the defaults.  0: nothing, which is 1. */
+	int64_t num_replicas, num_partitions;
+	bool shardy; /* use_shardy_partitioner where there are several partitions */
+};
+
+/*
+ * Encode JSON compile options as a serialized CompileOptionsProto.
+ *
+ * options   an object, or NULL for the defaults.  Keys:
+ *           num_replicas, num_partitions (>= 1), device (an id, or "PLUGIN:ID": all of a
+ *           program for one device goes there), device_assignment (replicas lists of
+ *           partitions device ids, which also say how many there are), use_spmd_partitioning (true unless told otherwise
+ *           where there are several partitions), use_shardy_partitioner (likewise, if TARGET
+ *           is for that),
+ *           use_auto_spmd_partitioning, auto_spmd_partitioning_mesh_shape, ..._mesh_ids
+ *           (lists of integers), compile_portable_executable,
+ *           allow_spmd_sharding_propagation_to_parameters, ..._to_output (list of
+ *           bool), profile_version, matrix_unit_operand_precision,
+ *           env_option_overrides (an object: flag name to string, bool, integer or
+ *           double), plugin (TARGET's)
+ * ret       the bytes are appended; deterministic for equal options
+ *
+ * Always writes num_replicas and num_partitions: plugins abort without them.
+ * Errors: EINVAL an unknown key or a wrong type or value: the sentence names the key,
+ * what was expected and what was found; ENOMEM.
+ * Source: xla/pjrt/proto/compile_options.proto.
+ */
+int pf_options_encode(struct json_object *options, const struct pf_options_target *target,
+		      struct pf_buf *ret, struct pf_err *err);
+
+/*
+ * May a user who does not own the mount have programs compiled with OPTIONS (JSON or NULL)?
+ * Flags in env_option_overrides must be known to change numbers or speed only, or be among
+ * MORE (names, NULL-terminated; may be NULL), and their values be plain words or numbers.
+ * 0, also for what pf_options_encode refuses; -EPERM: the sentence names the flag.
+ */
+int pf_options_check_flags(struct json_object *options, const char *const *more,
+			   struct pf_err *err);
+
+/*
+ * The plugin that OPTIONS (an object, or NULL) ask for, by "plugin", or by "device" as in
+ * "cpu:1": LEN bytes at *RET, borrowed from OPTIONS; NULL: none.  0; -EINVAL: no names, or
+ * two that differ.
+ */
+int pf_options_plugin(struct json_object *options, const char **ret, size_t *len,
+		      struct pf_err *err);
+
+/*
+ * What OWN (an object or NULL) says, and what it does not say as DEFAULTS (an object) have it;
+ * neither is changed, nothing is shared.  Flags of env_option_overrides add up one by one.  What
+ * says where a program goes is taken as a whole: if OWN has plugin, device or
+ * device_assignment, the defaults' are not; with its device_assignment also their num_replicas
+ * and num_partitions are not.  The caller's; NULL: no memory.
+ */
+struct json_object *pf_options_merge(struct json_object *own,
+				     struct json_object *defaults);
+
+/*
+ * A serialized DeviceAssignmentProto as options name it: a list for each replica, of the
+ * device id of each partition.  *RET is the caller's.  -EINVAL: it is none; -ENOMEM.
+ */
+int pf_options_assignment_json(const void *proto, size_t len, struct json_object **ret,
+			       struct pf_err *err);
+
+/* Options that a plugin's client is created with: JSON, or words of the command line. */
+
+enum {
+	PF_CREATE_NAME_MAX = 255,    /* bytes of an option's name */
+	PF_CREATE_TEXT_MAX = 65536,  /* bytes of a string */
+	PF_CREATE_LIST_MAX = 65536,  /* integers of a list */
+	PF_CREATE_OPTIONS_MAX = 256, /* options of a plugin */
+};
+
+/*
+ * Can option NAME have VALUE?  A string, an integer of 64 bits, a boolean, a double that a
+ * float can hold, or a list of integers; and for options that are known to make plugins abort
+ * or hang, what they take.  Others are the plugin's to judge.
+ * 0; -EINVAL: the sentence says what was expected and what was found.
+ */
+int pf_create_option_check(const char *name, struct json_object *value,
+			   struct pf_err *err);
+
+/*
+ * Read TEXT, "KEY=VALUE" or "KEY:TYPE=VALUE" with TYPE int64, string, float, bool or
+ * int64_list (as in "1,2"), and check it.  Without a type the value tells: true and false are
+ * booleans, digits an integer, several with commas a list, a number with a point or an
+ * exponent a float; an option that is known has its type; all else is a string.
+ *
+ * ret_name   the key, the caller's; ret_value: its value, the caller's
+ * -EINVAL as above, or no such text; -ENOMEM.
+ */
+int pf_create_option_parse(const char *text, char **ret_name,
+			   struct json_object **ret_value, struct pf_err *err);
+
+#endif

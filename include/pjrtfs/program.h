@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Program files: what their bytes are and tell, before a compiler sees them. */
+#ifndef PJRTFS_PROGRAM_H
+#define PJRTFS_PROGRAM_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrtfs/array.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/sharding.h"
+
+/* What a compiled program takes and gives, read from XLA's HLO protos. */
+
+/* One argument or one result of a program, as one device sees it. */
+struct pf_param {
+	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
+	char *path; /* inputs: owned; the name as pf_param_path writes it */
+	bool named; /* inputs: by the framework that made the program */
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	bool row_major; /* the device layout is the default, row-major one */
+	unsigned minor_to_major[PF_MAX_RANK]; /* the layout; rank numbers */
+	bool donated;         /* inputs: may be donated (aliased or a buffer donor) */
+	int64_t memory_space; /* XLA's number: 0 the device's default one, 5 the host's */
+	int alias_output;     /* inputs: the output it aliases, or -1 */
+	/* Owned: which part of a larger array each partition has; NULL: it is not told. */
+	struct pf_tiles *tiles;
+};
+
+/* A program's signature.  Immutable once made. */
+struct pf_signature {
+	char *name; /* owned; the module's name */
+	size_t n_inputs, n_outputs;
+	struct pf_param *inputs;  /* owned, n_inputs of them */
+	struct pf_param *outputs; /* owned, n_outputs; a tuple result flattened */
+};
+
+/*
+ * Read the signature out of an optimized program: PROTO is a serialized HloModuleProto,
+ * or with WITH_CONFIG a HloModuleProtoWithConfig (what PJRT_Executable_OptimizedProgram
+ * gives with format "hlo_with_config"), whose field 1 is one.
+ *
+ * ret   on success, the caller's; pf_signature_free
+ * Types and layouts come from host_program_shape, aliases from input_output_alias and
+ * buffer_donor, names from the entry computation's parameters' metadata.op_name, else
+ * from the program shape's parameter_names, tiles from spmd_parameters_shardings and
+ * spmd_output_sharding, where the partitioner left them.
+ *
+ * Errors: EINVAL not a proto, no program shape, a tuple or token or bounded-dynamic
+ * parameter (a sentence names it), an unknown element type; ENOMEM.  Does not block.
+ * Source: xla/service/hlo.proto, xla/xla_data.proto.
+ */
+int pf_signature_parse(const void *proto, size_t len, bool with_config,
+		       struct pf_signature **ret, struct pf_err *err);
+
+/*
+ * Where the HloModuleProto is in PROTO, which is one, or with WITH_CONFIG holds one: *OFF and
+ * *MODULE_LEN, in bytes.  -EINVAL: there is none.
+ */
+int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
+		  size_t *module_len, struct pf_err *err);
+
+/*
+ * NAME, a parameter's as JAX writes the place of a leaf in its arguments, as a path:
+ * "params['layers'][3].mu" becomes "params/layers/3/mu", so that it can be compared with a file's
+ * below a directory.  A name that is written otherwise is its own path.  The caller frees it.
+ * NULL: no memory.  Source: jax.tree_util.keystr.
+ */
+char *pf_param_path(const char *name);
+
+/*
+ * Take the first input off SIGNATURE, which nobody shares yet: it is the number of the platform, which
+ * callers do not pass.  -EINVAL: it is no scalar of S32.
+ */
+int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *err);
+
+/* Call PARAM, an input that is not "named", NAME (LEN bytes; a copy is made).  -ENOMEM. */
+int pf_param_name(struct pf_param *param, const char *name, size_t len);
+
+/* Free a signature; NULL is allowed. */
+void pf_signature_free(struct pf_signature *signature);
+
+/*
+ * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
+ * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
+ * first.  What is split has "sharding", as in struct pf_tiles.  An input that aliases an output also has alias_output.  MEMORY is
+ * the kind of the devices' default memory ("device").  The caller puts it (json_object_put).  NULL: no memory.
+ */
+struct json_object *pf_signature_json(const struct pf_signature *signature,
+				      const char *platform, const char *memory);
+
+enum pf_program_format {
+	PF_PROGRAM_NONE,   /* no listed extension: a scratch file */
+	PF_PROGRAM_MLIR,   /* .mlir   StableHLO text */
+	PF_PROGRAM_MLIRBC, /* .mlirbc MLIR bytecode or portable artifact */
+	PF_PROGRAM_HLO,    /* .hlo.pb a serialized HloModuleProto */
+	PF_PROGRAM_JAX,    /* .jax_exported what jax.export serializes */
+	PF_PROGRAM_NATIVE, /* .pjrtexe what a plugin compiled, in our container */
+};
+
+enum { PF_PROGRAM_PLATFORMS = 64 }; /* bytes of their names, with NUL */
+
+/* What a program tells without a compiler. */
+struct pf_program_facts {
+	size_t off, len;      /* the bytes for the plugin: all, or what the file wraps */
+	int64_t num_replicas; /* the module's mhlo.num_replicas; 0: it has none */
+	int64_t num_partitions; /* mhlo.num_partitions, likewise */
+	bool shardy;            /* its shardings are for the Shardy partitioner */
+	/* Major, minor, patch of the StableHLO that a portable artifact is written in; all 0:
+	 * it is none, or does not tell. */
+	unsigned stablehlo[3];
+	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
+	/* Its first argument is the position of the platform in platforms: JAX passes that, and the
+	 * caller of the function knows nothing of it. */
+	bool takes_platform;
+	char platforms[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": what it is for; "": any */
+};
+
+/*
+ * The format that file name NAME's extension stands for; *STEM_LEN (if not NULL) becomes
+ * the bytes before the extension.  A name that is nothing but an extension has none.
+ */
+enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len);
+
+/* The extension of FORMAT (".mlir"; static); NULL: there is no such format, or it has none. */
+const char *pf_program_extension(enum pf_program_format format);
+
+/* The format's PJRT_Program.format: "mlir" or "hlo" ("mlir" for what no compiler reads).
+ * Static. */
+const char *pf_program_pjrt_format(enum pf_program_format format);
+
+/*
+ * Refuse what cannot be of that format before a plugin sees it, and read what a program
+ * tells of itself.
+ *
+ * Refused: an empty file, MLIR bytecode in .mlir and text in .mlirbc, a gzip, zip or Python
+ * file, an operation in text of a dialect that no plugin knows, brackets in text nested
+ * deeper than 512 (plugins overflow their stack on those), an export of JAX that has no
+ * fixed shapes, a module by itself that JAX made for several platforms, which it does not
+ * name, a text whose main has no fixed shapes, that has quantized types or a constant without its
+ * numbers.  A HloModuleProtoWithConfig, which plugins write but do not read, is taken
+ * for the module in it.
+ *
+ * ret   filled on success
+ * 0, or -EINVAL with a sentence that says what was expected, what was found, and what would
+ * be right.  Goes through all of a text once; does not block.
+ */
+int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
+		     struct pf_program_facts *ret, struct pf_err *err);
+
+/*
+ * Inputs of SIGNATURE, which a compiler made of the LEN bytes that FACTS tell of, and that no framework
+ * has named, get the names that a text has for them: %x is "x".  -ENOMEM.
+ */
+int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
+			   size_t len, struct pf_signature *signature);
+
+/*
+ * May a program with FACTS run on PLATFORM ("cpu")?  The position of that in facts->platforms, 0 if
+ * these are none; -EINVAL: it was exported for others.
+ */
+int pf_program_check_platform(const struct pf_program_facts *facts, const char *platform,
+			      struct pf_err *err);
+
+#endif

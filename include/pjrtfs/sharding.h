@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shardings: how one array is split over several devices.
+ *
+ * The model is JAX's NamedSharding: a mesh, whose axes have names and sizes, and for each
+ * dimension of the array the axes that divide it.  Over the axes that divide nothing the
+ * array is replicated.  Position i of the mesh, counted row by row (the last axis varies
+ * fastest), is device i of the list.
+ */
+#ifndef PJRTFS_SHARDING_H
+#define PJRTFS_SHARDING_H
+
+#include <json-c/json.h>
+#include <stdint.h>
+
+#include "pjrtfs/array.h"
+#include "pjrtfs/base.h"
+
+/* How XLA's partitioner splits an argument or a result over a program's partitions. */
+
+/*
+ * An array of RANK dimensions is cut into counts[d] equal tiles along dimension d; partition
+ * p has tile of[p], counted row by row.  Where nothing is cut, of is NULL and n may be 0:
+ * every partition, however many there are, has the whole array.
+ */
+struct pf_tiles {
+	unsigned rank;
+	unsigned n; /* partitions */
+	unsigned counts[PF_MAX_RANK];
+	uint16_t *of; /* owned, n of them, or NULL */
+};
+
+void pf_tiles_free(struct pf_tiles *tiles); /* NULL is allowed */
+
+/* Where along each dimension the tile of PARTITION is, in AT; in no unit but tiles. */
+void pf_tiles_at(const struct pf_tiles *tiles, unsigned partition,
+		 unsigned at[PF_MAX_RANK]);
+
+/* Does every partition have the same of an array in A as in B? */
+bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b);
+
+/* How many different tiles there are. */
+unsigned pf_tiles_count(const struct pf_tiles *tiles);
+
+enum {
+	PF_MAX_AXES = 8,
+	PF_MAX_SHARDS = 1024,  /* devices of one mesh */
+	PF_AXIS_NAME_MAX = 63, /* bytes */
+};
+
+struct pf_axis {
+	char name[PF_AXIS_NAME_MAX + 1];
+	unsigned size; /* at least 1 */
+};
+
+/* What of the array has which device. */
+struct pf_sharding {
+	unsigned n_axes;
+	struct pf_axis axes[PF_MAX_AXES]; /* the slowest varying first */
+	unsigned rank;                    /* of the array */
+	/* The axes that divide each dimension, the slowest varying first. */
+	uint8_t n_by[PF_MAX_RANK];
+	uint8_t by[PF_MAX_RANK][PF_MAX_AXES];
+	unsigned n;     /* the product of the axes' sizes */
+	char **devices; /* owned: n owned names ("cpu:0"), or NULL: not known yet */
+};
+
+/* Free what SHARDING owns; all zeros is allowed. */
+void pf_sharding_release(struct pf_sharding *sharding);
+
+/*
+ * Read a sharding of an array of RANK dimensions: MESH is an object of sizes by axis, SPEC a
+ * list with, for each dimension, an axis' name, a list of names, or null; dimensions that it
+ * does not reach are whole.  DEVICES is a list of names, or NULL, which leaves them NULL.
+ * *RET is set in any case, and the caller's on success.
+ *
+ * Errors: -EINVAL another type of JSON than these, no axis, one twice, one that the mesh does
+ * not have, more entries than dimensions, another number of devices than the mesh has, one
+ * device twice; -E2BIG more than PF_MAX_AXES axes or PF_MAX_SHARDS devices; -ENAMETOOLONG;
+ * -ENOMEM.  Does not block, as all of these.
+ */
+int pf_sharding_parse(struct json_object *mesh, struct json_object *spec,
+		      struct json_object *devices, unsigned rank, struct pf_sharding *ret,
+		      struct pf_err *err);
+
+/* A copy, with the devices, in *RET, the caller's.  -ENOMEM. */
+int pf_sharding_copy(const struct pf_sharding *sharding, struct pf_sharding *ret);
+
+/* Add "mesh", "spec", "replicated" (the axes that divide nothing) and "devices" to O. */
+void pf_sharding_print(const struct pf_sharding *sharding, struct json_object *o);
+
+/* Into how many parts dimension DIM is divided. */
+unsigned pf_sharding_parts(const struct pf_sharding *sharding, unsigned dim);
+
+/* Which part of each dimension position I of the mesh has, in AT. */
+void pf_sharding_at(const struct pf_sharding *sharding, unsigned i,
+		    unsigned at[PF_MAX_RANK]);
+
+/* Which of the different blocks position I has, from 0 on, row by row; replicas have the
+ * same one.  There are pf_sharding_blocks of them. */
+unsigned pf_sharding_block(const struct pf_sharding *sharding, unsigned i);
+unsigned pf_sharding_blocks(const struct pf_sharding *sharding);
+
+/* The position of the device called NAME, or -1. */
+int pf_sharding_find(const struct pf_sharding *sharding, const char *name);
+
+/* The shape of each shard of an array of shape WHOLE, which has the sharding's rank.
+ * -EINVAL: a dimension is not divisible; the sentence names it, its size and the axes. */
+int pf_sharding_divide(const struct pf_sharding *sharding, const struct pf_shape *whole,
+		       struct pf_shape *ret, struct pf_err *err);
+
+/* The shape of the array whose shards have the shape SHARD.  -EOVERFLOW. */
+int pf_sharding_multiply(const struct pf_sharding *sharding, const struct pf_shape *shard,
+			 struct pf_shape *ret, struct pf_err *err);
+
+/*
+ * The sharding that TILES are of an array, over N partitions on DEVICES (borrowed names), in
+ * *RET, the caller's.  If LIKE (may be NULL) is of a mesh of the same devices whose axes can say
+ * it, these do; else axes are called "d0" after the dimension that they divide, and
+ * "replicated".  -EINVAL: TILES are of another number of partitions; -E2BIG: too many
+ * dimensions are divided; -ENOMEM.
+ */
+int pf_sharding_of_tiles(const struct pf_tiles *tiles, unsigned n, char *const *devices,
+			 const struct pf_sharding *like, struct pf_sharding *ret,
+			 struct pf_err *err);
+
+/* Does SHARDING give each device, of which DEVICES[p] is partition p, what TILES say?  N is
+ * their number.  0, also if TILES are of another number of partitions, which says nothing; or
+ * -EINVAL and the first difference. */
+int pf_sharding_agrees(const struct pf_sharding *sharding, const struct pf_tiles *tiles,
+		       unsigned n, char *const *devices, struct pf_err *err);
+
+/* A part of an array: extents, and where it starts in elements. */
+struct pf_block {
+	struct pf_shape whole, part;
+	int64_t start[PF_MAX_RANK];
+};
+
+/* What position I of the mesh has of an array of shape WHOLE, which is divisible. */
+void pf_sharding_part(const struct pf_sharding *sharding, const struct pf_shape *whole,
+		      unsigned i, struct pf_block *ret);
+
+/* Do its elements follow each other in the whole array's row-major order, from *FIRST on? */
+bool pf_block_is_run(const struct pf_block *block, uint64_t *first);
+
+/*
+ * Copy the block out of WHOLE into PART, or back; row-major, elements of SIZE bytes.  The two
+ * do not overlap.  Takes the copy's time.
+ */
+void pf_block_cut(const struct pf_block *block, size_t size, const void *whole,
+		  void *part);
+void pf_block_paste(const struct pf_block *block, size_t size, const void *part,
+		    void *whole);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_TELEMETRY_H
+#define PJRTFS_TELEMETRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "pjrtfs/base.h"
+
+struct pf_events;
+struct pf_executable_meter;
+struct pf_lines_chunk;
+struct pf_metrics;
+struct pf_watch;
+
+/*
+ * A bounded log of lines, read by offset as a file is.
+ *
+ * Offsets count all bytes that were ever appended, so they keep their meaning: the log grows,
+ * and is a hole at its front once lines were dropped there.  Who reads in order and falls into
+ * the hole gets a line instead that says how many lines it missed, and goes on with the
+ * oldest that are kept; who seeks into it (as tail(1) does, backwards) reads NULs.
+ *
+ * Not safe for use by two threads: the lock is the caller's.
+ */
+
+enum {
+	PF_LINE_MAX = 8 << 10,     /* bytes of a line, with its newline */
+	PF_LINES_CHUNK = 64 << 10, /* bytes that are taken, and dropped, together */
+};
+
+struct pf_lines {
+	struct pf_lines_chunk **chunks; /* owned: a ring of max */
+	unsigned max, first, n;
+	uint64_t end;   /* bytes appended so far */
+	uint64_t count; /* lines appended so far */
+	uint64_t lost;  /* lines that there was no memory for */
+};
+
+/*
+ * One reader's place.  All zeros is the start; pf_lines_reader_release frees it.
+ */
+struct pf_lines_reader {
+	uint64_t next; /* where its last read ended, as it counts */
+	uint64_t pos;  /* where the log goes on once rest was read */
+	uint64_t line; /* lines of the log before pos */
+	char *rest;    /* owned: of a line it was given the beginning of */
+	size_t rest_at, rest_len;
+};
+
+/* Prepare a log of at most BYTES, at least two chunks.  No memory is taken but a table's:
+ * -ENOMEM. */
+int pf_lines_init(struct pf_lines *lines, size_t bytes);
+void pf_lines_release(struct pf_lines *lines); /* all zeros is allowed */
+
+/* Append TEXT, a line of LEN bytes (at most PF_LINE_MAX) with its newline; the oldest lines
+ * go if there is no room.  Without memory the line is lost, and counted. */
+void pf_lines_append(struct pf_lines *lines, const char *text, size_t len);
+
+/* Where the first line begins that is kept, and how many lines were before it. */
+uint64_t pf_lines_start(const struct pf_lines *lines, uint64_t *ret_line);
+
+/*
+ * Read up to LEN bytes at OFF into DST; 0: the end.  Copies at most PF_LINES_CHUNK bytes, so
+ * that a lock around it is held for microseconds.  NOTICE(arg, n, dst) prints a line (at most
+ * PF_LINE_MAX bytes; returns its length) that says that N lines were dropped.
+ */
+size_t pf_lines_read(const struct pf_lines *lines, struct pf_lines_reader *reader,
+		     uint64_t off, char *dst, size_t len,
+		     size_t (*notice)(void *arg, uint64_t n, char *dst), void *arg);
+
+/* Is there anything that a reader who goes on where it was would get? */
+bool pf_lines_ready(const struct pf_lines *lines, const struct pf_lines_reader *reader);
+
+/* The file's size as this reader counts: where its end is. */
+uint64_t pf_lines_size(const struct pf_lines *lines,
+		       const struct pf_lines_reader *reader);
+
+void pf_lines_reader_release(struct pf_lines_reader *reader);
+
+/*
+ * Events: what happened, when, to what, by whom; one JSON line each.
+ *
+ * The owner of the mount and uid 0 see all of them, others those that are their own.  Each
+ * has a log of its own, so that one user's events do not drop another's; what one log keeps
+ * is bounded, and so is the number of logs.  To add an event waits for nobody and costs
+ * some hundred nanoseconds, whoever reads.
+ */
+
+enum {
+	PF_EVENTS_BYTES = 4 << 20,      /* kept for the owner */
+	PF_EVENTS_USER_BYTES = 1 << 20, /* kept for each other user */
+	PF_EVENTS_USERS = 64,   /* logs of other users: the one used last is kept */
+	PF_EVENT_ID_MAX = 1024, /* bytes of a command's "id" that an event tells */
+};
+
+/* Logs that keep BYTES for OWNER, who sees everything, and USER_BYTES for others (0: the
+ * sizes above).  NULL: no memory. */
+struct pf_events *pf_events_new(uid_t owner, size_t bytes, size_t user_bytes);
+void pf_events_free(struct pf_events *events); /* NULL is allowed */
+
+/* Have FN(ARG) called after each event that is added, with whatever locks the one who adds it
+ * holds.  Set once; ARG lives as long as EVENTS. */
+void pf_events_on_add(struct pf_events *events, void (*fn)(void *arg), void *arg);
+
+/*
+ * An event while it is written: on the stack.  What does not fit in a line is cut, strings at
+ * the end of a character.
+ */
+struct pf_event {
+	uid_t user;
+	size_t len;
+	char text[PF_LINE_MAX];
+};
+
+/* Begin the event NAME ("program.finished"), of USER, about OBJECT, a path under the mount. */
+void pf_event_begin(struct pf_event *event, const char *name, uid_t user,
+		    const char *object);
+
+/* Add a field.  A NULL string adds nothing. */
+void pf_event_str(struct pf_event *event, const char *key, const char *value);
+void pf_event_int(struct pf_event *event, const char *key, int64_t value);
+void pf_event_seconds(struct pf_event *event, const char *key, double seconds);
+
+/* Add TEXT, which is JSON on one line, unless it is longer than PF_EVENT_ID_MAX bytes. */
+void pf_event_json(struct pf_event *event, const char *key, const char *text);
+
+/* Add "error": its errno's name, its code and its sentence.  No error adds nothing. */
+void pf_event_error(struct pf_event *event, const struct pf_err *err);
+
+/* Give it its time and add it.  EVENTS may be NULL: nobody keeps it. */
+void pf_event_add(struct pf_events *events, struct pf_event *event);
+
+/* --- reading: as UID, from any thread ---------------------------------------------------- */
+
+/* Read as pf_lines_read does, but more than a chunk at once; READER is the caller's alone. */
+size_t pf_events_read(struct pf_events *events, uid_t uid, struct pf_lines_reader *reader,
+		      uint64_t off, char *dst, size_t len);
+
+/* Is there something to read for READER, who goes on where it was? */
+bool pf_events_ready(struct pf_events *events, uid_t uid,
+		     const struct pf_lines_reader *reader);
+
+/* The size of what UID sees (of READER's file, if not NULL), and the last event's time. */
+uint64_t pf_events_size(struct pf_events *events, uid_t uid,
+			const struct pf_lines_reader *reader, struct timespec *ret_time);
+
+/* How many events were added, and how many of them the owner's log no longer keeps. */
+void pf_events_count(struct pf_events *events, uint64_t *ret_added,
+		     uint64_t *ret_dropped);
+
+/*
+ * Metrics: how often, how many bytes, how many seconds; for Prometheus.
+ *
+ * Whoever measures adds to counters of a meter that it got beforehand: some nanoseconds, no
+ * lock.  All functions that add take NULL for a meter that there is none of.
+ *
+ * https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4)
+ */
+
+enum {
+	PF_BUCKETS = 15,              /* bounds of a histogram, without +Inf */
+	PF_METRICS_EXECUTABLES = 200, /* executables that are measured one by one */
+	PF_METRICS_LABEL = 256, /* bytes of a label's value, with a NUL: more is cut */
+};
+
+/* The bounds: 10, 30 microseconds and so on up to 100 s.  In seconds. */
+extern const double pf_bucket_bounds[PF_BUCKETS];
+
+/* How long something took.  All zeros is an empty one. */
+struct pf_histogram {
+	_Atomic uint64_t buckets[PF_BUCKETS + 1]; /* each without those below */
+	_Atomic uint64_t ns;                      /* the sum */
+};
+
+void pf_histogram_add(struct pf_histogram *histogram, double seconds);
+
+/* How something ended. */
+enum pf_outcome { PF_OUTCOME_OK, PF_OUTCOME_FAILED, PF_OUTCOME_CANCELLED, PF_OUTCOMES };
+
+/* Of a code: 0, -ECANCELED and -EINTR, or another -errno. */
+enum pf_outcome pf_outcome_of(int code);
+
+/* Transfers of one direction. */
+struct pf_transfers {
+	_Atomic uint64_t results[PF_OUTCOMES];
+	_Atomic uint64_t bytes;
+	struct pf_histogram seconds;
+};
+
+struct pf_device_meter {
+	char name[PF_METRICS_LABEL]; /* "cpu:0" */
+	struct pf_histogram executions;
+	struct pf_transfers to, from;
+};
+
+struct pf_plugin_meter {
+	char name[PF_METRICS_LABEL];
+	struct pf_plugin_meter *_Atomic next;
+	_Atomic uint64_t executions[PF_OUTCOMES], compiles[PF_OUTCOMES];
+	struct pf_histogram compile_seconds;
+	_Atomic uint64_t deaths;
+	unsigned n_devices;
+	struct pf_device_meter devices[];
+};
+
+/* Of an executable that has a name; its maker's, who frees it. */
+
+enum pf_told_cache {
+	PF_TOLD_CACHE_HIT,
+	PF_TOLD_CACHE_MISS,
+	PF_TOLD_CACHE_EVICTED,
+	PF_TOLD_CACHE_DAMAGED,
+	PF_TOLD_CACHE_EVENTS
+};
+
+struct pf_metrics *pf_metrics_new(void); /* NULL: no memory */
+void pf_metrics_free(struct pf_metrics *metrics);
+
+/* Begin to measure a plugin and its N devices, whose numbers are IDS: a meter that lives as
+ * long as METRICS, or NULL. */
+struct pf_plugin_meter *pf_metrics_plugin(struct pf_metrics *metrics, const char *name,
+					  unsigned n, const int64_t *ids);
+
+/* Device INDEX of METER, or NULL. */
+struct pf_device_meter *pf_meter_device(struct pf_plugin_meter *meter, unsigned index);
+
+/* Begin to measure an executable; SUBJECT is what its name is asked by.  NULL: there are too
+ * many already, or no memory. */
+struct pf_executable_meter *pf_metrics_executable(struct pf_metrics *metrics,
+						  uint64_t subject);
+void pf_executable_meter_free(struct pf_executable_meter *meter);
+
+/* It is SUBJECT from now on; 0: it has no name, and is not shown. */
+void pf_executable_meter_name(struct pf_executable_meter *meter, uint64_t subject);
+
+void pf_meter_compile(struct pf_plugin_meter *meter, enum pf_outcome result,
+		      double seconds);
+/* An execution on N of the plugin's devices, whose indexes are DEVICES. */
+void pf_meter_execution(struct pf_plugin_meter *meter, struct pf_executable_meter *of,
+			enum pf_outcome result, double seconds, const unsigned *devices,
+			size_t n);
+void pf_meter_transfer(struct pf_transfers *transfers, enum pf_outcome result,
+		       uint64_t bytes, double seconds);
+void pf_meter_cache(struct pf_metrics *metrics, enum pf_told_cache event);
+void pf_meter_job(struct pf_metrics *metrics, enum pf_outcome result);
+
+/* --- printing ---------------------------------------------------------------------------- */
+
+/* Append what comes before a metric's samples. */
+void pf_metrics_family(struct pf_buf *out, const char *name, const char *type,
+		       const char *help);
+
+/* Append a sample: labels are pairs of a name and a value, N in all; values are escaped, and
+ * what is no UTF-8 becomes '?'. */
+void pf_metrics_sample(struct pf_buf *out, const char *name, const char *const *labels,
+		       size_t n, uint64_t value);
+
+/*
+ * Append everything that was measured.  NAME(arg, subject, out) appends an executable's name,
+ * or returns false: it has none any more.  Waits for nobody who adds.
+ */
+void pf_metrics_print(struct pf_metrics *metrics, struct pf_buf *out,
+		      bool (*name)(void *arg, uint64_t subject, struct pf_buf *out),
+		      void *arg);
+
+/*
+ * What a mount tells of what happens in it: events (events.h) and metrics (metrics.h).
+ *
+ * The store and the engine know their objects by numbers, subjects, which the files above
+ * give them; only the files know names.  All functions take a NULL watch: nothing is told.
+ * None of them blocks; those that ask for a name take the tree's lock (rank 2), so the
+ * caller holds none but the name lock.
+ */
+
+/* Who knows names. */
+struct pf_watch_names {
+	/* Append the path of SUBJECT under the mount, and say whose it is.  False: it has no
+	 * name (any more).  Called on any thread. */
+	bool (*name)(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user);
+	void (*free)(void *arg); /* with the watch */
+	void *arg;
+};
+
+/* For the mount of OWNER.  NULL: no memory. */
+struct pf_watch *pf_watch_new(uid_t owner);
+
+/* Nobody tells anything any more.  NULL is allowed. */
+void pf_watch_free(struct pf_watch *watch);
+
+/* Names can be asked for from now on; once. */
+void pf_watch_attach(struct pf_watch *watch, const struct pf_watch_names *names);
+
+/* Its parts, borrowed; NULL for a NULL watch. */
+struct pf_events *pf_watch_events(struct pf_watch *watch);
+struct pf_metrics *pf_watch_metrics(struct pf_watch *watch);
+uid_t pf_watch_owner(const struct pf_watch *watch);
+
+/* The path of SUBJECT, appended, and its user; the owner, and false, if it has no name. */
+bool pf_watch_name(struct pf_watch *watch, uint64_t subject, struct pf_buf *path,
+		   uid_t *ret_user);
+
+/* --- what happens; each is an event and is counted ----------------------------------------- */
+
+/* EVENT ("buffer.donated") happened to SUBJECT. */
+void pf_tell(struct pf_watch *watch, uint64_t subject, const char *event);
+
+/* A life of plugin NAME's worker has begun as process PID; it is the first if RESTARTS is 0. */
+void pf_tell_worker_started(struct pf_watch *watch, const char *name, int pid,
+			    unsigned restarts);
+/* It died: WHY holds what it printed last. */
+void pf_tell_worker_died(struct pf_watch *watch, struct pf_plugin_meter *meter,
+			 const char *name, int pid, const struct pf_err *why);
+
+/* A compile, from its start to its end: what is told of it at its end is as it began. */
+struct pf_told_compile {
+	char *object; /* owned: "executables/add", or NULL */
+	uid_t user;
+};
+
+/* SUBJECT's program of BYTES is to be compiled: *RET is released by pf_tell_compiled. */
+void pf_tell_queued(struct pf_watch *watch, uint64_t subject, uint64_t bytes,
+		    const char *plugin, struct pf_told_compile *ret);
+
+/* The plugin's turn has come. */
+void pf_tell_compiling(struct pf_watch *watch, const struct pf_told_compile *told);
+
+/* It ended with ERR's code after SECONDS; -ECANCELED: a newer source took its place.  CACHE is
+ * "hit", "miss", or NULL. */
+void pf_tell_compiled(struct pf_watch *watch, struct pf_plugin_meter *meter,
+		      struct pf_told_compile *told, const struct pf_err *err,
+		      double seconds, const char *cache);
+
+/* An execution as its end tells of it. */
+struct pf_told_execution {
+	const char *executable; /* its name; borrowed, as all of these */
+	uid_t user;
+	const char *id; /* the command's, JSON text, or NULL */
+	double seconds, device_seconds;
+	const unsigned
+		*devices; /* indexes of the plugin's devices, or NULL: it had none yet */
+	size_t n_devices;
+	const struct pf_err *err; /* NULL: it succeeded */
+	/* Repetitions of a command: all are counted, the last one is an event, of all. */
+	bool goes_on;
+	uint64_t repeated; /* times before */
+	double repeated_seconds, repeated_device_seconds;
+};
+
+void pf_tell_executed(struct pf_watch *watch, struct pf_plugin_meter *meter,
+		      struct pf_executable_meter *of,
+		      const struct pf_told_execution *told);
+
+/*
+ * N calls of TOLD's executable ended well since this was told of last, in TOLD's seconds all
+ * together: "calls.finished".  Or the last one failed, if TOLD has an error: "execution.failed".
+ * They were counted before.
+ */
+void pf_tell_calls(struct pf_watch *watch, struct pf_plugin_meter *meter, uint64_t n,
+		   const struct pf_told_execution *told);
+
+/* An execution of EXECUTABLE for USER, whose command had ID (JSON text, or NULL), is ended with
+ * its worker, as WHY tells: "execution.abandoned". */
+void pf_tell_abandoned(struct pf_watch *watch, const char *executable, uid_t user,
+		       const char *id, const struct pf_err *why);
+
+/*
+ * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
+ * on, the event of USER, who asked for the program; pf_watch_owner where nobody did.
+ */
+void pf_tell_cache(struct pf_watch *watch, enum pf_told_cache what, uid_t user,
+		   const char *key, uint64_t bytes);
+
+/* What becomes of a job. */
+enum pf_told_job {
+	PF_TOLD_JOB_QUEUED,
+	PF_TOLD_JOB_STARTED,
+	PF_TOLD_JOB_FINISHED,
+	PF_TOLD_JOB_FAILED,
+	PF_TOLD_JOB_CANCELLED
+};
+
+/*
+ * Job NUMBER of USER, which executes EXECUTABLE (NULL: something else), whose command had ID
+ * (JSON text, or NULL).  SECONDS counts at its end; ERR: why it failed, else NULL.
+ */
+void pf_tell_job(struct pf_watch *watch, enum pf_told_job what, uint64_t number,
+		 uid_t user, const char *executable, const char *id, double seconds,
+		 const struct pf_err *err);
+
+#endif

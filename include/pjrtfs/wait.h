@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_WAIT_H
+#define PJRTFS_WAIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "pjrtfs/base.h"
+
+struct pf_timers;
+
+/* Who waits for something to become ready: intrusive lists of callbacks. */
+
+/* Embedded in the struct of whoever waits; on at most one list at a time. */
+struct pf_waiter {
+	void (*wake)(struct pf_waiter *waiter); /* called once, with no lock held */
+	struct pf_waiter *next;
+};
+
+/* Put WAITER on LIST, under the lock of the thing that is waited for. */
+static inline void pf_wait_add(struct pf_waiter **list, struct pf_waiter *waiter)
+{
+	waiter->next = *list;
+	*list = waiter;
+}
+
+/* Take WAITER off LIST, under the lock; false: it is not there, and was or will be woken. */
+static inline bool pf_wait_leave(struct pf_waiter **list, struct pf_waiter *waiter)
+{
+	while (*list && *list != waiter)
+		list = &(*list)->next;
+	if (!*list)
+		return false;
+	*list = waiter->next;
+	return true;
+}
+
+/* Take the whole list, under the lock; wake it with pf_wake_all outside. */
+static inline struct pf_waiter *pf_wait_take(struct pf_waiter **list)
+{
+	struct pf_waiter *all = *list;
+
+	*list = NULL;
+	return all;
+}
+
+static inline void pf_wake_all(struct pf_waiter *list)
+{
+	while (list) {
+		struct pf_waiter *next = list->next;
+
+		list->wake(list);
+		list = next;
+	}
+}
+
+/* Timers: functions that are called after some milliseconds, unless they are called off. */
+
+/* One timer: embedded in what it is about.  Set fire; the rest is the timers'. */
+struct pf_timer {
+	void (*fire)(struct pf_timer *timer); /* on the timers' thread, no lock held */
+	struct timespec due;                  /* CLOCK_MONOTONIC */
+	struct pf_timer *next;
+	bool armed;
+};
+
+/* A set of timers; its thread is started with the first one.  NULL: no memory. */
+struct pf_timers *pf_timers_new(void);
+
+/* End the thread; what is armed still never fires.  NULL is allowed.  Waits for a fire()
+ * under way. */
+void pf_timers_free(struct pf_timers *timers);
+PF_DEFINE_CLEANUP(struct pf_timers *, pf_timers_free)
+
+/*
+ * Have TIMER fire in MS milliseconds; it must not be armed.  fire() must return soon: all
+ * timers wait for it.  0; -EAGAIN: no thread could be started.  Takes time proportional to
+ * the timers that are due before.
+ */
+int pf_timer_arm(struct pf_timers *timers, struct pf_timer *timer, uint64_t ms);
+
+/* Call TIMER off.  True: it has not fired and will not; false: it has, or is about to, or
+ * was not armed. */
+bool pf_timer_disarm(struct pf_timers *timers, struct pf_timer *timer);
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_WIRE_H
+#define PJRTFS_WIRE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pjrtfs/base.h"
+
+/*
+ * A one-way queue of messages in memory that two processes share.
+ *
+ * Any number of threads on one side post, any number on the other take (each side has a
+ * process-local lock of its own).  The other process is not trusted: every index and
+ * length read from shared memory is checked, and a message is copied out before anyone
+ * looks into it.
+ *
+ * Waiting is an event count: who waits spins a little (giving up the processor every few
+ * rounds, or it would starve the other side on a small machine), then sleeps on a futex
+ * in the shared memory; who posts makes a system call only if somebody sleeps and nobody
+ * spins.
+ */
+
+enum {
+	PF_RING_BYTES = 1 << 20,     /* payload of one ring; a power of two */
+	PF_RING_MESSAGE = 256 << 10, /* the largest message */
+};
+
+struct pf_ring_shared; /* what lies in the shared memory */
+
+/* One process's end of a ring. */
+struct pf_ring {
+	struct pf_ring_shared *shared; /* borrowed; lives as long as the mapping */
+	pthread_mutex_t lock;          /* rank 9; one poster or one taker at a time */
+};
+
+/* Bytes of shared memory that one ring takes. */
+size_t pf_ring_footprint(void);
+
+/*
+ * Attach to the ring at MEMORY (pf_ring_footprint() bytes, 64-byte aligned, zeroed when
+ * new: all zeros is an empty ring).
+ */
+void pf_ring_init(struct pf_ring *ring, void *memory);
+
+/* Detach; the shared memory stays. */
+void pf_ring_release(struct pf_ring *ring);
+
+/*
+ * Append one message made of HEAD and, if TAIL_LEN is not 0, TAIL, and wake who waits.
+ * Does not block.  0; -EAGAIN the ring is full; -EMSGSIZE more than PF_RING_MESSAGE;
+ * -EPIPE the ring is closed; -EPROTO the other side left nonsense in the indexes.
+ */
+int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
+		 const void *tail, size_t tail_len);
+
+/* The same, but wakes nobody: for several messages, after which comes a pf_ring_nudge. */
+int pf_ring_post_quiet(struct pf_ring *ring, const void *head, size_t head_len,
+		       const void *tail, size_t tail_len);
+
+/*
+ * Move the oldest message into DST, of CAP >= PF_RING_MESSAGE bytes.  Does not block.
+ * Its length; -EAGAIN there is none; -EPIPE closed and empty; -EPROTO nonsense: the ring
+ * must not be used again.
+ */
+ssize_t pf_ring_take(struct pf_ring *ring, void *dst, size_t cap);
+
+/* True if a message waits or the ring is closed.  A hint: another thread may take it. */
+bool pf_ring_pending(const struct pf_ring *ring);
+
+/*
+ * Wait until pf_ring_pending(): spin for SPIN_US microseconds (only one thread of a side
+ * does at a time, others sleep at once), then, if TIMEOUT_MS is not 0, sleep that long at
+ * most (-1: for ever).  Returns pf_ring_pending().
+ */
+bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms);
+
+/* Wake one sleeping taker if a message waits: for a taker that leaves work behind, and after
+ * quiet posts. */
+void pf_ring_nudge(struct pf_ring *ring);
+
+/* Wake one sleeping taker if a message waits, whether or not the ring says that one sleeps: for
+ * a poster whose wake-up may have been lost because the other side wrote over that mark.  One
+ * system call if a message waits; does not block. */
+void pf_ring_rouse(struct pf_ring *ring);
+
+/* No more messages: waiters on both sides wake, posts fail.  What was posted can be taken. */
+void pf_ring_close(struct pf_ring *ring);
+
+/*
+ * The messages between daemon and worker: fixed structs in host byte order (both ends
+ * are one build), followed where noted by arrays or text.  Every message starts with its
+ * head; a request's tag comes back in its reply.
+ *
+ * The daemon picks the ids of executables and buffers (never 0, never reused), so that a
+ * later request can name what an earlier one makes.  The worker runs requests on several
+ * threads: who needs an order waits for the reply.
+ *
+ * Memory: users' bytes are named by their offset in the arena; the worker's by their
+ * offset in its pool.  Offsets and lengths are in bytes.
+ */
+
+#define PF_NO_OFFSET UINT64_MAX
+
+enum {
+	PF_WIRE_VERSION = 9,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_MAX_RANK = 32, /* extents in a message */
+	PF_WIRE_MAX_ARGS =
+		4096, /* arguments, and results, of one execution, on all devices */
+	PF_WIRE_INLINE = 4096, /* results of up to so many bytes come with the reply */
+	PF_WIRE_MAX_PLATFORMS = 64,
+	PF_WIRE_FORMAT = 16, /* bytes of PJRT_Program.format, NUL included */
+};
+
+enum pf_op {
+	PF_OP_COMPILE = 1,     /* struct pf_req_compile    -> pf_rep_compile          */
+	PF_OP_EXECUTE,         /* struct pf_req_execute    -> pf_rep_execute          */
+	PF_OP_BUFFER_CREATE,   /* struct pf_req_buffer     -> pf_rep_buffer           */
+	PF_OP_BUFFER_READ,     /* struct pf_req_id         -> pf_rep_block            */
+	PF_OP_MEMORY_STATS,    /* struct pf_req_id (device)-> pf_rep_block: JSON text */
+	PF_OP_BUFFER_FREE,     /* struct pf_req_id         -> no reply                */
+	PF_OP_EXECUTABLE_FREE, /* struct pf_req_id         -> no reply                */
+	PF_OP_BLOCK_FREE,      /* struct pf_req_id (offset in the pool) -> no reply   */
+	PF_OP_BUFFER_COPY,     /* struct pf_req_copy       -> pf_rep_array            */
+	PF_OP_BUFFER_MAKE,     /* struct pf_req_buffer     -> pf_rep_array            */
+	PF_OP_OPTIMIZED,       /* struct pf_req_id (executable) -> pf_rep_optimized   */
+	PF_OP_SERIALIZE,       /* struct pf_req_id         -> pf_rep_block            */
+	PF_OP_LOAD,            /* struct pf_req_load       -> pf_rep_load             */
+	PF_OP_CALL,            /* struct pf_req_call       -> pf_rep_execute          */
+	PF_OP_COUNT
+};
+
+struct pf_msg_head {
+	uint32_t op;  /* enum pf_op; a reply repeats its request's */
+	uint32_t len; /* of the whole message, head included */
+	uint64_t tag; /* the daemon's, opaque to the worker */
+};
+
+/* Every reply starts so.  code < 0: a sentence follows (to len, no NUL), nothing else. */
+struct pf_rep_head {
+	struct pf_msg_head head;
+	int32_t code;      /* 0 or -errno */
+	int32_t pjrt_code; /* PJRT_Error_Code, -1 if the error is not the plugin's */
+};
+
+/* Free or read something by id. */
+struct pf_req_id {
+	struct pf_msg_head head;
+	uint64_t id;
+};
+
+/*
+ * Compile PROGRAM bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow.
+ * PLATFORM N, at most PF_WIRE_MAX_PLATFORMS: in every execution of the program N - 1, an S32, goes
+ * before the arguments that are named.  0: nothing does.
+ */
+struct pf_req_compile {
+	struct pf_msg_head head;
+	uint64_t id;                       /* the new executable's */
+	uint64_t program_off, program_len; /* in the arena */
+	char format[PF_WIRE_FORMAT];       /* NUL-terminated: "mlir" or "hlo" */
+	uint32_t options_len;
+	uint32_t platform;
+};
+
+/*
+ * What is known of the new executable, in two blocks of the pool that the daemon frees:
+ * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
+ * "fingerprint", "generated_code_size", "cost", "memory", "devices": [addressable device
+ * ids in launch order], "device_assignment": [[ids]], "output_memory_kinds": ["device"], "output_types": [PJRT_Buffer_Type numbers], "output_dims":
+ * [[...]]}; what the plugin does not offer is {"unavailable": sentence}.
+ * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);
+ * hlo_off is PF_NO_OFFSET if the plugin does not give it, hlo_error says why in INFO's
+ * "optimized_program": {"unavailable": sentence}.
+ */
+struct pf_rep_compile {
+	struct pf_rep_head rep;
+	uint64_t info_off, info_len;
+	uint64_t hlo_off, hlo_len;
+	uint32_t hlo_with_config;
+	uint32_t pad;
+};
+
+/* The optimized program again, in a block of the pool that the daemon frees. */
+struct pf_rep_optimized {
+	struct pf_rep_head rep;
+	uint64_t off, len;
+	uint32_t with_config; /* as hlo_with_config above */
+	uint32_t pad;
+};
+
+/*
+ * Load what PF_OP_SERIALIZE gave, LEN bytes at OFF in the arena, as executable ID.  It is
+ * native code: the daemon has made sure that this very plugin wrote it, on such a host.
+ * PLATFORM is as in struct pf_req_compile.
+ */
+struct pf_req_load {
+	struct pf_msg_head head;
+	uint64_t id; /* the new executable's */
+	uint64_t off, len;
+	uint32_t platform;
+	uint32_t pad;
+};
+
+/*
+ * What was told of it when it was compiled is not told again, but for a check, and but for
+ * the optimized program, a block as in pf_rep_compile: modules are numbered anew when they
+ * are loaded, so that its size may be another one.
+ */
+struct pf_rep_load {
+	struct pf_rep_head rep;
+	uint64_t n_results, num_replicas, num_partitions;
+	uint64_t hlo_off, hlo_len;
+	uint32_t hlo_with_config;
+	uint32_t pad;
+};
+
+/*
+ * Make a buffer: of bytes in the arena, zero copy (kImmutableZeroCopy) where possible;
+ * or, with PF_OP_BUFFER_MAKE, of nothing: then off means nothing.
+ */
+struct pf_req_buffer {
+	struct pf_msg_head head;
+	uint64_t id;       /* the new buffer's */
+	uint64_t off, len; /* in the arena; stays unchanged while the buffer lives */
+	uint32_t dtype;    /* enum pf_dtype = PJRT_Buffer_Type */
+	uint32_t device;   /* index into the description's devices */
+	uint32_t memory;   /* index into the device's memories, UINT32_MAX: its default */
+	uint32_t rank;
+	int64_t dims[PF_WIRE_MAX_RANK];
+};
+
+struct pf_rep_buffer {
+	struct pf_rep_head rep;
+	uint64_t alias_off; /* where in the arena the device buffer lies, or
+			     * PF_NO_OFFSET: the plugin made a copy */
+	uint64_t on_device_bytes;
+};
+
+/* A block of the pool that the daemon frees with PF_OP_BLOCK_FREE. */
+struct pf_rep_block {
+	struct pf_rep_head rep;
+	uint64_t off, len;
+};
+
+/*
+ * Execute on n_devices devices at once, in the order of the executable's.  uint64_t ids
+ * follow: n_args buffers of the first device, of the second ...; then n_outs new ones' of
+ * each; then n_args bytes: 1 where the argument may be donated, on every device.
+ *
+ * Others may go along: each begins, with its head (unused), at the next multiple of eight
+ * bytes.  They run one after the other, and none is awaited to begin the next: arguments may
+ * be results of those before.  An argument that is donated is a result of the one just
+ * before, unless it is the first one's: then nothing is gone if one before fails.
+ */
+struct pf_req_execute {
+	struct pf_msg_head head;
+	uint64_t executable;
+	uint32_t device;         /* index, for one device; UINT32_MAX: as compiled */
+	uint32_t n_args, n_outs; /* of each device */
+	uint32_t n_devices;      /* at least 1 */
+};
+
+/* The bytes of an execution in a request: of N_ARGS and N_OUTS on all N_DEVICES. */
+static inline uint64_t pf_execute_bytes(uint64_t n_args, uint64_t n_outs,
+					uint64_t n_devices)
+{
+	return sizeof(struct pf_req_execute) + (n_args + n_outs) * sizeof(uint64_t) +
+	       n_args / n_devices;
+}
+
+/*
+ * n_outs struct pf_out follow, of all devices, ordered as their ids, then the inline results'
+ * bytes, each at its off from the start of this struct.  Sent once every result is ready.
+ *
+ * What went along is answered in the same message, in the same order, up to the first that
+ * failed: that has rep.code and a sentence behind this struct, to rep.head.len bytes.  (If
+ * it is the first of all, the whole reply is a failure.)
+ */
+struct pf_rep_execute {
+	struct pf_rep_head rep; /* of what went along, head has nothing but len */
+	uint64_t device_ns;     /* from the call into the plugin, or from when the one
+				 * before was ready, to the results' being ready */
+	uint32_t n_outs;
+	uint32_t next; /* bytes from here to the next one's answer; 0: none follows */
+};
+
+enum pf_where {
+	PF_WHERE_DEVICE, /* only on the device: read it with PF_OP_BUFFER_READ */
+	PF_WHERE_INLINE, /* in the message, at off */
+	PF_WHERE_POOL,   /* the plugin's own memory, at off in the pool; stays unchanged
+			  * until the buffer is freed or donated */
+	PF_WHERE_BLOCK, /* a copy in a block of the pool, at off, which the daemon frees; of
+			  * a call there is no buffer besides */
+};
+
+struct pf_out {
+	uint32_t where;    /* enum pf_where */
+	uint32_t dtype;    /* as the plugin has it */
+	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
+	uint64_t on_device_bytes;
+};
+
+/* An argument of a call: bytes in the arena, which stay unchanged until the answer. */
+struct pf_arg {
+	uint64_t off, len;
+	uint32_t dtype; /* as in struct pf_req_buffer */
+	uint32_t rank;  /* so many int64_t extents follow */
+};
+
+/*
+ * Execute on one device with arguments that nobody else uses, and results that nobody keeps.
+ * n_outs uint64_t ids follow, for results that are PF_WHERE_POOL (others have no buffer),
+ * then n_args struct pf_arg, each with its extents.  No result is PF_WHERE_DEVICE.
+ */
+struct pf_req_call {
+	struct pf_msg_head head;
+	uint64_t executable;
+	uint32_t device; /* index: where it runs */
+	uint32_t any; /* 1: it is a program for any device; 0: it was compiled for this */
+	uint32_t n_args, n_outs;
+};
+
+/* Copy a buffer of this client to one of its devices, perhaps the same, and memories. */
+struct pf_req_copy {
+	struct pf_msg_head head;
+	uint64_t source; /* a buffer's id; it may be freed once this is answered */
+	uint64_t id;     /* the new buffer's */
+	uint32_t device, memory; /* as in struct pf_req_buffer */
+};
+
+/*
+ * The new buffer, which is ready.  Never PF_WHERE_INLINE, but if out.len is 0: then
+ * out.off is 0, too.  One of PF_OP_BUFFER_MAKE holds zeros if the worker can write where
+ * it lies, else whatever the device's memory held.
+ */
+struct pf_rep_array {
+	struct pf_rep_head rep;
+	struct pf_out out;
+};
+
+/*
+ * The set-up connection between the daemon and one worker: a seqpacket socket that
+ * carries file descriptors, and the shared memory with the two rings.
+ *
+ * The daemon makes three memfds: the channel (two rings), the arena (the users' bytes:
+ * the daemon writes, workers map read-only) and the pool (the worker's outputs: the
+ * worker writes, the daemon maps read-only), and sends them with the set-up text.
+ */
+
+enum {
+	PF_CHANNEL_FD = 3,             /* the worker finds the socket here */
+	PF_CHANNEL_MAX_TEXT = 64 << 20 /* bytes; a longer text is refused */
+};
+
+/* The shared mapping with the rings, in either process. */
+struct pf_channel {
+	void *memory;           /* owned mapping, or NULL */
+	struct pf_ring request; /* daemon to worker */
+	struct pf_ring reply;   /* worker to daemon */
+};
+
+/* Make the channel's memfd (close-on-exec, sealed in size).  fd or -errno. */
+int pf_channel_create(struct pf_err *err);
+
+/* Map the channel behind FD (which stays the caller's).  0 or -errno. */
+int pf_channel_map(struct pf_channel *channel, int fd, struct pf_err *err);
+
+/* Unmap.  CHANNEL may be all zeros. */
+void pf_channel_release(struct pf_channel *channel);
+
+/*
+ * Send a text of LEN bytes (in packets of at most 64 KiB) and, with the first packet, N
+ * descriptors.  Blocks while the socket is full.  0 or -errno.
+ */
+int pf_channel_send(int sock, const char *text, size_t len, const int *fds, int n,
+		    struct pf_err *err);
+
+/*
+ * Receive one text into TEXT and up to N descriptors into FDS (close-on-exec; -1 where
+ * none came; the caller's).  Blocks; TIMEOUT_MS bounds the wait for each packet (-1: none).
+ * 0; -EPIPE the other side has gone; -ETIMEDOUT; -EPROTO; -errno.
+ */
+int pf_channel_recv(int sock, struct pf_buf *text, int *fds, int n, int timeout_ms,
+		    struct pf_err *err);
+
+#endif

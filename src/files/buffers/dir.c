@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffers/ and its namespaces: which names there may be, and what they stand for. */
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+const struct pf_place *files_place_of(struct pf_node *dir)
+{
+	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
+}
+
+/* --- names ---------------------------------------------------------------------------- */
+
+static bool ends_in(const char *name, size_t len, const char *ext)
+{
+	size_t n = strlen(ext);
+
+	return len >= n && !memcmp(name + len - n, ext, n);
+}
+
+/* A stem that looks like a file of its own would be ambiguous in commands. */
+int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
+{
+	static const char *const never[] = { ".npy",  ".raw",         ".txt",
+					     ".json", ".safetensors", ".sharding" };
+
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+		if (ends_in(name, len, never[i]))
+			return pf_err_set(err, -EINVAL,
+					  "%s: the name before the extension must "
+					  "not end in %s",
+					  name, never[i]);
+	return 0;
+}
+
+/* The linked node of the buffer called STEM in DIR, in whatever format; NULL if none. */
+struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len)
+{
+	const char *extensions[PF_FORMAT_JSON - PF_FORMAT_NPY + 1];
+	size_t n = 0;
+
+	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_JSON; f++)
+		extensions[n++] = pf_format_extension(f);
+	extensions[n] = NULL;
+	return pf_dir_lookup_stem(dir, stem, len, extensions);
+}
+
+/* Is the stem free of directories (for a buffer), or of buffers (for a directory)? */
+int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
+		       struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	char stem[PF_NAME_MAX + 1];
+
+	snprintf(stem, sizeof(stem), "%.*s", (int)stem_len, name);
+	taken = pf_dir_lookup(dir, stem);
+	if (taken && buffers_is_directory(taken))
+		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
+				  stem);
+	return 0;
+}
+
+/* The file that the directory called as NAME's first LEN bytes is made of, borrowed, or
+ * NULL. */
+static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, size_t len)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char stem[PF_NAME_MAX + 1];
+
+	snprintf(stem, sizeof(stem), "%.*s", (int)len, name);
+	node = pf_dir_lookup(dir, stem);
+	return node ? checkpoint_file(node) : NULL;
+}
+
+/* May a buffer or scratch file be called NAME? */
+static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret,
+		      struct pf_err *err)
+{
+	size_t len;
+	int r = buffers_check_foreign(name, err);
+
+	if (r < 0)
+		return r;
+	*ret = pf_format_of(name, &len);
+	if (*ret == PF_FORMAT_NONE)
+		return 0;
+	if (*ret == PF_FORMAT_JSON)
+		return pf_err_set(err, -EINVAL,
+				  "%s: .json is what is known of a buffer, not a "
+				  "format",
+				  name);
+	r = buffers_check_stem(name, len, err);
+	if (r == 0 && *ret == PF_FORMAT_SAFETENSORS && find_checkpoint(dir, name, len))
+		return 0;
+	return r < 0 ? r : buffers_check_free(dir, name, len, err);
+}
+
+/* --- the directory's operations ---------------------------------------------------------- */
+
+static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
+			  struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *listed = NULL;
+	size_t len;
+	enum pf_format format = pf_format_of(name, &len);
+
+	if (format != PF_FORMAT_NONE)
+		listed = buffers_find_stem(dir, name, len);
+	if (!listed && (format == PF_FORMAT_SAFETENSORS || format == PF_FORMAT_JSON)) {
+		struct pf_node *file = find_checkpoint(dir, name, len);
+
+		listed = file ? pf_node_ref(file) : NULL;
+	}
+	if (!listed && format == PF_FORMAT_JSON &&
+	    (*ret = buffers_refusal(dir, name, len)))
+		return 0;
+	if (!listed)
+		return pf_err_set(err, -ENOENT, "there is no %s", name);
+	*ret = format == facet_of(listed)->format
+		       ? pf_steal(&listed)
+		       : entry_view(facet_of(listed)->entry, format);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int create(struct pf_node *dir, const char *name, mode_t mode,
+		  const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	enum pf_format format;
+	int r = check_name(dir, name, &format, err);
+
+	if (r < 0)
+		return r;
+	buffer = pf_buffer_new(files_place_of(dir), format);
+	if (buffer)
+		node = entry_new(dir->tree, buffer, format, mode, cred);
+	if (!node)
+		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
+	r = pf_dir_link(dir, name, node, false);
+	if (r < 0)
+		return r;
+	files_tell(node, "buffer.created");
+	*ret = pf_steal(&node);
+	return 0;
+}
+
+static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
+{
+	return buffers_named(dir, name, cred, create(dir, name, mode, cred, ret, err),
+			     err);
+}
+
+static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	int r = buffers_check_stem(name, strlen(name), err);
+
+	if (r < 0)
+		return r;
+	taken = buffers_find_stem(dir, name, strlen(name));
+	if (taken)
+		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
+				  name);
+	node = pf_node_new(dir->tree, &kind_buffers,
+			   (void *)(uintptr_t)files_place_of(dir), mode, cred);
+	if (!node)
+		return -ENOMEM;
+	r = pf_dir_link(dir, name, node, false);
+	if (r == 0)
+		*ret = pf_steal(&node);
+	return r;
+}
+
+static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
+			 const struct pf_cred *cred, struct pf_node **ret,
+			 struct pf_err *err)
+{
+	return buffers_named(dir, name, cred,
+			     make_directory(dir, name, mode, cred, ret, err), err);
+}
+
+int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	char name[PF_NAME_MAX + 1];
+	struct entry *entry;
+
+	if (node->kind == &kind_sharding) {
+		pf_dir_unlink(node);
+		return 0;
+	}
+	if (node->kind != &kind_buffer)
+		return pf_err_set(err, -EPERM, "it tells why a name was refused");
+	entry = facet_of(node)->entry;
+	if (entry->directory)
+		return pf_err_set(err, -EPERM, "it is shown as a directory: remove that");
+	if (entry->listed != node)
+		return pf_err_set(err, -EPERM,
+				  "it is a view: remove the file it is a view of");
+	files_tell(node, "buffer.removed");
+	pf_node_name(node, name);
+	pf_dir_unlink(node);
+	entry_unlinked(entry);
+	files_shard_gone(dir, name);
+	return 0;
+}
+
+static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+{
+	(void)dir;
+	if (pf_dir_count(node))
+		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
+	if (node->kind == &kind_checkpoint)
+		files_tell(node, "buffer.removed");
+	pf_dir_unlink(node);
+	if (node->kind == &kind_checkpoint)
+		checkpoint_gone(node);
+	return 0;
+}
+
+/* --- renames ------------------------------------------------------------------------------ */
+
+bool buffers_is_directory(const struct pf_node *node)
+{
+	return S_ISDIR(node->kind->mode);
+}
+
+/* What NAME in DIR is now, listed or as the view of something; NULL: nothing. */
+static struct pf_node *find_target(struct pf_node *dir, const char *name)
+{
+	struct pf_node *node = pf_dir_lookup(dir, name);
+	size_t len;
+
+	enum pf_format format = pf_format_of(name, &len);
+
+	if (!node && format != PF_FORMAT_NONE)
+		node = buffers_find_stem(dir, name, len);
+	if (!node && format == PF_FORMAT_SAFETENSORS) {
+		node = find_checkpoint(dir, name, len);
+		node = node ? pf_node_ref(node) : NULL;
+	}
+	return node;
+}
+
+static int move_node(struct pf_node *node, struct pf_node *to, const char *name)
+{
+	pf_autobuf struct pf_buf from = PF_BUF_INIT;
+	int r;
+
+	pf_node_path(node, NULL, &from);
+	r = pf_dir_move(node, to, name);
+	if (r == 0)
+		files_tell_moved(node, "buffer.moved", from.data);
+	return r;
+}
+
+static int exchange_names(struct pf_node *a, struct pf_node *b)
+{
+	pf_autobuf struct pf_buf path_a = PF_BUF_INIT, path_b = PF_BUF_INIT;
+	int r;
+
+	pf_node_path(a, NULL, &path_a);
+	pf_node_path(b, NULL, &path_b);
+	r = pf_dir_exchange(a, b);
+	if (r < 0)
+		return r;
+	files_tell_moved(a, "buffer.moved", path_a.data);
+	files_tell_moved(b, "buffer.moved", path_b.data);
+	return 0;
+}
+
+static int rename_directory(struct pf_node *node, struct pf_node *to, const char *name,
+			    struct pf_node *target, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	int r = buffers_check_stem(name, strlen(name), err);
+
+	if (r < 0)
+		return r;
+	if (target && !buffers_is_directory(target))
+		return pf_err_set(err, -ENOTDIR, "%s is a file", name);
+	if (target && pf_dir_count(target))
+		return pf_err_set(err, -ENOTEMPTY, "%s is not empty", name);
+	taken = buffers_find_stem(to, name, strlen(name));
+	if (taken)
+		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
+				  name);
+	r = move_node(node, to, name);
+	if (r == 0 && target && target != node && target->kind == &kind_checkpoint)
+		checkpoint_gone(target);
+	return r;
+}
+
+/* A listed file that becomes a scratch file keeps its bytes, also if a program made them. */
+static int keep_bytes(struct pf_node *node, struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(node);
+	int r = 0;
+
+	if (pf_buffer_lacks_bytes(b))
+		r = pf_buffer_adopt(b, facet_of(node)->format, "", true, err);
+	/* They are on the device, for which a rename does not wait: mv(1) copies then. */
+	if (r == -EIO && !strcmp(pf_buffer_state_name(b), "ready"))
+		r = pf_err_set(err, -EXDEV, "its bytes must be fetched: copy it");
+	return r;
+}
+
+/* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
+ * their directory is in *DIR, with a reference. */
+static int check_content(struct pf_node *node, enum pf_format format,
+			 const struct pf_place *place, struct pf_node **dir,
+			 struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(node);
+	int r = pf_buffer_check(b, format, err);
+
+	if (r == 0 && format == PF_FORMAT_SAFETENSORS && b->tensors != 1)
+		r = checkpoint_build(node, place, dir, err);
+	return r;
+}
+
+/* May NODE be renamed from one format to the other? */
+static int check_formats(struct pf_node *node, enum pf_format to,
+			 const struct pf_place *place, struct pf_node **dir,
+			 struct pf_err *err)
+{
+	enum pf_format from = facet_of(node)->format;
+
+	if (from == to)
+		return 0;
+	if (from != PF_FORMAT_NONE && to != PF_FORMAT_NONE)
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "a rename does not convert: read the %s view "
+				  "instead",
+				  pf_format_extension(to));
+	return to == PF_FORMAT_NONE ? keep_bytes(node, err)
+				    : check_content(node, to, place, dir, err);
+}
+
+/* NODE has a name of FORMAT now: its bytes mean something else. */
+static int take_format(struct pf_node *node, enum pf_format format,
+		       struct pf_node **built, struct pf_err *err)
+{
+	struct pf_buffer *b = buffer_of(node);
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+
+	facet_of(node)->format = format;
+	pf_buffer_set_format(b, format);
+	if (format == PF_FORMAT_NONE)
+		return 0;
+	if (!*built || pf_buffer_commit(b, false, &value, NULL) != 2) {
+		buffer_commit_start(node, false, NULL);
+		return 0;
+	}
+	return checkpoint_link(node, pf_steal(built), err);
+}
+
+static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *name,
+			 struct pf_node *target, struct pf_err *err)
+{
+	struct entry *entry = facet_of(node)->entry;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	PF_CLEANUP(checkpoint_abandonp) struct pf_node *built = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_parent(node);
+	enum pf_format from = facet_of(node)->format, format;
+	char old[PF_NAME_MAX + 1];
+	int r = check_name(to, name, &format, err);
+
+	if (r < 0)
+		return r;
+	if (target && buffers_is_directory(target))
+		return pf_err_set(err, -EISDIR, "%s is a directory", name);
+	r = check_formats(node, format, files_place_of(to), &built, err);
+	if (r == 0 && target && facet_of(target)->entry != entry)
+		r = checkpoint_dissolve(target, err);
+	if (r == 0 && pf_buffer_place(entry->buffer) != files_place_of(to))
+		r = pf_buffer_move(entry->buffer, files_place_of(to), UINT32_MAX, &value,
+				   err);
+	if (r < 0)
+		return r;
+	if (target && facet_of(target)->entry != entry) {
+		files_tell(target, "buffer.removed");
+		pf_dir_unlink(target);
+		entry_unlinked(facet_of(target)->entry);
+	}
+	pf_node_name(node, old);
+	r = move_node(node, to, name);
+	if (r < 0)
+		return r;
+	files_shard_gone(dir, old);
+	if (value)
+		buffer_place_start(entry->buffer, value, true, NULL);
+	return from == format ? 0 : take_format(node, format, &built, err);
+}
+
+static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err *err)
+{
+	if (!target)
+		return -ENOENT;
+	if (buffers_is_directory(node) != buffers_is_directory(target) ||
+	    (!buffers_is_directory(node) &&
+	     facet_of(node)->format != facet_of(target)->format))
+		return pf_err_set(err, -EINVAL,
+				  "only two of one format can be exchanged");
+	return exchange_names(node, target);
+}
+
+static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
+		const char *name, unsigned flags, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
+
+	if (to->kind != &kind_buffers && to->kind != &kind_checkpoint)
+		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
+				  name);
+	if (!buffers_is_directory(node) && node->kind != &kind_buffer)
+		return pf_err_set(
+			err, -EPERM,
+			node->kind == &kind_sharding
+				? "it tells of the buffers of its name: move those"
+				: "it tells why a name was refused");
+	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
+	if (files_place_of(dir) != files_place_of(to) &&
+	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
+		return pf_err_set(err, -EXDEV, "%s: another device", name);
+	if (!buffers_is_directory(node) &&
+	    (facet_of(node)->entry->listed != node || facet_of(node)->entry->directory))
+		return pf_err_set(err, -EPERM,
+				  "it is a view: move the file it is a view of");
+	target = find_target(to, name);
+	if (target && target->kind == &kind_sharding)
+		return pf_err_set(err, -EINVAL, "%s tells of buffers and is none", name);
+	if (flags & RENAME_EXCHANGE)
+		return exchange(node, target, err);
+	if (target && (flags & RENAME_NOREPLACE))
+		return pf_err_set(err, -EEXIST, "%s exists", name);
+	if (flags & ~(unsigned)RENAME_NOREPLACE)
+		return -EINVAL;
+	if (target == node) {
+		/* Found by its stem: the same file, or the same array in another format. */
+		char now[PF_NAME_MAX + 1];
+
+		pf_node_name(node, now);
+		if (dir == to && !strcmp(now, name))
+			return 0;
+	}
+	return buffers_is_directory(node) ? rename_directory(node, to, name, target, err)
+					  : rename_buffer(node, to, name, target, err);
+}
+
+static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
+			  const char *name, unsigned flags, struct pf_err *err)
+{
+	int r = move(dir, node, to, name, flags, err);
+	struct pf_cred owner = { 0 };
+	struct pf_attr attr;
+
+	if (to->kind->dir != dir->kind->dir)
+		return r;
+	pf_node_attr(node, &attr);
+	owner.uid = attr.uid;
+	owner.gid = attr.gid;
+	return buffers_named(to, name, &owner, r, err);
+}
+
+static const struct pf_dir_ops buffers_ops = {
+	.lookup = buffers_lookup,
+	.create = buffers_create,
+	.mkdir = buffers_mkdir,
+	.unlink = buffers_unlink,
+	.rmdir = buffers_rmdir,
+	.rename = buffers_rename,
+};
+
+const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755, .dir = &buffers_ops };
+const struct pf_kind kind_checkpoint = { .mode = S_IFDIR | 0755,
+					 .dir = &buffers_ops,
+					 .setattr = checkpoint_follow_directory,
+					 .free = checkpoint_free };

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+#include "pjrtfs/base.h"
+
+/* What events tell of buffers that became arrays, or were refused. */
+
+/* What it is as an array, and where. */
+static void describe(struct pf_event *e, struct pf_buffer *buffer)
+{
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	uint64_t bytes;
+	char text[128];
+
+	pf_event_str(e, "device", pf_buffer_place(buffer)->device_name);
+	if (!pf_buffer_type(buffer, &dtype, &shape))
+		return;
+	pf_event_str(e, "type", pf_shape_str(text, sizeof(text), dtype, &shape));
+	if (pf_shape_bytes(&shape, dtype, &bytes, NULL) == 0)
+		pf_event_int(e, "bytes", (int64_t)bytes);
+}
+
+void files_tell_result(struct pf_node *node, const char *by, bool replaced)
+{
+	struct pf_event e;
+
+	files_tell_begin(&e, "buffer.ready", node);
+	describe(&e, buffer_of(node));
+	pf_event_str(&e, "by", by);
+	if (replaced)
+		pf_event_json(&e, "replaced", "true");
+	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+}
+
+void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			  double seconds)
+{
+	struct pf_watch *watch = pf_worker_watch(pf_buffer_place(buffer)->worker);
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_event e;
+	uid_t user;
+
+	if (!pf_watch_name(watch, atomic_load(&buffer->subject), &path, &user))
+		return;
+	pf_event_begin(&e, err ? "buffer.refused" : "buffer.ready", user, path.data);
+	describe(&e, buffer);
+	pf_event_seconds(&e, "seconds", seconds);
+	pf_event_error(&e, err);
+	pf_event_add(pf_watch_events(watch), &e);
+}
+
+/*
+ * Buffers that lost their names while somebody was about to open them.
+ *
+ * Who opens a path looks its name up first, and opens what that was a moment later.  If the
+ * name was given to another buffer meanwhile, and the first one's memory is free, the answer
+ * is ESTALE, on which the kernel looks the name up again: but only once.  So after such an
+ * answer buffers that lose their names, for as long as that may go on, are kept a little: the
+ * second lookup's will be there.  They take a small part of the memory limit at most, and
+ * nothing is kept while nobody races.
+ */
+
+enum {
+	RACE_MS = 2000, /* after who came too late others may */
+	KEEP_MS = 200,  /* between a lookup and its open */
+	PART = 8,       /* so much of the memory limit */
+};
+
+void graves_alarm(struct graves *g)
+{
+	atomic_store(&g->race_until, pf_now_ms() + RACE_MS);
+}
+
+static struct entry *pop_locked(struct graves *g)
+{
+	struct entry *entry = g->first;
+
+	g->first = entry->next_grave;
+	if (!g->first)
+		g->last = NULL;
+	g->bytes -= entry->grave_bytes;
+	entry->kept = false;
+	return entry;
+}
+
+static void close_grave(struct entry *entry)
+{
+	entry_bury(entry);
+	entry_unref(entry);
+}
+
+/* So many of the oldest as are due go to *DUE; the timer is set for the next one. */
+static void take_due_locked(struct graves *g, struct entry **due)
+{
+	int64_t now = pf_now_ms();
+
+	while (g->first && g->first->keep_until <= now) {
+		struct entry *entry = pop_locked(g);
+
+		entry->next_grave = *due;
+		*due = entry;
+	}
+	/* Without a timer the next one that is kept looks after them. */
+	if (g->first)
+		(void)pf_timer_arm(g->timers, &g->timer,
+				   (uint64_t)(g->first->keep_until - now));
+}
+
+static void close_all(struct entry *entry)
+{
+	while (entry) {
+		struct entry *next = entry->next_grave;
+
+		close_grave(entry);
+		entry = next;
+	}
+}
+
+static void on_timer(struct pf_timer *timer)
+{
+	struct graves *g = pf_container_of(timer, struct graves, timer);
+	struct entry *due = NULL;
+
+	pf_lock(&g->lock);
+	take_due_locked(g, &due);
+	pf_unlock(&g->lock);
+	close_all(due);
+}
+
+void graves_init(struct graves *g, struct pf_timers *timers)
+{
+	if (pthread_mutex_init(&g->lock, NULL))
+		abort();
+	g->timers = timers;
+	g->timer.fire = on_timer;
+}
+
+/* Shall ENTRY, of BYTES, be kept?  There must be a timer that ends that. */
+static bool is_wanted_locked(struct graves *g, const struct entry *entry, uint64_t bytes,
+			     uint64_t most)
+{
+	if (entry->was_kept || g->stopped || bytes > most ||
+	    atomic_load(&g->race_until) < pf_now_ms())
+		return false;
+	return g->first || pf_timer_arm(g->timers, &g->timer, KEEP_MS) == 0;
+}
+
+static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
+{
+	atomic_fetch_add(&entry->refs, 1);
+	entry->kept = entry->was_kept = true;
+	entry->next_grave = NULL;
+	entry->grave_bytes = bytes;
+	entry->keep_until = pf_now_ms() + KEEP_MS;
+	if (g->last)
+		g->last->next_grave = entry;
+	else
+		g->first = entry;
+	g->last = entry;
+	g->bytes += bytes;
+}
+
+bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
+{
+	uint64_t bytes = pf_buffer_bytes(entry->buffer), most = limit / PART;
+	struct entry *over = NULL;
+	bool kept;
+
+	pf_lock(&g->lock);
+	if (!entry->kept && is_wanted_locked(g, entry, bytes, most)) {
+		while (g->first && g->bytes + bytes > most) {
+			struct entry *oldest = pop_locked(g);
+
+			oldest->next_grave = over;
+			over = oldest;
+		}
+		push_locked(g, entry, bytes);
+	}
+	kept = entry->kept;
+	pf_unlock(&g->lock);
+	close_all(over);
+	return kept;
+}
+
+void graves_stop(struct graves *g)
+{
+	struct entry *left;
+
+	pf_lock(&g->lock);
+	g->stopped = true;
+	left = g->first;
+	for (struct entry *e = left; e; e = e->next_grave)
+		e->kept = false;
+	g->first = g->last = NULL;
+	pf_unlock(&g->lock);
+	close_all(left);
+}
+
+void graves_release(struct graves *g)
+{
+	pthread_mutex_destroy(&g->lock);
+}
+
+/* Buffers' entries: the nodes by which one buffer is seen, and how long it lives. */
+
+void entry_unref(struct entry *entry)
+{
+	if (!entry || atomic_fetch_sub(&entry->refs, 1) != 1)
+		return;
+	pf_buffer_unref(entry->buffer);
+	free(entry);
+}
+
+static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
+				 enum pf_format format, mode_t mode,
+				 const struct pf_cred *cred)
+{
+	struct facet *facet = calloc(1, sizeof(*facet));
+	struct pf_node *node = NULL;
+
+	if (facet) {
+		atomic_fetch_add(&entry->refs, 1);
+		facet->entry = entry;
+		atomic_init(&facet->format, format);
+		node = pf_node_new(tree, &kind_buffer, facet, mode, cred);
+	}
+	if (!node && facet) {
+		entry_unref(entry);
+		free(facet);
+	}
+	return node;
+}
+
+struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
+{
+	static _Atomic uint64_t ids;
+	struct entry *entry = calloc(1, sizeof(*entry));
+	struct pf_node *node;
+
+	if (!entry)
+		return NULL;
+	entry->id = atomic_fetch_add(&ids, 1) + 1;
+	atomic_init(&entry->refs, 1);
+	entry->buffer = pf_buffer_ref(buffer);
+	node = facet_new(tree, entry, format, mode, cred);
+	entry->listed = node;
+	buffer->subject = node ? node->ino : 0;
+	entry_unref(entry);
+	return node;
+}
+
+struct pf_node *entry_view(struct entry *entry, enum pf_format format)
+{
+	struct pf_node *listed = entry->listed;
+	struct pf_attr attr;
+
+	if (!entry->views[format]) {
+		pf_node_attr(listed, &attr);
+		entry->views[format] =
+			facet_new(listed->tree, entry, format, attr.mode & 07777, NULL);
+		if (!entry->views[format])
+			return NULL;
+	}
+	/* A view belongs to whom the buffer belongs, whatever was changed meanwhile. */
+	pf_node_attr(listed, &attr);
+	if (format == PF_FORMAT_JSON)
+		attr.mode &= ~(mode_t)0222;
+	pf_node_set_attr(entry->views[format], &attr);
+	return pf_node_ref(entry->views[format]);
+}
+
+/* Either this sees the file open, or who opens it sees that it is dead. */
+void entry_bury(struct entry *entry)
+{
+	atomic_store(&entry->dead, true);
+	if (!atomic_load(&entry->opens))
+		pf_buffer_discard(entry->buffer);
+}
+
+static void bury_or_keep(struct pf_fs *fs, struct entry *entry)
+{
+	uint64_t used, limit;
+
+	pf_arena_usage(fs->arena, &used, &limit);
+	if (!graves_keep(&fs->graves, entry, limit))
+		entry_bury(entry);
+}
+
+void entry_unlinked(struct entry *entry)
+{
+	struct pf_fs *fs = fs_of(entry->listed);
+
+	atomic_fetch_add(&entry->refs, 1); /* the last view may hold the last reference */
+	entry->listed = NULL;
+	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
+		pf_node_unref(pf_steal(&entry->views[f]));
+	atomic_store(&entry->gone, true);
+	if (!atomic_load(&entry->opens))
+		bury_or_keep(fs, entry);
+	entry_unref(entry);
+}
+
+void entry_changed(struct pf_node *node)
+{
+	struct entry *entry = facet_of(node)->entry;
+
+	pf_tree_lock_names(node->tree);
+	if (entry->listed && entry->listed != node)
+		pf_node_changed(entry->listed, true);
+	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
+		if (entry->views[f] && entry->views[f] != node)
+			pf_node_changed(entry->views[f], true);
+	pf_tree_unlock_names(node->tree);
+}
+
+int entry_list(struct pf_node *node)
+{
+	struct entry *entry = facet_of(node)->entry;
+	enum pf_format format = facet_of(node)->format;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	struct pf_node *old = entry->listed;
+	char name[PF_NAME_MAX + 1];
+	size_t stem;
+	int r;
+
+	if (!old || old == node)
+		return 0;
+	dir = pf_node_parent(old);
+	if (!dir)
+		return 0;
+	pf_node_name(old, name);
+	pf_format_of(name, &stem);
+	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
+		return -ENAMETOOLONG;
+	strcpy(name + stem, pf_format_extension(format));
+	entry->views[facet_of(old)->format] = pf_node_ref(old);
+	pf_dir_hide(old);
+	r = pf_dir_link(dir, name, node, false);
+	if (r == 0) {
+		pf_node_unref(pf_steal(&entry->views[format]));
+		entry->listed = node;
+		entry->buffer->subject = node->ino;
+	}
+	return r;
+}
+
+void buffer_node_free(struct pf_node *node)
+{
+	struct facet *facet = node->object;
+
+	entry_unref(facet->entry);
+	free(facet);
+}
+
+void entry_leave(struct pf_node *node)
+{
+	struct entry *entry = facet_of(node)->entry;
+
+	if (atomic_fetch_sub(&entry->opens, 1) == 1 && atomic_load(&entry->gone))
+		bury_or_keep(fs_of(node), entry);
+}

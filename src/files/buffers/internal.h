@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_FILES_BUFFERS_INTERNAL_H
+#define PJRTFS_FILES_BUFFERS_INTERNAL_H
+
+#include "buffers.h"
+#include "files/internal.h"
+
+/* What the nodes of one buffer share. */
+
+/*
+ * One buffer and its nodes: the one that is listed, under the name it was written with, and
+ * the views that somebody has looked up.  Counted: each node holds one reference; the
+ * views' nodes are held in turn until the buffer is unlinked.  Nodes change under the
+ * name lock.
+ */
+struct entry {
+	_Atomic unsigned refs;
+	struct pf_buffer *buffer; /* owned reference */
+	uint64_t id;              /* no other entry has had it */
+	_Atomic unsigned opens;   /* open files, of all its nodes */
+	_Atomic uint64_t writers; /* those that write, and in the high bits their node */
+	_Atomic bool gone;        /* unlinked: freed with the last open file */
+	_Atomic bool dead;        /* freed, or about to be: too late to open it */
+	bool numbered; /* by a command, in a directory for its results; set before it is linked */
+	struct entry *next_grave; /* from here on: struct graves's, by its lock */
+	uint64_t grave_bytes;
+	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
+	bool kept, was_kept;                    /* in a grave now; ever */
+	struct pf_node *listed;                 /* weak; NULL once unlinked */
+	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
+	/* Of a file of several tensors: their directory, listed in its stead; weak. */
+	struct pf_node *_Atomic directory;
+	/* The id of the file that it is a tensor of, unchanged; or 0. */
+	_Atomic uint64_t part_of;
+};
+
+/* The object of a buffer's node. */
+struct facet {
+	struct entry *entry; /* owned reference */
+	/* What this node shows.  Changes only when a rename changes the listed one's
+	 * extension, under the name lock; readers may see either. */
+	_Atomic enum pf_format format;
+};
+
+static inline struct facet *facet_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+static inline struct pf_buffer *buffer_of(struct pf_node *node)
+{
+	return facet_of(node)->entry->buffer;
+}
+
+/* An open file. */
+struct buffer_open {
+	struct pf_view view; /* what readers see */
+	bool viewed;
+	bool waits;   /* to write: another view is being written, or was */
+	bool copying; /* so much of that was copied here, but no byte moved yet */
+	struct pf_view copied;
+	uint64_t copied_len;
+};
+
+extern const struct pf_kind kind_buffer;
+
+/* --- who writes (writers.c) ---------------------------------------------------------- */
+
+/* Is NODE the view that its buffer is written in? */
+bool writer_is_listed(struct pf_node *node);
+
+/*
+ * OF is opened to write.  0; or, with its "waits" set, another view is open for writing, and
+ * writer_waits is to be called.  -EACCES, -ENFILE; what converting the buffer says.
+ */
+int writer_enter(struct pf_open *of, struct pf_err *err);
+void writer_leave(struct pf_open *of);
+
+/* The view that OF writes becomes the one that the buffer is written in. */
+int writer_take_over(struct pf_open *of, struct pf_err *err);
+
+/* If OF waits: true; THEN is called once it may write, or REPLY is answered with EBUSY. */
+bool writer_waits(struct pf_open *of,
+		  void (*then)(struct pf_open *of, struct pf_reply *reply),
+		  struct pf_reply *reply);
+
+/* --- NAME.sharding.json (sharding.c) ------------------------------------------------ */
+
+extern const struct pf_kind kind_sharding;
+
+/* A buffer lost the name NAME in DIR: was it the last shard of an array?  Then that is no
+ * more.  The name lock is held. */
+void files_shard_gone(struct pf_node *dir, const char *name);
+
+/* --- events (told.c) ---------------------------------------------------------------- */
+
+/* A command made the buffer NODE, perhaps in place of another. */
+void files_tell_result(struct pf_node *node, const char *by, bool replaced);
+
+/* BUFFER's bytes became an array on its device after SECONDS, or were refused: ERR, else
+ * NULL.  The name lock may be held. */
+void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			  double seconds);
+
+/* --- names that were refused (refused.c) -------------------------------------------- */
+
+/* -EINVAL, and what converts it, for a file of another format that is known. */
+int buffers_check_foreign(const char *name, struct pf_err *err);
+
+/* CRED gave something in DIR the name NAME (R is 0) or was refused it for ERR: remember that.
+ * Returns R.  The name lock is held. */
+int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
+		  int r, const struct pf_err *err);
+
+/* What tells why a name STEM (LEN bytes) with any extension was last refused in DIR, with a
+ * reference; NULL: none was, or that is forgotten.  The name lock is held. */
+struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
+
+/* --- who comes too late (graves.c) -------------------------------------------------- */
+
+/* Somebody opened an entry that was dead already. */
+void graves_alarm(struct graves *graves);
+
+/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
+ * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
+bool graves_keep(struct graves *graves, struct entry *entry, uint64_t limit);
+
+/* Free what ENTRY holds unless it is open: then that happens when it is closed. */
+void entry_bury(struct entry *entry);
+void entry_unref(struct entry *entry); /* NULL is allowed */
+
+/* --- copying (copy.c) --------------------------------------------------------------- */
+
+ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+		    uint64_t from_off, size_t len, struct pf_err *err);
+
+/* Something else is about to be done with OF: bytes that were only remembered are copied. */
+int buffer_copy_bytes(struct pf_open *of, struct pf_err *err);
+
+/* The same before it is cut to SIZE; for 0 they are forgotten. */
+void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err);
+
+/* OF is closed.  If all of an array was copied, its value, which is to be placed, with a
+ * reference; else NULL: commit the content. */
+struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
+
+/* --- committing (commit.c) ---------------------------------------------------------- */
+
+/* Make an array, or several, of the content of NODE's buffer and send it to its device; REPLY
+ * (NULL: nobody waits, and the name lock may be held) is answered at the end. */
+void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply *reply);
+
+/* Send VALUE, which is BUFFER's, to its device; MOVED: it stays readable if that fails. */
+void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
+			struct pf_reply *reply);
+
+/* --- extended attributes (xattr.c) -------------------------------------------------- */
+
+int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+		     struct pf_err *err);
+int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
+int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
+		     size_t len, int flags, struct pf_err *err);
+int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err);
+
+/* The stem under which NODE's buffer is listed; "" if it has no name. */
+void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
+
+/* The linked node of the buffer called STEM in DIR, in whatever format, with a reference;
+ * NULL if there is none. */
+struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len);
+
+/* A stem that looks like a file of its own would be ambiguous: -EINVAL. */
+int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
+
+/* -EEXIST if DIR holds a directory called as NAME's first STEM_LEN bytes. */
+int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
+		       struct pf_err *err);
+
+bool buffers_is_directory(const struct pf_node *node);
+
+/* Unlink a listed buffer of DIR; -EPERM for views.  The name lock is held. */
+int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+
+/* Make the entry of BUFFER (a reference is taken) and its listed node, not yet linked, with
+ * a reference.  NULL: no memory. */
+struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred);
+
+/* The node of ENTRY that shows FORMAT, with a reference; NULL: no memory. */
+struct pf_node *entry_view(struct entry *entry, enum pf_format format);
+
+/*
+ * The buffer has lost its name: let go of the views' nodes, and, once nobody has it open,
+ * of its memory; the kernel may remember the inodes for long.
+ */
+void entry_unlinked(struct entry *entry);
+
+/* A file of NODE's entry is closed: the last one of an entry without a name frees it. */
+void entry_leave(struct pf_node *node);
+
+/* kind_buffer's: let go of the facet. */
+void buffer_node_free(struct pf_node *node);
+
+/* What was written to NODE changed what the others of its entry show: whoever keeps their
+ * attributes or pages is told.  The name lock is not held. */
+void entry_changed(struct pf_node *node);
+
+/* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
+int entry_list(struct pf_node *node);
+
+/* Directories of the tensors of a .safetensors file. */
+
+/* In buffers.c: its names are like those of other directories in buffers/. */
+extern const struct pf_kind kind_checkpoint;
+
+/* kind_checkpoint's free. */
+void checkpoint_free(struct pf_node *dir);
+
+/* Where the arrays of DIR, a checkpoint's directory, live. */
+const struct pf_place *checkpoint_place(struct pf_node *dir);
+
+/* The file that DIR is the directory of, borrowed; NULL if DIR is another kind of directory,
+ * or was removed.  The name lock is held. */
+struct pf_node *checkpoint_file(struct pf_node *dir);
+
+/*
+ * Make the directory that FILE's bytes ask for, at PLACE, not linked yet, in *RET, with a
+ * reference.  What pf_buffer_tensors refuses; -EINVAL, -ENAMETOOLONG, -E2BIG: names that no
+ * files can have, or too many.  Takes time; no lock is needed, the name lock may be held.
+ */
+int checkpoint_build(struct pf_node *file, const struct pf_place *place,
+		     struct pf_node **ret, struct pf_err *err);
+
+/* Let go of what was built; NULL is allowed. */
+void checkpoint_abandon(struct pf_node *dir);
+PF_DEFINE_CLEANUP(struct pf_node *, checkpoint_abandon)
+
+/*
+ * Link DIR, which was built of FILE (the reference is taken), in FILE's stead, unless FILE
+ * has changed meanwhile.  The name lock is held.  -errno: FILE's bytes are refused.
+ */
+int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *err);
+
+/*
+ * FILE is about to change: if it is a directory of tensors, these are unlinked, and FILE is
+ * listed in the directory's stead.  The name lock is held.  -ENOTEMPTY: there is something
+ * else in the directory.
+ */
+int checkpoint_dissolve(struct pf_node *file, struct pf_err *err);
+
+/*
+ * May CRED read what FILE is made of, if it is a directory of tensors: list the directory, and
+ * read all of them?  0 or -EACCES.  Takes the name lock.
+ */
+int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
+			struct pf_err *err);
+
+/* The owner or mode of FILE, or of the directory DIR, was set: the other's follow.  Take the
+ * name lock. */
+void checkpoint_follow_file(struct pf_node *file);
+void checkpoint_follow_directory(struct pf_node *dir);
+
+/* DIR was unlinked: its file goes with it.  The name lock is held. */
+void checkpoint_gone(struct pf_node *dir);
+
+/* FILE was written and holds several tensors: link their directory.  BEHIND: nobody waits for it,
+ * so that somebody else may have done so by now.  Takes the name lock. */
+int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err);
+
+#endif

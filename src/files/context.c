@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+int names_add(struct names *names, const char *str, size_t len)
+{
+	char **at = realloc(names->at, (names->n + 1) * sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	names->at = at;
+	at[names->n] = strndup(str, len);
+	if (!at[names->n])
+		return -ENOMEM;
+	names->n++;
+	return 0;
+}
+
+void names_release(struct names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->at[i]);
+	free(names->at);
+	memset(names, 0, sizeof(*names));
+}
+
+int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+	       void *object, struct pf_node **ret)
+{
+	struct pf_node *node = pf_node_new(dir->tree, kind, object, (mode_t)-1, NULL);
+	int r;
+
+	if (!node)
+		return -ENOMEM;
+	r = pf_dir_link_fixed(dir, name, node);
+	if (r == 0 && ret)
+		*ret = node;
+	else
+		pf_node_unref(node);
+	return r;
+}
+
+struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
+{
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		if (strlen(fs->devices[i].name) == len &&
+		    !memcmp(fs->devices[i].name, name, len))
+			return &fs->devices[i];
+	return NULL;
+}
+
+int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
+		    struct pf_err *err)
+{
+	enum { SHOWN = 8 };
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	unsigned n = fs->n_devices;
+
+	for (unsigned i = 0; i < n && i < SHOWN; i++)
+		pf_buf_printf(&list, "%s%s",
+			      i == 0       ? ""
+			      : i + 1 == n ? " and "
+					   : ", ",
+			      fs->devices[i].name);
+	if (n > SHOWN)
+		pf_buf_printf(&list, " and %u more in devices/", n - SHOWN);
+	return pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
+			  len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
+			  list.data ? list.data : "");
+}
+
+bool files_may_abandon(const struct pf_fs *fs, uid_t user)
+{
+	return fs->abandoned_ms && user != pf_watch_owner(fs->watch);
+}
+
+void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
+		   const char *executable, uid_t user, const char *id)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -ECANCELED,
+		   "nobody has waited for it for %" PRIu64
+		   " s: the worker of plugin %s is ended",
+		   fs->abandoned_ms / 1000, pf_worker_name(worker));
+	pf_tell_abandoned(fs->watch, executable, user, id, &why);
+	pf_worker_restart(worker);
+}
+
+int files_parse_shape(struct json_object *v, struct pf_shape *ret, struct pf_err *err)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (!json_object_is_type(v, json_type_array))
+		return pf_err_set(err, -EINVAL, "expected a list of extents");
+	if (json_object_array_length(v) > PF_MAX_RANK)
+		return pf_err_set(err, -EINVAL, "more than %d extents", PF_MAX_RANK);
+	for (size_t i = 0; i < json_object_array_length(v); i++) {
+		struct json_object *d = json_object_array_get_idx(v, i);
+
+		if (!json_object_is_type(d, json_type_int) ||
+		    json_object_get_int64(d) < 0)
+			return pf_err_set(err, -EINVAL,
+					  "extent %zu: expected a number from 0 on, "
+					  "found %s",
+					  i, json_object_to_json_string(d));
+		ret->dims[ret->rank++] = json_object_get_int64(d);
+	}
+	return 0;
+}
+
+bool files_on_thread(void *(*fn)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool ok;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	ok = pthread_create(&thread, &attr, fn, arg) == 0;
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node)
+{
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_attr attr;
+
+	pf_node_path(node, NULL, &path);
+	pf_node_attr(node, &attr);
+	pf_event_begin(e, event, attr.uid, path.data ? path.data : "");
+}
+
+void files_tell(struct pf_node *node, const char *event)
+{
+	struct pf_event e;
+
+	files_tell_begin(&e, event, node);
+	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+}
+
+void files_tell_moved(struct pf_node *node, const char *event, const char *from)
+{
+	struct pf_event e;
+
+	files_tell_begin(&e, event, node);
+	pf_event_str(&e, "from", from);
+	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+}
+
+void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
+		       const struct pf_err *err)
+{
+	struct pf_event e;
+
+	pf_event_begin(&e, "command.failed", uid, file);
+	pf_event_json(&e, "id", id);
+	pf_event_error(&e, err);
+	pf_event_add(pf_watch_events(fs->watch), &e);
+}
+
+/* A read copies no more at once: a buffer of that size is made for each. */
+enum { AT_ONCE = 256 << 10 };
+
+int lines_open(struct pf_open *of, struct pf_err *err)
+{
+	of->state = calloc(1, sizeof(struct pf_lines_reader));
+	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+}
+
+void lines_release(struct pf_open *of)
+{
+	pf_lines_reader_release(of->state);
+	free(of->state);
+}
+
+void lines_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply,
+		size_t (*lines)(struct pf_open *of, uint64_t off, char *dst, size_t len))
+{
+	pf_autofree char *text = NULL;
+
+	if (len > AT_ONCE)
+		len = AT_ONCE;
+	text = malloc(len + 1);
+	if (text)
+		pf_reply_data(reply, text, lines(of, off, text, len));
+	else
+		pf_reply_code(reply, -ENOMEM);
+}
+
+void lines_stat(struct stat *st, uint64_t size, const struct timespec *time)
+{
+	st->st_size = (off_t)size;
+	st->st_blocks = (st->st_size + 511) / 512;
+	if (time->tv_sec)
+		st->st_mtim = st->st_ctim = *time;
+}
+
+static void fire(struct pf_timer *timer)
+{
+	struct patience *p = pf_container_of(timer, struct patience, timer);
+
+	p->over(p);
+}
+
+void patience_begin(struct patience *p, struct pf_fs *fs, uint64_t ms)
+{
+	atomic_init(&p->left, false);
+	p->timer.fire = fire;
+	p->timers = fs->timers;
+	if (pf_timer_arm(p->timers, &p->timer, ms) < 0)
+		p->timers = NULL;
+}
+
+bool patience_end(struct patience *p)
+{
+	return !p->timers || pf_timer_disarm(p->timers, &p->timer);
+}
+
+bool patience_last(struct patience *p)
+{
+	return atomic_exchange(&p->left, true);
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * executables/NAME/call: inputs in, outputs out, on one descriptor.
+ *
+ * write(2) returns when the worker has been asked, or earlier; read(2) waits for what it
+ * answers.  So the execution hides behind the way of the requests, and nothing is said of its
+ * failure before a read.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/internal.h"
+#include "internal.h"
+
+/* What calls tell: an event a second, and one for each that fails. */
+
+/* The executable's name, appended. */
+static void print_name(const struct call_tally *t, struct pf_buf *name)
+{
+	struct pf_fs *fs = t->unit->fs;
+
+	pf_tree_lock_names(fs->tree);
+	if (t->unit->executable)
+		pf_node_path(t->unit->executable, fs->executables, name);
+	pf_tree_unlock_names(fs->tree);
+	if (!name->len)
+		pf_buf_puts(name, "(removed)");
+}
+
+/* Tell of N calls on DEVICE of WORKER as TOLD says, or of one that failed. */
+static void tell(const struct call_tally *t, uint64_t n, struct pf_worker *worker,
+		 unsigned device, struct pf_told_execution *told)
+{
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+	print_name(t, &name);
+	told->executable = name.data ? name.data : "";
+	told->user = t->uid;
+	told->devices = &device;
+	told->n_devices = 1;
+	pf_tell_calls(t->unit->fs->watch, pf_worker_meter(worker), n, told);
+}
+
+static void tell_all(struct call_tally *t)
+{
+	struct pf_told_execution told = { .seconds = t->seconds,
+					  .device_seconds = t->device_seconds };
+
+	if (t->n)
+		tell(t, t->n, t->worker, t->device, &told);
+	t->n = 0;
+	t->seconds = t->device_seconds = 0;
+}
+
+/* Has V begun a second or more after the first? */
+static bool is_due(const struct call_tally *t, const struct pf_invocation *v)
+{
+	time_t s = v->start.tv_sec - t->began.tv_sec;
+
+	return s > 1 || (s == 1 && v->start.tv_nsec >= t->began.tv_nsec);
+}
+
+void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
+{
+	struct pf_worker *worker = v->loaded->worker;
+
+	/* The options may name another plugin by now. */
+	if (t->n && (t->worker != worker || t->device != v->device))
+		tell_all(t);
+	if (!t->n)
+		t->began = v->start;
+	t->worker = worker;
+	t->device = v->device;
+	t->n++;
+	t->seconds += v->seconds;
+	t->device_seconds += v->device_seconds;
+	if (t->closed || is_due(t, v))
+		tell_all(t);
+}
+
+void call_tally_close(struct call_tally *t)
+{
+	tell_all(t);
+	t->closed = true;
+}
+
+void call_tell_run_failed(struct call_tally *t, const struct pf_invocation *v,
+			  const struct pf_err *err)
+{
+	struct pf_told_execution told = { .seconds = v->seconds, .err = err };
+
+	tell_all(t); /* in the order in which they ended */
+	tell(t, 1, v->loaded->worker, v->device, &told);
+}
+
+void call_tell_failed(struct call_tally *t, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+	pf_autobuf struct pf_buf file = PF_BUF_INIT;
+
+	files_name_unit(t->unit, err);
+	print_name(t, &name);
+	pf_buf_printf(&file, "executables/%s/call", name.data ? name.data : "");
+	files_tell_failed(t->unit->fs, file.data ? file.data : "", t->uid, NULL, err);
+}
+
+enum { SLOW_TURN = 1 << 20 }; /* bytes to be turned on a thread of their own */
+
+/* A write that waits. */
+struct writer {
+	struct call *call;      /* borrowed: the reply holds the open file */
+	struct pf_reply *reply; /* one reference */
+	size_t len;
+	char data[];
+};
+
+static void call_unref(struct call *c)
+{
+	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	call_tally_close(&c->tally);
+	call_inputs_release(&c->in);
+	call_outputs_release(&c->out);
+	pf_life_unref(c->life);
+	pthread_mutex_destroy(&c->lock);
+	pf_node_unref(c->node);
+	unit_unref(c->unit);
+	free(c);
+}
+
+static struct call *call_ref(struct call *c)
+{
+	atomic_fetch_add(&c->refs, 1);
+	return c;
+}
+
+/* --- failures ------------------------------------------------------------------------- */
+
+int call_fail_locked(struct call *c, const struct pf_err *why)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	c->err = *why;
+	call_tell_failed(&c->tally, &c->err);
+	if (c->in.loaded)
+		call_inputs_drop(&c->in);
+	pf_ctl_error_line(&text, &c->err);
+	pf_buf_puts(&text, "\n");
+	call_outputs_say(&c->out, &text);
+	c->state = CALL_FAILED;
+	pf_node_ready(c->node);
+	return c->err.code;
+}
+
+/* --- running -------------------------------------------------------------------------- */
+
+/* It has ended, or just did: nobody need look for it later. */
+static void stop_waiting(struct call *c)
+{
+	if (pf_timer_disarm(fs_of(c->node)->timers, &c->abandon))
+		call_unref(c);
+}
+
+static void call_done(struct pf_invocation *v, int code, const struct pf_err *why)
+{
+	struct call *c = v->user;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_lock(&c->lock);
+	atomic_store(&c->running, NULL);
+	if (atomic_load(&c->left))
+		stop_waiting(c);
+	if (code == 0) {
+		call_tally_add(&c->tally, v);
+		code = call_outputs_fill(&c->out, c->in.loaded, v);
+	} else {
+		call_tell_run_failed(&c->tally, v, why);
+		pf_invocation_free(v);
+	}
+	if (code < 0 && !why)
+		pf_err_set(&err, code, "no memory for the outputs");
+	if (code < 0) {
+		call_fail_locked(c, why ? why : &err);
+	} else {
+		call_inputs_drop(&c->in);
+		c->state = CALL_GIVING;
+		pf_node_ready(c->node);
+	}
+	atomic_store(&c->done, true);
+	call_serve_locked(c);
+	pf_unlock(&c->lock);
+	call_unref(c);
+}
+
+/* The inputs are whole. */
+static struct pf_invocation *prepare_locked(struct call *c)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_invocation *v =
+		pf_invocation_new(c->unit->x, c->in.loaded, c->in.bytes, c->in.offs);
+
+	if (!v) {
+		pf_err_set(&err, -ENOMEM, "no memory for a call");
+		call_fail_locked(c, &err);
+		return NULL;
+	}
+	v->user = call_ref(c);
+	v->uid = c->tally.uid;
+	v->done = call_done;
+	pf_life_unref(c->life);
+	c->life = pf_life_ref(c->in.loaded->life);
+	atomic_store(&c->done, false);
+	c->state = CALL_RUNNING;
+	atomic_store(&c->running, v);
+	return v;
+}
+
+static void *turn_and_run(void *arg)
+{
+	struct pf_invocation *v = arg;
+	struct call *c = v->user;
+
+	call_inputs_turn(&c->in); /* ours until it has run */
+	pf_invocation_start(v);
+	return NULL;
+}
+
+static void run(struct call *c, struct pf_invocation *v)
+{
+	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !files_on_thread(turn_and_run, v))
+		turn_and_run(v);
+}
+
+/* --- writing -------------------------------------------------------------------------- */
+
+/* Take a write's bytes: how many, or -errno; *RET is what to run then. */
+static ssize_t take_locked(struct call *c, const char *src, size_t len,
+			   struct pf_invocation **ret)
+{
+	struct pf_err err = PF_ERR_INIT;
+	ssize_t n = call_inputs_take(&c->in, src, len, &err);
+
+	*ret = NULL;
+	c->state = CALL_TAKING;
+	if (n < 0)
+		return call_fail_locked(c, &err);
+	if (c->in.whole && !(*ret = prepare_locked(c)))
+		return c->err.code;
+	return n;
+}
+
+/* The program is there, or cannot be (LOADED NULL, and *ERR): go on with who waits for it. */
+static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *err)
+{
+	struct pf_invocation *v = NULL;
+	struct writer *w;
+	ssize_t n;
+
+	pf_lock(&c->lock);
+	w = pf_steal(&c->writer);
+	c->state = CALL_TAKING;
+	pf_node_ready(c->node);
+	/* One who was interrupted frees itself. */
+	if (w && !pf_reply_claim(w->reply))
+		w = NULL;
+	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
+		loaded = NULL;
+	if (w) {
+		n = loaded ? take_locked(c, w->data, w->len, &v)
+			   : call_fail_locked(c, err);
+		pf_reply_why(w->reply, &c->err);
+		pf_reply_send(w->reply, n < 0 ? (int)n : 0, NULL, n < 0 ? 0 : (size_t)n);
+		free(w);
+	}
+	call_serve_locked(c);
+	pf_unlock(&c->lock);
+	if (v)
+		run(c, v);
+	call_unref(c);
+}
+
+static void load(struct call *c)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	/* At 0 it may have gone on already, elsewhere. */
+	if (pf_executable_load(c->unit->x, &c->waiter, &loaded, &err) != 0)
+		writer_end(c, loaded, &err);
+}
+
+static void load_wake(struct pf_waiter *waiter)
+{
+	load(pf_container_of(waiter, struct call, waiter));
+}
+
+static void interrupt_write(void *arg)
+{
+	struct writer *w = arg;
+	struct call *c = w->call;
+	struct pf_reply *reply = w->reply;
+
+	pf_lock(&c->lock);
+	if (c->writer == w)
+		c->writer = NULL;
+	pf_unlock(&c->lock);
+	free(w);
+	pf_reply_unref(reply);
+}
+
+/* The write waits: keep what it brings.  0, or -errno: it does not. */
+static int wait_locked(struct call *c, const void *src, size_t len,
+		       struct pf_reply *reply)
+{
+	struct writer *w = malloc(sizeof(*w) + len);
+
+	if (!w)
+		return -ENOMEM;
+	w->call = c;
+	w->reply = reply;
+	w->len = len;
+	memcpy(w->data, src, len);
+	if (!pf_reply_park(reply, interrupt_write, w)) {
+		free(w);
+		return -EINTR;
+	}
+	c->writer = w;
+	c->waiter.wake = load_wake;
+	c->state = CALL_LOADING;
+	call_ref(c);
+	return 0;
+}
+
+/* Inputs begin to come.  1: take them; 0: wait for the program; -errno. */
+static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	int r;
+
+	if (!files_unit_may(c->unit, cred, R_OK))
+		return pf_err_set(err, -EACCES, "permission denied");
+	loaded = pf_executable_loaded(c->unit->x);
+	if (!loaded)
+		return 0;
+	r = call_inputs_begin(&c->in, loaded, err);
+	return r < 0 ? r : 1;
+}
+
+static void call_send(struct pf_open *of, const void *src, size_t len,
+		      struct pf_reply *reply)
+{
+	struct call *c = of->state;
+	struct pf_invocation *v = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	bool waits = false;
+	ssize_t n = 1;
+
+	pf_lock(&c->lock);
+	if (c->state == CALL_FAILED || c->state == CALL_TELLING)
+		n = c->err.code;
+	else if (c->state != CALL_TAKING)
+		n = -EBUSY;
+	else if (!call_inputs_begun(&c->in))
+		n = begin_locked(c, &of->cred, &err);
+	if (n < 0 && err.code)
+		n = call_fail_locked(c, &err);
+	if (n == 0) {
+		n = wait_locked(c, src, len, reply);
+		waits = n == 0;
+	} else if (n > 0) {
+		n = take_locked(c, src, len, &v);
+	}
+	if (n < 0 && (c->state == CALL_FAILED || c->state == CALL_TELLING))
+		err = c->err;
+	else if (n == -EBUSY)
+		pf_err_set(&err, -EBUSY,
+			   "the results of the call before are not read yet");
+	pf_unlock(&c->lock);
+	if (v)
+		run(c, v);
+	if (waits)
+		load(c);
+	else if (n < 0)
+		pf_reply_fail(reply, (int)n, &err);
+	else
+		pf_reply_count(reply, (size_t)n);
+}
+
+/* --- the file ------------------------------------------------------------------------- */
+
+/* Who only reads finds nothing; who only writes would never learn how it ended. */
+static int call_open(struct pf_open *of, struct pf_err *err)
+{
+	struct unit *unit = of->node->object;
+	struct call *c;
+
+	if (!pf_open_writes(of))
+		return 0;
+	if (!pf_open_reads(of))
+		return pf_err_set(
+			err, -EINVAL,
+			"a call is written and read on one descriptor: open it to "
+			"read and write, as 1<> does");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	if (pthread_mutex_init(&c->lock, NULL))
+		abort();
+	atomic_init(&c->refs, 1);
+	c->unit = unit_ref(unit);
+	c->node = pf_node_ref(of->node);
+	c->tally.unit = unit;
+	c->tally.uid = of->cred.uid;
+	of->state = c;
+	return 0;
+}
+
+/* Results, or why there are none, can be read; inputs can be written. */
+static short call_poll(struct pf_open *of)
+{
+	struct call *c = of->state;
+
+	if (!c)
+		return POLLIN;
+	PF_LOCK_SCOPE(&c->lock);
+	if (call_must_wait(c))
+		return 0;
+	return c->state == CALL_TAKING ? POLLOUT : POLLIN;
+}
+
+static void abandoned(struct pf_timer *timer)
+{
+	struct call *c = pf_container_of(timer, struct call, abandon);
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+	struct pf_worker *worker = NULL;
+	struct pf_invocation *v;
+
+	files_unit_name(c->unit, &name);
+	pf_lock(&c->lock);
+	v = atomic_load(&c->running);
+	if (v && pf_turns_has(pf_worker_turns(v->loaded->worker), &v->turn))
+		worker = v->loaded->worker;
+	pf_unlock(&c->lock);
+	if (worker)
+		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",
+			      c->tally.uid, NULL);
+	call_unref(c);
+}
+
+/*
+ * Nobody will read what runs.  The answer to a read may be what lets go of the file: under the
+ * lock.
+ */
+static void call_release(struct pf_open *of)
+{
+	struct call *c = of->state;
+	struct pf_fs *fs = fs_of(of->node);
+
+	if (c && atomic_load(&c->running) && files_may_abandon(fs, c->tally.uid)) {
+		c->abandon.fire = abandoned;
+		call_ref(c);
+		atomic_store(&c->left, true);
+		if (pf_timer_arm(fs->timers, &c->abandon, fs->abandoned_ms) < 0)
+			call_unref(c);
+		else if (!atomic_load(&c->running))
+			stop_waiting(c);
+	}
+	call_unref(c);
+}
+
+static void call_free(struct pf_node *node)
+{
+	unit_unref(node->object);
+}
+
+const struct pf_kind kind_call = {
+	.name = "call",
+	.mode = S_IFREG | 0666,
+	.open = call_open,
+	.release = call_release,
+	.read = call_read,
+	.send = call_send,
+	.poll = call_poll,
+	.free = call_free,
+};
+
+/* Who reads executables/NAME/call: those who need not wait, and those who do. */
+
+enum { SETTLE_US = 50 };
+
+/* A read that waits. */
+struct reader {
+	struct reader *next;
+	struct call *call;      /* borrowed: the reply holds the open file */
+	struct pf_reply *reply; /* one reference */
+	size_t len;
+};
+
+/* Answer a read of LEN bytes, which need not wait.  False: its interrupt does. */
+static bool answer_locked(struct call *c, size_t len, struct pf_reply *reply)
+{
+	pf_autofree char *joined = NULL;
+	const char *data;
+	size_t n;
+
+	if (c->state == CALL_TAKING && call_inputs_begun(&c->in)) {
+		struct pf_err err = PF_ERR_INIT;
+
+		call_inputs_missing(&c->in, &err);
+		call_fail_locked(c, &err);
+	}
+	if (!pf_reply_claim(reply))
+		return false;
+	if (c->state == CALL_FAILED) {
+		c->state = CALL_TELLING;
+		pf_reply_why(reply, &c->err);
+		pf_reply_send(reply, c->err.code, NULL, 0);
+		return true;
+	}
+	if (c->state == CALL_TAKING) {
+		pf_reply_send(reply, 0, "", 0);
+		return true;
+	}
+	n = call_outputs_peek(&c->out, len, &data, &joined);
+	/* Sent under the lock: nobody else fills that memory before it is copied. */
+	pf_reply_send(reply, 0, data, n);
+	if (call_outputs_read(&c->out, n)) {
+		c->state = CALL_TAKING;
+		pf_node_ready(c->node);
+	}
+	return true;
+}
+
+bool call_must_wait(const struct call *c)
+{
+	return c->state == CALL_RUNNING || c->state == CALL_LOADING;
+}
+
+void call_serve_locked(struct call *c)
+{
+	struct reader **p = &c->readers, *r;
+
+	while ((r = *p) && !call_must_wait(c)) {
+		if (!answer_locked(c, r->len, r->reply)) {
+			p = &r->next;
+			continue;
+		}
+		*p = r->next;
+		free(r);
+	}
+}
+
+static void interrupt_read(void *arg)
+{
+	struct reader *r = arg, **p;
+	struct call *c = r->call;
+	struct pf_reply *reply = r->reply;
+
+	pf_lock(&c->lock);
+	for (p = &c->readers; *p != r; p = &(*p)->next)
+		;
+	*p = r->next;
+	pf_unlock(&c->lock);
+	free(r);
+	pf_reply_unref(reply);
+}
+
+/* 0, or -ENOMEM; if it was interrupted, it is answered already. */
+static int park_locked(struct call *c, size_t len, struct pf_reply *reply)
+{
+	struct reader *r = malloc(sizeof(*r)), **p;
+
+	if (!r)
+		return -ENOMEM;
+	*r = (struct reader){ .call = c, .reply = reply, .len = len };
+	if (!pf_reply_park(reply, interrupt_read, r)) {
+		free(r);
+		return -EINTR;
+	}
+	for (p = &c->readers; *p; p = &(*p)->next)
+		;
+	*p = r;
+	return 0;
+}
+
+/* The worker's answer is near, mostly: take it here, which saves waking another thread. */
+static void settle(struct call *c)
+{
+	struct pf_life *life;
+
+	pf_lock(&c->lock);
+	life = c->state == CALL_RUNNING && c->life ? pf_life_ref(c->life) : NULL;
+	pf_unlock(&c->lock);
+	if (life)
+		pf_life_settle(life, &c->done, SETTLE_US);
+	pf_life_unref(life);
+}
+
+void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
+{
+	struct call *c = of->state;
+	int r = 0;
+
+	(void)off;
+	if (!c || !len) { /* opened to read only: there is nothing to be read */
+		pf_reply_data(reply, NULL, 0);
+		return;
+	}
+	if (!(of->flags & O_NONBLOCK))
+		settle(c);
+	pf_lock(&c->lock);
+	if (!call_must_wait(c))
+		r = answer_locked(c, len, reply) ? 0 : -EINTR;
+	else if (of->flags & O_NONBLOCK)
+		r = -EAGAIN;
+	else
+		r = park_locked(c, len, reply);
+	pf_unlock(&c->lock);
+	if (r < 0)
+		pf_reply_code(reply, r);
+}

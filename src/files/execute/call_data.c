@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* What a call gives: .npy files, one after another, or an error. */
+
+enum { KEEP_TEXT = 1 << 17 }; /* bytes of text that stay for the next call */
+
+/* Headers depend on the program alone: print them once. */
+static int print_heads(struct call_outputs *out, struct pf_loaded *loaded)
+{
+	const struct pf_signature *s = loaded->signature;
+
+	if (out->loaded == loaded)
+		return 0;
+	pf_loaded_unref(pf_steal(&out->loaded));
+	free(out->ends);
+	out->ends = calloc(s->n_outputs + 1, sizeof(*out->ends));
+	out->heads.len = 0;
+	for (size_t i = 0; out->ends && i < s->n_outputs; i++) {
+		pf_npy_print(&out->heads, s->outputs[i].dtype, &s->outputs[i].shape);
+		out->ends[i] = out->heads.len;
+	}
+	if (!out->ends || out->heads.failed) {
+		pf_buf_release(&out->heads);
+		return -ENOMEM;
+	}
+	out->loaded = pf_loaded_ref(loaded);
+	return 0;
+}
+
+static void clear(struct call_outputs *out)
+{
+	pf_invocation_free(pf_steal(&out->invocation));
+	if (out->text.cap > KEEP_TEXT)
+		pf_buf_release(&out->text);
+	out->text.len = 0;
+	out->n = out->next = 0;
+	out->at = 0;
+}
+
+/* Text since FROM is a piece. */
+static void end_text(struct call_outputs *out, size_t *from)
+{
+	if (out->text.len > *from)
+		out->pieces[out->n++] =
+			(struct call_piece){ .off = *from, .len = out->text.len - *from };
+	*from = out->text.len;
+}
+
+static int make_room(struct call_outputs *out, size_t n)
+{
+	struct call_piece *more;
+
+	if (n <= out->cap)
+		return 0;
+	more = realloc(out->pieces, n * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	out->pieces = more;
+	out->cap = n;
+	return 0;
+}
+
+int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
+		      struct pf_invocation *v)
+{
+	size_t from = 0, head = 0;
+
+	clear(out);
+	out->invocation = v;
+	if (print_heads(out, loaded) < 0 || make_room(out, 2 * v->n_outs + 1) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < v->n_outs; i++) {
+		const struct pf_result *result = &v->outs[i];
+
+		pf_buf_append(&out->text, out->heads.data + head, out->ends[i] - head);
+		head = out->ends[i];
+		if (result->fleeting) {
+			pf_buf_append(&out->text, result->data, result->len);
+		} else {
+			end_text(out, &from);
+			out->pieces[out->n++] = (struct call_piece){ .data = result->data,
+								     .len = result->len };
+		}
+	}
+	end_text(out, &from);
+	if (!out->text.failed)
+		return 0;
+	pf_buf_release(&out->text);
+	clear(out);
+	return -ENOMEM;
+}
+
+void call_outputs_say(struct call_outputs *out, const struct pf_buf *text)
+{
+	size_t from = 0;
+
+	clear(out);
+	pf_buf_append(&out->text, text->data, text->len);
+	if (make_room(out, 1) == 0)
+		end_text(out, &from);
+	out->text.failed = false;
+}
+
+static const char *bytes_of(const struct call_outputs *out, size_t i)
+{
+	const struct call_piece *p = &out->pieces[i];
+
+	return p->data ? p->data : out->text.data + p->off;
+}
+
+size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data,
+			 char **joined)
+{
+	uint64_t first, all = 0;
+	size_t n = 0;
+
+	*joined = NULL;
+	*data = "";
+	if (out->next == out->n)
+		return 0;
+	first = out->pieces[out->next].len - out->at;
+	*data = bytes_of(out, out->next) + out->at;
+	if (first >= len)
+		return len;
+	for (size_t i = out->next; i < out->n && all < len; i++)
+		all += out->pieces[i].len - (i == out->next ? out->at : 0);
+	if (all > len)
+		all = len;
+	if (all > first)
+		*joined = malloc(all);
+	if (!*joined)
+		return first;
+	for (size_t i = out->next; n < all; i++) {
+		uint64_t from = i == out->next ? out->at : 0;
+		uint64_t m = out->pieces[i].len - from;
+
+		if (m > all - n)
+			m = all - n;
+		memcpy(*joined + n, bytes_of(out, i) + from, m);
+		n += m;
+	}
+	*data = *joined;
+	return n;
+}
+
+bool call_outputs_read(struct call_outputs *out, size_t len)
+{
+	while (out->next < out->n && len >= out->pieces[out->next].len - out->at) {
+		len -= out->pieces[out->next].len - out->at;
+		out->next++;
+		out->at = 0;
+	}
+	out->at += len;
+	if (out->next < out->n)
+		return false;
+	clear(out);
+	return true;
+}
+
+void call_outputs_release(struct call_outputs *out)
+{
+	clear(out);
+	pf_buf_release(&out->text);
+	pf_buf_release(&out->heads);
+	pf_loaded_unref(out->loaded);
+	free(out->pieces);
+	free(out->ends);
+}
+
+/* The inputs of a call: .npy files, one after another, in pieces of any size. */
+
+enum {
+	ALIGNMENT = 64,      /* plugins use arrays in place that begin so */
+	KEEP_ROOM = 1 << 16, /* bytes of room that stay for the next call */
+	KEEP_HEAD = 1 << 12, /* and of a header's */
+	KNOWN = 32,          /* inputs whose headers need not be read twice */
+};
+
+static void forget_program(struct call_inputs *in)
+{
+	pf_bytes_unref(pf_steal(&in->bytes));
+	free(pf_steal(&in->offs));
+	free(pf_steal(&in->turned));
+	free(pf_steal(&in->known));
+	pf_loaded_unref(pf_steal(&in->loaded));
+}
+
+/* Give every input its place. */
+static int lay_out(struct call_inputs *in, const struct pf_signature *s,
+		   struct pf_err *err)
+{
+	uint64_t at = 0, len;
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		int r = pf_shape_bytes(&s->inputs[i].shape, s->inputs[i].dtype, &len,
+				       err);
+
+		if (r < 0)
+			return r;
+		in->offs[i] = at;
+		if (__builtin_add_overflow(at, len + ALIGNMENT - 1, &at))
+			return pf_err_set(err, -EOVERFLOW,
+					  "the inputs take more than 2^64 bytes");
+		at -= at % ALIGNMENT;
+	}
+	in->size = at;
+	return 0;
+}
+
+int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
+		      struct pf_err *err)
+{
+	const struct pf_signature *s = loaded->signature;
+	int r;
+
+	if (in->loaded == loaded)
+		return 0;
+	forget_program(in);
+	r = pf_invocation_check(loaded, err);
+	if (r < 0)
+		return r;
+	in->offs = calloc(s->n_inputs + 1, sizeof(*in->offs));
+	in->turned = calloc(s->n_inputs + 1, sizeof(struct pf_bytes *));
+	in->n_known = s->n_inputs < KNOWN ? s->n_inputs : KNOWN;
+	in->known = calloc(in->n_known + 1, sizeof(*in->known));
+	if (!in->offs || !in->turned || !in->known)
+		r = pf_err_set(err, -ENOMEM, "no memory for %zu inputs", s->n_inputs);
+	else
+		r = lay_out(in, s, err);
+	if (r < 0) {
+		forget_program(in);
+		return r;
+	}
+	in->loaded = pf_loaded_ref(loaded);
+	return 0;
+}
+
+/* How messages call the input that comes: "input 1 (y)". */
+static int wrap(const struct call_inputs *in, int code, struct pf_err *err)
+{
+	const char *name = in->loaded->signature->inputs[in->next].name;
+
+	if (*name)
+		return pf_err_wrap(err, code, "input %zu (%s)", in->next, name);
+	return pf_err_wrap(err, code, "input %zu", in->next);
+}
+
+/* Is what the header tells what the program wants?  Some types have no name of their own in
+ * such files, and go under another's. */
+static int check(const struct call_inputs *in, const struct pf_npy *npy,
+		 struct pf_err *err)
+{
+	const struct pf_param *want = &in->loaded->signature->inputs[in->next];
+	char a[128], b[128];
+	bool same;
+
+	if (npy->dtype == PF_DTYPE_INVALID)
+		same = npy->void_size == pf_dtype_size(want->dtype);
+	else
+		same = !strcmp(pf_dtype_npy_descr(npy->dtype),
+			       pf_dtype_npy_descr(want->dtype));
+	if (same && pf_shape_equal(&npy->shape, &want->shape))
+		return 0;
+	return pf_err_set(err, -EINVAL, "%s came, the program wants %s",
+			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
+			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
+}
+
+/* The header is right: make room for what it announces. */
+static int begin_data(struct call_inputs *in, uint64_t len, bool fortran_order,
+		      struct pf_err *err)
+{
+	struct pf_arena *arena = in->loaded->program->arena;
+	int r = in->bytes ? 0 : pf_bytes_new(arena, in->size, &in->bytes, err);
+
+	if (r == 0 && fortran_order) {
+		r = pf_bytes_new(arena, len, &in->turned[in->next], err);
+		in->turns |= r == 0;
+	}
+	if (r < 0)
+		return r;
+	in->in_data = true;
+	in->len = len;
+	in->got = 0;
+	return 0;
+}
+
+/* Callers send the same header again and again: to read it takes longer than to compare. */
+static struct call_head *known(const struct call_inputs *in)
+{
+	return in->next < in->n_known ? &in->known[in->next] : NULL;
+}
+
+static bool is_known(const struct call_inputs *in, const char *src, size_t len)
+{
+	const struct call_head *k = known(in);
+
+	return k && k->len && len >= k->len && !memcmp(src, k->text, k->len);
+}
+
+static void remember(const struct call_inputs *in, const char *src,
+		     const struct pf_npy *npy)
+{
+	struct call_head *k = known(in);
+
+	if (!k || npy->header_len > sizeof(k->text))
+		return;
+	k->data_len = npy->data_len;
+	k->fortran_order = npy->fortran_order;
+	k->len = (unsigned char)npy->header_len;
+	memcpy(k->text, src, npy->header_len);
+}
+
+/* The bytes that have come of a header: where they are, and in *LEN how many. */
+static const char *head_so_far(struct call_inputs *in, const char *src, size_t *len)
+{
+	if (!in->head.len)
+		return src;
+	pf_buf_append(&in->head, src, *len);
+	*len = in->head.len;
+	return in->head.data;
+}
+
+/* Mostly a header comes in one piece, and is read where it is. */
+static ssize_t take_head(struct call_inputs *in, const char *src, size_t len,
+			 struct pf_err *err)
+{
+	size_t had = in->head.len, all;
+	const char *head;
+	struct pf_npy npy;
+	int r;
+
+	if (!had && is_known(in, src, len)) {
+		const struct call_head *k = known(in);
+
+		r = begin_data(in, k->data_len, k->fortran_order, err);
+		return r < 0 ? r : k->len;
+	}
+	if (len > PF_NPY_MAX_HEADER - had)
+		len = PF_NPY_MAX_HEADER - had;
+	all = len;
+	head = head_so_far(in, src, &all);
+	r = pf_npy_parse(head, all, &npy, err);
+	if (r == 0 && !had)
+		pf_buf_append(&in->head, src, len);
+	if (in->head.failed)
+		r = pf_err_set(err, -ENOMEM, "no memory for a header");
+	if (r > 0)
+		r = check(in, &npy, err) < 0 ? err->code : 1;
+	if (r > 0 && begin_data(in, npy.data_len, npy.fortran_order, err) < 0)
+		r = err->code;
+	if (r <= 0)
+		return r < 0 ? r : (ssize_t)len;
+	remember(in, head, &npy);
+	in->head.len = 0;
+	return (ssize_t)(npy.header_len - had);
+}
+
+static size_t take_data(struct call_inputs *in, const char *src, size_t len)
+{
+	struct pf_bytes *turned = in->turned[in->next];
+	char *dst = turned ? pf_bytes_at(turned, in->got)
+			   : pf_bytes_at(in->bytes, in->offs[in->next] + in->got);
+
+	if (len > in->len - in->got)
+		len = in->len - in->got;
+	memcpy(dst, src, len);
+	in->got += len;
+	return len;
+}
+
+/* A program that takes nothing is told by a newline to go on. */
+static ssize_t take_newline(struct call_inputs *in, char c, struct pf_err *err)
+{
+	int r;
+
+	if (c != '\n')
+		return pf_err_set(err, -EINVAL,
+				  "the program takes no inputs: expected a newline, "
+				  "found byte %u",
+				  (unsigned char)c);
+	r = in->bytes ? 0 : pf_bytes_new(in->loaded->program->arena, 1, &in->bytes, err);
+	in->whole = r == 0;
+	return r < 0 ? r : 1;
+}
+
+ssize_t call_inputs_take(struct call_inputs *in, const char *src, size_t len,
+			 struct pf_err *err)
+{
+	const size_t n = in->loaded->signature->n_inputs;
+	size_t used = 0;
+	ssize_t r;
+
+	if (!n)
+		return take_newline(in, *src, err);
+	while (used < len && !in->whole) {
+		r = in->in_data ? (ssize_t)take_data(in, src + used, len - used)
+				: take_head(in, src + used, len - used, err);
+		if (r < 0)
+			return wrap(in, (int)r, err);
+		used += (size_t)r;
+		if (in->in_data && in->got == in->len) {
+			in->in_data = false;
+			in->whole = ++in->next == n;
+		}
+	}
+	return (ssize_t)used;
+}
+
+bool call_inputs_begun(const struct call_inputs *in)
+{
+	return in->next || in->in_data || in->head.len || in->whole;
+}
+
+void call_inputs_missing(const struct call_inputs *in, struct pf_err *err)
+{
+	const struct pf_signature *s = in->loaded->signature;
+
+	if (in->in_data)
+		pf_err_set(err, -EINVAL, "%" PRIu64 " of %" PRIu64 " bytes of data came",
+			   in->got, in->len);
+	else
+		pf_err_set(err, -EINVAL, "%zu bytes of a header came", in->head.len);
+	wrap(in, -EINVAL, err);
+	pf_err_wrap(err, -EINVAL, "not all of the %zu inputs were written", s->n_inputs);
+}
+
+uint64_t call_inputs_to_turn(const struct call_inputs *in)
+{
+	uint64_t sum = 0;
+
+	if (!in->turns)
+		return 0;
+	for (size_t i = 0; i < in->loaded->signature->n_inputs; i++)
+		if (in->turned[i])
+			sum += in->turned[i]->extent.len;
+	return sum;
+}
+
+void call_inputs_turn(struct call_inputs *in)
+{
+	const struct pf_signature *s = in->loaded->signature;
+
+	for (size_t i = 0; in->turns && i < s->n_inputs; i++) {
+		if (!in->turned[i])
+			continue;
+		pf_shape_to_row_major(&s->inputs[i].shape,
+				      pf_dtype_size(s->inputs[i].dtype),
+				      pf_bytes_at(in->turned[i], 0),
+				      pf_bytes_at(in->bytes, in->offs[i]));
+		pf_bytes_unref(pf_steal(&in->turned[i]));
+	}
+	in->turns = false;
+}
+
+void call_inputs_drop(struct call_inputs *in)
+{
+	for (size_t i = 0; in->turns && i < in->loaded->signature->n_inputs; i++)
+		pf_bytes_unref(pf_steal(&in->turned[i]));
+	in->turns = in->in_data = in->whole = false;
+	in->next = 0;
+	in->head.len = 0;
+	if (in->head.cap > KEEP_HEAD || in->head.failed)
+		pf_buf_release(&in->head);
+	if (in->size > KEEP_ROOM)
+		pf_bytes_unref(pf_steal(&in->bytes));
+}
+
+void call_inputs_release(struct call_inputs *in)
+{
+	if (in->loaded)
+		call_inputs_drop(in);
+	forget_program(in);
+	pf_buf_release(&in->head);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_FILES_INTERNAL_H
+#define PJRTFS_FILES_INTERNAL_H
+
+#include <json-c/json.h>
+#include <stddef.h>
+
+#include "pjrtfs/buffer.h"
+#include "pjrtfs/engine.h"
+#include "pjrtfs/executable.h"
+#include "pjrtfs/execution.h"
+#include "pjrtfs/files.h"
+#include "pjrtfs/kind.h"
+#include "pjrtfs/telemetry.h"
+#include "pjrtfs/wait.h"
+
+/* What the rooms of src/files share. */
+
+/* A device that has a directory in devices/. */
+struct device {
+	struct pf_fs *fs;         /* borrowed */
+	struct pf_worker *worker; /* borrowed */
+	unsigned index;           /* into the worker's description */
+	char name[64];            /* "cpu:0" */
+	struct pf_place place;    /* of its buffers/ */
+	struct pf_node *buffers;  /* owned reference: its buffers/, or /buffers */
+	pthread_mutex_t lock;     /* rank 3; protects stats */
+	struct pf_buf stats;      /* memory_stats.json as last asked for */
+};
+
+/* Buffers that have lost their names and are kept for a moment: buffers/graves.c. */
+struct graves {
+	/* CLOCK_MONOTONIC, ms: till then somebody may come late. */
+	_Atomic int64_t race_until;
+	struct pf_timers *timers; /* borrowed */
+	struct pf_timer timer;    /* for the oldest: armed as long as there is one */
+	pthread_mutex_t lock;     /* rank 5; protects the fields below */
+	bool stopped;
+	struct entry *first, *last; /* one reference each; the oldest first */
+	uint64_t bytes;
+};
+
+enum { FILES_REFUSALS = 64 };
+
+struct pf_fs {
+	struct pf_tree *tree;
+	struct pf_arena *arena;
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_cache *cache;       /* borrowed; may be NULL */
+	struct pf_watch *watch;       /* borrowed */
+	struct pf_worker **workers;   /* owned array of borrowed pointers */
+	unsigned n_workers;
+	const struct pf_failed_plugin *failed; /* borrowed */
+	unsigned n_failed;
+	struct device *devices; /* owned; the first is the default */
+	unsigned n_devices;
+	bool allow_native;                /* anybody may load compiled programs */
+	uint64_t abandoned_ms;            /* --abandoned-timeout; 0: never */
+	const char *const *flags_for_all; /* borrowed; as in struct pf_fs_config */
+	struct pf_timers *timers;         /* owned */
+	struct jobs *jobs;                /* owned: jobs/jobs.c's */
+	struct pf_node *programs;         /* owned reference */
+	struct pf_node *executables;      /* owned reference */
+	char *mountpoint;                 /* owned; NULL: not known */
+	struct graves graves;
+	/* Nodes that tell why a name in buffers/ was refused, and where the next one goes:
+	 * owned references, under the name lock. */
+	struct pf_node *refusals[FILES_REFUSALS];
+	unsigned next_refusal;
+	_Atomic unsigned n_shardings; /* NAME.sharding.json files that there are */
+};
+
+static inline struct pf_fs *fs_of(struct pf_node *node)
+{
+	return pf_tree_context(node->tree);
+}
+
+/* The kind ID of a file that only prints: its name, its show and its free (or NULL). */
+#define FILES_TEXT(id, file, show_fn, free_fn)                                           \
+	static const struct pf_kind id = {                                               \
+		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = free_fn   \
+	}
+
+/* Make a node and link it for good; *RET (may be NULL) gets a reference.  0 or -ENOMEM. */
+int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+	       void *object, struct pf_node **ret);
+
+/* The device called NAME ("cpu:1"), or NULL. */
+struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len);
+
+/* Say that there is no device called NAME, of LEN bytes, and which there are.  -ENODEV. */
+int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
+		    struct pf_err *err);
+
+/* May an execution that USER asked for, and nobody waits for any more, be ended with its worker
+ * once fs->abandoned_ms are over?  The mount's owner's never. */
+bool files_may_abandon(const struct pf_fs *fs, uid_t user);
+
+/* It is executed still: end WORKER, and tell.  EXECUTABLE is its name, ID the command's, JSON
+ * text, or NULL.  Does not block. */
+void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
+		   const char *executable, uid_t user, const char *id);
+
+/* A JSON list of extents.  -EINVAL. */
+int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);
+
+/* Run FN(ARG) on a thread of its own; false if there is none. */
+bool files_on_thread(void *(*fn)(void *arg), void *arg);
+
+/* What the rooms of src/files tell of in events. */
+
+/* Begin EVENT about NODE, of its owner.  The name lock may be held in all of these. */
+void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node);
+
+/* Add EVENT about NODE, which is linked still. */
+void files_tell(struct pf_node *node, const char *event);
+
+/* NODE has another name than FROM, a path. */
+void files_tell_moved(struct pf_node *node, const char *event, const char *from);
+
+/* A command of UID with ID (JSON text, or NULL) at FILE ("control") failed. */
+void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
+		       const struct pf_err *err);
+
+/* Lists of words or names. */
+
+/* A list of words or names.  All zeros is an empty one. */
+struct names {
+	size_t n;
+	char **at; /* owned strings in an owned array */
+};
+
+int names_add(struct names *names, const char *str, size_t len);
+void names_release(struct names *names);
+
+/* What the files of the fixed part of the tree share. */
+
+extern const struct pf_kind kind_root;
+extern const struct pf_kind kind_plugins;
+extern const struct pf_kind kind_devices;
+extern const struct pf_kind kind_cache;
+extern const struct pf_kind kind_metrics;
+
+/* Fill plugins/ and devices/.  0 or -ENOMEM. */
+int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
+void files_remove_plugins(
+	struct pf_fs *fs); /* workers tell their nodes nothing any more */
+int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
+
+/* Link events, and tell the watch what things are called.  0 or -ENOMEM. */
+int files_add_events(struct pf_fs *fs);
+
+/* Files to which lines are appended, and which are read by offset: events, plugins/NAME/log. */
+
+/* For a kind's open and release: of->state is a struct pf_lines_reader. */
+int lines_open(struct pf_open *of, struct pf_err *err);
+void lines_release(struct pf_open *of);
+
+/* For its read: LINES copies at most LEN bytes at OFF to DST, and returns how many. */
+void lines_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply,
+		size_t (*lines)(struct pf_open *of, uint64_t off, char *dst, size_t len));
+
+/* For its getattr_as: SIZE bytes, the last line of TIME (tv_sec 0: there is none). */
+void lines_stat(struct stat *st, uint64_t size, const struct timespec *time);
+
+/*
+ * A reader who waits for a plugin's answer, but not for ever.
+ *
+ * The answer and a timer race for the reply: whoever comes first gives it.  The one who comes
+ * last frees what both of them use.
+ */
+
+enum { PATIENCE_MS = 1000 };
+
+/* Embedded in what waits; all zeros but OVER before it begins. */
+struct patience {
+	/* Time is over: give the reply.  On the timers' thread, no lock held.  The function then
+	 * asks patience_last whether to free what is waiting. */
+	void (*over)(struct patience *p);
+	struct pf_timers *timers; /* borrowed; NULL: it waits for ever */
+	struct pf_timer timer;
+	atomic_bool left; /* one of the two is done with it */
+};
+
+/* Have P->over called in MS milliseconds, unless patience_end comes first.  If no timer thread
+ * can be started, it waits for ever. */
+void patience_begin(struct patience *p, struct pf_fs *fs, uint64_t ms);
+
+/* The answer is there.  True: it is in time, the caller gives the reply and frees what waited.
+ * False: the timer gives it, or has; the caller asks patience_last. */
+bool patience_end(struct patience *p);
+
+/* The caller is done with P.  True: so is the other one, and the caller frees it. */
+bool patience_last(struct patience *p);
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read what commands ask: run lines and JSON objects. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+#include "pjrtfs/base.h"
+
+const struct names *rows_at(const struct rows *rows, size_t i)
+{
+	static const struct names none;
+
+	return rows->at ? &rows->at[rows->n ? i : 0] : &none;
+}
+
+static int rows_alloc(struct rows *rows, size_t n)
+{
+	rows->at = calloc(n ? n : 1, sizeof(*rows->at));
+	return rows->at ? 0 : -ENOMEM;
+}
+
+static void rows_release(struct rows *rows)
+{
+	for (size_t i = 0; rows->at && i < (rows->n ? rows->n : 1); i++)
+		names_release(&rows->at[i]);
+	free(rows->at);
+	memset(rows, 0, sizeof(*rows));
+}
+
+void request_release(struct request *request)
+{
+	rows_release(&request->inputs);
+	rows_release(&request->outputs);
+	names_release(&request->params);
+	names_release(&request->donate);
+	free(request->device);
+	memset(request, 0, sizeof(*request));
+}
+
+/* --- run lines --------------------------------------------------------------------------- */
+
+/* The next word of *AT, unquoted, into WORD: 1; 0 at the end; -EINVAL. */
+static int next_word(const char **at, struct pf_buf *word, bool *quoted,
+		     struct pf_err *err)
+{
+	const char *p = *at;
+
+	while (isspace((unsigned char)*p))
+		p++;
+	pf_buf_consume(word, word->len);
+	*quoted = false;
+	if (!*p)
+		return 0;
+	while (*p && !isspace((unsigned char)*p)) {
+		if (*p != '"') {
+			pf_buf_append(word, p++, 1);
+			continue;
+		}
+		*quoted = true;
+		for (p++; *p && *p != '"'; p++) {
+			if (*p == '\\' && p[1])
+				p++;
+			pf_buf_append(word, p, 1);
+		}
+		if (!*p)
+			return pf_err_set(err, -EINVAL,
+					  "a name's closing quote is missing");
+		p++;
+	}
+	*at = p;
+	return word->failed ? -ENOMEM : 1;
+}
+
+/* The number that TEXT is, from 1 to MAX. */
+static int word_number(const char *word, const char *text, uint64_t max, uint64_t *ret,
+		       struct pf_err *err)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || *end || errno || *ret < 1 || *ret > max)
+		return pf_err_set(err, -EINVAL,
+				  "%s: expected a number from 1 to %" PRIu64, word, max);
+	return 0;
+}
+
+static int unknown_option(const char *word, struct pf_err *err)
+{
+	static const char *const known[] = { "donate", "device", "repeat", "timeout_ms",
+					     NULL };
+	char hint[PF_SIMILAR_TEXT];
+	pf_autofree char *key = strndup(word, (size_t)(strchr(word, '=') - word));
+	struct pf_similar similar = { .word = key ? key : "" };
+
+	pf_similar_try_all(&similar, known);
+	return pf_err_set(err, -EINVAL,
+			  "%s%s: the options of run are donate=NAME, device=NAME, "
+			  "repeat=N, timeout_ms=N, move and async; quote a name that is "
+			  "like an option",
+			  word, pf_similar_hint(&similar, hint));
+}
+
+/* "donate=x": an option of the run. */
+static int run_option(const char *word, struct request *request, struct pf_err *err)
+{
+	const char *value = strchr(word, '=') + 1;
+
+	if (!strncmp(word, "donate=", 7))
+		return names_add(&request->donate, value, strlen(value));
+	if (!strncmp(word, "device=", 7)) {
+		free(request->device);
+		request->device = strdup(value);
+		return request->device ? 0 : -ENOMEM;
+	}
+	if (!strncmp(word, "repeat=", 7))
+		return word_number(word, value, REQUEST_MAX_REPEAT, &request->repeat,
+				   err);
+	if (!strncmp(word, "timeout_ms=", 11))
+		return word_number(word, value, REQUEST_MAX_TIMEOUT, &request->timeout_ms,
+				   err);
+	return unknown_option(word, err);
+}
+
+int request_parse_line(const char *line, struct request *request, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf word = PF_BUF_INIT;
+	bool arrow = false, quoted;
+	int r;
+
+	if (rows_alloc(&request->inputs, 1) < 0 || rows_alloc(&request->outputs, 1) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	while ((r = next_word(&line, &word, &quoted, err)) > 0) {
+		const char *w = word.data ? word.data : "";
+
+		if (!quoted && !strcmp(w, "->")) {
+			if (arrow)
+				return pf_err_set(err, -EINVAL,
+						  "expected one '->', as in "
+						  "'x y -> z', found two");
+			arrow = true;
+			continue;
+		}
+		if (!quoted && strchr(w, '='))
+			r = run_option(w, request, err);
+		else if (!quoted && !strcmp(w, "async"))
+			request->async = true;
+		else if (!quoted && !strcmp(w, "move"))
+			request->move = true;
+		else
+			r = names_add(arrow ? request->outputs.at : request->inputs.at, w,
+				      word.len);
+		if (r < 0)
+			return r;
+	}
+	if (r == 0 && !arrow)
+		r = pf_err_set(err, -EINVAL,
+			       "expected inputs, '->' and outputs, as in "
+			       "'x y -> z', found no '->'");
+	return r;
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+static const char *type_name(struct json_object *o)
+{
+	return o ? json_type_to_name(json_object_get_type(o)) : "null";
+}
+
+static int check_string(struct json_object *v, struct pf_err *err)
+{
+	if (!json_object_is_type(v, json_type_string))
+		return pf_err_set(err, -EINVAL, "expected a string, found %s",
+				  type_name(v));
+	if (strlen(json_object_get_string(v)) != (size_t)json_object_get_string_len(v))
+		return pf_err_set(err, -EINVAL, "it contains a NUL character");
+	return 0;
+}
+
+int command_string(struct json_object *o, const char *key, const char **ret,
+		   struct pf_err *err)
+{
+	struct json_object *v;
+	int r;
+
+	if (!json_object_object_get_ex(o, key, &v))
+		return pf_err_set(err, -EINVAL, "\"%s\" is missing", key);
+	r = check_string(v, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, "\"%s\"", key);
+	*ret = json_object_get_string(v);
+	return 0;
+}
+
+int command_number(struct json_object *o, const char *key, uint64_t min, uint64_t max,
+		   uint64_t *ret, struct pf_err *err)
+{
+	struct json_object *v;
+	int64_t n;
+
+	if (!json_object_object_get_ex(o, key, &v))
+		return 0;
+	n = json_object_is_type(v, json_type_int) ? json_object_get_int64(v) : -1;
+	if (n < 0 || (uint64_t)n < min || (uint64_t)n > max)
+		return pf_err_set(err, -EINVAL,
+				  "\"%s\": expected a whole number from %" PRIu64
+				  " to %" PRIu64 ", found %.64s",
+				  key, min, max, json_object_to_json_string(v));
+	*ret = (uint64_t)n;
+	return 0;
+}
+
+int command_bool(struct json_object *o, const char *key, bool *ret, struct pf_err *err)
+{
+	struct json_object *v;
+
+	if (!json_object_object_get_ex(o, key, &v))
+		return 0;
+	if (!json_object_is_type(v, json_type_boolean))
+		return pf_err_set(err, -EINVAL,
+				  "\"%s\": expected true or false, found %s", key,
+				  type_name(v));
+	*ret = json_object_get_boolean(v);
+	return 0;
+}
+
+int command_device(struct pf_fs *fs, struct json_object *o, const struct device **ret,
+		   struct pf_err *err)
+{
+	const char *name;
+	int r;
+
+	*ret = &fs->devices[0];
+	if (!json_object_object_get_ex(o, "device", NULL))
+		return 0;
+	r = command_string(o, "device", &name, err);
+	if (r < 0)
+		return r;
+	*ret = files_find_device(fs, name, strlen(name));
+	return *ret ? 0
+		    : pf_err_wrap(err, files_no_device(fs, name, strlen(name), err),
+				  "\"device\"");
+}
+
+static bool is_in(const char *key, const char *const *list)
+{
+	for (; *list; list++)
+		if (!strcmp(*list, key))
+			return true;
+	return false;
+}
+
+static void list_keys(const char *const *keys, struct pf_buf *out)
+{
+	for (; *keys; keys++)
+		pf_buf_printf(out, "%s%s", out->len ? ", " : "", *keys);
+}
+
+static int check_keys(struct json_object *o, const char *const *allowed,
+		      const char *const *others, struct pf_err *err)
+{
+	static const char *const always[] = { "op", "id", "async", "timeout_ms", NULL };
+	const char *const *const lists[] = { others, allowed, always };
+	pf_autobuf struct pf_buf known = PF_BUF_INIT;
+	char hint[PF_SIMILAR_TEXT];
+
+	json_object_object_foreach(o, key, value) {
+		struct pf_similar similar = { .word = key };
+
+		(void)value;
+		if (is_in(key, allowed) || is_in(key, others) || is_in(key, always))
+			continue;
+		for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+			pf_similar_try_all(&similar, lists[i]);
+			list_keys(lists[i], &known);
+		}
+		return pf_err_set(err, -EINVAL,
+				  "unknown key \"%.64s\"%s: expected one of %s", key,
+				  pf_similar_hint(&similar, hint),
+				  known.data ? known.data : "");
+	}
+	return 0;
+}
+
+int command_check_keys(struct json_object *o, const char *const *allowed,
+		       struct pf_err *err)
+{
+	return check_keys(o, allowed, (const char *[]){ NULL }, err);
+}
+
+static int add_name(struct json_object *name, struct names *names, const char *where,
+		    size_t i, struct pf_err *err)
+{
+	int r = check_string(name, err);
+
+	if (r == 0)
+		r = names_add(names, json_object_get_string(name),
+			      (size_t)json_object_get_string_len(name));
+	return r < 0 ? pf_err_wrap(err, r, "%s, element %zu", where, i) : 0;
+}
+
+static int parse_list(struct json_object *list, struct names *names, const char *where,
+		      struct pf_err *err)
+{
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		int r = add_name(json_object_array_get_idx(list, i), names, where, i,
+				 err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int parse_names(struct json_object *o, const char *key, struct names *names,
+		       struct pf_err *err)
+{
+	struct json_object *list;
+	char where[32];
+
+	if (!json_object_object_get_ex(o, key, &list))
+		return 0;
+	if (!json_object_is_type(list, json_type_array))
+		return pf_err_set(err, -EINVAL,
+				  "\"%s\": expected a list of names, found %s", key,
+				  type_name(list));
+	snprintf(where, sizeof(where), "\"%s\"", key);
+	return parse_list(list, names, where, err);
+}
+
+/* A list of names, or a list of such lists. */
+static int parse_rows(struct json_object *o, const char *key, struct rows *rows,
+		      struct pf_err *err)
+{
+	struct json_object *list;
+	size_t n;
+
+	if (rows_alloc(rows, 1) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	if (!json_object_object_get_ex(o, key, &list) ||
+	    !json_object_is_type(list, json_type_array) ||
+	    !json_object_is_type(json_object_array_get_idx(list, 0), json_type_array))
+		return parse_names(o, key, rows->at, err);
+	n = json_object_array_length(list);
+	if (n > REQUEST_MAX_ROWS)
+		return pf_err_set(err, -EINVAL, "\"%s\": more than %d rows", key,
+				  REQUEST_MAX_ROWS);
+	rows_release(rows);
+	if (rows_alloc(rows, n) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	rows->n = n;
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *row = json_object_array_get_idx(list, i);
+		char where[48];
+		int r;
+
+		snprintf(where, sizeof(where), "\"%s\", row %zu", key, i);
+		if (!json_object_is_type(row, json_type_array))
+			return pf_err_set(err, -EINVAL,
+					  "%s: expected a list of names, found %s", where,
+					  type_name(row));
+		r = parse_list(row, &rows->at[i], where, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* {"parameter": "buffer"} */
+static int parse_by_name(struct json_object *inputs, struct request *request,
+			 struct pf_err *err)
+{
+	int r = rows_alloc(&request->inputs, 1);
+
+	request->by_name = true;
+	json_object_object_foreach(inputs, param, name) {
+		if (r == 0)
+			r = names_add(&request->params, param, strlen(param));
+		if (r == 0)
+			r = add_name(name, request->inputs.at, "\"inputs\"",
+				     request->inputs.at->n, err);
+	}
+	return r;
+}
+
+static int parse_device(struct json_object *o, struct request *request,
+			struct pf_err *err)
+{
+	const char *name;
+	int r;
+
+	if (!json_object_object_get_ex(o, "device", NULL))
+		return 0;
+	r = command_string(o, "device", &name, err);
+	if (r < 0)
+		return r;
+	request->device = strdup(name);
+	return request->device ? 0 : -ENOMEM;
+}
+
+int request_parse(struct json_object *o, const char *const *others,
+		  struct request *request, struct pf_err *err)
+{
+	static const char *const own[] = { "inputs", "outputs", "donate", "device",
+					   "move",   "repeat",  NULL };
+	struct json_object *inputs;
+	int r;
+
+	r = check_keys(o, own, others, err);
+	if (r == 0 && json_object_object_get_ex(o, "inputs", &inputs) &&
+	    json_object_is_type(inputs, json_type_object))
+		r = parse_by_name(inputs, request, err);
+	else if (r == 0)
+		r = parse_rows(o, "inputs", &request->inputs, err);
+	if (r == 0)
+		r = parse_rows(o, "outputs", &request->outputs, err);
+	if (r == 0)
+		r = parse_names(o, "donate", &request->donate, err);
+	if (r == 0)
+		r = parse_device(o, request, err);
+	if (r == 0)
+		r = command_bool(o, "move", &request->move, err);
+	if (r == 0)
+		r = command_bool(o, "async", &request->async, err);
+	if (r == 0)
+		r = command_number(o, "repeat", 1, REQUEST_MAX_REPEAT, &request->repeat,
+				   err);
+	if (r == 0)
+		r = command_number(o, "timeout_ms", 1, REQUEST_MAX_TIMEOUT,
+				   &request->timeout_ms, err);
+	return r;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks: one answer for whoever asked, whatever comes first. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/internal.h"
+#include "jobs.h"
+#include "pjrtfs/json.h"
+
+static void timed_out(struct pf_timer *timer);
+static void abandoned(struct pf_timer *timer);
+
+/* It has ended, or just did: nobody need look for it later. */
+static void stop_waiting(struct task *t)
+{
+	if (pf_timer_disarm(t->fs->timers, &t->abandon))
+		task_unref(t);
+}
+
+void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
+	       const struct pf_cred *cred)
+{
+	t->ops = ops;
+	t->fs = fs_of(file);
+	t->file = pf_node_ref(file);
+	t->cred = *cred;
+	t->id = NULL;
+	t->answered = false;
+	t->whole = NULL;
+	t->execution = NULL;
+	t->worker = NULL;
+	t->compiling = NULL;
+	t->pause = NULL;
+	t->timer = (struct pf_timer){ .fire = timed_out };
+	t->abandon = (struct pf_timer){ .fire = abandoned };
+	atomic_init(&t->left, false);
+	atomic_init(&t->over, false);
+	t->timeout_ms = 0;
+	t->late = NULL;
+	atomic_init(&t->refs, 1);
+	if (pthread_mutex_init(&t->lock, NULL))
+		abort();
+}
+
+void task_set_id(struct task *t, struct json_object *o)
+{
+	struct json_object *id;
+
+	if (json_object_object_get_ex(o, "id", &id) && id)
+		t->id = strdup(pf_json_text(id));
+}
+
+struct task *task_ref(struct task *t)
+{
+	atomic_fetch_add(&t->refs, 1);
+	return t;
+}
+
+void task_unref(struct task *t)
+{
+	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
+		return;
+	free(t->id);
+	pf_executable_unref(t->compiling);
+	pf_node_unref(t->file);
+	pthread_mutex_destroy(&t->lock);
+	task_unref(t->whole);
+	t->ops->free(t);
+}
+
+/* Answer unless that was done. */
+static void answer(struct task *t, int code, struct json_object *reply)
+{
+	bool first;
+
+	pf_lock(&t->lock);
+	first = !t->answered;
+	t->answered = true;
+	pf_unlock(&t->lock);
+	if (!first) {
+		json_object_put(reply);
+		return;
+	}
+	if (t->id)
+		json_object_object_add(reply, "id", json_tokener_parse(t->id));
+	t->ops->answer(t, code, reply);
+}
+
+void task_done(struct task *t, int code, struct json_object *reply)
+{
+	if (t->timer.fire && pf_timer_disarm(t->fs->timers, &t->timer))
+		task_unref(t);
+	answer(t, code, reply);
+	atomic_store(&t->over, true);
+	if (atomic_load(&t->left))
+		stop_waiting(t);
+	task_unref(t);
+}
+
+struct pf_worker *task_stop(struct task *t)
+{
+	PF_CLEANUP(pf_executable_unrefp) struct pf_executable *compiling = NULL;
+	struct pf_worker *worker;
+
+	pf_lock(&t->lock);
+	worker = t->worker;
+	if (t->compiling)
+		compiling = pf_executable_ref(t->compiling);
+	pf_unlock(&t->lock);
+	return !compiling || pf_executable_abandon(compiling) ? worker : NULL;
+}
+
+char *task_id(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->id ? strdup(t->id) : NULL;
+}
+
+void task_fail(struct task *t, const struct pf_err *err)
+{
+	pf_autofree char *id = task_id(t);
+	pf_autobuf struct pf_buf file = PF_BUF_INIT;
+
+	pf_node_path(t->file, NULL, &file);
+	files_tell_failed(t->fs, file.data ? file.data : "", t->cred.uid, id, err);
+	task_done(t, err->code, reply_failure(err));
+}
+
+bool task_cancelled(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->answered || t->ops->cancelled(t);
+}
+
+bool task_answered(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->answered;
+}
+
+/* What TASK is a step of, at last. */
+static struct task *whole_of(struct task *t)
+{
+	while (t->whole)
+		t = t->whole;
+	return t;
+}
+
+void task_executes(struct task *t, struct pf_execution *e, struct pf_worker *worker)
+{
+	task_runs_at(t, worker, NULL);
+	t = whole_of(t);
+	PF_LOCK_SCOPE(&t->lock);
+	t->execution = e;
+}
+
+void task_runs_at(struct task *t, struct pf_worker *worker,
+		  struct pf_executable *compiling)
+{
+	struct pf_executable *before;
+
+	t = whole_of(t);
+	pf_lock(&t->lock);
+	before = t->compiling;
+	t->worker = worker;
+	t->compiling = compiling ? pf_executable_ref(compiling) : NULL;
+	pf_unlock(&t->lock);
+	pf_executable_unref(before);
+}
+
+void task_began(struct task *t)
+{
+	t = whole_of(t);
+	if (t->ops->began)
+		t->ops->began(t);
+}
+
+/* --- waiting --------------------------------------------------------------------------- */
+
+void task_pauses(struct task_pause *pause)
+{
+	struct task *t = whole_of(pause->task);
+
+	PF_LOCK_SCOPE(&t->lock);
+	t->pause = pause;
+}
+
+void task_resumes(struct task *t)
+{
+	t = whole_of(t);
+	PF_LOCK_SCOPE(&t->lock);
+	t->pause = NULL;
+}
+
+/* What waited for something, and is nobody's but ours since it was taken out. */
+struct taken {
+	struct pf_execution *execution; /* or NULL */
+	struct task_pause *pause;       /* or NULL */
+};
+
+/* Take out WHOLE's pause if it is T's, or T is the whole.  Its lock is held. */
+static struct task_pause *take_pause_locked(struct task *whole, const struct task *t)
+{
+	struct task_pause *p = whole->pause;
+
+	if (!p || (t != whole && p->task != t) || !p->leave(p))
+		return NULL;
+	return pf_steal(&whole->pause);
+}
+
+/* Take out what T, or its step, waits with. */
+static struct taken take_out(struct task *t)
+{
+	struct taken taken = { NULL, NULL };
+	struct task *whole = whole_of(t);
+
+	PF_LOCK_SCOPE(&whole->lock);
+	if (t == whole && t->execution && pf_execution_unqueue(t->execution))
+		taken.execution = t->execution;
+	else
+		taken.pause = take_pause_locked(whole, t);
+	return taken;
+}
+
+/* They are cancelled. */
+static void end_taken(struct taken taken)
+{
+	if (taken.execution)
+		pf_execution_resume(taken.execution);
+	if (taken.pause)
+		taken.pause->cancelled(taken.pause);
+}
+
+void task_unqueue(struct task *t)
+{
+	end_taken(take_out(t));
+}
+
+void task_paused(struct task *t)
+{
+	struct taken taken = { NULL, NULL };
+	struct task *whole = whole_of(t);
+
+	if (!task_cancelled(t))
+		return;
+	/* By now it may be somebody else's pause, who looks for himself. */
+	pf_lock(&whole->lock);
+	taken.pause = take_pause_locked(whole, t);
+	pf_unlock(&whole->lock);
+	end_taken(taken);
+}
+
+unsigned task_position(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->execution ? pf_execution_position(t->execution) : 0;
+}
+
+static void timed_out(struct pf_timer *timer)
+{
+	struct task *t = pf_container_of(timer, struct task, timer);
+	struct pf_err err = PF_ERR_INIT;
+	struct taken taken = take_out(t); /* a step's is dropped when its turn comes */
+	const char *late = t->late;
+
+	if (taken.execution)
+		late = "it waited for its turn on the device, and does not begin";
+	else if (taken.pause)
+		late = taken.pause->meanwhile;
+	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
+		   t->timeout_ms, late);
+	answer(t, err.code, reply_failure(&err));
+	end_taken(taken);
+	if (!t->whole)
+		task_left(t);
+	task_unref(t);
+}
+
+/* --- abandoned ------------------------------------------------------------------------- */
+
+/*
+ * What waits for its turn is not sent any more once it is cancelled; so what is executed now has
+ * had its place since before T was left.
+ */
+static void abandoned(struct pf_timer *timer)
+{
+	struct task *t = pf_container_of(timer, struct task, abandon);
+	pf_autofree char *name = NULL, *id = task_id(t);
+	struct pf_worker *worker = NULL;
+
+	pf_lock(&t->lock);
+	if (t->execution && pf_execution_runs(t->execution)) {
+		worker = t->worker;
+		name = strdup(t->execution->name);
+	}
+	pf_unlock(&t->lock);
+	if (worker)
+		files_abandon(t->fs, worker, name ? name : "", t->cred.uid, id);
+	task_unref(t);
+}
+
+void task_left(struct task *t)
+{
+	if (!files_may_abandon(t->fs, t->cred.uid) || atomic_exchange(&t->left, true))
+		return;
+	task_ref(t);
+	if (pf_timer_arm(t->fs->timers, &t->abandon, t->fs->abandoned_ms) < 0)
+		task_unref(t);
+	else if (atomic_load(&t->over))
+		stop_waiting(t);
+}
+
+void task_command_left(struct pf_command *command)
+{
+	struct task *t = atomic_load(&command->user);
+
+	if (t)
+		task_left(t);
+}
+
+int task_set_timeout(struct task *t, uint64_t ms, const char *late, struct pf_err *err)
+{
+	int r;
+
+	t->timeout_ms = ms;
+	t->late = late;
+
+	task_ref(t);
+	r = pf_timer_arm(t->fs->timers, &t->timer, ms);
+	if (r == 0)
+		return 0;
+	task_unref(t);
+	return pf_err_set(err, r, "no thread for timeouts could be started");
+}
+
+struct json_object *reply_new(void)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(true));
+	return o;
+}
+
+struct json_object *reply_failure(const struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object(), *e = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(false));
+	pf_json_add_string(e, "errno", pf_errno_name(err->code));
+	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
+	pf_json_add_string(e, "message", err->text);
+	json_object_object_add(o, "error", e);
+	return o;
+}

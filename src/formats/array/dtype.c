@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element types and their names. */
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "pjrtfs/array.h"
+#include "pjrtfs/array_files.h"
+
+/* The floating types smaller than 32 bits, to and from double. */
+
+/* What the encodings that IEEE 754 gives to infinities and NaNs mean. */
+enum style {
+	IEEE, /* the same: exponent all ones */
+	FN,   /* numbers, but for the very last of each sign, a NaN */
+	FNUZ, /* numbers; the one NaN is where -0 would be */
+	FN4,  /* numbers, all of them */
+};
+
+struct layout {
+	unsigned char exponent, mantissa; /* bits; the sign is above them */
+	short bias;
+	enum style style;
+};
+
+static const struct layout layouts[PF_DTYPE_COUNT] = {
+	[PF_DTYPE_F16] = { 5, 10, 15, IEEE },
+	[PF_DTYPE_BF16] = { 8, 7, 127, IEEE },
+	[PF_DTYPE_F8E5M2] = { 5, 2, 15, IEEE },
+	[PF_DTYPE_F8E4M3] = { 4, 3, 7, IEEE },
+	[PF_DTYPE_F8E3M4] = { 3, 4, 3, IEEE },
+	[PF_DTYPE_F8E4M3FN] = { 4, 3, 7, FN },
+	[PF_DTYPE_F8E5M2FNUZ] = { 5, 2, 16, FNUZ },
+	[PF_DTYPE_F8E4M3FNUZ] = { 4, 3, 8, FNUZ },
+	[PF_DTYPE_F8E4M3B11FNUZ] = { 4, 3, 11, FNUZ },
+	[PF_DTYPE_F4E2M1FN] = { 2, 1, 1, FN4 },
+};
+
+/* A power of two, neither sign nor zero; the last encoding is the NaN. */
+static double decode_e8m0(uint16_t bits)
+{
+	return (bits & 0xff) == 0xff ? (double)NAN : ldexp(1, (bits & 0xff) - 127);
+}
+
+static uint16_t encode_e8m0(double value)
+{
+	int exponent;
+	double fraction;
+
+	if (!(value > 0) || isinf(value))
+		return 0xff;
+	fraction = frexp(value, &exponent);
+	/* There is no even mantissa to prefer: the middle goes up, as in ml_dtypes. */
+	exponent += 126 + (fraction >= 0.75);
+	return exponent < 0 ? 0 : exponent > 0xfe ? 0xff : (uint16_t)exponent;
+}
+
+double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits)
+{
+	if (dtype == PF_DTYPE_F8E8M0FNU)
+		return decode_e8m0(bits);
+
+	const struct layout *l = &layouts[dtype];
+	unsigned sign = 1u << (l->exponent + l->mantissa);
+	unsigned code = bits & (sign - 1);
+	unsigned exponent = code >> l->mantissa;
+	unsigned mantissa = code & ((1u << l->mantissa) - 1);
+	double value;
+
+	if (l->style == IEEE && exponent == (1u << l->exponent) - 1)
+		value = mantissa ? (double)NAN : (double)INFINITY;
+	else if (l->style == FN && code == sign - 1)
+		value = (double)NAN;
+	else if (l->style == FNUZ && code == 0 && bits & sign)
+		value = (double)NAN;
+	else if (exponent == 0)
+		value = ldexp(mantissa, 1 - l->bias - l->mantissa);
+	else
+		value = ldexp(mantissa | 1u << l->mantissa,
+			      (int)exponent - l->bias - l->mantissa);
+	return bits & sign ? -value : value;
+}
+
+/* The encoding of a magnitude that is too great, or of an infinity. */
+static unsigned encode_huge(const struct layout *l)
+{
+	unsigned sign = 1u << (l->exponent + l->mantissa);
+
+	switch (l->style) {
+	case IEEE:
+		return ((1u << l->exponent) - 1) << l->mantissa;
+	case FNUZ:
+		return sign;
+	default:
+		/* FN's NaN, and FN4's greatest number: it has nothing else. */
+		return sign - 1;
+	}
+}
+
+static unsigned encode_nan(const struct layout *l)
+{
+	unsigned sign = 1u << (l->exponent + l->mantissa);
+
+	switch (l->style) {
+	case IEEE:
+		return encode_huge(l) | 1u << (l->mantissa - 1);
+	case FN:
+		return sign - 1;
+	default:
+		/* FN4 has none; -0 is what ml_dtypes and XLA make of it. */
+		return sign;
+	}
+}
+
+uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
+{
+	if (dtype == PF_DTYPE_F8E8M0FNU)
+		return encode_e8m0(value);
+
+	const struct layout *l = &layouts[dtype];
+	unsigned sign = 1u << (l->exponent + l->mantissa);
+	unsigned code, last, negative = signbit(value) ? sign : 0;
+	int exponent;
+
+	if (isnan(value))
+		return (uint16_t)(encode_nan(l) | negative);
+	value = fabs(value);
+	(void)frexp(value, &exponent);
+	exponent--;
+	last = l->style == IEEE ? encode_huge(l) - 1
+	       : l->style == FN ? sign - 2
+				: sign - 1;
+	if (isinf(value) || exponent > l->bias + 1) {
+		code = encode_huge(l);
+	} else if (value == 0) {
+		code = 0;
+	} else {
+		if (exponent < 1 - l->bias)
+			exponent = 1 - l->bias;
+		/*
+		 * The mantissa with its leading one (absent in a subnormal number, whose
+		 * exponent field is 0): that one and a carry of the rounding add
+		 * themselves to the exponent field.
+		 */
+		code = (unsigned)(exponent + l->bias - 1) << l->mantissa;
+		code += (unsigned)rint(ldexp(value, l->mantissa - exponent));
+		if (code > last)
+			code = encode_huge(l);
+	}
+	/* What would be -0 is the NaN of FNUZ types. */
+	if (l->style == FNUZ && code == 0)
+		return 0;
+	return (uint16_t)(code | negative);
+}
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+struct info {
+	const char *name;     /* PJRT's; in any case also MLIR's for the floats */
+	const char *datatype; /* Open Inference's, or NULL */
+	const char *safetensors;
+	const char *descr; /* NumPy's, for .npy headers */
+	unsigned char size;
+	unsigned char bits;
+	unsigned char xla; /* PrimitiveType */
+};
+
+static const struct info infos[PF_DTYPE_COUNT] = {
+	[PF_DTYPE_PRED] = { "PRED", "BOOL", "BOOL", "|b1", 1, 8, 1 },
+	[PF_DTYPE_S8] = { "S8", "INT8", "I8", "|i1", 1, 8, 2 },
+	[PF_DTYPE_S16] = { "S16", "INT16", "I16", "<i2", 2, 16, 3 },
+	[PF_DTYPE_S32] = { "S32", "INT32", "I32", "<i4", 4, 32, 4 },
+	[PF_DTYPE_S64] = { "S64", "INT64", "I64", "<i8", 8, 64, 5 },
+	[PF_DTYPE_U8] = { "U8", "UINT8", "U8", "|u1", 1, 8, 6 },
+	[PF_DTYPE_U16] = { "U16", "UINT16", "U16", "<u2", 2, 16, 7 },
+	[PF_DTYPE_U32] = { "U32", "UINT32", "U32", "<u4", 4, 32, 8 },
+	[PF_DTYPE_U64] = { "U64", "UINT64", "U64", "<u8", 8, 64, 9 },
+	[PF_DTYPE_F16] = { "F16", "FP16", "F16", "<f2", 2, 16, 10 },
+	[PF_DTYPE_F32] = { "F32", "FP32", "F32", "<f4", 4, 32, 11 },
+	[PF_DTYPE_F64] = { "F64", "FP64", "F64", "<f8", 8, 64, 12 },
+	[PF_DTYPE_BF16] = { "BF16", NULL, "BF16", "<V2", 2, 16, 16 },
+	[PF_DTYPE_C64] = { "C64", NULL, "C64", "<c8", 8, 64, 15 },
+	[PF_DTYPE_C128] = { "C128", NULL, "C128", "<c16", 16, 128, 18 },
+	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "F8_E5M2", "|V1", 1, 8, 19 },
+	[PF_DTYPE_F8E4M3FN] = { "F8E4M3FN", NULL, "F8_E4M3", "<V1", 1, 8, 20 },
+	[PF_DTYPE_F8E4M3B11FNUZ] = { "F8E4M3B11FNUZ", NULL, "F8_E4M3B11FNUZ", "<V1", 1, 8,
+				     23 },
+	[PF_DTYPE_F8E5M2FNUZ] = { "F8E5M2FNUZ", NULL, "F8_E5M2FNUZ", "<V1", 1, 8, 24 },
+	[PF_DTYPE_F8E4M3FNUZ] = { "F8E4M3FNUZ", NULL, "F8_E4M3FNUZ", "<V1", 1, 8, 25 },
+	[PF_DTYPE_S4] = { "S4", NULL, "I4", "|i1", 1, 4, 21 },
+	[PF_DTYPE_U4] = { "U4", NULL, "U4", "|u1", 1, 4, 22 },
+	[PF_DTYPE_TOKEN] = { "TOKEN", NULL, NULL, NULL, 0, 0, 17 },
+	[PF_DTYPE_S2] = { "S2", NULL, "I2", "|i1", 1, 2, 26 },
+	[PF_DTYPE_U2] = { "U2", NULL, "U2", "|u1", 1, 2, 27 },
+	[PF_DTYPE_F8E4M3] = { "F8E4M3", NULL, "F8_E4M3IEEE", "<V1", 1, 8, 28 },
+	[PF_DTYPE_F8E3M4] = { "F8E3M4", NULL, "F8_E3M4", "<V1", 1, 8, 29 },
+	[PF_DTYPE_F8E8M0FNU] = { "F8E8M0FNU", NULL, "F8_E8M0", "<V1", 1, 8, 33 },
+	[PF_DTYPE_F4E2M1FN] = { "F4E2M1FN", NULL, "F4", "<V1", 1, 4, 32 },
+	[PF_DTYPE_S1] = { "S1", NULL, "I1", "|i1", 1, 1, 30 },
+	[PF_DTYPE_U1] = { "U1", NULL, "U1", "|u1", 1, 1, 31 },
+};
+
+/*
+ * The names that are read besides those above.  NumPy's codes without a byte order ("i8")
+ * are left out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.  safetensors'
+ * F8_E4M3 is PyTorch's float8_e4m3fn.
+ */
+static const struct {
+	const char *name;
+	enum pf_dtype dtype;
+} aliases[] = {
+	{ "bool", PF_DTYPE_PRED },
+	{ "bool_", PF_DTYPE_PRED },
+	{ "i1", PF_DTYPE_PRED },
+	{ "int8", PF_DTYPE_S8 },
+	{ "i8", PF_DTYPE_S8 },
+	{ "int16", PF_DTYPE_S16 },
+	{ "i16", PF_DTYPE_S16 },
+	{ "int32", PF_DTYPE_S32 },
+	{ "i32", PF_DTYPE_S32 },
+	{ "int64", PF_DTYPE_S64 },
+	{ "i64", PF_DTYPE_S64 },
+	{ "uint8", PF_DTYPE_U8 },
+	{ "ui8", PF_DTYPE_U8 },
+	{ "uint16", PF_DTYPE_U16 },
+	{ "ui16", PF_DTYPE_U16 },
+	{ "uint32", PF_DTYPE_U32 },
+	{ "ui32", PF_DTYPE_U32 },
+	{ "uint64", PF_DTYPE_U64 },
+	{ "ui64", PF_DTYPE_U64 },
+	{ "float16", PF_DTYPE_F16 },
+	{ "fp16", PF_DTYPE_F16 },
+	{ "float32", PF_DTYPE_F32 },
+	{ "fp32", PF_DTYPE_F32 },
+	{ "float64", PF_DTYPE_F64 },
+	{ "fp64", PF_DTYPE_F64 },
+	{ "bfloat16", PF_DTYPE_BF16 },
+	{ "complex64", PF_DTYPE_C64 },
+	{ "complex<f32>", PF_DTYPE_C64 },
+	{ "complex128", PF_DTYPE_C128 },
+	{ "complex<f64>", PF_DTYPE_C128 },
+	{ "float8_e5m2", PF_DTYPE_F8E5M2 },
+	{ "F8_E5M2", PF_DTYPE_F8E5M2 },
+	{ "float8_e4m3fn", PF_DTYPE_F8E4M3FN },
+	{ "F8_E4M3", PF_DTYPE_F8E4M3FN },
+	{ "float8_e4m3b11fnuz", PF_DTYPE_F8E4M3B11FNUZ },
+	{ "float8_e5m2fnuz", PF_DTYPE_F8E5M2FNUZ },
+	{ "F8_E5M2FNUZ", PF_DTYPE_F8E5M2FNUZ },
+	{ "float8_e4m3fnuz", PF_DTYPE_F8E4M3FNUZ },
+	{ "F8_E4M3FNUZ", PF_DTYPE_F8E4M3FNUZ },
+	{ "int4", PF_DTYPE_S4 },
+	{ "i4", PF_DTYPE_S4 },
+	{ "uint4", PF_DTYPE_U4 },
+	{ "ui4", PF_DTYPE_U4 },
+	{ "int2", PF_DTYPE_S2 },
+	{ "i2", PF_DTYPE_S2 },
+	{ "uint2", PF_DTYPE_U2 },
+	{ "ui2", PF_DTYPE_U2 },
+	{ "int1", PF_DTYPE_S1 },
+	{ "uint1", PF_DTYPE_U1 },
+	{ "ui1", PF_DTYPE_U1 },
+	{ "float8_e4m3", PF_DTYPE_F8E4M3 },
+	{ "float8_e3m4", PF_DTYPE_F8E3M4 },
+	{ "float8_e8m0fnu", PF_DTYPE_F8E8M0FNU },
+	{ "F8_E8M0", PF_DTYPE_F8E8M0FNU },
+	{ "float4_e2m1fn", PF_DTYPE_F4E2M1FN },
+	{ "F4", PF_DTYPE_F4E2M1FN },
+	{ "F8_E4M3IEEE", PF_DTYPE_F8E4M3 },
+	{ "F8_E3M4", PF_DTYPE_F8E3M4 },
+	{ "F8_E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
+};
+
+bool pf_dtype_valid(int dtype)
+{
+	return dtype > PF_DTYPE_INVALID && dtype < PF_DTYPE_COUNT &&
+	       infos[dtype].size > 0;
+}
+
+size_t pf_dtype_size(enum pf_dtype dtype)
+{
+	return pf_dtype_valid((int)dtype) ? infos[dtype].size : 0;
+}
+
+unsigned pf_dtype_bits(enum pf_dtype dtype)
+{
+	return pf_dtype_valid((int)dtype) ? infos[dtype].bits : 0;
+}
+
+/* The minor version of the API that introduced a type. */
+static int since(enum pf_dtype dtype)
+{
+	switch (dtype) {
+	case PF_DTYPE_F8E8M0FNU:
+	case PF_DTYPE_F4E2M1FN:
+		return 63;
+	case PF_DTYPE_S1:
+	case PF_DTYPE_U1:
+		return 94;
+	default:
+		return 0;
+	}
+}
+
+int pf_dtype_check(enum pf_dtype dtype, int major, int minor, struct pf_err *err)
+{
+	if (major > 0 || minor >= since(dtype))
+		return 0;
+	return pf_err_set(err, -EOPNOTSUPP,
+			  "the plugin speaks PJRT %d.%d, element type %s needs 0.%d",
+			  major, minor, pf_dtype_name(dtype), since(dtype));
+}
+
+const char *pf_dtype_name(enum pf_dtype dtype)
+{
+	if (dtype == PF_DTYPE_TOKEN)
+		return "TOKEN";
+	return pf_dtype_valid((int)dtype) ? infos[dtype].name : "INVALID";
+}
+
+const char *pf_dtype_datatype(enum pf_dtype dtype)
+{
+	if (pf_dtype_valid((int)dtype) && infos[dtype].datatype)
+		return infos[dtype].datatype;
+	return pf_dtype_name(dtype);
+}
+
+const char *pf_dtype_safetensors(enum pf_dtype dtype)
+{
+	return pf_dtype_valid((int)dtype) ? infos[dtype].safetensors : "INVALID";
+}
+
+enum pf_dtype pf_dtype_from_safetensors(const char *name, size_t len)
+{
+	for (int i = 1; i < PF_DTYPE_COUNT; i++)
+		if (infos[i].safetensors && strlen(infos[i].safetensors) == len &&
+		    memcmp(infos[i].safetensors, name, len) == 0)
+			return (enum pf_dtype)i;
+	return PF_DTYPE_INVALID;
+}
+
+const char *pf_dtype_npy_descr(enum pf_dtype dtype)
+{
+	return pf_dtype_valid((int)dtype) ? infos[dtype].descr : "|V0";
+}
+
+static bool same(const char *known, const char *name, size_t len)
+{
+	return strncasecmp(known, name, len) == 0 && known[len] == '\0';
+}
+
+/*
+ * NumPy's codes with a byte order.  Here case matters ('b' is bool, 'B' is not); one-byte
+ * types have no byte order, so any is right.  The first type of the table that has the
+ * code is the one it means: "|i1" is S8, not S4.  "<V1" means no type in particular.  "<f1" is
+ * what ml_dtypes calls its float8_e5m2; NumPy itself writes it, but refuses to read it.
+ */
+static enum pf_dtype parse_descr(const char *name, size_t len)
+{
+	bool one_byte = len == 3 && name[2] == '1';
+
+	if (one_byte ? !strchr("<|=>", name[0]) : !strchr("<=", name[0]))
+		return PF_DTYPE_INVALID;
+	if (one_byte && name[1] == 'f')
+		return PF_DTYPE_F8E5M2;
+	if (name[1] == 'V' && !(len == 3 && memcmp(name, "<V2", 3) == 0))
+		return PF_DTYPE_INVALID;
+	for (int i = 1; i < PF_DTYPE_COUNT; i++)
+		if (infos[i].descr && strlen(infos[i].descr) == len &&
+		    memcmp(infos[i].descr + 1, name + 1, len - 1) == 0)
+			return (enum pf_dtype)i;
+	return PF_DTYPE_INVALID;
+}
+
+enum pf_dtype pf_dtype_parse(const char *name, size_t len)
+{
+	/* A NUL would end the comparisons early. */
+	if (len < 2 || len > 32 || memchr(name, '\0', len))
+		return PF_DTYPE_INVALID;
+	if (strchr("<>=|", name[0]))
+		return parse_descr(name, len);
+	for (int i = 1; i < PF_DTYPE_COUNT; i++)
+		if (infos[i].size && same(infos[i].name, name, len))
+			return (enum pf_dtype)i;
+	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+		if (same(aliases[i].name, name, len))
+			return aliases[i].dtype;
+	return PF_DTYPE_INVALID;
+}
+
+enum pf_dtype pf_dtype_from_xla(int primitive_type)
+{
+	for (int i = 1; i < PF_DTYPE_COUNT; i++)
+		if (infos[i].xla == primitive_type)
+			return (enum pf_dtype)i;
+	return PF_DTYPE_INVALID;
+}

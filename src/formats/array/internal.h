@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Floating-point numbers to and from decimal text; used by text.c only. */
+#ifndef PJRTFS_FORMATS_ARRAY_INTERNAL_H
+#define PJRTFS_FORMATS_ARRAY_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrtfs/array.h"
+
+enum { PF_DECIMAL_MAX = 40 }; /* bytes that pf_decimal_print writes at most */
+
+/* Write N in decimal to DST; returns the bytes written (at most 20). */
+size_t pf_decimal_print_u64(char *dst, uint64_t n);
+
+/*
+ * Write the shortest decimal that reads back as VALUE, a number that the real floating
+ * type DTYPE has, to DST; returns the bytes written.  No NUL.  Does not depend on the
+ * locale.  Does not block.
+ */
+size_t pf_decimal_print(char *dst, enum pf_dtype dtype, double value);
+
+/* A decimal number as it was read: (-1)^negative * mantissa * 10^exponent, or else. */
+struct pf_decimal {
+	enum { PF_DECIMAL_NUMBER, PF_DECIMAL_INF, PF_DECIMAL_NAN } kind;
+	bool negative;
+	uint64_t mantissa; /* of the first 19 digits that are not leading zeros */
+	int64_t exponent;
+	bool exact;         /* those were all digits */
+	const char *digits; /* borrowed from the text: digits and perhaps a point */
+	size_t digits_len;
+};
+
+/*
+ * Read a number from the start of SRC (LEN bytes): an optional sign, then digits with an
+ * optional point and exponent, or inf, infinity, nan in any case.  Returns the bytes that
+ * make up the number; 0 if there is none.
+ */
+size_t pf_decimal_scan(const char *src, size_t len, struct pf_decimal *ret);
+
+/* The double, the float nearest to a scanned number; infinite where none is near. */
+double pf_decimal_to_double(const struct pf_decimal *decimal);
+float pf_decimal_to_float(const struct pf_decimal *decimal);
+
+#endif

@@ -1,0 +1,740 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * .safetensors headers.
+ *
+ * The parser goes over the text once and makes nothing but what it returns: a tree of the
+ * longest header would take gigabytes, and the grammar is small.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "pjrtfs/array.h"
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/base.h"
+
+/* Reading JSON whose grammar is known token by token; used by safetensors.c only. */
+
+/*
+ * The text, which ends where the JSON does, and the place in it.  All functions step over
+ * JSON's spaces first; what is WANTed is for the sentence.
+ */
+struct pf_reader {
+	const char *start, *p, *end; /* borrowed */
+	size_t offset;               /* of the text in the file, for sentences */
+	struct pf_err *err;          /* borrowed; may be NULL */
+};
+
+/* -EINVAL: "expected WANT, found ..." what is at the reader's place. */
+int pf_reader_bad(struct pf_reader *rd, const char *want);
+
+/* Step over the character C.  0, or -EINVAL if there is another. */
+int pf_reader_expect(struct pf_reader *rd, char c, const char *want);
+
+/*
+ * Step to the next member of an object or a list: 1; behind its CLOSE, which is '}' or
+ * ']': 0; -EINVAL if neither is there.  *FIRST: there was no member yet, so there is no
+ * comma; it becomes false.
+ */
+int pf_reader_next(struct pf_reader *rd, char close, bool *first);
+
+/*
+ * Step over a string and append what it means to OUT (if not NULL), whose data are then
+ * not NULL.  0; -EINVAL: no string, not UTF-8, half a surrogate pair, a NUL in it;
+ * -ENOMEM.
+ */
+int pf_reader_string(struct pf_reader *rd, struct pf_buf *out, const char *want);
+
+/*
+ * Step over a whole number.  0; -EINVAL: none, or with sign, leading zero, fraction or
+ * exponent; -EOVERFLOW: beyond 2^63-1.
+ */
+int pf_reader_number(struct pf_reader *rd, int64_t *ret, const char *want);
+
+/* Reading JSON (RFC 8259) token by token. */
+
+int pf_reader_bad(struct pf_reader *rd, const char *want)
+{
+	size_t left = (size_t)(rd->end - rd->p);
+
+	if (left == 0)
+		return pf_err_set(rd->err, -EINVAL, "expected %s, found its end", want);
+	/* The bytes are anything at all: pf_err_set makes them fit to print. */
+	return pf_err_set(rd->err, -EINVAL, "expected %s, found \"%.*s\" at byte %zu",
+			  want, left < 16 ? (int)left : 16, rd->p,
+			  (size_t)(rd->p - rd->start) + rd->offset);
+}
+
+static void skip_space(struct pf_reader *rd)
+{
+	while (rd->p < rd->end && *rd->p && strchr(" \t\r\n", *rd->p))
+		rd->p++;
+}
+
+int pf_reader_expect(struct pf_reader *rd, char c, const char *want)
+{
+	skip_space(rd);
+	if (rd->p == rd->end || *rd->p != c)
+		return pf_reader_bad(rd, want);
+	rd->p++;
+	return 0;
+}
+
+int pf_reader_next(struct pf_reader *rd, char close, bool *first)
+{
+	int r;
+
+	skip_space(rd);
+	if (rd->p < rd->end && *rd->p == close) {
+		rd->p++;
+		return 0;
+	}
+	if (!*first) {
+		r = pf_reader_expect(rd, ',', close == '}' ? "',' or '}'" : "',' or ']'");
+		if (r < 0)
+			return r;
+	}
+	*first = false;
+	return 1;
+}
+
+static size_t put_utf8(char *dst, uint32_t c)
+{
+	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	for (size_t i = n - 1; i > 0; i--, c >>= 6)
+		dst[i] = (char)(0x80 | (c & 0x3f));
+	dst[0] = (char)(lead[n] | c);
+	return n;
+}
+
+/* Four digits at the reader's place, which is behind "\u". */
+static int read_hex(struct pf_reader *rd, uint32_t *ret)
+{
+	uint32_t c = 0;
+
+	for (int i = 0; i < 4; i++, rd->p++) {
+		char d = rd->p < rd->end ? *rd->p : '\0';
+
+		if (d >= '0' && d <= '9')
+			c = c << 4 | (uint32_t)(d - '0');
+		else if ((d | 32) >= 'a' && (d | 32) <= 'f')
+			c = c << 4 | (uint32_t)((d | 32) - 'a' + 10);
+		else
+			return pf_reader_bad(rd, "four hexadecimal digits");
+	}
+	*ret = c;
+	return 0;
+}
+
+/* "\uXXXX", or two of them that are one character, at the reader's place. */
+static int read_code(struct pf_reader *rd, uint32_t *ret)
+{
+	const char *start = rd->p;
+	uint32_t c = 0, low = 0;
+	int r;
+
+	rd->p += 2;
+	r = read_hex(rd, &c);
+	if (r < 0)
+		return r;
+	if (c >= 0xd800 && c < 0xdc00 && rd->end - rd->p >= 2 && rd->p[0] == '\\' &&
+	    rd->p[1] == 'u') {
+		rd->p += 2;
+		r = read_hex(rd, &low);
+		if (r < 0)
+			return r;
+		if (low >= 0xdc00 && low < 0xe000)
+			c = 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
+	}
+	if (c == 0 || (c >= 0xd800 && c < 0xe000)) {
+		rd->p = start;
+		return pf_reader_bad(rd,
+				     c ? "a pair of surrogates" : "no NUL in a string");
+	}
+	*ret = c;
+	return 0;
+}
+
+static int read_escape(struct pf_reader *rd, struct pf_buf *out)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *at;
+	char text[4];
+	uint32_t c = 0;
+	int r;
+
+	if (rd->end - rd->p < 2 || !rd->p[1])
+		return pf_reader_bad(rd, "an escape sequence");
+	at = strchr(from, rd->p[1]);
+	if (at) {
+		rd->p += 2;
+		c = (unsigned char)to[at - from];
+	} else if (rd->p[1] == 'u') {
+		r = read_code(rd, &c);
+		if (r < 0)
+			return r;
+	} else {
+		return pf_reader_bad(rd, "an escape sequence");
+	}
+	if (out)
+		pf_buf_append(out, text, put_utf8(text, c));
+	return 0;
+}
+
+/* Step over characters that stand for themselves. */
+static void skip_plain(struct pf_reader *rd)
+{
+	uint32_t c;
+
+	while (rd->p < rd->end) {
+		size_t n = 1;
+
+		if ((unsigned char)*rd->p >= 0x80)
+			n = pf_utf8_char(rd->p, (size_t)(rd->end - rd->p), &c);
+		else if ((unsigned char)*rd->p < 0x20 || *rd->p == '"' || *rd->p == '\\')
+			n = 0;
+		if (n == 0)
+			return;
+		rd->p += n;
+	}
+}
+
+int pf_reader_string(struct pf_reader *rd, struct pf_buf *out, const char *want)
+{
+	int r = pf_reader_expect(rd, '"', want);
+
+	while (r == 0) {
+		const char *run = rd->p;
+
+		skip_plain(rd);
+		if (out)
+			pf_buf_append(out, run, (size_t)(rd->p - run));
+		if (out && out->failed)
+			return pf_err_set(rd->err, -ENOMEM, "no memory for a string");
+		if (rd->p == rd->end)
+			return pf_reader_bad(rd, "the end of a string");
+		if (*rd->p == '"') {
+			rd->p++;
+			return 0;
+		}
+		if (*rd->p == '\\')
+			r = read_escape(rd, out);
+		else if ((unsigned char)*rd->p < 0x20)
+			return pf_reader_bad(rd, "no control character in a string");
+		else
+			return pf_reader_bad(rd, "UTF-8 in a string");
+	}
+	return r;
+}
+
+int pf_reader_number(struct pf_reader *rd, int64_t *ret, const char *want)
+{
+	const char *start;
+	int64_t n = 0;
+
+	skip_space(rd);
+	start = rd->p;
+	for (; rd->p < rd->end && *rd->p >= '0' && *rd->p <= '9'; rd->p++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, *rd->p - '0', &n))
+			return pf_err_set(
+				rd->err, -EOVERFLOW,
+				"expected %s, found one beyond 2^63-1 at byte %zu", want,
+				(size_t)(start - rd->start) + rd->offset);
+	if (rd->p == start)
+		return pf_reader_bad(rd, want);
+	/* A digit more, "1.0" and "1e3" are numbers of JSON, but none of these. */
+	if ((*start == '0' && rd->p - start > 1) ||
+	    (rd->p < rd->end && *rd->p && strchr(".eE", *rd->p))) {
+		rd->p = start;
+		return pf_reader_bad(rd, want);
+	}
+	*ret = n;
+	return 0;
+}
+
+enum { PREAMBLE = 8 }; /* bytes of the JSON's length */
+
+static const char metadata_name[] = "__metadata__";
+
+struct parser {
+	struct pf_reader json;     /* over the header, all of it */
+	struct pf_buf word;        /* the last key of a tensor, or name of a type */
+	struct pf_buf names;       /* each with its NUL, in the order of the text */
+	struct pf_tensor *tensors; /* likewise; owned, without their names */
+	size_t n, cap;
+	bool metadata; /* was there */
+};
+
+enum { QUOTED = 80 }; /* bytes that quote writes at most */
+
+/* A name for a sentence: one that is too long is cut between two characters. */
+static const char *quote(char dst[static QUOTED], const char *name)
+{
+	size_t len = strnlen(name, QUOTED);
+	bool cut = len > QUOTED - 6;
+
+	if (cut)
+		for (len = QUOTED - 6; ((unsigned char)name[len] & 0xc0) == 0x80;)
+			len--;
+	dst[0] = '"';
+	memcpy(dst + 1, name, len);
+	strcpy(dst + 1 + len, cut ? "\"..." : "\"");
+	return dst;
+}
+
+static int no_memory(struct parser *ps)
+{
+	return pf_err_set(ps->json.err, -ENOMEM, "no memory for the tensors");
+}
+
+static int read_word(struct parser *ps, const char *want)
+{
+	pf_buf_consume(&ps->word, ps->word.len);
+	return pf_reader_string(&ps->json, &ps->word, want);
+}
+
+static int read_dtype(struct parser *ps, enum pf_dtype *ret)
+{
+	char name[QUOTED];
+	int r = read_word(ps, "a type such as \"F32\" for dtype");
+
+	if (r < 0)
+		return r;
+	*ret = pf_dtype_from_safetensors(ps->word.data, ps->word.len);
+	if (*ret == PF_DTYPE_INVALID)
+		return pf_err_set(ps->json.err, -EINVAL,
+				  "expected a type of a device for dtype, found %s",
+				  quote(name, ps->word.data));
+	return 0;
+}
+
+static int read_shape(struct parser *ps, struct pf_shape *shape)
+{
+	bool first = true;
+	int r;
+
+	shape->rank = 0;
+	r = pf_reader_expect(&ps->json, '[', "a list such as [2,3] for shape");
+	if (r < 0)
+		return r;
+	while ((r = pf_reader_next(&ps->json, ']', &first)) > 0) {
+		if (shape->rank == PF_MAX_RANK)
+			return pf_err_set(ps->json.err, -EINVAL,
+					  "expected at most %d extents in shape, found "
+					  "more",
+					  PF_MAX_RANK);
+		r = pf_reader_number(&ps->json, &shape->dims[shape->rank],
+				     "an extent (a whole number) in shape");
+		if (r < 0)
+			return r;
+		shape->rank++;
+	}
+	return r;
+}
+
+static int read_offsets(struct parser *ps, struct pf_tensor *tensor)
+{
+	static const char want[] = "a list of two whole numbers for data_offsets";
+	int64_t begin = 0, end = 0;
+	int r;
+
+	r = pf_reader_expect(&ps->json, '[', want);
+	r = r < 0 ? r : pf_reader_number(&ps->json, &begin, want);
+	r = r < 0 ? r : pf_reader_expect(&ps->json, ',', want);
+	r = r < 0 ? r : pf_reader_number(&ps->json, &end, want);
+	r = r < 0 ? r : pf_reader_expect(&ps->json, ']', want);
+	if (r < 0)
+		return r;
+	if (end < begin)
+		return pf_err_set(ps->json.err, -EINVAL,
+				  "expected data_offsets that begin before they end, "
+				  "found [%" PRId64 ",%" PRId64 "]",
+				  begin, end);
+	tensor->off = (uint64_t)begin;
+	tensor->len = (uint64_t)(end - begin);
+	return 0;
+}
+
+/* Do the offsets leave as much room as the type and the shape take? */
+static int check_size(struct parser *ps, const struct pf_tensor *tensor)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	uint64_t host, want;
+	int64_t count = 0;
+	int r;
+
+	r = pf_shape_bytes(&tensor->shape, tensor->dtype, &host, ps->json.err);
+	if (r < 0)
+		return r;
+	(void)pf_shape_count(&tensor->shape, &count, NULL);
+	want = pf_pack_size(tensor->dtype, (uint64_t)count);
+	if (tensor->len == want)
+		return 0;
+	pf_shape_print(&text, tensor->dtype, &tensor->shape);
+	return pf_err_set(ps->json.err, -EINVAL,
+			  "expected data_offsets %" PRIu64
+			  " apart for %s, found [%" PRIu64 ",%" PRIu64 "]",
+			  want, text.failed ? "its shape" : text.data, tensor->off,
+			  tensor->off + tensor->len);
+}
+
+enum { KEY_DTYPE, KEY_SHAPE, KEY_OFFSETS, N_KEYS };
+static const char *const keys[N_KEYS] = { "dtype", "shape", "data_offsets" };
+
+static int read_key(struct parser *ps, unsigned *seen, int *ret)
+{
+	static const char want[] = "a key (\"dtype\", \"shape\" or \"data_offsets\")";
+	char name[QUOTED];
+	int r, key;
+
+	r = read_word(ps, want);
+	if (r < 0)
+		return r;
+	for (key = 0; key < N_KEYS; key++)
+		if (strcmp(ps->word.data, keys[key]) == 0)
+			break;
+	if (key == N_KEYS)
+		return pf_err_set(ps->json.err, -EINVAL, "expected %s, found %s", want,
+				  quote(name, ps->word.data));
+	if (*seen & 1u << key)
+		return pf_err_set(ps->json.err, -EINVAL,
+				  "expected each key once, found \"%s\" twice",
+				  keys[key]);
+	*seen |= 1u << key;
+	*ret = key;
+	return pf_reader_expect(&ps->json, ':', "':' behind a key");
+}
+
+static int read_tensor(struct parser *ps, struct pf_tensor *tensor)
+{
+	bool first = true;
+	unsigned seen = 0;
+	int r, key = 0;
+
+	r = pf_reader_expect(&ps->json, '{',
+			     "an object with dtype, shape and data_offsets");
+	if (r < 0)
+		return r;
+	while ((r = pf_reader_next(&ps->json, '}', &first)) > 0) {
+		r = read_key(ps, &seen, &key);
+		if (r < 0)
+			return r;
+		if (key == KEY_DTYPE)
+			r = read_dtype(ps, &tensor->dtype);
+		else if (key == KEY_SHAPE)
+			r = read_shape(ps, &tensor->shape);
+		else
+			r = read_offsets(ps, tensor);
+		if (r < 0)
+			return r;
+	}
+	for (key = 0; r == 0 && key < N_KEYS; key++)
+		if (!(seen & 1u << key))
+			return pf_err_set(ps->json.err, -EINVAL,
+					  "expected a key \"%s\", found none", keys[key]);
+	return r < 0 ? r : check_size(ps, tensor);
+}
+
+static int read_metadata(struct parser *ps)
+{
+	bool first = true;
+	int r;
+
+	if (ps->metadata)
+		return pf_err_set(ps->json.err, -EINVAL,
+				  "expected it once, found it twice");
+	ps->metadata = true;
+	r = pf_reader_expect(&ps->json, '{', "an object of strings");
+	if (r < 0)
+		return r;
+	while ((r = pf_reader_next(&ps->json, '}', &first)) > 0) {
+		r = pf_reader_string(&ps->json, NULL, "a key in double quotes");
+		r = r < 0 ? r : pf_reader_expect(&ps->json, ':', "':' behind a key");
+		r = r < 0 ? r : pf_reader_string(&ps->json, NULL, "a string");
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+/* Room for one tensor more. */
+static int grow(struct parser *ps)
+{
+	struct pf_tensor *tensors;
+	size_t cap = ps->cap ? 2 * ps->cap : 4;
+
+	if (ps->n == PF_SAFETENSORS_MAX_TENSORS)
+		return pf_err_set(ps->json.err, -E2BIG,
+				  "expected at most %d tensors, found more",
+				  PF_SAFETENSORS_MAX_TENSORS);
+	if (ps->n < ps->cap)
+		return 0;
+	tensors = reallocarray(ps->tensors, cap, sizeof(*tensors));
+	if (!tensors)
+		return no_memory(ps);
+	ps->tensors = tensors;
+	ps->cap = cap;
+	return 0;
+}
+
+/* A name and what it names. */
+static int read_member(struct parser *ps)
+{
+	size_t at = ps->names.len;
+	char name[QUOTED];
+	int r;
+
+	r = pf_reader_string(&ps->json, &ps->names, "a tensor's name in double quotes");
+	r = r < 0 ? r : pf_reader_expect(&ps->json, ':', "':' behind a tensor's name");
+	if (r < 0)
+		return r;
+	if (strcmp(ps->names.data + at, metadata_name) == 0) {
+		ps->names.len = at;
+		r = read_metadata(ps);
+		return r < 0 ? pf_err_wrap(ps->json.err, r, "%s", metadata_name) : 0;
+	}
+	r = grow(ps);
+	if (r < 0)
+		return r;
+	pf_buf_append(&ps->names, "", 1);
+	if (ps->names.failed)
+		return no_memory(ps);
+	ps->tensors[ps->n] = (struct pf_tensor){ 0 };
+	r = read_tensor(ps, &ps->tensors[ps->n]);
+	if (r < 0)
+		return pf_err_wrap(ps->json.err, r, "tensor %s",
+				   quote(name, ps->names.data + at));
+	ps->n++;
+	return 0;
+}
+
+static int read_header(struct parser *ps)
+{
+	bool first = true;
+	int r;
+
+	r = pf_reader_expect(&ps->json, '{', "'{'");
+	if (r < 0)
+		return r;
+	while ((r = pf_reader_next(&ps->json, '}', &first)) > 0) {
+		r = read_member(ps);
+		if (r < 0)
+			return r;
+	}
+	while (ps->json.p < ps->json.end && *ps->json.p == ' ')
+		ps->json.p++;
+	if (r == 0 && ps->json.p < ps->json.end)
+		return pf_reader_bad(&ps->json, "only spaces behind the object");
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct pf_tensor *x = a, *y = b;
+
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	/* Empty tensors come before the one whose data begin there, in the text's order. */
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static int check_names(const struct pf_tensor *tensors, size_t n, struct pf_err *err)
+{
+	pf_autofree const char **names = NULL;
+	char name[QUOTED];
+
+	if (n < 2)
+		return 0;
+	names = reallocarray(NULL, n, sizeof(*names));
+	if (!names)
+		return pf_err_set(err, -ENOMEM, "no memory for the tensors' names");
+	for (size_t i = 0; i < n; i++)
+		names[i] = tensors[i].name;
+	qsort(names, n, sizeof(*names), by_name);
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			return pf_err_set(err, -EINVAL,
+					  "expected each name once, found %s twice",
+					  quote(name, names[i]));
+	return 0;
+}
+
+/* Sorted, each tensor begins where the one before it ends: that leaves no other place. */
+static int check_offsets(struct pf_tensor *tensors, size_t n, uint64_t *data_len,
+			 struct pf_err *err)
+{
+	uint64_t end = 0;
+	char name[QUOTED], before[QUOTED];
+	bool sorted = true;
+
+	for (size_t i = 1; sorted && i < n; i++)
+		sorted = by_offset(&tensors[i - 1], &tensors[i]) < 0;
+	if (!sorted)
+		qsort(tensors, n, sizeof(*tensors), by_offset);
+	for (size_t i = 0; i < n; i++) {
+		if (tensors[i].off != end)
+			return pf_err_set(err, -EINVAL,
+					  "tensor %s: expected data_offsets from %" PRIu64
+					  ", where %s%s, found %" PRIu64,
+					  quote(name, tensors[i].name), end,
+					  i ? quote(before, tensors[i - 1].name)
+					    : "the data",
+					  i ? " ends" : " begin", tensors[i].off);
+		end += tensors[i].len;
+	}
+	if (end > UINT64_C(1) << 62)
+		return pf_err_set(err, -EOVERFLOW,
+				  "expected at most 2^62 bytes of data, found %" PRIu64,
+				  end);
+	*data_len = end;
+	return 0;
+}
+
+/* Give the tensors their names, now that these no longer move, and look at all of them. */
+static int finish(struct parser *ps, struct pf_safetensors *ret)
+{
+	const char *name = ps->names.data;
+	struct pf_tensor *fewer;
+	int r;
+
+	for (size_t i = 0; i < ps->n; i++) {
+		ps->tensors[i].name = name;
+		name += strlen(name) + 1;
+	}
+	r = check_names(ps->tensors, ps->n, ps->json.err);
+	r = r < 0 ? r : check_offsets(ps->tensors, ps->n, &ret->data_len, ps->json.err);
+	if (r < 0)
+		return r;
+	fewer = ps->n ? reallocarray(ps->tensors, ps->n, sizeof(*fewer)) : NULL;
+	if (fewer)
+		ps->tensors = fewer;
+	ret->n = ps->n;
+	ret->tensors = pf_steal(&ps->tensors);
+	ret->names = pf_steal(&ps->names.data);
+	return 1;
+}
+
+int pf_safetensors_length(const void *data, uint64_t len, uint64_t *header_len,
+			  struct pf_err *err)
+{
+	const unsigned char *src = data;
+	uint64_t n = 0;
+
+	if (len < PREAMBLE)
+		return 0;
+	for (int i = PREAMBLE; i-- > 0;)
+		n = n << 8 | src[i];
+	if (n < 2 || n > PF_SAFETENSORS_MAX_HEADER)
+		return pf_err_set(
+			err, -EINVAL,
+			"not a .safetensors file: expected it to begin with the "
+			"header's length, 2 to %d bytes, found %" PRIu64,
+			PF_SAFETENSORS_MAX_HEADER, n);
+	if (len > PREAMBLE && src[PREAMBLE] != '{')
+		return pf_err_set(
+			err, -EINVAL,
+			"not a .safetensors file: expected a header that begins "
+			"with '{', found \"%.1s\"",
+			(const char *)src + PREAMBLE);
+	*header_len = PREAMBLE + n;
+	return 1;
+}
+
+int pf_safetensors_parse(const void *data, uint64_t len, struct pf_safetensors *ret,
+			 struct pf_err *err)
+{
+	struct pf_safetensors st = { 0 };
+	struct parser ps = { .json = { .offset = PREAMBLE, .err = err } };
+	int r;
+
+	r = pf_safetensors_length(data, len, &st.header_len, err);
+	if (r <= 0)
+		return r;
+	if (len < st.header_len)
+		return 0;
+	ps.json.start = ps.json.p = (const char *)data + PREAMBLE;
+	ps.json.end = (const char *)data + st.header_len;
+	r = read_header(&ps);
+	r = r < 0 ? r : finish(&ps, &st);
+	pf_buf_release(&ps.word);
+	pf_buf_release(&ps.names);
+	free(ps.tensors);
+	if (r < 0)
+		return pf_err_wrap(err, r, ".safetensors header");
+	*ret = st;
+	return 1;
+}
+
+void pf_safetensors_release(struct pf_safetensors *st)
+{
+	if (!st)
+		return;
+	free(st->tensors);
+	free(st->names);
+	*st = (struct pf_safetensors){ 0 };
+}
+
+static void print_string(struct pf_buf *out, const char *str)
+{
+	size_t len = strlen(str), n;
+	uint32_t c;
+
+	pf_buf_puts(out, "\"");
+	for (size_t i = 0; i < len; i += n ? n : 1) {
+		n = pf_utf8_char(str + i, len - i, &c);
+		if (n == 0)
+			pf_buf_puts(out, "\xef\xbf\xbd");
+		else if (c < 0x20)
+			pf_buf_printf(out, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			pf_buf_printf(out, "\\%c", (char)c);
+		else
+			pf_buf_append(out, str + i, n);
+	}
+	pf_buf_puts(out, "\"");
+}
+
+void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dtype,
+			  const struct pf_shape *shape)
+{
+	enum { ALIGN = 64 };
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	unsigned char length[PREAMBLE];
+	int64_t count = 0;
+	size_t len;
+	int r = pf_shape_count(shape, &count, NULL);
+
+	assert(r == 0 && pf_dtype_valid((int)dtype));
+	(void)r;
+	pf_buf_puts(&text, "{");
+	print_string(&text, strcmp(name, metadata_name) == 0 ? "__metadata___" : name);
+	pf_buf_printf(&text,
+		      ":{\"dtype\":\"%s\",\"shape\":", pf_dtype_safetensors(dtype));
+	pf_shape_print(&text, PF_DTYPE_INVALID, shape);
+	pf_buf_printf(&text, ",\"data_offsets\":[0,%" PRIu64 "]}}",
+		      pf_pack_size(dtype, (uint64_t)count));
+	len = (PREAMBLE + text.len + ALIGN - 1) / ALIGN * ALIGN - PREAMBLE;
+	pf_buf_printf(&text, "%*s", (int)(len - text.len), "");
+	if (text.failed) {
+		out->failed = true;
+		return;
+	}
+	for (int i = 0; i < PREAMBLE; i++)
+		length[i] = (unsigned char)((uint64_t)len >> 8 * i);
+	pf_buf_append(out, length, sizeof(length));
+	pf_buf_append(out, text.data, text.len);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Array shapes. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrtfs/array.h"
+#include "pjrtfs/sharding.h"
+
+/* "F32[" and PF_MAX_RANK extents of at most 20 characters and a comma. */
+enum { SHAPE_TEXT = 16 + PF_MAX_RANK * 21 + 2 };
+
+int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *err)
+{
+	int64_t n = 1;
+	bool empty = false;
+
+	for (unsigned i = 0; i < shape->rank; i++) {
+		int64_t dim = shape->dims[i];
+
+		/* Plugins multiply the extents up before they look for a zero. */
+		if (dim == 0)
+			empty = true;
+		else if (__builtin_mul_overflow(n, dim, &n)) {
+			char text[SHAPE_TEXT];
+
+			return pf_err_set(err, -EOVERFLOW,
+					  "shape %s has more than 2^63-1 elements",
+					  pf_shape_str(text, sizeof(text),
+						       PF_DTYPE_INVALID, shape));
+		}
+	}
+	*ret = empty ? 0 : n;
+	return 0;
+}
+
+int pf_shape_bytes(const struct pf_shape *shape, enum pf_dtype dtype, uint64_t *ret,
+		   struct pf_err *err)
+{
+	uint64_t bytes;
+	int64_t n = 0;
+	int r;
+
+	r = pf_shape_count(shape, &n, err);
+	if (r < 0)
+		return r;
+	if (__builtin_mul_overflow((uint64_t)n, pf_dtype_size(dtype), &bytes) ||
+	    bytes > UINT64_C(1) << 62) {
+		char text[SHAPE_TEXT];
+
+		return pf_err_set(err, -EOVERFLOW, "%s has more than 2^62 bytes",
+				  pf_shape_str(text, sizeof(text), dtype, shape));
+	}
+	*ret = bytes;
+	return 0;
+}
+
+bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b)
+{
+	return a->rank == b->rank &&
+	       memcmp(a->dims, b->dims, a->rank * sizeof(a->dims[0])) == 0;
+}
+
+bool pf_shape_is_linear(const struct pf_shape *shape)
+{
+	unsigned wide = 0;
+
+	for (unsigned i = 0; i < shape->rank; i++) {
+		if (shape->dims[i] == 0)
+			return true;
+		if (shape->dims[i] != 1)
+			wide++;
+	}
+	return wide <= 1;
+}
+
+const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
+			 const struct pf_shape *shape)
+{
+	const char *name = dtype == PF_DTYPE_INVALID ? "" : pf_dtype_name(dtype);
+	size_t used = 0;
+
+	if (len == 0)
+		return dst;
+	for (unsigned i = 0; i <= shape->rank; i++) {
+		int r;
+
+		if (shape->rank == 0)
+			r = snprintf(dst, len, "%s[]", name);
+		else if (i == 0)
+			r = snprintf(dst, len, "%s[%lld", name,
+				     (long long)shape->dims[0]);
+		else if (i < shape->rank)
+			r = snprintf(dst + used, len - used, ",%lld",
+				     (long long)shape->dims[i]);
+		else
+			r = snprintf(dst + used, len - used, "]");
+		if (r < 0 || (size_t)r >= len - used)
+			break;
+		used += (size_t)r;
+	}
+	return dst;
+}
+
+void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape)
+{
+	char text[SHAPE_TEXT];
+
+	pf_buf_puts(buf, pf_shape_str(text, sizeof(text), dtype, shape));
+}
+
+/* A reader over the text of a shape. */
+struct reader {
+	const char *p, *end;
+	struct pf_err *err;
+};
+
+static int bad(struct reader *rd, const char *want)
+{
+	if (rd->p == rd->end)
+		return pf_err_set(rd->err, -EINVAL, "shape: expected %s, found its end",
+				  want);
+	return pf_err_set(rd->err, -EINVAL, "shape: expected %s, found \"%.*s\"", want,
+			  rd->end - rd->p < 16 ? (int)(rd->end - rd->p) : 16, rd->p);
+}
+
+static void skip_space(struct reader *rd)
+{
+	while (rd->p < rd->end && *rd->p == ' ')
+		rd->p++;
+}
+
+/* Step over spaces; true if C is there, and step over that too. */
+static bool accept(struct reader *rd, char c)
+{
+	skip_space(rd);
+	if (rd->p == rd->end || *rd->p != c)
+		return false;
+	rd->p++;
+	return true;
+}
+
+static int read_extent(struct reader *rd, int64_t *ret)
+{
+	const char *start = rd->p;
+	int64_t n = 0;
+
+	for (; rd->p < rd->end && *rd->p >= '0' && *rd->p <= '9'; rd->p++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, *rd->p - '0', &n))
+			return pf_err_set(rd->err, -EOVERFLOW,
+					  "shape: an extent is beyond 2^63-1");
+	if (rd->p == start)
+		return bad(rd, "an extent of 0 or more");
+	if (*start == '0' && rd->p - start > 1) {
+		rd->p = start;
+		return bad(rd, "an extent without leading zeros");
+	}
+	*ret = n;
+	return 0;
+}
+
+/* Extents up to CLOSE, or to the end if that is 0. */
+static int read_extents(struct reader *rd, char close, struct pf_shape *shape)
+{
+	bool comma = true;
+
+	for (;;) {
+		skip_space(rd);
+		if (close && accept(rd, close))
+			return 0;
+		if (!close && rd->p == rd->end && (!comma || shape->rank == 0))
+			return 0;
+		if (!comma)
+			return bad(rd, close ? "a comma or the closing bracket"
+					     : "a comma between extents");
+		if (shape->rank == PF_MAX_RANK)
+			return pf_err_set(rd->err, -EINVAL,
+					  "shape: there are more than %d extents",
+					  PF_MAX_RANK);
+		int r = read_extent(rd, &shape->dims[shape->rank]);
+
+		if (r < 0)
+			return r;
+		shape->rank++;
+		comma = accept(rd, ',');
+	}
+}
+
+int pf_shape_parse(const char *text, size_t len, struct pf_shape *ret, struct pf_err *err)
+{
+	struct reader rd = { .p = text, .end = text + len, .err = err };
+	char close = accept(&rd, '[') ? ']' : accept(&rd, '(') ? ')' : 0;
+	struct pf_shape shape = { .rank = 0 };
+	int64_t n;
+	int r;
+
+	r = read_extents(&rd, close, &shape);
+	if (r < 0)
+		return r;
+	skip_space(&rd);
+	if (rd.p < rd.end)
+		return bad(&rd, "nothing behind the bracket");
+	r = pf_shape_count(&shape, &n, err);
+	if (r < 0)
+		return r;
+	*ret = shape;
+	return 0;
+}
+
+enum { TILE = 32 }; /* elements a side: both tiles stay in the first-level cache */
+
+/* The constant sizes that callers pass make the copy a load and a store. */
+static inline __attribute__((__always_inline__)) void transpose_tiles(
+	size_t size, size_t rows, size_t cols, const char *src, size_t src_step,
+	char *dst, size_t dst_step)
+{
+	for (size_t r0 = 0; r0 < rows; r0 += TILE)
+		for (size_t c0 = 0; c0 < cols; c0 += TILE) {
+			size_t r1 = r0 + TILE < rows ? r0 + TILE : rows;
+			size_t c1 = c0 + TILE < cols ? c0 + TILE : cols;
+
+			for (size_t r = r0; r < r1; r++)
+				for (size_t c = c0; c < c1; c++)
+					memcpy(dst + (r * dst_step + c) * size,
+					       src + (c * src_step + r) * size, size);
+		}
+}
+
+static void transpose(size_t size, size_t rows, size_t cols, const char *src,
+		      size_t src_step, char *dst, size_t dst_step)
+{
+	switch (size) {
+	case 1:
+		transpose_tiles(1, rows, cols, src, src_step, dst, dst_step);
+		break;
+	case 2:
+		transpose_tiles(2, rows, cols, src, src_step, dst, dst_step);
+		break;
+	case 4:
+		transpose_tiles(4, rows, cols, src, src_step, dst, dst_step);
+		break;
+	case 8:
+		transpose_tiles(8, rows, cols, src, src_step, dst, dst_step);
+		break;
+	default:
+		transpose_tiles(size, rows, cols, src, src_step, dst, dst_step);
+		break;
+	}
+}
+
+/*
+ * The first axis is the fastest in SRC and the last in DST: each combination of the axes
+ * between them selects one matrix to transpose.
+ */
+void pf_shape_to_row_major(const struct pf_shape *shape, size_t size, const void *src,
+			   void *dst)
+{
+	size_t src_step[PF_MAX_RANK], dst_step[PF_MAX_RANK], at[PF_MAX_RANK] = { 0 };
+	size_t n = 1, src_off = 0, dst_off = 0;
+	unsigned last = shape->rank - 1, i;
+
+	for (i = 0; i < shape->rank; i++) {
+		src_step[i] = n;
+		n *= (size_t)shape->dims[i];
+	}
+	if (n == 0)
+		return;
+	if (pf_shape_is_linear(shape)) {
+		memcpy(dst, src, n * size);
+		return;
+	}
+	dst_step[last] = 1;
+	for (i = last; i > 0; i--)
+		dst_step[i - 1] = dst_step[i] * (size_t)shape->dims[i];
+	do {
+		transpose(size, (size_t)shape->dims[0], (size_t)shape->dims[last],
+			  (const char *)src + src_off * size, src_step[last],
+			  (char *)dst + dst_off * size, dst_step[0]);
+		for (i = 1; i < last; i++) {
+			src_off += src_step[i];
+			dst_off += dst_step[i];
+			if (++at[i] < (size_t)shape->dims[i])
+				break;
+			src_off -= at[i] * src_step[i];
+			dst_off -= at[i] * dst_step[i];
+			at[i] = 0;
+		}
+	} while (i < last);
+}
+
+/* Packing elements smaller than a byte. */
+
+/* The constants that the callers pass make each loop one of shifts that never branch. */
+#define INLINE static inline __attribute__((__always_inline__))
+
+uint64_t pf_pack_size(enum pf_dtype dtype, uint64_t n)
+{
+	unsigned bits = pf_dtype_bits(dtype);
+
+	if (bits >= 8 || bits == 0)
+		return n * pf_dtype_size(dtype);
+	return n / (8 / bits) + (n % (8 / bits) != 0);
+}
+
+INLINE unsigned pack_byte(const unsigned char *src, size_t n, unsigned bits)
+{
+	unsigned byte = 0;
+
+	for (size_t i = 0; i < n; i++)
+		byte |= (src[i] & ((1u << bits) - 1)) << i * bits;
+	return byte;
+}
+
+INLINE void pack(unsigned char *dst, const unsigned char *src, size_t n, unsigned bits)
+{
+	const size_t per_byte = 8 / bits;
+
+	for (; n >= per_byte; n -= per_byte, src += per_byte)
+		*dst++ = (unsigned char)pack_byte(src, per_byte, bits);
+	if (n)
+		*dst = (unsigned char)pack_byte(src, n, bits);
+}
+
+/* SIGN is the sign's bit, or 0: flipped and taken away again, it fills the bits above. */
+INLINE void unpack_byte(unsigned char *dst, unsigned byte, size_t n, unsigned bits,
+			unsigned sign)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned value = byte >> i * bits & ((1u << bits) - 1);
+
+		dst[i] = (unsigned char)((value ^ sign) - sign);
+	}
+}
+
+INLINE void unpack(unsigned char *dst, const unsigned char *src, size_t n, unsigned bits,
+		   unsigned sign)
+{
+	const size_t per_byte = 8 / bits;
+
+	for (; n >= per_byte; n -= per_byte, dst += per_byte)
+		unpack_byte(dst, *src++, per_byte, bits, sign);
+	if (n)
+		unpack_byte(dst, *src, n, bits, sign);
+}
+
+void pf_pack(void *dst, const void *src, size_t n, enum pf_dtype dtype)
+{
+	assert(pf_dtype_valid((int)dtype));
+	switch (pf_dtype_bits(dtype)) {
+	case 1:
+		pack(dst, src, n, 1);
+		break;
+	case 2:
+		pack(dst, src, n, 2);
+		break;
+	case 4:
+		pack(dst, src, n, 4);
+		break;
+	default:
+		if (n)
+			memcpy(dst, src, n * pf_dtype_size(dtype));
+		break;
+	}
+}
+
+void pf_unpack(void *dst, const void *src, size_t n, enum pf_dtype dtype)
+{
+	assert(pf_dtype_valid((int)dtype));
+	switch (dtype) {
+	case PF_DTYPE_S1:
+		unpack(dst, src, n, 1, 1);
+		break;
+	case PF_DTYPE_U1:
+		unpack(dst, src, n, 1, 0);
+		break;
+	case PF_DTYPE_S2:
+		unpack(dst, src, n, 2, 2);
+		break;
+	case PF_DTYPE_U2:
+		unpack(dst, src, n, 2, 0);
+		break;
+	case PF_DTYPE_S4:
+		unpack(dst, src, n, 4, 8);
+		break;
+	case PF_DTYPE_U4:
+	case PF_DTYPE_F4E2M1FN:
+		unpack(dst, src, n, 4, 0);
+		break;
+	default:
+		if (n)
+			memcpy(dst, src, n * pf_dtype_size(dtype));
+		break;
+	}
+}
+
+/* Copying parts of arrays. */
+
+/* The dimension from which on the block's elements lie together: all behind it are whole. */
+static unsigned run_dim(const struct pf_block *b)
+{
+	unsigned d = b->part.rank;
+
+	while (d > 0 && b->part.dims[d - 1] == b->whole.dims[d - 1])
+		d--;
+	return d ? d - 1 : 0;
+}
+
+static bool is_empty(const struct pf_block *b)
+{
+	for (unsigned d = 0; d < b->part.rank; d++)
+		if (b->part.dims[d] == 0)
+			return true;
+	return false;
+}
+
+/* The element of the whole array at which the block starts. */
+static uint64_t first_of(const struct pf_block *b)
+{
+	uint64_t at = 0;
+
+	for (unsigned d = 0; d < b->whole.rank; d++)
+		at = at * (uint64_t)b->whole.dims[d] + (uint64_t)b->start[d];
+	return at;
+}
+
+bool pf_block_is_run(const struct pf_block *b, uint64_t *first)
+{
+	*first = 0;
+	if (is_empty(b))
+		return true;
+	for (unsigned d = 0; d < run_dim(b); d++)
+		if (b->part.dims[d] != 1)
+			return false;
+	*first = first_of(b);
+	return true;
+}
+
+/* Copy run by run, out of the whole array or (PASTE) into it. */
+static void copy(const struct pf_block *b, size_t size, unsigned char *whole,
+		 unsigned char *part, bool paste)
+{
+	unsigned run = run_dim(b);
+	int64_t at[PF_MAX_RANK] = { 0 };
+	uint64_t steps[PF_MAX_RANK]; /* bytes from one index to the next */
+	uint64_t len = size, step = size;
+	unsigned char *w = whole + first_of(b) * size;
+
+	for (unsigned d = b->part.rank; d-- > 0;) {
+		steps[d] = step;
+		step *= (uint64_t)b->whole.dims[d];
+		if (d >= run)
+			len *= (uint64_t)b->part.dims[d];
+	}
+	for (;;) {
+		unsigned d = run;
+
+		memcpy(paste ? w : part, paste ? part : w, len);
+		part += len;
+		/* The next index of the dimensions before the run's, as an odometer. */
+		while (d > 0 && ++at[d - 1] == b->part.dims[d - 1]) {
+			d--;
+			w -= (uint64_t)(at[d] - 1) * steps[d];
+			at[d] = 0;
+		}
+		if (d == 0)
+			return;
+		w += steps[d - 1];
+	}
+}
+
+void pf_block_cut(const struct pf_block *b, size_t size, const void *whole, void *part)
+{
+	/* copy writes to the part only. */
+	if (!is_empty(b))
+		copy(b, size, (unsigned char *)(uintptr_t)whole, part, false);
+}
+
+void pf_block_paste(const struct pf_block *b, size_t size, const void *part, void *whole)
+{
+	if (!is_empty(b))
+		copy(b, size, whole, (unsigned char *)(uintptr_t)part, true);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_FORMATS_PROGRAM_INTERNAL_H
+#define PJRTFS_FORMATS_PROGRAM_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
+
+/* Walking a serialized protocol buffer in place; used by hlo*.c and program.c only. */
+
+/* Bytes of someone else's. */
+struct pf_slice {
+	const uint8_t *p;
+	size_t len;
+};
+
+enum pf_wire_type {
+	PF_WIRE_VARINT = 0,
+	PF_WIRE_FIXED64 = 1,
+	PF_WIRE_BYTES = 2, /* also strings, messages and packed numbers */
+	PF_WIRE_FIXED32 = 5,
+};
+
+struct pf_field {
+	uint32_t number;
+	enum pf_wire_type type;
+	uint64_t value;        /* of a varint */
+	struct pf_slice bytes; /* borrowed; of all but a varint */
+};
+
+/*
+ * Take the next field off the start of *REST.  Returns 1; 0 at the end; -EINVAL where
+ * there is none (*REST then starts at what is wrong): a field number of 0, a group or an
+ * unknown wire type, a varint of more than 64 bits, more bytes than are left.
+ */
+int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
+
+/* Finding the parts of a HloModuleProto that hlo.c unpacks; used by it only. */
+
+/* All slices point into the module's bytes; p is NULL for what it does not have. */
+struct pf_hlo_module {
+	struct pf_slice all;
+	struct pf_slice name;
+	struct pf_slice entry_name;
+	int64_t entry_id;
+	struct pf_slice program_shape;      /* pjrtfs.hlo.ProgramShape */
+	struct pf_slice input_output_alias; /* pjrtfs.hlo.InputOutputAlias */
+	struct pf_slice buffer_donor;       /* pjrtfs.hlo.BufferDonor */
+};
+
+/*
+ * Find the parts of the module in PROTO, or with WITH_CONFIG of the one in its field 1.
+ * 0, or -EINVAL if these are no such protos.  Copies nothing.
+ */
+int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
+		       struct pf_err *err);
+
+/*
+ * What the entry computation's parameters are called by the framework that made the
+ * program (metadata.op_name): NAMES[i] for the parameter of number i < N; left alone for
+ * those that have no name.  0, or -EINVAL.
+ */
+int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
+			size_t n, struct pf_err *err);
+
+/*
+ * Tell SIG's arguments and results how the partitioner split them, as far as the module says
+ * so and that can be said of arrays of their rank; what is malformed counts as unsaid.
+ * 0 or -ENOMEM.  hlo_tiles.c's.
+ */
+int pf_hlo_module_tiles(const struct pf_hlo_module *module, struct pf_signature *sig);
+
+/* Reading what MLIR tells of itself without a compiler; used by program.c only. */
+
+/* What a module's attributes say; 0: nothing. */
+struct pf_mlir_facts {
+	unsigned stablehlo[3];  /* of a portable artifact: the version it is written in */
+	int64_t num_replicas;   /* mhlo.num_replicas */
+	int64_t num_partitions; /* mhlo.num_partitions */
+	bool shardy;            /* it has shardings of Shardy's, the newer partitioner */
+	bool symbolic; /* of bytecode: JAX exported it for shapes that are not fixed */
+	bool takes_platform; /* an argument of main is the number of the platform: JAX's */
+	size_t arguments;    /* of text: bytes up to main's first argument; 0: no main */
+};
+
+enum { PF_MLIR_MAX_NESTING = 512 };
+
+/*
+ * Go once through LEN bytes of MLIR TEXT: strings and comments are stepped over, all else
+ * is taken as it is, since only a compiler knows the grammar of every dialect.
+ *
+ * -EINVAL with a sentence that begins with the line: brackets nested deeper than
+ * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
+ * that people have programs in, but no plugin knows; an argument or a result of main without
+ * a fixed shape; a quantized type; a constant that was left out when the text was printed.
+ */
+int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
+		 struct pf_err *err);
+
+/*
+ * The names of the values that are main's arguments, without their "%", in N slices of TEXT; AT is
+ * the "arguments" that pf_mlir_text found.  Returns how many there are, which may be more.
+ */
+size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slice *names,
+			 size_t n);
+
+/*
+ * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  What
+ * is malformed, or larger than any module needs, tells nothing: the plugin says it better.
+ * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
+ */
+void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret);
+
+/* The container that jax.export writes; used by program.c only. */
+
+enum { PF_JAX_PLATFORMS = 64 }; /* bytes of their names, with NUL */
+
+/* What an Exported holds that matters here. */
+struct pf_jax_exported {
+	size_t off, len; /* its module, a portable artifact, in the file */
+	char platforms[PF_JAX_PLATFORMS]; /* "cpu" or "cpu cuda": what it is for */
+};
+
+/*
+ * Find the module in LEN bytes of a serialized jax.export.Exported.  Copies no bytes.
+ * -EINVAL: it is none, its parts lie outside, or an argument has no fixed shape.
+ * Source: jax/_src/export/serialization.fbs; flatbuffers.dev/internals.
+ */
+int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_exported *ret,
+		       struct pf_err *err);
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Program files: what their bytes are, and tell. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
+
+/*
+ * Reading a FlatBuffer in place.
+ *
+ * A table begins with the distance back to its vtable, which says where in the table each
+ * field is, or 0 for one that is not there.  What has no fixed size is elsewhere: the field
+ * holds the distance to it.  All numbers are little-endian, and none is believed.
+ */
+
+/* Numbers of fields, by their order in the schema. */
+enum {
+	EXPORTED_IN_AVALS = 3,
+	EXPORTED_PLATFORMS = 9,
+	EXPORTED_MODULE = 13,
+	EXPORTED_UNIQUE_AVALS = 19,
+
+	AVAL_SHAPE = 1,
+
+	/* What is looked at: many may share one table, and time must not be their product. */
+	MAX_AVALS = 65536,
+	MAX_RANK = 64,
+};
+
+struct flat {
+	const uint8_t *p;
+	size_t len;
+};
+
+static bool inside(const struct flat *f, size_t at, size_t len)
+{
+	return at <= f->len && len <= f->len - at;
+}
+
+/* N bytes at AT as a number; 0 outside. */
+static uint32_t number(const struct flat *f, size_t at, size_t n)
+{
+	uint32_t value = 0;
+
+	for (size_t i = 0; inside(f, at, n) && i < n; i++)
+		value |= (uint32_t)f->p[at + i] << (8 * i);
+	return value;
+}
+
+/* Where field ID of the table at TABLE is; 0: it has none. */
+static size_t field(const struct flat *f, size_t table, unsigned id)
+{
+	int64_t vtable;
+	size_t size, slot = 4 + 2 * (size_t)id, off;
+
+	if (!inside(f, table, 4))
+		return 0;
+	vtable = (int64_t)table - (int32_t)number(f, table, 4);
+	if (vtable < 0 || !inside(f, (size_t)vtable, 4))
+		return 0;
+	size = number(f, (size_t)vtable, 2);
+	if (slot + 2 > size || !inside(f, (size_t)vtable, size))
+		return 0;
+	off = number(f, (size_t)vtable + slot, 2);
+	return off && inside(f, table, off) ? table + off : 0;
+}
+
+/* What the offset at AT leads to; 0: nothing. */
+static size_t follow(const struct flat *f, size_t at)
+{
+	size_t off = at ? number(f, at, 4) : 0;
+
+	return off && inside(f, at, off) && inside(f, at + off, 4) ? at + off : 0;
+}
+
+/* The vector (or string) in field ID: its first member in *AT, how many there are in *N. */
+static bool vector(const struct flat *f, size_t table, unsigned id, size_t size,
+		   size_t *at, size_t *n)
+{
+	size_t start = follow(f, field(f, table, id));
+
+	if (!start)
+		return false;
+	*n = number(f, start, 4);
+	*at = start + 4;
+	return *n <= (f->len - *at) / size;
+}
+
+/* Member I of the vector of strings at AT; false if it is outside. */
+static bool string(const struct flat *f, size_t at, size_t i, const char **ret,
+		   size_t *ret_len)
+{
+	size_t start = follow(f, at + 4 * i);
+
+	if (!start)
+		return false;
+	*ret_len = number(f, start, 4);
+	*ret = (const char *)f->p + start + 4;
+	return inside(f, start + 4, *ret_len);
+}
+
+static int read_platforms(const struct flat *f, size_t root, struct pf_jax_exported *ret,
+			  struct pf_err *err)
+{
+	size_t at, n, used = 0;
+
+	if (!vector(f, root, EXPORTED_PLATFORMS, 4, &at, &n) || n == 0)
+		return pf_err_set(err, -EINVAL,
+				  "expected what jax.export writes, found something "
+				  "else (it names no platforms)");
+	for (size_t i = 0; i < n; i++) {
+		const char *name;
+		size_t len;
+
+		if (!string(f, at, i, &name, &len) || len == 0 ||
+		    used + len + 2 > sizeof(ret->platforms))
+			return pf_err_set(err, -EINVAL,
+					  "expected what jax.export writes, found "
+					  "something else (platform %zu of %zu has no "
+					  "name)",
+					  i, n);
+		if (used)
+			ret->platforms[used++] = ' ';
+		memcpy(ret->platforms + used, name, len);
+		used += len;
+		ret->platforms[used] = '\0';
+	}
+	return 0;
+}
+
+static bool is_fixed(const char *extent, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (extent[i] < '0' || extent[i] > '9')
+			return false;
+	return len > 0;
+}
+
+/* Extents are texts, because they may be unknown: "a", "2*b". */
+static int check_shapes(const struct flat *f, size_t root, unsigned id,
+			struct pf_err *err)
+{
+	size_t avals, n, at, rank;
+
+	if (!vector(f, root, id, 4, &avals, &n))
+		return 0;
+	for (size_t i = 0; i < n && i < MAX_AVALS; i++) {
+		size_t aval = follow(f, avals + 4 * i);
+
+		if (!aval || !vector(f, aval, AVAL_SHAPE, 4, &at, &rank))
+			continue;
+		for (size_t k = 0; k < rank && k < MAX_RANK; k++) {
+			const char *extent;
+			size_t len;
+
+			if (!string(f, at, k, &extent, &len) || is_fixed(extent, len))
+				continue;
+			return pf_err_set(
+				err, -EINVAL,
+				"expected fixed shapes, found dimension %zu of an "
+				"argument as \"%.*s\": export the function with numbers "
+				"for its symbolic dimensions",
+				k, len < 40 ? (int)len : 40, extent);
+		}
+	}
+	return 0;
+}
+
+int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_exported *ret,
+		       struct pf_err *err)
+{
+	const struct flat f = { bytes, len };
+	size_t root = number(&f, 0, 4), at, n;
+	int r;
+
+	*ret = (struct pf_jax_exported){ 0 };
+	if (!root || !vector(&f, root, EXPORTED_MODULE, 1, &at, &n))
+		return pf_err_set(err, -EINVAL,
+				  "expected what jax.export writes, found something else "
+				  "or a truncated file");
+	if (n < 4 || memcmp(f.p + at, "ML\xefR", 4) != 0)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected what jax.export writes, with MLIR bytecode in "
+			"it, found %zu bytes of something else",
+			n);
+	ret->off = at;
+	ret->len = n;
+	r = read_platforms(&f, root, ret, err);
+	if (r == 0)
+		r = check_shapes(&f, root, EXPORTED_IN_AVALS, err);
+	if (r == 0)
+		r = check_shapes(&f, root, EXPORTED_UNIQUE_AVALS, err);
+	return r;
+}
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Fields of HloModuleProto and HloModuleProtoWithConfig: xla/service/hlo.proto. */
+enum {
+	MODULE_COMPUTATIONS = 3,
+	CONFIG_MODULE = 1,
+};
+
+static const struct {
+	const char *extension;
+	enum pf_program_format format;
+} extensions[] = {
+	{ ".mlir", PF_PROGRAM_MLIR },      { ".mlirbc", PF_PROGRAM_MLIRBC },
+	{ ".hlo.pb", PF_PROGRAM_HLO },     { ".jax_exported", PF_PROGRAM_JAX },
+	{ ".pjrtexe", PF_PROGRAM_NATIVE },
+};
+
+enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++) {
+		size_t n = strlen(extensions[i].extension);
+
+		if (len > n && strcmp(name + len - n, extensions[i].extension) == 0) {
+			if (stem_len)
+				*stem_len = len - n;
+			return extensions[i].format;
+		}
+	}
+	if (stem_len)
+		*stem_len = len;
+	return PF_PROGRAM_NONE;
+}
+
+const char *pf_program_extension(enum pf_program_format format)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+		if (extensions[i].format == format)
+			return extensions[i].extension;
+	return NULL;
+}
+
+const char *pf_program_pjrt_format(enum pf_program_format format)
+{
+	return format == PF_PROGRAM_HLO ? "hlo" : "mlir";
+}
+
+static bool starts(const char *p, size_t len, const char *with, size_t with_len)
+{
+	return len >= with_len && memcmp(p, with, with_len) == 0;
+}
+
+#define STARTS(p, len, literal) starts(p, len, literal, sizeof(literal) - 1)
+
+static bool is_bytecode(const char *p, size_t len)
+{
+	return STARTS(p, len, "ML\xefR");
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
+}
+
+static bool is_all_blank(const char *p, size_t len)
+{
+	while (len && is_blank(*p)) {
+		p++;
+		len--;
+	}
+	return len == 0;
+}
+
+/* The beginnings of files that people take for programs, and what to do with them. */
+static const struct {
+	const char *magic;
+	size_t len;
+	const char *what;
+} magics[] = {
+#define MAGIC(bytes, what)                                                               \
+	{                                                                                \
+		bytes, sizeof(bytes) - 1, what                                           \
+	}
+	MAGIC("\x1f\x8b", "a gzip file; gunzip it first"),
+	MAGIC("BZh", "a bzip2 file; bunzip2 it first"),
+	MAGIC("\xfd"
+	      "7zXZ",
+	      "an xz file; unxz it first"),
+	MAGIC("\x28\xb5\x2f\xfd", "a zstd file; unzstd it first"),
+	MAGIC("PK\x03\x04",
+	      "a zip file; unzip it first (a .keras or .pt2 archive must be "
+	      "exported to StableHLO)"),
+	MAGIC("\x93NUMPY", "a .npy array; arrays go to buffers/"),
+	MAGIC("\177ELF", "a binary for a processor; write the program itself"),
+#undef MAGIC
+};
+
+/* The same for text. */
+static const char *foreign_text(const char *p, size_t len)
+{
+	while (len && is_blank(*p)) {
+		p++;
+		len--;
+	}
+	/* A line of MLIR may start with '#' and a letter, which Python's comments are. */
+	if (STARTS(p, len, "#!") || STARTS(p, len, "import ") ||
+	    STARTS(p, len, "from ") || STARTS(p, len, "def ") || STARTS(p, len, "\"\"\""))
+		return "a Python program; write what jax.jit(f).lower(x).as_text() gives";
+	if (STARTS(p, len, "HloModule"))
+		return "HLO text; plugins read only a serialized HloModuleProto "
+		       "(.hlo.pb) or StableHLO";
+	return NULL;
+}
+
+/* What a file is that people take for a program, with what to do; NULL if none. */
+static const char *foreign(enum pf_program_format format, const char *p, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
+		if (starts(p, len, magics[i].magic, magics[i].len))
+			return magics[i].what;
+	/* A module's proto begins with the byte of a newline, then comes its name. */
+	if (format == PF_PROGRAM_HLO && STARTS(p, len, "\n"))
+		return NULL;
+	return foreign_text(p, len);
+}
+
+static void take_facts(struct pf_program_facts *ret, const struct pf_mlir_facts *facts)
+{
+	memcpy(ret->stablehlo, facts->stablehlo, sizeof(ret->stablehlo));
+	ret->num_replicas = facts->num_replicas;
+	ret->num_partitions = facts->num_partitions;
+	ret->shardy = facts->shardy;
+	ret->takes_platform = facts->takes_platform;
+	ret->arguments = facts->arguments;
+}
+
+/* A module by itself names no platforms. */
+static int check_platform(const struct pf_program_facts *facts, struct pf_err *err)
+{
+	if (!facts->takes_platform)
+		return 0;
+	return pf_err_set(
+		err, -EINVAL,
+		"expected a program for one platform, found one that JAX lowered for "
+		"several: its argument \"_platform_index\" is the platform's position in a "
+		"list that is not in the file; write what jax.export's serialize() gives "
+		"(.jax_exported), or export it for one platform "
+		"(jax.export.export(f, platforms=[\"cpu\"]))");
+}
+
+static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
+		      struct pf_err *err)
+{
+	const char *nul = memchr(p, '\0', len);
+	struct pf_mlir_facts facts;
+	int r;
+
+	if (is_bytecode(p, len))
+		return pf_err_set(
+			err, -EINVAL,
+			"expected StableHLO text, found MLIR bytecode: name it .mlirbc");
+	if (nul)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected StableHLO text, found a zero byte at %zu: MLIR "
+			"bytecode is .mlirbc, a HloModuleProto .hlo.pb, what jax.export "
+			"serializes .jax_exported",
+			(size_t)(nul - p));
+	r = pf_mlir_text(p, len, &facts, err);
+	take_facts(ret, &facts);
+	return r < 0 ? r : check_platform(ret, err);
+}
+
+static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
+			  struct pf_err *err)
+{
+	struct pf_mlir_facts facts;
+
+	if (!is_bytecode(p, len))
+		return pf_err_set(
+			err, -EINVAL,
+			"expected MLIR bytecode, which begins with \"ML\xefR\": "
+			"StableHLO text is .mlir, a HloModuleProto .hlo.pb, what "
+			"jax.export serializes .jax_exported");
+	pf_mlir_bytecode(p, len, &facts);
+	take_facts(ret, &facts);
+	if (facts.symbolic)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected fixed shapes, found symbolic dimensions: export the "
+			"function with numbers for them");
+	return 0;
+}
+
+/* Go through a message's fields; what the last field NUMBER holds, if it is bytes. */
+static int walk(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
+{
+	struct pf_field field;
+	int r;
+
+	*ret = (struct pf_slice){ NULL, 0 };
+	while ((r = pf_proto_next(rest, &field)) > 0)
+		if (field.number == number && field.type == PF_WIRE_BYTES)
+			*ret = field.bytes;
+	return r;
+}
+
+/*
+ * Is it a sequence of fields?  Plugins write a module with its configuration: where a
+ * module has its name that has a module, which has computations; a name does not.
+ */
+static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
+		     struct pf_err *err)
+{
+	struct pf_slice rest = { (const uint8_t *)p, len }, all = rest;
+	struct pf_slice computations, module, inner;
+
+	if (is_bytecode(p, len))
+		return pf_err_set(err, -EINVAL,
+				  "expected a HloModuleProto, found MLIR bytecode: "
+				  "name it .mlirbc");
+	if (walk(&rest, MODULE_COMPUTATIONS, &computations) < 0)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected a serialized HloModuleProto, found something else "
+			"or a truncated one (at byte %zu of %zu): StableHLO text is "
+			".mlir",
+			(size_t)(rest.p - (const uint8_t *)p), len);
+	if (computations.p || walk(&all, CONFIG_MODULE, &module) < 0 || !module.p)
+		return 0;
+	rest = module;
+	if (walk(&rest, MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
+		return 0;
+	ret->off = (size_t)(module.p - (const uint8_t *)p);
+	ret->len = module.len;
+	return 0;
+}
+
+static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
+		     struct pf_err *err)
+{
+	struct pf_jax_exported exported;
+	int r;
+
+	if (is_bytecode(p, len))
+		return pf_err_set(err, -EINVAL,
+				  "expected what jax.export serializes, found MLIR "
+				  "bytecode: name it .mlirbc");
+	r = pf_jax_export_find(p, len, &exported, err);
+	if (r == 0)
+		r = check_bytecode(p + exported.off, exported.len, ret, err);
+	if (r < 0)
+		return r;
+	ret->off = exported.off;
+	ret->len = exported.len;
+	snprintf(ret->platforms, sizeof(ret->platforms), "%s", exported.platforms);
+	return 0;
+}
+
+/* What the container holds is checked by who loads it. */
+static int check_native(const char *p, size_t len, struct pf_err *err)
+{
+	static const char magic[] = "pjrtfs\r\n";
+
+	if (len >= sizeof(magic) - 1 && !memcmp(p, magic, sizeof(magic) - 1))
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "expected a compiled program, as executables/NAME/serialized "
+			  "gives it, found something else");
+}
+
+int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
+		     struct pf_program_facts *ret, struct pf_err *err)
+{
+	const char *p = bytes;
+	const char *what;
+	int r;
+
+	*ret = (struct pf_program_facts){ .len = len };
+	if (format == PF_PROGRAM_NONE)
+		return 0;
+	if (len == 0 || (format == PF_PROGRAM_MLIR && is_all_blank(p, len)))
+		return pf_err_set(err, -EINVAL,
+				  "expected a program, found an empty file");
+	what = foreign(format, p, len);
+	if (what)
+		return pf_err_set(err, -EINVAL, "expected a program, found %s", what);
+	switch (format) {
+	case PF_PROGRAM_MLIR:
+		return check_text(p, len, ret, err);
+	case PF_PROGRAM_MLIRBC:
+		r = check_bytecode(p, len, ret, err);
+		return r < 0 ? r : check_platform(ret, err);
+	case PF_PROGRAM_JAX:
+		return check_jax(p, len, ret, err);
+	case PF_PROGRAM_NATIVE:
+		return check_native(p, len, err);
+	default:
+		return check_hlo(p, len, ret, err);
+	}
+}
+
+int pf_program_check_platform(const struct pf_program_facts *facts, const char *platform,
+			      struct pf_err *err)
+{
+	size_t n = strlen(platform);
+	int position = 0;
+
+	for (const char *at = facts->platforms; *at; at += strspn(at, " ")) {
+		size_t len = strcspn(at, " ");
+
+		if (len == n && strncasecmp(at, platform, n) == 0)
+			return position;
+		at += len;
+		position++;
+	}
+	if (!facts->platforms[0])
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "the program was exported for %s, the plugin's platform is %s: "
+			  "jax.export.export(f, platforms=[\"%s\"]) exports it for that",
+			  facts->platforms, platform, platform);
+}
+
+int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
+			   size_t len, struct pf_signature *signature)
+{
+	size_t n = signature->n_inputs;
+	pf_autofree struct pf_slice *names = calloc(n + 1, sizeof(*names));
+
+	if (!names)
+		return -ENOMEM;
+	if (!facts->arguments ||
+	    pf_mlir_arguments(bytes, len, facts->arguments, names, n) != n)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (pf_param_name(&signature->inputs[i], (const char *)names[i].p,
+				  names[i].len) < 0)
+			return -ENOMEM;
+	return 0;
+}

@@ -1,0 +1,912 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo.pb-c.h"
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
+
+/* Names of parameters as paths in the argument that they are leaves of. */
+
+/* The string literal at P, without its quotes and backslashes: *END is behind it.  False: it
+ * has no end, or an escape that is no character of its own. */
+static bool quoted(const char *p, struct pf_buf *out, const char **end)
+{
+	char quote = *p++;
+
+	for (; *p && *p != quote; p++) {
+		if (*p == '\\' && !(*++p && strchr("\\'\"", *p)))
+			return false;
+		pf_buf_append(out, p, 1);
+	}
+	*end = p + 1;
+	return *p;
+}
+
+/* What stands in the brackets at P: a string, a number, or "<flat index 3>". */
+static bool bracket(const char *p, struct pf_buf *out, const char **end)
+{
+	static const char flat[] = "<flat index ";
+	size_t n;
+
+	p++;
+	if (*p == '\'' || *p == '"') {
+		if (!quoted(p, out, &p) || *p != ']')
+			return false;
+		*end = p + 1;
+		return true;
+	}
+	if (strncmp(p, flat, strlen(flat)) == 0) {
+		p += strlen(flat);
+		n = strspn(p, "0123456789");
+		pf_buf_append(out, p, n);
+		if (!n || strncmp(p + n, ">]", 2))
+			return false;
+		*end = p + n + 2;
+		return true;
+	}
+	n = strcspn(p, "[]");
+	pf_buf_append(out, p, n);
+	*end = p + n + 1;
+	return n && p[n] == ']';
+}
+
+static bool convert(const char *name, struct pf_buf *out)
+{
+	const char *p = name;
+	size_t n = strcspn(p, "[.");
+
+	pf_buf_append(out, p, n);
+	for (p += n; *p;) {
+		pf_buf_append(out, "/", 1);
+		if (*p == '[') {
+			if (!bracket(p, out, &p))
+				return false;
+			continue;
+		}
+		n = strcspn(++p, "[.");
+		pf_buf_append(out, p, n);
+		p += n;
+	}
+	return true;
+}
+
+char *pf_param_path(const char *name)
+{
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+
+	if (!convert(name, &out))
+		return strdup(name);
+	pf_buf_append(&out, "", 0);
+	return out.failed ? NULL : strdup(out.data);
+}
+
+/*
+ * How the partitioner split a program's arguments and results: the module's
+ * spmd_parameters_shardings and spmd_output_sharding.
+ */
+
+enum {
+	MODULE_OUTPUT_SHARDING = 12, /* HloModuleProto: xla/service/hlo.proto */
+	MODULE_PARAMETER_SHARDINGS = 14,
+
+	TYPE_REPLICATED = 0, /* OpSharding.Type: xla/xla_data.proto */
+	TYPE_TUPLE = 2,
+	TYPE_TILED = 3, /* called OTHER there */
+
+	MAX_PARTITIONS = 1024,
+	/* Of all arguments and results together; a wild proto must not eat the memory. */
+	MAX_ENTRIES = 1 << 22,
+};
+
+/* What of the counts belongs to the array: the others are its copies.  -1: no array's. */
+static int array_rank(const Pjrtfs__Hlo__Sharding *s)
+{
+	size_t n = s->n_counts;
+
+	if (s->last_replicated)
+		return n ? (int)n - 1 : -1;
+	if (s->n_subgroups > n)
+		return -1;
+	for (size_t i = 0; i < s->n_subgroups; i++)
+		if (s->subgroups[i] != TYPE_REPLICATED)
+			return -1;
+	return (int)(n - s->n_subgroups);
+}
+
+/* The numbers from 0 to N - 1 in an array of S's dimensions, permuted, into RET. */
+static bool permute(const Pjrtfs__Hlo__Sharding *s, unsigned n, unsigned *ret)
+{
+	size_t rank = s->n_reshape;
+	unsigned step[PF_MAX_RANK], size[PF_MAX_RANK], all = 1;
+	uint32_t seen = 0;
+
+	if (rank > PF_MAX_RANK || s->n_permutation != rank)
+		return false;
+	for (size_t i = rank; i-- > 0;) {
+		if (s->reshape[i] < 1 || s->reshape[i] > (int64_t)(n / all))
+			return false;
+		step[i] = all;
+		all *= (unsigned)s->reshape[i];
+	}
+	for (size_t i = 0; i < rank; i++) {
+		int32_t from = s->permutation[i];
+
+		if (from < 0 || from >= (int32_t)rank || seen & UINT32_C(1) << from)
+			return false;
+		seen |= UINT32_C(1) << from;
+		size[i] = (unsigned)s->reshape[from];
+	}
+	if (all != n)
+		return false;
+	for (unsigned at = 0; at < n; at++) {
+		unsigned rest = at;
+
+		ret[at] = 0;
+		for (size_t i = rank; i-- > 0;) {
+			ret[at] += rest % size[i] * step[s->permutation[i]];
+			rest /= size[i];
+		}
+	}
+	return true;
+}
+
+static bool listed(const Pjrtfs__Hlo__Sharding *s, unsigned n, unsigned *ret)
+{
+	if (s->n_partitions != n)
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		if (s->partitions[i] < 0 || s->partitions[i] >= n)
+			return false;
+		ret[i] = (unsigned)s->partitions[i];
+	}
+	return true;
+}
+
+/* Which partitions there are in the order of the tiles: each exactly once. */
+static bool read_order(const Pjrtfs__Hlo__Sharding *s, unsigned n, unsigned *ret)
+{
+	bool seen[MAX_PARTITIONS] = { false };
+
+	if (!(s->n_reshape ? permute(s, n, ret) : listed(s, n, ret)))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		if (seen[ret[i]])
+			return false;
+		seen[ret[i]] = true;
+	}
+	return true;
+}
+
+/* Fill T, but for what it owns; into ORDER the partitions in the order of the tiles. */
+static bool read_tiles(const Pjrtfs__Hlo__Sharding *s, const struct pf_shape *shape,
+		       struct pf_tiles *t, unsigned order[MAX_PARTITIONS])
+{
+	t->rank = shape->rank;
+	t->n = 1;
+	for (unsigned d = 0; d < t->rank; d++)
+		t->counts[d] = 1;
+	if (s->type == TYPE_REPLICATED) {
+		t->n = 0;
+		return true;
+	}
+	if (s->type != TYPE_TILED || array_rank(s) != (int)t->rank)
+		return false;
+	for (size_t i = 0; i < s->n_counts; i++) {
+		if (s->counts[i] < 1 || s->counts[i] > MAX_PARTITIONS / t->n)
+			return false;
+		t->n *= (unsigned)s->counts[i];
+		if (i < t->rank)
+			t->counts[i] = (unsigned)s->counts[i];
+	}
+	return read_order(s, t->n, order);
+}
+
+static int tell(const Pjrtfs__Hlo__Sharding *s, struct pf_param *param, size_t *left)
+{
+	unsigned order[MAX_PARTITIONS], each;
+	struct pf_tiles t = { 0 };
+
+	if (!read_tiles(s, &param->shape, &t, order) || t.n > *left)
+		return 0;
+	param->tiles = malloc(sizeof(t));
+	if (!param->tiles)
+		return -ENOMEM;
+	*param->tiles = t;
+	if (pf_tiles_count(&t) == 1)
+		return 0;
+	param->tiles->of = calloc(t.n, sizeof(*t.of));
+	if (!param->tiles->of)
+		return -ENOMEM;
+	*left -= t.n;
+	each = t.n / pf_tiles_count(&t);
+	for (unsigned i = 0; i < t.n; i++)
+		param->tiles->of[order[i]] = (uint16_t)(i / each);
+	return 0;
+}
+
+static int tell_proto(struct pf_slice proto, struct pf_param *param, size_t *left)
+{
+	Pjrtfs__Hlo__Sharding *s =
+		pjrtfs__hlo__sharding__unpack(NULL, proto.len, proto.p);
+	int r = s && !param->tiles ? tell(s, param, left) : 0;
+
+	if (s)
+		pjrtfs__hlo__sharding__free_unpacked(s, NULL);
+	return r;
+}
+
+static int tell_outputs(struct pf_slice proto, struct pf_signature *sig, size_t *left)
+{
+	Pjrtfs__Hlo__Sharding *s =
+		pjrtfs__hlo__sharding__unpack(NULL, proto.len, proto.p);
+	int r = 0;
+
+	if (s && s->type == TYPE_TUPLE && s->n_tuple == sig->n_outputs)
+		for (size_t i = 0; i < s->n_tuple && r == 0; i++)
+			r = tell_proto((struct pf_slice){ s->tuple[i].data,
+							  s->tuple[i].len },
+				       &sig->outputs[i], left);
+	else if (s && sig->n_outputs == 1)
+		r = tell_proto(proto, &sig->outputs[0], left);
+	if (s)
+		pjrtfs__hlo__sharding__free_unpacked(s, NULL);
+	return r;
+}
+
+/* There is one for each argument, or else nobody knows whose they are. */
+static bool counts_match(const struct pf_hlo_module *module,
+			 const struct pf_signature *sig)
+{
+	struct pf_slice rest = module->all;
+	struct pf_field field;
+	size_t n = 0;
+
+	while (pf_proto_next(&rest, &field) > 0)
+		n += field.number == MODULE_PARAMETER_SHARDINGS;
+	return n == sig->n_inputs;
+}
+
+int pf_hlo_module_tiles(const struct pf_hlo_module *module, struct pf_signature *sig)
+{
+	bool inputs = counts_match(module, sig);
+	struct pf_slice rest = module->all;
+	struct pf_field field;
+	size_t left = MAX_ENTRIES, i = 0;
+	int r = 0;
+
+	while (r == 0 && pf_proto_next(&rest, &field) > 0) {
+		if (field.type != PF_WIRE_BYTES)
+			continue;
+		if (field.number == MODULE_OUTPUT_SHARDING)
+			r = tell_outputs(field.bytes, sig, &left);
+		else if (field.number == MODULE_PARAMETER_SHARDINGS && inputs)
+			r = tell_proto(field.bytes, &sig->inputs[i++], &left);
+	}
+	return r;
+}
+
+/* What a compiled program takes and gives. */
+
+enum {
+	XLA_TUPLE = 13,
+	XLA_OPAQUE = 14,
+	XLA_TOKEN = 17,
+
+	MAX_TUPLE_DEPTH = 8,
+	MAX_VALUES =
+		65536, /* arguments or results; a wild proto must not eat the memory */
+};
+
+/* Where in the result's tuples an output is. */
+struct path {
+	unsigned depth;
+	uint32_t index[MAX_TUPLE_DEPTH];
+};
+
+/* What pf_signature_parse works with. */
+struct parse {
+	struct pf_hlo_module module;
+	Pjrtfs__Hlo__ProgramShape *program; /* owned */
+	struct pf_slice *names;             /* owned; one for each parameter */
+	struct path *paths;       /* owned; one for each output, in ascending order */
+	struct pf_signature *sig; /* owned */
+	struct pf_err *err;
+};
+
+static void parse_release(struct parse *ps)
+{
+	if (ps->program)
+		pjrtfs__hlo__program_shape__free_unpacked(ps->program, NULL);
+	free(ps->names);
+	free(ps->paths);
+	pf_signature_free(ps->sig);
+}
+
+static int no_memory(struct parse *ps)
+{
+	return pf_err_set(ps->err, -ENOMEM, "no memory for the program's signature");
+}
+
+/* A copy that can be printed anywhere; NULL if there is no memory. */
+static char *clean_copy(struct pf_slice name)
+{
+	char *copy = malloc(name.len + 1);
+
+	if (!copy)
+		return NULL;
+	if (name.len)
+		memcpy(copy, name.p, name.len);
+	copy[pf_err_clean(copy, name.len)] = '\0';
+	return copy;
+}
+
+static char *index_name(size_t index)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%zu", index);
+	return strdup(text);
+}
+
+static int refuse(struct parse *ps, const char *what, size_t index, const char *name,
+		  const char *why)
+{
+	char number[24];
+
+	/* An output's name is its number: once is enough. */
+	snprintf(number, sizeof(number), "%zu", index);
+	if (strcmp(number, name) == 0)
+		return pf_err_set(ps->err, -EINVAL, "%s %zu %s", what, index, why);
+	return pf_err_set(ps->err, -EINVAL, "%s %zu (%.200s) %s", what, index, name, why);
+}
+
+/* The layout: a permutation of the dimensions, or nothing, which is the default. */
+static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *param)
+{
+	unsigned rank = param->shape.rank;
+	uint32_t seen = 0;
+	bool descending = true;
+
+	for (unsigned i = 0; i < rank; i++)
+		param->minor_to_major[i] = rank - 1 - i;
+	param->row_major = true;
+	param->memory_space = layout ? layout->memory_space : 0;
+	if (!layout || layout->n_minor_to_major == 0)
+		return true;
+	if (layout->n_minor_to_major != rank)
+		return false;
+	for (unsigned i = 0; i < rank; i++) {
+		int64_t dim = layout->minor_to_major[i];
+
+		if (dim < 0 || dim >= rank || seen & UINT32_C(1) << dim)
+			return false;
+		seen |= UINT32_C(1) << dim;
+		param->minor_to_major[i] = (unsigned)dim;
+		descending = descending && dim == rank - 1 - i;
+	}
+	param->row_major = descending || pf_shape_is_linear(&param->shape);
+	return true;
+}
+
+/* Fill PARAM, whose name is set, from SHAPE; WHAT and INDEX are for messages. */
+static int read_array(struct parse *ps, const char *what, size_t index,
+		      const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
+{
+	int64_t count;
+
+	switch (shape->element_type) {
+	case XLA_TUPLE:
+		return refuse(ps, what, index, param->name,
+			      "is a tuple: plugins execute only programs of arrays");
+	case XLA_TOKEN:
+		return refuse(ps, what, index, param->name,
+			      "is a token: plugins abort on those; remove it");
+	case XLA_OPAQUE:
+		return refuse(ps, what, index, param->name,
+			      "is opaque: only arrays have bytes");
+	default:
+		break;
+	}
+	param->dtype = pf_dtype_from_xla(shape->element_type);
+	if (!pf_dtype_valid((int)param->dtype))
+		return refuse(ps, what, index, param->name,
+			      "has an unknown element type");
+	if (shape->n_dimensions > PF_MAX_RANK)
+		return refuse(ps, what, index, param->name,
+			      "has more than 32 dimensions");
+	for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
+		if (shape->is_dynamic_dimension[i])
+			return refuse(ps, what, index, param->name,
+				      "has a dynamic dimension: plugins abort on those; "
+				      "give it a fixed size");
+	param->shape.rank = (unsigned)shape->n_dimensions;
+	for (unsigned i = 0; i < param->shape.rank; i++) {
+		/* XLA writes unbounded dynamic extents as the least number. */
+		if (shape->dimensions[i] < 0)
+			return refuse(ps, what, index, param->name,
+				      "has a negative or unbounded dimension");
+		param->shape.dims[i] = shape->dimensions[i];
+	}
+	if (pf_shape_count(&param->shape, &count, NULL) < 0)
+		return refuse(ps, what, index, param->name,
+			      "has more than 2^63-1 elements");
+	if (!read_layout(shape->layout, param))
+		return refuse(ps, what, index, param->name,
+			      "has a layout that is no order of its dimensions");
+	return 0;
+}
+
+/* The framework's name, else the program shape's, else the number. */
+static char *input_name(const struct parse *ps, size_t index)
+{
+	const Pjrtfs__Hlo__ProgramShape *program = ps->program;
+
+	if (ps->names[index].len)
+		return clean_copy(ps->names[index]);
+	if (index < program->n_parameter_names && program->parameter_names[index].len)
+		return clean_copy(
+			(struct pf_slice){ program->parameter_names[index].data,
+					   program->parameter_names[index].len });
+	return index_name(index);
+}
+
+static int read_inputs(struct parse *ps)
+{
+	size_t n = ps->program->n_parameters;
+	int r;
+
+	if (n > MAX_VALUES)
+		return pf_err_set(ps->err, -EINVAL,
+				  "the program has %zu arguments: at most %d", n,
+				  MAX_VALUES);
+	ps->names = calloc(n ? n : 1, sizeof(*ps->names));
+	ps->sig->inputs = calloc(n ? n : 1, sizeof(*ps->sig->inputs));
+	if (!ps->names || !ps->sig->inputs)
+		return no_memory(ps);
+	r = pf_hlo_module_names(&ps->module, ps->names, n, ps->err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		struct pf_param *param = &ps->sig->inputs[i];
+
+		param->name = input_name(ps, i);
+		if (!param->name)
+			return no_memory(ps);
+		ps->sig->n_inputs++;
+		param->named = ps->names[i].len > 0;
+		param->path = pf_param_path(param->name);
+		if (!param->path)
+			return no_memory(ps);
+		param->alias_output = -1;
+		r = read_array(ps, "argument", i, ps->program->parameters[i], param);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Room for one more output: capacities are the powers of two. */
+static int grow_outputs(struct parse *ps)
+{
+	size_t n = ps->sig->n_outputs, cap;
+	struct pf_param *outputs;
+	struct path *paths;
+
+	if (n == MAX_VALUES)
+		return pf_err_set(ps->err, -EINVAL,
+				  "the program has more than %d results", MAX_VALUES);
+	if (n & (n - 1))
+		return 0;
+	cap = n ? 2 * n : 1;
+	outputs = reallocarray(ps->sig->outputs, cap, sizeof(*outputs));
+	if (!outputs)
+		return no_memory(ps);
+	ps->sig->outputs = outputs;
+	paths = reallocarray(ps->paths, cap, sizeof(*paths));
+	if (!paths)
+		return no_memory(ps);
+	ps->paths = paths;
+	return 0;
+}
+
+static int read_output(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
+		       const struct path *path)
+{
+	size_t n = ps->sig->n_outputs;
+	struct pf_param *param;
+	int r = grow_outputs(ps);
+
+	if (r < 0)
+		return r;
+	param = &ps->sig->outputs[n];
+	*param = (struct pf_param){ .alias_output = -1, .name = index_name(n) };
+	if (!param->name)
+		return no_memory(ps);
+	ps->paths[n] = *path;
+	ps->sig->n_outputs++;
+	return read_array(ps, "result", n, shape, param);
+}
+
+/* Depth first, which is the order in which PJRT gives the buffers. */
+static int read_outputs(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
+			const struct path *path)
+{
+	struct path inner = *path;
+	int r = 0;
+
+	if (shape->element_type != XLA_TUPLE)
+		return read_output(ps, shape, path);
+	if (path->depth == MAX_TUPLE_DEPTH)
+		return pf_err_set(ps->err, -EINVAL,
+				  "the result's tuples are nested deeper than %d",
+				  MAX_TUPLE_DEPTH);
+	inner.depth++;
+	for (size_t i = 0; i < shape->n_tuple_shapes && r == 0; i++) {
+		Pjrtfs__Hlo__Shape *part =
+			pjrtfs__hlo__shape__unpack(NULL, shape->tuple_shapes[i].len,
+						   shape->tuple_shapes[i].data);
+
+		if (!part)
+			return pf_err_set(ps->err, -EINVAL,
+					  "the optimized program's result is no valid "
+					  "ShapeProto");
+		inner.index[path->depth] = (uint32_t)i;
+		r = read_outputs(ps, part, &inner);
+		pjrtfs__hlo__shape__free_unpacked(part, NULL);
+	}
+	return r;
+}
+
+/* Paths that name an inner tuple, not an output, compare unequal to all of them. */
+static int path_compare(const void *key, const void *member)
+{
+	const Pjrtfs__Hlo__InputOutputAlias__Entry *entry = key;
+	const struct path *path = member;
+
+	for (size_t i = 0; i < entry->n_output_shape_index && i < path->depth; i++) {
+		int64_t index = entry->output_shape_index[i];
+
+		if (index != path->index[i])
+			return index < path->index[i] ? -1 : 1;
+	}
+	return (entry->n_output_shape_index > path->depth) -
+	       (entry->n_output_shape_index < path->depth);
+}
+
+static struct pf_param *donated_input(struct parse *ps, int64_t number)
+{
+	if (number < 0 || (uint64_t)number >= ps->sig->n_inputs) {
+		pf_err_set(ps->err, -EINVAL,
+			   "the program donates argument %lld: it has %zu arguments",
+			   (long long)number, ps->sig->n_inputs);
+		return NULL;
+	}
+	ps->sig->inputs[number].donated = true;
+	return &ps->sig->inputs[number];
+}
+
+static int read_aliases(struct parse *ps)
+{
+	struct pf_slice proto = ps->module.input_output_alias;
+	Pjrtfs__Hlo__InputOutputAlias *alias;
+	int r = 0;
+
+	if (!proto.p)
+		return 0;
+	alias = pjrtfs__hlo__input_output_alias__unpack(NULL, proto.len, proto.p);
+	if (!alias)
+		return pf_err_set(
+			ps->err, -EINVAL,
+			"the optimized program's input_output_alias is malformed");
+	for (size_t i = 0; i < alias->n_entries && r == 0; i++) {
+		const Pjrtfs__Hlo__InputOutputAlias__Entry *entry = alias->entries[i];
+		struct pf_param *param = donated_input(ps, entry->parameter_number);
+		const struct path *found;
+
+		if (!param) {
+			r = -EINVAL;
+			break;
+		}
+		if (ps->sig->n_outputs == 0)
+			continue;
+		found = bsearch(entry, ps->paths, ps->sig->n_outputs, sizeof(*found),
+				path_compare);
+		if (found)
+			param->alias_output = (int)(found - ps->paths);
+	}
+	pjrtfs__hlo__input_output_alias__free_unpacked(alias, NULL);
+	return r;
+}
+
+static int read_donors(struct parse *ps)
+{
+	struct pf_slice proto = ps->module.buffer_donor;
+	Pjrtfs__Hlo__BufferDonor *donor;
+	int r = 0;
+
+	if (!proto.p)
+		return 0;
+	donor = pjrtfs__hlo__buffer_donor__unpack(NULL, proto.len, proto.p);
+	if (!donor)
+		return pf_err_set(ps->err, -EINVAL,
+				  "the optimized program's buffer_donor is malformed");
+	for (size_t i = 0; i < donor->n_entries && r == 0; i++)
+		if (!donated_input(ps, donor->entries[i]->parameter_number))
+			r = -EINVAL;
+	pjrtfs__hlo__buffer_donor__free_unpacked(donor, NULL);
+	return r;
+}
+
+int pf_signature_parse(const void *proto, size_t len, bool with_config,
+		       struct pf_signature **ret, struct pf_err *err)
+{
+	PF_CLEANUP(parse_release) struct parse ps = { .err = err };
+	const struct path top = { 0 };
+	int r;
+
+	r = pf_hlo_module_find((struct pf_slice){ proto, len }, with_config, &ps.module,
+			       err);
+	if (r < 0)
+		return r;
+	if (!ps.module.program_shape.p)
+		return pf_err_set(err, -EINVAL,
+				  "the optimized program has no host_program_shape");
+	ps.program = pjrtfs__hlo__program_shape__unpack(NULL, ps.module.program_shape.len,
+							ps.module.program_shape.p);
+	if (!ps.program)
+		return pf_err_set(
+			err, -EINVAL,
+			"the optimized program's host_program_shape is malformed");
+	ps.sig = calloc(1, sizeof(*ps.sig));
+	if (!ps.sig)
+		return no_memory(&ps);
+	ps.sig->name = clean_copy(ps.module.name);
+	if (!ps.sig->name)
+		return no_memory(&ps);
+	r = read_inputs(&ps);
+	if (r < 0)
+		return r;
+	if (!ps.program->result)
+		return pf_err_set(err, -EINVAL,
+				  "the optimized program has no result shape");
+	r = read_outputs(&ps, ps.program->result, &top);
+	if (r < 0)
+		return r;
+	r = read_aliases(&ps);
+	if (r < 0)
+		return r;
+	r = read_donors(&ps);
+	if (r < 0)
+		return r;
+	if (pf_hlo_module_tiles(&ps.module, ps.sig) < 0)
+		return no_memory(&ps);
+	*ret = pf_steal(&ps.sig);
+	return 0;
+}
+
+int pf_param_name(struct pf_param *param, const char *name, size_t len)
+{
+	pf_autofree char *copy = NULL;
+	char *path;
+
+	if (param->named)
+		return 0;
+	copy = clean_copy((struct pf_slice){ (const uint8_t *)name, len });
+	path = copy ? pf_param_path(copy) : NULL;
+	if (!path)
+		return -ENOMEM;
+	free(param->name);
+	free(param->path);
+	param->name = pf_steal(&copy);
+	param->path = path;
+	return 0;
+}
+
+int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
+		  size_t *module_len, struct pf_err *err)
+{
+	const struct pf_slice all = { proto, len };
+	struct pf_hlo_module module;
+	int r = pf_hlo_module_find(all, with_config, &module, err);
+
+	if (r < 0)
+		return r;
+	*off = (size_t)(module.all.p - all.p);
+	*module_len = module.all.len;
+	return 0;
+}
+
+static void param_release(struct pf_param *param)
+{
+	free(param->name);
+	free(param->path);
+	pf_tiles_free(param->tiles);
+}
+
+static void params_free(struct pf_param *params, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		param_release(&params[i]);
+	free(params);
+}
+
+int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *err)
+{
+	struct pf_param *inputs = signature->inputs;
+
+	if (signature->n_inputs == 0 || inputs[0].dtype != PF_DTYPE_S32 ||
+	    inputs[0].shape.rank != 0)
+		return pf_err_set(err, -EINVAL,
+				  "expected the number of the platform as the program's "
+				  "first argument, an S32, as jax.export writes it for "
+				  "several platforms, found another one");
+	param_release(&inputs[0]);
+	signature->n_inputs--;
+	memmove(inputs, inputs + 1, signature->n_inputs * sizeof(*inputs));
+	return 0;
+}
+
+void pf_signature_free(struct pf_signature *signature)
+{
+	if (!signature)
+		return;
+	params_free(signature->inputs, signature->n_inputs);
+	params_free(signature->outputs, signature->n_outputs);
+	free(signature->name);
+	free(signature);
+}
+
+/* A program's signature as JSON: the file signature.json. */
+
+/* Add VALUE, which is given, also if it is NULL for lack of memory. */
+static bool add(struct json_object *object, const char *key, struct json_object *value)
+{
+	if (!value)
+		return false;
+	if (json_object_object_add(object, key, value) == 0)
+		return true;
+	json_object_put(value);
+	return false;
+}
+
+static bool append(struct json_object *array, struct json_object *value)
+{
+	if (!value)
+		return false;
+	if (json_object_array_add(array, value) == 0)
+		return true;
+	json_object_put(value);
+	return false;
+}
+
+struct json_object *pf_shape_json(const struct pf_shape *shape)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (unsigned i = 0; array && i < shape->rank; i++)
+		if (!append(array, json_object_new_int64(shape->dims[i]))) {
+			json_object_put(array);
+			return NULL;
+		}
+	return array;
+}
+
+/* XLA's way to write a layout: the dimensions, the fastest varying one first. */
+static struct json_object *layout_json(const struct pf_param *param)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (unsigned i = 0; array && i < param->shape.rank; i++)
+		if (!append(array, json_object_new_int((int)param->minor_to_major[i]))) {
+			json_object_put(array);
+			return NULL;
+		}
+	return array;
+}
+
+/* The kind of the memory that it lies in, as devices/NAME/N/memories calls it. */
+static struct json_object *memory_json(const struct pf_param *param, const char *memory)
+{
+	/* XLA's Layout::kHostMemorySpace. */
+	enum { DEFAULT_SPACE = 0, HOST_SPACE = 5 };
+	struct json_object *o;
+	char why[64];
+
+	if (param->memory_space == DEFAULT_SPACE)
+		return json_object_new_string(memory);
+	if (param->memory_space == HOST_SPACE)
+		return json_object_new_string("pinned_host");
+	snprintf(why, sizeof(why), "memory space %lld has no name",
+		 (long long)param->memory_space);
+	o = json_object_new_object();
+	if (o && !add(o, "unavailable", json_object_new_string(why))) {
+		json_object_put(o);
+		return NULL;
+	}
+	return o;
+}
+
+/* Into how many parts each dimension is split, and which of them, row by row, each partition
+ * has. */
+static struct json_object *tiles_json(const struct pf_tiles *tiles)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *parts = json_object_new_array();
+	struct json_object *of = tiles->of ? json_object_new_array() : NULL;
+	bool ok = o && parts && (of || !tiles->of);
+
+	for (unsigned d = 0; ok && d < tiles->rank; d++)
+		ok = append(parts, json_object_new_int((int)tiles->counts[d]));
+	for (unsigned p = 0; ok && of && p < tiles->n; p++)
+		ok = append(of, json_object_new_int(tiles->of[p]));
+	ok = ok && add(o, "parts", json_object_get(parts)) &&
+	     (!of || add(o, "of", json_object_get(of)));
+	json_object_put(parts);
+	json_object_put(of);
+	if (ok)
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
+static struct json_object *param_json(const struct pf_param *param, bool input,
+				      const char *memory)
+{
+	struct json_object *o = json_object_new_object();
+	bool ok;
+
+	if (!o)
+		return NULL;
+	ok = add(o, "name", json_object_new_string(param->name)) &&
+	     add(o, "dtype", json_object_new_string(pf_dtype_name(param->dtype))) &&
+	     add(o, "datatype",
+		 json_object_new_string(pf_dtype_datatype(param->dtype))) &&
+	     add(o, "shape", pf_shape_json(&param->shape)) &&
+	     add(o, "layout", layout_json(param)) &&
+	     add(o, "memory", memory_json(param, memory));
+	if (ok && param->tiles)
+		ok = add(o, "sharding", tiles_json(param->tiles));
+	if (ok && input)
+		ok = add(o, "donated", json_object_new_boolean(param->donated));
+	if (ok && param->alias_output >= 0)
+		ok = add(o, "alias_output", json_object_new_int(param->alias_output));
+	if (ok)
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
+static struct json_object *params_json(const struct pf_param *params, size_t n,
+				       bool input, const char *memory)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; array && i < n; i++)
+		if (!append(array, param_json(&params[i], input, memory))) {
+			json_object_put(array);
+			return NULL;
+		}
+	return array;
+}
+
+struct json_object *pf_signature_json(const struct pf_signature *signature,
+				      const char *platform, const char *memory)
+{
+	struct json_object *o = json_object_new_object();
+
+	if (!o)
+		return NULL;
+	if (add(o, "name", json_object_new_string(signature->name)) &&
+	    add(o, "platform", json_object_new_string(platform)) &&
+	    add(o, "inputs",
+		params_json(signature->inputs, signature->n_inputs, true, memory)) &&
+	    add(o, "outputs",
+		params_json(signature->outputs, signature->n_outputs, false, memory)))
+		return o;
+	json_object_put(o);
+	return NULL;
+}

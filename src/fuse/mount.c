@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+
+#include "internal.h"
+#include "pjrtfs/base.h"
+
+/*
+ * Messages on their way to the kernel.
+ *
+ * libfuse 3.14 does not know the capabilities that came after it, so what it answers to
+ * INIT is completed here.
+ */
+
+#ifndef FUSE_DIRECT_IO_ALLOW_MMAP
+#define FUSE_DIRECT_IO_ALLOW_MMAP (UINT64_C(1) << 36)
+#endif
+
+void pf_fuse_init_seen(struct pf_mount *mount, const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *in = buf->mem;
+	const struct fuse_init_in *init = (const void *)(in + 1);
+
+	if (in->opcode != FUSE_INIT)
+		return;
+	mount->init = in->unique;
+	mount->offered = 0;
+	if (buf->size < sizeof(*in) + sizeof(*init))
+		return;
+	mount->offered = init->flags;
+	if (init->flags & FUSE_INIT_EXT)
+		mount->offered |= (uint64_t)init->flags2 << 32;
+}
+
+/* Files may be mapped, though they are read and written directly; PARALLEL_DIROPS is asked
+ * for by op_init, and forgotten by libfuse. */
+static void complete_init(const struct pf_mount *mount, struct fuse_init_out *out)
+{
+	uint64_t flags =
+		mount->offered & (FUSE_DIRECT_IO_ALLOW_MMAP | FUSE_PARALLEL_DIROPS);
+
+	if (flags >> 32)
+		flags |= FUSE_INIT_EXT;
+	out->flags |= (uint32_t)flags;
+	out->flags2 |= (uint32_t)(flags >> 32);
+}
+
+static ssize_t send_message(int fd, struct iovec *iov, int count, void *userdata)
+{
+	const struct pf_mount *mount = userdata;
+	const struct fuse_out_header *out = iov[0].iov_base;
+
+	if (out->unique == mount->init && count > 1 && out->error == 0 &&
+	    iov[1].iov_len >= sizeof(struct fuse_init_out))
+		complete_init(mount, iov[1].iov_base);
+	return writev(fd, iov, count);
+}
+
+static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
+{
+	(void)userdata;
+	return read(fd, buf, len);
+}
+
+int pf_fuse_use_device(struct fuse_session *session)
+{
+	static const struct fuse_custom_io io = { .writev = send_message,
+						  .read = receive_message };
+
+	return fuse_session_custom_io(session, &io, fuse_session_fd(session));
+}
+
+/* Mounting, serving, unmounting. */
+
+enum { MAX_INTERRUPTS = 16 }; /* that are late at once */
+
+/* libfuse's last complaint, for the sentence that tells why a mount failed. */
+static __thread char complaint[256];
+static __thread char line[256]; /* the next one, so far: it comes in pieces */
+
+static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	size_t len = strlen(line);
+
+	vsnprintf(line + len, sizeof(line) - len, fmt, ap);
+	len = strlen(line);
+	if (len + 1 < sizeof(line) && (!len || line[len - 1] != '\n'))
+		return;
+	line[strcspn(line, "\n")] = '\0';
+	snprintf(complaint, sizeof(complaint), "%s", line);
+	(void)level; /* what matters becomes our own sentence */
+	pf_log(PF_LOG_DEBUG, "libfuse: %s", line);
+	line[0] = '\0';
+}
+
+static int check_device(struct pf_err *err)
+{
+	static const char device[] = "/dev/fuse";
+	pf_autoclose int fd = open(device, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		return 0;
+	switch (errno) {
+	case ENOENT:
+	case ENODEV:
+	case ENXIO:
+		return pf_err_set(
+			err, -ENOENT,
+			"%s is missing: load the kernel module (modprobe fuse), or "
+			"give the container the device (--device %s)",
+			device, device);
+	case EPERM: /* the mode is not looked at before the device control group */
+		return pf_err_set(
+			err, -EACCES,
+			"%s: this container may not use it: start the container "
+			"with --device %s",
+			device, device);
+	case EACCES:
+		return pf_err_set(
+			err, -EACCES,
+			"%s: not permitted; it should be readable and writable for "
+			"everybody (chmod 666 %s)",
+			device, device);
+	default:
+		return pf_err_set(err, -errno, "%s: %s", device, strerror(errno));
+	}
+}
+
+static bool has_fusermount(void)
+{
+	const char *path = getenv("PATH");
+	char file[PATH_MAX];
+
+	if (access("/usr/bin/fusermount3", X_OK) == 0 ||
+	    access("/bin/fusermount3", X_OK) == 0)
+		return true;
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+
+		snprintf(file, sizeof(file), "%.*s/fusermount3", (int)len, path);
+		if (len && access(file, X_OK) == 0)
+			return true;
+		path += len + (path[len] == ':');
+	}
+	return false;
+}
+
+static int explain_mount(const char *path, struct pf_err *err)
+{
+	if (geteuid() != 0 && !has_fusermount())
+		return pf_err_set(
+			err, -EPERM,
+			"%s: cannot mount: fusermount3 is missing (install fuse3)", path);
+	return pf_err_set(err, -EPERM, "%s: cannot mount%s%s%s", path,
+			  complaint[0] ? ": " : " (fusermount3 said why)", complaint,
+			  geteuid() == 0 ? "; in a container: start it with --cap-add "
+					   "SYS_ADMIN, or mount in a user namespace"
+					 : "");
+}
+
+static int add_option(struct fuse_args *args, const char *option)
+{
+	return fuse_opt_add_arg(args, "-o") || fuse_opt_add_arg(args, option) ? -ENOMEM
+									      : 0;
+}
+
+/* Commas and backslashes in a value end it unless they are escaped. */
+static int add_source(struct fuse_args *args, const char *source)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+
+	pf_buf_puts(&buf, "fsname=");
+	for (; *source; source++) {
+		if (*source == ',' || *source == '\\')
+			pf_buf_append(&buf, "\\", 1);
+		pf_buf_append(&buf, source, 1);
+	}
+	return buf.failed ? -ENOMEM : add_option(args, buf.data);
+}
+
+static int make_args(const struct pf_mount_config *config, struct fuse_args *args)
+{
+	int r = fuse_opt_add_arg(args, "pjrtfs") ? -ENOMEM : 0;
+
+	for (const char *const *o = config->options; r == 0 && o && *o; o++)
+		r = add_option(args, *o);
+	if (r == 0)
+		r = add_option(args, "default_permissions,subtype=pjrtfs");
+	if (r == 0 && config->source)
+		r = add_source(args, config->source);
+	if (r == 0 && config->debug)
+		r = add_option(args, "debug");
+	return r;
+}
+
+/* A session that is not mounted yet, or NULL and *ERR. */
+static struct fuse_session *new_session(const struct pf_mount_config *config,
+					struct pf_mount *mount, struct pf_err *err)
+{
+	PF_CLEANUP(fuse_opt_free_args) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_session *session = NULL;
+	int r = make_args(config, &args);
+
+	if (r < 0) {
+		pf_err_set(err, r, "no memory");
+		return NULL;
+	}
+	fuse_set_log_func(on_log);
+	complaint[0] = '\0';
+	session = fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
+	if (!session)
+		pf_err_set(err, -EINVAL, "%s",
+			   complaint[0] ? complaint : "libfuse refuses the options");
+	return session;
+}
+
+static bool has_option(const struct pf_mount_config *config, const char *option)
+{
+	for (const char *const *o = config->options; o && *o; o++)
+		if (!strcmp(*o, option))
+			return true;
+	return false;
+}
+
+/* A descriptor was mounted with options that do not come from here. */
+static int check_descriptor(const struct pf_mount_config *config, int fd,
+			    struct pf_err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || fcntl(fd, F_SETFD, FD_CLOEXEC))
+		return pf_err_set(err, -EINVAL,
+				  "mount point %s: expected an open descriptor: %s",
+				  config->mountpoint, strerror(errno));
+	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(10, 229))
+		return pf_err_set(err, -EINVAL,
+				  "mount point %s: expected an open /dev/fuse, found "
+				  "another file",
+				  config->mountpoint);
+	if ((has_option(config, "allow_other") || has_option(config, "allow_root")) &&
+	    !has_option(config, "default_permissions"))
+		return pf_err_set(err, -EPERM,
+				  "mount point %s: allow_other without "
+				  "default_permissions lets everybody change everything: "
+				  "mount with both",
+				  config->mountpoint);
+	return 0;
+}
+
+int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+	struct fuse_session *session = new_session(config, NULL, &why);
+	int fd = pf_mount_fd(config->mountpoint);
+
+	if (!session) {
+		if (err)
+			*err = why;
+		return why.code;
+	}
+	fuse_session_destroy(session);
+	return fd < 0 ? 0 : check_descriptor(config, fd, err);
+}
+
+static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
+		 struct pf_err *err)
+{
+	bool is_fd = pf_mount_fd(config->mountpoint) >= 0;
+	char *path =
+		is_fd ? strdup(config->mountpoint) : realpath(config->mountpoint, NULL);
+	int r;
+
+	/* The daemon may change its directory before it unmounts. */
+	mount->path = path;
+	if (!path)
+		return pf_err_set(err, -errno, "%s: %s", config->mountpoint,
+				  strerror(errno));
+	mount->session = new_session(config, mount, err);
+	if (!mount->session)
+		return -EINVAL;
+	complaint[0] = '\0';
+	if (fuse_session_mount(mount->session, path) != 0)
+		return explain_mount(path, err);
+	if (!is_fd)
+		mount->dev = pf_mountpoint_dev(path);
+	r = pf_fuse_use_device(mount->session);
+	return r < 0 ? pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r)) : 0;
+}
+
+int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
+		 struct pf_err *err)
+{
+	struct pf_mount *mount;
+	int r = 0;
+
+	if (pf_mount_fd(config->mountpoint) < 0) {
+		r = pf_mountpoint_check(config->mountpoint, err);
+		if (r == 0)
+			r = check_device(err);
+	}
+	if (r < 0)
+		return r;
+	mount = calloc(1, sizeof(*mount));
+	if (!mount)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	mount->tree = config->tree;
+	mount->usage = config->usage;
+	mount->arg = config->arg;
+	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
+	if (pthread_mutex_init(&mount->lead, NULL) ||
+	    pthread_mutex_init(&mount->poll_lock, NULL) ||
+	    pthread_mutex_init(&mount->lock, NULL) ||
+	    pthread_cond_init(&mount->ended, NULL))
+		abort();
+	pf_notes_init(mount);
+	r = begin(mount, config, err);
+	if (r < 0) {
+		pf_mount_free(mount);
+		return r;
+	}
+	*ret = mount;
+	return 0;
+}
+
+/* Does the request copy much, or print, or start something? */
+static bool is_heavy(const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *in = buf->mem;
+
+	switch (in->opcode) {
+	case FUSE_READ:
+		return ((const struct fuse_read_in *)(in + 1))->size >= HEAVY;
+	case FUSE_WRITE:
+		return buf->size >= HEAVY;
+	default:
+		/* OPEN prints texts, GETATTR and LOOKUP tell their sizes, FLUSH parses. */
+		return in->opcode != FUSE_FORGET && in->opcode != FUSE_RELEASE;
+	}
+}
+
+/* Does it take so long that nobody should wait for it who comes later? */
+static bool is_long(const struct pf_mount *mount, const struct fuse_buf *buf)
+{
+	const struct fuse_in_header *in = buf->mem;
+
+	return in->opcode == FUSE_COPY_FILE_RANGE || in->opcode == FUSE_FALLOCATE ||
+	       pf_vfs_is_slow(mount->tree, in->nodeid);
+}
+
+static bool another_waits(struct fuse_session *session)
+{
+	struct pollfd p = { .fd = fuse_session_fd(session), .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/*
+ * One thread leads: it reads requests and answers them, until a heavy one finds another
+ * request waiting already; then the next thread leads.  Were all of them to read, the kernel
+ * would wake them in turn, and every request would find a cold thread on another processor.
+ * A signal only interrupts the read.
+ */
+static void *serve(void *arg)
+{
+	struct pf_mount *mount = arg;
+	struct fuse_session *session = mount->session;
+	struct fuse_buf buf = { 0 };
+	int r = 0;
+
+	pf_lock(&mount->lead);
+	while (!fuse_session_exited(session)) {
+		r = fuse_session_receive_buf(session, &buf);
+		if (r == -EINTR)
+			continue;
+		if (r <= 0)
+			break;
+		pf_fuse_init_seen(mount, &buf);
+		if (is_long(mount, &buf) || (is_heavy(&buf) && another_waits(session))) {
+			pf_unlock(&mount->lead);
+			fuse_session_process_buf(session, &buf);
+			pf_lock(&mount->lead);
+		} else {
+			fuse_session_process_buf(session, &buf);
+		}
+	}
+	fuse_session_exit(session);
+	pf_unlock(&mount->lead);
+	free(buf.mem);
+
+	PF_LOCK_SCOPE(&mount->lock);
+	mount->running--;
+	if (r < 0 && r != -EINTR && !mount->failed)
+		mount->failed = r;
+	pthread_cond_broadcast(&mount->ended);
+	return NULL;
+}
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+/*
+ * Wait until all threads have ended; who tells the kernel things goes first, since it may
+ * wait for requests to be served.  When the session is to end the threads may sit in a read of
+ * the device, which nothing but a signal wakes (the mount may stay busy); one that came
+ * just before the read is lost, so they are sent again.
+ */
+static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, unsigned n)
+{
+	pf_lock(&mount->lock);
+	while (!mount->stopping && !fuse_session_exited(mount->session))
+		pthread_cond_wait(&mount->ended, &mount->lock);
+	pf_unlock(&mount->lock);
+	pf_notes_stop(mount);
+	fuse_session_exit(mount->session);
+
+	pf_lock(&mount->lock);
+	while (mount->running) {
+		struct timespec until = pf_time_in(CLOCK_REALTIME, 5);
+
+		for (unsigned i = 0; i < n; i++)
+			pthread_kill(threads[i], SIGURG);
+		pthread_cond_timedwait(&mount->ended, &mount->lock, &until);
+	}
+	pf_unlock(&mount->lock);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* They take no signal but the one that wakes them.  Returns how many there are. */
+static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
+			      struct pf_err *err)
+{
+	sigset_t all, old;
+	unsigned n;
+	int r;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGURG);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* Nothing may be told to the kernel before somebody can take it back. */
+	r = -pf_notes_start(mount);
+	pf_lock(&mount->lock);
+	for (n = 0; !r && n < mount->n_threads; n++) {
+		r = pthread_create(&threads[n], NULL, serve, mount);
+		if (r)
+			break;
+		mount->running++;
+	}
+	if (r) {
+		mount->failed =
+			pf_err_set(err, -r, "cannot start a thread: %s", strerror(r));
+		fuse_session_exit(mount->session);
+	}
+	pf_unlock(&mount->lock);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return n;
+}
+
+/*
+ * An interrupt that comes when its request was just answered is kept by libfuse until the next
+ * request comes, and is not freed with the session: so there are some more, which say nothing.
+ */
+static void drop_interrupts(struct pf_mount *mount)
+{
+	struct {
+		struct fuse_in_header head;
+		struct fuse_batch_forget_in forget;
+	} none = { .head = { .len = sizeof(none),
+			     .opcode = FUSE_BATCH_FORGET,
+			     .unique = UINT64_MAX } };
+	const struct fuse_buf buf = { .size = sizeof(none), .mem = &none };
+
+	for (int i = 0; i < MAX_INTERRUPTS; i++)
+		fuse_session_process_buf(mount->session, &buf);
+}
+
+/*
+ * End the connection, and the mount.  libfuse unmounts by path, where another mount may be by
+ * now: ours was unmounted, and only a mount namespace that was made meanwhile still holds it.
+ * libfuse leaves the path alone if it finds its descriptor disconnected, as a pipe without a
+ * reader is.
+ */
+static void unmount(struct pf_mount *mount)
+{
+	int fd = fuse_session_fd(mount->session), ends[2];
+
+	if (fd >= 0 && mount->dev && pf_mountpoint_dev(mount->path) != mount->dev &&
+	    pipe2(ends, O_CLOEXEC) == 0) {
+		close(ends[0]);
+		dup3(ends[1], fd, O_CLOEXEC);
+		close(ends[1]);
+	}
+	fuse_session_unmount(mount->session);
+}
+
+int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
+{
+	pf_autofree pthread_t *threads = calloc(mount->n_threads, sizeof(*threads));
+	struct sigaction wake = { .sa_handler = ignore }, before;
+	unsigned n;
+
+	if (!threads)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	pf_log_serve();
+	sigaction(SIGURG, &wake, &before);
+	n = start_threads(mount, threads, err);
+	wait_for_threads(mount, threads, n);
+	sigaction(SIGURG, &before, NULL);
+	pf_requests_disconnect(mount);
+	if (n)
+		drop_interrupts(mount);
+	unmount(mount);
+	if (mount->failed < 0 && n == mount->n_threads)
+		pf_err_set(err, mount->failed, "reading from /dev/fuse: %s",
+			   strerror(-mount->failed));
+	return mount->failed;
+}
+
+void pf_mount_stop(struct pf_mount *mount)
+{
+	pf_lock(&mount->lock);
+	mount->stopping = true;
+	pthread_cond_broadcast(&mount->ended);
+	pf_unlock(&mount->lock);
+}
+
+void pf_mount_free(struct pf_mount *mount)
+{
+	if (!mount)
+		return;
+	if (mount->session) {
+		unmount(mount);
+		fuse_session_destroy(mount->session);
+	}
+	pf_close_all(mount);
+	pf_notes_release(mount);
+	free(mount->path);
+	pthread_cond_destroy(&mount->ended);
+	pthread_mutex_destroy(&mount->lead);
+	pthread_mutex_destroy(&mount->poll_lock);
+	pthread_mutex_destroy(&mount->lock);
+	free(mount);
+}

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+#include "pjrtfs/cache.h"
+#include "pjrtfs/executable.h"
+#include "pjrtfs/json.h"
+
+/* Compiles that the cache saves, and what it is given. */
+
+/* --- the key ------------------------------------------------------------------------------ */
+
+/* The devices in order: programs are compiled for some, by default for the first. */
+static void print_devices(const struct pf_description *d, struct pf_buf *out)
+{
+	for (unsigned i = 0; i < d->n_devices; i++)
+		pf_buf_printf(out, "%" PRId64 " %" PRId64 " %" PRId64 " %s\n",
+			      d->devices[i].id, d->devices[i].process_index,
+			      d->devices[i].local_hardware_id, d->devices[i].kind);
+}
+
+/* Which plugin LIFE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
+static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
+			    const struct pf_life *life, uint8_t ret[PF_SHA256])
+{
+	const struct stat *st = pf_life_plugin(life);
+	uint64_t number = pf_life_number(life);
+
+	if (cache && st &&
+	    pf_cache_file_digest(cache, pf_worker_path(worker), st, ret, NULL) == 0)
+		return true;
+	memset(ret, 0, PF_SHA256);
+	memcpy(ret, &number, sizeof(number));
+	return false;
+}
+
+struct warming {
+	struct pf_compile_job job;
+	struct pf_compiler *compiler; /* borrowed */
+	struct pf_worker *worker;     /* borrowed */
+};
+
+static void warm(struct pf_compile_job *job)
+{
+	struct warming *w = pf_container_of(job, struct warming, job);
+	pf_autobuf struct pf_buf environment = PF_BUF_INIT;
+	struct pf_life *life = pf_worker_life(w->worker, NULL);
+	uint8_t sha[PF_SHA256];
+
+	if (life) {
+		pf_compiler_environment(w->compiler, w->worker, life, &environment);
+		(void)identify_plugin(pf_compiler_cache(w->compiler), w->worker, life,
+				      sha);
+	}
+	pf_life_unref(life);
+	free(w);
+}
+
+void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
+{
+	struct pf_cache *cache = pf_compiler_cache(compiler);
+	struct warming *w = cache ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w)
+		return;
+	w->job.run = warm;
+	w->compiler = compiler;
+	w->worker = worker;
+	pf_compiler_add(compiler, &w->job, true);
+}
+
+int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
+		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
+		       struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(worker);
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
+	struct pf_cache_inputs in = {
+		.format = "native",
+		.platform = d->platform,
+		.platform_version = d->platform_version,
+		.api_major = d->api_major,
+		.api_minor = d->api_minor,
+		.host = pf_compiler_host(compiler),
+		.environment = "",
+		.create = "",
+	};
+	const struct stat *st = pf_life_plugin(life);
+	struct pf_cache_key key;
+	int r;
+
+	print_devices(d, &devices);
+	if (devices.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for the plugin's identity");
+	in.devices = devices.data ? devices.data : "";
+	if (!st)
+		return pf_err_set(err, -EIO, "nobody knows which file plugin %s is",
+				  pf_worker_name(worker));
+	r = pf_cache_file_digest(pf_compiler_cache(compiler), pf_worker_path(worker), st,
+				 in.plugin, err);
+	if (r == 0)
+		r = pf_cache_key_make(&in, &key, err);
+	if (r == 0)
+		pf_cache_key_text(&key, ret);
+	return r;
+}
+
+int pf_compile_key(struct compile *c, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(c->plan.worker);
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT, environment = PF_BUF_INIT;
+	struct pf_cache_inputs in = {
+		.format = c->format,
+		.program = pf_bytes_at(c->program, 0),
+		.program_len = c->len,
+		.part_off = c->facts.off,
+		.part_len = c->facts.len,
+		.platform_number = c->plan.platform,
+		.options = c->plan.options.data,
+		.options_len = c->plan.options.len,
+		.platform = d->platform,
+		.platform_version = d->platform_version,
+		.api_major = d->api_major,
+		.api_minor = d->api_minor,
+		.host = pf_compiler_host(c->x->compiler),
+		.create = pf_worker_options(c->plan.worker),
+	};
+
+	print_devices(d, &devices);
+	pf_compiler_environment(c->x->compiler, c->plan.worker, c->life, &environment);
+	if (devices.failed || environment.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
+	in.devices = devices.data ? devices.data : "";
+	in.environment = environment.data ? environment.data : "";
+	c->can_be_kept = identify_plugin(pf_compiler_cache(c->x->compiler),
+					 c->plan.worker, c->life, in.plugin);
+	return pf_cache_key_make(&in, &c->key, err);
+}
+
+/* --- from the cache ----------------------------------------------------------------------- */
+
+static int64_t number(struct json_object *o, const char *key)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(o, key, &value) ? json_object_get_int64(value)
+							 : -1;
+}
+
+/* Is what the plugin loaded what was compiled? */
+static bool matches(struct json_object *info, const struct pf_rep_load *rep)
+{
+	return number(info, "num_outputs") == (int64_t)rep->n_results &&
+	       number(info, "num_replicas") == (int64_t)rep->num_replicas &&
+	       number(info, "num_partitions") == (int64_t)rep->num_partitions;
+}
+
+/* The text that named L's inputs is not in the entry: META has their names. */
+static int name_inputs(struct pf_loaded *l, struct json_object *meta, struct pf_err *err)
+{
+	struct json_object *names = NULL, *name;
+	int r = 0;
+
+	json_object_object_get_ex(meta, "inputs", &names);
+	if (!json_object_is_type(names, json_type_array) ||
+	    json_object_array_length(names) != l->signature->n_inputs)
+		return 0;
+	for (size_t i = 0; r == 0 && i < l->signature->n_inputs; i++) {
+		name = json_object_array_get_idx(names, i);
+		if (json_object_is_type(name, json_type_string))
+			r = pf_param_name(&l->signature->inputs[i],
+					  json_object_get_string(name),
+					  (size_t)json_object_get_string_len(name));
+	}
+	return r < 0 ? pf_err_set(err, r, "no memory for the program's signature") : 0;
+}
+
+/* Describe L from the entry's parts, which lie at AT of BODY. */
+static int describe(struct compile *c, struct pf_loaded *l,
+		    const struct pf_cache_header *h, const struct pf_bytes *body,
+		    uint64_t at, const struct pf_rep_load *rep, struct pf_err *err)
+{
+	struct json_tokener *tok = json_tokener_new();
+	uint64_t hlo_len = h->len[PF_CACHE_HLO];
+	struct json_object *meta, *info = NULL, *with = NULL;
+	int r;
+
+	meta = tok ? json_tokener_parse_ex(tok, pf_bytes_at(body, at),
+					   (int)h->len[PF_CACHE_META])
+		   : NULL;
+	json_tokener_free(tok);
+	json_object_object_get_ex(meta, "info", &info);
+	json_object_object_get_ex(meta, "hlo_with_config", &with);
+	if (!json_object_is_type(info, json_type_object) || !matches(info, rep))
+		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
+	else
+		r = pf_loaded_describe(c, l, json_object_get(info),
+				       hlo_len ? pf_bytes_at(body,
+							     at + h->len[PF_CACHE_META])
+					       : NULL,
+				       hlo_len, json_object_get_boolean(with), err);
+	if (r == 0)
+		r = name_inputs(l, meta, err);
+	json_object_put(meta);
+	return r;
+}
+
+/* The bytes that the loaded program's own module has, which REP tells of; 0: it has none. */
+static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
+{
+	const void *hlo = rep->hlo_off == PF_NO_OFFSET
+				  ? NULL
+				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+	size_t off, len;
+
+	if (!hlo ||
+	    pf_hlo_unwrap(hlo, rep->hlo_len, rep->hlo_with_config, &off, &len, NULL) < 0)
+		return 0;
+	return len;
+}
+
+int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
+		    struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
+		    struct pf_err *err)
+{
+	struct pf_req_load req = { .head.op = PF_OP_LOAD };
+	struct pf_question_to_worker q = { .life = c->life,
+					   .request = &req,
+					   .len = sizeof(req),
+					   .bytes = body,
+					   .timeout_s = pf_compiler_timeout_s(
+						   c->x->compiler) };
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
+	struct pf_rep_load rep;
+	int r;
+
+	req.id = c->id = pf_worker_id(c->plan.worker);
+	req.platform = c->plan.platform;
+	req.len = h->len[PF_CACHE_CODE];
+	req.off =
+		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
+	r = pf_ask(&q, &rep, sizeof(rep), err);
+	c->sent = q.sent;
+	if (r < 0)
+		return pf_life_alive(c->life) ? 0 : r;
+	l = pf_loaded_new(c);
+	if (l)
+		r = describe(c, l, h, body, at, &rep, err);
+	else
+		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
+	if (l && r == 0) {
+		l->hlo_len = module_len(c, &rep);
+		*ret = pf_steal(&l);
+		r = 1;
+	} else {
+		r = 0;
+	}
+	if (rep.hlo_off != PF_NO_OFFSET)
+		pf_life_free_block(c->life, rep.hlo_off);
+	return r;
+}
+
+static void tell(const struct compile *c, enum pf_told_cache what, uint64_t bytes)
+{
+	char key[PF_CACHE_KEY_TEXT];
+
+	pf_cache_key_text(&c->key, key);
+	pf_tell_cache(pf_worker_watch(c->plan.worker), what, c->x->user, key, bytes);
+}
+
+int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
+{
+	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *body = NULL;
+	struct pf_cache_found found;
+	int r = 0;
+
+	if (!cache || !c->can_be_kept || c->not_from_cache)
+		return 0;
+	if (!pf_cache_find(cache, &c->key, &found)) {
+		pf_cache_miss(cache);
+		tell(c, PF_TOLD_CACHE_MISS, 0);
+		return 0;
+	}
+	/* Where there is no room for the entry, there may be for the compile. */
+	if (pf_bytes_new(c->x->arena, pf_cache_body_len(&found.header), &body, NULL) ==
+		    0 &&
+	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
+		r = pf_compile_load(c, &found.header, body, 0, ret, err);
+		if (r <= 0) {
+			pf_cache_reject(cache, &found);
+			tell(c, PF_TOLD_CACHE_DAMAGED, (uint64_t)found.st.st_size);
+		}
+	}
+	if (r == 1)
+		pf_cache_hit(cache, &found);
+	else
+		pf_cache_miss(cache);
+	tell(c, r == 1 ? PF_TOLD_CACHE_HIT : PF_TOLD_CACHE_MISS,
+	     r == 1 ? (uint64_t)found.st.st_size : 0);
+	pf_cache_found_release(&found);
+	c->not_from_cache = r != 1;
+	return r;
+}
+
+/* --- to the cache ------------------------------------------------------------------------- */
+
+/* What listings show, and what cannot be asked of a loaded program. */
+struct json_object *pf_native_describe(struct pf_compiler *compiler,
+				       const struct pf_loaded *l, bool with_config)
+{
+	const struct pf_description *d = pf_worker_description(l->worker);
+	struct json_object *o = json_object_new_object(), *name = NULL;
+	struct json_object *inputs = json_object_new_array();
+	char identity[PF_CACHE_KEY_TEXT];
+
+	json_object_object_get_ex(l->info, "name", &name);
+	pf_json_add_string(o, "program",
+			   json_object_is_type(name, json_type_string)
+				   ? json_object_get_string(name)
+				   : "");
+	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
+	pf_json_add_string(o, "platform", d->platform);
+	pf_json_add_string(o, "platform_version", d->platform_version);
+	if (pf_native_identity(compiler, l->worker, l->life, identity, NULL) == 0)
+		pf_json_add_string(o, "identity", identity);
+	pf_json_add_int(o, "program_bytes", (int64_t)l->program_len);
+	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
+	json_object_object_add(o, "hlo_with_config",
+			       json_object_new_boolean(with_config));
+	if (l->platform)
+		pf_json_add_int(o, "platform_number", l->platform);
+	json_object_object_add(o, "info", pf_json_copy(l->info));
+	for (size_t i = 0; i < l->signature->n_inputs; i++)
+		json_object_array_add(inputs, json_object_new_string(
+						      l->signature->inputs[i].name));
+	json_object_object_add(o, "inputs", inputs);
+	return o;
+}
+
+static void put(struct compile *c, struct pf_loaded *l, const struct pf_rep_compile *rep,
+		const struct pf_rep_block *code)
+{
+	struct pf_cache_piece parts[PF_CACHE_PARTS] = { { NULL, 0 } };
+	struct json_object *meta =
+		pf_native_describe(c->x->compiler, l, rep->hlo_with_config);
+
+	parts[PF_CACHE_META].data = pf_json_text(meta);
+	parts[PF_CACHE_META].len = strlen(pf_json_text(meta));
+	if (rep->hlo_off != PF_NO_OFFSET) {
+		parts[PF_CACHE_HLO].data =
+			pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+		parts[PF_CACHE_HLO].len = rep->hlo_len;
+	}
+	parts[PF_CACHE_CODE].data = pf_life_pool(c->life, code->off, code->len);
+	parts[PF_CACHE_CODE].len = code->len;
+	if (parts[PF_CACHE_CODE].data && code->len)
+		(void)pf_cache_put(pf_compiler_cache(c->x->compiler), &c->key, parts,
+				   NULL);
+	json_object_put(meta);
+}
+
+void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
+			 const struct pf_rep_compile *rep)
+{
+	struct pf_req_id req = { .head.op = PF_OP_SERIALIZE, .id = l->id };
+	struct pf_question_to_worker q = { .life = c->life,
+					   .request = &req,
+					   .len = sizeof(req),
+					   .timeout_s = PF_ASK_LONG_S };
+	struct pf_rep_block code;
+
+	if (!pf_compiler_cache(c->x->compiler) || !c->can_be_kept)
+		return;
+	/* A plugin that cannot serialize compiles each time; its user need not care. */
+	if (pf_ask(&q, &code, sizeof(code), NULL) < 0)
+		return;
+	put(c, l, rep, &code);
+	pf_life_free_block(c->life, code.off);
+}
+
+/* A program of some GiB takes seconds to be serialized. */
+enum { ASK_S = 10 };
+
+/* --- from a file -------------------------------------------------------------------------- */
+
+static const char *text_of(struct json_object *o, const char *key)
+{
+	struct json_object *v;
+
+	if (json_object_object_get_ex(o, key, &v) &&
+	    json_object_is_type(v, json_type_string))
+		return json_object_get_string(v);
+	return "unknown";
+}
+
+/* Is the code, which META tells of, for C's plugin? */
+static int check_identity(struct compile *c, struct json_object *meta, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(c->plan.worker);
+	char identity[PF_CACHE_KEY_TEXT];
+	int r = pf_native_identity(c->x->compiler, c->plan.worker, c->life, identity,
+				   err);
+
+	if (r < 0)
+		return r;
+	if (!strcmp(text_of(meta, "identity"), identity))
+		return 0;
+	return pf_err_set(
+		err, -EINVAL,
+		"it was compiled by plugin %.64s (%.64s, %.128s) on its host and "
+		"devices, and runs nowhere else; this is plugin %s (%.64s, "
+		"%.128s): compile the program here",
+		text_of(meta, "plugin"), text_of(meta, "platform"),
+		text_of(meta, "platform_version"), pf_worker_name(c->plan.worker),
+		d->platform, d->platform_version);
+}
+
+/* The number of the platform, which the worker passes to the program; mostly there is none. */
+static int read_platform(struct json_object *meta, uint32_t *ret, struct pf_err *err)
+{
+	struct json_object *v;
+	int64_t n = 0;
+
+	if (json_object_object_get_ex(meta, "platform_number", &v))
+		n = json_object_get_int64(v);
+	if (n < 0 || n > PF_WIRE_MAX_PLATFORMS)
+		return pf_err_set(err, -EINVAL,
+				  "the compiled program is damaged: it is for platform "
+				  "number %" PRId64,
+				  n);
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_err *err)
+{
+	const uint8_t *src = pf_bytes_at(c->program, 0);
+	struct json_tokener *tok = json_tokener_new();
+	struct json_object *meta = NULL;
+	int r = pf_cache_header_read(src, c->len, c->len, h, err);
+
+	if (r == 0)
+		r = pf_cache_body_check(h, src + PF_CACHE_HEADER, err);
+	if (r == 0 && tok)
+		meta = json_tokener_parse_ex(tok, (const char *)src + PF_CACHE_HEADER,
+					     (int)h->len[PF_CACHE_META]);
+	json_tokener_free(tok);
+	if (r == 0)
+		r = check_identity(c, meta, err);
+	if (r == 0)
+		r = read_platform(meta, &c->plan.platform, err);
+	json_object_put(meta);
+	if (r == -EBADMSG)
+		r = pf_err_wrap(err, -EINVAL, "the compiled program is damaged");
+	return r;
+}
+
+int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
+{
+	struct pf_cache_header h;
+	int r = check_file(c, &h, err);
+
+	if (r < 0)
+		return r;
+	memcpy(&c->key, h.sha, sizeof(c->key)); /* the worker runs nothing else of it */
+	r = pf_quarantine_check(pf_compiler_quarantine(c->x->compiler),
+				PF_SUSPECT_COMPILE, &c->key, c->x->user, err);
+	if (r < 0)
+		return r;
+	r = pf_compile_load(c, &h, c->program, PF_CACHE_HEADER, ret, err);
+	if (r > 0)
+		return 0;
+	if (!err->code)
+		return pf_err_set(err, -EIO, "the plugin did not load it");
+	return err->code;
+}
+
+/* --- to a file ---------------------------------------------------------------------------- */
+
+/* A file for the parts that H tells of; they are to be put behind its header. */
+static int file_new(struct pf_arena *arena, const struct pf_cache_header *h,
+		    struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
+{
+	*len = PF_CACHE_HEADER + pf_cache_body_len(h);
+	return pf_bytes_new(arena, *len, ret, err);
+}
+
+/* 1: the cache had it. */
+static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
+		      struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
+{
+	struct pf_cache *cache = pf_compiler_cache(x->compiler);
+	struct pf_cache_found found;
+	int r;
+
+	if (!cache || !l->kept || !pf_cache_find(cache, &l->key, &found))
+		return 0;
+	found.header.uses = 0;
+	r = file_new(x->arena, &found.header, ret, len, err);
+	if (r == 0)
+		r = pf_cache_read(cache, &found, pf_bytes_at(*ret, PF_CACHE_HEADER), err);
+	if (r == 0)
+		r = pf_cache_header_write(&found.header, pf_bytes_at(*ret, 0), err);
+	pf_cache_found_release(&found);
+	if (r == 0)
+		return 1;
+	pf_bytes_unref(pf_steal(ret));
+	return r == -EBADMSG ? 0 : r;
+}
+
+static int ask(const struct pf_loaded *l, enum pf_op op, void *reply, size_t len,
+	       struct pf_err *err)
+{
+	struct pf_req_id req = { .head.op = op, .id = l->id };
+	struct pf_question_to_worker q = {
+		.life = l->life, .request = &req, .len = sizeof(req), .timeout_s = ASK_S
+	};
+	int r;
+
+	/* Somebody waits for it who only reads a file. */
+	if (pf_life_silent(l->life))
+		return pf_err_set(err, -ETIMEDOUT, "the worker does not answer");
+	r = pf_ask(&q, reply, len, err);
+	if (r == -ETIMEDOUT)
+		pf_life_set_silent(l->life);
+	return r;
+}
+
+/* Put the parts together; those from the pool are read once. */
+static int compose(struct pf_executable *x, const struct pf_loaded *l,
+		   const struct pf_rep_block *code, const struct pf_rep_optimized *hlo,
+		   struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
+{
+	const void *code_at = pf_life_pool(l->life, code->off, code->len);
+	const void *hlo_at = pf_life_pool(l->life, hlo->off, hlo->len);
+	struct json_object *meta = pf_native_describe(x->compiler, l, hlo->with_config);
+	struct pf_cache_header h = { .key = l->key };
+	struct timespec now;
+	char *body;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	h.made_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	h.len[PF_CACHE_META] = strlen(pf_json_text(meta));
+	h.len[PF_CACHE_HLO] = hlo->len;
+	h.len[PF_CACHE_CODE] = code->len;
+	if (!code_at || !hlo_at)
+		r = pf_err_set(err, -EPROTO, "the worker's answer lies outside its pool");
+	else
+		r = file_new(x->arena, &h, ret, len, err);
+	if (r == 0) {
+		body = pf_bytes_at(*ret, PF_CACHE_HEADER);
+		memcpy(body, pf_json_text(meta), h.len[PF_CACHE_META]);
+		memcpy(body + h.len[PF_CACHE_META], hlo_at, hlo->len);
+		memcpy(body + h.len[PF_CACHE_META] + hlo->len, code_at, code->len);
+		r = pf_cache_body_sign(&h, body, err);
+	}
+	if (r == 0)
+		r = pf_cache_header_write(&h, pf_bytes_at(*ret, 0), err);
+	json_object_put(meta);
+	if (r < 0)
+		pf_bytes_unref(pf_steal(ret));
+	return r;
+}
+
+static int from_plugin(struct pf_executable *x, const struct pf_loaded *l,
+		       struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
+{
+	struct pf_rep_optimized hlo;
+	struct pf_rep_block code;
+	int r = ask(l, PF_OP_SERIALIZE, &code, sizeof(code), err);
+
+	if (r < 0)
+		return r;
+	r = ask(l, PF_OP_OPTIMIZED, &hlo, sizeof(hlo), err);
+	if (r == 0) {
+		r = compose(x, l, &code, &hlo, ret, len, err);
+		pf_life_free_block(l->life, hlo.off);
+	}
+	pf_life_free_block(l->life, code.off);
+	return r;
+}
+
+int pf_executable_serialize(struct pf_executable *x, struct pf_bytes **ret, uint64_t *len,
+			    struct pf_err *err)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
+	int r;
+
+	*ret = NULL;
+	*len = 0;
+	if (!l)
+		return 0;
+	if (l->native) {
+		*ret = pf_bytes_ref(l->program);
+		*len = l->program_len;
+		return 0;
+	}
+	r = from_cache(x, l, ret, len, err);
+	if (r == 0 && pf_loaded_use(l))
+		r = from_plugin(x, l, ret, len, err);
+	return r < 0 ? r : 0;
+}
+
+uint64_t pf_executable_serialized_len(struct pf_executable *x)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_loaded(x);
+	struct pf_cache *cache = pf_compiler_cache(x->compiler);
+	struct stat st;
+
+	if (!l)
+		return 0;
+	if (l->native)
+		return l->program_len;
+	return cache && l->kept && pf_cache_has(cache, &l->key, &st)
+		       ? (uint64_t)st.st_size
+		       : 0;
+}

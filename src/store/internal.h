@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_STORE_INTERNAL_H
+#define PJRTFS_STORE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "pjrtfs/base.h"
+#include "pjrtfs/buffer.h"
+#include "pjrtfs/cache.h"
+#include "pjrtfs/engine.h"
+#include "pjrtfs/executable.h"
+#include "pjrtfs/execution.h"
+#include "pjrtfs/scheduler.h"
+#include "pjrtfs/value.h"
+
+struct pf_claim;
+struct pf_quarantine;
+
+/* Calls of a worker by a thread that waits, but not for ever.  Private to the store. */
+
+/* A call; the asker fills in what it needs. */
+struct pf_question_to_worker {
+	struct pf_life *life; /* borrowed */
+	void *request; /* as pf_life_call; a struct pf_req_id, or begins like one */
+	size_t len;
+	const void *tail;
+	size_t tail_len;
+	struct pf_bytes *bytes;        /* borrowed: what the request names; may be NULL */
+	unsigned timeout_s;            /* 0: none */
+	void (*takes_long)(void *arg); /* called once if it takes a minute; may be NULL */
+	void *arg;
+	_Atomic unsigned *given_up; /* counts calls that took too long, until they are
+				     * answered; may be NULL; outlives the worker */
+	bool sent;                  /* out: it was under way */
+};
+
+enum { PF_ASK_LONG_S = 60 };
+
+/*
+ * Ask, and wait for the answer: 0 and the first REPLY_LEN bytes of it at REPLY (it has at
+ * least as many); the failure; -ETIMEDOUT.  What is answered after that is freed in the
+ * worker.  Blocks.
+ */
+int pf_ask(struct pf_question_to_worker *question, void *reply, size_t reply_len,
+	   struct pf_err *err);
+
+/*
+ * What a buffer's content means: how long it will be, whether it is whole, which array it
+ * is.  Private to the store; the caller holds the buffer's lock.
+ */
+
+/* Of b->text.at: lines are not looked at before the file is whole, or written from its beginning
+ * again; a line was refused, and so is what its writer adds, until the file is emptied. */
+enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
+
+/* Take VALUE (a reference is given) as BUFFER's, and give it back: both count its holders. */
+void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
+struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);
+
+/* Its state is STATE, unless it is a scratch file. */
+void pf_buffer_set_state_locked(struct pf_buffer *buffer, enum pf_buffer_state state);
+
+/*
+ * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and
+ * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is no such header,
+ * and header_len is 0.  A long header of many tensors is only looked at with LONG_TOO.
+ */
+int pf_content_head(struct pf_buffer *buffer, enum pf_format format, bool long_too,
+		    struct pf_err *err);
+
+/* How many bytes the whole content will have, if that is known. */
+bool pf_content_expected(const struct pf_buffer *buffer, uint64_t *ret);
+
+/* Does the content, as it is, look like a whole array of FORMAT?  0, or -EINVAL, why not. */
+int pf_content_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
+
+/* Is the content all that there is of an array without elements, of a declared shape: no bytes,
+ * or no numbers? */
+bool pf_content_is_nothing(const struct pf_buffer *buffer);
+
+/* As far as its length tells, is it whole? */
+bool pf_content_is_whole(struct pf_buffer *buffer);
+
+/*
+ * A new value of the content in *RET, with one reference: 0.  1: it is whole, but no or
+ * several arrays; their number is in b->tensors.  -errno: it is none.  The value shares the
+ * content's bytes where it can, else they are converted.
+ */
+int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
+
+/* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
+ * PLACE: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
+int pf_content_tensor(const struct pf_place *place, unsigned memory,
+		      const struct pf_tensor *tensor, struct pf_bytes *bytes,
+		      uint64_t off, struct pf_value **ret, struct pf_err *err);
+
+/* What the files of a value share.  Private to src/store. */
+
+/* The host copy of VALUE's own, or NULL. */
+const void *pf_value_host_locked(const struct pf_value *value);
+
+/* Why a value cannot be used at all; 0 if it can. */
+int pf_value_unusable_locked(const struct pf_value *value, struct pf_err *err);
+
+/* A copy that died with its worker is none. */
+void pf_value_forget_dead_locked(struct pf_value *value);
+
+/* It is on its device, as buffer ID of LIFE. */
+void pf_value_set_device_locked(struct pf_value *value, struct pf_life *life,
+				uint64_t id);
+
+/* Let go of the copies on the device, and in host memory. */
+void pf_value_drop_device_locked(struct pf_value *value);
+void pf_value_drop_host_locked(struct pf_value *value);
+
+/*
+ * Its host bytes lie at OFF of LIFE's pool from now on; BLOCK: in a block that is to be freed,
+ * and can be fetched again.
+ */
+void pf_value_set_pool_locked(struct pf_value *value, struct pf_life *life, uint64_t off,
+			      bool block);
+
+/* What LEN bytes take in a pool (see src/worker/internal.h). */
+uint64_t pf_pool_bytes(uint64_t len);
+
+/* Its device's copy takes OWN bytes of the host's memory; CHARGED more were charged. */
+void pf_value_charged_locked(struct pf_value *value, uint64_t own, uint64_t charged);
+
+/* Discharge what was charged for copies that are not there, or charge what they take beyond
+ * the limit. */
+void pf_value_settle_charge_locked(struct pf_value *value);
+
+/*
+ * If VALUE is on its device and nobody reads what it was copied from, take that out, for the
+ * caller to let go of (pf_value_release_source) without the lock; else NULL.
+ */
+struct pf_value *pf_value_take_source_locked(struct pf_value *value);
+void pf_value_release_source(struct pf_value *source); /* NULL is allowed */
+
+/* VALUE's host copy was used or made just now: if it can be made again it is a spare, the
+ * last one to be dropped.  Under the value's lock or not. */
+void pf_spare_touch(struct pf_value *value);
+
+/* VALUE is going. */
+void pf_spare_forget(struct pf_value *value);
+
+/* Drop VALUE's host copy if it can be made again; the bytes that were given up, or 0. */
+uint64_t pf_value_drop_spare(struct pf_value *value);
+
+/* What compiler.c offers to compile.c and cached.c.  Private to the store. */
+
+/* Something to compile, embedded in the struct of compile.c. */
+struct pf_compile_job {
+	/* On a thread of the compiler, which may wait; the job may be gone afterwards. */
+	void (*run)(struct pf_compile_job *job);
+	uid_t user; /* whose turn it takes */
+	bool alone; /* runs while nothing else does that has not run for long */
+	struct pf_compile_job *next; /* whoever has it */
+};
+
+/* Queue JOB at the end of its user's, or at the FRONT of all.  Does not block. */
+void pf_compiler_add(struct pf_compiler *compiler, struct pf_compile_job *job,
+		     bool front);
+
+/* How many jobs begin before JOB, and 1; 0: it has begun. */
+unsigned pf_compiler_position(struct pf_compiler *compiler,
+			      const struct pf_compile_job *job);
+
+/* The job that this thread runs takes long: another one may begin. */
+void pf_compiler_takes_long(struct pf_compiler *compiler);
+
+/* Between these, pf_compiler_settle waits. */
+void pf_compiler_begin_put(struct pf_compiler *compiler);
+void pf_compiler_end_put(struct pf_compiler *compiler);
+
+struct pf_cache *pf_compiler_cache(struct pf_compiler *compiler); /* may be NULL */
+/* The default compile options as JSON, or NULL; borrowed, never change. */
+const char *pf_compiler_options(struct pf_compiler *compiler);
+unsigned pf_compiler_timeout_s(struct pf_compiler *compiler);
+/* How many compiles were given up and go on in workers: changed by who does so. */
+_Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
+/* What ended workers lately; borrowed, as long as the compiler is there. */
+struct pf_quarantine *pf_compiler_quarantine(struct pf_compiler *compiler);
+/* What keys hold of the host; borrowed, never changes. */
+const char *pf_compiler_host(struct pf_compiler *compiler);
+/* Append what they hold of the environment of WORKER's LIFE, as it was when it was asked for
+ * first: a plugin reads it once.  May block for a file that XLA_FLAGS names. */
+void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
+			     const struct pf_life *life, struct pf_buf *out);
+
+/* One compile a key and place: the first one leads, others follow. */
+
+/*
+ * JOB wants KEY, made at the place WHERE (which is only compared: the same plugin may be there
+ * twice).  PF_LEADS: *CLAIM is its own, to be settled and dropped.  PF_FOLLOWS: JOB is
+ * with the leader, who gets it back by settling.  PF_SHARES: *LOADED is what the leader made,
+ * a reference.  -ENOMEM.
+ */
+enum pf_claimed { PF_LEADS, PF_FOLLOWS, PF_SHARES };
+int pf_compiler_claim(struct pf_compiler *compiler, const struct pf_cache_key *key,
+		      const void *where, struct pf_compile_job *job,
+		      struct pf_claim **claim, struct pf_loaded **loaded);
+
+/* CLAIM's compile gave LOADED (NULL: it failed).  The followers, which become the caller's. */
+struct pf_compile_job *pf_claim_settle(struct pf_compiler *compiler,
+				       struct pf_claim *claim, struct pf_loaded *loaded);
+void pf_claim_drop(struct pf_compiler *compiler, struct pf_claim *claim);
+
+/* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */
+
+/* What options.json asks for. */
+struct pf_plan {
+	struct pf_buf options;    /* owned: a serialized CompileOptionsProto */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
+	/* N: the worker passes N - 1 before all arguments, the platform's position among the
+	 * program's; 0: the program takes no such argument */
+	uint32_t platform;
+};
+
+/* A compile, from the moment that it is asked for. */
+struct compile {
+	struct pf_compile_job job; /* in the compiler's queue, or run by it */
+	struct pf_waiter waiter;   /* for the worker's next life */
+	struct pf_executable *x;   /* owned reference */
+	struct pf_life *life;      /* owned reference: the one it is tried on, or NULL */
+	struct pf_bytes *program;  /* owned reference; as it was when the compile began */
+	uint64_t len;
+	struct pf_program_facts facts; /* of it: also what of it the plugin reads */
+	char format[PF_WIRE_FORMAT];
+	bool native;         /* the program is compiled already */
+	struct pf_plan plan; /* owned: the options, and who compiles */
+	unsigned generation;
+	uint64_t id; /* in that life */
+	struct timespec start;
+	struct pf_err err; /* why its plugin does not compile it */
+	struct pf_told_compile told;
+
+	struct pf_cache_key key;
+	bool can_be_kept;    /* the key says all: the cache may be used */
+	bool not_from_cache; /* the entry that there was killed the worker */
+	bool suspected;      /* it ran when the worker died, among others */
+	bool sent;           /* the worker was asked for it */
+	struct pf_claim
+		*claim; /* owned: nobody else compiles the same meanwhile; or NULL */
+};
+
+/*
+ * A compile under way, or its result, means nothing any more: the state becomes STATE.  The
+ * caller holds the lock; outside it, it wakes the waiters that are returned and drops *GONE.
+ */
+struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
+					  enum pf_executable_state state,
+					  struct pf_loaded **gone);
+
+/*
+ * Read options.json's TEXT (NULL: the defaults) for a program with FACTS (NULL: not known
+ * yet).  -EINVAL; *RET then holds nothing.
+ */
+int pf_executable_plan(const struct pf_executable *x, const char *text,
+		       const struct pf_program_facts *facts, struct pf_plan *ret,
+		       struct pf_err *err);
+
+/* --- compile_end.c -------------------------------------------------------------------- */
+
+void pf_compile_free(struct compile *c);
+
+/* C ended, and with it those that wanted the same: publish what it gave, unless a newer source
+ * has begun meanwhile.  LOADED stays the caller's. */
+void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		       const struct pf_err *err);
+
+/* It failed, for ever; C is freed. */
+void pf_compile_fail(struct compile *c, const struct pf_err *err);
+
+/* C's plugin refused it, for the reason C->err: if the program is of a newer StableHLO than the
+ * plugin, say so before the reason, and which plugin of the mount is new enough. */
+void pf_compile_compare_versions(struct compile *c);
+
+/* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
+void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
+		     const struct pf_err *err, double seconds, enum pf_cache_use use);
+
+/* Why a compile of X means nothing any more. */
+void pf_compile_superseded_locked(const struct pf_executable *x, struct pf_err *ret);
+
+/* --- loaded.c ------------------------------------------------------------------------- */
+
+/* A new executable of C, with one reference; NULL: no memory. */
+struct pf_loaded *pf_loaded_new(struct compile *c);
+
+/* Does a living worker have it?  Then it was used just now. */
+bool pf_loaded_use(struct pf_loaded *loaded);
+
+/*
+ * What L is: INFO is taken over (NULL: the worker told nothing), HLO (NULL: it told none) is
+ * read.  -EPROTO, -EOPNOTSUPP, -EINVAL: it cannot be used.
+ */
+int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
+		       const void *hlo, uint64_t hlo_len, bool hlo_with_config,
+		       struct pf_err *err);
+
+/* --- cached.c ------------------------------------------------------------------------- */
+
+/* Make C's key.  -ENOMEM.  Blocks: reads the plugin's file the first time. */
+int pf_compile_key(struct compile *c, struct pf_err *err);
+
+/*
+ * Look C up.  1: *RET; 0: it is not there; -errno: the worker died of it, or just then, and
+ * it must be compiled on the next life.  Blocks.
+ */
+int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
+
+/*
+ * Have the worker load the parts that H tells of, which lie at AT of BODY, as C's program: 1
+ * and *RET; 0: it cannot, ERR tells why; -errno: it died.  Blocks.
+ */
+int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
+		    struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
+		    struct pf_err *err);
+
+/* What stands with the code of L: what listings show, what cannot be asked of a loaded
+ * program, and for which plugin it is.  The caller's. */
+struct json_object *pf_native_describe(struct pf_compiler *compiler,
+				       const struct pf_loaded *l, bool with_config);
+
+/*
+ * What machine code depends on, of the plugin that LIFE of WORKER has loaded, its devices and
+ * this host, as a text: equal for those that can load each other's.  Blocks: reads the
+ * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
+ */
+int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
+		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
+		       struct pf_err *err);
+
+/*
+ * The worker died and C failed, as ERR says: true if C was not asked for, or was one of several,
+ * and is tried once more in the next life; C may be gone by then.  False: C is the culprit, which
+ * is noted.
+ */
+bool pf_compile_again(struct compile *c, const struct pf_err *err);
+
+/* Keep L, which C just compiled and REP tells of.  Blocks. */
+void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
+			 const struct pf_rep_compile *rep);
+
+/* --- native.c ------------------------------------------------------------------------- */
+
+/*
+ * Load C's program, which is compiled already: 0 and *RET.  -EINVAL: it is damaged, or for
+ * another plugin, host or set of devices; the plugin's refusal; -EIO: the worker died of it.
+ * Blocks.
+ */
+int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
+
+/* What the files of an execution share.  Private to src/store/execution*.c. */
+
+/* What goes along with an execution: of all of them, itself included. */
+struct along {
+	struct pf_execution *last;
+	size_t n;
+	uint64_t ns;             /* they may take */
+	uint64_t result_bytes;   /* of their results */
+	uint64_t request, reply; /* bytes of the messages at least */
+	double seconds;          /* those that went along took */
+};
+
+/*
+ * The steps of an execution: load the executable, check and place every argument, send.
+ * Each may have to wait; step() goes on where it was.
+ */
+struct pf_execution_priv {
+	struct pf_execution *e;
+	struct pf_call call;
+	struct pf_waiter waiter;
+	_Atomic unsigned refs; /* the starter, who may settle, and the answer */
+	_Atomic bool ended;
+	struct timespec start, loaded, queued;
+	size_t placed; /* arguments on the device so far */
+	unsigned tries;
+	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
+	size_t n_used;        /* arguments pinned, and perhaps claimed, so far */
+	struct pf_life *life; /* owned reference, once sent */
+	struct pf_turn turn;
+	struct pf_turns *_Atomic turns; /* borrowed: where it takes one; NULL: nowhere */
+	bool may_run;                   /* its turn has come */
+	unsigned *devices;              /* owned: the turn's, but for a single one: */
+	unsigned device;
+	/* Those that go along are a list that begins with the one they go along with. */
+	struct pf_execution *leader; /* borrowed; NULL: it goes along with none */
+	struct pf_execution *next;   /* owned: what goes along after it */
+	struct along along;          /* the leader's */
+};
+
+/* The end, good or bad.  E may be gone afterwards. */
+void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_err *err);
+
+void pf_execution_priv_unref(struct pf_execution_priv *p);
+
+/*
+ * Send it, all being there, and what goes along.  0 sent: E may be gone; 1 something moved,
+ * it is to be brought again; -errno.
+ */
+int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err);
+
+/* Let go of the arguments: those that were claimed were CONSUMED, or not. */
+void pf_execution_unclaim(struct pf_execution_priv *p, bool consumed);
+
+/* What is given, checked against what the program takes (execution_check.c).  E is loaded. */
+int pf_execution_check(const struct pf_execution *e, struct pf_err *err);
+
+/* The index of the worker's device that ROW runs on.  E is loaded. */
+unsigned pf_execution_device(const struct pf_execution *e, size_t row);
+
+/* Say in ERR, whose code is CODE, that it is about argument I.  Returns CODE. */
+int pf_execution_name_arg(const struct pf_execution *e, size_t i, int code,
+			  struct pf_err *err);
+
+/*
+ * Programs that ended a worker, and whose they were.  Private to the store.
+ *
+ * When a worker dies, a compile or an execution that was the only suspect is its culprit.  The
+ * pair of program and user is refused for 10 s, twice as long after each further death, up to
+ * 10 min, so that one user's program does not end everybody's worker again and again.  The mount's
+ * owner is never refused; whatever the owner asks for is no longer refused to others either.  A
+ * user who had 5 culprits within 60 s waits 1 s before the next compile, twice as long after each
+ * further culprit, up to 30 s.
+ */
+
+/* What is refused: a program may end the worker when it is compiled, or only when it runs. */
+enum pf_suspect { PF_SUSPECT_COMPILE, PF_SUSPECT_EXECUTION };
+
+/*
+ * OWNER: the user of the mount; NOW_MS: a clock that never goes back, in milliseconds.  NULL: no
+ * memory.  Every function may be called from any thread; none blocks.
+ */
+struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void));
+void pf_quarantine_free(struct pf_quarantine *quarantine); /* NULL is allowed */
+
+/* KEY of USER ended a worker, as WHY says.  Without memory for it nothing is refused. */
+void pf_quarantine_add(struct pf_quarantine *quarantine, enum pf_suspect what,
+		       const struct pf_cache_key *key, uid_t user,
+		       const struct pf_err *why);
+
+/* May WHAT be done with KEY for USER?  0; -EIO: not yet, with the sentence of the death and the
+ * seconds that are left.  Costs some nanoseconds as long as nothing is refused to anybody. */
+int pf_quarantine_check(struct pf_quarantine *quarantine, enum pf_suspect what,
+			const struct pf_cache_key *key, uid_t user, struct pf_err *err);
+
+/* Until when USER's compiles wait, by the clock; 0: they need not. */
+int64_t pf_quarantine_waits_until(struct pf_quarantine *quarantine, uid_t user);
+
+/* --- executions ----------------------------------------------------------------------- */
+
+/* USER's execution of LOADED was under way when LIFE ended, as WHY says: if it was the only one,
+ * and nothing was being compiled, it is the culprit. */
+void pf_quarantine_add_execution(const struct pf_executable *executable,
+				 const struct pf_loaded *loaded, struct pf_life *life,
+				 uid_t user, const struct pf_err *why);
+
+/* As pf_quarantine_check, for an execution of LOADED. */
+int pf_quarantine_check_execution(const struct pf_executable *executable,
+				  const struct pf_loaded *loaded, uid_t user,
+				  struct pf_err *err);
+
+#endif

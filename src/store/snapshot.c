@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What readers see of a buffer. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "pjrtfs/array.h"
+#include "pjrtfs/array_files.h"
+#include "pjrtfs/json.h"
+
+/* Elements whose rendering, or packing, takes about a millisecond; text that stat(2) renders. */
+enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20, STAT_TEXT = 4096 };
+
+/* Elements whose text takes some 10 milliseconds: it is rendered in pieces. */
+enum { LONG_TEXT = 128 << 10 };
+
+/* Is the content what a reader of FORMAT gets, byte for byte? */
+static bool content_is_view(const struct pf_buffer *b, enum pf_format format)
+{
+	return format == b->format && (b->content || !b->value);
+}
+
+static int64_t count_of(const struct pf_value *v)
+{
+	int64_t n = 0;
+
+	pf_shape_count(&v->shape, &n, NULL);
+	return n;
+}
+
+static bool is_packed(const struct pf_value *v, enum pf_format format)
+{
+	return format == PF_FORMAT_SAFETENSORS && pf_dtype_bits(v->dtype) < 8;
+}
+
+bool pf_view_is_slow(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (content_is_view(b, format) || !b->value)
+		return false;
+	return (format == PF_FORMAT_TXT && count_of(b->value) > SLOW_TEXT) ||
+	       (is_packed(b->value, format) && count_of(b->value) > SLOW_PACKED);
+}
+
+/* The content: frozen once it is a value, still moving before. */
+static void view_content_locked(struct pf_buffer *b, struct pf_view *view)
+{
+	bool frozen = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
+
+	view->size = b->size;
+	if (!frozen)
+		view->live = pf_buffer_ref(b);
+	else if (b->content)
+		view->content = pf_bytes_ref(b->content);
+	if (b->state == PF_BUFFER_VALUE && b->value)
+		view->array = pf_value_ref(b->value);
+}
+
+/* What comes before the array's bytes in a file of FORMAT. */
+static void print_head(struct pf_buf *head, const struct pf_value *v,
+		       enum pf_format format, const char *name)
+{
+	if (format == PF_FORMAT_NPY)
+		pf_npy_print(head, v->dtype, &v->shape);
+	else if (format == PF_FORMAT_SAFETENSORS)
+		pf_safetensors_print(head, name, v->dtype, &v->shape);
+}
+
+/* Everything of a file whose bytes are not the array's: text, packed elements. */
+static int render(struct pf_value *v, enum pf_format format, struct pf_view *view,
+		  struct pf_err *err)
+{
+	size_t n = (size_t)count_of(v);
+
+	if (format == PF_FORMAT_TXT)
+		pf_text_print(&view->head, v->dtype, &v->shape, pf_value_host(v));
+	else {
+		size_t len = pf_pack_size(v->dtype, n);
+		void *packed = pf_buf_reserve(&view->head, len);
+
+		if (packed) {
+			pf_pack(packed, pf_value_host(v), n, v->dtype);
+			view->head.len += len;
+		}
+	}
+	view->size = view->head.len;
+	pf_lock(&v->lock);
+	if (!view->head.failed && format == PF_FORMAT_TXT)
+		v->text_len = view->size;
+	pf_unlock(&v->lock);
+	pf_value_unpin(v);
+	if (view->head.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for the file");
+	view->array = pf_value_ref(v);
+	return 1;
+}
+
+static int view_value(struct pf_value *v, enum pf_format format, const char *name,
+		      struct pf_waiter *waiter, struct pf_view *view, struct pf_err *err)
+{
+	int r;
+
+	pf_value_pin(v);
+	r = waiter ? pf_value_fetch(v, waiter, err) : pf_value_fetched(v, err);
+	if (r <= 0) {
+		pf_value_unpin(v);
+		return r;
+	}
+	print_head(&view->head, v, format, name);
+	if (format == PF_FORMAT_TXT || is_packed(v, format))
+		return render(v, format, view, err);
+	view->value = pf_value_ref(v);
+	view->array = pf_value_ref(v);
+	view->size = view->head.len + v->len;
+	return 1;
+}
+
+struct pf_value *pf_view_pin(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (content_is_view(b, format) || !b->value)
+		return NULL;
+	pf_value_pin(b->value);
+	return pf_value_ref(b->value);
+}
+
+int pf_view_open(struct pf_buffer *b, enum pf_format format, const char *name,
+		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
+	struct pf_err why = PF_ERR_INIT;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	pf_lock(&b->lock);
+	if (content_is_view(b, format)) {
+		view_content_locked(b, ret);
+		pf_unlock(&b->lock);
+		return 1;
+	}
+	if (b->value)
+		v = pf_value_ref(b->value);
+	why = b->err;
+	pf_unlock(&b->lock);
+	if (!v)
+		return pf_err_set(err, -ENODATA, "there is no array to show: %s",
+				  why.code ? why.text : "nothing was written");
+	r = view_value(v, format, name, waiter, ret, err);
+	if (r <= 0)
+		pf_view_release(ret);
+	return r;
+}
+
+int pf_view_await(struct pf_view *view, uint64_t len, uint64_t off, struct pf_more *more)
+{
+	uint64_t end;
+
+	if (!view->text)
+		return 1;
+	if (__builtin_add_overflow(off, len, &end))
+		end = UINT64_MAX / 2;
+	return pf_rendering_await(view->text, end, more);
+}
+
+bool pf_view_is_sized(struct pf_view *view)
+{
+	return !view->text || pf_rendering_done(view->text, &view->size);
+}
+
+int pf_view_dup(const struct pf_view *view, struct pf_view *ret)
+{
+	*ret = (struct pf_view){ .content_off = view->content_off, .size = view->size };
+	pf_buf_append(&ret->head, view->head.data, view->head.len);
+	if (view->content)
+		ret->content = pf_bytes_ref(view->content);
+	if (view->value) {
+		ret->value = pf_value_ref(view->value);
+		pf_value_pin(ret->value);
+	}
+	if (view->array)
+		ret->array = pf_value_ref(view->array);
+	if (view->live)
+		ret->live = pf_buffer_ref(view->live);
+	if (view->text)
+		ret->text = pf_rendering_ref(view->text);
+	if (!ret->head.failed)
+		return 0;
+	pf_view_release(ret);
+	return -ENOMEM;
+}
+
+void pf_view_release(struct pf_view *view)
+{
+	pf_buf_release(&view->head);
+	pf_bytes_unref(view->content);
+	if (view->value)
+		pf_value_unpin(view->value);
+	pf_value_unref(view->value);
+	pf_value_unref(view->array);
+	pf_buffer_unref(view->live);
+	pf_rendering_unref(view->text);
+	memset(view, 0, sizeof(*view));
+}
+
+/* A content that may grow and move: hold the bytes as they are now. */
+static void read_live(struct pf_view *view, uint64_t len, uint64_t off,
+		      void (*read)(void *arg, const void *data, size_t len), void *arg)
+{
+	struct pf_buffer *b = view->live;
+	struct pf_bytes *bytes = NULL;
+	uint64_t size;
+
+	pf_lock(&b->lock);
+	size = b->size;
+	if (b->content)
+		bytes = pf_bytes_ref(b->content);
+	pf_unlock(&b->lock);
+	if (!bytes || off >= size)
+		read(arg, "", 0);
+	else
+		read(arg, pf_bytes_at(bytes, off), len < size - off ? len : size - off);
+	pf_bytes_unref(bytes);
+}
+
+void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
+		  void (*read)(void *arg, const void *data, size_t len), void *arg)
+{
+	uint64_t head = view->head.len, left;
+	const char *body;
+
+	if (view->live) {
+		read_live(view, len, off, read, arg);
+		return;
+	}
+	if (view->text) {
+		pf_rendering_read(view->text, len, off, read, arg);
+		return;
+	}
+	if (off >= view->size) {
+		read(arg, "", 0);
+		return;
+	}
+	left = view->size - off;
+	if (len > left)
+		len = left;
+	if (view->value)
+		body = pf_value_host(view->value);
+	else
+		body = view->content ? pf_bytes_at(view->content, 0) : "";
+	if (off >= head) {
+		read(arg, body + (off - head), len);
+		return;
+	}
+	/* The header and what follows it lie apart; the first read joins them. */
+	if (off + len > head) {
+		char *joined = malloc(len);
+
+		if (joined) {
+			memcpy(joined, view->head.data + off, head - off);
+			memcpy(joined + (head - off), body, len - (head - off));
+			read(arg, joined, len);
+			free(joined);
+			return;
+		}
+		len = head - off;
+	}
+	read(arg, view->head.data + off, len);
+}
+
+/* The length of V's text; 0 if it would take long to say. */
+static uint64_t text_len(struct pf_value *v)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	const void *host;
+	uint64_t len;
+
+	pf_lock(&v->lock);
+	len = v->text_len;
+	pf_unlock(&v->lock);
+	if (len || count_of(v) > STAT_TEXT)
+		return len;
+	pf_value_pin(v);
+	host = pf_value_host(v);
+	if (host)
+		pf_text_print(&text, v->dtype, &v->shape, host);
+	pf_value_unpin(v);
+	pf_lock(&v->lock);
+	if (!text.failed && text.len)
+		v->text_len = text.len;
+	len = v->text_len;
+	pf_unlock(&v->lock);
+	return len;
+}
+
+/* The value whose text B's readers see, with a reference; NULL: none. */
+static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (format != PF_FORMAT_TXT || content_is_view(b, format) || !b->value ||
+	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
+		return NULL;
+	return pf_value_ref(b->value);
+}
+
+int pf_view_begin(struct pf_buffer *b, enum pf_format format, struct pf_view *ret)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
+
+	if (!v || count_of(v) <= LONG_TEXT)
+		return 0;
+	*ret = (struct pf_view){ .size = 0 };
+	pf_value_pin(v);
+	if (pf_value_fetched(v, NULL) > 0)
+		ret->text = pf_rendering_new(v);
+	pf_value_unpin(v);
+	if (!ret->text)
+		return 0;
+	ret->array = pf_steal(&v);
+	return 1;
+}
+
+uint64_t pf_view_bound(struct pf_buffer *b, enum pf_format format)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
+	uint64_t n = v ? (uint64_t)count_of(v) : 0;
+
+	return !n || text_len(v) ? 0 : pf_text_bound(v->dtype, n);
+}
+
+uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format, const char *name)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *text = shown_as_text(b, format);
+	pf_autobuf struct pf_buf head = PF_BUF_INIT;
+
+	if (text)
+		return text_len(text);
+	PF_LOCK_SCOPE(&b->lock);
+	if (content_is_view(b, format))
+		return b->size;
+	if (!b->value || pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
+		return 0;
+	print_head(&head, b->value, format, name);
+	if (is_packed(b->value, format))
+		return head.len + pf_pack_size(b->value->dtype, b->value->len);
+	return head.len + b->value->len;
+}
+
+/* The bytes of BUFFER as FORMAT in an extent of their own. */
+static int copy_view(struct pf_buffer *b, enum pf_format format, const char *name,
+		     struct pf_bytes **ret, uint64_t *size, struct pf_err *err)
+{
+	struct pf_view view;
+	int r = pf_view_open(b, format, name, NULL, &view, err);
+
+	if (r < 0)
+		return r;
+	r = pf_bytes_new(pf_buffer_place(b)->arena, view.size, ret, err);
+	if (r == 0 && view.head.len)
+		memcpy(pf_bytes_at(*ret, 0), view.head.data, view.head.len);
+	if (r == 0 && view.value)
+		memcpy(pf_bytes_at(*ret, view.head.len), pf_value_host(view.value),
+		       view.value->len);
+	*size = view.size;
+	pf_view_release(&view);
+	return r;
+}
+
+int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name,
+		    bool keep, struct pf_err *err)
+{
+	struct pf_bytes *bytes = NULL, *old;
+	uint64_t size = 0;
+	int r = keep ? copy_view(b, format, name, &bytes, &size, err) : 0;
+
+	if (r < 0)
+		return r;
+	pf_lock(&b->lock);
+	if (b->value) {
+		b->declared = b->value->dtype;
+		b->declared_shape = b->value->shape;
+		b->shaped = true;
+	}
+	pf_unlock(&b->lock);
+	if (!keep)
+		pf_buffer_truncate(b, 0, NULL);
+	/* What is kept is the same array still, until somebody writes. */
+	pf_lock(&b->lock);
+	old = pf_steal(&b->content);
+	b->content = bytes;
+	b->text.at = PF_TEXT_UNCHECKED;
+	b->size = size;
+	pf_unlock(&b->lock);
+	pf_bytes_unref(old);
+	pf_buffer_set_format(b, format);
+	return 0;
+}
+
+/* --- x.json -------------------------------------------------------------------------- */
+
+const char *pf_buffer_state_name(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	switch (b->state) {
+	case PF_BUFFER_EMPTY:
+		return "empty";
+	case PF_BUFFER_INCOMPLETE:
+		return "incomplete";
+	case PF_BUFFER_SCRATCH:
+		return "scratch";
+	case PF_BUFFER_ERROR:
+		return "error";
+	case PF_BUFFER_DONATED:
+		return "donated";
+	case PF_BUFFER_TENSORS:
+		return "ready";
+	default:
+		return pf_value_state_name(pf_value_state(b->value, NULL));
+	}
+}
+
+static void describe_type(struct json_object *o, enum pf_dtype dtype,
+			  const struct pf_shape *shape)
+{
+	pf_json_add_string(o, "dtype", pf_dtype_name(dtype));
+	json_object_object_add(o, "shape", pf_shape_json(shape));
+}
+
+/* What is known before there is a value: what it was created as, how much has come. */
+static void describe_content(struct json_object *o, struct pf_buffer *b)
+{
+	pf_json_add_string(o, "device", pf_buffer_place(b)->device_name);
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->shaped) {
+		uint64_t bytes;
+
+		describe_type(o, b->declared, &b->declared_shape);
+		if (pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) == 0)
+			pf_json_add_int(o, "bytes", (int64_t)bytes);
+	}
+	pf_json_add_int(o, "written", (int64_t)b->size);
+	if (b->state == PF_BUFFER_TENSORS)
+		pf_json_add_int(o, "tensors", (int64_t)b->tensors);
+}
+
+static void describe_value(struct json_object *o, const struct pf_buffer *b,
+			   struct pf_value *v)
+{
+	const struct pf_device_desc *d =
+		&pf_worker_description(v->worker)->devices[v->device];
+	unsigned memory = v->memory == UINT32_MAX ? d->default_memory : v->memory;
+
+	describe_type(o, v->dtype, &v->shape);
+	pf_json_add_string(o, "layout", "row-major");
+	pf_json_add_string(o, "device", pf_buffer_place(b)->device_name);
+	pf_json_add_string(o, "memory",
+			   memory < d->n_memories ? d->memories[memory].kind : "device");
+	pf_json_add_int(o, "bytes", (int64_t)v->len);
+	pf_lock(&v->lock);
+	pf_json_add_int(o, "on_device_bytes", (int64_t)v->on_device_bytes);
+	json_object_object_add(o, "host_copy",
+			       json_object_new_boolean(v->bytes || v->small ||
+						       v->pool_life));
+	json_object_object_add(o, "zero_copy",
+			       json_object_new_boolean(v->alias_off != PF_NO_OFFSET ||
+						       (v->pool_life && !v->pool_block)));
+	pf_unlock(&v->lock);
+}
+
+static void add_segment(struct json_object *list, const struct pf_segment *s)
+{
+	struct json_object *o = json_object_new_object();
+
+	pf_json_add_string(o, "id", s->id);
+	pf_json_add_int(o, "bytes", (int64_t)s->bytes);
+	json_object_array_add(list, o);
+}
+
+/* The memory that it takes; who shares it names the same. */
+static void describe_segments(struct json_object *o, struct pf_buffer *b,
+			      struct pf_value *v)
+{
+	struct json_object *list = json_object_new_array();
+	struct pf_segment of_content = { .bytes = 0 }, of_value[2];
+	unsigned n = v ? pf_value_segments(v, of_value) : 0;
+
+	pf_lock(&b->lock);
+	if (b->content)
+		pf_bytes_segment(b->content, &of_content);
+	pf_unlock(&b->lock);
+	if (of_content.bytes)
+		add_segment(list, &of_content);
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(of_value[i].id, of_content.id))
+			add_segment(list, &of_value[i]);
+	json_object_object_add(o, "segments", list);
+}
+
+/* Nobody has closed it. */
+static void why_incomplete(struct pf_buffer *b, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->state == PF_BUFFER_INCOMPLETE)
+		pf_err_set(err, -EINVAL,
+			   "%" PRIu64 " bytes were written, and it was not closed: its "
+			   "writer is at it still, or was killed",
+			   b->size);
+}
+
+void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *out)
+{
+	struct json_object *o = json_object_new_object();
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_lock(&b->lock);
+	if (b->value)
+		v = pf_value_ref(b->value);
+	if (b->state == PF_BUFFER_ERROR || b->state == PF_BUFFER_INCOMPLETE)
+		err = b->err;
+	pf_unlock(&b->lock);
+	pf_json_add_string(o, "name", name);
+	pf_json_add_string(o, "state", pf_buffer_state_name(b));
+	if (v) {
+		describe_value(o, b, v);
+		if (pf_value_state(v, NULL) == PF_VALUE_ERROR)
+			pf_value_state(v, &err);
+	} else {
+		describe_content(o, b);
+	}
+	if (!v && !err.code)
+		why_incomplete(b, &err);
+	if (err.code)
+		pf_json_add_string(o, "error", err.text);
+	describe_segments(o, b, v);
+	pf_lock(&b->lock);
+	pf_json_add_string(o, "format",
+			   *pf_format_extension(b->format)
+				   ? pf_format_extension(b->format) + 1
+				   : "scratch");
+	pf_json_add_string(o, "made_by", b->made_by);
+	pf_json_add_time(o, "made", &b->made);
+	pf_unlock(&b->lock);
+	pf_json_print_line(o, out);
+	json_object_put(o);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_WORKER_INTERNAL_H
+#define PJRTFS_WORKER_INTERNAL_H
+
+#include <json-c/json.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pjrtfs/base.h"
+#include "pjrtfs/pjrt.h"
+#include "pjrtfs/wire.h"
+
+/*
+ * What a worker may ask of the system.  Programs that users write can make plugins do what
+ * they should not: read files (MLIR's locations name some), write them (flags), and, where a
+ * plugin has a bug, run code.  So the worker gives up its rights in three steps: enter, before
+ * the plugin is loaded; loaded, before its client is made; tighten, before the first request.
+ */
+
+enum pf_sandbox_mode {
+	PF_SANDBOX_STRICT, /* for plugins that compute on the processor, and need no more */
+	PF_SANDBOX_DEVICE, /* for drivers: their devices, files and programs of their own */
+	PF_SANDBOX_OFF,
+};
+
+struct pf_sandbox {
+	enum pf_sandbox_mode mode;
+	struct json_object *read, *write; /* borrowed lists of absolute paths, or NULL */
+	uid_t uid;    /* that root's worker becomes; 0: it stays root */
+	int landlock; /* enter's: the kernel's ABI; 0: it has none */
+	bool seccomp; /* enter's: calls are filtered */
+};
+
+/*
+ * Read SETTINGS: {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write":
+ * lists of paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  What RET has of it
+ * is borrowed.  A build with sanitizers is always off: they read /proc, and make processes.
+ * -EPROTO: it is nothing that a daemon of this build sends.
+ */
+int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
+		     struct pf_err *err);
+
+/*
+ * Enter SANDBOX, as the only thread of the process, before PLUGIN (a path) is loaded: any file
+ * can be read still, but none written, and no process made.  What the kernel does not offer is
+ * left out; -ENOSYS where paths of the settings need Landlock.  -ENOENT, ...: one of them cannot
+ * be opened; what the kernel refuses else is an error, too.
+ */
+int pf_sandbox_enter(struct pf_sandbox *sandbox, const char *plugin, struct pf_err *err);
+
+/*
+ * The plugin is loaded, and the process has one thread yet: in a strict sandbox no file can be
+ * opened from here on but those that tell of processors and memory, and the settings'.
+ * Landlock's rules are a thread's and its children's, so threads made earlier escape them.
+ */
+int pf_sandbox_loaded(const struct pf_sandbox *sandbox, struct pf_err *err);
+
+/* The client exists and the daemon has its description: give up, in all threads, what only the
+ * start needed. */
+int pf_sandbox_tighten(const struct pf_sandbox *sandbox, struct pf_err *err);
+
+/* {"mode", "landlock", "seccomp"}: what is in force.  The caller's; NULL: no memory. */
+struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
+
+/*
+ * The pool: memory of the worker that the daemon reads.
+ *
+ * A memfd of the daemon's, mapped here for writing.  Two kinds of blocks lie in it: those
+ * that the worker makes for the daemon (texts, copies of buffers), named by their offset
+ * and freed when the daemon says so; and, where allocation is interposed, the plugin's own
+ * allocations beyond a page, so that results need no copying and survive this process.
+ *
+ * There is one pool a process, since malloc has no argument to name another.  Safe from any
+ * thread; nothing here calls malloc.
+ */
+
+enum {
+	PF_POOL_SMALL = 4096,    /* bytes beyond which a plugin's allocation lies here */
+	PF_POOL_LARGE = 1 << 20, /* bytes from which a block is a large one */
+};
+
+/*
+ * Map the pool behind FD, SIZE bytes (FD may be closed afterwards), and start the thread
+ * that gives idle memory back to the system.  Once, before any other function here.
+ * -EINVAL: the file is shorter than SIZE, or SIZE below 128 MiB; -errno.
+ */
+int pf_pool_setup(int fd, uint64_t size, struct pf_err *err);
+
+/*
+ * Serve the plugin's large allocations from the pool from now on (pf_pool_setup must have
+ * succeeded).  False if this build does not interpose allocation (sanitizers own it).
+ */
+bool pf_pool_interpose(void);
+
+/* True if the LEN bytes at P lie in the pool; *OFF becomes their offset. */
+bool pf_pool_holds(const void *p, uint64_t len, uint64_t *off);
+
+/* The address of offset OFF. */
+void *pf_pool_at(uint64_t off);
+
+/*
+ * Make a block of LEN bytes for the daemon (0 counts as 1), 4 KiB aligned, contents
+ * undefined; *OFF is its offset.  -ENOSPC: the pool or the machine's memory is full.
+ */
+int pf_pool_block(uint64_t len, uint64_t *off, struct pf_err *err);
+
+/* Free a block that pf_pool_block made.  False if there is none at OFF. */
+bool pf_pool_block_free(uint64_t off);
+
+/*
+ * For malloc's family.  take: LEN bytes, 4 KiB aligned, from PF_POOL_LARGE on 2 MiB; NULL if
+ * the pool is full, or, with *FULL set, the machine's memory.  give: free what take returned; P
+ * must be in the pool.  usable: how much there is at P.
+ */
+void *pf_pool_take(size_t len, bool *full);
+void pf_pool_give(void *p);
+size_t pf_pool_usable(const void *p);
+
+/* Bounds of the mapping, for tests that must be fast: 0 and 0 before pf_pool_setup. */
+extern uintptr_t pf_pool_base;
+extern size_t pf_pool_size;
+
+static inline bool pf_pool_owns(const void *p)
+{
+	return (uintptr_t)p - pf_pool_base < pf_pool_size;
+}
+
+/*
+ * What the daemon made here: buffers and executables by id.
+ *
+ * Buffers and executables are numbered apart: both may have an object 7.
+ *
+ * Objects are counted: the table has one reference, every request that uses an object
+ * another, so that an object may be freed while it is in use and goes with its last user.
+ */
+
+enum pf_object_kind { PF_OBJECT_BUFFER, PF_OBJECT_EXECUTABLE, PF_OBJECT_KINDS };
+
+struct pf_object {
+	enum pf_object_kind kind;
+	atomic_uint refs;
+	const struct pj_plugin *plugin; /* borrowed */
+	/* A buffer. */
+	struct PJRT_Buffer *buffer; /* owned */
+	enum pf_dtype dtype;
+	uint64_t len; /* host bytes */
+	/* An executable. */
+	struct pj_executable *executable; /* owned */
+};
+
+struct pf_objects {
+	pthread_mutex_t lock; /* rank 3; protects maps */
+	struct pf_map
+		maps[PF_OBJECT_KINDS]; /* id to struct pf_object, one reference each */
+};
+
+void pf_objects_init(struct pf_objects *objects);
+
+/* Drop the table's references.  No other thread may use OBJECTS. */
+void pf_objects_release(struct pf_objects *objects);
+
+/*
+ * A new object with one reference, the caller's.  The handle is given: it is destroyed
+ * with the object, and also if there is no memory for one (NULL is returned).
+ */
+struct pf_object *pf_object_buffer(const struct pj_plugin *plugin,
+				   struct PJRT_Buffer *buffer, enum pf_dtype dtype,
+				   uint64_t len);
+struct pf_object *pf_object_executable(const struct pj_plugin *plugin,
+				       struct pj_executable *executable);
+
+/* Drop a reference; the last one destroys.  OBJECT may be NULL. */
+void pf_object_unref(struct pf_object *object);
+PF_DEFINE_CLEANUP(struct pf_object *, pf_object_unref)
+
+/*
+ * Put N objects of one kind into the table under IDS, all or none; the table takes a reference of its
+ * own on each.  -EPROTO: an id is 0 or in use; -ENOMEM.
+ */
+int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
+		   struct pf_object *const *put, size_t n, struct pf_err *err);
+
+/*
+ * The N objects of KIND under IDS, each with a reference that becomes the caller's; all or
+ * none.  -ENOENT: one does not exist; the sentence tells its id.
+ */
+int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
+		   enum pf_object_kind kind, struct pf_object **ret, struct pf_err *err);
+
+/* Take the object of KIND under ID out of the table, if there is one. */
+void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_kind kind);
+
+/* What the worker tells the daemon in JSON. */
+
+/*
+ * The answer to the set-up text: {"ok": true, "api_version", "platform",
+ * "platform_version", "process_index", "attributes", "extensions", "devices"}.  The
+ * caller's; NULL: no memory.
+ */
+struct json_object *pf_describe_client(const struct pj_client *client);
+
+/* The same for a failure: {"ok": false, "errno", "error"}. */
+struct json_object *pf_describe_failure(const struct pf_err *err);
+
+/*
+ * What is known of a program: pf_rep_compile's INFO, but for "optimized_program".  The
+ * caller's; NULL: no memory.
+ */
+struct json_object *pf_describe_executable(const struct pj_executable *executable);
+
+/* {"unavailable": sentence}: what stands for a fact that the plugin does not offer. */
+struct json_object *pf_describe_unavailable(const struct pf_err *err);
+
+/* One worker process: a plugin's client, and what the daemon made with it. */
+
+struct pf_worker {
+	struct pf_channel channel;
+	const char *arena; /* mapping, read-only; the users' bytes */
+	uint64_t arena_size;
+	struct pj_plugin *plugin; /* owned */
+	struct pj_client *client; /* owned */
+	struct pf_objects objects;
+	pthread_mutex_t take; /* rank 2; held to take a request, and to free in order */
+	atomic_uint threads;  /* that serve */
+	unsigned max_threads;
+	atomic_uint idle; /* of them, those that wait for a request */
+};
+
+/* A request being answered, by one thread. */
+struct pf_request {
+	struct pf_worker *worker;
+	const void *message; /* starts with struct pf_msg_head; 64-byte aligned */
+	size_t len;          /* its bytes; head.len says the same */
+	char *reply;         /* room for PF_RING_MESSAGE bytes, 64-byte aligned */
+	size_t reply_len;    /* what the handler wrote there; 0: nothing to say */
+};
+
+/*
+ * Answer one kind of request: check every field of the message, do it, write the reply
+ * (all but its pf_rep_head).  0, or -errno with *ERR filled, -EPROTO for a message that no
+ * daemon of this build sends; then the reply is the error.
+ */
+typedef int pf_handler(struct pf_request *request, struct pf_err *err);
+pf_handler pf_handle_compile;
+pf_handler pf_handle_serialize;
+pf_handler pf_handle_load;
+pf_handler pf_handle_execute;
+pf_handler pf_handle_call;
+pf_handler pf_handle_buffer_create;
+pf_handler pf_handle_buffer_copy;
+pf_handler pf_handle_buffer_make;
+pf_handler pf_handle_buffer_read;
+pf_handler pf_handle_memory_stats;
+pf_handler pf_handle_optimized;
+pf_handler pf_handle_free; /* the three that free */
+
+/*
+ * Say in *OUT what the buffer OBJECT is and where the daemon finds its bytes: in the
+ * pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
+ */
+void pf_worker_place(const struct pf_object *object, struct pf_out *out);
+
+/*
+ * The LEN bytes at offset OFF of the arena, or NULL if it does not reach that far.
+ */
+static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64_t off,
+					  uint64_t len)
+{
+	if (off > worker->arena_size || len > worker->arena_size - off)
+		return NULL;
+	return worker->arena + off;
+}
+
+/*
+ * Serve requests with THREADS threads (0: a default), more when all are busy, until the
+ * daemon closes the channel or hangs up.  Does not return if all goes well.
+ */
+int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *err);
+
+/*
+ * EXECUTABLE's optimized program as a block of the pool: its offset, its length, and whether
+ * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) there is none and
+ * the three stay as they are.
+ */
+int pf_optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
+		       uint64_t *ret_len, uint32_t *ret_with_config, struct pf_err *err);
+
+/* One execution of a request.  Private to src/worker/execut*.c. */
+
+enum { EXECUTION_FEW = 64 }; /* arguments or results that need no malloc */
+
+/* The lists' room is in the few_… arrays or in MANY. */
+struct execution {
+	struct pf_worker *worker;
+	const struct pf_req_execute *q;
+	size_t n_args, n_outs; /* on all devices */
+	const uint64_t *argument_ids, *result_ids;
+	const uint8_t *donate;
+	struct pf_object *program;  /* counted */
+	struct pf_object **objects; /* n_args, counted; then n_outs, once it has begun */
+	struct PJRT_Buffer **buffers; /* n_args arguments, then n_outs results */
+	struct PJRT_Event **done;     /* one a device */
+	int64_t *kept;
+	size_t n_kept;
+	bool *given;            /* results that the next execution consumes */
+	size_t n_found, n_made; /* objects of arguments, and of results, so far */
+	uint64_t begun_ns, ready_ns;
+	bool running; /* it has begun, and was not awaited */
+	bool has_ids; /* its results */
+	void *many;   /* owned */
+	struct pf_object *few_objects[2 * EXECUTION_FEW];
+	struct PJRT_Buffer *few_buffers[2 * EXECUTION_FEW];
+	struct PJRT_Event *one_done;
+	int64_t few_kept[EXECUTION_FEW];
+	bool few_given[EXECUTION_FEW];
+};
+
+/*
+ * Read one from the LEN bytes at MESSAGE; *USED: how many it takes, which may be
+ * fewer.  X need not be anything before; MESSAGE must outlive it.  -EPROTO.
+ */
+int execution_read(struct execution *x, struct pf_worker *worker, const void *message,
+		   size_t len, size_t *used, struct pf_err *err);
+
+/*
+ * Begin it: its results have their ids from now on.  BEFORE is the execution that was begun
+ * just before, whose results it may consume, or NULL: then it may consume what it likes.
+ * X must be released by execution_release, also if this fails.
+ */
+int execution_begin(struct execution *x, struct execution *before, struct pf_err *err);
+
+/* Wait until it is done, if it has begun; again, if it was awaited: 0.  On failure, as
+ * before. */
+int execution_await(struct execution *x, struct pf_err *err);
+
+/* The bytes of the answer without what lies inline. */
+size_t execution_answer_bytes(const struct execution *x);
+
+/*
+ * Write the answer (but what execute.c fills in) to REPLY.  *ROOM is what there is for bytes
+ * that lie inline, and what is left of it; *USED: how many bytes the answer takes.
+ */
+int execution_answer(struct execution *x, char *reply, size_t *room, size_t *used,
+		     struct pf_err *err);
+
+/* Nobody will hear of its results: their ids are free again. */
+void execution_take_back(struct execution *x);
+
+/* Waits for its end if it has begun. */
+void execution_release(struct execution *x);
+
+#endif
