@@ -151,18 +151,8 @@ void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
  */
 const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size);
 
-/*
- * Make an executable of LOADED, which is given: it is destroyed if that fails.
- * PJRT: PJRT_LoadedExecutable_GetExecutable.
- */
-int pj_executable_adopt(const struct pj_client *client, PJRT_LoadedExecutable *loaded,
-			struct pj_executable **ret, struct pf_err *err);
-
 /* A string of the plugin's as JSON: what is no clean UTF-8 is replaced.  NULL: no memory. */
 struct json_object *pj_string_json(const char *text, size_t len);
-
-/* The same as a C string, the caller's; NULL: no memory. */
-char *pj_string_copy(const char *text, size_t len);
 
 /* N named values as a JSON object, the caller's.  NULL: no memory. */
 struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n);
@@ -194,13 +184,6 @@ struct pj_memory {
 	char *description; /* owned */
 };
 
-/*
- * Describe the memory HANDLE in *RET; pj_memory_release.  -ENOMEM.
- * PJRT: PJRT_Memory_Id, _Kind, _Kind_Id, _ToString.
- */
-int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
-		   struct PJRT_Memory *handle, struct pf_err *err);
-
 void pj_memory_release(struct pj_memory *memory);
 
 /* A client's devices. */
@@ -220,14 +203,6 @@ struct pj_device {
 	size_t n_memories;
 	int default_memory; /* an index into memories, or -1 */
 };
-
-/*
- * Describe the device HANDLE in *RET; pj_device_release.
- * Fails if the plugin does not even tell the device's id, and with -ENOMEM.
- * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
- */
-int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
-		   struct PJRT_Device *handle, struct pf_err *err);
 
 void pj_device_release(struct pj_device *device);
 

@@ -195,7 +195,11 @@ static void sweep_tmp(struct pf_cache *cache)
 		closedir(dir);
 }
 
-void pf_cache_sweep_locked(struct pf_cache *cache)
+/*
+ * Look at every entry: set the counts of bytes and entries, remove what was left in tmp by
+ * the dead, and evict what goes beyond the maximum.  Locked.
+ */
+static void pf_cache_sweep_locked(struct pf_cache *cache)
 {
 	struct listing list;
 
@@ -208,8 +212,9 @@ void pf_cache_sweep_locked(struct pf_cache *cache)
 	free(list.entries);
 }
 
-void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *st,
-		   const struct pf_cache_stats *add)
+/* Remove the file NAME of entries if it is still the one of ST; count it as ADD says. */
+static void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *st,
+			  const struct pf_cache_stats *add)
 {
 	/* Without the lock, too: nobody shall read what is bad. */
 	bool locked = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
@@ -304,7 +309,8 @@ int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 	return cache->lock_fd < 0 ? 0 : shrink(cache, max, err);
 }
 
-bool pf_cache_trusted(const struct stat *st)
+/* May the file or directory that ST tells of be believed? */
+static bool pf_cache_trusted(const struct stat *st)
 {
 	return (st->st_uid == geteuid() || st->st_uid == 0) &&
 	       !(st->st_mode & (S_IWGRP | S_IWOTH));
@@ -458,7 +464,9 @@ static bool replace_all(struct pf_cache *to, const struct pf_cache *from)
 	       dup3(from->stats_fd, to->stats_fd, O_CLOEXEC) >= 0;
 }
 
-bool pf_cache_reopen(struct pf_cache *cache)
+/* The directory, or what is in it, was removed: make it again.  False: that cannot be.  Takes
+ * the lock between threads. */
+static bool pf_cache_reopen(struct pf_cache *cache)
 {
 	struct pf_cache fresh = { .path = cache->path,
 				  .dir = -1,
@@ -641,7 +649,8 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 
 enum { PUT_CHUNK = 256 << 10 };
 
-int pf_cache_tmp(struct pf_cache *cache, char name[32])
+/* Make a file in tmp, O_EXCL and flocked, NAME its name (32 bytes); fd or -errno. */
+static int pf_cache_tmp(struct pf_cache *cache, char name[32])
 {
 	for (int tries = 0; tries < 1000; tries++) {
 		int fd;

@@ -45,14 +45,7 @@ uint64_t pf_cache_get64(const uint8_t *src);
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
-/* May the file or directory that ST tells of be believed? */
-bool pf_cache_trusted(const struct stat *st);
-
 enum { PF_CACHE_WAIT_MS = 2000 };
-
-/* The directory, or what is in it, was removed: make it again.  False: that cannot be.  Takes
- * the lock between threads. */
-bool pf_cache_reopen(struct pf_cache *cache);
 
 /*
  * Take the lock between threads and, in a writable directory, between processes; false:
@@ -78,20 +71,7 @@ uint64_t pf_cache_bytes_locked(struct pf_cache *cache);
 /* Read the counts.  Takes no lock between processes. */
 void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
 
-/*
- * Look at every entry: set the counts of bytes and entries, remove what was left in tmp by
- * the dead, and evict what goes beyond the maximum.  Locked.
- */
-void pf_cache_sweep_locked(struct pf_cache *cache);
-
-/* Remove the file NAME of entries if it is still the one of ST; count it as ADD says. */
-void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *st,
-		   const struct pf_cache_stats *add);
-
 /* Free digest.c's memory. */
 void pf_cache_forget_digests(struct pf_cache *cache);
-
-/* Make a file in tmp, O_EXCL and flocked, NAME its name (32 bytes); fd or -errno. */
-int pf_cache_tmp(struct pf_cache *cache, char name[32]);
 
 #endif

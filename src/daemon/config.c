@@ -283,7 +283,8 @@ void pf_config_text_release(struct pf_config_text *t)
 
 /* The keys of a configuration file, and what each one says. */
 
-int taking_at_fault(struct taking *k, const struct pf_config_at *at, int r)
+/* What R and the sentence say is AT.  Returns R. */
+static int taking_at_fault(struct taking *k, const struct pf_config_at *at, int r)
 {
 	char text[PF_ERR_TEXT];
 
@@ -293,8 +294,9 @@ int taking_at_fault(struct taking *k, const struct pf_config_at *at, int r)
 	return pf_config_text_error(k->t, at, k->err, r, "%s", text);
 }
 
-int taking_refuse(struct taking *k, const struct pf_config_at *at, const char *want,
-		  struct json_object *found)
+/* WANT was expected AT, FOUND was found.  -EINVAL. */
+static int taking_refuse(struct taking *k, const struct pf_config_at *at,
+			 const char *want, struct json_object *found)
 {
 	return pf_config_text_refuse(k->t, at, want, found, k->err);
 }
@@ -376,8 +378,9 @@ static int take_rights(struct taking *k, enum key_id id, const struct pf_config_
 					      : options_take_group(k->o, text, k->err));
 }
 
-const char *taking_string(struct taking *k, const struct pf_config_at *at,
-			  struct json_object *value, const char *want)
+/* A string without NUL, of one byte or more; borrowed.  NULL: WANT was expected. */
+static const char *taking_string(struct taking *k, const struct pf_config_at *at,
+				 struct json_object *value, const char *want)
 {
 	const char *text = json_object_is_type(value, json_type_string)
 				   ? json_object_get_string(value)
@@ -389,8 +392,9 @@ const char *taking_string(struct taking *k, const struct pf_config_at *at,
 	return NULL;
 }
 
-const char *taking_path(struct taking *k, const struct pf_config_at *at,
-			struct json_object *value)
+/* An absolute path, as above: nobody can tell what another would be relative to. */
+static const char *taking_path(struct taking *k, const struct pf_config_at *at,
+			       struct json_object *value)
 {
 	const char *text = taking_string(k, at, value, "an absolute path");
 
@@ -402,8 +406,9 @@ const char *taking_path(struct taking *k, const struct pf_config_at *at,
 
 /* --- lists of strings --------------------------------------------------------------------------- */
 
-int taking_keep(struct taking *k, const struct pf_config_at *at, char **list, unsigned *n,
-		const char *word)
+/* Add a copy of WORD to LIST, which has *N of MAX_PLUGINS.  -EINVAL, -ENOMEM. */
+static int taking_keep(struct taking *k, const struct pf_config_at *at, char **list,
+		       unsigned *n, const char *word)
 {
 	if (*n == MAX_PLUGINS)
 		return pf_config_text_error(k->t, at, k->err, -EINVAL,

@@ -275,9 +275,6 @@ int options_parse(int argc, char **argv, struct options *ret, struct pf_err *err
 
 void options_release(struct options *options);
 
-/* Is WORD of -o for mount(8), systemd or the kernel's VFS?  libfuse does not know these. */
-bool options_for_mount(const char *word);
-
 /* Remember WORD of -o for FUSE, unless it is for others: it is copied.  -EINVAL: too many, or
  * with a comma. */
 int options_add_fuse(struct options *o, const char *word, struct pf_err *err);
@@ -382,25 +379,6 @@ enum key_id {
 	KEY_GROUP,
 	KEY_SANDBOX, /* and the three that begin like it */
 };
-
-/* What R and the sentence say is AT.  Returns R. */
-int taking_at_fault(struct taking *k, const struct pf_config_at *at, int r);
-
-/* WANT was expected AT, FOUND was found.  -EINVAL. */
-int taking_refuse(struct taking *k, const struct pf_config_at *at, const char *want,
-		  struct json_object *found);
-
-/* A string without NUL, of one byte or more; borrowed.  NULL: WANT was expected. */
-const char *taking_string(struct taking *k, const struct pf_config_at *at,
-			  struct json_object *value, const char *want);
-
-/* An absolute path, as above: nobody can tell what another would be relative to. */
-const char *taking_path(struct taking *k, const struct pf_config_at *at,
-			struct json_object *value);
-
-/* Add a copy of WORD to LIST, which has *N of MAX_PLUGINS.  -EINVAL, -ENOMEM. */
-int taking_keep(struct taking *k, const struct pf_config_at *at, char **list, unsigned *n,
-		const char *word);
 
 /* The keys "plugin" and "plugins" (config_plugins.c). */
 int taking_plugins(struct taking *k, enum key_id id, const struct pf_config_at *at,

@@ -320,7 +320,8 @@ const char options_help[] =
 
 /* Words of -o that others than pjrtfs understand. */
 
-bool options_for_mount(const char *word)
+/* Is WORD of -o for mount(8), systemd or the kernel's VFS?  libfuse does not know these. */
+static bool options_for_mount(const char *word)
 {
 	static const char *const words[] = {
 		"defaults",   "auto",     "noauto",     "user",        "nouser",

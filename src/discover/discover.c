@@ -170,7 +170,8 @@ void ini_each(char *text, const char *section,
 
 /* The places that were looked at, and the files that were found. */
 
-int place_add(struct pf_discovery *d, const char *source, const char *where)
+/* Add a place; its number, or -1: no memory, or there are too many. */
+static int place_add(struct pf_discovery *d, const char *source, const char *where)
 {
 	struct pf_place *p;
 
@@ -278,8 +279,12 @@ static char *absolute(const char *path)
 	return whole;
 }
 
-void file_add(struct pf_discovery *d, int place, const char *name, const char *version,
-	      const char *path, const char *package)
+/*
+ * Add the file PATH, called NAME, to PLACE; a file that is known by this name already, in
+ * whatever place, is not added.  VERSION, PACKAGE: may be "".
+ */
+static void file_add(struct pf_discovery *d, int place, const char *name,
+		     const char *version, const char *path, const char *package)
 {
 	struct pf_plugin_file *f;
 	struct stat st;
@@ -393,8 +398,12 @@ const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *d,
 
 /* Looking at directories. */
 
-int each_entry(const char *dir, bool (*each)(void *arg, const char *name, int type),
-	       void *arg)
+/*
+ * Call EACH for the names in DIR, but "." and "..", with d_type, until it returns false.  0,
+ * or -errno (E2BIG: there are more than PF_DISCOVER_ENTRIES).
+ */
+static int each_entry(const char *dir,
+		      bool (*each)(void *arg, const char *name, int type), void *arg)
 {
 	DIR *handle = opendir(dir);
 	struct dirent *e;
@@ -470,8 +479,9 @@ static bool look_at(void *arg, const char *entry, int type)
 	return true;
 }
 
-void look_in_dir(struct pf_discovery *d, int place, const char *dir, unsigned how,
-		 const char *package)
+/* Add what lies in DIR to PLACE.  PACKAGE as in file_add. */
+static void look_in_dir(struct pf_discovery *d, int place, const char *dir, unsigned how,
+			const char *package)
 {
 	struct look l = {
 		.d = d, .place = place, .dir = dir, .how = how, .package = package
@@ -490,8 +500,9 @@ void look_in_dir(struct pf_discovery *d, int place, const char *dir, unsigned ho
 		place_note(d, place, true, "%s%s%s", of, colon, strerror(-r));
 }
 
-void look_in_list(struct pf_discovery *d, const char *source, const char *list,
-		  unsigned how)
+/* Add a place for each directory or file of LIST, which has colons between them. */
+static void look_in_list(struct pf_discovery *d, const char *source, const char *list,
+			 unsigned how)
 {
 	if (!list || !*list) {
 		place_note(d, place_add(d, source, ""), false,
@@ -700,7 +711,8 @@ static bool look_at_package(void *arg, const char *entry, int type)
 	return ++s->n_packages < MAX_PACKAGES && !s->d->no_memory;
 }
 
-void look_in_site(struct pf_discovery *d, const char *source, const char *dir)
+/* Add the packages in SITE, a site-packages directory. */
+static void look_in_site(struct pf_discovery *d, const char *source, const char *dir)
 {
 	struct site s = { .d = d, .dir = dir, .version = "" };
 	int r;
@@ -918,7 +930,8 @@ static void look_on_path(struct pythons *p)
 	place_note(p->d, place_add(p->d, "python3 on $PATH", ""), false, "there is none");
 }
 
-void look_in_python(struct pf_discovery *d, const char *root)
+/* Add places for the packages of every Python there is. */
+static void look_in_python(struct pf_discovery *d, const char *root)
 {
 	static const char *const prefixes[] = { "/usr/local", "/usr" };
 	struct pythons p = { .d = d };

@@ -28,19 +28,9 @@ enum {
 
 /* --- list.c ------------------------------------------------------------------------------ */
 
-/* Add a place; its number, or -1: no memory, or there are too many. */
-int place_add(struct pf_discovery *d, const char *source, const char *where);
-
 /* Say of PLACE, unless something was said: WRONG or not. */
 void place_note(struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 4, 5)));
-
-/*
- * Add the file PATH, called NAME, to PLACE; a file that is known by this name already, in
- * whatever place, is not added.  VERSION, PACKAGE: may be "".
- */
-void file_add(struct pf_discovery *d, int place, const char *name, const char *version,
-	      const char *path, const char *package);
 
 /* --- names.c ----------------------------------------------------------------------------- */
 
@@ -66,23 +56,6 @@ bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME]);
 /* Compare versions number by number, as strcmp does; "" is older than all. */
 int version_compare(const char *a, const char *b);
 
-/* --- dir.c ------------------------------------------------------------------------------- */
-
-/* Add what lies in DIR to PLACE.  PACKAGE as in file_add. */
-void look_in_dir(struct pf_discovery *d, int place, const char *dir, unsigned how,
-		 const char *package);
-
-/* Add a place for each directory or file of LIST, which has colons between them. */
-void look_in_list(struct pf_discovery *d, const char *source, const char *list,
-		  unsigned how);
-
-/*
- * Call EACH for the names in DIR, but "." and "..", with d_type, until it returns false.  0,
- * or -errno (E2BIG: there are more than PF_DISCOVER_ENTRIES).
- */
-int each_entry(const char *dir, bool (*each)(void *arg, const char *name, int type),
-	       void *arg);
-
 /* --- text.c ------------------------------------------------------------------------------ */
 
 /* Append the text of the regular file PATH, at most MAX bytes.  0, -EFBIG, -EINVAL (it is
@@ -100,13 +73,5 @@ int ldconf_read(const char *path, const char *root,
  * SECTION "" is what stands before all sections. */
 void ini_each(char *text, const char *section,
 	      void (*each)(void *arg, const char *key, const char *value), void *arg);
-
-/* --- python.c ---------------------------------------------------------------------------- */
-
-/* Add places for the packages of every Python there is. */
-void look_in_python(struct pf_discovery *d, const char *root);
-
-/* Add the packages in SITE, a site-packages directory. */
-void look_in_site(struct pf_discovery *d, const char *source, const char *site);
 
 #endif

@@ -139,7 +139,6 @@ extern const struct pf_kind kind_root;
 extern const struct pf_kind kind_plugins;
 extern const struct pf_kind kind_devices;
 extern const struct pf_kind kind_cache;
-extern const struct pf_kind kind_metrics;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);

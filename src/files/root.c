@@ -98,9 +98,9 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-const struct pf_kind kind_metrics = { .name = "metrics.prom",
-				      .mode = S_IFREG | 0444,
-				      .show = metrics_show };
+static const struct pf_kind kind_metrics = { .name = "metrics.prom",
+					     .mode = S_IFREG | 0444,
+					     .show = metrics_show };
 
 static int version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {

@@ -100,12 +100,6 @@ int pf_mountpoint_check(const char *path, struct pf_err *err);
 /* The device number of what is mounted at PATH, or 0: unknown.  No daemon is asked. */
 dev_t pf_mountpoint_dev(const char *path);
 
-/* Put ourselves between libfuse and the device. */
-int pf_fuse_use_device(struct fuse_session *session);
-
-/* BUF was read: if it is INIT, what it offers is kept. */
-void pf_fuse_init_seen(struct pf_mount *mount, const struct fuse_buf *buf);
-
 /*
  * Telling the kernel what has changed without it: from start, which starts a thread (-errno:
  * there is none), to stop, which waits for it while requests are still served.
@@ -130,9 +124,6 @@ struct pf_cred pf_fuse_cred(fuse_req_t req);
 /* Answer with 0 or -errno. */
 void pf_fuse_code(fuse_req_t req, int code);
 
-/* What the kernel is told of a name. */
-void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry);
-
 void pf_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		     struct fuse_file_info *fi);
@@ -140,12 +131,6 @@ void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 			 struct fuse_file_info *fi);
 void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino);
-
-void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
-void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
-void pf_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
-		      size_t size, int flags);
-void pf_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

@@ -23,7 +23,8 @@
 #define FUSE_DIRECT_IO_ALLOW_MMAP (UINT64_C(1) << 36)
 #endif
 
-void pf_fuse_init_seen(struct pf_mount *mount, const struct fuse_buf *buf)
+/* BUF was read: if it is INIT, what it offers is kept. */
+static void pf_fuse_init_seen(struct pf_mount *mount, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
 	const struct fuse_init_in *init = (const void *)(in + 1);
@@ -69,7 +70,8 @@ static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
 	return read(fd, buf, len);
 }
 
-int pf_fuse_use_device(struct fuse_session *session)
+/* Put ourselves between libfuse and the device. */
+static int pf_fuse_use_device(struct fuse_session *session)
 {
 	static const struct fuse_custom_io io = { .writev = send_message,
 						  .read = receive_message };

@@ -23,7 +23,8 @@ static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, si
 		fuse_reply_buf(req, value->data, value->len);
 }
 
-void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+static void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+			     size_t size)
 {
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
 	struct pf_cred cred = pf_fuse_cred(req);
@@ -32,7 +33,7 @@ void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t s
 	reply_value(req, r, &value, size);
 }
 
-void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+static void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 	struct pf_cred cred = pf_fuse_cred(req);
@@ -41,8 +42,8 @@ void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	reply_value(req, r, &names, size);
 }
 
-void pf_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
-		      size_t size, int flags)
+static void pf_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+			     const char *value, size_t size, int flags)
 {
 	struct pf_cred cred = pf_fuse_cred(req);
 
@@ -50,7 +51,7 @@ void pf_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const ch
 					   flags, &cred));
 }
 
-void pf_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+static void pf_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct pf_cred cred = pf_fuse_cred(req);
 
@@ -176,7 +177,9 @@ void pf_fuse_code(fuse_req_t req, int code)
 	fuse_reply_err(req, -code);
 }
 
-void pf_fuse_entry(fuse_req_t req, const struct stat *st, struct fuse_entry_param *entry)
+/* What the kernel is told of a name. */
+static void pf_fuse_entry(fuse_req_t req, const struct stat *st,
+			  struct fuse_entry_param *entry)
 {
 	unsigned keeps = pf_vfs_keeps(pf_fuse_tree(req), st->st_ino);
 	struct pf_cred cred = pf_fuse_cred(req);

@@ -11,7 +11,8 @@
 
 /* Named values: what plugins call attributes, options and properties, as JSON. */
 
-char *pj_string_copy(const char *text, size_t len)
+/* The same as a C string, the caller's; NULL: no memory. */
+static char *pj_string_copy(const char *text, size_t len)
 {
 	char *copy;
 
@@ -181,8 +182,12 @@ void pj_values_release(struct pj_values *values)
 
 /* Memory spaces that a device can address. */
 
-int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
-		   struct PJRT_Memory *handle, struct pf_err *err)
+/*
+ * Describe the memory HANDLE in *RET; pj_memory_release.  -ENOMEM.
+ * PJRT: PJRT_Memory_Id, _Kind, _Kind_Id, _ToString.
+ */
+static int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
+			  struct PJRT_Memory *handle, struct pf_err *err)
 {
 	PJRT_Memory_Id_Args id = { PJ_SIZE(PJRT_Memory_Id_Args), .memory = handle };
 	PJRT_Memory_Kind_Args kind = { PJ_SIZE(PJRT_Memory_Kind_Args), .memory = handle };
@@ -292,8 +297,13 @@ static int add_memories(struct pj_device *d, const struct pj_plugin *plugin,
 	return 0;
 }
 
-int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
-		   struct PJRT_Device *handle, struct pf_err *err)
+/*
+ * Describe the device HANDLE in *RET; pj_device_release.
+ * Fails if the plugin does not even tell the device's id, and with -ENOMEM.
+ * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
+ */
+static int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
+			  struct PJRT_Device *handle, struct pf_err *err)
 {
 	PJRT_Device_GetDescription_Args of = { PJ_SIZE(PJRT_Device_GetDescription_Args),
 					       .device = handle };

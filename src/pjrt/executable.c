@@ -214,8 +214,13 @@ static int add_counts(struct pj_executable *x, struct pf_err *err)
 	return add_results(x, err);
 }
 
-int pj_executable_adopt(const struct pj_client *client, PJRT_LoadedExecutable *loaded,
-			struct pj_executable **ret, struct pf_err *err)
+/*
+ * Make an executable of LOADED, which is given: it is destroyed if that fails.
+ * PJRT: PJRT_LoadedExecutable_GetExecutable.
+ */
+static int pj_executable_adopt(const struct pj_client *client,
+			       PJRT_LoadedExecutable *loaded, struct pj_executable **ret,
+			       struct pf_err *err)
 {
 	PJRT_LoadedExecutable_GetExecutable_Args get = {
 		PJ_SIZE(PJRT_LoadedExecutable_GetExecutable_Args),

@@ -111,7 +111,8 @@ struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *b)
 	return v;
 }
 
-void pf_buffer_set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
+/* Its state is STATE, unless it is a scratch file. */
+static void pf_buffer_set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 {
 	b->state = b->format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : state;
 }

@@ -13,7 +13,7 @@
 
 /* How a compile ends: what it gave is published, for those that followed it, too. */
 
-void pf_compile_free(struct compile *c)
+static void pf_compile_free(struct compile *c)
 {
 	if (c->claim)
 		pf_claim_drop(c->x->compiler, c->claim);
@@ -24,8 +24,10 @@ void pf_compile_free(struct compile *c)
 	free(c);
 }
 
-void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
-		     const struct pf_err *err, double seconds, enum pf_cache_use use)
+/* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
+static void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
+			    const struct pf_err *err, double seconds,
+			    enum pf_cache_use use)
 {
 	const char *cache = NULL;
 
@@ -35,7 +37,9 @@ void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
 			 seconds, cache);
 }
 
-void pf_compile_superseded_locked(const struct pf_executable *x, struct pf_err *ret)
+/* Why a compile of X means nothing any more. */
+static void pf_compile_superseded_locked(const struct pf_executable *x,
+					 struct pf_err *ret)
 {
 	if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
 		*ret = x->err;
@@ -76,8 +80,10 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	pf_loaded_unref(gone);
 }
 
-void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
-		       const struct pf_err *err)
+/* C ended, and with it those that wanted the same: publish what it gave, unless a newer source
+ * has begun meanwhile.  LOADED stays the caller's. */
+static void pf_compile_settle(struct compile *c, struct pf_loaded *loaded,
+			      enum pf_cache_use use, const struct pf_err *err)
 {
 	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
 	struct pf_compile_job *next, *job = NULL;
@@ -96,7 +102,8 @@ void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cach
 	}
 }
 
-void pf_compile_fail(struct compile *c, const struct pf_err *err)
+/* It failed, for ever; C is freed. */
+static void pf_compile_fail(struct compile *c, const struct pf_err *err)
 {
 	pf_compile_settle(c, NULL, PF_CACHE_UNUSED, err);
 	pf_compile_free(c);
@@ -139,7 +146,9 @@ static const char *new_enough(const struct pf_executable *x, const unsigned vers
 	return NULL;
 }
 
-void pf_compile_compare_versions(struct compile *c)
+/* C's plugin refused it, for the reason C->err: if the program is of a newer StableHLO than the
+ * plugin, say so before the reason, and which plugin of the mount is new enough. */
+static void pf_compile_compare_versions(struct compile *c)
 {
 	const unsigned *v = c->facts.stablehlo;
 	int pjrt_code = c->err.pjrt_code;
@@ -217,7 +226,12 @@ static bool is_only_suspected(struct compile *c)
 	return true;
 }
 
-bool pf_compile_again(struct compile *c, const struct pf_err *err)
+/*
+ * The worker died and C failed, as ERR says: true if C was not asked for, or was one of several,
+ * and is tried once more in the next life; C may be gone by then.  False: C is the culprit, which
+ * is noted.
+ */
+static bool pf_compile_again(struct compile *c, const struct pf_err *err)
 {
 	if (!c->sent || is_only_suspected(c)) {
 		again(c);

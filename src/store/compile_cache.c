@@ -73,9 +73,14 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 	pf_compiler_add(compiler, &w->job, true);
 }
 
-int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
-		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
-		       struct pf_err *err)
+/*
+ * What machine code depends on, of the plugin that LIFE of WORKER has loaded, its devices and
+ * this host, as a text: equal for those that can load each other's.  Blocks: reads the
+ * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
+ */
+static int pf_native_identity(struct pf_compiler *compiler,
+			      const struct pf_worker *worker, const struct pf_life *life,
+			      char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(worker);
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
@@ -223,9 +228,13 @@ static uint64_t module_len(const struct compile *c, const struct pf_rep_load *re
 	return len;
 }
 
-int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
-		    struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
-		    struct pf_err *err)
+/*
+ * Have the worker load the parts that H tells of, which lie at AT of BODY, as C's program: 1
+ * and *RET; 0: it cannot, ERR tells why; -errno: it died.  Blocks.
+ */
+static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
+			   struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
+			   struct pf_err *err)
 {
 	struct pf_req_load req = { .head.op = PF_OP_LOAD };
 	struct pf_question_to_worker q = { .life = c->life,
@@ -310,8 +319,8 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 /* --- to the cache ------------------------------------------------------------------------- */
 
 /* What listings show, and what cannot be asked of a loaded program. */
-struct json_object *pf_native_describe(struct pf_compiler *compiler,
-				       const struct pf_loaded *l, bool with_config)
+static struct json_object *pf_native_describe(struct pf_compiler *compiler,
+					      const struct pf_loaded *l, bool with_config)
 {
 	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *o = json_object_new_object(), *name = NULL;

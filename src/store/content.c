@@ -291,9 +291,11 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 	}
 }
 
-int pf_content_tensor(const struct pf_place *place, unsigned memory,
-		      const struct pf_tensor *tensor, struct pf_bytes *bytes,
-		      uint64_t off, struct pf_value **ret, struct pf_err *err)
+/* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
+ * PLACE: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
+static int pf_content_tensor(const struct pf_place *place, unsigned memory,
+			     const struct pf_tensor *tensor, struct pf_bytes *bytes,
+			     uint64_t off, struct pf_value **ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *own = NULL;
 	uint64_t len = tensor->len;

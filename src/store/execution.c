@@ -11,7 +11,8 @@
 
 /* What an execution is given, checked against what its program takes. */
 
-unsigned pf_execution_device(const struct pf_execution *e, size_t row)
+/* The index of the worker's device that ROW runs on.  E is loaded. */
+static unsigned pf_execution_device(const struct pf_execution *e, size_t row)
 {
 	if (e->loaded->n_devices)
 		return e->loaded->devices[row];
@@ -116,7 +117,8 @@ int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_
 	return 0;
 }
 
-int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
+/* What is given, checked against what the program takes (execution_check.c).  E is loaded. */
+static int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
 {
 	int r = check_rows(e, err);
 
@@ -130,8 +132,9 @@ int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
 	return r;
 }
 
-int pf_execution_name_arg(const struct pf_execution *e, size_t i, int code,
-			  struct pf_err *err)
+/* Say in ERR, whose code is CODE, that it is about argument I.  Returns CODE. */
+static int pf_execution_name_arg(const struct pf_execution *e, size_t i, int code,
+				 struct pf_err *err)
 {
 	char called[192];
 
@@ -179,7 +182,7 @@ struct pf_execution *pf_execution_new(size_t n, size_t rows)
 	return e;
 }
 
-void pf_execution_priv_unref(struct pf_execution_priv *p)
+static void pf_execution_priv_unref(struct pf_execution_priv *p)
 {
 	if (atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
@@ -340,7 +343,8 @@ void pf_execution_resume(struct pf_execution *e)
 
 /* --- the end -------------------------------------------------------------------------- */
 
-void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_err *err)
+/* The end, good or bad.  E may be gone afterwards. */
+static void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
 

@@ -60,9 +60,6 @@ enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
 void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
 struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);
 
-/* Its state is STATE, unless it is a scratch file. */
-void pf_buffer_set_state_locked(struct pf_buffer *buffer, enum pf_buffer_state state);
-
 /*
  * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and
  * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is no such header,
@@ -91,12 +88,6 @@ bool pf_content_is_whole(struct pf_buffer *buffer);
  */
 int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
 
-/* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
- * PLACE: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
-int pf_content_tensor(const struct pf_place *place, unsigned memory,
-		      const struct pf_tensor *tensor, struct pf_bytes *bytes,
-		      uint64_t off, struct pf_value **ret, struct pf_err *err);
-
 /* What the files of a value share.  Private to src/store. */
 
 /* The host copy of VALUE's own, or NULL. */
@@ -114,8 +105,6 @@ void pf_value_set_device_locked(struct pf_value *value, struct pf_life *life,
 
 /* Let go of the copies on the device, and in host memory. */
 void pf_value_drop_device_locked(struct pf_value *value);
-void pf_value_drop_host_locked(struct pf_value *value);
-
 /*
  * Its host bytes lie at OFF of LIFE's pool from now on; BLOCK: in a block that is to be freed,
  * and can be fetched again.
@@ -146,9 +135,6 @@ void pf_spare_touch(struct pf_value *value);
 
 /* VALUE is going. */
 void pf_spare_forget(struct pf_value *value);
-
-/* Drop VALUE's host copy if it can be made again; the bytes that were given up, or 0. */
-uint64_t pf_value_drop_spare(struct pf_value *value);
 
 /* What compiler.c offers to compile.c and cached.c.  Private to the store. */
 
@@ -263,29 +249,6 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 		       const struct pf_program_facts *facts, struct pf_plan *ret,
 		       struct pf_err *err);
 
-/* --- compile_end.c -------------------------------------------------------------------- */
-
-void pf_compile_free(struct compile *c);
-
-/* C ended, and with it those that wanted the same: publish what it gave, unless a newer source
- * has begun meanwhile.  LOADED stays the caller's. */
-void pf_compile_settle(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
-		       const struct pf_err *err);
-
-/* It failed, for ever; C is freed. */
-void pf_compile_fail(struct compile *c, const struct pf_err *err);
-
-/* C's plugin refused it, for the reason C->err: if the program is of a newer StableHLO than the
- * plugin, say so before the reason, and which plugin of the mount is new enough. */
-void pf_compile_compare_versions(struct compile *c);
-
-/* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
-void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
-		     const struct pf_err *err, double seconds, enum pf_cache_use use);
-
-/* Why a compile of X means nothing any more. */
-void pf_compile_superseded_locked(const struct pf_executable *x, struct pf_err *ret);
-
 /* --- loaded.c ------------------------------------------------------------------------- */
 
 /* A new executable of C, with one reference; NULL: no memory. */
@@ -312,35 +275,6 @@ int pf_compile_key(struct compile *c, struct pf_err *err);
  * it must be compiled on the next life.  Blocks.
  */
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
-
-/*
- * Have the worker load the parts that H tells of, which lie at AT of BODY, as C's program: 1
- * and *RET; 0: it cannot, ERR tells why; -errno: it died.  Blocks.
- */
-int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
-		    struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
-		    struct pf_err *err);
-
-/* What stands with the code of L: what listings show, what cannot be asked of a loaded
- * program, and for which plugin it is.  The caller's. */
-struct json_object *pf_native_describe(struct pf_compiler *compiler,
-				       const struct pf_loaded *l, bool with_config);
-
-/*
- * What machine code depends on, of the plugin that LIFE of WORKER has loaded, its devices and
- * this host, as a text: equal for those that can load each other's.  Blocks: reads the
- * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
- */
-int pf_native_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
-		       const struct pf_life *life, char ret[PF_CACHE_KEY_TEXT],
-		       struct pf_err *err);
-
-/*
- * The worker died and C failed, as ERR says: true if C was not asked for, or was one of several,
- * and is tried once more in the next life; C may be gone by then.  False: C is the culprit, which
- * is noted.
- */
-bool pf_compile_again(struct compile *c, const struct pf_err *err);
 
 /* Keep L, which C just compiled and REP tells of.  Blocks. */
 void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
@@ -394,11 +328,6 @@ struct pf_execution_priv {
 	struct along along;          /* the leader's */
 };
 
-/* The end, good or bad.  E may be gone afterwards. */
-void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_err *err);
-
-void pf_execution_priv_unref(struct pf_execution_priv *p);
-
 /*
  * Send it, all being there, and what goes along.  0 sent: E may be gone; 1 something moved,
  * it is to be brought again; -errno.
@@ -407,16 +336,6 @@ int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err);
 
 /* Let go of the arguments: those that were claimed were CONSUMED, or not. */
 void pf_execution_unclaim(struct pf_execution_priv *p, bool consumed);
-
-/* What is given, checked against what the program takes (execution_check.c).  E is loaded. */
-int pf_execution_check(const struct pf_execution *e, struct pf_err *err);
-
-/* The index of the worker's device that ROW runs on.  E is loaded. */
-unsigned pf_execution_device(const struct pf_execution *e, size_t row);
-
-/* Say in ERR, whose code is CODE, that it is about argument I.  Returns CODE. */
-int pf_execution_name_arg(const struct pf_execution *e, size_t i, int code,
-			  struct pf_err *err);
 
 /*
  * Programs that ended a worker, and whose they were.  Private to the store.

@@ -214,7 +214,7 @@ void pf_value_drop_device_locked(struct pf_value *v)
 	pf_value_settle_charge_locked(v);
 }
 
-void pf_value_drop_host_locked(struct pf_value *v)
+static void pf_value_drop_host_locked(struct pf_value *v)
 {
 	if (v->pool_life && v->pool_block)
 		pf_life_free_block(v->pool_life, v->pool_off);
@@ -335,7 +335,8 @@ static bool is_spare_locked(const struct pf_value *v)
 		(v->bytes_again && v->alias_off == PF_NO_OFFSET));
 }
 
-uint64_t pf_value_drop_spare(struct pf_value *v)
+/* Drop VALUE's host copy if it can be made again; the bytes that were given up, or 0. */
+static uint64_t pf_value_drop_spare(struct pf_value *v)
 {
 	uint64_t given;
 

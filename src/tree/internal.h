@@ -113,24 +113,13 @@ bool pf_node_keeps_attr(const struct pf_node *node);
 /* NODE's attributes are about to be others than somebody was told. */
 void pf_node_untell_locked(struct pf_node *node);
 
-/* dir.c */
-int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node);
-void pf_dir_detach_locked(struct pf_node *node);
-
 /* open.c */
 struct pf_open *pf_open_ref(struct pf_open *of);
 void pf_open_unref(struct pf_open *of); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 
-/* The front end has OF open, or closes it. */
-void pf_open_enter(struct pf_open *of);
-void pf_open_leave(struct pf_open *of);
-
 /* PID asks for NODE's size, which is not known: is it to be told more than enough, and not 0? */
 bool pf_open_tells_size(struct pf_node *node, pid_t pid);
-
-/* Whom the pages of OF's file are read from, with a reference. */
-struct pf_open *pf_open_for_pages(struct pf_open *of);
 
 /* Check rights, unless the front end did. */
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);

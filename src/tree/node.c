@@ -57,7 +57,7 @@ static void touch_locked(struct pf_node *node)
 }
 
 /* Link NODE, whose name and hash are set, at the end of DIR's list. */
-int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node)
+static int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node)
 {
 	struct pf_table *table = &dir->priv->table;
 	struct pf_node_priv *priv = node->priv;
@@ -86,7 +86,7 @@ int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node)
 }
 
 /* The link's reference is the caller's to drop. */
-void pf_dir_detach_locked(struct pf_node *node)
+static void pf_dir_detach_locked(struct pf_node *node)
 {
 	struct pf_node_priv *priv = node->priv;
 	struct pf_node *dir = priv->parent;

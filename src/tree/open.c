@@ -109,7 +109,7 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 }
 
 /* Conversations have numbers of their own, other files' opens are listed. */
-void pf_open_enter(struct pf_open *of)
+static void pf_open_enter(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
 
@@ -127,7 +127,7 @@ void pf_open_enter(struct pf_open *of)
 	priv->newest = of;
 }
 
-void pf_open_leave(struct pf_open *of)
+static void pf_open_leave(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
 
@@ -149,7 +149,7 @@ void pf_open_leave(struct pf_open *of)
  * when it was opened.  So pages come from an open that sees what is written now, if there
  * is one, or else from the newest: who opens a file never sees what it was before.
  */
-struct pf_open *pf_open_for_pages(struct pf_open *of)
+static struct pf_open *pf_open_for_pages(struct pf_open *of)
 {
 	struct pf_open *newest;
 

@@ -17,7 +17,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/shm.h"
 
-void room_release(struct room *room)
+static void room_release(struct room *room)
 {
 	free(room->pieces);
 }
@@ -63,7 +63,8 @@ static bool piece_insert(struct room *room, size_t i, struct piece piece)
 	return true;
 }
 
-bool room_add(struct room *room, uint64_t off, uint64_t len, bool warm)
+/* Put LEN bytes at OFF back.  False: no memory to remember them. */
+static bool room_add(struct room *room, uint64_t off, uint64_t len, bool warm)
 {
 	size_t i = piece_after(room, off);
 	struct piece *prev = i ? &room->pieces[i - 1] : NULL;
@@ -101,7 +102,8 @@ static uint64_t piece_cut(struct room *room, size_t i, uint64_t len)
 	return off;
 }
 
-bool room_take(struct room *room, uint64_t len, bool warm, uint64_t *ret)
+/* Take LEN bytes of the tightest piece that has them and is (not) WARM.  False: none has. */
+static bool room_take(struct room *room, uint64_t len, bool warm, uint64_t *ret)
 {
 	size_t best = room->n;
 
@@ -115,7 +117,8 @@ bool room_take(struct room *room, uint64_t len, bool warm, uint64_t *ret)
 	return true;
 }
 
-bool room_take_at(struct room *room, uint64_t off, uint64_t len)
+/* Take the LEN bytes at OFF.  False: they are not free, or not where a piece begins. */
+static bool room_take_at(struct room *room, uint64_t off, uint64_t len)
 {
 	size_t i = piece_after(room, off);
 
@@ -125,7 +128,8 @@ bool room_take_at(struct room *room, uint64_t off, uint64_t len)
 	return true;
 }
 
-uint64_t room_take_warm(struct room *room, uint64_t len, uint64_t *ret)
+/* Take at most LEN bytes of the largest warm piece, which there is; how many. */
+static uint64_t room_take_warm(struct room *room, uint64_t len, uint64_t *ret)
 {
 	size_t best = room->n;
 
@@ -265,7 +269,7 @@ static bool take_small(struct pf_arena *a, unsigned c, uint64_t *ret)
  * nobody can take them. */
 static void trim_locked(struct pf_arena *a, uint64_t keep)
 {
-	uint64_t off, len = round_up(a->room.warm - keep, HUGE);
+	uint64_t off = 0, len = round_up(a->room.warm - keep, HUGE);
 
 	len = room_take_warm(&a->room, len, &off);
 	pf_unlock(&a->lock);

@@ -21,18 +21,4 @@ struct room {
 	uint64_t warm; /* bytes in warm pieces */
 };
 
-void room_release(struct room *room);
-
-/* Put LEN bytes at OFF back.  False: no memory to remember them. */
-bool room_add(struct room *room, uint64_t off, uint64_t len, bool warm);
-
-/* Take LEN bytes of the tightest piece that has them and is (not) WARM.  False: none has. */
-bool room_take(struct room *room, uint64_t len, bool warm, uint64_t *ret);
-
-/* Take the LEN bytes at OFF.  False: they are not free, or not where a piece begins. */
-bool room_take_at(struct room *room, uint64_t off, uint64_t len);
-
-/* Take at most LEN bytes of the largest warm piece, which there is; how many. */
-uint64_t room_take_warm(struct room *room, uint64_t len, uint64_t *ret);
-
 #endif

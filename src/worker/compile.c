@@ -32,8 +32,14 @@ static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
 	return r;
 }
 
-int pf_optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
-		       uint64_t *ret_len, uint32_t *ret_with_config, struct pf_err *err)
+/*
+ * EXECUTABLE's optimized program as a block of the pool: its offset, its length, and whether
+ * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) there is none and
+ * the three stay as they are.
+ */
+static int pf_optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
+			      uint64_t *ret_len, uint32_t *ret_with_config,
+			      struct pf_err *err)
 {
 	bool with_config = false;
 	size_t len = 0;

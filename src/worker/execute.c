@@ -17,8 +17,13 @@
 
 enum { INLINE_ALIGN = 64 };
 
-int execution_read(struct execution *x, struct pf_worker *worker, const void *message,
-		   size_t len, size_t *used, struct pf_err *err)
+/*
+ * Read one from the LEN bytes at MESSAGE; *USED: how many it takes, which may be
+ * fewer.  X need not be anything before; MESSAGE must outlive it.  -EPROTO.
+ */
+static int execution_read(struct execution *x, struct pf_worker *worker,
+			  const void *message, size_t len, size_t *used,
+			  struct pf_err *err)
 {
 	const struct pf_req_execute *q = message;
 	uint64_t n_args, n_outs, bytes;
@@ -203,7 +208,13 @@ static int start(struct execution *x, struct pf_err *err)
 	return r;
 }
 
-int execution_begin(struct execution *x, struct execution *before, struct pf_err *err)
+/*
+ * Begin it: its results have their ids from now on.  BEFORE is the execution that was begun
+ * just before, whose results it may consume, or NULL: then it may consume what it likes.
+ * X must be released by execution_release, also if this fails.
+ */
+static int execution_begin(struct execution *x, struct execution *before,
+			   struct pf_err *err)
 {
 	int r = make_execution_room(x, err);
 
@@ -214,7 +225,9 @@ int execution_begin(struct execution *x, struct execution *before, struct pf_err
 	return r < 0 ? r : start(x, err);
 }
 
-int execution_await(struct execution *x, struct pf_err *err)
+/* Wait until it is done, if it has begun; again, if it was awaited: 0.  On failure, as
+ * before. */
+static int execution_await(struct execution *x, struct pf_err *err)
 {
 	int r;
 
@@ -294,13 +307,18 @@ static void free_blocks(const struct pf_out *outs, size_t n)
 			pf_pool_block_free(outs[i].off);
 }
 
-size_t execution_answer_bytes(const struct execution *x)
+/* The bytes of the answer without what lies inline. */
+static size_t execution_answer_bytes(const struct execution *x)
 {
 	return sizeof(struct pf_rep_execute) + x->n_outs * sizeof(struct pf_out);
 }
 
-int execution_answer(struct execution *x, char *reply, size_t *room, size_t *used,
-		     struct pf_err *err)
+/*
+ * Write the answer (but what execute.c fills in) to REPLY.  *ROOM is what there is for bytes
+ * that lie inline, and what is left of it; *USED: how many bytes the answer takes.
+ */
+static int execution_answer(struct execution *x, char *reply, size_t *room, size_t *used,
+			    struct pf_err *err)
 {
 	struct pf_rep_execute *head = (struct pf_rep_execute *)reply;
 	struct pf_out *outs = (struct pf_out *)(head + 1);
@@ -329,7 +347,8 @@ int execution_answer(struct execution *x, char *reply, size_t *room, size_t *use
 
 /* --- the end -------------------------------------------------------------------------- */
 
-void execution_take_back(struct execution *x)
+/* Nobody will hear of its results: their ids are free again. */
+static void execution_take_back(struct execution *x)
 {
 	for (size_t i = 0; x->has_ids && i < x->n_outs; i++)
 		pf_objects_remove(&x->worker->objects, x->result_ids[i],
@@ -337,7 +356,8 @@ void execution_take_back(struct execution *x)
 	x->has_ids = false;
 }
 
-void execution_release(struct execution *x)
+/* Waits for its end if it has begun. */
+static void execution_release(struct execution *x)
 {
 	(void)execution_await(x, NULL);
 	for (size_t i = 0; i < x->n_found; i++)
@@ -445,7 +465,7 @@ static struct pf_rep_execute *next_answer(struct series *s)
 static int answer_one(struct series *s, size_t i, struct pf_err *err)
 {
 	struct pf_rep_execute *rep = next_answer(s);
-	size_t len;
+	size_t len = 0;
 	int r = execution_answer(&s->all[i], (char *)rep, &s->room, &len, err);
 
 	if (r < 0)

@@ -160,9 +160,6 @@ struct pf_objects {
 
 void pf_objects_init(struct pf_objects *objects);
 
-/* Drop the table's references.  No other thread may use OBJECTS. */
-void pf_objects_release(struct pf_objects *objects);
-
 /*
  * A new object with one reference, the caller's.  The handle is given: it is destroyed
  * with the object, and also if there is no memory for one (NULL is returned).
@@ -281,14 +278,6 @@ static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64
  */
 int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *err);
 
-/*
- * EXECUTABLE's optimized program as a block of the pool: its offset, its length, and whether
- * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) there is none and
- * the three stay as they are.
- */
-int pf_optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
-		       uint64_t *ret_len, uint32_t *ret_with_config, struct pf_err *err);
-
 /* One execution of a request.  Private to src/worker/execut*.c. */
 
 enum { EXECUTION_FEW = 64 }; /* arguments or results that need no malloc */
@@ -318,39 +307,5 @@ struct execution {
 	int64_t few_kept[EXECUTION_FEW];
 	bool few_given[EXECUTION_FEW];
 };
-
-/*
- * Read one from the LEN bytes at MESSAGE; *USED: how many it takes, which may be
- * fewer.  X need not be anything before; MESSAGE must outlive it.  -EPROTO.
- */
-int execution_read(struct execution *x, struct pf_worker *worker, const void *message,
-		   size_t len, size_t *used, struct pf_err *err);
-
-/*
- * Begin it: its results have their ids from now on.  BEFORE is the execution that was begun
- * just before, whose results it may consume, or NULL: then it may consume what it likes.
- * X must be released by execution_release, also if this fails.
- */
-int execution_begin(struct execution *x, struct execution *before, struct pf_err *err);
-
-/* Wait until it is done, if it has begun; again, if it was awaited: 0.  On failure, as
- * before. */
-int execution_await(struct execution *x, struct pf_err *err);
-
-/* The bytes of the answer without what lies inline. */
-size_t execution_answer_bytes(const struct execution *x);
-
-/*
- * Write the answer (but what execute.c fills in) to REPLY.  *ROOM is what there is for bytes
- * that lie inline, and what is left of it; *USED: how many bytes the answer takes.
- */
-int execution_answer(struct execution *x, char *reply, size_t *room, size_t *used,
-		     struct pf_err *err);
-
-/* Nobody will hear of its results: their ids are free again. */
-void execution_take_back(struct execution *x);
-
-/* Waits for its end if it has begun. */
-void execution_release(struct execution *x);
 
 #endif

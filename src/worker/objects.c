@@ -14,20 +14,6 @@ void pf_objects_init(struct pf_objects *objects)
 		abort();
 }
 
-void pf_objects_release(struct pf_objects *objects)
-{
-	struct pf_object *object;
-
-	for (int kind = 0; kind < PF_OBJECT_KINDS; kind++) {
-		size_t pos = 0;
-
-		while ((object = pf_map_next(&objects->maps[kind], &pos)))
-			pf_object_unref(object);
-		pf_map_release(&objects->maps[kind]);
-	}
-	pthread_mutex_destroy(&objects->lock);
-}
-
 static struct pf_object *object_new(const struct pj_plugin *plugin,
 				    enum pf_object_kind kind)
 {

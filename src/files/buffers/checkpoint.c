@@ -423,7 +423,9 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 	return r < 0 ? r : 0;
 }
 
-int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
+/* FILE was written and holds several tensors: link their directory.  BEHIND: nobody waits for it,
+ * so that somebody else may have done so by now.  Takes the name lock. */
+static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
 {
 	struct pf_node *dir;
 	int r = checkpoint_build(file, pf_buffer_place(buffer_of(file)), &dir, err);

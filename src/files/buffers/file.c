@@ -41,7 +41,8 @@ static ssize_t copy_some(struct pf_buffer *to, uint64_t off, struct pf_view *fro
 	return c.done;
 }
 
-int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
+/* Something else is about to be done with OF: bytes that were only remembered are copied. */
+static int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
 	uint64_t done = 0;
@@ -59,7 +60,8 @@ int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
 	return n < 0 ? (int)n : 0;
 }
 
-void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err)
+/* The same before it is cut to SIZE; for 0 they are forgotten. */
+static void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
 
@@ -94,8 +96,8 @@ static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
 	return b->format == format && !b->size && !b->content;
 }
 
-ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
-		    uint64_t from_off, size_t len, struct pf_err *err)
+static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+			   uint64_t from_off, size_t len, struct pf_err *err)
 {
 	struct buffer_open *to = of->state, *o;
 	struct pf_view live = { 0 }, *view;
@@ -127,7 +129,9 @@ ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 			 len < AT_ONCE ? len : AT_ONCE, err);
 }
 
-struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
+/* OF is closed.  If all of an array was copied, its value, which is to be placed, with a
+ * reference; else NULL: commit the content. */
+static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 {
 	struct buffer_open *o = of->state;
 	struct pf_value *value = NULL;
@@ -210,8 +214,8 @@ static bool print_value(struct json_object *o, int i, struct pf_buf *out)
 	return true;
 }
 
-int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
-		     struct pf_err *err)
+static int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
+			    struct pf_err *err)
 {
 	struct json_object *o;
 	int i = find(name);
@@ -228,7 +232,7 @@ int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
 		     : pf_err_set(err, -ENODATA, "it has no %s yet", attributes[i].name);
 }
 
-int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct json_object *o = describe_json(node);
 
@@ -303,8 +307,8 @@ static int set(struct pf_node *node, const char *key, const char *text,
 	return r < 0 ? r : 0;
 }
 
-int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
-		     size_t len, int flags, struct pf_err *err)
+static int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
+			    size_t len, int flags, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, now = PF_BUF_INIT;
 	int i = find(name);
@@ -331,7 +335,7 @@ int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
 
 /* They follow from what the buffer is: rsync(1), which removes those that its source has not,
  * need not know that. */
-int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
+static int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
 {
 	(void)node;
 	(void)name;
@@ -381,7 +385,8 @@ static void buffer_release(struct pf_open *of)
 	entry_leave(of->node);
 }
 
-void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
+/* The stem under which NODE's buffer is listed; "" if it has no name. */
+static void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 {
 	struct entry *entry = facet_of(node)->entry;
 	size_t len;

@@ -165,7 +165,9 @@ static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
 	g->bytes += bytes;
 }
 
-bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
+/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
+ * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
+static bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
 {
 	uint64_t bytes = pf_buffer_bytes(entry->buffer), most = limit / PART;
 	struct entry *over = NULL;

@@ -121,28 +121,9 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
 /* Somebody opened an entry that was dead already. */
 void graves_alarm(struct graves *graves);
 
-/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
- * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
-bool graves_keep(struct graves *graves, struct entry *entry, uint64_t limit);
-
 /* Free what ENTRY holds unless it is open: then that happens when it is closed. */
 void entry_bury(struct entry *entry);
 void entry_unref(struct entry *entry); /* NULL is allowed */
-
-/* --- copying (copy.c) --------------------------------------------------------------- */
-
-ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
-		    uint64_t from_off, size_t len, struct pf_err *err);
-
-/* Something else is about to be done with OF: bytes that were only remembered are copied. */
-int buffer_copy_bytes(struct pf_open *of, struct pf_err *err);
-
-/* The same before it is cut to SIZE; for 0 they are forgotten. */
-void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err);
-
-/* OF is closed.  If all of an array was copied, its value, which is to be placed, with a
- * reference; else NULL: commit the content. */
-struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why);
 
 /* --- committing (commit.c) ---------------------------------------------------------- */
 
@@ -155,16 +136,6 @@ void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool m
 			struct pf_reply *reply);
 
 /* --- extended attributes (xattr.c) -------------------------------------------------- */
-
-int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
-		     struct pf_err *err);
-int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
-int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
-		     size_t len, int flags, struct pf_err *err);
-int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err);
-
-/* The stem under which NODE's buffer is listed; "" if it has no name. */
-void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
 
 /* The linked node of the buffer called STEM in DIR, in whatever format, with a reference;
  * NULL if there is none. */
@@ -263,9 +234,5 @@ void checkpoint_follow_directory(struct pf_node *dir);
 
 /* DIR was unlinked: its file goes with it.  The name lock is held. */
 void checkpoint_gone(struct pf_node *dir);
-
-/* FILE was written and holds several tensors: link their directory.  BEHIND: nobody waits for it,
- * so that somebody else may have done so by now.  Takes the name lock. */
-int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err);
 
 #endif

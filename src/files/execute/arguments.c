@@ -135,7 +135,11 @@ static bool shards_outputs(const struct run *run)
 	return run->n_rows > 1 && !run->request.outputs.n && run->n_rows <= PF_MAX_SHARDS;
 }
 
-int run_check_shards(struct run *run, struct pf_err *err)
+/*
+ * Arguments that are on several devices are where the program takes them, and results that
+ * will be may have their names.  -EINVAL, and what files_check_sharding says.
+ */
+static int run_check_shards(struct run *run, struct pf_err *err)
 {
 	int r = 0;
 
@@ -459,7 +463,9 @@ static int check_lengths(struct run *run, struct pf_err *err)
 	return 0;
 }
 
-int run_list_rows(struct run *run, struct pf_err *err)
+/* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
+ * n_out.  (rows.c) */
+static int run_list_rows(struct run *run, struct pf_err *err)
 {
 	const struct request *q = &run->request;
 	size_t n = run->loaded->n_devices ? run->loaded->n_devices : 1;

@@ -64,7 +64,8 @@ static bool is_due(const struct call_tally *t, const struct pf_invocation *v)
 	return s > 1 || (s == 1 && v->start.tv_nsec >= t->began.tv_nsec);
 }
 
-void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
+/* V ended well.  These take the name lock. */
+static void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
 {
 	struct pf_worker *worker = v->loaded->worker;
 
@@ -82,14 +83,16 @@ void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
 		tell_all(t);
 }
 
-void call_tally_close(struct call_tally *t)
+/* The file was closed: tell of what is left now, and of the one under way when it ends. */
+static void call_tally_close(struct call_tally *t)
 {
 	tell_all(t);
 	t->closed = true;
 }
 
-void call_tell_run_failed(struct call_tally *t, const struct pf_invocation *v,
-			  const struct pf_err *err)
+/* V failed as ERR says. */
+static void call_tell_run_failed(struct call_tally *t, const struct pf_invocation *v,
+				 const struct pf_err *err)
 {
 	struct pf_told_execution told = { .seconds = v->seconds, .err = err };
 
@@ -97,7 +100,8 @@ void call_tell_run_failed(struct call_tally *t, const struct pf_invocation *v,
 	tell(t, 1, v->loaded->worker, v->device, &told);
 }
 
-void call_tell_failed(struct call_tally *t, struct pf_err *err)
+/* Put the executable's name before ERR's sentence, and tell that the call failed so. */
+static void call_tell_failed(struct call_tally *t, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	pf_autobuf struct pf_buf file = PF_BUF_INIT;
@@ -140,7 +144,8 @@ static struct call *call_ref(struct call *c)
 
 /* --- failures ------------------------------------------------------------------------- */
 
-int call_fail_locked(struct call *c, const struct pf_err *why)
+/* What goes on has failed, for WHY; -errno. */
+static int call_fail_locked(struct call *c, const struct pf_err *why)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 

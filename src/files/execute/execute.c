@@ -35,7 +35,8 @@ static struct json_object *describe_row(const struct run *run,
 	return list;
 }
 
-struct json_object *run_reply(const struct run *run, const struct pf_execution *e)
+/* The reply to an execution whose last repetition was E. */
+static struct json_object *run_reply(const struct run *run, const struct pf_execution *e)
 {
 	struct json_object *o = reply_new(), *rows;
 
@@ -237,7 +238,9 @@ static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *e
 
 static void start(struct run *run, struct pf_execution *e);
 
-struct pf_execution *run_feed(struct run *run, const struct pf_execution *e)
+/* The repetition after E, whose results take the places of the inputs that have their
+ * names; NULL: no memory. */
+static struct pf_execution *run_feed(struct run *run, const struct pf_execution *e)
 {
 	struct pf_execution *next = pf_execution_new(e->n_args, e->n_rows);
 
@@ -339,7 +342,8 @@ static void run_tell(struct pf_execution *e, struct pf_told_execution *told)
 	told->repeated_device_seconds = run->device_seconds;
 }
 
-void run_prepare(struct run *run, struct pf_execution *e)
+/* E is the next repetition of RUN: fill in all but the arguments. */
+static void run_prepare(struct run *run, struct pf_execution *e)
 {
 	run->begun++;
 	e->executable = pf_executable_ref(run->unit->x);
@@ -442,8 +446,9 @@ static void wake(struct pf_waiter *waiter)
 		begin(run);
 }
 
-struct run *run_new(struct task *task, struct unit *unit, const char *name,
-		    struct request *request)
+/* A new run, of REQUEST, whose contents are taken; NULL: no memory. */
+static struct run *run_new(struct task *task, struct unit *unit, const char *name,
+			   struct request *request)
 {
 	struct run *run = calloc(1, sizeof(*run));
 

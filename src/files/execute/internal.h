@@ -68,10 +68,6 @@ static inline bool is_directory_word(const char *word)
 	return *word && word[strlen(word) - 1] == '/';
 }
 
-/* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
- * n_out.  (rows.c) */
-int run_list_rows(struct run *run, struct pf_err *err);
-
 /*
  * Append to ROW's inputs what WORD stands for.  The leaves of a directory are put in the order of
  * the parameters of S that are next, if their paths are those of the parameters' names, below
@@ -99,12 +95,6 @@ int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err);
 /* Make the directories that outputs go to, and find their places. */
 int run_make_directories(struct run *run, struct pf_err *err);
 
-/*
- * Arguments that are on several devices are where the program takes them, and results that
- * will be may have their names.  -EINVAL, and what files_check_sharding says.
- */
-int run_check_shards(struct run *run, struct pf_err *err);
-
 /* Make the directory in which the files lie that tell of results that have one word. */
 int run_make_home(struct run *run, struct pf_err *err);
 
@@ -115,17 +105,7 @@ int run_put_shardings_locked(struct run *run, const struct pf_execution *e,
 
 /* --- execute.c, for those that go along --------------------------------------------- */
 
-/* A new run, of REQUEST, whose contents are taken; NULL: no memory. */
-struct run *run_new(struct task *task, struct unit *unit, const char *name,
-		    struct request *request);
 void run_free(struct run *run);
-
-/* E is the next repetition of RUN: fill in all but the arguments. */
-void run_prepare(struct run *run, struct pf_execution *e);
-
-/* The repetition after E, whose results take the places of the inputs that have their
- * names; NULL: no memory. */
-struct pf_execution *run_feed(struct run *run, const struct pf_execution *e);
 
 /* --- what goes along (along.c) ------------------------------------------------------ */
 
@@ -143,9 +123,6 @@ bool run_find_promised(const struct run *run, const struct device *device,
 
 /* The buffer that TARGET has, or will have, with a reference, or NULL. */
 struct pf_buffer *run_target_buffer(const struct run *run, const struct target *target);
-
-/* The reply to an execution whose last repetition was E. */
-struct json_object *run_reply(const struct run *run, const struct pf_execution *e);
 
 /* What the files of executables/NAME/call share. */
 
@@ -254,19 +231,6 @@ struct call_tally {
 	bool closed;                    /* no more are asked for */
 };
 
-/* V ended well.  These take the name lock. */
-void call_tally_add(struct call_tally *tally, const struct pf_invocation *v);
-
-/* The file was closed: tell of what is left now, and of the one under way when it ends. */
-void call_tally_close(struct call_tally *tally);
-
-/* V failed as ERR says. */
-void call_tell_run_failed(struct call_tally *tally, const struct pf_invocation *v,
-			  const struct pf_err *err);
-
-/* Put the executable's name before ERR's sentence, and tell that the call failed so. */
-void call_tell_failed(struct call_tally *tally, struct pf_err *err);
-
 /* --- one open file ------------------------------------------------------------------ */
 
 /* What goes on. */
@@ -300,9 +264,6 @@ struct call {
 	_Atomic(struct pf_invocation *) running;
 	struct call_tally tally;
 };
-
-/* What goes on has failed, for WHY; -errno. */
-int call_fail_locked(struct call *c, const struct pf_err *why);
 
 /* --- who reads it (read.c) ---------------------------------------------------------- */
 

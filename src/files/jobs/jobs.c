@@ -47,7 +47,7 @@ int job_count(struct job_count *count, uid_t user, struct pf_err *err)
 	return 0;
 }
 
-void job_uncount(struct job_count *count, uid_t user)
+static void job_uncount(struct job_count *count, uid_t user)
 {
 	struct job_user **at = &count->users, *u;
 
@@ -61,7 +61,7 @@ void job_uncount(struct job_count *count, uid_t user)
 	free(u);
 }
 
-void job_count_release(struct job_count *count)
+static void job_count_release(struct job_count *count)
 {
 	struct job_user *u;
 
@@ -229,7 +229,8 @@ static const struct task_ops job_ops = { .cancelled = job_cancelled,
 					 .began = job_began,
 					 .free = job_free };
 
-struct job *job_of_step(struct task *task)
+/* The job that TASK is, or is a step of, or NULL; borrowed. */
+static struct job *job_of_step(struct task *task)
 {
 	while (task->whole)
 		task = task->whole;
@@ -265,7 +266,8 @@ static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-struct json_object *job_describe(struct job *job)
+/* What is known of it: {"job","state","position","user","started","ended","seconds","result"}. */
+static struct json_object *job_describe(struct job *job)
 {
 	struct json_object *o = json_object_new_object();
 	unsigned position = task_position(&job->task);
@@ -480,8 +482,10 @@ int job_start(struct task *task, const char *request_text,
 
 /* --- commands about one --------------------------------------------------------------------------- */
 
-int job_find(struct task *task, struct json_object *o, struct job **ret,
-	     struct pf_err *err)
+/* The job that "job" in O names, with a reference, if TASK's user may know of it.  -EINVAL,
+ * -ENOENT, -EACCES. */
+static int job_find(struct task *task, struct json_object *o, struct job **ret,
+		    struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_attr owner;

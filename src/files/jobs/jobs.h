@@ -275,9 +275,6 @@ struct jobs {
 	struct job *first, *newest; /* that have ended, by age; each a reference */
 };
 
-/* The job that TASK is, or is a step of, or NULL; borrowed. */
-struct job *job_of_step(struct task *task);
-
 static inline struct job *job_ref(struct job *job)
 {
 	task_ref(&job->task);
@@ -298,19 +295,8 @@ static inline bool job_has_ended(const struct job *job)
 	return job->state > JOB_RUNNING;
 }
 
-/* What is known of it: {"job","state","position","user","started","ended","seconds","result"}. */
-struct json_object *job_describe(struct job *job);
-
-/* The job that "job" in O names, with a reference, if TASK's user may know of it.  -EINVAL,
- * -ENOENT, -EACCES. */
-int job_find(struct task *task, struct json_object *o, struct job **ret,
-	     struct pf_err *err);
-
 /* --- how many there are (count.c) --------------------------------------------------- */
 
 /* One more of USER, and one less.  -EAGAIN: he has too many, or all have; -ENOMEM. */
 int job_count(struct job_count *count, uid_t user, struct pf_err *err);
-void job_uncount(struct job_count *count, uid_t user);
-void job_count_release(struct job_count *count);
-
 #endif

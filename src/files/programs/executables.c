@@ -220,7 +220,8 @@ static void optimized_free(struct pf_node *node)
 	unit_unref(node->object);
 }
 
-const struct pf_kind kind_optimized = {
+/* executables/NAME/optimized.hlo.pb and serialized, of a unit. */
+static const struct pf_kind kind_optimized = {
 	.name = "optimized.hlo.pb",
 	.mode = S_IFREG | 0444,
 	.prepare = optimized_prepare,

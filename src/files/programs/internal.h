@@ -35,13 +35,6 @@ struct pf_node *files_mirror_of(struct pf_node *dir);
 
 extern const struct pf_kind kind_executables_dir;
 
-/* executables/NAME/optimized.hlo.pb and serialized, of a unit. */
-extern const struct pf_kind kind_optimized;
-extern const struct pf_kind kind_serialized;
-
-/* May CRED bring machine code into the mount?  -EPERM. */
-int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err);
-
 /* The linked program called STEM in DIR, in whatever format; NULL if none. */
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len);
 
@@ -53,12 +46,6 @@ struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t le
 int files_check_name(struct pf_node *dir, const char *name, const struct pf_node *other,
 		     const struct pf_node *moved, enum pf_program_format *ret, char *stem,
 		     struct pf_err *err);
-
-/*
- * -EINVAL, with what to do instead, if NAME, which is no program's, has the extension of a file
- * that users take for a program, or of an array.  (refused.c)
- */
-int programs_check_foreign(const char *name, struct pf_err *err);
 
 /* -EEXIST if an executable that has no program is called STEM beside DIR; else 0. */
 int files_check_as(struct pf_node *dir, const char *stem, struct pf_err *err);

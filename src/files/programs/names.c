@@ -33,7 +33,11 @@ static const struct {
 	{ ".pth", LIKE_JAX },
 };
 
-int programs_check_foreign(const char *name, struct pf_err *err)
+/*
+ * -EINVAL, with what to do instead, if NAME, which is no program's, has the extension of a file
+ * that users take for a program, or of an array.  (refused.c)
+ */
+static int programs_check_foreign(const char *name, struct pf_err *err)
 {
 	size_t len = strlen(name);
 

@@ -88,7 +88,7 @@ int files_may_compile(struct unit *unit, uid_t uid, struct pf_err *err)
 }
 
 /* A plugin runs it as it is. */
-int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
+static int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 {
 	if (fs->allow_native || owns_mount(fs, uid))
 		return 0;

@@ -66,13 +66,6 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err);
 
-/*
- * Tell SIG's arguments and results how the partitioner split them, as far as the module says
- * so and that can be said of arrays of their rank; what is malformed counts as unsaid.
- * 0 or -ENOMEM.  hlo_tiles.c's.
- */
-int pf_hlo_module_tiles(const struct pf_hlo_module *module, struct pf_signature *sig);
-
 /* Reading what MLIR tells of itself without a compiler; used by program.c only. */
 
 /* What a module's attributes say; 0: nothing. */
@@ -123,13 +116,5 @@ struct pf_jax_exported {
 	size_t off, len; /* its module, a portable artifact, in the file */
 	char platforms[PF_JAX_PLATFORMS]; /* "cpu" or "cpu cuda": what it is for */
 };
-
-/*
- * Find the module in LEN bytes of a serialized jax.export.Exported.  Copies no bytes.
- * -EINVAL: it is none, its parts lie outside, or an argument has no fixed shape.
- * Source: jax/_src/export/serialization.fbs; flatbuffers.dev/internals.
- */
-int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_exported *ret,
-		       struct pf_err *err);
 
 #endif

@@ -173,8 +173,13 @@ static int check_shapes(const struct flat *f, size_t root, unsigned id,
 	return 0;
 }
 
-int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_exported *ret,
-		       struct pf_err *err)
+/*
+ * Find the module in LEN bytes of a serialized jax.export.Exported.  Copies no bytes.
+ * -EINVAL: it is none, its parts lie outside, or an argument has no fixed shape.
+ * Source: jax/_src/export/serialization.fbs; flatbuffers.dev/internals.
+ */
+static int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_exported *ret,
+			      struct pf_err *err)
 {
 	const struct flat f = { bytes, len };
 	size_t root = number(&f, 0, 4), at, n;

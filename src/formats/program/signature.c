@@ -270,7 +270,13 @@ static bool counts_match(const struct pf_hlo_module *module,
 	return n == sig->n_inputs;
 }
 
-int pf_hlo_module_tiles(const struct pf_hlo_module *module, struct pf_signature *sig)
+/*
+ * Tell SIG's arguments and results how the partitioner split them, as far as the module says
+ * so and that can be said of arrays of their rank; what is malformed counts as unsaid.
+ * 0 or -ENOMEM.  hlo_tiles.c's.
+ */
+static int pf_hlo_module_tiles(const struct pf_hlo_module *module,
+			       struct pf_signature *sig)
 {
 	bool inputs = counts_match(module, sig);
 	struct pf_slice rest = module->all;
