@@ -484,7 +484,8 @@ START_TEST(a_worker_holds_so_many)
 	pf_loaded_limit(LIMIT);
 	for (int i = 0; i < N; i++) {
 		/* Equal programs at one time would be one to the worker. */
-		ck_assert_int_lt(snprintf(text, sizeof(text), "%s// %d\n", add_program, i),
+		ck_assert_int_lt(snprintf(text, sizeof(text), "%s// %d\n", add_program,
+					  i),
 				 (int)sizeof(text));
 		x[i] = compiled(text);
 		if (i == 0)
