@@ -520,6 +520,11 @@ START_TEST(a_worker_holds_so_many)
 	pf_loaded_unref(used);
 	for (int i = 0; i < N; i++)
 		pf_executable_unref(x[i]);
+	/* A thread may still drop the reference that it computed with. */
+	for (int ms = 0;
+	     ms < 10000 && pf_worker_alive(worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE);
+	     ms++)
+		usleep(1000);
 	ck_assert_uint_eq(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE), 0);
 	pf_loaded_limit(0);
 }
