@@ -103,11 +103,14 @@ agree "another view" 48 58
 run add 'y y -> z'
 agree "a small result" 48 58
 run twice 'big -> r1 r2'
-agree "large results" 48 90 # with sanitizers they are on the device only
+# With sanitizers the plugin allocates for itself, and the worker copies what it made.
+most=90
+! ldd "$pjrtfs" | grep -qE 'lib[at]san' || most=124
+agree "large results" 80 $most
 bounded cat "$b/r1.npy" "$b/r2.raw" >/dev/null
-agree "large results that were read" 80 90
+agree "large results that were read" 80 $most
 bounded cp "$b/r1.npy" "$b/r3.npy"
-agree "a copy of a result" 80 90
+agree "a copy of a result" 80 $most
 bounded cp "$b/r1.npy" "$b1/r1.npy"
 bounded cat "$b1/r1.npy" >/dev/null
 agree "on another device"
