@@ -18,7 +18,12 @@ static void print_again(const struct pf_npy *npy)
 
 	pf_npy_print(&buf, npy->dtype, &npy->shape);
 	assert(pf_npy_parse(buf.data, buf.len, &again, &err) == 1);
-	assert(again.dtype == npy->dtype && again.data_len == npy->data_len);
+	/* numpy.load refuses a name of F8E5M2: its bytes are printed as bytes. */
+	if (npy->dtype == PF_DTYPE_F8E5M2)
+		assert(again.dtype == PF_DTYPE_INVALID && again.void_size == 1);
+	else
+		assert(again.dtype == npy->dtype);
+	assert(again.data_len == npy->data_len);
 	assert(pf_shape_equal(&again.shape, &npy->shape));
 }
 
