@@ -113,7 +113,9 @@ good '{"op":"create","buffer":"p","dtype":"F32","shape":[41943040],"uninitialize
 one=$(used)
 good '{"op":"execute","executable":"inplace","inputs":["p"],"outputs":["p"],"donate":["p"]}'
 good '{"op":"execute","executable":"inplace","inputs":["p"],"outputs":["p"],"donate":["p"],"repeat":5}'
-equal "in place" "$(used)" "$one"
+# With sanitizers the plugin allocates for itself, and the worker copies what it made.
+sanitized || equal "in place" "$(used)" "$one"
+one=$(used)
 
 # -- a copy on another device
 refused ENOSPC "$full" "{\"op\":\"copy\",\"buffer\":\"p\",\"as\":\"$cpu:1/p\"}"
