@@ -45,15 +45,19 @@ ended()
 	! wait "$pid" 2>/dev/null || fail "ended by $signal, but succeeded: $*"
 }
 
-# -- compile
+# -- compile; each program is another one, or a compile that was given up may end in time for
+# the next one to find what it made
+for name in INT TERM KILL cat state; do
+	{ cat "$data/add.mlir" && echo "// $name"; } >"$name.mlir"
+done
 faults compile=slow:3000
 for signal in INT TERM KILL; do
-	ended "$signal" cp "$data/add.mlir" "$mnt/programs/slow$signal.mlir"
+	ended "$signal" cp "$signal.mlir" "$mnt/programs/slow$signal.mlir"
 	tells "$mnt/executables/slow$signal/state" '^(compiling|empty|failed)$'
 done
-ended INT bash -c 'cat "$1" >"$2"' - "$data/add.mlir" "$mnt/programs/cat.mlir"
+ended INT bash -c 'cat "$1" >"$2"' - cat.mlir "$mnt/programs/cat.mlir"
 # a state that can be read says what goes on
-cp "$data/add.mlir" "$mnt/programs/state.mlir" &
+cp state.mlir "$mnt/programs/state.mlir" &
 writer=$!
 eventually grep -qx compiling "$mnt/executables/state/state"
 timeout 1 cat "$mnt/executables/state/info.json" >/dev/null || fail "info.json waits"
