@@ -108,7 +108,7 @@ faults execute=hang
 ended INT bash -c '{ cat inputs; exec cat <&1 >outputs; } 1<>"$1"' - "$call"
 bounded bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call" 2>err &
 hanging=$!
-sleep 0.4
+sleep 2 # until the plugin has it, also on a busy machine
 faults
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 ! wait "$hanging" || fail "what hung succeeded"
