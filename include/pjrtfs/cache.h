@@ -2,7 +2,7 @@
 /*
  * The compilation cache: a directory of entries that several daemons may share.
  *
- *   entries/KEY   an entry each (entry.h); its mtime is when it was last used
+ *   entries/KEY   an entry each (pf_cache_header); its mtime is when it was last used
  *   tmp/          entries that are being written, then renamed
  *   lock          flock(2)ed by who changes names or counts; readers take no lock
  *   stats         the counts, for all daemons, for good

@@ -203,7 +203,7 @@ struct pf_kind {
 	/* Text that must be fetched first: called at open, before show. */
 	void (*prepare)(struct pf_open *of, struct pf_reply *reply);
 
-	/* Control: run one command, and answer it once with pf_command_done (ctl.h). */
+	/* Control: run one command, and answer it once with pf_command_done. */
 	void (*command)(struct pf_command *command);
 	bool json; /* commands are JSON objects; else they are lines */
 	/* Whoever gave COMMAND, which runs, was interrupted and has closed the file: nobody will

@@ -28,7 +28,7 @@ struct device {
 	struct pf_buf stats;      /* memory_stats.json as last asked for */
 };
 
-/* Buffers that have lost their names and are kept for a moment: buffers/graves.c. */
+/* Buffers that have lost their names and are kept for a moment: buffers/inode.c. */
 struct graves {
 	/* CLOCK_MONOTONIC, ms: till then somebody may come late. */
 	_Atomic int64_t race_until;

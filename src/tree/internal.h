@@ -156,7 +156,7 @@ int pf_open_refused(struct pf_open *of, const char *doing, int code,
 		    const struct pf_err *err);
 void pf_reply_refused(struct pf_reply *reply, int code);
 
-/* ctl.c */
+/* control.c */
 struct pf_session *pf_session_new(struct pf_open *of);
 void pf_session_free(struct pf_session *session);
 void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply);
@@ -168,13 +168,13 @@ void pf_ctl_release(struct pf_open *of);
 /* Bytes of replies that CRED would read of NODE, or that are to be read by OF, if not NULL. */
 size_t pf_ctl_size(struct pf_node *node, const struct pf_cred *cred, struct pf_open *of);
 
-/* last.c: the last replies of a control file, by user and login session. */
+/* control.c: the last replies of a control file, by user and login session. */
 void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *line,
 		  size_t len);
 void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out);
 void pf_last_free(struct pf_last *last);
 
-/* A control file's open session: shared by ctl.c (running, answering) and cut.c (parsing). */
+/* A control file's open session: shared by control.c (running, answering) and command_parser.c (parsing). */
 
 enum {
 	PF_CTL_BATCH = 1024,   /* commands taken from one write; more is a short write */

@@ -100,6 +100,20 @@ static int check_compile(const struct pf_request *request, struct pf_err *err)
 	return 0;
 }
 
+/*
+ * Make the object of EXECUTABLE, which becomes *RET's; PLATFORM is a request's: where it is not 0,
+ * executions begin with that argument.
+ */
+static int adopt(struct pf_worker *worker, struct pj_executable *executable,
+		 uint32_t platform, struct pf_object **ret, struct pf_err *err)
+{
+	*ret = pf_object_executable(worker->plugin, executable);
+	if (!*ret)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	return platform ? pj_executable_set_first(executable, (int32_t)platform - 1, err)
+			: 0;
+}
+
 int pf_handle_compile(struct pf_request *request, struct pf_err *err)
 {
 	const struct pf_req_compile *q = request->message;
@@ -122,14 +136,9 @@ int pf_handle_compile(struct pf_request *request, struct pf_err *err)
 	r = pj_executable_compile(worker->client, &source, &executable, err);
 	if (r < 0)
 		return r;
-	object = pf_object_executable(worker->plugin, executable);
-	if (!object)
-		return pf_err_set(err, -ENOMEM, "no memory for an executable");
-	if (q->platform) {
-		r = pj_executable_set_first(executable, (int32_t)q->platform - 1, err);
-		if (r < 0)
-			return r;
-	}
+	r = adopt(worker, executable, q->platform, &object, err);
+	if (r < 0)
+		return r;
 	memset(reply, 0, sizeof(*reply));
 	r = add_blocks(executable, reply, err);
 	if (r < 0)
@@ -238,14 +247,9 @@ int pf_handle_load(struct pf_request *request, struct pf_err *err)
 			       q->len, &executable, err);
 	if (r < 0)
 		return r;
-	object = pf_object_executable(worker->plugin, executable);
-	if (!object)
-		return pf_err_set(err, -ENOMEM, "no memory for an executable");
-	if (q->platform) {
-		r = pj_executable_set_first(executable, (int32_t)q->platform - 1, err);
-		if (r < 0)
-			return r;
-	}
+	r = adopt(worker, executable, q->platform, &object, err);
+	if (r < 0)
+		return r;
 	memset(reply, 0, sizeof(*reply));
 	reply->n_results = executable->n_results;
 	reply->num_replicas = executable->num_replicas;

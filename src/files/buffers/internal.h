@@ -92,7 +92,7 @@ extern const struct pf_kind kind_sharding;
  * more.  The name lock is held. */
 void files_shard_gone(struct pf_node *dir, const char *name);
 
-/* --- events (told.c) ---------------------------------------------------------------- */
+/* --- events (inode.c) ---------------------------------------------------------------- */
 
 /* A command made the buffer NODE, perhaps in place of another. */
 void files_tell_result(struct pf_node *node, const char *by, bool replaced);
@@ -116,7 +116,7 @@ int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *c
  * reference; NULL: none was, or that is forgotten.  The name lock is held. */
 struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
 
-/* --- who comes too late (graves.c) -------------------------------------------------- */
+/* --- who comes too late (inode.c) -------------------------------------------------- */
 
 /* Somebody opened an entry that was dead already. */
 void graves_alarm(struct graves *graves);

@@ -107,7 +107,7 @@ int run_put_shardings_locked(struct run *run, const struct pf_execution *e,
 
 void run_free(struct run *run);
 
-/* --- what goes along (along.c) ------------------------------------------------------ */
+/* --- what goes along (execute.c) ------------------------------------------------------ */
 
 /* As pf_execution's: LAST is being sent. */
 bool run_follow(struct pf_execution *last);
