@@ -16,7 +16,7 @@
 #include "pjrtfs/wait.h"
 #include "pjrtfs/wire.h"
 
-struct pf_life;
+struct pf_instance;
 struct pf_worker;
 
 /* What a plugin told of itself, its devices and their memories. */
@@ -258,7 +258,7 @@ uint64_t pf_worker_id(struct pf_worker *worker);
  * The present life, with a reference, or NULL with *err set (EIO) when there is none: the
  * sentence says why and what happens next.
  */
-struct pf_life *pf_worker_life(struct pf_worker *worker, struct pf_err *err);
+struct pf_instance *pf_worker_instance(struct pf_worker *worker, struct pf_err *err);
 
 /*
  * If the worker is between two lives, have WAITER woken when the next one has begun (or an
@@ -272,40 +272,40 @@ bool pf_worker_wait(struct pf_worker *worker, struct pf_waiter *waiter);
  * the worker is not started again, *err says why.  Does not block.
  */
 int pf_worker_await(struct pf_worker *worker, struct pf_waiter *waiter,
-		    struct pf_life **ret, struct pf_err *err);
+		    struct pf_instance **ret, struct pf_err *err);
 
 /* One reference more, and one less; the last one unmaps the pool. */
-struct pf_life *pf_life_ref(struct pf_life *life);
-void pf_life_unref(struct pf_life *life); /* NULL is allowed */
-PF_DEFINE_CLEANUP(struct pf_life *, pf_life_unref)
+struct pf_instance *pf_instance_ref(struct pf_instance *instance);
+void pf_instance_unref(struct pf_instance *instance); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_instance *, pf_instance_unref)
 
 /* False once its process is known to be dead; true is a hint. */
-bool pf_life_alive(struct pf_life *life);
+bool pf_instance_alive(struct pf_instance *instance);
 
 /*
  * True once a page of its pool could not be read (the system had no memory for it, or it is
  * bad): zeros stand there now, and the life is being ended.
  */
-bool pf_life_damaged(const struct pf_life *life);
+bool pf_instance_damaged(const struct pf_instance *instance);
 
 /*
  * Has the worker left a question unanswered that somebody has given up waiting for
- * (pf_life_set_silent), and answered nothing since?  Then who only wants to look need not ask.
+ * (pf_instance_set_silent), and answered nothing since?  Then who only wants to look need not ask.
  */
-bool pf_life_silent(const struct pf_life *life);
-void pf_life_set_silent(struct pf_life *life);
+bool pf_instance_silent(const struct pf_instance *instance);
+void pf_instance_set_silent(struct pf_instance *instance);
 
 /* Its number, which no other life of any worker of this daemon has; from 1 on. */
-uint64_t pf_life_number(const struct pf_life *life);
+uint64_t pf_instance_number(const struct pf_instance *instance);
 
 /*
  * What stat(2) told of the plugin's file when this life loaded it; NULL: it changed just
  * then.  Borrowed for the life.
  */
-const struct stat *pf_life_plugin(const struct pf_life *life);
+const struct stat *pf_instance_plugin(const struct pf_instance *instance);
 
 /* The environment that its process was started with, as environ(7); borrowed for the life. */
-char *const *pf_life_environ(const struct pf_life *life);
+char *const *pf_instance_environ(const struct pf_instance *instance);
 
 /* What lives in a worker, of those that we have handles of. */
 enum pf_alive {
@@ -319,26 +319,28 @@ enum pf_alive {
  * plugin, whatever device.  From any thread; costs some nanoseconds.
  */
 #define PF_NO_DEVICE UINT32_MAX
-void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, int change);
+void pf_instance_count(struct pf_instance *instance, enum pf_alive what, unsigned device,
+		       int change);
 
 /* How many are alive on DEVICE, or on the plugin, in the present life of WORKER. */
 unsigned pf_worker_alive(struct pf_worker *worker, enum pf_alive what, unsigned device);
 
 /* The daemon itself ended the process (pf_worker_restart), so no call is a suspect. */
-bool pf_life_was_stopped(const struct pf_life *life);
+bool pf_instance_was_stopped(const struct pf_instance *instance);
 
 /* How many calls of OP were under way when it died; 0 while it lives. */
-unsigned pf_life_lost(struct pf_life *life, enum pf_op op);
+unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 
 /* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
  * Readable as long as the life is referenced, also when the process is dead. */
-const void *pf_life_pool(const struct pf_life *life, uint64_t off, uint64_t len);
+const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
+			     uint64_t len);
 
 /* Free a block of the pool that a reply gave.  Does not block. */
-void pf_life_free_block(struct pf_life *life, uint64_t off);
+void pf_instance_free_block(struct pf_instance *instance, uint64_t off);
 
 /* Free a buffer or an executable (PF_OP_BUFFER_FREE, PF_OP_EXECUTABLE_FREE). */
-void pf_life_free_id(struct pf_life *life, enum pf_op op, uint64_t id);
+void pf_instance_free_id(struct pf_instance *instance, enum pf_op op, uint64_t id);
 
 /* A call under way: embedded in the caller's own struct, which lives until done. */
 struct pf_call {
@@ -361,14 +363,15 @@ struct pf_call {
  * and tag are filled in here) and TAIL; CALL->done tells the answer.  Does not block.
  * 0; on -errno (EIO dead, EBUSY too much under way) CALL->done is not called.
  */
-int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size_t len,
-		 const void *tail, size_t tail_len, struct pf_err *err);
+int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *request,
+		     size_t len, const void *tail, size_t tail_len, struct pf_err *err);
 
 /*
  * Take answers on the calling thread until *DONE becomes true or US microseconds have
  * passed: saves a wake-up when an answer is near.
  */
-void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us);
+void pf_instance_settle(struct pf_instance *instance, const _Atomic bool *done,
+			unsigned us);
 
 /* Loading a plugin only to see what it is, in a worker of its own. */
 

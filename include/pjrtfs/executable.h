@@ -74,8 +74,8 @@ enum pf_cache_use {
 /* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
 struct pf_loaded {
 	_Atomic unsigned refs;
-	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
-	struct pf_life *life;     /* owned reference; the life that id belongs to */
+	struct pf_worker *worker;     /* borrowed: of the plugin that compiled it */
+	struct pf_instance *instance; /* owned reference; the life that id belongs to */
 	uint64_t id;
 	struct pf_bytes
 		*program; /* owned reference: what was compiled; it stays as it is */
@@ -272,8 +272,8 @@ uint64_t pf_executable_serialized_len(struct pf_executable *executable);
 struct pf_optimized {
 	const void *bytes; /* borrowed: as long as this lives */
 	uint64_t len;
-	struct pf_life *life; /* owned reference */
-	uint64_t block;       /* the life's to free */
+	struct pf_instance *instance; /* owned reference */
+	uint64_t block;               /* the life's to free */
 };
 
 void pf_optimized_free(struct pf_optimized *optimized); /* NULL is allowed */

@@ -134,7 +134,7 @@ struct pf_invocation {
 	struct pf_executable *executable; /* owned reference */
 	struct pf_loaded *loaded;         /* owned reference */
 	struct pf_bytes *bytes;           /* owned reference, until done */
-	struct pf_life *life;             /* owned reference: where it was sent */
+	struct pf_instance *instance;     /* owned reference: where it was sent */
 	struct pf_call call;
 	struct pf_waiter waiter;
 	struct pf_turn turn;

@@ -109,8 +109,9 @@ struct pf_value {
 	/* Host copies: any of three, or none. */
 	struct pf_bytes *bytes; /* owned reference: a user's bytes, from bytes_off on */
 	uint64_t bytes_off;
-	void *small;               /* owned: a result that came with the reply */
-	struct pf_life *pool_life; /* owned reference: in that life's pool at pool_off */
+	void *small; /* owned: a result that came with the reply */
+	struct pf_instance
+		*pool_instance; /* owned reference: in that life's pool at pool_off */
 	uint64_t pool_off;
 	bool pool_block;  /* a block that must be freed, not the buffer's own memory */
 	uint64_t own;     /* bytes of the host's memory that the device's copy takes */
@@ -120,7 +121,7 @@ struct pf_value {
 	struct pf_value *source;
 	bool blank; /* to be made on the device, of nothing */
 	/* The device's copy. */
-	struct pf_life *life; /* owned reference; the life that id belongs to */
+	struct pf_instance *instance; /* owned reference; the life that id belongs to */
 	uint64_t id;
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
@@ -155,14 +156,15 @@ uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memor
 		       uint64_t len);
 
 /*
- * What an execution on LIFE is about to make under ID: LEN host bytes.  Until it is kept only
+ * What an execution on INSTANCE is about to make under ID: LEN host bytes.  Until it is kept only
  * executions that go along with that one may use it, and nobody may read it.  The worker frees
  * ID when the value goes, kept or not.  OWN bytes, which the caller has charged to the worker's
  * arena, become the value's to discharge.  One reference; NULL: no memory.
  */
 struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
 				  uint64_t len, struct pf_worker *worker, unsigned device,
-				  struct pf_life *life, uint64_t id, uint64_t own);
+				  struct pf_instance *instance, uint64_t id,
+				  uint64_t own);
 
 /* What is charged for its device's copy, in bytes. */
 uint64_t pf_value_own(struct pf_value *value);
@@ -238,8 +240,8 @@ unsigned pf_value_segments(struct pf_value *value, struct pf_segment ret[2]);
 /* The segment of BYTES. */
 void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret);
 
-/* The handle for an execution, if it is on LIFE, and it is pinned; else 0. */
-uint64_t pf_value_use(struct pf_value *value, struct pf_life *life);
+/* The handle for an execution, if it is on INSTANCE, and it is pinned; else 0. */
+uint64_t pf_value_use(struct pf_value *value, struct pf_instance *instance);
 
 /* While a value is pinned, its host bytes stay even if it is donated. */
 void pf_value_pin(struct pf_value *value);

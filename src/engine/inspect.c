@@ -32,7 +32,7 @@ struct inspection {
 	const struct pf_inspect_config *config;
 	struct pf_arena *arena;
 	struct pf_worker *worker;
-	struct pf_life *life;
+	struct pf_instance *instance;
 };
 
 /* --- asking, and waiting for the answer ---------------------------------------------------- */
@@ -102,7 +102,7 @@ static int ask(struct inspection *in, struct question *q, const char *what, void
 	q->call.reply_min = reply_min;
 	if (pthread_mutex_init(&q->lock, NULL) || pthread_cond_init(&q->change, NULL))
 		abort();
-	r = pf_life_call(in->life, &q->call, request, len, tail, tail_len, err);
+	r = pf_instance_call(in->instance, &q->call, request, len, tail, tail_len, err);
 	if (r == 0) {
 		wait_for(in, q, &late);
 		r = q->code;
@@ -190,7 +190,7 @@ static int fetch(struct inspection *in, uint64_t id, const struct question *exec
 		    out.len <= executed->reply_len - out.off)
 			from = executed->reply + out.off;
 	} else if (out.where == PF_WHERE_POOL || out.where == PF_WHERE_BLOCK) {
-		from = pf_life_pool(in->life, out.off, out.len);
+		from = pf_instance_pool(in->instance, out.off, out.len);
 	} else {
 		r = ask(in, &q, "read the result", &request, sizeof(request), NULL, 0,
 			sizeof(block), err);
@@ -198,7 +198,7 @@ static int fetch(struct inspection *in, uint64_t id, const struct question *exec
 			return r;
 		memcpy(&block, q.reply, sizeof(block));
 		out.len = block.len;
-		from = pf_life_pool(in->life, block.off, block.len);
+		from = pf_instance_pool(in->instance, block.off, block.len);
 	}
 	if (!from || out.dtype != PF_DTYPE_F32 || out.len != N * sizeof(float))
 		return pf_err_set(
@@ -300,12 +300,12 @@ static int try_program(struct inspection *in, struct json_object *json,
 	int r;
 
 	json_object_object_add(json, "program", facts);
-	in->life = pf_worker_life(in->worker, err);
-	if (!in->life)
+	in->instance = pf_worker_instance(in->worker, err);
+	if (!in->instance)
 		return err ? err->code : -EIO;
 	r = run(in, facts, err);
 	pf_worker_stop(in->worker); /* before what it is given goes */
-	pf_life_unref(in->life);
+	pf_instance_unref(in->instance);
 	return r;
 }
 

@@ -19,7 +19,7 @@ enum {
 	ROUSE_MS = 1000,     /* how long a lost wake-up can delay a request or a reply */
 };
 
-struct pf_life {
+struct pf_instance {
 	_Atomic unsigned refs;
 	uint64_t number;           /* no other life of the daemon has it */
 	char *name;                /* owned; the plugin's */
@@ -52,25 +52,25 @@ struct pf_life {
 };
 
 /* No more calls; the first reason that is given counts. */
-static void refuse_more(struct pf_life *life, const struct pf_err *why)
+static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 {
-	pf_lock(&life->lock);
-	if (!life->dead)
-		life->why = *why;
-	life->dead = true;
-	pf_unlock(&life->lock);
-	pf_ring_close(&life->channel.request);
-	pf_ring_close(&life->channel.reply);
+	pf_lock(&instance->lock);
+	if (!instance->dead)
+		instance->why = *why;
+	instance->dead = true;
+	pf_unlock(&instance->lock);
+	pf_ring_close(&instance->channel.request);
+	pf_ring_close(&instance->channel.reply);
 }
 
 /* Have the watcher end the process, unless it does so already. */
-static void break_locked(struct pf_life *life)
+static void break_locked(struct pf_instance *instance)
 {
 	uint64_t one = 1;
 
-	if (life->dead || atomic_exchange(&life->broken, true))
+	if (instance->dead || atomic_exchange(&instance->broken, true))
 		return;
-	if (write(life->broken_fd, &one, sizeof(one)) != sizeof(one))
+	if (write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
 		abort();
 }
 
@@ -78,7 +78,7 @@ static void break_locked(struct pf_life *life)
  * The worker wrote nonsense into a ring, or closed one: requests and replies pass no more.
  * Takes no caller's call: the reply thread, which wakes, fails those under way.
  */
-static void give_up(struct pf_life *life)
+static void give_up(struct pf_instance *instance)
 {
 	struct pf_err why = PF_ERR_INIT;
 
@@ -86,11 +86,11 @@ static void give_up(struct pf_life *life)
 		&why, -EIO,
 		"the worker of plugin %s damaged its rings of requests and replies; it "
 		"is ended and started again",
-		life->name);
-	pf_lock(&life->lock);
-	break_locked(life);
-	pf_unlock(&life->lock);
-	refuse_more(life, &why);
+		instance->name);
+	pf_lock(&instance->lock);
+	break_locked(instance);
+	pf_unlock(&instance->lock);
+	refuse_more(instance, &why);
 }
 
 /* --- answers ------------------------------------------------------------------------ */
@@ -119,14 +119,14 @@ static void *message_buffer(void)
 	return p;
 }
 
-static struct pf_call *take_call(struct pf_life *life, uint64_t tag)
+static struct pf_call *take_call(struct pf_instance *instance, uint64_t tag)
 {
 	struct pf_call *call = NULL;
 
-	pf_lock(&life->lock);
+	pf_lock(&instance->lock);
 	if (tag)
-		call = pf_map_remove(&life->calls, tag);
-	pf_unlock(&life->lock);
+		call = pf_map_remove(&instance->calls, tag);
+	pf_unlock(&instance->lock);
 	return call;
 }
 
@@ -145,90 +145,91 @@ static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err 
  * worker is woken once: waking it each time takes longer than all the rest.
  */
 static _Thread_local struct answering {
-	struct pf_life *life;
+	struct pf_instance *instance;
 	bool freed;
 } answering;
 
-static void give(struct pf_life *life, struct pf_call *call, int code,
+static void give(struct pf_instance *instance, struct pf_call *call, int code,
 		 const struct pf_err *err, const void *message, size_t len)
 {
 	struct answering before = answering; /* who settles may do so while it answers */
 
-	answering = (struct answering){ .life = life };
+	answering = (struct answering){ .instance = instance };
 	call->done(call, code, err, message, len);
 	if (answering.freed)
-		pf_ring_nudge(&life->channel.request);
+		pf_ring_nudge(&instance->channel.request);
 	answering = before;
 }
 
-static void dispatch(struct pf_life *life, const void *message, size_t len)
+static void dispatch(struct pf_instance *instance, const void *message, size_t len)
 {
 	const struct pf_rep_head *rep = message;
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_call *call;
 
-	if (atomic_load_explicit(&life->silent, memory_order_relaxed))
-		atomic_store(&life->silent, false);
+	if (atomic_load_explicit(&instance->silent, memory_order_relaxed))
+		atomic_store(&instance->silent, false);
 	/* Without a tag no call can be found, and the one that was answered would wait for
 	 * ever. */
 	if (len < sizeof(rep->head)) {
-		give_up(life);
+		give_up(instance);
 		return;
 	}
 	/* Any other nonsense fails only the call that it answers. */
-	call = take_call(life, rep->head.tag);
+	call = take_call(instance, rep->head.tag);
 	if (!call)
 		return;
 	if (len < sizeof(*rep) || rep->head.len != len)
-		give(life, call,
+		give(instance, call,
 		     pf_err_set(&err, -EPROTO,
 				"the worker of plugin %s answered with %zu bytes, whose "
 				"head says %u",
-				life->name, len, rep->head.len),
+				instance->name, len, rep->head.len),
 		     &err, NULL, 0);
 	else if (rep->code < 0)
-		give(life, call, reply_error(rep, len, &err), &err, NULL, 0);
+		give(instance, call, reply_error(rep, len, &err), &err, NULL, 0);
 	else if (rep->head.op != call->op || len < call->reply_min)
-		give(life, call,
+		give(instance, call,
 		     pf_err_set(&err, -EPROTO,
 				"the worker of plugin %s answered "
 				"with a message that is not of that request",
-				life->name),
+				instance->name),
 		     &err, NULL, 0);
 	else
-		give(life, call, 0, NULL, message, len);
+		give(instance, call, 0, NULL, message, len);
 }
 
 /* Take one answer.  False: there is none, or there can be none any more. */
-static bool take_one(struct pf_life *life)
+static bool take_one(struct pf_instance *instance)
 {
 	void *message = message_buffer();
 	ssize_t n;
 
 	if (!message)
 		return false;
-	n = pf_ring_take(&life->channel.reply, message, PF_RING_MESSAGE);
+	n = pf_ring_take(&instance->channel.reply, message, PF_RING_MESSAGE);
 	if (n == -EPROTO || n == -EPIPE)
-		give_up(life);
+		give_up(instance);
 	if (n < 0)
 		return false;
-	pf_ring_nudge(&life->channel.reply);
-	dispatch(life, message, (size_t)n);
+	pf_ring_nudge(&instance->channel.reply);
+	dispatch(instance, message, (size_t)n);
 	return true;
 }
 
-void pf_life_settle(struct pf_life *life, const _Atomic bool *done, unsigned us)
+void pf_instance_settle(struct pf_instance *instance, const _Atomic bool *done,
+			unsigned us)
 {
 	uint64_t now = pf_now_ns(), end = now + us * UINT64_C(1000);
 
 	/* Who is being given an answer still reads it, where the next one would lie. */
-	if (answering.life)
+	if (answering.instance)
 		return;
 	while (!atomic_load(done) && now < end) {
 		/* Time is up, another thread spins already, or it was faster. */
-		if (!pf_ring_wait(&life->channel.reply, (unsigned)((end - now) / 1000),
-				  0) ||
-		    !take_one(life))
+		if (!pf_ring_wait(&instance->channel.reply,
+				  (unsigned)((end - now) / 1000), 0) ||
+		    !take_one(instance))
 			return;
 		now = pf_now_ns();
 	}
@@ -241,25 +242,26 @@ static bool is_damage(int r)
 	return r == -EPROTO || r == -EPIPE;
 }
 
-static void send_late_locked(struct pf_life *life)
+static void send_late_locked(struct pf_instance *instance)
 {
-	while (life->late_sent < life->late.len) {
+	while (instance->late_sent < instance->late.len) {
 		const struct pf_msg_head *head =
-			(const void *)(life->late.data + life->late_sent);
-		int r = pf_ring_post(&life->channel.request, head, head->len, NULL, 0);
+			(const void *)(instance->late.data + instance->late_sent);
+		int r = pf_ring_post(&instance->channel.request, head, head->len, NULL,
+				     0);
 
 		if (r == -EAGAIN)
 			return;
 		if (is_damage(r))
-			break_locked(life);
-		life->late_sent += head->len;
+			break_locked(instance);
+		instance->late_sent += head->len;
 	}
-	pf_buf_consume(&life->late, life->late_sent);
-	life->late_sent = 0;
+	pf_buf_consume(&instance->late, instance->late_sent);
+	instance->late_sent = 0;
 }
 
 /* Answer what is under way: WHY and, if QUOTE, what was printed since each began. */
-static void fail_calls(struct pf_life *life, const struct pf_err *why, bool quote)
+static void fail_calls(struct pf_instance *instance, const struct pf_err *why, bool quote)
 {
 	uint64_t since = 1,
 		 until = 0; /* marks that give the same words as the last one */
@@ -268,18 +270,19 @@ static void fail_calls(struct pf_life *life, const struct pf_err *why, bool quot
 	struct pf_call *call;
 	size_t pos = 0;
 
-	pf_lock(&life->lock);
-	calls = life->calls;
-	memset(&life->calls, 0, sizeof(life->calls));
+	pf_lock(&instance->lock);
+	calls = instance->calls;
+	memset(&instance->calls, 0, sizeof(instance->calls));
 	while ((call = pf_map_next(&calls, &pos)))
-		life->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
-	pf_unlock(&life->lock);
+		instance->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
+	pf_unlock(&instance->lock);
 	pos = 0;
 	while ((call = pf_map_next(&calls, &pos))) {
 		if (quote && (call->mark < since || call->mark > until)) {
 			quoted = *why;
 			since = call->mark;
-			until = pf_tail_quote(life->tail, since, PF_TAIL_ANY, &quoted);
+			until = pf_tail_quote(instance->tail, since, PF_TAIL_ANY,
+					      &quoted);
 		}
 		call->done(call, quoted.code, &quoted, NULL, 0);
 	}
@@ -288,32 +291,32 @@ static void fail_calls(struct pf_life *life, const struct pf_err *why, bool quot
 
 static void *reply_main(void *arg)
 {
-	struct pf_life *life = arg;
+	struct pf_instance *instance = arg;
 	bool dead = false, late = false;
 
 	while (!dead) {
 		/* A worker that wrote over the marks of a ring's sleepers loses wake-ups. */
-		if (!pf_ring_wait(&life->channel.reply, 0, late ? LATE_MS : ROUSE_MS))
-			pf_ring_rouse(&life->channel.request);
-		while (take_one(life))
+		if (!pf_ring_wait(&instance->channel.reply, 0, late ? LATE_MS : ROUSE_MS))
+			pf_ring_rouse(&instance->channel.request);
+		while (take_one(instance))
 			;
-		pf_lock(&life->lock);
-		dead = life->dead;
-		send_late_locked(life);
-		late = life->late.len > 0;
-		pf_unlock(&life->lock);
+		pf_lock(&instance->lock);
+		dead = instance->dead;
+		send_late_locked(instance);
+		late = instance->late.len > 0;
+		pf_unlock(&instance->lock);
 	}
-	if (atomic_load(&life->broken))
-		fail_calls(life, &life->why, false); /* why stays, once dead */
+	if (atomic_load(&instance->broken))
+		fail_calls(instance, &instance->why, false); /* why stays, once dead */
 	return NULL;
 }
 
-static int dead_error(const struct pf_life *life, struct pf_err *err)
+static int dead_error(const struct pf_instance *instance, struct pf_err *err)
 {
-	return pf_err_set(err, -EIO, "%s", life->why.text);
+	return pf_err_set(err, -EIO, "%s", instance->why.text);
 }
 
-static int call_held(struct pf_life *life, struct pf_call *call, void *request,
+static int call_held(struct pf_instance *instance, struct pf_call *call, void *request,
 		     size_t len, const void *tail, size_t tail_len, struct pf_err *err)
 {
 	struct pf_msg_head *head = request;
@@ -321,209 +324,215 @@ static int call_held(struct pf_life *life, struct pf_call *call, void *request,
 
 	head->len = (uint32_t)(len + tail_len);
 	call->op = head->op;
-	pf_lock(&life->lock);
-	if (life->dead) {
-		r = dead_error(life, err);
-		pf_unlock(&life->lock);
+	pf_lock(&instance->lock);
+	if (instance->dead) {
+		r = dead_error(instance, err);
+		pf_unlock(&instance->lock);
 		return r;
 	}
-	call->tag = head->tag = ++life->last_tag;
-	call->mark = life->last_mark = pf_tail_mark(life->tail);
-	if (life->calls.used >= MAX_CALLS)
+	call->tag = head->tag = ++instance->last_tag;
+	call->mark = instance->last_mark = pf_tail_mark(instance->tail);
+	if (instance->calls.used >= MAX_CALLS)
 		r = -EAGAIN;
 	else
-		r = pf_map_put(&life->calls, call->tag, call);
-	pf_unlock(&life->lock);
+		r = pf_map_put(&instance->calls, call->tag, call);
+	pf_unlock(&instance->lock);
 	if (r == 0) {
-		r = pf_ring_post(&life->channel.request, request, len, tail, tail_len);
+		r = pf_ring_post(&instance->channel.request, request, len, tail,
+				 tail_len);
 		if (r == 0)
 			return 0;
 		/* If the life ended meanwhile, the call has been answered already. */
-		if (!take_call(life, head->tag))
+		if (!take_call(instance, head->tag))
 			return 0;
 	}
 	if (is_damage(r)) {
-		give_up(life);
-		return dead_error(life, err);
+		give_up(instance);
+		return dead_error(instance, err);
 	}
 	if (r == -EAGAIN)
 		return pf_err_set(err, -EBUSY, "too much is under way on plugin %s",
-				  life->name);
+				  instance->name);
 	return pf_err_set(err, r == -EMSGSIZE ? -E2BIG : r,
-			  "ask the worker of plugin %s: %s", life->name, strerror(-r));
+			  "ask the worker of plugin %s: %s", instance->name,
+			  strerror(-r));
 }
 
-int pf_life_call(struct pf_life *life, struct pf_call *call, void *request, size_t len,
-		 const void *tail, size_t tail_len, struct pf_err *err)
+int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *request,
+		     size_t len, const void *tail, size_t tail_len, struct pf_err *err)
 {
 	int r;
 
 	/* Who is answered may let go of it while the worker is still being woken here. */
-	pf_life_ref(life);
-	r = call_held(life, call, request, len, tail, tail_len, err);
-	pf_life_unref(life);
+	pf_instance_ref(instance);
+	r = call_held(instance, call, request, len, tail, tail_len, err);
+	pf_instance_unref(instance);
 	return r;
 }
 
-static void post_free(struct pf_life *life, enum pf_op op, uint64_t id)
+static void post_free(struct pf_instance *instance, enum pf_op op, uint64_t id)
 {
 	struct pf_req_id req = { .head = { .op = op, .len = sizeof(req) }, .id = id };
-	bool quiet = answering.life == life;
+	bool quiet = answering.instance == instance;
 	int r = -EAGAIN;
 
-	PF_LOCK_SCOPE(&life->lock);
-	if (life->dead)
+	PF_LOCK_SCOPE(&instance->lock);
+	if (instance->dead)
 		return;
-	if (!life->late.len)
-		r = (quiet ? pf_ring_post_quiet : pf_ring_post)(&life->channel.request,
-								&req, sizeof(req), NULL,
-								0);
+	if (!instance->late.len)
+		r = (quiet ? pf_ring_post_quiet
+			   : pf_ring_post)(&instance->channel.request, &req, sizeof(req),
+					   NULL, 0);
 	answering.freed = answering.freed || (quiet && r == 0);
 	if (is_damage(r))
-		break_locked(life);
+		break_locked(instance);
 	if (r != -EAGAIN)
 		return;
-	if (life->late.len < MAX_LATE)
-		pf_buf_append(&life->late, &req, sizeof(req));
+	if (instance->late.len < MAX_LATE)
+		pf_buf_append(&instance->late, &req, sizeof(req));
 }
 
-void pf_life_free_block(struct pf_life *life, uint64_t off)
+void pf_instance_free_block(struct pf_instance *instance, uint64_t off)
 {
-	post_free(life, PF_OP_BLOCK_FREE, off);
+	post_free(instance, PF_OP_BLOCK_FREE, off);
 }
 
-void pf_life_free_id(struct pf_life *life, enum pf_op op, uint64_t id)
+void pf_instance_free_id(struct pf_instance *instance, enum pf_op op, uint64_t id)
 {
-	post_free(life, op, id);
+	post_free(instance, op, id);
 }
 
-uint64_t pf_life_number(const struct pf_life *life)
+uint64_t pf_instance_number(const struct pf_instance *instance)
 {
-	return life->number;
+	return instance->number;
 }
 
-const void *pf_life_pool(const struct pf_life *life, uint64_t off, uint64_t len)
+const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
+			     uint64_t len)
 {
-	if (off > life->pool_size || len > life->pool_size - off)
+	if (off > instance->pool_size || len > instance->pool_size - off)
 		return NULL;
-	return life->pool + off;
+	return instance->pool + off;
 }
 
-bool pf_life_alive(struct pf_life *life)
+bool pf_instance_alive(struct pf_instance *instance)
 {
-	PF_LOCK_SCOPE(&life->lock);
-	return !life->dead;
+	PF_LOCK_SCOPE(&instance->lock);
+	return !instance->dead;
 }
 
-bool pf_life_silent(const struct pf_life *life)
+bool pf_instance_silent(const struct pf_instance *instance)
 {
-	return atomic_load(&life->silent);
+	return atomic_load(&instance->silent);
 }
 
-void pf_life_set_silent(struct pf_life *life)
+void pf_instance_set_silent(struct pf_instance *instance)
 {
-	atomic_store(&life->silent, true);
+	atomic_store(&instance->silent, true);
 }
 
-bool pf_life_damaged(const struct pf_life *life)
+bool pf_instance_damaged(const struct pf_instance *instance)
 {
-	return atomic_load_explicit(&life->damaged, memory_order_relaxed);
+	return atomic_load_explicit(&instance->damaged, memory_order_relaxed);
 }
 
-const char *pf_life_unfit(const struct pf_life *life)
+const char *pf_instance_unfit(const struct pf_instance *instance)
 {
-	if (atomic_load(&life->broken))
+	if (atomic_load(&instance->broken))
 		return "FATAL: it damaged its rings of requests and replies\n";
-	if (atomic_load(&life->damaged))
+	if (atomic_load(&instance->damaged))
 		return "FATAL: memory that it shares with the daemon could not be read\n";
 	return NULL;
 }
 
-void pf_life_stop(struct pf_life *life)
+void pf_instance_stop(struct pf_instance *instance)
 {
-	atomic_store(&life->stopped, true);
+	atomic_store(&instance->stopped, true);
 }
 
-bool pf_life_was_stopped(const struct pf_life *life)
+bool pf_instance_was_stopped(const struct pf_instance *instance)
 {
-	return atomic_load(&life->stopped);
+	return atomic_load(&instance->stopped);
 }
 
-bool pf_life_is_broken(const struct pf_life *life)
+bool pf_instance_is_broken(const struct pf_instance *instance)
 {
-	return atomic_load(&life->broken);
+	return atomic_load(&instance->broken);
 }
 
-const struct stat *pf_life_plugin(const struct pf_life *life)
+const struct stat *pf_instance_plugin(const struct pf_instance *instance)
 {
-	return life->plugin.st_ino ? &life->plugin : NULL;
+	return instance->plugin.st_ino ? &instance->plugin : NULL;
 }
 
-void pf_life_set_environ(struct pf_life *life, char **env)
+void pf_instance_set_environ(struct pf_instance *instance, char **env)
 {
-	life->env = env;
+	instance->env = env;
 }
 
-char *const *pf_life_environ(const struct pf_life *life)
+char *const *pf_instance_environ(const struct pf_instance *instance)
 {
-	return life->env;
+	return instance->env;
 }
 
-void pf_life_set_plugin(struct pf_life *life, const struct stat *st)
+void pf_instance_set_plugin(struct pf_instance *instance, const struct stat *st)
 {
-	life->plugin = *st;
+	instance->plugin = *st;
 }
 
-int pf_life_set_devices(struct pf_life *life, unsigned n)
+int pf_instance_set_devices(struct pf_instance *instance, unsigned n)
 {
-	life->alive = calloc(n + 1, sizeof(*life->alive));
-	life->n_devices = n;
-	return life->alive ? 0 : -ENOMEM;
+	instance->alive = calloc(n + 1, sizeof(*instance->alive));
+	instance->n_devices = n;
+	return instance->alive ? 0 : -ENOMEM;
 }
 
-static _Atomic int *counter(const struct pf_life *life, enum pf_alive what,
+static _Atomic int *counter(const struct pf_instance *instance, enum pf_alive what,
 			    unsigned device)
 {
-	if (!life->alive || (device >= life->n_devices && device != PF_NO_DEVICE))
+	if (!instance->alive || (device >= instance->n_devices && device != PF_NO_DEVICE))
 		return NULL;
-	return &life->alive[device == PF_NO_DEVICE ? life->n_devices : device][what];
+	return &instance->alive[device == PF_NO_DEVICE ? instance->n_devices : device]
+			       [what];
 }
 
-void pf_life_count(struct pf_life *life, enum pf_alive what, unsigned device, int change)
+void pf_instance_count(struct pf_instance *instance, enum pf_alive what, unsigned device,
+		       int change)
 {
-	_Atomic int *n = counter(life, what, device);
+	_Atomic int *n = counter(instance, what, device);
 
 	if (n)
 		atomic_fetch_add_explicit(n, change, memory_order_relaxed);
 }
 
-unsigned pf_life_alive_on(const struct pf_life *life, enum pf_alive what, unsigned device)
+unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
+			      unsigned device)
 {
-	_Atomic int *n = counter(life, what, device);
+	_Atomic int *n = counter(instance, what, device);
 	int count = n ? atomic_load_explicit(n, memory_order_relaxed) : 0;
 
 	return count > 0 ? (unsigned)count : 0;
 }
 
-unsigned pf_life_lost(struct pf_life *life, enum pf_op op)
+unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op)
 {
-	PF_LOCK_SCOPE(&life->lock);
-	return life->lost[op];
+	PF_LOCK_SCOPE(&instance->lock);
+	return instance->lost[op];
 }
 
 /* --- birth and death ------------------------------------------------------------------ */
 
-int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		int broken_fd, struct pf_tail *tail, struct pf_life **ret,
-		struct pf_err *err)
+int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
+		    int broken_fd, struct pf_tail *tail, struct pf_instance **ret,
+		    struct pf_err *err)
 {
-	static _Atomic uint64_t lives;
-	struct pf_life *life = calloc(1, sizeof(*life));
+	static _Atomic uint64_t instances;
+	struct pf_instance *instance = calloc(1, sizeof(*instance));
 	void *pool;
 	int r;
 
-	if (!life || !(life->name = strdup(name))) {
-		free(life);
+	if (!instance || !(instance->name = strdup(name))) {
+		free(instance);
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
 	}
 	pool = mmap(NULL, pool_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, pool_fd, 0);
@@ -531,83 +540,83 @@ int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_siz
 		r = pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
 		goto fail;
 	}
-	life->number = atomic_fetch_add(&lives, 1) + 1;
-	life->broken_fd = broken_fd;
-	life->tail = tail;
-	life->last_mark = pf_tail_mark(tail);
-	life->pool = pool;
-	life->pool_size = pool_size;
-	pf_guard_add(pool, pool_size, &life->damaged, broken_fd);
-	r = pf_channel_map(&life->channel, channel_fd, err);
+	instance->number = atomic_fetch_add(&instances, 1) + 1;
+	instance->broken_fd = broken_fd;
+	instance->tail = tail;
+	instance->last_mark = pf_tail_mark(tail);
+	instance->pool = pool;
+	instance->pool_size = pool_size;
+	pf_guard_add(pool, pool_size, &instance->damaged, broken_fd);
+	r = pf_channel_map(&instance->channel, channel_fd, err);
 	if (r < 0)
 		goto fail;
-	if (pthread_mutex_init(&life->lock, NULL))
+	if (pthread_mutex_init(&instance->lock, NULL))
 		abort();
-	atomic_init(&life->refs, 1);
-	if (pthread_create(&life->thread, NULL, reply_main, life)) {
+	atomic_init(&instance->refs, 1);
+	if (pthread_create(&instance->thread, NULL, reply_main, instance)) {
 		r = pf_err_set(err, -EAGAIN, "no thread for a worker's replies");
 		goto fail;
 	}
-	*ret = life;
+	*ret = instance;
 	return 0;
 fail:
-	pf_channel_release(&life->channel);
-	if (life->pool) {
-		pf_guard_remove(life->pool);
-		munmap((void *)(uintptr_t)life->pool, pool_size);
+	pf_channel_release(&instance->channel);
+	if (instance->pool) {
+		pf_guard_remove(instance->pool);
+		munmap((void *)(uintptr_t)instance->pool, pool_size);
 	}
-	free(life->name);
-	free(life);
+	free(instance->name);
+	free(instance);
 	return r;
 }
 
-void pf_life_quote(struct pf_life *life, struct pf_err *why)
+void pf_instance_quote(struct pf_instance *instance, struct pf_err *why)
 {
 	enum pf_tail_lines lines = PF_TAIL_FATAL;
 	struct pf_call *call;
 	uint64_t mark;
 	size_t pos = 0;
 
-	pf_lock(&life->lock);
-	mark = life->last_mark;
-	while ((call = pf_map_next(&life->calls, &pos))) {
+	pf_lock(&instance->lock);
+	mark = instance->last_mark;
+	while ((call = pf_map_next(&instance->calls, &pos))) {
 		lines = PF_TAIL_ANY;
 		if (call->mark < mark)
 			mark = call->mark;
 	}
-	pf_unlock(&life->lock);
-	pf_tail_quote(life->tail, mark, lines, why);
+	pf_unlock(&instance->lock);
+	pf_tail_quote(instance->tail, mark, lines, why);
 }
 
-void pf_life_end(struct pf_life *life, const struct pf_err *why,
-		 const struct pf_err *quoted)
+void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
+		     const struct pf_err *quoted)
 {
-	refuse_more(life, quoted);
-	if (life->joined)
+	refuse_more(instance, quoted);
+	if (instance->joined)
 		return;
-	life->joined = true;
-	pthread_join(life->thread, NULL);
-	fail_calls(life, why, true);
+	instance->joined = true;
+	pthread_join(instance->thread, NULL);
+	fail_calls(instance, why, true);
 }
 
-struct pf_life *pf_life_ref(struct pf_life *life)
+struct pf_instance *pf_instance_ref(struct pf_instance *instance)
 {
-	atomic_fetch_add(&life->refs, 1);
-	return life;
+	atomic_fetch_add(&instance->refs, 1);
+	return instance;
 }
 
-void pf_life_unref(struct pf_life *life)
+void pf_instance_unref(struct pf_instance *instance)
 {
-	if (!life || atomic_fetch_sub(&life->refs, 1) != 1)
+	if (!instance || atomic_fetch_sub(&instance->refs, 1) != 1)
 		return;
-	pf_channel_release(&life->channel);
-	pf_guard_remove(life->pool);
-	munmap((void *)(uintptr_t)life->pool, life->pool_size);
-	pf_map_release(&life->calls);
-	pf_buf_release(&life->late);
-	pf_process_environ_free(life->env);
-	free(life->alive);
-	pthread_mutex_destroy(&life->lock);
-	free(life->name);
-	free(life);
+	pf_channel_release(&instance->channel);
+	pf_guard_remove(instance->pool);
+	munmap((void *)(uintptr_t)instance->pool, instance->pool_size);
+	pf_map_release(&instance->calls);
+	pf_buf_release(&instance->late);
+	pf_process_environ_free(instance->env);
+	free(instance->alive);
+	pthread_mutex_destroy(&instance->lock);
+	free(instance->name);
+	free(instance);
 }

@@ -61,36 +61,36 @@ uint64_t pf_tail_quote(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines l
  * descriptors stay the caller's) and start the thread that takes replies.
  * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
  * in a ring or closes one (the life takes no calls from then on), or if a page of the pool is
- * lost (pf_life_damaged): the caller must end the process and the life.
- * tail  what its process prints; borrowed until pf_life_end has returned
- * ret   on success, one reference; pf_life_end must be called before the last unref
+ * lost (pf_instance_damaged): the caller must end the process and the life.
+ * tail  what its process prints; borrowed until pf_instance_end has returned
+ * ret   on success, one reference; pf_instance_end must be called before the last unref
  */
-int pf_life_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		int broken_fd, struct pf_tail *tail, struct pf_life **ret,
-		struct pf_err *err);
+int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
+		    int broken_fd, struct pf_tail *tail, struct pf_instance **ret,
+		    struct pf_err *err);
 
 /* Why it must be ended though its process lives: a line for its log (static); NULL: nothing. */
-const char *pf_life_unfit(const struct pf_life *life);
+const char *pf_instance_unfit(const struct pf_instance *instance);
 
 /* It has N devices, before anybody else has the life.  -ENOMEM. */
-int pf_life_set_devices(struct pf_life *life, unsigned n);
+int pf_instance_set_devices(struct pf_instance *instance, unsigned n);
 
 /* The daemon ends its process on purpose: what is under way is no culprit. */
-void pf_life_stop(struct pf_life *life);
+void pf_instance_stop(struct pf_instance *instance);
 
 /* Its worker damaged the rings: it takes no more calls, and its process is about to be ended.
  * Does not block, takes no lock. */
-bool pf_life_is_broken(const struct pf_life *life);
+bool pf_instance_is_broken(const struct pf_instance *instance);
 
 /* How many are alive on DEVICE, or PF_NO_DEVICE. */
-unsigned pf_life_alive_on(const struct pf_life *life, enum pf_alive what,
-			  unsigned device);
+unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
+			      unsigned device);
 
 /* Note the plugin's file, before anybody else has the life. */
-void pf_life_set_plugin(struct pf_life *life, const struct stat *st);
+void pf_instance_set_plugin(struct pf_instance *instance, const struct stat *st);
 
 /* Give it the environment that its process gets, as environ(7), likewise. */
-void pf_life_set_environ(struct pf_life *life, char **env);
+void pf_instance_set_environ(struct pf_instance *instance, char **env);
 
 /*
  * Add to WHY, the sentence of its process's death, what that printed last: since the oldest call
@@ -98,15 +98,15 @@ void pf_life_set_environ(struct pf_life *life, char **env);
  * fatal check or an uncaught exception: that call ended, and what it printed besides explains
  * nothing.
  */
-void pf_life_quote(struct pf_life *life, struct pf_err *why);
+void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
 
 /*
  * The process is dead, as WHY says: fail every call under way with it and with what was printed
  * since that call began.  Later calls fail as QUOTED says.  Waits for the reply thread.  Calls
  * after the first have no effect.
  */
-void pf_life_end(struct pf_life *life, const struct pf_err *why,
-		 const struct pf_err *quoted);
+void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
+		     const struct pf_err *quoted);
 
 /* A worker's process: its start and its end.  Private to the engine. */
 
@@ -197,9 +197,9 @@ struct pf_worker {
 	pthread_t watcher;
 	bool stopped; /* the owner's own: pf_worker_stop was called */
 
-	pthread_mutex_t lock;   /* rank 8; protects the fields below */
-	pthread_cond_t started; /* the first start succeeded or failed */
-	struct pf_life *life;   /* owned reference, or NULL */
+	pthread_mutex_t lock;         /* rank 8; protects the fields below */
+	pthread_cond_t started;       /* the first start succeeded or failed */
+	struct pf_instance *instance; /* owned reference, or NULL */
 	enum pf_worker_state state;
 	bool first_done;
 	struct pf_err first; /* code 0: the first start succeeded */

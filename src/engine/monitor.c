@@ -63,8 +63,8 @@ static int same_plugin(struct pf_worker *w, const struct pf_description *d,
 	return 0;
 }
 
-/* Tell LIFE which file it has loaded, if that is the one that was there BEFORE. */
-static void note_plugin(struct pf_worker *w, struct pf_life *life,
+/* Tell INSTANCE which file it has loaded, if that is the one that was there BEFORE. */
+static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 			const struct stat *before)
 {
 	struct stat st;
@@ -73,7 +73,7 @@ static void note_plugin(struct pf_worker *w, struct pf_life *life,
 	    st.st_dev == before->st_dev && st.st_size == before->st_size &&
 	    st.st_ctim.tv_sec == before->st_ctim.tv_sec &&
 	    st.st_ctim.tv_nsec == before->st_ctim.tv_nsec)
-		pf_life_set_plugin(life, &st);
+		pf_instance_set_plugin(instance, &st);
 }
 
 /* May the operator be told?  Not of probes, and not if nobody reads standard error. */
@@ -82,8 +82,8 @@ static bool may_log(const struct pf_worker *w)
 	return !w->printed.quiet && !pf_log_would_block();
 }
 
-/* LIFE, of process PID, has begun, and told D, which is taken. */
-static void begun(struct pf_worker *w, struct pf_life *life, pid_t pid,
+/* INSTANCE, of process PID, has begun, and told D, which is taken. */
+static void begun(struct pf_worker *w, struct pf_instance *instance, pid_t pid,
 		  struct pf_description *d)
 {
 	unsigned restarts;
@@ -95,7 +95,7 @@ static void begun(struct pf_worker *w, struct pf_life *life, pid_t pid,
 		w->description = *d;
 	if (!w->meter)
 		w->meter = pf_description_meter(&w->description, w->watch, w->name);
-	w->life = life;
+	w->instance = instance;
 	w->pid = pid;
 	w->state = PF_WORKER_READY;
 	restarts = w->restarts;
@@ -115,7 +115,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 {
 	struct pf_description d = { 0 };
 	pf_autoclose int channel = -1, pool = -1;
-	struct pf_life *life = NULL;
+	struct pf_instance *instance = NULL;
 	uint64_t mark = pf_tail_mark(&w->tail);
 	char **env = NULL; /* the life's, then */
 	struct stat file = { 0 };
@@ -128,12 +128,12 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r >= 0)
 		r = pool = pf_process_pool(w->pool_size, err);
 	if (r >= 0)
-		r = pf_life_new(w->name, channel, pool, w->pool_size, w->broken_fd,
-				&w->tail, &life, err);
+		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
+				    &w->tail, &instance, err);
 	if (r == 0 && !(env = pf_process_environ(&w->start)))
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
 	if (r == 0) {
-		pf_life_set_environ(life, env);
+		pf_instance_set_environ(instance, env);
 		if (stat(w->path, &file))
 			file.st_ino = 0; /* the worker will tell why it cannot load it */
 		r = pf_process_spawn(&w->start, env, w->name, fds[1], fds[3], &pid, err);
@@ -150,11 +150,11 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		r = same_plugin(w, &d, err);
 	if (r == 0 && !w->turns && !(w->turns = pf_description_turns(&d)))
 		r = pf_err_set(err, -ENOMEM, "no memory for the turns of its devices");
-	if (r == 0 && pf_life_set_devices(life, d.n_devices) < 0)
+	if (r == 0 && pf_instance_set_devices(instance, d.n_devices) < 0)
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (r == 0) {
-		note_plugin(w, life, &file);
-		begun(w, life, pid, &d);
+		note_plugin(w, instance, &file);
+		begun(w, instance, pid, &d);
 		return 0;
 	}
 	pf_description_release(&d);
@@ -168,9 +168,9 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		if (r == -EPIPE)
 			r = pf_err_set(err, why.code, "%s", why.text);
 	}
-	if (life) {
-		pf_life_end(life, err, err);
-		pf_life_unref(life);
+	if (instance) {
+		pf_instance_end(instance, err, err);
+		pf_instance_unref(instance);
 	}
 	pf_watcher_close(w);
 	return r;
@@ -239,7 +239,7 @@ static int watch(struct pf_worker *w)
 			return 0;
 		/* It may be the end of an earlier life's memory that is told of here. */
 		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
-		    (words = pf_life_unfit(w->life))) {
+		    (words = pf_instance_unfit(w->instance))) {
 			pf_tail_add(&w->tail, words, strlen(words));
 			return 1;
 		}
@@ -248,11 +248,13 @@ static int watch(struct pf_worker *w)
 	}
 }
 
-/* Was LIFE asked for something that plugins die of when it ended? */
-static bool had_suspects(struct pf_life *life)
+/* Was INSTANCE asked for something that plugins die of when it ended? */
+static bool had_suspects(struct pf_instance *instance)
 {
-	return pf_life_lost(life, PF_OP_COMPILE) || pf_life_lost(life, PF_OP_LOAD) ||
-	       pf_life_lost(life, PF_OP_EXECUTE) || pf_life_lost(life, PF_OP_CALL);
+	return pf_instance_lost(instance, PF_OP_COMPILE) ||
+	       pf_instance_lost(instance, PF_OP_LOAD) ||
+	       pf_instance_lost(instance, PF_OP_EXECUTE) ||
+	       pf_instance_lost(instance, PF_OP_CALL);
 }
 
 /* The process is gone (DIED) or must go: end its life and tell WHY.  True: whoever asked for
@@ -260,21 +262,21 @@ static bool had_suspects(struct pf_life *life)
 static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 {
 	struct pf_err bare = PF_ERR_INIT;
-	struct pf_life *life;
+	struct pf_instance *instance;
 	bool suspects;
 	pid_t pid;
 
 	pf_lock(&w->lock);
 	pid = w->pid;
-	life = w->life;
-	w->life = NULL;
+	instance = w->instance;
+	w->instance = NULL;
 	w->pid = 0;
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
 	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
 	pf_process_reap(pid, w->name, w->err_fd, &w->tail, &bare);
 	*why = bare;
-	pf_life_quote(life, why);
+	pf_instance_quote(instance, why);
 	if (died) {
 		pf_tell_worker_died(w->watch, w->meter, w->name, pid, why);
 		if (may_log(w))
@@ -283,9 +285,9 @@ static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_lock(&w->lock);
 	w->why = *why;
 	pf_unlock(&w->lock);
-	pf_life_end(life, &bare, why);
-	suspects = had_suspects(life);
-	pf_life_unref(life);
+	pf_instance_end(instance, &bare, why);
+	suspects = had_suspects(instance);
+	pf_instance_unref(instance);
 	pf_watcher_close(w);
 	return suspects;
 }

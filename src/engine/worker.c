@@ -90,7 +90,7 @@ void pf_worker_restart(struct pf_worker *w)
 	PF_LOCK_SCOPE(&w->lock);
 	if (!w->pid)
 		return;
-	pf_life_stop(w->life);
+	pf_instance_stop(w->instance);
 	kill(w->pid, SIGKILL);
 }
 
@@ -162,7 +162,7 @@ const char *pf_worker_state_name(enum pf_worker_state state)
 void pf_worker_error(struct pf_worker *w, struct pf_buf *out)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	if (!w->life && w->why.code)
+	if (!w->instance && w->why.code)
 		pf_buf_printf(out, "%s\n", w->why.text);
 }
 
@@ -197,7 +197,7 @@ struct pf_printed *pf_worker_printed(struct pf_worker *w)
 unsigned pf_worker_alive(struct pf_worker *w, enum pf_alive what, unsigned device)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	return w->life ? pf_life_alive_on(w->life, what, device) : 0;
+	return w->instance ? pf_instance_alive_on(w->instance, what, device) : 0;
 }
 
 uint64_t pf_worker_id(struct pf_worker *w)
@@ -206,14 +206,14 @@ uint64_t pf_worker_id(struct pf_worker *w)
 }
 
 /* The present life, if it can be asked; a life whose rings are damaged is about to end. */
-static struct pf_life *life_locked(const struct pf_worker *w)
+static struct pf_instance *instance_locked(const struct pf_worker *w)
 {
-	return w->life && !pf_life_is_broken(w->life) ? w->life : NULL;
+	return w->instance && !pf_instance_is_broken(w->instance) ? w->instance : NULL;
 }
 
-static int no_life_locked(const struct pf_worker *w, struct pf_err *err)
+static int no_instance_locked(const struct pf_worker *w, struct pf_err *err)
 {
-	if (w->life)
+	if (w->instance)
 		return pf_err_set(err, -EIO,
 				  "the worker of plugin %s damaged its rings of requests "
 				  "and replies (it is being started again)",
@@ -225,18 +225,18 @@ static int no_life_locked(const struct pf_worker *w, struct pf_err *err)
 
 static bool wait_locked(struct pf_worker *w, struct pf_waiter *waiter)
 {
-	if (life_locked(w) || w->state == PF_WORKER_FAILED)
+	if (instance_locked(w) || w->state == PF_WORKER_FAILED)
 		return false;
 	pf_wait_add(&w->waiters, waiter);
 	return true;
 }
 
-struct pf_life *pf_worker_life(struct pf_worker *w, struct pf_err *err)
+struct pf_instance *pf_worker_instance(struct pf_worker *w, struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	if (life_locked(w))
-		return pf_life_ref(w->life);
-	no_life_locked(w, err);
+	if (instance_locked(w))
+		return pf_instance_ref(w->instance);
+	no_instance_locked(w, err);
 	return NULL;
 }
 
@@ -246,15 +246,15 @@ bool pf_worker_wait(struct pf_worker *w, struct pf_waiter *waiter)
 	return wait_locked(w, waiter);
 }
 
-int pf_worker_await(struct pf_worker *w, struct pf_waiter *waiter, struct pf_life **ret,
-		    struct pf_err *err)
+int pf_worker_await(struct pf_worker *w, struct pf_waiter *waiter,
+		    struct pf_instance **ret, struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&w->lock);
 	*ret = NULL;
 	if (wait_locked(w, waiter))
 		return 0;
-	if (!life_locked(w))
-		return no_life_locked(w, err);
-	*ret = pf_life_ref(w->life);
+	if (!instance_locked(w))
+		return no_instance_locked(w, err);
+	*ret = pf_instance_ref(w->instance);
 	return 1;
 }

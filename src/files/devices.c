@@ -88,9 +88,9 @@ static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 
 struct stats {
 	struct pf_call call;
-	struct patience patience; /* if somebody waits */
-	struct pf_life *life;     /* owned reference */
-	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
+	struct patience patience;     /* if somebody waits */
+	struct pf_instance *instance; /* owned reference */
+	struct pf_reply *reply;       /* owned, or NULL: nobody waits */
 	struct device *device;
 };
 
@@ -115,7 +115,7 @@ static void stats_unavailable(struct device *d, const char *why)
 
 static void stats_free(struct stats *s)
 {
-	pf_life_unref(s->life);
+	pf_instance_unref(s->instance);
 	free(s);
 }
 
@@ -132,7 +132,7 @@ static void stats_over(struct patience *p)
 {
 	struct stats *s = pf_container_of(p, struct stats, patience);
 
-	pf_life_set_silent(s->life);
+	pf_instance_set_silent(s->instance);
 	stats_silent(s->device);
 	pf_reply_code(s->reply, 0);
 	if (patience_last(p))
@@ -150,7 +150,7 @@ static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
 	if (code < 0) {
 		stats_unavailable(s->device, err->text);
 	} else {
-		text = pf_life_pool(s->life, rep->off, rep->len);
+		text = pf_instance_pool(s->instance, rep->off, rep->len);
 		if (text) {
 			pf_autobuf struct pf_buf line = PF_BUF_INIT;
 
@@ -159,7 +159,7 @@ static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
 			if (line.data)
 				stats_set(s->device, line.data, line.len);
 		}
-		pf_life_free_block(s->life, rep->off);
+		pf_instance_free_block(s->instance, rep->off);
 	}
 	if (!s->reply || patience_end(&s->patience)) {
 		if (s->reply)
@@ -186,14 +186,15 @@ static void stats_ask(struct device *d, struct pf_reply *reply)
 	s->reply = reply;
 	s->call.done = stats_done;
 	s->call.reply_min = sizeof(struct pf_rep_block);
-	s->life = pf_worker_life(d->worker, &err);
-	if (s->life && pf_life_silent(s->life)) {
+	s->instance = pf_worker_instance(d->worker, &err);
+	if (s->instance && pf_instance_silent(s->instance)) {
 		stats_silent(d);
-	} else if (s->life) {
+	} else if (s->instance) {
 		s->patience.over = stats_over;
 		if (reply)
 			patience_begin(&s->patience, d->fs, PATIENCE_MS);
-		if (pf_life_call(s->life, &s->call, &req, sizeof(req), NULL, 0, &err) < 0)
+		if (pf_instance_call(s->instance, &s->call, &req, sizeof(req), NULL, 0,
+				     &err) < 0)
 			stats_done(&s->call, err.code, &err, NULL, 0);
 		return;
 	} else {

@@ -18,7 +18,7 @@ static void pf_compile_free(struct compile *c)
 	if (c->claim)
 		pf_claim_drop(c->x->compiler, c->claim);
 	pf_executable_unref(c->x);
-	pf_life_unref(c->life);
+	pf_instance_unref(c->instance);
 	pf_bytes_unref(c->program);
 	pf_buf_release(&c->plan.options);
 	free(c);
@@ -188,10 +188,11 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
 {
 	struct json_tokener *tok = json_tokener_new();
-	const char *info = pf_life_pool(c->life, rep->info_off, rep->info_len);
-	const void *hlo = rep->hlo_off == PF_NO_OFFSET
-				  ? NULL
-				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+	const char *info = pf_instance_pool(c->instance, rep->info_off, rep->info_len);
+	const void *hlo =
+		rep->hlo_off == PF_NO_OFFSET
+			? NULL
+			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
 	struct json_object *o = NULL;
 
 	if (info && tok && rep->info_len <= INT_MAX)
@@ -207,7 +208,7 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 
 static void again(struct compile *c)
 {
-	pf_life_unref(pf_steal(&c->life));
+	pf_instance_unref(pf_steal(&c->instance));
 	pf_compiler_add(c->x->compiler, &c->job, true);
 }
 
@@ -217,10 +218,11 @@ static void again(struct compile *c)
  */
 static bool is_only_suspected(struct compile *c)
 {
-	if (pf_life_was_stopped(c->life))
+	if (pf_instance_was_stopped(c->instance))
 		return true;
-	if (c->suspected ||
-	    pf_life_lost(c->life, PF_OP_COMPILE) + pf_life_lost(c->life, PF_OP_LOAD) < 2)
+	if (c->suspected || pf_instance_lost(c->instance, PF_OP_COMPILE) +
+					    pf_instance_lost(c->instance, PF_OP_LOAD) <
+				    2)
 		return false;
 	c->suspected = c->job.alone = true;
 	return true;
@@ -252,7 +254,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 {
 	struct pf_req_compile req = { .head.op = PF_OP_COMPILE };
 	struct pf_question_to_worker q = {
-		.life = c->life,
+		.instance = c->instance,
 		.request = &req,
 		.len = sizeof(req),
 		.tail = c->plan.options.data,
@@ -292,9 +294,9 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 
 static void free_blocks(struct compile *c, const struct pf_rep_compile *rep)
 {
-	pf_life_free_block(c->life, rep->info_off);
+	pf_instance_free_block(c->instance, rep->info_off);
 	if (rep->hlo_off != PF_NO_OFFSET)
-		pf_life_free_block(c->life, rep->hlo_off);
+		pf_instance_free_block(c->instance, rep->hlo_off);
 }
 
 /* The worker compiled it, as REP tells. */
@@ -309,7 +311,7 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 		r = read_reply(c, rep, l, &err);
 	} else {
 		r = pf_err_set(&err, -ENOMEM, "no memory for an executable");
-		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
+		pf_instance_free_id(c->instance, PF_OP_EXECUTABLE_FREE, c->id);
 	}
 	if (r < 0) {
 		free_blocks(c, rep);
@@ -335,7 +337,7 @@ static void compile_now(struct compile *c)
 		take_over(c, &rep);
 		return;
 	}
-	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_life_alive(c->life) &&
+	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_instance_alive(c->instance) &&
 	    pf_compile_again(c, &c->err))
 		return;
 	pf_compile_compare_versions(c);
@@ -343,10 +345,10 @@ static void compile_now(struct compile *c)
 }
 
 /* The worker's present life.  False: C waits for the next one, or has failed. */
-static bool find_life(struct compile *c)
+static bool find_instance(struct compile *c)
 {
 	struct pf_err err = PF_ERR_INIT;
-	int r = pf_worker_await(c->plan.worker, &c->waiter, &c->life, &err);
+	int r = pf_worker_await(c->plan.worker, &c->waiter, &c->instance, &err);
 
 	if (r < 0)
 		pf_compile_fail(c, &err);
@@ -428,7 +430,7 @@ static void run_native(struct compile *c)
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
 	r = pf_compile_native(c, &l, &err);
-	if (r == -EIO && !pf_life_alive(c->life) && pf_compile_again(c, &err))
+	if (r == -EIO && !pf_instance_alive(c->instance) && pf_compile_again(c, &err))
 		return;
 	pf_compile_settle(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
 	pf_loaded_unref(l);
@@ -446,7 +448,7 @@ static void compile_run(struct pf_compile_job *job)
 		let_go(c, &err);
 		return;
 	}
-	if (!find_life(c))
+	if (!find_instance(c))
 		return;
 	if (c->native) {
 		run_native(c);
@@ -649,8 +651,8 @@ void pf_optimized_free(struct pf_optimized *o)
 {
 	if (!o)
 		return;
-	pf_life_free_block(o->life, o->block);
-	pf_life_unref(o->life);
+	pf_instance_free_block(o->instance, o->block);
+	pf_instance_unref(o->instance);
 	free(o);
 }
 
@@ -673,8 +675,8 @@ static void end(struct pf_want_optimized *w, int code, struct pf_optimized *got,
 static int take(struct pf_want_optimized *w, const struct pf_rep_optimized *rep,
 		struct pf_optimized **ret, struct pf_err *err)
 {
-	struct pf_life *life = w->loaded->life;
-	const char *proto = pf_life_pool(life, rep->off, rep->len);
+	struct pf_instance *instance = w->loaded->instance;
+	const char *proto = pf_instance_pool(instance, rep->off, rep->len);
 	struct pf_optimized *o;
 	size_t off, len;
 	int r;
@@ -690,7 +692,7 @@ static int take(struct pf_want_optimized *w, const struct pf_rep_optimized *rep,
 		return pf_err_set(err, -ENOMEM, "no memory for an optimized program");
 	o->bytes = proto + off;
 	o->len = len;
-	o->life = pf_life_ref(life);
+	o->instance = pf_instance_ref(instance);
 	o->block = rep->off;
 	*ret = o;
 	return 0;
@@ -708,7 +710,7 @@ static void answered(struct pf_call *call, int code, const struct pf_err *err,
 	struct pf_optimized *got = NULL;
 
 	(void)len;
-	if (code < 0 && !pf_life_alive(w->loaded->life) && !w->again) {
+	if (code < 0 && !pf_instance_alive(w->loaded->instance) && !w->again) {
 		/* Its process was dead or dying: the next one has a try. */
 		w->again = true;
 		pf_loaded_unref(pf_steal(&w->loaded));
@@ -721,7 +723,7 @@ static void answered(struct pf_call *call, int code, const struct pf_err *err,
 	}
 	code = take(w, rep, &got, &why);
 	if (code < 0)
-		pf_life_free_block(w->loaded->life, rep->off);
+		pf_instance_free_block(w->loaded->instance, rep->off);
 	end(w, code, got, &why);
 }
 
@@ -733,7 +735,8 @@ static void ask(struct pf_want_optimized *w)
 
 	w->call.done = answered;
 	w->call.reply_min = sizeof(struct pf_rep_optimized);
-	r = pf_life_call(w->loaded->life, &w->call, &req, sizeof(req), NULL, 0, &err);
+	r = pf_instance_call(w->loaded->instance, &w->call, &req, sizeof(req), NULL, 0,
+			     &err);
 	if (r < 0)
 		end(w, r, NULL, &err);
 }

@@ -23,12 +23,12 @@ static void print_devices(const struct pf_description *d, struct pf_buf *out)
 			      d->devices[i].local_hardware_id, d->devices[i].kind);
 }
 
-/* Which plugin LIFE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
+/* Which plugin INSTANCE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
 static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
-			    const struct pf_life *life, uint8_t ret[PF_SHA256])
+			    const struct pf_instance *instance, uint8_t ret[PF_SHA256])
 {
-	const struct stat *st = pf_life_plugin(life);
-	uint64_t number = pf_life_number(life);
+	const struct stat *st = pf_instance_plugin(instance);
+	uint64_t number = pf_instance_number(instance);
 
 	if (cache && st &&
 	    pf_cache_file_digest(cache, pf_worker_path(worker), st, ret, NULL) == 0)
@@ -48,15 +48,15 @@ static void warm(struct pf_compile_job *job)
 {
 	struct warming *w = pf_container_of(job, struct warming, job);
 	pf_autobuf struct pf_buf environment = PF_BUF_INIT;
-	struct pf_life *life = pf_worker_life(w->worker, NULL);
+	struct pf_instance *instance = pf_worker_instance(w->worker, NULL);
 	uint8_t sha[PF_SHA256];
 
-	if (life) {
-		pf_compiler_environment(w->compiler, w->worker, life, &environment);
-		(void)identify_plugin(pf_compiler_cache(w->compiler), w->worker, life,
+	if (instance) {
+		pf_compiler_environment(w->compiler, w->worker, instance, &environment);
+		(void)identify_plugin(pf_compiler_cache(w->compiler), w->worker, instance,
 				      sha);
 	}
-	pf_life_unref(life);
+	pf_instance_unref(instance);
 	free(w);
 }
 
@@ -74,12 +74,13 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 }
 
 /*
- * What machine code depends on, of the plugin that LIFE of WORKER has loaded, its devices and
+ * What machine code depends on, of the plugin that INSTANCE of WORKER has loaded, its devices and
  * this host, as a text: equal for those that can load each other's.  Blocks: reads the
  * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
  */
 static int pf_native_identity(struct pf_compiler *compiler,
-			      const struct pf_worker *worker, const struct pf_life *life,
+			      const struct pf_worker *worker,
+			      const struct pf_instance *instance,
 			      char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(worker);
@@ -94,7 +95,7 @@ static int pf_native_identity(struct pf_compiler *compiler,
 		.environment = "",
 		.create = "",
 	};
-	const struct stat *st = pf_life_plugin(life);
+	const struct stat *st = pf_instance_plugin(instance);
 	struct pf_cache_key key;
 	int r;
 
@@ -136,13 +137,14 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	};
 
 	print_devices(d, &devices);
-	pf_compiler_environment(c->x->compiler, c->plan.worker, c->life, &environment);
+	pf_compiler_environment(c->x->compiler, c->plan.worker, c->instance,
+				&environment);
 	if (devices.failed || environment.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.devices = devices.data ? devices.data : "";
 	in.environment = environment.data ? environment.data : "";
 	c->can_be_kept = identify_plugin(pf_compiler_cache(c->x->compiler),
-					 c->plan.worker, c->life, in.plugin);
+					 c->plan.worker, c->instance, in.plugin);
 	return pf_cache_key_make(&in, &c->key, err);
 }
 
@@ -217,9 +219,10 @@ static int describe(struct compile *c, struct pf_loaded *l,
 /* The bytes that the loaded program's own module has, which REP tells of; 0: it has none. */
 static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
 {
-	const void *hlo = rep->hlo_off == PF_NO_OFFSET
-				  ? NULL
-				  : pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+	const void *hlo =
+		rep->hlo_off == PF_NO_OFFSET
+			? NULL
+			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
 	size_t off, len;
 
 	if (!hlo ||
@@ -237,7 +240,7 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 			   struct pf_err *err)
 {
 	struct pf_req_load req = { .head.op = PF_OP_LOAD };
-	struct pf_question_to_worker q = { .life = c->life,
+	struct pf_question_to_worker q = { .instance = c->instance,
 					   .request = &req,
 					   .len = sizeof(req),
 					   .bytes = body,
@@ -255,12 +258,12 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 	r = pf_ask(&q, &rep, sizeof(rep), err);
 	c->sent = q.sent;
 	if (r < 0)
-		return pf_life_alive(c->life) ? 0 : r;
+		return pf_instance_alive(c->instance) ? 0 : r;
 	l = pf_loaded_new(c);
 	if (l)
 		r = describe(c, l, h, body, at, &rep, err);
 	else
-		pf_life_free_id(c->life, PF_OP_EXECUTABLE_FREE, c->id);
+		pf_instance_free_id(c->instance, PF_OP_EXECUTABLE_FREE, c->id);
 	if (l && r == 0) {
 		l->hlo_len = module_len(c, &rep);
 		*ret = pf_steal(&l);
@@ -269,7 +272,7 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 		r = 0;
 	}
 	if (rep.hlo_off != PF_NO_OFFSET)
-		pf_life_free_block(c->life, rep.hlo_off);
+		pf_instance_free_block(c->instance, rep.hlo_off);
 	return r;
 }
 
@@ -335,7 +338,7 @@ static struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
 	pf_json_add_string(o, "platform", d->platform);
 	pf_json_add_string(o, "platform_version", d->platform_version);
-	if (pf_native_identity(compiler, l->worker, l->life, identity, NULL) == 0)
+	if (pf_native_identity(compiler, l->worker, l->instance, identity, NULL) == 0)
 		pf_json_add_string(o, "identity", identity);
 	pf_json_add_int(o, "program_bytes", (int64_t)l->program_len);
 	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
@@ -362,10 +365,10 @@ static void put(struct compile *c, struct pf_loaded *l, const struct pf_rep_comp
 	parts[PF_CACHE_META].len = strlen(pf_json_text(meta));
 	if (rep->hlo_off != PF_NO_OFFSET) {
 		parts[PF_CACHE_HLO].data =
-			pf_life_pool(c->life, rep->hlo_off, rep->hlo_len);
+			pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
 		parts[PF_CACHE_HLO].len = rep->hlo_len;
 	}
-	parts[PF_CACHE_CODE].data = pf_life_pool(c->life, code->off, code->len);
+	parts[PF_CACHE_CODE].data = pf_instance_pool(c->instance, code->off, code->len);
 	parts[PF_CACHE_CODE].len = code->len;
 	if (parts[PF_CACHE_CODE].data && code->len)
 		(void)pf_cache_put(pf_compiler_cache(c->x->compiler), &c->key, parts,
@@ -377,7 +380,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			 const struct pf_rep_compile *rep)
 {
 	struct pf_req_id req = { .head.op = PF_OP_SERIALIZE, .id = l->id };
-	struct pf_question_to_worker q = { .life = c->life,
+	struct pf_question_to_worker q = { .instance = c->instance,
 					   .request = &req,
 					   .len = sizeof(req),
 					   .timeout_s = PF_ASK_LONG_S };
@@ -389,7 +392,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	if (pf_ask(&q, &code, sizeof(code), NULL) < 0)
 		return;
 	put(c, l, rep, &code);
-	pf_life_free_block(c->life, code.off);
+	pf_instance_free_block(c->instance, code.off);
 }
 
 /* A program of some GiB takes seconds to be serialized. */
@@ -412,7 +415,7 @@ static int check_identity(struct compile *c, struct json_object *meta, struct pf
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
 	char identity[PF_CACHE_KEY_TEXT];
-	int r = pf_native_identity(c->x->compiler, c->plan.worker, c->life, identity,
+	int r = pf_native_identity(c->x->compiler, c->plan.worker, c->instance, identity,
 				   err);
 
 	if (r < 0)
@@ -526,17 +529,18 @@ static int ask(const struct pf_loaded *l, enum pf_op op, void *reply, size_t len
 	       struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = op, .id = l->id };
-	struct pf_question_to_worker q = {
-		.life = l->life, .request = &req, .len = sizeof(req), .timeout_s = ASK_S
-	};
+	struct pf_question_to_worker q = { .instance = l->instance,
+					   .request = &req,
+					   .len = sizeof(req),
+					   .timeout_s = ASK_S };
 	int r;
 
 	/* Somebody waits for it who only reads a file. */
-	if (pf_life_silent(l->life))
+	if (pf_instance_silent(l->instance))
 		return pf_err_set(err, -ETIMEDOUT, "the worker does not answer");
 	r = pf_ask(&q, reply, len, err);
 	if (r == -ETIMEDOUT)
-		pf_life_set_silent(l->life);
+		pf_instance_set_silent(l->instance);
 	return r;
 }
 
@@ -545,8 +549,8 @@ static int compose(struct pf_executable *x, const struct pf_loaded *l,
 		   const struct pf_rep_block *code, const struct pf_rep_optimized *hlo,
 		   struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {
-	const void *code_at = pf_life_pool(l->life, code->off, code->len);
-	const void *hlo_at = pf_life_pool(l->life, hlo->off, hlo->len);
+	const void *code_at = pf_instance_pool(l->instance, code->off, code->len);
+	const void *hlo_at = pf_instance_pool(l->instance, hlo->off, hlo->len);
 	struct json_object *meta = pf_native_describe(x->compiler, l, hlo->with_config);
 	struct pf_cache_header h = { .key = l->key };
 	struct timespec now;
@@ -589,9 +593,9 @@ static int from_plugin(struct pf_executable *x, const struct pf_loaded *l,
 	r = ask(l, PF_OP_OPTIMIZED, &hlo, sizeof(hlo), err);
 	if (r == 0) {
 		r = compose(x, l, &code, &hlo, ret, len, err);
-		pf_life_free_block(l->life, hlo.off);
+		pf_instance_free_block(l->instance, hlo.off);
 	}
-	pf_life_free_block(l->life, code.off);
+	pf_instance_free_block(l->instance, code.off);
 	return r;
 }
 

@@ -30,7 +30,7 @@ struct pf_claim {
 
 /* What a life's compiler reads of its environment. */
 struct surroundings {
-	uint64_t life;
+	uint64_t instance;
 	const struct pf_worker *worker; /* only compared */
 	struct pf_buf text;
 	struct surroundings *next;
@@ -119,10 +119,11 @@ const char *pf_compiler_host(struct pf_compiler *c)
 	return c->host.data ? c->host.data : "";
 }
 
-static bool known_locked(const struct pf_compiler *c, uint64_t life, struct pf_buf *out)
+static bool known_locked(const struct pf_compiler *c, uint64_t instance,
+			 struct pf_buf *out)
 {
 	for (const struct surroundings *s = c->surroundings; s; s = s->next)
-		if (s->life == life) {
+		if (s->instance == instance) {
 			pf_buf_append(out, s->text.data, s->text.len);
 			return true;
 		}
@@ -130,9 +131,9 @@ static bool known_locked(const struct pf_compiler *c, uint64_t life, struct pf_b
 }
 
 void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *worker,
-			     const struct pf_life *life, struct pf_buf *out)
+			     const struct pf_instance *instance, struct pf_buf *out)
 {
-	uint64_t number = pf_life_number(life);
+	uint64_t number = pf_instance_number(instance);
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct surroundings *s;
 	bool known;
@@ -142,7 +143,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 	pf_unlock(&c->lock);
 	if (known)
 		return;
-	pf_cache_environment(pf_life_environ(life), &text);
+	pf_cache_environment(pf_instance_environ(instance), &text);
 	PF_LOCK_SCOPE(&c->lock);
 	if (known_locked(c, number, out)) /* somebody else was faster */
 		return;
@@ -162,7 +163,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 	s->text = text;
 	text = (struct pf_buf)PF_BUF_INIT;
 	s->worker = worker;
-	s->life = number;
+	s->instance = number;
 }
 
 /* --- the queue --------------------------------------------------------------------------- */

@@ -18,10 +18,10 @@ static void count(struct pf_loaded *l, int change)
 	unsigned n =
 		l->n_devices ? l->n_devices : pf_worker_description(l->worker)->n_devices;
 
-	pf_life_count(l->life, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, change);
+	pf_instance_count(l->instance, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, change);
 	for (unsigned i = 0; i < n; i++)
-		pf_life_count(l->life, PF_ALIVE_EXECUTABLES,
-			      l->n_devices ? l->devices[i] : i, change);
+		pf_instance_count(l->instance, PF_ALIVE_EXECUTABLES,
+				  l->n_devices ? l->devices[i] : i, change);
 	l->counted = change > 0;
 }
 
@@ -72,7 +72,7 @@ bool pf_loaded_use(struct pf_loaded *l)
 	if (atomic_load_explicit(&l->used, memory_order_relaxed) != now)
 		atomic_store_explicit(&l->used, now, memory_order_relaxed);
 	/* The caller's reference came first: see unload_locked. */
-	return !atomic_load(&l->unloaded) && pf_life_alive(l->life);
+	return !atomic_load(&l->unloaded) && pf_instance_alive(l->instance);
 }
 
 /* Have the worker drop L, unless somebody uses it. */
@@ -85,7 +85,7 @@ static bool unload_locked(struct pf_loaded *l)
 		return false;
 	}
 	count(l, -1);
-	pf_life_free_id(l->life, PF_OP_EXECUTABLE_FREE, l->id);
+	pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
 	return true;
 }
 
@@ -108,14 +108,14 @@ static int by_use(const void *a, const void *b)
 	return (m > n) - (m < n);
 }
 
-/* Unload N of LIFE's, which has HAS, those that were used longest ago; but never L. */
+/* Unload N of INSTANCE's, which has HAS, those that were used longest ago; but never L. */
 static void unload_oldest_locked(const struct pf_loaded *l, size_t has, size_t n)
 {
 	pf_autofree struct pf_loaded **list = calloc(has, sizeof(struct pf_loaded *));
 	size_t at = 0;
 
 	for (struct pf_loaded *o = all.first; list && o && at < has; o = o->next)
-		if (o->life == l->life && o != l)
+		if (o->instance == l->instance && o != l)
 			list[at++] = o;
 	if (!list)
 		return; /* the next one that is loaded tries again */
@@ -167,8 +167,8 @@ void pf_loaded_unref(struct pf_loaded *l)
 	if (l->counted)
 		count(l, -1);
 	if (!atomic_load(&l->unloaded))
-		pf_life_free_id(l->life, PF_OP_EXECUTABLE_FREE, l->id);
-	pf_life_unref(l->life);
+		pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
+	pf_instance_unref(l->instance);
 	pf_bytes_unref(l->program);
 	pf_signature_free(l->signature);
 	json_object_put(l->info);
@@ -232,7 +232,7 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 		return NULL;
 	atomic_init(&l->refs, 1);
 	l->worker = c->plan.worker;
-	l->life = pf_life_ref(c->life);
+	l->instance = pf_instance_ref(c->instance);
 	l->program = pf_bytes_ref(c->program);
 	l->program_len = c->len;
 	l->id = c->id;

@@ -186,7 +186,7 @@ static void pf_execution_priv_unref(struct pf_execution_priv *p)
 {
 	if (atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
-	pf_life_unref(p->life);
+	pf_instance_unref(p->instance);
 	free(p->devices);
 	free(p->ids);
 	free(p);
@@ -431,7 +431,7 @@ static bool step(struct pf_execution_priv *p)
 		}
 		if (r <= 0)
 			break;
-		if (pf_life_alive(e->loaded->life)) {
+		if (pf_instance_alive(e->loaded->instance)) {
 			r = pf_execution_send(p, &err);
 			if (r == 0)
 				return true;
@@ -458,7 +458,7 @@ void pf_execution_start(struct pf_execution *e, bool settle)
 	clock_gettime(CLOCK_MONOTONIC, &p->start);
 	atomic_fetch_add(&p->refs, 1);
 	if (step(p) && settle && !atomic_load(&p->ended))
-		pf_life_settle(p->life, &p->ended, SETTLE_US);
+		pf_instance_settle(p->instance, &p->ended, SETTLE_US);
 	pf_execution_priv_unref(p);
 }
 
@@ -541,7 +541,7 @@ static bool collect(struct pf_execution_priv *p)
 
 	memset(claims(p), 0, e->n_args);
 	for (; p->n_used < e->n_args; p->n_used++) {
-		uint64_t id = pf_value_use(e->args[p->n_used], e->loaded->life);
+		uint64_t id = pf_value_use(e->args[p->n_used], e->loaded->instance);
 
 		if (!id)
 			return false;
@@ -649,7 +649,7 @@ static int promise(struct pf_execution_priv *p, struct pf_err *err)
 		e->outs[i] = pf_value_promise(want->dtype, &want->shape, len,
 					      e->loaded->worker,
 					      pf_execution_device(e, i / s->n_outputs),
-					      p->life, new_ids(p)[i], own);
+					      p->instance, new_ids(p)[i], own);
 		if (!e->outs[i]) {
 			pf_arena_discharge(pf_worker_arena(e->loaded->worker), own);
 			r = pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
@@ -669,8 +669,8 @@ static int prepare(struct pf_execution_priv *p, struct pf_err *err)
 		pf_execution_unclaim(p, false);
 		return 1;
 	}
-	pf_life_unref(p->life);
-	p->life = pf_life_ref(p->e->loaded->life);
+	pf_instance_unref(p->instance);
+	p->instance = pf_instance_ref(p->e->loaded->instance);
 	r = promise(p, err);
 	if (r < 0)
 		pf_execution_unclaim(p, false);
@@ -710,7 +710,7 @@ static bool is_much(const struct along *along)
 /* They run on the same devices of the same worker, in the turn that one of them has. */
 static bool same_devices(const struct pf_execution *a, const struct pf_execution *b)
 {
-	if (a->loaded->life != b->loaded->life || a->n_rows != b->n_rows)
+	if (a->loaded->instance != b->loaded->instance || a->n_rows != b->n_rows)
 		return false;
 	for (size_t i = 0; i < a->n_rows; i++)
 		if (pf_execution_device(a, i) != pf_execution_device(b, i))
@@ -826,7 +826,7 @@ static int post(struct pf_execution_priv *p, struct pf_err *err)
 		tail = all.data;
 		len = all.len;
 	}
-	return pf_life_call(p->life, &p->call, &req, sizeof(req), tail, len, err);
+	return pf_instance_call(p->instance, &p->call, &req, sizeof(req), tail, len, err);
 }
 
 int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err)
@@ -851,8 +851,8 @@ int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err)
 	if (r < 0) {
 		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
 		leave(pf_steal(&p->next));
-		if (!pf_life_alive(
-			    p->life)) { /* it was not sent: the next life takes it */
+		if (!pf_instance_alive(
+			    p->instance)) { /* it was not sent: the next life takes it */
 			pf_execution_unclaim(p, false);
 			r = 1;
 		}
@@ -872,7 +872,7 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	if (out->where == PF_WHERE_INLINE)
 		ok = ok && out->off <= len && out->len <= len - out->off;
 	else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
-		ok = ok && pf_life_pool(e->priv->life, out->off, out->len);
+		ok = ok && pf_instance_pool(e->priv->instance, out->off, out->len);
 	else
 		ok = ok && out->where == PF_WHERE_DEVICE;
 	if (!ok)
@@ -964,7 +964,7 @@ static size_t take_answers(struct pf_execution *e, const struct pf_rep_execute *
 /* A worker that dies takes all with it; which of them it died of nobody knows. */
 static void name_all(const struct pf_execution_priv *p, int code, struct pf_err *err)
 {
-	if (p->along.n > 1 && !pf_life_alive(p->life))
+	if (p->along.n > 1 && !pf_instance_alive(p->instance))
 		pf_err_wrap(err, code, "it, or one of the %zu executions sent with it",
 			    p->along.n - 1);
 }
@@ -981,7 +981,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 	if (code < 0) {
 		err = *why;
 		if (p->along.n == 1)
-			pf_quarantine_add_execution(e->executable, e->loaded, p->life,
+			pf_quarantine_add_execution(e->executable, e->loaded, p->instance,
 						    e->uid, why);
 		name_all(p, code, &err);
 	} else {

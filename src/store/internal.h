@@ -23,8 +23,8 @@ struct pf_quarantine;
 
 /* A call; the asker fills in what it needs. */
 struct pf_question_to_worker {
-	struct pf_life *life; /* borrowed */
-	void *request; /* as pf_life_call; a struct pf_req_id, or begins like one */
+	struct pf_instance *instance; /* borrowed */
+	void *request; /* as pf_instance_call; a struct pf_req_id, or begins like one */
 	size_t len;
 	const void *tail;
 	size_t tail_len;
@@ -99,18 +99,18 @@ int pf_value_unusable_locked(const struct pf_value *value, struct pf_err *err);
 /* A copy that died with its worker is none. */
 void pf_value_forget_dead_locked(struct pf_value *value);
 
-/* It is on its device, as buffer ID of LIFE. */
-void pf_value_set_device_locked(struct pf_value *value, struct pf_life *life,
+/* It is on its device, as buffer ID of INSTANCE. */
+void pf_value_set_device_locked(struct pf_value *value, struct pf_instance *instance,
 				uint64_t id);
 
 /* Let go of the copies on the device, and in host memory. */
 void pf_value_drop_device_locked(struct pf_value *value);
 /*
- * Its host bytes lie at OFF of LIFE's pool from now on; BLOCK: in a block that is to be freed,
+ * Its host bytes lie at OFF of INSTANCE's pool from now on; BLOCK: in a block that is to be freed,
  * and can be fetched again.
  */
-void pf_value_set_pool_locked(struct pf_value *value, struct pf_life *life, uint64_t off,
-			      bool block);
+void pf_value_set_pool_locked(struct pf_value *value, struct pf_instance *instance,
+			      uint64_t off, bool block);
 
 /* What LEN bytes take in a pool (see src/worker/internal.h). */
 uint64_t pf_pool_bytes(uint64_t len);
@@ -172,10 +172,10 @@ _Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
 struct pf_quarantine *pf_compiler_quarantine(struct pf_compiler *compiler);
 /* What keys hold of the host; borrowed, never changes. */
 const char *pf_compiler_host(struct pf_compiler *compiler);
-/* Append what they hold of the environment of WORKER's LIFE, as it was when it was asked for
+/* Append what they hold of the environment of WORKER's INSTANCE, as it was when it was asked for
  * first: a plugin reads it once.  May block for a file that XLA_FLAGS names. */
 void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
-			     const struct pf_life *life, struct pf_buf *out);
+			     const struct pf_instance *instance, struct pf_buf *out);
 
 /* One compile a key and place: the first one leads, others follow. */
 
@@ -211,8 +211,9 @@ struct compile {
 	struct pf_compile_job job; /* in the compiler's queue, or run by it */
 	struct pf_waiter waiter;   /* for the worker's next life */
 	struct pf_executable *x;   /* owned reference */
-	struct pf_life *life;      /* owned reference: the one it is tried on, or NULL */
-	struct pf_bytes *program;  /* owned reference; as it was when the compile began */
+	struct pf_instance
+		*instance;        /* owned reference: the one it is tried on, or NULL */
+	struct pf_bytes *program; /* owned reference; as it was when the compile began */
 	uint64_t len;
 	struct pf_program_facts facts; /* of it: also what of it the plugin reads */
 	char format[PF_WIRE_FORMAT];
@@ -314,9 +315,9 @@ struct pf_execution_priv {
 	struct timespec start, loaded, queued;
 	size_t placed; /* arguments on the device so far */
 	unsigned tries;
-	uint64_t *ids;        /* owned: n_args buffers, n_outs new ones, then the bytes */
-	size_t n_used;        /* arguments pinned, and perhaps claimed, so far */
-	struct pf_life *life; /* owned reference, once sent */
+	uint64_t *ids; /* owned: n_args buffers, n_outs new ones, then the bytes */
+	size_t n_used; /* arguments pinned, and perhaps claimed, so far */
+	struct pf_instance *instance; /* owned reference, once sent */
 	struct pf_turn turn;
 	struct pf_turns *_Atomic turns; /* borrowed: where it takes one; NULL: nowhere */
 	bool may_run;                   /* its turn has come */
@@ -373,11 +374,12 @@ int64_t pf_quarantine_waits_until(struct pf_quarantine *quarantine, uid_t user);
 
 /* --- executions ----------------------------------------------------------------------- */
 
-/* USER's execution of LOADED was under way when LIFE ended, as WHY says: if it was the only one,
+/* USER's execution of LOADED was under way when INSTANCE ended, as WHY says: if it was the only one,
  * and nothing was being compiled, it is the culprit. */
 void pf_quarantine_add_execution(const struct pf_executable *executable,
-				 const struct pf_loaded *loaded, struct pf_life *life,
-				 uid_t user, const struct pf_err *why);
+				 const struct pf_loaded *loaded,
+				 struct pf_instance *instance, uid_t user,
+				 const struct pf_err *why);
 
 /* As pf_quarantine_check, for an execution of LOADED. */
 int pf_quarantine_check_execution(const struct pf_executable *executable,

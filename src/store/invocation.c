@@ -112,10 +112,10 @@ static void drop(struct pf_invocation *v, size_t i)
 	struct pf_result *out = &v->outs[i];
 
 	if (out->where == PF_WHERE_POOL) {
-		pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, -1);
-		pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->tail[i]);
+		pf_instance_count(v->instance, PF_ALIVE_BUFFERS, v->device, -1);
+		pf_instance_free_id(v->instance, PF_OP_BUFFER_FREE, v->tail[i]);
 	} else if (out->where == PF_WHERE_BLOCK)
-		pf_life_free_block(v->life, out->off);
+		pf_instance_free_block(v->instance, out->off);
 	if (out->charged)
 		pf_arena_discharge(v->executable->arena, out->charged);
 	*out = (struct pf_result){ .where = PF_WHERE_INLINE };
@@ -133,7 +133,7 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 		return err->code;
 	ret->where = out->where;
 	if (ret->where == PF_WHERE_POOL)
-		pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, 1);
+		pf_instance_count(v->instance, PF_ALIVE_BUFFERS, v->device, 1);
 	ret->off = out->off;
 	ret->len = bytes;
 	if (out->where == PF_WHERE_INLINE) {
@@ -141,7 +141,7 @@ static int take(struct pf_invocation *v, const struct pf_rep_execute *rep, size_
 		if (out->off <= len && out->len <= len - out->off)
 			ret->data = (const char *)rep + out->off;
 	} else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK) {
-		ret->data = pf_life_pool(v->life, out->off, out->len);
+		ret->data = pf_instance_pool(v->instance, out->off, out->len);
 	}
 	if (!ret->data || out->len != bytes || out->dtype != (uint32_t)want->dtype)
 		return pf_err_set(err, -EPROTO,
@@ -213,7 +213,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 	size_t n = v->n_outs, taken = 0;
 
 	if (code < 0) {
-		pf_quarantine_add_execution(v->executable, v->loaded, v->life, v->uid,
+		pf_quarantine_add_execution(v->executable, v->loaded, v->instance, v->uid,
 					    why);
 		end(v, code, why);
 		return;
@@ -228,7 +228,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 		drop(v, i);
 	/* What was not looked at would stay in the worker for ever. */
 	for (size_t i = taken; code < 0 && i < n; i++)
-		pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->tail[i]);
+		pf_instance_free_id(v->instance, PF_OP_BUFFER_FREE, v->tail[i]);
 	end(v, code, &err);
 }
 
@@ -269,7 +269,7 @@ void pf_invocation_free(struct pf_invocation *v)
 		drop(v, i);
 	release(v);
 	pf_bytes_unref(v->bytes);
-	pf_life_unref(v->life);
+	pf_instance_unref(v->instance);
 	pf_loaded_unref(v->loaded);
 	pf_executable_unref(v->executable);
 	free(v->outs);
@@ -294,12 +294,12 @@ static int send(struct pf_invocation *v, struct pf_err *err)
 	req.n_outs = (uint32_t)v->n_outs;
 	for (size_t i = 0; i < v->n_outs; i++)
 		v->tail[i] = pf_worker_id(loaded->worker);
-	pf_life_unref(v->life);
-	v->life = pf_life_ref(loaded->life);
+	pf_instance_unref(v->instance);
+	v->instance = pf_instance_ref(loaded->instance);
 	v->call.done = answer;
 	v->call.reply_min = sizeof(struct pf_rep_execute);
-	return pf_life_call(v->life, &v->call, &req, sizeof(req), v->tail, v->tail_len,
-			    err);
+	return pf_instance_call(v->instance, &v->call, &req, sizeof(req), v->tail,
+				v->tail_len, err);
 }
 
 /* The same program in the worker's next life: 1; 0 it is being compiled. */
@@ -324,7 +324,7 @@ static void step(struct pf_invocation *v)
 	int r = 1;
 
 	do {
-		if (!pf_life_alive(v->loaded->life)) {
+		if (!pf_instance_alive(v->loaded->instance)) {
 			end_turn(v); /* it may compile for long */
 			r = load_again(v, &err);
 			if (r < 0)
@@ -336,7 +336,7 @@ static void step(struct pf_invocation *v)
 		r = send(v, &err);
 		if (r == 0)
 			return;
-	} while (!pf_life_alive(v->loaded->life) && ++v->tries < MAX_TRIES);
+	} while (!pf_instance_alive(v->loaded->instance) && ++v->tries < MAX_TRIES);
 	end(v, r, &err);
 }
 

@@ -262,12 +262,15 @@ void pf_quarantine_add(struct pf_quarantine *q, enum pf_suspect what,
 /* --- executions ------------------------------------------------------------------------ */
 
 void pf_quarantine_add_execution(const struct pf_executable *x, const struct pf_loaded *l,
-				 struct pf_life *life, uid_t user,
+				 struct pf_instance *instance, uid_t user,
 				 const struct pf_err *why)
 {
-	if (why->pjrt_code >= 0 || pf_life_was_stopped(life) ||
-	    pf_life_lost(life, PF_OP_COMPILE) + pf_life_lost(life, PF_OP_LOAD) ||
-	    pf_life_lost(life, PF_OP_EXECUTE) + pf_life_lost(life, PF_OP_CALL) != 1)
+	if (why->pjrt_code >= 0 || pf_instance_was_stopped(instance) ||
+	    pf_instance_lost(instance, PF_OP_COMPILE) +
+		    pf_instance_lost(instance, PF_OP_LOAD) ||
+	    pf_instance_lost(instance, PF_OP_EXECUTE) +
+			    pf_instance_lost(instance, PF_OP_CALL) !=
+		    1)
 		return;
 	if (x->compiler)
 		pf_quarantine_add(pf_compiler_quarantine(x->compiler),

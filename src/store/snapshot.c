@@ -461,10 +461,11 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 	pf_json_add_int(o, "on_device_bytes", (int64_t)v->on_device_bytes);
 	json_object_object_add(o, "host_copy",
 			       json_object_new_boolean(v->bytes || v->small ||
-						       v->pool_life));
+						       v->pool_instance));
 	json_object_object_add(o, "zero_copy",
-			       json_object_new_boolean(v->alias_off != PF_NO_OFFSET ||
-						       (v->pool_life && !v->pool_block)));
+			       json_object_new_boolean(
+				       v->alias_off != PF_NO_OFFSET ||
+				       (v->pool_instance && !v->pool_block)));
 	pf_unlock(&v->lock);
 }
 

@@ -11,8 +11,8 @@ enum { MAX_REPLY = 128 };
 /* Shared by who waits and who answers; the last of them frees it. */
 struct ask {
 	struct pf_call call;
-	struct pf_life *life;   /* owned reference */
-	struct pf_bytes *bytes; /* owned reference, or NULL */
+	struct pf_instance *instance; /* owned reference */
+	struct pf_bytes *bytes;       /* owned reference, or NULL */
 	_Atomic unsigned *n_given_up;
 	enum pf_op op;
 	uint64_t id;
@@ -28,7 +28,7 @@ struct ask {
 
 static void ask_free(struct ask *a)
 {
-	pf_life_unref(a->life);
+	pf_instance_unref(a->instance);
 	pf_bytes_unref(a->bytes);
 	pthread_cond_destroy(&a->answered);
 	pthread_mutex_destroy(&a->lock);
@@ -43,16 +43,16 @@ static void drop_answer(struct ask *a, const void *reply)
 
 	switch (a->op) {
 	case PF_OP_COMPILE:
-		pf_life_free_block(a->life, compiled->info_off);
+		pf_instance_free_block(a->instance, compiled->info_off);
 		if (compiled->hlo_off != PF_NO_OFFSET)
-			pf_life_free_block(a->life, compiled->hlo_off);
-		pf_life_free_id(a->life, PF_OP_EXECUTABLE_FREE, a->id);
+			pf_instance_free_block(a->instance, compiled->hlo_off);
+		pf_instance_free_id(a->instance, PF_OP_EXECUTABLE_FREE, a->id);
 		break;
 	case PF_OP_LOAD:
-		pf_life_free_id(a->life, PF_OP_EXECUTABLE_FREE, a->id);
+		pf_instance_free_id(a->instance, PF_OP_EXECUTABLE_FREE, a->id);
 		break;
 	default:
-		pf_life_free_block(a->life, block->off);
+		pf_instance_free_block(a->instance, block->off);
 	}
 }
 
@@ -99,7 +99,7 @@ static struct ask *ask_new(const struct pf_question_to_worker *q, size_t reply_l
 	pthread_condattr_destroy(&attr);
 	a->call.done = ask_done;
 	a->call.reply_min = a->reply_len = reply_len;
-	a->life = pf_life_ref(q->life);
+	a->instance = pf_instance_ref(q->instance);
 	a->bytes = q->bytes ? pf_bytes_ref(q->bytes) : NULL;
 	a->n_given_up = q->given_up;
 	a->op = (enum pf_op)((struct pf_msg_head *)q->request)->op;
@@ -145,8 +145,8 @@ int pf_ask(struct pf_question_to_worker *q, void *reply, size_t reply_len,
 	q->sent = false;
 	if (!a)
 		return pf_err_set(err, -ENOMEM, "no memory to ask a worker");
-	r = pf_life_call(q->life, &a->call, q->request, q->len, q->tail, q->tail_len,
-			 err);
+	r = pf_instance_call(q->instance, &a->call, q->request, q->len, q->tail,
+			     q->tail_len, err);
 	if (r < 0) {
 		ask_free(a);
 		return r;

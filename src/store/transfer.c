@@ -10,9 +10,9 @@
 
 struct download {
 	struct pf_call call;
-	struct pf_value *value; /* owned reference */
-	struct pf_life *life;   /* owned reference */
-	uint64_t charged;       /* for the block */
+	struct pf_value *value;       /* owned reference */
+	struct pf_instance *instance; /* owned reference */
+	uint64_t charged;             /* for the block */
 	struct timespec start;
 };
 
@@ -26,7 +26,7 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	struct pf_waiter *waiters;
 
 	if (code == 0 &&
-	    (rep->len != v->len || !pf_life_pool(d->life, rep->off, rep->len))) {
+	    (rep->len != v->len || !pf_instance_pool(d->instance, rep->off, rep->len))) {
 		code = pf_err_set(&wrong, -EPROTO,
 				  "the worker sent %llu bytes, expected %llu",
 				  (unsigned long long)rep->len,
@@ -42,7 +42,7 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 		v->err = *err;
 	} else {
 		/* Whoever asked had no host copy, and fetching kept others from making one. */
-		pf_value_set_pool_locked(v, d->life, rep->off, true);
+		pf_value_set_pool_locked(v, d->instance, rep->off, true);
 		pf_spare_touch(v);
 	}
 	pf_value_charged_locked(v, v->own, d->charged);
@@ -50,7 +50,7 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	waiters = pf_wait_take(&v->waiters);
 	pf_unlock(&v->lock);
 	pf_wake_all(waiters);
-	pf_life_unref(d->life);
+	pf_instance_unref(d->instance);
 	pf_value_unref(v);
 	free(d);
 }
@@ -104,7 +104,7 @@ int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 	clock_gettime(CLOCK_MONOTONIC, &d->start);
 	v->fetching = true;
 	d->value = pf_value_ref(v);
-	d->life = pf_life_ref(v->life);
+	d->instance = pf_instance_ref(v->instance);
 	d->call.done = download_done;
 	d->call.reply_min = sizeof(struct pf_rep_block);
 	req.id = v->id;
@@ -112,7 +112,8 @@ int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 	r = pf_arena_charge(pf_worker_arena(v->worker), pf_pool_bytes(v->len), &why);
 	if (r == 0) {
 		d->charged = pf_pool_bytes(v->len);
-		r = pf_life_call(d->life, &d->call, &req, sizeof(req), NULL, 0, &why);
+		r = pf_instance_call(d->instance, &d->call, &req, sizeof(req), NULL, 0,
+				     &why);
 	}
 	if (r < 0)
 		download_end(d, r, &why, NULL);
@@ -153,7 +154,7 @@ struct upload {
 	struct pf_call call;
 	struct pf_waiter waiter; /* for the worker's next life, or the source's bytes */
 	struct pf_value *value;  /* owned reference */
-	struct pf_life *life;    /* owned reference */
+	struct pf_instance *instance; /* owned reference */
 	uint64_t id;
 	unsigned tries;
 	struct timespec start;
@@ -181,9 +182,9 @@ static bool upload_again(struct upload *u, int code, const struct pf_err *err)
 	struct pf_worker *w = u->value->worker;
 
 	if (code != -EIO || err->pjrt_code >= 0 ||
-	    (u->life && ++u->tries >= UPLOAD_TRIES))
+	    (u->instance && ++u->tries >= UPLOAD_TRIES))
 		return false;
-	pf_life_unref(pf_steal(&u->life));
+	pf_instance_unref(pf_steal(&u->instance));
 	u->waiter.wake = upload_wake;
 	if (pf_worker_wait(w, &u->waiter))
 		return true;
@@ -221,14 +222,14 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 		v->state = u->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
-		pf_value_set_device_locked(v, u->life, u->id);
+		pf_value_set_device_locked(v, u->instance, u->id);
 		v->blank = false;
 		v->alias_off = p->alias_off;
 		v->on_device_bytes = p->on_device_bytes;
 		v->state = PF_VALUE_READY;
 		v->err = (struct pf_err)PF_ERR_INIT;
 		if (p->in_pool)
-			pf_value_set_pool_locked(v, u->life, p->pool_off, false);
+			pf_value_set_pool_locked(v, u->instance, p->pool_off, false);
 		v->own = p->alias_off == PF_NO_OFFSET
 				 ? pf_value_room(v->worker, v->device, v->memory, v->len)
 				 : 0;
@@ -240,7 +241,7 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 	pf_unlock(&v->lock);
 	pf_value_release_source(source);
 	pf_wake_all(waiters);
-	pf_life_unref(u->life);
+	pf_instance_unref(u->instance);
 	pf_value_unref(v);
 	free(u);
 }
@@ -274,15 +275,15 @@ static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 	(void)len;
 	if (code == -EOPNOTSUPP && !u->by_host && v->source) {
 		u->by_host = true;
-		pf_life_unref(pf_steal(&u->life));
+		pf_instance_unref(pf_steal(&u->instance));
 		upload_start(u);
 		return;
 	}
 	if (code == 0 &&
 	    (rep->out.len != v->len || rep->out.dtype != (uint32_t)v->dtype ||
 	     (rep->out.where == PF_WHERE_POOL &&
-	      !pf_life_pool(u->life, rep->out.off, v->len)))) {
-		pf_life_free_id(u->life, PF_OP_BUFFER_FREE, u->id);
+	      !pf_instance_pool(u->instance, rep->out.off, v->len)))) {
+		pf_instance_free_id(u->instance, PF_OP_BUFFER_FREE, u->id);
 		code = pf_err_set(
 			&wrong, -EPROTO,
 			"the worker made %llu bytes of type %u, expected %llu of %s",
@@ -389,7 +390,7 @@ static int send_bytes(struct upload *u, struct pf_err *err)
 	}
 	u->call.done = upload_done;
 	u->call.reply_min = sizeof(struct pf_rep_buffer);
-	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
+	return pf_instance_call(u->instance, &u->call, &req, sizeof(req), NULL, 0, err);
 }
 
 static int send_blank(struct upload *u, struct pf_err *err)
@@ -402,7 +403,7 @@ static int send_blank(struct upload *u, struct pf_err *err)
 	fill_request(u, &req);
 	u->call.done = made_done;
 	u->call.reply_min = sizeof(struct pf_rep_array);
-	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
+	return pf_instance_call(u->instance, &u->call, &req, sizeof(req), NULL, 0, err);
 }
 
 /* --- much to copy: on a thread of its own ------------------------------------------------- */
@@ -484,8 +485,9 @@ static uint64_t handle_to_copy(const struct upload *u)
 	if (!source || u->by_host || source->worker != u->value->worker)
 		return 0;
 	PF_LOCK_SCOPE(&source->lock);
-	return source->life == u->life && source->alias_off == PF_NO_OFFSET ? source->id
-									    : 0;
+	return source->instance == u->instance && source->alias_off == PF_NO_OFFSET
+		       ? source->id
+		       : 0;
 }
 
 static int send_copy(struct upload *u, uint64_t from, struct pf_err *err)
@@ -503,7 +505,7 @@ static int send_copy(struct upload *u, uint64_t from, struct pf_err *err)
 		return r;
 	u->call.done = made_done;
 	u->call.reply_min = sizeof(struct pf_rep_array);
-	return pf_life_call(u->life, &u->call, &req, sizeof(req), NULL, 0, err);
+	return pf_instance_call(u->instance, &u->call, &req, sizeof(req), NULL, 0, err);
 }
 
 /* The bytes of what it is a copy of have come, or not. */
@@ -546,8 +548,8 @@ static void upload_start(struct upload *u)
 	uint64_t from;
 	int r;
 
-	u->life = pf_worker_life(v->worker, &err);
-	if (!u->life) {
+	u->instance = pf_worker_instance(v->worker, &err);
+	if (!u->instance) {
 		upload_end(u, err.code, &err, NULL);
 		return;
 	}
@@ -569,7 +571,7 @@ int pf_value_place(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *
 	pf_lock(&v->lock);
 	pf_value_forget_dead_locked(v);
 	r = pf_value_unusable_locked(v, err);
-	if (r == 0 && v->life && !v->placing)
+	if (r == 0 && v->instance && !v->placing)
 		r = 1;
 	if (r == 0)
 		pf_wait_add(&v->waiters, waiter);
@@ -602,7 +604,7 @@ int pf_value_placed(struct pf_value *v, struct pf_err *err)
 	r = pf_value_unusable_locked(v, err);
 	if (r < 0)
 		return r;
-	if (v->life)
+	if (v->instance)
 		return 1;
 	if (err)
 		*err = v->err;

@@ -57,10 +57,10 @@ uint64_t pf_pool_bytes(uint64_t len)
 	return (len + unit - 1) / unit * unit;
 }
 
-void pf_value_set_pool_locked(struct pf_value *v, struct pf_life *life, uint64_t off,
-			      bool block)
+void pf_value_set_pool_locked(struct pf_value *v, struct pf_instance *instance,
+			      uint64_t off, bool block)
 {
-	v->pool_life = pf_life_ref(life);
+	v->pool_instance = pf_instance_ref(instance);
 	v->pool_off = off;
 	v->pool_block = block;
 }
@@ -82,10 +82,10 @@ void pf_value_charged_locked(struct pf_value *v, uint64_t own, uint64_t charged)
 
 void pf_value_settle_charge_locked(struct pf_value *v)
 {
-	uint64_t owed = v->pool_life ? pf_pool_bytes(v->len) : 0;
+	uint64_t owed = v->pool_instance ? pf_pool_bytes(v->len) : 0;
 
 	/* The two are one where the plugin put its buffer into the pool. */
-	if (v->life && (v->pool_life != v->life || v->pool_block))
+	if (v->instance && (v->pool_instance != v->instance || v->pool_block))
 		owed += v->own;
 	if (owed < v->charged)
 		pf_arena_discharge(pf_worker_arena(v->worker), v->charged - owed);
@@ -113,16 +113,17 @@ void pf_value_pass_charge(struct pf_value *from, struct pf_value *to)
 	pf_value_charged_locked(to, to->own + own, own);
 }
 
-void pf_value_set_device_locked(struct pf_value *v, struct pf_life *life, uint64_t id)
+void pf_value_set_device_locked(struct pf_value *v, struct pf_instance *instance,
+				uint64_t id)
 {
-	v->life = pf_life_ref(life);
+	v->instance = pf_instance_ref(instance);
 	v->id = id;
-	pf_life_count(life, PF_ALIVE_BUFFERS, v->device, 1);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, v->device, 1);
 }
 
 struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
 				  uint64_t len, struct pf_worker *worker, unsigned device,
-				  struct pf_life *life, uint64_t id, uint64_t own)
+				  struct pf_instance *instance, uint64_t id, uint64_t own)
 {
 	struct pf_value *v = new_value(dtype, shape, len, worker, device, UINT32_MAX);
 
@@ -130,7 +131,7 @@ struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *sh
 		return NULL;
 	v->promised = true;
 	pf_value_charged_locked(v, own, own);
-	pf_value_set_device_locked(v, life, id);
+	pf_value_set_device_locked(v, instance, id);
 	return v;
 }
 
@@ -149,7 +150,7 @@ int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *mess
 	v->promised = false;
 	v->small = small;
 	if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
-		pf_value_set_pool_locked(v, v->life, out->off,
+		pf_value_set_pool_locked(v, v->instance, out->off,
 					 out->where == PF_WHERE_BLOCK);
 	if (v->pool_block)
 		pf_spare_touch(v);
@@ -205,20 +206,20 @@ struct pf_value *pf_value_ref(struct pf_value *value)
 
 void pf_value_drop_device_locked(struct pf_value *v)
 {
-	if (!v->life)
+	if (!v->instance)
 		return;
-	pf_life_count(v->life, PF_ALIVE_BUFFERS, v->device, -1);
-	pf_life_free_id(v->life, PF_OP_BUFFER_FREE, v->id);
-	pf_life_unref(pf_steal(&v->life));
+	pf_instance_count(v->instance, PF_ALIVE_BUFFERS, v->device, -1);
+	pf_instance_free_id(v->instance, PF_OP_BUFFER_FREE, v->id);
+	pf_instance_unref(pf_steal(&v->instance));
 	v->id = 0;
 	pf_value_settle_charge_locked(v);
 }
 
 static void pf_value_drop_host_locked(struct pf_value *v)
 {
-	if (v->pool_life && v->pool_block)
-		pf_life_free_block(v->pool_life, v->pool_off);
-	pf_life_unref(pf_steal(&v->pool_life));
+	if (v->pool_instance && v->pool_block)
+		pf_instance_free_block(v->pool_instance, v->pool_off);
+	pf_instance_unref(pf_steal(&v->pool_instance));
 	v->pool_block = v->bytes_again = false;
 	pf_value_settle_charge_locked(v);
 	pf_bytes_unref(pf_steal(&v->bytes));
@@ -243,8 +244,8 @@ const void *pf_value_host_locked(const struct pf_value *v)
 		return pf_bytes_at(v->bytes, v->bytes_off);
 	if (v->small)
 		return v->small;
-	if (v->pool_life)
-		return pf_life_pool(v->pool_life, v->pool_off, v->len);
+	if (v->pool_instance)
+		return pf_instance_pool(v->pool_instance, v->pool_off, v->len);
 	return NULL;
 }
 
@@ -289,21 +290,22 @@ void pf_value_forget_dead_locked(struct pf_value *v)
 {
 	bool whole;
 
-	if (v->life && !pf_life_alive(v->life))
+	if (v->instance && !pf_instance_alive(v->instance))
 		pf_value_drop_device_locked(v);
 	/* A damaged pool stays mapped, for readers who have it pinned. */
 	whole = pf_value_host_locked(v) &&
-		(v->bytes || v->small || !pf_life_damaged(v->pool_life));
-	if (!v->life && !v->source && !v->blank && !whole && v->state == PF_VALUE_READY)
+		(v->bytes || v->small || !pf_instance_damaged(v->pool_instance));
+	if (!v->instance && !v->source && !v->blank && !whole &&
+	    v->state == PF_VALUE_READY)
 		v->state = PF_VALUE_LOST;
 }
 
 /* --- readers and executions --------------------------------------------------------- */
 
-uint64_t pf_value_use(struct pf_value *v, struct pf_life *life)
+uint64_t pf_value_use(struct pf_value *v, struct pf_instance *instance)
 {
 	PF_LOCK_SCOPE(&v->lock);
-	if (v->life != life || v->state != PF_VALUE_READY)
+	if (v->instance != instance || v->state != PF_VALUE_READY)
 		return 0;
 	v->pins++;
 	return v->id;
@@ -317,7 +319,7 @@ void pf_value_pin(struct pf_value *v)
 
 struct pf_value *pf_value_take_source_locked(struct pf_value *v)
 {
-	return v->life && !v->pins && !v->placing ? pf_steal(&v->source) : NULL;
+	return v->instance && !v->pins && !v->placing ? pf_steal(&v->source) : NULL;
 }
 
 void pf_value_release_source(struct pf_value *source)
@@ -330,8 +332,8 @@ void pf_value_release_source(struct pf_value *source)
 /* Can the host copy be made again?  The device's own must not lie in it. */
 static bool is_spare_locked(const struct pf_value *v)
 {
-	return v->life && v->state == PF_VALUE_READY &&
-	       ((v->pool_life && v->pool_block) ||
+	return v->instance && v->state == PF_VALUE_READY &&
+	       ((v->pool_instance && v->pool_block) ||
 		(v->bytes_again && v->alias_off == PF_NO_OFFSET));
 }
 
@@ -342,7 +344,7 @@ static uint64_t pf_value_drop_spare(struct pf_value *v)
 
 	PF_LOCK_SCOPE(&v->lock);
 	if (!is_spare_locked(v) || v->pins || v->placing || v->fetching ||
-	    !pf_life_alive(v->life))
+	    !pf_instance_alive(v->instance))
 		return 0;
 	given = v->charged + (v->bytes ? v->bytes->extent.len : 0);
 	pf_value_drop_host_locked(v);
@@ -435,12 +437,13 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 	if (v->bytes)
 		pf_bytes_segment(v->bytes, &ret[n++]);
 	if (v->charged) {
-		struct pf_life *life = v->pool_life ? v->pool_life : v->life;
+		struct pf_instance *instance =
+			v->pool_instance ? v->pool_instance : v->instance;
 
 		snprintf(ret[n].id, sizeof(ret[n].id), "%.16s:%" PRIu64 ":%s%" PRIu64,
-			 pf_worker_name(v->worker), pf_life_number(life),
-			 v->pool_life ? "" : "buffer-",
-			 v->pool_life ? v->pool_off : v->id);
+			 pf_worker_name(v->worker), pf_instance_number(instance),
+			 v->pool_instance ? "" : "buffer-",
+			 v->pool_instance ? v->pool_off : v->id);
 		ret[n++].bytes = v->charged;
 	}
 	return n;

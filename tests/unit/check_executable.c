@@ -378,8 +378,8 @@ START_TEST(it_is_compiled_again_after_a_death)
 	replace_worker();
 	l = load(x);
 	ck_assert_ptr_ne(l, old);
-	ck_assert(pf_life_alive(l->life));
-	ck_assert(!pf_life_alive(old->life));
+	ck_assert(pf_instance_alive(l->instance));
+	ck_assert(!pf_instance_alive(old->instance));
 	pf_loaded_unref(l);
 	pf_loaded_unref(old);
 	pf_executable_unref(x);
@@ -397,24 +397,24 @@ START_TEST(a_compile_that_kills_the_worker_says_so)
 	ck_assert_ptr_nonnull(strstr(err.text, "Check failed: no"));
 	check_state(x, "failed");
 	setenv("PJRTFS_FAULTY", "", 1);
-	pf_life_unref(next_life(NULL));
+	pf_instance_unref(next_instance(NULL));
 	replace_worker(); /* the first one may have begun with the fault */
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
 	pf_executable_unref(x);
 }
 END_TEST
 
-START_TEST(a_compile_waits_for_the_next_life)
+START_TEST(a_compile_waits_for_the_next_instance)
 {
-	struct pf_life *life;
+	struct pf_instance *instance;
 	struct pf_executable *x;
 
 	start_faulty("");
 	x = executable_of(add_program);
 	replace_worker();
 	kill_worker();
-	while ((life = pf_worker_life(worker, NULL))) {
-		pf_life_unref(life);
+	while ((instance = pf_worker_instance(worker, NULL))) {
+		pf_instance_unref(instance);
 		usleep(100);
 	}
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
@@ -552,7 +552,7 @@ int main(void)
 	unit_add_cases(tc, options_are_checked, options);
 	tcase_add_test(tc, it_is_compiled_again_after_a_death);
 	tcase_add_test(tc, a_compile_that_kills_the_worker_says_so);
-	tcase_add_test(tc, a_compile_waits_for_the_next_life);
+	tcase_add_test(tc, a_compile_waits_for_the_next_instance);
 	tcase_add_test(tc, without_a_worker_nothing_compiles);
 	tcase_add_test(tc, a_death_commits_nothing);
 	tcase_add_test(tc, a_scratch_file_does_not_load_after_a_death);

@@ -87,7 +87,7 @@ START_TEST(lines_come_in_pieces)
 }
 END_TEST
 
-START_TEST(a_new_life_has_words_of_its_own)
+START_TEST(a_new_instance_has_words_of_its_own)
 {
 	add("Check failed: in the first life\n");
 	mark = pf_tail_mark(&tail);
@@ -241,7 +241,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, open_tail, close_tail);
 	unit_add_cases(tc, the_best_line_explains, last_words);
 	tcase_add_test(tc, lines_come_in_pieces);
-	tcase_add_test(tc, a_new_life_has_words_of_its_own);
+	tcase_add_test(tc, a_new_instance_has_words_of_its_own);
 	tcase_add_test(tc, of_the_fatal_ones_alone);
 	tcase_add_test(tc, marks_up_to_the_words_have_them);
 	tcase_add_test(tc, a_sentence_quotes_them_if_there_are_any);

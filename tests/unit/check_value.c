@@ -75,9 +75,9 @@ static void check_large(struct pf_value *v)
 /* --- to the device ------------------------------------------------------------------- */
 
 /* The handle that an execution on LIFE_OF_IT would get, or 0. */
-static uint64_t id_on(struct pf_value *v, struct pf_life *life_of_it)
+static uint64_t id_on(struct pf_value *v, struct pf_instance *instance_of_it)
 {
-	uint64_t id = pf_value_use(v, life_of_it);
+	uint64_t id = pf_value_use(v, instance_of_it);
 
 	if (id)
 		pf_value_unpin(v);
@@ -87,19 +87,19 @@ static uint64_t id_on(struct pf_value *v, struct pf_life *life_of_it)
 START_TEST(a_value_goes_to_its_device)
 {
 	struct pf_value *v;
-	struct pf_life *life;
+	struct pf_instance *instance;
 
 	start_worker(plugins[_i]);
 	v = matrix(counts);
-	life = pf_worker_life(worker, NULL);
-	ck_assert_uint_eq(id_on(v, life), 0);
+	instance = pf_worker_instance(worker, NULL);
+	ck_assert_uint_eq(id_on(v, instance), 0);
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
-	ck_assert_uint_ne(id_on(v, life), 0);
+	ck_assert_uint_ne(id_on(v, instance), 0);
 	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1); /* it is there */
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1);
-	pf_life_unref(life);
+	pf_instance_unref(instance);
 	pf_value_unref(v);
 }
 END_TEST
@@ -143,7 +143,7 @@ END_TEST
 /* One death is not the bytes' fault; who kills twice may be the reason. */
 START_TEST(uploads_survive_one_death)
 {
-	struct pf_life *life;
+	struct pf_instance *instance;
 	struct pf_value *v;
 	struct event placed;
 
@@ -172,9 +172,9 @@ START_TEST(uploads_survive_one_death)
 		return;
 	}
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
-	life = pf_worker_life(worker, NULL);
-	ck_assert_uint_ne(id_on(v, life), 0);
-	pf_life_unref(life);
+	instance = pf_worker_instance(worker, NULL);
+	ck_assert_uint_ne(id_on(v, instance), 0);
+	pf_instance_unref(instance);
 	pf_value_unref(v);
 }
 END_TEST
@@ -263,16 +263,17 @@ START_TEST(results_in_host_memory_survive_a_death)
 }
 END_TEST
 
-/* What an execution on LIFE made under ID, as OUT in MESSAGE tells. */
+/* What an execution on INSTANCE made under ID, as OUT in MESSAGE tells. */
 static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *out,
-			     const void *message, struct pf_life *life, uint64_t id)
+			     const void *message, struct pf_instance *instance,
+			     uint64_t id)
 {
-	struct pf_value *v =
-		pf_value_promise(PF_DTYPE_F32, shape, out->len, worker, 0, life, id, 0);
+	struct pf_value *v = pf_value_promise(PF_DTYPE_F32, shape, out->len, worker, 0,
+					      instance, id, 0);
 
 	ck_assert_ptr_nonnull(v);
 	ck_assert_uint_eq(pf_value_promised_id(v), id);
-	ck_assert_uint_eq(id_on(v, life), id);
+	ck_assert_uint_eq(id_on(v, instance), id);
 	ck_assert_ptr_null(pf_value_host(v));
 	ck_assert_msg(pf_value_keep(v, out, message, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(pf_value_promised_id(v), 0);
@@ -280,28 +281,28 @@ static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *
 }
 
 /* A value that is on the device only: what an execution tells of its output. */
-static struct pf_value *device_only(struct pf_life *life)
+static struct pf_value *device_only(struct pf_instance *instance)
 {
 	struct pf_shape shape = { .rank = 2, .dims = { 2, 3 } };
 	struct pf_out out = { .where = PF_WHERE_DEVICE,
 			      .dtype = PF_DTYPE_F32,
 			      .len = 24 };
 
-	return kept(&shape, &out, NULL, life, pf_worker_id(worker));
+	return kept(&shape, &out, NULL, instance, pf_worker_id(worker));
 }
 
 START_TEST(the_only_copy_is_lost_with_its_worker)
 {
-	struct pf_life *life;
+	struct pf_instance *instance;
 	struct pf_value *v;
 
 	start_worker(faulty_plugin());
-	life = pf_worker_life(worker, NULL);
-	v = device_only(life);
+	instance = pf_worker_instance(worker, NULL);
+	v = device_only(instance);
 	ck_assert_ptr_null(pf_value_host(v));
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
-	ck_assert_uint_ne(id_on(v, life), 0);
-	pf_life_unref(life);
+	ck_assert_uint_ne(id_on(v, instance), 0);
+	pf_instance_unref(instance);
 	replace_worker();
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_LOST);
 	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EIO);
@@ -316,17 +317,17 @@ END_TEST
 /* The worker does not know the id: the fetch fails with its sentence, again and again. */
 START_TEST(a_fetch_may_fail)
 {
-	struct pf_life *life;
+	struct pf_instance *instance;
 	struct pf_value *v;
 
 	start_worker(faulty_plugin());
-	life = pf_worker_life(worker, NULL);
-	v = device_only(life);
+	instance = pf_worker_instance(worker, NULL);
+	v = device_only(instance);
 	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
 	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	pf_value_unref(v);
-	pf_life_unref(life);
+	pf_instance_unref(instance);
 }
 END_TEST
 
@@ -335,16 +336,16 @@ START_TEST(small_results_come_with_their_message)
 	struct pf_shape shape = { .rank = 0 };
 	struct pf_out out = { .where = PF_WHERE_INLINE, .len = 4, .off = 8 };
 	char message[12] = "01234567abcd";
-	struct pf_life *life;
+	struct pf_instance *instance;
 	struct pf_value *v;
 
 	start_worker(faulty_plugin());
-	life = pf_worker_life(worker, NULL);
-	v = kept(&shape, &out, message, life, 77);
+	instance = pf_worker_instance(worker, NULL);
+	v = kept(&shape, &out, message, instance, 77);
 	memset(message, 'x', sizeof(message));
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
-	ck_assert_uint_eq(id_on(v, life), 77);
-	pf_life_unref(life);
+	ck_assert_uint_eq(id_on(v, instance), 77);
+	pf_instance_unref(instance);
 	replace_worker();
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
@@ -361,9 +362,9 @@ START_TEST(a_donated_value_is_gone)
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	ck_assert_int_eq(place_value(v, &err), 1);
-	ck_assert_uint_ne(pf_value_use(v, v->life), 0);
+	ck_assert_uint_ne(pf_value_use(v, v->instance), 0);
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_TAKEN);
-	ck_assert_uint_eq(pf_value_use(v, v->life), 0);
+	ck_assert_uint_eq(pf_value_use(v, v->instance), 0);
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_REFUSED);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
 	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EBUSY);

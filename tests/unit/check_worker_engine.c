@@ -90,52 +90,54 @@ START_TEST(a_worker_describes_its_plugin)
 END_TEST
 
 /* Whoever awaits a life has one, or is woken for the next: never neither. */
-START_TEST(a_life_is_there_or_awaited)
+START_TEST(a_instance_is_there_or_awaited)
 {
 	struct event next;
-	struct pf_life *life, *before = NULL;
+	struct pf_instance *instance, *before = NULL;
 	int waits = 0;
 
 	start_worker(faulty_plugin());
 	for (int i = 0; i < 5; i++) {
 		kill_worker();
 		for (;;) {
-			int r = pf_worker_await(worker, event_init(&next), &life, NULL);
+			int r = pf_worker_await(worker, event_init(&next), &instance,
+						NULL);
 
 			ck_assert_int_ge(r, 0);
-			ck_assert_int_eq(life != NULL, r);
-			if (life && life != before)
+			ck_assert_int_eq(instance != NULL, r);
+			if (instance && instance != before)
 				break;
-			pf_life_unref(life);
+			pf_instance_unref(instance);
 			if (r == 0)
 				event_wait(&next);
 			else
 				usleep(100); /* it is not known to be dead yet */
 			waits += r == 0;
 		}
-		pf_life_unref(before);
-		before = life;
+		pf_instance_unref(before);
+		before = instance;
 	}
 	ck_assert_int_gt(waits, 0);
-	pf_life_unref(before);
+	pf_instance_unref(before);
 	pf_worker_stop(worker);
-	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &life, NULL), -EIO);
+	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &instance, NULL),
+			 -EIO);
 	stop_worker();
 }
 END_TEST
 
 /* --- asking -------------------------------------------------------------------------- */
 
-static int ask(struct pf_life *life, struct question *q, size_t reply_min, void *req,
-	       size_t len, const void *tail, size_t tail_len)
+static int ask(struct pf_instance *instance, struct question *q, size_t reply_min,
+	       void *req, size_t len, const void *tail, size_t tail_len)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_call *call = question_init(q, reply_min);
 
-	return pf_life_call(life, call, req, len, tail, tail_len, &err);
+	return pf_instance_call(instance, call, req, len, tail, tail_len, &err);
 }
 
-static void start_compile(struct pf_life *life, struct question *q,
+static void start_compile(struct pf_instance *instance, struct question *q,
 			  const struct pf_extent *program)
 {
 	struct pf_req_compile req = { .head.op = PF_OP_COMPILE,
@@ -146,8 +148,8 @@ static void start_compile(struct pf_life *life, struct question *q,
 				      .options_len = sizeof(one_device) };
 
 	memcpy(pf_arena_at(arena, program->off), add_scalars, strlen(add_scalars));
-	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_compile), &req, sizeof(req),
-			     one_device, sizeof(one_device)),
+	ck_assert_int_eq(ask(instance, q, sizeof(struct pf_rep_compile), &req,
+			     sizeof(req), one_device, sizeof(one_device)),
 			 0);
 }
 
@@ -159,7 +161,7 @@ static struct pf_extent extent(uint64_t len)
 	return e;
 }
 
-static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off,
+static uint64_t upload(struct pf_instance *instance, struct question *q, uint64_t off,
 		       float number)
 {
 	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE,
@@ -170,7 +172,7 @@ static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off,
 				     .memory = UINT32_MAX };
 
 	*(float *)pf_arena_at(arena, off) = number;
-	ck_assert_int_eq(ask(life, q, sizeof(struct pf_rep_buffer), &req, sizeof(req),
+	ck_assert_int_eq(ask(instance, q, sizeof(struct pf_rep_buffer), &req, sizeof(req),
 			     NULL, 0),
 			 0);
 	event_wait(&q->answered);
@@ -178,8 +180,8 @@ static uint64_t upload(struct pf_life *life, struct question *q, uint64_t off,
 	return req.id;
 }
 
-/* Compile, upload, execute on LIFE; the sum. */
-static float add_on(struct pf_life *life, float x, float y)
+/* Compile, upload, execute on INSTANCE; the sum. */
+static float add_on(struct pf_instance *instance, float x, float y)
 {
 	struct pf_req_execute req = {
 		.head.op = PF_OP_EXECUTE,
@@ -198,25 +200,25 @@ static float add_on(struct pf_life *life, float x, float y)
 	} tail = { .donate = { 0 } };
 	float sum;
 
-	start_compile(life, &q, &program);
+	start_compile(instance, &q, &program);
 	event_wait(&q.answered);
 	ck_assert_msg(q.code == 0, "%s", q.err.text);
-	pf_life_free_block(life, ((struct pf_rep_compile *)q.reply)->info_off);
+	pf_instance_free_block(instance, ((struct pf_rep_compile *)q.reply)->info_off);
 	req.executable = pf_worker_id(worker) - 1;
-	tail.ids[0] = upload(life, &q, a.off, x);
-	tail.ids[1] = upload(life, &q, b.off, y);
+	tail.ids[0] = upload(instance, &q, a.off, x);
+	tail.ids[1] = upload(instance, &q, b.off, y);
 	tail.ids[2] = pf_worker_id(worker);
-	ck_assert_int_eq(ask(life, &q, sizeof(struct pf_rep_execute) + sizeof(*out), &req,
-			     sizeof(req), &tail, 3 * 8 + 2),
+	ck_assert_int_eq(ask(instance, &q, sizeof(struct pf_rep_execute) + sizeof(*out),
+			     &req, sizeof(req), &tail, 3 * 8 + 2),
 			 0);
-	pf_life_settle(life, &q.done, 100000);
+	pf_instance_settle(instance, &q.done, 100000);
 	event_wait(&q.answered);
 	ck_assert_msg(q.code == 0, "%s", q.err.text);
 	ck_assert_uint_eq(out->where, PF_WHERE_INLINE);
 	memcpy(&sum, q.reply + out->off, sizeof(sum));
 	for (int i = 0; i < 3; i++)
-		pf_life_free_id(life, PF_OP_BUFFER_FREE, tail.ids[i]);
-	pf_life_free_id(life, PF_OP_EXECUTABLE_FREE, req.executable);
+		pf_instance_free_id(instance, PF_OP_BUFFER_FREE, tail.ids[i]);
+	pf_instance_free_id(instance, PF_OP_EXECUTABLE_FREE, req.executable);
 	pf_arena_give(arena, &program);
 	pf_arena_give(arena, &a);
 	pf_arena_give(arena, &b);
@@ -225,46 +227,46 @@ static float add_on(struct pf_life *life, float x, float y)
 
 START_TEST(a_worker_computes)
 {
-	struct pf_life *life;
+	struct pf_instance *instance;
 
 	start_worker(plugins[_i]);
-	life = pf_worker_life(worker, NULL);
-	ck_assert_float_eq(add_on(life, 2, 3), 5);
-	ck_assert_float_eq(add_on(life, -1, 0.5f), -0.5f);
-	pf_life_unref(life);
+	instance = pf_worker_instance(worker, NULL);
+	ck_assert_float_eq(add_on(instance, 2, 3), 5);
+	ck_assert_float_eq(add_on(instance, -1, 0.5f), -0.5f);
+	pf_instance_unref(instance);
 	stop_worker();
 }
 END_TEST
 
 START_TEST(a_killed_worker_comes_back)
 {
-	struct pf_life *old, *life;
+	struct pf_instance *old, *instance;
 	unsigned restarts;
 	struct stat st;
 	uint64_t id;
 	pid_t pid;
 
 	start_worker(plugins[0]);
-	old = pf_worker_life(worker, NULL);
+	old = pf_worker_instance(worker, NULL);
 	pid = worker_pid();
 	id = pf_worker_id(worker);
 	for (int i = 1; i <= 3; i++) {
 		replace_worker();
-		ck_assert(!pf_life_alive(old));
+		ck_assert(!pf_instance_alive(old));
 		ck_assert_int_ne(worker_pid(), pid);
 		pf_worker_pid(worker, &pid, &restarts);
 		ck_assert_uint_eq(restarts, (unsigned)i);
 		ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_READY);
 		ck_assert_uint_gt(pf_worker_id(worker), id);
-		life = pf_worker_life(worker, NULL);
-		ck_assert_ptr_nonnull(pf_life_plugin(life));
+		instance = pf_worker_instance(worker, NULL);
+		ck_assert_ptr_nonnull(pf_instance_plugin(instance));
 		ck_assert_int_eq(stat(plugins[0], &st), 0);
-		ck_assert_uint_eq(pf_life_plugin(life)->st_ino, st.st_ino);
-		ck_assert_int_eq(pf_life_plugin(life)->st_size, st.st_size);
-		ck_assert_float_eq(add_on(life, (float)i, 1), (float)i + 1);
-		pf_life_unref(life);
+		ck_assert_uint_eq(pf_instance_plugin(instance)->st_ino, st.st_ino);
+		ck_assert_int_eq(pf_instance_plugin(instance)->st_size, st.st_size);
+		ck_assert_float_eq(add_on(instance, (float)i, 1), (float)i + 1);
+		pf_instance_unref(instance);
 	}
-	pf_life_unref(old);
+	pf_instance_unref(old);
 	stop_worker();
 }
 END_TEST
@@ -289,26 +291,26 @@ START_TEST(calls_under_way_get_the_last_words)
 	struct question q, late;
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = 1 };
 	struct pf_extent program;
-	struct pf_life *life;
+	struct pf_instance *instance;
 
 	setenv("PJRTFS_FAULTY", deaths[_i].fault, 1);
 	start_worker(faulty_plugin());
-	life = pf_worker_life(worker, NULL);
+	instance = pf_worker_instance(worker, NULL);
 	program = extent(4096);
-	start_compile(life, &q, &program);
+	start_compile(instance, &q, &program);
 	if (deaths[_i].kill) {
 		ck_assert(!event_within(&q.answered, 1));
 		kill_worker();
 	}
 	event_wait(&q.answered);
-	ck_assert_uint_eq(pf_life_lost(life, PF_OP_COMPILE), 1);
-	ck_assert_uint_eq(pf_life_lost(life, PF_OP_LOAD), 0);
+	ck_assert_uint_eq(pf_instance_lost(instance, PF_OP_COMPILE), 1);
+	ck_assert_uint_eq(pf_instance_lost(instance, PF_OP_LOAD), 0);
 	ck_assert_int_eq(q.code, -EIO);
 	ck_assert_int_eq(q.err.pjrt_code, -1);
 	ck_assert_ptr_nonnull(strstr(q.err.text, deaths[_i].why));
 	ck_assert_str_eq(strstr(q.err.text, deaths[_i].why), deaths[_i].why);
-	ck_assert_int_eq(ask(life, &late, 0, &req, sizeof(req), NULL, 0), -EIO);
-	pf_life_unref(life);
+	ck_assert_int_eq(ask(instance, &late, 0, &req, sizeof(req), NULL, 0), -EIO);
+	pf_instance_unref(instance);
 	stop_worker();
 	ck_assert_int_eq(event_count(&q.answered), 1);
 	pf_arena_give(arena, &program);
@@ -319,19 +321,19 @@ START_TEST(the_plugins_errors_come_through)
 {
 	struct question q;
 	struct pf_extent program;
-	struct pf_life *life;
+	struct pf_instance *instance;
 
 	setenv("PJRTFS_FAULTY", "compile=error:UNIMPLEMENTED:no such op", 1);
 	start_worker(faulty_plugin());
-	life = pf_worker_life(worker, NULL);
+	instance = pf_worker_instance(worker, NULL);
 	program = extent(4096);
-	start_compile(life, &q, &program);
+	start_compile(instance, &q, &program);
 	event_wait(&q.answered);
 	ck_assert_int_eq(q.code, -EOPNOTSUPP);
 	ck_assert_int_eq(q.err.pjrt_code, 12);
 	ck_assert_ptr_nonnull(strstr(q.err.text, "no such op"));
-	ck_assert(pf_life_alive(life));
-	pf_life_unref(life);
+	ck_assert(pf_instance_alive(instance));
+	pf_instance_unref(instance);
 	pf_arena_give(arena, &program);
 	stop_worker();
 }
@@ -342,15 +344,15 @@ START_TEST(stopping_ends_the_calls_under_way)
 	static struct question q[40];
 	struct pf_extent program;
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_life *life;
+	struct pf_instance *instance;
 	struct event waiting;
 
 	setenv("PJRTFS_FAULTY", "compile=hang", 1);
 	start_worker(faulty_plugin());
-	life = pf_worker_life(worker, NULL);
+	instance = pf_worker_instance(worker, NULL);
 	program = extent(4096);
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++)
-		start_compile(life, &q[i], &program);
+		start_compile(instance, &q[i], &program);
 	pf_worker_stop(worker);
 	pf_worker_stop(worker);
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++) {
@@ -358,12 +360,12 @@ START_TEST(stopping_ends_the_calls_under_way)
 		ck_assert_int_eq(q[i].code, -EIO);
 	}
 	ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_FAILED);
-	ck_assert_ptr_null(pf_worker_life(worker, &err));
+	ck_assert_ptr_null(pf_worker_instance(worker, &err));
 	ck_assert_int_eq(err.code, -EIO);
 	ck_assert_ptr_nonnull(strstr(err.text, "(it is not started again)"));
 	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
 	ck_assert_int_eq(worker_pid(), 0);
-	pf_life_unref(life);
+	pf_instance_unref(instance);
 	stop_worker();
 	pf_arena_give(arena, &program);
 }
@@ -372,21 +374,21 @@ END_TEST
 START_TEST(who_waits_is_woken)
 {
 	struct event waiting;
-	struct pf_life *life;
+	struct pf_instance *instance;
 
 	start_worker(faulty_plugin());
 	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
 	for (int i = 0; i < 3; i++) {
 		kill_worker();
-		life = pf_worker_life(worker, NULL);
-		while (life && pf_life_alive(life))
+		instance = pf_worker_instance(worker, NULL);
+		while (instance && pf_instance_alive(instance))
 			usleep(100);
-		pf_life_unref(life);
+		pf_instance_unref(instance);
 		if (pf_worker_wait(worker, event_init(&waiting)))
 			event_wait(&waiting);
-		life = pf_worker_life(worker, NULL);
-		ck_assert_ptr_nonnull(life);
-		pf_life_unref(life);
+		instance = pf_worker_instance(worker, NULL);
+		ck_assert_ptr_nonnull(instance);
+		pf_instance_unref(instance);
 	}
 	stop_worker();
 }
@@ -402,14 +404,14 @@ START_TEST(stopping_wakes_who_waits)
 	kill_worker();
 	while (pf_worker_state(worker) == PF_WORKER_READY)
 		usleep(1000);
-	ck_assert_ptr_null(pf_worker_life(worker, &err));
+	ck_assert_ptr_null(pf_worker_instance(worker, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "(it is being started again)"));
 	/* An attempt that fails wakes too; the next ones come ever later. */
 	for (int i = 0; i < 3; i++) {
 		ck_assert(pf_worker_wait(worker, event_init(&waiting)));
 		event_wait(&waiting);
 	}
-	pf_worker_life(worker, &err);
+	pf_worker_instance(worker, &err);
 	ck_assert_msg(strstr(err.text, "not today") != NULL, "%s", err.text);
 	ck_assert(pf_worker_wait(worker, event_init(&waiting)));
 	pf_worker_stop(worker);
@@ -436,7 +438,7 @@ int main(void)
 	unit_add_cases(faulty, calls_under_way_get_the_last_words, deaths);
 	tcase_add_test(faulty, the_plugins_errors_come_through);
 	tcase_add_test(faulty, stopping_ends_the_calls_under_way);
-	tcase_add_test(faulty, a_life_is_there_or_awaited);
+	tcase_add_test(faulty, a_instance_is_there_or_awaited);
 	tcase_add_test(faulty, who_waits_is_woken);
 	tcase_add_test(faulty, stopping_wakes_who_waits);
 	suite_add_tcase(s, faulty);

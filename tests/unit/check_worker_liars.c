@@ -23,12 +23,12 @@ static void say(const char *text)
 }
 
 /* A file that all lives have: a byte for each one that began. */
-static const char lives_variable[] = "PJRTFS_TEST_LIVES_FD";
+static const char instances_variable[] = "PJRTFS_TEST_LIVES_FD";
 
 /* Which life is this? */
-static int count_lives(void)
+static int count_instances(void)
 {
-	const char *number = getenv(lives_variable);
+	const char *number = getenv(instances_variable);
 	int fd = number ? atoi(number) : -1;
 	struct stat st;
 
@@ -37,20 +37,20 @@ static int count_lives(void)
 	return (int)st.st_size;
 }
 
-static void open_lives(void)
+static void open_instances(void)
 {
 	char number[16];
 	int fd = memfd_create("lives", 0);
 
 	ck_assert_int_ge(fd, 0);
 	snprintf(number, sizeof(number), "%d", fd);
-	setenv(lives_variable, number, 1);
+	setenv(instances_variable, number, 1);
 	open_arena();
 }
 
-static void close_lives(void)
+static void close_instances(void)
 {
-	close(atoi(getenv(lives_variable)));
+	close(atoi(getenv(instances_variable)));
 	close_arena();
 }
 
@@ -66,18 +66,18 @@ static void print_much(void)
 static int play(const char *name)
 {
 	struct pf_buf text = PF_BUF_INIT;
-	int fds[3], life;
+	int fds[3], instance;
 
 	if (!strcmp(name, "deaf"))
 		_exit(0);
 	if (pf_channel_recv(PF_CHANNEL_FD, &text, fds, 3, -1, NULL) < 0)
 		return 9;
-	life = count_lives();
+	instance = count_instances();
 	if (!strcmp(name, "garbler"))
 		say("no JSON");
 	else if (!strcmp(name, "silent"))
 		say("");
-	else if (!strcmp(name, "changer") && life == 2)
+	else if (!strcmp(name, "changer") && instance == 2)
 		say(DESCRIPTION("[{\"id\":0}]"));
 	else if (!strcmp(name, "longwinded"))
 		send(PF_CHANNEL_FD, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0);
@@ -85,10 +85,10 @@ static int play(const char *name)
 		say(two_devices);
 	if (!strcmp(name, "chatty"))
 		print_much();
-	if (!strcmp(name, "short-lived") && life < 4) {
-		printf("FATAL: life %d ends\n", life);
+	if (!strcmp(name, "short-lived") && instance < 4) {
+		printf("FATAL: life %d ends\n", instance);
 		fflush(stdout);
-		_exit(life);
+		_exit(instance);
 	}
 	if (!strcmp(name, "hung-up"))
 		close(PF_CHANNEL_FD);
@@ -157,7 +157,7 @@ START_TEST(only_the_end_of_its_words_is_kept)
 }
 END_TEST
 
-START_TEST(short_lives_are_followed_by_others)
+START_TEST(short_instances_are_followed_by_others)
 {
 	pf_autobuf struct pf_buf log = PF_BUF_INIT;
 	unsigned restarts = 0;
@@ -168,7 +168,7 @@ START_TEST(short_lives_are_followed_by_others)
 		usleep(10000);
 		pf_worker_pid(worker, &pid, &restarts);
 	}
-	pf_life_unref(next_life(NULL));
+	pf_instance_unref(next_instance(NULL));
 	pf_worker_pid(worker, &pid, &restarts);
 	ck_assert_uint_eq(restarts, 3);
 	read_log(&log);
@@ -189,11 +189,11 @@ START_TEST(another_plugin_does_not_take_its_place)
 		usleep(1000);
 	if (pf_worker_wait(worker, event_init(&waiting)))
 		event_wait(&waiting);
-	if (!pf_worker_life(worker, &err))
+	if (!pf_worker_instance(worker, &err))
 		ck_assert_msg(strstr(err.text, "came back with 1 devices, it had 2") !=
 				      NULL,
 			      "%s", err.text);
-	pf_life_unref(next_life(NULL)); /* the third has two again */
+	pf_instance_unref(next_instance(NULL)); /* the third has two again */
 	ck_assert_uint_eq(pf_worker_description(worker)->n_devices, 2);
 	stop_worker();
 }
@@ -237,11 +237,11 @@ int main(int argc, char **argv)
 	if (argc == 3)
 		return play(argv[1]);
 	self = realpath("/proc/self/exe", NULL);
-	tcase_add_checked_fixture(tc, open_lives, close_lives);
+	tcase_add_checked_fixture(tc, open_instances, close_instances);
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, a_lying_worker_does_not_start, liars);
 	tcase_add_test(tc, only_the_end_of_its_words_is_kept);
-	tcase_add_test(tc, short_lives_are_followed_by_others);
+	tcase_add_test(tc, short_instances_are_followed_by_others);
 	tcase_add_test(tc, another_plugin_does_not_take_its_place);
 	tcase_add_test(tc, a_worker_that_hangs_up_is_replaced);
 	tcase_add_test(tc, ids_are_never_given_twice);

@@ -195,14 +195,14 @@ static inline void kill_worker(void)
 }
 
 /* Wait for a life other than OLD (which may be NULL); a reference. */
-static inline struct pf_life *next_life(struct pf_life *old)
+static inline struct pf_instance *next_instance(struct pf_instance *old)
 {
 	for (int i = 0; i < 6000; i++) {
-		struct pf_life *life = pf_worker_life(worker, NULL);
+		struct pf_instance *instance = pf_worker_instance(worker, NULL);
 
-		if (life && life != old)
-			return life;
-		pf_life_unref(life);
+		if (instance && instance != old)
+			return instance;
+		pf_instance_unref(instance);
 		usleep(10000);
 	}
 	ck_abort_msg("the worker was not started again");
@@ -212,11 +212,12 @@ static inline struct pf_life *next_life(struct pf_life *old)
 /* Kill it and wait until it has been started again. */
 static inline void replace_worker(void)
 {
-	PF_CLEANUP(pf_life_unrefp) struct pf_life *old = pf_worker_life(worker, NULL);
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *old = pf_worker_instance(worker, NULL);
 
 	ck_assert_ptr_nonnull(old);
 	kill_worker();
-	pf_life_unref(next_life(old));
+	pf_instance_unref(next_instance(old));
 }
 
 #endif

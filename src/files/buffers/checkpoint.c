@@ -530,11 +530,11 @@ static void commit_refuse(struct commit *c)
 
 static void settle(struct commit *c)
 {
-	struct pf_life *life = pf_worker_life(c->value->worker, NULL);
+	struct pf_instance *instance = pf_worker_instance(c->value->worker, NULL);
 
-	if (life)
-		pf_life_settle(life, &c->ended, SETTLE_US);
-	pf_life_unref(life);
+	if (instance)
+		pf_instance_settle(instance, &c->ended, SETTLE_US);
+	pf_instance_unref(instance);
 }
 
 static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *reply)

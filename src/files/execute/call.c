@@ -129,7 +129,7 @@ static void call_unref(struct call *c)
 	call_tally_close(&c->tally);
 	call_inputs_release(&c->in);
 	call_outputs_release(&c->out);
-	pf_life_unref(c->life);
+	pf_instance_unref(c->instance);
 	pthread_mutex_destroy(&c->lock);
 	pf_node_unref(c->node);
 	unit_unref(c->unit);
@@ -216,8 +216,8 @@ static struct pf_invocation *prepare_locked(struct call *c)
 	v->user = call_ref(c);
 	v->uid = c->tally.uid;
 	v->done = call_done;
-	pf_life_unref(c->life);
-	c->life = pf_life_ref(c->in.loaded->life);
+	pf_instance_unref(c->instance);
+	c->instance = pf_instance_ref(c->in.loaded->instance);
 	atomic_store(&c->done, false);
 	c->state = CALL_RUNNING;
 	atomic_store(&c->running, v);
@@ -595,14 +595,15 @@ static int park_locked(struct call *c, size_t len, struct pf_reply *reply)
 /* The worker's answer is near, mostly: take it here, which saves waking another thread. */
 static void settle(struct call *c)
 {
-	struct pf_life *life;
+	struct pf_instance *instance;
 
 	pf_lock(&c->lock);
-	life = c->state == CALL_RUNNING && c->life ? pf_life_ref(c->life) : NULL;
+	instance = c->state == CALL_RUNNING && c->instance ? pf_instance_ref(c->instance)
+							   : NULL;
 	pf_unlock(&c->lock);
-	if (life)
-		pf_life_settle(life, &c->done, SETTLE_US);
-	pf_life_unref(life);
+	if (instance)
+		pf_instance_settle(instance, &c->done, SETTLE_US);
+	pf_instance_unref(instance);
 }
 
 void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)

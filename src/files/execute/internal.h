@@ -252,8 +252,8 @@ struct call {
 	enum call_state state;
 	struct call_inputs in;
 	struct call_outputs out;
-	struct pf_err err;      /* what failed */
-	struct pf_life *life;   /* owned reference: where it runs */
+	struct pf_err err;            /* what failed */
+	struct pf_instance *instance; /* owned reference: where it runs */
 	struct reader *readers; /* those that wait, in the order in which they came */
 	struct writer *writer;
 	struct pf_waiter waiter; /* the writer's, for the program */

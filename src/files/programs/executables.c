@@ -110,14 +110,15 @@ const struct pf_kind kind_serialized = {
 struct optimized_opening {
 	struct pf_want_optimized want;
 	struct patience patience;
-	struct pf_life *life; /* owned reference: of the worker that is asked, or NULL */
-	struct pf_open *of;   /* borrowed: lives until REPLY is answered */
+	struct pf_instance
+		*instance;  /* owned reference: of the worker that is asked, or NULL */
+	struct pf_open *of; /* borrowed: lives until REPLY is answered */
 	struct pf_reply *reply; /* owned */
 };
 
 static void opening_free(struct optimized_opening *o)
 {
-	pf_life_unref(o->life);
+	pf_instance_unref(o->instance);
 	free(o);
 }
 
@@ -134,7 +135,7 @@ static void optimized_over(struct patience *p)
 	struct optimized_opening *o =
 		pf_container_of(p, struct optimized_opening, patience);
 
-	pf_life_set_silent(o->life);
+	pf_instance_set_silent(o->instance);
 	fail_silent(o->reply);
 	if (patience_last(p))
 		opening_free(o);
@@ -178,15 +179,15 @@ static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 	o->reply = reply;
 	/* A program that must be compiled again first takes the time that this takes. */
 	loaded = pf_executable_loaded(unit->x);
-	if (loaded && pf_life_alive(loaded->life))
-		o->life = pf_life_ref(loaded->life);
-	if (o->life && pf_life_silent(o->life)) {
+	if (loaded && pf_instance_alive(loaded->instance))
+		o->instance = pf_instance_ref(loaded->instance);
+	if (o->instance && pf_instance_silent(o->instance)) {
 		fail_silent(reply);
 		opening_free(o);
 		return;
 	}
 	o->patience.over = optimized_over;
-	if (o->life)
+	if (o->instance)
 		patience_begin(&o->patience, fs_of(of->node), patience_ms(unit));
 	pf_executable_optimized(unit->x, &o->want);
 }

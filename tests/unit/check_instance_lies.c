@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "engine/internal.h"
-#include "life_fixture.h"
+#include "instance_fixture.h"
 
 static const struct {
 	uint64_t off, len;
@@ -25,7 +25,7 @@ static const struct {
 
 START_TEST(only_the_pool_is_the_pool)
 {
-	const char *p = pf_life_pool(life, places[_i].off, places[_i].len);
+	const char *p = pf_instance_pool(instance, places[_i].off, places[_i].len);
 
 	ck_assert_int_eq(p != NULL, places[_i].inside);
 	if (p && places[_i].len)
@@ -147,20 +147,20 @@ START_TEST(a_broken_ring_ends_the_calls)
 END_TEST
 
 /* The page is nobody's any more: the life must end, and this process must not. */
-START_TEST(a_lost_page_ends_the_life)
+START_TEST(a_lost_page_ends_the_instance)
 {
-	const char *far = pf_life_pool(life, POOL - 4096, 4096);
+	const char *far = pf_instance_pool(instance, POOL - 4096, 4096);
 	uint64_t count;
 
 	pool[0] = pool[POOL - 4096] = 'x';
 	ck_assert_int_eq(*far, 'x');
-	ck_assert_ptr_null(pf_life_unfit(life));
+	ck_assert_ptr_null(pf_instance_unfit(instance));
 	ck_assert_int_eq(ftruncate(pool_file, POOL / 2), 0);
 	ck_assert_int_eq(*(const volatile char *)far, 0);
-	ck_assert(pf_life_damaged(life));
+	ck_assert(pf_instance_damaged(instance));
 	ck_assert_int_eq(read(broken, &count, sizeof(count)), sizeof(count));
-	ck_assert_ptr_nonnull(strstr(pf_life_unfit(life), "could not be read"));
-	ck_assert_int_eq(*(const char *)pf_life_pool(life, 0, 1), 'x');
+	ck_assert_ptr_nonnull(strstr(pf_instance_unfit(instance), "could not be read"));
+	ck_assert_int_eq(*(const char *)pf_instance_pool(instance, 0, 1), 'x');
 }
 END_TEST
 
@@ -241,8 +241,8 @@ START_TEST(a_broken_request_ring_ends_the_calls)
 	event_wait(&q.answered);
 	ck_assert_int_eq(q.code, -EIO);
 	ck_assert(is_reported());
-	ck_assert(!pf_life_alive(life));
-	ck_assert(pf_life_is_broken(life));
+	ck_assert(!pf_instance_alive(instance));
+	ck_assert(pf_instance_is_broken(instance));
 	ck_assert_int_eq(event_count(&late.answered), 0);
 }
 END_TEST
@@ -251,7 +251,7 @@ END_TEST
 START_TEST(a_free_finds_a_broken_request_ring)
 {
 	damage(_i);
-	pf_life_free_block(life, 0);
+	pf_instance_free_block(instance, 0);
 	ck_assert(is_reported());
 }
 END_TEST
@@ -298,13 +298,13 @@ int main(void)
 	Suite *s = suite_create("life_lies");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_checked_fixture(tc, open_life, close_life);
+	tcase_add_checked_fixture(tc, open_instance, close_instance);
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, only_the_pool_is_the_pool, places);
 	unit_add_cases(tc, lies_harm_only_the_call, lies);
 	unit_add_cases(tc, unknown_tags_are_nobodys, tags);
 	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
-	tcase_add_test(tc, a_lost_page_ends_the_life);
+	tcase_add_test(tc, a_lost_page_ends_the_instance);
 	tcase_add_test(tc, the_pool_keeps_its_size);
 	unit_add_cases(tc, an_answer_without_a_tag_ends_the_calls, stumps);
 	unit_add_cases(tc, a_broken_request_ring_ends_the_calls, damages);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One life of a worker, with the test as the worker, which holds both ends. */
-#ifndef PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
-#define PJRTFS_TESTS_UNIT_LIFE_FIXTURE_H
+#ifndef PJRTFS_TESTS_UNIT_INSTANCE_FIXTURE_H
+#define PJRTFS_TESTS_UNIT_INSTANCE_FIXTURE_H
 
 #include "engine/internal.h"
 
@@ -14,14 +14,14 @@
 
 enum { POOL = 1 << 20 };
 
-static struct pf_life *life;
+static struct pf_instance *instance;
 static struct pf_channel peer; /* the worker's end */
 static char *pool;
 static struct pf_tail tail; /* what the worker prints */
 static int pool_file, broken;
 static char message[PF_RING_MESSAGE];
 
-static inline void open_life(void)
+static inline void open_instance(void)
 {
 	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
 	struct pf_err err = PF_ERR_INIT;
@@ -29,8 +29,8 @@ static inline void open_life(void)
 	pf_tail_init(&tail);
 	broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
-	ck_assert_msg(pf_life_new("test", channel, fd, POOL, broken, &tail, &life,
-				  &err) == 0,
+	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, &tail, &instance,
+				      &err) == 0,
 		      "%s", err.text);
 	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
 	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -39,18 +39,18 @@ static inline void open_life(void)
 	pool_file = fd;
 }
 
-static inline void end_life(void)
+static inline void end_instance(void)
 {
 	struct pf_err why = PF_ERR_INIT;
 
 	pf_err_set(&why, -EIO, "it is over");
-	pf_life_end(life, &why, &why);
+	pf_instance_end(instance, &why, &why);
 }
 
-static inline void close_life(void)
+static inline void close_instance(void)
 {
-	end_life();
-	pf_life_unref(life);
+	end_instance();
+	pf_instance_unref(instance);
 	pf_tail_release(&tail);
 	pf_channel_release(&peer);
 	munmap(pool, POOL);
@@ -63,7 +63,7 @@ static inline int ask_id(struct question *q, uint64_t id, struct pf_err *err)
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = id };
 
 	question_init(q, sizeof(struct pf_rep_block));
-	return pf_life_call(life, &q->call, &req, sizeof(req), NULL, 0, err);
+	return pf_instance_call(instance, &q->call, &req, sizeof(req), NULL, 0, err);
 }
 
 static inline void ask(struct question *q, uint64_t id)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One life of a worker: calls, frees, and its end. */
-#include "life_fixture.h"
+#include "instance_fixture.h"
 
 START_TEST(a_call_is_answered)
 {
@@ -29,7 +29,8 @@ START_TEST(a_tail_follows_its_request)
 	struct question q;
 
 	question_init(&q, sizeof(struct pf_rep_compile));
-	ck_assert_int_eq(pf_life_call(life, &q.call, &req, sizeof(req), "hello", 5, NULL),
+	ck_assert_int_eq(pf_instance_call(instance, &q.call, &req, sizeof(req), "hello",
+					  5, NULL),
 			 0);
 	ck_assert_uint_eq(take_request(), sizeof(req) + 5);
 	ck_assert_int_eq(memcmp(message + sizeof(req), "hello", 5), 0);
@@ -65,12 +66,12 @@ START_TEST(who_settles_takes_the_answer)
 		ask(&q, 1);
 		take_request();
 		clock_gettime(CLOCK_MONOTONIC, &a);
-		pf_life_settle(life, &q.done, us[i]);
+		pf_instance_settle(instance, &q.done, us[i]);
 		clock_gettime(CLOCK_MONOTONIC, &b);
 		ck_assert(!q.done);
 		ck_assert_int_le(b.tv_sec - a.tv_sec, 5);
 		answer_rightly(((struct pf_msg_head *)message)->tag);
-		pf_life_settle(life, &q.done, 2000000);
+		pf_instance_settle(instance, &q.done, 2000000);
 		event_wait(&q.answered);
 		ck_assert_int_eq(q.code, 0);
 		ck_assert_int_eq(event_count(&q.answered), 1);
@@ -90,7 +91,7 @@ static void settle_within(struct pf_call *call, int code, const struct pf_err *e
 	(void)err;
 	ck_assert_uint_ge(len, sizeof(before));
 	memcpy(before, reply, sizeof(before));
-	pf_life_settle(life, &inner.done, 100000);
+	pf_instance_settle(instance, &inner.done, 100000);
 	q->code = memcmp(before, reply, sizeof(before)) ? -EIO : code;
 	event_fire(&q->answered);
 }
@@ -132,7 +133,7 @@ START_TEST(a_full_ring_is_busy)
 	ck_assert_int_eq(event_count(&q[n].answered), 0);
 	take_request();
 	ck_assert_int_eq(ask_id(&q[n], n, &err), 0);
-	end_life();
+	end_instance();
 	for (unsigned i = 0; i <= n; i++) {
 		ck_assert_int_eq(event_count(&q[i].answered), 1);
 		ck_assert_int_eq(q[i].code, -EIO);
@@ -149,8 +150,8 @@ START_TEST(what_is_too_long_is_refused)
 	struct question q;
 
 	question_init(&q, 0);
-	ck_assert_int_eq(pf_life_call(life, &q.call, &req, sizeof(req), options,
-				      sizeof(options), &err),
+	ck_assert_int_eq(pf_instance_call(instance, &q.call, &req, sizeof(req), options,
+					  sizeof(options), &err),
 			 -E2BIG);
 	ck_assert_int_eq(event_count(&q.answered), 0);
 }
@@ -166,9 +167,9 @@ START_TEST(no_free_is_lost)
 		ask(&q[i], i);
 	for (uint64_t id = 1; id <= 70000; id++)
 		if (id % 2)
-			pf_life_free_id(life, PF_OP_BUFFER_FREE, id);
+			pf_instance_free_id(instance, PF_OP_BUFFER_FREE, id);
 		else
-			pf_life_free_block(life, id);
+			pf_instance_free_block(instance, id);
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++) {
 		take_request();
 		answer_rightly(req->head.tag); /* wakes the thread that sends frees */
@@ -193,7 +194,7 @@ static void answered_frees(struct pf_call *call, int code, const struct pf_err *
 	(void)len;
 	q->code = code;
 	for (uint64_t id = 1; id <= 3; id++)
-		pf_life_free_id(life, PF_OP_BUFFER_FREE, id);
+		pf_instance_free_id(instance, PF_OP_BUFFER_FREE, id);
 }
 
 /* What an answer frees wakes the worker, which sleeps, when the answer was given. */
@@ -208,8 +209,8 @@ START_TEST(frees_of_an_answer_are_sent)
 
 		question_init(&freeing[i], sizeof(struct pf_rep_block));
 		freeing[i].call.done = answered_frees;
-		ck_assert_int_eq(pf_life_call(life, &freeing[i].call, &q, sizeof(q), NULL,
-					      0, NULL),
+		ck_assert_int_eq(pf_instance_call(instance, &freeing[i].call, &q,
+						  sizeof(q), NULL, 0, NULL),
 				 0);
 		take_request();
 		answer_rightly(req->head.tag);
@@ -230,20 +231,20 @@ START_TEST(after_the_end_all_fails)
 	struct question under_way, late;
 
 	ask(&under_way, 1);
-	ck_assert(pf_life_alive(life));
-	end_life();
-	ck_assert(!pf_life_alive(life));
+	ck_assert(pf_instance_alive(instance));
+	end_instance();
+	ck_assert(!pf_instance_alive(instance));
 	pf_err_set(&other, -EPERM, "another reason");
-	pf_life_end(life, &other, &other);
+	pf_instance_end(instance, &other, &other);
 	ck_assert_int_eq(under_way.code, -EIO);
 	ck_assert_str_eq(under_way.err.text, "it is over");
 	ck_assert_int_eq(ask_id(&late, 2, &err), -EIO);
 	ck_assert_str_eq(err.text, "it is over");
 	ck_assert_int_eq(event_count(&late.answered), 0);
-	pf_life_free_id(life, PF_OP_BUFFER_FREE, 1);
-	pf_life_settle(life, &late.done, 1000);
+	pf_instance_free_id(instance, PF_OP_BUFFER_FREE, 1);
+	pf_instance_settle(instance, &late.done, 1000);
 	strcpy(pool + 100, "still here");
-	ck_assert_str_eq(pf_life_pool(life, 100, 11), "still here");
+	ck_assert_str_eq(pf_instance_pool(instance, 100, 11), "still here");
 }
 END_TEST
 
@@ -259,8 +260,8 @@ static const char *die(struct pf_err *quoted)
 
 	pf_err_set(&why, -EIO, "it died");
 	*quoted = why;
-	pf_life_quote(life, quoted);
-	pf_life_end(life, &why, quoted);
+	pf_instance_quote(instance, quoted);
+	pf_instance_end(instance, &why, quoted);
 	return quoted->text;
 }
 
@@ -324,7 +325,7 @@ START_TEST(answers_of_the_dead_count)
 		take_request();
 		answer_rightly(((struct pf_msg_head *)message)->tag);
 	}
-	end_life();
+	end_instance();
 	for (unsigned i = 0; i < 50; i++) {
 		ck_assert_int_eq(event_count(&q[i].answered), 1);
 		ck_assert_int_eq(q[i].code, 0);
@@ -335,22 +336,25 @@ END_TEST
 START_TEST(what_is_alive_is_counted)
 {
 	/* Before the devices are known nothing counts. */
-	pf_life_count(life, PF_ALIVE_BUFFERS, 0, 1);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 0), 0);
-	ck_assert_int_eq(pf_life_set_devices(life, 2), 0);
-	pf_life_count(life, PF_ALIVE_BUFFERS, 0, 1);
-	pf_life_count(life, PF_ALIVE_BUFFERS, 1, 1);
-	pf_life_count(life, PF_ALIVE_BUFFERS, 1, 1);
-	pf_life_count(life, PF_ALIVE_BUFFERS, 2, 1); /* there is none */
-	pf_life_count(life, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, 1);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 0), 1);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 1), 2);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 2), 0);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, PF_NO_DEVICE), 0);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_EXECUTABLES, 1), 0);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE), 1);
-	pf_life_count(life, PF_ALIVE_BUFFERS, 1, -1);
-	ck_assert_uint_eq(pf_life_alive_on(life, PF_ALIVE_BUFFERS, 1), 1);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, 0, 1);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, 0), 0);
+	ck_assert_int_eq(pf_instance_set_devices(instance, 2), 0);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, 0, 1);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, 1, 1);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, 1, 1);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, 2, 1); /* there is none */
+	pf_instance_count(instance, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, 1);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, 0), 1);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, 1), 2);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, 2), 0);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, PF_NO_DEVICE),
+			  0);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_EXECUTABLES, 1), 0);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_EXECUTABLES,
+					       PF_NO_DEVICE),
+			  1);
+	pf_instance_count(instance, PF_ALIVE_BUFFERS, 1, -1);
+	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, 1), 1);
 }
 END_TEST
 
@@ -389,7 +393,7 @@ static void *caller_main(void *arg)
 			continue;
 		}
 		if (i % 3)
-			pf_life_settle(life, &q.done, (unsigned)(i % 50));
+			pf_instance_settle(instance, &q.done, (unsigned)(i % 50));
 		if (!event_within(&q.answered, 60) || q.code < 0)
 			atomic_fetch_add(wrong, 1);
 	}
@@ -406,7 +410,7 @@ START_TEST(threads_ask_at_once)
 		pthread_create(&callers[i], NULL, caller_main, &wrong);
 	for (int i = 0; i < CALLERS; i++)
 		pthread_join(callers[i], NULL);
-	end_life();
+	end_instance();
 	pthread_join(it, NULL);
 	ck_assert_uint_eq(wrong, 0);
 }
@@ -438,7 +442,7 @@ START_TEST(death_races_with_calls)
 	for (int i = 0; i < CALLERS; i++)
 		pthread_create(&racers[i], NULL, racer_main, &wrong);
 	usleep((unsigned)_i * 3000);
-	end_life();
+	end_instance();
 	for (int i = 0; i < CALLERS; i++)
 		pthread_join(racers[i], NULL);
 	pthread_join(it, NULL);
@@ -451,7 +455,7 @@ int main(void)
 	Suite *s = suite_create("life");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_checked_fixture(tc, open_life, close_life);
+	tcase_add_checked_fixture(tc, open_instance, close_instance);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_call_is_answered);
 	tcase_add_test(tc, a_tail_follows_its_request);
