@@ -72,9 +72,10 @@ bool pf_description_is_host(const struct pf_description *description, unsigned d
 /* Free what it holds; all zeros is allowed. */
 void pf_description_release(struct pf_description *description);
 
-/* A meter of WATCH (may be NULL) for the plugin NAME that told this; NULL: there is none. */
+/* A meter of TELEMETRY (may be NULL) for the plugin NAME that told this; NULL: there is none. */
 struct pf_plugin_meter *pf_description_meter(const struct pf_description *description,
-					     struct pf_watch *watch, const char *name);
+					     struct pf_telemetry *telemetry,
+					     const char *name);
 
 /*
  * Turns for the devices that this told of; NULL: no memory.  A plugin whose devices are this
@@ -104,7 +105,7 @@ struct pf_printed {
 	struct pf_buf line;   /* that has no end yet */
 	struct pf_buf early;  /* lines from before the daemon serves */
 	int64_t period_began; /* CLOCK_MONOTONIC, ms */
-	unsigned told;        /* lines in this period */
+	unsigned logged;      /* lines in this period */
 	uint64_t untold;      /* lines that the daemon's log did not get */
 	bool quiet;           /* it gets none at all */
 
@@ -179,7 +180,7 @@ struct pf_worker_config {
 	uint64_t pool_size;     /* bytes of address space for its outputs */
 	/* Borrowed; outlives the worker.  NULL: nobody is told anything, nor the daemon's log
 	 * what it prints. */
-	struct pf_watch *watch;
+	struct pf_telemetry *telemetry;
 	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
 };
 
@@ -225,7 +226,7 @@ struct pf_arena *pf_worker_arena(const struct pf_worker *worker);
 
 /* Who is told of what happens, or NULL; and its meter, which may be NULL.  Borrowed.  WORKER
  * may be NULL. */
-struct pf_watch *pf_worker_watch(const struct pf_worker *worker);
+struct pf_telemetry *pf_worker_telemetry(const struct pf_worker *worker);
 struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 
 /* The state at this moment, and its name ("ready"; static).  Do not block. */

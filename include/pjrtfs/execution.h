@@ -35,9 +35,10 @@ struct pf_execution {
 	 * own follow is called in turn.  Any thread, no lock held.  May be NULL.
 	 */
 	bool (*follow)(struct pf_execution *execution);
-	/* Add to TOLD, which the watch is about to hear, what is known of the command that this
+	/* Add to REPORT, which the watch is about to hear, what is known of the command that this
 	 * is a repetition of.  May be NULL. */
-	void (*tell)(struct pf_execution *execution, struct pf_told_execution *told);
+	void (*report)(struct pf_execution *execution,
+		       struct pf_report_execution *report);
 	/* It went along, but did not begin, and is the caller's again, instead of done. */
 	void (*left)(struct pf_execution *execution);
 	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */

@@ -25,11 +25,11 @@ struct pf_fs_config {
 	unsigned n_workers;
 	const struct pf_failed_plugin *failed; /* n_failed of them; other names */
 	unsigned n_failed;
-	struct pf_compiler *compiler; /* borrowed */
-	struct pf_cache *cache;       /* borrowed; NULL: there is none, and no /cache */
-	struct pf_watch *watch;       /* borrowed; outlives the file system */
-	const char *mountpoint;       /* absolute; for /README; NULL: not known */
-	bool allow_native;            /* anybody may load compiled programs */
+	struct pf_compiler *compiler;   /* borrowed */
+	struct pf_cache *cache;         /* borrowed; NULL: there is none, and no /cache */
+	struct pf_telemetry *telemetry; /* borrowed; outlives the file system */
+	const char *mountpoint;         /* absolute; for /README; NULL: not known */
+	bool allow_native;              /* anybody may load compiled programs */
 	unsigned
 		abandoned_s; /* executions of others that nobody waits for end after so many
 			       * seconds, with their worker; 0: never */

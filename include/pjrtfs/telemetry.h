@@ -14,7 +14,7 @@ struct pf_events;
 struct pf_executable_meter;
 struct pf_lines_chunk;
 struct pf_metrics;
-struct pf_watch;
+struct pf_telemetry;
 
 /*
  * A bounded log of lines, read by offset as a file is.
@@ -209,12 +209,12 @@ struct pf_plugin_meter {
 
 /* Of an executable that has a name; its maker's, who frees it. */
 
-enum pf_told_cache {
-	PF_TOLD_CACHE_HIT,
-	PF_TOLD_CACHE_MISS,
-	PF_TOLD_CACHE_EVICTED,
-	PF_TOLD_CACHE_DAMAGED,
-	PF_TOLD_CACHE_EVENTS
+enum pf_report_cache {
+	PF_REPORT_CACHE_HIT,
+	PF_REPORT_CACHE_MISS,
+	PF_REPORT_CACHE_EVICTED,
+	PF_REPORT_CACHE_DAMAGED,
+	PF_REPORT_CACHE_EVENTS
 };
 
 struct pf_metrics *pf_metrics_new(void); /* NULL: no memory */
@@ -245,7 +245,7 @@ void pf_meter_execution(struct pf_plugin_meter *meter, struct pf_executable_mete
 			size_t n);
 void pf_meter_transfer(struct pf_transfers *transfers, enum pf_outcome result,
 		       uint64_t bytes, double seconds);
-void pf_meter_cache(struct pf_metrics *metrics, enum pf_told_cache event);
+void pf_meter_cache(struct pf_metrics *metrics, enum pf_report_cache event);
 void pf_meter_job(struct pf_metrics *metrics, enum pf_outcome result);
 
 /* --- printing ---------------------------------------------------------------------------- */
@@ -277,7 +277,7 @@ void pf_metrics_print(struct pf_metrics *metrics, struct pf_buf *out,
  */
 
 /* Who knows names. */
-struct pf_watch_names {
+struct pf_telemetry_names {
 	/* Append the path of SUBJECT under the mount, and say whose it is.  False: it has no
 	 * name (any more).  Called on any thread. */
 	bool (*name)(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user);
@@ -286,56 +286,58 @@ struct pf_watch_names {
 };
 
 /* For the mount of OWNER.  NULL: no memory. */
-struct pf_watch *pf_watch_new(uid_t owner);
+struct pf_telemetry *pf_telemetry_new(uid_t owner);
 
 /* Nobody tells anything any more.  NULL is allowed. */
-void pf_watch_free(struct pf_watch *watch);
+void pf_telemetry_free(struct pf_telemetry *telemetry);
 
 /* Names can be asked for from now on; once. */
-void pf_watch_attach(struct pf_watch *watch, const struct pf_watch_names *names);
+void pf_telemetry_attach(struct pf_telemetry *telemetry,
+			 const struct pf_telemetry_names *names);
 
 /* Its parts, borrowed; NULL for a NULL watch. */
-struct pf_events *pf_watch_events(struct pf_watch *watch);
-struct pf_metrics *pf_watch_metrics(struct pf_watch *watch);
-uid_t pf_watch_owner(const struct pf_watch *watch);
+struct pf_events *pf_telemetry_events(struct pf_telemetry *telemetry);
+struct pf_metrics *pf_telemetry_metrics(struct pf_telemetry *telemetry);
+uid_t pf_telemetry_owner(const struct pf_telemetry *telemetry);
 
 /* The path of SUBJECT, appended, and its user; the owner, and false, if it has no name. */
-bool pf_watch_name(struct pf_watch *watch, uint64_t subject, struct pf_buf *path,
-		   uid_t *ret_user);
+bool pf_telemetry_name(struct pf_telemetry *telemetry, uint64_t subject,
+		       struct pf_buf *path, uid_t *ret_user);
 
 /* --- what happens; each is an event and is counted ----------------------------------------- */
 
 /* EVENT ("buffer.donated") happened to SUBJECT. */
-void pf_tell(struct pf_watch *watch, uint64_t subject, const char *event);
+void pf_report(struct pf_telemetry *telemetry, uint64_t subject, const char *event);
 
 /* A life of plugin NAME's worker has begun as process PID; it is the first if RESTARTS is 0. */
-void pf_tell_worker_started(struct pf_watch *watch, const char *name, int pid,
-			    unsigned restarts);
+void pf_report_worker_started(struct pf_telemetry *telemetry, const char *name, int pid,
+			      unsigned restarts);
 /* It died: WHY holds what it printed last. */
-void pf_tell_worker_died(struct pf_watch *watch, struct pf_plugin_meter *meter,
-			 const char *name, int pid, const struct pf_err *why);
+void pf_report_worker_died(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
+			   const char *name, int pid, const struct pf_err *why);
 
 /* A compile, from its start to its end: what is told of it at its end is as it began. */
-struct pf_told_compile {
+struct pf_report_compile {
 	char *object; /* owned: "executables/add", or NULL */
 	uid_t user;
 };
 
-/* SUBJECT's program of BYTES is to be compiled: *RET is released by pf_tell_compiled. */
-void pf_tell_queued(struct pf_watch *watch, uint64_t subject, uint64_t bytes,
-		    const char *plugin, struct pf_told_compile *ret);
+/* SUBJECT's program of BYTES is to be compiled: *RET is released by pf_report_compiled. */
+void pf_report_queued(struct pf_telemetry *telemetry, uint64_t subject, uint64_t bytes,
+		      const char *plugin, struct pf_report_compile *ret);
 
 /* The plugin's turn has come. */
-void pf_tell_compiling(struct pf_watch *watch, const struct pf_told_compile *told);
+void pf_report_compiling(struct pf_telemetry *telemetry,
+			 const struct pf_report_compile *report);
 
 /* It ended with ERR's code after SECONDS; -ECANCELED: a newer source took its place.  CACHE is
  * "hit", "miss", or NULL. */
-void pf_tell_compiled(struct pf_watch *watch, struct pf_plugin_meter *meter,
-		      struct pf_told_compile *told, const struct pf_err *err,
-		      double seconds, const char *cache);
+void pf_report_compiled(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
+			struct pf_report_compile *report, const struct pf_err *err,
+			double seconds, const char *cache);
 
 /* An execution as its end tells of it. */
-struct pf_told_execution {
+struct pf_report_execution {
 	const char *executable; /* its name; borrowed, as all of these */
 	uid_t user;
 	const char *id; /* the command's, JSON text, or NULL */
@@ -350,45 +352,45 @@ struct pf_told_execution {
 	double repeated_seconds, repeated_device_seconds;
 };
 
-void pf_tell_executed(struct pf_watch *watch, struct pf_plugin_meter *meter,
-		      struct pf_executable_meter *of,
-		      const struct pf_told_execution *told);
+void pf_report_executed(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
+			struct pf_executable_meter *of,
+			const struct pf_report_execution *report);
 
 /*
- * N calls of TOLD's executable ended well since this was told of last, in TOLD's seconds all
- * together: "calls.finished".  Or the last one failed, if TOLD has an error: "execution.failed".
+ * N calls of REPORT's executable ended well since this was told of last, in REPORT's seconds all
+ * together: "calls.finished".  Or the last one failed, if REPORT has an error: "execution.failed".
  * They were counted before.
  */
-void pf_tell_calls(struct pf_watch *watch, struct pf_plugin_meter *meter, uint64_t n,
-		   const struct pf_told_execution *told);
+void pf_report_calls(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
+		     uint64_t n, const struct pf_report_execution *report);
 
 /* An execution of EXECUTABLE for USER, whose command had ID (JSON text, or NULL), is ended with
  * its worker, as WHY tells: "execution.abandoned". */
-void pf_tell_abandoned(struct pf_watch *watch, const char *executable, uid_t user,
-		       const char *id, const struct pf_err *why);
+void pf_report_abandoned(struct pf_telemetry *telemetry, const char *executable,
+			 uid_t user, const char *id, const struct pf_err *why);
 
 /*
  * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
- * on, the event of USER, who asked for the program; pf_watch_owner where nobody did.
+ * on, the event of USER, who asked for the program; pf_telemetry_owner where nobody did.
  */
-void pf_tell_cache(struct pf_watch *watch, enum pf_told_cache what, uid_t user,
-		   const char *key, uint64_t bytes);
+void pf_report_cache(struct pf_telemetry *telemetry, enum pf_report_cache what,
+		     uid_t user, const char *key, uint64_t bytes);
 
 /* What becomes of a job. */
-enum pf_told_job {
-	PF_TOLD_JOB_QUEUED,
-	PF_TOLD_JOB_STARTED,
-	PF_TOLD_JOB_FINISHED,
-	PF_TOLD_JOB_FAILED,
-	PF_TOLD_JOB_CANCELLED
+enum pf_report_job {
+	PF_REPORT_JOB_QUEUED,
+	PF_REPORT_JOB_STARTED,
+	PF_REPORT_JOB_FINISHED,
+	PF_REPORT_JOB_FAILED,
+	PF_REPORT_JOB_CANCELLED
 };
 
 /*
  * Job NUMBER of USER, which executes EXECUTABLE (NULL: something else), whose command had ID
  * (JSON text, or NULL).  SECONDS counts at its end; ERR: why it failed, else NULL.
  */
-void pf_tell_job(struct pf_watch *watch, enum pf_told_job what, uint64_t number,
-		 uid_t user, const char *executable, const char *id, double seconds,
-		 const struct pf_err *err);
+void pf_report_job(struct pf_telemetry *telemetry, enum pf_report_job what,
+		   uint64_t number, uid_t user, const char *executable, const char *id,
+		   double seconds, const struct pf_err *err);
 
 #endif

@@ -40,7 +40,7 @@ enum { SETTLE_MS = 5000 };
 struct daemon {
 	const struct options *options;
 	struct pf_arena *arena;
-	struct pf_watch *watch;
+	struct pf_telemetry *telemetry;
 	struct pf_worker *workers[MAX_PLUGINS];
 	unsigned n_workers;
 	struct pf_failed_plugin failed[MAX_PLUGINS];
@@ -89,7 +89,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			.sandbox = p->sandbox,
 			.arena = d->arena,
 			.pool_size = pool_size(),
-			.watch = d->watch,
+			.telemetry = d->telemetry,
 		};
 		struct pf_worker **worker = &d->workers[d->n_workers];
 		int r = p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused)
@@ -171,7 +171,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	};
 	int r = pf_arena_new(o->memory_limit, &d->arena, err);
 
-	if (r == 0 && !(d->watch = pf_watch_new(getuid())))
+	if (r == 0 && !(d->telemetry = pf_telemetry_new(getuid())))
 		r = pf_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = start_compiler(d, err);
@@ -185,7 +185,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	fs.n_workers = d->n_workers;
 	fs.failed = d->failed;
 	fs.n_failed = d->n_failed;
-	fs.watch = d->watch;
+	fs.telemetry = d->telemetry;
 	r = pf_fs_new(&fs, &d->fs, err);
 	if (r < 0)
 		return r;
@@ -211,7 +211,7 @@ static void stop(struct daemon *d)
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_free(d->workers[i]);
 	pf_cache_close(d->cache);
-	pf_watch_free(d->watch);
+	pf_telemetry_free(d->telemetry);
 	pf_arena_free(d->arena);
 }
 

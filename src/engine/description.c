@@ -159,13 +159,15 @@ void pf_description_release(struct pf_description *d)
 }
 
 struct pf_plugin_meter *pf_description_meter(const struct pf_description *d,
-					     struct pf_watch *watch, const char *name)
+					     struct pf_telemetry *telemetry,
+					     const char *name)
 {
 	pf_autofree int64_t *ids = calloc(d->n_devices + 1, sizeof(*ids));
 
 	for (unsigned i = 0; ids && i < d->n_devices; i++)
 		ids[i] = d->devices[i].id;
-	return ids ? pf_metrics_plugin(pf_watch_metrics(watch), name, d->n_devices, ids)
+	return ids ? pf_metrics_plugin(pf_telemetry_metrics(telemetry), name,
+				       d->n_devices, ids)
 		   : NULL;
 }
 

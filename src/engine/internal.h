@@ -183,7 +183,7 @@ struct pf_worker {
 	uint64_t pool_size;
 	int start_timeout_ms;
 	struct pf_description description; /* of the first life */
-	struct pf_watch *watch;            /* borrowed, or NULL */
+	struct pf_telemetry *telemetry;    /* borrowed, or NULL */
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
 	struct pf_turns *turns;            /* owned; set with the description */
 	struct pf_tail tail;
@@ -194,7 +194,7 @@ struct pf_worker {
 
 	/* Of the present life; the watcher's own. */
 	int sock, err_fd; /* owned, or -1 */
-	pthread_t watcher;
+	pthread_t monitor;
 	bool stopped; /* the owner's own: pf_worker_stop was called */
 
 	pthread_mutex_t lock;         /* rank 8; protects the fields below */
@@ -211,9 +211,9 @@ struct pf_worker {
 
 /* The watcher's thread, of a struct pf_worker: ends when stop_fd tells it to, or when there is no
  * use in another start. */
-void *pf_watcher_main(void *arg);
+void *pf_monitor_main(void *arg);
 
 /* Close the pipes to the present life's process; the watcher's own, or nobody's. */
-void pf_watcher_close(struct pf_worker *w);
+void pf_monitor_close(struct pf_worker *w);
 
 #endif

@@ -23,7 +23,7 @@ enum {
 
 /* --- start ------------------------------------------------------------------------- */
 
-void pf_watcher_close(struct pf_worker *w)
+void pf_monitor_close(struct pf_worker *w)
 {
 	if (w->sock >= 0)
 		close(w->sock);
@@ -94,13 +94,13 @@ static void begun(struct pf_worker *w, struct pf_instance *instance, pid_t pid,
 	else
 		w->description = *d;
 	if (!w->meter)
-		w->meter = pf_description_meter(&w->description, w->watch, w->name);
+		w->meter = pf_description_meter(&w->description, w->telemetry, w->name);
 	w->instance = instance;
 	w->pid = pid;
 	w->state = PF_WORKER_READY;
 	restarts = w->restarts;
 	pf_unlock(&w->lock);
-	pf_tell_worker_started(w->watch, w->name, pid, restarts);
+	pf_report_worker_started(w->telemetry, w->name, pid, restarts);
 	if (restarts && may_log(w))
 		pf_log(PF_LOG_INFO, "the worker of plugin %s runs again: process %d",
 		       w->name, (int)pid);
@@ -172,7 +172,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		pf_instance_end(instance, err, err);
 		pf_instance_unref(instance);
 	}
-	pf_watcher_close(w);
+	pf_monitor_close(w);
 	return r;
 }
 
@@ -213,7 +213,7 @@ static bool is_sandbox(const struct pf_worker *w, int code)
 /* --- watch ------------------------------------------------------------------------- */
 
 /* Wait until the process is gone (1) or shall be stopped (0), keeping what it prints. */
-static int watch(struct pf_worker *w)
+static int await_end(struct pf_worker *w)
 {
 	struct pollfd p[4] = { { .fd = w->sock, .events = POLLIN },
 			       { .fd = w->stop_fd, .events = POLLIN },
@@ -259,7 +259,7 @@ static bool had_suspects(struct pf_instance *instance)
 
 /* The process is gone (DIED) or must go: end its life and tell WHY.  True: whoever asked for
  * what it died of, or may have died of, has been told. */
-static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
+static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 {
 	struct pf_err bare = PF_ERR_INIT;
 	struct pf_instance *instance;
@@ -278,7 +278,7 @@ static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 	*why = bare;
 	pf_instance_quote(instance, why);
 	if (died) {
-		pf_tell_worker_died(w->watch, w->meter, w->name, pid, why);
+		pf_report_worker_died(w->telemetry, w->meter, w->name, pid, why);
 		if (may_log(w))
 			pf_log(PF_LOG_ERROR, "%s", why->text);
 	}
@@ -288,7 +288,7 @@ static bool bury(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_instance_end(instance, &bare, why);
 	suspects = had_suspects(instance);
 	pf_instance_unref(instance);
-	pf_watcher_close(w);
+	pf_monitor_close(w);
 	return suspects;
 }
 
@@ -355,7 +355,7 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 	}
 }
 
-void *pf_watcher_main(void *arg)
+void *pf_monitor_main(void *arg)
 {
 	struct pf_worker *w = arg;
 	struct pf_err err = PF_ERR_INIT;
@@ -367,7 +367,7 @@ void *pf_watcher_main(void *arg)
 	first_start_done(w, r, &err);
 	while (r == 0) {
 		int64_t born = pf_now_ms();
-		bool died = watch(w) == 1, suspects = bury(w, died, &err);
+		bool died = await_end(w) == 1, suspects = reap(w, died, &err);
 
 		if (!died)
 			break;

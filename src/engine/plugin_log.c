@@ -66,11 +66,11 @@ static enum pf_log_level level_of(const char *line, size_t len)
 /* One line, without its newline; a standard error that nobody reads holds up nobody. */
 static void say(struct pf_printed *p, const char *line, size_t len)
 {
-	if (p->told >= PF_PRINTED_BURST || pf_log_would_block()) {
+	if (p->logged >= PF_PRINTED_BURST || pf_log_would_block()) {
 		p->untold++;
 		return;
 	}
-	p->told++;
+	p->logged++;
 	pf_log(level_of(line, len), "plugin %s: %.*s", p->name, (int)len, line);
 }
 
@@ -96,7 +96,7 @@ static void begin_period(struct pf_printed *p)
 	if (p->period_began)
 		say_untold(p);
 	p->period_began = now;
-	p->told = 0;
+	p->logged = 0;
 }
 
 static void say_early(struct pf_printed *p)
@@ -111,7 +111,7 @@ static void say_early(struct pf_printed *p)
 	pf_buf_release(&p->early);
 }
 
-static void tell(struct pf_printed *p, const char *line, size_t len)
+static void report(struct pf_printed *p, const char *line, size_t len)
 {
 	if (p->quiet || !len)
 		return;
@@ -159,7 +159,7 @@ static void end_line(struct pf_printed *p)
 	for (size_t i = 0; i < line->len; i++)
 		if (iscntrl((unsigned char)line->data[i]) && line->data[i] != '\t')
 			line->data[i] = ' ';
-	tell(p, line->data, line->len);
+	report(p, line->data, line->len);
 	pf_buf_puts(line, "\n");
 	pf_lock(&p->lock);
 	if (!line->failed)

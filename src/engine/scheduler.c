@@ -201,7 +201,7 @@ static void arm_locked(struct pf_turns *t)
 }
 
 /* Call begin for all that may; the lock is held on entry and on return, not between. */
-static void tell_locked(struct pf_turns *t)
+static void report_locked(struct pf_turns *t)
 {
 	struct pf_turn *turn;
 
@@ -229,7 +229,7 @@ static void look(struct pf_timer *timer)
 	t->armed = false;
 	for (unsigned i = 0; i < t->n_devices; i++)
 		give_locked(t, &t->devices[i]);
-	tell_locked(t);
+	report_locked(t);
 }
 
 bool pf_turns_take(struct pf_turns *t, struct pf_turn *turn)
@@ -262,7 +262,7 @@ void pf_turns_end(struct pf_turns *t, struct pf_turn *turn)
 		return;
 	for (unsigned i = 0; i < n; i++)
 		give_locked(t, &t->devices[turn->devices[i]]);
-	tell_locked(t);
+	report_locked(t);
 }
 
 bool pf_turns_has(struct pf_turns *t, const struct pf_turn *turn)

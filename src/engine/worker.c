@@ -14,7 +14,7 @@ enum { START_TIMEOUT_MS = 120000 }; /* a plugin that loads 250 MB from a cold di
 
 static void free_parts(struct pf_worker *w)
 {
-	pf_watcher_close(w);
+	pf_monitor_close(w);
 	if (w->stop_fd >= 0)
 		close(w->stop_fd);
 	if (w->broken_fd >= 0)
@@ -49,15 +49,15 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->pool_size = config->pool_size;
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
-	w->watch = config->watch;
+	w->telemetry = config->telemetry;
 	w->name = strdup(config->name);
 	printed = w->name ? pf_printed_init(&w->printed, w->name) : -ENOMEM;
 	w->path = strdup(config->path);
-	w->printed.quiet = !config->watch;
+	w->printed.quiet = !config->telemetry;
 	w->tail.printed = &w->printed;
 	if (printed < 0 || pf_process_start_init(&w->start, config) < 0 ||
 	    w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path ||
-	    pthread_create(&w->watcher, NULL, pf_watcher_main, w)) {
+	    pthread_create(&w->monitor, NULL, pf_monitor_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
@@ -69,7 +69,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		r = pf_err_set(err, w->first.code, "%s", w->first.text);
 	pf_unlock(&w->lock);
 	if (r < 0) {
-		pthread_join(w->watcher, NULL);
+		pthread_join(w->monitor, NULL);
 		free_parts(w);
 		return r;
 	}
@@ -100,7 +100,7 @@ void pf_worker_stop(struct pf_worker *w)
 		return;
 	w->stopped = true;
 	pf_worker_interrupt(w);
-	pthread_join(w->watcher, NULL);
+	pthread_join(w->monitor, NULL);
 }
 
 void pf_worker_free(struct pf_worker *w)
@@ -131,9 +131,9 @@ struct pf_arena *pf_worker_arena(const struct pf_worker *w)
 	return w->arena;
 }
 
-struct pf_watch *pf_worker_watch(const struct pf_worker *w)
+struct pf_telemetry *pf_worker_telemetry(const struct pf_worker *w)
 {
-	return w ? w->watch : NULL;
+	return w ? w->telemetry : NULL;
 }
 
 struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *w)

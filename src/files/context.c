@@ -75,7 +75,7 @@ int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
 
 bool files_may_abandon(const struct pf_fs *fs, uid_t user)
 {
-	return fs->abandoned_ms && user != pf_watch_owner(fs->watch);
+	return fs->abandoned_ms && user != pf_telemetry_owner(fs->telemetry);
 }
 
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
@@ -87,7 +87,7 @@ void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   "nobody has waited for it for %" PRIu64
 		   " s: the worker of plugin %s is ended",
 		   fs->abandoned_ms / 1000, pf_worker_name(worker));
-	pf_tell_abandoned(fs->watch, executable, user, id, &why);
+	pf_report_abandoned(fs->telemetry, executable, user, id, &why);
 	pf_worker_restart(worker);
 }
 
@@ -125,7 +125,7 @@ bool files_on_thread(void *(*fn)(void *arg), void *arg)
 	return ok;
 }
 
-void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node)
+void files_event_begin(struct pf_event *e, const char *event, struct pf_node *node)
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct pf_attr attr;
@@ -135,32 +135,32 @@ void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *nod
 	pf_event_begin(e, event, attr.uid, path.data ? path.data : "");
 }
 
-void files_tell(struct pf_node *node, const char *event)
+void files_report(struct pf_node *node, const char *event)
 {
 	struct pf_event e;
 
-	files_tell_begin(&e, event, node);
-	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+	files_event_begin(&e, event, node);
+	pf_event_add(pf_telemetry_events(fs_of(node)->telemetry), &e);
 }
 
-void files_tell_moved(struct pf_node *node, const char *event, const char *from)
+void files_report_moved(struct pf_node *node, const char *event, const char *from)
 {
 	struct pf_event e;
 
-	files_tell_begin(&e, event, node);
+	files_event_begin(&e, event, node);
 	pf_event_str(&e, "from", from);
-	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+	pf_event_add(pf_telemetry_events(fs_of(node)->telemetry), &e);
 }
 
-void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
-		       const struct pf_err *err)
+void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
+			 const struct pf_err *err)
 {
 	struct pf_event e;
 
 	pf_event_begin(&e, "command.failed", uid, file);
 	pf_event_json(&e, "id", id);
 	pf_event_error(&e, err);
-	pf_event_add(pf_watch_events(fs->watch), &e);
+	pf_event_add(pf_telemetry_events(fs->telemetry), &e);
 }
 
 /* A read copies no more at once: a buffer of that size is made for each. */

@@ -120,10 +120,11 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 /* Entries are the owner's, whoever has room made. */
 static void cache_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
 {
-	struct pf_watch *watch = arg; /* outlives the cache */
+	struct pf_telemetry *telemetry = arg; /* outlives the cache */
 
-	pf_tell_cache(watch, damaged ? PF_TOLD_CACHE_DAMAGED : PF_TOLD_CACHE_EVICTED,
-		      pf_watch_owner(watch), key, bytes);
+	pf_report_cache(telemetry,
+			damaged ? PF_REPORT_CACHE_DAMAGED : PF_REPORT_CACHE_EVICTED,
+			pf_telemetry_owner(telemetry), key, bytes);
 }
 
 int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_err *err)
@@ -140,9 +141,9 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->allow_native = config->allow_native;
 	fs->abandoned_ms = config->abandoned_s * UINT64_C(1000);
 	fs->flags_for_all = config->flags_for_all;
-	fs->watch = config->watch;
-	if (fs->cache && fs->watch)
-		pf_cache_on_gone(fs->cache, cache_gone, fs->watch);
+	fs->telemetry = config->telemetry;
+	if (fs->cache && fs->telemetry)
+		pf_cache_on_gone(fs->cache, cache_gone, fs->telemetry);
 	fs->n_workers = config->n_workers;
 	fs->failed = config->failed;
 	fs->n_failed = config->n_failed;

@@ -45,10 +45,10 @@ enum { FILES_REFUSALS = 64 };
 struct pf_fs {
 	struct pf_tree *tree;
 	struct pf_arena *arena;
-	struct pf_compiler *compiler; /* borrowed */
-	struct pf_cache *cache;       /* borrowed; may be NULL */
-	struct pf_watch *watch;       /* borrowed */
-	struct pf_worker **workers;   /* owned array of borrowed pointers */
+	struct pf_compiler *compiler;   /* borrowed */
+	struct pf_cache *cache;         /* borrowed; may be NULL */
+	struct pf_telemetry *telemetry; /* borrowed */
+	struct pf_worker **workers;     /* owned array of borrowed pointers */
 	unsigned n_workers;
 	const struct pf_failed_plugin *failed; /* borrowed */
 	unsigned n_failed;
@@ -110,17 +110,17 @@ bool files_on_thread(void *(*fn)(void *arg), void *arg);
 /* What the rooms of src/files tell of in events. */
 
 /* Begin EVENT about NODE, of its owner.  The name lock may be held in all of these. */
-void files_tell_begin(struct pf_event *e, const char *event, struct pf_node *node);
+void files_event_begin(struct pf_event *e, const char *event, struct pf_node *node);
 
 /* Add EVENT about NODE, which is linked still. */
-void files_tell(struct pf_node *node, const char *event);
+void files_report(struct pf_node *node, const char *event);
 
 /* NODE has another name than FROM, a path. */
-void files_tell_moved(struct pf_node *node, const char *event, const char *from);
+void files_report_moved(struct pf_node *node, const char *event, const char *from);
 
 /* A command of UID with ID (JSON text, or NULL) at FILE ("control") failed. */
-void files_tell_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
-		       const struct pf_err *err);
+void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
+			 const struct pf_err *err);
 
 /* Lists of words or names. */
 

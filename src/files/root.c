@@ -88,8 +88,8 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	      "Arrays that are on the device now.", out);
 	alive(fs, PF_ALIVE_EXECUTABLES, "pjrtfs_executables_alive",
 	      "Compiled programs that are loaded on the device now.", out);
-	pf_metrics_print(pf_watch_metrics(fs->watch), out, executable_name, fs);
-	pf_events_count(pf_watch_events(fs->watch), &added, &dropped);
+	pf_metrics_print(pf_telemetry_metrics(fs->telemetry), out, executable_name, fs);
+	pf_events_count(pf_telemetry_events(fs->telemetry), &added, &dropped);
 	pf_metrics_family(out, "pjrtfs_events_total", "counter", "Lines of events.");
 	pf_metrics_sample(out, "pjrtfs_events_total", NULL, 0, added);
 	pf_metrics_family(out, "pjrtfs_events_dropped_total", "counter",
@@ -282,7 +282,7 @@ const struct pf_kind kind_root = {
 
 static struct pf_events *events_of(struct pf_node *node)
 {
-	return pf_watch_events(fs_of(node)->watch);
+	return pf_telemetry_events(fs_of(node)->telemetry);
 }
 
 /* What is read is the opener's, whoever reads. */
@@ -351,14 +351,14 @@ static void let_go(void *arg)
 
 int files_add_events(struct pf_fs *fs)
 {
-	struct pf_watch_names names = { .name = name_of, .free = let_go };
+	struct pf_telemetry_names names = { .name = name_of, .free = let_go };
 	struct pf_node *node = NULL;
 	int r = files_link(pf_tree_root(fs->tree), "events", &kind_events, NULL, &node);
 
 	if (r < 0)
 		return r;
 	names.arg = node;
-	pf_watch_attach(fs->watch, &names);
-	pf_events_on_add(pf_watch_events(fs->watch), on_add, node);
+	pf_telemetry_attach(fs->telemetry, &names);
+	pf_events_on_add(pf_telemetry_events(fs->telemetry), on_add, node);
 	return 0;
 }

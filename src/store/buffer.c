@@ -532,8 +532,8 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
 	if (donated)
-		pf_tell(pf_worker_watch(pf_buffer_place(b)->worker), b->subject,
-			"buffer.donated");
+		pf_report(pf_worker_telemetry(pf_buffer_place(b)->worker), b->subject,
+			  "buffer.donated");
 }
 
 void pf_buffer_discard(struct pf_buffer *b)

@@ -25,16 +25,16 @@ static void pf_compile_free(struct compile *c)
 }
 
 /* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
-static void pf_compile_tell(struct pf_worker *worker, struct pf_told_compile *told,
-			    const struct pf_err *err, double seconds,
-			    enum pf_cache_use use)
+static void report_compile(struct pf_worker *worker, struct pf_report_compile *report,
+			   const struct pf_err *err, double seconds,
+			   enum pf_cache_use use)
 {
 	const char *cache = NULL;
 
 	if (use != PF_CACHE_UNUSED)
 		cache = use == PF_CACHE_HIT ? "hit" : "miss";
-	pf_tell_compiled(pf_worker_watch(worker), pf_worker_meter(worker), told, err,
-			 seconds, cache);
+	pf_report_compiled(pf_worker_telemetry(worker), pf_worker_meter(worker), report,
+			   err, seconds, cache);
 }
 
 /* Why a compile of X means nothing any more. */
@@ -74,8 +74,8 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 		x->job = NULL;
 	pf_unlock(&x->lock);
 	/* Before who waits for it, so that the event is there when a cp(1) returns. */
-	pf_compile_tell(c->plan.worker, &c->told, err,
-			pf_seconds_since(CLOCK_REALTIME, &c->start), use);
+	report_compile(c->plan.worker, &c->report, err,
+		       pf_seconds_since(CLOCK_REALTIME, &c->start), use);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 }
@@ -416,7 +416,7 @@ static void let_go(struct compile *c, const struct pf_err *why)
 		pf_compiler_add(compiler, job, true);
 		job = next;
 	}
-	pf_compile_tell(c->plan.worker, &c->told, why, 0, PF_CACHE_UNUSED);
+	report_compile(c->plan.worker, &c->report, why, 0, PF_CACHE_UNUSED);
 	pf_compile_free(c);
 }
 
@@ -428,7 +428,7 @@ static void run_native(struct compile *c)
 	int r;
 
 	clock_gettime(CLOCK_REALTIME, &c->start);
-	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
+	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);
 	r = pf_compile_native(c, &l, &err);
 	if (r == -EIO && !pf_instance_alive(c->instance) && pf_compile_again(c, &err))
 		return;
@@ -457,7 +457,7 @@ static void compile_run(struct pf_compile_job *job)
 	if (!lead(c))
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->start);
-	pf_tell_compiling(pf_worker_watch(c->plan.worker), &c->told);
+	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);
 	r = pf_compile_from_cache(c, &l, &err);
 	if (r < 0) {
 		again(c);
@@ -513,7 +513,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_waiter *waiters;
 	struct pf_loaded *gone;
-	struct pf_told_compile told;
+	struct pf_report_compile report;
 	struct pf_worker *worker = x->worker;
 	struct compile *c;
 
@@ -530,12 +530,12 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	pf_unlock(&x->lock);
 	if (c)
 		worker = c->plan.worker;
-	pf_tell_queued(pf_worker_watch(worker), x->subject, len, pf_worker_name(worker),
-		       c ? &c->told : &told);
+	pf_report_queued(pf_worker_telemetry(worker), x->subject, len,
+			 pf_worker_name(worker), c ? &c->report : &report);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
-		pf_compile_tell(worker, &told, &why, 0, PF_CACHE_UNUSED);
+		report_compile(worker, &report, &why, 0, PF_CACHE_UNUSED);
 		if (err)
 			*err = why;
 		return why.code;

@@ -276,12 +276,13 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 	return r;
 }
 
-static void tell(const struct compile *c, enum pf_told_cache what, uint64_t bytes)
+static void report(const struct compile *c, enum pf_report_cache what, uint64_t bytes)
 {
 	char key[PF_CACHE_KEY_TEXT];
 
 	pf_cache_key_text(&c->key, key);
-	pf_tell_cache(pf_worker_watch(c->plan.worker), what, c->x->user, key, bytes);
+	pf_report_cache(pf_worker_telemetry(c->plan.worker), what, c->x->user, key,
+			bytes);
 }
 
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
@@ -295,7 +296,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 		return 0;
 	if (!pf_cache_find(cache, &c->key, &found)) {
 		pf_cache_miss(cache);
-		tell(c, PF_TOLD_CACHE_MISS, 0);
+		report(c, PF_REPORT_CACHE_MISS, 0);
 		return 0;
 	}
 	/* Where there is no room for the entry, there may be for the compile. */
@@ -305,15 +306,15 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 		r = pf_compile_load(c, &found.header, body, 0, ret, err);
 		if (r <= 0) {
 			pf_cache_reject(cache, &found);
-			tell(c, PF_TOLD_CACHE_DAMAGED, (uint64_t)found.st.st_size);
+			report(c, PF_REPORT_CACHE_DAMAGED, (uint64_t)found.st.st_size);
 		}
 	}
 	if (r == 1)
 		pf_cache_hit(cache, &found);
 	else
 		pf_cache_miss(cache);
-	tell(c, r == 1 ? PF_TOLD_CACHE_HIT : PF_TOLD_CACHE_MISS,
-	     r == 1 ? (uint64_t)found.st.st_size : 0);
+	report(c, r == 1 ? PF_REPORT_CACHE_HIT : PF_REPORT_CACHE_MISS,
+	       r == 1 ? (uint64_t)found.st.st_size : 0);
 	pf_cache_found_release(&found);
 	c->not_from_cache = r != 1;
 	return r;

@@ -387,7 +387,7 @@ void pf_executable_unref(struct pf_executable *x)
 
 void pf_executable_name(struct pf_executable *x, uint64_t subject)
 {
-	struct pf_metrics *metrics = pf_watch_metrics(pf_worker_watch(x->worker));
+	struct pf_metrics *metrics = pf_telemetry_metrics(pf_worker_telemetry(x->worker));
 
 	x->subject = subject;
 	if (x->meter)

@@ -214,13 +214,13 @@ void pf_execution_free(struct pf_execution *e)
 	free(e);
 }
 
-static void tell(struct pf_execution *e, const struct pf_err *err)
+static void report(struct pf_execution *e, const struct pf_err *err)
 {
 	/* What ran, not what the options name by now. */
 	struct pf_worker *w =
 		e->loaded ? e->loaded->worker : pf_executable_worker(e->executable);
 	unsigned one = e->loaded ? pf_execution_device(e, 0) : 0;
-	struct pf_told_execution told = {
+	struct pf_report_execution report = {
 		.executable = e->name,
 		.user = e->uid,
 		.id = e->id,
@@ -232,13 +232,13 @@ static void tell(struct pf_execution *e, const struct pf_err *err)
 	};
 
 	if (e->loaded && e->loaded->n_devices) {
-		told.devices = e->loaded->devices;
-		told.n_devices = e->loaded->n_devices;
+		report.devices = e->loaded->devices;
+		report.n_devices = e->loaded->n_devices;
 	}
-	if (e->tell)
-		e->tell(e, &told);
-	pf_tell_executed(pf_worker_watch(w), pf_worker_meter(w), e->executable->meter,
-			 &told);
+	if (e->report)
+		e->report(e, &report);
+	pf_report_executed(pf_worker_telemetry(w), pf_worker_meter(w),
+			   e->executable->meter, &report);
 }
 
 /* --- its turn ------------------------------------------------------------------------- */
@@ -355,7 +355,7 @@ static void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_er
 	pf_execution_unclaim(p, code == 0);
 	if (code < 0)
 		code = pf_err_wrap(err, code, "%s", e->name);
-	tell(e, code < 0 ? err : NULL);
+	report(e, code < 0 ? err : NULL);
 	atomic_store(&p->ended, true);
 	e->done(e, code, err);
 }

@@ -223,7 +223,7 @@ struct compile {
 	uint64_t id; /* in that life */
 	struct timespec start;
 	struct pf_err err; /* why its plugin does not compile it */
-	struct pf_told_compile told;
+	struct pf_report_compile report;
 
 	struct pf_cache_key key;
 	bool can_be_kept;    /* the key says all: the cache may be used */

@@ -20,7 +20,7 @@ struct pf_metrics {
 	unsigned n_executables;
 	uint64_t refused; /* executables that there was no meter for */
 
-	_Atomic uint64_t cache[PF_TOLD_CACHE_EVENTS], jobs[PF_OUTCOMES];
+	_Atomic uint64_t cache[PF_REPORT_CACHE_EVENTS], jobs[PF_OUTCOMES];
 };
 
 #endif

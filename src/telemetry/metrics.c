@@ -174,7 +174,7 @@ void pf_meter_transfer(struct pf_transfers *t, enum pf_outcome result, uint64_t 
 	pf_histogram_add(&t->seconds, seconds);
 }
 
-void pf_meter_cache(struct pf_metrics *m, enum pf_told_cache event)
+void pf_meter_cache(struct pf_metrics *m, enum pf_report_cache event)
 {
 	if (m)
 		count(&m->cache[event], 1);
@@ -477,17 +477,17 @@ static void put_cache(struct pf_metrics *m, struct pf_buf *out)
 	static const struct {
 		const char *name, *help;
 	} of[] = {
-		[PF_TOLD_CACHE_HIT] = { "pjrtfs_cache_hits_total",
-					"Compiles that the cache made unnecessary." },
-		[PF_TOLD_CACHE_MISS] = { "pjrtfs_cache_misses_total",
-					 "Programs that were not in the cache." },
-		[PF_TOLD_CACHE_EVICTED] = { "pjrtfs_cache_evictions_total",
-					    "Programs that made room for others." },
-		[PF_TOLD_CACHE_DAMAGED] = { "pjrtfs_cache_damaged_total",
-					    "Files of the cache that were not as written." },
+		[PF_REPORT_CACHE_HIT] = { "pjrtfs_cache_hits_total",
+					  "Compiles that the cache made unnecessary." },
+		[PF_REPORT_CACHE_MISS] = { "pjrtfs_cache_misses_total",
+					   "Programs that were not in the cache." },
+		[PF_REPORT_CACHE_EVICTED] = { "pjrtfs_cache_evictions_total",
+					      "Programs that made room for others." },
+		[PF_REPORT_CACHE_DAMAGED] = { "pjrtfs_cache_damaged_total",
+					      "Files of the cache that were not as written." },
 	};
 
-	for (unsigned i = 0; i < PF_TOLD_CACHE_EVENTS; i++) {
+	for (unsigned i = 0; i < PF_REPORT_CACHE_EVENTS; i++) {
 		pf_metrics_family(out, of[i].name, "counter", of[i].help);
 		pf_metrics_sample(out, of[i].name, NULL, 0, value_of(&m->cache[i]));
 	}

@@ -58,7 +58,7 @@ static void tie_to_parent(const char *parent)
 }
 
 /* Nothing comes on the socket after the set-up: what ends the wait is its end. */
-static void *watch_socket(void *unused)
+static void *telemetry_socket(void *unused)
 {
 	struct pollfd p = { .fd = PF_CHANNEL_FD, .events = POLLIN | POLLRDHUP };
 	char byte;
@@ -76,10 +76,10 @@ static void *watch_socket(void *unused)
 	return NULL;
 }
 
-static int start_watch(struct pf_err *err)
+static int start_telemetry(struct pf_err *err)
 {
 	pthread_t thread;
-	int r = pthread_create(&thread, NULL, watch_socket, NULL);
+	int r = pthread_create(&thread, NULL, telemetry_socket, NULL);
 
 	if (r)
 		return pf_err_set(err, -r, "start a thread: %s", strerror(r));
@@ -214,7 +214,7 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	if (r == 0)
 		r = pf_sandbox_loaded(&sandbox, err);
 	if (r == 0)
-		r = start_watch(err);
+		r = start_telemetry(err);
 	if (r == 0)
 		r = map_all(setup, fds, err);
 	if (r == 0)

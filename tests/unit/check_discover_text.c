@@ -52,7 +52,7 @@ static const struct {
 	{ "libpjrt_.so", LOOK_NAMES, NONE, NONE },
 };
 
-START_TEST(files_tell_names)
+START_TEST(files_report_names)
 {
 	char name[PF_PLUGIN_NAME], version[MAX_VERSION];
 	bool is = name_of_file(names[_i].file, names[_i].how, name, version);
@@ -231,7 +231,7 @@ int main(void)
 	Suite *s = suite_create("discover_text");
 	TCase *pure = tcase_create("text"), *tc = tcase_create("files");
 
-	unit_add_cases(pure, files_tell_names, names);
+	unit_add_cases(pure, files_report_names, names);
 	unit_add_cases(pure, paths_tell_names, paths);
 	tcase_add_test(pure, versions_are_compared);
 	unit_add_cases(pure, ini_files_are_read, inis);

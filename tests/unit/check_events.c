@@ -331,39 +331,40 @@ static void count_free(void *arg)
 START_TEST(a_watch_tells)
 {
 	uid_t user = 7;
-	struct pf_watch_names names = { name_of, count_free, &user };
-	struct pf_watch *w = pf_watch_new(OWNER);
+	struct pf_telemetry_names names = { name_of, count_free, &user };
+	struct pf_telemetry *w = pf_telemetry_new(OWNER);
 	struct pf_plugin_meter *meter =
-		pf_metrics_plugin(pf_watch_metrics(w), "cpu", 1, (int64_t[]){ 0 });
+		pf_metrics_plugin(pf_telemetry_metrics(w), "cpu", 1, (int64_t[]){ 0 });
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_told_compile told;
+	struct pf_report_compile told;
 	char text[8192];
 	struct pf_lines_reader r = { 0 };
 
 	pf_err_set(&err, -EIO, "it printed: boom");
-	pf_tell_worker_started(w, "cpu", 42, 0);
-	pf_tell_worker_died(w, meter, "cpu", 42, &err);
-	pf_tell_worker_started(w, "cpu", 43, 1);
-	pf_tell_queued(w, 5, 100, "cpu", &told); /* nobody knows names yet */
+	pf_report_worker_started(w, "cpu", 42, 0);
+	pf_report_worker_died(w, meter, "cpu", 42, &err);
+	pf_report_worker_started(w, "cpu", 43, 1);
+	pf_report_queued(w, 5, 100, "cpu", &told); /* nobody knows names yet */
 	ck_assert_ptr_null(told.object);
-	pf_tell_compiled(w, meter, &told, NULL, 1, NULL);
-	pf_watch_attach(w, &names);
-	pf_tell_queued(w, 5, 100, "cpu", &told);
-	pf_tell_compiling(w, &told);
-	pf_tell_compiled(w, meter, &told, &err, 1, "miss");
-	pf_tell(w, 5, "buffer.donated");
-	pf_tell(w, 6, "never.told");
-	pf_tell_executed(w, meter, NULL,
-			 &(struct pf_told_execution){ .executable = "add",
-						      .user = 7,
-						      .id = "7",
-						      .seconds = 0.25,
-						      .device_seconds = 0.125,
-						      .devices = (unsigned[]){ 0, 9 },
-						      .n_devices = 2 });
-	pf_tell_job(w, PF_TOLD_JOB_FAILED, 17, 7, "add", "\"mine\"", 0.5, &err);
-	pf_tell_cache(w, PF_TOLD_CACHE_EVICTED, 7, "00ff", 12);
-	text[pf_events_read(pf_watch_events(w), 7, &r, 0, text, sizeof(text) - 1)] = '\0';
+	pf_report_compiled(w, meter, &told, NULL, 1, NULL);
+	pf_telemetry_attach(w, &names);
+	pf_report_queued(w, 5, 100, "cpu", &told);
+	pf_report_compiling(w, &told);
+	pf_report_compiled(w, meter, &told, &err, 1, "miss");
+	pf_report(w, 5, "buffer.donated");
+	pf_report(w, 6, "never.told");
+	pf_report_executed(w, meter, NULL,
+			   &(struct pf_report_execution){ .executable = "add",
+							  .user = 7,
+							  .id = "7",
+							  .seconds = 0.25,
+							  .device_seconds = 0.125,
+							  .devices = (unsigned[]){ 0, 9 },
+							  .n_devices = 2 });
+	pf_report_job(w, PF_REPORT_JOB_FAILED, 17, 7, "add", "\"mine\"", 0.5, &err);
+	pf_report_cache(w, PF_REPORT_CACHE_EVICTED, 7, "00ff", 12);
+	text[pf_events_read(pf_telemetry_events(w), 7, &r, 0, text, sizeof(text) - 1)] =
+		'\0';
 	ck_assert_ptr_null(strstr(text, "worker"));
 	ck_assert_ptr_nonnull(strstr(text, "\"program.queued\",\"user\":7,\"object\":"
 					   "\"executables/add\",\"plugin\":\"cpu\","
@@ -383,21 +384,21 @@ START_TEST(a_watch_tells)
 	ck_assert_ptr_nonnull(strstr(text, "\"cache.evicted\",\"user\":7,\"object\":"
 					   "\"cache/entries/00ff\",\"bytes\":12}"));
 	pf_lines_reader_release(&r);
-	text[pf_events_read(pf_watch_events(w), OWNER, &r, 0, text, sizeof(text) - 1)] =
-		'\0';
+	text[pf_events_read(pf_telemetry_events(w), OWNER, &r, 0, text,
+			    sizeof(text) - 1)] = '\0';
 	ck_assert_ptr_nonnull(strstr(text, "\"worker.died\""));
 	ck_assert_ptr_nonnull(strstr(text, "boom"));
 	ck_assert_ptr_nonnull(strstr(text, "\"worker.restarted\""));
 	pf_lines_reader_release(&r);
-	pf_watch_free(w);
+	pf_telemetry_free(w);
 	ck_assert_uint_eq(user, 0);
 	/* without a watch nothing happens */
-	pf_tell_queued(NULL, 5, 100, "cpu", &told);
-	pf_tell_compiled(NULL, NULL, &told, NULL, 1, NULL);
-	pf_tell_worker_died(NULL, NULL, "cpu", 1, &err);
-	pf_tell_job(NULL, PF_TOLD_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
-	pf_tell_cache(NULL, PF_TOLD_CACHE_HIT, 7, "00", 1);
-	pf_watch_free(NULL);
+	pf_report_queued(NULL, 5, 100, "cpu", &told);
+	pf_report_compiled(NULL, NULL, &told, NULL, 1, NULL);
+	pf_report_worker_died(NULL, NULL, "cpu", 1, &err);
+	pf_report_job(NULL, PF_REPORT_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
+	pf_report_cache(NULL, PF_REPORT_CACHE_HIT, 7, "00", 1);
+	pf_telemetry_free(NULL);
 }
 END_TEST
 

@@ -210,12 +210,12 @@ START_TEST(without_a_meter_nothing_is_counted)
 	pf_meter_compile(NULL, PF_OUTCOME_OK, 1);
 	pf_meter_execution(NULL, NULL, PF_OUTCOME_OK, 1, (unsigned[]){ 0 }, 1);
 	pf_meter_transfer(NULL, PF_OUTCOME_OK, 1, 1);
-	pf_meter_cache(NULL, PF_TOLD_CACHE_HIT);
+	pf_meter_cache(NULL, PF_REPORT_CACHE_HIT);
 	pf_meter_job(NULL, PF_OUTCOME_OK);
 	ck_assert_ptr_null(pf_metrics_plugin(NULL, "x", 0, NULL));
 	ck_assert_ptr_null(pf_metrics_executable(NULL, 1));
 	pf_executable_meter_name(NULL, 1);
-	pf_meter_cache(metrics, PF_TOLD_CACHE_DAMAGED);
+	pf_meter_cache(metrics, PF_REPORT_CACHE_DAMAGED);
 	pf_meter_job(metrics, PF_OUTCOME_CANCELLED);
 	has("pjrtfs_cache_damaged_total 1");
 	has("pjrtfs_jobs_total{result=\"cancelled\"} 1");

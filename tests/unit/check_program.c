@@ -388,7 +388,7 @@ static const struct {
 	  false },
 };
 
-START_TEST(files_tell_what_they_are)
+START_TEST(files_report_what_they_are)
 {
 	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
@@ -524,7 +524,7 @@ int main(void)
 	tcase_add_test(tc, nesting_tells_the_line);
 	tcase_add_test(tc, every_format_has_an_extension);
 	unit_add_cases(tc, text_tells_its_attributes, attributes);
-	unit_add_cases(tc, files_tell_what_they_are, files);
+	unit_add_cases(tc, files_report_what_they_are, files);
 	unit_add_cases(tc, a_module_for_several_platforms_is_refused, files);
 	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
 	unit_add_cases(tc, exports_are_for_platforms, platforms);

@@ -406,7 +406,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	c->file = pf_node_ref(file);
 	pf_dir_hide(file);
 	atomic_store(&facet_of(file)->entry->directory, dir);
-	files_tell(dir, "buffer.ready");
+	files_report(dir, "buffer.ready");
 	return 0;
 }
 
@@ -481,8 +481,8 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 		entry_changed(c->node);
 	/* What is no array (yet) is not told of; a file of several, when it is linked. */
 	if (r < 0 || (c->value && !c->moved))
-		files_tell_committed(c->buffer, r < 0 ? err : NULL,
-				     pf_seconds_since(CLOCK_MONOTONIC, &c->start));
+		files_report_committed(c->buffer, r < 0 ? err : NULL,
+				       pf_seconds_since(CLOCK_MONOTONIC, &c->start));
 	if (c->reply)
 		pf_reply_fail(c->reply, r < 0 ? r : 0, err);
 	atomic_store(&c->ended, true);

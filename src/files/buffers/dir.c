@@ -144,7 +144,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 	r = pf_dir_link(dir, name, node, false);
 	if (r < 0)
 		return r;
-	files_tell(node, "buffer.created");
+	files_report(node, "buffer.created");
 	*ret = pf_steal(&node);
 	return 0;
 }
@@ -206,7 +206,7 @@ int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err
 	if (entry->listed != node)
 		return pf_err_set(err, -EPERM,
 				  "it is a view: remove the file it is a view of");
-	files_tell(node, "buffer.removed");
+	files_report(node, "buffer.removed");
 	pf_node_name(node, name);
 	pf_dir_unlink(node);
 	entry_unlinked(entry);
@@ -220,7 +220,7 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 	if (pf_dir_count(node))
 		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
 	if (node->kind == &kind_checkpoint)
-		files_tell(node, "buffer.removed");
+		files_report(node, "buffer.removed");
 	pf_dir_unlink(node);
 	if (node->kind == &kind_checkpoint)
 		checkpoint_gone(node);
@@ -259,7 +259,7 @@ static int move_node(struct pf_node *node, struct pf_node *to, const char *name)
 	pf_node_path(node, NULL, &from);
 	r = pf_dir_move(node, to, name);
 	if (r == 0)
-		files_tell_moved(node, "buffer.moved", from.data);
+		files_report_moved(node, "buffer.moved", from.data);
 	return r;
 }
 
@@ -273,8 +273,8 @@ static int exchange_names(struct pf_node *a, struct pf_node *b)
 	r = pf_dir_exchange(a, b);
 	if (r < 0)
 		return r;
-	files_tell_moved(a, "buffer.moved", path_a.data);
-	files_tell_moved(b, "buffer.moved", path_b.data);
+	files_report_moved(a, "buffer.moved", path_a.data);
+	files_report_moved(b, "buffer.moved", path_b.data);
 	return 0;
 }
 
@@ -388,7 +388,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	if (r < 0)
 		return r;
 	if (target && facet_of(target)->entry != entry) {
-		files_tell(target, "buffer.removed");
+		files_report(target, "buffer.removed");
 		pf_dir_unlink(target);
 		entry_unlinked(facet_of(target)->entry);
 	}

@@ -25,33 +25,34 @@ static void describe(struct pf_event *e, struct pf_buffer *buffer)
 		pf_event_int(e, "bytes", (int64_t)bytes);
 }
 
-void files_tell_result(struct pf_node *node, const char *by, bool replaced)
+void files_report_result(struct pf_node *node, const char *by, bool replaced)
 {
 	struct pf_event e;
 
-	files_tell_begin(&e, "buffer.ready", node);
+	files_event_begin(&e, "buffer.ready", node);
 	describe(&e, buffer_of(node));
 	pf_event_str(&e, "by", by);
 	if (replaced)
 		pf_event_json(&e, "replaced", "true");
-	pf_event_add(pf_watch_events(fs_of(node)->watch), &e);
+	pf_event_add(pf_telemetry_events(fs_of(node)->telemetry), &e);
 }
 
-void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
-			  double seconds)
+void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			    double seconds)
 {
-	struct pf_watch *watch = pf_worker_watch(pf_buffer_place(buffer)->worker);
+	struct pf_telemetry *telemetry =
+		pf_worker_telemetry(pf_buffer_place(buffer)->worker);
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct pf_event e;
 	uid_t user;
 
-	if (!pf_watch_name(watch, atomic_load(&buffer->subject), &path, &user))
+	if (!pf_telemetry_name(telemetry, atomic_load(&buffer->subject), &path, &user))
 		return;
 	pf_event_begin(&e, err ? "buffer.refused" : "buffer.ready", user, path.data);
 	describe(&e, buffer);
 	pf_event_seconds(&e, "seconds", seconds);
 	pf_event_error(&e, err);
-	pf_event_add(pf_watch_events(watch), &e);
+	pf_event_add(pf_telemetry_events(telemetry), &e);
 }
 
 /*

@@ -95,12 +95,12 @@ void files_shard_gone(struct pf_node *dir, const char *name);
 /* --- events (inode.c) ---------------------------------------------------------------- */
 
 /* A command made the buffer NODE, perhaps in place of another. */
-void files_tell_result(struct pf_node *node, const char *by, bool replaced);
+void files_report_result(struct pf_node *node, const char *by, bool replaced);
 
 /* BUFFER's bytes became an array on its device after SECONDS, or were refused: ERR, else
  * NULL.  The name lock may be held. */
-void files_tell_committed(struct pf_buffer *buffer, const struct pf_err *err,
-			  double seconds);
+void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
+			    double seconds);
 
 /* --- names that were refused (refused.c) -------------------------------------------- */
 

@@ -731,7 +731,7 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		entry_unlinked(facet_of(old)->entry);
 	}
 	buffers_named(t->dir, name, cred, 0, NULL);
-	files_tell_result(node, buffer->made_by, old != NULL);
+	files_report_result(node, buffer->made_by, old != NULL);
 	return 0;
 }
 

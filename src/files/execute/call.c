@@ -31,27 +31,27 @@ static void print_name(const struct call_tally *t, struct pf_buf *name)
 		pf_buf_puts(name, "(removed)");
 }
 
-/* Tell of N calls on DEVICE of WORKER as TOLD says, or of one that failed. */
-static void tell(const struct call_tally *t, uint64_t n, struct pf_worker *worker,
-		 unsigned device, struct pf_told_execution *told)
+/* Tell of N calls on DEVICE of WORKER as REPORT says, or of one that failed. */
+static void report_calls(const struct call_tally *t, uint64_t n, struct pf_worker *worker,
+			 unsigned device, struct pf_report_execution *report)
 {
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 
 	print_name(t, &name);
-	told->executable = name.data ? name.data : "";
-	told->user = t->uid;
-	told->devices = &device;
-	told->n_devices = 1;
-	pf_tell_calls(t->unit->fs->watch, pf_worker_meter(worker), n, told);
+	report->executable = name.data ? name.data : "";
+	report->user = t->uid;
+	report->devices = &device;
+	report->n_devices = 1;
+	pf_report_calls(t->unit->fs->telemetry, pf_worker_meter(worker), n, report);
 }
 
-static void tell_all(struct call_tally *t)
+static void report_all(struct call_tally *t)
 {
-	struct pf_told_execution told = { .seconds = t->seconds,
-					  .device_seconds = t->device_seconds };
+	struct pf_report_execution report = { .seconds = t->seconds,
+					      .device_seconds = t->device_seconds };
 
 	if (t->n)
-		tell(t, t->n, t->worker, t->device, &told);
+		report_calls(t, t->n, t->worker, t->device, &report);
 	t->n = 0;
 	t->seconds = t->device_seconds = 0;
 }
@@ -71,7 +71,7 @@ static void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
 
 	/* The options may name another plugin by now. */
 	if (t->n && (t->worker != worker || t->device != v->device))
-		tell_all(t);
+		report_all(t);
 	if (!t->n)
 		t->began = v->start;
 	t->worker = worker;
@@ -80,28 +80,28 @@ static void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
 	t->seconds += v->seconds;
 	t->device_seconds += v->device_seconds;
 	if (t->closed || is_due(t, v))
-		tell_all(t);
+		report_all(t);
 }
 
 /* The file was closed: tell of what is left now, and of the one under way when it ends. */
 static void call_tally_close(struct call_tally *t)
 {
-	tell_all(t);
+	report_all(t);
 	t->closed = true;
 }
 
 /* V failed as ERR says. */
-static void call_tell_run_failed(struct call_tally *t, const struct pf_invocation *v,
-				 const struct pf_err *err)
+static void call_report_run_failed(struct call_tally *t, const struct pf_invocation *v,
+				   const struct pf_err *err)
 {
-	struct pf_told_execution told = { .seconds = v->seconds, .err = err };
+	struct pf_report_execution report = { .seconds = v->seconds, .err = err };
 
-	tell_all(t); /* in the order in which they ended */
-	tell(t, 1, v->loaded->worker, v->device, &told);
+	report_all(t); /* in the order in which they ended */
+	report_calls(t, 1, v->loaded->worker, v->device, &report);
 }
 
 /* Put the executable's name before ERR's sentence, and tell that the call failed so. */
-static void call_tell_failed(struct call_tally *t, struct pf_err *err)
+static void call_report_failed(struct call_tally *t, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	pf_autobuf struct pf_buf file = PF_BUF_INIT;
@@ -109,7 +109,7 @@ static void call_tell_failed(struct call_tally *t, struct pf_err *err)
 	files_name_unit(t->unit, err);
 	print_name(t, &name);
 	pf_buf_printf(&file, "executables/%s/call", name.data ? name.data : "");
-	files_tell_failed(t->unit->fs, file.data ? file.data : "", t->uid, NULL, err);
+	files_report_failed(t->unit->fs, file.data ? file.data : "", t->uid, NULL, err);
 }
 
 enum { SLOW_TURN = 1 << 20 }; /* bytes to be turned on a thread of their own */
@@ -150,7 +150,7 @@ static int call_fail_locked(struct call *c, const struct pf_err *why)
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
 	c->err = *why;
-	call_tell_failed(&c->tally, &c->err);
+	call_report_failed(&c->tally, &c->err);
 	if (c->in.loaded)
 		call_inputs_drop(&c->in);
 	pf_ctl_error_line(&text, &c->err);
@@ -183,7 +183,7 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 		call_tally_add(&c->tally, v);
 		code = call_outputs_fill(&c->out, c->in.loaded, v);
 	} else {
-		call_tell_run_failed(&c->tally, v, why);
+		call_report_run_failed(&c->tally, v, why);
 		pf_invocation_free(v);
 	}
 	if (code < 0 && !why)

@@ -332,14 +332,14 @@ static void run_began(struct pf_execution *e)
 
 /* --- the beginning ------------------------------------------------------------------------ */
 
-static void run_tell(struct pf_execution *e, struct pf_told_execution *told)
+static void run_report(struct pf_execution *e, struct pf_report_execution *report)
 {
 	const struct run *run = e->user;
 
-	told->goes_on = run->done + 1 < run->request.repeat;
-	told->repeated = run->done;
-	told->repeated_seconds = run->seconds;
-	told->repeated_device_seconds = run->device_seconds;
+	report->goes_on = run->done + 1 < run->request.repeat;
+	report->repeated = run->done;
+	report->repeated_seconds = run->seconds;
+	report->repeated_device_seconds = run->device_seconds;
 }
 
 /* E is the next repetition of RUN: fill in all but the arguments. */
@@ -355,7 +355,7 @@ static void run_prepare(struct run *run, struct pf_execution *e)
 	e->done = run_done;
 	e->began = run_began;
 	e->cancelled = is_cancelled;
-	e->tell = run_tell;
+	e->report = run_report;
 	e->follow = run_follow;
 	e->left = run_left;
 	if (!run->loaded->n_devices)

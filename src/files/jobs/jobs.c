@@ -139,11 +139,11 @@ static void remember(struct jobs *jobs, struct job *job)
 }
 
 /* What becomes of JOB before it ends.  Under its lock, so that it is told in order. */
-static void tell_locked(struct job *job, enum pf_told_job what)
+static void report_locked(struct job *job, enum pf_report_job what)
 {
 	/* The id is read without its lock: it does not change any more. */
-	pf_tell_job(job->task.fs->watch, what, job->number, job->task.cred.uid, NULL,
-		    job->task.id, 0, NULL);
+	pf_report_job(job->task.fs->telemetry, what, job->number, job->task.cred.uid,
+		      NULL, job->task.id, 0, NULL);
 }
 
 static void job_began(struct task *task)
@@ -155,31 +155,32 @@ static void job_began(struct task *task)
 	first = job->state == JOB_QUEUED;
 	if (first) {
 		job->state = JOB_RUNNING;
-		tell_locked(job, PF_TOLD_JOB_STARTED);
+		report_locked(job, PF_REPORT_JOB_STARTED);
 	}
 	pf_unlock(&job->lock);
 	if (first && job->node)
 		pf_node_changed(job->node, false);
 }
 
-static void tell_end(struct job *job, int code)
+static void report_end(struct job *job, int code)
 {
 	pf_autofree char *id = task_id(&job->task);
 	struct json_object *error, *text;
-	enum pf_told_job what = PF_TOLD_JOB_FINISHED;
+	enum pf_report_job what = PF_REPORT_JOB_FINISHED;
 	struct pf_err err = PF_ERR_INIT;
 
 	if (code < 0)
-		what = code == -ECANCELED ? PF_TOLD_JOB_CANCELLED : PF_TOLD_JOB_FAILED;
+		what = code == -ECANCELED ? PF_REPORT_JOB_CANCELLED
+					  : PF_REPORT_JOB_FAILED;
 	if (code < 0 && json_object_object_get_ex(job->result, "error", &error) &&
 	    json_object_object_get_ex(error, "message", &text))
 		pf_err_set(&err, code, "%s", json_object_get_string(text));
-	pf_tell_job(job->task.fs->watch, what, job->number, job->task.cred.uid, NULL, id,
-		    pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
+	pf_report_job(job->task.fs->telemetry, what, job->number, job->task.cred.uid,
+		      NULL, id, pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
 }
 
 /* JOB failed since its worker was ended for its sake: it was cancelled. */
-static void tell_forced(struct json_object *reply)
+static void report_forced(struct json_object *reply)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *o, *error;
@@ -201,7 +202,7 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	pf_lock(&job->lock);
 	if (job->force && code == -EIO) {
 		code = -ECANCELED;
-		tell_forced(reply);
+		report_forced(reply);
 	}
 	if (code == 0)
 		job->state = JOB_DONE;
@@ -219,7 +220,7 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 		if (state)
 			pf_node_ready(state);
 	}
-	tell_end(job, code);
+	report_end(job, code);
 	remember(task->fs->jobs, job);
 	pf_wake_all(waiters);
 }
@@ -473,7 +474,7 @@ int job_start(struct task *task, const char *request_text,
 		task_fail(&job->task, &why);
 	pf_lock(&job->lock);
 	if (job->state == JOB_QUEUED)
-		tell_locked(job, PF_TOLD_JOB_QUEUED);
+		report_locked(job, PF_REPORT_JOB_QUEUED);
 	pf_unlock(&job->lock);
 	job_unref(job);
 	task_done(task, 0, reply);

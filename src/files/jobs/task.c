@@ -124,7 +124,7 @@ void task_fail(struct task *t, const struct pf_err *err)
 	pf_autobuf struct pf_buf file = PF_BUF_INIT;
 
 	pf_node_path(t->file, NULL, &file);
-	files_tell_failed(t->fs, file.data ? file.data : "", t->cred.uid, id, err);
+	files_report_failed(t->fs, file.data ? file.data : "", t->cred.uid, id, err);
 	task_done(t, err->code, reply_failure(err));
 }
 

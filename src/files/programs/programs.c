@@ -117,7 +117,7 @@ void files_drop_executable_locked(struct unit *unit)
 {
 	if (!unit->executable)
 		return;
-	files_tell(unit->executable, "executable.removed");
+	files_report(unit->executable, "executable.removed");
 	pf_executable_name(unit->x, 0);
 	pf_dir_unlink(unit->executable);
 	pf_node_unref(pf_steal(&unit->executable));
@@ -338,7 +338,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 		files_drop_executable_locked(unit);
 	if (r < 0)
 		return r;
-	files_tell_moved(node, "program.moved", from.data);
+	files_report_moved(node, "program.moved", from.data);
 	pf_executable_set_format(unit->x, format);
 	if (format == PF_PROGRAM_NONE)
 		files_drop_executable_locked(unit);
@@ -473,7 +473,7 @@ static void program_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 		return;
 	}
 	if (atomic_load(&unit_of(of->node)->x->subject)) /* no scratch file */
-		files_tell(of->node, "program.committed");
+		files_report(of->node, "program.committed");
 	files_compile(unit_of(of->node)->x, reply);
 }
 
