@@ -89,17 +89,17 @@ struct pf_turns *pf_description_turns(const struct pf_description *description);
  * lines of it in the daemon's own log.
  *
  * A plugin may print hundreds of kilobytes for one bad program, or for ever.  The bounded log
- * has every line; the daemon's has at most PF_PRINTED_BURST in PF_PRINTED_PERIOD_MS, then one
+ * has every line; the daemon's has at most PF_PLUGIN_LOG_BURST in PF_PLUGIN_LOG_PERIOD_MS, then one
  * that says how many there were besides.
  */
 
 enum {
-	PF_PRINTED_BYTES = 256 << 10, /* of the last lines that are kept */
-	PF_PRINTED_BURST = 100,
-	PF_PRINTED_PERIOD_MS = 10000,
+	PF_PLUGIN_LOG_BYTES = 256 << 10, /* of the last lines that are kept */
+	PF_PLUGIN_LOG_BURST = 100,
+	PF_PLUGIN_LOG_PERIOD_MS = 10000,
 };
 
-struct pf_printed {
+struct pf_plugin_log {
 	const char *name; /* borrowed: the plugin's */
 	/* The printer's own. */
 	struct pf_buf line;   /* that has no end yet */
@@ -117,34 +117,38 @@ struct pf_printed {
 };
 
 /* Begin with nothing, printed by the plugin NAME (borrowed).  -ENOMEM. */
-int pf_printed_init(struct pf_printed *printed, const char *name);
-void pf_printed_release(struct pf_printed *printed); /* all zeros is allowed */
+int pf_plugin_log_init(struct pf_plugin_log *plugin_log, const char *name);
+void pf_plugin_log_release(struct pf_plugin_log *plugin_log); /* all zeros is allowed */
 
 /* Have FN(ARG) called when lines have come, by who adds them; NULL: nobody is told any more.
  * FN must not block, and takes no lock below rank 9. */
-void pf_printed_on_add(struct pf_printed *printed, void (*fn)(void *arg), void *arg);
+void pf_plugin_log_on_add(struct pf_plugin_log *plugin_log, void (*fn)(void *arg),
+			  void *arg);
 
 /* --- for the one thread that takes what the worker prints ----------------------------------- */
 
 /* LEN more bytes, in pieces as they come; control characters but tabs become spaces, and a line
  * that is longer than PF_LINE_MAX becomes several. */
-void pf_printed_add(struct pf_printed *printed, const char *text, size_t len);
+void pf_plugin_log_add(struct pf_plugin_log *plugin_log, const char *text, size_t len);
 
 /* The process has ended: what has no end yet is a line, and the daemon's log is told how many it
  * did not get. */
-void pf_printed_end(struct pf_printed *printed);
+void pf_plugin_log_end(struct pf_plugin_log *plugin_log);
 
-/* Milliseconds until pf_printed_tick has something to say; -1: nothing. */
-int pf_printed_due_ms(const struct pf_printed *printed);
-void pf_printed_tick(struct pf_printed *printed);
+/* Milliseconds until pf_plugin_log_tick has something to say; -1: nothing. */
+int pf_plugin_log_due_ms(const struct pf_plugin_log *plugin_log);
+void pf_plugin_log_tick(struct pf_plugin_log *plugin_log);
 
 /* --- reading, from any thread: as struct pf_lines ------------------------------------------- */
 
-size_t pf_printed_read(struct pf_printed *printed, struct pf_lines_reader *reader,
-		       uint64_t off, char *dst, size_t len);
-bool pf_printed_ready(struct pf_printed *printed, const struct pf_lines_reader *reader);
-uint64_t pf_printed_size(struct pf_printed *printed, const struct pf_lines_reader *reader,
-			 struct timespec *ret_time);
+size_t pf_plugin_log_read(struct pf_plugin_log *plugin_log,
+			  struct pf_lines_reader *reader, uint64_t off, char *dst,
+			  size_t len);
+bool pf_plugin_log_ready(struct pf_plugin_log *plugin_log,
+			 const struct pf_lines_reader *reader);
+uint64_t pf_plugin_log_size(struct pf_plugin_log *plugin_log,
+			    const struct pf_lines_reader *reader,
+			    struct timespec *ret_time);
 
 /*
  * A plugin's worker process, as the daemon sees it.
@@ -250,7 +254,7 @@ int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
 		    struct pf_err *err);
 
 /* What its lives have printed, to be read; borrowed. */
-struct pf_printed *pf_worker_printed(struct pf_worker *worker);
+struct pf_plugin_log *pf_worker_plugin_log(struct pf_worker *worker);
 
 /* A number for a new executable or buffer: never 0, never given twice. */
 uint64_t pf_worker_id(struct pf_worker *worker);

@@ -12,33 +12,34 @@
 
 /* The end of what a worker printed.  Private to the engine. */
 
-enum { PF_TAIL_BYTES = 64 << 10 };
+enum { PF_STDERR_TAIL_BYTES = 64 << 10 };
 
-struct pf_tail {
+struct pf_stderr_tail {
 	pthread_mutex_t lock; /* rank 8; protects text */
-	struct pf_buf text;   /* at most twice PF_TAIL_BYTES, cut back to it */
+	struct pf_buf text;   /* at most twice PF_STDERR_TAIL_BYTES, cut back to it */
 	/* Bytes that were ever added, of which text has the last ones; written under lock. */
 	_Atomic uint64_t total;
 	/* Borrowed: is given the same; or NULL.  Set before anything is added. */
-	struct pf_printed *printed;
+	struct pf_plugin_log *plugin_log;
 };
 
-void pf_tail_init(struct pf_tail *tail);
-void pf_tail_release(struct pf_tail *tail);
+void pf_stderr_tail_init(struct pf_stderr_tail *tail);
+void pf_stderr_tail_release(struct pf_stderr_tail *tail);
 
 /* Add LEN bytes; control characters other than newline and tab become spaces.  If it has a
- * PRINTED, by one thread only. */
-void pf_tail_add(struct pf_tail *tail, const char *text, size_t len);
+ * PLUGIN_LOG, by one thread only. */
+void pf_stderr_tail_add(struct pf_stderr_tail *tail, const char *text, size_t len);
 
 /* A mark: what is added from now on was printed since.  Does not block: one atomic load. */
-static inline uint64_t pf_tail_mark(struct pf_tail *tail)
+static inline uint64_t pf_stderr_tail_mark(struct pf_stderr_tail *tail)
 {
 	return atomic_load_explicit(&tail->total, memory_order_relaxed);
 }
 
-enum pf_tail_lines {
-	PF_TAIL_ANY = 1,   /* all but blank lines and stack frames */
-	PF_TAIL_FATAL = 2, /* those that report a fatal check or an uncaught exception */
+enum pf_stderr_tail_lines {
+	PF_STDERR_TAIL_ANY = 1, /* all but blank lines and stack frames */
+	PF_STDERR_TAIL_FATAL =
+		2, /* those that report a fatal check or an uncaught exception */
 };
 
 /*
@@ -46,13 +47,13 @@ enum pf_tail_lines {
  * else the last; nothing if there is none.  Returns where that line begins, as a mark, or
  * UINT64_MAX: every later mark up to there gives the same line.
  */
-uint64_t pf_tail_last_words(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines lines,
-			    struct pf_buf *out);
+uint64_t pf_stderr_tail_last_words(struct pf_stderr_tail *tail, uint64_t mark,
+				   enum pf_stderr_tail_lines lines, struct pf_buf *out);
 
 /* Append to WHY's sentence "; it printed last:" and these words, if there are any.  Returns what
- * pf_tail_last_words does. */
-uint64_t pf_tail_quote(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines lines,
-		       struct pf_err *why);
+ * pf_stderr_tail_last_words does. */
+uint64_t pf_stderr_tail_quote(struct pf_stderr_tail *tail, uint64_t mark,
+			      enum pf_stderr_tail_lines lines, struct pf_err *why);
 
 /* One life of a worker: its channel, its pool, its calls.  Private to the engine. */
 
@@ -66,7 +67,7 @@ uint64_t pf_tail_quote(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines l
  * ret   on success, one reference; pf_instance_end must be called before the last unref
  */
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		    int broken_fd, struct pf_tail *tail, struct pf_instance **ret,
+		    int broken_fd, struct pf_stderr_tail *tail, struct pf_instance **ret,
 		    struct pf_err *err);
 
 /* Why it must be ended though its process lives: a line for its log (static); NULL: nothing. */
@@ -154,21 +155,21 @@ enum {
  * Keep what it has printed, ERR_FD's unread bytes (-1: none), in TAIL: how many these were.
  * There may be more after PF_PROCESS_AT_ONCE.  Does not block.
  */
-size_t pf_process_drain(int err_fd, struct pf_tail *tail);
+size_t pf_process_drain(int err_fd, struct pf_stderr_tail *tail);
 
 /*
  * Wait until there is something to be received at SOCK, and keep meanwhile what the process
  * prints, which would stop it else.  Milliseconds that are left of TIMEOUT_MS, 0: none;
  * -errno.
  */
-int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_tail *tail,
+int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_stderr_tail *tail,
 		     struct pf_err *err);
 
 /*
  * Wait for the end of process PID of plugin NAME, keep the rest of what it printed, and say in
- * *WHY (EIO) how it ended; pf_tail_quote adds what it printed last.  Blocks.
+ * *WHY (EIO) how it ended; pf_stderr_tail_quote adds what it printed last.  Blocks.
  */
-void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_tail *tail,
+void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_stderr_tail *tail,
 		     struct pf_err *why);
 
 /*
@@ -186,8 +187,8 @@ struct pf_worker {
 	struct pf_telemetry *telemetry;    /* borrowed, or NULL */
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
 	struct pf_turns *turns;            /* owned; set with the description */
-	struct pf_tail tail;
-	struct pf_printed printed; /* the same, for users and the daemon's log */
+	struct pf_stderr_tail tail;
+	struct pf_plugin_log plugin_log; /* the same, for users and the daemon's log */
 	_Atomic uint64_t last_id;
 	int stop_fd;   /* owned; an eventfd: the watcher shall end */
 	int broken_fd; /* owned; an eventfd: the process damaged the rings and must go */

@@ -79,7 +79,7 @@ static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 /* May the operator be told?  Not of probes, and not if nobody reads standard error. */
 static bool may_log(const struct pf_worker *w)
 {
-	return !w->printed.quiet && !pf_log_would_block();
+	return !w->plugin_log.quiet && !pf_log_would_block();
 }
 
 /* INSTANCE, of process PID, has begun, and told D, which is taken. */
@@ -116,7 +116,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	struct pf_description d = { 0 };
 	pf_autoclose int channel = -1, pool = -1;
 	struct pf_instance *instance = NULL;
-	uint64_t mark = pf_tail_mark(&w->tail);
+	uint64_t mark = pf_stderr_tail_mark(&w->tail);
 	char **env = NULL; /* the life's, then */
 	struct stat file = { 0 };
 	pid_t pid = 0;
@@ -163,7 +163,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 
 		kill(pid, SIGKILL);
 		pf_process_reap(pid, w->name, w->err_fd, &w->tail, &why);
-		pf_tail_quote(&w->tail, mark, PF_TAIL_ANY, &why);
+		pf_stderr_tail_quote(&w->tail, mark, PF_STDERR_TAIL_ANY, &why);
 		/* It went without a word of its own: what it printed tells more. */
 		if (r == -EPIPE)
 			r = pf_err_set(err, why.code, "%s", why.text);
@@ -198,7 +198,7 @@ static int start_looser(struct pf_worker *w, struct pf_err *err)
 		    "pjrtfs: it does not start in the sandbox strict (%s), so it has been "
 		    "started in the sandbox device\n",
 		    err->text) >= 0)
-		pf_tail_add(&w->tail, text, strlen(text));
+		pf_stderr_tail_add(&w->tail, text, strlen(text));
 	free(text);
 	return 0;
 }
@@ -224,7 +224,7 @@ static int await_end(struct pf_worker *w)
 	uint64_t count;
 
 	for (;;) {
-		int ms = pf_printed_due_ms(&w->printed);
+		int ms = pf_plugin_log_due_ms(&w->plugin_log);
 
 		/* What prints for ever shall not take a processor for that. */
 		p[2].fd = pausing || closed ? -1 : w->err_fd;
@@ -234,13 +234,13 @@ static int await_end(struct pf_worker *w)
 			  pf_process_drain(w->err_fd, &w->tail) >= PF_PROCESS_AT_ONCE;
 		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
 			closed = true; /* it may close its output and live on */
-		pf_printed_tick(&w->printed);
+		pf_plugin_log_tick(&w->plugin_log);
 		if (p[1].revents)
 			return 0;
 		/* It may be the end of an earlier life's memory that is told of here. */
 		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
 		    (words = pf_instance_unfit(w->instance))) {
-			pf_tail_add(&w->tail, words, strlen(words));
+			pf_stderr_tail_add(&w->tail, words, strlen(words));
 			return 1;
 		}
 		if (p[0].revents)

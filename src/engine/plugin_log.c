@@ -17,16 +17,16 @@ enum {
 	EARLY_MS = 100,         /* how often they look whether it does */
 };
 
-int pf_printed_init(struct pf_printed *p, const char *name)
+int pf_plugin_log_init(struct pf_plugin_log *p, const char *name)
 {
 	memset(p, 0, sizeof(*p));
 	p->name = name;
 	if (pthread_mutex_init(&p->lock, NULL))
 		abort();
-	return pf_lines_init(&p->lines, PF_PRINTED_BYTES);
+	return pf_lines_init(&p->lines, PF_PLUGIN_LOG_BYTES);
 }
 
-void pf_printed_release(struct pf_printed *p)
+void pf_plugin_log_release(struct pf_plugin_log *p)
 {
 	if (!p->name)
 		return;
@@ -37,7 +37,7 @@ void pf_printed_release(struct pf_printed *p)
 	p->name = NULL;
 }
 
-void pf_printed_on_add(struct pf_printed *p, void (*fn)(void *arg), void *arg)
+void pf_plugin_log_on_add(struct pf_plugin_log *p, void (*fn)(void *arg), void *arg)
 {
 	PF_LOCK_SCOPE(&p->lock);
 	p->on_add = fn;
@@ -64,9 +64,9 @@ static enum pf_log_level level_of(const char *line, size_t len)
 }
 
 /* One line, without its newline; a standard error that nobody reads holds up nobody. */
-static void say(struct pf_printed *p, const char *line, size_t len)
+static void say(struct pf_plugin_log *p, const char *line, size_t len)
 {
-	if (p->logged >= PF_PRINTED_BURST || pf_log_would_block()) {
+	if (p->logged >= PF_PLUGIN_LOG_BURST || pf_log_would_block()) {
 		p->untold++;
 		return;
 	}
@@ -74,7 +74,7 @@ static void say(struct pf_printed *p, const char *line, size_t len)
 	pf_log(level_of(line, len), "plugin %s: %.*s", p->name, (int)len, line);
 }
 
-static void say_untold(struct pf_printed *p)
+static void say_untold(struct pf_plugin_log *p)
 {
 	if (!p->untold || pf_log_would_block())
 		return;
@@ -87,11 +87,11 @@ static void say_untold(struct pf_printed *p)
 }
 
 /* Another period begins if this one is over. */
-static void begin_period(struct pf_printed *p)
+static void begin_period(struct pf_plugin_log *p)
 {
 	int64_t now = pf_now_ms();
 
-	if (p->period_began && now - p->period_began < PF_PRINTED_PERIOD_MS)
+	if (p->period_began && now - p->period_began < PF_PLUGIN_LOG_PERIOD_MS)
 		return;
 	if (p->period_began)
 		say_untold(p);
@@ -99,7 +99,7 @@ static void begin_period(struct pf_printed *p)
 	p->logged = 0;
 }
 
-static void say_early(struct pf_printed *p)
+static void say_early(struct pf_plugin_log *p)
 {
 	const char *at = p->early.data, *end;
 
@@ -111,7 +111,7 @@ static void say_early(struct pf_printed *p)
 	pf_buf_release(&p->early);
 }
 
-static void report(struct pf_printed *p, const char *line, size_t len)
+static void report(struct pf_plugin_log *p, const char *line, size_t len)
 {
 	if (p->quiet || !len)
 		return;
@@ -129,7 +129,7 @@ static void report(struct pf_printed *p, const char *line, size_t len)
 	}
 }
 
-int pf_printed_due_ms(const struct pf_printed *p)
+int pf_plugin_log_due_ms(const struct pf_plugin_log *p)
 {
 	int64_t left;
 
@@ -137,11 +137,11 @@ int pf_printed_due_ms(const struct pf_printed *p)
 		return -1;
 	if (!pf_log_serves() || p->early.len)
 		return EARLY_MS;
-	left = p->period_began + PF_PRINTED_PERIOD_MS - pf_now_ms();
+	left = p->period_began + PF_PLUGIN_LOG_PERIOD_MS - pf_now_ms();
 	return left > 0 ? (int)left + 1 : 1;
 }
 
-void pf_printed_tick(struct pf_printed *p)
+void pf_plugin_log_tick(struct pf_plugin_log *p)
 {
 	if (p->quiet || !pf_log_serves() || (!p->early.len && !p->untold))
 		return;
@@ -152,7 +152,7 @@ void pf_printed_tick(struct pf_printed *p)
 /* --- what is printed -------------------------------------------------------------------- */
 
 /* P->line is whole. */
-static void end_line(struct pf_printed *p)
+static void end_line(struct pf_plugin_log *p)
 {
 	struct pf_buf *line = &p->line;
 
@@ -170,14 +170,14 @@ static void end_line(struct pf_printed *p)
 	line->failed = false; /* a line lost for want of memory is no reason to stop */
 }
 
-static void lines_came(struct pf_printed *p)
+static void lines_came(struct pf_plugin_log *p)
 {
 	PF_LOCK_SCOPE(&p->lock);
 	if (p->on_add)
 		p->on_add(p->arg);
 }
 
-void pf_printed_add(struct pf_printed *p, const char *text, size_t len)
+void pf_plugin_log_add(struct pf_plugin_log *p, const char *text, size_t len)
 {
 	const char *end = text + len;
 	bool came = false;
@@ -201,7 +201,7 @@ void pf_printed_add(struct pf_printed *p, const char *text, size_t len)
 		lines_came(p);
 }
 
-void pf_printed_end(struct pf_printed *p)
+void pf_plugin_log_end(struct pf_plugin_log *p)
 {
 	if (p->line.len) {
 		end_line(p);
@@ -223,8 +223,8 @@ static size_t print_notice(void *arg, uint64_t n, char *dst)
 				n);
 }
 
-size_t pf_printed_read(struct pf_printed *p, struct pf_lines_reader *reader, uint64_t off,
-		       char *dst, size_t len)
+size_t pf_plugin_log_read(struct pf_plugin_log *p, struct pf_lines_reader *reader,
+			  uint64_t off, char *dst, size_t len)
 {
 	size_t done = 0, n = 1;
 
@@ -238,34 +238,34 @@ size_t pf_printed_read(struct pf_printed *p, struct pf_lines_reader *reader, uin
 	return done;
 }
 
-bool pf_printed_ready(struct pf_printed *p, const struct pf_lines_reader *reader)
+bool pf_plugin_log_ready(struct pf_plugin_log *p, const struct pf_lines_reader *reader)
 {
 	PF_LOCK_SCOPE(&p->lock);
 	return pf_lines_ready(&p->lines, reader);
 }
 
-uint64_t pf_printed_size(struct pf_printed *p, const struct pf_lines_reader *reader,
-			 struct timespec *ret_time)
+uint64_t pf_plugin_log_size(struct pf_plugin_log *p, const struct pf_lines_reader *reader,
+			    struct timespec *ret_time)
 {
 	PF_LOCK_SCOPE(&p->lock);
 	*ret_time = p->time;
 	return pf_lines_size(&p->lines, reader);
 }
 
-void pf_tail_init(struct pf_tail *tail)
+void pf_stderr_tail_init(struct pf_stderr_tail *tail)
 {
 	memset(tail, 0, sizeof(*tail));
 	if (pthread_mutex_init(&tail->lock, NULL))
 		abort();
 }
 
-void pf_tail_release(struct pf_tail *tail)
+void pf_stderr_tail_release(struct pf_stderr_tail *tail)
 {
 	pf_buf_release(&tail->text);
 	pthread_mutex_destroy(&tail->lock);
 }
 
-static void keep(struct pf_tail *tail, const char *text, size_t len)
+static void keep(struct pf_stderr_tail *tail, const char *text, size_t len)
 {
 	size_t from;
 
@@ -277,18 +277,18 @@ static void keep(struct pf_tail *tail, const char *text, size_t len)
 		    tail->text.data[i] != '\n' && tail->text.data[i] != '\t')
 			tail->text.data[i] = ' ';
 	atomic_fetch_add(&tail->total, tail->text.len - from);
-	if (tail->text.len > 2 * PF_TAIL_BYTES)
-		pf_buf_consume(&tail->text, tail->text.len - PF_TAIL_BYTES);
+	if (tail->text.len > 2 * PF_STDERR_TAIL_BYTES)
+		pf_buf_consume(&tail->text, tail->text.len - PF_STDERR_TAIL_BYTES);
 	tail->text.failed =
 		false; /* a line lost for want of memory is no reason to stop */
 }
 
-void pf_tail_add(struct pf_tail *tail, const char *text, size_t len)
+void pf_stderr_tail_add(struct pf_stderr_tail *tail, const char *text, size_t len)
 {
 	/* First: a call that begins after its caller saw a line in the log is later than it. */
 	keep(tail, text, len);
-	if (tail->printed)
-		pf_printed_add(tail->printed, text, len);
+	if (tail->plugin_log)
+		pf_plugin_log_add(tail->plugin_log, text, len);
 }
 
 /* 0: says nothing; 1: some line; 2: the reason of a death. */
@@ -315,8 +315,8 @@ static int weight(const char *line, size_t len)
 	return 1;
 }
 
-uint64_t pf_tail_last_words(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines lines,
-			    struct pf_buf *out)
+uint64_t pf_stderr_tail_last_words(struct pf_stderr_tail *tail, uint64_t mark,
+				   enum pf_stderr_tail_lines lines, struct pf_buf *out)
 {
 	const char *best = NULL, *at, *end;
 	int best_weight = lines;
@@ -349,11 +349,11 @@ uint64_t pf_tail_last_words(struct pf_tail *tail, uint64_t mark, enum pf_tail_li
 	return first + (uint64_t)(best - tail->text.data);
 }
 
-uint64_t pf_tail_quote(struct pf_tail *tail, uint64_t mark, enum pf_tail_lines lines,
-		       struct pf_err *why)
+uint64_t pf_stderr_tail_quote(struct pf_stderr_tail *tail, uint64_t mark,
+			      enum pf_stderr_tail_lines lines, struct pf_err *why)
 {
 	pf_autobuf struct pf_buf words = PF_BUF_INIT;
-	uint64_t at = pf_tail_last_words(tail, mark, lines, &words);
+	uint64_t at = pf_stderr_tail_last_words(tail, mark, lines, &words);
 
 	if (words.len)
 		pf_err_set(why, why->code, "%s; it printed last: %.*s", why->text,

@@ -21,8 +21,8 @@ static void free_parts(struct pf_worker *w)
 		close(w->broken_fd);
 	pf_turns_free(w->turns);
 	pf_description_release(&w->description);
-	pf_tail_release(&w->tail);
-	pf_printed_release(&w->printed);
+	pf_stderr_tail_release(&w->tail);
+	pf_plugin_log_release(&w->plugin_log);
 	pthread_cond_destroy(&w->started);
 	pthread_mutex_destroy(&w->lock);
 	free(w->name);
@@ -35,13 +35,13 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		  struct pf_err *err)
 {
 	struct pf_worker *w = calloc(1, sizeof(*w));
-	int printed, r = 0;
+	int plugin_log, r = 0;
 
 	if (!w)
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL))
 		abort();
-	pf_tail_init(&w->tail);
+	pf_stderr_tail_init(&w->tail);
 	w->sock = w->err_fd = -1;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -51,11 +51,11 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->telemetry = config->telemetry;
 	w->name = strdup(config->name);
-	printed = w->name ? pf_printed_init(&w->printed, w->name) : -ENOMEM;
+	plugin_log = w->name ? pf_plugin_log_init(&w->plugin_log, w->name) : -ENOMEM;
 	w->path = strdup(config->path);
-	w->printed.quiet = !config->telemetry;
-	w->tail.printed = &w->printed;
-	if (printed < 0 || pf_process_start_init(&w->start, config) < 0 ||
+	w->plugin_log.quiet = !config->telemetry;
+	w->tail.plugin_log = &w->plugin_log;
+	if (plugin_log < 0 || pf_process_start_init(&w->start, config) < 0 ||
 	    w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path ||
 	    pthread_create(&w->monitor, NULL, pf_monitor_main, w)) {
 		free_parts(w);
@@ -189,9 +189,9 @@ int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_er
 			      err);
 }
 
-struct pf_printed *pf_worker_printed(struct pf_worker *w)
+struct pf_plugin_log *pf_worker_plugin_log(struct pf_worker *w)
 {
-	return &w->printed;
+	return &w->plugin_log;
 }
 
 unsigned pf_worker_alive(struct pf_worker *w, enum pf_alive what, unsigned device)

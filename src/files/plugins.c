@@ -168,8 +168,8 @@ static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 
 static size_t log_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {
-	return pf_printed_read(pf_worker_printed(worker_of(of->node)), of->state, off,
-			       dst, len);
+	return pf_plugin_log_read(pf_worker_plugin_log(worker_of(of->node)), of->state,
+				  off, dst, len);
 }
 
 static void log_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
@@ -179,7 +179,7 @@ static void log_read(struct pf_open *of, size_t len, uint64_t off, struct pf_rep
 
 static short log_poll(struct pf_open *of)
 {
-	return pf_printed_ready(pf_worker_printed(worker_of(of->node)), of->state)
+	return pf_plugin_log_ready(pf_worker_plugin_log(worker_of(of->node)), of->state)
 		       ? POLLIN
 		       : 0;
 }
@@ -191,8 +191,8 @@ static void log_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 	uint64_t size;
 
 	(void)cred;
-	size = pf_printed_size(pf_worker_printed(worker_of(node)), of ? of->state : NULL,
-			       &time);
+	size = pf_plugin_log_size(pf_worker_plugin_log(worker_of(node)),
+				  of ? of->state : NULL, &time);
 	lines_stat(st, size, &time);
 }
 
@@ -297,7 +297,7 @@ static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 		r = files_link(dir, "log", &log_file, worker, &log);
 	/* The directory keeps it until the file system ends. */
 	if (r == 0)
-		pf_printed_on_add(pf_worker_printed(worker), log_came, log);
+		pf_plugin_log_on_add(pf_worker_plugin_log(worker), log_came, log);
 	return r;
 }
 
@@ -316,5 +316,5 @@ int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins)
 void files_remove_plugins(struct pf_fs *fs)
 {
 	for (unsigned i = 0; i < fs->n_workers; i++)
-		pf_printed_on_add(pf_worker_printed(fs->workers[i]), NULL, NULL);
+		pf_plugin_log_on_add(pf_worker_plugin_log(fs->workers[i]), NULL, NULL);
 }

@@ -250,7 +250,7 @@ END_TEST
 
 static void print(const char *text)
 {
-	pf_tail_add(&tail, text, strlen(text));
+	pf_stderr_tail_add(&tail, text, strlen(text));
 }
 
 /* The worker dies, having printed what it did. */
@@ -291,7 +291,7 @@ END_TEST
 
 /* Words of calls that were answered explain no death, but for what only a dying process prints. */
 static const struct {
-	const char *printed, *said;
+	const char *plugin_log, *said;
 } idle[] = {
 	{ "", "it died" },
 	{ "a warning\n", "it died" },
@@ -309,7 +309,7 @@ START_TEST(with_no_call_only_fatal_words_count)
 	take_request();
 	answer_rightly(((struct pf_msg_head *)message)->tag);
 	event_wait(&q.answered);
-	print(idle[_i].printed);
+	print(idle[_i].plugin_log);
 	ck_assert_str_eq(die(&quoted), idle[_i].said);
 	ck_assert_int_eq(q.code, 0);
 }

@@ -365,8 +365,8 @@ static const struct pf_shape shapes[] = {
 		1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
 };
 
-static void check_printed(const char *name, enum pf_dtype dtype,
-			  const struct pf_shape *shape, const char *want_name)
+static void check_plugin_log(const char *name, enum pf_dtype dtype,
+			     const struct pf_shape *shape, const char *want_name)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -391,7 +391,7 @@ START_TEST(print_then_parse)
 {
 	for (int d = 1; d < PF_DTYPE_COUNT; d++)
 		if (pf_dtype_valid(d))
-			check_printed("x", (enum pf_dtype)d, &shapes[_i], "x");
+			check_plugin_log("x", (enum pf_dtype)d, &shapes[_i], "x");
 }
 END_TEST
 
@@ -411,8 +411,8 @@ static const struct {
 
 START_TEST(print_names)
 {
-	check_printed(names[_i].name, PF_DTYPE_F32, &shapes[3],
-		      names[_i].want ? names[_i].want : names[_i].name);
+	check_plugin_log(names[_i].name, PF_DTYPE_F32, &shapes[3],
+			 names[_i].want ? names[_i].want : names[_i].name);
 }
 END_TEST
 

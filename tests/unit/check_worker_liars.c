@@ -131,8 +131,8 @@ static void read_log(struct pf_buf *log)
 	size_t n, off = 0;
 
 	pf_buf_consume(log, log->len);
-	while ((n = pf_printed_read(pf_worker_printed(worker), &reader, off, text,
-				    sizeof(text)))) {
+	while ((n = pf_plugin_log_read(pf_worker_plugin_log(worker), &reader, off, text,
+				       sizeof(text)))) {
 		pf_buf_append(log, text, n);
 		off += n;
 	}
@@ -151,8 +151,8 @@ START_TEST(only_the_end_of_its_words_is_kept)
 	}
 	ck_assert_ptr_nonnull(strstr(log.data, "the last line\n"));
 	ck_assert_ptr_null(strstr(log.data, "line 1 of"));
-	ck_assert_uint_ge(log.len, PF_PRINTED_BYTES / 2);
-	ck_assert_uint_le(log.len, PF_PRINTED_BYTES);
+	ck_assert_uint_ge(log.len, PF_PLUGIN_LOG_BYTES / 2);
+	ck_assert_uint_le(log.len, PF_PLUGIN_LOG_BYTES);
 	stop_worker();
 }
 END_TEST

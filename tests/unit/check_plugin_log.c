@@ -10,38 +10,38 @@
 
 #include "unit.h"
 
-static struct pf_printed printed;
+static struct pf_plugin_log plugin_log;
 static struct pf_lines_reader reader;
 static int said; /* what the daemon's log says */
 
-static void open_printed(void)
+static void open_plugin_log(void)
 {
 	said = memfd_create("said", 0);
 	ck_assert_int_ge(said, 0);
 	ck_assert_int_eq(dup2(said, STDERR_FILENO), STDERR_FILENO);
 	pf_log_setup(PF_LOG_INFO, false);
-	ck_assert_int_eq(pf_printed_init(&printed, "test"), 0);
+	ck_assert_int_eq(pf_plugin_log_init(&plugin_log, "test"), 0);
 	memset(&reader, 0, sizeof(reader));
 }
 
-static void close_printed(void)
+static void close_plugin_log(void)
 {
 	pf_lines_reader_release(&reader);
-	pf_printed_release(&printed);
+	pf_plugin_log_release(&plugin_log);
 	close(said);
 }
 
 static void add(const char *text)
 {
-	pf_printed_add(&printed, text, strlen(text));
+	pf_plugin_log_add(&plugin_log, text, strlen(text));
 }
 
 /* The whole log, as who opens it now reads it. */
 static const char *log_text(void)
 {
-	static char text[2 * PF_PRINTED_BYTES];
+	static char text[2 * PF_PLUGIN_LOG_BYTES];
 	struct pf_lines_reader first = { 0 };
-	size_t n = pf_printed_read(&printed, &first, 0, text, sizeof(text) - 1);
+	size_t n = pf_plugin_log_read(&plugin_log, &first, 0, text, sizeof(text) - 1);
 
 	text[n] = '\0';
 	pf_lines_reader_release(&first);
@@ -88,9 +88,9 @@ static void add_lines(unsigned n)
 START_TEST(lines_come_in_pieces)
 {
 	for (const char *p = "first\nsecond\n\nthird"; *p; p++)
-		pf_printed_add(&printed, p, 1);
+		pf_plugin_log_add(&plugin_log, p, 1);
 	ck_assert_str_eq(log_text(), "first\nsecond\n\n");
-	pf_printed_end(&printed);
+	pf_plugin_log_end(&plugin_log);
 	ck_assert_str_eq(log_text(), "first\nsecond\n\nthird\n");
 	add("a\nb\nc");
 	ck_assert_str_eq(log_text(), "first\nsecond\n\nthird\na\nb\n");
@@ -101,7 +101,7 @@ START_TEST(control_characters_become_spaces)
 {
 	static const char text[] = "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9\n";
 
-	pf_printed_add(&printed, text, sizeof(text) - 1);
+	pf_plugin_log_add(&plugin_log, text, sizeof(text) - 1);
 	ck_assert_str_eq(log_text(), "a b [1mc d\te \n\xc3\xa9\n");
 }
 END_TEST
@@ -127,8 +127,8 @@ END_TEST
 START_TEST(only_the_end_is_kept)
 {
 	add_lines(100000);
-	ck_assert_uint_le(strlen(log_text()), PF_PRINTED_BYTES + 64);
-	ck_assert_uint_ge(strlen(log_text()), PF_PRINTED_BYTES / 2);
+	ck_assert_uint_le(strlen(log_text()), PF_PLUGIN_LOG_BYTES + 64);
+	ck_assert_uint_ge(strlen(log_text()), PF_PLUGIN_LOG_BYTES / 2);
 	ck_assert_ptr_nonnull(strstr(log_text(), "lines were dropped)\n"));
 	ck_assert_str_eq(log_text() + strlen(log_text()) - 12, "line 100000\n");
 }
@@ -145,22 +145,24 @@ START_TEST(who_follows_gets_what_comes)
 	char text[64];
 	int calls = 0;
 
-	pf_printed_on_add(&printed, count, &calls);
-	ck_assert(!pf_printed_ready(&printed, &reader));
+	pf_plugin_log_on_add(&plugin_log, count, &calls);
+	ck_assert(!pf_plugin_log_ready(&plugin_log, &reader));
 	add("one\ntw");
 	ck_assert_int_eq(calls, 1);
-	ck_assert(pf_printed_ready(&printed, &reader));
-	ck_assert_uint_eq(pf_printed_size(&printed, &reader, &time), 4);
+	ck_assert(pf_plugin_log_ready(&plugin_log, &reader));
+	ck_assert_uint_eq(pf_plugin_log_size(&plugin_log, &reader, &time), 4);
 	ck_assert_int_gt(time.tv_sec, 0);
-	ck_assert_uint_eq(pf_printed_read(&printed, &reader, 0, text, sizeof(text)), 4);
-	ck_assert(!pf_printed_ready(&printed, &reader));
+	ck_assert_uint_eq(pf_plugin_log_read(&plugin_log, &reader, 0, text, sizeof(text)),
+			  4);
+	ck_assert(!pf_plugin_log_ready(&plugin_log, &reader));
 	add("o");
 	ck_assert_int_eq(calls, 1); /* that is no line yet */
 	add("\n");
 	ck_assert_int_eq(calls, 2);
-	ck_assert_uint_eq(pf_printed_read(&printed, &reader, 4, text, sizeof(text)), 4);
+	ck_assert_uint_eq(pf_plugin_log_read(&plugin_log, &reader, 4, text, sizeof(text)),
+			  4);
 	ck_assert_int_eq(memcmp(text, "two\n", 4), 0);
-	pf_printed_on_add(&printed, NULL, NULL);
+	pf_plugin_log_on_add(&plugin_log, NULL, NULL);
 	add("three\n");
 	ck_assert_int_eq(calls, 2);
 }
@@ -188,7 +190,7 @@ START_TEST(the_daemons_log_gets_them)
 	pf_log_serve();
 	add(levels[_i].line);
 	ck_assert_str_eq(said_text(), levels[_i].said);
-	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
 END_TEST
 
@@ -196,36 +198,36 @@ START_TEST(but_not_a_flood)
 {
 	pf_log_serve();
 	add_lines(100000);
-	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST);
-	ck_assert_int_gt(pf_printed_due_ms(&printed), 0);
-	ck_assert_int_le(pf_printed_due_ms(&printed), PF_PRINTED_PERIOD_MS + 1);
-	pf_printed_tick(&printed); /* too early */
-	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST);
+	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST);
+	ck_assert_int_gt(pf_plugin_log_due_ms(&plugin_log), 0);
+	ck_assert_int_le(pf_plugin_log_due_ms(&plugin_log), PF_PLUGIN_LOG_PERIOD_MS + 1);
+	pf_plugin_log_tick(&plugin_log); /* too early */
+	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST);
 	/* The period is over, and nothing more comes. */
-	printed.period_began -= PF_PRINTED_PERIOD_MS;
-	ck_assert_int_le(pf_printed_due_ms(&printed), 1);
-	pf_printed_tick(&printed);
-	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST + 1);
+	plugin_log.period_began -= PF_PLUGIN_LOG_PERIOD_MS;
+	ck_assert_int_le(pf_plugin_log_due_ms(&plugin_log), 1);
+	pf_plugin_log_tick(&plugin_log);
+	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST + 1);
 	ck_assert_ptr_nonnull(strstr(said_text(),
 				     "warning: plugin test: it printed 99900 "
 				     "lines more, of which plugins/test/log "
 				     "has the last ones\n"));
-	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 	/* and in the next one there is room again. */
 	add("again\n");
-	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST + 2);
+	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST + 2);
 }
 END_TEST
 
 START_TEST(its_end_tells_the_rest)
 {
 	pf_log_serve();
-	add_lines(PF_PRINTED_BURST + 5);
+	add_lines(PF_PLUGIN_LOG_BURST + 5);
 	add("last words");
-	pf_printed_end(&printed);
-	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST + 1);
+	pf_plugin_log_end(&plugin_log);
+	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST + 1);
 	ck_assert_ptr_nonnull(strstr(said_text(), "it printed 6 lines more"));
-	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
 END_TEST
 
@@ -234,14 +236,14 @@ START_TEST(what_comes_early_waits)
 	add("early\nbird\n");
 	ck_assert_str_eq(said_text(), "");
 	ck_assert_str_eq(log_text(), "early\nbird\n");
-	ck_assert_int_gt(pf_printed_due_ms(&printed), 0);
-	pf_printed_tick(&printed);
+	ck_assert_int_gt(pf_plugin_log_due_ms(&plugin_log), 0);
+	pf_plugin_log_tick(&plugin_log);
 	ck_assert_str_eq(said_text(), "");
 	pf_log_serve();
-	pf_printed_tick(&printed);
+	pf_plugin_log_tick(&plugin_log);
 	ck_assert_str_eq(said_text(),
 			 "info: plugin test: early\ninfo: plugin test: bird\n");
-	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
 END_TEST
 
@@ -250,21 +252,21 @@ START_TEST(too_much_that_comes_early_is_counted)
 	add_lines(100000);
 	pf_log_serve();
 	add("late\n");
-	ck_assert_uint_eq(said_lines(), PF_PRINTED_BURST);
-	pf_printed_end(&printed);
+	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST);
+	pf_plugin_log_end(&plugin_log);
 	ck_assert_ptr_nonnull(strstr(said_text(), "it printed 99901 lines more"));
 }
 END_TEST
 
 START_TEST(quiet_is_quiet)
 {
-	printed.quiet = true;
+	plugin_log.quiet = true;
 	pf_log_serve();
 	add_lines(1000);
-	pf_printed_tick(&printed);
-	pf_printed_end(&printed);
+	pf_plugin_log_tick(&plugin_log);
+	pf_plugin_log_end(&plugin_log);
 	ck_assert_str_eq(said_text(), "");
-	ck_assert_int_eq(pf_printed_due_ms(&printed), -1);
+	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 	ck_assert_ptr_nonnull(strstr(log_text(), "line 1000\n"));
 }
 END_TEST
@@ -282,13 +284,13 @@ START_TEST(a_full_pipe_holds_up_nobody)
 	ck_assert_int_eq(fcntl(fds[1], F_SETFL, 0), 0); /* would block from now on */
 	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
 	add_lines(10);
-	pf_printed_end(&printed);
-	ck_assert_uint_eq(printed.untold, 10);
+	pf_plugin_log_end(&plugin_log);
+	ck_assert_uint_eq(plugin_log.untold, 10);
 	ck_assert_ptr_nonnull(strstr(log_text(), "line 10\n"));
 	while (read(fds[0], junk, sizeof(junk)) > 0)
 		;
-	pf_printed_end(&printed);
-	ck_assert_uint_eq(printed.untold, 0);
+	pf_plugin_log_end(&plugin_log);
+	ck_assert_uint_eq(plugin_log.untold, 0);
 	ck_assert_int_gt(read(fds[0], junk, sizeof(junk) - 1), 0);
 	ck_assert_ptr_nonnull(strstr(junk, "it printed 10 lines more"));
 	close(fds[0]);
@@ -301,7 +303,7 @@ int main(void)
 	Suite *s = suite_create("printed");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_checked_fixture(tc, open_printed, close_printed);
+	tcase_add_checked_fixture(tc, open_plugin_log, close_plugin_log);
 	tcase_add_test(tc, lines_come_in_pieces);
 	tcase_add_test(tc, control_characters_become_spaces);
 	tcase_add_test(tc, a_long_line_becomes_several);

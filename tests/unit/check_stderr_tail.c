@@ -9,26 +9,26 @@
 
 #include "unit.h"
 
-static struct pf_tail tail;
+static struct pf_stderr_tail tail;
 static struct pf_buf out;
 static uint64_t mark; /* since when words() looks */
 
 static void open_tail(void)
 {
 	mark = 0;
-	pf_tail_init(&tail);
+	pf_stderr_tail_init(&tail);
 	out = (struct pf_buf)PF_BUF_INIT;
 }
 
 static void close_tail(void)
 {
-	pf_tail_release(&tail);
+	pf_stderr_tail_release(&tail);
 	pf_buf_release(&out);
 }
 
 static void add(const char *text)
 {
-	pf_tail_add(&tail, text, strlen(text));
+	pf_stderr_tail_add(&tail, text, strlen(text));
 }
 
 static const char *copy(void)
@@ -42,12 +42,12 @@ static const char *copy(void)
 static const char *words(void)
 {
 	pf_buf_consume(&out, out.len);
-	pf_tail_last_words(&tail, mark, PF_TAIL_ANY, &out);
+	pf_stderr_tail_last_words(&tail, mark, PF_STDERR_TAIL_ANY, &out);
 	return out.data ? out.data : "";
 }
 
 static const struct {
-	const char *printed, *words;
+	const char *plugin_log, *words;
 } last_words[] = {
 	{ "", "" },
 	{ "\n\n", "" },
@@ -73,7 +73,7 @@ static const struct {
 
 START_TEST(the_best_line_explains)
 {
-	add(last_words[_i].printed);
+	add(last_words[_i].plugin_log);
 	ck_assert_str_eq(words(), last_words[_i].words);
 }
 END_TEST
@@ -81,7 +81,7 @@ END_TEST
 START_TEST(lines_come_in_pieces)
 {
 	for (const char *p = "first\nsecond line\n    @ 0x0\n"; *p; p++)
-		pf_tail_add(&tail, p, 1);
+		pf_stderr_tail_add(&tail, p, 1);
 	ck_assert_str_eq(words(), "second line");
 	ck_assert_str_eq(copy(), "first\nsecond line\n    @ 0x0\n");
 }
@@ -90,9 +90,9 @@ END_TEST
 START_TEST(a_new_instance_has_words_of_its_own)
 {
 	add("Check failed: in the first life\n");
-	mark = pf_tail_mark(&tail);
+	mark = pf_stderr_tail_mark(&tail);
 	ck_assert_str_eq(words(), "");
-	pf_tail_mark(&tail);
+	pf_stderr_tail_mark(&tail);
 	add("second life\n");
 	ck_assert_str_eq(words(), "second life");
 	ck_assert_str_eq(copy(), "Check failed: in the first life\nsecond life\n");
@@ -110,16 +110,18 @@ static void print_lines(size_t n, size_t each)
 		memcpy(text + i, line, n - i < 16 ? n - i : 16);
 	}
 	for (size_t at = 0; at < n; at += each)
-		pf_tail_add(&tail, text + at, n - at < each ? n - at : each);
+		pf_stderr_tail_add(&tail, text + at, n - at < each ? n - at : each);
 }
 
 START_TEST(of_the_fatal_ones_alone)
 {
 	add("a line\n");
-	ck_assert_uint_eq(pf_tail_last_words(&tail, 0, PF_TAIL_FATAL, &out), UINT64_MAX);
+	ck_assert_uint_eq(pf_stderr_tail_last_words(&tail, 0, PF_STDERR_TAIL_FATAL, &out),
+			  UINT64_MAX);
 	ck_assert_uint_eq(out.len, 0);
 	add("LLVM ERROR\nanother\n");
-	ck_assert_uint_eq(pf_tail_last_words(&tail, 0, PF_TAIL_FATAL, &out), 7);
+	ck_assert_uint_eq(pf_stderr_tail_last_words(&tail, 0, PF_STDERR_TAIL_FATAL, &out),
+			  7);
 	ck_assert_str_eq(out.data, "LLVM ERROR");
 }
 END_TEST
@@ -130,15 +132,15 @@ START_TEST(marks_up_to_the_words_have_them)
 	uint64_t at;
 
 	print_lines(1 << 18, 4096);
-	mark = pf_tail_mark(&tail) - 5; /* in the middle of a line */
+	mark = pf_stderr_tail_mark(&tail) - 5; /* in the middle of a line */
 	add("\nbefore\nthe words\n\n");
-	at = pf_tail_last_words(&tail, mark, PF_TAIL_ANY, &out);
+	at = pf_stderr_tail_last_words(&tail, mark, PF_STDERR_TAIL_ANY, &out);
 	ck_assert_uint_eq(at, (1 << 18) + strlen("\nbefore\n"));
 	mark = at;
 	ck_assert_str_eq(words(), "the words");
 	mark = at + 1;
 	ck_assert_str_eq(words(), "he words");
-	mark = pf_tail_mark(&tail);
+	mark = pf_stderr_tail_mark(&tail);
 	ck_assert_str_eq(words(), "");
 }
 END_TEST
@@ -149,10 +151,11 @@ START_TEST(a_sentence_quotes_them_if_there_are_any)
 
 	pf_err_set(&why, -EIO, "it died");
 	add("\n");
-	ck_assert_uint_eq(pf_tail_quote(&tail, 0, PF_TAIL_ANY, &why), UINT64_MAX);
+	ck_assert_uint_eq(pf_stderr_tail_quote(&tail, 0, PF_STDERR_TAIL_ANY, &why),
+			  UINT64_MAX);
 	ck_assert_str_eq(why.text, "it died");
 	add("100 % of it\n");
-	pf_tail_quote(&tail, 0, PF_TAIL_ANY, &why);
+	pf_stderr_tail_quote(&tail, 0, PF_STDERR_TAIL_ANY, &why);
 	ck_assert_str_eq(why.text, "it died; it printed last: 100 % of it");
 	ck_assert_int_eq(why.code, -EIO);
 }
@@ -162,7 +165,7 @@ START_TEST(control_characters_become_spaces)
 {
 	static const char text[] = "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9";
 
-	pf_tail_add(&tail, text, sizeof(text) - 1);
+	pf_stderr_tail_add(&tail, text, sizeof(text) - 1);
 	ck_assert_str_eq(copy(), "a b [1mc d\te \n\xc3\xa9");
 }
 END_TEST
@@ -170,9 +173,12 @@ END_TEST
 static const struct {
 	size_t n, each;
 } floods[] = {
-	{ PF_TAIL_BYTES, 1000 },     { PF_TAIL_BYTES + 16, 16 },
-	{ 2 * PF_TAIL_BYTES, 4096 }, { 2 * PF_TAIL_BYTES + 16, 4096 },
-	{ 1 << 18, 1 << 18 },        { 1 << 18, 7 },
+	{ PF_STDERR_TAIL_BYTES, 1000 },
+	{ PF_STDERR_TAIL_BYTES + 16, 16 },
+	{ 2 * PF_STDERR_TAIL_BYTES, 4096 },
+	{ 2 * PF_STDERR_TAIL_BYTES + 16, 4096 },
+	{ 1 << 18, 1 << 18 },
+	{ 1 << 18, 7 },
 };
 
 START_TEST(only_the_end_is_kept)
@@ -183,8 +189,8 @@ START_TEST(only_the_end_is_kept)
 	print_lines(n, floods[_i].each);
 	snprintf(want, sizeof(want), "line %9zu\n ", n / 16 - 1);
 	copy();
-	ck_assert_uint_le(out.len, 2 * PF_TAIL_BYTES);
-	ck_assert_uint_ge(out.len, PF_TAIL_BYTES < n ? PF_TAIL_BYTES : n);
+	ck_assert_uint_le(out.len, 2 * PF_STDERR_TAIL_BYTES);
+	ck_assert_uint_ge(out.len, PF_STDERR_TAIL_BYTES < n ? PF_STDERR_TAIL_BYTES : n);
 	ck_assert_int_eq(memcmp(out.data + out.len - 16, want, 16), 0);
 }
 END_TEST
@@ -192,11 +198,11 @@ END_TEST
 /* However much is printed, the mark stays where it was, or at the beginning of the rest. */
 START_TEST(the_mark_moves_with_the_rest)
 {
-	print_lines(PF_TAIL_BYTES, 1000);
+	print_lines(PF_STDERR_TAIL_BYTES, 1000);
 	add("\nCheck failed: of the life before\n");
-	mark = pf_tail_mark(&tail);
+	mark = pf_stderr_tail_mark(&tail);
 	add("Check failed: of this life\n");
-	print_lines(PF_TAIL_BYTES / 4 * 3, 1000);
+	print_lines(PF_STDERR_TAIL_BYTES / 4 * 3, 1000);
 	ck_assert_str_eq(words(), "Check failed: of this life");
 	print_lines(1 << 17, 1000);
 	ck_assert_ptr_null(strstr(words(), "Check"));
@@ -223,12 +229,12 @@ START_TEST(threads_share_it)
 		pthread_create(&threads[i], NULL, print_main, NULL);
 	for (int i = 0; i < 200; i++) {
 		pf_buf_consume(&seen, seen.len);
-		pf_tail_last_words(&tail, at, PF_TAIL_ANY, &seen);
-		at = pf_tail_mark(&tail);
+		pf_stderr_tail_last_words(&tail, at, PF_STDERR_TAIL_ANY, &seen);
+		at = pf_stderr_tail_mark(&tail);
 	}
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	ck_assert_uint_le(strlen(copy()), 2 * PF_TAIL_BYTES);
+	ck_assert_uint_le(strlen(copy()), 2 * PF_STDERR_TAIL_BYTES);
 	pf_buf_release(&seen);
 }
 END_TEST
