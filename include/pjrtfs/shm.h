@@ -82,12 +82,12 @@ void pf_arena_force(struct pf_arena *arena, uint64_t len);
 void pf_arena_discharge(struct pf_arena *arena, uint64_t len);
 
 /*
- * When the limit is reached, RELIEF(arg, need) is asked to give up NEED bytes of what can be
+ * When the limit is reached, RECLAIM(arg, need) is asked to give up NEED bytes of what can be
  * made again; it returns how many it gave.  Called with no lock of the arena's held, on the
  * thread that asked for room.
  */
-void pf_arena_set_relief(struct pf_arena *arena,
-			 uint64_t (*relief)(void *arg, uint64_t need), void *arg);
+void pf_arena_set_reclaim(struct pf_arena *arena,
+			  uint64_t (*reclaim)(void *arg, uint64_t need), void *arg);
 
 /* Bytes in use, and the limit: what df shows. */
 void pf_arena_usage(struct pf_arena *arena, uint64_t *used, uint64_t *limit);

@@ -90,7 +90,7 @@ enum pf_value_state {
 };
 
 /* A place in the list of what can be dropped: src/store/value.c's. */
-struct pf_spare {
+struct pf_reclaimable {
 	struct pf_value *prev, *next; /* weak */
 	bool listed;
 };
@@ -135,7 +135,7 @@ struct pf_value {
 	_Atomic unsigned
 		holders;   /* buffers that have it: donating one must leave the others */
 	uint64_t text_len; /* of its text; 0 until it was rendered */
-	struct pf_spare spare;
+	struct pf_reclaimable reclaimable;
 	struct pf_waiter *waiters; /* for placing or fetching to end */
 };
 
@@ -303,6 +303,6 @@ int pf_value_join(struct pf_value *const *parts, const struct pf_block *blocks,
  * those used longest ago first; they are fetched again when they are read next.  Once, before
  * there are values.
  */
-void pf_spares_attach(struct pf_arena *arena);
+void pf_reclaim_attach(struct pf_arena *arena);
 
 #endif

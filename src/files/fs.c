@@ -135,7 +135,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
 	fs->arena = config->arena;
-	pf_spares_attach(fs->arena);
+	pf_reclaim_attach(fs->arena);
 	fs->compiler = config->compiler;
 	fs->cache = config->cache;
 	fs->allow_native = config->allow_native;

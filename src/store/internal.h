@@ -131,10 +131,10 @@ void pf_value_release_source(struct pf_value *source); /* NULL is allowed */
 
 /* VALUE's host copy was used or made just now: if it can be made again it is a spare, the
  * last one to be dropped.  Under the value's lock or not. */
-void pf_spare_touch(struct pf_value *value);
+void pf_reclaimable_touch(struct pf_value *value);
 
 /* VALUE is going. */
-void pf_spare_forget(struct pf_value *value);
+void pf_reclaimable_forget(struct pf_value *value);
 
 /* What compiler.c offers to compile.c and cached.c.  Private to the store. */
 

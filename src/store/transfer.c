@@ -43,7 +43,7 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	} else {
 		/* Whoever asked had no host copy, and fetching kept others from making one. */
 		pf_value_set_pool_locked(v, d->instance, rep->off, true);
-		pf_spare_touch(v);
+		pf_reclaimable_touch(v);
 	}
 	pf_value_charged_locked(v, v->own, d->charged);
 	pf_value_settle_charge_locked(v);

@@ -153,7 +153,7 @@ int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *mess
 		pf_value_set_pool_locked(v, v->instance, out->off,
 					 out->where == PF_WHERE_BLOCK);
 	if (v->pool_block)
-		pf_spare_touch(v);
+		pf_reclaimable_touch(v);
 	pf_value_settle_charge_locked(v);
 	v->on_device_bytes = out->on_device_bytes;
 	return 0;
@@ -230,7 +230,7 @@ void pf_value_unref(struct pf_value *v)
 {
 	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
 		return;
-	pf_spare_forget(v);
+	pf_reclaimable_forget(v);
 	pf_value_release_source(v->source);
 	pf_value_drop_host_locked(v);
 	pf_value_drop_device_locked(v);
@@ -330,7 +330,7 @@ void pf_value_release_source(struct pf_value *source)
 }
 
 /* Can the host copy be made again?  The device's own must not lie in it. */
-static bool is_spare_locked(const struct pf_value *v)
+static bool is_reclaimable_locked(const struct pf_value *v)
 {
 	return v->instance && v->state == PF_VALUE_READY &&
 	       ((v->pool_instance && v->pool_block) ||
@@ -338,12 +338,12 @@ static bool is_spare_locked(const struct pf_value *v)
 }
 
 /* Drop VALUE's host copy if it can be made again; the bytes that were given up, or 0. */
-static uint64_t pf_value_drop_spare(struct pf_value *v)
+static uint64_t pf_value_drop_reclaimable(struct pf_value *v)
 {
 	uint64_t given;
 
 	PF_LOCK_SCOPE(&v->lock);
-	if (!is_spare_locked(v) || v->pins || v->placing || v->fetching ||
+	if (!is_reclaimable_locked(v) || v->pins || v->placing || v->fetching ||
 	    !pf_instance_alive(v->instance))
 		return 0;
 	given = v->charged + (v->bytes ? v->bytes->extent.len : 0);
@@ -367,8 +367,8 @@ void pf_value_unpin(struct pf_value *v)
 	if (--v->pins == 0) {
 		consume_locked(v);
 		source = pf_value_take_source_locked(v);
-		if (is_spare_locked(v))
-			pf_spare_touch(v);
+		if (is_reclaimable_locked(v))
+			pf_reclaimable_touch(v);
 	}
 	pf_unlock(&v->lock);
 	pf_value_release_source(source);
@@ -459,41 +459,41 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 static struct {
 	pthread_mutex_t lock; /* rank 5; protects the list */
 	struct pf_value *first, *last;
-} spares = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} reclaimable = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void unlink_locked(struct pf_value *v)
 {
-	struct pf_spare *s = &v->spare;
+	struct pf_reclaimable *s = &v->reclaimable;
 
 	if (!s->listed)
 		return;
 	if (s->prev)
-		s->prev->spare.next = s->next;
+		s->prev->reclaimable.next = s->next;
 	else
-		spares.first = s->next;
+		reclaimable.first = s->next;
 	if (s->next)
-		s->next->spare.prev = s->prev;
+		s->next->reclaimable.prev = s->prev;
 	else
-		spares.last = s->prev;
-	*s = (struct pf_spare){ 0 };
+		reclaimable.last = s->prev;
+	*s = (struct pf_reclaimable){ 0 };
 }
 
-void pf_spare_touch(struct pf_value *v)
+void pf_reclaimable_touch(struct pf_value *v)
 {
-	PF_LOCK_SCOPE(&spares.lock);
+	PF_LOCK_SCOPE(&reclaimable.lock);
 	unlink_locked(v);
-	v->spare.listed = true;
-	v->spare.prev = spares.last;
-	if (spares.last)
-		spares.last->spare.next = v;
+	v->reclaimable.listed = true;
+	v->reclaimable.prev = reclaimable.last;
+	if (reclaimable.last)
+		reclaimable.last->reclaimable.next = v;
 	else
-		spares.first = v;
-	spares.last = v;
+		reclaimable.first = v;
+	reclaimable.last = v;
 }
 
-void pf_spare_forget(struct pf_value *v)
+void pf_reclaimable_forget(struct pf_value *v)
 {
-	PF_LOCK_SCOPE(&spares.lock);
+	PF_LOCK_SCOPE(&reclaimable.lock);
 	unlink_locked(v);
 }
 
@@ -511,8 +511,8 @@ static bool try_ref(struct pf_value *v)
 /* The one of ARENA that was used longest ago, taken off the list, with a reference. */
 static struct pf_value *take_oldest(const struct pf_arena *arena)
 {
-	PF_LOCK_SCOPE(&spares.lock);
-	for (struct pf_value *v = spares.first; v; v = v->spare.next) {
+	PF_LOCK_SCOPE(&reclaimable.lock);
+	for (struct pf_value *v = reclaimable.first; v; v = v->reclaimable.next) {
 		if (pf_worker_arena(v->worker) != arena || !try_ref(v))
 			continue;
 		unlink_locked(v);
@@ -527,15 +527,15 @@ static uint64_t relieve(void *arg, uint64_t need)
 	uint64_t given = 0;
 
 	while (given < need && (v = take_oldest(arg))) {
-		given += pf_value_drop_spare(v);
+		given += pf_value_drop_reclaimable(v);
 		pf_value_unref(v);
 	}
 	return given;
 }
 
-void pf_spares_attach(struct pf_arena *arena)
+void pf_reclaim_attach(struct pf_arena *arena)
 {
-	pf_arena_set_relief(arena, relieve, arena);
+	pf_arena_set_reclaim(arena, relieve, arena);
 }
 
 /* Parts of values. */

@@ -176,8 +176,8 @@ struct pf_arena {
 
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	pthread_cond_t work;  /* something for the background thread */
-	uint64_t (*relief)(void *arg, uint64_t need);
-	void *relief_arg;
+	uint64_t (*reclaim)(void *arg, uint64_t need);
+	void *reclaim_arg;
 	uint64_t top;     /* beyond it nothing was ever used */
 	struct room room; /* below it: what is free of large extents */
 	struct class classes[CLASSES];
@@ -522,29 +522,29 @@ static void uncount(struct pf_arena *a, uint64_t len)
 	atomic_fetch_sub(&a->used, len);
 }
 
-void pf_arena_set_relief(struct pf_arena *a, uint64_t (*relief)(void *arg, uint64_t need),
-			 void *arg)
+void pf_arena_set_reclaim(struct pf_arena *a,
+			  uint64_t (*reclaim)(void *arg, uint64_t need), void *arg)
 {
 	PF_LOCK_SCOPE(&a->lock);
-	a->relief = relief;
-	a->relief_arg = arg;
+	a->reclaim = reclaim;
+	a->reclaim_arg = arg;
 }
 
 /* The same after others gave up what they can spare, where that is needed.  Waits for no one. */
 static bool count_or_relieve(struct pf_arena *a, uint64_t more)
 {
 	while (!count(a, more)) {
-		uint64_t (*relief)(void *arg, uint64_t need), used;
+		uint64_t (*reclaim)(void *arg, uint64_t need), used;
 		void *arg;
 
 		pf_lock(&a->lock);
-		relief = a->relief;
-		arg = a->relief_arg;
+		reclaim = a->reclaim;
+		arg = a->reclaim_arg;
 		pf_unlock(&a->lock);
-		if (!relief || more > a->limit)
+		if (!reclaim || more > a->limit)
 			return false;
 		used = atomic_load(&a->used);
-		if (used + more > a->limit && !relief(arg, used + more - a->limit))
+		if (used + more > a->limit && !reclaim(arg, used + more - a->limit))
 			return count(a, more);
 	}
 	return true;
