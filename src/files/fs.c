@@ -150,7 +150,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->mountpoint = config->mountpoint ? strdup(config->mountpoint) : NULL;
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
 	fs->timers = pf_timers_new();
-	graves_init(&fs->graves, fs->timers);
+	deferred_free_init(&fs->deferred_frees, fs->timers);
 	if ((fs->mountpoint || !config->mountpoint) && fs->workers && fs->timers) {
 		memcpy(fs->workers, config->workers,
 		       config->n_workers * sizeof(struct pf_worker *));
@@ -191,7 +191,7 @@ void pf_fs_free(struct pf_fs *fs)
 	pf_values_settle();
 	if (fs->workers)
 		files_remove_plugins(fs);
-	graves_stop(&fs->graves);
+	deferred_free_stop(&fs->deferred_frees);
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);
 	if (fs->tree)
@@ -214,7 +214,7 @@ void pf_fs_free(struct pf_fs *fs)
 		pf_buf_release(&fs->devices[i].stats);
 		pthread_mutex_destroy(&fs->devices[i].lock);
 	}
-	graves_release(&fs->graves);
+	deferred_free_release(&fs->deferred_frees);
 	free(fs->devices);
 	free(fs->workers);
 	free(fs->mountpoint);

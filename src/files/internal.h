@@ -29,7 +29,7 @@ struct device {
 };
 
 /* Buffers that have lost their names and are kept for a moment: buffers/inode.c. */
-struct graves {
+struct deferred_frees {
 	/* CLOCK_MONOTONIC, ms: till then somebody may come late. */
 	_Atomic int64_t race_until;
 	struct pf_timers *timers; /* borrowed */
@@ -62,7 +62,7 @@ struct pf_fs {
 	struct pf_node *programs;         /* owned reference */
 	struct pf_node *executables;      /* owned reference */
 	char *mountpoint;                 /* owned; NULL: not known */
-	struct graves graves;
+	struct deferred_frees deferred_frees;
 	/* Nodes that tell why a name in buffers/ was refused, and where the next one goes:
 	 * owned references, under the name lock. */
 	struct pf_node *refusals[FILES_REFUSALS];

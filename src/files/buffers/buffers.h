@@ -112,9 +112,10 @@ int files_remove_buffer(struct pf_fs *fs, const struct device *device, const cha
 void buffers_print_foreign(struct pf_buf *out);
 
 /* What keeps buffers that have lost their names. */
-void graves_init(struct graves *graves, struct pf_timers *timers);
-void graves_stop(struct graves *graves); /* bury them all, and keep no more */
-void graves_release(struct graves *graves);
+void deferred_free_init(struct deferred_frees *deferred_frees, struct pf_timers *timers);
+void deferred_free_stop(
+	struct deferred_frees *deferred_frees); /* bury them all, and keep no more */
+void deferred_free_release(struct deferred_frees *deferred_frees);
 
 /* Arrays that are split over devices. */
 

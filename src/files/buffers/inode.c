@@ -72,38 +72,38 @@ enum {
 	PART = 8,       /* so much of the memory limit */
 };
 
-void graves_alarm(struct graves *g)
+void deferred_free_alarm(struct deferred_frees *g)
 {
 	atomic_store(&g->race_until, pf_now_ms() + RACE_MS);
 }
 
-static struct entry *pop_locked(struct graves *g)
+static struct entry *pop_locked(struct deferred_frees *g)
 {
 	struct entry *entry = g->first;
 
-	g->first = entry->next_grave;
+	g->first = entry->next_deferred_free;
 	if (!g->first)
 		g->last = NULL;
-	g->bytes -= entry->grave_bytes;
+	g->bytes -= entry->deferred_free_bytes;
 	entry->kept = false;
 	return entry;
 }
 
-static void close_grave(struct entry *entry)
+static void close_deferred_free(struct entry *entry)
 {
-	entry_bury(entry);
+	entry_free_data(entry);
 	entry_unref(entry);
 }
 
 /* So many of the oldest as are due go to *DUE; the timer is set for the next one. */
-static void take_due_locked(struct graves *g, struct entry **due)
+static void take_due_locked(struct deferred_frees *g, struct entry **due)
 {
 	int64_t now = pf_now_ms();
 
 	while (g->first && g->first->keep_until <= now) {
 		struct entry *entry = pop_locked(g);
 
-		entry->next_grave = *due;
+		entry->next_deferred_free = *due;
 		*due = entry;
 	}
 	/* Without a timer the next one that is kept looks after them. */
@@ -115,16 +115,16 @@ static void take_due_locked(struct graves *g, struct entry **due)
 static void close_all(struct entry *entry)
 {
 	while (entry) {
-		struct entry *next = entry->next_grave;
+		struct entry *next = entry->next_deferred_free;
 
-		close_grave(entry);
+		close_deferred_free(entry);
 		entry = next;
 	}
 }
 
 static void on_timer(struct pf_timer *timer)
 {
-	struct graves *g = pf_container_of(timer, struct graves, timer);
+	struct deferred_frees *g = pf_container_of(timer, struct deferred_frees, timer);
 	struct entry *due = NULL;
 
 	pf_lock(&g->lock);
@@ -133,7 +133,7 @@ static void on_timer(struct pf_timer *timer)
 	close_all(due);
 }
 
-void graves_init(struct graves *g, struct pf_timers *timers)
+void deferred_free_init(struct deferred_frees *g, struct pf_timers *timers)
 {
 	if (pthread_mutex_init(&g->lock, NULL))
 		abort();
@@ -142,8 +142,8 @@ void graves_init(struct graves *g, struct pf_timers *timers)
 }
 
 /* Shall ENTRY, of BYTES, be kept?  There must be a timer that ends that. */
-static bool is_wanted_locked(struct graves *g, const struct entry *entry, uint64_t bytes,
-			     uint64_t most)
+static bool is_wanted_locked(struct deferred_frees *g, const struct entry *entry,
+			     uint64_t bytes, uint64_t most)
 {
 	if (entry->was_kept || g->stopped || bytes > most ||
 	    atomic_load(&g->race_until) < pf_now_ms())
@@ -151,15 +151,15 @@ static bool is_wanted_locked(struct graves *g, const struct entry *entry, uint64
 	return g->first || pf_timer_arm(g->timers, &g->timer, KEEP_MS) == 0;
 }
 
-static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
+static void push_locked(struct deferred_frees *g, struct entry *entry, uint64_t bytes)
 {
 	atomic_fetch_add(&entry->refs, 1);
 	entry->kept = entry->was_kept = true;
-	entry->next_grave = NULL;
-	entry->grave_bytes = bytes;
+	entry->next_deferred_free = NULL;
+	entry->deferred_free_bytes = bytes;
 	entry->keep_until = pf_now_ms() + KEEP_MS;
 	if (g->last)
-		g->last->next_grave = entry;
+		g->last->next_deferred_free = entry;
 	else
 		g->first = entry;
 	g->last = entry;
@@ -168,7 +168,8 @@ static void push_locked(struct graves *g, struct entry *entry, uint64_t bytes)
 
 /* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
  * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
-static bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
+static bool deferred_free_keep(struct deferred_frees *g, struct entry *entry,
+			       uint64_t limit)
 {
 	uint64_t bytes = pf_buffer_bytes(entry->buffer), most = limit / PART;
 	struct entry *over = NULL;
@@ -179,7 +180,7 @@ static bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
 		while (g->first && g->bytes + bytes > most) {
 			struct entry *oldest = pop_locked(g);
 
-			oldest->next_grave = over;
+			oldest->next_deferred_free = over;
 			over = oldest;
 		}
 		push_locked(g, entry, bytes);
@@ -190,21 +191,21 @@ static bool graves_keep(struct graves *g, struct entry *entry, uint64_t limit)
 	return kept;
 }
 
-void graves_stop(struct graves *g)
+void deferred_free_stop(struct deferred_frees *g)
 {
 	struct entry *left;
 
 	pf_lock(&g->lock);
 	g->stopped = true;
 	left = g->first;
-	for (struct entry *e = left; e; e = e->next_grave)
+	for (struct entry *e = left; e; e = e->next_deferred_free)
 		e->kept = false;
 	g->first = g->last = NULL;
 	pf_unlock(&g->lock);
 	close_all(left);
 }
 
-void graves_release(struct graves *g)
+void deferred_free_release(struct deferred_frees *g)
 {
 	pthread_mutex_destroy(&g->lock);
 }
@@ -279,20 +280,20 @@ struct pf_node *entry_view(struct entry *entry, enum pf_format format)
 }
 
 /* Either this sees the file open, or who opens it sees that it is dead. */
-void entry_bury(struct entry *entry)
+void entry_free_data(struct entry *entry)
 {
 	atomic_store(&entry->dead, true);
 	if (!atomic_load(&entry->opens))
 		pf_buffer_discard(entry->buffer);
 }
 
-static void bury_or_keep(struct pf_fs *fs, struct entry *entry)
+static void free_or_defer(struct pf_fs *fs, struct entry *entry)
 {
 	uint64_t used, limit;
 
 	pf_arena_usage(fs->arena, &used, &limit);
-	if (!graves_keep(&fs->graves, entry, limit))
-		entry_bury(entry);
+	if (!deferred_free_keep(&fs->deferred_frees, entry, limit))
+		entry_free_data(entry);
 }
 
 void entry_unlinked(struct entry *entry)
@@ -305,7 +306,7 @@ void entry_unlinked(struct entry *entry)
 		pf_node_unref(pf_steal(&entry->views[f]));
 	atomic_store(&entry->gone, true);
 	if (!atomic_load(&entry->opens))
-		bury_or_keep(fs, entry);
+		free_or_defer(fs, entry);
 	entry_unref(entry);
 }
 
@@ -366,5 +367,5 @@ void entry_leave(struct pf_node *node)
 	struct entry *entry = facet_of(node)->entry;
 
 	if (atomic_fetch_sub(&entry->opens, 1) == 1 && atomic_load(&entry->gone))
-		bury_or_keep(fs_of(node), entry);
+		free_or_defer(fs_of(node), entry);
 }

@@ -22,8 +22,9 @@ struct entry {
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	_Atomic bool dead;        /* freed, or about to be: too late to open it */
 	bool numbered; /* by a command, in a directory for its results; set before it is linked */
-	struct entry *next_grave; /* from here on: struct graves's, by its lock */
-	uint64_t grave_bytes;
+	struct entry *
+		next_deferred_free; /* from here on: struct deferred_frees's, by its lock */
+	uint64_t deferred_free_bytes;
 	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
 	bool kept, was_kept;                    /* in a grave now; ever */
 	struct pf_node *listed;                 /* weak; NULL once unlinked */
@@ -119,10 +120,10 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
 /* --- who comes too late (inode.c) -------------------------------------------------- */
 
 /* Somebody opened an entry that was dead already. */
-void graves_alarm(struct graves *graves);
+void deferred_free_alarm(struct deferred_frees *deferred_frees);
 
 /* Free what ENTRY holds unless it is open: then that happens when it is closed. */
-void entry_bury(struct entry *entry);
+void entry_free_data(struct entry *entry);
 void entry_unref(struct entry *entry); /* NULL is allowed */
 
 /* --- committing (commit.c) ---------------------------------------------------------- */
