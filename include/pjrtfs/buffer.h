@@ -13,7 +13,7 @@
 #include "pjrtfs/wait.h"
 
 struct pf_rendering;
-struct pf_view;
+struct pf_snapshot;
 
 /*
  * Text of a large array, printed as far as it is read.
@@ -198,7 +198,7 @@ void pf_buffer_set_format(struct pf_buffer *buffer, enum pf_format format);
 
 /*
  * Before a write to another view than the one it was written as: that view's bytes become
- * the content, and its dtype and shape type what is written.  NAME as for pf_view_open.
+ * the content, and its dtype and shape type what is written.  NAME as for pf_snapshot_open.
  * KEEP false: the content becomes empty.  -EIO: the bytes are not in host memory; -ENOSPC.
  */
 int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char *name,
@@ -249,17 +249,17 @@ void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int c
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 
 /*
- * Become what VIEW shows, a snapshot of another buffer as FORMAT, without its bytes being
+ * Become what SNAPSHOT shows, a snapshot of another buffer as FORMAT, without its bytes being
  * copied: on the same device they share one value, else *RET is a copy for the caller to
- * place.  False: VIEW shows no array, or there is no memory: copy the bytes.  *RET has a
+ * place.  False: SNAPSHOT shows no array, or there is no memory: copy the bytes.  *RET has a
  * reference.
  */
-bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_view *view,
+bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret);
 
-/* Take the bytes of VIEW, frozen ones in the buffer's own format, as the content, shared, to
- * be committed.  False: VIEW has none. */
-bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_view *view);
+/* Take the bytes of SNAPSHOT, frozen ones in the buffer's own format, as the content, shared, to
+ * be committed.  False: SNAPSHOT has none. */
+bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_snapshot *snapshot);
 
 /*
  * It lives at PLACE, in its memory MEMORY, from now on.  *RET: a value to be placed there,
@@ -297,7 +297,7 @@ const char *pf_buffer_state_name(struct pf_buffer *buffer);
 /*
  * What one reader sees: bytes of one view at the moment of opening.  HEAD, then BODY.
  */
-struct pf_view {
+struct pf_snapshot {
 	struct pf_buf head; /* owned: a header made for this view, or rendered text */
 	struct pf_bytes
 		*content; /* owned reference: BODY is these bytes from content_off */
@@ -312,57 +312,61 @@ struct pf_view {
 /*
  * Take a snapshot of BUFFER, as FORMAT; NAME is what a file of one tensor calls it.  1: done.  0: the value's bytes must be fetched first;
  * WAITER is woken, then ask again with NULL, which never waits.  -errno: ENODATA there is no
- * value to show as that format.  Text is rendered here, which takes time (pf_view_is_slow).  Not for JSON:
+ * value to show as that format.  Text is rendered here, which takes time (pf_snapshot_is_slow).  Not for JSON:
  * pf_buffer_describe.
  */
-int pf_view_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
-		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err);
+int pf_snapshot_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
+		     struct pf_waiter *waiter, struct pf_snapshot *ret,
+		     struct pf_err *err);
 
 /*
  * The value whose host bytes a view of BUFFER as FORMAT needs, pinned, so that they stay once
  * they were fetched, with a reference; NULL: it needs none, or there is none.
  */
-struct pf_value *pf_view_pin(struct pf_buffer *buffer, enum pf_format format);
+struct pf_value *pf_snapshot_pin(struct pf_buffer *buffer, enum pf_format format);
 
 /*
  * The same for long text, which is rendered as far as it is read, and not here.  1: done.  0: it
- * is no long text, or its bytes are not in host memory: pf_view_open is to be called.
+ * is no long text, or its bytes are not in host memory: pf_snapshot_open is to be called.
  */
-int pf_view_begin(struct pf_buffer *buffer, enum pf_format format, struct pf_view *ret);
+int pf_snapshot_begin(struct pf_buffer *buffer, enum pf_format format,
+		      struct pf_snapshot *ret);
 
 /*
  * May LEN bytes at OFF be read?  1: they may.  0: they are being rendered; MORE, if it is not NULL,
  * is woken once they are.  -ENOMEM.
  */
-int pf_view_await(struct pf_view *view, uint64_t len, uint64_t off, struct pf_more *more);
+int pf_snapshot_await(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
+		      struct pf_more *more);
 
-/* Is VIEW's size known?  Text that was rendered to its end has one from here on. */
-bool pf_view_is_sized(struct pf_view *view);
+/* Is SNAPSHOT's size known?  Text that was rendered to its end has one from here on. */
+bool pf_snapshot_is_sized(struct pf_snapshot *snapshot);
 
 /* A second one of the same moment in *RET.  -ENOMEM. */
-int pf_view_dup(const struct pf_view *view, struct pf_view *ret);
+int pf_snapshot_dup(const struct pf_snapshot *snapshot, struct pf_snapshot *ret);
 
 /* Let go of a snapshot; all zeros is allowed. */
-void pf_view_release(struct pf_view *view);
+void pf_snapshot_release(struct pf_snapshot *snapshot);
 
 /*
  * Give READ(arg, data, len) the bytes of up to LEN at OFF: one call, maybe with fewer where
  * head and body meet (0: end).  The data is borrowed for the call's time.
  */
-void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
-		  void (*read)(void *arg, const void *data, size_t len), void *arg);
+void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
+		      void (*read)(void *arg, const void *data, size_t len), void *arg);
 
 /* Is rendering it a matter of more than some milliseconds? */
-bool pf_view_is_slow(struct pf_buffer *buffer, enum pf_format format);
+bool pf_snapshot_is_slow(struct pf_buffer *buffer, enum pf_format format);
 
 /*
- * The size that stat shows.  NAME as for pf_view_open.  Text of some thousand elements whose
+ * The size that stat shows.  NAME as for pf_snapshot_open.  Text of some thousand elements whose
  * bytes are in host memory is rendered for that, once; larger text has 0 until it was opened.
  */
-uint64_t pf_view_size(struct pf_buffer *buffer, enum pf_format format, const char *name);
+uint64_t pf_snapshot_size(struct pf_buffer *buffer, enum pf_format format,
+			  const char *name);
 
-/* 0: pf_view_size tells the size.  Else only pf_view_open does, and this is no less. */
-uint64_t pf_view_bound(struct pf_buffer *buffer, enum pf_format format);
+/* 0: pf_snapshot_size tells the size.  Else only pf_snapshot_open does, and this is no less. */
+uint64_t pf_snapshot_bound(struct pf_buffer *buffer, enum pf_format format);
 
 /* Append x.json's object (a line) about the buffer called NAME. */
 void pf_buffer_describe(struct pf_buffer *buffer, const char *name, struct pf_buf *out);

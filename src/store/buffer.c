@@ -775,46 +775,46 @@ static struct pf_value *value_at(struct pf_value *value, const struct pf_place *
 	return pf_value_copy(value, place->worker, place->device, memory);
 }
 
-/* The bytes of VIEW, or none, are the content of FORMAT from now on. */
-static void take_content_locked(struct pf_buffer *b, const struct pf_view *view,
+/* The bytes of SNAPSHOT, or none, are the content of FORMAT from now on. */
+static void take_content_locked(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 				enum pf_format format)
 {
 	pf_bytes_unref(pf_steal(&b->content));
 	b->text.at = PF_TEXT_UNCHECKED;
-	b->content = view->content ? pf_bytes_ref(view->content) : NULL;
-	b->size = view->content ? view->size : 0;
+	b->content = snapshot->content ? pf_bytes_ref(snapshot->content) : NULL;
+	b->size = snapshot->content ? snapshot->size : 0;
 	(void)pf_content_head(b, format, false, NULL);
 	b->refused = false;
 }
 
-bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_view *view)
+bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_snapshot *snapshot)
 {
 	struct pf_value *gone;
 
-	if (!view->content || view->content_off)
+	if (!snapshot->content || snapshot->content_off)
 		return false;
 	pf_lock(&b->lock);
 	gone = pf_buffer_let_go_locked(b);
-	take_content_locked(b, view, b->format);
+	take_content_locked(b, snapshot, b->format);
 	b->state = PF_BUFFER_INCOMPLETE;
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
 	return true;
 }
 
-bool pf_buffer_take(struct pf_buffer *b, const struct pf_view *view,
+bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret)
 {
 	const struct pf_place *place = b->place;
 	struct pf_value *v = NULL, *gone;
 
-	if (view->array && pf_value_state(view->array, NULL) != PF_VALUE_DONATED)
-		v = value_at(view->array, place, b->memory);
+	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
+		v = value_at(snapshot->array, place, b->memory);
 	if (!v)
 		return false;
 	pf_lock(&b->lock);
 	gone = pf_buffer_let_go_locked(b);
-	take_content_locked(b, view, format);
+	take_content_locked(b, snapshot, format);
 	b->declared = v->dtype;
 	b->declared_shape = v->shape;
 	b->shaped = true;

@@ -35,7 +35,7 @@ static bool is_packed(const struct pf_value *v, enum pf_format format)
 	return format == PF_FORMAT_SAFETENSORS && pf_dtype_bits(v->dtype) < 8;
 }
 
-bool pf_view_is_slow(struct pf_buffer *b, enum pf_format format)
+bool pf_snapshot_is_slow(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
 	if (content_is_view(b, format) || !b->value)
@@ -45,17 +45,17 @@ bool pf_view_is_slow(struct pf_buffer *b, enum pf_format format)
 }
 
 /* The content: frozen once it is a value, still moving before. */
-static void view_content_locked(struct pf_buffer *b, struct pf_view *view)
+static void view_content_locked(struct pf_buffer *b, struct pf_snapshot *snapshot)
 {
 	bool frozen = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
 
-	view->size = b->size;
+	snapshot->size = b->size;
 	if (!frozen)
-		view->live = pf_buffer_ref(b);
+		snapshot->live = pf_buffer_ref(b);
 	else if (b->content)
-		view->content = pf_bytes_ref(b->content);
+		snapshot->content = pf_bytes_ref(b->content);
 	if (b->state == PF_BUFFER_VALUE && b->value)
-		view->array = pf_value_ref(b->value);
+		snapshot->array = pf_value_ref(b->value);
 }
 
 /* What comes before the array's bytes in a file of FORMAT. */
@@ -69,36 +69,37 @@ static void print_head(struct pf_buf *head, const struct pf_value *v,
 }
 
 /* Everything of a file whose bytes are not the array's: text, packed elements. */
-static int render(struct pf_value *v, enum pf_format format, struct pf_view *view,
+static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot *snapshot,
 		  struct pf_err *err)
 {
 	size_t n = (size_t)count_of(v);
 
 	if (format == PF_FORMAT_TXT)
-		pf_text_print(&view->head, v->dtype, &v->shape, pf_value_host(v));
+		pf_text_print(&snapshot->head, v->dtype, &v->shape, pf_value_host(v));
 	else {
 		size_t len = pf_pack_size(v->dtype, n);
-		void *packed = pf_buf_reserve(&view->head, len);
+		void *packed = pf_buf_reserve(&snapshot->head, len);
 
 		if (packed) {
 			pf_pack(packed, pf_value_host(v), n, v->dtype);
-			view->head.len += len;
+			snapshot->head.len += len;
 		}
 	}
-	view->size = view->head.len;
+	snapshot->size = snapshot->head.len;
 	pf_lock(&v->lock);
-	if (!view->head.failed && format == PF_FORMAT_TXT)
-		v->text_len = view->size;
+	if (!snapshot->head.failed && format == PF_FORMAT_TXT)
+		v->text_len = snapshot->size;
 	pf_unlock(&v->lock);
 	pf_value_unpin(v);
-	if (view->head.failed)
+	if (snapshot->head.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for the file");
-	view->array = pf_value_ref(v);
+	snapshot->array = pf_value_ref(v);
 	return 1;
 }
 
 static int view_value(struct pf_value *v, enum pf_format format, const char *name,
-		      struct pf_waiter *waiter, struct pf_view *view, struct pf_err *err)
+		      struct pf_waiter *waiter, struct pf_snapshot *snapshot,
+		      struct pf_err *err)
 {
 	int r;
 
@@ -108,16 +109,16 @@ static int view_value(struct pf_value *v, enum pf_format format, const char *nam
 		pf_value_unpin(v);
 		return r;
 	}
-	print_head(&view->head, v, format, name);
+	print_head(&snapshot->head, v, format, name);
 	if (format == PF_FORMAT_TXT || is_packed(v, format))
-		return render(v, format, view, err);
-	view->value = pf_value_ref(v);
-	view->array = pf_value_ref(v);
-	view->size = view->head.len + v->len;
+		return render(v, format, snapshot, err);
+	snapshot->value = pf_value_ref(v);
+	snapshot->array = pf_value_ref(v);
+	snapshot->size = snapshot->head.len + v->len;
 	return 1;
 }
 
-struct pf_value *pf_view_pin(struct pf_buffer *b, enum pf_format format)
+struct pf_value *pf_snapshot_pin(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
 	if (content_is_view(b, format) || !b->value)
@@ -126,8 +127,9 @@ struct pf_value *pf_view_pin(struct pf_buffer *b, enum pf_format format)
 	return pf_value_ref(b->value);
 }
 
-int pf_view_open(struct pf_buffer *b, enum pf_format format, const char *name,
-		 struct pf_waiter *waiter, struct pf_view *ret, struct pf_err *err)
+int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *name,
+		     struct pf_waiter *waiter, struct pf_snapshot *ret,
+		     struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
 	struct pf_err why = PF_ERR_INIT;
@@ -149,66 +151,68 @@ int pf_view_open(struct pf_buffer *b, enum pf_format format, const char *name,
 				  why.code ? why.text : "nothing was written");
 	r = view_value(v, format, name, waiter, ret, err);
 	if (r <= 0)
-		pf_view_release(ret);
+		pf_snapshot_release(ret);
 	return r;
 }
 
-int pf_view_await(struct pf_view *view, uint64_t len, uint64_t off, struct pf_more *more)
+int pf_snapshot_await(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
+		      struct pf_more *more)
 {
 	uint64_t end;
 
-	if (!view->text)
+	if (!snapshot->text)
 		return 1;
 	if (__builtin_add_overflow(off, len, &end))
 		end = UINT64_MAX / 2;
-	return pf_rendering_await(view->text, end, more);
+	return pf_rendering_await(snapshot->text, end, more);
 }
 
-bool pf_view_is_sized(struct pf_view *view)
+bool pf_snapshot_is_sized(struct pf_snapshot *snapshot)
 {
-	return !view->text || pf_rendering_done(view->text, &view->size);
+	return !snapshot->text || pf_rendering_done(snapshot->text, &snapshot->size);
 }
 
-int pf_view_dup(const struct pf_view *view, struct pf_view *ret)
+int pf_snapshot_dup(const struct pf_snapshot *snapshot, struct pf_snapshot *ret)
 {
-	*ret = (struct pf_view){ .content_off = view->content_off, .size = view->size };
-	pf_buf_append(&ret->head, view->head.data, view->head.len);
-	if (view->content)
-		ret->content = pf_bytes_ref(view->content);
-	if (view->value) {
-		ret->value = pf_value_ref(view->value);
+	*ret = (struct pf_snapshot){ .content_off = snapshot->content_off,
+				     .size = snapshot->size };
+	pf_buf_append(&ret->head, snapshot->head.data, snapshot->head.len);
+	if (snapshot->content)
+		ret->content = pf_bytes_ref(snapshot->content);
+	if (snapshot->value) {
+		ret->value = pf_value_ref(snapshot->value);
 		pf_value_pin(ret->value);
 	}
-	if (view->array)
-		ret->array = pf_value_ref(view->array);
-	if (view->live)
-		ret->live = pf_buffer_ref(view->live);
-	if (view->text)
-		ret->text = pf_rendering_ref(view->text);
+	if (snapshot->array)
+		ret->array = pf_value_ref(snapshot->array);
+	if (snapshot->live)
+		ret->live = pf_buffer_ref(snapshot->live);
+	if (snapshot->text)
+		ret->text = pf_rendering_ref(snapshot->text);
 	if (!ret->head.failed)
 		return 0;
-	pf_view_release(ret);
+	pf_snapshot_release(ret);
 	return -ENOMEM;
 }
 
-void pf_view_release(struct pf_view *view)
+void pf_snapshot_release(struct pf_snapshot *snapshot)
 {
-	pf_buf_release(&view->head);
-	pf_bytes_unref(view->content);
-	if (view->value)
-		pf_value_unpin(view->value);
-	pf_value_unref(view->value);
-	pf_value_unref(view->array);
-	pf_buffer_unref(view->live);
-	pf_rendering_unref(view->text);
-	memset(view, 0, sizeof(*view));
+	pf_buf_release(&snapshot->head);
+	pf_bytes_unref(snapshot->content);
+	if (snapshot->value)
+		pf_value_unpin(snapshot->value);
+	pf_value_unref(snapshot->value);
+	pf_value_unref(snapshot->array);
+	pf_buffer_unref(snapshot->live);
+	pf_rendering_unref(snapshot->text);
+	memset(snapshot, 0, sizeof(*snapshot));
 }
 
 /* A content that may grow and move: hold the bytes as they are now. */
-static void read_live(struct pf_view *view, uint64_t len, uint64_t off,
+static void read_live(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      void (*read)(void *arg, const void *data, size_t len), void *arg)
 {
-	struct pf_buffer *b = view->live;
+	struct pf_buffer *b = snapshot->live;
 	struct pf_bytes *bytes = NULL;
 	uint64_t size;
 
@@ -224,31 +228,31 @@ static void read_live(struct pf_view *view, uint64_t len, uint64_t off,
 	pf_bytes_unref(bytes);
 }
 
-void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
-		  void (*read)(void *arg, const void *data, size_t len), void *arg)
+void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
+		      void (*read)(void *arg, const void *data, size_t len), void *arg)
 {
-	uint64_t head = view->head.len, left;
+	uint64_t head = snapshot->head.len, left;
 	const char *body;
 
-	if (view->live) {
-		read_live(view, len, off, read, arg);
+	if (snapshot->live) {
+		read_live(snapshot, len, off, read, arg);
 		return;
 	}
-	if (view->text) {
-		pf_rendering_read(view->text, len, off, read, arg);
+	if (snapshot->text) {
+		pf_rendering_read(snapshot->text, len, off, read, arg);
 		return;
 	}
-	if (off >= view->size) {
+	if (off >= snapshot->size) {
 		read(arg, "", 0);
 		return;
 	}
-	left = view->size - off;
+	left = snapshot->size - off;
 	if (len > left)
 		len = left;
-	if (view->value)
-		body = pf_value_host(view->value);
+	if (snapshot->value)
+		body = pf_value_host(snapshot->value);
 	else
-		body = view->content ? pf_bytes_at(view->content, 0) : "";
+		body = snapshot->content ? pf_bytes_at(snapshot->content, 0) : "";
 	if (off >= head) {
 		read(arg, body + (off - head), len);
 		return;
@@ -258,7 +262,7 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 		char *joined = malloc(len);
 
 		if (joined) {
-			memcpy(joined, view->head.data + off, head - off);
+			memcpy(joined, snapshot->head.data + off, head - off);
 			memcpy(joined + (head - off), body, len - (head - off));
 			read(arg, joined, len);
 			free(joined);
@@ -266,7 +270,7 @@ void pf_view_read(struct pf_view *view, uint64_t len, uint64_t off,
 		}
 		len = head - off;
 	}
-	read(arg, view->head.data + off, len);
+	read(arg, snapshot->head.data + off, len);
 }
 
 /* The length of V's text; 0 if it would take long to say. */
@@ -304,13 +308,13 @@ static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format
 	return pf_value_ref(b->value);
 }
 
-int pf_view_begin(struct pf_buffer *b, enum pf_format format, struct pf_view *ret)
+int pf_snapshot_begin(struct pf_buffer *b, enum pf_format format, struct pf_snapshot *ret)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
 
 	if (!v || count_of(v) <= LONG_TEXT)
 		return 0;
-	*ret = (struct pf_view){ .size = 0 };
+	*ret = (struct pf_snapshot){ .size = 0 };
 	pf_value_pin(v);
 	if (pf_value_fetched(v, NULL) > 0)
 		ret->text = pf_rendering_new(v);
@@ -321,7 +325,7 @@ int pf_view_begin(struct pf_buffer *b, enum pf_format format, struct pf_view *re
 	return 1;
 }
 
-uint64_t pf_view_bound(struct pf_buffer *b, enum pf_format format)
+uint64_t pf_snapshot_bound(struct pf_buffer *b, enum pf_format format)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
 	uint64_t n = v ? (uint64_t)count_of(v) : 0;
@@ -329,7 +333,7 @@ uint64_t pf_view_bound(struct pf_buffer *b, enum pf_format format)
 	return !n || text_len(v) ? 0 : pf_text_bound(v->dtype, n);
 }
 
-uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format, const char *name)
+uint64_t pf_snapshot_size(struct pf_buffer *b, enum pf_format format, const char *name)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *text = shown_as_text(b, format);
 	pf_autobuf struct pf_buf head = PF_BUF_INIT;
@@ -351,19 +355,19 @@ uint64_t pf_view_size(struct pf_buffer *b, enum pf_format format, const char *na
 static int copy_view(struct pf_buffer *b, enum pf_format format, const char *name,
 		     struct pf_bytes **ret, uint64_t *size, struct pf_err *err)
 {
-	struct pf_view view;
-	int r = pf_view_open(b, format, name, NULL, &view, err);
+	struct pf_snapshot snapshot;
+	int r = pf_snapshot_open(b, format, name, NULL, &snapshot, err);
 
 	if (r < 0)
 		return r;
-	r = pf_bytes_new(pf_buffer_place(b)->arena, view.size, ret, err);
-	if (r == 0 && view.head.len)
-		memcpy(pf_bytes_at(*ret, 0), view.head.data, view.head.len);
-	if (r == 0 && view.value)
-		memcpy(pf_bytes_at(*ret, view.head.len), pf_value_host(view.value),
-		       view.value->len);
-	*size = view.size;
-	pf_view_release(&view);
+	r = pf_bytes_new(pf_buffer_place(b)->arena, snapshot.size, ret, err);
+	if (r == 0 && snapshot.head.len)
+		memcpy(pf_bytes_at(*ret, 0), snapshot.head.data, snapshot.head.len);
+	if (r == 0 && snapshot.value)
+		memcpy(pf_bytes_at(*ret, snapshot.head.len),
+		       pf_value_host(snapshot.value), snapshot.value->len);
+	*size = snapshot.size;
+	pf_snapshot_release(&snapshot);
 	return r;
 }
 

@@ -113,7 +113,7 @@ static void check_two(const struct pf_tensors *t)
 START_TEST(several)
 {
 	struct pf_tensors t;
-	struct pf_view view;
+	struct pf_snapshot view;
 	struct pf_segment of_content;
 	struct pf_value *v;
 	pf_autobuf struct pf_buf json = PF_BUF_INIT;
@@ -137,15 +137,15 @@ START_TEST(several)
 	ck_assert_ptr_ne(t.values[0]->bytes, buffer->content);
 
 	/* The file reads back, also when it is being written to again. */
-	ck_assert_int_eq(pf_view_open(buffer, PF_FORMAT_SAFETENSORS, "x", NULL, &view,
-				      &err),
+	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", NULL, &view,
+					  &err),
 			 1);
 	ck_assert_uint_eq(view.size, file.len);
 	ck_assert_int_eq(pf_buffer_write(buffer, "zzzz", 4, file.len - 4, &err), 4);
 	ck_assert(!pf_buffer_is_tensors(buffer));
 	check_two(&t);
 	ck_assert_int_eq(memcmp(pf_bytes_at(view.content, 0), file.data, file.len), 0);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 	pf_tensors_release(&t);
 	ck_assert_int_eq(commit(&v), 2);
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
@@ -158,17 +158,17 @@ END_TEST
 START_TEST(shared)
 {
 	struct pf_buffer *copy = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
-	struct pf_view view;
+	struct pf_snapshot view;
 	struct pf_value *v;
 
 	compose(TWO, 12);
 	put(0, file.len);
 	commit(&v);
-	ck_assert_int_eq(pf_view_open(buffer, PF_FORMAT_SAFETENSORS, "x", NULL, &view,
-				      &err),
+	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", NULL, &view,
+					  &err),
 			 1);
 	ck_assert(pf_buffer_take_content(copy, &view));
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 	ck_assert_ptr_eq(copy->content, buffer->content);
 	ck_assert_int_eq(pf_buffer_commit(copy, false, &v, &err), 2);
 	pf_buffer_unref(copy);
@@ -260,7 +260,7 @@ START_TEST(view)
 	struct pf_shape shape = { .rank = 1, .dims = { 3 } };
 	struct pf_buffer *raw = pf_buffer_new(&place, PF_FORMAT_RAW);
 	struct pf_safetensors st;
-	struct pf_view shown;
+	struct pf_snapshot shown;
 	struct pf_value *v;
 	const char *data;
 
@@ -268,10 +268,10 @@ START_TEST(view)
 	ck_assert_int_eq(pf_buffer_write(raw, four_bits, 3, 0, &err), 3);
 	ck_assert_int_eq(pf_buffer_commit(raw, false, &v, &err), 0);
 	pf_value_unref(v);
-	ck_assert_int_eq(pf_view_open(raw, PF_FORMAT_SAFETENSORS, "w", NULL, &shown,
-				      &err),
+	ck_assert_int_eq(pf_snapshot_open(raw, PF_FORMAT_SAFETENSORS, "w", NULL, &shown,
+					  &err),
 			 1);
-	ck_assert_uint_eq(shown.size, pf_view_size(raw, PF_FORMAT_SAFETENSORS, "w"));
+	ck_assert_uint_eq(shown.size, pf_snapshot_size(raw, PF_FORMAT_SAFETENSORS, "w"));
 	ck_assert_uint_eq(shown.size, shown.head.len);
 	ck_assert_int_eq(pf_safetensors_parse(shown.head.data, shown.size, &st, &err), 1);
 	ck_assert_uint_eq(st.n, 1);
@@ -281,7 +281,7 @@ START_TEST(view)
 	data = shown.head.data + st.header_len;
 	ck_assert_int_eq(memcmp(data, "\xf1\x07", 2), 0);
 	pf_safetensors_release(&st);
-	pf_view_release(&shown);
+	pf_snapshot_release(&shown);
 	pf_buffer_unref(raw);
 }
 END_TEST

@@ -32,12 +32,12 @@ static void copy_piece(void *arg, const void *data, size_t len)
 	c->done = len ? pf_buffer_write(c->to, data, len, c->off, c->err) : 0;
 }
 
-static ssize_t copy_some(struct pf_buffer *to, uint64_t off, struct pf_view *from,
+static ssize_t copy_some(struct pf_buffer *to, uint64_t off, struct pf_snapshot *from,
 			 uint64_t from_off, size_t len, struct pf_err *err)
 {
 	struct copying c = { .to = to, .off = off, .err = err };
 
-	pf_view_read(from, len, from_off, copy_piece, &c);
+	pf_snapshot_read(from, len, from_off, copy_piece, &c);
 	return c.done;
 }
 
@@ -55,7 +55,7 @@ static int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
 			      o->copied_len - done, err);
 		done += n > 0 ? (uint64_t)n : 0;
 	}
-	pf_view_release(&o->copied);
+	pf_snapshot_release(&o->copied);
 	o->copying = false;
 	return n < 0 ? (int)n : 0;
 }
@@ -68,11 +68,11 @@ static void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *e
 	if (size)
 		buffer_copy_bytes(of, err);
 	else if (o->copying)
-		pf_view_release(&o->copied);
+		pf_snapshot_release(&o->copied);
 	o->copying = false;
 }
 
-/* May the copy from VIEW be remembered: is it all of it so far, and all there is?  A header
+/* May the copy from SNAPSHOT be remembered: is it all of it so far, and all there is?  A header
  * that was made for the view holds the source's name. */
 static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
 			 uint64_t from_off)
@@ -82,14 +82,14 @@ static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
 	enum pf_format format = facet_of(of->node)->format;
 
 	if (off != from_off || !o->viewed || pf_open_writes(from) ||
-	    (!o->view.array && !o->view.content) || format == PF_FORMAT_NONE ||
+	    (!o->snapshot.array && !o->snapshot.content) || format == PF_FORMAT_NONE ||
 	    format != facet_of(from->node)->format)
 		return false;
-	if (format == PF_FORMAT_SAFETENSORS && !o->view.content)
+	if (format == PF_FORMAT_SAFETENSORS && !o->snapshot.content)
 		return false;
 	if (to->copying)
-		return off == to->copied_len && to->copied.array == o->view.array &&
-		       to->copied.content == o->view.content;
+		return off == to->copied_len && to->copied.array == o->snapshot.array &&
+		       to->copied.content == o->snapshot.content;
 	if (off)
 		return false;
 	PF_LOCK_SCOPE(&b->lock);
@@ -100,7 +100,7 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 			   uint64_t from_off, size_t len, struct pf_err *err)
 {
 	struct buffer_open *to = of->state, *o;
-	struct pf_view live = { 0 }, *view;
+	struct pf_snapshot live = { 0 }, *snapshot;
 	uint64_t left;
 	int r;
 
@@ -108,11 +108,11 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 		return pf_err_set(err, -EXDEV, "only buffers are copied so");
 	o = from->state;
 	/* Nobody may wait here for text that is not rendered yet. */
-	if (o->viewed && !pf_view_is_sized(&o->view))
+	if (o->viewed && !pf_snapshot_is_sized(&o->snapshot))
 		return pf_err_set(err, -EXDEV, "the text of a large array is read");
 	if (can_remember(of, off, from, from_off)) {
-		left = o->view.size - off;
-		if (!to->copying && pf_view_dup(&o->view, &to->copied) < 0)
+		left = o->snapshot.size - off;
+		if (!to->copying && pf_snapshot_dup(&o->snapshot, &to->copied) < 0)
 			return -ENOMEM;
 		if (!to->copying)
 			to->copied_len = 0;
@@ -124,8 +124,8 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 	if (r < 0)
 		return r;
 	live.live = buffer_of(from->node);
-	view = o->viewed && !pf_open_writes(from) ? &o->view : &live;
-	return copy_some(buffer_of(of->node), off, view, from_off,
+	snapshot = o->viewed && !pf_open_writes(from) ? &o->snapshot : &live;
+	return copy_some(buffer_of(of->node), off, snapshot, from_off,
 			 len < AT_ONCE ? len : AT_ONCE, err);
 }
 
@@ -142,7 +142,7 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	    (pf_buffer_take(buffer_of(of->node), &o->copied, facet_of(of->node)->format,
 			    &value) ||
 	     pf_buffer_take_content(buffer_of(of->node), &o->copied))) {
-		pf_view_release(&o->copied);
+		pf_snapshot_release(&o->copied);
 		o->copying = false;
 		return value;
 	}
@@ -377,9 +377,9 @@ static void buffer_release(struct pf_open *of)
 	struct buffer_open *o = of->state;
 
 	if (o->viewed)
-		pf_view_release(&o->view);
+		pf_snapshot_release(&o->snapshot);
 	if (o->copying)
-		pf_view_release(&o->copied);
+		pf_snapshot_release(&o->copied);
 	writer_leave(of);
 	free(o);
 	entry_leave(of->node);
@@ -426,11 +426,11 @@ static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 	int r = 1;
 
 	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
-		describe_text(of->node, &o->view.head);
-		o->view.size = o->view.head.len;
+		describe_text(of->node, &o->snapshot.head);
+		o->snapshot.size = o->snapshot.head.len;
 	} else {
-		r = pf_view_open(buffer_of(of->node), facet_of(of->node)->format, name,
-				 NULL, &o->view, err);
+		r = pf_snapshot_open(buffer_of(of->node), facet_of(of->node)->format,
+				     name, NULL, &o->snapshot, err);
 	}
 	o->viewed = r > 0;
 	return r;
@@ -449,7 +449,7 @@ static int view_to_write(struct pf_open *of, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
 
-	pf_view_release(&o->view);
+	pf_snapshot_release(&o->snapshot);
 	o->viewed = false;
 	return writer_take_over(of, err);
 }
@@ -486,7 +486,7 @@ static bool begin_text(struct pf_open *of)
 
 	if (pf_open_writes(of) || of->goes_by_size)
 		return false;
-	o->viewed = pf_view_begin(buffer_of(of->node), format, &o->view) > 0;
+	o->viewed = pf_snapshot_begin(buffer_of(of->node), format, &o->snapshot) > 0;
 	if (o->viewed)
 		atomic_store(&of->unsized, true);
 	return o->viewed;
@@ -501,7 +501,7 @@ static void view_wake(struct pf_waiter *waiter)
 		view_answer(w, 0, NULL);
 		return;
 	}
-	if (!pf_view_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
+	if (!pf_snapshot_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
 	    !files_on_thread(view_finish, w))
 		view_finish(w);
 }
@@ -529,7 +529,7 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	if (format == PF_FORMAT_SAFETENSORS)
 		buffer_stem(of->node, w->name);
 	if (format != PF_FORMAT_JSON)
-		w->value = pf_view_pin(buffer_of(of->node), format);
+		w->value = pf_snapshot_pin(buffer_of(of->node), format);
 	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
 		view_wake(&w->waiter);
 }
@@ -542,7 +542,7 @@ static void read_data(void *arg, const void *data, size_t len)
 /* A read of text that is not rendered so far. */
 struct text_read {
 	struct pf_more more;
-	struct pf_view *view; /* stays until reply is answered */
+	struct pf_snapshot *snapshot; /* stays until reply is answered */
 	struct pf_reply *reply;
 	size_t len;
 	uint64_t off;
@@ -552,29 +552,29 @@ static void text_come(struct pf_waiter *waiter)
 {
 	struct text_read *r = pf_container_of(waiter, struct text_read, more.waiter);
 
-	if (pf_view_await(r->view, r->len, r->off, NULL) < 0)
+	if (pf_snapshot_await(r->snapshot, r->len, r->off, NULL) < 0)
 		pf_reply_code(r->reply, -ENOMEM);
 	else
-		pf_view_read(r->view, r->len, r->off, read_data, r->reply);
+		pf_snapshot_read(r->snapshot, r->len, r->off, read_data, r->reply);
 	free(r);
 }
 
-static void read_view(struct pf_view *view, size_t len, uint64_t off,
-		      struct pf_reply *reply)
+static void read_snapshot(struct pf_snapshot *snapshot, size_t len, uint64_t off,
+			  struct pf_reply *reply)
 {
 	struct text_read *r;
-	int code = pf_view_await(view, len, off, NULL);
+	int code = pf_snapshot_await(snapshot, len, off, NULL);
 
 	if (code == 0) {
 		r = malloc(sizeof(*r));
 		code = r ? 0 : -ENOMEM;
 		if (r) {
 			*r = (struct text_read){ .more.waiter.wake = text_come,
-						 .view = view,
+						 .snapshot = snapshot,
 						 .reply = reply,
 						 .len = len,
 						 .off = off };
-			code = pf_view_await(view, len, off, &r->more);
+			code = pf_snapshot_await(snapshot, len, off, &r->more);
 			if (code == 0)
 				return;
 			free(r);
@@ -583,21 +583,21 @@ static void read_view(struct pf_view *view, size_t len, uint64_t off,
 	if (code < 0)
 		pf_reply_code(reply, code);
 	else
-		pf_view_read(view, len, off, read_data, reply);
+		pf_snapshot_read(snapshot, len, off, read_data, reply);
 }
 
 static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 			struct pf_reply *reply)
 {
 	struct buffer_open *o = of->state;
-	struct pf_view live = { .live = buffer_of(of->node) };
+	struct pf_snapshot live = { .live = buffer_of(of->node) };
 
 	buffer_copy_bytes(of, NULL);
 	/* A descriptor that also writes reads what it wrote. */
 	if (pf_open_writes(of) || !o->viewed)
-		pf_view_read(&live, len, off, read_data, reply);
+		pf_snapshot_read(&live, len, off, read_data, reply);
 	else
-		read_view(&o->view, len, off, reply);
+		read_snapshot(&o->snapshot, len, off, reply);
 }
 
 /* --- writing ------------------------------------------------------------------------------------ */
@@ -721,14 +721,14 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 	} else {
 		if (format == PF_FORMAT_SAFETENSORS)
 			buffer_stem(node, name);
-		st->st_size = (off_t)pf_view_size(buffer_of(node), format, name);
+		st->st_size = (off_t)pf_snapshot_size(buffer_of(node), format, name);
 	}
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
 static uint64_t buffer_size_bound(struct pf_node *node)
 {
-	return pf_view_bound(buffer_of(node), facet_of(node)->format);
+	return pf_snapshot_bound(buffer_of(node), facet_of(node)->format);
 }
 
 static void buffer_setattr(struct pf_node *node)

@@ -55,11 +55,11 @@ static inline struct pf_buffer *buffer_of(struct pf_node *node)
 
 /* An open file. */
 struct buffer_open {
-	struct pf_view view; /* what readers see */
+	struct pf_snapshot snapshot; /* what readers see */
 	bool viewed;
 	bool waits;   /* to write: another view is being written, or was */
 	bool copying; /* so much of that was copied here, but no byte moved yet */
-	struct pf_view copied;
+	struct pf_snapshot copied;
 	uint64_t copied_len;
 };
 

@@ -34,17 +34,17 @@ static void take(void *arg, const void *data, size_t len)
 	r->calls++;
 }
 
-static struct pf_view open_view(struct pf_buffer *b, enum pf_format format)
+static struct pf_snapshot open_view(struct pf_buffer *b, enum pf_format format)
 {
-	struct pf_view view;
+	struct pf_snapshot view;
 
-	ck_assert_msg(pf_view_open(b, format, "x", NULL, &view, &err) == 1, "%s",
+	ck_assert_msg(pf_snapshot_open(b, format, "x", NULL, &view, &err) == 1, "%s",
 		      err.text);
 	return view;
 }
 
 /* Every offset and many lengths give what SRC has there. */
-static void check_reads(struct pf_view *view, const char *src, size_t size)
+static void check_reads(struct pf_snapshot *view, const char *src, size_t size)
 {
 	static const size_t lens[] = { 0, 1, 2, 3, 16, 63, 64, 65, 128, 1000, 1 << 20 };
 
@@ -54,7 +54,7 @@ static void check_reads(struct pf_view *view, const char *src, size_t size)
 			struct reader r = { .len = 0 };
 			size_t left = off < size ? size - off : 0;
 
-			pf_view_read(view, lens[i], off, take, &r);
+			pf_snapshot_read(view, lens[i], off, take, &r);
 			ck_assert_int_eq(r.calls, 1);
 			ck_assert_uint_le(r.len, lens[i] < left ? lens[i] : left);
 			ck_assert(r.len > 0 || !left || !lens[i]);
@@ -101,24 +101,24 @@ START_TEST(a_value_has_every_view)
 	pf_autobuf struct pf_buf want = PF_BUF_INIT;
 	struct pf_value *v;
 	struct pf_buffer *b;
-	struct pf_view view;
+	struct pf_snapshot view;
 	uint64_t len;
 
 	ck_assert_int_eq(pf_shape_bytes(&shape, views[_i].dtype, &len, NULL), 0);
 	v = value_of(views[_i].dtype, &shape, counts, len, 0);
 	b = pf_buffer_of_value(&place, v, "prog");
 	expect(v, views[_i].format, &want);
-	ck_assert_uint_eq(pf_view_size(b, views[_i].format, "x"), want.len);
+	ck_assert_uint_eq(pf_snapshot_size(b, views[_i].format, "x"), want.len);
 	view = open_view(b, views[_i].format);
 	check_reads(&view, want.data ? want.data : "", want.len);
-	ck_assert_uint_eq(pf_view_size(b, views[_i].format, "x"), want.len);
-	ck_assert_uint_eq(pf_view_bound(b, views[_i].format), 0);
+	ck_assert_uint_eq(pf_snapshot_size(b, views[_i].format, "x"), want.len);
+	ck_assert_uint_eq(pf_snapshot_bound(b, views[_i].format), 0);
 	/* The view needs nobody else. */
 	pf_buffer_unref(b);
 	pf_value_unref(v);
 	check_reads(&view, want.data ? want.data : "", want.len);
-	pf_view_release(&view);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
+	pf_snapshot_release(&view);
 }
 END_TEST
 
@@ -143,17 +143,17 @@ START_TEST(a_file_is_read_as_it_was_written)
 {
 	static const char text[] = "1 2   3\n4 5 6.0\n\n";
 	struct pf_buffer *b = written(PF_FORMAT_TXT, text, strlen(text));
-	struct pf_view view;
+	struct pf_snapshot view;
 
 	commit(b);
 	view = open_view(b, PF_FORMAT_TXT);
 	check_reads(&view, text, strlen(text));
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT, "x"), strlen(text));
-	pf_view_release(&view);
+	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), strlen(text));
+	pf_snapshot_release(&view);
 	view = open_view(b, PF_FORMAT_RAW);
 	check_reads(&view, (const char *)counts, 24);
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_NPY, "x"), 128 + 24);
-	pf_view_release(&view);
+	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_NPY, "x"), 128 + 24);
+	pf_snapshot_release(&view);
 	pf_buffer_unref(b);
 }
 END_TEST
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(a_snapshot_does_not_change)
 {
 	struct pf_buffer *b = written(PF_FORMAT_RAW, "0123456789", 10);
-	struct pf_view view;
+	struct pf_snapshot view;
 
 	commit(b);
 	view = open_view(b, PF_FORMAT_RAW);
@@ -172,7 +172,7 @@ START_TEST(a_snapshot_does_not_change)
 	ck_assert_int_eq(pf_buffer_truncate(b, 0, &err), 0);
 	pf_buffer_discard(b);
 	check_reads(&view, "0123456789", 10);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 	pf_buffer_unref(b);
 }
 END_TEST
@@ -180,25 +180,25 @@ END_TEST
 START_TEST(what_is_being_written_is_seen_as_it_grows)
 {
 	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_RAW);
-	struct pf_view view = open_view(b, PF_FORMAT_RAW);
+	struct pf_snapshot view = open_view(b, PF_FORMAT_RAW);
 	struct reader r = { .len = 0 };
 
-	pf_view_read(&view, 100, 0, take, &r);
+	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 0);
 	ck_assert_int_eq(pf_buffer_write(b, "hello", 5, 0, &err), 5);
-	pf_view_read(&view, 100, 1, take, &r);
+	pf_snapshot_read(&view, 100, 1, take, &r);
 	ck_assert_uint_eq(r.len, 4);
 	ck_assert_int_eq(memcmp(r.bytes, "ello", 4), 0);
 	ck_assert_int_eq(pf_buffer_truncate(b, 2, &err), 0);
 	r.len = 0;
-	pf_view_read(&view, 100, 0, take, &r);
+	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 2);
 	ck_assert_int_eq(pf_buffer_truncate(b, 0, &err), 0);
 	pf_buffer_unref(b);
 	r.len = 0;
-	pf_view_read(&view, 100, 0, take, &r);
+	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 0);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 }
 END_TEST
 
@@ -206,21 +206,21 @@ START_TEST(what_is_no_array_has_no_other_view)
 {
 	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_NPY);
 	struct pf_value *v;
-	struct pf_view view;
+	struct pf_snapshot view;
 
-	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err),
+	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err),
 			 -ENODATA);
 	ck_assert_str_eq(err.text, "there is no array to show: nothing was written");
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW, "x"), 0);
+	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
 	ck_assert_int_eq(pf_buffer_write(b, "\x93NUM", 4, 0, &err), 4);
 	ck_assert_int_eq(pf_buffer_commit(b, false, &v, &err), -EINVAL);
-	ck_assert_int_eq(pf_view_open(b, PF_FORMAT_TXT, "x", NULL, &view, &err),
+	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_TXT, "x", NULL, &view, &err),
 			 -ENODATA);
 	ck_assert_str_eq(err.text,
 			 "there is no array to show: 4 bytes are no whole .npy header");
 	view = open_view(b, PF_FORMAT_NPY);
 	check_reads(&view, "\x93NUM", 4);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 	pf_buffer_unref(b);
 }
 END_TEST
@@ -229,7 +229,7 @@ START_TEST(an_open_view_pins_its_value)
 {
 	struct pf_value *v = matrix(counts);
 	struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
-	struct pf_view view = open_view(b, PF_FORMAT_RAW);
+	struct pf_snapshot view = open_view(b, PF_FORMAT_RAW);
 
 	ck_assert_uint_eq(v->pins, 1);
 	pf_value_pin(v); /* as an execution does */
@@ -237,10 +237,10 @@ START_TEST(an_open_view_pins_its_value)
 	pf_value_donated(v, true);
 	pf_value_unpin(v);
 	check_reads(&view, (const char *)counts, 24);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 	ck_assert_uint_eq(v->pins, 0);
-	ck_assert_int_lt(pf_view_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err), 0);
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_RAW, "x"), 0);
+	ck_assert_int_lt(pf_snapshot_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err), 0);
+	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
 	pf_buffer_unref(b);
 	pf_value_unref(v);
 }
@@ -257,8 +257,8 @@ START_TEST(a_long_text_is_slow)
 			value_of(PF_DTYPE_U8, &shape, zeros, (size_t)sizes[i], 0);
 		struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
 
-		ck_assert_int_eq(pf_view_is_slow(b, PF_FORMAT_TXT), i);
-		ck_assert(!pf_view_is_slow(b, PF_FORMAT_NPY));
+		ck_assert_int_eq(pf_snapshot_is_slow(b, PF_FORMAT_TXT), i);
+		ck_assert(!pf_snapshot_is_slow(b, PF_FORMAT_NPY));
 		pf_buffer_unref(b);
 		pf_value_unref(v);
 		free(zeros);
@@ -284,17 +284,17 @@ static void append(void *arg, const void *data, size_t len)
 }
 
 /* Wait until LEN bytes at OFF are there, and append them to OUT. */
-static void read_text(struct pf_view *view, uint64_t len, uint64_t off,
+static void read_text(struct pf_snapshot *view, uint64_t len, uint64_t off,
 		      struct pf_buf *out)
 {
 	struct sleeper s = { .more.waiter.wake = wake };
 
 	sem_init(&s.woken, 0, 0);
-	if (pf_view_await(view, len, off, &s.more) == 0)
+	if (pf_snapshot_await(view, len, off, &s.more) == 0)
 		while (sem_wait(&s.woken))
 			;
-	ck_assert_int_eq(pf_view_await(view, len, off, NULL), 1);
-	pf_view_read(view, len, off, append, out);
+	ck_assert_int_eq(pf_snapshot_await(view, len, off, NULL), 1);
+	pf_snapshot_read(view, len, off, append, out);
 	sem_destroy(&s.woken);
 }
 
@@ -334,11 +334,11 @@ START_TEST(long_text_is_rendered_as_it_is_read)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT, far = PF_BUF_INIT;
 	struct pf_buffer *b = long_text(_i, &want);
-	struct pf_view view;
+	struct pf_snapshot view;
 
-	ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_TXT, &view), 1);
-	ck_assert(!pf_view_is_sized(&view));
-	ck_assert_uint_gt(pf_view_bound(b, PF_FORMAT_TXT), want.len);
+	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 1);
+	ck_assert(!pf_snapshot_is_sized(&view));
+	ck_assert_uint_gt(pf_snapshot_bound(b, PF_FORMAT_TXT), want.len);
 	/* Not in order; then up to the end and beyond. */
 	read_text(&view, 1000, want.len / 2, &far);
 	ck_assert_uint_eq(far.len, 1000);
@@ -349,12 +349,12 @@ START_TEST(long_text_is_rendered_as_it_is_read)
 	read_text(&view, UINT64_MAX, got.len + 5, &got);
 	ck_assert_uint_eq(got.len, want.len);
 	ck_assert(!memcmp(got.data, want.data, want.len));
-	ck_assert(pf_view_is_sized(&view));
+	ck_assert(pf_snapshot_is_sized(&view));
 	ck_assert_uint_eq(view.size, want.len);
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT, "x"), want.len);
-	ck_assert_uint_eq(pf_view_bound(b, PF_FORMAT_TXT), 0);
+	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), want.len);
+	ck_assert_uint_eq(pf_snapshot_bound(b, PF_FORMAT_TXT), 0);
 	ck_assert_uint_eq(view.array->pins, 0);
-	pf_view_release(&view);
+	pf_snapshot_release(&view);
 	pf_buffer_unref(b);
 }
 END_TEST
@@ -364,17 +364,17 @@ START_TEST(what_nobody_reads_is_not_rendered)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT;
 	struct pf_buffer *b = long_text(0, &want);
-	struct pf_view view;
+	struct pf_snapshot view;
 
 	for (int i = 0; i < 20; i++) {
-		ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_TXT, &view), 1);
+		ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 1);
 		if (i)
 			read_text(&view, 100, 0, &got);
-		pf_view_release(&view);
+		pf_snapshot_release(&view);
 	}
 	ck_assert_uint_eq(got.len, 1900);
-	ck_assert_uint_gt(pf_view_bound(b, PF_FORMAT_TXT), want.len);
-	ck_assert_uint_eq(pf_view_size(b, PF_FORMAT_TXT, "x"), 0);
+	ck_assert_uint_gt(pf_snapshot_bound(b, PF_FORMAT_TXT), want.len);
+	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), 0);
 	pf_buffer_unref(b);
 }
 END_TEST
@@ -383,10 +383,10 @@ START_TEST(short_text_is_not_rendered_in_pieces)
 {
 	struct pf_value *v = matrix(counts);
 	struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
-	struct pf_view view;
+	struct pf_snapshot view;
 
-	ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_TXT, &view), 0);
-	ck_assert_int_eq(pf_view_begin(b, PF_FORMAT_NPY, &view), 0);
+	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 0);
+	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_NPY, &view), 0);
 	pf_buffer_unref(b);
 	pf_value_unref(v);
 }
