@@ -305,11 +305,11 @@ struct listing {
 	struct pf_buf *out;
 };
 
-static void list_executable(void *arg, struct pf_node *node, struct unit *unit)
+static void list_executable(void *arg, struct pf_node *node, struct program *program)
 {
 	const struct listing *l = arg;
 
-	if (!runs_on(unit->x, l->device))
+	if (!runs_on(program->x, l->device))
 		return;
 	pf_node_path(node, l->device->fs->executables, l->out);
 	pf_buf_puts(l->out, "\n");

@@ -36,7 +36,7 @@ struct deferred_frees {
 	struct pf_timer timer;    /* for the oldest: armed as long as there is one */
 	pthread_mutex_t lock;     /* rank 5; protects the fields below */
 	bool stopped;
-	struct entry *first, *last; /* one reference each; the oldest first */
+	struct buffer_inode *first, *last; /* one reference each; the oldest first */
 	uint64_t bytes;
 };
 

@@ -57,7 +57,7 @@ static void clear(struct pf_node *dir)
 		} else {
 			pf_dir_unlink(*n);
 			if ((*n)->kind == &kind_buffer)
-				entry_unlinked(facet_of(*n)->entry);
+				inode_unlinked(view_of(*n)->inode);
 		}
 		pf_node_unref(*n);
 	}
@@ -154,11 +154,11 @@ static int put(struct build *b, struct pf_node *dir, const char *stem,
 				  MAX_NODES);
 	buffer = pf_buffer_of_value(checkpoint_place(b->dir), value, b->made_by);
 	if (buffer)
-		node = entry_new(dir->tree, buffer, PF_FORMAT_NPY, b->attr.mode & 07777,
+		node = inode_new(dir->tree, buffer, PF_FORMAT_NPY, b->attr.mode & 07777,
 				 NULL);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	facet_of(node)->entry->part_of = facet_of(b->file)->entry->id;
+	view_of(node)->inode->part_of = view_of(b->file)->inode->id;
 	pf_node_set_attr(node, &b->attr);
 	return pf_dir_link(dir, name, node, false);
 }
@@ -267,7 +267,7 @@ static bool is_all_of(struct pf_node *dir, uint64_t id)
 			ours = ours && is_all_of(*n, id);
 		else
 			ours = ours && (*n)->kind == &kind_buffer &&
-			       facet_of(*n)->entry->part_of == id;
+			       view_of(*n)->inode->part_of == id;
 		pf_node_unref(*n);
 	}
 	free(list);
@@ -276,16 +276,16 @@ static bool is_all_of(struct pf_node *dir, uint64_t id)
 
 int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 {
-	struct entry *entry = facet_of(file)->entry;
+	struct buffer_inode *inode = view_of(file)->inode;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = NULL;
-	struct pf_node *dir = atomic_load(&entry->directory);
+	struct pf_node *dir = atomic_load(&inode->directory);
 	char name[2 * PF_NAME_MAX];
 	int r;
 
 	if (!dir)
 		return 0;
 	pf_node_name(dir, name);
-	if (!is_all_of(dir, entry->id))
+	if (!is_all_of(dir, inode->id))
 		return pf_err_set(err, -ENOTEMPTY,
 				  "the directory %s holds arrays that did not come from "
 				  "this file: move them elsewhere, or remove it, first",
@@ -298,7 +298,7 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 	pf_node_ref(dir);
 	clear(dir);
 	pf_dir_unlink(dir);
-	atomic_store(&entry->directory, NULL);
+	atomic_store(&inode->directory, NULL);
 	pf_node_unref(pf_steal(&((struct checkpoint *)dir->object)->file));
 	pf_node_unref(dir);
 	return 0;
@@ -324,14 +324,14 @@ static bool may_read_all(struct pf_node *dir, const struct pf_cred *cred)
 int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 			struct pf_err *err)
 {
-	struct entry *entry = facet_of(file)->entry;
+	struct buffer_inode *inode = view_of(file)->inode;
 	bool may = true;
 
-	if (!atomic_load(&entry->directory))
+	if (!atomic_load(&inode->directory))
 		return 0;
 	pf_tree_lock_names(file->tree);
-	if (atomic_load(&entry->directory))
-		may = may_read_all(atomic_load(&entry->directory), cred);
+	if (atomic_load(&inode->directory))
+		may = may_read_all(atomic_load(&inode->directory), cred);
 	pf_tree_unlock_names(file->tree);
 	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
 }
@@ -341,10 +341,10 @@ void checkpoint_follow_file(struct pf_node *file)
 	struct pf_node *dir;
 	struct pf_attr attr;
 
-	if (!atomic_load(&facet_of(file)->entry->directory))
+	if (!atomic_load(&view_of(file)->inode->directory))
 		return;
 	pf_tree_lock_names(file->tree);
-	dir = atomic_load(&facet_of(file)->entry->directory);
+	dir = atomic_load(&view_of(file)->inode->directory);
 	pf_node_attr(file, &attr);
 	if (dir)
 		pf_node_follow(dir, &attr, directory_mode(attr.mode & 0666));
@@ -371,8 +371,8 @@ void checkpoint_gone(struct pf_node *dir)
 
 	if (!file)
 		return;
-	atomic_store(&facet_of(file)->entry->directory, NULL);
-	entry_unlinked(facet_of(file)->entry);
+	atomic_store(&view_of(file)->inode->directory, NULL);
+	inode_unlinked(view_of(file)->inode);
 	pf_node_unref(file);
 }
 
@@ -405,7 +405,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 		return pf_err_set(err, r, "directory %s: %s", stem, strerror(-r));
 	c->file = pf_node_ref(file);
 	pf_dir_hide(file);
-	atomic_store(&facet_of(file)->entry->directory, dir);
+	atomic_store(&view_of(file)->inode->directory, dir);
 	files_report(dir, "buffer.ready");
 	return 0;
 }
@@ -436,7 +436,7 @@ static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *e
 	}
 	pf_tree_lock_names(file->tree);
 	/* Whoever changes the file takes its directory away first: one that is there is right. */
-	if (behind && atomic_load(&facet_of(file)->entry->directory))
+	if (behind && atomic_load(&view_of(file)->inode->directory))
 		checkpoint_abandon(dir);
 	else
 		r = checkpoint_link(file, dir, err);
@@ -478,7 +478,7 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 		pf_buffer_committed(c->buffer, c->value, r, err);
 	/* Who waits for nothing may hold the name lock, and tells himself. */
 	if (c->node && c->reply)
-		entry_changed(c->node);
+		inode_changed(c->node);
 	/* What is no array (yet) is not told of; a file of several, when it is linked. */
 	if (r < 0 || (c->value && !c->moved))
 		files_report_committed(c->buffer, r < 0 ? err : NULL,
@@ -580,7 +580,7 @@ void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply 
 	c->partial_ok = partial_ok;
 	c->node = pf_node_ref(node);
 	/* Linking tensors takes the name lock, which a rename holds. */
-	if (!reply && facet_of(node)->format == PF_FORMAT_SAFETENSORS)
+	if (!reply && view_of(node)->format == PF_FORMAT_SAFETENSORS)
 		commit_begin(c, true, true);
 	else
 		commit_begin(c, pf_buffer_commit_is_slow(buffer), false);

@@ -120,9 +120,9 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 		return 0;
 	if (!listed)
 		return pf_err_set(err, -ENOENT, "there is no %s", name);
-	*ret = format == facet_of(listed)->format
+	*ret = format == view_of(listed)->format
 		       ? pf_steal(&listed)
-		       : entry_view(facet_of(listed)->entry, format);
+		       : inode_view(view_of(listed)->inode, format);
 	return *ret ? 0 : -ENOMEM;
 }
 
@@ -138,7 +138,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 		return r;
 	buffer = pf_buffer_new(files_place_of(dir), format);
 	if (buffer)
-		node = entry_new(dir->tree, buffer, format, mode, cred);
+		node = inode_new(dir->tree, buffer, format, mode, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	r = pf_dir_link(dir, name, node, false);
@@ -192,7 +192,7 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
 	char name[PF_NAME_MAX + 1];
-	struct entry *entry;
+	struct buffer_inode *inode;
 
 	if (node->kind == &kind_sharding) {
 		pf_dir_unlink(node);
@@ -200,16 +200,16 @@ int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err
 	}
 	if (node->kind != &kind_buffer)
 		return pf_err_set(err, -EPERM, "it tells why a name was refused");
-	entry = facet_of(node)->entry;
-	if (entry->directory)
+	inode = view_of(node)->inode;
+	if (inode->directory)
 		return pf_err_set(err, -EPERM, "it is shown as a directory: remove that");
-	if (entry->listed != node)
+	if (inode->listed != node)
 		return pf_err_set(err, -EPERM,
 				  "it is a view: remove the file it is a view of");
 	files_report(node, "buffer.removed");
 	pf_node_name(node, name);
 	pf_dir_unlink(node);
-	entry_unlinked(entry);
+	inode_unlinked(inode);
 	files_shard_gone(dir, name);
 	return 0;
 }
@@ -307,7 +307,7 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 	int r = 0;
 
 	if (pf_buffer_lacks_bytes(b))
-		r = pf_buffer_adopt(b, facet_of(node)->format, "", true, err);
+		r = pf_buffer_adopt(b, view_of(node)->format, "", true, err);
 	/* They are on the device, for which a rename does not wait: mv(1) copies then. */
 	if (r == -EIO && !strcmp(pf_buffer_state_name(b), "ready"))
 		r = pf_err_set(err, -EXDEV, "its bytes must be fetched: copy it");
@@ -333,7 +333,7 @@ static int check_formats(struct pf_node *node, enum pf_format to,
 			 const struct pf_place *place, struct pf_node **dir,
 			 struct pf_err *err)
 {
-	enum pf_format from = facet_of(node)->format;
+	enum pf_format from = view_of(node)->format;
 
 	if (from == to)
 		return 0;
@@ -353,7 +353,7 @@ static int take_format(struct pf_node *node, enum pf_format format,
 	struct pf_buffer *b = buffer_of(node);
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 
-	facet_of(node)->format = format;
+	view_of(node)->format = format;
 	pf_buffer_set_format(b, format);
 	if (format == PF_FORMAT_NONE)
 		return 0;
@@ -367,11 +367,11 @@ static int take_format(struct pf_node *node, enum pf_format format,
 static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *name,
 			 struct pf_node *target, struct pf_err *err)
 {
-	struct entry *entry = facet_of(node)->entry;
+	struct buffer_inode *inode = view_of(node)->inode;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(checkpoint_abandonp) struct pf_node *built = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_parent(node);
-	enum pf_format from = facet_of(node)->format, format;
+	enum pf_format from = view_of(node)->format, format;
 	char old[PF_NAME_MAX + 1];
 	int r = check_name(to, name, &format, err);
 
@@ -380,17 +380,17 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	if (target && buffers_is_directory(target))
 		return pf_err_set(err, -EISDIR, "%s is a directory", name);
 	r = check_formats(node, format, files_place_of(to), &built, err);
-	if (r == 0 && target && facet_of(target)->entry != entry)
+	if (r == 0 && target && view_of(target)->inode != inode)
 		r = checkpoint_dissolve(target, err);
-	if (r == 0 && pf_buffer_place(entry->buffer) != files_place_of(to))
-		r = pf_buffer_move(entry->buffer, files_place_of(to), UINT32_MAX, &value,
+	if (r == 0 && pf_buffer_place(inode->buffer) != files_place_of(to))
+		r = pf_buffer_move(inode->buffer, files_place_of(to), UINT32_MAX, &value,
 				   err);
 	if (r < 0)
 		return r;
-	if (target && facet_of(target)->entry != entry) {
+	if (target && view_of(target)->inode != inode) {
 		files_report(target, "buffer.removed");
 		pf_dir_unlink(target);
-		entry_unlinked(facet_of(target)->entry);
+		inode_unlinked(view_of(target)->inode);
 	}
 	pf_node_name(node, old);
 	r = move_node(node, to, name);
@@ -398,7 +398,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		return r;
 	files_shard_gone(dir, old);
 	if (value)
-		buffer_place_start(entry->buffer, value, true, NULL);
+		buffer_place_start(inode->buffer, value, true, NULL);
 	return from == format ? 0 : take_format(node, format, &built, err);
 }
 
@@ -408,7 +408,7 @@ static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err 
 		return -ENOENT;
 	if (buffers_is_directory(node) != buffers_is_directory(target) ||
 	    (!buffers_is_directory(node) &&
-	     facet_of(node)->format != facet_of(target)->format))
+	     view_of(node)->format != view_of(target)->format))
 		return pf_err_set(err, -EINVAL,
 				  "only two of one format can be exchanged");
 	return exchange_names(node, target);
@@ -433,7 +433,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);
 	if (!buffers_is_directory(node) &&
-	    (facet_of(node)->entry->listed != node || facet_of(node)->entry->directory))
+	    (view_of(node)->inode->listed != node || view_of(node)->inode->directory))
 		return pf_err_set(err, -EPERM,
 				  "it is a view: move the file it is a view of");
 	target = find_target(to, name);

@@ -79,11 +79,11 @@ static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
 {
 	struct buffer_open *to = of->state, *o = from->state;
 	struct pf_buffer *b = buffer_of(of->node);
-	enum pf_format format = facet_of(of->node)->format;
+	enum pf_format format = view_of(of->node)->format;
 
 	if (off != from_off || !o->viewed || pf_open_writes(from) ||
 	    (!o->snapshot.array && !o->snapshot.content) || format == PF_FORMAT_NONE ||
-	    format != facet_of(from->node)->format)
+	    format != view_of(from->node)->format)
 		return false;
 	if (format == PF_FORMAT_SAFETENSORS && !o->snapshot.content)
 		return false;
@@ -139,7 +139,7 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	if (!o->copying || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
 		return NULL;
 	if (o->copied_len == o->copied.size &&
-	    (pf_buffer_take(buffer_of(of->node), &o->copied, facet_of(of->node)->format,
+	    (pf_buffer_take(buffer_of(of->node), &o->copied, view_of(of->node)->format,
 			    &value) ||
 	     pf_buffer_take_content(buffer_of(of->node), &o->copied))) {
 		pf_snapshot_release(&o->copied);
@@ -197,7 +197,7 @@ static struct json_object *describe_json(struct pf_node *node)
 	if (o)
 		json_object_object_add(o, "id",
 				       json_object_new_int64(
-					       (int64_t)facet_of(node)->entry->id));
+					       (int64_t)view_of(node)->inode->id));
 	return o;
 }
 
@@ -302,7 +302,7 @@ static int set(struct pf_node *node, const char *key, const char *text,
 	}
 	if (r > 0) {
 		buffer_commit_start(node, true, NULL);
-		entry_changed(node);
+		inode_changed(node);
 	}
 	return r < 0 ? r : 0;
 }
@@ -347,13 +347,13 @@ static int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf
 
 static int buffer_open(struct pf_open *of, struct pf_err *err)
 {
-	struct entry *entry = facet_of(of->node)->entry;
+	struct buffer_inode *inode = view_of(of->node)->inode;
 	int r = 0;
 
 	/* Between the lookup and now it was unlinked, or replaced, and what nobody has open
 	 * is freed then: the kernel shall look the name up again. */
-	atomic_fetch_add(&entry->opens, 1);
-	if (atomic_load(&entry->dead)) {
+	atomic_fetch_add(&inode->opens, 1);
+	if (atomic_load(&inode->dead)) {
 		deferred_free_alarm(&fs_of(of->node)->deferred_frees);
 		r = pf_err_set(err, -ESTALE, "it was removed just now");
 	}
@@ -367,7 +367,7 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 		r = writer_enter(of, err);
 	if (r < 0) {
 		free(pf_steal(&of->state));
-		entry_leave(of->node);
+		inode_leave(of->node);
 	}
 	return r;
 }
@@ -382,20 +382,20 @@ static void buffer_release(struct pf_open *of)
 		pf_snapshot_release(&o->copied);
 	writer_leave(of);
 	free(o);
-	entry_leave(of->node);
+	inode_leave(of->node);
 }
 
 /* The stem under which NODE's buffer is listed; "" if it has no name. */
 static void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 {
-	struct entry *entry = facet_of(node)->entry;
+	struct buffer_inode *inode = view_of(node)->inode;
 	size_t len;
 
 	struct pf_node *named;
 
 	name[0] = '\0';
 	pf_tree_lock_names(node->tree);
-	named = entry->directory ? entry->directory : entry->listed;
+	named = inode->directory ? inode->directory : inode->listed;
 	if (named)
 		pf_node_name(named, name);
 	pf_tree_unlock_names(node->tree);
@@ -425,12 +425,12 @@ static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 	struct buffer_open *o = of->state;
 	int r = 1;
 
-	if (facet_of(of->node)->format == PF_FORMAT_JSON) {
+	if (view_of(of->node)->format == PF_FORMAT_JSON) {
 		describe_text(of->node, &o->snapshot.head);
 		o->snapshot.size = o->snapshot.head.len;
 	} else {
-		r = pf_snapshot_open(buffer_of(of->node), facet_of(of->node)->format,
-				     name, NULL, &o->snapshot, err);
+		r = pf_snapshot_open(buffer_of(of->node), view_of(of->node)->format, name,
+				     NULL, &o->snapshot, err);
 	}
 	o->viewed = r > 0;
 	return r;
@@ -481,7 +481,7 @@ static void *view_finish(void *arg)
  */
 static bool begin_text(struct pf_open *of)
 {
-	enum pf_format format = facet_of(of->node)->format;
+	enum pf_format format = view_of(of->node)->format;
 	struct buffer_open *o = of->state;
 
 	if (pf_open_writes(of) || of->goes_by_size)
@@ -501,14 +501,14 @@ static void view_wake(struct pf_waiter *waiter)
 		view_answer(w, 0, NULL);
 		return;
 	}
-	if (!pf_snapshot_is_slow(buffer_of(w->of->node), facet_of(w->of->node)->format) ||
+	if (!pf_snapshot_is_slow(buffer_of(w->of->node), view_of(w->of->node)->format) ||
 	    !files_on_thread(view_finish, w))
 		view_finish(w);
 }
 
 static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	enum pf_format format = facet_of(of->node)->format;
+	enum pf_format format = view_of(of->node)->format;
 	struct view_wait *w;
 
 	if (writer_waits(of, buffer_prepare, reply))
@@ -607,8 +607,8 @@ static int about_to_change(struct pf_node *node, struct pf_err *err)
 {
 	int r;
 
-	atomic_store(&facet_of(node)->entry->part_of, 0);
-	if (!atomic_load(&facet_of(node)->entry->directory))
+	atomic_store(&view_of(node)->inode->part_of, 0);
+	if (!atomic_load(&view_of(node)->inode->directory))
 		return 0;
 	pf_tree_lock_names(node->tree);
 	r = checkpoint_dissolve(node, err);
@@ -627,7 +627,7 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 		return r;
 	/* With the first write the array that other views show is gone. */
 	if (!of->dirty)
-		entry_changed(of->node);
+		inode_changed(of->node);
 	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
@@ -647,7 +647,7 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = buffer_copy_end(of, why);
 
 	if (value) {
-		entry_changed(of->node);
+		inode_changed(of->node);
 		buffer_place_start(buffer_of(of->node), value, false, reply);
 	} else {
 		buffer_commit_start(of->node, may_be_partial(of, why), reply);
@@ -694,7 +694,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	if (r < 0)
 		return r;
 	if (size && pf_buffer_lacks_bytes(buffer_of(node)))
-		r = pf_buffer_adopt(buffer_of(node), facet_of(node)->format, "", true,
+		r = pf_buffer_adopt(buffer_of(node), view_of(node)->format, "", true,
 				    err);
 	if (r == 0)
 		r = pf_buffer_truncate(buffer_of(node), size, err);
@@ -702,7 +702,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	if (r == 0 && !of && size)
 		buffer_commit_start(node, true, NULL);
 	if (r == 0)
-		entry_changed(node);
+		inode_changed(node);
 	return r;
 }
 
@@ -710,7 +710,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 
 static void buffer_getattr(struct pf_node *node, struct stat *st)
 {
-	enum pf_format format = facet_of(node)->format;
+	enum pf_format format = view_of(node)->format;
 	char name[PF_NAME_MAX + 1] = "";
 
 	if (format == PF_FORMAT_JSON) {
@@ -728,7 +728,7 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 
 static uint64_t buffer_size_bound(struct pf_node *node)
 {
-	return pf_snapshot_bound(buffer_of(node), facet_of(node)->format);
+	return pf_snapshot_bound(buffer_of(node), view_of(node)->format);
 }
 
 static void buffer_setattr(struct pf_node *node)
@@ -776,14 +776,14 @@ bool writer_is_listed(struct pf_node *node)
 	struct pf_buffer *b = buffer_of(node);
 
 	PF_LOCK_SCOPE(&b->lock);
-	return b->format == facet_of(node)->format || b->format == PF_FORMAT_NONE;
+	return b->format == view_of(node)->format || b->format == PF_FORMAT_NONE;
 }
 
 static int count_in(struct pf_node *node, struct pf_err *err)
 {
-	struct entry *entry = facet_of(node)->entry;
+	struct buffer_inode *inode = view_of(node)->inode;
 	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
-	uint64_t now = atomic_load(&entry->writers);
+	uint64_t now = atomic_load(&inode->writers);
 
 	do {
 		count = now & all;
@@ -792,7 +792,7 @@ static int count_in(struct pf_node *node, struct pf_err *err)
 					  "another view of it is open for writing");
 		if (count == all)
 			return pf_err_set(err, -ENFILE, "it is open too often");
-	} while (!atomic_compare_exchange_weak(&entry->writers, &now,
+	} while (!atomic_compare_exchange_weak(&inode->writers, &now,
 					       node->ino << WRITERS_BITS | (count + 1)));
 	pf_buffer_new_writer(buffer_of(node));
 	return 0;
@@ -800,12 +800,12 @@ static int count_in(struct pf_node *node, struct pf_err *err)
 
 static void count_out(struct pf_node *node)
 {
-	atomic_fetch_sub(&facet_of(node)->entry->writers, 1);
+	atomic_fetch_sub(&view_of(node)->inode->writers, 1);
 }
 
 int writer_take_over(struct pf_open *of, struct pf_err *err)
 {
-	enum pf_format format = facet_of(of->node)->format;
+	enum pf_format format = view_of(of->node)->format;
 	char name[PF_NAME_MAX + 1] = "";
 	int r;
 
@@ -816,7 +816,7 @@ int writer_take_over(struct pf_open *of, struct pf_err *err)
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(of->node->tree);
-	r = entry_list(of->node);
+	r = inode_list(of->node);
 	pf_tree_unlock_names(of->node->tree);
 	return r;
 }
@@ -827,7 +827,7 @@ int writer_enter(struct pf_open *of, struct pf_err *err)
 	int r;
 
 	o->waits = true;
-	if (facet_of(of->node)->format == PF_FORMAT_JSON)
+	if (view_of(of->node)->format == PF_FORMAT_JSON)
 		return pf_err_set(err, -EACCES,
 				  "what is known of a buffer cannot be written");
 	r = count_in(of->node, err);

@@ -77,34 +77,34 @@ void deferred_free_alarm(struct deferred_frees *g)
 	atomic_store(&g->race_until, pf_now_ms() + RACE_MS);
 }
 
-static struct entry *pop_locked(struct deferred_frees *g)
+static struct buffer_inode *pop_locked(struct deferred_frees *g)
 {
-	struct entry *entry = g->first;
+	struct buffer_inode *inode = g->first;
 
-	g->first = entry->next_deferred_free;
+	g->first = inode->next_deferred_free;
 	if (!g->first)
 		g->last = NULL;
-	g->bytes -= entry->deferred_free_bytes;
-	entry->kept = false;
-	return entry;
+	g->bytes -= inode->deferred_free_bytes;
+	inode->kept = false;
+	return inode;
 }
 
-static void close_deferred_free(struct entry *entry)
+static void close_deferred_free(struct buffer_inode *inode)
 {
-	entry_free_data(entry);
-	entry_unref(entry);
+	inode_free_data(inode);
+	inode_unref(inode);
 }
 
 /* So many of the oldest as are due go to *DUE; the timer is set for the next one. */
-static void take_due_locked(struct deferred_frees *g, struct entry **due)
+static void take_due_locked(struct deferred_frees *g, struct buffer_inode **due)
 {
 	int64_t now = pf_now_ms();
 
 	while (g->first && g->first->keep_until <= now) {
-		struct entry *entry = pop_locked(g);
+		struct buffer_inode *inode = pop_locked(g);
 
-		entry->next_deferred_free = *due;
-		*due = entry;
+		inode->next_deferred_free = *due;
+		*due = inode;
 	}
 	/* Without a timer the next one that is kept looks after them. */
 	if (g->first)
@@ -112,20 +112,20 @@ static void take_due_locked(struct deferred_frees *g, struct entry **due)
 				   (uint64_t)(g->first->keep_until - now));
 }
 
-static void close_all(struct entry *entry)
+static void close_all(struct buffer_inode *inode)
 {
-	while (entry) {
-		struct entry *next = entry->next_deferred_free;
+	while (inode) {
+		struct buffer_inode *next = inode->next_deferred_free;
 
-		close_deferred_free(entry);
-		entry = next;
+		close_deferred_free(inode);
+		inode = next;
 	}
 }
 
 static void on_timer(struct pf_timer *timer)
 {
 	struct deferred_frees *g = pf_container_of(timer, struct deferred_frees, timer);
-	struct entry *due = NULL;
+	struct buffer_inode *due = NULL;
 
 	pf_lock(&g->lock);
 	take_due_locked(g, &due);
@@ -141,51 +141,52 @@ void deferred_free_init(struct deferred_frees *g, struct pf_timers *timers)
 	g->timer.fire = on_timer;
 }
 
-/* Shall ENTRY, of BYTES, be kept?  There must be a timer that ends that. */
-static bool is_wanted_locked(struct deferred_frees *g, const struct entry *entry,
+/* Shall INODE, of BYTES, be kept?  There must be a timer that ends that. */
+static bool is_wanted_locked(struct deferred_frees *g, const struct buffer_inode *inode,
 			     uint64_t bytes, uint64_t most)
 {
-	if (entry->was_kept || g->stopped || bytes > most ||
+	if (inode->was_kept || g->stopped || bytes > most ||
 	    atomic_load(&g->race_until) < pf_now_ms())
 		return false;
 	return g->first || pf_timer_arm(g->timers, &g->timer, KEEP_MS) == 0;
 }
 
-static void push_locked(struct deferred_frees *g, struct entry *entry, uint64_t bytes)
+static void push_locked(struct deferred_frees *g, struct buffer_inode *inode,
+			uint64_t bytes)
 {
-	atomic_fetch_add(&entry->refs, 1);
-	entry->kept = entry->was_kept = true;
-	entry->next_deferred_free = NULL;
-	entry->deferred_free_bytes = bytes;
-	entry->keep_until = pf_now_ms() + KEEP_MS;
+	atomic_fetch_add(&inode->refs, 1);
+	inode->kept = inode->was_kept = true;
+	inode->next_deferred_free = NULL;
+	inode->deferred_free_bytes = bytes;
+	inode->keep_until = pf_now_ms() + KEEP_MS;
 	if (g->last)
-		g->last->next_deferred_free = entry;
+		g->last->next_deferred_free = inode;
 	else
-		g->first = entry;
-	g->last = entry;
+		g->first = inode;
+	g->last = inode;
 	g->bytes += bytes;
 }
 
-/* ENTRY has lost its name, and nobody has it open: keep it a while if somebody may be about
+/* INODE has lost its name, and nobody has it open: keep it a while if somebody may be about
  * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
-static bool deferred_free_keep(struct deferred_frees *g, struct entry *entry,
+static bool deferred_free_keep(struct deferred_frees *g, struct buffer_inode *inode,
 			       uint64_t limit)
 {
-	uint64_t bytes = pf_buffer_bytes(entry->buffer), most = limit / PART;
-	struct entry *over = NULL;
+	uint64_t bytes = pf_buffer_bytes(inode->buffer), most = limit / PART;
+	struct buffer_inode *over = NULL;
 	bool kept;
 
 	pf_lock(&g->lock);
-	if (!entry->kept && is_wanted_locked(g, entry, bytes, most)) {
+	if (!inode->kept && is_wanted_locked(g, inode, bytes, most)) {
 		while (g->first && g->bytes + bytes > most) {
-			struct entry *oldest = pop_locked(g);
+			struct buffer_inode *oldest = pop_locked(g);
 
 			oldest->next_deferred_free = over;
 			over = oldest;
 		}
-		push_locked(g, entry, bytes);
+		push_locked(g, inode, bytes);
 	}
-	kept = entry->kept;
+	kept = inode->kept;
 	pf_unlock(&g->lock);
 	close_all(over);
 	return kept;
@@ -193,12 +194,12 @@ static bool deferred_free_keep(struct deferred_frees *g, struct entry *entry,
 
 void deferred_free_stop(struct deferred_frees *g)
 {
-	struct entry *left;
+	struct buffer_inode *left;
 
 	pf_lock(&g->lock);
 	g->stopped = true;
 	left = g->first;
-	for (struct entry *e = left; e; e = e->next_deferred_free)
+	for (struct buffer_inode *e = left; e; e = e->next_deferred_free)
 		e->kept = false;
 	g->first = g->last = NULL;
 	pf_unlock(&g->lock);
@@ -212,123 +213,123 @@ void deferred_free_release(struct deferred_frees *g)
 
 /* Buffers' entries: the nodes by which one buffer is seen, and how long it lives. */
 
-void entry_unref(struct entry *entry)
+void inode_unref(struct buffer_inode *inode)
 {
-	if (!entry || atomic_fetch_sub(&entry->refs, 1) != 1)
+	if (!inode || atomic_fetch_sub(&inode->refs, 1) != 1)
 		return;
-	pf_buffer_unref(entry->buffer);
-	free(entry);
+	pf_buffer_unref(inode->buffer);
+	free(inode);
 }
 
-static struct pf_node *facet_new(struct pf_tree *tree, struct entry *entry,
-				 enum pf_format format, mode_t mode,
-				 const struct pf_cred *cred)
+static struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode,
+				enum pf_format format, mode_t mode,
+				const struct pf_cred *cred)
 {
-	struct facet *facet = calloc(1, sizeof(*facet));
+	struct buffer_view *view = calloc(1, sizeof(*view));
 	struct pf_node *node = NULL;
 
-	if (facet) {
-		atomic_fetch_add(&entry->refs, 1);
-		facet->entry = entry;
-		atomic_init(&facet->format, format);
-		node = pf_node_new(tree, &kind_buffer, facet, mode, cred);
+	if (view) {
+		atomic_fetch_add(&inode->refs, 1);
+		view->inode = inode;
+		atomic_init(&view->format, format);
+		node = pf_node_new(tree, &kind_buffer, view, mode, cred);
 	}
-	if (!node && facet) {
-		entry_unref(entry);
-		free(facet);
+	if (!node && view) {
+		inode_unref(inode);
+		free(view);
 	}
 	return node;
 }
 
-struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
 			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
 {
 	static _Atomic uint64_t ids;
-	struct entry *entry = calloc(1, sizeof(*entry));
+	struct buffer_inode *inode = calloc(1, sizeof(*inode));
 	struct pf_node *node;
 
-	if (!entry)
+	if (!inode)
 		return NULL;
-	entry->id = atomic_fetch_add(&ids, 1) + 1;
-	atomic_init(&entry->refs, 1);
-	entry->buffer = pf_buffer_ref(buffer);
-	node = facet_new(tree, entry, format, mode, cred);
-	entry->listed = node;
+	inode->id = atomic_fetch_add(&ids, 1) + 1;
+	atomic_init(&inode->refs, 1);
+	inode->buffer = pf_buffer_ref(buffer);
+	node = view_new(tree, inode, format, mode, cred);
+	inode->listed = node;
 	buffer->subject = node ? node->ino : 0;
-	entry_unref(entry);
+	inode_unref(inode);
 	return node;
 }
 
-struct pf_node *entry_view(struct entry *entry, enum pf_format format)
+struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 {
-	struct pf_node *listed = entry->listed;
+	struct pf_node *listed = inode->listed;
 	struct pf_attr attr;
 
-	if (!entry->views[format]) {
+	if (!inode->views[format]) {
 		pf_node_attr(listed, &attr);
-		entry->views[format] =
-			facet_new(listed->tree, entry, format, attr.mode & 07777, NULL);
-		if (!entry->views[format])
+		inode->views[format] =
+			view_new(listed->tree, inode, format, attr.mode & 07777, NULL);
+		if (!inode->views[format])
 			return NULL;
 	}
 	/* A view belongs to whom the buffer belongs, whatever was changed meanwhile. */
 	pf_node_attr(listed, &attr);
 	if (format == PF_FORMAT_JSON)
 		attr.mode &= ~(mode_t)0222;
-	pf_node_set_attr(entry->views[format], &attr);
-	return pf_node_ref(entry->views[format]);
+	pf_node_set_attr(inode->views[format], &attr);
+	return pf_node_ref(inode->views[format]);
 }
 
 /* Either this sees the file open, or who opens it sees that it is dead. */
-void entry_free_data(struct entry *entry)
+void inode_free_data(struct buffer_inode *inode)
 {
-	atomic_store(&entry->dead, true);
-	if (!atomic_load(&entry->opens))
-		pf_buffer_discard(entry->buffer);
+	atomic_store(&inode->dead, true);
+	if (!atomic_load(&inode->opens))
+		pf_buffer_discard(inode->buffer);
 }
 
-static void free_or_defer(struct pf_fs *fs, struct entry *entry)
+static void free_or_defer(struct pf_fs *fs, struct buffer_inode *inode)
 {
 	uint64_t used, limit;
 
 	pf_arena_usage(fs->arena, &used, &limit);
-	if (!deferred_free_keep(&fs->deferred_frees, entry, limit))
-		entry_free_data(entry);
+	if (!deferred_free_keep(&fs->deferred_frees, inode, limit))
+		inode_free_data(inode);
 }
 
-void entry_unlinked(struct entry *entry)
+void inode_unlinked(struct buffer_inode *inode)
 {
-	struct pf_fs *fs = fs_of(entry->listed);
+	struct pf_fs *fs = fs_of(inode->listed);
 
-	atomic_fetch_add(&entry->refs, 1); /* the last view may hold the last reference */
-	entry->listed = NULL;
+	atomic_fetch_add(&inode->refs, 1); /* the last view may hold the last reference */
+	inode->listed = NULL;
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-		pf_node_unref(pf_steal(&entry->views[f]));
-	atomic_store(&entry->gone, true);
-	if (!atomic_load(&entry->opens))
-		free_or_defer(fs, entry);
-	entry_unref(entry);
+		pf_node_unref(pf_steal(&inode->views[f]));
+	atomic_store(&inode->gone, true);
+	if (!atomic_load(&inode->opens))
+		free_or_defer(fs, inode);
+	inode_unref(inode);
 }
 
-void entry_changed(struct pf_node *node)
+void inode_changed(struct pf_node *node)
 {
-	struct entry *entry = facet_of(node)->entry;
+	struct buffer_inode *inode = view_of(node)->inode;
 
 	pf_tree_lock_names(node->tree);
-	if (entry->listed && entry->listed != node)
-		pf_node_changed(entry->listed, true);
+	if (inode->listed && inode->listed != node)
+		pf_node_changed(inode->listed, true);
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-		if (entry->views[f] && entry->views[f] != node)
-			pf_node_changed(entry->views[f], true);
+		if (inode->views[f] && inode->views[f] != node)
+			pf_node_changed(inode->views[f], true);
 	pf_tree_unlock_names(node->tree);
 }
 
-int entry_list(struct pf_node *node)
+int inode_list(struct pf_node *node)
 {
-	struct entry *entry = facet_of(node)->entry;
-	enum pf_format format = facet_of(node)->format;
+	struct buffer_inode *inode = view_of(node)->inode;
+	enum pf_format format = view_of(node)->format;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	struct pf_node *old = entry->listed;
+	struct pf_node *old = inode->listed;
 	char name[PF_NAME_MAX + 1];
 	size_t stem;
 	int r;
@@ -343,29 +344,29 @@ int entry_list(struct pf_node *node)
 	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
 	strcpy(name + stem, pf_format_extension(format));
-	entry->views[facet_of(old)->format] = pf_node_ref(old);
+	inode->views[view_of(old)->format] = pf_node_ref(old);
 	pf_dir_hide(old);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0) {
-		pf_node_unref(pf_steal(&entry->views[format]));
-		entry->listed = node;
-		entry->buffer->subject = node->ino;
+		pf_node_unref(pf_steal(&inode->views[format]));
+		inode->listed = node;
+		inode->buffer->subject = node->ino;
 	}
 	return r;
 }
 
 void buffer_node_free(struct pf_node *node)
 {
-	struct facet *facet = node->object;
+	struct buffer_view *view = node->object;
 
-	entry_unref(facet->entry);
-	free(facet);
+	inode_unref(view->inode);
+	free(view);
 }
 
-void entry_leave(struct pf_node *node)
+void inode_leave(struct pf_node *node)
 {
-	struct entry *entry = facet_of(node)->entry;
+	struct buffer_inode *inode = view_of(node)->inode;
 
-	if (atomic_fetch_sub(&entry->opens, 1) == 1 && atomic_load(&entry->gone))
-		free_or_defer(fs_of(node), entry);
+	if (atomic_fetch_sub(&inode->opens, 1) == 1 && atomic_load(&inode->gone))
+		free_or_defer(fs_of(node), inode);
 }

@@ -13,7 +13,7 @@
  * views' nodes are held in turn until the buffer is unlinked.  Nodes change under the
  * name lock.
  */
-struct entry {
+struct buffer_inode {
 	_Atomic unsigned refs;
 	struct pf_buffer *buffer; /* owned reference */
 	uint64_t id;              /* no other entry has had it */
@@ -22,7 +22,7 @@ struct entry {
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	_Atomic bool dead;        /* freed, or about to be: too late to open it */
 	bool numbered; /* by a command, in a directory for its results; set before it is linked */
-	struct entry *
+	struct buffer_inode *
 		next_deferred_free; /* from here on: struct deferred_frees's, by its lock */
 	uint64_t deferred_free_bytes;
 	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
@@ -36,21 +36,21 @@ struct entry {
 };
 
 /* The object of a buffer's node. */
-struct facet {
-	struct entry *entry; /* owned reference */
+struct buffer_view {
+	struct buffer_inode *inode; /* owned reference */
 	/* What this node shows.  Changes only when a rename changes the listed one's
 	 * extension, under the name lock; readers may see either. */
 	_Atomic enum pf_format format;
 };
 
-static inline struct facet *facet_of(struct pf_node *node)
+static inline struct buffer_view *view_of(struct pf_node *node)
 {
 	return node->object;
 }
 
 static inline struct pf_buffer *buffer_of(struct pf_node *node)
 {
-	return facet_of(node)->entry->buffer;
+	return view_of(node)->inode->buffer;
 }
 
 /* An open file. */
@@ -122,9 +122,9 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
 /* Somebody opened an entry that was dead already. */
 void deferred_free_alarm(struct deferred_frees *deferred_frees);
 
-/* Free what ENTRY holds unless it is open: then that happens when it is closed. */
-void entry_free_data(struct entry *entry);
-void entry_unref(struct entry *entry); /* NULL is allowed */
+/* Free what INODE holds unless it is open: then that happens when it is closed. */
+void inode_free_data(struct buffer_inode *inode);
+void inode_unref(struct buffer_inode *inode); /* NULL is allowed */
 
 /* --- committing (commit.c) ---------------------------------------------------------- */
 
@@ -156,30 +156,30 @@ int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err
 
 /* Make the entry of BUFFER (a reference is taken) and its listed node, not yet linked, with
  * a reference.  NULL: no memory. */
-struct pf_node *entry_new(struct pf_tree *tree, struct pf_buffer *buffer,
+struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
 			  enum pf_format format, mode_t mode, const struct pf_cred *cred);
 
-/* The node of ENTRY that shows FORMAT, with a reference; NULL: no memory. */
-struct pf_node *entry_view(struct entry *entry, enum pf_format format);
+/* The node of INODE that shows FORMAT, with a reference; NULL: no memory. */
+struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format);
 
 /*
  * The buffer has lost its name: let go of the views' nodes, and, once nobody has it open,
  * of its memory; the kernel may remember the inodes for long.
  */
-void entry_unlinked(struct entry *entry);
+void inode_unlinked(struct buffer_inode *inode);
 
 /* A file of NODE's entry is closed: the last one of an entry without a name frees it. */
-void entry_leave(struct pf_node *node);
+void inode_leave(struct pf_node *node);
 
 /* kind_buffer's: let go of the facet. */
 void buffer_node_free(struct pf_node *node);
 
 /* What was written to NODE changed what the others of its entry show: whoever keeps their
  * attributes or pages is told.  The name lock is not held. */
-void entry_changed(struct pf_node *node);
+void inode_changed(struct pf_node *node);
 
 /* NODE shall be the listed one: its format becomes the one that the buffer is written in. */
-int entry_list(struct pf_node *node);
+int inode_list(struct pf_node *node);
 
 /* Directories of the tensors of a .safetensors file. */
 

@@ -489,7 +489,7 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 
 		if (!m || (!buffers_is_directory(list[i]) &&
 			   (list[i]->kind != &kind_buffer ||
-			    facet_of(list[i])->format == PF_FORMAT_NONE))) {
+			    view_of(list[i])->format == PF_FORMAT_NONE))) {
 			pf_node_unref(list[i]);
 			continue;
 		}
@@ -535,7 +535,7 @@ static int expand(struct pf_node *dir, const char *path, const struct pf_cred *c
 			r = expand(members[i].node, name.data, cred, ret, results, err);
 		else if (r == 0) {
 			r = names_add(ret, name.data, name.len);
-			*results = *results && facet_of(members[i].node)->entry->numbered;
+			*results = *results && view_of(members[i].node)->inode->numbered;
 		}
 		pf_node_unref(members[i].node);
 	}
@@ -705,13 +705,13 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
-	node = entry_new(t->dir->tree, buffer, format,
+	node = inode_new(t->dir->tree, buffer, format,
 			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
 	pf_node_inherit(t->dir, node);
-	facet_of(node)->entry->numbered =
-		old ? facet_of(old)->entry->numbered : t->numbered;
+	view_of(node)->inode->numbered =
+		old ? view_of(old)->inode->numbered : t->numbered;
 	if (old) {
 		struct pf_attr was, attr;
 
@@ -723,12 +723,12 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		pf_node_set_attr(node, &attr);
 	}
 	/* There is a buffer of that stem all the time. */
-	r = pf_dir_link(t->dir, name, node, old && facet_of(old)->format == format);
+	r = pf_dir_link(t->dir, name, node, old && view_of(old)->format == format);
 	if (r < 0)
 		return pf_err_set(err, r, "%s: its directory is gone", t->name);
 	if (old) {
 		pf_dir_unlink(old);
-		entry_unlinked(facet_of(old)->entry);
+		inode_unlinked(view_of(old)->inode);
 	}
 	buffers_named(t->dir, name, cred, 0, NULL);
 	files_report_result(node, buffer->made_by, old != NULL);

@@ -15,10 +15,10 @@
 /* One compile that a command waits for. */
 struct compilation {
 	struct pf_waiter waiter;
-	struct task *task; /* which it answers */
-	struct unit *unit; /* owned reference */
-	char *name;        /* owned: the executable's, as it was asked for */
-	bool fresh;        /* made by "as": what fails leaves nothing */
+	struct task *task;       /* which it answers */
+	struct program *program; /* owned reference */
+	char *name;              /* owned: the executable's, as it was asked for */
+	bool fresh;              /* made by "as": what fails leaves nothing */
 	struct timespec start;
 };
 
@@ -26,7 +26,7 @@ static void compilation_free(struct compilation *c)
 {
 	if (!c)
 		return;
-	unit_unref(c->unit);
+	program_unref(c->program);
 	free(c->name);
 	free(c);
 }
@@ -43,7 +43,7 @@ static struct json_object *success(const struct compilation *c)
 static void compilation_end(struct compilation *c, int r, struct pf_err *err)
 {
 	if (r < 0 && c->fresh)
-		files_drop_executable(c->unit);
+		files_drop_executable(c->program);
 	if (r < 0) {
 		pf_err_wrap(err, r, "compile: %s", c->name);
 		task_fail(c->task, err);
@@ -57,7 +57,7 @@ static void compilation_wake(struct pf_waiter *waiter)
 {
 	struct compilation *c = pf_container_of(waiter, struct compilation, waiter);
 	struct pf_err err = PF_ERR_INIT;
-	int r = pf_executable_result(c->unit->x, &err);
+	int r = pf_executable_result(c->program->x, &err);
 
 	compilation_end(c, r, &err);
 }
@@ -76,36 +76,37 @@ static int get_options(struct json_object *o, struct pf_buf *ret, struct pf_err 
 }
 
 /* The program's own executable: who may write the program may have it compiled. */
-static int compile_own(struct unit *unit, const char *name, const struct pf_cred *cred,
-		       const struct pf_buf *options, struct pf_err *err)
+static int compile_own(struct program *program, const char *name,
+		       const struct pf_cred *cred, const struct pf_buf *options,
+		       struct pf_err *err)
 {
-	if (!files_unit_may(unit, cred, W_OK))
+	if (!files_program_may(program, cred, W_OK))
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
 	if (!options->len)
-		return files_may_compile(unit, cred->uid, err);
-	return pf_executable_set_options(unit->x, options->data, options->len, err);
+		return files_may_compile(program, cred->uid, err);
+	return pf_executable_set_options(program->x, options->data, options->len, err);
 }
 
-/* A new executable called AS of what is compiled for UNIT, or would be. */
-static int compile_as(struct pf_fs *fs, struct unit *unit, const char *as,
+/* A new executable called AS of what is compiled for PROGRAM, or would be. */
+static int compile_as(struct pf_fs *fs, struct program *program, const char *as,
 		      const struct pf_cred *cred, const struct pf_buf *options,
-		      struct unit **ret, struct pf_err *err)
+		      struct program **ret, struct pf_err *err)
 {
-	struct unit *made = unit_new(fs);
+	struct program *made = program_new(fs);
 	int r;
 
 	if (!made)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	made->x->user = cred->uid;
-	r = pf_executable_copy_source(made->x, unit->x, err);
+	r = pf_executable_copy_source(made->x, program->x, err);
 	if (r == 0 && options->len)
 		r = pf_executable_set_options(made->x, options->data, options->len, err);
 	if (r == 0)
-		r = files_add_as(fs, as, unit, made, cred, err);
+		r = files_add_as(fs, as, program, made, cred, err);
 	if (r == 0)
 		*ret = made;
 	else
-		unit_unref(made);
+		program_unref(made);
 	return r;
 }
 
@@ -115,9 +116,9 @@ static int prepare(struct json_object *o, struct compilation *c, struct pf_err *
 	const struct pf_cred *cred = &c->task->cred;
 	pf_autobuf struct pf_buf options = PF_BUF_INIT;
 	struct pf_fs *fs = c->task->fs;
-	const char *program, *as = NULL;
-	struct unit *unit = NULL;
-	int r = command_string(o, "program", &program, err);
+	const char *source, *as = NULL;
+	struct program *program = NULL;
+	int r = command_string(o, "program", &source, err);
 
 	c->fresh = json_object_object_get_ex(o, "as", NULL);
 	if (r == 0 && c->fresh)
@@ -127,19 +128,19 @@ static int prepare(struct json_object *o, struct compilation *c, struct pf_err *
 	if (r == 0)
 		r = files_may_set(fs, cred->uid, options.data, err);
 	if (r == 0)
-		r = files_find_program(fs, program, cred, &unit, err);
+		r = files_find_source(fs, source, cred, &program, err);
 	if (r < 0)
 		return r;
-	c->name = as ? strdup(as) : files_stem_of(program);
+	c->name = as ? strdup(as) : files_stem_of(source);
 	if (!c->name)
 		r = pf_err_set(err, -ENOMEM, "no memory for a name");
 	else if (as)
-		r = compile_as(fs, unit, as, cred, &options, &c->unit, err);
+		r = compile_as(fs, program, as, cred, &options, &c->program, err);
 	else
-		r = compile_own(unit, program, cred, &options, err);
+		r = compile_own(program, source, cred, &options, err);
 	if (r == 0 && !as)
-		c->unit = pf_steal(&unit);
-	unit_unref(unit);
+		c->program = pf_steal(&program);
+	program_unref(program);
 	return r;
 }
 
@@ -162,8 +163,8 @@ int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
 		return r;
 	}
 	c->waiter.wake = compilation_wake;
-	task_runs_at(task, pf_executable_worker(c->unit->x), c->unit->x);
-	r = pf_executable_compile(c->unit->x, &c->waiter, err);
+	task_runs_at(task, pf_executable_worker(c->program->x), c->program->x);
+	r = pf_executable_compile(c->program->x, &c->waiter, err);
 	if (r > 0)
 		r = pf_err_set(err, -ENOENT, "it has no program yet");
 	if (r < 0)

@@ -53,15 +53,15 @@ static int stat_executable(struct pf_fs *fs, struct json_object *o,
 			   const struct pf_cred *cred, struct pf_buf *text,
 			   struct pf_err *err)
 {
-	struct unit *unit;
+	struct program *program;
 	const char *name;
 	int r = command_string(o, "executable", &name, err);
 
 	if (r == 0)
-		r = files_find_unit(fs, name, cred, &unit, err);
+		r = files_find_program(fs, name, cred, &program, err);
 	if (r == 0) {
-		pf_executable_info(unit->x, text);
-		unit_unref(unit);
+		pf_executable_info(program->x, text);
+		program_unref(program);
 	}
 	return r;
 }

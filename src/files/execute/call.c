@@ -21,11 +21,11 @@
 /* The executable's name, appended. */
 static void print_name(const struct call_tally *t, struct pf_buf *name)
 {
-	struct pf_fs *fs = t->unit->fs;
+	struct pf_fs *fs = t->program->fs;
 
 	pf_tree_lock_names(fs->tree);
-	if (t->unit->executable)
-		pf_node_path(t->unit->executable, fs->executables, name);
+	if (t->program->executable)
+		pf_node_path(t->program->executable, fs->executables, name);
 	pf_tree_unlock_names(fs->tree);
 	if (!name->len)
 		pf_buf_puts(name, "(removed)");
@@ -42,7 +42,7 @@ static void report_calls(const struct call_tally *t, uint64_t n, struct pf_worke
 	report->user = t->uid;
 	report->devices = &device;
 	report->n_devices = 1;
-	pf_report_calls(t->unit->fs->telemetry, pf_worker_meter(worker), n, report);
+	pf_report_calls(t->program->fs->telemetry, pf_worker_meter(worker), n, report);
 }
 
 static void report_all(struct call_tally *t)
@@ -106,10 +106,11 @@ static void call_report_failed(struct call_tally *t, struct pf_err *err)
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	pf_autobuf struct pf_buf file = PF_BUF_INIT;
 
-	files_name_unit(t->unit, err);
+	files_name_program(t->program, err);
 	print_name(t, &name);
 	pf_buf_printf(&file, "executables/%s/call", name.data ? name.data : "");
-	files_report_failed(t->unit->fs, file.data ? file.data : "", t->uid, NULL, err);
+	files_report_failed(t->program->fs, file.data ? file.data : "", t->uid, NULL,
+			    err);
 }
 
 enum { SLOW_TURN = 1 << 20 }; /* bytes to be turned on a thread of their own */
@@ -132,7 +133,7 @@ static void call_unref(struct call *c)
 	pf_instance_unref(c->instance);
 	pthread_mutex_destroy(&c->lock);
 	pf_node_unref(c->node);
-	unit_unref(c->unit);
+	program_unref(c->program);
 	free(c);
 }
 
@@ -206,7 +207,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_invocation *v =
-		pf_invocation_new(c->unit->x, c->in.loaded, c->in.bytes, c->in.offs);
+		pf_invocation_new(c->program->x, c->in.loaded, c->in.bytes, c->in.offs);
 
 	if (!v) {
 		pf_err_set(&err, -ENOMEM, "no memory for a call");
@@ -294,7 +295,7 @@ static void load(struct call *c)
 	struct pf_err err = PF_ERR_INIT;
 
 	/* At 0 it may have gone on already, elsewhere. */
-	if (pf_executable_load(c->unit->x, &c->waiter, &loaded, &err) != 0)
+	if (pf_executable_load(c->program->x, &c->waiter, &loaded, &err) != 0)
 		writer_end(c, loaded, &err);
 }
 
@@ -346,9 +347,9 @@ static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_er
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	int r;
 
-	if (!files_unit_may(c->unit, cred, R_OK))
+	if (!files_program_may(c->program, cred, R_OK))
 		return pf_err_set(err, -EACCES, "permission denied");
-	loaded = pf_executable_loaded(c->unit->x);
+	loaded = pf_executable_loaded(c->program->x);
 	if (!loaded)
 		return 0;
 	r = call_inputs_begin(&c->in, loaded, err);
@@ -400,7 +401,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 /* Who only reads finds nothing; who only writes would never learn how it ended. */
 static int call_open(struct pf_open *of, struct pf_err *err)
 {
-	struct unit *unit = of->node->object;
+	struct program *program = of->node->object;
 	struct call *c;
 
 	if (!pf_open_writes(of))
@@ -416,9 +417,9 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	if (pthread_mutex_init(&c->lock, NULL))
 		abort();
 	atomic_init(&c->refs, 1);
-	c->unit = unit_ref(unit);
+	c->program = program_ref(program);
 	c->node = pf_node_ref(of->node);
-	c->tally.unit = unit;
+	c->tally.program = program;
 	c->tally.uid = of->cred.uid;
 	of->state = c;
 	return 0;
@@ -444,7 +445,7 @@ static void abandoned(struct pf_timer *timer)
 	struct pf_worker *worker = NULL;
 	struct pf_invocation *v;
 
-	files_unit_name(c->unit, &name);
+	files_program_name(c->program, &name);
 	pf_lock(&c->lock);
 	v = atomic_load(&c->running);
 	if (v && pf_turns_has(pf_worker_turns(v->loaded->worker), &v->turn))
@@ -479,7 +480,7 @@ static void call_release(struct pf_open *of)
 
 static void call_free(struct pf_node *node)
 {
-	unit_unref(node->object);
+	program_unref(node->object);
 }
 
 const struct pf_kind kind_call = {

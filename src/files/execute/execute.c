@@ -162,7 +162,7 @@ void run_free(struct run *run)
 	free(run->fed);
 	pf_loaded_unref(run->loaded);
 	pf_node_unref(run->mesh_node);
-	unit_unref(run->unit);
+	program_unref(run->program);
 	free(run->name);
 	request_release(&run->request);
 	free(run);
@@ -346,7 +346,7 @@ static void run_report(struct pf_execution *e, struct pf_report_execution *repor
 static void run_prepare(struct run *run, struct pf_execution *e)
 {
 	run->begun++;
-	e->executable = pf_executable_ref(run->unit->x);
+	e->executable = pf_executable_ref(run->program->x);
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
 	e->user = run;
@@ -378,14 +378,14 @@ static int load(struct run *run, struct pf_err *err)
 	struct task *task = run->task;
 	int r;
 
-	run->loaded = pf_executable_loaded(run->unit->x);
+	run->loaded = pf_executable_loaded(run->program->x);
 	if (run->loaded)
 		return 1;
 	/* Said first: once it waits, it may go on elsewhere. */
-	task_runs_at(task, pf_executable_worker(run->unit->x), NULL);
+	task_runs_at(task, pf_executable_worker(run->program->x), NULL);
 	task_ref(task);
 	task_pauses(&run->pause);
-	r = pf_executable_load(run->unit->x, &run->waiter, &run->loaded, err);
+	r = pf_executable_load(run->program->x, &run->waiter, &run->loaded, err);
 	if (r == 0)
 		task_paused(task);
 	else
@@ -431,7 +431,7 @@ static bool leave(struct task_pause *pause)
 {
 	struct run *run = pf_container_of(pause, struct run, pause);
 
-	return pf_executable_leave(run->unit->x, &run->waiter);
+	return pf_executable_leave(run->program->x, &run->waiter);
 }
 
 static void wake(struct pf_waiter *waiter)
@@ -447,7 +447,7 @@ static void wake(struct pf_waiter *waiter)
 }
 
 /* A new run, of REQUEST, whose contents are taken; NULL: no memory. */
-static struct run *run_new(struct task *task, struct unit *unit, const char *name,
+static struct run *run_new(struct task *task, struct program *program, const char *name,
 			   struct request *request)
 {
 	struct run *run = calloc(1, sizeof(*run));
@@ -461,7 +461,7 @@ static struct run *run_new(struct task *task, struct unit *unit, const char *nam
 	memset(request, 0, sizeof(*request));
 	if (!run->request.repeat)
 		run->request.repeat = 1;
-	run->unit = unit_ref(unit);
+	run->program = program_ref(program);
 	run->waiter.wake = wake;
 	run->pause = (struct task_pause){
 		task, leave, cancelled,
@@ -479,10 +479,10 @@ const char *files_late(uint64_t repeat)
 			 "consumes arguments";
 }
 
-void files_execute(struct task *task, struct unit *unit, const char *name,
+void files_execute(struct task *task, struct program *program, const char *name,
 		   struct request *request, bool settle)
 {
-	struct run *run = run_new(task, unit, name, request);
+	struct run *run = run_new(task, program, name, request);
 	struct pf_err err = PF_ERR_INIT;
 
 	if (run) {
@@ -499,17 +499,17 @@ int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	static const char *const others[] = { "executable", NULL };
 	struct request request = { .repeat = 0 };
-	struct unit *unit = NULL;
+	struct program *program = NULL;
 	const char *name;
 	int r = request_parse(o, others, &request, err);
 
 	if (r == 0)
 		r = command_string(o, "executable", &name, err);
 	if (r == 0)
-		r = files_find_unit(task->fs, name, &task->cred, &unit, err);
+		r = files_find_program(task->fs, name, &task->cred, &program, err);
 	if (r == 0)
-		files_execute(task, unit, name, &request, true);
-	unit_unref(unit);
+		files_execute(task, program, name, &request, true);
+	program_unref(program);
 	request_release(&request);
 	return r;
 }
@@ -673,7 +673,7 @@ static bool resolve(struct run *run, struct pf_execution *last)
 	struct pf_execution *e = NULL;
 	bool ready;
 
-	run->loaded = pf_executable_loaded(run->unit->x);
+	run->loaded = pf_executable_loaded(run->program->x);
 	run->before = last->user;
 	ready = run->loaded && run_resolve(run, NULL) == 0 && is_sure(run) &&
 		(e = pf_execution_new(run->n_in, 1)) && run_arguments(run, e, NULL) == 0;
@@ -684,10 +684,10 @@ static bool resolve(struct run *run, struct pf_execution *last)
 	return join(run, last, e);
 }
 
-static bool along(struct task *task, struct unit *unit, const char *name,
+static bool along(struct task *task, struct program *program, const char *name,
 		  struct request *request, struct pf_execution *last)
 {
-	struct run *run = run_new(task, unit, name, request);
+	struct run *run = run_new(task, program, name, request);
 
 	if (!run)
 		return false;
@@ -702,15 +702,15 @@ bool files_execute_along(struct task *task, struct json_object *o,
 {
 	static const char *const others[] = { "executable", NULL };
 	struct request request = { .repeat = 0 };
-	struct unit *unit = NULL;
+	struct program *program = NULL;
 	bool joined = false;
 	const char *name;
 
 	if (request_parse(o, others, &request, NULL) == 0 && !request.async &&
 	    !request.timeout_ms && command_string(o, "executable", &name, NULL) == 0 &&
-	    files_find_unit(task->fs, name, &task->cred, &unit, NULL) == 0)
-		joined = along(task, unit, name, &request, last);
-	unit_unref(unit);
+	    files_find_program(task->fs, name, &task->cred, &program, NULL) == 0)
+		joined = along(task, program, name, &request, last);
+	program_unref(program);
 	request_release(&request);
 	return joined;
 }

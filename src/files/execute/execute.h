@@ -12,11 +12,11 @@ command_op op_execute;
 const char *files_late(uint64_t repeat);
 
 /*
- * Execute UNIT (called NAME) as REQUEST says and put the results under their names.  Takes
+ * Execute PROGRAM (called NAME) as REQUEST says and put the results under their names.  Takes
  * REQUEST's contents.  SETTLE: the calling thread may look for the answer itself for some
  * microseconds; not on threads that take replies.
  */
-void files_execute(struct task *task, struct unit *unit, const char *name,
+void files_execute(struct task *task, struct program *program, const char *name,
 		   struct request *request, bool settle);
 
 /*

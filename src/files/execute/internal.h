@@ -34,7 +34,7 @@ struct row {
 struct run {
 	struct task *task;
 	struct request request;   /* owned */
-	struct unit *unit;        /* owned reference */
+	struct program *program;  /* owned reference */
 	char *name;               /* owned: the executable's, as asked */
 	bool settle;              /* see files_execute */
 	struct pf_waiter waiter;  /* for the program to be compiled */
@@ -221,8 +221,8 @@ void call_outputs_release(struct call_outputs *out);
  * all others, and cost as much as the call: there is one a second, and one at the end.
  */
 struct call_tally {
-	struct unit *unit; /* borrowed */
-	uid_t uid;         /* whose calls they are */
+	struct program *program; /* borrowed */
+	uid_t uid;               /* whose calls they are */
 	uint64_t n;
 	double seconds, device_seconds; /* of all of them */
 	struct timespec began;          /* the first, CLOCK_MONOTONIC */
@@ -244,9 +244,9 @@ enum call_state {
 };
 
 struct call {
-	_Atomic unsigned refs; /* the open file; what goes on without it */
-	struct unit *unit;     /* owned reference */
-	struct pf_node *node;  /* owned reference: who waits for it is told */
+	_Atomic unsigned refs;   /* the open file; what goes on without it */
+	struct program *program; /* owned reference */
+	struct pf_node *node;    /* owned reference: who waits for it is told */
 
 	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
 	enum call_state state;

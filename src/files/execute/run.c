@@ -67,7 +67,7 @@ static const struct task_ops run_ops = { .cancelled = run_cancelled,
 
 /* A run that is asked for as a job. */
 struct run_later {
-	struct unit *unit;
+	struct program *program;
 	const char *name;
 	struct request *request;
 };
@@ -81,14 +81,14 @@ static int run_as_job(struct task *job, void *arg, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	files_execute(job, later->unit, later->name, later->request, false);
+	files_execute(job, later->program, later->name, later->request, false);
 	return 0;
 }
 
-static int start_run(struct unit *unit, const char *name, struct request *request,
+static int start_run(struct program *program, const char *name, struct request *request,
 		     struct task *task, const char *text, struct pf_err *err)
 {
-	struct run_later later = { unit, name, request };
+	struct run_later later = { program, name, request };
 	int r = 0;
 
 	if (request->async)
@@ -97,14 +97,14 @@ static int start_run(struct unit *unit, const char *name, struct request *reques
 		r = task_set_timeout(task, request->timeout_ms,
 				     files_late(request->repeat), err);
 	if (r == 0)
-		files_execute(task, unit, name, request, true);
+		files_execute(task, program, name, request, true);
 	return r;
 }
 
 static void run_command(struct pf_command *command)
 {
 	struct pf_node *node = command->of->node;
-	struct unit *unit = node->object;
+	struct program *program = node->object;
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct run_task *run = calloc(1, sizeof(*run));
 	struct request request = { .repeat = 0 };
@@ -118,14 +118,15 @@ static void run_command(struct pf_command *command)
 	task_init(&run->task, &run_ops, node, &command->of->cred);
 	run->command = command;
 	atomic_store(&command->user, &run->task);
-	files_unit_name(unit, &name);
+	files_program_name(program, &name);
 	r = parse_run(command->text, &request, &run->task, &run->json, &err);
 	if (r < 0)
 		pf_err_wrap(&err, r, "%s", name.data);
-	if (r == 0 && !files_unit_may(unit, &command->of->cred, R_OK))
+	if (r == 0 && !files_program_may(program, &command->of->cred, R_OK))
 		r = pf_err_set(&err, -EACCES, "%s: permission denied", name.data);
 	if (r == 0)
-		r = start_run(unit, name.data, &request, &run->task, command->text, &err);
+		r = start_run(program, name.data, &request, &run->task, command->text,
+			      &err);
 	if (r < 0)
 		task_fail(&run->task, &err);
 	request_release(&request);
@@ -133,7 +134,7 @@ static void run_command(struct pf_command *command)
 
 static void run_gone(struct pf_node *node)
 {
-	unit_unref(node->object);
+	program_unref(node->object);
 }
 
 const struct pf_kind kind_run = { .name = "run",

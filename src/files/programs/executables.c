@@ -29,10 +29,11 @@ struct serialized_opening {
 static void *open_on_thread(void *arg)
 {
 	struct serialized_opening *o = arg;
-	struct unit *unit = o->of->node->object;
+	struct program *program = o->of->node->object;
 	struct serialized *s = calloc(1, sizeof(*s));
 	struct pf_err err = PF_ERR_INIT;
-	int r = s ? pf_executable_serialize(unit->x, &s->bytes, &s->len, &err) : -ENOMEM;
+	int r = s ? pf_executable_serialize(program->x, &s->bytes, &s->len, &err)
+		  : -ENOMEM;
 
 	if (r < 0)
 		free(s);
@@ -80,14 +81,14 @@ static void serialized_release(struct pf_open *of)
 
 static void serialized_getattr(struct pf_node *node, struct stat *st)
 {
-	struct unit *unit = node->object;
+	struct program *program = node->object;
 
-	st->st_size = (off_t)pf_executable_serialized_len(unit->x);
+	st->st_size = (off_t)pf_executable_serialized_len(program->x);
 }
 
 static void serialized_free(struct pf_node *node)
 {
-	unit_unref(node->object);
+	program_unref(node->object);
 }
 
 const struct pf_kind kind_serialized = {
@@ -159,14 +160,14 @@ static void optimized_done(struct pf_want_optimized *want, int code,
 }
 
 /* How long the worker may take: the time for an answer, and for writing the program. */
-static uint64_t patience_ms(struct unit *unit)
+static uint64_t patience_ms(struct program *program)
 {
-	return PATIENCE_MS + (pf_executable_optimized_len(unit->x) >> 26) * 1000;
+	return PATIENCE_MS + (pf_executable_optimized_len(program->x) >> 26) * 1000;
 }
 
 static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	struct unit *unit = of->node->object;
+	struct program *program = of->node->object;
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	struct optimized_opening *o = calloc(1, sizeof(*o));
 
@@ -178,7 +179,7 @@ static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 	o->of = of;
 	o->reply = reply;
 	/* A program that must be compiled again first takes the time that this takes. */
-	loaded = pf_executable_loaded(unit->x);
+	loaded = pf_executable_loaded(program->x);
 	if (loaded && pf_instance_alive(loaded->instance))
 		o->instance = pf_instance_ref(loaded->instance);
 	if (o->instance && pf_instance_silent(o->instance)) {
@@ -188,8 +189,8 @@ static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 	}
 	o->patience.over = optimized_over;
 	if (o->instance)
-		patience_begin(&o->patience, fs_of(of->node), patience_ms(unit));
-	pf_executable_optimized(unit->x, &o->want);
+		patience_begin(&o->patience, fs_of(of->node), patience_ms(program));
+	pf_executable_optimized(program->x, &o->want);
 }
 
 static void optimized_read(struct pf_open *of, size_t len, uint64_t off,
@@ -211,14 +212,14 @@ static void optimized_release(struct pf_open *of)
 
 static void optimized_getattr(struct pf_node *node, struct stat *st)
 {
-	struct unit *unit = node->object;
+	struct program *program = node->object;
 
-	st->st_size = (off_t)pf_executable_optimized_len(unit->x);
+	st->st_size = (off_t)pf_executable_optimized_len(program->x);
 }
 
 static void optimized_free(struct pf_node *node)
 {
-	unit_unref(node->object);
+	program_unref(node->object);
 }
 
 /* executables/NAME/optimized.hlo.pb and serialized, of a unit. */
@@ -232,7 +233,7 @@ static const struct pf_kind kind_optimized = {
 	.free = optimized_free,
 };
 
-static struct unit *unit_of(struct pf_node *node)
+static struct program *program_of(struct pf_node *node)
 {
 	return node->object;
 }
@@ -284,7 +285,7 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 {
 	(void)err;
 	pf_buf_printf(out, "%s\n",
-		      pf_executable_state_name(pf_executable_state(unit_of(node)->x)));
+		      pf_executable_state_name(pf_executable_state(program_of(node)->x)));
 	return 0;
 }
 
@@ -299,13 +300,13 @@ static uint64_t unclosed(struct pf_executable *x)
 
 static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct pf_executable *x = unit_of(node)->x;
+	struct pf_executable *x = program_of(node)->x;
 	uint64_t len = unclosed(x);
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct pf_err why = PF_ERR_INIT;
 
 	(void)err;
-	files_unit_name(unit_of(node), &name);
+	files_program_name(program_of(node), &name);
 	if (pf_executable_state(x) == PF_EXECUTABLE_FAILED &&
 	    pf_executable_result(x, &why) < 0)
 		pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
@@ -327,40 +328,40 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 static int signature_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	pf_executable_signature(unit_of(node)->x, out);
+	pf_executable_signature(program_of(node)->x, out);
 	return 0;
 }
 
 static int info_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	pf_executable_info(unit_of(node)->x, out);
+	pf_executable_info(program_of(node)->x, out);
 	return 0;
 }
 
 static int cost_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	pf_executable_fact(unit_of(node)->x, "cost", out);
+	pf_executable_fact(program_of(node)->x, "cost", out);
 	return 0;
 }
 
 static int memory_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	pf_executable_fact(unit_of(node)->x, "memory", out);
+	pf_executable_fact(program_of(node)->x, "memory", out);
 	return 0;
 }
 
 static int program_readlink(struct pf_node *node, struct pf_buf *out)
 {
 	struct pf_fs *fs = fs_of(node);
-	struct unit *unit = unit_of(node);
+	struct program *program = program_of(node);
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 
 	pf_tree_lock_names(node->tree);
-	if (unit->program)
-		pf_node_path(unit->program, fs->programs, &path);
+	if (program->node)
+		pf_node_path(program->node, fs->programs, &path);
 	pf_tree_unlock_names(node->tree);
 	pf_buf_puts(out, "../../");
 	for (size_t i = 0; i < path.len; i++)
@@ -374,7 +375,7 @@ static int program_readlink(struct pf_node *node, struct pf_buf *out)
 
 static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct pf_executable *x = unit_of(node)->x;
+	struct pf_executable *x = program_of(node)->x;
 
 	(void)err;
 	PF_LOCK_SCOPE(&x->lock);
@@ -404,19 +405,19 @@ static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *e
 /* May who has OF open set the options TEXT? */
 static int may_set(struct pf_open *of, const struct pf_buf *text, struct pf_err *err)
 {
-	struct unit *unit = unit_of(of->node);
-	int r = files_may_set(unit->fs, of->cred.uid, text->data, err);
+	struct program *program = program_of(of->node);
+	int r = files_may_set(program->fs, of->cred.uid, text->data, err);
 
 	if (r < 0)
-		pf_executable_refuse_options(unit->x, err);
+		pf_executable_refuse_options(program->x, err);
 	return r;
 }
 
 static int check_options(struct pf_open *of, const struct pf_buf *text,
 			 struct pf_err *err)
 {
-	int r = pf_executable_check_options(unit_of(of->node)->x, text->data, text->len,
-					    err);
+	int r = pf_executable_check_options(program_of(of->node)->x, text->data,
+					    text->len, err);
 
 	return r < 0 ? r : may_set(of, text, err);
 }
@@ -424,7 +425,7 @@ static int check_options(struct pf_open *of, const struct pf_buf *text,
 static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 			     uint64_t off, struct pf_err *err)
 {
-	struct pf_executable *x = unit_of(of->node)->x;
+	struct pf_executable *x = program_of(of->node)->x;
 	struct pf_buf *text = of->state;
 	bool whole;
 	int r;
@@ -453,7 +454,7 @@ static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 
 static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
-	struct pf_executable *x = unit_of(of->node)->x;
+	struct pf_executable *x = program_of(of->node)->x;
 	const struct pf_buf *text = of->state;
 	struct pf_err err = PF_ERR_INIT;
 	int r = 0;
@@ -487,17 +488,17 @@ static void options_release(struct pf_open *of)
 
 /* --- the directory ---------------------------------------------------------------------------------- */
 
-static void unit_free(struct pf_node *node)
+static void program_free(struct pf_node *node)
 {
-	unit_unref(node->object);
+	program_unref(node->object);
 }
 
-FILES_TEXT(state, "state", state_show, unit_free);
-FILES_TEXT(error, "error", error_show, unit_free);
-FILES_TEXT(signature, "signature.json", signature_show, unit_free);
-FILES_TEXT(info, "info.json", info_show, unit_free);
-FILES_TEXT(cost, "cost.json", cost_show, unit_free);
-FILES_TEXT(memory, "memory.json", memory_show, unit_free);
+FILES_TEXT(state, "state", state_show, program_free);
+FILES_TEXT(error, "error", error_show, program_free);
+FILES_TEXT(signature, "signature.json", signature_show, program_free);
+FILES_TEXT(info, "info.json", info_show, program_free);
+FILES_TEXT(cost, "cost.json", cost_show, program_free);
+FILES_TEXT(memory, "memory.json", memory_show, program_free);
 static const struct pf_kind options = {
 	.name = "options.json",
 	.mode = S_IFREG | 0644,
@@ -507,16 +508,16 @@ static const struct pf_kind options = {
 	.commit = options_commit,
 	.truncate = options_truncate,
 	.release = options_release,
-	.free = unit_free,
+	.free = program_free,
 };
-static const struct pf_kind program = { .name = "program",
-					.mode = S_IFLNK | 0777,
-					.readlink = program_readlink,
-					.free = unit_free };
+static const struct pf_kind program_link = { .name = "program",
+					     .mode = S_IFLNK | 0777,
+					     .readlink = program_readlink,
+					     .free = program_free };
 
 static const struct pf_kind *const executable_children[] = {
-	&state,  &error,          &signature, &options,  &info,      &cost,
-	&memory, &kind_optimized, &program,   &kind_run, &kind_call, &kind_serialized,
+	&state,  &error,          &signature,    &options,  &info,      &cost,
+	&memory, &kind_optimized, &program_link, &kind_run, &kind_call, &kind_serialized,
 	NULL
 };
 
@@ -524,7 +525,7 @@ static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,
 	.children = executable_children,
 	.instead = "an executable goes with its program: remove that from programs/",
-	.free = unit_free,
+	.free = program_free,
 };
 
 /* Made by the compile command: there is no program to link to. */
@@ -535,7 +536,7 @@ static const struct pf_kind kind_as = {
 						     &kind_optimized, &kind_run,
 						     &kind_call, &kind_serialized, NULL },
 	.instead = "rmdir removes the whole executable, and nothing removes a part of it",
-	.free = unit_free,
+	.free = program_free,
 };
 
 bool files_is_as(const struct pf_node *node)
@@ -544,14 +545,15 @@ bool files_is_as(const struct pf_node *node)
 }
 
 static void each_below(struct pf_node *dir,
-		       void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+		       void (*fn)(void *arg, struct pf_node *node,
+				  struct program *program),
 		       void *arg)
 {
 	struct pf_node **list = pf_dir_list(dir);
 
 	for (struct pf_node **p = list; p && *p; p++) {
 		if ((*p)->kind == &kind_executable || (*p)->kind == &kind_as)
-			fn(arg, *p, unit_of(*p));
+			fn(arg, *p, program_of(*p));
 		else
 			each_below(*p, fn, arg);
 		pf_node_unref(*p);
@@ -560,7 +562,8 @@ static void each_below(struct pf_node *dir,
 }
 
 void files_each_executable(struct pf_fs *fs,
-			   void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+			   void (*fn)(void *arg, struct pf_node *node,
+				      struct program *program),
 			   void *arg)
 {
 	each_below(fs->executables, fn, arg);
@@ -573,7 +576,7 @@ static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
 	if (!files_is_as(node))
 		return pf_err_set(err, -EPERM,
 				  "it goes with its program: remove that from programs/");
-	files_drop_executable_locked(unit_of(node));
+	files_drop_executable_locked(program_of(node));
 	return 0;
 }
 
@@ -609,30 +612,30 @@ void files_follow_program(struct pf_node *of, struct pf_node *executable)
 	free(list);
 }
 
-int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
+int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
 			 mode_t perm, const struct pf_cred *cred, struct pf_err *err)
 {
-	const struct pf_kind *kind = unit->program ? &kind_executable : &kind_as;
+	const struct pf_kind *kind = program->node ? &kind_executable : &kind_as;
 	struct pf_node *node;
 	unsigned n = 1; /* the directory; each child holds a reference of its own */
 	int r;
 
 	for (unsigned i = 0; kind->children[i]; i++)
 		n++;
-	atomic_fetch_add(&unit->refs, n);
-	node = pf_node_new(dir->tree, kind, unit, perm, cred);
+	atomic_fetch_add(&program->refs, n);
+	node = pf_node_new(dir->tree, kind, program, perm, cred);
 	if (!node) {
-		atomic_fetch_sub(&unit->refs, n);
+		atomic_fetch_sub(&program->refs, n);
 		return pf_err_set(err, -ENOMEM, "no memory for executable %s", stem);
 	}
-	if (unit->program)
-		files_follow_program(unit->program, node);
+	if (program->node)
+		files_follow_program(program->node, node);
 	r = pf_dir_room(dir, node, err);
 	if (r == 0)
 		r = pf_dir_link(dir, stem, node, true);
 	if (r == 0) {
-		unit->executable = node;
-		pf_executable_name(unit->x, node->ino);
+		program->executable = node;
+		pf_executable_name(program->x, node->ino);
 	} else {
 		pf_node_unref(node);
 	}

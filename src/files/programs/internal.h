@@ -8,16 +8,16 @@
 extern const struct pf_kind kind_program;
 
 /* As files_drop_executable, the name lock held. */
-void files_drop_executable_locked(struct unit *unit);
+void files_drop_executable_locked(struct program *program);
 
 /* Is NODE the directory of an executable that has no program? */
 bool files_is_as(const struct pf_node *node);
 
 /*
- * Link DIR/STEM/ for UNIT, replacing what is there.  The name lock is held.  Its rights are
+ * Link DIR/STEM/ for PROGRAM, replacing what is there.  The name lock is held.  Its rights are
  * its program's; one that has none is CRED's, its mode PERM.
  */
-int files_add_executable(struct pf_node *dir, const char *stem, struct unit *unit,
+int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
 			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
 
 /* The mode of what is made of a program whose mode is MODE. */

@@ -150,8 +150,9 @@ static struct pf_node *find_node(struct pf_node *dir, const char *name, bool pro
 	return NULL;
 }
 
-static int find_unit(struct pf_fs *fs, const char *name, bool program,
-		     const struct pf_cred *cred, struct unit **ret, struct pf_err *err)
+static int find_program(struct pf_fs *fs, const char *name, bool program,
+			const struct pf_cred *cred, struct program **ret,
+			struct pf_err *err)
 {
 	const char *what = program ? "program" : "executable", *at = name;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
@@ -169,39 +170,39 @@ static int find_unit(struct pf_fs *fs, const char *name, bool program,
 		return pf_err_set(err, r, "there is no %s %s", what, name);
 	if (r < 0)
 		return pf_err_set(err, r, "%s %s: permission denied", what, name);
-	*ret = unit_ref(node->object);
+	*ret = program_ref(node->object);
 	return 0;
 }
 
-int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		    struct unit **ret, struct pf_err *err)
-{
-	return find_unit(fs, name, false, cred, ret, err);
-}
-
 int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		       struct unit **ret, struct pf_err *err)
+		       struct program **ret, struct pf_err *err)
 {
-	return find_unit(fs, name, true, cred, ret, err);
+	return find_program(fs, name, false, cred, ret, err);
 }
 
-void files_unit_name(struct unit *unit, struct pf_buf *out)
+int files_find_source(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		      struct program **ret, struct pf_err *err)
 {
-	struct pf_fs *fs = unit->fs;
+	return find_program(fs, name, true, cred, ret, err);
+}
+
+void files_program_name(struct program *program, struct pf_buf *out)
+{
+	struct pf_fs *fs = program->fs;
 
 	pf_tree_lock_names(fs->tree);
-	if (unit->executable)
-		pf_node_path(unit->executable, fs->executables, out);
+	if (program->executable)
+		pf_node_path(program->executable, fs->executables, out);
 	pf_tree_unlock_names(fs->tree);
 	if (!out->len)
 		pf_buf_puts(out, "(removed)");
 }
 
-void files_name_unit(struct unit *unit, struct pf_err *err)
+void files_name_program(struct program *program, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 
-	files_unit_name(unit, &name);
+	files_program_name(program, &name);
 	pf_err_wrap(err, err->code, "%s", name.data);
 }
 
@@ -236,17 +237,17 @@ static int check_stem(struct pf_node *dir, const char *stem, struct pf_err *err)
 }
 
 /* Who may read the program may run what is made of it. */
-static mode_t mode_of(struct unit *source)
+static mode_t mode_of(struct program *source)
 {
 	struct pf_attr attr = { .mode = 0444 };
 
-	if (source->program)
-		pf_node_attr(source->program, &attr);
+	if (source->node)
+		pf_node_attr(source->node, &attr);
 	return files_mode_of_executable(attr.mode);
 }
 
-int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,
-		 const struct pf_cred *cred, struct pf_err *err)
+int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
+		 struct program *made, const struct pf_cred *cred, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	const char *stem = as;

@@ -11,41 +11,42 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
-static struct unit *unit_of(struct pf_node *node)
+static struct program *program_of(struct pf_node *node)
 {
 	return node->object;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-struct unit *unit_new(struct pf_fs *fs)
+struct program *program_new(struct pf_fs *fs)
 {
-	struct unit *unit = calloc(1, sizeof(*unit));
+	struct program *program = calloc(1, sizeof(*program));
 
-	if (!unit)
+	if (!program)
 		return NULL;
-	atomic_init(&unit->refs, 1);
-	unit->fs = fs;
-	unit->x = pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->compiler);
-	if (!unit->x) {
-		free(unit);
+	atomic_init(&program->refs, 1);
+	program->fs = fs;
+	program->x =
+		pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->compiler);
+	if (!program->x) {
+		free(program);
 		return NULL;
 	}
-	return unit;
+	return program;
 }
 
-struct unit *unit_ref(struct unit *unit)
+struct program *program_ref(struct program *program)
 {
-	atomic_fetch_add(&unit->refs, 1);
-	return unit;
+	atomic_fetch_add(&program->refs, 1);
+	return program;
 }
 
-void unit_unref(struct unit *unit)
+void program_unref(struct program *program)
 {
-	if (!unit || atomic_fetch_sub(&unit->refs, 1) != 1)
+	if (!program || atomic_fetch_sub(&program->refs, 1) != 1)
 		return;
-	pf_executable_unref(unit->x);
-	free(unit);
+	pf_executable_unref(program->x);
+	free(program);
 }
 
 /* Does UID own the mount, or is root? */
@@ -71,9 +72,9 @@ int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_er
 	return r;
 }
 
-int files_may_compile(struct unit *unit, uid_t uid, struct pf_err *err)
+int files_may_compile(struct program *program, uid_t uid, struct pf_err *err)
 {
-	struct pf_executable *x = unit->x;
+	struct pf_executable *x = program->x;
 	pf_autofree char *options = NULL;
 	struct pf_err why = PF_ERR_INIT;
 
@@ -81,7 +82,7 @@ int files_may_compile(struct unit *unit, uid_t uid, struct pf_err *err)
 	if (x->options)
 		options = strdup(x->options);
 	pf_unlock(&x->lock);
-	if (files_may_set(unit->fs, uid, options, &why) == 0)
+	if (files_may_set(program->fs, uid, options, &why) == 0)
 		return 0;
 	pf_executable_refuse_options(x, &why);
 	return pf_err_set(err, why.code, "its options.json: %s", why.text);
@@ -98,52 +99,52 @@ static int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 }
 
 /* Either this sees the file open, or who opens it sees that it is dead. */
-static void bury(struct unit *unit)
+static void bury(struct program *program)
 {
-	atomic_store(&unit->dead, true);
-	if (!atomic_load(&unit->opens))
-		pf_executable_discard(unit->x);
+	atomic_store(&program->dead, true);
+	if (!atomic_load(&program->opens))
+		pf_executable_discard(program->x);
 }
 
-/* UNIT was removed: its source's memory is free with the last open file. */
-static void forget(struct unit *unit)
+/* PROGRAM was removed: its source's memory is free with the last open file. */
+static void forget(struct program *program)
 {
-	atomic_store(&unit->removed, true);
-	if (!atomic_load(&unit->opens))
-		bury(unit);
+	atomic_store(&program->removed, true);
+	if (!atomic_load(&program->opens))
+		bury(program);
 }
 
-void files_drop_executable_locked(struct unit *unit)
+void files_drop_executable_locked(struct program *program)
 {
-	if (!unit->executable)
+	if (!program->executable)
 		return;
-	files_report(unit->executable, "executable.removed");
-	pf_executable_name(unit->x, 0);
-	pf_dir_unlink(unit->executable);
-	pf_node_unref(pf_steal(&unit->executable));
+	files_report(program->executable, "executable.removed");
+	pf_executable_name(program->x, 0);
+	pf_dir_unlink(program->executable);
+	pf_node_unref(pf_steal(&program->executable));
 	/* The kernel may remember the directory's inodes for long. */
-	pf_executable_unload(unit->x);
-	if (!unit->program)
-		forget(unit);
+	pf_executable_unload(program->x);
+	if (!program->node)
+		forget(program);
 }
 
-void files_drop_executable(struct unit *unit)
+void files_drop_executable(struct program *program)
 {
-	struct pf_tree *tree = unit->fs->tree;
+	struct pf_tree *tree = program->fs->tree;
 
 	pf_tree_lock_names(tree);
-	files_drop_executable_locked(unit);
+	files_drop_executable_locked(program);
 	pf_tree_unlock_names(tree);
 }
 
-bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want)
+bool files_program_may(struct program *program, const struct pf_cred *cred, int want)
 {
-	struct pf_tree *tree = unit->fs->tree;
+	struct pf_tree *tree = program->fs->tree;
 	struct pf_node *node;
 	bool may;
 
 	pf_tree_lock_names(tree);
-	node = unit->program ? unit->program : unit->executable;
+	node = program->node ? program->node : program->executable;
 	may = !node || pf_node_may(node, cred, want);
 	pf_tree_unlock_names(tree);
 	return may;
@@ -158,27 +159,28 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	enum pf_program_format format;
 	char stem[PF_NAME_MAX + 1];
-	struct unit *unit;
+	struct program *program;
 	int r = files_check_name(dir, name, NULL, NULL, &format, stem, err);
 
 	if (r == 0 && format == PF_PROGRAM_NATIVE)
 		r = files_may_load(fs_of(dir), cred->uid, err);
 	if (r < 0)
 		return r;
-	unit = unit_new(fs_of(dir));
-	if (unit)
-		node = pf_node_new(dir->tree, &kind_program, unit, mode, cred);
+	program = program_new(fs_of(dir));
+	if (program)
+		node = pf_node_new(dir->tree, &kind_program, program, mode, cred);
 	if (!node) {
-		unit_unref(unit);
+		program_unref(program);
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	}
 	pf_node_inherit(dir, node); /* its executable follows */
-	unit->program = node;
-	unit->x->user = cred->uid;
-	pf_executable_set_format(unit->x, format);
+	program->node = node;
+	program->x->user = cred->uid;
+	pf_executable_set_format(program->x, format);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0 && format != PF_PROGRAM_NONE)
-		r = files_add_executable(files_mirror_of(dir), stem, unit, 0, cred, err);
+		r = files_add_executable(files_mirror_of(dir), stem, program, 0, cred,
+					 err);
 	if (r < 0) {
 		pf_dir_unlink(node);
 		return r;
@@ -222,14 +224,14 @@ static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 
 static int programs_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
-	struct unit *unit = unit_of(node);
+	struct program *program = program_of(node);
 
 	(void)dir;
 	(void)err;
 	pf_dir_unlink(node);
-	unit->program = NULL;
-	files_drop_executable_locked(unit);
-	forget(unit); /* a scratch file has no executable */
+	program->node = NULL;
+	files_drop_executable_locked(program);
+	forget(program); /* a scratch file has no executable */
 	return 0;
 }
 
@@ -274,7 +276,7 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 
 /* The options that a replaced program was compiled with stay with the name: editors save
  * by renaming a scratch file over it. */
-static void inherit_options(struct unit *from, struct unit *to)
+static void inherit_options(struct program *from, struct program *to)
 {
 	char *options = NULL;
 
@@ -290,8 +292,8 @@ static void inherit_options(struct unit *from, struct unit *to)
 static int rename_program(struct pf_node *node, struct pf_node *to, const char *name,
 			  struct pf_node *target, struct pf_err *err)
 {
-	struct unit *unit = unit_of(node);
-	enum pf_program_format format, was = unit->x->format;
+	struct program *program = program_of(node);
+	enum pf_program_format format, was = program->x->format;
 	pf_autobuf struct pf_buf from = PF_BUF_INIT;
 	char stem[PF_NAME_MAX + 1];
 	struct pf_attr attr;
@@ -306,44 +308,45 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (was != format && format == PF_PROGRAM_NATIVE)
 		r = files_may_load(fs_of(node), attr.uid, err);
 	if (r == 0 && target && was == PF_PROGRAM_NONE)
-		r = files_may_compile(unit_of(target), attr.uid, err);
+		r = files_may_compile(program_of(target), attr.uid, err);
 	if (r < 0)
 		return r;
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "%s: a rename does not convert a program", name);
 	if (format != PF_PROGRAM_NONE)
-		r = pf_dir_room(files_mirror_of(to), unit->executable, err);
+		r = pf_dir_room(files_mirror_of(to), program->executable, err);
 	if (r < 0)
 		return r;
 	if (target) {
 		if (was == PF_PROGRAM_NONE)
-			inherit_options(unit_of(target), unit);
+			inherit_options(program_of(target), program);
 		programs_unlink(to, target, NULL);
 	}
 	pf_node_path(node, NULL, &from);
 	/* Both trees agree, also if this fails. */
 	if (format == PF_PROGRAM_NONE) {
 		r = pf_dir_move(node, to, name);
-	} else if (unit->executable) {
-		r = pf_dir_move_both(node, to, name, unit->executable,
+	} else if (program->executable) {
+		r = pf_dir_move_both(node, to, name, program->executable,
 				     files_mirror_of(to), stem);
 	} else {
-		r = files_add_executable(files_mirror_of(to), stem, unit, 0, NULL, err);
+		r = files_add_executable(files_mirror_of(to), stem, program, 0, NULL,
+					 err);
 		added = r == 0;
 		if (r == 0)
 			r = pf_dir_move(node, to, name);
 	}
 	if (r < 0 && added)
-		files_drop_executable_locked(unit);
+		files_drop_executable_locked(program);
 	if (r < 0)
 		return r;
 	files_report_moved(node, "program.moved", from.data);
-	pf_executable_set_format(unit->x, format);
+	pf_executable_set_format(program->x, format);
 	if (format == PF_PROGRAM_NONE)
-		files_drop_executable_locked(unit);
+		files_drop_executable_locked(program);
 	else if (added)
-		pf_executable_compile(unit->x, NULL, NULL); /* behind; error tells */
+		pf_executable_compile(program->x, NULL, NULL); /* behind; error tells */
 	return 0;
 }
 
@@ -403,34 +406,34 @@ struct pf_node *files_mirror_of(struct pf_node *dir)
 
 /* --- the file --------------------------------------------------------------------------------------- */
 
-static void program_leave(struct unit *unit)
+static void source_leave(struct program *program)
 {
-	if (atomic_fetch_sub(&unit->opens, 1) == 1 && atomic_load(&unit->removed))
-		bury(unit);
+	if (atomic_fetch_sub(&program->opens, 1) == 1 && atomic_load(&program->removed))
+		bury(program);
 }
 
-static int program_open(struct pf_open *of, struct pf_err *err)
+static int source_open(struct pf_open *of, struct pf_err *err)
 {
-	struct unit *unit = unit_of(of->node);
+	struct program *program = program_of(of->node);
 
-	atomic_fetch_add(&unit->opens, 1);
-	if (!atomic_load(&unit->dead))
+	atomic_fetch_add(&program->opens, 1);
+	if (!atomic_load(&program->dead))
 		return 0;
 	/* The kernel shall look the name up again. */
-	program_leave(unit);
+	source_leave(program);
 	return pf_err_set(err, -ESTALE, "it was removed just now");
 }
 
-static void program_release(struct pf_open *of)
+static void source_release(struct pf_open *of)
 {
-	program_leave(unit_of(of->node));
+	source_leave(program_of(of->node));
 }
 
-static void program_read(struct pf_open *of, size_t len, uint64_t off,
-			 struct pf_reply *reply)
+static void source_read(struct pf_open *of, size_t len, uint64_t off,
+			struct pf_reply *reply)
 {
 	uint64_t size;
-	struct pf_bytes *bytes = pf_executable_source(unit_of(of->node)->x, &size);
+	struct pf_bytes *bytes = pf_executable_source(program_of(of->node)->x, &size);
 
 	if (!bytes || off >= size)
 		pf_reply_data(reply, "", 0);
@@ -440,79 +443,79 @@ static void program_read(struct pf_open *of, size_t len, uint64_t off,
 	pf_bytes_unref(bytes);
 }
 
-static ssize_t program_write(struct pf_open *of, const void *src, size_t len,
-			     uint64_t off, struct pf_err *err)
-{
-	struct unit *unit = unit_of(of->node);
-	int r = files_may_compile(unit, of->cred.uid, err);
-
-	if (r == 0 && unit->x->format == PF_PROGRAM_NATIVE)
-		r = files_may_load(unit->fs, of->cred.uid, err);
-	return r < 0 ? r : pf_executable_write(unit->x, src, len, off, err);
-}
-
-static int program_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+static ssize_t source_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			    struct pf_err *err)
 {
-	int r = pf_executable_truncate(unit_of(node)->x, size, err);
+	struct program *program = program_of(of->node);
+	int r = files_may_compile(program, of->cred.uid, err);
+
+	if (r == 0 && program->x->format == PF_PROGRAM_NATIVE)
+		r = files_may_load(program->fs, of->cred.uid, err);
+	return r < 0 ? r : pf_executable_write(program->x, src, len, off, err);
+}
+
+static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			   struct pf_err *err)
+{
+	int r = pf_executable_truncate(program_of(node)->x, size, err);
 
 	/* Nobody will close a file that truncate(2) did not open. */
 	if (r == 0 && !of && size)
-		pf_executable_compile(unit_of(node)->x, NULL, NULL);
+		pf_executable_compile(program_of(node)->x, NULL, NULL);
 	return r;
 }
 
-static void program_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
 	/* The options may have become others since it was written. */
-	int r = files_may_compile(unit_of(of->node), of->cred.uid, NULL);
+	int r = files_may_compile(program_of(of->node), of->cred.uid, NULL);
 
 	/* A program has no sign of its own that it is whole: only closing tells. */
 	if (why == PF_COMMIT_FSYNC || r < 0) {
 		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
 		return;
 	}
-	if (atomic_load(&unit_of(of->node)->x->subject)) /* no scratch file */
+	if (atomic_load(&program_of(of->node)->x->subject)) /* no scratch file */
 		files_report(of->node, "program.committed");
-	files_compile(unit_of(of->node)->x, reply);
+	files_compile(program_of(of->node)->x, reply);
 }
 
-static void program_getattr(struct pf_node *node, struct stat *st)
+static void source_getattr(struct pf_node *node, struct stat *st)
 {
 	uint64_t size;
 
-	pf_bytes_unref(pf_executable_source(unit_of(node)->x, &size));
+	pf_bytes_unref(pf_executable_source(program_of(node)->x, &size));
 	st->st_size = (off_t)size;
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
 /* Who may read the program may see, and run, what is made of it. */
-static void program_setattr(struct pf_node *node)
+static void source_setattr(struct pf_node *node)
 {
 	struct pf_node *executable;
 
 	pf_tree_lock_names(node->tree);
-	executable = unit_of(node)->executable;
+	executable = program_of(node)->executable;
 	if (executable)
 		files_follow_program(node, executable);
 	pf_tree_unlock_names(node->tree);
 }
 
-static void program_free(struct pf_node *node)
+static void source_free(struct pf_node *node)
 {
-	unit_unref(node->object);
+	program_unref(node->object);
 }
 
 const struct pf_kind kind_program = {
 	.mode = S_IFREG | 0644,
 	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
-	.open = program_open,
-	.release = program_release,
-	.read = program_read,
-	.write = program_write,
-	.truncate = program_truncate,
-	.commit = program_commit,
-	.getattr = program_getattr,
-	.setattr = program_setattr,
-	.free = program_free,
+	.open = source_open,
+	.release = source_release,
+	.read = source_read,
+	.write = source_write,
+	.truncate = source_truncate,
+	.commit = source_commit,
+	.getattr = source_getattr,
+	.setattr = source_setattr,
+	.free = source_free,
 };

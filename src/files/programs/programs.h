@@ -9,77 +9,78 @@ extern const struct pf_kind kind_programs;
 extern const struct pf_kind kind_executables;
 
 /* Files of an executable's directory that rooms above this one make.  Their object: a counted
- * struct unit. */
+ * struct program. */
 extern const struct pf_kind kind_call; /* call/call.c */
 extern const struct pf_kind kind_run;  /* commands/run.c */
 
 /* A program and its executable: the object of both sides' nodes.  Counted. */
-struct unit {
+struct program {
 	_Atomic unsigned refs;
 	struct pf_fs *fs;        /* borrowed */
 	struct pf_executable *x; /* owned reference */
 	struct pf_node
-		*program; /* its file; NULL: weak, under the name lock; made by "as" */
+		*node; /* its file; NULL: weak, under the name lock; made by "as" */
 	struct pf_node *executable; /* owned reference: its directory, or NULL */
 	_Atomic unsigned opens;     /* open files of the program */
 	_Atomic bool removed;       /* it has no name, and gets none */
 	_Atomic bool dead;          /* and its source is gone: too late to open it */
 };
 
-struct unit *unit_new(struct pf_fs *fs);
-struct unit *unit_ref(struct unit *unit);
-void unit_unref(struct unit *unit);
+struct program *program_new(struct pf_fs *fs);
+struct program *program_ref(struct program *program);
+void program_unref(struct program *program);
 
 /*
- * May CRED do WANT (R_OK, W_OK) with UNIT: with its program's file, or, where it has none,
+ * May CRED do WANT (R_OK, W_OK) with PROGRAM: with its program's file, or, where it has none,
  * with the executable's directory.  Takes the name lock.
  */
-bool files_unit_may(struct unit *unit, const struct pf_cred *cred, int want);
+bool files_program_may(struct program *program, const struct pf_cred *cred, int want);
 
 /*
- * May user UID have programs compiled with OPTIONS, text as in options.json, or NULL; and UNIT
+ * May user UID have programs compiled with OPTIONS, text as in options.json, or NULL; and PROGRAM
  * with those that it has?  0, also for text that is no JSON; -EPERM: a flag that only the mount's
- * owner may set.  UNIT's error then tells of it, too.
+ * owner may set.  PROGRAM's error then tells of it, too.
  */
 int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err);
-int files_may_compile(struct unit *unit, uid_t uid, struct pf_err *err);
+int files_may_compile(struct program *program, uid_t uid, struct pf_err *err);
 
 /*
  * Link MADE, which was made of SOURCE's program, as the executable AS ("ns/add-2x"), for CRED
  * to own, readable for whom the program is.  -EEXIST: a program, an executable or a
  * directory has that name; -ENOENT, -EACCES, -EINVAL.  Takes the name lock.
  */
-int files_add_as(struct pf_fs *fs, const char *as, struct unit *source, struct unit *made,
-		 const struct pf_cred *cred, struct pf_err *err);
+int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
+		 struct program *made, const struct pf_cred *cred, struct pf_err *err);
 
 /*
  * Call FN(ARG, its directory, its unit) for each executable, in the order of their making.  FN
  * must not change names.
  */
 void files_each_executable(struct pf_fs *fs,
-			   void (*fn)(void *arg, struct pf_node *node, struct unit *unit),
+			   void (*fn)(void *arg, struct pf_node *node,
+				      struct program *program),
 			   void *arg);
 
-/* Take UNIT's directory away; what runs finishes.  Takes the name lock. */
-void files_drop_executable(struct unit *unit);
+/* Take PROGRAM's directory away; what runs finishes.  Takes the name lock. */
+void files_drop_executable(struct program *program);
 
 /* The executable called NAME, with a reference.  R_OK on its program is checked. */
-int files_find_unit(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		    struct unit **ret, struct pf_err *err);
+int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		       struct program **ret, struct pf_err *err);
 
 /*
- * The program called NAME, "add" or "add.mlir", as files_find_unit.  An executable that has
+ * The program called NAME, "add" or "add.mlir", as files_find_program.  An executable that has
  * no program is none.
  */
-int files_find_program(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
-		       struct unit **ret, struct pf_err *err);
+int files_find_source(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
+		      struct program **ret, struct pf_err *err);
 
-/* Append the name of UNIT's executable, its directory's path below executables/, or
+/* Append the name of PROGRAM's executable, its directory's path below executables/, or
  * "(removed)".  Takes the name lock. */
-void files_unit_name(struct unit *unit, struct pf_buf *out);
+void files_program_name(struct program *program, struct pf_buf *out);
 
-/* Put the name of UNIT's executable before the sentence.  Takes the name lock. */
-void files_name_unit(struct unit *unit, struct pf_err *err);
+/* Put the name of PROGRAM's executable before the sentence.  Takes the name lock. */
+void files_name_program(struct program *program, struct pf_err *err);
 
 /* NAME without a program's extension, the caller's; NULL: no memory. */
 char *files_stem_of(const char *name);
