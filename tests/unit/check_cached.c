@@ -122,7 +122,7 @@ START_TEST(a_death_costs_no_compile)
 	struct pf_cache_stats s;
 	struct pf_executable *x;
 	struct pf_value *v[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[_i]);
 	x = compiled(add_program);

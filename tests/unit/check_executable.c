@@ -477,7 +477,7 @@ START_TEST(a_worker_holds_so_many)
 	enum { N = 12, LIMIT = 4 };
 	struct pf_loaded *used = NULL;
 	struct pf_executable *x[N];
-	struct run run;
+	struct named_exec run;
 	char text[512];
 
 	start_worker(plugins[0]);

@@ -37,7 +37,7 @@ START_TEST(it_computes)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[_i]);
 	x = compiled(add_program);
@@ -64,7 +64,7 @@ START_TEST(results_are_arguments)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
@@ -89,7 +89,7 @@ START_TEST(it_waits_for_the_compile)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = executable_of(add_program);
@@ -121,7 +121,7 @@ START_TEST(the_amounts_are_checked)
 {
 	struct pf_executable *x;
 	struct pf_value *args[3];
-	struct run run;
+	struct named_exec run;
 
 	start_faulty("");
 	x = compiled(add_program);
@@ -157,7 +157,7 @@ START_TEST(the_arguments_are_checked)
 				  .dims = { wrong_args[_i].a, wrong_args[_i].b } };
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
@@ -181,7 +181,7 @@ END_TEST
 START_TEST(a_source_that_failed_does_not_run)
 {
 	struct pf_executable *x;
-	struct run run;
+	struct named_exec run;
 
 	start_faulty("compile=error:INVALID_ARGUMENT:bad op");
 	x = executable_of(add_program);
@@ -218,7 +218,7 @@ START_TEST(failures_are_told)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_faulty(faults[_i].fault);
 	x = compiled(add_program);
@@ -247,7 +247,7 @@ START_TEST(a_death_between_runs_is_not_noticed)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
@@ -280,7 +280,7 @@ START_TEST(a_worker_that_keeps_dying_hangs_nobody)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run runs[8];
+	struct named_exec runs[8];
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
@@ -310,7 +310,7 @@ START_TEST(stopping_ends_what_runs)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run runs[20];
+	struct named_exec runs[20];
 
 	start_faulty("execute=hang");
 	x = compiled(add_program);
@@ -337,7 +337,7 @@ START_TEST(a_donated_argument_is_gone)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
@@ -366,7 +366,7 @@ START_TEST(a_failed_run_consumes_nothing)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_faulty("execute=error:INTERNAL:oops");
 	x = compiled(add_program);
@@ -387,7 +387,7 @@ START_TEST(readers_of_a_donated_argument_keep_its_bytes)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
@@ -423,7 +423,7 @@ START_TEST(a_cancelled_run_is_not_sent)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_faulty("execute=abort");
 	x = compiled(add_program);
@@ -441,7 +441,7 @@ START_TEST(one_that_never_started_is_freed)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_faulty("");
 	x = executable_of(add_program);
@@ -467,7 +467,7 @@ static void *run_main(void *arg)
 	struct shared *s = arg;
 
 	for (int i = 0; i < 100; i++) {
-		struct run run;
+		struct named_exec run;
 
 		run_init(&run, s->x, s->args, 2, 1);
 		pf_execution_start(run.e, i % 2);

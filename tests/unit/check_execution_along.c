@@ -25,7 +25,7 @@ enum { MAX_CHAIN = 100 };
 
 /* Executions of which each may go along with the one before; the state is argument 0. */
 static struct chain {
-	struct run runs[MAX_CHAIN];
+	struct named_exec runs[MAX_CHAIN];
 	int n, at;  /* of them, and the one that joins next */
 	int joined; /* so many did */
 	int left;   /* so many of these did not begin */
@@ -42,10 +42,10 @@ static void chain_left(struct pf_execution *e)
 	pf_execution_free(e);
 }
 
-static struct run *chain_run(int i, struct pf_value *state)
+static struct named_exec *chain_run(int i, struct pf_value *state)
 {
 	struct pf_value *args[] = { state, chain.other };
-	struct run *run = &chain.runs[i];
+	struct named_exec *run = &chain.runs[i];
 
 	run_init(run, chain.x, args, 2, 1);
 	run->e->donate[0] = chain.donate;
@@ -56,7 +56,7 @@ static struct run *chain_run(int i, struct pf_value *state)
 
 static bool chain_follow(struct pf_execution *last)
 {
-	struct run *run;
+	struct named_exec *run;
 
 	if (chain.at == chain.n)
 		return false;
@@ -73,7 +73,7 @@ static bool chain_follow(struct pf_execution *last)
 /* Add OTHER to STATE N times, as many as can in one request. */
 static void start_chain(int n, struct pf_value *state, bool settle)
 {
-	struct run *run;
+	struct named_exec *run;
 
 	chain.n = n;
 	chain.at = 1;
@@ -117,7 +117,7 @@ START_TEST(results_are_arguments_before_they_are_there)
 		ck_assert_int_eq(chain.joined > 0, round > 0);
 		ck_assert_int_lt(chain.joined, 64);
 		for (int i = 0; i <= chain.joined; i++) {
-			struct run *run = &chain.runs[i];
+			struct named_exec *run = &chain.runs[i];
 			bool gone = chain.donate && i < chain.joined;
 
 			ck_assert_msg(run->code == 0, "%s", run->err.text);
@@ -155,7 +155,7 @@ static const struct {
 START_TEST(what_is_after_a_failure_has_not_begun)
 {
 	struct pf_value *state;
-	struct run *bad;
+	struct named_exec *bad;
 
 	start_faulty(breaks[_i].fault);
 	chain.x = compiled(add_program);
@@ -163,7 +163,7 @@ START_TEST(what_is_after_a_failure_has_not_begun)
 	state = matrix(counts);
 	for (int i = 0; i < 3; i++) {
 		struct pf_value *args[] = { state, chain.other };
-		struct run run;
+		struct named_exec run;
 
 		run_init(&run, chain.x, args, 2, 1);
 		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
@@ -199,7 +199,7 @@ static bool refused;
 static bool try_reason(struct pf_execution *last)
 {
 	struct pf_value *args[] = { last->outs[0], strange };
-	struct run run;
+	struct named_exec run;
 
 	run_init(&run, chain.x, args, 2, reason == WRONG ? 2 : 1);
 	run.e->donate[1] = reason == CONSUMES;
@@ -215,7 +215,7 @@ static bool try_reason(struct pf_execution *last)
 START_TEST(some_must_wait)
 {
 	struct pf_value *args[2];
-	struct run run;
+	struct named_exec run;
 
 	start_worker(plugins[0]);
 	reason = (enum reason)_i;

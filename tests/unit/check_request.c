@@ -53,16 +53,17 @@ static const struct {
 
 START_TEST(a_run_line_is_understood)
 {
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(request_parse_line(lines[_i].line, &r, &err) == 0, "%s", err.text);
+	ck_assert_msg(exec_spec_parse_line(lines[_i].line, &r, &err) == 0, "%s",
+		      err.text);
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), lines[_i].inputs);
 	ck_assert_str_eq(shown(rows_at(&r.outputs, 0)), lines[_i].outputs);
 	ck_assert_str_eq(shown(&r.donate), lines[_i].donate);
-	request_release(&r);
+	exec_spec_release(&r);
 	ck_assert_ptr_null(r.inputs.at);
-	request_release(&r);
+	exec_spec_release(&r);
 }
 END_TEST
 
@@ -103,19 +104,19 @@ static const struct {
 
 START_TEST(a_bad_run_line_is_refused)
 {
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(request_parse_line(bad_lines[_i].line, &r, &err), -EINVAL);
+	ck_assert_int_eq(exec_spec_parse_line(bad_lines[_i].line, &r, &err), -EINVAL);
 	ck_assert_str_eq(err.text, bad_lines[_i].why);
-	request_release(&r);
+	exec_spec_release(&r);
 }
 END_TEST
 
 START_TEST(a_line_may_have_many_names)
 {
 	struct pf_buf line = PF_BUF_INIT;
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
 	for (int i = 0; i < 5000; i++)
@@ -123,24 +124,24 @@ START_TEST(a_line_may_have_many_names)
 	pf_buf_puts(&line, "->");
 	for (int i = 0; i < 5000; i++)
 		pf_buf_printf(&line, " \"%d\"", i);
-	ck_assert_int_eq(request_parse_line(line.data, &r, &err), 0);
+	ck_assert_int_eq(exec_spec_parse_line(line.data, &r, &err), 0);
 	ck_assert_uint_eq(r.inputs.at->n, 5000);
 	ck_assert_str_eq(r.inputs.at->at[4999], "buffer_4999");
 	ck_assert_uint_eq(r.outputs.at->n, 5000);
 	ck_assert_str_eq(r.outputs.at->at[4999], "4999");
-	request_release(&r);
+	exec_spec_release(&r);
 	pf_buf_release(&line);
 }
 END_TEST
 
 START_TEST(a_line_has_options)
 {
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(request_parse_line("device=cpu:1 x move -> y async repeat=12 "
-					    "timeout_ms=500 device=cpu:2",
-					    &r, &err),
+	ck_assert_int_eq(exec_spec_parse_line("device=cpu:1 x move -> y async repeat=12 "
+					      "timeout_ms=500 device=cpu:2",
+					      &r, &err),
 			 0);
 	ck_assert_str_eq(shown(r.inputs.at), "[x]");
 	ck_assert_str_eq(shown(r.outputs.at), "[y]");
@@ -148,11 +149,11 @@ START_TEST(a_line_has_options)
 	ck_assert(r.move && r.async);
 	ck_assert_uint_eq(r.repeat, 12);
 	ck_assert_uint_eq(r.timeout_ms, 500);
-	request_release(&r);
-	ck_assert_int_eq(request_parse_line("\"async\" -> \"move\"", &r, &err), 0);
+	exec_spec_release(&r);
+	ck_assert_int_eq(exec_spec_parse_line("\"async\" -> \"move\"", &r, &err), 0);
 	ck_assert(!r.move && !r.async);
 	ck_assert_str_eq(shown(r.inputs.at), "[async]");
-	request_release(&r);
+	exec_spec_release(&r);
 }
 END_TEST
 
@@ -177,16 +178,16 @@ static const struct {
 START_TEST(a_json_request_is_understood)
 {
 	struct json_object *o = json_tokener_parse(objects[_i].text);
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(request_parse(o, others, &r, &err) == 0, "%s", err.text);
+	ck_assert_msg(exec_spec_parse(o, others, &r, &err) == 0, "%s", err.text);
 	json_object_put(o); /* the request holds what it needs */
 	ck_assert_uint_eq(r.inputs.n, 0);
 	ck_assert_str_eq(shown(r.inputs.at), objects[_i].inputs);
 	ck_assert_str_eq(shown(r.outputs.at), objects[_i].outputs);
 	ck_assert_str_eq(shown(&r.donate), objects[_i].donate);
-	request_release(&r);
+	exec_spec_release(&r);
 }
 END_TEST
 
@@ -195,10 +196,10 @@ START_TEST(json_may_have_rows_and_options)
 	struct json_object *o = json_tokener_parse(
 		"{\"inputs\":[[\"x\",\"y\"],[\"v\"],[]],\"outputs\":[[]],\"device\":\"cpu:1\","
 		"\"move\":true,\"async\":false,\"repeat\":3,\"timeout_ms\":9}");
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(request_parse(o, others, &r, &err) == 0, "%s", err.text);
+	ck_assert_msg(exec_spec_parse(o, others, &r, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(r.inputs.n, 3);
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), "[x][y]");
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 1)), "[v]");
@@ -209,7 +210,7 @@ START_TEST(json_may_have_rows_and_options)
 	ck_assert_uint_eq(r.repeat, 3);
 	ck_assert_uint_eq(r.timeout_ms, 9);
 	json_object_put(o);
-	request_release(&r);
+	exec_spec_release(&r);
 }
 END_TEST
 
@@ -217,14 +218,14 @@ START_TEST(json_may_name_parameters)
 {
 	struct json_object *o =
 		json_tokener_parse("{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}");
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(request_parse(o, others, &r, &err), 0);
+	ck_assert_int_eq(exec_spec_parse(o, others, &r, &err), 0);
 	ck_assert(r.by_name);
 	ck_assert_str_eq(shown(&r.params), "[p1][p0]");
 	json_object_put(o);
-	request_release(&r);
+	exec_spec_release(&r);
 }
 END_TEST
 
@@ -275,13 +276,13 @@ static const struct {
 START_TEST(a_bad_json_request_is_refused)
 {
 	struct json_object *o = json_tokener_parse(bad_objects[_i].text);
-	struct request r = { .repeat = 0 };
+	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(request_parse(o, others, &r, &err), -EINVAL);
+	ck_assert_int_eq(exec_spec_parse(o, others, &r, &err), -EINVAL);
 	if (bad_objects[_i].why)
 		ck_assert_str_eq(err.text, bad_objects[_i].why);
-	request_release(&r);
+	exec_spec_release(&r);
 	json_object_put(o);
 }
 END_TEST

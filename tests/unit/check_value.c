@@ -20,7 +20,7 @@ static struct pf_value *sum_of(struct pf_executable *x, struct pf_value *a,
 			       struct pf_value *b)
 {
 	struct pf_value *args[] = { a, b }, *out;
-	struct run run;
+	struct named_exec run;
 
 	run_init(&run, x, args, 2, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
@@ -47,7 +47,7 @@ static struct pf_value *large_result(void)
 	struct pf_shape shape = { .rank = 1, .dims = { LARGE } };
 	float *src = calloc(LARGE, sizeof(*src));
 	struct pf_value *in, *out;
-	struct run run;
+	struct named_exec run;
 
 	for (int i = 0; i < LARGE; i++)
 		src[i] = (float)i;

@@ -126,7 +126,7 @@ static inline struct pf_executable *compiled(const char *text)
 }
 
 /* An execution and its end. */
-struct run {
+struct named_exec {
 	struct pf_execution *e;
 	struct event ended;
 	int code;
@@ -135,7 +135,7 @@ struct run {
 
 static inline void run_done(struct pf_execution *e, int code, const struct pf_err *err)
 {
-	struct run *run = e->user;
+	struct named_exec *run = e->user;
 
 	run->code = code;
 	if (code < 0)
@@ -144,7 +144,8 @@ static inline void run_done(struct pf_execution *e, int code, const struct pf_er
 }
 
 /* Prepare X with N arguments, called a, b, ..., and OUTS results. */
-static inline struct pf_execution *run_init(struct run *run, struct pf_executable *x,
+static inline struct pf_execution *run_init(struct named_exec *run,
+					    struct pf_executable *x,
 					    struct pf_value **args, size_t n, size_t outs)
 {
 	static const char *const names[] = { "a", "b", "c", "d" };
@@ -165,7 +166,7 @@ static inline struct pf_execution *run_init(struct run *run, struct pf_executabl
 	return run->e;
 }
 
-static inline int run_it(struct run *run)
+static inline int run_it(struct named_exec *run)
 {
 	pf_execution_start(run->e, true);
 	event_wait(&run->ended);

@@ -12,7 +12,7 @@
  */
 
 /* The names of the rows' devices, borrowed ones in an array that the caller frees. */
-static char **device_names(const struct run *run)
+static char **device_names(const struct named_exec *run)
 {
 	char **names = calloc(run->n_rows, sizeof(*names));
 
@@ -22,7 +22,7 @@ static char **device_names(const struct run *run)
 }
 
 /* What the program tells of PARAM, if its rows are its partitions; or NULL. */
-static const struct pf_tiles *tiles_of(const struct run *run,
+static const struct pf_tiles *tiles_of(const struct named_exec *run,
 				       const struct pf_param *param)
 {
 	struct json_object *partitions;
@@ -36,7 +36,7 @@ static const struct pf_tiles *tiles_of(const struct run *run,
 }
 
 /* The name that all rows have for input I (or output I), or NULL. */
-static const char *one_word(const struct run *run, bool output, size_t i)
+static const char *one_word(const struct named_exec *run, bool output, size_t i)
 {
 	const char *first = NULL;
 
@@ -55,7 +55,7 @@ static const char *one_word(const struct run *run, bool output, size_t i)
 /* --- inputs ------------------------------------------------------------------------------- */
 
 /* A shard for each row, and none besides. */
-static int check_devices(const struct run *run, const struct pf_sharding *s,
+static int check_devices(const struct named_exec *run, const struct pf_sharding *s,
 			 struct pf_err *err)
 {
 	if (s->n != run->n_rows)
@@ -70,7 +70,7 @@ static int check_devices(const struct run *run, const struct pf_sharding *s,
 	return 0;
 }
 
-static int check_input(struct run *run, size_t i, char *const *devices,
+static int check_input(struct named_exec *run, size_t i, char *const *devices,
 		       struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -99,7 +99,7 @@ static int check_input(struct run *run, size_t i, char *const *devices,
 	return 0;
 }
 
-static int check_inputs(struct run *run, struct pf_err *err)
+static int check_inputs(struct named_exec *run, struct pf_err *err)
 {
 	pf_autofree char **devices = device_names(run);
 	int r = devices ? 0 : pf_err_set(err, -ENOMEM, "no memory for names");
@@ -110,7 +110,7 @@ static int check_inputs(struct run *run, struct pf_err *err)
 }
 
 /* A result that is fed to the next repetition is split as that wants it. */
-static int check_fed_shards(const struct run *run, struct pf_err *err)
+static int check_fed_shards(const struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_signature *sig = run->loaded->signature;
 
@@ -130,7 +130,7 @@ static int check_fed_shards(const struct run *run, struct pf_err *err)
 
 /* --- outputs ------------------------------------------------------------------------------ */
 
-static bool shards_outputs(const struct run *run)
+static bool shards_outputs(const struct named_exec *run)
 {
 	return run->n_rows > 1 && !run->request.outputs.n && run->n_rows <= PF_MAX_SHARDS;
 }
@@ -139,7 +139,7 @@ static bool shards_outputs(const struct run *run)
  * Arguments that are on several devices are where the program takes them, and results that
  * will be may have their names.  -EINVAL, and what files_check_sharding says.
  */
-static int run_check_shards(struct run *run, struct pf_err *err)
+static int run_check_shards(struct named_exec *run, struct pf_err *err)
 {
 	int r = 0;
 
@@ -177,7 +177,7 @@ static int list_devices(struct pf_sharding *s, unsigned n, char *const *devices)
 	return s->devices ? 0 : -ENOMEM;
 }
 
-static int describe(struct run *run, const struct pf_execution *e, size_t i,
+static int describe(struct named_exec *run, const struct pf_execution *e, size_t i,
 		    char *const *devices, struct sharded *sh, struct pf_err *err)
 {
 	const struct pf_param *param = &run->loaded->signature->outputs[i];
@@ -201,7 +201,7 @@ static int describe(struct run *run, const struct pf_execution *e, size_t i,
 		       : pf_err_set(err, -ENOMEM, "no memory for a sharding");
 }
 
-static int put_sharding(struct run *run, const struct pf_execution *e, size_t i,
+static int put_sharding(struct named_exec *run, const struct pf_execution *e, size_t i,
 			char *const *devices, struct pf_err *err)
 {
 	const char *name = one_word(run, true, i);
@@ -218,7 +218,7 @@ static int put_sharding(struct run *run, const struct pf_execution *e, size_t i,
 	return r;
 }
 
-int run_make_home(struct run *run, struct pf_err *err)
+int run_make_home(struct named_exec *run, struct pf_err *err)
 {
 	/* The default device need not be one of the program's. */
 	if (!shards_outputs(run) || !run->rows[0].directory)
@@ -227,7 +227,7 @@ int run_make_home(struct run *run, struct pf_err *err)
 				    run->rows[0].directory, &run->task->cred, err);
 }
 
-int run_put_shardings_locked(struct run *run, const struct pf_execution *e,
+int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
 			     struct pf_err *err)
 {
 	pf_autofree char **devices = NULL;
@@ -257,7 +257,8 @@ static const struct device *device_at(const struct pf_fs *fs,
 }
 
 /* The device that the request names, which the program must be able to run on. */
-static int chosen_device(struct run *run, const struct device **ret, struct pf_err *err)
+static int chosen_device(struct named_exec *run, const struct device **ret,
+			 struct pf_err *err)
 {
 	const char *name = run->request.device;
 	const struct pf_worker *worker = run->loaded->worker;
@@ -282,7 +283,7 @@ static int chosen_device(struct run *run, const struct device **ret, struct pf_e
 	return 0;
 }
 
-static int find_devices(struct run *run, struct pf_err *err)
+static int find_devices(struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_fs *fs = run->task->fs;
 	const struct pf_loaded *l = run->loaded;
@@ -306,9 +307,9 @@ static int find_devices(struct run *run, struct pf_err *err)
 /* --- lists -------------------------------------------------------------------------------- */
 
 /* Inputs by parameter: put them in order. */
-static int order_inputs(struct run *run, struct row *row, struct pf_err *err)
+static int order_inputs(struct named_exec *run, struct row *row, struct pf_err *err)
 {
-	const struct request *q = &run->request;
+	const struct exec_spec *q = &run->request;
 	const struct pf_signature *s = run->loaded->signature;
 	const struct names *given = rows_at(&q->inputs, 0);
 
@@ -336,7 +337,7 @@ static int order_inputs(struct run *run, struct row *row, struct pf_err *err)
 	return 0;
 }
 
-static int list_inputs(struct run *run, size_t i, struct pf_err *err)
+static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 {
 	struct row *row = &run->rows[i];
 	const struct names *given = rows_at(&run->request.inputs, i);
@@ -350,8 +351,8 @@ static int list_inputs(struct run *run, size_t i, struct pf_err *err)
 }
 
 /* Results of ROW can go to the directory WORD, a new one or not, only if it is its device's. */
-static int check_home(const struct run *run, const struct row *row, const char *word,
-		      struct pf_err *err)
+static int check_home(const struct named_exec *run, const struct row *row,
+		      const char *word, struct pf_err *err)
 {
 	const char *slash = strchr(word, '/');
 	const struct device *device = row->device;
@@ -389,7 +390,7 @@ static int number_outputs(struct row *row, const char *directory, size_t n,
 }
 
 /* What one word of the outputs stands for; a new directory only says so in *NEW. */
-static int list_output(struct run *run, const struct row *row, const char *word,
+static int list_output(struct named_exec *run, const struct row *row, const char *word,
 		       struct names *ret, const char **new, struct pf_err *err)
 {
 	PF_CLEANUP(names_release) struct names leaves = { 0 };
@@ -418,7 +419,7 @@ static int list_output(struct run *run, const struct row *row, const char *word,
 	return 0;
 }
 
-static int list_outputs(struct run *run, size_t i, struct pf_err *err)
+static int list_outputs(struct named_exec *run, size_t i, struct pf_err *err)
 {
 	struct row *row = &run->rows[i];
 	const struct names *given = rows_at(&run->request.outputs, i);
@@ -446,7 +447,7 @@ static int list_outputs(struct run *run, size_t i, struct pf_err *err)
 }
 
 /* Every row has as many as the first. */
-static int check_lengths(struct run *run, struct pf_err *err)
+static int check_lengths(struct named_exec *run, struct pf_err *err)
 {
 	run->n_in = run->rows[0].inputs.n;
 	run->n_out = run->rows[0].outputs.n;
@@ -465,9 +466,9 @@ static int check_lengths(struct run *run, struct pf_err *err)
 
 /* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
  * n_out.  (rows.c) */
-static int run_list_rows(struct run *run, struct pf_err *err)
+static int run_list_rows(struct named_exec *run, struct pf_err *err)
 {
-	const struct request *q = &run->request;
+	const struct exec_spec *q = &run->request;
 	size_t n = run->loaded->n_devices ? run->loaded->n_devices : 1;
 	int r;
 
@@ -502,7 +503,7 @@ static bool in_new_directory(const struct row *row, size_t i)
 	return row->directory && i >= row->first && i < row->first + row->n;
 }
 
-static int find_target(struct run *run, size_t row, size_t i, struct pf_err *err)
+static int find_target(struct named_exec *run, size_t row, size_t i, struct pf_err *err)
 {
 	const struct row *at = &run->rows[row];
 	struct target *t = &run->targets[row * run->n_out + i];
@@ -522,7 +523,7 @@ static int find_target(struct run *run, size_t row, size_t i, struct pf_err *err
 }
 
 /* No two results of a row may have one name. */
-static int check_targets(const struct run *run, size_t row, struct pf_err *err)
+static int check_targets(const struct named_exec *run, size_t row, struct pf_err *err)
 {
 	const struct target *t = &run->targets[row * run->n_out];
 
@@ -536,7 +537,7 @@ static int check_targets(const struct run *run, size_t row, struct pf_err *err)
 	return 0;
 }
 
-static int find_targets(struct run *run, struct pf_err *err)
+static int find_targets(struct named_exec *run, struct pf_err *err)
 {
 	int r = 0;
 
@@ -553,7 +554,7 @@ static int find_targets(struct run *run, struct pf_err *err)
 	return r;
 }
 
-int run_make_directories(struct run *run, struct pf_err *err)
+int run_make_directories(struct named_exec *run, struct pf_err *err)
 {
 	int r = 0;
 
@@ -574,7 +575,7 @@ int run_make_directories(struct run *run, struct pf_err *err)
 
 /* --- inputs ------------------------------------------------------------------------------- */
 
-static bool is_donated(const struct run *run, const char *name)
+static bool is_donated(const struct named_exec *run, const char *name)
 {
 	for (size_t d = 0; d < run->request.donate.n; d++)
 		if (!strcmp(run->request.donate.at[d], name))
@@ -583,7 +584,7 @@ static bool is_donated(const struct run *run, const char *name)
 }
 
 /* Reading an array takes the right to read it; consuming it takes that to write, too. */
-static int find_input(struct run *run, size_t row, size_t i, struct pf_err *err)
+static int find_input(struct named_exec *run, size_t row, size_t i, struct pf_err *err)
 {
 	const struct row *at = &run->rows[row];
 	const char *name = at->inputs.at[i];
@@ -601,7 +602,7 @@ static int find_input(struct run *run, size_t row, size_t i, struct pf_err *err)
 			       : pf_err_wrap(err, r, "input %zu", i);
 }
 
-static int find_inputs(struct run *run, struct pf_err *err)
+static int find_inputs(struct named_exec *run, struct pf_err *err)
 {
 	size_t n = run->n_rows * run->n_in;
 	int r = 0;
@@ -617,7 +618,7 @@ static int find_inputs(struct run *run, struct pf_err *err)
 }
 
 /* Which results take the names of inputs: these are consumed, and fed to repetitions. */
-static void find_fed(struct run *run)
+static void find_fed(struct named_exec *run)
 {
 	for (size_t i = 0; i < run->n_rows * run->n_in; i++)
 		run->fed[i] = run->n_out;
@@ -636,7 +637,7 @@ static void find_fed(struct run *run)
 }
 
 /* What is in two places at once cannot be consumed in either. */
-static void keep_doubles(struct run *run)
+static void keep_doubles(struct named_exec *run)
 {
 	for (size_t i = 0; i < run->n_rows * run->n_in; i++)
 		for (size_t k = 0; k < i; k++)
@@ -645,7 +646,7 @@ static void keep_doubles(struct run *run)
 }
 
 /* What "donate" names must be an input, and be there for all repetitions. */
-static int mark_donated(struct run *run, struct pf_err *err)
+static int mark_donated(struct named_exec *run, struct pf_err *err)
 {
 	for (size_t d = 0; d < run->request.donate.n; d++) {
 		const char *name = run->request.donate.at[d];
@@ -676,7 +677,7 @@ static int mark_donated(struct run *run, struct pf_err *err)
  * A repetition takes the results of the one before as arguments: they must be what the program
  * takes.  This is checked before the first one runs, which may consume what it is given.
  */
-static int check_fed(const struct run *run, struct pf_err *err)
+static int check_fed(const struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_signature *s = run->loaded->signature;
 
@@ -702,7 +703,7 @@ static int check_fed(const struct run *run, struct pf_err *err)
 	return 0;
 }
 
-int run_resolve(struct run *run, struct pf_err *err)
+int run_resolve(struct named_exec *run, struct pf_err *err)
 {
 	int r = run_list_rows(run, err);
 
@@ -724,7 +725,7 @@ int run_resolve(struct run *run, struct pf_err *err)
 }
 
 /* The same array twice, once consumed: the other use would see it gone. */
-static int check_twice(struct run *run, struct pf_execution *e, struct pf_err *err)
+static int check_twice(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++)
 		for (size_t k = 0; e->donate[i] && k < e->n_args; k++) {
@@ -743,7 +744,7 @@ static int check_twice(struct run *run, struct pf_execution *e, struct pf_err *e
  * A name that an output takes is asked to be consumed: but not before it must be, since others
  * may want to read it while the program runs.  What is only promised nobody else has.
  */
-static bool may_consume(const struct run *run, const char *name, size_t i,
+static bool may_consume(const struct named_exec *run, const char *name, size_t i,
 			struct pf_value *v)
 {
 	const struct pf_signature *s = run->loaded->signature;
@@ -754,7 +755,7 @@ static bool may_consume(const struct run *run, const char *name, size_t i,
 }
 
 /* What is consumed and replaced is not gone in between. */
-static int note_replaced(struct run *run, const struct pf_execution *e,
+static int note_replaced(struct named_exec *run, const struct pf_execution *e,
 			 struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
@@ -770,7 +771,7 @@ static int note_replaced(struct run *run, const struct pf_execution *e,
 	return 0;
 }
 
-int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err)
+int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	int r;
 

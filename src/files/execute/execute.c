@@ -22,7 +22,7 @@ static struct json_object *describe(const char *name, const struct pf_value *v,
 	return o;
 }
 
-static struct json_object *describe_row(const struct run *run,
+static struct json_object *describe_row(const struct named_exec *run,
 					const struct pf_execution *e, size_t row)
 {
 	struct json_object *list = json_object_new_array();
@@ -36,7 +36,8 @@ static struct json_object *describe_row(const struct run *run,
 }
 
 /* The reply to an execution whose last repetition was E. */
-static struct json_object *run_reply(const struct run *run, const struct pf_execution *e)
+static struct json_object *run_reply(const struct named_exec *run,
+				     const struct pf_execution *e)
 {
 	struct json_object *o = reply_new(), *rows;
 
@@ -126,7 +127,7 @@ void reply_print(struct json_object *reply, struct pf_buf *out)
 }
 
 /* Results have their names, or never will. */
-static void forget_replaced(struct run *run)
+static void forget_replaced(struct named_exec *run)
 {
 	for (size_t i = 0; run->replaced && i < run->n_rows * run->n_in; i++) {
 		struct pf_value *v = run->replaced[i];
@@ -141,7 +142,7 @@ static void forget_replaced(struct run *run)
 	free(pf_steal(&run->replaced));
 }
 
-void run_free(struct run *run)
+void run_free(struct named_exec *run)
 {
 	forget_replaced(run);
 	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
@@ -164,11 +165,11 @@ void run_free(struct run *run)
 	pf_node_unref(run->mesh_node);
 	program_unref(run->program);
 	free(run->name);
-	request_release(&run->request);
+	exec_spec_release(&run->request);
 	free(run);
 }
 
-static void run_fail(struct run *run, struct pf_err *err)
+static void run_fail(struct named_exec *run, struct pf_err *err)
 {
 	task_fail(run->task, err);
 	run_free(run);
@@ -176,7 +177,7 @@ static void run_fail(struct run *run, struct pf_err *err)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static int put_locked(struct run *run, size_t i, struct pf_buffer *promised,
+static int put_locked(struct named_exec *run, size_t i, struct pf_buffer *promised,
 		      struct pf_value *value, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
@@ -192,7 +193,7 @@ static int put_locked(struct run *run, size_t i, struct pf_buffer *promised,
 }
 
 /* Give every result its name, all at once. */
-static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
+static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	int r = run_make_directories(run, err);
 
@@ -216,7 +217,7 @@ static int publish(struct run *run, struct pf_execution *e, struct pf_err *err)
  * A repetition failed, or was cancelled: what the ones before made of inputs that they
  * consumed is in E's arguments, and must not be lost.
  */
-static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *err)
+static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	bool kept = false;
 
@@ -236,11 +237,11 @@ static void keep_state(struct run *run, struct pf_execution *e, struct pf_err *e
 		    kept ? ", whose state is kept under its names" : "");
 }
 
-static void start(struct run *run, struct pf_execution *e);
+static void start(struct named_exec *run, struct pf_execution *e);
 
 /* The repetition after E, whose results take the places of the inputs that have their
  * names; NULL: no memory. */
-static struct pf_execution *run_feed(struct run *run, const struct pf_execution *e)
+static struct pf_execution *run_feed(struct named_exec *run, const struct pf_execution *e)
 {
 	struct pf_execution *next = pf_execution_new(e->n_args, e->n_rows);
 
@@ -255,7 +256,7 @@ static struct pf_execution *run_feed(struct run *run, const struct pf_execution 
 	return next;
 }
 
-static void note_times(struct run *run, const struct pf_execution *e)
+static void note_times(struct named_exec *run, const struct pf_execution *e)
 {
 	run->seconds += e->seconds;
 	run->queue_seconds += e->queue_seconds;
@@ -264,7 +265,7 @@ static void note_times(struct run *run, const struct pf_execution *e)
 }
 
 /* The first repetition has ended: what it consumed is gone, or will be replaced. */
-static void note_consumed(struct run *run, const struct pf_execution *e)
+static void note_consumed(struct named_exec *run, const struct pf_execution *e)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
 		if (!e->donate[i])
@@ -277,7 +278,7 @@ static void note_consumed(struct run *run, const struct pf_execution *e)
 
 static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
-	struct run *run = e->user;
+	struct named_exec *run = e->user;
 	struct pf_execution *next = NULL;
 	struct pf_err err = PF_ERR_INIT;
 
@@ -318,14 +319,14 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 /* Nobody waits for it any more: what has not begun need not begin. */
 static bool is_cancelled(struct pf_execution *e)
 {
-	struct run *run = e->user;
+	struct named_exec *run = e->user;
 
 	return task_cancelled(run->task);
 }
 
 static void run_began(struct pf_execution *e)
 {
-	struct run *run = e->user;
+	struct named_exec *run = e->user;
 
 	task_began(run->task);
 }
@@ -334,7 +335,7 @@ static void run_began(struct pf_execution *e)
 
 static void run_report(struct pf_execution *e, struct pf_report_execution *report)
 {
-	const struct run *run = e->user;
+	const struct named_exec *run = e->user;
 
 	report->goes_on = run->done + 1 < run->request.repeat;
 	report->repeated = run->done;
@@ -343,7 +344,7 @@ static void run_report(struct pf_execution *e, struct pf_report_execution *repor
 }
 
 /* E is the next repetition of RUN: fill in all but the arguments. */
-static void run_prepare(struct run *run, struct pf_execution *e)
+static void run_prepare(struct named_exec *run, struct pf_execution *e)
 {
 	run->begun++;
 	e->executable = pf_executable_ref(run->program->x);
@@ -362,7 +363,7 @@ static void run_prepare(struct run *run, struct pf_execution *e)
 		e->device = run->rows[0].device->index;
 }
 
-static void start(struct run *run, struct pf_execution *e)
+static void start(struct named_exec *run, struct pf_execution *e)
 {
 	bool settle = run->settle;
 
@@ -373,7 +374,7 @@ static void start(struct run *run, struct pf_execution *e)
 }
 
 /* 1 the program is there; 0 RUN will be woken once it is, and may be gone; -errno. */
-static int load(struct run *run, struct pf_err *err)
+static int load(struct named_exec *run, struct pf_err *err)
 {
 	struct task *task = run->task;
 	int r;
@@ -394,7 +395,7 @@ static int load(struct run *run, struct pf_err *err)
 	return r;
 }
 
-static void begin(struct run *run)
+static void begin(struct named_exec *run)
 {
 	struct pf_execution *e = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -420,7 +421,7 @@ static void begin(struct run *run)
 
 static void cancelled(struct task_pause *pause)
 {
-	struct run *run = pf_container_of(pause, struct run, pause);
+	struct named_exec *run = pf_container_of(pause, struct named_exec, pause);
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_err_set(&err, -ECANCELED, "%s: cancelled before it began", run->name);
@@ -429,14 +430,14 @@ static void cancelled(struct task_pause *pause)
 
 static bool leave(struct task_pause *pause)
 {
-	struct run *run = pf_container_of(pause, struct run, pause);
+	struct named_exec *run = pf_container_of(pause, struct named_exec, pause);
 
 	return pf_executable_leave(run->program->x, &run->waiter);
 }
 
 static void wake(struct pf_waiter *waiter)
 {
-	struct run *run = pf_container_of(waiter, struct run, waiter);
+	struct named_exec *run = pf_container_of(waiter, struct named_exec, waiter);
 
 	task_resumes(run->task);
 	run->settle = false;
@@ -447,10 +448,10 @@ static void wake(struct pf_waiter *waiter)
 }
 
 /* A new run, of REQUEST, whose contents are taken; NULL: no memory. */
-static struct run *run_new(struct task *task, struct program *program, const char *name,
-			   struct request *request)
+static struct named_exec *run_new(struct task *task, struct program *program,
+				  const char *name, struct exec_spec *request)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct named_exec *run = calloc(1, sizeof(*run));
 
 	if (!run || !(run->name = strdup(name))) {
 		free(run);
@@ -480,9 +481,9 @@ const char *files_late(uint64_t repeat)
 }
 
 void files_execute(struct task *task, struct program *program, const char *name,
-		   struct request *request, bool settle)
+		   struct exec_spec *request, bool settle)
 {
-	struct run *run = run_new(task, program, name, request);
+	struct named_exec *run = run_new(task, program, name, request);
 	struct pf_err err = PF_ERR_INIT;
 
 	if (run) {
@@ -492,16 +493,16 @@ void files_execute(struct task *task, struct program *program, const char *name,
 	}
 	pf_err_set(&err, -ENOMEM, "no memory for a command");
 	task_fail(task, &err);
-	request_release(request);
+	exec_spec_release(request);
 }
 
 int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	static const char *const others[] = { "executable", NULL };
-	struct request request = { .repeat = 0 };
+	struct exec_spec request = { .repeat = 0 };
 	struct program *program = NULL;
 	const char *name;
-	int r = request_parse(o, others, &request, err);
+	int r = exec_spec_parse(o, others, &request, err);
 
 	if (r == 0)
 		r = command_string(o, "executable", &name, err);
@@ -510,7 +511,7 @@ int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		files_execute(task, program, name, &request, true);
 	program_unref(program);
-	request_release(&request);
+	exec_spec_release(&request);
 	return r;
 }
 
@@ -524,17 +525,17 @@ int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 
 /* --- names ---------------------------------------------------------------------------- */
 
-static struct pf_buffer *promised(const struct run *run, const struct pf_node *dir,
+static struct pf_buffer *promised(const struct named_exec *run, const struct pf_node *dir,
 				  const char *stem)
 {
-	for (const struct run *r = run->before; r; r = r->before)
+	for (const struct named_exec *r = run->before; r; r = r->before)
 		for (size_t i = 0; i < r->n_out; i++)
 			if (r->targets[i].dir == dir && !strcmp(r->targets[i].stem, stem))
 				return r->results[i];
 	return NULL;
 }
 
-bool run_find_promised(const struct run *run, const struct device *device,
+bool run_find_promised(const struct named_exec *run, const struct device *device,
 		       const char *name, struct pf_buffer **ret)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
@@ -549,7 +550,7 @@ bool run_find_promised(const struct run *run, const struct device *device,
 	return b;
 }
 
-struct pf_buffer *run_target_buffer(const struct run *run, const struct target *t)
+struct pf_buffer *run_target_buffer(const struct named_exec *run, const struct target *t)
 {
 	struct pf_buffer *b = t->dir ? promised(run, t->dir, t->stem) : NULL;
 
@@ -559,7 +560,7 @@ struct pf_buffer *run_target_buffer(const struct run *run, const struct target *
 }
 
 /* Are there words that mean what a directory has? */
-static bool lists_directories(const struct run *run)
+static bool lists_directories(const struct named_exec *run)
 {
 	const struct names *in = rows_at(&run->request.inputs, 0);
 	const struct names *out = rows_at(&run->request.outputs, 0);
@@ -575,9 +576,9 @@ static bool lists_directories(const struct run *run)
 }
 
 /* Only the first of all may consume what is not a result of those before. */
-static bool uses_what_goes(const struct run *run)
+static bool uses_what_goes(const struct named_exec *run)
 {
-	const struct run *first = run->before;
+	const struct named_exec *first = run->before;
 
 	while (first->before)
 		first = first->before;
@@ -589,11 +590,11 @@ static bool uses_what_goes(const struct run *run)
 }
 
 /* Is what its names mean sure before those before have ended? */
-static bool is_sure(const struct run *run)
+static bool is_sure(const struct named_exec *run)
 {
 	bool adds = false;
 
-	for (const struct run *r = run->before; r && !adds; r = r->before)
+	for (const struct named_exec *r = run->before; r && !adds; r = r->before)
 		adds = r->adds;
 	return run->n_rows == 1 && !(adds && lists_directories(run)) &&
 	       !uses_what_goes(run);
@@ -601,7 +602,7 @@ static bool is_sure(const struct run *run)
 
 /* --- results -------------------------------------------------------------------------- */
 
-void run_drop_results(struct run *run)
+void run_drop_results(struct named_exec *run)
 {
 	for (size_t i = 0; run->results && i < run->n_rows * run->n_out; i++)
 		pf_buffer_unref(run->results[i]);
@@ -609,7 +610,7 @@ void run_drop_results(struct run *run)
 }
 
 /* Make the buffers that the outputs will be, for those that come after. */
-static bool promise_results(struct run *run, const struct pf_execution *last)
+static bool promise_results(struct named_exec *run, const struct pf_execution *last)
 {
 	const struct row *row = &run->rows[0];
 
@@ -632,7 +633,8 @@ static bool promise_results(struct run *run, const struct pf_execution *last)
 
 /* --- going along ---------------------------------------------------------------------- */
 
-static bool join(struct run *run, struct pf_execution *last, struct pf_execution *next)
+static bool join(struct named_exec *run, struct pf_execution *last,
+		 struct pf_execution *next)
 {
 	if (!next)
 		return false;
@@ -646,7 +648,7 @@ static bool join(struct run *run, struct pf_execution *last, struct pf_execution
 
 bool run_follow(struct pf_execution *last)
 {
-	struct run *run = last->user;
+	struct named_exec *run = last->user;
 
 	if (run->begun < run->request.repeat)
 		return join(run, last, run_feed(run, last));
@@ -656,7 +658,7 @@ bool run_follow(struct pf_execution *last)
 
 void run_left(struct pf_execution *e)
 {
-	struct run *run = e->user;
+	struct named_exec *run = e->user;
 	struct task *task = run->task;
 
 	pf_execution_free(e);
@@ -668,7 +670,7 @@ void run_left(struct pf_execution *e)
 }
 
 /* RUN is known, and its arguments are there, or will be. */
-static bool resolve(struct run *run, struct pf_execution *last)
+static bool resolve(struct named_exec *run, struct pf_execution *last)
 {
 	struct pf_execution *e = NULL;
 	bool ready;
@@ -685,9 +687,9 @@ static bool resolve(struct run *run, struct pf_execution *last)
 }
 
 static bool along(struct task *task, struct program *program, const char *name,
-		  struct request *request, struct pf_execution *last)
+		  struct exec_spec *request, struct pf_execution *last)
 {
-	struct run *run = run_new(task, program, name, request);
+	struct named_exec *run = run_new(task, program, name, request);
 
 	if (!run)
 		return false;
@@ -701,16 +703,16 @@ bool files_execute_along(struct task *task, struct json_object *o,
 			 struct pf_execution *last)
 {
 	static const char *const others[] = { "executable", NULL };
-	struct request request = { .repeat = 0 };
+	struct exec_spec request = { .repeat = 0 };
 	struct program *program = NULL;
 	bool joined = false;
 	const char *name;
 
-	if (request_parse(o, others, &request, NULL) == 0 && !request.async &&
+	if (exec_spec_parse(o, others, &request, NULL) == 0 && !request.async &&
 	    !request.timeout_ms && command_string(o, "executable", &name, NULL) == 0 &&
 	    files_find_program(task->fs, name, &task->cred, &program, NULL) == 0)
 		joined = along(task, program, name, &request, last);
 	program_unref(program);
-	request_release(&request);
+	exec_spec_release(&request);
 	return joined;
 }

@@ -17,7 +17,7 @@ const char *files_late(uint64_t repeat);
  * microseconds; not on threads that take replies.
  */
 void files_execute(struct task *task, struct program *program, const char *name,
-		   struct request *request, bool settle);
+		   struct exec_spec *request, bool settle);
 
 /*
  * Have the command O, an execution, go along with LAST as TASK.  False: it must wait for

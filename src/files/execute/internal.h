@@ -31,9 +31,9 @@ struct row {
 };
 
 /* An execution under names. */
-struct run {
+struct named_exec {
 	struct task *task;
-	struct request request;   /* owned */
+	struct exec_spec request; /* owned */
 	struct program *program;  /* owned reference */
 	char *name;               /* owned: the executable's, as asked */
 	bool settle;              /* see files_execute */
@@ -56,7 +56,7 @@ struct run {
 	/* Owned references: inputs that it consumed, and that results will replace. */
 	struct pf_value **replaced;
 	/* One that goes along with others knows what these will give, until it is resolved. */
-	const struct run *before;   /* borrowed: the one before; NULL: none */
+	const struct named_exec *before; /* borrowed: the one before; NULL: none */
 	struct pf_buffer **results; /* owned: of the outputs, once there are promises */
 	bool adds;                  /* some of them are new names in a directory */
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
@@ -73,7 +73,7 @@ static inline bool is_directory_word(const char *word)
  * the parameters of S that are next, if their paths are those of the parameters' names, below
  * whatever these have in common.  -errno of files_expand.  (leaves.c)
  */
-int run_list_input(struct run *run, struct row *row, const char *word,
+int run_list_input(struct named_exec *run, struct row *row, const char *word,
 		   const struct pf_signature *s, struct pf_err *err);
 
 /*
@@ -87,25 +87,25 @@ int run_order_outputs(const struct row *row, const char *word, struct names *nam
  * Find out what the request's names mean, now that the program is known: fills rows,
  * buffers, targets, donate and fed.
  */
-int run_resolve(struct run *run, struct pf_err *err);
+int run_resolve(struct named_exec *run, struct pf_err *err);
 
 /* The arguments' values, for E; those that are elsewhere become copies with "move". */
-int run_arguments(struct run *run, struct pf_execution *e, struct pf_err *err);
+int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err *err);
 
 /* Make the directories that outputs go to, and find their places. */
-int run_make_directories(struct run *run, struct pf_err *err);
+int run_make_directories(struct named_exec *run, struct pf_err *err);
 
 /* Make the directory in which the files lie that tell of results that have one word. */
-int run_make_home(struct run *run, struct pf_err *err);
+int run_make_home(struct named_exec *run, struct pf_err *err);
 
 /* Tell how the results that have one word for all devices are split.  The name lock is held
  * until they have it. */
-int run_put_shardings_locked(struct run *run, const struct pf_execution *e,
+int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
 			     struct pf_err *err);
 
 /* --- execute.c, for those that go along --------------------------------------------- */
 
-void run_free(struct run *run);
+void run_free(struct named_exec *run);
 
 /* --- what goes along (execute.c) ------------------------------------------------------ */
 
@@ -114,15 +114,16 @@ bool run_follow(struct pf_execution *last);
 void run_left(struct pf_execution *e);
 
 /* What RUN promised to others, if anything, is void, or theirs. */
-void run_drop_results(struct run *run);
+void run_drop_results(struct named_exec *run);
 
 /* The buffer that NAME will be when those that RUN goes along with have ended, in *RET with a
  * reference; false: it is what it is. */
-bool run_find_promised(const struct run *run, const struct device *device,
+bool run_find_promised(const struct named_exec *run, const struct device *device,
 		       const char *name, struct pf_buffer **ret);
 
 /* The buffer that TARGET has, or will have, with a reference, or NULL. */
-struct pf_buffer *run_target_buffer(const struct run *run, const struct target *target);
+struct pf_buffer *run_target_buffer(const struct named_exec *run,
+				    const struct target *target);
 
 /* What the files of executables/NAME/call share. */
 

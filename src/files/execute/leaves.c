@@ -135,7 +135,7 @@ static size_t skip_of(const char *word)
 	return len + 1;
 }
 
-int run_list_input(struct run *run, struct row *row, const char *word,
+int run_list_input(struct named_exec *run, struct row *row, const char *word,
 		   const struct pf_signature *s, struct pf_err *err)
 {
 	struct leaves l = { .first = row->inputs.n, .skip = skip_of(word) };

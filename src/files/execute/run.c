@@ -8,7 +8,7 @@
 #include "files/jobs/jobs.h"
 #include "pjrtfs/json.h"
 
-static int parse_run(const char *text, struct request *request, struct task *task,
+static int parse_run(const char *text, struct exec_spec *request, struct task *task,
 		     bool *json, struct pf_err *err)
 {
 	static const char *const others[] = { NULL };
@@ -17,11 +17,11 @@ static int parse_run(const char *text, struct request *request, struct task *tas
 
 	*json = text[strspn(text, " \t")] == '{';
 	if (!*json)
-		return request_parse_line(text, request, err);
+		return exec_spec_parse_line(text, request, err);
 	r = pf_json_parse(text, &o, err);
 	if (r < 0)
 		return r;
-	r = request_parse(o, others, request, err);
+	r = exec_spec_parse(o, others, request, err);
 	task_set_id(task, o);
 	json_object_put(o);
 	return r;
@@ -69,7 +69,7 @@ static const struct task_ops run_ops = { .cancelled = run_cancelled,
 struct run_later {
 	struct program *program;
 	const char *name;
-	struct request *request;
+	struct exec_spec *request;
 };
 
 static int run_as_job(struct task *job, void *arg, struct pf_err *err)
@@ -85,7 +85,7 @@ static int run_as_job(struct task *job, void *arg, struct pf_err *err)
 	return 0;
 }
 
-static int start_run(struct program *program, const char *name, struct request *request,
+static int start_run(struct program *program, const char *name, struct exec_spec *request,
 		     struct task *task, const char *text, struct pf_err *err)
 {
 	struct run_later later = { program, name, request };
@@ -107,7 +107,7 @@ static void run_command(struct pf_command *command)
 	struct program *program = node->object;
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct run_task *run = calloc(1, sizeof(*run));
-	struct request request = { .repeat = 0 };
+	struct exec_spec request = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
@@ -129,7 +129,7 @@ static void run_command(struct pf_command *command)
 			      &err);
 	if (r < 0)
 		task_fail(&run->task, &err);
-	request_release(&request);
+	exec_spec_release(&request);
 }
 
 static void run_gone(struct pf_node *node)

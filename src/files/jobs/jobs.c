@@ -258,7 +258,7 @@ static short state_poll(struct pf_open *of)
 	return job_has_ended(job) ? POLLIN : 0;
 }
 
-static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int exec_spec_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct job *job = node->object;
 
@@ -358,7 +358,7 @@ static const struct pf_kind kind_state = {
 };
 static const struct pf_kind kind_request = { .name = "request.json",
 					     .mode = S_IFREG | 0400,
-					     .show = request_show };
+					     .show = exec_spec_show };
 static const struct pf_kind kind_result = { .name = "result.json",
 					    .mode = S_IFREG | 0400,
 					    .show = result_show };

@@ -167,7 +167,7 @@ struct rows {
 const struct names *rows_at(const struct rows *rows, size_t i);
 
 /* What an execution is asked to do.  All zeros is nothing. */
-struct request {
+struct exec_spec {
 	struct rows inputs, outputs;
 	struct names params; /* of inputs.at[0], if they were named by parameter */
 	bool by_name;
@@ -185,17 +185,17 @@ enum {
 	REQUEST_MAX_TIMEOUT = 1000000000, /* ms: eleven days */
 };
 
-void request_release(struct request *request);
+void exec_spec_release(struct exec_spec *request);
 
 /* Split a run line "x y -> z donate=x" into REQUEST; -EINVAL. */
-int request_parse_line(const char *line, struct request *request, struct pf_err *err);
+int exec_spec_parse_line(const char *line, struct exec_spec *request, struct pf_err *err);
 
 /*
  * Read an execution's keys of a JSON command into REQUEST.  Keys that are neither these nor
  * in OTHERS (NULL-terminated) are refused.
  */
-int request_parse(struct json_object *o, const char *const *others,
-		  struct request *request, struct pf_err *err);
+int exec_spec_parse(struct json_object *o, const char *const *others,
+		    struct exec_spec *request, struct pf_err *err);
 
 /* Refuse keys that are not in ALLOWED (NULL-terminated); "op", "id", "async" and "timeout_ms"
  * go with every command. */

@@ -31,7 +31,7 @@ static void rows_release(struct rows *rows)
 	memset(rows, 0, sizeof(*rows));
 }
 
-void request_release(struct request *request)
+void exec_spec_release(struct exec_spec *request)
 {
 	rows_release(&request->inputs);
 	rows_release(&request->outputs);
@@ -106,7 +106,7 @@ static int unknown_option(const char *word, struct pf_err *err)
 }
 
 /* "donate=x": an option of the run. */
-static int run_option(const char *word, struct request *request, struct pf_err *err)
+static int run_option(const char *word, struct exec_spec *request, struct pf_err *err)
 {
 	const char *value = strchr(word, '=') + 1;
 
@@ -126,7 +126,7 @@ static int run_option(const char *word, struct request *request, struct pf_err *
 	return unknown_option(word, err);
 }
 
-int request_parse_line(const char *line, struct request *request, struct pf_err *err)
+int exec_spec_parse_line(const char *line, struct exec_spec *request, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf word = PF_BUF_INIT;
 	bool arrow = false, quoted;
@@ -371,7 +371,7 @@ static int parse_rows(struct json_object *o, const char *key, struct rows *rows,
 }
 
 /* {"parameter": "buffer"} */
-static int parse_by_name(struct json_object *inputs, struct request *request,
+static int parse_by_name(struct json_object *inputs, struct exec_spec *request,
 			 struct pf_err *err)
 {
 	int r = rows_alloc(&request->inputs, 1);
@@ -387,7 +387,7 @@ static int parse_by_name(struct json_object *inputs, struct request *request,
 	return r;
 }
 
-static int parse_device(struct json_object *o, struct request *request,
+static int parse_device(struct json_object *o, struct exec_spec *request,
 			struct pf_err *err)
 {
 	const char *name;
@@ -402,8 +402,8 @@ static int parse_device(struct json_object *o, struct request *request,
 	return request->device ? 0 : -ENOMEM;
 }
 
-int request_parse(struct json_object *o, const char *const *others,
-		  struct request *request, struct pf_err *err)
+int exec_spec_parse(struct json_object *o, const char *const *others,
+		    struct exec_spec *request, struct pf_err *err)
 {
 	static const char *const own[] = { "inputs", "outputs", "donate", "device",
 					   "move",   "repeat",  NULL };
