@@ -68,7 +68,7 @@ enum pf_format pf_format_of(const char *name, size_t *stem_len);
 const char *pf_format_extension(enum pf_format format);
 
 /* Where the arrays of a directory live. */
-struct pf_place {
+struct pf_location {
 	struct pf_arena *arena;   /* borrowed */
 	struct pf_worker *worker; /* borrowed */
 	unsigned device;          /* index of the worker's device */
@@ -87,8 +87,8 @@ enum pf_buffer_state {
 
 struct pf_buffer {
 	_Atomic unsigned refs;
-	const struct pf_place *_Atomic place; /* borrowed; the directory's */
-	_Atomic uint64_t subject;             /* what the watch calls it; 0: nothing */
+	const struct pf_location *_Atomic location; /* borrowed; the directory's */
+	_Atomic uint64_t subject; /* what the watch calls it; 0: nothing */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;
@@ -115,22 +115,23 @@ struct pf_buffer {
 };
 
 /* Where it lives at this moment; borrowed for the mount's life. */
-static inline const struct pf_place *pf_buffer_place(const struct pf_buffer *buffer)
+static inline const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer)
 {
-	return buffer->place;
+	return buffer->location;
 }
 
 /* The index of DEVICE's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none; the
  * sentence lists those it has. */
-int pf_place_memory(const struct pf_place *place, const char *kind, unsigned *ret,
-		    struct pf_err *err);
+int pf_location_memory(const struct pf_location *location, const char *kind,
+		       unsigned *ret, struct pf_err *err);
 
-/* An empty buffer at PLACE; one reference.  NULL: no memory. */
-struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format format);
+/* An empty buffer at LOCATION; one reference.  NULL: no memory. */
+struct pf_buffer *pf_buffer_new(const struct pf_location *location,
+				enum pf_format format);
 
 /* A buffer that holds VALUE (a reference is taken), made by MADE_BY. */
-struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_value *value,
-				     const char *made_by);
+struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
+				     struct pf_value *value, const char *made_by);
 
 /* One reference more, and one less; the last one frees the content and the value. */
 struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
@@ -206,7 +207,7 @@ int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char 
 
 /*
  * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller to
- * send to its device (pf_value_place, then pf_buffer_committed).  1: there is nothing to
+ * send to its device (pf_value_transfer, then pf_buffer_committed).  1: there is nothing to
  * make (a scratch file; with PARTIAL_OK also an incomplete content).  2: it is a whole file
  * of no or several arrays: pf_buffer_tensors has them.  -errno: the content is refused, the
  * former value is gone, the state keeps the sentence.  Converting text, column-major arrays
@@ -225,12 +226,12 @@ struct pf_tensors {
 
 /*
  * The arrays that the content holds as a .safetensors file, whatever the buffer's format, as
- * it is at this moment, to live at PLACE.  The values share its bytes, but for those of
+ * it is at this moment, to live at LOCATION.  The values share its bytes, but for those of
  * packed elements; none is on a device yet.  *RET is the caller's: pf_tensors_release.  -EINVAL, -EOVERFLOW,
  * -E2BIG: it is no such file, or not whole; -ENOSPC, -ENOMEM.  Takes a second for the
  * longest header, and unpacking's time.
  */
-int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_place *place,
+int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_location *location,
 		      struct pf_tensors *ret, struct pf_err *err);
 void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
 
@@ -262,11 +263,11 @@ bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot
 bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_snapshot *snapshot);
 
 /*
- * It lives at PLACE, in its memory MEMORY, from now on.  *RET: a value to be placed there,
+ * It lives at LOCATION, in its memory MEMORY, from now on.  *RET: a value to be placed there,
  * with a reference, or NULL if it has none.  Until it is placed readers get the old bytes,
  * also if that fails.  -ENOMEM.
  */
-int pf_buffer_move(struct pf_buffer *buffer, const struct pf_place *place,
+int pf_buffer_move(struct pf_buffer *buffer, const struct pf_location *location,
 		   unsigned memory, struct pf_value **ret, struct pf_err *err);
 
 /* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */

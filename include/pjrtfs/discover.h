@@ -30,7 +30,7 @@ struct pf_plugin_file {
 };
 
 /* Somewhere to look. */
-struct pf_place {
+struct pf_search_place {
 	const char *source; /* static: "$PJRT_PLUGIN_PATH", "/etc/ld.so.conf", "Python" */
 	char *where;        /* owned: the directory or the file, or "" */
 	char *note;         /* owned: what is to be said of it ("not set"), or NULL */
@@ -38,7 +38,7 @@ struct pf_place {
 };
 
 struct pf_discovery {
-	struct pf_place *places; /* owned, in their order */
+	struct pf_search_place *places; /* owned, in their order */
 	unsigned n_places;
 	struct pf_plugin_file *files; /* owned, by place */
 	unsigned n_files;

@@ -209,7 +209,8 @@ PF_DEFINE_CLEANUP(struct pf_value *, pf_value_unref)
  * 1: it has.  0: it is on its way; WAITER is woken when that ended, and pf_value_placed
  * tells how.  -errno with *err: it cannot be.  Does not block.
  */
-int pf_value_place(struct pf_value *value, struct pf_waiter *waiter, struct pf_err *err);
+int pf_value_transfer(struct pf_value *value, struct pf_waiter *waiter,
+		      struct pf_err *err);
 
 /* Wait until no bytes are being copied for a value that is on its way.  The workers have been
  * stopped.  Blocks. */

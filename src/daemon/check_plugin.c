@@ -189,7 +189,7 @@ static bool is_meant(struct list *l, const struct pf_plugin_file *f)
 static void add_file(struct list *l, unsigned i, struct pf_buf *out)
 {
 	const struct pf_plugin_file *f = &l->d->files[i];
-	const struct pf_place *place = &l->d->places[f->place];
+	const struct pf_search_place *place = &l->d->places[f->place];
 	struct json_object *devices = get(l->facts[i], "devices");
 	char text[PATH_MAX + 256];
 
@@ -219,7 +219,7 @@ static void add_places(struct list *l, struct pf_buf *out)
 {
 	pf_buf_puts(out, "looked in\n");
 	for (unsigned i = 0; i < l->d->n_places; i++) {
-		const struct pf_place *p = &l->d->places[i];
+		const struct pf_search_place *p = &l->d->places[i];
 		unsigned n = 0;
 
 		for (unsigned k = 0; k < l->d->n_files; k++)
@@ -239,7 +239,7 @@ static void add_places(struct list *l, struct pf_buf *out)
 static struct json_object *file_json(struct list *l, unsigned i)
 {
 	const struct pf_plugin_file *f = &l->d->files[i];
-	const struct pf_place *place = &l->d->places[f->place];
+	const struct pf_search_place *place = &l->d->places[f->place];
 	struct json_object *o = json_object_new_object();
 	char version[32];
 
@@ -272,7 +272,7 @@ static void add_list_json(struct list *l, struct pf_buf *out)
 	for (unsigned i = 0; i < l->d->n_files; i++)
 		json_object_array_add(plugins, file_json(l, i));
 	for (unsigned i = 0; i < l->d->n_places; i++) {
-		const struct pf_place *p = &l->d->places[i];
+		const struct pf_search_place *p = &l->d->places[i];
 		struct json_object *place = json_object_new_object();
 
 		pf_json_add_string(place, "source", p->source);
@@ -301,7 +301,7 @@ static int complain(const struct list *l)
 		status = 1;
 	}
 	for (unsigned i = 0; i < l->d->n_places; i++) {
-		const struct pf_place *p = &l->d->places[i];
+		const struct pf_search_place *p = &l->d->places[i];
 
 		if (!p->wrong)
 			continue;

@@ -173,7 +173,7 @@ void ini_each(char *text, const char *section,
 /* Add a place; its number, or -1: no memory, or there are too many. */
 static int place_add(struct pf_discovery *d, const char *source, const char *where)
 {
-	struct pf_place *p;
+	struct pf_search_place *p;
 
 	if (d->n_places == PF_DISCOVER_PLACES)
 		return -1;
@@ -200,7 +200,7 @@ static int place_add(struct pf_discovery *d, const char *source, const char *whe
 
 void place_note(struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
 {
-	struct pf_place *p;
+	struct pf_search_place *p;
 	va_list ap;
 
 	if (place < 0 || d->places[place].note)

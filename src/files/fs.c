@@ -37,8 +37,8 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 			snprintf(dev->name, sizeof(dev->name), "%s:%lld",
 				 pf_worker_name(dev->worker),
 				 (long long)d->devices[i].id);
-			dev->place =
-				(struct pf_place){ fs->arena, dev->worker, i, dev->name };
+			dev->location = (struct pf_location){ fs->arena, dev->worker, i,
+							      dev->name };
 			pthread_mutex_init(&dev->lock, NULL);
 			fs->n_devices++;
 		}
@@ -100,7 +100,7 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 		r = files_link(root, "executables", &kind_executables, NULL,
 			       &fs->executables);
 	if (r == 0)
-		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].place,
+		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].location,
 			       &fs->devices[0].buffers);
 	if (r == 0 && fs->cache)
 		r = files_link(root, "cache", &kind_cache, NULL, NULL);

@@ -18,14 +18,14 @@
 
 /* A device that has a directory in devices/. */
 struct device {
-	struct pf_fs *fs;         /* borrowed */
-	struct pf_worker *worker; /* borrowed */
-	unsigned index;           /* into the worker's description */
-	char name[64];            /* "cpu:0" */
-	struct pf_place place;    /* of its buffers/ */
-	struct pf_node *buffers;  /* owned reference: its buffers/, or /buffers */
-	pthread_mutex_t lock;     /* rank 3; protects stats */
-	struct pf_buf stats;      /* memory_stats.json as last asked for */
+	struct pf_fs *fs;            /* borrowed */
+	struct pf_worker *worker;    /* borrowed */
+	unsigned index;              /* into the worker's description */
+	char name[64];               /* "cpu:0" */
+	struct pf_location location; /* of its buffers/ */
+	struct pf_node *buffers;     /* owned reference: its buffers/, or /buffers */
+	pthread_mutex_t lock;        /* rank 3; protects stats */
+	struct pf_buf stats;         /* memory_stats.json as last asked for */
 };
 
 /* Buffers that have lost their names and are kept for a moment: buffers/inode.c. */

@@ -47,7 +47,7 @@ const char *pf_format_extension(enum pf_format format)
 	return extensions[format];
 }
 
-struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format format)
+struct pf_buffer *pf_buffer_new(const struct pf_location *location, enum pf_format format)
 {
 	struct pf_buffer *b = calloc(1, sizeof(*b));
 
@@ -56,7 +56,7 @@ struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format for
 	atomic_init(&b->refs, 1);
 	if (pthread_mutex_init(&b->lock, NULL))
 		abort();
-	atomic_init(&b->place, place);
+	atomic_init(&b->location, location);
 	b->memory = UINT32_MAX;
 	b->format = format;
 	b->state = format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : PF_BUFFER_EMPTY;
@@ -65,10 +65,10 @@ struct pf_buffer *pf_buffer_new(const struct pf_place *place, enum pf_format for
 	return b;
 }
 
-struct pf_buffer *pf_buffer_of_value(const struct pf_place *place, struct pf_value *value,
-				     const char *made_by)
+struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
+				     struct pf_value *value, const char *made_by)
 {
-	struct pf_buffer *b = pf_buffer_new(place, PF_FORMAT_NPY);
+	struct pf_buffer *b = pf_buffer_new(location, PF_FORMAT_NPY);
 
 	if (!b)
 		return NULL;
@@ -126,7 +126,7 @@ static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *er
 
 	if (!pf_content_expected(b, &all))
 		all = 0;
-	return pf_bytes_room(&b->content, pf_buffer_place(b)->arena, b->size, end, all,
+	return pf_bytes_room(&b->content, pf_buffer_location(b)->arena, b->size, end, all,
 			     FIRST_ROOM, err);
 }
 
@@ -532,7 +532,7 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);
 	if (donated)
-		pf_report(pf_worker_telemetry(pf_buffer_place(b)->worker), b->subject,
+		pf_report(pf_worker_telemetry(pf_buffer_location(b)->worker), b->subject,
 			  "buffer.donated");
 }
 
@@ -710,7 +710,7 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 
 int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 {
-	const struct pf_place *place = b->place;
+	const struct pf_location *location = b->location;
 	size_t size;
 	uint64_t len;
 	char *at;
@@ -720,7 +720,8 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 	size = pf_dtype_size(b->declared);
 	r = pf_shape_bytes(&b->declared_shape, b->declared, &len, err);
 	if (r == 0 && len)
-		r = pf_bytes_room(&b->content, place->arena, b->size, len, len, 0, err);
+		r = pf_bytes_room(&b->content, location->arena, b->size, len, len, 0,
+				  err);
 	if (r < 0 || !len)
 		return r;
 	at = pf_bytes_at(b->content, 0);
@@ -735,11 +736,11 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 
 /* Where a buffer lives: sharing another's value, and going elsewhere. */
 
-int pf_place_memory(const struct pf_place *place, const char *kind, unsigned *ret,
-		    struct pf_err *err)
+int pf_location_memory(const struct pf_location *location, const char *kind,
+		       unsigned *ret, struct pf_err *err)
 {
 	const struct pf_device_desc *d =
-		&pf_worker_description(place->worker)->devices[place->device];
+		&pf_worker_description(location->worker)->devices[location->device];
 	pf_autobuf struct pf_buf has = PF_BUF_INIT;
 
 	for (unsigned i = 0; i < d->n_memories; i++) {
@@ -750,7 +751,7 @@ int pf_place_memory(const struct pf_place *place, const char *kind, unsigned *re
 		pf_buf_printf(&has, "%s%s", i ? ", " : "", d->memories[i].kind);
 	}
 	return pf_err_set(err, -EINVAL, "device %s has no memory %.64s (it has %s)",
-			  place->device_name, kind, has.data ? has.data : "none");
+			  location->device_name, kind, has.data ? has.data : "none");
 }
 
 unsigned pf_buffer_memory(struct pf_buffer *b)
@@ -765,14 +766,14 @@ void pf_buffer_set_memory(struct pf_buffer *b, unsigned memory)
 	b->memory = memory;
 }
 
-/* VALUE itself if it lives at PLACE, else a copy to live there; a reference. */
-static struct pf_value *value_at(struct pf_value *value, const struct pf_place *place,
-				 unsigned memory)
+/* VALUE itself if it lives at LOCATION, else a copy to live there; a reference. */
+static struct pf_value *value_at(struct pf_value *value,
+				 const struct pf_location *location, unsigned memory)
 {
-	if (value->worker == place->worker && value->device == place->device &&
+	if (value->worker == location->worker && value->device == location->device &&
 	    value->memory == memory)
 		return pf_value_ref(value);
-	return pf_value_copy(value, place->worker, place->device, memory);
+	return pf_value_copy(value, location->worker, location->device, memory);
 }
 
 /* The bytes of SNAPSHOT, or none, are the content of FORMAT from now on. */
@@ -805,11 +806,11 @@ bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_snapshot *snaps
 bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret)
 {
-	const struct pf_place *place = b->place;
+	const struct pf_location *location = b->location;
 	struct pf_value *v = NULL, *gone;
 
 	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
-		v = value_at(snapshot->array, place, b->memory);
+		v = value_at(snapshot->array, location, b->memory);
 	if (!v)
 		return false;
 	pf_lock(&b->lock);
@@ -828,15 +829,15 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 	return true;
 }
 
-int pf_buffer_move(struct pf_buffer *b, const struct pf_place *place, unsigned memory,
-		   struct pf_value **ret, struct pf_err *err)
+int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,
+		   unsigned memory, struct pf_value **ret, struct pf_err *err)
 {
 	struct pf_value *v = NULL, *gone = NULL;
 
 	*ret = NULL;
 	pf_lock(&b->lock);
 	if (b->value) {
-		v = value_at(b->value, place, memory);
+		v = value_at(b->value, location, memory);
 		if (!v) {
 			pf_unlock(&b->lock);
 			return pf_err_set(err, -ENOMEM, "no memory for a value");
@@ -844,7 +845,7 @@ int pf_buffer_move(struct pf_buffer *b, const struct pf_place *place, unsigned m
 		gone = pf_buffer_let_go_locked(b);
 		pf_buffer_hold_locked(b, pf_value_ref(v));
 	}
-	b->place = place;
+	b->location = location;
 	b->memory = memory;
 	pf_unlock(&b->lock);
 	pf_value_unref(gone);

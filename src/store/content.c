@@ -164,7 +164,7 @@ static const char *example_of(unsigned size)
 
 static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
-	const struct pf_place *place = b->place;
+	const struct pf_location *location = b->location;
 	const struct pf_npy *npy = &b->npy;
 	struct pf_bytes *bytes;
 	int r = check_size(b, PF_FORMAT_NPY, err);
@@ -191,7 +191,7 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 		m->off = b->header_len;
 		return 0;
 	}
-	r = pf_bytes_new(place->arena, m->len, &bytes, err);
+	r = pf_bytes_new(location->arena, m->len, &bytes, err);
 	if (r < 0)
 		return r;
 	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
@@ -203,7 +203,7 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 
 static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
-	const struct pf_place *place = b->place;
+	const struct pf_location *location = b->location;
 	int r = check_raw(b, err);
 
 	if (r < 0)
@@ -219,13 +219,13 @@ static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	if (b->content)
 		m->bytes = pf_bytes_ref(b->content);
 	else
-		r = pf_bytes_new(place->arena, 1, &m->bytes, err);
+		r = pf_bytes_new(location->arena, 1, &m->bytes, err);
 	return r;
 }
 
 static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
-	const struct pf_place *place = b->place;
+	const struct pf_location *location = b->location;
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	int r;
 
@@ -245,7 +245,7 @@ static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 			m->shape = b->declared_shape;
 	}
 	m->len = data.len;
-	r = pf_bytes_new(place->arena, data.len, &m->bytes, err);
+	r = pf_bytes_new(location->arena, data.len, &m->bytes, err);
 	if (r == 0)
 		memcpy(pf_bytes_at(m->bytes, 0), data.data, data.len);
 	return r;
@@ -270,7 +270,7 @@ static int no_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 {
 	m->dtype = b->declared;
 	m->shape = b->declared_shape;
-	return pf_bytes_new(pf_buffer_place(b)->arena, 1, &m->bytes, err);
+	return pf_bytes_new(pf_buffer_location(b)->arena, 1, &m->bytes, err);
 }
 
 static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
@@ -292,8 +292,8 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 }
 
 /* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
- * PLACE: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
-static int pf_content_tensor(const struct pf_place *place, unsigned memory,
+ * LOCATION: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
+static int pf_content_tensor(const struct pf_location *location, unsigned memory,
 			     const struct pf_tensor *tensor, struct pf_bytes *bytes,
 			     uint64_t off, struct pf_value **ret, struct pf_err *err)
 {
@@ -306,7 +306,7 @@ static int pf_content_tensor(const struct pf_place *place, unsigned memory,
 	if (pf_dtype_bits(tensor->dtype) < 8) {
 		pf_shape_count(&tensor->shape, &n, NULL);
 		len = (uint64_t)n;
-		r = pf_bytes_new(place->arena, len, &own, err);
+		r = pf_bytes_new(location->arena, len, &own, err);
 		if (r < 0)
 			return r;
 		pf_unpack(pf_bytes_at(own, 0), pf_bytes_at(bytes, off), len,
@@ -314,7 +314,7 @@ static int pf_content_tensor(const struct pf_place *place, unsigned memory,
 		off = 0;
 	}
 	*ret = pf_value_of_bytes(tensor->dtype, &tensor->shape, len, own ? own : bytes,
-				 off, place->worker, place->device, memory);
+				 off, location->worker, location->device, memory);
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
@@ -333,7 +333,7 @@ static int safetensors_value(struct pf_buffer *b, struct pf_value **ret,
 		return 1;
 	r = pf_safetensors_parse(pf_bytes_at(b->content, 0), b->size, &st, err);
 	if (r > 0)
-		r = pf_content_tensor(b->place, b->memory, st.tensors, b->content,
+		r = pf_content_tensor(b->location, b->memory, st.tensors, b->content,
 				      st.header_len, ret, err);
 	pf_safetensors_release(&st);
 	return r;
@@ -353,19 +353,19 @@ bool pf_content_is_whole(struct pf_buffer *b)
 
 int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
 {
-	const struct pf_place *place = b->place;
+	const struct pf_location *location = b->location;
 	struct meaning m = { 0 };
 	int r;
 
 	if (b->content && atomic_load(&b->content->refs) == 1)
-		pf_arena_shrink(place->arena, &b->content->extent,
+		pf_arena_shrink(location->arena, &b->content->extent,
 				b->content->start + b->size);
 	if (b->content && b->format == PF_FORMAT_SAFETENSORS)
 		return safetensors_value(b, ret, err);
 	r = meaning_of(b, &m, err);
 	if (r == 0) {
 		*ret = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
-					 place->worker, place->device, b->memory);
+					 location->worker, location->device, b->memory);
 		if (!*ret)
 			r = pf_err_set(err, -ENOMEM, "no memory for a value");
 	}
@@ -383,7 +383,7 @@ static struct pf_bytes *hold_content(struct pf_buffer *b, uint64_t *size)
 	return b->content ? pf_bytes_ref(b->content) : NULL;
 }
 
-static int make_values(const struct pf_place *place, unsigned memory,
+static int make_values(const struct pf_location *location, unsigned memory,
 		       struct pf_bytes *bytes, struct pf_tensors *tensors,
 		       struct pf_err *err)
 {
@@ -393,7 +393,7 @@ static int make_values(const struct pf_place *place, unsigned memory,
 	if (!tensors->values)
 		return pf_err_set(err, -ENOMEM, "no memory for %zu arrays", head->n);
 	for (size_t i = 0; i < head->n; i++) {
-		int r = pf_content_tensor(place, memory, &head->tensors[i], bytes,
+		int r = pf_content_tensor(location, memory, &head->tensors[i], bytes,
 					  head->header_len, &tensors->values[i], err);
 
 		if (r < 0)
@@ -403,10 +403,11 @@ static int make_values(const struct pf_place *place, unsigned memory,
 	return 0;
 }
 
-int pf_buffer_tensors(struct pf_buffer *b, const struct pf_place *place,
+int pf_buffer_tensors(struct pf_buffer *b, const struct pf_location *location,
 		      struct pf_tensors *ret, struct pf_err *err)
 {
-	unsigned memory = place == pf_buffer_place(b) ? pf_buffer_memory(b) : UINT32_MAX;
+	unsigned memory =
+		location == pf_buffer_location(b) ? pf_buffer_memory(b) : UINT32_MAX;
 	uint64_t size = 0;
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = hold_content(b, &size);
 	int r;
@@ -425,7 +426,7 @@ int pf_buffer_tensors(struct pf_buffer *b, const struct pf_place *place,
 			       (unsigned long long)ret->head.data_len,
 			       (unsigned long long)(size - ret->head.header_len));
 	if (r > 0)
-		r = make_values(place, memory, bytes, ret, err);
+		r = make_values(location, memory, bytes, ret, err);
 	if (r < 0)
 		pf_tensors_release(ret);
 	return r;

@@ -363,12 +363,12 @@ static void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_er
 /* --- the steps ----------------------------------------------------------------------- */
 
 /* Place the arguments from p->placed on: 1 all there, 0 waiting, -errno. */
-static int place(struct pf_execution_priv *p, struct pf_err *err)
+static int location(struct pf_execution_priv *p, struct pf_err *err)
 {
 	struct pf_execution *e = p->e;
 
 	for (; p->placed < e->n_args; p->placed++) {
-		int r = pf_value_place(e->args[p->placed], &p->waiter, err);
+		int r = pf_value_transfer(e->args[p->placed], &p->waiter, err);
 
 		if (r < 0)
 			return pf_execution_name_arg(e, p->placed, r, err);
@@ -423,7 +423,7 @@ static bool step(struct pf_execution_priv *p)
 		}
 		r = load(p, &err);
 		if (r > 0)
-			r = place(p, &err);
+			r = location(p, &err);
 		if (r > 0 && !p->may_run) {
 			e->transfer_seconds =
 				pf_seconds_since(CLOCK_MONOTONIC, &p->loaded);

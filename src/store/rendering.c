@@ -16,7 +16,7 @@ struct pf_rendering {
 	_Atomic unsigned refs;
 	struct pf_value *value; /* owned reference */
 	/* The printing thread's, while there is one. */
-	struct pf_text_place place;
+	struct pf_text_place location;
 	bool pinned;
 	pthread_mutex_t lock;   /* rank 5; protects the fields below */
 	pthread_cond_t stopped; /* running is false */
@@ -110,8 +110,8 @@ static void print_piece(struct pf_rendering *r, struct pf_buf *piece)
 	bool more;
 
 	piece->len = 0;
-	more = pf_text_print_some(piece, v->dtype, &v->shape, pf_value_host(v), &r->place,
-				  PIECE);
+	more = pf_text_print_some(piece, v->dtype, &v->shape, pf_value_host(v),
+				  &r->location, PIECE);
 	/* The reader that has seen the end finds its place by stat(2), too. */
 	if (!more && !piece->failed) {
 		pf_lock(&v->lock);

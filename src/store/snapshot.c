@@ -360,7 +360,7 @@ static int copy_view(struct pf_buffer *b, enum pf_format format, const char *nam
 
 	if (r < 0)
 		return r;
-	r = pf_bytes_new(pf_buffer_place(b)->arena, snapshot.size, ret, err);
+	r = pf_bytes_new(pf_buffer_location(b)->arena, snapshot.size, ret, err);
 	if (r == 0 && snapshot.head.len)
 		memcpy(pf_bytes_at(*ret, 0), snapshot.head.data, snapshot.head.len);
 	if (r == 0 && snapshot.value)
@@ -434,7 +434,7 @@ static void describe_type(struct json_object *o, enum pf_dtype dtype,
 /* What is known before there is a value: what it was created as, how much has come. */
 static void describe_content(struct json_object *o, struct pf_buffer *b)
 {
-	pf_json_add_string(o, "device", pf_buffer_place(b)->device_name);
+	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
 	PF_LOCK_SCOPE(&b->lock);
 	if (b->shaped) {
 		uint64_t bytes;
@@ -457,7 +457,7 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 
 	describe_type(o, v->dtype, &v->shape);
 	pf_json_add_string(o, "layout", "row-major");
-	pf_json_add_string(o, "device", pf_buffer_place(b)->device_name);
+	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
 	pf_json_add_string(o, "memory",
 			   memory < d->n_memories ? d->memories[memory].kind : "device");
 	pf_json_add_int(o, "bytes", (int64_t)v->len);

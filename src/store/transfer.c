@@ -563,7 +563,7 @@ static void upload_start(struct upload *u)
 		upload_end(u, r, &err, NULL);
 }
 
-int pf_value_place(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
+int pf_value_transfer(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
 {
 	struct upload *u;
 	int r;

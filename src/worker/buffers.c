@@ -75,7 +75,7 @@ int pf_handle_buffer_create(struct pf_request *request, struct pf_err *err)
 	return 0;
 }
 
-void pf_worker_place(const struct pf_object *object, struct pf_out *out)
+void pf_worker_location(const struct pf_object *object, struct pf_out *out)
 {
 	const void *address;
 	uint64_t off;
@@ -113,7 +113,7 @@ static int answer_array(struct pf_request *request, uint64_t id,
 	r = pf_objects_put(&worker->objects, &id, &object, 1, err);
 	if (r < 0)
 		return r;
-	pf_worker_place(object, &reply->out);
+	pf_worker_location(object, &reply->out);
 	request->reply_len = sizeof(*reply);
 	return 0;
 }

@@ -275,7 +275,7 @@ static int place_result(const struct execution *x, const struct pf_object *resul
 
 	if (result->len == 0 || result->len > PF_WIRE_INLINE ||
 	    at + result->len - *len > *room) {
-		pf_worker_place(result, out);
+		pf_worker_location(result, out);
 		if (out->where == PF_WHERE_INLINE)
 			out->off = *len;
 		else if (out->where == PF_WHERE_DEVICE && result->dtype != PF_DTYPE_TOKEN)
@@ -756,7 +756,7 @@ static int keep_in_pool(const struct calling *c, struct PJRT_Buffer **buffer, ui
 				  (enum pf_dtype)out->dtype, out->len);
 	if (!object)
 		return pf_err_set(err, -ENOMEM, "no memory for a result");
-	pf_worker_place(object, &found);
+	pf_worker_location(object, &found);
 	if (found.where != PF_WHERE_POOL)
 		return put_block(c, object->buffer, out, err);
 	*out = found;

@@ -259,7 +259,7 @@ pf_handler pf_handle_free; /* the three that free */
  * Say in *OUT what the buffer OBJECT is and where the daemon finds its bytes: in the
  * pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
  */
-void pf_worker_place(const struct pf_object *object, struct pf_out *out);
+void pf_worker_location(const struct pf_object *object, struct pf_out *out);
 
 /*
  * The LEN bytes at offset OFF of the arena, or NULL if it does not reach that far.

@@ -123,7 +123,7 @@ START_TEST(a_shared_value_stays_with_the_others)
 	make(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	v = commit();
-	other = pf_buffer_of_value(buffer->place, v, "test");
+	other = pf_buffer_of_value(buffer->location, v, "test");
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_SHARED);
 	pf_buffer_forget_donated(buffer, v);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");

@@ -308,7 +308,8 @@ END_TEST
 
 /* --- what is wrong -------------------------------------------------------------------------- */
 
-static const struct pf_place *place_of(const struct pf_discovery *d, const char *where)
+static const struct pf_search_place *place_of(const struct pf_discovery *d,
+					      const char *where)
 {
 	for (unsigned i = 0; i < d->n_places; i++)
 		if (strstr(d->places[i].where, where))
@@ -381,7 +382,7 @@ START_TEST(jax_lists_are_read)
 {
 	struct pf_discover_config c = { .root = "/nowhere" };
 	struct pf_discovery *d;
-	const struct pf_place *p = NULL;
+	const struct pf_search_place *p = NULL;
 
 	put_library("x.so");
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", jax_lists[_i].list, 1);

@@ -8,13 +8,13 @@
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/buffer.h"
 
-static struct pf_place place;
+static struct pf_location place;
 static struct pf_err err;
 
 static void open_all(void)
 {
 	open_arena();
-	place = (struct pf_place){ .arena = arena, .device_name = "cpu:0" };
+	place = (struct pf_location){ .arena = arena, .device_name = "cpu:0" };
 	err = (struct pf_err)PF_ERR_INIT;
 }
 

@@ -10,7 +10,7 @@
 enum { LIMIT = 64 << 20 };
 
 static struct pf_arena *arena;
-static struct pf_place place;
+static struct pf_location place;
 static struct pf_buffer *buffer;
 static struct pf_buf file;
 static struct pf_err err;
@@ -18,7 +18,7 @@ static struct pf_err err;
 static void open_arena(void)
 {
 	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
-	place = (struct pf_place){ .arena = arena, .device_name = "cpu:0" };
+	place = (struct pf_location){ .arena = arena, .device_name = "cpu:0" };
 	err = (struct pf_err)PF_ERR_INIT;
 	buffer = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
 	ck_assert_ptr_nonnull(buffer);

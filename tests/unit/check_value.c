@@ -95,7 +95,7 @@ START_TEST(a_value_goes_to_its_device)
 	ck_assert_uint_eq(id_on(v, instance), 0);
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
 	ck_assert_uint_ne(id_on(v, instance), 0);
-	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1); /* it is there */
+	ck_assert_int_eq(pf_value_transfer(v, NULL, &err), 1); /* it is there */
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1);
@@ -113,7 +113,7 @@ START_TEST(many_wait_for_one_upload)
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	for (int i = 0; i < 10; i++)
-		ck_assert_int_eq(pf_value_place(v, event_init(&placed[i]), &err), 0);
+		ck_assert_int_eq(pf_value_transfer(v, event_init(&placed[i]), &err), 0);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_TRANSFERRING);
 	for (int i = 0; i < 10; i++)
 		event_wait(&placed[i]);
@@ -150,7 +150,7 @@ START_TEST(uploads_survive_one_death)
 	setenv("PJRTFS_FAULTY", "upload=hang", 1);
 	start_worker(faulty_plugin());
 	v = matrix(counts);
-	ck_assert_int_eq(pf_value_place(v, event_init(&placed), &err), 0);
+	ck_assert_int_eq(pf_value_transfer(v, event_init(&placed), &err), 0);
 	ck_assert(!event_within(&placed, 1));
 	if (!_i)
 		setenv("PJRTFS_FAULTY", "upload=none", 1);
@@ -305,7 +305,7 @@ START_TEST(the_only_copy_is_lost_with_its_worker)
 	pf_instance_unref(instance);
 	replace_worker();
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_LOST);
-	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EIO);
+	ck_assert_int_eq(pf_value_transfer(v, NULL, &err), -EIO);
 	ck_assert_str_eq(err.text,
 			 "its only copy was lost when the worker of plugin test died");
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EIO);
@@ -367,13 +367,13 @@ START_TEST(a_donated_value_is_gone)
 	ck_assert_uint_eq(pf_value_use(v, v->instance), 0);
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_REFUSED);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
-	ck_assert_int_eq(pf_value_place(v, NULL, &err), -EBUSY);
+	ck_assert_int_eq(pf_value_transfer(v, NULL, &err), -EBUSY);
 	ck_assert_str_eq(err.text,
 			 "its value is donated to an execution that has not ended");
 	/* The execution fails: it is what it was. */
 	pf_value_donated(v, false);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
-	ck_assert_int_eq(pf_value_place(v, NULL, &err), 1);
+	ck_assert_int_eq(pf_value_transfer(v, NULL, &err), 1);
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_TAKEN);
 	pf_value_replaces(v, true);
 	pf_value_donated(v, true);

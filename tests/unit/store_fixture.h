@@ -47,7 +47,7 @@ static inline struct pf_value *matrix(const float *src)
 static inline int place_value(struct pf_value *v, struct pf_err *err)
 {
 	struct event placed;
-	int r = pf_value_place(v, event_init(&placed), err);
+	int r = pf_value_transfer(v, event_init(&placed), err);
 
 	if (r)
 		return r;

@@ -6,7 +6,7 @@
 #include "files/internal.h"
 #include "pjrtfs/sharding.h"
 
-extern const struct pf_kind kind_buffers; /* its object: a struct pf_place */
+extern const struct pf_kind kind_buffers; /* its object: a struct pf_location */
 
 /*
  * Find the buffer that NAME means ("x", "x.npy", "ns/x", "cpu:1/x") for CRED, relative to
@@ -34,7 +34,7 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 		     struct pf_value **value, struct pf_err *err);
 
 /* Where the arrays of DIR, a directory in buffers/, live; borrowed. */
-const struct pf_place *files_place_of(struct pf_node *dir);
+const struct pf_location *files_location_of(struct pf_node *dir);
 
 /* Where an output or a new buffer goes. */
 struct target {
@@ -61,9 +61,9 @@ void files_target_release(struct target *target);
 struct pf_buffer *files_target_buffer(const struct target *target);
 
 /* The place that NAME means, a buffer's or not: *DIR (a reference) and the stem there. */
-int files_find_place(struct pf_fs *fs, const struct device *device, const char *name,
-		     const struct pf_cred *cred, struct pf_node **dir,
-		     char stem[PF_NAME_MAX + 1], struct pf_err *err);
+int files_find_location(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_node **dir,
+			char stem[PF_NAME_MAX + 1], struct pf_err *err);
 
 /*
  * Give the name TARGET a new buffer (a reference is taken): a new inode, which keeps owner

@@ -21,13 +21,13 @@
 enum { MAX_NODES = 200000 };
 
 struct checkpoint {
-	const struct pf_place *place; /* borrowed */
-	struct pf_node *file;         /* owned reference; under the name lock */
+	const struct pf_location *location; /* borrowed */
+	struct pf_node *file;               /* owned reference; under the name lock */
 };
 
-const struct pf_place *checkpoint_place(struct pf_node *dir)
+const struct pf_location *checkpoint_place(struct pf_node *dir)
 {
-	return ((struct checkpoint *)dir->object)->place;
+	return ((struct checkpoint *)dir->object)->location;
 }
 
 struct pf_node *checkpoint_file(struct pf_node *dir)
@@ -220,14 +220,14 @@ void checkpoint_abandon(struct pf_node *dir)
 	pf_node_unref(dir);
 }
 
-int checkpoint_build(struct pf_node *file, const struct pf_place *place,
+int checkpoint_build(struct pf_node *file, const struct pf_location *location,
 		     struct pf_node **ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = pf_node_parent(file);
 	struct build b = { .file = file };
 	struct checkpoint *c = calloc(1, sizeof(*c));
 	struct pf_tensors tensors = { 0 };
-	int r = c ? pf_buffer_tensors(buffer_of(file), place, &tensors, err)
+	int r = c ? pf_buffer_tensors(buffer_of(file), location, &tensors, err)
 		  : pf_err_set(err, -ENOMEM, "no memory for a directory");
 
 	*ret = NULL;
@@ -235,7 +235,7 @@ int checkpoint_build(struct pf_node *file, const struct pf_place *place,
 		free(c);
 		return r;
 	}
-	c->place = place;
+	c->location = location;
 	pf_node_attr(file, &b.attr);
 	pf_node_name(file, b.made_by);
 	b.dir = directory_new(&b, &kind_checkpoint, c);
@@ -393,7 +393,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	/* Unlinked, or renamed, or written to once more meanwhile: whoever did that sees to
 	 * the rest. */
 	if (!parent || pf_format_of(stem, &len) != PF_FORMAT_SAFETENSORS ||
-	    pf_buffer_place(buffer_of(file)) != c->place ||
+	    pf_buffer_location(buffer_of(file)) != c->location ||
 	    !pf_buffer_is_tensors(buffer_of(file)))
 		return 1;
 	stem[len] = '\0';
@@ -428,7 +428,7 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
 {
 	struct pf_node *dir;
-	int r = checkpoint_build(file, pf_buffer_place(buffer_of(file)), &dir, err);
+	int r = checkpoint_build(file, pf_buffer_location(buffer_of(file)), &dir, err);
 
 	if (r < 0) {
 		pf_buffer_refuse(buffer_of(file), err);
@@ -511,7 +511,7 @@ static void *commit_run(void *arg)
 	if (r == 2)
 		r = checkpoint_commit(c->node, !c->reply, &err);
 	else if (r == 0) {
-		r = pf_value_place(c->value, &c->waiter, &err);
+		r = pf_value_transfer(c->value, &c->waiter, &err);
 		if (r == 0)
 			return NULL;
 	}

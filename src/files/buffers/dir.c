@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-const struct pf_place *files_place_of(struct pf_node *dir)
+const struct pf_location *files_location_of(struct pf_node *dir)
 {
 	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
 }
@@ -136,7 +136,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 
 	if (r < 0)
 		return r;
-	buffer = pf_buffer_new(files_place_of(dir), format);
+	buffer = pf_buffer_new(files_location_of(dir), format);
 	if (buffer)
 		node = inode_new(dir->tree, buffer, format, mode, cred);
 	if (!node)
@@ -172,7 +172,7 @@ static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
 	node = pf_node_new(dir->tree, &kind_buffers,
-			   (void *)(uintptr_t)files_place_of(dir), mode, cred);
+			   (void *)(uintptr_t)files_location_of(dir), mode, cred);
 	if (!node)
 		return -ENOMEM;
 	r = pf_dir_link(dir, name, node, false);
@@ -317,20 +317,20 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 /* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
  * their directory is in *DIR, with a reference. */
 static int check_content(struct pf_node *node, enum pf_format format,
-			 const struct pf_place *place, struct pf_node **dir,
+			 const struct pf_location *location, struct pf_node **dir,
 			 struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
 	int r = pf_buffer_check(b, format, err);
 
 	if (r == 0 && format == PF_FORMAT_SAFETENSORS && b->tensors != 1)
-		r = checkpoint_build(node, place, dir, err);
+		r = checkpoint_build(node, location, dir, err);
 	return r;
 }
 
 /* May NODE be renamed from one format to the other? */
 static int check_formats(struct pf_node *node, enum pf_format to,
-			 const struct pf_place *place, struct pf_node **dir,
+			 const struct pf_location *location, struct pf_node **dir,
 			 struct pf_err *err)
 {
 	enum pf_format from = view_of(node)->format;
@@ -343,7 +343,7 @@ static int check_formats(struct pf_node *node, enum pf_format to,
 				  "instead",
 				  pf_format_extension(to));
 	return to == PF_FORMAT_NONE ? keep_bytes(node, err)
-				    : check_content(node, to, place, dir, err);
+				    : check_content(node, to, location, dir, err);
 }
 
 /* NODE has a name of FORMAT now: its bytes mean something else. */
@@ -379,12 +379,12 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		return r;
 	if (target && buffers_is_directory(target))
 		return pf_err_set(err, -EISDIR, "%s is a directory", name);
-	r = check_formats(node, format, files_place_of(to), &built, err);
+	r = check_formats(node, format, files_location_of(to), &built, err);
 	if (r == 0 && target && view_of(target)->inode != inode)
 		r = checkpoint_dissolve(target, err);
-	if (r == 0 && pf_buffer_place(inode->buffer) != files_place_of(to))
-		r = pf_buffer_move(inode->buffer, files_place_of(to), UINT32_MAX, &value,
-				   err);
+	if (r == 0 && pf_buffer_location(inode->buffer) != files_location_of(to))
+		r = pf_buffer_move(inode->buffer, files_location_of(to), UINT32_MAX,
+				   &value, err);
 	if (r < 0)
 		return r;
 	if (target && view_of(target)->inode != inode) {
@@ -429,7 +429,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 				? "it tells of the buffers of its name: move those"
 				: "it tells why a name was refused");
 	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
-	if (files_place_of(dir) != files_place_of(to) &&
+	if (files_location_of(dir) != files_location_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);
 	if (!buffers_is_directory(node) &&

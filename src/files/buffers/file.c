@@ -266,12 +266,12 @@ static int parse_shape(const char *text, struct pf_shape *ret, struct pf_err *er
 static int set_memory(struct pf_buffer *b, const char *kind, struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
-	const struct pf_place *place = pf_buffer_place(b);
+	const struct pf_location *location = pf_buffer_location(b);
 	unsigned memory;
-	int r = pf_place_memory(place, kind, &memory, err);
+	int r = pf_location_memory(location, kind, &memory, err);
 
 	if (r == 0 && memory != pf_buffer_memory(b))
-		r = pf_buffer_move(b, place, memory, &value, err);
+		r = pf_buffer_move(b, location, memory, &value, err);
 	if (r == 0 && value)
 		buffer_place_start(b, value, true, NULL);
 	return r;
@@ -292,7 +292,7 @@ static int set(struct pf_node *node, const char *key, const char *text,
 		if (dtype == PF_DTYPE_INVALID)
 			return pf_err_set(err, -EINVAL, "there is no element type %.64s",
 					  text);
-		r = pf_worker_takes(pf_buffer_place(b)->worker, dtype, err);
+		r = pf_worker_takes(pf_buffer_location(b)->worker, dtype, err);
 		if (r == 0)
 			r = pf_buffer_set_dtype(b, dtype, err);
 	} else {

@@ -17,7 +17,7 @@ static void describe(struct pf_event *e, struct pf_buffer *buffer)
 	uint64_t bytes;
 	char text[128];
 
-	pf_event_str(e, "device", pf_buffer_place(buffer)->device_name);
+	pf_event_str(e, "device", pf_buffer_location(buffer)->device_name);
 	if (!pf_buffer_type(buffer, &dtype, &shape))
 		return;
 	pf_event_str(e, "type", pf_shape_str(text, sizeof(text), dtype, &shape));
@@ -41,7 +41,7 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 			    double seconds)
 {
 	struct pf_telemetry *telemetry =
-		pf_worker_telemetry(pf_buffer_place(buffer)->worker);
+		pf_worker_telemetry(pf_buffer_location(buffer)->worker);
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct pf_event e;
 	uid_t user;

@@ -190,18 +190,18 @@ extern const struct pf_kind kind_checkpoint;
 void checkpoint_free(struct pf_node *dir);
 
 /* Where the arrays of DIR, a checkpoint's directory, live. */
-const struct pf_place *checkpoint_place(struct pf_node *dir);
+const struct pf_location *checkpoint_place(struct pf_node *dir);
 
 /* The file that DIR is the directory of, borrowed; NULL if DIR is another kind of directory,
  * or was removed.  The name lock is held. */
 struct pf_node *checkpoint_file(struct pf_node *dir);
 
 /*
- * Make the directory that FILE's bytes ask for, at PLACE, not linked yet, in *RET, with a
+ * Make the directory that FILE's bytes ask for, at LOCATION, not linked yet, in *RET, with a
  * reference.  What pf_buffer_tensors refuses; -EINVAL, -ENAMETOOLONG, -E2BIG: names that no
  * files can have, or too many.  Takes time; no lock is needed, the name lock may be held.
  */
-int checkpoint_build(struct pf_node *file, const struct pf_place *place,
+int checkpoint_build(struct pf_node *file, const struct pf_location *location,
 		     struct pf_node **ret, struct pf_err *err);
 
 /* Let go of what was built; NULL is allowed. */

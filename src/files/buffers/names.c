@@ -603,9 +603,9 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 
 /* --- where results go ------------------------------------------------------------------- */
 
-int files_find_place(struct pf_fs *fs, const struct device *device, const char *name,
-		     const struct pf_cred *cred, struct pf_node **dir,
-		     char stem[PF_NAME_MAX + 1], struct pf_err *err)
+int files_find_location(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_node **dir,
+			char stem[PF_NAME_MAX + 1], struct pf_err *err)
 {
 	const char *last;
 	int r = check_no_json(name, err);

@@ -101,7 +101,7 @@ static int make_value(struct json_object *o, struct pf_buffer *buffer,
 		      enum pf_dtype dtype, const struct pf_shape *shape,
 		      struct pf_value **ret, struct pf_err *err)
 {
-	const struct pf_place *place = pf_buffer_place(buffer);
+	const struct pf_location *location = pf_buffer_location(buffer);
 	pf_autobuf struct pf_buf element = PF_BUF_INIT;
 	struct json_object *fill, *blank;
 	bool fills = json_object_object_get_ex(o, "fill", &fill);
@@ -121,8 +121,8 @@ static int make_value(struct json_object *o, struct pf_buffer *buffer,
 			r = pf_shape_bytes(shape, dtype, &len, err);
 			if (r < 0)
 				return r;
-			*ret = pf_value_blank(dtype, shape, len, place->worker,
-					      place->device, pf_buffer_memory(buffer));
+			*ret = pf_value_blank(dtype, shape, len, location->worker,
+					      location->device, pf_buffer_memory(buffer));
 			return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 		}
 	}
@@ -142,7 +142,7 @@ int command_put_value(struct task *task, const char *op, unsigned memory,
 	int r;
 
 	if (c)
-		c->buffer = pf_buffer_of_value(files_place_of(target->dir), value, op);
+		c->buffer = pf_buffer_of_value(files_location_of(target->dir), value, op);
 	if (!c || !c->buffer) {
 		free(c);
 		json_object_put(reply);
@@ -157,7 +157,7 @@ int command_put_value(struct task *task, const char *op, unsigned memory,
 	memset(target, 0, sizeof(*target));
 	c->reply = reply;
 	c->waiter.wake = creation_wake;
-	r = pf_value_place(value, &c->waiter, err);
+	r = pf_value_transfer(value, &c->waiter, err);
 	if (r != 0)
 		creation_end(c, r, err);
 	return 0;
@@ -179,11 +179,11 @@ static int declare(struct json_object *o, const struct device *device,
 	if (r == 0 && json_object_object_get_ex(o, "memory", NULL)) {
 		r = command_string(o, "memory", &kind, err);
 		if (r == 0)
-			r = pf_place_memory(&device->place, kind, &memory, err);
+			r = pf_location_memory(&device->location, kind, &memory, err);
 	}
 	if (r < 0)
 		return r;
-	*ret = pf_buffer_new(&device->place, PF_FORMAT_RAW);
+	*ret = pf_buffer_new(&device->location, PF_FORMAT_RAW);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	pf_buffer_set_memory(*ret, memory);
@@ -227,8 +227,8 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 		r = check_free(&target, err);
 	if (r == 0) {
 		/* The name may lead to another device. */
-		device =
-			pf_container_of(files_place_of(target.dir), struct device, place);
+		device = pf_container_of(files_location_of(target.dir), struct device,
+					 location);
 		r = declare(o, device, &shape, &dtype, &buffer, err);
 	}
 	if (r == 0)
@@ -247,12 +247,13 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	return 0;
 }
 
-/* VALUE itself if it lives at PLACE, else a copy for there; with a reference, or NULL. */
-static struct pf_value *value_at(struct pf_value *value, const struct pf_place *place)
+/* VALUE itself if it lives at LOCATION, else a copy for there; with a reference, or NULL. */
+static struct pf_value *value_at(struct pf_value *value,
+				 const struct pf_location *location)
 {
-	if (value->worker == place->worker && value->device == place->device)
+	if (value->worker == location->worker && value->device == location->device)
 		return pf_value_ref(value);
-	return pf_value_copy(value, place->worker, place->device, UINT32_MAX);
+	return pf_value_copy(value, location->worker, location->device, UINT32_MAX);
 }
 
 int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
@@ -281,7 +282,7 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	target.perm = files_mode_of_buffer(task->fs, device, name, &task->cred);
-	copy = value_at(value, files_place_of(target.dir));
+	copy = value_at(value, files_location_of(target.dir));
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");
 	reply = reply_new();

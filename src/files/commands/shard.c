@@ -55,7 +55,7 @@ int shards_alloc(struct shards *all, struct pf_err *err);
 void shards_fail(struct shards *all, struct pf_err *err);
 
 /*
- * Call START (which returns as pf_value_place does, and has the shard's waiter woken if that
+ * Call START (which returns as pf_value_transfer does, and has the shard's waiter woken if that
  * is 0) for each shard that has a value, and then, once, DONE, on whatever thread is the last.
  */
 void shards_each(struct shards *all, int (*start)(struct shard *shard),
@@ -204,8 +204,8 @@ static void gather_put(struct shards *all)
 /* Those of the shards that have a value are all different, and all there are. */
 static int make_whole(struct shards *all, struct pf_err *err)
 {
-	const struct device *device =
-		pf_container_of(files_place_of(all->target.dir), struct device, place);
+	const struct device *device = pf_container_of(files_location_of(all->target.dir),
+						      struct device, location);
 	unsigned n = all->n, k = 0;
 	struct pf_block *blocks = calloc(n, sizeof(*blocks));
 	struct pf_value **parts = calloc(n, sizeof(struct pf_value *));
@@ -273,8 +273,8 @@ static int fetch(struct shard *shard)
 /* Every device has all of it: one that is where it shall be, or a copy. */
 static int take_one(struct shards *all, struct pf_err *err)
 {
-	const struct device *device =
-		pf_container_of(files_place_of(all->target.dir), struct device, place);
+	const struct device *device = pf_container_of(files_location_of(all->target.dir),
+						      struct device, location);
 	struct pf_value *value = all->at[0].value;
 
 	for (unsigned i = 0; i < all->n; i++)
@@ -409,7 +409,7 @@ static int put(struct shards *all, struct shard *shard, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
 	struct pf_buffer *b =
-		pf_buffer_of_value(&shard->device->place, shard->value, "shard");
+		pf_buffer_of_value(&shard->device->location, shard->value, "shard");
 
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
@@ -473,9 +473,9 @@ static void placed(struct shards *all)
 
 /* --- cutting -------------------------------------------------------------------------------- */
 
-static int place(struct shard *shard)
+static int location(struct shard *shard)
 {
-	return pf_value_place(shard->value, &shard->waiter, NULL);
+	return pf_value_transfer(shard->value, &shard->waiter, NULL);
 }
 
 /* What each device gets; replicas share the bytes of the first of them. */
@@ -521,7 +521,7 @@ static void cut(struct shards *all)
 	if (r < 0)
 		shards_fail(all, &err);
 	else
-		shards_each(all, place, placed);
+		shards_each(all, location, placed);
 }
 
 static uint64_t bytes_to_copy(const struct shards *all)
@@ -584,7 +584,8 @@ static int get_whole(struct shards *all, struct json_object *o,
 		all->target.perm =
 			files_mode_of_buffer(task->fs, *device, name, &task->cred);
 	if (r == 0)
-		*device = pf_container_of(pf_buffer_place(buffer), struct device, place);
+		*device = pf_container_of(pf_buffer_location(buffer), struct device,
+					  location);
 	return r;
 }
 

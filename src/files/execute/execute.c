@@ -183,7 +183,7 @@ static int put_locked(struct named_exec *run, size_t i, struct pf_buffer *promis
 	PF_CLEANUP(pf_buffer_unrefp)
 	struct pf_buffer *b =
 		promised ? pf_buffer_ref(promised)
-			 : pf_buffer_of_value(&run->rows[i / run->n_out].device->place,
+			 : pf_buffer_of_value(&run->rows[i / run->n_out].device->location,
 					      value, run->name);
 
 	if (!b)
@@ -542,8 +542,8 @@ bool run_find_promised(const struct named_exec *run, const struct device *device
 	char stem[PF_NAME_MAX + 1];
 	struct pf_buffer *b = NULL;
 
-	if (run->before && files_find_place(run->task->fs, device, name, &run->task->cred,
-					    &dir, stem, NULL) == 0)
+	if (run->before && files_find_location(run->task->fs, device, name,
+					       &run->task->cred, &dir, stem, NULL) == 0)
 		b = promised(run, dir, stem);
 	if (b)
 		*ret = pf_buffer_ref(b);
@@ -623,8 +623,8 @@ static bool promise_results(struct named_exec *run, const struct pf_execution *l
 
 		run->adds = run->adds || (!old && t->dir != row->device->buffers);
 		pf_buffer_unref(old);
-		run->results[i] =
-			pf_buffer_of_value(&row->device->place, last->outs[i], run->name);
+		run->results[i] = pf_buffer_of_value(&row->device->location,
+						     last->outs[i], run->name);
 		if (!run->results[i])
 			return false;
 	}
