@@ -46,7 +46,7 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
 
 /* Wait until what was compiled is in the cache, at most MS milliseconds. */
-void pf_compiler_settle(struct pf_compiler *compiler, unsigned ms);
+void pf_compiler_finish(struct pf_compiler *compiler, unsigned ms);
 
 /*
  * End its threads.  The workers have been stopped, so those waiting fail, and whoever asks

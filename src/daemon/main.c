@@ -202,7 +202,7 @@ static void stop(struct daemon *d)
 {
 	pf_mount_free(d->mount);
 	if (d->compiler)
-		pf_compiler_settle(d->compiler, SETTLE_MS);
+		pf_compiler_finish(d->compiler, SETTLE_MS);
 	for (unsigned i = 0; i < d->n_workers; i++)
 		pf_worker_stop(d->workers[i]);
 	pf_compiler_stop(d->compiler);

@@ -15,8 +15,8 @@
 
 static void pf_compile_free(struct compile *c)
 {
-	if (c->claim)
-		pf_claim_drop(c->x->compiler, c->claim);
+	if (c->flight)
+		pf_flight_drop(c->x->compiler, c->flight);
 	pf_executable_unref(c->x);
 	pf_instance_unref(c->instance);
 	pf_bytes_unref(c->program);
@@ -82,14 +82,14 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 
 /* C ended, and with it those that wanted the same: publish what it gave, unless a newer source
  * has begun meanwhile.  LOADED stays the caller's. */
-static void pf_compile_settle(struct compile *c, struct pf_loaded *loaded,
+static void pf_compile_finish(struct compile *c, struct pf_loaded *loaded,
 			      enum pf_cache_use use, const struct pf_err *err)
 {
 	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
 	struct pf_compile_job *next, *job = NULL;
 
-	if (c->claim)
-		job = pf_claim_settle(c->x->compiler, c->claim, loaded);
+	if (c->flight)
+		job = pf_flight_finish(c->x->compiler, c->flight, loaded);
 	publish(c, loaded, use, err);
 	for (; job; job = next) {
 		struct compile *follower = pf_container_of(job, struct compile, job);
@@ -105,7 +105,7 @@ static void pf_compile_settle(struct compile *c, struct pf_loaded *loaded,
 /* It failed, for ever; C is freed. */
 static void pf_compile_fail(struct compile *c, const struct pf_err *err)
 {
-	pf_compile_settle(c, NULL, PF_CACHE_UNUSED, err);
+	pf_compile_finish(c, NULL, PF_CACHE_UNUSED, err);
 	pf_compile_free(c);
 }
 
@@ -319,7 +319,7 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 		return;
 	}
 	pf_compiler_begin_put(compiler);
-	pf_compile_settle(c, l, PF_CACHE_MISS, NULL);
+	pf_compile_finish(c, l, PF_CACHE_MISS, NULL);
 	pf_compile_to_cache(c, l, rep);
 	free_blocks(c, rep);
 	pf_compiler_end_put(compiler);
@@ -366,22 +366,22 @@ static bool lead(struct compile *c)
 	if (r == 0)
 		r = pf_quarantine_check(pf_compiler_quarantine(c->x->compiler),
 					PF_SUSPECT_COMPILE, &c->key, c->x->user, &err);
-	if (c->claim || r < 0) {
+	if (c->flight || r < 0) {
 		if (r < 0)
 			pf_compile_fail(c, &err);
 		return r == 0;
 	}
-	r = pf_compiler_claim(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->claim,
-			      &loaded);
+	r = pf_compiler_join(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->flight,
+			     &loaded);
 	switch (r) {
-	case PF_LEADS:
+	case PF_LEADER:
 		return true;
-	case PF_FOLLOWS: /* C may be gone by now */
+	case PF_FOLLOWER: /* C may be gone by now */
 		return false;
-	case PF_SHARES:
+	case PF_HIT:
 		if (cache)
 			pf_cache_shared(cache);
-		pf_compile_settle(c, loaded, PF_CACHE_HIT, NULL);
+		pf_compile_finish(c, loaded, PF_CACHE_HIT, NULL);
 		pf_loaded_unref(loaded);
 		pf_compile_free(c);
 		return false;
@@ -408,7 +408,7 @@ static void let_go(struct compile *c, const struct pf_err *why)
 {
 	struct pf_compiler *compiler = c->x->compiler;
 	struct pf_compile_job *job =
-		c->claim ? pf_claim_settle(compiler, c->claim, NULL) : NULL;
+		c->flight ? pf_flight_finish(compiler, c->flight, NULL) : NULL;
 
 	while (job) {
 		struct pf_compile_job *next = job->next;
@@ -432,7 +432,7 @@ static void run_native(struct compile *c)
 	r = pf_compile_native(c, &l, &err);
 	if (r == -EIO && !pf_instance_alive(c->instance) && pf_compile_again(c, &err))
 		return;
-	pf_compile_settle(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
+	pf_compile_finish(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
 	pf_loaded_unref(l);
 	pf_compile_free(c);
 }
@@ -464,7 +464,7 @@ static void compile_run(struct pf_compile_job *job)
 	} else if (r == 0) {
 		compile_now(c);
 	} else {
-		pf_compile_settle(c, l, PF_CACHE_HIT, NULL);
+		pf_compile_finish(c, l, PF_CACHE_HIT, NULL);
 		pf_loaded_unref(l);
 		pf_compile_free(c);
 	}

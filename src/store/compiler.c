@@ -20,12 +20,12 @@ struct turn {
 	struct turn *next;
 };
 
-struct pf_claim {
+struct pf_flight {
 	struct pf_cache_key key;
 	const void *where; /* only compared */
 	struct pf_compile_job *followers;
 	struct pf_loaded *loaded; /* owned reference; NULL: not known yet */
-	struct pf_claim *next;
+	struct pf_flight *next;
 };
 
 /* What a life's compiler reads of its environment. */
@@ -52,7 +52,7 @@ struct pf_compiler {
 	unsigned longs;                    /* of them, those that take long */
 	bool alone;                        /* the one that runs must be alone */
 	unsigned putting;                  /* entries on their way to the cache */
-	struct pf_claim *claims;           /* owned */
+	struct pf_flight *flights;         /* owned */
 	struct surroundings *surroundings; /* owned; one a worker */
 	unsigned n_threads, idle;
 	pthread_t threads[MAX_JOBS + MAX_LONG];
@@ -404,65 +404,65 @@ unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_compile_job
 
 /* --- one compile a key -------------------------------------------------------------------- */
 
-int pf_compiler_claim(struct pf_compiler *c, const struct pf_cache_key *key,
-		      const void *where, struct pf_compile_job *job,
-		      struct pf_claim **claim, struct pf_loaded **loaded)
+int pf_compiler_join(struct pf_compiler *c, const struct pf_cache_key *key,
+		     const void *where, struct pf_compile_job *job,
+		     struct pf_flight **flight, struct pf_loaded **loaded)
 {
-	struct pf_claim *found;
+	struct pf_flight *found;
 
 	PF_LOCK_SCOPE(&c->lock);
-	found = c->claims;
+	found = c->flights;
 	while (found && (found->where != where || memcmp(&found->key, key, sizeof(*key))))
 		found = found->next;
 	if (!found) {
-		*claim = calloc(1, sizeof(**claim));
-		if (!*claim)
+		*flight = calloc(1, sizeof(**flight));
+		if (!*flight)
 			return -ENOMEM;
-		(*claim)->key = *key;
-		(*claim)->where = where;
-		(*claim)->next = c->claims;
-		c->claims = *claim;
-		return PF_LEADS;
+		(*flight)->key = *key;
+		(*flight)->where = where;
+		(*flight)->next = c->flights;
+		c->flights = *flight;
+		return PF_LEADER;
 	}
 	if (found->loaded) {
 		*loaded = pf_loaded_ref(found->loaded);
-		return PF_SHARES;
+		return PF_HIT;
 	}
 	job->next = found->followers;
 	found->followers = job;
-	return PF_FOLLOWS;
+	return PF_FOLLOWER;
 }
 
-struct pf_compile_job *pf_claim_settle(struct pf_compiler *c, struct pf_claim *claim,
-				       struct pf_loaded *loaded)
+struct pf_compile_job *pf_flight_finish(struct pf_compiler *c, struct pf_flight *flight,
+					struct pf_loaded *loaded)
 {
 	struct pf_compile_job *followers;
 
 	PF_LOCK_SCOPE(&c->lock);
-	followers = claim->followers;
-	claim->followers = NULL;
-	claim->loaded = loaded ? pf_loaded_ref(loaded) : NULL;
+	followers = flight->followers;
+	flight->followers = NULL;
+	flight->loaded = loaded ? pf_loaded_ref(loaded) : NULL;
 	if (!loaded) { /* who comes now begins anew */
-		struct pf_claim **at = &c->claims;
+		struct pf_flight **at = &c->flights;
 
-		while (*at != claim)
+		while (*at != flight)
 			at = &(*at)->next;
-		*at = claim->next;
+		*at = flight->next;
 	}
 	return followers;
 }
 
-void pf_claim_drop(struct pf_compiler *c, struct pf_claim *claim)
+void pf_flight_drop(struct pf_compiler *c, struct pf_flight *flight)
 {
 	pf_lock(&c->lock);
-	for (struct pf_claim **p = &c->claims; *p; p = &(*p)->next)
-		if (*p == claim) {
-			*p = claim->next;
+	for (struct pf_flight **p = &c->flights; *p; p = &(*p)->next)
+		if (*p == flight) {
+			*p = flight->next;
 			break;
 		}
 	pf_unlock(&c->lock);
-	pf_loaded_unref(claim->loaded);
-	free(claim);
+	pf_loaded_unref(flight->loaded);
+	free(flight);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -480,7 +480,7 @@ void pf_compiler_end_put(struct pf_compiler *c)
 	pthread_cond_broadcast(&c->change);
 }
 
-void pf_compiler_settle(struct pf_compiler *c, unsigned ms)
+void pf_compiler_finish(struct pf_compiler *c, unsigned ms)
 {
 	struct timespec end = pf_time_in(CLOCK_MONOTONIC, ms);
 

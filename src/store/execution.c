@@ -494,7 +494,7 @@ static uint8_t *donations(const struct pf_execution_priv *p)
 }
 
 /* For each argument: did it become this execution's? */
-static uint8_t *claims(const struct pf_execution_priv *p)
+static uint8_t *donated(const struct pf_execution_priv *p)
 {
 	return donations(p) + p->e->n_args / p->e->n_rows;
 }
@@ -504,7 +504,7 @@ void pf_execution_unclaim(struct pf_execution_priv *p, bool consumed)
 	const struct pf_execution *e = p->e;
 
 	for (size_t i = 0; i < p->n_used; i++) {
-		if (claims(p)[i])
+		if (donated(p)[i])
 			pf_value_donated(e->args[i], consumed);
 		pf_value_unpin(e->args[i]);
 	}
@@ -539,7 +539,7 @@ static bool collect(struct pf_execution_priv *p)
 {
 	const struct pf_execution *e = p->e;
 
-	memset(claims(p), 0, e->n_args);
+	memset(donated(p), 0, e->n_args);
 	for (; p->n_used < e->n_args; p->n_used++) {
 		uint64_t id = pf_value_use(e->args[p->n_used], e->loaded->instance);
 
@@ -552,7 +552,7 @@ static bool collect(struct pf_execution_priv *p)
 
 /* An argument is donated on all devices, or on none; what is not is copied.  False: somebody
  * else consumes one. */
-static bool claim(struct pf_execution_priv *p)
+static bool donate(struct pf_execution_priv *p)
 {
 	const struct pf_execution *e = p->e;
 	size_t in_row = e->n_args / e->n_rows;
@@ -565,7 +565,7 @@ static bool claim(struct pf_execution_priv *p)
 			d = pf_value_donate(e->args[i]);
 		if (d == PF_DONATION_REFUSED)
 			return false;
-		claims(p)[i] = d == PF_DONATION_COPIED || d == PF_DONATION_TAKEN;
+		donated(p)[i] = d == PF_DONATION_COPIED || d == PF_DONATION_TAKEN;
 		if (d != PF_DONATION_TAKEN)
 			donations(p)[i % in_row] = 0;
 	}
@@ -665,7 +665,7 @@ static int prepare(struct pf_execution_priv *p, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	if (!collect(p) || !claim(p)) {
+	if (!collect(p) || !donate(p)) {
 		pf_execution_unclaim(p, false);
 		return 1;
 	}

@@ -16,7 +16,7 @@
 #include "pjrtfs/scheduler.h"
 #include "pjrtfs/value.h"
 
-struct pf_claim;
+struct pf_flight;
 struct pf_quarantine;
 
 /* Calls of a worker by a thread that waits, but not for ever.  Private to the store. */
@@ -158,7 +158,7 @@ unsigned pf_compiler_position(struct pf_compiler *compiler,
 /* The job that this thread runs takes long: another one may begin. */
 void pf_compiler_takes_long(struct pf_compiler *compiler);
 
-/* Between these, pf_compiler_settle waits. */
+/* Between these, pf_compiler_finish waits. */
 void pf_compiler_begin_put(struct pf_compiler *compiler);
 void pf_compiler_end_put(struct pf_compiler *compiler);
 
@@ -181,19 +181,20 @@ void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worke
 
 /*
  * JOB wants KEY, made at the place WHERE (which is only compared: the same plugin may be there
- * twice).  PF_LEADS: *CLAIM is its own, to be settled and dropped.  PF_FOLLOWS: JOB is
- * with the leader, who gets it back by settling.  PF_SHARES: *LOADED is what the leader made,
+ * twice).  PF_LEADER: *FLIGHT is its own, to be settled and dropped.  PF_FOLLOWER: JOB is
+ * with the leader, who gets it back by settling.  PF_HIT: *LOADED is what the leader made,
  * a reference.  -ENOMEM.
  */
-enum pf_claimed { PF_LEADS, PF_FOLLOWS, PF_SHARES };
-int pf_compiler_claim(struct pf_compiler *compiler, const struct pf_cache_key *key,
-		      const void *where, struct pf_compile_job *job,
-		      struct pf_claim **claim, struct pf_loaded **loaded);
+enum pf_flight_role { PF_LEADER, PF_FOLLOWER, PF_HIT };
+int pf_compiler_join(struct pf_compiler *compiler, const struct pf_cache_key *key,
+		     const void *where, struct pf_compile_job *job,
+		     struct pf_flight **flight, struct pf_loaded **loaded);
 
-/* CLAIM's compile gave LOADED (NULL: it failed).  The followers, which become the caller's. */
-struct pf_compile_job *pf_claim_settle(struct pf_compiler *compiler,
-				       struct pf_claim *claim, struct pf_loaded *loaded);
-void pf_claim_drop(struct pf_compiler *compiler, struct pf_claim *claim);
+/* FLIGHT's compile gave LOADED (NULL: it failed).  The followers, which become the caller's. */
+struct pf_compile_job *pf_flight_finish(struct pf_compiler *compiler,
+					struct pf_flight *flight,
+					struct pf_loaded *loaded);
+void pf_flight_drop(struct pf_compiler *compiler, struct pf_flight *flight);
 
 /* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */
 
@@ -230,8 +231,8 @@ struct compile {
 	bool not_from_cache; /* the entry that there was killed the worker */
 	bool suspected;      /* it ran when the worker died, among others */
 	bool sent;           /* the worker was asked for it */
-	struct pf_claim
-		*claim; /* owned: nobody else compiles the same meanwhile; or NULL */
+	struct pf_flight
+		*flight; /* owned: nobody else compiles the same meanwhile; or NULL */
 };
 
 /*

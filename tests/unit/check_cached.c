@@ -104,7 +104,7 @@ START_TEST(the_same_is_known)
 	start_worker(plugins[_i]);
 	for (unsigned n = 0; n < ARRAY_SIZE(programs); n++)
 		compile_and_print(n, PF_CACHE_MISS, &first[n]);
-	pf_compiler_settle(compiler, 30000);
+	pf_compiler_finish(compiler, 30000);
 	replace_worker(); /* it knows nothing any more */
 	for (unsigned n = 0; n < ARRAY_SIZE(programs); n++) {
 		pf_autobuf struct pf_buf second = PF_BUF_INIT;
@@ -126,7 +126,7 @@ START_TEST(a_death_costs_no_compile)
 
 	start_worker(plugins[_i]);
 	x = compiled(add_program);
-	pf_compiler_settle(compiler, 30000);
+	pf_compiler_finish(compiler, 30000);
 	replace_worker();
 	v[0] = matrix(ones);
 	v[1] = matrix(counts);

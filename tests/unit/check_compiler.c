@@ -185,7 +185,7 @@ END_TEST
 START_TEST(one_leads_others_follow)
 {
 	struct pf_cache_key one = { .bytes = { 1 } }, two = { .bytes = { 2 } };
-	struct pf_claim *claim = NULL, *other = NULL, *none = NULL;
+	struct pf_flight *claim = NULL, *other = NULL, *none = NULL;
 	const char here[2] = "", *const there = here + 1;
 	struct pf_loaded *loaded = NULL;
 	struct note notes[4];
@@ -194,40 +194,40 @@ START_TEST(one_leads_others_follow)
 
 	memset(notes, 0, sizeof(notes));
 	open_compiler(1);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[0].job, &claim,
-					   &loaded),
-			 PF_LEADS);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &two, here, &notes[1].job, &other,
-					   &loaded),
-			 PF_LEADS);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[2].job, &none,
-					   &loaded),
-			 PF_FOLLOWS);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[3].job, &none,
-					   &loaded),
-			 PF_FOLLOWS);
+	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[0].job, &claim,
+					  &loaded),
+			 PF_LEADER);
+	ck_assert_int_eq(pf_compiler_join(compiler, &two, here, &notes[1].job, &other,
+					  &loaded),
+			 PF_LEADER);
+	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[2].job, &none,
+					  &loaded),
+			 PF_FOLLOWER);
+	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[3].job, &none,
+					  &loaded),
+			 PF_FOLLOWER);
 	/* the same plugin under another name is none to share with */
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, there, &notes[1].job, &none,
-					   &loaded),
-			 PF_LEADS);
-	ck_assert_ptr_null(pf_claim_settle(compiler, none, NULL));
-	pf_claim_drop(compiler, none);
+	ck_assert_int_eq(pf_compiler_join(compiler, &one, there, &notes[1].job, &none,
+					  &loaded),
+			 PF_LEADER);
+	ck_assert_ptr_null(pf_flight_finish(compiler, none, NULL));
+	pf_flight_drop(compiler, none);
 	/* it failed: both come back, and the next one begins anew */
-	for (job = pf_claim_settle(compiler, claim, NULL); job; job = job->next)
+	for (job = pf_flight_finish(compiler, claim, NULL); job; job = job->next)
 		n++;
 	ck_assert_int_eq(n, 2);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &one, here, &notes[2].job, &none,
-					   &loaded),
-			 PF_LEADS);
-	pf_claim_drop(compiler, claim);
-	ck_assert_ptr_null(pf_claim_settle(compiler, other, NULL));
-	pf_claim_drop(compiler, other);
-	ck_assert_ptr_null(pf_claim_settle(compiler, none, NULL));
-	pf_claim_drop(compiler, none);
-	ck_assert_int_eq(pf_compiler_claim(compiler, &two, here, &notes[1].job, &other,
-					   &loaded),
-			 PF_LEADS);
-	pf_claim_drop(compiler, other);
+	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[2].job, &none,
+					  &loaded),
+			 PF_LEADER);
+	pf_flight_drop(compiler, claim);
+	ck_assert_ptr_null(pf_flight_finish(compiler, other, NULL));
+	pf_flight_drop(compiler, other);
+	ck_assert_ptr_null(pf_flight_finish(compiler, none, NULL));
+	pf_flight_drop(compiler, none);
+	ck_assert_int_eq(pf_compiler_join(compiler, &two, here, &notes[1].job, &other,
+					  &loaded),
+			 PF_LEADER);
+	pf_flight_drop(compiler, other);
 	pf_compiler_free(compiler);
 }
 END_TEST
@@ -235,11 +235,11 @@ END_TEST
 START_TEST(settling_waits_for_puts)
 {
 	open_compiler(1);
-	pf_compiler_settle(compiler, 10000);
+	pf_compiler_finish(compiler, 10000);
 	pf_compiler_begin_put(compiler);
-	pf_compiler_settle(compiler, 30); /* not for ever */
+	pf_compiler_finish(compiler, 30); /* not for ever */
 	pf_compiler_end_put(compiler);
-	pf_compiler_settle(compiler, 10000);
+	pf_compiler_finish(compiler, 10000);
 	pf_compiler_free(compiler);
 	pf_compiler_free(NULL);
 }

@@ -95,7 +95,7 @@ static inline struct pf_compiler *the_compiler(void)
 static inline void close_store(void)
 {
 	if (compiler)
-		pf_compiler_settle(compiler, 5000);
+		pf_compiler_finish(compiler, 5000);
 	stop_worker();
 	pf_compiler_free(compiler);
 	compiler = NULL;
