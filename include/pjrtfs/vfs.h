@@ -44,10 +44,10 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker);
 /*
  * What a front end need not ask again: INO's name (it stays, and what it names), and its
  * attributes as pf_vfs_getattr told them (pf_tree_set_notify tells when they are past).
- * A mask; 0 is that either may change at any time.  PF_ASK_EACH: the attributes differ between
+ * A mask; 0 is that either may change at any time.  PF_SYNC_CALL_EACH: the attributes differ between
  * callers (pf_vfs_getattr_as), or the size is a bound that the next open makes exact.
  */
-enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2, PF_ASK_EACH = 4 };
+enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2, PF_SYNC_CALL_EACH = 4 };
 unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino);
 
 /* May a request for INO, or for a name in it, wait for a disk?  Such ones should not keep others

@@ -86,7 +86,7 @@ enum { MAX_COPY = 128 << 20 /* bytes */ };
 
 static double attr_timeout(const struct stat *st, unsigned keeps)
 {
-	if ((keeps & (PF_KEEP_NAME | PF_ASK_EACH)) ||
+	if ((keeps & (PF_KEEP_NAME | PF_SYNC_CALL_EACH)) ||
 	    (S_ISREG(st->st_mode) && (!st->st_size || st->st_size == PF_SIZE_GUESS)))
 		return 0.0;
 	return ATTR_TIMEOUT;
@@ -192,7 +192,7 @@ static void pf_fuse_entry(fuse_req_t req, const struct stat *st,
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 	/* sendfile(2) reads as much as the kernel believes the size to be, and does not ask. */
-	if ((keeps & PF_ASK_EACH) && st->st_size != PF_SIZE_GUESS)
+	if ((keeps & PF_SYNC_CALL_EACH) && st->st_size != PF_SIZE_GUESS)
 		pf_vfs_getattr_as(pf_fuse_tree(req), st->st_ino, &cred, NULL,
 				  &entry->attr);
 }

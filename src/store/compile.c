@@ -253,7 +253,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 			  struct pf_err *err)
 {
 	struct pf_req_compile req = { .head.op = PF_OP_COMPILE };
-	struct pf_question_to_worker q = {
+	struct pf_sync_call q = {
 		.instance = c->instance,
 		.request = &req,
 		.len = sizeof(req),
@@ -282,7 +282,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 	req.options_len = (uint32_t)c->plan.options.len;
 	req.platform = c->plan.platform;
 	memcpy(req.format, c->format, sizeof(req.format));
-	r = pf_ask(&q, rep, sizeof(*rep), err);
+	r = pf_sync_call(&q, rep, sizeof(*rep), err);
 	c->sent = q.sent;
 	if (r == -ETIMEDOUT && err->pjrt_code < 0)
 		pf_err_set(err, r,

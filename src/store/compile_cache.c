@@ -240,12 +240,11 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 			   struct pf_err *err)
 {
 	struct pf_req_load req = { .head.op = PF_OP_LOAD };
-	struct pf_question_to_worker q = { .instance = c->instance,
-					   .request = &req,
-					   .len = sizeof(req),
-					   .bytes = body,
-					   .timeout_s = pf_compiler_timeout_s(
-						   c->x->compiler) };
+	struct pf_sync_call q = { .instance = c->instance,
+				  .request = &req,
+				  .len = sizeof(req),
+				  .bytes = body,
+				  .timeout_s = pf_compiler_timeout_s(c->x->compiler) };
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
 	struct pf_rep_load rep;
 	int r;
@@ -255,7 +254,7 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 	req.len = h->len[PF_CACHE_CODE];
 	req.off =
 		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
-	r = pf_ask(&q, &rep, sizeof(rep), err);
+	r = pf_sync_call(&q, &rep, sizeof(rep), err);
 	c->sent = q.sent;
 	if (r < 0)
 		return pf_instance_alive(c->instance) ? 0 : r;
@@ -381,16 +380,16 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			 const struct pf_rep_compile *rep)
 {
 	struct pf_req_id req = { .head.op = PF_OP_SERIALIZE, .id = l->id };
-	struct pf_question_to_worker q = { .instance = c->instance,
-					   .request = &req,
-					   .len = sizeof(req),
-					   .timeout_s = PF_ASK_LONG_S };
+	struct pf_sync_call q = { .instance = c->instance,
+				  .request = &req,
+				  .len = sizeof(req),
+				  .timeout_s = PF_SYNC_CALL_LONG_S };
 	struct pf_rep_block code;
 
 	if (!pf_compiler_cache(c->x->compiler) || !c->can_be_kept)
 		return;
 	/* A plugin that cannot serialize compiles each time; its user need not care. */
-	if (pf_ask(&q, &code, sizeof(code), NULL) < 0)
+	if (pf_sync_call(&q, &code, sizeof(code), NULL) < 0)
 		return;
 	put(c, l, rep, &code);
 	pf_instance_free_block(c->instance, code.off);
@@ -530,16 +529,16 @@ static int ask(const struct pf_loaded *l, enum pf_op op, void *reply, size_t len
 	       struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = op, .id = l->id };
-	struct pf_question_to_worker q = { .instance = l->instance,
-					   .request = &req,
-					   .len = sizeof(req),
-					   .timeout_s = ASK_S };
+	struct pf_sync_call q = { .instance = l->instance,
+				  .request = &req,
+				  .len = sizeof(req),
+				  .timeout_s = ASK_S };
 	int r;
 
 	/* Somebody waits for it who only reads a file. */
 	if (pf_instance_silent(l->instance))
 		return pf_err_set(err, -ETIMEDOUT, "the worker does not answer");
-	r = pf_ask(&q, reply, len, err);
+	r = pf_sync_call(&q, reply, len, err);
 	if (r == -ETIMEDOUT)
 		pf_instance_set_silent(l->instance);
 	return r;

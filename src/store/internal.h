@@ -22,7 +22,7 @@ struct pf_quarantine;
 /* Calls of a worker by a thread that waits, but not for ever.  Private to the store. */
 
 /* A call; the asker fills in what it needs. */
-struct pf_question_to_worker {
+struct pf_sync_call {
 	struct pf_instance *instance; /* borrowed */
 	void *request; /* as pf_instance_call; a struct pf_req_id, or begins like one */
 	size_t len;
@@ -37,15 +37,15 @@ struct pf_question_to_worker {
 	bool sent;                  /* out: it was under way */
 };
 
-enum { PF_ASK_LONG_S = 60 };
+enum { PF_SYNC_CALL_LONG_S = 60 };
 
 /*
  * Ask, and wait for the answer: 0 and the first REPLY_LEN bytes of it at REPLY (it has at
  * least as many); the failure; -ETIMEDOUT.  What is answered after that is freed in the
  * worker.  Blocks.
  */
-int pf_ask(struct pf_question_to_worker *question, void *reply, size_t reply_len,
-	   struct pf_err *err);
+int pf_sync_call(struct pf_sync_call *question, void *reply, size_t reply_len,
+		 struct pf_err *err);
 
 /*
  * What a buffer's content means: how long it will be, whether it is whole, which array it

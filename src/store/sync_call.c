@@ -83,7 +83,7 @@ static void ask_done(struct pf_call *call, int code, const struct pf_err *err,
 	ask_free(a);
 }
 
-static struct ask *ask_new(const struct pf_question_to_worker *q, size_t reply_len)
+static struct ask *ask_new(const struct pf_sync_call *q, size_t reply_len)
 {
 	struct ask *a = calloc(1, sizeof(*a));
 	pthread_condattr_t attr;
@@ -120,14 +120,14 @@ static bool wait_until(struct ask *a, const struct timespec *at)
 }
 
 /* Wait as QUESTION says; false: it took too long. */
-static bool wait_for(struct ask *a, const struct pf_question_to_worker *q)
+static bool wait_for(struct ask *a, const struct pf_sync_call *q)
 {
 	struct timespec begin, at;
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	at = begin;
-	at.tv_sec += PF_ASK_LONG_S;
-	if (q->takes_long && (!q->timeout_s || q->timeout_s > PF_ASK_LONG_S)) {
+	at.tv_sec += PF_SYNC_CALL_LONG_S;
+	if (q->takes_long && (!q->timeout_s || q->timeout_s > PF_SYNC_CALL_LONG_S)) {
 		if (wait_until(a, &at))
 			return true;
 		q->takes_long(q->arg);
@@ -136,8 +136,8 @@ static bool wait_for(struct ask *a, const struct pf_question_to_worker *q)
 	return wait_until(a, q->timeout_s ? &at : NULL);
 }
 
-int pf_ask(struct pf_question_to_worker *q, void *reply, size_t reply_len,
-	   struct pf_err *err)
+int pf_sync_call(struct pf_sync_call *q, void *reply, size_t reply_len,
+		 struct pf_err *err)
 {
 	struct ask *a = ask_new(q, reply_len);
 	int r;

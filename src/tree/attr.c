@@ -189,7 +189,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 	/* The bound of a size must not hold until the next call: an open tells the size. */
 	if (node && (node->kind->getattr_as || node->kind->command ||
 		     __atomic_load_n(&node->priv->guessed, __ATOMIC_SEQ_CST)))
-		mask |= PF_ASK_EACH;
+		mask |= PF_SYNC_CALL_EACH;
 	return mask;
 }
 
