@@ -131,7 +131,7 @@ enum pf_extent_state {
 
 /* Not safe for use by two threads: the lock is the caller's. */
 struct pf_extents {
-	struct pf_extent_slot *slots;     /* owned mapping; one a granule */
+	struct pf_extent_tag *slots;      /* owned mapping; one a granule */
 	uint32_t n;                       /* granules */
 	uint32_t used, warm;              /* granules in use, and free with pages */
 	uint32_t bins[2][PF_EXTENT_BINS]; /* first free extent by kind and size */

@@ -57,9 +57,9 @@ void pf_ring_release(struct pf_ring *ring);
 int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 		 const void *tail, size_t tail_len);
 
-/* The same, but wakes nobody: for several messages, after which comes a pf_ring_nudge. */
-int pf_ring_post_quiet(struct pf_ring *ring, const void *head, size_t head_len,
-		       const void *tail, size_t tail_len);
+/* The same, but wakes nobody: for several messages, after which comes a pf_ring_wake. */
+int pf_ring_post_nowake(struct pf_ring *ring, const void *head, size_t head_len,
+			const void *tail, size_t tail_len);
 
 /*
  * Move the oldest message into DST, of CAP >= PF_RING_MESSAGE bytes.  Does not block.
@@ -80,7 +80,7 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms);
 
 /* Wake one sleeping taker if a message waits: for a taker that leaves work behind, and after
  * quiet posts. */
-void pf_ring_nudge(struct pf_ring *ring);
+void pf_ring_wake(struct pf_ring *ring);
 
 /* Wake one sleeping taker if a message waits, whether or not the ring says that one sleeps: for
  * a poster whose wake-up may have been lost because the other side wrote over that mark.  One

@@ -157,7 +157,7 @@ static void give(struct pf_instance *instance, struct pf_call *call, int code,
 	answering = (struct answering){ .instance = instance };
 	call->done(call, code, err, message, len);
 	if (answering.freed)
-		pf_ring_nudge(&instance->channel.request);
+		pf_ring_wake(&instance->channel.request);
 	answering = before;
 }
 
@@ -212,7 +212,7 @@ static bool take_one(struct pf_instance *instance)
 		give_up(instance);
 	if (n < 0)
 		return false;
-	pf_ring_nudge(&instance->channel.reply);
+	pf_ring_wake(&instance->channel.reply);
 	dispatch(instance, message, (size_t)n);
 	return true;
 }
@@ -380,7 +380,7 @@ static void post_free(struct pf_instance *instance, enum pf_op op, uint64_t id)
 	if (instance->dead)
 		return;
 	if (!instance->late.len)
-		r = (quiet ? pf_ring_post_quiet
+		r = (quiet ? pf_ring_post_nowake
 			   : pf_ring_post)(&instance->channel.request, &req, sizeof(req),
 					   NULL, 0);
 	answering.freed = answering.freed || (quiet && r == 0);

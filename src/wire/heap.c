@@ -11,7 +11,7 @@
 
 #include "pjrtfs/shm.h"
 
-struct pf_extent_slot {
+struct pf_extent_tag {
 	uint32_t state : 2; /* enum pf_extent_state */
 	uint32_t first : 1; /* the first granule of its extent */
 	uint32_t len : 29;
@@ -31,7 +31,7 @@ static uint32_t *bin_of(struct pf_extents *x, enum pf_extent_state state, uint32
 static void mark(struct pf_extents *x, uint32_t at, uint32_t len,
 		 enum pf_extent_state state)
 {
-	struct pf_extent_slot *first = &x->slots[at], *last = &x->slots[at + len - 1];
+	struct pf_extent_tag *first = &x->slots[at], *last = &x->slots[at + len - 1];
 
 	first->state = last->state = state;
 	first->len = last->len = len & (MAX_GRANULES - 1);
@@ -56,7 +56,7 @@ static void link_free(struct pf_extents *x, uint32_t at, uint32_t len,
 
 static void unlink_free(struct pf_extents *x, uint32_t at)
 {
-	struct pf_extent_slot *s = &x->slots[at];
+	struct pf_extent_tag *s = &x->slots[at];
 	enum pf_extent_state state = s->state;
 
 	if (s->prev != PF_NO_EXTENT)

@@ -100,15 +100,15 @@ static void wake(struct pf_ring_shared *s)
 int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 		 const void *tail, size_t tail_len)
 {
-	int r = pf_ring_post_quiet(ring, head, head_len, tail, tail_len);
+	int r = pf_ring_post_nowake(ring, head, head_len, tail, tail_len);
 
 	if (r == 0)
 		wake(ring->shared);
 	return r;
 }
 
-int pf_ring_post_quiet(struct pf_ring *ring, const void *head, size_t head_len,
-		       const void *tail, size_t tail_len)
+int pf_ring_post_nowake(struct pf_ring *ring, const void *head, size_t head_len,
+			const void *tail, size_t tail_len)
 {
 	struct pf_ring_shared *s = ring->shared;
 	uint64_t len = (uint64_t)head_len + tail_len;
@@ -223,7 +223,7 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms)
 	return pf_ring_pending(ring);
 }
 
-void pf_ring_nudge(struct pf_ring *ring)
+void pf_ring_wake(struct pf_ring *ring)
 {
 	if (!pf_ring_pending(ring))
 		return;

@@ -169,7 +169,7 @@ static void *serve(void *arg)
 		if (n < 0)
 			give_up("the channel from the daemon is damaged");
 		get_busy(worker);
-		pf_ring_nudge(ring);
+		pf_ring_wake(ring);
 		answer(&request);
 		atomic_fetch_add(&worker->idle, 1);
 	}

@@ -136,7 +136,7 @@ START_TEST(a_broken_ring_ends_the_calls)
 	take_request();
 	atomic_store(words, indexes[_i].head);
 	atomic_store(words + 8, indexes[_i].tail);
-	pf_ring_nudge(&peer.reply); /* wakes who sleeps */
+	pf_ring_wake(&peer.reply); /* wakes who sleeps */
 	before = cpu_seconds();
 	usleep(500000);
 	ck_assert_double_le(cpu_seconds() - before, 0.25);

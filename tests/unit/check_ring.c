@@ -258,8 +258,8 @@ START_TEST(quiet_posts_wake_when_nudged)
 	pthread_create(&sleeper.thread, NULL, sleep_main, &sleeper);
 	usleep((unsigned)_i * 20000);
 	for (int i = 0; i < 3; i++)
-		ck_assert_int_eq(pf_ring_post_quiet(&ring, "ab", 2, "c", 1), 0);
-	pf_ring_nudge(&ring);
+		ck_assert_int_eq(pf_ring_post_nowake(&ring, "ab", 2, "c", 1), 0);
+	pf_ring_wake(&ring);
 	pthread_join(sleeper.thread, NULL);
 	ck_assert(sleeper.woken);
 	for (int i = 0; i < 3; i++) {

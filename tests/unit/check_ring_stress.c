@@ -154,7 +154,7 @@ static void *take_main(void *arg)
 		}
 		if (n < 0)
 			break;
-		pf_ring_nudge(&c->ring);
+		pf_ring_wake(&c->ring);
 		count_letter(c, message, n);
 	}
 	free(message);
@@ -195,7 +195,7 @@ static void relay_take(struct relay *r)
 
 	if (pf_ring_take(&r->ring, message, sizeof(message)) < 0)
 		return;
-	pf_ring_nudge(&r->ring);
+	pf_ring_wake(&r->ring);
 	atomic_fetch_add(&r->taken, 1);
 }
 
