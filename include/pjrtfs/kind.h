@@ -19,7 +19,7 @@ struct pf_err;
 struct pf_node;
 struct pf_open;
 struct pf_reply;
-struct pf_session;
+struct pf_control;
 struct pf_tree;
 
 /* Who asks: the rights of the process behind a request. */
@@ -517,7 +517,7 @@ struct pf_open {
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
 	uint64_t alias;                /* pf_vfs_alias: what it was opened by */
-	struct pf_session *session;    /* control files */
+	struct pf_control *session;    /* control files */
 	struct pf_open *newer, *older; /* of those open at the node; by the tree's lock */
 };
 
@@ -560,7 +560,7 @@ struct pf_command {
 	struct pf_open *of; /* borrowed; node, cred */
 	char *text;         /* the command, NUL-terminated, without its newline */
 	size_t len;
-	struct pf_session *session; /* the tree's */
+	struct pf_control *session; /* the tree's */
 	void *priv;                 /* the tree's */
 	_Atomic(void *) user;       /* the kind's own; NULL at first */
 };

@@ -24,7 +24,7 @@ void pf_ctl_error_line(struct pf_buf *out, const struct pf_err *err)
 	pf_buf_puts(out, "\"}}");
 }
 
-void pf_items_add(struct pf_items *items, struct pf_item *item)
+void pf_command_queue_add(struct pf_command_queue *items, struct pf_queued_command *item)
 {
 	if (!items->first)
 		items->end = &items->first;
@@ -34,9 +34,9 @@ void pf_items_add(struct pf_items *items, struct pf_item *item)
 	items->n++;
 }
 
-struct pf_item *pf_items_pop(struct pf_items *items)
+struct pf_queued_command *pf_command_queue_pop(struct pf_command_queue *items)
 {
-	struct pf_item *item = items->first;
+	struct pf_queued_command *item = items->first;
 
 	if (item) {
 		items->first = item->next;
@@ -46,7 +46,7 @@ struct pf_item *pf_items_pop(struct pf_items *items)
 }
 
 /* One item is kept with its memory for the next command. */
-void pf_item_free(struct pf_session *s, struct pf_item *item)
+void pf_queued_command_free(struct pf_control *s, struct pf_queued_command *item)
 {
 	if (!s->spare && item->text.cap <= PF_CTL_KEEP && !item->text.failed) {
 		item->text.len = 0;
@@ -57,9 +57,10 @@ void pf_item_free(struct pf_session *s, struct pf_item *item)
 	free(item);
 }
 
-static struct pf_item *item_new(struct pf_session *s)
+static struct pf_queued_command *item_new(struct pf_control *s)
 {
-	struct pf_item *item = s->spare ? pf_steal(&s->spare) : calloc(1, sizeof(*item));
+	struct pf_queued_command *item =
+		s->spare ? pf_steal(&s->spare) : calloc(1, sizeof(*item));
 
 	if (!item)
 		return NULL;
@@ -72,42 +73,44 @@ static struct pf_item *item_new(struct pf_session *s)
 }
 
 /* Queue the command that the part and the N bytes at SRC make. */
-static int accept(struct pf_session *s, const char *src, size_t n, struct pf_items *items)
+static int accept(struct pf_control *s, const char *src, size_t n,
+		  struct pf_command_queue *items)
 {
-	struct pf_item *item = item_new(s);
+	struct pf_queued_command *item = item_new(s);
 
 	if (!item)
 		return -ENOMEM;
 	pf_buf_append(&item->text, s->part.data, s->part.len);
 	pf_buf_append(&item->text, src, n);
 	if (item->text.failed) {
-		pf_item_free(s, item);
+		pf_queued_command_free(s, item);
 		return -ENOMEM;
 	}
 	item->command.text = item->text.data;
 	item->command.len = item->text.len;
-	pf_items_add(items, item);
+	pf_command_queue_add(items, item);
 	return 0;
 }
 
 /* Queue a failure in place of a command: it is answered when its turn comes. */
-static int refuse(struct pf_session *s, const struct pf_err *err, struct pf_items *items)
+static int refuse(struct pf_control *s, const struct pf_err *err,
+		  struct pf_command_queue *items)
 {
-	struct pf_item *item = item_new(s);
+	struct pf_queued_command *item = item_new(s);
 
 	if (!item)
 		return -ENOMEM;
 	pf_ctl_error_line(&item->text, err);
 	item->code = err->code;
 	if (item->text.failed) {
-		pf_item_free(s, item);
+		pf_queued_command_free(s, item);
 		return -ENOMEM;
 	}
-	pf_items_add(items, item);
+	pf_command_queue_add(items, item);
 	return 0;
 }
 
-void pf_cut_reset(struct pf_session *s)
+void pf_command_parser_reset(struct pf_control *s)
 {
 	s->part.len = 0;
 	s->part.failed = false;
@@ -116,7 +119,7 @@ void pf_cut_reset(struct pf_session *s)
 	s->scan = (struct pf_scan){ 0 };
 }
 
-static int refuse_long(struct pf_session *s, struct pf_items *items)
+static int refuse_long(struct pf_control *s, struct pf_command_queue *items)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -124,7 +127,7 @@ static int refuse_long(struct pf_session *s, struct pf_items *items)
 	return refuse(s, &err, items);
 }
 
-static int keep_part(struct pf_session *s, const char *src, size_t n)
+static int keep_part(struct pf_control *s, const char *src, size_t n)
 {
 	pf_buf_append(&s->part, src, n);
 	return s->part.failed ? -ENOMEM : 0;
@@ -138,8 +141,8 @@ static bool is_blank(const char *text, size_t len)
 	return true;
 }
 
-static int accept_line(struct pf_session *s, const char *src, size_t n,
-		       struct pf_items *items)
+static int accept_line(struct pf_control *s, const char *src, size_t n,
+		       struct pf_command_queue *items)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int r;
@@ -155,13 +158,13 @@ static int accept_line(struct pf_session *s, const char *src, size_t n,
 	} else {
 		r = accept(s, src, n, items);
 	}
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	return r;
 }
 
 /* Take one line, or its beginning; *USED: the bytes taken. */
-static int cut_line(struct pf_session *s, const char *src, size_t len, size_t *used,
-		    struct pf_items *items)
+static int cut_line(struct pf_control *s, const char *src, size_t len, size_t *used,
+		    struct pf_command_queue *items)
 {
 	const char *end = memchr(src, '\n', len);
 
@@ -172,13 +175,13 @@ static int cut_line(struct pf_session *s, const char *src, size_t len, size_t *u
 	*used = len;
 	if (s->part.len + len <= PF_CTL_MAX_COMMAND)
 		return keep_part(s, src, len);
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	s->skipping = true;
 	return refuse_long(s, items);
 }
 
-static int accept_object(struct pf_session *s, const char *src, size_t n,
-			 struct pf_items *items)
+static int accept_object(struct pf_control *s, const char *src, size_t n,
+			 struct pf_command_queue *items)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int r;
@@ -196,13 +199,13 @@ static int accept_object(struct pf_session *s, const char *src, size_t n,
 		r = refuse(s, &err, items);
 	else
 		r = accept(s, src, s->part.len ? 0 : n, items);
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	return r;
 }
 
 /* The byte AT cannot follow what came before it. */
-static int refuse_syntax(struct pf_session *s, const char *at, size_t pos,
-			 struct pf_items *items)
+static int refuse_syntax(struct pf_control *s, const char *at, size_t pos,
+			 struct pf_command_queue *items)
 {
 	struct pf_err err = PF_ERR_INIT;
 	char what[16] = "a line's end";
@@ -217,13 +220,13 @@ static int refuse_syntax(struct pf_session *s, const char *at, size_t pos,
 		   pos == 1 ? ", as in {\"op\":\"execute\",...}" : "");
 	s->skipping = *at != '\n';
 	r = refuse(s, &err, items);
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	return r;
 }
 
 /* Take one object, or its beginning; *USED: the bytes taken. */
-static int cut_object(struct pf_session *s, const char *src, size_t len, size_t *used,
-		      struct pf_items *items)
+static int cut_object(struct pf_control *s, const char *src, size_t len, size_t *used,
+		      struct pf_command_queue *items)
 {
 	size_t space = 0, n;
 
@@ -248,19 +251,20 @@ static int cut_object(struct pf_session *s, const char *src, size_t len, size_t 
 	*used += len;
 	if (s->part.len + len <= PF_CTL_MAX_COMMAND)
 		return keep_part(s, src, len);
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	s->skipping = true;
 	return refuse_long(s, items);
 }
 
 /* What was cut last ends at END. */
-static void note_end(struct pf_items *items, unsigned before, size_t end)
+static void note_end(struct pf_command_queue *items, unsigned before, size_t end)
 {
 	if (items->n > before)
-		pf_container_of(items->end, struct pf_item, next)->end = end;
+		pf_container_of(items->end, struct pf_queued_command, next)->end = end;
 }
 
-ssize_t pf_cut(struct pf_session *s, const char *src, size_t len, struct pf_items *items)
+ssize_t pf_command_parse(struct pf_control *s, const char *src, size_t len,
+			 struct pf_command_queue *items)
 {
 	size_t done = 0, used;
 	int r = 0;
@@ -286,11 +290,11 @@ ssize_t pf_cut(struct pf_session *s, const char *src, size_t len, struct pf_item
 	}
 	if (r == 0)
 		return (ssize_t)done;
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	return r;
 }
 
-int pf_cut_rest(struct pf_session *s, struct pf_items *items)
+int pf_command_parse_rest(struct pf_control *s, struct pf_command_queue *items)
 {
 	return accept_line(s, "", 0, items);
 }

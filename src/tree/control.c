@@ -17,16 +17,16 @@ struct entry {
 	struct pf_buf line; /* with its newline */
 };
 
-struct pf_last {
+struct pf_last_reply {
 	pthread_mutex_t lock; /* rank 5; protects the fields below */
 	struct entry *first;  /* owned */
 	unsigned n;
 };
 
-static struct pf_last *get(struct pf_node *node, bool make)
+static struct pf_last_reply *get(struct pf_node *node, bool make)
 {
-	struct pf_last *last = __atomic_load_n(&node->priv->last, __ATOMIC_ACQUIRE);
-	struct pf_last *mine;
+	struct pf_last_reply *last = __atomic_load_n(&node->priv->last, __ATOMIC_ACQUIRE);
+	struct pf_last_reply *mine;
 
 	if (last || !make)
 		return last;
@@ -38,12 +38,12 @@ static struct pf_last *get(struct pf_node *node, bool make)
 	if (__atomic_compare_exchange_n(&node->priv->last, &last, mine, false,
 					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return mine;
-	pf_last_free(mine);
+	pf_last_reply_free(mine);
 	return last;
 }
 
 /* The entry for CRED moved to the front; if there is none and MAKE, a new one. */
-static struct entry *find_locked(struct pf_last *last, const struct pf_cred *cred,
+static struct entry *find_locked(struct pf_last_reply *last, const struct pf_cred *cred,
 				 bool make)
 {
 	struct entry **p = &last->first, *e;
@@ -69,10 +69,10 @@ static struct entry *find_locked(struct pf_last *last, const struct pf_cred *cre
 	return e;
 }
 
-void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *line,
-		  size_t len)
+void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
+			const char *line, size_t len)
 {
-	struct pf_last *last;
+	struct pf_last_reply *last;
 	struct entry *e;
 
 	if (cred->sid == PF_SID_UNKNOWN)
@@ -91,9 +91,11 @@ void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *
 		pf_buf_release(&e->line);
 }
 
-void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out)
+void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
+		       struct pf_buf *out)
 {
-	struct pf_last *last = cred->sid != PF_SID_UNKNOWN ? get(node, false) : NULL;
+	struct pf_last_reply *last =
+		cred->sid != PF_SID_UNKNOWN ? get(node, false) : NULL;
 	struct entry *e;
 
 	if (!last)
@@ -104,7 +106,7 @@ void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf
 		pf_buf_append(out, e->line.data, e->line.len);
 }
 
-void pf_last_free(struct pf_last *last)
+void pf_last_reply_free(struct pf_last_reply *last)
 {
 	struct entry *e;
 
@@ -131,9 +133,9 @@ void pf_last_free(struct pf_last *last)
  * goes on using the session holds a reference on the open file.
  */
 
-struct pf_session *pf_session_new(struct pf_open *of)
+struct pf_control *pf_control_new(struct pf_open *of)
 {
-	struct pf_session *s = calloc(1, sizeof(*s));
+	struct pf_control *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -143,11 +145,11 @@ struct pf_session *pf_session_new(struct pf_open *of)
 	s->json = of->node->kind->json;
 	s->reads = pf_open_reads(of);
 	if (!pf_open_writes(of))
-		pf_last_get(of->node, &of->cred, &s->out);
+		pf_last_reply_get(of->node, &of->cred, &s->out);
 	return s;
 }
 
-void pf_session_free(struct pf_session *s)
+void pf_control_free(struct pf_control *s)
 {
 	if (!s)
 		return;
@@ -201,13 +203,13 @@ static void push(struct pf_waiter **list, struct pf_waiter *w)
 	*list = w;
 }
 
-static bool is_busy(const struct pf_session *s)
+static bool is_busy(const struct pf_control *s)
 {
 	return s->running || s->queue.first;
 }
 
 /* Bytes of the next reply that a read of LEN bytes gets. */
-static size_t next_len(const struct pf_session *s, size_t len)
+static size_t next_len(const struct pf_control *s, size_t len)
 {
 	const char *data = s->out.data + s->out_head, *end;
 	size_t left = s->out.len - s->out_head;
@@ -220,7 +222,7 @@ static size_t next_len(const struct pf_session *s, size_t len)
 	return len < left ? len : left;
 }
 
-static void take(struct pf_session *s, char *dst, size_t n)
+static void take(struct pf_control *s, char *dst, size_t n)
 {
 	memcpy(dst, s->out.data + s->out_head, n);
 	s->out_head += n;
@@ -231,7 +233,7 @@ static void take(struct pf_session *s, char *dst, size_t n)
 		pf_buf_release(&s->out);
 }
 
-static void put(struct pf_session *s, const char *line, size_t len)
+static void put(struct pf_control *s, const char *line, size_t len)
 {
 	if (s->out_head > PF_CTL_KEEP && s->out_head > s->out.len / 2) {
 		pf_buf_consume(&s->out, s->out_head);
@@ -248,7 +250,7 @@ static void put(struct pf_session *s, const char *line, size_t len)
 }
 
 /* Give parked reads what there is: a reply each, or the end when nothing is to come. */
-static void serve_locked(struct pf_session *s, struct pf_waiter **sent)
+static void serve_locked(struct pf_control *s, struct pf_waiter **sent)
 {
 	struct pf_waiter **p = &s->parked, *w;
 
@@ -283,28 +285,28 @@ static void settle_locked(struct pf_waiter *w, int code, struct pf_waiter **sent
 }
 
 /* Drop the commands that have not begun: those of ONLY, or all but settle not KEEP. */
-static void drop_queued_locked(struct pf_session *s, struct pf_waiter *only,
+static void drop_queued_locked(struct pf_control *s, struct pf_waiter *only,
 			       struct pf_waiter *keep, struct pf_waiter **sent)
 {
-	struct pf_items queue = s->queue;
-	struct pf_item *item;
+	struct pf_command_queue queue = s->queue;
+	struct pf_queued_command *item;
 
-	s->queue = (struct pf_items){ 0 };
-	while ((item = pf_items_pop(&queue))) {
+	s->queue = (struct pf_command_queue){ 0 };
+	while ((item = pf_command_queue_pop(&queue))) {
 		struct pf_waiter *w = item->waiter;
 
 		if (only && w != only) {
-			pf_items_add(&s->queue, item);
+			pf_command_queue_add(&s->queue, item);
 			continue;
 		}
-		pf_item_free(s, item);
+		pf_queued_command_free(s, item);
 		if (--w->left == 0 && w != keep)
 			settle_locked(w, s->failed, sent);
 	}
 }
 
 /* The sentence in a reply that tells of a failure, which the caller frees; or NULL. */
-static char *sentence_of(const struct pf_session *s, const char *line, size_t len)
+static char *sentence_of(const struct pf_control *s, const char *line, size_t len)
 {
 	pf_autofree char *text = strndup(line, len);
 	struct json_object *o = NULL, *error, *message;
@@ -320,7 +322,7 @@ static char *sentence_of(const struct pf_session *s, const char *line, size_t le
 	return ret ? ret : pf_steal(&text);
 }
 
-static void finish_locked(struct pf_session *s, struct pf_item *item, int code,
+static void finish_locked(struct pf_control *s, struct pf_queued_command *item, int code,
 			  const char *line, size_t len, struct pf_waiter **sent)
 {
 	struct pf_waiter *w = item->waiter;
@@ -329,14 +331,14 @@ static void finish_locked(struct pf_session *s, struct pf_item *item, int code,
 	s->running = NULL;
 	if (s->reads)
 		put(s, line, len);
-	pf_last_save(s->of->node, &s->of->cred, line, len);
+	pf_last_reply_save(s->of->node, &s->of->cred, line, len);
 	if (fails && !w->data)
 		w->data = sentence_of(s, line, len);
-	pf_item_free(s, item);
+	pf_queued_command_free(s, item);
 	w->left--;
 	if (fails) {
 		s->failed = code;
-		pf_cut_reset(s);
+		pf_command_parser_reset(s);
 		drop_queued_locked(s, NULL, w, sent);
 	}
 	if (!w->left)
@@ -349,14 +351,14 @@ static void finish_locked(struct pf_session *s, struct pf_item *item, int code,
  * that is done within kind->command, or on another thread before that returns, leaves the
  * next one to the thread that is here already.
  */
-static void run_locked(struct pf_session *s, struct pf_waiter **sent)
+static void run_locked(struct pf_control *s, struct pf_waiter **sent)
 {
-	struct pf_item *item;
+	struct pf_queued_command *item;
 
 	if (s->looping)
 		return;
 	s->looping = true;
-	while (!s->running && (item = pf_items_pop(&s->queue))) {
+	while (!s->running && (item = pf_command_queue_pop(&s->queue))) {
 		s->running = item;
 		item->waiter->begun = item->end;
 		if (item->code < 0) {
@@ -375,7 +377,7 @@ static void run_locked(struct pf_session *s, struct pf_waiter **sent)
 
 void pf_command_done(struct pf_command *command, int code, const char *line, size_t len)
 {
-	struct pf_session *s = command->session;
+	struct pf_control *s = command->session;
 	struct pf_open *of = command->of;
 	struct pf_waiter *sent = NULL;
 
@@ -389,7 +391,7 @@ void pf_command_done(struct pf_command *command, int code, const char *line, siz
 
 bool pf_command_cancelled(struct pf_command *command)
 {
-	struct pf_item *item = command->priv;
+	struct pf_queued_command *item = command->priv;
 
 	PF_LOCK_SCOPE(&command->session->lock);
 	return item->waiter->interrupted && command->session->released;
@@ -402,7 +404,7 @@ bool pf_command_cancelled(struct pf_command *command)
 static size_t halt_write(void *arg)
 {
 	struct pf_waiter *w = arg, *none = NULL;
-	struct pf_session *s = w->session;
+	struct pf_control *s = w->session;
 	unsigned left;
 
 	PF_LOCK_SCOPE(&s->lock);
@@ -410,14 +412,14 @@ static size_t halt_write(void *arg)
 	drop_queued_locked(s, w, w, &none);
 	if (w->begun && w->left == left)
 		return w->len;
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	return w->begun;
 }
 
 static void interrupt_write(void *arg)
 {
 	struct pf_waiter *w = arg, *sent = NULL;
-	struct pf_session *s = w->session;
+	struct pf_control *s = w->session;
 	struct pf_reply *reply = w->reply;
 
 	pf_lock(&s->lock);
@@ -433,7 +435,7 @@ static void interrupt_write(void *arg)
 static void interrupt_read(void *arg)
 {
 	struct pf_waiter *w = arg, **p;
-	struct pf_session *s = w->session;
+	struct pf_control *s = w->session;
 	struct pf_reply *reply = w->reply;
 
 	pf_lock(&s->lock);
@@ -447,7 +449,7 @@ static void interrupt_read(void *arg)
 
 /* A waiter for REPLY, whose interrupt calls HALT and FN; NULL if there is no memory (*R is set) or
  * the request has been interrupted already. */
-static struct pf_waiter *wait_for(struct pf_session *s, size_t len,
+static struct pf_waiter *wait_for(struct pf_control *s, size_t len,
 				  struct pf_reply *reply, size_t (*halt)(void *arg),
 				  void (*fn)(void *arg), int *r)
 {
@@ -467,24 +469,24 @@ static struct pf_waiter *wait_for(struct pf_session *s, size_t len,
 	return NULL;
 }
 
-static void free_items(struct pf_session *s, struct pf_items *items)
+static void free_items(struct pf_control *s, struct pf_command_queue *items)
 {
-	struct pf_item *item;
+	struct pf_queued_command *item;
 
-	while ((item = pf_items_pop(items)))
-		pf_item_free(s, item);
+	while ((item = pf_command_queue_pop(items)))
+		pf_queued_command_free(s, item);
 }
 
 /*
  * Queue ITEMS and run them; REPLY is answered with the count LEN when the last one is done.
  * The lock is held on entry and not on return.
  */
-static void start(struct pf_session *s, struct pf_items *items, size_t len,
+static void start(struct pf_control *s, struct pf_command_queue *items, size_t len,
 		  struct pf_reply *reply)
 {
 	struct pf_open *of = pf_open_ref(s->of);
 	struct pf_waiter *w, *sent = NULL;
-	struct pf_item *item;
+	struct pf_queued_command *item;
 	int r;
 
 	w = wait_for(s, len, reply, halt_write, interrupt_write, &r);
@@ -494,9 +496,9 @@ static void start(struct pf_session *s, struct pf_items *items, size_t len,
 		pf_reply_code(reply, r); /* ignored if it was interrupted */
 	} else {
 		w->left = items->n;
-		while ((item = pf_items_pop(items))) {
+		while ((item = pf_command_queue_pop(items))) {
 			item->waiter = w;
-			pf_items_add(&s->queue, item);
+			pf_command_queue_add(&s->queue, item);
 		}
 		run_locked(s, &sent);
 		pf_unlock(&s->lock);
@@ -507,9 +509,9 @@ static void start(struct pf_session *s, struct pf_items *items, size_t len,
 
 void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_reply *reply)
 {
-	struct pf_session *s = of->session;
+	struct pf_control *s = of->session;
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_items items = { 0 };
+	struct pf_command_queue items = { 0 };
 	ssize_t n;
 
 	pf_lock(&s->lock);
@@ -518,7 +520,7 @@ void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_rep
 	else if (s->out.len - s->out_head > PF_CTL_MAX_UNREAD)
 		n = -ENOBUFS;
 	else
-		n = pf_cut(s, src, len, &items);
+		n = pf_command_parse(s, src, len, &items);
 	if (n >= 0 && items.n) {
 		start(s, &items, (size_t)n, reply);
 		return;
@@ -537,7 +539,7 @@ void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_rep
 		pf_reply_count(reply, (size_t)n);
 }
 
-static void park_read(struct pf_session *s, size_t len, struct pf_reply *reply)
+static void park_read(struct pf_control *s, size_t len, struct pf_reply *reply)
 {
 	struct pf_waiter **p, *w;
 	int r;
@@ -555,7 +557,7 @@ static void park_read(struct pf_session *s, size_t len, struct pf_reply *reply)
 
 void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply)
 {
-	struct pf_session *s = of->session;
+	struct pf_control *s = of->session;
 	pf_autofree char *owned = NULL;
 	char some[4096], *data = some;
 	size_t n;
@@ -591,8 +593,8 @@ void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply)
 
 void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 {
-	struct pf_session *s = of->session;
-	struct pf_items items = { 0 };
+	struct pf_control *s = of->session;
+	struct pf_command_queue items = { 0 };
 	bool dying = false;
 	int r = 0;
 
@@ -603,7 +605,7 @@ void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 		pf_lock(&s->lock);
 	}
 	if (s->part.len && !dying)
-		r = s->json ? -EINVAL : pf_cut_rest(s, &items);
+		r = s->json ? -EINVAL : pf_command_parse_rest(s, &items);
 	if (r == 0 && items.n) {
 		start(s, &items, 0, reply);
 		return;
@@ -623,18 +625,18 @@ size_t pf_ctl_size(struct pf_node *node, const struct pf_cred *cred, struct pf_o
 		return of->session->out.len - of->session->out_head;
 	}
 	as.sid = pf_cred_session(cred);
-	pf_last_get(node, &as, &line);
+	pf_last_reply_get(node, &as, &line);
 	return line.len;
 }
 
 /* Nobody waits any more for what an interrupted write began; what other writes did goes on. */
 void pf_ctl_release(struct pf_open *of)
 {
-	struct pf_session *s = of->session;
+	struct pf_control *s = of->session;
 
 	PF_LOCK_SCOPE(&s->lock);
 	s->released = true;
-	pf_cut_reset(s);
+	pf_command_parser_reset(s);
 	if (s->running && s->running->waiter->interrupted && of->node->kind->left)
 		of->node->kind->left(&s->running->command);
 }

@@ -8,7 +8,7 @@
 #include "pjrtfs/kind.h"
 #include "pjrtfs/vfs.h"
 
-struct pf_last;
+struct pf_last_reply;
 
 /* The children of a directory: a hash by name, and a list in the order of linking. */
 struct pf_table {
@@ -64,7 +64,7 @@ struct pf_node_priv {
 
 	struct pf_attr attr;
 	struct pf_table table;
-	struct pf_last *last;
+	struct pf_last_reply *last;
 };
 
 /* Lives until it was closed and its last node is gone. */
@@ -157,8 +157,8 @@ int pf_open_refused(struct pf_open *of, const char *doing, int code,
 void pf_reply_refused(struct pf_reply *reply, int code);
 
 /* control.c */
-struct pf_session *pf_session_new(struct pf_open *of);
-void pf_session_free(struct pf_session *session);
+struct pf_control *pf_control_new(struct pf_open *of);
+void pf_control_free(struct pf_control *session);
 void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply);
 void pf_ctl_write(struct pf_open *of, const void *src, size_t len,
 		  struct pf_reply *reply);
@@ -169,10 +169,11 @@ void pf_ctl_release(struct pf_open *of);
 size_t pf_ctl_size(struct pf_node *node, const struct pf_cred *cred, struct pf_open *of);
 
 /* control.c: the last replies of a control file, by user and login session. */
-void pf_last_save(struct pf_node *node, const struct pf_cred *cred, const char *line,
-		  size_t len);
-void pf_last_get(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out);
-void pf_last_free(struct pf_last *last);
+void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
+			const char *line, size_t len);
+void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
+		       struct pf_buf *out);
+void pf_last_reply_free(struct pf_last_reply *last);
 
 /* A control file's open session: shared by control.c (running, answering) and command_parser.c (parsing). */
 
@@ -182,9 +183,9 @@ enum {
 };
 
 /* One command in the queue, or running. */
-struct pf_item {
+struct pf_queued_command {
 	struct pf_command command;
-	struct pf_item *next;
+	struct pf_queued_command *next;
 	struct pf_waiter *waiter; /* the write that brought it */
 	size_t end;               /* where in that it ends */
 	struct pf_buf text;
@@ -196,7 +197,7 @@ struct pf_item {
  * goes when no item points to it and it was answered or interrupted.
  */
 struct pf_waiter {
-	struct pf_session *session;
+	struct pf_control *session;
 	struct pf_waiter *next; /* parked, or to be sent */
 	struct pf_reply *reply; /* one reference */
 	size_t len;             /* write: bytes taken; read: bytes wanted, then given */
@@ -207,12 +208,12 @@ struct pf_waiter {
 	char *data; /* owned; what a read is given, or why a write fails */
 };
 
-struct pf_items {
-	struct pf_item *first, **end;
+struct pf_command_queue {
+	struct pf_queued_command *first, **end;
 	unsigned n;
 };
 
-struct pf_session {
+struct pf_control {
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	struct pf_open *of;   /* borrowed: it owns the session */
 	bool json;
@@ -223,12 +224,12 @@ struct pf_session {
 	struct pf_scan scan;
 	bool skipping; /* after an error, up to the next newline */
 
-	struct pf_items queue;
-	struct pf_item *running;
+	struct pf_command_queue queue;
+	struct pf_queued_command *running;
 	bool looping;  /* a thread is in run_locked and will see what was queued */
 	bool released; /* nobody has the file open any more */
 	int failed;    /* write-only: the failure that all later writes get */
-	struct pf_item *spare;
+	struct pf_queued_command *spare;
 
 	/* Replies not read yet: out's bytes from out_head on. */
 	struct pf_buf out;
@@ -242,17 +243,17 @@ struct pf_session {
  * up to the end of command PF_CTL_BATCH), or -ENOMEM; commands that are refused come as
  * items with a code.  The lock is held in all of these.
  */
-ssize_t pf_cut(struct pf_session *session, const char *src, size_t len,
-	       struct pf_items *items);
+ssize_t pf_command_parse(struct pf_control *session, const char *src, size_t len,
+			 struct pf_command_queue *items);
 
 /* What is left is a command too: a line without its newline. */
-int pf_cut_rest(struct pf_session *session, struct pf_items *items);
+int pf_command_parse_rest(struct pf_control *session, struct pf_command_queue *items);
 
 /* Forget what is no whole command. */
-void pf_cut_reset(struct pf_session *session);
+void pf_command_parser_reset(struct pf_control *session);
 
-void pf_items_add(struct pf_items *items, struct pf_item *item);
-struct pf_item *pf_items_pop(struct pf_items *items);
-void pf_item_free(struct pf_session *session, struct pf_item *item);
+void pf_command_queue_add(struct pf_command_queue *items, struct pf_queued_command *item);
+struct pf_queued_command *pf_command_queue_pop(struct pf_command_queue *items);
+void pf_queued_command_free(struct pf_control *session, struct pf_queued_command *item);
 
 #endif

@@ -26,7 +26,7 @@ void pf_open_unref(struct pf_open *of)
 		return;
 	if (of->node->kind->release)
 		of->node->kind->release(of);
-	pf_session_free(of->session);
+	pf_control_free(of->session);
 	pf_buf_release(&of->text);
 	pthread_mutex_destroy(&of->lock);
 	pf_node_unref(of->node);
@@ -231,13 +231,13 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 	of->refs = 1;
 	of->alias = ino;
 	of->goes_by_size = kind->size_bound && goes_by_size(node, cred->pid);
-	if (kind->command && !(of->session = pf_session_new(of)))
+	if (kind->command && !(of->session = pf_control_new(of)))
 		r = -ENOMEM;
 	if (r == 0 && kind->open)
 		r = kind->open(of, err);
 	if (r < 0) {
 		/* Nothing is open for the kind to release. */
-		pf_session_free(of->session);
+		pf_control_free(of->session);
 		pthread_mutex_destroy(&of->lock);
 		pf_node_unref(of->node);
 		free(of);

@@ -56,7 +56,7 @@ int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cre
 	pf_buf_printf(&line, ": %s", err && err->text[0] ? err->text : strerror(-code));
 	if (line.failed)
 		return code;
-	pf_last_save(node->tree->root, &as, line.data, line.len);
+	pf_last_reply_save(node->tree->root, &as, line.data, line.len);
 	return code;
 }
 
@@ -82,7 +82,7 @@ void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_
 	struct pf_cred as = *cred;
 
 	as.sid = pf_cred_session(cred);
-	pf_last_get(tree->root, &as, out);
+	pf_last_reply_get(tree->root, &as, out);
 }
 
 int pf_vfs_not_made(struct pf_tree *tree, uint64_t parent, const char *name,
