@@ -24,7 +24,7 @@ struct pf_snapshot;
 
 /* A reader that waits.  The caller sets waiter.wake and keeps it until that is called. */
 struct pf_more {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	uint64_t end; /* the rendering's */
 };
 
@@ -317,8 +317,7 @@ struct pf_snapshot {
  * pf_buffer_describe.
  */
 int pf_snapshot_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
-		     struct pf_waiter *waiter, struct pf_snapshot *ret,
-		     struct pf_err *err);
+		     struct pf_wait *waiter, struct pf_snapshot *ret, struct pf_err *err);
 
 /*
  * The value whose host bytes a view of BUFFER as FORMAT needs, pinned, so that they stay once

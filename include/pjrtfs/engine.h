@@ -269,14 +269,14 @@ struct pf_instance *pf_worker_instance(struct pf_worker *worker, struct pf_err *
  * If the worker is between two lives, have WAITER woken when the next one has begun (or an
  * attempt failed), and return true.  False: there is a life, or there will be none.
  */
-bool pf_worker_wait(struct pf_worker *worker, struct pf_waiter *waiter);
+bool pf_worker_wait(struct pf_worker *worker, struct pf_wait *waiter);
 
 /*
  * Both at once, so that no life begins between the question and the wait.  1: *RET is the
  * present life, a reference.  0: WAITER is woken as by pf_worker_wait; ask again then.  -EIO:
  * the worker is not started again, *err says why.  Does not block.
  */
-int pf_worker_await(struct pf_worker *worker, struct pf_waiter *waiter,
+int pf_worker_await(struct pf_worker *worker, struct pf_wait *waiter,
 		    struct pf_instance **ret, struct pf_err *err);
 
 /* One reference more, and one less; the last one unmaps the pool. */

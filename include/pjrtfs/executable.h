@@ -137,7 +137,7 @@ struct pf_executable {
 	struct pf_compile_job *job;  /* the compile under way, borrowed, or NULL */
 	struct pf_err err;           /* what "error" shows */
 	struct timespec started;     /* the compile under way, or the last one */
-	struct pf_waiter *waiters;   /* for the state to leave compiling */
+	struct pf_wait *waiters;     /* for the state to leave compiling */
 };
 
 /*
@@ -205,7 +205,7 @@ int pf_executable_set_options(struct pf_executable *executable, const char *text
  * ask pf_executable_result.  -EINVAL: the source was refused here already; the state is
  * failed.  An empty source leaves the state empty and is 1.  Does not block.
  */
-int pf_executable_compile(struct pf_executable *executable, struct pf_waiter *waiter,
+int pf_executable_compile(struct pf_executable *executable, struct pf_wait *waiter,
 			  struct pf_err *err);
 
 /* 0, or why the last compile failed (-EINPROGRESS while it goes on). */
@@ -216,11 +216,11 @@ int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
  * again after a restart; WAITER is woken, then ask once more.  -errno: ENOENT empty; the
  * compile's failure.
  */
-int pf_executable_load(struct pf_executable *executable, struct pf_waiter *waiter,
+int pf_executable_load(struct pf_executable *executable, struct pf_wait *waiter,
 		       struct pf_loaded **ret, struct pf_err *err);
 
 /* WAITER does not wait any more; false: it was woken, or will be. */
-bool pf_executable_leave(struct pf_executable *executable, struct pf_waiter *waiter);
+bool pf_executable_leave(struct pf_executable *executable, struct pf_wait *waiter);
 
 /* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
@@ -295,7 +295,7 @@ struct pf_want_optimized {
 	struct pf_loaded *loaded;
 	bool again; /* a process died over it */
 	struct pf_call call;
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 };
 
 /*

@@ -137,7 +137,7 @@ struct pf_invocation {
 	struct pf_bytes *bytes;           /* owned reference, until done */
 	struct pf_instance *instance;     /* owned reference: where it was sent */
 	struct pf_call call;
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct pf_turn turn;
 	struct pf_turns *turns; /* borrowed: where it takes one; NULL: nowhere */
 	bool may_run;           /* its turn has come */

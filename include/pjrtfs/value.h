@@ -136,7 +136,7 @@ struct pf_value {
 		holders;   /* buffers that have it: donating one must leave the others */
 	uint64_t text_len; /* of its text; 0 until it was rendered */
 	struct pf_reclaimable reclaimable;
-	struct pf_waiter *waiters; /* for placing or fetching to end */
+	struct pf_wait *waiters; /* for placing or fetching to end */
 };
 
 /*
@@ -209,8 +209,7 @@ PF_DEFINE_CLEANUP(struct pf_value *, pf_value_unref)
  * 1: it has.  0: it is on its way; WAITER is woken when that ended, and pf_value_placed
  * tells how.  -errno with *err: it cannot be.  Does not block.
  */
-int pf_value_transfer(struct pf_value *value, struct pf_waiter *waiter,
-		      struct pf_err *err);
+int pf_value_transfer(struct pf_value *value, struct pf_wait *waiter, struct pf_err *err);
 
 /* Wait until no bytes are being copied for a value that is on its way.  The workers have been
  * stopped.  Blocks. */
@@ -220,7 +219,7 @@ void pf_values_settle(void);
 int pf_value_placed(struct pf_value *value, struct pf_err *err);
 
 /* The same for host memory: see that the bytes can be read, by pf_value_host. */
-int pf_value_fetch(struct pf_value *value, struct pf_waiter *waiter, struct pf_err *err);
+int pf_value_fetch(struct pf_value *value, struct pf_wait *waiter, struct pf_err *err);
 int pf_value_fetched(struct pf_value *value, struct pf_err *err);
 
 /*

@@ -14,20 +14,20 @@ struct pf_timers;
 /* Who waits for something to become ready: intrusive lists of callbacks. */
 
 /* Embedded in the struct of whoever waits; on at most one list at a time. */
-struct pf_waiter {
-	void (*wake)(struct pf_waiter *waiter); /* called once, with no lock held */
-	struct pf_waiter *next;
+struct pf_wait {
+	void (*wake)(struct pf_wait *waiter); /* called once, with no lock held */
+	struct pf_wait *next;
 };
 
 /* Put WAITER on LIST, under the lock of the thing that is waited for. */
-static inline void pf_wait_add(struct pf_waiter **list, struct pf_waiter *waiter)
+static inline void pf_wait_add(struct pf_wait **list, struct pf_wait *waiter)
 {
 	waiter->next = *list;
 	*list = waiter;
 }
 
 /* Take WAITER off LIST, under the lock; false: it is not there, and was or will be woken. */
-static inline bool pf_wait_leave(struct pf_waiter **list, struct pf_waiter *waiter)
+static inline bool pf_wait_leave(struct pf_wait **list, struct pf_wait *waiter)
 {
 	while (*list && *list != waiter)
 		list = &(*list)->next;
@@ -38,18 +38,18 @@ static inline bool pf_wait_leave(struct pf_waiter **list, struct pf_waiter *wait
 }
 
 /* Take the whole list, under the lock; wake it with pf_wake_all outside. */
-static inline struct pf_waiter *pf_wait_take(struct pf_waiter **list)
+static inline struct pf_wait *pf_wait_take(struct pf_wait **list)
 {
-	struct pf_waiter *all = *list;
+	struct pf_wait *all = *list;
 
 	*list = NULL;
 	return all;
 }
 
-static inline void pf_wake_all(struct pf_waiter *list)
+static inline void pf_wake_all(struct pf_wait *list)
 {
 	while (list) {
-		struct pf_waiter *next = list->next;
+		struct pf_wait *next = list->next;
 
 		list->wake(list);
 		list = next;

@@ -206,8 +206,8 @@ struct pf_worker {
 	struct pf_err first; /* code 0: the first start succeeded */
 	pid_t pid;
 	unsigned restarts;
-	struct pf_err why;         /* of the last death or failed start */
-	struct pf_waiter *waiters; /* for the next life, or word that there is none */
+	struct pf_err why;       /* of the last death or failed start */
+	struct pf_wait *waiters; /* for the next life, or word that there is none */
 };
 
 /* The watcher's thread, of a struct pf_worker: ends when stop_fd tells it to, or when there is no

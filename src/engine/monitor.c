@@ -314,7 +314,7 @@ static void first_start_done(struct pf_worker *w, int r, const struct pf_err *er
 /* Set the state and wake who waits for it. */
 static void announce(struct pf_worker *w, enum pf_worker_state state)
 {
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 
 	pf_lock(&w->lock);
 	w->state = state;

@@ -223,7 +223,7 @@ static int no_instance_locked(const struct pf_worker *w, struct pf_err *err)
 						       : "it is being started again");
 }
 
-static bool wait_locked(struct pf_worker *w, struct pf_waiter *waiter)
+static bool wait_locked(struct pf_worker *w, struct pf_wait *waiter)
 {
 	if (instance_locked(w) || w->state == PF_WORKER_FAILED)
 		return false;
@@ -240,14 +240,14 @@ struct pf_instance *pf_worker_instance(struct pf_worker *w, struct pf_err *err)
 	return NULL;
 }
 
-bool pf_worker_wait(struct pf_worker *w, struct pf_waiter *waiter)
+bool pf_worker_wait(struct pf_worker *w, struct pf_wait *waiter)
 {
 	PF_LOCK_SCOPE(&w->lock);
 	return wait_locked(w, waiter);
 }
 
-int pf_worker_await(struct pf_worker *w, struct pf_waiter *waiter,
-		    struct pf_instance **ret, struct pf_err *err)
+int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_instance **ret,
+		    struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&w->lock);
 	*ret = NULL;

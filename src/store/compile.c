@@ -52,7 +52,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 		    const struct pf_err *err)
 {
 	struct pf_executable *x = c->x;
-	struct pf_waiter *waiters = NULL;
+	struct pf_wait *waiters = NULL;
 	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
 	struct pf_err superseded = PF_ERR_INIT;
 
@@ -171,9 +171,9 @@ static void pf_compile_compare_versions(struct compile *c)
 	c->err.pjrt_code = pjrt_code;
 }
 
-struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
-					  enum pf_executable_state state,
-					  struct pf_loaded **gone)
+struct pf_wait *pf_executable_supersede(struct pf_executable *x,
+					enum pf_executable_state state,
+					struct pf_loaded **gone)
 {
 	x->generation++;
 	x->state = state;
@@ -470,7 +470,7 @@ static void compile_run(struct pf_compile_job *job)
 	}
 }
 
-static void compile_wake(struct pf_waiter *waiter)
+static void compile_wake(struct pf_wait *waiter)
 {
 	struct compile *c = pf_container_of(waiter, struct compile, waiter);
 
@@ -508,10 +508,10 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 
 /* Compile LEN bytes of PROGRAM; as pf_executable_compile.  The lock is held on entry. */
 static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uint64_t len,
-			  struct pf_waiter *waiter, struct pf_err *err)
+			  struct pf_wait *waiter, struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 	struct pf_loaded *gone;
 	struct pf_report_compile report;
 	struct pf_worker *worker = x->worker;
@@ -544,7 +544,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	return 0;
 }
 
-int pf_executable_compile(struct pf_executable *x, struct pf_waiter *waiter,
+int pf_executable_compile(struct pf_executable *x, struct pf_wait *waiter,
 			  struct pf_err *err)
 {
 	bool empty;
@@ -560,7 +560,7 @@ int pf_executable_compile(struct pf_executable *x, struct pf_waiter *waiter,
 
 bool pf_executable_abandon(struct pf_executable *x)
 {
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 	struct pf_loaded *gone;
 	bool begun;
 
@@ -593,7 +593,7 @@ int pf_executable_result(struct pf_executable *x, struct pf_err *err)
 	}
 }
 
-int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
+int pf_executable_load(struct pf_executable *x, struct pf_wait *waiter,
 		       struct pf_loaded **ret, struct pf_err *err)
 {
 	int r;
@@ -628,7 +628,7 @@ int pf_executable_load(struct pf_executable *x, struct pf_waiter *waiter,
 	return r;
 }
 
-bool pf_executable_leave(struct pf_executable *x, struct pf_waiter *waiter)
+bool pf_executable_leave(struct pf_executable *x, struct pf_wait *waiter)
 {
 	PF_LOCK_SCOPE(&x->lock);
 	return pf_wait_leave(&x->waiters, waiter);
@@ -752,7 +752,7 @@ static void load(struct pf_want_optimized *w)
 		ask(w);
 }
 
-static void wake(struct pf_waiter *waiter)
+static void wake(struct pf_wait *waiter)
 {
 	load(pf_container_of(waiter, struct pf_want_optimized, waiter));
 }

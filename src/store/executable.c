@@ -430,7 +430,7 @@ ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len
 
 int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err *err)
 {
-	struct pf_waiter *waiters = NULL;
+	struct pf_wait *waiters = NULL;
 	struct pf_loaded *gone = NULL;
 	int r = 0;
 
@@ -456,7 +456,7 @@ int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err
 
 void pf_executable_unload(struct pf_executable *x)
 {
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 	struct pf_loaded *gone;
 
 	pf_lock(&x->lock);

@@ -150,7 +150,7 @@ enum {
 
 static bool step(struct pf_execution_priv *p);
 
-static void wake(struct pf_waiter *waiter)
+static void wake(struct pf_wait *waiter)
 {
 	step(pf_container_of(waiter, struct pf_execution_priv, waiter));
 }

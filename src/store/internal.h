@@ -210,7 +210,7 @@ struct pf_plan {
 /* A compile, from the moment that it is asked for. */
 struct compile {
 	struct pf_compile_job job; /* in the compiler's queue, or run by it */
-	struct pf_waiter waiter;   /* for the worker's next life */
+	struct pf_wait waiter;     /* for the worker's next life */
 	struct pf_executable *x;   /* owned reference */
 	struct pf_instance
 		*instance;        /* owned reference: the one it is tried on, or NULL */
@@ -239,9 +239,9 @@ struct compile {
  * A compile under way, or its result, means nothing any more: the state becomes STATE.  The
  * caller holds the lock; outside it, it wakes the waiters that are returned and drops *GONE.
  */
-struct pf_waiter *pf_executable_supersede(struct pf_executable *x,
-					  enum pf_executable_state state,
-					  struct pf_loaded **gone);
+struct pf_wait *pf_executable_supersede(struct pf_executable *x,
+					enum pf_executable_state state,
+					struct pf_loaded **gone);
 
 /*
  * Read options.json's TEXT (NULL: the defaults) for a program with FACTS (NULL: not known
@@ -310,7 +310,7 @@ struct along {
 struct pf_execution_priv {
 	struct pf_execution *e;
 	struct pf_call call;
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	_Atomic unsigned refs; /* the starter, who may settle, and the answer */
 	_Atomic bool ended;
 	struct timespec start, loaded, queued;

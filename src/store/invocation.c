@@ -12,7 +12,7 @@ enum { MAX_TRIES = 3 }; /* when the worker dies before it has the request */
 
 static void step(struct pf_invocation *v);
 
-static void wake(struct pf_waiter *waiter)
+static void wake(struct pf_wait *waiter)
 {
 	step(pf_container_of(waiter, struct pf_invocation, waiter));
 }

@@ -28,7 +28,7 @@ struct pf_rendering {
 	bool closed;       /* nobody will read any more */
 	bool left;         /* and the thread is to free this */
 	uint64_t wanted;   /* the end of the furthest read */
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 };
 
 struct pf_rendering *pf_rendering_new(struct pf_value *value)
@@ -81,9 +81,9 @@ void pf_rendering_unref(struct pf_rendering *r)
 }
 
 /* Take those who wait for no more than there is off the list. */
-static struct pf_waiter *served_locked(struct pf_rendering *r)
+static struct pf_wait *served_locked(struct pf_rendering *r)
 {
-	struct pf_waiter **at = &r->waiters, *served = NULL, *waiter;
+	struct pf_wait **at = &r->waiters, *served = NULL, *waiter;
 
 	while ((waiter = *at)) {
 		if (!r->done && !r->failed &&
@@ -106,7 +106,7 @@ static bool must_print_locked(const struct pf_rendering *r, uint64_t ahead)
 static void print_piece(struct pf_rendering *r, struct pf_buf *piece)
 {
 	struct pf_value *v = r->value;
-	struct pf_waiter *served;
+	struct pf_wait *served;
 	bool more;
 
 	piece->len = 0;

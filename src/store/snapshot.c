@@ -98,7 +98,7 @@ static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot 
 }
 
 static int view_value(struct pf_value *v, enum pf_format format, const char *name,
-		      struct pf_waiter *waiter, struct pf_snapshot *snapshot,
+		      struct pf_wait *waiter, struct pf_snapshot *snapshot,
 		      struct pf_err *err)
 {
 	int r;
@@ -128,8 +128,7 @@ struct pf_value *pf_snapshot_pin(struct pf_buffer *b, enum pf_format format)
 }
 
 int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *name,
-		     struct pf_waiter *waiter, struct pf_snapshot *ret,
-		     struct pf_err *err)
+		     struct pf_wait *waiter, struct pf_snapshot *ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
 	struct pf_err why = PF_ERR_INIT;

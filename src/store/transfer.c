@@ -23,7 +23,7 @@ static void download_end(struct download *d, int code, const struct pf_err *err,
 	struct pf_err wrong = PF_ERR_INIT;
 	struct pf_device_meter *device =
 		pf_meter_device(pf_worker_meter(v->worker), v->device);
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 
 	if (code == 0 &&
 	    (rep->len != v->len || !pf_instance_pool(d->instance, rep->off, rep->len))) {
@@ -69,7 +69,7 @@ static struct pf_value *source_of(struct pf_value *v)
 	return v->source && !pf_value_host_locked(v) ? pf_value_ref(v->source) : NULL;
 }
 
-int pf_value_fetch(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
+int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ };
 	struct pf_err why = PF_ERR_INIT;
@@ -152,8 +152,8 @@ int pf_value_fetched(struct pf_value *v, struct pf_err *err)
 
 struct upload {
 	struct pf_call call;
-	struct pf_waiter waiter; /* for the worker's next life, or the source's bytes */
-	struct pf_value *value;  /* owned reference */
+	struct pf_wait waiter;  /* for the worker's next life, or the source's bytes */
+	struct pf_value *value; /* owned reference */
 	struct pf_instance *instance; /* owned reference */
 	uint64_t id;
 	unsigned tries;
@@ -171,7 +171,7 @@ enum {
 
 static void upload_start(struct upload *u);
 
-static void upload_wake(struct pf_waiter *waiter)
+static void upload_wake(struct pf_wait *waiter)
 {
 	upload_start(pf_container_of(waiter, struct upload, waiter));
 }
@@ -207,7 +207,7 @@ static void upload_end(struct upload *u, int code, const struct pf_err *err,
 	struct pf_value *v = u->value, *source;
 	struct pf_device_meter *device =
 		pf_meter_device(pf_worker_meter(v->worker), v->device);
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 
 	if (code < 0 && upload_again(u, code, err))
 		return;
@@ -509,7 +509,7 @@ static int send_copy(struct upload *u, uint64_t from, struct pf_err *err)
 }
 
 /* The bytes of what it is a copy of have come, or not. */
-static void source_wake(struct pf_waiter *waiter)
+static void source_wake(struct pf_wait *waiter)
 {
 	struct upload *u = pf_container_of(waiter, struct upload, waiter);
 	struct pf_err err = PF_ERR_INIT;
@@ -563,7 +563,7 @@ static void upload_start(struct upload *u)
 		upload_end(u, r, &err, NULL);
 }
 
-int pf_value_transfer(struct pf_value *v, struct pf_waiter *waiter, struct pf_err *err)
+int pf_value_transfer(struct pf_value *v, struct pf_wait *waiter, struct pf_err *err)
 {
 	struct upload *u;
 	int r;

@@ -163,14 +163,14 @@ void pf_control_free(struct pf_control *s)
 	free(s);
 }
 
-static void waiter_free(struct pf_waiter *w)
+static void waiter_free(struct pf_parked *w)
 {
 	free(w->data);
 	free(w);
 }
 
 /* A write that only shares the failure of another one has nothing new to tell. */
-static void send_failure(struct pf_waiter *w)
+static void send_failure(struct pf_parked *w)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -183,9 +183,9 @@ static void send_failure(struct pf_waiter *w)
 }
 
 /* Send the answers in LIST, which are claimed; no lock is held. */
-static void send_all(struct pf_waiter **list)
+static void send_all(struct pf_parked **list)
 {
-	struct pf_waiter *w;
+	struct pf_parked *w;
 
 	while ((w = *list)) {
 		*list = w->next;
@@ -197,7 +197,7 @@ static void send_all(struct pf_waiter **list)
 	}
 }
 
-static void push(struct pf_waiter **list, struct pf_waiter *w)
+static void push(struct pf_parked **list, struct pf_parked *w)
 {
 	w->next = *list;
 	*list = w;
@@ -250,9 +250,9 @@ static void put(struct pf_control *s, const char *line, size_t len)
 }
 
 /* Give parked reads what there is: a reply each, or the end when nothing is to come. */
-static void serve_locked(struct pf_control *s, struct pf_waiter **sent)
+static void serve_locked(struct pf_control *s, struct pf_parked **sent)
 {
-	struct pf_waiter **p = &s->parked, *w;
+	struct pf_parked **p = &s->parked, *w;
 
 	while ((w = *p)) {
 		size_t n = next_len(s, w->len);
@@ -274,7 +274,7 @@ static void serve_locked(struct pf_control *s, struct pf_waiter **sent)
 }
 
 /* No command of W is left: answer it, unless its interrupt did. */
-static void settle_locked(struct pf_waiter *w, int code, struct pf_waiter **sent)
+static void settle_locked(struct pf_parked *w, int code, struct pf_parked **sent)
 {
 	if (w->interrupted) {
 		waiter_free(w);
@@ -285,15 +285,15 @@ static void settle_locked(struct pf_waiter *w, int code, struct pf_waiter **sent
 }
 
 /* Drop the commands that have not begun: those of ONLY, or all but settle not KEEP. */
-static void drop_queued_locked(struct pf_control *s, struct pf_waiter *only,
-			       struct pf_waiter *keep, struct pf_waiter **sent)
+static void drop_queued_locked(struct pf_control *s, struct pf_parked *only,
+			       struct pf_parked *keep, struct pf_parked **sent)
 {
 	struct pf_command_queue queue = s->queue;
 	struct pf_queued_command *item;
 
 	s->queue = (struct pf_command_queue){ 0 };
 	while ((item = pf_command_queue_pop(&queue))) {
-		struct pf_waiter *w = item->waiter;
+		struct pf_parked *w = item->waiter;
 
 		if (only && w != only) {
 			pf_command_queue_add(&s->queue, item);
@@ -323,9 +323,9 @@ static char *sentence_of(const struct pf_control *s, const char *line, size_t le
 }
 
 static void finish_locked(struct pf_control *s, struct pf_queued_command *item, int code,
-			  const char *line, size_t len, struct pf_waiter **sent)
+			  const char *line, size_t len, struct pf_parked **sent)
 {
-	struct pf_waiter *w = item->waiter;
+	struct pf_parked *w = item->waiter;
 	bool fails = code < 0 && !s->reads;
 
 	s->running = NULL;
@@ -351,7 +351,7 @@ static void finish_locked(struct pf_control *s, struct pf_queued_command *item, 
  * that is done within kind->command, or on another thread before that returns, leaves the
  * next one to the thread that is here already.
  */
-static void run_locked(struct pf_control *s, struct pf_waiter **sent)
+static void run_locked(struct pf_control *s, struct pf_parked **sent)
 {
 	struct pf_queued_command *item;
 
@@ -379,7 +379,7 @@ void pf_command_done(struct pf_command *command, int code, const char *line, siz
 {
 	struct pf_control *s = command->session;
 	struct pf_open *of = command->of;
-	struct pf_waiter *sent = NULL;
+	struct pf_parked *sent = NULL;
 
 	pf_lock(&s->lock);
 	finish_locked(s, command->priv, code, line, len, &sent);
@@ -403,7 +403,7 @@ bool pf_command_cancelled(struct pf_command *command)
  */
 static size_t halt_write(void *arg)
 {
-	struct pf_waiter *w = arg, *none = NULL;
+	struct pf_parked *w = arg, *none = NULL;
 	struct pf_control *s = w->session;
 	unsigned left;
 
@@ -418,7 +418,7 @@ static size_t halt_write(void *arg)
 
 static void interrupt_write(void *arg)
 {
-	struct pf_waiter *w = arg, *sent = NULL;
+	struct pf_parked *w = arg, *sent = NULL;
 	struct pf_control *s = w->session;
 	struct pf_reply *reply = w->reply;
 
@@ -434,7 +434,7 @@ static void interrupt_write(void *arg)
 
 static void interrupt_read(void *arg)
 {
-	struct pf_waiter *w = arg, **p;
+	struct pf_parked *w = arg, **p;
 	struct pf_control *s = w->session;
 	struct pf_reply *reply = w->reply;
 
@@ -449,11 +449,11 @@ static void interrupt_read(void *arg)
 
 /* A waiter for REPLY, whose interrupt calls HALT and FN; NULL if there is no memory (*R is set) or
  * the request has been interrupted already. */
-static struct pf_waiter *wait_for(struct pf_control *s, size_t len,
+static struct pf_parked *wait_for(struct pf_control *s, size_t len,
 				  struct pf_reply *reply, size_t (*halt)(void *arg),
 				  void (*fn)(void *arg), int *r)
 {
-	struct pf_waiter *w = calloc(1, sizeof(*w));
+	struct pf_parked *w = calloc(1, sizeof(*w));
 
 	*r = w ? 0 : -ENOMEM;
 	if (!w)
@@ -485,7 +485,7 @@ static void start(struct pf_control *s, struct pf_command_queue *items, size_t l
 		  struct pf_reply *reply)
 {
 	struct pf_open *of = pf_open_ref(s->of);
-	struct pf_waiter *w, *sent = NULL;
+	struct pf_parked *w, *sent = NULL;
 	struct pf_queued_command *item;
 	int r;
 
@@ -541,7 +541,7 @@ void pf_ctl_write(struct pf_open *of, const void *src, size_t len, struct pf_rep
 
 static void park_read(struct pf_control *s, size_t len, struct pf_reply *reply)
 {
-	struct pf_waiter **p, *w;
+	struct pf_parked **p, *w;
 	int r;
 
 	w = wait_for(s, len, reply, NULL, interrupt_read, &r);

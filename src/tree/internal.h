@@ -186,7 +186,7 @@ enum {
 struct pf_queued_command {
 	struct pf_command command;
 	struct pf_queued_command *next;
-	struct pf_waiter *waiter; /* the write that brought it */
+	struct pf_parked *waiter; /* the write that brought it */
 	size_t end;               /* where in that it ends */
 	struct pf_buf text;
 	int code; /* < 0: refused unseen, and text is the reply */
@@ -196,9 +196,9 @@ struct pf_queued_command {
  * A request that waits: a write (or FLUSH) for its commands, a read for a reply.  A write's
  * goes when no item points to it and it was answered or interrupted.
  */
-struct pf_waiter {
+struct pf_parked {
 	struct pf_control *session;
-	struct pf_waiter *next; /* parked, or to be sent */
+	struct pf_parked *next; /* parked, or to be sent */
 	struct pf_reply *reply; /* one reference */
 	size_t len;             /* write: bytes taken; read: bytes wanted, then given */
 	unsigned left;          /* write: commands not done */
@@ -235,7 +235,7 @@ struct pf_control {
 	struct pf_buf out;
 	size_t out_head;
 	bool lost; /* there was no memory for a reply */
-	struct pf_waiter *parked;
+	struct pf_parked *parked;
 };
 
 /*

@@ -273,7 +273,7 @@ struct sleeper {
 	sem_t woken;
 };
 
-static void wake(struct pf_waiter *waiter)
+static void wake(struct pf_wait *waiter)
 {
 	sem_post(&pf_container_of(waiter, struct sleeper, more.waiter)->woken);
 }

@@ -27,7 +27,7 @@
 
 /* Something that happens once or not at all, on any thread. */
 struct event {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	pthread_mutex_t lock; /* protects fired */
 	pthread_cond_t changed;
 	int fired; /* how often */
@@ -41,12 +41,12 @@ static inline void event_fire(struct event *e)
 	pf_unlock(&e->lock);
 }
 
-static inline void event_wake(struct pf_waiter *waiter)
+static inline void event_wake(struct pf_wait *waiter)
 {
 	event_fire(pf_container_of(waiter, struct event, waiter));
 }
 
-static inline struct pf_waiter *event_init(struct event *e)
+static inline struct pf_wait *event_init(struct event *e)
 {
 	memset(e, 0, sizeof(*e));
 	e->waiter.wake = event_wake;

@@ -447,7 +447,7 @@ static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *e
 /* What was written becomes an array, and arrays go to their devices; someone may wait. */
 
 struct commit {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct pf_buffer *buffer; /* owned reference */
 	struct pf_node *node;     /* owned reference, or NULL: there is a value */
 	struct pf_value *value;   /* owned reference, once there is one */
@@ -489,7 +489,7 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 	commit_unref(c);
 }
 
-static void commit_wake(struct pf_waiter *waiter)
+static void commit_wake(struct pf_wait *waiter)
 {
 	struct commit *c = pf_container_of(waiter, struct commit, waiter);
 	struct pf_err err = PF_ERR_INIT;

@@ -413,7 +413,7 @@ static void describe_text(struct pf_node *node, struct pf_buf *out)
 
 /* Opening to read: the snapshot may have to be fetched or rendered first. */
 struct view_wait {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct pf_open *of;
 	struct pf_reply *reply;
 	struct pf_value *value;     /* whose bytes are needed: pinned, with a reference */
@@ -493,7 +493,7 @@ static bool begin_text(struct pf_open *of)
 }
 
 /* The bytes are there, or will not come. */
-static void view_wake(struct pf_waiter *waiter)
+static void view_wake(struct pf_wait *waiter)
 {
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
 
@@ -548,7 +548,7 @@ struct text_read {
 	uint64_t off;
 };
 
-static void text_come(struct pf_waiter *waiter)
+static void text_come(struct pf_wait *waiter)
 {
 	struct text_read *r = pf_container_of(waiter, struct text_read, more.waiter);
 

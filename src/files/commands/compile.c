@@ -14,7 +14,7 @@
 
 /* One compile that a command waits for. */
 struct compilation {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct task *task;       /* which it answers */
 	struct program *program; /* owned reference */
 	char *name;              /* owned: the executable's, as it was asked for */
@@ -53,7 +53,7 @@ static void compilation_end(struct compilation *c, int r, struct pf_err *err)
 	compilation_free(c);
 }
 
-static void compilation_wake(struct pf_waiter *waiter)
+static void compilation_wake(struct pf_wait *waiter)
 {
 	struct compilation *c = pf_container_of(waiter, struct compilation, waiter);
 	struct pf_err err = PF_ERR_INIT;

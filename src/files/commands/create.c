@@ -36,7 +36,7 @@ static int get_dtype(struct json_object *o, enum pf_dtype *ret, struct pf_err *e
 
 /* Wait for a made buffer to be on its device, then give it its name. */
 struct creation {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct task *task;
 	const char *op;            /* static */
 	bool excl;                 /* the name must be free */
@@ -66,7 +66,7 @@ static void creation_end(struct creation *c, int r, struct pf_err *err)
 	free(c);
 }
 
-static void creation_wake(struct pf_waiter *waiter)
+static void creation_wake(struct pf_wait *waiter)
 {
 	struct creation *c = pf_container_of(waiter, struct creation, waiter);
 	struct pf_err err = PF_ERR_INIT;

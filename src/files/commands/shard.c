@@ -16,7 +16,7 @@
 struct shards;
 
 struct shard {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct shards *all;          /* borrowed */
 	const struct device *device; /* borrowed */
 	struct pf_value *value;      /* owned reference, or NULL */
@@ -37,9 +37,9 @@ struct shards {
 	_Atomic unsigned left;            /* those that are waited for, and one */
 	void (*done)(struct shards *all); /* when none is left */
 
-	struct pf_value *whole;  /* owned reference, or NULL */
-	bool pinned;             /* whole is, by this */
-	struct pf_waiter waiter; /* for its bytes */
+	struct pf_value *whole; /* owned reference, or NULL */
+	bool pinned;            /* whole is, by this */
+	struct pf_wait waiter;  /* for its bytes */
 	struct target
 		target; /* owned: where it goes; of shards, only how they are made */
 };
@@ -113,7 +113,7 @@ static void leave(struct shards *all)
 		all->done(all);
 }
 
-static void shard_wake(struct pf_waiter *waiter)
+static void shard_wake(struct pf_wait *waiter)
 {
 	leave(pf_container_of(waiter, struct shard, waiter)->all);
 }
@@ -538,7 +538,7 @@ static uint64_t bytes_to_copy(const struct shards *all)
 	return len;
 }
 
-static void fetched(struct pf_waiter *waiter)
+static void fetched(struct pf_wait *waiter)
 {
 	struct shards *all = pf_container_of(waiter, struct shards, waiter);
 	struct pf_err err = PF_ERR_INIT;

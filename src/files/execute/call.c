@@ -299,7 +299,7 @@ static void load(struct call *c)
 		writer_end(c, loaded, &err);
 }
 
-static void load_wake(struct pf_waiter *waiter)
+static void load_wake(struct pf_wait *waiter)
 {
 	load(pf_container_of(waiter, struct call, waiter));
 }

@@ -435,7 +435,7 @@ static bool leave(struct task_pause *pause)
 	return pf_executable_leave(run->program->x, &run->waiter);
 }
 
-static void wake(struct pf_waiter *waiter)
+static void wake(struct pf_wait *waiter)
 {
 	struct named_exec *run = pf_container_of(waiter, struct named_exec, waiter);
 

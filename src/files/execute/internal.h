@@ -37,7 +37,7 @@ struct named_exec {
 	struct program *program;  /* owned reference */
 	char *name;               /* owned: the executable's, as asked */
 	bool settle;              /* see files_execute */
-	struct pf_waiter waiter;  /* for the program to be compiled */
+	struct pf_wait waiter;    /* for the program to be compiled */
 	struct task_pause pause;  /* until it is */
 	struct pf_loaded *loaded; /* owned reference, once it is */
 
@@ -257,7 +257,7 @@ struct call {
 	struct pf_instance *instance; /* owned reference: where it runs */
 	struct reader *readers; /* those that wait, in the order in which they came */
 	struct writer *writer;
-	struct pf_waiter waiter; /* the writer's, for the program */
+	struct pf_wait waiter;   /* the writer's, for the program */
 	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
 	struct pf_timer abandon; /* armed since the file was closed while it ran */
 	atomic_bool left;        /* that was so */

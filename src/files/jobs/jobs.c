@@ -195,7 +195,7 @@ static void report_forced(struct json_object *reply)
 static void job_answer(struct task *task, int code, struct json_object *reply)
 {
 	struct job *job = job_of(task);
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 
 	if (code == 0)
 		job_began(task); /* what is done at once does not say so */
@@ -530,7 +530,7 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 /* The op "wait": answered when a job has ended. */
 
 struct waiting {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct task_pause pause;
 	struct task *task;
 	struct job *job; /* owned reference */
@@ -586,7 +586,7 @@ static void wait_end(struct waiting *w)
 	waiting_free(w);
 }
 
-static void wait_wake(struct pf_waiter *waiter)
+static void wait_wake(struct pf_wait *waiter)
 {
 	struct waiting *w = pf_container_of(waiter, struct waiting, waiter);
 

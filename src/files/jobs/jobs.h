@@ -258,7 +258,7 @@ struct job {
 	bool cancel, force;
 	struct json_object *result; /* owned, once it has ended */
 	struct timespec ended;
-	struct pf_waiter *waiters;
+	struct pf_wait *waiters;
 
 	/* The jobs': */
 	struct job *next;   /* of those that have ended */

@@ -241,12 +241,12 @@ static struct program *program_of(struct pf_node *node)
 /* --- compiling for someone who waits -------------------------------------------------------- */
 
 struct compile_wait {
-	struct pf_waiter waiter;
+	struct pf_wait waiter;
 	struct pf_executable *x; /* owned reference */
 	struct pf_reply *reply;  /* owned */
 };
 
-static void compile_wake(struct pf_waiter *waiter)
+static void compile_wake(struct pf_wait *waiter)
 {
 	struct compile_wait *w = pf_container_of(waiter, struct compile_wait, waiter);
 
