@@ -38,7 +38,7 @@ struct pf_mount {
 	pthread_mutex_t lead; /* rank 0; held by the thread that reads requests */
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	pthread_cond_t ended; /* running changed */
-	struct pf_request *parked;
+	struct pf_fuse_request *parked;
 	struct pf_map opens; /* files the kernel has open, by address; their owner */
 	unsigned running;    /* serving threads */
 	bool stopping;       /* pf_mount_stop was called */
@@ -49,39 +49,40 @@ struct pf_mount {
 };
 
 /* What success means to the kernel. */
-enum pf_request_kind {
-	PF_REQUEST_CODE,
-	PF_REQUEST_OPEN,
-	PF_REQUEST_READ,
-	PF_REQUEST_WRITE
+enum pf_fuse_request_kind {
+	PF_FUSE_REQUEST_CODE,
+	PF_FUSE_REQUEST_OPEN,
+	PF_FUSE_REQUEST_READ,
+	PF_FUSE_REQUEST_WRITE
 };
 
 /* A request that the tree answers, perhaps later. */
-struct pf_request {
+struct pf_fuse_request {
 	struct pf_reply reply;
 	fuse_req_t req; /* libfuse's; gone when it was answered */
 	struct pf_mount *mount;
-	enum pf_request_kind kind;
-	struct pf_open *of;       /* PF_REQUEST_OPEN: what was opened */
-	struct fuse_file_info fi; /* PF_REQUEST_OPEN: how */
+	enum pf_fuse_request_kind kind;
+	struct pf_open *of;       /* PF_FUSE_REQUEST_OPEN: what was opened */
+	struct fuse_file_info fi; /* PF_FUSE_REQUEST_OPEN: how */
 
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	bool sent;
 	bool hooked; /* parked: the kernel's interrupt is heard, with one reference */
 	bool late;   /* the interrupt came while it was hooked */
-	struct pf_request *prev, *next; /* mount->parked, by the mount's lock */
+	struct pf_fuse_request *prev, *next; /* mount->parked, by the mount's lock */
 };
 
 /* A request with two references: the caller's and the one that the tree is given.  NULL:
  * no memory, and REQ was answered. */
-struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind);
+struct pf_fuse_request *pf_fuse_request_new(fuse_req_t req,
+					    enum pf_fuse_request_kind kind);
 
 /* The tree was called: hear interrupts if it has not answered, and drop the caller's
  * reference. */
-void pf_request_wait(struct pf_request *request);
+void pf_fuse_request_wait(struct pf_fuse_request *request);
 
 /* End all that are parked with ENOTCONN. */
-void pf_requests_disconnect(struct pf_mount *mount);
+void pf_fuse_requests_disconnect(struct pf_mount *mount);
 
 /* The kernel is about to be told that OF is open (-ENOMEM: it is not), and that it closed
  * it, which releases it.  With the mount, what is open still is released. */

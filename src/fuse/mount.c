@@ -517,7 +517,7 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 	n = start_threads(mount, threads, err);
 	wait_for_threads(mount, threads, n);
 	sigaction(SIGURG, &before, NULL);
-	pf_requests_disconnect(mount);
+	pf_fuse_requests_disconnect(mount);
 	if (n)
 		drop_interrupts(mount);
 	unmount(mount);

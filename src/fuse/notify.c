@@ -109,7 +109,7 @@ void pf_notes_stop(struct pf_mount *mount)
 	pthread_cond_signal(&notes->wake);
 	pf_unlock(&notes->lock);
 	do {
-		pf_requests_disconnect(mount);
+		pf_fuse_requests_disconnect(mount);
 		until = pf_time_in(CLOCK_REALTIME, 10);
 	} while (pthread_timedjoin_np(notes->thread, NULL, &until));
 	notes->started = false;

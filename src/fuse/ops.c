@@ -389,7 +389,7 @@ static void set_up(struct fuse_file_info *fi)
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct pf_request *r = pf_request_new(req, PF_REQUEST_OPEN);
+	struct pf_fuse_request *r = pf_fuse_request_new(req, PF_FUSE_REQUEST_OPEN);
 	struct pf_cred cred;
 
 	if (!r)
@@ -399,7 +399,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	r->fi = *fi;
 	set_up(&r->fi);
 	pf_vfs_open(pf_fuse_tree(req), ino, fi->flags, &cred, &r->of, &r->reply);
-	pf_request_wait(r);
+	pf_fuse_request_wait(r);
 }
 
 static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -434,7 +434,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		    struct fuse_file_info *fi)
 {
-	struct pf_request *r = pf_request_new(req, PF_REQUEST_READ);
+	struct pf_fuse_request *r = pf_fuse_request_new(req, PF_FUSE_REQUEST_READ);
 
 	(void)ino;
 	if (!r)
@@ -444,13 +444,13 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		pf_vfs_read(open_of(fi), size, (uint64_t)off, &r->reply);
 	else
 		pf_vfs_read_mapped(open_of(fi), size, (uint64_t)off, &r->reply);
-	pf_request_wait(r);
+	pf_fuse_request_wait(r);
 }
 
 static void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
 		     off_t off, struct fuse_file_info *fi)
 {
-	struct pf_request *r = pf_request_new(req, PF_REQUEST_WRITE);
+	struct pf_fuse_request *r = pf_fuse_request_new(req, PF_FUSE_REQUEST_WRITE);
 
 	(void)ino;
 	if (!r)
@@ -459,7 +459,7 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t siz
 		pf_vfs_write_mapped(open_of(fi), buf, size, (uint64_t)off, &r->reply);
 	else
 		pf_vfs_write(open_of(fi), buf, size, (uint64_t)off, &r->reply);
-	pf_request_wait(r);
+	pf_fuse_request_wait(r);
 }
 
 static void op_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_off,
@@ -490,26 +490,26 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, of
 
 static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct pf_request *r = pf_request_new(req, PF_REQUEST_CODE);
+	struct pf_fuse_request *r = pf_fuse_request_new(req, PF_FUSE_REQUEST_CODE);
 
 	(void)ino;
 	if (!r)
 		return;
 	pf_vfs_flush(open_of(fi), fuse_req_ctx(req)->pid, &r->reply);
-	pf_request_wait(r);
+	pf_fuse_request_wait(r);
 }
 
 static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 		     struct fuse_file_info *fi)
 {
-	struct pf_request *r = pf_request_new(req, PF_REQUEST_CODE);
+	struct pf_fuse_request *r = pf_fuse_request_new(req, PF_FUSE_REQUEST_CODE);
 
 	(void)ino;
 	(void)datasync;
 	if (!r)
 		return;
 	pf_vfs_fsync(open_of(fi), &r->reply);
-	pf_request_wait(r);
+	pf_fuse_request_wait(r);
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

@@ -14,10 +14,10 @@
 
 #include "internal.h"
 
-/* The request whose on_interrupt, or pf_request_wait, this thread is in. */
-static __thread struct pf_request *calling, *hooking;
+/* The request whose on_interrupt, or pf_fuse_request_wait, this thread is in. */
+static __thread struct pf_fuse_request *calling, *hooking;
 
-static void unpark(struct pf_request *r)
+static void unpark(struct pf_fuse_request *r)
 {
 	struct pf_mount *mount = r->mount;
 
@@ -30,7 +30,7 @@ static void unpark(struct pf_request *r)
 		r->next->prev = r->prev;
 }
 
-static void park(struct pf_request *r)
+static void park(struct pf_fuse_request *r)
 {
 	struct pf_mount *mount = r->mount;
 
@@ -69,7 +69,7 @@ void pf_close_all(struct pf_mount *mount)
 }
 
 /* An open whose caller is gone by the time it is told will never be released. */
-static void send_open(struct pf_request *r)
+static void send_open(struct pf_fuse_request *r)
 {
 	if (pf_opened(r->mount, r->of) < 0) {
 		fuse_reply_err(r->req, ENOMEM);
@@ -83,7 +83,7 @@ static void send_open(struct pf_request *r)
 
 static void request_send(struct pf_reply *reply, int code, const void *data, size_t len)
 {
-	struct pf_request *r = pf_container_of(reply, struct pf_request, reply);
+	struct pf_fuse_request *r = pf_container_of(reply, struct pf_fuse_request, reply);
 	bool hooked = true;
 
 	/* Within the hook the thread that hooks it may hold the lock still, and is past
@@ -99,11 +99,11 @@ static void request_send(struct pf_reply *reply, int code, const void *data, siz
 	if (hooked && calling != r)
 		fuse_req_interrupt_func(r->req, NULL, NULL);
 
-	if (code < 0 || r->kind == PF_REQUEST_CODE)
+	if (code < 0 || r->kind == PF_FUSE_REQUEST_CODE)
 		fuse_reply_err(r->req, -code);
-	else if (r->kind == PF_REQUEST_OPEN)
+	else if (r->kind == PF_FUSE_REQUEST_OPEN)
 		send_open(r);
-	else if (r->kind == PF_REQUEST_READ)
+	else if (r->kind == PF_FUSE_REQUEST_READ)
 		fuse_reply_buf(r->req, data, len);
 	else
 		fuse_reply_write(r->req, len);
@@ -113,7 +113,7 @@ static void request_send(struct pf_reply *reply, int code, const void *data, siz
 
 static void request_free(struct pf_reply *reply)
 {
-	struct pf_request *r = pf_container_of(reply, struct pf_request, reply);
+	struct pf_fuse_request *r = pf_container_of(reply, struct pf_fuse_request, reply);
 
 	pthread_mutex_destroy(&r->lock);
 	free(r);
@@ -124,9 +124,10 @@ static const struct pf_reply_ops request_ops = {
 	.free = request_free,
 };
 
-struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind)
+struct pf_fuse_request *pf_fuse_request_new(fuse_req_t req,
+					    enum pf_fuse_request_kind kind)
 {
-	struct pf_request *r = malloc(sizeof(*r));
+	struct pf_fuse_request *r = malloc(sizeof(*r));
 
 	if (!r) {
 		fuse_reply_err(req, ENOMEM);
@@ -148,7 +149,7 @@ struct pf_request *pf_request_new(fuse_req_t req, enum pf_request_kind kind)
 
 static void on_interrupt(fuse_req_t req, void *arg)
 {
-	struct pf_request *r = arg;
+	struct pf_fuse_request *r = arg;
 
 	(void)req;
 	if (hooking == r) {
@@ -162,7 +163,7 @@ static void on_interrupt(fuse_req_t req, void *arg)
 	pf_reply_unref(&r->reply);
 }
 
-void pf_request_wait(struct pf_request *r)
+void pf_fuse_request_wait(struct pf_fuse_request *r)
 {
 	bool late = false;
 
@@ -184,9 +185,9 @@ void pf_request_wait(struct pf_request *r)
 	pf_reply_unref(&r->reply);
 }
 
-void pf_requests_disconnect(struct pf_mount *mount)
+void pf_fuse_requests_disconnect(struct pf_mount *mount)
 {
-	struct pf_request *r;
+	struct pf_fuse_request *r;
 
 	for (;;) {
 		pf_lock(&mount->lock);
@@ -202,7 +203,7 @@ void pf_requests_disconnect(struct pf_mount *mount)
 			bool listed = false;
 
 			pf_lock(&mount->lock);
-			for (struct pf_request *p = mount->parked; p; p = p->next)
+			for (struct pf_fuse_request *p = mount->parked; p; p = p->next)
 				listed |= p == r;
 			pf_unlock(&mount->lock);
 			if (!listed)

@@ -23,7 +23,7 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 }
 
 /* Check what requests for a new array have in common, and tell where it shall be. */
-static int check_new(const struct pf_request *request, struct pj_place *place,
+static int check_new(const struct pf_work *request, struct pj_place *place,
 		     struct pf_shape *shape, struct pf_err *err)
 {
 	const struct pf_req_buffer *q = request->message;
@@ -40,7 +40,7 @@ static int check_new(const struct pf_request *request, struct pj_place *place,
 	return 0;
 }
 
-int pf_handle_buffer_create(struct pf_request *request, struct pf_err *err)
+int pf_handle_buffer_create(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_buffer *q = request->message;
 	struct pf_rep_buffer *reply = (struct pf_rep_buffer *)request->reply;
@@ -98,9 +98,8 @@ void pf_worker_location(const struct pf_object *object, struct pf_out *out)
 }
 
 /* Publish BUFFER, which is given, under ID, and write the reply that describes it. */
-static int answer_array(struct pf_request *request, uint64_t id,
-			struct PJRT_Buffer *buffer, enum pf_dtype dtype, uint64_t len,
-			struct pf_err *err)
+static int answer_array(struct pf_work *request, uint64_t id, struct PJRT_Buffer *buffer,
+			enum pf_dtype dtype, uint64_t len, struct pf_err *err)
 {
 	struct pf_rep_array *reply = (struct pf_rep_array *)request->reply;
 	struct pf_worker *worker = request->worker;
@@ -118,7 +117,7 @@ static int answer_array(struct pf_request *request, uint64_t id,
 	return 0;
 }
 
-int pf_handle_buffer_make(struct pf_request *request, struct pf_err *err)
+int pf_handle_buffer_make(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_buffer *q = request->message;
 	struct PJRT_Buffer *buffer = NULL;
@@ -134,7 +133,7 @@ int pf_handle_buffer_make(struct pf_request *request, struct pf_err *err)
 	return answer_array(request, q->id, buffer, (enum pf_dtype)q->dtype, q->len, err);
 }
 
-int pf_handle_buffer_copy(struct pf_request *request, struct pf_err *err)
+int pf_handle_buffer_copy(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_copy *q = request->message;
 	struct pf_worker *worker = request->worker;
@@ -159,7 +158,7 @@ int pf_handle_buffer_copy(struct pf_request *request, struct pf_err *err)
 	return answer_array(request, q->id, buffer, source->dtype, source->len, err);
 }
 
-int pf_handle_buffer_read(struct pf_request *request, struct pf_err *err)
+int pf_handle_buffer_read(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_id *q = request->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)request->reply;
@@ -189,7 +188,7 @@ int pf_handle_buffer_read(struct pf_request *request, struct pf_err *err)
 	return 0;
 }
 
-int pf_handle_free(struct pf_request *request, struct pf_err *err)
+int pf_handle_free(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_id *q = request->message;
 	struct pf_objects *objects = &request->worker->objects;

@@ -80,7 +80,7 @@ static int add_blocks(const struct pj_executable *executable,
 	return r;
 }
 
-static int check_compile(const struct pf_request *request, struct pf_err *err)
+static int check_compile(const struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_compile *q = request->message;
 
@@ -114,7 +114,7 @@ static int adopt(struct pf_worker *worker, struct pj_executable *executable,
 			: 0;
 }
 
-int pf_handle_compile(struct pf_request *request, struct pf_err *err)
+int pf_handle_compile(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_compile *q = request->message;
 	struct pf_rep_compile *reply = (struct pf_rep_compile *)request->reply;
@@ -154,7 +154,7 @@ int pf_handle_compile(struct pf_request *request, struct pf_err *err)
 	return 0;
 }
 
-int pf_handle_optimized(struct pf_request *request, struct pf_err *err)
+int pf_handle_optimized(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_id *q = request->message;
 	struct pf_rep_optimized *reply = (struct pf_rep_optimized *)request->reply;
@@ -177,7 +177,7 @@ int pf_handle_optimized(struct pf_request *request, struct pf_err *err)
 	return r;
 }
 
-int pf_handle_memory_stats(struct pf_request *request, struct pf_err *err)
+int pf_handle_memory_stats(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_id *q = request->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)request->reply;
@@ -198,7 +198,7 @@ int pf_handle_memory_stats(struct pf_request *request, struct pf_err *err)
 
 /* Requests about compiled programs as bytes, for the daemon's cache. */
 
-int pf_handle_serialize(struct pf_request *request, struct pf_err *err)
+int pf_handle_serialize(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_id *q = request->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)request->reply;
@@ -225,7 +225,7 @@ int pf_handle_serialize(struct pf_request *request, struct pf_err *err)
 	return 0;
 }
 
-int pf_handle_load(struct pf_request *request, struct pf_err *err)
+int pf_handle_load(struct pf_work *request, struct pf_err *err)
 {
 	const struct pf_req_load *q = request->message;
 	struct pf_rep_load *reply = (struct pf_rep_load *)request->reply;

@@ -372,7 +372,7 @@ enum { INLINE_TOTAL = 64 << 10 }; /* bytes of one reply that results may take */
 
 /* What one request asks for. */
 struct series {
-	struct pf_request *request;
+	struct pf_work *request;
 	struct execution *all;
 	size_t n, begun;
 	size_t failed; /* the first that did; n: none */
@@ -388,7 +388,7 @@ static size_t round8(size_t n)
 }
 
 /* Read them all into ALL, if that is not NULL, or only count them in *N. */
-static int read_all(const struct pf_request *request, struct execution *all, size_t *n,
+static int read_all(const struct pf_work *request, struct execution *all, size_t *n,
 		    struct pf_err *err)
 {
 	const char *message = request->message;
@@ -541,7 +541,7 @@ static int execute(struct series *s, struct pf_err *err)
 	return 0;
 }
 
-int pf_handle_execute(struct pf_request *request, struct pf_err *err)
+int pf_handle_execute(struct pf_work *request, struct pf_err *err)
 {
 	struct execution one;
 	struct series s = { .request = request, .all = &one, .why = PF_ERR_INIT };
@@ -598,7 +598,7 @@ struct calling {
 	int64_t few_kept[FEW];
 };
 
-static int check_call(const struct pf_request *request, struct calling *c,
+static int check_call(const struct pf_work *request, struct calling *c,
 		      struct pf_err *err)
 {
 	const struct pf_req_call *q = request->message;
@@ -800,7 +800,7 @@ static void take_back(struct calling *c, const struct pf_out *outs, uint32_t n)
 	}
 }
 
-static int write_reply(struct calling *c, struct pf_request *request, struct pf_err *err)
+static int write_reply(struct calling *c, struct pf_work *request, struct pf_err *err)
 {
 	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
 	struct pf_out *outs = (struct pf_out *)(reply + 1);
@@ -823,7 +823,7 @@ static int write_reply(struct calling *c, struct pf_request *request, struct pf_
 	return 0;
 }
 
-static int call(struct calling *c, struct pf_request *request, struct pf_err *err)
+static int call(struct calling *c, struct pf_work *request, struct pf_err *err)
 {
 	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
 	struct PJRT_Buffer **results = c->buffers + c->q->n_args;
@@ -847,7 +847,7 @@ static int call(struct calling *c, struct pf_request *request, struct pf_err *er
 	return r;
 }
 
-int pf_handle_call(struct pf_request *request, struct pf_err *err)
+int pf_handle_call(struct pf_work *request, struct pf_err *err)
 {
 	struct calling c;
 	int r = check_call(request, &c, err);

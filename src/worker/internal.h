@@ -228,7 +228,7 @@ struct pf_worker {
 };
 
 /* A request being answered, by one thread. */
-struct pf_request {
+struct pf_work {
 	struct pf_worker *worker;
 	const void *message; /* starts with struct pf_msg_head; 64-byte aligned */
 	size_t len;          /* its bytes; head.len says the same */
@@ -241,7 +241,7 @@ struct pf_request {
  * (all but its pf_rep_head).  0, or -errno with *ERR filled, -EPROTO for a message that no
  * daemon of this build sends; then the reply is the error.
  */
-typedef int pf_handler(struct pf_request *request, struct pf_err *err);
+typedef int pf_handler(struct pf_work *request, struct pf_err *err);
 pf_handler pf_handle_compile;
 pf_handler pf_handle_serialize;
 pf_handler pf_handle_load;

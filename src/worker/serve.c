@@ -66,7 +66,7 @@ static void post(struct pf_worker *worker, const void *reply, size_t len)
 		give_up("the channel to the daemon is damaged");
 }
 
-static void reply_head(struct pf_request *request, int code, int pjrt_code)
+static void reply_head(struct pf_work *request, int code, int pjrt_code)
 {
 	struct pf_msg_head asked = { 0 };
 	struct pf_rep_head *rep = (struct pf_rep_head *)request->reply;
@@ -79,7 +79,7 @@ static void reply_head(struct pf_request *request, int code, int pjrt_code)
 	rep->pjrt_code = pjrt_code;
 }
 
-static void reply_error(struct pf_request *request, const struct pf_err *err)
+static void reply_error(struct pf_work *request, const struct pf_err *err)
 {
 	size_t len = strlen(err->text);
 
@@ -89,7 +89,7 @@ static void reply_error(struct pf_request *request, const struct pf_err *err)
 	post(request->worker, request->reply, request->reply_len);
 }
 
-static void answer(struct pf_request *request)
+static void answer(struct pf_work *request)
 {
 	const struct pf_msg_head *head = request->message;
 	struct pf_err err = PF_ERR_INIT;
@@ -129,7 +129,7 @@ static void get_busy(struct pf_worker *worker)
  * Freeing buffers and blocks is quick, and is done here, in the order the daemon asked for
  * it: so what was freed before an execution is there for the execution's results.
  */
-static ssize_t take(struct pf_request *request, void *message)
+static ssize_t take(struct pf_work *request, void *message)
 {
 	struct pf_worker *worker = request->worker;
 	const struct pf_msg_head *head = message;
@@ -152,7 +152,7 @@ static void *serve(void *arg)
 	struct pf_worker *worker = arg;
 	struct pf_ring *ring = &worker->channel.request;
 	char *buffers = aligned_alloc(ALIGNMENT, 2 * PF_RING_MESSAGE);
-	struct pf_request request = { .worker = worker, .message = buffers };
+	struct pf_work request = { .worker = worker, .message = buffers };
 
 	if (!buffers)
 		give_up("no memory for a thread");
