@@ -281,9 +281,10 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
  * As pj_buffer_from_host, but does not wait: SRC must stay unchanged until the buffer was
  * destroyed and an execution that used it has ended.  For arguments of one execution.
  */
-int pj_buffer_lend(const struct pj_client *client, const struct pj_place *place,
-		   const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
-		   struct PJRT_Buffer **ret, struct pf_err *err);
+int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *place,
+			const void *src, uint64_t len, int dtype,
+			const struct pf_shape *shape, struct PJRT_Buffer **ret,
+			struct pf_err *err);
 
 /*
  * Make a buffer of LEN host bytes without host bytes.

@@ -179,9 +179,10 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
 	return r < 0 ? r : upload(client, place, src, len, dtype, shape, ret, alias, err);
 }
 
-int pj_buffer_lend(const struct pj_client *client, const struct pj_place *place,
-		   const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
-		   struct PJRT_Buffer **ret, struct pf_err *err)
+int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *place,
+			const void *src, uint64_t len, int dtype,
+			const struct pf_shape *shape, struct PJRT_Buffer **ret,
+			struct pf_err *err)
 {
 	PJRT_Client_BufferFromHostBuffer_Args args = {
 		PJ_SIZE(PJRT_Client_BufferFromHostBuffer_Args),

@@ -111,7 +111,7 @@ void pf_attr_kill(struct pf_attr *attr);
 bool pf_node_keeps_attr(const struct pf_node *node);
 
 /* NODE's attributes are about to be others than somebody was told. */
-void pf_node_untell_locked(struct pf_node *node);
+void pf_node_invalidate_locked(struct pf_node *node);
 
 /* open.c */
 struct pf_open *pf_open_ref(struct pf_open *of);

@@ -53,7 +53,7 @@ static int grow(struct pf_table *table)
 static void touch_locked(struct pf_node *node)
 {
 	node->priv->attr.mtime = node->priv->attr.ctime = pf_now();
-	pf_node_untell_locked(node);
+	pf_node_invalidate_locked(node);
 }
 
 /* Link NODE, whose name and hash are set, at the end of DIR's list. */
@@ -833,7 +833,7 @@ bool pf_node_keeps_attr(const struct pf_node *node)
 	       !node->kind->getattr;
 }
 
-void pf_node_untell_locked(struct pf_node *node)
+void pf_node_invalidate_locked(struct pf_node *node)
 {
 	if (!node->priv->told)
 		return;
@@ -852,7 +852,7 @@ void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr)
 	PF_LOCK_SCOPE(&node->tree->lock);
 	node->priv->attr = *attr;
 	node->priv->attr.mode = (node->kind->mode & S_IFMT) | (attr->mode & 07777);
-	pf_node_untell_locked(node);
+	pf_node_invalidate_locked(node);
 }
 
 void pf_attr_kill(struct pf_attr *attr)
@@ -873,7 +873,7 @@ void pf_node_modified(struct pf_node *node, bool kill)
 	node->priv->attr.ctime = now;
 	if (kill)
 		pf_attr_kill(&node->priv->attr);
-	pf_node_untell_locked(node);
+	pf_node_invalidate_locked(node);
 }
 
 void pf_node_touch(struct pf_node *node)

@@ -681,8 +681,8 @@ static int lend_next(struct calling *c, struct pf_err *err)
 	bytes = pf_worker_arena(c->worker, arg.off, arg.len);
 	if (!bytes)
 		return pf_err_set(err, -EPROTO, "call: bytes outside the arena");
-	r = pj_buffer_lend(client, &c->place, bytes, arg.len, (int)arg.dtype, &shape,
-			   &c->buffers[c->n_lent], err);
+	r = pj_buffer_zero_copy(client, &c->place, bytes, arg.len, (int)arg.dtype, &shape,
+				&c->buffers[c->n_lent], err);
 	if (r < 0)
 		return r;
 	c->n_lent++;

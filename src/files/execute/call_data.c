@@ -186,7 +186,7 @@ static void forget_program(struct call_inputs *in)
 {
 	pf_bytes_unref(pf_steal(&in->bytes));
 	free(pf_steal(&in->offs));
-	free(pf_steal(&in->turned));
+	free(pf_steal(&in->transposed));
 	free(pf_steal(&in->known));
 	pf_loaded_unref(pf_steal(&in->loaded));
 }
@@ -226,10 +226,10 @@ int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
 	if (r < 0)
 		return r;
 	in->offs = calloc(s->n_inputs + 1, sizeof(*in->offs));
-	in->turned = calloc(s->n_inputs + 1, sizeof(struct pf_bytes *));
+	in->transposed = calloc(s->n_inputs + 1, sizeof(struct pf_bytes *));
 	in->n_known = s->n_inputs < KNOWN ? s->n_inputs : KNOWN;
 	in->known = calloc(in->n_known + 1, sizeof(*in->known));
-	if (!in->offs || !in->turned || !in->known)
+	if (!in->offs || !in->transposed || !in->known)
 		r = pf_err_set(err, -ENOMEM, "no memory for %zu inputs", s->n_inputs);
 	else
 		r = lay_out(in, s, err);
@@ -280,7 +280,7 @@ static int begin_data(struct call_inputs *in, uint64_t len, bool fortran_order,
 	int r = in->bytes ? 0 : pf_bytes_new(arena, in->size, &in->bytes, err);
 
 	if (r == 0 && fortran_order) {
-		r = pf_bytes_new(arena, len, &in->turned[in->next], err);
+		r = pf_bytes_new(arena, len, &in->transposed[in->next], err);
 		in->turns |= r == 0;
 	}
 	if (r < 0)
@@ -364,9 +364,9 @@ static ssize_t take_head(struct call_inputs *in, const char *src, size_t len,
 
 static size_t take_data(struct call_inputs *in, const char *src, size_t len)
 {
-	struct pf_bytes *turned = in->turned[in->next];
-	char *dst = turned ? pf_bytes_at(turned, in->got)
-			   : pf_bytes_at(in->bytes, in->offs[in->next] + in->got);
+	struct pf_bytes *transposed = in->transposed[in->next];
+	char *dst = transposed ? pf_bytes_at(transposed, in->got)
+			       : pf_bytes_at(in->bytes, in->offs[in->next] + in->got);
 
 	if (len > in->len - in->got)
 		len = in->len - in->got;
@@ -438,8 +438,8 @@ uint64_t call_inputs_to_turn(const struct call_inputs *in)
 	if (!in->turns)
 		return 0;
 	for (size_t i = 0; i < in->loaded->signature->n_inputs; i++)
-		if (in->turned[i])
-			sum += in->turned[i]->extent.len;
+		if (in->transposed[i])
+			sum += in->transposed[i]->extent.len;
 	return sum;
 }
 
@@ -448,13 +448,13 @@ void call_inputs_turn(struct call_inputs *in)
 	const struct pf_signature *s = in->loaded->signature;
 
 	for (size_t i = 0; in->turns && i < s->n_inputs; i++) {
-		if (!in->turned[i])
+		if (!in->transposed[i])
 			continue;
 		pf_shape_to_row_major(&s->inputs[i].shape,
 				      pf_dtype_size(s->inputs[i].dtype),
-				      pf_bytes_at(in->turned[i], 0),
+				      pf_bytes_at(in->transposed[i], 0),
 				      pf_bytes_at(in->bytes, in->offs[i]));
-		pf_bytes_unref(pf_steal(&in->turned[i]));
+		pf_bytes_unref(pf_steal(&in->transposed[i]));
 	}
 	in->turns = false;
 }
@@ -462,7 +462,7 @@ void call_inputs_turn(struct call_inputs *in)
 void call_inputs_drop(struct call_inputs *in)
 {
 	for (size_t i = 0; in->turns && i < in->loaded->signature->n_inputs; i++)
-		pf_bytes_unref(pf_steal(&in->turned[i]));
+		pf_bytes_unref(pf_steal(&in->transposed[i]));
 	in->turns = in->in_data = in->whole = false;
 	in->next = 0;
 	in->head.len = 0;

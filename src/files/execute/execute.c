@@ -419,7 +419,7 @@ static void begin(struct named_exec *run)
 	run_fail(run, &err);
 }
 
-static void cancelled(struct task_pause *pause)
+static void cancelled(struct task_wait *pause)
 {
 	struct named_exec *run = pf_container_of(pause, struct named_exec, pause);
 	struct pf_err err = PF_ERR_INIT;
@@ -428,7 +428,7 @@ static void cancelled(struct task_pause *pause)
 	run_fail(run, &err);
 }
 
-static bool leave(struct task_pause *pause)
+static bool leave(struct task_wait *pause)
 {
 	struct named_exec *run = pf_container_of(pause, struct named_exec, pause);
 
@@ -464,7 +464,7 @@ static struct named_exec *run_new(struct task *task, struct program *program,
 		run->request.repeat = 1;
 	run->program = program_ref(program);
 	run->waiter.wake = wake;
-	run->pause = (struct task_pause){
+	run->pause = (struct task_wait){
 		task, leave, cancelled,
 		"its program is being compiled, and it does not begin"
 	};

@@ -38,7 +38,7 @@ struct named_exec {
 	char *name;               /* owned: the executable's, as asked */
 	bool settle;              /* see files_execute */
 	struct pf_wait waiter;    /* for the program to be compiled */
-	struct task_pause pause;  /* until it is */
+	struct task_wait pause;   /* until it is */
 	struct pf_loaded *loaded; /* owned reference, once it is */
 
 	size_t n_rows, n_in, n_out; /* inputs and outputs of each row */
@@ -142,8 +142,8 @@ struct call_inputs {
 	uint64_t size;            /* of all of them there */
 	struct pf_bytes *bytes;   /* owned reference, or NULL: no room taken yet */
 	struct pf_bytes *
-		*turned; /* owned: of each input, the bytes of a column-major one */
-	bool turns;      /* there is such a one */
+		*transposed; /* owned: of each input, the bytes of a column-major one */
+	bool turns;          /* there is such a one */
 	struct call_head *known; /* owned: the first inputs' headers as they came last */
 	size_t n_known;
 

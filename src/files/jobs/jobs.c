@@ -531,7 +531,7 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 
 struct waiting {
 	struct pf_wait waiter;
-	struct task_pause pause;
+	struct task_wait pause;
 	struct task *task;
 	struct job *job; /* owned reference */
 };
@@ -594,7 +594,7 @@ static void wait_wake(struct pf_wait *waiter)
 	wait_end(w);
 }
 
-static bool wait_leave(struct task_pause *pause)
+static bool wait_leave(struct task_wait *pause)
 {
 	struct waiting *w = pf_container_of(pause, struct waiting, pause);
 
@@ -602,7 +602,7 @@ static bool wait_leave(struct task_pause *pause)
 	return pf_wait_leave(&w->job->waiters, &w->waiter);
 }
 
-static void wait_cancelled(struct task_pause *pause)
+static void wait_cancelled(struct task_wait *pause)
 {
 	struct waiting *w = pf_container_of(pause, struct waiting, pause);
 	struct pf_err err = PF_ERR_INIT;
@@ -660,8 +660,8 @@ int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 		waiting_free(w);
 		return r;
 	}
-	w->pause = (struct task_pause){ task, wait_leave, wait_cancelled,
-					"the job goes on" };
+	w->pause =
+		(struct task_wait){ task, wait_leave, wait_cancelled, "the job goes on" };
 	begin(w);
 	return 0;
 }

@@ -37,13 +37,13 @@ struct task_ops {
  * A task waits for something that is not done for it: a program that compiles, another job.
  * Embedded in the struct of who waits.
  */
-struct task_pause {
+struct task_wait {
 	struct task *task; /* borrowed: which waits */
 	/* Wait no more; false: it is being woken, and goes on by itself.  Called under the
 	 * task's lock. */
-	bool (*leave)(struct task_pause *pause);
+	bool (*leave)(struct task_wait *pause);
 	/* It left: end the task, which is cancelled. */
-	void (*cancelled)(struct task_pause *pause);
+	void (*cancelled)(struct task_wait *pause);
 	const char *meanwhile; /* static: what goes on though the task's time is over */
 };
 
@@ -63,7 +63,7 @@ struct task {
 	/* For those who must stop it, or its step: */
 	struct pf_worker *worker;        /* borrowed: where it is being done, or NULL */
 	struct pf_executable *compiling; /* owned reference: what is compiled for it */
-	struct task_pause *pause;        /* borrowed: what it, or its step, waits for */
+	struct task_wait *pause;         /* borrowed: what it, or its step, waits for */
 
 	/* Not protected: */
 	struct pf_timer timer;
@@ -112,7 +112,7 @@ bool task_answered(struct task *task);
 void task_executes(struct task *task, struct pf_execution *e, struct pf_worker *worker);
 
 /* PAUSE's task waits, until task_resumes; PAUSE is left if it is cancelled, or was. */
-void task_pauses(struct task_pause *pause);
+void task_pauses(struct task_wait *pause);
 void task_resumes(struct task *task);
 
 /* After what task_pauses told of has begun to be waited for: was TASK, on which the caller has

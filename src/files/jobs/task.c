@@ -179,7 +179,7 @@ void task_began(struct task *t)
 
 /* --- waiting --------------------------------------------------------------------------- */
 
-void task_pauses(struct task_pause *pause)
+void task_pauses(struct task_wait *pause)
 {
 	struct task *t = whole_of(pause->task);
 
@@ -197,13 +197,13 @@ void task_resumes(struct task *t)
 /* What waited for something, and is nobody's but ours since it was taken out. */
 struct taken {
 	struct pf_execution *execution; /* or NULL */
-	struct task_pause *pause;       /* or NULL */
+	struct task_wait *pause;        /* or NULL */
 };
 
 /* Take out WHOLE's pause if it is T's, or T is the whole.  Its lock is held. */
-static struct task_pause *take_pause_locked(struct task *whole, const struct task *t)
+static struct task_wait *take_pause_locked(struct task *whole, const struct task *t)
 {
-	struct task_pause *p = whole->pause;
+	struct task_wait *p = whole->pause;
 
 	if (!p || (t != whole && p->task != t) || !p->leave(p))
 		return NULL;
