@@ -82,7 +82,7 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *descri
  * host's processors executes on the thread that asks it, so it is asked for as much at a time
  * as there are processors; others queue what they are given, and need the next one in time.
  */
-struct pf_turns *pf_description_turns(const struct pf_description *description);
+struct pf_sched *pf_description_sched(const struct pf_description *description);
 
 /*
  * What a worker prints, line by line: a bounded log that is read like a file, and so many
@@ -247,7 +247,7 @@ void pf_worker_pid(struct pf_worker *worker, pid_t *pid, unsigned *restarts);
 const struct pf_description *pf_worker_description(const struct pf_worker *worker);
 
 /* Who executes next on its devices, by their indexes in the description.  Borrowed. */
-struct pf_turns *pf_worker_turns(const struct pf_worker *worker);
+struct pf_sched *pf_worker_sched(const struct pf_worker *worker);
 
 /* Does the plugin know element type DTYPE, which is valid?  0, or -EOPNOTSUPP. */
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,

@@ -138,8 +138,8 @@ struct pf_invocation {
 	struct pf_instance *instance;     /* owned reference: where it was sent */
 	struct pf_call call;
 	struct pf_wait waiter;
-	struct pf_turn turn;
-	struct pf_turns *turns; /* borrowed: where it takes one; NULL: nowhere */
+	struct pf_sched_request turn;
+	struct pf_sched *sched; /* borrowed: where it takes one; NULL: nowhere */
 	bool may_run;           /* its turn has come */
 	struct timespec start;
 	unsigned tries;

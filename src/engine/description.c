@@ -198,12 +198,12 @@ bool pf_description_is_host(const struct pf_description *d, unsigned device,
 	       !strcmp(desc->memories[memory].kind + len - (sizeof(host) - 1), host);
 }
 
-struct pf_turns *pf_description_turns(const struct pf_description *d)
+struct pf_sched *pf_description_sched(const struct pf_description *d)
 {
-	struct pf_turns_config config = { d->n_devices, PLACES, LONG_MS };
+	struct pf_sched_config config = { d->n_devices, PLACES, LONG_MS };
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (runs_on_host(d) && cores > PLACES)
 		config.places = cores < MAX_PLACES ? (unsigned)cores : MAX_PLACES;
-	return pf_turns_new(&config);
+	return pf_sched_new(&config);
 }

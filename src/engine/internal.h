@@ -186,7 +186,7 @@ struct pf_worker {
 	struct pf_description description; /* of the first life */
 	struct pf_telemetry *telemetry;    /* borrowed, or NULL */
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
-	struct pf_turns *turns;            /* owned; set with the description */
+	struct pf_sched *sched;            /* owned; set with the description */
 	struct pf_stderr_tail tail;
 	struct pf_plugin_log plugin_log; /* the same, for users and the daemon's log */
 	_Atomic uint64_t last_id;

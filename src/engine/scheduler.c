@@ -14,7 +14,7 @@ enum {
 
 /* Who has a place, or had one and takes long. */
 struct held {
-	const struct pf_turn *turn; /* NULL: nobody; only compared */
+	const struct pf_sched_request *turn; /* NULL: nobody; only compared */
 	uid_t user;
 	int64_t since; /* CLOCK_MONOTONIC, ms */
 };
@@ -23,10 +23,10 @@ struct device {
 	struct held held[MAX_HELD];
 	unsigned n_held;
 	/* Those that wait, by user: the first one of each user, whose turn is next first. */
-	struct pf_turn *users;
+	struct pf_sched_request *users;
 };
 
-struct pf_turns {
+struct pf_sched {
 	unsigned n_devices, places, long_ms;
 	struct pf_timers *timers; /* owned */
 	struct pf_timer timer;    /* looks for what has begun to take long */
@@ -35,13 +35,13 @@ struct pf_turns {
 	struct device *devices; /* owned */
 	unsigned n_waiting;
 	bool armed;
-	struct pf_turn *first, *last; /* that may begin and were not told yet */
+	struct pf_sched_request *first, *last; /* that may begin and were not told yet */
 };
 
 /* What a thread is telling: one that ends as it begins leaves the next to who told it, so that
  * many of them make no deep stack. */
 struct telling {
-	const struct pf_turns *turns;
+	const struct pf_sched *sched;
 	struct telling *outer;
 };
 
@@ -49,18 +49,19 @@ static _Thread_local struct telling *telling;
 
 /* --- who waits ------------------------------------------------------------------------ */
 
-static struct pf_turn **user_locked(struct device *d, uid_t user)
+static struct pf_sched_request **user_locked(struct device *d, uid_t user)
 {
-	struct pf_turn **at = &d->users;
+	struct pf_sched_request **at = &d->users;
 
 	while (*at && (*at)->user != user)
 		at = &(*at)->next_user;
 	return at;
 }
 
-static void wait_locked(struct pf_turns *t, struct device *d, struct pf_turn *turn)
+static void wait_locked(struct pf_sched *t, struct device *d,
+			struct pf_sched_request *turn)
 {
-	struct pf_turn **at = user_locked(d, turn->user), *first = *at;
+	struct pf_sched_request **at = user_locked(d, turn->user), *first = *at;
 
 	turn->waits = true;
 	turn->next = turn->next_user = NULL;
@@ -77,11 +78,11 @@ static void wait_locked(struct pf_turns *t, struct device *d, struct pf_turn *tu
 }
 
 /* Take TURN out; AGAIN: its user's next one comes after everybody else's. */
-static void unwait_locked(struct pf_turns *t, struct device *d, struct pf_turn *turn,
-			  bool again)
+static void unwait_locked(struct pf_sched *t, struct device *d,
+			  struct pf_sched_request *turn, bool again)
 {
-	struct pf_turn **at = user_locked(d, turn->user), *first = *at,
-		       *next = turn->next;
+	struct pf_sched_request **at = user_locked(d, turn->user), *first = *at,
+				*next = turn->next;
 
 	turn->waits = false;
 	t->n_waiting--;
@@ -107,7 +108,7 @@ static void unwait_locked(struct pf_turns *t, struct device *d, struct pf_turn *
 /* --- places --------------------------------------------------------------------------- */
 
 /* Places of D that are taken: by what does not take long yet, and by all that USER has. */
-static unsigned taken_locked(const struct pf_turns *t, const struct device *d, uid_t user)
+static unsigned taken_locked(const struct pf_sched *t, const struct device *d, uid_t user)
 {
 	int64_t since = pf_now_ms() - t->long_ms;
 	unsigned taken = 0;
@@ -118,13 +119,13 @@ static unsigned taken_locked(const struct pf_turns *t, const struct device *d, u
 	return taken;
 }
 
-static bool has_place_locked(const struct pf_turns *t, const struct device *d, uid_t user)
+static bool has_place_locked(const struct pf_sched *t, const struct device *d, uid_t user)
 {
 	return d->n_held < t->places ||
 	       (d->n_held < MAX_HELD && taken_locked(t, d, user) < t->places);
 }
 
-static void hold_locked(struct device *d, struct pf_turn *turn)
+static void hold_locked(struct device *d, struct pf_sched_request *turn)
 {
 	struct held *h = d->held;
 
@@ -135,7 +136,7 @@ static void hold_locked(struct device *d, struct pf_turn *turn)
 	turn->got++;
 }
 
-static void release_locked(struct pf_turns *t, struct pf_turn *turn)
+static void release_locked(struct pf_sched *t, struct pf_sched_request *turn)
 {
 	for (unsigned i = 0; i < turn->got; i++) {
 		struct device *d = &t->devices[turn->devices[i]];
@@ -150,7 +151,7 @@ static void release_locked(struct pf_turns *t, struct pf_turn *turn)
 }
 
 /* Take places for TURN up to the first device that has none: true if it has all. */
-static bool advance_locked(struct pf_turns *t, struct pf_turn *turn)
+static bool advance_locked(struct pf_sched *t, struct pf_sched_request *turn)
 {
 	while (turn->got < turn->n_devices) {
 		struct device *d = &t->devices[turn->devices[turn->got]];
@@ -166,9 +167,9 @@ static bool advance_locked(struct pf_turns *t, struct pf_turn *turn)
 }
 
 /* Give D's free places to those whose turn it is. */
-static void give_locked(struct pf_turns *t, struct device *d)
+static void give_locked(struct pf_sched *t, struct device *d)
 {
-	struct pf_turn *turn = d->users;
+	struct pf_sched_request *turn = d->users;
 
 	while (turn) {
 		if (!has_place_locked(t, d, turn->user)) {
@@ -192,7 +193,7 @@ static void give_locked(struct pf_turns *t, struct device *d)
 
 /* --- telling -------------------------------------------------------------------------- */
 
-static void arm_locked(struct pf_turns *t)
+static void arm_locked(struct pf_sched *t)
 {
 	if (!t->n_waiting || t->armed)
 		return;
@@ -201,15 +202,15 @@ static void arm_locked(struct pf_turns *t)
 }
 
 /* Call begin for all that may; the lock is held on entry and on return, not between. */
-static void report_locked(struct pf_turns *t)
+static void report_locked(struct pf_sched *t)
 {
-	struct pf_turn *turn;
+	struct pf_sched_request *turn;
 
 	struct telling now = { t, telling };
 
 	arm_locked(t);
 	for (const struct telling *outer = telling; outer; outer = outer->outer)
-		if (outer->turns == t)
+		if (outer->sched == t)
 			return;
 	telling = &now;
 	while ((turn = t->first)) {
@@ -223,7 +224,7 @@ static void report_locked(struct pf_turns *t)
 
 static void look(struct pf_timer *timer)
 {
-	struct pf_turns *t = pf_container_of(timer, struct pf_turns, timer);
+	struct pf_sched *t = pf_container_of(timer, struct pf_sched, timer);
 
 	PF_LOCK_SCOPE(&t->lock);
 	t->armed = false;
@@ -232,7 +233,7 @@ static void look(struct pf_timer *timer)
 	report_locked(t);
 }
 
-bool pf_turns_take(struct pf_turns *t, struct pf_turn *turn)
+bool pf_sched_acquire(struct pf_sched *t, struct pf_sched_request *turn)
 {
 	bool begins;
 
@@ -243,7 +244,7 @@ bool pf_turns_take(struct pf_turns *t, struct pf_turn *turn)
 	return begins;
 }
 
-bool pf_turns_leave(struct pf_turns *t, struct pf_turn *turn)
+bool pf_sched_dequeue(struct pf_sched *t, struct pf_sched_request *turn)
 {
 	PF_LOCK_SCOPE(&t->lock);
 	if (!turn->waits)
@@ -252,7 +253,7 @@ bool pf_turns_leave(struct pf_turns *t, struct pf_turn *turn)
 	return true;
 }
 
-void pf_turns_end(struct pf_turns *t, struct pf_turn *turn)
+void pf_sched_release(struct pf_sched *t, struct pf_sched_request *turn)
 {
 	unsigned n = turn->got;
 
@@ -265,13 +266,13 @@ void pf_turns_end(struct pf_turns *t, struct pf_turn *turn)
 	report_locked(t);
 }
 
-bool pf_turns_has(struct pf_turns *t, const struct pf_turn *turn)
+bool pf_sched_has(struct pf_sched *t, const struct pf_sched_request *turn)
 {
 	PF_LOCK_SCOPE(&t->lock);
 	return turn->got && turn->got == turn->n_devices;
 }
 
-unsigned pf_turns_position(struct pf_turns *t, const struct pf_turn *turn)
+unsigned pf_sched_position(struct pf_sched *t, const struct pf_sched_request *turn)
 {
 	unsigned ahead = 0, at;
 	bool before = true;
@@ -279,18 +280,20 @@ unsigned pf_turns_position(struct pf_turns *t, const struct pf_turn *turn)
 	PF_LOCK_SCOPE(&t->lock);
 	if (!turn->waits)
 		return 0;
-	for (const struct pf_turn *p = turn->prev; p; p = p->prev)
+	for (const struct pf_sched_request *p = turn->prev; p; p = p->prev)
 		ahead++;
 	at = ahead + 1;
 	/* Whose turn comes before its user's has one more; nobody has more than are there. */
-	for (const struct pf_turn *u = t->devices[turn->devices[turn->got]].users; u;
-	     u = u->next_user) {
+	for (const struct pf_sched_request *u =
+		     t->devices[turn->devices[turn->got]].users;
+	     u; u = u->next_user) {
 		unsigned most = ahead + before;
 
 		if (u->user == turn->user)
 			before = false;
 		else
-			for (const struct pf_turn *p = u; p && most; p = p->next, most--)
+			for (const struct pf_sched_request *p = u; p && most;
+			     p = p->next, most--)
 				at++;
 	}
 	return at;
@@ -298,9 +301,9 @@ unsigned pf_turns_position(struct pf_turns *t, const struct pf_turn *turn)
 
 /* --- birth and death ------------------------------------------------------------------ */
 
-struct pf_turns *pf_turns_new(const struct pf_turns_config *config)
+struct pf_sched *pf_sched_new(const struct pf_sched_config *config)
 {
-	struct pf_turns *t = calloc(1, sizeof(*t));
+	struct pf_sched *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
@@ -314,11 +317,11 @@ struct pf_turns *pf_turns_new(const struct pf_turns_config *config)
 	t->devices = calloc(t->n_devices + 1, sizeof(*t->devices));
 	if (t->timers && t->devices)
 		return t;
-	pf_turns_free(t);
+	pf_sched_free(t);
 	return NULL;
 }
 
-void pf_turns_free(struct pf_turns *t)
+void pf_sched_free(struct pf_sched *t)
 {
 	if (!t)
 		return;

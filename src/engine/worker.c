@@ -19,7 +19,7 @@ static void free_parts(struct pf_worker *w)
 		close(w->stop_fd);
 	if (w->broken_fd >= 0)
 		close(w->broken_fd);
-	pf_turns_free(w->turns);
+	pf_sched_free(w->sched);
 	pf_description_release(&w->description);
 	pf_stderr_tail_release(&w->tail);
 	pf_plugin_log_release(&w->plugin_log);
@@ -178,9 +178,9 @@ const struct pf_description *pf_worker_description(const struct pf_worker *w)
 	return &w->description;
 }
 
-struct pf_turns *pf_worker_turns(const struct pf_worker *w)
+struct pf_sched *pf_worker_sched(const struct pf_worker *w)
 {
-	return w->turns;
+	return w->sched;
 }
 
 int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_err *err)

@@ -47,7 +47,7 @@ struct pf_compiler {
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	pthread_cond_t change;
 	struct pf_compile_job *front;      /* before all others */
-	struct turn *turns;                /* owned; whose turn it is, and then whose */
+	struct turn *sched;                /* owned; whose turn it is, and then whose */
 	unsigned running;                  /* jobs; those that take long too */
 	unsigned longs;                    /* of them, those that take long */
 	bool alone;                        /* the one that runs must be alone */
@@ -176,7 +176,7 @@ static struct turn **ready_locked(struct pf_compiler *c, int64_t *wait_ms)
 {
 	int64_t first = 0;
 
-	for (struct turn **p = &c->turns; *p; p = &(*p)->next) {
+	for (struct turn **p = &c->sched; *p; p = &(*p)->next) {
 		int64_t until = pf_quarantine_waits_until(c->quarantine, (*p)->user);
 
 		if (!until || c->stop)
@@ -225,7 +225,7 @@ static struct pf_compile_job *take_locked(struct pf_compiler *c)
 	}
 	/* This user's next one comes after everybody else's. */
 	turn->next = NULL;
-	for (struct turn **p = &c->turns;; p = &(*p)->next)
+	for (struct turn **p = &c->sched;; p = &(*p)->next)
 		if (!*p) {
 			*p = turn;
 			return job;
@@ -296,7 +296,7 @@ static void *thread_main(void *arg)
 			run_locked(c);
 			continue;
 		}
-		if (c->stop && !c->front && !c->turns && !c->running)
+		if (c->stop && !c->front && !c->sched && !c->running)
 			break;
 		c->idle++;
 		wait_locked(c);
@@ -309,7 +309,7 @@ static void *thread_main(void *arg)
 
 static struct turn *turn_of_locked(struct pf_compiler *c, uid_t user)
 {
-	struct turn **p = &c->turns;
+	struct turn **p = &c->sched;
 
 	while (*p && (*p)->user != user)
 		p = &(*p)->next;
@@ -376,7 +376,7 @@ unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_compile_job
 		if (j == job)
 			return at;
 	}
-	for (const struct turn *t = c->turns; t && !mine; t = t->next) {
+	for (const struct turn *t = c->sched; t && !mine; t = t->next) {
 		ahead = 0;
 		for (const struct pf_compile_job *j = t->first; j && !mine; j = j->next)
 			if (j == job)
@@ -387,7 +387,7 @@ unsigned pf_compiler_position(struct pf_compiler *c, const struct pf_compile_job
 	if (!mine)
 		return 0;
 	/* Who has a turn before ours has one more; nobody has more than jobs. */
-	for (const struct turn *t = c->turns; t; t = t->next) {
+	for (const struct turn *t = c->sched; t; t = t->next) {
 		unsigned n = 0, most = ahead + before;
 
 		if (t == mine) {

@@ -243,7 +243,7 @@ static void report(struct pf_execution *e, const struct pf_err *err)
 
 /* --- its turn ------------------------------------------------------------------------- */
 
-static void may_run(struct pf_turn *turn)
+static void may_run(struct pf_sched_request *turn)
 {
 	struct pf_execution_priv *p =
 		pf_container_of(turn, struct pf_execution_priv, turn);
@@ -289,7 +289,7 @@ static int list_devices(struct pf_execution_priv *p, struct pf_err *err)
 /* 1 its turn has come; 0 it will, and may have by now: E may be gone; -errno. */
 static int take_turn(struct pf_execution_priv *p, struct pf_err *err)
 {
-	struct pf_turns *turns;
+	struct pf_sched *sched;
 	int r = list_devices(p, err);
 
 	if (r < 0)
@@ -297,9 +297,9 @@ static int take_turn(struct pf_execution_priv *p, struct pf_err *err)
 	p->turn.user = p->e->uid;
 	p->turn.begin = may_run;
 	clock_gettime(CLOCK_MONOTONIC, &p->queued);
-	turns = pf_worker_turns(p->e->loaded->worker);
-	atomic_store(&p->turns, turns);
-	if (!pf_turns_take(turns, &p->turn))
+	sched = pf_worker_sched(p->e->loaded->worker);
+	atomic_store(&p->sched, sched);
+	if (!pf_sched_acquire(sched, &p->turn))
 		return 0;
 	p->may_run = true;
 	return 1;
@@ -308,32 +308,32 @@ static int take_turn(struct pf_execution_priv *p, struct pf_err *err)
 /* It has its turn no more, or does not wait for it. */
 static void end_turn(struct pf_execution_priv *p)
 {
-	struct pf_turns *turns = atomic_exchange(&p->turns, NULL);
+	struct pf_sched *sched = atomic_exchange(&p->sched, NULL);
 
 	p->may_run = false;
-	if (turns)
-		pf_turns_end(turns, &p->turn);
+	if (sched)
+		pf_sched_release(sched, &p->turn);
 }
 
 bool pf_execution_unqueue(struct pf_execution *e)
 {
-	struct pf_turns *turns = atomic_load(&e->priv->turns);
+	struct pf_sched *sched = atomic_load(&e->priv->sched);
 
-	return turns && pf_turns_leave(turns, &e->priv->turn);
+	return sched && pf_sched_dequeue(sched, &e->priv->turn);
 }
 
 unsigned pf_execution_position(struct pf_execution *e)
 {
-	struct pf_turns *turns = atomic_load(&e->priv->turns);
+	struct pf_sched *sched = atomic_load(&e->priv->sched);
 
-	return turns ? pf_turns_position(turns, &e->priv->turn) : 0;
+	return sched ? pf_sched_position(sched, &e->priv->turn) : 0;
 }
 
 bool pf_execution_runs(struct pf_execution *e)
 {
-	struct pf_turns *turns = atomic_load(&e->priv->turns);
+	struct pf_sched *sched = atomic_load(&e->priv->sched);
 
-	return turns && pf_turns_has(turns, &e->priv->turn);
+	return sched && pf_sched_has(sched, &e->priv->turn);
 }
 
 void pf_execution_resume(struct pf_execution *e)

@@ -319,8 +319,8 @@ struct pf_execution_priv {
 	uint64_t *ids; /* owned: n_args buffers, n_outs new ones, then the bytes */
 	size_t n_used; /* arguments pinned, and perhaps claimed, so far */
 	struct pf_instance *instance; /* owned reference, once sent */
-	struct pf_turn turn;
-	struct pf_turns *_Atomic turns; /* borrowed: where it takes one; NULL: nowhere */
+	struct pf_sched_request turn;
+	struct pf_sched *_Atomic sched; /* borrowed: where it takes one; NULL: nowhere */
 	bool may_run;                   /* its turn has come */
 	unsigned *devices;              /* owned: the turn's, but for a single one: */
 	unsigned device;

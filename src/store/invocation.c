@@ -68,7 +68,7 @@ static void fill_args(struct pf_invocation *v, const uint64_t *offs)
 
 /* --- its turn ------------------------------------------------------------------------- */
 
-static void may_run(struct pf_turn *turn)
+static void may_run(struct pf_sched_request *turn)
 {
 	struct pf_invocation *v = pf_container_of(turn, struct pf_invocation, turn);
 
@@ -88,8 +88,8 @@ static bool take_turn(struct pf_invocation *v)
 	v->turn.devices = &v->device;
 	v->turn.n_devices = 1;
 	v->turn.begin = may_run;
-	v->turns = pf_worker_turns(loaded->worker);
-	if (!pf_turns_take(v->turns, &v->turn))
+	v->sched = pf_worker_sched(loaded->worker);
+	if (!pf_sched_acquire(v->sched, &v->turn))
 		return false;
 	v->may_run = true;
 	return true;
@@ -97,11 +97,11 @@ static bool take_turn(struct pf_invocation *v)
 
 static void end_turn(struct pf_invocation *v)
 {
-	struct pf_turns *turns = pf_steal(&v->turns);
+	struct pf_sched *sched = pf_steal(&v->sched);
 
 	v->may_run = false;
-	if (turns)
-		pf_turns_end(turns, &v->turn);
+	if (sched)
+		pf_sched_release(sched, &v->turn);
 }
 
 /* --- the results ---------------------------------------------------------------------- */

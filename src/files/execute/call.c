@@ -448,7 +448,7 @@ static void abandoned(struct pf_timer *timer)
 	files_program_name(c->program, &name);
 	pf_lock(&c->lock);
 	v = atomic_load(&c->running);
-	if (v && pf_turns_has(pf_worker_turns(v->loaded->worker), &v->turn))
+	if (v && pf_sched_has(pf_worker_sched(v->loaded->worker), &v->turn))
 		worker = v->loaded->worker;
 	pf_unlock(&c->lock);
 	if (worker)

@@ -14,20 +14,20 @@
 enum { N = 16 };
 
 static const unsigned zero = 0;
-static struct pf_turns *turns;
+static struct pf_sched *turns;
 
 /* Who began, in order. */
 static char order[64];
 static _Atomic unsigned n_begun;
 
 struct one {
-	struct pf_turn turn;
+	struct pf_sched_request turn;
 	char name;
 };
 
 static struct one all[N];
 
-static void note(struct pf_turn *turn)
+static void note(struct pf_sched_request *turn)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	const struct one *one = pf_container_of(turn, struct one, turn);
@@ -39,9 +39,9 @@ static void note(struct pf_turn *turn)
 
 static void open_turns(unsigned devices, unsigned places, unsigned long_ms)
 {
-	struct pf_turns_config config = { devices, places, long_ms };
+	struct pf_sched_config config = { devices, places, long_ms };
 
-	turns = pf_turns_new(&config);
+	turns = pf_sched_new(&config);
 	ck_assert_ptr_nonnull(turns);
 	memset(order, 0, sizeof(order));
 	atomic_store(&n_begun, 0);
@@ -61,18 +61,18 @@ static void prepare(struct one *one, char name, uid_t user, const unsigned *devi
 static void take(struct one *one, char name, uid_t user)
 {
 	prepare(one, name, user, &zero, 1);
-	if (pf_turns_take(turns, &one->turn))
+	if (pf_sched_acquire(turns, &one->turn))
 		note(&one->turn);
 }
 
 static void end(struct one *one)
 {
-	pf_turns_end(turns, &one->turn);
+	pf_sched_release(turns, &one->turn);
 }
 
 static unsigned position(const struct one *one)
 {
-	return pf_turns_position(turns, &one->turn);
+	return pf_sched_position(turns, &one->turn);
 }
 
 START_TEST(users_take_turns)
@@ -103,7 +103,7 @@ START_TEST(users_take_turns)
 	take(&all[0], 'z', 1);
 	ck_assert_str_eq(order, "abxmcydz");
 	end(&all[0]);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
@@ -120,7 +120,7 @@ START_TEST(so_many_at_a_time)
 	ck_assert_str_eq(order, "abcdef");
 	for (unsigned i = 3; i < 6; i++)
 		end(&all[i]);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
@@ -130,12 +130,12 @@ START_TEST(who_leaves_is_not_told)
 	for (unsigned i = 0; i < 8; i++)
 		take(&all[i], (char)('a' + i), i < 5 ? 1 : 2);
 	/* users 1: b c d e, 2: f g h */
-	ck_assert(!pf_turns_leave(turns, &all[0].turn)); /* it has begun */
-	ck_assert(pf_turns_leave(turns, &all[1].turn));  /* the first of a user */
-	ck_assert(!pf_turns_leave(turns, &all[1].turn));
-	ck_assert(pf_turns_leave(turns, &all[3].turn)); /* one between */
-	ck_assert(pf_turns_leave(turns, &all[7].turn)); /* the last */
-	end(&all[1]);                                   /* it had no place to give */
+	ck_assert(!pf_sched_dequeue(turns, &all[0].turn)); /* it has begun */
+	ck_assert(pf_sched_dequeue(turns, &all[1].turn));  /* the first of a user */
+	ck_assert(!pf_sched_dequeue(turns, &all[1].turn));
+	ck_assert(pf_sched_dequeue(turns, &all[3].turn)); /* one between */
+	ck_assert(pf_sched_dequeue(turns, &all[7].turn)); /* the last */
+	end(&all[1]);                                     /* it had no place to give */
 	ck_assert_str_eq(order, "a");
 	ck_assert_uint_eq(position(&all[2]), 1);
 	ck_assert_uint_eq(position(&all[4]), 3);
@@ -152,12 +152,12 @@ START_TEST(who_leaves_is_not_told)
 	take(&all[0], 'a', 1);
 	for (uid_t user = 2; user < 5; user++)
 		take(&all[user], (char)('a' + user), user);
-	ck_assert(pf_turns_leave(turns, &all[3].turn));
+	ck_assert(pf_sched_dequeue(turns, &all[3].turn));
 	end(&all[0]);
 	end(&all[2]);
 	ck_assert_str_eq(order, "acfegBace");
 	end(&all[4]);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
@@ -188,7 +188,7 @@ START_TEST(what_takes_long_gives_way_to_others)
 	for (unsigned i = 0; i < 5; i++)
 		if (i != 1)
 			end(&all[i]);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
@@ -219,7 +219,7 @@ START_TEST(not_for_ever_more)
 		wait_for(i + 1);
 		end(&many[i]);
 	}
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
@@ -230,10 +230,10 @@ START_TEST(several_devices_at_once)
 	open_turns(2, 1, 60000);
 	take(&all[0], 'a', 1);
 	prepare(&all[1], 'B', 1, both, 2);
-	ck_assert(!pf_turns_take(turns, &all[1].turn));
+	ck_assert(!pf_sched_acquire(turns, &all[1].turn));
 	prepare(&all[2], 'c', 1, &one, 1);
-	ck_assert(pf_turns_take(turns, &all[2].turn)); /* device 1 is free still */
-	end(&all[0]);                                  /* B has device 0 now */
+	ck_assert(pf_sched_acquire(turns, &all[2].turn)); /* device 1 is free still */
+	end(&all[0]);                                     /* B has device 0 now */
 	take(&all[3], 'd', 2);
 	ck_assert_str_eq(order, "a");
 	ck_assert_uint_eq(position(&all[1]), 1);
@@ -243,47 +243,47 @@ START_TEST(several_devices_at_once)
 	ck_assert_str_eq(order, "aBd");
 	/* one that leaves gives back what it has */
 	prepare(&all[0], 'e', 1, &one, 1);
-	ck_assert(pf_turns_take(turns, &all[0].turn));
+	ck_assert(pf_sched_acquire(turns, &all[0].turn));
 	end(&all[3]);
 	prepare(&all[1], 'B', 1, both, 2);
-	ck_assert(!pf_turns_take(turns, &all[1].turn));
+	ck_assert(!pf_sched_acquire(turns, &all[1].turn));
 	take(&all[2], 'f', 1);
 	ck_assert_str_eq(order, "aBd");
-	ck_assert(pf_turns_leave(turns, &all[1].turn));
+	ck_assert(pf_sched_dequeue(turns, &all[1].turn));
 	end(&all[1]);
 	ck_assert_str_eq(order, "aBdf");
 	end(&all[0]);
 	end(&all[2]);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
 /* --- many ------------------------------------------------------------------------------ */
 
-static void end_at_once(struct pf_turn *turn)
+static void end_at_once(struct pf_sched_request *turn)
 {
 	atomic_fetch_add(&n_begun, 1);
-	pf_turns_end(turns, turn);
+	pf_sched_release(turns, turn);
 }
 
 START_TEST(those_that_end_at_once_need_no_stack)
 {
 	enum { MANY = 200000 };
-	struct pf_turn *many = calloc(MANY, sizeof(*many));
+	struct pf_sched_request *many = calloc(MANY, sizeof(*many));
 
 	ck_assert_ptr_nonnull(many);
 	open_turns(1, 1, 60000);
 	take(&all[0], 'a', 1);
 	for (unsigned i = 0; i < MANY; i++) {
-		many[i] = (struct pf_turn){ .user = i % 3,
-					    .devices = &zero,
-					    .n_devices = 1,
-					    .begin = end_at_once };
-		ck_assert(!pf_turns_take(turns, &many[i]));
+		many[i] = (struct pf_sched_request){ .user = i % 3,
+						     .devices = &zero,
+						     .n_devices = 1,
+						     .begin = end_at_once };
+		ck_assert(!pf_sched_acquire(turns, &many[i]));
 	}
 	end(&all[0]);
 	ck_assert_uint_eq(atomic_load(&n_begun), MANY + 1);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 	free(many);
 }
 END_TEST
@@ -294,13 +294,13 @@ static _Atomic int running[DEVICES], most;
 
 /* One thread's, at a time. */
 struct worker {
-	struct pf_turn turn;
+	struct pf_sched_request turn;
 	unsigned devices[DEVICES];
 	_Atomic bool begun;
 	unsigned seed;
 };
 
-static void worker_begin(struct pf_turn *turn)
+static void worker_begin(struct pf_sched_request *turn)
 {
 	struct worker *w = pf_container_of(turn, struct worker, turn);
 
@@ -317,15 +317,15 @@ static void *work(void *arg)
 		for (unsigned d = 0; d < DEVICES; d++)
 			if (mask & 1u << d)
 				w->devices[n++] = d;
-		w->turn = (struct pf_turn){ .user = (uid_t)rand_r(&w->seed) % 3,
-					    .devices = w->devices,
-					    .n_devices = n,
-					    .begin = worker_begin };
+		w->turn = (struct pf_sched_request){ .user = (uid_t)rand_r(&w->seed) % 3,
+						     .devices = w->devices,
+						     .n_devices = n,
+						     .begin = worker_begin };
 		atomic_store(&w->begun, false);
-		if (!pf_turns_take(turns, &w->turn)) {
+		if (!pf_sched_acquire(turns, &w->turn)) {
 			if (rand_r(&w->seed) % 8 == 0 &&
-			    pf_turns_leave(turns, &w->turn)) {
-				pf_turns_end(turns, &w->turn);
+			    pf_sched_dequeue(turns, &w->turn)) {
+				pf_sched_release(turns, &w->turn);
 				continue;
 			}
 			while (!atomic_load(&w->begun))
@@ -339,7 +339,7 @@ static void *work(void *arg)
 		}
 		for (unsigned i = 0; i < n; i++)
 			atomic_fetch_sub(&running[w->devices[i]], 1);
-		pf_turns_end(turns, &w->turn);
+		pf_sched_release(turns, &w->turn);
 	}
 	return NULL;
 }
@@ -361,7 +361,7 @@ START_TEST(many_threads_on_many_devices)
 	for (unsigned i = 0; i < PLACES; i++)
 		take(&all[i], 'a', 1);
 	ck_assert_uint_eq(atomic_load(&n_begun), PLACES);
-	pf_turns_free(turns);
+	pf_sched_free(turns);
 }
 END_TEST
 
