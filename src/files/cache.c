@@ -28,13 +28,12 @@ static void print_max(struct pf_cache *cache, struct pf_buf *out)
 		pf_buf_printf(out, "%llu", (unsigned long long)max);
 }
 
-static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static struct json_object *stats_of(struct pf_node *node)
 {
 	struct json_object *o = json_object_new_object();
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_cache_stats s;
 
-	(void)err;
 	pf_cache_stats(cache_of(node), &s);
 	pf_json_add_int(o, "hits", (int64_t)s.hits);
 	pf_json_add_int(o, "misses", (int64_t)s.misses);
@@ -46,9 +45,7 @@ static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	pf_json_add_string(o, "directory", pf_cache_dir(cache_of(node)));
 	if (pf_cache_failing(cache_of(node), &why) < 0)
 		pf_json_add_string(o, "write_error", why.text);
-	pf_json_print_line(o, out);
-	json_object_put(o);
-	return 0;
+	return o;
 }
 
 static int max_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -107,7 +104,7 @@ static int no_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
 	return 0; /* a shell's ">" */
 }
 
-FILES_TEXT(stats, "stats.json", stats_show, NULL);
+PF_FIELD_JSON(stats, "stats.json", stats_of(node));
 static const struct pf_kind max = { .name = "max",
 				    .mode = S_IFREG | 0644,
 				    .max_write = MAX_LINE,

@@ -10,78 +10,18 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
+static const struct pf_description *plugin_of(struct pf_node *node)
+{
+	const struct device *d = node->object;
+
+	return pf_worker_description(d->worker);
+}
+
 static const struct pf_device_desc *desc_of(struct pf_node *node)
 {
 	const struct device *d = node->object;
 
-	return &pf_worker_description(d->worker)->devices[d->index];
-}
-
-static int id_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->id);
-	return 0;
-}
-
-static int kind_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", desc_of(node)->kind);
-	return 0;
-}
-
-static int platform_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	const struct device *d = node->object;
-
-	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_description(d->worker)->platform);
-	return 0;
-}
-
-static int local_hardware_id_show(struct pf_node *node, struct pf_buf *out,
-				  struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->local_hardware_id);
-	return 0;
-}
-
-static int process_index_show(struct pf_node *node, struct pf_buf *out,
-			      struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%lld\n", (long long)desc_of(node)->process_index);
-	return 0;
-}
-
-static int addressable_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", desc_of(node)->addressable ? "true" : "false");
-	return 0;
-}
-
-static int description_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", desc_of(node)->description);
-	return 0;
-}
-
-static int debug_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", desc_of(node)->debug);
-	return 0;
-}
-
-static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_json_print_line(desc_of(node)->attributes, out);
-	return 0;
+	return &plugin_of(node)->devices[d->index];
 }
 
 /* --- memory_stats.json: asked for anew at each open ----------------------------------- */
@@ -235,37 +175,11 @@ static const struct pf_memory_desc *memory_of(struct pf_node *node)
 	return &m->device->memories[m->index];
 }
 
-static int memory_id_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%lld\n", (long long)memory_of(node)->id);
-	return 0;
-}
-
-static int memory_kind_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", memory_of(node)->kind);
-	return 0;
-}
-
-static int memory_description_show(struct pf_node *node, struct pf_buf *out,
-				   struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", memory_of(node)->description);
-	return 0;
-}
-
-static int memory_default_show(struct pf_node *node, struct pf_buf *out,
-			       struct pf_err *err)
+static bool is_default(struct pf_node *node)
 {
 	const struct memory *m = node->object;
 
-	(void)err;
-	pf_buf_printf(out, "%s\n",
-		      m->index == m->device->default_memory ? "true" : "false");
-	return 0;
+	return m->index == m->device->default_memory;
 }
 
 static void memory_free(struct pf_node *node)
@@ -273,10 +187,10 @@ static void memory_free(struct pf_node *node)
 	free(node->object);
 }
 
-FILES_TEXT(memory_id, "id", memory_id_show, NULL);
-FILES_TEXT(memory_kind, "kind", memory_kind_show, NULL);
-FILES_TEXT(memory_description, "description", memory_description_show, NULL);
-FILES_TEXT(memory_default, "default", memory_default_show, NULL);
+PF_FIELD(memory_id, "id", "%lld", (long long)memory_of(node)->id);
+PF_FIELD(memory_kind, "kind", "%s", memory_of(node)->kind);
+PF_FIELD(memory_description, "description", "%s", memory_of(node)->description);
+PF_FIELD(memory_default, "default", "%s", is_default(node) ? "true" : "false");
 
 static const struct pf_kind kind_memory = {
 	.mode = S_IFDIR | 0555,
@@ -342,15 +256,16 @@ static int buffers_readlink(struct pf_node *node, struct pf_buf *out)
 	return 0;
 }
 
-FILES_TEXT(id, "id", id_show, NULL);
-FILES_TEXT(kind, "kind", kind_show, NULL);
-FILES_TEXT(platform, "platform", platform_show, NULL);
-FILES_TEXT(local_hardware_id, "local_hardware_id", local_hardware_id_show, NULL);
-FILES_TEXT(process_index, "process_index", process_index_show, NULL);
-FILES_TEXT(addressable, "addressable", addressable_show, NULL);
-FILES_TEXT(description, "description", description_show, NULL);
-FILES_TEXT(debug, "debug", debug_show, NULL);
-FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
+PF_FIELD(id, "id", "%lld", (long long)desc_of(node)->id);
+PF_FIELD(kind, "kind", "%s", desc_of(node)->kind);
+PF_FIELD(platform, "platform", "%s", plugin_of(node)->platform);
+PF_FIELD(local_hardware_id, "local_hardware_id", "%lld",
+	 (long long)desc_of(node)->local_hardware_id);
+PF_FIELD(process_index, "process_index", "%lld", (long long)desc_of(node)->process_index);
+PF_FIELD(addressable, "addressable", "%s", desc_of(node)->addressable ? "true" : "false");
+PF_FIELD(description, "description", "%s", desc_of(node)->description);
+PF_FIELD(debug, "debug", "%s", desc_of(node)->debug);
+PF_FIELD_JSON(attributes, "attributes.json", pf_json_copy(desc_of(node)->attributes));
 FILES_TEXT(executables, "executables", executables_show, NULL);
 static const struct pf_kind stats = { .name = "memory_stats.json",
 				      .mode = S_IFREG | 0444,

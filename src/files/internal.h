@@ -81,6 +81,34 @@ static inline struct pf_fs *fs_of(struct pf_node *node)
 		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = free_fn   \
 	}
 
+/*
+ * The kind ID of a file of one line.  PF_FIELD prints FORMAT, as printf(3) does, of expressions
+ * with the variable node; PF_FIELD_JSON prints the JSON object that the expression OBJECT, with
+ * the variable node, makes.  (json-c writes to what it prints: readers cannot share an object.)
+ */
+#define PF_FIELD(id, file, format, ...)                                                  \
+	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
+			     struct pf_err *err)                                         \
+	{                                                                                \
+		(void)node;                                                              \
+		(void)err;                                                               \
+		pf_buf_printf(out, format "\n", __VA_ARGS__);                            \
+		return 0;                                                                \
+	}                                                                                \
+	FILES_TEXT(id, file, id##_show, NULL)
+#define PF_FIELD_JSON(id, file, object)                                                  \
+	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
+			     struct pf_err *err)                                         \
+	{                                                                                \
+		struct json_object *o_ = (object);                                       \
+                                                                                         \
+		(void)err;                                                               \
+		pf_json_print_line(o_, out);                                             \
+		json_object_put(o_);                                                     \
+		return 0;                                                                \
+	}                                                                                \
+	FILES_TEXT(id, file, id##_show, NULL)
+
 /* Make a node and link it for good; *RET (may be NULL) gets a reference.  0 or -ENOMEM. */
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);

@@ -11,44 +11,9 @@ static struct pf_worker *worker_of(struct pf_node *node)
 	return node->object;
 }
 
-static int path_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static const struct pf_description *desc_of(struct pf_node *node)
 {
-	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_path(worker_of(node)));
-	return 0;
-}
-
-static int api_version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	const struct pf_description *d = pf_worker_description(worker_of(node));
-
-	(void)err;
-	pf_buf_printf(out, "%d.%d\n", d->api_major, d->api_minor);
-	return 0;
-}
-
-static int platform_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_description(worker_of(node))->platform);
-	return 0;
-}
-
-static int platform_version_show(struct pf_node *node, struct pf_buf *out,
-				 struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n",
-		      pf_worker_description(worker_of(node))->platform_version);
-	return 0;
-}
-
-static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n",
-		      pf_worker_state_name(pf_worker_state(worker_of(node))));
-	return 0;
+	return pf_worker_description(worker_of(node));
 }
 
 static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -65,32 +30,23 @@ static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err
 	return 0;
 }
 
-static int restarts_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static unsigned restarts_of(struct pf_node *node)
 {
 	unsigned restarts;
 	pid_t pid;
 
-	(void)err;
 	pf_worker_pid(worker_of(node), &pid, &restarts);
-	pf_buf_printf(out, "%u\n", restarts);
-	return 0;
+	return restarts;
 }
 
 static int extensions_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct json_object *list = pf_worker_description(worker_of(node))->extensions;
+	struct json_object *list = desc_of(node)->extensions;
 
 	(void)err;
 	for (size_t i = 0; list && i < json_object_array_length(list); i++)
 		pf_buf_printf(out, "%s\n",
 			      json_object_get_string(json_object_array_get_idx(list, i)));
-	return 0;
-}
-
-static int attributes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_json_print_line(pf_worker_description(worker_of(node))->attributes, out);
 	return 0;
 }
 
@@ -100,8 +56,7 @@ static int sandbox_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	struct json_object *o = NULL, *mode = NULL, *landlock = NULL, *seccomp = NULL;
 
 	(void)err;
-	json_object_object_get_ex(pf_worker_description(worker_of(node))->json, "sandbox",
-				  &o);
+	json_object_object_get_ex(desc_of(node)->json, "sandbox", &o);
 	json_object_object_get_ex(o, "mode", &mode);
 	json_object_object_get_ex(o, "landlock", &landlock);
 	json_object_object_get_ex(o, "seccomp", &seccomp);
@@ -109,14 +64,6 @@ static int sandbox_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 		      mode ? json_object_get_string(mode) : "off",
 		      json_object_get_int(landlock),
 		      json_object_get_boolean(seccomp) ? "yes" : "no");
-	return 0;
-}
-
-/* The create options in force. */
-static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_options(worker_of(node)));
 	return 0;
 }
 
@@ -135,7 +82,7 @@ static void add_alive(struct json_object *o, struct pf_worker *w, unsigned devic
 	pf_json_add_int(o, "buffers", pf_worker_alive(w, PF_ALIVE_BUFFERS, device));
 }
 
-static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static struct json_object *alive_of(struct pf_node *node)
 {
 	struct pf_fs *fs = fs_of(node);
 	struct pf_worker *w = worker_of(node);
@@ -143,7 +90,6 @@ static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	struct json_object *devices = json_object_new_object();
 	int64_t buffers = 0;
 
-	(void)err;
 	for (unsigned i = 0; i < fs->n_devices; i++) {
 		const struct device *d = &fs->devices[i];
 		struct json_object *one;
@@ -159,9 +105,7 @@ static int alive_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 			pf_worker_alive(w, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE));
 	pf_json_add_int(o, "buffers", buffers);
 	json_object_object_add(o, "devices", devices);
-	pf_json_print_line(o, out);
-	json_object_put(o);
-	return 0;
+	return o;
 }
 
 /* --- log: as events, what comes is appended ---------------------------------------------- */
@@ -210,22 +154,24 @@ static const struct pf_kind log_file = { .mode = S_IFREG | 0440,
 
 /* --- the directory ----------------------------------------------------------------------- */
 
-FILES_TEXT(path, "path", path_show, NULL);
-FILES_TEXT(api_version, "api_version", api_version_show, NULL);
-FILES_TEXT(platform, "platform", platform_show, NULL);
-FILES_TEXT(platform_version, "platform_version", platform_version_show, NULL);
-FILES_TEXT(state, "state", state_show, NULL);
-FILES_TEXT(restarts, "restarts", restarts_show, NULL);
+PF_FIELD(path, "path", "%s", pf_worker_path(worker_of(node)));
+PF_FIELD(api_version, "api_version", "%d.%d", desc_of(node)->api_major,
+	 desc_of(node)->api_minor);
+PF_FIELD(platform, "platform", "%s", desc_of(node)->platform);
+PF_FIELD(platform_version, "platform_version", "%s", desc_of(node)->platform_version);
+PF_FIELD(state, "state", "%s", pf_worker_state_name(pf_worker_state(worker_of(node))));
+PF_FIELD(restarts, "restarts", "%u", restarts_of(node));
 FILES_TEXT(pid, "pid", pid_show, NULL);
 FILES_TEXT(extensions, "extensions", extensions_show, NULL);
-FILES_TEXT(attributes, "attributes.json", attributes_show, NULL);
-FILES_TEXT(options, "options.json", options_show, NULL);
+PF_FIELD_JSON(attributes, "attributes.json", pf_json_copy(desc_of(node)->attributes));
+/* The create options in force. */
+PF_FIELD(options, "options.json", "%s", pf_worker_options(worker_of(node)));
 /* What a plugin prints names everybody's programs. */
 static const struct pf_kind error = { .name = "error",
 				      .mode = S_IFREG | 0440,
 				      .show = error_show };
 FILES_TEXT(sandbox, "sandbox", sandbox_show, NULL);
-FILES_TEXT(alive, "alive.json", alive_show, NULL);
+PF_FIELD_JSON(alive, "alive.json", alive_of(node));
 
 static const struct pf_kind kind_plugin = {
 	.mode = S_IFDIR | 0555,
@@ -243,40 +189,10 @@ static const struct pf_failed_plugin *failed_of(struct pf_node *node)
 	return node->object;
 }
 
-static int failed_path_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", failed_of(node)->path);
-	return 0;
-}
-
-static int failed_state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)node;
-	(void)err;
-	pf_buf_printf(out, "%s\n", pf_worker_state_name(PF_WORKER_FAILED));
-	return 0;
-}
-
-static int failed_error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", failed_of(node)->why.text);
-	return 0;
-}
-
-static int failed_options_show(struct pf_node *node, struct pf_buf *out,
-			       struct pf_err *err)
-{
-	(void)err;
-	pf_buf_printf(out, "%s\n", failed_of(node)->options);
-	return 0;
-}
-
-FILES_TEXT(failed_path, "path", failed_path_show, NULL);
-FILES_TEXT(failed_state, "state", failed_state_show, NULL);
-FILES_TEXT(failed_error, "error", failed_error_show, NULL);
-FILES_TEXT(failed_options, "options.json", failed_options_show, NULL);
+PF_FIELD(failed_path, "path", "%s", failed_of(node)->path);
+PF_FIELD(failed_state, "state", "%s", pf_worker_state_name(PF_WORKER_FAILED));
+PF_FIELD(failed_error, "error", "%s", failed_of(node)->why.text);
+PF_FIELD(failed_options, "options.json", "%s", failed_of(node)->options);
 
 static const struct pf_kind kind_failed_plugin = {
 	.mode = S_IFDIR | 0555,

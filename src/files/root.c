@@ -98,25 +98,7 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-static const struct pf_kind kind_metrics = { .name = "metrics.prom",
-					     .mode = S_IFREG | 0444,
-					     .show = metrics_show };
-
-static int version_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)node;
-	(void)err;
-	pf_buf_puts(out, PACKAGE_VERSION "\n");
-	return 0;
-}
-
-static int pid_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)node;
-	(void)err;
-	pf_buf_printf(out, "%d\n", (int)getpid());
-	return 0;
-}
+FILES_TEXT(kind_metrics, "metrics.prom", metrics_show, NULL);
 
 static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -207,18 +189,10 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 	return 0;
 }
 
-static const struct pf_kind readme = { .name = "README",
-				       .mode = S_IFREG | 0444,
-				       .show = readme_show };
-static const struct pf_kind version = { .name = "version",
-					.mode = S_IFREG | 0444,
-					.show = version_show };
-static const struct pf_kind pid = { .name = "pid",
-				    .mode = S_IFREG | 0444,
-				    .show = pid_show };
-static const struct pf_kind health = { .name = "health",
-				       .mode = S_IFREG | 0444,
-				       .show = health_show };
+FILES_TEXT(readme, "README", readme_show, NULL);
+PF_FIELD(version, "version", "%s", PACKAGE_VERSION);
+PF_FIELD(pid, "pid", "%d", (int)getpid());
+FILES_TEXT(health, "health", health_show, NULL);
 
 /* --- why the last call failed -------------------------------------------------------------- */
 
