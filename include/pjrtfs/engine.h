@@ -78,9 +78,10 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *descri
 					     const char *name);
 
 /*
- * Turns for the devices that this told of; NULL: no memory.  A plugin whose devices are this
- * host's processors executes on the thread that asks it, so it is asked for as much at a time
- * as there are processors; others queue what they are given, and need the next one in time.
+ * A scheduler with a queue for each device of DESCRIPTION; NULL: no memory.  A plugin whose
+ * devices are this host's processors executes on the worker's threads, so it gets as many
+ * requests at a time as there are processors; other plugins queue requests for the device, and
+ * need the next one before the device is idle.
  */
 struct pf_sched *pf_description_sched(const struct pf_description *description);
 

@@ -10,10 +10,12 @@
 /* Limits on what a worker can make the daemon keep. */
 enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };
 
+/* Of executions on a device. */
 enum {
-	PLACES = 4, /* executions of a device at a time: one runs, the next is there */
-	MAX_PLACES = 32,
-	LONG_MS = 500, /* then it gives its place back */
+	SLOTS = 4, /* one runs, the next ones are there */
+	MAX_SLOTS = 32,
+	MAX_HELD = 40, /* the worker has threads for them */
+	LONG_MS = 500,
 };
 
 static const char *text_of(struct json_object *o, const char *key)
@@ -200,10 +202,15 @@ bool pf_description_is_host(const struct pf_description *d, unsigned device,
 
 struct pf_sched *pf_description_sched(const struct pf_description *d)
 {
-	struct pf_sched_config config = { d->n_devices, PLACES, LONG_MS };
+	struct pf_sched_config config = {
+		.n_queues = d->n_devices,
+		.slots = SLOTS,
+		.max_held = MAX_HELD,
+		.long_ms = LONG_MS,
+	};
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (runs_on_host(d) && cores > PLACES)
-		config.places = cores < MAX_PLACES ? (unsigned)cores : MAX_PLACES;
+	if (runs_on_host(d) && cores > SLOTS)
+		config.slots = cores < MAX_SLOTS ? (unsigned)cores : MAX_SLOTS;
 	return pf_sched_new(&config);
 }

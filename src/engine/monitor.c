@@ -149,7 +149,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r == 0 && w->description.json)
 		r = same_plugin(w, &d, err);
 	if (r == 0 && !w->sched && !(w->sched = pf_description_sched(&d)))
-		r = pf_err_set(err, -ENOMEM, "no memory for the turns of its devices");
+		r = pf_err_set(err, -ENOMEM, "no memory for a scheduler");
 	if (r == 0 && pf_instance_set_devices(instance, d.n_devices) < 0)
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (r == 0) {

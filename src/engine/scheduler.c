@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -8,325 +9,381 @@
 #include "pjrtfs/scheduler.h"
 #include "pjrtfs/wait.h"
 
-enum {
-	MAX_HELD = 40
-}; /* on one device, with what takes long; a worker has threads for them */
-
-/* Who has a place, or had one and takes long. */
-struct held {
-	const struct pf_sched_request *turn; /* NULL: nobody; only compared */
+struct slot {
+	uint64_t ticket; /* of the request that holds it; 0: it is free */
 	uid_t user;
 	int64_t since; /* CLOCK_MONOTONIC, ms */
 };
 
-struct device {
-	struct held held[MAX_HELD];
+struct queue {
+	struct slot *slots; /* max_held of them, in the scheduler's array */
 	unsigned n_held;
-	/* Those that wait, by user: the first one of each user, whose turn is next first. */
+	uint64_t alone; /* ticket of the request that must be alone; 0: there is none */
+	/* The first request of each user: front requests are those of one user, who always comes
+	 * first; then the users in the order in which they are served. */
 	struct pf_sched_request *users;
 };
 
 struct pf_sched {
-	unsigned n_devices, places, long_ms;
+	struct pf_sched_config config;
 	struct pf_timers *timers; /* owned */
-	struct pf_timer timer;    /* looks for what has begun to take long */
+	struct pf_timer timer;    /* fires when a slot has been held for long */
 
-	pthread_mutex_t lock;   /* rank 5; protects the fields below and all turns */
-	struct device *devices; /* owned */
-	unsigned n_waiting;
-	bool armed;
-	struct pf_sched_request *first, *last; /* that may begin and were not told yet */
+	pthread_mutex_t lock; /* rank 5; protects the fields below and all requests */
+	struct queue *queues; /* owned */
+	struct slot *slots;   /* owned: of all queues */
+	unsigned n_queued;    /* requests */
+	uint64_t last_ticket;
+	bool armed;  /* the timer */
+	int64_t due; /* when it fires: CLOCK_MONOTONIC, ms */
+	struct pf_sched_request *granted,
+		*last_granted; /* whose callers do not know yet */
 };
 
-/* What a thread is telling: one that ends as it begins leaves the next to who told it, so that
- * many of them make no deep stack. */
-struct telling {
-	const struct pf_sched *sched;
-	struct telling *outer;
-};
+/* --- queues --------------------------------------------------------------------------- */
 
-static _Thread_local struct telling *telling;
-
-/* --- who waits ------------------------------------------------------------------------ */
-
-static struct pf_sched_request **user_locked(struct device *d, uid_t user)
+/* Where the first request stands of those that are in one order with R. */
+static struct pf_sched_request **user_locked(struct queue *q,
+					     const struct pf_sched_request *r)
 {
-	struct pf_sched_request **at = &d->users;
+	struct pf_sched_request **at = &q->users;
 
-	while (*at && (*at)->user != user)
+	while (*at && ((*at)->front != r->front || (!r->front && (*at)->user != r->user)))
 		at = &(*at)->next_user;
 	return at;
 }
 
-static void wait_locked(struct pf_sched *t, struct device *d,
-			struct pf_sched_request *turn)
+/* The time until which R's user waits; 0: not at all. */
+static int64_t waits_until(const struct pf_sched *s, const struct pf_sched_request *r)
 {
-	struct pf_sched_request **at = user_locked(d, turn->user), *first = *at;
-
-	turn->waits = true;
-	turn->next = turn->next_user = NULL;
-	turn->last = turn;
-	turn->prev = NULL;
-	if (first) {
-		turn->prev = first->last;
-		first->last->next = turn;
-		first->last = turn;
-	} else {
-		*at = turn;
-	}
-	t->n_waiting++;
+	return s->config.user_waits_until && !r->front
+		       ? s->config.user_waits_until(s->config.arg, r->user)
+		       : 0;
 }
 
-/* Take TURN out; AGAIN: its user's next one comes after everybody else's. */
-static void unwait_locked(struct pf_sched *t, struct device *d,
-			  struct pf_sched_request *turn, bool again)
+/* Have the timer fire when a request queued in Q may be granted though no slot was released. */
+static void arm_locked(struct pf_sched *s, const struct queue *q)
 {
-	struct pf_sched_request **at = user_locked(d, turn->user), *first = *at,
-				*next = turn->next;
+	int64_t now = pf_now_ms(), due = INT64_MAX;
 
-	turn->waits = false;
-	t->n_waiting--;
+	for (unsigned i = 0; i < s->config.max_held; i++) {
+		int64_t end = q->slots[i].since + s->config.long_ms;
+
+		if (q->slots[i].ticket && end > now && end < due)
+			due = end;
+	}
+	for (const struct pf_sched_request *r = q->users; r; r = r->next_user) {
+		int64_t end = waits_until(s, r);
+
+		if (end && end < due)
+			due = end;
+	}
+	if (due == INT64_MAX || (s->armed && s->due <= due))
+		return;
+	if (s->armed && !pf_timer_disarm(s->timers, &s->timer))
+		return; /* it fires just now, and is armed anew then */
+	s->due = due;
+	/* Without a thread for the timer, slots held for long keep counting. */
+	s->armed = pf_timer_arm(s->timers, &s->timer,
+				due > now ? (uint64_t)(due - now) : 1) == 0;
+}
+
+static void enqueue_locked(struct pf_sched *s, struct queue *q,
+			   struct pf_sched_request *r)
+{
+	struct pf_sched_request **at = user_locked(q, r), *first = *at;
+
+	r->queued = true;
+	r->prev = r->next = r->next_user = NULL;
+	r->last = r;
+	if (first) {
+		r->prev = first->last;
+		first->last->next = r;
+		first->last = r;
+	} else if (r->front) {
+		r->next_user = q->users;
+		q->users = r;
+	} else {
+		*at = r;
+	}
+	s->n_queued++;
+	arm_locked(s, q);
+}
+
+/* Take R out of Q.  SERVED: its user's next request comes after those of all other users. */
+static void dequeue_locked(struct pf_sched *s, struct queue *q,
+			   struct pf_sched_request *r, bool served)
+{
+	struct pf_sched_request **at = user_locked(q, r), *first = *at, *next = r->next;
+
+	r->queued = false;
+	s->n_queued--;
 	if (next)
-		next->prev = turn->prev;
+		next->prev = r->prev;
 	else
-		first->last = turn->prev;
-	if (turn->prev) {
-		turn->prev->next = next;
+		first->last = r->prev;
+	if (r->prev) {
+		r->prev->next = next;
 		return;
 	}
-	*at = turn->next_user;
+	*at = r->next_user;
 	if (!next)
 		return;
-	next->last = turn->last;
-	if (again)
+	next->last = r->last;
+	if (served && !r->front)
 		while (*at)
 			at = &(*at)->next_user;
 	next->next_user = *at;
 	*at = next;
 }
 
-/* --- places --------------------------------------------------------------------------- */
+/* --- slots ---------------------------------------------------------------------------- */
 
-/* Places of D that are taken: by what does not take long yet, and by all that USER has. */
-static unsigned taken_locked(const struct pf_sched *t, const struct device *d, uid_t user)
+/* Is there a slot of Q for R? */
+static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
+			    const struct pf_sched_request *r)
 {
-	int64_t since = pf_now_ms() - t->long_ms;
+	const struct pf_sched_config *c = &s->config;
+	int64_t long_since = pf_now_ms() - c->long_ms;
 	unsigned taken = 0;
 
-	for (unsigned i = 0; i < MAX_HELD; i++)
-		if (d->held[i].turn)
-			taken += d->held[i].since > since || d->held[i].user == user;
-	return taken;
+	if (q->alone || q->n_held == c->max_held)
+		return false;
+	if (q->n_held < c->slots && !r->alone)
+		return true;
+	for (unsigned i = 0; i < c->max_held; i++)
+		if (q->slots[i].ticket)
+			taken += q->slots[i].since > long_since ||
+				 (q->slots[i].user == r->user && !c->long_is_free);
+	return taken < (r->alone ? 1 : c->slots);
 }
 
-static bool has_place_locked(const struct pf_sched *t, const struct device *d, uid_t user)
+static void hold_locked(struct queue *q, struct pf_sched_request *r)
 {
-	return d->n_held < t->places ||
-	       (d->n_held < MAX_HELD && taken_locked(t, d, user) < t->places);
+	struct slot *slot = q->slots;
+
+	while (slot->ticket)
+		slot++;
+	*slot = (struct slot){ r->ticket, r->user, pf_now_ms() };
+	if (r->alone)
+		q->alone = r->ticket;
+	q->n_held++;
+	r->n_held++;
 }
 
-static void hold_locked(struct device *d, struct pf_sched_request *turn)
+static void give_back_locked(struct pf_sched *s, struct pf_sched_request *r)
 {
-	struct held *h = d->held;
+	for (unsigned i = 0; i < r->n_held; i++) {
+		struct queue *q = &s->queues[r->queues[i]];
+		struct slot *slot = q->slots;
 
-	while (h->turn)
-		h++;
-	*h = (struct held){ turn, turn->user, pf_now_ms() };
-	d->n_held++;
-	turn->got++;
-}
-
-static void release_locked(struct pf_sched *t, struct pf_sched_request *turn)
-{
-	for (unsigned i = 0; i < turn->got; i++) {
-		struct device *d = &t->devices[turn->devices[i]];
-		struct held *h = d->held;
-
-		while (h->turn != turn)
-			h++;
-		h->turn = NULL;
-		d->n_held--;
+		while (slot->ticket != r->ticket)
+			slot++;
+		slot->ticket = 0;
+		if (q->alone == r->ticket)
+			q->alone = 0;
+		q->n_held--;
 	}
-	turn->got = 0;
+	r->n_held = 0;
 }
 
-/* Take places for TURN up to the first device that has none: true if it has all. */
-static bool advance_locked(struct pf_sched *t, struct pf_sched_request *turn)
+/* Take slots for R up to the first queue that has none: true if it has all. */
+static bool advance_locked(struct pf_sched *s, struct pf_sched_request *r)
 {
-	while (turn->got < turn->n_devices) {
-		struct device *d = &t->devices[turn->devices[turn->got]];
+	while (r->n_held < r->n_queues) {
+		struct queue *q = &s->queues[r->queues[r->n_held]];
 
-		/* Its user's others come first. */
-		if (*user_locked(d, turn->user) || !has_place_locked(t, d, turn->user)) {
-			wait_locked(t, d, turn);
+		/* Front requests and those of the same user come first. */
+		if ((q->users && q->users->front) || *user_locked(q, r) ||
+		    waits_until(s, r) || !has_slot_locked(s, q, r)) {
+			enqueue_locked(s, q, r);
 			return false;
 		}
-		hold_locked(d, turn);
+		hold_locked(q, r);
 	}
 	return true;
 }
 
-/* Give D's free places to those whose turn it is. */
-static void give_locked(struct pf_sched *t, struct device *d)
+/* Grant the free slots of Q. */
+static void grant_locked(struct pf_sched *s, struct queue *q)
 {
-	struct pf_sched_request *turn = d->users;
+	struct pf_sched_request *r = q->users;
 
-	while (turn) {
-		if (!has_place_locked(t, d, turn->user)) {
-			/* With places left, it is its own that take long. */
-			turn = d->n_held < MAX_HELD ? turn->next_user : NULL;
+	while (r) {
+		if (waits_until(s, r) || !has_slot_locked(s, q, r)) {
+			/* Other users have a slot if R's own hold theirs for long. */
+			r = r->front || q->n_held == s->config.max_held ? NULL
+									: r->next_user;
 			continue;
 		}
-		unwait_locked(t, d, turn, true);
-		hold_locked(d, turn);
-		if (advance_locked(t, turn)) {
-			turn->next = NULL;
-			if (t->first)
-				t->last->next = turn;
+		dequeue_locked(s, q, r, true);
+		hold_locked(q, r);
+		if (advance_locked(s, r)) {
+			r->next = NULL;
+			if (s->granted)
+				s->last_granted->next = r;
 			else
-				t->first = turn;
-			t->last = turn;
+				s->granted = r;
+			s->last_granted = r;
 		}
-		turn = d->users;
+		r = q->users;
 	}
+	if (q->users)
+		arm_locked(s, q);
 }
 
-/* --- telling -------------------------------------------------------------------------- */
+/* --- callbacks ------------------------------------------------------------------------ */
 
-static void arm_locked(struct pf_sched *t)
+/* The schedulers that a thread is calling granted for.  A request that is released in its own
+ * granted leaves the next call to the loop that called it, so that the stack stays flat. */
+struct calling {
+	const struct pf_sched *sched;
+	struct calling *outer;
+};
+
+static _Thread_local struct calling *calling;
+
+/* Call granted of all that were granted; the lock is held on entry and return, not between. */
+static void call_granted_locked(struct pf_sched *s)
 {
-	if (!t->n_waiting || t->armed)
-		return;
-	/* Without a thread for it, those that take long keep their places. */
-	t->armed = pf_timer_arm(t->timers, &t->timer, t->long_ms) == 0;
-}
+	struct calling now = { s, calling };
+	struct pf_sched_request *r;
 
-/* Call begin for all that may; the lock is held on entry and on return, not between. */
-static void report_locked(struct pf_sched *t)
-{
-	struct pf_sched_request *turn;
-
-	struct telling now = { t, telling };
-
-	arm_locked(t);
-	for (const struct telling *outer = telling; outer; outer = outer->outer)
-		if (outer->sched == t)
+	for (const struct calling *c = calling; c; c = c->outer)
+		if (c->sched == s)
 			return;
-	telling = &now;
-	while ((turn = t->first)) {
-		t->first = turn->next;
-		pf_unlock(&t->lock);
-		turn->begin(turn);
-		pf_lock(&t->lock);
+	calling = &now;
+	while ((r = s->granted)) {
+		s->granted = r->next;
+		pf_unlock(&s->lock);
+		r->granted(r);
+		pf_lock(&s->lock);
 	}
-	telling = now.outer;
+	calling = now.outer;
 }
 
-static void look(struct pf_timer *timer)
+static void review_locked(struct pf_sched *s)
 {
-	struct pf_sched *t = pf_container_of(timer, struct pf_sched, timer);
-
-	PF_LOCK_SCOPE(&t->lock);
-	t->armed = false;
-	for (unsigned i = 0; i < t->n_devices; i++)
-		give_locked(t, &t->devices[i]);
-	report_locked(t);
+	for (unsigned i = 0; i < s->config.n_queues; i++)
+		grant_locked(s, &s->queues[i]);
+	call_granted_locked(s);
 }
 
-bool pf_sched_acquire(struct pf_sched *t, struct pf_sched_request *turn)
+static void timer_fired(struct pf_timer *timer)
 {
-	bool begins;
+	struct pf_sched *s = pf_container_of(timer, struct pf_sched, timer);
 
-	PF_LOCK_SCOPE(&t->lock);
-	begins = advance_locked(t, turn);
-	if (!begins)
-		arm_locked(t);
-	return begins;
+	PF_LOCK_SCOPE(&s->lock);
+	s->armed = false;
+	review_locked(s);
 }
 
-bool pf_sched_dequeue(struct pf_sched *t, struct pf_sched_request *turn)
+void pf_sched_review(struct pf_sched *s)
 {
-	PF_LOCK_SCOPE(&t->lock);
-	if (!turn->waits)
+	PF_LOCK_SCOPE(&s->lock);
+	review_locked(s);
+}
+
+/* --- requests ------------------------------------------------------------------------- */
+
+bool pf_sched_acquire(struct pf_sched *s, struct pf_sched_request *r)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	r->ticket = ++s->last_ticket;
+	r->n_held = 0;
+	r->queued = false;
+	return advance_locked(s, r);
+}
+
+bool pf_sched_dequeue(struct pf_sched *s, struct pf_sched_request *r)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	if (!r->queued)
 		return false;
-	unwait_locked(t, &t->devices[turn->devices[turn->got]], turn, false);
+	dequeue_locked(s, &s->queues[r->queues[r->n_held]], r, false);
 	return true;
 }
 
-void pf_sched_release(struct pf_sched *t, struct pf_sched_request *turn)
+void pf_sched_release(struct pf_sched *s, struct pf_sched_request *r)
 {
-	unsigned n = turn->got;
+	unsigned n = r->n_held;
 
-	PF_LOCK_SCOPE(&t->lock);
-	release_locked(t, turn);
-	if (!t->n_waiting)
+	PF_LOCK_SCOPE(&s->lock);
+	give_back_locked(s, r);
+	if (!s->n_queued)
 		return;
 	for (unsigned i = 0; i < n; i++)
-		give_locked(t, &t->devices[turn->devices[i]]);
-	report_locked(t);
+		grant_locked(s, &s->queues[r->queues[i]]);
+	call_granted_locked(s);
 }
 
-bool pf_sched_has(struct pf_sched *t, const struct pf_sched_request *turn)
+bool pf_sched_has(struct pf_sched *s, const struct pf_sched_request *r)
 {
-	PF_LOCK_SCOPE(&t->lock);
-	return turn->got && turn->got == turn->n_devices;
+	PF_LOCK_SCOPE(&s->lock);
+	return r->n_held && r->n_held == r->n_queues;
 }
 
-unsigned pf_sched_position(struct pf_sched *t, const struct pf_sched_request *turn)
+unsigned pf_sched_position(struct pf_sched *s, const struct pf_sched_request *r)
 {
-	unsigned ahead = 0, at;
+	unsigned ahead = 0, position;
 	bool before = true;
 
-	PF_LOCK_SCOPE(&t->lock);
-	if (!turn->waits)
+	PF_LOCK_SCOPE(&s->lock);
+	if (!r->queued)
 		return 0;
-	for (const struct pf_sched_request *p = turn->prev; p; p = p->prev)
+	for (const struct pf_sched_request *p = r->prev; p; p = p->prev)
 		ahead++;
-	at = ahead + 1;
-	/* Whose turn comes before its user's has one more; nobody has more than are there. */
-	for (const struct pf_sched_request *u =
-		     t->devices[turn->devices[turn->got]].users;
-	     u; u = u->next_user) {
-		unsigned most = ahead + before;
+	position = ahead + 1;
+	if (r->front)
+		return position;
+	/* A user who is served before R's has one more turn than those ahead of R, a later one as
+	 * many; nobody has more than there are requests. */
+	for (const struct pf_sched_request *u = s->queues[r->queues[r->n_held]].users; u;
+	     u = u->next_user) {
+		unsigned most = u->front ? UINT_MAX : ahead + before;
 
-		if (u->user == turn->user)
+		if (!u->front && u->user == r->user)
 			before = false;
 		else
 			for (const struct pf_sched_request *p = u; p && most;
 			     p = p->next, most--)
-				at++;
+				position++;
 	}
-	return at;
+	return position;
 }
 
 /* --- birth and death ------------------------------------------------------------------ */
 
 struct pf_sched *pf_sched_new(const struct pf_sched_config *config)
 {
-	struct pf_sched *t = calloc(1, sizeof(*t));
+	struct pf_sched *s = calloc(1, sizeof(*s));
 
-	if (!t)
+	if (!s)
 		return NULL;
-	if (pthread_mutex_init(&t->lock, NULL))
+	if (pthread_mutex_init(&s->lock, NULL))
 		abort();
-	t->n_devices = config->n_devices;
-	t->places = config->places < MAX_HELD ? config->places : MAX_HELD;
-	t->long_ms = config->long_ms;
-	t->timer.fire = look;
-	t->timers = pf_timers_new();
-	t->devices = calloc(t->n_devices + 1, sizeof(*t->devices));
-	if (t->timers && t->devices)
-		return t;
-	pf_sched_free(t);
-	return NULL;
+	s->config = *config;
+	s->timer.fire = timer_fired;
+	s->timers = pf_timers_new();
+	s->queues = calloc(config->n_queues + 1, sizeof(*s->queues));
+	s->slots = calloc((size_t)config->n_queues * config->max_held + 1,
+			  sizeof(*s->slots));
+	if (!s->timers || !s->queues || !s->slots) {
+		pf_sched_free(s);
+		return NULL;
+	}
+	for (unsigned i = 0; i < config->n_queues; i++)
+		s->queues[i].slots = s->slots + (size_t)i * config->max_held;
+	return s;
 }
 
-void pf_sched_free(struct pf_sched *t)
+void pf_sched_free(struct pf_sched *s)
 {
-	if (!t)
+	if (!s)
 		return;
-	pf_timers_free(t->timers);
-	pthread_mutex_destroy(&t->lock);
-	free(t->devices);
-	free(t);
+	pf_timers_free(s->timers);
+	pthread_mutex_destroy(&s->lock);
+	free(s->queues);
+	free(s->slots);
+	free(s);
 }

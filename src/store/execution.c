@@ -266,8 +266,8 @@ static int list_devices(struct pf_execution_priv *p, struct pf_err *err)
 	const struct pf_execution *e = p->e;
 	unsigned n = 0;
 
-	p->turn.n_devices = 1;
-	p->turn.devices = &p->device;
+	p->turn.n_queues = 1;
+	p->turn.queues = &p->device;
 	p->device = pf_execution_device(e, 0);
 	if (e->n_rows == 1)
 		return 0;
@@ -281,8 +281,8 @@ static int list_devices(struct pf_execution_priv *p, struct pf_err *err)
 	for (size_t i = 0; i < e->n_rows; i++)
 		if (!n || p->devices[n - 1] != p->devices[i])
 			p->devices[n++] = p->devices[i];
-	p->turn.devices = p->devices;
-	p->turn.n_devices = n;
+	p->turn.queues = p->devices;
+	p->turn.n_queues = n;
 	return 0;
 }
 
@@ -295,7 +295,7 @@ static int take_turn(struct pf_execution_priv *p, struct pf_err *err)
 	if (r < 0)
 		return r;
 	p->turn.user = p->e->uid;
-	p->turn.begin = may_run;
+	p->turn.granted = may_run;
 	clock_gettime(CLOCK_MONOTONIC, &p->queued);
 	sched = pf_worker_sched(p->e->loaded->worker);
 	atomic_store(&p->sched, sched);

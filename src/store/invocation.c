@@ -85,9 +85,9 @@ static bool take_turn(struct pf_invocation *v)
 		return true;
 	v->device = loaded->n_devices ? loaded->devices[0] : 0;
 	v->turn.user = v->uid;
-	v->turn.devices = &v->device;
-	v->turn.n_devices = 1;
-	v->turn.begin = may_run;
+	v->turn.queues = &v->device;
+	v->turn.n_queues = 1;
+	v->turn.granted = may_run;
 	v->sched = pf_worker_sched(loaded->worker);
 	if (!pf_sched_acquire(v->sched, &v->turn))
 		return false;

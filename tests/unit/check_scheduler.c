@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns: users one after another, devices, what takes long, who leaves. */
+/* The scheduler: users round robin, queues, slots held for long, front and alone, dequeueing. */
 #include "pjrtfs/scheduler.h"
 
 #include <pthread.h>
@@ -14,70 +14,74 @@
 enum { N = 16 };
 
 static const unsigned zero = 0;
-static struct pf_sched *turns;
+static struct pf_sched *sched;
 
-/* Who began, in order. */
+/* The names of granted requests, in order. */
 static char order[64];
-static _Atomic unsigned n_begun;
+static _Atomic unsigned n_granted;
 
 struct one {
-	struct pf_sched_request turn;
+	struct pf_sched_request request;
 	char name;
 };
 
 static struct one all[N];
 
-static void note(struct pf_sched_request *turn)
+static void note(struct pf_sched_request *request)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	const struct one *one = pf_container_of(turn, struct one, turn);
+	const struct one *one = pf_container_of(request, struct one, request);
 
 	PF_LOCK_SCOPE(&lock);
-	order[atomic_load(&n_begun)] = one->name;
-	atomic_fetch_add(&n_begun, 1);
+	order[atomic_load(&n_granted)] = one->name;
+	atomic_fetch_add(&n_granted, 1);
 }
 
-static void open_turns(unsigned devices, unsigned places, unsigned long_ms)
+static void open_config(const struct pf_sched_config *config)
 {
-	struct pf_sched_config config = { devices, places, long_ms };
-
-	turns = pf_sched_new(&config);
-	ck_assert_ptr_nonnull(turns);
+	sched = pf_sched_new(config);
+	ck_assert_ptr_nonnull(sched);
 	memset(order, 0, sizeof(order));
-	atomic_store(&n_begun, 0);
+	atomic_store(&n_granted, 0);
 }
 
-static void prepare(struct one *one, char name, uid_t user, const unsigned *devices,
+static void open_sched(unsigned queues, unsigned slots, unsigned long_ms)
+{
+	open_config(&(struct pf_sched_config){
+		.n_queues = queues, .slots = slots, .max_held = 40, .long_ms = long_ms });
+}
+
+static void prepare(struct one *one, char name, uid_t user, const unsigned *queues,
 		    unsigned n)
 {
-	*one = (struct one){ .turn = { .user = user,
-				       .devices = devices,
-				       .n_devices = n,
-				       .begin = note },
+	*one = (struct one){ .request = { .user = user,
+					  .queues = queues,
+					  .n_queues = n,
+					  .granted = note },
 			     .name = name };
 }
 
-/* Take a turn on the first device; what begins at once is noted, too. */
+/* Acquire a slot of the first queue; what is granted at once is noted, too. */
 static void take(struct one *one, char name, uid_t user)
 {
 	prepare(one, name, user, &zero, 1);
-	if (pf_sched_acquire(turns, &one->turn))
-		note(&one->turn);
+	if (pf_sched_acquire(sched, &one->request))
+		note(&one->request);
 }
 
 static void end(struct one *one)
 {
-	pf_sched_release(turns, &one->turn);
+	pf_sched_release(sched, &one->request);
 }
 
 static unsigned position(const struct one *one)
 {
-	return pf_sched_position(turns, &one->turn);
+	return pf_sched_position(sched, &one->request);
 }
 
-START_TEST(users_take_turns)
+START_TEST(users_are_served_round_robin)
 {
-	open_turns(1, 1, 60000);
+	open_sched(1, 1, 60000);
 	for (unsigned i = 0; i < 4; i++)
 		take(&all[i], (char)('a' + i), 1);
 	take(&all[4], 'x', 2);
@@ -95,21 +99,21 @@ START_TEST(users_take_turns)
 	for (unsigned i = 0; i < 7; i++) {
 		const char *now = strchr("abcdxym", order[i]);
 
-		ck_assert_uint_eq(atomic_load(&n_begun), i + 1);
+		ck_assert_uint_eq(atomic_load(&n_granted), i + 1);
 		end(&all[now - strchr("abcdxym", 'a')]);
 	}
 	ck_assert_str_eq(order, "abxmcyd");
-	/* who comes back finds an empty queue */
+	/* the queue is empty now */
 	take(&all[0], 'z', 1);
 	ck_assert_str_eq(order, "abxmcydz");
 	end(&all[0]);
-	pf_sched_free(turns);
+	pf_sched_free(sched);
 }
 END_TEST
 
-START_TEST(so_many_at_a_time)
+START_TEST(so_many_slots)
 {
-	open_turns(1, 3, 60000);
+	open_sched(1, 3, 60000);
 	for (unsigned i = 0; i < 6; i++)
 		take(&all[i], (char)('a' + i), i % 2);
 	ck_assert_str_eq(order, "abc");
@@ -120,27 +124,27 @@ START_TEST(so_many_at_a_time)
 	ck_assert_str_eq(order, "abcdef");
 	for (unsigned i = 3; i < 6; i++)
 		end(&all[i]);
-	pf_sched_free(turns);
+	pf_sched_free(sched);
 }
 END_TEST
 
-START_TEST(who_leaves_is_not_told)
+START_TEST(what_was_dequeued_is_not_granted)
 {
-	open_turns(1, 1, 60000);
+	open_sched(1, 1, 60000);
 	for (unsigned i = 0; i < 8; i++)
 		take(&all[i], (char)('a' + i), i < 5 ? 1 : 2);
 	/* users 1: b c d e, 2: f g h */
-	ck_assert(!pf_sched_dequeue(turns, &all[0].turn)); /* it has begun */
-	ck_assert(pf_sched_dequeue(turns, &all[1].turn));  /* the first of a user */
-	ck_assert(!pf_sched_dequeue(turns, &all[1].turn));
-	ck_assert(pf_sched_dequeue(turns, &all[3].turn)); /* one between */
-	ck_assert(pf_sched_dequeue(turns, &all[7].turn)); /* the last */
-	end(&all[1]);                                     /* it had no place to give */
+	ck_assert(!pf_sched_dequeue(sched, &all[0].request)); /* it was granted */
+	ck_assert(pf_sched_dequeue(sched, &all[1].request));  /* the first of a user */
+	ck_assert(!pf_sched_dequeue(sched, &all[1].request));
+	ck_assert(pf_sched_dequeue(sched, &all[3].request)); /* one between */
+	ck_assert(pf_sched_dequeue(sched, &all[7].request)); /* the last */
+	end(&all[1]);                                        /* it held no slot */
 	ck_assert_str_eq(order, "a");
 	ck_assert_uint_eq(position(&all[2]), 1);
 	ck_assert_uint_eq(position(&all[4]), 3);
 	ck_assert_uint_eq(position(&all[6]), 4);
-	take(&all[1], 'B', 1); /* it may take one again, at the end */
+	take(&all[1], 'B', 1); /* acquired again, it is the last */
 	end(&all[0]);
 	end(&all[2]);
 	end(&all[5]);
@@ -148,92 +152,242 @@ START_TEST(who_leaves_is_not_told)
 	end(&all[6]);
 	ck_assert_str_eq(order, "acfegB");
 	end(&all[1]);
-	/* the only one of a user, before and after others' */
+	/* the only one of a user, between those of others */
 	take(&all[0], 'a', 1);
 	for (uid_t user = 2; user < 5; user++)
 		take(&all[user], (char)('a' + user), user);
-	ck_assert(pf_sched_dequeue(turns, &all[3].turn));
+	ck_assert(pf_sched_dequeue(sched, &all[3].request));
 	end(&all[0]);
 	end(&all[2]);
 	ck_assert_str_eq(order, "acfegBace");
 	end(&all[4]);
-	pf_sched_free(turns);
+	pf_sched_free(sched);
 }
 END_TEST
 
-START_TEST(what_takes_long_gives_way_to_others)
+START_TEST(a_slot_held_for_long_counts_against_its_user)
 {
-	open_turns(1, 2, 50);
+	open_sched(1, 2, 50);
 	take(&all[0], 'a', 1);
 	take(&all[1], 'b', 1);
 	take(&all[2], 'c', 1);
 	take(&all[3], 'x', 2);
 	ck_assert_str_eq(order, "ab");
-	/* user 2 need not wait for a and b, user 1 does, though it came before */
-	while (atomic_load(&n_begun) < 3)
+	/* a and b do not keep user 2 waiting, but c of user 1, which was queued before */
+	while (atomic_load(&n_granted) < 3)
 		usleep(1000);
 	ck_assert_str_eq(order, "abx");
 	take(&all[4], 'y', 2);
-	while (atomic_load(&n_begun) < 4)
+	while (atomic_load(&n_granted) < 4)
 		usleep(1000);
 	ck_assert_str_eq(order, "abxy");
 	ck_assert_uint_eq(position(&all[2]), 1);
 	usleep(120000);
-	ck_assert_uint_eq(atomic_load(&n_begun), 4);
+	ck_assert_uint_eq(atomic_load(&n_granted), 4);
 	end(&all[1]);
-	/* with both of user 2 it may be another moment */
-	while (atomic_load(&n_begun) < 5)
+	/* until both of user 2's slots have been held for long, too */
+	while (atomic_load(&n_granted) < 5)
 		usleep(1000);
 	ck_assert_str_eq(order, "abxyc");
 	for (unsigned i = 0; i < 5; i++)
 		if (i != 1)
 			end(&all[i]);
-	pf_sched_free(turns);
+	pf_sched_free(sched);
 }
 END_TEST
 
-/* Another thread may just be telling some of them. */
+/* Wait for N grants; the timer's thread makes some. */
 static void wait_for(unsigned n)
 {
-	while (atomic_load(&n_begun) < n)
+	while (atomic_load(&n_granted) < n)
 		usleep(1000);
 }
 
-START_TEST(not_for_ever_more)
+START_TEST(so_many_are_held)
 {
 	static struct one many[64];
 
-	open_turns(1, 1, 1);
+	open_sched(1, 1, 1);
 	for (unsigned i = 0; i < 64; i++)
 		take(&many[i], 'a', i);
 	wait_for(40);
 	usleep(50000);
-	ck_assert_uint_eq(atomic_load(&n_begun),
-			  40); /* a worker needs threads for the rest */
+	ck_assert_uint_eq(atomic_load(&n_granted), 40); /* max_held */
 	end(&many[0]);
 	wait_for(41);
 	usleep(50000);
-	ck_assert_uint_eq(atomic_load(&n_begun), 41);
-	/* who has not begun does not end */
+	ck_assert_uint_eq(atomic_load(&n_granted), 41);
+	/* only what was granted is released */
 	for (unsigned i = 1; i < 64; i++) {
 		wait_for(i + 1);
 		end(&many[i]);
 	}
-	pf_sched_free(turns);
+	pf_sched_free(sched);
 }
 END_TEST
 
-START_TEST(several_devices_at_once)
+/* A request of the first queue, acquired; FRONT and ALONE as in struct pf_sched_request. */
+static void take_special(struct one *one, char name, bool front, bool alone)
+{
+	prepare(one, name, 1, &zero, 1);
+	one->request.front = front;
+	one->request.alone = alone;
+	if (pf_sched_acquire(sched, &one->request))
+		note(&one->request);
+}
+
+START_TEST(front_requests_precede_all_others)
+{
+	open_sched(1, 1, 60000);
+	take(&all[0], 'a', 1);
+	take(&all[1], 'b', 1);
+	take(&all[2], 'c', 1);
+	take(&all[3], 'x', 2);
+	take_special(&all[4], 'F', true, false);
+	take_special(&all[5], 'G', true, false);
+	/* F G b x c */
+	ck_assert_uint_eq(position(&all[4]), 1);
+	ck_assert_uint_eq(position(&all[5]), 2);
+	ck_assert_uint_eq(position(&all[1]), 3);
+	ck_assert_uint_eq(position(&all[3]), 4);
+	ck_assert_uint_eq(position(&all[2]), 5);
+	for (unsigned i = 0; i < 6; i++)
+		end(&all[strchr("abcxFG", order[i]) - strchr("abcxFG", 'a')]);
+	ck_assert_str_eq(order, "aFGbxc");
+	pf_sched_free(sched);
+}
+END_TEST
+
+START_TEST(alone_is_alone)
+{
+	open_sched(1, 3, 60000);
+	take(&all[0], 'a', 1);
+	take(&all[1], 'b', 1);
+	take_special(&all[2], 'S', true, true);
+	take_special(&all[3], 'T', true, true);
+	take(&all[4], 'c', 1);
+	/* S waits for a and b, and all others for S */
+	end(&all[0]);
+	ck_assert_str_eq(order, "ab");
+	end(&all[1]);
+	ck_assert_str_eq(order, "abS");
+	end(&all[2]);
+	ck_assert_str_eq(order, "abST");
+	take(&all[0], 'd', 2);
+	end(&all[3]);
+	ck_assert_str_eq(order, "abSTcd");
+	end(&all[0]);
+	end(&all[4]);
+	pf_sched_free(sched);
+}
+END_TEST
+
+START_TEST(long_ones_may_be_free)
+{
+	open_config(&(struct pf_sched_config){ .n_queues = 1,
+					       .slots = 1,
+					       .max_held = 3,
+					       .long_ms = 30,
+					       .long_is_free = true });
+	/* of one user: each waits until the one before has held its slot for long */
+	for (unsigned i = 0; i < 4; i++)
+		take(&all[i], (char)('a' + i), 1);
+	ck_assert_str_eq(order, "a");
+	wait_for(3);
+	usleep(60000);
+	ck_assert_str_eq(order, "abc"); /* max_held */
+	end(&all[1]);
+	wait_for(4);
+	/* a request that must be alone does not wait for them */
+	end(&all[0]);
+	take_special(&all[4], 'S', true, true);
+	wait_for(5);
+	/* but, however long it holds its slot, all others for it */
+	end(&all[2]);
+	take(&all[5], 'e', 2);
+	usleep(60000);
+	ck_assert_str_eq(order, "abcdS");
+	end(&all[4]);
+	ck_assert_str_eq(order, "abcdSe");
+	end(&all[3]);
+	end(&all[5]);
+	pf_sched_free(sched);
+}
+END_TEST
+
+static _Atomic int64_t user_1_until;
+
+static int64_t user_waits_until(void *arg, uid_t user)
+{
+	int64_t until = atomic_load(&user_1_until);
+
+	ck_assert_ptr_eq(arg, &user_1_until);
+	return user == 1 && until > pf_now_ms() ? until : 0;
+}
+
+START_TEST(a_user_may_have_to_wait)
+{
+	open_config(&(struct pf_sched_config){ .n_queues = 1,
+					       .slots = 2,
+					       .max_held = 2,
+					       .long_ms = 60000,
+					       .user_waits_until = user_waits_until,
+					       .arg = &user_1_until });
+	atomic_store(&user_1_until, pf_now_ms() + 100);
+	take(&all[0], 'a', 1);
+	take(&all[1], 'x', 2);
+	take_special(&all[2], 'F', true, false); /* user 1's, too */
+	ck_assert_str_eq(order, "xF");
+	end(&all[1]);
+	ck_assert_str_eq(order, "xF");
+	ck_assert_uint_eq(position(&all[0]), 1);
+	wait_for(3);
+	ck_assert_str_eq(order, "xFa");
+	ck_assert(pf_now_ms() >= atomic_load(&user_1_until));
+	end(&all[0]);
+	/* or no longer */
+	atomic_store(&user_1_until, INT64_MAX);
+	take(&all[3], 'b', 1);
+	ck_assert_str_eq(order, "xFa");
+	atomic_store(&user_1_until, 0);
+	pf_sched_review(sched);
+	ck_assert_str_eq(order, "xFab");
+	end(&all[2]);
+	end(&all[3]);
+	pf_sched_free(sched);
+}
+END_TEST
+
+START_TEST(a_copy_is_released_in_place_of_its_request)
+{
+	struct pf_sched_request copy;
+
+	open_sched(1, 1, 60000);
+	take(&all[0], 'a', 1);
+	copy = all[0].request;
+	take(&all[0], 'b', 1); /* the same request, acquired again */
+	take(&all[1], 'c', 1);
+	ck_assert_str_eq(order, "a");
+	pf_sched_release(sched, &copy);
+	ck_assert_str_eq(order, "ab");
+	end(&all[0]);
+	end(&all[1]);
+	pf_sched_free(sched);
+}
+END_TEST
+
+START_TEST(several_queues_at_once)
 {
 	static const unsigned both[] = { 0, 1 }, one = 1;
 
-	open_turns(2, 1, 60000);
+	open_sched(2, 1, 60000);
 	take(&all[0], 'a', 1);
 	prepare(&all[1], 'B', 1, both, 2);
-	ck_assert(!pf_sched_acquire(turns, &all[1].turn));
+	ck_assert(!pf_sched_acquire(sched, &all[1].request));
 	prepare(&all[2], 'c', 1, &one, 1);
-	ck_assert(pf_sched_acquire(turns, &all[2].turn)); /* device 1 is free still */
-	end(&all[0]);                                     /* B has device 0 now */
+	ck_assert(pf_sched_acquire(sched,
+				   &all[2].request)); /* queue 1 has its slot still */
+	end(&all[0]); /* B holds the slot of queue 0 now */
 	take(&all[3], 'd', 2);
 	ck_assert_str_eq(order, "a");
 	ck_assert_uint_eq(position(&all[1]), 1);
@@ -241,68 +395,68 @@ START_TEST(several_devices_at_once)
 	ck_assert_str_eq(order, "aB");
 	end(&all[1]);
 	ck_assert_str_eq(order, "aBd");
-	/* one that leaves gives back what it has */
+	/* what was dequeued gives back what it holds */
 	prepare(&all[0], 'e', 1, &one, 1);
-	ck_assert(pf_sched_acquire(turns, &all[0].turn));
+	ck_assert(pf_sched_acquire(sched, &all[0].request));
 	end(&all[3]);
 	prepare(&all[1], 'B', 1, both, 2);
-	ck_assert(!pf_sched_acquire(turns, &all[1].turn));
+	ck_assert(!pf_sched_acquire(sched, &all[1].request));
 	take(&all[2], 'f', 1);
 	ck_assert_str_eq(order, "aBd");
-	ck_assert(pf_sched_dequeue(turns, &all[1].turn));
+	ck_assert(pf_sched_dequeue(sched, &all[1].request));
 	end(&all[1]);
 	ck_assert_str_eq(order, "aBdf");
 	end(&all[0]);
 	end(&all[2]);
-	pf_sched_free(turns);
+	pf_sched_free(sched);
 }
 END_TEST
 
 /* --- many ------------------------------------------------------------------------------ */
 
-static void end_at_once(struct pf_sched_request *turn)
+static void release_at_once(struct pf_sched_request *request)
 {
-	atomic_fetch_add(&n_begun, 1);
-	pf_sched_release(turns, turn);
+	atomic_fetch_add(&n_granted, 1);
+	pf_sched_release(sched, request);
 }
 
-START_TEST(those_that_end_at_once_need_no_stack)
+START_TEST(releases_within_granted_need_no_stack)
 {
 	enum { MANY = 200000 };
 	struct pf_sched_request *many = calloc(MANY, sizeof(*many));
 
 	ck_assert_ptr_nonnull(many);
-	open_turns(1, 1, 60000);
+	open_sched(1, 1, 60000);
 	take(&all[0], 'a', 1);
 	for (unsigned i = 0; i < MANY; i++) {
 		many[i] = (struct pf_sched_request){ .user = i % 3,
-						     .devices = &zero,
-						     .n_devices = 1,
-						     .begin = end_at_once };
-		ck_assert(!pf_sched_acquire(turns, &many[i]));
+						     .queues = &zero,
+						     .n_queues = 1,
+						     .granted = release_at_once };
+		ck_assert(!pf_sched_acquire(sched, &many[i]));
 	}
 	end(&all[0]);
-	ck_assert_uint_eq(atomic_load(&n_begun), MANY + 1);
-	pf_sched_free(turns);
+	ck_assert_uint_eq(atomic_load(&n_granted), MANY + 1);
+	pf_sched_free(sched);
 	free(many);
 }
 END_TEST
 
-enum { THREADS = 12, ROUNDS = 2000, DEVICES = 4, PLACES = 2 };
+enum { THREADS = 12, ROUNDS = 2000, QUEUES = 4, SLOTS = 2 };
 
-static _Atomic int running[DEVICES], most;
+static _Atomic int running[QUEUES], most;
 
 /* One thread's, at a time. */
 struct worker {
-	struct pf_sched_request turn;
-	unsigned devices[DEVICES];
+	struct pf_sched_request request;
+	unsigned queues[QUEUES];
 	_Atomic bool begun;
 	unsigned seed;
 };
 
-static void worker_begin(struct pf_sched_request *turn)
+static void worker_begin(struct pf_sched_request *request)
 {
-	struct worker *w = pf_container_of(turn, struct worker, turn);
+	struct worker *w = pf_container_of(request, struct worker, request);
 
 	atomic_store(&w->begun, true);
 }
@@ -314,71 +468,77 @@ static void *work(void *arg)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned n = 0, mask = 1 + (unsigned)rand_r(&w->seed) % 15;
 
-		for (unsigned d = 0; d < DEVICES; d++)
+		for (unsigned d = 0; d < QUEUES; d++)
 			if (mask & 1u << d)
-				w->devices[n++] = d;
-		w->turn = (struct pf_sched_request){ .user = (uid_t)rand_r(&w->seed) % 3,
-						     .devices = w->devices,
-						     .n_devices = n,
-						     .begin = worker_begin };
+				w->queues[n++] = d;
+		w->request =
+			(struct pf_sched_request){ .user = (uid_t)rand_r(&w->seed) % 3,
+						   .queues = w->queues,
+						   .n_queues = n,
+						   .granted = worker_begin };
 		atomic_store(&w->begun, false);
-		if (!pf_sched_acquire(turns, &w->turn)) {
+		if (!pf_sched_acquire(sched, &w->request)) {
 			if (rand_r(&w->seed) % 8 == 0 &&
-			    pf_sched_dequeue(turns, &w->turn)) {
-				pf_sched_release(turns, &w->turn);
+			    pf_sched_dequeue(sched, &w->request)) {
+				pf_sched_release(sched, &w->request);
 				continue;
 			}
 			while (!atomic_load(&w->begun))
 				usleep(10);
 		}
 		for (unsigned i = 0; i < n; i++) {
-			int now = atomic_fetch_add(&running[w->devices[i]], 1) + 1;
+			int now = atomic_fetch_add(&running[w->queues[i]], 1) + 1;
 
 			if (now > atomic_load(&most))
 				atomic_store(&most, now);
 		}
 		for (unsigned i = 0; i < n; i++)
-			atomic_fetch_sub(&running[w->devices[i]], 1);
-		pf_sched_release(turns, &w->turn);
+			atomic_fetch_sub(&running[w->queues[i]], 1);
+		pf_sched_release(sched, &w->request);
 	}
 	return NULL;
 }
 
-START_TEST(many_threads_on_many_devices)
+START_TEST(many_threads_and_queues)
 {
 	static struct worker workers[THREADS];
 	pthread_t threads[THREADS];
 
-	open_turns(DEVICES, PLACES, 60000);
+	open_sched(QUEUES, SLOTS, 60000);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].seed = i + 1;
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	ck_assert_int_le(atomic_load(&most), PLACES);
-	/* every place is free again */
-	for (unsigned i = 0; i < PLACES; i++)
+	ck_assert_int_le(atomic_load(&most), SLOTS);
+	/* every slot is free again */
+	for (unsigned i = 0; i < SLOTS; i++)
 		take(&all[i], 'a', 1);
-	ck_assert_uint_eq(atomic_load(&n_begun), PLACES);
-	pf_sched_free(turns);
+	ck_assert_uint_eq(atomic_load(&n_granted), SLOTS);
+	pf_sched_free(sched);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("turns");
-	TCase *tc = tcase_create("turns");
+	Suite *s = suite_create("scheduler");
+	TCase *tc = tcase_create("core");
 
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, users_take_turns);
-	tcase_add_test(tc, so_many_at_a_time);
-	tcase_add_test(tc, who_leaves_is_not_told);
-	tcase_add_test(tc, what_takes_long_gives_way_to_others);
-	tcase_add_test(tc, not_for_ever_more);
-	tcase_add_test(tc, several_devices_at_once);
-	tcase_add_test(tc, those_that_end_at_once_need_no_stack);
-	tcase_add_test(tc, many_threads_on_many_devices);
+	tcase_add_test(tc, users_are_served_round_robin);
+	tcase_add_test(tc, so_many_slots);
+	tcase_add_test(tc, what_was_dequeued_is_not_granted);
+	tcase_add_test(tc, a_slot_held_for_long_counts_against_its_user);
+	tcase_add_test(tc, so_many_are_held);
+	tcase_add_test(tc, front_requests_precede_all_others);
+	tcase_add_test(tc, alone_is_alone);
+	tcase_add_test(tc, long_ones_may_be_free);
+	tcase_add_test(tc, a_user_may_have_to_wait);
+	tcase_add_test(tc, a_copy_is_released_in_place_of_its_request);
+	tcase_add_test(tc, several_queues_at_once);
+	tcase_add_test(tc, releases_within_granted_need_no_stack);
+	tcase_add_test(tc, many_threads_and_queues);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }
