@@ -8,61 +8,7 @@
 
 #include "internal.h"
 
-const struct pf_location *files_location_of(struct pf_node *dir)
-{
-	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
-}
-
 /* --- names ---------------------------------------------------------------------------- */
-
-static bool ends_in(const char *name, size_t len, const char *ext)
-{
-	size_t n = strlen(ext);
-
-	return len >= n && !memcmp(name + len - n, ext, n);
-}
-
-/* A stem that looks like a file of its own would be ambiguous in commands. */
-int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
-{
-	static const char *const never[] = { ".npy",  ".raw",         ".txt",
-					     ".json", ".safetensors", ".sharding" };
-
-	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-		if (ends_in(name, len, never[i]))
-			return pf_err_set(err, -EINVAL,
-					  "%s: the name before the extension must "
-					  "not end in %s",
-					  name, never[i]);
-	return 0;
-}
-
-/* The linked node of the buffer called STEM in DIR, in whatever format; NULL if none. */
-struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len)
-{
-	const char *extensions[PF_FORMAT_JSON - PF_FORMAT_NPY + 1];
-	size_t n = 0;
-
-	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_JSON; f++)
-		extensions[n++] = pf_format_extension(f);
-	extensions[n] = NULL;
-	return pf_dir_lookup_stem(dir, stem, len, extensions);
-}
-
-/* Is the stem free of directories (for a buffer), or of buffers (for a directory)? */
-int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
-		       struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
-	char stem[PF_NAME_MAX + 1];
-
-	snprintf(stem, sizeof(stem), "%.*s", (int)stem_len, name);
-	taken = pf_dir_lookup(dir, stem);
-	if (taken && buffers_is_directory(taken))
-		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
-				  stem);
-	return 0;
-}
 
 /* The file that the directory called as NAME's first LEN bytes is made of, borrowed, or
  * NULL. */
@@ -228,11 +174,6 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 }
 
 /* --- renames ------------------------------------------------------------------------------ */
-
-bool buffers_is_directory(const struct pf_node *node)
-{
-	return S_ISDIR(node->kind->mode);
-}
 
 /* What NAME in DIR is now, listed or as the view of something; NULL: nothing. */
 static struct pf_node *find_target(struct pf_node *dir, const char *name)
@@ -470,6 +411,133 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 	owner.uid = attr.uid;
 	owner.gid = attr.gid;
 	return buffers_named(to, name, &owner, r, err);
+}
+
+int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	int r;
+
+	pf_tree_lock_names(fs->tree);
+	r = buffers_find_listed(fs, device, name, cred, &dir, &node, err);
+	if (r == 0 && !pf_node_may_remove(dir, node, cred))
+		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
+	if (r == 0)
+		r = buffers_unlink(dir, node, err);
+	pf_tree_unlock_names(fs->tree);
+	return r;
+}
+
+int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+			 const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *made = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *there = NULL;
+	pf_autofree char *path = strdup(name);
+	size_t len = strlen(name);
+	const char *last;
+	int r;
+
+	while (path && len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	if (!path)
+		return -ENOMEM;
+	if (files_is_directory(fs, device, name, cred))
+		return 0;
+	r = files_walk(fs, device, path, cred, &dir, &last, err);
+	if (r == 0)
+		r = pf_name_check(last, err);
+	if (r < 0)
+		return r;
+	if (!pf_node_may(dir, cred, W_OK | X_OK))
+		return pf_err_set(err, -EACCES, "%s: permission denied", name);
+	pf_tree_lock_names(dir->tree);
+	there = pf_dir_lookup(dir, last);
+	if (!there || !buffers_is_directory(there))
+		r = pf_dir_room(dir, NULL, err);
+	if (r == 0 && (!there || !buffers_is_directory(there)))
+		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
+					  err);
+	if (made)
+		pf_node_inherit(dir, made);
+	pf_tree_unlock_names(dir->tree);
+	return r;
+}
+
+int files_check_target_locked(struct target *t, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_node_parent(t->dir);
+
+	if (!in)
+		return pf_err_set(err, -ENOENT, "%s: its directory is gone", t->name);
+	return old ? 0 : buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+}
+
+int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
+			    enum pf_format format, const struct pf_cred *cred, bool excl,
+			    struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	char name[PF_NAME_MAX + 1];
+	int r;
+
+	old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	if (old && excl)
+		return pf_err_set(err, -EEXIST, "there is a buffer %s already", t->name);
+	if (!old) {
+		r = buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+		if (r < 0)
+			return r;
+	}
+	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
+	    (int)sizeof(name))
+		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
+	node = inode_new(t->dir->tree, buffer, format,
+			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
+	if (!node)
+		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
+	pf_node_inherit(t->dir, node);
+	view_of(node)->inode->numbered =
+		old ? view_of(old)->inode->numbered : t->numbered;
+	if (old) {
+		struct pf_attr was, attr;
+
+		pf_node_attr(old, &was);
+		pf_node_attr(node, &attr);
+		attr.mode = was.mode;
+		attr.uid = was.uid;
+		attr.gid = was.gid;
+		pf_node_set_attr(node, &attr);
+	}
+	/* There is a buffer of that stem all the time. */
+	r = pf_dir_link(t->dir, name, node, old && view_of(old)->format == format);
+	if (r < 0)
+		return pf_err_set(err, r, "%s: its directory is gone", t->name);
+	if (old) {
+		pf_dir_unlink(old);
+		inode_unlinked(view_of(old)->inode);
+	}
+	buffers_named(t->dir, name, cred, 0, NULL);
+	files_report_result(node, buffer->made_by, old != NULL);
+	return 0;
+}
+
+int files_put_buffer(struct target *target, struct pf_buffer *buffer,
+		     enum pf_format format, const struct pf_cred *cred, bool excl,
+		     struct pf_err *err)
+{
+	int r;
+
+	pf_tree_lock_names(target->dir->tree);
+	r = files_put_buffer_locked(target, buffer, format, cred, excl, err);
+	pf_tree_unlock_names(target->dir->tree);
+	return r;
 }
 
 static const struct pf_dir_ops buffers_ops = {

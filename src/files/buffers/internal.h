@@ -149,7 +149,16 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
 int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err);
 
-bool buffers_is_directory(const struct pf_node *node);
+static inline bool buffers_is_directory(const struct pf_node *node)
+{
+	return S_ISDIR(node->kind->mode);
+}
+
+/* The listed node of the buffer that NAME means, in *RET, and its directory in *DIR, each with a
+ * reference; as files_find_buffer. */
+int buffers_find_listed(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_node **dir,
+			struct pf_node **ret, struct pf_err *err);
 
 /* Unlink a listed buffer of DIR; -EPERM for views.  The name lock is held. */
 int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err);

@@ -65,7 +65,7 @@ static bool ends_in(const char *name, size_t len, const char *ext)
 {
 	size_t n = strlen(ext);
 
-	return len >= n && !strcmp(name + len - n, ext);
+	return len >= n && !memcmp(name + len - n, ext, n);
 }
 
 int buffers_check_foreign(const char *name, struct pf_err *err)
@@ -100,6 +100,53 @@ void buffers_print_foreign(struct pf_buf *out)
 		pf_buf_printf(out, "  python3 -c '%s' NAME%s%s%s\n", foreign[i].python,
 			      foreign[i].ext, *foreign[i].to ? " NAME" : "",
 			      foreign[i].to);
+}
+
+const struct pf_location *files_location_of(struct pf_node *dir)
+{
+	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
+}
+
+/* A stem that looks like a file of its own would be ambiguous in commands. */
+int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
+{
+	static const char *const never[] = { ".npy",  ".raw",         ".txt",
+					     ".json", ".safetensors", ".sharding" };
+
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+		if (ends_in(name, len, never[i]))
+			return pf_err_set(err, -EINVAL,
+					  "%s: the name before the extension must "
+					  "not end in %s",
+					  name, never[i]);
+	return 0;
+}
+
+/* The linked node of the buffer called STEM in DIR, in whatever format; NULL if none. */
+struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len)
+{
+	const char *extensions[PF_FORMAT_JSON - PF_FORMAT_NPY + 1];
+	size_t n = 0;
+
+	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_JSON; f++)
+		extensions[n++] = pf_format_extension(f);
+	extensions[n] = NULL;
+	return pf_dir_lookup_stem(dir, stem, len, extensions);
+}
+
+/* Is the stem free of directories (for a buffer), or of buffers (for a directory)? */
+int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
+		       struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	char stem[PF_NAME_MAX + 1];
+
+	snprintf(stem, sizeof(stem), "%.*s", (int)stem_len, name);
+	taken = pf_dir_lookup(dir, stem);
+	if (taken && buffers_is_directory(taken))
+		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
+				  stem);
+	return 0;
 }
 
 /* The object of a node that tells. */
@@ -307,9 +354,9 @@ static int check_no_json(const char *name, struct pf_err *err)
 			  (int)len, name);
 }
 
-static int find_listed(struct pf_fs *fs, const struct device *device, const char *name,
-		       const struct pf_cred *cred, struct pf_node **dir,
-		       struct pf_node **ret, struct pf_err *err)
+int buffers_find_listed(struct pf_fs *fs, const struct device *device, const char *name,
+			const struct pf_cred *cred, struct pf_node **dir,
+			struct pf_node **ret, struct pf_err *err)
 {
 	const char *last;
 	int r = check_no_json(name, err);
@@ -342,7 +389,7 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	int r = find_listed(fs, device, name, cred, &dir, &node, err);
+	int r = buffers_find_listed(fs, device, name, cred, &dir, &node, err);
 
 	if (r < 0)
 		return r;
@@ -359,7 +406,7 @@ mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_attr attr;
 
-	if (find_listed(fs, device, name, cred, &dir, &node, NULL) < 0)
+	if (buffers_find_listed(fs, device, name, cred, &dir, &node, NULL) < 0)
 		return 0;
 	pf_node_attr(node, &attr);
 	return attr.mode & 0666;
@@ -387,23 +434,6 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 		*buffer = now;
 		r = 0;
 	}
-	return r;
-}
-
-int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
-			const struct pf_cred *cred, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	int r;
-
-	pf_tree_lock_names(fs->tree);
-	r = find_listed(fs, device, name, cred, &dir, &node, err);
-	if (r == 0 && !pf_node_may_remove(dir, node, cred))
-		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
-	if (r == 0)
-		r = buffers_unlink(dir, node, err);
-	pf_tree_unlock_names(fs->tree);
 	return r;
 }
 
@@ -564,43 +594,6 @@ int files_expand(struct pf_fs *fs, const struct device *device, const char *name
 	return results ? FILES_RESULTS : FILES_LEAVES;
 }
 
-int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
-			 const struct pf_cred *cred, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *made = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *there = NULL;
-	pf_autofree char *path = strdup(name);
-	size_t len = strlen(name);
-	const char *last;
-	int r;
-
-	while (path && len > 1 && path[len - 1] == '/')
-		path[--len] = '\0';
-	if (!path)
-		return -ENOMEM;
-	if (files_is_directory(fs, device, name, cred))
-		return 0;
-	r = files_walk(fs, device, path, cred, &dir, &last, err);
-	if (r == 0)
-		r = pf_name_check(last, err);
-	if (r < 0)
-		return r;
-	if (!pf_node_may(dir, cred, W_OK | X_OK))
-		return pf_err_set(err, -EACCES, "%s: permission denied", name);
-	pf_tree_lock_names(dir->tree);
-	there = pf_dir_lookup(dir, last);
-	if (!there || !buffers_is_directory(there))
-		r = pf_dir_room(dir, NULL, err);
-	if (r == 0 && (!there || !buffers_is_directory(there)))
-		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
-					  err);
-	if (made)
-		pf_node_inherit(dir, made);
-	pf_tree_unlock_names(dir->tree);
-	return r;
-}
-
 /* --- where results go ------------------------------------------------------------------- */
 
 int files_find_location(struct pf_fs *fs, const struct device *device, const char *name,
@@ -672,77 +665,4 @@ struct pf_buffer *files_target_buffer(const struct target *target)
 		buffers_find_stem(target->dir, target->stem, strlen(target->stem));
 
 	return node ? pf_buffer_ref(buffer_of(node)) : NULL;
-}
-
-int files_check_target_locked(struct target *t, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_node_parent(t->dir);
-
-	if (!in)
-		return pf_err_set(err, -ENOENT, "%s: its directory is gone", t->name);
-	return old ? 0 : buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
-}
-
-int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
-			    enum pf_format format, const struct pf_cred *cred, bool excl,
-			    struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	char name[PF_NAME_MAX + 1];
-	int r;
-
-	old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
-	if (old && excl)
-		return pf_err_set(err, -EEXIST, "there is a buffer %s already", t->name);
-	if (!old) {
-		r = buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
-		if (r < 0)
-			return r;
-	}
-	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
-	    (int)sizeof(name))
-		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
-	node = inode_new(t->dir->tree, buffer, format,
-			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
-	if (!node)
-		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
-	pf_node_inherit(t->dir, node);
-	view_of(node)->inode->numbered =
-		old ? view_of(old)->inode->numbered : t->numbered;
-	if (old) {
-		struct pf_attr was, attr;
-
-		pf_node_attr(old, &was);
-		pf_node_attr(node, &attr);
-		attr.mode = was.mode;
-		attr.uid = was.uid;
-		attr.gid = was.gid;
-		pf_node_set_attr(node, &attr);
-	}
-	/* There is a buffer of that stem all the time. */
-	r = pf_dir_link(t->dir, name, node, old && view_of(old)->format == format);
-	if (r < 0)
-		return pf_err_set(err, r, "%s: its directory is gone", t->name);
-	if (old) {
-		pf_dir_unlink(old);
-		inode_unlinked(view_of(old)->inode);
-	}
-	buffers_named(t->dir, name, cred, 0, NULL);
-	files_report_result(node, buffer->made_by, old != NULL);
-	return 0;
-}
-
-int files_put_buffer(struct target *target, struct pf_buffer *buffer,
-		     enum pf_format format, const struct pf_cred *cred, bool excl,
-		     struct pf_err *err)
-{
-	int r;
-
-	pf_tree_lock_names(target->dir->tree);
-	r = files_put_buffer_locked(target, buffer, format, cred, excl, err);
-	pf_tree_unlock_names(target->dir->tree);
-	return r;
 }
