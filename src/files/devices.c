@@ -322,7 +322,7 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 	if (r == 0 && first)
 		r = files_link(dir, "buffers", &default_buffers, d, NULL);
 	else if (r == 0)
-		r = files_link(dir, "buffers", &kind_buffers, &d->location, &d->buffers);
+		r = files_add_buffers(dir, d);
 	return r;
 }
 

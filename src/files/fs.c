@@ -100,8 +100,7 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 		r = files_link(root, "executables", &kind_executables, NULL,
 			       &fs->executables);
 	if (r == 0)
-		r = files_link(root, "buffers", &kind_buffers, &fs->devices[0].location,
-			       &fs->devices[0].buffers);
+		r = files_add_buffers(root, &fs->devices[0]);
 	if (r == 0 && fs->cache)
 		r = files_link(root, "cache", &kind_cache, NULL, NULL);
 	if (r == 0)
@@ -150,7 +149,6 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	fs->mountpoint = config->mountpoint ? strdup(config->mountpoint) : NULL;
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
 	fs->timers = pf_timers_new();
-	deferred_free_init(&fs->deferred_frees, fs->timers);
 	if ((fs->mountpoint || !config->mountpoint) && fs->workers && fs->timers) {
 		memcpy(fs->workers, config->workers,
 		       config->n_workers * sizeof(struct pf_worker *));
@@ -191,7 +189,7 @@ void pf_fs_free(struct pf_fs *fs)
 	pf_values_settle();
 	if (fs->workers)
 		files_remove_plugins(fs);
-	deferred_free_stop(&fs->deferred_frees);
+	files_end_deferred_frees(fs);
 	pf_timers_free(fs->timers);
 	files_free_jobs(fs);
 	if (fs->tree)
@@ -214,7 +212,6 @@ void pf_fs_free(struct pf_fs *fs)
 		pf_buf_release(&fs->devices[i].stats);
 		pthread_mutex_destroy(&fs->devices[i].lock);
 	}
-	deferred_free_release(&fs->deferred_frees);
 	free(fs->devices);
 	free(fs->workers);
 	free(fs->mountpoint);

@@ -28,13 +28,12 @@ struct device {
 	struct pf_buf stats;         /* memory_stats.json as last asked for */
 };
 
-/* Buffers that have lost their names and are kept for a moment: buffers/inode.c. */
+/* Buffers without a name whose memory is freed a moment later: buffers/inode.c. */
 struct deferred_frees {
-	/* CLOCK_MONOTONIC, ms: till then somebody may come late. */
-	_Atomic int64_t race_until;
-	struct pf_timers *timers; /* borrowed */
-	struct pf_timer timer;    /* for the oldest: armed as long as there is one */
-	pthread_mutex_t lock;     /* rank 5; protects the fields below */
+	_Atomic int64_t
+		race_until;    /* CLOCK_MONOTONIC, ms: opens may be late until then */
+	struct pf_timer timer; /* for the oldest: armed as long as there is one */
+	/* Under the name lock: */
 	bool stopped;
 	struct buffer_inode *first, *last; /* one reference each; the oldest first */
 	uint64_t bytes;

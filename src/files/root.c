@@ -79,7 +79,7 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	(void)err;
 	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version_label that runs.");
 	pf_metrics_sample(out, "pjrtfs_info", version_label, 2, 1);
-	pf_fs_usage(fs, &used, &limit);
+	pf_arena_usage(fs->arena, &used, &limit);
 	gauge(out, "pjrtfs_memory_used_bytes", "What of the memory limit is in use.",
 	      used);
 	gauge(out, "pjrtfs_memory_limit_bytes", "The memory limit.", limit);

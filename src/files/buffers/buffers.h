@@ -6,7 +6,9 @@
 #include "files/internal.h"
 #include "pjrtfs/sharding.h"
 
-extern const struct pf_kind kind_buffers; /* its object: a struct pf_location */
+/* Make DEVICE's buffers/ in PARENT, which is fixed; DEVICE->buffers gets a reference.  0 or
+ * -ENOMEM. */
+int files_add_buffers(struct pf_node *parent, struct device *device);
 
 /*
  * Find the buffer that NAME means ("x", "x.npy", "ns/x", "cpu:1/x") for CRED, relative to
@@ -33,8 +35,14 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err);
 
-/* Where the arrays of DIR, a directory in buffers/, live; borrowed. */
-const struct pf_location *files_location_of(struct pf_node *dir);
+/* The device on which the arrays of DIR, a directory in buffers/, are; borrowed. */
+struct device *files_device_of(struct pf_node *dir);
+
+/* The device on which BUFFER lives at this moment; borrowed. */
+static inline struct device *files_buffer_device(const struct pf_buffer *buffer)
+{
+	return pf_container_of(pf_buffer_location(buffer), struct device, location);
+}
 
 /* Where an output or a new buffer goes. */
 struct target {
@@ -111,11 +119,8 @@ int files_remove_buffer(struct pf_fs *fs, const struct device *device, const cha
 /* Append the lines of Python that convert files of other formats. */
 void buffers_print_foreign(struct pf_buf *out);
 
-/* What keeps buffers that have lost their names. */
-void deferred_free_init(struct deferred_frees *deferred_frees, struct pf_timers *timers);
-void deferred_free_stop(
-	struct deferred_frees *deferred_frees); /* bury them all, and keep no more */
-void deferred_free_release(struct deferred_frees *deferred_frees);
+/* Free the buffers whose frees are deferred, and defer no more.  Takes the name lock. */
+void files_end_deferred_frees(struct pf_fs *fs);
 
 /* Arrays that are split over devices. */
 

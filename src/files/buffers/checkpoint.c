@@ -20,31 +20,6 @@
 /* A hundred thousand tensors, each in a directory of its own: nobody needs more. */
 enum { MAX_NODES = 200000 };
 
-struct checkpoint {
-	const struct pf_location *location; /* borrowed */
-	struct pf_node *file;               /* owned reference; under the name lock */
-};
-
-const struct pf_location *checkpoint_place(struct pf_node *dir)
-{
-	return ((struct checkpoint *)dir->object)->location;
-}
-
-struct pf_node *checkpoint_file(struct pf_node *dir)
-{
-	struct checkpoint *c = dir->kind == &kind_checkpoint ? dir->object : NULL;
-
-	return c ? c->file : NULL;
-}
-
-void checkpoint_free(struct pf_node *dir)
-{
-	struct checkpoint *c = dir->object;
-
-	pf_node_unref(c->file);
-	free(c);
-}
-
 /* Unlink everything below DIR. */
 static void clear(struct pf_node *dir)
 {
@@ -56,8 +31,7 @@ static void clear(struct pf_node *dir)
 			pf_dir_unlink(*n);
 		} else {
 			pf_dir_unlink(*n);
-			if ((*n)->kind == &kind_buffer)
-				inode_unlinked(view_of(*n)->inode);
+			inode_unlinked(view_of(*n)->inode);
 		}
 		pf_node_unref(*n);
 	}
@@ -69,8 +43,9 @@ static void clear(struct pf_node *dir)
 /* A directory under way, which nobody can see yet. */
 struct build {
 	struct pf_node *file; /* borrowed */
-	struct pf_node *dir;  /* owned reference */
-	struct pf_attr attr;  /* of files; directories are searched by those who read */
+	struct device *device;
+	struct pf_node *dir; /* owned reference */
+	struct pf_attr attr; /* of files; directories are searched by those who read */
 	char made_by[PF_NAME_MAX + 1];
 	unsigned nodes;
 };
@@ -80,11 +55,11 @@ static mode_t directory_mode(mode_t file)
 	return file | ((file & 0444) >> 2);
 }
 
-static struct pf_node *directory_new(struct build *b, const struct pf_kind *kind,
-				     void *object)
+static struct pf_node *directory_new(struct build *b)
 {
-	mode_t perm = directory_mode(b->attr.mode & 0777);
-	struct pf_node *node = pf_node_new(b->file->tree, kind, object, perm, NULL);
+	struct pf_node *node =
+		buffer_dir_new(b->file->tree, b->device->buffers->kind, b->device,
+			       directory_mode(b->attr.mode & 0777), NULL);
 	struct pf_attr attr;
 
 	if (node) {
@@ -121,8 +96,7 @@ static int enter(struct build *b, struct pf_node *dir, const char *name,
 	if (++b->nodes > MAX_NODES)
 		return pf_err_set(err, -E2BIG, "more than %u files and directories",
 				  MAX_NODES);
-	*ret = directory_new(b, &kind_buffers,
-			     (void *)(uintptr_t)checkpoint_place(b->dir));
+	*ret = directory_new(b);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a directory");
 	pf_node_inherit(dir, *ret);
@@ -152,10 +126,10 @@ static int put(struct build *b, struct pf_node *dir, const char *stem,
 	if (++b->nodes > MAX_NODES)
 		return pf_err_set(err, -E2BIG, "more than %u files and directories",
 				  MAX_NODES);
-	buffer = pf_buffer_of_value(checkpoint_place(b->dir), value, b->made_by);
+	buffer = pf_buffer_of_value(&b->device->location, value, b->made_by);
 	if (buffer)
-		node = inode_new(dir->tree, buffer, PF_FORMAT_NPY, b->attr.mode & 07777,
-				 NULL);
+		node = inode_new(dir->tree, b->file->kind, buffer, PF_FORMAT_NPY,
+				 b->attr.mode & 07777, NULL);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	view_of(node)->inode->part_of = view_of(b->file)->inode->id;
@@ -220,27 +194,21 @@ void checkpoint_abandon(struct pf_node *dir)
 	pf_node_unref(dir);
 }
 
-int checkpoint_build(struct pf_node *file, const struct pf_location *location,
-		     struct pf_node **ret, struct pf_err *err)
+int checkpoint_build(struct pf_node *file, struct device *device, struct pf_node **ret,
+		     struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = pf_node_parent(file);
-	struct build b = { .file = file };
-	struct checkpoint *c = calloc(1, sizeof(*c));
+	struct build b = { .file = file, .device = device };
 	struct pf_tensors tensors = { 0 };
-	int r = c ? pf_buffer_tensors(buffer_of(file), location, &tensors, err)
-		  : pf_err_set(err, -ENOMEM, "no memory for a directory");
+	int r = pf_buffer_tensors(buffer_of(file), &device->location, &tensors, err);
 
 	*ret = NULL;
-	if (r < 0) {
-		free(c);
+	if (r < 0)
 		return r;
-	}
-	c->location = location;
 	pf_node_attr(file, &b.attr);
 	pf_node_name(file, b.made_by);
-	b.dir = directory_new(&b, &kind_checkpoint, c);
+	b.dir = directory_new(&b);
 	if (!b.dir) {
-		free(c);
 		r = pf_err_set(err, -ENOMEM, "no memory for a directory");
 	} else {
 		if (parent)
@@ -248,8 +216,6 @@ int checkpoint_build(struct pf_node *file, const struct pf_location *location,
 		r = fill(&b, &tensors, err);
 	}
 	pf_tensors_release(&tensors);
-	if (r < 0)
-		checkpoint_abandon(pf_steal(&b.dir));
 	*ret = b.dir;
 	return r;
 }
@@ -266,8 +232,7 @@ static bool is_all_of(struct pf_node *dir, uint64_t id)
 		if (buffers_is_directory(*n))
 			ours = ours && is_all_of(*n, id);
 		else
-			ours = ours && (*n)->kind == &kind_buffer &&
-			       view_of(*n)->inode->part_of == id;
+			ours = ours && is_buffer(*n) && view_of(*n)->inode->part_of == id;
 		pf_node_unref(*n);
 	}
 	free(list);
@@ -299,7 +264,7 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 	clear(dir);
 	pf_dir_unlink(dir);
 	atomic_store(&inode->directory, NULL);
-	pf_node_unref(pf_steal(&((struct checkpoint *)dir->object)->file));
+	pf_node_unref(pf_steal(&dir_of(dir)->file));
 	pf_node_unref(dir);
 	return 0;
 }
@@ -357,7 +322,7 @@ void checkpoint_follow_directory(struct pf_node *dir)
 	struct pf_attr attr;
 
 	pf_tree_lock_names(dir->tree);
-	file = checkpoint_file(dir);
+	file = dir_of(dir)->file;
 	pf_node_attr(dir, &attr);
 	if (file)
 		pf_node_follow(file, &attr, attr.mode & 0666);
@@ -366,8 +331,7 @@ void checkpoint_follow_directory(struct pf_node *dir)
 
 void checkpoint_gone(struct pf_node *dir)
 {
-	struct checkpoint *c = dir->object;
-	struct pf_node *file = pf_steal(&c->file);
+	struct pf_node *file = pf_steal(&dir_of(dir)->file);
 
 	if (!file)
 		return;
@@ -381,7 +345,6 @@ void checkpoint_gone(struct pf_node *dir)
 static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *parent = NULL;
-	struct checkpoint *c = dir->object;
 	char stem[PF_NAME_MAX + 1];
 	size_t len;
 	int r = checkpoint_dissolve(file, err);
@@ -393,7 +356,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	/* Unlinked, or renamed, or written to once more meanwhile: whoever did that sees to
 	 * the rest. */
 	if (!parent || pf_format_of(stem, &len) != PF_FORMAT_SAFETENSORS ||
-	    pf_buffer_location(buffer_of(file)) != c->location ||
+	    pf_buffer_location(buffer_of(file)) != &dir_of(dir)->device->location ||
 	    !pf_buffer_is_tensors(buffer_of(file)))
 		return 1;
 	stem[len] = '\0';
@@ -403,7 +366,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	r = pf_dir_link(parent, stem, dir, false);
 	if (r < 0)
 		return pf_err_set(err, r, "directory %s: %s", stem, strerror(-r));
-	c->file = pf_node_ref(file);
+	dir_of(dir)->file = pf_node_ref(file);
 	pf_dir_hide(file);
 	atomic_store(&view_of(file)->inode->directory, dir);
 	files_report(dir, "buffer.ready");
@@ -418,8 +381,6 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 		pf_node_unref(dir);
 	else
 		checkpoint_abandon(dir);
-	if (r < 0)
-		pf_buffer_refuse(buffer_of(file), err);
 	return r < 0 ? r : 0;
 }
 
@@ -428,19 +389,17 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
 {
 	struct pf_node *dir;
-	int r = checkpoint_build(file, pf_buffer_location(buffer_of(file)), &dir, err);
+	int r = checkpoint_build(file, files_buffer_device(buffer_of(file)), &dir, err);
 
-	if (r < 0) {
-		pf_buffer_refuse(buffer_of(file), err);
-		return r;
-	}
 	pf_tree_lock_names(file->tree);
-	/* Whoever changes the file takes its directory away first: one that is there is right. */
-	if (behind && atomic_load(&view_of(file)->inode->directory))
+	/* A change of the file takes its directory away first: one that is there is right. */
+	if (r < 0 || (behind && atomic_load(&view_of(file)->inode->directory)))
 		checkpoint_abandon(dir);
 	else
 		r = checkpoint_link(file, dir, err);
 	pf_tree_unlock_names(file->tree);
+	if (r < 0)
+		pf_buffer_refuse(buffer_of(file), err);
 	return r;
 }
 

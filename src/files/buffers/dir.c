@@ -19,7 +19,7 @@ static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, si
 
 	snprintf(stem, sizeof(stem), "%.*s", (int)len, name);
 	node = pf_dir_lookup(dir, stem);
-	return node ? checkpoint_file(node) : NULL;
+	return node && buffers_is_directory(node) ? dir_of(node)->file : NULL;
 }
 
 /* May a buffer or scratch file be called NAME? */
@@ -82,9 +82,9 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 
 	if (r < 0)
 		return r;
-	buffer = pf_buffer_new(files_location_of(dir), format);
+	buffer = pf_buffer_new(&files_device_of(dir)->location, format);
 	if (buffer)
-		node = inode_new(dir->tree, buffer, format, mode, cred);
+		node = inode_new(dir->tree, &kind_buffer, buffer, format, mode, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	r = pf_dir_link(dir, name, node, false);
@@ -117,8 +117,7 @@ static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
-	node = pf_node_new(dir->tree, &kind_buffers,
-			   (void *)(uintptr_t)files_location_of(dir), mode, cred);
+	node = buffer_dir_new(dir->tree, dir->kind, files_device_of(dir), mode, cred);
 	if (!node)
 		return -ENOMEM;
 	r = pf_dir_link(dir, name, node, false);
@@ -165,11 +164,10 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 	(void)dir;
 	if (pf_dir_count(node))
 		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
-	if (node->kind == &kind_checkpoint)
+	if (dir_of(node)->file)
 		files_report(node, "buffer.removed");
 	pf_dir_unlink(node);
-	if (node->kind == &kind_checkpoint)
-		checkpoint_gone(node);
+	checkpoint_gone(node);
 	return 0;
 }
 
@@ -236,7 +234,7 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
 				  name);
 	r = move_node(node, to, name);
-	if (r == 0 && target && target != node && target->kind == &kind_checkpoint)
+	if (r == 0 && target && target != node)
 		checkpoint_gone(target);
 	return r;
 }
@@ -258,21 +256,19 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 /* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
  * their directory is in *DIR, with a reference. */
 static int check_content(struct pf_node *node, enum pf_format format,
-			 const struct pf_location *location, struct pf_node **dir,
-			 struct pf_err *err)
+			 struct device *device, struct pf_node **dir, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
 	int r = pf_buffer_check(b, format, err);
 
 	if (r == 0 && format == PF_FORMAT_SAFETENSORS && b->tensors != 1)
-		r = checkpoint_build(node, location, dir, err);
+		r = checkpoint_build(node, device, dir, err);
 	return r;
 }
 
 /* May NODE be renamed from one format to the other? */
-static int check_formats(struct pf_node *node, enum pf_format to,
-			 const struct pf_location *location, struct pf_node **dir,
-			 struct pf_err *err)
+static int check_formats(struct pf_node *node, enum pf_format to, struct device *device,
+			 struct pf_node **dir, struct pf_err *err)
 {
 	enum pf_format from = view_of(node)->format;
 
@@ -284,7 +280,7 @@ static int check_formats(struct pf_node *node, enum pf_format to,
 				  "instead",
 				  pf_format_extension(to));
 	return to == PF_FORMAT_NONE ? keep_bytes(node, err)
-				    : check_content(node, to, location, dir, err);
+				    : check_content(node, to, device, dir, err);
 }
 
 /* NODE has a name of FORMAT now: its bytes mean something else. */
@@ -293,6 +289,7 @@ static int take_format(struct pf_node *node, enum pf_format format,
 {
 	struct pf_buffer *b = buffer_of(node);
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	int r;
 
 	view_of(node)->format = format;
 	pf_buffer_set_format(b, format);
@@ -302,7 +299,10 @@ static int take_format(struct pf_node *node, enum pf_format format,
 		buffer_commit_start(node, false, NULL);
 		return 0;
 	}
-	return checkpoint_link(node, pf_steal(built), err);
+	r = checkpoint_link(node, pf_steal(built), err);
+	if (r < 0)
+		pf_buffer_refuse(b, err);
+	return r;
 }
 
 static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *name,
@@ -313,6 +313,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	PF_CLEANUP(checkpoint_abandonp) struct pf_node *built = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_parent(node);
 	enum pf_format from = view_of(node)->format, format;
+	struct device *device = files_device_of(to);
 	char old[PF_NAME_MAX + 1];
 	int r = check_name(to, name, &format, err);
 
@@ -320,12 +321,12 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		return r;
 	if (target && buffers_is_directory(target))
 		return pf_err_set(err, -EISDIR, "%s is a directory", name);
-	r = check_formats(node, format, files_location_of(to), &built, err);
+	r = check_formats(node, format, device, &built, err);
 	if (r == 0 && target && view_of(target)->inode != inode)
 		r = checkpoint_dissolve(target, err);
-	if (r == 0 && pf_buffer_location(inode->buffer) != files_location_of(to))
-		r = pf_buffer_move(inode->buffer, files_location_of(to), UINT32_MAX,
-				   &value, err);
+	if (r == 0 && files_buffer_device(inode->buffer) != device)
+		r = pf_buffer_move(inode->buffer, &device->location, UINT32_MAX, &value,
+				   err);
 	if (r < 0)
 		return r;
 	if (target && view_of(target)->inode != inode) {
@@ -360,7 +361,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 
-	if (to->kind != &kind_buffers && to->kind != &kind_checkpoint)
+	if (to->kind != dir->kind)
 		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
 				  name);
 	if (!buffers_is_directory(node) && node->kind != &kind_buffer)
@@ -370,7 +371,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 				? "it tells of the buffers of its name: move those"
 				: "it tells why a name was refused");
 	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
-	if (files_location_of(dir) != files_location_of(to) &&
+	if (files_device_of(dir) != files_device_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);
 	if (!buffers_is_directory(node) &&
@@ -405,7 +406,7 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 	struct pf_cred owner = { 0 };
 	struct pf_attr attr;
 
-	if (to->kind->dir != dir->kind->dir)
+	if (to->kind != dir->kind)
 		return r;
 	pf_node_attr(node, &attr);
 	owner.uid = attr.uid;
@@ -459,8 +460,7 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 	if (!there || !buffers_is_directory(there))
 		r = pf_dir_room(dir, NULL, err);
 	if (r == 0 && (!there || !buffers_is_directory(there)))
-		r = dir->kind->dir->mkdir(dir, last, 0777 & ~cred->umask, cred, &made,
-					  err);
+		r = buffers_mkdir(dir, last, 0777 & ~cred->umask, cred, &made, err);
 	if (made)
 		pf_node_inherit(dir, made);
 	pf_tree_unlock_names(dir->tree);
@@ -498,7 +498,7 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
-	node = inode_new(t->dir->tree, buffer, format,
+	node = inode_new(t->dir->tree, &kind_buffer, buffer, format,
 			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
@@ -549,8 +549,18 @@ static const struct pf_dir_ops buffers_ops = {
 	.rename = buffers_rename,
 };
 
-const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755, .dir = &buffers_ops };
-const struct pf_kind kind_checkpoint = { .mode = S_IFDIR | 0755,
-					 .dir = &buffers_ops,
-					 .setattr = checkpoint_follow_directory,
-					 .free = checkpoint_free };
+static const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755,
+					     .dir = &buffers_ops,
+					     .setattr = checkpoint_follow_directory,
+					     .free = buffer_dir_free };
+
+int files_add_buffers(struct pf_node *parent, struct device *device)
+{
+	int r = -ENOMEM;
+
+	device->buffers =
+		buffer_dir_new(parent->tree, &kind_buffers, device, (mode_t)-1, NULL);
+	if (device->buffers)
+		r = pf_dir_link_fixed(parent, "buffers", device->buffers);
+	return r;
+}

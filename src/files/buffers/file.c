@@ -354,7 +354,7 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 	 * is freed then: the kernel shall look the name up again. */
 	atomic_fetch_add(&inode->opens, 1);
 	if (atomic_load(&inode->dead)) {
-		deferred_free_alarm(&fs_of(of->node)->deferred_frees);
+		deferred_free_alarm(fs_of(of->node));
 		r = pf_err_set(err, -ESTALE, "it was removed just now");
 	}
 	if (r == 0 && pf_open_reads(of))

@@ -7,7 +7,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* What events tell of buffers that became arrays, or were refused. */
+/* --- events ---------------------------------------------------------------------------- */
 
 /* What it is as an array, and where. */
 static void describe(struct pf_event *e, struct pf_buffer *buffer)
@@ -55,163 +55,7 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 	pf_event_add(pf_telemetry_events(telemetry), &e);
 }
 
-/*
- * Buffers that lost their names while somebody was about to open them.
- *
- * Who opens a path looks its name up first, and opens what that was a moment later.  If the
- * name was given to another buffer meanwhile, and the first one's memory is free, the answer
- * is ESTALE, on which the kernel looks the name up again: but only once.  So after such an
- * answer buffers that lose their names, for as long as that may go on, are kept a little: the
- * second lookup's will be there.  They take a small part of the memory limit at most, and
- * nothing is kept while nobody races.
- */
-
-enum {
-	RACE_MS = 2000, /* after who came too late others may */
-	KEEP_MS = 200,  /* between a lookup and its open */
-	PART = 8,       /* so much of the memory limit */
-};
-
-void deferred_free_alarm(struct deferred_frees *g)
-{
-	atomic_store(&g->race_until, pf_now_ms() + RACE_MS);
-}
-
-static struct buffer_inode *pop_locked(struct deferred_frees *g)
-{
-	struct buffer_inode *inode = g->first;
-
-	g->first = inode->next_deferred_free;
-	if (!g->first)
-		g->last = NULL;
-	g->bytes -= inode->deferred_free_bytes;
-	inode->kept = false;
-	return inode;
-}
-
-static void close_deferred_free(struct buffer_inode *inode)
-{
-	inode_free_data(inode);
-	inode_unref(inode);
-}
-
-/* So many of the oldest as are due go to *DUE; the timer is set for the next one. */
-static void take_due_locked(struct deferred_frees *g, struct buffer_inode **due)
-{
-	int64_t now = pf_now_ms();
-
-	while (g->first && g->first->keep_until <= now) {
-		struct buffer_inode *inode = pop_locked(g);
-
-		inode->next_deferred_free = *due;
-		*due = inode;
-	}
-	/* Without a timer the next one that is kept looks after them. */
-	if (g->first)
-		(void)pf_timer_arm(g->timers, &g->timer,
-				   (uint64_t)(g->first->keep_until - now));
-}
-
-static void close_all(struct buffer_inode *inode)
-{
-	while (inode) {
-		struct buffer_inode *next = inode->next_deferred_free;
-
-		close_deferred_free(inode);
-		inode = next;
-	}
-}
-
-static void on_timer(struct pf_timer *timer)
-{
-	struct deferred_frees *g = pf_container_of(timer, struct deferred_frees, timer);
-	struct buffer_inode *due = NULL;
-
-	pf_lock(&g->lock);
-	take_due_locked(g, &due);
-	pf_unlock(&g->lock);
-	close_all(due);
-}
-
-void deferred_free_init(struct deferred_frees *g, struct pf_timers *timers)
-{
-	if (pthread_mutex_init(&g->lock, NULL))
-		abort();
-	g->timers = timers;
-	g->timer.fire = on_timer;
-}
-
-/* Shall INODE, of BYTES, be kept?  There must be a timer that ends that. */
-static bool is_wanted_locked(struct deferred_frees *g, const struct buffer_inode *inode,
-			     uint64_t bytes, uint64_t most)
-{
-	if (inode->was_kept || g->stopped || bytes > most ||
-	    atomic_load(&g->race_until) < pf_now_ms())
-		return false;
-	return g->first || pf_timer_arm(g->timers, &g->timer, KEEP_MS) == 0;
-}
-
-static void push_locked(struct deferred_frees *g, struct buffer_inode *inode,
-			uint64_t bytes)
-{
-	atomic_fetch_add(&inode->refs, 1);
-	inode->kept = inode->was_kept = true;
-	inode->next_deferred_free = NULL;
-	inode->deferred_free_bytes = bytes;
-	inode->keep_until = pf_now_ms() + KEEP_MS;
-	if (g->last)
-		g->last->next_deferred_free = inode;
-	else
-		g->first = inode;
-	g->last = inode;
-	g->bytes += bytes;
-}
-
-/* INODE has lost its name, and nobody has it open: keep it a while if somebody may be about
- * to open it, and it is small beside LIMIT, in bytes.  False: bury it now. */
-static bool deferred_free_keep(struct deferred_frees *g, struct buffer_inode *inode,
-			       uint64_t limit)
-{
-	uint64_t bytes = pf_buffer_bytes(inode->buffer), most = limit / PART;
-	struct buffer_inode *over = NULL;
-	bool kept;
-
-	pf_lock(&g->lock);
-	if (!inode->kept && is_wanted_locked(g, inode, bytes, most)) {
-		while (g->first && g->bytes + bytes > most) {
-			struct buffer_inode *oldest = pop_locked(g);
-
-			oldest->next_deferred_free = over;
-			over = oldest;
-		}
-		push_locked(g, inode, bytes);
-	}
-	kept = inode->kept;
-	pf_unlock(&g->lock);
-	close_all(over);
-	return kept;
-}
-
-void deferred_free_stop(struct deferred_frees *g)
-{
-	struct buffer_inode *left;
-
-	pf_lock(&g->lock);
-	g->stopped = true;
-	left = g->first;
-	for (struct buffer_inode *e = left; e; e = e->next_deferred_free)
-		e->kept = false;
-	g->first = g->last = NULL;
-	pf_unlock(&g->lock);
-	close_all(left);
-}
-
-void deferred_free_release(struct deferred_frees *g)
-{
-	pthread_mutex_destroy(&g->lock);
-}
-
-/* Buffers' entries: the nodes by which one buffer is seen, and how long it lives. */
+/* --- how long a buffer lives ---------------------------------------------------------- */
 
 void inode_unref(struct buffer_inode *inode)
 {
@@ -221,9 +65,116 @@ void inode_unref(struct buffer_inode *inode)
 	free(inode);
 }
 
-static struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode,
-				enum pf_format format, mode_t mode,
-				const struct pf_cred *cred)
+/* Either this sees that the file is open, or buffer_open sees that the inode is dead. */
+static void inode_free_data(struct buffer_inode *inode)
+{
+	atomic_store(&inode->dead, true);
+	if (!atomic_load(&inode->opens))
+		pf_buffer_discard(inode->buffer);
+}
+
+/*
+ * Buffers that lost their names while a process was about to open them.
+ *
+ * open(2) looks up a name first, and opens the inode that it found a moment later.  If the name
+ * was given to another buffer meanwhile, and the memory of the first one is free, the answer is
+ * ESTALE, on which the kernel looks the name up again: but only once.  So after such an answer
+ * buffers that lose their names are freed a little later, for two seconds: the buffer that the
+ * second lookup finds is still there.  They take a small part of the memory limit at most, and
+ * nothing is deferred while no process races.
+ */
+
+enum {
+	RACE_MS = 2000, /* after one late open others are likely */
+	KEEP_MS = 200,  /* between a lookup and its open */
+	PART = 8,       /* of the memory limit: an eighth */
+};
+
+void deferred_free_alarm(struct pf_fs *fs)
+{
+	atomic_store(&fs->deferred_frees.race_until, pf_now_ms() + RACE_MS);
+}
+
+static void free_first_locked(struct deferred_frees *d)
+{
+	struct buffer_inode *inode = d->first;
+
+	d->first = inode->next_deferred;
+	d->bytes -= inode->deferred_bytes;
+	inode->deferred = false;
+	inode_free_data(inode);
+	inode_unref(inode);
+}
+
+static void on_timer(struct pf_timer *timer);
+
+/* The timer's thread runs, or this is the first timer: then it may fail. */
+static bool arm(struct pf_fs *fs, uint64_t ms)
+{
+	fs->deferred_frees.timer.fire = on_timer;
+	return pf_timer_arm(fs->timers, &fs->deferred_frees.timer, ms) == 0;
+}
+
+static void on_timer(struct pf_timer *timer)
+{
+	struct pf_fs *fs = pf_container_of(timer, struct pf_fs, deferred_frees.timer);
+	struct deferred_frees *d = &fs->deferred_frees;
+	int64_t now = pf_now_ms();
+
+	pf_tree_lock_names(fs->tree);
+	while (d->first && d->first->free_at <= now)
+		free_first_locked(d);
+	if (d->first)
+		(void)arm(fs, (uint64_t)(d->first->free_at - now));
+	pf_tree_unlock_names(fs->tree);
+}
+
+/* INODE has lost its name, and nobody has it open: free its data, or do that later. */
+static void free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
+{
+	struct deferred_frees *d = &fs->deferred_frees;
+	uint64_t bytes = pf_buffer_bytes(inode->buffer), used, limit;
+	int64_t now = pf_now_ms();
+
+	if (inode->deferred)
+		return;
+	pf_arena_usage(fs->arena, &used, &limit);
+	if (inode->free_at || d->stopped || bytes > limit / PART ||
+	    atomic_load(&d->race_until) < now || (!d->first && !arm(fs, KEEP_MS))) {
+		inode_free_data(inode);
+		return;
+	}
+	while (d->first && d->bytes + bytes > limit / PART)
+		free_first_locked(d);
+	atomic_fetch_add(&inode->refs, 1);
+	inode->deferred = true;
+	inode->next_deferred = NULL;
+	inode->deferred_bytes = bytes;
+	inode->free_at = now + KEEP_MS;
+	if (d->first)
+		d->last->next_deferred = inode;
+	else
+		d->first = inode;
+	d->last = inode;
+	d->bytes += bytes;
+}
+
+void files_end_deferred_frees(struct pf_fs *fs)
+{
+	if (!fs->tree)
+		return;
+	pf_tree_lock_names(fs->tree);
+	fs->deferred_frees.stopped = true;
+	while (fs->deferred_frees.first)
+		free_first_locked(&fs->deferred_frees);
+	pf_tree_unlock_names(fs->tree);
+}
+
+/* --- the nodes by which one buffer is seen -------------------------------------------- */
+
+static struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
+				struct buffer_inode *inode, enum pf_format format,
+				mode_t mode, const struct pf_cred *cred)
 {
 	struct buffer_view *view = calloc(1, sizeof(*view));
 	struct pf_node *node = NULL;
@@ -232,7 +183,7 @@ static struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode
 		atomic_fetch_add(&inode->refs, 1);
 		view->inode = inode;
 		atomic_init(&view->format, format);
-		node = pf_node_new(tree, &kind_buffer, view, mode, cred);
+		node = pf_node_new(tree, kind, view, mode, cred);
 	}
 	if (!node && view) {
 		inode_unref(inode);
@@ -241,8 +192,31 @@ static struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode
 	return node;
 }
 
-struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
-			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
+struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
+			       struct device *device, mode_t perm,
+			       const struct pf_cred *cred)
+{
+	struct buffer_dir *object = calloc(1, sizeof(*object));
+	struct pf_node *dir = NULL;
+
+	if (object) {
+		object->device = device;
+		dir = pf_node_new(tree, kind, object, perm, cred);
+	}
+	if (!dir)
+		free(object);
+	return dir;
+}
+
+void buffer_dir_free(struct pf_node *dir)
+{
+	pf_node_unref(dir_of(dir)->file);
+	free(dir->object);
+}
+
+struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
+			  struct pf_buffer *buffer, enum pf_format format, mode_t mode,
+			  const struct pf_cred *cred)
 {
 	static _Atomic uint64_t ids;
 	struct buffer_inode *inode = calloc(1, sizeof(*inode));
@@ -253,7 +227,7 @@ struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
 	inode->id = atomic_fetch_add(&ids, 1) + 1;
 	atomic_init(&inode->refs, 1);
 	inode->buffer = pf_buffer_ref(buffer);
-	node = view_new(tree, inode, format, mode, cred);
+	node = view_new(tree, kind, inode, format, mode, cred);
 	inode->listed = node;
 	buffer->subject = node ? node->ino : 0;
 	inode_unref(inode);
@@ -267,8 +241,8 @@ struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 
 	if (!inode->views[format]) {
 		pf_node_attr(listed, &attr);
-		inode->views[format] =
-			view_new(listed->tree, inode, format, attr.mode & 07777, NULL);
+		inode->views[format] = view_new(listed->tree, listed->kind, inode, format,
+						attr.mode & 07777, NULL);
 		if (!inode->views[format])
 			return NULL;
 	}
@@ -278,23 +252,6 @@ struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 		attr.mode &= ~(mode_t)0222;
 	pf_node_set_attr(inode->views[format], &attr);
 	return pf_node_ref(inode->views[format]);
-}
-
-/* Either this sees the file open, or who opens it sees that it is dead. */
-void inode_free_data(struct buffer_inode *inode)
-{
-	atomic_store(&inode->dead, true);
-	if (!atomic_load(&inode->opens))
-		pf_buffer_discard(inode->buffer);
-}
-
-static void free_or_defer(struct pf_fs *fs, struct buffer_inode *inode)
-{
-	uint64_t used, limit;
-
-	pf_arena_usage(fs->arena, &used, &limit);
-	if (!deferred_free_keep(&fs->deferred_frees, inode, limit))
-		inode_free_data(inode);
 }
 
 void inode_unlinked(struct buffer_inode *inode)
@@ -307,7 +264,7 @@ void inode_unlinked(struct buffer_inode *inode)
 		pf_node_unref(pf_steal(&inode->views[f]));
 	atomic_store(&inode->gone, true);
 	if (!atomic_load(&inode->opens))
-		free_or_defer(fs, inode);
+		free_or_defer_locked(fs, inode);
 	inode_unref(inode);
 }
 
@@ -367,6 +324,9 @@ void inode_leave(struct pf_node *node)
 {
 	struct buffer_inode *inode = view_of(node)->inode;
 
-	if (atomic_fetch_sub(&inode->opens, 1) == 1 && atomic_load(&inode->gone))
-		free_or_defer(fs_of(node), inode);
+	if (atomic_fetch_sub(&inode->opens, 1) != 1 || !atomic_load(&inode->gone))
+		return;
+	pf_tree_lock_names(node->tree);
+	free_or_defer_locked(fs_of(node), inode);
+	pf_tree_unlock_names(node->tree);
 }

@@ -22,11 +22,12 @@ struct buffer_inode {
 	_Atomic bool gone;        /* unlinked: freed with the last open file */
 	_Atomic bool dead;        /* freed, or about to be: too late to open it */
 	bool numbered; /* by a command, in a directory for its results; set before it is linked */
-	struct buffer_inode *
-		next_deferred_free; /* from here on: struct deferred_frees's, by its lock */
-	uint64_t deferred_free_bytes;
-	int64_t keep_until;                     /* CLOCK_MONOTONIC, ms */
-	bool kept, was_kept;                    /* in a grave now; ever */
+	/* Its free is deferred, to FREE_AT (CLOCK_MONOTONIC, ms; 0: it never was).  Under the
+	 * name lock. */
+	struct buffer_inode *next_deferred;
+	uint64_t deferred_bytes;
+	int64_t free_at;
+	bool deferred;
 	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 	/* Of a file of several tensors: their directory, listed in its stead; weak. */
@@ -42,6 +43,19 @@ struct buffer_view {
 	 * extension, under the name lock; readers may see either. */
 	_Atomic enum pf_format format;
 };
+
+/* The object of a directory in buffers/. */
+struct buffer_dir {
+	struct device *device; /* borrowed: its arrays live there */
+	/* The .safetensors file whose tensors these are, or NULL: an owned reference, under the
+	 * name lock. */
+	struct pf_node *file;
+};
+
+static inline struct buffer_dir *dir_of(struct pf_node *dir)
+{
+	return dir->object;
+}
 
 static inline struct buffer_view *view_of(struct pf_node *node)
 {
@@ -119,11 +133,9 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
 
 /* --- who comes too late (inode.c) -------------------------------------------------- */
 
-/* Somebody opened an entry that was dead already. */
-void deferred_free_alarm(struct deferred_frees *deferred_frees);
+/* A process has opened an inode that was dead already: defer frees for two seconds. */
+void deferred_free_alarm(struct pf_fs *fs);
 
-/* Free what INODE holds unless it is open: then that happens when it is closed. */
-void inode_free_data(struct buffer_inode *inode);
 void inode_unref(struct buffer_inode *inode); /* NULL is allowed */
 
 /* --- committing (commit.c) ---------------------------------------------------------- */
@@ -149,6 +161,13 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
 int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err);
 
+/* Is NODE, which is linked or was found by its name, a buffer?  A sharding and a refusal only
+ * print. */
+static inline bool is_buffer(const struct pf_node *node)
+{
+	return node->kind->write != NULL;
+}
+
 static inline bool buffers_is_directory(const struct pf_node *node)
 {
 	return S_ISDIR(node->kind->mode);
@@ -163,10 +182,16 @@ int buffers_find_listed(struct pf_fs *fs, const struct device *device, const cha
 /* Unlink a listed buffer of DIR; -EPERM for views.  The name lock is held. */
 int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
 
-/* Make the entry of BUFFER (a reference is taken) and its listed node, not yet linked, with
- * a reference.  NULL: no memory. */
-struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
-			  enum pf_format format, mode_t mode, const struct pf_cred *cred);
+/* Make a directory of KIND for arrays of DEVICE, not yet linked, as pf_node_new does. */
+struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
+			       struct device *device, mode_t perm,
+			       const struct pf_cred *cred);
+
+/* Make the inode of BUFFER (a reference is taken) and its listed node of KIND, not yet linked,
+ * with a reference.  NULL: no memory. */
+struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
+			  struct pf_buffer *buffer, enum pf_format format, mode_t mode,
+			  const struct pf_cred *cred);
 
 /* The node of INODE that shows FORMAT, with a reference; NULL: no memory. */
 struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format);
@@ -180,7 +205,8 @@ void inode_unlinked(struct buffer_inode *inode);
 /* A file of NODE's entry is closed: the last one of an entry without a name frees it. */
 void inode_leave(struct pf_node *node);
 
-/* kind_buffer's: let go of the facet. */
+/* The free of kind_buffer and of kind_buffers. */
+void buffer_dir_free(struct pf_node *dir);
 void buffer_node_free(struct pf_node *node);
 
 /* What was written to NODE changed what the others of its entry show: whoever keeps their
@@ -192,34 +218,22 @@ int inode_list(struct pf_node *node);
 
 /* Directories of the tensors of a .safetensors file. */
 
-/* In buffers.c: its names are like those of other directories in buffers/. */
-extern const struct pf_kind kind_checkpoint;
-
-/* kind_checkpoint's free. */
-void checkpoint_free(struct pf_node *dir);
-
-/* Where the arrays of DIR, a checkpoint's directory, live. */
-const struct pf_location *checkpoint_place(struct pf_node *dir);
-
-/* The file that DIR is the directory of, borrowed; NULL if DIR is another kind of directory,
- * or was removed.  The name lock is held. */
-struct pf_node *checkpoint_file(struct pf_node *dir);
-
 /*
- * Make the directory that FILE's bytes ask for, at LOCATION, not linked yet, in *RET, with a
- * reference.  What pf_buffer_tensors refuses; -EINVAL, -ENAMETOOLONG, -E2BIG: names that no
- * files can have, or too many.  Takes time; no lock is needed, the name lock may be held.
+ * Make the directory that FILE's bytes ask for, on DEVICE, not linked yet, in *RET, for
+ * checkpoint_link or checkpoint_abandon; with an error *RET is the part that was made, or NULL.
+ * As pf_buffer_tensors; -EINVAL, -ENAMETOOLONG, -E2BIG: names that no files can have, or too
+ * many.  Takes time; no lock is needed, the name lock may be held.
  */
-int checkpoint_build(struct pf_node *file, const struct pf_location *location,
-		     struct pf_node **ret, struct pf_err *err);
+int checkpoint_build(struct pf_node *file, struct device *device, struct pf_node **ret,
+		     struct pf_err *err);
 
-/* Let go of what was built; NULL is allowed. */
+/* Free what checkpoint_build made; NULL is allowed.  The name lock is held. */
 void checkpoint_abandon(struct pf_node *dir);
 PF_DEFINE_CLEANUP(struct pf_node *, checkpoint_abandon)
 
 /*
  * Link DIR, which was built of FILE (the reference is taken), in FILE's stead, unless FILE
- * has changed meanwhile.  The name lock is held.  -errno: FILE's bytes are refused.
+ * has changed meanwhile.  The name lock is held.  -errno: FILE's bytes are to be refused.
  */
 int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *err);
 

@@ -102,9 +102,9 @@ void buffers_print_foreign(struct pf_buf *out)
 			      foreign[i].to);
 }
 
-const struct pf_location *files_location_of(struct pf_node *dir)
+struct device *files_device_of(struct pf_node *dir)
 {
-	return dir->kind == &kind_checkpoint ? checkpoint_place(dir) : dir->object;
+	return dir_of(dir)->device;
 }
 
 /* A stem that looks like a file of its own would be ambiguous in commands. */
@@ -518,7 +518,7 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 		size_t len = 0;
 
 		if (!m || (!buffers_is_directory(list[i]) &&
-			   (list[i]->kind != &kind_buffer ||
+			   (!is_buffer(list[i]) ||
 			    view_of(list[i])->format == PF_FORMAT_NONE))) {
 			pf_node_unref(list[i]);
 			continue;

@@ -256,7 +256,7 @@ void files_shard_gone(struct pf_node *dir, const char *name)
 	if (!atomic_load(&fs->n_shardings) ||
 	    pf_format_of(name, &len) == PF_FORMAT_NONE || file_name(name, file, NULL) < 0)
 		return;
-	device = pf_container_of(files_location_of(dir), struct device, location);
+	device = files_device_of(dir);
 	pf_node_path(dir, device->buffers, &path);
 	if (path.failed)
 		return;

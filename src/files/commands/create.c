@@ -142,7 +142,8 @@ int command_put_value(struct task *task, const char *op, unsigned memory,
 	int r;
 
 	if (c)
-		c->buffer = pf_buffer_of_value(files_location_of(target->dir), value, op);
+		c->buffer = pf_buffer_of_value(&files_device_of(target->dir)->location,
+					       value, op);
 	if (!c || !c->buffer) {
 		free(c);
 		json_object_put(reply);
@@ -227,8 +228,7 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 		r = check_free(&target, err);
 	if (r == 0) {
 		/* The name may lead to another device. */
-		device = pf_container_of(files_location_of(target.dir), struct device,
-					 location);
+		device = files_device_of(target.dir);
 		r = declare(o, device, &shape, &dtype, &buffer, err);
 	}
 	if (r == 0)
@@ -282,7 +282,7 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	target.perm = files_mode_of_buffer(task->fs, device, name, &task->cred);
-	copy = value_at(value, files_location_of(target.dir));
+	copy = value_at(value, &files_device_of(target.dir)->location);
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");
 	reply = reply_new();

@@ -204,8 +204,7 @@ static void gather_put(struct shards *all)
 /* Those of the shards that have a value are all different, and all there are. */
 static int make_whole(struct shards *all, struct pf_err *err)
 {
-	const struct device *device = pf_container_of(files_location_of(all->target.dir),
-						      struct device, location);
+	const struct device *device = files_device_of(all->target.dir);
 	unsigned n = all->n, k = 0;
 	struct pf_block *blocks = calloc(n, sizeof(*blocks));
 	struct pf_value **parts = calloc(n, sizeof(struct pf_value *));
@@ -273,8 +272,7 @@ static int fetch(struct shard *shard)
 /* Every device has all of it: one that is where it shall be, or a copy. */
 static int take_one(struct shards *all, struct pf_err *err)
 {
-	const struct device *device = pf_container_of(files_location_of(all->target.dir),
-						      struct device, location);
+	const struct device *device = files_device_of(all->target.dir);
 	struct pf_value *value = all->at[0].value;
 
 	for (unsigned i = 0; i < all->n; i++)
@@ -584,8 +582,7 @@ static int get_whole(struct shards *all, struct json_object *o,
 		all->target.perm =
 			files_mode_of_buffer(task->fs, *device, name, &task->cred);
 	if (r == 0)
-		*device = pf_container_of(pf_buffer_location(buffer), struct device,
-					  location);
+		*device = files_buffer_device(buffer);
 	return r;
 }
 

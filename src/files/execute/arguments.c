@@ -513,7 +513,7 @@ static int find_target(struct named_exec *run, size_t row, size_t i, struct pf_e
 
 	if (r < 0)
 		return pf_err_wrap(err, r, "output %zu", i);
-	if (files_location_of(t->dir) != &at->device->location)
+	if (files_device_of(t->dir) != at->device)
 		return pf_err_set(
 			err, -EINVAL,
 			"output %zu: %s is on another device than %s, where the "
