@@ -2,12 +2,115 @@
 #ifndef PJRTFS_SHM_H
 #define PJRTFS_SHM_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "pjrtfs/base.h"
+
+/* Bytes in a shared file. */
+struct pf_extent {
+	uint64_t off;
+	uint64_t len; /* what was asked for, rounded up to what it takes */
+};
+
+/*
+ * A heap: a mapped file in memory (memfd) of which extents are given out.
+ *
+ * The front part of the file is cut into small granules, the rest into granules of 2 MiB; an
+ * extent is some granules in a row.  Free granules are warm (they have pages, touching them is
+ * cheap) or cold; warm ones are given out first.  A thread of the heap returns the pages of too
+ * many warm ones to the system, after 200 ms, and of nearly all of them when nothing was taken or
+ * given for 3 s: then it also calls malloc_trim(3).
+ *
+ * Every function is safe from any thread, blocks no longer than its comment says and calls no
+ * malloc, so that malloc may call it (but pf_heap_init and pf_heap_release).
+ */
+
+enum pf_heap_parts { PF_HEAP_SMALL, PF_HEAP_LARGE, PF_HEAP_PARTS };
+enum { PF_HEAP_BINS = 28 }; /* one for each power of two of an extent's granules */
+
+/* What a heap's owner decides; all but small_shift in bytes. */
+struct pf_heap_rules {
+	unsigned small_shift;              /* log2 of the bytes of a small granule */
+	uint64_t small_size;               /* of the front part: a multiple of 2 MiB */
+	uint64_t small_max;                /* longer extents are of the large granules */
+	uint64_t keep[PF_HEAP_PARTS];      /* warm bytes that are kept, */
+	uint64_t keep_idle[PF_HEAP_PARTS]; /* and while nothing happens */
+};
+
+/* Private to wire/heap.c. */
+struct pf_heap_part {
+	struct pf_heap_tag *tags;       /* owned mapping; one a granule */
+	uint64_t start;                 /* offset in the file */
+	unsigned shift;                 /* log2 of the bytes of a granule */
+	uint32_t n;                     /* granules */
+	uint32_t warm;                  /* of them, free with pages */
+	uint32_t bins[2][PF_HEAP_BINS]; /* first warm, and cold, extent by size */
+};
+
+struct pf_heap {
+	int fd; /* borrowed, as is the mapping */
+	uint8_t *base;
+	struct pf_heap_rules rules;
+	pthread_mutex_t lock; /* rank 7; protects the fields below */
+	pthread_cond_t work;  /* there is something to do for the thread */
+	struct pf_heap_part parts[PF_HEAP_PARTS];
+	uint64_t ahead, ahead_end; /* offsets: what pf_heap_populate asked for */
+	uint64_t changes;          /* extents taken and given so far */
+	bool cool;                 /* there is nothing to trim */
+	bool stop;
+	pthread_t thread;
+};
+
+/*
+ * Make HEAP of the file FD, whose first SIZE bytes are mapped at BASE, all of them free, and start
+ * its thread.  Both are borrowed until pf_heap_release.  Each part has less than 2^28 granules,
+ * and at least one.  -ENOMEM; -EAGAIN: no thread.
+ */
+int pf_heap_init(struct pf_heap *heap, int fd, void *base, uint64_t size,
+		 const struct pf_heap_rules *rules, struct pf_err *err);
+
+/* Stop the thread and forget all extents.  HEAP was initialised. */
+void pf_heap_release(struct pf_heap *heap);
+
+/* The bytes that an extent of LEN bytes takes: whole granules, at least one. */
+uint64_t pf_heap_round(const struct pf_heap *heap, uint64_t len);
+
+/*
+ * Take an extent of at least LEN bytes (0 counts as 1), a large one if the front part is full.  Its
+ * contents are undefined; *COLD: its pages may be missing.  MARK is the caller's, and the same for
+ * pf_heap_give.  False: there is no room.  If only free extents of both temperatures together have
+ * room, drops pages first, which takes milliseconds.
+ */
+bool pf_heap_take(struct pf_heap *heap, uint64_t len, bool mark, struct pf_extent *ret,
+		  bool *cold);
+
+/*
+ * Free the extent that begins at OFF.  Not WARM: drop its pages first, which takes milliseconds.
+ * False: no extent that was taken with MARK begins there.
+ */
+bool pf_heap_give(struct pf_heap *heap, uint64_t off, bool mark, bool warm);
+
+/* The bytes of the extent in use that begins at OFF; 0: none does. */
+uint64_t pf_heap_length(struct pf_heap *heap, uint64_t off);
+
+/* Make EXTENT, which is in use, at least LEN bytes long where it is.  False: it cannot be. */
+bool pf_heap_extend(struct pf_heap *heap, struct pf_extent *extent, uint64_t len);
+
+/* Free EXTENT's granules behind its first LEN bytes; the first granule stays. */
+void pf_heap_shrink(struct pf_heap *heap, struct pf_extent *extent, uint64_t len);
+
+/*
+ * Fault in the LEN bytes at OFF, which are in use, on the heap's thread, in order.  Another call
+ * replaces this one; giving the extent back ends it.  Does not block.
+ */
+void pf_heap_populate(struct pf_heap *heap, uint64_t off, uint64_t len);
+
+/* Drop the pages of all free extents of a page and more, which takes milliseconds. */
+void pf_heap_trim(struct pf_heap *heap);
 
 struct pf_arena;
 
@@ -19,12 +122,6 @@ struct pf_arena;
  * touching fresh pages costs more than copying into them; what goes beyond is given back
  * to the system, and after some seconds without a change nearly all of it.
  */
-
-/* Bytes in the arena; off is a multiple of 64, and of 2 MiB for 1 MiB and more. */
-struct pf_extent {
-	uint64_t off;
-	uint64_t len; /* what was asked for, rounded up to what it takes */
-};
 
 /*
  * Make an arena of which at most LIMIT bytes are in use at once.
@@ -109,56 +206,5 @@ void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
 
 /* Forget MEMORY, before it is unmapped; no thread touches it any more. */
 void pf_guard_remove(const void *memory);
-
-/*
- * Which parts of a range are in use: an allocator that hands out numbers, not memory.
- *
- * The range is counted in granules.  Free ones are warm (their pages are there, touching
- * them is cheap) or cold; warm ones are given out first.  The tables are mapped once and
- * nothing here calls malloc, so that malloc may call this.
- */
-
-#define PF_NO_EXTENT UINT32_MAX
-
-enum { PF_EXTENT_BINS = 32 }; /* one for each power of two of the length */
-
-enum pf_extent_state {
-	PF_EXTENT_INSIDE, /* not the first or last granule of anything */
-	PF_EXTENT_USED,   /* given out */
-	PF_EXTENT_WARM,   /* free, with pages */
-	PF_EXTENT_COLD,   /* free, without */
-};
-
-/* Not safe for use by two threads: the lock is the caller's. */
-struct pf_extents {
-	struct pf_extent_tag *slots;      /* owned mapping; one a granule */
-	uint32_t n;                       /* granules */
-	uint32_t used, warm;              /* granules in use, and free with pages */
-	uint32_t bins[2][PF_EXTENT_BINS]; /* first free extent by kind and size */
-};
-
-/* Manage granules 0 to N - 1, all cold.  0 < N < 2^29.  -ENOMEM. */
-int pf_extents_init(struct pf_extents *extents, uint32_t n, struct pf_err *err);
-
-void pf_extents_release(struct pf_extents *extents);
-
-/*
- * Take N > 0 granules in a row; their first, or PF_NO_EXTENT.  *COLD tells whether their
- * pages may be missing.
- */
-uint32_t pf_extents_take(struct pf_extents *extents, uint32_t n, bool *cold);
-
-/* The length of the extent in use that starts at granule AT, or 0 if none does. */
-uint32_t pf_extents_length(const struct pf_extents *extents, uint32_t at);
-
-/* Give the extent in use at AT back; WARM: it has pages. */
-void pf_extents_give(struct pf_extents *extents, uint32_t at, bool warm);
-
-/*
- * Take up to N warm granules in a row, from one of the longest, so that the caller can
- * drop their pages and give them back as cold.  Their first, *GOT their number; or
- * PF_NO_EXTENT.
- */
-uint32_t pf_extents_take_warm(struct pf_extents *extents, uint32_t n, uint32_t *got);
 
 #endif

@@ -1,37 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Free extents of one kind never lie side by side, and sit in lists by size.  The first
- * and last granule of every extent hold its state and length, so that neighbours are
- * found in both directions; the granules between hold nothing.
+ * Boundary tags: the first and the last granule of every extent hold its state and length, so
+ * that its neighbours are found in both directions; the granules between hold nothing.  Free
+ * extents of one state never lie side by side, and are listed by size.
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "pjrtfs/shm.h"
 
-struct pf_extent_tag {
-	uint32_t state : 2; /* enum pf_extent_state */
-	uint32_t first : 1; /* the first granule of its extent */
-	uint32_t len : 29;
-	uint32_t prev, next; /* of a free extent's first granule: its list */
+enum state {
+	INSIDE, /* neither the first nor the last granule of an extent */
+	USED,   /* given out */
+	WARM,   /* free, with pages */
+	COLD,   /* free, without */
+};
+
+struct pf_heap_tag {
+	uint32_t state : 2;  /* enum state */
+	uint32_t first : 1;  /* the first granule of its extent */
+	uint32_t mark : 1;   /* of an extent in use, in its first granule: its owner's */
+	uint32_t len : 28;   /* granules */
+	uint32_t prev, next; /* in a free extent's first granule: its list */
 };
 
 enum {
+	MAX_GRANULES = 1 << 28, /* one more does not fit len */
 	FIT_TRIES = 64,         /* how many extents of one list to compare */
-	MAX_GRANULES = 1 << 29, /* one more does not fit len */
+	LARGE_SHIFT = 21,
+	PAGE = 4096,
+	TICK_MS = 200,   /* memory that is freed and taken again soon keeps its pages */
+	IDLE_TICKS = 15, /* without a change, after which little is kept */
 };
 
-static uint32_t *bin_of(struct pf_extents *x, enum pf_extent_state state, uint32_t len)
+#define NO_GRANULE UINT32_MAX
+#define STEP (UINT64_C(4) << 20) /* bytes to fault in at a time */
+
+/* --- the extents of one part, whose caller has the lock -------------------------------- */
+
+static uint32_t *bin_of(struct pf_heap_part *p, enum state state, uint32_t len)
 {
-	return &x->bins[state == PF_EXTENT_COLD][31 - __builtin_clz(len)];
+	return &p->bins[state == COLD][31 - __builtin_clz(len)];
 }
 
-static void mark(struct pf_extents *x, uint32_t at, uint32_t len,
-		 enum pf_extent_state state)
+static void set_tags(struct pf_heap_part *p, uint32_t at, uint32_t len, enum state state)
 {
-	struct pf_extent_tag *first = &x->slots[at], *last = &x->slots[at + len - 1];
+	struct pf_heap_tag *first = &p->tags[at], *last = &p->tags[at + len - 1];
 
 	first->state = last->state = state;
 	first->len = last->len = len & (MAX_GRANULES - 1);
@@ -39,144 +59,451 @@ static void mark(struct pf_extents *x, uint32_t at, uint32_t len,
 	first->first = 1;
 }
 
-static void link_free(struct pf_extents *x, uint32_t at, uint32_t len,
-		      enum pf_extent_state state)
+static void link_free(struct pf_heap_part *p, uint32_t at, uint32_t len, enum state state)
 {
-	uint32_t *bin = bin_of(x, state, len);
+	uint32_t *bin = bin_of(p, state, len);
 
-	mark(x, at, len, state);
-	x->slots[at].prev = PF_NO_EXTENT;
-	x->slots[at].next = *bin;
-	if (*bin != PF_NO_EXTENT)
-		x->slots[*bin].prev = at;
+	set_tags(p, at, len, state);
+	p->tags[at].prev = NO_GRANULE;
+	p->tags[at].next = *bin;
+	if (*bin != NO_GRANULE)
+		p->tags[*bin].prev = at;
 	*bin = at;
-	if (state == PF_EXTENT_WARM)
-		x->warm += len;
+	if (state == WARM)
+		p->warm += len;
 }
 
-static void unlink_free(struct pf_extents *x, uint32_t at)
+static void unlink_free(struct pf_heap_part *p, uint32_t at)
 {
-	struct pf_extent_tag *s = &x->slots[at];
-	enum pf_extent_state state = s->state;
+	struct pf_heap_tag *t = &p->tags[at];
 
-	if (s->prev != PF_NO_EXTENT)
-		x->slots[s->prev].next = s->next;
+	if (t->prev != NO_GRANULE)
+		p->tags[t->prev].next = t->next;
 	else
-		*bin_of(x, state, s->len) = s->next;
-	if (s->next != PF_NO_EXTENT)
-		x->slots[s->next].prev = s->prev;
-	if (state == PF_EXTENT_WARM)
-		x->warm -= s->len;
-	/* Its ends become the inside of whatever takes its place. */
-	x->slots[at + s->len - 1].state = PF_EXTENT_INSIDE;
-	s->state = PF_EXTENT_INSIDE;
+		*bin_of(p, t->state, t->len) = t->next;
+	if (t->next != NO_GRANULE)
+		p->tags[t->next].prev = t->prev;
+	if (t->state == WARM)
+		p->warm -= t->len;
+	/* Its ends become the inside of the extent that takes its place. */
+	p->tags[at + t->len - 1].state = INSIDE;
+	t->state = INSIDE;
 }
 
-int pf_extents_init(struct pf_extents *x, uint32_t n, struct pf_err *err)
+/* A free extent in STATE with at least N granules: nearly the smallest. */
+static uint32_t find(struct pf_heap_part *p, uint32_t n, enum state state)
 {
-	void *p;
+	uint32_t *bin = bin_of(p, state, n), best = NO_GRANULE, at = *bin;
+	uint32_t *end = p->bins[state == COLD] + PF_HEAP_BINS;
 
-	assert(n > 0 && n < MAX_GRANULES);
-	memset(x, 0, sizeof(*x));
-	memset(x->bins, 0xff, sizeof(x->bins));
-	/* A table of zeros that takes memory only where it is written. */
-	p = mmap(NULL, n * sizeof(*x->slots), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		return pf_err_set(err, -errno, "map a table: %s", strerror(errno));
-	x->slots = p;
-	x->n = n;
-	link_free(x, 0, n, PF_EXTENT_COLD);
-	return 0;
-}
-
-void pf_extents_release(struct pf_extents *x)
-{
-	if (x->slots)
-		munmap(x->slots, x->n * sizeof(*x->slots));
-	memset(x, 0, sizeof(*x));
-}
-
-/* A free extent of STATE with at least N granules: nearly the smallest. */
-static uint32_t find(struct pf_extents *x, uint32_t n, enum pf_extent_state state)
-{
-	uint32_t *bin = bin_of(x, state, n), best = PF_NO_EXTENT;
-	uint32_t *end = x->bins[state == PF_EXTENT_COLD] + PF_EXTENT_BINS;
-	uint32_t at = *bin;
-
-	for (int i = 0; at != PF_NO_EXTENT && i < FIT_TRIES; i++, at = x->slots[at].next)
-		if (x->slots[at].len >= n &&
-		    (best == PF_NO_EXTENT || x->slots[at].len < x->slots[best].len))
+	for (int i = 0; at != NO_GRANULE && i < FIT_TRIES; i++, at = p->tags[at].next) {
+		if (p->tags[at].len == n)
+			return at;
+		if (p->tags[at].len > n &&
+		    (best == NO_GRANULE || p->tags[at].len < p->tags[best].len))
 			best = at;
-	while (best == PF_NO_EXTENT && ++bin < end)
+	}
+	while (best == NO_GRANULE && ++bin < end)
 		best = *bin;
 	return best;
 }
 
-/* Take the first N granules of the free extent AT; the rest stays free. */
-static void carve(struct pf_extents *x, uint32_t at, uint32_t n)
+/* Take the first N granules of the free extent at AT; the rest stays free. */
+static void carve(struct pf_heap_part *p, uint32_t at, uint32_t n)
 {
-	enum pf_extent_state state = x->slots[at].state;
-	uint32_t len = x->slots[at].len;
+	enum state state = p->tags[at].state;
+	uint32_t len = p->tags[at].len;
 
-	unlink_free(x, at);
+	unlink_free(p, at);
 	if (len > n)
-		link_free(x, at + n, len - n, state);
-	mark(x, at, n, PF_EXTENT_USED);
-	x->used += n;
+		link_free(p, at + n, len - n, state);
+	set_tags(p, at, n, USED);
+	p->tags[at].mark = 0;
 }
 
-uint32_t pf_extents_take(struct pf_extents *x, uint32_t n, bool *cold)
+/* Free the N granules at AT, whose tags count no more, and merge them with their neighbours. */
+static void merge(struct pf_heap_part *p, uint32_t at, uint32_t n, enum state state)
 {
-	uint32_t at = find(x, n, PF_EXTENT_WARM);
+	set_tags(p, at, n, INSIDE);
+	if (at > 0 && p->tags[at - 1].state == state) {
+		uint32_t before = p->tags[at - 1].len;
 
-	*cold = at == PF_NO_EXTENT;
-	if (*cold)
-		at = find(x, n, PF_EXTENT_COLD);
-	if (at != PF_NO_EXTENT)
-		carve(x, at, n);
-	return at;
-}
-
-uint32_t pf_extents_take_warm(struct pf_extents *x, uint32_t n, uint32_t *got)
-{
-	uint32_t at = PF_NO_EXTENT;
-
-	for (int i = PF_EXTENT_BINS - 1; at == PF_NO_EXTENT && i >= 0; i--)
-		at = x->bins[0][i];
-	if (at == PF_NO_EXTENT)
-		return at;
-	*got = x->slots[at].len < n ? x->slots[at].len : n;
-	carve(x, at, *got);
-	return at;
-}
-
-uint32_t pf_extents_length(const struct pf_extents *x, uint32_t at)
-{
-	if (at >= x->n || x->slots[at].state != PF_EXTENT_USED || !x->slots[at].first)
-		return 0;
-	return x->slots[at].len;
-}
-
-void pf_extents_give(struct pf_extents *x, uint32_t at, bool warm)
-{
-	enum pf_extent_state state = warm ? PF_EXTENT_WARM : PF_EXTENT_COLD;
-	uint32_t len = x->slots[at].len;
-
-	x->used -= len;
-	mark(x, at, len, PF_EXTENT_INSIDE);
-	if (at > 0 && x->slots[at - 1].state == state) {
-		uint32_t before = x->slots[at - 1].len;
-
-		unlink_free(x, at - before);
+		unlink_free(p, at - before);
 		at -= before;
-		len += before;
+		n += before;
 	}
-	if (at + len < x->n && x->slots[at + len].state == state) {
-		uint32_t after = x->slots[at + len].len;
+	if (at + n < p->n && p->tags[at + n].state == state) {
+		uint32_t after = p->tags[at + n].len;
 
-		unlink_free(x, at + len);
-		len += after;
+		unlink_free(p, at + n);
+		n += after;
 	}
-	link_free(x, at, len, state);
+	link_free(p, at, n, state);
+}
+
+/* The length of the extent in use that starts at granule AT; 0: none does. */
+static uint32_t length(const struct pf_heap_part *p, uint32_t at)
+{
+	const struct pf_heap_tag *t = &p->tags[at];
+
+	return at < p->n && t->state == USED && t->first ? t->len : 0;
+}
+
+/* --- bytes and granules ----------------------------------------------------------------- */
+
+static struct pf_heap_part *part_of(struct pf_heap *h, uint64_t off)
+{
+	return &h->parts[off >= h->parts[PF_HEAP_LARGE].start];
+}
+
+static uint64_t granules(const struct pf_heap_part *p, uint64_t len)
+{
+	return len ? ((len - 1) >> p->shift) + 1 : 1;
+}
+
+static uint32_t granule_at(const struct pf_heap_part *p, uint64_t off)
+{
+	return (uint32_t)((off - p->start) >> p->shift);
+}
+
+static uint64_t offset_of(const struct pf_heap_part *p, uint32_t at)
+{
+	return p->start + ((uint64_t)at << p->shift);
+}
+
+/* The first granule of the extent in use at offset OFF, or NO_GRANULE. */
+static uint32_t find_used(const struct pf_heap_part *p, uint64_t off)
+{
+	uint32_t at = granule_at(p, off);
+
+	return offset_of(p, at) == off && length(p, at) ? at : NO_GRANULE;
+}
+
+uint64_t pf_heap_round(const struct pf_heap *h, uint64_t len)
+{
+	const struct pf_heap_part *p = &h->parts[len > h->rules.small_max];
+
+	return granules(p, len) << p->shift;
+}
+
+/* Give the pages of LEN bytes at OFF back to the system, which takes long: without the lock. */
+static void drop_pages(const struct pf_heap *h, uint64_t off, uint64_t len)
+{
+	(void)fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
+			(off_t)len);
+}
+
+/*
+ * Drop the pages of P's free extents of LEAST bytes and more until it keeps no more than KEEP
+ * bytes.  Those are in use meanwhile, so that no other thread takes them.
+ */
+static void trim_locked(struct pf_heap *h, struct pf_heap_part *p, uint64_t keep,
+			uint64_t least)
+{
+	uint64_t step = granules(p, least);
+	int bin = 63 - __builtin_clzll(step);
+
+	while (!h->stop && (uint64_t)p->warm << p->shift > keep) {
+		uint64_t n = granules(p, ((uint64_t)p->warm << p->shift) - keep);
+		uint32_t at = NO_GRANULE;
+
+		for (int i = PF_HEAP_BINS - 1; at == NO_GRANULE && i >= bin; i--)
+			at = p->bins[0][i];
+		if (at == NO_GRANULE)
+			return;
+		n = (n + step - 1) / step * step;
+		if (n > p->tags[at].len)
+			n = p->tags[at].len;
+		carve(p, at, (uint32_t)n);
+		pf_unlock(&h->lock);
+		drop_pages(h, offset_of(p, at), n << p->shift);
+		pf_lock(&h->lock);
+		merge(p, at, (uint32_t)n, COLD);
+	}
+}
+
+/* Of less than a page nothing would go: it is trimmed when it has become more. */
+static void trim_parts_locked(struct pf_heap *h, const uint64_t *keep)
+{
+	for (int i = 0; i < PF_HEAP_PARTS; i++)
+		trim_locked(h, &h->parts[i], keep[i], PAGE);
+}
+
+/* --- the background thread ------------------------------------------------------------- */
+
+static void populate_locked(struct pf_heap *h)
+{
+	uint64_t off = h->ahead, left = h->ahead_end - off;
+	uint64_t len = left < STEP ? left : STEP;
+
+	h->ahead += len;
+	pf_unlock(&h->lock);
+	(void)madvise(h->base + off, len, MADV_POPULATE_WRITE);
+	pf_lock(&h->lock);
+}
+
+static struct timespec next_tick(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += TICK_MS * 1000000L;
+	t.tv_sec += t.tv_nsec / 1000000000L;
+	t.tv_nsec %= 1000000000L;
+	return t;
+}
+
+/* The heap was not used for some time: keep little, also of the process's other memory. */
+static void cool_down_locked(struct pf_heap *h)
+{
+	uint64_t changes = h->changes;
+
+	trim_parts_locked(h, h->rules.keep_idle);
+	pf_unlock(&h->lock);
+	malloc_trim(0);
+	pf_lock(&h->lock);
+	h->cool = h->changes == changes;
+}
+
+static void *background(void *arg)
+{
+	struct pf_heap *h = arg;
+	struct timespec tick = { 0 };
+	uint64_t changes = 0;
+	int still = 0; /* ticks without a change */
+
+	PF_LOCK_SCOPE(&h->lock);
+	while (!h->stop) {
+		if (h->ahead < h->ahead_end) {
+			populate_locked(h);
+		} else if (h->cool) {
+			pthread_cond_wait(&h->work, &h->lock);
+			still = 0;
+			tick = next_tick();
+		} else if (pthread_cond_timedwait(&h->work, &h->lock, &tick) ==
+			   ETIMEDOUT) {
+			still = h->changes == changes ? still + 1 : 0;
+			changes = h->changes;
+			if (still < IDLE_TICKS)
+				trim_parts_locked(h, h->rules.keep);
+			else
+				cool_down_locked(h);
+			tick = next_tick();
+		}
+	}
+	return NULL;
+}
+
+/* --- the interface ------------------------------------------------------------------------ */
+
+static int init_part(struct pf_heap_part *p, uint64_t start, uint64_t size,
+		     unsigned shift, struct pf_err *err)
+{
+	uint32_t n = (uint32_t)(size >> shift);
+	void *tags;
+
+	assert(n > 0 && n < MAX_GRANULES);
+	/* A table of zeros that takes memory only where it is written. */
+	tags = mmap(NULL, n * sizeof(*p->tags), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (tags == MAP_FAILED)
+		return pf_err_set(err, -errno, "map a table: %s", strerror(errno));
+	*p = (struct pf_heap_part){
+		.tags = tags, .start = start, .shift = shift, .n = n
+	};
+	memset(p->bins, 0xff, sizeof(p->bins));
+	link_free(p, 0, n, COLD);
+	return 0;
+}
+
+static int start_background(struct pf_heap *h, struct pf_err *err)
+{
+	pthread_condattr_t attr;
+	int r;
+
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->work, &attr);
+	pthread_condattr_destroy(&attr);
+	r = pthread_create(&h->thread, NULL, background, h);
+	if (r)
+		return pf_err_set(err, -r, "start a thread: %s", strerror(r));
+	return 0;
+}
+
+static void release_parts(struct pf_heap *h)
+{
+	for (int i = 0; i < PF_HEAP_PARTS; i++)
+		if (h->parts[i].tags)
+			munmap(h->parts[i].tags,
+			       h->parts[i].n * sizeof(*h->parts[i].tags));
+}
+
+int pf_heap_init(struct pf_heap *h, int fd, void *base, uint64_t size,
+		 const struct pf_heap_rules *rules, struct pf_err *err)
+{
+	int r;
+
+	*h = (struct pf_heap){ .fd = fd, .base = base, .rules = *rules, .cool = true };
+	r = init_part(&h->parts[PF_HEAP_SMALL], 0, rules->small_size, rules->small_shift,
+		      err);
+	if (r == 0)
+		r = init_part(&h->parts[PF_HEAP_LARGE], rules->small_size,
+			      size - rules->small_size, LARGE_SHIFT, err);
+	if (r == 0)
+		r = start_background(h, err);
+	if (r < 0)
+		release_parts(h);
+	return r;
+}
+
+void pf_heap_release(struct pf_heap *h)
+{
+	pf_lock(&h->lock);
+	h->stop = true;
+	pthread_cond_signal(&h->work);
+	pf_unlock(&h->lock);
+	pthread_join(h->thread, NULL);
+	release_parts(h);
+	pthread_cond_destroy(&h->work);
+	pthread_mutex_destroy(&h->lock);
+}
+
+/* Take N granules of P, warm ones if there are. */
+static uint32_t take_warmest(struct pf_heap_part *p, uint32_t n, bool *cold)
+{
+	uint32_t at = find(p, n, WARM);
+
+	*cold = at == NO_GRANULE;
+	if (*cold)
+		at = find(p, n, COLD);
+	if (at != NO_GRANULE)
+		carve(p, at, n);
+	return at;
+}
+
+static bool take_locked(struct pf_heap *h, struct pf_heap_part *p, uint64_t len,
+			bool mark, struct pf_extent *ret, bool *cold)
+{
+	uint64_t n = granules(p, len);
+	uint32_t at;
+
+	if (n > p->n)
+		return false;
+	at = take_warmest(p, (uint32_t)n, cold);
+	if (at == NO_GRANULE && p->warm) {
+		/* Warm and cold extents do not merge: make all cold. */
+		trim_locked(h, p, 0, 1);
+		at = take_warmest(p, (uint32_t)n, cold);
+	}
+	if (at == NO_GRANULE)
+		return false;
+	p->tags[at].mark = mark;
+	*ret = (struct pf_extent){ offset_of(p, at), n << p->shift };
+	return true;
+}
+
+bool pf_heap_take(struct pf_heap *h, uint64_t len, bool mark, struct pf_extent *ret,
+		  bool *cold)
+{
+	PF_LOCK_SCOPE(&h->lock);
+	h->changes++;
+	return (len <= h->rules.small_max &&
+		take_locked(h, &h->parts[PF_HEAP_SMALL], len, mark, ret, cold)) ||
+	       take_locked(h, &h->parts[PF_HEAP_LARGE], len, mark, ret, cold);
+}
+
+/* Bytes from OFF to END were freed: nothing there is faulted in, and look for idle memory. */
+static void freed_locked(struct pf_heap *h, uint64_t off, uint64_t end)
+{
+	if (h->ahead < end && h->ahead_end > off)
+		h->ahead = h->ahead_end = 0;
+	h->changes++;
+	if (h->cool)
+		pthread_cond_signal(&h->work);
+	h->cool = false;
+}
+
+bool pf_heap_give(struct pf_heap *h, uint64_t off, bool mark, bool warm)
+{
+	struct pf_heap_part *p = part_of(h, off);
+	uint32_t at, n;
+	uint64_t end;
+
+	PF_LOCK_SCOPE(&h->lock);
+	at = find_used(p, off);
+	if (at == NO_GRANULE || p->tags[at].mark != mark)
+		return false;
+	n = p->tags[at].len;
+	end = offset_of(p, at + n);
+	if (!warm) {
+		pf_unlock(&h->lock);
+		drop_pages(h, off, end - off);
+		pf_lock(&h->lock);
+	}
+	merge(p, at, n, warm ? WARM : COLD);
+	freed_locked(h, off, end);
+	return true;
+}
+
+uint64_t pf_heap_length(struct pf_heap *h, uint64_t off)
+{
+	struct pf_heap_part *p = part_of(h, off);
+	uint32_t at;
+
+	PF_LOCK_SCOPE(&h->lock);
+	at = find_used(p, off);
+	return at == NO_GRANULE ? 0 : (uint64_t)p->tags[at].len << p->shift;
+}
+
+bool pf_heap_extend(struct pf_heap *h, struct pf_extent *extent, uint64_t len)
+{
+	struct pf_heap_part *p = part_of(h, extent->off);
+	uint32_t at = granule_at(p, extent->off), have, next;
+	uint64_t n = granules(p, len);
+
+	if (p == &h->parts[PF_HEAP_SMALL] && len > h->rules.small_max)
+		return false;
+	PF_LOCK_SCOPE(&h->lock);
+	have = p->tags[at].len;
+	next = at + have;
+	if (next >= p->n || p->tags[next].state < WARM || p->tags[next].len < n - have)
+		return false;
+	carve(p, next, (uint32_t)n - have);
+	p->tags[next - 1].state = p->tags[next].state = INSIDE;
+	set_tags(p, at, (uint32_t)n, USED);
+	h->changes++;
+	extent->len = n << p->shift;
+	return true;
+}
+
+void pf_heap_shrink(struct pf_heap *h, struct pf_extent *extent, uint64_t len)
+{
+	struct pf_heap_part *p = part_of(h, extent->off);
+	uint32_t at = granule_at(p, extent->off), have;
+	uint64_t n = granules(p, len);
+
+	PF_LOCK_SCOPE(&h->lock);
+	have = p->tags[at].len;
+	if (n >= have)
+		return;
+	set_tags(p, at, (uint32_t)n, USED);
+	merge(p, at + (uint32_t)n, have - (uint32_t)n, WARM);
+	freed_locked(h, extent->off + (n << p->shift), extent->off + extent->len);
+	extent->len = n << p->shift;
+}
+
+void pf_heap_populate(struct pf_heap *h, uint64_t off, uint64_t len)
+{
+	PF_LOCK_SCOPE(&h->lock);
+	h->ahead = off;
+	h->ahead_end = off + len;
+	pthread_cond_signal(&h->work);
+}
+
+void pf_heap_trim(struct pf_heap *h)
+{
+	PF_LOCK_SCOPE(&h->lock);
+	trim_parts_locked(h, (const uint64_t[PF_HEAP_PARTS]){ 0 });
 }

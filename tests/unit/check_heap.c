@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The heap: nothing is given out twice, nothing is lost, free neighbours merge again. */
+#include "pjrtfs/shm.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+
+enum { SHIFT = 8 }; /* of the small granules */
+
+#define SMALL (2 * MIB) /* the parts' bytes */
+#define LARGE (64 * MIB)
+#define SMALL_MAX (512 * KIB)
+
+static struct pf_heap heap;
+static int file;
+
+static void open_heap(void)
+{
+	static const struct pf_heap_rules rules = {
+		.small_shift = SHIFT,
+		.small_size = SMALL,
+		.small_max = SMALL_MAX,
+		.keep = { SMALL, LARGE },
+		.keep_idle = { SMALL, LARGE },
+	};
+	struct pf_err err = PF_ERR_INIT;
+	void *base;
+
+	file = memfd_create("heap", MFD_CLOEXEC);
+	ck_assert_int_ge(file, 0);
+	ck_assert_int_eq(ftruncate(file, SMALL + LARGE), 0);
+	base = mmap(NULL, SMALL + LARGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	ck_assert_ptr_ne(base, MAP_FAILED);
+	ck_assert_msg(pf_heap_init(&heap, file, base, SMALL + LARGE, &rules, &err) == 0,
+		      "%s", err.text);
+}
+
+static void close_heap(void)
+{
+	pf_heap_release(&heap);
+	munmap(heap.base, SMALL + LARGE);
+	close(file);
+}
+
+static struct pf_extent take(uint64_t len)
+{
+	struct pf_extent e = { 0 };
+	bool cold;
+
+	ck_assert(pf_heap_take(&heap, len, false, &e, &cold));
+	return e;
+}
+
+static void give(uint64_t off, bool warm)
+{
+	ck_assert(pf_heap_give(&heap, off, false, warm));
+}
+
+static uint64_t resident(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(file, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* Everything is free: all granules can be taken, and then each part in one piece. */
+static void check_empty(void)
+{
+	static struct pf_extent e[SMALL >> SHIFT];
+	struct pf_extent all = take(LARGE);
+
+	for (unsigned i = 0; i < ARRAY_SIZE(e); i++) {
+		e[i] = take(1);
+		ck_assert_uint_lt(e[i].off, SMALL);
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(e); i++)
+		give(e[i].off, false);
+	for (unsigned i = 0; i < SMALL / SMALL_MAX; i++)
+		ck_assert_uint_lt(take(SMALL_MAX).off, SMALL);
+	for (uint64_t at = 0; at < SMALL; at += SMALL_MAX)
+		give(at, false);
+	give(all.off, false);
+	ck_assert_uint_eq(resident(), 0);
+}
+
+static const struct {
+	uint64_t len, takes, from;
+} lengths[] = {
+	{ 0, 256, 0 },
+	{ 1, 256, 0 },
+	{ 256, 256, 0 },
+	{ 257, 512, 0 },
+	{ SMALL_MAX - 1, SMALL_MAX, 0 },
+	{ SMALL_MAX, SMALL_MAX, 0 },
+	{ SMALL_MAX + 1, 2 * MIB, SMALL },
+	{ 2 * MIB + 1, 4 * MIB, SMALL },
+	{ LARGE, LARGE, SMALL },
+};
+
+START_TEST(each_length_has_its_part)
+{
+	struct pf_extent e = take(lengths[_i].len);
+
+	ck_assert_uint_eq(e.off, lengths[_i].from);
+	ck_assert_uint_eq(e.len, lengths[_i].takes);
+	ck_assert_uint_eq(pf_heap_round(&heap, lengths[_i].len), lengths[_i].takes);
+	ck_assert_uint_eq(pf_heap_length(&heap, e.off), lengths[_i].takes);
+	give(e.off, true);
+	ck_assert_uint_eq(pf_heap_length(&heap, e.off), 0);
+	check_empty();
+}
+END_TEST
+
+START_TEST(beyond_the_end_is_nothing)
+{
+	struct pf_extent e;
+	bool cold;
+
+	ck_assert(!pf_heap_take(&heap, LARGE + 1, false, &e, &cold));
+	ck_assert(!pf_heap_take(&heap, UINT64_MAX, false, &e, &cold));
+	ck_assert(!pf_heap_give(&heap, SMALL + LARGE, false, true));
+	ck_assert(!pf_heap_give(&heap, UINT64_MAX, false, true));
+	ck_assert_uint_eq(pf_heap_length(&heap, SMALL + LARGE), 0);
+	ck_assert_uint_eq(pf_heap_length(&heap, UINT64_C(1) << 60), 0);
+	check_empty();
+}
+END_TEST
+
+/* Only where an extent begins, and with its mark. */
+START_TEST(what_is_no_extent_is_not_freed)
+{
+	struct pf_extent e, other;
+	bool cold;
+
+	ck_assert(pf_heap_take(&heap, 600, true, &e, &cold));
+	other = take(600);
+	for (uint64_t at = 0; at < other.off + other.len + 600; at += 100) {
+		ck_assert(!pf_heap_give(&heap, at, at == other.off, true));
+		ck_assert_uint_eq(pf_heap_length(&heap, at) > 0,
+				  at == e.off || at == other.off);
+	}
+	ck_assert(pf_heap_give(&heap, e.off, true, true));
+	ck_assert(!pf_heap_give(&heap, e.off, true, true));
+	give(other.off, true);
+	ck_assert(!pf_heap_give(&heap, other.off, false, true));
+	check_empty();
+}
+END_TEST
+
+START_TEST(a_full_front_part_is_no_end)
+{
+	struct pf_extent e[4], more;
+
+	for (unsigned i = 0; i < 4; i++)
+		e[i] = take(SMALL_MAX);
+	more = take(1);
+	ck_assert_uint_eq(more.off, SMALL);
+	ck_assert_uint_eq(more.len, 2 * MIB);
+	for (unsigned i = 0; i < 4; i++)
+		give(e[i].off, true);
+	give(more.off, true);
+	check_empty();
+}
+END_TEST
+
+START_TEST(warm_goes_first_and_can_be_cooled)
+{
+	struct pf_extent a = take(8 * MIB), b = take(8 * MIB), c;
+	bool cold = true;
+
+	memset(heap.base + a.off, 1, a.len);
+	ck_assert_uint_ge(resident(), 8 * MIB);
+	give(a.off, true);
+	/* It is too short for this, and fits that. */
+	ck_assert(pf_heap_take(&heap, 10 * MIB, false, &c, &cold));
+	ck_assert(cold);
+	give(c.off, false);
+	ck_assert(pf_heap_take(&heap, 4 * MIB, false, &c, &cold));
+	ck_assert(!cold);
+	ck_assert_uint_eq(c.off, a.off);
+	give(c.off, false);
+	ck_assert_uint_le(resident(), 4 * MIB);
+	pf_heap_trim(&heap);
+	ck_assert_uint_eq(resident(), 0);
+	ck_assert(pf_heap_take(&heap, 8 * MIB, false, &a, &cold));
+	ck_assert(cold);
+	give(a.off, true);
+	give(b.off, true);
+	/* Warm and cold together have the room. */
+	a = take(LARGE);
+	give(a.off, false);
+	check_empty();
+}
+END_TEST
+
+START_TEST(an_extent_grows_into_free_granules_behind_it)
+{
+	struct pf_extent a = take(1000), b = take(1000), large = take(2 * MIB);
+
+	ck_assert(!pf_heap_extend(&heap, &a, 1025));
+	ck_assert(pf_heap_extend(&heap, &b, 5000));
+	ck_assert_uint_eq(b.len, 5120);
+	ck_assert_uint_eq(pf_heap_length(&heap, b.off), 5120);
+	ck_assert(!pf_heap_extend(&heap, &b, SMALL_MAX + 1));
+	ck_assert(pf_heap_extend(&heap, &large, LARGE));
+	ck_assert(!pf_heap_extend(&heap, &large, LARGE + 1));
+	ck_assert_uint_eq(large.len, LARGE);
+	give(b.off, true);
+	ck_assert(pf_heap_extend(&heap, &a, 1025));
+	ck_assert_uint_eq(a.len, 1280);
+	give(a.off, true);
+	give(large.off, true);
+	check_empty();
+}
+END_TEST
+
+START_TEST(an_extent_shrinks)
+{
+	struct pf_extent a = take(4096), large = take(LARGE), b;
+
+	pf_heap_shrink(&heap, &a, 4095);
+	ck_assert_uint_eq(a.len, 4096);
+	pf_heap_shrink(&heap, &a, 300);
+	ck_assert_uint_eq(a.len, 512);
+	ck_assert_uint_eq(pf_heap_length(&heap, a.off), 512);
+	pf_heap_shrink(&heap, &large, 0);
+	ck_assert_uint_eq(large.len, 2 * MIB);
+	b = take(LARGE - 2 * MIB);
+	give(a.off, true);
+	give(b.off, true);
+	give(large.off, true);
+	check_empty();
+}
+END_TEST
+
+START_TEST(pages_are_faulted_in_ahead)
+{
+	struct pf_extent a = take(32 * MIB);
+
+	pf_heap_populate(&heap, a.off + 8 * MIB, a.len - 8 * MIB);
+	for (int i = 0; i < 1000 && resident() < 24 * MIB; i++)
+		usleep(10000);
+	ck_assert_uint_eq(resident(), 24 * MIB);
+	give(a.off, true);
+	check_empty();
+}
+END_TEST
+
+/* --- everything at random, against a model ----------------------------------------------- */
+
+enum { EXTENTS = 200 };
+
+static const uint64_t seeds[] = { 1, 2, 3, 4, 5 };
+
+static uint64_t next(uint64_t *seed, uint64_t limit)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (*seed >> 20) % limit;
+}
+
+static void check_apart(const struct pf_extent *all, const struct pf_extent *e)
+{
+	ck_assert_uint_le(e->off + e->len, SMALL + LARGE);
+	for (int i = 0; i < EXTENTS; i++)
+		if (&all[i] != e && all[i].len && all[i].off < e->off + e->len &&
+		    e->off < all[i].off + all[i].len)
+			ck_abort_msg("%llu bytes at %llu were given out twice",
+				     (unsigned long long)e->len,
+				     (unsigned long long)e->off);
+}
+
+static void random_step(struct pf_extent *all, uint64_t *seed)
+{
+	struct pf_extent *e = &all[next(seed, EXTENTS)];
+	uint64_t len = next(seed, next(seed, 8) ? 20 * KIB : 8 * MIB);
+	bool cold;
+
+	if (!e->len) {
+		if (!pf_heap_take(&heap, len, false, e, &cold))
+			return;
+		ck_assert_uint_ge(e->len, len);
+	} else if (next(seed, 4) == 0) {
+		if (pf_heap_extend(&heap, e, e->len + len))
+			ck_assert_uint_ge(e->len, len);
+	} else if (next(seed, 4) == 0) {
+		pf_heap_shrink(&heap, e, len);
+	} else {
+		give(e->off, next(seed, 2));
+		e->len = 0;
+		return;
+	}
+	ck_assert_uint_eq(pf_heap_length(&heap, e->off), e->len);
+	check_apart(all, e);
+}
+
+START_TEST(random_use_keeps_order)
+{
+	static struct pf_extent all[EXTENTS];
+	uint64_t seed = seeds[_i];
+
+	memset(all, 0, sizeof(all));
+	for (int i = 0; i < 20000; i++)
+		random_step(all, &seed);
+	for (int i = 0; i < EXTENTS; i++)
+		if (all[i].len)
+			give(all[i].off, true);
+	check_empty();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("heap");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, open_heap, close_heap);
+	tcase_set_timeout(tc, 60);
+	unit_add_cases(tc, each_length_has_its_part, lengths);
+	tcase_add_test(tc, beyond_the_end_is_nothing);
+	tcase_add_test(tc, what_is_no_extent_is_not_freed);
+	tcase_add_test(tc, a_full_front_part_is_no_end);
+	tcase_add_test(tc, warm_goes_first_and_can_be_cooled);
+	tcase_add_test(tc, an_extent_grows_into_free_granules_behind_it);
+	tcase_add_test(tc, an_extent_shrinks);
+	tcase_add_test(tc, pages_are_faulted_in_ahead);
+	unit_add_cases(tc, random_use_keeps_order, seeds);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
