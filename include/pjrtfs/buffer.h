@@ -12,44 +12,7 @@
 #include "pjrtfs/value.h"
 #include "pjrtfs/wait.h"
 
-struct pf_rendering;
 struct pf_snapshot;
-
-/*
- * Text of a large array, printed as far as it is read.
- *
- * A thread prints as far as somebody has asked for, and a few MiB further; it ends there, and a
- * later read makes another.  What was printed stays until the text is let go of.
- */
-
-/* A reader that waits.  The caller sets waiter.wake and keeps it until that is called. */
-struct pf_more {
-	struct pf_wait waiter;
-	uint64_t end; /* the rendering's */
-};
-
-/* The text of VALUE, whose bytes are in host memory and stay pinned until all is printed.  One
- * reference; NULL: no memory.  Prints nothing yet. */
-struct pf_rendering *pf_rendering_new(struct pf_value *value);
-
-/* One reference more, and one less.  The last one waits for the thread, which ends within a
- * millisecond or so, unless it is given up by a wake of that thread. */
-struct pf_rendering *pf_rendering_ref(struct pf_rendering *r);
-void pf_rendering_unref(struct pf_rendering *r); /* NULL is allowed */
-
-/*
- * See that the text is printed up to byte END.  1: it is, or it ends before.  0: not yet; MORE,
- * if it is not NULL, is woken by the printing thread once it is.  -ENOMEM: it cannot be.  Does
- * not block while threads can be made.
- */
-int pf_rendering_await(struct pf_rendering *r, uint64_t end, struct pf_more *more);
-
-/* Give READ(arg, data, len) what is printed of the LEN bytes at OFF: one call. */
-void pf_rendering_read(struct pf_rendering *r, uint64_t len, uint64_t off,
-		       void (*read)(void *arg, const void *data, size_t len), void *arg);
-
-/* Is all printed?  Then *SIZE is the length, in bytes. */
-bool pf_rendering_done(struct pf_rendering *r, uint64_t *size);
 
 enum pf_format {
 	PF_FORMAT_NONE, /* a scratch file: kept, never uploaded */
@@ -300,14 +263,20 @@ const char *pf_buffer_state_name(struct pf_buffer *buffer);
  */
 struct pf_snapshot {
 	struct pf_buf head; /* owned: a header made for this view, or rendered text */
-	struct pf_bytes
-		*content; /* owned reference: BODY is these bytes from content_off */
-	uint64_t content_off;
-	struct pf_value *value;    /* owned reference, pinned: BODY is its host bytes */
-	struct pf_value *array;    /* owned reference, or NULL: the array that it shows */
-	uint64_t size;             /* of head and body */
-	struct pf_buffer *live;    /* owned reference: a content still being written */
-	struct pf_rendering *text; /* owned reference: it is this, and of no known size */
+	struct pf_bytes *content; /* owned reference: BODY is these bytes, or NULL */
+	struct pf_value *array;   /* owned reference, or NULL: the array that it shows */
+	bool pinned;              /* BODY is the array's host bytes, which are pinned */
+	uint64_t size;            /* bytes of head and body */
+	struct pf_buffer *live;   /* owned reference: a content still being written */
+	/* Owned reference, or NULL: long text, which is rendered as far as it is read. */
+	struct pf_rendering *text;
+};
+
+/* A reader that waits for long text.  The caller sets wait.wake and keeps it until that is
+ * called. */
+struct pf_more {
+	struct pf_wait waiter;
+	uint64_t end; /* the store's: bytes from the text's beginning on */
 };
 
 /*

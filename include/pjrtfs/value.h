@@ -18,6 +18,9 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/wait.h"
 
+/* Bytes: plugins use arrays in place that begin at a multiple of this. */
+enum { PF_ALIGNMENT = 64 };
+
 /* Users' bytes: counted pieces of the arena. */
 
 /*
@@ -89,10 +92,9 @@ enum pf_value_state {
 	PF_VALUE_ERROR,        /* the device refused it */
 };
 
-/* A place in the list of what can be dropped: src/store/value.c's. */
+/* A place in the ring of copies that can be dropped: src/store/value.c's. */
 struct pf_reclaimable {
-	struct pf_value *prev, *next; /* weak */
-	bool listed;
+	struct pf_reclaimable *prev, *next; /* weak; NULL: not in it */
 };
 
 struct pf_value {
@@ -128,7 +130,7 @@ struct pf_value {
 	bool promised; /* it is not there yet */
 	enum pf_value_state state;
 	struct pf_err err; /* why an upload or a fetch failed last */
-	bool placing, fetching;
+	bool fetching;
 	bool consumed; /* by an execution: freed when nobody has it pinned */
 	bool replaced; /* by a result of the one that consumes it, soon */
 	unsigned pins; /* who reads its memory, executions, too: it stays */

@@ -15,38 +15,6 @@ enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
 /* Lines are checked as they are written up to here: about a millisecond. */
 enum { TEXT_CHECKED = 64 << 10 };
 
-static const char *const extensions[PF_FORMAT_COUNT] = {
-	[PF_FORMAT_NONE] = "",
-	[PF_FORMAT_NPY] = ".npy",
-	[PF_FORMAT_RAW] = ".raw",
-	[PF_FORMAT_TXT] = ".txt",
-	[PF_FORMAT_SAFETENSORS] = ".safetensors",
-	[PF_FORMAT_JSON] = ".json",
-};
-
-enum pf_format pf_format_of(const char *name, size_t *stem_len)
-{
-	size_t len = strlen(name);
-
-	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_COUNT; f++) {
-		size_t ext = strlen(extensions[f]);
-
-		if (len > ext && !strcmp(name + len - ext, extensions[f])) {
-			if (stem_len)
-				*stem_len = len - ext;
-			return f;
-		}
-	}
-	if (stem_len)
-		*stem_len = len;
-	return PF_FORMAT_NONE;
-}
-
-const char *pf_format_extension(enum pf_format format)
-{
-	return extensions[format];
-}
-
 struct pf_buffer *pf_buffer_new(const struct pf_location *location, enum pf_format format)
 {
 	struct pf_buffer *b = calloc(1, sizeof(*b));
@@ -792,7 +760,7 @@ bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_snapshot *snaps
 {
 	struct pf_value *gone;
 
-	if (!snapshot->content || snapshot->content_off)
+	if (!snapshot->content)
 		return false;
 	pf_lock(&b->lock);
 	gone = pf_buffer_let_go_locked(b);

@@ -5,8 +5,6 @@
 
 #include "pjrtfs/value.h"
 
-enum { ALIGNMENT = 64 };
-
 int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
 		 struct pf_err *err)
 {
@@ -81,7 +79,7 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 
 int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size, struct pf_err *err)
 {
-	uint64_t start = (ALIGNMENT - at % ALIGNMENT) % ALIGNMENT;
+	uint64_t start = (PF_ALIGNMENT - at % PF_ALIGNMENT) % PF_ALIGNMENT;
 	int r;
 
 	if (start == bytes->start)

@@ -171,16 +171,6 @@ static void pf_compile_compare_versions(struct compile *c)
 	c->err.pjrt_code = pjrt_code;
 }
 
-struct pf_wait *pf_executable_supersede(struct pf_executable *x,
-					enum pf_executable_state state,
-					struct pf_loaded **gone)
-{
-	x->generation++;
-	x->state = state;
-	*gone = pf_steal(&x->loaded);
-	return pf_wait_take(&x->waiters);
-}
-
 enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker */
 
 /* Read what the worker told of the new executable. */
@@ -632,19 +622,6 @@ bool pf_executable_leave(struct pf_executable *x, struct pf_wait *waiter)
 {
 	PF_LOCK_SCOPE(&x->lock);
 	return pf_wait_leave(&x->waiters, waiter);
-}
-
-struct pf_loaded *pf_executable_known(struct pf_executable *x)
-{
-	PF_LOCK_SCOPE(&x->lock);
-	return x->state == PF_EXECUTABLE_READY ? pf_loaded_ref(x->loaded) : NULL;
-}
-
-struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
-{
-	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
-
-	return l && pf_loaded_use(l) ? pf_steal(&l) : NULL;
 }
 
 void pf_optimized_free(struct pf_optimized *o)

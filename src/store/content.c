@@ -9,6 +9,38 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/array_files.h"
 
+static const char *const extensions[PF_FORMAT_COUNT] = {
+	[PF_FORMAT_NONE] = "",
+	[PF_FORMAT_NPY] = ".npy",
+	[PF_FORMAT_RAW] = ".raw",
+	[PF_FORMAT_TXT] = ".txt",
+	[PF_FORMAT_SAFETENSORS] = ".safetensors",
+	[PF_FORMAT_JSON] = ".json",
+};
+
+enum pf_format pf_format_of(const char *name, size_t *stem_len)
+{
+	size_t len = strlen(name);
+
+	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_COUNT; f++) {
+		size_t ext = strlen(extensions[f]);
+
+		if (len > ext && !strcmp(name + len - ext, extensions[f])) {
+			if (stem_len)
+				*stem_len = len - ext;
+			return f;
+		}
+	}
+	if (stem_len)
+		*stem_len = len;
+	return PF_FORMAT_NONE;
+}
+
+const char *pf_format_extension(enum pf_format format)
+{
+	return extensions[format];
+}
+
 /* Looking at a header of many tensors takes ten milliseconds from here on. */
 enum { LONG_HEADER = 1 << 20 };
 
@@ -376,10 +408,12 @@ int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *
 /* The arrays of a .safetensors file. */
 
 /* Frozen bytes: who writes to the buffer meanwhile gets a copy of them. */
-static struct pf_bytes *hold_content(struct pf_buffer *b, uint64_t *size)
+static struct pf_bytes *hold_content(struct pf_buffer *b, uint64_t *size,
+				     unsigned *memory)
 {
 	PF_LOCK_SCOPE(&b->lock);
 	*size = b->size;
+	*memory = b->memory;
 	return b->content ? pf_bytes_ref(b->content) : NULL;
 }
 
@@ -406,13 +440,15 @@ static int make_values(const struct pf_location *location, unsigned memory,
 int pf_buffer_tensors(struct pf_buffer *b, const struct pf_location *location,
 		      struct pf_tensors *ret, struct pf_err *err)
 {
-	unsigned memory =
-		location == pf_buffer_location(b) ? pf_buffer_memory(b) : UINT32_MAX;
+	unsigned memory;
 	uint64_t size = 0;
-	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = hold_content(b, &size);
+	PF_CLEANUP(pf_bytes_unrefp)
+	struct pf_bytes *bytes = hold_content(b, &size, &memory);
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
+	if (location != pf_buffer_location(b))
+		memory = UINT32_MAX;
 	if (!bytes)
 		return pf_err_set(err, -EINVAL, "an empty file is no array");
 	r = pf_safetensors_parse(pf_bytes_at(bytes, 0), size, &ret->head, err);

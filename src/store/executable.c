@@ -34,12 +34,11 @@ enum {
 };
 
 static struct {
-	pthread_mutex_t lock; /* rank 5; protects the list */
-	struct pf_loaded *first;
+	struct pf_loaded *first; /* protected by pf_store_lock */
 	_Atomic uint64_t
 		loads; /* so many since the start: the time that used is told in */
 	_Atomic unsigned limit; /* of each worker; 0: not known yet */
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} all;
 
 static unsigned default_limit(void)
 {
@@ -134,7 +133,7 @@ static void loaded_add(struct pf_loaded *l)
 	unsigned has;
 
 	count(l, 1);
-	PF_LOCK_SCOPE(&all.lock);
+	PF_LOCK_SCOPE(&pf_store_lock);
 	atomic_store(&l->used, atomic_fetch_add(&all.loads, 1) + 1);
 	has = pf_worker_alive(l->worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE);
 	l->next = all.first;
@@ -147,7 +146,7 @@ static void loaded_add(struct pf_loaded *l)
 
 static void loaded_remove(struct pf_loaded *l)
 {
-	PF_LOCK_SCOPE(&all.lock);
+	PF_LOCK_SCOPE(&pf_store_lock);
 	unlink_locked(l);
 }
 
@@ -394,6 +393,57 @@ void pf_executable_name(struct pf_executable *x, uint64_t subject)
 		pf_executable_meter_name(x->meter, subject);
 	else if (subject)
 		x->meter = pf_metrics_executable(metrics, subject);
+}
+
+/* --- what is loaded ---------------------------------------------------------------------- */
+
+struct pf_wait *pf_executable_supersede(struct pf_executable *x,
+					enum pf_executable_state state,
+					struct pf_loaded **gone)
+{
+	x->generation++;
+	x->state = state;
+	*gone = pf_steal(&x->loaded);
+	return pf_wait_take(&x->waiters);
+}
+
+struct pf_loaded *pf_executable_known(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	return x->state == PF_EXECUTABLE_READY ? pf_loaded_ref(x->loaded) : NULL;
+}
+
+struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
+
+	return l && pf_loaded_use(l) ? pf_steal(&l) : NULL;
+}
+
+void pf_quarantine_add_execution(const struct pf_executable *x, const struct pf_loaded *l,
+				 struct pf_instance *instance, uid_t user,
+				 const struct pf_err *why)
+{
+	if (why->pjrt_code >= 0 || pf_instance_was_stopped(instance) ||
+	    pf_instance_lost(instance, PF_OP_COMPILE) +
+		    pf_instance_lost(instance, PF_OP_LOAD) ||
+	    pf_instance_lost(instance, PF_OP_EXECUTE) +
+			    pf_instance_lost(instance, PF_OP_CALL) !=
+		    1)
+		return;
+	if (x->compiler)
+		pf_quarantine_add(pf_compiler_quarantine(x->compiler),
+				  PF_SUSPECT_EXECUTION, &l->key, user, why);
+}
+
+int pf_quarantine_check_execution(const struct pf_executable *x,
+				  const struct pf_loaded *l, uid_t user,
+				  struct pf_err *err)
+{
+	if (!x->compiler)
+		return 0;
+	return pf_quarantine_check(pf_compiler_quarantine(x->compiler),
+				   PF_SUSPECT_EXECUTION, &l->key, user, err);
 }
 
 /* --- the source ---------------------------------------------------------------------- */

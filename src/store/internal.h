@@ -129,12 +129,25 @@ void pf_value_settle_charge_locked(struct pf_value *value);
 struct pf_value *pf_value_take_source_locked(struct pf_value *value);
 void pf_value_release_source(struct pf_value *source); /* NULL is allowed */
 
-/* VALUE's host copy was used or made just now: if it can be made again it is a spare, the
- * last one to be dropped.  Under the value's lock or not. */
+/* VALUE's host copy was used or made just now: if it can be made again it is the last one to be
+ * reclaimed.  Under the value's lock or not. */
 void pf_reclaimable_touch(struct pf_value *value);
 
-/* VALUE is going. */
-void pf_reclaimable_forget(struct pf_value *value);
+/* Rank 5; protects what all of the store shares: which host copies and loaded programs can be
+ * reclaimed, what ended workers, how many threads pf_background_run started. */
+extern pthread_mutex_t pf_store_lock;
+
+/* Work that would delay others by milliseconds; embedded in what it is about. */
+struct pf_background {
+	/* BACKGROUND may be gone afterwards. */
+	void (*run)(struct pf_background *background);
+};
+
+/*
+ * Run BACKGROUND on a thread of its own, which pf_values_settle awaits; here, if no thread can be
+ * created.  The caller holds no lock.
+ */
+void pf_background_run(struct pf_background *background);
 
 /* What compiler.c offers to compile.c and cached.c.  Private to the store. */
 

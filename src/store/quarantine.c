@@ -45,7 +45,7 @@ struct pf_quarantine {
 	int64_t (*now_ms)(void);
 	_Atomic unsigned n_culprits; /* changed under the lock */
 
-	pthread_mutex_t lock; /* rank 5; protects the fields below */
+	/* pf_store_lock protects the fields below. */
 	struct culprit *culprits;
 	struct user *users;
 	unsigned n_users;
@@ -57,8 +57,6 @@ struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void))
 
 	if (!q)
 		return NULL;
-	if (pthread_mutex_init(&q->lock, NULL))
-		abort();
 	q->owner = owner;
 	q->now_ms = now_ms;
 	return q;
@@ -80,7 +78,6 @@ void pf_quarantine_free(struct pf_quarantine *q)
 		free(q->users);
 		q->users = next;
 	}
-	pthread_mutex_destroy(&q->lock);
 	free(q);
 }
 
@@ -165,7 +162,7 @@ int pf_quarantine_check(struct pf_quarantine *q, enum pf_suspect what,
 
 	if (!atomic_load_explicit(&q->n_culprits, memory_order_relaxed))
 		return 0;
-	PF_LOCK_SCOPE(&q->lock);
+	PF_LOCK_SCOPE(&pf_store_lock);
 	if (user == q->owner) {
 		for (struct culprit **p = &q->culprits; *p;)
 			if (is_about(*p, what, key))
@@ -243,7 +240,7 @@ int64_t pf_quarantine_waits_until(struct pf_quarantine *q, uid_t uid)
 {
 	const struct user *u;
 
-	PF_LOCK_SCOPE(&q->lock);
+	PF_LOCK_SCOPE(&pf_store_lock);
 	u = user_locked(q, uid);
 	return u && u->until > q->now_ms() ? u->until : 0;
 }
@@ -252,37 +249,9 @@ void pf_quarantine_add(struct pf_quarantine *q, enum pf_suspect what,
 		       const struct pf_cache_key *key, uid_t user,
 		       const struct pf_err *why)
 {
-	PF_LOCK_SCOPE(&q->lock);
+	PF_LOCK_SCOPE(&pf_store_lock);
 	int64_t now = q->now_ms();
 
 	refuse_locked(q, what, key, user, now, why);
 	count_death_locked(q, user, now);
-}
-
-/* --- executions ------------------------------------------------------------------------ */
-
-void pf_quarantine_add_execution(const struct pf_executable *x, const struct pf_loaded *l,
-				 struct pf_instance *instance, uid_t user,
-				 const struct pf_err *why)
-{
-	if (why->pjrt_code >= 0 || pf_instance_was_stopped(instance) ||
-	    pf_instance_lost(instance, PF_OP_COMPILE) +
-		    pf_instance_lost(instance, PF_OP_LOAD) ||
-	    pf_instance_lost(instance, PF_OP_EXECUTE) +
-			    pf_instance_lost(instance, PF_OP_CALL) !=
-		    1)
-		return;
-	if (x->compiler)
-		pf_quarantine_add(pf_compiler_quarantine(x->compiler),
-				  PF_SUSPECT_EXECUTION, &l->key, user, why);
-}
-
-int pf_quarantine_check_execution(const struct pf_executable *x,
-				  const struct pf_loaded *l, uid_t user,
-				  struct pf_err *err)
-{
-	if (!x->compiler)
-		return 0;
-	return pf_quarantine_check(pf_compiler_quarantine(x->compiler),
-				   PF_SUSPECT_EXECUTION, &l->key, user, err);
 }

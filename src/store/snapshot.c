@@ -112,8 +112,8 @@ static int view_value(struct pf_value *v, enum pf_format format, const char *nam
 	print_head(&snapshot->head, v, format, name);
 	if (format == PF_FORMAT_TXT || is_packed(v, format))
 		return render(v, format, snapshot, err);
-	snapshot->value = pf_value_ref(v);
 	snapshot->array = pf_value_ref(v);
+	snapshot->pinned = true;
 	snapshot->size = snapshot->head.len + v->len;
 	return 1;
 }
@@ -154,40 +154,202 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	return r;
 }
 
+/* --- long text, rendered as far as it is read -------------------------------------------- */
+
+enum {
+	PIECE = 4096,    /* elements printed at once: well below a millisecond */
+	AHEAD = 8 << 20, /* bytes printed beyond the furthest read */
+};
+
+/*
+ * A thread prints as far as somebody has asked for, and AHEAD; it ends there, and a later read
+ * starts another.  Printed text stays until the last snapshot of it is released.
+ */
+struct pf_rendering {
+	_Atomic unsigned refs;    /* the snapshots, and the printing thread */
+	_Atomic unsigned readers; /* the snapshots: without one nothing more is printed */
+	struct pf_background printing;
+	struct pf_value *value;     /* owned reference, pinned until all is printed */
+	struct pf_text_place place; /* the printing thread's, as pinned */
+	bool pinned;
+	/* The value's lock protects the fields below. */
+	struct pf_buf text; /* only the printing thread appends */
+	bool running;       /* there is a thread that prints */
+	bool done, failed; /* nothing more will be printed: all was; for lack of memory */
+	uint64_t wanted;   /* the end of the furthest read */
+	struct pf_wait *waiters;
+};
+
+static void rendering_unref(struct pf_rendering *r)
+{
+	if (!r || atomic_fetch_sub(&r->refs, 1) != 1)
+		return;
+	if (r->pinned)
+		pf_value_unpin(r->value);
+	pf_value_unref(r->value);
+	pf_buf_release(&r->text);
+	free(r);
+}
+
+/* Take the waiters whose text is there, or will never be, off the list. */
+static struct pf_wait *served_locked(struct pf_rendering *r)
+{
+	struct pf_wait **at = &r->waiters, *served = NULL, *waiter;
+
+	while ((waiter = *at)) {
+		if (!r->done && !r->failed &&
+		    pf_container_of(waiter, struct pf_more, waiter)->end > r->text.len) {
+			at = &waiter->next;
+			continue;
+		}
+		*at = waiter->next;
+		waiter->next = served;
+		served = waiter;
+	}
+	return served;
+}
+
+static bool must_print_locked(struct pf_rendering *r, uint64_t ahead)
+{
+	return !r->done && !r->failed && atomic_load(&r->readers) &&
+	       r->text.len < r->wanted + ahead;
+}
+
+static void print_piece(struct pf_rendering *r, struct pf_buf *piece)
+{
+	struct pf_value *v = r->value;
+	struct pf_wait *served;
+	bool more;
+
+	piece->len = 0;
+	more = pf_text_print_some(piece, v->dtype, &v->shape, pf_value_host(v), &r->place,
+				  PIECE);
+	if (!more && !piece->failed) {
+		pf_value_unpin(v);
+		r->pinned = false;
+	}
+	pf_lock(&v->lock);
+	pf_buf_append(&r->text, piece->data, piece->len);
+	r->failed = piece->failed || r->text.failed;
+	r->done = !more && !r->failed;
+	if (r->done) /* stat(2) knows the size from here on */
+		v->text_len = r->text.len;
+	served = served_locked(r);
+	pf_unlock(&v->lock);
+	pf_wake_all(served);
+}
+
+static void print_text(struct pf_background *background)
+{
+	struct pf_rendering *r =
+		pf_container_of(background, struct pf_rendering, printing);
+	pf_autobuf struct pf_buf piece = PF_BUF_INIT;
+	pthread_mutex_t *lock = &r->value->lock;
+
+	pf_lock(lock);
+	while (must_print_locked(r, AHEAD)) {
+		pf_unlock(lock);
+		print_piece(r, &piece);
+		pf_lock(lock);
+	}
+	r->running = false;
+	pf_unlock(lock);
+	rendering_unref(r);
+}
+
 int pf_snapshot_await(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      struct pf_more *more)
 {
+	struct pf_rendering *r = snapshot->text;
 	uint64_t end;
+	bool start;
+	int ret = 0;
 
-	if (!snapshot->text)
+	if (!r)
 		return 1;
 	if (__builtin_add_overflow(off, len, &end))
 		end = UINT64_MAX / 2;
-	return pf_rendering_await(snapshot->text, end, more);
+	pf_lock(&r->value->lock);
+	if (r->done || end <= r->text.len)
+		ret = 1;
+	else if (r->failed)
+		ret = -ENOMEM;
+	if (r->wanted < end)
+		r->wanted = end;
+	if (ret == 0 && more) {
+		more->end = end;
+		pf_wait_add(&r->waiters, &more->waiter);
+	}
+	start = !r->running && must_print_locked(r, AHEAD / 2);
+	if (start) {
+		r->running = true;
+		atomic_fetch_add(&r->refs, 1);
+	}
+	pf_unlock(&r->value->lock);
+	if (start)
+		pf_background_run(&r->printing);
+	return ret;
 }
 
 bool pf_snapshot_is_sized(struct pf_snapshot *snapshot)
 {
-	return !snapshot->text || pf_rendering_done(snapshot->text, &snapshot->size);
+	struct pf_rendering *r = snapshot->text;
+
+	if (!r)
+		return true;
+	PF_LOCK_SCOPE(&r->value->lock);
+	snapshot->size = r->text.len;
+	return r->done;
 }
+
+static void read_rendering(struct pf_rendering *r, uint64_t len, uint64_t off,
+			   void (*read)(void *arg, const void *data, size_t len),
+			   void *arg)
+{
+	pf_autofree char *copy = NULL;
+	char few[512];
+	void *data;
+
+	pf_lock(&r->value->lock);
+	if (off >= r->text.len)
+		len = 0;
+	else if (len > r->text.len - off)
+		len = r->text.len - off;
+	if (r->done) {
+		/* It stays where it is. */
+		data = r->text.data + (len ? off : 0);
+	} else {
+		/* As long as it grows it may move. */
+		copy = malloc(len ? len : 1);
+		data = copy ? copy : few;
+		if (!copy && len > sizeof(few))
+			len = sizeof(few);
+		if (len)
+			memcpy(data, r->text.data + off, len);
+	}
+	pf_unlock(&r->value->lock);
+	read(arg, len ? data : "", len);
+}
+
+/* --- snapshots --------------------------------------------------------------------------- */
 
 int pf_snapshot_dup(const struct pf_snapshot *snapshot, struct pf_snapshot *ret)
 {
-	*ret = (struct pf_snapshot){ .content_off = snapshot->content_off,
-				     .size = snapshot->size };
+	*ret = *snapshot;
+	ret->head = (struct pf_buf)PF_BUF_INIT;
 	pf_buf_append(&ret->head, snapshot->head.data, snapshot->head.len);
-	if (snapshot->content)
-		ret->content = pf_bytes_ref(snapshot->content);
-	if (snapshot->value) {
-		ret->value = pf_value_ref(snapshot->value);
-		pf_value_pin(ret->value);
+	if (ret->content)
+		pf_bytes_ref(ret->content);
+	if (ret->array)
+		pf_value_ref(ret->array);
+	if (ret->pinned)
+		pf_value_pin(ret->array);
+	if (ret->live)
+		pf_buffer_ref(ret->live);
+	if (ret->text) {
+		atomic_fetch_add(&ret->text->refs, 1);
+		atomic_fetch_add(&ret->text->readers, 1);
 	}
-	if (snapshot->array)
-		ret->array = pf_value_ref(snapshot->array);
-	if (snapshot->live)
-		ret->live = pf_buffer_ref(snapshot->live);
-	if (snapshot->text)
-		ret->text = pf_rendering_ref(snapshot->text);
 	if (!ret->head.failed)
 		return 0;
 	pf_snapshot_release(ret);
@@ -198,12 +360,13 @@ void pf_snapshot_release(struct pf_snapshot *snapshot)
 {
 	pf_buf_release(&snapshot->head);
 	pf_bytes_unref(snapshot->content);
-	if (snapshot->value)
-		pf_value_unpin(snapshot->value);
-	pf_value_unref(snapshot->value);
+	if (snapshot->pinned)
+		pf_value_unpin(snapshot->array);
 	pf_value_unref(snapshot->array);
 	pf_buffer_unref(snapshot->live);
-	pf_rendering_unref(snapshot->text);
+	if (snapshot->text)
+		atomic_fetch_sub(&snapshot->text->readers, 1);
+	rendering_unref(snapshot->text);
 	memset(snapshot, 0, sizeof(*snapshot));
 }
 
@@ -238,7 +401,7 @@ void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		return;
 	}
 	if (snapshot->text) {
-		pf_rendering_read(snapshot->text, len, off, read, arg);
+		read_rendering(snapshot->text, len, off, read, arg);
 		return;
 	}
 	if (off >= snapshot->size) {
@@ -248,8 +411,8 @@ void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 	left = snapshot->size - off;
 	if (len > left)
 		len = left;
-	if (snapshot->value)
-		body = pf_value_host(snapshot->value);
+	if (snapshot->pinned)
+		body = pf_value_host(snapshot->array);
 	else
 		body = snapshot->content ? pf_bytes_at(snapshot->content, 0) : "";
 	if (off >= head) {
@@ -310,17 +473,22 @@ static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format
 int pf_snapshot_begin(struct pf_buffer *b, enum pf_format format, struct pf_snapshot *ret)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = shown_as_text(b, format);
+	struct pf_rendering *r = NULL;
 
 	if (!v || count_of(v) <= LONG_TEXT)
 		return 0;
-	*ret = (struct pf_snapshot){ .size = 0 };
 	pf_value_pin(v);
 	if (pf_value_fetched(v, NULL) > 0)
-		ret->text = pf_rendering_new(v);
-	pf_value_unpin(v);
-	if (!ret->text)
+		r = calloc(1, sizeof(*r));
+	if (!r) {
+		pf_value_unpin(v);
 		return 0;
-	ret->array = pf_steal(&v);
+	}
+	r->refs = r->readers = 1;
+	r->printing.run = print_text;
+	r->value = pf_value_ref(v);
+	r->pinned = true;
+	*ret = (struct pf_snapshot){ .array = pf_steal(&v), .text = r };
 	return 1;
 }
 
@@ -362,9 +530,9 @@ static int copy_view(struct pf_buffer *b, enum pf_format format, const char *nam
 	r = pf_bytes_new(pf_buffer_location(b)->arena, snapshot.size, ret, err);
 	if (r == 0 && snapshot.head.len)
 		memcpy(pf_bytes_at(*ret, 0), snapshot.head.data, snapshot.head.len);
-	if (r == 0 && snapshot.value)
+	if (r == 0 && snapshot.pinned)
 		memcpy(pf_bytes_at(*ret, snapshot.head.len),
-		       pf_value_host(snapshot.value), snapshot.value->len);
+		       pf_value_host(snapshot.array), snapshot.array->len);
 	*size = snapshot.size;
 	pf_snapshot_release(&snapshot);
 	return r;

@@ -1,65 +1,178 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bringing values to their devices, and back to host memory.
+ *
+ * A value with host bytes is uploaded, in place where the plugin can use them there.  One
+ * that is a copy of another is copied on the device if the other's device memory is its own;
+ * else it shares the other's host bytes, which may have to be fetched first.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
-#include "pjrtfs/base.h"
 
-/* Bringing values from their devices to host memory. */
-
-struct download {
-	struct pf_call call;
-	struct pf_value *value;       /* owned reference */
-	struct pf_instance *instance; /* owned reference */
-	uint64_t charged;             /* for the block */
-	struct timespec start;
+enum {
+	TRIES = 2,      /* instances of the worker that an upload is tried on */
+	MUCH = 4 << 20, /* bytes whose copying would delay others by milliseconds */
 };
 
-static void download_end(struct download *d, int code, const struct pf_err *err,
-			 const struct pf_rep_block *rep)
+struct transfer {
+	struct pf_call call;
+	struct pf_wait waiter; /* for the worker's next instance, or the source's bytes */
+	struct pf_background copying;
+	struct pf_value *value;       /* owned reference */
+	struct pf_instance *instance; /* owned reference */
+	uint64_t charged;             /* bytes, for the copy that it makes */
+	struct timespec start;
+	/* Of an upload: */
+	uint64_t id; /* of the new buffer */
+	unsigned tries;
+	bool by_host; /* the plugin cannot copy on the device */
+	bool refused; /* by the memory limit, before the device heard of it */
+};
+
+/* --- threads for large copies ------------------------------------------------------------ */
+
+static pthread_cond_t no_background = PTHREAD_COND_INITIALIZER;
+static unsigned n_background; /* protected by pf_store_lock */
+
+static void count_background(int change)
 {
-	struct pf_value *v = d->value;
-	struct pf_err wrong = PF_ERR_INIT;
-	struct pf_device_meter *device =
-		pf_meter_device(pf_worker_meter(v->worker), v->device);
+	PF_LOCK_SCOPE(&pf_store_lock);
+	n_background += (unsigned)change;
+	if (!n_background)
+		pthread_cond_broadcast(&no_background);
+}
+
+void pf_values_settle(void)
+{
+	PF_LOCK_SCOPE(&pf_store_lock);
+	while (n_background)
+		pthread_cond_wait(&no_background, &pf_store_lock);
+}
+
+static void *background_main(void *arg)
+{
+	struct pf_background *background = arg;
+
+	background->run(background);
+	count_background(-1);
+	return NULL;
+}
+
+void pf_background_run(struct pf_background *background)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	count_background(1);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, background_main, background))
+		background_main(background);
+	pthread_attr_destroy(&attr);
+}
+
+/* --- both ways --------------------------------------------------------------------------- */
+
+/*
+ * WAITER waits for V from now on: 0, and *RET is a new transfer, or NULL if there is one UNDER_WAY
+ * already.  -ENOMEM.
+ */
+static int begin_locked(struct pf_value *v, bool under_way, struct pf_wait *waiter,
+			struct transfer **ret, struct pf_err *err)
+{
+	struct transfer *t = under_way ? NULL : calloc(1, sizeof(*t));
+
+	if (!t && !under_way)
+		return pf_err_set(err, -ENOMEM, "no memory for a transfer");
+	pf_wait_add(&v->waiters, waiter);
+	*ret = t;
+	if (t) {
+		t->value = pf_value_ref(v);
+		clock_gettime(CLOCK_MONOTONIC, &t->start);
+	}
+	return 0;
+}
+
+/* The value says how T ended: free T and wake the waiters. */
+static void end_unlock(struct transfer *t)
+{
+	struct pf_value *v = t->value, *source;
 	struct pf_wait *waiters;
 
-	if (code == 0 &&
-	    (rep->len != v->len || !pf_instance_pool(d->instance, rep->off, rep->len))) {
-		code = pf_err_set(&wrong, -EPROTO,
-				  "the worker sent %llu bytes, expected %llu",
-				  (unsigned long long)rep->len,
-				  (unsigned long long)v->len);
-		err = &wrong;
-	}
-	if (device)
-		pf_meter_transfer(&device->from, pf_outcome_of(code), v->len,
-				  pf_seconds_since(CLOCK_MONOTONIC, &d->start));
+	pf_value_charged_locked(v, v->own, t->charged);
+	pf_value_settle_charge_locked(v);
+	source = pf_value_take_source_locked(v);
+	waiters = pf_wait_take(&v->waiters);
+	pf_unlock(&v->lock);
+	pf_value_release_source(source);
+	pf_wake_all(waiters);
+	pf_instance_unref(t->instance);
+	pf_value_unref(v);
+	free(t);
+}
+
+static struct pf_device_meter *meter_of(const struct pf_value *v)
+{
+	return pf_meter_device(pf_worker_meter(v->worker), v->device);
+}
+
+/* Why a transfer of V that ended left nothing: TEXT, if the value does not say. */
+static int missing_locked(const struct pf_value *v, const char *text, struct pf_err *err)
+{
+	int r = pf_value_unusable_locked(v, err);
+
+	if (r < 0)
+		return r;
+	if (!v->err.code)
+		return pf_err_set(err, -EIO, "%s", text);
+	if (err)
+		*err = v->err;
+	return v->err.code;
+}
+
+/* --- to host memory ---------------------------------------------------------------------- */
+
+static void download_end(struct transfer *t, int code, const struct pf_err *err,
+			 uint64_t off)
+{
+	struct pf_value *v = t->value;
+	struct pf_device_meter *meter = meter_of(v);
+
+	if (meter)
+		pf_meter_transfer(&meter->from, pf_outcome_of(code), v->len,
+				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
 	pf_lock(&v->lock);
 	v->fetching = false;
 	if (code < 0) {
 		v->err = *err;
 	} else {
-		/* Whoever asked had no host copy, and fetching kept others from making one. */
-		pf_value_set_pool_locked(v, d->instance, rep->off, true);
+		/* There was no host copy, and fetching kept others from making one. */
+		pf_value_set_pool_locked(v, t->instance, off, true);
 		pf_reclaimable_touch(v);
 	}
-	pf_value_charged_locked(v, v->own, d->charged);
-	pf_value_settle_charge_locked(v);
-	waiters = pf_wait_take(&v->waiters);
-	pf_unlock(&v->lock);
-	pf_wake_all(waiters);
-	pf_instance_unref(d->instance);
-	pf_value_unref(v);
-	free(d);
+	end_unlock(t);
 }
 
 static void download_done(struct pf_call *call, int code, const struct pf_err *err,
 			  const void *reply, size_t len)
 {
+	struct transfer *t = pf_container_of(call, struct transfer, call);
+	const struct pf_rep_block *rep = reply;
+	struct pf_err wrong = PF_ERR_INIT;
+
 	(void)len;
-	download_end(pf_container_of(call, struct download, call), code, err, reply);
+	if (code == 0 && (rep->len != t->value->len ||
+			  !pf_instance_pool(t->instance, rep->off, rep->len))) {
+		code = pf_err_set(&wrong, -EPROTO,
+				  "the worker sent %llu bytes, expected %llu",
+				  (unsigned long long)rep->len,
+				  (unsigned long long)t->value->len);
+		err = &wrong;
+	}
+	download_end(t, code, err, code < 0 ? 0 : rep->off);
 }
 
 /* Whose host copy is V's: with a reference, or NULL for V's own. */
@@ -71,18 +184,15 @@ static struct pf_value *source_of(struct pf_value *v)
 
 int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *err)
 {
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(v);
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ };
+	uint64_t room = pf_pool_bytes(v->len);
 	struct pf_err why = PF_ERR_INIT;
-	struct pf_value *source;
-	struct download *d;
+	struct transfer *t = NULL;
 	int r;
 
-	source = source_of(v);
-	if (source) {
-		r = pf_value_fetch(source, waiter, err);
-		pf_value_unref(source);
-		return r;
-	}
+	if (source)
+		return pf_value_fetch(source, waiter, err);
 	pf_lock(&v->lock);
 	pf_value_forget_dead_locked(v);
 	/* Readers may still see bytes that the device has refused. */
@@ -90,200 +200,141 @@ int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *er
 		    ? 1
 		    : pf_value_unusable_locked(v, err);
 	if (r == 0)
-		pf_wait_add(&v->waiters, waiter);
-	if (r != 0 || v->fetching || v->placing) {
-		pf_unlock(&v->lock);
-		return r;
+		r = begin_locked(v, v->fetching || v->state == PF_VALUE_TRANSFERRING,
+				 waiter, &t, err);
+	if (t) {
+		v->fetching = true;
+		t->instance = pf_instance_ref(v->instance);
+		t->call.done = download_done;
+		t->call.reply_min = sizeof(struct pf_rep_block);
+		req.id = v->id;
 	}
-	d = calloc(1, sizeof(*d));
-	if (!d) {
-		v->waiters = waiter->next;
-		pf_unlock(&v->lock);
-		return pf_err_set(err, -ENOMEM, "no memory for a download");
-	}
-	clock_gettime(CLOCK_MONOTONIC, &d->start);
-	v->fetching = true;
-	d->value = pf_value_ref(v);
-	d->instance = pf_instance_ref(v->instance);
-	d->call.done = download_done;
-	d->call.reply_min = sizeof(struct pf_rep_block);
-	req.id = v->id;
 	pf_unlock(&v->lock);
-	r = pf_arena_charge(pf_worker_arena(v->worker), pf_pool_bytes(v->len), &why);
+	if (!t)
+		return r;
+	r = pf_arena_charge(pf_worker_arena(v->worker), room, &why);
 	if (r == 0) {
-		d->charged = pf_pool_bytes(v->len);
-		r = pf_instance_call(d->instance, &d->call, &req, sizeof(req), NULL, 0,
+		t->charged = room;
+		r = pf_instance_call(t->instance, &t->call, &req, sizeof(req), NULL, 0,
 				     &why);
 	}
 	if (r < 0)
-		download_end(d, r, &why, NULL);
+		download_end(t, r, &why, 0);
 	return 0;
 }
 
 int pf_value_fetched(struct pf_value *v, struct pf_err *err)
 {
-	struct pf_value *source = source_of(v);
-	int r;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(v);
 
-	if (source) {
-		r = pf_value_fetched(source, err);
-		pf_value_unref(source);
-		return r;
-	}
+	if (source)
+		return pf_value_fetched(source, err);
 	PF_LOCK_SCOPE(&v->lock);
 	if (v->state != PF_VALUE_DONATED && pf_value_host_locked(v))
 		return 1;
-	r = pf_value_unusable_locked(v, err);
-	if (r < 0)
-		return r;
-	if (err)
-		*err = v->err;
-	return v->err.code ? v->err.code
-			   : pf_err_set(err, -EIO, "its bytes did not come");
+	return missing_locked(v, "its bytes did not come", err);
 }
 
-/*
- * Bringing values to their devices.
- *
- * A value with host bytes is uploaded, in place where the plugin can use them there.  One
- * that is a copy of another is copied on the device if the other's device memory is its own;
- * else it shares the other's host bytes, which may have to be fetched first.
- */
+/* --- to the device ----------------------------------------------------------------------- */
 
-struct upload {
-	struct pf_call call;
-	struct pf_wait waiter;  /* for the worker's next life, or the source's bytes */
-	struct pf_value *value; /* owned reference */
-	struct pf_instance *instance; /* owned reference */
-	uint64_t id;
-	unsigned tries;
-	struct timespec start;
-	uint64_t charged; /* for the device's copy */
-	bool by_host;     /* the plugin cannot copy on the device */
-	bool refused;     /* by the memory limit, before the device heard of it */
-};
-
-enum {
-	UPLOAD_TRIES = 2,
-	IN_PLACE = 64,  /* bytes: plugins use arrays at such addresses where they lie */
-	MUCH = 4 << 20, /* bytes whose copying would keep others waiting */
-};
-
-static void upload_start(struct upload *u);
+static void upload_start(struct transfer *t);
 
 static void upload_wake(struct pf_wait *waiter)
 {
-	upload_start(pf_container_of(waiter, struct upload, waiter));
+	upload_start(pf_container_of(waiter, struct transfer, waiter));
 }
 
-/* The worker died, perhaps of something else: once more in its next life. */
-static bool upload_again(struct upload *u, int code, const struct pf_err *err)
+/* The worker died, perhaps of something else: once more in its next instance. */
+static bool upload_again(struct transfer *t, int code, const struct pf_err *err)
 {
-	struct pf_worker *w = u->value->worker;
+	struct pf_worker *w = t->value->worker;
 
-	if (code != -EIO || err->pjrt_code >= 0 ||
-	    (u->instance && ++u->tries >= UPLOAD_TRIES))
+	if (code != -EIO || err->pjrt_code >= 0 || (t->instance && ++t->tries >= TRIES))
 		return false;
-	pf_instance_unref(pf_steal(&u->instance));
-	u->waiter.wake = upload_wake;
-	if (pf_worker_wait(w, &u->waiter))
+	pf_instance_unref(pf_steal(&t->instance));
+	t->waiter.wake = upload_wake;
+	if (pf_worker_wait(w, &t->waiter))
 		return true;
 	if (pf_worker_state(w) == PF_WORKER_FAILED)
 		return false;
-	upload_start(u);
+	upload_start(t);
 	return true;
 }
 
-/* What the device has now. */
-struct placed {
-	uint64_t alias_off, on_device_bytes;
-	bool in_pool;
-	uint64_t pool_off;
-};
-
-static void upload_end(struct upload *u, int code, const struct pf_err *err,
-		       const struct placed *p)
+/* The device has T's value as MADE says (NULL: it has not, as ERR says), and reads it from
+ * ALIAS_OFF of the arena or from memory of its own. */
+static void upload_end(struct transfer *t, int code, const struct pf_err *err,
+		       const struct pf_out *made, uint64_t alias_off)
 {
-	struct pf_value *v = u->value, *source;
-	struct pf_device_meter *device =
-		pf_meter_device(pf_worker_meter(v->worker), v->device);
-	struct pf_wait *waiters;
+	struct pf_value *v = t->value;
+	struct pf_device_meter *meter = meter_of(v);
 
-	if (code < 0 && upload_again(u, code, err))
+	if (code < 0 && upload_again(t, code, err))
 		return;
-	if (device)
-		pf_meter_transfer(&device->to, pf_outcome_of(code), v->len,
-				  pf_seconds_since(CLOCK_MONOTONIC, &u->start));
+	if (meter)
+		pf_meter_transfer(&meter->to, pf_outcome_of(code), v->len,
+				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
 	pf_lock(&v->lock);
-	v->placing = false;
 	if (code < 0) {
 		v->err = *err;
-		/* When there is room again it can be placed. */
-		v->state = u->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
+		/* When there is room again it can be transferred. */
+		v->state = t->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
-		pf_value_set_device_locked(v, u->instance, u->id);
+		pf_value_set_device_locked(v, t->instance, t->id);
 		v->blank = false;
-		v->alias_off = p->alias_off;
-		v->on_device_bytes = p->on_device_bytes;
+		v->alias_off = alias_off;
+		v->on_device_bytes = made->on_device_bytes;
 		v->state = PF_VALUE_READY;
 		v->err = (struct pf_err)PF_ERR_INIT;
-		if (p->in_pool)
-			pf_value_set_pool_locked(v, u->instance, p->pool_off, false);
-		v->own = p->alias_off == PF_NO_OFFSET
+		if (made->where == PF_WHERE_POOL && v->len && !pf_value_host_locked(v))
+			pf_value_set_pool_locked(v, t->instance, made->off, false);
+		v->own = alias_off == PF_NO_OFFSET
 				 ? pf_value_room(v->worker, v->device, v->memory, v->len)
 				 : 0;
 	}
-	pf_value_charged_locked(v, v->own, u->charged);
-	pf_value_settle_charge_locked(v);
-	source = pf_value_take_source_locked(v);
-	waiters = pf_wait_take(&v->waiters);
-	pf_unlock(&v->lock);
-	pf_value_release_source(source);
-	pf_wake_all(waiters);
-	pf_instance_unref(u->instance);
-	pf_value_unref(v);
-	free(u);
+	end_unlock(t);
+}
+
+static void upload_fail(struct transfer *t, const struct pf_err *err)
+{
+	upload_end(t, err->code, err, NULL, PF_NO_OFFSET);
 }
 
 static void upload_done(struct pf_call *call, int code, const struct pf_err *err,
 			const void *reply, size_t len)
 {
-	struct upload *u = pf_container_of(call, struct upload, call);
+	struct transfer *t = pf_container_of(call, struct transfer, call);
 	const struct pf_rep_buffer *rep = reply;
-	struct placed p = { .alias_off = PF_NO_OFFSET };
+	struct pf_out made = { .where = PF_WHERE_DEVICE };
 
 	(void)len;
-	if (code == 0) {
-		p.alias_off = rep->alias_off;
-		p.on_device_bytes = rep->on_device_bytes;
-	}
-	upload_end(u, code, err, &p);
+	if (code == 0)
+		made.on_device_bytes = rep->on_device_bytes;
+	upload_end(t, code, err, &made, code == 0 ? rep->alias_off : PF_NO_OFFSET);
 }
 
 /* The bytes were made on the device: of another value there, or of nothing. */
 static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 		      const void *reply, size_t len)
 {
-	struct upload *u = pf_container_of(call, struct upload, call);
+	struct transfer *t = pf_container_of(call, struct transfer, call);
 	const struct pf_rep_array *rep = reply;
-	struct placed p = { .alias_off = PF_NO_OFFSET };
-	struct pf_value *v = u->value;
 	struct pf_err wrong = PF_ERR_INIT;
-	bool has_host;
+	struct pf_value *v = t->value;
 
 	(void)len;
-	if (code == -EOPNOTSUPP && !u->by_host && v->source) {
-		u->by_host = true;
-		pf_instance_unref(pf_steal(&u->instance));
-		upload_start(u);
+	if (code == -EOPNOTSUPP && !t->by_host && v->source) {
+		t->by_host = true;
+		pf_instance_unref(pf_steal(&t->instance));
+		upload_start(t);
 		return;
 	}
 	if (code == 0 &&
 	    (rep->out.len != v->len || rep->out.dtype != (uint32_t)v->dtype ||
 	     (rep->out.where == PF_WHERE_POOL &&
-	      !pf_instance_pool(u->instance, rep->out.off, v->len)))) {
-		pf_instance_free_id(u->instance, PF_OP_BUFFER_FREE, u->id);
+	      !pf_instance_pool(t->instance, rep->out.off, v->len)))) {
+		pf_instance_free_id(t->instance, PF_OP_BUFFER_FREE, t->id);
 		code = pf_err_set(
 			&wrong, -EPROTO,
 			"the worker made %llu bytes of type %u, expected %llu of %s",
@@ -291,323 +342,238 @@ static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 			(unsigned long long)v->len, pf_dtype_name(v->dtype));
 		err = &wrong;
 	}
-	if (code == 0) {
-		pf_lock(&v->lock);
-		has_host = pf_value_host_locked(v);
-		pf_unlock(&v->lock);
-		p.on_device_bytes = rep->out.on_device_bytes;
-		p.in_pool = rep->out.where == PF_WHERE_POOL && v->len && !has_host;
-		p.pool_off = rep->out.off;
-	}
-	upload_end(u, code, err, &p);
+	upload_end(t, code, err, code < 0 ? NULL : &rep->out, PF_NO_OFFSET);
+}
+
+/* V's bytes in the arena from *OFF on, or those of what it is a copy of, with a reference;
+ * NULL: they are elsewhere.  V is being transferred, so nobody drops them. */
+static struct pf_bytes *bytes_in_arena(struct pf_value *v, uint64_t *off)
+{
+	struct pf_bytes *bytes = NULL;
+	struct pf_value *source;
+
+	pf_lock(&v->lock);
+	source = v->source;
+	*off = v->bytes_off;
+	if (v->bytes)
+		bytes = pf_bytes_ref(v->bytes);
+	pf_unlock(&v->lock);
+	return bytes || !source ? bytes : bytes_in_arena(source, off);
 }
 
 /* The device reads from the arena: bring bytes that are elsewhere there. */
 static int into_arena(struct pf_value *v, struct pf_err *err)
 {
-	struct pf_bytes *bytes = NULL;
-	struct pf_value *source;
-	const void *src;
 	uint64_t off = 0;
-	bool there, shared;
-	int r;
+	struct pf_bytes *bytes = bytes_in_arena(v, &off);
+	bool copied = !bytes;
 
-	pf_lock(&v->lock);
-	there = v->bytes != NULL;
-	source = v->source; /* stays: V is being placed */
-	pf_unlock(&v->lock);
-	if (there)
-		return 0;
-	/* placing, and the pin on the source, keep everyone else from dropping it. */
-	if (source) {
-		PF_LOCK_SCOPE(&source->lock);
-		if (source->bytes) {
-			bytes = pf_bytes_ref(source->bytes);
-			off = source->bytes_off;
-		}
-	}
-	shared = bytes != NULL;
-	if (!shared) {
-		src = pf_value_host(v);
+	if (copied) {
+		const void *src = pf_value_host(v);
+		int r;
+
 		if (!src)
 			return pf_err_set(err, -EIO, "its bytes are gone");
 		r = pf_bytes_new(pf_worker_arena(v->worker), v->len, &bytes, err);
 		if (r < 0)
 			return r;
 		memcpy(pf_bytes_at(bytes, 0), src, v->len);
+		off = 0;
 	}
-	pf_lock(&v->lock);
+	PF_LOCK_SCOPE(&v->lock);
+	if (v->bytes) {
+		pf_bytes_unref(bytes);
+		return 0;
+	}
 	v->bytes = bytes;
 	v->bytes_off = off;
-	v->bytes_again = !shared; /* a user's bytes are never dropped */
-	pf_unlock(&v->lock);
+	v->bytes_again = copied; /* a user's bytes are never dropped */
 	return 0;
 }
 
-static void fill_request(const struct upload *u, struct pf_req_buffer *req)
-{
-	const struct pf_value *v = u->value;
-
-	req->id = u->id;
-	req->len = v->len;
-	req->dtype = v->dtype;
-	req->device = v->device;
-	req->memory = v->memory;
-	req->rank = v->shape.rank;
-	memcpy(req->dims, v->shape.dims, v->shape.rank * sizeof(req->dims[0]));
-}
-
 /* Charge for the device's copy before it is made. */
-static int charge(struct upload *u, struct pf_err *err)
+static int charge(struct transfer *t, struct pf_err *err)
 {
-	struct pf_value *v = u->value;
+	struct pf_value *v = t->value;
 	uint64_t room = pf_value_room(v->worker, v->device, v->memory, v->len);
 	int r;
 
-	if (u->charged || !room)
+	if (t->charged || !room)
 		return 0;
 	r = pf_arena_charge(pf_worker_arena(v->worker), room, err);
-	u->refused = r < 0;
-	u->charged = r < 0 ? 0 : room;
+	t->refused = r < 0;
+	t->charged = r < 0 ? 0 : room;
 	return r;
 }
 
-static int send_bytes(struct upload *u, struct pf_err *err)
+/* Send REQ, LEN bytes; the answer has REPLY_MIN bytes at least. */
+static int send(struct transfer *t, void *req, size_t len,
+		void (*done)(struct pf_call *, int, const struct pf_err *, const void *,
+			     size_t),
+		uint32_t reply_min, struct pf_err *err)
 {
-	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE };
-	struct pf_value *v = u->value;
+	t->call.done = done;
+	t->call.reply_min = reply_min;
+	return pf_instance_call(t->instance, &t->call, req, len, NULL, 0, err);
+}
+
+/* Have the device make the value: of the bytes at OFF of the arena, or with whatever lies in its
+ * memory. */
+static int send_create(struct transfer *t, enum pf_op op, uint64_t off,
+		       struct pf_err *err)
+{
+	const struct pf_value *v = t->value;
+	struct pf_req_buffer req = { .head.op = op,
+				     .off = off,
+				     .id = t->id,
+				     .len = v->len,
+				     .dtype = v->dtype,
+				     .device = v->device,
+				     .memory = v->memory,
+				     .rank = v->shape.rank };
+
+	memcpy(req.dims, v->shape.dims, v->shape.rank * sizeof(req.dims[0]));
+	if (op == PF_OP_BUFFER_MAKE)
+		return send(t, &req, sizeof(req), made_done, sizeof(struct pf_rep_array),
+			    err);
+	return send(t, &req, sizeof(req), upload_done, sizeof(struct pf_rep_buffer), err);
+}
+
+static int send_bytes(struct transfer *t, struct pf_err *err)
+{
+	struct pf_value *v = t->value;
 	int r = into_arena(v, err);
+	uint64_t off;
 
 	if (r < 0)
 		return r;
-	fill_request(u, &req);
-	req.off = pf_bytes_offset(v->bytes, v->bytes_off);
+	off = pf_bytes_offset(v->bytes, v->bytes_off);
 	/* Elsewhere, or packed, the plugin cannot use them where they lie. */
-	if (req.off % IN_PLACE || pf_dtype_bits(v->dtype) < 8) {
-		r = charge(u, err);
-		if (r < 0)
-			return r;
-	}
-	u->call.done = upload_done;
-	u->call.reply_min = sizeof(struct pf_rep_buffer);
-	return pf_instance_call(u->instance, &u->call, &req, sizeof(req), NULL, 0, err);
+	if (off % PF_ALIGNMENT || pf_dtype_bits(v->dtype) < 8)
+		r = charge(t, err);
+	return r < 0 ? r : send_create(t, PF_OP_BUFFER_CREATE, off, err);
 }
 
-static int send_blank(struct upload *u, struct pf_err *err)
+static void copy_and_send(struct pf_background *background)
 {
-	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_MAKE };
-	int r = charge(u, err);
-
-	if (r < 0)
-		return r;
-	fill_request(u, &req);
-	u->call.done = made_done;
-	u->call.reply_min = sizeof(struct pf_rep_array);
-	return pf_instance_call(u->instance, &u->call, &req, sizeof(req), NULL, 0, err);
-}
-
-/* --- much to copy: on a thread of its own ------------------------------------------------- */
-
-static pthread_mutex_t copiers_lock = PTHREAD_MUTEX_INITIALIZER; /* rank 5; protects: */
-static pthread_cond_t no_copier = PTHREAD_COND_INITIALIZER;
-static unsigned copiers;
-
-static void count_copiers(int change)
-{
-	PF_LOCK_SCOPE(&copiers_lock);
-	copiers += (unsigned)change;
-	if (!copiers)
-		pthread_cond_broadcast(&no_copier);
-}
-
-void pf_values_settle(void)
-{
-	PF_LOCK_SCOPE(&copiers_lock);
-	while (copiers)
-		pthread_cond_wait(&no_copier, &copiers_lock);
-}
-
-static bool copies_much(struct pf_value *v)
-{
-	struct pf_value *source;
-	bool has_bytes;
-
-	pf_lock(&v->lock);
-	source = v->source; /* stays: V is being placed */
-	has_bytes = v->bytes != NULL;
-	pf_unlock(&v->lock);
-	if (!has_bytes && source) {
-		PF_LOCK_SCOPE(&source->lock);
-		has_bytes = source->bytes != NULL;
-	}
-	return !has_bytes && v->len >= MUCH;
-}
-
-static void *copier_main(void *arg)
-{
-	struct upload *u = arg;
+	struct transfer *t = pf_container_of(background, struct transfer, copying);
 	struct pf_err err = PF_ERR_INIT;
-	int r = send_bytes(u, &err);
 
-	if (r < 0)
-		upload_end(u, r, &err, NULL);
-	count_copiers(-1);
-	return NULL;
+	if (send_bytes(t, &err) < 0)
+		upload_fail(t, &err);
 }
 
-/* The thread at hand may be one that takes answers, or requests of others. */
-static int send_host_bytes(struct upload *u, struct pf_err *err)
+/* The thread at hand may be one that takes answers, or requests of others: much is copied on a
+ * thread of its own. */
+static int send_host_bytes(struct transfer *t, struct pf_err *err)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool behind;
+	uint64_t off;
+	PF_CLEANUP(pf_bytes_unrefp)
+	struct pf_bytes *there = bytes_in_arena(t->value, &off);
 
-	if (!copies_much(u->value))
-		return send_bytes(u, err);
-	count_copiers(1);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	behind = pthread_create(&thread, &attr, copier_main, u) == 0;
-	pthread_attr_destroy(&attr);
-	if (behind)
-		return 0;
-	count_copiers(-1);
-	return send_bytes(u, err);
-}
-
-/* --- what to send ------------------------------------------------------------------------ */
-
-/* The source's handle if its device memory is its own; bytes in place are shared instead. */
-static uint64_t handle_to_copy(const struct upload *u)
-{
-	struct pf_value *source = u->value->source;
-
-	if (!source || u->by_host || source->worker != u->value->worker)
-		return 0;
-	PF_LOCK_SCOPE(&source->lock);
-	return source->instance == u->instance && source->alias_off == PF_NO_OFFSET
-		       ? source->id
-		       : 0;
-}
-
-static int send_copy(struct upload *u, uint64_t from, struct pf_err *err)
-{
-	struct pf_req_copy req = {
-		.head.op = PF_OP_BUFFER_COPY,
-		.source = from,
-		.id = u->id,
-		.device = u->value->device,
-		.memory = u->value->memory,
-	};
-	int r = charge(u, err);
-
-	if (r < 0)
-		return r;
-	u->call.done = made_done;
-	u->call.reply_min = sizeof(struct pf_rep_array);
-	return pf_instance_call(u->instance, &u->call, &req, sizeof(req), NULL, 0, err);
+	if (there || t->value->len < MUCH)
+		return send_bytes(t, err);
+	t->copying.run = copy_and_send;
+	pf_background_run(&t->copying);
+	return 0;
 }
 
 /* The bytes of what it is a copy of have come, or not. */
 static void source_wake(struct pf_wait *waiter)
 {
-	struct upload *u = pf_container_of(waiter, struct upload, waiter);
+	struct transfer *t = pf_container_of(waiter, struct transfer, waiter);
 	struct pf_err err = PF_ERR_INIT;
-	int r = pf_value_fetched(u->value->source, &err);
+	int r = pf_value_fetched(t->value->source, &err);
 
 	if (r > 0)
-		r = send_host_bytes(u, &err);
+		r = send_host_bytes(t, &err);
 	if (r < 0)
-		upload_end(u, r, &err, NULL);
+		upload_fail(t, &err);
 }
 
 /* Bytes from its own host copy, or from its source's, when they are there. */
-static int send_host(struct upload *u, struct pf_err *err)
+static int send_host(struct transfer *t, struct pf_err *err)
 {
-	struct pf_value *v = u->value;
-	bool own;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(t->value);
+	int r = 1;
 
-	pf_lock(&v->lock);
-	own = pf_value_host_locked(v);
-	pf_unlock(&v->lock);
-	if (!own && v->source) {
-		int r;
-
-		u->waiter.wake = source_wake;
-		r = pf_value_fetch(v->source, &u->waiter, err);
-		if (r <= 0)
-			return r;
-	}
-	return send_host_bytes(u, err);
+	t->waiter.wake = source_wake;
+	if (source)
+		r = pf_value_fetch(source, &t->waiter, err);
+	return r <= 0 ? r : send_host_bytes(t, err);
 }
 
-static void upload_start(struct upload *u)
+/* The source's handle if its device memory is its own; bytes in place are shared instead. */
+static uint64_t handle_to_copy(const struct transfer *t)
 {
-	struct pf_value *v = u->value;
-	struct pf_err err = PF_ERR_INIT;
-	uint64_t from;
-	int r;
+	struct pf_value *source = t->value->source;
 
-	u->instance = pf_worker_instance(v->worker, &err);
-	if (!u->instance) {
-		upload_end(u, err.code, &err, NULL);
-		return;
-	}
-	u->id = pf_worker_id(v->worker);
-	from = handle_to_copy(u);
+	if (!source || t->by_host || source->worker != t->value->worker)
+		return 0;
+	PF_LOCK_SCOPE(&source->lock);
+	return source->instance == t->instance && source->alias_off == PF_NO_OFFSET
+		       ? source->id
+		       : 0;
+}
+
+static int send_what_there_is(struct transfer *t, struct pf_err *err)
+{
+	const struct pf_value *v = t->value;
+	struct pf_req_copy copy = {
+		.head.op = PF_OP_BUFFER_COPY,
+		.source = handle_to_copy(t),
+		.id = t->id,
+		.device = v->device,
+		.memory = v->memory,
+	};
+
+	if (!copy.source && !v->blank)
+		return send_host(t, err);
+	if (charge(t, err) < 0)
+		return err->code;
 	if (v->blank)
-		r = send_blank(u, &err);
-	else
-		r = from ? send_copy(u, from, &err) : send_host(u, &err);
-	if (r < 0)
-		upload_end(u, r, &err, NULL);
+		return send_create(t, PF_OP_BUFFER_MAKE, 0, err);
+	return send(t, &copy, sizeof(copy), made_done, sizeof(struct pf_rep_array), err);
+}
+
+static void upload_start(struct transfer *t)
+{
+	struct pf_worker *w = t->value->worker;
+	struct pf_err err = PF_ERR_INIT;
+
+	t->instance = pf_worker_instance(w, &err);
+	t->id = pf_worker_id(w);
+	if (!t->instance || send_what_there_is(t, &err) < 0)
+		upload_fail(t, &err);
 }
 
 int pf_value_transfer(struct pf_value *v, struct pf_wait *waiter, struct pf_err *err)
 {
-	struct upload *u;
+	struct transfer *t = NULL;
 	int r;
 
 	pf_lock(&v->lock);
 	pf_value_forget_dead_locked(v);
 	r = pf_value_unusable_locked(v, err);
-	if (r == 0 && v->instance && !v->placing)
+	if (r == 0 && v->instance && v->state != PF_VALUE_TRANSFERRING)
 		r = 1;
 	if (r == 0)
-		pf_wait_add(&v->waiters, waiter);
-	if (r != 0 || v->placing) {
-		pf_unlock(&v->lock);
-		return r;
-	}
-	u = calloc(1, sizeof(*u));
-	if (!u) {
-		v->waiters = waiter->next;
-		pf_unlock(&v->lock);
-		return pf_err_set(err, -ENOMEM, "no memory for an upload");
-	}
-	v->placing = true;
-	v->state = PF_VALUE_TRANSFERRING;
+		r = begin_locked(v, v->state == PF_VALUE_TRANSFERRING, waiter, &t, err);
+	if (t)
+		v->state = PF_VALUE_TRANSFERRING;
 	pf_unlock(&v->lock);
-	u->value = pf_value_ref(v);
-	clock_gettime(CLOCK_MONOTONIC, &u->start);
-	u->waiter.wake = upload_wake;
-	if (!pf_worker_wait(v->worker, &u->waiter))
-		upload_start(u);
+	if (!t)
+		return r;
+	t->waiter.wake = upload_wake;
+	if (!pf_worker_wait(v->worker, &t->waiter))
+		upload_start(t);
 	return 0;
 }
 
 int pf_value_placed(struct pf_value *v, struct pf_err *err)
 {
-	int r;
-
 	PF_LOCK_SCOPE(&v->lock);
-	r = pf_value_unusable_locked(v, err);
-	if (r < 0)
-		return r;
-	if (v->instance)
+	if (v->instance && pf_value_unusable_locked(v, NULL) == 0)
 		return 1;
-	if (err)
-		*err = v->err;
-	return v->err.code ? v->err.code
-			   : pf_err_set(err, -EIO, "the device's copy is gone again");
+	return missing_locked(v, "the device's copy is gone again", err);
 }

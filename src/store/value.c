@@ -12,8 +12,39 @@
 
 enum {
 	SMALL = 4096, /* bytes from which a buffer of the device's takes whole pages */
-	ALIGNMENT = 64,
 };
+
+/*
+ * Host copies that can be made again, the one that was used longest ago first.
+ *
+ * What a user wrote is never among them: only copies of results which their device still
+ * has.  When the memory limit is reached they go, and who reads them fetches them again.
+ */
+
+pthread_mutex_t pf_store_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A ring through all of them; protected by pf_store_lock. */
+static struct pf_reclaimable ring = { &ring, &ring };
+
+static void unlink_locked(struct pf_reclaimable *r)
+{
+	if (!r->next)
+		return;
+	r->prev->next = r->next;
+	r->next->prev = r->prev;
+	*r = (struct pf_reclaimable){ NULL, NULL };
+}
+
+void pf_reclaimable_touch(struct pf_value *v)
+{
+	struct pf_reclaimable *r = &v->reclaimable;
+
+	PF_LOCK_SCOPE(&pf_store_lock);
+	unlink_locked(r);
+	*r = (struct pf_reclaimable){ ring.prev, &ring };
+	ring.prev->next = r;
+	ring.prev = r;
+}
 
 static struct pf_value *new_value(enum pf_dtype dtype, const struct pf_shape *shape,
 				  uint64_t len, struct pf_worker *worker, unsigned device,
@@ -70,7 +101,7 @@ uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memor
 {
 	if (!pf_description_is_host(pf_worker_description(worker), device, memory))
 		return 0;
-	return len < SMALL ? (len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+	return len < SMALL ? (len + PF_ALIGNMENT - 1) / PF_ALIGNMENT * PF_ALIGNMENT
 			   : pf_pool_bytes(len);
 }
 
@@ -230,7 +261,9 @@ void pf_value_unref(struct pf_value *v)
 {
 	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
 		return;
-	pf_reclaimable_forget(v);
+	pf_lock(&pf_store_lock);
+	unlink_locked(&v->reclaimable);
+	pf_unlock(&pf_store_lock);
 	pf_value_release_source(v->source);
 	pf_value_drop_host_locked(v);
 	pf_value_drop_device_locked(v);
@@ -319,7 +352,9 @@ void pf_value_pin(struct pf_value *v)
 
 struct pf_value *pf_value_take_source_locked(struct pf_value *v)
 {
-	return v->instance && !v->pins && !v->placing ? pf_steal(&v->source) : NULL;
+	return v->instance && !v->pins && v->state != PF_VALUE_TRANSFERRING
+		       ? pf_steal(&v->source)
+		       : NULL;
 }
 
 void pf_value_release_source(struct pf_value *source)
@@ -343,7 +378,7 @@ static uint64_t pf_value_drop_reclaimable(struct pf_value *v)
 	uint64_t given;
 
 	PF_LOCK_SCOPE(&v->lock);
-	if (!is_reclaimable_locked(v) || v->pins || v->placing || v->fetching ||
+	if (!is_reclaimable_locked(v) || v->pins || v->fetching ||
 	    !pf_instance_alive(v->instance))
 		return 0;
 	given = v->charged + (v->bytes ? v->bytes->extent.len : 0);
@@ -449,53 +484,7 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 	return n;
 }
 
-/*
- * Host copies that can be made again, the one that was used longest ago first.
- *
- * What a user wrote is never among them: only copies of results which their device still
- * has.  When the memory limit is reached they go, and who reads them fetches them again.
- */
-
-static struct {
-	pthread_mutex_t lock; /* rank 5; protects the list */
-	struct pf_value *first, *last;
-} reclaimable = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void unlink_locked(struct pf_value *v)
-{
-	struct pf_reclaimable *s = &v->reclaimable;
-
-	if (!s->listed)
-		return;
-	if (s->prev)
-		s->prev->reclaimable.next = s->next;
-	else
-		reclaimable.first = s->next;
-	if (s->next)
-		s->next->reclaimable.prev = s->prev;
-	else
-		reclaimable.last = s->prev;
-	*s = (struct pf_reclaimable){ 0 };
-}
-
-void pf_reclaimable_touch(struct pf_value *v)
-{
-	PF_LOCK_SCOPE(&reclaimable.lock);
-	unlink_locked(v);
-	v->reclaimable.listed = true;
-	v->reclaimable.prev = reclaimable.last;
-	if (reclaimable.last)
-		reclaimable.last->reclaimable.next = v;
-	else
-		reclaimable.first = v;
-	reclaimable.last = v;
-}
-
-void pf_reclaimable_forget(struct pf_value *v)
-{
-	PF_LOCK_SCOPE(&reclaimable.lock);
-	unlink_locked(v);
-}
+/* --- reclaiming host copies -------------------------------------------------------------- */
 
 /* A reference, unless the last one is just going. */
 static bool try_ref(struct pf_value *v)
@@ -508,20 +497,22 @@ static bool try_ref(struct pf_value *v)
 	return false;
 }
 
-/* The one of ARENA that was used longest ago, taken off the list, with a reference. */
+/* The one of ARENA that was used longest ago, taken off the ring, with a reference. */
 static struct pf_value *take_oldest(const struct pf_arena *arena)
 {
-	PF_LOCK_SCOPE(&reclaimable.lock);
-	for (struct pf_value *v = reclaimable.first; v; v = v->reclaimable.next) {
+	PF_LOCK_SCOPE(&pf_store_lock);
+	for (struct pf_reclaimable *r = ring.next; r != &ring; r = r->next) {
+		struct pf_value *v = pf_container_of(r, struct pf_value, reclaimable);
+
 		if (pf_worker_arena(v->worker) != arena || !try_ref(v))
 			continue;
-		unlink_locked(v);
+		unlink_locked(r);
 		return v;
 	}
 	return NULL;
 }
 
-static uint64_t relieve(void *arg, uint64_t need)
+static uint64_t reclaim(void *arg, uint64_t need)
 {
 	struct pf_value *v;
 	uint64_t given = 0;
@@ -535,12 +526,10 @@ static uint64_t relieve(void *arg, uint64_t need)
 
 void pf_reclaim_attach(struct pf_arena *arena)
 {
-	pf_arena_set_reclaim(arena, relieve, arena);
+	pf_arena_set_reclaim(arena, reclaim, arena);
 }
 
 /* Parts of values. */
-
-enum { IN_PLACE = 64 }; /* bytes: plugins use arrays at such addresses where they lie */
 
 /* VALUE's bytes in the arena, with a reference, if the block can be used in them: *OFF. */
 static struct pf_bytes *shareable(struct pf_value *v, const struct pf_block *block,
@@ -554,7 +543,8 @@ static struct pf_bytes *shareable(struct pf_value *v, const struct pf_block *blo
 	if (!v->bytes)
 		return NULL;
 	*off = v->bytes_off + first * pf_dtype_size(v->dtype);
-	return pf_bytes_offset(v->bytes, *off) % IN_PLACE ? NULL : pf_bytes_ref(v->bytes);
+	return pf_bytes_offset(v->bytes, *off) % PF_ALIGNMENT ? NULL
+							      : pf_bytes_ref(v->bytes);
 }
 
 static uint64_t bytes_of(enum pf_dtype dtype, const struct pf_block *block)

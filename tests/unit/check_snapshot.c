@@ -18,6 +18,12 @@ static void open_all(void)
 	err = (struct pf_err)PF_ERR_INIT;
 }
 
+static void close_all(void)
+{
+	pf_values_settle();
+	close_arena();
+}
+
 struct reader {
 	char bytes[4096];
 	size_t len;
@@ -394,10 +400,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("view");
+	Suite *s = suite_create("snapshot");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_checked_fixture(tc, open_all, close_arena);
+	tcase_add_checked_fixture(tc, open_all, close_all);
 	unit_add_cases(tc, a_value_has_every_view, views);
 	tcase_add_test(tc, a_file_is_read_as_it_was_written);
 	tcase_add_test(tc, a_snapshot_does_not_change);
