@@ -14,6 +14,7 @@
 
 enum {
 	PF_PLUGIN_NAME = 33,        /* bytes of a plugin's name, NUL included */
+	PF_PLUGIN_VERSION = 32,     /* bytes of its version, NUL included */
 	PF_DISCOVER_FILES = 256,    /* files that are noted, at most */
 	PF_DISCOVER_PLACES = 512,   /* places that are looked at, at most */
 	PF_DISCOVER_ENTRIES = 65536 /* of one directory that are looked at, at most */
@@ -21,20 +22,21 @@ enum {
 
 /* A file that is called as plugins are. */
 struct pf_plugin_file {
-	char *name;     /* owned: "cpu" */
-	char *path;     /* owned, absolute; links are as they were found */
-	char *version;  /* owned: of the file's name or of its package; "" if none */
-	char *package;  /* owned: Python's, "xla_cpu_pjrt 0.0.1"; "" if none */
-	char *refused;  /* owned: why it can be none, seen from outside; or NULL */
+	char name[PF_PLUGIN_NAME];       /* "cpu" */
+	char version[PF_PLUGIN_VERSION]; /* of the file's name or of its package; or "" */
+	char package[128];               /* Python's, "xla_cpu_pjrt 0.0.1"; or "" */
+	char *path;    /* owned, absolute; symbolic links are not followed */
+	char *refused; /* owned: why it cannot be a plugin, without loading it; or NULL */
 	unsigned place; /* index into places */
 };
 
 /* Somewhere to look. */
 struct pf_search_place {
-	const char *source; /* static: "$PJRT_PLUGIN_PATH", "/etc/ld.so.conf", "Python" */
+	const char *source; /* static: "$PJRT_PLUGIN_PATH", "/etc/ld.so.conf" */
 	char *where;        /* owned: the directory or the file, or "" */
-	char *note;         /* owned: what is to be said of it ("not set"), or NULL */
-	bool wrong; /* the note tells of a mistake: it could not be read as a whole */
+	char *note;         /* owned: a note about it ("not set"), or NULL */
+	bool wrong;         /* the note tells of an error: not all of it was read */
+	bool is_site;       /* a Python's site-packages directory */
 };
 
 struct pf_discovery {

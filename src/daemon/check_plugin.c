@@ -139,7 +139,7 @@ static void *list_main(void *arg)
 
 	while ((i = atomic_fetch_add(&l->next, 1)) < l->d->n_files) {
 		const struct pf_plugin_file *f = &l->d->files[i];
-		struct pf_candidate p = { .name = f->name, .path = f->path };
+		struct pf_candidate p = { .name = (char *)f->name, .path = f->path };
 
 		if (f->refused)
 			pf_err_set(&l->errors[i], -1, "%s", f->refused);

@@ -5,200 +5,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* The small files that tell where to look. */
+enum { MAX_PACKAGES = 8192 /* of one site-packages that are looked at */ };
 
-int read_text(const char *path, size_t max, struct pf_buf *out)
-{
-	pf_autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	struct stat st;
-	size_t done = 0;
-	ssize_t n;
-	char *at;
+/* --- places ------------------------------------------------------------------------------ */
 
-	if (fd < 0 || fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	if ((uint64_t)st.st_size > max)
-		return -EFBIG;
-	at = pf_buf_reserve(out, (size_t)st.st_size + 1);
-	if (!at)
-		return -ENOMEM;
-	/* It may grow or shrink meanwhile: what there is of its size counts. */
-	while (done < (size_t)st.st_size &&
-	       (n = read(fd, at + done, (size_t)st.st_size - done)) > 0)
-		done += (size_t)n;
-	at[done] = '\0';
-	out->len += done;
-	return 0;
-}
-
-static char *trim(char *s)
-{
-	char *end;
-
-	while (isspace((unsigned char)*s))
-		s++;
-	for (end = s + strlen(s); end > s && isspace((unsigned char)end[-1]); end--)
-		;
-	*end = '\0';
-	return s;
-}
-
-/* --- ld.so.conf -------------------------------------------------------------------------- */
-
-struct ldconf {
-	const char *root;
-	void (*each)(void *arg, const char *dir);
-	void *arg;
-	unsigned n_files, depth;
-};
-
-static int ldconf_file(struct ldconf *l, const char *path);
-
-/* "include PATTERN...", relative to the directory of the file AT. */
-static void ldconf_include(struct ldconf *l, const char *at, char *patterns)
-{
-	const char *slash = strrchr(at, '/');
-	char *save = NULL, whole[PATH_MAX];
-
-	for (char *word = strtok_r(patterns, " \t", &save); word;
-	     word = strtok_r(NULL, " \t", &save)) {
-		glob_t g = { 0 };
-		int n = *word == '/'
-				? snprintf(whole, sizeof(whole), "%s%s", l->root, word)
-				: snprintf(whole, sizeof(whole), "%.*s/%s",
-					   slash ? (int)(slash - at) : 1,
-					   slash ? at : ".", word);
-
-		if (n < (int)sizeof(whole) && glob(whole, 0, NULL, &g) == 0)
-			for (size_t i = 0; i < g.gl_pathc; i++)
-				(void)ldconf_file(l, g.gl_pathv[i]);
-		globfree(&g);
-	}
-}
-
-static void ldconf_line(struct ldconf *l, const char *at, char *line)
-{
-	char dir[PATH_MAX];
-
-	line[strcspn(line, "#")] = '\0';
-	line = trim(line);
-	if (!strncmp(line, "include", 7) && isspace((unsigned char)line[7])) {
-		ldconf_include(l, at, line + 8);
-		return;
-	}
-	if (!strncmp(line, "hwcap", 5) && isspace((unsigned char)line[5]))
-		return;
-	/* Old files have "=libc5" behind a directory. */
-	line[strcspn(line, "=")] = '\0';
-	line = trim(line);
-	if (*line == '/' &&
-	    snprintf(dir, sizeof(dir), "%s%s", l->root, line) < (int)sizeof(dir))
-		l->each(l->arg, dir);
-}
-
-static int ldconf_file(struct ldconf *l, const char *path)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	char *at;
-	int r;
-
-	if (l->depth == MAX_LDCONF_DEPTH || l->n_files == MAX_LDCONF_FILES)
-		return -ELOOP;
-	l->n_files++;
-	r = read_text(path, MAX_TEXT, &text);
-	if (r < 0)
-		return r;
-	l->depth++;
-	for (at = text.data; at && *at;) {
-		char *line = strsep(&at, "\n");
-
-		ldconf_line(l, path, line);
-	}
-	l->depth--;
-	return 0;
-}
-
-int ldconf_read(const char *path, const char *root,
-		void (*each)(void *arg, const char *dir), void *arg)
-{
-	struct ldconf l = { .root = root, .each = each, .arg = arg };
-
-	return ldconf_file(&l, path);
-}
-
-/* --- INI files: pyvenv.cfg, entry_points.txt --------------------------------------------- */
-
-void ini_each(char *text, const char *section,
-	      void (*each)(void *arg, const char *key, const char *value), void *arg)
-{
-	bool inside = !*section;
-
-	while (text && *text) {
-		char *line = strsep(&text, "\n"), *equals;
-
-		/* A line that goes on another one begins with a blank: nobody needs those. */
-		if (isspace((unsigned char)*line) || *line == '#' || *line == ';')
-			continue;
-		line = trim(line);
-		if (*line == '[') {
-			line[strcspn(line, "]")] = '\0';
-			inside = !strcmp(trim(line + 1), section);
-			continue;
-		}
-		equals = strchr(line, '=');
-		if (!inside || !equals)
-			continue;
-		*equals = '\0';
-		each(arg, trim(line), trim(equals + 1));
-	}
-}
-
-/* The places that were looked at, and the files that were found. */
-
-/* Add a place; its number, or -1: no memory, or there are too many. */
-static int place_add(struct pf_discovery *d, const char *source, const char *where)
-{
-	struct pf_search_place *p;
-
-	if (d->n_places == PF_DISCOVER_PLACES)
-		return -1;
-	if (d->n_places + 1 == PF_DISCOVER_PLACES) {
-		/* The last one says that there were more. */
-		source = "places";
-		where = "";
-	}
-	p = &d->places[d->n_places];
-	p->source = source;
-	p->where = strdup(where);
-	if (!p->where) {
-		d->no_memory = true;
-		return -1;
-	}
-	d->n_places++;
-	if (d->n_places < PF_DISCOVER_PLACES)
-		return (int)d->n_places - 1;
-	place_note(d, PF_DISCOVER_PLACES - 1, true,
-		   "there are more than %d; the others are not looked at",
-		   PF_DISCOVER_PLACES - 1);
-	return -1;
-}
-
-void place_note(struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
+/* Note about PLACE, unless it has a note: WRONG if it tells of a mistake. */
+__attribute__((__format__(__printf__, 4, 5))) static void place_note(
+	struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
 {
 	struct pf_search_place *p;
 	va_list ap;
@@ -215,104 +40,160 @@ void place_note(struct pf_discovery *d, int place, bool wrong, const char *fmt, 
 	p->wrong = wrong;
 }
 
-/* --- files ------------------------------------------------------------------------------- */
-
-static const char *kind_of(mode_t mode)
+/* Add a place; its number, or -1: no memory, or there are too many. */
+static int place_add(struct pf_discovery *d, const char *source, const char *where)
 {
-	return S_ISDIR(mode)    ? "a directory"
-	       : S_ISFIFO(mode) ? "a FIFO"
-	       : S_ISSOCK(mode) ? "a socket"
-	       : S_ISBLK(mode)  ? "a block device"
-				: "a character device";
+	/* The last place holds the note that there were more. */
+	bool last = d->n_places + 1 == PF_DISCOVER_PLACES;
+	struct pf_search_place *p = &d->places[d->n_places];
+
+	if (d->n_places == PF_DISCOVER_PLACES)
+		return -1;
+	p->source = last ? "places" : source;
+	p->where = strdup(last ? "" : where);
+	if (!p->where) {
+		d->no_memory = true;
+		return -1;
+	}
+	d->n_places++;
+	if (!last)
+		return (int)d->n_places - 1;
+	place_note(d, PF_DISCOVER_PLACES - 1, true,
+		   "there are more than %d; the others are not looked at",
+		   PF_DISCOVER_PLACES - 1);
+	return -1;
 }
 
-/* Why PATH can be no plugin, as far as that shows from outside; NULL: nothing.  ST is set
- * where there is such a file. */
-static char *refusal(const char *path, struct stat *st)
-{
-	pf_autoclose int fd = -1;
-	char magic[4] = "";
-	char *why = NULL;
-	int r = 0;
+/* --- files ------------------------------------------------------------------------------- */
 
-	memset(st, 0, sizeof(*st));
-	if (stat(path, st))
-		return strdup(strerror(errno));
-	if (!S_ISREG(st->st_mode)) {
-		r = asprintf(&why, "expected a shared library, found %s",
-			     kind_of(st->st_mode));
-		return r < 0 ? NULL : why;
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	       x.st_dev == y.st_dev;
+}
+
+/* The paths that the pattern TAIL matches below DIR, whose own characters have no special
+ * meaning.  The caller calls globfree in any case. */
+static void glob_below(const char *dir, const char *tail, glob_t *ret)
+{
+	char pattern[3 * PATH_MAX], *at = pattern;
+
+	*ret = (glob_t){ .gl_pathc = 0 };
+	if (strlen(dir) >= PATH_MAX || strlen(tail) >= PATH_MAX)
+		return;
+	for (; *dir; dir++) {
+		if (strchr("*?[]{},\\", *dir))
+			*at++ = '\\';
+		*at++ = *dir;
 	}
+	strcpy(at, tail);
+	if (glob(pattern, GLOB_BRACE, NULL, ret))
+		ret->gl_pathc = 0;
+}
+
+/* Why PATH cannot be a plugin, as far as its inode and its first bytes show; NULL: it can. */
+static char *refusal(const char *path)
+{
+	static const char *const kinds[] = {
+		[S_IFDIR >> 12] = "a directory",
+		[S_IFIFO >> 12] = "a FIFO",
+		[S_IFSOCK >> 12] = "a socket",
+		[S_IFBLK >> 12] = "a block device",
+		[S_IFCHR >> 12] = "a character device",
+	};
+	pf_autoclose int fd = -1;
+	char magic[4] = "", *why = NULL;
+	struct stat st;
+
+	if (stat(path, &st))
+		return strdup(strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return asprintf(&why, "expected a shared library, found %s",
+				kinds[(st.st_mode & S_IFMT) >> 12]) < 0
+			       ? NULL
+			       : why;
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return strdup(strerror(errno));
 	if (read(fd, magic, sizeof(magic)) != sizeof(magic) ||
 	    memcmp(magic, "\177ELF", sizeof(magic)) != 0)
-		return strdup("it is no shared library: it does not begin as one");
+		return strdup("expected a shared library, found no ELF header");
 	return NULL;
-}
-
-/* Is the file that ST tells of there already, as NAME? */
-static bool is_known(const struct pf_discovery *d, const char *name,
-		     const struct stat *st)
-{
-	struct stat other;
-
-	for (unsigned i = 0; i < d->n_files; i++)
-		if (!strcmp(d->files[i].name, name) &&
-		    stat(d->files[i].path, &other) == 0 && other.st_ino == st->st_ino &&
-		    other.st_dev == st->st_dev)
-			return true;
-	return false;
 }
 
 static char *absolute(const char *path)
 {
-	pf_autofree char *cwd = NULL;
+	pf_autofree char *cwd = *path == '/' ? strdup("") : getcwd(NULL, 0);
 	char *whole = NULL;
 
-	if (*path == '/')
-		return strdup(path);
-	cwd = getcwd(NULL, 0);
-	if (!cwd || asprintf(&whole, "%s/%s", strcmp(cwd, "/") ? cwd : "", path) < 0)
+	if (!cwd || asprintf(&whole, "%s%s%s", cwd, *cwd ? "/" : "", path) < 0)
 		return NULL;
 	return whole;
 }
 
 /*
- * Add the file PATH, called NAME, to PLACE; a file that is known by this name already, in
- * whatever place, is not added.  VERSION, PACKAGE: may be "".
+ * Set the Python package of F, whose PATH lies below the site-packages directory SITE: the one
+ * called as PATH's directory, of which pip keeps SITE/PACKAGE-VERSION.dist-info.
  */
-static void file_add(struct pf_discovery *d, int place, const char *name,
-		     const char *version, const char *path, const char *package)
+static void find_package(struct pf_plugin_file *f, const char *path, const char *site)
+{
+	const char *at = path + strlen(site) + 1, *slash = strchr(at, '/');
+	char tail[PATH_MAX], *dash;
+	glob_t infos;
+
+	if (slash &&
+	    (!strncmp(at, "jax_plugins/", 12) || !strncmp(at, "xla_plugins/", 12))) {
+		at = slash + 1;
+		slash = strchr(at, '/');
+	}
+	if (!slash)
+		return;
+	snprintf(tail, sizeof(tail), "/%.*s-[0-9]*.dist-info", (int)(slash - at), at);
+	glob_below(site, tail, &infos);
+	if (infos.gl_pathc) {
+		at = strrchr(infos.gl_pathv[0], '/') + 1;
+		snprintf(f->package, sizeof(f->package), "%.*s",
+			 (int)(strlen(at) - strlen(".dist-info")), at);
+		dash = strrchr(f->package, '-');
+		if (dash) {
+			*dash = ' ';
+			if (!*f->version)
+				snprintf(f->version, sizeof(f->version), "%s", dash + 1);
+		}
+	}
+	globfree(&infos);
+}
+
+/* Add the file PATH, called NAME, to PLACE; borrowed from D.  NULL: a place has it by this name
+ * already, or there are too many files. */
+static struct pf_plugin_file *file_add(struct pf_discovery *d, int place,
+				       const char *name, const char *version,
+				       const char *path)
 {
 	struct pf_plugin_file *f;
-	struct stat st;
-	char *why;
 
 	if (place < 0)
-		return;
+		return NULL;
 	if (d->n_files == PF_DISCOVER_FILES) {
 		place_note(d, place, true,
 			   "there are more than %d plugins; the others are left out",
 			   PF_DISCOVER_FILES);
-		return;
+		return NULL;
 	}
-	why = refusal(path, &st);
-	if (st.st_ino && is_known(d, name, &st)) {
-		free(why);
-		return;
-	}
-	f = &d->files[d->n_files];
-	f->name = strdup(name);
-	f->path = absolute(path);
-	f->version = strdup(version);
-	f->package = strdup(package);
-	f->refused = why;
+	for (unsigned i = 0; i < d->n_files; i++)
+		if (!strcmp(d->files[i].name, name) && same_file(d->files[i].path, path))
+			return NULL;
+	f = &d->files[d->n_files++];
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	snprintf(f->version, sizeof(f->version), "%s", version);
+	f->refused = refusal(path);
 	f->place = (unsigned)place;
-	d->n_files++; /* pf_discovery_free frees what there is of it */
-	if (!f->name || !f->path || !f->version || !f->package)
+	f->path = absolute(path);
+	if (!f->path)
 		d->no_memory = true;
+	return f;
 }
 
 void pf_discovery_free(struct pf_discovery *d)
@@ -320,10 +201,7 @@ void pf_discovery_free(struct pf_discovery *d)
 	if (!d)
 		return;
 	for (unsigned i = 0; i < d->n_files; i++) {
-		free(d->files[i].name);
 		free(d->files[i].path);
-		free(d->files[i].version);
-		free(d->files[i].package);
 		free(d->files[i].refused);
 	}
 	for (unsigned i = 0; i < d->n_places; i++) {
@@ -335,39 +213,456 @@ void pf_discovery_free(struct pf_discovery *d)
 	free(d);
 }
 
+/* --- directories ------------------------------------------------------------------------- */
+
+/* A directory to look at. */
+struct look {
+	struct pf_discovery *d;
+	int place;
+	const char *dir;
+	unsigned how;
+	const char *site; /* the site-packages directory that it lies in, or NULL */
+};
+
+/* Look at ENTRY of L's directory, of the d_type TYPE. */
+static void look_at(const struct look *l, const char *entry, int type)
+{
+	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION], path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/%s/pjrt_plugin.so", l->dir, entry);
+	struct pf_plugin_file *f;
+	struct stat st;
+
+	if (n >= (int)sizeof(path))
+		return;
+	if (l->how & LOOK_BELOW &&
+	    (type == DT_DIR || type == DT_LNK || type == DT_UNKNOWN) &&
+	    lstat(path, &st) == 0) {
+		name_clean(entry, strlen(entry), name);
+		file_add(l->d, l->place, name, "", path);
+	}
+	path[n - (int)strlen("/pjrt_plugin.so")] = '\0';
+	/* A directory foo.so/ is no plugin. */
+	if (type == DT_DIR || !name_of_path(path, l->how, name, version))
+		return;
+	f = file_add(l->d, l->place, name, version, path);
+	if (f && l->site)
+		find_package(f, path, l->site);
+}
+
+/* Add the plugins in L's directory to its place. */
+static void look_in_dir(const struct look *l)
+{
+	DIR *handle = l->place < 0 ? NULL : opendir(l->dir);
+	bool whole = l->place >= 0 && !strcmp(l->dir, l->d->places[l->place].where);
+	const char *of = whole ? "" : l->dir, *colon = whole ? "" : ": ";
+	int error = handle ? 0 : errno;
+	struct dirent *e;
+	unsigned n = 0;
+
+	while (handle && !l->d->no_memory) {
+		errno = 0;
+		e = readdir(handle);
+		error = errno;
+		if (!e)
+			break;
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (n++ == PF_DISCOVER_ENTRIES) {
+			place_note(l->d, l->place, true,
+				   "%s%smore than %d files; the others are not looked at",
+				   of, colon, PF_DISCOVER_ENTRIES);
+			break;
+		}
+		look_at(l, e->d_name, e->d_type);
+	}
+	if ((error == ENOENT || error == ENOTDIR) && !(l->how & LOOK_MUST_BE))
+		place_note(l->d, l->place, false, "%s%snot there", of, colon);
+	else if (error)
+		place_note(l->d, l->place, true, "%s%s%s", of, colon, strerror(error));
+	if (handle)
+		closedir(handle);
+}
+
+/* --- the searches ------------------------------------------------------------------------ */
+
+enum search_form {
+	NAMED,           /* pf_discover_config.said */
+	DIRS,            /* pf_discover_config.dirs */
+	CONFIGURED,      /* pf_discover_config.configured */
+	CONFIGURED_DIRS, /* pf_discover_config.configured_dirs */
+	DIR_OF,          /* the directory */
+	LIST,            /* directories and files, separated by colons */
+	PAIRS,           /* NAME:PATH, separated by commas */
+	LINKER,          /* the directories that an ld.so.conf(5) file names */
+	PYTHON,          /* a prefix of Python */
+};
+
+enum {
+	OWN = 1 << 8, /* only pjrtfs looks there */
+	PJRTFS = OWN | LOOK_ANY | LOOK_BELOW,
+	MUST = LOOK_MUST_BE,
+};
+
+/* In the order of pjrtfs(1).  An earlier place precedes a later one. */
+static const struct search {
+	const char *source;
+	/* "$NAME": a variable's value, "~/DIR": in the home directory, "/DIR": below the root;
+	 * NULL: SOURCE is that */
+	const char *where;
+	enum search_form form;
+	unsigned how;
+} searches[] = {
+	{ "--plugin", NULL, NAMED, 0 },
+	{ "--plugin-dir", NULL, DIRS, PJRTFS | MUST },
+	{ "the configuration file", NULL, CONFIGURED, OWN },
+	{ "the configuration's plugin_dir", NULL, CONFIGURED_DIRS, PJRTFS | MUST },
+	{ "$PJRTFS_PLUGIN_PATH", NULL, LIST, PJRTFS },
+	{ "$PJRT_NAMES_AND_LIBRARY_PATHS", NULL, PAIRS, 0 },
+	{ "$PJRT_PLUGIN_LIBRARY_PATH", NULL, LIST, LOOK_BELOW | MUST },
+	{ "$PJRT_PLUGIN_PATH", NULL, LIST, LOOK_BELOW | MUST },
+	{ "pjrtfs's own directory", "own", DIR_OF, PJRTFS },
+	{ "GoMLX", "~/.local/lib/go-xla", DIR_OF, LOOK_BELOW },
+	{ "GoMLX", "~/.local/lib/gomlx/pjrt", DIR_OF, LOOK_BELOW },
+	{ "GoMLX", "/usr/local/lib/go-xla", DIR_OF, LOOK_BELOW },
+	{ "GoMLX", "/usr/local/lib/gomlx/pjrt", DIR_OF, LOOK_BELOW },
+	{ "$LD_LIBRARY_PATH", NULL, LIST, 0 },
+	{ "/etc/ld.so.conf", NULL, LINKER, 0 },
+	{ "AWS Neuron", "/opt/aws/neuron/lib", DIR_OF, 0 },
+	{ "$VIRTUAL_ENV", NULL, PYTHON, 0 },
+	{ "$CONDA_PREFIX", NULL, PYTHON, 0 },
+	{ "python3 on $PATH", "python3", PYTHON, 0 },
+	{ "the user's Python packages", "~/.local", PYTHON, 0 },
+	{ "the system's Python", "/usr/local", PYTHON, 0 },
+	{ "the system's Python", "/usr", PYTHON, 0 },
+};
+
+enum { N_SEARCHES = sizeof(searches) / sizeof(searches[0]) };
+
+static void look_in_place(struct pf_discovery *d, const struct search *s, const char *dir)
+{
+	look_in_dir(&(struct look){ .d = d,
+				    .place = place_add(d, s->source, dir),
+				    .dir = dir,
+				    .how = s->how });
+}
+
+static void add_named(struct pf_discovery *d, const struct search *s,
+		      const struct pf_named *named, unsigned n)
+{
+	int place = place_add(d, s->source, "");
+
+	if (!n)
+		place_note(d, place, false, "names none");
+	for (unsigned i = 0; i < n; i++)
+		file_add(d, place, named[i].name, "", named[i].path);
+}
+
+/* Look in each directory of LIST, and add each of its files. */
+static void look_in_list(struct pf_discovery *d, const struct search *s, char *list)
+{
+	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION], *word;
+	struct stat st;
+
+	while ((word = strsep(&list, ":"))) {
+		if (!*word)
+			continue;
+		if (stat(word, &st) || S_ISDIR(st.st_mode)) {
+			look_in_place(d, s, word);
+			continue;
+		}
+		name_of_any_path(word, name, version);
+		file_add(d, place_add(d, s->source, word), name, version, word);
+	}
+}
+
+/* NAME:PATH,NAME:PATH, as JAX reads it. */
+static void add_pairs(struct pf_discovery *d, const struct search *s, char *list)
+{
+	int place = place_add(d, s->source, "");
+	char *word;
+
+	while ((word = strsep(&list, ","))) {
+		char *colon = strchr(word, ':');
+
+		if (colon)
+			*colon = '\0';
+		if (colon && colon[1] && pf_plugin_name_valid(word))
+			file_add(d, place, word, "", colon + 1);
+		else
+			place_note(d, place, true, "expected NAME:PATH, found '%s%s%s'",
+				   word, colon ? ":" : "", colon ? colon + 1 : "");
+	}
+}
+
+static int look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
+			       const char *root, const char *path, bool follow);
+
+/* Look in the directories that the files matching PATTERNS (blanks between them) name. */
+static void look_in_included(struct pf_discovery *d, const struct search *s,
+			     const char *root, char *patterns)
+{
+	char whole[PATH_MAX], *word;
+
+	while ((word = strsep(&patterns, " \t"))) {
+		glob_t g = { 0 };
+		int n = snprintf(whole, sizeof(whole), "%s%s%s", root,
+				 *word == '/' ? "" : "/etc/", word);
+
+		if (n < (int)sizeof(whole) && glob(whole, 0, NULL, &g) == 0)
+			for (size_t i = 0; i < g.gl_pathc; i++)
+				(void)look_in_linker_dirs(d, s, root, g.gl_pathv[i],
+							  false);
+		globfree(&g);
+	}
+}
+
+/* Look in the directories that the ld.so.conf(5) file PATH names, with FOLLOW also in those of
+ * the files that it includes.  ROOT stands before each path in them.  0 or -errno. */
+static int look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
+			       const char *root, const char *path, bool follow)
+{
+	struct stat st;
+	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
+	pf_autofree char *line = NULL;
+	char dir[PATH_MAX];
+	size_t cap = 0;
+
+	if (!f)
+		return errno ? -errno : -EINVAL;
+	while (getline(&line, &cap, f) > 0) {
+		char *word = line + strspn(line, " \t"), *end;
+
+		/* Old files have "=libc5" behind a directory. */
+		end = word + strcspn(word, "#=\r\n");
+		while (end > word && isblank((unsigned char)end[-1]))
+			end--;
+		*end = '\0';
+		if (*word == '/' &&
+		    snprintf(dir, sizeof(dir), "%s%s", root, word) < (int)sizeof(dir))
+			look_in_place(d, s, dir);
+		else if (follow && !strncmp(word, "include", 7) &&
+			 isblank((unsigned char)word[7]))
+			look_in_included(d, s, root, word + 7);
+	}
+	fclose(f);
+	return 0;
+}
+
+/* Look in the packages of the site-packages directory SITE, unless it was a place before. */
+static void look_in_site(struct pf_discovery *d, const struct search *s, const char *site)
+{
+	static const struct {
+		const char *dirs;
+		unsigned how;
+	} packages[] = {
+		{ "/{jax,xla}_plugins/[!_]*/",
+		  LOOK_PLUGIN }, /* hold nothing but plugins */
+		{ "/[!_]*/", LOOK_NAMES },
+		{ "/iree/_pjrt_libs/*/", LOOK_NAMES },
+	};
+	struct look l = { .d = d, .site = site };
+	glob_t dirs;
+
+	for (unsigned i = 0; i < d->n_places; i++)
+		if (d->places[i].is_site && same_file(d->places[i].where, site))
+			return;
+	l.place = place_add(d, s->source, site);
+	if (l.place < 0)
+		return;
+	d->places[l.place].is_site = true;
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		glob_below(site, packages[i].dirs, &dirs);
+		l.how = packages[i].how;
+		for (size_t k = 0; k < dirs.gl_pathc && k < MAX_PACKAGES; k++) {
+			dirs.gl_pathv[k][strlen(dirs.gl_pathv[k]) - 1] = '\0';
+			l.dir = dirs.gl_pathv[k];
+			look_in_dir(&l);
+		}
+		if (dirs.gl_pathc > MAX_PACKAGES)
+			place_note(d, l.place, true,
+				   "more than %d packages; the others are not looked at",
+				   MAX_PACKAGES);
+		globfree(&dirs);
+	}
+}
+
+/* Look in the packages of each Python in PREFIX. */
+static void look_in_python(struct pf_discovery *d, const struct search *s,
+			   const char *prefix)
+{
+	glob_t sites;
+
+	glob_below(prefix, "/lib{,64}/python3*/{site,dist}-packages/", &sites);
+	for (size_t i = 0; i < sites.gl_pathc; i++) {
+		sites.gl_pathv[i][strlen(sites.gl_pathv[i]) - 1] = '\0';
+		look_in_site(d, s, sites.gl_pathv[i]);
+	}
+	if (!sites.gl_pathc)
+		place_note(d, place_add(d, s->source, prefix), false,
+			   "no Python's packages are there");
+	globfree(&sites);
+}
+
+/* The prefix of the first python3 on $PATH: its virtual environment, or where the interpreter
+ * itself was installed.  The caller's; NULL: there is none. */
+static char *find_python(void)
+{
+	pf_autofree char *list = strdup(getenv("PATH") ? getenv("PATH") : "");
+	char *at = list, *dir;
+
+	while ((dir = strsep(&at, ":"))) {
+		char python[PATH_MAX], venv[PATH_MAX];
+		pf_autofree char *whole = NULL;
+
+		snprintf(python, sizeof(python), "%s/python3", dir);
+		snprintf(venv, sizeof(venv), "%s/../pyvenv.cfg", dir);
+		if (*dir != '/' || access(python, X_OK))
+			continue;
+		whole = access(venv, F_OK) ? realpath(python, NULL) : strdup(python);
+		return whole ? strdup(dirname(dirname(whole))) : NULL;
+	}
+	return NULL;
+}
+
+/* Where S looks, the caller's; NULL: nowhere. */
+static char *find_where(const struct search *s, const struct pf_discover_config *c)
+{
+	const char *where = s->where ? s->where : s->source, *before = NULL;
+	pf_autofree char *home = NULL;
+	char *path;
+
+	if (*where == '$')
+		before = getenv(where + 1);
+	else if (!strcmp(where, "own"))
+		before = c->own_dir;
+	else if (*where == '~')
+		before = home = pf_home_dir();
+	else if (*where == '/')
+		before = c->root ? c->root : "";
+	else if (!strcmp(where, "python3"))
+		return find_python();
+	return before && asprintf(&path, "%s%s", before, strchrnul(where, '/')) >= 0
+		       ? path
+		       : NULL;
+}
+
+/* Look where S says.  WHERE (find_where) is changed. */
+static void look(struct pf_discovery *d, const struct search *s,
+		 const struct pf_discover_config *c, char *where)
+{
+	bool none = s->form > CONFIGURED_DIRS && (!where || !*where);
+	int r;
+
+	if (none && s->form != DIR_OF)
+		place_note(d, place_add(d, s->source, ""), false,
+			   where               ? "empty"
+			   : *s->source == '$' ? "not set"
+					       : "there is none");
+	if (none)
+		return;
+	switch (s->form) {
+	case NAMED:
+		add_named(d, s, c->said, c->n_said);
+		break;
+	case DIRS:
+		for (unsigned i = 0; i < c->n_dirs; i++)
+			look_in_place(d, s, c->dirs[i]);
+		break;
+	case CONFIGURED:
+		add_named(d, s, c->configured, c->n_configured);
+		break;
+	case CONFIGURED_DIRS:
+		for (unsigned i = 0; i < c->n_configured_dirs; i++)
+			look_in_place(d, s, c->configured_dirs[i]);
+		break;
+	case DIR_OF:
+		look_in_place(d, s, where);
+		break;
+	case LIST:
+		look_in_list(d, s, where);
+		break;
+	case PAIRS:
+		add_pairs(d, s, where);
+		break;
+	case LINKER:
+		r = look_in_linker_dirs(d, s, c->root ? c->root : "", where, true);
+		if (r < 0)
+			place_note(d, place_add(d, s->source, ""), r != -ENOENT, "%s",
+				   strerror(-r));
+		break;
+	case PYTHON:
+		look_in_python(d, s, where);
+		break;
+	}
+}
+
+/* By place, then by name, whatever order a directory has. */
+static int by_place(const void *a, const void *b)
+{
+	const struct pf_plugin_file *x = a, *y = b;
+	int by_name = strcmp(x->name, y->name);
+
+	if (x->place != y->place)
+		return x->place < y->place ? -1 : 1;
+	return by_name ? by_name : strcmp(x->path, y->path);
+}
+
+int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
+		struct pf_err *err)
+{
+	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = calloc(1, sizeof(*d));
+
+	if (d) {
+		d->places = calloc(PF_DISCOVER_PLACES, sizeof(*d->places));
+		d->files = calloc(PF_DISCOVER_FILES, sizeof(*d->files));
+		d->no_memory = !d->places || !d->files;
+	}
+	for (size_t i = 0; d && !d->no_memory && i < N_SEARCHES; i++) {
+		pf_autofree char *where = find_where(&searches[i], c);
+
+		if (c->own_only && !(searches[i].how & OWN))
+			continue;
+		look(d, &searches[i], c, where);
+		if (c->until && !d->no_memory &&
+		    pf_discovery_pick(d, c->until, NULL, NULL))
+			break;
+	}
+	if (!d || d->no_memory)
+		return pf_err_set(err, -ENOMEM, "no memory to look for plugins");
+	qsort(d->files, d->n_files, sizeof(*d->files), by_place);
+	*ret = pf_steal(&d);
+	return 0;
+}
+
 /* --- choosing ---------------------------------------------------------------------------- */
 
+/* Is F meant by NAME?  The name of its file means it, too, without ".so", and if it is called as
+ * its package, as that file would be called. */
 static bool is_called(const struct pf_plugin_file *f, const char *name)
 {
-	const char *slash = strrchr(f->path, '/');
-	const char *base = slash ? slash + 1 : f->path;
+	const char *base = strrchr(f->path, '/') + 1;
 	size_t len = strlen(name);
-	char own[PF_PLUGIN_NAME], version[MAX_VERSION];
+	char own[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION];
 
 	return !strcmp(f->name, name) ||
 	       (!strncmp(base, name, len) && !strcmp(base + len, ".so")) ||
-	       /* called as a package: what the file's name tells means it, too */
 	       (name_of_jax_package(f->path, own) && !strcmp(f->name, own) &&
-		name_of_file(base, LOOK_PLUGIN, own, version) && !strcmp(own, name));
+		name_of_path(base, LOOK_PLUGIN, own, version) && !strcmp(own, name));
 }
 
-/* In a directory of its own goes before; then the alphabet decides, so that it is always the
- * same. */
-static int by_path(const struct pf_plugin_file *a, const struct pf_plugin_file *b)
-{
-	bool own_a = strstr(a->path, "/pjrt_plugin.so"),
-	     own_b = strstr(b->path, "/pjrt_plugin.so");
-
-	return own_a != own_b ? own_a - own_b : strcmp(b->path, a->path);
-}
-
+/* Is A newer than B: by API, else by version?  Of equals pjrt_plugin.so in a directory of its
+ * own is, else the alphabet decides, so that the choice is always the same. */
 static bool is_newer(const struct pf_plugin_file *a, const struct pf_plugin_file *b,
 		     int (*minor_of)(void *arg, const char *path), void *arg)
 {
-	int by_api = minor_of ? minor_of(arg, a->path) - minor_of(arg, b->path) : 0;
-	int by_version = by_api ? by_api : version_compare(a->version, b->version);
+	int by = minor_of ? minor_of(arg, a->path) - minor_of(arg, b->path) : 0;
 
-	return (by_version ? by_version : by_path(a, b)) > 0;
+	if (!by)
+		by = version_compare(a->version, b->version);
+	if (!by)
+		by = !!strstr(a->path, "/pjrt_plugin.so") -
+		     !!strstr(b->path, "/pjrt_plugin.so");
+	return (by ? by : strcmp(b->path, a->path)) > 0;
 }
 
 const struct pf_plugin_file *pf_discovery_pick(
@@ -394,749 +689,4 @@ const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *d,
 		if (d->files[i].refused && is_called(&d->files[i], name))
 			return &d->files[i];
 	return NULL;
-}
-
-/* Looking at directories. */
-
-/*
- * Call EACH for the names in DIR, but "." and "..", with d_type, until it returns false.  0,
- * or -errno (E2BIG: there are more than PF_DISCOVER_ENTRIES).
- */
-static int each_entry(const char *dir,
-		      bool (*each)(void *arg, const char *name, int type), void *arg)
-{
-	DIR *handle = opendir(dir);
-	struct dirent *e;
-	unsigned n = 0;
-	int r = 0;
-
-	if (!handle)
-		return -errno;
-	while (r == 0 && (errno = 0, e = readdir(handle))) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (++n > PF_DISCOVER_ENTRIES)
-			r = -E2BIG;
-		else if (!each(arg, e->d_name, e->d_type))
-			break;
-	}
-	if (!e && errno)
-		r = -errno;
-	closedir(handle);
-	return r;
-}
-
-struct look {
-	struct pf_discovery *d;
-	int place;
-	const char *dir;
-	unsigned how;
-	const char *package;
-};
-
-/* DIR/ENTRY may be the directory of a pjrt_plugin.so. */
-static void look_below(const struct look *l, const char *entry, int type)
-{
-	char path[PATH_MAX], name[PF_PLUGIN_NAME];
-	struct stat st;
-
-	if (type != DT_DIR && type != DT_LNK && type != DT_UNKNOWN)
-		return;
-	if (snprintf(path, sizeof(path), "%s/%s/pjrt_plugin.so", l->dir, entry) >=
-	    (int)sizeof(path))
-		return;
-	if (lstat(path, &st))
-		return;
-	name_clean(entry, strlen(entry), name);
-	file_add(l->d, l->place, name, "", path, l->package);
-}
-
-static bool look_at(void *arg, const char *entry, int type)
-{
-	const struct look *l = arg;
-	char name[PF_PLUGIN_NAME], version[MAX_VERSION], path[PATH_MAX];
-
-	if (l->d->no_memory)
-		return false;
-	if (l->how & LOOK_BELOW)
-		look_below(l, entry, type);
-	if (!name_of_file(entry, l->how, name, version))
-		return true;
-	/* Directories are not: foo.so/ is nobody's plugin. */
-	if (type == DT_DIR ||
-	    snprintf(path, sizeof(path), "%s/%s", l->dir, entry) >= (int)sizeof(path))
-		return true;
-	if (l->how & LOOK_PLUGIN)
-		(void)name_of_jax_package(path, name);
-	if (*name) {
-		file_add(l->d, l->place, name, version, path, l->package);
-	} else {
-		pf_autofree char *by_dir = pf_plugin_name_of(path);
-
-		file_add(l->d, l->place, by_dir ? by_dir : "pjrt_plugin", version, path,
-			 l->package);
-	}
-	return true;
-}
-
-/* Add what lies in DIR to PLACE.  PACKAGE as in file_add. */
-static void look_in_dir(struct pf_discovery *d, int place, const char *dir, unsigned how,
-			const char *package)
-{
-	struct look l = {
-		.d = d, .place = place, .dir = dir, .how = how, .package = package
-	};
-	int r = place < 0 ? 0 : each_entry(dir, look_at, &l);
-	bool whole = place >= 0 && !strcmp(dir, d->places[place].where);
-	const char *of = whole ? "" : dir, *colon = whole ? "" : ": ";
-
-	if (r == -E2BIG)
-		place_note(d, place, true,
-			   "%s%smore than %d files; the others are not looked at", of,
-			   colon, PF_DISCOVER_ENTRIES);
-	else if ((r == -ENOENT || r == -ENOTDIR) && !(how & LOOK_MUST_BE))
-		place_note(d, place, false, "%s%snot there", of, colon);
-	else if (r < 0)
-		place_note(d, place, true, "%s%s%s", of, colon, strerror(-r));
-}
-
-/* Add a place for each directory or file of LIST, which has colons between them. */
-static void look_in_list(struct pf_discovery *d, const char *source, const char *list,
-			 unsigned how)
-{
-	if (!list || !*list) {
-		place_note(d, place_add(d, source, ""), false,
-			   list ? "empty" : "not set");
-		return;
-	}
-	while (*list) {
-		size_t len = strcspn(list, ":");
-		pf_autofree char *word = strndup(list, len);
-		struct stat st;
-
-		list += len + (list[len] == ':');
-		if (!word) {
-			d->no_memory = true;
-			return;
-		}
-		if (!*word)
-			continue;
-		if (stat(word, &st) == 0 && !S_ISDIR(st.st_mode)) {
-			pf_autofree char *name = pf_plugin_name_of(word);
-			char told[PF_PLUGIN_NAME], version[MAX_VERSION] = "";
-			const char *slash = strrchr(word, '/');
-
-			(void)name_of_file(slash ? slash + 1 : word, 0, told, version);
-			file_add(d, place_add(d, source, word), name ? name : "", version,
-				 word, "");
-		} else {
-			look_in_dir(d, place_add(d, source, word), word, how, "");
-		}
-	}
-}
-
-/* Plugins in Python's packages, found without running Python. */
-
-/* Packages that hold nothing but plugins, and the groups of entry points called as they. */
-static const char *const groups[] = { "jax_plugins", "xla_plugins" };
-
-enum { N_GROUPS = sizeof(groups) / sizeof(groups[0]), MAX_SITES = 64 };
-
-/* Those of one site-packages. */
-struct site {
-	struct pf_discovery *d;
-	int place;
-	const char *dir;
-	unsigned n_packages;
-	char package[128]; /* whose files are looked at: "xla_cpu_pjrt 0.0.1" */
-	const char *version;
-	const char *group;
-};
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t len = strlen(text), n = strlen(end);
-
-	return len > n && !strcmp(text + len - n, end);
-}
-
-static bool is_dir(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* --- what wheels' lists of files tell ---------------------------------------------------- */
-
-/* A line of RECORD: PATH,HASH,SIZE. */
-static void record_line(struct site *s, char *line)
-{
-	char name[PF_PLUGIN_NAME], version[MAX_VERSION], path[PATH_MAX];
-	unsigned how = LOOK_NAMES;
-	const char *base;
-
-	if (*line == '"')
-		*strchrnul(++line, '"') = '\0';
-	else
-		line[strcspn(line, ",\r")] = '\0';
-	if (!strstr(line, ".so") || *line == '/' || strstr(line, "..") ||
-	    snprintf(path, sizeof(path), "%s/%s", s->dir, line) >= (int)sizeof(path))
-		return;
-	for (unsigned i = 0; i < N_GROUPS; i++)
-		if (!strncmp(line, groups[i], strlen(groups[i])))
-			how = LOOK_PLUGIN;
-	base = strrchr(path, '/') + 1;
-	if (!name_of_file(base, how, name, version))
-		return;
-	if (!*name) {
-		pf_autofree char *by_dir = pf_plugin_name_of(path);
-
-		snprintf(name, sizeof(name), "%s", by_dir ? by_dir : "pjrt_plugin");
-	}
-	(void)name_of_jax_package(path, name);
-	file_add(s->d, s->place, name, *version ? version : s->version, path, s->package);
-}
-
-static void read_record(struct site *s, const char *info)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	char path[PATH_MAX], *at;
-
-	if (snprintf(path, sizeof(path), "%s/%s/RECORD", s->dir, info) >=
-		    (int)sizeof(path) ||
-	    read_text(path, MAX_RECORD, &text) < 0)
-		return;
-	/* Most have none, and are long. */
-	if (!text.data || (!strstr(text.data, "pjrt") && !strstr(text.data, "_plugin") &&
-			   !strstr(text.data, "libtpu")))
-		return;
-	for (at = text.data; at && *at;)
-		record_line(s, strsep(&at, "\n"));
-}
-
-/* --- entry points ------------------------------------------------------------------------- */
-
-/* KEY = package.module:function [extra]: look in the package's directory. */
-static void entry_point(void *arg, const char *key, const char *value)
-{
-	struct site *s = arg;
-	size_t len = strcspn(value, ": \t[");
-	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/%.*s", s->dir, (int)len, value);
-
-	(void)key;
-	if (!len || n >= (int)sizeof(path))
-		return;
-	for (char *p = path + strlen(s->dir) + 1; *p; p++) {
-		if (*p == '.')
-			*p = '/';
-		else if (!isalnum((unsigned char)*p) && *p != '_')
-			return;
-	}
-	if (!is_dir(path)) {
-		/* A module is a file of its package. */
-		char *slash = strrchr(path, '/');
-
-		if (slash == path + strlen(s->dir))
-			return;
-		*slash = '\0';
-	}
-	look_in_dir(s->d, s->place, path, LOOK_PLUGIN, s->package);
-}
-
-static void read_entry_points(struct site *s, const char *info)
-{
-	char path[PATH_MAX];
-
-	if (snprintf(path, sizeof(path), "%s/%s/entry_points.txt", s->dir, info) >=
-	    (int)sizeof(path))
-		return;
-	for (unsigned i = 0; i < N_GROUPS; i++) {
-		pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-		if (read_text(path, MAX_TEXT, &text) == 0)
-			ini_each(text.data, groups[i], entry_point, s);
-	}
-}
-
-static bool look_at_info(void *arg, const char *entry, int type)
-{
-	struct site *s = arg;
-	char *dash;
-
-	(void)type;
-	if (!ends_with(entry, ".dist-info"))
-		return true;
-	snprintf(s->package, sizeof(s->package), "%.*s",
-		 (int)(strlen(entry) - strlen(".dist-info")), entry);
-	dash = strrchr(s->package, '-');
-	if (dash)
-		*dash = ' ';
-	s->version = dash && strlen(dash + 1) < MAX_VERSION ? dash + 1 : "";
-	read_record(s, entry);
-	read_entry_points(s, entry);
-	*s->package = '\0';
-	return ++s->n_packages < MAX_PACKAGES && !s->d->no_memory;
-}
-
-/* --- what lies in packages ----------------------------------------------------------------- */
-
-/* In jax_plugins/ and xla_plugins/. */
-static bool look_at_plugin(void *arg, const char *entry, int type)
-{
-	struct site *s = arg;
-	char path[PATH_MAX];
-
-	if (type == DT_REG || *entry == '_' ||
-	    snprintf(path, sizeof(path), "%s/%s/%s", s->dir, s->group, entry) >=
-		    (int)sizeof(path))
-		return true;
-	if (is_dir(path))
-		look_in_dir(s->d, s->place, path, LOOK_PLUGIN, "");
-	return !s->d->no_memory;
-}
-
-/* In any other package. */
-static bool look_at_package(void *arg, const char *entry, int type)
-{
-	struct site *s = arg;
-	char path[PATH_MAX];
-
-	if (type == DT_REG || *entry == '_' || strchr(entry, '.') ||
-	    snprintf(path, sizeof(path), "%s/%s", s->dir, entry) >= (int)sizeof(path))
-		return true;
-	if (is_dir(path))
-		look_in_dir(s->d, s->place, path, LOOK_NAMES, "");
-	return ++s->n_packages < MAX_PACKAGES && !s->d->no_memory;
-}
-
-/* Add the packages in SITE, a site-packages directory. */
-static void look_in_site(struct pf_discovery *d, const char *source, const char *dir)
-{
-	struct site s = { .d = d, .dir = dir, .version = "" };
-	int r;
-
-	s.place = place_add(d, source, dir);
-	if (s.place < 0)
-		return;
-	r = each_entry(dir, look_at_info, &s);
-	if (r < 0)
-		place_note(d, s.place, true, "%s", strerror(-r));
-	for (unsigned i = 0; i < N_GROUPS; i++) {
-		char path[PATH_MAX];
-
-		s.group = groups[i];
-		if (snprintf(path, sizeof(path), "%s/%s", dir, groups[i]) <
-		    (int)sizeof(path))
-			(void)each_entry(path, look_at_plugin, &s);
-	}
-	s.n_packages = 0;
-	(void)each_entry(dir, look_at_package, &s);
-	if (s.n_packages == MAX_PACKAGES)
-		place_note(d, s.place, true,
-			   "more than %d packages; the others are not looked at",
-			   MAX_PACKAGES);
-}
-
-/* --- which Pythons there are ---------------------------------------------------------------- */
-
-struct pythons {
-	struct pf_discovery *d;
-	const char *source;
-	struct {
-		dev_t dev;
-		ino_t ino;
-	} seen[MAX_SITES];
-	unsigned n_seen, found; /* found: in this prefix */
-	const char *lib;        /* the directory that holds python3.11 */
-};
-
-static void try_site(struct pythons *p, const char *python, const char *kind)
-{
-	char path[PATH_MAX];
-	struct stat st;
-
-	if (snprintf(path, sizeof(path), "%s/%s/%s", p->lib, python, kind) >=
-		    (int)sizeof(path) ||
-	    stat(path, &st) || !S_ISDIR(st.st_mode))
-		return;
-	p->found++;
-	for (unsigned i = 0; i < p->n_seen; i++)
-		if (p->seen[i].dev == st.st_dev && p->seen[i].ino == st.st_ino)
-			return;
-	if (p->n_seen == MAX_SITES)
-		return;
-	p->seen[p->n_seen].dev = st.st_dev;
-	p->seen[p->n_seen++].ino = st.st_ino;
-	look_in_site(p->d, p->source, path);
-}
-
-static bool look_at_python(void *arg, const char *entry, int type)
-{
-	struct pythons *p = arg;
-
-	(void)type;
-	if (!strncmp(entry, "python3", strlen("python3"))) {
-		try_site(p, entry, "site-packages");
-		try_site(p, entry, "dist-packages");
-	}
-	return !p->d->no_memory;
-}
-
-/* What pyvenv.cfg tells. */
-struct venv {
-	char home[PATH_MAX]; /* where the python is that it was made with */
-	bool system;         /* that one's packages count, too */
-};
-
-static void venv_key(void *arg, const char *key, const char *value)
-{
-	struct venv *v = arg;
-
-	if (!strcasecmp(key, "home"))
-		snprintf(v->home, sizeof(v->home), "%s", value);
-	else if (!strcasecmp(key, "include-system-site-packages"))
-		v->system = !strcasecmp(value, "true");
-}
-
-/* False: PREFIX is no virtual environment. */
-static bool read_venv(const char *prefix, struct venv *v)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	char path[PATH_MAX];
-
-	memset(v, 0, sizeof(*v));
-	if (snprintf(path, sizeof(path), "%s/pyvenv.cfg", prefix) >= (int)sizeof(path) ||
-	    read_text(path, MAX_TEXT, &text) < 0)
-		return false;
-	ini_each(text.data, "", venv_key, v);
-	return true;
-}
-
-static void look_in_prefix(struct pythons *p, const char *source, const char *prefix)
-{
-	static const char *const libs[] = { "lib", "lib64" };
-	char path[PATH_MAX];
-	struct venv v;
-
-	p->source = source;
-	p->found = 0;
-	for (unsigned i = 0; i < 2; i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", prefix, libs[i]) >=
-		    (int)sizeof(path))
-			return;
-		p->lib = path;
-		(void)each_entry(path, look_at_python, p);
-	}
-	if (!p->found)
-		place_note(p->d, place_add(p->d, source, prefix), false,
-			   "no Python's packages are there");
-	if (read_venv(prefix, &v) && v.system && *v.home == '/') {
-		char *slash = strrchr(v.home, '/');
-
-		if (slash > v.home && !strcmp(slash, "/bin")) {
-			*slash = '\0';
-			/* Not by way of this function: one leads to no other. */
-			for (unsigned i = 0; i < 2; i++) {
-				snprintf(path, sizeof(path), "%.*s/%s", PATH_MAX - 8,
-					 v.home, libs[i]);
-				(void)each_entry(path, look_at_python, p);
-			}
-		}
-	}
-}
-
-static void look_in_variable(struct pythons *p, const char *source, const char *variable)
-{
-	const char *prefix = getenv(variable);
-
-	if (prefix && *prefix)
-		look_in_prefix(p, source, prefix);
-	else
-		place_note(p->d, place_add(p->d, source, ""), false, "not set");
-}
-
-/* The version that pyenv's shims in ROOT/shims stand for. */
-static bool pyenv_prefix(const char *root, char *prefix, size_t size)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	const char *version = getenv("PYENV_VERSION");
-	char path[PATH_MAX];
-
-	if (!version || !*version) {
-		snprintf(path, sizeof(path), "%.*s/version", PATH_MAX - 10, root);
-		if (read_text(path, MAX_TEXT, &text) < 0 || !text.data)
-			return false;
-		version = text.data;
-	}
-	if (snprintf(prefix, size, "%s/versions/%.*s", root,
-		     (int)strcspn(version, ": \t\r\n"), version) >= (int)size)
-		return false;
-	return version[0] && is_dir(prefix);
-}
-
-/* The prefix of the interpreter DIR/python3. */
-static bool prefix_of(const char *dir, char *prefix, size_t size)
-{
-	char path[PATH_MAX], whole[PATH_MAX];
-	struct venv v;
-	char *slash;
-
-	if (snprintf(path, sizeof(path), "%s/python3", dir) >= (int)sizeof(path) ||
-	    access(path, X_OK) || is_dir(path))
-		return false;
-	snprintf(prefix, size, "%s", dir);
-	slash = strrchr(prefix, '/');
-	if (!slash || slash == prefix)
-		return false;
-	*slash = '\0';
-	if (read_venv(prefix, &v))
-		return true;
-	if (!strcmp(slash + 1, "shims")) {
-		char root[PATH_MAX];
-
-		snprintf(root, sizeof(root), "%s", prefix);
-		return pyenv_prefix(root, prefix, size);
-	}
-	if (!realpath(path, whole))
-		return false;
-	for (int i = 0; i < 2; i++) {
-		slash = strrchr(whole, '/');
-		if (!slash || slash == whole)
-			return false;
-		*slash = '\0';
-	}
-	return snprintf(prefix, size, "%s", whole) < (int)size;
-}
-
-static void look_on_path(struct pythons *p)
-{
-	const char *list = getenv("PATH");
-	char prefix[PATH_MAX];
-
-	while (list && *list) {
-		size_t len = strcspn(list, ":");
-		pf_autofree char *dir = strndup(list, len);
-
-		list += len + (list[len] == ':');
-		while (dir && len > 1 && dir[len - 1] == '/')
-			dir[--len] = '\0';
-		if (dir && *dir == '/' && prefix_of(dir, prefix, sizeof(prefix))) {
-			look_in_prefix(p, "python3 on $PATH", prefix);
-			return;
-		}
-	}
-	place_note(p->d, place_add(p->d, "python3 on $PATH", ""), false, "there is none");
-}
-
-/* Add places for the packages of every Python there is. */
-static void look_in_python(struct pf_discovery *d, const char *root)
-{
-	static const char *const prefixes[] = { "/usr/local", "/usr" };
-	struct pythons p = { .d = d };
-	pf_autofree char *home = pf_home_dir();
-	char path[PATH_MAX];
-
-	look_in_variable(&p, "$VIRTUAL_ENV", "VIRTUAL_ENV");
-	look_in_variable(&p, "$CONDA_PREFIX", "CONDA_PREFIX");
-	look_on_path(&p);
-	if (home && snprintf(path, sizeof(path), "%s/.local", home) < (int)sizeof(path))
-		look_in_prefix(&p, "the user's Python packages", path);
-	for (unsigned i = 0; i < 2; i++)
-		if (snprintf(path, sizeof(path), "%s%s", root, prefixes[i]) <
-		    (int)sizeof(path))
-			look_in_prefix(&p, "the system's Python", path);
-}
-
-static void add_named(struct pf_discovery *d, const char *source,
-		      const struct pf_named *named, unsigned n)
-{
-	int place = place_add(d, source, "");
-
-	if (!n)
-		place_note(d, place, false, "names none");
-	for (unsigned i = 0; i < n; i++)
-		file_add(d, place, named[i].name, "", named[i].path, "");
-}
-
-static void look_in_dirs(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	for (unsigned i = 0; i < c->n_dirs; i++)
-		look_in_dir(d, place_add(d, "--plugin-dir", c->dirs[i]), c->dirs[i],
-			    LOOK_ANY | LOOK_BELOW | LOOK_MUST_BE, "");
-}
-
-/* NAME:PATH,NAME:PATH, as JAX reads it. */
-static void look_in_jax_list(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	const char *list = getenv("PJRT_NAMES_AND_LIBRARY_PATHS");
-	int place = place_add(d, "$PJRT_NAMES_AND_LIBRARY_PATHS", "");
-	pf_autofree char *copy = strdup(list ? list : "");
-	char *at = list && *list ? copy : NULL, *word;
-
-	(void)c;
-	if (!list || !*list)
-		place_note(d, place, false, list ? "empty" : "not set");
-	if (!copy)
-		d->no_memory = true;
-	while ((word = strsep(&at, ","))) {
-		char *colon = strchr(word, ':');
-
-		if (colon)
-			*colon = '\0';
-		if (colon && colon[1] && pf_plugin_name_valid(word))
-			file_add(d, place, word, "", colon + 1, "");
-		else
-			place_note(d, place, true, "expected NAME:PATH, found '%s%s%s'",
-				   word, colon ? ":" : "", colon ? colon + 1 : "");
-	}
-}
-
-static void look_in_own_path(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	(void)c;
-	look_in_list(d, "$PJRTFS_PLUGIN_PATH", getenv("PJRTFS_PLUGIN_PATH"),
-		     LOOK_ANY | LOOK_BELOW);
-}
-
-static void look_in_paths(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	(void)c;
-	look_in_list(d, "$PJRT_PLUGIN_LIBRARY_PATH", getenv("PJRT_PLUGIN_LIBRARY_PATH"),
-		     LOOK_BELOW | LOOK_MUST_BE);
-	look_in_list(d, "$PJRT_PLUGIN_PATH", getenv("PJRT_PLUGIN_PATH"),
-		     LOOK_BELOW | LOOK_MUST_BE);
-}
-
-static void look_in_own_dir(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	if (c->own_dir)
-		look_in_dir(d, place_add(d, "pjrtfs's own directory", c->own_dir),
-			    c->own_dir, LOOK_ANY | LOOK_BELOW, "");
-}
-
-/* Where go-xla and gopjrt install plugins. */
-static void look_in_go(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	static const char *const dirs[] = { "/.local/lib/go-xla",
-					    "/.local/lib/gomlx/pjrt",
-					    "/usr/local/lib/go-xla",
-					    "/usr/local/lib/gomlx/pjrt" };
-	pf_autofree char *home = pf_home_dir();
-	char path[PATH_MAX];
-
-	for (unsigned i = 0; i < 4; i++) {
-		const char *before = i < 2 ? home : c->root ? c->root : "";
-
-		if (!before || snprintf(path, sizeof(path), "%s%s", before, dirs[i]) >=
-				       (int)sizeof(path))
-			continue;
-		look_in_dir(d, place_add(d, "GoMLX", path), path, LOOK_BELOW, "");
-	}
-}
-
-static void look_in_ld_path(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	(void)c;
-	look_in_list(d, "$LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), LOOK_NAMES);
-}
-
-static void ld_dir(void *arg, const char *dir)
-{
-	struct pf_discovery *d = arg;
-
-	look_in_dir(d, place_add(d, "/etc/ld.so.conf", dir), dir, LOOK_NAMES, "");
-}
-
-static void look_in_ld_conf(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	const char *root = c->root ? c->root : "";
-	char path[PATH_MAX];
-	int r = -ENAMETOOLONG;
-
-	if (snprintf(path, sizeof(path), "%s/etc/ld.so.conf", root) < (int)sizeof(path))
-		r = ldconf_read(path, root, ld_dir, d);
-	if (r < 0)
-		place_note(d, place_add(d, "/etc/ld.so.conf", ""), r != -ENOENT, "%s",
-			   strerror(-r));
-}
-
-static void look_in_neuron(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	char path[PATH_MAX];
-
-	if (snprintf(path, sizeof(path), "%s/opt/aws/neuron/lib",
-		     c->root ? c->root : "") < (int)sizeof(path))
-		look_in_dir(d, place_add(d, "AWS Neuron", path), path, LOOK_NAMES, "");
-}
-
-static void look_in_pythons(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	look_in_python(d, c->root ? c->root : "");
-}
-
-static void look_at_said(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	add_named(d, "--plugin", c->said, c->n_said);
-}
-
-static void look_at_configured(struct pf_discovery *d, const struct pf_discover_config *c)
-{
-	add_named(d, "the configuration file", c->configured, c->n_configured);
-	for (unsigned i = 0; i < c->n_configured_dirs; i++)
-		look_in_dir(d,
-			    place_add(d, "the configuration's plugin_dir",
-				      c->configured_dirs[i]),
-			    c->configured_dirs[i], LOOK_ANY | LOOK_BELOW | LOOK_MUST_BE,
-			    "");
-}
-
-/* The order of the manual. */
-static const struct {
-	void (*look)(struct pf_discovery *d, const struct pf_discover_config *c);
-	bool own; /* a place that only pjrtfs looks at */
-} steps[] = {
-	{ look_at_said, false },      { look_in_dirs, true },
-	{ look_at_configured, true }, { look_in_own_path, true },
-	{ look_in_jax_list, false },  { look_in_paths, false },
-	{ look_in_own_dir, true },    { look_in_go, false },
-	{ look_in_ld_path, false },   { look_in_ld_conf, false },
-	{ look_in_neuron, false },    { look_in_pythons, false },
-};
-
-/* By place, then by name, whatever order a directory has. */
-static int by_place(const void *a, const void *b)
-{
-	const struct pf_plugin_file *x = a, *y = b;
-	int by_name = strcmp(x->name, y->name);
-
-	if (x->place != y->place)
-		return x->place < y->place ? -1 : 1;
-	return by_name ? by_name : strcmp(x->path, y->path);
-}
-
-int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
-		struct pf_err *err)
-{
-	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = calloc(1, sizeof(*d));
-
-	if (d) {
-		d->places = calloc(PF_DISCOVER_PLACES, sizeof(*d->places));
-		d->files = calloc(PF_DISCOVER_FILES, sizeof(*d->files));
-	}
-	if (!d || !d->places || !d->files)
-		return pf_err_set(err, -ENOMEM, "no memory to look for plugins");
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		if (c->own_only && !steps[i].own)
-			continue;
-		steps[i].look(d, c);
-		if (d->no_memory)
-			return pf_err_set(err, -ENOMEM, "no memory to look for plugins");
-		if (c->until && pf_discovery_pick(d, c->until, NULL, NULL))
-			break;
-	}
-	qsort(d->files, d->n_files, sizeof(*d->files), by_place);
-	*ret = pf_steal(&d);
-	return 0;
 }

@@ -4,47 +4,33 @@
 #define PJRTFS_DISCOVER_INTERNAL_H
 
 #include <stddef.h>
-#include <sys/types.h>
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/discover.h"
 
+/* Which files in a directory are plugins, by their names. */
 enum {
-	MAX_TEXT = 256 << 10,   /* bytes of a configuration file */
-	MAX_RECORD = 32 << 20,  /* bytes of a Python package's list of files */
-	MAX_LDCONF_FILES = 256, /* that ld.so.conf includes */
-	MAX_LDCONF_DEPTH = 8,   /* of includes in includes */
-	MAX_PACKAGES = 8192,    /* of one site-packages */
-};
-
-/* How to look at a directory. */
-enum {
-	LOOK_NAMES = 0,   /* files called as PJRT's plugins are */
+	LOOK_NAMES = 0,   /* those called as PJRT's plugins are */
 	LOOK_PLUGIN = 1,  /* and *_plugin.so, as in packages that hold nothing else */
 	LOOK_ANY = 2,     /* and every *.so */
 	LOOK_BELOW = 4,   /* and pjrt_plugin.so in directories below */
-	LOOK_MUST_BE = 8, /* that it is not there is a mistake */
+	LOOK_MUST_BE = 8, /* a missing directory is an error */
 };
 
-/* --- list.c ------------------------------------------------------------------------------ */
-
-/* Say of PLACE, unless something was said: WRONG or not. */
-void place_note(struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
-	__attribute__((__format__(__printf__, 4, 5)));
-
-/* --- names.c ----------------------------------------------------------------------------- */
-
-enum { MAX_VERSION = 32 };
-
 /*
- * What the name of FILE ("pjrt_c_api_cpu_v0.83.1_plugin.so") tells: the plugin's NAME ("cpu")
- * and VERSION ("0.83.1", or "").  NAME is "" where the directory has it (pjrt_plugin.so).
- * False: that is no plugin's name, looked at as HOW says.
+ * The plugin's NAME ("cpu") and VERSION ("0.83.1", or "") by the PATH of its file
+ * ("/a/pjrt_c_api_cpu_v0.83.1_plugin.so"): by the file's name, with LOOK_PLUGIN first by its
+ * package jax_plugins.NAME, and for pjrt_plugin.so by its directory.  False: HOW does not take
+ * such a name for a plugin's.
  */
-bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAME],
-		  char version[static MAX_VERSION]);
+bool name_of_path(const char *path, unsigned how, char name[static PF_PLUGIN_NAME],
+		  char version[static PF_PLUGIN_VERSION]);
 
-/* Cut LEN bytes to a valid plugin's name; what cannot be in one becomes '_'. */
+/* The same for a file that is a plugin's whatever it is called. */
+void name_of_any_path(const char *path, char name[static PF_PLUGIN_NAME],
+		      char version[static PF_PLUGIN_VERSION]);
+
+/* Cut LEN bytes of TEXT to a valid plugin's name: invalid characters become '_'. */
 void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME]);
 
 /*
@@ -53,25 +39,8 @@ void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME]);
  */
 bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME]);
 
-/* Compare versions number by number, as strcmp does; "" is older than all. */
+/* Compare versions number by number: less than, equal to or greater than 0, as strcmp(3).  ""
+ * is the oldest. */
 int version_compare(const char *a, const char *b);
-
-/* --- text.c ------------------------------------------------------------------------------ */
-
-/* Append the text of the regular file PATH, at most MAX bytes.  0, -EFBIG, -EINVAL (it is
- * no regular file), -errno.  Never blocks on a FIFO. */
-int read_text(const char *path, size_t max, struct pf_buf *out);
-
-/*
- * Call EACH for each directory that the ld.so.conf(5) file PATH names, and those that it
- * includes; ROOT goes before paths that begin with a slash.  0, or -errno of PATH itself.
- */
-int ldconf_read(const char *path, const char *root,
-		void (*each)(void *arg, const char *dir), void *arg);
-
-/* Call EACH for each "KEY = VALUE" of SECTION in an INI file's TEXT, which is changed;
- * SECTION "" is what stands before all sections. */
-void ini_each(char *text, const char *section,
-	      void (*each)(void *arg, const char *key, const char *value), void *arg);
 
 #endif

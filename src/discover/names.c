@@ -41,7 +41,8 @@ static size_t stem_of(const char *name, const char **after)
 }
 
 /* Where a version begins that ends TEXT: "-1.2", "-v1.2", "_v1.2"; LEN: there is none. */
-static size_t cut_version(const char *text, size_t len, char version[static MAX_VERSION])
+static size_t cut_version(const char *text, size_t len,
+			  char version[static PF_PLUGIN_VERSION])
 {
 	size_t from = len, cut;
 
@@ -56,7 +57,7 @@ static size_t cut_version(const char *text, size_t len, char version[static MAX_
 		cut -= 1;
 	else
 		return len;
-	if (!cut || len - from >= MAX_VERSION)
+	if (!cut || len - from >= PF_PLUGIN_VERSION)
 		return len;
 	memcpy(version, text + from, len - from);
 	version[len - from] = '\0';
@@ -96,8 +97,8 @@ static bool find_form(const char *stem, size_t len, unsigned how, const char **n
 	return false;
 }
 
-bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAME],
-		  char version[static MAX_VERSION])
+static bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAME],
+			 char version[static PF_PLUGIN_VERSION])
 {
 	const char *after = "", *inner = file;
 	size_t stem = stem_of(file, &after), len, inner_len = 0;
@@ -106,7 +107,7 @@ bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAM
 	if (!stem)
 		return false;
 	len = cut_version(file, stem, version);
-	if (!*version && *after == '.' && strlen(after + 1) < MAX_VERSION)
+	if (!*version && *after == '.' && strlen(after + 1) < PF_PLUGIN_VERSION)
 		strcpy(version, after + 1);
 	if (len == strlen("libtpu") && !strncmp(file, "libtpu", len)) {
 		strcpy(name, "tpu");
@@ -184,18 +185,38 @@ bool pf_plugin_name_valid(const char *name)
 	return true;
 }
 
-char *pf_plugin_name_of(const char *path)
+bool name_of_path(const char *path, unsigned how, char name[static PF_PLUGIN_NAME],
+		  char version[static PF_PLUGIN_VERSION])
 {
-	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path, *dir = slash;
-	char name[PF_PLUGIN_NAME], version[MAX_VERSION];
+	const char *slash = strrchr(path, '/'), *dir = slash;
 
-	if (!name_of_file(base, LOOK_ANY, name, version))
-		name_clean(base, strlen(base), name);
+	if (!name_of_file(slash ? slash + 1 : path, how, name, version))
+		return false;
+	if (how & LOOK_PLUGIN)
+		(void)name_of_jax_package(path, name);
 	if (!*name && slash && slash > path) {
 		while (dir > path && dir[-1] != '/')
 			dir--;
 		name_clean(dir, (size_t)(slash - dir), name);
 	}
-	return strdup(*name ? name : "pjrt_plugin");
+	if (!*name)
+		strcpy(name, "pjrt_plugin");
+	return true;
+}
+
+void name_of_any_path(const char *path, char name[static PF_PLUGIN_NAME],
+		      char version[static PF_PLUGIN_VERSION])
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+
+	if (!name_of_path(path, LOOK_ANY, name, version))
+		name_clean(base, strlen(base), name);
+}
+
+char *pf_plugin_name_of(const char *path)
+{
+	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION];
+
+	name_of_any_path(path, name, version);
+	return strdup(name);
 }

@@ -30,7 +30,7 @@ head -c 100000 "$so" >d/cut_pjrt.so
 head -c 4 "$so" >d/short_pjrt.so
 cp "$(ldconfig -p | sed -n 's/.* => \(.*libc\.so\.6\)$/\1/p' | head -n 1)" d/libc_pjrt.so
 lists 1
-for said in "text: $work/d/text_pjrt.so: it is no shared library" \
+for said in "text: $work/d/text_pjrt.so: expected a shared library, found no ELF header" \
 	"fifo: $work/d/fifo_pjrt.so: expected a shared library, found a FIFO" \
 	"loop: $work/d/loop_pjrt.so: Too many levels of symbolic links" \
 	"zero: $work/d/zero_pjrt.so: expected a shared library, found a character device" \

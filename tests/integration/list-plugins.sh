@@ -111,14 +111,8 @@ site=$work/venv/lib/python3.11/site-packages
 mkdir -p "$site/xla_plugins/xla_cpu_pjrt" "$site/xla_cpu_pjrt-0.0.1.dist-info" venv/bin
 touch "$site/xla_plugins/xla_cpu_pjrt/__init__.py"
 ln -s "$so" "$site/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"
-printf '[xla_plugins]\nxla_cpu_pjrt = xla_plugins.xla_cpu_pjrt\n' \
-	>"$site/xla_cpu_pjrt-0.0.1.dist-info/entry_points.txt"
-printf '%s,sha256=x,1\n' xla_plugins/xla_cpu_pjrt/__init__.py \
-	xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so >"$site/xla_cpu_pjrt-0.0.1.dist-info/RECORD"
 mkdir -p "$site/fastatomstruct_xla_cpu" "$site/fastatomstruct_xla_cpu-2026.6.23.dist-info"
 ln -s "$so" "$site/fastatomstruct_xla_cpu/libpjrt_fast.so"
-echo fastatomstruct_xla_cpu/libpjrt_fast.so,sha256=x,1 \
-	>"$site/fastatomstruct_xla_cpu-2026.6.23.dist-info/RECORD"
 mkdir -p "$site/jax_plugins/xla_cuda12"
 ln -s "$so" "$site/jax_plugins/xla_cuda12/xla_cuda_plugin.so"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\n' >venv/pyvenv.cfg

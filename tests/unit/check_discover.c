@@ -1,6 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The discovery of plugins: the order of places, what is found there, limits. */
-#include "discover_fixture.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "discover/internal.h"
+#include "unit.h"
+
+static char top[] = "/tmp/check_discover.XXXXXX"; /* the working directory */
+
+/* --- files --------------------------------------------------------------------------------- */
+
+static void make_dirs(const char *path)
+{
+	char part[PATH_MAX];
+
+	for (const char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+		snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
+		(void)mkdir(part, 0700);
+	}
+}
+
+/* Write TEXT to PATH, whose directories are made. */
+static void put(const char *path, const char *text)
+{
+	FILE *f;
+
+	make_dirs(path);
+	f = fopen(path, "w");
+	ck_assert_msg(f != NULL, "%s", path);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* What a library looks like from outside; nothing loads it. */
+static void put_library(const char *path)
+{
+	put(path, "\177ELF");
+}
+
+static void set_up(void)
+{
+	static const char *const variables[] = {
+		"PJRTFS_PLUGIN_PATH",
+		"PJRT_NAMES_AND_LIBRARY_PATHS",
+		"PJRT_PLUGIN_LIBRARY_PATH",
+		"PJRT_PLUGIN_PATH",
+		"LD_LIBRARY_PATH",
+		"VIRTUAL_ENV",
+		"CONDA_PREFIX",
+	};
+
+	strcpy(top, "/tmp/check_discover.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(top));
+	ck_assert_int_eq(chdir(top), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
+		unsetenv(variables[i]);
+	setenv("PATH", "/nowhere", 1);
+	setenv("HOME", "/nowhere", 1);
+}
+
+static void tear_down(void)
+{
+	char command[64];
+
+	ck_assert_int_eq(chdir("/"), 0);
+	setenv("PATH", "/usr/bin:/bin", 1);
+	snprintf(command, sizeof(command), "rm -rf %s", top);
+	ck_assert_int_eq(system(command), 0);
+}
 
 /* --- places --------------------------------------------------------------------------------- */
 
@@ -32,6 +105,28 @@ static const char *found(const struct pf_discovery *d)
 		at += sprintf(at, "%s%s\n", f->refused ? " refused: " : "",
 			      f->refused ? f->refused : "");
 	}
+	return text;
+}
+
+static const struct pf_search_place *place_of(const struct pf_discovery *d,
+					      const char *where)
+{
+	for (unsigned i = 0; i < d->n_places; i++)
+		if (strstr(d->places[i].where, where))
+			return &d->places[i];
+	return NULL;
+}
+
+/* The directories that ld.so.conf named, below the working directory. */
+static const char *linker_dirs(const struct pf_discovery *d)
+{
+	static char text[1024];
+
+	*text = '\0';
+	for (unsigned i = 0; i < d->n_places; i++)
+		if (!strcmp(d->places[i].source, "/etc/ld.so.conf"))
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s ",
+				 d->places[i].where + strlen(top));
 	return text;
 }
 
@@ -69,7 +164,13 @@ START_TEST(the_order_is_that_of_the_manual)
 	put_library("ld/libpjrt_ld.so");
 	put_library("ld/other.so");
 	put_library("conf/pjrt_plugin_c.so");
-	put("etc/ld.so.conf", "/conf\n");
+	put("etc/ld.so.conf", "include ld.so.conf.d/*.conf /etc/more.conf\n"
+			      "# a comment\nhwcap 0 nosegneg\nrelative/is/none\n"
+			      "  /conf   # another\n/old/lib=libc5\r\n/last");
+	put("etc/ld.so.conf.d/b.conf", "/b\ninclude /etc/ld.so.conf\n");
+	put("etc/ld.so.conf.d/a.conf", "/a1\n/a2\n");
+	put("etc/ld.so.conf.d/c.txt", "/c\n");
+	put("etc/more.conf", "/more\n");
 	put_library("opt/aws/neuron/lib/libneuronpjrt.so");
 	put_library("venv/lib/python3.11/site-packages/libtpu/libtpu.so");
 	put_library("usr/lib/python3/dist-packages/sys/libpjrt_sys.so");
@@ -99,6 +200,7 @@ START_TEST(the_order_is_that_of_the_manual)
 		"AWS Neuron: neuron=opt/aws/neuron/lib/libneuronpjrt.so\n"
 		"$VIRTUAL_ENV: tpu=venv/lib/python3.11/site-packages/libtpu/libtpu.so\n"
 		"the system's Python: sys=usr/lib/python3/dist-packages/sys/libpjrt_sys.so\n");
+	ck_assert_str_eq(linker_dirs(d), "/a1 /a2 /b /more /conf /old/lib /last ");
 	/* The first match wins, and a newer one of a later place does not. */
 	f = pf_discovery_pick(d, "cpu", NULL, NULL);
 	ck_assert_ptr_nonnull(strstr(f->path, "/own/cpu/"));
@@ -166,7 +268,7 @@ END_TEST
 /* The three real wheels, and what JAX's look like. */
 START_TEST(python_packages_are_found)
 {
-	static const char site[] = "venv/lib/python3.12/site-packages";
+	static const char site[] = "v*[e]{nv}/lib/python3.12/site-packages";
 	struct pf_discover_config c = { .root = top };
 	struct pf_discovery *d;
 	char path[PATH_MAX];
@@ -174,28 +276,15 @@ START_TEST(python_packages_are_found)
 		const char *path, *text; /* NULL: a library */
 	} files[] = {
 		{ "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", NULL },
-		{ "xla_cpu_pjrt-0.0.1.dist-info/RECORD",
-		  "xla_plugins/xla_cpu_pjrt/__init__.py,sha256=x,1\n"
-		  "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so,sha256=x,259284552\n" },
-		{ "xla_cpu_pjrt-0.0.1.dist-info/entry_points.txt",
-		  "[xla_plugins]\nxla_cpu_pjrt = xla_plugins.xla_cpu_pjrt" },
+		{ "xla_cpu_pjrt-0.0.1.dist-info/RECORD", "" },
 		{ "fastatomstruct_xla_cpu/libpjrt_cpu.so", NULL },
-		{ "fastatomstruct_xla_cpu-2026.6.23.dist-info/RECORD",
-		  "fastatomstruct_xla_cpu/libpjrt_cpu.so,sha256=x,273768800\n" },
+		{ "fastatomstruct_xla_cpu-2026.6.23.dist-info/RECORD", "" },
 		{ "jax_plugins/xla_cuda12/xla_cuda_plugin.so", NULL },
 		{ "jax_plugins/xla_cuda12/__init__.py", "" },
-		{ "jax_cuda12_pjrt-0.4.30.dist-info/RECORD",
-		  "jax_plugins/xla_cuda12/xla_cuda_plugin.so,sha256=x,1\r\n" },
 		{ "jax_plugins/unpacked/pjrt_plugin.so", NULL }, /* by hand */
 		{ "libtpu/libtpu.so", NULL },
 		{ "iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so", NULL },
-		{ "iree_pjrt-3.1.dist-info/RECORD",
-		  "\"iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so\",sha256=x,1\n"
-		  "../../../bin/x_pjrt.so,,\n/abs/y_pjrt.so,,\n" },
-		{ "deep/er/mod/thing_plugin.so", NULL },
-		{ "deep_er-7.dist-info/entry_points.txt",
-		  "[jax_plugins]\nthing = deep.er.mod.init:go [extra]\nbad = ../../x\n" },
-		{ "deep/er/mod/init.py", "" },
+		{ "_hidden/libpjrt_hidden.so", NULL },
 		{ "numpy/core/x.so", NULL },
 		{ "other/some_plugin.so", NULL },
 	};
@@ -204,25 +293,25 @@ START_TEST(python_packages_are_found)
 		snprintf(path, sizeof(path), "%s/%s", site, files[i].path);
 		put(path, files[i].text ? files[i].text : "\177ELF");
 	}
-	put("venv/pyvenv.cfg", "home = /usr/bin\n");
-	setenv("VIRTUAL_ENV", "venv", 1);
+	/* Another name of the same directory, as in virtual environments. */
+	ck_assert_int_eq(symlink("lib", "v*[e]{nv}/lib64"), 0);
+	setenv("VIRTUAL_ENV", "v*[e]{nv}", 1);
 	d = discover(&c);
-#define SITE "venv/lib/python3.12/site-packages/"
+	ck_assert_ptr_null(place_of(d, "lib64"));
+#define SITE "v*[e]{nv}/lib/python3.12/site-packages/"
 	ck_assert_str_eq(
 		found(d),
 		"$VIRTUAL_ENV: cpu=" SITE
 		"fastatomstruct_xla_cpu/libpjrt_cpu.so 2026.6.23 "
 		"(fastatomstruct_xla_cpu 2026.6.23)\n"
 		"$VIRTUAL_ENV: iree_cpu=" SITE
-		"iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so 3.1 (iree_pjrt 3.1)\n"
-		"$VIRTUAL_ENV: thing=" SITE "deep/er/mod/thing_plugin.so (deep_er 7)\n"
+		"iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so\n"
 		"$VIRTUAL_ENV: tpu=" SITE "libtpu/libtpu.so\n"
 		"$VIRTUAL_ENV: unpacked=" SITE "jax_plugins/unpacked/pjrt_plugin.so\n"
 		"$VIRTUAL_ENV: xla_cpu=" SITE
 		"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so 0.0.1 (xla_cpu_pjrt 0.0.1)\n"
 		"$VIRTUAL_ENV: xla_cuda12=" SITE
-		"jax_plugins/xla_cuda12/xla_cuda_plugin.so 0.4.30 "
-		"(jax_cuda12_pjrt 0.4.30)\n");
+		"jax_plugins/xla_cuda12/xla_cuda_plugin.so\n");
 	/* What the file is called means it, too. */
 	ck_assert_str_eq(pf_discovery_pick(d, "xla_cuda", NULL, NULL)->name,
 			 "xla_cuda12");
@@ -231,91 +320,49 @@ START_TEST(python_packages_are_found)
 }
 END_TEST
 
-/* Which Pythons there are: by PATH, links, pyvenv.cfg, pyenv's shims. */
+/* The python3 that $PATH finds: in a prefix, by a link, in a virtual environment. */
 static const struct {
 	const char *path; /* $PATH, below the working directory */
-	const char *want; /* the plugins found, by python3 on PATH */
+	const char *want; /* the plugin found */
 } interpreters[] = {
-	{ "base/bin", "base" },
-	{ "nothing:base/bin/", "base" },
+	{ "base/bin", "base" }, { "nothing:base/bin/", "base" },
 	{ "link", "base" }, /* link/python3 -> base/bin/python3 */
-	{ "venv/bin", "venv" },
-	{ "open/bin", "base open" }, /* a venv that sees its base's packages */
-	{ "pyenv/shims", "pyenv" },
-	{ "nothing", "" },
+	{ "venv/bin", "venv" }, { "nothing", "" },
 };
-
-static void put_python(const char *prefix)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/lib/python3.9/site-packages/p/libpjrt_%s.so",
-		 prefix, prefix);
-	put_library(path);
-}
 
 START_TEST(pythons_are_found)
 {
 	struct pf_discover_config c = { .root = "/nowhere" };
-	char text[PATH_MAX], got[256] = "", *list = strdup(interpreters[_i].path),
-			     *at = list, *word;
+	char text[PATH_MAX] = "", *list = strdup(interpreters[_i].path), *at = list,
+	     *word;
 	struct pf_discovery *d;
 
-	put_python("base");
+	put_library("base/lib/python3.9/site-packages/p/libpjrt_base.so");
 	put("base/bin/python3", "");
 	chmod("base/bin/python3", 0700);
 	make_dirs("link/x");
 	ck_assert_int_eq(symlink("../base/bin/python3", "link/python3"), 0);
-	put_python("venv");
+	put_library("venv/lib/python3.9/site-packages/p/libpjrt_venv.so");
 	make_dirs("venv/bin/x");
 	ck_assert_int_eq(symlink("../../base/bin/python3", "venv/bin/python3"), 0);
-	snprintf(text, sizeof(text), "home = %s/base/bin\n", top);
-	put("venv/pyvenv.cfg", text);
-	put_python("open");
-	make_dirs("open/bin/x");
-	ck_assert_int_eq(symlink("../../base/bin/python3", "open/bin/python3"), 0);
-	snprintf(text, sizeof(text),
-		 "home = %s/base/bin\nInclude-System-Site-Packages = True\n", top);
-	put("open/pyvenv.cfg", text);
-	put("pyenv/shims/python3", "#!/bin/sh\n");
-	chmod("pyenv/shims/python3", 0700);
-	put("pyenv/version", "3.9.1\n");
-	make_dirs("pyenv/versions/x");
-	ck_assert_int_eq(mkdir("pyenv/versions/3.9.1", 0700), 0);
-	put_library(
-		"pyenv/versions/3.9.1/lib/python3.9/site-packages/p/libpjrt_pyenv.so");
+	put("venv/pyvenv.cfg", "");
 
-	*text = '\0';
 	while ((word = strsep(&at, ":")))
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s/%s",
 			 *text ? ":" : "", top, word);
 	free(list);
 	setenv("PATH", text, 1);
 	d = discover(&c);
-	for (unsigned i = 0; i < d->n_files; i++) {
-		ck_assert_str_eq(d->places[d->files[i].place].source, "python3 on $PATH");
-		/* places are in their order, names for the comparison in the alphabet's */
-		if (strcmp(d->files[i].name, "base") == 0 && *got)
-			memmove(got + 5, got, strlen(got) + 1), memcpy(got, "base ", 5);
-		else
-			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s",
-				 *got ? " " : "", d->files[i].name);
+	ck_assert_uint_eq(d->n_files, *interpreters[_i].want != '\0');
+	if (d->n_files) {
+		ck_assert_str_eq(d->places[d->files[0].place].source, "python3 on $PATH");
+		ck_assert_str_eq(d->files[0].name, interpreters[_i].want);
 	}
-	ck_assert_str_eq(got, interpreters[_i].want);
 	pf_discovery_free(d);
 }
 END_TEST
 
 /* --- what is wrong -------------------------------------------------------------------------- */
-
-static const struct pf_search_place *place_of(const struct pf_discovery *d,
-					      const char *where)
-{
-	for (unsigned i = 0; i < d->n_places; i++)
-		if (strstr(d->places[i].where, where))
-			return &d->places[i];
-	return NULL;
-}
 
 START_TEST(bad_files_are_refused_and_others_found)
 {
@@ -339,16 +386,16 @@ START_TEST(bad_files_are_refused_and_others_found)
 	ck_assert_str_eq(
 		found(d),
 		"--plugin-dir: cpu=d/cpu.so\n"
-		"--plugin-dir: empty=d/empty_pjrt.so refused: it is no shared library: it does "
-		"not begin as one\n"
+		"--plugin-dir: empty=d/empty_pjrt.so refused: expected a shared library, "
+		"found no ELF header\n"
 		"--plugin-dir: fifo=d/fifo_pjrt.so refused: expected a shared library, found a "
 		"FIFO\n"
 		"--plugin-dir: gone=d/gone_pjrt.so refused: No such file or directory\n"
 		"--plugin-dir: link=d/link_pjrt.so refused: expected a shared library, found a "
 		"directory\n"
 		"--plugin-dir: self=d/self_pjrt.so refused: Too many levels of symbolic links\n"
-		"--plugin-dir: text=d/text_pjrt.so refused: it is no shared library: it does "
-		"not begin as one\n"
+		"--plugin-dir: text=d/text_pjrt.so refused: expected a shared library, "
+		"found no ELF header\n"
 		"--plugin-dir: zero=d/zero_pjrt.so refused: expected a shared library, found a "
 		"character device\n");
 	ck_assert(!place_of(d, "d")->wrong);
