@@ -112,6 +112,15 @@ int files_parse_shape(struct json_object *v, struct pf_shape *ret, struct pf_err
 	return 0;
 }
 
+void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
+		      uint64_t off)
+{
+	uint64_t left = data && off < size ? size - off : 0;
+
+	pf_reply_data(reply, left ? (const char *)data + off : NULL,
+		      len < left ? len : left);
+}
+
 bool files_on_thread(void *(*fn)(void *arg), void *arg)
 {
 	pthread_attr_t attr;

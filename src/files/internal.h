@@ -131,6 +131,10 @@ void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 /* A JSON list of extents.  -EINVAL. */
 int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);
 
+/* Answer a read of LEN bytes at OFF of the SIZE bytes at DATA (NULL: there are none). */
+void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
+		      uint64_t off);
+
 /* Run FN(ARG) on a thread of its own; false if there is none. */
 bool files_on_thread(void *(*fn)(void *arg), void *arg);
 

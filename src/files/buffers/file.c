@@ -723,7 +723,6 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 			buffer_stem(node, name);
 		st->st_size = (off_t)pf_snapshot_size(buffer_of(node), format, name);
 	}
-	st->st_blocks = (st->st_size + 511) / 512;
 }
 
 static uint64_t buffer_size_bound(struct pf_node *node)

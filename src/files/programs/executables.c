@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/internal.h"
 #include "internal.h"
-#include "pjrtfs/executable.h"
 #include "pjrtfs/json.h"
 
 /*
@@ -63,11 +61,8 @@ static void serialized_read(struct pf_open *of, size_t len, uint64_t off,
 {
 	const struct serialized *s = of->state;
 
-	if (!s || !s->bytes || off >= s->len)
-		pf_reply_data(reply, NULL, 0);
-	else
-		pf_reply_data(reply, pf_bytes_at(s->bytes, off),
-			      len < s->len - off ? len : s->len - off);
+	files_reply_part(reply, s->bytes ? pf_bytes_at(s->bytes, 0) : NULL, s->len, len,
+			 off);
 }
 
 static void serialized_release(struct pf_open *of)
@@ -86,19 +81,14 @@ static void serialized_getattr(struct pf_node *node, struct stat *st)
 	st->st_size = (off_t)pf_executable_serialized_len(program->x);
 }
 
-static void serialized_free(struct pf_node *node)
-{
-	program_unref(node->object);
-}
-
-const struct pf_kind kind_serialized = {
+static const struct pf_kind serialized = {
 	.name = "serialized",
 	.mode = S_IFREG | 0444,
 	.prepare = serialized_prepare,
 	.read = serialized_read,
 	.release = serialized_release,
 	.getattr = serialized_getattr,
-	.free = serialized_free,
+	.free = program_node_free,
 };
 
 /*
@@ -198,11 +188,7 @@ static void optimized_read(struct pf_open *of, size_t len, uint64_t off,
 {
 	const struct pf_optimized *o = of->state;
 
-	if (!o || off >= o->len)
-		pf_reply_data(reply, NULL, 0);
-	else
-		pf_reply_data(reply, (const char *)o->bytes + off,
-			      len < o->len - off ? len : o->len - off);
+	files_reply_part(reply, o ? o->bytes : NULL, o ? o->len : 0, len, off);
 }
 
 static void optimized_release(struct pf_open *of)
@@ -217,26 +203,15 @@ static void optimized_getattr(struct pf_node *node, struct stat *st)
 	st->st_size = (off_t)pf_executable_optimized_len(program->x);
 }
 
-static void optimized_free(struct pf_node *node)
-{
-	program_unref(node->object);
-}
-
-/* executables/NAME/optimized.hlo.pb and serialized, of a unit. */
-static const struct pf_kind kind_optimized = {
+static const struct pf_kind optimized = {
 	.name = "optimized.hlo.pb",
 	.mode = S_IFREG | 0444,
 	.prepare = optimized_prepare,
 	.read = optimized_read,
 	.release = optimized_release,
 	.getattr = optimized_getattr,
-	.free = optimized_free,
+	.free = program_node_free,
 };
-
-static struct program *program_of(struct pf_node *node)
-{
-	return node->object;
-}
 
 /* --- compiling for someone who waits -------------------------------------------------------- */
 
@@ -488,17 +463,12 @@ static void options_release(struct pf_open *of)
 
 /* --- the directory ---------------------------------------------------------------------------------- */
 
-static void program_free(struct pf_node *node)
-{
-	program_unref(node->object);
-}
-
-FILES_TEXT(state, "state", state_show, program_free);
-FILES_TEXT(error, "error", error_show, program_free);
-FILES_TEXT(signature, "signature.json", signature_show, program_free);
-FILES_TEXT(info, "info.json", info_show, program_free);
-FILES_TEXT(cost, "cost.json", cost_show, program_free);
-FILES_TEXT(memory, "memory.json", memory_show, program_free);
+FILES_TEXT(state, "state", state_show, program_node_free);
+FILES_TEXT(error, "error", error_show, program_node_free);
+FILES_TEXT(signature, "signature.json", signature_show, program_node_free);
+FILES_TEXT(info, "info.json", info_show, program_node_free);
+FILES_TEXT(cost, "cost.json", cost_show, program_node_free);
+FILES_TEXT(memory, "memory.json", memory_show, program_node_free);
 static const struct pf_kind options = {
 	.name = "options.json",
 	.mode = S_IFREG | 0644,
@@ -508,41 +478,33 @@ static const struct pf_kind options = {
 	.commit = options_commit,
 	.truncate = options_truncate,
 	.release = options_release,
-	.free = program_free,
+	.free = program_node_free,
 };
 static const struct pf_kind program_link = { .name = "program",
 					     .mode = S_IFLNK | 0777,
 					     .readlink = program_readlink,
-					     .free = program_free };
+					     .free = program_node_free };
 
-static const struct pf_kind *const executable_children[] = {
-	&state,  &error,          &signature,    &options,  &info,      &cost,
-	&memory, &kind_optimized, &program_link, &kind_run, &kind_call, &kind_serialized,
-	NULL
+static const struct pf_kind *const children[] = {
+	&program_link, /* not where there is no program */
+	&state,        &error,     &signature, &options,   &info,       &cost,
+	&memory,       &optimized, &kind_run,  &kind_call, &serialized, NULL,
 };
 
 static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,
-	.children = executable_children,
+	.children = children,
 	.instead = "an executable goes with its program: remove that from programs/",
-	.free = program_free,
+	.free = program_node_free,
 };
 
 /* Made by the compile command: there is no program to link to. */
 static const struct pf_kind kind_as = {
 	.mode = S_IFDIR | 0555,
-	.children = (const struct pf_kind *const[]){ &state, &error, &signature, &options,
-						     &info, &cost, &memory,
-						     &kind_optimized, &kind_run,
-						     &kind_call, &kind_serialized, NULL },
+	.children = children + 1,
 	.instead = "rmdir removes the whole executable, and nothing removes a part of it",
-	.free = program_free,
+	.free = program_node_free,
 };
-
-bool files_is_as(const struct pf_node *node)
-{
-	return node->kind == &kind_as;
-}
 
 static void each_below(struct pf_node *dir,
 		       void (*fn)(void *arg, struct pf_node *node,
@@ -552,7 +514,7 @@ static void each_below(struct pf_node *dir,
 	struct pf_node **list = pf_dir_list(dir);
 
 	for (struct pf_node **p = list; p && *p; p++) {
-		if ((*p)->kind == &kind_executable || (*p)->kind == &kind_as)
+		if ((*p)->object) /* a directory of directories has none */
 			fn(arg, *p, program_of(*p));
 		else
 			each_below(*p, fn, arg);
@@ -569,6 +531,29 @@ void files_each_executable(struct pf_fs *fs,
 	each_below(fs->executables, fn, arg);
 }
 
+void files_drop_executable_locked(struct program *program)
+{
+	if (!program->executable)
+		return;
+	files_report(program->executable, "executable.removed");
+	pf_executable_name(program->x, 0);
+	pf_dir_unlink(program->executable);
+	pf_node_unref(pf_steal(&program->executable));
+	/* The kernel may remember the directory's inodes for long. */
+	pf_executable_unload(program->x);
+	if (!program->node)
+		program_removed(program);
+}
+
+void files_drop_executable(struct program *program)
+{
+	struct pf_tree *tree = program->fs->tree;
+
+	pf_tree_lock_names(tree);
+	files_drop_executable_locked(program);
+	pf_tree_unlock_names(tree);
+}
+
 static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
 			     struct pf_err *err)
 {
@@ -582,16 +567,14 @@ static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
 
 /* Directories here follow those of programs/: users only remove what has no program. */
 static const struct pf_dir_ops executables_ops = { .rmdir = executables_rmdir };
-#define INSTEAD                                                                          \
-	"executables/ is made of programs/: programs are written and removed there"
-const struct pf_kind kind_executables_dir = { .mode = S_IFDIR | 0755,
-					      .dir = &executables_ops,
-					      .instead = INSTEAD };
-const struct pf_kind kind_executables = { .mode = S_IFDIR | 0755,
-					  .dir = &executables_ops,
-					  .instead = INSTEAD };
+const struct pf_kind kind_executables = {
+	.mode = S_IFDIR | 0755,
+	.dir = &executables_ops,
+	.instead =
+		"executables/ is made of programs/: programs are written and removed there",
+};
 
-mode_t files_mode_of_executable(mode_t mode)
+static mode_t mode_of_executable(mode_t mode)
 {
 	return (mode & 0444) | (mode & 0444) >> 2;
 }
@@ -602,7 +585,7 @@ void files_follow_program(struct pf_node *of, struct pf_node *executable)
 	struct pf_attr attr;
 
 	pf_node_attr(of, &attr);
-	pf_node_follow(executable, &attr, files_mode_of_executable(attr.mode));
+	pf_node_follow(executable, &attr, mode_of_executable(attr.mode));
 	for (struct pf_node **n = list; n && *n; n++) {
 		pf_node_follow(*n, &attr,
 			       (*n)->kind == &options ? attr.mode & 0666
@@ -622,6 +605,7 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct program *
 
 	for (unsigned i = 0; kind->children[i]; i++)
 		n++;
+	program->made_as = !program->node;
 	atomic_fetch_add(&program->refs, n);
 	node = pf_node_new(dir->tree, kind, program, perm, cred);
 	if (!node) {
@@ -640,4 +624,60 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct program *
 		pf_node_unref(node);
 	}
 	return r;
+}
+
+/* May an executable be called STEM beside DIR? */
+static int check_stem(struct pf_node *dir, const char *stem, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *program = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
+	int r = pf_name_check(stem, err);
+
+	if (r < 0)
+		return r;
+	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
+		return pf_err_set(err, -EINVAL,
+				  "expected a name without a program's extension");
+	program = files_find_stem(dir, stem, strlen(stem));
+	taken = pf_dir_lookup(files_mirror_of(dir), stem);
+	if (program || taken)
+		return pf_err_set(err, -EEXIST, "there is %s of that name",
+				  program              ? "a program"
+				  : files_is_as(taken) ? "an executable"
+						       : "a directory");
+	return 0;
+}
+
+/* Who may read the program may run what is made of it. */
+static mode_t mode_of(struct program *source)
+{
+	struct pf_attr attr = { .mode = 0444 };
+
+	if (source->node)
+		pf_node_attr(source->node, &attr);
+	return mode_of_executable(attr.mode);
+}
+
+int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
+		 struct program *made, const struct pf_cred *cred, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	const char *stem = as;
+	int r;
+
+	pf_tree_lock_names(fs->tree);
+	r = files_find_program_dir(fs, &stem, cred, &dir);
+	if (r == 0 && !pf_node_may(dir, cred, W_OK | X_OK))
+		r = -EACCES;
+	if (r == -ENOENT)
+		pf_err_set(err, r, "there is no such directory in programs/");
+	else if (r < 0)
+		pf_err_set(err, r, "permission denied");
+	if (r == 0)
+		r = check_stem(dir, stem, err);
+	if (r == 0)
+		r = files_add_executable(files_mirror_of(dir), stem, made,
+					 mode_of(source), cred, err);
+	pf_tree_unlock_names(fs->tree);
+	return r < 0 ? pf_err_wrap(err, r, "\"as\": %s", as) : 0;
 }

@@ -5,13 +5,16 @@
 
 #include "programs.h"
 
-extern const struct pf_kind kind_program;
-
 /* As files_drop_executable, the name lock held. */
 void files_drop_executable_locked(struct program *program);
 
-/* Is NODE the directory of an executable that has no program? */
-bool files_is_as(const struct pf_node *node);
+/* Is NODE, a directory in executables/, that of an executable that has no program? */
+static inline bool files_is_as(const struct pf_node *node)
+{
+	const struct program *program = node->object;
+
+	return program && program->made_as;
+}
 
 /*
  * Link DIR/STEM/ for PROGRAM, replacing what is there.  The name lock is held.  Its rights are
@@ -19,9 +22,6 @@ bool files_is_as(const struct pf_node *node);
  */
 int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
 			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
-
-/* The mode of what is made of a program whose mode is MODE. */
-mode_t files_mode_of_executable(mode_t mode);
 
 /* EXECUTABLE's owner and mode become those of the program OF: who may read that may see it, and
  * who may write that may write its options. */
@@ -31,9 +31,34 @@ void files_follow_program(struct pf_node *of, struct pf_node *executable);
 void files_compile(struct pf_executable *x, struct pf_reply *reply);
 
 /* The directory in executables/ that mirrors DIR in programs/, borrowed. */
-struct pf_node *files_mirror_of(struct pf_node *dir);
+static inline struct pf_node *files_mirror_of(struct pf_node *dir)
+{
+	return dir->object ? dir->object : fs_of(dir)->executables;
+}
 
-extern const struct pf_kind kind_executables_dir;
+/*
+ * The directory of programs that the path *AT leads to, with a reference; *AT becomes its
+ * last name.  -ENOENT, -EACCES: without a sentence.
+ */
+int files_find_program_dir(struct pf_fs *fs, const char **at, const struct pf_cred *cred,
+			   struct pf_node **ret);
+
+static inline struct program *program_of(struct pf_node *node)
+{
+	return node->object;
+}
+
+/* A copy of PROGRAM's options as text, which the caller frees; NULL: it has none, or no memory. */
+char *program_options(struct program *program);
+
+/* PROGRAM was removed: its source is freed now, or when its last open file is closed. */
+void program_removed(struct program *program);
+
+/* An open file of PROGRAM's source is closed. */
+void program_leave(struct program *program);
+
+/* May user UID load a compiled program, which a plugin runs as it is?  0 or -EPERM. */
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err);
 
 /* The linked program called STEM in DIR, in whatever format; NULL if none. */
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len);

@@ -6,8 +6,133 @@
 #include <string.h>
 
 #include "internal.h"
+#include "pjrtfs/json.h"
+#include "pjrtfs/plugin_options.h"
 
-/* Names of files that are no programs, but that users take for some. */
+struct program *program_new(struct pf_fs *fs)
+{
+	struct program *program = calloc(1, sizeof(*program));
+
+	if (!program)
+		return NULL;
+	atomic_init(&program->refs, 1);
+	program->fs = fs;
+	program->x =
+		pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->compiler);
+	if (!program->x)
+		free(pf_steal(&program));
+	return program;
+}
+
+struct program *program_ref(struct program *program)
+{
+	atomic_fetch_add(&program->refs, 1);
+	return program;
+}
+
+void program_unref(struct program *program)
+{
+	if (!program || atomic_fetch_sub(&program->refs, 1) != 1)
+		return;
+	pf_executable_unref(program->x);
+	free(program);
+}
+
+void program_node_free(struct pf_node *node)
+{
+	program_unref(node->object);
+}
+
+/* Either this sees that the file is open, or source_open sees that the program is dead. */
+static void free_source(struct program *program)
+{
+	atomic_store(&program->dead, true);
+	if (!atomic_load(&program->opens))
+		pf_executable_discard(program->x);
+}
+
+void program_removed(struct program *program)
+{
+	atomic_store(&program->removed, true);
+	if (!atomic_load(&program->opens))
+		free_source(program);
+}
+
+void program_leave(struct program *program)
+{
+	if (atomic_fetch_sub(&program->opens, 1) == 1 && atomic_load(&program->removed))
+		free_source(program);
+}
+
+/* --- rights ----------------------------------------------------------------------------- */
+
+bool files_program_may(struct program *program, const struct pf_cred *cred, int want)
+{
+	struct pf_tree *tree = program->fs->tree;
+	struct pf_node *node;
+	bool may;
+
+	pf_tree_lock_names(tree);
+	node = program->node ? program->node : program->executable;
+	may = !node || pf_node_may(node, cred, want);
+	pf_tree_unlock_names(tree);
+	return may;
+}
+
+/* Does UID own the mount, or is root? */
+static bool owns_mount(struct pf_fs *fs, uid_t uid)
+{
+	struct pf_attr root;
+
+	pf_node_attr(pf_tree_root(fs->tree), &root);
+	return uid == 0 || uid == root.uid;
+}
+
+int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err)
+{
+	struct json_object *o = NULL;
+	int r;
+
+	if (!options || owns_mount(fs, uid))
+		return 0;
+	if (pf_json_parse(options, &o, NULL) < 0)
+		return 0; /* pf_executable_set_options refuses them */
+	r = pf_options_check_flags(o, fs->flags_for_all, err);
+	json_object_put(o);
+	return r;
+}
+
+char *program_options(struct program *program)
+{
+	struct pf_executable *x = program->x;
+
+	PF_LOCK_SCOPE(&x->lock);
+	return x->options ? strdup(x->options) : NULL;
+}
+
+int files_may_compile(struct program *program, uid_t uid, struct pf_err *err)
+{
+	pf_autofree char *options = program_options(program);
+	struct pf_err why = PF_ERR_INIT;
+
+	if (files_may_set(program->fs, uid, options, &why) == 0)
+		return 0;
+	pf_executable_refuse_options(program->x, &why);
+	return pf_err_set(err, why.code, "its options.json: %s", why.text);
+}
+
+int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
+{
+	if (fs->allow_native || owns_mount(fs, uid))
+		return 0;
+	return pf_err_set(err, -EPERM,
+			  "a compiled program is native code: only the mount's owner may "
+			  "load it, unless pjrtfs was started with --allow-native");
+}
+
+/* --- names ------------------------------------------------------------------------------- */
+
+/* Files that are no programs, but that users take for some. */
 
 #define LIKE_JAX                                                                         \
 	"export the model as StableHLO where it was made (jax.export, "                  \
@@ -35,9 +160,9 @@ static const struct {
 
 /*
  * -EINVAL, with what to do instead, if NAME, which is no program's, has the extension of a file
- * that users take for a program, or of an array.  (refused.c)
+ * that users take for a program, or of an array.
  */
-static int programs_check_foreign(const char *name, struct pf_err *err)
+static int check_foreign(const char *name, struct pf_err *err)
 {
 	size_t len = strlen(name);
 
@@ -58,15 +183,10 @@ static int programs_check_foreign(const char *name, struct pf_err *err)
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
 	const char *extensions[PF_PROGRAM_NATIVE + 1] = { NULL };
-	struct pf_node *node;
 
 	for (unsigned i = 0; i < PF_PROGRAM_NATIVE; i++)
 		extensions[i] = pf_program_extension(PF_PROGRAM_NONE + 1 + i);
-	node = pf_dir_lookup_stem(dir, stem, len, extensions);
-	if (node && node->kind == &kind_program)
-		return node;
-	pf_node_unref(node);
-	return NULL;
+	return pf_dir_lookup_stem(dir, stem, len, extensions);
 }
 
 int files_check_as(struct pf_node *dir, const char *stem, struct pf_err *err)
@@ -91,7 +211,7 @@ int files_check_name(struct pf_node *dir, const char *name, const struct pf_node
 	*ret = pf_program_format_of(name, &len);
 	snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)len, name);
 	if (*ret == PF_PROGRAM_NONE)
-		return programs_check_foreign(name, err);
+		return check_foreign(name, err);
 	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
 		return pf_err_set(err, -EINVAL, "%s has two extensions", name);
 	taken = pf_dir_lookup(dir, stem);
@@ -105,12 +225,8 @@ int files_check_name(struct pf_node *dir, const char *name, const struct pf_node
 	return files_check_as(dir, stem, err);
 }
 
-/*
- * The directory of programs that the path *AT leads to, with a reference; *AT becomes its
- * last name.  -ENOENT, -EACCES: without a sentence.
- */
-static int find_dir(struct pf_fs *fs, const char **at, const struct pf_cred *cred,
-		    struct pf_node **ret)
+int files_find_program_dir(struct pf_fs *fs, const char **at, const struct pf_cred *cred,
+			   struct pf_node **ret)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_node_ref(fs->programs);
 	const char *slash;
@@ -143,7 +259,7 @@ static struct pf_node *find_node(struct pf_node *dir, const char *name, bool pro
 		return node;
 	node = pf_dir_lookup(program ? dir : files_mirror_of(dir), name);
 	if (node &&
-	    (program ? node->kind == &kind_program && pf_program_format_of(name, NULL)
+	    (program ? S_ISREG(node->kind->mode) && pf_program_format_of(name, NULL)
 		     : files_is_as(node)))
 		return node;
 	pf_node_unref(node);
@@ -157,7 +273,7 @@ static int find_program(struct pf_fs *fs, const char *name, bool program,
 	const char *what = program ? "program" : "executable", *at = name;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	int r = find_dir(fs, &at, cred, &dir);
+	int r = files_find_program_dir(fs, &at, cred, &dir);
 
 	if (r == 0) {
 		node = find_node(dir, at, program);
@@ -212,60 +328,4 @@ char *files_stem_of(const char *name)
 
 	pf_program_format_of(name, &len);
 	return strndup(name, len);
-}
-
-/* May an executable be called STEM beside DIR? */
-static int check_stem(struct pf_node *dir, const char *stem, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *program = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
-	int r = pf_name_check(stem, err);
-
-	if (r < 0)
-		return r;
-	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
-		return pf_err_set(err, -EINVAL,
-				  "expected a name without a program's extension");
-	program = files_find_stem(dir, stem, strlen(stem));
-	taken = pf_dir_lookup(files_mirror_of(dir), stem);
-	if (program || taken)
-		return pf_err_set(err, -EEXIST, "there is %s of that name",
-				  program              ? "a program"
-				  : files_is_as(taken) ? "an executable"
-						       : "a directory");
-	return 0;
-}
-
-/* Who may read the program may run what is made of it. */
-static mode_t mode_of(struct program *source)
-{
-	struct pf_attr attr = { .mode = 0444 };
-
-	if (source->node)
-		pf_node_attr(source->node, &attr);
-	return files_mode_of_executable(attr.mode);
-}
-
-int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
-		 struct program *made, const struct pf_cred *cred, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	const char *stem = as;
-	int r;
-
-	pf_tree_lock_names(fs->tree);
-	r = find_dir(fs, &stem, cred, &dir);
-	if (r == 0 && !pf_node_may(dir, cred, W_OK | X_OK))
-		r = -EACCES;
-	if (r == -ENOENT)
-		pf_err_set(err, r, "there is no such directory in programs/");
-	else if (r < 0)
-		pf_err_set(err, r, "permission denied");
-	if (r == 0)
-		r = check_stem(dir, stem, err);
-	if (r == 0)
-		r = files_add_executable(files_mirror_of(dir), stem, made,
-					 mode_of(source), cred, err);
-	pf_tree_unlock_names(fs->tree);
-	return r < 0 ? pf_err_wrap(err, r, "\"as\": %s", as) : 0;
 }

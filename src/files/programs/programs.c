@@ -6,149 +6,107 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/internal.h"
 #include "internal.h"
-#include "pjrtfs/json.h"
-#include "pjrtfs/plugin_options.h"
 
-static struct program *program_of(struct pf_node *node)
+/* --- the file --------------------------------------------------------------------------------------- */
+
+static int source_open(struct pf_open *of, struct pf_err *err)
 {
-	return node->object;
-}
+	struct program *program = program_of(of->node);
 
-/* --- units ----------------------------------------------------------------------------------- */
-
-struct program *program_new(struct pf_fs *fs)
-{
-	struct program *program = calloc(1, sizeof(*program));
-
-	if (!program)
-		return NULL;
-	atomic_init(&program->refs, 1);
-	program->fs = fs;
-	program->x =
-		pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->compiler);
-	if (!program->x) {
-		free(program);
-		return NULL;
-	}
-	return program;
-}
-
-struct program *program_ref(struct program *program)
-{
-	atomic_fetch_add(&program->refs, 1);
-	return program;
-}
-
-void program_unref(struct program *program)
-{
-	if (!program || atomic_fetch_sub(&program->refs, 1) != 1)
-		return;
-	pf_executable_unref(program->x);
-	free(program);
-}
-
-/* Does UID own the mount, or is root? */
-static bool owns_mount(struct pf_fs *fs, uid_t uid)
-{
-	struct pf_attr root;
-
-	pf_node_attr(pf_tree_root(fs->tree), &root);
-	return uid == 0 || uid == root.uid;
-}
-
-int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err)
-{
-	struct json_object *o = NULL;
-	int r;
-
-	if (!options || owns_mount(fs, uid))
+	atomic_fetch_add(&program->opens, 1);
+	if (!atomic_load(&program->dead))
 		return 0;
-	if (pf_json_parse(options, &o, NULL) < 0)
-		return 0; /* who takes them refuses them */
-	r = pf_options_check_flags(o, fs->flags_for_all, err);
-	json_object_put(o);
+	/* The kernel shall look the name up again. */
+	program_leave(program);
+	return pf_err_set(err, -ESTALE, "it was removed just now");
+}
+
+static void source_release(struct pf_open *of)
+{
+	program_leave(program_of(of->node));
+}
+
+static void source_read(struct pf_open *of, size_t len, uint64_t off,
+			struct pf_reply *reply)
+{
+	uint64_t size;
+	struct pf_bytes *bytes = pf_executable_source(program_of(of->node)->x, &size);
+
+	files_reply_part(reply, bytes ? pf_bytes_at(bytes, 0) : NULL, size, len, off);
+	pf_bytes_unref(bytes);
+}
+
+static ssize_t source_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
+			    struct pf_err *err)
+{
+	struct program *program = program_of(of->node);
+	int r = files_may_compile(program, of->cred.uid, err);
+
+	if (r == 0 && program->x->format == PF_PROGRAM_NATIVE)
+		r = files_may_load(program->fs, of->cred.uid, err);
+	return r < 0 ? r : pf_executable_write(program->x, src, len, off, err);
+}
+
+static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
+			   struct pf_err *err)
+{
+	int r = pf_executable_truncate(program_of(node)->x, size, err);
+
+	/* Nobody will close a file that truncate(2) did not open. */
+	if (r == 0 && !of && size)
+		pf_executable_compile(program_of(node)->x, NULL, NULL);
 	return r;
 }
 
-int files_may_compile(struct program *program, uid_t uid, struct pf_err *err)
+static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
-	struct pf_executable *x = program->x;
-	pf_autofree char *options = NULL;
-	struct pf_err why = PF_ERR_INIT;
+	/* The options may have become others since it was written. */
+	int r = files_may_compile(program_of(of->node), of->cred.uid, NULL);
 
-	pf_lock(&x->lock);
-	if (x->options)
-		options = strdup(x->options);
-	pf_unlock(&x->lock);
-	if (files_may_set(program->fs, uid, options, &why) == 0)
-		return 0;
-	pf_executable_refuse_options(x, &why);
-	return pf_err_set(err, why.code, "its options.json: %s", why.text);
-}
-
-/* A plugin runs it as it is. */
-static int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
-{
-	if (fs->allow_native || owns_mount(fs, uid))
-		return 0;
-	return pf_err_set(err, -EPERM,
-			  "a compiled program is native code: only the mount's owner may "
-			  "load it, unless pjrtfs was started with --allow-native");
-}
-
-/* Either this sees the file open, or who opens it sees that it is dead. */
-static void bury(struct program *program)
-{
-	atomic_store(&program->dead, true);
-	if (!atomic_load(&program->opens))
-		pf_executable_discard(program->x);
-}
-
-/* PROGRAM was removed: its source's memory is free with the last open file. */
-static void forget(struct program *program)
-{
-	atomic_store(&program->removed, true);
-	if (!atomic_load(&program->opens))
-		bury(program);
-}
-
-void files_drop_executable_locked(struct program *program)
-{
-	if (!program->executable)
+	/* A program has no sign of its own that it is whole: only closing tells. */
+	if (why == PF_COMMIT_FSYNC || r < 0) {
+		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
 		return;
-	files_report(program->executable, "executable.removed");
-	pf_executable_name(program->x, 0);
-	pf_dir_unlink(program->executable);
-	pf_node_unref(pf_steal(&program->executable));
-	/* The kernel may remember the directory's inodes for long. */
-	pf_executable_unload(program->x);
-	if (!program->node)
-		forget(program);
+	}
+	if (atomic_load(&program_of(of->node)->x->subject)) /* no scratch file */
+		files_report(of->node, "program.committed");
+	files_compile(program_of(of->node)->x, reply);
 }
 
-void files_drop_executable(struct program *program)
+static void source_getattr(struct pf_node *node, struct stat *st)
 {
-	struct pf_tree *tree = program->fs->tree;
+	uint64_t size;
 
-	pf_tree_lock_names(tree);
-	files_drop_executable_locked(program);
-	pf_tree_unlock_names(tree);
+	pf_bytes_unref(pf_executable_source(program_of(node)->x, &size));
+	st->st_size = (off_t)size;
 }
 
-bool files_program_may(struct program *program, const struct pf_cred *cred, int want)
+/* Who may read the program may see, and run, what is made of it. */
+static void source_setattr(struct pf_node *node)
 {
-	struct pf_tree *tree = program->fs->tree;
-	struct pf_node *node;
-	bool may;
+	struct pf_node *executable;
 
-	pf_tree_lock_names(tree);
-	node = program->node ? program->node : program->executable;
-	may = !node || pf_node_may(node, cred, want);
-	pf_tree_unlock_names(tree);
-	return may;
+	pf_tree_lock_names(node->tree);
+	executable = program_of(node)->executable;
+	if (executable)
+		files_follow_program(node, executable);
+	pf_tree_unlock_names(node->tree);
 }
+
+static const struct pf_kind kind_program = {
+	.mode = S_IFREG | 0644,
+	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
+	.open = source_open,
+	.release = source_release,
+	.read = source_read,
+	.write = source_write,
+	.truncate = source_truncate,
+	.commit = source_commit,
+	.getattr = source_getattr,
+	.setattr = source_setattr,
+	.free = program_node_free,
+};
 
 /* --- the directory's operations --------------------------------------------------------------- */
 
@@ -205,7 +163,7 @@ static int programs_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 	r = files_check_as(dir, name, err);
 	if (r < 0)
 		return r;
-	mirror = pf_node_new(dir->tree, &kind_executables_dir, NULL, mode, cred);
+	mirror = pf_node_new(dir->tree, &kind_executables, NULL, mode, cred);
 	if (mirror)
 		node = pf_node_new(dir->tree, &kind_programs, mirror, mode, cred);
 	if (!node)
@@ -231,7 +189,7 @@ static int programs_unlink(struct pf_node *dir, struct pf_node *node, struct pf_
 	pf_dir_unlink(node);
 	program->node = NULL;
 	files_drop_executable_locked(program);
-	forget(program); /* a scratch file has no executable */
+	program_removed(program); /* a scratch file has no executable */
 	return 0;
 }
 
@@ -278,15 +236,10 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
  * by renaming a scratch file over it. */
 static void inherit_options(struct program *from, struct program *to)
 {
-	char *options = NULL;
+	pf_autofree char *options = program_options(from);
 
-	pf_lock(&from->x->lock);
-	if (from->x->options)
-		options = strdup(from->x->options);
-	pf_unlock(&from->x->lock);
 	if (options)
 		pf_executable_set_options(to->x, options, strlen(options), NULL);
-	free(options);
 }
 
 static int rename_program(struct pf_node *node, struct pf_node *to, const char *name,
@@ -398,124 +351,3 @@ const struct pf_kind kind_programs = { .mode = S_IFDIR | 0755,
 				       .dir = &programs_ops,
 				       .setattr = directory_setattr,
 				       .free = directory_free };
-
-struct pf_node *files_mirror_of(struct pf_node *dir)
-{
-	return dir->object ? dir->object : fs_of(dir)->executables;
-}
-
-/* --- the file --------------------------------------------------------------------------------------- */
-
-static void source_leave(struct program *program)
-{
-	if (atomic_fetch_sub(&program->opens, 1) == 1 && atomic_load(&program->removed))
-		bury(program);
-}
-
-static int source_open(struct pf_open *of, struct pf_err *err)
-{
-	struct program *program = program_of(of->node);
-
-	atomic_fetch_add(&program->opens, 1);
-	if (!atomic_load(&program->dead))
-		return 0;
-	/* The kernel shall look the name up again. */
-	source_leave(program);
-	return pf_err_set(err, -ESTALE, "it was removed just now");
-}
-
-static void source_release(struct pf_open *of)
-{
-	source_leave(program_of(of->node));
-}
-
-static void source_read(struct pf_open *of, size_t len, uint64_t off,
-			struct pf_reply *reply)
-{
-	uint64_t size;
-	struct pf_bytes *bytes = pf_executable_source(program_of(of->node)->x, &size);
-
-	if (!bytes || off >= size)
-		pf_reply_data(reply, "", 0);
-	else
-		pf_reply_data(reply, pf_bytes_at(bytes, off),
-			      len < size - off ? len : size - off);
-	pf_bytes_unref(bytes);
-}
-
-static ssize_t source_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
-			    struct pf_err *err)
-{
-	struct program *program = program_of(of->node);
-	int r = files_may_compile(program, of->cred.uid, err);
-
-	if (r == 0 && program->x->format == PF_PROGRAM_NATIVE)
-		r = files_may_load(program->fs, of->cred.uid, err);
-	return r < 0 ? r : pf_executable_write(program->x, src, len, off, err);
-}
-
-static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			   struct pf_err *err)
-{
-	int r = pf_executable_truncate(program_of(node)->x, size, err);
-
-	/* Nobody will close a file that truncate(2) did not open. */
-	if (r == 0 && !of && size)
-		pf_executable_compile(program_of(node)->x, NULL, NULL);
-	return r;
-}
-
-static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
-{
-	/* The options may have become others since it was written. */
-	int r = files_may_compile(program_of(of->node), of->cred.uid, NULL);
-
-	/* A program has no sign of its own that it is whole: only closing tells. */
-	if (why == PF_COMMIT_FSYNC || r < 0) {
-		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
-		return;
-	}
-	if (atomic_load(&program_of(of->node)->x->subject)) /* no scratch file */
-		files_report(of->node, "program.committed");
-	files_compile(program_of(of->node)->x, reply);
-}
-
-static void source_getattr(struct pf_node *node, struct stat *st)
-{
-	uint64_t size;
-
-	pf_bytes_unref(pf_executable_source(program_of(node)->x, &size));
-	st->st_size = (off_t)size;
-	st->st_blocks = (st->st_size + 511) / 512;
-}
-
-/* Who may read the program may see, and run, what is made of it. */
-static void source_setattr(struct pf_node *node)
-{
-	struct pf_node *executable;
-
-	pf_tree_lock_names(node->tree);
-	executable = program_of(node)->executable;
-	if (executable)
-		files_follow_program(node, executable);
-	pf_tree_unlock_names(node->tree);
-}
-
-static void source_free(struct pf_node *node)
-{
-	program_unref(node->object);
-}
-
-const struct pf_kind kind_program = {
-	.mode = S_IFREG | 0644,
-	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
-	.open = source_open,
-	.release = source_release,
-	.read = source_read,
-	.write = source_write,
-	.truncate = source_truncate,
-	.commit = source_commit,
-	.getattr = source_getattr,
-	.setattr = source_setattr,
-	.free = source_free,
-};

@@ -21,14 +21,18 @@ struct program {
 	struct pf_node
 		*node; /* its file; NULL: weak, under the name lock; made by "as" */
 	struct pf_node *executable; /* owned reference: its directory, or NULL */
-	_Atomic unsigned opens;     /* open files of the program */
-	_Atomic bool removed;       /* it has no name, and gets none */
-	_Atomic bool dead;          /* and its source is gone: too late to open it */
+	bool made_as; /* by the compile command's "as"; set before it is linked */
+	_Atomic unsigned opens; /* open files of the program */
+	_Atomic bool removed;   /* it has no name, and gets none */
+	_Atomic bool dead;      /* and its source is gone: too late to open it */
 };
 
 struct program *program_new(struct pf_fs *fs);
 struct program *program_ref(struct program *program);
 void program_unref(struct program *program);
+
+/* The free of kinds whose object is a counted struct program. */
+void program_node_free(struct pf_node *node);
 
 /*
  * May CRED do WANT (R_OK, W_OK) with PROGRAM: with its program's file, or, where it has none,
