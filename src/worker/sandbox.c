@@ -29,22 +29,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 
-/* The two parts of a sandbox: files, which Landlock decides, and calls, which seccomp does. */
-
-/* The ABI of the kernel's Landlock; 0: it has none. */
-int sandbox_landlock(void);
-
-/* Landlock's rules until, and since, the plugin is loaded.  0 or -errno. */
-int sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
-			   struct pf_err *err);
-int sandbox_close_files(const struct pf_sandbox *s, struct pf_err *err);
-
-/* Filter calls; *FILTERED: the kernel can.  And take more away once all is set up. */
-int sandbox_restrict_calls(const struct pf_sandbox *s, bool *filtered,
-			   struct pf_err *err);
-int sandbox_revoke_calls(const struct pf_sandbox *s, struct pf_err *err);
-
-/* Which files: Landlock.  A process can have several sets of rules; all of them must allow. */
+/* --- files: Landlock ------------------------------------------------------------------ */
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -64,11 +49,14 @@ int sandbox_revoke_calls(const struct pf_sandbox *s, struct pf_err *err);
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | EXECUTE |        \
 	 TRUNCATE | IOCTL_DEV)
 
-struct attr {
-	uint64_t fs, net, scoped;
+/* A process can have several sets of rules; all of them must allow. */
+struct rules {
+	int fd;
+	uint64_t handled; /* LANDLOCK_ACCESS_FS_… that the kernel knows */
 };
 
-int sandbox_landlock(void)
+/* The ABI of the kernel's Landlock; 0: it has none. */
+static int landlock_abi(void)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
 			   LANDLOCK_CREATE_RULESET_VERSION);
@@ -76,46 +64,30 @@ int sandbox_landlock(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
-/* All that the kernel can forbid. */
-static struct attr everything(int abi)
+/* A set that forbids all that the kernel can forbid.  0 or -errno. */
+static int begin_rules(struct rules *r, int abi, struct pf_err *err)
 {
-	struct attr a = { .fs = ABI_1 };
+	struct {
+		uint64_t fs, net, scoped;
+	} attr = { .fs = ABI_1 };
+	size_t len = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
 
 	if (abi >= 2)
-		a.fs |= REFER;
+		attr.fs |= REFER;
 	if (abi >= 3)
-		a.fs |= TRUNCATE;
+		attr.fs |= TRUNCATE;
 	if (abi >= 4)
-		a.net = 3; /* bind and connect of TCP */
+		attr.net = 3; /* bind and connect of TCP */
 	if (abi >= 5)
-		a.fs |= IOCTL_DEV;
+		attr.fs |= IOCTL_DEV;
 	if (abi >= 6)
-		a.scoped = 3; /* abstract sockets and signals of others */
-	return a;
-}
-
-static int new_ruleset(int abi, uint64_t *handled, struct pf_err *err)
-{
-	struct attr a = everything(abi);
-	size_t len = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
-	int fd = (int)syscall(SYS_landlock_create_ruleset, &a, len, 0);
-
-	*handled = a.fs;
-	return fd >= 0 ? fd : pf_err_set(err, -errno, "Landlock: %s", strerror(errno));
-}
-
-static int restrict_self(int ruleset, struct pf_err *err)
-{
-	if (syscall(SYS_landlock_restrict_self, ruleset, 0))
+		attr.scoped = 3; /* abstract sockets, and signals to other processes */
+	r->handled = attr.fs;
+	r->fd = (int)syscall(SYS_landlock_create_ruleset, &attr, len, 0);
+	if (r->fd < 0)
 		return pf_err_set(err, -errno, "Landlock: %s", strerror(errno));
 	return 0;
 }
-
-/* A set of rules being made. */
-struct rules {
-	int fd;
-	uint64_t handled;
-};
 
 /* Allow ACCESS to PATH and what is beneath.  0, or -errno: it cannot be opened. */
 static int allow(const struct rules *r, const char *path, uint64_t access)
@@ -135,7 +107,7 @@ static int allow(const struct rules *r, const char *path, uint64_t access)
 	return 0;
 }
 
-/* Those of them that there are. */
+/* The same for those of N PATHS that exist. */
 static void allow_present(const struct rules *r, const char *const *paths, size_t n,
 			  uint64_t access)
 {
@@ -143,7 +115,7 @@ static void allow_present(const struct rules *r, const char *const *paths, size_
 		(void)allow(r, paths[i], access);
 }
 
-/* The owner's LIST, called KEY; each must be there. */
+/* The same for each path of LIST, the setting KEY; a path that does not exist is an error. */
 static int allow_list(const struct rules *r, const char *key, struct json_object *list,
 		      uint64_t access, struct pf_err *err)
 {
@@ -161,15 +133,22 @@ static int allow_list(const struct rules *r, const char *key, struct json_object
 	return 0;
 }
 
-static int allow_settings(const struct rules *r, const struct pf_sandbox *s,
-			  uint64_t read, struct pf_err *err)
+/*
+ * Add the rules for the settings' paths, READ for those of sandbox_read, and enforce R, which is
+ * closed, on this thread and on those that it will start.
+ */
+static int enforce(struct rules *r, const struct pf_sandbox *s, uint64_t read,
+		   struct pf_err *err)
 {
 	int code = allow_list(r, "sandbox_read", s->read, read, err);
 
-	return code < 0 ? code : allow_list(r, "sandbox_write", s->write, WRITE, err);
+	if (code == 0)
+		code = allow_list(r, "sandbox_write", s->write, WRITE, err);
+	if (code == 0 && syscall(SYS_landlock_restrict_self, r->fd, 0))
+		code = pf_err_set(err, -errno, "Landlock: %s", strerror(errno));
+	close(r->fd);
+	return code;
 }
-
-/* --- of a driver ---------------------------------------------------------------------------- */
 
 static const char *const driver_files[] = {
 	"/usr",        "/lib",        "/lib64",           "/bin",           "/opt",
@@ -213,19 +192,18 @@ static void allow_libraries(const struct rules *r, const char *plugin)
 	(void)allow(r, real, READ | EXECUTE);
 }
 
-/* --- the two sets ----------------------------------------------------------------------------- */
-
-int sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
-			   struct pf_err *err)
+/* The rules while the plugin is loaded: no file can be written. */
+static int restrict_files(const struct pf_sandbox *s, const char *plugin,
+			  struct pf_err *err)
 {
 	struct rules r;
-	int code = 0;
+	int code;
 
 	if (!s->landlock)
 		return 0;
-	r.fd = new_ruleset(s->landlock, &r.handled, err);
-	if (r.fd < 0)
-		return r.fd;
+	code = begin_rules(&r, s->landlock, err);
+	if (code < 0)
+		return code;
 	if (s->mode == PF_SANDBOX_DEVICE) {
 		/* A compiler may start programs (ptxas). */
 		allow_present(&r, driver_files, ARRAY_SIZE(driver_files), READ | EXECUTE);
@@ -235,11 +213,7 @@ int sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
 		/* Libraries may lie anywhere. */
 		(void)allow(&r, "/", READ);
 	}
-	code = allow_settings(&r, s, READ | EXECUTE, err);
-	if (code == 0)
-		code = restrict_self(r.fd, err);
-	close(r.fd);
-	return code;
+	return enforce(&r, s, READ | EXECUTE, err);
 }
 
 static const char *const strict_files[] = {
@@ -250,44 +224,41 @@ static const char *const strict_files[] = {
 	"/sys/devices/system/node",
 };
 
-int sandbox_close_files(const struct pf_sandbox *s, struct pf_err *err)
+/* The rules once it is: in a strict sandbox few files can be read. */
+static int close_files(const struct pf_sandbox *s, struct pf_err *err)
 {
 	struct rules r;
 	int code;
 
 	if (!s->landlock || s->mode != PF_SANDBOX_STRICT)
 		return 0;
-	r.fd = new_ruleset(s->landlock, &r.handled, err);
-	if (r.fd < 0)
-		return r.fd;
+	code = begin_rules(&r, s->landlock, err);
+	if (code < 0)
+		return code;
 	allow_present(&r, strict_files, ARRAY_SIZE(strict_files), READ);
-	code = allow_settings(&r, s, READ, err);
-	if (code == 0)
-		code = restrict_self(r.fd, err);
-	close(r.fd);
-	return code;
+	return enforce(&r, s, READ, err);
 }
 
 /*
- * Which calls: seccomp.  The filter is written by hand: libseccomp would be a library more for
- * the process that must have least, and what is looked at of arguments is few lines either way.
+ * --- calls: seccomp ----------------------------------------------------------------------
+ *
+ * The filter is written by hand: libseccomp would be one more library in the process that should
+ * have fewest, and code that uses it is as long.
  */
 
-/* pthread_create's, exactly: no process can be made with these. */
+/* Exactly what pthread_create(3) passes: no process can be made with these. */
 #define THREAD_FLAGS                                                                     \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |              \
 	 CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
 enum {
-	X32 = 0x40000000, /* this bit in a number is the x32 ABI's */
+	X32 = 0x40000000, /* the bit in a call's number that selects the x32 ABI */
 	UNKNOWN = 450,    /* the first call that is newer than these lists */
 	TERMINAL = 0x5401 /* TCGETS, isatty(3)'s */
 };
 
 #define ALLOW SECCOMP_RET_ALLOW
 #define REFUSE(code) (SECCOMP_RET_ERRNO | (code))
-
-/* --- writing a filter ----------------------------------------------------------------------- */
 
 struct program {
 	struct sock_filter code[512];
@@ -310,7 +281,7 @@ static void answer(struct program *p, uint32_t what)
 	emit(p, BPF_RET | BPF_K, what, 0, 0);
 }
 
-/* Skip YES instructions if what was loaded is K, else NO. */
+/* Skip YES instructions if the loaded word is K, else NO. */
 static void if_equal(struct program *p, uint32_t k, uint8_t yes, uint8_t no)
 {
 	emit(p, BPF_JMP | BPF_JEQ | BPF_K, k, yes, no);
@@ -322,7 +293,7 @@ static size_t argument(unsigned arg, size_t half)
 	return offsetof(struct seccomp_data, args) + 8 * (size_t)arg + half;
 }
 
-/* The call's number is loaded, of this machine's own ABI; others' numbers mean other calls. */
+/* Load the call's number.  Another ABI, whose numbers mean other calls, kills the process. */
 static void begin(struct program *p)
 {
 	p->n = 0;
@@ -342,17 +313,21 @@ static void begin(struct program *p)
 #endif
 }
 
+static void one(struct program *p, long nr, uint32_t what)
+{
+	if_equal(p, (uint32_t)nr, 0, 1);
+	answer(p, what);
+}
+
 static void each(struct program *p, const int *calls, size_t n, uint32_t what)
 {
-	for (size_t i = 0; i < n; i++) {
-		if_equal(p, (uint32_t)calls[i], 0, 1);
-		answer(p, what);
-	}
+	for (size_t i = 0; i < n; i++)
+		one(p, calls[i], what);
 }
 
 /*
- * NR: answer FOUND if the low half of its argument ARG, an int to the kernel, is one of the N
- * VALUES, else OTHER.
+ * For the call NR: answer FOUND if the low half of its argument ARG, of which the kernel takes an
+ * int, is one of the N VALUES, else OTHER.
  */
 static void by_argument(struct program *p, long nr, unsigned arg, const uint32_t *values,
 			uint8_t n, uint32_t found, uint32_t other)
@@ -373,7 +348,7 @@ static void by_argument(struct program *p, long nr, unsigned arg, const uint32_t
 #define REFUSE_IF(p, nr, arg, ...)                                                       \
 	by_argument(p, nr, arg, VALUES(__VA_ARGS__), REFUSE(EPERM), ALLOW)
 
-/* NR: only if its argument ARG, a pointer, is NULL. */
+/* Allow the call NR only if its argument ARG, a pointer, is NULL. */
 static void allow_null(struct program *p, long nr, unsigned arg)
 {
 	if_equal(p, (uint32_t)nr, 0, 6);
@@ -385,7 +360,7 @@ static void allow_null(struct program *p, long nr, unsigned arg)
 	answer(p, ALLOW);
 }
 
-/* openat(): only to read what is there; no O_CREAT, O_TRUNC, O_PATH. */
+/* Allow openat(2) only to read a file that exists: no O_CREAT, O_TRUNC, O_PATH. */
 static void allow_reading(struct program *p)
 {
 	const uint32_t harmless = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW |
@@ -399,7 +374,7 @@ static void allow_reading(struct program *p)
 	answer(p, ALLOW);
 }
 
-/* For all threads.  *FILTERED: the kernel can. */
+/* Install P in all threads.  *FILTERED: false if the kernel has no seccomp. */
 static int install(struct program *p, bool *filtered, struct pf_err *err)
 {
 	struct sock_fprog prog = { p->n, p->code };
@@ -415,109 +390,48 @@ static int install(struct program *p, bool *filtered, struct pf_err *err)
 	return pf_err_set(err, -errno, "seccomp: %s", strerror(errno));
 }
 
-/* --- strict: a list of what is allowed ------------------------------------------------------- */
+/* --- strict: a list of what is allowed ----------------------------------------------------- */
 
-/* What CPU plugins were seen to use, and what the C library does instead or besides. */
+/* The calls that CPU plugins make, and that other versions of the C library make instead. */
 static const int strict_calls[] = {
 	/* memory */
-	SYS_brk,
-	SYS_madvise,
-	SYS_mmap,
-	SYS_mprotect,
-	SYS_mremap,
-	SYS_munmap,
-	SYS_mincore,
-	SYS_membarrier,
-	SYS_get_mempolicy,
+	SYS_brk, SYS_madvise, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_mincore,
+	SYS_membarrier, SYS_get_mempolicy,
 	/* threads and time */
-	SYS_exit,
-	SYS_exit_group,
-	SYS_futex,
-	SYS_gettid,
-	SYS_getpid,
-	SYS_getppid,
-	SYS_rseq,
-	SYS_set_robust_list,
-	SYS_get_robust_list,
-	SYS_set_tid_address,
-	SYS_sched_yield,
-	SYS_sched_getaffinity,
-	SYS_sched_getparam,
-	SYS_sched_getscheduler,
-	SYS_sched_get_priority_max,
-	SYS_sched_get_priority_min,
-	SYS_getcpu,
-	SYS_nanosleep,
-	SYS_clock_nanosleep,
-	SYS_clock_gettime,
-	SYS_clock_getres,
-	SYS_gettimeofday,
-	SYS_restart_syscall,
-	SYS_getrusage,
-	SYS_times,
-	SYS_sysinfo,
-	SYS_uname,
-	SYS_getrandom,
-	SYS_getuid,
-	SYS_geteuid,
-	SYS_getgid,
+	SYS_exit, SYS_exit_group, SYS_futex, SYS_gettid, SYS_getpid, SYS_getppid,
+	SYS_rseq, SYS_set_robust_list, SYS_get_robust_list, SYS_set_tid_address,
+	SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_getparam,
+	SYS_sched_getscheduler, SYS_sched_get_priority_max, SYS_sched_get_priority_min,
+	SYS_getcpu, SYS_nanosleep, SYS_clock_nanosleep, SYS_clock_gettime,
+	SYS_clock_getres, SYS_gettimeofday, SYS_restart_syscall, SYS_getrusage, SYS_times,
+	SYS_sysinfo, SYS_uname, SYS_getrandom, SYS_getuid, SYS_geteuid, SYS_getgid,
 	SYS_getegid,
 	/* signals of its own */
-	SYS_rt_sigaction,
-	SYS_rt_sigprocmask,
-	SYS_rt_sigreturn,
-	SYS_rt_sigpending,
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigpending,
 	SYS_sigaltstack,
 	/* descriptors that it has */
-	SYS_read,
-	SYS_readv,
-	SYS_pread64,
-	SYS_write,
-	SYS_writev,
-	SYS_close,
-	SYS_lseek,
-	SYS_fstat,
-	SYS_ppoll,
-	SYS_recvfrom,
-	SYS_recvmsg,
-	SYS_sendmsg,
-	/* files: Landlock decides which; a stat() that is refused made XLA ask for ever */
-	SYS_openat,
-	SYS_newfstatat,
-	SYS_statx,
-	SYS_faccessat,
-	SYS_faccessat2,
-	SYS_chdir,
-	SYS_readlinkat,
-	SYS_getdents64,
-	SYS_getcwd,
-	SYS_fstatfs,
+	SYS_read, SYS_readv, SYS_pread64, SYS_write, SYS_writev, SYS_close, SYS_lseek,
+	SYS_fstat, SYS_ppoll, SYS_recvfrom, SYS_recvmsg, SYS_sendmsg,
+	/* files: Landlock decides which; XLA repeats a stat(2) that is refused for ever */
+	SYS_openat, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_chdir,
+	SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fstatfs,
 	/* for the next steps, which only take away */
-	SYS_seccomp,
-	SYS_landlock_create_ruleset,
-	SYS_landlock_add_rule,
-	SYS_landlock_restrict_self,
-	SYS_capget,
-	SYS_capset,
+	SYS_seccomp, SYS_landlock_create_ruleset, SYS_landlock_add_rule,
+	SYS_landlock_restrict_self, SYS_capget, SYS_capset,
 #if defined(__x86_64__)
-	SYS_open,
-	SYS_stat,
-	SYS_lstat,
-	SYS_access,
-	SYS_readlink,
-	SYS_poll,
-	SYS_arch_prctl,
-	SYS_pause,
-	SYS_time,
+	/* the same in older ways */
+	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_poll, SYS_arch_prctl,
+	SYS_pause, SYS_time
 #endif
 };
 
-/* To write files, where the owner names directories for that. */
+/* To write files, if the mount's owner names directories for that. */
 static const int writing_calls[] = {
+	/* Landlock decides where */
 	SYS_mkdirat,   SYS_unlinkat, SYS_renameat2, SYS_renameat,
 	SYS_ftruncate, SYS_pwrite64, SYS_fsync,     SYS_fdatasync,
 #if defined(__x86_64__)
-	SYS_mkdir,     SYS_rmdir,    SYS_unlink,    SYS_rename,
+	SYS_mkdir,     SYS_rmdir,    SYS_unlink,    SYS_rename
 #endif
 };
 
@@ -528,24 +442,26 @@ static void strict(struct program *p, const struct pf_sandbox *s)
 	each(p, strict_calls, ARRAY_SIZE(strict_calls), ALLOW);
 	if (s->write)
 		each(p, writing_calls, ARRAY_SIZE(writing_calls), ALLOW);
-	/* Its arguments lie in memory; the C library then calls clone(), as before 2.34. */
-	each(p, (const int[]){ SYS_clone3 }, 1, REFUSE(ENOSYS));
+	/* Its flags lie in memory, where no filter sees them; glibc falls back to clone(2). */
+	one(p, SYS_clone3, REFUSE(ENOSYS));
 	ALLOW_IF(p, SYS_clone, 0, THREAD_FLAGS);
 	ALLOW_IF(p, SYS_tgkill, 0, self); /* abort() */
 	ALLOW_IF(p, SYS_kill, 0, self);
 	ALLOW_IF(p, SYS_prctl, 0, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_GET_DUMPABLE);
-	/* Neither F_SETOWN nor O_ASYNC, for which the kernel would signal others. */
+	/* Not F_SETOWN and O_ASYNC, with which the kernel would signal other processes. */
 	ALLOW_IF(p, SYS_fcntl, 1, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC);
 	ALLOW_IF(p, SYS_ioctl, 1, TERMINAL);
 	ALLOW_IF(p, SYS_fallocate, 1, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
 	allow_null(p, SYS_prlimit64, 2);
-	/* To a program a newer kernel's call is one that is not there. */
+	/* Programs try newer calls and expect ENOSYS from an older kernel. */
 	emit(p, BPF_JMP | BPF_JGE | BPF_K, UNKNOWN, 0, 1);
 	answer(p, REFUSE(ENOSYS));
 	answer(p, REFUSE(EPERM));
 }
 
+/* Only the set-up needs these. */
 static const int revoked_calls[] = {
+	/* open(2): allow_reading checks openat(2) only */
 	SYS_recvmsg,
 	SYS_sendmsg,
 	SYS_seccomp,
@@ -554,20 +470,20 @@ static const int revoked_calls[] = {
 	SYS_landlock_restrict_self,
 	SYS_capset,
 	SYS_chdir,
+#if defined(__x86_64__)
+	SYS_open
+#endif
 };
 
-int sandbox_revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
+static int revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
 {
 	struct program p;
 	bool filtered;
 
 	begin(&p);
 	each(&p, revoked_calls, ARRAY_SIZE(revoked_calls), REFUSE(EACCES));
-#if defined(__x86_64__)
-	each(&p, (const int[]){ SYS_open }, 1, REFUSE(EACCES));
-#endif
 	if (!s->landlock)
-		each(&p, (const int[]){ SYS_openat }, 1, REFUSE(EACCES));
+		one(&p, SYS_openat, REFUSE(EACCES));
 	else if (!s->write)
 		allow_reading(&p);
 	answer(&p, ALLOW);
@@ -576,81 +492,33 @@ int sandbox_revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
 
 /* --- device: a list of what is refused -------------------------------------------------------- */
 
-/* What harms others; drivers make processes, sockets of their own and ioctls. */
+/* Calls that harm other processes; drivers make processes, sockets of their own and ioctls. */
 static const int refused_calls[] = {
-	SYS_ptrace,
-	SYS_process_vm_readv,
-	SYS_process_vm_writev,
-	SYS_pidfd_open,
-	SYS_pidfd_getfd,
-	SYS_pidfd_send_signal,
-	SYS_kcmp,
-	SYS_bpf,
-	SYS_perf_event_open,
-	SYS_keyctl,
-	SYS_add_key,
-	SYS_request_key,
-	SYS_io_uring_setup,
-	SYS_userfaultfd,
-	SYS_mount,
-	SYS_umount2,
-	SYS_pivot_root,
-	SYS_chroot,
-	SYS_setns,
-	SYS_unshare,
-	SYS_fsopen,
-	SYS_fsconfig,
-	SYS_fsmount,
-	SYS_move_mount,
-	SYS_open_tree,
-	SYS_open_by_handle_at,
-	SYS_name_to_handle_at,
-	SYS_init_module,
-	SYS_finit_module,
-	SYS_delete_module,
-	SYS_kexec_load,
-	SYS_reboot,
-	SYS_swapon,
-	SYS_swapoff,
-	SYS_acct,
-	SYS_quotactl,
-	SYS_settimeofday,
-	SYS_clock_settime,
-	SYS_adjtimex,
-	SYS_sethostname,
-	SYS_setdomainname,
-	SYS_syslog,
-	SYS_personality,
-	SYS_vhangup,
-	SYS_truncate,
-	SYS_fchmod,
-	SYS_fchmodat,
-	SYS_fchown,
-	SYS_fchownat,
-	SYS_utimensat,
-	SYS_setxattr,
-	SYS_lsetxattr,
-	SYS_fsetxattr,
-	SYS_removexattr,
-	SYS_lremovexattr,
-	SYS_fremovexattr,
-	SYS_tkill,
-	SYS_rt_sigqueueinfo,
-	SYS_rt_tgsigqueueinfo,
-	SYS_setpriority,
-	SYS_ioprio_set,
-	SYS_migrate_pages,
+	/* other processes */
+	SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_open,
+	SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_kcmp, SYS_tkill, SYS_rt_sigqueueinfo,
+	SYS_rt_tgsigqueueinfo, SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages,
 	SYS_move_pages,
+	/* parts of the kernel in which bugs were found often */
+	SYS_bpf, SYS_perf_event_open, SYS_keyctl, SYS_add_key, SYS_request_key,
+	SYS_io_uring_setup, SYS_userfaultfd,
+	/* mounts and namespaces */
+	SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_setns, SYS_unshare,
+	SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_move_mount, SYS_open_tree,
+	SYS_open_by_handle_at, SYS_name_to_handle_at,
+	/* the machine */
+	SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_reboot,
+	SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, SYS_settimeofday,
+	SYS_clock_settime, SYS_adjtimex, SYS_sethostname, SYS_setdomainname, SYS_syslog,
+	SYS_personality, SYS_vhangup,
+	/* files' attributes, of which Landlock knows nothing */
+	SYS_truncate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_utimensat,
+	SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr,
+	SYS_fremovexattr,
 #if defined(__x86_64__)
-	SYS_chmod,
-	SYS_chown,
-	SYS_lchown,
-	SYS_utime,
-	SYS_utimes,
-	SYS_futimesat,
-	SYS_iopl,
-	SYS_ioperm,
-	SYS_modify_ldt,
+	/* the same in older ways, and hardware */
+	SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_iopl,
+	SYS_ioperm, SYS_modify_ldt
 #endif
 };
 
@@ -663,7 +531,7 @@ static void device(struct program *p)
 	ALLOW_IF(p, SYS_kill, 0, self);
 	ALLOW_IF(p, SYS_socket, 0, 1 /* AF_UNIX */, 16 /* AF_NETLINK: hot plugging */);
 	ALLOW_IF(p, SYS_prlimit64, 0, 0, self);
-	/* Of the calling thread: processes of the same user could be slowed down, too. */
+	/* Only of the calling thread: the kernel allows it for any process of the same user. */
 	ALLOW_IF(p, SYS_sched_setaffinity, 0, 0);
 	ALLOW_IF(p, SYS_sched_setscheduler, 0, 0);
 	ALLOW_IF(p, SYS_sched_setparam, 0, 0);
@@ -673,7 +541,7 @@ static void device(struct program *p)
 	answer(p, ALLOW);
 }
 
-int sandbox_restrict_calls(const struct pf_sandbox *s, bool *filtered, struct pf_err *err)
+static int restrict_calls(const struct pf_sandbox *s, bool *filtered, struct pf_err *err)
 {
 	struct program p;
 
@@ -738,9 +606,9 @@ struct json_object *pf_sandbox_json(const struct pf_sandbox *s)
 	return o;
 }
 
-/* --- who the process is -------------------------------------------------------------------- */
+/* --- user, capabilities, limits -------------------------------------------------------------------- */
 
-/* The kernel then ends this process, and not the daemon, when memory is short. */
+/* When memory is short, the kernel shall kill this process rather than the daemon. */
 static void first_to_go(void)
 {
 	pf_autoclose int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -750,8 +618,8 @@ static void first_to_go(void)
 }
 
 /*
- * Root's worker becomes a user who owns nothing: uid 0 without capabilities owns root's files
- * still.  The kernel then forgets who is to end it with its parent.
+ * Become user UID, who owns no file: uid 0 without capabilities still owns root's.  Changing the
+ * user clears PR_SET_PDEATHSIG, so it is set again.
  */
 static int leave_root(uid_t uid, struct pf_err *err)
 {
@@ -770,8 +638,8 @@ static int leave_root(uid_t uid, struct pf_err *err)
 }
 
 /*
- * Keep one capability, or none: until the plugin is loaded root reads it, and its libraries,
- * wherever they lie.
+ * Drop all capabilities, but CAP_DAC_READ_SEARCH if KEEP_READING: root's plugin and its libraries
+ * may lie in directories of other users.
  */
 static void drop_capabilities(bool keep_reading)
 {
@@ -805,11 +673,11 @@ static void set_limits(const struct pf_sandbox *s)
 		limit(RLIMIT_MSGQUEUE, 0);
 	}
 	if (s->mode == PF_SANDBOX_STRICT && !s->write) {
-		signal(SIGXFSZ, SIG_IGN); /* EFBIG tells as well */
+		signal(SIGXFSZ, SIG_IGN); /* write(2) fails with EFBIG instead */
 		limit(RLIMIT_FSIZE, 0);
 	}
 	umask(077);
-	/* Neither do others of this user look into the process, nor does it dump core. */
+	/* No ptrace(2) and no /proc/PID/mem for other processes of this user, no core dump. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
@@ -821,7 +689,7 @@ int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *er
 
 	if (s->mode == PF_SANDBOX_OFF)
 		return 0;
-	s->landlock = sandbox_landlock();
+	s->landlock = landlock_abi();
 	if (!s->landlock && (s->read || s->write))
 		return pf_err_set(
 			err, -ENOSYS,
@@ -829,7 +697,7 @@ int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *er
 			s->read ? "sandbox_read" : "sandbox_write");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return pf_err_set(err, -errno, "no_new_privs: %s", strerror(errno));
-	first_to_go(); /* as root: /proc/self is no longer one's own afterwards */
+	first_to_go(); /* before leave_root, after which /proc/self is root's */
 	r = leave_root(s->uid, err);
 	if (r < 0)
 		return r;
@@ -837,8 +705,8 @@ int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *er
 	set_limits(s);
 	if (s->mode == PF_SANDBOX_DEVICE)
 		setenv("TMPDIR", "/dev/shm", 0); /* where it may write */
-	r = sandbox_restrict_files(s, plugin, err);
-	return r < 0 ? r : sandbox_restrict_calls(s, &s->seccomp, err);
+	r = restrict_files(s, plugin, err);
+	return r < 0 ? r : restrict_calls(s, &s->seccomp, err);
 }
 
 int pf_sandbox_loaded(const struct pf_sandbox *s, struct pf_err *err)
@@ -847,10 +715,10 @@ int pf_sandbox_loaded(const struct pf_sandbox *s, struct pf_err *err)
 		return 0;
 	drop_capabilities(false);
 	(void)!chdir("/"); /* a plugin's path may be relative, so not before */
-	return sandbox_close_files(s, err);
+	return close_files(s, err);
 }
 
 int pf_sandbox_tighten(const struct pf_sandbox *s, struct pf_err *err)
 {
-	return s->mode == PF_SANDBOX_STRICT ? sandbox_revoke_calls(s, err) : 0;
+	return s->mode == PF_SANDBOX_STRICT ? revoke_calls(s, err) : 0;
 }
