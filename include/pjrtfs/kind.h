@@ -19,7 +19,6 @@ struct pf_err;
 struct pf_node;
 struct pf_open;
 struct pf_reply;
-struct pf_control;
 struct pf_tree;
 
 /* Who asks: the rights of the process behind a request. */
@@ -68,9 +67,10 @@ struct pf_reply_ops {
 struct pf_reply {
 	const struct pf_reply_ops *ops;
 	unsigned refs;        /* atomic */
-	struct pf_open *held; /* the tree's: kept open until the last reference goes */
-	uid_t uid;            /* the caller's; */
-	pid_t pid;            /* its thread, or 0: nobody is told why a call failed */
+	struct pf_open *held; /* the tree's: kept open until the last reference goes, */
+	void (*drop)(struct pf_open *held); /* by this */
+	uid_t uid;                          /* the caller's; */
+	pid_t pid; /* its thread, or 0: nobody is told why a call failed */
 	const char *
 		doing; /* the tree's: the call's name ("close"), if its failure is kept */
 	bool closing;  /* the tree's: how the commit of held ends is kept */
@@ -178,11 +178,11 @@ struct pf_dir_ops {
 enum { PF_SLOW_NODES = 8 };
 
 /*
- * A file is one of five shapes: directory; text (show); control (command); bytes (read,
- * write, commit); exchange (send, read).  A missing op makes the tree answer EACCES at
- * open: no show, command or read for reading; no command, write or send for writing.  Ops run with no tree lock held,
- * at most one at a time per open file, on threads that serve everyone: show, read, write
- * and truncate return soon; what may take long keeps its reply and answers later.
+ * A file is one of four shapes: directory; text (show); bytes (read, write, commit); stream
+ * (send, read).  A missing op makes the tree answer EACCES at open: no show or read for reading;
+ * no write or send for writing.  Ops run with no tree lock held, at most one at a time per open
+ * file (but for streams), on threads that serve everyone: show, read, write and truncate return
+ * soon; what may take long keeps its reply and answers later.
  */
 struct pf_kind {
 	const char *name; /* entry name; NULL = named by the parent */
@@ -203,13 +203,6 @@ struct pf_kind {
 	/* Text that must be fetched first: called at open, before show. */
 	void (*prepare)(struct pf_open *of, struct pf_reply *reply);
 
-	/* Control: run one command, and answer it once with pf_command_done. */
-	void (*command)(struct pf_command *command);
-	bool json; /* commands are JSON objects; else they are lines */
-	/* Whoever gave COMMAND, which runs, was interrupted and has closed the file: nobody will
-	 * hear of it.  Called with the session's lock held: it must not answer, nor block. */
-	void (*left)(struct pf_command *command);
-
 	/* Bytes. */
 	int (*open)(struct pf_open *of, struct pf_err *err);
 	void (*release)(struct pf_open *of);
@@ -226,12 +219,24 @@ struct pf_kind {
 			struct pf_err *err);
 
 	/*
-	 * Exchange: as write, but it may wait; answers with pf_reply_count.  Every open is a
-	 * conversation of its own, in which positions mean nothing; send and read may run at
-	 * once, and know by themselves what is to be said next.
+	 * Stream: as write, but it may wait; answers with pf_reply_count.  Every open is a
+	 * conversation of its own, without positions; send, read and flush may run at once, with
+	 * no lock held.  See struct pf_stream.
 	 */
 	void (*send)(struct pf_open *of, const void *src, size_t len,
 		     struct pf_reply *reply);
+	/* close(2) by process PID of one descriptor of perhaps several; without this op, success. */
+	void (*flush)(struct pf_open *of, pid_t pid, struct pf_reply *reply);
+	/* No descriptor is left: no more requests come.  Replies, and commands, may still hold OF. */
+	void (*closed)(struct pf_open *of);
+
+	/* A stream of commands begins with PF_CONTROL: run one command, and answer it once with
+	 * pf_command_done. */
+	void (*command)(struct pf_command *command);
+	bool json; /* commands are JSON objects; else they are lines */
+	/* The writer of COMMAND, which runs, was interrupted and the file is closed.  Called with
+	 * the stream's lock held: it must not answer, nor block. */
+	void (*left)(struct pf_command *command);
 
 	/*
 	 * copy_file_range(2): take up to LEN bytes at FROM_OFF of FROM, which may be open
@@ -286,10 +291,17 @@ struct pf_kind {
 	void (*free)(struct pf_node *node);
 };
 
-/* Has each open of such a file something of its own to say?  Control and exchange. */
-static inline bool pf_kind_converses(const struct pf_kind *kind)
+/* ST is of a file of SIZE bytes, which take as many blocks as they need. */
+static inline void pf_stat_set_size(struct stat *st, uint64_t size)
 {
-	return kind->command || kind->send;
+	st->st_size = (off_t)size;
+	st->st_blocks = (st->st_size + 511) / 512;
+}
+
+/* Is each open of such a file a conversation of its own? */
+static inline bool pf_kind_is_stream(const struct pf_kind *kind)
+{
+	return kind->send;
 }
 
 /*
@@ -517,7 +529,6 @@ struct pf_open {
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
 	uint64_t alias;                /* pf_vfs_alias: what it was opened by */
-	struct pf_control *session;    /* control files */
 	struct pf_open *newer, *older; /* of those open at the node; by the tree's lock */
 };
 
@@ -532,12 +543,68 @@ static inline bool pf_open_writes(const struct pf_open *of)
 }
 
 /*
- * Control files: commands in, replies out.
+ * Streams: files whose opens are conversations.
  *
- * An open file is a session.  Writes carry commands, whole, in parts or several; they run
- * one after another, in order; each gives one reply of one line, which reads of the same
- * open return in order (offsets are ignored; a read waits while a command runs, and is at
- * end of file when there is nothing to come).
+ * A read that has nothing to return yet, or a write that takes long, is parked.  If its caller
+ * is interrupted, the stream forgets it; else the kind answers it later.  Embedded in the
+ * kind's own struct of an open file, whose fields its lock protects too.
+ */
+
+/* A request that waits at a stream. */
+struct pf_parked {
+	struct pf_parked *next;   /* the stream's */
+	struct pf_stream *stream; /* borrowed: the reply holds the open file */
+	struct pf_reply *reply;   /* one reference */
+	size_t len;               /* bytes that a read wants, or that a write brings */
+};
+
+/* What a kind does at its stream; all are called with the stream's lock held. */
+struct pf_stream_ops {
+	/* Can the next read be answered, be it with a failure or the end of file? */
+	bool (*ready)(struct pf_stream *stream);
+	/* Answer REPLY, a read of at most LEN bytes, which is claimed, by pf_reply_send. */
+	void (*answer)(struct pf_stream *stream, size_t len, struct pf_reply *reply);
+	/* The caller of WRITE is interrupted: drop what has not begun.  Returns the bytes that
+	 * have (0: EINTR).  NULL: none have. */
+	size_t (*halt)(struct pf_stream *stream, struct pf_parked *write);
+	/* After that, when the interrupt was answered: forget WRITE, which the stream then
+	 * frees. */
+	void (*interrupted)(struct pf_stream *stream, struct pf_parked *write);
+};
+
+struct pf_stream {
+	const struct pf_stream_ops *ops;
+	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the field below */
+	struct pf_parked *reads; /* parked, in the order in which they came */
+};
+
+void pf_stream_init(struct pf_stream *stream, const struct pf_stream_ops *ops);
+void pf_stream_release(struct pf_stream *stream); /* nothing is parked */
+
+/* Answer a read of LEN bytes, or park it if it must wait; with O_NONBLOCK in OF's flags: EAGAIN.
+ * The caller has a reference on OF, and none of the locks. */
+void pf_stream_read(struct pf_stream *stream, const struct pf_open *of, size_t len,
+		    struct pf_reply *reply);
+
+/*
+ * Park a write that brings LEN bytes.  Returns SIZE bytes of zeros that begin with a struct
+ * pf_parked.  To end it, claim its reply: if that succeeds, send the answer and free them; else
+ * its interrupt is under way, which does that.  NULL: no memory, or REPLY was interrupted
+ * before; then pf_reply_code(REPLY, -ENOMEM) is right for both.  The lock is held.
+ */
+struct pf_parked *pf_stream_park_write(struct pf_stream *stream, size_t size, size_t len,
+				       struct pf_reply *reply);
+
+/* Answer the reads that need not wait any more.  The lock is held, and the caller has a
+ * reference on the open file: an answer may be followed by its release. */
+void pf_stream_serve_locked(struct pf_stream *stream);
+
+/*
+ * Control files: streams of commands, and of their replies.
+ *
+ * Writes carry commands, whole, in parts or several; they run one after another, in order; each
+ * gives one reply of one line, which reads of the same open return in order (a read waits while
+ * a command runs, and is at end of file when there is nothing to come).
  *
  *   read-write  a failed command fails no write: its reply tells
  *   write-only  the failed command fails the write, the commands after it are not run, and
@@ -560,9 +627,8 @@ struct pf_command {
 	struct pf_open *of; /* borrowed; node, cred */
 	char *text;         /* the command, NUL-terminated, without its newline */
 	size_t len;
-	struct pf_control *session; /* the tree's */
-	void *priv;                 /* the tree's */
-	_Atomic(void *) user;       /* the kind's own; NULL at first */
+	atomic_bool cancelled; /* the tree's */
+	_Atomic(void *) user;  /* the kind's own; NULL at first */
 };
 
 /*
@@ -571,8 +637,9 @@ struct pf_command {
  */
 void pf_command_done(struct pf_command *command, int code, const char *line, size_t len);
 
-/* Was the waiting writer interrupted?  Then what has not begun should not begin. */
-bool pf_command_cancelled(struct pf_command *command);
+/* Was the writer of COMMAND interrupted, and the file closed?  Then what has not begun should
+ * not begin.  Takes no lock. */
+bool pf_command_cancelled(const struct pf_command *command);
 
 /*
  * Turn a failure into the reply line of KIND's taste.  For JSON kinds:
@@ -580,5 +647,22 @@ bool pf_command_cancelled(struct pf_command *command);
  * the tree uses it for syntax errors that it finds itself.  Appends to OUT.
  */
 void pf_ctl_error_line(struct pf_buf *out, const struct pf_err *err);
+
+/* A control file's functions of a stream. */
+#define PF_CONTROL                                                                       \
+	.open = pf_control_open, .release = pf_control_release, .read = pf_control_read, \
+	.send = pf_control_write, .flush = pf_control_flush,                             \
+	.closed = pf_control_closed, .getattr_as = pf_control_getattr_as
+
+int pf_control_open(struct pf_open *of, struct pf_err *err);
+void pf_control_release(struct pf_open *of);
+void pf_control_read(struct pf_open *of, size_t len, uint64_t off,
+		     struct pf_reply *reply);
+void pf_control_write(struct pf_open *of, const void *src, size_t len,
+		      struct pf_reply *reply);
+void pf_control_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
+void pf_control_closed(struct pf_open *of);
+void pf_control_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			   struct pf_open *of, struct stat *st);
 
 #endif

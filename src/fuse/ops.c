@@ -165,7 +165,7 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = pf_tree_by_ino(pf_fuse_tree(req), ino);
 
-	if (!node || !pf_kind_converses(node->kind) || cred->pid <= 0)
+	if (!node || !pf_kind_is_stream(node->kind) || cred->pid <= 0)
 		return;
 	cred->umask = 022;             /* if its process has gone meanwhile */
 	cred->sid = getsid(cred->pid); /* -1, unknown, if its process has gone */

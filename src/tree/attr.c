@@ -108,10 +108,56 @@ void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
 	pf_node_set_attr(node, &attr);
 }
 
-static void set_size_of(struct stat *st, uint64_t size)
+/* Who has just looked NODE up by name, if it is PID; the tree's lock is held. */
+static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
 {
-	st->st_size = (off_t)size;
-	st->st_blocks = (st->st_size + 511) / 512;
+	for (unsigned i = 0; i < PF_N_ASKERS; i++)
+		if (node->priv->askers[i].pid == pid)
+			return &node->priv->askers[i];
+	return NULL;
+}
+
+/*
+ * The kernel looks a name up each time that it is used.  To open a file takes once; who has asked
+ * twice has asked for the size, or may have.
+ */
+void pf_node_note_asker(struct pf_node *node, pid_t pid)
+{
+	struct pf_node_priv *priv = node->priv;
+	struct pf_asker *asker;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	asker = find_asker(node, pid);
+	if (asker)
+		asker->again = true;
+	else
+		priv->askers[priv->next_asker++ % PF_N_ASKERS] =
+			(struct pf_asker){ .pid = pid };
+}
+
+/* stat(2) has the name looked up first, fstat(2) does not. */
+static bool tells_size(struct pf_node *node, pid_t pid)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	if (find_asker(node, pid))
+		return true;
+	for (struct pf_open *of = node->priv->newest; of; of = of->older)
+		if (of->unsized)
+			return false;
+	return true;
+}
+
+bool pf_node_goes_by_size(struct pf_node *node, pid_t pid)
+{
+	struct pf_asker *asker;
+	bool ret;
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	asker = find_asker(node, pid);
+	ret = !pid || (asker && asker->again);
+	if (asker)
+		*asker = (struct pf_asker){ .pid = -1 };
+	return ret;
 }
 
 /*
@@ -126,10 +172,10 @@ static void guess_size(struct pf_node *node, const struct pf_cred *cred, struct 
 
 	if (kind->size_bound)
 		__atomic_store_n(&node->priv->guessed, bound != 0, __ATOMIC_SEQ_CST);
-	if (!cred && (bound || pf_kind_converses(kind)))
+	if (!cred && (bound || pf_kind_is_stream(kind)))
 		bound = PF_SIZE_GUESS;
 	if (bound)
-		set_size_of(st, !cred || pf_open_tells_size(node, cred->pid) ? bound : 0);
+		pf_stat_set_size(st, !cred || tells_size(node, cred->pid) ? bound : 0);
 }
 
 void pf_node_stat_named(struct pf_node *node, struct stat *st)
@@ -164,8 +210,6 @@ int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *
 		return -ENOENT;
 	pf_node_stat(node, st);
 	guess_size(node, cred, st);
-	if (node->kind->command)
-		set_size_of(st, pf_ctl_size(node, cred, of));
 	if (!node->kind->getattr_as)
 		return 0;
 	if (of)
@@ -182,12 +226,12 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 	unsigned mask = 0;
 
 	/* Each opening of a control file is to look its name up: pf_vfs_alias. */
-	if (node && node->priv->holder->priv->fixed && !pf_kind_converses(node->kind))
+	if (node && node->priv->holder->priv->fixed && !pf_kind_is_stream(node->kind))
 		mask |= PF_KEEP_NAME;
 	if (node && pf_node_keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
 	/* The bound of a size must not hold until the next call: an open tells the size. */
-	if (node && (node->kind->getattr_as || node->kind->command ||
+	if (node && (node->kind->getattr_as ||
 		     __atomic_load_n(&node->priv->guessed, __ATOMIC_SEQ_CST)))
 		mask |= PF_SYNC_CALL_EACH;
 	return mask;
@@ -259,7 +303,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 		return -EBADF;
 	if (size < 0)
 		return -EINVAL;
-	if (pf_kind_converses(kind) || (kind->write && !kind->truncate))
+	if (pf_kind_is_stream(kind) || (kind->write && !kind->truncate))
 		return 0;
 	if (!kind->truncate)
 		return pf_err_set(err, -EACCES, "it can only be read");

@@ -65,8 +65,7 @@ static struct pf_queued_command *item_new(struct pf_control *s)
 	if (!item)
 		return NULL;
 	item->command.of = s->of;
-	item->command.session = s;
-	item->command.priv = item;
+	atomic_store(&item->command.cancelled, false);
 	atomic_store(&item->command.user, NULL);
 	item->code = 0;
 	return item;

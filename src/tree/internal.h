@@ -24,7 +24,7 @@ enum { PF_N_ASKERS = 4 };
 
 /*
  * What the tree keeps of a node.  Protected by the tree's lock, but for refs and mapped
- * (atomic) and last (set once).
+ * (atomic).
  *
  * The nodes that a kind lists as children live and die with the node that they were made
  * for, its holder, so that their shared object does too: references to them are counted
@@ -64,7 +64,7 @@ struct pf_node_priv {
 
 	struct pf_attr attr;
 	struct pf_table table;
-	struct pf_last_reply *last;
+	struct pf_last_reply *last_replies; /* owned: a list */
 };
 
 /* Lives until it was closed and its last node is gone. */
@@ -83,6 +83,17 @@ struct pf_tree {
 	void (*on_change)(void *arg, uint64_t ino, enum pf_change change);
 	void *on_change_arg;
 };
+
+/*
+ * last_reply.c: the last reply of NODE, a control file, to CRED's user in CRED's login session
+ * (cred->sid; none is kept where that is PF_SID_UNKNOWN): LINE, without its newline; appended
+ * with its newline.  They take the tree's lock.
+ */
+void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
+			const char *line, size_t len);
+void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
+		       struct pf_buf *out);
+void pf_last_replies_free(struct pf_last_reply *first);
 
 /* node.c: functions named _locked want the tree's lock. */
 
@@ -118,14 +129,17 @@ struct pf_open *pf_open_ref(struct pf_open *of);
 void pf_open_unref(struct pf_open *of); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 
-/* PID asks for NODE's size, which is not known: is it to be told more than enough, and not 0? */
-bool pf_open_tells_size(struct pf_node *node, pid_t pid);
-
-/* Check rights, unless the front end did. */
+/* attr.c: check rights, unless the front end did. */
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
 
 /* attr.c */
 void pf_node_stat(struct pf_node *node, struct stat *st);
+
+/* PID has looked up the name of NODE, whose kind has size_bound. */
+void pf_node_note_asker(struct pf_node *node, pid_t pid);
+
+/* PID opens NODE: may it have asked for the size before?  Forgets that it has. */
+bool pf_node_goes_by_size(struct pf_node *node, pid_t pid);
 
 /* As pf_vfs_lookup tells it. */
 void pf_node_stat_named(struct pf_node *node, struct stat *st);
@@ -156,26 +170,7 @@ int pf_open_refused(struct pf_open *of, const char *doing, int code,
 		    const struct pf_err *err);
 void pf_reply_refused(struct pf_reply *reply, int code);
 
-/* control.c */
-struct pf_control *pf_control_new(struct pf_open *of);
-void pf_control_free(struct pf_control *session);
-void pf_ctl_read(struct pf_open *of, size_t len, struct pf_reply *reply);
-void pf_ctl_write(struct pf_open *of, const void *src, size_t len,
-		  struct pf_reply *reply);
-void pf_ctl_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply);
-void pf_ctl_release(struct pf_open *of);
-
-/* Bytes of replies that CRED would read of NODE, or that are to be read by OF, if not NULL. */
-size_t pf_ctl_size(struct pf_node *node, const struct pf_cred *cred, struct pf_open *of);
-
-/* control.c: the last replies of a control file, by user and login session. */
-void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
-			const char *line, size_t len);
-void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
-		       struct pf_buf *out);
-void pf_last_reply_free(struct pf_last_reply *last);
-
-/* A control file's open session: shared by control.c (running, answering) and command_parser.c (parsing). */
+/* A control file that is open: control.c runs its commands, command_parser.c reads them. */
 
 enum {
 	PF_CTL_BATCH = 1024,   /* commands taken from one write; more is a short write */
@@ -186,26 +181,10 @@ enum {
 struct pf_queued_command {
 	struct pf_command command;
 	struct pf_queued_command *next;
-	struct pf_parked *waiter; /* the write that brought it */
-	size_t end;               /* where in that it ends */
+	struct pf_control_write *write; /* that brought it; NULL: it was interrupted */
+	size_t end;                     /* where in that it ends */
 	struct pf_buf text;
 	int code; /* < 0: refused unseen, and text is the reply */
-};
-
-/*
- * A request that waits: a write (or FLUSH) for its commands, a read for a reply.  A write's
- * goes when no item points to it and it was answered or interrupted.
- */
-struct pf_parked {
-	struct pf_control *session;
-	struct pf_parked *next; /* parked, or to be sent */
-	struct pf_reply *reply; /* one reference */
-	size_t len;             /* write: bytes taken; read: bytes wanted, then given */
-	unsigned left;          /* write: commands not done */
-	size_t begun;           /* write: its bytes up to the end of what runs, or ran */
-	bool interrupted;
-	int code;
-	char *data; /* owned; what a read is given, or why a write fails */
 };
 
 struct pf_command_queue {
@@ -214,8 +193,8 @@ struct pf_command_queue {
 };
 
 struct pf_control {
-	pthread_mutex_t lock; /* rank 4; protects the fields below */
-	struct pf_open *of;   /* borrowed: it owns the session */
+	struct pf_stream stream; /* its lock protects the fields below */
+	struct pf_open *of;      /* borrowed: it owns the control */
 	bool json;
 	bool reads;
 
@@ -226,34 +205,33 @@ struct pf_control {
 
 	struct pf_command_queue queue;
 	struct pf_queued_command *running;
-	bool looping;  /* a thread is in run_locked and will see what was queued */
-	bool released; /* nobody has the file open any more */
-	int failed;    /* write-only: the failure that all later writes get */
+	bool looping; /* a thread is in run_locked and will see what was queued */
+	bool closed;  /* nobody has the file open any more */
+	int failed;   /* write-only: the failure that all later writes get */
 	struct pf_queued_command *spare;
 
 	/* Replies not read yet: out's bytes from out_head on. */
 	struct pf_buf out;
 	size_t out_head;
 	bool lost; /* there was no memory for a reply */
-	struct pf_parked *parked;
 };
 
 /*
- * Cut SRC, which follows session->part, into commands.  Returns the bytes taken (all, or
+ * Cut SRC, which follows control->part, into commands.  Returns the bytes taken (all, or
  * up to the end of command PF_CTL_BATCH), or -ENOMEM; commands that are refused come as
  * items with a code.  The lock is held in all of these.
  */
-ssize_t pf_command_parse(struct pf_control *session, const char *src, size_t len,
+ssize_t pf_command_parse(struct pf_control *control, const char *src, size_t len,
 			 struct pf_command_queue *items);
 
 /* What is left is a command too: a line without its newline. */
-int pf_command_parse_rest(struct pf_control *session, struct pf_command_queue *items);
+int pf_command_parse_rest(struct pf_control *control, struct pf_command_queue *items);
 
 /* Forget what is no whole command. */
-void pf_command_parser_reset(struct pf_control *session);
+void pf_command_parser_reset(struct pf_control *control);
 
 void pf_command_queue_add(struct pf_command_queue *items, struct pf_queued_command *item);
 struct pf_queued_command *pf_command_queue_pop(struct pf_command_queue *items);
-void pf_queued_command_free(struct pf_control *session, struct pf_queued_command *item);
+void pf_queued_command_free(struct pf_control *control, struct pf_queued_command *item);
 
 #endif

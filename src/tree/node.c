@@ -544,7 +544,7 @@ static void free_nodes(struct pf_node *node, bool objects)
 
 		if (objects && node->kind->free)
 			node->kind->free(node);
-		pf_last_reply_free(node->priv->last);
+		pf_last_replies_free(node->priv->last_replies);
 		free(node->priv->table.buckets);
 		free(node);
 		node = next;

@@ -26,63 +26,17 @@ void pf_open_unref(struct pf_open *of)
 		return;
 	if (of->node->kind->release)
 		of->node->kind->release(of);
-	pf_control_free(of->session);
 	pf_buf_release(&of->text);
 	pthread_mutex_destroy(&of->lock);
 	pf_node_unref(of->node);
 	free(of);
 }
 
-/* Who has just looked NODE up by name, if it is PID; the tree's lock is held. */
-static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
+/* OF stays open until the last reference to REPLY goes. */
+static void hold(struct pf_reply *reply, struct pf_open *of)
 {
-	for (unsigned i = 0; i < PF_N_ASKERS; i++)
-		if (node->priv->askers[i].pid == pid)
-			return &node->priv->askers[i];
-	return NULL;
-}
-
-/*
- * The kernel looks a name up each time that it is used.  To open a file takes once; who has asked
- * twice has asked for the size, or may have.
- */
-static void note_asker(struct pf_node *node, pid_t pid)
-{
-	struct pf_node_priv *priv = node->priv;
-	struct pf_asker *asker;
-
-	PF_LOCK_SCOPE(&node->tree->lock);
-	asker = find_asker(node, pid);
-	if (asker)
-		asker->again = true;
-	else
-		priv->askers[priv->next_asker++ % PF_N_ASKERS] =
-			(struct pf_asker){ .pid = pid };
-}
-
-/* stat(2) has the name looked up first, fstat(2) does not. */
-bool pf_open_tells_size(struct pf_node *node, pid_t pid)
-{
-	PF_LOCK_SCOPE(&node->tree->lock);
-	if (find_asker(node, pid))
-		return true;
-	for (struct pf_open *of = node->priv->newest; of; of = of->older)
-		if (of->unsized)
-			return false;
-	return true;
-}
-
-static bool goes_by_size(struct pf_node *node, pid_t pid)
-{
-	struct pf_asker *asker;
-	bool ret;
-
-	PF_LOCK_SCOPE(&node->tree->lock);
-	asker = find_asker(node, pid);
-	ret = !pid || (asker && asker->again);
-	if (asker)
-		*asker = (struct pf_asker){ .pid = -1 };
-	return ret;
+	reply->held = pf_open_ref(of);
+	reply->drop = pf_open_unref;
 }
 
 /*
@@ -95,8 +49,8 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
 	if (node && node->kind->size_bound)
-		note_asker(node, asker);
-	if (!node || !pf_kind_converses(node->kind))
+		pf_node_note_asker(node, asker);
+	if (!node || !pf_kind_is_stream(node->kind))
 		return ino;
 	PF_LOCK_SCOPE(&tree->lock);
 	if (node->priv->alias_opens ||
@@ -114,7 +68,7 @@ static void pf_open_enter(struct pf_open *of)
 	struct pf_node_priv *priv = of->node->priv;
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
-	if (pf_kind_converses(of->node->kind)) {
+	if (pf_kind_is_stream(of->node->kind)) {
 		if (priv->alias == of->alias) {
 			priv->alias_opens++;
 			priv->alias_asker = 0;
@@ -132,7 +86,7 @@ static void pf_open_leave(struct pf_open *of)
 	struct pf_node_priv *priv = of->node->priv;
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
-	if (pf_kind_converses(of->node->kind)) {
+	if (pf_kind_is_stream(of->node->kind)) {
 		priv->alias_opens -= priv->alias == of->alias;
 		return;
 	}
@@ -174,9 +128,9 @@ static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred,
 		return -EISDIR;
 	if (S_ISLNK(kind->mode))
 		return -ELOOP;
-	if (reads && !kind->show && !kind->read && !kind->command)
+	if (reads && !kind->show && !kind->read)
 		return pf_err_set(err, -EACCES, "it can only be written");
-	if (writes && !kind->write && !pf_kind_converses(kind))
+	if (writes && !kind->write && !pf_kind_is_stream(kind))
 		return pf_err_set(err, -EACCES, "it can only be read");
 	if ((reads && !pf_vfs_may(node, cred, R_OK)) ||
 	    ((writes || (flags & O_TRUNC)) && !pf_vfs_may(node, cred, W_OK)))
@@ -186,8 +140,7 @@ static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred,
 
 static bool wants_snapshot(const struct pf_open *of)
 {
-	return of->node->kind->show && !of->node->kind->read &&
-	       !of->node->kind->command && pf_open_reads(of);
+	return of->node->kind->show && !of->node->kind->read && pf_open_reads(of);
 }
 
 static bool must_prepare(const struct pf_open *of)
@@ -230,20 +183,17 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 	of->cred = *cred;
 	of->refs = 1;
 	of->alias = ino;
-	of->goes_by_size = kind->size_bound && goes_by_size(node, cred->pid);
-	if (kind->command && !(of->session = pf_control_new(of)))
-		r = -ENOMEM;
-	if (r == 0 && kind->open)
+	of->goes_by_size = kind->size_bound && pf_node_goes_by_size(node, cred->pid);
+	if (kind->open)
 		r = kind->open(of, err);
 	if (r < 0) {
 		/* Nothing is open for the kind to release. */
-		pf_control_free(of->session);
 		pthread_mutex_destroy(&of->lock);
 		pf_node_unref(of->node);
 		free(of);
 		return r;
 	}
-	if ((flags & O_TRUNC) && kind->truncate && !kind->command) {
+	if ((flags & O_TRUNC) && kind->truncate) {
 		r = kind->truncate(node, of, 0, err);
 		if (r < 0) {
 			pf_open_unref(of);
@@ -323,7 +273,7 @@ static void prepare(struct pf_open *of, struct pf_open **ret, struct pf_reply *r
 	}
 	pf_reply_init(&p->base, &prepared_ops);
 	p->outer = reply;
-	p->base.held = pf_open_ref(of);
+	hold(&p->base, of);
 	p->base.uid = reply->uid;
 	p->base.pid = reply->pid;
 	p->base.doing = "open";
@@ -460,7 +410,7 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 static void fail(struct pf_open *of, int code, const struct pf_err *err,
 		 struct pf_reply *reply)
 {
-	reply->held = pf_open_ref(of);
+	hold(reply, of);
 	pf_reply_fail(reply, code, err);
 }
 
@@ -509,8 +459,6 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 	reply->doing = "read";
 	if (!pf_open_reads(of)) {
 		pf_reply_code(reply, -EBADF);
-	} else if (of->session) {
-		pf_ctl_read(of, len, reply);
 	} else if (of->shown) {
 		/* The reader may close the file before this thread is done with its text. */
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
@@ -522,12 +470,12 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 	} else if (of->node->kind->send) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
-		reply->held = pf_open_ref(of);
+		hold(reply, of);
 		mine->node->kind->read(mine, len, off, reply);
 	} else if (of->node->kind->read) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
-		reply->held = pf_open_ref(of);
+		hold(reply, of);
 		pf_lock(&mine->lock);
 		mine->node->kind->read(mine, len, off, reply);
 		pf_unlock(&mine->lock);
@@ -542,7 +490,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = NULL;
 
 	/* Zeros would fill what there is not; and a conversation has no places. */
-	if (pf_kind_converses(of->node->kind) ||
+	if (pf_kind_is_stream(of->node->kind) ||
 	    __atomic_load_n(&of->node->priv->guessed, __ATOMIC_SEQ_CST)) {
 		pf_reply_code(reply, -EIO);
 		return;
@@ -610,12 +558,10 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 		pf_reply_code(reply, -EBADF);
 	} else if (!len) {
 		pf_reply_count(reply, 0);
-	} else if (of->session) {
-		pf_ctl_write(of, src, len, reply);
 	} else if (of->node->kind->send) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
-		reply->held = pf_open_ref(of);
+		hold(reply, of);
 		mine->node->kind->send(mine, src, len, reply);
 	} else {
 		n = write_bytes(of, src, len, off, mapped, &err);
@@ -636,7 +582,7 @@ void pf_vfs_write_mapped(struct pf_open *of, const void *src, size_t len, uint64
 			 struct pf_reply *reply)
 {
 	/* A conversation has no size, so nothing can be mapped that could be written. */
-	if (pf_kind_converses(of->node->kind))
+	if (pf_kind_is_stream(of->node->kind))
 		pf_reply_code(reply, -EIO);
 	else
 		write_any(of, src, len, off, true, reply);
@@ -776,7 +722,7 @@ static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *repl
 
 	reply->doing = why == PF_COMMIT_FSYNC ? "fsync" : "close";
 	reply->closing = why == PF_COMMIT_FLUSH;
-	reply->held = pf_open_ref(of);
+	hold(reply, of);
 	pf_lock(&mine->lock);
 	mine->node->kind->commit(mine, why, reply);
 	pf_unlock(&mine->lock);
@@ -799,9 +745,15 @@ static bool is_dying(struct pf_open *of, pid_t pid)
  */
 void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 {
-	if (of->session)
-		pf_ctl_flush(of, pid, reply);
-	else if (!is_dirty(of, false) || !of->node->kind->commit)
+	if (of->node->kind->flush) {
+		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+
+		hold(reply, of);
+		reply->doing = "close";
+		mine->node->kind->flush(mine, pid, reply);
+		return;
+	}
+	if (!is_dirty(of, false) || !of->node->kind->commit)
 		pf_reply_code(reply, __atomic_load_n(&of->failed, __ATOMIC_SEQ_CST));
 	else if (is_dying(of, pid) || !is_dirty(of, true))
 		pf_reply_code(reply, 0);
@@ -812,7 +764,7 @@ void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 /* The file stays dirty, so that close(2) still tells what is incomplete. */
 void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
 {
-	if (of->session || !of->node->kind->commit || !is_dirty(of, false))
+	if (!of->node->kind->commit || !is_dirty(of, false))
 		pf_reply_code(reply, 0);
 	else
 		commit(of, PF_COMMIT_FSYNC, reply);
@@ -846,10 +798,9 @@ static void commit_behind(struct pf_open *of)
 void pf_vfs_release(struct pf_open *of)
 {
 	pf_open_leave(of);
-	if (of->session) {
-		pf_ctl_release(of);
-	} else if (of->node->kind->commit && !of->killed && is_mapped_dirty(of, true)) {
+	if (of->node->kind->closed)
+		of->node->kind->closed(of);
+	else if (of->node->kind->commit && !of->killed && is_mapped_dirty(of, true))
 		commit_behind(of);
-	}
 	pf_open_unref(of);
 }

@@ -32,14 +32,16 @@ struct pf_reply *pf_reply_ref(struct pf_reply *reply)
 void pf_reply_unref(struct pf_reply *reply)
 {
 	struct pf_open *held;
+	void (*drop)(struct pf_open * held);
 
 	if (!reply || __atomic_sub_fetch(&reply->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	held = reply->held;
+	drop = reply->drop;
 	pthread_mutex_destroy(&reply->lock);
 	reply->ops->free(reply);
 	if (held)
-		pf_open_unref(held);
+		drop(held);
 }
 
 bool pf_reply_claim(struct pf_reply *reply)

@@ -26,9 +26,9 @@ static void answer(struct pf_command *command)
 
 static const struct pf_dir_ops ops = { .mkdir = names_make, .rmdir = names_remove };
 static const struct pf_kind file = { .name = "file", .mode = S_IFREG | 0644 };
-static const struct pf_kind control = { .name = "control",
-					.mode = S_IFREG | 0666,
-					.command = answer };
+static const struct pf_kind control = {
+	.name = "control", .mode = S_IFREG | 0666, PF_CONTROL, .command = answer
+};
 static const struct pf_kind names = {
 	.name = "names",
 	.mode = S_IFDIR | 0755,

@@ -112,9 +112,9 @@ static const struct pf_kind file = {
 	.get_xattr = file_get_xattr,
 	.list_xattr = file_list_xattr,
 };
-static const struct pf_kind control = { .name = "control",
-					.mode = S_IFREG | 0666,
-					.command = command };
+static const struct pf_kind control = {
+	.name = "control", .mode = S_IFREG | 0666, PF_CONTROL, .command = command
+};
 static const struct pf_kind dir = { .name = "dir", .mode = S_IFDIR | 0755 };
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,

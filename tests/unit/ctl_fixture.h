@@ -42,16 +42,18 @@ static inline void finish(int code, const char *line)
 	pf_command_done(command, code, line, strlen(line));
 }
 
-static const struct pf_kind json = {
-	.name = "json", .mode = S_IFREG | 0666, .command = run_now, .json = true
-};
+static const struct pf_kind json = { .name = "json",
+				     .mode = S_IFREG | 0666,
+				     PF_CONTROL,
+				     .command = run_now,
+				     .json = true };
 
-static const struct pf_kind lines = { .name = "lines",
-				      .mode = S_IFREG | 0666,
-				      .command = run_now };
-static const struct pf_kind later = { .name = "later",
-				      .mode = S_IFREG | 0666,
-				      .command = run_later };
+static const struct pf_kind lines = {
+	.name = "lines", .mode = S_IFREG | 0666, PF_CONTROL, .command = run_now
+};
+static const struct pf_kind later = {
+	.name = "later", .mode = S_IFREG | 0666, PF_CONTROL, .command = run_later
+};
 /* Commands that another thread finishes soon. */
 static int under_way;
 
@@ -79,9 +81,9 @@ static inline void run_aside(struct pf_command *command)
 	pthread_attr_destroy(&attr);
 }
 
-static const struct pf_kind aside = { .name = "aside",
-				      .mode = S_IFREG | 0666,
-				      .command = run_aside };
+static const struct pf_kind aside = {
+	.name = "aside", .mode = S_IFREG | 0666, PF_CONTROL, .command = run_aside
+};
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
 	.children =

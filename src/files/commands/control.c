@@ -236,6 +236,7 @@ const struct pf_kind kind_control = {
 	.name = "control",
 	.mode = S_IFREG | 0666,
 	.json = true,
+	PF_CONTROL,
 	.command = control_command,
 	.left = task_command_left,
 };

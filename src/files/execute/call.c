@@ -115,13 +115,16 @@ static void call_report_failed(struct call_tally *t, struct pf_err *err)
 
 enum { SLOW_TURN = 1 << 20 }; /* bytes to be turned on a thread of their own */
 
-/* A write that waits. */
+/* A write that waits for the program. */
 struct writer {
-	struct call *call;      /* borrowed: the reply holds the open file */
-	struct pf_reply *reply; /* one reference */
-	size_t len;
-	char data[];
+	struct pf_parked parked;
+	char data[]; /* the bytes that it brings */
 };
+
+static struct call *call_of(struct pf_stream *stream)
+{
+	return pf_container_of(stream, struct call, stream);
+}
 
 static void call_unref(struct call *c)
 {
@@ -131,7 +134,7 @@ static void call_unref(struct call *c)
 	call_inputs_release(&c->in);
 	call_outputs_release(&c->out);
 	pf_instance_unref(c->instance);
-	pthread_mutex_destroy(&c->lock);
+	pf_stream_release(&c->stream);
 	pf_node_unref(c->node);
 	program_unref(c->program);
 	free(c);
@@ -176,9 +179,9 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 	struct call *c = v->user;
 	struct pf_err err = PF_ERR_INIT;
 
-	pf_lock(&c->lock);
-	atomic_store(&c->running, NULL);
-	if (atomic_load(&c->left))
+	pf_lock(&c->stream.lock);
+	c->running = NULL;
+	if (c->closed)
 		stop_waiting(c);
 	if (code == 0) {
 		call_tally_add(&c->tally, v);
@@ -197,8 +200,8 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 		pf_node_ready(c->node);
 	}
 	atomic_store(&c->done, true);
-	call_serve_locked(c);
-	pf_unlock(&c->lock);
+	pf_stream_serve_locked(&c->stream);
+	pf_unlock(&c->stream.lock);
 	call_unref(c);
 }
 
@@ -221,7 +224,7 @@ static struct pf_invocation *prepare_locked(struct call *c)
 	c->instance = pf_instance_ref(c->in.loaded->instance);
 	atomic_store(&c->done, false);
 	c->state = CALL_RUNNING;
-	atomic_store(&c->running, v);
+	c->running = v;
 	return v;
 }
 
@@ -266,24 +269,25 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	struct writer *w;
 	ssize_t n;
 
-	pf_lock(&c->lock);
+	pf_lock(&c->stream.lock);
 	w = pf_steal(&c->writer);
 	c->state = CALL_TAKING;
 	pf_node_ready(c->node);
-	/* One who was interrupted frees itself. */
-	if (w && !pf_reply_claim(w->reply))
+	/* The interrupt of one that cannot be claimed frees it. */
+	if (w && !pf_reply_claim(w->parked.reply))
 		w = NULL;
 	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
 		loaded = NULL;
 	if (w) {
-		n = loaded ? take_locked(c, w->data, w->len, &v)
+		n = loaded ? take_locked(c, w->data, w->parked.len, &v)
 			   : call_fail_locked(c, err);
-		pf_reply_why(w->reply, &c->err);
-		pf_reply_send(w->reply, n < 0 ? (int)n : 0, NULL, n < 0 ? 0 : (size_t)n);
+		pf_reply_why(w->parked.reply, &c->err);
+		pf_reply_send(w->parked.reply, n < 0 ? (int)n : 0, NULL,
+			      n < 0 ? 0 : (size_t)n);
 		free(w);
 	}
-	call_serve_locked(c);
-	pf_unlock(&c->lock);
+	pf_stream_serve_locked(&c->stream);
+	pf_unlock(&c->stream.lock);
 	if (v)
 		run(c, v);
 	call_unref(c);
@@ -295,47 +299,35 @@ static void load(struct call *c)
 	struct pf_err err = PF_ERR_INIT;
 
 	/* At 0 it may have gone on already, elsewhere. */
-	if (pf_executable_load(c->program->x, &c->waiter, &loaded, &err) != 0)
+	if (pf_executable_load(c->program->x, &c->wait, &loaded, &err) != 0)
 		writer_end(c, loaded, &err);
 }
 
-static void load_wake(struct pf_wait *waiter)
+static void load_wake(struct pf_wait *wait)
 {
-	load(pf_container_of(waiter, struct call, waiter));
+	load(pf_container_of(wait, struct call, wait));
 }
 
-static void interrupt_write(void *arg)
+static void interrupted(struct pf_stream *stream, struct pf_parked *write)
 {
-	struct writer *w = arg;
-	struct call *c = w->call;
-	struct pf_reply *reply = w->reply;
+	struct call *c = call_of(stream);
 
-	pf_lock(&c->lock);
-	if (c->writer == w)
+	if (c->writer && &c->writer->parked == write)
 		c->writer = NULL;
-	pf_unlock(&c->lock);
-	free(w);
-	pf_reply_unref(reply);
 }
 
-/* The write waits: keep what it brings.  0, or -errno: it does not. */
+/* The write waits: keep what it brings.  -ENOMEM also if it was interrupted. */
 static int wait_locked(struct call *c, const void *src, size_t len,
 		       struct pf_reply *reply)
 {
-	struct writer *w = malloc(sizeof(*w) + len);
+	struct pf_parked *parked =
+		pf_stream_park_write(&c->stream, sizeof(struct writer) + len, len, reply);
 
-	if (!w)
+	if (!parked)
 		return -ENOMEM;
-	w->call = c;
-	w->reply = reply;
-	w->len = len;
-	memcpy(w->data, src, len);
-	if (!pf_reply_park(reply, interrupt_write, w)) {
-		free(w);
-		return -EINTR;
-	}
-	c->writer = w;
-	c->waiter.wake = load_wake;
+	c->writer = pf_container_of(parked, struct writer, parked);
+	memcpy(c->writer->data, src, len);
+	c->wait.wake = load_wake;
 	c->state = CALL_LOADING;
 	call_ref(c);
 	return 0;
@@ -365,7 +357,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	bool waits = false;
 	ssize_t n = 1;
 
-	pf_lock(&c->lock);
+	pf_lock(&c->stream.lock);
 	if (c->state == CALL_FAILED || c->state == CALL_TELLING)
 		n = c->err.code;
 	else if (c->state != CALL_TAKING)
@@ -385,7 +377,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	else if (n == -EBUSY)
 		pf_err_set(&err, -EBUSY,
 			   "the results of the call before are not read yet");
-	pf_unlock(&c->lock);
+	pf_unlock(&c->stream.lock);
 	if (v)
 		run(c, v);
 	if (waits)
@@ -395,6 +387,85 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	else
 		pf_reply_count(reply, (size_t)n);
 }
+
+/* --- reading -------------------------------------------------------------------------- */
+
+enum { SETTLE_US = 50 };
+
+static bool call_must_wait(const struct call *c)
+{
+	return c->state == CALL_RUNNING || c->state == CALL_LOADING;
+}
+
+static bool ready(struct pf_stream *stream)
+{
+	return !call_must_wait(call_of(stream));
+}
+
+static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
+{
+	struct call *c = call_of(stream);
+	pf_autofree char *joined = NULL;
+	const char *data;
+	size_t n;
+
+	if (c->state == CALL_TAKING && call_inputs_begun(&c->in)) {
+		struct pf_err err = PF_ERR_INIT;
+
+		call_inputs_missing(&c->in, &err);
+		call_fail_locked(c, &err);
+	}
+	if (c->state == CALL_FAILED) {
+		c->state = CALL_TELLING;
+		pf_reply_why(reply, &c->err);
+		pf_reply_send(reply, c->err.code, NULL, 0);
+		return;
+	}
+	if (c->state == CALL_TAKING) {
+		pf_reply_send(reply, 0, "", 0);
+		return;
+	}
+	n = call_outputs_peek(&c->out, len, &data, &joined);
+	/* Sent under the lock: nobody else fills that memory before it is copied. */
+	pf_reply_send(reply, 0, data, n);
+	if (call_outputs_read(&c->out, n)) {
+		c->state = CALL_TAKING;
+		pf_node_ready(c->node);
+	}
+}
+
+/* The worker's answer is near, mostly: take it here, which saves waking another thread. */
+static void settle(struct call *c)
+{
+	struct pf_instance *instance;
+
+	pf_lock(&c->stream.lock);
+	instance = c->state == CALL_RUNNING && c->instance ? pf_instance_ref(c->instance)
+							   : NULL;
+	pf_unlock(&c->stream.lock);
+	if (instance)
+		pf_instance_settle(instance, &c->done, SETTLE_US);
+	pf_instance_unref(instance);
+}
+
+static void call_read(struct pf_open *of, size_t len, uint64_t off,
+		      struct pf_reply *reply)
+{
+	struct call *c = of->state;
+
+	(void)off;
+	if (!c) { /* opened to read only: there is nothing to be read */
+		pf_reply_data(reply, NULL, 0);
+		return;
+	}
+	if (len && !(of->flags & O_NONBLOCK))
+		settle(c);
+	pf_stream_read(&c->stream, of, len, reply);
+}
+
+static const struct pf_stream_ops call_stream_ops = { .ready = ready,
+						      .answer = answer,
+						      .interrupted = interrupted };
 
 /* --- the file ------------------------------------------------------------------------- */
 
@@ -414,8 +485,7 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	if (pthread_mutex_init(&c->lock, NULL))
-		abort();
+	pf_stream_init(&c->stream, &call_stream_ops);
 	atomic_init(&c->refs, 1);
 	c->program = program_ref(program);
 	c->node = pf_node_ref(of->node);
@@ -432,7 +502,7 @@ static short call_poll(struct pf_open *of)
 
 	if (!c)
 		return POLLIN;
-	PF_LOCK_SCOPE(&c->lock);
+	PF_LOCK_SCOPE(&c->stream.lock);
 	if (call_must_wait(c))
 		return 0;
 	return c->state == CALL_TAKING ? POLLOUT : POLLIN;
@@ -446,36 +516,38 @@ static void abandoned(struct pf_timer *timer)
 	struct pf_invocation *v;
 
 	files_program_name(c->program, &name);
-	pf_lock(&c->lock);
-	v = atomic_load(&c->running);
+	pf_lock(&c->stream.lock);
+	v = c->running;
 	if (v && pf_sched_has(pf_worker_sched(v->loaded->worker), &v->turn))
 		worker = v->loaded->worker;
-	pf_unlock(&c->lock);
+	pf_unlock(&c->stream.lock);
 	if (worker)
 		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",
 			      c->tally.uid, NULL);
 	call_unref(c);
 }
 
-/*
- * Nobody will read what runs.  The answer to a read may be what lets go of the file: under the
- * lock.
- */
-static void call_release(struct pf_open *of)
+/* Nobody will read what runs. */
+static void call_closed(struct pf_open *of)
 {
 	struct call *c = of->state;
 	struct pf_fs *fs = fs_of(of->node);
 
-	if (c && atomic_load(&c->running) && files_may_abandon(fs, c->tally.uid)) {
-		c->abandon.fire = abandoned;
-		call_ref(c);
-		atomic_store(&c->left, true);
-		if (pf_timer_arm(fs->timers, &c->abandon, fs->abandoned_ms) < 0)
-			call_unref(c);
-		else if (!atomic_load(&c->running))
-			stop_waiting(c);
-	}
-	call_unref(c);
+	if (!c || !files_may_abandon(fs, c->tally.uid))
+		return;
+	PF_LOCK_SCOPE(&c->stream.lock);
+	if (!c->running)
+		return;
+	c->closed = true;
+	c->abandon.fire = abandoned;
+	call_ref(c);
+	if (pf_timer_arm(fs->timers, &c->abandon, fs->abandoned_ms) < 0)
+		call_unref(c);
+}
+
+static void call_release(struct pf_open *of)
+{
+	call_unref(of->state);
 }
 
 static void call_free(struct pf_node *node)
@@ -487,146 +559,10 @@ const struct pf_kind kind_call = {
 	.name = "call",
 	.mode = S_IFREG | 0666,
 	.open = call_open,
+	.closed = call_closed,
 	.release = call_release,
 	.read = call_read,
 	.send = call_send,
 	.poll = call_poll,
 	.free = call_free,
 };
-
-/* Who reads executables/NAME/call: those who need not wait, and those who do. */
-
-enum { SETTLE_US = 50 };
-
-/* A read that waits. */
-struct reader {
-	struct reader *next;
-	struct call *call;      /* borrowed: the reply holds the open file */
-	struct pf_reply *reply; /* one reference */
-	size_t len;
-};
-
-/* Answer a read of LEN bytes, which need not wait.  False: its interrupt does. */
-static bool answer_locked(struct call *c, size_t len, struct pf_reply *reply)
-{
-	pf_autofree char *joined = NULL;
-	const char *data;
-	size_t n;
-
-	if (c->state == CALL_TAKING && call_inputs_begun(&c->in)) {
-		struct pf_err err = PF_ERR_INIT;
-
-		call_inputs_missing(&c->in, &err);
-		call_fail_locked(c, &err);
-	}
-	if (!pf_reply_claim(reply))
-		return false;
-	if (c->state == CALL_FAILED) {
-		c->state = CALL_TELLING;
-		pf_reply_why(reply, &c->err);
-		pf_reply_send(reply, c->err.code, NULL, 0);
-		return true;
-	}
-	if (c->state == CALL_TAKING) {
-		pf_reply_send(reply, 0, "", 0);
-		return true;
-	}
-	n = call_outputs_peek(&c->out, len, &data, &joined);
-	/* Sent under the lock: nobody else fills that memory before it is copied. */
-	pf_reply_send(reply, 0, data, n);
-	if (call_outputs_read(&c->out, n)) {
-		c->state = CALL_TAKING;
-		pf_node_ready(c->node);
-	}
-	return true;
-}
-
-bool call_must_wait(const struct call *c)
-{
-	return c->state == CALL_RUNNING || c->state == CALL_LOADING;
-}
-
-void call_serve_locked(struct call *c)
-{
-	struct reader **p = &c->readers, *r;
-
-	while ((r = *p) && !call_must_wait(c)) {
-		if (!answer_locked(c, r->len, r->reply)) {
-			p = &r->next;
-			continue;
-		}
-		*p = r->next;
-		free(r);
-	}
-}
-
-static void interrupt_read(void *arg)
-{
-	struct reader *r = arg, **p;
-	struct call *c = r->call;
-	struct pf_reply *reply = r->reply;
-
-	pf_lock(&c->lock);
-	for (p = &c->readers; *p != r; p = &(*p)->next)
-		;
-	*p = r->next;
-	pf_unlock(&c->lock);
-	free(r);
-	pf_reply_unref(reply);
-}
-
-/* 0, or -ENOMEM; if it was interrupted, it is answered already. */
-static int park_locked(struct call *c, size_t len, struct pf_reply *reply)
-{
-	struct reader *r = malloc(sizeof(*r)), **p;
-
-	if (!r)
-		return -ENOMEM;
-	*r = (struct reader){ .call = c, .reply = reply, .len = len };
-	if (!pf_reply_park(reply, interrupt_read, r)) {
-		free(r);
-		return -EINTR;
-	}
-	for (p = &c->readers; *p; p = &(*p)->next)
-		;
-	*p = r;
-	return 0;
-}
-
-/* The worker's answer is near, mostly: take it here, which saves waking another thread. */
-static void settle(struct call *c)
-{
-	struct pf_instance *instance;
-
-	pf_lock(&c->lock);
-	instance = c->state == CALL_RUNNING && c->instance ? pf_instance_ref(c->instance)
-							   : NULL;
-	pf_unlock(&c->lock);
-	if (instance)
-		pf_instance_settle(instance, &c->done, SETTLE_US);
-	pf_instance_unref(instance);
-}
-
-void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
-{
-	struct call *c = of->state;
-	int r = 0;
-
-	(void)off;
-	if (!c || !len) { /* opened to read only: there is nothing to be read */
-		pf_reply_data(reply, NULL, 0);
-		return;
-	}
-	if (!(of->flags & O_NONBLOCK))
-		settle(c);
-	pf_lock(&c->lock);
-	if (!call_must_wait(c))
-		r = answer_locked(c, len, reply) ? 0 : -EINTR;
-	else if (of->flags & O_NONBLOCK)
-		r = -EAGAIN;
-	else
-		r = park_locked(c, len, reply);
-	pf_unlock(&c->lock);
-	if (r < 0)
-		pf_reply_code(reply, r);
-}

@@ -249,32 +249,19 @@ struct call {
 	struct program *program; /* owned reference */
 	struct pf_node *node;    /* owned reference: who waits for it is told */
 
-	pthread_mutex_t lock; /* rank 0, within pf_open.lock; protects the fields below */
+	struct pf_stream stream; /* its lock protects the fields below */
 	enum call_state state;
 	struct call_inputs in;
 	struct call_outputs out;
 	struct pf_err err;            /* what failed */
 	struct pf_instance *instance; /* owned reference: where it runs */
-	struct reader *readers; /* those that wait, in the order in which they came */
-	struct writer *writer;
-	struct pf_wait waiter;   /* the writer's, for the program */
-	_Atomic bool done;       /* what runs has ended: for who looks without the lock */
-	struct pf_timer abandon; /* armed since the file was closed while it ran */
-	atomic_bool left;        /* that was so */
-	/* Borrowed: in CALL_RUNNING; its fields are read under the lock only. */
-	_Atomic(struct pf_invocation *) running;
+	struct writer *writer;        /* parked until the program is compiled, or NULL */
+	struct pf_wait wait;          /* the writer's, for the program */
+	_Atomic bool done; /* the invocation has ended: spinning readers take no lock */
+	struct pf_timer abandon;       /* armed since the file was closed while it ran */
+	bool closed;                   /* that was so */
+	struct pf_invocation *running; /* borrowed: in CALL_RUNNING */
 	struct call_tally tally;
 };
-
-/* --- who reads it (read.c) ---------------------------------------------------------- */
-
-/* The file's read. */
-void call_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
-
-/* Must who reads wait?  Its lock is held. */
-bool call_must_wait(const struct call *c);
-
-/* Answer who waits.  One whose interrupt is on its way stays on the list until that comes. */
-void call_serve_locked(struct call *c);
 
 #endif

@@ -139,6 +139,7 @@ static void run_gone(struct pf_node *node)
 
 const struct pf_kind kind_run = { .name = "run",
 				  .mode = S_IFREG | 0666,
+				  PF_CONTROL,
 				  .command = run_command,
 				  .left = task_command_left,
 				  .free = run_gone };

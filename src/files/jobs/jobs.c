@@ -362,9 +362,9 @@ static const struct pf_kind kind_request = { .name = "request.json",
 static const struct pf_kind kind_result = { .name = "result.json",
 					    .mode = S_IFREG | 0400,
 					    .show = result_show };
-static const struct pf_kind kind_cancel = { .name = "cancel",
-					    .mode = S_IFREG | 0600,
-					    .command = cancel_command };
+static const struct pf_kind kind_cancel = {
+	.name = "cancel", .mode = S_IFREG | 0600, PF_CONTROL, .command = cancel_command
+};
 
 static const struct pf_kind *const job_children[] = { &kind_state, &kind_request,
 						      &kind_result, &kind_cancel, NULL };
