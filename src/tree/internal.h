@@ -144,11 +144,11 @@ bool pf_node_goes_by_size(struct pf_node *node, pid_t pid);
 /* As pf_vfs_lookup tells it. */
 void pf_node_stat_named(struct pf_node *node, struct stat *st);
 
-/* vfs.c: NAME of DIR, listed or not, with a reference; NAMES_HELD: by the caller. */
+/* names.c: NAME of DIR, listed or not, with a reference; NAMES_HELD: by the caller. */
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		struct pf_node **ret);
 
-/* vfs.c: a change of DIR's names for which its kind has no function: -EPERM. */
+/* names.c: a change of DIR's names for which its kind has no function: -EPERM. */
 int pf_dir_refuses(struct pf_node *dir, struct pf_err *err);
 
 /* cred.c: is the process (or thread) PID dying of a signal? */
