@@ -379,6 +379,35 @@ int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *r
 void pf_instance_settle(struct pf_instance *instance, const _Atomic bool *done,
 			unsigned us);
 
+/* A synchronous call: the calling thread waits for the answer, but not for ever. */
+struct pf_sync_call {
+	struct pf_instance *instance; /* borrowed */
+	void *request; /* as pf_instance_call; a struct pf_req_id, or begins like one */
+	size_t len;
+	const void *tail;
+	size_t tail_len;
+	size_t reply_more; /* bytes that are taken of a reply beyond those it must have */
+	unsigned timeout_s; /* 0: no limit */
+	/* What the request names in the arena: DROP(KEPT) is called when the worker reads it no
+	 * more, also on failure.  May be NULL. */
+	void *kept;
+	void (*drop)(void *kept);
+	/* Counts the calls that timed out, until the worker answers; may be NULL.  Outlives the
+	 * worker. */
+	_Atomic unsigned *n_given_up;
+
+	bool sent;        /* out: the worker has the request */
+	size_t reply_len; /* out: bytes that were taken of the reply */
+};
+
+/*
+ * Call, and wait for the answer: 0, with the reply, which has REPLY_MIN bytes or more, at REPLY;
+ * the failure, as pf_instance_call; -ETIMEDOUT: what the worker makes for the call later is freed
+ * there.  Blocks.
+ */
+int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
+		 struct pf_err *err);
+
 /* Loading a plugin only to see what it is, in a worker of its own. */
 
 /* What to look at; all is borrowed for the call. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,91 +34,19 @@ struct inspection {
 	struct pf_instance *instance;
 };
 
-/* --- asking, and waiting for the answer ---------------------------------------------------- */
+/* --- the program --------------------------------------------------------------------------- */
 
-struct question {
-	struct pf_call call;
-	pthread_mutex_t lock; /* rank 8; protects what follows */
-	pthread_cond_t change;
-	bool ended;
-	int code;
-	struct pf_err why;
-	char reply[sizeof(struct pf_rep_execute) + sizeof(struct pf_out) + 4096];
-	size_t reply_len;
-};
-
-static void question_done(struct pf_call *call, int code, const struct pf_err *err,
-			  const void *reply, size_t len)
+/* Make CALL; WHAT the worker is to do is for the sentence of a failure. */
+static int call_worker(struct inspection *in, const char *what, struct pf_sync_call *call,
+		       void *reply, size_t reply_min, struct pf_err *err)
 {
-	struct question *q = pf_container_of(call, struct question, call);
-
-	PF_LOCK_SCOPE(&q->lock);
-	q->ended = true;
-	q->code = code;
-	if (code < 0)
-		q->why = *err;
-	if (code == 0 && len <= sizeof(q->reply)) {
-		memcpy(q->reply, reply, len);
-		q->reply_len = len;
-	}
-	pthread_cond_signal(&q->change);
-}
-
-/* Wait for the answer; when the time is over the worker is ended, which answers, too. */
-static void wait_for(struct inspection *in, struct question *q, bool *late)
-{
-	struct timespec end;
-
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += in->config->timeout_ms / 1000 + 1;
-	pf_lock(&q->lock);
-	while (!q->ended && !*late)
-		*late = pthread_cond_timedwait(&q->change, &q->lock, &end) == ETIMEDOUT;
-	*late = !q->ended;
-	if (*late) {
-		pf_unlock(&q->lock);
-		pf_worker_interrupt(in->worker);
-		pf_lock(&q->lock);
-	}
-	while (!q->ended)
-		pthread_cond_wait(&q->change, &q->lock);
-	pf_unlock(&q->lock);
-}
-
-/*
- * Ask REQUEST (LEN bytes) with TAIL.  The reply, of at least REPLY_MIN bytes, is in Q->reply.
- * WHAT was asked is for the sentence.
- */
-static int ask(struct inspection *in, struct question *q, const char *what, void *request,
-	       size_t len, const void *tail, size_t tail_len, size_t reply_min,
-	       struct pf_err *err)
-{
-	bool late = false;
 	int r;
 
-	memset(q, 0, sizeof(*q));
-	q->call.done = question_done;
-	q->call.reply_min = reply_min;
-	if (pthread_mutex_init(&q->lock, NULL) || pthread_cond_init(&q->change, NULL))
-		abort();
-	r = pf_instance_call(in->instance, &q->call, request, len, tail, tail_len, err);
-	if (r == 0) {
-		wait_for(in, q, &late);
-		r = q->code;
-		if (late)
-			pf_err_set(err, r = -ETIMEDOUT, "no answer within %d s",
-				   in->config->timeout_ms / 1000);
-		else if (r < 0)
-			pf_err_set(err, r, "%s", q->why.text);
-		else if (q->reply_len < reply_min)
-			r = pf_err_set(err, -EPROTO, "its answer is too long");
-	}
-	pthread_cond_destroy(&q->change);
-	pthread_mutex_destroy(&q->lock);
+	call->instance = in->instance;
+	call->timeout_s = ((unsigned)in->config->timeout_ms + 999) / 1000;
+	r = pf_sync_call(call, reply, reply_min, err);
 	return r < 0 ? pf_err_wrap(err, r, "%s", what) : 0;
 }
-
-/* --- the program --------------------------------------------------------------------------- */
 
 static int compile(struct inspection *in, uint64_t id, unsigned device,
 		   struct pf_err *err)
@@ -133,8 +60,8 @@ static int compile(struct inspection *in, uint64_t id, unsigned device,
 					  .format = "mlir" };
 	struct json_object *wanted = json_object_new_object();
 	pf_autobuf struct pf_buf options = PF_BUF_INIT;
+	struct pf_rep_compile reply;
 	struct pf_extent extent;
-	struct question q;
 	int r = pf_arena_alloc(in->arena, request.program_len, &extent, err);
 
 	pf_json_add_int(wanted, "device", d->devices[device].id);
@@ -146,8 +73,12 @@ static int compile(struct inspection *in, uint64_t id, unsigned device,
 	memcpy(pf_arena_at(in->arena, extent.off), program, request.program_len);
 	request.program_off = extent.off;
 	request.options_len = (uint32_t)options.len;
-	return ask(in, &q, "compile a program", &request, sizeof(request), options.data,
-		   options.len, sizeof(struct pf_rep_compile), err);
+	return call_worker(in, "compile a program",
+			   &(struct pf_sync_call){ .request = &request,
+						   .len = sizeof(request),
+						   .tail = options.data,
+						   .tail_len = options.len },
+			   &reply, sizeof(reply), err);
 }
 
 static int upload(struct inspection *in, uint64_t id, unsigned device,
@@ -161,42 +92,49 @@ static int upload(struct inspection *in, uint64_t id, unsigned device,
 					 .memory = UINT32_MAX,
 					 .rank = 1,
 					 .dims = { N } };
+	struct pf_rep_buffer reply;
 	struct pf_extent extent;
-	struct question q;
 	int r = pf_arena_alloc(in->arena, request.len, &extent, err);
 
 	if (r < 0)
 		return r;
 	memcpy(pf_arena_at(in->arena, extent.off), values, request.len);
 	request.off = extent.off;
-	return ask(in, &q, "upload an array", &request, sizeof(request), NULL, 0,
-		   sizeof(struct pf_rep_buffer), err);
+	return call_worker(in, "upload an array",
+			   &(struct pf_sync_call){ .request = &request,
+						   .len = sizeof(request) },
+			   &reply, sizeof(reply), err);
 }
 
-/* Read the result ID, of which EXECUTED's reply tells where it is. */
-static int fetch(struct inspection *in, uint64_t id, const struct question *executed,
-		 float values[static N], struct pf_err *err)
+/* What the worker replies to the execution. */
+struct executed {
+	struct pf_rep_execute head;
+	struct pf_out out;
+	char more[4096]; /* the result, if it came with the reply */
+};
+
+/* Read the result ID, which EXECUTED, LEN bytes, tells of. */
+static int fetch(struct inspection *in, uint64_t id, const struct executed *executed,
+		 size_t len, float values[static N], struct pf_err *err)
 {
 	struct pf_req_id request = { .head = { .op = PF_OP_BUFFER_READ }, .id = id };
+	struct pf_out out = executed->out;
 	const void *from = NULL;
 	struct pf_rep_block block;
-	struct pf_out out;
-	struct question q;
 	int r;
 
-	memcpy(&out, executed->reply + sizeof(struct pf_rep_execute), sizeof(out));
 	if (out.where == PF_WHERE_INLINE) {
-		if (out.off <= executed->reply_len &&
-		    out.len <= executed->reply_len - out.off)
-			from = executed->reply + out.off;
+		if (out.off <= len && out.len <= len - out.off)
+			from = (const char *)executed + out.off;
 	} else if (out.where == PF_WHERE_POOL || out.where == PF_WHERE_BLOCK) {
 		from = pf_instance_pool(in->instance, out.off, out.len);
 	} else {
-		r = ask(in, &q, "read the result", &request, sizeof(request), NULL, 0,
-			sizeof(block), err);
+		r = call_worker(in, "read the result",
+				&(struct pf_sync_call){ .request = &request,
+							.len = sizeof(request) },
+				&block, sizeof(block), err);
 		if (r < 0)
 			return r;
-		memcpy(&block, q.reply, sizeof(block));
 		out.len = block.len;
 		from = pf_instance_pool(in->instance, block.off, block.len);
 	}
@@ -247,10 +185,17 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 		uint64_t args[2], out;
 		char donate[2];
 	} tail = { 0 };
+	struct executed executed;
 	struct timespec start;
 	struct json_object *list;
+	struct pf_sync_call execute = {
+		.request = &request,
+		.len = sizeof(request),
+		.tail = &tail,
+		.tail_len = offsetof(__typeof__(tail), donate) + 2,
+		.reply_more = sizeof(executed.more),
+	};
 	float found[N];
-	struct question q;
 	unsigned device;
 	int r = first_device(pf_worker_description(in->worker), &device, err);
 
@@ -274,14 +219,13 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 		r = upload(in, ids[Y], device, y, err);
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	if (r == 0)
-		r = ask(in, &q, "execute the program", &request, sizeof(request), &tail,
-			offsetof(__typeof__(tail), donate) + 2,
-			sizeof(struct pf_rep_execute) + sizeof(struct pf_out), err);
+		r = call_worker(in, "execute the program", &execute, &executed,
+				offsetof(struct executed, more), err);
 	if (r < 0)
 		return r;
 	pf_json_add_seconds(facts, "execute_seconds",
 			    pf_seconds_since(CLOCK_MONOTONIC, &start));
-	r = fetch(in, ids[RESULT], &q, found, err);
+	r = fetch(in, ids[RESULT], &executed, execute.reply_len, found, err);
 	if (r < 0)
 		return r;
 	list = json_object_new_array();

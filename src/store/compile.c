@@ -85,7 +85,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 static void pf_compile_finish(struct compile *c, struct pf_loaded *loaded,
 			      enum pf_cache_use use, const struct pf_err *err)
 {
-	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	struct pf_cache *cache = c->x->compiler->cache;
 	struct pf_compile_job *next, *job = NULL;
 
 	if (c->flight)
@@ -214,7 +214,7 @@ static bool is_only_suspected(struct compile *c)
 					    pf_instance_lost(c->instance, PF_OP_LOAD) <
 				    2)
 		return false;
-	c->suspected = c->job.alone = true;
+	c->suspected = c->job.slot.alone = true;
 	return true;
 }
 
@@ -229,14 +229,9 @@ static bool pf_compile_again(struct compile *c, const struct pf_err *err)
 		again(c);
 		return true;
 	}
-	pf_quarantine_add(pf_compiler_quarantine(c->x->compiler), PF_SUSPECT_COMPILE,
-			  &c->key, c->x->user, err);
+	pf_quarantine_add(c->x->compiler->quarantine, PF_SUSPECT_COMPILE, &c->key,
+			  c->x->user, err);
 	return false;
-}
-
-static void takes_long(void *arg)
-{
-	pf_compiler_takes_long(arg);
 }
 
 static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
@@ -249,16 +244,13 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 		.len = sizeof(req),
 		.tail = c->plan.options.data,
 		.tail_len = c->plan.options.len,
-		.bytes = c->program,
-		.timeout_s = pf_compiler_timeout_s(c->x->compiler),
-		.takes_long = takes_long,
-		.arg = c->x->compiler,
-		.given_up = pf_compiler_given_up(c->x->compiler),
+		.timeout_s = c->x->compiler->timeout_s,
+		.n_given_up = &c->x->compiler->n_given_up,
 	};
 	int r;
 
 	c->sent = false;
-	if (atomic_load(q.given_up) >= MAX_GIVEN_UP)
+	if (atomic_load(q.n_given_up) >= MAX_GIVEN_UP)
 		return pf_err_set(
 			err, -EBUSY,
 			"plugin %s still compiles %d programs that were given up: end its "
@@ -272,6 +264,8 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 	req.options_len = (uint32_t)c->plan.options.len;
 	req.platform = c->plan.platform;
 	memcpy(req.format, c->format, sizeof(req.format));
+	q.kept = pf_bytes_ref(c->program);
+	q.drop = pf_bytes_drop;
 	r = pf_sync_call(&q, rep, sizeof(*rep), err);
 	c->sent = q.sent;
 	if (r == -ETIMEDOUT && err->pjrt_code < 0)
@@ -348,21 +342,21 @@ static bool find_instance(struct compile *c)
 /* Be the one who compiles this.  False: somebody else is, or was just now. */
 static bool lead(struct compile *c)
 {
-	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	struct pf_cache *cache = c->x->compiler->cache;
 	struct pf_loaded *loaded = NULL;
 	struct pf_err err = PF_ERR_INIT;
 	int r = pf_compile_key(c, &err);
 
 	if (r == 0)
-		r = pf_quarantine_check(pf_compiler_quarantine(c->x->compiler),
-					PF_SUSPECT_COMPILE, &c->key, c->x->user, &err);
+		r = pf_quarantine_check(c->x->compiler->quarantine, PF_SUSPECT_COMPILE,
+					&c->key, c->x->user, &err);
 	if (c->flight || r < 0) {
 		if (r < 0)
 			pf_compile_fail(c, &err);
 		return r == 0;
 	}
-	r = pf_compiler_join(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->flight,
-			     &loaded);
+	r = pf_flight_join(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->flight,
+			   &loaded);
 	switch (r) {
 	case PF_LEADER:
 		return true;
@@ -478,7 +472,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 		return NULL;
 	}
 	c->job.run = compile_run;
-	c->job.user = x->user;
+	c->job.slot.user = x->user;
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
 	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &c->facts, err) <
@@ -559,7 +553,7 @@ bool pf_executable_abandon(struct pf_executable *x)
 		pf_unlock(&x->lock);
 		return false;
 	}
-	begun = x->job && !pf_compiler_position(x->compiler, x->job);
+	begun = x->job && !pf_sched_position(x->compiler->sched, &x->job->slot);
 	waiters = pf_executable_supersede(x, PF_EXECUTABLE_FAILED, &gone);
 	pf_err_set(&x->err, -ECANCELED, "its compile was cancelled");
 	pf_unlock(&x->lock);

@@ -53,8 +53,7 @@ static void warm(struct pf_compile_job *job)
 
 	if (instance) {
 		pf_compiler_environment(w->compiler, w->worker, instance, &environment);
-		(void)identify_plugin(pf_compiler_cache(w->compiler), w->worker, instance,
-				      sha);
+		(void)identify_plugin(w->compiler->cache, w->worker, instance, sha);
 	}
 	pf_instance_unref(instance);
 	free(w);
@@ -62,7 +61,7 @@ static void warm(struct pf_compile_job *job)
 
 void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 {
-	struct pf_cache *cache = pf_compiler_cache(compiler);
+	struct pf_cache *cache = compiler->cache;
 	struct warming *w = cache ? calloc(1, sizeof(*w)) : NULL;
 
 	if (!w)
@@ -91,7 +90,7 @@ static int pf_native_identity(struct pf_compiler *compiler,
 		.platform_version = d->platform_version,
 		.api_major = d->api_major,
 		.api_minor = d->api_minor,
-		.host = pf_compiler_host(compiler),
+		.host = compiler->host.data,
 		.environment = "",
 		.create = "",
 	};
@@ -106,8 +105,8 @@ static int pf_native_identity(struct pf_compiler *compiler,
 	if (!st)
 		return pf_err_set(err, -EIO, "nobody knows which file plugin %s is",
 				  pf_worker_name(worker));
-	r = pf_cache_file_digest(pf_compiler_cache(compiler), pf_worker_path(worker), st,
-				 in.plugin, err);
+	r = pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st, in.plugin,
+				 err);
 	if (r == 0)
 		r = pf_cache_key_make(&in, &key, err);
 	if (r == 0)
@@ -132,7 +131,7 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		.platform_version = d->platform_version,
 		.api_major = d->api_major,
 		.api_minor = d->api_minor,
-		.host = pf_compiler_host(c->x->compiler),
+		.host = c->x->compiler->host.data,
 		.create = pf_worker_options(c->plan.worker),
 	};
 
@@ -143,8 +142,8 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.devices = devices.data ? devices.data : "";
 	in.environment = environment.data ? environment.data : "";
-	c->can_be_kept = identify_plugin(pf_compiler_cache(c->x->compiler),
-					 c->plan.worker, c->instance, in.plugin);
+	c->can_be_kept = identify_plugin(c->x->compiler->cache, c->plan.worker,
+					 c->instance, in.plugin);
 	return pf_cache_key_make(&in, &c->key, err);
 }
 
@@ -243,8 +242,9 @@ static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 	struct pf_sync_call q = { .instance = c->instance,
 				  .request = &req,
 				  .len = sizeof(req),
-				  .bytes = body,
-				  .timeout_s = pf_compiler_timeout_s(c->x->compiler) };
+				  .kept = pf_bytes_ref(body),
+				  .drop = pf_bytes_drop,
+				  .timeout_s = c->x->compiler->timeout_s };
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
 	struct pf_rep_load rep;
 	int r;
@@ -286,7 +286,7 @@ static void report(const struct compile *c, enum pf_report_cache what, uint64_t 
 
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
 {
-	struct pf_cache *cache = pf_compiler_cache(c->x->compiler);
+	struct pf_cache *cache = c->x->compiler->cache;
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *body = NULL;
 	struct pf_cache_found found;
 	int r = 0;
@@ -371,10 +371,11 @@ static void put(struct compile *c, struct pf_loaded *l, const struct pf_rep_comp
 	parts[PF_CACHE_CODE].data = pf_instance_pool(c->instance, code->off, code->len);
 	parts[PF_CACHE_CODE].len = code->len;
 	if (parts[PF_CACHE_CODE].data && code->len)
-		(void)pf_cache_put(pf_compiler_cache(c->x->compiler), &c->key, parts,
-				   NULL);
+		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts, NULL);
 	json_object_put(meta);
 }
+
+enum { SERIALIZE_S = 60 }; /* no user waits for it */
 
 void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			 const struct pf_rep_compile *rep)
@@ -383,10 +384,10 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	struct pf_sync_call q = { .instance = c->instance,
 				  .request = &req,
 				  .len = sizeof(req),
-				  .timeout_s = PF_SYNC_CALL_LONG_S };
+				  .timeout_s = SERIALIZE_S };
 	struct pf_rep_block code;
 
-	if (!pf_compiler_cache(c->x->compiler) || !c->can_be_kept)
+	if (!c->x->compiler->cache || !c->can_be_kept)
 		return;
 	/* A plugin that cannot serialize compiles each time; its user need not care. */
 	if (pf_sync_call(&q, &code, sizeof(code), NULL) < 0)
@@ -480,8 +481,8 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 	if (r < 0)
 		return r;
 	memcpy(&c->key, h.sha, sizeof(c->key)); /* the worker runs nothing else of it */
-	r = pf_quarantine_check(pf_compiler_quarantine(c->x->compiler),
-				PF_SUSPECT_COMPILE, &c->key, c->x->user, err);
+	r = pf_quarantine_check(c->x->compiler->quarantine, PF_SUSPECT_COMPILE, &c->key,
+				c->x->user, err);
 	if (r < 0)
 		return r;
 	r = pf_compile_load(c, &h, c->program, PF_CACHE_HEADER, ret, err);
@@ -506,7 +507,7 @@ static int file_new(struct pf_arena *arena, const struct pf_cache_header *h,
 static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 		      struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {
-	struct pf_cache *cache = pf_compiler_cache(x->compiler);
+	struct pf_cache *cache = x->compiler->cache;
 	struct pf_cache_found found;
 	int r;
 
@@ -623,7 +624,7 @@ int pf_executable_serialize(struct pf_executable *x, struct pf_bytes **ret, uint
 uint64_t pf_executable_serialized_len(struct pf_executable *x)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_loaded(x);
-	struct pf_cache *cache = pf_compiler_cache(x->compiler);
+	struct pf_cache *cache = x->compiler->cache;
 	struct stat st;
 
 	if (!l)

@@ -297,7 +297,7 @@ static int add_defaults(const struct pf_executable *x, struct json_object **o,
 			struct pf_err *err)
 {
 	/* Each time anew: threads may not share what json-c makes. */
-	const char *text = x->compiler ? pf_compiler_options(x->compiler) : NULL;
+	const char *text = x->compiler ? x->compiler->options : NULL;
 	struct json_object *defaults = text ? json_tokener_parse(text) : NULL, *merged;
 
 	if (!text)
@@ -432,8 +432,8 @@ void pf_quarantine_add_execution(const struct pf_executable *x, const struct pf_
 		    1)
 		return;
 	if (x->compiler)
-		pf_quarantine_add(pf_compiler_quarantine(x->compiler),
-				  PF_SUSPECT_EXECUTION, &l->key, user, why);
+		pf_quarantine_add(x->compiler->quarantine, PF_SUSPECT_EXECUTION, &l->key,
+				  user, why);
 }
 
 int pf_quarantine_check_execution(const struct pf_executable *x,
@@ -442,8 +442,8 @@ int pf_quarantine_check_execution(const struct pf_executable *x,
 {
 	if (!x->compiler)
 		return 0;
-	return pf_quarantine_check(pf_compiler_quarantine(x->compiler),
-				   PF_SUSPECT_EXECUTION, &l->key, user, err);
+	return pf_quarantine_check(x->compiler->quarantine, PF_SUSPECT_EXECUTION, &l->key,
+				   user, err);
 }
 
 /* --- the source ---------------------------------------------------------------------- */
@@ -760,7 +760,8 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
 	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
 	if (x->state == PF_EXECUTABLE_COMPILING) {
-		unsigned at = x->job ? pf_compiler_position(x->compiler, x->job) : 0;
+		unsigned at =
+			x->job ? pf_sched_position(x->compiler->sched, &x->job->slot) : 0;
 
 		pf_json_add_seconds(o, "compiling_seconds",
 				    pf_seconds_since(CLOCK_REALTIME, &x->started));

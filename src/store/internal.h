@@ -19,33 +19,11 @@
 struct pf_flight;
 struct pf_quarantine;
 
-/* Calls of a worker by a thread that waits, but not for ever.  Private to the store. */
-
-/* A call; the asker fills in what it needs. */
-struct pf_sync_call {
-	struct pf_instance *instance; /* borrowed */
-	void *request; /* as pf_instance_call; a struct pf_req_id, or begins like one */
-	size_t len;
-	const void *tail;
-	size_t tail_len;
-	struct pf_bytes *bytes;        /* borrowed: what the request names; may be NULL */
-	unsigned timeout_s;            /* 0: none */
-	void (*takes_long)(void *arg); /* called once if it takes a minute; may be NULL */
-	void *arg;
-	_Atomic unsigned *given_up; /* counts calls that took too long, until they are
-				     * answered; may be NULL; outlives the worker */
-	bool sent;                  /* out: it was under way */
-};
-
-enum { PF_SYNC_CALL_LONG_S = 60 };
-
-/*
- * Ask, and wait for the answer: 0 and the first REPLY_LEN bytes of it at REPLY (it has at
- * least as many); the failure; -ETIMEDOUT.  What is answered after that is freed in the
- * worker.  Blocks.
- */
-int pf_sync_call(struct pf_sync_call *question, void *reply, size_t reply_len,
-		 struct pf_err *err);
+/* pf_bytes_unref for struct pf_sync_call. */
+static inline void pf_bytes_drop(void *bytes)
+{
+	pf_bytes_unref(bytes);
+}
 
 /*
  * What a buffer's content means: how long it will be, whether it is whole, which array it
@@ -133,7 +111,7 @@ void pf_value_release_source(struct pf_value *source); /* NULL is allowed */
  * reclaimed.  Under the value's lock or not. */
 void pf_reclaimable_touch(struct pf_value *value);
 
-/* Rank 5; protects what all of the store shares: which host copies and loaded programs can be
+/* Rank 6; protects what all of the store shares: which host copies and loaded programs can be
  * reclaimed, what ended workers, how many threads pf_background_run started. */
 extern pthread_mutex_t pf_store_lock;
 
@@ -149,64 +127,85 @@ struct pf_background {
  */
 void pf_background_run(struct pf_background *background);
 
-/* What compiler.c offers to compile.c and cached.c.  Private to the store. */
+/*
+ * The compiler: threads that run compiles in the order of a scheduler, and what all compiles of
+ * the mount share.
+ */
 
-/* Something to compile, embedded in the struct of compile.c. */
-struct pf_compile_job {
-	/* On a thread of the compiler, which may wait; the job may be gone afterwards. */
-	void (*run)(struct pf_compile_job *job);
-	uid_t user; /* whose turn it takes */
-	bool alone; /* runs while nothing else does that has not run for long */
-	struct pf_compile_job *next; /* whoever has it */
+enum { PF_COMPILER_THREADS = 56 }; /* a worker has threads for as many compiles */
+
+struct pf_environment;
+
+struct pf_compiler {
+	struct pf_cache *cache; /* borrowed, or NULL */
+	unsigned timeout_s;     /* of one compile; 0: no limit */
+	char *options;          /* owned: default compile options as JSON, or NULL */
+	struct pf_buf host;     /* what keys have of the host */
+	struct pf_quarantine *quarantine; /* owned */
+	struct pf_sched *sched;           /* owned; one queue */
+	_Atomic unsigned n_given_up; /* compiles that timed out and go on in workers */
+	_Atomic bool stop;           /* threads end when no job is left */
+
+	pthread_mutex_t lock; /* rank 4; protects the fields below */
+	pthread_cond_t changed;
+	unsigned n_jobs;              /* added, and not run to their end yet */
+	struct pf_compile_job *ready; /* the granted ones, in order */
+	unsigned n_ready;
+	unsigned n_threads, n_idle;
+	pthread_t threads[PF_COMPILER_THREADS];
+	bool stopped;                        /* the threads have ended */
+	unsigned n_puts;                     /* entries on their way to the cache */
+	struct pf_flight *flights;           /* owned; flight.c */
+	struct pf_environment *environments; /* owned; one a worker */
 };
 
-/* Queue JOB at the end of its user's, or at the FRONT of all.  Does not block. */
+/* Something to compile, embedded in the struct of compile.c, which sets run, slot.user and
+ * slot.alone. */
+struct pf_compile_job {
+	/* On a thread of the compiler, which may block; may free the job, or add it again. */
+	void (*run)(struct pf_compile_job *job);
+	struct pf_sched_request slot;
+	struct pf_compiler *compiler; /* borrowed, once added */
+	struct pf_compile_job *next;  /* on the list of whoever has it */
+};
+
+/*
+ * Run JOB when the scheduler grants it a slot, at the FRONT or in the order of its user's.  After
+ * pf_compiler_stop it runs, and fails, before this returns; else this does not block.
+ */
 void pf_compiler_add(struct pf_compiler *compiler, struct pf_compile_job *job,
 		     bool front);
 
-/* How many jobs begin before JOB, and 1; 0: it has begun. */
-unsigned pf_compiler_position(struct pf_compiler *compiler,
-			      const struct pf_compile_job *job);
-
-/* The job that this thread runs takes long: another one may begin. */
-void pf_compiler_takes_long(struct pf_compiler *compiler);
-
-/* Between these, pf_compiler_finish waits. */
+/* pf_compiler_finish waits from the one to the other. */
 void pf_compiler_begin_put(struct pf_compiler *compiler);
 void pf_compiler_end_put(struct pf_compiler *compiler);
 
-struct pf_cache *pf_compiler_cache(struct pf_compiler *compiler); /* may be NULL */
-/* The default compile options as JSON, or NULL; borrowed, never change. */
-const char *pf_compiler_options(struct pf_compiler *compiler);
-unsigned pf_compiler_timeout_s(struct pf_compiler *compiler);
-/* How many compiles were given up and go on in workers: changed by who does so. */
-_Atomic unsigned *pf_compiler_given_up(struct pf_compiler *compiler);
-/* What ended workers lately; borrowed, as long as the compiler is there. */
-struct pf_quarantine *pf_compiler_quarantine(struct pf_compiler *compiler);
-/* What keys hold of the host; borrowed, never changes. */
-const char *pf_compiler_host(struct pf_compiler *compiler);
-/* Append what they hold of the environment of WORKER's INSTANCE, as it was when it was asked for
- * first: a plugin reads it once.  May block for a file that XLA_FLAGS names. */
+/*
+ * Append what keys have of the environment of WORKER's INSTANCE, as it was when this was called
+ * first for it, because a plugin reads it once.  May block for a file that XLA_FLAGS names.
+ */
 void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
 			     const struct pf_instance *instance, struct pf_buf *out);
 
-/* One compile a key and place: the first one leads, others follow. */
+/* A flight: one compile for all jobs that want the same at the same time.  flight.c */
+
+enum pf_flight_role { PF_LEADER, PF_FOLLOWER, PF_HIT };
 
 /*
- * JOB wants KEY, made at the place WHERE (which is only compared: the same plugin may be there
- * twice).  PF_LEADER: *FLIGHT is its own, to be settled and dropped.  PF_FOLLOWER: JOB is
- * with the leader, who gets it back by settling.  PF_HIT: *LOADED is what the leader made,
- * a reference.  -ENOMEM.
+ * JOB wants KEY on WORKER (the same plugin may have several workers).  PF_LEADER: JOB compiles;
+ * *RET is its flight, to be finished and dropped.  PF_FOLLOWER: the flight has JOB until its
+ * leader finishes.  PF_HIT: *RET_LOADED is what the leader made, a reference.  -ENOMEM.
  */
-enum pf_flight_role { PF_LEADER, PF_FOLLOWER, PF_HIT };
-int pf_compiler_join(struct pf_compiler *compiler, const struct pf_cache_key *key,
-		     const void *where, struct pf_compile_job *job,
-		     struct pf_flight **flight, struct pf_loaded **loaded);
+int pf_flight_join(struct pf_compiler *compiler, const struct pf_cache_key *key,
+		   const struct pf_worker *worker, struct pf_compile_job *job,
+		   struct pf_flight **ret, struct pf_loaded **ret_loaded);
 
-/* FLIGHT's compile gave LOADED (NULL: it failed).  The followers, which become the caller's. */
+/* The leader made LOADED (NULL: it failed).  Returns the followers, now the caller's. */
 struct pf_compile_job *pf_flight_finish(struct pf_compiler *compiler,
 					struct pf_flight *flight,
 					struct pf_loaded *loaded);
+
+/* Free a finished FLIGHT: the next job that wants the same leads another one. */
 void pf_flight_drop(struct pf_compiler *compiler, struct pf_flight *flight);
 
 /* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */

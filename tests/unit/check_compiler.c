@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of compiles: turns, places, who is alone; and one compile a key. */
+/* The compiler: threads that run compiles, in the order of its scheduler; and flights. */
 #include "store/internal.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -49,12 +50,10 @@ static void open_compiler(unsigned jobs)
 	ck_assert_int_eq(pf_compiler_new(&config, &compiler, NULL), 0);
 }
 
-static struct note *add(struct note *note, char name, uid_t user, bool front, bool alone)
+static void add(struct note *note, char name, uid_t user, bool front)
 {
-	*note = (struct note){ .job = { .run = run, .user = user, .alone = alone },
-			       .name = name };
+	*note = (struct note){ .job = { .run = run, .slot.user = user }, .name = name };
 	pf_compiler_add(compiler, &note->job, front);
-	return note;
 }
 
 static void let_end(unsigned n)
@@ -82,29 +81,22 @@ static void finish(unsigned n)
 	ck_assert_uint_eq(n_running, 0);
 }
 
-START_TEST(users_take_turns)
+START_TEST(jobs_run_as_the_scheduler_says)
 {
-	struct note notes[8];
+	struct note notes[6];
 
 	open_compiler(1);
-	add(&notes[0], 'a', 1, false, false);
+	add(&notes[0], 'a', 1, false);
 	wait_begun(1);
-	for (int i = 1; i < 5; i++)
-		add(&notes[i], (char)('a' + i), 1, false, false);
-	add(&notes[5], 'x', 2, false, false);
-	add(&notes[6], 'y', 2, false, false);
-	add(&notes[7], 'F', 3, true, false);
-	/* F, then b x c y d e */
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[0].job), 0);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[7].job), 1);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[1].job), 2);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[5].job), 3);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[2].job), 4);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[6].job), 5);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[3].job), 6);
-	ck_assert_uint_eq(pf_compiler_position(compiler, &notes[4].job), 7);
-	finish(8);
-	ck_assert_str_eq(begun, "aFbxcyde");
+	add(&notes[1], 'b', 1, false);
+	add(&notes[2], 'c', 1, false);
+	add(&notes[3], 'x', 2, false);
+	add(&notes[4], 'F', 3, true);
+	ck_assert_uint_eq(pf_sched_position(compiler->sched, &notes[0].job.slot), 0);
+	ck_assert_uint_eq(pf_sched_position(compiler->sched, &notes[4].job.slot), 1);
+	ck_assert_uint_eq(pf_sched_position(compiler->sched, &notes[1].job.slot), 2);
+	finish(5);
+	ck_assert_str_eq(begun, "aFbxc");
 	ck_assert_uint_eq(most, 1);
 }
 END_TEST
@@ -115,7 +107,7 @@ START_TEST(as_many_as_may)
 
 	open_compiler(3);
 	for (int i = 0; i < MANY; i++)
-		add(&notes[i], 'a', (uid_t)(i % 7), false, false);
+		add(&notes[i], 'a', (uid_t)(i % 7), false);
 	wait_begun(3);
 	usleep(20000);
 	ck_assert_uint_eq(n_begun, 3);
@@ -124,69 +116,65 @@ START_TEST(as_many_as_may)
 }
 END_TEST
 
-START_TEST(alone_is_alone)
+/* Add the job again, twice, and free it at last. */
+static void run_thrice(struct pf_compile_job *job)
 {
-	struct note notes[5];
+	struct note *note = pf_container_of(job, struct note, job);
 
-	open_compiler(3);
-	add(&notes[0], 'a', 1, false, false);
-	add(&notes[1], 'b', 1, false, false);
-	wait_begun(2);
-	add(&notes[2], 'S', 1, true, true);
-	add(&notes[3], 'T', 1, true, true);
-	add(&notes[4], 'c', 1, false, false);
-	usleep(20000);
-	ck_assert_uint_eq(n_begun, 2); /* S waits for a and b, and c for S */
-	let_end(1);
-	usleep(20000);
-	ck_assert_uint_eq(n_begun, 2);
-	let_end(1);
-	wait_begun(3);
-	usleep(20000);
-	ck_assert_uint_eq(n_begun, 3);
-	let_end(1);
-	wait_begun(4);
-	usleep(20000);
-	ck_assert_uint_eq(n_begun, 4);
-	let_end(2);
-	wait_begun(5);
+	if (note->name++ == '3')
+		free(note);
+	else
+		pf_compiler_add(compiler, job, true);
+	pf_lock(&lock);
+	n_begun++;
+	pthread_cond_broadcast(&change);
+	pf_unlock(&lock);
+}
+
+START_TEST(a_job_may_come_again_or_free_itself)
+{
+	open_compiler(1);
+	for (unsigned i = 1; i <= 20; i++) {
+		struct note *note = calloc(1, sizeof(*note));
+
+		ck_assert_ptr_nonnull(note);
+		*note = (struct note){ .job.run = run_thrice, .name = '1' };
+		pf_compiler_add(compiler, &note->job, false);
+		wait_begun(3 * i);
+	}
 	pf_compiler_free(compiler);
-	ck_assert_str_eq(begun + 2, "STc");
 }
 END_TEST
 
-static void run_long(struct pf_compile_job *job)
-{
-	pf_compiler_takes_long(compiler);
-	pf_compiler_takes_long(compiler); /* counts once */
-	run(job);
-}
-
-START_TEST(what_takes_long_makes_room)
+START_TEST(stopping_runs_what_is_queued)
 {
 	struct note notes[4];
 
 	open_compiler(1);
-	notes[0] = (struct note){ .job = { .run = run_long }, .name = 'l' };
-	pf_compiler_add(compiler, &notes[0].job, false);
-	add(&notes[1], 'a', 1, false, false);
-	add(&notes[2], 'b', 1, false, false);
-	wait_begun(2);
-	usleep(20000);
-	ck_assert_uint_eq(n_begun, 2);
-	let_end(2);
-	wait_begun(3);
-	add(&notes[3], 'c', 1, false, false);
-	finish(4 - 2 + 2); /* two have ended; more leave is harmless */
-	ck_assert_uint_le(most, 2);
+	for (int i = 0; i < 3; i++)
+		add(&notes[i], (char)('a' + i), 1, false);
+	/* this user's compiles wait, but not for a compiler that ends */
+	for (int i = 0; i < 5; i++)
+		pf_quarantine_add(compiler->quarantine, PF_SUSPECT_COMPILE,
+				  &(struct pf_cache_key){ .bytes = { 1 } }, 1,
+				  &(struct pf_err){ .code = -EIO, .text = "it died" });
+	let_end(3);
+	pf_compiler_stop(compiler);
+	ck_assert_str_eq(begun, "abc");
+	let_end(1);
+	add(&notes[3], 'd', 1, false); /* runs here */
+	ck_assert_str_eq(begun, "abcd");
+	pf_compiler_free(compiler);
 }
 END_TEST
 
-START_TEST(one_leads_others_follow)
+START_TEST(a_flight_has_one_leader)
 {
 	struct pf_cache_key one = { .bytes = { 1 } }, two = { .bytes = { 2 } };
 	struct pf_flight *claim = NULL, *other = NULL, *none = NULL;
-	const char here[2] = "", *const there = here + 1;
+	const char places[2] = "";
+	const struct pf_worker *here = (const void *)places,
+			       *there = (const void *)(places + 1); /* only compared */
 	struct pf_loaded *loaded = NULL;
 	struct note notes[4];
 	struct pf_compile_job *job;
@@ -194,21 +182,21 @@ START_TEST(one_leads_others_follow)
 
 	memset(notes, 0, sizeof(notes));
 	open_compiler(1);
-	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[0].job, &claim,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[0].job, &claim,
+					&loaded),
 			 PF_LEADER);
-	ck_assert_int_eq(pf_compiler_join(compiler, &two, here, &notes[1].job, &other,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &two, here, &notes[1].job, &other,
+					&loaded),
 			 PF_LEADER);
-	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[2].job, &none,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[2].job, &none,
+					&loaded),
 			 PF_FOLLOWER);
-	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[3].job, &none,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[3].job, &none,
+					&loaded),
 			 PF_FOLLOWER);
 	/* the same plugin under another name is none to share with */
-	ck_assert_int_eq(pf_compiler_join(compiler, &one, there, &notes[1].job, &none,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &one, there, &notes[1].job, &none,
+					&loaded),
 			 PF_LEADER);
 	ck_assert_ptr_null(pf_flight_finish(compiler, none, NULL));
 	pf_flight_drop(compiler, none);
@@ -216,23 +204,23 @@ START_TEST(one_leads_others_follow)
 	for (job = pf_flight_finish(compiler, claim, NULL); job; job = job->next)
 		n++;
 	ck_assert_int_eq(n, 2);
-	ck_assert_int_eq(pf_compiler_join(compiler, &one, here, &notes[2].job, &none,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[2].job, &none,
+					&loaded),
 			 PF_LEADER);
 	pf_flight_drop(compiler, claim);
 	ck_assert_ptr_null(pf_flight_finish(compiler, other, NULL));
 	pf_flight_drop(compiler, other);
 	ck_assert_ptr_null(pf_flight_finish(compiler, none, NULL));
 	pf_flight_drop(compiler, none);
-	ck_assert_int_eq(pf_compiler_join(compiler, &two, here, &notes[1].job, &other,
-					  &loaded),
+	ck_assert_int_eq(pf_flight_join(compiler, &two, here, &notes[1].job, &other,
+					&loaded),
 			 PF_LEADER);
 	pf_flight_drop(compiler, other);
 	pf_compiler_free(compiler);
 }
 END_TEST
 
-START_TEST(settling_waits_for_puts)
+START_TEST(finishing_waits_for_puts)
 {
 	open_compiler(1);
 	pf_compiler_finish(compiler, 10000);
@@ -251,12 +239,12 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, users_take_turns);
+	tcase_add_test(tc, jobs_run_as_the_scheduler_says);
 	tcase_add_test(tc, as_many_as_may);
-	tcase_add_test(tc, alone_is_alone);
-	tcase_add_test(tc, what_takes_long_makes_room);
-	tcase_add_test(tc, one_leads_others_follow);
-	tcase_add_test(tc, settling_waits_for_puts);
+	tcase_add_test(tc, a_job_may_come_again_or_free_itself);
+	tcase_add_test(tc, stopping_runs_what_is_queued);
+	tcase_add_test(tc, a_flight_has_one_leader);
+	tcase_add_test(tc, finishing_waits_for_puts);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pjrtfs/base.h"
+#include "pjrtfs/engine.h"
+
+enum state { WAITING, ANSWERED, GIVEN_UP };
+
+/* Shared by the thread that waits and the one that answers. */
+struct shared {
+	struct pf_call call;
+	struct pf_instance *instance; /* owned reference */
+	void (*drop)(void *kept);
+	void *kept;
+	_Atomic unsigned *n_given_up;
+	enum pf_op op;
+	uint64_t id;
+	sem_t answered;
+	_Atomic enum state
+		state; /* ANSWERED: the waiting thread frees this, else the other */
+	int code;
+	struct pf_err err;
+	size_t reply_len, room;
+	_Alignas(8) char reply[]; /* ROOM bytes */
+};
+
+static void shared_free(struct shared *s)
+{
+	if (s->drop)
+		s->drop(s->kept);
+	pf_instance_unref(s->instance);
+	sem_destroy(&s->answered);
+	free(s);
+}
+
+/* Free in the worker what an answer that came too late tells of: executables and blocks. */
+static void free_answer(struct shared *s, const void *reply)
+{
+	const struct pf_rep_compile *compiled = reply;
+	const struct pf_rep_block *block = reply;
+
+	switch (s->op) {
+	case PF_OP_COMPILE:
+		pf_instance_free_block(s->instance, compiled->info_off);
+		if (compiled->hlo_off != PF_NO_OFFSET)
+			pf_instance_free_block(s->instance, compiled->hlo_off);
+		pf_instance_free_id(s->instance, PF_OP_EXECUTABLE_FREE, s->id);
+		break;
+	case PF_OP_LOAD:
+		pf_instance_free_id(s->instance, PF_OP_EXECUTABLE_FREE, s->id);
+		break;
+	case PF_OP_BUFFER_READ:
+	case PF_OP_OPTIMIZED:
+	case PF_OP_SERIALIZE:
+		pf_instance_free_block(s->instance, block->off);
+		break;
+	default:
+		break;
+	}
+}
+
+static void answered(struct pf_call *call, int code, const struct pf_err *err,
+		     const void *reply, size_t len)
+{
+	struct shared *s = pf_container_of(call, struct shared, call);
+
+	s->code = code;
+	if (code < 0) {
+		s->err = *err;
+	} else {
+		s->reply_len = len < s->room ? len : s->room;
+		memcpy(s->reply, reply, s->reply_len);
+	}
+	if (atomic_exchange(&s->state, ANSWERED) == WAITING) {
+		sem_post(&s->answered);
+		return;
+	}
+	if (s->n_given_up)
+		atomic_fetch_sub(s->n_given_up, 1);
+	if (code == 0)
+		free_answer(s, reply);
+	shared_free(s);
+}
+
+static struct shared *shared_new(const struct pf_sync_call *c, size_t reply_min)
+{
+	const struct pf_req_id *request = c->request;
+	size_t room = reply_min + c->reply_more;
+	struct shared *s = calloc(1, sizeof(*s) + room);
+
+	if (!s)
+		return NULL;
+	if (sem_init(&s->answered, 0, 0))
+		abort();
+	s->call.done = answered;
+	s->call.reply_min = reply_min;
+	s->room = room;
+	s->instance = pf_instance_ref(c->instance);
+	s->kept = c->kept;
+	s->drop = c->drop;
+	s->n_given_up = c->n_given_up;
+	s->op = (enum pf_op)request->head.op;
+	s->id = request->id;
+	return s;
+}
+
+/* Leave S to the thread that answers; false: it has answered, or does so just now. */
+static bool give_up(struct shared *s)
+{
+	enum state waiting = WAITING;
+
+	if (s->n_given_up)
+		atomic_fetch_add(s->n_given_up, 1);
+	if (atomic_compare_exchange_strong(&s->state, &waiting, GIVEN_UP))
+		return true;
+	if (s->n_given_up)
+		atomic_fetch_sub(s->n_given_up, 1);
+	return false;
+}
+
+/* Wait for the answer, at most TIMEOUT_S seconds (0: no limit).  False: S was given up. */
+static bool await(struct shared *s, unsigned timeout_s)
+{
+	struct timespec end = pf_time_in(CLOCK_MONOTONIC, timeout_s * UINT64_C(1000));
+	int r;
+
+	do
+		r = timeout_s ? sem_clockwait(&s->answered, CLOCK_MONOTONIC, &end)
+			      : sem_wait(&s->answered);
+	while (r && errno == EINTR);
+	if (r && give_up(s))
+		return false;
+	while (r && (r = sem_wait(&s->answered)))
+		;
+	/* The semaphore orders what follows, but ThreadSanitizer does not know
+	 * sem_clockwait(3). */
+	return atomic_load(&s->state) == ANSWERED;
+}
+
+int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
+		 struct pf_err *err)
+{
+	struct shared *s = shared_new(c, reply_min);
+	int r;
+
+	c->sent = false;
+	if (!s) {
+		if (c->drop)
+			c->drop(c->kept);
+		return pf_err_set(err, -ENOMEM, "no memory for a call of a worker");
+	}
+	r = pf_instance_call(c->instance, &s->call, c->request, c->len, c->tail,
+			     c->tail_len, err);
+	if (r == 0) {
+		c->sent = true;
+		if (!await(s, c->timeout_s))
+			return pf_err_set(err, -ETIMEDOUT, "no answer within %u s",
+					  c->timeout_s);
+		r = s->code;
+		if (r < 0 && err)
+			*err = s->err;
+		memcpy(reply, s->reply, s->reply_len);
+		c->reply_len = s->reply_len;
+	}
+	shared_free(s);
+	return r;
+}
