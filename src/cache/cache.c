@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory: opened, read from. */
+/* Entries: listed, found, written, evicted; and digests of plugins' files. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,6 @@
 
 #include "internal.h"
 #include "pjrtfs/cache.h"
-
-/* What is in the directory: listed, counted, evicted. */
 
 enum {
 	TMP_AGE_S = 10, /* a temporary file without a lock may be just about to get one */
@@ -105,25 +103,15 @@ void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
 {
 	struct listing list;
 
-	if (cache->lock_fd >= 0) {
-		pf_cache_read_stats(cache, ret);
-		ret->writable = true;
+	pf_cache_read_stats(cache, ret);
+	ret->writable = pf_cache_writable(cache);
+	if (ret->writable)
 		return;
-	}
-	pf_lock(&cache->lock);
-	*ret = cache->pending;
-	pf_unlock(&cache->lock);
 	if (list_entries(cache, &list) == 0) {
 		ret->entries = list.n;
 		ret->bytes = list.bytes;
 	}
 	free(list.entries);
-}
-
-static void tell(struct pf_cache *cache, const char *name, uint64_t bytes, bool damaged)
-{
-	if (cache->gone)
-		cache->gone(cache->gone_arg, name, bytes, damaged);
 }
 
 void pf_cache_on_gone(struct pf_cache *cache,
@@ -148,28 +136,50 @@ static int oldest_first(const void *a, const void *b)
 	return memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
+/*
+ * Remove the file NAME of entries if it is still the one of ST (which may be NULL), take it off
+ * the counts in ADD and report it.  0; -ENOENT; -ESTALE: it is another one; -errno.
+ */
+static int remove_entry(struct pf_cache *cache, const char *name, const struct stat *st,
+			bool damaged, struct pf_cache_stats *add)
+{
+	struct stat now;
+
+	if (fstatat(cache->entries, name, &now, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	if (st && (now.st_ino != st->st_ino || now.st_dev != st->st_dev))
+		return -ESTALE;
+	if (unlinkat(cache->entries, name, 0))
+		return -errno;
+	add->bytes -= (uint64_t)now.st_size;
+	add->entries--;
+	if (cache->gone)
+		cache->gone(cache->gone_arg, name, (uint64_t)now.st_size, damaged);
+	return 0;
+}
+
 /* Evict the oldest of LIST until at most MAX bytes are left.  0 or the last -errno. */
 static int evict_locked(struct pf_cache *cache, struct listing *list, uint64_t max)
 {
 	struct pf_cache_stats add = { 0 };
 	char name[PF_CACHE_KEY_TEXT];
-	int r = 0;
+	int ret = 0;
 
 	qsort(list->entries, list->n, sizeof(*list->entries), oldest_first);
 	for (size_t i = 0; i < list->n && list->bytes > max; i++) {
+		int r;
+
 		pf_cache_key_text(&list->entries[i].key, name);
-		if (unlinkat(cache->entries, name, 0)) {
-			r = errno == ENOENT ? r : -errno;
-			continue;
+		r = remove_entry(cache, name, NULL, false, &add);
+		if (r == 0) {
+			list->bytes -= list->entries[i].size;
+			add.evictions++;
+		} else if (r != -ENOENT) {
+			ret = r;
 		}
-		list->bytes -= list->entries[i].size;
-		add.bytes -= list->entries[i].size;
-		add.entries--;
-		add.evictions++;
-		tell(cache, name, list->entries[i].size, false);
 	}
 	pf_cache_count_locked(cache, &add);
-	return r;
+	return ret;
 }
 
 /* What a writer left that was killed: nobody holds its lock. */
@@ -199,44 +209,35 @@ static void sweep_tmp(struct pf_cache *cache)
  * Look at every entry: set the counts of bytes and entries, remove what was left in tmp by
  * the dead, and evict what goes beyond the maximum.  Locked.
  */
-static void pf_cache_sweep_locked(struct pf_cache *cache)
+static void sweep_locked(struct pf_cache *cache)
 {
+	uint64_t max = pf_cache_max(cache);
 	struct listing list;
 
 	sweep_tmp(cache);
 	if (list_entries(cache, &list) == 0) {
 		pf_cache_recount_locked(cache, list.bytes, list.n);
-		if (list.bytes > cache->max)
-			(void)evict_locked(cache, &list, cache->max - cache->max / SLACK);
+		if (list.bytes > max)
+			(void)evict_locked(cache, &list, max - max / SLACK);
 	}
 	free(list.entries);
 }
 
-/* Remove the file NAME of entries if it is still the one of ST; count it as ADD says. */
-static void pf_cache_drop(struct pf_cache *cache, const char *name, const struct stat *st,
-			  const struct pf_cache_stats *add)
+/* KEY's file, which was ST (NULL: a symbolic link), is damaged: remove it unless another process
+ * has put a good one there. */
+static void drop_damaged(struct pf_cache *cache, const char *name, const struct stat *st)
 {
+	struct pf_cache_stats add = { 0 };
 	/* Without the lock, too: nobody shall read what is bad. */
-	bool locked = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
-	struct pf_cache_stats all = { 0 };
-	struct stat now;
+	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	int r = remove_entry(cache, name, st, true, &add);
 
-	/* Somebody may have put a good one there meanwhile: that one stays. */
-	if (fstatat(cache->entries, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (!st || (now.st_ino == st->st_ino && now.st_dev == st->st_dev))) {
-		all = *add;
-		if (unlinkat(cache->entries, name, 0) == 0) {
-			all.bytes -= (uint64_t)now.st_size;
-			all.entries--;
-			tell(cache, name, (uint64_t)now.st_size, true);
-		}
-	}
-	if (locked)
-		pf_cache_count_locked(cache, &all);
+	add.damaged = r != -ENOENT && r != -ESTALE;
+	if (lock >= 0)
+		pf_cache_count_locked(cache, &add);
 	else
-		pf_cache_count_later(cache, &all);
-	if (locked)
-		pf_cache_unlock(cache);
+		pf_cache_count_later(cache, &add);
+	pf_cache_unlock(lock);
 }
 
 static int busy(struct pf_cache *cache, struct pf_err *err)
@@ -249,24 +250,18 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 {
 	struct pf_cache_stats add = { .evictions = 1 };
 	char name[PF_CACHE_KEY_TEXT];
-	struct stat st;
-	int r = 0;
+	int r, lock;
 
 	pf_cache_key_text(key, name);
-	if (cache->lock_fd < 0)
+	if (!pf_cache_writable(cache))
 		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
-	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+	lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	if (lock < 0)
 		return busy(cache, err);
-	if (fstatat(cache->entries, name, &st, AT_SYMLINK_NOFOLLOW) ||
-	    unlinkat(cache->entries, name, 0)) {
-		r = -errno;
-	} else {
-		add.bytes -= (uint64_t)st.st_size;
-		add.entries--;
+	r = remove_entry(cache, name, NULL, false, &add);
+	if (r == 0)
 		pf_cache_count_locked(cache, &add);
-		tell(cache, name, (uint64_t)st.st_size, false);
-	}
-	pf_cache_unlock(cache);
+	pf_cache_unlock(lock);
 	return r < 0 ? pf_err_set(err, r, "evict %s: %s", name, strerror(-r)) : 0;
 }
 
@@ -274,14 +269,15 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 {
 	struct listing list;
-	int r;
+	int r, lock;
 
-	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+	lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	if (lock < 0)
 		return busy(cache, err);
 	r = list_entries(cache, &list);
 	if (r == 0 && list.bytes > max)
 		r = evict_locked(cache, &list, max);
-	pf_cache_unlock(cache);
+	pf_cache_unlock(lock);
 	free(list.entries);
 	return r < 0 ? pf_err_set(err, r, "evict from the cache %s: %s", cache->path,
 				  strerror(-r))
@@ -290,7 +286,7 @@ static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 
 int pf_cache_clear(struct pf_cache *cache, struct pf_err *err)
 {
-	if (cache->lock_fd < 0)
+	if (!pf_cache_writable(cache))
 		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
 	return shrink(cache, 0, err);
 }
@@ -306,205 +302,10 @@ int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 	pf_lock(&cache->lock);
 	cache->max = max;
 	pf_unlock(&cache->lock);
-	return cache->lock_fd < 0 ? 0 : shrink(cache, max, err);
-}
-
-/* May the file or directory that ST tells of be believed? */
-static bool pf_cache_trusted(const struct stat *st)
-{
-	return (st->st_uid == geteuid() || st->st_uid == 0) &&
-	       !(st->st_mode & (S_IWGRP | S_IWOTH));
-}
-
-/* --- open and close ------------------------------------------------------------------ */
-
-/* Make PATH and what is missing above it. */
-static int make_path(const char *path, struct pf_err *err)
-{
-	pf_autofree char *copy = strdup(path);
-
-	if (!copy)
-		return pf_err_set(err, -ENOMEM, "no memory for a path");
-	for (char *p = copy + 1; *p; p++)
-		if (*p == '/') {
-			*p = '\0';
-			(void)mkdir(copy, 0700);
-			*p = '/';
-		}
-	if (mkdir(copy, 0700) && errno != EEXIST)
-		return pf_err_set(err, -errno, "make it: %s", strerror(errno));
-	return 0;
-}
-
-/* Open the directory PATH below AT into *RET; -EPERM if it is not to be trusted. */
-static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
-{
-	pf_autoclose int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st))
-		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
-	if (!pf_cache_trusted(&st))
-		return pf_err_set(
-			err, -EPERM,
-			"%s belongs to user %u and has mode %04o: what is in it "
-			"would be run, so it must be yours and nobody else may "
-			"write to it",
-			path, st.st_uid, st.st_mode & 07777U);
-	*ret = fd;
-	fd = -1;
-	return 0;
-}
-
-/* errno says why CACHE stays read-only: missing rights are meant so, a full disk is a failure. */
-static void note_read_only(struct pf_cache *cache)
-{
-	if (errno != EROFS && errno != EACCES && errno != EPERM)
-		cache->read_only = -errno;
-}
-
-/* A directory in the cache's, made if that can be; else *RET stays -1. */
-static int open_sub(struct pf_cache *cache, const char *name, int *ret,
-		    struct pf_err *err)
-{
-	int r = open_dir(cache->dir, name, ret, err);
-
-	if (r != -ENOENT)
-		return r;
-	if (mkdirat(cache->dir, name, 0700) && errno != EEXIST) {
-		note_read_only(cache);
-		return 0;
-	}
-	return open_dir(cache->dir, name, ret, err);
-}
-
-static int open_file(struct pf_cache *cache, const char *name)
-{
-	int fd =
-		openat(cache->dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-	if (fd < 0)
-		note_read_only(cache);
-	return fd;
-}
-
-static int open_all(struct pf_cache *cache, struct pf_err *err)
-{
-	int made = make_path(cache->path, err);
-	/* What cannot be made may still be there. */
-	int r = open_dir(AT_FDCWD, cache->path, &cache->dir, made < 0 ? NULL : err);
-
-	if (r < 0)
-		return made < 0 ? made : r;
-	r = open_sub(cache, "entries", &cache->entries, err);
-	if (r == 0)
-		r = open_sub(cache, "tmp", &cache->tmp, err);
-	if (r < 0)
-		return r;
-	if (cache->entries >= 0 && cache->tmp >= 0 &&
-	    faccessat(cache->tmp, ".", W_OK, AT_EACCESS) == 0) {
-		cache->lock_fd = open_file(cache, "lock");
-		cache->stats_fd = open_file(cache, "stats");
-	}
-	if (cache->stats_fd < 0) {
-		pf_closep(&cache->lock_fd);
-		cache->lock_fd = -1;
-	}
-	return 0;
-}
-
-int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
-		  struct pf_err *err)
-{
-	struct pf_cache *cache = calloc(1, sizeof(*cache));
-	int r;
-
-	if (!cache)
-		return pf_err_set(err, -ENOMEM, "no memory for a cache");
-	if (pthread_mutex_init(&cache->lock, NULL) ||
-	    pthread_mutex_init(&cache->failing_lock, NULL) ||
-	    pthread_mutex_init(&cache->digest_lock, NULL))
-		abort();
-	cache->read_only = -EROFS;
-	cache->dir = cache->entries = cache->tmp = cache->lock_fd = cache->stats_fd = -1;
-	cache->max = config->max;
-	cache->warn = config->warn;
-	cache->arg = config->arg;
-	cache->path = strdup(config->dir);
-	r = cache->path ? open_all(cache, err)
-			: pf_err_set(err, -ENOMEM, "no memory for a cache");
-	if (r < 0) {
-		pf_cache_close(cache);
-		return pf_err_wrap(err, r, "cache directory %s", config->dir);
-	}
-	if (cache->lock_fd >= 0 && pf_cache_lock(cache, PF_CACHE_WAIT_MS)) {
-		pf_cache_sweep_locked(cache);
-		pf_cache_unlock(cache);
-	}
-	*ret = cache;
-	return 0;
-}
-
-static void close_all(struct pf_cache *cache)
-{
-	pf_closep(&cache->dir);
-	pf_closep(&cache->entries);
-	pf_closep(&cache->tmp);
-	pf_closep(&cache->lock_fd);
-	pf_closep(&cache->stats_fd);
-}
-
-/* What is being read goes on where it was: the numbers stay, what they lead to changes. */
-static bool replace_all(struct pf_cache *to, const struct pf_cache *from)
-{
-	return dup3(from->dir, to->dir, O_CLOEXEC) >= 0 &&
-	       dup3(from->entries, to->entries, O_CLOEXEC) >= 0 &&
-	       dup3(from->tmp, to->tmp, O_CLOEXEC) >= 0 &&
-	       dup3(from->lock_fd, to->lock_fd, O_CLOEXEC) >= 0 &&
-	       dup3(from->stats_fd, to->stats_fd, O_CLOEXEC) >= 0;
-}
-
-/* The directory, or what is in it, was removed: make it again.  False: that cannot be.  Takes
- * the lock between threads. */
-static bool pf_cache_reopen(struct pf_cache *cache)
-{
-	struct pf_cache fresh = { .path = cache->path,
-				  .dir = -1,
-				  .entries = -1,
-				  .tmp = -1,
-				  .lock_fd = -1,
-				  .stats_fd = -1 };
-	bool ok;
-
-	PF_LOCK_SCOPE(&cache->lock);
-	ok = cache->lock_fd >= 0 && open_all(&fresh, NULL) == 0 && fresh.lock_fd >= 0 &&
-	     replace_all(cache, &fresh);
-	close_all(&fresh);
-	return ok;
-}
-
-void pf_cache_close(struct pf_cache *cache)
-{
-	if (!cache)
-		return;
-	pf_cache_flush_counts(cache);
-	pf_cache_forget_digests(cache);
-	close_all(cache);
-	pthread_mutex_destroy(&cache->lock);
-	pthread_mutex_destroy(&cache->failing_lock);
-	pthread_mutex_destroy(&cache->digest_lock);
-	free(cache->path);
-	free(cache);
-}
-
-const char *pf_cache_dir(const struct pf_cache *cache)
-{
-	return cache->path;
+	return !pf_cache_writable(cache) ? 0 : shrink(cache, max, err);
 }
 
 /* --- find and read ------------------------------------------------------------------- */
-
-static const struct pf_cache_stats one_damaged = { .damaged = 1 };
 
 static ssize_t read_all(int fd, void *dst, size_t len, uint64_t off)
 {
@@ -568,7 +369,7 @@ int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 	if (r == 0)
 		return 1;
 	if (r == -EBADMSG || r == -ELOOP)
-		pf_cache_drop(cache, name, r == -ELOOP ? NULL : &ret->st, &one_damaged);
+		drop_damaged(cache, name, r == -ELOOP ? NULL : &ret->st);
 	pf_cache_found_release(ret);
 	return 0;
 }
@@ -584,25 +385,24 @@ void pf_cache_reject(struct pf_cache *cache, const struct pf_cache_found *found)
 	char name[PF_CACHE_KEY_TEXT];
 
 	pf_cache_key_text(&found->header.key, name);
-	pf_cache_drop(cache, name, &found->st, &one_damaged);
+	drop_damaged(cache, name, &found->st);
 }
 
 int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, void *dst,
 		  struct pf_err *err)
 {
 	uint64_t len = pf_cache_body_len(&found->header);
-	uint8_t sha[PF_SHA256];
 	ssize_t n = read_all(found->fd, dst, len, PF_CACHE_HEADER);
+	int r;
 
 	if (n < 0)
 		return pf_err_set(err, (int)n, "read a cache entry: %s",
 				  strerror((int)-n));
-	if ((uint64_t)n == len && !EVP_Digest(dst, len, sha, NULL, EVP_sha256(), NULL))
-		return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
-	if ((uint64_t)n == len && !memcmp(sha, found->header.sha, sizeof(sha)))
-		return 0;
+	r = (uint64_t)n == len ? pf_cache_body_check(&found->header, dst, err) : -EBADMSG;
+	if (r != -EBADMSG)
+		return r;
 	pf_cache_reject(cache, found);
-	return pf_err_set(err, -EBADMSG, "a cache entry is damaged; it was removed");
+	return pf_err_set(err, r, "a cache entry is damaged; it was removed");
 }
 
 bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key, struct stat *st)
@@ -648,25 +448,6 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 /* Writing entries: under a temporary name, to the disk, then to their own. */
 
 enum { PUT_CHUNK = 256 << 10 };
-
-/* Make a file in tmp, O_EXCL and flocked, NAME its name (32 bytes); fd or -errno. */
-static int pf_cache_tmp(struct pf_cache *cache, char name[32])
-{
-	for (int tries = 0; tries < 1000; tries++) {
-		int fd;
-
-		snprintf(name, 32, "%d.%" PRIu64, (int)getpid(),
-			 atomic_fetch_add(&cache->last_tmp, 1));
-		fd = openat(cache->tmp, name,
-			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-		/* Who holds the lock lives: others leave the file alone. */
-		if (fd >= 0)
-			(void)flock(fd, LOCK_EX | LOCK_NB);
-		if (fd >= 0 || errno != EEXIST)
-			return fd >= 0 ? fd : -errno;
-	}
-	return -EEXIST;
-}
 
 static int write_all(int fd, const void *src, size_t len, uint64_t off)
 {
@@ -740,10 +521,10 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		   uint64_t size)
 {
 	struct pf_cache_stats add = { .bytes = size, .entries = 1 };
+	int r = 0, lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 	struct stat old;
-	int r = 0;
 
-	if (!pf_cache_lock(cache, PF_CACHE_WAIT_MS))
+	if (lock < 0)
 		return -EBUSY;
 	if (!fstatat(cache->entries, name, &old, AT_SYMLINK_NOFOLLOW)) {
 		add.bytes -= (uint64_t)old.st_size;
@@ -753,10 +534,10 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		r = -errno;
 	} else {
 		pf_cache_count_locked(cache, &add);
-		if (pf_cache_bytes_locked(cache) > cache->max)
-			pf_cache_sweep_locked(cache);
+		if (pf_cache_bytes_locked(cache) > pf_cache_max(cache))
+			sweep_locked(cache);
 	}
-	pf_cache_unlock(cache);
+	pf_cache_unlock(lock);
 	return r;
 }
 
@@ -764,46 +545,43 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 
 int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
 {
-	PF_LOCK_SCOPE(&cache->failing_lock);
+	PF_LOCK_SCOPE(&cache->lock);
 	if (cache->failing.code && err)
 		*err = cache->failing;
 	return cache->failing.code;
 }
 
 /*
- * Remember that a write failed with ERR, or succeeded (its code is 0); true: the log says so now.
+ * Remember that a write failed with ERR, or succeeded (its code is 0), and warn if that is news.
  * Another process's lock (EBUSY) and a directory that was opened only for reading are warned of,
  * but are no failure of the disk.
  */
-static bool note_end(struct pf_cache *cache, const struct pf_err *err)
+static void note_end(struct pf_cache *cache, const struct pf_err *err)
 {
 	bool remembered =
-		err->code != -EBUSY && (cache->lock_fd >= 0 || err->code != -EROFS);
+		err->code != -EBUSY && (pf_cache_writable(cache) || err->code != -EROFS);
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	bool news;
 
-	PF_LOCK_SCOPE(&cache->failing_lock);
+	pf_lock(&cache->lock);
 	news = cache->warned != (err->code < 0) ||
 	       (err->code < 0 && remembered && !cache->failing.code);
 	cache->warned = err->code < 0;
 	if (remembered)
 		cache->failing = *err;
-	return news;
-}
-
-static void tell_end(struct pf_cache *cache, int code)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-	if (code < 0)
+	pf_unlock(&cache->lock);
+	if (!news || !cache->warn)
+		return;
+	if (err->code < 0)
 		pf_buf_printf(
 			&text,
 			"compiled programs cannot be kept in the cache %s: %s; they "
 			"are compiled each time",
-			cache->path, strerror(-code));
+			cache->path, strerror(-err->code));
 	else
 		pf_buf_printf(&text, "compiled programs are kept in the cache %s again",
 			      cache->path);
-	if (cache->warn && text.data)
+	if (text.data)
 		cache->warn(cache->arg, text.data);
 }
 
@@ -814,7 +592,7 @@ static int try_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	pf_autoclose int fd = -1;
 	int r;
 
-	if (cache->lock_fd < 0)
+	if (!pf_cache_writable(cache))
 		return cache->read_only;
 	fd = pf_cache_tmp(cache, tmp);
 	if (fd < 0)
@@ -851,8 +629,7 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	pf_cache_key_text(key, name);
 	if (r < 0)
 		pf_err_set(&why, r, "write entry %s: %s", name, strerror(-r));
-	if (note_end(cache, &why))
-		tell_end(cache, r);
+	note_end(cache, &why);
 	if (r < 0 && err)
 		*err = why;
 	return r;
@@ -891,20 +668,26 @@ static void what_of(const struct stat *st, char dst[WHAT_TEXT])
 		 (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
-static struct pf_cache_digest *find_locked(struct pf_cache *cache, const char *what)
+/* Is WHAT known?  Then its SHA-256 is in RET. */
+static bool find_locked(struct pf_cache *cache, const char *what, uint8_t ret[PF_SHA256])
 {
-	struct pf_cache_digest *d = cache->digests;
+	const struct pf_cache_digest *d = cache->digests;
 
 	while (d && strcmp(d->what, what))
 		d = d->next;
+	if (d)
+		memcpy(ret, d->sha, PF_SHA256);
 	return d;
 }
 
-static void remember_locked(struct pf_cache *cache, const char *what,
-			    const uint8_t sha[PF_SHA256])
+static void remember(struct pf_cache *cache, const char *what,
+		     const uint8_t sha[PF_SHA256])
 {
-	struct pf_cache_digest *d = find_locked(cache, what) ? NULL : malloc(sizeof(*d));
+	struct pf_cache_digest *d;
+	uint8_t known[PF_SHA256];
 
+	PF_LOCK_SCOPE(&cache->lock);
+	d = find_locked(cache, what, known) ? NULL : malloc(sizeof(*d));
 	if (!d)
 		return;
 	snprintf(d->what, sizeof(d->what), "%s", what);
@@ -913,7 +696,7 @@ static void remember_locked(struct pf_cache *cache, const char *what,
 	cache->digests = d;
 }
 
-void pf_cache_forget_digests(struct pf_cache *cache)
+static void forget_digests(struct pf_cache *cache)
 {
 	while (cache->digests) {
 		struct pf_cache_digest *d = cache->digests;
@@ -925,7 +708,8 @@ void pf_cache_forget_digests(struct pf_cache *cache)
 
 /* --- the file: a line each, "SHA WHAT" ---------------------------------------------- */
 
-static void load_locked(struct pf_cache *cache)
+/* Read the digests that any daemon wrote and this one does not have.  Is WHAT known then? */
+static bool load_digests(struct pf_cache *cache, const char *what, uint8_t ret[PF_SHA256])
 {
 	int fd = openat(cache->dir, "plugins", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
@@ -935,7 +719,7 @@ static void load_locked(struct pf_cache *cache)
 
 	if (!f) {
 		pf_closep(&fd);
-		return;
+		return false;
 	}
 	for (int n = 0; !fstat(fd, &st) && pf_cache_trusted(&st) && n < MAX_DIGESTS &&
 			fgets(line, sizeof(line), f);
@@ -946,20 +730,22 @@ static void load_locked(struct pf_cache *cache)
 		    !pf_cache_unhex(line, PF_SHA256, sha))
 			continue; /* a line that was cut, or none of ours */
 		line[len] = '\0';
-		remember_locked(cache, line + 2 * PF_SHA256 + 1, sha);
+		remember(cache, line + 2 * PF_SHA256 + 1, sha);
 	}
 	fclose(f);
+	PF_LOCK_SCOPE(&cache->lock);
+	return find_locked(cache, what, ret);
 }
 
 /* Write all that is known, the newest first.  What fails is hashed again next time. */
-static void save_locked(struct pf_cache *cache)
+static void save_digests(struct pf_cache *cache)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	char tmp[32], hex[2 * PF_SHA256 + 1];
 	pf_autoclose int fd = -1;
 	int n = 0;
 
-	if (cache->lock_fd < 0)
+	if (!pf_cache_writable(cache))
 		return;
 	for (struct pf_cache_digest *d = cache->digests; d && n < MAX_DIGESTS;
 	     d = d->next, n++) {
@@ -1017,27 +803,81 @@ static int hash(const char *path, const struct stat *st, uint8_t ret[PF_SHA256],
 int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct stat *st,
 			 uint8_t ret[PF_SHA256], struct pf_err *err)
 {
-	struct pf_cache_digest *d;
 	char what[WHAT_TEXT];
-	int r;
+	bool known;
+	int r = 0;
 
 	if (!cache)
 		return hash(path, st, ret, err);
 	what_of(st, what);
-	PF_LOCK_SCOPE(&cache->digest_lock);
-	d = find_locked(cache, what);
-	if (!d) {
-		load_locked(cache);
-		d = find_locked(cache, what);
-	}
-	if (d) {
-		memcpy(ret, d->sha, PF_SHA256);
+	pf_lock(&cache->lock);
+	while (!(known = find_locked(cache, what, ret)) && cache->hashing)
+		pthread_cond_wait(&cache->hashed, &cache->lock);
+	cache->hashing |= !known;
+	pf_unlock(&cache->lock);
+	if (known)
 		return 0;
+	if (!load_digests(cache, what, ret)) {
+		r = hash(path, st, ret, err);
+		if (r == 0) {
+			remember(cache, what, ret);
+			save_digests(cache);
+		}
 	}
-	r = hash(path, st, ret, err);
-	if (r == 0) {
-		remember_locked(cache, what, ret);
-		save_locked(cache);
-	}
+	pf_lock(&cache->lock);
+	cache->hashing = false;
+	pthread_cond_broadcast(&cache->hashed);
+	pf_unlock(&cache->lock);
 	return r;
+}
+
+/* --- open and close ------------------------------------------------------------------ */
+
+int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
+		  struct pf_err *err)
+{
+	struct pf_cache *cache = calloc(1, sizeof(*cache));
+	int r, lock;
+
+	if (!cache)
+		return pf_err_set(err, -ENOMEM, "no memory for a cache");
+	if (pthread_mutex_init(&cache->lock, NULL) ||
+	    pthread_cond_init(&cache->hashed, NULL))
+		abort();
+	cache->read_only = -EROFS;
+	cache->dir = cache->entries = cache->tmp = cache->stats_fd = -1;
+	cache->max = config->max;
+	cache->warn = config->warn;
+	cache->arg = config->arg;
+	cache->path = strdup(config->dir);
+	r = cache->path ? pf_cache_open_files(cache, err)
+			: pf_err_set(err, -ENOMEM, "no memory for a cache");
+	if (r < 0) {
+		pf_cache_close(cache);
+		return pf_err_wrap(err, r, "cache directory %s", config->dir);
+	}
+	lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	if (lock >= 0)
+		sweep_locked(cache);
+	pf_cache_unlock(lock);
+	*ret = cache;
+	return 0;
+}
+
+void pf_cache_close(struct pf_cache *cache)
+{
+	if (!cache)
+		return;
+	pf_cache_flush_counts(cache);
+	forget_digests(cache);
+	pf_cache_close_files(cache);
+	pthread_mutex_destroy(&cache->lock);
+	pthread_cond_destroy(&cache->hashed);
+	free(cache->path);
+	free(cache);
+}
+
+const char *pf_cache_dir(const struct pf_cache *cache)
+{
+	return cache->path;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock and the counts, which all daemons of a directory share. */
+/* The directory: its files, its lock and its counts, which all daemons share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,29 +15,187 @@ enum {
 	COUNT_WAIT_MS = 20, /* counting waits no longer for others */
 };
 
-/* --- the lock -------------------------------------------------------------------------- */
+/* --- its files --------------------------------------------------------------------------- */
 
-bool pf_cache_lock(struct pf_cache *cache, unsigned ms)
+bool pf_cache_trusted(const struct stat *st)
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
-
-	/* Never wait in flock(2): a daemon that was stopped would stop all others. */
-	for (unsigned i = 0;; i++) {
-		pf_lock(&cache->lock);
-		if (cache->lock_fd < 0 || !flock(cache->lock_fd, LOCK_EX | LOCK_NB))
-			return true;
-		pf_unlock(&cache->lock);
-		if (i >= ms)
-			return false;
-		nanosleep(&pause, NULL);
-	}
+	return (st->st_uid == geteuid() || st->st_uid == 0) &&
+	       !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-void pf_cache_unlock(struct pf_cache *cache)
+/* --- open and close ------------------------------------------------------------------ */
+
+/* Make PATH and what is missing above it. */
+static int make_path(const char *path, struct pf_err *err)
 {
-	if (cache->lock_fd >= 0)
-		(void)flock(cache->lock_fd, LOCK_UN);
-	pf_unlock(&cache->lock);
+	pf_autofree char *copy = strdup(path);
+
+	if (!copy)
+		return pf_err_set(err, -ENOMEM, "no memory for a path");
+	for (char *p = copy + 1; *p; p++)
+		if (*p == '/') {
+			*p = '\0';
+			(void)mkdir(copy, 0700);
+			*p = '/';
+		}
+	if (mkdir(copy, 0700) && errno != EEXIST)
+		return pf_err_set(err, -errno, "make it: %s", strerror(errno));
+	return 0;
+}
+
+/* Open the directory PATH below AT into *RET; -EPERM if it is not to be trusted. */
+static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
+{
+	pf_autoclose int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	if (!pf_cache_trusted(&st))
+		return pf_err_set(
+			err, -EPERM,
+			"%s belongs to user %u and has mode %04o: what is in it "
+			"would be run, so it must be yours and nobody else may "
+			"write to it",
+			path, st.st_uid, st.st_mode & 07777U);
+	*ret = fd;
+	fd = -1;
+	return 0;
+}
+
+/* errno says why CACHE stays read-only: missing rights are meant so, a full disk is a failure. */
+static void note_read_only(struct pf_cache *cache)
+{
+	if (errno != EROFS && errno != EACCES && errno != EPERM)
+		cache->read_only = -errno;
+}
+
+/* A directory in the cache's, made if that can be; else *RET stays -1. */
+static int open_sub(struct pf_cache *cache, const char *name, int *ret,
+		    struct pf_err *err)
+{
+	int r = open_dir(cache->dir, name, ret, err);
+
+	if (r != -ENOENT)
+		return r;
+	if (mkdirat(cache->dir, name, 0700) && errno != EEXIST) {
+		note_read_only(cache);
+		return 0;
+	}
+	return open_dir(cache->dir, name, ret, err);
+}
+
+static int open_file(struct pf_cache *cache, const char *name)
+{
+	int fd =
+		openat(cache->dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		note_read_only(cache);
+	return fd;
+}
+
+int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err)
+{
+	int made = make_path(cache->path, err);
+	/* What cannot be made may still be there. */
+	int r = open_dir(AT_FDCWD, cache->path, &cache->dir, made < 0 ? NULL : err);
+
+	if (r < 0)
+		return made < 0 ? made : r;
+	r = open_sub(cache, "entries", &cache->entries, err);
+	if (r == 0)
+		r = open_sub(cache, "tmp", &cache->tmp, err);
+	if (r < 0)
+		return r;
+	if (cache->entries >= 0 && cache->tmp >= 0 &&
+	    faccessat(cache->tmp, ".", W_OK, AT_EACCESS) == 0) {
+		pf_autoclose int lock = open_file(cache, "lock");
+
+		if (lock >= 0)
+			cache->stats_fd = open_file(cache, "stats");
+	}
+	return 0;
+}
+
+void pf_cache_close_files(struct pf_cache *cache)
+{
+	pf_closep(&cache->dir);
+	pf_closep(&cache->entries);
+	pf_closep(&cache->tmp);
+	pf_closep(&cache->stats_fd);
+}
+
+/* What is being read goes on where it was: the numbers stay, what they lead to changes. */
+static bool replace_all(struct pf_cache *to, const struct pf_cache *from)
+{
+	return dup3(from->dir, to->dir, O_CLOEXEC) >= 0 &&
+	       dup3(from->entries, to->entries, O_CLOEXEC) >= 0 &&
+	       dup3(from->tmp, to->tmp, O_CLOEXEC) >= 0 &&
+	       dup3(from->stats_fd, to->stats_fd, O_CLOEXEC) >= 0;
+}
+
+bool pf_cache_reopen(struct pf_cache *cache)
+{
+	struct pf_cache fresh = {
+		.path = cache->path, .dir = -1, .entries = -1, .tmp = -1, .stats_fd = -1
+	};
+	bool ok;
+
+	PF_LOCK_SCOPE(&cache->lock); /* one thread at a time, though it does I/O */
+	ok = pf_cache_writable(cache) && pf_cache_open_files(&fresh, NULL) == 0 &&
+	     pf_cache_writable(&fresh) && replace_all(cache, &fresh);
+	pf_cache_close_files(&fresh);
+	return ok;
+}
+
+int pf_cache_tmp(struct pf_cache *cache, char name[32])
+{
+	for (int tries = 0; tries < 1000; tries++) {
+		int fd;
+
+		snprintf(name, 32, "%d.%" PRIu64, (int)getpid(),
+			 atomic_fetch_add(&cache->last_tmp, 1));
+		fd = openat(cache->tmp, name,
+			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		/* Who holds the lock lives: others leave the file alone. */
+		if (fd >= 0)
+			(void)flock(fd, LOCK_EX | LOCK_NB);
+		if (fd >= 0 || errno != EEXIST)
+			return fd >= 0 ? fd : -errno;
+	}
+	return -EEXIST;
+}
+
+/* --- the lock -------------------------------------------------------------------------- */
+
+bool pf_cache_writable(const struct pf_cache *cache)
+{
+	return cache->stats_fd >= 0;
+}
+
+int pf_cache_lock(struct pf_cache *cache, unsigned ms)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int fd = pf_cache_writable(cache) ? open_file(cache, "lock") : -1;
+
+	/* Never wait in flock(2): a daemon that was stopped would stop all others. */
+	for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); i++) {
+		if (i >= ms)
+			pf_closep(&fd), fd = -1;
+		else
+			nanosleep(&pause, NULL);
+	}
+	return fd;
+}
+
+void pf_cache_unlock(int lock)
+{
+	if (lock < 0)
+		return;
+	/* A process that is being started may have the descriptor, too, until it calls exec. */
+	(void)flock(lock, LOCK_UN);
+	close(lock);
 }
 
 /* --- counts ---------------------------------------------------------------------------- */
@@ -76,39 +234,43 @@ static void write_record(struct pf_cache *cache, const struct pf_cache_stats *s)
 		return;
 }
 
-/* Add, where taking away too much leaves nothing: another's crash may have lost a count. */
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-	uint64_t sum = a + b;
-
-	return (int64_t)b < 0 && sum > a ? 0 : sum;
-}
-
 static void add_to(struct pf_cache_stats *s, const struct pf_cache_stats *add)
 {
 	s->hits += add->hits;
 	s->misses += add->misses;
 	s->evictions += add->evictions;
 	s->damaged += add->damaged;
-	s->bytes = plus(s->bytes, add->bytes);
-	s->entries = plus(s->entries, add->entries);
+	s->bytes += add->bytes;
+	s->entries += add->entries;
+}
+
+/* Add what is pending to S; with TAKE it is pending no longer. */
+static void add_pending(struct pf_cache *cache, struct pf_cache_stats *s, bool take)
+{
+	PF_LOCK_SCOPE(&cache->lock);
+	add_to(s, &cache->pending);
+	/* Another process's crash may have lost a count: less than nothing is nothing. */
+	if ((int64_t)s->bytes < 0)
+		s->bytes = 0;
+	if ((int64_t)s->entries < 0)
+		s->entries = 0;
+	if (take)
+		memset(&cache->pending, 0, sizeof(cache->pending));
+}
+
+void pf_cache_count_later(struct pf_cache *cache, const struct pf_cache_stats *add)
+{
+	PF_LOCK_SCOPE(&cache->lock);
+	add_to(&cache->pending, add);
 }
 
 void pf_cache_count_locked(struct pf_cache *cache, const struct pf_cache_stats *add)
 {
 	struct pf_cache_stats s;
 
-	cache->pending.hits += add->hits;
-	cache->pending.misses += add->misses;
-	cache->pending.evictions += add->evictions;
-	cache->pending.damaged += add->damaged;
-	cache->pending.bytes += add->bytes;
-	cache->pending.entries += add->entries;
-	if (cache->lock_fd < 0)
-		return;
+	pf_cache_count_later(cache, add);
 	read_record(cache, &s);
-	add_to(&s, &cache->pending);
-	memset(&cache->pending, 0, sizeof(cache->pending));
+	add_pending(cache, &s, true);
 	write_record(cache, &s);
 }
 
@@ -117,43 +279,31 @@ void pf_cache_recount_locked(struct pf_cache *cache, uint64_t bytes, uint64_t en
 	struct pf_cache_stats s;
 
 	read_record(cache, &s);
+	add_pending(cache, &s, true);
 	s.bytes = bytes;
 	s.entries = entries;
-	cache->pending.bytes = cache->pending.entries = 0;
-	add_to(&s, &cache->pending);
-	memset(&cache->pending, 0, sizeof(cache->pending));
 	write_record(cache, &s);
-}
-
-void pf_cache_count_later(struct pf_cache *cache, const struct pf_cache_stats *add)
-{
-	PF_LOCK_SCOPE(&cache->lock);
-	cache->pending.hits += add->hits;
-	cache->pending.misses += add->misses;
-	cache->pending.evictions += add->evictions;
-	cache->pending.damaged += add->damaged;
-	cache->pending.bytes += add->bytes;
-	cache->pending.entries += add->entries;
 }
 
 static void count(struct pf_cache *cache, const struct pf_cache_stats *add)
 {
-	if (pf_cache_lock(cache, COUNT_WAIT_MS)) {
+	int lock = pf_cache_lock(cache, COUNT_WAIT_MS);
+
+	if (lock >= 0)
 		pf_cache_count_locked(cache, add);
-		pf_cache_unlock(cache);
-	} else {
+	else
 		pf_cache_count_later(cache, add);
-	}
+	pf_cache_unlock(lock);
 }
 
 void pf_cache_flush_counts(struct pf_cache *cache)
 {
 	static const struct pf_cache_stats nothing;
+	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 
-	if (cache->lock_fd < 0 || !pf_cache_lock(cache, PF_CACHE_WAIT_MS))
-		return;
-	pf_cache_count_locked(cache, &nothing);
-	pf_cache_unlock(cache);
+	if (lock >= 0)
+		pf_cache_count_locked(cache, &nothing);
+	pf_cache_unlock(lock);
 }
 
 uint64_t pf_cache_bytes_locked(struct pf_cache *cache)
@@ -167,8 +317,7 @@ uint64_t pf_cache_bytes_locked(struct pf_cache *cache)
 void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
 {
 	read_record(cache, ret);
-	PF_LOCK_SCOPE(&cache->lock);
-	add_to(ret, &cache->pending);
+	add_pending(cache, ret, false);
 }
 
 void pf_cache_shared(struct pf_cache *cache)
@@ -198,16 +347,17 @@ static void count_use_locked(struct pf_cache *cache, const char *name)
 void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found)
 {
 	static const struct pf_cache_stats hit = { .hits = 1 };
+	int lock = pf_cache_lock(cache, COUNT_WAIT_MS);
 	char name[PF_CACHE_KEY_TEXT];
 
-	if (!pf_cache_lock(cache, COUNT_WAIT_MS)) {
-		(void)futimens(found->fd, NULL);
-		pf_cache_count_later(cache, &hit);
-		return;
-	}
-	pf_cache_key_text(&found->header.key, name);
-	if (cache->lock_fd >= 0)
+	if (lock >= 0) {
+		pf_cache_key_text(&found->header.key, name);
 		count_use_locked(cache, name);
-	pf_cache_count_locked(cache, &hit);
-	pf_cache_unlock(cache);
+		pf_cache_count_locked(cache, &hit);
+	} else {
+		if (pf_cache_writable(cache))
+			(void)futimens(found->fd, NULL);
+		pf_cache_count_later(cache, &hit);
+	}
+	pf_cache_unlock(lock);
 }

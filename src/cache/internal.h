@@ -8,14 +8,14 @@
 
 #include "pjrtfs/cache.h"
 
-struct pf_cache_digest; /* digest.c's memory */
+struct pf_cache_digest; /* the SHA-256 of a plugin's file: cache.c's */
 
 struct pf_cache {
-	char *path;            /* owned */
-	int dir;               /* owned: the directory */
-	int entries, tmp;      /* owned: those in it; -1: there is none */
-	int lock_fd, stats_fd; /* owned; -1: the directory is read-only */
-	int read_only;         /* why: -EROFS: on purpose; else it could not be opened */
+	char *path;       /* owned */
+	int dir;          /* owned: the directory */
+	int entries, tmp; /* owned: those in it; -1: there is none */
+	int stats_fd;     /* owned; -1: the directory is read-only */
+	int read_only;    /* why: -EROFS: on purpose; else it could not be opened */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
 	/* Told of entries that are removed; may be NULL. */
@@ -23,19 +23,14 @@ struct pf_cache {
 	void *gone_arg;
 	_Atomic uint64_t last_tmp; /* numbers temporary names */
 
-	pthread_mutex_t
-		lock; /* rank 8; protects what follows and holds lock_fd's flock */
+	pthread_mutex_t lock; /* rank 8; protects the fields below; held during no I/O */
 	uint64_t max;
 	struct pf_cache_stats pending; /* not added to the file yet, or never */
-
-	pthread_mutex_t
-		failing_lock;  /* rank 9; protects what follows; nobody does I/O in it */
-	struct pf_err failing; /* of the last entry, if it was not written */
+	struct pf_err failing;         /* of the last entry, if it was not written */
 	bool warned;
-
-	pthread_mutex_t
-		digest_lock; /* rank 7; protects digests; held while a file is read */
 	struct pf_cache_digest *digests; /* owned list */
+	bool hashing;                    /* a thread reads a plugin's file */
+	pthread_cond_t hashed;           /* hashing is false */
 };
 
 void pf_cache_put64(uint8_t *dst, uint64_t n);
@@ -45,14 +40,31 @@ uint64_t pf_cache_get64(const uint8_t *src);
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
+/* --- directory.c ----------------------------------------------------------------------- */
+
+/* May the file or directory that ST describes be believed? */
+bool pf_cache_trusted(const struct stat *st);
+
+/* Open what is in the directory at cache->path, and make what is missing.  -errno. */
+int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err);
+void pf_cache_close_files(struct pf_cache *cache);
+
+/* The directory, or what is in it, was removed: make it again.  False: that cannot be. */
+bool pf_cache_reopen(struct pf_cache *cache);
+
+bool pf_cache_writable(const struct pf_cache *cache);
+
+/* Make a file in tmp, O_EXCL and flocked, NAME its name (32 bytes); fd or -errno. */
+int pf_cache_tmp(struct pf_cache *cache, char name[32]);
+
 enum { PF_CACHE_WAIT_MS = 2000 };
 
 /*
- * Take the lock between threads and, in a writable directory, between processes; false:
- * another process had it for MS milliseconds.  And give it back.
+ * Take the lock between threads and processes: a descriptor for pf_cache_unlock, or -1: the
+ * directory is read-only, or somebody else had the lock for MS milliseconds.
  */
-bool pf_cache_lock(struct pf_cache *cache, unsigned ms);
-void pf_cache_unlock(struct pf_cache *cache);
+int pf_cache_lock(struct pf_cache *cache, unsigned ms);
+void pf_cache_unlock(int lock); /* -1 is allowed */
 
 /*
  * Change the counts by the differences in ADD (negative ones wrap): with the lock held;
@@ -70,8 +82,5 @@ uint64_t pf_cache_bytes_locked(struct pf_cache *cache);
 
 /* Read the counts.  Takes no lock between processes. */
 void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
-
-/* Free digest.c's memory. */
-void pf_cache_forget_digests(struct pf_cache *cache);
 
 #endif
