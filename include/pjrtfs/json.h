@@ -1,24 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small helpers around json-c. */
+/* JSON (RFC 8259): texts to json-c's objects, step by step or as a whole, and back. */
 #ifndef PJRTFS_JSON_H
 #define PJRTFS_JSON_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
 #include "pjrtfs/base.h"
 
-/*
- * TEXT as a JSON object (RFC 8259) in *RET, which the caller puts.  -EINVAL: it is none, something
- * but blanks is behind it, it has a key twice, is no UTF-8, or a whole number in it does not fit 64
- * bits, which json-c would change; -ENOMEM.  Does not block, as all of these.
- */
-int pf_json_parse(const char *text, struct json_object **ret, struct pf_err *err);
+/* --- whole texts; nothing here blocks ------------------------------------------------------ */
 
-/* The same of a TEXT that pf_scan_feed and pf_scan_check found good. */
-int pf_json_parse_scanned(const char *text, struct json_object **ret, struct pf_err *err);
+enum { PF_JSON_DEPTH = 64 /* objects and arrays within each other */ };
+
+/*
+ * Parse LEN bytes of TEXT, one object with nothing but blanks around it, into *RET, which the
+ * caller puts; NULL on failure.  -EINVAL: the text is none; it nests deeper than PF_JSON_DEPTH, has a
+ * key twice in one object, is not UTF-8, has a NUL in a string, or an integer that does not fit
+ * 64 bits, which json-c would change.  -ENOMEM.  The sentence says what was expected and found
+ * at which byte, counted from 1.
+ */
+int pf_json_parse(const char *text, size_t len, struct json_object **ret,
+		  struct pf_err *err);
+
+/* The same, for a caller that knows better words for a place: *RET_OFF is the offset of what
+ * is wrong (LEN: the text ends too early), and the sentence names no byte. */
+int pf_json_parse_at(const char *text, size_t len, struct json_object **ret,
+		     size_t *ret_off, struct pf_err *err);
+
+/* --- token by token, for texts whose grammar the caller knows ------------------------------- */
+
+/* A text and the place in it.  All functions step over JSON's spaces first; WANT is what the
+ * sentence says was expected. */
+struct pf_json_reader {
+	const char *start, *p, *end; /* borrowed */
+	size_t first; /* the sentences' number of the byte at start; SIZE_MAX: they have none */
+	struct pf_err *err; /* borrowed; may be NULL */
+};
+
+/* -EINVAL: "expected WANT, found ..." what is at the reader's place. */
+int pf_json_bad(struct pf_json_reader *rd, const char *want);
+
+/* Step over the character C.  0, or -EINVAL if there is another. */
+int pf_json_expect(struct pf_json_reader *rd, char c, const char *want);
+
+/*
+ * Step to the next member of an object or an array: 1; behind its CLOSE, which is '}' or
+ * ']': 0; -EINVAL if neither is there.  *FIRST: there was no member yet, so there is no
+ * comma; it becomes false.
+ */
+int pf_json_next(struct pf_json_reader *rd, char close, bool *first);
+
+/*
+ * Step over a string and append what it means to OUT (if not NULL), whose data are then
+ * not NULL.  0; -EINVAL: no string, not UTF-8, half a surrogate pair, a NUL in it;
+ * -ENOMEM.
+ */
+int pf_json_string(struct pf_json_reader *rd, struct pf_buf *out, const char *want);
+
+/*
+ * Step over a whole number.  0; -EINVAL: none, or with sign, leading zero, fraction or
+ * exponent; -EOVERFLOW: beyond 2^63-1.
+ */
+int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want);
+
+/* --- objects -------------------------------------------------------------------------------- */
 
 /* Add the string VALUE under KEY. */
 void pf_json_add_string(struct json_object *o, const char *key, const char *value);
@@ -26,7 +74,7 @@ void pf_json_add_string(struct json_object *o, const char *key, const char *valu
 /* Add an integer under KEY. */
 void pf_json_add_int(struct json_object *o, const char *key, int64_t value);
 
-/* Add a duration in seconds under KEY, printed with nine decimals (nanoseconds). */
+/* Add a duration in seconds, from 0 to 10^9, under KEY, printed with nine decimals. */
 void pf_json_add_seconds(struct json_object *o, const char *key, double seconds);
 
 /* Add a point in time under KEY, in seconds since the epoch with nine decimals: a double
@@ -50,40 +98,35 @@ void pf_json_print_line(struct json_object *o, struct pf_buf *out);
 /* The text of O on one line; borrowed, as json_object_to_json_string. */
 const char *pf_json_text(struct json_object *o);
 
-/* Where a JSON object ends: a checking scanner that takes it in pieces. */
-
-enum { PF_SCAN_DEPTH = 64 }; /* objects and arrays within each other */
-
-enum pf_scan_result {
-	PF_SCAN_MORE, /* all bytes were taken, the object goes on */
-	PF_SCAN_DONE, /* the object ends with the last byte taken */
-	PF_SCAN_BAD,  /* the last byte taken cannot stand there */
-};
-
-/* All zeros is the start. */
-struct pf_scan {
-	uint8_t state;
-	uint8_t depth;
-	uint8_t hex;      /* digits of \uXXXX seen */
-	uint8_t key;      /* the string is an object's key */
-	uint16_t code;    /* what the digits say */
-	uint64_t object;  /* a bit for each depth: in an object, not an array */
-	const char *rest; /* of true, false or null; borrowed, static */
-	const char *want; /* PF_SCAN_BAD: what was expected instead; static */
-};
-
-/* Scan SRC, LEN bytes that follow those scanned before.  *USED: bytes taken. */
-enum pf_scan_result pf_scan_feed(struct pf_scan *scan, const char *src, size_t len,
-				 size_t *used);
+/* --- text without objects -------------------------------------------------------------------- */
 
 /*
- * What the scanner does not see of a whole object TEXT, found good by it: -EINVAL for bytes
- * that are not UTF-8 and for a key given twice in one object; -ENOMEM.
+ * A writer into memory of the caller's.  Nothing goes beyond END: a string that does not fit
+ * loses its last characters, all else that does not fit is left out, and CUT is set.  Nothing here
+ * blocks, allocates, or writes a NUL.
  */
-int pf_scan_check(const char *text, size_t len, struct pf_err *err);
+struct pf_json_out {
+	char *at, *end;
+	bool cut;
+};
 
-/* Where such an object gives a key for the second time: 1, and *KEY_LEN bytes between its
- * quotes at *OFF.  0: nowhere; -ENOMEM. */
-int pf_scan_twice(const char *text, size_t len, size_t *off, size_t *key_len);
+/* Write LEN bytes of TEXT as they are. */
+void pf_json_put(struct pf_json_out *out, const char *text, size_t len);
+
+/* Write the name of a member, with a comma before it unless it is its object's first.  False,
+ * and nothing is written, if there is no room for it and NEED bytes of a value. */
+bool pf_json_put_key(struct pf_json_out *out, const char *key, size_t need);
+
+/* Write TEXT in quotes and with escapes; what is not UTF-8 becomes U+FFFD. */
+void pf_json_put_string(struct pf_json_out *out, const char *text);
+
+/* Write an integer, at most 20 bytes. */
+void pf_json_put_int(struct pf_json_out *out, int64_t value);
+
+/* Write SECONDS + NS / 10^9 with nine decimals, at most 30 bytes.  NS is less than 10^9. */
+void pf_json_put_seconds(struct pf_json_out *out, uint64_t seconds, uint64_t ns);
+
+/* Write an error as replies and events have it: {"errno":...,"code":...,"message":...}. */
+void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err);
 
 #endif

@@ -627,8 +627,9 @@ struct pf_command {
 	struct pf_open *of; /* borrowed; node, cred */
 	char *text;         /* the command, NUL-terminated, without its newline */
 	size_t len;
-	atomic_bool cancelled; /* the tree's */
-	_Atomic(void *) user;  /* the kind's own; NULL at first */
+	struct json_object *json; /* owned: of a kind with json, what TEXT says */
+	atomic_bool cancelled;    /* the tree's */
+	_Atomic(void *) user;     /* the kind's own; NULL at first */
 };
 
 /*
@@ -640,6 +641,10 @@ void pf_command_done(struct pf_command *command, int code, const char *line, siz
 /* Was the writer of COMMAND interrupted, and the file closed?  Then what has not begun should
  * not begin.  Takes no lock. */
 bool pf_command_cancelled(const struct pf_command *command);
+
+/* Answer COMMAND, of a kind with json, with the failure ERR; the same rules as for
+ * pf_command_done. */
+void pf_command_fail(struct pf_command *command, const struct pf_err *err);
 
 /*
  * Turn a failure into the reply line of KIND's taste.  For JSON kinds:

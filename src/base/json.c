@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,551 +9,438 @@
 #include "pjrtfs/json.h"
 
 /*
- * The scanner of JSON commands (RFC 8259), and the check that no object names a key twice.
- *
- * Written by hand because it runs for every command: it only finds the end, and the kind
- * parses the whole text once.
+ * json-c's own parser is not used: it takes single quotes, NaN and line breaks in strings, keeps
+ * the last of two equal keys, and makes the greatest integer of those that are beyond it.
  */
 
-enum state {
-	START,
-	FIRST_KEY, /* or the end of the object */
-	KEY,
-	COLON,
-	VALUE,
-	FIRST_VALUE, /* or the end of the array */
-	AFTER,       /* a comma or the end */
-	STRING,
-	ESCAPE,
-	HEX,
-	LITERAL,
-	MINUS,
-	ZERO,
-	DIGITS,
-	POINT,
-	FRACTION,
-	EXPONENT,
-	EXPONENT_SIGN,
-	EXPONENT_DIGITS,
-};
+/* --- token by token ------------------------------------------------------------------------- */
 
-static bool is_space(char c)
+int pf_json_bad(struct pf_json_reader *rd, const char *want)
 {
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+	size_t left = (size_t)(rd->end - rd->p);
+	char found[24] = "its end", place[40] = "";
+
+	if (left && *rd->p)
+		snprintf(found, sizeof(found), "\"%.*s\"", left < 16 ? (int)left : 16,
+			 rd->p);
+	else if (left)
+		strcpy(found, "a zero byte");
+	if (left && rd->first != SIZE_MAX)
+		snprintf(place, sizeof(place), " at byte %zu",
+			 (size_t)(rd->p - rd->start) + rd->first);
+	/* The bytes are anything at all: pf_err_set makes them fit to print. */
+	return pf_err_set(rd->err, -EINVAL, "expected %s, found %s%s", want, found,
+			  place);
 }
 
-static bool is_digit(char c)
+static void skip_space(struct pf_json_reader *rd)
 {
-	return c >= '0' && c <= '9';
+	while (rd->p < rd->end && *rd->p && strchr(" \t\r\n", *rd->p))
+		rd->p++;
 }
 
-static bool bad(struct pf_scan *s, const char *want)
+static bool is_digit(const struct pf_json_reader *rd, const char *p)
 {
-	s->want = want;
-	return false;
+	return p < rd->end && *p >= '0' && *p <= '9';
 }
 
-static bool go(struct pf_scan *s, enum state state)
+int pf_json_expect(struct pf_json_reader *rd, char c, const char *want)
 {
-	s->state = (uint8_t)state;
-	return true;
-}
-
-static bool push(struct pf_scan *s, bool object)
-{
-	if (s->depth == PF_SCAN_DEPTH)
-		return bad(s, "at most 64 brackets within each other");
-	s->object = s->object << 1 | object;
-	s->depth++;
-	return go(s, object ? FIRST_KEY : FIRST_VALUE);
-}
-
-static bool pop(struct pf_scan *s)
-{
-	s->object >>= 1;
-	s->depth--;
-	return go(s, AFTER);
-}
-
-static bool value(struct pf_scan *s, char c)
-{
-	switch (c) {
-	case '{':
-		return push(s, true);
-	case '[':
-		return push(s, false);
-	case '"':
-		s->key = 0;
-		return go(s, STRING);
-	case 't':
-		s->rest = "rue";
-		return go(s, LITERAL);
-	case 'f':
-		s->rest = "alse";
-		return go(s, LITERAL);
-	case 'n':
-		s->rest = "ull";
-		return go(s, LITERAL);
-	case '-':
-		return go(s, MINUS);
-	case '0':
-		return go(s, ZERO);
-	default:
-		return is_digit(c) ? go(s, DIGITS) : bad(s, "a value");
-	}
-}
-
-static bool after(struct pf_scan *s, char c)
-{
-	bool object = s->object & 1;
-
-	if (c == ',')
-		return go(s, object ? KEY : VALUE);
-	if (c == (object ? '}' : ']'))
-		return pop(s);
-	return bad(s, object ? "a comma or }" : "a comma or ]");
-}
-
-static bool hex(struct pf_scan *s, char c)
-{
-	unsigned digit;
-
-	if (is_digit(c))
-		digit = (unsigned)(c - '0');
-	else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-		digit = (unsigned)((c | 32) - 'a' + 10);
-	else
-		return bad(s, "a hexadecimal digit");
-	s->code = (uint16_t)(s->code << 4 | digit);
-	if (++s->hex < 4)
-		return true;
-	return s->code ? go(s, STRING) : bad(s, "no NUL in a string");
-}
-
-static bool in_string(struct pf_scan *s, char c)
-{
-	if (s->state == HEX)
-		return hex(s, c);
-	if (s->state == ESCAPE) {
-		if (c == 'u') {
-			s->hex = 0;
-			s->code = 0;
-			return go(s, HEX);
-		}
-		return c && strchr("\"\\/bfnrt", c) ? go(s, STRING)
-						    : bad(s, "one of \"\\/bfnrtu");
-	}
-	if (c == '"')
-		return go(s, s->key ? COLON : AFTER);
-	if (c == '\\')
-		return go(s, ESCAPE);
-	return (unsigned char)c >= 0x20 ||
-	       bad(s, "the string's end (\\n stands for a line's end)");
-}
-
-static bool literal(struct pf_scan *s, char c)
-{
-	if (c != *s->rest)
-		return bad(s, "true, false or null");
-	return *++s->rest ? true : go(s, AFTER);
-}
-
-/* In a number; what is not part of it comes after it. */
-static bool number(struct pf_scan *s, char c)
-{
-	bool digit = is_digit(c);
-
-	switch (s->state) {
-	case MINUS:
-		return digit ? go(s, c == '0' ? ZERO : DIGITS) : bad(s, "a digit");
-	case POINT:
-		return digit ? go(s, FRACTION) : bad(s, "a digit");
-	case EXPONENT:
-		if (c == '+' || c == '-')
-			return go(s, EXPONENT_SIGN);
-		/* fall through */
-	case EXPONENT_SIGN:
-		return digit ? go(s, EXPONENT_DIGITS) : bad(s, "a digit");
-	default:
-		break;
-	}
-	if (digit)
-		return s->state != ZERO || bad(s, "no digit after a leading 0");
-	if (c == '.' && (s->state == ZERO || s->state == DIGITS))
-		return go(s, POINT);
-	if ((c | 32) == 'e' && s->state != EXPONENT_DIGITS)
-		return go(s, EXPONENT);
-	s->state = AFTER;
-	return is_space(c) || after(s, c);
-}
-
-static bool step(struct pf_scan *s, char c)
-{
-	if (s->state >= MINUS)
-		return number(s, c);
-	if (s->state == LITERAL)
-		return literal(s, c);
-	if (s->state >= STRING)
-		return in_string(s, c);
-	if (is_space(c))
-		return true;
-	switch (s->state) {
-	case START:
-		return c == '{' ? push(s, true) : bad(s, "{");
-	case FIRST_KEY:
-		if (c == '}')
-			return pop(s);
-		/* fall through */
-	case KEY:
-		s->key = 1;
-		return c == '"' ? go(s, STRING) : bad(s, "a key in double quotes");
-	case COLON:
-		return c == ':' ? go(s, VALUE) : bad(s, "a colon");
-	case FIRST_VALUE:
-		if (c == ']')
-			return pop(s);
-		/* fall through */
-	case VALUE:
-		return value(s, c);
-	default:
-		return after(s, c);
-	}
-}
-
-enum pf_scan_result pf_scan_feed(struct pf_scan *scan, const char *src, size_t len,
-				 size_t *used)
-{
-	size_t i = 0;
-
-	while (i < len) {
-		/* Most bytes are in strings. */
-		if (scan->state == STRING)
-			while (i < len && (unsigned char)src[i] >= 0x20 &&
-			       src[i] != '"' && src[i] != '\\')
-				i++;
-		if (i == len)
-			break;
-		if (!step(scan, src[i++])) {
-			*used = i;
-			return PF_SCAN_BAD;
-		}
-		if (!scan->depth && scan->state == AFTER) {
-			*used = i;
-			return PF_SCAN_DONE;
-		}
-	}
-	*used = len;
-	return PF_SCAN_MORE;
-}
-
-/* A key and the object it is in, numbered as their brackets open. */
-struct key {
-	uint64_t hash;
-	uint32_t object;
-	uint32_t off, len; /* between the quotes */
-};
-
-struct keys {
-	struct key some[32];
-	struct key *all; /* some, or owned */
-	size_t n, cap;
-};
-
-static size_t put_utf8(char *dst, unsigned c)
-{
-	if (c < 0x80) {
-		dst[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		dst[0] = (char)(0xc0 | c >> 6);
-		dst[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		dst[0] = (char)(0xe0 | c >> 12);
-		dst[1] = (char)(0x80 | (c >> 6 & 63));
-		dst[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	dst[0] = (char)(0xf0 | c >> 18);
-	dst[1] = (char)(0x80 | (c >> 12 & 63));
-	dst[2] = (char)(0x80 | (c >> 6 & 63));
-	dst[3] = (char)(0x80 | (c & 63));
-	return 4;
-}
-
-static unsigned hex4(const char *s)
-{
-	char digits[5] = { s[0], s[1], s[2], s[3] };
-
-	return (unsigned)strtoul(digits, NULL, 16);
-}
-
-/* A hash of the key as it is meant: "\u0061" is "a".  0: no memory. */
-static uint64_t hash_key(const char *s, size_t len)
-{
-	static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-	pf_autofree char *out = NULL;
-	size_t n = 0;
-
-	if (!memchr(s, '\\', len))
-		return pf_hash(s, len);
-	out = malloc(len);
-	if (!out)
-		return 0;
-	for (size_t i = 0; i < len; i++) {
-		const char *p;
-		unsigned c;
-
-		if (s[i] != '\\') {
-			out[n++] = s[i];
-			continue;
-		}
-		i++;
-		if (s[i] != 'u') {
-			p = strchr(from, s[i]);
-			out[n++] = p ? to[p - from] : s[i];
-			continue;
-		}
-		c = hex4(s + i + 1);
-		i += 4;
-		if (c >= 0xd800 && c < 0xdc00 && i + 6 < len && s[i + 1] == '\\' &&
-		    s[i + 2] == 'u') {
-			c = 0x10000 + ((c & 0x3ff) << 10) + (hex4(s + i + 3) & 0x3ff);
-			i += 6;
-		}
-		n += put_utf8(out + n, c);
-	}
-	return pf_hash(out, n);
-}
-
-static bool add_key(struct keys *keys, const char *text, uint32_t object, size_t off,
-		    size_t len)
-{
-	struct key key = { .object = object, .off = (uint32_t)off, .len = (uint32_t)len };
-
-	if (keys->n == keys->cap) {
-		struct key *more = malloc(2 * keys->cap * sizeof(*more));
-
-		if (!more)
-			return false;
-		memcpy(more, keys->all, keys->n * sizeof(*more));
-		if (keys->all != keys->some)
-			free(keys->all);
-		keys->all = more;
-		keys->cap *= 2;
-	}
-	key.hash = hash_key(text + off, len);
-	keys->all[keys->n++] = key;
-	return key.hash != 0;
-}
-
-static bool collect(struct keys *keys, const char *text, size_t len)
-{
-	uint32_t stack[PF_SCAN_DEPTH + 1] = { 0 }, objects = 0;
-	size_t depth = 0, off = 0, size = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		switch (text[i]) {
-		case '"': /* remember the last string: a colon makes it a key */
-			off = ++i;
-			while (text[i] != '"')
-				i += text[i] == '\\' ? 2 : 1;
-			size = i - off;
-			break;
-		case '{':
-		case '[':
-			stack[++depth] = ++objects;
-			break;
-		case '}':
-		case ']':
-			depth--;
-			break;
-		case ':':
-			if (!add_key(keys, text, stack[depth], off, size))
-				return false;
-			break;
-		default:
-			break;
-		}
-	}
-	return true;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-
-	if (x->object != y->object)
-		return x->object < y->object ? -1 : 1;
-	return x->hash < y->hash ? -1 : x->hash > y->hash;
-}
-
-static const struct key *later(const struct key *a, const struct key *b)
-{
-	return a->off > b->off ? a : b;
-}
-
-static const struct key *find_twice(struct keys *keys)
-{
-	const struct key *k = keys->all;
-
-	if (keys->n > 8) {
-		qsort(keys->all, keys->n, sizeof(*k), compare_keys);
-		for (size_t i = 1; i < keys->n; i++)
-			if (!compare_keys(&k[i - 1], &k[i]))
-				return later(&k[i - 1], &k[i]);
-		return NULL;
-	}
-	for (size_t i = 1; i < keys->n; i++)
-		for (size_t j = 0; j < i; j++)
-			if (!compare_keys(&k[i], &k[j]))
-				return &k[i];
-	return NULL;
-}
-
-int pf_scan_twice(const char *text, size_t len, size_t *off, size_t *key_len)
-{
-	struct keys keys;
-	const struct key *twice;
-	int r = 0;
-
-	keys.all = keys.some;
-	keys.n = 0;
-	keys.cap = sizeof(keys.some) / sizeof(keys.some[0]);
-	if (!collect(&keys, text, len)) {
-		r = -ENOMEM;
-	} else if ((twice = find_twice(&keys))) {
-		*off = twice->off;
-		*key_len = twice->len;
-		r = 1;
-	}
-	if (keys.all != keys.some)
-		free(keys.all);
-	return r;
-}
-
-int pf_scan_check(const char *text, size_t len, struct pf_err *err)
-{
-	size_t off, key_len;
-	int r;
-
-	if (!pf_utf8_valid(text, len))
-		return pf_err_set(err, -EINVAL, "the command is not UTF-8");
-	r = pf_scan_twice(text, len, &off, &key_len);
-	if (r < 0)
-		return pf_err_set(err, r, "no memory for a command of %zu bytes", len);
-	if (r > 0)
-		return pf_err_set(err, -EINVAL, "the key \"%.*s\" is given twice",
-				  key_len < 100 ? (int)key_len : 100, text + off);
+	skip_space(rd);
+	if (rd->p == rd->end || *rd->p != c)
+		return pf_json_bad(rd, want);
+	rd->p++;
 	return 0;
 }
 
-/* --- reading ---------------------------------------------------------------------------- */
-
-/* Does the number at TEXT, of LEN digits after its sign, fit no integer of 64 bits? */
-static bool is_too_wide(const char *text, size_t len, bool negative)
+int pf_json_next(struct pf_json_reader *rd, char close, bool *first)
 {
-	char digits[32];
+	int r;
 
-	if (text[len] == '.' || text[len] == 'e' || text[len] == 'E')
-		return false; /* no whole number */
-	if (len >= sizeof(digits))
-		return true;
-	memcpy(digits, text, len);
-	digits[len] = '\0';
-	errno = 0;
-	if (strtoull(digits, NULL, 10) > (uint64_t)INT64_MAX + 1 && negative)
-		return true;
-	return errno == ERANGE;
+	skip_space(rd);
+	if (rd->p < rd->end && *rd->p == close) {
+		rd->p++;
+		return 0;
+	}
+	if (!*first) {
+		r = pf_json_expect(rd, ',', close == '}' ? "',' or '}'" : "',' or ']'");
+		if (r < 0)
+			return r;
+	}
+	*first = false;
+	return 1;
 }
 
-/* The first whole number in TEXT, which is JSON, that does not fit 64 bits, or NULL. */
-static const char *find_too_wide(const char *text)
+static size_t put_utf8(char *dst, uint32_t c)
 {
-	enum { SHORT = 19 }; /* digits that fit always */
-	const char *p = text;
+	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 
-	while (*p) {
-		size_t n;
+	for (size_t i = n - 1; i > 0; i--, c >>= 6)
+		dst[i] = (char)(0x80 | (c & 0x3f));
+	dst[0] = (char)(lead[n] | c);
+	return n;
+}
 
-		if (*p == '"') {
-			for (p++; *p && *p != '"'; p++)
-				if (*p == '\\' && p[1])
-					p++;
-			p += *p != '\0';
-			continue;
+/* Four digits at the reader's place, which is behind "\u". */
+static int read_hex(struct pf_json_reader *rd, uint32_t *ret)
+{
+	uint32_t c = 0;
+
+	for (int i = 0; i < 4; i++, rd->p++) {
+		char d = rd->p < rd->end ? *rd->p : '\0';
+
+		if (d >= '0' && d <= '9')
+			c = c << 4 | (uint32_t)(d - '0');
+		else if ((d | 32) >= 'a' && (d | 32) <= 'f')
+			c = c << 4 | (uint32_t)((d | 32) - 'a' + 10);
+		else
+			return pf_json_bad(rd, "four hexadecimal digits");
+	}
+	*ret = c;
+	return 0;
+}
+
+/* "\uXXXX", or two of them that are one character, at the reader's place. */
+static int read_code(struct pf_json_reader *rd, uint32_t *ret)
+{
+	const char *start = rd->p;
+	uint32_t c = 0, low = 0;
+	int r;
+
+	rd->p += 2;
+	r = read_hex(rd, &c);
+	if (r < 0)
+		return r;
+	if (c >= 0xd800 && c < 0xdc00 && rd->end - rd->p >= 2 && rd->p[0] == '\\' &&
+	    rd->p[1] == 'u') {
+		rd->p += 2;
+		r = read_hex(rd, &low);
+		if (r < 0)
+			return r;
+		if (low >= 0xdc00 && low < 0xe000)
+			c = 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
+	}
+	if (c == 0 || (c >= 0xd800 && c < 0xe000)) {
+		rd->p = start;
+		return pf_json_bad(rd, c ? "a pair of surrogates" : "no NUL in a string");
+	}
+	*ret = c;
+	return 0;
+}
+
+static int read_escape(struct pf_json_reader *rd, struct pf_buf *out)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *at;
+	char text[4];
+	uint32_t c = 0;
+	int r;
+
+	if (rd->end - rd->p < 2 || !rd->p[1])
+		return pf_json_bad(rd, "an escape sequence");
+	at = strchr(from, rd->p[1]);
+	if (at) {
+		rd->p += 2;
+		c = (unsigned char)to[at - from];
+	} else if (rd->p[1] == 'u') {
+		r = read_code(rd, &c);
+		if (r < 0)
+			return r;
+	} else {
+		return pf_json_bad(rd, "an escape sequence");
+	}
+	if (out)
+		pf_buf_append(out, text, put_utf8(text, c));
+	return 0;
+}
+
+/* Step over characters that stand for themselves. */
+static void skip_plain(struct pf_json_reader *rd)
+{
+	uint32_t c;
+
+	while (rd->p < rd->end) {
+		size_t n = 1;
+
+		if ((unsigned char)*rd->p >= 0x80)
+			n = pf_utf8_char(rd->p, (size_t)(rd->end - rd->p), &c);
+		else if ((unsigned char)*rd->p < 0x20 || *rd->p == '"' || *rd->p == '\\')
+			n = 0;
+		if (n == 0)
+			return;
+		rd->p += n;
+	}
+}
+
+int pf_json_string(struct pf_json_reader *rd, struct pf_buf *out, const char *want)
+{
+	int r = pf_json_expect(rd, '"', want);
+
+	while (r == 0) {
+		const char *run = rd->p;
+
+		skip_plain(rd);
+		if (out)
+			pf_buf_append(out, run, (size_t)(rd->p - run));
+		if (out && out->failed)
+			return pf_err_set(rd->err, -ENOMEM, "no memory for a string");
+		if (rd->p == rd->end)
+			return pf_json_bad(rd, "the end of a string");
+		if (*rd->p == '"') {
+			rd->p++;
+			return 0;
 		}
-		for (n = 0; isdigit((unsigned char)p[n]); n++)
-			;
-		/* What follows a point or an exponent is no whole number's. */
-		if (n >= SHORT && !(p > text && strchr(".eE+", p[-1])) &&
-		    is_too_wide(p, n, p > text && p[-1] == '-'))
-			return p > text && p[-1] == '-' ? p - 1 : p;
-		p += n ? n : 1;
+		if (*rd->p == '\\')
+			r = read_escape(rd, out);
+		else if ((unsigned char)*rd->p < 0x20)
+			return pf_json_bad(rd, "no control character in a string");
+		else
+			return pf_json_bad(rd, "UTF-8 in a string");
 	}
-	return NULL;
+	return r;
 }
 
-/* TEXT is one object with nothing but blanks around it, and no key is in it twice. */
-static int check_object(const char *text, struct pf_err *err)
+int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want)
 {
-	static const char blanks[] = " \t\r\n";
-	size_t start = strspn(text, blanks), used, rest;
-	struct pf_scan scan = { 0 };
+	const char *start;
+	int64_t n = 0;
 
-	switch (pf_scan_feed(&scan, text + start, strlen(text + start), &used)) {
-	case PF_SCAN_BAD:
-		return pf_err_set(err, -EINVAL,
-				  "expected a JSON object: byte %zu is %c, expected %s",
-				  start + used, text[start + used - 1], scan.want);
-	case PF_SCAN_MORE:
-		return pf_err_set(err, -EINVAL,
-				  "expected a JSON object, found its end too early");
+	skip_space(rd);
+	for (start = rd->p; is_digit(rd, rd->p); rd->p++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, *rd->p - '0', &n))
+			return pf_err_set(
+				rd->err, -EOVERFLOW,
+				"expected %s, found one beyond 2^63-1 at byte %zu", want,
+				(size_t)(start - rd->start) + rd->first);
+	if (rd->p == start)
+		return pf_json_bad(rd, want);
+	/* A digit more, "1.0" and "1e3" are numbers of JSON, but none of these. */
+	if ((*start == '0' && rd->p - start > 1) ||
+	    (rd->p < rd->end && *rd->p && strchr(".eE", *rd->p))) {
+		rd->p = start;
+		return pf_json_bad(rd, want);
+	}
+	*ret = n;
+	return 0;
+}
+
+/* --- objects of json-c ---------------------------------------------------------------------- */
+
+struct builder {
+	struct pf_json_reader rd;
+	struct pf_buf
+		words; /* the keys around the value that is read, and its own text */
+	unsigned depth;
+};
+
+static int build(struct builder *b, struct json_object **ret);
+
+static int no_memory(struct builder *b)
+{
+	return pf_err_set(b->rd.err, -ENOMEM, "no memory for JSON");
+}
+
+/* A member that begins with its KEY at that place of the words, for the object O. */
+static int build_member(struct builder *b, size_t key, struct json_object *o)
+{
+	const char *start;
+	struct json_object *value = NULL;
+	int r;
+
+	skip_space(&b->rd);
+	start = b->rd.p;
+	r = pf_json_string(&b->rd, &b->words, "a key in double quotes");
+	if (r < 0)
+		return r;
+	if (json_object_object_get_ex(o, b->words.data + key, NULL)) {
+		b->rd.p = start;
+		return pf_err_set(b->rd.err, -EINVAL, "the key \"%.100s\" is given twice",
+				  b->words.data + key);
+	}
+	pf_buf_append(&b->words, "", 1);
+	if (b->words.failed)
+		return no_memory(b);
+	r = pf_json_expect(&b->rd, ':', "a colon");
+	if (r == 0)
+		r = build(b, &value);
+	if (r == 0 && json_object_object_add(o, b->words.data + key, value))
+		r = no_memory(b);
+	if (r < 0)
+		json_object_put(value);
+	return r;
+}
+
+static int build_element(struct builder *b, struct json_object *array)
+{
+	struct json_object *value = NULL;
+	int r = build(b, &value);
+
+	if (r == 0 && json_object_array_add(array, value))
+		r = no_memory(b);
+	if (r < 0)
+		json_object_put(value);
+	return r;
+}
+
+static int build_members(struct builder *b, struct json_object **ret)
+{
+	bool is_object = *b->rd.p == '{', first = true;
+	size_t words = b->words.len;
+	int r;
+
+	if (b->depth == PF_JSON_DEPTH)
+		return pf_json_bad(&b->rd, "at most 64 brackets within each other");
+	b->rd.p++;
+	b->depth++;
+	*ret = is_object ? json_object_new_object() : json_object_new_array();
+	if (!*ret)
+		return no_memory(b);
+	while ((r = pf_json_next(&b->rd, is_object ? '}' : ']', &first)) > 0) {
+		r = is_object ? build_member(b, words, *ret) : build_element(b, *ret);
+		b->words.len = words;
+		if (r < 0)
+			return r;
+	}
+	b->depth--;
+	return r;
+}
+
+/* The end of the digits at P, of which there must be one. */
+static const char *skip_digits(struct builder *b, const char *p)
+{
+	const char *start = p;
+
+	while (is_digit(&b->rd, p))
+		p++;
+	return p > start ? p : NULL;
+}
+
+static int build_number(struct builder *b, struct json_object **ret)
+{
+	const char *start = b->rd.p, *digits = start + (*start == '-'), *p, *text;
+	size_t at = b->words.len;
+	bool whole = true;
+	uint64_t n;
+
+	p = skip_digits(b, digits);
+	if (p && *digits == '0')
+		p = digits + 1;
+	if (p && p < b->rd.end && *p == '.') {
+		whole = false;
+		p = skip_digits(b, p + 1);
+	}
+	if (p && p < b->rd.end && (*p == 'e' || *p == 'E')) {
+		whole = false;
+		p++;
+		p = skip_digits(b, p + (p < b->rd.end && (*p == '+' || *p == '-')));
+	}
+	if (!p)
+		return pf_json_bad(&b->rd, "a number");
+	pf_buf_append(&b->words, start, (size_t)(p - start));
+	if (b->words.failed)
+		return no_memory(b);
+	text = b->words.data + at;
+	errno = 0;
+	if (!whole) {
+		*ret = json_object_new_double_s(strtod(text, NULL), text);
+	} else if (*start == '-') {
+		*ret = json_object_new_int64(strtoll(text, NULL, 10));
+	} else {
+		n = strtoull(text, NULL, 10);
+		*ret = n > INT64_MAX ? json_object_new_uint64(n)
+				     : json_object_new_int64((int64_t)n);
+	}
+	if (whole && errno == ERANGE)
+		return pf_json_bad(&b->rd, "an integer of at most 64 bits");
+	b->rd.p = p;
+	b->words.len = at;
+	return *ret ? 0 : no_memory(b);
+}
+
+static int build_string(struct builder *b, struct json_object **ret)
+{
+	size_t at = b->words.len;
+	int r = pf_json_string(&b->rd, &b->words, "a value");
+
+	if (r < 0)
+		return r;
+	*ret = json_object_new_string_len(b->words.data + at, (int)(b->words.len - at));
+	b->words.len = at;
+	return *ret ? 0 : no_memory(b);
+}
+
+static int build_literal(struct builder *b, struct json_object **ret)
+{
+	static const char *const names[] = { "null", "false", "true" };
+
+	for (int i = 0; i < 3; i++) {
+		size_t n = strlen(names[i]);
+
+		if ((size_t)(b->rd.end - b->rd.p) < n || memcmp(b->rd.p, names[i], n))
+			continue;
+		b->rd.p += n;
+		*ret = i ? json_object_new_boolean(i == 2) : NULL;
+		return *ret || !i ? 0 : no_memory(b);
+	}
+	return pf_json_bad(&b->rd, "a value");
+}
+
+/* The value at the reader's place; *RET is the caller's, also on failure. */
+static int build(struct builder *b, struct json_object **ret)
+{
+	*ret = NULL;
+	skip_space(&b->rd);
+	if (b->rd.p == b->rd.end)
+		return pf_json_bad(&b->rd, "a value");
+	switch (*b->rd.p) {
+	case '{':
+	case '[':
+		return build_members(b, ret);
+	case '"':
+		return build_string(b, ret);
+	case '-':
+	case '0' ... '9':
+		return build_number(b, ret);
 	default:
-		break;
+		return build_literal(b, ret);
 	}
-	rest = start + used + strspn(text + start + used, blanks);
-	if (text[rest])
-		return pf_err_set(err, -EINVAL,
-				  "expected nothing behind the JSON object, found %.40s",
-				  text + rest);
-	return pf_scan_check(text + start, used, err);
 }
 
-int pf_json_parse(const char *text, struct json_object **ret, struct pf_err *err)
+int pf_json_parse_at(const char *text, size_t len, struct json_object **ret,
+		     size_t *ret_off, struct pf_err *err)
 {
-	int r = check_object(text, err);
+	struct builder b = { .rd = { text, text, text + len, SIZE_MAX, err } };
+	int r;
 
 	*ret = NULL;
-	return r < 0 ? r : pf_json_parse_scanned(text, ret, err);
-}
-
-int pf_json_parse_scanned(const char *text, struct json_object **ret, struct pf_err *err)
-{
-	enum json_tokener_error why = json_tokener_success;
-	const char *wide;
-
-	*ret = json_tokener_parse_verbose(text, &why);
-	if (!json_object_is_type(*ret, json_type_object)) {
+	skip_space(&b.rd);
+	if (b.rd.p == b.rd.end || *b.rd.p != '{')
+		r = pf_json_bad(&b.rd, "a JSON object");
+	else
+		r = build(&b, ret);
+	if (r == 0)
+		skip_space(&b.rd);
+	if (r == 0 && b.rd.p < b.rd.end)
+		r = pf_json_bad(&b.rd, "nothing behind the JSON object");
+	if (r < 0) {
 		json_object_put(*ret);
 		*ret = NULL;
-		return pf_err_set(err, -EINVAL, "expected a JSON object: %s",
-				  why == json_tokener_success
-					  ? "found something else"
-					  : json_tokener_error_desc(why));
 	}
-	wide = find_too_wide(text);
-	if (!wide)
-		return 0;
-	json_object_put(*ret);
-	*ret = NULL;
-	return pf_err_set(err, -EINVAL, "%.*s: a whole number of more than 64 bits",
-			  (int)strspn(wide, "-0123456789"), wide);
+	pf_buf_release(&b.words);
+	*ret_off = (size_t)(b.rd.p - text);
+	return r;
 }
 
-/* --- printing --------------------------------------------------------------------------- */
+int pf_json_parse(const char *text, size_t len, struct json_object **ret,
+		  struct pf_err *err)
+{
+	size_t off;
+	int r = pf_json_parse_at(text, len, ret, &off, err);
+
+	return r < 0 ? pf_err_wrap(err, r, "JSON: byte %zu", off + 1) : 0;
+}
 
 void pf_json_add_string(struct json_object *o, const char *key, const char *value)
 {
@@ -566,42 +452,29 @@ void pf_json_add_int(struct json_object *o, const char *key, int64_t value)
 	json_object_object_add(o, key, json_object_new_int64(value));
 }
 
-/* As "%.9f" does, but that takes a microsecond, and every reply has several. */
-static void print_seconds(char text[64], double seconds)
+/* json-c's own doubles have 17 digits, of which the last tell nothing. */
+static void add_decimals(struct json_object *o, const char *key, double value,
+			 uint64_t seconds, uint64_t ns)
 {
-	uint64_t ns = (uint64_t)(seconds * 1e9 + 0.5);
-	char *at = text + 63;
+	char text[32] = "";
+	struct pf_json_out out = { text, text + sizeof(text) - 1, false };
 
-	*at = '\0';
-	for (int i = 0; i < 9; i++, ns /= 10)
-		*--at = (char)('0' + ns % 10);
-	*--at = '.';
-	do
-		*--at = (char)('0' + ns % 10);
-	while (ns /= 10);
-	memmove(text, at, (size_t)(text + 64 - at));
+	pf_json_put_seconds(&out, seconds, ns);
+	json_object_object_add(o, key, json_object_new_double_s(value, text));
 }
 
 void pf_json_add_seconds(struct json_object *o, const char *key, double seconds)
 {
-	char text[64];
+	double s = seconds > 1e9 ? 1e9 : seconds > 0 ? seconds : 0;
+	uint64_t ns = (uint64_t)(s * 1e9 + 0.5);
 
-	/* json-c's own doubles have 17 digits, of which the last tell nothing. */
-	if (seconds >= 0 && seconds < 1e9)
-		print_seconds(text, seconds);
-	else
-		snprintf(text, sizeof(text), "%.9f", seconds);
-	json_object_object_add(o, key, json_object_new_double_s(seconds, text));
+	add_decimals(o, key, s, ns / 1000000000, ns % 1000000000);
 }
 
 void pf_json_add_time(struct json_object *o, const char *key, const struct timespec *time)
 {
-	char text[64];
-
-	snprintf(text, sizeof(text), "%lld.%09ld", (long long)time->tv_sec,
-		 time->tv_nsec);
-	json_object_object_add(o, key,
-			       json_object_new_double_s((double)time->tv_sec, text));
+	add_decimals(o, key, (double)time->tv_sec, (uint64_t)time->tv_sec,
+		     (uint64_t)time->tv_nsec);
 }
 
 const char *pf_json_text(struct json_object *o)
@@ -655,4 +528,123 @@ struct json_object *pf_json_sorted(struct json_object *o)
 		}
 	}
 	return sorted;
+}
+
+/* --- text without objects -------------------------------------------------------------------- */
+
+static bool has_room(struct pf_json_out *out, size_t len)
+{
+	if ((size_t)(out->end - out->at) >= len)
+		return true;
+	out->cut = true;
+	return false;
+}
+
+void pf_json_put(struct pf_json_out *out, const char *text, size_t len)
+{
+	if (!has_room(out, len))
+		return;
+	memcpy(out->at, text, len);
+	out->at += len;
+}
+
+bool pf_json_put_key(struct pf_json_out *out, const char *key, size_t need)
+{
+	size_t n = strlen(key);
+
+	if (!has_room(out, n + 4 + need))
+		return false;
+	if (out->at[-1] != '{')
+		*out->at++ = ',';
+	*out->at++ = '"';
+	pf_json_put(out, key, n);
+	pf_json_put(out, "\":", 2);
+	return true;
+}
+
+void pf_json_put_string(struct pf_json_out *out, const char *text)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t left = strlen(text);
+
+	if (!has_room(out, 2))
+		return;
+	*out->at++ = '"';
+	while (left) {
+		uint32_t c;
+		size_t n = pf_utf8_char(text, left, &c);
+
+		/* Six bytes are the longest character, and the quotes end with one. */
+		if (!has_room(out, 7))
+			break;
+		if (!n) {
+			pf_json_put(out, "\xef\xbf\xbd", 3);
+			n = 1;
+		} else if (c < 0x20) {
+			pf_json_put(out, "\\u00", 4);
+			*out->at++ = hex[c >> 4];
+			*out->at++ = hex[c & 15];
+		} else {
+			if (c == '"' || c == '\\')
+				*out->at++ = '\\';
+			pf_json_put(out, text, n);
+		}
+		text += n;
+		left -= n;
+	}
+	*out->at++ = '"';
+}
+
+/* N digits of VALUE, with zeros before it; returns what is above them. */
+static uint64_t put_digits(char *dst, unsigned n, uint64_t value)
+{
+	for (; n--; value /= 10)
+		dst[n] = (char)('0' + value % 10);
+	return value;
+}
+
+static void put_unsigned(struct pf_json_out *out, uint64_t value)
+{
+	char digits[20];
+	unsigned n = sizeof(digits);
+
+	do
+		value = put_digits(digits + --n, 1, value);
+	while (value);
+	pf_json_put(out, digits + n, sizeof(digits) - n);
+}
+
+void pf_json_put_int(struct pf_json_out *out, int64_t value)
+{
+	if (value < 0)
+		pf_json_put(out, "-", 1);
+	put_unsigned(out, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+/* As "%llu.%09llu" does, but that takes a microsecond, and every reply has several. */
+void pf_json_put_seconds(struct pf_json_out *out, uint64_t seconds, uint64_t ns)
+{
+	char decimals[10] = ".";
+
+	put_digits(decimals + 1, 9, ns);
+	put_unsigned(out, seconds);
+	pf_json_put(out, decimals, sizeof(decimals));
+}
+
+void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err)
+{
+	enum { NAMES = 128, BEHIND = 1 };
+
+	if (!has_room(out, NAMES))
+		return;
+	pf_json_put(out, "{", 1);
+	pf_json_put_key(out, "errno", 0);
+	pf_json_put_string(out, pf_errno_name(err->code));
+	pf_json_put_key(out, "code", 0);
+	pf_json_put_string(out, pf_pjrt_code_name(err->pjrt_code, err->code));
+	pf_json_put_key(out, "message", 0);
+	out->end -= BEHIND;
+	pf_json_put_string(out, err->text);
+	out->end += BEHIND;
+	pf_json_put(out, "}", 1);
 }

@@ -206,45 +206,10 @@ static int check_encoding(const struct pf_config_text *t, struct pf_err *err)
 	return 0;
 }
 
-/* One object, and blanks after it. */
-static int check_syntax(const struct pf_config_text *t, struct pf_err *err)
-{
-	struct pf_scan scan = { 0 };
-	size_t used, i;
-	char byte[16];
-	enum pf_scan_result r = pf_scan_feed(&scan, t->text, t->len, &used);
-
-	if (r == PF_SCAN_BAD)
-		return error_at(t, used - 1, err, "expected %s, found %s", scan.want,
-				shown(t, used - 1, byte));
-	if (r == PF_SCAN_MORE)
-		return error_at(t, t->len, err,
-				"expected the rest of a JSON object, found the end of "
-				"the file");
-	i = skip_blanks(t, used);
-	if (i < t->len)
-		return error_at(t, i, err,
-				"expected the end of the file after the object, found %s",
-				shown(t, i, byte));
-	return 0;
-}
-
-static int check_keys(const struct pf_config_text *t, struct pf_err *err)
-{
-	size_t off, len;
-	int r = pf_scan_twice(t->text, t->len, &off, &len);
-
-	if (r < 0)
-		return pf_err_set(err, r, "no memory to read %s", t->file);
-	if (r > 0)
-		return error_at(t, off - 1, err, "the key \"%.*s\" is given twice",
-				len < 100 ? (int)len : 100, t->text + off);
-	return 0;
-}
-
 int pf_config_text_parse(struct pf_config_text *t, struct pf_err *err)
 {
-	struct json_tokener *tokener;
+	struct pf_err why = PF_ERR_INIT;
+	size_t off;
 	int r;
 
 	t->json = NULL;
@@ -257,22 +222,8 @@ int pf_config_text_parse(struct pf_config_text *t, struct pf_err *err)
 		return t->json ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 	}
 	if (r == 0)
-		r = check_syntax(t, err);
-	if (r == 0)
-		r = check_keys(t, err);
-	if (r < 0)
-		return r;
-	tokener = json_tokener_new_ex(PF_SCAN_DEPTH + 1);
-	if (tokener)
-		t->json = json_tokener_parse_ex(tokener, t->text, (int)t->len);
-	if (!t->json)
-		r = tokener ? error_at(t, json_tokener_get_parse_end(tokener), err,
-				       "expected JSON: %s",
-				       json_tokener_error_desc(
-					       json_tokener_get_error(tokener)))
-			    : pf_err_set(err, -ENOMEM, "no memory to read %s", t->file);
-	json_tokener_free(tokener);
-	return r;
+		r = pf_json_parse_at(t->text, t->len, &t->json, &off, &why);
+	return why.code ? error_at(t, off, err, "%s", why.text) : r;
 }
 
 void pf_config_text_release(struct pf_config_text *t)

@@ -288,7 +288,7 @@ static int parse_options(const char *text, struct json_object **ret, struct pf_e
 	*ret = NULL;
 	if (!text || !text[strspn(text, " \t\r\n")])
 		return 0;
-	r = pf_json_parse(text, ret, err);
+	r = pf_json_parse(text, strlen(text), ret, err);
 	return r < 0 ? pf_err_wrap(err, r, "compile options") : 0;
 }
 

@@ -8,20 +8,14 @@
 
 void pf_ctl_error_line(struct pf_buf *out, const struct pf_err *err)
 {
-	pf_buf_printf(out,
-		      "{\"ok\":false,\"error\":{\"errno\":\"%s\",\"code\":\"%s\","
-		      "\"message\":\"",
-		      pf_errno_name(err->code),
-		      pf_pjrt_code_name(err->pjrt_code, err->code));
-	for (const char *p = err->text; *p; p++) {
-		if ((unsigned char)*p < 0x20)
-			pf_buf_printf(out, "\\u%04x", *p);
-		else if (*p == '"' || *p == '\\')
-			pf_buf_append(out, (char[]){ '\\', *p }, 2);
-		else
-			pf_buf_append(out, p, 1);
-	}
-	pf_buf_puts(out, "\"}}");
+	static const char before[] = "{\"ok\":false,\"error\":";
+	char text[6 * PF_ERR_TEXT + 256];
+	struct pf_json_out json = { text, text + sizeof(text), false };
+
+	pf_json_put(&json, before, sizeof(before) - 1);
+	pf_json_put_error(&json, err);
+	pf_json_put(&json, "}", 1);
+	pf_buf_append(out, text, (size_t)(json.at - text));
 }
 
 void pf_command_queue_add(struct pf_command_queue *items, struct pf_queued_command *item)
@@ -48,6 +42,7 @@ struct pf_queued_command *pf_command_queue_pop(struct pf_command_queue *items)
 /* One item is kept with its memory for the next command. */
 void pf_queued_command_free(struct pf_control *s, struct pf_queued_command *item)
 {
+	json_object_put(pf_steal(&item->command.json));
 	if (!s->spare && item->text.cap <= PF_CTL_KEEP && !item->text.failed) {
 		item->text.len = 0;
 		s->spare = item;
@@ -115,7 +110,7 @@ void pf_command_parser_reset(struct pf_control *s)
 	s->part.failed = false;
 	if (s->part.cap > PF_CTL_KEEP)
 		pf_buf_release(&s->part);
-	s->scan = (struct pf_scan){ 0 };
+	s->scan = (struct pf_command_scan){ 0 };
 }
 
 static int refuse_long(struct pf_control *s, struct pf_command_queue *items)
@@ -182,42 +177,147 @@ static int cut_line(struct pf_control *s, const char *src, size_t len, size_t *u
 static int accept_object(struct pf_control *s, const char *src, size_t n,
 			 struct pf_command_queue *items)
 {
-	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (s->part.len) {
-		r = keep_part(s, src, n);
-		if (r < 0)
-			return r;
-		src = s->part.data;
-		n = s->part.len;
-	}
-	if (n > PF_CTL_MAX_COMMAND)
+	if (s->part.len + n > PF_CTL_MAX_COMMAND)
 		r = refuse_long(s, items);
-	else if (pf_scan_check(src, n, &err) < 0)
-		r = refuse(s, &err, items);
 	else
-		r = accept(s, src, s->part.len ? 0 : n, items);
+		r = accept(s, src, n, items);
 	pf_command_parser_reset(s);
 	return r;
 }
 
-/* The byte AT cannot follow what came before it. */
-static int refuse_syntax(struct pf_control *s, const char *at, size_t pos,
+/*
+ * Where a JSON object ends, found without a copy: brackets, strings, and what follows what.  That
+ * is as much as it takes to see at once that a line never becomes a command, so that the next
+ * line can; the rest of the grammar is pf_json_parse's.
+ */
+enum {
+	START,
+	FIRST_KEY, /* or the end of the object */
+	KEY,
+	COLON,
+	FIRST_VALUE, /* or the end of the array */
+	VALUE,
+	AFTER, /* a comma or the end */
+	STRING,
+	ESCAPE,
+	NUMBER,
+	LITERAL,
+};
+
+static bool open_bracket(struct pf_command_scan *s, bool object)
+{
+	s->objects = s->objects << 1 | object;
+	s->state = object ? FIRST_KEY : FIRST_VALUE;
+	return ++s->depth <= PF_JSON_DEPTH;
+}
+
+static bool close_bracket(struct pf_command_scan *s)
+{
+	s->objects >>= 1;
+	s->depth--;
+	s->state = AFTER;
+	return true;
+}
+
+static bool begin_value(struct pf_command_scan *s, char c)
+{
+	static const char *const literals[] = { "true", "false", "null" };
+
+	if (c == '{' || c == '[')
+		return open_bracket(s, c == '{');
+	for (int i = 0; i < 3; i++)
+		if (c == literals[i][0]) {
+			s->state = LITERAL;
+			s->rest = literals[i] + 1;
+			return true;
+		}
+	s->key = false;
+	s->state = c == '"' ? STRING : NUMBER;
+	return c == '"' || c == '-' || (c >= '0' && c <= '9');
+}
+
+/* Can C stand outside strings, numbers and words? */
+static bool scan_between(struct pf_command_scan *s, char c)
+{
+	bool object = s->objects & 1;
+
+	if (c == ' ' || c == '\t' || c == '\r' || c == '\n')
+		return true;
+	switch (s->state) {
+	case START:
+		return c == '{' && open_bracket(s, true);
+	case FIRST_KEY:
+	case KEY:
+		if (c == '}' && s->state == FIRST_KEY)
+			return close_bracket(s);
+		s->key = true;
+		s->state = STRING;
+		return c == '"';
+	case COLON:
+		s->state = VALUE;
+		return c == ':';
+	case FIRST_VALUE:
+	case VALUE:
+		if (c == ']' && s->state == FIRST_VALUE)
+			return close_bracket(s);
+		return begin_value(s, c);
+	default:
+		if (c == (object ? '}' : ']'))
+			return close_bracket(s);
+		s->state = object ? KEY : VALUE;
+		return c == ',';
+	}
+}
+
+/* Can C follow what was scanned before? */
+static bool scan(struct pf_command_scan *s, char c)
+{
+	switch (s->state) {
+	case STRING:
+	case ESCAPE:
+		if (s->state == STRING && c == '"')
+			s->state = s->key ? COLON : AFTER;
+		else
+			s->state = s->state == STRING && c == '\\' ? ESCAPE : STRING;
+		return (unsigned char)c >= ' ';
+	case LITERAL:
+		if (*s->rest)
+			return c == *s->rest++;
+		s->state = AFTER;
+		return scan_between(s, c);
+	case NUMBER:
+		if ((c >= '0' && c <= '9') || (c && strchr("+-.eE", c)))
+			return true;
+		s->state = AFTER;
+		return scan_between(s, c);
+	default:
+		return scan_between(s, c);
+	}
+}
+
+/* Byte AT of the LEN bytes at SRC cannot follow what came before it: the parser says why. */
+static int refuse_syntax(struct pf_control *s, const char *src, size_t at, size_t len,
 			 struct pf_command_queue *items)
 {
+	const char *end = memchr(src + at, '\n', len - at);
+	size_t line = end ? (size_t)(end - src) : len;
+	bool first = !s->part.len && at == 0;
 	struct pf_err err = PF_ERR_INIT;
-	char what[16] = "a line's end";
-	int r;
+	struct json_object *none = NULL;
+	int r = keep_part(s, src, line > at ? line : at + 1);
 
-	if (*at > ' ' && *at < 0x7f)
-		snprintf(what, sizeof(what), "%c", *at);
-	else if (*at != '\n')
-		snprintf(what, sizeof(what), "byte 0x%02x", (unsigned char)*at);
-	pf_err_set(&err, -EINVAL, "JSON: byte %zu of the command is %s, expected %s%s",
-		   pos, what, s->scan.want,
-		   pos == 1 ? ", as in {\"op\":\"execute\",...}" : "");
-	s->skipping = *at != '\n';
+	if (r < 0)
+		return r;
+	if (first)
+		pf_err_set(&err, -EINVAL,
+			   "JSON: byte 1: expected {, as in {\"op\":\"execute\",...}, "
+			   "found \"%.16s\"",
+			   s->part.data);
+	else
+		pf_json_parse(s->part.data, s->part.len, &none, &err);
+	s->skipping = src[at] != '\n';
 	r = refuse(s, &err, items);
 	pf_command_parser_reset(s);
 	return r;
@@ -227,27 +327,27 @@ static int refuse_syntax(struct pf_control *s, const char *at, size_t pos,
 static int cut_object(struct pf_control *s, const char *src, size_t len, size_t *used,
 		      struct pf_command_queue *items)
 {
-	size_t space = 0, n;
+	size_t space = 0, n = 0;
 
 	if (!s->part.len)
 		while (space < len && strchr(" \t\r\n", src[space]) && src[space])
 			space++;
-	*used = space;
 	src += space;
 	len -= space;
-	if (!len)
-		return 0;
-	switch (pf_scan_feed(&s->scan, src, len, &n)) {
-	case PF_SCAN_DONE:
-		*used += n;
-		return accept_object(s, src, n, items);
-	case PF_SCAN_BAD:
-		*used += n;
-		return refuse_syntax(s, src + n - 1, s->part.len + n, items);
-	case PF_SCAN_MORE:
-		break;
+	while (n < len && (!n || s->scan.depth)) {
+		/* Most bytes are in strings. */
+		while (s->scan.state == STRING && n + 1 < len &&
+		       (unsigned char)src[n] >= ' ' && src[n] != '"' && src[n] != '\\')
+			n++;
+		if (!scan(&s->scan, src[n])) {
+			*used = space + n + 1;
+			return refuse_syntax(s, src, n, len, items);
+		}
+		n++;
 	}
-	*used += len;
+	*used = space + n;
+	if (n && !s->scan.depth)
+		return accept_object(s, src, n, items);
 	if (s->part.len + len <= PF_CTL_MAX_COMMAND)
 		return keep_part(s, src, len);
 	pf_command_parser_reset(s);

@@ -199,7 +199,7 @@ static char *sentence_of(const struct pf_control *c, const char *line, size_t le
 
 	if (!text || !c->json)
 		return pf_steal(&text);
-	if (pf_json_parse(text, &o, NULL) == 0 &&
+	if (pf_json_parse(text, len, &o, NULL) == 0 &&
 	    json_object_object_get_ex(o, "error", &error) &&
 	    json_object_object_get_ex(error, "message", &message))
 		ret = strdup(json_object_get_string(message));
@@ -230,6 +230,18 @@ static void finish_locked(struct pf_control *c, struct pf_queued_command *item, 
 	pf_stream_serve_locked(&c->stream);
 }
 
+/* A command is parsed no sooner than it runs: as an object it takes many times its text. */
+static void run_command(struct pf_control *c, struct pf_command *command)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	if (c->json &&
+	    pf_json_parse(command->text, command->len, &command->json, &err) < 0)
+		pf_command_fail(command, &err);
+	else
+		c->of->node->kind->command(command);
+}
+
 /*
  * Run what is queued until a command is answered later.  One thread at a time: a command
  * that is done within kind->command, or on another thread before that returns, leaves the
@@ -252,7 +264,7 @@ static void run_locked(struct pf_control *c)
 		}
 		pf_open_ref(c->of); /* the command's */
 		pf_unlock(&c->stream.lock);
-		c->of->node->kind->command(&item->command);
+		run_command(c, &item->command);
 		pf_lock(&c->stream.lock);
 	}
 	c->looping = false;
@@ -268,6 +280,14 @@ void pf_command_done(struct pf_command *command, int code, const char *line, siz
 	PF_LOCK_SCOPE(&c->stream.lock);
 	finish_locked(c, item, code, line, len);
 	run_locked(c);
+}
+
+void pf_command_fail(struct pf_command *command, const struct pf_err *err)
+{
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+
+	pf_ctl_error_line(&line, err);
+	pf_command_done(command, err->code, line.data ? line.data : "", line.len);
 }
 
 bool pf_command_cancelled(const struct pf_command *command)

@@ -192,6 +192,14 @@ struct pf_command_queue {
 	unsigned n;
 };
 
+/* How far a JSON object was scanned; all zeros is its start. */
+struct pf_command_scan {
+	uint8_t state, depth;
+	bool key;         /* the string is an object's key */
+	uint64_t objects; /* a bit for each depth: in an object, not an array */
+	const char *rest; /* of true, false or null; static */
+};
+
 struct pf_control {
 	struct pf_stream stream; /* its lock protects the fields below */
 	struct pf_open *of;      /* borrowed: it owns the control */
@@ -200,7 +208,7 @@ struct pf_control {
 
 	/* What was written and is no whole command yet. */
 	struct pf_buf part;
-	struct pf_scan scan;
+	struct pf_command_scan scan;
 	bool skipping; /* after an error, up to the next newline */
 
 	struct pf_command_queue queue;

@@ -18,7 +18,7 @@ refused()
 
 # -- what is wrong is told with file, line and column
 echo '{"plugin_dir": 5,' >bad.json
-refused 2 'bad.json:2:1: expected the rest of a JSON object' "$name" m --config bad.json
+refused 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
 printf '{\n  "memory_limits": "4G"\n}\n' >bad.json
 refused 2 'bad.json:2:3: memory_limits: there is no such key \(did you mean "memory_limit"\?\); expected one of foreground' \
 	"$name" m --config bad.json

@@ -28,7 +28,7 @@ refused()
 refused EINVAL '"op"' '{}'
 refused EINVAL 'expected one of execute.*found "nothing"' '{"op":"nothing"}'
 refused EINVAL 'found "exceute" \(did you mean "execute"\?\)$' '{"op":"exceute"}'
-refused EINVAL 'JSON: byte 1 of the command is e, expected \{, as in \{"op":"execute",' 'execute add'
+refused EINVAL 'JSON: byte 1: expected \{, as in \{"op":"execute",...\}, found "execute add"$' 'execute add'
 refused EINVAL 'unknown key "buffr" \(did you mean "buffer"\?\): expected one of buffer,' \
 	'{"op":"delete","buffr":"x"}'
 refused EINVAL '"op": expected a string, found int' '{"op":1}'

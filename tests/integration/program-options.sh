@@ -82,12 +82,12 @@ refused '{"device":"tpu:0"}' 'there is no plugin tpu in this mount'
 refused '{"device":1,"compile_portable_executable":true}' 'is for any device'
 refused '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":null}}' 'xla_cpu_enable'
 refused '[]' 'JSON object|expected'
-refused '{} and more' 'nothing behind the JSON object, found and more'
+refused '{} and more' 'byte 4: expected nothing behind the JSON object, found "and more'
 refused '{}{}' 'nothing behind the JSON object'
 refused '{"num_replicas":1,"num_replicas":1}' 'num_replicas.*twice'
 printf '{}\0{}' >zero
 fails_with 'Invalid argument' cp zero "$x/p/options.json"
-tells "$x/p/error" 'byte 3 is zero'
+tells "$x/p/error" 'byte 3: expected nothing behind the JSON object, found a zero byte'
 # What only the plugin knows to be wrong is its failure, of this compile alone.
 if say "$x/p/options.json" '{"env_option_overrides":{"xla_no_such_flag":true}}' 2>/dev/null; then
 	shows "$x/p/state" failed

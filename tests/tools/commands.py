@@ -374,7 +374,7 @@ def names(d):
     refused("ENODATA", "copy: names/nothing: it is empty", op="copy", buffer="names/nothing",
             **{"as": "names/a"})
     # nor a number
-    refused("EINVAL", "99999999999999999999: a whole number", op="create", dtype="U64", shape=[],
+    refused("EINVAL", "an integer of at most 64 bits, found \"9999999999999999", op="create", dtype="U64", shape=[],
             buffer="names/wide", fill=99999999999999999999)
     # another device
     numbers(f"{cases.mnt}/devices/{cases.plugin}/1/buffers", far=(1, 1, 1))

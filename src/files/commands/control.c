@@ -207,27 +207,22 @@ static const struct task_ops control_ops = { .cancelled = control_cancelled,
 
 static void control_command(struct pf_command *command)
 {
-	struct json_object *o = NULL;
+	/* COMMAND may be gone before command_run returns. */
+	struct json_object *o = pf_steal(&command->json);
 	struct control_task *c = calloc(1, sizeof(*c));
 	struct pf_err err = PF_ERR_INIT;
-	int r;
 
 	if (!c) {
-		static const char text[] =
-			"{\"ok\":false,\"error\":{\"errno\":\"ENOMEM\"}}";
-
-		pf_command_done(command, -ENOMEM, text, sizeof(text) - 1);
+		pf_err_set(&err, -ENOMEM, "no memory for a command");
+		pf_command_fail(command, &err);
+		json_object_put(o);
 		return;
 	}
 	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
 	c->command = command;
 	atomic_store(&command->user, &c->task);
-	r = pf_json_parse_scanned(command->text, &o, &err);
-	if (r == 0) {
-		task_set_id(&c->task, o);
-		r = command_run(&c->task, o, &err);
-	}
-	if (r < 0)
+	task_set_id(&c->task, o);
+	if (command_run(&c->task, o, &err) < 0)
 		task_fail(&c->task, &err);
 	json_object_put(o);
 }

@@ -18,7 +18,7 @@ static int parse_run(const char *text, struct exec_spec *request, struct task *t
 	*json = text[strspn(text, " \t")] == '{';
 	if (!*json)
 		return exec_spec_parse_line(text, request, err);
-	r = pf_json_parse(text, &o, err);
+	r = pf_json_parse(text, strlen(text), &o, err);
 	if (r < 0)
 		return r;
 	r = exec_spec_parse(o, others, request, err);

@@ -361,20 +361,16 @@ static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 /* Refuse what is no JSON object so far; *WHOLE tells if it is a complete one. */
 static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *err)
 {
-	struct pf_scan scan = { 0 };
-	size_t used, skip = strspn(text->data, " \t\r\n");
+	struct pf_err why = PF_ERR_INIT;
+	struct json_object *o;
+	size_t off;
+	int r = pf_json_parse_at(text->data, text->len, &o, &off, &why);
 
-	*whole = false;
-	switch (pf_scan_feed(&scan, text->data + skip, text->len - skip, &used)) {
-	case PF_SCAN_BAD:
-		return pf_err_set(err, -EINVAL, "byte %zu: expected %s", skip + used,
-				  scan.want);
-	case PF_SCAN_DONE:
-		*whole = true;
-		return pf_scan_check(text->data + skip, used, err);
-	default:
+	json_object_put(o);
+	*whole = r == 0;
+	if (r == 0 || (r == -EINVAL && off == text->len))
 		return 0;
-	}
+	return pf_err_set(err, r, "byte %zu: %s", off + 1, why.text);
 }
 
 /* May who has OF open set the options TEXT? */

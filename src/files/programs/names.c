@@ -95,7 +95,7 @@ int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_er
 
 	if (!options || owns_mount(fs, uid))
 		return 0;
-	if (pf_json_parse(options, &o, NULL) < 0)
+	if (pf_json_parse(options, strlen(options), &o, NULL) < 0)
 		return 0; /* pf_executable_set_options refuses them */
 	r = pf_options_check_flags(o, fs->flags_for_all, err);
 	json_object_put(o);

@@ -16,258 +16,17 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/base.h"
-
-/* Reading JSON whose grammar is known token by token; used by safetensors.c only. */
-
-/*
- * The text, which ends where the JSON does, and the place in it.  All functions step over
- * JSON's spaces first; what is WANTed is for the sentence.
- */
-struct pf_reader {
-	const char *start, *p, *end; /* borrowed */
-	size_t offset;               /* of the text in the file, for sentences */
-	struct pf_err *err;          /* borrowed; may be NULL */
-};
-
-/* -EINVAL: "expected WANT, found ..." what is at the reader's place. */
-int pf_reader_bad(struct pf_reader *rd, const char *want);
-
-/* Step over the character C.  0, or -EINVAL if there is another. */
-int pf_reader_expect(struct pf_reader *rd, char c, const char *want);
-
-/*
- * Step to the next member of an object or a list: 1; behind its CLOSE, which is '}' or
- * ']': 0; -EINVAL if neither is there.  *FIRST: there was no member yet, so there is no
- * comma; it becomes false.
- */
-int pf_reader_next(struct pf_reader *rd, char close, bool *first);
-
-/*
- * Step over a string and append what it means to OUT (if not NULL), whose data are then
- * not NULL.  0; -EINVAL: no string, not UTF-8, half a surrogate pair, a NUL in it;
- * -ENOMEM.
- */
-int pf_reader_string(struct pf_reader *rd, struct pf_buf *out, const char *want);
-
-/*
- * Step over a whole number.  0; -EINVAL: none, or with sign, leading zero, fraction or
- * exponent; -EOVERFLOW: beyond 2^63-1.
- */
-int pf_reader_number(struct pf_reader *rd, int64_t *ret, const char *want);
-
-/* Reading JSON (RFC 8259) token by token. */
-
-int pf_reader_bad(struct pf_reader *rd, const char *want)
-{
-	size_t left = (size_t)(rd->end - rd->p);
-
-	if (left == 0)
-		return pf_err_set(rd->err, -EINVAL, "expected %s, found its end", want);
-	/* The bytes are anything at all: pf_err_set makes them fit to print. */
-	return pf_err_set(rd->err, -EINVAL, "expected %s, found \"%.*s\" at byte %zu",
-			  want, left < 16 ? (int)left : 16, rd->p,
-			  (size_t)(rd->p - rd->start) + rd->offset);
-}
-
-static void skip_space(struct pf_reader *rd)
-{
-	while (rd->p < rd->end && *rd->p && strchr(" \t\r\n", *rd->p))
-		rd->p++;
-}
-
-int pf_reader_expect(struct pf_reader *rd, char c, const char *want)
-{
-	skip_space(rd);
-	if (rd->p == rd->end || *rd->p != c)
-		return pf_reader_bad(rd, want);
-	rd->p++;
-	return 0;
-}
-
-int pf_reader_next(struct pf_reader *rd, char close, bool *first)
-{
-	int r;
-
-	skip_space(rd);
-	if (rd->p < rd->end && *rd->p == close) {
-		rd->p++;
-		return 0;
-	}
-	if (!*first) {
-		r = pf_reader_expect(rd, ',', close == '}' ? "',' or '}'" : "',' or ']'");
-		if (r < 0)
-			return r;
-	}
-	*first = false;
-	return 1;
-}
-
-static size_t put_utf8(char *dst, uint32_t c)
-{
-	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-
-	for (size_t i = n - 1; i > 0; i--, c >>= 6)
-		dst[i] = (char)(0x80 | (c & 0x3f));
-	dst[0] = (char)(lead[n] | c);
-	return n;
-}
-
-/* Four digits at the reader's place, which is behind "\u". */
-static int read_hex(struct pf_reader *rd, uint32_t *ret)
-{
-	uint32_t c = 0;
-
-	for (int i = 0; i < 4; i++, rd->p++) {
-		char d = rd->p < rd->end ? *rd->p : '\0';
-
-		if (d >= '0' && d <= '9')
-			c = c << 4 | (uint32_t)(d - '0');
-		else if ((d | 32) >= 'a' && (d | 32) <= 'f')
-			c = c << 4 | (uint32_t)((d | 32) - 'a' + 10);
-		else
-			return pf_reader_bad(rd, "four hexadecimal digits");
-	}
-	*ret = c;
-	return 0;
-}
-
-/* "\uXXXX", or two of them that are one character, at the reader's place. */
-static int read_code(struct pf_reader *rd, uint32_t *ret)
-{
-	const char *start = rd->p;
-	uint32_t c = 0, low = 0;
-	int r;
-
-	rd->p += 2;
-	r = read_hex(rd, &c);
-	if (r < 0)
-		return r;
-	if (c >= 0xd800 && c < 0xdc00 && rd->end - rd->p >= 2 && rd->p[0] == '\\' &&
-	    rd->p[1] == 'u') {
-		rd->p += 2;
-		r = read_hex(rd, &low);
-		if (r < 0)
-			return r;
-		if (low >= 0xdc00 && low < 0xe000)
-			c = 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
-	}
-	if (c == 0 || (c >= 0xd800 && c < 0xe000)) {
-		rd->p = start;
-		return pf_reader_bad(rd,
-				     c ? "a pair of surrogates" : "no NUL in a string");
-	}
-	*ret = c;
-	return 0;
-}
-
-static int read_escape(struct pf_reader *rd, struct pf_buf *out)
-{
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *at;
-	char text[4];
-	uint32_t c = 0;
-	int r;
-
-	if (rd->end - rd->p < 2 || !rd->p[1])
-		return pf_reader_bad(rd, "an escape sequence");
-	at = strchr(from, rd->p[1]);
-	if (at) {
-		rd->p += 2;
-		c = (unsigned char)to[at - from];
-	} else if (rd->p[1] == 'u') {
-		r = read_code(rd, &c);
-		if (r < 0)
-			return r;
-	} else {
-		return pf_reader_bad(rd, "an escape sequence");
-	}
-	if (out)
-		pf_buf_append(out, text, put_utf8(text, c));
-	return 0;
-}
-
-/* Step over characters that stand for themselves. */
-static void skip_plain(struct pf_reader *rd)
-{
-	uint32_t c;
-
-	while (rd->p < rd->end) {
-		size_t n = 1;
-
-		if ((unsigned char)*rd->p >= 0x80)
-			n = pf_utf8_char(rd->p, (size_t)(rd->end - rd->p), &c);
-		else if ((unsigned char)*rd->p < 0x20 || *rd->p == '"' || *rd->p == '\\')
-			n = 0;
-		if (n == 0)
-			return;
-		rd->p += n;
-	}
-}
-
-int pf_reader_string(struct pf_reader *rd, struct pf_buf *out, const char *want)
-{
-	int r = pf_reader_expect(rd, '"', want);
-
-	while (r == 0) {
-		const char *run = rd->p;
-
-		skip_plain(rd);
-		if (out)
-			pf_buf_append(out, run, (size_t)(rd->p - run));
-		if (out && out->failed)
-			return pf_err_set(rd->err, -ENOMEM, "no memory for a string");
-		if (rd->p == rd->end)
-			return pf_reader_bad(rd, "the end of a string");
-		if (*rd->p == '"') {
-			rd->p++;
-			return 0;
-		}
-		if (*rd->p == '\\')
-			r = read_escape(rd, out);
-		else if ((unsigned char)*rd->p < 0x20)
-			return pf_reader_bad(rd, "no control character in a string");
-		else
-			return pf_reader_bad(rd, "UTF-8 in a string");
-	}
-	return r;
-}
-
-int pf_reader_number(struct pf_reader *rd, int64_t *ret, const char *want)
-{
-	const char *start;
-	int64_t n = 0;
-
-	skip_space(rd);
-	start = rd->p;
-	for (; rd->p < rd->end && *rd->p >= '0' && *rd->p <= '9'; rd->p++)
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, *rd->p - '0', &n))
-			return pf_err_set(
-				rd->err, -EOVERFLOW,
-				"expected %s, found one beyond 2^63-1 at byte %zu", want,
-				(size_t)(start - rd->start) + rd->offset);
-	if (rd->p == start)
-		return pf_reader_bad(rd, want);
-	/* A digit more, "1.0" and "1e3" are numbers of JSON, but none of these. */
-	if ((*start == '0' && rd->p - start > 1) ||
-	    (rd->p < rd->end && *rd->p && strchr(".eE", *rd->p))) {
-		rd->p = start;
-		return pf_reader_bad(rd, want);
-	}
-	*ret = n;
-	return 0;
-}
+#include "pjrtfs/json.h"
 
 enum { PREAMBLE = 8 }; /* bytes of the JSON's length */
 
 static const char metadata_name[] = "__metadata__";
 
 struct parser {
-	struct pf_reader json;     /* over the header, all of it */
-	struct pf_buf word;        /* the last key of a tensor, or name of a type */
-	struct pf_buf names;       /* each with its NUL, in the order of the text */
-	struct pf_tensor *tensors; /* likewise; owned, without their names */
+	struct pf_json_reader json; /* over the header, all of it */
+	struct pf_buf word;         /* the last key of a tensor, or name of a type */
+	struct pf_buf names;        /* each with its NUL, in the order of the text */
+	struct pf_tensor *tensors;  /* likewise; owned, without their names */
 	size_t n, cap;
 	bool metadata; /* was there */
 };
@@ -297,7 +56,7 @@ static int no_memory(struct parser *ps)
 static int read_word(struct parser *ps, const char *want)
 {
 	pf_buf_consume(&ps->word, ps->word.len);
-	return pf_reader_string(&ps->json, &ps->word, want);
+	return pf_json_string(&ps->json, &ps->word, want);
 }
 
 static int read_dtype(struct parser *ps, enum pf_dtype *ret)
@@ -321,17 +80,17 @@ static int read_shape(struct parser *ps, struct pf_shape *shape)
 	int r;
 
 	shape->rank = 0;
-	r = pf_reader_expect(&ps->json, '[', "a list such as [2,3] for shape");
+	r = pf_json_expect(&ps->json, '[', "a list such as [2,3] for shape");
 	if (r < 0)
 		return r;
-	while ((r = pf_reader_next(&ps->json, ']', &first)) > 0) {
+	while ((r = pf_json_next(&ps->json, ']', &first)) > 0) {
 		if (shape->rank == PF_MAX_RANK)
 			return pf_err_set(ps->json.err, -EINVAL,
 					  "expected at most %d extents in shape, found "
 					  "more",
 					  PF_MAX_RANK);
-		r = pf_reader_number(&ps->json, &shape->dims[shape->rank],
-				     "an extent (a whole number) in shape");
+		r = pf_json_number(&ps->json, &shape->dims[shape->rank],
+				   "an extent (a whole number) in shape");
 		if (r < 0)
 			return r;
 		shape->rank++;
@@ -345,11 +104,11 @@ static int read_offsets(struct parser *ps, struct pf_tensor *tensor)
 	int64_t begin = 0, end = 0;
 	int r;
 
-	r = pf_reader_expect(&ps->json, '[', want);
-	r = r < 0 ? r : pf_reader_number(&ps->json, &begin, want);
-	r = r < 0 ? r : pf_reader_expect(&ps->json, ',', want);
-	r = r < 0 ? r : pf_reader_number(&ps->json, &end, want);
-	r = r < 0 ? r : pf_reader_expect(&ps->json, ']', want);
+	r = pf_json_expect(&ps->json, '[', want);
+	r = r < 0 ? r : pf_json_number(&ps->json, &begin, want);
+	r = r < 0 ? r : pf_json_expect(&ps->json, ',', want);
+	r = r < 0 ? r : pf_json_number(&ps->json, &end, want);
+	r = r < 0 ? r : pf_json_expect(&ps->json, ']', want);
 	if (r < 0)
 		return r;
 	if (end < begin)
@@ -409,7 +168,7 @@ static int read_key(struct parser *ps, unsigned *seen, int *ret)
 				  keys[key]);
 	*seen |= 1u << key;
 	*ret = key;
-	return pf_reader_expect(&ps->json, ':', "':' behind a key");
+	return pf_json_expect(&ps->json, ':', "':' behind a key");
 }
 
 static int read_tensor(struct parser *ps, struct pf_tensor *tensor)
@@ -418,11 +177,11 @@ static int read_tensor(struct parser *ps, struct pf_tensor *tensor)
 	unsigned seen = 0;
 	int r, key = 0;
 
-	r = pf_reader_expect(&ps->json, '{',
-			     "an object with dtype, shape and data_offsets");
+	r = pf_json_expect(&ps->json, '{',
+			   "an object with dtype, shape and data_offsets");
 	if (r < 0)
 		return r;
-	while ((r = pf_reader_next(&ps->json, '}', &first)) > 0) {
+	while ((r = pf_json_next(&ps->json, '}', &first)) > 0) {
 		r = read_key(ps, &seen, &key);
 		if (r < 0)
 			return r;
@@ -451,13 +210,13 @@ static int read_metadata(struct parser *ps)
 		return pf_err_set(ps->json.err, -EINVAL,
 				  "expected it once, found it twice");
 	ps->metadata = true;
-	r = pf_reader_expect(&ps->json, '{', "an object of strings");
+	r = pf_json_expect(&ps->json, '{', "an object of strings");
 	if (r < 0)
 		return r;
-	while ((r = pf_reader_next(&ps->json, '}', &first)) > 0) {
-		r = pf_reader_string(&ps->json, NULL, "a key in double quotes");
-		r = r < 0 ? r : pf_reader_expect(&ps->json, ':', "':' behind a key");
-		r = r < 0 ? r : pf_reader_string(&ps->json, NULL, "a string");
+	while ((r = pf_json_next(&ps->json, '}', &first)) > 0) {
+		r = pf_json_string(&ps->json, NULL, "a key in double quotes");
+		r = r < 0 ? r : pf_json_expect(&ps->json, ':', "':' behind a key");
+		r = r < 0 ? r : pf_json_string(&ps->json, NULL, "a string");
 		if (r < 0)
 			return r;
 	}
@@ -491,8 +250,8 @@ static int read_member(struct parser *ps)
 	char name[QUOTED];
 	int r;
 
-	r = pf_reader_string(&ps->json, &ps->names, "a tensor's name in double quotes");
-	r = r < 0 ? r : pf_reader_expect(&ps->json, ':', "':' behind a tensor's name");
+	r = pf_json_string(&ps->json, &ps->names, "a tensor's name in double quotes");
+	r = r < 0 ? r : pf_json_expect(&ps->json, ':', "':' behind a tensor's name");
 	if (r < 0)
 		return r;
 	if (strcmp(ps->names.data + at, metadata_name) == 0) {
@@ -520,10 +279,10 @@ static int read_header(struct parser *ps)
 	bool first = true;
 	int r;
 
-	r = pf_reader_expect(&ps->json, '{', "'{'");
+	r = pf_json_expect(&ps->json, '{', "'{'");
 	if (r < 0)
 		return r;
-	while ((r = pf_reader_next(&ps->json, '}', &first)) > 0) {
+	while ((r = pf_json_next(&ps->json, '}', &first)) > 0) {
 		r = read_member(ps);
 		if (r < 0)
 			return r;
@@ -531,7 +290,7 @@ static int read_header(struct parser *ps)
 	while (ps->json.p < ps->json.end && *ps->json.p == ' ')
 		ps->json.p++;
 	if (r == 0 && ps->json.p < ps->json.end)
-		return pf_reader_bad(&ps->json, "only spaces behind the object");
+		return pf_json_bad(&ps->json, "only spaces behind the object");
 	return r;
 }
 
@@ -658,7 +417,7 @@ int pf_safetensors_parse(const void *data, uint64_t len, struct pf_safetensors *
 			 struct pf_err *err)
 {
 	struct pf_safetensors st = { 0 };
-	struct parser ps = { .json = { .offset = PREAMBLE, .err = err } };
+	struct parser ps = { .json = { .first = PREAMBLE, .err = err } };
 	int r;
 
 	r = pf_safetensors_length(data, len, &st.header_len, err);
@@ -688,26 +447,6 @@ void pf_safetensors_release(struct pf_safetensors *st)
 	*st = (struct pf_safetensors){ 0 };
 }
 
-static void print_string(struct pf_buf *out, const char *str)
-{
-	size_t len = strlen(str), n;
-	uint32_t c;
-
-	pf_buf_puts(out, "\"");
-	for (size_t i = 0; i < len; i += n ? n : 1) {
-		n = pf_utf8_char(str + i, len - i, &c);
-		if (n == 0)
-			pf_buf_puts(out, "\xef\xbf\xbd");
-		else if (c < 0x20)
-			pf_buf_printf(out, "\\u%04x", c);
-		else if (c == '"' || c == '\\')
-			pf_buf_printf(out, "\\%c", (char)c);
-		else
-			pf_buf_append(out, str + i, n);
-	}
-	pf_buf_puts(out, "\"");
-}
-
 void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dtype,
 			  const struct pf_shape *shape)
 {
@@ -716,12 +455,21 @@ void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dt
 	unsigned char length[PREAMBLE];
 	int64_t count = 0;
 	size_t len;
+	char *dst;
 	int r = pf_shape_count(shape, &count, NULL);
 
 	assert(r == 0 && pf_dtype_valid((int)dtype));
 	(void)r;
-	pf_buf_puts(&text, "{");
-	print_string(&text, strcmp(name, metadata_name) == 0 ? "__metadata___" : name);
+	if (strcmp(name, metadata_name) == 0)
+		name = "__metadata___";
+	dst = pf_buf_reserve(&text, 6 * strlen(name) + 3); /* "\u001f" is the longest */
+	if (dst) {
+		struct pf_json_out json = { dst, dst + 6 * strlen(name) + 3, false };
+
+		pf_json_put(&json, "{", 1);
+		pf_json_put_string(&json, name);
+		text.len = (size_t)(json.at - dst);
+	}
 	pf_buf_printf(&text,
 		      ":{\"dtype\":\"%s\",\"shape\":", pf_dtype_safetensors(dtype));
 	pf_shape_print(&text, PF_DTYPE_INVALID, shape);
