@@ -23,16 +23,15 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 }
 
 /* Check what requests for a new array have in common, and tell where it shall be. */
-static int check_new(const struct pf_work *request, struct pj_place *place,
+static int check_new(const struct pf_work *work, struct pj_place *place,
 		     struct pf_shape *shape, struct pf_err *err)
 {
-	const struct pf_req_buffer *q = request->message;
+	const struct pf_req_buffer *q = work->message;
 	int r;
 
-	if (request->len != sizeof(*q) || !q->id || q->rank > PF_WIRE_MAX_RANK)
-		return pf_err_set(err, -EPROTO, "create: a message of %zu bytes",
-				  request->len);
-	r = find_place(request->worker->client, q->device, q->memory, place, err);
+	if (q->rank > PF_WIRE_MAX_RANK)
+		return pf_err_set(err, -EPROTO, "create: an array of rank %u", q->rank);
+	r = find_place(work->worker->client, q->device, q->memory, place, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "create");
 	shape->rank = q->rank;
@@ -40,17 +39,37 @@ static int check_new(const struct pf_work *request, struct pj_place *place,
 	return 0;
 }
 
-int pf_handle_buffer_create(struct pf_work *request, struct pf_err *err)
+/*
+ * Make an object of BUFFER, which is given, and put it into the table under ID.
+ * ret   on success, a reference, the caller's
+ */
+static int publish(struct pf_worker *worker, uint64_t id, struct PJRT_Buffer *buffer,
+		   enum pf_dtype dtype, uint64_t len, struct pf_object **ret,
+		   struct pf_err *err)
 {
-	const struct pf_req_buffer *q = request->message;
-	struct pf_rep_buffer *reply = (struct pf_rep_buffer *)request->reply;
-	struct pf_worker *worker = request->worker;
+	PF_CLEANUP(pf_object_unrefp)
+	struct pf_object *object = pf_object_buffer(worker->plugin, buffer, dtype, len);
+	int r;
+
+	if (!object)
+		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
+	r = pf_objects_put(&worker->objects, &id, &object, 1, err);
+	if (r == 0)
+		*ret = pf_steal(&object);
+	return r;
+}
+
+int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
+{
+	const struct pf_req_buffer *q = work->message;
+	struct pf_rep_buffer *reply = (struct pf_rep_buffer *)work->reply;
+	struct pf_worker *worker = work->worker;
 	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
 	struct PJRT_Buffer *buffer = NULL;
 	const void *bytes, *alias = NULL;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = check_new(request, &place, &shape, err);
+	int r = check_new(work, &place, &shape, err);
 
 	if (r < 0)
 		return r;
@@ -59,19 +78,15 @@ int pf_handle_buffer_create(struct pf_work *request, struct pf_err *err)
 		return pf_err_set(err, -EPROTO, "create: bytes outside the arena");
 	r = pj_buffer_from_host(worker->client, &place, bytes, q->len, (int)q->dtype,
 				&shape, &buffer, &alias, err);
-	if (r < 0)
-		return r;
-	object =
-		pf_object_buffer(worker->plugin, buffer, (enum pf_dtype)q->dtype, q->len);
-	if (!object)
-		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	r = pf_objects_put(&worker->objects, &q->id, &object, 1, err);
+	if (r == 0)
+		r = publish(worker, q->id, buffer, (enum pf_dtype)q->dtype, q->len,
+			    &object, err);
 	if (r < 0)
 		return r;
 	reply->alias_off =
 		alias ? (uint64_t)((const char *)alias - worker->arena) : PF_NO_OFFSET;
 	reply->on_device_bytes = pj_buffer_device_bytes(worker->plugin, buffer);
-	request->reply_len = sizeof(*reply);
+	work->reply_len = sizeof(*reply);
 	return 0;
 }
 
@@ -98,53 +113,45 @@ void pf_worker_location(const struct pf_object *object, struct pf_out *out)
 }
 
 /* Publish BUFFER, which is given, under ID, and write the reply that describes it. */
-static int answer_array(struct pf_work *request, uint64_t id, struct PJRT_Buffer *buffer,
+static int answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
 			enum pf_dtype dtype, uint64_t len, struct pf_err *err)
 {
-	struct pf_rep_array *reply = (struct pf_rep_array *)request->reply;
-	struct pf_worker *worker = request->worker;
-	PF_CLEANUP(pf_object_unrefp)
-	struct pf_object *object = pf_object_buffer(worker->plugin, buffer, dtype, len);
-	int r;
+	struct pf_rep_array *reply = (struct pf_rep_array *)work->reply;
+	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
+	int r = publish(work->worker, id, buffer, dtype, len, &object, err);
 
-	if (!object)
-		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	r = pf_objects_put(&worker->objects, &id, &object, 1, err);
 	if (r < 0)
 		return r;
 	pf_worker_location(object, &reply->out);
-	request->reply_len = sizeof(*reply);
+	work->reply_len = sizeof(*reply);
 	return 0;
 }
 
-int pf_handle_buffer_make(struct pf_work *request, struct pf_err *err)
+int pf_handle_buffer_make(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_buffer *q = request->message;
+	const struct pf_req_buffer *q = work->message;
 	struct PJRT_Buffer *buffer = NULL;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = check_new(request, &place, &shape, err);
+	int r = check_new(work, &place, &shape, err);
 
 	if (r == 0)
-		r = pj_buffer_uninitialized(request->worker->client, &place, q->len,
+		r = pj_buffer_uninitialized(work->worker->client, &place, q->len,
 					    (int)q->dtype, &shape, &buffer, err);
 	if (r < 0)
 		return r;
-	return answer_array(request, q->id, buffer, (enum pf_dtype)q->dtype, q->len, err);
+	return answer_array(work, q->id, buffer, (enum pf_dtype)q->dtype, q->len, err);
 }
 
-int pf_handle_buffer_copy(struct pf_work *request, struct pf_err *err)
+int pf_handle_buffer_copy(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_copy *q = request->message;
-	struct pf_worker *worker = request->worker;
+	const struct pf_req_copy *q = work->message;
+	struct pf_worker *worker = work->worker;
 	PF_CLEANUP(pf_object_unrefp) struct pf_object *source = NULL;
 	struct PJRT_Buffer *buffer = NULL;
 	struct pj_place place;
 	int r;
 
-	if (request->len != sizeof(*q) || !q->id)
-		return pf_err_set(err, -EPROTO, "copy: a message of %zu bytes",
-				  request->len);
 	r = find_place(worker->client, q->device, q->memory, &place, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "copy");
@@ -155,28 +162,25 @@ int pf_handle_buffer_copy(struct pf_work *request, struct pf_err *err)
 	r = pj_buffer_copy(worker->client, &place, source->buffer, &buffer, err);
 	if (r < 0)
 		return r;
-	return answer_array(request, q->id, buffer, source->dtype, source->len, err);
+	return answer_array(work, q->id, buffer, source->dtype, source->len, err);
 }
 
-int pf_handle_buffer_read(struct pf_work *request, struct pf_err *err)
+int pf_handle_buffer_read(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_id *q = request->message;
-	struct pf_rep_block *reply = (struct pf_rep_block *)request->reply;
+	const struct pf_req_id *q = work->message;
+	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
 	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
 	uint64_t off;
 	int r;
 
-	if (request->len != sizeof(*q))
-		return pf_err_set(err, -EPROTO, "read: a message of %zu bytes",
-				  request->len);
-	r = pf_objects_get(&request->worker->objects, &q->id, 1, PF_OBJECT_BUFFER,
-			   &object, err);
+	r = pf_objects_get(&work->worker->objects, &q->id, 1, PF_OBJECT_BUFFER, &object,
+			   err);
 	if (r < 0)
 		return r;
 	r = pf_pool_block(object->len, &off, err);
 	if (r < 0)
 		return r;
-	r = pj_buffer_read(request->worker->plugin, object->buffer, object->dtype,
+	r = pj_buffer_read(work->worker->plugin, object->buffer, object->dtype,
 			   pf_pool_at(off), object->len, err);
 	if (r < 0) {
 		pf_pool_block_free(off);
@@ -184,18 +188,16 @@ int pf_handle_buffer_read(struct pf_work *request, struct pf_err *err)
 	}
 	reply->off = off;
 	reply->len = object->len;
-	request->reply_len = sizeof(*reply);
+	work->reply_len = sizeof(*reply);
 	return 0;
 }
 
-int pf_handle_free(struct pf_work *request, struct pf_err *err)
+int pf_handle_free(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_id *q = request->message;
-	struct pf_objects *objects = &request->worker->objects;
+	const struct pf_req_id *q = work->message;
+	struct pf_objects *objects = &work->worker->objects;
 
-	if (request->len != sizeof(*q))
-		return pf_err_set(err, -EPROTO, "free: a message of %zu bytes",
-				  request->len);
+	(void)err;
 	/* What is not there is no mistake: making it may have failed. */
 	if (q->head.op == PF_OP_BUFFER_FREE)
 		pf_objects_remove(objects, q->id, PF_OBJECT_BUFFER);

@@ -3,23 +3,8 @@
 #include <errno.h>
 
 #include "internal.h"
+#include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
-
-/* json-c's adders take ownership; a NULL value (no memory, or nothing known) is null. */
-static void add(struct json_object *object, const char *key, struct json_object *value)
-{
-	json_object_object_add(object, key, value);
-}
-
-static void add_string(struct json_object *object, const char *key, const char *text)
-{
-	add(object, key, json_object_new_string(text));
-}
-
-static void add_int(struct json_object *object, const char *key, int64_t value)
-{
-	add(object, key, json_object_new_int64(value));
-}
 
 struct json_object *pf_describe_failure(const struct pf_err *err)
 {
@@ -27,9 +12,9 @@ struct json_object *pf_describe_failure(const struct pf_err *err)
 
 	if (!object)
 		return NULL;
-	add(object, "ok", json_object_new_boolean(false));
-	add_int(object, "errno", err->code);
-	add_string(object, "error", err->text);
+	json_object_object_add(object, "ok", json_object_new_boolean(false));
+	pf_json_add_int(object, "errno", err->code);
+	pf_json_add_string(object, "error", err->text);
 	return object;
 }
 
@@ -38,7 +23,7 @@ struct json_object *pf_describe_unavailable(const struct pf_err *err)
 	struct json_object *object = json_object_new_object();
 
 	if (object)
-		add_string(object, "unavailable", err->text);
+		pf_json_add_string(object, "unavailable", err->text);
 	return object;
 }
 
@@ -48,10 +33,10 @@ static struct json_object *describe_memory(const struct pj_memory *memory)
 
 	if (!object)
 		return NULL;
-	add_int(object, "id", memory->id);
-	add_string(object, "kind", memory->kind);
-	add_int(object, "kind_id", memory->kind_id);
-	add_string(object, "description", memory->description);
+	pf_json_add_int(object, "id", memory->id);
+	pf_json_add_string(object, "kind", memory->kind);
+	pf_json_add_int(object, "kind_id", memory->kind_id);
+	pf_json_add_string(object, "description", memory->description);
 	return object;
 }
 
@@ -65,20 +50,22 @@ static struct json_object *describe_device(const struct pj_device *device)
 		json_object_put(memories);
 		return NULL;
 	}
-	add_int(object, "id", device->id);
-	add_string(object, "kind", device->kind);
-	add_int(object, "local_hardware_id", device->local_hardware_id);
-	add_int(object, "process_index", device->process_index);
-	add(object, "addressable", json_object_new_boolean(device->addressable));
-	add_string(object, "description", device->description);
-	add_string(object, "debug", device->debug);
-	add(object, "attributes", json_object_get(device->attributes));
-	add(object, "default_memory",
-	    device->default_memory < 0 ? NULL
+	pf_json_add_int(object, "id", device->id);
+	pf_json_add_string(object, "kind", device->kind);
+	pf_json_add_int(object, "local_hardware_id", device->local_hardware_id);
+	pf_json_add_int(object, "process_index", device->process_index);
+	json_object_object_add(object, "addressable",
+			       json_object_new_boolean(device->addressable));
+	pf_json_add_string(object, "description", device->description);
+	pf_json_add_string(object, "debug", device->debug);
+	json_object_object_add(object, "attributes", json_object_get(device->attributes));
+	json_object_object_add(object, "default_memory",
+			       device->default_memory < 0
+				       ? NULL
 				       : json_object_new_int(device->default_memory));
 	for (size_t i = 0; i < device->n_memories; i++)
 		json_object_array_add(memories, describe_memory(&device->memories[i]));
-	add(object, "memories", memories);
+	json_object_object_add(object, "memories", memories);
 	return object;
 }
 
@@ -101,18 +88,20 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	json_object_array_add(version, json_object_new_int(minor));
 	if (pj_plugin_attributes(client->plugin, &attributes, NULL) < 0)
 		attributes = json_object_new_object();
-	add(object, "ok", json_object_new_boolean(true));
-	add(object, "api_version", version);
-	add_string(object, "platform", client->platform);
-	add_string(object, "platform_version", client->platform_version);
-	add_int(object, "process_index", client->process_index);
-	add(object, "attributes", attributes);
-	add(object, "extensions", pj_plugin_extensions(client->plugin));
-	add(object, "extension_details", pj_plugin_extension_details(client->plugin));
-	add(object, "functions", pj_plugin_functions(client->plugin));
+	json_object_object_add(object, "ok", json_object_new_boolean(true));
+	json_object_object_add(object, "api_version", version);
+	pf_json_add_string(object, "platform", client->platform);
+	pf_json_add_string(object, "platform_version", client->platform_version);
+	pf_json_add_int(object, "process_index", client->process_index);
+	json_object_object_add(object, "attributes", attributes);
+	json_object_object_add(object, "extensions",
+			       pj_plugin_extensions(client->plugin));
+	json_object_object_add(object, "extension_details",
+			       pj_plugin_extension_details(client->plugin));
+	json_object_object_add(object, "functions", pj_plugin_functions(client->plugin));
 	for (size_t i = 0; i < client->n_devices; i++)
 		json_object_array_add(devices, describe_device(&client->devices[i]));
-	add(object, "devices", devices);
+	json_object_object_add(object, "devices", devices);
 	return object;
 }
 
@@ -124,7 +113,7 @@ static void add_fact(struct json_object *object, const char *key,
 
 	if (fact(executable, &value, &err) < 0)
 		value = pf_describe_unavailable(&err);
-	add(object, key, value);
+	json_object_object_add(object, key, value);
 }
 
 static void add_assignment(struct json_object *object,
@@ -137,7 +126,8 @@ static void add_assignment(struct json_object *object,
 
 	if (r == 0)
 		r = pf_options_assignment_json(proto.data, proto.len, &value, &err);
-	add(object, "device_assignment", r < 0 ? pf_describe_unavailable(&err) : value);
+	json_object_object_add(object, "device_assignment",
+			       r < 0 ? pf_describe_unavailable(&err) : value);
 }
 
 static void add_results(struct json_object *object,
@@ -152,8 +142,8 @@ static void add_results(struct json_object *object,
 		json_object_array_add(types, json_object_new_int((int)result->dtype));
 		json_object_array_add(dims, pf_shape_json(&result->shape));
 	}
-	add(object, "output_types", types);
-	add(object, "output_dims", dims);
+	json_object_object_add(object, "output_types", types);
+	json_object_object_add(object, "output_dims", dims);
 }
 
 struct json_object *pf_describe_executable(const struct pj_executable *executable)
@@ -164,9 +154,9 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	if (!object)
 		return NULL;
 	add_fact(object, "name", pj_executable_name, executable);
-	add_int(object, "num_replicas", (int64_t)executable->num_replicas);
-	add_int(object, "num_partitions", (int64_t)executable->num_partitions);
-	add_int(object, "num_outputs", (int64_t)executable->n_results);
+	pf_json_add_int(object, "num_replicas", (int64_t)executable->num_replicas);
+	pf_json_add_int(object, "num_partitions", (int64_t)executable->num_partitions);
+	pf_json_add_int(object, "num_outputs", (int64_t)executable->n_results);
 	add_fact(object, "fingerprint", pj_executable_fingerprint, executable);
 	add_fact(object, "generated_code_size", pj_executable_code_size, executable);
 	add_fact(object, "cost", pj_executable_cost, executable);
@@ -179,7 +169,7 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 		return object;
 	}
 	pf_err_set(&err, -EOPNOTSUPP, "the plugin does not tell before an execution");
-	add(object, "output_types", pf_describe_unavailable(&err));
-	add(object, "output_dims", pf_describe_unavailable(&err));
+	json_object_object_add(object, "output_types", pf_describe_unavailable(&err));
+	json_object_object_add(object, "output_dims", pf_describe_unavailable(&err));
 	return object;
 }

@@ -75,7 +75,7 @@ int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 	PF_LOCK_SCOPE(&objects->lock);
 	for (; r == 0 && done < n; done++) {
 		if (!ids[done] || pf_map_get(map, ids[done])) {
-			r = pf_err_set(err, -EPROTO, "id %" PRIu64 " is in use",
+			r = pf_err_set(err, -EPROTO, "id %" PRIu64 " is 0 or in use",
 				       ids[done]);
 			break;
 		}

@@ -26,24 +26,37 @@ enum {
 	ALIGNMENT = 64,
 };
 
+/* A handler gets no message of another size. */
 static const struct {
 	pf_handler *handle;
-	bool silent; /* has no reply but an error */
+	const char *name;
+	size_t size;                   /* of the message's struct, in bytes */
+	enum { MORE = 1, SILENT } how; /* bytes may follow it; no reply but an error */
 } handlers[PF_OP_COUNT] = {
-	[PF_OP_COMPILE] = { pf_handle_compile, false },
-	[PF_OP_EXECUTE] = { pf_handle_execute, false },
-	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, false },
-	[PF_OP_BUFFER_READ] = { pf_handle_buffer_read, false },
-	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, false },
-	[PF_OP_BUFFER_FREE] = { pf_handle_free, true },
-	[PF_OP_EXECUTABLE_FREE] = { pf_handle_free, true },
-	[PF_OP_BLOCK_FREE] = { pf_handle_free, true },
-	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, false },
-	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, false },
-	[PF_OP_OPTIMIZED] = { pf_handle_optimized, false },
-	[PF_OP_SERIALIZE] = { pf_handle_serialize, false },
-	[PF_OP_LOAD] = { pf_handle_load, false },
-	[PF_OP_CALL] = { pf_handle_call, false },
+	[PF_OP_COMPILE] = { pf_handle_compile, "compile", sizeof(struct pf_req_compile),
+			    MORE },
+	[PF_OP_EXECUTE] = { pf_handle_execute, "execute", sizeof(struct pf_req_execute),
+			    MORE },
+	[PF_OP_CALL] = { pf_handle_call, "call", sizeof(struct pf_req_call), MORE },
+	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, "create",
+				  sizeof(struct pf_req_buffer) },
+	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, "create",
+				sizeof(struct pf_req_buffer) },
+	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, "copy",
+				sizeof(struct pf_req_copy) },
+	[PF_OP_BUFFER_READ] = { pf_handle_buffer_read, "read", sizeof(struct pf_req_id) },
+	[PF_OP_BUFFER_FREE] = { pf_handle_free, "free", sizeof(struct pf_req_id),
+				SILENT },
+	[PF_OP_EXECUTABLE_FREE] = { pf_handle_free, "free", sizeof(struct pf_req_id),
+				    SILENT },
+	[PF_OP_BLOCK_FREE] = { pf_handle_free, "free", sizeof(struct pf_req_id), SILENT },
+	[PF_OP_OPTIMIZED] = { pf_handle_optimized, "optimized program",
+			      sizeof(struct pf_req_id) },
+	[PF_OP_SERIALIZE] = { pf_handle_serialize, "serialize",
+			      sizeof(struct pf_req_id) },
+	[PF_OP_LOAD] = { pf_handle_load, "load", sizeof(struct pf_req_load) },
+	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats",
+				 sizeof(struct pf_req_id) },
 };
 
 static void __attribute__((__noreturn__)) give_up(const char *why)
@@ -66,49 +79,57 @@ static void post(struct pf_worker *worker, const void *reply, size_t len)
 		give_up("the channel to the daemon is damaged");
 }
 
-static void reply_head(struct pf_work *request, int code, int pjrt_code)
+static void reply_head(struct pf_work *work, int code, int pjrt_code)
 {
 	struct pf_msg_head asked = { 0 };
-	struct pf_rep_head *rep = (struct pf_rep_head *)request->reply;
+	struct pf_rep_head *rep = (struct pf_rep_head *)work->reply;
 
-	memcpy(&asked, request->message,
-	       request->len < sizeof(asked) ? request->len : sizeof(asked));
+	memcpy(&asked, work->message,
+	       work->len < sizeof(asked) ? work->len : sizeof(asked));
 	rep->head = asked;
-	rep->head.len = (uint32_t)request->reply_len;
+	rep->head.len = (uint32_t)work->reply_len;
 	rep->code = code;
 	rep->pjrt_code = pjrt_code;
 }
 
-static void reply_error(struct pf_work *request, const struct pf_err *err)
+static void reply_error(struct pf_work *work, const struct pf_err *err)
 {
 	size_t len = strlen(err->text);
 
-	memcpy(request->reply + sizeof(struct pf_rep_head), err->text, len);
-	request->reply_len = sizeof(struct pf_rep_head) + len;
-	reply_head(request, err->code, err->pjrt_code);
-	post(request->worker, request->reply, request->reply_len);
+	memcpy(work->reply + sizeof(struct pf_rep_head), err->text, len);
+	work->reply_len = sizeof(struct pf_rep_head) + len;
+	reply_head(work, err->code, err->pjrt_code);
+	post(work->worker, work->reply, work->reply_len);
 }
 
-static void answer(struct pf_work *request)
+static int handle(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_msg_head *head = request->message;
-	struct pf_err err = PF_ERR_INIT;
-	int r;
+	const struct pf_msg_head *head = work->message;
 
-	request->reply_len = 0;
-	if (request->len < sizeof(*head) || head->len != request->len)
-		r = pf_err_set(&err, -EPROTO,
-			       "a message of %zu bytes with a wrong length",
-			       request->len);
-	else if (head->op >= PF_OP_COUNT || !handlers[head->op].handle)
-		r = pf_err_set(&err, -EPROTO, "there is no request %u", head->op);
-	else
-		r = handlers[head->op].handle(request, &err);
-	if (r < 0) {
-		reply_error(request, &err);
-	} else if (!handlers[head->op].silent) {
-		reply_head(request, 0, -1);
-		post(request->worker, request->reply, request->reply_len);
+	if (work->len < sizeof(*head) || head->len != work->len)
+		return pf_err_set(err, -EPROTO,
+				  "a message of %zu bytes with a wrong length",
+				  work->len);
+	if (head->op >= PF_OP_COUNT || !handlers[head->op].handle)
+		return pf_err_set(err, -EPROTO, "there is no request %u", head->op);
+	if (work->len < handlers[head->op].size ||
+	    (work->len > handlers[head->op].size && handlers[head->op].how != MORE))
+		return pf_err_set(err, -EPROTO, "%s: a message of %zu bytes",
+				  handlers[head->op].name, work->len);
+	return handlers[head->op].handle(work, err);
+}
+
+static void answer(struct pf_work *work)
+{
+	const struct pf_msg_head *head = work->message;
+	struct pf_err err = PF_ERR_INIT;
+
+	work->reply_len = 0;
+	if (handle(work, &err) < 0) {
+		reply_error(work, &err);
+	} else if (handlers[head->op].how != SILENT) {
+		reply_head(work, 0, -1);
+		post(work->worker, work->reply, work->reply_len);
 	}
 }
 
@@ -129,20 +150,20 @@ static void get_busy(struct pf_worker *worker)
  * Freeing buffers and blocks is quick, and is done here, in the order the daemon asked for
  * it: so what was freed before an execution is there for the execution's results.
  */
-static ssize_t take(struct pf_work *request, void *message)
+static ssize_t take(struct pf_work *work, void *message)
 {
-	struct pf_worker *worker = request->worker;
+	struct pf_worker *worker = work->worker;
 	const struct pf_msg_head *head = message;
 	ssize_t n;
 
 	PF_LOCK_SCOPE(&worker->take);
 	do {
 		n = pf_ring_take(&worker->channel.request, message, PF_RING_MESSAGE);
-		request->len = n < 0 ? 0 : (size_t)n;
-		if (request->len < sizeof(*head) ||
+		work->len = n < 0 ? 0 : (size_t)n;
+		if (work->len < sizeof(*head) ||
 		    (head->op != PF_OP_BUFFER_FREE && head->op != PF_OP_BLOCK_FREE))
 			break;
-		answer(request);
+		answer(work);
 	} while (true);
 	return n;
 }
@@ -152,13 +173,13 @@ static void *serve(void *arg)
 	struct pf_worker *worker = arg;
 	struct pf_ring *ring = &worker->channel.request;
 	char *buffers = aligned_alloc(ALIGNMENT, 2 * PF_RING_MESSAGE);
-	struct pf_work request = { .worker = worker, .message = buffers };
+	struct pf_work work = { .worker = worker, .message = buffers };
 
 	if (!buffers)
 		give_up("no memory for a thread");
-	request.reply = buffers + PF_RING_MESSAGE;
+	work.reply = buffers + PF_RING_MESSAGE;
 	for (;;) {
-		ssize_t n = take(&request, buffers);
+		ssize_t n = take(&work, buffers);
 
 		if (n == -EAGAIN) {
 			pf_ring_wait(ring, SPIN_US, -1);
@@ -170,7 +191,7 @@ static void *serve(void *arg)
 			give_up("the channel from the daemon is damaged");
 		get_busy(worker);
 		pf_ring_wake(ring);
-		answer(&request);
+		answer(&work);
 		atomic_fetch_add(&worker->idle, 1);
 	}
 	return NULL;
