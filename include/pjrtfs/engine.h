@@ -17,6 +17,7 @@
 #include "pjrtfs/wire.h"
 
 struct pf_instance;
+struct pf_plugin_log;
 struct pf_worker;
 
 /* What a plugin told of itself, its devices and their memories. */
@@ -86,12 +87,11 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *descri
 struct pf_sched *pf_description_sched(const struct pf_description *description);
 
 /*
- * What a worker prints, line by line: a bounded log that is read like a file, and so many
- * lines of it in the daemon's own log.
+ * The plugin log: the lines that a plugin's worker prints, of all its instances.
  *
- * A plugin may print hundreds of kilobytes for one bad program, or for ever.  The bounded log
- * has every line; the daemon's has at most PF_PLUGIN_LOG_BURST in PF_PLUGIN_LOG_PERIOD_MS, then one
- * that says how many there were besides.
+ * A bounded log has every line; it is read like a file.  The daemon's own log gets at most
+ * PF_PLUGIN_LOG_BURST lines in PF_PLUGIN_LOG_PERIOD_MS and then the number of the others, because
+ * a plugin may print hundreds of kilobytes for one bad program, or for ever.
  */
 
 enum {
@@ -100,54 +100,15 @@ enum {
 	PF_PLUGIN_LOG_PERIOD_MS = 10000,
 };
 
-struct pf_plugin_log {
-	const char *name; /* borrowed: the plugin's */
-	/* The printer's own. */
-	struct pf_buf line;   /* that has no end yet */
-	struct pf_buf early;  /* lines from before the daemon serves */
-	int64_t period_began; /* CLOCK_MONOTONIC, ms */
-	unsigned logged;      /* lines in this period */
-	uint64_t untold;      /* lines that the daemon's log did not get */
-	bool quiet;           /* it gets none at all */
+/* Call FN(ARG) when lines were added; NULL: no more.  FN must not block, and takes no lock below
+ * rank 9. */
+void pf_plugin_log_on_add(struct pf_plugin_log *log, void (*fn)(void *arg), void *arg);
 
-	pthread_mutex_t lock; /* rank 8; protects the fields below */
-	struct pf_lines lines;
-	struct timespec time; /* of the last one */
-	void (*on_add)(void *arg);
-	void *arg;
-};
-
-/* Begin with nothing, printed by the plugin NAME (borrowed).  -ENOMEM. */
-int pf_plugin_log_init(struct pf_plugin_log *plugin_log, const char *name);
-void pf_plugin_log_release(struct pf_plugin_log *plugin_log); /* all zeros is allowed */
-
-/* Have FN(ARG) called when lines have come, by who adds them; NULL: nobody is told any more.
- * FN must not block, and takes no lock below rank 9. */
-void pf_plugin_log_on_add(struct pf_plugin_log *plugin_log, void (*fn)(void *arg),
-			  void *arg);
-
-/* --- for the one thread that takes what the worker prints ----------------------------------- */
-
-/* LEN more bytes, in pieces as they come; control characters but tabs become spaces, and a line
- * that is longer than PF_LINE_MAX becomes several. */
-void pf_plugin_log_add(struct pf_plugin_log *plugin_log, const char *text, size_t len);
-
-/* The process has ended: what has no end yet is a line, and the daemon's log is told how many it
- * did not get. */
-void pf_plugin_log_end(struct pf_plugin_log *plugin_log);
-
-/* Milliseconds until pf_plugin_log_tick has something to say; -1: nothing. */
-int pf_plugin_log_due_ms(const struct pf_plugin_log *plugin_log);
-void pf_plugin_log_tick(struct pf_plugin_log *plugin_log);
-
-/* --- reading, from any thread: as struct pf_lines ------------------------------------------- */
-
-size_t pf_plugin_log_read(struct pf_plugin_log *plugin_log,
-			  struct pf_lines_reader *reader, uint64_t off, char *dst,
-			  size_t len);
-bool pf_plugin_log_ready(struct pf_plugin_log *plugin_log,
-			 const struct pf_lines_reader *reader);
-uint64_t pf_plugin_log_size(struct pf_plugin_log *plugin_log,
+/* As struct pf_lines, from any thread. */
+size_t pf_plugin_log_read(struct pf_plugin_log *log, struct pf_lines_reader *reader,
+			  uint64_t off, char *dst, size_t len);
+bool pf_plugin_log_ready(struct pf_plugin_log *log, const struct pf_lines_reader *reader);
+uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
 			    const struct pf_lines_reader *reader,
 			    struct timespec *ret_time);
 

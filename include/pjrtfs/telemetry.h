@@ -63,6 +63,10 @@ void pf_lines_append(struct pf_lines *lines, const char *text, size_t len);
 /* Where the first line begins that is kept, and how many lines were before it. */
 uint64_t pf_lines_start(const struct pf_lines *lines, uint64_t *ret_line);
 
+/* The line at *POS, or the first one after it that is kept, of *RET_LEN bytes with its newline;
+ * borrowed.  *POS becomes that of the next line.  NULL: the end. */
+const char *pf_lines_next(const struct pf_lines *lines, uint64_t *pos, size_t *ret_len);
+
 /*
  * Read up to LEN bytes at OFF into DST; 0: the end.  Copies at most PF_LINES_CHUNK bytes, so
  * that a lock around it is held for microseconds.  NOTICE(arg, n, dst) prints a line (at most

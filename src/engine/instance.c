@@ -28,7 +28,7 @@ struct pf_instance {
 	uint64_t pool_size;
 	pthread_t thread; /* takes replies */
 	int broken_fd;    /* borrowed; an eventfd: the worker damaged the rings */
-	struct pf_stderr_tail *tail; /* borrowed, until it is dead */
+	struct pf_plugin_log *log; /* borrowed, until it is dead */
 	_Atomic bool broken;
 	_Atomic bool stopped; /* the daemon itself is about to end it */
 	_Atomic bool damaged; /* its pool lost a page */
@@ -281,8 +281,8 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 		if (quote && (call->mark < since || call->mark > until)) {
 			quoted = *why;
 			since = call->mark;
-			until = pf_stderr_tail_quote(instance->tail, since,
-						     PF_STDERR_TAIL_ANY, &quoted);
+			until = pf_plugin_log_quote(instance->log, since,
+						    PF_PLUGIN_LOG_ANY, &quoted);
 		}
 		call->done(call, quoted.code, &quoted, NULL, 0);
 	}
@@ -331,7 +331,7 @@ static int call_held(struct pf_instance *instance, struct pf_call *call, void *r
 		return r;
 	}
 	call->tag = head->tag = ++instance->last_tag;
-	call->mark = instance->last_mark = pf_stderr_tail_mark(instance->tail);
+	call->mark = instance->last_mark = pf_plugin_log_mark(instance->log);
 	if (instance->calls.used >= MAX_CALLS)
 		r = -EAGAIN;
 	else
@@ -523,7 +523,7 @@ unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op)
 /* --- birth and death ------------------------------------------------------------------ */
 
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		    int broken_fd, struct pf_stderr_tail *tail, struct pf_instance **ret,
+		    int broken_fd, struct pf_plugin_log *log, struct pf_instance **ret,
 		    struct pf_err *err)
 {
 	static _Atomic uint64_t instances;
@@ -542,8 +542,8 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 	}
 	instance->number = atomic_fetch_add(&instances, 1) + 1;
 	instance->broken_fd = broken_fd;
-	instance->tail = tail;
-	instance->last_mark = pf_stderr_tail_mark(tail);
+	instance->log = log;
+	instance->last_mark = pf_plugin_log_mark(log);
 	instance->pool = pool;
 	instance->pool_size = pool_size;
 	pf_guard_add(pool, pool_size, &instance->damaged, broken_fd);
@@ -572,7 +572,7 @@ fail:
 
 void pf_instance_quote(struct pf_instance *instance, struct pf_err *why)
 {
-	enum pf_stderr_tail_lines lines = PF_STDERR_TAIL_FATAL;
+	enum pf_plugin_log_lines lines = PF_PLUGIN_LOG_FATAL;
 	struct pf_call *call;
 	uint64_t mark;
 	size_t pos = 0;
@@ -580,12 +580,12 @@ void pf_instance_quote(struct pf_instance *instance, struct pf_err *why)
 	pf_lock(&instance->lock);
 	mark = instance->last_mark;
 	while ((call = pf_map_next(&instance->calls, &pos))) {
-		lines = PF_STDERR_TAIL_ANY;
+		lines = PF_PLUGIN_LOG_ANY;
 		if (call->mark < mark)
 			mark = call->mark;
 	}
 	pf_unlock(&instance->lock);
-	pf_stderr_tail_quote(instance->tail, mark, lines, why);
+	pf_plugin_log_quote(instance->log, mark, lines, why);
 }
 
 void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,

@@ -10,50 +10,63 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
 
-/* The end of what a worker printed.  Private to the engine. */
+/* --- plugin_log.c ----------------------------------------------------------------------- */
 
-enum { PF_STDERR_TAIL_BYTES = 64 << 10 };
+struct pf_plugin_log {
+	const char *name; /* borrowed: the plugin's */
+	bool quiet;       /* the daemon's log gets no line; set before any is added */
+	/* Of the one thread that adds. */
+	struct pf_buf line;   /* the last one, which has no newline yet */
+	struct pf_buf early;  /* lines that wait until the daemon serves */
+	int64_t period_began; /* CLOCK_MONOTONIC, ms; 0: none has begun */
+	unsigned n_written;   /* to the daemon's log, in this period */
+	uint64_t n_skipped;   /* lines that the daemon's log did not get */
+	/* Bytes of all whole lines so far; written under lock. */
+	_Atomic uint64_t mark;
 
-struct pf_stderr_tail {
-	pthread_mutex_t lock; /* rank 8; protects text */
-	struct pf_buf text;   /* at most twice PF_STDERR_TAIL_BYTES, cut back to it */
-	/* Bytes that were ever added, of which text has the last ones; written under lock. */
-	_Atomic uint64_t total;
-	/* Borrowed: is given the same; or NULL.  Set before anything is added. */
-	struct pf_plugin_log *plugin_log;
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	struct pf_lines lines;
+	struct timespec time; /* of the last one */
+	void (*on_add)(void *arg);
+	void *arg;
 };
 
-void pf_stderr_tail_init(struct pf_stderr_tail *tail);
-void pf_stderr_tail_release(struct pf_stderr_tail *tail);
+/* An empty log of what the plugin NAME (borrowed) prints.  -ENOMEM. */
+int pf_plugin_log_init(struct pf_plugin_log *log, const char *name);
+void pf_plugin_log_release(struct pf_plugin_log *log); /* all zeros is allowed */
 
-/* Add LEN bytes; control characters other than newline and tab become spaces.  If it has a
- * PLUGIN_LOG, by one thread only. */
-void pf_stderr_tail_add(struct pf_stderr_tail *tail, const char *text, size_t len);
+/*
+ * Add LEN bytes, in pieces as the worker prints them; control characters but tabs become spaces,
+ * and a line that is longer than PF_LINE_MAX becomes several.  By one thread, as the next three.
+ */
+void pf_plugin_log_add(struct pf_plugin_log *log, const char *text, size_t len);
 
-/* A mark: what is added from now on was printed since.  Does not block: one atomic load. */
-static inline uint64_t pf_stderr_tail_mark(struct pf_stderr_tail *tail)
+/* The process has ended: end the last line, and write to the daemon's log how many lines it did
+ * not get. */
+void pf_plugin_log_end(struct pf_plugin_log *log);
+
+/* Milliseconds until pf_plugin_log_tick has something to write; -1: nothing. */
+int pf_plugin_log_due_ms(const struct pf_plugin_log *log);
+void pf_plugin_log_tick(struct pf_plugin_log *log);
+
+/* A mark: lines that end from now on were printed since.  Does not block: one atomic load. */
+static inline uint64_t pf_plugin_log_mark(struct pf_plugin_log *log)
 {
-	return atomic_load_explicit(&tail->total, memory_order_relaxed);
+	return atomic_load_explicit(&log->mark, memory_order_relaxed);
 }
 
-enum pf_stderr_tail_lines {
-	PF_STDERR_TAIL_ANY = 1, /* all but blank lines and stack frames */
-	PF_STDERR_TAIL_FATAL =
-		2, /* those that report a fatal check or an uncaught exception */
+enum pf_plugin_log_lines {
+	PF_PLUGIN_LOG_ANY = 1,   /* all but blank lines and stack frames */
+	PF_PLUGIN_LOG_FATAL = 2, /* reports of a fatal check or an uncaught exception */
 };
 
 /*
- * Append the line since MARK, of those of LINES, that best explains a death: the last fatal one,
- * else the last; nothing if there is none.  Returns where that line begins, as a mark, or
- * UINT64_MAX: every later mark up to there gives the same line.
+ * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of LINES, that
+ * best explains a death: the last fatal one, else the last; nothing if there is none.  Returns
+ * the mark at which that line begins, or UINT64_MAX: all marks from MARK up to it give the same.
  */
-uint64_t pf_stderr_tail_last_words(struct pf_stderr_tail *tail, uint64_t mark,
-				   enum pf_stderr_tail_lines lines, struct pf_buf *out);
-
-/* Append to WHY's sentence "; it printed last:" and these words, if there are any.  Returns what
- * pf_stderr_tail_last_words does. */
-uint64_t pf_stderr_tail_quote(struct pf_stderr_tail *tail, uint64_t mark,
-			      enum pf_stderr_tail_lines lines, struct pf_err *why);
+uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
+			     enum pf_plugin_log_lines lines, struct pf_err *why);
 
 /* One life of a worker: its channel, its pool, its calls.  Private to the engine. */
 
@@ -63,11 +76,11 @@ uint64_t pf_stderr_tail_quote(struct pf_stderr_tail *tail, uint64_t mark,
  * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
  * in a ring or closes one (the life takes no calls from then on), or if a page of the pool is
  * lost (pf_instance_damaged): the caller must end the process and the life.
- * tail  what its process prints; borrowed until pf_instance_end has returned
+ * log   what its process prints; borrowed until pf_instance_end has returned
  * ret   on success, one reference; pf_instance_end must be called before the last unref
  */
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		    int broken_fd, struct pf_stderr_tail *tail, struct pf_instance **ret,
+		    int broken_fd, struct pf_plugin_log *log, struct pf_instance **ret,
 		    struct pf_err *err);
 
 /* Why it must be ended though its process lives: a line for its log (static); NULL: nothing. */
@@ -152,24 +165,24 @@ enum {
 }; /* bytes that are drained at once, or little more */
 
 /*
- * Keep what it has printed, ERR_FD's unread bytes (-1: none), in TAIL: how many these were.
+ * Keep what it has printed, ERR_FD's unread bytes (-1: none), in LOG: how many these were.
  * There may be more after PF_PROCESS_AT_ONCE.  Does not block.
  */
-size_t pf_process_drain(int err_fd, struct pf_stderr_tail *tail);
+size_t pf_process_drain(int err_fd, struct pf_plugin_log *log);
 
 /*
  * Wait until there is something to be received at SOCK, and keep meanwhile what the process
  * prints, which would stop it else.  Milliseconds that are left of TIMEOUT_MS, 0: none;
  * -errno.
  */
-int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_stderr_tail *tail,
+int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_plugin_log *log,
 		     struct pf_err *err);
 
 /*
  * Wait for the end of process PID of plugin NAME, keep the rest of what it printed, and say in
- * *WHY (EIO) how it ended; pf_stderr_tail_quote adds what it printed last.  Blocks.
+ * *WHY (EIO) how it ended; pf_plugin_log_quote adds what it printed last.  Blocks.
  */
-void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_stderr_tail *tail,
+void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_plugin_log *log,
 		     struct pf_err *why);
 
 /*
@@ -187,8 +200,7 @@ struct pf_worker {
 	struct pf_telemetry *telemetry;    /* borrowed, or NULL */
 	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
 	struct pf_sched *sched;            /* owned; set with the description */
-	struct pf_stderr_tail tail;
-	struct pf_plugin_log plugin_log; /* the same, for users and the daemon's log */
+	struct pf_plugin_log log;
 	_Atomic uint64_t last_id;
 	int stop_fd;   /* owned; an eventfd: the watcher shall end */
 	int broken_fd; /* owned; an eventfd: the process damaged the rings and must go */

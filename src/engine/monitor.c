@@ -41,7 +41,7 @@ static int handshake(struct pf_worker *w, int sock, const int fds[3],
 	int r = pf_channel_send(sock, setup, strlen(setup), fds, 3, err);
 
 	if (r == 0)
-		r = pf_process_await(sock, w->err_fd, w->start_timeout_ms, &w->tail, err);
+		r = pf_process_await(sock, w->err_fd, w->start_timeout_ms, &w->log, err);
 	if (r >= 0)
 		r = pf_channel_recv(sock, &text, NULL, 0, r, err);
 	if (r == -ETIMEDOUT)
@@ -79,7 +79,7 @@ static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 /* May the operator be told?  Not of probes, and not if nobody reads standard error. */
 static bool may_log(const struct pf_worker *w)
 {
-	return !w->plugin_log.quiet && !pf_log_would_block();
+	return !w->log.quiet && !pf_log_would_block();
 }
 
 /* INSTANCE, of process PID, has begun, and told D, which is taken. */
@@ -116,7 +116,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	struct pf_description d = { 0 };
 	pf_autoclose int channel = -1, pool = -1;
 	struct pf_instance *instance = NULL;
-	uint64_t mark = pf_stderr_tail_mark(&w->tail);
+	uint64_t mark = pf_plugin_log_mark(&w->log);
 	char **env = NULL; /* the life's, then */
 	struct stat file = { 0 };
 	pid_t pid = 0;
@@ -129,7 +129,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		r = pool = pf_process_pool(w->pool_size, err);
 	if (r >= 0)
 		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
-				    &w->tail, &instance, err);
+				    &w->log, &instance, err);
 	if (r == 0 && !(env = pf_process_environ(&w->start)))
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
 	if (r == 0) {
@@ -162,8 +162,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		struct pf_err why = PF_ERR_INIT;
 
 		kill(pid, SIGKILL);
-		pf_process_reap(pid, w->name, w->err_fd, &w->tail, &why);
-		pf_stderr_tail_quote(&w->tail, mark, PF_STDERR_TAIL_ANY, &why);
+		pf_process_reap(pid, w->name, w->err_fd, &w->log, &why);
+		pf_plugin_log_quote(&w->log, mark, PF_PLUGIN_LOG_ANY, &why);
 		/* It went without a word of its own: what it printed tells more. */
 		if (r == -EPIPE)
 			r = pf_err_set(err, why.code, "%s", why.text);
@@ -198,7 +198,7 @@ static int start_looser(struct pf_worker *w, struct pf_err *err)
 		    "pjrtfs: it does not start in the sandbox strict (%s), so it has been "
 		    "started in the sandbox device\n",
 		    err->text) >= 0)
-		pf_stderr_tail_add(&w->tail, text, strlen(text));
+		pf_plugin_log_add(&w->log, text, strlen(text));
 	free(text);
 	return 0;
 }
@@ -224,23 +224,23 @@ static int await_end(struct pf_worker *w)
 	uint64_t count;
 
 	for (;;) {
-		int ms = pf_plugin_log_due_ms(&w->plugin_log);
+		int ms = pf_plugin_log_due_ms(&w->log);
 
 		/* What prints for ever shall not take a processor for that. */
 		p[2].fd = pausing || closed ? -1 : w->err_fd;
 		if (poll(p, 4, pausing ? PRINT_PAUSE_MS : ms) < 0 && errno != EINTR)
 			abort(); /* only a programming error */
 		pausing = p[2].revents &&
-			  pf_process_drain(w->err_fd, &w->tail) >= PF_PROCESS_AT_ONCE;
+			  pf_process_drain(w->err_fd, &w->log) >= PF_PROCESS_AT_ONCE;
 		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
 			closed = true; /* it may close its output and live on */
-		pf_plugin_log_tick(&w->plugin_log);
+		pf_plugin_log_tick(&w->log);
 		if (p[1].revents)
 			return 0;
 		/* It may be the end of an earlier life's memory that is told of here. */
 		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
 		    (words = pf_instance_unfit(w->instance))) {
-			pf_stderr_tail_add(&w->tail, words, strlen(words));
+			pf_plugin_log_add(&w->log, words, strlen(words));
 			return 1;
 		}
 		if (p[0].revents)
@@ -274,7 +274,7 @@ static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
 	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
-	pf_process_reap(pid, w->name, w->err_fd, &w->tail, &bare);
+	pf_process_reap(pid, w->name, w->err_fd, &w->log, &bare);
 	*why = bare;
 	pf_instance_quote(instance, why);
 	if (died) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,40 +13,33 @@
 #include "pjrtfs/engine.h"
 
 enum {
-	EARLY_BYTES = 16 << 10, /* of lines that wait for the daemon to serve */
-	EARLY_MS = 100,         /* how often they look whether it does */
+	EARLY_BYTES = 16 << 10, /* of lines that wait until the daemon serves */
+	EARLY_MS = 100,         /* how often the watching thread looks whether it does */
 };
 
-int pf_plugin_log_init(struct pf_plugin_log *p, const char *name)
+int pf_plugin_log_init(struct pf_plugin_log *log, const char *name)
 {
-	memset(p, 0, sizeof(*p));
-	p->name = name;
-	if (pthread_mutex_init(&p->lock, NULL))
+	memset(log, 0, sizeof(*log));
+	log->name = name;
+	if (pthread_mutex_init(&log->lock, NULL))
 		abort();
-	return pf_lines_init(&p->lines, PF_PLUGIN_LOG_BYTES);
+	return pf_lines_init(&log->lines, PF_PLUGIN_LOG_BYTES);
 }
 
-void pf_plugin_log_release(struct pf_plugin_log *p)
+void pf_plugin_log_release(struct pf_plugin_log *log)
 {
-	if (!p->name)
+	if (!log->name)
 		return;
-	pf_lines_release(&p->lines);
-	pf_buf_release(&p->line);
-	pf_buf_release(&p->early);
-	pthread_mutex_destroy(&p->lock);
-	p->name = NULL;
-}
-
-void pf_plugin_log_on_add(struct pf_plugin_log *p, void (*fn)(void *arg), void *arg)
-{
-	PF_LOCK_SCOPE(&p->lock);
-	p->on_add = fn;
-	p->arg = arg;
+	pf_lines_release(&log->lines);
+	pf_buf_release(&log->line);
+	pf_buf_release(&log->early);
+	pthread_mutex_destroy(&log->lock);
+	log->name = NULL;
 }
 
 /* --- the daemon's log ------------------------------------------------------------------- */
 
-/* XLA's lines begin as Abseil's do: a letter, and the date. */
+/* Lines of XLA begin as those of Abseil's logging library: a letter, and the date. */
 static enum pf_log_level level_of(const char *line, size_t len)
 {
 	if (len < 5 || !isdigit((unsigned char)line[1]) ||
@@ -63,235 +56,163 @@ static enum pf_log_level level_of(const char *line, size_t len)
 	}
 }
 
-/* One line, without its newline; a standard error that nobody reads holds up nobody. */
-static void say(struct pf_plugin_log *p, const char *line, size_t len)
+/* Write one line, without its newline, unless that would block: nobody may read the daemon's
+ * standard error. */
+static void write_line(struct pf_plugin_log *log, const char *line, size_t len)
 {
-	if (p->logged >= PF_PLUGIN_LOG_BURST || pf_log_would_block()) {
-		p->untold++;
+	if (log->n_written >= PF_PLUGIN_LOG_BURST || pf_log_would_block()) {
+		log->n_skipped++;
 		return;
 	}
-	p->logged++;
-	pf_log(level_of(line, len), "plugin %s: %.*s", p->name, (int)len, line);
+	log->n_written++;
+	pf_log(level_of(line, len), "plugin %s: %.*s", log->name, (int)len, line);
 }
 
-static void say_untold(struct pf_plugin_log *p)
+static void write_skipped(struct pf_plugin_log *log)
 {
-	if (!p->untold || pf_log_would_block())
+	if (!log->n_skipped || pf_log_would_block())
 		return;
 	pf_log(PF_LOG_WARNING,
 	       "plugin %s: it printed %" PRIu64
 	       " lines more, of which plugins/%s/log has "
 	       "the last ones",
-	       p->name, p->untold, p->name);
-	p->untold = 0;
+	       log->name, log->n_skipped, log->name);
+	log->n_skipped = 0;
 }
 
-/* Another period begins if this one is over. */
-static void begin_period(struct pf_plugin_log *p)
+/* Begin another period if this one is over. */
+static void begin_period(struct pf_plugin_log *log)
 {
 	int64_t now = pf_now_ms();
 
-	if (p->period_began && now - p->period_began < PF_PLUGIN_LOG_PERIOD_MS)
+	if (log->period_began && now - log->period_began < PF_PLUGIN_LOG_PERIOD_MS)
 		return;
-	if (p->period_began)
-		say_untold(p);
-	p->period_began = now;
-	p->logged = 0;
+	if (log->period_began)
+		write_skipped(log);
+	log->period_began = now;
+	log->n_written = 0;
 }
 
-static void say_early(struct pf_plugin_log *p)
+static void write_early(struct pf_plugin_log *log)
 {
-	const char *at = p->early.data, *end;
+	const char *at = log->early.data, *end;
 
-	while (p->early.len && at < p->early.data + p->early.len) {
-		end = memchr(at, '\n', (size_t)(p->early.data + p->early.len - at));
-		say(p, at, (size_t)(end - at));
+	while (log->early.len && at < log->early.data + log->early.len) {
+		end = memchr(at, '\n', (size_t)(log->early.data + log->early.len - at));
+		write_line(log, at, (size_t)(end - at));
 		at = end + 1;
 	}
-	pf_buf_release(&p->early);
+	pf_buf_release(&log->early);
 }
 
-static void report(struct pf_plugin_log *p, const char *line, size_t len)
+/* Write LINE to the daemon's log, or keep it until the daemon serves. */
+static void pass_on(struct pf_plugin_log *log, const char *line, size_t len)
 {
-	if (p->quiet || !len)
+	if (log->quiet || !len)
 		return;
 	if (pf_log_serves()) {
-		begin_period(p);
-		say_early(p);
-		say(p, line, len);
-	} else if (p->early.len + len < EARLY_BYTES) {
-		pf_buf_append(&p->early, line, len);
-		pf_buf_puts(&p->early, "\n");
-		if (p->early.failed)
-			pf_buf_release(&p->early);
+		begin_period(log);
+		write_early(log);
+		write_line(log, line, len);
+	} else if (log->early.len + len < EARLY_BYTES) {
+		pf_buf_append(&log->early, line, len);
+		pf_buf_puts(&log->early, "\n");
+		if (log->early.failed)
+			pf_buf_release(&log->early);
 	} else {
-		p->untold++;
+		log->n_skipped++;
 	}
 }
 
-int pf_plugin_log_due_ms(const struct pf_plugin_log *p)
+int pf_plugin_log_due_ms(const struct pf_plugin_log *log)
 {
 	int64_t left;
 
-	if (!p->early.len && !p->untold)
+	if (!log->early.len && !log->n_skipped)
 		return -1;
-	if (!pf_log_serves() || p->early.len)
+	if (!pf_log_serves() || log->early.len)
 		return EARLY_MS;
-	left = p->period_began + PF_PLUGIN_LOG_PERIOD_MS - pf_now_ms();
+	left = log->period_began + PF_PLUGIN_LOG_PERIOD_MS - pf_now_ms();
 	return left > 0 ? (int)left + 1 : 1;
 }
 
-void pf_plugin_log_tick(struct pf_plugin_log *p)
+void pf_plugin_log_tick(struct pf_plugin_log *log)
 {
-	if (p->quiet || !pf_log_serves() || (!p->early.len && !p->untold))
+	if (log->quiet || !pf_log_serves() || (!log->early.len && !log->n_skipped))
 		return;
-	begin_period(p);
-	say_early(p);
+	begin_period(log);
+	write_early(log);
 }
 
-/* --- what is printed -------------------------------------------------------------------- */
+/* --- adding ----------------------------------------------------------------------------- */
 
-/* P->line is whole. */
-static void end_line(struct pf_plugin_log *p)
+/* Add log->line, which is whole. */
+static void end_line(struct pf_plugin_log *log)
 {
-	struct pf_buf *line = &p->line;
+	struct pf_buf *line = &log->line;
 
 	for (size_t i = 0; i < line->len; i++)
 		if (iscntrl((unsigned char)line->data[i]) && line->data[i] != '\t')
 			line->data[i] = ' ';
-	report(p, line->data, line->len);
+	pass_on(log, line->data, line->len);
 	pf_buf_puts(line, "\n");
-	pf_lock(&p->lock);
+	pf_lock(&log->lock);
 	if (!line->failed)
-		pf_lines_append(&p->lines, line->data, line->len);
-	clock_gettime(CLOCK_REALTIME, &p->time);
-	pf_unlock(&p->lock);
+		pf_lines_append(&log->lines, line->data, line->len);
+	atomic_store_explicit(&log->mark, log->lines.end, memory_order_relaxed);
+	clock_gettime(CLOCK_REALTIME, &log->time);
+	pf_unlock(&log->lock);
 	line->len = 0;
-	line->failed = false; /* a line lost for want of memory is no reason to stop */
+	line->failed = false; /* if no memory is left, that line is lost, and no other */
 }
 
-static void lines_came(struct pf_plugin_log *p)
+static void notify(struct pf_plugin_log *log)
 {
-	PF_LOCK_SCOPE(&p->lock);
-	if (p->on_add)
-		p->on_add(p->arg);
+	PF_LOCK_SCOPE(&log->lock);
+	if (log->on_add)
+		log->on_add(log->arg);
 }
 
-void pf_plugin_log_add(struct pf_plugin_log *p, const char *text, size_t len)
+void pf_plugin_log_add(struct pf_plugin_log *log, const char *text, size_t len)
 {
 	const char *end = text + len;
-	bool came = false;
+	bool added = false;
 
 	while (text < end) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		size_t n = (size_t)((newline ? newline : end) - text);
-		size_t room = PF_LINE_MAX - 1 - p->line.len;
+		size_t room = PF_LINE_MAX - 1 - log->line.len;
 
-		pf_buf_append(&p->line, text, n < room ? n : room);
-		p->line.failed = false;
+		pf_buf_append(&log->line, text, n < room ? n : room);
+		log->line.failed = false;
 		text += n < room ? n : room;
 		if (n > room || newline) {
-			end_line(p);
-			came = true;
+			end_line(log);
+			added = true;
 		}
 		if (n <= room && newline)
 			text++;
 	}
-	if (came)
-		lines_came(p);
+	if (added)
+		notify(log);
 }
 
-void pf_plugin_log_end(struct pf_plugin_log *p)
+void pf_plugin_log_end(struct pf_plugin_log *log)
 {
-	if (p->line.len) {
-		end_line(p);
-		lines_came(p);
+	if (log->line.len) {
+		end_line(log);
+		notify(log);
 	}
-	if (!p->quiet && pf_log_serves()) {
-		begin_period(p);
-		say_early(p);
-		say_untold(p);
+	if (!log->quiet && pf_log_serves()) {
+		begin_period(log);
+		write_early(log);
+		write_skipped(log);
 	}
 }
 
-/* --- reading ---------------------------------------------------------------------------- */
+/* --- why a worker died ------------------------------------------------------------------ */
 
-static size_t print_notice(void *arg, uint64_t n, char *dst)
-{
-	(void)arg;
-	return (size_t)snprintf(dst, PF_LINE_MAX, "(%" PRIu64 " lines were dropped)\n",
-				n);
-}
-
-size_t pf_plugin_log_read(struct pf_plugin_log *p, struct pf_lines_reader *reader,
-			  uint64_t off, char *dst, size_t len)
-{
-	size_t done = 0, n = 1;
-
-	/* Who prints waits for no more than a chunk to be copied. */
-	while (done < len && n) {
-		PF_LOCK_SCOPE(&p->lock);
-		n = pf_lines_read(&p->lines, reader, off + done, dst + done, len - done,
-				  print_notice, NULL);
-		done += n;
-	}
-	return done;
-}
-
-bool pf_plugin_log_ready(struct pf_plugin_log *p, const struct pf_lines_reader *reader)
-{
-	PF_LOCK_SCOPE(&p->lock);
-	return pf_lines_ready(&p->lines, reader);
-}
-
-uint64_t pf_plugin_log_size(struct pf_plugin_log *p, const struct pf_lines_reader *reader,
-			    struct timespec *ret_time)
-{
-	PF_LOCK_SCOPE(&p->lock);
-	*ret_time = p->time;
-	return pf_lines_size(&p->lines, reader);
-}
-
-void pf_stderr_tail_init(struct pf_stderr_tail *tail)
-{
-	memset(tail, 0, sizeof(*tail));
-	if (pthread_mutex_init(&tail->lock, NULL))
-		abort();
-}
-
-void pf_stderr_tail_release(struct pf_stderr_tail *tail)
-{
-	pf_buf_release(&tail->text);
-	pthread_mutex_destroy(&tail->lock);
-}
-
-static void keep(struct pf_stderr_tail *tail, const char *text, size_t len)
-{
-	size_t from;
-
-	PF_LOCK_SCOPE(&tail->lock);
-	from = tail->text.len;
-	pf_buf_append(&tail->text, text, len);
-	for (size_t i = from; i < tail->text.len; i++)
-		if (iscntrl((unsigned char)tail->text.data[i]) &&
-		    tail->text.data[i] != '\n' && tail->text.data[i] != '\t')
-			tail->text.data[i] = ' ';
-	atomic_fetch_add(&tail->total, tail->text.len - from);
-	if (tail->text.len > 2 * PF_STDERR_TAIL_BYTES)
-		pf_buf_consume(&tail->text, tail->text.len - PF_STDERR_TAIL_BYTES);
-	tail->text.failed =
-		false; /* a line lost for want of memory is no reason to stop */
-}
-
-void pf_stderr_tail_add(struct pf_stderr_tail *tail, const char *text, size_t len)
-{
-	/* First: a call that begins after its caller saw a line in the log is later than it. */
-	keep(tail, text, len);
-	if (tail->plugin_log)
-		pf_plugin_log_add(tail->plugin_log, text, len);
-}
-
-/* 0: says nothing; 1: some line; 2: the reason of a death. */
+/* 0: the line says nothing; 1: something; 2: the reason of a death. */
 static int weight(const char *line, size_t len)
 {
 	static const char *const fatal[] = {
@@ -315,48 +236,73 @@ static int weight(const char *line, size_t len)
 	return 1;
 }
 
-uint64_t pf_stderr_tail_last_words(struct pf_stderr_tail *tail, uint64_t mark,
-				   enum pf_stderr_tail_lines lines, struct pf_buf *out)
+uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
+			     enum pf_plugin_log_lines lines, struct pf_err *why)
 {
-	const char *best = NULL, *at, *end;
+	const char *line, *best = NULL;
+	uint64_t best_at = UINT64_MAX;
+	size_t len, best_len = 0;
 	int best_weight = lines;
-	size_t best_len = 0;
-	uint64_t first;
 
-	PF_LOCK_SCOPE(&tail->lock);
-	first = tail->total - tail->text.len;
-	if (mark < first)
-		mark = first;
-	if (mark >= tail->total)
-		return UINT64_MAX;
-	at = tail->text.data + (mark - first);
-	end = tail->text.data + tail->text.len;
-	while (at < end) {
-		const char *newline = memchr(at, '\n', (size_t)(end - at));
-		size_t len = (size_t)((newline ? newline : end) - at);
-		int w = weight(at, len);
+	PF_LOCK_SCOPE(&log->lock);
+	while ((line = pf_lines_next(&log->lines, &mark, &len))) {
+		int w = weight(line, len - 1);
 
-		if (w >= best_weight) {
-			best = at;
-			best_len = len;
-			best_weight = w;
-		}
-		at += len + 1;
+		if (w < best_weight)
+			continue;
+		best = line;
+		best_len = len - 1;
+		best_at = mark - len;
+		best_weight = w;
 	}
-	if (!best)
-		return UINT64_MAX;
-	pf_buf_append(out, best, best_len);
-	return first + (uint64_t)(best - tail->text.data);
+	if (best)
+		pf_err_set(why, why->code, "%s; it printed last: %.*s", why->text,
+			   (int)best_len, best);
+	return best_at;
 }
 
-uint64_t pf_stderr_tail_quote(struct pf_stderr_tail *tail, uint64_t mark,
-			      enum pf_stderr_tail_lines lines, struct pf_err *why)
-{
-	pf_autobuf struct pf_buf words = PF_BUF_INIT;
-	uint64_t at = pf_stderr_tail_last_words(tail, mark, lines, &words);
+/* --- reading ---------------------------------------------------------------------------- */
 
-	if (words.len)
-		pf_err_set(why, why->code, "%s; it printed last: %.*s", why->text,
-			   (int)words.len, words.data);
-	return at;
+void pf_plugin_log_on_add(struct pf_plugin_log *log, void (*fn)(void *arg), void *arg)
+{
+	PF_LOCK_SCOPE(&log->lock);
+	log->on_add = fn;
+	log->arg = arg;
+}
+
+static size_t print_notice(void *arg, uint64_t n, char *dst)
+{
+	(void)arg;
+	return (size_t)snprintf(dst, PF_LINE_MAX, "(%" PRIu64 " lines were dropped)\n",
+				n);
+}
+
+size_t pf_plugin_log_read(struct pf_plugin_log *log, struct pf_lines_reader *reader,
+			  uint64_t off, char *dst, size_t len)
+{
+	size_t done = 0, n = 1;
+
+	/* The thread that adds waits while a chunk is copied, no longer. */
+	while (done < len && n) {
+		PF_LOCK_SCOPE(&log->lock);
+		n = pf_lines_read(&log->lines, reader, off + done, dst + done, len - done,
+				  print_notice, NULL);
+		done += n;
+	}
+	return done;
+}
+
+bool pf_plugin_log_ready(struct pf_plugin_log *log, const struct pf_lines_reader *reader)
+{
+	PF_LOCK_SCOPE(&log->lock);
+	return pf_lines_ready(&log->lines, reader);
+}
+
+uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
+			    const struct pf_lines_reader *reader,
+			    struct timespec *ret_time)
+{
+	PF_LOCK_SCOPE(&log->lock);
+	*ret_time = log->time;
+	return pf_lines_size(&log->lines, reader);
 }

@@ -77,7 +77,7 @@ int pf_process_fds(int fds[4], struct pf_err *err)
 	return 0;
 }
 
-size_t pf_process_drain(int err_fd, struct pf_stderr_tail *tail)
+size_t pf_process_drain(int err_fd, struct pf_plugin_log *log)
 {
 	char text[32 << 10];
 	size_t done = 0;
@@ -86,13 +86,13 @@ size_t pf_process_drain(int err_fd, struct pf_stderr_tail *tail)
 	while (err_fd >= 0 && done < PF_PROCESS_AT_ONCE && n > 0) {
 		n = read(err_fd, text, sizeof(text));
 		if (n > 0)
-			pf_stderr_tail_add(tail, text, (size_t)n);
+			pf_plugin_log_add(log, text, (size_t)n);
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return done;
 }
 
-int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_stderr_tail *tail,
+int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_plugin_log *log,
 		     struct pf_err *err)
 {
 	struct pollfd p[2] = { { .fd = sock, .events = POLLIN },
@@ -108,7 +108,7 @@ int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_stderr_tail
 			return pf_err_set(err, -errno, "wait for a worker: %s",
 					  strerror(errno));
 		if (p[1].revents)
-			pf_process_drain(err_fd, tail);
+			pf_process_drain(err_fd, log);
 		if (p[1].revents & (POLLHUP | POLLERR))
 			p[1].fd = -1;
 		if (p[0].revents)
@@ -116,16 +116,15 @@ int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_stderr_tail
 	}
 }
 
-void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_stderr_tail *tail,
+void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_plugin_log *log,
 		     struct pf_err *why)
 {
 	int status = 0;
 
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	pf_process_drain(err_fd, tail);
-	if (tail->plugin_log)
-		pf_plugin_log_end(tail->plugin_log);
+	pf_process_drain(err_fd, log);
+	pf_plugin_log_end(log);
 	if (WIFSIGNALED(status))
 		pf_err_set(why, -EIO, "the worker of plugin %s died of signal %d (%s)",
 			   name, WTERMSIG(status), strsignal(WTERMSIG(status)));

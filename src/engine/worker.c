@@ -21,8 +21,7 @@ static void free_parts(struct pf_worker *w)
 		close(w->broken_fd);
 	pf_sched_free(w->sched);
 	pf_description_release(&w->description);
-	pf_stderr_tail_release(&w->tail);
-	pf_plugin_log_release(&w->plugin_log);
+	pf_plugin_log_release(&w->log);
 	pthread_cond_destroy(&w->started);
 	pthread_mutex_destroy(&w->lock);
 	free(w->name);
@@ -35,13 +34,12 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		  struct pf_err *err)
 {
 	struct pf_worker *w = calloc(1, sizeof(*w));
-	int plugin_log, r = 0;
+	int log, r = 0;
 
 	if (!w)
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL))
 		abort();
-	pf_stderr_tail_init(&w->tail);
 	w->sock = w->err_fd = -1;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -51,12 +49,11 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->telemetry = config->telemetry;
 	w->name = strdup(config->name);
-	plugin_log = w->name ? pf_plugin_log_init(&w->plugin_log, w->name) : -ENOMEM;
+	log = w->name ? pf_plugin_log_init(&w->log, w->name) : -ENOMEM;
 	w->path = strdup(config->path);
-	w->plugin_log.quiet = !config->telemetry;
-	w->tail.plugin_log = &w->plugin_log;
-	if (plugin_log < 0 || pf_process_start_init(&w->start, config) < 0 ||
-	    w->stop_fd < 0 || w->broken_fd < 0 || !w->name || !w->path ||
+	w->log.quiet = !config->telemetry;
+	if (log < 0 || pf_process_start_init(&w->start, config) < 0 || w->stop_fd < 0 ||
+	    w->broken_fd < 0 || !w->name || !w->path ||
 	    pthread_create(&w->monitor, NULL, pf_monitor_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
@@ -191,7 +188,7 @@ int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_er
 
 struct pf_plugin_log *pf_worker_plugin_log(struct pf_worker *w)
 {
-	return &w->plugin_log;
+	return &w->log;
 }
 
 unsigned pf_worker_alive(struct pf_worker *w, enum pf_alive what, unsigned device)

@@ -152,6 +152,20 @@ static uint64_t next_line(const struct pf_lines *lines, uint64_t pos)
 	return pos + (uint64_t)(newline - at) + 1;
 }
 
+const char *pf_lines_next(const struct pf_lines *lines, uint64_t *pos, size_t *ret_len)
+{
+	uint64_t line, start = pf_lines_start(lines, &line), at;
+	const struct pf_lines_chunk *c;
+
+	at = *pos > start ? *pos : start;
+	if (at >= lines->end)
+		return NULL;
+	c = find(lines, at);
+	*pos = next_line(lines, at);
+	*ret_len = (size_t)(*pos - at);
+	return c->data + (at - c->at);
+}
+
 /*
  * The lines at POS are gone: the rest becomes a line that says so.  What it says takes less
  * room than what is gone, so that no reader's offset is ever beyond the log's end, which

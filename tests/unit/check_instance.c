@@ -250,7 +250,7 @@ END_TEST
 
 static void print(const char *text)
 {
-	pf_stderr_tail_add(&tail, text, strlen(text));
+	pf_plugin_log_add(&plugin_log, text, strlen(text));
 }
 
 /* The worker dies, having printed what it did. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plugin prints: the bounded log of lines, and how much of it the daemon's log gets. */
-#include "pjrtfs/engine.h"
+/* What a plugin prints: the bounded log, how much the daemon's log gets, why a worker died. */
+#include "engine/internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -285,12 +287,12 @@ START_TEST(a_full_pipe_holds_up_nobody)
 	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
 	add_lines(10);
 	pf_plugin_log_end(&plugin_log);
-	ck_assert_uint_eq(plugin_log.untold, 10);
+	ck_assert_uint_eq(plugin_log.n_skipped, 10);
 	ck_assert_ptr_nonnull(strstr(log_text(), "line 10\n"));
 	while (read(fds[0], junk, sizeof(junk)) > 0)
 		;
 	pf_plugin_log_end(&plugin_log);
-	ck_assert_uint_eq(plugin_log.untold, 0);
+	ck_assert_uint_eq(plugin_log.n_skipped, 0);
 	ck_assert_int_gt(read(fds[0], junk, sizeof(junk) - 1), 0);
 	ck_assert_ptr_nonnull(strstr(junk, "it printed 10 lines more"));
 	close(fds[0]);
@@ -298,9 +300,116 @@ START_TEST(a_full_pipe_holds_up_nobody)
 }
 END_TEST
 
+/* --- why a worker died ------------------------------------------------------------------ */
+
+static uint64_t words_at; /* the mark of the words */
+
+/* The line since MARK that explains a death; "": there is none. */
+static const char *words(uint64_t mark, enum pf_plugin_log_lines lines)
+{
+	static struct pf_err why;
+
+	pf_err_set(&why, -EIO, "it died");
+	words_at = pf_plugin_log_quote(&plugin_log, mark, lines, &why);
+	ck_assert_int_eq(why.code, -EIO);
+	ck_assert_int_eq(strncmp(why.text, "it died", 7), 0);
+	if (!why.text[7])
+		return "";
+	ck_assert_int_eq(strncmp(why.text + 7, "; it printed last: ", 19), 0);
+	return why.text + 26;
+}
+
+static const struct {
+	const char *text, *words;
+} last_words[] = {
+	{ "", "" },
+	{ "\n\n", "" },
+	{ "  \t \n \n", "" },
+	{ "bye", "bye" },
+	{ "one\ntwo\n", "two" },
+	{ "one\ntwo\n\n  \n", "two" },
+	{ "    indented\n", "    indented" },
+	{ "F0000 00:00:1.5 shape.cc:10] Check failed: a == b\n    @  0x7f main\n",
+	  "F0000 00:00:1.5 shape.cc:10] Check failed: a == b" },
+	{ "E0000 1 x.cc:1] not that\nF1121 10:00:00 y.cc:2] this\nE0000 later\n",
+	  "F1121 10:00:00 y.cc:2] this" },
+	{ "terminate called after throwing 'std::bad_alloc'\n  what():  std::bad_alloc\n",
+	  "  what():  std::bad_alloc" },
+	{ "LLVM ERROR: out of memory\nhint\n", "LLVM ERROR: out of memory" },
+	{ "prog: x.c:3: f: Assertion `0' failed.\nbye\n", "bye" },
+	{ "a line\n*** Check failure stack trace: ***\n    @     0x55 f()\n", "a line" },
+	{ "Check failed: one\nCheck failed: two\nsome words\n", "Check failed: two" },
+	{ "Unknown flag in XLA_FLAGS: --x\nbye", "Unknown flag in XLA_FLAGS: --x" },
+	{ "Fine weather\nbye", "bye" },
+	{ "F12\nbye", "bye" },
+};
+
+START_TEST(the_best_line_explains)
+{
+	add(last_words[_i].text);
+	pf_plugin_log_end(&plugin_log);
+	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), last_words[_i].words);
+}
+END_TEST
+
+START_TEST(of_the_fatal_ones_alone)
+{
+	add("a line\n");
+	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "");
+	ck_assert_uint_eq(words_at, UINT64_MAX);
+	add("LLVM ERROR of 100 %\nanother\n");
+	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "LLVM ERROR of 100 %");
+	ck_assert_uint_eq(words_at, 7);
+}
+END_TEST
+
+START_TEST(only_lines_since_the_mark_count)
+{
+	uint64_t mark;
+
+	add("Check failed: before\n");
+	mark = pf_plugin_log_mark(&plugin_log);
+	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "");
+	add("before\nthe words\n\n");
+	/* the mark of the words is the last one that has them */
+	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "the words");
+	ck_assert_uint_eq(words_at, mark + strlen("before\n"));
+	ck_assert_str_eq(words(words_at, PF_PLUGIN_LOG_ANY), "the words");
+	ck_assert_str_eq(words(words_at + 10, PF_PLUGIN_LOG_ANY), "");
+	/* lines that were dropped explain nothing, whatever the mark */
+	add("Check failed: since\n");
+	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "Check failed: since");
+	add_lines(100000);
+	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "line 100000");
+}
+END_TEST
+
+static void *add_main(void *arg)
+{
+	(void)arg;
+	add_lines(20000);
+	return NULL;
+}
+
+START_TEST(other_threads_quote_it)
+{
+	pthread_t thread;
+	uint64_t mark = 0;
+
+	plugin_log.quiet = true;
+	ck_assert_int_eq(pthread_create(&thread, NULL, add_main, NULL), 0);
+	for (int i = 0; i < 200; i++) {
+		words(mark, PF_PLUGIN_LOG_ANY);
+		mark = pf_plugin_log_mark(&plugin_log);
+	}
+	pthread_join(thread, NULL);
+	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), "line 20000");
+}
+END_TEST
+
 int main(void)
 {
-	Suite *s = suite_create("printed");
+	Suite *s = suite_create("plugin_log");
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, open_plugin_log, close_plugin_log);
@@ -316,6 +425,10 @@ int main(void)
 	tcase_add_test(tc, too_much_that_comes_early_is_counted);
 	tcase_add_test(tc, quiet_is_quiet);
 	tcase_add_test(tc, a_full_pipe_holds_up_nobody);
+	unit_add_cases(tc, the_best_line_explains, last_words);
+	tcase_add_test(tc, of_the_fatal_ones_alone);
+	tcase_add_test(tc, only_lines_since_the_mark_count);
+	tcase_add_test(tc, other_threads_quote_it);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -17,7 +17,7 @@ enum { POOL = 1 << 20 };
 static struct pf_instance *instance;
 static struct pf_channel peer; /* the worker's end */
 static char *pool;
-static struct pf_stderr_tail tail; /* what the worker prints */
+static struct pf_plugin_log plugin_log; /* what the worker prints */
 static int pool_file, broken;
 static char message[PF_RING_MESSAGE];
 
@@ -26,11 +26,12 @@ static inline void open_instance(void)
 	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
 	struct pf_err err = PF_ERR_INIT;
 
-	pf_stderr_tail_init(&tail);
+	ck_assert_int_eq(pf_plugin_log_init(&plugin_log, "test"), 0);
+	plugin_log.quiet = true;
 	broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
-	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, &tail, &instance,
-				      &err) == 0,
+	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, &plugin_log,
+				      &instance, &err) == 0,
 		      "%s", err.text);
 	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
 	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -51,7 +52,7 @@ static inline void close_instance(void)
 {
 	end_instance();
 	pf_instance_unref(instance);
-	pf_stderr_tail_release(&tail);
+	pf_plugin_log_release(&plugin_log);
 	pf_channel_release(&peer);
 	munmap(pool, POOL);
 	close(pool_file);
