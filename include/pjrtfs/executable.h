@@ -87,8 +87,7 @@ struct pf_loaded {
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
 	double compile_seconds;
-	_Atomic uint64_t typical_ns; /* of late, on the device; 0: not known */
-	bool counted;                /* among those alive */
+	bool counted;          /* among those alive */
 	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
 	_Atomic uint64_t
 		used; /* when it was used last, in loads of any since the start */

@@ -1,101 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executions: one run of an executable, on all the devices that it is for. */
+/* Executions: a program is run on all the devices that it is for, once or again and again. */
 #ifndef PJRTFS_EXECUTION_H
 #define PJRTFS_EXECUTION_H
 
 #include "pjrtfs/executable.h"
+#include "pjrtfs/scheduler.h"
+
+/* One argument of one row. */
+struct pf_exec_arg {
+	struct pf_value *value; /* owned reference */
+	const char *name;       /* borrowed, for messages */
+	uint32_t carry; /* index of the result of the same row that replaces it in the
+			      * next run; PF_NO_CARRY: none */
+	bool donate;    /* the first run may consume it */
+	bool donate_carried; /* later runs may consume the results that replace it */
+
+	bool donated; /* the store's: nobody else can use it, until the end */
+};
+
+/* One result of one row. */
+struct pf_exec_result {
+	struct pf_value *value; /* owned reference; done may steal it */
+
+	/* The store's. */
+	uint64_t id;  /* the worker's */
+	uint64_t own; /* bytes that are charged for it */
+};
 
 /*
- * One execution.  The caller makes it, fills in arguments, starts it, and gets it back in
+ * One execution.  The caller makes it, fills in the arguments, starts it, and gets it back in
  * done, where it takes the results and frees it.
  */
 struct pf_execution {
 	/* What the caller asks. */
 	struct pf_executable *executable; /* owned reference */
 	char *name;                       /* owned; the executable's, for messages */
+	uint32_t repeat;                  /* how many runs are wanted */
 	/* Rows: replicas times partitions, each for one device, in the executable's order. */
 	size_t n_rows;
-	size_t n_args;          /* of all rows, one row after the other */
-	struct pf_value **args; /* owned references */
-	const char **arg_names; /* owned list of borrowed names, for messages */
-	bool *donate;           /* owned; n_args: may be consumed */
-	size_t want_outs;       /* how many results a row the caller has names for */
-	unsigned device; /* index of the worker's device for a program that runs on any;
+	size_t n_args;    /* of all rows, one row after the other */
+	size_t want_outs; /* how many results a row the caller has names for */
+	unsigned device;  /* index of the worker's device for a program that runs on any;
 			  * UINT32_MAX: where its first argument is */
-	uid_t uid;       /* who asked: in whose turn it runs */
-	char *id;        /* owned: the command's, JSON text, or NULL; for the watch */
+	uid_t uid;        /* who asked, and whose slots it takes */
+	char *id;         /* owned: the command's, JSON text, or NULL; for events */
 	void *user;
 	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
 	/* Called as it is sent, and perhaps again if it must be sent again.  May be NULL. */
 	void (*began)(struct pf_execution *execution);
-	/*
-	 * Called as it is sent: what comes next may go along with it, so that nobody waits for
-	 * this one before that begins.  True: pf_execution_join has taken the next one, whose
-	 * own follow is called in turn.  Any thread, no lock held.  May be NULL.
-	 */
-	bool (*follow)(struct pf_execution *execution);
-	/* Add to REPORT, which the watch is about to hear, what is known of the command that this
-	 * is a repetition of.  May be NULL. */
+	/* Add to REPORT, which becomes an event, what is known of the command that this is a
+	 * part of.  May be NULL. */
 	void (*report)(struct pf_execution *execution,
 		       struct pf_report_execution *report);
-	/* It went along, but did not begin, and is the caller's again, instead of done. */
-	void (*left)(struct pf_execution *execution);
-	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
+	/*
+	 * Called once, on any thread, no lock held.  CODE is 0, though perhaps not all runs that
+	 * are wanted were made: runs says how many.  Or -errno, why the next one failed or could
+	 * not begin; the results of the runs before it are there all the same.
+	 */
 	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
 
 	/* What it gives. */
-	size_t n_outs;            /* of all rows */
-	struct pf_value **outs;   /* owned references; done may steal them */
-	struct pf_loaded *loaded; /* owned reference: what ran */
-	double seconds;           /* from start to end; what went along takes its share */
-	double transfer_seconds;  /* until all arguments were on their devices */
-	double queue_seconds;     /* from then until its turn had come */
-	double device_seconds;    /* in the plugin */
+	uint32_t runs;               /* that ended well */
+	size_t n_outs;               /* results of all rows; valid if runs is not 0 */
+	struct pf_exec_result *outs; /* of the last of these runs */
+	struct pf_loaded *loaded;    /* owned reference: what ran */
+	double seconds;              /* from start to end */
+	double transfer_seconds;     /* until all arguments were on their devices */
+	double queue_seconds;        /* from then until it had its slots */
+	double device_seconds;       /* in the plugin */
 
-	struct pf_execution_priv *priv; /* the store's */
+	/* The store's. */
+	_Atomic unsigned
+		refs; /* the caller's, the starter's while it spins, the answer's */
+	_Atomic bool ended;
+	struct pf_call call;
+	struct pf_wait waiter;
+	struct timespec start, loaded_at, queued_at;
+	size_t n_transferred; /* arguments on their devices so far */
+	unsigned tries;
+	struct pf_instance *instance; /* owned reference: where it was sent */
+	uint64_t *message; /* owned: the lists behind the request's fixed part */
+	size_t n_pinned;   /* arguments */
+	uint32_t asked;    /* runs in the message */
+	uint64_t extra;    /* bytes charged for results of runs before the last */
+	struct pf_sched_request slot;
+	struct pf_sched
+		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
+	bool has_slot;
+	unsigned *devices; /* owned: the slots', but for a single one: */
+	unsigned one_device;
+	struct pf_exec_arg args[];
 };
 
 /* Does what is LOADED take N_IN inputs and give N_OUT outputs, on each device?  0 or -EINVAL. */
 int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_t n_out,
 			      struct pf_err *err);
 
-/* Room for N arguments of ROWS rows (which divide N); NULL: no memory. */
-struct pf_execution *pf_execution_new(size_t n, size_t rows);
+/*
+ * An execution of EXECUTABLE (a reference is taken), to run once, with room for N_ARGS arguments
+ * of N_ROWS rows, which divide them.  NULL: no memory.
+ */
+struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n_args,
+				      size_t n_rows);
 void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
 
 /*
- * Check the arguments against the signature, bring everything to the device that is not
- * there (waiting for uploads and compiles under way), wait for its turn there, and run.  done is always called,
- * perhaps before this returns.  With SETTLE the calling thread looks for the answer itself
- * for some microseconds; not on threads that take replies.
+ * Check the arguments against the signature, bring everything to the device that is not there
+ * (waiting for transfers and compiles under way), wait for slots there, and run.  done is always
+ * called, perhaps before this returns.  With SPIN the calling thread looks for the answer itself
+ * for some microseconds, but not on threads that take replies.
  */
-void pf_execution_start(struct pf_execution *execution, bool settle);
+void pf_execution_start(struct pf_execution *execution, bool spin);
 
 /*
- * Let NEXT go along with BEFORE, from whose follow this is called: it begins without waiting
- * for BEFORE's end, and its arguments may be BEFORE's results (its outs), or those of the
- * ones BEFORE goes along with.  If one of those fails, NEXT has not begun.
- *
- * True: NEXT is taken; done is called in its turn, or left.  False: it must wait for the
- * others, or is wrong; nothing has happened to it.  That is so if something of it is not
- * on the device, if it runs on other devices, consumes what is not a result of BEFORE, or
- * all of them together may take more than some milliseconds or much memory.
- */
-bool pf_execution_join(struct pf_execution *before, struct pf_execution *next);
-
-/*
- * It is to be cancelled: if it waits for its turn, take it out, and return true; then
- * pf_execution_resume must be called, which asks cancelled() and ends it.  Does not block,
+ * The caller cancels it: if it waits for a slot, take it out of the queue and return true; then
+ * the caller must call pf_execution_resume, which asks cancelled() and ends it.  Does not block,
  * calls nothing.
  */
-bool pf_execution_unqueue(struct pf_execution *execution);
+bool pf_execution_dequeue(struct pf_execution *execution);
 void pf_execution_resume(struct pf_execution *execution);
 
-/* Has its turn come, so that the device executes it, or is about to? */
-bool pf_execution_runs(struct pf_execution *execution);
+/* Does it have its slots, so that the device executes it, or is about to? */
+bool pf_execution_has_slot(struct pf_execution *execution);
 
-/* How many on its device begin before it does, and itself; 0: it does not wait for that. */
+/* Its queue position on the device whose slot it waits for, from 1 on; 0: it does not wait. */
 unsigned pf_execution_position(struct pf_execution *execution);
 
 /* Invocations: one run of an executable on bytes that become no buffer and no value. */

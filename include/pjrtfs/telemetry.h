@@ -243,10 +243,11 @@ void pf_executable_meter_name(struct pf_executable_meter *meter, uint64_t subjec
 
 void pf_meter_compile(struct pf_plugin_meter *meter, enum pf_outcome result,
 		      double seconds);
-/* An execution on N of the plugin's devices, whose indexes are DEVICES. */
+/* RUNS executions, one after the other in SECONDS all together, on N of the plugin's devices,
+ * whose indexes are DEVICES. */
 void pf_meter_execution(struct pf_plugin_meter *meter, struct pf_executable_meter *of,
-			enum pf_outcome result, double seconds, const unsigned *devices,
-			size_t n);
+			enum pf_outcome result, uint64_t runs, double seconds,
+			const unsigned *devices, size_t n);
 void pf_meter_transfer(struct pf_transfers *transfers, enum pf_outcome result,
 		       uint64_t bytes, double seconds);
 void pf_meter_cache(struct pf_metrics *metrics, enum pf_report_cache event);
@@ -345,14 +346,16 @@ struct pf_report_execution {
 	const char *executable; /* its name; borrowed, as all of these */
 	uid_t user;
 	const char *id; /* the command's, JSON text, or NULL */
+	uint64_t runs;  /* that were good */
 	double seconds, device_seconds;
 	const unsigned
 		*devices; /* indexes of the plugin's devices, or NULL: it had none yet */
 	size_t n_devices;
-	const struct pf_err *err; /* NULL: it succeeded */
-	/* Repetitions of a command: all are counted, the last one is an event, of all. */
+	const struct pf_err *err; /* why the next run failed; NULL: none did */
+	/* Parts of a command that repeats: all runs are counted, the last part is an event, of
+	 * all of them. */
 	bool goes_on;
-	uint64_t repeated; /* times before */
+	uint64_t repeated; /* runs of the parts before */
 	double repeated_seconds, repeated_device_seconds;
 };
 

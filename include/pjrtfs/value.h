@@ -127,7 +127,6 @@ struct pf_value {
 	uint64_t id;
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
-	bool promised; /* it is not there yet */
 	enum pf_value_state state;
 	struct pf_err err; /* why an upload or a fetch failed last */
 	bool fetching;
@@ -157,33 +156,24 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
 		       uint64_t len);
 
-/*
- * What an execution on INSTANCE is about to make under ID: LEN host bytes.  Until it is kept only
- * executions that go along with that one may use it, and nobody may read it.  The worker frees
- * ID when the value goes, kept or not.  OWN bytes, which the caller has charged to the worker's
- * arena, become the value's to discharge.  One reference; NULL: no memory.
- */
-struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
-				  uint64_t len, struct pf_worker *worker, unsigned device,
-				  struct pf_instance *instance, uint64_t id,
-				  uint64_t own);
-
 /* What is charged for its device's copy, in bytes. */
 uint64_t pf_value_own(struct pf_value *value);
 
-/* An execution consumed FROM and made TO where FROM was: what was charged for FROM's copy on
- * the device is TO's. */
-void pf_value_pass_charge(struct pf_value *from, struct pf_value *to);
+/* An execution consumed FROM and made a result in its memory: what was charged for FROM's copy on
+ * the device, in bytes, is the caller's to discharge from now on. */
+uint64_t pf_value_take_charge(struct pf_value *from);
 
 /*
- * The execution made it, as OUT describes; MESSAGE is the reply OUT lies in (inline bytes are
- * copied).  -ENOMEM: it is still a promise.
+ * What an execution on INSTANCE made under ID on DEVICE, where OUT says; MESSAGE is the reply that
+ * OUT lies in, of which inline bytes are copied.  OWN bytes, which the caller has charged to the
+ * worker's arena, become the value's to discharge, and ID its to free.  One reference; NULL: no
+ * memory, and OWN and ID are the caller's.
  */
-int pf_value_keep(struct pf_value *value, const struct pf_out *out, const void *message,
-		  struct pf_err *err);
-
-/* Its id if it is a promise; else 0. */
-uint64_t pf_value_promised_id(struct pf_value *value);
+struct pf_value *pf_value_of_result(const struct pf_shape *shape,
+				    struct pf_worker *worker, unsigned device,
+				    struct pf_instance *instance, uint64_t id,
+				    uint64_t own, const struct pf_out *out,
+				    const void *message);
 
 /*
  * A copy of VALUE to live on DEVICE of WORKER (which may be another plugin's), in MEMORY.

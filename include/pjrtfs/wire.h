@@ -106,7 +106,7 @@ void pf_ring_close(struct pf_ring *ring);
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 9,   /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 10,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -246,15 +246,26 @@ struct pf_rep_block {
 	uint64_t off, len;
 };
 
+enum {
+	PF_DONATE_FIRST = 1 << 0, /* bits of donate: by the first run, */
+	PF_DONATE_LATER = 1 << 1, /* by the runs after it, which get a result instead */
+	PF_WIRE_GENERATIONS = 3,  /* runs whose results exist at a time */
+};
+
+#define PF_NO_CARRY UINT32_MAX
+
 /*
- * Execute on n_devices devices at once, in the order of the executable's.  uint64_t ids
- * follow: n_args buffers of the first device, of the second ...; then n_outs new ones' of
- * each; then n_args bytes: 1 where the argument may be donated, on every device.
+ * Execute on n_devices devices at once, in the order of the executable's.  These follow:
  *
- * Others may go along: each begins, with its head (unused), at the next multiple of eight
- * bytes.  They run one after the other, and none is awaited to begin the next: arguments may
- * be results of those before.  An argument that is donated is a result of the one just
- * before, unless it is the first one's: then nothing is gone if one before fails.
+ *     uint64_t arguments[]  buffers: n_args of the first device, of the second ...
+ *     uint64_t results[]    ids of new buffers: n_outs of the first device, of the second ...
+ *     uint32_t carry[]      of each argument: which result of the same device replaces it in
+ *                           the next run, or PF_NO_CARRY
+ *     uint8_t donate[]      n_args: which runs may consume the argument, on every device
+ *
+ * The worker runs the program until that was done repeat times, a run failed, or no other one
+ * may begin because the first began 10 ms ago.  Of the runs before the last good one no result
+ * is kept.
  */
 struct pf_req_execute {
 	struct pf_msg_head head;
@@ -262,30 +273,35 @@ struct pf_req_execute {
 	uint32_t device;         /* index, for one device; UINT32_MAX: as compiled */
 	uint32_t n_args, n_outs; /* of each device */
 	uint32_t n_devices;      /* at least 1 */
+	uint32_t repeat;         /* 0 is 1 */
+	uint32_t pad;
 };
 
-/* The bytes of an execution in a request: of N_ARGS and N_OUTS on all N_DEVICES. */
+/* The bytes of a request: of N_ARGS and N_OUTS on all N_DEVICES. */
 static inline uint64_t pf_execute_bytes(uint64_t n_args, uint64_t n_outs,
 					uint64_t n_devices)
 {
 	return sizeof(struct pf_req_execute) + (n_args + n_outs) * sizeof(uint64_t) +
-	       n_args / n_devices;
+	       n_args * sizeof(uint32_t) + n_args / n_devices;
 }
 
 /*
- * n_outs struct pf_out follow, of all devices, ordered as their ids, then the inline results'
- * bytes, each at its off from the start of this struct.  Sent once every result is ready.
- *
- * What went along is answered in the same message, in the same order, up to the first that
- * failed: that has rep.code and a sentence behind this struct, to rep.head.len bytes.  (If
- * it is the first of all, the whole reply is a failure.)
+ * n_outs struct pf_out follow, of all devices, ordered as their ids: the results of the last
+ * good run, all of them ready.  Then come the inline results' bytes, each at its off from the
+ * start of this struct, and last the sentence why there were no more runs, of why_len bytes.
+ * If the first run fails the whole reply is a failure.
  */
 struct pf_rep_execute {
-	struct pf_rep_head rep; /* of what went along, head has nothing but len */
-	uint64_t device_ns;     /* from the call into the plugin, or from when the one
-				 * before was ready, to the results' being ready */
+	struct pf_rep_head rep;
+	uint64_t
+		device_ns; /* from the call into the plugin until the results are ready: of
+			     * all good runs */
+	uint32_t runs;     /* that were good: at least 1 */
 	uint32_t n_outs;
-	uint32_t next; /* bytes from here to the next one's answer; 0: none follows */
+	int32_t why; /* 0, or -errno: the run after those failed */
+	int32_t why_pjrt_code;
+	uint32_t why_len;
+	uint32_t pad;
 };
 
 enum pf_where {

@@ -183,6 +183,7 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 	uint64_t ids[N_IDS];
 	struct {
 		uint64_t args[2], out;
+		uint32_t carry[2];
 		char donate[2];
 	} tail = { 0 };
 	struct executed executed;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The state machine of an execution: load, transfer, slot, send, answer, end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,13 +13,13 @@
 /* What an execution is given, checked against what its program takes. */
 
 /* The index of the worker's device that ROW runs on.  E is loaded. */
-static unsigned pf_execution_device(const struct pf_execution *e, size_t row)
+static unsigned device_of(const struct pf_execution *e, size_t row)
 {
 	if (e->loaded->n_devices)
 		return e->loaded->devices[row];
 	if (e->device != UINT32_MAX)
 		return e->device;
-	return e->n_args ? e->args[0]->device : 0;
+	return e->n_args ? e->args[0].value->device : 0;
 }
 
 static const char *plural(size_t n)
@@ -49,15 +50,15 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 {
 	size_t in_row = e->n_args / e->n_rows;
 	const struct pf_param *want = &e->loaded->signature->inputs[i % in_row];
-	const struct pf_value *have = e->args[i];
+	const struct pf_value *have = e->args[i].value;
 	const struct pf_description *d = pf_worker_description(e->loaded->worker);
-	unsigned device = pf_execution_device(e, i / in_row);
+	unsigned device = device_of(e, i / in_row);
 	char a[128], b[128], called[192];
 
 	arg_called(e, i, called, sizeof(called));
 	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
 		return pf_err_set(err, -EINVAL, "%s: %s is %s, the program wants %s",
-				  called, e->arg_names[i],
+				  called, e->args[i].name,
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
 	if (have->worker != e->loaded->worker) {
@@ -66,7 +67,7 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 		return pf_err_set(err, -EINVAL,
 				  "%s: %s is on device %s:%lld, the program runs on "
 				  "plugin %s: copy it there, or say \"move\": true",
-				  called, e->arg_names[i], pf_worker_name(have->worker),
+				  called, e->args[i].name, pf_worker_name(have->worker),
 				  (long long)its->devices[have->device].id,
 				  pf_worker_name(e->loaded->worker));
 	}
@@ -74,7 +75,7 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 		return pf_err_set(err, -EINVAL,
 				  "%s: %s is on device %s:%lld, the program runs on "
 				  "%s:%lld",
-				  called, e->arg_names[i], pf_worker_name(have->worker),
+				  called, e->args[i].name, pf_worker_name(have->worker),
 				  (long long)d->devices[have->device].id,
 				  pf_worker_name(have->worker),
 				  (long long)d->devices[device].id);
@@ -117,8 +118,8 @@ int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_
 	return 0;
 }
 
-/* What is given, checked against what the program takes (execution_check.c).  E is loaded. */
-static int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
+/* What is given, checked against what the program takes.  E is loaded. */
+static int check(const struct pf_execution *e, struct pf_err *err)
 {
 	int r = check_rows(e, err);
 
@@ -133,97 +134,533 @@ static int pf_execution_check(const struct pf_execution *e, struct pf_err *err)
 }
 
 /* Say in ERR, whose code is CODE, that it is about argument I.  Returns CODE. */
-static int pf_execution_name_arg(const struct pf_execution *e, size_t i, int code,
-				 struct pf_err *err)
+static int name_arg(const struct pf_execution *e, size_t i, int code, struct pf_err *err)
 {
 	char called[192];
 
 	return pf_err_wrap(err, code, "%s: %s", arg_called(e, i, called, sizeof(called)),
-			   e->arg_names[i]);
+			   e->args[i].name);
 }
 
 enum {
-	MAX_TRIES =
-		3, /* when the worker dies between bringing things there and running */
-	SETTLE_US = 50,
+	MAX_TRIES = 3, /* when the worker dies between the transfers and the execution */
+	SPIN_US = 50,
 };
 
-static bool step(struct pf_execution_priv *p);
+/* --- its life ------------------------------------------------------------------------- */
+
+static bool step(struct pf_execution *e);
 
 static void wake(struct pf_wait *waiter)
 {
-	step(pf_container_of(waiter, struct pf_execution_priv, waiter));
+	step(pf_container_of(waiter, struct pf_execution, waiter));
 }
 
-struct pf_execution *pf_execution_new(size_t n, size_t rows)
+struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n_args,
+				      size_t n_rows)
 {
-	struct pf_execution *e = calloc(1, sizeof(*e));
-	struct pf_execution_priv *p = calloc(1, sizeof(*p));
+	struct pf_execution *e = calloc(1, sizeof(*e) + n_args * sizeof(e->args[0]));
 
-	if (!e || !p) {
-		free(e);
-		free(p);
+	if (!e)
 		return NULL;
-	}
-	e->priv = p;
-	p->e = e;
-	p->waiter.wake = wake;
-	atomic_init(&p->refs, 1);
-	e->n_args = n;
-	e->n_rows = rows;
+	atomic_init(&e->refs, 1);
+	e->executable = pf_executable_ref(executable);
+	e->n_args = n_args;
+	e->n_rows = n_rows;
+	e->repeat = 1;
 	e->device = UINT32_MAX;
-	e->args = calloc(n + 1, sizeof(*e->args));
-	e->arg_names = calloc(n + 1, sizeof(*e->arg_names));
-	e->donate = calloc(n + 1, sizeof(*e->donate));
-	if (!e->args || !e->arg_names || !e->donate) {
-		pf_execution_free(e);
-		return NULL;
-	}
+	e->waiter.wake = wake;
+	for (size_t i = 0; i < n_args; i++)
+		e->args[i].carry = PF_NO_CARRY;
 	return e;
 }
 
-static void pf_execution_priv_unref(struct pf_execution_priv *p)
+static void unref(struct pf_execution *e)
 {
-	if (atomic_fetch_sub(&p->refs, 1) != 1)
+	if (atomic_fetch_sub(&e->refs, 1) != 1)
 		return;
-	pf_instance_unref(p->instance);
-	free(p->devices);
-	free(p->ids);
-	free(p);
+	pf_instance_unref(e->instance);
+	free(e->devices);
+	free(e->message);
+	free(e);
 }
 
 void pf_execution_free(struct pf_execution *e)
 {
 	if (!e)
 		return;
-	for (size_t i = 0; i < e->n_args; i++) {
-		if (e->args)
-			pf_value_unref(e->args[i]);
-	}
+	for (size_t i = 0; i < e->n_args; i++)
+		pf_value_unref(e->args[i].value);
 	for (size_t i = 0; i < e->n_outs; i++)
-		pf_value_unref(e->outs[i]);
-	free(e->args);
-	free(e->arg_names);
-	free(e->donate);
+		pf_value_unref(e->outs[i].value);
 	free(e->outs);
 	free(e->name);
 	free(e->id);
 	pf_loaded_unref(e->loaded);
 	pf_executable_unref(e->executable);
-	pf_execution_priv_unref(e->priv);
-	free(e);
+	unref(e);
 }
+
+/* --- slot ----------------------------------------------------------------------------- */
+
+static void granted(struct pf_sched_request *slot)
+{
+	struct pf_execution *e = pf_container_of(slot, struct pf_execution, slot);
+
+	e->queue_seconds += pf_seconds_since(CLOCK_MONOTONIC, &e->queued_at);
+	e->has_slot = true;
+	step(e);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const unsigned *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The devices that it runs on, each once, in ascending order. */
+static int list_devices(struct pf_execution *e, struct pf_err *err)
+{
+	unsigned n = 0;
+
+	e->slot.n_queues = 1;
+	e->slot.queues = &e->one_device;
+	e->one_device = device_of(e, 0);
+	if (e->n_rows == 1)
+		return 0;
+	free(e->devices);
+	e->devices = calloc(e->n_rows, sizeof(*e->devices));
+	if (!e->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for an execution");
+	for (size_t i = 0; i < e->n_rows; i++)
+		e->devices[i] = device_of(e, i);
+	qsort(e->devices, e->n_rows, sizeof(*e->devices), by_number);
+	for (size_t i = 0; i < e->n_rows; i++)
+		if (!n || e->devices[n - 1] != e->devices[i])
+			e->devices[n++] = e->devices[i];
+	e->slot.queues = e->devices;
+	e->slot.n_queues = n;
+	return 0;
+}
+
+/* 1: it has its slots; 0: granted is called, perhaps before this returns; -errno. */
+static int acquire_slot(struct pf_execution *e, struct pf_err *err)
+{
+	struct pf_sched *sched;
+	int r;
+
+	if (e->has_slot)
+		return 1;
+	e->transfer_seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->loaded_at);
+	r = list_devices(e, err);
+	if (r < 0)
+		return r;
+	e->slot.user = e->uid;
+	e->slot.granted = granted;
+	clock_gettime(CLOCK_MONOTONIC, &e->queued_at);
+	sched = pf_worker_sched(e->loaded->worker);
+	atomic_store(&e->sched, sched);
+	if (!pf_sched_acquire(sched, &e->slot))
+		return 0;
+	e->has_slot = true;
+	return 1;
+}
+
+/* It has no slot any more, nor waits for one. */
+static void release_slot(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_exchange(&e->sched, NULL);
+
+	e->has_slot = false;
+	if (sched)
+		pf_sched_release(sched, &e->slot);
+}
+
+bool pf_execution_dequeue(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_load(&e->sched);
+
+	return sched && pf_sched_dequeue(sched, &e->slot);
+}
+
+unsigned pf_execution_position(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_load(&e->sched);
+
+	return sched ? pf_sched_position(sched, &e->slot) : 0;
+}
+
+bool pf_execution_has_slot(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_load(&e->sched);
+
+	return sched && pf_sched_has(sched, &e->slot);
+}
+
+void pf_execution_resume(struct pf_execution *e)
+{
+	step(e);
+}
+
+/* --- what it takes -------------------------------------------------------------------- */
+
+static size_t args_in_row(const struct pf_execution *e)
+{
+	return e->n_args / e->n_rows;
+}
+
+/* The message's lists, as struct pf_req_execute has them. */
+static uint64_t *result_ids(const struct pf_execution *e)
+{
+	return e->message + e->n_args;
+}
+
+static uint32_t *carries(const struct pf_execution *e)
+{
+	return (uint32_t *)(result_ids(e) + e->n_outs);
+}
+
+static uint8_t *donations(const struct pf_execution *e)
+{
+	return (uint8_t *)(carries(e) + e->n_args);
+}
+
+static int make_room(struct pf_execution *e, struct pf_err *err)
+{
+	size_t n_outs = e->loaded->signature->n_outputs * e->n_rows;
+
+	if (e->n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS)
+		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
+				  PF_WIRE_MAX_ARGS);
+	if (!e->message)
+		e->message = malloc(pf_execute_bytes(e->n_args, n_outs, e->n_rows));
+	if (!e->outs)
+		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
+	if (!e->message || !e->outs)
+		return pf_err_set(err, -ENOMEM, "no memory for an execution");
+	e->n_outs = n_outs;
+	return 0;
+}
+
+/*
+ * The arguments' handles, which stay until the end: nobody else can consume them.  False if one
+ * is not on the executable's instance any more.
+ */
+static bool pin_args(struct pf_execution *e)
+{
+	for (; e->n_pinned < e->n_args; e->n_pinned++) {
+		uint64_t id =
+			pf_value_use(e->args[e->n_pinned].value, e->loaded->instance);
+
+		if (!id)
+			return false;
+		e->message[e->n_pinned] = id;
+	}
+	return true;
+}
+
+/* Let go of the arguments; what was donated is CONSUMED, or as it was. */
+static void unpin_args(struct pf_execution *e, bool consumed)
+{
+	for (size_t i = 0; i < e->n_pinned; i++) {
+		struct pf_exec_arg *arg = &e->args[i];
+
+		if (arg->donated)
+			pf_value_donated(arg->value, consumed);
+		arg->donated = false;
+		pf_value_unpin(arg->value);
+	}
+	e->n_pinned = 0;
+}
+
+/* An argument is donated on all devices, or on none: a plugin copies what is not.  False: somebody
+ * else consumes one. */
+static bool donate_args(struct pf_execution *e)
+{
+	size_t in_row = args_in_row(e);
+	uint8_t *bits = donations(e);
+
+	memset(bits, PF_DONATE_FIRST | PF_DONATE_LATER, in_row);
+	for (size_t i = 0; i < e->n_args; i++) {
+		struct pf_exec_arg *arg = &e->args[i];
+		enum pf_donation d =
+			arg->donate ? pf_value_donate(arg->value) : PF_DONATION_SHARED;
+
+		if (d == PF_DONATION_REFUSED)
+			return false;
+		arg->donated = d == PF_DONATION_COPIED || d == PF_DONATION_TAKEN;
+		if (d != PF_DONATION_TAKEN)
+			bits[i % in_row] &= (uint8_t)~PF_DONATE_FIRST;
+		if (!arg->donate_carried)
+			bits[i % in_row] &= (uint8_t)~PF_DONATE_LATER;
+		carries(e)[i] = arg->carry;
+	}
+	return true;
+}
+
+/* The result that runs of which donations has BIT make where argument I was; NULL: none. */
+static struct pf_exec_result *made_of(const struct pf_execution *e, size_t i, uint8_t bit)
+{
+	const struct pf_signature *s = e->loaded->signature;
+	int out = s->inputs[i % s->n_inputs].alias_output;
+
+	return donations(e)[i % s->n_inputs] & bit && out >= 0 &&
+			       (size_t)out < s->n_outputs
+		       ? &e->outs[i / s->n_inputs * s->n_outputs + (size_t)out]
+		       : NULL;
+}
+
+/*
+ * How many bytes of the host's memory the results of a run take, of which donations has BIT: each
+ * one's own, and in *ALL.  What is made where an argument was takes none.
+ */
+static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
+			struct pf_err *err)
+{
+	const struct pf_signature *s = e->loaded->signature;
+	uint64_t len;
+
+	for (size_t i = 0; i < e->n_outs; i++) {
+		const struct pf_param *want = &s->outputs[i % s->n_outputs];
+		int r = pf_shape_bytes(&want->shape, want->dtype, &len, err);
+
+		if (r < 0)
+			return r;
+		e->outs[i].own =
+			pf_value_room(e->loaded->worker, device_of(e, i / s->n_outputs),
+				      UINT32_MAX, len);
+	}
+	for (size_t i = 0; i < e->n_args; i++) {
+		struct pf_exec_result *out = made_of(e, i, bit);
+
+		if (out && (bit == PF_DONATE_LATER ||
+			    pf_value_own(e->args[i].value) >= out->own))
+			out->own = 0;
+	}
+	*all = 0;
+	for (size_t i = 0; i < e->n_outs; i++)
+		if (__builtin_add_overflow(*all, e->outs[i].own, all))
+			*all = UINT64_MAX;
+	return 0;
+}
+
+/*
+ * Charge what the results take, and those of runs before the last, before the plugin takes it.  If
+ * the memory limit leaves no room for the latter, one run is sent at a time.
+ */
+static int charge(struct pf_execution *e, struct pf_err *err)
+{
+	struct pf_arena *arena = pf_worker_arena(e->loaded->worker);
+	uint64_t all = 0, later = 0;
+	int r = e->repeat > 1 ? size_results(e, PF_DONATE_LATER, &later, err) : 0;
+
+	if (r == 0)
+		r = size_results(e, PF_DONATE_FIRST, &all, err);
+	if (r == 0 && all)
+		r = pf_arena_charge(arena, all, err);
+	if (r < 0) {
+		for (size_t i = 0; i < e->n_outs; i++)
+			e->outs[i].own = 0;
+		return pf_err_wrap(err, r, "its results");
+	}
+	if (__builtin_mul_overflow(later, PF_WIRE_GENERATIONS - 1, &e->extra))
+		e->extra = UINT64_MAX;
+	if (e->extra && pf_arena_charge(arena, e->extra, NULL) < 0) {
+		e->extra = 0;
+		e->repeat = 1;
+	}
+	return 0;
+}
+
+/* Discharge what is charged for results that do not exist (any more). */
+static void discharge(struct pf_execution *e)
+{
+	uint64_t all = e->extra;
+
+	e->extra = 0;
+	for (size_t i = 0; i < e->n_outs; i++) {
+		all += e->outs[i].own;
+		e->outs[i].own = 0;
+	}
+	if (all)
+		pf_arena_discharge(e->executable->arena, all);
+}
+
+/* --- send ----------------------------------------------------------------------------- */
+
+/* All that the message names.  0; 1: an argument has moved; -errno. */
+static int prepare(struct pf_execution *e, struct pf_err *err)
+{
+	int r = make_room(e, err);
+
+	if (r < 0)
+		return r;
+	if (!pin_args(e) || !donate_args(e)) {
+		unpin_args(e, false);
+		return 1;
+	}
+	r = charge(e, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < e->n_outs; i++)
+		result_ids(e)[i] = pf_worker_id(e->loaded->worker);
+	pf_instance_unref(e->instance);
+	e->instance = pf_instance_ref(e->loaded->instance);
+	return 0;
+}
+
+static void answer(struct pf_call *call, int code, const struct pf_err *why,
+		   const void *reply, size_t len);
+
+/* 0: it was sent, and may have ended; 1: it must be loaded and transferred again; -errno. */
+static int send(struct pf_execution *e, struct pf_err *err)
+{
+	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
+	int r = prepare(e, err);
+
+	if (r != 0)
+		return r;
+	req.executable = e->loaded->id;
+	req.device = e->loaded->n_devices ? UINT32_MAX : device_of(e, 0);
+	req.n_args = (uint32_t)args_in_row(e);
+	req.n_outs = (uint32_t)(e->n_outs / e->n_rows);
+	req.n_devices = (uint32_t)e->n_rows;
+	req.repeat = e->repeat;
+	e->call.done = answer;
+	e->call.reply_min = sizeof(struct pf_rep_execute);
+	if (e->began)
+		e->began(e);
+	atomic_fetch_add(&e->refs, 1);
+	r = pf_instance_call(e->instance, &e->call, &req, sizeof(req), e->message,
+			     pf_execute_bytes(e->n_args, e->n_outs, e->n_rows) -
+				     sizeof(req),
+			     err);
+	if (r == 0)
+		return 0;
+	atomic_fetch_sub(&e->refs, 1); /* there will be no answer */
+	if (pf_instance_alive(e->instance))
+		return r;
+	unpin_args(e, false);
+	discharge(e);
+	return 1;
+}
+
+/* --- answer --------------------------------------------------------------------------- */
+
+static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
+		       size_t len, size_t i, struct pf_err *err)
+{
+	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
+	const struct pf_signature *s = e->loaded->signature;
+	const struct pf_param *want = &s->outputs[i % s->n_outputs];
+	struct pf_exec_result *ret = &e->outs[i];
+	uint64_t bytes;
+	bool ok;
+
+	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
+		return err->code;
+	ok = out->len == bytes && out->dtype == (uint32_t)want->dtype;
+	if (out->where == PF_WHERE_INLINE)
+		ok = ok && out->off <= len && out->len <= len - out->off;
+	else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
+		ok = ok && pf_instance_pool(e->instance, out->off, out->len);
+	else
+		ok = ok && out->where == PF_WHERE_DEVICE;
+	if (!ok)
+		return pf_err_set(err, -EPROTO,
+				  "output %zu: the worker gave %" PRIu64
+				  " bytes of type %u, expected %" PRIu64 " of %s",
+				  i, out->len, out->dtype, bytes,
+				  pf_dtype_name(want->dtype));
+	ret->value = pf_value_of_result(&want->shape, e->loaded->worker,
+					device_of(e, i / s->n_outputs), e->instance,
+					result_ids(e)[i], ret->own, out, rep);
+	if (!ret->value)
+		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
+	ret->own = 0;
+	return 0;
+}
+
+static int take_outputs(struct pf_execution *e, const struct pf_rep_execute *rep,
+			size_t len, struct pf_err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < e->n_args; i++) {
+		struct pf_exec_result *out = made_of(e, i, PF_DONATE_FIRST);
+
+		if (out && !out->own)
+			out->own = pf_value_take_charge(e->args[i].value);
+	}
+	for (size_t i = 0; i < e->n_outs && r == 0; i++)
+		r = take_output(e, rep, len, i, err);
+	/* What is not taken would stay in the worker for ever. */
+	for (size_t i = 0; i < e->n_outs && r < 0; i++)
+		if (!e->outs[i].value)
+			pf_instance_free_id(e->instance, PF_OP_BUFFER_FREE,
+					    result_ids(e)[i]);
+	return r;
+}
+
+/* The results of the runs that were good, and in ERR why there were no more, if one failed. */
+static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
+		       size_t len, struct pf_err *err)
+{
+	size_t fixed = sizeof(*rep) + e->n_outs * sizeof(struct pf_out);
+	int r;
+
+	if (rep->n_outs != e->n_outs || rep->runs < 1 || rep->runs > e->repeat ||
+	    len < fixed || rep->why_len > len - fixed)
+		return pf_err_set(err, -EPROTO,
+				  "the worker gave %u outputs of %zu, after %u of %u "
+				  "runs",
+				  rep->n_outs, e->n_outs, rep->runs, e->repeat);
+	e->device_seconds = (double)rep->device_ns / 1e9;
+	r = take_outputs(e, rep, len, err);
+	if (r < 0)
+		return r;
+	e->runs = rep->runs;
+	if (rep->why >= 0)
+		return 0;
+	r = rep->why > -4096 ? rep->why : -EIO;
+	pf_err_set_lines(err, r, (const char *)rep + len - rep->why_len, rep->why_len);
+	err->pjrt_code = rep->why_pjrt_code;
+	return r;
+}
+
+static void end(struct pf_execution *e, int code, struct pf_err *err);
+
+static void answer(struct pf_call *call, int code, const struct pf_err *why,
+		   const void *reply, size_t len)
+{
+	struct pf_execution *e = pf_container_of(call, struct pf_execution, call);
+	struct pf_err err = PF_ERR_INIT;
+
+	if (code < 0) {
+		err = *why;
+		pf_quarantine_add_execution(e->executable, e->loaded, e->instance, e->uid,
+					    why);
+	} else {
+		code = take_answer(e, reply, len, &err);
+	}
+	end(e, code, &err);
+	unref(e);
+}
+
+/* --- end ------------------------------------------------------------------------------ */
 
 static void report(struct pf_execution *e, const struct pf_err *err)
 {
 	/* What ran, not what the options name by now. */
 	struct pf_worker *w =
 		e->loaded ? e->loaded->worker : pf_executable_worker(e->executable);
-	unsigned one = e->loaded ? pf_execution_device(e, 0) : 0;
+	unsigned one = e->loaded ? device_of(e, 0) : 0;
 	struct pf_report_execution report = {
 		.executable = e->name,
 		.user = e->uid,
 		.id = e->id,
+		.runs = e->runs,
 		.seconds = e->seconds,
 		.device_seconds = e->device_seconds,
 		.devices = &one,
@@ -241,763 +678,109 @@ static void report(struct pf_execution *e, const struct pf_err *err)
 			   e->executable->meter, &report);
 }
 
-/* --- its turn ------------------------------------------------------------------------- */
-
-static void may_run(struct pf_sched_request *turn)
-{
-	struct pf_execution_priv *p =
-		pf_container_of(turn, struct pf_execution_priv, turn);
-
-	p->e->queue_seconds += pf_seconds_since(CLOCK_MONOTONIC, &p->queued);
-	p->may_run = true;
-	step(p);
-}
-
-static int by_number(const void *a, const void *b)
-{
-	const unsigned *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* The devices that it runs on, each once, in ascending order. */
-static int list_devices(struct pf_execution_priv *p, struct pf_err *err)
-{
-	const struct pf_execution *e = p->e;
-	unsigned n = 0;
-
-	p->turn.n_queues = 1;
-	p->turn.queues = &p->device;
-	p->device = pf_execution_device(e, 0);
-	if (e->n_rows == 1)
-		return 0;
-	free(p->devices);
-	p->devices = calloc(e->n_rows, sizeof(*p->devices));
-	if (!p->devices)
-		return pf_err_set(err, -ENOMEM, "no memory for an execution");
-	for (size_t i = 0; i < e->n_rows; i++)
-		p->devices[i] = pf_execution_device(e, i);
-	qsort(p->devices, e->n_rows, sizeof(*p->devices), by_number);
-	for (size_t i = 0; i < e->n_rows; i++)
-		if (!n || p->devices[n - 1] != p->devices[i])
-			p->devices[n++] = p->devices[i];
-	p->turn.queues = p->devices;
-	p->turn.n_queues = n;
-	return 0;
-}
-
-/* 1 its turn has come; 0 it will, and may have by now: E may be gone; -errno. */
-static int take_turn(struct pf_execution_priv *p, struct pf_err *err)
-{
-	struct pf_sched *sched;
-	int r = list_devices(p, err);
-
-	if (r < 0)
-		return r;
-	p->turn.user = p->e->uid;
-	p->turn.granted = may_run;
-	clock_gettime(CLOCK_MONOTONIC, &p->queued);
-	sched = pf_worker_sched(p->e->loaded->worker);
-	atomic_store(&p->sched, sched);
-	if (!pf_sched_acquire(sched, &p->turn))
-		return 0;
-	p->may_run = true;
-	return 1;
-}
-
-/* It has its turn no more, or does not wait for it. */
-static void end_turn(struct pf_execution_priv *p)
-{
-	struct pf_sched *sched = atomic_exchange(&p->sched, NULL);
-
-	p->may_run = false;
-	if (sched)
-		pf_sched_release(sched, &p->turn);
-}
-
-bool pf_execution_unqueue(struct pf_execution *e)
-{
-	struct pf_sched *sched = atomic_load(&e->priv->sched);
-
-	return sched && pf_sched_dequeue(sched, &e->priv->turn);
-}
-
-unsigned pf_execution_position(struct pf_execution *e)
-{
-	struct pf_sched *sched = atomic_load(&e->priv->sched);
-
-	return sched ? pf_sched_position(sched, &e->priv->turn) : 0;
-}
-
-bool pf_execution_runs(struct pf_execution *e)
-{
-	struct pf_sched *sched = atomic_load(&e->priv->sched);
-
-	return sched && pf_sched_has(sched, &e->priv->turn);
-}
-
-void pf_execution_resume(struct pf_execution *e)
-{
-	step(e->priv);
-}
-
-/* --- the end -------------------------------------------------------------------------- */
-
 /* The end, good or bad.  E may be gone afterwards. */
-static void pf_execution_end(struct pf_execution_priv *p, int code, struct pf_err *err)
+static void end(struct pf_execution *e, int code, struct pf_err *err)
 {
-	struct pf_execution *e = p->e;
-
-	end_turn(p);
-	e->seconds = p->leader ? e->device_seconds
-			       : pf_seconds_since(CLOCK_MONOTONIC, &p->start) -
-					 p->along.seconds;
-	pf_execution_unclaim(p, code == 0);
+	release_slot(e);
+	e->seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->start);
+	unpin_args(e, e->runs > 0);
+	discharge(e);
 	if (code < 0)
 		code = pf_err_wrap(err, code, "%s", e->name);
 	report(e, code < 0 ? err : NULL);
-	atomic_store(&p->ended, true);
+	atomic_store(&e->ended, true);
 	e->done(e, code, err);
 }
 
-/* --- the steps ----------------------------------------------------------------------- */
+/* --- the steps ------------------------------------------------------------------------ */
 
-/* Place the arguments from p->placed on: 1 all there, 0 waiting, -errno. */
-static int location(struct pf_execution_priv *p, struct pf_err *err)
+/* The executable, on a living worker, and what it is given, checked: 1; 0 waiting; -errno. */
+static int load(struct pf_execution *e, struct pf_err *err)
 {
-	struct pf_execution *e = p->e;
+	int r;
 
-	for (; p->placed < e->n_args; p->placed++) {
-		int r = pf_value_transfer(e->args[p->placed], &p->waiter, err);
+	if (e->loaded)
+		return 1;
+	r = pf_executable_load(e->executable, &e->waiter, &e->loaded, err);
+	if (r <= 0)
+		return r;
+	r = check(e, err);
+	if (r < 0)
+		return r;
+	e->n_transferred = 0;
+	clock_gettime(CLOCK_MONOTONIC, &e->loaded_at);
+	return 1;
+}
+
+/* Bring the arguments to their devices: 1 all are there; 0 waiting; -errno. */
+static int transfer(struct pf_execution *e, struct pf_err *err)
+{
+	for (; e->n_transferred < e->n_args; e->n_transferred++) {
+		int r = pf_value_transfer(e->args[e->n_transferred].value, &e->waiter,
+					  err);
 
 		if (r < 0)
-			return pf_execution_name_arg(e, p->placed, r, err);
+			return name_arg(e, e->n_transferred, r, err);
 		if (r == 0)
 			return 0;
 	}
 	return 1;
 }
 
-/* A wake-up came from an argument: is it there now? */
-static int check_placed(struct pf_execution_priv *p, struct pf_err *err)
+/* If the transfer of an argument woke it: did that succeed? */
+static int check_transferred(struct pf_execution *e, struct pf_err *err)
 {
-	struct pf_execution *e = p->e;
 	int r;
 
-	if (!e->loaded || p->placed >= e->n_args)
+	if (!e->loaded || e->n_transferred >= e->n_args)
 		return 1;
-	r = pf_value_placed(e->args[p->placed], err);
-	return r < 0 ? pf_execution_name_arg(e, p->placed, r, err) : 1;
+	r = pf_value_placed(e->args[e->n_transferred].value, err);
+	return r < 0 ? name_arg(e, e->n_transferred, r, err) : 1;
 }
 
-/* The executable, on a living worker, and what it is given, checked: 1; 0 waiting; -errno. */
-static int load(struct pf_execution_priv *p, struct pf_err *err)
+/* Go on where it was: load, transfer, slot, send.  True if this call sent it: E may be gone. */
+static bool step(struct pf_execution *e)
 {
-	struct pf_execution *e = p->e;
-	int r;
-
-	if (e->loaded)
-		return 1;
-	r = pf_executable_load(e->executable, &p->waiter, &e->loaded, err);
-	if (r <= 0)
-		return r;
-	r = pf_execution_check(e, err);
-	if (r < 0)
-		return r;
-	p->placed = 0;
-	clock_gettime(CLOCK_MONOTONIC, &p->loaded);
-	return 1;
-}
-
-/* True if the request was sent by this call (E may be gone by then). */
-static bool step(struct pf_execution_priv *p)
-{
-	struct pf_execution *e = p->e;
 	struct pf_err err = PF_ERR_INIT;
-	int r = check_placed(p, &err);
+	int r = check_transferred(e, &err);
 
 	while (r > 0) {
 		if (e->cancelled && e->cancelled(e)) {
 			r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
 			break;
 		}
-		r = load(p, &err);
+		r = load(e, &err);
 		if (r > 0)
-			r = location(p, &err);
-		if (r > 0 && !p->may_run) {
-			e->transfer_seconds =
-				pf_seconds_since(CLOCK_MONOTONIC, &p->loaded);
-			r = take_turn(p, &err);
-		}
+			r = transfer(e, &err);
+		if (r > 0)
+			r = acquire_slot(e, &err);
 		if (r <= 0)
 			break;
 		if (pf_instance_alive(e->loaded->instance)) {
-			r = pf_execution_send(p, &err);
+			r = send(e, &err);
 			if (r == 0)
 				return true;
 			if (r < 0)
 				break;
-			/* Things were moved, or the worker replaced: bring them again. */
-			if (++p->tries >= MAX_TRIES)
+			/* An argument moved, or the worker was replaced: begin again. */
+			if (++e->tries >= MAX_TRIES)
 				r = pf_err_set(&err, -EIO,
 					       "the worker of plugin %s keeps dying",
 					       pf_worker_name(e->loaded->worker));
 		}
-		end_turn(p);
+		release_slot(e);
 		pf_loaded_unref(pf_steal(&e->loaded));
 	}
 	if (r < 0)
-		pf_execution_end(p, r, &err);
+		end(e, r, &err);
 	return false;
 }
 
-void pf_execution_start(struct pf_execution *e, bool settle)
+void pf_execution_start(struct pf_execution *e, bool spin)
 {
-	struct pf_execution_priv *p = e->priv;
-
-	clock_gettime(CLOCK_MONOTONIC, &p->start);
-	atomic_fetch_add(&p->refs, 1);
-	if (step(p) && settle && !atomic_load(&p->ended))
-		pf_instance_settle(p->instance, &p->ended, SETTLE_US);
-	pf_execution_priv_unref(p);
-}
-
-/*
- * Executions on their way: sent, several in one message where they may go along, and
- * answered.
- */
-
-/*
- * What goes along saves a round trip each.  So few milliseconds at a time that others on the
- * device, who wait for all of it, do not notice; what never ran goes alone, since nobody knows
- * whether it will end.  And no more memory than anybody would mind, because what one result
- * replaces is let go only when all are done.
- */
-enum {
-	MAX_ALONG = 64,
-	ALONG_NS = 10000000,
-	ALONG_BYTES = 16 << 20,
-	ALONG_MESSAGE = PF_RING_MESSAGE / 2,
-};
-
-/* --- before it is sent ---------------------------------------------------------------- */
-
-static uint64_t *new_ids(const struct pf_execution_priv *p)
-{
-	return p->ids + p->e->n_args;
-}
-
-/* For each argument of a row: may the plugin take its memory?  That is sent. */
-static uint8_t *donations(const struct pf_execution_priv *p)
-{
-	return (uint8_t *)(new_ids(p) + p->e->n_outs);
-}
-
-/* For each argument: did it become this execution's? */
-static uint8_t *donated(const struct pf_execution_priv *p)
-{
-	return donations(p) + p->e->n_args / p->e->n_rows;
-}
-
-void pf_execution_unclaim(struct pf_execution_priv *p, bool consumed)
-{
-	const struct pf_execution *e = p->e;
-
-	for (size_t i = 0; i < p->n_used; i++) {
-		if (donated(p)[i])
-			pf_value_donated(e->args[i], consumed);
-		pf_value_unpin(e->args[i]);
-	}
-	p->n_used = 0;
-}
-
-static int make_room(struct pf_execution_priv *p, struct pf_err *err)
-{
-	struct pf_execution *e = p->e;
-	size_t n_outs = e->loaded->signature->n_outputs * e->n_rows;
-	size_t n_ids = e->n_args + n_outs;
-
-	if (e->n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
-				  PF_WIRE_MAX_ARGS);
-	if (!p->ids)
-		p->ids = malloc(n_ids * sizeof(*p->ids) + e->n_args / e->n_rows +
-				e->n_args + 1);
-	if (!e->outs)
-		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
-	if (!p->ids || !e->outs)
-		return pf_err_set(err, -ENOMEM, "no memory for an execution");
-	e->n_outs = n_outs;
-	return 0;
-}
-
-/*
- * The arguments' handles, which stay until the end: nobody else can consume them.  False if one
- * is not on the executable's life any more.
- */
-static bool collect(struct pf_execution_priv *p)
-{
-	const struct pf_execution *e = p->e;
-
-	memset(donated(p), 0, e->n_args);
-	for (; p->n_used < e->n_args; p->n_used++) {
-		uint64_t id = pf_value_use(e->args[p->n_used], e->loaded->instance);
-
-		if (!id)
-			return false;
-		p->ids[p->n_used] = id;
-	}
-	return true;
-}
-
-/* An argument is donated on all devices, or on none; what is not is copied.  False: somebody
- * else consumes one. */
-static bool donate(struct pf_execution_priv *p)
-{
-	const struct pf_execution *e = p->e;
-	size_t in_row = e->n_args / e->n_rows;
-
-	memset(donations(p), 1, in_row);
-	for (size_t i = 0; i < e->n_args; i++) {
-		enum pf_donation d = PF_DONATION_SHARED;
-
-		if (e->donate[i])
-			d = pf_value_donate(e->args[i]);
-		if (d == PF_DONATION_REFUSED)
-			return false;
-		donated(p)[i] = d == PF_DONATION_COPIED || d == PF_DONATION_TAKEN;
-		if (d != PF_DONATION_TAKEN)
-			donations(p)[i % in_row] = 0;
-	}
-	return true;
-}
-
-/* The result that is made where argument I was, which the plugin takes; or NULL. */
-static size_t made_of(const struct pf_execution *e, size_t i)
-{
-	const struct pf_signature *s = e->loaded->signature;
-	int out = s->inputs[i % s->n_inputs].alias_output;
-
-	return donations(e->priv)[i % s->n_inputs] && out >= 0 &&
-			       (size_t)out < s->n_outputs
-		       ? i / s->n_inputs * s->n_outputs + (size_t)out
-		       : SIZE_MAX;
-}
-
-/*
- * Charge what the results take of the host's memory before the plugin takes it.  How much
- * each does is in OWN: nothing where it takes the place of an argument that was charged.
- */
-static int charge(const struct pf_execution *e, uint64_t *own, struct pf_err *err)
-{
-	const struct pf_signature *s = e->loaded->signature;
-	uint64_t all = 0, len;
-	int r;
-
-	for (size_t i = 0; i < e->n_outs; i++) {
-		const struct pf_param *want = &s->outputs[i % s->n_outputs];
-
-		r = pf_shape_bytes(&want->shape, want->dtype, &len, err);
-		if (r < 0)
-			return r;
-		own[i] = pf_value_room(e->loaded->worker,
-				       pf_execution_device(e, i / s->n_outputs),
-				       UINT32_MAX, len);
-	}
-	for (size_t i = 0; i < e->n_args; i++) {
-		size_t out = made_of(e, i);
-
-		if (out != SIZE_MAX && pf_value_own(e->args[i]) >= own[out])
-			own[out] = 0;
-	}
-	for (size_t i = 0; i < e->n_outs; i++)
-		if (__builtin_add_overflow(all, own[i], &all))
-			all = UINT64_MAX;
-	r = all ? pf_arena_charge(pf_worker_arena(e->loaded->worker), all, err) : 0;
-	return r < 0 ? pf_err_wrap(err, r, "its results") : 0;
-}
-
-/* What is charged for arguments that were consumed is that of the results in their place. */
-static void pass_charges(const struct pf_execution *e)
-{
-	for (size_t i = 0; i < e->n_args; i++) {
-		size_t out = made_of(e, i);
-
-		if (out != SIZE_MAX && !pf_value_own(e->outs[out]))
-			pf_value_pass_charge(e->args[i], e->outs[out]);
-	}
-}
-
-/* The results get their ids, and may be arguments from now on. */
-static int promise(struct pf_execution_priv *p, struct pf_err *err)
-{
-	struct pf_execution *e = p->e;
-	const struct pf_signature *s = e->loaded->signature;
-	int r;
-
-	for (size_t i = 0; i < e->n_outs; i++)
-		pf_value_unref(pf_steal(&e->outs[i]));
-	r = charge(e, new_ids(p), err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < e->n_outs; i++) {
-		const struct pf_param *want = &s->outputs[i % s->n_outputs];
-		uint64_t own = new_ids(p)[i], len;
-
-		pf_shape_bytes(&want->shape, want->dtype, &len, NULL);
-		new_ids(p)[i] = pf_worker_id(e->loaded->worker);
-		e->outs[i] = pf_value_promise(want->dtype, &want->shape, len,
-					      e->loaded->worker,
-					      pf_execution_device(e, i / s->n_outputs),
-					      p->instance, new_ids(p)[i], own);
-		if (!e->outs[i]) {
-			pf_arena_discharge(pf_worker_arena(e->loaded->worker), own);
-			r = pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
-		}
-	}
-	return r;
-}
-
-/* 0; 1 something moved; -errno. */
-static int prepare(struct pf_execution_priv *p, struct pf_err *err)
-{
-	int r = make_room(p, err);
-
-	if (r < 0)
-		return r;
-	if (!collect(p) || !donate(p)) {
-		pf_execution_unclaim(p, false);
-		return 1;
-	}
-	pf_instance_unref(p->instance);
-	p->instance = pf_instance_ref(p->e->loaded->instance);
-	r = promise(p, err);
-	if (r < 0)
-		pf_execution_unclaim(p, false);
-	return r;
-}
-
-/* --- what goes along ------------------------------------------------------------------ */
-
-/* What P would take if it came to ALONG. */
-static struct along with(const struct along *along, struct pf_execution_priv *p)
-{
-	const struct pf_execution *e = p->e;
-	const struct pf_signature *s = e->loaded->signature;
-	uint64_t ns = atomic_load(&e->loaded->typical_ns), bytes;
-	size_t n_outs = s->n_outputs * e->n_rows;
-	struct along sum = *along;
-
-	sum.last = p->e;
-	sum.n++;
-	sum.ns += ns ? ns : ALONG_NS + 1;
-	for (size_t i = 0; i < s->n_outputs; i++)
-		if (pf_shape_bytes(&s->outputs[i].shape, s->outputs[i].dtype, &bytes,
-				   NULL) == 0)
-			sum.result_bytes += bytes * e->n_rows;
-	sum.request += pf_execute_bytes(e->n_args, n_outs, e->n_rows) + 7;
-	sum.reply += sizeof(struct pf_rep_execute) + n_outs * sizeof(struct pf_out) + 7;
-	return sum;
-}
-
-static bool is_much(const struct along *along)
-{
-	return along->n > MAX_ALONG || along->ns > ALONG_NS ||
-	       along->result_bytes > ALONG_BYTES || along->request > ALONG_MESSAGE ||
-	       along->reply > ALONG_MESSAGE;
-}
-
-/* They run on the same devices of the same worker, in the turn that one of them has. */
-static bool same_devices(const struct pf_execution *a, const struct pf_execution *b)
-{
-	if (a->loaded->instance != b->loaded->instance || a->n_rows != b->n_rows)
-		return false;
-	for (size_t i = 0; i < a->n_rows; i++)
-		if (pf_execution_device(a, i) != pf_execution_device(b, i))
-			return false;
-	return true;
-}
-
-/* Nothing may be gone if one that is awaited only afterwards fails. */
-static bool consumes_only_results(const struct pf_execution *e,
-				  const struct pf_execution *before)
-{
-	uint64_t first = before->n_outs ? new_ids(before->priv)[0] : UINT64_MAX;
-
-	for (size_t i = 0; i < e->n_args; i++)
-		if (e->donate[i] && pf_value_promised_id(e->args[i]) < first)
-			return false;
-	return true;
-}
-
-bool pf_execution_join(struct pf_execution *before, struct pf_execution *next)
-{
-	struct pf_execution *leader =
-		before->priv->leader ? before->priv->leader : before;
-	struct pf_execution_priv *p = next->priv;
-	struct along along;
-
-	next->loaded = pf_executable_loaded(next->executable);
-	if (!next->loaded)
-		return false;
-	/* The devices are known only of what is right. */
-	if (pf_execution_check(next, NULL) < 0 || !same_devices(before, next) ||
-	    !consumes_only_results(next, before))
-		goto alone;
-	along = with(&leader->priv->along, p);
-	if (is_much(&along) || prepare(p, NULL) != 0)
-		goto alone;
-	leader->priv->along = along;
-	p->leader = leader;
-	before->priv->next = next;
-	return true;
-alone:
-	pf_loaded_unref(pf_steal(&next->loaded));
-	return false;
-}
-
-/* FIRST and those after it have not begun, and are their callers' again. */
-static void leave(struct pf_execution *first)
-{
-	while (first) {
-		struct pf_execution *e = first;
-
-		first = pf_steal(&e->priv->next);
-		pf_execution_unclaim(e->priv, false);
-		e->priv->leader = NULL;
-		e->left(e);
-	}
-}
-
-/* --- sending -------------------------------------------------------------------------- */
-
-static size_t round8(size_t n)
-{
-	return (n + 7) & ~(size_t)7;
-}
-
-static struct pf_req_execute request_of(const struct pf_execution *e)
-{
-	return (struct pf_req_execute){
-		.head.op = PF_OP_EXECUTE,
-		.executable = e->loaded->id,
-		.device = e->loaded->n_devices ? UINT32_MAX : pf_execution_device(e, 0),
-		.n_args = (uint32_t)(e->n_args / e->n_rows),
-		.n_outs = (uint32_t)(e->n_outs / e->n_rows),
-		.n_devices = (uint32_t)e->n_rows,
-	};
-}
-
-/* The bytes of what follows E's request. */
-static size_t lists_of(const struct pf_execution *e)
-{
-	return (e->n_args + e->n_outs) * sizeof(uint64_t) + e->n_args / e->n_rows;
-}
-
-/* All requests but the first one's struct, one after the other, into OUT. */
-static void compose(const struct pf_execution *leader, struct pf_buf *out)
-{
-	static const char zeros[8];
-
-	pf_buf_append(out, leader->priv->ids, lists_of(leader));
-	for (const struct pf_execution *e = leader->priv->next; e; e = e->priv->next) {
-		struct pf_req_execute req = request_of(e);
-
-		pf_buf_append(out, zeros, round8(out->len) - out->len);
-		pf_buf_append(out, &req, sizeof(req));
-		pf_buf_append(out, e->priv->ids, lists_of(e));
-	}
-}
-
-static void answer(struct pf_call *call, int code, const struct pf_err *why,
-		   const void *reply, size_t len);
-
-static int post(struct pf_execution_priv *p, struct pf_err *err)
-{
-	struct pf_req_execute req = request_of(p->e);
-	pf_autobuf struct pf_buf all = PF_BUF_INIT;
-	const void *tail = p->ids;
-	size_t len = lists_of(p->e);
-
-	if (p->next) {
-		compose(p->e, &all);
-		if (all.failed)
-			return pf_err_set(err, -ENOMEM, "no memory for an execution");
-		tail = all.data;
-		len = all.len;
-	}
-	return pf_instance_call(p->instance, &p->call, &req, sizeof(req), tail, len, err);
-}
-
-int pf_execution_send(struct pf_execution_priv *p, struct pf_err *err)
-{
-	static const struct along none;
-	struct pf_execution *e = p->e;
-	int r = prepare(p, err);
-
-	if (r != 0)
-		return r;
-	p->call.done = answer;
-	p->call.reply_min = sizeof(struct pf_rep_execute);
-	p->along = with(&none, p);
-	for (struct pf_execution *last = e; last->follow && !is_much(&p->along);
-	     last = p->along.last)
-		if (!last->follow(last))
-			break;
-	if (e->began)
-		e->began(e);
-	atomic_fetch_add(&p->refs, 1);
-	r = post(p, err);
-	if (r < 0) {
-		atomic_fetch_sub(&p->refs, 1); /* there will be no answer */
-		leave(pf_steal(&p->next));
-		if (!pf_instance_alive(
-			    p->instance)) { /* it was not sent: the next life takes it */
-			pf_execution_unclaim(p, false);
-			r = 1;
-		}
-	}
-	return r;
-}
-
-/* --- the answer ----------------------------------------------------------------------- */
-
-static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
-		       size_t len, size_t i, struct pf_err *err)
-{
-	const struct pf_out *out = (const struct pf_out *)(rep + 1) + i;
-	struct pf_value *v = e->outs[i];
-	bool ok = out->len == v->len && out->dtype == (uint32_t)v->dtype;
-
-	if (out->where == PF_WHERE_INLINE)
-		ok = ok && out->off <= len && out->len <= len - out->off;
-	else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
-		ok = ok && pf_instance_pool(e->priv->instance, out->off, out->len);
-	else
-		ok = ok && out->where == PF_WHERE_DEVICE;
-	if (!ok)
-		return pf_err_set(err, -EPROTO,
-				  "output %zu: the worker gave %" PRIu64
-				  " bytes of type %u, expected %" PRIu64 " of %s",
-				  i, out->len, out->dtype, v->len,
-				  pf_dtype_name(v->dtype));
-	return pf_value_keep(v, out, rep, err);
-}
-
-/* How long it took goes into what is expected of the next one: little by little, because
- * most that are slow were only put aside by the kernel. */
-static void note_time(struct pf_execution *e, uint64_t ns)
-{
-	uint64_t before = atomic_load(&e->loaded->typical_ns);
-	uint64_t now = before && before < ns ? (7 * before + ns) / 8 : ns;
-
-	e->device_seconds = (double)ns / 1e9;
-	atomic_store(&e->loaded->typical_ns, now ? now : 1);
-}
-
-/* E's own answer, LEN bytes. */
-static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
-		       size_t len, struct pf_err *err)
-{
-	int r = 0;
-
-	if (rep->rep.code < 0) {
-		r = rep->rep.code > -4096 ? rep->rep.code : -EIO;
-		pf_err_set(err, r, "%.*s", (int)(len - sizeof(*rep)),
-			   (const char *)(rep + 1));
-		if (err)
-			err->pjrt_code = rep->rep.pjrt_code;
-		return r;
-	}
-	if (rep->n_outs != e->n_outs ||
-	    len < sizeof(*rep) + e->n_outs * sizeof(struct pf_out))
-		return pf_err_set(err, -EPROTO, "the worker gave %u outputs of %zu",
-				  rep->n_outs, e->n_outs);
-	note_time(e, rep->device_ns);
-	pass_charges(e);
-	for (size_t i = 0; i < e->n_outs && r == 0; i++)
-		r = take_output(e, rep, len, i, err);
-	return r;
-}
-
-/* Where in the LEN bytes the answer after REP is, and how many bytes it has; NULL: nowhere. */
-static const struct pf_rep_execute *next_answer(const struct pf_rep_execute *rep,
-						size_t *len)
-{
-	const struct pf_rep_execute *next;
-	size_t left;
-
-	if (rep->next % 8 || rep->next < sizeof(*rep) || rep->next > *len ||
-	    *len - rep->next < sizeof(*rep))
-		return NULL;
-	left = *len - rep->next;
-	next = (const struct pf_rep_execute *)((const char *)rep + rep->next);
-	*len = left;
-	return next->rep.head.len >= sizeof(*next) && next->rep.head.len <= left ? next
-										 : NULL;
-}
-
-/* Take the answers of E and of those that went along; how many are good, and in CODE and ERR
- * what the next one failed of. */
-static size_t take_answers(struct pf_execution *e, const struct pf_rep_execute *rep,
-			   size_t len, int *code, struct pf_err *err)
-{
-	size_t n = 0;
-
-	for (*code = 0; e; e = e->priv->next, n++) {
-		size_t own = n ? rep->rep.head.len : len;
-
-		*code = take_answer(e, rep, own, err);
-		if (*code < 0)
-			return n;
-		if (!e->priv->next)
-			return n + 1;
-		rep = next_answer(rep, &len);
-		if (!rep) {
-			*code = pf_err_set(err, -EPROTO, "the worker did not answer");
-			return n + 1;
-		}
-	}
-	return n;
-}
-
-/* A worker that dies takes all with it; which of them it died of nobody knows. */
-static void name_all(const struct pf_execution_priv *p, int code, struct pf_err *err)
-{
-	if (p->along.n > 1 && !pf_instance_alive(p->instance))
-		pf_err_wrap(err, code, "it, or one of the %zu executions sent with it",
-			    p->along.n - 1);
-}
-
-static void answer(struct pf_call *call, int code, const struct pf_err *why,
-		   const void *reply, size_t len)
-{
-	struct pf_execution_priv *p =
-		pf_container_of(call, struct pf_execution_priv, call);
-	struct pf_execution *e = p->e, *next;
-	struct pf_err err = PF_ERR_INIT;
-	size_t good = 0;
-
-	if (code < 0) {
-		err = *why;
-		if (p->along.n == 1)
-			pf_quarantine_add_execution(e->executable, e->loaded, p->instance,
-						    e->uid, why);
-		name_all(p, code, &err);
-	} else {
-		good = take_answers(e, reply, len, &code, &err);
-	}
-	/* Who did not begin hears it first: the others' ends may end what they belong to. */
-	next = e;
-	for (size_t i = 0; i < good && next->priv->next; i++)
-		next = next->priv->next;
-	if (code < 0)
-		leave(pf_steal(&next->priv->next));
-	for (next = e->priv->next; next; next = next->priv->next)
-		p->along.seconds += next->device_seconds;
-	for (size_t i = 0; e; i++, e = next) {
-		next = pf_steal(&e->priv->next);
-		pf_execution_end(e->priv, i < good ? 0 : code, &err);
-	}
-	pf_execution_priv_unref(p);
+	clock_gettime(CLOCK_MONOTONIC, &e->start);
+	atomic_fetch_add(&e->refs, 1);
+	if (step(e) && spin && !atomic_load(&e->ended))
+		pf_instance_settle(e->instance, &e->ended, SPIN_US);
+	unref(e);
 }

@@ -197,7 +197,7 @@ static void end(struct pf_invocation *v, int code, const struct pf_err *err)
 
 	v->seconds = pf_seconds_since(CLOCK_MONOTONIC, &v->start);
 	pf_meter_execution(pf_worker_meter(worker), v->executable->meter,
-			   pf_outcome_of(code), v->seconds, &v->device, 1);
+			   pf_outcome_of(code), 1, v->seconds, &v->device, 1);
 	end_turn(v);
 	release(v);
 	pf_bytes_unref(pf_steal(&v->bytes));

@@ -131,17 +131,15 @@ uint64_t pf_value_own(struct pf_value *v)
 	return v->own;
 }
 
-void pf_value_pass_charge(struct pf_value *from, struct pf_value *to)
+uint64_t pf_value_take_charge(struct pf_value *from)
 {
 	uint64_t own;
 
-	pf_lock(&from->lock);
+	PF_LOCK_SCOPE(&from->lock);
 	own = from->own;
 	from->own = 0;
 	from->charged -= own;
-	pf_unlock(&from->lock);
-	PF_LOCK_SCOPE(&to->lock);
-	pf_value_charged_locked(to, to->own + own, own);
+	return own;
 }
 
 void pf_value_set_device_locked(struct pf_value *v, struct pf_instance *instance,
@@ -152,48 +150,36 @@ void pf_value_set_device_locked(struct pf_value *v, struct pf_instance *instance
 	pf_instance_count(instance, PF_ALIVE_BUFFERS, v->device, 1);
 }
 
-struct pf_value *pf_value_promise(enum pf_dtype dtype, const struct pf_shape *shape,
-				  uint64_t len, struct pf_worker *worker, unsigned device,
-				  struct pf_instance *instance, uint64_t id, uint64_t own)
+struct pf_value *pf_value_of_result(const struct pf_shape *shape,
+				    struct pf_worker *worker, unsigned device,
+				    struct pf_instance *instance, uint64_t id,
+				    uint64_t own, const struct pf_out *out,
+				    const void *message)
 {
-	struct pf_value *v = new_value(dtype, shape, len, worker, device, UINT32_MAX);
+	struct pf_value *v = new_value((enum pf_dtype)out->dtype, shape, out->len, worker,
+				       device, UINT32_MAX);
 
+	if (v && out->where == PF_WHERE_INLINE) {
+		v->small = malloc(out->len ? out->len : 1);
+		if (!v->small) {
+			pf_value_unref(v);
+			return NULL;
+		}
+		memcpy(v->small, (const char *)message + out->off, out->len);
+	}
 	if (!v)
 		return NULL;
-	v->promised = true;
+	PF_LOCK_SCOPE(&v->lock);
 	pf_value_charged_locked(v, own, own);
 	pf_value_set_device_locked(v, instance, id);
-	return v;
-}
-
-int pf_value_keep(struct pf_value *v, const struct pf_out *out, const void *message,
-		  struct pf_err *err)
-{
-	void *small = NULL;
-
-	if (out->where == PF_WHERE_INLINE) {
-		small = malloc(out->len ? out->len : 1);
-		if (!small)
-			return pf_err_set(err, -ENOMEM, "no memory for a result");
-		memcpy(small, (const char *)message + out->off, out->len);
-	}
-	PF_LOCK_SCOPE(&v->lock);
-	v->promised = false;
-	v->small = small;
 	if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
-		pf_value_set_pool_locked(v, v->instance, out->off,
+		pf_value_set_pool_locked(v, instance, out->off,
 					 out->where == PF_WHERE_BLOCK);
 	if (v->pool_block)
 		pf_reclaimable_touch(v);
 	pf_value_settle_charge_locked(v);
 	v->on_device_bytes = out->on_device_bytes;
-	return 0;
-}
-
-uint64_t pf_value_promised_id(struct pf_value *v)
-{
-	PF_LOCK_SCOPE(&v->lock);
-	return v->promised ? v->id : 0;
+	return v;
 }
 
 struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,

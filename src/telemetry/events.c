@@ -551,16 +551,17 @@ void pf_report_executed(struct pf_telemetry *w, struct pf_plugin_meter *meter,
 	char object[OBJECT_MAX];
 	struct pf_event e;
 
-	pf_meter_execution(meter, of, result, report->seconds, report->devices,
-			   report->n_devices);
+	pf_meter_execution(meter, of, PF_OUTCOME_OK, report->runs, report->seconds,
+			   report->devices, report->n_devices);
+	if (report->err)
+		pf_meter_execution(meter, of, result, 1, report->seconds, NULL, 0);
 	if (!w || (report->goes_on && result == PF_OUTCOME_OK))
 		return;
 	snprintf(object, sizeof(object), "executables/%s", report->executable);
 	pf_event_begin(&e, names[result], report->user, object);
 	put_devices(&e, meter, report);
-	if (report->repeated)
-		pf_event_int(&e, "repeat",
-			     (int64_t)report->repeated + (result == PF_OUTCOME_OK));
+	if (report->repeated + report->runs + (report->err != NULL) > 1)
+		pf_event_int(&e, "repeat", (int64_t)(report->repeated + report->runs));
 	pf_event_seconds(&e, "seconds", report->seconds + report->repeated_seconds);
 	if (result == PF_OUTCOME_OK)
 		pf_event_seconds(&e, "device_seconds",

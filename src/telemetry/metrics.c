@@ -18,7 +18,8 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-void pf_histogram_add(struct pf_histogram *h, double seconds)
+/* N times that took SECONDS each. */
+static void add(struct pf_histogram *h, uint64_t n, double seconds)
 {
 	unsigned i = 0;
 
@@ -26,8 +27,13 @@ void pf_histogram_add(struct pf_histogram *h, double seconds)
 		seconds = 0;
 	while (i < PF_BUCKETS && seconds > pf_bucket_bounds[i])
 		i++;
-	count(&h->buckets[i], 1);
-	count(&h->ns, (uint64_t)(seconds * 1e9 + 0.5));
+	count(&h->buckets[i], n);
+	count(&h->ns, (uint64_t)((double)n * seconds * 1e9 + 0.5));
+}
+
+void pf_histogram_add(struct pf_histogram *h, double seconds)
+{
+	add(h, 1, seconds);
 }
 
 enum pf_outcome pf_outcome_of(int code)
@@ -145,20 +151,22 @@ void pf_meter_compile(struct pf_plugin_meter *p, enum pf_outcome result, double 
 }
 
 void pf_meter_execution(struct pf_plugin_meter *p, struct pf_executable_meter *of,
-			enum pf_outcome result, double seconds, const unsigned *devices,
-			size_t n)
+			enum pf_outcome result, uint64_t runs, double seconds,
+			const unsigned *devices, size_t n)
 {
+	double each = runs ? seconds / (double)runs : 0;
+
 	if (of)
-		count(&of->results[result], 1);
+		count(&of->results[result], runs);
 	if (of && result == PF_OUTCOME_OK)
-		pf_histogram_add(&of->seconds, seconds);
+		add(&of->seconds, runs, each);
 	if (p)
-		count(&p->executions[result], 1);
+		count(&p->executions[result], runs);
 	for (size_t i = 0; result == PF_OUTCOME_OK && i < n; i++) {
 		struct pf_device_meter *d = pf_meter_device(p, devices[i]);
 
 		if (d)
-			pf_histogram_add(&d->executions, seconds);
+			add(&d->executions, runs, each);
 	}
 }
 

@@ -1,85 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request that matters: execute a program, or several, one after the other. */
+/* Execute a program, once or again and again with its own results as arguments. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/*
- * One execution: found, begun, awaited, answered.
- *
- * Small results travel in the reply, large ones are named by where they lie in the pool.
- * For few arguments all lists are on the stack.
- */
+enum {
+	INLINE_ALIGN = 64,
+	INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
+	FEW = 4096,              /* bytes of lists that need no malloc */
+	SERIES_NS = 10000000, /* no run begins later: other users wait for the device */
+	SHORT_NS = 1000000,   /* a shorter run is hidden behind the start of the next */
+};
 
-enum { INLINE_ALIGN = 64 };
+/* One run of the program.  Run N of an execution is runs[N % PF_WIRE_GENERATIONS]. */
+struct run {
+	struct PJRT_Buffer **results; /* owned once the run has begun, or NULL pointers */
+	struct PJRT_Event **events;   /* one a device */
+	uint64_t begun_ns;
+};
 
-/*
- * Read one from the LEN bytes at MESSAGE; *USED: how many it takes, which may be
- * fewer.  X need not be anything before; MESSAGE must outlive it.  -EPROTO.
- */
-static int execution_read(struct execution *x, struct pf_worker *worker,
-			  const void *message, size_t len, size_t *used,
-			  struct pf_err *err)
+struct execution {
+	struct pf_worker *worker;
+	const struct pf_req_execute *q;
+	uint32_t repeat;
+	size_t n_args, n_outs; /* on all devices */
+	/* The message's lists. */
+	const uint64_t *argument_ids, *result_ids;
+	const uint32_t *carry;
+	const uint8_t *donate;
+
+	struct pf_object *program;  /* a reference */
+	struct pf_object **objects; /* references: n_objects arguments */
+	size_t n_objects;
+	struct PJRT_Buffer **arguments; /* borrowed: of the next run */
+	int64_t *kept;                  /* indexes of those that it must not consume */
+	size_t n_kept;
+	struct run runs[PF_WIRE_GENERATIONS];
+	uint32_t tried, begun, good; /* runs */
+	uint64_t first_ns, ready_ns; /* when the first began, and the last ended */
+	uint64_t run_ns;             /* that the last took */
+	struct pf_object *
+		*results; /* n_results references: what the last good run made */
+	size_t n_results;
+	void *many; /* owned: the room of all lists, if FEW is too little */
+	_Alignas(8) char few[FEW];
+};
+
+/* --- the request ---------------------------------------------------------------------- */
+
+static bool carries_results(const struct execution *x)
 {
-	const struct pf_req_execute *q = message;
-	uint64_t n_args, n_outs, bytes;
+	for (size_t i = 0; i < x->n_args; i++)
+		if (x->carry[i] != PF_NO_CARRY && x->carry[i] >= x->q->n_outs)
+			return false;
+	return true;
+}
 
-	if (len < sizeof(*q) || q->n_devices < 1 || q->n_devices > PF_WIRE_MAX_ARGS ||
-	    q->n_args > PF_WIRE_MAX_ARGS || q->n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes", len);
+/* X's lists are WORK's message's from then on.  -EPROTO. */
+static int read_request(struct execution *x, const struct pf_work *work,
+			struct pf_err *err)
+{
+	const struct pf_req_execute *q = work->message;
+	uint64_t n_args, n_outs;
+
+	memset(x, 0, offsetof(struct execution, few));
+	if (work->len < sizeof(*q) || q->n_devices < 1 ||
+	    q->n_devices > PF_WIRE_MAX_ARGS || q->n_args > PF_WIRE_MAX_ARGS ||
+	    q->n_outs > PF_WIRE_MAX_ARGS)
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
+				  work->len);
 	n_args = (uint64_t)q->n_args * q->n_devices;
 	n_outs = (uint64_t)q->n_outs * q->n_devices;
-	bytes = pf_execute_bytes(n_args, n_outs, q->n_devices);
-	if (n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS || len < bytes)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes", len);
+	if (n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS ||
+	    work->len != pf_execute_bytes(n_args, n_outs, q->n_devices))
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
+				  work->len);
 	if (q->device != UINT32_MAX &&
-	    (q->device >= worker->client->n_devices || q->n_devices != 1))
+	    (q->device >= work->worker->client->n_devices || q->n_devices != 1))
 		return pf_err_set(err, -EPROTO, "execute: there is no device %u",
 				  q->device);
-	memset(x, 0, offsetof(struct execution, few_objects));
-	x->worker = worker;
+	x->worker = work->worker;
 	x->q = q;
+	x->repeat = q->repeat ? q->repeat : 1;
 	x->n_args = n_args;
 	x->n_outs = n_outs;
 	x->argument_ids = (const uint64_t *)(q + 1);
 	x->result_ids = x->argument_ids + n_args;
-	x->donate = (const uint8_t *)(x->result_ids + n_outs);
-	*used = bytes;
-	return 0;
+	x->carry = (const uint32_t *)(x->result_ids + n_outs);
+	x->donate = (const uint8_t *)(x->carry + n_args);
+	return carries_results(x) ? 0
+				  : pf_err_set(err, -EPROTO,
+					       "execute: a result that there is not is "
+					       "carried over");
 }
 
-/* --- beginning ------------------------------------------------------------------------ */
-
-static int make_execution_room(struct execution *x, struct pf_err *err)
+/* Room for the lists, all of which have elements of eight bytes. */
+static int make_room(struct execution *x, struct pf_err *err)
 {
-	size_t n = x->n_args + x->n_outs;
+	size_t n_runs = x->repeat > 1 ? PF_WIRE_GENERATIONS : 1;
+	size_t n = 2 * x->n_args + x->q->n_args + x->n_outs +
+		   n_runs * (x->n_outs + x->q->n_devices);
+	char *room = x->few;
 
-	x->objects = x->few_objects;
-	x->buffers = x->few_buffers;
-	x->done = &x->one_done;
-	x->kept = x->few_kept;
-	x->given = x->few_given;
-	if (x->n_args <= EXECUTION_FEW && x->n_outs <= EXECUTION_FEW &&
-	    x->q->n_devices == 1) {
-		memset(x->given, 0, x->n_outs * sizeof(*x->given));
-		return 0;
-	}
-	x->many = calloc(1, n * (sizeof(*x->objects) + sizeof(*x->buffers)) +
-				    x->q->n_devices * sizeof(struct PJRT_Event *) +
-				    x->q->n_args * sizeof(*x->kept) +
-				    x->n_outs * sizeof(*x->given));
-	if (!x->many)
+	if (n * 8 > FEW)
+		room = x->many = malloc(n * 8);
+	if (!room)
 		return pf_err_set(err, -ENOMEM, "no memory for %zu arguments and results",
-				  n);
-	x->objects = x->many;
-	x->buffers = (struct PJRT_Buffer **)(x->objects + n);
-	x->done = (struct PJRT_Event **)(x->buffers + n);
-	x->kept = (int64_t *)(x->done + x->q->n_devices);
-	x->given = (bool *)(x->kept + x->q->n_args);
+				  x->n_args + x->n_outs);
+	memset(room, 0, n * 8);
+	x->objects = (struct pf_object **)(void *)room;
+	x->results = x->objects + x->n_args;
+	x->arguments = (struct PJRT_Buffer **)(x->results + x->n_outs);
+	x->kept = (int64_t *)(x->arguments + x->n_args);
+	x->runs[0].results = (struct PJRT_Buffer **)(x->kept + x->q->n_args);
+	for (size_t i = 0; i < n_runs; i++) {
+		struct run *run = &x->runs[i];
+
+		run->events = (struct PJRT_Event **)(run->results + x->n_outs);
+		if (i + 1 < n_runs)
+			run[1].results =
+				(struct PJRT_Buffer **)(run->events + x->q->n_devices);
+	}
 	return 0;
 }
 
@@ -89,10 +133,8 @@ static int find_objects(struct execution *x, struct pf_err *err)
 	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE,
 			       &x->program, err);
 
-	if (r < 0) {
-		x->program = NULL;
+	if (r < 0)
 		return r;
-	}
 	if (x->program->executable->n_results != x->q->n_outs)
 		return pf_err_set(err, -EPROTO,
 				  "the program has %zu results, %u were named",
@@ -101,47 +143,129 @@ static int find_objects(struct execution *x, struct pf_err *err)
 			   x->objects, err);
 	if (r < 0)
 		return r;
-	x->n_found = x->n_args;
+	x->n_objects = x->n_args;
 	for (size_t i = 0; i < x->n_args; i++)
-		x->buffers[i] = x->objects[i]->buffer;
+		x->arguments[i] = x->objects[i]->buffer;
+	return 0;
+}
+
+/* --- runs ----------------------------------------------------------------------------- */
+
+static struct run *run_at(struct execution *x, uint32_t n)
+{
+	return &x->runs[n % PF_WIRE_GENERATIONS];
+}
+
+static void destroy_results(struct execution *x, uint32_t n)
+{
+	struct run *run = run_at(x, n);
+
+	for (size_t i = 0; i < x->n_outs; i++)
+		pj_buffer_destroy(x->worker->plugin, pf_steal(&run->results[i]));
+}
+
+/* Results of the run that began last take the places of arguments. */
+static void carry_results(struct execution *x)
+{
+	struct PJRT_Buffer **results = run_at(x, x->begun - 1)->results;
+
+	for (size_t i = 0; i < x->n_args; i++)
+		if (x->carry[i] != PF_NO_CARRY)
+			x->arguments[i] =
+				results[i / x->q->n_args * x->q->n_outs + x->carry[i]];
+}
+
+/* List the arguments whose donate byte lacks BIT. */
+static void list_kept(struct execution *x, uint8_t bit)
+{
+	x->n_kept = 0;
 	for (uint32_t i = 0; i < x->q->n_args; i++)
-		if (!x->donate[i])
+		if (!(x->donate[i] & bit))
 			x->kept[x->n_kept++] = i;
+}
+
+/* Begin the next run: its results exist from then on, and may be arguments. */
+static int begin_run(struct execution *x, struct pf_err *err)
+{
+	const struct pj_client *client = x->worker->client;
+	struct run *run = run_at(x, x->begun);
+	struct pj_run args = {
+		.device = x->q->device == UINT32_MAX ? NULL
+						     : &client->devices[x->q->device],
+		.n_devices = x->q->n_devices,
+		.arguments = x->arguments,
+		.n_arguments = x->q->n_args,
+		.kept = x->kept,
+	};
+	int r;
+
+	if (x->begun)
+		carry_results(x);
+	if (x->begun < 2)
+		list_kept(x, x->begun ? PF_DONATE_LATER : PF_DONATE_FIRST);
+	args.n_kept = x->n_kept;
+	x->tried = x->begun + 1;
+	run->begun_ns = pf_now_ns();
+	r = pj_executable_start(x->program->executable, &args, run->results, run->events,
+				err);
+	if (r < 0) /* the plugin may have left anything there */
+		memset(run->results, 0, x->n_outs * sizeof(*run->results));
+	else
+		x->begun++;
+	return r;
+}
+
+/* Wait for the oldest run under way.  It is good, or X's state is that of the one before. */
+static int await_run(struct execution *x, struct pf_err *err)
+{
+	struct run *run = run_at(x, x->good);
+	int r = pj_executable_await(x->program->executable, x->q->n_devices, run->events,
+				    err);
+	uint64_t now = pf_now_ns();
+
+	if (r < 0)
+		return r;
+	x->run_ns = now - (run->begun_ns > x->ready_ns ? run->begun_ns : x->ready_ns);
+	x->ready_ns = now;
+	if (x->good)
+		destroy_results(x, x->good - 1);
+	x->good++;
 	return 0;
 }
 
 /*
- * What is donated is a result of the execution before: if that fails, nothing else is gone.
- * Results mostly come as the arguments do, so that the search is short.
+ * Run the program until it has run often enough, it fails, or others have waited for long.
+ * While a run is under way the next one begins, if the last was short: so the time that an
+ * accelerator takes to start and to tell of its end does not add up.
  */
-static int mark_given(const struct execution *x, struct execution *before,
-		      struct pf_err *err)
+static int run_all(struct execution *x, struct pf_err *err)
 {
-	size_t at = 0;
+	struct pf_err late = PF_ERR_INIT;
+	int r = 0;
 
-	for (size_t i = 0; i < x->n_args; i++) {
-		size_t tried = 0;
+	x->first_ns = x->ready_ns = pf_now_ns();
+	for (;;) {
+		uint32_t at_once = x->good && x->run_ns < SHORT_NS ? 2 : 1;
 
-		if (!x->donate[i % x->q->n_args])
-			continue;
-		while (tried < before->n_outs &&
-		       before->result_ids[at] != x->argument_ids[i]) {
-			at = (at + 1) % before->n_outs;
-			tried++;
+		while (r == 0 && x->begun < x->repeat && x->begun - x->good < at_once &&
+		       x->ready_ns - x->first_ns < SERIES_NS)
+			r = begin_run(x, err);
+		if (x->begun == x->good)
+			return r;
+		if (await_run(x, &late) < 0) {
+			*err = late;
+			return late.code;
 		}
-		if (tried == before->n_outs)
-			return pf_err_set(err, -EPROTO,
-					  "execute: argument %zu may not be donated", i);
-		before->given[at] = true;
 	}
-	return 0;
 }
+
+/* --- the answer ----------------------------------------------------------------------- */
 
 /* Make an object of result I.  On failure the buffer is gone. */
 static struct pf_object *result_object(struct execution *x, size_t i, struct pf_err *err)
 {
 	const struct pj_result *known = x->program->executable->results;
-	struct PJRT_Buffer *buffer = x->buffers[x->n_args + i];
+	struct PJRT_Buffer **buffer = &run_at(x, x->good - 1)->results[i];
 	struct pf_object *object;
 	enum pf_dtype dtype;
 	uint64_t len;
@@ -149,103 +273,47 @@ static struct pf_object *result_object(struct execution *x, size_t i, struct pf_
 	if (known) {
 		dtype = known[i % x->q->n_outs].dtype;
 		len = known[i % x->q->n_outs].len;
-	} else if (pj_buffer_type(x->worker->plugin, buffer, &dtype, &len, err) < 0) {
+	} else if (pj_buffer_type(x->worker->plugin, *buffer, &dtype, &len, err) < 0) {
 		pf_err_wrap(err, err->code, "result %zu", i);
-		pj_buffer_destroy(x->worker->plugin, buffer);
 		return NULL;
 	}
-	object = pf_object_buffer(x->worker->plugin, buffer, dtype, len);
+	object = pf_object_buffer(x->worker->plugin, pf_steal(buffer), dtype, len);
 	if (!object)
 		pf_err_set(err, -ENOMEM, "no memory for a result");
 	return object;
 }
 
-/* Make objects of all results, or destroy them all. */
-static int result_objects(struct execution *x, struct pf_err *err)
+/* What the last good run made becomes objects, under the ids that the daemon chose. */
+static int publish_results(struct execution *x, struct pf_err *err)
 {
-	struct pf_object **results = x->objects + x->n_args;
-	size_t n = x->n_outs;
-
-	for (size_t i = 0; i < n; i++) {
-		results[i] = result_object(x, i, err);
-		if (results[i])
-			continue;
-		for (size_t k = 0; k < i; k++)
-			pf_object_unref(results[k]);
-		for (size_t k = i + 1; k < n; k++)
-			pj_buffer_destroy(x->worker->plugin, x->buffers[x->n_args + k]);
-		return err->code;
+	for (; x->n_results < x->n_outs; x->n_results++) {
+		x->results[x->n_results] = result_object(x, x->n_results, err);
+		if (!x->results[x->n_results])
+			return err->code;
 	}
-	x->n_made = n;
-	return 0;
+	return pf_objects_put(&x->worker->objects, x->result_ids, x->results, x->n_outs,
+			      err);
 }
 
-static int start(struct execution *x, struct pf_err *err)
+/* May the run after the last good one have consumed result I?  Then nothing of it can be asked. */
+static bool may_be_consumed(const struct execution *x, size_t i)
 {
-	const struct pj_client *client = x->worker->client;
-	struct pj_run run = {
-		.device = x->q->device == UINT32_MAX ? NULL
-						     : &client->devices[x->q->device],
-		.n_devices = x->q->n_devices,
-		.arguments = x->buffers,
-		.n_arguments = x->q->n_args,
-		.kept = x->kept,
-		.n_kept = x->n_kept,
-	};
-	int r;
+	size_t row = i / x->q->n_outs * x->q->n_args;
 
-	x->begun_ns = pf_now_ns();
-	r = pj_executable_start(x->program->executable, &run, x->buffers + x->n_args,
-				x->done, err);
-	if (r < 0)
-		return r;
-	x->running = true;
-	r = result_objects(x, err);
-	if (r == 0)
-		r = pf_objects_put(&x->worker->objects, x->result_ids,
-				   x->objects + x->n_args, x->n_outs, err);
-	x->has_ids = r == 0;
-	return r;
+	if (x->tried == x->good)
+		return false;
+	for (uint32_t k = 0; k < x->q->n_args; k++)
+		if (x->carry[row + k] == i % x->q->n_outs &&
+		    (x->donate[k] & PF_DONATE_LATER))
+			return true;
+	return false;
 }
-
-/*
- * Begin it: its results have their ids from now on.  BEFORE is the execution that was begun
- * just before, whose results it may consume, or NULL: then it may consume what it likes.
- * X must be released by execution_release, also if this fails.
- */
-static int execution_begin(struct execution *x, struct execution *before,
-			   struct pf_err *err)
-{
-	int r = make_execution_room(x, err);
-
-	if (r == 0)
-		r = find_objects(x, err);
-	if (r == 0 && before)
-		r = mark_given(x, before, err);
-	return r < 0 ? r : start(x, err);
-}
-
-/* Wait until it is done, if it has begun; again, if it was awaited: 0.  On failure, as
- * before. */
-static int execution_await(struct execution *x, struct pf_err *err)
-{
-	int r;
-
-	if (!x->running)
-		return 0;
-	x->running = false;
-	r = pj_executable_await(x->program->executable, x->q->n_devices, x->done, err);
-	x->ready_ns = pf_now_ns();
-	return r;
-}
-
-/* --- the answer ----------------------------------------------------------------------- */
 
 /*
  * A result that lies in the host's memory, where only this process can read it, goes into a
  * block: what was computed is not lost with the process.  There it stays if there is no room.
  */
-static void keep_result(const struct execution *x, const struct pf_object *result,
+static void copy_result(const struct execution *x, const struct pf_object *result,
 			struct pf_out *out)
 {
 	uint64_t off;
@@ -264,22 +332,22 @@ static void keep_result(const struct execution *x, const struct pf_object *resul
 
 /*
  * Tell where a result is; an inline one's bytes go to the reply, whose length *LEN then
- * covers them, if there is ROOM for them.
+ * covers them, if that is at most LIMIT.
  */
-static int place_result(const struct execution *x, const struct pf_object *result,
-			char *reply, struct pf_out *out, size_t *len, size_t *room,
-			struct pf_err *err)
+static int locate_result(const struct execution *x, const struct pf_object *result,
+			 char *reply, struct pf_out *out, size_t *len, size_t limit,
+			 struct pf_err *err)
 {
 	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
 	int r;
 
 	if (result->len == 0 || result->len > PF_WIRE_INLINE ||
-	    at + result->len - *len > *room) {
+	    at + result->len > limit) {
 		pf_worker_location(result, out);
 		if (out->where == PF_WHERE_INLINE)
 			out->off = *len;
 		else if (out->where == PF_WHERE_DEVICE && result->dtype != PF_DTYPE_TOKEN)
-			keep_result(x, result, out);
+			copy_result(x, result, out);
 		return 0;
 	}
 	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, reply + at,
@@ -294,276 +362,97 @@ static int place_result(const struct execution *x, const struct pf_object *resul
 		.len = result->len,
 		.on_device_bytes = pj_buffer_device_bytes(result->plugin, result->buffer),
 	};
-	*room -= at + result->len - *len;
 	*len = at + result->len;
 	return 0;
 }
 
-/* An error is the answer: the daemon hears nothing of the first N. */
-static void free_blocks(const struct pf_out *outs, size_t n)
+/* The answer is an error instead: the daemon hears nothing of the first N results. */
+static void take_back(struct execution *x, const struct pf_out *outs, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (outs[i].where == PF_WHERE_BLOCK)
 			pf_pool_block_free(outs[i].off);
+	for (size_t i = 0; i < x->n_outs; i++)
+		pf_objects_remove(&x->worker->objects, x->result_ids[i],
+				  PF_OBJECT_BUFFER);
 }
 
-/* The bytes of the answer without what lies inline. */
-static size_t execution_answer_bytes(const struct execution *x)
+/* Tell where the results are, and WHY there were no more runs, if one failed. */
+static int answer(struct execution *x, struct pf_work *work, const struct pf_err *why,
+		  struct pf_err *err)
 {
-	return sizeof(struct pf_rep_execute) + x->n_outs * sizeof(struct pf_out);
-}
+	struct pf_rep_execute *reply = (struct pf_rep_execute *)work->reply;
+	struct pf_out *outs = (struct pf_out *)(reply + 1);
+	size_t len = sizeof(*reply) + x->n_outs * sizeof(*outs),
+	       limit = len + INLINE_TOTAL;
+	size_t why_len = strlen(why->text);
 
-/*
- * Write the answer (but what execute.c fills in) to REPLY.  *ROOM is what there is for bytes
- * that lie inline, and what is left of it; *USED: how many bytes the answer takes.
- */
-static int execution_answer(struct execution *x, char *reply, size_t *room, size_t *used,
-			    struct pf_err *err)
-{
-	struct pf_rep_execute *head = (struct pf_rep_execute *)reply;
-	struct pf_out *outs = (struct pf_out *)(head + 1);
-	struct pf_object **results = x->objects + x->n_args;
-	size_t len = execution_answer_bytes(x);
-
+	if (limit > PF_RING_MESSAGE - why_len)
+		limit = PF_RING_MESSAGE - why_len;
 	for (size_t i = 0; i < x->n_outs; i++) {
-		const struct pf_object *result = results[i];
+		const struct pf_object *result = x->results[i];
 		int r = 0;
 
-		if (x->given[i]) /* what was donated cannot be asked any more */
+		if (may_be_consumed(x, i))
 			outs[i] = (struct pf_out){ .where = PF_WHERE_DEVICE,
 						   .dtype = result->dtype,
 						   .len = result->len };
 		else
-			r = place_result(x, result, reply, &outs[i], &len, room, err);
+			r = locate_result(x, result, work->reply, &outs[i], &len, limit,
+					  err);
 		if (r < 0) {
-			free_blocks(outs, i);
+			take_back(x, outs, i);
 			return pf_err_wrap(err, r, "result %zu", i);
 		}
 	}
-	head->n_outs = (uint32_t)x->n_outs;
-	*used = len;
+	memcpy(work->reply + len, why->text, why_len);
+	reply->device_ns = x->ready_ns - x->first_ns;
+	reply->runs = x->good;
+	reply->n_outs = (uint32_t)x->n_outs;
+	reply->why = why->code;
+	reply->why_pjrt_code = why->pjrt_code;
+	reply->why_len = (uint32_t)why_len;
+	work->reply_len = len + why_len;
 	return 0;
 }
 
-/* --- the end -------------------------------------------------------------------------- */
-
-/* Nobody will hear of its results: their ids are free again. */
-static void execution_take_back(struct execution *x)
+/* Let go of everything; what has begun and was not awaited is awaited. */
+static void release(struct execution *x)
 {
-	for (size_t i = 0; x->has_ids && i < x->n_outs; i++)
-		pf_objects_remove(&x->worker->objects, x->result_ids[i],
-				  PF_OBJECT_BUFFER);
-	x->has_ids = false;
-}
-
-/* Waits for its end if it has begun. */
-static void execution_release(struct execution *x)
-{
-	(void)execution_await(x, NULL);
-	for (size_t i = 0; i < x->n_found; i++)
+	for (uint32_t n = x->good; n < x->begun; n++) {
+		(void)pj_executable_await(x->program->executable, x->q->n_devices,
+					  run_at(x, n)->events, NULL);
+		destroy_results(x, n);
+	}
+	if (x->good)
+		destroy_results(x, x->good - 1);
+	for (size_t i = 0; i < x->n_objects; i++)
 		pf_object_unref(x->objects[i]);
-	for (size_t i = 0; i < x->n_made; i++)
-		pf_object_unref(x->objects[x->n_args + i]);
+	for (size_t i = 0; i < x->n_results; i++)
+		pf_object_unref(x->results[i]);
 	pf_object_unref(x->program);
 	free(x->many);
 }
 
-enum { INLINE_TOTAL = 64 << 10 }; /* bytes of one reply that results may take */
-
-/* What one request asks for. */
-struct series {
-	struct pf_work *request;
-	struct execution *all;
-	size_t n, begun;
-	size_t failed; /* the first that did; n: none */
-	struct pf_err why;
-	size_t len;                  /* bytes of the reply so far */
-	size_t room;                 /* for what lies inline in it */
-	struct pf_rep_execute *last; /* the answer written last */
-};
-
-static size_t round8(size_t n)
+int pf_handle_execute(struct pf_work *work, struct pf_err *err)
 {
-	return (n + 7) & ~(size_t)7;
-}
+	struct pf_err why = PF_ERR_INIT;
+	struct execution x;
+	int r = read_request(&x, work, err);
 
-/* Read them all into ALL, if that is not NULL, or only count them in *N. */
-static int read_all(const struct pf_work *request, struct execution *all, size_t *n,
-		    struct pf_err *err)
-{
-	const char *message = request->message;
-	struct execution scratch;
-	size_t used;
-
-	*n = 0;
-	for (size_t at = 0; at < request->len; at = round8(at + used)) {
-		int r = execution_read(all ? &all[*n] : &scratch, request->worker,
-				       message + at, request->len - at, &used, err);
-
-		if (r < 0)
-			return r;
-		++*n;
-	}
-	return 0;
-}
-
-static void fail(struct series *s, size_t which, const struct pf_err *why)
-{
-	s->failed = which;
-	s->why = *why;
-}
-
-/* Begin one after the other, and wait for none of them. */
-static void begin(struct series *s)
-{
-	struct pf_err err = PF_ERR_INIT;
-
-	while (s->begun < s->n) {
-		struct execution *x = &s->all[s->begun];
-
-		if (execution_begin(x, s->begun ? x - 1 : NULL, &err) < 0) {
-			fail(s, s->begun, &err);
-			return;
-		}
-		s->begun++;
-	}
-}
-
-static void await(struct series *s)
-{
-	for (size_t i = 0; i < s->begun; i++) {
-		struct pf_err err = PF_ERR_INIT;
-
-		if (execution_await(&s->all[i], &err) < 0 && i < s->failed)
-			fail(s, i, &err);
-	}
-}
-
-/* The time that was this one's alone. */
-static uint64_t device_ns(const struct series *s, size_t i)
-{
-	const struct execution *x = &s->all[i];
-	uint64_t from = x->begun_ns;
-
-	if (i && x[-1].ready_ns > from)
-		from = x[-1].ready_ns;
-	return x->ready_ns > from ? x->ready_ns - from : 0;
-}
-
-/* Where the next answer begins; the one before, if any, tells. */
-static struct pf_rep_execute *next_answer(struct series *s)
-{
-	size_t at = round8(s->len);
-
-	if (s->last)
-		s->last->next = (uint32_t)(s->request->reply + at - (char *)s->last);
-	s->last = (struct pf_rep_execute *)(s->request->reply + at);
-	s->len = at;
-	return s->last;
-}
-
-static int answer_one(struct series *s, size_t i, struct pf_err *err)
-{
-	struct pf_rep_execute *rep = next_answer(s);
-	size_t len = 0;
-	int r = execution_answer(&s->all[i], (char *)rep, &s->room, &len, err);
-
-	if (r < 0)
-		return r;
-	rep->device_ns = device_ns(s, i);
-	rep->next = 0;
-	if (i) /* the first one's is the message's */
-		rep->rep = (struct pf_rep_head){ .head.len = (uint32_t)len };
-	s->len += len;
-	return 0;
-}
-
-/* Why one has no results; S->len is where it would begin, or began. */
-static void answer_failure(struct series *s)
-{
-	struct pf_rep_execute *rep = next_answer(s);
-	size_t len = strlen(s->why.text);
-
-	*rep = (struct pf_rep_execute){ .rep = { .head.len =
-							 (uint32_t)(sizeof(*rep) + len),
-						 .code = s->why.code,
-						 .pjrt_code = s->why.pjrt_code } };
-	memcpy(rep + 1, s->why.text, len);
-	s->len += sizeof(*rep) + len;
-}
-
-/* All that is good before the first that failed, and why that did. */
-static void answer(struct series *s)
-{
-	for (size_t i = 0; i < s->failed && i < s->n; i++) {
-		struct pf_err err = PF_ERR_INIT;
-
-		if (answer_one(s, i, &err) < 0)
-			fail(s, i, &err);
-	}
-	if (s->failed && s->failed < s->n)
-		answer_failure(s);
-}
-
-/* What lies inline gets what the rest of the answers leaves. */
-static int make_series_room(struct series *s, struct pf_err *err)
-{
-	size_t least = PF_ERR_TEXT + sizeof(struct pf_rep_execute);
-
-	for (size_t i = 0; i < s->n; i++)
-		least += round8(execution_answer_bytes(&s->all[i]));
-	if (least > PF_RING_MESSAGE)
-		return pf_err_set(err, -EPROTO, "execute: no room for %zu answers", s->n);
-	s->room = PF_RING_MESSAGE - least;
-	if (s->room > INLINE_TOTAL)
-		s->room = INLINE_TOTAL;
-	return 0;
-}
-
-static int execute(struct series *s, struct pf_err *err)
-{
-	int r = make_series_room(s, err);
-
-	if (r < 0)
-		return r;
-	begin(s);
-	await(s);
-	answer(s);
-	for (size_t i = s->failed; i < s->begun; i++)
-		execution_take_back(&s->all[i]);
-	for (size_t i = 0; i <= s->begun && i < s->n; i++)
-		execution_release(&s->all[i]);
-	if (s->failed == 0) {
-		*err = s->why;
-		return err->code;
-	}
-	s->request->reply_len = s->len;
-	return 0;
-}
-
-int pf_handle_execute(struct pf_work *request, struct pf_err *err)
-{
-	struct execution one;
-	struct series s = { .request = request, .all = &one, .why = PF_ERR_INIT };
-	int r;
-	size_t used;
-
-	r = execution_read(&one, request->worker, request->message, request->len, &used,
-			   err);
-	s.n = 1;
-	if (r == 0 && used < request->len) {
-		s.all = NULL;
-		r = read_all(request, NULL, &s.n, err);
-		if (r == 0 && !(s.all = calloc(s.n, sizeof(*s.all))))
-			r = pf_err_set(err, -ENOMEM, "no memory for %zu executions", s.n);
-		if (r == 0)
-			r = read_all(request, s.all, &s.n, err);
-	}
-	s.failed = s.n;
 	if (r == 0)
-		r = execute(&s, err);
-	if (s.all != &one)
-		free(s.all);
+		r = make_room(&x, err);
+	if (r == 0)
+		r = find_objects(&x, err);
+	if (r == 0 && run_all(&x, &why) < 0 && !x.good) {
+		*err = why;
+		r = why.code;
+	}
+	if (r == 0)
+		r = publish_results(&x, err);
+	if (r == 0)
+		r = answer(&x, work, &why, err);
+	release(&x);
 	return r;
 }
 
@@ -576,7 +465,7 @@ int pf_handle_execute(struct pf_work *request, struct pf_err *err)
  */
 
 enum {
-	FEW = 32, /* arguments or results whose lists need no malloc */
+	CALL_FEW = 32, /* arguments or results whose lists need no malloc */
 	CALL_INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
 	CALL_ALIGN = 64,
 };
@@ -594,8 +483,8 @@ struct calling {
 	int64_t *kept;                /* n_args indexes: nothing is donated */
 	size_t n_lent;                /* arguments made so far */
 	void *many;                   /* owned */
-	struct PJRT_Buffer *few_buffers[2 * FEW];
-	int64_t few_kept[FEW];
+	struct PJRT_Buffer *few_buffers[2 * CALL_FEW];
+	int64_t few_kept[CALL_FEW];
 };
 
 static int check_call(const struct pf_work *request, struct calling *c,
@@ -630,7 +519,7 @@ static int make_call_room(struct calling *c, struct pf_err *err)
 
 	c->buffers = c->few_buffers;
 	c->kept = c->few_kept;
-	if (c->q->n_args > FEW || c->q->n_outs > FEW) {
+	if (c->q->n_args > CALL_FEW || c->q->n_outs > CALL_FEW) {
 		c->many =
 			malloc(n * sizeof(*c->buffers) + c->q->n_args * sizeof(*c->kept));
 		if (!c->many)
@@ -789,7 +678,7 @@ static int put_result(struct calling *c, uint32_t i, char *reply, struct pf_out 
 }
 
 /* An error is the answer: nobody will ask for the results before. */
-static void take_back(struct calling *c, const struct pf_out *outs, uint32_t n)
+static void call_take_back(struct calling *c, const struct pf_out *outs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (outs[i].where == PF_WHERE_POOL)
@@ -813,12 +702,14 @@ static int write_reply(struct calling *c, struct pf_work *request, struct pf_err
 		int r = put_result(c, i, request->reply, &outs[i], &len, limit, err);
 
 		if (r < 0) {
-			take_back(c, outs, i);
+			call_take_back(c, outs, i);
 			return pf_err_wrap(err, r, "result %u", i);
 		}
 	}
 	reply->n_outs = c->q->n_outs;
-	reply->next = 0;
+	reply->runs = 1;
+	reply->why = 0;
+	reply->why_len = 0;
 	request->reply_len = len;
 	return 0;
 }

@@ -278,34 +278,4 @@ static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64
  */
 int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *err);
 
-/* One execution of a request.  Private to src/worker/execut*.c. */
-
-enum { EXECUTION_FEW = 64 }; /* arguments or results that need no malloc */
-
-/* The lists' room is in the few_… arrays or in MANY. */
-struct execution {
-	struct pf_worker *worker;
-	const struct pf_req_execute *q;
-	size_t n_args, n_outs; /* on all devices */
-	const uint64_t *argument_ids, *result_ids;
-	const uint8_t *donate;
-	struct pf_object *program;  /* counted */
-	struct pf_object **objects; /* n_args, counted; then n_outs, once it has begun */
-	struct PJRT_Buffer **buffers; /* n_args arguments, then n_outs results */
-	struct PJRT_Event **done;     /* one a device */
-	int64_t *kept;
-	size_t n_kept;
-	bool *given;            /* results that the next execution consumes */
-	size_t n_found, n_made; /* objects of arguments, and of results, so far */
-	uint64_t begun_ns, ready_ns;
-	bool running; /* it has begun, and was not awaited */
-	bool has_ids; /* its results */
-	void *many;   /* owned */
-	struct pf_object *few_objects[2 * EXECUTION_FEW];
-	struct PJRT_Buffer *few_buffers[2 * EXECUTION_FEW];
-	struct PJRT_Event *one_done;
-	int64_t few_kept[EXECUTION_FEW];
-	bool few_given[EXECUTION_FEW];
-};
-
 #endif

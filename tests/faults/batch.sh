@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Steps of a batch that are sent together: what is before a failure is there, what is after
-# it has not begun, and a death takes no result that was there before.
+# Batches of executions: what is before a failure is there, what is after it has not begun, and
+# a death takes no result that was there before.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 b=
@@ -11,7 +11,7 @@ step()
 }
 batch='{"op":"batch","steps":['$(step x p),$(step p q),$(step q q),$(step q r)']}'
 
-# Executions 1 to 6 let it be known how long one takes; then four go in one request.
+# Executions 1 to 6 come before those of the batch.
 prepare()
 {
 	faults "execute=$1"
@@ -42,15 +42,17 @@ for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
 	unmount_pjrtfs
 done
 
-# -- the worker dies of one of them: none of them was there yet, all else is
+# -- the worker dies of one of them: what the steps before made is there
 prepare nth:9:abort:'Check failed: 1 == 2'
 ask "$batch" >told
-tells told 'batch: step 0: add: it, or one of the 3 executions sent with it: the worker of plugin faulty died'
+tells told 'batch: step 2: add: the worker of plugin faulty died'
 tells told 'Check failed: 1 == 2'
-gone "$b/p.npy"
+equal "the replies" "$(jq -c '[.replies[].ok]' told)" '[true,true,false]'
+gone "$b/r.npy"
 eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 same "$b/x.npy" "$data/x.npy"
+same "$b/p.npy" old-q.npy
 same "$b/q.npy" old-q.npy
 faults
 ask "$batch" >told

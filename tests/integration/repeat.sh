@@ -63,7 +63,7 @@ ask '{"inputs":["x","y"],"outputs":["x","z"],"repeat":2}' "$mnt/executables/bits
 tells reply '"errno":"EINVAL"' "$dtype"
 untouched "$b/x.npy"
 
-# -- control, a job, a step that could go along with the one before
+# -- control, a job, a step of a batch
 one='{"op":"execute","executable":"first","inputs":["x"],"outputs":["x","z"],"repeat":3}'
 ask "$one" >reply
 tells reply '"errno":"EINVAL"' "$shape"

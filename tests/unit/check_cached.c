@@ -132,7 +132,7 @@ START_TEST(a_death_costs_no_compile)
 	v[1] = matrix(counts);
 	run_init(&run, x, v, 2, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	ck_assert_int_eq(fetch_value(run.e->outs[0], &err), 1);
+	ck_assert_int_eq(fetch_value(run.e->outs[0].value, &err), 1);
 	pf_execution_free(run.e);
 	ck_assert_int_eq(x->cache_use, PF_CACHE_HIT);
 	pf_cache_stats(cache, &s);

@@ -51,7 +51,7 @@ START_TEST(it_computes)
 		ck_assert_uint_eq(run.e->n_outs, 1);
 		ck_assert(run.e->seconds >= run.e->device_seconds);
 		ck_assert_double_gt(run.e->device_seconds, 0);
-		check_sum(run.e->outs[0], counts, ones);
+		check_sum(run.e->outs[0].value, counts, ones);
 		pf_execution_free(run.e);
 	}
 	pf_value_unref(args[0]);
@@ -74,7 +74,7 @@ START_TEST(results_are_arguments)
 		run_init(&run, x, args, 2, 1);
 		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
 		pf_value_unref(args[0]);
-		args[0] = pf_steal(&run.e->outs[0]);
+		args[0] = pf_steal(&run.e->outs[0].value);
 		pf_execution_free(run.e);
 	}
 	ck_assert_int_eq(fetch_value(args[0], &err), 1);
@@ -97,7 +97,7 @@ START_TEST(it_waits_for_the_compile)
 	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
 	run_init(&run, x, args, 2, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	check_sum(run.e->outs[0], counts, counts);
+	check_sum(run.e->outs[0].value, counts, counts);
 	pf_execution_free(run.e);
 	pf_value_unref(args[0]);
 	pf_executable_unref(x);
@@ -259,14 +259,14 @@ START_TEST(a_death_between_runs_is_not_noticed)
 		run_init(&run, x, args, 2, 1);
 		ck_assert_int_eq(run_it(&run), 0);
 		pf_value_unref(args[1]);
-		args[1] = pf_steal(&run.e->outs[0]);
+		args[1] = pf_steal(&run.e->outs[0].value);
 		pf_execution_free(run.e);
 	}
 	replace_worker();
 	run_init(&run, x, args, 2, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	ck_assert_int_eq(fetch_value(run.e->outs[0], &err), 1);
-	ck_assert_float_eq(((const float *)pf_value_host(run.e->outs[0]))[5],
+	ck_assert_int_eq(fetch_value(run.e->outs[0].value, &err), 1);
+	ck_assert_float_eq(((const float *)pf_value_host(run.e->outs[0].value))[5],
 			   deaths[_i].results ? 13 : 7);
 	pf_execution_free(run.e);
 	pf_value_unref(args[0]);
@@ -343,9 +343,9 @@ START_TEST(a_donated_argument_is_gone)
 	x = compiled(add_program);
 	args[0] = matrix(counts);
 	args[1] = matrix(ones);
-	run_init(&run, x, args, 2, 1)->donate[0] = true;
+	run_init(&run, x, args, 2, 1)->args[0].donate = true;
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	check_sum(run.e->outs[0], counts, ones);
+	check_sum(run.e->outs[0].value, counts, ones);
 	pf_execution_free(run.e);
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
 	ck_assert_ptr_null(pf_value_host(args[0]));
@@ -372,7 +372,7 @@ START_TEST(a_failed_run_consumes_nothing)
 	x = compiled(add_program);
 	args[0] = matrix(counts);
 	args[1] = matrix(ones);
-	run_init(&run, x, args, 2, 1)->donate[0] = true;
+	run_init(&run, x, args, 2, 1)->args[0].donate = true;
 	ck_assert_int_eq(run_it(&run), -EIO);
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(args[0]), counts, 24), 0);
@@ -395,14 +395,14 @@ START_TEST(readers_of_a_donated_argument_keep_its_bytes)
 	args[1] = matrix(ones);
 	for (int i = 0; i < 2; i++) { /* bytes of a user's, then a result's */
 		pf_value_pin(args[0]);
-		run_init(&run, x, args, 2, 1)->donate[0] = true;
+		run_init(&run, x, args, 2, 1)->args[0].donate = true;
 		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
 		ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5],
 				   counts[5] + (float)i);
 		ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
 		pf_value_unpin(args[0]);
 		pf_value_unref(args[0]);
-		args[0] = pf_steal(&run.e->outs[0]);
+		args[0] = pf_steal(&run.e->outs[0].value);
 		pf_execution_free(run.e);
 	}
 	pf_value_unref(args[0]);
@@ -472,8 +472,8 @@ static void *run_main(void *arg)
 		run_init(&run, s->x, s->args, 2, 1);
 		pf_execution_start(run.e, i % 2);
 		if (!event_within(&run.ended, 60) || run.code ||
-		    fetch_value(run.e->outs[0], NULL) != 1 ||
-		    ((const float *)pf_value_host(run.e->outs[0]))[5] < 7)
+		    fetch_value(run.e->outs[0].value, NULL) != 1 ||
+		    ((const float *)pf_value_host(run.e->outs[0].value))[5] < 7)
 			atomic_fetch_add(&s->wrong, 1);
 		pf_execution_free(run.e);
 	}

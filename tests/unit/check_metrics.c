@@ -108,8 +108,8 @@ START_TEST(plugins_and_devices)
 	pf_meter_compile(a, PF_OUTCOME_OK, 0.02);
 	pf_meter_compile(a, PF_OUTCOME_FAILED, 2);
 	pf_meter_compile(b, PF_OUTCOME_CANCELLED, 2);
-	pf_meter_execution(a, NULL, PF_OUTCOME_OK, 0.5, (unsigned[]){ 0, 1, 99 }, 3);
-	pf_meter_execution(a, NULL, PF_OUTCOME_FAILED, 0.5, (unsigned[]){ 0 }, 1);
+	pf_meter_execution(a, NULL, PF_OUTCOME_OK, 1, 0.5, (unsigned[]){ 0, 1, 99 }, 3);
+	pf_meter_execution(a, NULL, PF_OUTCOME_FAILED, 1, 0.5, (unsigned[]){ 0 }, 1);
 	pf_meter_transfer(&d->to, PF_OUTCOME_OK, 1000, 0.001);
 	pf_meter_transfer(&d->to, PF_OUTCOME_FAILED, 1000, 0.001);
 	pf_meter_transfer(&d->from, PF_OUTCOME_OK, 24, 0.001);
@@ -137,8 +137,8 @@ START_TEST(executables_come_and_go)
 	struct pf_executable_meter *a = pf_metrics_executable(metrics, 2);
 	struct pf_executable_meter *b = pf_metrics_executable(metrics, 1);
 
-	pf_meter_execution(NULL, a, PF_OUTCOME_OK, 0.5, NULL, 0);
-	pf_meter_execution(NULL, a, PF_OUTCOME_FAILED, 0.5, NULL, 0);
+	pf_meter_execution(NULL, a, PF_OUTCOME_OK, 1, 0.5, NULL, 0);
+	pf_meter_execution(NULL, a, PF_OUTCOME_FAILED, 1, 0.5, NULL, 0);
 	has("pjrtfs_executable_executions_total{executable=\"p2\",result=\"ok\"} 1");
 	has("pjrtfs_executable_executions_total{executable=\"p2\",result=\"failed\"} 1");
 	has("pjrtfs_executable_execution_seconds_count{executable=\"p2\"} 1");
@@ -180,7 +180,7 @@ START_TEST(executables_are_bounded)
 		x[i] = pf_metrics_executable(metrics, 100 + i);
 	ck_assert_ptr_nonnull(x[PF_METRICS_EXECUTABLES - 1]);
 	ck_assert_ptr_null(x[PF_METRICS_EXECUTABLES]);
-	pf_meter_execution(NULL, x[PF_METRICS_EXECUTABLES], PF_OUTCOME_OK, 1, NULL, 0);
+	pf_meter_execution(NULL, x[PF_METRICS_EXECUTABLES], PF_OUTCOME_OK, 1, 1, NULL, 0);
 	for (const char *p = print(); (p = strstr(p, "_seconds_count{executable")); p++)
 		n++;
 	ck_assert_uint_eq(n, PF_METRICS_EXECUTABLES);
@@ -208,7 +208,7 @@ END_TEST
 START_TEST(without_a_meter_nothing_is_counted)
 {
 	pf_meter_compile(NULL, PF_OUTCOME_OK, 1);
-	pf_meter_execution(NULL, NULL, PF_OUTCOME_OK, 1, (unsigned[]){ 0 }, 1);
+	pf_meter_execution(NULL, NULL, PF_OUTCOME_OK, 1, 1, (unsigned[]){ 0 }, 1);
 	pf_meter_transfer(NULL, PF_OUTCOME_OK, 1, 1);
 	pf_meter_cache(NULL, PF_REPORT_CACHE_HIT);
 	pf_meter_job(NULL, PF_OUTCOME_OK);
@@ -230,7 +230,7 @@ static void *count_many(void *arg)
 	for (unsigned i = 0; i < 20000; i++) {
 		struct pf_executable_meter *x = pf_metrics_executable(metrics, 1);
 
-		pf_meter_execution(busy, x, PF_OUTCOME_OK, 1e-4, (unsigned[]){ 0 }, 1);
+		pf_meter_execution(busy, x, PF_OUTCOME_OK, 1, 1e-4, (unsigned[]){ 0 }, 1);
 		pf_executable_meter_free(x);
 	}
 	return NULL;

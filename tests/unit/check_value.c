@@ -25,7 +25,7 @@ static struct pf_value *sum_of(struct pf_executable *x, struct pf_value *a,
 	run_init(&run, x, args, 2, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
 	ck_assert_uint_eq(run.e->n_outs, 1);
-	out = pf_value_ref(run.e->outs[0]);
+	out = pf_value_ref(run.e->outs[0].value);
 	pf_execution_free(run.e);
 	return out;
 }
@@ -54,7 +54,7 @@ static struct pf_value *large_result(void)
 	in = value_of(PF_DTYPE_F32, &shape, src, LARGE * sizeof(*src), 0);
 	run_init(&run, x, &in, 1, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	out = pf_value_ref(run.e->outs[0]);
+	out = pf_value_ref(run.e->outs[0].value);
 	pf_execution_free(run.e);
 	pf_executable_unref(x);
 	pf_value_unref(in);
@@ -268,15 +268,11 @@ static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *
 			     const void *message, struct pf_instance *instance,
 			     uint64_t id)
 {
-	struct pf_value *v = pf_value_promise(PF_DTYPE_F32, shape, out->len, worker, 0,
-					      instance, id, 0);
+	struct pf_value *v =
+		pf_value_of_result(shape, worker, 0, instance, id, 0, out, message);
 
 	ck_assert_ptr_nonnull(v);
-	ck_assert_uint_eq(pf_value_promised_id(v), id);
 	ck_assert_uint_eq(id_on(v, instance), id);
-	ck_assert_ptr_null(pf_value_host(v));
-	ck_assert_msg(pf_value_keep(v, out, message, &err) == 0, "%s", err.text);
-	ck_assert_uint_eq(pf_value_promised_id(v), 0);
 	return v;
 }
 

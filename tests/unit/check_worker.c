@@ -268,7 +268,7 @@ START_TEST(donation_is_asked_for)
 	ck_assert_int_eq(execute(&d, 1, args, 1, 100), 0);
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), 0);
 	len = execute_message(&m, 1, args, 1, 101);
-	*(uint8_t *)(m.ids + 2) = 1;
+	donate_of(&m)[0] = PF_DONATE_FIRST;
 	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), 0);
 	ck_assert(((float *)(reply + result(0)->off))[3] == 8);
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), -EINVAL);
@@ -352,6 +352,7 @@ START_TEST(many_arguments_and_results)
 	struct {
 		struct pf_req_execute q;
 		uint64_t ids[2 * WIDE];
+		uint32_t carry[WIDE];
 		uint8_t donate[WIDE];
 	} m = { .q = { .executable = 1,
 		       .device = UINT32_MAX,
@@ -373,7 +374,7 @@ START_TEST(many_arguments_and_results)
 		m.ids[i] = 11 + i;
 		m.ids[WIDE + i] = 1000 + i;
 	}
-	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, sizeof(m.q) + sizeof(m.ids) + WIDE) == 0,
+	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, pf_execute_bytes(WIDE, WIDE, 1)) == 0,
 		      "%s", complaint());
 	memcpy(outs, result(0), sizeof(outs));
 	for (unsigned i = 0; i < WIDE; i++) {

@@ -196,6 +196,7 @@ static float add_on(struct pf_instance *instance, float x, float y)
 	const struct pf_out *out = (void *)(q.reply + sizeof(struct pf_rep_execute));
 	struct {
 		uint64_t ids[3];
+		uint32_t carry[2];
 		uint8_t donate[2];
 	} tail = { .donate = { 0 } };
 	float sum;
@@ -209,7 +210,8 @@ static float add_on(struct pf_instance *instance, float x, float y)
 	tail.ids[1] = upload(instance, &q, b.off, y);
 	tail.ids[2] = pf_worker_id(worker);
 	ck_assert_int_eq(ask(instance, &q, sizeof(struct pf_rep_execute) + sizeof(*out),
-			     &req, sizeof(req), &tail, 3 * 8 + 2),
+			     &req, sizeof(req), &tail,
+			     pf_execute_bytes(2, 1, 1) - sizeof(req)),
 			 0);
 	pf_instance_settle(instance, &q.done, 100000);
 	event_wait(&q.answered);

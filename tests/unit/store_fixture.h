@@ -152,13 +152,12 @@ static inline struct pf_execution *run_init(struct named_exec *run,
 
 	memset(run, 0, sizeof(*run));
 	event_init(&run->ended);
-	run->e = pf_execution_new(n, 1);
+	run->e = pf_execution_new(x, n, 1);
 	ck_assert_ptr_nonnull(run->e);
-	run->e->executable = pf_executable_ref(x);
 	run->e->name = strdup("prog");
 	for (size_t i = 0; i < n; i++) {
-		run->e->args[i] = pf_value_ref(args[i]);
-		run->e->arg_names[i] = names[i];
+		run->e->args[i].value = pf_value_ref(args[i]);
+		run->e->args[i].name = names[i];
 	}
 	run->e->want_outs = outs;
 	run->e->user = run;

@@ -247,11 +247,21 @@ static inline uint64_t create_floats(struct daemon *d, uint64_t id, uint64_t off
 
 struct execute_message {
 	struct pf_req_execute q;
-	uint64_t ids[8];
-	uint8_t donate[8];
+	uint64_t ids[12]; /* and behind them what else follows */
 };
 
-/* Execute with up to four arguments and one result; NO argument is donated. */
+/* The lists behind the ids of M, which has one result. */
+static inline uint32_t *carry_of(struct execute_message *m)
+{
+	return (uint32_t *)(m->ids + m->q.n_args + 1);
+}
+
+static inline uint8_t *donate_of(struct execute_message *m)
+{
+	return (uint8_t *)(carry_of(m) + m->q.n_args);
+}
+
+/* Execute once with up to four arguments and one result; no argument is donated or replaced. */
 static inline size_t execute_message(struct execute_message *m, uint64_t executable,
 				     const uint64_t *args, uint32_t n_args, uint64_t out)
 {
@@ -262,8 +272,8 @@ static inline size_t execute_message(struct execute_message *m, uint64_t executa
 					      .n_devices = 1 } };
 	memcpy(m->ids, args, n_args * sizeof(uint64_t));
 	m->ids[n_args] = out;
-	memset((uint8_t *)(m->ids + n_args + 1), 0, n_args);
-	return sizeof(m->q) + (n_args + 1) * sizeof(uint64_t) + n_args;
+	memset(carry_of(m), 0xff, n_args * sizeof(uint32_t));
+	return pf_execute_bytes(n_args, 1, 1);
 }
 
 static inline int execute(struct daemon *d, uint64_t executable, const uint64_t *args,

@@ -244,21 +244,18 @@ enum {
 };
 
 /*
- * One step runs after the other, each as a task of its own; executions that come one after
- * the other may go along with the first of them.  A step may be answered before the call that
- * began it returns, or later, on another thread: whoever of the two comes last, and last of
- * those that went along, goes on with the next step, so that many steps need no deep stack.
+ * One step runs after the other, each as a task of its own.  A step may be answered before the
+ * call that began it returns, or later, on another thread: the later of the two goes on with the
+ * next step, so that many steps need no deep stack.
  */
 struct batch {
-	struct task *task;         /* who waits for all */
-	struct json_object *steps; /* owned: the list */
-	struct pf_buf replies;     /* their texts, with commas between */
-	size_t at;                 /* the first step that was not answered */
-	size_t begun;              /* the first one that has not begun */
-	_Atomic size_t under_way;  /* steps, and who begins them */
-	int code;                  /* 0, or the first failure's */
-	size_t failed;             /* the step */
-	struct pf_err err;         /* its */
+	struct task *task;          /* who waits for all */
+	struct json_object *steps;  /* owned: the list */
+	struct pf_buf replies;      /* their texts, with commas between */
+	size_t at;                  /* the first step that was not answered */
+	_Atomic unsigned under_way; /* of its answer and the call that began it */
+	int code;                   /* 0, or the failure's */
+	struct pf_err err;          /* its */
 };
 
 struct step {
@@ -285,12 +282,7 @@ static void keep(struct batch *b, int code, struct json_object *reply)
 
 	pf_buf_puts(&b->replies, b->replies.len ? "," : "");
 	pf_buf_puts(&b->replies, pf_json_text(reply));
-	if (b->code < 0) { /* what began along with one that failed */
-		json_object_put(reply);
-		return;
-	}
 	b->code = code;
-	b->failed = b->at;
 	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
 		json_object_object_get_ex(e, "message", &message);
 	if (code < 0)
@@ -304,7 +296,7 @@ static void keep(struct batch *b, int code, struct json_object *reply)
 	json_object_put(reply);
 }
 
-/* One of those under way is not any more; true: it was the last. */
+/* The answer is there, or the call that began the step returns: true for the later of the two. */
 static bool was_last(struct batch *b)
 {
 	return atomic_fetch_sub(&b->under_way, 1) == 1;
@@ -325,13 +317,8 @@ static void step_free(struct task *task)
 	free(step_of(task));
 }
 
-static bool step_follow(struct task *task, struct pf_execution *last);
-static void step_left(struct task *task);
-
 static const struct task_ops step_ops = { .cancelled = step_cancelled,
 					  .answer = step_answer,
-					  .follow = step_follow,
-					  .left = step_left,
 					  .free = step_free };
 
 static struct step *step_new(struct batch *b)
@@ -346,8 +333,6 @@ static struct step *step_new(struct batch *b)
 	return s;
 }
 
-/* --- what goes along ------------------------------------------------------------------ */
-
 static bool is_op(struct json_object *o, const char *name)
 {
 	struct json_object *op;
@@ -356,38 +341,6 @@ static bool is_op(struct json_object *o, const char *name)
 	       json_object_object_get_ex(o, "op", &op) &&
 	       json_object_is_type(op, json_type_string) &&
 	       !strcmp(json_object_get_string(op), name);
-}
-
-static bool step_follow(struct task *task, struct pf_execution *last)
-{
-	struct batch *b = step_of(task)->batch;
-	struct json_object *o = NULL;
-	struct step *s;
-
-	/* One whose time is over is answered before it ends, and may be gone. */
-	if (task->timeout_ms)
-		return false;
-	if (b->begun < json_object_array_length(b->steps))
-		o = json_object_array_get_idx(b->steps, b->begun);
-	if (!is_op(o, "execute") || !(s = step_new(b)))
-		return false;
-	task_set_id(&s->task, o);
-	b->begun++;
-	atomic_fetch_add(&b->under_way, 1);
-	if (files_execute_along(&s->task, o, last))
-		return true;
-	step_left(&s->task);
-	return false;
-}
-
-/* Who made it go along is under way still. */
-static void step_left(struct task *task)
-{
-	struct batch *b = step_of(task)->batch;
-
-	b->begun--;
-	(void)was_last(b);
-	task_unref(task);
 }
 
 /* --- one after the other -------------------------------------------------------------- */
@@ -423,7 +376,7 @@ static void finish(struct batch *b, int code, struct pf_err *err)
 
 static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
 {
-	struct json_object *o = json_object_array_get_idx(b->steps, b->begun++);
+	struct json_object *o = json_object_array_get_idx(b->steps, b->at);
 
 	if (!json_object_is_type(o, json_type_object))
 		return pf_err_set(err, -EINVAL, "expected a JSON object");
@@ -469,7 +422,7 @@ static void go_on(struct batch *b)
 			return; /* the answer goes on */
 	}
 	if (b->code < 0)
-		pf_err_set(&err, b->code, "batch: step %zu: %s", b->failed, b->err.text);
+		pf_err_set(&err, b->code, "batch: step %zu: %s", b->at - 1, b->err.text);
 	finish(b, b->code, &err);
 }
 

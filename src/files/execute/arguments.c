@@ -109,21 +109,21 @@ static int check_inputs(struct named_exec *run, struct pf_err *err)
 	return r;
 }
 
-/* A result that is fed to the next repetition is split as that wants it. */
-static int check_fed_shards(const struct named_exec *run, struct pf_err *err)
+/* A result that is carried over to the next repetition is split as that wants it. */
+static int check_carried_shards(const struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_signature *sig = run->loaded->signature;
 
 	for (size_t i = 0; i < run->n_in && i < sig->n_inputs; i++) {
 		const struct pf_tiles *in = tiles_of(run, &sig->inputs[i]), *out = NULL;
 
-		if (run->fed[i] < sig->n_outputs)
-			out = tiles_of(run, &sig->outputs[run->fed[i]]);
+		if (run->carry[i] < sig->n_outputs)
+			out = tiles_of(run, &sig->outputs[run->carry[i]]);
 		if (in && out && !pf_tiles_equal(in, out))
 			return pf_err_set(err, -EINVAL,
-					  "output %zu is split otherwise than input %zu, "
+					  "output %u is split otherwise than input %zu, "
 					  "to which repetitions feed it",
-					  run->fed[i], i);
+					  run->carry[i], i);
 	}
 	return 0;
 }
@@ -146,7 +146,7 @@ static int run_check_shards(struct named_exec *run, struct pf_err *err)
 	if (run->n_rows > 1 && !run->request.inputs.n)
 		r = check_inputs(run, err);
 	if (r == 0 && run->n_rows > 1 && run->request.repeat > 1)
-		r = check_fed_shards(run, err);
+		r = check_carried_shards(run, err);
 	for (size_t i = 0; shards_outputs(run) && i < run->n_out && r == 0; i++) {
 		const char *name = one_word(run, true, i);
 
@@ -185,8 +185,8 @@ static int describe(struct named_exec *run, const struct pf_execution *e, size_t
 	unsigned n = (unsigned)run->n_rows;
 
 	memset(sh, 0, sizeof(*sh));
-	sh->dtype = e->outs[i]->dtype;
-	sh->shard = e->outs[i]->shape;
+	sh->dtype = e->outs[i].value->dtype;
+	sh->shard = e->outs[i].value->shape;
 	if (tiles &&
 	    pf_sharding_of_tiles(tiles, n, devices, run->mesh ? &run->mesh->s : NULL,
 				 &sh->s, NULL) == 0) {
@@ -591,8 +591,6 @@ static int find_input(struct named_exec *run, size_t row, size_t i, struct pf_er
 	int want = is_donated(run, name) ? R_OK | W_OK : R_OK;
 	int r;
 
-	if (run_find_promised(run, at->device, name, &run->buffers[row * run->n_in + i]))
-		return 0;
 	r = files_find_buffer(run->task->fs, at->device, name, &run->task->cred, want,
 			      &run->buffers[row * run->n_in + i], err);
 
@@ -609,29 +607,30 @@ static int find_inputs(struct named_exec *run, struct pf_err *err)
 
 	run->buffers = calloc(n + 1, sizeof(struct pf_buffer *));
 	run->donate = calloc(n + 1, sizeof(*run->donate));
-	run->fed = calloc(n + 1, sizeof(*run->fed));
-	if (!run->buffers || !run->donate || !run->fed)
+	run->carry = calloc(n + 1, sizeof(*run->carry));
+	if (!run->buffers || !run->donate || !run->carry)
 		return pf_err_set(err, -ENOMEM, "no memory for the inputs' names");
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = find_input(run, i / run->n_in, i % run->n_in, err);
 	return r;
 }
 
-/* Which results take the names of inputs: these are consumed, and fed to repetitions. */
-static void find_fed(struct named_exec *run)
+/* Which results take the names of inputs: these are consumed, and carried over. */
+static void find_carried(struct named_exec *run)
 {
 	for (size_t i = 0; i < run->n_rows * run->n_in; i++)
-		run->fed[i] = run->n_out;
+		run->carry[i] = PF_NO_CARRY;
 	for (size_t k = 0; k < run->n_rows * run->n_out; k++) {
-		size_t row = k / run->n_out;
+		const struct target *t = &run->targets[k];
+		size_t first = k / run->n_out * run->n_in;
 		PF_CLEANUP(pf_buffer_unrefp)
-		struct pf_buffer *b = run_target_buffer(run, &run->targets[k]);
+		struct pf_buffer *b = t->dir ? files_target_buffer(t) : NULL;
 
-		for (size_t i = 0; b && i < run->n_in; i++) {
-			if (run->buffers[row * run->n_in + i] != b)
+		for (size_t i = first; b && i < first + run->n_in; i++) {
+			if (run->buffers[i] != b)
 				continue;
-			run->donate[row * run->n_in + i] = true;
-			run->fed[row * run->n_in + i] = k % run->n_out;
+			run->donate[i] = true;
+			run->carry[i] = (uint32_t)(k % run->n_out);
 		}
 	}
 }
@@ -657,7 +656,7 @@ static int mark_donated(struct named_exec *run, struct pf_err *err)
 
 			if (strcmp(row->inputs.at[i % run->n_in], name))
 				continue;
-			if (run->request.repeat > 1 && run->fed[i] == run->n_out)
+			if (run->request.repeat > 1 && run->carry[i] == PF_NO_CARRY)
 				return pf_err_set(err, -EINVAL,
 						  "donate: %s would be gone after the "
 						  "first repetition: no output takes its "
@@ -677,16 +676,17 @@ static int mark_donated(struct named_exec *run, struct pf_err *err)
  * A repetition takes the results of the one before as arguments: they must be what the program
  * takes.  This is checked before the first one runs, which may consume what it is given.
  */
-static int check_fed(const struct named_exec *run, struct pf_err *err)
+static int check_carried(const struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_signature *s = run->loaded->signature;
 
 	for (size_t i = 0; run->request.repeat > 1 && i < run->n_rows * run->n_in; i++) {
-		size_t row = i / run->n_in, in = i % run->n_in, out = run->fed[i];
+		size_t row = i / run->n_in, in = i % run->n_in;
+		uint32_t out = run->carry[i];
 		const struct pf_param *have, *want = &s->inputs[in];
 		char a[128], b[128];
 
-		if (out == run->n_out)
+		if (out == PF_NO_CARRY)
 			continue;
 		have = &s->outputs[out];
 		if (have->dtype == want->dtype &&
@@ -694,7 +694,7 @@ static int check_fed(const struct named_exec *run, struct pf_err *err)
 			continue;
 		return pf_err_set(
 			err, -EINVAL,
-			"repeat: output %zu (%s) is %s, the next repetition takes it "
+			"repeat: output %u (%s) is %s, the next repetition takes it "
 			"as input %zu, which is %s",
 			out, run->rows[row].outputs.at[out],
 			pf_shape_str(a, sizeof(a), have->dtype, &have->shape), in,
@@ -716,11 +716,11 @@ int run_resolve(struct named_exec *run, struct pf_err *err)
 		r = find_targets(run, err);
 	if (r < 0)
 		return r;
-	find_fed(run);
+	find_carried(run);
 	keep_doubles(run);
 	r = mark_donated(run, err);
 	if (r == 0)
-		r = check_fed(run, err);
+		r = check_carried(run, err);
 	return r < 0 ? r : run_check_shards(run, err);
 }
 
@@ -728,30 +728,28 @@ int run_resolve(struct named_exec *run, struct pf_err *err)
 static int check_twice(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++)
-		for (size_t k = 0; e->donate[i] && k < e->n_args; k++) {
-			if (k == i || e->args[k] != e->args[i])
+		for (size_t k = 0; e->args[i].donate && k < e->n_args; k++) {
+			if (k == i || e->args[k].value != e->args[i].value)
 				continue;
-			if (is_donated(run, e->arg_names[i]))
+			if (is_donated(run, e->args[i].name))
 				return pf_err_set(err, -EINVAL,
 						  "donate: %s is used twice",
-						  e->arg_names[i]);
-			e->donate[i] = false;
+						  e->args[i].name);
+			e->args[i].donate = false;
 		}
 	return 0;
 }
 
 /*
  * A name that an output takes is asked to be consumed: but not before it must be, since others
- * may want to read it while the program runs.  What is only promised nobody else has.
+ * may want to read it while the program runs.
  */
-static bool may_consume(const struct named_exec *run, const char *name, size_t i,
-			struct pf_value *v)
+static bool may_consume(const struct named_exec *run, const char *name, size_t i)
 {
 	const struct pf_signature *s = run->loaded->signature;
 	size_t k = i % run->n_in;
 
-	return is_donated(run, name) || (k < s->n_inputs && s->inputs[k].donated) ||
-	       pf_value_promised_id(v);
+	return is_donated(run, name) || (k < s->n_inputs && s->inputs[k].donated);
 }
 
 /* What is consumed and replaced is not gone in between. */
@@ -759,14 +757,14 @@ static int note_replaced(struct named_exec *run, const struct pf_execution *e,
 			 struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
-		if (!e->donate[i] || run->fed[i] == run->n_out)
+		if (!e->args[i].donate || run->carry[i] == PF_NO_CARRY)
 			continue;
 		if (!run->replaced)
 			run->replaced = calloc(e->n_args, sizeof(struct pf_value *));
 		if (!run->replaced)
 			return pf_err_set(err, -ENOMEM, "no memory for an execution");
-		run->replaced[i] = pf_value_ref(e->args[i]);
-		pf_value_replaces(e->args[i], true);
+		run->replaced[i] = pf_value_ref(e->args[i].value);
+		pf_value_replaces(e->args[i].value, true);
 	}
 	return 0;
 }
@@ -779,6 +777,7 @@ int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err 
 		const struct row *row = &run->rows[i / run->n_in];
 		const struct device *d = row->device;
 		const char *name = row->inputs.at[i % run->n_in];
+		struct pf_exec_arg *arg = &e->args[i];
 		struct pf_value *v = NULL;
 
 		r = files_find_value(run->task->fs, d, name, &run->task->cred,
@@ -787,15 +786,17 @@ int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err 
 
 		if (r < 0)
 			return pf_err_wrap(err, r, "input %zu", i % run->n_in);
-		e->args[i] = v;
-		e->donate[i] = run->donate[i] && may_consume(run, name, i, v);
-		e->arg_names[i] = name;
+		arg->value = v;
+		arg->name = name;
+		arg->carry = run->carry[i];
+		arg->donate = run->donate[i] && may_consume(run, name, i);
+		arg->donate_carried = run->donate[i] && arg->carry != PF_NO_CARRY;
 		if (run->request.move &&
 		    (v->worker != d->worker || v->device != d->index)) {
-			e->args[i] = pf_value_copy(v, d->worker, d->index, UINT32_MAX);
+			arg->value = pf_value_copy(v, d->worker, d->index, UINT32_MAX);
 			pf_value_unref(v);
 		}
-		if (!e->args[i])
+		if (!arg->value)
 			return pf_err_set(err, -ENOMEM, "no memory for an argument");
 	}
 	r = check_twice(run, e, err);

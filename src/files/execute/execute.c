@@ -30,7 +30,7 @@ static struct json_object *describe_row(const struct named_exec *run,
 
 	for (size_t i = 0; i < run->n_out; i++)
 		json_object_array_add(list, describe(at->outputs.at[i],
-						     e->outs[row * run->n_out + i],
+						     e->outs[row * run->n_out + i].value,
 						     at->device));
 	return list;
 }
@@ -142,7 +142,7 @@ static void forget_replaced(struct named_exec *run)
 	free(pf_steal(&run->replaced));
 }
 
-void run_free(struct named_exec *run)
+static void run_free(struct named_exec *run)
 {
 	forget_replaced(run);
 	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
@@ -155,12 +155,11 @@ void run_free(struct named_exec *run)
 		files_target_release(&run->targets[i]);
 	for (size_t i = 0; run->buffers && i < run->n_rows * run->n_in; i++)
 		pf_buffer_unref(run->buffers[i]);
-	run_drop_results(run);
 	free(run->rows);
 	free(run->targets);
 	free(run->buffers);
 	free(run->donate);
-	free(run->fed);
+	free(run->carry);
 	pf_loaded_unref(run->loaded);
 	pf_node_unref(run->mesh_node);
 	program_unref(run->program);
@@ -177,14 +176,13 @@ static void run_fail(struct named_exec *run, struct pf_err *err)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static int put_locked(struct named_exec *run, size_t i, struct pf_buffer *promised,
-		      struct pf_value *value, struct pf_err *err)
+static int put_locked(struct named_exec *run, size_t i, struct pf_value *value,
+		      struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
 	struct pf_buffer *b =
-		promised ? pf_buffer_ref(promised)
-			 : pf_buffer_of_value(&run->rows[i / run->n_out].device->location,
-					      value, run->name);
+		pf_buffer_of_value(&run->rows[i / run->n_out].device->location, value,
+				   run->name);
 
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
@@ -207,28 +205,37 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 	if (r == 0)
 		r = run_put_shardings_locked(run, e, err);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
-		r = put_locked(run, i, run->results ? run->results[i] : NULL, e->outs[i],
-			       err);
+		r = put_locked(run, i, e->outs[i].value, err);
 	pf_tree_unlock_names(run->task->fs->tree);
 	return r < 0 ? pf_err_wrap(err, r, "%s", run->name) : 0;
 }
 
+/* What argument I of E is for the run after those that E made: a result that replaces it, or
+ * itself. */
+static struct pf_value *next_value(const struct named_exec *run,
+				   const struct pf_execution *e, size_t i)
+{
+	const struct pf_exec_arg *arg = &e->args[i];
+
+	return e->runs && arg->carry != PF_NO_CARRY
+		       ? e->outs[i / run->n_in * run->n_out + arg->carry].value
+		       : arg->value;
+}
+
 /*
- * A repetition failed, or was cancelled: what the ones before made of inputs that they
- * consumed is in E's arguments, and must not be lost.
+ * A repetition failed, or was cancelled: what the ones before made of inputs that they consumed
+ * gets its names, so that it is not lost.
  */
 static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	bool kept = false;
 
 	pf_tree_lock_names(run->task->fs->tree);
-	for (size_t i = 0; i < e->n_args; i++) {
-		size_t row = i / run->n_in, out = run->fed[i];
-
-		if (out < run->n_out &&
-		    put_locked(run, row * run->n_out + out, NULL, e->args[i], NULL) == 0)
+	for (size_t i = 0; i < e->n_args; i++)
+		if (e->args[i].carry != PF_NO_CARRY &&
+		    put_locked(run, i / run->n_in * run->n_out + e->args[i].carry,
+			       next_value(run, e, i), NULL) == 0)
 			kept = true;
-	}
 	pf_tree_unlock_names(run->task->fs->tree);
 	if (err->code == -ECANCELED)
 		pf_err_set(err, -ECANCELED, "%s: cancelled", run->name);
@@ -239,19 +246,17 @@ static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf
 
 static void start(struct named_exec *run, struct pf_execution *e);
 
-/* The repetition after E, whose results take the places of the inputs that have their
- * names; NULL: no memory. */
-static struct pf_execution *run_feed(struct named_exec *run, const struct pf_execution *e)
+/* The repetitions after those that E made; NULL: no memory. */
+static struct pf_execution *next_execution(const struct named_exec *run,
+					   const struct pf_execution *e)
 {
-	struct pf_execution *next = pf_execution_new(e->n_args, e->n_rows);
+	struct pf_execution *next =
+		pf_execution_new(run->program->x, e->n_args, e->n_rows);
 
 	for (size_t i = 0; next && i < e->n_args; i++) {
-		size_t row = i / run->n_in, out = run->fed[i];
-
-		next->args[i] = pf_value_ref(
-			out < run->n_out ? e->outs[row * run->n_out + out] : e->args[i]);
-		next->arg_names[i] = e->arg_names[i];
-		next->donate[i] = out < run->n_out && run->donate[i];
+		next->args[i] = e->args[i];
+		next->args[i].value = pf_value_ref(next_value(run, e, i));
+		next->args[i].donate = e->args[i].donate_carried;
 	}
 	return next;
 }
@@ -268,11 +273,13 @@ static void note_times(struct named_exec *run, const struct pf_execution *e)
 static void note_consumed(struct named_exec *run, const struct pf_execution *e)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
-		if (!e->donate[i])
+		const struct pf_exec_arg *arg = &e->args[i];
+
+		if (!arg->donate)
 			continue;
 		run->consumed = true;
-		if (!run->replaced || run->fed[i] == run->n_out)
-			pf_buffer_forget_donated(run->buffers[i], e->args[i]);
+		if (!run->replaced || arg->carry == PF_NO_CARRY)
+			pf_buffer_forget_donated(run->buffers[i], arg->value);
 	}
 }
 
@@ -285,16 +292,12 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	if (code < 0)
 		err = *why;
 	task_executes(run->task, NULL, NULL);
-	run->before = NULL; /* those have ended */
 	note_times(run, e);
-	if (code == 0 && run->done == 0)
+	if (e->runs && run->done == 0)
 		note_consumed(run, e);
-	if (code == 0 && ++run->done < run->begun) {
-		pf_execution_free(e); /* the next one went along */
-		return;
-	}
+	run->done += e->runs;
 	if (code == 0 && run->done < run->request.repeat) {
-		next = run_feed(run, e);
+		next = next_execution(run, e);
 		if (!next)
 			code = pf_err_set(&err, -ENOMEM, "no memory for an execution");
 	}
@@ -337,17 +340,19 @@ static void run_report(struct pf_execution *e, struct pf_report_execution *repor
 {
 	const struct named_exec *run = e->user;
 
-	report->goes_on = run->done + 1 < run->request.repeat;
+	report->goes_on = run->done + e->runs < run->request.repeat;
 	report->repeated = run->done;
 	report->repeated_seconds = run->seconds;
 	report->repeated_device_seconds = run->device_seconds;
 }
 
-/* E is the next repetition of RUN: fill in all but the arguments. */
-static void run_prepare(struct named_exec *run, struct pf_execution *e)
+/* Start E, which has its arguments, for the repetitions that are left. */
+static void start(struct named_exec *run, struct pf_execution *e)
 {
-	run->begun++;
-	e->executable = pf_executable_ref(run->program->x);
+	bool spin = run->spin;
+
+	run->spin = false; /* threads that take answers start the later ones */
+	e->repeat = (uint32_t)(run->request.repeat - run->done);
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
 	e->user = run;
@@ -357,20 +362,10 @@ static void run_prepare(struct named_exec *run, struct pf_execution *e)
 	e->began = run_began;
 	e->cancelled = is_cancelled;
 	e->report = run_report;
-	e->follow = run_follow;
-	e->left = run_left;
 	if (!run->loaded->n_devices)
 		e->device = run->rows[0].device->index;
-}
-
-static void start(struct named_exec *run, struct pf_execution *e)
-{
-	bool settle = run->settle;
-
-	run->settle = false; /* later ones are started by those who take answers */
-	run_prepare(run, e);
 	task_executes(run->task, e, run->loaded->worker);
-	pf_execution_start(e, settle);
+	pf_execution_start(e, spin);
 }
 
 /* 1 the program is there; 0 RUN will be woken once it is, and may be gone; -errno. */
@@ -406,7 +401,8 @@ static void begin(struct named_exec *run)
 	if (r > 0)
 		r = run_resolve(run, &err);
 	if (r == 0) {
-		e = pf_execution_new(run->n_rows * run->n_in, run->n_rows);
+		e = pf_execution_new(run->program->x, run->n_rows * run->n_in,
+				     run->n_rows);
 		r = e ? run_arguments(run, e, &err)
 		      : pf_err_set(&err, -ENOMEM, "no memory for an execution");
 	}
@@ -440,7 +436,7 @@ static void wake(struct pf_wait *waiter)
 	struct named_exec *run = pf_container_of(waiter, struct named_exec, waiter);
 
 	task_resumes(run->task);
-	run->settle = false;
+	run->spin = false;
 	if (task_cancelled(run->task))
 		cancelled(&run->pause);
 	else
@@ -481,13 +477,13 @@ const char *files_late(uint64_t repeat)
 }
 
 void files_execute(struct task *task, struct program *program, const char *name,
-		   struct exec_spec *request, bool settle)
+		   struct exec_spec *request, bool spin)
 {
 	struct named_exec *run = run_new(task, program, name, request);
 	struct pf_err err = PF_ERR_INIT;
 
 	if (run) {
-		run->settle = settle;
+		run->spin = spin;
 		begin(run);
 		return;
 	}
@@ -513,206 +509,4 @@ int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 	program_unref(program);
 	exec_spec_release(&request);
 	return r;
-}
-
-/*
- * Executions that go along with others: what comes next is made ready while what is before
- * has not even begun, with what that will give in place of what its names mean now.
- *
- * Whatever stands against it, or is wrong, is left alone here: then it waits for those before,
- * and is looked at again.
- */
-
-/* --- names ---------------------------------------------------------------------------- */
-
-static struct pf_buffer *promised(const struct named_exec *run, const struct pf_node *dir,
-				  const char *stem)
-{
-	for (const struct named_exec *r = run->before; r; r = r->before)
-		for (size_t i = 0; i < r->n_out; i++)
-			if (r->targets[i].dir == dir && !strcmp(r->targets[i].stem, stem))
-				return r->results[i];
-	return NULL;
-}
-
-bool run_find_promised(const struct named_exec *run, const struct device *device,
-		       const char *name, struct pf_buffer **ret)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	char stem[PF_NAME_MAX + 1];
-	struct pf_buffer *b = NULL;
-
-	if (run->before && files_find_location(run->task->fs, device, name,
-					       &run->task->cred, &dir, stem, NULL) == 0)
-		b = promised(run, dir, stem);
-	if (b)
-		*ret = pf_buffer_ref(b);
-	return b;
-}
-
-struct pf_buffer *run_target_buffer(const struct named_exec *run, const struct target *t)
-{
-	struct pf_buffer *b = t->dir ? promised(run, t->dir, t->stem) : NULL;
-
-	if (b)
-		return pf_buffer_ref(b);
-	return t->dir ? files_target_buffer(t) : NULL;
-}
-
-/* Are there words that mean what a directory has? */
-static bool lists_directories(const struct named_exec *run)
-{
-	const struct names *in = rows_at(&run->request.inputs, 0);
-	const struct names *out = rows_at(&run->request.outputs, 0);
-
-	for (size_t i = 0; !run->request.by_name && i < in->n; i++)
-		if (files_is_directory(run->task->fs, run->rows[0].device, in->at[i],
-				       &run->task->cred))
-			return true;
-	for (size_t i = 0; i < out->n; i++)
-		if (is_directory_word(out->at[i]))
-			return true;
-	return false;
-}
-
-/* Only the first of all may consume what is not a result of those before. */
-static bool uses_what_goes(const struct named_exec *run)
-{
-	const struct named_exec *first = run->before;
-
-	while (first->before)
-		first = first->before;
-	for (size_t i = 0; i < first->n_in; i++)
-		for (size_t k = 0; first->donate[i] && k < run->n_in; k++)
-			if (run->buffers[k] == first->buffers[i])
-				return true;
-	return false;
-}
-
-/* Is what its names mean sure before those before have ended? */
-static bool is_sure(const struct named_exec *run)
-{
-	bool adds = false;
-
-	for (const struct named_exec *r = run->before; r && !adds; r = r->before)
-		adds = r->adds;
-	return run->n_rows == 1 && !(adds && lists_directories(run)) &&
-	       !uses_what_goes(run);
-}
-
-/* --- results -------------------------------------------------------------------------- */
-
-void run_drop_results(struct named_exec *run)
-{
-	for (size_t i = 0; run->results && i < run->n_rows * run->n_out; i++)
-		pf_buffer_unref(run->results[i]);
-	free(pf_steal(&run->results));
-}
-
-/* Make the buffers that the outputs will be, for those that come after. */
-static bool promise_results(struct named_exec *run, const struct pf_execution *last)
-{
-	const struct row *row = &run->rows[0];
-
-	if (run->n_rows != 1 || row->directory)
-		return false;
-	run->results = calloc(run->n_out + 1, sizeof(struct pf_buffer *));
-	for (size_t i = 0; run->results && i < run->n_out; i++) {
-		const struct target *t = &run->targets[i];
-		struct pf_buffer *old = run_target_buffer(run, t);
-
-		run->adds = run->adds || (!old && t->dir != row->device->buffers);
-		pf_buffer_unref(old);
-		run->results[i] = pf_buffer_of_value(&row->device->location,
-						     last->outs[i], run->name);
-		if (!run->results[i])
-			return false;
-	}
-	return run->results;
-}
-
-/* --- going along ---------------------------------------------------------------------- */
-
-static bool join(struct named_exec *run, struct pf_execution *last,
-		 struct pf_execution *next)
-{
-	if (!next)
-		return false;
-	run_prepare(run, next);
-	if (pf_execution_join(last, next))
-		return true;
-	run->begun--;
-	pf_execution_free(next);
-	return false;
-}
-
-bool run_follow(struct pf_execution *last)
-{
-	struct named_exec *run = last->user;
-
-	if (run->begun < run->request.repeat)
-		return join(run, last, run_feed(run, last));
-	return run->task->ops->follow && promise_results(run, last) &&
-	       run->task->ops->follow(run->task, last);
-}
-
-void run_left(struct pf_execution *e)
-{
-	struct named_exec *run = e->user;
-	struct task *task = run->task;
-
-	pf_execution_free(e);
-	run_drop_results(run);
-	if (--run->begun)
-		return;
-	run_free(run);
-	task->ops->left(task);
-}
-
-/* RUN is known, and its arguments are there, or will be. */
-static bool resolve(struct named_exec *run, struct pf_execution *last)
-{
-	struct pf_execution *e = NULL;
-	bool ready;
-
-	run->loaded = pf_executable_loaded(run->program->x);
-	run->before = last->user;
-	ready = run->loaded && run_resolve(run, NULL) == 0 && is_sure(run) &&
-		(e = pf_execution_new(run->n_in, 1)) && run_arguments(run, e, NULL) == 0;
-	if (!ready) {
-		pf_execution_free(e);
-		return false;
-	}
-	return join(run, last, e);
-}
-
-static bool along(struct task *task, struct program *program, const char *name,
-		  struct exec_spec *request, struct pf_execution *last)
-{
-	struct named_exec *run = run_new(task, program, name, request);
-
-	if (!run)
-		return false;
-	if (resolve(run, last))
-		return true;
-	run_free(run);
-	return false;
-}
-
-bool files_execute_along(struct task *task, struct json_object *o,
-			 struct pf_execution *last)
-{
-	static const char *const others[] = { "executable", NULL };
-	struct exec_spec request = { .repeat = 0 };
-	struct program *program = NULL;
-	bool joined = false;
-	const char *name;
-
-	if (exec_spec_parse(o, others, &request, NULL) == 0 && !request.async &&
-	    !request.timeout_ms && command_string(o, "executable", &name, NULL) == 0 &&
-	    files_find_program(task->fs, name, &task->cred, &program, NULL) == 0)
-		joined = along(task, program, name, &request, last);
-	program_unref(program);
-	exec_spec_release(&request);
-	return joined;
 }

@@ -13,18 +13,11 @@ const char *files_late(uint64_t repeat);
 
 /*
  * Execute PROGRAM (called NAME) as REQUEST says and put the results under their names.  Takes
- * REQUEST's contents.  SETTLE: the calling thread may look for the answer itself for some
+ * REQUEST's contents.  SPIN: the calling thread may look for the answer itself for some
  * microseconds; not on threads that take replies.
  */
 void files_execute(struct task *task, struct program *program, const char *name,
-		   struct exec_spec *request, bool settle);
-
-/*
- * Have the command O, an execution, go along with LAST as TASK.  False: it must wait for
- * what is under way; nothing has happened.
- */
-bool files_execute_along(struct task *task, struct json_object *o,
-			 struct pf_execution *last);
+		   struct exec_spec *request, bool spin);
 
 /* Append a reply as a line for people: "ok: z F32[3] on cpu:0 in 0.000096 s". */
 void reply_print(struct json_object *reply, struct pf_buf *out);

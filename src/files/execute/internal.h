@@ -36,7 +36,7 @@ struct named_exec {
 	struct exec_spec request; /* owned */
 	struct program *program;  /* owned reference */
 	char *name;               /* owned: the executable's, as asked */
-	bool settle;              /* see files_execute */
+	bool spin;                /* see files_execute */
 	struct pf_wait waiter;    /* for the program to be compiled */
 	struct task_wait pause;   /* until it is */
 	struct pf_loaded *loaded; /* owned reference, once it is */
@@ -46,19 +46,16 @@ struct named_exec {
 	struct pf_buffer **buffers; /* owned references: of the inputs, row after row */
 	struct target *targets;     /* owned: of the outputs, row after row */
 	bool *donate;               /* owned: of the inputs */
-	size_t *fed; /* owned, row after row: which of its outputs the input is in the
-				     * next repetition; n_out: none */
+	uint32_t *
+		carry; /* owned, row after row: which of its outputs replaces the input in
+			  * the next repetition, or PF_NO_CARRY */
 	/* An input that is on several devices, and its node, an owned reference; or NULL. */
 	const struct sharded *mesh;
 	struct pf_node *mesh_node;
-	uint64_t begun, done; /* repetitions so far */
-	bool consumed;        /* the first one consumed inputs */
+	uint64_t done; /* repetitions so far */
+	bool consumed; /* the first one consumed inputs */
 	/* Owned references: inputs that it consumed, and that results will replace. */
 	struct pf_value **replaced;
-	/* One that goes along with others knows what these will give, until it is resolved. */
-	const struct named_exec *before; /* borrowed: the one before; NULL: none */
-	struct pf_buffer **results; /* owned: of the outputs, once there are promises */
-	bool adds;                  /* some of them are new names in a directory */
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
 
@@ -85,7 +82,7 @@ int run_order_outputs(const struct row *row, const char *word, struct names *nam
 
 /*
  * Find out what the request's names mean, now that the program is known: fills rows,
- * buffers, targets, donate and fed.
+ * buffers, targets, donate and carry.
  */
 int run_resolve(struct named_exec *run, struct pf_err *err);
 
@@ -102,28 +99,6 @@ int run_make_home(struct named_exec *run, struct pf_err *err);
  * until they have it. */
 int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
 			     struct pf_err *err);
-
-/* --- execute.c, for those that go along --------------------------------------------- */
-
-void run_free(struct named_exec *run);
-
-/* --- what goes along (execute.c) ------------------------------------------------------ */
-
-/* As pf_execution's: LAST is being sent. */
-bool run_follow(struct pf_execution *last);
-void run_left(struct pf_execution *e);
-
-/* What RUN promised to others, if anything, is void, or theirs. */
-void run_drop_results(struct named_exec *run);
-
-/* The buffer that NAME will be when those that RUN goes along with have ended, in *RET with a
- * reference; false: it is what it is. */
-bool run_find_promised(const struct named_exec *run, const struct device *device,
-		       const char *name, struct pf_buffer **ret);
-
-/* The buffer that TARGET has, or will have, with a reference, or NULL. */
-struct pf_buffer *run_target_buffer(const struct named_exec *run,
-				    const struct target *target);
 
 /* What the files of executables/NAME/call share. */
 

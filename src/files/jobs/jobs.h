@@ -25,11 +25,6 @@ struct task_ops {
 	/* It has begun: what cannot be undone is under way.  Perhaps more than once.  May be
 	 * NULL. */
 	void (*began)(struct task *task);
-	/* LAST of it is being sent: may what comes after the task go along?  See
-	 * pf_execution_join.  May be NULL. */
-	bool (*follow)(struct task *task, struct pf_execution *last);
-	/* It was to go along, and did not begin: it is dropped, without an answer. */
-	void (*left)(struct task *task);
 	void (*free)(struct task *task);
 };
 

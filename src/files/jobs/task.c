@@ -217,7 +217,7 @@ static struct taken take_out(struct task *t)
 	struct task *whole = whole_of(t);
 
 	PF_LOCK_SCOPE(&whole->lock);
-	if (t == whole && t->execution && pf_execution_unqueue(t->execution))
+	if (t == whole && t->execution && pf_execution_dequeue(t->execution))
 		taken.execution = t->execution;
 	else
 		taken.pause = take_pause_locked(whole, t);
@@ -291,7 +291,7 @@ static void abandoned(struct pf_timer *timer)
 	struct pf_worker *worker = NULL;
 
 	pf_lock(&t->lock);
-	if (t->execution && pf_execution_runs(t->execution)) {
+	if (t->execution && pf_execution_has_slot(t->execution)) {
 		worker = t->worker;
 		name = strdup(t->execution->name);
 	}

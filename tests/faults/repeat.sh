@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Repetitions that end early: by a failure, told at once or late, by a death, by who asked.  The
+# state that was reached gets its name.
+. "$srcdir/tests/lib.sh"
+requires jq --version
+b=
+# begin FAULT: executions from the second on are repetitions
+begin()
+{
+	faults "$1"
+	mount_pjrtfs faulty
+	b=$mnt/buffers
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+	run add 'x y -> zeros'
+}
+# state NAME: x is what repetitions made, which is zeros on this plugin, and of NAME
+state()
+{
+	shows "$b/x.txt" $'0 0 0\n0 0 0'
+	equal "who made it" "$(bounded jq -r '.state, .made_by' "$b/x.json" | xargs)" 'ready add'
+	same "$b/y.npy" "$data/y.npy"
+}
+
+# -- the first fails: nothing has happened; a later one does: the state is that of those before
+for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
+	begin "execute=nth:2:$how"
+	fails_with 'Input/output error' run add 'x y -> x repeat=9'
+	shows "$mnt/executables/add/run" 'error: EIO: add: oops'
+	same "$b/x.npy" "$data/x.npy"
+	unmount_pjrtfs
+	begin "execute=nth:5:$how"
+	fails_with 'Input/output error' run add 'x y -> x repeat=9'
+	shows "$mnt/executables/add/run" \
+		'error: EIO: after 3 of 9 repetitions, whose state is kept under its names: add: oops'
+	state
+	equal "the event" "$(bounded cat "$mnt/events" |
+		jq -c 'select(.event == "execution.failed") | .repeat')" 3
+	equal "executions" "$(bounded sed -n \
+		's/^pjrtfs_executable_executions_total{executable="add",result="\(ok\|failed\)"} //p' \
+		"$mnt/metrics.prom" | xargs)" '4 1'
+	run add 'x y -> x repeat=9'
+	unmount_pjrtfs
+done
+
+# -- a death takes the repetitions of one request, and no others: slow ones are one a request
+begin 'execute=nth:2:abort:bye'
+fails_with 'Input/output error' run add 'x y -> x repeat=9'
+tells "$mnt/executables/add/run" '^error: EIO: add: the worker of plugin faulty died .*bye'
+same "$b/x.npy" "$data/x.npy"
+unmount_pjrtfs
+begin ''
+faults execute=slow:300
+run add 'x y -> x repeat=50' 2>err &
+pid=$!
+sleep 1
+kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
+! wait "$pid" || fail "it succeeded"
+tells "$mnt/executables/add/run" \
+	'^error: EIO: after [1-9] of 50 repetitions, whose state is kept under its names: add: .*Killed'
+state
+
+# -- who cancels, or has no more time, waits for one at most
+eventually grep -qx ready "$mnt/plugins/faulty/state"
+bounded cp "$data/x.npy" "$b/"
+job=$(ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["x"],
+	"repeat":50,"async":true}' | jq -r .job)
+sleep 1
+say "$mnt/jobs/$job/cancel" now
+eventually grep -qx cancelled "$mnt/jobs/$job/state"
+equal "its end" "$(jq -r .result.error.message "$mnt/jobs/$job/result.json" |
+	sed 's/[1-9] of/N of/')" \
+	'after N of 50 repetitions, whose state is kept under its names: add: cancelled'
+state
+bounded cp "$data/x.npy" "$b/"
+fails_with 'timed out' run add 'x y -> x repeat=50 timeout_ms=700'
+tells "$mnt/executables/add/run" 'it ends with the repetition under way, and its state is kept'
+eventually grep -qx '0 0 0' "$b/x.txt"
+state
+shows "$mnt/health" ok
