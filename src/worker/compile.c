@@ -77,6 +77,16 @@ static int add_blocks(const struct pj_executable *executable,
 	return r;
 }
 
+/* Check what both ways to an executable take, before the plugin works for minutes. */
+static int check_new(uint64_t id, uint32_t platform, struct pf_err *err)
+{
+	if (!id)
+		return pf_err_set(err, -EPROTO, "a program has no id");
+	if (platform > PF_WIRE_MAX_PLATFORMS)
+		return pf_err_set(err, -EPROTO, "there is no platform %u", platform);
+	return 0;
+}
+
 static int check_compile(const struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_compile *q = work->message;
@@ -88,7 +98,7 @@ static int check_compile(const struct pf_work *work, struct pf_err *err)
 		return pf_err_set(err, -EPROTO, "compile: a format without an end");
 	if (!pf_worker_arena(work->worker, q->program_off, q->program_len))
 		return pf_err_set(err, -EPROTO, "compile: a program outside the arena");
-	return 0;
+	return check_new(q->id, q->platform, err);
 }
 
 /*
@@ -106,8 +116,6 @@ static int publish(struct pf_worker *worker, uint64_t id,
 
 	if (!object)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
-	if (platform > PF_WIRE_MAX_PLATFORMS)
-		return pf_err_set(err, -EPROTO, "there is no platform %u", platform);
 	if (platform)
 		r = pj_executable_set_first(executable, (int32_t)platform - 1, err);
 	if (r == 0)
@@ -223,8 +231,11 @@ int pf_handle_load(struct pf_work *work, struct pf_err *err)
 
 	if (!q->len || !pf_worker_arena(worker, q->off, q->len))
 		return pf_err_set(err, -EPROTO, "load: a program outside the arena");
-	r = pj_executable_load(worker->client, pf_worker_arena(worker, q->off, q->len),
-			       q->len, &executable, err);
+	r = check_new(q->id, q->platform, err);
+	if (r == 0)
+		r = pj_executable_load(worker->client,
+				       pf_worker_arena(worker, q->off, q->len), q->len,
+				       &executable, err);
 	if (r == 0)
 		r = publish(worker, q->id, executable, q->platform, &object, err);
 	if (r < 0)
