@@ -17,13 +17,14 @@ command_op op_gather; /* gather.c */
 command_op op_batch;  /* batch.c */
 
 /*
- * Answer TASK with REPLY (taken) once VALUE is on its device, in its memory MEMORY, and has
- * the name TARGET (taken), which OP gave it; or with a failure.  -ENOMEM: it is not answered,
- * TARGET is the caller's still.
+ * Send VALUE to its device, in its memory, give it the name TARGET (taken), which OP (static)
+ * makes, and answer TASK.  -ENOMEM: it is not answered, TARGET is the caller's still.
  */
-int command_put_value(struct task *task, const char *op, unsigned memory,
-		      struct pf_value *value, struct target *target,
-		      struct json_object *reply, struct pf_err *err);
+int command_put_value(struct task *task, const char *op, struct pf_value *value,
+		      struct target *target, struct pf_err *err);
+
+/* VALUE itself if it lives on DEVICE, else a copy for there; with a reference.  NULL: no memory. */
+struct pf_value *command_value_on(struct pf_value *value, const struct device *device);
 
 /* Find the op that O names and run it, as a job if it says "async". */
 command_op command_run;

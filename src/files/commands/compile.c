@@ -110,54 +110,54 @@ static int compile_as(struct pf_fs *fs, struct program *program, const char *as,
 	return r;
 }
 
-/* Make what O asks for; the unit to compile, with a reference, in C. */
-static int prepare(struct json_object *o, struct compilation *c, struct pf_err *err)
+/* Make what is asked for: the program to compile, with a reference, in C. */
+static int prepare(struct compilation *c, const char *source, const char *as,
+		   const struct pf_buf *options, struct pf_err *err)
 {
 	const struct pf_cred *cred = &c->task->cred;
-	pf_autobuf struct pf_buf options = PF_BUF_INIT;
+	PF_CLEANUP(program_unrefp) struct program *program = NULL;
 	struct pf_fs *fs = c->task->fs;
-	const char *source, *as = NULL;
-	struct program *program = NULL;
-	int r = command_string(o, "program", &source, err);
+	int r = files_may_set(fs, cred->uid, options->data, err);
 
-	c->fresh = json_object_object_get_ex(o, "as", NULL);
-	if (r == 0 && c->fresh)
-		r = command_string(o, "as", &as, err);
-	if (r == 0)
-		r = get_options(o, &options, err);
-	if (r == 0)
-		r = files_may_set(fs, cred->uid, options.data, err);
 	if (r == 0)
 		r = files_find_source(fs, source, cred, &program, err);
 	if (r < 0)
 		return r;
 	c->name = as ? strdup(as) : files_stem_of(source);
 	if (!c->name)
-		r = pf_err_set(err, -ENOMEM, "no memory for a name");
-	else if (as)
-		r = compile_as(fs, program, as, cred, &options, &c->program, err);
-	else
-		r = compile_own(program, source, cred, &options, err);
-	if (r == 0 && !as)
+		return pf_err_set(err, -ENOMEM, "no memory for a name");
+	if (as)
+		return compile_as(fs, program, as, cred, options, &c->program, err);
+	r = compile_own(program, source, cred, options, err);
+	if (r == 0)
 		c->program = pf_steal(&program);
-	program_unref(program);
 	return r;
 }
 
 int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "program", "as", "options", NULL };
-	int r = command_check_keys(o, allowed, err);
+	const char *source, *as = NULL;
+	const struct command_key keys[] = {
+		command_key_string("program", &source),
+		command_key_optional("as", &as),
+		command_key_other("options"),
+		{ 0 },
+	};
+	pf_autobuf struct pf_buf options = PF_BUF_INIT;
 	struct compilation *c;
+	int r = command_parse(task->fs, o, keys, err);
 
+	if (r == 0)
+		r = get_options(o, &options, err);
 	if (r < 0)
 		return r;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return pf_err_set(err, -ENOMEM, "no memory for a command");
 	c->task = task;
+	c->fresh = as != NULL;
 	clock_gettime(CLOCK_MONOTONIC, &c->start);
-	r = prepare(o, c, err);
+	r = prepare(c, source, as, &options, err);
 	if (r < 0) {
 		compilation_free(c);
 		return r;

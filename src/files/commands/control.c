@@ -15,15 +15,15 @@
 
 static int op_delete(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "buffer", "device", NULL };
 	const struct device *device;
 	const char *name;
-	int r = command_check_keys(o, allowed, err);
+	const struct command_key keys[] = {
+		command_key_string("buffer", &name),
+		command_key_device(&device),
+		{ 0 },
+	};
+	int r = command_parse(task->fs, o, keys, err);
 
-	if (r == 0)
-		r = command_string(o, "buffer", &name, err);
-	if (r == 0)
-		r = command_device(task->fs, o, &device, err);
 	if (r == 0)
 		r = files_remove_buffer(task->fs, device, name, &task->cred, err);
 	if (r == 0)
@@ -31,34 +31,24 @@ static int op_delete(struct task *task, struct json_object *o, struct pf_err *er
 	return r;
 }
 
-static int stat_buffer(struct pf_fs *fs, struct json_object *o,
-		       const struct pf_cred *cred, struct pf_buf *text,
-		       struct pf_err *err)
+static int stat_buffer(struct task *task, const struct device *device, const char *name,
+		       struct pf_buf *text, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	const struct device *device;
-	const char *name;
-	int r = command_string(o, "buffer", &name, err);
+	int r = files_find_buffer(task->fs, device, name, &task->cred, R_OK, &buffer,
+				  err);
 
-	if (r == 0)
-		r = command_device(fs, o, &device, err);
-	if (r == 0)
-		r = files_find_buffer(fs, device, name, cred, R_OK, &buffer, err);
 	if (r == 0)
 		pf_buffer_describe(buffer, name, text);
 	return r;
 }
 
-static int stat_executable(struct pf_fs *fs, struct json_object *o,
-			   const struct pf_cred *cred, struct pf_buf *text,
+static int stat_executable(struct task *task, const char *name, struct pf_buf *text,
 			   struct pf_err *err)
 {
 	struct program *program;
-	const char *name;
-	int r = command_string(o, "executable", &name, err);
+	int r = files_find_program(task->fs, name, &task->cred, &program, err);
 
-	if (r == 0)
-		r = files_find_program(fs, name, cred, &program, err);
 	if (r == 0) {
 		pf_executable_info(program->x, text);
 		program_unref(program);
@@ -68,18 +58,27 @@ static int stat_executable(struct pf_fs *fs, struct json_object *o,
 
 static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "buffer", "executable", "device", NULL };
-	bool executable = json_object_object_get_ex(o, "executable", NULL);
+	const char *buffer = NULL, *executable = NULL;
+	const struct device *device;
+	const struct command_key keys[] = {
+		command_key_optional("buffer", &buffer),
+		command_key_optional("executable", &executable),
+		command_key_device(&device),
+		{ 0 },
+	};
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct json_object *reply;
-	int r = command_check_keys(o, allowed, err);
+	int r = command_parse(task->fs, o, keys, err);
 
-	if (r == 0 && executable && json_object_object_get_ex(o, "buffer", NULL))
-		r = pf_err_set(err, -EINVAL,
-			       "expected \"buffer\" or \"executable\", found both");
-	if (r == 0)
-		r = executable ? stat_executable(task->fs, o, &task->cred, &text, err)
-			       : stat_buffer(task->fs, o, &task->cred, &text, err);
+	if (r < 0)
+		return r;
+	if (buffer && executable)
+		return pf_err_set(err, -EINVAL,
+				  "expected \"buffer\" or \"executable\", found both");
+	if (!buffer && !executable)
+		return pf_err_set(err, -EINVAL, "\"buffer\" is missing");
+	r = executable ? stat_executable(task, executable, &text, err)
+		       : stat_buffer(task, device, buffer, &text, err);
 	if (r < 0)
 		return r;
 	reply = reply_new();
@@ -145,8 +144,7 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = command_bool(o, "async", &async, err);
 	if (r == 0)
-		r = command_number(o, "timeout_ms", 1, REQUEST_MAX_TIMEOUT, &timeout,
-				   err);
+		r = command_number(o, "timeout_ms", 1, EXEC_MAX_TIMEOUT, &timeout, err);
 	if (r < 0)
 		return r;
 	while (i < sizeof(ops) / sizeof(ops[0]) && strcmp(ops[i].name, name))
@@ -160,7 +158,7 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 		return job_start(task, text ? text : "{}", run_as_job, o, err);
 	}
 	if (timeout)
-		r = command_number(o, "repeat", 1, REQUEST_MAX_REPEAT, &repeat, err);
+		r = command_number(o, "repeat", 1, EXEC_MAX_REPEAT, &repeat, err);
 	if (r == 0 && timeout)
 		r = task_set_timeout(task, timeout,
 				     ops[i].late ? ops[i].late : files_late(repeat), err);
@@ -428,10 +426,10 @@ static void go_on(struct batch *b)
 
 int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "steps", NULL };
+	const struct command_key keys[] = { command_key_other("steps"), { 0 } };
 	struct json_object *steps;
 	struct batch *b;
-	int r = command_check_keys(o, allowed, err);
+	int r = command_parse(task->fs, o, keys, err);
 
 	if (r < 0)
 		return r;

@@ -9,71 +9,98 @@
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/json.h"
 
-static int get_shape(struct json_object *o, struct pf_shape *ret, struct pf_err *err)
-{
-	struct json_object *v;
-	int r;
+/* --- a value becomes a buffer -------------------------------------------------------------- */
 
-	if (!json_object_object_get_ex(o, "shape", &v))
-		return pf_err_set(err, -EINVAL, "\"shape\" is missing");
-	r = files_parse_shape(v, ret, err);
-	return r < 0 ? pf_err_wrap(err, r, "\"shape\"") : 0;
-}
-
-static int get_dtype(struct json_object *o, enum pf_dtype *ret, struct pf_err *err)
-{
-	const char *name;
-	int r = command_string(o, "dtype", &name, err);
-
-	if (r < 0)
-		return r;
-	*ret = pf_dtype_parse(name, strlen(name));
-	if (*ret == PF_DTYPE_INVALID)
-		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s",
-				  name);
-	return 0;
-}
-
-/* Wait for a made buffer to be on its device, then give it its name. */
+/* An array that is sent to its device, and gets its name then. */
 struct creation {
-	struct pf_wait waiter;
+	struct pf_wait transferred;
 	struct task *task;
-	const char *op;            /* static */
-	bool excl;                 /* the name must be free */
-	struct pf_buffer *buffer;  /* owned reference */
-	struct pf_value *value;    /* owned reference */
-	struct target target;      /* owned */
-	struct json_object *reply; /* owned */
+	const char *op;           /* static */
+	struct pf_buffer *buffer; /* owned reference */
+	struct pf_value *value;   /* owned reference */
+	struct target target;     /* owned */
 };
+
+static void succeed(struct task *task, const char *buffer)
+{
+	struct json_object *reply = reply_new();
+
+	pf_json_add_string(reply, "buffer", buffer);
+	task_done(task, 0, reply);
+}
 
 static void creation_end(struct creation *c, int r, struct pf_err *err)
 {
+	bool excl = !strcmp(c->op, "create"); /* the name must be free */
+
 	if (r >= 0 && task_answered(c->task))
 		r = pf_err_set(err, -ECANCELED, "nobody waits for it any more");
 	if (r >= 0)
 		r = files_put_buffer(&c->target, c->buffer, PF_FORMAT_NPY, &c->task->cred,
-				     c->excl, err);
+				     excl, err);
 	if (r < 0) {
 		pf_err_wrap(err, r, "%s", c->op);
 		task_fail(c->task, err);
 	} else {
-		task_done(c->task, 0, pf_steal(&c->reply));
+		succeed(c->task, c->target.name);
 	}
-	json_object_put(c->reply);
 	files_target_release(&c->target);
 	pf_buffer_unref(c->buffer);
 	pf_value_unref(c->value);
 	free(c);
 }
 
-static void creation_wake(struct pf_wait *waiter)
+static void creation_wake(struct pf_wait *transferred)
 {
-	struct creation *c = pf_container_of(waiter, struct creation, waiter);
+	struct creation *c = pf_container_of(transferred, struct creation, transferred);
 	struct pf_err err = PF_ERR_INIT;
 	int r = pf_value_placed(c->value, &err);
 
 	creation_end(c, r, &err);
 }
+
+int command_put_value(struct task *task, const char *op, struct pf_value *value,
+		      struct target *target, struct pf_err *err)
+{
+	struct creation *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (c)
+		c->buffer = pf_buffer_of_value(&files_device_of(target->dir)->location,
+					       value, op);
+	if (!c || !c->buffer) {
+		free(c);
+		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
+	}
+	pf_buffer_set_memory(c->buffer, value->memory);
+	c->op = op;
+	c->task = task;
+	c->value = pf_value_ref(value);
+	c->target = *target;
+	memset(target, 0, sizeof(*target));
+	c->transferred.wake = creation_wake;
+	r = pf_value_transfer(value, &c->transferred, err);
+	if (r != 0)
+		creation_end(c, r, err);
+	return 0;
+}
+
+struct pf_value *command_value_on(struct pf_value *value, const struct device *device)
+{
+	if (value->worker == device->worker && value->device == device->index)
+		return pf_value_ref(value);
+	return pf_value_copy(value, device->worker, device->index, UINT32_MAX);
+}
+
+/* --- create -------------------------------------------------------------------------------- */
+
+/* What the command declares. */
+struct declared {
+	const char *dtype, *memory; /* memory NULL: the device's default */
+	bool uninitialized;
+	struct json_object *shape, *fill; /* borrowed */
+	bool fills;
+};
 
 /* The bytes of the number V as an element of DTYPE, in OUT. */
 static int get_element(struct json_object *v, enum pf_dtype dtype, struct pf_buf *out,
@@ -96,99 +123,62 @@ static int get_element(struct json_object *v, enum pf_dtype dtype, struct pf_buf
 	return r < 0 ? pf_err_wrap(err, r, "\"fill\"") : 0;
 }
 
-/* What "fill" and "uninitialized" ask for, as a value in *RET; NULL: neither. */
-static int make_value(struct json_object *o, struct pf_buffer *buffer,
-		      enum pf_dtype dtype, const struct pf_shape *shape,
+/* The array that DECLARED asks for, in *RET; NULL: BUFFER stays empty. */
+static int make_value(const struct declared *d, struct pf_buffer *buffer,
 		      struct pf_value **ret, struct pf_err *err)
 {
 	const struct pf_location *location = pf_buffer_location(buffer);
 	pf_autobuf struct pf_buf element = PF_BUF_INIT;
-	struct json_object *fill, *blank;
-	bool fills = json_object_object_get_ex(o, "fill", &fill);
+	enum pf_dtype dtype = PF_DTYPE_INVALID;
+	struct pf_shape shape = { 0 };
 	uint64_t len;
 	int r;
 
-	*ret = NULL;
-	if (json_object_object_get_ex(o, "uninitialized", &blank)) {
-		if (!json_object_is_type(blank, json_type_boolean))
-			return pf_err_set(err, -EINVAL,
-					  "\"uninitialized\": expected true or false");
-		if (json_object_get_boolean(blank)) {
-			if (fills)
-				return pf_err_set(err, -EINVAL,
-						  "\"fill\" and \"uninitialized\" "
-						  "exclude each other");
-			r = pf_shape_bytes(shape, dtype, &len, err);
-			if (r < 0)
-				return r;
-			*ret = pf_value_blank(dtype, shape, len, location->worker,
-					      location->device, pf_buffer_memory(buffer));
-			return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory");
-		}
-	}
-	if (!fills)
+	if (d->uninitialized && d->fills)
+		return pf_err_set(err, -EINVAL,
+				  "\"fill\" and \"uninitialized\" exclude each other");
+	if (!d->uninitialized && !d->fills)
 		return 0;
-	r = get_element(fill, dtype, &element, err);
-	if (r == 0)
-		r = pf_buffer_fill(buffer, element.data, err);
-	return r < 0 ? r : pf_buffer_commit(buffer, false, ret, err);
+	pf_buffer_type(buffer, &dtype, &shape);
+	if (d->fills) {
+		r = get_element(d->fill, dtype, &element, err);
+		if (r == 0)
+			r = pf_buffer_fill(buffer, element.data, err);
+		return r < 0 ? r : pf_buffer_commit(buffer, false, ret, err);
+	}
+	r = pf_shape_bytes(&shape, dtype, &len, err);
+	if (r < 0)
+		return r;
+	*ret = pf_value_blank(dtype, &shape, len, location->worker, location->device,
+			      pf_buffer_memory(buffer));
+	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
-int command_put_value(struct task *task, const char *op, unsigned memory,
-		      struct pf_value *value, struct target *target,
-		      struct json_object *reply, struct pf_err *err)
+/* An empty buffer for DEVICE as DECLARED. */
+static int declare(const struct declared *d, const struct device *device,
+		   struct pf_buffer **ret, struct pf_err *err)
 {
-	struct creation *c = calloc(1, sizeof(*c));
+	enum pf_dtype dtype = pf_dtype_parse(d->dtype, strlen(d->dtype));
+	unsigned memory = UINT32_MAX;
+	struct pf_shape shape;
 	int r;
 
-	if (c)
-		c->buffer = pf_buffer_of_value(&files_device_of(target->dir)->location,
-					       value, op);
-	if (!c || !c->buffer) {
-		free(c);
-		json_object_put(reply);
-		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	}
-	pf_buffer_set_memory(c->buffer, memory);
-	c->op = op;
-	c->excl = !strcmp(op, "create");
-	c->task = task;
-	c->value = pf_value_ref(value);
-	c->target = *target;
-	memset(target, 0, sizeof(*target));
-	c->reply = reply;
-	c->waiter.wake = creation_wake;
-	r = pf_value_transfer(value, &c->waiter, err);
-	if (r != 0)
-		creation_end(c, r, err);
-	return 0;
-}
-
-/* An empty buffer for DEVICE as the command declares it. */
-static int declare(struct json_object *o, const struct device *device,
-		   struct pf_shape *shape, enum pf_dtype *dtype, struct pf_buffer **ret,
-		   struct pf_err *err)
-{
-	const char *kind;
-	unsigned memory = UINT32_MAX;
-	int r = get_dtype(o, dtype, err);
-
-	if (r == 0)
-		r = get_shape(o, shape, err);
-	if (r == 0)
-		r = pf_worker_takes(device->worker, *dtype, err);
-	if (r == 0 && json_object_object_get_ex(o, "memory", NULL)) {
-		r = command_string(o, "memory", &kind, err);
-		if (r == 0)
-			r = pf_location_memory(&device->location, kind, &memory, err);
-	}
+	if (dtype == PF_DTYPE_INVALID)
+		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s",
+				  d->dtype);
+	r = files_parse_shape(d->shape, &shape, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, "\"shape\"");
+	r = pf_worker_takes(device->worker, dtype, err);
+	if (r == 0 && d->memory)
+		r = pf_location_memory(&device->location, d->memory, &memory, err);
 	if (r < 0)
 		return r;
 	*ret = pf_buffer_new(&device->location, PF_FORMAT_RAW);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	pf_buffer_set_memory(*ret, memory);
-	return pf_buffer_declare(*ret, *dtype, shape, err);
+	return pf_buffer_declare(*ret, dtype, &shape, err);
 }
 
 /* The name must be free: nothing is made on a device to find out that it is not. */
@@ -203,77 +193,63 @@ static int check_free(const struct target *target, struct pf_err *err)
 
 int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "buffer",        "dtype",
-					       "shape",         "fill",
-					       "uninitialized", "memory",
-					       "device",        NULL };
+	struct declared d = { .memory = NULL };
+	const struct device *device;
+	const char *name;
+	const struct command_key keys[] = {
+		command_key_string("buffer", &name),
+		command_key_string("dtype", &d.dtype),
+		command_key_other("shape"),
+		command_key_other("fill"),
+		command_key_bool("uninitialized", &d.uninitialized),
+		command_key_optional("memory", &d.memory),
+		command_key_device(&device),
+		{ 0 },
+	};
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(files_target_release) struct target target = { 0 };
-	struct pf_fs *fs = task->fs;
-	const struct device *device;
-	struct json_object *reply;
-	struct pf_shape shape;
-	enum pf_dtype dtype = PF_DTYPE_INVALID;
-	const char *name;
-	int r = command_check_keys(o, allowed, err);
+	int r = command_parse(task->fs, o, keys, err);
 
+	d.fills = json_object_object_get_ex(o, "fill", &d.fill);
+	if (r == 0 && !json_object_object_get_ex(o, "shape", &d.shape))
+		r = pf_err_set(err, -EINVAL, "\"shape\" is missing");
 	if (r == 0)
-		r = command_string(o, "buffer", &name, err);
-	if (r == 0)
-		r = command_device(fs, o, &device, err);
-	if (r == 0)
-		r = files_find_target(fs, device, name, &task->cred, &target, err);
+		r = files_find_target(task->fs, device, name, &task->cred, &target, err);
 	if (r == 0)
 		r = check_free(&target, err);
-	if (r == 0) {
-		/* The name may lead to another device. */
-		device = files_device_of(target.dir);
-		r = declare(o, device, &shape, &dtype, &buffer, err);
-	}
+	if (r == 0) /* the name may lead to another device than "device" */
+		r = declare(&d, files_device_of(target.dir), &buffer, err);
 	if (r == 0)
-		r = make_value(o, buffer, dtype, &shape, &value, err);
-	if (r == 0 && !value)
+		r = make_value(&d, buffer, &value, err);
+	if (r == 0 && value)
+		return command_put_value(task, "create", value, &target, err);
+	if (r == 0)
 		r = files_put_buffer(&target, buffer, PF_FORMAT_RAW, &task->cred, true,
 				     err);
-	if (r < 0)
-		return r;
-	reply = reply_new();
-	pf_json_add_string(reply, "buffer", name);
-	if (value)
-		return command_put_value(task, "create", pf_buffer_memory(buffer), value,
-					 &target, reply, err);
-	task_done(task, 0, reply);
-	return 0;
+	if (r == 0)
+		succeed(task, name);
+	return r;
 }
 
-/* VALUE itself if it lives at LOCATION, else a copy for there; with a reference, or NULL. */
-static struct pf_value *value_at(struct pf_value *value,
-				 const struct pf_location *location)
-{
-	if (value->worker == location->worker && value->device == location->device)
-		return pf_value_ref(value);
-	return pf_value_copy(value, location->worker, location->device, UINT32_MAX);
-}
+/* --- copy ---------------------------------------------------------------------------------- */
 
 int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "buffer", "as", "device", NULL };
+	const struct device *device;
+	const char *name, *as;
+	const struct command_key keys[] = {
+		command_key_string("buffer", &name),
+		command_key_string("as", &as),
+		command_key_device(&device),
+		{ 0 },
+	};
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *copy = NULL;
 	PF_CLEANUP(files_target_release) struct target target = { 0 };
-	const struct device *device;
-	const char *name, *as;
-	struct json_object *reply;
-	int r = command_check_keys(o, allowed, err);
+	int r = command_parse(task->fs, o, keys, err);
 
-	if (r == 0)
-		r = command_string(o, "buffer", &name, err);
-	if (r == 0)
-		r = command_string(o, "as", &as, err);
-	if (r == 0)
-		r = command_device(task->fs, o, &device, err);
 	if (r == 0)
 		r = files_find_value(task->fs, device, name, &task->cred, R_OK, &buffer,
 				     &value, err);
@@ -282,10 +258,8 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	target.perm = files_mode_of_buffer(task->fs, device, name, &task->cred);
-	copy = value_at(value, &files_device_of(target.dir)->location);
+	copy = command_value_on(value, files_device_of(target.dir));
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");
-	reply = reply_new();
-	pf_json_add_string(reply, "buffer", as);
-	return command_put_value(task, "copy", copy->memory, copy, &target, reply, err);
+	return command_put_value(task, "copy", copy, &target, err);
 }

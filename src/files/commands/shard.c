@@ -11,7 +11,7 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/value.h"
 
-/* What the commands shard and gather share: all shards of one array. */
+/* --- what shard and gather share: all shards of one array ---------------------------------- */
 
 struct shards;
 
@@ -44,32 +44,8 @@ struct shards {
 		target; /* owned: where it goes; of shards, only how they are made */
 };
 
-/* All zeros but for these; NULL: no memory. */
-struct shards *shards_new(struct task *task, const char *op);
-void shards_free(struct shards *all);
-
-/* Make room for the shards, one on each of the sharding's devices.  -ENOMEM. */
-int shards_alloc(struct shards *all, struct pf_err *err);
-
-/* The command has failed: answer, and free. */
-void shards_fail(struct shards *all, struct pf_err *err);
-
-/*
- * Call START (which returns as pf_value_transfer does, and has the shard's waiter woken if that
- * is 0) for each shard that has a value, and then, once, DONE, on whatever thread is the last.
- */
-void shards_each(struct shards *all, int (*start)(struct shard *shard),
-		 void (*done)(struct shards *all));
-
-/* Run FN(ALL): on a thread of its own if LEN bytes are to be copied and that takes long. */
-void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all));
-
-/* VALUE itself if it lives on DEVICE, else a copy for there; with a reference, or NULL. */
-struct pf_value *shards_value_on(struct pf_value *value, const struct device *device);
-
-/* All shards of one array: waiting for them, and copying without keeping others waiting. */
-
-struct shards *shards_new(struct task *task, const char *op)
+/* NULL: no memory. */
+static struct shards *shards_new(struct task *task, const char *op, const char *name)
 {
 	struct shards *all = calloc(1, sizeof(*all));
 
@@ -77,10 +53,13 @@ struct shards *shards_new(struct task *task, const char *op)
 		return NULL;
 	all->task = task;
 	all->op = op;
+	all->name = strdup(name);
+	if (!all->name)
+		free(pf_steal(&all));
 	return all;
 }
 
-void shards_free(struct shards *all)
+static void shards_free(struct shards *all)
 {
 	if (all->pinned)
 		pf_value_unpin(all->whole);
@@ -100,7 +79,8 @@ void shards_free(struct shards *all)
 	free(all);
 }
 
-void shards_fail(struct shards *all, struct pf_err *err)
+/* The command has failed: answer, and free. */
+static void shards_fail(struct shards *all, struct pf_err *err)
 {
 	pf_err_wrap(err, err->code, "%s", all->op);
 	task_fail(all->task, err);
@@ -118,7 +98,8 @@ static void shard_wake(struct pf_wait *waiter)
 	leave(pf_container_of(waiter, struct shard, waiter)->all);
 }
 
-int shards_alloc(struct shards *all, struct pf_err *err)
+/* Make room for the shards, one on each of the sharding's devices.  -ENOMEM. */
+static int shards_alloc(struct shards *all, struct pf_err *err)
 {
 	const struct pf_sharding *s = &all->about.s;
 
@@ -135,8 +116,12 @@ int shards_alloc(struct shards *all, struct pf_err *err)
 	return 0;
 }
 
-void shards_each(struct shards *all, int (*start)(struct shard *shard),
-		 void (*done)(struct shards *all))
+/*
+ * Call START (which returns as pf_value_transfer does, and has the shard's waiter woken if that
+ * is 0) for each shard that has a value, and then, once, DONE, on whatever thread is the last.
+ */
+static void shards_each(struct shards *all, int (*start)(struct shard *shard),
+			void (*done)(struct shards *all))
 {
 	unsigned n = all->n;
 
@@ -162,7 +147,8 @@ static void *copy_on_thread(void *arg)
 	return NULL;
 }
 
-void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all))
+/* Run FN(ALL): on a thread of its own if LEN bytes are to be copied and that takes long. */
+static void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all))
 {
 	struct copying *c = len > SHARDS_SLOW ? malloc(sizeof(*c)) : NULL;
 
@@ -174,26 +160,14 @@ void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all
 	fn(all);
 }
 
-struct pf_value *shards_value_on(struct pf_value *value, const struct device *device)
-{
-	if (value->worker == device->worker && value->device == device->index)
-		return pf_value_ref(value);
-	return pf_value_copy(value, device->worker, device->index, UINT32_MAX);
-}
-
 /* The op "gather": the buffers of several devices become the one array that they are. */
 
 /* WHOLE is there, or of one piece: it goes to its device and gets its name. */
 static void gather_put(struct shards *all)
 {
-	struct json_object *reply = reply_new();
 	struct pf_err err = PF_ERR_INIT;
-	int r;
 
-	pf_json_add_string(reply, "buffer", all->target.name);
-	r = command_put_value(all->task, all->op, all->whole->memory, all->whole,
-			      &all->target, reply, &err);
-	if (r < 0)
+	if (command_put_value(all->task, all->op, all->whole, &all->target, &err) < 0)
 		shards_fail(all, &err);
 	else
 		shards_free(all);
@@ -278,7 +252,7 @@ static int take_one(struct shards *all, struct pf_err *err)
 	for (unsigned i = 0; i < all->n; i++)
 		if (all->at[i].device == device)
 			value = all->at[i].value;
-	all->whole = shards_value_on(value, device);
+	all->whole = command_value_on(value, device);
 	return all->whole ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
@@ -369,23 +343,23 @@ static int get_shards(struct shards *all, struct pf_err *err)
 
 int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "buffer", "as", "device", NULL };
-	struct shards *all = shards_new(task, "gather");
 	const struct device *device;
 	const char *name, *as;
-	int r = all ? command_check_keys(o, allowed, err)
-		    : pf_err_set(err, -ENOMEM, "no memory for a command");
+	const struct command_key keys[] = {
+		command_key_string("buffer", &name),
+		command_key_string("as", &as),
+		command_key_device(&device),
+		{ 0 },
+	};
+	struct shards *all;
+	int r = command_parse(task->fs, o, keys, err);
 
-	if (r == 0)
-		r = command_string(o, "buffer", &name, err);
-	if (r == 0)
-		r = command_string(o, "as", &as, err);
-	if (r == 0)
-		r = command_device(task->fs, o, &device, err);
-	if (r == 0 && !(all->name = strdup(name)))
-		r = pf_err_set(err, -ENOMEM, "no memory for a command");
-	if (r == 0)
-		r = gather_sharding(all, err);
+	if (r < 0)
+		return r;
+	all = shards_new(task, "gather", name);
+	if (!all)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	r = gather_sharding(all, err);
 	if (r == 0)
 		r = get_shards(all, err);
 	if (r == 0)
@@ -396,7 +370,7 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 							all->name, &task->cred);
 	if (r == 0)
 		r = gather_begin(all, err);
-	if (r < 0 && all)
+	if (r < 0)
 		shards_free(all);
 	return r;
 }
@@ -491,9 +465,9 @@ static int make_values(struct shards *all, struct pf_err *err)
 		struct pf_block block;
 
 		if (replicated || *one != UINT_MAX) {
-			shard->value = shards_value_on(replicated ? all->whole
-								  : all->at[*one].value,
-						       shard->device);
+			shard->value = command_value_on(replicated ? all->whole
+								   : all->at[*one].value,
+							shard->device);
 			if (!shard->value)
 				r = pf_err_set(err, -ENOMEM, "no memory for a value");
 			continue;
@@ -565,25 +539,20 @@ static void begin(struct shards *all)
 
 /* --- the beginning -------------------------------------------------------------------------- */
 
-static int get_whole(struct shards *all, struct json_object *o,
-		     const struct device **device, struct pf_err *err)
+/* Find the array NAME; *DEVICE becomes the one that it is on. */
+static int get_whole(struct shards *all, const char *name, const struct device **device,
+		     struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	struct task *task = all->task;
-	const char *name;
-	int r = command_string(o, "buffer", &name, err);
+	int r = files_find_value(task->fs, *device, name, &task->cred, R_OK, &buffer,
+				 &all->whole, err);
 
-	if (r == 0)
-		r = command_device(task->fs, o, device, err);
-	if (r == 0)
-		r = files_find_value(task->fs, *device, name, &task->cred, R_OK, &buffer,
-				     &all->whole, err);
-	if (r == 0)
-		all->target.perm =
-			files_mode_of_buffer(task->fs, *device, name, &task->cred);
-	if (r == 0)
-		*device = files_buffer_device(buffer);
-	return r;
+	if (r < 0)
+		return r;
+	all->target.perm = files_mode_of_buffer(task->fs, *device, name, &task->cred);
+	*device = files_buffer_device(buffer);
+	return 0;
 }
 
 static int get_sharding(struct shards *all, struct json_object *o,
@@ -631,20 +600,26 @@ static int find_targets(struct shards *all, struct pf_err *err)
 
 int op_shard(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "buffer",  "as",     "mesh", "spec",
-					       "devices", "device", NULL };
-	struct shards *all = shards_new(task, "shard");
-	const struct device *device = NULL;
-	const char *as;
-	int r = all ? command_check_keys(o, allowed, err)
-		    : pf_err_set(err, -ENOMEM, "no memory for a command");
+	const struct device *device;
+	const char *name, *as;
+	const struct command_key keys[] = {
+		command_key_string("buffer", &name),
+		command_key_string("as", &as),
+		command_key_other("mesh"),
+		command_key_other("spec"),
+		command_key_other("devices"),
+		command_key_device(&device),
+		{ 0 },
+	};
+	struct shards *all;
+	int r = command_parse(task->fs, o, keys, err);
 
-	if (r == 0)
-		r = command_string(o, "as", &as, err);
-	if (r == 0 && !(all->name = strdup(as)))
-		r = pf_err_set(err, -ENOMEM, "no memory for a command");
-	if (r == 0)
-		r = get_whole(all, o, &device, err);
+	if (r < 0)
+		return r;
+	all = shards_new(task, "shard", as);
+	if (!all)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	r = get_whole(all, name, &device, err);
 	if (r == 0)
 		r = get_sharding(all, o, device, err);
 	if (r == 0)
@@ -653,7 +628,7 @@ int op_shard(struct task *task, struct json_object *o, struct pf_err *err)
 		r = find_targets(all, err);
 	if (r == 0)
 		begin(all);
-	else if (all)
+	else
 		shards_free(all);
 	return r;
 }

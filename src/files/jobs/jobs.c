@@ -12,68 +12,101 @@
 #include "pjrtfs/json.h"
 
 enum {
-	MAX_OPEN = 10000, /* a user's that have not ended; more are EAGAIN */
-	MAX_ALL = 100000, /* everybody's */
+	MAX_OPEN = 10000, /* of one user that have not ended; more are EAGAIN */
+	MAX_ALL = 100000, /* of all users */
+	MAX_ENDED = 1000, /* remembered; the oldest go */
 };
 
-/* How many a user has. */
-struct job_user {
-	uid_t user;
-	unsigned n;
-	struct job_user *next;
+/* JOB_QUEUED: its program is being compiled, or it waits for a slot of its device. */
+enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
+
+/* Counted: by its directory, by the task that runs, by those that wait for its end. */
+struct job {
+	struct task task; /* what runs; its references count the job's, too */
+	uint64_t number;
+	struct pf_node *node; /* owned reference, as long as it is listed */
+	char *request;        /* owned */
+	struct timespec started;
+
+	/* Under the lock of struct jobs: */
+	enum job_state state;
+	bool cancel, force;
+	struct json_object *result; /* owned, once it has ended */
+	struct timespec ended;
+	struct pf_wait *waiters;
+	struct job *next;   /* of those that have ended */
+	struct job *awaits; /* whose end it waits for; borrowed, or NULL */
 };
 
-int job_count(struct job_count *count, uid_t user, struct pf_err *err)
+/* What jobs/ has. */
+struct jobs {
+	struct pf_node *dir;  /* owned reference */
+	pthread_mutex_t lock; /* rank 5; protects the jobs, and the fields below */
+	uint64_t last;        /* the newest job's number */
+	unsigned n_open;      /* that have not ended, */
+	struct pf_map open;   /* and how many of each user: by uid + 1, as a pointer */
+	unsigned n_ended;
+	struct job *first, *newest; /* that have ended, by age; each a reference */
+};
+
+static struct job *job_ref(struct job *job)
 {
-	struct job_user *u = count->users;
+	task_ref(&job->task);
+	return job;
+}
 
-	if (count->n >= MAX_ALL)
+static void job_unref(struct job *job)
+{
+	if (job)
+		task_unref(&job->task);
+}
+
+PF_DEFINE_CLEANUP(struct job *, job_unref)
+
+static bool has_ended_locked(const struct job *job)
+{
+	return job->state > JOB_RUNNING;
+}
+
+static struct jobs *jobs_of(const struct job *job)
+{
+	return job->task.fs->jobs;
+}
+
+/* --- how many there are ------------------------------------------------------------------- */
+
+static uintptr_t open_locked(const struct jobs *jobs, uid_t user)
+{
+	return (uintptr_t)pf_map_get(&jobs->open, (uint64_t)user + 1);
+}
+
+/* One more of USER.  -EAGAIN: this user, or all users, have too many; -ENOMEM. */
+static int count_locked(struct jobs *jobs, uid_t user, struct pf_err *err)
+{
+	uintptr_t n = open_locked(jobs, user);
+
+	if (jobs->n_open >= MAX_ALL)
 		return pf_err_set(err, -EAGAIN, "%d jobs of all users are under way",
 				  MAX_ALL);
-	while (u && u->user != user)
-		u = u->next;
-	if (u && u->n >= MAX_OPEN)
+	if (n >= MAX_OPEN)
 		return pf_err_set(err, -EAGAIN, "%d jobs of this user are under way",
 				  MAX_OPEN);
-	if (!u) {
-		u = malloc(sizeof(*u));
-		if (!u)
-			return pf_err_set(err, -ENOMEM, "no memory for a job");
-		*u = (struct job_user){ .user = user, .next = count->users };
-		count->users = u;
-	}
-	u->n++;
-	count->n++;
+	if (pf_map_put(&jobs->open, (uint64_t)user + 1, (void *)(n + 1)) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for a job");
+	jobs->n_open++;
 	return 0;
 }
 
-static void job_uncount(struct job_count *count, uid_t user)
+static void uncount_locked(struct jobs *jobs, uid_t user)
 {
-	struct job_user **at = &count->users, *u;
+	uintptr_t n = open_locked(jobs, user) - 1;
 
-	while ((*at)->user != user)
-		at = &(*at)->next;
-	u = *at;
-	count->n--;
-	if (--u->n)
-		return;
-	*at = u->next;
-	free(u);
+	jobs->n_open--;
+	if (n)
+		(void)pf_map_put(&jobs->open, (uint64_t)user + 1, (void *)n);
+	else
+		pf_map_remove(&jobs->open, (uint64_t)user + 1);
 }
-
-static void job_count_release(struct job_count *count)
-{
-	struct job_user *u;
-
-	while ((u = count->users)) {
-		count->users = u->next;
-		free(u);
-	}
-}
-
-enum {
-	MAX_ENDED = 1000, /* remembered; the oldest go */
-};
 
 static const char *const state_names[] = { "queued", "running", "done", "failed",
 					   "cancelled" };
@@ -88,7 +121,6 @@ static void job_free(struct task *task)
 	struct job *job = job_of(task);
 
 	json_object_put(job->result);
-	pthread_mutex_destroy(&job->lock);
 	free(job->request);
 	free(job);
 }
@@ -97,7 +129,7 @@ static bool job_cancelled(struct task *task)
 {
 	struct job *job = job_of(task);
 
-	PF_LOCK_SCOPE(&job->lock);
+	PF_LOCK_SCOPE(&jobs_of(job)->lock);
 	return job->cancel;
 }
 
@@ -113,32 +145,33 @@ static void unlist(struct job *job)
 	pf_node_unref(node);
 }
 
-/* JOB has ended: it is the newest of those remembered, and the oldest may go. */
-static void remember(struct jobs *jobs, struct job *job)
+/* JOB has ended: it is the newest of those remembered.  The oldest, which is to be forgotten, or
+ * NULL. */
+static struct job *remember_locked(struct jobs *jobs, struct job *job)
 {
-	struct job *old = NULL;
+	struct job *old = jobs->first;
 
+	uncount_locked(jobs, job->task.cred.uid);
 	job_ref(job);
-	pf_lock(&jobs->lock);
-	job_uncount(&jobs->open, job->task.cred.uid);
 	if (jobs->newest)
 		jobs->newest->next = job;
 	else
 		jobs->first = job;
 	jobs->newest = job;
-	if (++jobs->n_ended > MAX_ENDED) {
-		old = jobs->first;
-		jobs->first = old->next;
-		jobs->n_ended--;
-	}
-	pf_unlock(&jobs->lock);
-	if (old) {
-		unlist(old);
-		job_unref(old);
-	}
+	if (++jobs->n_ended <= MAX_ENDED)
+		return NULL;
+	jobs->first = old->next;
+	jobs->n_ended--;
+	return old;
 }
 
-/* What becomes of JOB before it ends.  Under its lock, so that it is told in order. */
+static void forget(struct job *job)
+{
+	unlist(job);
+	job_unref(job);
+}
+
+/* What becomes of JOB before it ends.  The lock keeps these events in order. */
 static void report_locked(struct job *job, enum pf_report_job what)
 {
 	/* The id is read without its lock: it does not change any more. */
@@ -151,13 +184,13 @@ static void job_began(struct task *task)
 	struct job *job = job_of(task);
 	bool first;
 
-	pf_lock(&job->lock);
+	pf_lock(&jobs_of(job)->lock);
 	first = job->state == JOB_QUEUED;
 	if (first) {
 		job->state = JOB_RUNNING;
 		report_locked(job, PF_REPORT_JOB_STARTED);
 	}
-	pf_unlock(&job->lock);
+	pf_unlock(&jobs_of(job)->lock);
 	if (first && job->node)
 		pf_node_changed(job->node, false);
 }
@@ -194,12 +227,15 @@ static void report_forced(struct json_object *reply)
 
 static void job_answer(struct task *task, int code, struct json_object *reply)
 {
-	struct job *job = job_of(task);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *state = NULL;
+	struct job *job = job_of(task), *old;
+	struct jobs *jobs = jobs_of(job);
 	struct pf_wait *waiters;
 
 	if (code == 0)
 		job_began(task); /* what is done at once does not say so */
-	pf_lock(&job->lock);
+	pf_lock(&jobs->lock);
 	if (job->force && code == -EIO) {
 		code = -ECANCELED;
 		report_forced(reply);
@@ -211,17 +247,17 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	job->result = reply;
 	clock_gettime(CLOCK_REALTIME, &job->ended);
 	waiters = pf_wait_take(&job->waiters);
-	pf_unlock(&job->lock);
-	if (job->node) {
-		PF_CLEANUP(pf_node_unrefp)
-		struct pf_node *state = pf_dir_lookup(job->node, "state");
-
-		pf_node_changed(job->node, false);
-		if (state)
-			pf_node_ready(state);
+	node = job->node ? pf_node_ref(job->node) : NULL;
+	old = remember_locked(jobs, job);
+	pf_unlock(&jobs->lock);
+	if (old)
+		forget(old);
+	state = node ? pf_dir_lookup(node, "state") : NULL;
+	if (state) {
+		pf_node_changed(node, false);
+		pf_node_ready(state);
 	}
 	report_end(job, code);
-	remember(task->fs->jobs, job);
 	pf_wake_all(waiters);
 }
 
@@ -245,7 +281,7 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	struct job *job = node->object;
 
 	(void)err;
-	PF_LOCK_SCOPE(&job->lock);
+	PF_LOCK_SCOPE(&jobs_of(job)->lock);
 	pf_buf_printf(out, "%s\n", state_names[job->state]);
 	return 0;
 }
@@ -254,8 +290,8 @@ static short state_poll(struct pf_open *of)
 {
 	struct job *job = of->node->object;
 
-	PF_LOCK_SCOPE(&job->lock);
-	return job_has_ended(job) ? POLLIN : 0;
+	PF_LOCK_SCOPE(&jobs_of(job)->lock);
+	return has_ended_locked(job) ? POLLIN : 0;
 }
 
 static int exec_spec_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -275,14 +311,14 @@ static struct json_object *job_describe(struct job *job)
 	struct timespec until;
 
 	pf_json_add_int(o, "job", (int64_t)job->number);
-	PF_LOCK_SCOPE(&job->lock);
+	PF_LOCK_SCOPE(&jobs_of(job)->lock);
 	pf_json_add_string(o, "state", state_names[job->state]);
 	if (job->state == JOB_QUEUED && position)
 		pf_json_add_int(o, "position", position);
 	pf_json_add_int(o, "user", job->task.cred.uid);
 	pf_json_add_time(o, "started", &job->started);
 	until = job->ended;
-	if (!job_has_ended(job))
+	if (!has_ended_locked(job))
 		clock_gettime(CLOCK_REALTIME, &until);
 	else
 		pf_json_add_time(o, "ended", &job->ended);
@@ -312,15 +348,15 @@ static struct json_object *cancel(struct job *job, bool force)
 	struct pf_worker *worker;
 	bool ended;
 
-	pf_lock(&job->lock);
+	pf_lock(&jobs_of(job)->lock);
 	job->cancel = true;
 	job->force = job->force || force;
-	pf_unlock(&job->lock);
+	pf_unlock(&jobs_of(job)->lock);
 	task_unqueue(&job->task);
 	/* One that has not begun may wait for a compile. */
-	pf_lock(&job->lock);
-	ended = job_has_ended(job);
-	pf_unlock(&job->lock);
+	pf_lock(&jobs_of(job)->lock);
+	ended = has_ended_locked(job);
+	pf_unlock(&jobs_of(job)->lock);
 	worker = ended ? NULL : task_stop(&job->task);
 	if (!ended)
 		task_left(&job->task);
@@ -332,9 +368,9 @@ static struct json_object *cancel(struct job *job, bool force)
 			"everything else that the plugin was executing failed, "
 			"and results that were only in its memory are lost");
 	}
-	pf_lock(&job->lock);
+	pf_lock(&jobs_of(job)->lock);
 	pf_json_add_string(o, "state", state_names[job->state]);
-	pf_unlock(&job->lock);
+	pf_unlock(&jobs_of(job)->lock);
 	return o;
 }
 
@@ -398,13 +434,12 @@ void files_free_jobs(struct pf_fs *fs)
 		struct job *job = jobs->first;
 
 		jobs->first = job->next;
-		unlist(job);
-		job_unref(job);
+		forget(job);
 	}
 	if (!jobs)
 		return;
 	pf_node_unref(jobs->dir);
-	job_count_release(&jobs->open);
+	pf_map_release(&jobs->open);
 	pthread_mutex_destroy(&jobs->lock);
 	free(jobs);
 	fs->jobs = NULL;
@@ -419,7 +454,7 @@ static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
 	int r;
 
 	pf_lock(&jobs->lock);
-	r = job_count(&jobs->open, job->task.cred.uid, err);
+	r = count_locked(jobs, job->task.cred.uid, err);
 	if (r == 0)
 		job->number = ++jobs->last;
 	pf_unlock(&jobs->lock);
@@ -438,7 +473,7 @@ static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
 	if (r == 0)
 		return 0;
 	pf_lock(&jobs->lock);
-	job_uncount(&jobs->open, job->task.cred.uid);
+	uncount_locked(jobs, job->task.cred.uid);
 	pf_unlock(&jobs->lock);
 	pf_node_unref(pf_steal(&job->node));
 	return pf_err_set(err, r, "no memory for a job");
@@ -456,8 +491,6 @@ int job_start(struct task *task, const char *request_text,
 	if (!job)
 		return pf_err_set(err, r, "no memory for a job");
 	task_init(&job->task, &job_ops, task->file, &task->cred);
-	if (pthread_mutex_init(&job->lock, NULL))
-		abort();
 	job->task.id = task->id ? strdup(task->id) : NULL;
 	job->request = strdup(request_text);
 	clock_gettime(CLOCK_REALTIME, &job->started);
@@ -472,10 +505,10 @@ int job_start(struct task *task, const char *request_text,
 	job_ref(job);
 	if (run(&job->task, arg, &why) < 0)
 		task_fail(&job->task, &why);
-	pf_lock(&job->lock);
+	pf_lock(&jobs_of(job)->lock);
 	if (job->state == JOB_QUEUED)
 		report_locked(job, PF_REPORT_JOB_QUEUED);
-	pf_unlock(&job->lock);
+	pf_unlock(&jobs_of(job)->lock);
 	job_unref(job);
 	task_done(task, 0, reply);
 	return 0;
@@ -483,19 +516,15 @@ int job_start(struct task *task, const char *request_text,
 
 /* --- commands about one --------------------------------------------------------------------------- */
 
-/* The job that "job" in O names, with a reference, if TASK's user may know of it.  -EINVAL,
- * -ENOENT, -EACCES. */
-static int job_find(struct task *task, struct json_object *o, struct job **ret,
+/* The job with that number (0: the key is missing), with a reference, if TASK's user may know of
+ * it.  -EINVAL, -ENOENT, -EACCES. */
+static int job_find(struct task *task, uint64_t number, struct job **ret,
 		    struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_attr owner;
-	uint64_t number = 0;
 	char name[24];
-	int r = command_number(o, "job", 1, INT64_MAX, &number, err);
 
-	if (r < 0)
-		return r;
 	if (!number)
 		return pf_err_set(err, -EINVAL, "\"job\" is missing");
 	snprintf(name, sizeof(name), "%" PRIu64, number);
@@ -513,98 +542,94 @@ static int job_find(struct task *task, struct json_object *o, struct job **ret,
 
 int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "job", "force", NULL };
-	PF_CLEANUP(job_unrefp) struct job *job = NULL;
+	uint64_t number = 0;
 	bool force = false;
-	int r = command_check_keys(o, allowed, err);
+	const struct command_key keys[] = {
+		command_key_number("job", 1, INT64_MAX, &number),
+		command_key_bool("force", &force),
+		{ 0 },
+	};
+	PF_CLEANUP(job_unrefp) struct job *job = NULL;
+	int r = command_parse(task->fs, o, keys, err);
 
 	if (r == 0)
-		r = command_bool(o, "force", &force, err);
-	if (r == 0)
-		r = job_find(task, o, &job, err);
+		r = job_find(task, number, &job, err);
 	if (r == 0)
 		task_done(task, 0, cancel(job, force));
 	return r;
 }
 
-/* The op "wait": answered when a job has ended. */
+/* --- the op "wait": answered when a job has ended -------------------------------------- */
 
-struct waiting {
-	struct pf_wait waiter;
-	struct task_wait pause;
+struct job_wait {
+	struct pf_wait ended;
+	struct task_wait wait;
 	struct task *task;
 	struct job *job; /* owned reference */
 };
 
-/* --- jobs that wait for each other ------------------------------------------------------ */
-
-/* SELF, if it is a job, waits for JOB.  -EDEADLK: that waits for it. */
-static int await(struct job *self, struct job *job, struct pf_err *err)
-{
-	struct jobs *jobs = job->task.fs->jobs;
-	const struct job *at = job;
-
-	if (!self)
-		return 0;
-	PF_LOCK_SCOPE(&jobs->lock);
-	while (at && at != self)
-		at = at->awaits;
-	if (at)
-		return pf_err_set(err, -EDEADLK,
-				  "job %" PRIu64 " would wait for itself%s", self->number,
-				  job == self ? "" : ", by way of others");
-	self->awaits = job;
-	return 0;
-}
-
-static void await_no_more(struct waiting *w)
-{
-	struct jobs *jobs = w->job->task.fs->jobs;
-	struct job *self = job_of_step(w->task);
-
-	if (!self)
-		return;
-	PF_LOCK_SCOPE(&jobs->lock);
-	self->awaits = NULL;
-}
-
-/* --- the end ---------------------------------------------------------------------------- */
-
-static void waiting_free(struct waiting *w)
+static void job_wait_free(struct job_wait *w)
 {
 	job_unref(w->job);
 	free(w);
 }
 
-static void wait_end(struct waiting *w)
+/*
+ * Have W woken when its job ends: 0; 1: it has.  -EDEADLK: the job that W's task is, or is a step
+ * of, would wait for itself.
+ */
+static int await(struct job_wait *w, struct pf_err *err)
 {
+	struct job *self = job_of_step(w->task);
+	const struct job *at = self ? w->job : NULL;
+
+	PF_LOCK_SCOPE(&jobs_of(w->job)->lock);
+	while (at && at != self)
+		at = at->awaits;
+	if (at)
+		return pf_err_set(err, -EDEADLK,
+				  "job %" PRIu64 " would wait for itself%s", self->number,
+				  w->job == self ? "" : ", by way of others");
+	if (has_ended_locked(w->job))
+		return 1;
+	if (self)
+		self->awaits = w->job;
+	pf_wait_add(&w->job->waiters, &w->ended);
+	return 0;
+}
+
+static void await_no_more(struct job_wait *w)
+{
+	struct job *self = job_of_step(w->task);
+
+	PF_LOCK_SCOPE(&jobs_of(w->job)->lock);
+	if (self)
+		self->awaits = NULL;
+}
+
+static void wait_ended(struct pf_wait *ended)
+{
+	struct job_wait *w = pf_container_of(ended, struct job_wait, ended);
 	struct json_object *o = job_describe(w->job);
 
+	task_resumes(w->task);
 	await_no_more(w);
 	json_object_object_add(o, "ok", json_object_new_boolean(true));
 	task_done(w->task, 0, o);
-	waiting_free(w);
+	job_wait_free(w);
 }
 
-static void wait_wake(struct pf_wait *waiter)
+static bool wait_leave(struct task_wait *wait)
 {
-	struct waiting *w = pf_container_of(waiter, struct waiting, waiter);
+	struct job_wait *w = pf_container_of(wait, struct job_wait, wait);
 
-	task_resumes(w->task);
-	wait_end(w);
+	PF_LOCK_SCOPE(&jobs_of(w->job)->lock);
+	return pf_wait_leave(&w->job->waiters, &w->ended);
 }
 
-static bool wait_leave(struct task_wait *pause)
+static void wait_cancelled(struct task_wait *wait)
 {
-	struct waiting *w = pf_container_of(pause, struct waiting, pause);
-
-	PF_LOCK_SCOPE(&w->job->lock);
-	return pf_wait_leave(&w->job->waiters, &w->waiter);
-}
-
-static void wait_cancelled(struct task_wait *pause)
-{
-	struct waiting *w = pf_container_of(pause, struct waiting, pause);
+	struct job_wait *w = pf_container_of(wait, struct job_wait, wait);
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_err_set(&err, -ECANCELED,
@@ -612,39 +637,22 @@ static void wait_cancelled(struct task_wait *pause)
 		   w->job->number);
 	await_no_more(w);
 	task_fail(w->task, &err);
-	waiting_free(w);
-}
-
-/* --- the beginning ---------------------------------------------------------------------- */
-
-/* W is complete, and will be ended. */
-static void begin(struct waiting *w)
-{
-	struct task *task = task_ref(w->task);
-	bool ended;
-
-	task_pauses(&w->pause);
-	pf_lock(&w->job->lock);
-	ended = job_has_ended(w->job);
-	if (!ended)
-		pf_wait_add(&w->job->waiters, &w->waiter);
-	pf_unlock(&w->job->lock);
-	if (ended)
-		wait_wake(&w->waiter);
-	else
-		task_paused(task);
-	task_unref(task);
+	job_wait_free(w);
 }
 
 int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const allowed[] = { "job", NULL };
+	uint64_t number = 0;
+	const struct command_key keys[] = {
+		command_key_number("job", 1, INT64_MAX, &number),
+		{ 0 },
+	};
 	struct job *job = NULL;
-	struct waiting *w;
-	int r = command_check_keys(o, allowed, err);
+	struct job_wait *w;
+	int r = command_parse(task->fs, o, keys, err);
 
 	if (r == 0)
-		r = job_find(task, o, &job, err);
+		r = job_find(task, number, &job, err);
 	if (r < 0)
 		return r;
 	w = calloc(1, sizeof(*w));
@@ -652,16 +660,23 @@ int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 		job_unref(job);
 		return pf_err_set(err, -ENOMEM, "no memory for waiting");
 	}
-	w->waiter.wake = wait_wake;
-	w->task = task;
-	w->job = job;
-	r = await(job_of_step(task), job, err);
+	*w = (struct job_wait){
+		.ended.wake = wait_ended,
+		.wait = { task, wait_leave, wait_cancelled, "the job goes on" },
+		.task = task,
+		.job = job,
+	};
+	task_ref(task); /* W may be gone once it waits */
+	task_pauses(&w->wait);
+	r = await(w, err);
 	if (r < 0) {
-		waiting_free(w);
-		return r;
+		task_resumes(task);
+		job_wait_free(w);
+	} else if (r > 0) {
+		wait_ended(&w->ended);
+	} else {
+		task_paused(task);
 	}
-	w->pause =
-		(struct task_wait){ task, wait_leave, wait_cancelled, "the job goes on" };
-	begin(w);
-	return 0;
+	task_unref(task);
+	return r < 0 ? r : 0;
 }

@@ -5,7 +5,6 @@
 
 #include "files/internal.h"
 
-struct job;
 struct task;
 
 /*
@@ -175,27 +174,79 @@ struct exec_spec {
 };
 
 enum {
-	REQUEST_MAX_ROWS = 1024,
-	REQUEST_MAX_REPEAT = 1000000000,
-	REQUEST_MAX_TIMEOUT = 1000000000, /* ms: eleven days */
+	EXEC_MAX_ROWS = 1024,
+	EXEC_MAX_REPEAT = 1000000000,
+	EXEC_MAX_TIMEOUT = 1000000000, /* ms: eleven days */
 };
 
-void exec_spec_release(struct exec_spec *request);
+void exec_spec_release(struct exec_spec *spec);
 
-/* Split a run line "x y -> z donate=x" into REQUEST; -EINVAL. */
-int exec_spec_parse_line(const char *line, struct exec_spec *request, struct pf_err *err);
+/* Split a run line "x y -> z donate=x" into SPEC; -EINVAL. */
+int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err);
 
 /*
- * Read an execution's keys of a JSON command into REQUEST.  Keys that are neither these nor
+ * Read an execution's keys of a JSON command into SPEC.  Keys that are neither these nor
  * in OTHERS (NULL-terminated) are refused.
  */
 int exec_spec_parse(struct json_object *o, const char *const *others,
-		    struct exec_spec *request, struct pf_err *err);
+		    struct exec_spec *spec, struct pf_err *err);
 
-/* Refuse keys that are not in ALLOWED (NULL-terminated); "op", "id", "async" and "timeout_ms"
- * go with every command. */
-int command_check_keys(struct json_object *o, const char *const *allowed,
-		       struct pf_err *err);
+/* A key that a command may have, and where its value goes, which stays as it is if the key is
+ * missing. */
+struct command_key {
+	const char *key;
+	enum {
+		COMMAND_OTHER,    /* the caller reads it */
+		COMMAND_STRING,   /* const char *, borrowed; it must not be missing */
+		COMMAND_OPTIONAL, /* const char *, borrowed */
+		COMMAND_NUMBER,   /* uint64_t, from MIN to MAX */
+		COMMAND_BOOL,     /* bool */
+		COMMAND_DEVICE, /* const struct device *; the default one if it is missing */
+	} type;
+	void *ret;
+	uint64_t min, max;
+};
+
+static inline struct command_key command_key_other(const char *key)
+{
+	return (struct command_key){ .key = key };
+}
+
+static inline struct command_key command_key_string(const char *key, const char **ret)
+{
+	return (struct command_key){ .key = key, .type = COMMAND_STRING, .ret = ret };
+}
+
+static inline struct command_key command_key_optional(const char *key, const char **ret)
+{
+	return (struct command_key){ .key = key, .type = COMMAND_OPTIONAL, .ret = ret };
+}
+
+static inline struct command_key command_key_number(const char *key, uint64_t min,
+						    uint64_t max, uint64_t *ret)
+{
+	return (struct command_key){ key, COMMAND_NUMBER, ret, min, max };
+}
+
+static inline struct command_key command_key_bool(const char *key, bool *ret)
+{
+	return (struct command_key){ .key = key, .type = COMMAND_BOOL, .ret = ret };
+}
+
+static inline struct command_key command_key_device(const struct device **ret)
+{
+	return (struct command_key){ .key = "device",
+				     .type = COMMAND_DEVICE,
+				     .ret = ret };
+}
+
+/*
+ * Read the KEYS (ended by one without a name) of the command O.  -EINVAL: one is missing, or is
+ * of another type, or O has a key that is neither among them nor one of "op", "id", "async" and
+ * "timeout_ms", which go with every command; -ENODEV.
+ */
+int command_parse(struct pf_fs *fs, struct json_object *o, const struct command_key *keys,
+		  struct pf_err *err);
 
 /* The string under KEY; -EINVAL: it is missing, no string, or has a NUL character. */
 int command_string(struct json_object *o, const char *key, const char **ret,
@@ -208,18 +259,14 @@ int command_number(struct json_object *o, const char *key, uint64_t min, uint64_
 /* True or false under KEY; *RET stays if it is missing. */
 int command_bool(struct json_object *o, const char *key, bool *ret, struct pf_err *err);
 
-/* The device that "device" names, or the default one. */
-int command_device(struct pf_fs *fs, struct json_object *o, const struct device **ret,
-		   struct pf_err *err);
-
 extern const struct pf_kind kind_jobs;
 
 /* Make what jobs/ needs; DIR is their directory.  0 or -ENOMEM. */
 int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
 void files_free_jobs(struct pf_fs *fs);
 
-command_op op_wait;   /* wait.c */
-command_op op_cancel; /* jobs.c */
+command_op op_wait;
+command_op op_cancel;
 
 /*
  * Make a job of what RUN does with the new task that it is given (and ARG): TASK is answered
@@ -229,69 +276,4 @@ int job_start(struct task *task, const char *request_text,
 	      int (*run)(struct task *job, void *arg, struct pf_err *err), void *arg,
 	      struct pf_err *err);
 
-/* What the files of jobs/ share. */
-
-/* JOB_QUEUED: its program is being compiled, or others have the device's places. */
-enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
-
-/* Jobs that have not ended, by user.  All zeros is none. */
-struct job_count {
-	unsigned n;             /* everybody's */
-	struct job_user *users; /* owned */
-};
-
-/* Counted: by its directory, by the jobs that run, by who waits. */
-struct job {
-	struct task task; /* what runs; its references count the job's, too */
-	uint64_t number;
-	struct pf_node *node; /* owned reference, as long as it is listed */
-	char *request;        /* owned */
-	struct timespec started;
-
-	pthread_mutex_t lock; /* rank 4; protects the fields below */
-	enum job_state state;
-	bool cancel, force;
-	struct json_object *result; /* owned, once it has ended */
-	struct timespec ended;
-	struct pf_wait *waiters;
-
-	/* The jobs': */
-	struct job *next;   /* of those that have ended */
-	struct job *awaits; /* which it waits for; borrowed, or NULL */
-};
-
-/* What jobs/ has. */
-struct jobs {
-	struct pf_node *dir;  /* owned reference */
-	pthread_mutex_t lock; /* rank 5; protects the fields below */
-	uint64_t last;
-	struct job_count open; /* those that have not ended */
-	unsigned n_ended;
-	struct job *first, *newest; /* that have ended, by age; each a reference */
-};
-
-static inline struct job *job_ref(struct job *job)
-{
-	task_ref(&job->task);
-	return job;
-}
-
-static inline void job_unref(struct job *job)
-{
-	if (job)
-		task_unref(&job->task);
-}
-
-PF_DEFINE_CLEANUP(struct job *, job_unref)
-
-/* Its lock is held. */
-static inline bool job_has_ended(const struct job *job)
-{
-	return job->state > JOB_RUNNING;
-}
-
-/* --- how many there are (count.c) --------------------------------------------------- */
-
-/* One more of USER, and one less.  -EAGAIN: he has too many, or all have; -ENOMEM. */
-int job_count(struct job_count *count, uid_t user, struct pf_err *err);
 #endif

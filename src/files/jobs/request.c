@@ -31,14 +31,14 @@ static void rows_release(struct rows *rows)
 	memset(rows, 0, sizeof(*rows));
 }
 
-void exec_spec_release(struct exec_spec *request)
+void exec_spec_release(struct exec_spec *spec)
 {
-	rows_release(&request->inputs);
-	rows_release(&request->outputs);
-	names_release(&request->params);
-	names_release(&request->donate);
-	free(request->device);
-	memset(request, 0, sizeof(*request));
+	rows_release(&spec->inputs);
+	rows_release(&spec->outputs);
+	names_release(&spec->params);
+	names_release(&spec->donate);
+	free(spec->device);
+	memset(spec, 0, sizeof(*spec));
 }
 
 /* --- run lines --------------------------------------------------------------------------- */
@@ -106,33 +106,31 @@ static int unknown_option(const char *word, struct pf_err *err)
 }
 
 /* "donate=x": an option of the run. */
-static int run_option(const char *word, struct exec_spec *request, struct pf_err *err)
+static int run_option(const char *word, struct exec_spec *spec, struct pf_err *err)
 {
 	const char *value = strchr(word, '=') + 1;
 
 	if (!strncmp(word, "donate=", 7))
-		return names_add(&request->donate, value, strlen(value));
+		return names_add(&spec->donate, value, strlen(value));
 	if (!strncmp(word, "device=", 7)) {
-		free(request->device);
-		request->device = strdup(value);
-		return request->device ? 0 : -ENOMEM;
+		free(spec->device);
+		spec->device = strdup(value);
+		return spec->device ? 0 : -ENOMEM;
 	}
 	if (!strncmp(word, "repeat=", 7))
-		return word_number(word, value, REQUEST_MAX_REPEAT, &request->repeat,
-				   err);
+		return word_number(word, value, EXEC_MAX_REPEAT, &spec->repeat, err);
 	if (!strncmp(word, "timeout_ms=", 11))
-		return word_number(word, value, REQUEST_MAX_TIMEOUT, &request->timeout_ms,
-				   err);
+		return word_number(word, value, EXEC_MAX_TIMEOUT, &spec->timeout_ms, err);
 	return unknown_option(word, err);
 }
 
-int exec_spec_parse_line(const char *line, struct exec_spec *request, struct pf_err *err)
+int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf word = PF_BUF_INIT;
 	bool arrow = false, quoted;
 	int r;
 
-	if (rows_alloc(&request->inputs, 1) < 0 || rows_alloc(&request->outputs, 1) < 0)
+	if (rows_alloc(&spec->inputs, 1) < 0 || rows_alloc(&spec->outputs, 1) < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for a command");
 	while ((r = next_word(&line, &word, &quoted, err)) > 0) {
 		const char *w = word.data ? word.data : "";
@@ -146,13 +144,13 @@ int exec_spec_parse_line(const char *line, struct exec_spec *request, struct pf_
 			continue;
 		}
 		if (!quoted && strchr(w, '='))
-			r = run_option(w, request, err);
+			r = run_option(w, spec, err);
 		else if (!quoted && !strcmp(w, "async"))
-			request->async = true;
+			spec->async = true;
 		else if (!quoted && !strcmp(w, "move"))
-			request->move = true;
+			spec->move = true;
 		else
-			r = names_add(arrow ? request->outputs.at : request->inputs.at, w,
+			r = names_add(arrow ? spec->outputs.at : spec->inputs.at, w,
 				      word.len);
 		if (r < 0)
 			return r;
@@ -228,68 +226,54 @@ int command_bool(struct json_object *o, const char *key, bool *ret, struct pf_er
 	return 0;
 }
 
-int command_device(struct pf_fs *fs, struct json_object *o, const struct device **ret,
-		   struct pf_err *err)
+static int find_device(struct pf_fs *fs, struct json_object *o, const char *key,
+		       const struct device **ret, struct pf_err *err)
 {
 	const char *name;
 	int r;
 
 	*ret = &fs->devices[0];
-	if (!json_object_object_get_ex(o, "device", NULL))
+	if (!json_object_object_get_ex(o, key, NULL))
 		return 0;
-	r = command_string(o, "device", &name, err);
+	r = command_string(o, key, &name, err);
 	if (r < 0)
 		return r;
 	*ret = files_find_device(fs, name, strlen(name));
 	return *ret ? 0
 		    : pf_err_wrap(err, files_no_device(fs, name, strlen(name), err),
-				  "\"device\"");
+				  "\"%s\"", key);
 }
 
-static bool is_in(const char *key, const char *const *list)
+/* Key I of those that a command may have: of OTHERS, KEYS, and what all may have; or NULL. */
+static const char *known_key(size_t i, const char *const *others,
+			     const struct command_key *keys)
 {
-	for (; *list; list++)
-		if (!strcmp(*list, key))
-			return true;
-	return false;
+	static const char *const always[] = { "op", "id", "async", "timeout_ms" };
+
+	for (; *others; others++, i--)
+		if (!i)
+			return *others;
+	for (; keys->key; keys++, i--)
+		if (!i)
+			return keys->key;
+	return i < sizeof(always) / sizeof(always[0]) ? always[i] : NULL;
 }
 
-static void list_keys(const char *const *keys, struct pf_buf *out)
+static int unknown_key(const char *word, const char *const *others,
+		       const struct command_key *keys, struct pf_err *err)
 {
-	for (; *keys; keys++)
-		pf_buf_printf(out, "%s%s", out->len ? ", " : "", *keys);
-}
-
-static int check_keys(struct json_object *o, const char *const *allowed,
-		      const char *const *others, struct pf_err *err)
-{
-	static const char *const always[] = { "op", "id", "async", "timeout_ms", NULL };
-	const char *const *const lists[] = { others, allowed, always };
-	pf_autobuf struct pf_buf known = PF_BUF_INIT;
+	struct pf_similar similar = { .word = word };
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	char hint[PF_SIMILAR_TEXT];
+	const char *known;
 
-	json_object_object_foreach(o, key, value) {
-		struct pf_similar similar = { .word = key };
-
-		(void)value;
-		if (is_in(key, allowed) || is_in(key, others) || is_in(key, always))
-			continue;
-		for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-			pf_similar_try_all(&similar, lists[i]);
-			list_keys(lists[i], &known);
-		}
-		return pf_err_set(err, -EINVAL,
-				  "unknown key \"%.64s\"%s: expected one of %s", key,
-				  pf_similar_hint(&similar, hint),
-				  known.data ? known.data : "");
+	for (size_t i = 0; (known = known_key(i, others, keys)); i++) {
+		pf_similar_try(&similar, known);
+		pf_buf_printf(&list, "%s%s", i ? ", " : "", known);
 	}
-	return 0;
-}
-
-int command_check_keys(struct json_object *o, const char *const *allowed,
-		       struct pf_err *err)
-{
-	return check_keys(o, allowed, (const char *[]){ NULL }, err);
+	return pf_err_set(err, -EINVAL, "unknown key \"%.64s\"%s: expected one of %s",
+			  word, pf_similar_hint(&similar, hint),
+			  list.data ? list.data : "");
 }
 
 static int add_name(struct json_object *name, struct names *names, const char *where,
@@ -306,6 +290,9 @@ static int add_name(struct json_object *name, struct names *names, const char *w
 static int parse_list(struct json_object *list, struct names *names, const char *where,
 		      struct pf_err *err)
 {
+	if (!json_object_is_type(list, json_type_array))
+		return pf_err_set(err, -EINVAL, "%s: expected a list of names, found %s",
+				  where, type_name(list));
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		int r = add_name(json_object_array_get_idx(list, i), names, where, i,
 				 err);
@@ -324,10 +311,6 @@ static int parse_names(struct json_object *o, const char *key, struct names *nam
 
 	if (!json_object_object_get_ex(o, key, &list))
 		return 0;
-	if (!json_object_is_type(list, json_type_array))
-		return pf_err_set(err, -EINVAL,
-				  "\"%s\": expected a list of names, found %s", key,
-				  type_name(list));
 	snprintf(where, sizeof(where), "\"%s\"", key);
 	return parse_list(list, names, where, err);
 }
@@ -336,101 +319,138 @@ static int parse_names(struct json_object *o, const char *key, struct names *nam
 static int parse_rows(struct json_object *o, const char *key, struct rows *rows,
 		      struct pf_err *err)
 {
-	struct json_object *list;
-	size_t n;
+	struct json_object *list = NULL;
+	bool several;
+	size_t n = 1;
+	int r = 0;
 
-	if (rows_alloc(rows, 1) < 0)
-		return pf_err_set(err, -ENOMEM, "no memory for a command");
-	if (!json_object_object_get_ex(o, key, &list) ||
-	    !json_object_is_type(list, json_type_array) ||
-	    !json_object_is_type(json_object_array_get_idx(list, 0), json_type_array))
-		return parse_names(o, key, rows->at, err);
-	n = json_object_array_length(list);
-	if (n > REQUEST_MAX_ROWS)
+	json_object_object_get_ex(o, key, &list);
+	several =
+		json_object_is_type(list, json_type_array) &&
+		json_object_is_type(json_object_array_get_idx(list, 0), json_type_array);
+	if (several)
+		n = json_object_array_length(list);
+	if (n > EXEC_MAX_ROWS)
 		return pf_err_set(err, -EINVAL, "\"%s\": more than %d rows", key,
-				  REQUEST_MAX_ROWS);
-	rows_release(rows);
+				  EXEC_MAX_ROWS);
 	if (rows_alloc(rows, n) < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	if (!several)
+		return parse_names(o, key, rows->at, err);
 	rows->n = n;
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *row = json_object_array_get_idx(list, i);
+	for (size_t i = 0; i < n && r == 0; i++) {
 		char where[48];
-		int r;
 
 		snprintf(where, sizeof(where), "\"%s\", row %zu", key, i);
-		if (!json_object_is_type(row, json_type_array))
-			return pf_err_set(err, -EINVAL,
-					  "%s: expected a list of names, found %s", where,
-					  type_name(row));
-		r = parse_list(row, &rows->at[i], where, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-/* {"parameter": "buffer"} */
-static int parse_by_name(struct json_object *inputs, struct exec_spec *request,
-			 struct pf_err *err)
-{
-	int r = rows_alloc(&request->inputs, 1);
-
-	request->by_name = true;
-	json_object_object_foreach(inputs, param, name) {
-		if (r == 0)
-			r = names_add(&request->params, param, strlen(param));
-		if (r == 0)
-			r = add_name(name, request->inputs.at, "\"inputs\"",
-				     request->inputs.at->n, err);
+		r = parse_list(json_object_array_get_idx(list, i), &rows->at[i], where,
+			       err);
 	}
 	return r;
 }
 
-static int parse_device(struct json_object *o, struct exec_spec *request,
-			struct pf_err *err)
+/* {"parameter": "buffer"} */
+static int parse_by_name(struct json_object *inputs, struct exec_spec *spec,
+			 struct pf_err *err)
 {
-	const char *name;
-	int r;
+	int r = rows_alloc(&spec->inputs, 1);
 
-	if (!json_object_object_get_ex(o, "device", NULL))
-		return 0;
-	r = command_string(o, "device", &name, err);
-	if (r < 0)
-		return r;
-	request->device = strdup(name);
-	return request->device ? 0 : -ENOMEM;
+	spec->by_name = true;
+	json_object_object_foreach(inputs, param, name) {
+		if (r == 0)
+			r = names_add(&spec->params, param, strlen(param));
+		if (r == 0)
+			r = add_name(name, spec->inputs.at, "\"inputs\"",
+				     spec->inputs.at->n, err);
+	}
+	return r;
+}
+
+static bool is_known(const char *word, const char *const *others,
+		     const struct command_key *keys)
+{
+	const char *known;
+	size_t i = 0;
+
+	while ((known = known_key(i++, others, keys)))
+		if (!strcmp(known, word))
+			return true;
+	return false;
+}
+
+static int read_key(struct pf_fs *fs, struct json_object *o,
+		    const struct command_key *key, struct pf_err *err)
+{
+	switch (key->type) {
+	case COMMAND_STRING:
+		return command_string(o, key->key, key->ret, err);
+	case COMMAND_OPTIONAL:
+		return json_object_object_get_ex(o, key->key, NULL)
+			       ? command_string(o, key->key, key->ret, err)
+			       : 0;
+	case COMMAND_NUMBER:
+		return command_number(o, key->key, key->min, key->max, key->ret, err);
+	case COMMAND_BOOL:
+		return command_bool(o, key->key, key->ret, err);
+	case COMMAND_DEVICE:
+		return find_device(fs, o, key->key, key->ret, err);
+	case COMMAND_OTHER:
+		break;
+	}
+	return 0;
+}
+
+static int parse(struct pf_fs *fs, struct json_object *o, const char *const *others,
+		 const struct command_key *keys, struct pf_err *err)
+{
+	int r = 0;
+
+	json_object_object_foreach(o, key, value) {
+		(void)value;
+		if (!is_known(key, others, keys))
+			return unknown_key(key, others, keys, err);
+	}
+	for (; keys->key && r == 0; keys++)
+		r = read_key(fs, o, keys, err);
+	return r;
+}
+
+int command_parse(struct pf_fs *fs, struct json_object *o, const struct command_key *keys,
+		  struct pf_err *err)
+{
+	return parse(fs, o, (const char *[]){ NULL }, keys, err);
 }
 
 int exec_spec_parse(struct json_object *o, const char *const *others,
-		    struct exec_spec *request, struct pf_err *err)
+		    struct exec_spec *spec, struct pf_err *err)
 {
-	static const char *const own[] = { "inputs", "outputs", "donate", "device",
-					   "move",   "repeat",  NULL };
+	const char *device = NULL;
+	const struct command_key keys[] = {
+		command_key_other("inputs"),
+		command_key_other("outputs"),
+		command_key_other("donate"),
+		command_key_optional("device", &device),
+		command_key_bool("move", &spec->move),
+		command_key_number("repeat", 1, EXEC_MAX_REPEAT, &spec->repeat),
+		{ 0 },
+	};
 	struct json_object *inputs;
-	int r;
+	int r = parse(NULL, o, others, keys, err);
 
-	r = check_keys(o, own, others, err);
 	if (r == 0 && json_object_object_get_ex(o, "inputs", &inputs) &&
 	    json_object_is_type(inputs, json_type_object))
-		r = parse_by_name(inputs, request, err);
+		r = parse_by_name(inputs, spec, err);
 	else if (r == 0)
-		r = parse_rows(o, "inputs", &request->inputs, err);
+		r = parse_rows(o, "inputs", &spec->inputs, err);
 	if (r == 0)
-		r = parse_rows(o, "outputs", &request->outputs, err);
+		r = parse_rows(o, "outputs", &spec->outputs, err);
 	if (r == 0)
-		r = parse_names(o, "donate", &request->donate, err);
+		r = parse_names(o, "donate", &spec->donate, err);
+	if (r == 0 && device && !(spec->device = strdup(device)))
+		r = -ENOMEM;
 	if (r == 0)
-		r = parse_device(o, request, err);
+		r = command_bool(o, "async", &spec->async, err);
 	if (r == 0)
-		r = command_bool(o, "move", &request->move, err);
-	if (r == 0)
-		r = command_bool(o, "async", &request->async, err);
-	if (r == 0)
-		r = command_number(o, "repeat", 1, REQUEST_MAX_REPEAT, &request->repeat,
-				   err);
-	if (r == 0)
-		r = command_number(o, "timeout_ms", 1, REQUEST_MAX_TIMEOUT,
-				   &request->timeout_ms, err);
+		r = command_number(o, "timeout_ms", 1, EXEC_MAX_TIMEOUT,
+				   &spec->timeout_ms, err);
 	return r;
 }

@@ -29,7 +29,8 @@ struct program {
 
 struct program *program_new(struct pf_fs *fs);
 struct program *program_ref(struct program *program);
-void program_unref(struct program *program);
+void program_unref(struct program *program); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct program *, program_unref)
 
 /* The free of kinds whose object is a counted struct program. */
 void program_node_free(struct pf_node *node);
