@@ -13,16 +13,6 @@
 
 enum { PF_FUSE_THREADS = 4, HEAVY = 64 << 10 /* bytes */ };
 
-/* What the kernel is to be told, later. */
-struct pf_notes {
-	pthread_t thread;
-	bool started;
-	pthread_mutex_t lock; /* rank 10; protects the fields below */
-	pthread_cond_t wake;
-	struct pf_map queue; /* by inode number */
-	bool stopping;
-};
-
 struct pf_mount {
 	struct fuse_session *session; /* owned */
 	char *path;                   /* owned: the mount point, absolute, or /dev/fd/N */
@@ -31,21 +21,24 @@ struct pf_mount {
 	void (*usage)(void *arg, struct pf_usage *ret);
 	void *arg;
 	unsigned n_threads;
-	struct pf_notes notes;
-	uint64_t init;    /* the number of the INIT request: its answer is completed */
-	uint64_t offered; /* the kernel's capabilities, from there */
+	pthread_t notifier; /* the thread that invalidates the kernel's caches, */
+	bool notifies;      /* if it was started */
+	uint64_t init;      /* the number of the INIT request: its answer is completed */
+	uint64_t offered;   /* the kernel's capabilities, from there */
 
 	pthread_mutex_t lead; /* rank 0; held by the thread that reads requests */
-	pthread_mutex_t lock; /* rank 8; protects the fields below */
-	pthread_cond_t ended; /* running changed */
-	struct pf_fuse_request *parked;
-	struct pf_map opens; /* files the kernel has open, by address; their owner */
-	unsigned running;    /* serving threads */
-	bool stopping;       /* pf_mount_stop was called */
-	int failed;          /* -errno: why a thread gave up */
 
-	pthread_mutex_t poll_lock; /* rank 10; protects polled */
-	struct pf_polled *polled;  /* owned */
+	pthread_mutex_t lock; /* rank 10; protects the fields below */
+	pthread_cond_t ended; /* running or stopping changed */
+	struct pf_fuse_request *parked;
+	struct pf_map opens;      /* files the kernel has open, by address; their owner */
+	struct pf_polled *polled; /* owned */
+	unsigned running;         /* serving threads */
+	bool stopping;            /* pf_mount_stop was called */
+	int failed;               /* -errno: why a thread gave up */
+	struct pf_map changed;    /* inodes to be invalidated, by number */
+	pthread_cond_t wake;      /* changed or notifier_stops did */
+	bool notifier_stops;
 };
 
 /* What success means to the kernel. */
@@ -102,13 +95,12 @@ int pf_mountpoint_check(const char *path, struct pf_err *err);
 dev_t pf_mountpoint_dev(const char *path);
 
 /*
- * Telling the kernel what has changed without it: from start, which starts a thread (-errno:
- * there is none), to stop, which waits for it while requests are still served.
+ * Invalidate the kernel's caches when nodes change by other means than the kernel's requests:
+ * from start, which starts a thread (-errno: it cannot be started), to stop, which waits for it
+ * while requests are still served.
  */
-void pf_notes_init(struct pf_mount *mount);
-int pf_notes_start(struct pf_mount *mount);
-void pf_notes_stop(struct pf_mount *mount);
-void pf_notes_release(struct pf_mount *mount);
+int pf_notifier_start(struct pf_mount *mount);
+void pf_notifier_stop(struct pf_mount *mount);
 
 /* poll(2): those who wait for INO to be ready are told; OF is closed (NULL: all are). */
 void pf_polled_wake(struct pf_mount *mount, uint64_t ino);
@@ -124,14 +116,6 @@ struct pf_cred pf_fuse_cred(fuse_req_t req);
 
 /* Answer with 0 or -errno. */
 void pf_fuse_code(fuse_req_t req, int code);
-
-void pf_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		     struct fuse_file_info *fi);
-void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-			 struct fuse_file_info *fi);
-void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

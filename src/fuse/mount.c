@@ -317,11 +317,10 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	mount->arg = config->arg;
 	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
 	if (pthread_mutex_init(&mount->lead, NULL) ||
-	    pthread_mutex_init(&mount->poll_lock, NULL) ||
 	    pthread_mutex_init(&mount->lock, NULL) ||
-	    pthread_cond_init(&mount->ended, NULL))
+	    pthread_cond_init(&mount->ended, NULL) ||
+	    pthread_cond_init(&mount->wake, NULL))
 		abort();
-	pf_notes_init(mount);
 	r = begin(mount, config, err);
 	if (r < 0) {
 		pf_mount_free(mount);
@@ -421,7 +420,7 @@ static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, u
 	while (!mount->stopping && !fuse_session_exited(mount->session))
 		pthread_cond_wait(&mount->ended, &mount->lock);
 	pf_unlock(&mount->lock);
-	pf_notes_stop(mount);
+	pf_notifier_stop(mount);
 	fuse_session_exit(mount->session);
 
 	pf_lock(&mount->lock);
@@ -449,7 +448,7 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 	sigdelset(&all, SIGURG);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	/* Nothing may be told to the kernel before somebody can take it back. */
-	r = -pf_notes_start(mount);
+	r = -pf_notifier_start(mount);
 	pf_lock(&mount->lock);
 	for (n = 0; !r && n < mount->n_threads; n++) {
 		r = pthread_create(&threads[n], NULL, serve, mount);
@@ -544,11 +543,11 @@ void pf_mount_free(struct pf_mount *mount)
 		fuse_session_destroy(mount->session);
 	}
 	pf_close_all(mount);
-	pf_notes_release(mount);
+	pf_map_release(&mount->changed);
 	free(mount->path);
+	pthread_cond_destroy(&mount->wake);
 	pthread_cond_destroy(&mount->ended);
 	pthread_mutex_destroy(&mount->lead);
-	pthread_mutex_destroy(&mount->poll_lock);
 	pthread_mutex_destroy(&mount->lock);
 	free(mount);
 }

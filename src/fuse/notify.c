@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling the kernel that what it remembers is past.
+ * Invalidate what the kernel caches of a node that changed.
  *
- * That the names in a directory changed is told on the spot, before anybody can learn of it
- * from elsewhere: the kernel only marks the attributes and waits for nothing.  So is that a
- * polled file is ready.  To drop pages
- * it waits for those that are being read or written, by requests that this daemon has to
- * answer; so a thread that answers none does it.
+ * A directory whose names changed is invalidated at once, before anybody can see the change
+ * elsewhere: the kernel only marks the attributes and waits for nothing.  Polled files that
+ * become ready are notified at once, too.  To drop pages the kernel waits for requests that
+ * read or write them, which this daemon has to answer; so a thread that answers none does it.
  */
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* In the queue: the number, and what is to be told. */
+/* A value in the map of changed nodes: the number, and whether the bytes changed too. */
 static void *encode(uint64_t ino, bool data)
 {
 	return (void *)(uintptr_t)(ino << 1 | data);
@@ -26,7 +25,6 @@ static void invalidate(struct pf_mount *mount, uint64_t ino, bool data)
 static void on_change(void *arg, uint64_t ino, enum pf_change change)
 {
 	struct pf_mount *mount = arg;
-	struct pf_notes *notes = &mount->notes;
 	bool data = change == PF_CHANGED_DATA;
 
 	if (change == PF_CHANGED_READY) {
@@ -37,87 +35,65 @@ static void on_change(void *arg, uint64_t ino, enum pf_change change)
 		invalidate(mount, ino, false);
 		return;
 	}
-	PF_LOCK_SCOPE(&notes->lock);
-	if (!data && pf_map_get(&notes->queue, ino))
+	PF_LOCK_SCOPE(&mount->lock);
+	if (!data && pf_map_get(&mount->changed, ino))
 		return;
-	/* Without memory for it the kernel finds out when the file is next opened. */
-	if (pf_map_put(&notes->queue, ino, encode(ino, data)) == 0)
-		pthread_cond_signal(&notes->wake);
-}
-
-static void tell_all(struct pf_mount *mount, struct pf_map *queue)
-{
-	size_t pos = 0;
-	void *note;
-
-	while ((note = pf_map_next(queue, &pos)))
-		invalidate(mount, (uintptr_t)note >> 1, (uintptr_t)note & 1);
-	pf_map_release(queue);
+	/* Without memory for it the kernel learns of the change when the file is next opened. */
+	if (pf_map_put(&mount->changed, ino, encode(ino, data)) == 0)
+		pthread_cond_signal(&mount->wake);
 }
 
 static void *run(void *arg)
 {
 	struct pf_mount *mount = arg;
-	struct pf_notes *notes = &mount->notes;
 
-	pf_lock(&notes->lock);
-	while (!notes->stopping) {
-		struct pf_map queue = notes->queue;
+	pf_lock(&mount->lock);
+	while (!mount->notifier_stops) {
+		struct pf_map changed = mount->changed;
+		size_t pos = 0;
+		void *value;
 
-		if (!queue.used) {
-			pthread_cond_wait(&notes->wake, &notes->lock);
+		if (!changed.used) {
+			pthread_cond_wait(&mount->wake, &mount->lock);
 			continue;
 		}
-		notes->queue = (struct pf_map){ 0 };
-		pf_unlock(&notes->lock);
-		tell_all(mount, &queue);
-		pf_lock(&notes->lock);
+		mount->changed = (struct pf_map){ 0 };
+		pf_unlock(&mount->lock);
+		while ((value = pf_map_next(&changed, &pos)))
+			invalidate(mount, (uintptr_t)value >> 1, (uintptr_t)value & 1);
+		pf_map_release(&changed);
+		pf_lock(&mount->lock);
 	}
-	pf_unlock(&notes->lock);
+	pf_unlock(&mount->lock);
 	return NULL;
 }
 
-void pf_notes_init(struct pf_mount *mount)
+int pf_notifier_start(struct pf_mount *mount)
 {
-	if (pthread_mutex_init(&mount->notes.lock, NULL) ||
-	    pthread_cond_init(&mount->notes.wake, NULL))
-		abort();
-}
-
-int pf_notes_start(struct pf_mount *mount)
-{
-	int r = pthread_create(&mount->notes.thread, NULL, run, mount);
+	int r = pthread_create(&mount->notifier, NULL, run, mount);
 
 	if (r)
 		return -r;
-	mount->notes.started = true;
+	mount->notifies = true;
 	pf_tree_set_notify(mount->tree, on_change, mount);
 	return 0;
 }
 
-/* The page that the thread may wait for is somebody's read, which may wait for long. */
-void pf_notes_stop(struct pf_mount *mount)
+/* The thread may wait for a page that a parked request reads: those are ended. */
+void pf_notifier_stop(struct pf_mount *mount)
 {
-	struct pf_notes *notes = &mount->notes;
 	struct timespec until;
 
 	pf_tree_set_notify(mount->tree, NULL, NULL);
-	if (!notes->started)
+	if (!mount->notifies)
 		return;
-	pf_lock(&notes->lock);
-	notes->stopping = true;
-	pthread_cond_signal(&notes->wake);
-	pf_unlock(&notes->lock);
+	pf_lock(&mount->lock);
+	mount->notifier_stops = true;
+	pthread_cond_signal(&mount->wake);
+	pf_unlock(&mount->lock);
 	do {
 		pf_fuse_requests_disconnect(mount);
 		until = pf_time_in(CLOCK_REALTIME, 10);
-	} while (pthread_timedjoin_np(notes->thread, NULL, &until));
-	notes->started = false;
-}
-
-void pf_notes_release(struct pf_mount *mount)
-{
-	pf_map_release(&mount->notes.queue);
-	pthread_cond_destroy(&mount->notes.wake);
-	pthread_mutex_destroy(&mount->notes.lock);
+	} while (pthread_timedjoin_np(mount->notifier, NULL, &until));
+	mount->notifies = false;
 }

@@ -1,62 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FUSE's operations, each turned into a call of the tree's. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "internal.h"
-
-/* Extended attributes. */
-
-/* The size 0 asks for the length; what does not fit is refused. */
-static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, size_t size)
-{
-	if (code < 0)
-		pf_fuse_code(req, code);
-	else if (!size)
-		fuse_reply_xattr(req, value->len);
-	else if (value->len > size)
-		pf_fuse_code(req, -ERANGE);
-	else
-		fuse_reply_buf(req, value->data, value->len);
-}
-
-static void pf_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
-			     size_t size)
-{
-	pf_autobuf struct pf_buf value = PF_BUF_INIT;
-	struct pf_cred cred = pf_fuse_cred(req);
-	int r = pf_vfs_get_xattr(pf_fuse_tree(req), ino, name, &cred, &value);
-
-	reply_value(req, r, &value, size);
-}
-
-static void pf_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
-{
-	pf_autobuf struct pf_buf names = PF_BUF_INIT;
-	struct pf_cred cred = pf_fuse_cred(req);
-	int r = pf_vfs_list_xattr(pf_fuse_tree(req), ino, &cred, &names);
-
-	reply_value(req, r, &names, size);
-}
-
-static void pf_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
-			     const char *value, size_t size, int flags)
-{
-	struct pf_cred cred = pf_fuse_cred(req);
-
-	pf_fuse_code(req, pf_vfs_set_xattr(pf_fuse_tree(req), ino, name, value, size,
-					   flags, &cred));
-}
-
-static void pf_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
-{
-	struct pf_cred cred = pf_fuse_cred(req);
-
-	pf_fuse_code(req, pf_vfs_remove_xattr(pf_fuse_tree(req), ino, name, &cred));
-}
 
 /*
  * How long the kernel may believe attributes and names.
@@ -82,7 +33,11 @@ static void pf_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name
 #define LONG_TIMEOUT 86400.0
 #define ROOT_TIMEOUT 1.0
 
-enum { MAX_COPY = 128 << 20 /* bytes */ };
+enum {
+	MAX_COPY = 128 << 20, /* bytes */
+	BLOCK = 4096,         /* bytes in a block of df(1) */
+	FREE_INODES = 1 << 24
+};
 
 static double attr_timeout(const struct stat *st, unsigned keeps)
 {
@@ -519,84 +474,86 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	fuse_reply_err(req, 0);
 }
 
-/* No locks, no seeking for holes: the kernel does without. */
-const struct fuse_lowlevel_ops pf_fuse_ops = {
-	.init = op_init,
-	.lookup = op_lookup,
-	.forget = op_forget,
-	.forget_multi = op_forget_multi,
-	.getattr = op_getattr,
-	.setattr = op_setattr,
-	.readlink = op_readlink,
-	.mknod = op_mknod,
-	.mkdir = op_mkdir,
-	.unlink = op_unlink,
-	.rmdir = op_rmdir,
-	.symlink = op_symlink,
-	.rename = op_rename,
-	.link = op_link,
-	.open = op_open,
-	.create = op_create,
-	.read = op_read,
-	.write = op_write,
-	.copy_file_range = op_copy_file_range,
-	.fallocate = op_fallocate,
-	.poll = pf_fuse_poll,
-	.flush = op_flush,
-	.fsync = op_fsync,
-	.release = op_release,
-	.opendir = pf_fuse_opendir,
-	.readdir = pf_fuse_readdir,
-	.readdirplus = pf_fuse_readdirplus,
-	.releasedir = pf_fuse_releasedir,
-	.statfs = pf_fuse_statfs,
-	.getxattr = pf_fuse_getxattr,
-	.listxattr = pf_fuse_listxattr,
-	.setxattr = pf_fuse_setxattr,
-	.removexattr = pf_fuse_removexattr,
-};
+/* --- extended attributes ------------------------------------------------------------------ */
 
-/* Listing directories, and what df(1) shows. */
-
-enum { BLOCK = 4096, FREE_INODES = 1 << 24 };
-
-/* An open directory: what it held when it was opened, or last read from the start. */
-struct handle {
-	pthread_mutex_t lock;       /* rank 0; protects the fields below */
-	struct pf_listing *listing; /* owned */
-	bool read;
-};
-
-void pf_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+/* The size 0 asks for the length; what does not fit is refused. */
+static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, size_t size)
 {
-	struct handle *h = calloc(1, sizeof(*h));
-	int r = h ? pf_vfs_list(pf_fuse_tree(req), ino, &h->listing) : -ENOMEM;
-
-	if (r < 0) {
-		free(h);
-		pf_fuse_code(req, r);
-		return;
-	}
-	if (pthread_mutex_init(&h->lock, NULL))
-		abort();
-	fi->fh = (uint64_t)(uintptr_t)h;
-	if (fuse_reply_open(req, fi) == -ENOENT) {
-		pf_listing_free(h->listing);
-		pthread_mutex_destroy(&h->lock);
-		free(h);
-	}
+	if (code < 0)
+		pf_fuse_code(req, code);
+	else if (!size)
+		fuse_reply_xattr(req, value->len);
+	else if (value->len > size)
+		pf_fuse_code(req, -ERANGE);
+	else
+		fuse_reply_buf(req, value->data, value->len);
 }
 
-static int rewind_handle(struct pf_tree *tree, uint64_t ino, struct handle *h)
+static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	struct pf_listing *listing;
-	int r = pf_vfs_list(tree, ino, &listing);
+	pf_autobuf struct pf_buf value = PF_BUF_INIT;
+	struct pf_cred cred = pf_fuse_cred(req);
+	int r = pf_vfs_get_xattr(pf_fuse_tree(req), ino, name, &cred, &value);
 
-	if (r < 0)
-		return r;
-	pf_listing_free(h->listing);
-	h->listing = listing;
-	return 0;
+	reply_value(req, r, &value, size);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
+	struct pf_cred cred = pf_fuse_cred(req);
+	int r = pf_vfs_list_xattr(pf_fuse_tree(req), ino, &cred, &names);
+
+	reply_value(req, r, &names, size);
+}
+
+static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+			const char *value, size_t size, int flags)
+{
+	struct pf_cred cred = pf_fuse_cred(req);
+
+	pf_fuse_code(req, pf_vfs_set_xattr(pf_fuse_tree(req), ino, name, value, size,
+					   flags, &cred));
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	struct pf_cred cred = pf_fuse_cred(req);
+
+	pf_fuse_code(req, pf_vfs_remove_xattr(pf_fuse_tree(req), ino, name, &cred));
+}
+
+/* --- directories -------------------------------------------------------------------------- */
+
+/* An open directory: what it held when it was last read from the start; NULL: it was not read
+ * yet, or another request is using it. */
+struct directory {
+	_Atomic(struct pf_listing *) listing; /* owned */
+};
+
+static struct directory *directory_of(const struct fuse_file_info *fi)
+{
+	return (struct directory *)(uintptr_t)fi->fh;
+}
+
+static void directory_free(struct directory *d)
+{
+	pf_listing_free(atomic_load(&d->listing));
+	free(d);
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct directory *d = calloc(1, sizeof(*d));
+
+	(void)ino;
+	if (!d) {
+		pf_fuse_code(req, -ENOMEM);
+		return;
+	}
+	fi->fh = (uint64_t)(uintptr_t)d;
+	if (fuse_reply_open(req, fi) == -ENOENT)
+		directory_free(d);
 }
 
 /* Bytes that entry I takes at AT, where there is room for SIZE; it is put there if it fits. */
@@ -625,52 +582,50 @@ static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing 
 static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		 struct fuse_file_info *fi, bool plus)
 {
-	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
+	struct directory *d = directory_of(fi);
+	struct pf_listing *listing = atomic_exchange(&d->listing, NULL);
 	pf_autofree char *buf = malloc(size);
 	size_t used = 0, n;
 	int r = buf ? 0 : -ENOMEM;
 
-	pf_lock(&h->lock);
-	if (r == 0 && off == 0 && h->read)
-		r = rewind_handle(pf_fuse_tree(req), ino, h);
-	h->read = true;
-	for (size_t i = (size_t)off; r == 0 && i < h->listing->n; i++) {
-		n = add_entry(req, ino, h->listing, i, plus, buf + used, size - used);
+	if (off == 0)
+		pf_listing_free(pf_steal(&listing));
+	if (r == 0 && !listing)
+		r = pf_vfs_list(pf_fuse_tree(req), ino, &listing);
+	for (size_t i = (size_t)off; r == 0 && i < listing->n; i++) {
+		n = add_entry(req, ino, listing, i, plus, buf + used, size - used);
 		if (n > size - used)
 			break;
 		used += n;
 	}
-	pf_unlock(&h->lock);
+	pf_listing_free(atomic_exchange(&d->listing, listing));
 	if (r < 0)
 		pf_fuse_code(req, r);
 	else
 		fuse_reply_buf(req, buf, used);
 }
 
-void pf_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		     struct fuse_file_info *fi)
+static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		       struct fuse_file_info *fi)
 {
 	list(req, ino, size, off, fi, false);
 }
 
-void pf_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-			 struct fuse_file_info *fi)
+static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+			   struct fuse_file_info *fi)
 {
 	list(req, ino, size, off, fi, true);
 }
 
-void pf_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
-
 	(void)ino;
-	pf_listing_free(h->listing);
-	pthread_mutex_destroy(&h->lock);
-	free(h);
+	directory_free(directory_of(fi));
 	fuse_reply_err(req, 0);
 }
 
-void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino)
+/* What df(1) shows. */
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	const struct pf_mount *mount = fuse_req_userdata(req);
 	struct pf_usage usage = { .files = pf_tree_count(mount->tree) };
@@ -689,3 +644,40 @@ void pf_fuse_statfs(fuse_req_t req, fuse_ino_t ino)
 	st.f_ffree = st.f_favail = FREE_INODES;
 	fuse_reply_statfs(req, &st);
 }
+
+/* No locks, no seeking for holes: the kernel does without. */
+const struct fuse_lowlevel_ops pf_fuse_ops = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.readlink = op_readlink,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.symlink = op_symlink,
+	.rename = op_rename,
+	.link = op_link,
+	.open = op_open,
+	.create = op_create,
+	.read = op_read,
+	.write = op_write,
+	.copy_file_range = op_copy_file_range,
+	.fallocate = op_fallocate,
+	.poll = pf_fuse_poll,
+	.flush = op_flush,
+	.fsync = op_fsync,
+	.release = op_release,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.statfs = op_statfs,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+	.setxattr = op_setxattr,
+	.removexattr = op_removexattr,
+};

@@ -30,7 +30,7 @@ static struct pf_polled *take(struct pf_mount *mount, struct pf_open *of, uint64
 {
 	struct pf_polled **at = &mount->polled, *p, *taken = NULL;
 
-	PF_LOCK_SCOPE(&mount->poll_lock);
+	PF_LOCK_SCOPE(&mount->lock);
 	while ((p = *at)) {
 		if ((of && p->of != of) || (ino && p->ino != ino)) {
 			at = &p->next;
@@ -75,7 +75,7 @@ static int remember(struct pf_mount *mount, struct pf_open *of,
 	p->ph = ph;
 	p->of = of;
 	p->ino = of->node->ino;
-	PF_LOCK_SCOPE(&mount->poll_lock);
+	PF_LOCK_SCOPE(&mount->lock);
 	p->next = mount->polled;
 	mount->polled = p;
 	return 0;
