@@ -10,6 +10,39 @@
 
 #include "pjrtfs/base.h"
 
+/*
+ * Shared memory: files in memory (memfd) of which two processes have a descriptor.
+ *
+ * Their size is sealed, so that neither process can cut off what the other reads.
+ */
+
+/*
+ * Make a file of SIZE bytes, all of them holes; NAME is shown in /proc/PID/maps.  A descriptor, the
+ * caller's, close-on-exec; -errno.
+ */
+int pf_shm_new(const char *name, uint64_t size, struct pf_err *err);
+
+/*
+ * Map the first SIZE bytes of FD, which stays the caller's, as PROT (PROT_READ, PROT_WRITE); no
+ * core dump has them.  -EINVAL: the file is shorter; -errno.
+ * ret   on success, the mapping, the caller's; munmap
+ */
+int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err);
+
+/*
+ * Guard a mapping of memory that the other process makes: a page is lost if the system has no
+ * memory for it, or if the memory is bad, and the kernel then sends SIGBUS to the thread that
+ * touches it.
+ *
+ * After this call a SIGBUS at one of the LEN bytes of the mapping MEMORY puts a page of zeros
+ * there, sets *LOST, writes 1 to the eventfd FD, and the thread goes on.  *LOST and FD are borrowed
+ * until pf_guard_remove.  At most 256 mappings are guarded, later ones are not.  Does not block.
+ */
+void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
+
+/* Guard MEMORY no more, before it is unmapped; no thread may touch it. */
+void pf_guard_remove(const void *memory);
+
 /* Bytes in a shared file. */
 struct pf_extent {
 	uint64_t off;
@@ -188,23 +221,5 @@ void pf_arena_set_reclaim(struct pf_arena *arena,
 
 /* Bytes in use, and the limit: what df shows. */
 void pf_arena_usage(struct pf_arena *arena, uint64_t *used, uint64_t *limit);
-
-/*
- * Mappings of memory that another process makes: the loss of a page must not end this one.
- *
- * Files are sealed, so that nobody can cut them off; a page is lost when the system has no
- * memory for it, or when the memory is bad.  The kernel then sends SIGBUS to the thread that
- * touches it.
- */
-
-/*
- * From now on a SIGBUS at one of the LEN bytes of the mapping MEMORY puts a page of zeros
- * there, sets *LOST, writes 1 to the eventfd FD, and goes on.  *LOST and FD are borrowed until
- * pf_guard_remove.  At most 256 mappings are guarded, later ones are not.  Does not block.
- */
-void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
-
-/* Forget MEMORY, before it is unmapped; no thread touches it any more. */
-void pf_guard_remove(const void *memory);
 
 #endif

@@ -535,11 +535,9 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 		free(instance);
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
 	}
-	pool = mmap(NULL, pool_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, pool_fd, 0);
-	if (pool == MAP_FAILED) {
-		r = pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
+	r = pf_shm_map(pool_fd, pool_size, PROT_READ, &pool, err);
+	if (r < 0)
 		goto fail;
-	}
 	instance->number = atomic_fetch_add(&instances, 1) + 1;
 	instance->broken_fd = broken_fd;
 	instance->log = log;

@@ -150,9 +150,6 @@ void pf_process_start_release(struct pf_process_start *start);
 char **pf_process_environ(const struct pf_process_start *start);
 void pf_process_environ_free(char **env); /* NULL is allowed */
 
-/* A memfd of SIZE bytes for a worker's results; the caller closes it. */
-int pf_process_pool(uint64_t size, struct pf_err *err);
-
 /*
  * Run START's program in the environment ENV, called NAME in ps(1), with SOCK at PF_CHANNEL_FD
  * and ERR_FD as its standard output and error, in a process group of its own.

@@ -126,7 +126,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r == 0)
 		r = channel = pf_channel_create(err);
 	if (r >= 0)
-		r = pool = pf_process_pool(w->pool_size, err);
+		r = pool = pf_shm_new("pjrtfs-pool", w->pool_size, err);
 	if (r >= 0)
 		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
 				    &w->log, &instance, err);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -240,20 +239,6 @@ void pf_process_start_release(struct pf_process_start *start)
 	free(start->setup);
 	free(start->looser);
 	free(start->options);
-}
-
-int pf_process_pool(uint64_t size, struct pf_err *err)
-{
-	int fd = memfd_create("pjrtfs-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	/* A worker that cut its file off would end the daemon, which reads it: SIGBUS. */
-	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return fd;
-	pf_err_set(err, -errno, "make the pool: %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return err->code;
 }
 
 void pf_worker_program(char *dst, size_t len)

@@ -45,33 +45,29 @@ static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
  * nor mprotect(2) its mapping.  Not F_SEAL_FUTURE_WRITE, under which the kernel refuses to
  * punch holes: pages could not be given back.
  */
-static int open_for_reading(struct pf_arena *a)
+static int open_for_reading(struct pf_arena *a, struct pf_err *err)
 {
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	if (fchmod(a->fd, 0400))
-		return -1;
-	a->read_fd = open(path, O_RDONLY | O_CLOEXEC);
-	return a->read_fd < 0 ? -1
-			      : fcntl(a->fd, F_ADD_SEALS,
-				      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	if (fchmod(a->fd, 0400) == 0)
+		a->read_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (a->read_fd < 0)
+		return pf_err_set(err, -errno, "open the arena for reading: %s",
+				  strerror(errno));
+	return 0;
 }
 
 static int map_file(struct pf_arena *a, struct pf_err *err)
 {
-	void *p;
+	int r = a->fd = pf_shm_new("pjrtfs-arena", a->size, err);
 
-	a->fd = memfd_create("pjrtfs-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (a->fd < 0 || ftruncate(a->fd, (off_t)a->size) || open_for_reading(a))
-		return pf_err_set(err, -errno, "memfd of the arena: %s", strerror(errno));
-	p = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, a->fd,
-		 0);
-	if (p == MAP_FAILED)
-		return pf_err_set(err, -errno, "map the arena's %" PRIu64 " bytes: %s",
-				  a->size, strerror(errno));
-	a->memory = p;
-	return 0;
+	if (r >= 0)
+		r = open_for_reading(a, err);
+	if (r == 0)
+		r = pf_shm_map(a->fd, a->size, PROT_READ | PROT_WRITE,
+			       (void **)&a->memory, err);
+	return r;
 }
 
 static void unmap_file(struct pf_arena *a)

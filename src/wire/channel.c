@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdint.h>
@@ -10,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/shm.h"
 #include "pjrtfs/wire.h"
 
 enum { PACKET = 64 << 10, MAX_FDS = 8 };
@@ -21,27 +21,16 @@ static size_t channel_size(void)
 
 int pf_channel_create(struct pf_err *err)
 {
-	pf_autoclose int fd =
-		memfd_create("pjrtfs-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int ret;
-
-	if (fd < 0)
-		return pf_err_set(err, -errno, "memfd_create: %s", strerror(errno));
-	if (ftruncate(fd, (off_t)channel_size()) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return pf_err_set(err, -errno, "size of the channel: %s",
-				  strerror(errno));
-	ret = fd;
-	fd = -1;
-	return ret;
+	return pf_shm_new("pjrtfs-channel", channel_size(), err);
 }
 
 int pf_channel_map(struct pf_channel *channel, int fd, struct pf_err *err)
 {
-	void *p = mmap(NULL, channel_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *p;
+	int r = pf_shm_map(fd, channel_size(), PROT_READ | PROT_WRITE, &p, err);
 
-	if (p == MAP_FAILED)
-		return pf_err_set(err, -errno, "map the channel: %s", strerror(errno));
+	if (r < 0)
+		return r;
 	channel->memory = p;
 	pf_ring_init(&channel->request, p);
 	pf_ring_init(&channel->reply, (char *)p + pf_ring_footprint());

@@ -20,11 +20,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/shm.h"
 
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS };
 
@@ -128,26 +128,9 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 	return pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
 }
 
-static int map_arena(int fd, uint64_t size, struct pf_err *err)
-{
-	struct stat st;
-	void *p;
-
-	if (fstat(fd, &st))
-		return pf_err_set(err, -errno, "the arena: %s", strerror(errno));
-	if ((uint64_t)st.st_size < size)
-		return pf_err_set(err, -EPROTO, "the arena's file is too short");
-	p = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (p == MAP_FAILED)
-		return pf_err_set(err, -errno, "map the arena: %s", strerror(errno));
-	(void)madvise(p, size, MADV_DONTDUMP);
-	worker.arena = p;
-	worker.arena_size = size;
-	return 0;
-}
-
 static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 {
+	void *arena;
 	int r = 0;
 
 	for (int i = 0; i < N_FDS; i++)
@@ -156,7 +139,11 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 	if (r == 0)
 		r = pf_channel_map(&worker.channel, fds[FD_CHANNEL], err);
 	if (r == 0)
-		r = map_arena(fds[FD_ARENA], setup->arena_size, err);
+		r = pf_shm_map(fds[FD_ARENA], setup->arena_size, PROT_READ, &arena, err);
+	if (r == 0) {
+		worker.arena = arena;
+		worker.arena_size = setup->arena_size;
+	}
 	if (r == 0)
 		r = pf_pool_setup(fds[FD_POOL], setup->pool_size, err);
 	for (int i = 0; i < N_FDS; i++)

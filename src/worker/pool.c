@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -12,6 +11,7 @@
 #include "pjrtfs/shm.h"
 
 #define MIB (UINT64_C(1) << 20)
+#define HUGE (2 * MIB)       /* the granule of large extents */
 #define SMALL_MIN (64 * MIB) /* bytes of the front part: */
 #define SMALL_SHARE 16       /* so much of the pool */
 #define SMALL_MOST (MIB << 19)
@@ -26,49 +26,36 @@ static int meminfo = -1;
 /* Extents of the daemon's blocks have the heap's mark, the plugin's allocations have not. */
 enum { ALLOCATION, BLOCK };
 
-static int map_pool(int fd, uint64_t size, struct pf_err *err)
+int pf_pool_setup(int fd, uint64_t size, struct pf_err *err)
 {
+	uint64_t small = size / SMALL_SHARE / HUGE * HUGE;
 	struct pf_heap_rules rules = {
 		.small_shift = 12,
-		.small_size = size / SMALL_SHARE / (2 * MIB) * (2 * MIB),
+		.small_size = small < SMALL_MIN    ? SMALL_MIN
+			      : small > SMALL_MOST ? SMALL_MOST
+						   : small,
 		.small_max = PF_POOL_LARGE - 1,
 		.keep = { 8 * MIB, 512 * MIB },
 	};
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-		       0);
+	void *p;
 	int r;
 
-	if (p == MAP_FAILED)
-		return pf_err_set(err, -errno, "map the pool: %s", strerror(errno));
-	(void)madvise(p, size, MADV_DONTDUMP);
-	if (rules.small_size < SMALL_MIN)
-		rules.small_size = SMALL_MIN;
-	if (rules.small_size > SMALL_MOST)
-		rules.small_size = SMALL_MOST;
-	r = pf_heap_init(&heap, fd, p, size, &rules, err);
-	if (r < 0)
-		return r;
-	pf_pool_base = (uintptr_t)p;
-	pf_pool_size = size;
-	return 0;
-}
-
-int pf_pool_setup(int fd, uint64_t size, struct pf_err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return pf_err_set(err, -errno, "the pool: %s", strerror(errno));
-	size = size / (2 * MIB) * (2 * MIB);
-	if (size < 2 * SMALL_MIN || (uint64_t)st.st_size < size)
-		return pf_err_set(err, -EINVAL,
-				  "the pool's file has %lld bytes, %llu asked for",
-				  (long long)st.st_size, (unsigned long long)size);
+	size = size / HUGE * HUGE;
+	if (size < 2 * SMALL_MIN)
+		return pf_err_set(err, -EINVAL, "a pool of %llu bytes",
+				  (unsigned long long)size);
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return pf_err_set(err, -errno, "the pool: %s", strerror(errno));
+	r = pf_shm_map(fd, size, PROT_READ | PROT_WRITE, &p, err);
+	if (r == 0)
+		r = pf_heap_init(&heap, fd, p, size, &rules, err);
+	if (r < 0)
+		return r;
 	meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	return map_pool(fd, size, err);
+	pf_pool_base = (uintptr_t)p;
+	pf_pool_size = size;
+	return 0;
 }
 
 bool pf_pool_holds(const void *p, uint64_t len, uint64_t *off)

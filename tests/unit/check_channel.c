@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set-up connection: texts of every length, descriptors, and peers that misbehave. */
+#include "pjrtfs/shm.h"
 #include "pjrtfs/wire.h"
 
 #include <errno.h>
@@ -339,6 +340,26 @@ START_TEST(the_size_is_sealed)
 	ck_assert_int_eq(errno, EPERM);
 	ck_assert_int_lt(ftruncate(fd, 1 << 30), 0);
 	ck_assert_int_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	ck_assert_int_eq(pwrite(fd, "x", 1, 0), 1);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				   4096),
+			 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_short_file_is_not_mapped)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int fd = pf_shm_new("short", 4096, &err);
+	void *p;
+
+	ck_assert_msg(fd >= 0, "%s", err.text);
+	ck_assert_int_eq(pf_shm_map(fd, 4097, PROT_READ, &p, &err), -EINVAL);
+	ck_assert_str_eq(err.text, "shared memory: expected 4097 bytes, found 4096");
+	ck_assert_int_eq(pf_shm_map(fd, 4096, PROT_READ, &p, &err), 0);
+	ck_assert_int_eq(*(char *)p, 0);
+	munmap(p, 4096);
 	close(fd);
 }
 END_TEST
@@ -370,6 +391,7 @@ int main(void)
 	suite_add_tcase(s, tc);
 	tcase_add_test(memory, two_mappings_are_one_channel);
 	tcase_add_test(memory, the_size_is_sealed);
+	tcase_add_test(memory, a_short_file_is_not_mapped);
 	tcase_add_test(memory, what_is_no_file_cannot_be_mapped);
 	suite_add_tcase(s, memory);
 	return unit_run(s);

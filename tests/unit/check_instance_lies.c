@@ -164,23 +164,6 @@ START_TEST(a_lost_page_ends_the_instance)
 }
 END_TEST
 
-START_TEST(the_pool_keeps_its_size)
-{
-	int fd = pf_process_pool(POOL, NULL);
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_lt(ftruncate(fd, 0), 0);
-	ck_assert_int_eq(errno, EPERM);
-	ck_assert_int_lt(ftruncate(fd, 2 * POOL), 0);
-	ck_assert_int_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
-	ck_assert_int_eq(pwrite(fd, "x", 1, 0), 1);
-	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-				   4096),
-			 0);
-	close(fd);
-}
-END_TEST
-
 static bool is_reported(void)
 {
 	uint64_t n = 0;
@@ -305,7 +288,6 @@ int main(void)
 	unit_add_cases(tc, unknown_tags_are_nobodys, tags);
 	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
 	tcase_add_test(tc, a_lost_page_ends_the_instance);
-	tcase_add_test(tc, the_pool_keeps_its_size);
 	unit_add_cases(tc, an_answer_without_a_tag_ends_the_calls, stumps);
 	unit_add_cases(tc, a_broken_request_ring_ends_the_calls, damages);
 	unit_add_cases(tc, a_free_finds_a_broken_request_ring, damages);

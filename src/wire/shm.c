@@ -1,13 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/shm.h"
+
+int pf_shm_new(const char *name, uint64_t size, struct pf_err *err)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	r = pf_err_set(err, -errno, "make %s: %s", name, strerror(errno));
+	pf_closep(&fd);
+	return r;
+}
+
+int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st))
+		return pf_err_set(err, -errno, "shared memory: %s", strerror(errno));
+	if ((uint64_t)st.st_size < size)
+		return pf_err_set(err, -EINVAL,
+				  "shared memory: expected %" PRIu64 " bytes, found %lld",
+				  size, (long long)st.st_size);
+	p = mmap(NULL, size, prot, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (p == MAP_FAILED)
+		return pf_err_set(err, -errno, "map %" PRIu64 " bytes: %s", size,
+				  strerror(errno));
+	(void)madvise(p, size, MADV_DONTDUMP);
+	*ret = p;
+	return 0;
+}
+
+/* --- the loss of a page ---------------------------------------------------------------- */
 
 enum { GUARDS = 256 };
 
