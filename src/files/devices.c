@@ -36,9 +36,10 @@ struct stats {
 
 static void stats_set(struct device *d, const char *text, size_t len)
 {
-	PF_LOCK_SCOPE(&d->lock);
+	pf_tree_lock_names(d->fs->tree);
 	pf_buf_consume(&d->stats, d->stats.len);
 	pf_buf_append(&d->stats, text, len);
+	pf_tree_unlock_names(d->fs->tree);
 }
 
 static void stats_unavailable(struct device *d, const char *why)
@@ -155,9 +156,10 @@ static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	struct device *d = node->object;
 
 	(void)err;
-	PF_LOCK_SCOPE(&d->lock);
+	pf_tree_lock_names(node->tree);
 	if (d->stats.len)
 		pf_buf_append(out, d->stats.data, d->stats.len);
+	pf_tree_unlock_names(node->tree);
 	return 0;
 }
 

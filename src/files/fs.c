@@ -39,7 +39,6 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 				 (long long)d->devices[i].id);
 			dev->location = (struct pf_location){ fs->arena, dev->worker, i,
 							      dev->name };
-			pthread_mutex_init(&dev->lock, NULL);
 			fs->n_devices++;
 		}
 	}
@@ -208,10 +207,8 @@ void pf_fs_free(struct pf_fs *fs)
 	pf_node_unref(fs->executables);
 	if (fs->tree)
 		pf_tree_free(fs->tree);
-	for (unsigned i = 0; i < fs->n_devices; i++) {
+	for (unsigned i = 0; i < fs->n_devices; i++)
 		pf_buf_release(&fs->devices[i].stats);
-		pthread_mutex_destroy(&fs->devices[i].lock);
-	}
 	free(fs->devices);
 	free(fs->workers);
 	free(fs->mountpoint);

@@ -24,8 +24,7 @@ struct device {
 	char name[64];               /* "cpu:0" */
 	struct pf_location location; /* of its buffers/ */
 	struct pf_node *buffers;     /* owned reference: its buffers/, or /buffers */
-	pthread_mutex_t lock;        /* rank 3; protects stats */
-	struct pf_buf stats;         /* memory_stats.json as last asked for */
+	struct pf_buf stats; /* memory_stats.json as it came last; under the name lock */
 };
 
 /* Buffers without a name whose memory is freed a moment later: buffers/inode.c. */

@@ -12,9 +12,11 @@
 
 /* metrics.prom: what Prometheus reads.  It asks no plugin anything. */
 
-static void gauge(struct pf_buf *out, const char *name, const char *help, uint64_t value)
+/* A family of one sample, of TYPE "gauge" or "counter". */
+static void single(struct pf_buf *out, const char *name, const char *type,
+		   const char *help, uint64_t value)
 {
-	pf_metrics_family(out, name, "gauge", help);
+	pf_metrics_family(out, name, type, help);
 	pf_metrics_sample(out, name, NULL, 0, value);
 }
 
@@ -77,12 +79,12 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	uint64_t used, limit, added, dropped;
 
 	(void)err;
-	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version_label that runs.");
+	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version that runs.");
 	pf_metrics_sample(out, "pjrtfs_info", version_label, 2, 1);
 	pf_arena_usage(fs->arena, &used, &limit);
-	gauge(out, "pjrtfs_memory_used_bytes", "What of the memory limit is in use.",
-	      used);
-	gauge(out, "pjrtfs_memory_limit_bytes", "The memory limit.", limit);
+	single(out, "pjrtfs_memory_used_bytes", "gauge",
+	       "What of the memory limit is in use.", used);
+	single(out, "pjrtfs_memory_limit_bytes", "gauge", "The memory limit.", limit);
 	workers(fs, out);
 	alive(fs, PF_ALIVE_BUFFERS, "pjrtfs_buffers_alive",
 	      "Arrays that are on the device now.", out);
@@ -90,11 +92,9 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	      "Compiled programs that are loaded on the device now.", out);
 	pf_metrics_print(pf_telemetry_metrics(fs->telemetry), out, executable_name, fs);
 	pf_events_count(pf_telemetry_events(fs->telemetry), &added, &dropped);
-	pf_metrics_family(out, "pjrtfs_events_total", "counter", "Lines of events.");
-	pf_metrics_sample(out, "pjrtfs_events_total", NULL, 0, added);
-	pf_metrics_family(out, "pjrtfs_events_dropped_total", "counter",
-			  "Lines that events no longer shows to the owner.");
-	pf_metrics_sample(out, "pjrtfs_events_dropped_total", NULL, 0, dropped);
+	single(out, "pjrtfs_events_total", "counter", "Lines of events.", added);
+	single(out, "pjrtfs_events_dropped_total", "counter",
+	       "Lines that events no longer shows to the owner.", dropped);
 	return 0;
 }
 
@@ -218,9 +218,8 @@ static void error_read(struct pf_open *of, size_t len, uint64_t off,
 		       struct pf_reply *reply)
 {
 	const struct pf_buf *text = of->state;
-	size_t left = off < text->len ? text->len - off : 0;
 
-	pf_reply_data(reply, left ? text->data + off : NULL, len < left ? len : left);
+	files_reply_part(reply, text->data, text->len, len, off);
 }
 
 static void error_getattr_as(struct pf_node *node, const struct pf_cred *cred,

@@ -68,11 +68,6 @@ void files_target_release(struct target *target);
 /* The buffer that has that name now, with a reference, or NULL. */
 struct pf_buffer *files_target_buffer(const struct target *target);
 
-/* The place that NAME means, a buffer's or not: *DIR (a reference) and the stem there. */
-int files_find_location(struct pf_fs *fs, const struct device *device, const char *name,
-			const struct pf_cred *cred, struct pf_node **dir,
-			char stem[PF_NAME_MAX + 1], struct pf_err *err);
-
 /*
  * Give the name TARGET a new buffer (a reference is taken): a new inode, which keeps owner
  * and mode of what was there, or is CRED's.  EXCL: -EEXIST.

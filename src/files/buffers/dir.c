@@ -134,7 +134,7 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 			     make_directory(dir, name, mode, cred, ret, err), err);
 }
 
-int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+static int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
 	char name[PF_NAME_MAX + 1];
 	struct buffer_inode *inode;

@@ -8,6 +8,159 @@
 
 #include "internal.h"
 
+/* --- writers --------------------------------------------------------------------------------- */
+
+/*
+ * All writers of a buffer write the same view, since a write in another format would have no
+ * meaning in this one.
+ *
+ * For close(2) the kernel sends a FLUSH before the call returns, and the RELEASE some time
+ * after.  So an open of another view may find the previous writer still there, and waits a
+ * little for its RELEASE.
+ */
+
+enum {
+	WRITERS_BITS = 16,
+	WAIT_MS = 500, /* for a RELEASE under way */
+};
+
+/* Is NODE the view that its buffer is written in? */
+static bool writer_is_listed(struct pf_node *node)
+{
+	struct pf_buffer *b = buffer_of(node);
+
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == view_of(node)->format || b->format == PF_FORMAT_NONE;
+}
+
+static int count_in(struct pf_node *node, struct pf_err *err)
+{
+	struct buffer_inode *inode = view_of(node)->inode;
+	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
+	uint64_t now = atomic_load(&inode->writers);
+
+	do {
+		count = now & all;
+		if (count && now >> WRITERS_BITS != node->ino)
+			return pf_err_set(err, -EBUSY,
+					  "another view of it is open for writing");
+		if (count == all)
+			return pf_err_set(err, -ENFILE, "it is open too often");
+	} while (!atomic_compare_exchange_weak(&inode->writers, &now,
+					       node->ino << WRITERS_BITS | (count + 1)));
+	pf_buffer_new_writer(buffer_of(node));
+	return 0;
+}
+
+static void count_out(struct pf_node *node)
+{
+	atomic_fetch_sub(&view_of(node)->inode->writers, 1);
+}
+
+/* The view that OF writes becomes the one that the buffer is written in. */
+static int writer_take_over(struct pf_open *of, struct pf_err *err)
+{
+	enum pf_format format = view_of(of->node)->format;
+	char name[PF_NAME_MAX + 1] = "";
+	int r;
+
+	if (format == PF_FORMAT_SAFETENSORS)
+		inode_stem(of->node, name);
+	r = pf_buffer_adopt(buffer_of(of->node), format, name, !(of->flags & O_TRUNC),
+			    err);
+	if (r < 0)
+		return r;
+	pf_tree_lock_names(of->node->tree);
+	r = inode_list(of->node);
+	pf_tree_unlock_names(of->node->tree);
+	return r;
+}
+
+/*
+ * OF is opened to write.  0; or, with its "waits" set, another view is open for writing, and
+ * await_writer is to be called.  -EACCES, -ENFILE; what converting the buffer says.
+ */
+static int writer_enter(struct pf_open *of, struct pf_err *err)
+{
+	struct buffer_open *o = of->state;
+	int r;
+
+	o->waits = true;
+	if (view_of(of->node)->format == PF_FORMAT_JSON)
+		return pf_err_set(err, -EACCES,
+				  "what is known of a buffer cannot be written");
+	r = count_in(of->node, err);
+	if (r < 0)
+		return r == -EBUSY ? 0 : r;
+	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
+	if ((of->flags & O_TRUNC) && !writer_is_listed(of->node))
+		r = writer_take_over(of, err);
+	if (r < 0)
+		count_out(of->node);
+	else
+		o->waits = false;
+	return r;
+}
+
+static void writer_leave(struct pf_open *of)
+{
+	struct buffer_open *o = of->state;
+
+	if (pf_open_writes(of) && !o->waits)
+		count_out(of->node);
+}
+
+static void buffer_prepare(struct pf_open *of, struct pf_reply *reply);
+
+/* An opening that waits for another view's writer to go. */
+struct writer_wait {
+	struct pf_timer timer;
+	struct pf_open *of;     /* stays until reply is answered */
+	struct pf_reply *reply; /* owned */
+	uint64_t next_ms, waited_ms;
+};
+
+static void try_again(struct pf_timer *timer)
+{
+	struct writer_wait *w = pf_container_of(timer, struct writer_wait, timer);
+	struct buffer_open *o = w->of->state;
+	struct pf_timers *timers = fs_of(w->of->node)->timers;
+	struct pf_err err = PF_ERR_INIT;
+	int r = writer_enter(w->of, &err);
+
+	if (r == 0 && o->waits) {
+		w->waited_ms += w->next_ms;
+		w->next_ms *= 2;
+		if (w->waited_ms < WAIT_MS &&
+		    pf_timer_arm(timers, &w->timer, w->next_ms) == 0)
+			return;
+		r = pf_err_set(&err, -EBUSY,
+			       "another process has it open to write by another name");
+	}
+	if (r == 0 && (w->of->flags & O_TRUNC))
+		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
+	if (r == 0)
+		buffer_prepare(w->of, w->reply);
+	else
+		pf_reply_fail(w->reply, r, &err);
+	free(w);
+}
+
+/* OF may write, or REPLY is answered with EBUSY, within WAIT_MS. */
+static void await_writer(struct pf_open *of, struct pf_reply *reply)
+{
+	struct writer_wait *w = calloc(1, sizeof(*w));
+
+	if (w)
+		*w = (struct writer_wait){
+			.timer.fire = try_again, .of = of, .reply = reply, .next_ms = 1
+		};
+	if (!w || pf_timer_arm(fs_of(of->node)->timers, &w->timer, w->next_ms) < 0) {
+		free(w);
+		pf_reply_code(reply, -EBUSY);
+	}
+}
+
 /*
  * copy_file_range(2): cp(1) and cat(1) within the mount.
  *
@@ -385,29 +538,11 @@ static void buffer_release(struct pf_open *of)
 	inode_leave(of->node);
 }
 
-/* The stem under which NODE's buffer is listed; "" if it has no name. */
-static void buffer_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
-{
-	struct buffer_inode *inode = view_of(node)->inode;
-	size_t len;
-
-	struct pf_node *named;
-
-	name[0] = '\0';
-	pf_tree_lock_names(node->tree);
-	named = inode->directory ? inode->directory : inode->listed;
-	if (named)
-		pf_node_name(named, name);
-	pf_tree_unlock_names(node->tree);
-	pf_format_of(name, &len);
-	name[len] = '\0';
-}
-
 static void describe_text(struct pf_node *node, struct pf_buf *out)
 {
 	char name[PF_NAME_MAX + 1];
 
-	buffer_stem(node, name);
+	inode_stem(node, name);
 	pf_buffer_describe(buffer_of(node), name, out);
 }
 
@@ -444,16 +579,6 @@ static bool must_take_over(struct pf_open *of)
 		pf_buffer_lacks_bytes(buffer_of(of->node)));
 }
 
-/* The bytes are in host memory: what was seen of them can be written. */
-static int view_to_write(struct pf_open *of, struct pf_err *err)
-{
-	struct buffer_open *o = of->state;
-
-	pf_snapshot_release(&o->snapshot);
-	o->viewed = false;
-	return writer_take_over(of, err);
-}
-
 static void view_answer(struct view_wait *w, int code, const struct pf_err *err)
 {
 	if (w->value)
@@ -466,11 +591,16 @@ static void view_answer(struct view_wait *w, int code, const struct pf_err *err)
 static void *view_finish(void *arg)
 {
 	struct view_wait *w = arg;
+	struct buffer_open *o = w->of->state;
 	struct pf_err err = PF_ERR_INIT;
 	int r = take_view(w->of, w->name, &err);
 
-	if (r > 0 && pf_open_writes(w->of))
-		r = view_to_write(w->of, &err);
+	if (r > 0 && pf_open_writes(w->of)) {
+		/* The bytes are in host memory now: they can be written. */
+		pf_snapshot_release(&o->snapshot);
+		o->viewed = false;
+		r = writer_take_over(w->of, &err);
+	}
 	view_answer(w, r < 0 ? r : 0, &err);
 	return NULL;
 }
@@ -511,8 +641,10 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	enum pf_format format = view_of(of->node)->format;
 	struct view_wait *w;
 
-	if (writer_waits(of, buffer_prepare, reply))
+	if (((struct buffer_open *)of->state)->waits) {
+		await_writer(of, reply);
 		return;
+	}
 	/* Who writes sees the bytes as they are, but they must be there. */
 	if (pf_open_writes(of) ? !must_take_over(of) : (of->flags & O_TRUNC) != 0) {
 		pf_reply_code(reply, 0);
@@ -527,7 +659,7 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	w->reply = reply;
 	w->waiter.wake = view_wake;
 	if (format == PF_FORMAT_SAFETENSORS)
-		buffer_stem(of->node, w->name);
+		inode_stem(of->node, w->name);
 	if (format != PF_FORMAT_JSON)
 		w->value = pf_snapshot_pin(buffer_of(of->node), format);
 	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
@@ -559,30 +691,35 @@ static void text_come(struct pf_wait *waiter)
 	free(r);
 }
 
+/* The text of R is not rendered so far: 0; R is answered when it is. */
+static int await_text(const struct text_read *r)
+{
+	struct text_read *waits = malloc(sizeof(*waits));
+	int code;
+
+	if (!waits)
+		return -ENOMEM;
+	*waits = *r;
+	code = pf_snapshot_await(r->snapshot, r->len, r->off, &waits->more);
+	if (code != 0)
+		free(waits);
+	return code;
+}
+
 static void read_snapshot(struct pf_snapshot *snapshot, size_t len, uint64_t off,
 			  struct pf_reply *reply)
 {
-	struct text_read *r;
 	int code = pf_snapshot_await(snapshot, len, off, NULL);
 
-	if (code == 0) {
-		r = malloc(sizeof(*r));
-		code = r ? 0 : -ENOMEM;
-		if (r) {
-			*r = (struct text_read){ .more.waiter.wake = text_come,
-						 .snapshot = snapshot,
-						 .reply = reply,
-						 .len = len,
-						 .off = off };
-			code = pf_snapshot_await(snapshot, len, off, &r->more);
-			if (code == 0)
-				return;
-			free(r);
-		}
-	}
+	if (code == 0)
+		code = await_text(&(struct text_read){ .more.waiter.wake = text_come,
+						       .snapshot = snapshot,
+						       .reply = reply,
+						       .len = len,
+						       .off = off });
 	if (code < 0)
 		pf_reply_code(reply, code);
-	else
+	else if (code > 0)
 		pf_snapshot_read(snapshot, len, off, read_data, reply);
 }
 
@@ -720,7 +857,7 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 		st->st_size = (off_t)text.len;
 	} else {
 		if (format == PF_FORMAT_SAFETENSORS)
-			buffer_stem(node, name);
+			inode_stem(node, name);
 		st->st_size = (off_t)pf_snapshot_size(buffer_of(node), format, name);
 	}
 }
@@ -755,156 +892,3 @@ const struct pf_kind kind_buffer = {
 	.setattr = buffer_setattr,
 	.free = buffer_node_free,
 };
-
-/*
- * Who may write a buffer: all at once write the same view, since what another's writes would
- * mean in this one's format nobody can say.
- *
- * The kernel tells of a close(2) twice: the writer's FLUSH before that returns, the RELEASE
- * some time after.  So who opens another view finds the writer of before there still, and
- * waits a little for that to go.
- */
-
-enum {
-	WRITERS_BITS = 16,
-	WAIT_MS = 500, /* for a RELEASE under way */
-};
-
-bool writer_is_listed(struct pf_node *node)
-{
-	struct pf_buffer *b = buffer_of(node);
-
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format == view_of(node)->format || b->format == PF_FORMAT_NONE;
-}
-
-static int count_in(struct pf_node *node, struct pf_err *err)
-{
-	struct buffer_inode *inode = view_of(node)->inode;
-	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
-	uint64_t now = atomic_load(&inode->writers);
-
-	do {
-		count = now & all;
-		if (count && now >> WRITERS_BITS != node->ino)
-			return pf_err_set(err, -EBUSY,
-					  "another view of it is open for writing");
-		if (count == all)
-			return pf_err_set(err, -ENFILE, "it is open too often");
-	} while (!atomic_compare_exchange_weak(&inode->writers, &now,
-					       node->ino << WRITERS_BITS | (count + 1)));
-	pf_buffer_new_writer(buffer_of(node));
-	return 0;
-}
-
-static void count_out(struct pf_node *node)
-{
-	atomic_fetch_sub(&view_of(node)->inode->writers, 1);
-}
-
-int writer_take_over(struct pf_open *of, struct pf_err *err)
-{
-	enum pf_format format = view_of(of->node)->format;
-	char name[PF_NAME_MAX + 1] = "";
-	int r;
-
-	if (format == PF_FORMAT_SAFETENSORS)
-		buffer_stem(of->node, name);
-	r = pf_buffer_adopt(buffer_of(of->node), format, name, !(of->flags & O_TRUNC),
-			    err);
-	if (r < 0)
-		return r;
-	pf_tree_lock_names(of->node->tree);
-	r = inode_list(of->node);
-	pf_tree_unlock_names(of->node->tree);
-	return r;
-}
-
-int writer_enter(struct pf_open *of, struct pf_err *err)
-{
-	struct buffer_open *o = of->state;
-	int r;
-
-	o->waits = true;
-	if (view_of(of->node)->format == PF_FORMAT_JSON)
-		return pf_err_set(err, -EACCES,
-				  "what is known of a buffer cannot be written");
-	r = count_in(of->node, err);
-	if (r < 0)
-		return r == -EBUSY ? 0 : r;
-	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
-	if ((of->flags & O_TRUNC) && !writer_is_listed(of->node))
-		r = writer_take_over(of, err);
-	if (r < 0)
-		count_out(of->node);
-	else
-		o->waits = false;
-	return r;
-}
-
-void writer_leave(struct pf_open *of)
-{
-	struct buffer_open *o = of->state;
-
-	if (pf_open_writes(of) && !o->waits)
-		count_out(of->node);
-}
-
-/* --- waiting for another to go ---------------------------------------------------------- */
-
-struct wait {
-	struct pf_timer timer;
-	struct pf_open *of; /* stays until reply is answered */
-	void (*then)(struct pf_open *of, struct pf_reply *reply);
-	struct pf_reply *reply;
-	uint64_t next_ms, waited_ms;
-};
-
-static void try_again(struct pf_timer *timer)
-{
-	struct wait *w = pf_container_of(timer, struct wait, timer);
-	struct buffer_open *o = w->of->state;
-	struct pf_timers *timers = fs_of(w->of->node)->timers;
-	struct pf_err err = PF_ERR_INIT;
-	int r = writer_enter(w->of, &err);
-
-	if (r == 0 && o->waits) {
-		w->waited_ms += w->next_ms;
-		w->next_ms *= 2;
-		if (w->waited_ms < WAIT_MS &&
-		    pf_timer_arm(timers, &w->timer, w->next_ms) == 0)
-			return;
-		r = pf_err_set(&err, -EBUSY,
-			       "another process has it open to write by another name");
-	}
-	if (r == 0 && (w->of->flags & O_TRUNC))
-		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
-	if (r == 0)
-		w->then(w->of, w->reply);
-	else
-		pf_reply_fail(w->reply, r, &err);
-	free(w);
-}
-
-bool writer_waits(struct pf_open *of,
-		  void (*then)(struct pf_open *of, struct pf_reply *reply),
-		  struct pf_reply *reply)
-{
-	const struct buffer_open *o = of->state;
-	struct wait *w;
-
-	if (!o->waits)
-		return false;
-	w = calloc(1, sizeof(*w));
-	if (w)
-		*w = (struct wait){ .timer.fire = try_again,
-				    .of = of,
-				    .then = then,
-				    .reply = reply,
-				    .next_ms = 1 };
-	if (!w || pf_timer_arm(fs_of(of->node)->timers, &w->timer, w->next_ms) < 0) {
-		free(w);
-		pf_reply_code(reply, -EBUSY);
-	}
-	return true;
-}

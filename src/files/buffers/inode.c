@@ -57,7 +57,7 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 
 /* --- how long a buffer lives ---------------------------------------------------------- */
 
-void inode_unref(struct buffer_inode *inode)
+static void inode_unref(struct buffer_inode *inode)
 {
 	if (!inode || atomic_fetch_sub(&inode->refs, 1) != 1)
 		return;
@@ -266,6 +266,22 @@ void inode_unlinked(struct buffer_inode *inode)
 	if (!atomic_load(&inode->opens))
 		free_or_defer_locked(fs, inode);
 	inode_unref(inode);
+}
+
+void inode_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
+{
+	struct buffer_inode *inode = view_of(node)->inode;
+	struct pf_node *named;
+	size_t len;
+
+	name[0] = '\0';
+	pf_tree_lock_names(node->tree);
+	named = inode->directory ? inode->directory : inode->listed;
+	if (named)
+		pf_node_name(named, name);
+	pf_tree_unlock_names(node->tree);
+	pf_format_of(name, &len);
+	name[len] = '\0';
 }
 
 void inode_changed(struct pf_node *node)

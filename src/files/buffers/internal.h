@@ -79,26 +79,6 @@ struct buffer_open {
 
 extern const struct pf_kind kind_buffer;
 
-/* --- who writes (writers.c) ---------------------------------------------------------- */
-
-/* Is NODE the view that its buffer is written in? */
-bool writer_is_listed(struct pf_node *node);
-
-/*
- * OF is opened to write.  0; or, with its "waits" set, another view is open for writing, and
- * writer_waits is to be called.  -EACCES, -ENFILE; what converting the buffer says.
- */
-int writer_enter(struct pf_open *of, struct pf_err *err);
-void writer_leave(struct pf_open *of);
-
-/* The view that OF writes becomes the one that the buffer is written in. */
-int writer_take_over(struct pf_open *of, struct pf_err *err);
-
-/* If OF waits: true; THEN is called once it may write, or REPLY is answered with EBUSY. */
-bool writer_waits(struct pf_open *of,
-		  void (*then)(struct pf_open *of, struct pf_reply *reply),
-		  struct pf_reply *reply);
-
 /* --- NAME.sharding.json (sharding.c) ------------------------------------------------ */
 
 extern const struct pf_kind kind_sharding;
@@ -135,8 +115,6 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
 
 /* A process has opened an inode that was dead already: defer frees for two seconds. */
 void deferred_free_alarm(struct pf_fs *fs);
-
-void inode_unref(struct buffer_inode *inode); /* NULL is allowed */
 
 /* --- committing (commit.c) ---------------------------------------------------------- */
 
@@ -179,9 +157,6 @@ int buffers_find_listed(struct pf_fs *fs, const struct device *device, const cha
 			const struct pf_cred *cred, struct pf_node **dir,
 			struct pf_node **ret, struct pf_err *err);
 
-/* Unlink a listed buffer of DIR; -EPERM for views.  The name lock is held. */
-int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
-
 /* Make a directory of KIND for arrays of DEVICE, not yet linked, as pf_node_new does. */
 struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
 			       struct device *device, mode_t perm,
@@ -208,6 +183,9 @@ void inode_leave(struct pf_node *node);
 /* The free of kind_buffer and of kind_buffers. */
 void buffer_dir_free(struct pf_node *dir);
 void buffer_node_free(struct pf_node *node);
+
+/* The stem under which NODE's buffer is listed; "" if it has no name.  Takes the name lock. */
+void inode_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
 
 /* What was written to NODE changed what the others of its entry show: whoever keeps their
  * attributes or pages is told.  The name lock is not held. */

@@ -596,20 +596,6 @@ int files_expand(struct pf_fs *fs, const struct device *device, const char *name
 
 /* --- where results go ------------------------------------------------------------------- */
 
-int files_find_location(struct pf_fs *fs, const struct device *device, const char *name,
-			const struct pf_cred *cred, struct pf_node **dir,
-			char stem[PF_NAME_MAX + 1], struct pf_err *err)
-{
-	const char *last;
-	int r = check_no_json(name, err);
-
-	if (r == 0)
-		r = files_walk(fs, device, name, cred, dir, &last, err);
-	if (r == 0)
-		snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)stem_length(last), last);
-	return r;
-}
-
 int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)
 {
