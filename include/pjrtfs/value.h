@@ -81,6 +81,14 @@ int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool 
 int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
 		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err);
 
+/*
+ * Write LEN bytes of SRC at OFF of *BYTES, of which *SIZE are kept, and set *SIZE: a hole becomes
+ * zeros.  Room as for pf_bytes_room.  -EFBIG; -ENOSPC, -ENOMEM: nothing has changed.
+ */
+int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *size,
+		   const void *src, size_t len, uint64_t off, uint64_t want,
+		   uint64_t first, struct pf_err *err);
+
 /* Zero the bytes from FROM to TO, if there are any: a file's hole. */
 void pf_bytes_zero(struct pf_bytes *bytes, uint64_t from, uint64_t to);
 

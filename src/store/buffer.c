@@ -15,6 +15,36 @@ enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
 /* Lines are checked as they are written up to here: about a millisecond. */
 enum { TEXT_CHECKED = 64 << 10 };
 
+/* VALUE (a reference is given) is the buffer's from now on: both count its holders. */
+static void hold_locked(struct pf_buffer *b, struct pf_value *value)
+{
+	atomic_fetch_add(&value->holders, 1);
+	b->value = value;
+}
+
+static void drop_value_locked(struct pf_buffer *b)
+{
+	if (!b->value)
+		return;
+	atomic_fetch_sub(&b->value->holders, 1);
+	b->former = b->value->dtype;
+	pf_value_unref(pf_steal(&b->value));
+}
+
+static void made_locked(struct pf_buffer *b, const char *by)
+{
+	snprintf(b->made_by, sizeof(b->made_by), "%s", by);
+	clock_gettime(CLOCK_REALTIME, &b->made);
+}
+
+static void declare_locked(struct pf_buffer *b, enum pf_dtype dtype,
+			   const struct pf_shape *shape)
+{
+	b->declared = dtype;
+	b->declared_shape = *shape;
+	b->shaped = true;
+}
+
 struct pf_buffer *pf_buffer_new(const struct pf_location *location, enum pf_format format)
 {
 	struct pf_buffer *b = calloc(1, sizeof(*b));
@@ -28,8 +58,7 @@ struct pf_buffer *pf_buffer_new(const struct pf_location *location, enum pf_form
 	b->memory = UINT32_MAX;
 	b->format = format;
 	b->state = format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : PF_BUFFER_EMPTY;
-	snprintf(b->made_by, sizeof(b->made_by), "upload");
-	clock_gettime(CLOCK_REALTIME, &b->made);
+	made_locked(b, "upload");
 	return b;
 }
 
@@ -40,9 +69,9 @@ struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 
 	if (!b)
 		return NULL;
-	pf_buffer_hold_locked(b, pf_value_ref(value));
+	hold_locked(b, pf_value_ref(value));
 	b->state = PF_BUFFER_VALUE;
-	snprintf(b->made_by, sizeof(b->made_by), "%s", made_by);
+	made_locked(b, made_by);
 	return b;
 }
 
@@ -57,30 +86,20 @@ void pf_buffer_unref(struct pf_buffer *b)
 	if (!b || atomic_fetch_sub(&b->refs, 1) != 1)
 		return;
 	pf_bytes_unref(b->content);
-	pf_value_unref(pf_buffer_let_go_locked(b));
+	drop_value_locked(b);
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
 
-void pf_buffer_hold_locked(struct pf_buffer *b, struct pf_value *value)
+static void drop_content_locked(struct pf_buffer *b)
 {
-	atomic_fetch_add(&value->holders, 1);
-	b->value = value;
-}
-
-struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *b)
-{
-	struct pf_value *v = pf_steal(&b->value);
-
-	if (v) {
-		atomic_fetch_sub(&v->holders, 1);
-		b->former = v->dtype;
-	}
-	return v;
+	pf_bytes_unref(pf_steal(&b->content));
+	b->size = 0;
+	b->header_len = 0;
 }
 
 /* Its state is STATE, unless it is a scratch file. */
-static void pf_buffer_set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
+static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 {
 	b->state = b->format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : state;
 }
@@ -96,6 +115,18 @@ static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *er
 		all = 0;
 	return pf_bytes_room(&b->content, pf_buffer_location(b)->arena, b->size, end, all,
 			     FIRST_ROOM, err);
+}
+
+/* The same, and write LEN bytes of SRC at OFF. */
+static int write_bytes_locked(struct pf_buffer *b, const void *src, size_t len,
+			      uint64_t off, struct pf_err *err)
+{
+	uint64_t all;
+
+	if (!pf_content_expected(b, &all))
+		all = 0;
+	return pf_bytes_write(&b->content, pf_buffer_location(b)->arena, &b->size, src,
+			      len, off, all, FIRST_ROOM, err);
 }
 
 /*
@@ -151,7 +182,7 @@ static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 {
 	b->err = *err;
 	b->refused = true;
-	pf_buffer_set_state_locked(b, PF_BUFFER_ERROR);
+	set_state_locked(b, PF_BUFFER_ERROR);
 	return r;
 }
 
@@ -197,14 +228,10 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 		return too_much(b, end, all, err);
 	/* What is being rewritten is no array until it is closed.  Without the value, which
 	 * shares them, the bytes can be changed where they are. */
-	pf_value_unref(pf_buffer_let_go_locked(b));
-	r = make_room_locked(b, end, err);
+	drop_value_locked(b);
+	r = write_bytes_locked(b, src, len, off, err);
 	if (r < 0)
 		return r;
-	pf_bytes_zero(b->content, b->size, off);
-	memcpy(pf_bytes_at(b->content, off), src, len);
-	if (end > b->size)
-		b->size = end;
 	r = look_at_header_locked(b, off, err);
 	if (r == 0)
 		r = check_text_locked(b, off, before, err);
@@ -238,7 +265,7 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	if (r < 0)
 		return refuse_locked(b, r, why);
 	b->refused = false;
-	pf_buffer_set_state_locked(b, PF_BUFFER_INCOMPLETE);
+	set_state_locked(b, PF_BUFFER_INCOMPLETE);
 	return (ssize_t)len;
 }
 
@@ -258,21 +285,17 @@ int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *e
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 {
-	struct pf_value *gone = NULL;
-
-	pf_lock(&b->lock);
+	PF_LOCK_SCOPE(&b->lock);
 	b->format = format;
 	b->header_len = 0;
 	if (b->content)
 		look_at_header_locked(b, 0, NULL);
 	if (format == PF_FORMAT_NONE) {
-		gone = pf_buffer_let_go_locked(b);
+		drop_value_locked(b);
 		b->state = PF_BUFFER_SCRATCH;
 	} else if (b->state == PF_BUFFER_SCRATCH) {
 		b->state = b->content ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY;
 	}
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
 }
 
 /* An array without elements is whole before anyone has written to it: nobody ever will. */
@@ -282,11 +305,11 @@ static void whole_if_empty_locked(struct pf_buffer *b)
 
 	if (b->size || !pf_content_is_nothing(b))
 		return;
-	pf_value_unref(pf_buffer_let_go_locked(b));
+	drop_value_locked(b);
 	pf_content_value(b, &v, &b->err);
 	if (v)
-		pf_buffer_hold_locked(b, v);
-	pf_buffer_set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
+		hold_locked(b, v);
+	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
 }
 
 int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype,
@@ -298,63 +321,52 @@ int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype,
 	if (r < 0)
 		return r;
 	PF_LOCK_SCOPE(&b->lock);
-	b->declared = dtype;
-	b->declared_shape = *shape;
-	b->shaped = true;
+	declare_locked(b, dtype, shape);
 	whole_if_empty_locked(b);
 	return 0;
 }
 
 int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 {
-	struct pf_value *gone = NULL;
-	int r = 0;
+	int r;
 
-	pf_lock(&b->lock);
-	if (size > b->size) {
-		r = make_room_locked(b, size, err);
-		if (r == 0)
-			pf_bytes_zero(b->content, b->size, size);
-	}
-	if (r == 0) {
-		b->size = size;
-		b->text.at = PF_TEXT_UNCHECKED;
-		b->refused = false;
-		gone = pf_buffer_let_go_locked(b);
-		if (size == 0)
-			pf_bytes_unref(pf_steal(&b->content));
-		if (size < b->header_len)
-			b->header_len = 0;
-		pf_buffer_set_state_locked(b,
-					   size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);
-		if (size && !b->header_len)
-			look_at_header_locked(b, 0, NULL);
-		whole_if_empty_locked(b);
-	}
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
-	return r;
+	PF_LOCK_SCOPE(&b->lock);
+	r = size > b->size ? write_bytes_locked(b, NULL, 0, size, err) : 0;
+	if (r < 0)
+		return r;
+	b->size = size;
+	b->text.at = PF_TEXT_UNCHECKED;
+	b->refused = false;
+	drop_value_locked(b);
+	if (size == 0)
+		drop_content_locked(b);
+	if (size < b->header_len)
+		b->header_len = 0;
+	set_state_locked(b, size ? PF_BUFFER_INCOMPLETE : PF_BUFFER_EMPTY);
+	if (size && !b->header_len)
+		look_at_header_locked(b, 0, NULL);
+	whole_if_empty_locked(b);
+	return 0;
 }
 
 int pf_buffer_punch(struct pf_buffer *b, uint64_t off, uint64_t len, struct pf_err *err)
 {
 	uint64_t end;
-	int r = 0;
+	int r;
 
 	if (__builtin_add_overflow(off, len, &end))
 		end = UINT64_MAX;
-	pf_lock(&b->lock);
-	if (b->content && off < b->size) {
-		/* The value shares the bytes: with it they would be copied. */
-		pf_value_unref(pf_buffer_let_go_locked(b));
-		r = make_room_locked(b, b->size, err);
-		if (r == 0)
-			pf_bytes_zero(b->content, off, end < b->size ? end : b->size);
-		if (off < b->header_len)
-			b->header_len = 0;
-		pf_buffer_set_state_locked(b, PF_BUFFER_INCOMPLETE);
-	}
-	pf_unlock(&b->lock);
+	PF_LOCK_SCOPE(&b->lock);
+	if (!b->content || off >= b->size)
+		return 0;
+	/* The value shares the bytes: with it they would be copied. */
+	drop_value_locked(b);
+	r = make_room_locked(b, b->size, err);
+	if (r == 0)
+		pf_bytes_zero(b->content, off, end < b->size ? end : b->size);
+	if (off < b->header_len)
+		b->header_len = 0;
+	set_state_locked(b, PF_BUFFER_INCOMPLETE);
 	return r;
 }
 
@@ -418,41 +430,34 @@ static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
 {
 	if (r < 0) {
 		b->err = *why;
-		pf_buffer_set_state_locked(b, b->refused || pf_content_is_whole(b)
-						      ? PF_BUFFER_ERROR
-						      : PF_BUFFER_INCOMPLETE);
+		set_state_locked(b, b->refused || pf_content_is_whole(b)
+					    ? PF_BUFFER_ERROR
+					    : PF_BUFFER_INCOMPLETE);
 		return;
 	}
 	if (v)
-		pf_buffer_hold_locked(b, pf_value_ref(v));
-	pf_buffer_set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_TENSORS);
-	clock_gettime(CLOCK_REALTIME, &b->made);
-	snprintf(b->made_by, sizeof(b->made_by), "upload");
+		hold_locked(b, pf_value_ref(v));
+	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_TENSORS);
+	made_locked(b, "upload");
 }
 
 int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret,
 		     struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
-	struct pf_value *v = NULL, *gone;
 	int r;
 
 	*ret = NULL;
-	pf_lock(&b->lock);
-	if (b->format == PF_FORMAT_NONE || (partial_ok && !pf_content_is_whole(b))) {
-		pf_unlock(&b->lock);
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->format == PF_FORMAT_NONE || (partial_ok && !pf_content_is_whole(b)))
 		return 1;
-	}
-	gone = pf_buffer_let_go_locked(b);
+	drop_value_locked(b);
 	if (b->refused)
 		why = b->err;
-	r = b->refused ? why.code : pf_content_value(b, &v, &why);
-	committed_locked(b, v, r, &why);
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
+	r = b->refused ? why.code : pf_content_value(b, ret, &why);
+	committed_locked(b, *ret, r, &why);
 	if (r < 0 && err)
 		*err = why;
-	*ret = v;
 	return r > 0 ? 2 : r;
 }
 
@@ -460,45 +465,37 @@ void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&b->lock);
 	b->err = *err;
-	pf_buffer_set_state_locked(b, PF_BUFFER_ERROR);
+	set_state_locked(b, PF_BUFFER_ERROR);
 }
 
 void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 			 const struct pf_err *err)
 {
-	struct pf_value *gone = NULL;
-
 	if (code >= 0)
 		return;
-	pf_lock(&b->lock);
-	/* A worker's death is not the bytes' fault: the value is placed when it is used. */
-	if (b->value == value && pf_value_state(value, NULL) == PF_VALUE_ERROR) {
-		gone = pf_buffer_let_go_locked(b);
-		b->err = *err;
-		pf_buffer_set_state_locked(b, PF_BUFFER_ERROR);
-	}
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
+	PF_LOCK_SCOPE(&b->lock);
+	/* A worker's death is not the bytes' fault: the value is transferred when it is used. */
+	if (b->value != value || pf_value_state(value, NULL) != PF_VALUE_ERROR)
+		return;
+	drop_value_locked(b);
+	b->err = *err;
+	set_state_locked(b, PF_BUFFER_ERROR);
 }
 
 void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 {
-	struct pf_value *gone = NULL;
 	bool donated;
 
 	pf_lock(&b->lock);
 	donated = b->value == value;
 	if (donated) {
-		pf_bytes_unref(pf_steal(&b->content));
-		b->size = 0;
-		b->header_len = 0;
+		drop_content_locked(b);
 		if (pf_value_state(value, NULL) != PF_VALUE_DONATED) {
-			gone = pf_buffer_let_go_locked(b);
-			pf_buffer_set_state_locked(b, PF_BUFFER_DONATED);
+			drop_value_locked(b);
+			set_state_locked(b, PF_BUFFER_DONATED);
 		}
 	}
 	pf_unlock(&b->lock);
-	pf_value_unref(gone);
 	if (donated)
 		pf_report(pf_worker_telemetry(pf_buffer_location(b)->worker), b->subject,
 			  "buffer.donated");
@@ -506,16 +503,10 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 
 void pf_buffer_discard(struct pf_buffer *b)
 {
-	struct pf_value *gone;
-
-	pf_lock(&b->lock);
-	pf_bytes_unref(pf_steal(&b->content));
-	gone = pf_buffer_let_go_locked(b);
-	b->size = 0;
-	b->header_len = 0;
-	pf_buffer_set_state_locked(b, PF_BUFFER_EMPTY);
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
+	PF_LOCK_SCOPE(&b->lock);
+	drop_content_locked(b);
+	drop_value_locked(b);
+	set_state_locked(b, PF_BUFFER_EMPTY);
 }
 
 bool pf_buffer_commit_is_slow(struct pf_buffer *b)
@@ -670,9 +661,7 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 		r = check_shape(b, shape, dtype, want, err);
 	if (r < 0)
 		return r;
-	b->declared = dtype;
-	b->declared_shape = *shape;
-	b->shaped = true;
+	declare_locked(b, dtype, shape);
 	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
 }
 
@@ -744,55 +733,46 @@ static struct pf_value *value_at(struct pf_value *value,
 	return pf_value_copy(value, location->worker, location->device, memory);
 }
 
-/* The bytes of SNAPSHOT, or none, are the content of FORMAT from now on. */
+/* The bytes of SNAPSHOT, or none, are the content of FORMAT from now on, without a value. */
 static void take_content_locked(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 				enum pf_format format)
 {
-	pf_bytes_unref(pf_steal(&b->content));
+	drop_value_locked(b);
+	drop_content_locked(b);
 	b->text.at = PF_TEXT_UNCHECKED;
-	b->content = snapshot->content ? pf_bytes_ref(snapshot->content) : NULL;
-	b->size = snapshot->content ? snapshot->size : 0;
+	if (snapshot->content) {
+		b->content = pf_bytes_ref(snapshot->content);
+		b->size = snapshot->size;
+	}
 	(void)pf_content_head(b, format, false, NULL);
 	b->refused = false;
 }
 
 bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_snapshot *snapshot)
 {
-	struct pf_value *gone;
-
 	if (!snapshot->content)
 		return false;
-	pf_lock(&b->lock);
-	gone = pf_buffer_let_go_locked(b);
+	PF_LOCK_SCOPE(&b->lock);
 	take_content_locked(b, snapshot, b->format);
 	b->state = PF_BUFFER_INCOMPLETE;
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
 	return true;
 }
 
 bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret)
 {
-	const struct pf_location *location = b->location;
-	struct pf_value *v = NULL, *gone;
+	struct pf_value *v = NULL;
 
 	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
-		v = value_at(snapshot->array, location, b->memory);
+		v = value_at(snapshot->array, b->location, b->memory);
 	if (!v)
 		return false;
-	pf_lock(&b->lock);
-	gone = pf_buffer_let_go_locked(b);
+	PF_LOCK_SCOPE(&b->lock);
 	take_content_locked(b, snapshot, format);
-	b->declared = v->dtype;
-	b->declared_shape = v->shape;
-	b->shaped = true;
+	declare_locked(b, v->dtype, &v->shape);
 	b->state = PF_BUFFER_VALUE;
-	snprintf(b->made_by, sizeof(b->made_by), "copy");
-	clock_gettime(CLOCK_REALTIME, &b->made);
-	pf_buffer_hold_locked(b, pf_value_ref(v));
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
+	made_locked(b, "copy");
+	hold_locked(b, pf_value_ref(v));
 	*ret = v;
 	return true;
 }
@@ -800,23 +780,16 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,
 		   unsigned memory, struct pf_value **ret, struct pf_err *err)
 {
-	struct pf_value *v = NULL, *gone = NULL;
-
 	*ret = NULL;
-	pf_lock(&b->lock);
+	PF_LOCK_SCOPE(&b->lock);
 	if (b->value) {
-		v = value_at(b->value, location, memory);
-		if (!v) {
-			pf_unlock(&b->lock);
+		*ret = value_at(b->value, location, memory);
+		if (!*ret)
 			return pf_err_set(err, -ENOMEM, "no memory for a value");
-		}
-		gone = pf_buffer_let_go_locked(b);
-		pf_buffer_hold_locked(b, pf_value_ref(v));
+		drop_value_locked(b);
+		hold_locked(b, pf_value_ref(*ret));
 	}
 	b->location = location;
 	b->memory = memory;
-	pf_unlock(&b->lock);
-	pf_value_unref(gone);
-	*ret = v;
 	return 0;
 }

@@ -77,6 +77,27 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 	return pf_bytes_reserve(bytes, need, size, true, err);
 }
 
+int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *size,
+		   const void *src, size_t len, uint64_t off, uint64_t want,
+		   uint64_t first, struct pf_err *err)
+{
+	uint64_t end;
+	int r;
+
+	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
+		return pf_err_set(err, -EFBIG,
+				  "a write ends beyond the largest file offset");
+	r = pf_bytes_room(bytes, arena, *size, end, want, first, err);
+	if (r < 0)
+		return r;
+	pf_bytes_zero(*bytes, *size, off);
+	if (len)
+		memcpy(pf_bytes_at(*bytes, off), src, len);
+	if (end > *size)
+		*size = end;
+	return 0;
+}
+
 int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size, struct pf_err *err)
 {
 	uint64_t start = (PF_ALIGNMENT - at % PF_ALIGNMENT) % PF_ALIGNMENT;

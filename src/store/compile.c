@@ -542,26 +542,6 @@ int pf_executable_compile(struct pf_executable *x, struct pf_wait *waiter,
 	return 1;
 }
 
-bool pf_executable_abandon(struct pf_executable *x)
-{
-	struct pf_wait *waiters;
-	struct pf_loaded *gone;
-	bool begun;
-
-	pf_lock(&x->lock);
-	if (x->state != PF_EXECUTABLE_COMPILING) {
-		pf_unlock(&x->lock);
-		return false;
-	}
-	begun = x->job && !pf_sched_position(x->compiler->sched, &x->job->slot);
-	waiters = pf_executable_supersede(x, PF_EXECUTABLE_FAILED, &gone);
-	pf_err_set(&x->err, -ECANCELED, "its compile was cancelled");
-	pf_unlock(&x->lock);
-	pf_wake_all(waiters);
-	pf_loaded_unref(gone);
-	return begun;
-}
-
 int pf_executable_result(struct pf_executable *x, struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&x->lock);

@@ -14,13 +14,35 @@
 
 /* --- the key ------------------------------------------------------------------------------ */
 
-/* The devices in order: programs are compiled for some, by default for the first. */
-static void print_devices(const struct pf_description *d, struct pf_buf *out)
+/*
+ * What keys have of WORKER's plugin, its devices and this host, in *RET, without what is private
+ * to a process.  The devices are in order, as programs are by default compiled for the first;
+ * DEVICES holds their text.  -ENOMEM.
+ */
+static int plugin_inputs(const struct pf_compiler *compiler,
+			 const struct pf_worker *worker, struct pf_buf *devices,
+			 struct pf_cache_inputs *ret, struct pf_err *err)
 {
+	const struct pf_description *d = pf_worker_description(worker);
+
 	for (unsigned i = 0; i < d->n_devices; i++)
-		pf_buf_printf(out, "%" PRId64 " %" PRId64 " %" PRId64 " %s\n",
+		pf_buf_printf(devices, "%" PRId64 " %" PRId64 " %" PRId64 " %s\n",
 			      d->devices[i].id, d->devices[i].process_index,
 			      d->devices[i].local_hardware_id, d->devices[i].kind);
+	if (devices->failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
+	*ret = (struct pf_cache_inputs){
+		.format = "native",
+		.platform = d->platform,
+		.platform_version = d->platform_version,
+		.api_major = d->api_major,
+		.api_minor = d->api_minor,
+		.devices = devices->data ? devices->data : "",
+		.host = compiler->host.data,
+		.environment = "",
+		.create = "",
+	};
+	return 0;
 }
 
 /* Which plugin INSTANCE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
@@ -82,31 +104,19 @@ static int pf_native_identity(struct pf_compiler *compiler,
 			      const struct pf_instance *instance,
 			      char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
 {
-	const struct pf_description *d = pf_worker_description(worker);
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
-	struct pf_cache_inputs in = {
-		.format = "native",
-		.platform = d->platform,
-		.platform_version = d->platform_version,
-		.api_major = d->api_major,
-		.api_minor = d->api_minor,
-		.host = compiler->host.data,
-		.environment = "",
-		.create = "",
-	};
 	const struct stat *st = pf_instance_plugin(instance);
+	struct pf_cache_inputs in;
 	struct pf_cache_key key;
 	int r;
 
-	print_devices(d, &devices);
-	if (devices.failed)
-		return pf_err_set(err, -ENOMEM, "no memory for the plugin's identity");
-	in.devices = devices.data ? devices.data : "";
 	if (!st)
 		return pf_err_set(err, -EIO, "nobody knows which file plugin %s is",
 				  pf_worker_name(worker));
-	r = pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st, in.plugin,
-				 err);
+	r = plugin_inputs(compiler, worker, &devices, &in, err);
+	if (r == 0)
+		r = pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st,
+					 in.plugin, err);
 	if (r == 0)
 		r = pf_cache_key_make(&in, &key, err);
 	if (r == 0)
@@ -116,34 +126,28 @@ static int pf_native_identity(struct pf_compiler *compiler,
 
 int pf_compile_key(struct compile *c, struct pf_err *err)
 {
-	const struct pf_description *d = pf_worker_description(c->plan.worker);
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT, environment = PF_BUF_INIT;
-	struct pf_cache_inputs in = {
-		.format = c->format,
-		.program = pf_bytes_at(c->program, 0),
-		.program_len = c->len,
-		.part_off = c->facts.off,
-		.part_len = c->facts.len,
-		.platform_number = c->plan.platform,
-		.options = c->plan.options.data,
-		.options_len = c->plan.options.len,
-		.platform = d->platform,
-		.platform_version = d->platform_version,
-		.api_major = d->api_major,
-		.api_minor = d->api_minor,
-		.host = c->x->compiler->host.data,
-		.create = pf_worker_options(c->plan.worker),
-	};
+	struct pf_compiler *compiler = c->x->compiler;
+	struct pf_worker *worker = c->plan.worker;
+	struct pf_cache_inputs in;
+	int r = plugin_inputs(compiler, worker, &devices, &in, err);
 
-	print_devices(d, &devices);
-	pf_compiler_environment(c->x->compiler, c->plan.worker, c->instance,
-				&environment);
-	if (devices.failed || environment.failed)
+	if (r < 0)
+		return r;
+	in.format = c->format;
+	in.program = pf_bytes_at(c->program, 0);
+	in.program_len = c->len;
+	in.part_off = c->facts.off;
+	in.part_len = c->facts.len;
+	in.platform_number = c->plan.platform;
+	in.options = c->plan.options.data;
+	in.options_len = c->plan.options.len;
+	in.create = pf_worker_options(worker);
+	pf_compiler_environment(compiler, worker, c->instance, &environment);
+	if (environment.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
-	in.devices = devices.data ? devices.data : "";
 	in.environment = environment.data ? environment.data : "";
-	c->can_be_kept = identify_plugin(c->x->compiler->cache, c->plan.worker,
-					 c->instance, in.plugin);
+	c->can_be_kept = identify_plugin(compiler->cache, worker, c->instance, in.plugin);
 	return pf_cache_key_make(&in, &c->key, err);
 }
 
@@ -354,25 +358,27 @@ static struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	return o;
 }
 
-static void put(struct compile *c, struct pf_loaded *l, const struct pf_rep_compile *rep,
-		const struct pf_rep_block *code)
+/* L as an entry: the CODE that the plugin serialized, its module HLO (at PF_NO_OFFSET: none), and
+ * what is known of it, as the object that is returned: PARTS borrow from all three. */
+static struct json_object *make_parts(struct pf_compiler *compiler,
+				      const struct pf_loaded *l,
+				      const struct pf_rep_block *code,
+				      const struct pf_rep_optimized *hlo,
+				      struct pf_cache_piece parts[PF_CACHE_PARTS])
 {
-	struct pf_cache_piece parts[PF_CACHE_PARTS] = { { NULL, 0 } };
-	struct json_object *meta =
-		pf_native_describe(c->x->compiler, l, rep->hlo_with_config);
+	struct json_object *meta = pf_native_describe(compiler, l, hlo->with_config);
 
+	memset(parts, 0, PF_CACHE_PARTS * sizeof(*parts));
 	parts[PF_CACHE_META].data = pf_json_text(meta);
 	parts[PF_CACHE_META].len = strlen(pf_json_text(meta));
-	if (rep->hlo_off != PF_NO_OFFSET) {
+	if (hlo->off != PF_NO_OFFSET) {
 		parts[PF_CACHE_HLO].data =
-			pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
-		parts[PF_CACHE_HLO].len = rep->hlo_len;
+			pf_instance_pool(l->instance, hlo->off, hlo->len);
+		parts[PF_CACHE_HLO].len = hlo->len;
 	}
-	parts[PF_CACHE_CODE].data = pf_instance_pool(c->instance, code->off, code->len);
+	parts[PF_CACHE_CODE].data = pf_instance_pool(l->instance, code->off, code->len);
 	parts[PF_CACHE_CODE].len = code->len;
-	if (parts[PF_CACHE_CODE].data && code->len)
-		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts, NULL);
-	json_object_put(meta);
+	return meta;
 }
 
 enum { SERIALIZE_S = 60 }; /* no user waits for it */
@@ -385,6 +391,11 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 				  .request = &req,
 				  .len = sizeof(req),
 				  .timeout_s = SERIALIZE_S };
+	struct pf_rep_optimized hlo = { .off = rep->hlo_off,
+					.len = rep->hlo_len,
+					.with_config = rep->hlo_with_config };
+	struct pf_cache_piece parts[PF_CACHE_PARTS];
+	struct json_object *meta;
 	struct pf_rep_block code;
 
 	if (!c->x->compiler->cache || !c->can_be_kept)
@@ -392,7 +403,10 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	/* A plugin that cannot serialize compiles each time; its user need not care. */
 	if (pf_sync_call(&q, &code, sizeof(code), NULL) < 0)
 		return;
-	put(c, l, rep, &code);
+	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
+	if (parts[PF_CACHE_CODE].data && code.len)
+		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts, NULL);
+	json_object_put(meta);
 	pf_instance_free_block(c->instance, code.off);
 }
 
@@ -495,14 +509,6 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 
 /* --- to a file ---------------------------------------------------------------------------- */
 
-/* A file for the parts that H tells of; they are to be put behind its header. */
-static int file_new(struct pf_arena *arena, const struct pf_cache_header *h,
-		    struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
-{
-	*len = PF_CACHE_HEADER + pf_cache_body_len(h);
-	return pf_bytes_new(arena, *len, ret, err);
-}
-
 /* 1: the cache had it. */
 static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 		      struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
@@ -514,7 +520,8 @@ static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 	if (!cache || !l->kept || !pf_cache_find(cache, &l->key, &found))
 		return 0;
 	found.header.uses = 0;
-	r = file_new(x->arena, &found.header, ret, len, err);
+	*len = PF_CACHE_HEADER + pf_cache_body_len(&found.header);
+	r = pf_bytes_new(x->arena, *len, ret, err);
 	if (r == 0)
 		r = pf_cache_read(cache, &found, pf_bytes_at(*ret, PF_CACHE_HEADER), err);
 	if (r == 0)
@@ -550,30 +557,28 @@ static int compose(struct pf_executable *x, const struct pf_loaded *l,
 		   const struct pf_rep_block *code, const struct pf_rep_optimized *hlo,
 		   struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {
-	const void *code_at = pf_instance_pool(l->instance, code->off, code->len);
-	const void *hlo_at = pf_instance_pool(l->instance, hlo->off, hlo->len);
-	struct json_object *meta = pf_native_describe(x->compiler, l, hlo->with_config);
+	struct pf_cache_piece parts[PF_CACHE_PARTS];
+	struct json_object *meta = make_parts(x->compiler, l, code, hlo, parts);
 	struct pf_cache_header h = { .key = l->key };
+	uint64_t at = PF_CACHE_HEADER;
 	struct timespec now;
-	char *body;
-	int r;
+	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	h.made_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	h.len[PF_CACHE_META] = strlen(pf_json_text(meta));
-	h.len[PF_CACHE_HLO] = hlo->len;
-	h.len[PF_CACHE_CODE] = code->len;
-	if (!code_at || !hlo_at)
-		r = pf_err_set(err, -EPROTO, "the worker's answer lies outside its pool");
-	else
-		r = file_new(x->arena, &h, ret, len, err);
-	if (r == 0) {
-		body = pf_bytes_at(*ret, PF_CACHE_HEADER);
-		memcpy(body, pf_json_text(meta), h.len[PF_CACHE_META]);
-		memcpy(body + h.len[PF_CACHE_META], hlo_at, hlo->len);
-		memcpy(body + h.len[PF_CACHE_META] + hlo->len, code_at, code->len);
-		r = pf_cache_body_sign(&h, body, err);
+	for (int i = 0; i < PF_CACHE_PARTS; i++) {
+		h.len[i] = parts[i].len;
+		if (!parts[i].data)
+			r = pf_err_set(err, -EPROTO,
+				       "the worker's answer lies outside its pool");
 	}
+	*len = PF_CACHE_HEADER + pf_cache_body_len(&h);
+	if (r == 0)
+		r = pf_bytes_new(x->arena, *len, ret, err);
+	for (int i = 0; r == 0 && i < PF_CACHE_PARTS; at += parts[i++].len)
+		memcpy(pf_bytes_at(*ret, at), parts[i].data, parts[i].len);
+	if (r == 0)
+		r = pf_cache_body_sign(&h, pf_bytes_at(*ret, PF_CACHE_HEADER), err);
 	if (r == 0)
 		r = pf_cache_header_write(&h, pf_bytes_at(*ret, 0), err);
 	json_object_put(meta);

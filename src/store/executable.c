@@ -407,6 +407,33 @@ struct pf_wait *pf_executable_supersede(struct pf_executable *x,
 	return pf_wait_take(&x->waiters);
 }
 
+/* The same for the reason WHY; the lock is held on entry. */
+static void supersede_unlock(struct pf_executable *x, enum pf_executable_state state,
+			     const char *why)
+{
+	struct pf_loaded *gone;
+	struct pf_wait *waiters = pf_executable_supersede(x, state, &gone);
+
+	pf_err_set(&x->err, -ECANCELED, "%s", why);
+	pf_unlock(&x->lock);
+	pf_wake_all(waiters);
+	pf_loaded_unref(gone);
+}
+
+bool pf_executable_abandon(struct pf_executable *x)
+{
+	bool begun;
+
+	pf_lock(&x->lock);
+	if (x->state != PF_EXECUTABLE_COMPILING) {
+		pf_unlock(&x->lock);
+		return false;
+	}
+	begun = x->job && !pf_sched_position(x->compiler->sched, &x->job->slot);
+	supersede_unlock(x, PF_EXECUTABLE_FAILED, "its compile was cancelled");
+	return begun;
+}
+
 struct pf_loaded *pf_executable_known(struct pf_executable *x)
 {
 	PF_LOCK_SCOPE(&x->lock);
@@ -448,84 +475,52 @@ int pf_quarantine_check_execution(const struct pf_executable *x,
 
 /* --- the source ---------------------------------------------------------------------- */
 
-static int room_locked(struct pf_executable *x, uint64_t end, struct pf_err *err)
-{
-	return pf_bytes_room(&x->program, x->arena, x->program_len, end, 0, FIRST_ROOM,
-			     err);
-}
-
 ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len,
 			    uint64_t off, struct pf_err *err)
 {
-	uint64_t end;
 	int r;
 
-	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
-		return pf_err_set(err, -EFBIG,
-				  "a write ends beyond the largest file offset");
 	PF_LOCK_SCOPE(&x->lock);
 	x->write_err = (struct pf_err)PF_ERR_INIT;
-	r = room_locked(x, end, &x->write_err);
-	if (r < 0) {
-		if (err)
-			*err = x->write_err;
-		return r;
-	}
-	pf_bytes_zero(x->program, x->program_len, off);
-	memcpy(pf_bytes_at(x->program, off), src, len);
-	if (end > x->program_len)
-		x->program_len = end;
-	return (ssize_t)len;
+	r = pf_bytes_write(&x->program, x->arena, &x->program_len, src, len, off, 0,
+			   FIRST_ROOM, &x->write_err);
+	if (r < 0 && err)
+		*err = x->write_err;
+	return r < 0 ? r : (ssize_t)len;
 }
 
 int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err *err)
 {
-	struct pf_wait *waiters = NULL;
-	struct pf_loaded *gone = NULL;
 	int r = 0;
 
 	pf_lock(&x->lock);
-	if (size > x->program_len) {
-		r = room_locked(x, size, err);
-		if (r == 0)
-			pf_bytes_zero(x->program, x->program_len, size);
-	}
-	if (r == 0)
-		x->program_len = size;
 	if (size == 0) {
 		pf_bytes_unref(pf_steal(&x->program));
-		waiters = pf_executable_supersede(x, PF_EXECUTABLE_EMPTY, &gone);
-		pf_err_set(&x->err, -ECANCELED, "the source was emptied");
+		x->program_len = 0;
 		x->write_err.code = 0;
+		supersede_unlock(x, PF_EXECUTABLE_EMPTY, "the source was emptied");
+		return 0;
 	}
+	if (size > x->program_len)
+		r = pf_bytes_write(&x->program, x->arena, &x->program_len, NULL, 0, size,
+				   0, FIRST_ROOM, err);
+	else
+		x->program_len = size;
 	pf_unlock(&x->lock);
-	pf_wake_all(waiters);
-	pf_loaded_unref(gone);
 	return r;
 }
 
 void pf_executable_unload(struct pf_executable *x)
 {
-	struct pf_wait *waiters;
-	struct pf_loaded *gone;
-
 	pf_lock(&x->lock);
-	waiters = pf_executable_supersede(x, PF_EXECUTABLE_EMPTY, &gone);
-	pf_err_set(&x->err, -ECANCELED, "the program was removed");
-	pf_unlock(&x->lock);
-	pf_wake_all(waiters);
-	pf_loaded_unref(gone);
+	supersede_unlock(x, PF_EXECUTABLE_EMPTY, "the program was removed");
 }
 
 void pf_executable_discard(struct pf_executable *x)
 {
-	struct pf_bytes *gone;
-
-	pf_lock(&x->lock);
-	gone = pf_steal(&x->program);
+	PF_LOCK_SCOPE(&x->lock);
+	pf_bytes_unref(pf_steal(&x->program));
 	x->program_len = 0;
-	pf_unlock(&x->lock);
-	pf_bytes_unref(gone);
 }
 
 struct pf_bytes *pf_executable_source(struct pf_executable *x, uint64_t *ret_len)

@@ -34,10 +34,6 @@ static inline void pf_bytes_drop(void *bytes)
  * again; a line was refused, and so is what its writer adds, until the file is emptied. */
 enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
 
-/* Take VALUE (a reference is given) as BUFFER's, and give it back: both count its holders. */
-void pf_buffer_hold_locked(struct pf_buffer *buffer, struct pf_value *value);
-struct pf_value *pf_buffer_let_go_locked(struct pf_buffer *buffer);
-
 /*
  * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and
  * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is no such header,

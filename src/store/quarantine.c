@@ -14,7 +14,6 @@ enum {
 	FIRST_MS = 10000,    /* how long the first death of a pair refuses it */
 	LAST_MS = 600000,    /* the longest refusal; also how long a pair is remembered */
 
-	MAX_USERS = 1024, /* remembered at a time */
 	BURST = 5,        /* deaths of one user's programs */
 	BURST_MS = 60000, /* within this time, after which the user's compiles wait */
 	WAIT_FIRST_MS = 1000,
@@ -31,6 +30,7 @@ struct culprit {
 	struct culprit *next;
 };
 
+/* A user whose programs ended a worker within the last minute, or who must wait. */
 struct user {
 	uid_t uid;
 	int64_t deaths[BURST]; /* the last ones, a ring */
@@ -48,7 +48,6 @@ struct pf_quarantine {
 	/* pf_store_lock protects the fields below. */
 	struct culprit *culprits;
 	struct user *users;
-	unsigned n_users;
 };
 
 struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void))
@@ -190,44 +189,39 @@ static struct user *user_locked(const struct pf_quarantine *q, uid_t uid)
 	return u;
 }
 
-/* A new user; in place of the one who was a culprit the longest ago if there are too many. */
-static struct user *new_user_locked(struct pf_quarantine *q, uid_t uid)
+/* Forget the users whom the next death would find as if they had never had one. */
+static void forget_users_locked(struct pf_quarantine *q, int64_t now)
 {
-	struct user *u, **last = &q->users;
+	for (struct user **p = &q->users; *p;) {
+		struct user *u = *p;
 
-	while (q->n_users >= MAX_USERS && (*last)->next)
-		last = &(*last)->next;
-	if (q->n_users >= MAX_USERS) {
-		u = *last;
-		*last = NULL;
-		memset(u, 0, sizeof(*u));
-	} else {
-		u = calloc(1, sizeof(*u));
-		if (!u)
-			return NULL;
-		q->n_users++;
+		if (now - u->deaths[(u->n_deaths - 1) % BURST] <= BURST_MS) {
+			p = &u->next;
+			continue;
+		}
+		*p = u->next;
+		free(u);
 	}
-	u->uid = uid;
-	u->next = q->users;
-	q->users = u;
-	return u;
 }
 
 static void count_death_locked(struct pf_quarantine *q, uid_t uid, int64_t now)
 {
-	struct user *u = user_locked(q, uid);
-	int64_t oldest;
+	struct user *u;
 
-	if (!u)
-		u = new_user_locked(q, uid);
-	if (!u)
-		return;
+	forget_users_locked(q, now);
+	u = user_locked(q, uid);
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return;
+		u->uid = uid;
+		u->next = q->users;
+		q->users = u;
+	}
 	u->deaths[u->n_deaths++ % BURST] = now;
-	oldest = u->deaths[u->n_deaths %
-			   BURST]; /* of the last BURST, if there are so many */
-	if (u->n_deaths < BURST || now - oldest > BURST_MS) {
-		u->wait_ms = 0;
-		u->until = 0;
+	/* The next place in the ring holds the oldest of the last BURST. */
+	if (u->n_deaths < BURST || now - u->deaths[u->n_deaths % BURST] > BURST_MS) {
+		u->wait_ms = u->until = 0;
 		return;
 	}
 	u->wait_ms = u->wait_ms ? 2 * u->wait_ms : WAIT_FIRST_MS;
