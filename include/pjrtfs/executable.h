@@ -280,29 +280,13 @@ void pf_optimized_free(struct pf_optimized *optimized); /* NULL is allowed */
 /* Its size in bytes, known since the compile; 0: nothing is compiled. */
 uint64_t pf_executable_optimized_len(struct pf_executable *executable);
 
-/* Who wants it: embedded in the caller's own struct, which lives until done. */
-struct pf_want_optimized {
-	/*
-	 * The answer, once, perhaps before pf_executable_optimized returns: CODE 0 and the
-	 * program (given), or NULL as nothing is compiled; or CODE < 0 and *ERR.  On any
-	 * thread; no lock is held.  Must not block.
-	 */
-	void (*done)(struct pf_want_optimized *want, int code, struct pf_optimized *got,
-		     const struct pf_err *err);
-	/* The store's. */
-	struct pf_executable *x;
-	struct pf_loaded *loaded;
-	bool again; /* a process died over it */
-	struct pf_call call;
-	struct pf_wait waiter;
-};
-
 /*
- * Ask the plugin for the optimized program.  If its process died since the compile, the
- * program compiles again first; one that is being compiled for the first time counts as not
- * compiled.  Does not block.
+ * Ask the plugin for the optimized program: 0 and *RET, or NULL, as nothing is compiled; one that
+ * is being compiled for the first time counts as not compiled.  If the plugin's process died since
+ * the compile, the program compiles again first.  -ETIMEDOUT: the process does not answer within a
+ * second and the time that writing takes; the plugin's refusal; -EIO: it died; -ENOMEM.  Blocks.
  */
-void pf_executable_optimized(struct pf_executable *executable,
-			     struct pf_want_optimized *want);
+int pf_executable_optimized(struct pf_executable *executable, struct pf_optimized **ret,
+			    struct pf_err *err);
 
 #endif

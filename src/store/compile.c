@@ -2,6 +2,7 @@
 /* Compiling: from a committed source to something that runs. */
 #include <errno.h>
 #include <limits.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -613,20 +614,11 @@ uint64_t pf_executable_optimized_len(struct pf_executable *x)
 	return x->loaded ? x->loaded->hlo_len : 0;
 }
 
-/* Drop what the store holds, and answer. */
-static void end(struct pf_want_optimized *w, int code, struct pf_optimized *got,
-		const struct pf_err *err)
-{
-	pf_loaded_unref(w->loaded);
-	pf_executable_unref(w->x);
-	w->done(w, code, got, err);
-}
-
 /* What the worker wrote, checked: it is not trusted. */
-static int take(struct pf_want_optimized *w, const struct pf_rep_optimized *rep,
-		struct pf_optimized **ret, struct pf_err *err)
+static int take_optimized(struct pf_instance *instance,
+			  const struct pf_rep_optimized *rep, struct pf_optimized **ret,
+			  struct pf_err *err)
 {
-	struct pf_instance *instance = w->loaded->instance;
 	const char *proto = pf_instance_pool(instance, rep->off, rep->len);
 	struct pf_optimized *o;
 	size_t off, len;
@@ -649,73 +641,57 @@ static int take(struct pf_want_optimized *w, const struct pf_rep_optimized *rep,
 	return 0;
 }
 
-static void load(struct pf_want_optimized *w);
+struct sleeper {
+	struct pf_wait waiter;
+	sem_t woken;
+};
 
-static void answered(struct pf_call *call, int code, const struct pf_err *err,
-		     const void *reply, size_t len)
+static void wake_sleeper(struct pf_wait *waiter)
 {
-	struct pf_want_optimized *w =
-		pf_container_of(call, struct pf_want_optimized, call);
-	const struct pf_rep_optimized *rep = reply;
-	struct pf_err why = PF_ERR_INIT;
-	struct pf_optimized *got = NULL;
-
-	(void)len;
-	if (code < 0 && !pf_instance_alive(w->loaded->instance) && !w->again) {
-		/* Its process was dead or dying: the next one has a try. */
-		w->again = true;
-		pf_loaded_unref(pf_steal(&w->loaded));
-		load(w);
-		return;
-	}
-	if (code < 0) {
-		end(w, code, NULL, err);
-		return;
-	}
-	code = take(w, rep, &got, &why);
-	if (code < 0)
-		pf_instance_free_block(w->loaded->instance, rep->off);
-	end(w, code, got, &why);
+	sem_post(&pf_container_of(waiter, struct sleeper, waiter)->woken);
 }
 
-static void ask(struct pf_want_optimized *w)
+/* As pf_executable_load, which is awaited. */
+static int load_now(struct pf_executable *x, struct pf_loaded **ret, struct pf_err *err)
 {
-	struct pf_req_id req = { .head.op = PF_OP_OPTIMIZED, .id = w->loaded->id };
-	struct pf_err err = PF_ERR_INIT;
+	struct sleeper s = { .waiter.wake = wake_sleeper };
 	int r;
 
-	w->call.done = answered;
-	w->call.reply_min = sizeof(struct pf_rep_optimized);
-	r = pf_instance_call(w->loaded->instance, &w->call, &req, sizeof(req), NULL, 0,
-			     &err);
-	if (r < 0)
-		end(w, r, NULL, &err);
+	if (sem_init(&s.woken, 0, 0))
+		abort();
+	while ((r = pf_executable_load(x, &s.waiter, ret, err)) == 0)
+		while (sem_wait(&s.woken))
+			;
+	sem_destroy(&s.woken);
+	return r;
 }
 
-static void load(struct pf_want_optimized *w)
+int pf_executable_optimized(struct pf_executable *x, struct pf_optimized **ret,
+			    struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_executable_load(w->x, &w->waiter, &w->loaded, &err);
+	struct pf_rep_optimized rep;
+	int r;
 
-	if (r < 0)
-		end(w, r, NULL, &err);
-	else if (r > 0)
-		ask(w);
-}
+	*ret = NULL;
+	if (pf_executable_state(x) != PF_EXECUTABLE_READY)
+		return 0;
+	for (int tries = 0;; tries++) {
+		PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
 
-static void wake(struct pf_wait *waiter)
-{
-	load(pf_container_of(waiter, struct pf_want_optimized, waiter));
-}
-
-void pf_executable_optimized(struct pf_executable *x, struct pf_want_optimized *w)
-{
-	w->x = pf_executable_ref(x);
-	w->loaded = NULL;
-	w->again = false;
-	w->waiter.wake = wake;
-	if (pf_executable_state(x) == PF_EXECUTABLE_READY)
-		load(w);
-	else
-		end(w, 0, NULL, NULL);
+		r = load_now(x, &l, err);
+		if (r < 0)
+			return r;
+		/* A second for the answer, and one for each 64 MiB that are written. */
+		r = pf_loaded_ask(l, PF_OP_OPTIMIZED, 1 + (unsigned)(l->hlo_len >> 26),
+				  &rep, sizeof(rep), err);
+		if (r == 0) {
+			r = take_optimized(l->instance, &rep, ret, err);
+			if (r < 0)
+				pf_instance_free_block(l->instance, rep.off);
+			return r;
+		}
+		/* Its process was dead or dying: the next one has a try. */
+		if (tries || pf_instance_alive(l->instance))
+			return r;
+	}
 }

@@ -533,20 +533,19 @@ static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 	return r == -EBADMSG ? 0 : r;
 }
 
-static int ask(const struct pf_loaded *l, enum pf_op op, void *reply, size_t len,
-	       struct pf_err *err)
+int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
+		  void *reply, size_t len, struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = op, .id = l->id };
-	struct pf_sync_call q = { .instance = l->instance,
-				  .request = &req,
-				  .len = sizeof(req),
-				  .timeout_s = ASK_S };
+	struct pf_sync_call call = { .instance = l->instance,
+				     .request = &req,
+				     .len = sizeof(req),
+				     .timeout_s = timeout_s };
 	int r;
 
-	/* Somebody waits for it who only reads a file. */
 	if (pf_instance_silent(l->instance))
-		return pf_err_set(err, -ETIMEDOUT, "the worker does not answer");
-	r = pf_sync_call(&q, reply, len, err);
+		return pf_err_set(err, -ETIMEDOUT, "the plugin's worker does not answer");
+	r = pf_sync_call(&call, reply, len, err);
 	if (r == -ETIMEDOUT)
 		pf_instance_set_silent(l->instance);
 	return r;
@@ -592,11 +591,11 @@ static int from_plugin(struct pf_executable *x, const struct pf_loaded *l,
 {
 	struct pf_rep_optimized hlo;
 	struct pf_rep_block code;
-	int r = ask(l, PF_OP_SERIALIZE, &code, sizeof(code), err);
+	int r = pf_loaded_ask(l, PF_OP_SERIALIZE, ASK_S, &code, sizeof(code), err);
 
 	if (r < 0)
 		return r;
-	r = ask(l, PF_OP_OPTIMIZED, &hlo, sizeof(hlo), err);
+	r = pf_loaded_ask(l, PF_OP_OPTIMIZED, ASK_S, &hlo, sizeof(hlo), err);
 	if (r == 0) {
 		r = compose(x, l, &code, &hlo, ret, len, err);
 		pf_instance_free_block(l->instance, hlo.off);

@@ -293,6 +293,13 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 /* --- native.c ------------------------------------------------------------------------- */
 
 /*
+ * Ask L's worker OP of it, as pf_sync_call, for a thread on which somebody waits who only reads a
+ * file: -ETIMEDOUT at once if the worker did not answer the last such question either.
+ */
+int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
+		  void *reply, size_t len, struct pf_err *err);
+
+/*
  * Load C's program, which is compiled already: 0 and *RET.  -EINVAL: it is damaged, or for
  * another plugin, host or set of devices; the plugin's refusal; -EIO: the worker died of it.
  * Blocks.

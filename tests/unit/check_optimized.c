@@ -17,66 +17,34 @@ static void close_all(void)
 	close_arena();
 }
 
-struct fetch {
-	struct pf_want_optimized want;
-	struct event ended;
-	int code;
-	struct pf_optimized *got;
-};
-
-static void fetched(struct pf_want_optimized *want, int code, struct pf_optimized *got,
-		    const struct pf_err *why)
-{
-	struct fetch *f = pf_container_of(want, struct fetch, want);
-
-	f->code = code;
-	f->got = got;
-	if (code < 0)
-		err = *why;
-	event_fire(&f->ended);
-}
-
-static int fetch(struct fetch *f, struct pf_executable *x)
-{
-	memset(f, 0, sizeof(*f));
-	event_init(&f->ended);
-	f->want.done = fetched;
-	pf_executable_optimized(x, &f->want);
-	event_wait(&f->ended);
-	ck_assert_int_eq(event_count(&f->ended), 1);
-	return f->code;
-}
-
 START_TEST(it_is_what_was_compiled)
 {
 	struct pf_program_facts facts;
 	struct pf_signature *signature;
 	struct pf_executable *x;
-	struct fetch a, b;
+	struct pf_optimized *a, *b;
 
 	start_worker(plugins[_i]);
 	x = compiled(add_program);
-	ck_assert_int_eq(fetch(&a, x), 0);
-	ck_assert_int_eq(fetch(&b, x), 0);
-	ck_assert_uint_eq(a.got->len, pf_executable_optimized_len(x));
-	ck_assert_uint_eq(b.got->len, a.got->len);
-	ck_assert_mem_eq(b.got->bytes, a.got->bytes, a.got->len);
+	ck_assert_int_eq(pf_executable_optimized(x, &a, &err), 0);
+	ck_assert_int_eq(pf_executable_optimized(x, &b, &err), 0);
+	ck_assert_uint_eq(a->len, pf_executable_optimized_len(x));
+	ck_assert_uint_eq(b->len, a->len);
+	ck_assert_mem_eq(b->bytes, a->bytes, a->len);
 	/* A module alone: it can be compiled as it is. */
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, a.got->bytes, a.got->len,
-					  &facts, &err),
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, a->bytes, a->len, &facts, &err),
 			 0);
 	ck_assert_uint_eq(facts.off, 0);
-	ck_assert_msg(pf_signature_parse(a.got->bytes, a.got->len, false, &signature,
-					 &err) == 0,
+	ck_assert_msg(pf_signature_parse(a->bytes, a->len, false, &signature, &err) == 0,
 		      "%s", err.text);
 	ck_assert_uint_eq(signature->n_inputs, 2);
 	pf_signature_free(signature);
-	pf_optimized_free(a.got);
+	pf_optimized_free(a);
 	/* What was fetched outlives the executable and the worker. */
 	pf_executable_unref(x);
 	kill_worker();
-	ck_assert_int_eq(((const char *)b.got->bytes)[0], 0x0a);
-	pf_optimized_free(b.got);
+	ck_assert_int_eq(((const char *)b->bytes)[0], 0x0a);
+	pf_optimized_free(b);
 	pf_optimized_free(NULL);
 }
 END_TEST
@@ -84,15 +52,15 @@ END_TEST
 START_TEST(where_nothing_is_compiled_there_is_none)
 {
 	struct pf_executable *x;
-	struct fetch f;
+	struct pf_optimized *o;
 
 	start_worker(plugins[0]);
 	x = executable_of("module {");
-	ck_assert_int_eq(fetch(&f, x), 0);
-	ck_assert_ptr_null(f.got);
+	ck_assert_int_eq(pf_executable_optimized(x, &o, &err), 0);
+	ck_assert_ptr_null(o);
 	ck_assert_int_lt(compile_it(x, &err), 0);
-	ck_assert_int_eq(fetch(&f, x), 0);
-	ck_assert_ptr_null(f.got);
+	ck_assert_int_eq(pf_executable_optimized(x, &o, &err), 0);
+	ck_assert_ptr_null(o);
 	ck_assert_uint_eq(pf_executable_optimized_len(x), 0);
 	pf_executable_unref(x);
 }
@@ -101,15 +69,15 @@ END_TEST
 START_TEST(after_a_death_it_is_compiled_again)
 {
 	struct pf_executable *x;
-	struct fetch f;
+	struct pf_optimized *o;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
 	replace_worker();
-	ck_assert_msg(fetch(&f, x) == 0, "%s", err.text);
-	ck_assert_ptr_nonnull(f.got);
-	ck_assert_uint_eq(f.got->len, pf_executable_optimized_len(x));
-	pf_optimized_free(f.got);
+	ck_assert_msg(pf_executable_optimized(x, &o, &err) == 0, "%s", err.text);
+	ck_assert_ptr_nonnull(o);
+	ck_assert_uint_eq(o->len, pf_executable_optimized_len(x));
+	pf_optimized_free(o);
 	pf_executable_unref(x);
 }
 END_TEST

@@ -19,41 +19,54 @@ struct serialized {
 	uint64_t len;
 };
 
-struct serialized_opening {
+/* An open that takes as long as the worker takes to answer: on a thread of its own. */
+struct opening {
 	struct pf_open *of;     /* borrowed: lives until REPLY is answered */
 	struct pf_reply *reply; /* owned */
+	/* Set STATE, of the open.  -errno. */
+	int (*make)(struct pf_executable *x, void **state, struct pf_err *err);
 };
 
 static void *open_on_thread(void *arg)
 {
-	struct serialized_opening *o = arg;
+	struct opening *o = arg;
 	struct program *program = o->of->node->object;
-	struct serialized *s = calloc(1, sizeof(*s));
 	struct pf_err err = PF_ERR_INIT;
-	int r = s ? pf_executable_serialize(program->x, &s->bytes, &s->len, &err)
-		  : -ENOMEM;
+	int r = o->make(program->x, &o->of->state, &err);
 
-	if (r < 0)
-		free(s);
-	else
-		o->of->state = s;
 	pf_reply_fail(o->reply, r, &err);
 	free(o);
 	return NULL;
 }
 
-static void serialized_prepare(struct pf_open *of, struct pf_reply *reply)
+static void open_slowly(struct pf_open *of, struct pf_reply *reply,
+			int (*make)(struct pf_executable *, void **, struct pf_err *))
 {
-	struct serialized_opening *o = calloc(1, sizeof(*o));
+	struct opening *o = malloc(sizeof(*o));
 
-	if (o) {
-		o->of = of;
-		o->reply = reply;
-	}
+	if (o)
+		*o = (struct opening){ .of = of, .reply = reply, .make = make };
 	if (!o || !files_on_thread(open_on_thread, o)) {
 		free(o);
 		pf_reply_code(reply, -ENOMEM);
 	}
+}
+
+static int serialize(struct pf_executable *x, void **state, struct pf_err *err)
+{
+	struct serialized *s = calloc(1, sizeof(*s));
+	int r = s ? pf_executable_serialize(x, &s->bytes, &s->len, err) : -ENOMEM;
+
+	if (r < 0)
+		free(s);
+	else
+		*state = s;
+	return r;
+}
+
+static void serialized_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	open_slowly(of, reply, serialize);
 }
 
 static void serialized_read(struct pf_open *of, size_t len, uint64_t off,
@@ -98,89 +111,18 @@ static const struct pf_kind serialized = {
  * plugin write it into shared memory, and reads are served from there.
  */
 
-struct optimized_opening {
-	struct pf_want_optimized want;
-	struct patience patience;
-	struct pf_instance
-		*instance;  /* owned reference: of the worker that is asked, or NULL */
-	struct pf_open *of; /* borrowed: lives until REPLY is answered */
-	struct pf_reply *reply; /* owned */
-};
-
-static void opening_free(struct optimized_opening *o)
+static int optimize(struct pf_executable *x, void **state, struct pf_err *err)
 {
-	pf_instance_unref(o->instance);
-	free(o);
-}
+	struct pf_optimized *o;
+	int r = pf_executable_optimized(x, &o, err);
 
-static void fail_silent(struct pf_reply *reply)
-{
-	struct pf_err err = PF_ERR_INIT;
-
-	pf_err_set(&err, -ETIMEDOUT, "the plugin's worker does not answer");
-	pf_reply_fail(reply, err.code, &err);
-}
-
-static void optimized_over(struct patience *p)
-{
-	struct optimized_opening *o =
-		pf_container_of(p, struct optimized_opening, patience);
-
-	pf_instance_set_silent(o->instance);
-	fail_silent(o->reply);
-	if (patience_last(p))
-		opening_free(o);
-}
-
-static void optimized_done(struct pf_want_optimized *want, int code,
-			   struct pf_optimized *got, const struct pf_err *err)
-{
-	struct optimized_opening *o =
-		pf_container_of(want, struct optimized_opening, want);
-
-	if (patience_end(&o->patience)) {
-		o->of->state = got;
-		pf_reply_fail(o->reply, code, err);
-		opening_free(o);
-		return;
-	}
-	pf_optimized_free(got);
-	if (patience_last(&o->patience))
-		opening_free(o);
-}
-
-/* How long the worker may take: the time for an answer, and for writing the program. */
-static uint64_t patience_ms(struct program *program)
-{
-	return PATIENCE_MS + (pf_executable_optimized_len(program->x) >> 26) * 1000;
+	*state = o;
+	return r;
 }
 
 static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	struct program *program = of->node->object;
-	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
-	struct optimized_opening *o = calloc(1, sizeof(*o));
-
-	if (!o) {
-		pf_reply_code(reply, -ENOMEM);
-		return;
-	}
-	o->want.done = optimized_done;
-	o->of = of;
-	o->reply = reply;
-	/* A program that must be compiled again first takes the time that this takes. */
-	loaded = pf_executable_loaded(program->x);
-	if (loaded && pf_instance_alive(loaded->instance))
-		o->instance = pf_instance_ref(loaded->instance);
-	if (o->instance && pf_instance_silent(o->instance)) {
-		fail_silent(reply);
-		opening_free(o);
-		return;
-	}
-	o->patience.over = optimized_over;
-	if (o->instance)
-		patience_begin(&o->patience, fs_of(of->node), patience_ms(program));
-	pf_executable_optimized(program->x, &o->want);
+	open_slowly(of, reply, optimize);
 }
 
 static void optimized_read(struct pf_open *of, size_t len, uint64_t off,
