@@ -404,6 +404,7 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, open_all, close_all);
+	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, a_value_has_every_view, views);
 	tcase_add_test(tc, a_file_is_read_as_it_was_written);
 	tcase_add_test(tc, a_snapshot_does_not_change);
