@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static int minor_of(struct json_object *facts)
 	return json_object_get_int(json_object_array_get_idx(v, 1));
 }
 
-int plugin_report_minor(void *arg, const char *path)
+int check_plugin_minor(void *arg, const char *path)
 {
 	const struct pf_candidate p = { .name = (char *)(uintptr_t) "plugin",
 					.path = (char *)(uintptr_t)path };
@@ -72,36 +73,19 @@ int plugin_report_minor(void *arg, const char *path)
 	return minor;
 }
 
-/* --- printing ------------------------------------------------------------------------------ */
-
-/* Append TEXT, which is a plugin's or a file's name, so that no terminal minds it. */
-static void add_clean(struct pf_buf *out, const char *text)
-{
-	size_t start = out->len;
-
-	pf_buf_puts(out, text);
-	if (!out->failed)
-		out->len = start + pf_err_clean(out->data + start, out->len - start);
-}
-
-static void add_line(struct pf_buf *out, const char *what, const char *text)
-{
-	pf_buf_printf(out, "    %-9s ", what);
-	add_clean(out, text);
-	pf_buf_puts(out, "\n");
-}
-
-/* "0.81", the caller's. */
-static const char *version_text(struct json_object *facts, char *dst, size_t len)
+/* "0.81" as FACTS have it, in DST. */
+static const char *version_text(struct json_object *facts, char dst[32])
 {
 	struct json_object *v = get(facts, "api_version");
 
-	snprintf(dst, len, "%d.%d", json_object_get_int(json_object_array_get_idx(v, 0)),
+	snprintf(dst, 32, "%d.%d", json_object_get_int(json_object_array_get_idx(v, 0)),
 		 minor_of(facts));
 	return dst;
 }
 
-/* Everything at once, so that it is whole or not there. */
+/* --- printing ------------------------------------------------------------------------------ */
+
+/* Print all of OUT, or nothing.  STATUS, or 1 if that fails. */
 static int print(struct pf_buf *out, int status)
 {
 	if (out->failed) {
@@ -114,19 +98,22 @@ static int print(struct pf_buf *out, int status)
 	return 1;
 }
 
-static void add_json(struct pf_buf *out, struct json_object *o)
+static int print_json(struct json_object *o, int status)
 {
-	pf_buf_puts(out, json_object_to_json_string_ext(
-				 o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-					    JSON_C_TO_STRING_NOSLASHESCAPE));
-	pf_buf_puts(out, "\n");
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+
+	pf_buf_printf(&out, "%s\n",
+		      json_object_to_json_string_ext(
+			      o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+					 JSON_C_TO_STRING_NOSLASHESCAPE));
+	return print(&out, status);
 }
 
 /* --- --list-plugins ------------------------------------------------------------------------ */
 
 struct list {
 	const struct options *options;
-	const struct pf_discovery *d;
+	struct pf_discovery *d;     /* owned */
 	struct json_object **facts; /* owned, of each file; NULL: it cannot be used */
 	struct pf_err *errors;      /* of each file */
 	atomic_uint next;           /* file to look at */
@@ -139,7 +126,8 @@ static void *list_main(void *arg)
 
 	while ((i = atomic_fetch_add(&l->next, 1)) < l->d->n_files) {
 		const struct pf_plugin_file *f = &l->d->files[i];
-		struct pf_candidate p = { .name = (char *)f->name, .path = f->path };
+		struct pf_candidate p = { .name = (char *)(uintptr_t)f->name,
+					  .path = f->path };
 
 		if (f->refused)
 			pf_err_set(&l->errors[i], -1, "%s", f->refused);
@@ -147,10 +135,8 @@ static void *list_main(void *arg)
 					 &l->errors[i]) == 0)
 			(void)inspect(&p, l->options->timeout_s, false, &l->facts[i],
 				      &l->errors[i]);
-		json_object_put(p.options);
-		json_object_put(p.env);
-		json_object_put(p.sandbox);
-		free(p.refused);
+		p.name = p.path = NULL; /* discovery's */
+		candidate_release(&p);
 	}
 	return NULL;
 }
@@ -169,7 +155,7 @@ static void look_at_all(struct list *l)
 		pthread_join(threads[--n], NULL);
 }
 
-/* What plugin_report_minor would say. */
+/* What check_plugin_minor would return. */
 static int known_minor(void *arg, const char *path)
 {
 	const struct list *l = arg;
@@ -180,66 +166,12 @@ static int known_minor(void *arg, const char *path)
 	return -1;
 }
 
-/* Does the name mean this file?  Else an earlier one is meant, or a newer one of its place. */
-static bool is_meant(struct list *l, const struct pf_plugin_file *f)
-{
-	return pf_discovery_pick(l->d, f->name, known_minor, l) == f;
-}
-
-static void add_file(struct list *l, unsigned i, struct pf_buf *out)
-{
-	const struct pf_plugin_file *f = &l->d->files[i];
-	const struct pf_search_place *place = &l->d->places[f->place];
-	struct json_object *devices = get(l->facts[i], "devices");
-	char text[PATH_MAX + 256];
-
-	add_clean(out, f->name);
-	pf_buf_puts(out, "\n");
-	add_line(out, "path", f->path);
-	snprintf(text, sizeof(text), "%s%s%s", place->source, *place->where ? " " : "",
-		 place->where);
-	add_line(out, "from", text);
-	if (*f->package)
-		add_line(out, "package", f->package);
-	else if (*f->version)
-		add_line(out, "version", f->version);
-	if (!l->facts[i]) {
-		add_line(out, "refused", l->errors[i].text);
-		return;
-	}
-	add_line(out, "API", version_text(l->facts[i], text, sizeof(text)));
-	snprintf(text, sizeof(text), "%s, %zu devices", text_of(l->facts[i], "platform"),
-		 json_object_array_length(devices));
-	add_line(out, "platform", text);
-	if (!is_meant(l, f))
-		add_line(out, "note", "another one is meant by this name: give the path");
-}
-
-static void add_places(struct list *l, struct pf_buf *out)
-{
-	pf_buf_puts(out, "looked in\n");
-	for (unsigned i = 0; i < l->d->n_places; i++) {
-		const struct pf_search_place *p = &l->d->places[i];
-		unsigned n = 0;
-
-		for (unsigned k = 0; k < l->d->n_files; k++)
-			n += l->d->files[k].place == i;
-		pf_buf_printf(out, "    %s%s", p->source, *p->where ? " " : "");
-		add_clean(out, p->where);
-		if (n || !p->note)
-			pf_buf_printf(out, ": %u", n);
-		if (p->note) {
-			pf_buf_puts(out, n ? ", " : ": ");
-			add_clean(out, p->note);
-		}
-		pf_buf_puts(out, "\n");
-	}
-}
-
 static struct json_object *file_json(struct list *l, unsigned i)
 {
 	const struct pf_plugin_file *f = &l->d->files[i];
 	const struct pf_search_place *place = &l->d->places[f->place];
+	/* Else the name means an earlier file, or a newer one of its place. */
+	bool meant = pf_discovery_pick(l->d, f->name, known_minor, l) == f;
 	struct json_object *o = json_object_new_object();
 	char version[32];
 
@@ -254,16 +186,32 @@ static struct json_object *file_json(struct list *l, unsigned i)
 		pf_json_add_string(o, "error", l->errors[i].text);
 		return o;
 	}
-	pf_json_add_string(o, "api_version",
-			   version_text(l->facts[i], version, sizeof(version)));
+	pf_json_add_string(o, "api_version", version_text(l->facts[i], version));
 	pf_json_add_string(o, "platform", text_of(l->facts[i], "platform"));
 	pf_json_add_int(o, "devices",
 			(int64_t)json_object_array_length(get(l->facts[i], "devices")));
-	json_object_object_add(o, "meant", json_object_new_boolean(is_meant(l, f)));
+	json_object_object_add(o, "meant", json_object_new_boolean(meant));
 	return o;
 }
 
-static void add_list_json(struct list *l, struct pf_buf *out)
+static struct json_object *place_json(const struct list *l, unsigned i)
+{
+	const struct pf_search_place *p = &l->d->places[i];
+	struct json_object *o = json_object_new_object();
+	int64_t n = 0;
+
+	for (unsigned k = 0; k < l->d->n_files; k++)
+		n += l->d->files[k].place == i;
+	pf_json_add_string(o, "source", p->source);
+	pf_json_add_string(o, "place", p->where);
+	pf_json_add_int(o, "plugins", n);
+	json_object_object_add(o, "ok", json_object_new_boolean(!p->wrong));
+	if (p->note)
+		pf_json_add_string(o, "note", p->note);
+	return o;
+}
+
+static struct json_object *list_json(struct list *l)
 {
 	struct json_object *o = json_object_new_object(),
 			   *plugins = json_object_new_array(),
@@ -271,28 +219,94 @@ static void add_list_json(struct list *l, struct pf_buf *out)
 
 	for (unsigned i = 0; i < l->d->n_files; i++)
 		json_object_array_add(plugins, file_json(l, i));
-	for (unsigned i = 0; i < l->d->n_places; i++) {
-		const struct pf_search_place *p = &l->d->places[i];
-		struct json_object *place = json_object_new_object();
-
-		pf_json_add_string(place, "source", p->source);
-		pf_json_add_string(place, "place", p->where);
-		json_object_object_add(place, "ok", json_object_new_boolean(!p->wrong));
-		if (p->note)
-			pf_json_add_string(place, "note", p->note);
-		json_object_array_add(places, place);
-	}
+	for (unsigned i = 0; i < l->d->n_places; i++)
+		json_object_array_add(places, place_json(l, i));
 	json_object_object_add(o, "plugins", plugins);
 	json_object_object_add(o, "places", places);
-	add_json(out, o);
-	json_object_put(o);
+	return o;
 }
 
-/* What went wrong, a line each, for those who do not read the list. */
+/* Print a line of the text; names of plugins and files cannot move the terminal's cursor. */
+__attribute__((__format__(__printf__, 2, 3))) static void add_line(struct pf_buf *out,
+								   const char *fmt, ...)
+{
+	size_t start = out->len;
+	char text[2 * PATH_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	pf_buf_puts(out, text);
+	if (!out->failed)
+		out->len = start + pf_err_clean(out->data + start, out->len - start);
+	pf_buf_puts(out, "\n");
+}
+
+static void add_plugin(struct pf_buf *out, struct json_object *p)
+{
+	const char *place = text_of(p, "place"), *package = text_of(p, "package");
+
+	add_line(out, "%s", text_of(p, "name"));
+	add_line(out, "    path      %s", text_of(p, "path"));
+	add_line(out, "    from      %s%s%s", text_of(p, "source"), *place ? " " : "",
+		 place);
+	if (*package)
+		add_line(out, "    package   %s", package);
+	else if (*text_of(p, "version"))
+		add_line(out, "    version   %s", text_of(p, "version"));
+	if (!json_object_get_boolean(get(p, "ok"))) {
+		add_line(out, "    refused   %s", text_of(p, "error"));
+		return;
+	}
+	add_line(out, "    API       %s", text_of(p, "api_version"));
+	add_line(out, "    platform  %s, %d devices", text_of(p, "platform"),
+		 json_object_get_int(get(p, "devices")));
+	if (!json_object_get_boolean(get(p, "meant")))
+		add_line(out, "    note      another one is meant by this name: give the "
+			      "path");
+}
+
+static void add_place(struct pf_buf *out, struct json_object *p)
+{
+	const char *place = text_of(p, "place"), *note = text_of(p, "note");
+	int n = json_object_get_int(get(p, "plugins"));
+	char count[16] = "";
+
+	if (n || !*note)
+		snprintf(count, sizeof(count), "%d%s", n, *note ? ", " : "");
+	add_line(out, "    %s%s%s: %s%s", text_of(p, "source"), *place ? " " : "", place,
+		 count, note);
+}
+
+static int print_list(struct list *l)
+{
+	struct json_object *o = list_json(l), *plugins = get(o, "plugins"),
+			   *places = get(o, "places");
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	int status;
+
+	if (l->options->json) {
+		status = print_json(o, 0);
+		json_object_put(o);
+		return status;
+	}
+	for (size_t i = 0; i < json_object_array_length(plugins); i++)
+		add_plugin(&out, json_object_array_get_idx(plugins, i));
+	add_line(&out, "looked in");
+	for (size_t i = 0; i < json_object_array_length(places); i++)
+		add_place(&out, json_object_array_get_idx(places, i));
+	json_object_put(o);
+	return print(&out, 0);
+}
+
+/* Log each error, for those who do not read the list.  The exit status. */
 static int complain(const struct list *l)
 {
-	int status = 0;
+	int status = l->d->n_files ? 0 : 1;
 
+	if (status)
+		pf_log(PF_LOG_WARNING, "there is no plugin");
 	for (unsigned i = 0; i < l->d->n_files; i++) {
 		if (l->facts[i])
 			continue;
@@ -309,176 +323,56 @@ static int complain(const struct list *l)
 		       p->where, p->note);
 		status = 1;
 	}
-	if (!l->d->n_files) {
-		pf_log(PF_LOG_WARNING, "there is no plugin");
-		status = 1;
-	}
 	return status;
 }
 
-int plugin_report_list(const struct options *options)
+int check_plugin_list(const struct options *options)
 {
-	struct list l = { .options = options, .d = options->discovery };
-	pf_autobuf struct pf_buf out = PF_BUF_INIT;
-	int status;
+	struct list l = { .options = options };
+	struct pf_err err = PF_ERR_INIT;
+	int status = 1;
 
+	if (plugin_choice_list(options, &l.d, &err) < 0) {
+		pf_log(PF_LOG_ERROR, "%s", err.text);
+		return 1;
+	}
 	l.facts = calloc(l.d->n_files + 1, sizeof(struct json_object *));
 	l.errors = calloc(l.d->n_files + 1, sizeof(struct pf_err));
-	if (!l.facts || !l.errors) {
-		pf_log(PF_LOG_ERROR, "no memory");
-		status = 1;
-	} else {
+	if (l.facts && l.errors) {
 		look_at_all(&l);
-		if (options->json)
-			add_list_json(&l, &out);
-		for (unsigned i = 0; i < l.d->n_files && !options->json; i++)
-			add_file(&l, i, &out);
-		if (!options->json)
-			add_places(&l, &out);
-		status = print(&out, 0);
-		status |= complain(&l);
+		status = print_list(&l) | complain(&l);
+	} else {
+		pf_log(PF_LOG_ERROR, "no memory");
 	}
 	for (unsigned i = 0; l.facts && i < l.d->n_files; i++)
 		json_object_put(l.facts[i]);
 	free(l.facts);
 	free(l.errors);
+	pf_discovery_free(l.d);
 	return status;
 }
 
 /* --- --check-plugin ------------------------------------------------------------------------ */
 
-static void add_extension(struct json_object *e, struct pf_buf *out)
-{
-	struct json_object *functions = get(e, "functions");
-
-	pf_buf_puts(out, "    ");
-	add_clean(out, text_of(e, "name"));
-	pf_buf_puts(out, "\n");
-	if (!functions)
-		return;
-	json_object_object_foreach(functions, name, there) {
-		pf_buf_puts(out, "        ");
-		add_clean(out, name);
-		pf_buf_puts(out, json_object_get_boolean(there) ? "\n" : ": missing\n");
-	}
-}
-
-static void add_device(struct json_object *d, struct pf_buf *out)
-{
-	struct json_object *memories = get(d, "memories"),
-			   *first = get(d, "default_memory");
-	size_t n = memories ? json_object_array_length(memories) : 0;
-
-	pf_buf_printf(out, "    %lld: ", (long long)json_object_get_int64(get(d, "id")));
-	add_clean(out, text_of(d, "kind"));
-	pf_buf_puts(out, ", ");
-	add_clean(out, text_of(d, "description"));
-	pf_buf_puts(out, json_object_get_boolean(get(d, "addressable"))
-				 ? ""
-				 : ", another process's");
-	for (size_t i = 0; i < n; i++) {
-		pf_buf_puts(out, i ? ", " : "; memories ");
-		add_clean(out, text_of(json_object_array_get_idx(memories, i), "kind"));
-		if (first && (size_t)json_object_get_int(first) == i)
-			pf_buf_puts(out, " (default)");
-	}
-	pf_buf_puts(out, "\n");
-}
-
-static void add_functions(struct json_object *f, struct pf_buf *out)
-{
-	struct json_object *missing = get(f, "missing");
-
-	pf_buf_printf(out,
-		      "functions: %d of the %d that this build knows; its table has %d\n",
-		      json_object_get_int(get(f, "present")),
-		      json_object_get_int(get(f, "known")),
-		      json_object_get_int(get(f, "in_table")));
-	for (size_t i = 0; missing && i < json_object_array_length(missing); i++) {
-		pf_buf_puts(out, "    ");
-		add_clean(out,
-			  json_object_get_string(json_object_array_get_idx(missing, i)));
-		pf_buf_puts(out, ": missing\n");
-	}
-}
-
-static void add_list(const char *head, struct json_object *list,
-		     void (*add)(struct json_object *o, struct pf_buf *out),
-		     struct pf_buf *out)
-{
-	size_t n = list ? json_object_array_length(list) : 0;
-
-	pf_buf_printf(out, "%s: %zu\n", head, n);
-	for (size_t i = 0; i < n; i++)
-		add(json_object_array_get_idx(list, i), out);
-}
-
-static void add_facts(struct json_object *facts, struct pf_buf *out)
-{
-	struct json_object *attributes = get(facts, "attributes"),
-			   *program = get(facts, "program");
-	char text[64];
-
-	pf_buf_printf(out,
-		      "API: %s\nplatform: ", version_text(facts, text, sizeof(text)));
-	add_clean(out, text_of(facts, "platform"));
-	pf_buf_puts(out, "\nplatform version: ");
-	add_clean(out, text_of(facts, "platform_version"));
-	pf_buf_puts(out, "\nattributes\n");
-	if (attributes) {
-		json_object_object_foreach(attributes, key, value) {
-			pf_buf_puts(out, "    ");
-			add_clean(out, key);
-			pf_buf_puts(out, ": ");
-			add_clean(out, pf_json_text(value));
-			pf_buf_puts(out, "\n");
-		}
-	}
-	add_functions(get(facts, "functions"), out);
-	add_list("extensions", get(facts, "extension_details"), add_extension, out);
-	add_list("devices", get(facts, "devices"), add_device, out);
-	if (get(program, "result"))
-		pf_buf_printf(
-			out,
-			"program: compiled in %.3f s, executed in %.6f s on device %d\n",
-			json_object_get_double(get(program, "compile_seconds")),
-			json_object_get_double(get(program, "execute_seconds")),
-			json_object_get_int(get(program, "device")));
-}
-
-int plugin_report_check(const struct options *options)
+int check_plugin(const struct options *options)
 {
 	const struct pf_candidate *p = &options->plugins[0];
-	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *facts, *o;
 	char version[32];
-	int r = inspect(p, options->timeout_s, true, &facts, &err);
-	int status = r < 0 ? 1 : 0;
+	int r = inspect(p, options->timeout_s, true, &facts, &err), status;
 
-	if (options->json) {
-		o = facts ? json_object_get(facts) : json_object_new_object();
-		if (facts)
-			pf_json_add_string(o, "api_version",
-					   version_text(facts, version, sizeof(version)));
-		pf_json_add_string(o, "name", p->name);
-		pf_json_add_string(o, "path", p->path);
-		json_object_object_add(o, "ok", json_object_new_boolean(r == 0));
-		if (r < 0)
-			pf_json_add_string(o, "error", err.text);
-		add_json(&out, o);
-		json_object_put(o);
-	} else {
-		pf_buf_puts(&out, "plugin: ");
-		add_clean(&out, p->name);
-		pf_buf_puts(&out, "\npath: ");
-		add_clean(&out, p->path);
-		pf_buf_puts(&out, "\n");
-		if (facts)
-			add_facts(facts, &out);
-	}
-	json_object_put(facts);
+	o = facts ? facts : json_object_new_object();
+	if (facts)
+		pf_json_add_string(o, "api_version", version_text(facts, version));
+	pf_json_add_string(o, "name", p->name);
+	pf_json_add_string(o, "path", p->path);
+	json_object_object_add(o, "ok", json_object_new_boolean(r == 0));
+	if (r < 0)
+		pf_json_add_string(o, "error", err.text);
+	status = print_json(o, r < 0 ? 1 : 0);
+	json_object_put(o);
 	if (r < 0)
 		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, err.text);
-	return print(&out, status);
+	return status;
 }

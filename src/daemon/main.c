@@ -49,6 +49,7 @@ struct daemon {
 	struct pf_compiler *compiler;
 	struct pf_fs *fs;
 	struct pf_mount *mount;
+	char *changes;    /* owned: the options that differ from the defaults; or NULL */
 	siginfo_t signal; /* that ends it; si_signo 0: none */
 };
 
@@ -120,16 +121,16 @@ static void warn(void *arg, const char *text)
 /* Without a cache all works, only slower. */
 static int start_compiler(struct daemon *d, struct pf_err *err)
 {
-	const struct cache_options *o = &d->options->cache;
-	pf_autofree char *dir = o->off ? NULL : cache_options_dir(o);
-	struct pf_cache_config cache = { .dir = dir, .max = o->size, .warn = warn };
+	const struct options *o = d->options;
+	pf_autofree char *dir = o->no_cache ? NULL : options_cache_dir(o);
+	struct pf_cache_config cache = { .dir = dir, .max = o->cache_size, .warn = warn };
 	struct pf_compiler_config compiler = { .owner = getuid(),
-					       .jobs = o->jobs,
-					       .timeout_s = o->timeout_s };
-	struct json_object *defaults = d->options->settings.compile_options;
+					       .jobs = o->compile_jobs,
+					       .timeout_s = o->compile_timeout_s };
+	struct json_object *defaults = o->settings.compile_options;
 	struct pf_err why = PF_ERR_INIT;
 
-	if (!dir && !o->off)
+	if (!dir && !o->no_cache)
 		pf_log(PF_LOG_WARNING, "no cache: there is no home directory for one");
 	if (dir && pf_cache_open(&cache, &d->cache, &why) < 0)
 		pf_log(PF_LOG_WARNING, "no cache: %s", why.text);
@@ -154,8 +155,8 @@ static int start(struct daemon *d, struct pf_err *err)
 		.workers = d->workers,
 		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
 		.allow_native = o->allow_native,
-		.abandoned_s = o->settings.abandoned_s,
-		.flags_for_all = (const char *const *)o->settings.flags_for_all,
+		.abandoned_s = o->abandoned_s,
+		.flags_for_all = (const char *const *)o->flags_for_all.at,
 		.uid = getuid(),
 		.gid = getgid(),
 		.shared_mode = mode,
@@ -163,8 +164,8 @@ static int start(struct daemon *d, struct pf_err *err)
 	};
 	struct pf_mount_config mount = {
 		.mountpoint = o->mountpoint,
-		.source = o->source,
-		.options = o->fuse,
+		.source = o->source ? o->source : o->plugins[0].name,
+		.options = (const char *const *)o->fuse.at,
 		.debug = o->debug,
 		.usage = usage,
 		.arg = d,
@@ -320,7 +321,7 @@ static void log_start(const struct daemon *d)
 	       "pjrtfs " PACKAGE_VERSION " serves %s: %s; memory limit %" PRIu64
 	       " bytes; options: %s",
 	       o->mountpoint, plugins.data ? plugins.data : "", o->memory_limit,
-	       o->in_force ? o->in_force : "not known");
+	       d->changes ? d->changes : "not known");
 }
 
 static void log_end(const struct daemon *d)
@@ -363,63 +364,83 @@ static int serve(struct daemon *d, int ready)
 	return r < 0 ? complain(&err) : 0;
 }
 
+/* Print what was asked instead of mounting.  The exit status; -1: a mount was asked. */
+static int answer(const struct options *o)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct json_object *dump;
+
+	if (o->list_plugins)
+		return check_plugin_list(o);
+	if (o->check_plugin)
+		return check_plugin(o);
+	if (o->help) {
+		options_help(&text);
+	} else if (o->version) {
+		pf_buf_puts(&text, "pjrtfs " PACKAGE_VERSION "\n");
+	} else if (o->dump_config) {
+		dump = options_dump(o);
+		pf_buf_printf(&text, "%s\n",
+			      json_object_to_json_string_ext(
+				      dump, JSON_C_TO_STRING_PRETTY |
+						    JSON_C_TO_STRING_SPACED |
+						    JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_put(dump);
+	} else {
+		return -1;
+	}
+	fputs(text.data ? text.data : "", stdout);
+	return text.failed || fflush(stdout) ? 1 : 0;
+}
+
+/* Mount and serve.  The exit status. */
+static int run(struct daemon *d)
+{
+	const struct options *o = d->options;
+	struct pf_err err = PF_ERR_INIT;
+	int ready = -1, status;
+
+	if (o->debug)
+		pf_log_setup(PF_LOG_DEBUG, false);
+	/* Before plugins are started for nothing. */
+	if (pf_mount_check(&(struct pf_mount_config){ .mountpoint = o->mountpoint,
+						      .options = (const char *const *)
+									 o->fuse.at },
+			   &err) < 0) {
+		complain(&err);
+		return 2;
+	}
+	if (!o->foreground) {
+		status = go_to_background(o->mountpoint, &ready);
+		if (status >= 0)
+			return status;
+	}
+	block_signals();
+	status = start(d, &err) < 0 ? complain(&err) : serve(d, ready);
+	stop(d);
+	return status;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
 	struct daemon d = { .options = &options };
 	struct pf_err err = PF_ERR_INIT;
-	int ready = -1, status;
+	int r, status;
 
 	pf_log_setup(PF_LOG_INFO, false);
-	plugin_choice_minor_of = plugin_report_minor;
-	if (options_parse(argc, argv, &options, &err) < 0) {
-		complain(&err);
-		options_release(&options);
-		return 2;
+	r = cmdline_parse(argc, argv, &options, &err);
+	if (r == 0 && (options.mountpoint || options.check_plugin)) {
+		/* Relative paths in it are made absolute, and a daemon leaves the directory. */
+		d.changes = options_changes(&options);
+		r = plugin_choice(&options, check_plugin_minor, &err);
 	}
-	if (options.help || options.version) {
-		fputs(options.help ? options_help : "pjrtfs " PACKAGE_VERSION "\n",
-		      stdout);
-		options_release(&options);
-		return 0;
-	}
-	if (options.list_plugins || options.check_plugin) {
-		status = options.list_plugins ? plugin_report_list(&options)
-					      : plugin_report_check(&options);
-		options_release(&options);
-		return status;
-	}
-	if (options.dump) {
-		printf("%s\n", json_object_to_json_string_ext(
-				       options.dump,
-				       JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-					       JSON_C_TO_STRING_NOSLASHESCAPE));
-		options_release(&options);
-		return fflush(stdout) ? 1 : 0;
-	}
-	if (options.debug)
-		pf_log_setup(PF_LOG_DEBUG, false);
-	/* Before plugins are started for nothing. */
-	if (pf_mount_check(&(struct pf_mount_config){ .mountpoint = options.mountpoint,
-						      .options = options.fuse },
-			   &err) < 0) {
-		complain(&err);
-		options_release(&options);
-		return 2;
-	}
-	if (!options.foreground) {
-		status = go_to_background(options.mountpoint, &ready);
-		if (status >= 0) {
-			options_release(&options);
-			return status;
-		}
-	}
-	block_signals();
-	if (start(&d, &err) < 0)
-		status = complain(&err);
-	else
-		status = serve(&d, ready);
-	stop(&d);
+	if (r == 0 && options.mountpoint)
+		r = cmdline_find_mountpoint(&options, &err);
+	status = r < 0 ? 2 * complain(&err) : answer(&options);
+	if (status < 0)
+		status = run(&d);
+	free(d.changes);
 	options_release(&options);
 	return status;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The options: what each sets, how it is printed, and what --help says of it. */
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,335 +15,93 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/plugin_options.h"
 
-enum { MAX_SECONDS = 7 * 24 * 3600, MAX_JOBS = 32 };
+enum { MAX_SECONDS = 7 * 24 * 3600, MAX_FUSE = 64, MAX_FLAGS = 256 };
 
-int option_number(const char *what, const char *value, unsigned max, unsigned *ret,
-		  struct pf_err *err)
+/* --- words and numbers ---------------------------------------------------------------------- */
+
+int words_add(struct words *w, const char *word, unsigned max, const char *what,
+	      struct pf_err *err)
+{
+	char **at = w->n < max ? reallocarray(w->at, w->n + 2, sizeof(*at)) : NULL;
+
+	if (w->n == max)
+		return pf_err_set(err, -EINVAL, "more than %u %s", max, what);
+	if (at) {
+		w->at = at;
+		at[w->n] = strdup(word);
+		at[w->n + 1] = NULL;
+	}
+	if (!at || !at[w->n])
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	w->n++;
+	return 0;
+}
+
+void words_clear(struct words *w)
+{
+	while (w->n)
+		free(w->at[--w->n]);
+	free(w->at);
+	w->at = NULL;
+}
+
+static void *at_off(struct options *o, const struct option_row *row)
+{
+	return (char *)o + row->off;
+}
+
+static int read_number(const struct option_row *row, const char *text, unsigned *ret,
+		       struct pf_err *err)
 {
 	char *end;
-	unsigned long n;
+	unsigned long n = strtoul(text, &end, 10);
 
-	errno = 0;
-	n = strtoul(value, &end, 10);
-	if (!isdigit((unsigned char)*value) || *end || errno || n < 1 || n > max)
+	if (!isdigit((unsigned char)*text) || *end || n < row->min || n > row->max)
 		return pf_err_set(err, -EINVAL,
-				  "%s: expected a number from 1 to %u, found %s", what,
-				  max, value);
+				  "expected a number from %u to %u, found %.80s",
+				  row->min, row->max, text);
 	*ret = (unsigned)n;
 	return 0;
 }
 
-int cache_options_take(struct cache_options *o, const char *name, const char *value,
-		       struct pf_err *err)
+const char *options_name_end(const char *word)
 {
-	int r;
+	const char *end = word + strcspn(word, "=/");
 
-	if (!strcmp(name, "off")) {
-		o->off = true;
-		return 0;
-	}
-	if (!strcmp(name, "size")) {
-		r = pf_size_parse(value, &o->size, err);
-		return r < 0 ? pf_err_wrap(err, r, "cache size") : 0;
-	}
-	if (!strcmp(name, "jobs"))
-		return option_number("compile jobs", value, MAX_JOBS, &o->jobs, err);
-	if (!strcmp(name, "timeout"))
-		return option_number("compile timeout in seconds", value, MAX_SECONDS,
-				     &o->timeout_s, err);
-	if (!*value)
-		return pf_err_set(err, -EINVAL, "cache directory: expected a path");
-	free(o->dir);
-	o->dir = strdup(value);
-	return o->dir ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+	return *end == '=' ? end : NULL;
 }
 
-/* DIR, below BASE. */
-static char *below(const char *base, const char *dir)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", base, dir) < 0 ? NULL : path;
-}
-
-char *cache_options_dir(const struct cache_options *o)
-{
-	const char *own = getenv("PJRTFS_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
-	const char *dir = o->dir;
-	pf_autofree char *home = NULL;
-	char cwd[PATH_MAX];
-
-	if (!dir && own && *own)
-		dir = own;
-	if (dir && *dir == '/')
-		return strdup(dir);
-	if (dir)
-		return getcwd(cwd, sizeof(cwd)) ? below(cwd, dir) : NULL;
-	if (xdg && *xdg == '/')
-		return below(xdg, "pjrtfs");
-	home = pf_home_dir();
-	return home ? below(home, ".cache/pjrtfs") : NULL;
-}
-
-int memory_limit_parse(const char *text, uint64_t *ret, struct pf_err *err)
-{
-	static const char units[] = "KMGT";
-	char *end;
-	uint64_t n;
-
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || errno)
-		goto bad;
-	if (*end) {
-		const char *unit = strchr(units, toupper((unsigned char)*end));
-		unsigned shift;
-
-		if (!unit)
-			goto bad;
-		shift = 10 * (unsigned)(unit - units + 1);
-		if (n > UINT64_MAX >> shift)
-			goto bad;
-		n <<= shift;
-		end++;
-		if (!strcmp(end, "iB") || !strcmp(end, "B"))
-			end = "";
-	}
-	if (*end || n < 1 << 20 || n > UINT64_C(1) << 60)
-		goto bad;
-	*ret = n;
-	return 0;
-bad:
-	return pf_err_set(err, -EINVAL,
-			  "memory limit: expected a size from 1M on, as in 4G, found "
-			  "%s",
-			  text);
-}
-
-/* The number in file PATH; UINT64_MAX if there is none ("max"). */
-static uint64_t read_number(const char *path)
-{
-	char text[32] = "";
-	uint64_t n = UINT64_MAX;
-	FILE *f = fopen(path, "re");
-
-	if (!f)
-		return n;
-	if (fgets(text, sizeof(text), f) && isdigit((unsigned char)*text))
-		n = strtoull(text, NULL, 10);
-	fclose(f);
-	return n;
-}
-
-/* The tightest limit in the files NAME of DIR and of the directories above it, down to its
- * first TOP bytes. */
-static uint64_t tightest(char *dir, size_t top, const char *name)
-{
-	uint64_t best = UINT64_MAX;
-
-	for (;;) {
-		pf_autofree char *path = NULL;
-		uint64_t n;
-		char *slash;
-
-		if (asprintf(&path, "%s/%s", dir, name) < 0)
-			return best;
-		n = read_number(path);
-		best = n < best ? n : best;
-		slash = strrchr(dir, '/');
-		if (!slash || (size_t)(slash - dir) < top)
-			return best;
-		*slash = '\0';
-	}
-}
-
-static bool has_word(const char *list, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
-		if (!strncmp(list, word, len) && (!list[len] || list[len] == ','))
-			return true;
-	return false;
-}
-
-/* Our group in the hierarchy of cgroup v2, or in that of v1's memory controller: in GROUP, of
- * PATH_MAX bytes.  False: there is none. */
-static bool find_group(const char *root, bool v2, char *group)
-{
-	pf_autofree char *path = NULL;
-	pf_autofree char *line = NULL;
-	bool found = false;
-	size_t cap = 0;
-	FILE *f = NULL;
-
-	if (asprintf(&path, "%s/proc/self/cgroup", root) >= 0)
-		f = fopen(path, "re");
-	while (f && !found && getline(&line, &cap, f) > 0) {
-		/* ID:CONTROLLER,...:PATH */
-		char *controllers = strchr(line, ':'), *at;
-
-		at = controllers ? strchr(controllers + 1, ':') : NULL;
-		if (!at)
-			continue;
-		*at++ = '\0';
-		at[strcspn(at, "\n")] = '\0';
-		found = v2 ? !controllers[1] : has_word(controllers + 1, "memory");
-		if (found)
-			snprintf(group, PATH_MAX, "%s", at);
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
-/* The limit of a hierarchy that is mounted AT, from its group MOUNTED on. */
-static uint64_t hierarchy_limit(const char *root, bool v2, const char *mounted,
-				const char *at)
-{
-	pf_autofree char *dir = NULL;
-	char group[PATH_MAX];
-	const char *below = group;
-	size_t len = strlen(mounted);
-
-	if (!find_group(root, v2, group))
-		return UINT64_MAX;
-	/* A container may have no more of the hierarchy than its own group. */
-	if (len > 1 && !strncmp(group, mounted, len) &&
-	    (group[len] == '/' || !group[len]))
-		below += len;
-	if (asprintf(&dir, "%s%s%s", root, at, strcmp(below, "/") ? below : "") < 0)
-		return UINT64_MAX;
-	return tightest(dir, strlen(root) + strlen(at),
-			v2 ? "memory.max" : "memory.limit_in_bytes");
-}
-
-uint64_t memory_limit_cgroup(const char *root)
-{
-	pf_autofree char *path = NULL;
-	pf_autofree char *line = NULL;
-	uint64_t best = UINT64_MAX, n;
-	size_t cap = 0;
-	FILE *f = NULL;
-
-	if (asprintf(&path, "%s/proc/self/mountinfo", root) >= 0)
-		f = fopen(path, "re");
-	while (f && getline(&line, &cap, f) > 0) {
-		char mounted[PATH_MAX], at[PATH_MAX], type[32], options[256];
-		const char *rest = strstr(line, " - ");
-		bool v2;
-
-		if (!rest || strlen(line) >= PATH_MAX ||
-		    sscanf(line, "%*s %*s %*s %s %s", mounted, at) != 2 ||
-		    sscanf(rest, " - %31s %*s %255s", type, options) != 2)
-			continue;
-		v2 = !strcmp(type, "cgroup2");
-		if (!v2 && (strcmp(type, "cgroup") || !has_word(options, "memory")))
-			continue;
-		n = hierarchy_limit(root, v2, mounted, at);
-		best = n < best ? n : best;
-	}
-	if (f)
-		fclose(f);
-	return best;
-}
-
-uint64_t memory_limit_default(void)
-{
-	uint64_t ram =
-		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t cgroup = memory_limit_cgroup("");
-
-	return (ram < cgroup ? ram : cgroup) / 10 * 8;
-}
-
-/* The text of --help. */
-
-const char options_help[] =
-	"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
-	"\n"
-	"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by name or by\n"
-	"path, separated by commas; the first one's first device is the default.  Without\n"
-	"SOURCE: cpu.\n"
-	"\n"
-	"  -f, --foreground         stay in the foreground\n"
-	"  -d, --debug              log every request (implies -f)\n"
-	"  -o OPTION[,OPTION...]    mount options: allow_other, ro, auto_unmount, ...; those\n"
-	"                           meant for mount(8) are ignored; those with a value below\n"
-	"                           also as plugin=, plugin_dir=, memory_limit=, ...\n"
-	"  --plugin [NAME=]PATH     load this plugin; may be repeated; without SOURCE instead of\n"
-	"                           the default, else too.  A bare NAME is looked for\n"
-	"  --plugin-dir DIR         look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
-	"                           DIR/NAME.so; may be repeated\n"
-	"  --config FILE            read the configuration FILE, and no other (default:\n"
-	"                           /etc/pjrtfs.json, then ~/.config/pjrtfs.json)\n"
-	"  --dump-config            print the configuration in force as such a file\n"
-	"  --plugin-option NAME:KEY=VALUE\n"
-	"                           create plugin NAME's client with this option; with a type:\n"
-	"                           NAME:KEY:int64=4 (string, float, bool, int64_list)\n"
-	"  --plugin-env NAME:KEY=VALUE\n"
-	"                           set a variable for plugin NAME alone, as XLA_FLAGS\n"
-	"  --plugin-log-level N     plugins print from level N on: 0 all, 3 only fatal errors\n"
-	"  --devices N              devices of the default plugin, if it is for CPUs (XLA: 4)\n"
-	"  --compile-option KEY=VALUE\n"
-	"                           what programs are compiled with by default\n"
-	"  --sandbox [NAME:]MODE    what plugin NAME's process may do: strict (the default),\n"
-	"                           device (drivers of accelerators) or off\n"
-	"  --sandbox-read [NAME:]PATH, --sandbox-write [NAME:]PATH\n"
-	"                           what it may read, or write, besides; may be repeated\n"
-	"  --sandbox-uid [NAME:]UID the user that it becomes, if root mounts\n"
-	"  --flags-for-all FLAG     a flag of XLA that users who do not own the mount may set,\n"
-	"                           too; may be repeated\n"
-	"  --memory-limit SIZE      bytes of host memory for arrays (K, M, G, T; default 80 %\n"
-	"                           of the smaller of RAM and the cgroup's limit)\n"
-	"  --mode MODE              of programs/, buffers/, ...: 1777 lets all users work there\n"
-	"  --group GROUP            their group, by name or number; alone: mode 2775\n"
-	"  --allow-native           whoever may write programs may also load compiled ones\n"
-	"                           (.pjrtexe), which are native code; else only the owner\n"
-	"  --cache-dir DIR          keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
-	"                           $XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)\n"
-	"  --cache-size SIZE        at most so many bytes of them (default 2G), or max\n"
-	"  --no-cache               keep none\n"
-	"  --compile-jobs N         compile N programs at a time (default: the processors)\n"
-	"  --compile-timeout S      give a compile up after S seconds\n"
-	"  --abandoned-timeout S    end executions of users who do not own the mount that nobody\n"
-	"                           has waited for for S seconds, with their worker (default\n"
-	"                           3600; 0: never)\n"
-	"  --list-plugins           show every plugin that is found, and where it was found\n"
-	"  --check-plugin NAME|PATH load a plugin, show what it can do, run a program on it\n"
-	"  --json                   the same as JSON\n"
-	"  --timeout S              wait S seconds for each plugin (default 60)\n"
-	"  -V, --version            print the version\n"
-	"  -h, --help               print this\n"
-	"\n"
-	"The mount ends with: fusermount3 -u MOUNTPOINT\n"
-	"The manual: pjrtfs(1), and pjrtfs(5) for the files.\n";
-
-/* Words of -o that others than pjrtfs understand. */
+/* --- the mount ------------------------------------------------------------------------------ */
 
 /* Is WORD of -o for mount(8), systemd or the kernel's VFS?  libfuse does not know these. */
-static bool options_for_mount(const char *word)
+static bool is_for_mount(const char *word)
 {
 	static const char *const words[] = {
 		"defaults",   "auto",     "noauto",     "user",        "nouser",
 		"users",      "nousers",  "owner",      "group",       "_netdev",
 		"nofail",     "relatime", "norelatime", "strictatime", "nostrictatime",
 		"nodiratime", "diratime", "lazytime",   "nolazytime",  "loud",
-		"silent",     "iversion", "noiversion",
+		"silent",     "iversion", "noiversion", NULL,
 	};
+	static const char *const beginnings[] = { "x-",       "comment=", "user=",
+						  "uhelper=", "helper=",  NULL };
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(words[i], word))
+	for (const char *const *w = words; *w; w++)
+		if (!strcmp(*w, word))
 			return true;
-	return !strncmp(word, "x-", 2) || !strncmp(word, "comment=", 8) ||
-	       !strncmp(word, "user=", 5) || !strncmp(word, "uhelper=", 8) ||
-	       !strncmp(word, "helper=", 7);
+	for (const char *const *b = beginnings; *b; b++)
+		if (!strncmp(word, *b, strlen(*b)))
+			return true;
+	return false;
 }
 
-int options_add_fuse(struct options *o, const char *word, struct pf_err *err)
+static int set_mount_option(struct options *o, const struct option_row *row,
+			    const char *word, struct pf_err *err)
 {
-	if (!*word || options_for_mount(word))
+	(void)row;
+	if (!*word || is_for_mount(word))
 		return 0;
 	if (!strcmp(word, "remount"))
 		return pf_err_set(
@@ -349,251 +109,709 @@ int options_add_fuse(struct options *o, const char *word, struct pf_err *err)
 			"remount: a mount's options cannot be changed; unmount it, "
 			"and mount it with the others");
 	if (strchr(word, ','))
-		return pf_err_set(err, -EINVAL,
-				  "mount option: expected one, found %.80s with a comma",
+		return pf_err_set(err, -EINVAL, "expected one, found %.80s with a comma",
 				  word);
-	if (o->n_fuse == MAX_WORDS)
-		return pf_err_set(err, -EINVAL, "more than %d mount options", MAX_WORDS);
-	o->fuse[o->n_fuse] = strdup(word);
-	if (!o->fuse[o->n_fuse])
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
-	o->n_fuse++;
-	return 0;
+	return words_add(&o->fuse, word, MAX_FUSE, "mount options", err);
 }
 
-void options_forget_fuse(struct options *o)
-{
-	while (o->n_fuse) {
-		free((char *)(uintptr_t)o->fuse[--o->n_fuse]);
-		o->fuse[o->n_fuse] = NULL;
-	}
-}
-
-int options_take_mode(struct options *o, const char *value, struct pf_err *err)
+static int set_mode(struct options *o, const struct option_row *row, const char *text,
+		    struct pf_err *err)
 {
 	char *end;
-	unsigned long mode = strtoul(value, &end, 8);
+	unsigned long mode = strtoul(text, &end, 8);
 
-	if (*value < '0' || *value > '7' || *end || mode > 07777 ||
+	(void)row;
+	if (*text < '0' || *text > '7' || *end || mode > 07777 ||
 	    (mode & S_IRWXU) != S_IRWXU)
 		return pf_err_set(err, -EINVAL,
-				  "mode: expected an octal mode with all rights for the "
+				  "expected an octal mode with all rights for the "
 				  "owner, as in 1777 or 2775, found %s",
-				  value);
+				  text);
 	o->mode = (mode_t)mode;
 	return 0;
 }
 
-int options_take_group(struct options *o, const char *value, struct pf_err *err)
+static void dump_mode(const struct options *o, const struct option_row *row,
+		      struct json_object *out)
 {
-	const struct group *group = getgrnam(value);
-	char *end;
-	unsigned long gid = strtoul(value, &end, 10);
+	char mode[16];
 
+	snprintf(mode, sizeof(mode), "%04o", (unsigned)o->mode);
+	if (o->mode)
+		pf_json_add_string(out, row->name, mode);
+}
+
+static int set_group(struct options *o, const struct option_row *row, const char *text,
+		     struct pf_err *err)
+{
+	const struct group *group = getgrnam(text);
+	char *end;
+	unsigned long gid = strtoul(text, &end, 10);
+
+	(void)row;
 	if (group)
 		gid = group->gr_gid;
-	else if (*value < '0' || *value > '9' || *end || gid >= UINT32_MAX)
+	else if (*text < '0' || *text > '9' || *end || gid >= UINT32_MAX)
 		return pf_err_set(err, -EINVAL,
-				  "group: expected a group's name or number, found %s",
-				  value);
+				  "expected a group's name or number, found %s", text);
 	o->has_group = true;
 	o->group = (gid_t)gid;
 	return 0;
 }
 
-/* The effective configuration, as a file that says the same. */
+static void dump_group(const struct options *o, const struct option_row *row,
+		       struct json_object *out)
+{
+	if (o->has_group)
+		pf_json_add_int(out, row->name, o->group);
+}
 
-/* PATH, which need not exist, made absolute; the caller's. */
-static char *absolute(const char *path)
+static int set_memory_limit(struct options *o, const struct option_row *row,
+			    const char *text, struct pf_err *err)
+{
+	uint64_t n;
+
+	(void)row;
+	if (pf_size_parse(text, &n, NULL) < 0 || n < 1 << 20 || n == UINT64_MAX)
+		return pf_err_set(err, -EINVAL,
+				  "expected a size from 1M on, as in 4G, "
+				  "found %s",
+				  text);
+	o->memory_limit = n;
+	return 0;
+}
+
+/* --- the cache ------------------------------------------------------------------------------ */
+
+/* PATH, which need not exist, below BASE (NULL: below the working directory) if it is relative;
+ * the caller's.  NULL: no memory, or no directory. */
+static char *absolute(const char *base, const char *path)
 {
 	char cwd[PATH_MAX], *text;
 
 	if (*path == '/')
 		return strdup(path);
-	if (!getcwd(cwd, sizeof(cwd)))
+	if (!base && !getcwd(cwd, sizeof(cwd)))
 		return NULL;
-	return asprintf(&text, "%s/%s", cwd, path) < 0 ? NULL : text;
+	return asprintf(&text, "%s/%s", base ? base : cwd, path) < 0 ? NULL : text;
 }
 
-static void add_bool(struct json_object *o, const char *key, bool value)
+char *options_cache_dir(const struct options *o)
 {
-	json_object_object_add(o, key, json_object_new_boolean(value));
+	const char *own = getenv("PJRTFS_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+	pf_autofree char *home = NULL;
+
+	if (o->cache_dir || (own && *own))
+		return absolute(NULL, o->cache_dir ? o->cache_dir : own);
+	if (xdg && *xdg == '/')
+		return absolute(xdg, "pjrtfs");
+	home = pf_home_dir();
+	return home ? absolute(home, ".cache/pjrtfs") : NULL;
 }
 
-static void add_string(struct json_object *list, const char *text)
+static void dump_cache_dir(const struct options *o, const struct option_row *row,
+			   struct json_object *out)
 {
-	json_object_array_add(list, json_object_new_string(text));
+	pf_autofree char *dir = o->cache_dir ? absolute(NULL, o->cache_dir) : NULL;
+
+	if (dir)
+		pf_json_add_string(out, row->name, dir);
 }
 
-/* O[KEY] is a copy of VALUE, unless that is empty. */
-static void add_copy(struct json_object *o, const char *key, struct json_object *value)
+/* --- which plugins --------------------------------------------------------------------------- */
+
+const struct words *options_plugin_words(const struct options *o)
+{
+	return &o->plugin_words[o->source || o->plugin_words[1].n];
+}
+
+/* Add WORD to those of the configuration, at ROW's OFF, or of the command line, behind them. */
+static int set_place(struct options *o, const struct option_row *row, const char *word,
+		     struct pf_err *err)
+{
+	struct words *words = at_off(o, row);
+
+	return words_add(words + (o->settings.source == FROM_COMMAND_LINE), word,
+			 MAX_PLUGINS, "plugins, or places to look for them", err);
+}
+
+static void dump_plugin_dirs(const struct options *o, const struct option_row *row,
+			     struct json_object *out)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (int k = 1; k >= 0; k--)
+		for (unsigned i = 0; i < o->plugin_dirs[k].n; i++) {
+			pf_autofree char *path = absolute(NULL, o->plugin_dirs[k].at[i]);
+
+			if (path)
+				json_object_array_add(list, json_object_new_string(path));
+		}
+	json_object_object_add(out, row->name, list);
+}
+
+/* OUT[KEY] is a copy of VALUE, unless that is empty. */
+static void add_copy(struct json_object *out, const char *key, struct json_object *value)
 {
 	if (value && json_object_object_length(value))
-		json_object_object_add(o, key, pf_json_copy(value));
+		json_object_object_add(out, key, pf_json_copy(value));
 }
 
-/* O gets a copy of each key of MORE, which may be NULL. */
-static void add_keys(struct json_object *o, struct json_object *more)
+/* Add WORD, NAME, PATH or NAME=PATH, to LIST, with the plugin's settings. */
+static void dump_plugin(const struct settings *s, const char *word,
+			struct json_object *list)
 {
-	if (!more)
+	const char *end = options_name_end(word), *own = end ? end + 1 : NULL;
+	pf_autofree char *name = strndup(word, end ? (size_t)(end - word) : strlen(word));
+	const struct plugin_settings *p = name ? settings_find(s, name) : NULL;
+	const char *at = own ? own : strchr(word, '/') ? word : p ? p->path : NULL;
+	pf_autofree char *path = at ? absolute(NULL, at) : NULL;
+	struct json_object *o;
+
+	if (at == word) {
+		json_object_array_add(list, json_object_new_string(path ? path : word));
 		return;
-	json_object_object_foreach(more, key, value)
-		json_object_object_add(o, key, pf_json_copy(value));
+	}
+	o = json_object_new_object();
+	pf_json_add_string(o, "name", name ? name : "");
+	if (path)
+		pf_json_add_string(o, "path", path);
+	if (p) {
+		add_copy(o, "options", p->options);
+		add_copy(o, "env", p->env);
+	}
+	if (p && p->sandbox) {
+		json_object_object_foreach(p->sandbox, key, value)
+			json_object_object_add(o, key, pf_json_copy(value));
+	}
+	if (p && p->log_level >= 0 && p->log_at >= s->all.log_at)
+		pf_json_add_int(o, "log_level", p->log_level);
+	json_object_array_add(list, o);
 }
 
-static const struct plugin_def *find_def(const struct settings *s, const char *name)
+static void dump_plugins(const struct options *o, const struct option_row *row,
+			 struct json_object *out)
 {
-	for (unsigned i = 0; i < s->n_defs; i++)
-		if (!strcmp(s->defs[i].name, name))
-			return &s->defs[i];
+	const struct words *words = options_plugin_words(o);
+	pf_autofree char *source = o->source ? strdup(o->source) : NULL;
+	struct json_object *list = json_object_new_array();
+	char *at = source, *word;
+
+	(void)row;
+	while ((word = strsep(&at, ",")))
+		dump_plugin(&o->settings, word, list);
+	for (unsigned i = 0; i < words->n; i++)
+		dump_plugin(&o->settings, words->at[i], list);
+	if (!json_object_array_length(list))
+		dump_plugin(&o->settings, "cpu", list);
+	json_object_object_add(out, "plugins", list);
+}
+
+/* --- the settings of plugins ----------------------------------------------------------------- */
+
+/* The settings of the plugin before the colon of WORD, which is NAME:KEY=VALUE; *REST follows
+ * it.  NULL with *ERR set. */
+static struct plugin_settings *split(struct settings *s, const char *word,
+				     const char **rest, struct pf_err *err)
+{
+	size_t len = strcspn(word, ":=");
+	pf_autofree char *name = strndup(word, len);
+
+	if (name && word[len] == ':' && strchr(word, '=')) {
+		*rest = word + len + 1;
+		return settings_of(s, name, err);
+	}
+	pf_err_set(err, name ? -EINVAL : -ENOMEM, "expected NAME:KEY=VALUE, found %.80s",
+		   word);
 	return NULL;
 }
 
-/* What plugin NAME is loaded with; PATH: NULL if it is looked for. */
-static struct json_object *plugin_json(const struct settings *s, const char *name,
-				       const char *path)
+static int set_plugin_option(struct options *o, const struct option_row *row,
+			     const char *word, struct pf_err *err)
 {
-	const struct plugin_def *def = find_def(s, name);
-	struct json_object *o = json_object_new_object();
+	struct json_object *value = NULL;
+	pf_autofree char *key = NULL;
+	const char *rest;
+	struct plugin_settings *p = split(&o->settings, word, &rest, err);
+	int r = p ? pf_create_option_parse(rest, &key, &value, err) : -EINVAL;
 
-	pf_json_add_string(o, "name", name);
-	if (!path && def)
-		path = def->path;
-	if (path)
-		pf_json_add_string(o, "path", path);
-	if (!def)
-		return o;
-	add_copy(o, "options", def->options);
-	add_copy(o, "env", def->env);
-	add_keys(o, def->sandbox);
-	if (def->log_level >= 0 && def->log_layer >= s->log_layer)
-		pf_json_add_int(o, "log_level", def->log_level);
-	return o;
+	(void)row;
+	if (r == 0)
+		r = settings_option(&o->settings, p, key, value, err);
+	json_object_put(value);
+	return r;
 }
 
-/* WORD: NAME, PATH or NAME=PATH. */
-static void add_plugin(struct json_object *list, const struct settings *s,
-		       const char *word)
+static int set_plugin_env(struct options *o, const struct option_row *row,
+			  const char *word, struct pf_err *err)
 {
-	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
-	pf_autofree char *name = NULL, *path = NULL;
+	struct json_object *value = NULL;
+	pf_autofree char *key = NULL;
+	const char *rest, *equals;
+	struct plugin_settings *p = split(&o->settings, word, &rest, err);
+	int r = -EINVAL;
 
-	if (equals && (!slash || equals < slash)) {
-		name = strndup(word, (size_t)(equals - word));
-		path = absolute(equals + 1);
-		if (name && path)
-			json_object_array_add(list, plugin_json(s, name, path));
-	} else if (slash) {
-		path = absolute(word);
-		if (path)
-			add_string(list, path);
-	} else {
-		json_object_array_add(list, plugin_json(s, word, NULL));
+	(void)row;
+	if (p) {
+		equals = strchr(rest, '=');
+		key = strndup(rest, (size_t)(equals - rest));
+		value = json_object_new_string(equals + 1);
+		r = key && value ? settings_variable(p, key, value, err)
+				 : pf_err_set(err, -ENOMEM, "no memory");
 	}
+	json_object_put(value);
+	return r;
 }
 
-static struct json_object *plugins_json(const struct settings *s, const char *source,
-					const struct plugin_words *w)
+static int set_devices(struct options *o, const struct option_row *row, const char *text,
+		       struct pf_err *err)
 {
-	struct json_object *list = json_object_new_array();
-	pf_autofree char *copy = source ? strdup(source) : NULL;
-	char *at = copy, *word;
+	struct json_object *value;
+	unsigned n;
+	int r = read_number(row, text, &n, err);
 
-	while (at && (word = strsep(&at, ",")))
-		add_plugin(list, s, word);
-	for (unsigned i = 0; i < w->n_said; i++)
-		add_plugin(list, s, w->said[i]);
-	if (!source && !w->n_said)
-		for (unsigned i = 0; i < s->n_chosen; i++)
-			add_plugin(list, s, s->chosen[i]);
-	if (!json_object_array_length(list))
-		add_plugin(list, s, "cpu");
-	return list;
-}
-
-static struct json_object *dirs_json(const struct settings *s,
-				     const struct plugin_words *w)
-{
-	struct json_object *list = json_object_new_array();
-
-	for (unsigned i = 0; i < w->n_dirs; i++) {
-		pf_autofree char *path = absolute(w->dirs[i]);
-
-		if (path)
-			add_string(list, path);
-	}
-	for (unsigned i = 0; i < s->n_dirs; i++)
-		add_string(list, s->dirs[i]);
-	return list;
-}
-
-static void add_cache(struct json_object *o, const struct cache_options *cache)
-{
-	pf_autofree char *dir = cache->dir ? absolute(cache->dir) : NULL;
-
-	if (dir)
-		pf_json_add_string(o, "cache_dir", dir);
-	if (cache->size == UINT64_MAX)
-		pf_json_add_string(o, "cache_size", "max");
-	else
-		pf_json_add_int(o, "cache_size", (int64_t)cache->size);
-	add_bool(o, "no_cache", cache->off);
-	if (cache->jobs)
-		pf_json_add_int(o, "compile_jobs", cache->jobs);
-	if (cache->timeout_s)
-		pf_json_add_int(o, "compile_timeout", cache->timeout_s);
-}
-
-int config_dump(const struct options *o, const char *source, const struct plugin_words *w,
-		struct json_object **ret, struct pf_err *err)
-{
-	const struct settings *s = &o->settings;
-	struct json_object *out = json_object_new_object();
-	struct json_object *words = json_object_new_array();
-	struct json_object *flags = json_object_new_array();
-	int r = settings_check_refused(s, err);
-
-	if (r == 0 && (!out || !words || !flags))
-		r = pf_err_set(err, -ENOMEM, "no memory for the configuration");
-	if (r < 0) {
-		json_object_put(out);
-		json_object_put(words);
-		json_object_put(flags);
+	if (r < 0)
 		return r;
-	}
+	value = json_object_new_int64(n);
+	r = settings_option(&o->settings, &o->settings.all, "cpu_device_count", value,
+			    err);
+	json_object_put(value);
+	return r;
+}
 
-	add_bool(out, "foreground", o->foreground);
-	add_bool(out, "debug", o->debug);
-	for (unsigned i = 0; i < o->n_fuse; i++)
-		add_string(words, o->fuse[i]);
-	json_object_object_add(out, "mount_options", words);
-	pf_json_add_int(out, "memory_limit", (int64_t)o->memory_limit);
-	if (o->mode) {
-		char mode[16];
+static void dump_devices(const struct options *o, const struct option_row *row,
+			 struct json_object *out)
+{
+	struct json_object *count = NULL;
 
-		snprintf(mode, sizeof(mode), "%04o", (unsigned)o->mode);
-		pf_json_add_string(out, "mode", mode);
+	if (json_object_object_get_ex(o->settings.all.options, "cpu_device_count",
+				      &count))
+		json_object_object_add(out, row->name, pf_json_copy(count));
+}
+
+static int set_log_level(struct options *o, const struct option_row *row,
+			 const char *text, struct pf_err *err)
+{
+	unsigned n;
+	int r = read_number(row, text, &n, err);
+
+	if (r == 0)
+		settings_log_level(&o->settings, &o->settings.all, (int)n);
+	return r;
+}
+
+static void dump_log_level(const struct options *o, const struct option_row *row,
+			   struct json_object *out)
+{
+	if (o->settings.all.log_level >= 0)
+		pf_json_add_int(out, row->name, o->settings.all.log_level);
+}
+
+/* WORD is [NAME:]VALUE; without NAME it is for all plugins.  A path may hold colons. */
+static int set_sandbox(struct options *o, const struct option_row *row, const char *word,
+		       struct pf_err *err)
+{
+	size_t len = strcspn(word, ":/");
+	struct plugin_settings *p = &o->settings.all;
+
+	if (word[len] == ':') {
+		pf_autofree char *name = strndup(word, len);
+
+		p = name ? settings_of(&o->settings, name, err) : NULL;
+		word += len + 1;
 	}
-	if (o->has_group)
-		pf_json_add_int(out, "group", o->group);
-	add_bool(out, "allow_native", o->allow_native);
-	add_cache(out, &o->cache);
-	if (s->abandoned_s != ABANDONED)
-		pf_json_add_int(out, "abandoned_timeout", (int64_t)s->abandoned_s);
-	if (s->devices)
-		pf_json_add_int(out, "devices", s->devices);
-	if (s->log_level >= 0)
-		pf_json_add_int(out, "plugin_log_level", s->log_level);
-	json_object_object_add(out, "plugin_dir", dirs_json(s, w));
-	json_object_object_add(out, "plugins", plugins_json(s, source, w));
-	add_keys(out, s->sandbox);
-	add_copy(out, "compile_options", s->compile_options);
-	for (unsigned i = 0; i < s->n_flags; i++)
-		add_string(flags, s->flags_for_all[i]);
-	if (s->n_flags)
-		json_object_object_add(out, "flags_for_all", flags);
+	return p ? settings_sandbox(&o->settings, p, row->name, word, err) : -EINVAL;
+}
+
+static void dump_sandbox(const struct options *o, const struct option_row *row,
+			 struct json_object *out)
+{
+	struct json_object *value = NULL;
+
+	if (json_object_object_get_ex(o->settings.all.sandbox, row->name, &value))
+		json_object_object_add(out, row->name, pf_json_copy(value));
+}
+
+/* --- compile options -------------------------------------------------------------------------- */
+
+/* The value that TEXT means, the caller's: JSON if it is some, else a string. */
+static struct json_object *read_value(const char *text)
+{
+	struct json_tokener *tokener = json_tokener_new();
+	struct json_object *value = NULL;
+
+	if (tokener) {
+		json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+		value = json_tokener_parse_ex(tokener, text, (int)strlen(text) + 1);
+		if (json_tokener_get_error(tokener) != json_tokener_success)
+			value = NULL;
+	}
+	json_tokener_free(tokener);
+	return value ? value : json_object_new_string(text);
+}
+
+static int set_compile_option(struct options *o, const struct option_row *row,
+			      const char *word, struct pf_err *err)
+{
+	static const char flag[] = "env_option_overrides.";
+	const char *equals = strchr(word, '=');
+	pf_autofree char *key = equals ? strndup(word, (size_t)(equals - word)) : NULL;
+	struct json_object *value = key ? read_value(equals + 1) : NULL;
+	bool is_flag = key && !strncmp(key, flag, strlen(flag));
+	int r;
+
+	(void)row;
+	if (!equals || equals == word || strlen(word) > 65536)
+		r = pf_err_set(err, -EINVAL,
+			       "expected KEY=VALUE, or env_option_overrides.FLAG=VALUE, "
+			       "found %.80s",
+			       word);
+	else if (!value)
+		r = pf_err_set(err, -ENOMEM, "no memory for the options");
 	else
-		json_object_put(flags);
-	*ret = out;
-	return 0;
+		r = settings_compile_option(&o->settings, is_flag,
+					    is_flag ? key + strlen(flag) : key, value,
+					    err);
+	json_object_put(value);
+	return r;
+}
+
+static void dump_compile_options(const struct options *o, const struct option_row *row,
+				 struct json_object *out)
+{
+	add_copy(out, row->name, o->settings.compile_options);
+}
+
+static int set_flag_for_all(struct options *o, const struct option_row *row,
+			    const char *word, struct pf_err *err)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+	(void)row;
+	if (!*word || word[strspn(word, plain)])
+		return pf_err_set(err, -EINVAL,
+				  "expected the name of a flag, lower-case "
+				  "letters, digits and underscores, found '%.80s'",
+				  word);
+	for (unsigned i = 0; i < o->flags_for_all.n; i++)
+		if (!strcmp(o->flags_for_all.at[i], word))
+			return 0;
+	return words_add(&o->flags_for_all, word, MAX_FLAGS, "flags for all", err);
+}
+
+static void add_words(struct json_object *out, const char *key, const struct words *w)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < w->n; i++)
+		json_object_array_add(list, json_object_new_string(w->at[i]));
+	json_object_object_add(out, key, list);
+}
+
+static void dump_flags_for_all(const struct options *o, const struct option_row *row,
+			       struct json_object *out)
+{
+	if (o->flags_for_all.n)
+		add_words(out, row->name, &o->flags_for_all);
+}
+
+static void dump_mount_options(const struct options *o, const struct option_row *row,
+			       struct json_object *out)
+{
+	add_words(out, row->name, &o->fuse);
+}
+
+/* --- the table ------------------------------------------------------------------------------ */
+
+#define AT(field) .off = offsetof(struct options, field)
+
+const struct option_row option_rows[] = {
+	{ "foreground", 'f', OPTION_FLAG, IN_COMMAND_LINE | IN_CONFIG, NULL,
+	  "stay in the foreground", AT(foreground) },
+	{ "debug", 'd', OPTION_FLAG, IN_COMMAND_LINE | IN_CONFIG, NULL,
+	  "log every request (implies -f)", AT(debug) },
+	{ "mount_options", 'o', OPTION_WORD, IN_CONFIG | IS_LIST | REPLACES,
+	  "OPTION[,OPTION...]",
+	  "mount options: allow_other, ro, auto_unmount, ...; those\n"
+	  "meant for mount(8) are ignored; those with a value below\n"
+	  "also as plugin=, plugin_dir=, memory_limit=, ...",
+	  AT(fuse), .set = set_mount_option, .dump = dump_mount_options },
+	{ "memory_limit", 0, OPTION_SIZE, EVERYWHERE, "SIZE",
+	  "bytes of host memory for arrays (K, M, G, T; default 80 %\n"
+	  "of the smaller of RAM and the cgroup's limit)",
+	  AT(memory_limit), .set = set_memory_limit },
+	{ "mode", 0, OPTION_TEXT, EVERYWHERE, "MODE",
+	  "of programs/, buffers/, ...: 1777 lets all users work there", .set = set_mode,
+	  .dump = dump_mode },
+	{ "group", 0, OPTION_TEXT, EVERYWHERE, "GROUP",
+	  "their group, by name or number; alone: mode 2775", .set = set_group,
+	  .dump = dump_group },
+	{ "allow_native", 0, OPTION_FLAG, EVERYWHERE, NULL,
+	  "whoever may write programs may also load compiled ones\n"
+	  "(.pjrtexe), which are native code; else only the owner",
+	  AT(allow_native) },
+	{ "cache_dir", 0, OPTION_PATH, EVERYWHERE, "DIR",
+	  "keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
+	  "$XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)",
+	  AT(cache_dir), .dump = dump_cache_dir },
+	{ "cache_size", 0, OPTION_SIZE, EVERYWHERE, "SIZE",
+	  "at most so many bytes of them (default 2G), or max", AT(cache_size) },
+	{ "no_cache", 0, OPTION_FLAG, EVERYWHERE, NULL, "keep none", AT(no_cache) },
+	{ "compile_jobs", 0, OPTION_NUMBER, EVERYWHERE, "N",
+	  "compile N programs at a time (default: the processors)", AT(compile_jobs), 1,
+	  32 },
+	{ "compile_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "give a compile up after S seconds", AT(compile_timeout_s), 1, MAX_SECONDS },
+	{ "abandoned_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "end executions of users who do not own the mount that nobody\n"
+	  "has waited for for S seconds, with their worker (default\n"
+	  "3600; 0: never)",
+	  AT(abandoned_s), 0, MAX_SECONDS, 3600 },
+	{ "devices", 0, OPTION_NUMBER, EVERYWHERE, "N",
+	  "devices of the default plugin, if it is for CPUs (XLA: 4)", .min = 1,
+	  .max = PF_OPTIONS_MAX_DEVICES, .set = set_devices, .dump = dump_devices },
+	{ "plugin_log_level", 0, OPTION_NUMBER, EVERYWHERE, "N",
+	  "plugins print from level N on: 0 all, 3 only fatal errors",
+	  .max = MAX_LOG_LEVEL, .set = set_log_level, .dump = dump_log_level },
+	{ "plugin_dir", 0, OPTION_PATH, EVERYWHERE | IS_LIST | REPLACES, "DIR",
+	  "look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
+	  "DIR/NAME.so; may be repeated",
+	  AT(plugin_dirs), .set = set_place, .dump = dump_plugin_dirs },
+	{ "plugin", 0, OPTION_PLUGINS, EVERYWHERE | REPLACES, "[NAME=]PATH",
+	  "load this plugin; may be repeated; without SOURCE instead of\n"
+	  "the default, else too.  A bare NAME is looked for",
+	  AT(plugin_words), .set = set_place, .dump = dump_plugins },
+	{ "plugin_option", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "NAME:KEY=VALUE",
+	  "create plugin NAME's client with this option; with a type:\n"
+	  "NAME:KEY:int64=4 (string, float, bool, int64_list)",
+	  .set = set_plugin_option },
+	{ "plugin_env", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "NAME:KEY=VALUE",
+	  "set a variable for plugin NAME alone, as XLA_FLAGS", .set = set_plugin_env },
+	{ "sandbox", 0, OPTION_WORD, EVERYWHERE, "[NAME:]MODE",
+	  "what plugin NAME's process may do: strict (the default),\n"
+	  "device (drivers of accelerators) or off",
+	  .set = set_sandbox, .dump = dump_sandbox },
+	{ "sandbox_read", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "[NAME:]PATH",
+	  "what it may read besides; may be repeated", .set = set_sandbox,
+	  .dump = dump_sandbox },
+	{ "sandbox_write", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "[NAME:]PATH",
+	  "what it may write besides; may be repeated", .set = set_sandbox,
+	  .dump = dump_sandbox },
+	{ "sandbox_uid", 0, OPTION_TEXT, EVERYWHERE, "[NAME:]UID",
+	  "the user that it becomes, if root mounts", .set = set_sandbox,
+	  .dump = dump_sandbox },
+	{ "compile_options", 0, OPTION_COMPILE_OPTIONS, IN_CONFIG,
+	  .dump = dump_compile_options },
+	{ .name = "debug_options", .type = OPTION_DEBUG_OPTIONS, .where = IN_CONFIG },
+	{ "compile_option", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "KEY=VALUE",
+	  "what programs are compiled with by default", .set = set_compile_option },
+	{ "flags_for_all", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "FLAG",
+	  "a flag of XLA that users who do not own the mount may set,\n"
+	  "too; may be repeated",
+	  .set = set_flag_for_all, .dump = dump_flags_for_all },
+	{ "config", 0, OPTION_PATH, IN_COMMAND_LINE | IN_MOUNT | IS_EARLY, "FILE",
+	  "read the configuration FILE, and no other (default:\n"
+	  "/etc/pjrtfs.json, then ~/.config/pjrtfs.json)",
+	  AT(config) },
+	{ "dump_config", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
+	  "print the configuration in force as such a file", AT(dump_config) },
+	{ "list_plugins", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
+	  "show every plugin that is found, and where it was found", AT(list_plugins) },
+	{ "check_plugin", 0, OPTION_WORD, IN_COMMAND_LINE, "NAME|PATH",
+	  "load a plugin, show what it can do, run a program on it", AT(check_plugin) },
+	{ "json", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
+	  "show the list of plugins as JSON", AT(json) },
+	{ "timeout", 0, OPTION_NUMBER, IN_COMMAND_LINE, "S",
+	  "wait S seconds for each plugin (default 60)", AT(timeout_s), 1, 3600 },
+	{ "version", 'V', OPTION_FLAG, IN_COMMAND_LINE | IS_EARLY, NULL,
+	  "print the version", AT(version) },
+	{ "help", 'h', OPTION_FLAG, IN_COMMAND_LINE | IS_EARLY, NULL, "print this",
+	  AT(help) },
+	{ NULL },
+};
+
+/* --- all options ------------------------------------------------------------------------------ */
+
+void options_init(struct options *o)
+{
+	*o = (struct options){ .memory_limit = memory_limit_default(),
+			       .cache_size = UINT64_C(2) << 30 };
+	settings_init(&o->settings);
+	for (const struct option_row *row = option_rows; row->name; row++)
+		if (row->usual)
+			*(unsigned *)at_off(o, row) = row->usual;
+}
+
+const struct option_row *options_find(const char *name, size_t len, unsigned where)
+{
+	for (const struct option_row *row = option_rows; row->name; row++) {
+		size_t i = 0;
+
+		while (i < len && (name[i] == row->name[i] ||
+				   (name[i] == '-' && row->name[i] == '_')))
+			i++;
+		if (i == len && !row->name[i] && row->where & where)
+			return row;
+	}
+	return NULL;
+}
+
+/* Store TEXT at the place of ROW. */
+static int store(struct options *o, const struct option_row *row, const char *text,
+		 struct pf_err *err)
+{
+	void *at = at_off(o, row);
+
+	switch (row->type) {
+	case OPTION_FLAG:
+		*(bool *)at = !text || !strcmp(text, "true");
+		return 0;
+	case OPTION_NUMBER:
+		return read_number(row, text, at, err);
+	case OPTION_SIZE:
+		return pf_size_parse(text, at, err);
+	default:
+		if (!*text)
+			return pf_err_set(err, -EINVAL, "expected a %s",
+					  row->type == OPTION_PATH ? "path" : "name");
+		free(*(char **)at);
+		*(char **)at = strdup(text);
+		return *(char **)at ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+	}
+}
+
+int options_set(struct options *o, const struct option_row *row, const char *text,
+		struct pf_err *err)
+{
+	int r = row->set ? row->set(o, row, text, err) : store(o, row, text, err);
+	bool seconds = row->argument && !strcmp(row->argument, "S");
+	char name[64];
+
+	if (r == 0)
+		return 0;
+	snprintf(name, sizeof(name), "%s", row->name);
+	for (char *at = name; (at = strchr(at, '_'));)
+		*at = ' ';
+	return pf_err_wrap(err, r, "%s%s", name, seconds ? " in seconds" : "");
+}
+
+static void dump_row(const struct options *o, const struct option_row *row,
+		     struct json_object *out)
+{
+	const void *at = (const char *)o + row->off;
+	uint64_t size;
+
+	if (row->dump)
+		row->dump(o, row, out);
+	else if (row->type == OPTION_FLAG)
+		json_object_object_add(out, row->name,
+				       json_object_new_boolean(*(const bool *)at));
+	else if (row->type == OPTION_NUMBER && *(const unsigned *)at != row->usual)
+		pf_json_add_int(out, row->name, *(const unsigned *)at);
+	if (row->type != OPTION_SIZE)
+		return;
+	size = *(const uint64_t *)at;
+	if (size == UINT64_MAX)
+		pf_json_add_string(out, row->name, "max");
+	else
+		pf_json_add_int(out, row->name, (int64_t)size);
+}
+
+struct json_object *options_dump(const struct options *o)
+{
+	struct json_object *out = json_object_new_object();
+
+	for (const struct option_row *row = option_rows; out && row->name; row++)
+		if (row->where & IN_CONFIG)
+			dump_row(o, row, out);
+	return out;
+}
+
+char *options_changes(const struct options *o)
+{
+	struct json_object *all = options_dump(o), *usual, *value;
+	struct options defaults;
+	char *text = NULL;
+
+	options_init(&defaults);
+	usual = options_dump(&defaults);
+	if (all && usual) {
+		json_object_object_foreach(usual, key, was)
+			if (json_object_object_get_ex(all, key, &value) &&
+			    json_object_equal(value, was))
+				json_object_object_del(all, key);
+		text = strdup(pf_json_text(all));
+	}
+	json_object_put(all);
+	json_object_put(usual);
+	options_release(&defaults);
+	return text;
+}
+
+enum { HELP_COLUMN = 27 };
+
+void options_help(struct pf_buf *out)
+{
+	pf_buf_puts(
+		out,
+		"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
+		"\n"
+		"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by "
+		"name or by\n"
+		"path, separated by commas; the first one's first device is the default.  "
+		"Without\n"
+		"SOURCE: cpu.\n"
+		"\n");
+	for (const struct option_row *row = option_rows; row->name; row++) {
+		bool word = row->where & IN_COMMAND_LINE;
+		size_t start = out->len, name;
+
+		if (!row->help)
+			continue;
+		pf_buf_puts(out, "  ");
+		if (row->letter)
+			pf_buf_printf(out, "-%c%s", row->letter, word ? ", " : "");
+		name = out->len;
+		if (word)
+			pf_buf_printf(out, "--%s", row->name);
+		for (size_t i = name; i < out->len; i++)
+			if (out->data[i] == '_')
+				out->data[i] = '-';
+		pf_buf_printf(out, "%s%s", row->argument ? " " : "",
+			      row->argument ? row->argument : "");
+		if (out->len - start >= HELP_COLUMN) {
+			pf_buf_puts(out, "\n");
+			start = out->len;
+		}
+		for (const char *at = row->help; at;) {
+			int len = (int)strcspn(at, "\n");
+
+			pf_buf_printf(out, "%*s%.*s\n",
+				      HELP_COLUMN - (int)(out->len - start), "", len, at);
+			at = at[len] ? at + len + 1 : NULL;
+			start = out->len;
+		}
+	}
+	pf_buf_puts(out, "\n"
+			 "The mount ends with: fusermount3 -u MOUNTPOINT\n"
+			 "The manual: pjrtfs(1), and pjrtfs(5) for the files.\n");
+}
+
+void options_release(struct options *o)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		candidate_release(&o->plugins[i]);
+	for (unsigned i = 0; i < 2; i++) {
+		words_clear(&o->plugin_words[i]);
+		words_clear(&o->plugin_dirs[i]);
+	}
+	words_clear(&o->fuse);
+	words_clear(&o->flags_for_all);
+	settings_release(&o->settings);
+	free(o->check_plugin);
+	free(o->config);
+	free(o->source);
+	free(o->mountpoint);
+	free(o->cache_dir);
+	memset(o, 0, sizeof(*o));
 }

@@ -8,21 +8,42 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-int (*plugin_choice_minor_of)(void *arg, const char *path);
+/* A search for plugins: what all of its discoveries have in common. */
+struct search {
+	const struct options *o;
+	struct pf_named named[MAX_PLUGINS]; /* the configuration's plugins with a path */
+	unsigned n_named;
+	plugin_minor_of *minor_of;
+	bool own_only; /* only pjrtfs's own places */
+};
+
+static struct search search_begin(const struct options *o, plugin_minor_of *minor_of)
+{
+	const struct settings *s = &o->settings;
+	struct search search = { .o = o, .minor_of = minor_of };
+
+	for (unsigned i = 0; i < s->n_plugins && search.n_named < MAX_PLUGINS; i++)
+		if (s->plugins[i].path)
+			search.named[search.n_named++] =
+				(struct pf_named){ s->plugins[i].name,
+						   s->plugins[i].path };
+	return search;
+}
 
 /* Where to look, for the plugin called UNTIL or all of them (NULL). */
-static struct pf_discover_config places(const struct plugin_words *w, bool own_only,
-					const char *until)
+static struct pf_discover_config places(const struct search *s, const char *until)
 {
+	const struct words *dirs = s->o->plugin_dirs;
+
 	return (struct pf_discover_config){
-		.dirs = w->dirs,
-		.n_dirs = w->n_dirs,
-		.configured = w->configured,
-		.n_configured = w->n_configured,
-		.configured_dirs = w->configured_dirs,
-		.n_configured_dirs = w->n_configured_dirs,
+		.dirs = (const char *const *)dirs[1].at,
+		.n_dirs = dirs[1].n,
+		.configured = s->named,
+		.n_configured = s->n_named,
+		.configured_dirs = (const char *const *)dirs[0].at,
+		.n_configured_dirs = dirs[0].n,
 		.own_dir = PLUGINDIR,
-		.own_only = own_only,
+		.own_only = s->own_only,
 		.until = until,
 	};
 }
@@ -41,14 +62,15 @@ static const struct pf_plugin_file *similar(const struct pf_discovery *d,
 }
 
 /* Append to the LEN bytes at TEXT what can be done about a plugin NAME that is not found. */
-static void add_advice(const struct plugin_words *w, const char *name, char *text,
-		       size_t len)
+static void add_advice(const struct search *s, const char *name, char *text, size_t len)
 {
-	struct pf_discover_config config = places(w, false, NULL);
+	struct pf_discover_config config = places(s, NULL);
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
-	const struct pf_plugin_file *f =
-		pf_discover(&config, &d, NULL) == 0 ? similar(d, name) : NULL;
+	const struct pf_plugin_file *f = NULL;
 
+	config.own_only = false;
+	if (pf_discover(&config, &d, NULL) == 0)
+		f = similar(d, name);
 	if (f)
 		snprintf(text, len, "; %s was found in %s %s: pjrtfs %s MOUNTPOINT",
 			 f->name, d->places[f->place].source, d->places[f->place].where,
@@ -61,63 +83,53 @@ static void add_advice(const struct plugin_words *w, const char *name, char *tex
 		snprintf(text, len, "; pjrtfs --list-plugins shows which there are");
 }
 
-static int not_found(const struct plugin_words *w, bool own_only, const char *name,
-		     struct pf_err *err)
+static int not_found(const struct search *s, const char *name, struct pf_err *err)
 {
+	const struct words *said = &s->o->plugin_dirs[1];
 	char dirs[512] = "", advice[512] = "";
 
-	for (unsigned i = 0; i < w->n_dirs; i++)
+	for (unsigned i = 0; i < said->n; i++)
 		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
-			 w->dirs[i]);
-	add_advice(w, name, advice, sizeof(advice));
+			 said->at[i]);
+	add_advice(s, name, advice, sizeof(advice));
 	return pf_err_set(err, -ENOENT,
 			  "not found: looked for %s/pjrt_plugin.so and "
 			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s%s%s",
 			  name, name, dirs, PLUGINDIR,
-			  own_only ? "" : ", and where other programs have theirs",
+			  s->own_only ? "" : ", and where other programs have theirs",
 			  advice);
 }
 
 /* The file of the plugin called NAME, the caller's. */
-static int find_by_name(const struct plugin_words *w, bool own_only, const char *name,
-			char **ret, struct pf_err *err)
+static int find_by_name(const struct search *s, const char *name, char **ret,
+			struct pf_err *err)
 {
-	struct pf_discover_config config = places(w, own_only, name);
+	struct pf_discover_config config = places(s, name);
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
 	const struct pf_plugin_file *f;
 	int r = pf_discover(&config, &d, err);
 
 	if (r < 0)
 		return r;
-	f = pf_discovery_pick(d, name, plugin_choice_minor_of, NULL);
+	f = pf_discovery_pick(d, name, s->minor_of, NULL);
 	*ret = f ? realpath(f->path, NULL) : NULL;
 	if (*ret)
 		return 0;
 	if (!f)
 		f = pf_discovery_refused(d, name);
 	if (!f)
-		return not_found(w, own_only, name, err);
+		return not_found(s, name, err);
 	return pf_err_set(err, -ENOENT, "%s: %s", f->path,
 			  f->refused ? f->refused : strerror(errno));
 }
 
-/* The '=' of WORD if it is NAME=PATH (a path may hold one, too), or NULL. */
-static const char *name_end(const char *word)
-{
-	const char *equals = strchr(word, '='), *slash = strchr(word, '/');
-
-	return equals && (!slash || equals < slash) ? equals : NULL;
-}
-
-/*
- * WORD is NAME, PATH or NAME=PATH; OWN_ONLY: a NAME is one of pjrtfs's own places.  A plugin
- * whose file is not there is refused, which is no error yet.
- */
-static int add_plugin(struct options *o, const struct plugin_words *w, bool own_only,
-		      const char *word, struct pf_err *err)
+/* Add the plugin that WORD means to O's: NAME, PATH or NAME=PATH.  A plugin whose file does not
+ * exist is refused, which is no error yet. */
+static int add_plugin(const struct search *s, struct options *o, const char *word,
+		      struct pf_err *err)
 {
 	struct pf_candidate *p = &o->plugins[o->n_plugins];
-	const char *equals = name_end(word);
+	const char *equals = options_name_end(word);
 	struct pf_err why = PF_ERR_INIT;
 	int r = 0;
 
@@ -134,7 +146,7 @@ static int add_plugin(struct options *o, const struct plugin_words *w, bool own_
 	} else {
 		p->name = strdup(word);
 		if (pf_plugin_name_valid(word))
-			r = find_by_name(w, own_only, word, &p->path, &why);
+			r = find_by_name(s, word, &p->path, &why);
 	}
 	if (!p->path && !why.code)
 		pf_err_set(&why, -errno, "%s: %s", word, strerror(errno));
@@ -168,62 +180,62 @@ static int need_one(const struct options *o, struct pf_err *err)
 			  o->plugins[0].refused);
 }
 
-static int add_source(struct options *o, const struct plugin_words *w, const char *source,
-		      struct pf_err *err)
+static int add_source(const struct search *s, struct options *o, struct pf_err *err)
 {
-	pf_autofree char *copy = strdup(source);
+	pf_autofree char *copy = strdup(o->source);
 	char *at = copy, *word;
 	int r = 0;
 
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory");
 	while (r == 0 && (word = strsep(&at, ",")))
-		r = *word ? add_plugin(o, w, false, word, err)
+		r = *word ? add_plugin(s, o, word, err)
 			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name",
-				       source);
+				       o->source);
 	return r;
 }
 
 /* --- the interface ----------------------------------------------------------------------- */
 
-int plugin_choice(struct options *o, const struct plugin_words *w, const char *source,
-		  struct pf_err *err)
+int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *err)
 {
+	struct search s = search_begin(o, minor_of);
+	const struct words *words = options_plugin_words(o);
 	int r = 0;
 
-	if (source)
-		r = add_source(o, w, source, err);
-	else if (!w->n_said)
-		r = add_plugin(o, w, true, "cpu", err);
-	for (unsigned i = 0; i < w->n_said && r == 0; i++)
-		r = add_plugin(o, w, false, w->said[i], err);
+	if (o->check_plugin) {
+		r = add_plugin(&s, o, o->check_plugin, err);
+	} else {
+		if (o->source)
+			r = add_source(&s, o, err);
+		for (unsigned i = 0; i < words->n && r == 0; i++)
+			r = add_plugin(&s, o, words->at[i], err);
+		s.own_only = true;
+		if (r == 0 && !o->n_plugins)
+			r = add_plugin(&s, o, "cpu", err);
+	}
 	if (r == 0)
 		r = need_one(o, err);
-	if (r < 0)
-		return r;
-	o->source = strdup(source ? source : o->plugins[0].name);
-	return o->source ? 0 : -ENOMEM;
+	if (r == 0)
+		r = settings_check_names(&o->settings, o->plugins, o->n_plugins, err);
+	if (r == 0)
+		r = settings_attach(&o->settings, o->plugins, o->n_plugins, true, err);
+	return r;
 }
 
-int plugin_choice_one(struct options *o, const struct plugin_words *w, const char *word,
-		      struct pf_err *err)
-{
-	int r = add_plugin(o, w, false, word, err);
-
-	return r < 0 ? r : need_one(o, err);
-}
-
-int plugin_choice_list(struct options *o, const struct plugin_words *w,
+int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err)
 {
-	struct pf_discover_config config = places(w, false, NULL);
+	const struct search s = search_begin(o, NULL);
+	const struct words *words = options_plugin_words(o);
+	struct pf_discover_config config = places(&s, NULL);
 	struct pf_named said[MAX_PLUGINS];
 	char *names[MAX_PLUGINS];
 	unsigned n = 0;
 	int r;
 
-	for (unsigned i = 0; i < w->n_said; i++) {
-		const char *word = w->said[i], *equals = name_end(word);
+	for (unsigned i = 0; i < words->n; i++) {
+		const char *word = words->at[i], *equals = options_name_end(word);
 
 		if (!equals && !strchr(word, '/'))
 			continue; /* it is listed where it lies */
@@ -234,7 +246,7 @@ int plugin_choice_list(struct options *o, const struct plugin_words *w,
 	}
 	config.said = said;
 	config.n_said = n;
-	r = pf_discover(&config, &o->discovery, err);
+	r = pf_discover(&config, ret, err);
 	while (n)
 		free(names[--n]);
 	return r;

@@ -147,6 +147,7 @@ START_TEST(the_configuration_is_dumped)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
+	struct json_object *dump;
 	char want[1024];
 
 	write_config("{\"plugins\":{\"name\":\"nope\",\"options\":{\"a\":1}}}");
@@ -163,10 +164,12 @@ START_TEST(the_configuration_is_dumped)
 		 "{\"name\":\"cpu\"},{\"name\":\"x\",\"path\":\"%s/rel/x.so\"},"
 		 "\"%s/./y.so\"]}",
 		 dir, dir, dir);
+	dump = options_dump(&o);
 	ck_assert_str_eq(json_object_to_json_string_ext(
-				 o.dump,
+				 dump,
 				 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
 			 want);
+	json_object_put(dump);
 	options_release(&o);
 	write_config("{\"plugins\":{\"name\":\"a\",\"options\":{\"b\":null}}}");
 	ck_assert_int_eq(parse("--dump-config --config file", &o, &err), -EINVAL);

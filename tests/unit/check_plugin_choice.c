@@ -4,6 +4,7 @@
 
 START_TEST(plugins_are_asked_about)
 {
+	struct pf_discovery *d;
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
 
@@ -16,11 +17,13 @@ START_TEST(plugins_are_asked_about)
 	ck_assert_uint_eq(o.timeout_s, 7);
 	ck_assert_ptr_null(o.mountpoint);
 	ck_assert_uint_eq(o.n_plugins, 0);
-	ck_assert_uint_gt(o.discovery->n_files, 4);
-	ck_assert_str_eq(o.discovery->files[0].name, "flat");
-	ck_assert_str_eq(o.discovery->files[1].name, "one");
-	ck_assert_str_eq(o.discovery->files[2].name, "cpu");
-	ck_assert_ptr_nonnull(strstr(o.discovery->files[2].path, "/other/cpu.so"));
+	ck_assert_int_eq(plugin_choice_list(&o, &d, &err), 0);
+	ck_assert_uint_gt(d->n_files, 4);
+	ck_assert_str_eq(d->files[0].name, "flat");
+	ck_assert_str_eq(d->files[1].name, "one");
+	ck_assert_str_eq(d->files[2].name, "cpu");
+	ck_assert_ptr_nonnull(strstr(d->files[2].path, "/other/cpu.so"));
+	pf_discovery_free(d);
 	options_release(&o);
 	ck_assert_msg(parse("--check-plugin gpu", &o, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(o.check_plugin, "gpu");

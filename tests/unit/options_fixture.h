@@ -71,7 +71,7 @@ static inline void remove_files(void)
 	ck_assert_int_eq(rmdir(dir), 0);
 }
 
-/* Parse LINE, which is cut at blanks. */
+/* Parse LINE, which is cut at blanks, and find its plugins. */
 static inline int parse(const char *line, struct options *o, struct pf_err *err)
 {
 	static char words[8192];
@@ -82,8 +82,11 @@ static inline int parse(const char *line, struct options *o, struct pf_err *err)
 	for (char *w = strtok_r(words, " ", &save); w && argc <= MAX_ARGS;
 	     w = strtok_r(NULL, " ", &save))
 		argv[argc++] = w;
-	optind = 0; /* getopt(3) begins anew */
-	return options_parse(argc, argv, o, err);
+	if (cmdline_parse(argc, argv, o, err) < 0)
+		return err->code;
+	if ((o->mountpoint || o->check_plugin) && plugin_choice(o, NULL, err) < 0)
+		return err->code;
+	return o->mountpoint ? cmdline_find_mountpoint(o, err) : 0;
 }
 
 /* "name=path-in-dir" of each plugin, and the words for FUSE. */
