@@ -337,8 +337,8 @@ int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *r
  * Take answers on the calling thread until *DONE becomes true or US microseconds have
  * passed: saves a wake-up when an answer is near.
  */
-void pf_instance_settle(struct pf_instance *instance, const _Atomic bool *done,
-			unsigned us);
+void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done,
+		      unsigned us);
 
 /* A synchronous call: the calling thread waits for the answer, but not for ever. */
 struct pf_sync_call {

@@ -13,45 +13,13 @@
 #include "pjrtfs/wire.h"
 
 enum {
-	MAX_CALLS = 65536,   /* under way at once */
-	MAX_LATE = 64 << 20, /* bytes of frees that wait for room in the ring */
-	LATE_MS = 10,        /* how often they are tried again */
-	ROUSE_MS = 1000,     /* how long a lost wake-up can delay a request or a reply */
+	MAX_CALLS = 65536,       /* under way at once */
+	MAX_DEFERRED = 64 << 20, /* bytes of frees that wait for room in the ring */
+	DEFERRED_MS = 10,        /* between two tries to send them */
+	ROUSE_MS = 1000,         /* how long a lost wake-up can delay a message */
 };
 
-struct pf_instance {
-	_Atomic unsigned refs;
-	uint64_t number;           /* no other life of the daemon has it */
-	char *name;                /* owned; the plugin's */
-	struct pf_channel channel; /* rings */
-	const uint8_t *pool;       /* owned mapping of pool_size bytes */
-	uint64_t pool_size;
-	pthread_t thread; /* takes replies */
-	int broken_fd;    /* borrowed; an eventfd: the worker damaged the rings */
-	struct pf_plugin_log *log; /* borrowed, until it is dead */
-	_Atomic bool broken;
-	_Atomic bool stopped; /* the daemon itself is about to end it */
-	_Atomic bool damaged; /* its pool lost a page */
-	_Atomic bool silent;  /* somebody gave up waiting, and nothing came since */
-	bool joined;          /* the ender's own */
-	struct stat plugin;   /* st_ino 0: not known */
-	char **env;           /* owned; NULL: not known yet */
-	unsigned n_devices;
-	_Atomic int (
-		*alive)[PF_ALIVE_KINDS]; /* owned: of each device, and of the plugin */
-
-	pthread_mutex_t lock; /* rank 8; protects the fields below */
-	struct pf_map calls;  /* tag to struct pf_call */
-	uint64_t last_tag;
-	uint64_t last_mark; /* of the latest call */
-	struct pf_buf late; /* whole messages that found the ring full */
-	size_t late_sent;   /* bytes of them that were sent meanwhile */
-	bool dead;
-	struct pf_err why;          /* once dead */
-	unsigned lost[PF_OP_COUNT]; /* calls that the death ended */
-};
-
-/* No more calls; the first reason that is given counts. */
+/* Refuse all calls from now on, with the first WHY that is given. */
 static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 {
 	pf_lock(&instance->lock);
@@ -63,7 +31,7 @@ static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 	pf_ring_close(&instance->channel.reply);
 }
 
-/* Have the watcher end the process, unless it does so already. */
+/* Have the monitor end the process, unless it does so already. */
 static void break_locked(struct pf_instance *instance)
 {
 	uint64_t one = 1;
@@ -75,10 +43,10 @@ static void break_locked(struct pf_instance *instance)
 }
 
 /*
- * The worker wrote nonsense into a ring, or closed one: requests and replies pass no more.
- * Takes no caller's call: the reply thread, which wakes, fails those under way.
+ * The worker wrote nonsense into a ring, or closed one.  This answers no call, because the caller
+ * may hold locks: it wakes the reply thread, which fails those under way.
  */
-static void give_up(struct pf_instance *instance)
+static void mark_broken(struct pf_instance *instance)
 {
 	struct pf_err why = PF_ERR_INIT;
 
@@ -93,9 +61,9 @@ static void give_up(struct pf_instance *instance)
 	refuse_more(instance, &why);
 }
 
-/* --- answers ------------------------------------------------------------------------ */
+/* --- replies ------------------------------------------------------------------------ */
 
-/* Where a thread puts the message it takes; freed when the thread ends. */
+/* The buffer of each thread that takes messages, freed when the thread ends. */
 static pthread_key_t message_key;
 static pthread_once_t message_once = PTHREAD_ONCE_INIT;
 
@@ -130,7 +98,7 @@ static struct pf_call *take_call(struct pf_instance *instance, uint64_t tag)
 	return call;
 }
 
-/* The plugin's own failure, as the worker told it. */
+/* The plugin's failure, as the worker reports it in REP. */
 static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err *err)
 {
 	int code = rep->code > -4096 ? rep->code : -EIO;
@@ -141,24 +109,22 @@ static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err 
 }
 
 /*
- * The life whose answer this thread gives just now.  What that frees is sent quietly, and the
- * worker is woken once: waking it each time takes longer than all the rest.
+ * The instance for which this thread calls done just now.  Frees that done sends do not wake the
+ * worker; one wake-up follows, because a wake-up for each takes longer than all the rest.
  */
 static _Thread_local struct answering {
 	struct pf_instance *instance;
 	bool freed;
 } answering;
 
-static void give(struct pf_instance *instance, struct pf_call *call, int code,
-		 const struct pf_err *err, const void *message, size_t len)
+static void answer(struct pf_instance *instance, struct pf_call *call, int code,
+		   const struct pf_err *err, const void *message, size_t len)
 {
-	struct answering before = answering; /* who settles may do so while it answers */
-
 	answering = (struct answering){ .instance = instance };
 	call->done(call, code, err, message, len);
 	if (answering.freed)
 		pf_ring_wake(&instance->channel.request);
-	answering = before;
+	answering = (struct answering){ NULL };
 }
 
 static void dispatch(struct pf_instance *instance, const void *message, size_t len)
@@ -169,37 +135,37 @@ static void dispatch(struct pf_instance *instance, const void *message, size_t l
 
 	if (atomic_load_explicit(&instance->silent, memory_order_relaxed))
 		atomic_store(&instance->silent, false);
-	/* Without a tag no call can be found, and the one that was answered would wait for
-	 * ever. */
+	/* Without a tag no call can be found, and the caller would wait for ever. */
 	if (len < sizeof(rep->head)) {
-		give_up(instance);
+		mark_broken(instance);
 		return;
 	}
-	/* Any other nonsense fails only the call that it answers. */
+	/* A reply that is wrong otherwise fails only its own call. */
 	call = take_call(instance, rep->head.tag);
 	if (!call)
 		return;
 	if (len < sizeof(*rep) || rep->head.len != len)
-		give(instance, call,
-		     pf_err_set(&err, -EPROTO,
-				"the worker of plugin %s answered with %zu bytes, whose "
-				"head says %u",
-				instance->name, len, rep->head.len),
-		     &err, NULL, 0);
+		answer(instance, call,
+		       pf_err_set(
+			       &err, -EPROTO,
+			       "the worker of plugin %s answered with %zu bytes, whose "
+			       "head says %u",
+			       instance->name, len, rep->head.len),
+		       &err, NULL, 0);
 	else if (rep->code < 0)
-		give(instance, call, reply_error(rep, len, &err), &err, NULL, 0);
+		answer(instance, call, reply_error(rep, len, &err), &err, NULL, 0);
 	else if (rep->head.op != call->op || len < call->reply_min)
-		give(instance, call,
-		     pf_err_set(&err, -EPROTO,
-				"the worker of plugin %s answered "
-				"with a message that is not of that request",
-				instance->name),
-		     &err, NULL, 0);
+		answer(instance, call,
+		       pf_err_set(&err, -EPROTO,
+				  "the worker of plugin %s answered "
+				  "with a message that is not of that request",
+				  instance->name),
+		       &err, NULL, 0);
 	else
-		give(instance, call, 0, NULL, message, len);
+		answer(instance, call, 0, NULL, message, len);
 }
 
-/* Take one answer.  False: there is none, or there can be none any more. */
+/* Take one reply and answer its call.  False: there is none, or the ring is closed. */
 static bool take_one(struct pf_instance *instance)
 {
 	void *message = message_buffer();
@@ -209,7 +175,7 @@ static bool take_one(struct pf_instance *instance)
 		return false;
 	n = pf_ring_take(&instance->channel.reply, message, PF_RING_MESSAGE);
 	if (n == -EPROTO || n == -EPIPE)
-		give_up(instance);
+		mark_broken(instance);
 	if (n < 0)
 		return false;
 	pf_ring_wake(&instance->channel.reply);
@@ -217,16 +183,15 @@ static bool take_one(struct pf_instance *instance)
 	return true;
 }
 
-void pf_instance_settle(struct pf_instance *instance, const _Atomic bool *done,
-			unsigned us)
+void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done, unsigned us)
 {
 	uint64_t now = pf_now_ns(), end = now + us * UINT64_C(1000);
 
-	/* Who is being given an answer still reads it, where the next one would lie. */
+	/* A caller of this thread still reads a reply in the thread's message buffer. */
 	if (answering.instance)
 		return;
 	while (!atomic_load(done) && now < end) {
-		/* Time is up, another thread spins already, or it was faster. */
+		/* The time is over, or another thread spins or took the reply. */
 		if (!pf_ring_wait(&instance->channel.reply,
 				  (unsigned)((end - now) / 1000), 0) ||
 		    !take_one(instance))
@@ -235,18 +200,18 @@ void pf_instance_settle(struct pf_instance *instance, const _Atomic bool *done,
 	}
 }
 
-/* --- questions ------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------ */
 
 static bool is_damage(int r)
 {
 	return r == -EPROTO || r == -EPIPE;
 }
 
-static void send_late_locked(struct pf_instance *instance)
+static void send_deferred_locked(struct pf_instance *instance)
 {
-	while (instance->late_sent < instance->late.len) {
+	while (instance->deferred_sent < instance->deferred.len) {
 		const struct pf_msg_head *head =
-			(const void *)(instance->late.data + instance->late_sent);
+			(const void *)(instance->deferred.data + instance->deferred_sent);
 		int r = pf_ring_post(&instance->channel.request, head, head->len, NULL,
 				     0);
 
@@ -254,17 +219,16 @@ static void send_late_locked(struct pf_instance *instance)
 			return;
 		if (is_damage(r))
 			break_locked(instance);
-		instance->late_sent += head->len;
+		instance->deferred_sent += head->len;
 	}
-	pf_buf_consume(&instance->late, instance->late_sent);
-	instance->late_sent = 0;
+	pf_buf_consume(&instance->deferred, instance->deferred_sent);
+	instance->deferred_sent = 0;
 }
 
-/* Answer what is under way: WHY and, if QUOTE, what was printed since each began. */
+/* Fail the calls under way with WHY and, if QUOTE, what was printed since each began. */
 static void fail_calls(struct pf_instance *instance, const struct pf_err *why, bool quote)
 {
-	uint64_t since = 1,
-		 until = 0; /* marks that give the same words as the last one */
+	uint64_t since = 1, until = 0; /* marks that give the same line as the last one */
 	struct pf_err quoted = *why;
 	struct pf_map calls;
 	struct pf_call *call;
@@ -292,22 +256,24 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 static void *reply_main(void *arg)
 {
 	struct pf_instance *instance = arg;
-	bool dead = false, late = false;
+	bool dead = false, deferred = false;
 
 	while (!dead) {
-		/* A worker that wrote over the marks of a ring's sleepers loses wake-ups. */
-		if (!pf_ring_wait(&instance->channel.reply, 0, late ? LATE_MS : ROUSE_MS))
+		/* A worker that overwrites a ring's count of sleepers loses wake-ups. */
+		if (!pf_ring_wait(&instance->channel.reply, 0,
+				  deferred ? DEFERRED_MS : ROUSE_MS))
 			pf_ring_rouse(&instance->channel.request);
 		while (take_one(instance))
 			;
 		pf_lock(&instance->lock);
 		dead = instance->dead;
-		send_late_locked(instance);
-		late = instance->late.len > 0;
+		send_deferred_locked(instance);
+		deferred = instance->deferred.len > 0;
 		pf_unlock(&instance->lock);
 	}
 	if (atomic_load(&instance->broken))
-		fail_calls(instance, &instance->why, false); /* why stays, once dead */
+		/* why does not change once dead */
+		fail_calls(instance, &instance->why, false);
 	return NULL;
 }
 
@@ -316,7 +282,7 @@ static int dead_error(const struct pf_instance *instance, struct pf_err *err)
 	return pf_err_set(err, -EIO, "%s", instance->why.text);
 }
 
-static int call_held(struct pf_instance *instance, struct pf_call *call, void *request,
+static int send_call(struct pf_instance *instance, struct pf_call *call, void *request,
 		     size_t len, const void *tail, size_t tail_len, struct pf_err *err)
 {
 	struct pf_msg_head *head = request;
@@ -342,12 +308,12 @@ static int call_held(struct pf_instance *instance, struct pf_call *call, void *r
 				 tail_len);
 		if (r == 0)
 			return 0;
-		/* If the life ended meanwhile, the call has been answered already. */
+		/* If the instance ended meanwhile, the call has been answered. */
 		if (!take_call(instance, head->tag))
 			return 0;
 	}
 	if (is_damage(r)) {
-		give_up(instance);
+		mark_broken(instance);
 		return dead_error(instance, err);
 	}
 	if (r == -EAGAIN)
@@ -363,9 +329,9 @@ int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *r
 {
 	int r;
 
-	/* Who is answered may let go of it while the worker is still being woken here. */
+	/* The reply may come, and drop the last reference, while this still wakes the worker. */
 	pf_instance_ref(instance);
-	r = call_held(instance, call, request, len, tail, tail_len, err);
+	r = send_call(instance, call, request, len, tail, tail_len, err);
 	pf_instance_unref(instance);
 	return r;
 }
@@ -373,23 +339,23 @@ int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *r
 static void post_free(struct pf_instance *instance, enum pf_op op, uint64_t id)
 {
 	struct pf_req_id req = { .head = { .op = op, .len = sizeof(req) }, .id = id };
-	bool quiet = answering.instance == instance;
+	bool nowake = answering.instance == instance;
 	int r = -EAGAIN;
 
 	PF_LOCK_SCOPE(&instance->lock);
 	if (instance->dead)
 		return;
-	if (!instance->late.len)
-		r = (quiet ? pf_ring_post_nowake
-			   : pf_ring_post)(&instance->channel.request, &req, sizeof(req),
-					   NULL, 0);
-	answering.freed = answering.freed || (quiet && r == 0);
+	if (!instance->deferred.len)
+		r = (nowake ? pf_ring_post_nowake
+			    : pf_ring_post)(&instance->channel.request, &req, sizeof(req),
+					    NULL, 0);
+	answering.freed = answering.freed || (nowake && r == 0);
 	if (is_damage(r))
 		break_locked(instance);
 	if (r != -EAGAIN)
 		return;
-	if (instance->late.len < MAX_LATE)
-		pf_buf_append(&instance->late, &req, sizeof(req));
+	if (instance->deferred.len < MAX_DEFERRED)
+		pf_buf_append(&instance->deferred, &req, sizeof(req));
 }
 
 void pf_instance_free_block(struct pf_instance *instance, uint64_t off)
@@ -445,19 +411,9 @@ const char *pf_instance_unfit(const struct pf_instance *instance)
 	return NULL;
 }
 
-void pf_instance_stop(struct pf_instance *instance)
-{
-	atomic_store(&instance->stopped, true);
-}
-
 bool pf_instance_was_stopped(const struct pf_instance *instance)
 {
 	return atomic_load(&instance->stopped);
-}
-
-bool pf_instance_is_broken(const struct pf_instance *instance)
-{
-	return atomic_load(&instance->broken);
 }
 
 const struct stat *pf_instance_plugin(const struct pf_instance *instance)
@@ -465,19 +421,9 @@ const struct stat *pf_instance_plugin(const struct pf_instance *instance)
 	return instance->plugin.st_ino ? &instance->plugin : NULL;
 }
 
-void pf_instance_set_environ(struct pf_instance *instance, char **env)
-{
-	instance->env = env;
-}
-
 char *const *pf_instance_environ(const struct pf_instance *instance)
 {
 	return instance->env;
-}
-
-void pf_instance_set_plugin(struct pf_instance *instance, const struct stat *st)
-{
-	instance->plugin = *st;
 }
 
 int pf_instance_set_devices(struct pf_instance *instance, unsigned n)
@@ -611,7 +557,7 @@ void pf_instance_unref(struct pf_instance *instance)
 	pf_guard_remove(instance->pool);
 	munmap((void *)(uintptr_t)instance->pool, instance->pool_size);
 	pf_map_release(&instance->calls);
-	pf_buf_release(&instance->late);
+	pf_buf_release(&instance->deferred);
 	pf_process_environ_free(instance->env);
 	free(instance->alive);
 	pthread_mutex_destroy(&instance->lock);

@@ -9,6 +9,8 @@
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
+#include "pjrtfs/shm.h"
+#include "pjrtfs/wire.h"
 
 /* --- plugin_log.c ----------------------------------------------------------------------- */
 
@@ -68,124 +70,134 @@ enum pf_plugin_log_lines {
 uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 			     enum pf_plugin_log_lines lines, struct pf_err *why);
 
-/* One life of a worker: its channel, its pool, its calls.  Private to the engine. */
+/* --- instance.c: one run of a worker's process, its rings, its pool, its calls ---------- */
+
+struct pf_instance {
+	_Atomic unsigned refs;
+	uint64_t number;           /* no other instance of any worker has it */
+	char *name;                /* owned: the plugin's */
+	struct pf_channel channel; /* owned: the rings */
+	const uint8_t *pool;       /* owned mapping of pool_size bytes */
+	uint64_t pool_size;
+	pthread_t thread; /* takes replies */
+	bool joined;      /* it has ended; pf_instance_end's */
+	int broken_fd; /* borrowed: written to when the monitor is to end the process */
+	struct pf_plugin_log *log; /* borrowed until pf_instance_end */
+	_Atomic bool broken;       /* the worker damaged the rings: no more calls */
+	_Atomic bool damaged;      /* a page of the pool could not be read */
+	_Atomic bool stopped; /* the daemon ends the process: no call is the culprit */
+	_Atomic bool silent;  /* a caller gave up waiting, and no reply came since */
+
+	/* The monitor sets these before others have the instance. */
+	struct stat plugin; /* the file that is loaded; st_ino 0: not known */
+	char **env;         /* owned: of the process; NULL: not known */
+	unsigned n_devices;
+	/* Owned: what is alive on each device, and on none. */
+	_Atomic int (*alive)[PF_ALIVE_KINDS];
+
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	struct pf_map calls;  /* tag to struct pf_call */
+	uint64_t last_tag;
+	uint64_t last_mark;     /* of the log, at the latest call */
+	struct pf_buf deferred; /* frees for which the ring had no room: whole messages */
+	size_t deferred_sent;   /* bytes of them that were sent since */
+	bool dead;              /* no more calls */
+	struct pf_err why;      /* once dead */
+	unsigned lost[PF_OP_COUNT]; /* calls that the end failed, by op */
+};
 
 /*
- * Wrap a channel (mapped from CHANNEL_FD) and a pool (mapped read-only from POOL_FD; both
- * descriptors stay the caller's) and start the thread that takes replies.
- * BROKEN_FD, an eventfd that stays the caller's, is written to if the worker leaves nonsense
- * in a ring or closes one (the life takes no calls from then on), or if a page of the pool is
- * lost (pf_instance_damaged): the caller must end the process and the life.
- * log   what its process prints; borrowed until pf_instance_end has returned
- * ret   on success, one reference; pf_instance_end must be called before the last unref
+ * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors stay the
+ * caller's, and start the thread that takes replies.
+ * broken_fd  borrowed: an eventfd, written to if the worker writes nonsense in a ring or closes
+ *            one, or if a page of the pool cannot be read: the monitor must end the process
+ * log        what the process prints; borrowed until pf_instance_end has returned
+ * ret        on success, one reference; pf_instance_end comes before the last unref
  */
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		    int broken_fd, struct pf_plugin_log *log, struct pf_instance **ret,
 		    struct pf_err *err);
 
-/* Why it must be ended though its process lives: a line for its log (static); NULL: nothing. */
+/* Why the process must end though it lives: a line for the plugin log (static); NULL: it need
+ * not. */
 const char *pf_instance_unfit(const struct pf_instance *instance);
 
-/* It has N devices, before anybody else has the life.  -ENOMEM. */
+/* The plugin has N devices, before others have the instance.  -ENOMEM. */
 int pf_instance_set_devices(struct pf_instance *instance, unsigned n);
 
-/* The daemon ends its process on purpose: what is under way is no culprit. */
-void pf_instance_stop(struct pf_instance *instance);
-
-/* Its worker damaged the rings: it takes no more calls, and its process is about to be ended.
- * Does not block, takes no lock. */
-bool pf_instance_is_broken(const struct pf_instance *instance);
-
-/* How many are alive on DEVICE, or PF_NO_DEVICE. */
+/* How many of WHAT are alive on DEVICE, or PF_NO_DEVICE. */
 unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
 			      unsigned device);
 
-/* Note the plugin's file, before anybody else has the life. */
-void pf_instance_set_plugin(struct pf_instance *instance, const struct stat *st);
-
-/* Give it the environment that its process gets, as environ(7), likewise. */
-void pf_instance_set_environ(struct pf_instance *instance, char **env);
-
 /*
- * Add to WHY, the sentence of its process's death, what that printed last: since the oldest call
- * under way began.  If none is under way, since the latest began, and only what reports a
- * fatal check or an uncaught exception: that call ended, and what it printed besides explains
- * nothing.
+ * Add to WHY, the sentence of the process's death, what it printed last since the oldest call
+ * under way began.  If no call is under way: since the latest began, and only reports of a fatal
+ * check or an uncaught exception, because that call ended and other lines explain no death.
  */
 void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
 
 /*
- * The process is dead, as WHY says: fail every call under way with it and with what was printed
- * since that call began.  Later calls fail as QUOTED says.  Waits for the reply thread.  Calls
- * after the first have no effect.
+ * The process is dead: fail every call under way with WHY and what was printed since the call
+ * began, and later calls with QUOTED.  Waits for the reply thread.  Only the first call has an
+ * effect.
  */
 void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 		     const struct pf_err *quoted);
 
-/* A worker's process: its start and its end.  Private to the engine. */
+/* --- process.c: the start and the end of a worker's process ----------------------------- */
 
-/*
- * A socket pair (0 ours, 1 the worker's, above PF_CHANNEL_FD so that dup2 clears
- * close-on-exec) and a pipe for what the worker prints (2 ours, not blocking; 3 the
- * worker's).  The caller closes all that are not -1, also on failure.
- */
-int pf_process_fds(int fds[4], struct pf_err *err);
-
-/* What every life of a worker is started with.  All is owned and never changes. */
+/* How each instance of a worker is started.  Owned; only the monitor changes setup and looser. */
 struct pf_process_start {
 	char *program;           /* path of pjrtfs-worker */
-	char *setup;             /* the text for it */
-	char *looser;            /* another, if it does not start with that; NULL: none */
+	char *setup;             /* the JSON text for it */
+	char *looser;            /* the text to try if it fails with setup; NULL: none */
 	char *options;           /* create options: JSON with sorted keys */
-	struct json_object *env; /* variables that are not the daemon's */
+	struct json_object *env; /* variables that differ from the daemon's, or NULL */
 };
 
-/* Fill it in as CONFIG says.  -ENOMEM; released in any case. */
+/* Fill START in as CONFIG says.  -ENOMEM; to be released in any case. */
 int pf_process_start_init(struct pf_process_start *start,
 			  const struct pf_worker_config *config);
 void pf_process_start_release(struct pf_process_start *start);
 
-/* The environment of a life that begins now, as environ(7), the caller's; NULL: no memory.
- * Free with pf_process_environ_free. */
+/* The environment of a process started now, as environ(7): the daemon's variables but for what
+ * START says.  The caller's, pf_process_environ_free; NULL: no memory. */
 char **pf_process_environ(const struct pf_process_start *start);
 void pf_process_environ_free(char **env); /* NULL is allowed */
 
-/*
- * Run START's program in the environment ENV, called NAME in ps(1), with SOCK at PF_CHANNEL_FD
- * and ERR_FD as its standard output and error, in a process group of its own.
- */
+struct pf_process {
+	pid_t pid;
+	int sock;   /* owned: the socket for the set-up */
+	int err_fd; /* owned: what it prints; does not block */
+};
+
+/* Run START's program in the environment ENV, called NAME in ps(1), in a process group of its
+ * own: *RET, to be reaped. */
 int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
-		     int sock, int err_fd, pid_t *ret, struct pf_err *err);
+		     struct pf_process *ret, struct pf_err *err);
 
-enum {
-	PF_PROCESS_AT_ONCE = 1 << 20
-}; /* bytes that are drained at once, or little more */
+enum { PF_PROCESS_AT_ONCE = 1 << 20 }; /* bytes that one pf_process_drain reads, about */
 
-/*
- * Keep what it has printed, ERR_FD's unread bytes (-1: none), in LOG: how many these were.
- * There may be more after PF_PROCESS_AT_ONCE.  Does not block.
- */
-size_t pf_process_drain(int err_fd, struct pf_plugin_log *log);
+/* Add what PROCESS has printed to LOG.  Returns the number of bytes; there may be more after
+ * PF_PROCESS_AT_ONCE.  Does not block. */
+size_t pf_process_drain(const struct pf_process *process, struct pf_plugin_log *log);
 
 /*
- * Wait until there is something to be received at SOCK, and keep meanwhile what the process
- * prints, which would stop it else.  Milliseconds that are left of TIMEOUT_MS, 0: none;
- * -errno.
+ * Wait until the socket of PROCESS has a message, and add meanwhile what the process prints to
+ * LOG, because it blocks once the pipe is full.  Returns the milliseconds that are left of
+ * TIMEOUT_MS, 0: none; -errno.
  */
-int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_plugin_log *log,
-		     struct pf_err *err);
+int pf_process_await(const struct pf_process *process, int timeout_ms,
+		     struct pf_plugin_log *log, struct pf_err *err);
 
 /*
- * Wait for the end of process PID of plugin NAME, keep the rest of what it printed, and say in
- * *WHY (EIO) how it ended; pf_plugin_log_quote adds what it printed last.  Blocks.
+ * Kill PROCESS (SIGKILL), of plugin NAME, unless it is dead, wait for its end, add the rest of
+ * what it printed to LOG, close its descriptors, and say in *WHY (EIO) how it ended.  Blocks.
  */
-void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_plugin_log *log,
-		     struct pf_err *why);
+void pf_process_reap(struct pf_process *process, const char *name,
+		     struct pf_plugin_log *log, struct pf_err *why);
 
-/*
- * A worker, for the thread that starts and watches it and for those who ask.  Private to the
- * layer.
- */
+/* --- worker.c, monitor.c ---------------------------------------------------------------- */
 
 struct pf_worker {
 	char *name, *path; /* owned */
@@ -193,37 +205,32 @@ struct pf_worker {
 	struct pf_arena *arena; /* borrowed */
 	uint64_t pool_size;
 	int start_timeout_ms;
-	struct pf_description description; /* of the first life */
+	struct pf_description description; /* of the first instance */
 	struct pf_telemetry *telemetry;    /* borrowed, or NULL */
-	struct pf_plugin_meter *meter;     /* the watch's; set with the description */
+	struct pf_plugin_meter *meter;     /* the telemetry's; set with the description */
 	struct pf_sched *sched;            /* owned; set with the description */
 	struct pf_plugin_log log;
 	_Atomic uint64_t last_id;
-	int stop_fd;   /* owned; an eventfd: the watcher shall end */
-	int broken_fd; /* owned; an eventfd: the process damaged the rings and must go */
-
-	/* Of the present life; the watcher's own. */
-	int sock, err_fd; /* owned, or -1 */
+	int stop_fd;   /* owned: an eventfd; the monitor ends when it is written to */
+	int broken_fd; /* owned: an eventfd; pf_instance_new */
 	pthread_t monitor;
-	bool stopped; /* the owner's own: pf_worker_stop was called */
+	bool stopped;              /* pf_worker_stop was called; its caller's */
+	struct pf_process process; /* of the present instance; the monitor's */
 
 	pthread_mutex_t lock;         /* rank 8; protects the fields below */
 	pthread_cond_t started;       /* the first start succeeded or failed */
 	struct pf_instance *instance; /* owned reference, or NULL */
 	enum pf_worker_state state;
 	bool first_done;
-	struct pf_err first; /* code 0: the first start succeeded */
+	struct pf_err first; /* why it failed; code 0: it succeeded */
 	pid_t pid;
 	unsigned restarts;
 	struct pf_err why;       /* of the last death or failed start */
-	struct pf_wait *waiters; /* for the next life, or word that there is none */
+	struct pf_wait *waiters; /* for the next instance, or the failure to start it */
 };
 
-/* The watcher's thread, of a struct pf_worker: ends when stop_fd tells it to, or when there is no
- * use in another start. */
+/* The monitor's thread, of a struct pf_worker: ends when stop_fd is written to, or when the
+ * worker is not to be started again. */
 void *pf_monitor_main(void *arg);
-
-/* Close the pipes to the present life's process; the watcher's own, or nobody's. */
-void pf_monitor_close(struct pf_worker *w);
 
 #endif

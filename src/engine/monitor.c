@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that starts a worker, watches it, buries it, and starts it again. */
+/* The monitor: a thread that starts a worker, waits for its end, reaps it, and starts it again. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,34 +16,26 @@
 enum {
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 30000,
-	STEADY_MS = 60000,   /* a life this long forgets the deaths before it */
-	MAX_DEATHS = 1000,   /* deaths in a row before we give up */
-	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that it printed */
+	STEADY_MS =
+		60000, /* after an instance this long the deaths before it do not count */
+	MAX_DEATHS = 1000,   /* in a row; then the worker is not started again */
+	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that the process printed */
 };
 
 /* --- start ------------------------------------------------------------------------- */
 
-void pf_monitor_close(struct pf_worker *w)
-{
-	if (w->sock >= 0)
-		close(w->sock);
-	if (w->err_fd >= 0)
-		close(w->err_fd);
-	w->sock = w->err_fd = -1;
-}
-
-/* Send the set-up text and the memory, and wait for the description. */
-static int handshake(struct pf_worker *w, int sock, const int fds[3],
-		     struct pf_description *ret, struct pf_err *err)
+/* Send the set-up text and the three memfds, and wait for the description. */
+static int handshake(struct pf_worker *w, const int fds[3], struct pf_description *ret,
+		     struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	const char *setup = w->start.setup;
-	int r = pf_channel_send(sock, setup, strlen(setup), fds, 3, err);
+	int r = pf_channel_send(w->process.sock, setup, strlen(setup), fds, 3, err);
 
 	if (r == 0)
-		r = pf_process_await(sock, w->err_fd, w->start_timeout_ms, &w->log, err);
+		r = pf_process_await(&w->process, w->start_timeout_ms, &w->log, err);
 	if (r >= 0)
-		r = pf_channel_recv(sock, &text, NULL, 0, r, err);
+		r = pf_channel_recv(w->process.sock, &text, NULL, 0, r, err);
 	if (r == -ETIMEDOUT)
 		return pf_err_set(err, r, "it was not loaded within %d s",
 				  w->start_timeout_ms / 1000);
@@ -52,18 +44,22 @@ static int handshake(struct pf_worker *w, int sock, const int fds[3],
 	return r;
 }
 
-/* A restarted plugin must be the one the users know. */
-static int same_plugin(struct pf_worker *w, const struct pf_description *d,
-		       struct pf_err *err)
+/* Can WORKER, and INSTANCE, have the devices that D describes?  Users see those of the first. */
+static int take_devices(struct pf_worker *w, struct pf_instance *instance,
+			const struct pf_description *d, struct pf_err *err)
 {
-	if (d->n_devices != w->description.n_devices)
+	if (w->description.json && d->n_devices != w->description.n_devices)
 		return pf_err_set(err, -EIO,
 				  "plugin %s came back with %u devices, it had %u",
 				  w->name, d->n_devices, w->description.n_devices);
+	if (!w->sched)
+		w->sched = pf_description_sched(d);
+	if (!w->sched || pf_instance_set_devices(instance, d->n_devices) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for a worker's devices");
 	return 0;
 }
 
-/* Tell INSTANCE which file it has loaded, if that is the one that was there BEFORE. */
+/* Note in INSTANCE which file it has loaded, if the file is as it was BEFORE the start. */
 static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 			const struct stat *before)
 {
@@ -73,19 +69,20 @@ static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 	    st.st_dev == before->st_dev && st.st_size == before->st_size &&
 	    st.st_ctim.tv_sec == before->st_ctim.tv_sec &&
 	    st.st_ctim.tv_nsec == before->st_ctim.tv_nsec)
-		pf_instance_set_plugin(instance, &st);
+		instance->plugin = st;
 }
 
-/* May the operator be told?  Not of probes, and not if nobody reads standard error. */
+/* May this write to the daemon's log?  Not for probes, nor if nobody reads standard error. */
 static bool may_log(const struct pf_worker *w)
 {
 	return !w->log.quiet && !pf_log_would_block();
 }
 
-/* INSTANCE, of process PID, has begun, and told D, which is taken. */
-static void begun(struct pf_worker *w, struct pf_instance *instance, pid_t pid,
+/* INSTANCE has begun, and described its plugin in D, which becomes the worker's. */
+static void begun(struct pf_worker *w, struct pf_instance *instance,
 		  struct pf_description *d)
 {
+	pid_t pid = w->process.pid;
 	unsigned restarts;
 
 	pf_lock(&w->lock);
@@ -106,65 +103,16 @@ static void begun(struct pf_worker *w, struct pf_instance *instance, pid_t pid,
 		       w->name, (int)pid);
 }
 
-/*
- * Start one life.  The watcher's: w->sock and w->err_fd are set on success.  The thread
- * that spawns must live as long as the worker: the kernel sends the worker's
- * parent-death signal when that thread ends.
- */
-static int start(struct pf_worker *w, struct pf_err *err)
+/* The start failed with ERR, whose code is R; INSTANCE may be NULL.  MARK: the log's before. */
+static int start_failed(struct pf_worker *w, struct pf_instance *instance, uint64_t mark,
+			int r, struct pf_err *err)
 {
-	struct pf_description d = { 0 };
-	pf_autoclose int channel = -1, pool = -1;
-	struct pf_instance *instance = NULL;
-	uint64_t mark = pf_plugin_log_mark(&w->log);
-	char **env = NULL; /* the life's, then */
-	struct stat file = { 0 };
-	pid_t pid = 0;
-	int fds[4];
-	int r = pf_process_fds(fds, err);
+	struct pf_err why = PF_ERR_INIT;
 
-	if (r == 0)
-		r = channel = pf_channel_create(err);
-	if (r >= 0)
-		r = pool = pf_shm_new("pjrtfs-pool", w->pool_size, err);
-	if (r >= 0)
-		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
-				    &w->log, &instance, err);
-	if (r == 0 && !(env = pf_process_environ(&w->start)))
-		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
-	if (r == 0) {
-		pf_instance_set_environ(instance, env);
-		if (stat(w->path, &file))
-			file.st_ino = 0; /* the worker will tell why it cannot load it */
-		r = pf_process_spawn(&w->start, env, w->name, fds[1], fds[3], &pid, err);
-	}
-	for (int i = 1; i < 4; i += 2)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	w->sock = fds[0];
-	w->err_fd = fds[2];
-	if (r == 0)
-		r = handshake(w, w->sock, (int[]){ channel, pf_arena_fd(w->arena), pool },
-			      &d, err);
-	if (r == 0 && w->description.json)
-		r = same_plugin(w, &d, err);
-	if (r == 0 && !w->sched && !(w->sched = pf_description_sched(&d)))
-		r = pf_err_set(err, -ENOMEM, "no memory for a scheduler");
-	if (r == 0 && pf_instance_set_devices(instance, d.n_devices) < 0)
-		r = pf_err_set(err, -ENOMEM, "no memory for a worker");
-	if (r == 0) {
-		note_plugin(w, instance, &file);
-		begun(w, instance, pid, &d);
-		return 0;
-	}
-	pf_description_release(&d);
-	if (pid) {
-		struct pf_err why = PF_ERR_INIT;
-
-		kill(pid, SIGKILL);
-		pf_process_reap(pid, w->name, w->err_fd, &w->log, &why);
+	if (w->process.pid) {
+		pf_process_reap(&w->process, w->name, &w->log, &why);
 		pf_plugin_log_quote(&w->log, mark, PF_PLUGIN_LOG_ANY, &why);
-		/* It went without a word of its own: what it printed tells more. */
+		/* If it closed its socket without a message, how it died explains more. */
 		if (r == -EPIPE)
 			r = pf_err_set(err, why.code, "%s", why.text);
 	}
@@ -172,13 +120,52 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		pf_instance_end(instance, err, err);
 		pf_instance_unref(instance);
 	}
-	pf_monitor_close(w);
 	return r;
 }
 
 /*
+ * Start one instance.  The thread that spawns must live as long as the worker: the kernel sends
+ * the worker's parent-death signal when that thread ends.
+ */
+static int start(struct pf_worker *w, struct pf_err *err)
+{
+	pf_autoclose int channel = -1, pool = -1;
+	struct pf_instance *instance = NULL;
+	uint64_t mark = pf_plugin_log_mark(&w->log);
+	struct pf_description d = { 0 };
+	struct stat file = { 0 };
+	int r = channel = pf_channel_create(err);
+
+	w->process.pid = 0;
+	if (r >= 0)
+		r = pool = pf_shm_new("pjrtfs-pool", w->pool_size, err);
+	if (r >= 0)
+		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
+				    &w->log, &instance, err);
+	if (r == 0 && !(instance->env = pf_process_environ(&w->start)))
+		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
+	if (r == 0) {
+		if (stat(w->path, &file))
+			file.st_ino = 0; /* the worker says why it cannot load it */
+		r = pf_process_spawn(&w->start, instance->env, w->name, &w->process, err);
+	}
+	if (r == 0)
+		r = handshake(w, (int[]){ channel, pf_arena_fd(w->arena), pool }, &d,
+			      err);
+	if (r == 0)
+		r = take_devices(w, instance, &d, err);
+	if (r < 0) {
+		pf_description_release(&d);
+		return start_failed(w, instance, mark, r, err);
+	}
+	note_plugin(w, instance, &file);
+	begun(w, instance, &d);
+	return 0;
+}
+
+/*
  * The plugin did not start, as ERR says.  A driver may need more than the strict sandbox allows:
- * the next try has another, and all later lives have it if that works.
+ * try another sandbox, in which later instances start, too, if that works.
  */
 static int start_looser(struct pf_worker *w, struct pf_err *err)
 {
@@ -203,21 +190,22 @@ static int start_looser(struct pf_worker *w, struct pf_err *err)
 	return 0;
 }
 
-/* May a sandbox be why the first start failed with CODE? */
+/* May the sandbox be the reason why the first start failed with CODE? */
 static bool is_sandbox(const struct pf_worker *w, int code)
 {
 	return w->start.looser && code < 0 && code != -ENOENT && code != -ENOEXEC &&
 	       code != -ETIMEDOUT && code != -ENOMEM;
 }
 
-/* --- watch ------------------------------------------------------------------------- */
+/* --- the end ----------------------------------------------------------------------- */
 
-/* Wait until the process is gone (1) or shall be stopped (0), keeping what it prints. */
+/* Wait until the process is dead or must be ended (1), or stop_fd was written to (0), adding what
+ * it prints to the log. */
 static int await_end(struct pf_worker *w)
 {
-	struct pollfd p[4] = { { .fd = w->sock, .events = POLLIN },
+	struct pollfd p[4] = { { .fd = w->process.sock, .events = POLLIN },
 			       { .fd = w->stop_fd, .events = POLLIN },
-			       { .fd = w->err_fd, .events = POLLIN },
+			       { .fd = w->process.err_fd, .events = POLLIN },
 			       { .fd = w->broken_fd, .events = POLLIN } };
 	bool closed = false, pausing = false;
 	const char *words;
@@ -226,18 +214,19 @@ static int await_end(struct pf_worker *w)
 	for (;;) {
 		int ms = pf_plugin_log_due_ms(&w->log);
 
-		/* What prints for ever shall not take a processor for that. */
-		p[2].fd = pausing || closed ? -1 : w->err_fd;
+		/* A plugin that prints for ever is read slowly, so that it does not keep a
+		 * processor busy. */
+		p[2].fd = pausing || closed ? -1 : w->process.err_fd;
 		if (poll(p, 4, pausing ? PRINT_PAUSE_MS : ms) < 0 && errno != EINTR)
 			abort(); /* only a programming error */
 		pausing = p[2].revents &&
-			  pf_process_drain(w->err_fd, &w->log) >= PF_PROCESS_AT_ONCE;
+			  pf_process_drain(&w->process, &w->log) >= PF_PROCESS_AT_ONCE;
 		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
 			closed = true; /* it may close its output and live on */
 		pf_plugin_log_tick(&w->log);
 		if (p[1].revents)
 			return 0;
-		/* It may be the end of an earlier life's memory that is told of here. */
+		/* A page of an earlier instance's pool may be what was lost. */
 		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
 		    (words = pf_instance_unfit(w->instance))) {
 			pf_plugin_log_add(&w->log, words, strlen(words));
@@ -248,7 +237,7 @@ static int await_end(struct pf_worker *w)
 	}
 }
 
-/* Was INSTANCE asked for something that plugins die of when it ended? */
+/* Were calls under way that plugins die of when INSTANCE ended? */
 static bool had_suspects(struct pf_instance *instance)
 {
 	return pf_instance_lost(instance, PF_OP_COMPILE) ||
@@ -257,28 +246,26 @@ static bool had_suspects(struct pf_instance *instance)
 	       pf_instance_lost(instance, PF_OP_CALL);
 }
 
-/* The process is gone (DIED) or must go: end its life and tell WHY.  True: whoever asked for
- * what it died of, or may have died of, has been told. */
+/* The process is dead (DIED) or must be ended: end the instance, with *WHY.  True: calls that it
+ * died of, or may have died of, were failed. */
 static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 {
 	struct pf_err bare = PF_ERR_INIT;
 	struct pf_instance *instance;
 	bool suspects;
-	pid_t pid;
 
 	pf_lock(&w->lock);
-	pid = w->pid;
 	instance = w->instance;
 	w->instance = NULL;
 	w->pid = 0;
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
-	kill(pid, SIGKILL); /* its socket may be closed while it still runs */
-	pf_process_reap(pid, w->name, w->err_fd, &w->log, &bare);
+	pf_process_reap(&w->process, w->name, &w->log, &bare);
 	*why = bare;
 	pf_instance_quote(instance, why);
 	if (died) {
-		pf_report_worker_died(w->telemetry, w->meter, w->name, pid, why);
+		pf_report_worker_died(w->telemetry, w->meter, w->name, w->process.pid,
+				      why);
 		if (may_log(w))
 			pf_log(PF_LOG_ERROR, "%s", why->text);
 	}
@@ -288,11 +275,12 @@ static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_instance_end(instance, &bare, why);
 	suspects = had_suspects(instance);
 	pf_instance_unref(instance);
-	pf_monitor_close(w);
 	return suspects;
 }
 
-/* Wait MS milliseconds; false if the worker shall be stopped. */
+/* --- restart ----------------------------------------------------------------------- */
+
+/* Wait MS milliseconds; false: stop_fd was written to. */
 static bool pause_ms(struct pf_worker *w, int ms)
 {
 	struct pollfd p = { .fd = w->stop_fd, .events = POLLIN };
@@ -311,21 +299,25 @@ static void first_start_done(struct pf_worker *w, int r, const struct pf_err *er
 	pthread_cond_signal(&w->started);
 }
 
-/* Set the state and wake who waits for it. */
-static void announce(struct pf_worker *w, enum pf_worker_state state)
+/* Set the state, and why (NULL: as it is), and wake the waiters. */
+static void announce(struct pf_worker *w, enum pf_worker_state state,
+		     const struct pf_err *why)
 {
 	struct pf_wait *waiters;
 
 	pf_lock(&w->lock);
 	w->state = state;
+	if (why)
+		w->why = *why;
 	waiters = pf_wait_take(&w->waiters);
 	pf_unlock(&w->lock);
 	pf_wake_all(waiters);
 }
 
 /*
- * Start again until it works; false: the worker shall be stopped, or it is hopeless.  AT_ONCE: the
- * store makes the culprit of the last death wait (store/internal.h), so nobody else need.
+ * Start again until it works; false: stop_fd was written to, or there were too many deaths.
+ * AT_ONCE: without a pause, because the store makes only the user of the culprit wait
+ * (store/quarantine.c).
  */
 static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 {
@@ -342,16 +334,14 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 		w->restarts++;
 		pf_unlock(&w->lock);
 		if (start(w, &err) == 0) {
-			announce(w, PF_WORKER_READY);
+			announce(w, PF_WORKER_READY, NULL);
 			return true;
 		}
-		pf_lock(&w->lock);
-		w->why = err;
-		pf_unlock(&w->lock);
-		announce(w,
-			 *deaths < MAX_DEATHS ? PF_WORKER_RESTARTING : PF_WORKER_FAILED);
-		if (*deaths >= MAX_DEATHS)
+		if (*deaths >= MAX_DEATHS) {
+			announce(w, PF_WORKER_FAILED, &err);
 			return false;
+		}
+		announce(w, PF_WORKER_RESTARTING, &err);
 	}
 }
 
@@ -376,6 +366,6 @@ void *pf_monitor_main(void *arg)
 		if (!restart(w, suspects, &deaths))
 			break;
 	}
-	announce(w, PF_WORKER_FAILED); /* nobody waits for ever */
+	announce(w, PF_WORKER_FAILED, NULL); /* no waiter waits for ever */
 	return NULL;
 }

@@ -20,8 +20,9 @@
 
 extern char **environ;
 
-int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
-		     int sock, int err_fd, pid_t *ret, struct pf_err *err)
+/* Run START's program, called NAME in ps(1), with SOCK as PF_CHANNEL_FD and ERR_FD as its output. */
+static int spawn(const struct pf_process_start *start, char *const *env, char *name,
+		 int sock, int err_fd, pid_t *ret, struct pf_err *err)
 {
 	char *program = start->program;
 	char parent[16];
@@ -55,35 +56,58 @@ int pf_process_spawn(const struct pf_process_start *start, char *const *env, cha
 	return 0;
 }
 
-int pf_process_fds(int fds[4], struct pf_err *err)
+/*
+ * Make a socket pair (0 the daemon's, 1 the worker's) and a pipe for what the worker prints (2
+ * the daemon's, which does not block, 3 the worker's).  The caller closes all that are not -1.
+ */
+static int make_fds(int fds[4], struct pf_err *err)
 {
-	for (int i = 0; i < 4; i++)
-		fds[i] = -1;
+	int high;
+
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
 	    pipe2(fds + 2, O_CLOEXEC))
 		return pf_err_set(err, -errno, "sockets for a worker: %s",
 				  strerror(errno));
-	if (fds[1] <= PF_CHANNEL_FD) {
-		int high = fcntl(fds[1], F_DUPFD_CLOEXEC, PF_CHANNEL_FD + 1);
-
-		if (high < 0)
-			return pf_err_set(err, -errno, "sockets for a worker: %s",
-					  strerror(errno));
-		close(fds[1]);
-		fds[1] = high;
-	}
 	fcntl(fds[2], F_SETFL, O_NONBLOCK);
+	/* Of equal descriptors dup2(2) would not clear close-on-exec. */
+	if (fds[1] > PF_CHANNEL_FD)
+		return 0;
+	high = fcntl(fds[1], F_DUPFD_CLOEXEC, PF_CHANNEL_FD + 1);
+	if (high < 0)
+		return pf_err_set(err, -errno, "sockets for a worker: %s",
+				  strerror(errno));
+	close(fds[1]);
+	fds[1] = high;
 	return 0;
 }
 
-size_t pf_process_drain(int err_fd, struct pf_plugin_log *log)
+int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
+		     struct pf_process *ret, struct pf_err *err)
+{
+	int fds[4] = { -1, -1, -1, -1 };
+	int r = make_fds(fds, err);
+
+	if (r == 0)
+		r = spawn(start, env, name, fds[1], fds[3], &ret->pid, err);
+	if (r == 0) {
+		ret->sock = fds[0];
+		ret->err_fd = fds[2];
+		fds[0] = fds[2] = -1;
+	}
+	for (int i = 0; i < 4; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return r;
+}
+
+size_t pf_process_drain(const struct pf_process *process, struct pf_plugin_log *log)
 {
 	char text[32 << 10];
 	size_t done = 0;
 	ssize_t n = 1;
 
-	while (err_fd >= 0 && done < PF_PROCESS_AT_ONCE && n > 0) {
-		n = read(err_fd, text, sizeof(text));
+	while (done < PF_PROCESS_AT_ONCE && n > 0) {
+		n = read(process->err_fd, text, sizeof(text));
 		if (n > 0)
 			pf_plugin_log_add(log, text, (size_t)n);
 		done += n > 0 ? (size_t)n : 0;
@@ -91,23 +115,23 @@ size_t pf_process_drain(int err_fd, struct pf_plugin_log *log)
 	return done;
 }
 
-int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_plugin_log *log,
-		     struct pf_err *err)
+int pf_process_await(const struct pf_process *process, int timeout_ms,
+		     struct pf_plugin_log *log, struct pf_err *err)
 {
-	struct pollfd p[2] = { { .fd = sock, .events = POLLIN },
-			       { .fd = err_fd, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = process->sock, .events = POLLIN },
+			       { .fd = process->err_fd, .events = POLLIN } };
 	int64_t end = pf_now_ms() + timeout_ms, left;
 
 	for (;;) {
 		left = end - pf_now_ms();
 		if (left <= 0)
-			return 0; /* who receives now tells that nothing came */
+			return 0;
 		p[0].revents = p[1].revents = 0;
 		if (poll(p, 2, (int)left) < 0 && errno != EINTR)
 			return pf_err_set(err, -errno, "wait for a worker: %s",
 					  strerror(errno));
 		if (p[1].revents)
-			pf_process_drain(err_fd, log);
+			pf_process_drain(process, log);
 		if (p[1].revents & (POLLHUP | POLLERR))
 			p[1].fd = -1;
 		if (p[0].revents)
@@ -115,15 +139,18 @@ int pf_process_await(int sock, int err_fd, int timeout_ms, struct pf_plugin_log 
 	}
 }
 
-void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_plugin_log *log,
-		     struct pf_err *why)
+void pf_process_reap(struct pf_process *process, const char *name,
+		     struct pf_plugin_log *log, struct pf_err *why)
 {
 	int status = 0;
 
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	kill(process->pid, SIGKILL);
+	while (waitpid(process->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	pf_process_drain(err_fd, log);
+	pf_process_drain(process, log);
 	pf_plugin_log_end(log);
+	close(process->sock);
+	close(process->err_fd);
 	if (WIFSIGNALED(status))
 		pf_err_set(why, -EIO, "the worker of plugin %s died of signal %d (%s)",
 			   name, WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -132,7 +159,7 @@ void pf_process_reap(pid_t pid, const char *name, int err_fd, struct pf_plugin_l
 			   name, WEXITSTATUS(status));
 }
 
-/* MODE of the sandbox, unless C's owner says one; NULL: the worker's default. */
+/* The JSON text for the worker.  MODE of the sandbox: NULL: as C says, or the worker's default. */
 static char *setup_text(const struct pf_worker_config *c, const char *options,
 			const char *mode)
 {
@@ -167,7 +194,7 @@ static char *options_text(struct json_object *options)
 	return text;
 }
 
-/* Does ENV say something of VARIABLE, which is as in environ(7)? */
+/* Does ENV name VARIABLE, which is as in environ(7)? */
 static bool names(struct json_object *env, const char *variable)
 {
 	size_t len = strcspn(variable, "=");
@@ -180,7 +207,6 @@ static bool names(struct json_object *env, const char *variable)
 	return false;
 }
 
-/* The daemon's variables, but for those that ENV names, and what it says of them. */
 char **pf_process_environ(const struct pf_process_start *start)
 {
 	struct json_object *env = start->env;
@@ -206,7 +232,7 @@ char **pf_process_environ(const struct pf_process_start *start)
 	}
 	if (ok)
 		return list;
-	list[used - 1] = NULL; /* what asprintf leaves there is nothing */
+	list[used - 1] = NULL; /* asprintf(3) leaves it undefined */
 	pf_process_environ_free(list);
 	return NULL;
 }

@@ -14,7 +14,6 @@ enum { START_TIMEOUT_MS = 120000 }; /* a plugin that loads 250 MB from a cold di
 
 static void free_parts(struct pf_worker *w)
 {
-	pf_monitor_close(w);
 	if (w->stop_fd >= 0)
 		close(w->stop_fd);
 	if (w->broken_fd >= 0)
@@ -40,7 +39,6 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
 	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL))
 		abort();
-	w->sock = w->err_fd = -1;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->arena = config->arena;
@@ -87,7 +85,7 @@ void pf_worker_restart(struct pf_worker *w)
 	PF_LOCK_SCOPE(&w->lock);
 	if (!w->pid)
 		return;
-	pf_instance_stop(w->instance);
+	atomic_store(&w->instance->stopped, true);
 	kill(w->pid, SIGKILL);
 }
 
@@ -205,7 +203,7 @@ uint64_t pf_worker_id(struct pf_worker *w)
 /* The present life, if it can be asked; a life whose rings are damaged is about to end. */
 static struct pf_instance *instance_locked(const struct pf_worker *w)
 {
-	return w->instance && !pf_instance_is_broken(w->instance) ? w->instance : NULL;
+	return w->instance && !atomic_load(&w->instance->broken) ? w->instance : NULL;
 }
 
 static int no_instance_locked(const struct pf_worker *w, struct pf_err *err)

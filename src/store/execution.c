@@ -781,6 +781,6 @@ void pf_execution_start(struct pf_execution *e, bool spin)
 	clock_gettime(CLOCK_MONOTONIC, &e->start);
 	atomic_fetch_add(&e->refs, 1);
 	if (step(e) && spin && !atomic_load(&e->ended))
-		pf_instance_settle(e->instance, &e->ended, SPIN_US);
+		pf_instance_spin(e->instance, &e->ended, SPIN_US);
 	unref(e);
 }

@@ -66,12 +66,12 @@ START_TEST(who_settles_takes_the_answer)
 		ask(&q, 1);
 		take_request();
 		clock_gettime(CLOCK_MONOTONIC, &a);
-		pf_instance_settle(instance, &q.done, us[i]);
+		pf_instance_spin(instance, &q.done, us[i]);
 		clock_gettime(CLOCK_MONOTONIC, &b);
 		ck_assert(!q.done);
 		ck_assert_int_le(b.tv_sec - a.tv_sec, 5);
 		answer_rightly(((struct pf_msg_head *)message)->tag);
-		pf_instance_settle(instance, &q.done, 2000000);
+		pf_instance_spin(instance, &q.done, 2000000);
 		event_wait(&q.answered);
 		ck_assert_int_eq(q.code, 0);
 		ck_assert_int_eq(event_count(&q.answered), 1);
@@ -91,7 +91,7 @@ static void settle_within(struct pf_call *call, int code, const struct pf_err *e
 	(void)err;
 	ck_assert_uint_ge(len, sizeof(before));
 	memcpy(before, reply, sizeof(before));
-	pf_instance_settle(instance, &inner.done, 100000);
+	pf_instance_spin(instance, &inner.done, 100000);
 	q->code = memcmp(before, reply, sizeof(before)) ? -EIO : code;
 	event_fire(&q->answered);
 }
@@ -242,7 +242,7 @@ START_TEST(after_the_end_all_fails)
 	ck_assert_str_eq(err.text, "it is over");
 	ck_assert_int_eq(event_count(&late.answered), 0);
 	pf_instance_free_id(instance, PF_OP_BUFFER_FREE, 1);
-	pf_instance_settle(instance, &late.done, 1000);
+	pf_instance_spin(instance, &late.done, 1000);
 	strcpy(pool + 100, "still here");
 	ck_assert_str_eq(pf_instance_pool(instance, 100, 11), "still here");
 }
@@ -393,7 +393,7 @@ static void *caller_main(void *arg)
 			continue;
 		}
 		if (i % 3)
-			pf_instance_settle(instance, &q.done, (unsigned)(i % 50));
+			pf_instance_spin(instance, &q.done, (unsigned)(i % 50));
 		if (!event_within(&q.answered, 60) || q.code < 0)
 			atomic_fetch_add(wrong, 1);
 	}

@@ -225,7 +225,7 @@ START_TEST(a_broken_request_ring_ends_the_calls)
 	ck_assert_int_eq(q.code, -EIO);
 	ck_assert(is_reported());
 	ck_assert(!pf_instance_alive(instance));
-	ck_assert(pf_instance_is_broken(instance));
+	ck_assert(atomic_load(&instance->broken));
 	ck_assert_int_eq(event_count(&late.answered), 0);
 }
 END_TEST

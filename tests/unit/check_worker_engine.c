@@ -213,7 +213,7 @@ static float add_on(struct pf_instance *instance, float x, float y)
 			     &req, sizeof(req), &tail,
 			     pf_execute_bytes(2, 1, 1) - sizeof(req)),
 			 0);
-	pf_instance_settle(instance, &q.done, 100000);
+	pf_instance_spin(instance, &q.done, 100000);
 	event_wait(&q.answered);
 	ck_assert_msg(q.code == 0, "%s", q.err.text);
 	ck_assert_uint_eq(out->where, PF_WHERE_INLINE);

@@ -492,7 +492,7 @@ static void settle(struct commit *c)
 	struct pf_instance *instance = pf_worker_instance(c->value->worker, NULL);
 
 	if (instance)
-		pf_instance_settle(instance, &c->ended, SETTLE_US);
+		pf_instance_spin(instance, &c->ended, SETTLE_US);
 	pf_instance_unref(instance);
 }
 

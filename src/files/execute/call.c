@@ -444,7 +444,7 @@ static void settle(struct call *c)
 							   : NULL;
 	pf_unlock(&c->stream.lock);
 	if (instance)
-		pf_instance_settle(instance, &c->done, SETTLE_US);
+		pf_instance_spin(instance, &c->done, SETTLE_US);
 	pf_instance_unref(instance);
 }
 
