@@ -126,6 +126,11 @@ void pf_json_put_int(struct pf_json_out *out, int64_t value);
 /* Write SECONDS + NS / 10^9 with nine decimals, at most 30 bytes.  NS is less than 10^9. */
 void pf_json_put_seconds(struct pf_json_out *out, uint64_t seconds, uint64_t ns);
 
+enum {
+	PF_JSON_ERROR_ROOM =
+		128 /* bytes that pf_json_put_error needs; less: nothing is written */
+};
+
 /* Write an error as replies and events have it: {"errno":...,"code":...,"message":...}. */
 void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err);
 

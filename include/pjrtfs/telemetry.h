@@ -9,20 +9,19 @@
 #include <time.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 
-struct pf_events;
 struct pf_executable_meter;
 struct pf_lines_chunk;
-struct pf_metrics;
 struct pf_telemetry;
 
 /*
  * A bounded log of lines, read by offset as a file is.
  *
  * Offsets count all bytes that were ever appended, so they keep their meaning: the log grows,
- * and is a hole at its front once lines were dropped there.  Who reads in order and falls into
- * the hole gets a line instead that says how many lines it missed, and goes on with the
- * oldest that are kept; who seeks into it (as tail(1) does, backwards) reads NULs.
+ * and is a hole at its front once lines were dropped there.  A reader that goes on in order and
+ * falls into the hole gets a line that says how many lines it missed, and then the oldest that
+ * are kept; a reader that seeks into it (as tail(1) does, backwards) reads NULs.
  *
  * Not safe for use by two threads: the lock is the caller's.
  */
@@ -76,7 +75,7 @@ size_t pf_lines_read(const struct pf_lines *lines, struct pf_lines_reader *reade
 		     uint64_t off, char *dst, size_t len,
 		     size_t (*notice)(void *arg, uint64_t n, char *dst), void *arg);
 
-/* Is there anything that a reader who goes on where it was would get? */
+/* Would READER, if it goes on where it was, get anything? */
 bool pf_lines_ready(const struct pf_lines *lines, const struct pf_lines_reader *reader);
 
 /* The file's size as this reader counts: where its end is. */
@@ -86,43 +85,74 @@ uint64_t pf_lines_size(const struct pf_lines *lines,
 void pf_lines_reader_release(struct pf_lines_reader *reader);
 
 /*
- * Events: what happened, when, to what, by whom; one JSON line each.
+ * What a mount records of what happens in it: events, each a line of JSON, and metrics.
+ *
+ * The store and the engine know their objects by numbers, subjects, which the files above
+ * give them; only the files know names.  All functions but pf_telemetry_attach take a NULL telemetry
+ * and then record nothing.  None of them blocks; those that look a name up take the tree's lock
+ * (rank 2), so their callers hold no other lock than that of names.
+ */
+
+/* What the files know, and hear of. */
+struct pf_telemetry_names {
+	/* Append the path of SUBJECT under the mount, and return its user.  False: it has no
+	 * name (any more).  Called on any thread. */
+	bool (*name)(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user);
+	/* An event was added, by a thread that may hold any lock.  May be NULL. */
+	void (*added)(void *arg);
+	void (*free)(void *arg); /* by pf_telemetry_free */
+	void *arg;
+};
+
+enum {
+	PF_EVENTS_BYTES = 4 << 20,      /* of events kept for the owner */
+	PF_EVENTS_USER_BYTES = 1 << 20, /* kept for each other user */
+	PF_EVENTS_USERS = 64,   /* logs of other users: the one used last is kept */
+	PF_EVENT_ID_MAX = 1024, /* bytes of a command's "id" that an event has */
+};
+
+/* For the mount of OWNER, with logs of BYTES for the owner and USER_BYTES for each other user (0:
+ * the sizes above).  NULL: no memory. */
+struct pf_telemetry *pf_telemetry_new(uid_t owner, size_t bytes, size_t user_bytes);
+
+/* No thread uses it any more. */
+void pf_telemetry_free(struct pf_telemetry *telemetry);
+
+/* Names can be looked up from now on; once. */
+void pf_telemetry_attach(struct pf_telemetry *telemetry,
+			 const struct pf_telemetry_names *names);
+
+uid_t pf_telemetry_owner(const struct pf_telemetry *telemetry); /* of NULL: 0 */
+
+/* The path of SUBJECT, appended, and its user; the owner, and false, if it has no name. */
+bool pf_telemetry_name(struct pf_telemetry *telemetry, uint64_t subject,
+		       struct pf_buf *path, uid_t *ret_user);
+
+/*
+ * Events: what happened, when, to what, by whom.
  *
  * The owner of the mount and uid 0 see all of them, others those that are their own.  Each
  * has a log of its own, so that one user's events do not drop another's; what one log keeps
- * is bounded, and so is the number of logs.  To add an event waits for nobody and costs
- * some hundred nanoseconds, whoever reads.
+ * is bounded, and so is the number of logs.  To add an event costs some hundred nanoseconds, even
+ * while others read.
  */
-
-enum {
-	PF_EVENTS_BYTES = 4 << 20,      /* kept for the owner */
-	PF_EVENTS_USER_BYTES = 1 << 20, /* kept for each other user */
-	PF_EVENTS_USERS = 64,   /* logs of other users: the one used last is kept */
-	PF_EVENT_ID_MAX = 1024, /* bytes of a command's "id" that an event tells */
-};
-
-/* Logs that keep BYTES for OWNER, who sees everything, and USER_BYTES for others (0: the
- * sizes above).  NULL: no memory. */
-struct pf_events *pf_events_new(uid_t owner, size_t bytes, size_t user_bytes);
-void pf_events_free(struct pf_events *events); /* NULL is allowed */
-
-/* Have FN(ARG) called after each event that is added, with whatever locks the one who adds it
- * holds.  Set once; ARG lives as long as EVENTS. */
-void pf_events_on_add(struct pf_events *events, void (*fn)(void *arg), void *arg);
 
 /*
  * An event while it is written: on the stack.  What does not fit in a line is cut, strings at
  * the end of a character.
  */
 struct pf_event {
+	struct pf_telemetry *to; /* borrowed */
 	uid_t user;
-	size_t len;
+	struct pf_json_out out;
 	char text[PF_LINE_MAX];
 };
 
-/* Begin the event NAME ("program.finished"), of USER, about OBJECT, a path under the mount. */
-void pf_event_begin(struct pf_event *event, const char *name, uid_t user,
-		    const char *object);
+/* Begin the event NAME ("program.finished"), of USER, about an object whose path under the mount
+ * FMT makes. */
+void pf_event_begin(struct pf_event *event, struct pf_telemetry *telemetry,
+		    const char *name, uid_t user, const char *fmt, ...)
+	__attribute__((__format__(__printf__, 5, 6)));
 
 /* Add a field.  A NULL string adds nothing. */
 void pf_event_str(struct pf_event *event, const char *key, const char *value);
@@ -135,32 +165,33 @@ void pf_event_json(struct pf_event *event, const char *key, const char *text);
 /* Add "error": its errno's name, its code and its sentence.  No error adds nothing. */
 void pf_event_error(struct pf_event *event, const struct pf_err *err);
 
-/* Give it its time and add it.  EVENTS may be NULL: nobody keeps it. */
-void pf_event_add(struct pf_events *events, struct pf_event *event);
+/* Give it its time and add it to the logs. */
+void pf_event_send(struct pf_event *event);
 
 /* --- reading: as UID, from any thread ---------------------------------------------------- */
 
 /* Read as pf_lines_read does, but more than a chunk at once; READER is the caller's alone. */
-size_t pf_events_read(struct pf_events *events, uid_t uid, struct pf_lines_reader *reader,
-		      uint64_t off, char *dst, size_t len);
+size_t pf_events_read(struct pf_telemetry *telemetry, uid_t uid,
+		      struct pf_lines_reader *reader, uint64_t off, char *dst,
+		      size_t len);
 
-/* Is there something to read for READER, who goes on where it was? */
-bool pf_events_ready(struct pf_events *events, uid_t uid,
+/* Is there something to read for READER, if it goes on where it was? */
+bool pf_events_ready(struct pf_telemetry *telemetry, uid_t uid,
 		     const struct pf_lines_reader *reader);
 
 /* The size of what UID sees (of READER's file, if not NULL), and the last event's time. */
-uint64_t pf_events_size(struct pf_events *events, uid_t uid,
+uint64_t pf_events_size(struct pf_telemetry *telemetry, uid_t uid,
 			const struct pf_lines_reader *reader, struct timespec *ret_time);
 
 /* How many events were added, and how many of them the owner's log no longer keeps. */
-void pf_events_count(struct pf_events *events, uint64_t *ret_added,
+void pf_events_count(struct pf_telemetry *telemetry, uint64_t *ret_added,
 		     uint64_t *ret_dropped);
 
 /*
  * Metrics: how often, how many bytes, how many seconds; for Prometheus.
  *
- * Whoever measures adds to counters of a meter that it got beforehand: some nanoseconds, no
- * lock.  All functions that add take NULL for a meter that there is none of.
+ * Counters are in meters, which their users get beforehand: to count takes some nanoseconds and no
+ * lock.  All functions that count take a NULL meter and then do nothing.
  *
  * https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4)
  */
@@ -211,8 +242,6 @@ struct pf_plugin_meter {
 	struct pf_device_meter devices[];
 };
 
-/* Of an executable that has a name; its maker's, who frees it. */
-
 enum pf_report_cache {
 	PF_REPORT_CACHE_HIT,
 	PF_REPORT_CACHE_MISS,
@@ -221,20 +250,18 @@ enum pf_report_cache {
 	PF_REPORT_CACHE_EVENTS
 };
 
-struct pf_metrics *pf_metrics_new(void); /* NULL: no memory */
-void pf_metrics_free(struct pf_metrics *metrics);
-
 /* Begin to measure a plugin and its N devices, whose numbers are IDS: a meter that lives as
- * long as METRICS, or NULL. */
-struct pf_plugin_meter *pf_metrics_plugin(struct pf_metrics *metrics, const char *name,
-					  unsigned n, const int64_t *ids);
+ * long as TELEMETRY, or NULL. */
+struct pf_plugin_meter *pf_metrics_plugin(struct pf_telemetry *telemetry,
+					  const char *name, unsigned n,
+					  const int64_t *ids);
 
 /* Device INDEX of METER, or NULL. */
 struct pf_device_meter *pf_meter_device(struct pf_plugin_meter *meter, unsigned index);
 
-/* Begin to measure an executable; SUBJECT is what its name is asked by.  NULL: there are too
+/* Begin to measure an executable; its name is SUBJECT's.  NULL: there are too
  * many already, or no memory. */
-struct pf_executable_meter *pf_metrics_executable(struct pf_metrics *metrics,
+struct pf_executable_meter *pf_metrics_executable(struct pf_telemetry *telemetry,
 						  uint64_t subject);
 void pf_executable_meter_free(struct pf_executable_meter *meter);
 
@@ -250,8 +277,8 @@ void pf_meter_execution(struct pf_plugin_meter *meter, struct pf_executable_mete
 			const unsigned *devices, size_t n);
 void pf_meter_transfer(struct pf_transfers *transfers, enum pf_outcome result,
 		       uint64_t bytes, double seconds);
-void pf_meter_cache(struct pf_metrics *metrics, enum pf_report_cache event);
-void pf_meter_job(struct pf_metrics *metrics, enum pf_outcome result);
+void pf_meter_cache(struct pf_telemetry *telemetry, enum pf_report_cache event);
+void pf_meter_job(struct pf_telemetry *telemetry, enum pf_outcome result);
 
 /* --- printing ---------------------------------------------------------------------------- */
 
@@ -264,52 +291,10 @@ void pf_metrics_family(struct pf_buf *out, const char *name, const char *type,
 void pf_metrics_sample(struct pf_buf *out, const char *name, const char *const *labels,
 		       size_t n, uint64_t value);
 
-/*
- * Append everything that was measured.  NAME(arg, subject, out) appends an executable's name,
- * or returns false: it has none any more.  Waits for nobody who adds.
- */
-void pf_metrics_print(struct pf_metrics *metrics, struct pf_buf *out,
-		      bool (*name)(void *arg, uint64_t subject, struct pf_buf *out),
-		      void *arg);
+/* Append everything that was measured.  Waits for no thread that counts. */
+void pf_metrics_print(struct pf_telemetry *telemetry, struct pf_buf *out);
 
-/*
- * What a mount tells of what happens in it: events (events.h) and metrics (metrics.h).
- *
- * The store and the engine know their objects by numbers, subjects, which the files above
- * give them; only the files know names.  All functions take a NULL watch: nothing is told.
- * None of them blocks; those that ask for a name take the tree's lock (rank 2), so the
- * caller holds none but the name lock.
- */
-
-/* Who knows names. */
-struct pf_telemetry_names {
-	/* Append the path of SUBJECT under the mount, and say whose it is.  False: it has no
-	 * name (any more).  Called on any thread. */
-	bool (*name)(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user);
-	void (*free)(void *arg); /* with the watch */
-	void *arg;
-};
-
-/* For the mount of OWNER.  NULL: no memory. */
-struct pf_telemetry *pf_telemetry_new(uid_t owner);
-
-/* Nobody tells anything any more.  NULL is allowed. */
-void pf_telemetry_free(struct pf_telemetry *telemetry);
-
-/* Names can be asked for from now on; once. */
-void pf_telemetry_attach(struct pf_telemetry *telemetry,
-			 const struct pf_telemetry_names *names);
-
-/* Its parts, borrowed; NULL for a NULL watch. */
-struct pf_events *pf_telemetry_events(struct pf_telemetry *telemetry);
-struct pf_metrics *pf_telemetry_metrics(struct pf_telemetry *telemetry);
-uid_t pf_telemetry_owner(const struct pf_telemetry *telemetry);
-
-/* The path of SUBJECT, appended, and its user; the owner, and false, if it has no name. */
-bool pf_telemetry_name(struct pf_telemetry *telemetry, uint64_t subject,
-		       struct pf_buf *path, uid_t *ret_user);
-
-/* --- what happens; each is an event and is counted ----------------------------------------- */
+/* --- reports: what happened becomes an event, and is counted -------------------------------- */
 
 /* EVENT ("buffer.donated") happened to SUBJECT. */
 void pf_report(struct pf_telemetry *telemetry, uint64_t subject, const char *event);

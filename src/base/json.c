@@ -562,21 +562,30 @@ bool pf_json_put_key(struct pf_json_out *out, const char *key, size_t need)
 	return true;
 }
 
+static bool is_plain(char c)
+{
+	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
 void pf_json_put_string(struct pf_json_out *out, const char *text)
 {
 	static const char hex[] = "0123456789abcdef";
-	size_t left = strlen(text);
+	size_t left = strlen(text), n;
 
 	if (!has_room(out, 2))
 		return;
 	*out->at++ = '"';
-	while (left) {
+	/* Six bytes are the longest character, and the quotes end with one. */
+	for (; left && has_room(out, 7); text += n, left -= n) {
+		size_t max = (size_t)(out->end - out->at) - 1;
 		uint32_t c;
-		size_t n = pf_utf8_char(text, left, &c);
 
-		/* Six bytes are the longest character, and the quotes end with one. */
-		if (!has_room(out, 7))
-			break;
+		for (n = 0; n < left && n < max && is_plain(text[n]); n++)
+			out->at[n] = text[n];
+		out->at += n;
+		if (n)
+			continue;
+		n = pf_utf8_char(text, left, &c);
 		if (!n) {
 			pf_json_put(out, "\xef\xbf\xbd", 3);
 			n = 1;
@@ -589,8 +598,6 @@ void pf_json_put_string(struct pf_json_out *out, const char *text)
 				*out->at++ = '\\';
 			pf_json_put(out, text, n);
 		}
-		text += n;
-		left -= n;
 	}
 	*out->at++ = '"';
 }
@@ -633,9 +640,7 @@ void pf_json_put_seconds(struct pf_json_out *out, uint64_t seconds, uint64_t ns)
 
 void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err)
 {
-	enum { NAMES = 128, BEHIND = 1 };
-
-	if (!has_room(out, NAMES))
+	if (!has_room(out, PF_JSON_ERROR_ROOM))
 		return;
 	pf_json_put(out, "{", 1);
 	pf_json_put_key(out, "errno", 0);
@@ -643,8 +648,8 @@ void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err)
 	pf_json_put_key(out, "code", 0);
 	pf_json_put_string(out, pf_pjrt_code_name(err->pjrt_code, err->code));
 	pf_json_put_key(out, "message", 0);
-	out->end -= BEHIND;
+	out->end--;
 	pf_json_put_string(out, err->text);
-	out->end += BEHIND;
+	out->end++;
 	pf_json_put(out, "}", 1);
 }

@@ -172,7 +172,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	};
 	int r = pf_arena_new(o->memory_limit, &d->arena, err);
 
-	if (r == 0 && !(d->telemetry = pf_telemetry_new(getuid())))
+	if (r == 0 && !(d->telemetry = pf_telemetry_new(getuid(), 0, 0)))
 		r = pf_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = start_compiler(d, err);

@@ -168,9 +168,7 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *d,
 
 	for (unsigned i = 0; ids && i < d->n_devices; i++)
 		ids[i] = d->devices[i].id;
-	return ids ? pf_metrics_plugin(pf_telemetry_metrics(telemetry), name,
-				       d->n_devices, ids)
-		   : NULL;
+	return ids ? pf_metrics_plugin(telemetry, name, d->n_devices, ids) : NULL;
 }
 
 /* Are the devices this host's processors? */

@@ -141,7 +141,8 @@ void files_event_begin(struct pf_event *e, const char *event, struct pf_node *no
 
 	pf_node_path(node, NULL, &path);
 	pf_node_attr(node, &attr);
-	pf_event_begin(e, event, attr.uid, path.data ? path.data : "");
+	pf_event_begin(e, fs_of(node)->telemetry, event, attr.uid, "%s",
+		       path.data ? path.data : "");
 }
 
 void files_report(struct pf_node *node, const char *event)
@@ -149,7 +150,7 @@ void files_report(struct pf_node *node, const char *event)
 	struct pf_event e;
 
 	files_event_begin(&e, event, node);
-	pf_event_add(pf_telemetry_events(fs_of(node)->telemetry), &e);
+	pf_event_send(&e);
 }
 
 void files_report_moved(struct pf_node *node, const char *event, const char *from)
@@ -158,7 +159,7 @@ void files_report_moved(struct pf_node *node, const char *event, const char *fro
 
 	files_event_begin(&e, event, node);
 	pf_event_str(&e, "from", from);
-	pf_event_add(pf_telemetry_events(fs_of(node)->telemetry), &e);
+	pf_event_send(&e);
 }
 
 void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
@@ -166,10 +167,10 @@ void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const ch
 {
 	struct pf_event e;
 
-	pf_event_begin(&e, "command.failed", uid, file);
+	pf_event_begin(&e, fs->telemetry, "command.failed", uid, "%s", file);
 	pf_event_json(&e, "id", id);
 	pf_event_error(&e, err);
-	pf_event_add(pf_telemetry_events(fs->telemetry), &e);
+	pf_event_send(&e);
 }
 
 /* A read copies no more at once: a buffer of that size is made for each. */

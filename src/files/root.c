@@ -59,19 +59,6 @@ static void alive(struct pf_fs *fs, enum pf_alive what, const char *name,
 	}
 }
 
-/* An executable is called as in commands: its path below executables/. */
-static bool executable_name(void *arg, uint64_t subject, struct pf_buf *out)
-{
-	struct pf_fs *fs = arg;
-	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node = pf_tree_by_ino(fs->tree, subject);
-
-	if (!node)
-		return false;
-	pf_node_path(node, fs->executables, out);
-	return out->len > 0;
-}
-
 static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	static const char *const version_label[] = { "version", PACKAGE_VERSION };
@@ -90,8 +77,8 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	      "Arrays that are on the device now.", out);
 	alive(fs, PF_ALIVE_EXECUTABLES, "pjrtfs_executables_alive",
 	      "Compiled programs that are loaded on the device now.", out);
-	pf_metrics_print(pf_telemetry_metrics(fs->telemetry), out, executable_name, fs);
-	pf_events_count(pf_telemetry_events(fs->telemetry), &added, &dropped);
+	pf_metrics_print(fs->telemetry, out);
+	pf_events_count(fs->telemetry, &added, &dropped);
 	single(out, "pjrtfs_events_total", "counter", "Lines of events.", added);
 	single(out, "pjrtfs_events_dropped_total", "counter",
 	       "Lines that events no longer shows to the owner.", dropped);
@@ -253,15 +240,15 @@ const struct pf_kind kind_root = {
 
 /* events: what happened, a line each; and the names of what it happened to. */
 
-static struct pf_events *events_of(struct pf_node *node)
+static struct pf_telemetry *telemetry_of(struct pf_node *node)
 {
-	return pf_telemetry_events(fs_of(node)->telemetry);
+	return fs_of(node)->telemetry;
 }
 
 /* What is read is the opener's, whoever reads. */
 static size_t events_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {
-	return pf_events_read(events_of(of->node), of->cred.uid, of->state, off, dst,
+	return pf_events_read(telemetry_of(of->node), of->cred.uid, of->state, off, dst,
 			      len);
 }
 
@@ -273,14 +260,15 @@ static void events_read(struct pf_open *of, size_t len, uint64_t off,
 
 static short events_poll(struct pf_open *of)
 {
-	return pf_events_ready(events_of(of->node), of->cred.uid, of->state) ? POLLIN : 0;
+	return pf_events_ready(telemetry_of(of->node), of->cred.uid, of->state) ? POLLIN
+										: 0;
 }
 
 static void events_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 			      struct pf_open *of, struct stat *st)
 {
 	struct timespec time;
-	uint64_t size = pf_events_size(events_of(node), of ? of->cred.uid : cred->uid,
+	uint64_t size = pf_events_size(telemetry_of(node), of ? of->cred.uid : cred->uid,
 				       of ? of->state : NULL, &time);
 
 	lines_stat(st, size, &time);
@@ -324,7 +312,9 @@ static void let_go(void *arg)
 
 int files_add_events(struct pf_fs *fs)
 {
-	struct pf_telemetry_names names = { .name = name_of, .free = let_go };
+	struct pf_telemetry_names names = { .name = name_of,
+					    .added = on_add,
+					    .free = let_go };
 	struct pf_node *node = NULL;
 	int r = files_link(pf_tree_root(fs->tree), "events", &kind_events, NULL, &node);
 
@@ -332,6 +322,5 @@ int files_add_events(struct pf_fs *fs)
 		return r;
 	names.arg = node;
 	pf_telemetry_attach(fs->telemetry, &names);
-	pf_events_on_add(pf_telemetry_events(fs->telemetry), on_add, node);
 	return 0;
 }

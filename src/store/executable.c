@@ -386,13 +386,13 @@ void pf_executable_unref(struct pf_executable *x)
 
 void pf_executable_name(struct pf_executable *x, uint64_t subject)
 {
-	struct pf_metrics *metrics = pf_telemetry_metrics(pf_worker_telemetry(x->worker));
+	struct pf_telemetry *telemetry = pf_worker_telemetry(x->worker);
 
 	x->subject = subject;
 	if (x->meter)
 		pf_executable_meter_name(x->meter, subject);
 	else if (subject)
-		x->meter = pf_metrics_executable(metrics, subject);
+		x->meter = pf_metrics_executable(telemetry, subject);
 }
 
 /* --- what is loaded ---------------------------------------------------------------------- */

@@ -44,35 +44,22 @@ enum pf_outcome pf_outcome_of(int code)
 						    : PF_OUTCOME_FAILED;
 }
 
-struct pf_metrics *pf_metrics_new(void)
-{
-	struct pf_metrics *m = calloc(1, sizeof(*m));
-
-	if (m && pthread_mutex_init(&m->lock, NULL))
-		abort();
-	return m;
-}
-
-void pf_metrics_free(struct pf_metrics *m)
+void pf_metrics_release(struct pf_telemetry *t)
 {
 	struct pf_plugin_meter *p;
 
-	if (!m)
-		return;
-	while ((p = m->plugins)) {
-		m->plugins = p->next;
+	while ((p = t->plugins)) {
+		t->plugins = p->next;
 		free(p);
 	}
-	pthread_mutex_destroy(&m->lock);
-	free(m);
 }
 
-struct pf_plugin_meter *pf_metrics_plugin(struct pf_metrics *m, const char *name,
+struct pf_plugin_meter *pf_metrics_plugin(struct pf_telemetry *t, const char *name,
 					  unsigned n, const int64_t *ids)
 {
 	struct pf_plugin_meter *p, *last;
 
-	p = m ? calloc(1, sizeof(*p) + n * sizeof(p->devices[0])) : NULL;
+	p = t ? calloc(1, sizeof(*p) + n * sizeof(p->devices[0])) : NULL;
 	if (!p)
 		return NULL;
 	snprintf(p->name, sizeof(p->name), "%s", name);
@@ -80,13 +67,13 @@ struct pf_plugin_meter *pf_metrics_plugin(struct pf_metrics *m, const char *name
 	for (unsigned i = 0; i < n; i++)
 		snprintf(p->devices[i].name, sizeof(p->devices[i].name), "%.200s:%lld",
 			 name, (long long)ids[i]);
-	PF_LOCK_SCOPE(&m->lock);
-	for (last = m->plugins; last && last->next;)
+	PF_LOCK_SCOPE(&t->lock);
+	for (last = t->plugins; last && last->next;)
 		last = last->next;
 	if (last)
 		last->next = p;
 	else
-		m->plugins = p;
+		t->plugins = p;
 	return p;
 }
 
@@ -97,37 +84,38 @@ struct pf_device_meter *pf_meter_device(struct pf_plugin_meter *p, unsigned inde
 
 /* --- executables ------------------------------------------------------------------------------ */
 
-struct pf_executable_meter *pf_metrics_executable(struct pf_metrics *m, uint64_t subject)
+struct pf_executable_meter *pf_metrics_executable(struct pf_telemetry *t,
+						  uint64_t subject)
 {
 	struct pf_executable_meter *x;
 
-	if (!m)
+	if (!t)
 		return NULL;
 	x = calloc(1, sizeof(*x));
-	PF_LOCK_SCOPE(&m->lock);
-	if (!x || m->n_executables >= PF_METRICS_EXECUTABLES) {
-		m->refused++;
+	PF_LOCK_SCOPE(&t->lock);
+	if (!x || t->n_executables >= PF_METRICS_EXECUTABLES) {
+		t->refused++;
 		free(x);
 		return NULL;
 	}
-	x->metrics = m;
+	x->telemetry = t;
 	x->subject = subject;
-	x->at = m->n_executables;
-	m->executables[m->n_executables++] = x;
+	x->at = t->n_executables;
+	t->executables[t->n_executables++] = x;
 	return x;
 }
 
 void pf_executable_meter_free(struct pf_executable_meter *x)
 {
-	struct pf_metrics *m;
+	struct pf_telemetry *t;
 
 	if (!x)
 		return;
-	m = x->metrics;
-	pf_lock(&m->lock);
-	m->executables[x->at] = m->executables[--m->n_executables];
-	m->executables[x->at]->at = x->at;
-	pf_unlock(&m->lock);
+	t = x->telemetry;
+	pf_lock(&t->lock);
+	t->executables[x->at] = t->executables[--t->n_executables];
+	t->executables[x->at]->at = x->at;
+	pf_unlock(&t->lock);
 	free(x);
 }
 
@@ -135,7 +123,7 @@ void pf_executable_meter_name(struct pf_executable_meter *x, uint64_t subject)
 {
 	if (!x)
 		return;
-	PF_LOCK_SCOPE(&x->metrics->lock);
+	PF_LOCK_SCOPE(&x->telemetry->lock);
 	x->subject = subject;
 }
 
@@ -182,16 +170,16 @@ void pf_meter_transfer(struct pf_transfers *t, enum pf_outcome result, uint64_t 
 	pf_histogram_add(&t->seconds, seconds);
 }
 
-void pf_meter_cache(struct pf_metrics *m, enum pf_report_cache event)
+void pf_meter_cache(struct pf_telemetry *t, enum pf_report_cache event)
 {
-	if (m)
-		count(&m->cache[event], 1);
+	if (t)
+		count(&t->cache[event], 1);
 }
 
-void pf_meter_job(struct pf_metrics *m, enum pf_outcome result)
+void pf_meter_job(struct pf_telemetry *t, enum pf_outcome result)
 {
-	if (m)
-		count(&m->jobs[result], 1);
+	if (t)
+		count(&t->jobs[result], 1);
 }
 
 /* Metrics as Prometheus' text. */
@@ -400,15 +388,15 @@ struct shown {
 };
 
 /* Copies of the meters, since names cannot be asked for with the lock held. */
-static struct shown *copy(struct pf_metrics *m, unsigned *ret_n, uint64_t *ret_refused)
+static struct shown *copy(struct pf_telemetry *t, unsigned *ret_n, uint64_t *ret_refused)
 {
 	struct shown *shown = calloc(PF_METRICS_EXECUTABLES, sizeof(*shown));
 
-	PF_LOCK_SCOPE(&m->lock);
-	*ret_refused = m->refused;
+	PF_LOCK_SCOPE(&t->lock);
+	*ret_refused = t->refused;
 	*ret_n = 0;
-	for (unsigned i = 0; shown && i < m->n_executables; i++) {
-		const struct pf_executable_meter *x = m->executables[i];
+	for (unsigned i = 0; shown && i < t->n_executables; i++) {
+		const struct pf_executable_meter *x = t->executables[i];
 		struct shown *s = &shown[(*ret_n)++];
 
 		s->subject = x->subject;
@@ -426,21 +414,30 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct shown *)a)->name, ((const struct shown *)b)->name);
 }
 
+/* The executable's path below executables/, as commands name it; false: it has none any more. */
+static bool name_one(struct pf_telemetry *t, struct shown *shown)
+{
+	static const char above[] = "executables/";
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	size_t skip = sizeof(above) - 1;
+	uid_t user;
+
+	if (!shown->subject || !atomic_load(&t->named) ||
+	    !t->names.name(t->names.arg, shown->subject, &path, &user) ||
+	    path.len <= skip)
+		return false;
+	snprintf(shown->name, sizeof(shown->name), "%s", path.data + skip);
+	return true;
+}
+
 /* Names cut to the same beginning would be one series twice: the second is left out. */
-static unsigned name_all(struct shown *shown, unsigned n,
-			 bool (*name)(void *arg, uint64_t subject, struct pf_buf *out),
-			 void *arg)
+static unsigned name_all(struct pf_telemetry *t, struct shown *shown, unsigned n)
 {
 	unsigned kept = 0, distinct = 0;
 
-	for (unsigned i = 0; i < n; i++) {
-		pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-		if (!shown[i].subject || !name(arg, shown[i].subject, &text) || !text.len)
-			continue;
-		snprintf(shown[i].name, sizeof(shown[i].name), "%s", text.data);
-		shown[kept++] = shown[i];
-	}
+	for (unsigned i = 0; i < n; i++)
+		if (name_one(t, &shown[i]))
+			shown[kept++] = shown[i];
 	qsort(shown, kept, sizeof(*shown), by_name);
 	for (unsigned i = 0; i < kept; i++)
 		if (!i || strcmp(shown[distinct - 1].name, shown[i].name))
@@ -448,17 +445,15 @@ static unsigned name_all(struct shown *shown, unsigned n,
 	return distinct;
 }
 
-static void put_executables(struct pf_metrics *m, struct pf_buf *out,
-			    bool (*name)(void *arg, uint64_t subject, struct pf_buf *out),
-			    void *arg)
+static void put_executables(struct pf_telemetry *t, struct pf_buf *out)
 {
 	struct printer p = { .out = out, .labels = { "executable" }, .n = 2 };
 	pf_autofree struct shown *shown = NULL;
 	uint64_t refused;
 	unsigned n;
 
-	shown = copy(m, &n, &refused);
-	n = shown ? name_all(shown, n, name, arg) : 0;
+	shown = copy(t, &n, &refused);
+	n = shown ? name_all(t, shown, n) : 0;
 	pf_metrics_family(out, "pjrtfs_executable_executions_total", "counter",
 			  "Executions of a program, by how they ended.");
 	for (unsigned i = 0; i < n; i++) {
@@ -480,7 +475,7 @@ static void put_executables(struct pf_metrics *m, struct pf_buf *out,
 
 /* --- the rest ------------------------------------------------------------------------------------- */
 
-static void put_cache(struct pf_metrics *m, struct pf_buf *out)
+static void put_cache(struct pf_telemetry *t, struct pf_buf *out)
 {
 	static const struct {
 		const char *name, *help;
@@ -497,24 +492,22 @@ static void put_cache(struct pf_metrics *m, struct pf_buf *out)
 
 	for (unsigned i = 0; i < PF_REPORT_CACHE_EVENTS; i++) {
 		pf_metrics_family(out, of[i].name, "counter", of[i].help);
-		pf_metrics_sample(out, of[i].name, NULL, 0, value_of(&m->cache[i]));
+		pf_metrics_sample(out, of[i].name, NULL, 0, value_of(&t->cache[i]));
 	}
 }
 
-void pf_metrics_print(struct pf_metrics *m, struct pf_buf *out,
-		      bool (*name)(void *arg, uint64_t subject, struct pf_buf *out),
-		      void *arg)
+void pf_metrics_print(struct pf_telemetry *t, struct pf_buf *out)
 {
 	struct printer p = { .out = out };
 	struct pf_plugin_meter *first;
 
-	pf_lock(&m->lock);
-	first = m->plugins;
-	pf_unlock(&m->lock);
+	pf_lock(&t->lock);
+	first = t->plugins;
+	pf_unlock(&t->lock);
 	put_plugins(first, out);
-	put_executables(m, out, name, arg);
-	put_cache(m, out);
+	put_executables(t, out);
+	put_cache(t, out);
 	pf_metrics_family(out, "pjrtfs_jobs_total", "counter",
 			  "Asynchronous executions, by how they ended.");
-	put_results(&p, "pjrtfs_jobs_total", m->jobs);
+	put_results(&p, "pjrtfs_jobs_total", t->jobs);
 }

@@ -18,17 +18,17 @@
 
 enum { OWNER = 1000, KEPT = 2 * PF_LINES_CHUNK };
 
-static struct pf_events *events;
+static struct pf_telemetry *events;
 
 static void setup(void)
 {
-	events = pf_events_new(OWNER, KEPT, KEPT);
+	events = pf_telemetry_new(OWNER, KEPT, KEPT);
 	ck_assert_ptr_nonnull(events);
 }
 
 static void teardown(void)
 {
-	pf_events_free(events);
+	pf_telemetry_free(events);
 }
 
 /* All that UID sees, and how many lines. */
@@ -50,8 +50,8 @@ static void say(const char *name, uid_t user, const char *object)
 {
 	struct pf_event e;
 
-	pf_event_begin(&e, name, user, object);
-	pf_event_add(events, &e);
+	pf_event_begin(&e, events, name, user, "%s", object);
+	pf_event_send(&e);
 }
 
 /* The next line of *TEXT as an object, which the caller puts. */
@@ -87,7 +87,7 @@ START_TEST(fields)
 
 	clock_gettime(CLOCK_REALTIME, &before);
 	pf_err_set(&err, -EINVAL, "bad \"op\" of C:\\x: \xc3\xa9");
-	pf_event_begin(&event, "program.failed", 7, "executables/a\"b\\c");
+	pf_event_begin(&event, events, "program.failed", 7, "executables/%s", "a\"b\\c");
 	pf_event_str(&event, "plugin", "cpu");
 	pf_event_str(&event, "none", NULL);
 	pf_event_int(&event, "bytes", INT64_MIN);
@@ -95,7 +95,7 @@ START_TEST(fields)
 	pf_event_seconds(&event, "seconds", 12.000034);
 	pf_event_json(&event, "id", "[1,{\"x\":null}]");
 	pf_event_error(&event, &err);
-	pf_event_add(events, &event);
+	pf_event_send(&event);
 	clock_gettime(CLOCK_REALTIME, &after);
 	text = see(7, &n);
 	ck_assert_uint_eq(n, 1);
@@ -136,12 +136,12 @@ START_TEST(long_values_are_cut)
 	huge[n] = '\0';
 	memset(err.text, '"', sizeof(err.text) - 1);
 	err.code = -EIO;
-	pf_event_begin(&event, "buffer.ready", 7, huge);
+	pf_event_begin(&event, events, "buffer.ready", 7, "%s", huge);
 	pf_event_str(&event, "more", huge);
 	pf_event_json(&event, "id", huge);
 	pf_event_int(&event, "bytes", 1);
 	pf_event_error(&event, &err);
-	pf_event_add(events, &event);
+	pf_event_send(&event);
 	text = see(7, &n);
 	ck_assert_uint_eq(n, 1);
 	o = next_object(&text);
@@ -269,10 +269,12 @@ START_TEST(adding_is_told)
 	struct pf_lines_reader r = { 0 };
 	struct timespec time;
 	unsigned told = 0;
+	const struct pf_telemetry_names names = { .added = add_one, .arg = &told };
+	struct pf_event nowhere;
 	char buf[512];
 	size_t n;
 
-	pf_events_on_add(events, add_one, &told);
+	pf_telemetry_attach(events, &names);
 	ck_assert(!pf_events_ready(events, 7, &r));
 	ck_assert_uint_eq(pf_events_size(events, 7, &r, &time), 0);
 	say("a", 7, "x");
@@ -284,7 +286,9 @@ START_TEST(adding_is_told)
 	ck_assert_int_ge(time.tv_sec, 1600000000);
 	ck_assert(!pf_events_ready(events, 7, &r));
 	pf_lines_reader_release(&r);
-	pf_event_add(NULL, &(struct pf_event){ .len = 30 });
+	pf_event_begin(&nowhere, NULL, "a", 7, "x");
+	pf_event_send(&nowhere);
+	ck_assert_uint_eq(told, 1);
 }
 END_TEST
 
@@ -312,7 +316,7 @@ START_TEST(adding_is_cheap)
 }
 END_TEST
 
-/* --- what the layers tell ------------------------------------------------------------------ */
+/* --- what the layers report ------------------------------------------------------------------ */
 
 static bool name_of(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user)
 {
@@ -328,13 +332,14 @@ static void count_free(void *arg)
 	*(uid_t *)arg = 0;
 }
 
-START_TEST(a_watch_tells)
+START_TEST(layers_report)
 {
 	uid_t user = 7;
-	struct pf_telemetry_names names = { name_of, count_free, &user };
-	struct pf_telemetry *w = pf_telemetry_new(OWNER);
-	struct pf_plugin_meter *meter =
-		pf_metrics_plugin(pf_telemetry_metrics(w), "cpu", 1, (int64_t[]){ 0 });
+	struct pf_telemetry_names names = { .name = name_of,
+					    .free = count_free,
+					    .arg = &user };
+	struct pf_telemetry *w = pf_telemetry_new(OWNER, 0, 0);
+	struct pf_plugin_meter *meter = pf_metrics_plugin(w, "cpu", 1, (int64_t[]){ 0 });
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_report_compile told;
 	char text[8192];
@@ -363,8 +368,7 @@ START_TEST(a_watch_tells)
 							  .n_devices = 2 });
 	pf_report_job(w, PF_REPORT_JOB_FAILED, 17, 7, "add", "\"mine\"", 0.5, &err);
 	pf_report_cache(w, PF_REPORT_CACHE_EVICTED, 7, "00ff", 12);
-	text[pf_events_read(pf_telemetry_events(w), 7, &r, 0, text, sizeof(text) - 1)] =
-		'\0';
+	text[pf_events_read(w, 7, &r, 0, text, sizeof(text) - 1)] = '\0';
 	ck_assert_ptr_null(strstr(text, "worker"));
 	ck_assert_ptr_nonnull(strstr(text, "\"program.queued\",\"user\":7,\"object\":"
 					   "\"executables/add\",\"plugin\":\"cpu\","
@@ -384,15 +388,14 @@ START_TEST(a_watch_tells)
 	ck_assert_ptr_nonnull(strstr(text, "\"cache.evicted\",\"user\":7,\"object\":"
 					   "\"cache/entries/00ff\",\"bytes\":12}"));
 	pf_lines_reader_release(&r);
-	text[pf_events_read(pf_telemetry_events(w), OWNER, &r, 0, text,
-			    sizeof(text) - 1)] = '\0';
+	text[pf_events_read(w, OWNER, &r, 0, text, sizeof(text) - 1)] = '\0';
 	ck_assert_ptr_nonnull(strstr(text, "\"worker.died\""));
 	ck_assert_ptr_nonnull(strstr(text, "boom"));
 	ck_assert_ptr_nonnull(strstr(text, "\"worker.restarted\""));
 	pf_lines_reader_release(&r);
 	pf_telemetry_free(w);
 	ck_assert_uint_eq(user, 0);
-	/* without a watch nothing happens */
+	/* Without a telemetry nothing happens. */
 	pf_report_queued(NULL, 5, 100, "cpu", &told);
 	pf_report_compiled(NULL, NULL, &told, NULL, 1, NULL);
 	pf_report_worker_died(NULL, NULL, "cpu", 1, &err);
@@ -417,7 +420,7 @@ int main(void)
 	tcase_add_test(tc, times_rise_whoever_adds);
 	tcase_add_test(tc, adding_is_told);
 	tcase_add_test(tc, adding_is_cheap);
-	tcase_add_test(tc, a_watch_tells);
+	tcase_add_test(tc, layers_report);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -8,34 +8,36 @@
 #include "pjrtfs/telemetry.h"
 #include "unit.h"
 
-static struct pf_metrics *metrics;
+static struct pf_telemetry *metrics;
 static struct pf_buf text;
+
+static bool name_of(void *arg, uint64_t subject, struct pf_buf *out, uid_t *ret_user)
+{
+	(void)arg;
+	*ret_user = 0;
+	if (subject == 13)
+		return false;
+	pf_buf_printf(out, "executables/p%llu", (unsigned long long)subject);
+	return true;
+}
 
 static void setup(void)
 {
-	metrics = pf_metrics_new();
+	metrics = pf_telemetry_new(0, 0, 0);
 	ck_assert_ptr_nonnull(metrics);
+	pf_telemetry_attach(metrics, &(struct pf_telemetry_names){ .name = name_of });
 }
 
 static void teardown(void)
 {
 	pf_buf_release(&text);
-	pf_metrics_free(metrics);
-}
-
-static bool name_of(void *arg, uint64_t subject, struct pf_buf *out)
-{
-	(void)arg;
-	if (subject == 13)
-		return false;
-	pf_buf_printf(out, "p%llu", (unsigned long long)subject);
-	return true;
+	pf_telemetry_free(metrics);
 }
 
 static const char *print(void)
 {
 	pf_buf_release(&text);
-	pf_metrics_print(metrics, &text, name_of, NULL);
+	pf_metrics_print(metrics, &text);
 	ck_assert(!text.failed);
 	return text.data;
 }

@@ -34,7 +34,7 @@ void files_report_result(struct pf_node *node, const char *by, bool replaced)
 	pf_event_str(&e, "by", by);
 	if (replaced)
 		pf_event_json(&e, "replaced", "true");
-	pf_event_add(pf_telemetry_events(fs_of(node)->telemetry), &e);
+	pf_event_send(&e);
 }
 
 void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
@@ -48,11 +48,12 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 
 	if (!pf_telemetry_name(telemetry, atomic_load(&buffer->subject), &path, &user))
 		return;
-	pf_event_begin(&e, err ? "buffer.refused" : "buffer.ready", user, path.data);
+	pf_event_begin(&e, telemetry, err ? "buffer.refused" : "buffer.ready", user, "%s",
+		       path.data);
 	describe(&e, buffer);
 	pf_event_seconds(&e, "seconds", seconds);
 	pf_event_error(&e, err);
-	pf_event_add(pf_telemetry_events(telemetry), &e);
+	pf_event_send(&e);
 }
 
 /* --- how long a buffer lives ---------------------------------------------------------- */
