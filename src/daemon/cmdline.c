@@ -176,11 +176,12 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	o->foreground |= o->debug;
-	if (g.n_positional == 2)
-		o->source = strdup(g.positional[0]);
-	if (g.n_positional && !o->dump_config)
-		o->mountpoint = strdup(g.positional[g.n_positional - 1]);
-	return 0;
+	if (g.n_positional == 2 && !(o->source = strdup(g.positional[0])))
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	if (!g.n_positional || o->dump_config)
+		return 0;
+	o->mountpoint = strdup(g.positional[g.n_positional - 1]);
+	return o->mountpoint ? 0 : pf_err_set(err, -ENOMEM, "no memory for the options");
 }
 
 int cmdline_find_mountpoint(struct options *o, struct pf_err *err)

@@ -2,7 +2,6 @@
 /* Configuration files: JSON objects whose keys are the names of options. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,6 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
-
-static const char blanks[] = " \t\r\n";
 
 /* A file that is being taken. */
 struct taking {
@@ -34,33 +31,26 @@ struct place {
 
 /* --- places --------------------------------------------------------------------------------- */
 
-/* "FILE:LINE:COLUMN: " before a sentence about byte OFF; columns are characters.  -EINVAL. */
-__attribute__((__format__(__printf__, 3, 4))) static int fail_at_byte(
-	const struct taking *k, size_t off, const char *fmt, ...)
+/* Put "FILE:LINE:COLUMN: PATH: " before the sentence if R is an error about byte OFF; columns are
+ * characters.  Returns R. */
+static int locate_byte(const struct taking *k, size_t off, const char *path, int r)
 {
 	unsigned line = 1, column = 1;
-	char text[PF_ERR_TEXT];
-	va_list args;
 
 	for (size_t i = 0; i < off && i < k->len; i++) {
-		if (k->text[i] == '\n') {
-			line++;
-			column = 1;
-		} else if (((unsigned char)k->text[i] & 0xc0) != 0x80) {
-			column++;
-		}
+		column = k->text[i] == '\n' ? 1 : column + ((k->text[i] & 0xc0) != 0x80);
+		line += k->text[i] == '\n';
 	}
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	return pf_err_set(k->err, -EINVAL, "%s:%u:%u: %s", k->file, line, column, text);
+	return r < 0 ? pf_err_wrap(k->err, r, "%s:%u:%u%s%s", k->file, line, column,
+				   *path ? ": " : "", path)
+		     : r;
 }
 
 /* The walkers below are for text that parse has accepted. */
 
 static size_t skip_blanks(const struct taking *k, size_t i)
 {
-	while (i < k->len && strchr(blanks, k->text[i]))
+	while (i < k->len && k->text[i] && strchr(" \t\r\n", k->text[i]))
 		i++;
 	return i;
 }
@@ -97,14 +87,20 @@ static bool is_key(const struct taking *k, size_t i, size_t end, const char *key
 	return is;
 }
 
-/* Where AT, which is in the text, begins; its value (of an item: the item) begins at *VALUE. */
-static size_t find(const struct taking *k, const struct place *at, size_t *value)
+/* Where AT, which is in the text, begins; its value (of an item: the item) begins at *VALUE.  The
+ * path of AT is appended to PATH. */
+static size_t find(const struct taking *k, const struct place *at, size_t *value,
+		   struct pf_buf *path)
 {
 	size_t i = skip_blanks(k, 0);
 
 	if (!at)
 		return *value = i;
-	find(k, at->up, &i);
+	find(k, at->up, &i, path);
+	if (at->key)
+		pf_buf_printf(path, "%s%.80s", at->up ? "." : "", at->key);
+	else
+		pf_buf_printf(path, "[%zu]", at->index);
 	i = skip_blanks(k, i + 1);
 	for (size_t n = 0; i < k->len; n++) {
 		size_t start = i;
@@ -124,73 +120,46 @@ static size_t find(const struct taking *k, const struct place *at, size_t *value
 	return i;
 }
 
-static void print_path(const struct place *at, struct pf_buf *out)
-{
-	if (!at)
-		return;
-	print_path(at->up, out);
-	if (at->key)
-		pf_buf_printf(out, "%s%.80s", at->up ? "." : "", at->key);
-	else
-		pf_buf_printf(out, "[%zu]", at->index);
-}
-
-/* "FILE:LINE:COLUMN: plugins[0].name: " before a sentence about AT.  Returns CODE. */
-__attribute__((__format__(__printf__, 4, 5))) static int fail_at(const struct taking *k,
-								 const struct place *at,
-								 int code,
-								 const char *fmt, ...)
-{
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	char text[PF_ERR_TEXT];
-	va_list args;
-	size_t value;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	print_path(at, &path);
-	(void)fail_at_byte(k, find(k, at, &value), "%s%s%s", path.data ? path.data : "",
-			   path.data ? ": " : "", text);
-	return k->err->code = code;
-}
-
-/* Put AT before the sentence if R is an error.  Returns R. */
+/* Put "FILE:LINE:COLUMN: plugins[0].name: " before the sentence if R is an error about AT.
+ * Returns R. */
 static int locate(const struct taking *k, const struct place *at, int r)
 {
-	char text[PF_ERR_TEXT];
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	size_t start, value;
 
 	if (r >= 0)
 		return r;
-	snprintf(text, sizeof(text), "%s", k->err->text);
-	return fail_at(k, at, r, "%s", text);
+	start = find(k, at, &value, &path);
+	return locate_byte(k, start, path.data ? path.data : "", r);
 }
 
 /* WANT was expected at AT, FOUND was found.  -EINVAL. */
 static int refuse(const struct taking *k, const struct place *at, const char *want,
 		  struct json_object *found)
 {
-	return fail_at(k, at, -EINVAL, "expected %s, found %.80s", want,
-		       json_object_to_json_string_ext(
-			       found,
-			       JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	const char *text =
+		json_object_to_json_string_ext(found,
+					       JSON_C_TO_STRING_PLAIN |
+						       JSON_C_TO_STRING_NOSLASHESCAPE);
+
+	return locate(k, at,
+		      pf_err_set(k->err, -EINVAL, "expected %s, found %.80s", want,
+				 text));
 }
 
 /* The object that the text is, in *RET, the caller's; blanks alone are an empty one. */
 static int parse(const struct taking *k, struct json_object **ret)
 {
-	struct pf_err why = PF_ERR_INIT;
 	size_t off;
+	int r;
 
 	if (k->len > PF_CONFIG_MAX)
 		return pf_err_set(k->err, -EINVAL, "%s: expected at most %d bytes",
 				  k->file, PF_CONFIG_MAX);
 	if (skip_blanks(k, 0) == k->len)
 		return pf_json_parse("{}", 2, ret, k->err);
-	if (pf_json_parse_at(k->text, k->len, ret, &off, &why) == 0)
-		return 0;
-	(void)fail_at_byte(k, off, "%s", why.text);
-	return k->err->code = why.code;
+	r = pf_json_parse_at(k->text, k->len, ret, &off, k->err);
+	return locate_byte(k, off, "", r);
 }
 
 /* --- values --------------------------------------------------------------------------------- */
@@ -322,11 +291,12 @@ static int take_plugin_key(const struct taking *k, const struct place *at,
 	}
 	if (row && !strncmp(row->name, "sandbox", strlen("sandbox")))
 		return take_value(k, at, row, p, value);
-	return fail_at(k, at, -EINVAL,
-		       "expected name, path, options, env, log_level, sandbox, "
-		       "sandbox_read, sandbox_write or sandbox_uid, found the key "
-		       "\"%.80s\"",
-		       at->key);
+	return locate(k, at,
+		      pf_err_set(k->err, -EINVAL,
+				 "expected name, path, options, env, log_level, sandbox, "
+				 "sandbox_read, sandbox_write or sandbox_uid, found the "
+				 "key \"%.80s\"",
+				 at->key));
 }
 
 /* May WORD be "NAME", "/PATH" or "NAME=/PATH"? */
@@ -386,8 +356,10 @@ static int check_last_name(const struct taking *k, const struct place *at)
 
 	for (unsigned i = 0; last[len] != '/' && i + 1 < w->n; i++)
 		if (strcspn(w->at[i], "=/") == len && !memcmp(w->at[i], last, len))
-			return fail_at(k, at, -EINVAL, "a second plugin is called %.*s",
-				       (int)len, last);
+			return locate(k, at,
+				      pf_err_set(k->err, -EINVAL,
+						 "a second plugin is called %.*s",
+						 (int)len, last));
 	return 0;
 }
 
@@ -454,9 +426,10 @@ static int refuse_key(const struct taking *k, const char *key)
 			 comma, row->name);
 		comma = ", ";
 	}
-	return fail_at(k, &(struct place){ .key = key }, -EINVAL,
-		       "there is no such key%s; expected one of %s",
-		       pf_similar_hint(&similar, hint), names);
+	return locate(k, &(struct place){ .key = key },
+		      pf_err_set(k->err, -EINVAL,
+				 "there is no such key%s; expected one of %s",
+				 pf_similar_hint(&similar, hint), names));
 }
 
 int config_take(struct options *o, const char *file, const char *text, size_t len,
@@ -482,8 +455,9 @@ int config_take(struct options *o, const char *file, const char *text, size_t le
 		json_object_object_foreach(json, key, value) {
 			if (r < 0 || find_row(key) != row)
 				continue;
-			r = taken ? fail_at(&k, &(struct place){ .key = key }, -EINVAL,
-					    "it is given twice")
+			if (taken)
+				pf_err_set(k.err, r = -EINVAL, "it is given twice");
+			r = taken ? locate(&k, &(struct place){ .key = key }, r)
 				  : take_row(&k, key, row, value);
 			taken = true;
 		}
@@ -498,53 +472,23 @@ int config_take(struct options *o, const char *file, const char *text, size_t le
 #define SYSTEM_CONFIG "/etc/pjrtfs.json"
 #endif
 
-/* All of FD, up to one byte more than may be. */
-static int read_all(int fd, const char *file, struct pf_buf *out, struct pf_err *err)
+/* May the file that ST is about be taken?  A configuration names plugins, which are code that
+ * runs as the user. */
+static int check_owner(const struct stat *st, const char *file, struct pf_err *err)
 {
-	ssize_t n = 1;
-
-	while (n > 0 && out->len <= PF_CONFIG_MAX) {
-		char *dst = pf_buf_reserve(out, 65536);
-
-		if (!dst)
-			return pf_err_set(err, -ENOMEM, "no memory to read %s", file);
-		n = read(fd, dst, 65536);
-		if (n < 0 && errno != EINTR)
-			return pf_err_set(err, -errno, "read the configuration %s: %s",
-					  file, strerror(errno));
-		dst[n > 0 ? n : 0] = '\0';
-		out->len += n > 0 ? (size_t)n : 0;
-		n = n < 0 ? 1 : n;
-	}
-	return 0;
-}
-
-/* A configuration names plugins, which are code that runs as the user. */
-static int check_owner(int fd, const char *file, struct pf_err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return pf_err_set(err, -errno, "read the configuration %s: %s", file,
-				  strerror(errno));
-	if (S_ISDIR(st.st_mode))
-		return pf_err_set(err, -EISDIR,
-				  "read the configuration %s: expected a file, found a "
-				  "directory",
-				  file);
-	if (st.st_uid != 0 && st.st_uid != geteuid())
+	if (st->st_uid != 0 && st->st_uid != geteuid())
 		return pf_err_set(
 			err, -EPERM,
 			"the configuration %s can name plugins to run: expected "
 			"root or user %u for its owner, found user %u",
-			file, (unsigned)geteuid(), (unsigned)st.st_uid);
-	if (st.st_mode & (S_IWGRP | S_IWOTH))
+			file, (unsigned)geteuid(), (unsigned)st->st_uid);
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return pf_err_set(
 			err, -EPERM,
 			"the configuration %s can name plugins to run: expected "
 			"that only its owner may write to it, found mode %04o; "
 			"chmod go-w mends that",
-			file, (unsigned)st.st_mode & 07777);
+			file, (unsigned)st->st_mode & 07777);
 	return 0;
 }
 
@@ -552,36 +496,40 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 {
 	pf_autoclose int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct stat st;
+	ssize_t n = 1;
+	char *dst;
 	int r;
 
-	/* A file that the user may not read does not speak to that user. */
+	/* A file that the user may not read is not for that user. */
 	if (fd < 0 && !must && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0;
-	if (fd < 0)
+	while (fd >= 0 && n > 0 && text.len <= PF_CONFIG_MAX) {
+		dst = pf_buf_reserve(&text, 65536);
+		if (!dst)
+			return pf_err_set(err, -ENOMEM, "no memory to read %s", file);
+		n = TEMP_FAILURE_RETRY(read(fd, dst, 65536));
+		text.len += n > 0 ? (size_t)n : 0;
+	}
+	if (fd < 0 || n < 0 || fstat(fd, &st))
 		return pf_err_set(err, -errno, "read the configuration %s: %s", file,
 				  strerror(errno));
-	r = read_all(fd, file, &text, err);
-	/* What is empty names nothing: /dev/null is everybody's. */
-	if (text.len || r == -EISDIR)
-		r = check_owner(fd, file, err);
-	if (r < 0)
-		return r;
-	return config_take(o, file, text.data ? text.data : "", text.len, err);
+	/* An empty file names nothing, and /dev/null is anybody's. */
+	r = text.len ? check_owner(&st, file, err) : 0;
+	return r < 0 ? r : config_take(o, file, text.data, text.len, err);
 }
 
 /* The user's file, the caller's; NULL: there is no home, or no memory. */
 static char *user_file(void)
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME");
-	pf_autofree char *home = NULL;
+	bool own = xdg && *xdg == '/';
+	pf_autofree char *home = own ? strdup(xdg) : pf_home_dir();
 	char *path;
 
-	if (xdg && *xdg == '/')
-		return asprintf(&path, "%s/pjrtfs.json", xdg) < 0 ? NULL : path;
-	home = pf_home_dir();
-	if (!home)
+	if (!home || asprintf(&path, "%s%s/pjrtfs.json", home, own ? "" : "/.config") < 0)
 		return NULL;
-	return asprintf(&path, "%s/.config/pjrtfs.json", home) < 0 ? NULL : path;
+	return path;
 }
 
 int config_read(struct options *o, const char *file, struct pf_err *err)

@@ -191,8 +191,8 @@ struct option_row {
 	enum option_type type;
 	unsigned where;
 	const char *argument, *help; /* for --help */
-	/* What the option sets in struct options: a flag a bool, a number an unsigned, a size a
-	 * uint64_t, a text, word or path an owned string, REPLACES a struct words. */
+	/* The field of struct options: of a flag a bool, of a number an unsigned, of a size a
+	 * uint64_t, of a text, word or path an owned string, with REPLACES a struct words. */
 	size_t off;
 	unsigned min, max, usual; /* of a number */
 	/* Set the option to TEXT; NULL: store it at OFF.  -EINVAL, -ENOMEM. */

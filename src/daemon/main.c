@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pjrtfs: the daemon's life, from the command line to the end of the mount. */
+/* pjrtfs: starts the mount and the workers, serves, and stops them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,8 +22,8 @@
 #include "pjrtfs/kind.h"
 
 /*
- * Address space for one worker's outputs; only what is used takes memory.  Four times what
- * there is leaves room for blocks that lie badly.
+ * Address space for one worker's results; only pages in use take memory.  Four times the RAM
+ * leaves room for fragmentation.
  */
 static uint64_t pool_size(void)
 {
@@ -103,7 +103,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		d->n_workers++;
 		pf_compiler_warm(d->compiler, *worker);
 	}
-	/* One that cannot start does not keep the others from being there. */
+	/* The mount is made of the plugins that have started. */
 	if (d->n_failed > 1 && !d->n_workers)
 		return pf_err_set(err, -ENODEV, "none of %u plugins could be started",
 				  d->n_failed);
@@ -118,7 +118,7 @@ static void warn(void *arg, const char *text)
 	pf_log(PF_LOG_WARNING, "%s", text);
 }
 
-/* Without a cache all works, only slower. */
+/* Without a cache programs compile anew in every mount. */
 static int start_compiler(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
@@ -195,9 +195,9 @@ static int start(struct daemon *d, struct pf_err *err)
 }
 
 /*
- * The mount goes first, so that nobody waits for what is ending; what was compiled is kept;
- * then the processes end, which answers everything that is under way; then what held the
- * answers.
+ * The mount ends first, so that no request waits for what is ending; pf_compiler_finish writes
+ * compiled programs to the cache; pf_worker_stop ends the processes, and thereby answers each
+ * call under way; then the objects that these answers need are freed.
  */
 static void stop(struct daemon *d)
 {
@@ -239,7 +239,7 @@ static void *signal_main(void *arg)
 	return NULL;
 }
 
-/* Before any thread starts: all of them leave these to signal_main. */
+/* Threads inherit the mask, so signal_main alone takes these.  Call it before any thread starts. */
 static void block_signals(void)
 {
 	sigset_t set;
@@ -286,7 +286,7 @@ static int go_to_background(const char *mountpoint, int *ready)
 	return 1;
 }
 
-/* Let go of the terminal; what is said from now on goes to syslog. */
+/* Close the terminal; messages go to syslog from now on. */
 static void leave_terminal(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which plugins are loaded: from the words of the command line to files. */
+/* From the words of the command line and the configuration to plugins' files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,10 +48,7 @@ static struct pf_discover_config places(const struct search *s, const char *unti
 	};
 }
 
-/*
- * The plugin that somebody who asked for NAME may mean: one whose name has NAME in it.  Plugins
- * that were found, but were not looked for, or are called otherwise.  NULL: none.
- */
+/* The first plugin whose name has NAME in it, which the user may mean; NULL: none. */
 static const struct pf_plugin_file *similar(const struct pf_discovery *d,
 					    const char *name)
 {
@@ -61,7 +58,7 @@ static const struct pf_plugin_file *similar(const struct pf_discovery *d,
 	return NULL;
 }
 
-/* Append to the LEN bytes at TEXT what can be done about a plugin NAME that is not found. */
+/* Print advice about the plugin NAME, which was not found, into the LEN bytes at TEXT. */
 static void add_advice(const struct search *s, const char *name, char *text, size_t len)
 {
 	struct pf_discover_config config = places(s, NULL);
@@ -124,7 +121,7 @@ static int find_by_name(const struct search *s, const char *name, char **ret,
 }
 
 /* Add the plugin that WORD means to O's: NAME, PATH or NAME=PATH.  A plugin whose file does not
- * exist is refused, which is no error yet. */
+ * exist is refused; need_one decides whether that is an error. */
 static int add_plugin(const struct search *s, struct options *o, const char *word,
 		      struct pf_err *err)
 {

@@ -21,7 +21,7 @@ enum { MAX_PACKAGES = 8192 /* of one site-packages that are looked at */ };
 
 /* --- places ------------------------------------------------------------------------------ */
 
-/* Note about PLACE, unless it has a note: WRONG if it tells of a mistake. */
+/* Note about PLACE, unless it has a note; WRONG: the note is about an error. */
 __attribute__((__format__(__printf__, 4, 5))) static void place_note(
 	struct pf_discovery *d, int place, bool wrong, const char *fmt, ...)
 {
@@ -241,7 +241,7 @@ static void look_at(const struct look *l, const char *entry, int type)
 		file_add(l->d, l->place, name, "", path);
 	}
 	path[n - (int)strlen("/pjrt_plugin.so")] = '\0';
-	/* A directory foo.so/ is no plugin. */
+	/* A directory may be called foo.so. */
 	if (type == DT_DIR || !name_of_path(path, l->how, name, version))
 		return;
 	f = file_add(l->d, l->place, name, version, path);
@@ -658,7 +658,7 @@ static bool is_newer(const struct pf_plugin_file *a, const struct pf_plugin_file
 	int by = minor_of ? minor_of(arg, a->path) - minor_of(arg, b->path) : 0;
 
 	if (!by)
-		by = version_compare(a->version, b->version);
+		by = strverscmp(a->version, b->version);
 	if (!by)
 		by = !!strstr(a->path, "/pjrt_plugin.so") -
 		     !!strstr(b->path, "/pjrt_plugin.so");

@@ -39,8 +39,4 @@ void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME]);
  */
 bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME]);
 
-/* Compare versions number by number: less than, equal to or greater than 0, as strcmp(3).  ""
- * is the oldest. */
-int version_compare(const char *a, const char *b);
-
 #endif

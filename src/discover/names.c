@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How plugins' files are called. */
+/* Names of plugins, by the names of their files. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* A name stands between the two; the first that fits counts. */
+/* BEFORE and AFTER the name; the first form that matches counts. */
 static const struct {
 	const char *before, *after;
-	unsigned how; /* only when looked at so */
+	unsigned how; /* only with this LOOK_ bit */
 } forms[] = {
 	{ "pjrt_c_api_", "_plugin", 0 }, /* XLA's targets; JAX, go-xla with a version */
 	{ "libpjrt_c_api_", "_plugin", 0 }, /* the same */
@@ -24,7 +24,7 @@ static const struct {
 	{ "", "", LOOK_ANY },
 };
 
-/* Length of NAME without ".so" and what follows it; 0: it is no shared library's name. */
+/* Length of NAME without ".so" and what follows it; 0: shared libraries have other names. */
 static size_t stem_of(const char *name, const char **after)
 {
 	const char *so = strstr(name, ".so"), *next;
@@ -79,7 +79,7 @@ void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME])
 	name[n] = '\0';
 }
 
-/* Which form the LEN bytes at STEM have, and what stands in it. */
+/* The NAME in the LEN bytes at STEM, by their form; false: no form matches. */
 static bool find_form(const char *stem, size_t len, unsigned how, const char **name,
 		      size_t *name_len)
 {
@@ -141,38 +141,6 @@ bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME])
 		return false;
 	name_clean(at, (size_t)(end - at), name);
 	return *name;
-}
-
-/* A number at *P, without leading zeros; *P goes behind it. */
-static const char *number(const char **p, size_t *len)
-{
-	const char *start;
-
-	while (**p && !isdigit((unsigned char)**p))
-		++*p;
-	while (**p == '0' && isdigit((unsigned char)(*p)[1]))
-		++*p;
-	start = *p;
-	while (isdigit((unsigned char)**p))
-		++*p;
-	*len = (size_t)(*p - start);
-	return start;
-}
-
-int version_compare(const char *a, const char *b)
-{
-	while (*a || *b) {
-		size_t len_a, len_b;
-		const char *x = number(&a, &len_a), *y = number(&b, &len_b);
-		int by_digits;
-
-		if (len_a != len_b)
-			return len_a < len_b ? -1 : 1;
-		by_digits = strncmp(x, y, len_a);
-		if (by_digits)
-			return by_digits;
-	}
-	return 0;
 }
 
 bool pf_plugin_name_valid(const char *name)

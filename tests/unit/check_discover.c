@@ -38,7 +38,7 @@ static void put(const char *path, const char *text)
 	fclose(f);
 }
 
-/* What a library looks like from outside; nothing loads it. */
+/* A file that begins as a shared library; nothing loads it. */
 static void put_library(const char *path)
 {
 	put(path, "\177ELF");
@@ -86,7 +86,7 @@ static struct pf_discovery *discover(const struct pf_discover_config *config)
 	return d;
 }
 
-/* What is found below the working directory: "SOURCE NAME=PATH VERSION (PACKAGE)" lines. */
+/* The files found below the working directory: "SOURCE NAME=PATH VERSION (PACKAGE)" lines. */
 static const char *found(const struct pf_discovery *d)
 {
 	static char text[16384];
@@ -254,7 +254,7 @@ START_TEST(the_newest_of_one_place_is_picked)
 	/* The file's own name means it, too. */
 	f = pf_discovery_pick(d, "pjrt_c_api_cpu_v0.9_plugin", NULL, NULL);
 	ck_assert_str_eq(f->version, "0.9");
-	/* What the plugins say counts more than their files' names; one is not asked. */
+	/* The plugins' own versions count more than their files' names; a single file is not asked. */
 	f = pf_discovery_pick(d, "one", minor_of, &asked);
 	ck_assert_ptr_nonnull(f);
 	ck_assert_int_eq(asked, 0);
@@ -312,7 +312,7 @@ START_TEST(python_packages_are_found)
 		"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so 0.0.1 (xla_cpu_pjrt 0.0.1)\n"
 		"$VIRTUAL_ENV: xla_cuda12=" SITE
 		"jax_plugins/xla_cuda12/xla_cuda_plugin.so\n");
-	/* What the file is called means it, too. */
+	/* The file's name means it, too. */
 	ck_assert_str_eq(pf_discovery_pick(d, "xla_cuda", NULL, NULL)->name,
 			 "xla_cuda12");
 	ck_assert_ptr_null(pf_discovery_pick(d, "xla", NULL, NULL));

@@ -1,6 +1,262 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which plugins the command line means, and what it asks about them. */
+/* Which plugins the command line and the configuration choose, and their settings. */
 #include "options_fixture.h"
+
+/* The settings of the first plugins, and the default compile options. */
+static const struct {
+	const char *config, *line;
+	const char *options[2], *env[2]; /* of the first plugins */
+	const char *compile;
+} settings[] = {
+	{ NULL, "m", { "{}" }, { "{}" }, NULL },
+	{ NULL,
+	  "cpu,gpu m --plugin-option cpu:a=1 --plugin-option cpu:b:string=1 -o "
+	  "plugin_option=gpu:c=true --plugin-env gpu:XLA_FLAGS=--x=y --plugin-env=gpu:E=",
+	  { "{\"a\":1,\"b\":\"1\"}", "{\"c\":true}" },
+	  { "{}", "{\"XLA_FLAGS\":\"--x=y\",\"E\":\"\"}" },
+	  NULL },
+	{ NULL,
+	  "cpu,gpu m --devices 3 --plugin-log-level 2",
+	  { "{\"cpu_device_count\":3}", "{}" },
+	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"2\"}", "{\"TF_CPP_MIN_LOG_LEVEL\":\"2\"}" },
+	  NULL },
+	{ NULL,
+	  "m --devices=3 --plugin-option=cpu:cpu_device_count=4",
+	  { "{\"cpu_device_count\":4}" },
+	  { "{}" },
+	  NULL },
+	{ NULL,
+	  "m --plugin-option=cpu:a=1 --plugin-option=cpu:a=2",
+	  { "{\"a\":2}" },
+	  { "{}" },
+	  NULL },
+	{ NULL,
+	  "m --compile-option num_replicas=2 -o compile_option=env_option_overrides.x=true "
+	  "--compile-option env_option_overrides.y=text",
+	  { "{}" },
+	  { "{}" },
+	  "{\"num_replicas\":2,\"env_option_overrides\":{\"x\":true,\"y\":\"text\"}}" },
+	/* The command line overrides the file. */
+	{ "{\"plugins\":[{\"name\":\"gpu\",\"options\":{\"a\":1}},"
+	  "{\"name\":\"cpu\",\"options\":{\"b\":1,\"c\":1}}]}",
+	  "m --plugin-option cpu:c=2",
+	  { "{\"a\":1}", "{\"b\":1,\"c\":2}" },
+	  { "{}", "{}" },
+	  NULL },
+	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"options\":{\"b\":1}}]}",
+	  "cpu m",
+	  { "{\"b\":1}" },
+	  { "{}" },
+	  NULL },
+	{ "{\"plugins\":{\"name\":\"cpu\",\"options\":{\"cpu_device_count\":2}}}",
+	  "m --devices 3",
+	  { "{\"cpu_device_count\":3}" },
+	  { "{}" },
+	  NULL },
+	{ "{\"plugins\":{\"name\":\"cpu\",\"options\":{\"cpu_device_count\":2}},"
+	  "\"devices\":4,\"plugin_log_level\":0}",
+	  "m",
+	  { "{\"cpu_device_count\":2}" },
+	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"0\"}" },
+	  NULL },
+	{ "{\"plugins\":{\"name\":\"cpu\",\"log_level\":1}}",
+	  "m --plugin-log-level 3",
+	  { "{}" },
+	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"3\"}" },
+	  NULL },
+	{ "{\"compile_options\":{\"num_replicas\":2},\"debug_options\":{\"x\":1}}",
+	  "m --compile-option num_replicas=1",
+	  { "{}" },
+	  { "{}" },
+	  "{\"num_replicas\":1,\"env_option_overrides\":{\"x\":1}}" },
+};
+
+static void write_config(const char *text)
+{
+	FILE *f = fopen("file", "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text ? text : "", f);
+	fclose(f);
+	ck_assert_int_eq(chmod("file", 0600), 0);
+}
+
+static const char *plain(struct json_object *o)
+{
+	return json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+}
+
+START_TEST(plugins_have_settings)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char line[1024];
+
+	write_config(settings[_i].config);
+	snprintf(line, sizeof(line), "%s %s file", settings[_i].line,
+		 _i % 2 ? "--config" : "-o config=ignored --config");
+	ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+	for (unsigned i = 0; i < 2 && settings[_i].options[i]; i++) {
+		ck_assert_uint_lt(i, o.n_plugins);
+		ck_assert_str_eq(plain(o.plugins[i].options), settings[_i].options[i]);
+		ck_assert_str_eq(plain(o.plugins[i].env), settings[_i].env[i]);
+	}
+	if (settings[_i].compile)
+		ck_assert_str_eq(plain(o.settings.compile_options), settings[_i].compile);
+	else
+		ck_assert_ptr_null(o.settings.compile_options);
+	options_release(&o);
+}
+END_TEST
+
+/* Which plugins: the command line's, else the file's, else the default. */
+static const struct {
+	const char *config, *line, *plugins;
+} chosen[] = {
+	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m", GPU " " CPU },
+	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "cpu m", CPU },
+	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m --plugin cpu", CPU },
+	{ "{\"plugins\":[\"gpu\"]}", "cpu m --plugin gpu", CPU " " GPU },
+	{ "{\"plugins\":[]}", "m", CPU },
+	/* A path that the file gives is where the plugin of that name is. */
+	{ "{\"plugins\":{\"name\":\"mine\",\"path\":\"%s/plugins/flat.so\"}}", "m",
+	  "mine=plugins/flat.so" },
+	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"path\":\"%s/other/cpu.so\"}]}",
+	  "cpu m", "cpu=other/cpu.so" },
+	{ "{\"plugins\":[\"mine=%s/plugins/flat.so\"]}", "m", "mine=plugins/flat.so" },
+	{ "{\"plugin_dir\":\"%s/other\"}", "m", "cpu=other/cpu.so" },
+	{ "{\"plugin_dir\":\"%s/other\"}", "m --plugin-dir plugins", CPU },
+};
+
+START_TEST(plugins_are_chosen)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char text[1024], line[1024];
+
+	snprintf(text, sizeof(text), chosen[_i].config, dir);
+	write_config(text);
+	snprintf(line, sizeof(line), "%s --config file", chosen[_i].line);
+	ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(shown_plugins(&o), chosen[_i].plugins);
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(the_configuration_is_dumped)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *dump;
+	char want[1024];
+
+	write_config("{\"plugins\":{\"name\":\"nope\",\"options\":{\"a\":1}}}");
+	ck_assert_msg(parse("nope,cpu,x=rel/x.so,./y.so --config file --plugin-option "
+			    "nope:b=2 nowhere -f --dump-config --plugin-dir d "
+			    "--memory-limit 1M --cache-size 1M",
+			    &o, &err) == 0,
+		      "%s", err.text);
+	snprintf(want, sizeof(want),
+		 "{\"foreground\":true,\"debug\":false,\"mount_options\":[],"
+		 "\"memory_limit\":1048576,\"allow_native\":false,"
+		 "\"cache_size\":1048576,\"no_cache\":false,\"plugin_dir\":[\"%s/d\"],"
+		 "\"plugins\":[{\"name\":\"nope\",\"options\":{\"a\":1,\"b\":2}},"
+		 "{\"name\":\"cpu\"},{\"name\":\"x\",\"path\":\"%s/rel/x.so\"},"
+		 "\"%s/./y.so\"]}",
+		 dir, dir, dir);
+	dump = options_dump(&o);
+	ck_assert_str_eq(json_object_to_json_string_ext(
+				 dump,
+				 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+			 want);
+	json_object_put(dump);
+	options_release(&o);
+	write_config("{\"plugins\":{\"name\":\"a\",\"options\":{\"b\":null}}}");
+	ck_assert_int_eq(parse("--dump-config --config file", &o, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "file:1:35: plugins.options.b: option b"));
+	options_release(&o);
+}
+END_TEST
+
+START_TEST(the_path_is_searched_in_order)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	setenv("PJRTFS_PLUGIN_PATH", ":/none::other:plugins:", 1);
+	ck_assert_int_eq(parse("cpu,gpu m", &o, &err), 0);
+	ck_assert_str_eq(shown_plugins(&o), "cpu=other/cpu.so " GPU);
+	options_release(&o);
+	unsetenv("PJRTFS_PLUGIN_PATH");
+	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
+	options_release(&o);
+}
+END_TEST
+
+/* A plugin whose file does not exist is refused, and the others are loaded. */
+START_TEST(one_is_not_there)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_msg(parse("none,cpu,/no/such.so m --plugin gpu", &o, &err) == 0, "%s",
+		      err.text);
+	ck_assert_str_eq(shown_plugins(&o), "none= " CPU " such=/no/such.so " GPU);
+	ck_assert_ptr_nonnull(
+		strstr(o.plugins[0].refused, "not found: looked for none/"));
+	ck_assert_ptr_null(o.plugins[1].refused);
+	ck_assert_str_eq(o.plugins[2].refused, "/no/such.so: No such file or directory");
+	ck_assert_ptr_null(o.plugins[3].refused);
+	options_release(&o);
+	/* Options of its own are those of a plugin that was asked for, and do no harm. */
+	ck_assert_msg(parse("none,cpu m --plugin-option none:cpu_device_count=2", &o,
+			    &err) == 0,
+		      "%s", err.text);
+	options_release(&o);
+}
+END_TEST
+
+/* The sentence about a plugin that is not found says what can be done. */
+START_TEST(advice_is_given)
+{
+	static const char package[] = "venv/lib/python3.11/site-packages/xla_plugins/"
+				      "xla_cpu_pjrt/xla_cpu_pjrt.so";
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	char path[sizeof(package)];
+
+	unsetenv("PJRTFS_PLUGIN_PATH");
+	setenv("PATH", "/nonexistent", 1);
+	setenv("HOME", "/nonexistent", 1);
+	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
+	options_release(&o);
+	/* (unless another Python of this machine has one) */
+	if (!strstr(err.text, " was found in "))
+		ck_assert_ptr_nonnull(
+			strstr(err.text, "\"pip install xla-cpu-pjrt\" brings one"));
+	for (const char *slash = package; (slash = strchr(slash + 1, '/'));) {
+		snprintf(path, sizeof(path), "%.*s", (int)(slash - package), package);
+		mkdir(path, 0700);
+	}
+	touch(package);
+	setenv("VIRTUAL_ENV", "venv", 1);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(parse(i ? "cpu m" : "m", &o, &err), -ENOENT);
+		options_release(&o);
+		ck_assert_msg(strstr(err.text, "xla_cpu was found in $VIRTUAL_ENV "
+					       "venv/lib/python3.11/site-packages: "
+					       "pjrtfs xla_cpu MOUNTPOINT") != NULL,
+			      "%s", err.text);
+	}
+	ck_assert_int_eq(parse("xla_cpu m", &o, &err), 0);
+	options_release(&o);
+	remove(package);
+	for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
+		*slash = '\0';
+		rmdir(path);
+	}
+}
+END_TEST
 
 START_TEST(plugins_are_asked_about)
 {
@@ -36,7 +292,6 @@ START_TEST(plugins_are_asked_about)
 }
 END_TEST
 
-/* Who has told others of a plugin has told us, but not what is loaded by default. */
 START_TEST(plugins_of_others_have_their_turn)
 {
 	char list[PATH_MAX];
@@ -65,6 +320,12 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, make_files, remove_files);
+	unit_add_cases(tc, plugins_have_settings, settings);
+	unit_add_cases(tc, plugins_are_chosen, chosen);
+	tcase_add_test(tc, the_configuration_is_dumped);
+	tcase_add_test(tc, the_path_is_searched_in_order);
+	tcase_add_test(tc, one_is_not_there);
+	tcase_add_test(tc, advice_is_given);
 	tcase_add_test(tc, plugins_are_asked_about);
 	tcase_add_test(tc, plugins_of_others_have_their_turn);
 	suite_add_tcase(s, tc);
