@@ -66,18 +66,22 @@ struct pf_reply_ops {
 /* The front end embeds this, calls pf_reply_init, and says who asks. */
 struct pf_reply {
 	const struct pf_reply_ops *ops;
-	unsigned refs;        /* atomic */
-	struct pf_open *held; /* the tree's: kept open until the last reference goes, */
-	void (*drop)(struct pf_open *held); /* by this */
-	uid_t uid;                          /* the caller's; */
-	pid_t pid; /* its thread, or 0: nobody is told why a call failed */
-	const char *
-		doing; /* the tree's: the call's name ("close"), if its failure is kept */
-	bool closing;  /* the tree's: how the commit of held ends is kept */
+	unsigned refs;            /* atomic */
+	uid_t uid;                /* the caller's; */
+	pid_t pid;                /* its thread, or 0: nobody is told why a call failed */
 	const struct pf_err *why; /* borrowed until the answer is sent; pf_reply_why */
-	pthread_mutex_t lock;     /* rank 6; protects the fields below */
+
+	/* The tree's. */
+	struct pf_open *held; /* kept open until the last reference goes, or NULL; */
+	void (*drop)(struct pf_open *held); /* drops it */
+	const char *doing;       /* the call's name ("close"), if its failure is kept */
+	bool closing;            /* how the commit of held ends is kept */
+	struct pf_open **opened; /* where finish puts the open file */
+	/* Called before a success is sent: 0, or -errno, which is sent instead. */
+	int (*finish)(struct pf_reply *reply, struct pf_err *err);
+
+	pthread_mutex_t lock; /* rank 6; protects the fields below */
 	bool answered;
-	bool interrupted;
 	size_t (*halt)(void *arg); /* called once before the answer, without the lock */
 	void (*on_interrupt)(void *arg); /* called once after it, without the lock */
 	void *arg;
@@ -111,26 +115,22 @@ void pf_reply_data(struct pf_reply *reply, const void *data, size_t len);
 bool pf_reply_gone(struct pf_reply *reply);
 
 /*
- * Call FN(ARG) when the request is interrupted, after EINTR was sent; at once, if it has
- * been.  FN may be called on any thread; NULL takes it back.  When taking it back returns
- * true, FN has not been and will not be called.
- */
-bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
-
-/*
  * An answer in two steps, so that nothing is lost on an interrupted reader.
  *
  * pf_reply_claim: from now on only the caller can answer REPLY; false if it is too late.
  * pf_reply_send: answer a claimed REPLY, as pf_reply_ops.send, and give up the reference.
- * pf_reply_park: as pf_reply_on_interrupt, but false, and FN is not called, if it is too late.
- * pf_reply_park_write: the same; before the interrupt is answered HALT(ARG) drops what has not
- * begun, and tells how many bytes of the write are done or under way (0: EINTR).
  */
 bool pf_reply_claim(struct pf_reply *reply);
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
-bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg);
-bool pf_reply_park_write(struct pf_reply *reply, size_t (*halt)(void *arg),
-			 void (*fn)(void *arg), void *arg);
+
+/*
+ * When REPLY is interrupted, call HALT(ARG), if not NULL, before that is answered: it drops what
+ * has not begun of a write, and returns how many bytes are done or under way (0: EINTR); and
+ * FN(ARG) after.  Both may be called on any thread.  False: the request was answered or
+ * interrupted already, and they are not called.
+ */
+bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
+		   void (*fn)(void *arg), void *arg);
 
 /* For the front end: the request was interrupted. */
 void pf_reply_interrupt(struct pf_reply *reply);

@@ -21,13 +21,7 @@ enum {
 	PF_SET_MTIME = 32,
 };
 
-/*
- * NAME in directory PARENT ("." and ".." too); *ST has its attributes.  A size that only an
- * opening tells is PF_SIZE_GUESS: a kernel reads files for sendfile(2) and splice(2), which
- * ask for no attributes, only up to the size that it was told with the name.  It reads pages
- * for them, which are refused until it has asked for the size (-EIO): the callers read(2) then.
- */
-enum { PF_SIZE_GUESS = 1 << 30 };
+/* NAME in directory PARENT ("." and ".." too); *ST has its attributes. */
 int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 		  struct stat *st);
 
@@ -42,12 +36,15 @@ enum { PF_INO_BITS = 40 };
 uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker);
 
 /*
- * What a front end need not ask again: INO's name (it stays, and what it names), and its
- * attributes as pf_vfs_getattr told them (pf_tree_set_notify tells when they are past).
- * A mask; 0 is that either may change at any time.  PF_SYNC_CALL_EACH: the attributes differ between
- * callers (pf_vfs_getattr_as), or the size is a bound that the next open makes exact.
+ * What a front end may do with INO, a mask:
+ *
+ *   PF_KEEP_NAME    cache that its name is this file
+ *   PF_KEEP_ATTR    cache its attributes until pf_tree_set_notify's function is called
+ *   PF_ATTR_VARIES  never cache its attributes: they differ between callers, or the size is a
+ *                   bound that the next open makes exact
+ *   PF_STREAM       take no size for its end; reads of its pages fail
  */
-enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2, PF_SYNC_CALL_EACH = 4 };
+enum { PF_KEEP_NAME = 1, PF_KEEP_ATTR = 2, PF_ATTR_VARIES = 4, PF_STREAM = 8 };
 unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino);
 
 /* May a request for INO, or for a name in it, wait for a disk?  Such ones should not keep others
@@ -58,15 +55,13 @@ bool pf_vfs_is_slow(const struct pf_tree *tree, uint64_t ino);
 void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n);
 
 /*
- * st_ino, st_mode, st_nlink, st_uid, st_gid, st_size, st_blocks, st_blksize (1 MiB), times.
- * The size is what a reader gets, or, where only an opening tells that, no less.
+ * st_ino, st_mode, st_nlink, st_uid, st_gid, st_size, st_blocks, st_blksize (1 MiB) and times, as
+ * CRED sees them by the open file OF, or by name if that is NULL.  The size is what a reader
+ * gets, or, where only an opening tells that, no less, or 0.  A control file's is that of the
+ * replies that are to be read there.
  */
-int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st);
-
-/* As they are for CRED, who may ask by an open file OF (else NULL).  A control file has the
- * size of the replies that are to be read there. */
-int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
-		      struct pf_open *of, struct stat *st);
+int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
+		   struct pf_open *of, struct stat *st);
 
 /*
  * Change attributes as chmod, chown, truncate and utimensat do; MASK is of PF_SET_*; OF is

@@ -41,8 +41,8 @@ enum {
 
 static double attr_timeout(const struct stat *st, unsigned keeps)
 {
-	if ((keeps & (PF_KEEP_NAME | PF_SYNC_CALL_EACH)) ||
-	    (S_ISREG(st->st_mode) && (!st->st_size || st->st_size == PF_SIZE_GUESS)))
+	if ((keeps & (PF_KEEP_NAME | PF_ATTR_VARIES)) ||
+	    (S_ISREG(st->st_mode) && !st->st_size))
 		return 0.0;
 	return ATTR_TIMEOUT;
 }
@@ -146,10 +146,13 @@ static void pf_fuse_entry(fuse_req_t req, const struct stat *st,
 		.attr_timeout = attr_timeout(st, keeps),
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
-	/* sendfile(2) reads as much as the kernel believes the size to be, and does not ask. */
-	if ((keeps & PF_SYNC_CALL_EACH) && st->st_size != PF_SIZE_GUESS)
-		pf_vfs_getattr_as(pf_fuse_tree(req), st->st_ino, &cred, NULL,
-				  &entry->attr);
+	if (keeps & PF_ATTR_VARIES)
+		pf_vfs_getattr(pf_fuse_tree(req), st->st_ino, &cred, NULL, &entry->attr);
+	/* For sendfile(2) and splice(2) the kernel reads pages up to the size that it was told
+	 * with the name, so it must be told one: a page of a stream is refused, and the caller
+	 * read(2)s then. */
+	if (keeps & PF_STREAM)
+		entry->attr.st_size = 1;
 }
 
 /* An entry that the kernel did not hear of (its caller was interrupted) is not looked up. */
@@ -207,7 +210,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	unsigned keeps = pf_vfs_keeps(tree, ino);
 	struct pf_cred cred = pf_fuse_cred(req);
 	struct stat st;
-	int r = pf_vfs_getattr_as(tree, ino, &cred, fi ? open_of(fi) : NULL, &st);
+	int r = pf_vfs_getattr(tree, ino, &cred, fi ? open_of(fi) : NULL, &st);
 
 	if (r < 0)
 		pf_fuse_code(req, r);

@@ -52,62 +52,6 @@ static off_t shown_size(struct pf_node *node)
 	return r < 0 || buf.failed ? 0 : (off_t)buf.len;
 }
 
-void pf_node_stat(struct pf_node *node, struct stat *st)
-{
-	const struct pf_node_priv *priv = node->priv;
-
-	*st = (struct stat){ .st_ino = node->ino, .st_blksize = BLOCK_SIZE };
-	pf_lock(&node->tree->lock);
-	st->st_mode = priv->attr.mode;
-	st->st_uid = priv->attr.uid;
-	st->st_gid = priv->attr.gid;
-	st->st_atim = priv->attr.atime;
-	st->st_mtim = priv->attr.mtime;
-	st->st_ctim = priv->attr.ctime;
-	node->priv->told = pf_node_keeps_attr(node);
-	if (priv->gone)
-		st->st_nlink = 0;
-	else
-		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table.dirs : 1;
-	pf_unlock(&node->tree->lock);
-
-	/* What the kind does not set is counted here. */
-	st->st_size = -1;
-	st->st_blocks = -1;
-	if (node->kind->getattr)
-		node->kind->getattr(node, st);
-	if (st->st_size < 0)
-		st->st_size = shown_size(node);
-	if (st->st_blocks < 0)
-		st->st_blocks = (st->st_size + 511) / 512;
-}
-
-void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm)
-{
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	attr.mode = (attr.mode & ~(mode_t)0777) | perm;
-	attr.uid = from->uid;
-	attr.gid = from->gid;
-	pf_node_set_attr(node, &attr);
-	pf_node_changed(node, false);
-}
-
-void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
-{
-	struct pf_attr of_dir, attr;
-
-	pf_node_attr(dir, &of_dir);
-	if (!(of_dir.mode & S_ISGID))
-		return;
-	pf_node_attr(node, &attr);
-	attr.gid = of_dir.gid;
-	if (S_ISDIR(attr.mode))
-		attr.mode |= S_ISGID;
-	pf_node_set_attr(node, &attr);
-}
-
 /* Who has just looked NODE up by name, if it is PID; the tree's lock is held. */
 static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
 {
@@ -161,27 +105,75 @@ bool pf_node_goes_by_size(struct pf_node *node, pid_t pid)
 }
 
 /*
- * What ST says of NODE's size, if only reading it tells more: by name (CRED NULL), or to CRED, who
- * asks for it.  A program that has it open would seek beyond its end for more than the size, and
- * take a part for the whole for less; for 0, as files in /proc have, it reads up to the end.
+ * What ST says to PID of NODE's size, if only reading it tells more.  A program that has it open
+ * would seek beyond its end for more than the size, and take a part for the whole for less; for
+ * 0, as files in /proc have, it reads up to the end.
  */
-static void guess_size(struct pf_node *node, const struct pf_cred *cred, struct stat *st)
+static void bound_size(struct pf_node *node, pid_t pid, struct stat *st)
 {
-	const struct pf_kind *kind = node->kind;
-	uint64_t bound = kind->size_bound ? kind->size_bound(node) : 0;
+	uint64_t bound = node->kind->size_bound(node);
 
-	if (kind->size_bound)
-		__atomic_store_n(&node->priv->guessed, bound != 0, __ATOMIC_SEQ_CST);
-	if (!cred && (bound || pf_kind_is_stream(kind)))
-		bound = PF_SIZE_GUESS;
+	__atomic_store_n(&node->priv->bounded, bound != 0, __ATOMIC_SEQ_CST);
 	if (bound)
-		pf_stat_set_size(st, !cred || tells_size(node, cred->pid) ? bound : 0);
+		pf_stat_set_size(st, tells_size(node, pid) ? bound : 0);
 }
 
-void pf_node_stat_named(struct pf_node *node, struct stat *st)
+void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st)
 {
-	pf_node_stat(node, st);
-	guess_size(node, NULL, st);
+	const struct pf_node_priv *priv = node->priv;
+
+	*st = (struct stat){ .st_ino = node->ino, .st_blksize = BLOCK_SIZE };
+	pf_lock(&node->tree->lock);
+	st->st_mode = priv->attr.mode;
+	st->st_uid = priv->attr.uid;
+	st->st_gid = priv->attr.gid;
+	st->st_atim = priv->attr.atime;
+	st->st_mtim = priv->attr.mtime;
+	st->st_ctim = priv->attr.ctime;
+	node->priv->told = pf_node_keeps_attr(node);
+	if (priv->gone)
+		st->st_nlink = 0;
+	else
+		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table.dirs : 1;
+	pf_unlock(&node->tree->lock);
+
+	/* What the kind does not set is counted here. */
+	st->st_size = -1;
+	st->st_blocks = -1;
+	if (node->kind->getattr)
+		node->kind->getattr(node, st);
+	if (st->st_size < 0)
+		st->st_size = shown_size(node);
+	if (st->st_blocks < 0)
+		st->st_blocks = (st->st_size + 511) / 512;
+	if (node->kind->size_bound)
+		bound_size(node, pid, st);
+}
+
+void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	attr.mode = (attr.mode & ~(mode_t)0777) | perm;
+	attr.uid = from->uid;
+	attr.gid = from->gid;
+	pf_node_set_attr(node, &attr);
+	pf_node_changed(node, false);
+}
+
+void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
+{
+	struct pf_attr of_dir, attr;
+
+	pf_node_attr(dir, &of_dir);
+	if (!(of_dir.mode & S_ISGID))
+		return;
+	pf_node_attr(node, &attr);
+	attr.gid = of_dir.gid;
+	if (S_ISDIR(attr.mode))
+		attr.mode |= S_ISGID;
+	pf_node_set_attr(node, &attr);
 }
 
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
@@ -189,27 +181,14 @@ bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
 	return cred->checked || pf_node_may(node, cred, want);
 }
 
-int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, struct stat *st)
-{
-	static const struct pf_cred nobody = { .pid = -2 };
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
-
-	if (!node)
-		return -ENOENT;
-	pf_node_stat(node, st);
-	guess_size(node, &nobody, st);
-	return 0;
-}
-
-int pf_vfs_getattr_as(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
-		      struct pf_open *of, struct stat *st)
+int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
+		   struct pf_open *of, struct stat *st)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
 	if (!node)
 		return -ENOENT;
-	pf_node_stat(node, st);
-	guess_size(node, cred, st);
+	pf_node_stat(node, cred->pid, st);
 	if (!node->kind->getattr_as)
 		return 0;
 	if (of)
@@ -225,15 +204,18 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 	unsigned mask = 0;
 
-	/* Each opening of a control file is to look its name up: pf_vfs_alias. */
-	if (node && node->priv->holder->priv->fixed && !pf_kind_is_stream(node->kind))
+	if (!node)
+		return 0;
+	/* Each opening of a stream is to look its name up: pf_vfs_alias. */
+	if (pf_kind_is_stream(node->kind))
+		mask |= PF_STREAM;
+	else if (node->priv->holder->priv->fixed)
 		mask |= PF_KEEP_NAME;
-	if (node && pf_node_keeps_attr(node))
+	if (pf_node_keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
-	/* The bound of a size must not hold until the next call: an open tells the size. */
-	if (node && (node->kind->getattr_as ||
-		     __atomic_load_n(&node->priv->guessed, __ATOMIC_SEQ_CST)))
-		mask |= PF_SYNC_CALL_EACH;
+	if (node->kind->getattr_as ||
+	    __atomic_load_n(&node->priv->bounded, __ATOMIC_SEQ_CST))
+		mask |= PF_ATTR_VARIES;
 	return mask;
 }
 
@@ -374,7 +356,7 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 				  r, &err);
 	if (mask & ~PF_SET_SIZE)
 		set_attr(node, to, mask, cred);
-	pf_node_stat(node, ret);
+	pf_node_stat(node, cred->pid, ret);
 	return 0;
 }
 

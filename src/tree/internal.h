@@ -41,7 +41,7 @@ struct pf_node_priv {
 	bool told;   /* a front end may keep the attributes and must be told of changes */
 	bool mapped; /* atomic: a mapping wrote, and nobody committed that */
 	bool polled; /* atomic: somebody waits for pf_node_ready */
-	bool guessed; /* atomic: the size that a front end was told last is too large */
+	bool bounded; /* atomic: the size that a front end was told last may be too large */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	struct pf_node *prev, *next;
@@ -133,16 +133,13 @@ PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
 
 /* attr.c */
-void pf_node_stat(struct pf_node *node, struct stat *st);
+void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st); /* as PID sees it */
 
 /* PID has looked up the name of NODE, whose kind has size_bound. */
 void pf_node_note_asker(struct pf_node *node, pid_t pid);
 
 /* PID opens NODE: may it have asked for the size before?  Forgets that it has. */
 bool pf_node_goes_by_size(struct pf_node *node, pid_t pid);
-
-/* As pf_vfs_lookup tells it. */
-void pf_node_stat_named(struct pf_node *node, struct stat *st);
 
 /* names.c: NAME of DIR, listed or not, with a reference; NAMES_HELD: by the caller. */
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,

@@ -60,7 +60,7 @@ int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 	if (r < 0)
 		return r;
 	pf_node_looked_up(node);
-	pf_node_stat_named(node, st);
+	pf_node_stat(node, 0, st);
 	return 0;
 }
 
@@ -160,7 +160,7 @@ int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t
 	if (r < 0)
 		return pf_refused(dir, name, cred, "mkdir", r, &err);
 	pf_node_looked_up(node);
-	pf_node_stat(node, st);
+	pf_node_stat(node, cred->pid, st);
 	return 0;
 }
 

@@ -205,96 +205,27 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 	return 0;
 }
 
-/* An open that waits for kind->prepare: what the kind is given to answer. */
-struct preparing {
-	struct pf_reply base;
-	struct pf_reply *outer; /* the caller's; one reference, and one more below */
-	struct pf_open *of;     /* NULL: handed over */
-	struct pf_open **ret;
-};
-
-/*
- * The caller's interrupt becomes the kind's, which answers OUTER no more.  The reference
- * that came with the hook goes to whoever wins: this, or who claims OUTER.
- */
-static void forward_interrupt(void *arg)
+/* REPLY, to an open that may succeed, is about to be sent: show the text. */
+static int finish(struct pf_reply *reply, struct pf_err *err)
 {
-	struct preparing *p = arg;
+	struct pf_open *of = reply->held;
+	int r = take_snapshot(of, err);
 
-	pf_reply_interrupt(&p->base);
-	pf_reply_unref(&p->base);
+	if (r < 0)
+		return r;
+	pf_open_enter(of);
+	*reply->opened = pf_open_ref(of);
+	return 0;
 }
 
-static void prepared_send(struct pf_reply *base, int code, const void *data, size_t len)
-{
-	struct preparing *p = pf_container_of(base, struct preparing, base);
-	struct pf_err err = PF_ERR_INIT;
-
-	(void)data;
-	(void)len;
-	if (code == 0) {
-		code = take_snapshot(p->of, &err);
-		pf_open_refused(p->of, "open", code, &err);
-	}
-	if (!pf_reply_claim(p->outer)) {
-		pf_reply_unref(p->outer);
-		return;
-	}
-	if (code == 0) {
-		pf_open_enter(p->of);
-		*p->ret = pf_steal(&p->of);
-	}
-	pf_reply_send(p->outer, code, NULL, 0);
-	pf_reply_unref(base); /* the hook's */
-}
-
-/* The kind is done with the open file only when its reply is gone. */
-static void prepared_free(struct pf_reply *base)
-{
-	struct preparing *p = pf_container_of(base, struct preparing, base);
-
-	pf_open_unref(p->of);
-	free(p);
-}
-
-static const struct pf_reply_ops prepared_ops = {
-	.send = prepared_send,
-	.free = prepared_free,
-};
-
-static void prepare(struct pf_open *of, struct pf_open **ret, struct pf_reply *reply)
-{
-	struct preparing *p = malloc(sizeof(*p));
-
-	if (!p) {
-		pf_open_unref(of);
-		pf_reply_code(reply, -ENOMEM);
-		return;
-	}
-	pf_reply_init(&p->base, &prepared_ops);
-	p->outer = reply;
-	hold(&p->base, of);
-	p->base.uid = reply->uid;
-	p->base.pid = reply->pid;
-	p->base.doing = "open";
-	p->of = of;
-	p->ret = ret;
-	pf_reply_ref(&p->base); /* the hook's */
-	if (!pf_reply_park(reply, forward_interrupt, p)) {
-		pf_reply_unref(&p->base);
-		pf_reply_unref(&p->base);
-		pf_reply_unref(reply);
-		return;
-	}
-	of->node->kind->prepare(of, &p->base);
-}
-
+/* The reply holds the open file until it is gone: perhaps the opener is interrupted and the kind
+ * still prepares. */
 void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		 const struct pf_cred *cred, struct pf_open **ret, struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_open *of = NULL;
 	int r;
 
 	*ret = NULL;
@@ -305,20 +236,14 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		pf_reply_code(reply, r);
 		return;
 	}
-	if (must_prepare(of)) {
-		prepare(of, ret, reply);
-		return;
-	}
-	r = take_snapshot(of, &err);
-	pf_open_refused(of, "open", r, &err);
-	if (r == 0 && pf_reply_claim(reply)) {
-		pf_open_enter(of);
-		*ret = of;
-		pf_reply_send(reply, 0, NULL, 0);
-		return;
-	}
-	pf_open_unref(of);
-	pf_reply_code(reply, r);
+	hold(reply, of);
+	reply->doing = "open";
+	reply->opened = ret;
+	reply->finish = finish;
+	if (must_prepare(of))
+		node->kind->prepare(of, reply);
+	else
+		pf_reply_code(reply, 0);
 }
 
 static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, int *flags,
@@ -373,7 +298,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
 	if (r < 0)
 		return r;
 	pf_node_looked_up(node);
-	pf_node_stat(node, st);
+	pf_node_stat(node, cred->pid, st);
 	pf_open_enter(of);
 	*ret = pf_steal(&of);
 	return 0;
@@ -405,14 +330,6 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
  * is for what mappings wrote; whoever closes the file next, or has it closed last, commits
  * that.
  */
-
-/* Answer a failure of OF's; nobody else keeps OF open for this reply. */
-static void fail(struct pf_open *of, int code, const struct pf_err *err,
-		 struct pf_reply *reply)
-{
-	hold(reply, of);
-	pf_reply_fail(reply, code, err);
-}
 
 static void read_text(struct pf_open *of, size_t len, uint64_t off,
 		      struct pf_reply *reply)
@@ -454,33 +371,26 @@ short pf_vfs_poll(struct pf_open *of)
 	return kind->poll(of);
 }
 
+/* While a kind reads or writes, the answer may let the front end release OF. */
 void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
 {
+	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
+	const struct pf_kind *kind = of->node->kind;
+
 	reply->doing = "read";
-	if (!pf_open_reads(of)) {
+	hold(reply, of);
+	if (!pf_open_reads(of) || (!of->shown && !kind->read)) {
 		pf_reply_code(reply, -EBADF);
+	} else if (of->shown && kind->poll) {
+		read_text_again(of, len, off, reply);
 	} else if (of->shown) {
-		/* The reader may close the file before this thread is done with its text. */
-		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
-
-		if (mine->node->kind->poll)
-			read_text_again(mine, len, off, reply);
-		else
-			read_text(mine, len, off, reply);
-	} else if (of->node->kind->send) {
-		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
-
-		hold(reply, of);
-		mine->node->kind->read(mine, len, off, reply);
-	} else if (of->node->kind->read) {
-		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
-
-		hold(reply, of);
-		pf_lock(&mine->lock);
-		mine->node->kind->read(mine, len, off, reply);
-		pf_unlock(&mine->lock);
+		read_text(of, len, off, reply);
+	} else if (kind->send) {
+		kind->read(of, len, off, reply);
 	} else {
-		pf_reply_code(reply, -EBADF);
+		pf_lock(&of->lock);
+		kind->read(of, len, off, reply);
+		pf_unlock(&of->lock);
 	}
 }
 
@@ -491,7 +401,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 
 	/* Zeros would fill what there is not; and a conversation has no places. */
 	if (pf_kind_is_stream(of->node->kind) ||
-	    __atomic_load_n(&of->node->priv->guessed, __ATOMIC_SEQ_CST)) {
+	    __atomic_load_n(&of->node->priv->bounded, __ATOMIC_SEQ_CST)) {
 		pf_reply_code(reply, -EIO);
 		return;
 	}
@@ -554,6 +464,7 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 	ssize_t n;
 
 	reply->doing = "write";
+	hold(reply, of);
 	if (!pf_open_writes(of)) {
 		pf_reply_code(reply, -EBADF);
 	} else if (!len) {
@@ -561,12 +472,11 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 	} else if (of->node->kind->send) {
 		PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
-		hold(reply, of);
 		mine->node->kind->send(mine, src, len, reply);
 	} else {
 		n = write_bytes(of, src, len, off, mapped, &err);
 		if (n < 0)
-			fail(of, (int)n, &err, reply);
+			pf_reply_fail(reply, (int)n, &err);
 		else
 			pf_reply_count(reply, (size_t)n);
 	}

@@ -11,7 +11,6 @@ void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 		abort();
 	reply->refs = 1;
 	reply->answered = false;
-	reply->interrupted = false;
 	reply->halt = NULL;
 	reply->on_interrupt = NULL;
 	reply->arg = NULL;
@@ -21,6 +20,8 @@ void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 	reply->doing = NULL;
 	reply->closing = false;
 	reply->why = NULL;
+	reply->opened = NULL;
+	reply->finish = NULL;
 }
 
 struct pf_reply *pf_reply_ref(struct pf_reply *reply)
@@ -55,9 +56,24 @@ bool pf_reply_claim(struct pf_reply *reply)
 	return first;
 }
 
+static int finish(struct pf_reply *reply)
+{
+	struct pf_err err = PF_ERR_INIT;
+	int r = reply->finish(reply, &err);
+
+	if (r < 0) {
+		pf_reply_why(reply, &err);
+		pf_reply_refused(reply, r);
+		pf_reply_why(reply, NULL);
+	}
+	return r;
+}
+
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len)
 {
-	if (code < 0)
+	if (code == 0 && reply->finish)
+		code = finish(reply);
+	else if (code < 0)
 		pf_reply_refused(reply, code);
 	if (reply->closing)
 		__atomic_store_n(&reply->held->failed, code, __ATOMIC_SEQ_CST);
@@ -105,13 +121,8 @@ bool pf_reply_gone(struct pf_reply *reply)
 	return reply->answered;
 }
 
-bool pf_reply_park(struct pf_reply *reply, void (*fn)(void *arg), void *arg)
-{
-	return pf_reply_park_write(reply, NULL, fn, arg);
-}
-
-bool pf_reply_park_write(struct pf_reply *reply, size_t (*halt)(void *arg),
-			 void (*fn)(void *arg), void *arg)
+bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
+		   void (*fn)(void *arg), void *arg)
 {
 	PF_LOCK_SCOPE(&reply->lock);
 	if (reply->answered)
@@ -120,24 +131,6 @@ bool pf_reply_park_write(struct pf_reply *reply, size_t (*halt)(void *arg),
 	reply->on_interrupt = fn;
 	reply->arg = arg;
 	return true;
-}
-
-bool pf_reply_on_interrupt(struct pf_reply *reply, void (*fn)(void *arg), void *arg)
-{
-	bool late;
-
-	pf_lock(&reply->lock);
-	late = reply->interrupted;
-	if (!late) {
-		reply->halt = NULL;
-		reply->on_interrupt = fn;
-		reply->arg = arg;
-	}
-	pf_unlock(&reply->lock);
-
-	if (late && fn)
-		fn(arg);
-	return !late;
 }
 
 /* The caller does not wait any more; CODE if none of what it wrote is to be told of. */
@@ -153,7 +146,6 @@ static void give_up(struct pf_reply *reply, int code, bool tell_done)
 		return;
 	}
 	reply->answered = true;
-	reply->interrupted = true;
 	halt = reply->halt;
 	fn = reply->on_interrupt;
 	arg = reply->arg;

@@ -52,7 +52,7 @@ static struct pf_parked *park(struct pf_stream *stream, size_t size, size_t len,
 	if (!p)
 		return NULL;
 	*p = (struct pf_parked){ .stream = stream, .reply = reply, .len = len };
-	if (pf_reply_park_write(reply, halt, interrupted, p))
+	if (pf_reply_park(reply, halt, interrupted, p))
 		return p;
 	free(p);
 	return NULL;

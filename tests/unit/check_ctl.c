@@ -293,7 +293,9 @@ START_TEST(opens_have_numbers_of_their_own)
 	ck_assert_uint_eq(pf_vfs_alias(tree, st.st_ino, 1), number[2]);
 	pf_vfs_release(of[0]);
 	pf_vfs_release(of[1]);
-	ck_assert_int_eq(pf_vfs_getattr(tree, number[1], &st), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, number[1], &(struct pf_cred){ 0 }, NULL,
+					&st),
+			 0);
 	ck_assert_uint_lt(st.st_ino, 10);
 	pf_vfs_forget(tree, number[1], 1);
 	ck_assert_uint_eq(pf_vfs_alias(tree, 1, 1), 1);

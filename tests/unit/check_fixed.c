@@ -102,7 +102,7 @@ static void look_at(const struct pf_node *node)
 {
 	struct stat st;
 
-	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &st), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &god, NULL, &st), 0);
 }
 
 static void expect_told(unsigned n)
@@ -120,7 +120,7 @@ START_TEST(the_fixed_part_is_kept)
 	ck_assert_uint_eq(pf_vfs_keeps(tree, 1), PF_KEEP_NAME | PF_KEEP_ATTR);
 	ck_assert_uint_eq(pf_vfs_keeps(tree, 99), 0);
 	ck_assert_uint_eq(keeps(top, "file"), PF_KEEP_NAME);
-	ck_assert_uint_eq(keeps(top, "control"), PF_SYNC_CALL_EACH);
+	ck_assert_uint_eq(keeps(top, "control"), PF_ATTR_VARIES | PF_STREAM);
 	ck_assert_uint_eq(keeps(top, "names"), PF_KEEP_NAME | PF_KEEP_ATTR);
 	ck_assert_uint_eq(keeps(dir, "file"), PF_KEEP_NAME);
 	more = linked(dir, "more", &names, true);

@@ -438,7 +438,7 @@ static void expect_mode(mode_t mode)
 {
 	struct stat st;
 
-	ck_assert_int_eq(pf_vfs_getattr(tree, node_a->ino, &st), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, node_a->ino, &god, NULL, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, mode);
 }
 

@@ -146,20 +146,19 @@ START_TEST(attributes_for_each)
 	struct stat st;
 
 	open_as("own", &two);
-	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &one, NULL, &st), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &one, NULL, &st), 0);
 	ck_assert_int_eq(st.st_size, 1);
-	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &two, NULL, &st), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &two, NULL, &st), 0);
 	ck_assert_int_eq(st.st_size, 2);
-	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &one, of, &st), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &one, of, &st), 0);
 	ck_assert_int_eq(st.st_size, 2000);
 	ck_assert_int_eq(st.st_mode, S_IFREG | 0444);
-	ck_assert_int_eq(pf_vfs_getattr_as(tree, 12345, &one, NULL, &st), -ENOENT);
-	ck_assert_uint_eq(pf_vfs_keeps(tree, node->ino) & PF_SYNC_CALL_EACH,
-			  PF_SYNC_CALL_EACH);
+	ck_assert_int_eq(pf_vfs_getattr(tree, 12345, &one, NULL, &st), -ENOENT);
+	ck_assert_uint_eq(pf_vfs_keeps(tree, node->ino) & PF_ATTR_VARIES, PF_ATTR_VARIES);
 	pf_node_unref(node);
 	node = pf_dir_lookup(pf_tree_root(tree), "plain");
-	ck_assert_uint_eq(pf_vfs_keeps(tree, node->ino) & PF_SYNC_CALL_EACH, 0);
-	ck_assert_int_eq(pf_vfs_getattr_as(tree, node->ino, &one, NULL, &st), 0);
+	ck_assert_uint_eq(pf_vfs_keeps(tree, node->ino) & PF_ATTR_VARIES, 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &one, NULL, &st), 0);
 	ck_assert_int_eq(st.st_size, 8);
 }
 END_TEST

@@ -24,7 +24,7 @@ START_TEST(lookups)
 	ck_assert_int_eq(miss(1, "nothing"), -ENOENT);
 	ck_assert_int_eq(miss(99, "nothing"), -ENOENT);
 	ck_assert_int_eq(miss(look(1, "text").st_ino, "x"), -ENOTDIR);
-	ck_assert_int_eq(pf_vfs_getattr(tree, 99, &st), -ENOENT);
+	ck_assert_int_eq(pf_vfs_getattr(tree, 99, &god, NULL, &st), -ENOENT);
 	st = look(1, "dir");
 	ck_assert_uint_eq(st.st_nlink, 2);
 	ck_assert_uint_eq(look(1, ".").st_nlink, 3);
@@ -40,13 +40,13 @@ START_TEST(the_kernels_lookups_keep_a_node)
 	ck_assert_int_eq(pf_vfs_lookup(tree, d, "a", &st), 0);
 	ck_assert_int_eq(pf_vfs_unlink(tree, d, "a", &god), 0);
 	ck_assert_int_eq(alive, 1);
-	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &again), 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &god, NULL, &again), 0);
 	ck_assert_uint_eq(again.st_nlink, 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
 	ck_assert_int_eq(alive, 1);
 	pf_vfs_forget(tree, st.st_ino, 1);
 	ck_assert_int_eq(alive, 0);
-	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &again), -ENOENT);
+	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &god, NULL, &again), -ENOENT);
 }
 END_TEST
 

@@ -85,9 +85,10 @@ START_TEST(an_interrupted_open_is_not_open)
 	pf_reply_interrupt(reply);
 	pf_reply_unref(reply);
 	ck_assert(pf_reply_gone(waiting));
+	ck_assert(answer_is_sent(&a));
+	pf_reply_code(waiting, 0);
 	ck_assert_int_eq(answer_wait(&a), -EINTR);
 	ck_assert_ptr_null(of);
-	pf_reply_code(waiting, 0);
 	answer_end(&a);
 }
 END_TEST
