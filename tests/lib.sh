@@ -107,6 +107,27 @@ forget_mounts()
 	done < <(grep ' fuse\.pjrtfs ' /proc/self/mounts || :)
 }
 
+# own_namespace OPTION...: go on in namespaces of the test's own, which unshare(1) makes with the
+# options; skip the test if it cannot.
+own_namespace()
+{
+	if [ -z "${inside:-}" ]; then
+		requires unshare "$@" true
+		trap - EXIT
+		cd "$build"
+		rm -r "$work"
+		inside=yes exec unshare "$@" bash "$0"
+	fi
+	forget_mounts
+}
+
+# What mount_pjrtfs cannot do without, for a test that mounts in another way.
+requires_mount()
+{
+	requires test -w /dev/fuse
+	requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+}
+
 # Let the faulty plugin fail otherwise from now on: faults SPEC...; faults: in nothing.
 faults()
 {
@@ -300,6 +321,13 @@ lib_gone()
 		[ "$SECONDS" -lt "$end" ] || return 1
 		sleep 0.05
 	done
+}
+
+# The process $daemon, which the test did not start itself, ends.
+daemon_ended()
+{
+	lib_gone "$daemon" || fail "the daemon $daemon stays"
+	daemon=
 }
 
 lib_end()

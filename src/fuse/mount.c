@@ -24,7 +24,7 @@
 #endif
 
 /* BUF was read: if it is INIT, what it offers is kept. */
-static void pf_fuse_init_seen(struct pf_mount *mount, const struct fuse_buf *buf)
+static void note_init(struct pf_mount *mount, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
 	const struct fuse_init_in *init = (const void *)(in + 1);
@@ -71,7 +71,7 @@ static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
 }
 
 /* Put ourselves between libfuse and the device. */
-static int pf_fuse_use_device(struct fuse_session *session)
+static int use_device(struct fuse_session *session)
 {
 	static const struct fuse_custom_io io = { .writev = send_message,
 						  .read = receive_message };
@@ -292,7 +292,7 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		return explain_mount(path, err);
 	if (!is_fd)
 		mount->dev = pf_mountpoint_dev(path);
-	r = pf_fuse_use_device(mount->session);
+	r = use_device(mount->session);
 	return r < 0 ? pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r)) : 0;
 }
 
@@ -382,7 +382,7 @@ static void *serve(void *arg)
 			continue;
 		if (r <= 0)
 			break;
-		pf_fuse_init_seen(mount, &buf);
+		note_init(mount, &buf);
 		if (is_long(mount, &buf) || (is_heavy(&buf) && another_waits(session))) {
 			pf_unlock(&mount->lead);
 			fuse_session_process_buf(session, &buf);

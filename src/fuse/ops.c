@@ -133,8 +133,8 @@ void pf_fuse_code(fuse_req_t req, int code)
 }
 
 /* What the kernel is told of a name. */
-static void pf_fuse_entry(fuse_req_t req, const struct stat *st,
-			  struct fuse_entry_param *entry)
+static void make_entry(fuse_req_t req, const struct stat *st,
+		       struct fuse_entry_param *entry)
 {
 	unsigned keeps = pf_vfs_keeps(pf_fuse_tree(req), st->st_ino);
 	struct pf_cred cred = pf_fuse_cred(req);
@@ -165,7 +165,7 @@ static void reply_entry(fuse_req_t req, int code, const struct stat *st)
 		pf_fuse_code(req, code);
 		return;
 	}
-	pf_fuse_entry(req, st, &entry);
+	make_entry(req, st, &entry);
 	if (fuse_reply_entry(req, &entry) == -ENOENT)
 		pf_vfs_forget(tree, st->st_ino, 1);
 }
@@ -382,7 +382,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	}
 	fi->fh = (uint64_t)(uintptr_t)of;
 	set_up(fi);
-	pf_fuse_entry(req, &st, &entry);
+	make_entry(req, &st, &entry);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
 		pf_closed(mount, of);
 		pf_vfs_forget(tree, st.st_ino, 1);
@@ -573,7 +573,7 @@ static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing 
 		return fuse_add_direntry(req, at, size, e->name, &st, (off_t)i + 1);
 	/* "." and "..", and names that are gone by now, come without a lookup. */
 	found = i >= 2 && pf_vfs_lookup(pf_fuse_tree(req), ino, e->name, &st) == 0;
-	pf_fuse_entry(req, &st, &entry);
+	make_entry(req, &st, &entry);
 	if (!found)
 		entry.ino = 0;
 	n = fuse_add_direntry_plus(req, at, size, e->name, &entry, (off_t)i + 1);

@@ -57,7 +57,7 @@ static void touch_locked(struct pf_node *node)
 }
 
 /* Link NODE, whose name and hash are set, at the end of DIR's list. */
-static int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node)
+static int attach_locked(struct pf_node *dir, struct pf_node *node)
 {
 	struct pf_table *table = &dir->priv->table;
 	struct pf_node_priv *priv = node->priv;
@@ -86,7 +86,7 @@ static int pf_dir_attach_locked(struct pf_node *dir, struct pf_node *node)
 }
 
 /* The link's reference is the caller's to drop. */
-static void pf_dir_detach_locked(struct pf_node *node)
+static void detach_locked(struct pf_node *node)
 {
 	struct pf_node_priv *priv = node->priv;
 	struct pf_node *dir = priv->parent;
@@ -116,7 +116,7 @@ static void pf_dir_detach_locked(struct pf_node *node)
 
 static void unlink_locked(struct pf_node *node, struct pf_node **dead)
 {
-	pf_dir_detach_locked(node);
+	detach_locked(node);
 	if (node->priv->holder == node)
 		pf_node_drop_locked(node, dead);
 }
@@ -200,7 +200,7 @@ static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
 		return r;
 	node->priv->name = name;
 	node->priv->hash = pf_hash(name, strlen(name));
-	r = pf_dir_attach_locked(dir, node);
+	r = attach_locked(dir, node);
 	if (r < 0) {
 		node->priv->name = NULL;
 		return r;
@@ -292,10 +292,10 @@ static void move_locked(struct pf_node *node, struct pf_node *to, char **name,
 		return;
 	if (old)
 		unlink_locked(old, dead);
-	pf_dir_detach_locked(node);
+	detach_locked(node);
 	node->priv->hash = pf_hash(*name, strlen(*name));
 	node->priv->name = pf_steal(name);
-	(void)pf_dir_attach_locked(to, node); /* cannot fail: there are buckets */
+	(void)attach_locked(to, node); /* cannot fail: there are buckets */
 }
 
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name)
@@ -356,15 +356,15 @@ int pf_dir_exchange(struct pf_node *a, struct pf_node *b)
 		return -ENAMETOOLONG;
 	name_a = pf_steal(&a->priv->name);
 	name_b = pf_steal(&b->priv->name);
-	pf_dir_detach_locked(a);
-	pf_dir_detach_locked(b);
+	detach_locked(a);
+	detach_locked(b);
 	hash = a->priv->hash;
 	a->priv->hash = b->priv->hash;
 	b->priv->hash = hash;
 	a->priv->name = name_b;
 	b->priv->name = name_a;
-	(void)pf_dir_attach_locked(in_b, a); /* cannot fail: there are buckets */
-	(void)pf_dir_attach_locked(in_a, b);
+	(void)attach_locked(in_b, a); /* cannot fail: there are buckets */
+	(void)attach_locked(in_a, b);
 	return 0;
 }
 
@@ -526,11 +526,11 @@ static void uproot_locked(struct pf_tree *tree, struct pf_node *node,
 
 		pf_map_remove(&tree->nodes, n->ino);
 		if (n->priv->parent)
-			pf_dir_detach_locked(n);
+			detach_locked(n);
 		while (table->first) {
 			struct pf_node *child = table->first;
 
-			pf_dir_detach_locked(child);
+			detach_locked(child);
 			if (child->priv->holder == child)
 				pf_node_drop_locked(child, dead);
 		}
@@ -636,7 +636,7 @@ static int populate(struct pf_node *dir, struct pf_node *holder)
 			return -1;
 		node->priv->hash = pf_hash((*k)->name, strlen((*k)->name));
 		pf_lock(&dir->tree->lock);
-		r = pf_dir_attach_locked(dir, node);
+		r = attach_locked(dir, node);
 		pf_unlock(&dir->tree->lock);
 		if (r < 0) {
 			free(pf_steal(&node->priv->name));

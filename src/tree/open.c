@@ -63,7 +63,7 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 }
 
 /* Conversations have numbers of their own, other files' opens are listed. */
-static void pf_open_enter(struct pf_open *of)
+static void enter(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
 
@@ -81,7 +81,7 @@ static void pf_open_enter(struct pf_open *of)
 	priv->newest = of;
 }
 
-static void pf_open_leave(struct pf_open *of)
+static void leave(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
 
@@ -103,7 +103,7 @@ static void pf_open_leave(struct pf_open *of)
  * when it was opened.  So pages come from an open that sees what is written now, if there
  * is one, or else from the newest: who opens a file never sees what it was before.
  */
-static struct pf_open *pf_open_for_pages(struct pf_open *of)
+static struct pf_open *for_pages(struct pf_open *of)
 {
 	struct pf_open *newest;
 
@@ -213,7 +213,7 @@ static int finish(struct pf_reply *reply, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	pf_open_enter(of);
+	enter(of);
 	*reply->opened = pf_open_ref(of);
 	return 0;
 }
@@ -299,7 +299,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
 		return r;
 	pf_node_looked_up(node);
 	pf_node_stat(node, cred->pid, st);
-	pf_open_enter(of);
+	enter(of);
 	*ret = pf_steal(&of);
 	return 0;
 }
@@ -405,7 +405,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 		pf_reply_code(reply, -EIO);
 		return;
 	}
-	from = pf_open_for_pages(of);
+	from = for_pages(of);
 	pf_vfs_read(from, len, off, reply);
 }
 
@@ -707,7 +707,7 @@ static void commit_behind(struct pf_open *of)
 
 void pf_vfs_release(struct pf_open *of)
 {
-	pf_open_leave(of);
+	leave(of);
 	if (of->node->kind->closed)
 		of->node->kind->closed(of);
 	else if (of->node->kind->commit && !of->killed && is_mapped_dirty(of, true))

@@ -3,17 +3,9 @@
 # A mount whose daemon was killed looks dead and is replaced; a daemon unmounts no mount but its
 # own.  In a mount namespace of its own, so that /dev/fuse can be open to ordinary users.
 # shellcheck disable=SC2016 # what another shell expands
-if [ -z "${inside:-}" ]; then
-	unshare --mount true || {
-		echo "SKIP: not so: unshare --mount"
-		exit 77
-	}
-	inside=yes exec unshare --mount --propagation private bash "$0"
-fi
 . "$srcdir/tests/lib.sh"
-forget_mounts
-requires test -w /dev/fuse
-requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+own_namespace --mount --propagation private
+requires_mount
 requires setpriv --version
 chmod 755 "$work"
 
@@ -33,15 +25,10 @@ start()
 		fail "cannot mount: $(cat out)"
 	daemon=$("${as[@]}" timeout 5 cat "$mnt/pid")
 }
-ended()
-{
-	lib_gone "$daemon" || fail "the daemon $daemon stays"
-	daemon=
-}
 kill_daemon()
 {
 	kill -KILL "$daemon"
-	ended
+	daemon_ended
 }
 replaced()
 {
@@ -96,7 +83,7 @@ use()
 	kill -CONT "$daemon"
 	equal "health" "$("${as[@]}" timeout 20 cat "$mnt/health")" ok
 	"${as[@]}" timeout 10 fusermount3 -u "$mnt"
-	ended
+	daemon_ended
 	equal "mounts at $mnt" "$(grep -c " $mnt " /proc/self/mounts)" 0
 }
 
@@ -123,7 +110,7 @@ wait "$holder" 2>/dev/null || :
 holder=
 # and one that holds its place ends its mount, as ever
 kill -TERM "$daemon"
-ended
+daemon_ended
 ! timeout 5 mountpoint -q "$mnt" || fail "$mnt is still mounted"
 
 # -- ordinary users

@@ -3,17 +3,9 @@
 # mount.fuse3(8) on behalf of mount(8): for users with root's HOME, and with /dev/fuse opened
 # and mounted by it.  In a mount namespace of its own, so that /dev/fuse can be open to users.
 # shellcheck disable=SC2016 # what another shell expands
-if [ -z "${inside:-}" ]; then
-	unshare --mount true || {
-		echo "SKIP: not so: unshare --mount"
-		exit 77
-	}
-	inside=yes exec unshare --mount --propagation private bash "$0"
-fi
 . "$srcdir/tests/lib.sh"
-forget_mounts
-requires test -w /dev/fuse
-requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+own_namespace --mount --propagation private
+requires_mount
 requires setpriv --version
 requires type mount.fuse3
 requires test "$(id -u)" = 0
@@ -31,12 +23,6 @@ trap 'status=$?
 	umount /dev/fuse 2>/dev/null
 	(exit $status)
 	lib_end' EXIT
-
-ended()
-{
-	lib_gone "$daemon" || fail "the daemon $daemon stays"
-	daemon=
-}
 
 # -- a user with root's HOME: no file there is the user's, and the home is that of passwd(5)
 mknod -m 666 fuse c 10 229
@@ -57,7 +43,7 @@ mount_as_user()
 end()
 {
 	"${as[@]}" timeout 10 fusermount3 -u "$mnt"
-	ended
+	daemon_ended
 }
 if "${as[@]}" test -w /dev/fuse -a -x "$pjrtfs" -a -r "$plugins/${plugin:-cpu}/pjrt_plugin.so"; then
 	for mode in 700 755; do # what is in it can be read, or not
@@ -104,7 +90,7 @@ timeout 120 mount.fuse3 "pjrtfs#${plugin:-cpu}" "$mnt" \
 handed_in
 grep -q '^CapEff:[[:space:]]*0*$' "/proc/$daemon/status" || fail "it has capabilities"
 bounded umount "$mnt"
-ended
+daemon_ended
 
 # It is told to end: the mount is of whoever made it.
 how=rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other
@@ -114,7 +100,7 @@ bounded bash -c 'exec 7<>/dev/fuse &&
 	- "$mnt" "${plugin:-cpu}" "$how" "$plugins" >out 2>&1 || fail "$(cat out)"
 handed_in
 kill -TERM "$daemon"
-ended
+daemon_ended
 fails_with 'not connected' ls "$mnt"
 grep -q " $mnt fuse.pjrtfs " /proc/self/mounts || fail "it has unmounted what it did not mount"
 bounded umount "$mnt"

@@ -1,17 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # In a PID namespace entered from outside, as containers are, callers have no session leader.
-if [ -z "${inside:-}" ]; then
-	unshare --pid true || {
-		echo "SKIP: not so: unshare --pid"
-		exit 77
-	}
-	inside=yes exec unshare --pid --fork --kill-child --mount-proc bash "$0"
-fi
 . "$srcdir/tests/lib.sh"
-forget_mounts
-requires test -w /dev/fuse
-requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+own_namespace --pid --fork --kill-child --mount-proc
+requires_mount
 mount_pjrtfs
 
 [ "$(cut -d' ' -f6 /proc/self/stat)" = 0 ] || fail "this shell's session leader is inside"

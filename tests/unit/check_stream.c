@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exchange files: every open is a conversation, writes and reads may wait and be interrupted. */
+/* Streams: every open is a conversation, writes and reads may wait and be interrupted. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -212,7 +212,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("exchange");
+	Suite *s = suite_create("stream");
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
