@@ -55,7 +55,4 @@ void pf_fs_free(struct pf_fs *fs);
 /* Its tree, borrowed: for a front end. */
 struct pf_tree *pf_fs_tree(struct pf_fs *fs);
 
-/* Bytes of the memory budget in use, and the limit: what df shows. */
-void pf_fs_usage(struct pf_fs *fs, uint64_t *used, uint64_t *limit);
-
 #endif

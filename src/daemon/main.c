@@ -143,7 +143,7 @@ static void usage(void *arg, struct pf_usage *ret)
 {
 	struct daemon *d = arg;
 
-	pf_fs_usage(d->fs, &ret->used, &ret->limit);
+	pf_arena_usage(d->arena, &ret->used, &ret->limit);
 	ret->files = pf_tree_count(pf_fs_tree(d->fs));
 }
 

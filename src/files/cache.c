@@ -56,7 +56,7 @@ static int max_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err
 	return 0;
 }
 
-/* A line, written at once: a shell's echo learns here what is wrong with it. */
+/* The whole line comes in one write, so that a wrong one fails a shell's echo. */
 static ssize_t max_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			 struct pf_err *err)
 {
@@ -85,7 +85,7 @@ static ssize_t clear_write(struct pf_open *of, const void *src, size_t len, uint
 	return r < 0 ? r : (ssize_t)len;
 }
 
-/* Nothing: but who copies the whole tree reads it, too. */
+/* It is empty, but readable: programs that copy the whole tree read it. */
 static int clear_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)node;
@@ -127,7 +127,7 @@ static struct pf_cache_key *key_of(struct pf_node *node)
 	return node->object;
 }
 
-/* What the entry tells of itself; its "info" is for who loads it. */
+/* The entry's description, without the parts that only a load needs. */
 static struct json_object *parse_meta(const struct pf_buf *text)
 {
 	struct json_tokener *tok = json_tokener_new();
@@ -169,7 +169,7 @@ static int entry_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-/* ls -lt shows what will be evicted last first. */
+/* ls -lt lists the entries in the reverse order of their eviction. */
 static void entry_getattr(struct pf_node *node, struct stat *st)
 {
 	struct stat file;
@@ -225,7 +225,7 @@ static int entries_unlink(struct pf_node *dir, struct pf_node *node, struct pf_e
 {
 	int r = pf_cache_remove(cache_of(dir), key_of(node), err);
 
-	/* Somebody else may have evicted it just before. */
+	/* Another daemon may have evicted it just before. */
 	if (r < 0 && r != -ENOENT)
 		return r;
 	pf_dir_unlink(node);
@@ -264,7 +264,7 @@ static void link_new(struct pf_node *dir, const struct pf_cache_key *key)
 		(void)pf_dir_link(dir, name, node, false);
 }
 
-/* Other daemons put and evict as they like: what is listed is what is there now. */
+/* Other daemons put and evict entries: list those that are there now. */
 static void entries_list(struct pf_node *dir)
 {
 	struct pf_cache_key *keys;

@@ -44,17 +44,8 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 	return r;
 }
 
-struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len)
-{
-	for (unsigned i = 0; i < fs->n_devices; i++)
-		if (strlen(fs->devices[i].name) == len &&
-		    !memcmp(fs->devices[i].name, name, len))
-			return &fs->devices[i];
-	return NULL;
-}
-
-int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
-		    struct pf_err *err)
+static void no_device(const struct pf_fs *fs, const char *name, size_t len,
+		      struct pf_err *err)
 {
 	enum { SHOWN = 8 };
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
@@ -68,9 +59,20 @@ int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
 			      fs->devices[i].name);
 	if (n > SHOWN)
 		pf_buf_printf(&list, " and %u more in devices/", n - SHOWN);
-	return pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
-			  len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
-			  list.data ? list.data : "");
+	pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
+		   len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
+		   list.data ? list.data : "");
+}
+
+struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
+				 struct pf_err *err)
+{
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		if (strlen(fs->devices[i].name) == len &&
+		    !memcmp(fs->devices[i].name, name, len))
+			return &fs->devices[i];
+	no_device(fs, name, len, err);
+	return NULL;
 }
 
 bool files_may_abandon(const struct pf_fs *fs, uid_t user)
@@ -173,7 +175,7 @@ void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const ch
 	pf_event_send(&e);
 }
 
-/* A read copies no more at once: a buffer of that size is made for each. */
+/* bytes at most in one read, each of which allocates as many */
 enum { AT_ONCE = 256 << 10 };
 
 int lines_open(struct pf_open *of, struct pf_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* devices/NAME/N/: what is known of each device, and its buffers. */
+/* devices/NAME/N/: facts about each device, and its buffers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const struct pf_device_desc *desc_of(struct pf_node *node)
 	return &plugin_of(node)->devices[d->index];
 }
 
-/* --- memory_stats.json: asked for anew at each open ----------------------------------- */
+/* --- memory_stats.json: each open fetches it from the plugin --------------------------- */
 
 struct stats {
 	struct pf_call call;
@@ -202,7 +202,7 @@ static const struct pf_kind kind_memory = {
 	.free = memory_free,
 };
 
-/* --- executables: those that are loaded there, a line each ------------------------------ */
+/* --- executables: the names of those that are loaded there ------------------------------ */
 
 static bool runs_on(struct pf_executable *x, const struct device *d)
 {

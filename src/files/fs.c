@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Put the file system together, and take it apart. */
+/* Build the file system, and free it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void share(struct pf_node *dir, const struct pf_fs_config *config)
 	pf_node_set_attr(dir, &attr);
 }
 
-/* The directories where users make things, which they can do if they have rights there. */
+/* The directories in which users with the rights make files. */
 static void share_all(struct pf_fs *fs, const struct pf_fs_config *config)
 {
 	share(fs->programs, config);
@@ -115,7 +115,7 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 	return r < 0 ? pf_err_set(err, r, "no memory for the tree") : 0;
 }
 
-/* Entries are the owner's, whoever has room made. */
+/* The event belongs to the mount's owner, whichever user's program needed the room. */
 static void cache_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
 {
 	struct pf_telemetry *telemetry = arg; /* outlives the cache */
@@ -161,21 +161,22 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	return 0;
 }
 
-/* Views and mirrors refer to each other: unlinking everything undoes that. */
+/* Views and mirrored directories hold references on each other: unlinking drops them. */
 static void unlink_all(struct pf_node *dir)
 {
 	struct pf_node **list = dir ? pf_dir_list(dir) : NULL;
 
 	for (struct pf_node **p = list; p && *p; p++) {
-		if (S_ISDIR((*p)->kind->mode) && (*p)->kind->dir)
+		const struct pf_kind *kind = (*p)->kind;
+		int (*remove)(struct pf_node * dir, struct pf_node * node,
+			      struct pf_err * err) = S_ISDIR(kind->mode)
+							     ? dir->kind->dir->rmdir
+							     : dir->kind->dir->unlink;
+
+		if (kind->dir)
 			unlink_all(*p);
-		if (S_ISDIR((*p)->kind->mode) ? dir->kind->dir->rmdir != NULL
-					      : dir->kind->dir->unlink != NULL) {
-			if (S_ISDIR((*p)->kind->mode))
-				dir->kind->dir->rmdir(dir, *p, NULL);
-			else
-				dir->kind->dir->unlink(dir, *p, NULL);
-		}
+		if (remove)
+			remove(dir, *p, NULL);
 		pf_node_unref(*p);
 	}
 	free(list);
@@ -218,9 +219,4 @@ void pf_fs_free(struct pf_fs *fs)
 struct pf_tree *pf_fs_tree(struct pf_fs *fs)
 {
 	return fs->tree;
-}
-
-void pf_fs_usage(struct pf_fs *fs, uint64_t *used, uint64_t *limit)
-{
-	pf_arena_usage(fs->arena, used, limit);
 }

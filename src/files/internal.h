@@ -14,7 +14,7 @@
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"
 
-/* What the rooms of src/files share. */
+/* The declarations that the rooms of src/files share. */
 
 /* A device that has a directory in devices/. */
 struct device {
@@ -61,8 +61,8 @@ struct pf_fs {
 	struct pf_node *executables;      /* owned reference */
 	char *mountpoint;                 /* owned; NULL: not known */
 	struct deferred_frees deferred_frees;
-	/* Nodes that tell why a name in buffers/ was refused, and where the next one goes:
-	 * owned references, under the name lock. */
+	/* Nodes with the reasons why names in buffers/ were refused, and the place of the next
+	 * one: owned references, under the name lock. */
 	struct pf_node *refusals[FILES_REFUSALS];
 	unsigned next_refusal;
 	_Atomic unsigned n_shardings; /* NAME.sharding.json files that there are */
@@ -111,48 +111,46 @@ static inline struct pf_fs *fs_of(struct pf_node *node)
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);
 
-/* The device called NAME ("cpu:1"), or NULL. */
-struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len);
+/* The device called NAME, of LEN bytes ("cpu:1"), borrowed.  NULL: there is none; *ERR is
+ * -ENODEV, and lists the devices. */
+struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
+				 struct pf_err *err);
 
-/* Say that there is no device called NAME, of LEN bytes, and which there are.  -ENODEV. */
-int files_no_device(const struct pf_fs *fs, const char *name, size_t len,
-		    struct pf_err *err);
-
-/* May an execution that USER asked for, and nobody waits for any more, be ended with its worker
- * once fs->abandoned_ms are over?  The mount's owner's never. */
+/* May an execution that USER requested, and for which no process waits any more, be ended with
+ * its worker after fs->abandoned_ms?  False for the mount's owner. */
 bool files_may_abandon(const struct pf_fs *fs, uid_t user);
 
-/* It is executed still: end WORKER, and tell.  EXECUTABLE is its name, ID the command's, JSON
- * text, or NULL.  Does not block. */
+/* Such an execution still runs: end WORKER, and report that.  EXECUTABLE is its name, ID the
+ * command's, JSON text, or NULL.  Does not block. */
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   const char *executable, uid_t user, const char *id);
 
-/* A JSON list of extents.  -EINVAL. */
+/* Read LIST, a JSON list of extents, into *RET.  -EINVAL. */
 int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);
 
 /* Answer a read of LEN bytes at OFF of the SIZE bytes at DATA (NULL: there are none). */
 void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
 		      uint64_t off);
 
-/* Run FN(ARG) on a thread of its own; false if there is none. */
+/* Run FN(ARG) on a detached thread of its own.  False: no thread could be created. */
 bool files_on_thread(void *(*fn)(void *arg), void *arg);
 
-/* What the rooms of src/files tell of in events. */
+/* --- events: the name lock may be held in all of these -------------------------------- */
 
-/* Begin EVENT about NODE, of its owner.  The name lock may be held in all of these. */
+/* Begin EVENT about NODE, which belongs to NODE's owner. */
 void files_event_begin(struct pf_event *e, const char *event, struct pf_node *node);
 
-/* Add EVENT about NODE, which is linked still. */
+/* Report EVENT about NODE, which is still linked. */
 void files_report(struct pf_node *node, const char *event);
 
-/* NODE has another name than FROM, a path. */
+/* Report EVENT: NODE had the path FROM until now. */
 void files_report_moved(struct pf_node *node, const char *event, const char *from);
 
-/* A command of UID with ID (JSON text, or NULL) at FILE ("control") failed. */
+/* Report that a command of UID with ID (JSON text, or NULL) at FILE ("control") failed: ERR. */
 void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
 			 const struct pf_err *err);
 
-/* Lists of words or names. */
+/* --- lists of names -------------------------------------------------------------------- */
 
 /* A list of words or names.  All zeros is an empty one. */
 struct names {
@@ -160,10 +158,11 @@ struct names {
 	char **at; /* owned strings in an owned array */
 };
 
+/* Append a copy of the LEN bytes at STR.  0 or -ENOMEM. */
 int names_add(struct names *names, const char *str, size_t len);
 void names_release(struct names *names);
 
-/* What the files of the fixed part of the tree share. */
+/* --- the fixed part of the tree ---------------------------------------------------------- */
 
 extern const struct pf_kind kind_root;
 extern const struct pf_kind kind_plugins;
@@ -172,54 +171,54 @@ extern const struct pf_kind kind_cache;
 
 /* Fill plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
-void files_remove_plugins(
-	struct pf_fs *fs); /* workers tell their nodes nothing any more */
 int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 
-/* Link events, and tell the watch what things are called.  0 or -ENOMEM. */
+/* From now on no worker calls a node of plugins/. */
+void files_remove_plugins(struct pf_fs *fs);
+
+/* Link events, and give the telemetry the names of nodes.  0 or -ENOMEM. */
 int files_add_events(struct pf_fs *fs);
 
-/* Files to which lines are appended, and which are read by offset: events, plugins/NAME/log. */
+/* --- files to which lines are appended: events, plugins/NAME/log ------------------------- */
 
 /* For a kind's open and release: of->state is a struct pf_lines_reader. */
 int lines_open(struct pf_open *of, struct pf_err *err);
 void lines_release(struct pf_open *of);
 
-/* For its read: LINES copies at most LEN bytes at OFF to DST, and returns how many. */
+/* For the kind's read: LINES copies at most LEN bytes at OFF to DST, and returns how many. */
 void lines_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply,
 		size_t (*lines)(struct pf_open *of, uint64_t off, char *dst, size_t len));
 
-/* For its getattr_as: SIZE bytes, the last line of TIME (tv_sec 0: there is none). */
+/* For the kind's getattr_as: SIZE bytes, the last line written at TIME (tv_sec 0: no line). */
 void lines_stat(struct stat *st, uint64_t size, const struct timespec *time);
 
-/*
- * A reader who waits for a plugin's answer, but not for ever.
- *
- * The answer and a timer race for the reply: whoever comes first gives it.  The one who comes
- * last frees what both of them use.
- */
+/* --- a time limit for a plugin's answer --------------------------------------------------- */
 
 enum { PATIENCE_MS = 1000 };
 
-/* Embedded in what waits; all zeros but OVER before it begins. */
+/*
+ * Embedded in the struct of a reader that waits; all zeros but OVER before patience_begin.  The
+ * plugin's answer and a timer race: the first of them answers the reader, the last one, by
+ * patience_last, frees the struct.
+ */
 struct patience {
-	/* Time is over: give the reply.  On the timers' thread, no lock held.  The function then
-	 * asks patience_last whether to free what is waiting. */
+	/* The time is over: answer the reader, then call patience_last.  On the timers' thread,
+	 * no lock held. */
 	void (*over)(struct patience *p);
-	struct pf_timers *timers; /* borrowed; NULL: it waits for ever */
+	struct pf_timers *timers; /* borrowed; NULL: no limit */
 	struct pf_timer timer;
-	atomic_bool left; /* one of the two is done with it */
+	atomic_bool left; /* one of the two has called patience_last */
 };
 
-/* Have P->over called in MS milliseconds, unless patience_end comes first.  If no timer thread
- * can be started, it waits for ever. */
+/* Have P->over called in MS milliseconds, unless patience_end is called first.  If no timer
+ * thread can be started, there is no limit. */
 void patience_begin(struct patience *p, struct pf_fs *fs, uint64_t ms);
 
-/* The answer is there.  True: it is in time, the caller gives the reply and frees what waited.
- * False: the timer gives it, or has; the caller asks patience_last. */
+/* The answer has come.  True: in time, the caller answers the reader and frees the struct.
+ * False: the timer answers it, or has; the caller calls patience_last. */
 bool patience_end(struct patience *p);
 
-/* The caller is done with P.  True: so is the other one, and the caller frees it. */
+/* The caller is done with P.  True: so is the other side, and the caller frees the struct. */
 bool patience_last(struct patience *p);
 
 #endif

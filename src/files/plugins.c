@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugins/NAME/: what is known of each plugin and its worker. */
+/* plugins/NAME/: facts about each plugin and its worker. */
 #include <errno.h>
 #include <poll.h>
 
@@ -50,7 +50,7 @@ static int extensions_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 	return 0;
 }
 
-/* What the process may do, as it told itself. */
+/* The sandbox of the worker, as the worker described it. */
 static int sandbox_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct json_object *o = NULL, *mode = NULL, *landlock = NULL, *seccomp = NULL;
@@ -108,7 +108,7 @@ static struct json_object *alive_of(struct pf_node *node)
 	return o;
 }
 
-/* --- log: as events, what comes is appended ---------------------------------------------- */
+/* --- log: as events, lines are appended    ---------------------------------------------- */
 
 static size_t log_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {
@@ -166,7 +166,7 @@ FILES_TEXT(extensions, "extensions", extensions_show, NULL);
 PF_FIELD_JSON(attributes, "attributes.json", pf_json_copy(desc_of(node)->attributes));
 /* The create options in force. */
 PF_FIELD(options, "options.json", "%s", pf_worker_options(worker_of(node)));
-/* What a plugin prints names everybody's programs. */
+/* A plugin's output names programs of all users. */
 static const struct pf_kind error = { .name = "error",
 				      .mode = S_IFREG | 0440,
 				      .show = error_show };

@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "pjrtfs/vfs.h"
 
-/* metrics.prom: what Prometheus reads.  It asks no plugin anything. */
+/* --- metrics.prom, for Prometheus.  It sends nothing to a plugin ---------------------------- */
 
 /* A family of one sample, of TYPE "gauge" or "counter". */
 static void single(struct pf_buf *out, const char *name, const char *type,
@@ -181,9 +181,9 @@ PF_FIELD(version, "version", "%s", PACKAGE_VERSION);
 PF_FIELD(pid, "pid", "%d", (int)getpid());
 FILES_TEXT(health, "health", health_show, NULL);
 
-/* --- why the last call failed -------------------------------------------------------------- */
+/* --- error: why the last call failed --------------------------------------------------------- */
 
-/* As it was when the file was opened; it is another to each user and login session. */
+/* The refusal at the time of open(2); each user and login session has one of its own. */
 static int error_open(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_buf *text = calloc(1, sizeof(*text));
@@ -238,14 +238,14 @@ const struct pf_kind kind_root = {
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
 
-/* events: what happened, a line each; and the names of what it happened to. */
+/* --- events --------------------------------------------------------------------------------- */
 
 static struct pf_telemetry *telemetry_of(struct pf_node *node)
 {
 	return fs_of(node)->telemetry;
 }
 
-/* What is read is the opener's, whoever reads. */
+/* A reader sees the events of the user that opened the file. */
 static size_t events_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {
 	return pf_events_read(telemetry_of(of->node), of->cred.uid, of->state, off, dst,
@@ -283,9 +283,8 @@ static const struct pf_kind kind_events = {
 	.getattr_as = events_getattr_as,
 };
 
-/* --- names -------------------------------------------------------------------------------- */
-
-/* The watch has a reference on the node of events, which keeps the tree. */
+/* The path and the owner of the node SUBJECT.  The telemetry has a reference on the node of
+ * events, which keeps the tree. */
 static bool name_of(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret_user)
 {
 	struct pf_tree *tree = ((struct pf_node *)arg)->tree;

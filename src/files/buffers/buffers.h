@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers, for the other rooms: what their names mean, and giving them names. */
+/* Buffers, for the other rooms: look names up, and give names to buffers. */
 #ifndef PJRTFS_FILES_BUFFERS_BUFFERS_H
 #define PJRTFS_FILES_BUFFERS_BUFFERS_H
 
@@ -27,9 +27,9 @@ int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
 	       struct pf_err *err);
 
 /*
- * The value of such a buffer, too, with a reference in *VALUE, as pf_buffer_value: if the
- * buffer loses its name to another one meanwhile, that one's.  *BUFFER, if it is not NULL, is
- * what a look-up gave already, and may become the other (the reference goes with it).
+ * The value of such a buffer, too, with a reference in *VALUE, as pf_buffer_value.  If another
+ * buffer takes the name over meanwhile, *BUFFER becomes that one, and *VALUE its value.
+ * *BUFFER, if it is not NULL, is the result of a look-up of NAME: its reference is taken.
  */
 int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
@@ -44,50 +44,54 @@ static inline struct device *files_buffer_device(const struct pf_buffer *buffer)
 	return pf_container_of(pf_buffer_location(buffer), struct device, location);
 }
 
-/* Where an output or a new buffer goes. */
+/* The name that a result or a new buffer gets. */
 struct target {
 	struct pf_node *dir; /* owned reference */
 	char stem[PF_NAME_MAX + 1];
 	char *name;    /* owned: as the user wrote it */
-	mode_t perm;   /* of a new one, less the umask; 0: 0644 */
-	bool numbered; /* a new one's name is the number of a result */
+	mode_t perm;   /* of a new file, before the umask; 0: 0644 */
+	bool numbered; /* the name of a new buffer is the number of a result */
 };
 
-/* The mode of the buffer NAME, for copies of it; 0: there is none. */
+/* The permission bits of the buffer NAME, for copies of it; 0: no such buffer. */
 mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
 			    const char *name, const struct pf_cred *cred);
 
 /*
- * Find where the name NAME leads, for CRED to make or replace a buffer there: the
- * directories exist, W_OK on what is there, or on the directory for a new one.
+ * Find the directory and the stem of NAME, for CRED to make or replace a buffer there.  The
+ * caller releases *RET.  -ENOENT, -ENODEV: no such directory; -EINVAL, -ENAMETOOLONG, -EILSEQ:
+ * no buffer can have that name; -EEXIST: a directory has it; -EACCES: no W_OK on the buffer
+ * there, or, for a new one, on the directory; -ENOMEM.
  */
 int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err);
-void files_target_release(struct target *target);
+void files_target_release(struct target *target); /* all zeros is allowed */
 
-/* The buffer that has that name now, with a reference, or NULL. */
+/* The buffer that has the name TARGET now, with a reference, or NULL. */
 struct pf_buffer *files_target_buffer(const struct target *target);
 
 /*
- * Give the name TARGET a new buffer (a reference is taken): a new inode, which keeps owner
- * and mode of what was there, or is CRED's.  EXCL: -EEXIST.
+ * Give BUFFER (a reference is taken) the name TARGET: a new inode, with the owner and mode of
+ * the buffer that it replaces, or else CRED's.  With EXCL -EEXIST if there is one; -ENOENT: the
+ * directory is gone; -ENAMETOOLONG, -ENOMEM.  Takes the name lock.
  */
 int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 		     enum pf_format format, const struct pf_cred *cred, bool excl,
 		     struct pf_err *err);
 
-/* The same, the name lock held: several appear at once. */
+/* The same, the name lock held, so that several names appear at once; and a check before that the
+ * directory and the stem are still free for it. */
 int files_check_target_locked(struct target *target, struct pf_err *err);
 int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
 			    enum pf_format format, const struct pf_cred *cred, bool excl,
 			    struct pf_err *err);
 
-/* What a name in a command stands for. */
+/* The names that a name in a command stands for. */
 enum files_expansion {
 	FILES_ITSELF,
-	FILES_LEAVES, /* the buffers below a directory, whose names may be parameters' */
-	FILES_RESULTS, /* of a directory, which all have a number for a name, given by commands to
-			* results: their order is all that these names tell */
+	FILES_LEAVES,  /* the buffers below a directory, whose names may be parameters' */
+	FILES_RESULTS, /* the same, but all of them are results that a command numbered:
+			* their names give their order and nothing else */
 };
 
 /*
@@ -99,31 +103,31 @@ enum files_expansion {
 int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
 		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);
 
-/* Is NAME a directory of buffers? */
+/* Is NAME a directory of buffers that CRED may search? */
 bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
 			const struct pf_cred *cred);
 
-/* Make the directory NAME, as mkdir does; it may be there already. */
+/* Make the directory NAME, as mkdir(2) does; 0 too if it exists.  Takes the name lock. */
 int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
 			 const struct pf_cred *cred, struct pf_err *err);
 
-/* Unlink the buffer NAME, as rm does.  -ENOENT, -EACCES. */
+/* Unlink the buffer NAME, as unlink(2) does.  -ENOENT, -EACCES.  Takes the name lock. */
 int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_err *err);
 
-/* Append the lines of Python that convert files of other formats. */
+/* Append the lines of Python that convert files of other formats to buffers. */
 void buffers_print_foreign(struct pf_buf *out);
 
 /* Free the buffers whose frees are deferred, and defer no more.  Takes the name lock. */
 void files_end_deferred_frees(struct pf_fs *fs);
 
-/* Arrays that are split over devices. */
+/* --- arrays on several devices ----------------------------------------------------------- */
 
-/* What NAME.sharding.json tells of the buffers NAME of several devices. */
+/* The content of NAME.sharding.json, about the buffers NAME of several devices. */
 struct sharded {
 	enum pf_dtype dtype;
 	struct pf_shape shard; /* of each device's buffer */
-	/* Devices are always there; the rest only if it is known. */
+	/* The devices are always known; the rest of S, and WHOLE, only with KNOWN. */
 	struct pf_sharding s;
 	bool known;
 	struct pf_shape whole;
@@ -132,30 +136,31 @@ struct sharded {
 void sharded_release(struct sharded *sharded); /* all zeros is allowed */
 
 /*
- * What NAME ("ws", "ns/ws") is, for CRED.  1: *RET, valid while the caller keeps its reference
- * to *NODE.  0: it is nothing, or the name of a buffer on one device.  -EACCES; -ENOENT,
- * -ENODEV: there is no such directory.
+ * The sharding of the array NAME ("ws", "ns/ws"), for CRED.  1: in *RET, valid while the caller
+ * keeps the reference on *NODE.  0: NAME is a buffer on one device, or does not exist.  -EACCES;
+ * -ENOENT, -ENODEV: no such directory.
  */
 int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 			struct pf_node **node, const struct sharded **ret,
 			struct pf_err *err);
 
-/* May CRED make, or replace, the sharding file of NAME?  0; -EINVAL: NAME says which device;
+/* May CRED make, or replace, the sharding file of NAME?  0; -EINVAL: NAME has a device in it;
  * -ENAMETOOLONG, -ENOENT, -EACCES. */
 int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 			 struct pf_err *err);
 
 /*
- * Make or replace it; what SHARDED holds is taken.  The name lock is held; the shards come
- * next, under the same hold of it: so it goes with the last of them, not before, and is
- * listed before them, for those who remove what a directory lists.  As above, and -ENOMEM.
+ * Make or replace it; the content of SHARDED is taken.  The name lock is held, and the caller
+ * names the shards before it gives the lock back: so the file is listed before the shards, for
+ * programs that remove a directory's files in order, and goes with the last of them.  -errno of
+ * files_check_sharding; -ENOMEM.
  */
 int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 			      const struct pf_cred *cred, struct sharded *sharded,
 			      struct pf_err *err);
 
-/* Fill S's devices, the first of DEVICE's plugin, if they are not named.  -EINVAL: it has
- * fewer; -ENODEV: there is none of such a name; -ENOMEM. */
+/* Check the devices that S names; if it names none, fill in the first ones of DEVICE's plugin.
+ * -EINVAL: the plugin has fewer; -ENODEV: no device has such a name; -ENOMEM. */
 int files_sharding_devices(struct pf_fs *fs, const struct device *device,
 			   struct pf_sharding *s, struct pf_err *err);
 

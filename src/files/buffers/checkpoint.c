@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of several tensors: a .safetensors file that holds one array is a buffer; any other
- * is a directory of its stem, with a buffer for each tensor.
+ * Files of several tensors, and how closing a file makes arrays.
  *
- * The directory is listed in the file's stead, and the file is found by its name though it
- * is not listed, as views are.  Before the file is written to it is listed again, and the
- * directory goes; closing it makes a new one.  All arrays share the file's bytes.
+ * A .safetensors file of one tensor is a buffer; any other is a directory called like its stem,
+ * with a buffer for each tensor.  The directory is listed in the file's stead; a lookup still
+ * finds the file by its name, as it finds views.  A write lists the file again and removes the
+ * directory; closing the file makes a new one.  All arrays share the file's bytes.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* A hundred thousand tensors, each in a directory of its own: nobody needs more. */
+/* A hundred thousand tensors, each in a directory of its own: more than models have. */
 enum { MAX_NODES = 200000 };
 
 /* Unlink everything below DIR. */
@@ -40,7 +40,7 @@ static void clear(struct pf_node *dir)
 
 /* --- making one ------------------------------------------------------------------------- */
 
-/* A directory under way, which nobody can see yet. */
+/* A directory that is being built, and not linked yet. */
 struct build {
 	struct pf_node *file; /* borrowed */
 	struct device *device;
@@ -71,7 +71,7 @@ static struct pf_node *directory_new(struct build *b)
 	return node;
 }
 
-/* The directory called NAME in DIR, made if need be, with a reference. */
+/* The directory called NAME in DIR, which is made if it does not exist, with a reference. */
 static int enter(struct build *b, struct pf_node *dir, const char *name,
 		 struct pf_node **ret, struct pf_err *err)
 {
@@ -137,7 +137,7 @@ static int put(struct build *b, struct pf_node *dir, const char *stem,
 	return pf_dir_link(dir, name, node, false);
 }
 
-/* The tensor called PATH: a '/' leads into a directory. */
+/* Make the tensor called PATH: a '/' leads into a directory. */
 static int add(struct build *b, const char *path, struct pf_value *value,
 	       struct pf_err *err)
 {
@@ -182,10 +182,7 @@ static int fill(struct build *b, const struct pf_tensors *tensors, struct pf_err
 	return 0;
 }
 
-/*
- * Nobody will ever see what was built.  Its nodes were linked in one another; the tree
- * frees those that are linked nowhere else with the last reference to them.
- */
+/* Linked nodes hold each other: unlink them, so that the last reference frees them. */
 void checkpoint_abandon(struct pf_node *dir)
 {
 	if (!dir)
@@ -220,9 +217,9 @@ int checkpoint_build(struct pf_node *file, struct device *device, struct pf_node
 	return r;
 }
 
-/* --- and undoing it --------------------------------------------------------------------- */
+/* --- removing it --------------------------------------------------------------------- */
 
-/* Is everything below DIR of the file whose entry has the number ID? */
+/* Are all files below DIR unchanged tensors of the file with the id ID? */
 static bool is_all_of(struct pf_node *dir, uint64_t id)
 {
 	struct pf_node **list = pf_dir_list(dir);
@@ -353,8 +350,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 		return r;
 	parent = pf_node_parent(file);
 	pf_node_name(file, stem);
-	/* Unlinked, or renamed, or written to once more meanwhile: whoever did that sees to
-	 * the rest. */
+	/* If it was unlinked, renamed or written to meanwhile, that operation has done the rest. */
 	if (!parent || pf_format_of(stem, &len) != PF_FORMAT_SAFETENSORS ||
 	    pf_buffer_location(buffer_of(file)) != &dir_of(dir)->device->location ||
 	    !pf_buffer_is_tensors(buffer_of(file)))
@@ -384,8 +380,8 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 	return r < 0 ? r : 0;
 }
 
-/* FILE was written and holds several tensors: link their directory.  BEHIND: nobody waits for it,
- * so that somebody else may have done so by now.  Takes the name lock. */
+/* FILE was written and has several tensors: link their directory.  BEHIND: the commit runs behind,
+ * so that a later one may have linked it by now.  Takes the name lock. */
 static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
 {
 	struct pf_node *dir;
@@ -403,22 +399,22 @@ static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *e
 	return r;
 }
 
-/* What was written becomes an array, and arrays go to their devices; someone may wait. */
+/* --- commits: bytes become an array, which is sent to its device ------------------------------ */
 
 struct commit {
 	struct pf_wait waiter;
 	struct pf_buffer *buffer; /* owned reference */
 	struct pf_node *node;     /* owned reference, or NULL: there is a value */
 	struct pf_value *value;   /* owned reference, once there is one */
-	struct pf_reply *reply;   /* owned, or NULL: nobody waits */
+	struct pf_reply *reply;   /* owned, or NULL: no process waits */
 	bool partial_ok;
 	struct timespec start;
-	bool moved; /* a value that came from elsewhere: failing, it stays what it was */
-	_Atomic unsigned refs; /* the upload, and who looks for its end */
+	bool moved; /* the value of another device: if the transfer fails, it stays readable */
+	_Atomic unsigned refs; /* the transfer's, and commit_begin's */
 	_Atomic bool ended;
 };
 
-/* A small upload takes less than waking the thread that would hear of its end. */
+/* A small upload takes less time than waking the thread that takes its reply. */
 enum { SETTLE_US = 50 };
 
 static void commit_unref(struct commit *c)
@@ -435,10 +431,10 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 {
 	if (c->value && !c->moved)
 		pf_buffer_committed(c->buffer, c->value, r, err);
-	/* Who waits for nothing may hold the name lock, and tells himself. */
+	/* A caller that does not wait may hold the name lock, and invalidates by itself. */
 	if (c->node && c->reply)
 		inode_changed(c->node);
-	/* What is no array (yet) is not told of; a file of several, when it is linked. */
+	/* Incomplete content is not reported; a file of several tensors is when it is linked. */
 	if (r < 0 || (c->value && !c->moved))
 		files_report_committed(c->buffer, r < 0 ? err : NULL,
 				       pf_seconds_since(CLOCK_MONOTONIC, &c->start));
@@ -545,8 +541,8 @@ void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply 
 		commit_begin(c, pf_buffer_commit_is_slow(buffer), false);
 }
 
-void buffer_place_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
-			struct pf_reply *reply)
+void buffer_transfer_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
+			   struct pf_reply *reply)
 {
 	struct commit *c = commit_new(buffer, reply);
 

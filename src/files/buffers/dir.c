@@ -340,7 +340,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		return r;
 	files_shard_gone(dir, old);
 	if (value)
-		buffer_place_start(inode->buffer, value, true, NULL);
+		buffer_transfer_start(inode->buffer, value, true, NULL);
 	return from == format ? 0 : take_format(node, format, &built, err);
 }
 

@@ -8,6 +8,17 @@
 
 #include "internal.h"
 
+/* An open file. */
+struct buffer_open {
+	struct pf_snapshot snapshot; /* what a reader sees, if it is */
+	bool viewed;
+	bool waits; /* for another view's writer to go, before it may write */
+	/* The first COPIED_LEN bytes of a snapshot were copied here; no byte was moved yet. */
+	bool copying;
+	struct pf_snapshot copied;
+	uint64_t copied_len;
+};
+
 /* --- writers --------------------------------------------------------------------------------- */
 
 /*
@@ -78,7 +89,7 @@ static int writer_take_over(struct pf_open *of, struct pf_err *err)
 
 /*
  * OF is opened to write.  0; or, with its "waits" set, another view is open for writing, and
- * await_writer is to be called.  -EACCES, -ENFILE; what converting the buffer says.
+ * await_writer is to be called.  -EACCES, -ENFILE; -errno of pf_buffer_adopt.
  */
 static int writer_enter(struct pf_open *of, struct pf_err *err)
 {
@@ -92,7 +103,7 @@ static int writer_enter(struct pf_open *of, struct pf_err *err)
 	r = count_in(of->node, err);
 	if (r < 0)
 		return r == -EBUSY ? 0 : r;
-	/* With O_TRUNC there is nothing to be kept; else see buffer_prepare. */
+	/* With O_TRUNC no bytes are to be kept; without it buffer_prepare fetches them. */
 	if ((of->flags & O_TRUNC) && !writer_is_listed(of->node))
 		r = writer_take_over(of, err);
 	if (r < 0)
@@ -100,14 +111,6 @@ static int writer_enter(struct pf_open *of, struct pf_err *err)
 	else
 		o->waits = false;
 	return r;
-}
-
-static void writer_leave(struct pf_open *of)
-{
-	struct buffer_open *o = of->state;
-
-	if (pf_open_writes(of) && !o->waits)
-		count_out(of->node);
 }
 
 static void buffer_prepare(struct pf_open *of, struct pf_reply *reply);
@@ -161,15 +164,17 @@ static void await_writer(struct pf_open *of, struct pf_reply *reply)
 	}
 }
 
+/* --- copy_file_range(2): cp(1) and cat(1) within the mount ---------------------------------- */
+
 /*
- * copy_file_range(2): cp(1) and cat(1) within the mount.
- *
  * Calls that copy a snapshot of an array from its start on, in the same format, are only
- * remembered; if they reach its end before the copy is closed, it shares the array (or gets a
- * copy of it on its own device), and no byte was moved.  Anything else has the bytes copied.
+ * noted; if they reach its end before the copy is closed, the copy shares the array (or gets a
+ * copy of it on its own device), and no byte is moved.  Any other call copies the bytes.
  */
 
-enum { AT_ONCE = 16 << 20 }; /* bytes copied in one call: others wait meanwhile */
+enum {
+	AT_ONCE = 16 << 20
+}; /* bytes copied in one call, as both files are locked meanwhile */
 
 struct copying {
 	struct pf_buffer *to;
@@ -194,7 +199,7 @@ static ssize_t copy_some(struct pf_buffer *to, uint64_t off, struct pf_snapshot 
 	return c.done;
 }
 
-/* Something else is about to be done with OF: bytes that were only remembered are copied. */
+/* Copy the bytes that were only noted, before any other operation on OF. */
 static int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
@@ -213,7 +218,7 @@ static int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
 	return n < 0 ? (int)n : 0;
 }
 
-/* The same before it is cut to SIZE; for 0 they are forgotten. */
+/* The same before OF is truncated to SIZE; for 0 forget them. */
 static void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
@@ -225,10 +230,10 @@ static void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *e
 	o->copying = false;
 }
 
-/* May the copy from SNAPSHOT be remembered: is it all of it so far, and all there is?  A header
- * that was made for the view holds the source's name. */
-static bool can_remember(struct pf_open *of, uint64_t off, struct pf_open *from,
-			 uint64_t from_off)
+/* May a copy from FROM only be noted: does it continue the copy of one snapshot from its start?
+ * Not for a .safetensors header that was made for FROM: it has the name of FROM in it. */
+static bool can_note(struct pf_open *of, uint64_t off, struct pf_open *from,
+		     uint64_t from_off)
 {
 	struct buffer_open *to = of->state, *o = from->state;
 	struct pf_buffer *b = buffer_of(of->node);
@@ -260,10 +265,10 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 	if (from->node->kind != &kind_buffer)
 		return pf_err_set(err, -EXDEV, "only buffers are copied so");
 	o = from->state;
-	/* Nobody may wait here for text that is not rendered yet. */
+	/* This thread must not wait for text that is not rendered yet. */
 	if (o->viewed && !pf_snapshot_is_sized(&o->snapshot))
 		return pf_err_set(err, -EXDEV, "the text of a large array is read");
-	if (can_remember(of, off, from, from_off)) {
+	if (can_note(of, off, from, from_off)) {
 		left = o->snapshot.size - off;
 		if (!to->copying && pf_snapshot_dup(&o->snapshot, &to->copied) < 0)
 			return -ENOMEM;
@@ -282,7 +287,7 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 			 len < AT_ONCE ? len : AT_ONCE, err);
 }
 
-/* OF is closed.  If all of an array was copied, its value, which is to be placed, with a
+/* OF is closed.  If all of an array was copied, its value, to be sent to its device, with a
  * reference; else NULL: commit the content. */
 static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 {
@@ -303,7 +308,7 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	return NULL;
 }
 
-/* What is known of a buffer as extended attributes, and setting dtype, shape and memory. */
+/* --- extended attributes: facts about the buffer; dtype, shape and memory can be set --------- */
 
 #define PREFIX "user.pjrtfs."
 
@@ -346,7 +351,7 @@ static struct json_object *describe_json(struct pf_node *node)
 
 	pf_buffer_describe(b, "", &text);
 	o = text.failed || !text.data ? NULL : json_tokener_parse(text.data);
-	/* The buffer's own number: as long as it lives no other has it. */
+	/* The inode's number, which no other inode has. */
 	if (o)
 		json_object_object_add(o, "id",
 				       json_object_new_int64(
@@ -426,7 +431,7 @@ static int set_memory(struct pf_buffer *b, const char *kind, struct pf_err *err)
 	if (r == 0 && memory != pf_buffer_memory(b))
 		r = pf_buffer_move(b, location, memory, &value, err);
 	if (r == 0 && value)
-		buffer_place_start(b, value, true, NULL);
+		buffer_transfer_start(b, value, true, NULL);
 	return r;
 }
 
@@ -475,19 +480,19 @@ static int buffer_set_xattr(struct pf_node *node, const char *name, const void *
 		return -ENOMEM;
 	if ((flags & XATTR_CREATE) && buffer_get_xattr(node, name, &now, NULL) == 0)
 		return -EEXIST;
-	/* What is so already may be set again. */
+	/* Setting the present value is no change. */
 	now.len = 0;
 	if (buffer_get_xattr(node, name, &now, NULL) == 0 && now.len == len &&
 	    !memcmp(now.data, value, len))
 		return 0;
-	/* Copies bring along what the original was told to be. */
+	/* Programs that copy attributes set those of the original, too. */
 	if (!attributes[i].settable)
 		return 0;
 	return set(node, attributes[i].name, text.data ? text.data : "", err);
 }
 
-/* They follow from what the buffer is: rsync(1), which removes those that its source has not,
- * need not know that. */
+/* Attributes cannot be removed, but rsync(1) removes those that its source does not have, and is
+ * not to fail. */
 static int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
 {
 	(void)node;
@@ -503,8 +508,8 @@ static int buffer_open(struct pf_open *of, struct pf_err *err)
 	struct buffer_inode *inode = view_of(of->node)->inode;
 	int r = 0;
 
-	/* Between the lookup and now it was unlinked, or replaced, and what nobody has open
-	 * is freed then: the kernel shall look the name up again. */
+	/* If the buffer was unlinked or replaced since the lookup, and its data is free, ESTALE
+	 * makes the kernel look the name up again. */
 	atomic_fetch_add(&inode->opens, 1);
 	if (atomic_load(&inode->dead)) {
 		deferred_free_alarm(fs_of(of->node));
@@ -533,7 +538,8 @@ static void buffer_release(struct pf_open *of)
 		pf_snapshot_release(&o->snapshot);
 	if (o->copying)
 		pf_snapshot_release(&o->copied);
-	writer_leave(of);
+	if (pf_open_writes(of) && !o->waits)
+		count_out(of->node);
 	free(o);
 	inode_leave(of->node);
 }
@@ -546,13 +552,13 @@ static void describe_text(struct pf_node *node, struct pf_buf *out)
 	pf_buffer_describe(buffer_of(node), name, out);
 }
 
-/* Opening to read: the snapshot may have to be fetched or rendered first. */
+/* An opening that waits for the array to be fetched, or rendered. */
 struct view_wait {
 	struct pf_wait waiter;
 	struct pf_open *of;
 	struct pf_reply *reply;
 	struct pf_value *value;     /* whose bytes are needed: pinned, with a reference */
-	char name[PF_NAME_MAX + 1]; /* what a file of one tensor calls it */
+	char name[PF_NAME_MAX + 1]; /* the tensor's, in a .safetensors file */
 };
 
 static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
@@ -571,7 +577,7 @@ static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 	return r;
 }
 
-/* Does a writer need what is there as bytes in its format first? */
+/* Must the present array become bytes in the format of OF before OF writes? */
 static bool must_take_over(struct pf_open *of)
 {
 	return pf_open_writes(of) && !(of->flags & O_TRUNC) &&
@@ -606,8 +612,8 @@ static void *view_finish(void *arg)
 }
 
 /*
- * Long text is rendered as it is read, unless OF's opener goes by the size, which only the whole
- * text tells, as programs do that copy files.
+ * Long text is rendered as it is read, unless OF's opener needs the size, as programs that copy
+ * files do: only the whole text has one.
  */
 static bool begin_text(struct pf_open *of)
 {
@@ -622,7 +628,7 @@ static bool begin_text(struct pf_open *of)
 	return o->viewed;
 }
 
-/* The bytes are there, or will not come. */
+/* The bytes are in host memory, or the fetch has failed. */
 static void view_wake(struct pf_wait *waiter)
 {
 	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
@@ -645,7 +651,7 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 		await_writer(of, reply);
 		return;
 	}
-	/* Who writes sees the bytes as they are, but they must be there. */
+	/* A writer needs no snapshot, but the bytes must be in host memory. */
 	if (pf_open_writes(of) ? !must_take_over(of) : (of->flags & O_TRUNC) != 0) {
 		pf_reply_code(reply, 0);
 		return;
@@ -739,7 +745,7 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 
 /* --- writing ------------------------------------------------------------------------------------ */
 
-/* NODE's bytes are about to change. */
+/* NODE's bytes are about to change: it becomes a file of its own. */
 static int about_to_change(struct pf_node *node, struct pf_err *err)
 {
 	int r;
@@ -762,16 +768,16 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 		r = about_to_change(of->node, err);
 	if (r < 0)
 		return r;
-	/* With the first write the array that other views show is gone. */
+	/* The first write ends the array that other views show. */
 	if (!of->dirty)
 		inode_changed(of->node);
 	return pf_buffer_write(buffer_of(of->node), src, len, off, err);
 }
 
 /*
- * May what is incomplete be left so without a word?  At fsync(2); and when a header alone was
- * written by who can map the file: numpy.lib.format.open_memmap closes it between the header
- * and the data.
+ * Is an incomplete content no error?  Not at fsync(2), nor when a program that can map the file
+ * wrote a header alone: numpy.lib.format.open_memmap closes the file between the header and the
+ * data.
  */
 static bool may_be_partial(struct pf_open *of, enum pf_commit why)
 {
@@ -785,7 +791,7 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 
 	if (value) {
 		inode_changed(of->node);
-		buffer_place_start(buffer_of(of->node), value, false, reply);
+		buffer_transfer_start(buffer_of(of->node), value, false, reply);
 	} else {
 		buffer_commit_start(of->node, may_be_partial(of, why), reply);
 	}
@@ -809,7 +815,7 @@ static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t 
 	pf_lock(&b->lock);
 	size = b->size;
 	pf_unlock(&b->lock);
-	/* Room that was promised beyond the end cannot be kept apart: nothing to do. */
+	/* Room beyond the end cannot be reserved: FALLOC_FL_KEEP_SIZE does nothing. */
 	if (mode || off + len <= size)
 		return 0;
 	return pf_buffer_truncate(b, off + len, err);
@@ -821,7 +827,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	int r;
 
 	if (of && of->state && ((struct buffer_open *)of->state)->waits)
-		return 0; /* once it may write */
+		return 0; /* try_again truncates it */
 	if (!writer_is_listed(node))
 		return pf_err_set(err, -EINVAL,
 				  "a view has the size that its array gives it");
@@ -835,7 +841,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 				    err);
 	if (r == 0)
 		r = pf_buffer_truncate(buffer_of(node), size, err);
-	/* Nobody will close a file that truncate(2) did not open. */
+	/* truncate(2) opens no file, so that no close commits it. */
 	if (r == 0 && !of && size)
 		buffer_commit_start(node, true, NULL);
 	if (r == 0)
@@ -867,11 +873,6 @@ static uint64_t buffer_size_bound(struct pf_node *node)
 	return pf_snapshot_bound(buffer_of(node), view_of(node)->format);
 }
 
-static void buffer_setattr(struct pf_node *node)
-{
-	checkpoint_follow_file(node);
-}
-
 const struct pf_kind kind_buffer = {
 	.mode = S_IFREG | 0644,
 	.prepare = buffer_prepare,
@@ -889,6 +890,6 @@ const struct pf_kind kind_buffer = {
 	.remove_xattr = buffer_remove_xattr,
 	.getattr = buffer_getattr,
 	.size_bound = buffer_size_bound,
-	.setattr = buffer_setattr,
+	.setattr = checkpoint_follow_file,
 	.free = buffer_node_free,
 };

@@ -9,7 +9,7 @@
 
 /* --- events ---------------------------------------------------------------------------- */
 
-/* What it is as an array, and where. */
+/* Add BUFFER's device, type and size to E. */
 static void describe(struct pf_event *e, struct pf_buffer *buffer)
 {
 	enum pf_dtype dtype;
@@ -247,7 +247,7 @@ struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 		if (!inode->views[format])
 			return NULL;
 	}
-	/* A view belongs to whom the buffer belongs, whatever was changed meanwhile. */
+	/* The owner and mode of the listed node may have changed since the view was made. */
 	pf_node_attr(listed, &attr);
 	if (format == PF_FORMAT_JSON)
 		attr.mode &= ~(mode_t)0222;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What names in commands mean: buffers to read, places for results. */
+/* The names of buffers: which names there may be, and what names in commands stand for. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
+/* --- names that are refused, and why --------------------------------------------------------- */
+
 /*
- * Names that are refused, and why.
- *
- * cp(1) says "Invalid argument" and there is no file whose .json could tell more.  So the last
- * sentences are kept, and NAME.json in that directory tells it to who was refused, as long as
- * there is no buffer NAME.
+ * cp(1) prints "Invalid argument", and there is no file with the reason.  So the last reasons are
+ * kept: until there is a buffer NAME, NAME.json in that directory has the one for NAME, readable
+ * by the user that was refused.
  */
 
-/* Files of formats that others have; the manual and the mount's README show the same lines. */
+/* Files of other formats; the manual and the mount's README show the same lines. */
 static const struct {
 	const char *ext, *python, *to;
 } foreign[] = {
@@ -149,9 +149,9 @@ int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 	return 0;
 }
 
-/* The object of a node that tells. */
+/* The object of a refusal's node. */
 struct refusal {
-	uint64_t dir; /* its number is never given again */
+	uint64_t dir; /* the directory's inode number, which is never reused */
 	char stem[PF_NAME_MAX + 1];
 	char text[PF_ERR_TEXT];
 };
@@ -201,7 +201,7 @@ static size_t refused_stem_length(const char *name)
 	return dot && dot > name ? (size_t)(dot - name) : strlen(name);
 }
 
-/* A name was taken: what was said of its stem is past. */
+/* NAME was made: the last refusal of its stem is obsolete. */
 static void forget(struct pf_node *dir, const char *name)
 {
 	struct pf_node **slot = find(fs_of(dir), dir, name, refused_stem_length(name));
@@ -220,7 +220,7 @@ static void remember(struct pf_node *dir, const char *name, const struct pf_cred
 	struct pf_node **slot = find(fs, dir, name, len);
 	struct refusal *r;
 
-	if (buffer) /* its .json tells about it */
+	if (buffer) /* its .json is about the buffer */
 		return;
 	if (!slot)
 		slot = &fs->refusals[fs->next_refusal++ % FILES_REFUSALS];
@@ -239,7 +239,7 @@ static void remember(struct pf_node *dir, const char *name, const struct pf_cred
 int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
 		  int r, const struct pf_err *err)
 {
-	/* To write to what tells of a buffer is another matter. */
+	/* A refused write to NAME.json is not kept: that file is about a buffer. */
 	if (strlen(name) > PF_NAME_MAX || pf_format_of(name, NULL) == PF_FORMAT_JSON)
 		return r;
 	if (r == 0)
@@ -257,9 +257,9 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
 }
 
 /*
- * NAME leads through a directory that is not there, of which the first LEN bytes of PART are the
- * name.  Names in commands are relative to buffers/: one that is a path of the mount, or of the
- * machine, is answered with the name that it stands for.
+ * NAME leads through a directory that does not exist, whose name is the first LEN bytes of PART.
+ * Names in commands are relative to buffers/: for a path of the mount, or of the machine, the
+ * error has the name to be used instead.
  */
 static int no_directory(const char *name, const char *part, size_t len,
 			struct pf_err *err)
@@ -296,12 +296,9 @@ int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
 	struct pf_node *at;
 
 	if (slash && memchr(name, ':', (size_t)(slash - name))) {
-		device = files_find_device(fs, name, (size_t)(slash - name));
+		device = files_find_device(fs, name, (size_t)(slash - name), err);
 		if (!device)
-			return pf_err_wrap(err,
-					   files_no_device(fs, name,
-							   (size_t)(slash - name), err),
-					   "%s", name);
+			return pf_err_wrap(err, -ENODEV, "%s", name);
 		name = slash + 1;
 	}
 	at = pf_node_ref(device->buffers);
@@ -342,7 +339,7 @@ static size_t stem_length(const char *name)
 	return len;
 }
 
-/* NAME.json tells of a buffer: it is none. */
+/* NAME.json is about a buffer, and is none. */
 static int check_no_json(const char *name, struct pf_err *err)
 {
 	size_t len;
@@ -423,7 +420,7 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 		struct pf_buffer *now = NULL;
 
 		r = pf_buffer_value(*buffer, value, err);
-		/* Empty: or did it lose its name, and with that its bytes? */
+		/* Is it empty, or did it lose its name, and with that its bytes? */
 		if (r == -ENODATA)
 			files_find_buffer(fs, device, name, cred, want, &now, NULL);
 		if (!now || now == *buffer) {
@@ -471,7 +468,7 @@ bool files_is_directory(struct pf_fs *fs, const struct device *device, const cha
 	return node != NULL;
 }
 
-/* An entry of a directory: how it sorts, and what it is. */
+/* A buffer or directory in a directory. */
 struct member {
 	char stem[PF_NAME_MAX + 1];
 	struct pf_node *node; /* owned reference */
@@ -540,7 +537,7 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 
 enum { MAX_NAMES = 100000 };
 
-/* *RESULTS becomes false if a buffer is there that no command gave a number. */
+/* Append the names below DIR.  *RESULTS becomes false at a buffer that no command numbered. */
 static int expand(struct pf_node *dir, const char *path, const struct pf_cred *cred,
 		  struct names *ret, bool *results, struct pf_err *err)
 {
@@ -619,7 +616,7 @@ int files_find_target(struct pf_fs *fs, const struct device *device, const char 
 	r = buffers_check_stem(last, len, err);
 	if (r < 0)
 		return r;
-	/* The longest name it can get is with its extension. */
+	/* The name that it gets has an extension. */
 	if (len + strlen(".npy") > PF_NAME_MAX)
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", name);
 	node = buffers_find_stem(dir, last, len);

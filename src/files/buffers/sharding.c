@@ -231,7 +231,7 @@ static bool any_left(struct pf_fs *fs, const struct sharded *sh, const char *pat
 {
 	for (unsigned i = 0; i < sh->s.n; i++) {
 		const char *name = sh->s.devices[i];
-		const struct device *d = files_find_device(fs, name, strlen(name));
+		const struct device *d = files_find_device(fs, name, strlen(name), NULL);
 		PF_CLEANUP(pf_node_unrefp)
 		struct pf_node *dir = d ? descend(d->buffers, path) : NULL;
 		PF_CLEANUP(pf_node_unrefp)
@@ -273,11 +273,8 @@ static int check_devices(struct pf_fs *fs, const struct pf_sharding *s,
 			 struct pf_err *err)
 {
 	for (unsigned i = 0; i < s->n; i++)
-		if (!files_find_device(fs, s->devices[i], strlen(s->devices[i])))
-			return pf_err_wrap(err,
-					   files_no_device(fs, s->devices[i],
-							   strlen(s->devices[i]), err),
-					   "\"devices\"");
+		if (!files_find_device(fs, s->devices[i], strlen(s->devices[i]), err))
+			return pf_err_wrap(err, -ENODEV, "\"devices\"");
 	return 0;
 }
 

@@ -111,7 +111,7 @@ static int shards_alloc(struct shards *all, struct pf_err *err)
 		all->at[i].all = all;
 		all->at[i].waiter.wake = shard_wake;
 		all->at[i].device = files_find_device(all->task->fs, s->devices[i],
-						      strlen(s->devices[i]));
+						      strlen(s->devices[i]), NULL);
 	}
 	return 0;
 }

@@ -263,10 +263,10 @@ static int chosen_device(struct named_exec *run, const struct device **ret,
 	const char *name = run->request.device;
 	const struct pf_worker *worker = run->loaded->worker;
 	const struct device *device =
-		files_find_device(run->task->fs, name, strlen(name));
+		files_find_device(run->task->fs, name, strlen(name), err);
 
 	if (!device)
-		return files_no_device(run->task->fs, name, strlen(name), err);
+		return -ENODEV;
 	if (device->worker != worker)
 		return pf_err_set(err, -EINVAL,
 				  "device %s is not of the program's plugin %s", name,
@@ -358,12 +358,10 @@ static int check_home(const struct named_exec *run, const struct row *row,
 	const struct device *device = row->device;
 
 	if (memchr(word, ':', (size_t)(slash - word)))
-		device = files_find_device(run->task->fs, word, (size_t)(slash - word));
+		device = files_find_device(run->task->fs, word, (size_t)(slash - word),
+					   err);
 	if (!device)
-		return pf_err_wrap(err,
-				   files_no_device(run->task->fs, word,
-						   (size_t)(slash - word), err),
-				   "output %s", word);
+		return pf_err_wrap(err, -ENODEV, "output %s", word);
 	if (device == row->device)
 		return 0;
 	return pf_err_set(

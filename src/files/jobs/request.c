@@ -238,10 +238,8 @@ static int find_device(struct pf_fs *fs, struct json_object *o, const char *key,
 	r = command_string(o, key, &name, err);
 	if (r < 0)
 		return r;
-	*ret = files_find_device(fs, name, strlen(name));
-	return *ret ? 0
-		    : pf_err_wrap(err, files_no_device(fs, name, strlen(name), err),
-				  "\"%s\"", key);
+	*ret = files_find_device(fs, name, strlen(name), err);
+	return *ret ? 0 : pf_err_wrap(err, -ENODEV, "\"%s\"", key);
 }
 
 /* Key I of those that a command may have: of OTHERS, KEYS, and what all may have; or NULL. */

@@ -48,8 +48,10 @@ void task_set_id(struct task *t, struct json_object *o)
 {
 	struct json_object *id;
 
-	if (json_object_object_get_ex(o, "id", &id) && id)
-		t->id = strdup(pf_json_text(id));
+	if (!json_object_object_get_ex(o, "id", &id) || !id)
+		return;
+	PF_LOCK_SCOPE(&t->lock);
+	t->id = strdup(pf_json_text(id));
 }
 
 struct task *task_ref(struct task *t)
