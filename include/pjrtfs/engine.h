@@ -20,7 +20,7 @@ struct pf_instance;
 struct pf_plugin_log;
 struct pf_worker;
 
-/* What a plugin told of itself, its devices and their memories. */
+/* How a plugin describes itself, its devices and their memories. */
 
 struct pf_memory_desc {
 	int64_t id;
@@ -55,36 +55,12 @@ struct pf_description {
 };
 
 /*
- * Read a worker's answer.  ret is filled on success; pf_description_release.
- * Errors: the answer's own errno and sentence if it says "ok": false; EPROTO if it is not
- * such a text: the worker is not trusted.
- */
-int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
-			 struct pf_err *err);
-
-/*
  * Is memory MEMORY (UINT32_MAX: the default one) of device DEVICE, both indexes, the host's?
  * True of every memory of a plugin whose devices are the host's processors, and of kinds
  * such as "pinned_host".
  */
 bool pf_description_is_host(const struct pf_description *description, unsigned device,
 			    unsigned memory);
-
-/* Free what it holds; all zeros is allowed. */
-void pf_description_release(struct pf_description *description);
-
-/* A meter of TELEMETRY (may be NULL) for the plugin NAME that told this; NULL: there is none. */
-struct pf_plugin_meter *pf_description_meter(const struct pf_description *description,
-					     struct pf_telemetry *telemetry,
-					     const char *name);
-
-/*
- * A scheduler with a queue for each device of DESCRIPTION; NULL: no memory.  A plugin whose
- * devices are this host's processors executes on the worker's threads, so it gets as many
- * requests at a time as there are processors; other plugins queue requests for the device, and
- * need the next one before the device is idle.
- */
-struct pf_sched *pf_description_sched(const struct pf_description *description);
 
 /*
  * The plugin log: the lines that a plugin's worker prints, of all its instances.
@@ -113,39 +89,40 @@ uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
 			    struct timespec *ret_time);
 
 /*
- * A plugin's worker process, as the daemon sees it.
+ * A worker: the process that has loaded a plugin, as the daemon sees it.
  *
- * A worker is started, watched, started again when it dies, and asked.  One run of the
- * process is a life: handles (ids of executables and buffers, memory of the pool) belong to
- * the life that made them and mean nothing to the next one.
+ * A monitor starts the process, and starts it again when it has died.  One run of the process is
+ * an instance.  Ids of executables and buffers and offsets in the pool belong to the instance
+ * that made them, and mean nothing to the next one.
  */
 
 enum pf_worker_state {
 	PF_WORKER_STARTING,
 	PF_WORKER_READY,
 	PF_WORKER_RESTARTING,
-	PF_WORKER_FAILED, /* it died too often, or another plugin came back */
+	PF_WORKER_FAILED, /* it died too often, or never started, or was stopped */
 };
 
-/* What it takes to start one.  Everything is copied. */
+/* How to start a worker.  Copied, but for what is borrowed. */
 struct pf_worker_config {
 	const char *name;            /* the plugin's: "cpu" */
 	const char *path;            /* of the plugin's .so */
 	const char *program;         /* path of pjrtfs-worker */
 	struct json_object *options; /* create options, or NULL */
-	struct json_object *env; /* variables for the process: to a string, or to null for
-				    none, whatever the daemon has; or NULL */
+	/* Environment variables of the process that differ from the daemon's: a string, or null
+	 * for none; or NULL. */
+	struct json_object *env;
 	/*
 	 * {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write": lists of
 	 * paths, "sandbox_uid"}: what the process may do, see src/worker/internal.h; each may be
-	 * missing, or all of it NULL.  Where no mode is said it is strict, and if the plugin does
-	 * not start in that, device.
+	 * missing, or all of it NULL.  The default mode is strict, or device if the plugin does
+	 * not start in that.
 	 */
 	struct json_object *sandbox;
 	struct pf_arena *arena; /* borrowed; outlives the worker */
-	uint64_t pool_size;     /* bytes of address space for its outputs */
-	/* Borrowed; outlives the worker.  NULL: nobody is told anything, nor the daemon's log
-	 * what it prints. */
+	uint64_t pool_size;     /* bytes of address space for its results */
+	/* Borrowed; outlives the worker.  NULL: nothing is reported, and the daemon's log gets
+	 * no line that the plugin prints. */
 	struct pf_telemetry *telemetry;
 	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
 };
@@ -155,43 +132,38 @@ struct pf_worker_config {
 void pf_worker_program(char *dst, size_t len);
 
 /*
- * Start a worker and wait (at most CONFIG's time) until it has loaded the plugin.
+ * Start a worker and wait (at most start_timeout_ms) until it has loaded the plugin.
  * ret   on success, the caller's; pf_worker_free
- * Errors: the worker's own sentence (ENOEXEC no plugin, another API), ENOENT no such
- * file, EIO it died, with what it printed last, ETIMEDOUT.  Blocks.
+ * Errors: as the worker says (ENOEXEC no plugin, another API), ENOENT no such file, EIO it
+ * died, with what it printed last, ETIMEDOUT.  Blocks.
  */
 int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 		  struct pf_err *err);
 
-/* Have the process ended, by another thread: pf_worker_stop without waiting. */
-void pf_worker_interrupt(struct pf_worker *worker);
-
-/* End the present life's process (SIGKILL): calls under way fail, and it is started again.
- * Does not wait. */
+/* Kill the process of the present instance (SIGKILL): calls under way fail, and the monitor
+ * starts it again.  Does not wait. */
 void pf_worker_restart(struct pf_worker *worker);
 
 /*
- * End the process (SIGKILL) and wait for it; calls under way and later ones fail.  What
- * refers to the worker may still be used.  Blocks for some milliseconds.
+ * Kill the process (SIGKILL) and wait for its end; calls under way and later ones fail.  WORKER
+ * may still be used.  Blocks for some milliseconds.
  */
 void pf_worker_stop(struct pf_worker *worker);
 
-/* Stop it and free it; nothing may refer to it any more.  NULL is allowed. */
+/* Stop and free WORKER, to which nothing may refer any more.  NULL is allowed. */
 void pf_worker_free(struct pf_worker *worker);
 
-/* The plugin's name ("cpu") and its file, borrowed for the worker's life. */
+/* The plugin's name ("cpu"), its file, and its create options as JSON with sorted keys.  They
+ * never change; borrowed. */
 const char *pf_worker_name(const struct pf_worker *worker);
 const char *pf_worker_path(const struct pf_worker *worker);
-
-/* Its create options as JSON with sorted keys, which never change; borrowed for the worker's
- * life. */
 const char *pf_worker_options(const struct pf_worker *worker);
 
-/* The arena that it was started with, borrowed. */
+/* The arena of the configuration, borrowed. */
 struct pf_arena *pf_worker_arena(const struct pf_worker *worker);
 
-/* Who is told of what happens, or NULL; and its meter, which may be NULL.  Borrowed.  WORKER
- * may be NULL. */
+/* The telemetry of the configuration, and the worker's meter in it.  Each may be NULL; borrowed.
+ * WORKER may be NULL. */
 struct pf_telemetry *pf_worker_telemetry(const struct pf_worker *worker);
 struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 
@@ -199,44 +171,42 @@ struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);
 const char *pf_worker_state_name(enum pf_worker_state state);
 
-/* Append why there is no life at this moment; nothing if there is one. */
+/* Append why there is no instance at this moment; nothing if there is one. */
 void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);
 
-/* The process id of the present life (0: none) and how many lives ended before it. */
+/* The process id of the present instance (0: none) and how many were started after the first. */
 void pf_worker_pid(struct pf_worker *worker, pid_t *pid, unsigned *restarts);
 
-/* What the plugin told of itself at the first start; never changes.  Borrowed. */
+/* How the plugin described itself at the first start; never changes.  Borrowed. */
 const struct pf_description *pf_worker_description(const struct pf_worker *worker);
 
-/* Who executes next on its devices, by their indexes in the description.  Borrowed. */
+/* The scheduler of executions, with a queue for each device of the description.  Borrowed. */
 struct pf_sched *pf_worker_sched(const struct pf_worker *worker);
 
-/* Does the plugin know element type DTYPE, which is valid?  0, or -EOPNOTSUPP. */
+/* Does the plugin's API have the element type DTYPE, which is valid?  0, or -EOPNOTSUPP. */
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
 		    struct pf_err *err);
 
-/* What its lives have printed, to be read; borrowed. */
+/* What the worker's instances have printed; borrowed. */
 struct pf_plugin_log *pf_worker_plugin_log(struct pf_worker *worker);
 
 /* A number for a new executable or buffer: never 0, never given twice. */
 uint64_t pf_worker_id(struct pf_worker *worker);
 
-/*
- * The present life, with a reference, or NULL with *err set (EIO) when there is none: the
- * sentence says why and what happens next.
- */
+/* The present instance, a reference; NULL: there is none, and ERR (EIO) says why and what happens
+ * next. */
 struct pf_instance *pf_worker_instance(struct pf_worker *worker, struct pf_err *err);
 
 /*
- * If the worker is between two lives, have WAITER woken when the next one has begun (or an
- * attempt failed), and return true.  False: there is a life, or there will be none.
+ * True: the worker is between two instances, and WAITER is woken when the next one has begun or
+ * failed to start.  False: there is an instance, or there will be none.
  */
 bool pf_worker_wait(struct pf_worker *worker, struct pf_wait *waiter);
 
 /*
- * Both at once, so that no life begins between the question and the wait.  1: *RET is the
- * present life, a reference.  0: WAITER is woken as by pf_worker_wait; ask again then.  -EIO:
- * the worker is not started again, *err says why.  Does not block.
+ * Both at once, so that no instance begins in between.  1: *RET is the present instance, a
+ * reference.  0: WAITER is woken as by pf_worker_wait; call again then.  -EIO: the worker is not
+ * started again.  Does not block.
  */
 int pf_worker_await(struct pf_worker *worker, struct pf_wait *waiter,
 		    struct pf_instance **ret, struct pf_err *err);
@@ -246,97 +216,92 @@ struct pf_instance *pf_instance_ref(struct pf_instance *instance);
 void pf_instance_unref(struct pf_instance *instance); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_instance *, pf_instance_unref)
 
-/* False once its process is known to be dead; true is a hint. */
+/* False once the process is known to be dead; true is a hint. */
 bool pf_instance_alive(struct pf_instance *instance);
 
-/*
- * True once a page of its pool could not be read (the system had no memory for it, or it is
- * bad): zeros stand there now, and the life is being ended.
- */
+/* True once a page of the pool could not be read (the kernel had no memory for it, or it is
+ * bad): the page reads as zeros, and the monitor ends the process. */
 bool pf_instance_damaged(const struct pf_instance *instance);
 
 /*
- * Has the worker left a question unanswered that somebody has given up waiting for
- * (pf_instance_set_silent), and answered nothing since?  Then who only wants to look need not ask.
+ * Has a caller given up waiting for a reply (pf_instance_set_silent), and has no reply come
+ * since?  Then files that only show what the worker knows do not call it.
  */
 bool pf_instance_silent(const struct pf_instance *instance);
 void pf_instance_set_silent(struct pf_instance *instance);
 
-/* Its number, which no other life of any worker of this daemon has; from 1 on. */
+/* A number from 1 on, which no other instance of any worker of this daemon has. */
 uint64_t pf_instance_number(const struct pf_instance *instance);
 
-/*
- * What stat(2) told of the plugin's file when this life loaded it; NULL: it changed just
- * then.  Borrowed for the life.
- */
+/* stat(2) of the plugin's file that the process has loaded; NULL: it changed meanwhile.
+ * Borrowed. */
 const struct stat *pf_instance_plugin(const struct pf_instance *instance);
 
-/* The environment that its process was started with, as environ(7); borrowed for the life. */
+/* The environment with which the process was started, as environ(7); borrowed. */
 char *const *pf_instance_environ(const struct pf_instance *instance);
 
-/* What lives in a worker, of those that we have handles of. */
+/* Objects in a worker that the daemon has ids of. */
 enum pf_alive {
 	PF_ALIVE_BUFFERS,
 	PF_ALIVE_EXECUTABLES,
 	PF_ALIVE_KINDS,
 };
 
-/*
- * CHANGE (1, -1) more are alive on DEVICE, an index of the worker's; PF_NO_DEVICE: on the
- * plugin, whatever device.  From any thread; costs some nanoseconds.
- */
 #define PF_NO_DEVICE UINT32_MAX
+
+/* Count CHANGE (1, -1) more objects WHAT on DEVICE, an index of the description, or on
+ * PF_NO_DEVICE.  From any thread; costs some nanoseconds. */
 void pf_instance_count(struct pf_instance *instance, enum pf_alive what, unsigned device,
 		       int change);
 
-/* How many are alive on DEVICE, or on the plugin, in the present life of WORKER. */
+/* How many there are on DEVICE, or PF_NO_DEVICE, in the present instance of WORKER. */
 unsigned pf_worker_alive(struct pf_worker *worker, enum pf_alive what, unsigned device);
 
-/* The daemon itself ended the process (pf_worker_restart), so no call is a suspect. */
+/* True: the daemon itself killed the process, so no call is a suspect. */
 bool pf_instance_was_stopped(const struct pf_instance *instance);
 
-/* How many calls of OP were under way when it died; 0 while it lives. */
+/* How many calls of OP were under way when the process died; 0 while it lives. */
 unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 
-/* Address of LEN bytes at OFF in the life's pool, or NULL if they are not inside it.
- * Readable as long as the life is referenced, also when the process is dead. */
+/* The address of the LEN bytes at OFF of the pool, or NULL if they are not inside it.  Readable
+ * as long as INSTANCE is referenced, also when the process is dead. */
 const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
 			     uint64_t len);
 
 /* Free a block of the pool that a reply gave.  Does not block. */
 void pf_instance_free_block(struct pf_instance *instance, uint64_t off);
 
-/* Free a buffer or an executable (PF_OP_BUFFER_FREE, PF_OP_EXECUTABLE_FREE). */
+/* Free a buffer or an executable: PF_OP_BUFFER_FREE, PF_OP_EXECUTABLE_FREE.  Does not block. */
 void pf_instance_free_id(struct pf_instance *instance, enum pf_op op, uint64_t id);
 
-/* A call under way: embedded in the caller's own struct, which lives until done. */
+/* A call under way: embedded in a struct of the caller's, which lives until done. */
 struct pf_call {
 	/*
 	 * The answer, once: CODE 0 and the reply (LEN bytes, checked to be a whole reply of
-	 * the request's op, at least REPLY_MIN bytes; borrowed during the call), or CODE < 0
-	 * and *ERR: the plugin's failure, or -EIO with the worker's last words since the call
-	 * began.  On any thread; no lock is held.  Must not block.
+	 * the request's op and at least reply_min bytes; borrowed during the call), or CODE < 0
+	 * and *ERR: the plugin's failure, or -EIO with what the worker printed last since the
+	 * call began.  On any thread, without locks.  Must not block.
 	 */
 	void (*done)(struct pf_call *call, int code, const struct pf_err *err,
 		     const void *reply, size_t len);
 	size_t reply_min; /* bytes of a successful reply, at least */
-	uint64_t tag;     /* the engine's */
-	uint64_t mark; /* the engine's: what the worker prints later, it prints since */
-	uint32_t op;   /* the engine's */
+
+	/* The engine's. */
+	uint64_t tag;
+	uint64_t mark; /* of the plugin log, when the call began */
+	uint32_t op;
 };
 
 /*
- * Send REQUEST (LEN bytes, which begin with a struct pf_msg_head whose op is set; its len
- * and tag are filled in here) and TAIL; CALL->done tells the answer.  Does not block.
+ * Send REQUEST (LEN bytes, which begin with a struct pf_msg_head whose op is set; this sets its
+ * len and tag) and TAIL; CALL->done gets the answer.  Does not block.
  * 0; on -errno (EIO dead, EBUSY too much under way) CALL->done is not called.
  */
 int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *request,
 		     size_t len, const void *tail, size_t tail_len, struct pf_err *err);
 
-/*
- * Take answers on the calling thread until *DONE becomes true or US microseconds have
- * passed: saves a wake-up when an answer is near.
- */
+/* Take replies on the calling thread until *DONE becomes true or US microseconds have passed:
+ * saves a wake-up if the reply is near. */
 void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done,
 		      unsigned us);
 
@@ -369,29 +334,18 @@ struct pf_sync_call {
 int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
 		 struct pf_err *err);
 
-/* Loading a plugin only to see what it is, in a worker of its own. */
-
-/* What to look at; all is borrowed for the call. */
-struct pf_inspect_config {
-	const char *name;                  /* the plugin's: "cpu" */
-	const char *path;                  /* of the plugin's .so */
-	const char *program;               /* path of pjrtfs-worker */
-	struct json_object *options, *env; /* as in struct pf_worker_config, or NULL */
-	struct json_object *sandbox;       /* likewise */
-	int timeout_ms; /* for loading it, and for each thing that it is asked */
-	bool run;       /* have it compile and execute a program, too */
-};
-
 /*
- * Load the plugin and make a client.
- * ret   what it tells of itself, the caller's (json_object_put): api_version [0, 81],
+ * Load a plugin to see what it is, in a worker of its own: CONFIG's, without arena, pool and
+ * telemetry; start_timeout_ms is also the limit of each call.  RUN: have it compile and execute
+ * a program, too.
+ * ret   how the plugin describes itself, the caller's (json_object_put): api_version [0, 81],
  *       platform, platform_version, attributes, extensions, extension_details, functions,
  *       devices with their memories; with RUN also program {"device", "compile_seconds",
  *       "execute_seconds", "result"}.  NULL if it was not loaded.
- * Errors: as pf_worker_new; ETIMEDOUT; with RUN what the plugin failed with, EIO for a wrong
- * result: then *RET is set all the same.  Blocks; the worker is gone when it returns.
+ * Errors: as pf_worker_new; ETIMEDOUT; with RUN the plugin's failure, EIO for a wrong result:
+ * then *RET is set nevertheless.  Blocks; the worker is gone when it returns.
  */
-int pf_inspect(const struct pf_inspect_config *config, struct json_object **ret,
+int pf_inspect(const struct pf_worker_config *config, bool run, struct json_object **ret,
 	       struct pf_err *err);
 
 #endif

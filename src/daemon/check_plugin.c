@@ -19,22 +19,21 @@ static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 		   struct json_object **ret, struct pf_err *err)
 {
 	char program[PATH_MAX];
-	struct pf_inspect_config config = {
+	struct pf_worker_config config = {
 		.name = p->name,
 		.path = p->path,
 		.program = program,
 		.options = p->options,
 		.env = p->env,
 		.sandbox = p->sandbox,
-		.timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000,
-		.run = run,
+		.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000,
 	};
 
 	*ret = NULL;
 	if (p->refused)
 		return pf_err_set(err, -EINVAL, "%s", p->refused);
 	pf_worker_program(program, sizeof(program));
-	return pf_inspect(&config, ret, err);
+	return pf_inspect(&config, run, ret, err);
 }
 
 static struct json_object *get(struct json_object *o, const char *key)

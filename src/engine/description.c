@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
 

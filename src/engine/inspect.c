@@ -28,7 +28,7 @@ static const float x[N] = { 1, -2, 3.5, 0.25 }, y[N] = { 10, 20, 30, -40 },
 		   expected[N] = { 20, -20, 135, -50 };
 
 struct inspection {
-	const struct pf_inspect_config *config;
+	struct pf_worker_config config;
 	struct pf_arena *arena;
 	struct pf_worker *worker;
 	struct pf_instance *instance;
@@ -43,7 +43,7 @@ static int call_worker(struct inspection *in, const char *what, struct pf_sync_c
 	int r;
 
 	call->instance = in->instance;
-	call->timeout_s = ((unsigned)in->config->timeout_ms + 999) / 1000;
+	call->timeout_s = ((unsigned)in->config.start_timeout_ms + 999) / 1000;
 	r = pf_sync_call(call, reply, reply_min, err);
 	return r < 0 ? pf_err_wrap(err, r, "%s", what) : 0;
 }
@@ -52,7 +52,7 @@ static int compile(struct inspection *in, uint64_t id, unsigned device,
 		   struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(in->worker);
-	const struct pf_options_target target = { .plugin = in->config->name,
+	const struct pf_options_target target = { .plugin = in->config.name,
 						  .n_devices = d->n_devices };
 	struct pf_req_compile request = { .head = { .op = PF_OP_COMPILE },
 					  .id = id,
@@ -113,7 +113,7 @@ struct executed {
 	char more[4096]; /* the result, if it came with the reply */
 };
 
-/* Read the result ID, which EXECUTED, LEN bytes, tells of. */
+/* Read the result ID, which lies where EXECUTED, LEN bytes, says. */
 static int fetch(struct inspection *in, uint64_t id, const struct executed *executed,
 		 size_t len, float values[static N], struct pf_err *err)
 {
@@ -172,42 +172,56 @@ static int first_device(const struct pf_description *d, unsigned *ret, struct pf
 	return pf_err_set(err, -ENODEV, "there is no device that can be used");
 }
 
-static int run(struct inspection *in, struct json_object *facts, struct pf_err *err)
+enum { EXECUTABLE, X, Y, RESULT, N_IDS };
+
+static int execute(struct inspection *in, const uint64_t ids[static N_IDS],
+		   struct json_object *facts, float found[static N], struct pf_err *err)
 {
-	enum { EXECUTABLE, X, Y, RESULT, N_IDS };
 	struct pf_req_execute request = { .head = { .op = PF_OP_EXECUTE },
+					  .executable = ids[EXECUTABLE],
 					  .device = UINT32_MAX,
 					  .n_args = 2,
 					  .n_outs = 1,
 					  .n_devices = 1 };
-	uint64_t ids[N_IDS];
 	struct {
 		uint64_t args[2], out;
 		uint32_t carry[2];
 		char donate[2];
-	} tail = { 0 };
+	} tail = { .args = { ids[X], ids[Y] }, .out = ids[RESULT] };
 	struct executed executed;
-	struct timespec start;
-	struct json_object *list;
-	struct pf_sync_call execute = {
+	struct pf_sync_call call = {
 		.request = &request,
 		.len = sizeof(request),
 		.tail = &tail,
 		.tail_len = offsetof(__typeof__(tail), donate) + 2,
 		.reply_more = sizeof(executed.more),
 	};
+	struct timespec start;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	r = call_worker(in, "execute the program", &call, &executed,
+			offsetof(struct executed, more), err);
+	if (r < 0)
+		return r;
+	pf_json_add_seconds(facts, "execute_seconds",
+			    pf_seconds_since(CLOCK_MONOTONIC, &start));
+	return fetch(in, ids[RESULT], &executed, call.reply_len, found, err);
+}
+
+static int run(struct inspection *in, struct json_object *facts, struct pf_err *err)
+{
+	uint64_t ids[N_IDS];
+	struct timespec start;
+	struct json_object *list;
 	float found[N];
 	unsigned device;
 	int r = first_device(pf_worker_description(in->worker), &device, err);
 
-	for (int i = 0; i < N_IDS; i++)
-		ids[i] = pf_worker_id(in->worker);
-	request.executable = ids[EXECUTABLE];
-	tail.args[0] = ids[X];
-	tail.args[1] = ids[Y];
-	tail.out = ids[RESULT];
 	if (r < 0)
 		return r;
+	for (int i = 0; i < N_IDS; i++)
+		ids[i] = pf_worker_id(in->worker);
 	json_object_object_add(facts, "device", json_object_new_int((int)device));
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	r = compile(in, ids[EXECUTABLE], device, err);
@@ -218,15 +232,8 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 	r = upload(in, ids[X], device, x, err);
 	if (r == 0)
 		r = upload(in, ids[Y], device, y, err);
-	clock_gettime(CLOCK_MONOTONIC, &start);
 	if (r == 0)
-		r = call_worker(in, "execute the program", &execute, &executed,
-				offsetof(struct executed, more), err);
-	if (r < 0)
-		return r;
-	pf_json_add_seconds(facts, "execute_seconds",
-			    pf_seconds_since(CLOCK_MONOTONIC, &start));
-	r = fetch(in, ids[RESULT], &executed, execute.reply_len, found, err);
+		r = execute(in, ids, facts, found, err);
 	if (r < 0)
 		return r;
 	list = json_object_new_array();
@@ -249,40 +256,30 @@ static int try_program(struct inspection *in, struct json_object *json,
 	if (!in->instance)
 		return err ? err->code : -EIO;
 	r = run(in, facts, err);
-	pf_worker_stop(in->worker); /* before what it is given goes */
+	pf_worker_stop(in->worker); /* before the arena, which it reads, is freed */
 	pf_instance_unref(in->instance);
 	return r;
 }
 
-int pf_inspect(const struct pf_inspect_config *config, struct json_object **ret,
+int pf_inspect(const struct pf_worker_config *config, bool run, struct json_object **ret,
 	       struct pf_err *err)
 {
-	struct inspection in = { .config = config };
-	struct pf_worker_config worker = {
-		.name = config->name,
-		.path = config->path,
-		.program = config->program,
-		.options = config->options,
-		.env = config->env,
-		.sandbox = config->sandbox,
-		.pool_size = POOL_SIZE,
-		.start_timeout_ms = config->timeout_ms,
-	};
-	struct json_object *json;
+	struct inspection in = { .config = *config };
 	int r = pf_arena_new(ARENA_SIZE, &in.arena, err);
 
 	*ret = NULL;
 	if (r < 0)
 		return r;
-	worker.arena = in.arena;
-	r = pf_worker_new(&worker, &in.worker, err);
+	in.config.arena = in.arena;
+	in.config.pool_size = POOL_SIZE;
+	in.config.telemetry = NULL;
+	r = pf_worker_new(&in.config, &in.worker, err);
 	if (r == 0) {
-		json = pf_json_copy(pf_worker_description(in.worker)->json);
-		if (!json)
-			r = pf_err_set(err, -ENOMEM, "no memory");
-		if (r == 0 && config->run)
-			r = try_program(&in, json, err);
-		*ret = json;
+		*ret = pf_json_copy(pf_worker_description(in.worker)->json);
+		if (!*ret)
+			r = pf_err_set(err, -ENOMEM, "no memory for a description");
+		else if (run)
+			r = try_program(&in, *ret, err);
 	}
 	pf_worker_free(in.worker);
 	pf_arena_free(in.arena);

@@ -12,6 +12,29 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/wire.h"
 
+/* --- description.c ---------------------------------------------------------------------- */
+
+/*
+ * Read the answer of a worker, which is not trusted: *RET, to be released.  Errors: those of the
+ * answer itself if it has "ok": false; EPROTO if it is no description.
+ */
+int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
+			 struct pf_err *err);
+void pf_description_release(struct pf_description *description); /* zeros are allowed */
+
+/* A meter of TELEMETRY (may be NULL) for the plugin NAME; NULL: there is none. */
+struct pf_plugin_meter *pf_description_meter(const struct pf_description *description,
+					     struct pf_telemetry *telemetry,
+					     const char *name);
+
+/*
+ * A scheduler with a queue for each device; NULL: no memory.  If the devices are this host's
+ * processors, the plugin executes on the worker's threads, and there are as many slots as
+ * processors; other plugins queue requests for the device, and have the next one ready before
+ * the device is idle.
+ */
+struct pf_sched *pf_description_sched(const struct pf_description *description);
+
 /* --- plugin_log.c ----------------------------------------------------------------------- */
 
 struct pf_plugin_log {

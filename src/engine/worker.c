@@ -59,7 +59,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	pf_lock(&w->lock);
 	while (!w->first_done)
 		pthread_cond_wait(&w->started, &w->lock);
-	/* Not the state: it may have died, and be restarting, by now. */
+	/* Not the state: the process may have died, and be restarting, by now. */
 	if (w->first.code < 0)
 		r = pf_err_set(err, w->first.code, "%s", w->first.text);
 	pf_unlock(&w->lock);
@@ -70,14 +70,6 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	}
 	*ret = w;
 	return 0;
-}
-
-void pf_worker_interrupt(struct pf_worker *w)
-{
-	uint64_t one = 1;
-
-	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
-		abort();
 }
 
 void pf_worker_restart(struct pf_worker *w)
@@ -91,10 +83,13 @@ void pf_worker_restart(struct pf_worker *w)
 
 void pf_worker_stop(struct pf_worker *w)
 {
+	uint64_t one = 1;
+
 	if (w->stopped)
 		return;
 	w->stopped = true;
-	pf_worker_interrupt(w);
+	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
 	pthread_join(w->monitor, NULL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's description is read as if an enemy had written it. */
-#include "pjrtfs/engine.h"
+#include "engine/internal.h"
 
 #include <errno.h>
 #include <stdio.h>
