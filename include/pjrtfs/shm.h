@@ -142,7 +142,7 @@ void pf_heap_shrink(struct pf_heap *heap, struct pf_extent *extent, uint64_t len
  */
 void pf_heap_populate(struct pf_heap *heap, uint64_t off, uint64_t len);
 
-/* Drop the pages of all free extents of a page and more, which takes milliseconds. */
+/* Drop the pages of all free extents, which takes milliseconds. */
 void pf_heap_trim(struct pf_heap *heap);
 
 struct pf_arena;

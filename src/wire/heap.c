@@ -194,39 +194,56 @@ static void drop_pages(const struct pf_heap *h, uint64_t off, uint64_t len)
 }
 
 /*
- * Drop the pages of P's free extents of LEAST bytes and more until it keeps no more than KEEP
- * bytes.  Those are in use meanwhile, so that no other thread takes them.
+ * Add cold granules on both sides of the N in use at *AT that lie in the same pages: only whole
+ * pages can be dropped.
  */
-static void trim_locked(struct pf_heap *h, struct pf_heap_part *p, uint64_t keep,
-			uint64_t least)
+static void annex(struct pf_heap_part *p, uint32_t *at, uint32_t *n)
 {
-	uint64_t step = granules(p, least);
-	int bin = 63 - __builtin_clzll(step);
+	uint32_t page = (uint32_t)granules(p, PAGE), before = *at % page;
+	uint32_t end = *at + *n, behind = (page - end % page) % page;
+	uint32_t len = before ? p->tags[*at - 1].len : 0;
 
+	if (len && len >= before && p->tags[*at - 1].state == COLD) {
+		unlink_free(p, *at - len);
+		if (len > before)
+			link_free(p, *at - len, len - before, COLD);
+		*at -= before;
+		*n += before;
+	}
+	if (behind && p->tags[end].state == COLD && p->tags[end].len >= behind) {
+		carve(p, end, behind);
+		*n += behind;
+	}
+	set_tags(p, *at, *n, USED);
+}
+
+/*
+ * Drop the pages of P's free extents until it keeps no more than KEEP bytes.  The extents are in
+ * use meanwhile, so that no other thread takes them.
+ */
+static void trim_locked(struct pf_heap *h, struct pf_heap_part *p, uint64_t keep)
+{
 	while (!h->stop && (uint64_t)p->warm << p->shift > keep) {
-		uint64_t n = granules(p, ((uint64_t)p->warm << p->shift) - keep);
-		uint32_t at = NO_GRANULE;
+		uint64_t excess = granules(p, ((uint64_t)p->warm << p->shift) - keep);
+		uint32_t at = NO_GRANULE, n;
 
-		for (int i = PF_HEAP_BINS - 1; at == NO_GRANULE && i >= bin; i--)
+		for (int i = PF_HEAP_BINS - 1; at == NO_GRANULE && i >= 0; i--)
 			at = p->bins[0][i];
-		if (at == NO_GRANULE)
-			return;
-		n = (n + step - 1) / step * step;
-		if (n > p->tags[at].len)
-			n = p->tags[at].len;
-		carve(p, at, (uint32_t)n);
+		n = p->tags[at].len < excess ? p->tags[at].len : (uint32_t)excess;
+		carve(p, at, n);
+		annex(p, &at, &n);
 		pf_unlock(&h->lock);
-		drop_pages(h, offset_of(p, at), n << p->shift);
+		if ((uint64_t)n << p->shift >= PAGE)
+			drop_pages(h, offset_of(p, at), (uint64_t)n << p->shift);
 		pf_lock(&h->lock);
-		merge(p, at, (uint32_t)n, COLD);
+		merge(p, at, n, COLD);
 	}
 }
 
-/* Of less than a page nothing would go: it is trimmed when it has become more. */
 static void trim_parts_locked(struct pf_heap *h, const uint64_t *keep)
 {
 	for (int i = 0; i < PF_HEAP_PARTS; i++)
-		trim_locked(h, &h->parts[i], keep[i], PAGE);
+		trim_locked(h, &h->parts[i], keep[i]);
 }
 
 /* --- the background thread ------------------------------------------------------------- */
@@ -394,7 +411,7 @@ static bool take_locked(struct pf_heap *h, struct pf_heap_part *p, uint64_t len,
 	at = take_warmest(p, (uint32_t)n, cold);
 	if (at == NO_GRANULE && p->warm) {
 		/* Warm and cold extents do not merge: make all cold. */
-		trim_locked(h, p, 0, 1);
+		trim_locked(h, p, 0);
 		at = take_warmest(p, (uint32_t)n, cold);
 	}
 	if (at == NO_GRANULE)

@@ -445,145 +445,6 @@ START_TEST(random_use_keeps_order)
 }
 END_TEST
 
-/* --- warm memory --------------------------------------------------------------------- */
-
-/* Bytes of the arena that have pages. */
-static uint64_t resident(void)
-{
-	struct stat st;
-
-	ck_assert_int_eq(fstat(pf_arena_fd(arena), &st), 0);
-	return (uint64_t)st.st_blocks * 512;
-}
-
-START_TEST(what_was_freed_is_used_again)
-{
-	struct pf_extent e, first = { 0 };
-
-	open_arena(GIB);
-	for (int i = 0; i < 20; i++) {
-		ck_assert_int_eq(pf_arena_alloc(arena, 6 * MIB, &e, NULL), 0);
-		memset(pf_arena_at(arena, e.off), i, e.len);
-		if (!i)
-			first = e;
-		ck_assert_uint_eq(e.off, first.off);
-		pf_arena_give(arena, &e);
-	}
-	ck_assert_uint_le(resident(), 8 * MIB);
-	close_arena();
-}
-END_TEST
-
-START_TEST(freed_neighbours_become_one_piece)
-{
-	struct pf_extent e[8], all;
-	uint64_t first;
-
-	open_arena(GIB);
-	for (unsigned i = 0; i < 8; i++)
-		ck_assert_int_eq(pf_arena_alloc(arena, 2 * MIB, &e[i], NULL), 0);
-	first = e[0].off;
-	for (unsigned i = 0; i < 8; i++)
-		pf_arena_give(arena, &e[i * 5 % 8]);
-	ck_assert_int_eq(pf_arena_alloc(arena, 16 * MIB, &all, NULL), 0);
-	ck_assert_uint_eq(all.off, first);
-	pf_arena_give(arena, &all);
-	close_arena();
-}
-END_TEST
-
-START_TEST(small_extents_do_not_wander)
-{
-	static struct pf_extent e[20000];
-
-	open_arena(GIB);
-	for (int round = 0; round < 3; round++) {
-		for (unsigned i = 0; i < ARRAY_SIZE(e); i++) {
-			ck_assert_int_eq(pf_arena_alloc(arena, 200, &e[i], NULL), 0);
-			memset(pf_arena_at(arena, e[i].off), round, 200);
-		}
-		for (unsigned i = 0; i < ARRAY_SIZE(e); i++)
-			pf_arena_give(arena, &e[i]);
-	}
-	ck_assert_uint_le(resident(), 6 * MIB);
-	close_arena();
-}
-END_TEST
-
-static const struct {
-	uint64_t shrink_to; /* before giving back; 0: just give */
-} trims[] = { { 0 }, { 2 * MIB } };
-
-/* What is beyond the warm limit, 1 GiB, goes back to the system. */
-START_TEST(warm_memory_is_limited)
-{
-	struct pf_extent e[3];
-	uint64_t n;
-
-	open_arena(4 * GIB);
-	for (int i = 0; i < 3; i++) {
-		ck_assert_int_eq(pf_arena_alloc(arena, 500 * MIB, &e[i], NULL), 0);
-		for (uint64_t at = 0; at < e[i].len; at += 4096)
-			*(char *)pf_arena_at(arena, e[i].off + at) = 1;
-	}
-	ck_assert_uint_ge(resident(), 1500 * MIB);
-	for (int i = 0; i < 3; i++)
-		if (trims[_i].shrink_to)
-			pf_arena_shrink(arena, &e[i], trims[_i].shrink_to);
-		else
-			pf_arena_give(arena, &e[i]);
-	for (int i = 0; i < 1000 && (n = resident()) > GIB + 8 * MIB; i++)
-		usleep(10000);
-	ck_assert_msg(n <= GIB + 8 * MIB, "%llu bytes are kept", (unsigned long long)n);
-	for (int i = 0; i < 3; i++)
-		pf_arena_give(arena, &e[i]);
-	close_arena();
-}
-END_TEST
-
-/* When nothing happens the pages go, those of small extents, too; and all can be used again. */
-START_TEST(what_idles_goes_back)
-{
-	enum { SMALL = 20000 };
-	struct pf_extent *small = calloc(SMALL, sizeof(*small)), large, kept;
-	struct stat st;
-
-	open_arena(GIB);
-	ck_assert_int_eq(pf_arena_alloc(arena, 200, &kept, NULL), 0);
-	memset(pf_arena_at(arena, kept.off), 0x5a, 200);
-	ck_assert_int_eq(pf_arena_alloc(arena, 200 * MIB, &large, NULL), 0);
-	memset(pf_arena_at(arena, large.off), 1, 200 * MIB);
-	for (int i = 0; i < SMALL; i++) {
-		ck_assert_int_eq(pf_arena_alloc(arena, 4096, &small[i], NULL), 0);
-		memset(pf_arena_at(arena, small[i].off), 1, 4096);
-	}
-	for (int i = 0; i < SMALL; i++)
-		pf_arena_give(arena, &small[i]);
-	pf_arena_give(arena, &large);
-	for (int i = 0; i < 600; i++) {
-		ck_assert_int_eq(fstat(pf_arena_fd(arena), &st), 0);
-		if ((uint64_t)st.st_blocks * 512 <= 40 * MIB)
-			break;
-		usleep(100000);
-	}
-	ck_assert_uint_le((uint64_t)st.st_blocks * 512, 40 * MIB);
-	for (int i = 0; i < 200; i++)
-		ck_assert_int_eq(((uint8_t *)pf_arena_at(arena, kept.off))[i], 0x5a);
-	for (int i = 0; i < SMALL; i++) {
-		ck_assert_int_eq(pf_arena_alloc(arena, 4096, &small[i], NULL), 0);
-		memset(pf_arena_at(arena, small[i].off), i, 4096);
-	}
-	for (int i = 0; i < SMALL; i++) {
-		ck_assert_int_eq(*(uint8_t *)pf_arena_at(arena, small[i].off),
-				 (uint8_t)i);
-		pf_arena_give(arena, &small[i]);
-	}
-	pf_arena_give(arena, &kept);
-	free(small);
-	close_arena();
-}
-END_TEST
-
 /* --- threads ------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 3000 };
@@ -656,17 +517,12 @@ int main(void)
 	tcase_add_test(tc, growing_beyond_the_limit_changes_nothing);
 	unit_add_cases(tc, growing_keeps_the_bytes, growths);
 	unit_add_cases(tc, shrinking_gives_the_end_back, shrinks);
-	tcase_add_test(tc, what_was_freed_is_used_again);
-	tcase_add_test(tc, freed_neighbours_become_one_piece);
-	tcase_add_test(tc, small_extents_do_not_wander);
 	tcase_add_test(tc, null_is_freed);
 	tcase_set_timeout(tc, 30);
 	suite_add_tcase(s, tc);
 	tcase_set_timeout(slow, 60);
 	unit_add_cases(slow, random_use_keeps_order, runs);
-	unit_add_cases(slow, warm_memory_is_limited, trims);
 	tcase_add_test(slow, threads_share_it);
-	tcase_add_test(tc, what_idles_goes_back);
 	suite_add_tcase(s, slow);
 	return unit_run(s);
 }

@@ -21,14 +21,14 @@ enum { SHIFT = 8 }; /* of the small granules */
 static struct pf_heap heap;
 static int file;
 
-static void open_heap(void)
+static void open_heap_with(const uint64_t *keep, const uint64_t *keep_idle)
 {
-	static const struct pf_heap_rules rules = {
+	const struct pf_heap_rules rules = {
 		.small_shift = SHIFT,
 		.small_size = SMALL,
 		.small_max = SMALL_MAX,
-		.keep = { SMALL, LARGE },
-		.keep_idle = { SMALL, LARGE },
+		.keep = { keep[0], keep[1] },
+		.keep_idle = { keep_idle[0], keep_idle[1] },
 	};
 	struct pf_err err = PF_ERR_INIT;
 	void *base;
@@ -40,6 +40,13 @@ static void open_heap(void)
 	ck_assert_ptr_ne(base, MAP_FAILED);
 	ck_assert_msg(pf_heap_init(&heap, file, base, SMALL + LARGE, &rules, &err) == 0,
 		      "%s", err.text);
+}
+
+static void open_heap(void)
+{
+	const uint64_t all[] = { SMALL, LARGE };
+
+	open_heap_with(all, all);
 }
 
 static void close_heap(void)
@@ -241,6 +248,65 @@ START_TEST(an_extent_shrinks)
 }
 END_TEST
 
+/* The bytes that stay resident, at most MOST, after some time. */
+static void check_resident(uint64_t most)
+{
+	for (int i = 0; i < 1000 && resident() > most; i++)
+		usleep(20000);
+	ck_assert_uint_le(resident(), most);
+}
+
+START_TEST(too_many_warm_pages_go)
+{
+	struct pf_extent a, b;
+
+	close_heap();
+	open_heap_with((const uint64_t[]){ SMALL, 8 * MIB },
+		       (const uint64_t[]){ SMALL, 8 * MIB });
+	a = take(30 * MIB);
+	b = take(20 * MIB);
+	memset(heap.base + a.off, 1, a.len);
+	memset(heap.base + b.off, 2, b.len);
+	pf_heap_shrink(&heap, &a, 10 * MIB);
+	check_resident(38 * MIB);
+	give(b.off, true);
+	check_resident(18 * MIB);
+	ck_assert_uint_eq(heap.base[a.off + a.len - 1], 1);
+	give(a.off, true);
+	check_resident(8 * MIB);
+	check_empty();
+}
+END_TEST
+
+/* Pages of small extents go, too, but not those of which a part is in use. */
+START_TEST(what_idles_goes)
+{
+	static struct pf_extent small[SMALL / 1024];
+	struct pf_extent large;
+
+	close_heap();
+	open_heap_with((const uint64_t[]){ SMALL, LARGE }, (const uint64_t[]){ 0, 0 });
+	large = take(30 * MIB);
+	memset(heap.base + large.off, 1, large.len);
+	for (unsigned i = 0; i < ARRAY_SIZE(small); i++) {
+		small[i] = take(1024);
+		memset(heap.base + small[i].off, (int)i, 1024);
+	}
+	for (unsigned i = 1; i < ARRAY_SIZE(small); i++)
+		if (i % 128)
+			give(small[i].off, true);
+	give(large.off, true);
+	check_resident(ARRAY_SIZE(small) / 128 * 8192);
+	for (unsigned i = 0; i < ARRAY_SIZE(small); i += 128) {
+		ck_assert_uint_eq(heap.base[small[i].off], (uint8_t)i);
+		ck_assert_uint_eq(heap.base[small[i].off + 1023], (uint8_t)i);
+		give(small[i].off, true);
+	}
+	check_resident(0);
+	check_empty();
+}
+END_TEST
+
 START_TEST(pages_are_faulted_in_ahead)
 {
 	struct pf_extent a = take(32 * MIB);
@@ -331,6 +397,8 @@ int main(void)
 	tcase_add_test(tc, an_extent_grows_into_free_granules_behind_it);
 	tcase_add_test(tc, an_extent_shrinks);
 	tcase_add_test(tc, pages_are_faulted_in_ahead);
+	tcase_add_test(tc, too_many_warm_pages_go);
+	tcase_add_test(tc, what_idles_goes);
 	unit_add_cases(tc, random_use_keeps_order, seeds);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
