@@ -159,3 +159,11 @@ done
 bounded cp one.npy "$b/race.npy"
 same "$b/race.npy" one.npy
 equal "health" "$(bounded cat "$mnt/health")" ok
+
+# -- one view is open to write: another view cannot be opened so, the same view can
+exec 5>"$b/race.npy"
+fails_with 'busy' bash -c 'echo 1 2 3 >"$1"' - "$b/race.txt"
+bounded cp one.npy "$b/race.npy"
+exec 5>&-
+eventually bash -c 'echo 1 2 3 >"$1"' - "$b/race.txt"
+shows "$b/race.txt" '1 2 3'

@@ -95,6 +95,15 @@ fails_with 'ermi' as 1002 touch -d 2001-01-01 "$b/all/z.npy"
 shows "$b/all/z.txt" $'11 22 33\n44 55 66'
 gone "$b/all/w.npy"
 
+# -- an array that another user may only read cannot be donated
+as 1001 chmod 644 "$b/all/z.npy"
+as 1002 bash -c 'exec 3<>"$1"; echo "x all/z -> all/w donate=all/z" >&3; cat <&3' - \
+	"$mnt/executables/add/run" >reply
+tells reply '^error: EACCES: add: input 1: .*all/z.*ermission'
+shows "$b/all/z.txt" $'11 22 33\n44 55 66'
+gone "$b/all/w.npy"
+as 1001 chmod 600 "$b/all/z.npy"
+
 # -- an output over one's own name keeps owner and mode; root may everything
 as_run 1001 'x x -> all/z'
 equal "owner and mode" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
