@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which plugins there are: files where PJRT's users put them, found by name and never loaded.
+ * The search for plugins: files where PJRT's users put them, found by name and never loaded.
  *
- * Places are looked at in an order that is part of the interface (pjrtfs(1)); what an earlier
- * one has goes before what a later one has.
+ * The order of the places is part of the interface (pjrtfs(1)): a plugin in an earlier place
+ * precedes one in a later place.
  */
 #ifndef PJRTFS_DISCOVER_H
 #define PJRTFS_DISCOVER_H
@@ -35,7 +35,7 @@ struct pf_search_place {
 	const char *source; /* static: "$PJRT_PLUGIN_PATH", "/etc/ld.so.conf" */
 	char *where;        /* owned: the directory or the file, or "" */
 	char *note;         /* owned: a note about it ("not set"), or NULL */
-	bool wrong;         /* the note tells of an error: not all of it was read */
+	bool wrong;         /* the note is about an error: not all of it was read */
 	bool is_site;       /* a Python's site-packages directory */
 };
 
@@ -47,14 +47,15 @@ struct pf_discovery {
 	bool no_memory; /* while it was made */
 };
 
-/* A plugin that was told by name and path. */
+/* A plugin with a name and a path. */
 struct pf_named {
 	const char *name, *path; /* borrowed; the path may be relative */
 };
 
-/* What to look at; all is borrowed for the call.  All zeros: what the system has. */
+/* Where to look; all is borrowed for the call.  All zeros: where the system has plugins. */
 struct pf_discover_config {
-	const struct pf_named *said; /* on the command line */
+	/* NAME=PATH or PATH, on the command line; a NAME alone is ignored */
+	const char *const *said;
 	unsigned n_said;
 	const char *const *dirs; /* --plugin-dir's */
 	unsigned n_dirs;
@@ -62,19 +63,18 @@ struct pf_discover_config {
 	unsigned n_configured;
 	const char *const *configured_dirs; /* its plugin_dir, looked at after these */
 	unsigned n_configured_dirs;
-	const char *own_dir; /* the one that pjrtfs was built with, or NULL */
+	const char *own_dir; /* the directory that configure chose, or NULL */
 	bool own_only; /* only in dirs, what is configured, $PJRTFS_PLUGIN_PATH, own_dir */
-	const char
-		*until; /* end at the first place that has a plugin so called; or NULL */
 	const char *
-		root; /* goes before the paths that are fixed (/etc, /opt, /usr); NULL: "" */
+		until; /* end at the first place that has a plugin of this name; or NULL */
+	const char *root; /* precedes the fixed paths (/etc, /opt, /usr); NULL: "" */
 };
 
 /*
- * Look at all places, in the order of the manual.
+ * Look at all places, in the order of pjrtfs(1).
  * ret   on success, the caller's; pf_discovery_free
- * -ENOMEM.  Whatever else is wrong with a place is its note.  Reads directories and small
- * files; opens no FIFO, no device; nothing is loaded or run.  Reads the environment.
+ * -ENOMEM.  Any other error is the note of its place.  Reads directories, the first bytes of
+ * regular files and ld.so.conf(5); loads and runs nothing.  Reads the environment.
  */
 int pf_discover(const struct pf_discover_config *config, struct pf_discovery **ret,
 		struct pf_err *err);
@@ -85,9 +85,9 @@ PF_DEFINE_CLEANUP(struct pf_discovery *, pf_discovery_free)
 
 /*
  * The plugin called NAME (or whose file is, without .so): of the first place that has one
- * which is not refused, the newest.  MINOR_OF (may be NULL) is asked for a file's API version
- * (0.MINOR; -1: unknown) when that place has several; without an answer the versions that
- * names tell count.  NULL: none.  Borrowed from DISCOVERY.
+ * which is not refused, the newest.  If that place has several, MINOR_OF (may be NULL) is asked
+ * for the API version of each (0.MINOR; -1: unknown); of equals the versions in the files' names
+ * decide.  NULL: none.  Borrowed from DISCOVERY.
  */
 const struct pf_plugin_file *pf_discovery_pick(
 	const struct pf_discovery *discovery, const char *name,

@@ -8,44 +8,35 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* A search for plugins: what all of its discoveries have in common. */
+/* Where to look for the plugins of some options. */
 struct search {
-	const struct options *o;
-	struct pf_named named[MAX_PLUGINS]; /* the configuration's plugins with a path */
-	unsigned n_named;
+	struct pf_discover_config
+		config; /* until: the plugin's name that is looked for */
+	struct pf_named named[MAX_SETTINGS];
 	plugin_minor_of *minor_of;
-	bool own_only; /* only pjrtfs's own places */
 };
 
-static struct search search_begin(const struct options *o, plugin_minor_of *minor_of)
+static void search_init(struct search *s, const struct options *o,
+			plugin_minor_of *minor_of)
 {
-	const struct settings *s = &o->settings;
-	struct search search = { .o = o, .minor_of = minor_of };
+	const struct words *dirs = o->plugin_dirs;
 
-	for (unsigned i = 0; i < s->n_plugins && search.n_named < MAX_PLUGINS; i++)
-		if (s->plugins[i].path)
-			search.named[search.n_named++] =
-				(struct pf_named){ s->plugins[i].name,
-						   s->plugins[i].path };
-	return search;
-}
-
-/* Where to look, for the plugin called UNTIL or all of them (NULL). */
-static struct pf_discover_config places(const struct search *s, const char *until)
-{
-	const struct words *dirs = s->o->plugin_dirs;
-
-	return (struct pf_discover_config){
-		.dirs = (const char *const *)dirs[1].at,
-		.n_dirs = dirs[1].n,
-		.configured = s->named,
-		.n_configured = s->n_named,
-		.configured_dirs = (const char *const *)dirs[0].at,
-		.n_configured_dirs = dirs[0].n,
-		.own_dir = PLUGINDIR,
-		.own_only = s->own_only,
-		.until = until,
+	*s = (struct search){
+		.config = { .dirs = (const char *const *)dirs[1].at,
+			    .n_dirs = dirs[1].n,
+			    .configured = s->named,
+			    .configured_dirs = (const char *const *)dirs[0].at,
+			    .n_configured_dirs = dirs[0].n,
+			    .own_dir = PLUGINDIR },
+		.minor_of = minor_of,
 	};
+	for (unsigned i = 0; i < o->settings.n_plugins; i++) {
+		const struct plugin_settings *p = &o->settings.plugins[i];
+
+		if (p->path)
+			s->named[s->config.n_configured++] =
+				(struct pf_named){ p->name, p->path };
+	}
 }
 
 /* The first plugin whose name has NAME in it, which the user may mean; NULL: none. */
@@ -61,11 +52,12 @@ static const struct pf_plugin_file *similar(const struct pf_discovery *d,
 /* Print advice about the plugin NAME, which was not found, into the LEN bytes at TEXT. */
 static void add_advice(const struct search *s, const char *name, char *text, size_t len)
 {
-	struct pf_discover_config config = places(s, NULL);
+	struct pf_discover_config config = s->config;
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
 	const struct pf_plugin_file *f = NULL;
 
 	config.own_only = false;
+	config.until = NULL;
 	if (pf_discover(&config, &d, NULL) == 0)
 		f = similar(d, name);
 	if (f)
@@ -82,30 +74,31 @@ static void add_advice(const struct search *s, const char *name, char *text, siz
 
 static int not_found(const struct search *s, const char *name, struct pf_err *err)
 {
-	const struct words *said = &s->o->plugin_dirs[1];
+	const struct pf_discover_config *c = &s->config;
 	char dirs[512] = "", advice[512] = "";
 
-	for (unsigned i = 0; i < said->n; i++)
+	for (unsigned i = 0; i < c->n_dirs; i++)
 		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
-			 said->at[i]);
+			 c->dirs[i]);
 	add_advice(s, name, advice, sizeof(advice));
 	return pf_err_set(err, -ENOENT,
 			  "not found: looked for %s/pjrt_plugin.so and "
 			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s%s%s",
 			  name, name, dirs, PLUGINDIR,
-			  s->own_only ? "" : ", and where other programs have theirs",
+			  c->own_only ? "" : ", and where other programs have theirs",
 			  advice);
 }
 
 /* The file of the plugin called NAME, the caller's. */
-static int find_by_name(const struct search *s, const char *name, char **ret,
+static int find_by_name(struct search *s, const char *name, char **ret,
 			struct pf_err *err)
 {
-	struct pf_discover_config config = places(s, name);
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
 	const struct pf_plugin_file *f;
-	int r = pf_discover(&config, &d, err);
+	int r;
 
+	s->config.until = name;
+	r = pf_discover(&s->config, &d, err);
 	if (r < 0)
 		return r;
 	f = pf_discovery_pick(d, name, s->minor_of, NULL);
@@ -122,7 +115,7 @@ static int find_by_name(const struct search *s, const char *name, char **ret,
 
 /* Add the plugin that WORD means to O's: NAME, PATH or NAME=PATH.  A plugin whose file does not
  * exist is refused; need_one decides whether that is an error. */
-static int add_plugin(const struct search *s, struct options *o, const char *word,
+static int add_plugin(struct search *s, struct options *o, const char *word,
 		      struct pf_err *err)
 {
 	struct pf_candidate *p = &o->plugins[o->n_plugins];
@@ -177,7 +170,7 @@ static int need_one(const struct options *o, struct pf_err *err)
 			  o->plugins[0].refused);
 }
 
-static int add_source(const struct search *s, struct options *o, struct pf_err *err)
+static int add_source(struct search *s, struct options *o, struct pf_err *err)
 {
 	pf_autofree char *copy = strdup(o->source);
 	char *at = copy, *word;
@@ -196,10 +189,11 @@ static int add_source(const struct search *s, struct options *o, struct pf_err *
 
 int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *err)
 {
-	struct search s = search_begin(o, minor_of);
 	const struct words *words = options_plugin_words(o);
+	struct search s;
 	int r = 0;
 
+	search_init(&s, o, minor_of);
 	if (o->check_plugin) {
 		r = add_plugin(&s, o, o->check_plugin, err);
 	} else {
@@ -207,7 +201,7 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 			r = add_source(&s, o, err);
 		for (unsigned i = 0; i < words->n && r == 0; i++)
 			r = add_plugin(&s, o, words->at[i], err);
-		s.own_only = true;
+		s.config.own_only = true;
 		if (r == 0 && !o->n_plugins)
 			r = add_plugin(&s, o, "cpu", err);
 	}
@@ -223,28 +217,11 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err)
 {
-	const struct search s = search_begin(o, NULL);
-	const struct words *words = options_plugin_words(o);
-	struct pf_discover_config config = places(&s, NULL);
-	struct pf_named said[MAX_PLUGINS];
-	char *names[MAX_PLUGINS];
-	unsigned n = 0;
-	int r;
+	const struct words *said = options_plugin_words(o);
+	struct search s;
 
-	for (unsigned i = 0; i < words->n; i++) {
-		const char *word = words->at[i], *equals = options_name_end(word);
-
-		if (!equals && !strchr(word, '/'))
-			continue; /* it is listed where it lies */
-		names[n] = equals ? strndup(word, (size_t)(equals - word))
-				  : pf_plugin_name_of(word);
-		said[n].name = names[n] ? names[n] : "";
-		said[n++].path = equals ? equals + 1 : word;
-	}
-	config.said = said;
-	config.n_said = n;
-	r = pf_discover(&config, ret, err);
-	while (n)
-		free(names[--n]);
-	return r;
+	search_init(&s, o, NULL);
+	s.config.said = (const char *const *)said->at;
+	s.config.n_said = said->n;
+	return pf_discover(&s.config, ret, err);
 }

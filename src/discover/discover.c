@@ -286,14 +286,14 @@ static void look_in_dir(const struct look *l)
 /* --- the searches ------------------------------------------------------------------------ */
 
 enum search_form {
-	NAMED,           /* pf_discover_config.said */
+	WORDS,           /* pf_discover_config.said */
 	DIRS,            /* pf_discover_config.dirs */
 	CONFIGURED,      /* pf_discover_config.configured */
 	CONFIGURED_DIRS, /* pf_discover_config.configured_dirs */
 	DIR_OF,          /* the directory */
 	LIST,            /* directories and files, separated by colons */
 	PAIRS,           /* NAME:PATH, separated by commas */
-	LINKER,          /* the directories that an ld.so.conf(5) file names */
+	LINKER,          /* the directories that ld.so.conf(5) files name; a pattern */
 	PYTHON,          /* a prefix of Python */
 };
 
@@ -312,7 +312,7 @@ static const struct search {
 	enum search_form form;
 	unsigned how;
 } searches[] = {
-	{ "--plugin", NULL, NAMED, 0 },
+	{ "--plugin", NULL, WORDS, 0 },
 	{ "--plugin-dir", NULL, DIRS, PJRTFS | MUST },
 	{ "the configuration file", NULL, CONFIGURED, OWN },
 	{ "the configuration's plugin_dir", NULL, CONFIGURED_DIRS, PJRTFS | MUST },
@@ -327,6 +327,7 @@ static const struct search {
 	{ "GoMLX", "/usr/local/lib/gomlx/pjrt", DIR_OF, LOOK_BELOW },
 	{ "$LD_LIBRARY_PATH", NULL, LIST, 0 },
 	{ "/etc/ld.so.conf", NULL, LINKER, 0 },
+	{ "/etc/ld.so.conf", "/etc/ld.so.conf.d/*.conf", LINKER, 0 },
 	{ "AWS Neuron", "/opt/aws/neuron/lib", DIR_OF, 0 },
 	{ "$VIRTUAL_ENV", NULL, PYTHON, 0 },
 	{ "$CONDA_PREFIX", NULL, PYTHON, 0 },
@@ -344,6 +345,31 @@ static void look_in_place(struct pf_discovery *d, const struct search *s, const 
 				    .place = place_add(d, s->source, dir),
 				    .dir = dir,
 				    .how = s->how });
+}
+
+/* Add the N files of WORDS: NAME=PATH or PATH.  A NAME alone says nothing about a place. */
+static void add_words(struct pf_discovery *d, const struct search *s,
+		      const char *const *words, unsigned n)
+{
+	int place = place_add(d, s->source, "");
+	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION];
+	bool none = true;
+
+	for (unsigned i = 0; i < n; i++) {
+		int len = (int)strcspn(words[i], "=/");
+		bool named = words[i][len] == '=';
+		const char *path = words[i] + (named ? len + 1 : 0);
+
+		if (!words[i][len])
+			continue;
+		name_of_any_path(path, name, version);
+		if (named)
+			snprintf(name, sizeof(name), "%.*s", len, words[i]);
+		file_add(d, place, name, "", path);
+		none = false;
+	}
+	if (none)
+		place_note(d, place, false, "names none");
 }
 
 static void add_named(struct pf_discovery *d, const struct search *s,
@@ -394,58 +420,39 @@ static void add_pairs(struct pf_discovery *d, const struct search *s, char *list
 	}
 }
 
-static int look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
-			       const char *root, const char *path, bool follow);
-
-/* Look in the directories that the files matching PATTERNS (blanks between them) name. */
-static void look_in_included(struct pf_discovery *d, const struct search *s,
-			     const char *root, char *patterns)
+/* Look in the directories that the ld.so.conf(5) files matching PATTERN name.  ROOT precedes each
+ * path in them. */
+static void look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
+				const char *root, const char *pattern)
 {
-	char whole[PATH_MAX], *word;
-
-	while ((word = strsep(&patterns, " \t"))) {
-		glob_t g = { 0 };
-		int n = snprintf(whole, sizeof(whole), "%s%s%s", root,
-				 *word == '/' ? "" : "/etc/", word);
-
-		if (n < (int)sizeof(whole) && glob(whole, 0, NULL, &g) == 0)
-			for (size_t i = 0; i < g.gl_pathc; i++)
-				(void)look_in_linker_dirs(d, s, root, g.gl_pathv[i],
-							  false);
-		globfree(&g);
-	}
-}
-
-/* Look in the directories that the ld.so.conf(5) file PATH names, with FOLLOW also in those of
- * the files that it includes.  ROOT stands before each path in them.  0 or -errno. */
-static int look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
-			       const char *root, const char *path, bool follow)
-{
-	struct stat st;
-	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
-	pf_autofree char *line = NULL;
-	char dir[PATH_MAX];
+	glob_t files = { 0 };
+	char *line = NULL, dir[PATH_MAX];
 	size_t cap = 0;
 
-	if (!f)
-		return errno ? -errno : -EINVAL;
-	while (getline(&line, &cap, f) > 0) {
-		char *word = line + strspn(line, " \t"), *end;
+	(void)glob(pattern, GLOB_NOCHECK, NULL, &files);
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		FILE *f = fopen(files.gl_pathv[i], "re");
 
-		/* Old files have "=libc5" behind a directory. */
-		end = word + strcspn(word, "#=\r\n");
-		while (end > word && isblank((unsigned char)end[-1]))
-			end--;
-		*end = '\0';
-		if (*word == '/' &&
-		    snprintf(dir, sizeof(dir), "%s%s", root, word) < (int)sizeof(dir))
-			look_in_place(d, s, dir);
-		else if (follow && !strncmp(word, "include", 7) &&
-			 isblank((unsigned char)word[7]))
-			look_in_included(d, s, root, word + 7);
+		if (!f)
+			place_note(d, place_add(d, s->source, ""), errno != ENOENT, "%s",
+				   strerror(errno));
+		while (f && getline(&line, &cap, f) > 0) {
+			char *word = line + strspn(line, " \t"), *end;
+
+			/* Old files have "=libc5" behind a directory. */
+			end = word + strcspn(word, "#=\r\n");
+			while (end > word && isblank((unsigned char)end[-1]))
+				end--;
+			*end = '\0';
+			if (*word == '/' && snprintf(dir, sizeof(dir), "%s%s", root,
+						     word) < (int)sizeof(dir))
+				look_in_place(d, s, dir);
+		}
+		if (f)
+			fclose(f);
 	}
-	fclose(f);
-	return 0;
+	free(line);
+	globfree(&files);
 }
 
 /* Look in the packages of the site-packages directory SITE, unless it was a place before. */
@@ -551,7 +558,6 @@ static void look(struct pf_discovery *d, const struct search *s,
 		 const struct pf_discover_config *c, char *where)
 {
 	bool none = s->form > CONFIGURED_DIRS && (!where || !*where);
-	int r;
 
 	if (none && s->form != DIR_OF)
 		place_note(d, place_add(d, s->source, ""), false,
@@ -561,8 +567,8 @@ static void look(struct pf_discovery *d, const struct search *s,
 	if (none)
 		return;
 	switch (s->form) {
-	case NAMED:
-		add_named(d, s, c->said, c->n_said);
+	case WORDS:
+		add_words(d, s, c->said, c->n_said);
 		break;
 	case DIRS:
 		for (unsigned i = 0; i < c->n_dirs; i++)
@@ -585,10 +591,7 @@ static void look(struct pf_discovery *d, const struct search *s,
 		add_pairs(d, s, where);
 		break;
 	case LINKER:
-		r = look_in_linker_dirs(d, s, c->root ? c->root : "", where, true);
-		if (r < 0)
-			place_note(d, place_add(d, s->source, ""), r != -ENOENT, "%s",
-				   strerror(-r));
+		look_in_linker_dirs(d, s, c->root ? c->root : "", where);
 		break;
 	case PYTHON:
 		look_in_python(d, s, where);

@@ -134,10 +134,10 @@ static const char *linker_dirs(const struct pf_discovery *d)
 START_TEST(the_order_is_that_of_the_manual)
 {
 	static const char *const dirs[] = { "said-dir" }, *const config_dirs[] = { "cf" };
-	const struct pf_named said[] = { { "first", "a/x.so" } },
-			      configured[] = { { "conf", "a/y.so" } };
+	static const char *const said[] = { "alone", "first=a/x.so" };
+	const struct pf_named configured[] = { { "conf", "a/y.so" } };
 	struct pf_discover_config c = { .said = said,
-					.n_said = 1,
+					.n_said = 2,
 					.dirs = dirs,
 					.n_dirs = 1,
 					.configured = configured,
@@ -164,13 +164,12 @@ START_TEST(the_order_is_that_of_the_manual)
 	put_library("ld/libpjrt_ld.so");
 	put_library("ld/other.so");
 	put_library("conf/pjrt_plugin_c.so");
-	put("etc/ld.so.conf", "include ld.so.conf.d/*.conf /etc/more.conf\n"
+	put("etc/ld.so.conf", "include ld.so.conf.d/*.conf\n"
 			      "# a comment\nhwcap 0 nosegneg\nrelative/is/none\n"
 			      "  /conf   # another\n/old/lib=libc5\r\n/last");
-	put("etc/ld.so.conf.d/b.conf", "/b\ninclude /etc/ld.so.conf\n");
+	put("etc/ld.so.conf.d/b.conf", "/b\n");
 	put("etc/ld.so.conf.d/a.conf", "/a1\n/a2\n");
 	put("etc/ld.so.conf.d/c.txt", "/c\n");
-	put("etc/more.conf", "/more\n");
 	put_library("opt/aws/neuron/lib/libneuronpjrt.so");
 	put_library("venv/lib/python3.11/site-packages/libtpu/libtpu.so");
 	put_library("usr/lib/python3/dist-packages/sys/libpjrt_sys.so");
@@ -200,7 +199,7 @@ START_TEST(the_order_is_that_of_the_manual)
 		"AWS Neuron: neuron=opt/aws/neuron/lib/libneuronpjrt.so\n"
 		"$VIRTUAL_ENV: tpu=venv/lib/python3.11/site-packages/libtpu/libtpu.so\n"
 		"the system's Python: sys=usr/lib/python3/dist-packages/sys/libpjrt_sys.so\n");
-	ck_assert_str_eq(linker_dirs(d), "/a1 /a2 /b /more /conf /old/lib /last ");
+	ck_assert_str_eq(linker_dirs(d), "/conf /old/lib /last /a1 /a2 /b ");
 	/* The first match wins, and a newer one of a later place does not. */
 	f = pf_discovery_pick(d, "cpu", NULL, NULL);
 	ck_assert_ptr_nonnull(strstr(f->path, "/own/cpu/"));
