@@ -34,6 +34,19 @@ tells_of()
 	bounded jq -e "$2" "$1" >/dev/null || fail "not $2: $(cat "$1")"
 }
 
+# -- each has a worker and devices; the first one's first device is the default
+for dir in plugins devices; do
+	equal "$dir" "$(bounded ls "$mnt/$dir" | tr '\n' ' ')" "$(
+		printf '%s\n' "$first" "$second" "$third" | LC_ALL=C sort | tr '\n' ' ')"
+done
+tells "$mnt/README" " $first:0 " " $second:0 "
+for p in "$first" "$second" "$third"; do
+	shows "$mnt/plugins/$p/path" "$(realpath "$plugins/$p/pjrt_plugin.so")"
+	cat "$mnt/plugins/$p/pid"
+done | sort -u >pids
+equal "workers" "$(wc -l <pids)" 3
+equal "the default" "$(bounded realpath "$mnt/devices/$first/0/buffers")" "$b1"
+
 # -- a program chooses its plugin: by options.json, by the compile command, by a device's name
 bounded cp "$data/add.mlir" "$mnt/programs/"
 : >"$mnt/programs/add2.mlir"
@@ -86,6 +99,9 @@ bounded mv "$b3/x.npy" "$b1/x3.npy"
 gone "$b3/x.npy"
 same "$b1/x3.npy" "$data/x.npy"
 tells_of "$b1/x3.json" ".device == \"$first:0\""
+
+fails_with 'Invalid argument' run add "x $second:0/x -> w"
+tells "$mnt/executables/add/run" "$second"
 
 # -- a large result is copied once, out of its worker's memory; another copy shares that
 used()
@@ -165,3 +181,16 @@ for p in "$first" "$second" "$third"; do
 		'$1 == want && $2 > 0 { found = 1 } END { exit !found }' "$mnt/metrics.prom" ||
 		fail "metrics.prom knows nothing of $p"
 done
+
+# -- one whose file is not there, or that nobody has, keeps the others from nothing
+unmount_pjrtfs
+mount_pjrtfs "none,$first" --plugin "wrong=$work/no/such.so"
+shows "$mnt/plugins/none/state" failed
+tells "$mnt/plugins/none/error" '^not found: looked for none/pjrt_plugin.so and none.so in '
+shows "$mnt/plugins/wrong/state" failed
+shows "$mnt/plugins/wrong/path" "$work/no/such.so"
+tells "$mnt/plugins/wrong/error" "^$work/no/such.so: No such file or directory$"
+tells "$mnt.log" 'error: plugin none: not found' "error: plugin wrong: $work/no/such.so: No such file"
+shows "$mnt/plugins/$first/state" ready
+shows "$mnt/health" 'plugin none is failed'
+equal "the default" "$(bounded realpath "$mnt/devices/$first/0/buffers")" "$mnt/buffers"
