@@ -55,6 +55,7 @@ static void free_answer(struct shared *s, const void *reply)
 		pf_instance_free_id(s->instance, PF_OP_EXECUTABLE_FREE, s->id);
 		break;
 	case PF_OP_BUFFER_READ:
+	case PF_OP_MEMORY_STATS:
 	case PF_OP_OPTIMIZED:
 	case PF_OP_SERIALIZE:
 		pf_instance_free_block(s->instance, block->off);

@@ -136,6 +136,36 @@ bool files_on_thread(void *(*fn)(void *arg), void *arg)
 	return ok;
 }
 
+struct slow_open {
+	struct pf_open *of;     /* stays until REPLY is answered */
+	struct pf_reply *reply; /* owned */
+	int (*open)(struct pf_open *of, struct pf_err *err);
+};
+
+static void *open_on_thread(void *arg)
+{
+	struct slow_open *o = arg;
+	struct pf_err err = PF_ERR_INIT;
+	int r = o->open(o->of, &err);
+
+	pf_reply_fail(o->reply, r, &err);
+	free(o);
+	return NULL;
+}
+
+void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
+		       int (*open)(struct pf_open *of, struct pf_err *err))
+{
+	struct slow_open *o = malloc(sizeof(*o));
+
+	if (o)
+		*o = (struct slow_open){ .of = of, .reply = reply, .open = open };
+	if (!o || !files_on_thread(open_on_thread, o)) {
+		free(o);
+		pf_reply_code(reply, -ENOMEM);
+	}
+}
+
 void files_event_begin(struct pf_event *e, const char *event, struct pf_node *node)
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
@@ -210,30 +240,4 @@ void lines_stat(struct stat *st, uint64_t size, const struct timespec *time)
 	st->st_blocks = (st->st_size + 511) / 512;
 	if (time->tv_sec)
 		st->st_mtim = st->st_ctim = *time;
-}
-
-static void fire(struct pf_timer *timer)
-{
-	struct patience *p = pf_container_of(timer, struct patience, timer);
-
-	p->over(p);
-}
-
-void patience_begin(struct patience *p, struct pf_fs *fs, uint64_t ms)
-{
-	atomic_init(&p->left, false);
-	p->timer.fire = fire;
-	p->timers = fs->timers;
-	if (pf_timer_arm(p->timers, &p->timer, ms) < 0)
-		p->timers = NULL;
-}
-
-bool patience_end(struct patience *p)
-{
-	return !p->timers || pf_timer_disarm(p->timers, &p->timer);
-}
-
-bool patience_last(struct patience *p)
-{
-	return atomic_exchange(&p->left, true);
 }

@@ -26,129 +26,70 @@ static const struct pf_device_desc *desc_of(struct pf_node *node)
 
 /* --- memory_stats.json: each open fetches it from the plugin --------------------------- */
 
-struct stats {
-	struct pf_call call;
-	struct patience patience;     /* if somebody waits */
-	struct pf_instance *instance; /* owned reference */
-	struct pf_reply *reply;       /* owned, or NULL: nobody waits */
-	struct device *device;
-};
-
 static void stats_set(struct device *d, const char *text, size_t len)
 {
 	pf_tree_lock_names(d->fs->tree);
 	pf_buf_consume(&d->stats, d->stats.len);
 	pf_buf_append(&d->stats, text, len);
+	pf_buf_puts(&d->stats, "\n");
 	pf_tree_unlock_names(d->fs->tree);
 }
 
 static void stats_unavailable(struct device *d, const char *why)
 {
 	struct json_object *o = json_object_new_object();
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-	json_object_object_add(o, "unavailable", json_object_new_string(why));
-	pf_json_print_line(o, &text);
-	json_object_put(o);
-	if (text.data)
-		stats_set(d, text.data, text.len);
-}
-
-static void stats_free(struct stats *s)
-{
-	pf_instance_unref(s->instance);
-	free(s);
-}
-
-static void stats_silent(struct device *d)
-{
-	char why[160];
-
-	snprintf(why, sizeof(why), "the worker of plugin %s did not answer within %d ms",
-		 pf_worker_name(d->worker), PATIENCE_MS);
-	stats_unavailable(d, why);
-}
-
-static void stats_over(struct patience *p)
-{
-	struct stats *s = pf_container_of(p, struct stats, patience);
-
-	pf_instance_set_silent(s->instance);
-	stats_silent(s->device);
-	pf_reply_code(s->reply, 0);
-	if (patience_last(p))
-		stats_free(s);
-}
-
-static void stats_done(struct pf_call *call, int code, const struct pf_err *err,
-		       const void *reply, size_t len)
-{
-	struct stats *s = pf_container_of(call, struct stats, call);
-	const struct pf_rep_block *rep = reply;
 	const char *text;
 
-	(void)len;
-	if (code < 0) {
-		stats_unavailable(s->device, err->text);
-	} else {
-		text = pf_instance_pool(s->instance, rep->off, rep->len);
-		if (text) {
-			pf_autobuf struct pf_buf line = PF_BUF_INIT;
-
-			pf_buf_append(&line, text, rep->len);
-			pf_buf_puts(&line, "\n");
-			if (line.data)
-				stats_set(s->device, line.data, line.len);
-		}
-		pf_instance_free_block(s->instance, rep->off);
-	}
-	if (!s->reply || patience_end(&s->patience)) {
-		if (s->reply)
-			pf_reply_code(s->reply, 0);
-		stats_free(s);
-	} else if (patience_last(&s->patience)) {
-		stats_free(s);
-	}
+	pf_json_add_string(o, "unavailable", why);
+	text = pf_json_text(o);
+	stats_set(d, text, strlen(text));
+	json_object_put(o);
 }
 
-/* Ask for D's statistics; answer REPLY (may be NULL) when they are there. */
-static void stats_ask(struct device *d, struct pf_reply *reply)
+/* Fetch D's statistics from its worker.  Blocks for a second at most. */
+static void stats_fetch(struct device *d)
 {
 	struct pf_req_id req = { .head.op = PF_OP_MEMORY_STATS, .id = d->index };
-	struct stats *s = calloc(1, sizeof(*s));
+	struct pf_rep_block rep;
 	struct pf_err err = PF_ERR_INIT;
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *instance = pf_worker_instance(d->worker, &err);
+	struct pf_sync_call call = {
+		.instance = instance, .request = &req, .len = sizeof(req), .timeout_s = 1
+	};
+	const char *text;
+	int r = instance ? 0 : err.code;
 
-	if (!s) {
-		if (reply)
-			pf_reply_code(reply, -ENOMEM);
-		return;
+	if (r == 0 && !pf_instance_silent(instance))
+		r = pf_sync_call(&call, &rep, sizeof(rep), &err);
+	else if (r == 0)
+		r = -ETIMEDOUT;
+	if (r == -ETIMEDOUT) {
+		pf_instance_set_silent(instance);
+		pf_err_set(&err, r,
+			   "the worker of plugin %s did not answer within 1000 ms",
+			   pf_worker_name(d->worker));
 	}
-	s->device = d;
-	s->reply = reply;
-	s->call.done = stats_done;
-	s->call.reply_min = sizeof(struct pf_rep_block);
-	s->instance = pf_worker_instance(d->worker, &err);
-	if (s->instance && pf_instance_silent(s->instance)) {
-		stats_silent(d);
-	} else if (s->instance) {
-		s->patience.over = stats_over;
-		if (reply)
-			patience_begin(&s->patience, d->fs, PATIENCE_MS);
-		if (pf_instance_call(s->instance, &s->call, &req, sizeof(req), NULL, 0,
-				     &err) < 0)
-			stats_done(&s->call, err.code, &err, NULL, 0);
-		return;
-	} else {
+	if (r < 0) {
 		stats_unavailable(d, err.text);
+		return;
 	}
-	if (reply)
-		pf_reply_code(reply, 0);
-	stats_free(s);
+	text = pf_instance_pool(instance, rep.off, rep.len);
+	if (text)
+		stats_set(d, text, rep.len);
+	pf_instance_free_block(instance, rep.off);
+}
+
+static int stats_open(struct pf_open *of, struct pf_err *err)
+{
+	(void)err;
+	stats_fetch(of->node->object);
+	return 0;
 }
 
 static void stats_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	stats_ask(of->node->object, reply);
+	files_open_slowly(of, reply, stats_open);
 }
 
 static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
@@ -320,7 +261,7 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 	r = files_link(parent, name, &kind_device, d, &dir);
 	if (r == 0)
 		r = add_memories(dir, desc);
-	stats_ask(d, NULL); /* so that stat tells a size before the first open */
+	stats_fetch(d); /* so that stat(2) has a size before the first open */
 	if (r == 0 && first)
 		r = files_link(dir, "buffers", &default_buffers, d, NULL);
 	else if (r == 0)

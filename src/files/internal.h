@@ -135,6 +135,11 @@ void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, s
 /* Run FN(ARG) on a detached thread of its own.  False: no thread could be created. */
 bool files_on_thread(void *(*fn)(void *arg), void *arg);
 
+/* For a kind's prepare that waits for a worker: answer REPLY with the result of OPEN (0 or -errno),
+ * which runs on a thread of its own and may set OF->state. */
+void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
+		       int (*open)(struct pf_open *of, struct pf_err *err));
+
 /* --- events: the name lock may be held in all of these -------------------------------- */
 
 /* Begin EVENT about NODE, which belongs to NODE's owner. */
@@ -191,34 +196,5 @@ void lines_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *r
 
 /* For the kind's getattr_as: SIZE bytes, the last line written at TIME (tv_sec 0: no line). */
 void lines_stat(struct stat *st, uint64_t size, const struct timespec *time);
-
-/* --- a time limit for a plugin's answer --------------------------------------------------- */
-
-enum { PATIENCE_MS = 1000 };
-
-/*
- * Embedded in the struct of a reader that waits; all zeros but OVER before patience_begin.  The
- * plugin's answer and a timer race: the first of them answers the reader, the last one, by
- * patience_last, frees the struct.
- */
-struct patience {
-	/* The time is over: answer the reader, then call patience_last.  On the timers' thread,
-	 * no lock held. */
-	void (*over)(struct patience *p);
-	struct pf_timers *timers; /* borrowed; NULL: no limit */
-	struct pf_timer timer;
-	atomic_bool left; /* one of the two has called patience_last */
-};
-
-/* Have P->over called in MS milliseconds, unless patience_end is called first.  If no timer
- * thread can be started, there is no limit. */
-void patience_begin(struct patience *p, struct pf_fs *fs, uint64_t ms);
-
-/* The answer has come.  True: in time, the caller answers the reader and frees the struct.
- * False: the timer answers it, or has; the caller calls patience_last. */
-bool patience_end(struct patience *p);
-
-/* The caller is done with P.  True: so is the other side, and the caller frees the struct. */
-bool patience_last(struct patience *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffers/ and its namespaces: which names there may be, and what they stand for. */
+/* The directories in buffers/: create, rename, remove, and the results of commands. */
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* --- names ---------------------------------------------------------------------------- */
 
-/* The file that the directory called as NAME's first LEN bytes is made of, borrowed, or
+/* The .safetensors file whose directory is called like the first LEN bytes of NAME, borrowed, or
  * NULL. */
 static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, size_t len)
 {
@@ -173,7 +173,7 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 
 /* --- renames ------------------------------------------------------------------------------ */
 
-/* What NAME in DIR is now, listed or as the view of something; NULL: nothing. */
+/* The node that NAME in DIR leads to, which is listed or has a view of that name; NULL: none. */
 static struct pf_node *find_target(struct pf_node *dir, const char *name)
 {
 	struct pf_node *node = pf_dir_lookup(dir, name);
@@ -239,7 +239,7 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 	return r;
 }
 
-/* A listed file that becomes a scratch file keeps its bytes, also if a program made them. */
+/* A buffer that becomes a scratch file keeps its bytes, also if a program made them. */
 static int keep_bytes(struct pf_node *node, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
@@ -247,14 +247,14 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 
 	if (pf_buffer_lacks_bytes(b))
 		r = pf_buffer_adopt(b, view_of(node)->format, "", true, err);
-	/* They are on the device, for which a rename does not wait: mv(1) copies then. */
+	/* They are on the device, and a rename does not wait: for EXDEV mv(1) copies. */
 	if (r == -EIO && !strcmp(pf_buffer_state_name(b), "ready"))
 		r = pf_err_set(err, -EXDEV, "its bytes must be fetched: copy it");
 	return r;
 }
 
-/* Would NODE, renamed to one of FORMAT, be a whole file of that?  If one of several tensors,
- * their directory is in *DIR, with a reference. */
+/* Is the content of NODE a whole file of FORMAT?  If one of several tensors, *DIR is their
+ * directory, for checkpoint_link. */
 static int check_content(struct pf_node *node, enum pf_format format,
 			 struct device *device, struct pf_node **dir, struct pf_err *err)
 {
@@ -283,7 +283,7 @@ static int check_formats(struct pf_node *node, enum pf_format to, struct device 
 				    : check_content(node, to, device, dir, err);
 }
 
-/* NODE has a name of FORMAT now: its bytes mean something else. */
+/* NODE has a name of FORMAT now: make an array of its bytes anew. */
 static int take_format(struct pf_node *node, enum pf_format format,
 		       struct pf_node **built, struct pf_err *err)
 {
@@ -370,7 +370,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 			node->kind == &kind_sharding
 				? "it tells of the buffers of its name: move those"
 				: "it tells why a name was refused");
-	/* mv(1) copies a directory then, and removes it: file by file, on the devices. */
+	/* For EXDEV mv(1) copies a directory file by file, on the devices, and removes it. */
 	if (files_device_of(dir) != files_device_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);
@@ -388,7 +388,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
 		return -EINVAL;
 	if (target == node) {
-		/* Found by its stem: the same file, or the same array in another format. */
+		/* The stem found it: it is the same file, or the same array in another format. */
 		char now[PF_NAME_MAX + 1];
 
 		pf_node_name(node, now);
@@ -515,7 +515,7 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		attr.gid = was.gid;
 		pf_node_set_attr(node, &attr);
 	}
-	/* There is a buffer of that stem all the time. */
+	/* Link before unlink: a lookup of the stem finds a buffer at any time. */
 	r = pf_dir_link(t->dir, name, node, old && view_of(old)->format == format);
 	if (r < 0)
 		return pf_err_set(err, r, "%s: its directory is gone", t->name);

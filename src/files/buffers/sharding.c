@@ -2,8 +2,8 @@
 /*
  * NAME.sharding.json: how one array is split over the buffers NAME of several devices.
  *
- * The file lies in the default device's buffers/, wherever the shards are.  What it tells
- * never changes: another sharding is another file.
+ * The file is in the default device's buffers/, wherever the shards are.  Its content never
+ * changes: another sharding is another file.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred
 
 /* --- making it ------------------------------------------------------------------------------ */
 
-/* Who owns what is there may replace it, and who may change the directory. */
+/* The owner of an old file may replace it, and a user that may change the directory. */
 static int check_place(struct pf_node *dir, const char *file, const struct pf_cred *cred,
 		       struct pf_node **old, struct pf_err *err)
 {
@@ -136,7 +136,7 @@ static int check_place(struct pf_node *dir, const char *file, const struct pf_cr
 	return may ? 0 : pf_err_set(err, -EACCES, "%s: permission denied", file);
 }
 
-/* Where the file of NAME goes: *DIR has a reference. */
+/* The directory of the sharding file of NAME, with a reference in *DIR, and its name. */
 static int find_place(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		      struct pf_node **dir, char file[PF_NAME_MAX + 1],
 		      struct pf_err *err)
@@ -165,7 +165,7 @@ int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cre
 	return r < 0 ? r : check_place(dir, file, cred, &old, err);
 }
 
-/* Link a file that tells SHARDED as FILE in DIR. */
+/* Link a file with the content SHARDED (taken) as FILE in DIR. */
 static int put(struct pf_node *dir, const char *file, const struct pf_cred *cred,
 	       struct sharded *sharded, struct pf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked for at control. */
+/* The ops of control. */
 #ifndef PJRTFS_FILES_COMMANDS_COMMAND_H
 #define PJRTFS_FILES_COMMANDS_COMMAND_H
 
@@ -8,13 +8,12 @@
 
 extern const struct pf_kind kind_control;
 
-/* Those that are asked for by name; others are in execute.h and jobs.h. */
-command_op op_compile; /* compile.c */
-command_op op_create;  /* create.c */
+/* Others are in execute.h and jobs.h. */
+command_op op_compile;
+command_op op_create;
 command_op op_copy;
-command_op op_shard;  /* shard.c */
-command_op op_gather; /* gather.c */
-command_op op_batch;  /* batch.c */
+command_op op_shard;
+command_op op_gather;
 
 /*
  * Send VALUE to its device, in its memory, give it the name TARGET (taken), which OP (static)

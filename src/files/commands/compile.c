@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compile command: a program once more, perhaps under another name. */
+/* The op "compile": compile a program again, perhaps under another name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 /* One compile that a command waits for. */
 struct compilation {
 	struct pf_wait waiter;
-	struct task *task;       /* which it answers */
+	struct task *task;       /* answered at the end */
 	struct program *program; /* owned reference */
-	char *name;              /* owned: the executable's, as it was asked for */
-	bool fresh;              /* made by "as": what fails leaves nothing */
+	char *name;              /* owned: the executable's, as the command has it */
+	bool fresh;              /* made by "as": removed if the compile fails */
 	struct timespec start;
 };
 
@@ -62,7 +62,7 @@ static void compilation_wake(struct pf_wait *waiter)
 	compilation_end(c, r, &err);
 }
 
-/* "options" as the text of options.json; nothing if there are none. */
+/* Append "options", if the command has any, as the text of options.json. */
 static int get_options(struct json_object *o, struct pf_buf *ret, struct pf_err *err)
 {
 	struct json_object *options;
@@ -75,7 +75,7 @@ static int get_options(struct json_object *o, struct pf_buf *ret, struct pf_err 
 	return ret->failed ? -ENOMEM : 0;
 }
 
-/* The program's own executable: who may write the program may have it compiled. */
+/* Compile the program's own executable, for which CRED needs W_OK on the program. */
 static int compile_own(struct program *program, const char *name,
 		       const struct pf_cred *cred, const struct pf_buf *options,
 		       struct pf_err *err)
@@ -87,7 +87,7 @@ static int compile_own(struct program *program, const char *name,
 	return pf_executable_set_options(program->x, options->data, options->len, err);
 }
 
-/* A new executable called AS of what is compiled for PROGRAM, or would be. */
+/* Make an executable called AS of the source of PROGRAM. */
 static int compile_as(struct pf_fs *fs, struct program *program, const char *as,
 		      const struct pf_cred *cred, const struct pf_buf *options,
 		      struct program **ret, struct pf_err *err)
@@ -110,7 +110,7 @@ static int compile_as(struct pf_fs *fs, struct program *program, const char *as,
 	return r;
 }
 
-/* Make what is asked for: the program to compile, with a reference, in C. */
+/* Set C->program to the one to compile, with a reference, and C->name. */
 static int prepare(struct compilation *c, const char *source, const char *as,
 		   const struct pf_buf *options, struct pf_err *err)
 {

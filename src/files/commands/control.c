@@ -92,11 +92,13 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 
 /* --- which op ----------------------------------------------------------------------------------- */
 
+static command_op op_batch;
+
 static const struct {
 	const char *name;
 	command_op *run;
-	bool tells;       /* by itself when it has begun */
-	const char *late; /* what becomes of it when its time is over; NULL: files_late */
+	bool tells;       /* it calls task_began by itself */
+	const char *late; /* what becomes of it at its timeout; NULL: files_late */
 } ops[] = {
 	{ "execute", op_execute, true, NULL },
 	{ "compile", op_compile, false, "the compile goes on" },
@@ -173,7 +175,7 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 
 struct control_task {
 	struct task task;
-	struct pf_command *command; /* until it was answered */
+	struct pf_command *command; /* until it is answered */
 };
 
 static struct control_task *control_of(struct task *task)
@@ -247,7 +249,7 @@ enum {
  * next step, so that many steps need no deep stack.
  */
 struct batch {
-	struct task *task;          /* who waits for all */
+	struct task *task;          /* the whole batch */
 	struct json_object *steps;  /* owned: the list */
 	struct pf_buf replies;      /* their texts, with commas between */
 	size_t at;                  /* the first step that was not answered */
@@ -273,7 +275,7 @@ static bool step_cancelled(struct task *task)
 	return task_cancelled(step_of(task)->batch->task);
 }
 
-/* Keep the reply, which as text is a tenth of what it is as an object. */
+/* Keep REPLY as text, which is a tenth as large as the object. */
 static void keep(struct batch *b, int code, struct json_object *reply)
 {
 	struct json_object *e = NULL, *message = NULL;
@@ -343,7 +345,7 @@ static bool is_op(struct json_object *o, const char *name)
 
 /* --- one after the other -------------------------------------------------------------- */
 
-/* The list of replies: a text that is printed as it is. */
+/* The list of replies, as an object that prints their text. */
 static struct json_object *list_replies(struct batch *b)
 {
 	struct json_object *list = json_object_new_object();
@@ -396,7 +398,7 @@ static bool step_once(struct batch *b)
 		b->at++;
 		return true;
 	}
-	task_runs_at(b->task, NULL, NULL); /* where the step before was */
+	task_runs_at(b->task, NULL, NULL); /* the previous step has ended */
 	task_ref(&s->task);
 	atomic_store(&b->under_way, 2); /* the step, and this */
 	if (begin_step(b, &s->task, &err) < 0)
@@ -424,7 +426,7 @@ static void go_on(struct batch *b)
 	finish(b, b->code, &err);
 }
 
-int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
+static int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	const struct command_key keys[] = { command_key_other("steps"), { 0 } };
 	struct json_object *steps;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops "create" and "copy": arrays that a command declares, makes of nothing, or of others. */
+/* The ops "create" and "copy". */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* --- a value becomes a buffer -------------------------------------------------------------- */
 
-/* An array that is sent to its device, and gets its name then. */
+/* An array that is sent to its device, and then gets its name. */
 struct creation {
 	struct pf_wait transferred;
 	struct task *task;
@@ -123,7 +123,7 @@ static int get_element(struct json_object *v, enum pf_dtype dtype, struct pf_buf
 	return r < 0 ? pf_err_wrap(err, r, "\"fill\"") : 0;
 }
 
-/* The array that DECLARED asks for, in *RET; NULL: BUFFER stays empty. */
+/* Make the array that D declares, in *RET; NULL: BUFFER stays empty. */
 static int make_value(const struct declared *d, struct pf_buffer *buffer,
 		      struct pf_value **ret, struct pf_err *err)
 {
@@ -154,7 +154,7 @@ static int make_value(const struct declared *d, struct pf_buffer *buffer,
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
-/* An empty buffer for DEVICE as DECLARED. */
+/* Make an empty buffer on DEVICE as D declares it. */
 static int declare(const struct declared *d, const struct device *device,
 		   struct pf_buffer **ret, struct pf_err *err)
 {
@@ -181,7 +181,7 @@ static int declare(const struct declared *d, const struct device *device,
 	return pf_buffer_declare(*ret, dtype, &shape, err);
 }
 
-/* The name must be free: nothing is made on a device to find out that it is not. */
+/* Check that the name is free before an array is made on a device. */
 static int check_free(const struct target *target, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *old = files_target_buffer(target);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The op "shard": one array becomes a buffer on each of several devices. */
+/* The ops "shard": split an array over several devices; and "gather": join it again. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@ struct shard {
 	struct shards *all;          /* borrowed */
 	const struct device *device; /* borrowed */
 	struct pf_value *value;      /* owned reference, or NULL */
-	struct target target;        /* owned: where it goes */
-	bool pinned;                 /* value is, by this */
+	struct target target;        /* owned: its name */
+	bool pinned;                 /* VALUE, by this */
 };
 
-enum { SHARDS_SLOW = 1 << 20 }; /* bytes to copy: more are a thread's work */
+enum { SHARDS_SLOW = 1 << 20 }; /* bytes: a thread copies more */
 
 /* A command under way. */
 struct shards {
@@ -34,14 +34,13 @@ struct shards {
 	struct sharded about;             /* owned */
 	struct shard *at;                 /* owned: n of them */
 	unsigned n;                       /* about.s.n, once there are devices */
-	_Atomic unsigned left;            /* those that are waited for, and one */
+	_Atomic unsigned left;            /* shards that wait, and shards_each */
 	void (*done)(struct shards *all); /* when none is left */
 
 	struct pf_value *whole; /* owned reference, or NULL */
-	bool pinned;            /* whole is, by this */
+	bool pinned;            /* WHOLE, by this */
 	struct pf_wait waiter;  /* for its bytes */
-	struct target
-		target; /* owned: where it goes; of shards, only how they are made */
+	struct target target;   /* owned: the name of WHOLE; of shards only perm */
 };
 
 /* NULL: no memory. */
@@ -118,7 +117,7 @@ static int shards_alloc(struct shards *all, struct pf_err *err)
 
 /*
  * Call START (which returns as pf_value_transfer does, and has the shard's waiter woken if that
- * is 0) for each shard that has a value, and then, once, DONE, on whatever thread is the last.
+ * is 0) for each shard that has a value, and DONE once, on any thread, when all have ended.
  */
 static void shards_each(struct shards *all, int (*start)(struct shard *shard),
 			void (*done)(struct shards *all))
@@ -147,7 +146,7 @@ static void *copy_on_thread(void *arg)
 	return NULL;
 }
 
-/* Run FN(ALL): on a thread of its own if LEN bytes are to be copied and that takes long. */
+/* Run FN(ALL), which copies LEN bytes: on a thread of its own if that takes long. */
 static void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all))
 {
 	struct copying *c = len > SHARDS_SLOW ? malloc(sizeof(*c)) : NULL;
@@ -160,9 +159,9 @@ static void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shar
 	fn(all);
 }
 
-/* The op "gather": the buffers of several devices become the one array that they are. */
+/* --- gather -------------------------------------------------------------------------------- */
 
-/* WHOLE is there, or of one piece: it goes to its device and gets its name. */
+/* Send WHOLE to its device, and give it its name. */
 static void gather_put(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -173,9 +172,7 @@ static void gather_put(struct shards *all)
 		shards_free(all);
 }
 
-/* --- joining -------------------------------------------------------------------------------- */
-
-/* Those of the shards that have a value are all different, and all there are. */
+/* Join the shards that have a value, which are all different parts of the array. */
 static int make_whole(struct shards *all, struct pf_err *err)
 {
 	const struct device *device = files_device_of(all->target.dir);
@@ -215,7 +212,7 @@ static void join(struct shards *all)
 		gather_put(all);
 }
 
-/* All bytes are there, or some are not. */
+/* All fetches have ended. */
 static void gather_fetched(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -243,7 +240,7 @@ static int fetch(struct shard *shard)
 	return pf_value_fetch(shard->value, &shard->waiter, NULL);
 }
 
-/* Every device has all of it: one that is where it shall be, or a copy. */
+/* Every device has the whole array: take the target device's, or a copy. */
 static int take_one(struct shards *all, struct pf_err *err)
 {
 	const struct device *device = files_device_of(all->target.dir);
@@ -268,7 +265,7 @@ static int gather_begin(struct shards *all, struct pf_err *err)
 			gather_put(all);
 		return r;
 	}
-	/* Of replicas the first is read. */
+	/* Of replicas only the first is fetched. */
 	for (unsigned i = 0; i < s->n; i++) {
 		bool *block = &seen[pf_sharding_block(s, i)];
 
@@ -280,9 +277,7 @@ static int gather_begin(struct shards *all, struct pf_err *err)
 	return 0;
 }
 
-/* --- the beginning -------------------------------------------------------------------------- */
-
-/* Take what NAME.sharding.json tells. */
+/* Read NAME.sharding.json. */
 static int gather_sharding(struct shards *all, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -309,7 +304,7 @@ static int gather_sharding(struct shards *all, struct pf_err *err)
 		       : pf_err_set(err, -ENOMEM, "no memory for a sharding");
 }
 
-/* The array on SHARD's device, which may have been replaced since by one like it. */
+/* Find the array on SHARD's device, which must have the type of a shard. */
 static int get_shard(struct shards *all, struct shard *shard, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
@@ -375,7 +370,7 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 	return r;
 }
 
-/* --- the end ------------------------------------------------------------------------------ */
+/* --- shard --------------------------------------------------------------------------------- */
 
 static int put(struct shards *all, struct shard *shard, struct pf_err *err)
 {
@@ -389,7 +384,7 @@ static int put(struct shards *all, struct shard *shard, struct pf_err *err)
 				       false, err);
 }
 
-/* All names appear at once. */
+/* Make all names, at once. */
 static int put_all(struct shards *all, struct pf_err *err)
 {
 	struct pf_tree *tree = all->task->fs->tree;
@@ -417,7 +412,7 @@ static struct json_object *reply_of(const struct shards *all)
 	return o;
 }
 
-/* All shards are on their devices, or some are not. */
+/* All transfers have ended. */
 static void placed(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -443,14 +438,12 @@ static void placed(struct shards *all)
 	shards_free(all);
 }
 
-/* --- cutting -------------------------------------------------------------------------------- */
-
 static int location(struct shard *shard)
 {
 	return pf_value_transfer(shard->value, &shard->waiter, NULL);
 }
 
-/* What each device gets; replicas share the bytes of the first of them. */
+/* Make the value of each shard; replicas share the bytes of the first of them. */
 static int make_values(struct shards *all, struct pf_err *err)
 {
 	const struct pf_sharding *s = &all->about.s;
@@ -480,7 +473,7 @@ static int make_values(struct shards *all, struct pf_err *err)
 	return r;
 }
 
-/* The bytes are there: cut, and send each shard to its device. */
+/* The bytes are in host memory: cut them, and send each shard to its device. */
 static void cut(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -529,15 +522,13 @@ static void begin(struct shards *all)
 	pf_value_pin(all->whole);
 	all->pinned = true;
 	all->waiter.wake = fetched;
-	if (pf_sharding_blocks(&all->about.s) > 1) /* else nobody looks into it */
+	if (pf_sharding_blocks(&all->about.s) > 1) /* else its bytes are not needed */
 		r = pf_value_fetch(all->whole, &all->waiter, &err);
 	if (r < 0)
 		shards_fail(all, &err);
 	else if (r > 0)
 		shards_copy(all, bytes_to_copy(all), cut);
 }
-
-/* --- the beginning -------------------------------------------------------------------------- */
 
 /* Find the array NAME; *DEVICE becomes the one that it is on. */
 static int get_whole(struct shards *all, const char *name, const struct device **device,

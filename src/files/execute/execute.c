@@ -380,12 +380,12 @@ static int load(struct named_exec *run, struct pf_err *err)
 	/* Said first: once it waits, it may go on elsewhere. */
 	task_runs_at(task, pf_executable_worker(run->program->x), NULL);
 	task_ref(task);
-	task_pauses(&run->pause);
+	task_wait_begin(&run->pause);
 	r = pf_executable_load(run->program->x, &run->waiter, &run->loaded, err);
 	if (r == 0)
-		task_paused(task);
+		task_wait_check(task);
 	else
-		task_resumes(task);
+		task_wait_end(task);
 	task_unref(task);
 	return r;
 }
@@ -435,7 +435,7 @@ static void wake(struct pf_wait *waiter)
 {
 	struct named_exec *run = pf_container_of(waiter, struct named_exec, waiter);
 
-	task_resumes(run->task);
+	task_wait_end(run->task);
 	run->spin = false;
 	if (task_cancelled(run->task))
 		cancelled(&run->pause);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs/: commands that nobody waits for, and how they ended. */
+/* jobs/: asynchronous commands, and how they ended. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -38,7 +38,7 @@ struct job {
 	struct job *awaits; /* whose end it waits for; borrowed, or NULL */
 };
 
-/* What jobs/ has. */
+/* All jobs. */
 struct jobs {
 	struct pf_node *dir;  /* owned reference */
 	pthread_mutex_t lock; /* rank 5; protects the jobs, and the fields below */
@@ -135,7 +135,7 @@ static bool job_cancelled(struct task *task)
 
 /* --- history ------------------------------------------------------------------------------ */
 
-/* Take a job's directory away.  Its node holds a reference on it. */
+/* Unlink the directory of JOB, whose node holds a reference on JOB. */
 static void unlist(struct job *job)
 {
 	struct pf_node *node = pf_steal(&job->node);
@@ -171,10 +171,10 @@ static void forget(struct job *job)
 	job_unref(job);
 }
 
-/* What becomes of JOB before it ends.  The lock keeps these events in order. */
+/* Report an event of JOB before its end.  The lock keeps these events in order. */
 static void report_locked(struct job *job, enum pf_report_job what)
 {
-	/* The id is read without its lock: it does not change any more. */
+	/* Without the task's lock: the id of a job does not change. */
 	pf_report_job(job->task.fs->telemetry, what, job->number, job->task.cred.uid,
 		      NULL, job->task.id, 0, NULL);
 }
@@ -212,7 +212,7 @@ static void report_end(struct job *job, int code)
 		      NULL, id, pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
 }
 
-/* JOB failed since its worker was ended for its sake: it was cancelled. */
+/* "cancel" with force ended the worker, so that the job failed: it was cancelled. */
 static void report_forced(struct json_object *reply)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -234,7 +234,7 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	struct pf_wait *waiters;
 
 	if (code == 0)
-		job_began(task); /* what is done at once does not say so */
+		job_began(task); /* an op that ends at once does not call it */
 	pf_lock(&jobs->lock);
 	if (job->force && code == -EIO) {
 		code = -ECANCELED;
@@ -303,7 +303,7 @@ static int exec_spec_show(struct pf_node *node, struct pf_buf *out, struct pf_er
 	return 0;
 }
 
-/* What is known of it: {"job","state","position","user","started","ended","seconds","result"}. */
+/* {"job","state","position","user","started","ended","seconds","result"}, those that are known. */
 static struct json_object *job_describe(struct job *job)
 {
 	struct json_object *o = json_object_new_object();
@@ -339,8 +339,8 @@ static int result_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 }
 
 /*
- * Ask JOB to end: what has not begun does not begin.  FORCE ends the worker that executes
- * it, and with it everything else there.
+ * Cancel JOB: steps that have not begun do not begin.  FORCE ends the worker that executes it, and
+ * all other work there fails.  The reply.
  */
 static struct json_object *cancel(struct job *job, bool force)
 {
@@ -353,7 +353,7 @@ static struct json_object *cancel(struct job *job, bool force)
 	job->force = job->force || force;
 	pf_unlock(&jobs_of(job)->lock);
 	task_unqueue(&job->task);
-	/* One that has not begun may wait for a compile. */
+	/* It may still wait for a compile, which is given up. */
 	pf_lock(&jobs_of(job)->lock);
 	ended = has_ended_locked(job);
 	pf_unlock(&jobs_of(job)->lock);
@@ -447,7 +447,7 @@ void files_free_jobs(struct pf_fs *fs)
 
 /* --- starting one ------------------------------------------------------------------------- */
 
-/* A number for JOB, and its directory. */
+/* Give JOB its number and its directory. */
 static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
 {
 	char name[24];
@@ -612,7 +612,7 @@ static void wait_ended(struct pf_wait *ended)
 	struct job_wait *w = pf_container_of(ended, struct job_wait, ended);
 	struct json_object *o = job_describe(w->job);
 
-	task_resumes(w->task);
+	task_wait_end(w->task);
 	await_no_more(w);
 	json_object_object_add(o, "ok", json_object_new_boolean(true));
 	task_done(w->task, 0, o);
@@ -667,15 +667,15 @@ int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 		.job = job,
 	};
 	task_ref(task); /* W may be gone once it waits */
-	task_pauses(&w->wait);
+	task_wait_begin(&w->wait);
 	r = await(w, err);
 	if (r < 0) {
-		task_resumes(task);
+		task_wait_end(task);
 		job_wait_free(w);
 	} else if (r > 0) {
 		wait_ended(&w->ended);
 	} else {
-		task_paused(task);
+		task_wait_check(task);
 	}
 	task_unref(task);
 	return r < 0 ? r : 0;

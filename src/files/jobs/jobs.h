@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: tasks that nobody waits for. */
+/* Tasks: commands with the rights they run with and the place of their answer; jobs. */
 #ifndef PJRTFS_FILES_JOBS_JOBS_H
 #define PJRTFS_FILES_JOBS_JOBS_H
 
@@ -8,133 +8,128 @@
 struct task;
 
 /*
- * Commands: what is asked for, by whom, and where the answer goes.
- *
- * A task is one thing that was asked for: a command at control or run, a step of a batch, an
- * asynchronous job.  Who does it needs to know only the task; it ends with task_done or
- * task_fail, on any thread.
+ * A task is one command: at control or run, a step of a batch, an asynchronous job.  The function
+ * that executes it needs to know only the task, and ends it with task_done or task_fail, on any
+ * thread.
  */
 
-/* Where a kind of task comes from. */
+/* A kind of task. */
 struct task_ops {
-	/* Did who waits for it go away?  Not called once it was answered. */
+	/* Is the task cancelled?  Called under its lock, and not once it was answered. */
 	bool (*cancelled)(struct task *task);
 	/* The answer, once: CODE is 0 or -errno, REPLY a JSON object (owned by the callee). */
 	void (*answer)(struct task *task, int code, struct json_object *reply);
-	/* It has begun: what cannot be undone is under way.  Perhaps more than once.  May be
+	/* It has begun, and cannot be undone any more.  May be called more than once; may be
 	 * NULL. */
 	void (*began)(struct task *task);
 	void (*free)(struct task *task);
 };
 
 /*
- * A task waits for something that is not done for it: a program that compiles, another job.
- * Embedded in the struct of who waits.
+ * A task's wait for an operation of others: a program that compiles, another job.  Embedded in
+ * the waiting operation's struct.
  */
 struct task_wait {
-	struct task *task; /* borrowed: which waits */
-	/* Wait no more; false: it is being woken, and goes on by itself.  Called under the
+	struct task *task; /* borrowed */
+	/* Leave the list of waiters; false: it is being woken, and goes on.  Called under the
 	 * task's lock. */
 	bool (*leave)(struct task_wait *pause);
-	/* It left: end the task, which is cancelled. */
+	/* It has left: end the task, which is cancelled. */
 	void (*cancelled)(struct task_wait *pause);
-	const char *meanwhile; /* static: what goes on though the task's time is over */
+	const char *meanwhile; /* static: what goes on after the task's timeout */
 };
 
-/* Embedded in the asker's own struct. */
+/* Embedded in the struct of its kind. */
 struct task {
 	const struct task_ops *ops;
 	struct pf_fs *fs;     /* borrowed */
-	struct pf_node *file; /* owned reference: where it was asked for */
-	struct pf_cred cred;  /* whose rights */
+	struct pf_node *file; /* owned reference: where the command was written */
+	struct pf_cred cred;  /* the rights that it has */
 	char *id;             /* owned JSON text, or NULL: echoed in the answer */
-	struct task *whole;   /* owned reference: what it is a step of, or NULL */
+	struct task *whole; /* owned reference: the task of which it is a step, or NULL */
 
 	_Atomic unsigned refs;
 	pthread_mutex_t lock; /* rank 2; protects the fields below */
 	bool answered;
-	struct pf_execution *execution; /* borrowed: of it, or of its step; or NULL */
-	/* For those who must stop it, or its step: */
-	struct pf_worker *worker;        /* borrowed: where it is being done, or NULL */
-	struct pf_executable *compiling; /* owned reference: what is compiled for it */
-	struct task_wait *pause;         /* borrowed: what it, or its step, waits for */
+	/* Of the task, or of its step, to stop it: */
+	struct pf_execution *execution;  /* borrowed, or NULL */
+	struct pf_worker *worker;        /* borrowed: where it runs, or NULL */
+	struct pf_executable *compiling; /* owned reference: compiled for it, or NULL */
+	struct task_wait *wait;          /* borrowed, or NULL */
 
 	/* Not protected: */
 	struct pf_timer timer;
-	struct pf_timer abandon; /* armed since nobody waits for it */
-	atomic_bool left, over;  /* nobody waits for it; it has ended */
+	struct pf_timer abandon; /* armed once no process waits for it */
+	atomic_bool left, over;  /* no process waits for it; it has ended */
 	uint64_t timeout_ms;
-	const char *late; /* static: what becomes of it when its time is over */
+	const char *late; /* static: what becomes of it at its timeout */
 };
 
-/* A new task, asked for at FILE, with one reference, which task_done takes. */
+/* Make a task of a command at FILE, with one reference, which task_done takes. */
 void task_init(struct task *task, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred);
-/* The id that the command O carries, if any, is TASK's. */
+/* Take the id of the command O, if it has one. */
 void task_set_id(struct task *task, struct json_object *o);
 
 struct task *task_ref(struct task *task);
 void task_unref(struct task *task);
 
-/* The task has ended; what comes after the first answer is dropped. */
+/* TASK has ended: answer with CODE and REPLY (taken), unless it was answered; or with ERR, which is
+ * reported, too. */
 void task_done(struct task *task, int code, struct json_object *reply);
 void task_fail(struct task *task, const struct pf_err *err);
 
-/*
- * What TASK does from now on goes on at WORKER; COMPILING, if not NULL (a reference is taken),
- * is what it has compiled there.
- */
+/* From now on TASK runs at WORKER, which, unless COMPILING is NULL (a reference is taken),
+ * compiles that for it. */
 void task_runs_at(struct task *task, struct pf_worker *worker,
 		  struct pf_executable *compiling);
 
-/*
- * Stop what TASK waits for: its compile is given up.  The worker to be ended to stop what is
- * left, or NULL: nothing of it runs anywhere.
- */
+/* Give up the compile that TASK waits for.  The worker whose end would stop the rest of TASK, or
+ * NULL: no worker runs anything of it. */
 struct pf_worker *task_stop(struct task *task);
 
 /* The text of its id, which the caller frees; NULL if it has none. */
 char *task_id(struct task *task);
 
-/* Nobody waits for it any more: what has not begun need not begin. */
+/* Is it cancelled, or answered?  Operations that have not begun need not begin. */
 bool task_cancelled(struct task *task);
 
 /* Was it answered already?  Then its results are dropped. */
 bool task_answered(struct task *task);
 
-/* E, on WORKER, is being done for TASK from now on; NULL: it has ended. */
+/* E runs on WORKER for TASK from now on; NULL: it has ended. */
 void task_executes(struct task *task, struct pf_execution *e, struct pf_worker *worker);
 
-/* PAUSE's task waits, until task_resumes; PAUSE is left if it is cancelled, or was. */
-void task_pauses(struct task_wait *pause);
-void task_resumes(struct task *task);
+/*
+ * TASK waits: task_wait_begin before WAIT is put on a list of waiters, task_wait_check after that,
+ * since TASK may have been cancelled in between, and leaves then (the caller has a reference on
+ * it); task_wait_end when it is woken.
+ */
+void task_wait_begin(struct task_wait *wait);
+void task_wait_check(struct task *task);
+void task_wait_end(struct task *task);
 
-/* After what task_pauses told of has begun to be waited for: was TASK, on which the caller has
- * a reference, cancelled in between?  Then it leaves. */
-void task_paused(struct task *task);
-
-/* What TASK asks for has begun. */
+/* TASK has begun. */
 void task_began(struct task *task);
 
-/* TASK is cancelled: if it waits for its turn on a device, or pauses, it ends here. */
+/* TASK is cancelled: if it waits for a slot of a device, or else, it ends here. */
 void task_unqueue(struct task *task);
 
-/* How many begin before it does on its device, and itself; 0: it does not wait for that. */
+/* Its position in the queue of its device, from 1; 0: it is not in it. */
 unsigned task_position(struct task *task);
 
-/* Answer ETIMEDOUT if nothing else was answered within MS milliseconds; LATE (static) tells
- * what becomes of what had begun by then. */
+/* Answer ETIMEDOUT if TASK is not answered within MS milliseconds; LATE (static) says what becomes
+ * of operations that had begun by then.  -EAGAIN: no thread. */
 int task_set_timeout(struct task *task, uint64_t ms, const char *late,
 		     struct pf_err *err);
 
 /*
- * Nobody waits for TASK any more: if it is still being executed when --abandoned-timeout is over,
- * it is ended with its worker.  A step counts with its whole, for which this is called.  Takes
- * the timers' lock and no other.
+ * No process waits for TASK any more: if an execution of it, or of its step, still runs after
+ * --abandoned-timeout, its worker is ended.  Takes the timers' lock and no other.
  */
 void task_left(struct task *task);
 
-/* The same for the task that COMMAND's user is, as a kind's left. */
+/* The same for the task in COMMAND's user: for a kind's left. */
 void task_command_left(struct pf_command *command);
 
 /* {"ok":true} */
@@ -143,13 +138,9 @@ struct json_object *reply_new(void);
 /* {"ok":false,"error":{"errno","code","message"}} */
 struct json_object *reply_failure(const struct pf_err *err);
 
-/*
- * Run one op: returns 0 when TASK is, or will be, answered; -errno with *ERR set when it is
- * not, for the caller to answer.
- */
+/* Run one op, the command O.  0: TASK is, or will be, answered; -errno with *ERR: the caller
+ * answers it. */
 typedef int command_op(struct task *task, struct json_object *o, struct pf_err *err);
-
-/* What commands and run lines ask for. */
 
 /* Lists of names, one for each device; n 0: one list for all of them, at[0]. */
 struct rows {
@@ -157,17 +148,17 @@ struct rows {
 	struct names *at; /* owned; at least one */
 };
 
-/* The names for row I. */
+/* The names for row I, borrowed. */
 const struct names *rows_at(const struct rows *rows, size_t i);
 
-/* What an execution is asked to do.  All zeros is nothing. */
+/* The specification of an execution.  All zeros is an empty one. */
 struct exec_spec {
 	struct rows inputs, outputs;
-	struct names params; /* of inputs.at[0], if they were named by parameter */
+	struct names params; /* the parameters of inputs.at[0], if by_name */
 	bool by_name;
 	struct names donate;
 	char *device;    /* owned, or NULL */
-	bool move;       /* arrays that are elsewhere are copied */
+	bool move;       /* copy arrays of other devices */
 	uint64_t repeat; /* times; 0 is 1 */
 	bool async;
 	uint64_t timeout_ms; /* 0: none */
@@ -185,8 +176,8 @@ void exec_spec_release(struct exec_spec *spec);
 int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err);
 
 /*
- * Read an execution's keys of a JSON command into SPEC.  Keys that are neither these nor
- * in OTHERS (NULL-terminated) are refused.
+ * Read the JSON command O into SPEC.  -EINVAL, also for keys that are neither an execution's nor
+ * in OTHERS (NULL-terminated).
  */
 int exec_spec_parse(struct json_object *o, const char *const *others,
 		    struct exec_spec *spec, struct pf_err *err);
@@ -261,7 +252,7 @@ int command_bool(struct json_object *o, const char *key, bool *ret, struct pf_er
 
 extern const struct pf_kind kind_jobs;
 
-/* Make what jobs/ needs; DIR is their directory.  0 or -ENOMEM. */
+/* Make fs->jobs; DIR is jobs/.  0 or -ENOMEM. */
 int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
 void files_free_jobs(struct pf_fs *fs);
 
@@ -269,8 +260,8 @@ command_op op_wait;
 command_op op_cancel;
 
 /*
- * Make a job of what RUN does with the new task that it is given (and ARG): TASK is answered
- * with the job's number at once.  REQUEST_TEXT is what was asked, for request.json.
+ * Make a job, and call RUN with its task (and ARG).  TASK is answered with the job's number at
+ * once.  REQUEST_TEXT is for request.json.  -EAGAIN: too many jobs; -ENOMEM.
  */
 int job_start(struct task *task, const char *request_text,
 	      int (*run)(struct task *job, void *arg, struct pf_err *err), void *arg,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read what commands ask: run lines and JSON objects. */
+/* Parse commands: run lines and JSON objects. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -75,7 +75,7 @@ static int next_word(const char **at, struct pf_buf *word, bool *quoted,
 	return word->failed ? -ENOMEM : 1;
 }
 
-/* The number that TEXT is, from 1 to MAX. */
+/* Read TEXT, a number from 1 to MAX, which is an option's in WORD. */
 static int word_number(const char *word, const char *text, uint64_t max, uint64_t *ret,
 		       struct pf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks: one answer for whoever asked, whatever comes first. */
+/* Tasks: each has one answer, of its end or of its timeout. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static void timed_out(struct pf_timer *timer);
 static void abandoned(struct pf_timer *timer);
 
-/* It has ended, or just did: nobody need look for it later. */
+/* It has ended: call its abandon timer off. */
 static void stop_waiting(struct task *t)
 {
 	if (pf_timer_disarm(t->fs->timers, &t->abandon))
@@ -32,7 +32,7 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->execution = NULL;
 	t->worker = NULL;
 	t->compiling = NULL;
-	t->pause = NULL;
+	t->wait = NULL;
 	t->timer = (struct pf_timer){ .fire = timed_out };
 	t->abandon = (struct pf_timer){ .fire = abandoned };
 	atomic_init(&t->left, false);
@@ -72,7 +72,7 @@ void task_unref(struct task *t)
 	t->ops->free(t);
 }
 
-/* Answer unless that was done. */
+/* Answer T unless it was answered. */
 static void answer(struct task *t, int code, struct json_object *reply)
 {
 	bool first;
@@ -142,7 +142,7 @@ bool task_answered(struct task *t)
 	return t->answered;
 }
 
-/* What TASK is a step of, at last. */
+/* The outermost task of which T is a step, or T. */
 static struct task *whole_of(struct task *t)
 {
 	while (t->whole)
@@ -181,38 +181,38 @@ void task_began(struct task *t)
 
 /* --- waiting --------------------------------------------------------------------------- */
 
-void task_pauses(struct task_wait *pause)
+void task_wait_begin(struct task_wait *wait)
 {
-	struct task *t = whole_of(pause->task);
+	struct task *t = whole_of(wait->task);
 
 	PF_LOCK_SCOPE(&t->lock);
-	t->pause = pause;
+	t->wait = wait;
 }
 
-void task_resumes(struct task *t)
+void task_wait_end(struct task *t)
 {
 	t = whole_of(t);
 	PF_LOCK_SCOPE(&t->lock);
-	t->pause = NULL;
+	t->wait = NULL;
 }
 
-/* What waited for something, and is nobody's but ours since it was taken out. */
+/* An operation that waited, and was taken out of its queue: the caller ends it. */
 struct taken {
 	struct pf_execution *execution; /* or NULL */
-	struct task_wait *pause;        /* or NULL */
+	struct task_wait *wait;         /* or NULL */
 };
 
-/* Take out WHOLE's pause if it is T's, or T is the whole.  Its lock is held. */
-static struct task_wait *take_pause_locked(struct task *whole, const struct task *t)
+/* Take out WHOLE's wait if it is T's, or T is the whole.  Its lock is held. */
+static struct task_wait *take_wait_locked(struct task *whole, const struct task *t)
 {
-	struct task_wait *p = whole->pause;
+	struct task_wait *p = whole->wait;
 
 	if (!p || (t != whole && p->task != t) || !p->leave(p))
 		return NULL;
-	return pf_steal(&whole->pause);
+	return pf_steal(&whole->wait);
 }
 
-/* Take out what T, or its step, waits with. */
+/* Take T, or its step, out of the queue that it waits in. */
 static struct taken take_out(struct task *t)
 {
 	struct taken taken = { NULL, NULL };
@@ -222,17 +222,17 @@ static struct taken take_out(struct task *t)
 	if (t == whole && t->execution && pf_execution_dequeue(t->execution))
 		taken.execution = t->execution;
 	else
-		taken.pause = take_pause_locked(whole, t);
+		taken.wait = take_wait_locked(whole, t);
 	return taken;
 }
 
-/* They are cancelled. */
+/* TAKEN is cancelled. */
 static void end_taken(struct taken taken)
 {
 	if (taken.execution)
 		pf_execution_resume(taken.execution);
-	if (taken.pause)
-		taken.pause->cancelled(taken.pause);
+	if (taken.wait)
+		taken.wait->cancelled(taken.wait);
 }
 
 void task_unqueue(struct task *t)
@@ -240,16 +240,16 @@ void task_unqueue(struct task *t)
 	end_taken(take_out(t));
 }
 
-void task_paused(struct task *t)
+void task_wait_check(struct task *t)
 {
 	struct taken taken = { NULL, NULL };
 	struct task *whole = whole_of(t);
 
 	if (!task_cancelled(t))
 		return;
-	/* By now it may be somebody else's pause, who looks for himself. */
+	/* By now another step may wait, which checks by itself. */
 	pf_lock(&whole->lock);
-	taken.pause = take_pause_locked(whole, t);
+	taken.wait = take_wait_locked(whole, t);
 	pf_unlock(&whole->lock);
 	end_taken(taken);
 }
@@ -264,13 +264,14 @@ static void timed_out(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, timer);
 	struct pf_err err = PF_ERR_INIT;
-	struct taken taken = take_out(t); /* a step's is dropped when its turn comes */
+	struct taken taken =
+		take_out(t); /* a step's execution is dropped when it gets its slot */
 	const char *late = t->late;
 
 	if (taken.execution)
 		late = "it waited for its turn on the device, and does not begin";
-	else if (taken.pause)
-		late = taken.pause->meanwhile;
+	else if (taken.wait)
+		late = taken.wait->meanwhile;
 	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
 		   t->timeout_ms, late);
 	answer(t, err.code, reply_failure(&err));
@@ -282,10 +283,8 @@ static void timed_out(struct pf_timer *timer)
 
 /* --- abandoned ------------------------------------------------------------------------- */
 
-/*
- * What waits for its turn is not sent any more once it is cancelled; so what is executed now has
- * had its place since before T was left.
- */
+/* A queued execution is not sent once it is cancelled, so one that runs now has had its slot since
+ * before T was left. */
 static void abandoned(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, abandon);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* executables/NAME/: what a program became. */
+/* executables/NAME/: a compiled program. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,64 +9,31 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
-/*
- * executables/NAME/serialized: the compiled program, for programs/ of this mount or another
- * of the same plugin.  Each opening takes it from the cache, or has the plugin write it.
- */
+/* --- serialized: the compiled program, for programs/ of a mount of the same plugin ------------ */
+
+/* Each open reads it from the cache, or has the plugin serialize it. */
 
 struct serialized {
 	struct pf_bytes *bytes; /* owned reference, or NULL: nothing */
 	uint64_t len;
 };
 
-/* An open that takes as long as the worker takes to answer: on a thread of its own. */
-struct opening {
-	struct pf_open *of;     /* borrowed: lives until REPLY is answered */
-	struct pf_reply *reply; /* owned */
-	/* Set STATE, of the open.  -errno. */
-	int (*make)(struct pf_executable *x, void **state, struct pf_err *err);
-};
-
-static void *open_on_thread(void *arg)
+static int serialize(struct pf_open *of, struct pf_err *err)
 {
-	struct opening *o = arg;
-	struct program *program = o->of->node->object;
-	struct pf_err err = PF_ERR_INIT;
-	int r = o->make(program->x, &o->of->state, &err);
-
-	pf_reply_fail(o->reply, r, &err);
-	free(o);
-	return NULL;
-}
-
-static void open_slowly(struct pf_open *of, struct pf_reply *reply,
-			int (*make)(struct pf_executable *, void **, struct pf_err *))
-{
-	struct opening *o = malloc(sizeof(*o));
-
-	if (o)
-		*o = (struct opening){ .of = of, .reply = reply, .make = make };
-	if (!o || !files_on_thread(open_on_thread, o)) {
-		free(o);
-		pf_reply_code(reply, -ENOMEM);
-	}
-}
-
-static int serialize(struct pf_executable *x, void **state, struct pf_err *err)
-{
+	struct pf_executable *x = program_of(of->node)->x;
 	struct serialized *s = calloc(1, sizeof(*s));
 	int r = s ? pf_executable_serialize(x, &s->bytes, &s->len, err) : -ENOMEM;
 
 	if (r < 0)
 		free(s);
 	else
-		*state = s;
+		of->state = s;
 	return r;
 }
 
 static void serialized_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	open_slowly(of, reply, serialize);
+	files_open_slowly(of, reply, serialize);
 }
 
 static void serialized_read(struct pf_open *of, size_t len, uint64_t off,
@@ -104,25 +71,25 @@ static const struct pf_kind serialized = {
 	.free = program_node_free,
 };
 
+/* --- optimized.hlo.pb: the program after the compiler's optimizations -------------------------- */
+
 /*
- * executables/NAME/optimized.hlo.pb: the program as the compiler left it.
- *
- * It may be as large as the program's constants, so it is not kept: each opening has the
- * plugin write it into shared memory, and reads are served from there.
+ * It may be as large as the program's constants, so it is not kept: each open has the plugin
+ * write it into shared memory, where reads find it.
  */
 
-static int optimize(struct pf_executable *x, void **state, struct pf_err *err)
+static int optimize(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_optimized *o;
-	int r = pf_executable_optimized(x, &o, err);
+	int r = pf_executable_optimized(program_of(of->node)->x, &o, err);
 
-	*state = o;
+	of->state = o;
 	return r;
 }
 
 static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	open_slowly(of, reply, optimize);
+	files_open_slowly(of, reply, optimize);
 }
 
 static void optimized_read(struct pf_open *of, size_t len, uint64_t off,
@@ -155,7 +122,7 @@ static const struct pf_kind optimized = {
 	.free = program_node_free,
 };
 
-/* --- compiling for someone who waits -------------------------------------------------------- */
+/* --- compiling for a request that waits -------------------------------------------------------- */
 
 struct compile_wait {
 	struct pf_wait waiter;
@@ -206,7 +173,7 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-/* Bytes of a program that nobody has closed. */
+/* Bytes of a program file that was written and not closed. */
 static uint64_t unclosed(struct pf_executable *x)
 {
 	PF_LOCK_SCOPE(&x->lock);
@@ -300,7 +267,7 @@ static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-/* Refuse what is no JSON object so far; *WHOLE tells if it is a complete one. */
+/* Refuse a text that does not begin as a JSON object; *WHOLE: it is a complete one. */
 static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
@@ -315,7 +282,7 @@ static int scan_options(const struct pf_buf *text, bool *whole, struct pf_err *e
 	return pf_err_set(err, r, "byte %zu: %s", off + 1, why.text);
 }
 
-/* May who has OF open set the options TEXT? */
+/* May the opener of OF set the options TEXT? */
 static int may_set(struct pf_open *of, const struct pf_buf *text, struct pf_err *err)
 {
 	struct program *program = program_of(of->node);
@@ -350,11 +317,11 @@ static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 	}
 	if (off > text->len)
 		return pf_err_set(err, -EINVAL, "options are written from the start");
-	text->len = off; /* rewriting from there on */
+	text->len = off; /* a rewrite from there on */
 	pf_buf_append(text, src, len);
 	if (text->failed)
 		return -ENOMEM;
-	/* A shell's echo sees only what write(2) says: refuse a whole object here. */
+	/* A shell's echo checks write(2) only, not close(2): refuse a whole object here. */
 	r = scan_options(text, &whole, err);
 	if (r < 0)
 		pf_executable_refuse_options(x, err);
@@ -390,7 +357,7 @@ static int options_truncate(struct pf_node *node, struct pf_open *of, uint64_t s
 	(void)of;
 	(void)size;
 	(void)err;
-	return 0; /* a shell's ">" empties before it writes: the options change at close */
+	return 0; /* a shell's ">" truncates before it writes: the options change at close */
 }
 
 static void options_release(struct pf_open *of)
@@ -424,7 +391,7 @@ static const struct pf_kind program_link = { .name = "program",
 					     .free = program_node_free };
 
 static const struct pf_kind *const children[] = {
-	&program_link, /* not where there is no program */
+	&program_link, /* not in an executable without a program */
 	&state,        &error,     &signature, &options,   &info,       &cost,
 	&memory,       &optimized, &kind_run,  &kind_call, &serialized, NULL,
 };
@@ -436,7 +403,7 @@ static const struct pf_kind kind_executable = {
 	.free = program_node_free,
 };
 
-/* Made by the compile command: there is no program to link to. */
+/* The compile command made it with "as": it has no program. */
 static const struct pf_kind kind_as = {
 	.mode = S_IFDIR | 0555,
 	.children = children + 1,
@@ -452,7 +419,7 @@ static void each_below(struct pf_node *dir,
 	struct pf_node **list = pf_dir_list(dir);
 
 	for (struct pf_node **p = list; p && *p; p++) {
-		if ((*p)->object) /* a directory of directories has none */
+		if ((*p)->object) /* else it is a directory of directories */
 			fn(arg, *p, program_of(*p));
 		else
 			each_below(*p, fn, arg);
@@ -477,7 +444,7 @@ void files_drop_executable_locked(struct program *program)
 	pf_executable_name(program->x, 0);
 	pf_dir_unlink(program->executable);
 	pf_node_unref(pf_steal(&program->executable));
-	/* The kernel may remember the directory's inodes for long. */
+	/* The kernel may hold references on the directory's nodes for long. */
 	pf_executable_unload(program->x);
 	if (!program->node)
 		program_removed(program);
@@ -503,7 +470,7 @@ static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
 	return 0;
 }
 
-/* Directories here follow those of programs/: users only remove what has no program. */
+/* Directories here follow those of programs/: users remove only executables without one. */
 static const struct pf_dir_ops executables_ops = { .rmdir = executables_rmdir };
 const struct pf_kind kind_executables = {
 	.mode = S_IFDIR | 0755,
@@ -586,7 +553,7 @@ static int check_stem(struct pf_node *dir, const char *stem, struct pf_err *err)
 	return 0;
 }
 
-/* Who may read the program may run what is made of it. */
+/* R_OK on the program is the right to run its executables. */
 static mode_t mode_of(struct program *source)
 {
 	struct pf_attr attr = { .mode = 0444 };

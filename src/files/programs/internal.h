@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of programs/ and executables/ share. */
 #ifndef PJRTFS_FILES_PROGRAMS_INTERNAL_H
 #define PJRTFS_FILES_PROGRAMS_INTERNAL_H
 
@@ -23,11 +22,11 @@ static inline bool files_is_as(const struct pf_node *node)
 int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
 			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
 
-/* EXECUTABLE's owner and mode become those of the program OF: who may read that may see it, and
- * who may write that may write its options. */
+/* EXECUTABLE's owner and mode become those of the program OF: R_OK on the program is R_OK and
+ * X_OK on the executable, W_OK on it is W_OK on the options. */
 void files_follow_program(struct pf_node *of, struct pf_node *executable);
 
-/* Compile X's source and answer REPLY (taken) when that has ended. */
+/* Compile X's source, and answer REPLY (taken) at the end. */
 void files_compile(struct pf_executable *x, struct pf_reply *reply);
 
 /* The directory in executables/ that mirrors DIR in programs/, borrowed. */

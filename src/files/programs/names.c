@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of programs and executables: whose they are, and what they lead to. */
+/* Programs, the rights to them, and their names. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 
 /* --- names ------------------------------------------------------------------------------- */
 
-/* Files that are no programs, but that users take for some. */
+/* Files that are no programs, but that users may take for programs. */
 
 #define LIKE_JAX                                                                         \
 	"export the model as StableHLO where it was made (jax.export, "                  \
@@ -158,10 +158,7 @@ static const struct {
 	{ ".pth", LIKE_JAX },
 };
 
-/*
- * -EINVAL, with what to do instead, if NAME, which is no program's, has the extension of a file
- * that users take for a program, or of an array.
- */
+/* Refuse NAME, which is no program's, if its extension is one of those: -EINVAL. */
 static int check_foreign(const char *name, struct pf_err *err)
 {
 	size_t len = strlen(name);
@@ -250,7 +247,7 @@ int files_find_program_dir(struct pf_fs *fs, const char **at, const struct pf_cr
 	return 0;
 }
 
-/* What NAME is in DIR: a program, or, unless PROGRAM, an executable that has none. */
+/* The node called NAME in DIR: of a program, or, unless PROGRAM, of an executable that has none. */
 static struct pf_node *find_node(struct pf_node *dir, const char *name, bool program)
 {
 	struct pf_node *node = files_find_stem(dir, name, strlen(name));

@@ -17,7 +17,7 @@ static int source_open(struct pf_open *of, struct pf_err *err)
 	atomic_fetch_add(&program->opens, 1);
 	if (!atomic_load(&program->dead))
 		return 0;
-	/* The kernel shall look the name up again. */
+	/* ESTALE makes the kernel look the name up again. */
 	program_leave(program);
 	return pf_err_set(err, -ESTALE, "it was removed just now");
 }
@@ -53,7 +53,7 @@ static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 {
 	int r = pf_executable_truncate(program_of(node)->x, size, err);
 
-	/* Nobody will close a file that truncate(2) did not open. */
+	/* truncate(2) opens no file, so that no close compiles it. */
 	if (r == 0 && !of && size)
 		pf_executable_compile(program_of(node)->x, NULL, NULL);
 	return r;
@@ -61,10 +61,10 @@ static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 
 static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
-	/* The options may have become others since it was written. */
+	/* The options may have changed since it was written. */
 	int r = files_may_compile(program_of(of->node), of->cred.uid, NULL);
 
-	/* A program has no sign of its own that it is whole: only closing tells. */
+	/* A program is whole when it is closed: nothing in its bytes says so. */
 	if (why == PF_COMMIT_FSYNC || r < 0) {
 		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
 		return;
@@ -82,7 +82,7 @@ static void source_getattr(struct pf_node *node, struct stat *st)
 	st->st_size = (off_t)size;
 }
 
-/* Who may read the program may see, and run, what is made of it. */
+/* R_OK on the program is the right to see and run its executable. */
 static void source_setattr(struct pf_node *node)
 {
 	struct pf_node *executable;
@@ -96,7 +96,7 @@ static void source_setattr(struct pf_node *node)
 
 static const struct pf_kind kind_program = {
 	.mode = S_IFREG | 0644,
-	.max_write = (size_t)1 << 31, /* what a protobuf can hold */
+	.max_write = (size_t)1 << 31, /* a protobuf has no more */
 	.open = source_open,
 	.release = source_release,
 	.read = source_read,
@@ -232,8 +232,8 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 					name);
 }
 
-/* The options that a replaced program was compiled with stay with the name: editors save
- * by renaming a scratch file over it. */
+/* A program that replaces another takes over its options: editors save a program by renaming a
+ * scratch file over it. */
 static void inherit_options(struct program *from, struct program *to)
 {
 	pf_autofree char *options = program_options(from);
@@ -277,7 +277,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 		programs_unlink(to, target, NULL);
 	}
 	pf_node_path(node, NULL, &from);
-	/* Both trees agree, also if this fails. */
+	/* programs/ and executables/ change together, or not at all. */
 	if (format == PF_PROGRAM_NONE) {
 		r = pf_dir_move(node, to, name);
 	} else if (program->executable) {
@@ -299,7 +299,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (format == PF_PROGRAM_NONE)
 		files_drop_executable_locked(program);
 	else if (added)
-		pf_executable_compile(program->x, NULL, NULL); /* behind; error tells */
+		pf_executable_compile(program->x, NULL, NULL); /* behind: see its error */
 	return 0;
 }
 
@@ -332,7 +332,7 @@ static const struct pf_dir_ops programs_ops = {
 	.rename = programs_rename,
 };
 
-/* Who may make programs here may remove the executables that were made of them. */
+/* The right to make programs here is the right to remove executables that have none. */
 static void directory_setattr(struct pf_node *node)
 {
 	struct pf_node *mirror = files_mirror_of(node);

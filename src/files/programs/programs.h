@@ -8,10 +8,10 @@
 extern const struct pf_kind kind_programs;
 extern const struct pf_kind kind_executables;
 
-/* Files of an executable's directory that rooms above this one make.  Their object: a counted
+/* Files of an executable's directory that are defined in execute/.  Their object: a counted
  * struct program. */
-extern const struct pf_kind kind_call; /* call/call.c */
-extern const struct pf_kind kind_run;  /* commands/run.c */
+extern const struct pf_kind kind_call;
+extern const struct pf_kind kind_run;
 
 /* A program and its executable: the object of both sides' nodes.  Counted. */
 struct program {
@@ -23,10 +23,11 @@ struct program {
 	struct pf_node *executable; /* owned reference: its directory, or NULL */
 	bool made_as; /* by the compile command's "as"; set before it is linked */
 	_Atomic unsigned opens; /* open files of the program */
-	_Atomic bool removed;   /* it has no name, and gets none */
-	_Atomic bool dead;      /* and its source is gone: too late to open it */
+	_Atomic bool removed;   /* it has lost its name */
+	_Atomic bool dead;      /* its source is freed, too: opens are ESTALE */
 };
 
+/* A program without a source; one reference.  NULL: no memory. */
 struct program *program_new(struct pf_fs *fs);
 struct program *program_ref(struct program *program);
 void program_unref(struct program *program); /* NULL is allowed */
@@ -43,30 +44,30 @@ bool files_program_may(struct program *program, const struct pf_cred *cred, int 
 
 /*
  * May user UID have programs compiled with OPTIONS, text as in options.json, or NULL; and PROGRAM
- * with those that it has?  0, also for text that is no JSON; -EPERM: a flag that only the mount's
- * owner may set.  PROGRAM's error then tells of it, too.
+ * with its present options?  0, also for text that is no JSON; -EPERM: a flag that only the mount's
+ * owner may set, which is then also in PROGRAM's error.
  */
 int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err);
 int files_may_compile(struct program *program, uid_t uid, struct pf_err *err);
 
 /*
- * Link MADE, which was made of SOURCE's program, as the executable AS ("ns/add-2x"), for CRED
- * to own, readable for whom the program is.  -EEXIST: a program, an executable or a
+ * Link MADE, which was made of SOURCE's program, as the executable AS ("ns/add-2x"), with the
+ * owner CRED, readable as the program is.  -EEXIST: a program, an executable or a
  * directory has that name; -ENOENT, -EACCES, -EINVAL.  Takes the name lock.
  */
 int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
 		 struct program *made, const struct pf_cred *cred, struct pf_err *err);
 
 /*
- * Call FN(ARG, its directory, its unit) for each executable, in the order of their making.  FN
- * must not change names.
+ * Call FN(ARG, its directory, its program) for each executable, in the order in which they were
+ * made.  FN must not change names.
  */
 void files_each_executable(struct pf_fs *fs,
 			   void (*fn)(void *arg, struct pf_node *node,
 				      struct program *program),
 			   void *arg);
 
-/* Take PROGRAM's directory away; what runs finishes.  Takes the name lock. */
+/* Unlink PROGRAM's directory; executions under way finish.  Takes the name lock. */
 void files_drop_executable(struct program *program);
 
 /* The executable called NAME, with a reference.  R_OK on its program is checked. */
