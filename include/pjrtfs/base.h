@@ -34,6 +34,8 @@
 		pf_stolen_;                                                              \
 	})
 
+#define PF_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
 /* The struct that MEMBER, at address PTR, is a member of. */
 #define pf_container_of(ptr, type, member)                                               \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))

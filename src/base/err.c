@@ -11,8 +11,6 @@
 
 #include "pjrtfs/base.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* What ends a line or moves a terminal's cursor: C0, DEL, C1, and Unicode's own. */
 static bool is_control(uint32_t c)
 {
@@ -203,13 +201,13 @@ const char *pf_pjrt_code_name(int pjrt_code, int code)
 	int err = code < 0 ? -code : code;
 
 	if (pjrt_code >= 0)
-		return (size_t)pjrt_code < ARRAY_SIZE(pjrt_codes)
+		return (size_t)pjrt_code < PF_ARRAY_SIZE(pjrt_codes)
 			       ? pjrt_codes[pjrt_code].name
 			       : "UNKNOWN";
-	for (size_t i = 1; err && i < ARRAY_SIZE(pjrt_codes); i++)
+	for (size_t i = 1; err && i < PF_ARRAY_SIZE(pjrt_codes); i++)
 		if (pjrt_codes[i].err == err)
 			return pjrt_codes[i].name;
-	for (size_t i = 0; i < ARRAY_SIZE(nearest); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(nearest); i++)
 		if (nearest[i].err == err)
 			return pjrt_codes[nearest[i].pjrt_code].name;
 	return "UNKNOWN";

@@ -380,7 +380,7 @@ int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_devic
 
 	if (!object)
 		return pf_err_set(err, -ENOMEM, "no memory for memory statistics");
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(fields); i++)
 		if (fields[i].known)
 			json_object_object_add(object, fields[i].name,
 					       json_object_new_int64(fields[i].value));

@@ -35,8 +35,7 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 	code.code = PJRT_Error_Code_UNKNOWN;
 	plugin->api.PJRT_Error_Message(&msg); /* the text is owned by e */
 	if (plugin->api.PJRT_Error_GetCode(&code) == NULL &&
-	    (size_t)code.code < sizeof(errno_of) / sizeof(errno_of[0]) &&
-	    errno_of[code.code])
+	    (size_t)code.code < PF_ARRAY_SIZE(errno_of) && errno_of[code.code])
 		r = errno_of[code.code];
 	pf_err_set_lines(err, -r, msg.message, msg.message ? msg.message_size : 0);
 	if (err)

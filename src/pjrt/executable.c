@@ -6,19 +6,6 @@
 
 #include "pjrtfs/pjrt.h"
 
-/* The argument of pj_executable_set_first in executions; used by executable.c only. */
-
-/* Destroy X's, if it has one. */
-void pj_first_free(struct pj_executable *x);
-
-/*
- * Put X's, which has one, before the arguments of RUN, which is on N_DEVICES.  RUN's lists are
- * *ROOM's from then on: the caller frees it, also after a failure, when the plugin has read them.
- * -EINVAL: a device that X is not for; -ENOMEM.
- */
-int pj_first_add(const struct pj_executable *x, size_t n_devices, struct pj_run *run,
-		 void **room, struct pf_err *err);
-
 /* An argument that a program gets in every execution, before those that its callers name. */
 
 struct pj_first {
@@ -88,7 +75,7 @@ int pj_executable_set_first(struct pj_executable *x, int32_t value, struct pf_er
 	return r < 0 ? pf_err_wrap(err, r, "the number of the platform") : 0;
 }
 
-void pj_first_free(struct pj_executable *x)
+static void first_free(struct pj_executable *x)
 {
 	if (!x->first)
 		return;
@@ -111,8 +98,13 @@ static struct PJRT_Buffer *buffer_for(const struct pj_executable *x,
 	return d < first->n ? first->buffers[d] : NULL;
 }
 
-int pj_first_add(const struct pj_executable *x, size_t n_devices, struct pj_run *run,
-		 void **room, struct pf_err *err)
+/*
+ * Put X's, which has one, before the arguments of RUN, which is on N_DEVICES.  RUN's lists are
+ * *ROOM's from then on: the caller frees it, also after a failure, when the plugin has read them.
+ * -EINVAL: a device that X is not for; -ENOMEM.
+ */
+static int first_add(const struct pj_executable *x, size_t n_devices, struct pj_run *run,
+		     void **room, struct pf_err *err)
 {
 	size_t n = run->n_arguments + 1;
 	struct PJRT_Buffer **buffers =
@@ -288,7 +280,7 @@ void pj_executable_free(struct pj_executable *x)
 		return;
 	unloaded.executable = x->unloaded;
 	loaded.executable = x->loaded;
-	pj_first_free(x);
+	first_free(x);
 	if (x->unloaded)
 		(void)PJ_CALL(x->client->plugin, NULL, PJRT_Executable_Destroy,
 			      &unloaded);
@@ -417,7 +409,7 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	if (!x->first)
 		return start(x, run, n, results, done, err);
 	all = *run;
-	r = pj_first_add(x, n, &all, &room, err);
+	r = first_add(x, n, &all, &room, err);
 	return r < 0 ? r : start(x, &all, n, results, done, err);
 }
 
@@ -537,7 +529,7 @@ int pj_executable_memory(const struct pj_executable *x, struct json_object **ret
 	if (r < 0)
 		return r;
 	object = json_object_new_object();
-	for (size_t i = 0; object && i < sizeof(fields) / sizeof(fields[0]); i++)
+	for (size_t i = 0; object && i < PF_ARRAY_SIZE(fields); i++)
 		if (*fields[i].value >= 0)
 			json_object_object_add(object, fields[i].name,
 					       json_object_new_int64(*fields[i].value));

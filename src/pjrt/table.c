@@ -141,7 +141,7 @@ static const struct {
 #undef F
 };
 
-enum { N_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+enum { N_FUNCTIONS = PF_ARRAY_SIZE(functions) };
 
 _Static_assert(offsetof(PJRT_Api, PJRT_Error_Destroy) +
 			       N_FUNCTIONS * sizeof(void (*)(void)) ==
@@ -247,7 +247,7 @@ static const struct {
 
 static void name_extension(size_t type, char *name, size_t size)
 {
-	if (type < sizeof(extensions) / sizeof(extensions[0]))
+	if (type < PF_ARRAY_SIZE(extensions))
 		snprintf(name, size, "%s", extensions[type].name);
 	else
 		snprintf(name, size, "Extension%zu", type);
@@ -258,9 +258,8 @@ static struct json_object *extension_functions(const PJRT_Extension_Base *e)
 {
 	struct json_object *o = json_object_new_object();
 	size_t type = (size_t)e->type, off = sizeof(*e);
-	const char *at = type < sizeof(extensions) / sizeof(extensions[0])
-				 ? extensions[type].functions
-				 : NULL;
+	const char *at =
+		type < PF_ARRAY_SIZE(extensions) ? extensions[type].functions : NULL;
 
 	for (int i = 1; o && off + sizeof(void *) <= e->struct_size && i <= MAX_FUNCTIONS;
 	     i++, off += sizeof(void *)) {

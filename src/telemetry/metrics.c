@@ -356,7 +356,7 @@ static void put_plugins(struct pf_plugin_meter *first, struct pf_buf *out)
 
 	p.labels[0] = "plugin";
 	p.n = 2;
-	for (size_t i = 0; i < sizeof(of_plugin) / sizeof(of_plugin[0]); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(of_plugin); i++) {
 		pf_metrics_family(out, of_plugin[i].name, type_of(of_plugin[i].shape),
 				  of_plugin[i].help);
 		for (struct pf_plugin_meter *m = first; m; m = m->next) {
@@ -366,7 +366,7 @@ static void put_plugins(struct pf_plugin_meter *first, struct pf_buf *out)
 	}
 	p.labels[2] = "device";
 	p.n = 4;
-	for (size_t i = 0; i < sizeof(of_device) / sizeof(of_device[0]); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(of_device); i++) {
 		pf_metrics_family(out, of_device[i].name, type_of(of_device[i].shape),
 				  of_device[i].help);
 		for (struct pf_plugin_meter *m = first; m; m = m->next)

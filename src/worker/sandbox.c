@@ -31,8 +31,6 @@
 
 /* --- files: Landlock ------------------------------------------------------------------ */
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Rights and scopes that came after the headers which this may be built with. */
 #define ABI_1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
 #define REFER (1ULL << 13)     /* ABI 2 */
@@ -167,7 +165,7 @@ static void allow_devices(const struct rules *r)
 	uint64_t access = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | IOCTL_DEV;
 	char path[32];
 
-	allow_present(r, driver_devices, ARRAY_SIZE(driver_devices), access);
+	allow_present(r, driver_devices, PF_ARRAY_SIZE(driver_devices), access);
 	for (int i = 0; i < 64; i++) {
 		snprintf(path, sizeof(path), "/dev/nvidia%d", i);
 		(void)allow(r, path, access);
@@ -206,7 +204,8 @@ static int restrict_files(const struct pf_sandbox *s, const char *plugin,
 		return code;
 	if (s->mode == PF_SANDBOX_DEVICE) {
 		/* A compiler may start programs (ptxas). */
-		allow_present(&r, driver_files, ARRAY_SIZE(driver_files), READ | EXECUTE);
+		allow_present(&r, driver_files, PF_ARRAY_SIZE(driver_files),
+			      READ | EXECUTE);
 		allow_libraries(&r, plugin);
 		allow_devices(&r);
 	} else {
@@ -235,7 +234,7 @@ static int close_files(const struct pf_sandbox *s, struct pf_err *err)
 	code = begin_rules(&r, s->landlock, err);
 	if (code < 0)
 		return code;
-	allow_present(&r, strict_files, ARRAY_SIZE(strict_files), READ);
+	allow_present(&r, strict_files, PF_ARRAY_SIZE(strict_files), READ);
 	return enforce(&r, s, READ, err);
 }
 
@@ -267,7 +266,7 @@ struct program {
 
 static void emit(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
 {
-	if (p->n < ARRAY_SIZE(p->code))
+	if (p->n < PF_ARRAY_SIZE(p->code))
 		p->code[p->n++] = (struct sock_filter){ code, jt, jf, k };
 }
 
@@ -439,9 +438,9 @@ static void strict(struct program *p, const struct pf_sandbox *s)
 {
 	uint32_t self = (uint32_t)getpid();
 
-	each(p, strict_calls, ARRAY_SIZE(strict_calls), ALLOW);
+	each(p, strict_calls, PF_ARRAY_SIZE(strict_calls), ALLOW);
 	if (s->write)
-		each(p, writing_calls, ARRAY_SIZE(writing_calls), ALLOW);
+		each(p, writing_calls, PF_ARRAY_SIZE(writing_calls), ALLOW);
 	/* Its flags lie in memory, where no filter sees them; glibc falls back to clone(2). */
 	one(p, SYS_clone3, REFUSE(ENOSYS));
 	ALLOW_IF(p, SYS_clone, 0, THREAD_FLAGS);
@@ -481,7 +480,7 @@ static int revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
 	bool filtered;
 
 	begin(&p);
-	each(&p, revoked_calls, ARRAY_SIZE(revoked_calls), REFUSE(EACCES));
+	each(&p, revoked_calls, PF_ARRAY_SIZE(revoked_calls), REFUSE(EACCES));
 	if (!s->landlock)
 		one(&p, SYS_openat, REFUSE(EACCES));
 	else if (!s->write)
@@ -526,7 +525,7 @@ static void device(struct program *p)
 {
 	uint32_t self = (uint32_t)getpid();
 
-	each(p, refused_calls, ARRAY_SIZE(refused_calls), REFUSE(EPERM));
+	each(p, refused_calls, PF_ARRAY_SIZE(refused_calls), REFUSE(EPERM));
 	ALLOW_IF(p, SYS_tgkill, 0, self);
 	ALLOW_IF(p, SYS_kill, 0, self);
 	ALLOW_IF(p, SYS_socket, 0, 1 /* AF_UNIX */, 16 /* AF_NETLINK: hot plugging */);
@@ -559,7 +558,7 @@ static const char *const mode_names[] = {
 	[PF_SANDBOX_OFF] = "off",
 };
 
-enum { N_MODES = sizeof(mode_names) / sizeof(*mode_names) };
+enum { N_MODES = PF_ARRAY_SIZE(mode_names) };
 
 static struct json_object *list_of(struct json_object *settings, const char *key)
 {

@@ -314,7 +314,7 @@ static size_t scan_name(const char *src, size_t len, struct pf_decimal *ret)
 		      { "inf", PF_DECIMAL_INF },
 		      { "nan", PF_DECIMAL_NAN } };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(names); i++) {
 		size_t n = strlen(names[i].name);
 
 		if (len >= n && strncasecmp(src, names[i].name, n) == 0) {

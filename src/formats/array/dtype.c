@@ -155,8 +155,6 @@ uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
 	return (uint16_t)(code | negative);
 }
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 struct info {
 	const char *name;     /* PJRT's; in any case also MLIR's for the floats */
 	const char *datatype; /* Open Inference's, or NULL */
@@ -383,7 +381,7 @@ enum pf_dtype pf_dtype_parse(const char *name, size_t len)
 	for (int i = 1; i < PF_DTYPE_COUNT; i++)
 		if (infos[i].size && same(infos[i].name, name, len))
 			return (enum pf_dtype)i;
-	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(aliases); i++)
 		if (same(aliases[i].name, name, len))
 			return aliases[i].dtype;
 	return PF_DTYPE_INVALID;

@@ -13,18 +13,15 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
-/* What options.c and options_devices.c share. */
-
 /* The messages under construction, and the arrays that they point to. */
-struct pf_options_maker {
+struct maker {
 	Pjrtfs__Options__CompileOptions top;
 	Pjrtfs__Options__BuildOptions build;
 	Pjrtfs__Options__DeviceAssignment devices;
 	const struct pf_options_target *target;
+	struct json_object *options;    /* borrowed; may be NULL */
 	struct json_object *assignment; /* borrowed; NULL if not given */
 	int64_t device;                 /* that "device" names, or -1 */
-	bool has_shardy;                /* use_shardy_partitioner is given */
-	bool no_spmd; /* use_spmd_partitioning is false, and not for lack of it */
 	Pjrtfs__Options__DeviceAssignment__Partition *partitions;      /* owned */
 	Pjrtfs__Options__DeviceAssignment__Partition **partition_ptrs; /* owned */
 	int64_t *device_ids;                                           /* owned */
@@ -33,31 +30,6 @@ struct pf_options_maker {
 	Pjrtfs__Options__Override *overrides;                          /* owned */
 	struct pf_err *err;
 };
-
-/* -ENOMEM, with its sentence. */
-int pf_options_no_memory(struct pf_options_maker *mk);
-
-/* -EINVAL: option KEY wants WANT ("true or false"), and FOUND is something else. */
-int pf_options_refuse(struct pf_options_maker *mk, const char *key, const char *want,
-		      struct json_object *found);
-
-/* The integer VALUE in *RET; false if it is none that an int64_t holds. */
-bool pf_options_int(struct json_object *value, int64_t *ret);
-
-/* What the keys device_assignment, device and plugin set. */
-int pf_options_set_assignment(struct pf_options_maker *mk, const char *key,
-			      struct json_object *value);
-int pf_options_set_device(struct pf_options_maker *mk, const char *key,
-			  struct json_object *value);
-int pf_options_set_plugin(struct pf_options_maker *mk, const char *key,
-			  struct json_object *value);
-
-/* How many replicas and partitions a device_assignment has; 0: there is none. */
-void pf_options_shape(const struct pf_options_maker *mk, int64_t *replicas,
-		      int64_t *partitions);
-
-/* Fill in the assignment, if there is one; replicas and partitions are known. */
-int pf_options_assign(struct pf_options_maker *mk);
 
 /*
  * Flags of XLA that a program may be compiled with by users who do not own the mount.  XLA has
@@ -95,7 +67,7 @@ static const char *const for_all[] = {
 
 static bool is_listed(const char *flag, const char *const *more)
 {
-	for (size_t i = 0; i < sizeof(for_all) / sizeof(*for_all); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(for_all); i++)
 		if (!strcmp(flag, for_all[i]))
 			return true;
 	for (; more && *more; more++)
@@ -162,7 +134,7 @@ static bool is_replaced(struct json_object *own, const char *key)
 
 	if (has(own, key))
 		return true;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(places); i++) {
 		placed |= has(own, places[i]);
 		place |= !strcmp(key, places[i]);
 	}
@@ -208,9 +180,7 @@ struct json_object *pf_options_merge(struct json_object *own,
 
 /* Compile options: JSON in, CompileOptionsProto out. */
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
-static void maker_release(struct pf_options_maker *mk)
+static void maker_release(struct maker *mk)
 {
 	free(mk->partitions);
 	free(mk->partition_ptrs);
@@ -224,13 +194,13 @@ static void maker_release(struct pf_options_maker *mk)
 	free(mk->build.auto_spmd_partitioning_mesh_ids);
 }
 
-int pf_options_no_memory(struct pf_options_maker *mk)
+static int no_memory(struct maker *mk)
 {
 	return pf_err_set(mk->err, -ENOMEM, "no memory for the compile options");
 }
 
-int pf_options_refuse(struct pf_options_maker *mk, const char *key, const char *want,
-		      struct json_object *found)
+static int refuse(struct maker *mk, const char *key, const char *want,
+		  struct json_object *found)
 {
 	const char *text = json_object_to_json_string(found);
 
@@ -239,7 +209,7 @@ int pf_options_refuse(struct pf_options_maker *mk, const char *key, const char *
 }
 
 /* json-c cuts off what is beyond. */
-bool pf_options_int(struct json_object *value, int64_t *ret)
+static bool get_int(struct json_object *value, int64_t *ret)
 {
 	if (!json_object_is_type(value, json_type_int))
 		return false;
@@ -247,180 +217,110 @@ bool pf_options_int(struct json_object *value, int64_t *ret)
 	return *ret != INT64_MAX || json_object_get_uint64(value) == INT64_MAX;
 }
 
-static int set_bool(struct pf_options_maker *mk, const char *key,
-		    struct json_object *value, protobuf_c_boolean *has,
-		    protobuf_c_boolean *ret)
+/* How option KEY becomes a field of the messages, whose places in struct maker these are. */
+struct setter {
+	const char *key;
+	int (*set)(struct maker *mk, const struct setter *s, struct json_object *value);
+	size_t at;  /* the value, or the list */
+	size_t has; /* whether there is one, or how many */
+	int64_t least, most;
+};
+
+static void *field(struct maker *mk, size_t at)
 {
+	return (char *)mk + at;
+}
+
+static int set_bool(struct maker *mk, const struct setter *s, struct json_object *value)
+{
+	protobuf_c_boolean *has = field(mk, s->has), *ret = field(mk, s->at);
+
 	if (!json_object_is_type(value, json_type_boolean))
-		return pf_options_refuse(mk, key, "true or false", value);
+		return refuse(mk, s->key, "true or false", value);
 	/* What is false is not written, as proto3 does. */
 	*ret = *has = json_object_get_boolean(value);
 	return 0;
 }
 
-static int set_num_replicas(struct pf_options_maker *mk, const char *key,
-			    struct json_object *value)
+static int set_int(struct maker *mk, const struct setter *s, struct json_object *value)
 {
-	int64_t n;
+	protobuf_c_boolean *has = field(mk, s->has);
+	int64_t *ret = field(mk, s->at), n;
 
-	if (!pf_options_int(value, &n) || n < 1 || n > INT32_MAX)
-		return pf_options_refuse(mk, key, "an integer of 1 or more", value);
-	mk->build.num_replicas = n;
-	mk->build.has_num_replicas = true;
+	if (!get_int(value, &n) || n < s->least || n > s->most)
+		return refuse(mk, s->key,
+			      s->least ? "an integer of 1 or more"
+				       : "an integer of 0 or more",
+			      value);
+	*ret = n;
+	*has = n != 0;
 	return 0;
 }
 
-static int set_num_partitions(struct pf_options_maker *mk, const char *key,
-			      struct json_object *value)
+static int set_bools(struct maker *mk, const struct setter *s, struct json_object *value)
 {
-	int64_t n;
-
-	if (!pf_options_int(value, &n) || n < 1 || n > INT32_MAX)
-		return pf_options_refuse(mk, key, "an integer of 1 or more", value);
-	mk->build.num_partitions = n;
-	mk->build.has_num_partitions = true;
-	return 0;
-}
-
-static int set_spmd(struct pf_options_maker *mk, const char *key,
-		    struct json_object *value)
-{
-	mk->no_spmd = json_object_is_type(value, json_type_boolean) &&
-		      !json_object_get_boolean(value);
-	return set_bool(mk, key, value, &mk->build.has_use_spmd_partitioning,
-			&mk->build.use_spmd_partitioning);
-}
-
-static int set_auto_spmd(struct pf_options_maker *mk, const char *key,
-			 struct json_object *value)
-{
-	return set_bool(mk, key, value, &mk->build.has_use_auto_spmd_partitioning,
-			&mk->build.use_auto_spmd_partitioning);
-}
-
-static int set_shardy(struct pf_options_maker *mk, const char *key,
-		      struct json_object *value)
-{
-	mk->has_shardy = true;
-	return set_bool(mk, key, value, &mk->build.has_use_shardy_partitioner,
-			&mk->build.use_shardy_partitioner);
-}
-
-static int set_portable(struct pf_options_maker *mk, const char *key,
-			struct json_object *value)
-{
-	return set_bool(mk, key, value, &mk->top.has_compile_portable_executable,
-			&mk->top.compile_portable_executable);
-}
-
-static int set_bools(struct pf_options_maker *mk, const char *key,
-		     struct json_object *value, size_t *ret_n, protobuf_c_boolean **ret)
-{
-	size_t n;
+	size_t *n = field(mk, s->has), len;
+	protobuf_c_boolean **ret = field(mk, s->at);
 
 	if (!json_object_is_type(value, json_type_array))
-		return pf_options_refuse(mk, key, "a list of true and false", value);
-	n = json_object_array_length(value);
-	if (n == 0)
+		return refuse(mk, s->key, "a list of true and false", value);
+	len = json_object_array_length(value);
+	if (len == 0)
 		return 0;
-	*ret = calloc(n, sizeof(**ret));
+	*ret = calloc(len, sizeof(**ret));
 	if (!*ret)
-		return pf_options_no_memory(mk);
-	for (size_t i = 0; i < n; i++) {
+		return no_memory(mk);
+	for (size_t i = 0; i < len; i++) {
 		struct json_object *member = json_object_array_get_idx(value, i);
 
 		if (!json_object_is_type(member, json_type_boolean))
-			return pf_options_refuse(mk, key, "a list of true and false",
-						 value);
+			return refuse(mk, s->key, "a list of true and false", value);
 		(*ret)[i] = json_object_get_boolean(member);
 	}
-	*ret_n = n;
+	*n = len;
 	return 0;
 }
 
-static int set_to_parameters(struct pf_options_maker *mk, const char *key,
-			     struct json_object *value)
+static int set_ints(struct maker *mk, const struct setter *s, struct json_object *value)
 {
-	return set_bools(mk, key, value,
-			 &mk->build.n_allow_spmd_sharding_propagation_to_parameters,
-			 &mk->build.allow_spmd_sharding_propagation_to_parameters);
-}
-
-static int set_to_output(struct pf_options_maker *mk, const char *key,
-			 struct json_object *value)
-{
-	return set_bools(mk, key, value,
-			 &mk->build.n_allow_spmd_sharding_propagation_to_output,
-			 &mk->build.allow_spmd_sharding_propagation_to_output);
-}
-
-static int set_ints(struct pf_options_maker *mk, const char *key,
-		    struct json_object *value, size_t *ret_n, int64_t **ret)
-{
-	size_t n;
+	size_t *n = field(mk, s->has), len;
+	int64_t **ret = field(mk, s->at);
 
 	if (!json_object_is_type(value, json_type_array))
-		return pf_options_refuse(mk, key, "a list of integers", value);
-	n = json_object_array_length(value);
-	if (n == 0)
+		return refuse(mk, s->key, "a list of integers", value);
+	len = json_object_array_length(value);
+	if (len == 0)
 		return 0;
-	*ret = calloc(n, sizeof(**ret));
+	*ret = calloc(len, sizeof(**ret));
 	if (!*ret)
-		return pf_options_no_memory(mk);
-	for (size_t i = 0; i < n; i++)
-		if (!pf_options_int(json_object_array_get_idx(value, i), &(*ret)[i]) ||
+		return no_memory(mk);
+	for (size_t i = 0; i < len; i++)
+		if (!get_int(json_object_array_get_idx(value, i), &(*ret)[i]) ||
 		    (*ret)[i] < 0)
-			return pf_options_refuse(mk, key,
-						 "a list of integers of 0 or more",
-						 value);
-	*ret_n = n;
+			return refuse(mk, s->key, "a list of integers of 0 or more",
+				      value);
+	*n = len;
 	return 0;
 }
 
-static int set_mesh_shape(struct pf_options_maker *mk, const char *key,
-			  struct json_object *value)
-{
-	return set_ints(mk, key, value, &mk->build.n_auto_spmd_partitioning_mesh_shape,
-			&mk->build.auto_spmd_partitioning_mesh_shape);
-}
-
-static int set_mesh_ids(struct pf_options_maker *mk, const char *key,
-			struct json_object *value)
-{
-	return set_ints(mk, key, value, &mk->build.n_auto_spmd_partitioning_mesh_ids,
-			&mk->build.auto_spmd_partitioning_mesh_ids);
-}
-
-static int set_profile_version(struct pf_options_maker *mk, const char *key,
-			       struct json_object *value)
-{
-	int64_t n;
-
-	if (!pf_options_int(value, &n) || n < 0)
-		return pf_options_refuse(mk, key, "an integer of 0 or more", value);
-	mk->top.profile_version = n;
-	mk->top.has_profile_version = n != 0;
-	return 0;
-}
-
-static int set_precision(struct pf_options_maker *mk, const char *key,
+static int set_precision(struct maker *mk, const struct setter *s,
 			 struct json_object *value)
 {
 	/* By number: xla.PrecisionConfig.Precision. */
 	static const char *const names[] = { "default", "high", "highest" };
 
 	if (json_object_is_type(value, json_type_string))
-		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		for (size_t i = 0; i < PF_ARRAY_SIZE(names); i++)
 			if (strcasecmp(json_object_get_string(value), names[i]) == 0) {
 				mk->top.matrix_unit_operand_precision = (int32_t)i;
 				mk->top.has_matrix_unit_operand_precision = i != 0;
 				return 0;
 			}
-	return pf_options_refuse(mk, key, "\"default\", \"high\" or \"highest\"", value);
+	return refuse(mk, s->key, "\"default\", \"high\" or \"highest\"", value);
 }
 
-static int set_override(struct pf_options_maker *mk, const char *key,
-			struct json_object *value, Pjrtfs__Options__Override *o)
+static int set_override(struct maker *mk, const char *key, struct json_object *value,
+			Pjrtfs__Options__Override *o)
 {
 	char name[160] = "env_option_overrides.";
 
@@ -433,9 +333,9 @@ static int set_override(struct pf_options_maker *mk, const char *key,
 		return 0;
 	case json_type_int:
 		o->value_case = PJRTFS__OPTIONS__OVERRIDE__VALUE_INT_FIELD;
-		if (pf_options_int(value, &o->int_field))
+		if (get_int(value, &o->int_field))
 			return 0;
-		return pf_options_refuse(mk, name, "an integer of 64 bits", value);
+		return refuse(mk, name, "an integer of 64 bits", value);
 	case json_type_double:
 		o->value_case = PJRTFS__OPTIONS__OVERRIDE__VALUE_DOUBLE_FIELD;
 		o->double_field = json_object_get_double(value);
@@ -452,7 +352,7 @@ static int set_override(struct pf_options_maker *mk, const char *key,
 	default:
 		break;
 	}
-	return pf_options_refuse(mk, name, "a string, true, false or a number", value);
+	return refuse(mk, name, "a string, true, false or a number", value);
 }
 
 static int entry_compare(const void *a, const void *b)
@@ -462,14 +362,14 @@ static int entry_compare(const void *a, const void *b)
 	return strcmp((*x)->key, (*y)->key);
 }
 
-static int set_overrides(struct pf_options_maker *mk, const char *key,
+static int set_overrides(struct maker *mk, const struct setter *s,
 			 struct json_object *value)
 {
 	size_t n, i = 0;
 	int r;
 
 	if (!json_object_is_type(value, json_type_object))
-		return pf_options_refuse(mk, key, "an object", value);
+		return refuse(mk, s->key, "an object", value);
 	n = (size_t)json_object_object_length(value);
 	if (n == 0)
 		return 0;
@@ -477,7 +377,7 @@ static int set_overrides(struct pf_options_maker *mk, const char *key,
 	mk->entry_ptrs = calloc(n, sizeof(*mk->entry_ptrs));
 	mk->overrides = calloc(n, sizeof(*mk->overrides));
 	if (!mk->entries || !mk->entry_ptrs || !mk->overrides)
-		return pf_options_no_memory(mk);
+		return no_memory(mk);
 	json_object_object_foreach(value, flag, setting) {
 		Pjrtfs__Options__CompileOptions__OverrideEntry *entry = &mk->entries[i];
 
@@ -496,38 +396,91 @@ static int set_overrides(struct pf_options_maker *mk, const char *key,
 	return 0;
 }
 
-static const struct {
-	const char *key;
-	int (*set)(struct pf_options_maker *mk, const char *key,
-		   struct json_object *value);
-} setters[] = {
-	{ "num_replicas", set_num_replicas },
-	{ "num_partitions", set_num_partitions },
-	{ "plugin", pf_options_set_plugin },
-	{ "device", pf_options_set_device },
-	{ "device_assignment", pf_options_set_assignment },
-	{ "use_spmd_partitioning", set_spmd },
-	{ "use_shardy_partitioner", set_shardy },
-	{ "use_auto_spmd_partitioning", set_auto_spmd },
-	{ "auto_spmd_partitioning_mesh_shape", set_mesh_shape },
-	{ "auto_spmd_partitioning_mesh_ids", set_mesh_ids },
-	{ "compile_portable_executable", set_portable },
-	{ "allow_spmd_sharding_propagation_to_parameters", set_to_parameters },
-	{ "allow_spmd_sharding_propagation_to_output", set_to_output },
-	{ "profile_version", set_profile_version },
-	{ "matrix_unit_operand_precision", set_precision },
-	{ "env_option_overrides", set_overrides },
+static int set_assignment(struct maker *mk, const struct setter *s,
+			  struct json_object *value)
+{
+	if (!value)
+		return refuse(mk, s->key, "lists of device ids", value);
+	/* It can be read once the numbers of replicas and partitions are known. */
+	mk->assignment = value;
+	return 0;
+}
+
+/* "cpu:1" in *NAME_LEN bytes before the colon, and an id. */
+static bool split_device(const char *text, size_t *name_len, int64_t *id)
+{
+	const char *colon = strrchr(text, ':');
+	char *end;
+
+	if (!colon || colon == text || colon[1] < '0' || colon[1] > '9')
+		return false;
+	errno = 0;
+	*name_len = (size_t)(colon - text);
+	*id = strtoll(colon + 1, &end, 10);
+	return !*end && !errno;
+}
+
+static int set_device(struct maker *mk, const struct setter *s, struct json_object *value)
+{
+	size_t len;
+
+	if (json_object_is_type(value, json_type_string)) {
+		if (split_device(json_object_get_string(value), &len, &mk->device))
+			return 0;
+	} else if (get_int(value, &mk->device) && mk->device >= 0) {
+		return 0;
+	}
+	return refuse(mk, s->key, "a device's id, or its name, as \"cpu:1\"", value);
+}
+
+/* The caller has asked pf_options_plugin: TARGET is what it wanted. */
+static int set_plugin(struct maker *mk, const struct setter *s, struct json_object *value)
+{
+	if (json_object_is_type(value, json_type_string))
+		return 0;
+	return refuse(mk, s->key, "a plugin's name", value);
+}
+
+#define FIELD(message, name)                                                             \
+	.at = offsetof(struct maker, message.name),                                      \
+	.has = offsetof(struct maker, message.has_##name)
+#define LIST(name)                                                                       \
+	.at = offsetof(struct maker, build.name),                                        \
+	.has = offsetof(struct maker, build.n_##name)
+
+static const struct setter setters[] = {
+	{ "num_replicas", set_int, FIELD(build, num_replicas), 1, INT32_MAX },
+	{ "num_partitions", set_int, FIELD(build, num_partitions), 1, INT32_MAX },
+	{ "plugin", .set = set_plugin },
+	{ "device", .set = set_device },
+	{ "device_assignment", .set = set_assignment },
+	{ "use_spmd_partitioning", set_bool, FIELD(build, use_spmd_partitioning) },
+	{ "use_shardy_partitioner", set_bool, FIELD(build, use_shardy_partitioner) },
+	{ "use_auto_spmd_partitioning", set_bool,
+	  FIELD(build, use_auto_spmd_partitioning) },
+	{ "auto_spmd_partitioning_mesh_shape", set_ints,
+	  LIST(auto_spmd_partitioning_mesh_shape) },
+	{ "auto_spmd_partitioning_mesh_ids", set_ints,
+	  LIST(auto_spmd_partitioning_mesh_ids) },
+	{ "compile_portable_executable", set_bool,
+	  FIELD(top, compile_portable_executable) },
+	{ "allow_spmd_sharding_propagation_to_parameters", set_bools,
+	  LIST(allow_spmd_sharding_propagation_to_parameters) },
+	{ "allow_spmd_sharding_propagation_to_output", set_bools,
+	  LIST(allow_spmd_sharding_propagation_to_output) },
+	{ "profile_version", set_int, FIELD(top, profile_version), 0, INT64_MAX },
+	{ "matrix_unit_operand_precision", .set = set_precision },
+	{ "env_option_overrides", .set = set_overrides },
 };
 
-static int set_option(struct pf_options_maker *mk, const char *key,
-		      struct json_object *value)
+static int set_option(struct maker *mk, const char *key, struct json_object *value)
 {
 	struct pf_similar similar = { .word = key };
 	char hint[PF_SIMILAR_TEXT];
 
-	for (size_t i = 0; i < ARRAY_SIZE(setters); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(setters); i++) {
 		if (strcmp(setters[i].key, key) == 0)
-			return setters[i].set(mk, key, value);
+			return setters[i].set(mk, &setters[i], value);
 		pf_similar_try(&similar, setters[i].key);
 	}
 	return pf_err_set(
@@ -535,6 +488,20 @@ static int set_option(struct pf_options_maker *mk, const char *key,
 		"unknown option \"%.80s\"%s: expected num_replicas, num_partitions, "
 		"device_assignment or another of those in the manual",
 		key, pf_similar_hint(&similar, hint));
+}
+
+static void assignment_shape(const struct maker *mk, int64_t *replicas,
+			     int64_t *partitions)
+{
+	struct json_object *row;
+
+	*replicas = *partitions = 0;
+	if (!json_object_is_type(mk->assignment, json_type_array))
+		return;
+	*replicas = (int64_t)json_object_array_length(mk->assignment);
+	row = json_object_array_get_idx(mk->assignment, 0);
+	if (json_object_is_type(row, json_type_array))
+		*partitions = (int64_t)json_object_array_length(row);
 }
 
 static int64_t default_count(int64_t of_program)
@@ -545,7 +512,7 @@ static int64_t default_count(int64_t of_program)
 }
 
 /* The program is for N devices. */
-static int too_few_devices(struct pf_options_maker *mk, int64_t n)
+static int too_few_devices(struct maker *mk, int64_t n)
 {
 	int64_t replicas = mk->build.num_replicas, partitions = mk->build.num_partitions;
 	char more[48] = "";
@@ -563,13 +530,13 @@ static int too_few_devices(struct pf_options_maker *mk, int64_t n)
  * Replicas and partitions are what an assignment has, else what the program tells, else 1,
  * and there are devices for all of them.
  */
-static int check_counts(struct pf_options_maker *mk)
+static int check_counts(struct maker *mk)
 {
 	const struct pf_options_target *target = mk->target;
 	Pjrtfs__Options__BuildOptions *build = &mk->build;
 	int64_t n, rows, columns;
 
-	pf_options_shape(mk, &rows, &columns);
+	assignment_shape(mk, &rows, &columns);
 	if (!build->has_num_replicas)
 		build->num_replicas = default_count(rows ? rows : target->num_replicas);
 	if (!build->has_num_partitions)
@@ -581,9 +548,10 @@ static int check_counts(struct pf_options_maker *mk)
 	if (n > target->n_devices)
 		return too_few_devices(mk, n);
 	/* The other way, a program a partition, is none that plugins have. */
-	if (build->num_partitions > 1 && !mk->no_spmd)
+	if (build->num_partitions > 1 && !has(mk->options, "use_spmd_partitioning"))
 		build->has_use_spmd_partitioning = build->use_spmd_partitioning = true;
-	if (build->num_partitions > 1 && target->shardy && !mk->has_shardy)
+	if (build->num_partitions > 1 && target->shardy &&
+	    !has(mk->options, "use_shardy_partitioner"))
 		build->has_use_shardy_partitioner = build->use_shardy_partitioner = true;
 	if (mk->top.compile_portable_executable && (mk->device >= 0 || mk->assignment))
 		return pf_err_set(mk->err, -EINVAL,
@@ -599,115 +567,6 @@ static int check_counts(struct pf_options_maker *mk)
 	return 0;
 }
 
-static int pack(struct pf_options_maker *mk, struct pf_buf *ret)
-{
-	uint8_t *dst;
-
-	mk->top.executable_build_options = &mk->build;
-	dst = (uint8_t *)pf_buf_reserve(ret,
-					pjrtfs__options__compile_options__get_packed_size(
-						&mk->top));
-	if (!dst)
-		return pf_options_no_memory(mk);
-	ret->len += pjrtfs__options__compile_options__pack(&mk->top, dst);
-	return 0;
-}
-
-int pf_options_encode(struct json_object *options, const struct pf_options_target *target,
-		      struct pf_buf *ret, struct pf_err *err)
-{
-	PF_CLEANUP(maker_release)
-	struct pf_options_maker mk = {
-		.top = PJRTFS__OPTIONS__COMPILE_OPTIONS__INIT,
-		.build = PJRTFS__OPTIONS__BUILD_OPTIONS__INIT,
-		.devices = PJRTFS__OPTIONS__DEVICE_ASSIGNMENT__INIT,
-		.target = target,
-		.device = -1,
-		.err = err,
-	};
-	int r;
-
-	if (options && !json_object_is_type(options, json_type_object))
-		return pf_err_set(err, -EINVAL,
-				  "options: expected a JSON object, found %.80s",
-				  json_object_to_json_string(options));
-	if (options) {
-		json_object_object_foreach(options, key, value) {
-			r = set_option(&mk, key, value);
-			if (r < 0)
-				return r;
-		}
-	}
-	r = check_counts(&mk);
-	if (r == 0)
-		r = pf_options_assign(&mk);
-	return r < 0 ? r : pack(&mk, ret);
-}
-
-/* Compile options: which plugin, and which of its devices. */
-
-int pf_options_set_assignment(struct pf_options_maker *mk, const char *key,
-			      struct json_object *value)
-{
-	if (!value)
-		return pf_options_refuse(mk, key, "lists of device ids", value);
-	/* It can be read once the numbers of replicas and partitions are known. */
-	mk->assignment = value;
-	return 0;
-}
-
-void pf_options_shape(const struct pf_options_maker *mk, int64_t *replicas,
-		      int64_t *partitions)
-{
-	struct json_object *row;
-
-	*replicas = *partitions = 0;
-	if (!json_object_is_type(mk->assignment, json_type_array))
-		return;
-	*replicas = (int64_t)json_object_array_length(mk->assignment);
-	row = json_object_array_get_idx(mk->assignment, 0);
-	if (json_object_is_type(row, json_type_array))
-		*partitions = (int64_t)json_object_array_length(row);
-}
-
-/* "cpu:1" in *NAME_LEN bytes before the colon, and an id. */
-static bool split_device(const char *text, size_t *name_len, int64_t *id)
-{
-	const char *colon = strrchr(text, ':');
-	char *end;
-
-	if (!colon || colon == text || colon[1] < '0' || colon[1] > '9')
-		return false;
-	errno = 0;
-	*name_len = (size_t)(colon - text);
-	*id = strtoll(colon + 1, &end, 10);
-	return !*end && !errno;
-}
-
-int pf_options_set_device(struct pf_options_maker *mk, const char *key,
-			  struct json_object *value)
-{
-	size_t len;
-
-	if (json_object_is_type(value, json_type_string)) {
-		if (split_device(json_object_get_string(value), &len, &mk->device))
-			return 0;
-	} else if (pf_options_int(value, &mk->device) && mk->device >= 0) {
-		return 0;
-	}
-	return pf_options_refuse(mk, key, "a device's id, or its name, as \"cpu:1\"",
-				 value);
-}
-
-/* The caller has asked pf_options_plugin: TARGET is what it wanted. */
-int pf_options_set_plugin(struct pf_options_maker *mk, const char *key,
-			  struct json_object *value)
-{
-	if (json_object_is_type(value, json_type_string))
-		return 0;
-	return pf_options_refuse(mk, key, "a plugin's name", value);
-}
-
 static int id_compare(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
@@ -716,7 +575,7 @@ static int id_compare(const void *a, const void *b)
 }
 
 /* The transpose: JSON has a list a replica, the proto a list a partition. */
-static int read_device_ids(struct pf_options_maker *mk)
+static int read_device_ids(struct maker *mk)
 {
 	static const char key[] = "device_assignment";
 	size_t replicas = (size_t)mk->build.num_replicas;
@@ -728,31 +587,30 @@ static int read_device_ids(struct pf_options_maker *mk)
 		 replicas, partitions);
 	if (!json_object_is_type(mk->assignment, json_type_array) ||
 	    json_object_array_length(mk->assignment) != replicas)
-		return pf_options_refuse(mk, key, want, mk->assignment);
+		return refuse(mk, key, want, mk->assignment);
 	for (size_t i = 0; i < replicas; i++) {
 		row = json_object_array_get_idx(mk->assignment, i);
 		if (!json_object_is_type(row, json_type_array) ||
 		    json_object_array_length(row) != partitions)
-			return pf_options_refuse(mk, key, want, mk->assignment);
+			return refuse(mk, key, want, mk->assignment);
 		for (size_t j = 0; j < partitions; j++) {
 			int64_t *device = &mk->device_ids[j * replicas + i];
 
 			id = json_object_array_get_idx(row, j);
-			if (!pf_options_int(id, device) || *device < 0)
-				return pf_options_refuse(mk, key,
-							 "device ids of 0 or more", id);
+			if (!get_int(id, device) || *device < 0)
+				return refuse(mk, key, "device ids of 0 or more", id);
 		}
 	}
 	return 0;
 }
 
-static int check_unique(struct pf_options_maker *mk, size_t n)
+static int check_unique(struct maker *mk, size_t n)
 {
 	int64_t *sorted = malloc(n * sizeof(*sorted));
 	int r = 0;
 
 	if (!sorted)
-		return pf_options_no_memory(mk);
+		return no_memory(mk);
 	memcpy(sorted, mk->device_ids, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), id_compare);
 	for (size_t i = 1; i < n && r == 0; i++)
@@ -765,7 +623,7 @@ static int check_unique(struct pf_options_maker *mk, size_t n)
 	return r;
 }
 
-static int allocate_assignment(struct pf_options_maker *mk)
+static int allocate_assignment(struct maker *mk)
 {
 	size_t replicas = (size_t)mk->build.num_replicas;
 	size_t partitions = (size_t)mk->build.num_partitions;
@@ -774,11 +632,11 @@ static int allocate_assignment(struct pf_options_maker *mk)
 	mk->partition_ptrs = calloc(partitions, sizeof(*mk->partition_ptrs));
 	mk->device_ids = calloc(replicas * partitions, sizeof(*mk->device_ids));
 	if (!mk->partitions || !mk->partition_ptrs || !mk->device_ids)
-		return pf_options_no_memory(mk);
+		return no_memory(mk);
 	return 0;
 }
 
-static void fill_assignment(struct pf_options_maker *mk)
+static void fill_assignment(struct maker *mk)
 {
 	size_t replicas = (size_t)mk->build.num_replicas;
 	size_t partitions = (size_t)mk->build.num_partitions;
@@ -798,7 +656,7 @@ static void fill_assignment(struct pf_options_maker *mk)
 	mk->build.device_assignment = &mk->devices;
 }
 
-static int check_ids(struct pf_options_maker *mk, const char *key, size_t n)
+static int check_ids(struct maker *mk, const char *key, size_t n)
 {
 	const struct pf_options_target *target = mk->target;
 
@@ -817,7 +675,7 @@ static int check_ids(struct pf_options_maker *mk, const char *key, size_t n)
 }
 
 /* Where everything goes: a device, an assignment, or nothing, which is up to the plugin. */
-int pf_options_assign(struct pf_options_maker *mk)
+static int assign(struct maker *mk)
 {
 	size_t n = (size_t)(mk->build.num_replicas * mk->build.num_partitions);
 	int r = 0;
@@ -836,6 +694,52 @@ int pf_options_assign(struct pf_options_maker *mk)
 	if (r == 0)
 		fill_assignment(mk);
 	return r;
+}
+
+static int pack(struct maker *mk, struct pf_buf *ret)
+{
+	uint8_t *dst;
+
+	mk->top.executable_build_options = &mk->build;
+	dst = (uint8_t *)pf_buf_reserve(ret,
+					pjrtfs__options__compile_options__get_packed_size(
+						&mk->top));
+	if (!dst)
+		return no_memory(mk);
+	ret->len += pjrtfs__options__compile_options__pack(&mk->top, dst);
+	return 0;
+}
+
+int pf_options_encode(struct json_object *options, const struct pf_options_target *target,
+		      struct pf_buf *ret, struct pf_err *err)
+{
+	PF_CLEANUP(maker_release)
+	struct maker mk = {
+		.top = PJRTFS__OPTIONS__COMPILE_OPTIONS__INIT,
+		.build = PJRTFS__OPTIONS__BUILD_OPTIONS__INIT,
+		.devices = PJRTFS__OPTIONS__DEVICE_ASSIGNMENT__INIT,
+		.target = target,
+		.options = options,
+		.device = -1,
+		.err = err,
+	};
+	int r;
+
+	if (options && !json_object_is_type(options, json_type_object))
+		return pf_err_set(err, -EINVAL,
+				  "options: expected a JSON object, found %.80s",
+				  json_object_to_json_string(options));
+	if (options) {
+		json_object_object_foreach(options, key, value) {
+			r = set_option(&mk, key, value);
+			if (r < 0)
+				return r;
+		}
+	}
+	r = check_counts(&mk);
+	if (r == 0)
+		r = assign(&mk);
+	return r < 0 ? r : pack(&mk, ret);
 }
 
 int pf_options_plugin(struct json_object *options, const char **ret, size_t *len,

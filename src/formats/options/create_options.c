@@ -11,8 +11,6 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/plugin_options.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /*
  * Options whose wrong values make plugins abort, or start threads for minutes, instead of
  * answering: an integer, from least to most.
@@ -69,7 +67,7 @@ static int check_known(const char *name, struct json_object *value, struct pf_er
 {
 	char want[80];
 
-	for (size_t i = 0; i < ARRAY_SIZE(dangerous); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(dangerous); i++) {
 		if (strcmp(name, dangerous[i].name) != 0)
 			continue;
 		snprintf(want, sizeof(want), "an integer from %" PRId64 " to %" PRId64,
@@ -148,7 +146,7 @@ int pf_create_option_check(const char *name, struct json_object *value,
 
 static bool is_known_integer(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(dangerous); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(dangerous); i++)
 		if (!strcmp(name, dangerous[i].name))
 			return true;
 	return false;
@@ -231,7 +229,7 @@ static const struct {
 static int make_typed(const char *key, const char *type, const char *text,
 		      struct json_object **ret, struct pf_err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(types); i++) {
 		if (strcmp(types[i].name, type) != 0)
 			continue;
 		*ret = types[i].make(text);
@@ -254,7 +252,7 @@ static int make_guessed(const char *key, const char *text, struct json_object **
 		if (!*ret) /* pf_create_option_check tells what it wants */
 			*ret = make_string(text);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(types) && !*ret; i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(types) && !*ret; i++)
 		if (types[i].make == make_string ||
 		    (*text && (types[i].make != make_float || strpbrk(text, ".eE"))))
 			*ret = types[i].make(text);

@@ -7,8 +7,6 @@
 
 /* A single pass over MLIR text. */
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* What of the text before this place matters for the next token. */
 enum before {
 	BEFORE_OTHER,
@@ -111,7 +109,7 @@ static int check_op(struct scan *s, const char *name, size_t len)
 	const char *dot = memchr(name, '.', len);
 	size_t n = dot ? (size_t)(dot - name) : 0;
 
-	for (size_t i = 0; n && i < ARRAY_SIZE(foreign); i++)
+	for (size_t i = 0; n && i < PF_ARRAY_SIZE(foreign); i++)
 		if (strlen(foreign[i].dialect) == n &&
 		    memcmp(foreign[i].dialect, name, n) == 0)
 			return pf_err_set(

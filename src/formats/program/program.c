@@ -206,8 +206,6 @@ static int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_expor
 	return r;
 }
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Fields of HloModuleProto and HloModuleProtoWithConfig: xla/service/hlo.proto. */
 enum {
 	MODULE_COMPUTATIONS = 3,
@@ -227,7 +225,7 @@ enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len)
 {
 	size_t len = strlen(name);
 
-	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(extensions); i++) {
 		size_t n = strlen(extensions[i].extension);
 
 		if (len > n && strcmp(name + len - n, extensions[i].extension) == 0) {
@@ -243,7 +241,7 @@ enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len)
 
 const char *pf_program_extension(enum pf_program_format format)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(extensions); i++)
 		if (extensions[i].format == format)
 			return extensions[i].extension;
 	return NULL;
@@ -324,7 +322,7 @@ static const char *foreign_text(const char *p, size_t len)
 /* What a file is that people take for a program, with what to do; NULL if none. */
 static const char *foreign(enum pf_program_format format, const char *p, size_t len)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
+	for (size_t i = 0; i < PF_ARRAY_SIZE(magics); i++)
 		if (starts(p, len, magics[i].magic, magics[i].len))
 			return magics[i].what;
 	/* A module's proto begins with the byte of a newline, then comes its name. */
