@@ -64,6 +64,18 @@ size_t pf_dtype_size(enum pf_dtype dtype);
 /* Bits one element holds: 1 for PRED's peers S1 and U1, 8 for PRED itself, 4 for S4. */
 unsigned pf_dtype_bits(enum pf_dtype dtype);
 
+/* What the elements of a type are. */
+enum pf_dtype_kind {
+	PF_KIND_BOOLEAN,
+	PF_KIND_SIGNED,
+	PF_KIND_UNSIGNED,
+	PF_KIND_REAL,
+	PF_KIND_COMPLEX
+};
+
+/* Of DTYPE, which is valid. */
+enum pf_dtype_kind pf_dtype_kind(enum pf_dtype dtype);
+
 /* PJRT's name: "F32", "BF16", "PRED"; "INVALID" if not valid.  Static. */
 const char *pf_dtype_name(enum pf_dtype dtype);
 

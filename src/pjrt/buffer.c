@@ -128,13 +128,10 @@ static int settle(const struct pj_plugin *plugin, PJRT_Buffer *buffer, PJRT_Even
 	return r < 0 ? r : pj_buffer_await(plugin, buffer, err);
 }
 
-/*
- * Make a buffer of SRC, whose type and shape have been checked.  ALIAS as in
- * pj_buffer_from_host; NULL: SRC does not outlive the call, so the buffer is a copy.
- */
-static int upload(const struct pj_client *client, const struct pj_place *place,
-		  const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
-		  struct PJRT_Buffer **ret, const void **alias, struct pf_err *err)
+static int from_host(const struct pj_client *client, const struct pj_place *place,
+		     const void *src, int dtype, const struct pf_shape *shape,
+		     PJRT_HostBufferSemantics semantics, PJRT_Buffer **ret,
+		     PJRT_Event **done, struct pf_err *err)
 {
 	PJRT_Client_BufferFromHostBuffer_Args args = {
 		PJ_SIZE(PJRT_Client_BufferFromHostBuffer_Args),
@@ -143,29 +140,48 @@ static int upload(const struct pj_client *client, const struct pj_place *place,
 		.type = (PJRT_Buffer_Type)dtype,
 		.dims = shape->dims,
 		.num_dims = shape->rank,
-		.host_buffer_semantics =
-			alias ? PJRT_HostBufferSemantics_kImmutableZeroCopy
-			      : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
+		.host_buffer_semantics = semantics,
 		.device = place->device->handle,
 		.memory = place->memory ? place->memory->handle : NULL,
 	};
-	const void *at = NULL;
 	int r = PJ_CALL(client->plugin, err, PJRT_Client_BufferFromHostBuffer, &args);
+
+	*ret = args.buffer;
+	*done = args.done_with_host_buffer;
+	return r;
+}
+
+/*
+ * Make a buffer of SRC, whose type and shape have been checked.  ALIAS as in
+ * pj_buffer_from_host; NULL: SRC does not outlive the call, so the buffer is a copy.
+ */
+static int upload(const struct pj_client *client, const struct pj_place *place,
+		  const void *src, uint64_t len, int dtype, const struct pf_shape *shape,
+		  struct PJRT_Buffer **ret, const void **alias, struct pf_err *err)
+{
+	const struct pj_plugin *plugin = client->plugin;
+	const void *at = NULL;
+	PJRT_Buffer *buffer;
+	PJRT_Event *done;
+	int r = from_host(
+		client, place, src, dtype, shape,
+		alias ? PJRT_HostBufferSemantics_kImmutableZeroCopy
+		      : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
+		&buffer, &done, err);
 
 	if (r < 0)
 		return r;
 	if (alias && len)
-		at = find_alias(client->plugin, args.buffer, src, len);
+		at = find_alias(plugin, buffer, src, len);
 	/* Of no bytes there is no copy to wait for; whether DONE ever fires is not said. */
-	r = settle(client->plugin, args.buffer, args.done_with_host_buffer,
-		   at != NULL || len == 0, err);
+	r = settle(plugin, buffer, done, at != NULL || len == 0, err);
 	if (r < 0) {
-		pj_buffer_destroy(client->plugin, args.buffer);
+		pj_buffer_destroy(plugin, buffer);
 		return r;
 	}
 	if (alias)
 		*alias = at;
-	*ret = args.buffer;
+	*ret = buffer;
 	return 0;
 }
 
@@ -184,26 +200,16 @@ int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *p
 			const struct pf_shape *shape, struct PJRT_Buffer **ret,
 			struct pf_err *err)
 {
-	PJRT_Client_BufferFromHostBuffer_Args args = {
-		PJ_SIZE(PJRT_Client_BufferFromHostBuffer_Args),
-		.client = client->handle,
-		.data = src,
-		.type = (PJRT_Buffer_Type)dtype,
-		.dims = shape->dims,
-		.num_dims = shape->rank,
-		.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy,
-		.device = place->device->handle,
-		.memory = place->memory ? place->memory->handle : NULL,
-	};
 	int r = check_array(client, place, len, dtype, shape, err);
+	PJRT_Event *done;
 
 	if (r == 0)
-		r = PJ_CALL(client->plugin, err, PJRT_Client_BufferFromHostBuffer, &args);
-	if (r < 0)
-		return r;
-	pj_event_drop(client->plugin, args.done_with_host_buffer);
-	*ret = args.buffer;
-	return 0;
+		r = from_host(client, place, src, dtype, shape,
+			      PJRT_HostBufferSemantics_kImmutableZeroCopy, ret, &done,
+			      err);
+	if (r == 0)
+		pj_event_drop(client->plugin, done);
+	return r;
 }
 
 static const struct pj_memory *default_memory(const struct pj_device *device)
@@ -294,12 +300,11 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 /* Plugins leave the bits above an element of less than a byte 0, also in negative ones. */
 static void extend_sign(enum pf_dtype dtype, unsigned char *at, uint64_t n)
 {
-	unsigned sign = dtype == PF_DTYPE_S4   ? 8
-			: dtype == PF_DTYPE_S2 ? 2
-			: dtype == PF_DTYPE_S1 ? 1
-					       : 0;
+	unsigned bits = pf_dtype_bits(dtype), sign = 1u << (bits - 1);
 
-	for (uint64_t i = 0; sign && i < n; i++)
+	if (bits >= 8 || pf_dtype_kind(dtype) != PF_KIND_SIGNED)
+		return;
+	for (uint64_t i = 0; i < n; i++)
 		at[i] = (unsigned char)(((at[i] & (2 * sign - 1)) ^ sign) - sign);
 }
 

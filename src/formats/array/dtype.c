@@ -286,6 +286,22 @@ unsigned pf_dtype_bits(enum pf_dtype dtype)
 	return pf_dtype_valid((int)dtype) ? infos[dtype].bits : 0;
 }
 
+enum pf_dtype_kind pf_dtype_kind(enum pf_dtype dtype)
+{
+	switch (infos[dtype].name[0]) {
+	case 'P':
+		return PF_KIND_BOOLEAN;
+	case 'S':
+		return PF_KIND_SIGNED;
+	case 'U':
+		return PF_KIND_UNSIGNED;
+	case 'C':
+		return PF_KIND_COMPLEX;
+	default:
+		return PF_KIND_REAL;
+	}
+}
+
 /* The minor version of the API that introduced a type. */
 static int since(enum pf_dtype dtype)
 {

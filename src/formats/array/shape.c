@@ -367,26 +367,19 @@ void pf_pack(void *dst, const void *src, size_t n, enum pf_dtype dtype)
 
 void pf_unpack(void *dst, const void *src, size_t n, enum pf_dtype dtype)
 {
+	unsigned bits = pf_dtype_bits(dtype);
+	unsigned sign = pf_dtype_kind(dtype) == PF_KIND_SIGNED ? 1u << (bits - 1) : 0;
+
 	assert(pf_dtype_valid((int)dtype));
-	switch (dtype) {
-	case PF_DTYPE_S1:
-		unpack(dst, src, n, 1, 1);
+	switch (bits) {
+	case 1:
+		unpack(dst, src, n, 1, sign);
 		break;
-	case PF_DTYPE_U1:
-		unpack(dst, src, n, 1, 0);
+	case 2:
+		unpack(dst, src, n, 2, sign);
 		break;
-	case PF_DTYPE_S2:
-		unpack(dst, src, n, 2, 2);
-		break;
-	case PF_DTYPE_U2:
-		unpack(dst, src, n, 2, 0);
-		break;
-	case PF_DTYPE_S4:
-		unpack(dst, src, n, 4, 8);
-		break;
-	case PF_DTYPE_U4:
-	case PF_DTYPE_F4E2M1FN:
-		unpack(dst, src, n, 4, 0);
+	case 4:
+		unpack(dst, src, n, 4, sign);
 		break;
 	default:
 		if (n)

@@ -18,7 +18,8 @@ struct parser {
 	const char *line_start;
 	size_t line; /* from 1 */
 	enum pf_dtype dtype;
-	bool any; /* numbers of any type will do; dtype is for messages */
+	enum pf_dtype_kind kind; /* of dtype */
+	bool any;                /* numbers of any type will do; dtype is for messages */
 	struct pf_buf *data;
 	struct pf_err *err;
 
@@ -72,7 +73,7 @@ static int parse_pred(struct parser *ps, const char *word, size_t len)
 	return 0;
 }
 
-static int parse_integer(struct parser *ps, const char *word, size_t len, bool is_signed)
+static int parse_integer(struct parser *ps, const char *word, size_t len)
 {
 	unsigned bits = pf_dtype_bits(ps->dtype);
 	uint64_t n = 0, limit;
@@ -88,7 +89,7 @@ static int parse_integer(struct parser *ps, const char *word, size_t len, bool i
 		    __builtin_add_overflow(n, (uint64_t)(word[i] - '0'), &n))
 			fits = false;
 	}
-	if (is_signed)
+	if (ps->kind == PF_KIND_SIGNED)
 		limit = (UINT64_C(1) << (bits - 1)) - !negative;
 	else
 		limit = negative ? 0 : UINT64_MAX >> (64 - bits);
@@ -152,10 +153,16 @@ static int parse_real(struct parser *ps, const char *word, size_t len)
 	return 0;
 }
 
+/* The type of the two parts of a complex one. */
+static enum pf_dtype part_of(enum pf_dtype dtype)
+{
+	return dtype == PF_DTYPE_C64 ? PF_DTYPE_F32 : PF_DTYPE_F64;
+}
+
 /* "1+2j", "1" or "2j", as Python writes them, without brackets. */
 static int parse_complex(struct parser *ps, const char *word, size_t len)
 {
-	enum pf_dtype part = ps->dtype == PF_DTYPE_C64 ? PF_DTYPE_F32 : PF_DTYPE_F64;
+	enum pf_dtype part = part_of(ps->dtype);
 	struct pf_decimal re, im = { .kind = PF_DECIMAL_NUMBER, .exact = true };
 	size_t n = pf_decimal_scan(word, len, &re), m;
 
@@ -194,27 +201,13 @@ static int parse_word(struct parser *ps, const char *word, size_t len)
 {
 	if (ps->any)
 		return parse_any(ps, word, len);
-	switch (ps->dtype) {
-	case PF_DTYPE_PRED:
+	switch (ps->kind) {
+	case PF_KIND_BOOLEAN:
 		return parse_pred(ps, word, len);
-	case PF_DTYPE_S1:
-	case PF_DTYPE_S2:
-	case PF_DTYPE_S4:
-	case PF_DTYPE_S8:
-	case PF_DTYPE_S16:
-	case PF_DTYPE_S32:
-	case PF_DTYPE_S64:
-		return parse_integer(ps, word, len, true);
-	case PF_DTYPE_U1:
-	case PF_DTYPE_U2:
-	case PF_DTYPE_U4:
-	case PF_DTYPE_U8:
-	case PF_DTYPE_U16:
-	case PF_DTYPE_U32:
-	case PF_DTYPE_U64:
-		return parse_integer(ps, word, len, false);
-	case PF_DTYPE_C64:
-	case PF_DTYPE_C128:
+	case PF_KIND_SIGNED:
+	case PF_KIND_UNSIGNED:
+		return parse_integer(ps, word, len);
+	case PF_KIND_COMPLEX:
 		return parse_complex(ps, word, len);
 	default:
 		return parse_real(ps, word, len);
@@ -338,6 +331,7 @@ int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_sha
 
 	if (!pf_dtype_valid((int)want))
 		return pf_err_set(err, -EINVAL, "no element type to read text as");
+	ps.kind = pf_dtype_kind(want);
 	ps.p = src;
 	ps.end = src + len;
 	r = parse_lines(&ps);
@@ -365,6 +359,7 @@ int pf_text_check(struct pf_text_check *c, const char *src, size_t len,
 	struct parser ps = { .p = src + c->at,
 			     .line = c->line,
 			     .dtype = want ? want : PF_DTYPE_F32,
+			     .kind = pf_dtype_kind(want ? want : PF_DTYPE_F32),
 			     .any = !want,
 			     .data = &data,
 			     .err = err,
@@ -487,34 +482,21 @@ static size_t print_complex(char *dst, enum pf_dtype part, const unsigned char *
 	return len;
 }
 
-static size_t print_element(char *dst, enum pf_dtype dtype, const unsigned char *p)
+static size_t print_element(char *dst, enum pf_dtype dtype, enum pf_dtype_kind kind,
+			    const unsigned char *p)
 {
-	switch (dtype) {
-	case PF_DTYPE_PRED:
+	switch (kind) {
+	case PF_KIND_BOOLEAN:
 		memcpy(dst, *p ? "true" : "false", 5);
 		return *p ? 4 : 5;
-	case PF_DTYPE_S1:
-	case PF_DTYPE_S2:
-	case PF_DTYPE_S4:
-	case PF_DTYPE_S8:
-	case PF_DTYPE_S16:
-	case PF_DTYPE_S32:
-	case PF_DTYPE_S64:
+	case PF_KIND_SIGNED:
 		return print_signed(dst, load(p, pf_dtype_size(dtype)),
 				    pf_dtype_bits(dtype));
-	case PF_DTYPE_U1:
-	case PF_DTYPE_U2:
-	case PF_DTYPE_U4:
-	case PF_DTYPE_U8:
-	case PF_DTYPE_U16:
-	case PF_DTYPE_U32:
-	case PF_DTYPE_U64:
+	case PF_KIND_UNSIGNED:
 		return print_unsigned(dst, load(p, pf_dtype_size(dtype)),
 				      pf_dtype_bits(dtype));
-	case PF_DTYPE_C64:
-		return print_complex(dst, PF_DTYPE_F32, p);
-	case PF_DTYPE_C128:
-		return print_complex(dst, PF_DTYPE_F64, p);
+	case PF_KIND_COMPLEX:
+		return print_complex(dst, part_of(dtype), p);
 	default:
 		return print_real(dst, dtype, p);
 	}
@@ -523,9 +505,10 @@ static size_t print_element(char *dst, enum pf_dtype dtype, const unsigned char 
 /* Before an element there may be the ends of a line and of a block. */
 uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n)
 {
-	bool is_complex = dtype == PF_DTYPE_C64 || dtype == PF_DTYPE_C128;
-
-	return n * ((is_complex ? ELEMENT_MAX : PF_DECIMAL_MAX) + 2) + 2;
+	return n * ((pf_dtype_kind(dtype) == PF_KIND_COMPLEX ? ELEMENT_MAX
+							     : PF_DECIMAL_MAX) +
+		    2) +
+	       2;
 }
 
 bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
@@ -535,10 +518,12 @@ bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
 	size_t size = pf_dtype_size(dtype), rows = 1, cols = 1, rows_in_slice = 1;
 	size_t row = place->row, col = place->col;
 	const unsigned char *p = data;
+	enum pf_dtype_kind kind;
 	struct writer w;
 
 	if (size == 0)
 		return false;
+	kind = pf_dtype_kind(dtype);
 	w.buf = buf;
 	w.len = 0;
 	for (unsigned i = 0; i < shape->rank; i++) {
@@ -562,7 +547,7 @@ bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
 				if (buf->failed)
 					return false;
 			}
-			w.len += print_element(w.text + w.len, dtype, p);
+			w.len += print_element(w.text + w.len, dtype, kind, p);
 			w.text[w.len++] = col + 1 < cols ? ' ' : '\n';
 		}
 		if (col == cols) {

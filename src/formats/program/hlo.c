@@ -69,6 +69,18 @@ int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
 	return 1;
 }
 
+int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
+{
+	struct pf_field field;
+	int r;
+
+	*ret = (struct pf_slice){ NULL, 0 };
+	while ((r = pf_proto_next(rest, &field)) > 0)
+		if (field.number == number && field.type == PF_WIRE_BYTES)
+			*ret = field.bytes;
+	return r;
+}
+
 /*
  * Finding parts of a HloModuleProto in place.  Modules hold their constants and may be
  * gigabytes: a generated decoder would copy them all.
@@ -105,19 +117,6 @@ static int malformed(struct pf_err *err, const char *what, const struct pf_slice
 			  (size_t)(rest->p - all->p));
 }
 
-/* The last field NUMBER of PROTO, which must be bytes; p stays NULL if there is none. */
-static int find_bytes(struct pf_slice proto, uint32_t number, struct pf_slice *ret)
-{
-	struct pf_field field;
-	int r;
-
-	*ret = (struct pf_slice){ NULL, 0 };
-	while ((r = pf_proto_next(&proto, &field)) > 0)
-		if (field.number == number && field.type == PF_WIRE_BYTES)
-			*ret = field.bytes;
-	return r;
-}
-
 int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
 		       struct pf_err *err)
 {
@@ -127,7 +126,7 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 
 	*ret = (struct pf_hlo_module){ .all = proto };
 	if (with_config) {
-		r = find_bytes(proto, CONFIG_MODULE, &ret->all);
+		r = pf_proto_find(&proto, CONFIG_MODULE, &ret->all);
 		if (r < 0 || !ret->all.p)
 			return pf_err_set(err, -EINVAL,
 					  "the optimized program is no valid "
@@ -185,7 +184,7 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 	if (opcode.len != strlen("parameter") ||
 	    memcmp(opcode.p, "parameter", opcode.len) != 0 || number >= n || !metadata.p)
 		return 0;
-	r = find_bytes(metadata, METADATA_OP_NAME, &name);
+	r = pf_proto_find(&metadata, METADATA_OP_NAME, &name);
 	if (r == 0 && name.len)
 		names[number] = name;
 	return r;

@@ -38,6 +38,12 @@ struct pf_field {
  */
 int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
 
+/*
+ * Walk to the end of *REST; *RET is the last field NUMBER that holds bytes, p is NULL if there is
+ * none.  0; -EINVAL as above.
+ */
+int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret);
+
 /* Finding the parts of a HloModuleProto that hlo.c unpacks; used by it only. */
 
 /* All slices point into the module's bytes; p is NULL for what it does not have. */
@@ -106,15 +112,5 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret);
-
-/* The container that jax.export writes; used by program.c only. */
-
-enum { PF_JAX_PLATFORMS = 64 }; /* bytes of their names, with NUL */
-
-/* What an Exported holds that matters here. */
-struct pf_jax_exported {
-	size_t off, len; /* its module, a portable artifact, in the file */
-	char platforms[PF_JAX_PLATFORMS]; /* "cpu" or "cpu cuda": what it is for */
-};
 
 #endif

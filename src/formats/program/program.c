@@ -106,7 +106,7 @@ static bool string(const struct flat *f, size_t at, size_t i, const char **ret,
 	return inside(f, start + 4, *ret_len);
 }
 
-static int read_platforms(const struct flat *f, size_t root, struct pf_jax_exported *ret,
+static int read_platforms(const struct flat *f, size_t root, struct pf_program_facts *ret,
 			  struct pf_err *err)
 {
 	size_t at, n, used = 0;
@@ -178,14 +178,13 @@ static int check_shapes(const struct flat *f, size_t root, unsigned id,
  * -EINVAL: it is none, its parts lie outside, or an argument has no fixed shape.
  * Source: jax/_src/export/serialization.fbs; flatbuffers.dev/internals.
  */
-static int pf_jax_export_find(const void *bytes, size_t len, struct pf_jax_exported *ret,
-			      struct pf_err *err)
+static int find_exported(const void *bytes, size_t len, struct pf_program_facts *ret,
+			 struct pf_err *err)
 {
 	const struct flat f = { bytes, len };
 	size_t root = number(&f, 0, 4), at, n;
 	int r;
 
-	*ret = (struct pf_jax_exported){ 0 };
 	if (!root || !vector(&f, root, EXPORTED_MODULE, 1, &at, &n))
 		return pf_err_set(err, -EINVAL,
 				  "expected what jax.export writes, found something else "
@@ -399,19 +398,6 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 	return 0;
 }
 
-/* Go through a message's fields; what the last field NUMBER holds, if it is bytes. */
-static int walk(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
-{
-	struct pf_field field;
-	int r;
-
-	*ret = (struct pf_slice){ NULL, 0 };
-	while ((r = pf_proto_next(rest, &field)) > 0)
-		if (field.number == number && field.type == PF_WIRE_BYTES)
-			*ret = field.bytes;
-	return r;
-}
-
 /*
  * Is it a sequence of fields?  Plugins write a module with its configuration: where a
  * module has its name that has a module, which has computations; a name does not.
@@ -426,17 +412,18 @@ static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 		return pf_err_set(err, -EINVAL,
 				  "expected a HloModuleProto, found MLIR bytecode: "
 				  "name it .mlirbc");
-	if (walk(&rest, MODULE_COMPUTATIONS, &computations) < 0)
+	if (pf_proto_find(&rest, MODULE_COMPUTATIONS, &computations) < 0)
 		return pf_err_set(
 			err, -EINVAL,
 			"expected a serialized HloModuleProto, found something else "
 			"or a truncated one (at byte %zu of %zu): StableHLO text is "
 			".mlir",
 			(size_t)(rest.p - (const uint8_t *)p), len);
-	if (computations.p || walk(&all, CONFIG_MODULE, &module) < 0 || !module.p)
+	if (computations.p || pf_proto_find(&all, CONFIG_MODULE, &module) < 0 ||
+	    !module.p)
 		return 0;
 	rest = module;
-	if (walk(&rest, MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
+	if (pf_proto_find(&rest, MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
 		return 0;
 	ret->off = (size_t)(module.p - (const uint8_t *)p);
 	ret->len = module.len;
@@ -446,22 +433,14 @@ static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
 		     struct pf_err *err)
 {
-	struct pf_jax_exported exported;
 	int r;
 
 	if (is_bytecode(p, len))
 		return pf_err_set(err, -EINVAL,
 				  "expected what jax.export serializes, found MLIR "
 				  "bytecode: name it .mlirbc");
-	r = pf_jax_export_find(p, len, &exported, err);
-	if (r == 0)
-		r = check_bytecode(p + exported.off, exported.len, ret, err);
-	if (r < 0)
-		return r;
-	ret->off = exported.off;
-	ret->len = exported.len;
-	snprintf(ret->platforms, sizeof(ret->platforms), "%s", exported.platforms);
-	return 0;
+	r = find_exported(p, len, ret, err);
+	return r < 0 ? r : check_bytecode(p + ret->off, ret->len, ret, err);
 }
 
 /* What the container holds is checked by who loads it. */

@@ -789,29 +789,28 @@ static bool append(struct json_object *array, struct json_object *value)
 	return false;
 }
 
-struct json_object *pf_shape_json(const struct pf_shape *shape)
+/* N integers of SIZE bytes each. */
+static struct json_object *numbers_json(const void *numbers, size_t size, size_t n)
 {
 	struct json_object *array = json_object_new_array();
 
-	for (unsigned i = 0; array && i < shape->rank; i++)
-		if (!append(array, json_object_new_int64(shape->dims[i]))) {
+	for (size_t i = 0; array && i < n; i++) {
+		int64_t number = size == sizeof(int64_t) ? ((const int64_t *)numbers)[i]
+				 : size == sizeof(unsigned)
+					 ? ((const unsigned *)numbers)[i]
+					 : ((const uint16_t *)numbers)[i];
+
+		if (!append(array, json_object_new_int64(number))) {
 			json_object_put(array);
 			return NULL;
 		}
+	}
 	return array;
 }
 
-/* XLA's way to write a layout: the dimensions, the fastest varying one first. */
-static struct json_object *layout_json(const struct pf_param *param)
+struct json_object *pf_shape_json(const struct pf_shape *shape)
 {
-	struct json_object *array = json_object_new_array();
-
-	for (unsigned i = 0; array && i < param->shape.rank; i++)
-		if (!append(array, json_object_new_int((int)param->minor_to_major[i]))) {
-			json_object_put(array);
-			return NULL;
-		}
-	return array;
+	return numbers_json(shape->dims, sizeof(shape->dims[0]), shape->rank);
 }
 
 /* The kind of the memory that it lies in, as devices/NAME/N/memories calls it. */
@@ -841,19 +840,12 @@ static struct json_object *memory_json(const struct pf_param *param, const char 
 static struct json_object *tiles_json(const struct pf_tiles *tiles)
 {
 	struct json_object *o = json_object_new_object();
-	struct json_object *parts = json_object_new_array();
-	struct json_object *of = tiles->of ? json_object_new_array() : NULL;
-	bool ok = o && parts && (of || !tiles->of);
 
-	for (unsigned d = 0; ok && d < tiles->rank; d++)
-		ok = append(parts, json_object_new_int((int)tiles->counts[d]));
-	for (unsigned p = 0; ok && of && p < tiles->n; p++)
-		ok = append(of, json_object_new_int(tiles->of[p]));
-	ok = ok && add(o, "parts", json_object_get(parts)) &&
-	     (!of || add(o, "of", json_object_get(of)));
-	json_object_put(parts);
-	json_object_put(of);
-	if (ok)
+	if (o &&
+	    add(o, "parts",
+		numbers_json(tiles->counts, sizeof(tiles->counts[0]), tiles->rank)) &&
+	    (!tiles->of ||
+	     add(o, "of", numbers_json(tiles->of, sizeof(tiles->of[0]), tiles->n))))
 		return o;
 	json_object_put(o);
 	return NULL;
@@ -872,7 +864,10 @@ static struct json_object *param_json(const struct pf_param *param, bool input,
 	     add(o, "datatype",
 		 json_object_new_string(pf_dtype_datatype(param->dtype))) &&
 	     add(o, "shape", pf_shape_json(&param->shape)) &&
-	     add(o, "layout", layout_json(param)) &&
+	     /* XLA's way: the dimensions, the fastest varying one first. */
+	     add(o, "layout",
+		 numbers_json(param->minor_to_major, sizeof(param->minor_to_major[0]),
+			      param->shape.rank)) &&
 	     add(o, "memory", memory_json(param, memory));
 	if (ok && param->tiles)
 		ok = add(o, "sharding", tiles_json(param->tiles));
