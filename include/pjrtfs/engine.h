@@ -187,7 +187,7 @@ struct pf_sched *pf_worker_sched(const struct pf_worker *worker);
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,
 		    struct pf_err *err);
 
-/* What the worker's instances have printed; borrowed. */
+/* The log of what the worker's instances have printed; borrowed. */
 struct pf_plugin_log *pf_worker_plugin_log(struct pf_worker *worker);
 
 /* A number for a new executable or buffer: never 0, never given twice. */
@@ -314,8 +314,8 @@ struct pf_sync_call {
 	size_t tail_len;
 	size_t reply_more; /* bytes that are taken of a reply beyond those it must have */
 	unsigned timeout_s; /* 0: no limit */
-	/* What the request names in the arena: DROP(KEPT) is called when the worker reads it no
-	 * more, also on failure.  May be NULL. */
+	/* DROP(KEPT) is called when the worker no longer reads what the request names in the
+	 * arena, also on failure.  May be NULL. */
 	void *kept;
 	void (*drop)(void *kept);
 	/* Counts the calls that timed out, until the worker answers; may be NULL.  Outlives the

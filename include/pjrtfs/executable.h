@@ -21,18 +21,17 @@ struct pf_compile_job;
 struct pf_compiler;
 
 /*
- * Who compiles when: a fair queue between users, so many compiles at a time, and the cache
- * that may save them.
+ * The compiler: runs compiles on threads of its own, a number at a time and fairly between users
+ * (scheduler.h), and knows the cache that may save them.
  */
 
 struct pf_compiler_config {
 	struct pf_cache *cache; /* borrowed, outlives it; NULL: there is none */
 	unsigned jobs;          /* compiles at a time; 0: one for each processor */
 	unsigned timeout_s;     /* seconds that one may take; 0: no limit */
-	/* Compile options that programs have where their own do not say otherwise: a JSON
-	 * object, copied; NULL: none. */
+	/* Default compile options of all programs: a JSON object, copied; NULL: none. */
 	const char *options;
-	uid_t owner; /* of the mount: never refused what ended a worker before */
+	uid_t owner; /* of the mount, who may run programs again that ended a worker */
 };
 
 /* ret   on success, the caller's; pf_compiler_free.  -ENOMEM. */
@@ -40,21 +39,21 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 		    struct pf_err *err);
 
 /*
- * Have WORKER's plugin identified for the cache, behind, so that the first compile need not
- * wait for 250 MB to be read.  Does not block.
+ * Start to identify WORKER's plugin for the cache, so that the first compile does not wait until
+ * 250 MB have been read.  Does not block.
  */
 void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
 
-/* Wait until what was compiled is in the cache, at most MS milliseconds. */
+/* Wait until compiled programs are in the cache, at most MS milliseconds. */
 void pf_compiler_finish(struct pf_compiler *compiler, unsigned ms);
 
 /*
- * End its threads.  The workers have been stopped, so those waiting fail, and whoever asks
- * for a compile from now on fails at once.  Blocks until the last one has.  NULL is allowed.
+ * End the threads.  The workers have been stopped, so queued compiles fail, and later ones fail
+ * at once.  Blocks until the last queued one has failed.  NULL is allowed.
  */
 void pf_compiler_stop(struct pf_compiler *compiler);
 
-/* Stop and free it; nobody asks any more.  NULL is allowed. */
+/* Stop and free COMPILER, to which nothing refers any more.  NULL is allowed. */
 void pf_compiler_free(struct pf_compiler *compiler);
 
 enum pf_executable_state {

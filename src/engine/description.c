@@ -8,7 +8,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
 
-/* Limits on what a worker can make the daemon keep. */
+/* Limits, because the worker is not trusted. */
 enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };
 
 /* Of executions on a device. */
@@ -19,33 +19,7 @@ enum {
 	LONG_MS = 500,
 };
 
-static const char *text_of(struct json_object *o, const char *key)
-{
-	struct json_object *v;
-
-	if (!json_object_object_get_ex(o, key, &v) ||
-	    !json_object_is_type(v, json_type_string))
-		return "";
-	return json_object_get_string(v);
-}
-
-static int64_t int_of(struct json_object *o, const char *key, int64_t otherwise)
-{
-	struct json_object *v;
-
-	if (!json_object_object_get_ex(o, key, &v) ||
-	    !json_object_is_type(v, json_type_int))
-		return otherwise;
-	return json_object_get_int64(v);
-}
-
-static bool bool_of(struct json_object *o, const char *key)
-{
-	struct json_object *v;
-
-	return json_object_object_get_ex(o, key, &v) && json_object_get_boolean(v);
-}
-
+/* The member KEY of O, if it is of TYPE; else NULL. */
 static struct json_object *typed(struct json_object *o, const char *key,
 				 enum json_type type)
 {
@@ -54,6 +28,27 @@ static struct json_object *typed(struct json_object *o, const char *key,
 	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, type))
 		return NULL;
 	return v;
+}
+
+static const char *text_of(struct json_object *o, const char *key)
+{
+	struct json_object *v = typed(o, key, json_type_string);
+
+	return v ? json_object_get_string(v) : "";
+}
+
+static int64_t int_of(struct json_object *o, const char *key, int64_t otherwise)
+{
+	struct json_object *v = typed(o, key, json_type_int);
+
+	return v ? json_object_get_int64(v) : otherwise;
+}
+
+static bool bool_of(struct json_object *o, const char *key)
+{
+	struct json_object *v;
+
+	return json_object_object_get_ex(o, key, &v) && json_object_get_boolean(v);
 }
 
 static int parse_device(struct json_object *o, struct pf_device_desc *d,
@@ -90,7 +85,7 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d,
 	return 0;
 }
 
-/* The worker's own failure. */
+/* The failure that the worker reports. */
 static int failure(struct json_object *json, struct pf_err *err)
 {
 	int code = (int)int_of(json, "errno", -EIO);

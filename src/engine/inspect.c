@@ -36,7 +36,7 @@ struct inspection {
 
 /* --- the program --------------------------------------------------------------------------- */
 
-/* Make CALL; WHAT the worker is to do is for the sentence of a failure. */
+/* Make CALL, which has the worker do WHAT; that begins the sentence of a failure. */
 static int call_worker(struct inspection *in, const char *what, struct pf_sync_call *call,
 		       void *reply, size_t reply_min, struct pf_err *err)
 {
@@ -106,7 +106,7 @@ static int upload(struct inspection *in, uint64_t id, unsigned device,
 			   &reply, sizeof(reply), err);
 }
 
-/* What the worker replies to the execution. */
+/* The reply to the execution. */
 struct executed {
 	struct pf_rep_execute head;
 	struct pf_out out;

@@ -40,7 +40,7 @@ static int spawn(const struct pf_process_start *start, char *const *env, char *n
 	/* The daemon blocks and ignores signals that a worker must not. */
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	/* Its own group: Ctrl-C at a foreground daemon is the daemon's to handle. */
+	/* Its own group, so that Ctrl-C at a daemon in the foreground signals the daemon only. */
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 						POSIX_SPAWN_SETPGROUP);
@@ -159,7 +159,7 @@ void pf_process_reap(struct pf_process *process, const char *name,
 			   name, WEXITSTATUS(status));
 }
 
-/* The JSON text for the worker.  MODE of the sandbox: NULL: as C says, or the worker's default. */
+/* The JSON text for the worker; with MODE (NULL: what C says) as the mode of the sandbox. */
 static char *setup_text(const struct pf_worker_config *c, const char *options,
 			const char *mode)
 {

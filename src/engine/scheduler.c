@@ -36,13 +36,12 @@ struct pf_sched {
 	uint64_t last_ticket;
 	bool armed;  /* the timer */
 	int64_t due; /* when it fires: CLOCK_MONOTONIC, ms */
-	struct pf_sched_request *granted,
-		*last_granted; /* whose callers do not know yet */
+	struct pf_sched_request *granted, *last_granted; /* granted is to be called */
 };
 
 /* --- queues --------------------------------------------------------------------------- */
 
-/* Where the first request stands of those that are in one order with R. */
+/* Where the first request of R's user stands, or the first front request if R is one. */
 static struct pf_sched_request **user_locked(struct queue *q,
 					     const struct pf_sched_request *r)
 {
@@ -53,7 +52,7 @@ static struct pf_sched_request **user_locked(struct queue *q,
 	return at;
 }
 
-/* The time until which R's user waits; 0: not at all. */
+/* The time until which R's user waits; 0: R may be granted. */
 static int64_t waits_until(const struct pf_sched *s, const struct pf_sched_request *r)
 {
 	return s->config.user_waits_until && !r->front
@@ -83,7 +82,7 @@ static void arm_locked(struct pf_sched *s, const struct queue *q)
 	if (s->armed && !pf_timer_disarm(s->timers, &s->timer))
 		return; /* it fires just now, and is armed anew then */
 	s->due = due;
-	/* Without a thread for the timer, slots held for long keep counting. */
+	/* If the timers have no thread, slots held for long keep counting. */
 	s->armed = pf_timer_arm(s->timers, &s->timer,
 				due > now ? (uint64_t)(due - now) : 1) == 0;
 }

@@ -38,7 +38,7 @@ static void shared_free(struct shared *s)
 	free(s);
 }
 
-/* Free in the worker what an answer that came too late tells of: executables and blocks. */
+/* REPLY came too late: free the executable and the blocks that the worker made. */
 static void free_answer(struct shared *s, const void *reply)
 {
 	const struct pf_rep_compile *compiled = reply;

@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "pjrtfs/engine.h"
 
-enum { START_TIMEOUT_MS = 120000 }; /* a plugin that loads 250 MB from a cold disk */
+enum { START_TIMEOUT_MS = 120000 }; /* enough to load 250 MB from a cold disk */
 
 static void free_parts(struct pf_worker *w)
 {
@@ -195,7 +195,7 @@ uint64_t pf_worker_id(struct pf_worker *w)
 	return atomic_fetch_add(&w->last_id, 1) + 1;
 }
 
-/* The present life, if it can be asked; a life whose rings are damaged is about to end. */
+/* The present instance, unless its rings are damaged: then it is about to end. */
 static struct pf_instance *instance_locked(const struct pf_worker *w)
 {
 	return w->instance && !atomic_load(&w->instance->broken) ? w->instance : NULL;

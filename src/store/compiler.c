@@ -88,7 +88,7 @@ void pf_compiler_add(struct pf_compiler *c, struct pf_compile_job *job, bool fro
 	c->n_jobs += !stopped;
 	pf_unlock(&c->lock);
 	if (stopped) {
-		job->run(job); /* there is no worker: it only fails */
+		job->run(job); /* it fails at once: the workers have ended */
 		return;
 	}
 	job->compiler = c;
@@ -128,7 +128,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 		return;
 	pf_cache_environment(pf_instance_environ(instance), &text);
 	PF_LOCK_SCOPE(&c->lock);
-	if (known_locked(c, number, out)) /* somebody else was faster */
+	if (known_locked(c, number, out)) /* another thread was faster */
 		return;
 	e = c->environments;
 	while (e && e->worker != worker)
@@ -141,7 +141,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 	if (out->failed)
 		return;
 	pf_buf_append(out, text.data, text.len);
-	/* The worker's former life compiles no more. */
+	/* The worker's instance before compiles nothing any more. */
 	pf_buf_release(&e->text);
 	e->text = text;
 	text = (struct pf_buf)PF_BUF_INIT;

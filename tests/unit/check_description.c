@@ -43,7 +43,7 @@ START_TEST(a_description_is_understood)
 	ck_assert_int_eq(d.devices[0].memories[1].id, 8);
 	ck_assert_str_eq(d.devices[0].memories[0].kind, "pinned_host");
 	ck_assert_str_eq(d.devices[0].memories[1].description, "m1");
-	/* What is not told. */
+	/* Members that are missing. */
 	ck_assert_int_eq(d.devices[1].local_hardware_id, -1);
 	ck_assert(!d.devices[1].addressable);
 	ck_assert_str_eq(d.devices[1].kind, "");
@@ -139,7 +139,7 @@ START_TEST(nonsense_is_refused)
 }
 END_TEST
 
-/* Odd, but harmless: wrong kinds of values count as not told. */
+/* Odd, but harmless: values of a wrong kind count as missing. */
 static const char *const odd[] = {
 	"{\"ok\":true," V ",\"devices\":[]}",
 	"{\"ok\":true," V ",\"devices\":[null]}",
@@ -154,7 +154,7 @@ static const char *const odd[] = {
 	"\"extensions\":{}}",
 };
 
-START_TEST(odd_values_count_as_not_told)
+START_TEST(odd_values_count_as_missing)
 {
 	struct pf_description d = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -255,7 +255,7 @@ int main(void)
 	tcase_add_test(tc, a_description_is_understood);
 	tcase_add_test(tc, half_a_description_is_none);
 	unit_add_cases(tc, nonsense_is_refused, refused);
-	unit_add_cases(tc, odd_values_count_as_not_told, odd);
+	unit_add_cases(tc, odd_values_count_as_missing, odd);
 	unit_add_cases(tc, there_are_limits, amounts);
 	tcase_add_test(tc, a_deep_nest_is_refused);
 	tcase_add_loop_test(tc, damage_does_no_harm, 0, 8);

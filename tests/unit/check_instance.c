@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One life of a worker: calls, frees, and its end. */
+/* An instance: calls, frees, and its end. */
 #include "instance_fixture.h"
 
 START_TEST(a_call_is_answered)
@@ -56,7 +56,7 @@ START_TEST(answers_may_come_in_any_order)
 }
 END_TEST
 
-START_TEST(who_settles_takes_the_answer)
+START_TEST(a_spinning_caller_takes_the_reply)
 {
 	static const unsigned us[] = { 0, 1, 200000 };
 	struct question q;
@@ -82,8 +82,8 @@ END_TEST
 static struct question inner;
 
 /* Two answers lie there: while the first is looked at the second must not take its place. */
-static void settle_within(struct pf_call *call, int code, const struct pf_err *err,
-			  const void *reply, size_t len)
+static void spin_within(struct pf_call *call, int code, const struct pf_err *err,
+			const void *reply, size_t len)
 {
 	struct question *q = pf_container_of(call, struct question, call);
 	char before[sizeof(struct pf_rep_block)];
@@ -96,13 +96,13 @@ static void settle_within(struct pf_call *call, int code, const struct pf_err *e
 	event_fire(&q->answered);
 }
 
-START_TEST(who_is_being_answered_settles_nothing)
+START_TEST(done_does_not_spin)
 {
 	uint64_t first, second;
 	struct question q;
 
 	ask(&q, 1);
-	q.call.done = settle_within;
+	q.call.done = spin_within;
 	take_request();
 	first = ((struct pf_msg_head *)message)->tag;
 	ask(&inner, 2);
@@ -142,7 +142,7 @@ START_TEST(a_full_ring_is_busy)
 }
 END_TEST
 
-START_TEST(what_is_too_long_is_refused)
+START_TEST(too_long_requests_are_refused)
 {
 	static char options[PF_RING_MESSAGE];
 	struct pf_req_compile req = { .head.op = PF_OP_COMPILE };
@@ -197,7 +197,7 @@ static void answered_frees(struct pf_call *call, int code, const struct pf_err *
 		pf_instance_free_id(instance, PF_OP_BUFFER_FREE, id);
 }
 
-/* What an answer frees wakes the worker, which sleeps, when the answer was given. */
+/* Frees that done sends wake the worker, which sleeps, when done has returned. */
 START_TEST(frees_of_an_answer_are_sent)
 {
 	const struct pf_req_id *req = (const void *)message;
@@ -289,7 +289,7 @@ START_TEST(each_call_has_the_words_since_it_began)
 }
 END_TEST
 
-/* Words of calls that were answered explain no death, but for what only a dying process prints. */
+/* Lines printed during a call that was answered explain no death, but for fatal ones. */
 static const struct {
 	const char *plugin_log, *said;
 } idle[] = {
@@ -315,7 +315,7 @@ START_TEST(with_no_call_only_fatal_words_count)
 }
 END_TEST
 
-/* What a worker answered before it died counts. */
+/* Replies that the worker sent before it died count. */
 START_TEST(answers_of_the_dead_count)
 {
 	struct question q[50];
@@ -333,7 +333,7 @@ START_TEST(answers_of_the_dead_count)
 }
 END_TEST
 
-START_TEST(what_is_alive_is_counted)
+START_TEST(objects_are_counted)
 {
 	/* Before the devices are known nothing counts. */
 	pf_instance_count(instance, PF_ALIVE_BUFFERS, 0, 1);
@@ -460,17 +460,17 @@ int main(void)
 	tcase_add_test(tc, a_call_is_answered);
 	tcase_add_test(tc, a_tail_follows_its_request);
 	tcase_add_test(tc, answers_may_come_in_any_order);
-	tcase_add_test(tc, who_settles_takes_the_answer);
-	tcase_add_test(tc, who_is_being_answered_settles_nothing);
+	tcase_add_test(tc, a_spinning_caller_takes_the_reply);
+	tcase_add_test(tc, done_does_not_spin);
 	tcase_add_test(tc, a_full_ring_is_busy);
-	tcase_add_test(tc, what_is_too_long_is_refused);
+	tcase_add_test(tc, too_long_requests_are_refused);
 	tcase_add_test(tc, no_free_is_lost);
 	tcase_add_test(tc, frees_of_an_answer_are_sent);
 	tcase_add_test(tc, after_the_end_all_fails);
 	tcase_add_test(tc, each_call_has_the_words_since_it_began);
 	unit_add_cases(tc, with_no_call_only_fatal_words_count, idle);
 	tcase_add_test(tc, answers_of_the_dead_count);
-	tcase_add_test(tc, what_is_alive_is_counted);
+	tcase_add_test(tc, objects_are_counted);
 	tcase_add_test(tc, threads_ask_at_once);
 	tcase_add_loop_test(tc, death_races_with_calls, 0, 5);
 	suite_add_tcase(s, tc);

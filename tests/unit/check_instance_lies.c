@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker says that is not true, and whom it harms. */
+/* A worker that lies harms only the calls that it lies to, or itself. */
 #include <fcntl.h>
 #include <limits.h>
 
@@ -36,7 +36,7 @@ END_TEST
 /* A reply to TAG with a field that is not as it should be. */
 struct lie {
 	uint32_t op;
-	int32_t len_more; /* what its head says beyond the truth */
+	int32_t len_more; /* added to the length in the head */
 	size_t cut;       /* the message ends that early */
 	int32_t code, pjrt_code;
 	int want; /* the call's code */
@@ -88,7 +88,7 @@ START_TEST(lies_harm_only_the_call)
 	ck_assert_int_eq(q.err.code, l->want);
 	ck_assert_int_eq(q.err.pjrt_code, l->want_pjrt_code);
 	ck_assert_uint_le(strlen(q.err.text), PF_ERR_TEXT - 1);
-	/* A second answer to the same call is nobody's. */
+	/* A second reply to the same call is dropped. */
 	answer_rightly(tag);
 	ask(&after, 3);
 	take_request();
@@ -100,7 +100,7 @@ END_TEST
 
 static const uint64_t tags[] = { 0, 2, 77777, UINT64_MAX, UINT64_C(1) << 63 };
 
-START_TEST(unknown_tags_are_nobodys)
+START_TEST(unknown_tags_answer_no_call)
 {
 	struct question q;
 
@@ -125,7 +125,7 @@ static const struct {
 	uint64_t head, tail;
 } indexes[] = { { 4, 0 }, { UINT64_MAX, 0 }, { PF_RING_BYTES + 8, 0 }, { 0, 8 } };
 
-/* The worker breaks the ring: who asked is told, and nobody runs in circles. */
+/* The worker breaks the ring: the calls fail, and no thread spins for ever. */
 START_TEST(a_broken_ring_ends_the_calls)
 {
 	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer.reply.shared;
@@ -136,7 +136,7 @@ START_TEST(a_broken_ring_ends_the_calls)
 	take_request();
 	atomic_store(words, indexes[_i].head);
 	atomic_store(words + 8, indexes[_i].tail);
-	pf_ring_wake(&peer.reply); /* wakes who sleeps */
+	pf_ring_wake(&peer.reply); /* wakes the reply thread */
 	before = cpu_seconds();
 	usleep(500000);
 	ck_assert_double_le(cpu_seconds() - before, 0.25);
@@ -146,7 +146,7 @@ START_TEST(a_broken_ring_ends_the_calls)
 }
 END_TEST
 
-/* The page is nobody's any more: the life must end, and this process must not. */
+/* A page of the pool is lost: the instance must end, and this process must not. */
 START_TEST(a_lost_page_ends_the_instance)
 {
 	const char *far = pf_instance_pool(instance, POOL - 4096, 4096);
@@ -173,7 +173,7 @@ static bool is_reported(void)
 
 static const size_t stumps[] = { 0, 1, 15 };
 
-/* Without a tag nobody knows whose call was answered: all of them fail, and the worker goes. */
+/* A reply without a tag: all calls fail, and the worker is ended. */
 START_TEST(an_answer_without_a_tag_ends_the_calls)
 {
 	struct question q, other;
@@ -210,7 +210,7 @@ static void damage(int i)
 	atomic_store((_Atomic uint32_t *)(void *)words + CLOSED, damages[i].closed);
 }
 
-/* The worker breaks the ring that it is asked through: whoever asks finds out. */
+/* The worker breaks the ring of requests: the next call finds out. */
 START_TEST(a_broken_request_ring_ends_the_calls)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -230,7 +230,7 @@ START_TEST(a_broken_request_ring_ends_the_calls)
 }
 END_TEST
 
-/* So does whoever frees something, which has no answer. */
+/* So does the next free, which has no reply. */
 START_TEST(a_free_finds_a_broken_request_ring)
 {
 	damage(_i);
@@ -252,7 +252,7 @@ static void *sleepy_main(void *arg)
 	return NULL;
 }
 
-/* The worker writes over the marks of those that sleep: nobody sleeps for ever. */
+/* The worker overwrites the counts of sleepers: no thread sleeps for ever. */
 START_TEST(a_lost_wake_up_only_delays)
 {
 	_Atomic uint32_t *asks =
@@ -285,7 +285,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, only_the_pool_is_the_pool, places);
 	unit_add_cases(tc, lies_harm_only_the_call, lies);
-	unit_add_cases(tc, unknown_tags_are_nobodys, tags);
+	unit_add_cases(tc, unknown_tags_answer_no_call, tags);
 	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
 	tcase_add_test(tc, a_lost_page_ends_the_instance);
 	unit_add_cases(tc, an_answer_without_a_tag_ends_the_calls, stumps);

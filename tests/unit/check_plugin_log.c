@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plugin prints: the bounded log, how much the daemon's log gets, why a worker died. */
+/* The plugin log: the bounded log, the part in the daemon's log, why a worker died. */
 #include "engine/internal.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 static struct pf_plugin_log plugin_log;
 static struct pf_lines_reader reader;
-static int said; /* what the daemon's log says */
+static int said; /* the daemon's log */
 
 static void open_plugin_log(void)
 {
@@ -38,7 +38,7 @@ static void add(const char *text)
 	pf_plugin_log_add(&plugin_log, text, strlen(text));
 }
 
-/* The whole log, as who opens it now reads it. */
+/* The whole log, as a new reader reads it. */
 static const char *log_text(void)
 {
 	static char text[2 * PF_PLUGIN_LOG_BYTES];
@@ -50,7 +50,7 @@ static const char *log_text(void)
 	return text;
 }
 
-/* What the daemon's log says so far, without the process's name. */
+/* The daemon's log so far, without the process's name. */
 static const char *said_text(void)
 {
 	static char text[1 << 18];
@@ -141,7 +141,7 @@ static void count(void *arg)
 	++*(int *)arg;
 }
 
-START_TEST(who_follows_gets_what_comes)
+START_TEST(a_reader_gets_new_lines)
 {
 	struct timespec time;
 	char text[64];
@@ -233,7 +233,7 @@ START_TEST(its_end_tells_the_rest)
 }
 END_TEST
 
-START_TEST(what_comes_early_waits)
+START_TEST(early_lines_wait)
 {
 	add("early\nbird\n");
 	ck_assert_str_eq(said_text(), "");
@@ -417,11 +417,11 @@ int main(void)
 	tcase_add_test(tc, control_characters_become_spaces);
 	tcase_add_test(tc, a_long_line_becomes_several);
 	tcase_add_test(tc, only_the_end_is_kept);
-	tcase_add_test(tc, who_follows_gets_what_comes);
+	tcase_add_test(tc, a_reader_gets_new_lines);
 	unit_add_cases(tc, the_daemons_log_gets_them, levels);
 	tcase_add_test(tc, but_not_a_flood);
 	tcase_add_test(tc, its_end_tells_the_rest);
-	tcase_add_test(tc, what_comes_early_waits);
+	tcase_add_test(tc, early_lines_wait);
 	tcase_add_test(tc, too_much_that_comes_early_is_counted);
 	tcase_add_test(tc, quiet_is_quiet);
 	tcase_add_test(tc, a_full_pipe_holds_up_nobody);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers as the daemon sees them: started, asked, killed, started again, stopped. */
+/* Workers as the daemon sees them: started, called, killed, started again, stopped. */
 #include "engine_fixture.h"
 #include "pjrtfs/array.h"
 
@@ -89,7 +89,7 @@ START_TEST(a_worker_describes_its_plugin)
 }
 END_TEST
 
-/* Whoever awaits a life has one, or is woken for the next: never neither. */
+/* pf_worker_await gives an instance, or wakes the waiter for the next: never neither. */
 START_TEST(a_instance_is_there_or_awaited)
 {
 	struct event next;
@@ -126,7 +126,7 @@ START_TEST(a_instance_is_there_or_awaited)
 }
 END_TEST
 
-/* --- asking -------------------------------------------------------------------------- */
+/* --- calls --------------------------------------------------------------------------- */
 
 static int ask(struct pf_instance *instance, struct question *q, size_t reply_min,
 	       void *req, size_t len, const void *tail, size_t tail_len)
@@ -373,7 +373,7 @@ START_TEST(stopping_ends_the_calls_under_way)
 }
 END_TEST
 
-START_TEST(who_waits_is_woken)
+START_TEST(waiters_are_woken)
 {
 	struct event waiting;
 	struct pf_instance *instance;
@@ -396,7 +396,7 @@ START_TEST(who_waits_is_woken)
 }
 END_TEST
 
-START_TEST(stopping_wakes_who_waits)
+START_TEST(stopping_wakes_the_waiters)
 {
 	struct event waiting;
 	struct pf_err err = PF_ERR_INIT;
@@ -441,8 +441,8 @@ int main(void)
 	tcase_add_test(faulty, the_plugins_errors_come_through);
 	tcase_add_test(faulty, stopping_ends_the_calls_under_way);
 	tcase_add_test(faulty, a_instance_is_there_or_awaited);
-	tcase_add_test(faulty, who_waits_is_woken);
-	tcase_add_test(faulty, stopping_wakes_who_waits);
+	tcase_add_test(faulty, waiters_are_woken);
+	tcase_add_test(faulty, stopping_wakes_the_waiters);
 	suite_add_tcase(s, faulty);
 	return unit_run(s);
 }

@@ -22,10 +22,10 @@ static void say(const char *text)
 		_exit(9);
 }
 
-/* A file that all lives have: a byte for each one that began. */
+/* A file that all instances share: a byte for each one that began. */
 static const char instances_variable[] = "PJRTFS_TEST_LIVES_FD";
 
-/* Which life is this? */
+/* The number of this instance. */
 static int count_instances(void)
 {
 	const char *number = getenv(instances_variable);
@@ -62,7 +62,7 @@ static void print_much(void)
 	fflush(stdout);
 }
 
-/* What the worker called NAME does. */
+/* The behaviour of the worker called NAME. */
 static int play(const char *name)
 {
 	struct pf_buf text = PF_BUF_INIT;
@@ -123,7 +123,7 @@ static void start_player(const char *name)
 	ck_assert_msg(try_worker(self, "none", name, &err) == 0, "%s", err.text);
 }
 
-/* What is kept of its words, in LOG. */
+/* The whole log, in LOG. */
 static void read_log(struct pf_buf *log)
 {
 	struct pf_lines_reader reader = { 0 };
@@ -199,7 +199,7 @@ START_TEST(another_plugin_does_not_take_its_place)
 }
 END_TEST
 
-/* It lives, but nobody can talk to it: it goes, and its successor comes. */
+/* It lives, but cannot be called: it is ended, and the next one starts. */
 START_TEST(a_worker_that_hangs_up_is_replaced)
 {
 	unsigned restarts = 0;

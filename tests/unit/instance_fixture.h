@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One life of a worker, with the test as the worker, which holds both ends. */
+/* An instance, with the test as its worker, which holds both ends. */
 #ifndef PJRTFS_TESTS_UNIT_INSTANCE_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_INSTANCE_FIXTURE_H
 
