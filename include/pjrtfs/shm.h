@@ -65,7 +65,7 @@ struct pf_extent {
 enum pf_heap_parts { PF_HEAP_SMALL, PF_HEAP_LARGE, PF_HEAP_PARTS };
 enum { PF_HEAP_BINS = 28 }; /* one for each power of two of an extent's granules */
 
-/* What a heap's owner decides; all but small_shift in bytes. */
+/* The choices of a heap's owner; all but small_shift in bytes. */
 struct pf_heap_rules {
 	unsigned small_shift;              /* log2 of the bytes of a small granule */
 	uint64_t small_size;               /* of the front part: a multiple of 2 MiB */
@@ -93,7 +93,7 @@ struct pf_heap {
 	struct pf_heap_part parts[PF_HEAP_PARTS];
 	uint64_t ahead, ahead_end; /* offsets: what pf_heap_populate asked for */
 	uint64_t changes;          /* extents taken and given so far */
-	bool cool;                 /* there is nothing to trim */
+	bool cool;                 /* nothing is left to trim */
 	bool stop;
 	pthread_t thread;
 };
@@ -115,8 +115,8 @@ uint64_t pf_heap_round(const struct pf_heap *heap, uint64_t len);
 /*
  * Take an extent of at least LEN bytes (0 counts as 1), a large one if the front part is full.  Its
  * contents are undefined; *COLD: its pages may be missing.  MARK is the caller's, and the same for
- * pf_heap_give.  False: there is no room.  If only free extents of both temperatures together have
- * room, drops pages first, which takes milliseconds.
+ * pf_heap_give.  False: no free extent is long enough.  If only a warm and a cold one together are,
+ * it drops pages first, which takes milliseconds.
  */
 bool pf_heap_take(struct pf_heap *heap, uint64_t len, bool mark, struct pf_extent *ret,
 		  bool *cold);
@@ -152,8 +152,8 @@ struct pf_arena;
  *
  * The daemon maps it for writing, workers read-only, so that naming bytes to a worker is
  * naming an offset.  Freed extents stay warm (their pages are kept) up to a limit, since
- * touching fresh pages costs more than copying into them; what goes beyond is given back
- * to the system, and after some seconds without a change nearly all of it.
+ * touching fresh pages costs more than copying into them; the heap's thread returns the rest to
+ * the system, and after some seconds without a change nearly all of it.
  */
 
 /*
@@ -177,7 +177,7 @@ void *pf_arena_at(const struct pf_arena *arena, uint64_t off);
 
 /*
  * Take an extent of at least LEN bytes (0 counts as 1).  Its contents are undefined.
- * -ENOSPC: the limit is reached; the sentence tells the limit and what is in use.
+ * -ENOSPC: the limit is reached; the sentence has the limit and the bytes in use.
  * Does not block for long: touches no page.
  */
 int pf_arena_alloc(struct pf_arena *arena, uint64_t len, struct pf_extent *ret,
@@ -205,16 +205,17 @@ void pf_arena_give(struct pf_arena *arena, struct pf_extent *extent);
  */
 int pf_arena_charge(struct pf_arena *arena, uint64_t len, struct pf_err *err);
 
-/* The same for bytes that are there already: beyond the limit, too.  Takes no lock. */
+/* The same for bytes that exist already, even beyond the limit.  Takes no lock. */
 void pf_arena_force(struct pf_arena *arena, uint64_t len);
 
-/* LEN bytes that were counted are in use no more.  Takes no lock. */
+/* Undo a charge of LEN bytes.  Takes no lock. */
 void pf_arena_discharge(struct pf_arena *arena, uint64_t len);
 
 /*
- * When the limit is reached, RECLAIM(arg, need) is asked to give up NEED bytes of what can be
- * made again; it returns how many it gave.  Called with no lock of the arena's held, on the
- * thread that asked for room.
+ * When the limit is reached, the arena calls RECLAIM(arg, need), which frees at least NEED bytes of
+ * copies that can be made again, if there are so many, and returns how many it freed.  It runs on
+ * the allocating thread, without a lock of the arena.  Call this once, before other threads use
+ * ARENA.
  */
 void pf_arena_set_reclaim(struct pf_arena *arena,
 			  uint64_t (*reclaim)(void *arg, uint64_t need), void *arg);

@@ -15,12 +15,12 @@
  *
  * Any number of threads on one side post, any number on the other take (each side has a
  * process-local lock of its own).  The other process is not trusted: every index and
- * length read from shared memory is checked, and a message is copied out before anyone
- * looks into it.
+ * length read from shared memory is checked, and a message is copied out before it is
+ * parsed.
  *
- * Waiting is an event count: who waits spins a little (giving up the processor every few
+ * Waiting is an event count: a taker spins a little (it yields the processor every few
  * rounds, or it would starve the other side on a small machine), then sleeps on a futex
- * in the shared memory; who posts makes a system call only if somebody sleeps and nobody
+ * in the shared memory; a poster makes a system call only if a taker sleeps and none
  * spins.
  */
 
@@ -29,7 +29,7 @@ enum {
 	PF_RING_MESSAGE = 256 << 10, /* the largest message */
 };
 
-struct pf_ring_shared; /* what lies in the shared memory */
+struct pf_ring_shared; /* the part in shared memory */
 
 /* One process's end of a ring. */
 struct pf_ring {
@@ -50,14 +50,14 @@ void pf_ring_init(struct pf_ring *ring, void *memory);
 void pf_ring_release(struct pf_ring *ring);
 
 /*
- * Append one message made of HEAD and, if TAIL_LEN is not 0, TAIL, and wake who waits.
+ * Append one message made of HEAD and, if TAIL_LEN is not 0, TAIL, and wake one taker.
  * Does not block.  0; -EAGAIN the ring is full; -EMSGSIZE more than PF_RING_MESSAGE;
  * -EPIPE the ring is closed; -EPROTO the other side left nonsense in the indexes.
  */
 int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 		 const void *tail, size_t tail_len);
 
-/* The same, but wakes nobody: for several messages, after which comes a pf_ring_wake. */
+/* The same without waking a taker: for several messages, before a pf_ring_wake. */
 int pf_ring_post_nowake(struct pf_ring *ring, const void *head, size_t head_len,
 			const void *tail, size_t tail_len);
 
@@ -72,22 +72,21 @@ ssize_t pf_ring_take(struct pf_ring *ring, void *dst, size_t cap);
 bool pf_ring_pending(const struct pf_ring *ring);
 
 /*
- * Wait until pf_ring_pending(): spin for SPIN_US microseconds (only one thread of a side
- * does at a time, others sleep at once), then, if TIMEOUT_MS is not 0, sleep that long at
- * most (-1: for ever).  Returns pf_ring_pending().
+ * Wait until pf_ring_pending(): spin for SPIN_US microseconds (one thread of a side at a
+ * time; others sleep at once), then, if TIMEOUT_MS is not 0, sleep for at most so many
+ * milliseconds (-1: without a limit).  Returns pf_ring_pending().
  */
 bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms);
 
-/* Wake one sleeping taker if a message waits: for a taker that leaves work behind, and after
- * quiet posts. */
+/* Wake one sleeping taker if a message waits: called by a taker that leaves messages in the ring,
+ * and after pf_ring_post_nowake. */
 void pf_ring_wake(struct pf_ring *ring);
 
-/* Wake one sleeping taker if a message waits, whether or not the ring says that one sleeps: for
- * a poster whose wake-up may have been lost because the other side wrote over that mark.  One
- * system call if a message waits; does not block. */
+/* The same even if no taker is marked as asleep: for a poster whose wake-up may be lost because the
+ * other process overwrote the mark.  One system call if a message waits; does not block. */
 void pf_ring_rouse(struct pf_ring *ring);
 
-/* No more messages: waiters on both sides wake, posts fail.  What was posted can be taken. */
+/* No more messages: waiters on both sides wake, posts fail.  Posted messages can be taken. */
 void pf_ring_close(struct pf_ring *ring);
 
 /*
@@ -97,7 +96,7 @@ void pf_ring_close(struct pf_ring *ring);
  *
  * The daemon picks the ids of executables and buffers (never 0, never reused), so that a
  * later request can name what an earlier one makes.  The worker runs requests on several
- * threads: who needs an order waits for the reply.
+ * threads: if the order of two requests matters, the daemon awaits the first one's reply.
  *
  * Memory: users' bytes are named by their offset in the arena; the worker's by their
  * offset in its pool.  Offsets and lengths are in bytes.
@@ -153,9 +152,9 @@ struct pf_req_id {
 };
 
 /*
- * Compile PROGRAM bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow.
- * PLATFORM N, at most PF_WIRE_MAX_PLATFORMS: in every execution of the program N - 1, an S32, goes
- * before the arguments that are named.  0: nothing does.
+ * Compile PROGRAM_LEN bytes in the arena; OPTIONS_LEN bytes of CompileOptionsProto follow.
+ * PLATFORM N, at most PF_WIRE_MAX_PLATFORMS: every execution of the program gets N - 1, an S32,
+ * before the arguments that its request names.  0: nothing.
  */
 struct pf_req_compile {
 	struct pf_msg_head head;
@@ -167,11 +166,11 @@ struct pf_req_compile {
 };
 
 /*
- * What is known of the new executable, in two blocks of the pool that the daemon frees:
+ * The new executable's facts, in two blocks of the pool that the daemon frees:
  * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
  * "fingerprint", "generated_code_size", "cost", "memory", "devices": [addressable device
  * ids in launch order], "device_assignment": [[ids]], "output_memory_kinds": ["device"], "output_types": [PJRT_Buffer_Type numbers], "output_dims":
- * [[...]]}; what the plugin does not offer is {"unavailable": sentence}.
+ * [[...]]}; a fact that the plugin does not offer is {"unavailable": sentence}.
  * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);
  * hlo_off is PF_NO_OFFSET if the plugin does not give it, hlo_error says why in INFO's
  * "optimized_program": {"unavailable": sentence}.
@@ -193,8 +192,8 @@ struct pf_rep_optimized {
 };
 
 /*
- * Load what PF_OP_SERIALIZE gave, LEN bytes at OFF in the arena, as executable ID.  It is
- * native code: the daemon has made sure that this very plugin wrote it, on such a host.
+ * Load the reply of PF_OP_SERIALIZE, LEN bytes at OFF in the arena, as executable ID.  It is
+ * native code: the daemon has checked that this very plugin wrote it, on such a host.
  * PLATFORM is as in struct pf_req_compile.
  */
 struct pf_req_load {
@@ -206,9 +205,9 @@ struct pf_req_load {
 };
 
 /*
- * What was told of it when it was compiled is not told again, but for a check, and but for
- * the optimized program, a block as in pf_rep_compile: modules are numbered anew when they
- * are loaded, so that its size may be another one.
+ * The daemon has the facts since the program was compiled; three of them are here as a check.
+ * The optimized program comes again, a block as in pf_rep_compile: the plugin numbers modules
+ * anew when it loads them, so that its size may differ.
  */
 struct pf_rep_load {
 	struct pf_rep_head rep;
@@ -219,8 +218,8 @@ struct pf_rep_load {
 };
 
 /*
- * Make a buffer: of bytes in the arena, zero copy (kImmutableZeroCopy) where possible;
- * or, with PF_OP_BUFFER_MAKE, of nothing: then off means nothing.
+ * Make a buffer of bytes in the arena, zero copy (kImmutableZeroCopy) if possible; or, with
+ * PF_OP_BUFFER_MAKE, one without contents, which ignores off.
  */
 struct pf_req_buffer {
 	struct pf_msg_head head;

@@ -138,7 +138,7 @@ void pf_arena_usage(struct pf_arena *a, uint64_t *used, uint64_t *limit)
 
 /* --- the limit -------------------------------------------------------------------------- */
 
-/* There is no room for LEN bytes, which take NEED. */
+/* The error that LEN bytes, which take NEED, are beyond the limit. */
 static int no_room(const struct pf_arena *a, uint64_t len, uint64_t need,
 		   struct pf_err *err)
 {
@@ -164,7 +164,7 @@ static bool charge(struct pf_arena *a, uint64_t more)
 	return true;
 }
 
-/* The same; if there is no room, after others gave up copies that can be made again. */
+/* The same; at the limit, reclaim copies that can be made again. */
 static bool charge_or_reclaim(struct pf_arena *a, uint64_t more)
 {
 	while (!charge(a, more)) {

@@ -155,7 +155,7 @@ static ssize_t recv_packet(int sock, void *dst, size_t cap, int *fds, int n,
 	do
 		r = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 	while (r < 0 && errno == EINTR);
-	/* It may have gone with something of ours unread. */
+	/* The other process ended before it read everything that this one sent. */
 	if (r < 0 && errno == ECONNRESET)
 		return pf_err_set(err, -EPIPE, "the other process has gone");
 	if (r < 0)

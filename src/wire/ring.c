@@ -13,8 +13,8 @@
 #include "pjrtfs/wire.h"
 
 /*
- * The layout both processes see.  Positions only grow; the place of byte N is N modulo the
- * size.  Cache lines keep what posters write apart from what takers write.
+ * The layout that both processes see.  Positions only grow; byte N lies at N modulo the size.
+ * Posters and takers write to different cache lines.
  */
 struct pf_ring_shared {
 	_Alignas(64) _Atomic uint64_t head; /* bytes posted */
@@ -23,7 +23,7 @@ struct pf_ring_shared {
 	_Alignas(64) _Atomic uint64_t tail; /* bytes taken */
 	_Atomic uint32_t sleepers;          /* takers asleep, or about to */
 	_Atomic uint32_t spinner;           /* 1: a taker spins and needs no wake-up */
-	_Atomic uint64_t spun_ns; /* when it last looked: it may have been put aside */
+	_Atomic uint64_t spun_ns;           /* when it last looked: it may be preempted */
 	_Alignas(64) uint8_t bytes[PF_RING_BYTES];
 };
 
@@ -82,16 +82,16 @@ static void futex_wake(_Atomic uint32_t *word, int n)
 }
 
 /*
- * Dekker's rule makes the wake-up sure: a poster changes seq and then looks for sleepers,
- * a sleeper counts itself and then looks at seq (the kernel does, in FUTEX_WAIT); all of
- * it sequentially consistent.  A spinner that gives up clears its mark and looks at the
- * ring once more before it sleeps.
+ * No wake-up is lost: a poster changes seq and then reads sleepers, a sleeper adds itself to
+ * sleepers and then compares seq (the kernel does, in FUTEX_WAIT), all of it sequentially
+ * consistent.  A spinner that gives up clears its mark and looks at the ring once more before it
+ * sleeps.
  */
 static void wake(struct pf_ring_shared *s)
 {
 	if (!atomic_load(&s->sleepers))
 		return;
-	/* A spinner that lost its processor to others may be away for milliseconds. */
+	/* A spinner that the kernel preempted may not look again for milliseconds. */
 	if (!atomic_load(&s->spinner) ||
 	    pf_now_ns() - atomic_load(&s->spun_ns) > STALE_NS)
 		futex_wake(&s->seq, 1);
@@ -195,7 +195,7 @@ static bool spin(struct pf_ring *ring, unsigned spin_us)
 			}
 			relax();
 		}
-		sched_yield(); /* or the poster may wait for our processor */
+		sched_yield(); /* the poster may wait for this processor */
 	} while (pf_now_ns() < end);
 	atomic_store(&s->spinner, 0);
 	return false;
@@ -216,7 +216,7 @@ bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms)
 	if (!pf_ring_pending(ring))
 		syscall(SYS_futex, &s->seq, FUTEX_WAIT, seq, timeout_ms < 0 ? NULL : &t,
 			NULL, 0);
-	/* Never below zero, whatever the other side wrote: that would hide sleepers. */
+	/* Not below zero, whatever the other process wrote: UINT32_MAX would hide sleepers. */
 	n = atomic_load(&s->sleepers);
 	while (n && !atomic_compare_exchange_weak(&s->sleepers, &n, n - 1))
 		;
@@ -227,8 +227,8 @@ void pf_ring_wake(struct pf_ring *ring)
 {
 	if (!pf_ring_pending(ring))
 		return;
-	/* What is in the ring may have come without a post, from a worker that is broken:
-	 * who is about to sleep looks again. */
+	/* A damaged worker may have written the message without a post: a new seq makes a
+	 * taker that is about to sleep look again. */
 	atomic_fetch_add(&ring->shared->seq, 1);
 	wake(ring->shared);
 }

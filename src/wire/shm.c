@@ -49,7 +49,7 @@ int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err)
 
 enum { GUARDS = 256 };
 
-/* The handler reads these without a lock; start is written last, and cleared first. */
+/* The signal handler reads these without a lock: start is written last, and cleared first. */
 static struct guard {
 	_Atomic uintptr_t start; /* 0: free */
 	size_t len;
@@ -57,7 +57,8 @@ static struct guard {
 	int fd;
 } guards[GUARDS];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rank 9; who takes a guard */
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* rank 9; which guards are free */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static struct guard *find(uintptr_t at)
@@ -71,7 +72,7 @@ static struct guard *find(uintptr_t at)
 	return NULL;
 }
 
-/* Neighbouring pages of zeros become one mapping, so even many are few. */
+/* The kernel merges neighbouring pages of zeros into one mapping. */
 static bool replace_page(uintptr_t at)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -94,7 +95,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 		errno = saved;
 		return;
 	}
-	/* Not ours: it comes again on return, and ends the process as it would have. */
+	/* Not a guarded page: the signal comes again on return, and ends the process. */
 	signal(sig, SIG_DFL);
 	if (info->si_code <= 0)
 		raise(sig);

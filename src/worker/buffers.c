@@ -22,7 +22,7 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 	return 0;
 }
 
-/* Check what requests for a new array have in common, and tell where it shall be. */
+/* Check the fields that both requests for a new array use; its location and its shape. */
 static int check_new(const struct pf_work *work, struct pj_place *place,
 		     struct pf_shape *shape, struct pf_err *err)
 {
@@ -198,7 +198,7 @@ int pf_handle_free(struct pf_work *work, struct pf_err *err)
 	struct pf_objects *objects = &work->worker->objects;
 
 	(void)err;
-	/* What is not there is no mistake: making it may have failed. */
+	/* An id that does not exist is no error: the request that makes it may have failed. */
 	if (q->head.op == PF_OP_BUFFER_FREE)
 		pf_objects_remove(objects, q->id, PF_OBJECT_BUFFER);
 	else if (q->head.op == PF_OP_EXECUTABLE_FREE)

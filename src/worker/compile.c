@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests about programs: compile, and say what was made. */
+/* Requests about programs: compile, describe, serialize, load; and a device's statistics. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
 
 /*
  * EXECUTABLE's optimized program as a block of the pool: its offset, its length, and whether
- * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) there is none and
- * the three stay as they are.
+ * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) the three stay as they
+ * are.
  */
 static int optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
 			   uint64_t *ret_len, uint32_t *ret_with_config,
@@ -77,7 +77,7 @@ static int add_blocks(const struct pj_executable *executable,
 	return r;
 }
 
-/* Check what both ways to an executable take, before the plugin works for minutes. */
+/* Check the fields that compile and load share, before the plugin works for minutes. */
 static int check_new(uint64_t id, uint32_t platform, struct pf_err *err)
 {
 	if (!id)
@@ -195,8 +195,6 @@ int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
 		work->reply_len = sizeof(*reply);
 	return r;
 }
-
-/* Requests about compiled programs as bytes, for the daemon's cache. */
 
 int pf_handle_serialize(struct pf_work *work, struct pf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the worker tells the daemon in JSON. */
+/* The descriptions that the worker sends to the daemon as JSON. */
 #include <errno.h>
 
 #include "internal.h"

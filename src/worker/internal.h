@@ -15,10 +15,10 @@
 #include "pjrtfs/wire.h"
 
 /*
- * What a worker may ask of the system.  Programs that users write can make plugins do what
- * they should not: read files (MLIR's locations name some), write them (flags), and, where a
- * plugin has a bug, run code.  So the worker gives up its rights in three steps: enter, before
- * the plugin is loaded; loaded, before its client is made; tighten, before the first request.
+ * The sandbox: the files and system calls that a worker may use.  Programs that users write can
+ * make a plugin read files (MLIR's locations name some), write them (flags), and, if it has a bug,
+ * run code.  So the worker gives up its rights in three steps: enter, before the plugin is loaded;
+ * loaded, before its client is made; tighten, before the first request.
  */
 
 enum pf_sandbox_mode {
@@ -30,40 +30,40 @@ enum pf_sandbox_mode {
 struct pf_sandbox {
 	enum pf_sandbox_mode mode;
 	struct json_object *read, *write; /* borrowed lists of absolute paths, or NULL */
-	uid_t uid;    /* that root's worker becomes; 0: it stays root */
-	int landlock; /* enter's: the kernel's ABI; 0: it has none */
-	bool seccomp; /* enter's: calls are filtered */
+	uid_t uid;    /* the user that root's worker becomes; 0: it stays root */
+	int landlock; /* set by enter: the ABI of the kernel's Landlock; 0: it has none */
+	bool seccomp; /* set by enter: system calls are filtered */
 };
 
 /*
  * Read SETTINGS: {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write":
- * lists of paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  What RET has of it
- * is borrowed.  A build with sanitizers is always off: they read /proc, and make processes.
- * -EPROTO: it is nothing that a daemon of this build sends.
+ * lists of paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  RET borrows the
+ * lists.  A build with sanitizers is always off: they read /proc, and make processes.  -EPROTO: no
+ * daemon of this build sends such settings.
  */
 int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
 		     struct pf_err *err);
 
 /*
  * Enter SANDBOX, as the only thread of the process, before PLUGIN (a path) is loaded: any file
- * can be read still, but none written, and no process made.  What the kernel does not offer is
- * left out; -ENOSYS where paths of the settings need Landlock.  -ENOENT, ...: one of them cannot
- * be opened; what the kernel refuses else is an error, too.
+ * can still be read, but none written, and no process made.  Without Landlock or seccomp in the
+ * kernel, the other one alone is used; -ENOSYS if the settings have paths, which need Landlock.
+ * -ENOENT, ...: one of the paths cannot be opened; -errno of a refused system call.
  */
 int pf_sandbox_enter(struct pf_sandbox *sandbox, const char *plugin, struct pf_err *err);
 
 /*
- * The plugin is loaded, and the process has one thread yet: in a strict sandbox no file can be
- * opened from here on but those that tell of processors and memory, and the settings'.
- * Landlock's rules are a thread's and its children's, so threads made earlier escape them.
+ * Called when the plugin is loaded, while the process has one thread: from then on a strict
+ * sandbox opens no file but those about processors and memory, and the settings'.  Landlock's
+ * rules hold for a thread and those that it starts later, so earlier threads would escape them.
  */
 int pf_sandbox_loaded(const struct pf_sandbox *sandbox, struct pf_err *err);
 
-/* The client exists and the daemon has its description: give up, in all threads, what only the
+/* Called when the daemon has the client's description: all threads give up the calls that only the
  * start needed. */
 int pf_sandbox_tighten(const struct pf_sandbox *sandbox, struct pf_err *err);
 
-/* {"mode", "landlock", "seccomp"}: what is in force.  The caller's; NULL: no memory. */
+/* The sandbox in force: {"mode", "landlock", "seccomp"}.  The caller's; NULL: no memory. */
 struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
 
 /*
@@ -71,11 +71,11 @@ struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
  *
  * A memfd of the daemon's, mapped here for writing.  Two kinds of blocks lie in it: those
  * that the worker makes for the daemon (texts, copies of buffers), named by their offset
- * and freed when the daemon says so; and, where allocation is interposed, the plugin's own
- * allocations beyond a page, so that results need no copying and survive this process.
+ * and freed by its request; and, if allocation is interposed, the plugin's own allocations beyond
+ * a page, so that results need no copying and survive this process.
  *
- * There is one pool a process, since malloc has no argument to name another.  Safe from any
- * thread; nothing here calls malloc.
+ * There is one pool per process, since malloc has no argument to name another.  Every function is
+ * safe from any thread and calls no malloc.
  */
 
 enum {
@@ -84,15 +84,15 @@ enum {
 };
 
 /*
- * Map the pool behind FD, SIZE bytes (FD may be closed afterwards), and start the thread
- * that gives idle memory back to the system.  Once, before any other function here.
- * -EINVAL: the file is shorter than SIZE, or SIZE below 128 MiB; -errno.
+ * Map the pool behind FD, SIZE bytes (FD stays the caller's), and start its heap's thread.  Once,
+ * before any other function here.  -EINVAL: the file is shorter than SIZE, or SIZE below 128 MiB;
+ * -errno.
  */
 int pf_pool_setup(int fd, uint64_t size, struct pf_err *err);
 
 /*
- * Serve the plugin's large allocations from the pool from now on (pf_pool_setup must have
- * succeeded).  False if this build does not interpose allocation (sanitizers own it).
+ * Serve the plugin's large allocations from the pool as soon as it is set up.  False if this build
+ * does not interpose allocation (sanitizers do).
  */
 bool pf_pool_interpose(void);
 
@@ -113,14 +113,14 @@ bool pf_pool_block_free(uint64_t off);
 
 /*
  * For malloc's family.  take: LEN bytes, 4 KiB aligned, from PF_POOL_LARGE on 2 MiB; NULL if
- * the pool is full, or, with *FULL set, the machine's memory.  give: free what take returned; P
- * must be in the pool.  usable: how much there is at P.
+ * the pool is full, or, with *FULL set, the machine's memory.  give: free an allocation of take; P
+ * must be in the pool, and any other address in it aborts.  usable: the bytes of P's allocation.
  */
 void *pf_pool_take(size_t len, bool *full);
 void pf_pool_give(void *p);
 size_t pf_pool_usable(const void *p);
 
-/* Bounds of the mapping, for tests that must be fast: 0 and 0 before pf_pool_setup. */
+/* Bounds of the mapping, for pf_pool_owns, which free(3) calls: 0 before pf_pool_setup. */
 extern uintptr_t pf_pool_base;
 extern size_t pf_pool_size;
 
@@ -130,7 +130,7 @@ static inline bool pf_pool_owns(const void *p)
 }
 
 /*
- * What the daemon made here: buffers and executables by id.
+ * The daemon's objects in this worker: buffers and executables by id.
  *
  * Buffers and executables are numbered apart: both may have an object 7.
  *
@@ -191,7 +191,7 @@ int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 /* Take the object of KIND under ID out of the table, if there is one. */
 void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_kind kind);
 
-/* What the worker tells the daemon in JSON. */
+/* Descriptions for the daemon, in JSON. */
 
 /*
  * The answer to the set-up text: {"ok": true, "api_version", "platform",
@@ -204,15 +204,15 @@ struct json_object *pf_describe_client(const struct pj_client *client);
 struct json_object *pf_describe_failure(const struct pf_err *err);
 
 /*
- * What is known of a program: pf_rep_compile's INFO, but for "optimized_program".  The
- * caller's; NULL: no memory.
+ * A program's facts: pf_rep_compile's INFO without "optimized_program".  The caller's; NULL: no
+ * memory.
  */
 struct json_object *pf_describe_executable(const struct pj_executable *executable);
 
-/* {"unavailable": sentence}: what stands for a fact that the plugin does not offer. */
+/* The value of a fact that the plugin does not offer: {"unavailable": sentence}. */
 struct json_object *pf_describe_unavailable(const struct pf_err *err);
 
-/* One worker process: a plugin's client, and what the daemon made with it. */
+/* One worker process: a plugin's client, and the daemon's objects. */
 
 struct pf_worker {
 	struct pf_channel channel;
@@ -222,7 +222,7 @@ struct pf_worker {
 	struct pj_client *client; /* owned */
 	struct pf_objects objects;
 	pthread_mutex_t take; /* rank 2; held to take a request, and to free in order */
-	atomic_uint threads;  /* that serve */
+	atomic_uint threads;  /* threads that serve */
 	unsigned max_threads;
 	atomic_uint idle; /* of them, those that wait for a request */
 };
@@ -233,15 +233,15 @@ struct pf_work {
 	const void *message; /* starts with struct pf_msg_head; 64-byte aligned */
 	size_t len;          /* its bytes; head.len says the same */
 	char *reply;         /* room for PF_RING_MESSAGE bytes, 64-byte aligned */
-	size_t reply_len;    /* what the handler wrote there; 0: nothing to say */
+	size_t reply_len;    /* bytes that the handler wrote there */
 };
 
 /*
- * Answer one kind of request: check every field of the message, do it, write the reply
- * (all but its pf_rep_head).  0, or -errno with *ERR filled, -EPROTO for a message that no
- * daemon of this build sends; then the reply is the error.
+ * Answer one kind of request, whose size was checked: check every field of the message, do it,
+ * write the reply without its pf_rep_head.  0, or -errno with *ERR filled, -EPROTO for a message
+ * that no daemon of this build sends; then the reply is the error.
  */
-typedef int pf_handler(struct pf_work *request, struct pf_err *err);
+typedef int pf_handler(struct pf_work *work, struct pf_err *err);
 pf_handler pf_handle_compile;
 pf_handler pf_handle_serialize;
 pf_handler pf_handle_load;
@@ -253,11 +253,11 @@ pf_handler pf_handle_buffer_make;
 pf_handler pf_handle_buffer_read;
 pf_handler pf_handle_memory_stats;
 pf_handler pf_handle_optimized;
-pf_handler pf_handle_free; /* the three that free */
+pf_handler pf_handle_free; /* of the three requests that free */
 
 /*
- * Say in *OUT what the buffer OBJECT is and where the daemon finds its bytes: in the
- * pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
+ * Fill *OUT with the type of the buffer OBJECT and the place where the daemon finds its bytes: in
+ * the pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
  */
 void pf_worker_location(const struct pf_object *object, struct pf_out *out);
 

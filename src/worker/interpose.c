@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin's aligned allocations of more than a page come from the pool.
+ * The plugin's aligned allocations of more than a page, among them the buffers of results, come
+ * from the pool.
  *
- * The program defines the allocation functions that plugins import (it is linked with
- * -rdynamic); all that is smaller goes on to the C library.  Buffers of results are
- * such allocations.  Sanitizers and other C libraries keep their own.
+ * The program defines the allocation functions that plugins import (it is linked with -rdynamic),
+ * and passes smaller allocations on to the C library.  Builds with sanitizers, or for another C
+ * library than glibc, do not interpose.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,7 +51,7 @@ static void *allocate(size_t alignment, size_t size)
 		if (p)
 			return p;
 		if (full) {
-			/* The C library would promise what the machine does not have. */
+			/* The C library would promise memory that the machine does not have. */
 			errno = ENOMEM;
 			return NULL;
 		}

@@ -5,8 +5,8 @@
  * The daemon starts it as "pjrtfs-worker NAME PID" with a socket on PF_CHANNEL_FD, sends
  * the set-up text with three descriptors (channel, arena, pool), and gets a description of
  * the plugin's devices back; then requests come through the channel.  On the way the process
- * gives up what it needs no more (sandbox.h).  It lives no longer
- * than the daemon, and ends without a word when the daemon hangs up.
+ * gives up the rights that it no longer needs (sandbox.c).  It ends with the daemon, without a
+ * message.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +30,9 @@ enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS };
 
 static struct pf_worker worker;
 static struct pf_sandbox sandbox;
-static atomic_int status; /* what a hang-up ends the process with */
+static atomic_int status; /* the exit status when the daemon hangs up */
 
-/* What the daemon wants; strings and objects are borrowed from the text's JSON. */
+/* The daemon's set-up text; strings and objects are borrowed from its JSON. */
 struct setup {
 	struct json_object *json; /* owned */
 	const char *plugin;
@@ -42,7 +42,7 @@ struct setup {
 	bool interpose;
 };
 
-/* Die with the daemon, also if it died before we could ask for that. */
+/* The kernel shall kill this process when the daemon dies, which may have happened already. */
 static void tie_to_parent(const char *parent)
 {
 	char *end;
@@ -51,13 +51,13 @@ static void tie_to_parent(const char *parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (*parent == '\0' || *end != '\0' || getppid() != (pid_t)pid)
 		_exit(0);
-	/* A terminal's interrupt is for the daemon, which then ends us. */
+	/* A terminal's interrupt is for the daemon, which then ends this process. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* Nothing comes on the socket after the set-up: what ends the wait is its end. */
+/* The daemon sends nothing on the socket after the set-up, so only its end wakes this thread. */
 static void *telemetry_socket(void *unused)
 {
 	struct pollfd p = { .fd = PF_CHANNEL_FD, .events = POLLIN | POLLRDHUP };
@@ -155,13 +155,13 @@ static int load_plugin(const struct setup *setup, struct pf_err *err)
 {
 	if (setup->interpose)
 		pf_pool_interpose();
-	/* Plugins log every option they take; what explains an abort is left on. */
+	/* No line per option that a plugin takes; warnings, which explain an abort, stay. */
 	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
 	return pj_plugin_load(setup->plugin, &worker.plugin, err);
 }
 
 /* Send JSON, which is given. */
-static int tell(struct json_object *json, struct pf_err *err)
+static int send_json(struct json_object *json, struct pf_err *err)
 {
 	size_t len = 0;
 	const char *text =
@@ -181,7 +181,7 @@ static int describe(struct pf_err *err)
 
 	if (json)
 		json_object_object_add(json, "sandbox", pf_sandbox_json(&sandbox));
-	return tell(json, err);
+	return send_json(json, err);
 }
 
 static int set_up(struct setup *setup, struct pf_err *err)
@@ -192,8 +192,8 @@ static int set_up(struct setup *setup, struct pf_err *err)
 
 	if (r == 0)
 		r = parse_setup(&text, setup, err);
-	/* Up to "loaded" there is one thread: Landlock's rules are one thread's and that of
-	 * those which it makes. */
+	/* One thread until the sandbox is "loaded": Landlock's rules hold for the thread that
+	 * makes them, and for those that it starts later. */
 	if (r == 0)
 		r = pf_sandbox_enter(&sandbox, setup->plugin, err);
 	if (r == 0)
@@ -213,7 +213,7 @@ static int fail(const struct pf_err *why)
 {
 	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
 	atomic_store(&status, 1);
-	(void)tell(pf_describe_failure(why), NULL);
+	(void)send_json(pf_describe_failure(why), NULL);
 	return 1;
 }
 
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 	}
 	tie_to_parent(argv[2]);
 	(void)fcntl(PF_CHANNEL_FD, F_SETFD, FD_CLOEXEC);
-	/* The daemon's own are closed by execve(2); its caller's may not be. */
+	/* execve(2) closed the daemon's own descriptors, but not those that it inherited. */
 	(void)close_range(PF_CHANNEL_FD + 1, ~0U, 0);
 	pf_objects_init(&worker.objects);
 	r = set_up(&setup, &err);

@@ -89,7 +89,7 @@ int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 	if (r == 0)
 		return 0;
 	while (done > 0) {
-		/* The caller's reference remains: nothing is destroyed under the lock. */
+		/* The caller keeps its reference: nothing is destroyed under the lock. */
 		pf_map_remove(map, ids[--done]);
 		atomic_fetch_sub(&put[done]->refs, 1);
 	}

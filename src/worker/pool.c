@@ -100,7 +100,7 @@ static bool populate(uint64_t off, uint64_t len)
 	return madvise(pf_pool_at(off), len, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
-/* Take LEN bytes for OWNER; false: there is no room; *FULL: in the machine's memory. */
+/* Take LEN bytes for OWNER.  False: the pool is full, or, *FULL, the machine's memory. */
 static bool take(uint64_t len, bool owner, uint64_t *off, bool *full)
 {
 	struct pf_extent e;

@@ -2,9 +2,9 @@
 /*
  * Threads that take requests from the ring and answer them.
  *
- * A plugin may run a program inside the call that starts it, for ever perhaps, so there is
- * always one thread left to take the next request: the last idle one that gets busy
- * starts another, up to a limit.
+ * A plugin may run a program inside the call that starts it, perhaps for ever, so one thread is
+ * always left to take the next request: the last idle thread that gets busy starts another, up to
+ * a limit.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,12 +19,15 @@
 
 enum {
 	MIN_THREADS = 4,
-	THREADS = 96,           /* for compiles, long ones too, and transfers; and */
-	THREADS_OF_DEVICE = 40, /* as many as the daemon has under way on each */
-	STACK = 16 << 20,       /* compilers recurse */
-	SPIN_US = 100, /* before a thread sleeps; a call back to back comes sooner */
+	THREADS = 96, /* at most, for compiles and transfers, and, */
+	THREADS_OF_DEVICE =
+		40,       /* for each device, as many as the daemon's scheduler grants */
+	STACK = 16 << 20, /* compilers recurse */
+	SPIN_US = 100,    /* before a thread sleeps; requests back to back come sooner */
 	ALIGNMENT = 64,
 };
+
+#define SIZE(request) sizeof(struct pf_req_##request)
 
 /* A handler gets no message of another size. */
 static const struct {
@@ -33,30 +36,20 @@ static const struct {
 	size_t size;                   /* of the message's struct, in bytes */
 	enum { MORE = 1, SILENT } how; /* bytes may follow it; no reply but an error */
 } handlers[PF_OP_COUNT] = {
-	[PF_OP_COMPILE] = { pf_handle_compile, "compile", sizeof(struct pf_req_compile),
-			    MORE },
-	[PF_OP_EXECUTE] = { pf_handle_execute, "execute", sizeof(struct pf_req_execute),
-			    MORE },
-	[PF_OP_CALL] = { pf_handle_call, "call", sizeof(struct pf_req_call), MORE },
-	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, "create",
-				  sizeof(struct pf_req_buffer) },
-	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, "create",
-				sizeof(struct pf_req_buffer) },
-	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, "copy",
-				sizeof(struct pf_req_copy) },
-	[PF_OP_BUFFER_READ] = { pf_handle_buffer_read, "read", sizeof(struct pf_req_id) },
-	[PF_OP_BUFFER_FREE] = { pf_handle_free, "free", sizeof(struct pf_req_id),
-				SILENT },
-	[PF_OP_EXECUTABLE_FREE] = { pf_handle_free, "free", sizeof(struct pf_req_id),
-				    SILENT },
-	[PF_OP_BLOCK_FREE] = { pf_handle_free, "free", sizeof(struct pf_req_id), SILENT },
-	[PF_OP_OPTIMIZED] = { pf_handle_optimized, "optimized program",
-			      sizeof(struct pf_req_id) },
-	[PF_OP_SERIALIZE] = { pf_handle_serialize, "serialize",
-			      sizeof(struct pf_req_id) },
-	[PF_OP_LOAD] = { pf_handle_load, "load", sizeof(struct pf_req_load) },
-	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats",
-				 sizeof(struct pf_req_id) },
+	[PF_OP_COMPILE] = { pf_handle_compile, "compile", SIZE(compile), MORE },
+	[PF_OP_EXECUTE] = { pf_handle_execute, "execute", SIZE(execute), MORE },
+	[PF_OP_CALL] = { pf_handle_call, "call", SIZE(call), MORE },
+	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, "create", SIZE(buffer) },
+	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, "create", SIZE(buffer) },
+	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, "copy", SIZE(copy) },
+	[PF_OP_BUFFER_READ] = { pf_handle_buffer_read, "read", SIZE(id) },
+	[PF_OP_BUFFER_FREE] = { pf_handle_free, "free", SIZE(id), SILENT },
+	[PF_OP_EXECUTABLE_FREE] = { pf_handle_free, "free", SIZE(id), SILENT },
+	[PF_OP_BLOCK_FREE] = { pf_handle_free, "free", SIZE(id), SILENT },
+	[PF_OP_OPTIMIZED] = { pf_handle_optimized, "optimized program", SIZE(id) },
+	[PF_OP_SERIALIZE] = { pf_handle_serialize, "serialize", SIZE(id) },
+	[PF_OP_LOAD] = { pf_handle_load, "load", SIZE(load) },
+	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", SIZE(id) },
 };
 
 static void __attribute__((__noreturn__)) give_up(const char *why)
@@ -65,7 +58,7 @@ static void __attribute__((__noreturn__)) give_up(const char *why)
 	_exit(1);
 }
 
-/* The daemon takes replies without waiting for anything, so a full ring is soon not. */
+/* The daemon takes replies without waiting for anything, so a full ring soon has room. */
 static void post(struct pf_worker *worker, const void *reply, size_t len)
 {
 	const struct timespec pause = { .tv_nsec = 100000 };
@@ -135,13 +128,14 @@ static void answer(struct pf_work *work)
 
 static int start_thread(struct pf_worker *worker);
 
-/* This thread gets busy; see to it that one is left for the next request. */
+/* This thread gets busy: if it was the last idle one, start another for the next request. */
 static void get_busy(struct pf_worker *worker)
 {
 	if (atomic_fetch_sub(&worker->idle, 1) != 1)
 		return;
 	if (atomic_load(&worker->threads) < worker->max_threads)
-		(void)start_thread(worker); /* failing, those there are must do */
+		(void)start_thread(
+			worker); /* if that fails, the existing threads go on */
 }
 
 /*
