@@ -55,8 +55,8 @@ struct pf_named {
 /* Where to look; all is borrowed for the call.  All zeros: where the system has plugins. */
 struct pf_discover_config {
 	/* NAME=PATH or PATH, on the command line; a NAME alone is ignored */
-	const char *const *said;
-	unsigned n_said;
+	const char *const *words;
+	unsigned n_words;
 	const char *const *dirs; /* --plugin-dir's */
 	unsigned n_dirs;
 	const struct pf_named *configured; /* in the configuration file */

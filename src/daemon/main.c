@@ -36,7 +36,7 @@ static uint64_t pool_size(void)
 
 enum { SETTLE_MS = 5000 };
 
-/* Everything that is running. */
+/* The objects of a running mount. */
 struct daemon {
 	const struct options *options;
 	struct pf_arena *arena;
@@ -50,7 +50,7 @@ struct daemon {
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 	char *changes;    /* owned: the options that differ from the defaults; or NULL */
-	siginfo_t signal; /* that ends it; si_signo 0: none */
+	siginfo_t signal; /* that has ended the mount; si_signo 0: none */
 };
 
 static int complain(const struct pf_err *err)
@@ -256,8 +256,8 @@ static void block_signals(void)
 /* --- background ------------------------------------------------------------------------------ */
 
 /*
- * Become a background process.  In the parent this returns the exit status to use once
- * the child has mounted or failed; in the child -1, with *READY to be closed or written to.
+ * Become a background process.  The parent returns the exit status once the child has mounted
+ * or failed; the child returns -1, and writes a byte to *READY when it has mounted.
  */
 static int go_to_background(const char *mountpoint, int *ready)
 {
@@ -266,11 +266,11 @@ static int go_to_background(const char *mountpoint, int *ready)
 	char ok = 0;
 	pid_t pid;
 
-	if (pipe2(fds, O_CLOEXEC))
+	pid = pipe2(fds, O_CLOEXEC) ? -1 : fork();
+	if (pid < 0) {
+		pf_log(PF_LOG_ERROR, "no background process: %s", strerror(errno));
 		return 1;
-	pid = fork();
-	if (pid < 0)
-		return 1;
+	}
 	if (pid == 0) {
 		close(fds[0]);
 		*ready = fds[1];
@@ -279,7 +279,7 @@ static int go_to_background(const char *mountpoint, int *ready)
 	}
 	close(fds[1]);
 	if (read(fds[0], &ok, 1) == 1) {
-		/* Mounted; it answers once the first thread serves it. */
+		/* stat waits until the child serves requests. */
 		return pf_mount_fd(mountpoint) >= 0 || stat(mountpoint, &st) == 0 ? 0 : 1;
 	}
 	waitpid(pid, NULL, 0);
@@ -364,7 +364,7 @@ static int serve(struct daemon *d, int ready)
 	return r < 0 ? complain(&err) : 0;
 }
 
-/* Print what was asked instead of mounting.  The exit status; -1: a mount was asked. */
+/* Answer the options that mount nothing, on standard output.  The exit status; -1: mount. */
 static int answer(const struct options *o)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -402,7 +402,7 @@ static int run(struct daemon *d)
 
 	if (o->debug)
 		pf_log_setup(PF_LOG_DEBUG, false);
-	/* Before plugins are started for nothing. */
+	/* Check the mount before any plugin is started. */
 	if (pf_mount_check(&(struct pf_mount_config){ .mountpoint = o->mountpoint,
 						      .options = (const char *const *)
 									 o->fuse.at },
@@ -431,7 +431,7 @@ int main(int argc, char **argv)
 	pf_log_setup(PF_LOG_INFO, false);
 	r = cmdline_parse(argc, argv, &options, &err);
 	if (r == 0 && (options.mountpoint || options.check_plugin)) {
-		/* Relative paths in it are made absolute, and a daemon leaves the directory. */
+		/* Here, as the daemon leaves the directory that relative paths start from. */
 		d.changes = options_changes(&options);
 		r = plugin_choice(&options, check_plugin_minor, &err);
 	}

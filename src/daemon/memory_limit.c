@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much host memory arrays may take: the limits of control groups. */
+/* The default limit of host memory for arrays: RAM and the limits of control groups. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -99,7 +99,7 @@ static uint64_t hierarchy_limit(const char *root, bool v2, const char *mounted,
 
 	if (!find_group(root, v2, group))
 		return UINT64_MAX;
-	/* A container may have no more of the hierarchy than its own group. */
+	/* In a container the hierarchy may be mounted from its own group on. */
 	if (len > 1 && !strncmp(group, mounted, len) &&
 	    (group[len] == '/' || !group[len]))
 		below += len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options: what each sets, how it is printed, and what --help says of it. */
+/* The options: setters, printers, and the table with the text of --help. */
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -434,7 +434,7 @@ static void dump_sandbox(const struct options *o, const struct option_row *row,
 
 /* --- compile options -------------------------------------------------------------------------- */
 
-/* The value that TEXT means, the caller's: JSON if it is some, else a string. */
+/* The value of TEXT, the caller's: TEXT as JSON, or if it is not valid JSON a string. */
 static struct json_object *read_value(const char *text)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -563,9 +563,8 @@ const struct option_row option_rows[] = {
 	{ "compile_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "give a compile up after S seconds", AT(compile_timeout_s), 1, MAX_SECONDS },
 	{ "abandoned_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
-	  "end executions of users who do not own the mount that nobody\n"
-	  "has waited for for S seconds, with their worker (default\n"
-	  "3600; 0: never)",
+	  "end executions of other users that no client has waited for\n"
+	  "in S seconds, with their worker (default 3600; 0: never)",
 	  AT(abandoned_s), 0, MAX_SECONDS, 3600 },
 	{ "devices", 0, OPTION_NUMBER, EVERYWHERE, "N",
 	  "devices of the default plugin, if it is for CPUs (XLA: 4)", .min = 1,
@@ -592,10 +591,10 @@ const struct option_row option_rows[] = {
 	  "device (drivers of accelerators) or off",
 	  .set = set_sandbox, .dump = dump_sandbox },
 	{ "sandbox_read", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "[NAME:]PATH",
-	  "what it may read besides; may be repeated", .set = set_sandbox,
+	  "what else it may read; may be repeated", .set = set_sandbox,
 	  .dump = dump_sandbox },
 	{ "sandbox_write", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "[NAME:]PATH",
-	  "what it may write besides; may be repeated", .set = set_sandbox,
+	  "what else it may write; may be repeated", .set = set_sandbox,
 	  .dump = dump_sandbox },
 	{ "sandbox_uid", 0, OPTION_TEXT, EVERYWHERE, "[NAME:]UID",
 	  "the user that it becomes, if root mounts", .set = set_sandbox,

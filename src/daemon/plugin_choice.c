@@ -160,7 +160,7 @@ static int add_plugin(struct search *s, struct options *o, const char *word,
 	return 0;
 }
 
-/* If none of the plugins is there, that is an error. */
+/* Does the file of any plugin exist?  0; -ENOENT. */
 static int need_one(const struct options *o, struct pf_err *err)
 {
 	for (unsigned i = 0; i < o->n_plugins; i++)
@@ -217,11 +217,11 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err)
 {
-	const struct words *said = options_plugin_words(o);
+	const struct words *words = options_plugin_words(o);
 	struct search s;
 
 	search_init(&s, o, NULL);
-	s.config.said = (const char *const *)said->at;
-	s.config.n_said = said->n;
+	s.config.words = (const char *const *)words->at;
+	s.config.n_words = words->n;
 	return pf_discover(&s.config, ret, err);
 }

@@ -286,7 +286,7 @@ static void look_in_dir(const struct look *l)
 /* --- the searches ------------------------------------------------------------------------ */
 
 enum search_form {
-	WORDS,           /* pf_discover_config.said */
+	WORDS,           /* pf_discover_config.words */
 	DIRS,            /* pf_discover_config.dirs */
 	CONFIGURED,      /* pf_discover_config.configured */
 	CONFIGURED_DIRS, /* pf_discover_config.configured_dirs */
@@ -568,7 +568,7 @@ static void look(struct pf_discovery *d, const struct search *s,
 		return;
 	switch (s->form) {
 	case WORDS:
-		add_words(d, s, c->said, c->n_said);
+		add_words(d, s, c->words, c->n_words);
 		break;
 	case DIRS:
 		for (unsigned i = 0; i < c->n_dirs; i++)

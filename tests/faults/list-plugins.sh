@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Discovery among what is broken: each gets a sentence, the status is 1, the good ones are
-# listed, and nothing hangs.
+# Discovery among broken files: a sentence for each, status 1, good plugins are listed, and
+# nothing hangs.
 . "$srcdir/tests/lib.sh"
 faulty=$build/tests/faults/faulty_plugin.so
 so=$plugins/cpu/pjrt_plugin.so
@@ -54,16 +54,16 @@ bad()
 ln -s "$faulty" d/bad_pjrt.so
 bad open=segv 'signal 11'
 bad open=abort:'in its constructor' 'signal 6 .*in its constructor'
-# At an exit within dlopen ThreadSanitizer has a status of its own.
+# ThreadSanitizer changes the status of an exit within dlopen.
 sanitized || bad open=exit:3 'status 3'
 bad api=null 'GetPjrtApi returned NULL'
 bad api=major 'speaks PJRT 99'
 bad api=short:20 'has no PJRT_Client_Compile, which nothing works without: it speaks PJRT 0\.81'
 bad client=abort:'no devices at all' 'signal 6 .*no devices at all'
 bad client=error:UNAVAILABLE:'nothing here' 'nothing here'
-# The good one has as long, on a machine that is busy.
+# A busy machine gives the good one as much time.
 bad client=hang "it was not loaded within $((patience / 6)) s" --timeout $((patience / 6))
-# What hangs does not outlive the list.
+# The process of a plugin that hangs ends with the list.
 ! pgrep -f "pjrtfs-worker bad" >/dev/null || fail "a worker stays"
 rm d/bad_pjrt.so
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files: any text; what is taken can be printed and taken again. */
+/* Configuration files: any text; the options that it sets can be printed and set again. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --check-plugin: what a plugin has, and that it computes; and that of one that does not.
+# --check-plugin: the facts of a plugin that computes; the sentence about one that fails.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}
 so=$plugins/$name/pjrt_plugin.so
@@ -52,7 +52,7 @@ refused 'plugin cut: ' ./cut_pjrt.so
 refused 'libz?c?\.so\.6: not a PJRT plugin: it has no function GetPjrtApi' \
 	"$(ldconfig -p | sed -n 's/.* => \(.*libc\.so\.6\)$/\1/p' | head -n 1)"
 
-# A plugin that starts and then gives what is wrong, or nothing.
+# A plugin that starts and then gives wrong results, or none.
 wrong()
 {
 	PJRTFS_FAULTY=$1 refused "$2" "$faulty" "${@:3}"
@@ -69,7 +69,7 @@ import json
 o = json.load(open("out"))
 assert o["ok"] is False and "argument 0" in o["error"] and o["platform"] == "faulty", o'
 
-# What is asked wrongly.
+# Wrong command lines.
 fails_with 'expected --list-plugins or --check-plugin, not both' "$pjrtfs" --list-plugins \
 	--check-plugin x
 fails_with "expected no word beside --list-plugins, found 'm'" "$pjrtfs" --list-plugins m

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The command line: what is asked wrongly is answered with one sentence, and status 2 or 1.
+# The command line: an error is one sentence, and status 2 or 1.
 # shellcheck disable=SC2016 # as libfuse quotes
 . "$srcdir/tests/lib.sh"
 export PJRTFS_CACHE_DIR=$work/cache
@@ -51,12 +51,12 @@ if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
 	refused 1 'file' "$name" file --plugin-dir "$plugins"
-	# no plugin at all: no library, and a library that is none
+	# a file that is no library, and a library without a plugin
 	echo text >text.so
 	refused 1 'plugin text: .*text.so' ./text.so m -f
 	refused 1 'plugin text: .*text.so' ./text.so m
 	refused 1 'GetPjrtApi' "$(ldconfig -p | sed -n 's/.* => \(.*libz\?c\?\.so\.6\)$/\1/p' | head -n 1)" m
-	# what libfuse does not know, in its words
+	# an option that libfuse refuses, in its words
 	refused 2 'unknown option.*-o nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
 	refused 2 'unknown option.*-o nothing_known' "$name" m --plugin-dir "$plugins" -o nothing_known
 	# root without the right to mount, as in containers
@@ -73,7 +73,7 @@ fi
 
 refused 2 'remount: .*unmount it' "$name" m --plugin-dir "$plugins" -o remount,ro
 
-# -- words for mount(8) are ignored; ours work in -o too
+# -- words for mount(8) are ignored; pjrtfs's own work in -o, too
 mount_pjrtfs "$name" -o defaults,nofail,_netdev,noauto,user,x-systemd.automount -o relatime,comment=x \
 	-o memory_limit=128M,noatime
 equal "memory_limit" "$(df --output=size -B1M "$mnt" | tail -n 1 | tr -d ' ')" 128
@@ -82,7 +82,7 @@ mount_pjrtfs "$name" -o ro
 fails_with 'Read-only file system' touch "$mnt/buffers/x.npy"
 unmount_pjrtfs
 
-# -- a plugin by its path, with a name of our own, by PJRTFS_PLUGIN_PATH
+# -- a plugin by its path, with another name, by PJRTFS_PLUGIN_PATH
 mount_pjrtfs "$plugins/$name/pjrt_plugin.so"
 bounded test -d "$mnt/devices/$name/0"
 unmount_pjrtfs

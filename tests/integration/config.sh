@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Configuration files: which are read, what they say, what is refused and how.
+# Configuration files: which files are read, their settings, refusals.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}
 requires test -e "$plugins/$name/pjrt_plugin.so"
@@ -16,7 +16,7 @@ refused()
 	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
 }
 
-# -- what is wrong is told with file, line and column
+# -- errors name file, line and column
 echo '{"plugin_dir": 5,' >bad.json
 refused 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
 printf '{\n  "memory_limits": "4G"\n}\n' >bad.json
@@ -38,7 +38,7 @@ if [ "$(id -u)" = 0 ]; then
 	refused 2 'open.json can name plugins to run: .*found user 12345' m --config open.json
 fi
 
-# -- what is in force is printed as a file that says the same
+# -- --dump-config prints a file with the same settings
 cat >config/pjrtfs.json <<END
 {
   "plugin-dir": "$plugins",
@@ -75,7 +75,7 @@ timeout 60 "$pjrtfs" --dump-config -f --devices 2 --memory-limit 32M >changed
 grep -q '"memory_limit": 33554432' changed || fail "the command line does not override"
 grep -q '"foreground": true' changed || fail "the command line does not override"
 
-# -- a mount with nothing on the command line but where
+# -- a mount with nothing but the mount point on the command line
 requires test -w /dev/fuse
 mount_by_file()
 {
@@ -104,7 +104,7 @@ shows m/executables/add/options.json '{}'
 bounded test -d its-cache
 bounded fusermount3 -u m
 
-# The command line's plugin has what the file says of it; its own words go before.
+# A plugin of the command line has the file's settings; the command line's override them.
 mount_by_file "$name" m --plugin-option "$name:cpu_device_count=1"
 equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 '
 bounded fusermount3 -u m

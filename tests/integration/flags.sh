@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Flags of XLA that name files are the mount's owner's: nobody else has a program compiled with them.
+# Only the mount's owner may set flags of XLA that name files.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
@@ -53,13 +53,13 @@ tells reply '"errno":"EPERM"' "$only"
 gone "$x/other"
 nothing
 
-# -- those that change numbers are everybody's, and those that the owner adds
+# -- every user may set flags that change numbers, and those of --flags-for-all
 as_say "$x/mine/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false,
 	"xla_dump_max_hlo_modules":7}}'
 shows "$x/mine/state" ready
 as_say "$x/mine/options.json" '{}'
 
-# -- the owner's own flag, on a program that others may write: theirs is not compiled with it
+# -- the owner's flag on a program that others may write: their program is not compiled with it
 bounded cp add.mlir "$p/shared.mlir"
 bounded chmod 666 "$p/shared.mlir"
 say "$x/shared/options.json" '{"env_option_overrides":{"xla_dump_max_hlo_modules":7,"xla_dump_hlo_as_text":false}}'
@@ -75,7 +75,7 @@ shows "$x/shared/state" ready
 bounded chmod 777 "$p"
 as cp add.mlir "$p/.scratch"
 fails_with 'not permitted' as mv "$p/.scratch" "$p/shared.mlir"
-# who may write the options sets harmless ones, and has the program
+# a user who may write the options sets harmless ones, and then the program compiles
 as_say "$x/shared/options.json" '{}'
 as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 shows "$x/shared/state" ready

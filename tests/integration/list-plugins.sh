@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --list-plugins, and picking by name: each place where plugins are found, laid out as those
-# who install them do; what is found there is mounted and computes.
+# --list-plugins, and plugins chosen by name: in each place, laid out as installers do; a plugin
+# of another program is mounted and computes.
 . "$srcdir/tests/lib.sh"
 export PJRTFS_CACHE_DIR=$work/cache
 so=$plugins/${plugin:-cpu}/pjrt_plugin.so
@@ -10,8 +10,8 @@ unset PJRTFS_PLUGIN_PATH PJRT_NAMES_AND_LIBRARY_PATHS PJRT_PLUGIN_LIBRARY_PATH P
 	LD_LIBRARY_PATH VIRTUAL_ENV CONDA_PREFIX
 export HOME=$work/home
 
-# What this machine itself has is not the test's: an empty root for the places that are fixed
-# needs mounts of our own.
+# The test hides plugins of this machine by mounts over the fixed places, which need a mount
+# namespace.
 if [ -z "${inside:-}" ] && unshare --mount true 2>/dev/null; then
 	rm -rf "$work"
 	trap - EXIT
@@ -27,7 +27,7 @@ list()
 	}
 }
 
-# of NAME FIELD...: what the list as JSON says of the first plugin of that name, a line each.
+# of NAME FIELD...: these fields of the first plugin of that name in the JSON list, a line each.
 of()
 {
 	python3 -c '
@@ -39,7 +39,7 @@ for p in json.load(open("out"))["plugins"]:
         break' "$@"
 }
 
-# listed NAME PATH SOURCE [PACKAGE]: is in the list, usable, and meant by its name.
+# listed NAME PATH SOURCE [PACKAGE]: the plugin is in the list, usable, and meant by its name.
 listed()
 {
 	local said
@@ -87,8 +87,8 @@ ln -s "$so" ld/libpjrt_byld.so
 # shellcheck disable=SC2016
 LD_LIBRARY_PATH=/nothing:$work/ld listed byld "$work/ld/libpjrt_byld.so" '$LD_LIBRARY_PATH'
 
-# -- /etc/ld.so.conf and its includes, /usr/local/lib/gomlx/pjrt, /opt/aws/neuron/lib
-# (not where what the test needs lies in one of them).
+# -- /etc/ld.so.conf.d, /usr/local/lib/gomlx/pjrt, /opt/aws/neuron/lib (unless the test itself
+# lies in one of them)
 covered=
 case $so$build in */opt/* | */usr/local/*) covered=yes ;; esac
 if [ -n "${inside:-}" ] && [ -z "$covered" ]; then
@@ -159,7 +159,7 @@ PATH=$work/pip-venv/bin:$PATH listed piped \
 	"$(echo "$work"/pip-venv/lib/python3*/site-packages/jax_plugins/piped/pjrt_c_api_piped_plugin.so)" \
 	'python3 on $PATH' 'piped 1.2'
 
-# -- for people: every place is named, and what it had
+# -- the text names each place and the number of its plugins
 PJRT_PLUGIN_PATH=$work/two VIRTUAL_ENV=$work/venv list
 tells out '^below$' "^    path      $work/two/below/pjrt_plugin.so$" '^    platform  cpu, [0-9]+ devices$' \
 	"^    from      .PJRT_PLUGIN_PATH $work/two$" '^    package   xla_cpu_pjrt 0.0.1$' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What plugins and programs are told: create options, environment, default compile options.
+# Create options, environment and default compile options reach plugins and programs.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}
 requires test -e "$plugins/$name/pjrt_plugin.so"
@@ -18,7 +18,7 @@ refused()
 	! timeout 5 mountpoint -q m || fail "mounted with ${*:3}"
 }
 
-# -- what would make the plugin abort never reaches it
+# -- an option that would make the plugin abort never reaches it
 refused 2 'cpu_device_count: expected an integer from 1 to 1024, found -1' \
 	--plugin-option "$name:cpu_device_count=-1"
 refused 2 'cpu_device_count: .*found the string "4"' \
@@ -29,16 +29,16 @@ refused 2 'devices: expected a number from 1 to 1024, found 0' --devices 0
 refused 2 'options for plugin other, which is not loaded: expected one of' \
 	--plugin-option other:a=1
 
-# -- what the plugin itself refuses is told in its words
+# -- a refusal of the plugin itself is shown in its words
 refused 1 "plugin $name: .*exited with status 1; it printed last: .*Unknown flag in XLA_FLAGS: --xla_no_such_flag=1" \
 	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1" -f
 refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' \
 	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1"
-# also where it logs as little as can be
+# also at the highest log level
 refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' --plugin-log-level 3 \
 	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1"
 
-# -- an option that nobody here knows goes to the plugin as it is
+# -- an unknown option goes to the plugin as it is
 mount_or_not()
 {
 	timeout 120 "$pjrtfs" "$name" m --plugin-dir "$plugins" \
@@ -52,7 +52,7 @@ else
 fi
 
 # -- devices; the variables of one plugin only
-# (Who mounted cannot look into a sandboxed process.)
+# (A sandboxed process hides its environment from the user who mounted.)
 mount_pjrtfs --devices 2 --sandbox off --plugin-env "$name:XLA_FLAGS=--xla_dump_max_hlo_modules=7" \
 	--plugin-env "$name:EMPTY="
 equal "devices" "$(bounded ls "$mnt/devices/$name" | tr '\n' ' ')" '0 1 '
@@ -62,7 +62,7 @@ grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
 grep -qx 'EMPTY=' environ || fail "no EMPTY"
 ! tr '\0' '\n' <"/proc/$daemon/environ" | grep -q '^XLA_FLAGS=' || fail "the daemon has it, too"
 equal "no error" "$(bounded cat "$mnt/plugins/$name/error")" ''
-# The next life has them, too.
+# The next instance has them, too.
 kill -KILL "$(cat "$mnt/plugins/$name/pid")"
 eventually grep -qx 1 "$mnt/plugins/$name/restarts"
 eventually grep -qx ready "$mnt/plugins/$name/state"
@@ -71,8 +71,8 @@ grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
 equal "devices" "$(bounded ls "$mnt/devices/$name" | tr '\n' ' ')" '0 1 '
 unmount_pjrtfs
 
-# -- all of it decides what a compile gives, and so its key
-# compiled WHAT USE [pjrtfs options]: what the cache was for a mount with these options.
+# -- all of these are part of the cache's key
+# compiled WHAT USE [pjrtfs options]: the cache's answer (hit or miss) in a mount with these options.
 compiled()
 {
 	mount_pjrtfs "${@:3}" --cache-dir "$work/keys"
@@ -92,7 +92,7 @@ compiled 'compile options' miss \
 	--compile-option env_option_overrides.xla_cpu_enable_fast_min_max=false
 compiled 'none again' hit
 
-# -- default compile options: what a program says goes before them
+# -- default compile options: a program's own precede them
 echo 'func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
   %z = stablehlo.minimum %x, %y : tensor<3xf32>
   return %z : tensor<3xf32>
@@ -118,7 +118,7 @@ equal "minimum with NaN on another device" "$(bounded cat "$mnt/buffers/z.txt" |
 	'nan nan 3 '
 unmount_pjrtfs
 
-# -- a default that the plugin does not take is told where the program is
+# -- the program's error names a default that the plugin refuses
 mount_pjrtfs --compile-option env_option_overrides.xla_no_such_flag=true
 fails_with 'cp: ' cp "$data/add.mlir" "$mnt/programs/"
 tells "$mnt/executables/add/error" 'xla_no_such_flag'

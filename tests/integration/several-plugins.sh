@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Three plugins in one mount: programs choose one, arrays go from one to another and are
-# copied once at most, and what goes wrong names who is where.
+# Three plugins in one mount: programs choose one, arrays move between them with one copy at
+# most, and errors name the plugin of each array and program.
 # shellcheck disable=SC2016 # what another program expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
@@ -28,7 +28,7 @@ succeeded()
 {
 	jq -e .ok <<<"$1" >/dev/null || fail "$1"
 }
-# tells_of FILE FILTER: what the JSON file tells is as the jq filter says
+# tells_of FILE FILTER: the jq filter holds for the JSON file
 tells_of()
 {
 	bounded jq -e "$2" "$1" >/dev/null || fail "not $2: $(cat "$1")"
@@ -82,7 +82,7 @@ bounded bash -c 'exec 3<>"$1" && cat "$2" "$3" >&3 && exec cat <&3' - \
 	"$mnt/executables/add3/call" "$data/x.npy" "$data/y.npy" >called.npy
 same called.npy "$b1/z.npy"
 
-# -- cp, mv and copy between them; what is in the arena is placed as it is
+# -- cp, mv and copy between them; an array in the arena is not copied
 segment()
 {
 	bounded jq -r '.segments[0].id' "$1"
@@ -137,7 +137,7 @@ succeeded "$(ask "{\"op\":\"execute\",\"executable\":\"large\",\"inputs\":[\"l\"
 succeeded "$(ask "{\"op\":\"copy\",\"buffer\":\"r\",\"as\":\"$third:2/r\"}")"
 same "$mnt/devices/$third/2/buffers/r.npy" "$b1/r.npy"
 
-# -- a type that the other plugin is too old for: refused, and nobody dies of it
+# -- a type that the other plugin is too old for is refused, and no worker dies of it
 if [ "$first" = cpu ]; then
 	for p in "$second" "$third"; do
 		succeeded "$(ask "{\"op\":\"create\",\"buffer\":\"$p:0/s\",\"dtype\":\"S1\",\"shape\":[4],\"fill\":0,\"device\":\"$p:0\"}")"
@@ -147,7 +147,7 @@ if [ "$first" = cpu ]; then
 	done
 fi
 
-# -- all three at once; one dies, and only what it was doing fails
+# -- all three at once; one dies, and only its own executions fail
 bounded cp "$data/y.npy" "$b2/"
 bounded cp "$data/x.npy" "$data/y.npy" "$b3/"
 # busy NAME: run it again and again; which failed is in failed.NAME
@@ -182,7 +182,7 @@ for p in "$first" "$second" "$third"; do
 		fail "metrics.prom knows nothing of $p"
 done
 
-# -- one whose file is not there, or that nobody has, keeps the others from nothing
+# -- plugins whose files do not exist: the others are mounted
 unmount_pjrtfs
 mount_pjrtfs "none,$first" --plugin "wrong=$work/no/such.so"
 shows "$mnt/plugins/none/state" failed

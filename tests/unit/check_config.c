@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files: which are read, what each key says, what is refused and where. */
+/* Configuration files: which files are read, what each key sets, refusals and their places. */
 #define SYSTEM_CONFIG "system.json"
 #include "daemon/config.c"
 
@@ -302,7 +302,7 @@ START_TEST(a_bad_text_is_refused)
 }
 END_TEST
 
-/* Keys with braces, quotes and escapes in their way. */
+/* Keys behind braces, quotes and escapes. */
 static const char maze[] = "{\n"
 			   " \"a{\": {\"b\": \"}\\\"]\", \"c\": [1, [2, \"]\"], {\"d\":\n"
 			   "   4}]},\n"
@@ -428,7 +428,7 @@ START_TEST(later_files_override)
 			 "\"g\":2}}}");
 	free(text);
 	options_release(&o);
-	/* One that is named is the only one. */
+	/* A file of --config is the only one. */
 	write_file("f.json", "{\"compile_timeout\":9}");
 	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
 	ck_assert_uint_eq(o.compile_timeout_s, 9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The discovery of plugins: the order of places, what is found there, limits. */
+/* The discovery of plugins: the order of places, the files found there, limits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -134,10 +134,10 @@ static const char *linker_dirs(const struct pf_discovery *d)
 START_TEST(the_order_is_that_of_the_manual)
 {
 	static const char *const dirs[] = { "said-dir" }, *const config_dirs[] = { "cf" };
-	static const char *const said[] = { "alone", "first=a/x.so" };
+	static const char *const words[] = { "alone", "first=a/x.so" };
 	const struct pf_named configured[] = { { "conf", "a/y.so" } };
-	struct pf_discover_config c = { .said = said,
-					.n_said = 2,
+	struct pf_discover_config c = { .words = words,
+					.n_words = 2,
 					.dirs = dirs,
 					.n_dirs = 1,
 					.configured = configured,
@@ -205,7 +205,7 @@ START_TEST(the_order_is_that_of_the_manual)
 	ck_assert_ptr_nonnull(strstr(f->path, "/own/cpu/"));
 	ck_assert_ptr_null(pf_discovery_pick(d, "none", NULL, NULL));
 	pf_discovery_free(d);
-	/* Its own places alone, and no further than needed. */
+	/* Only pjrtfs's own places; then only up to the place that has the plugin. */
 	c.own_only = true;
 	d = discover(&c);
 	ck_assert_str_eq(found(d),
@@ -224,7 +224,7 @@ START_TEST(the_order_is_that_of_the_manual)
 }
 END_TEST
 
-/* By the version in its name the last, by its API the first. */
+/* Oldest by the version in its name, newest by its API. */
 static int minor_of(void *arg, const char *path)
 {
 	++*(int *)arg;
@@ -264,7 +264,7 @@ START_TEST(the_newest_of_one_place_is_picked)
 }
 END_TEST
 
-/* The three real wheels, and what JAX's look like. */
+/* The layouts of three real wheels and of JAX's. */
 START_TEST(python_packages_are_found)
 {
 	static const char site[] = "v*[e]{nv}/lib/python3.12/site-packages";

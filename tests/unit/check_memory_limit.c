@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory limit of control groups, in trees of files that are made up. */
+/* The memory limit of control groups, in invented trees of files. */
 #include "daemon/internal.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static const struct {
 	} files[3];
 	uint64_t limit;
 } cases[] = {
-	/* its own group's, a group's above it, and none */
+	/* the limit of its own group, of a group above it, and none */
 	{ V2, "0::/a/b\n", { { "/a/b/memory.max", "4096\n" } }, 4096 },
 	{ V2,
 	  "0::/a/b\n",
@@ -78,7 +78,7 @@ static const struct {
 	  { { "/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n" },
 	    { "/memory/a/memory.limit_in_bytes", "4096\n" } },
 	  4096 },
-	/* a container that is given its group alone, and one whose names begin at its own */
+	/* a container that sees only its own group, and one whose group is its root */
 	{ GIVEN("/docker/f00"),
 	  "3:memory:/docker/f00/in\n",
 	  { { "/memory/in/memory.limit_in_bytes", "8192\n" },
@@ -88,7 +88,7 @@ static const struct {
 	  "3:memory:/docker/f00\n",
 	  { { "/memory/memory.limit_in_bytes", "4096\n" } },
 	  4096 },
-	/* nothing is mounted, or known */
+	/* no hierarchy is mounted, or no group is known */
 	{ "", "0::/a\n", { { "/a/memory.max", "4096\n" } }, UINT64_MAX },
 	{ V2, "", { { "/a/memory.max", "4096\n" } }, UINT64_MAX },
 	{ "nonsense\n- -\n" V2, ":\n0::/a\n", { { "/a/memory.max", "4096\n" } }, 4096 },

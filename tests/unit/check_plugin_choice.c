@@ -118,7 +118,7 @@ static const struct {
 	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m --plugin cpu", CPU },
 	{ "{\"plugins\":[\"gpu\"]}", "cpu m --plugin gpu", CPU " " GPU },
 	{ "{\"plugins\":[]}", "m", CPU },
-	/* A path that the file gives is where the plugin of that name is. */
+	/* The file's path is that of the plugin of this name. */
 	{ "{\"plugins\":{\"name\":\"mine\",\"path\":\"%s/plugins/flat.so\"}}", "m",
 	  "mine=plugins/flat.so" },
 	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"path\":\"%s/other/cpu.so\"}]}",
@@ -208,7 +208,7 @@ START_TEST(one_is_not_there)
 	ck_assert_str_eq(o.plugins[2].refused, "/no/such.so: No such file or directory");
 	ck_assert_ptr_null(o.plugins[3].refused);
 	options_release(&o);
-	/* Options of its own are those of a plugin that was asked for, and do no harm. */
+	/* Its options are for a chosen plugin, and so no error. */
 	ck_assert_msg(parse("none,cpu m --plugin-option none:cpu_device_count=2", &o,
 			    &err) == 0,
 		      "%s", err.text);
