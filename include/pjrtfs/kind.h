@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files and directories do: one static const table per kind. */
+/*
+ * The tree, for the kinds of files in it: a static const table of functions for each kind, the
+ * nodes that have it, their opens, and the requests that the kinds answer.
+ */
 #ifndef PJRTFS_KIND_H
 #define PJRTFS_KIND_H
 
@@ -21,7 +24,7 @@ struct pf_open;
 struct pf_reply;
 struct pf_tree;
 
-/* Who asks: the rights of the process behind a request. */
+/* The rights of the process that makes a request. */
 
 enum { PF_CRED_GROUPS = 64 };
 enum { PF_SID_UNKNOWN = -1 };
@@ -33,49 +36,50 @@ struct pf_cred {
 	pid_t pid; /* 0: outside our PID namespace */
 	pid_t sid; /* login session (getsid): 0 outside our PID namespace, PF_SID_UNKNOWN */
 	mode_t umask;
-	bool checked;      /* the front end compared permission bits: vfs.h need not */
-	unsigned n_groups; /* supplementary groups known; 0 until they are asked for */
+	bool checked; /* the front end has compared permission bits: vfs.h does not */
+	unsigned
+		n_groups; /* of groups: those that are known of the supplementary groups */
 	gid_t groups[PF_CRED_GROUPS];
 };
 
 /*
- * May CRED do what WANT (a mask of R_OK, W_OK, X_OK) says with something of owner UID,
- * group GID and permission bits MODE?  As the kernel would decide; uid 0 may.
+ * May a process with CRED do WANT (a mask of R_OK, W_OK, X_OK) with a file of owner UID, group
+ * GID, and type and permission bits MODE?  The rules are the kernel's (path_resolution(7)).
  */
 bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, int want);
 
 /*
  * A request that waits for its answer.
  *
- * Whoever got a reply answers it exactly once, now or later, from any thread, with one of
- * the functions below, which also give up the caller's reference.  If the caller's process is
- * interrupted (any signal) first, the request is answered with EINTR at once and the later
- * answer is dropped: the work behind it need not know.  A write of which something was done
- * already is answered with what was: who gets EINTR may write all of it again.
+ * A function that is given a reply answers it exactly once, now or later, from any thread, with
+ * one of the functions below, which also give up the reference.  If a signal interrupts the
+ * caller of the system call first, the tree answers EINTR at once and drops the later answer:
+ * the work behind it need not know.  A write that is done in part by then is answered with the
+ * count of its bytes that are done, because a caller that gets EINTR may write all of it again.
  */
 
-/* How a front end sends answers.  Called at most once, with no lock held. */
+/* How a front end sends answers; called at most once, with at most locks of rank 0 held. */
 struct pf_reply_ops {
-	/* code < 0: -errno.  Else data (len bytes, borrowed during the call) if data is
-	 * not NULL, or the count len, or, with both 0, just success. */
+	/* CODE < 0: -errno.  Else DATA (LEN bytes, borrowed during the call) if it is not
+	 * NULL, or the count LEN, or, with both 0, success. */
 	void (*send)(struct pf_reply *reply, int code, const void *data, size_t len);
-	/* The last reference is gone and the reply was sent: free it. */
+	/* The last reference to REPLY, which was sent, is gone: free it. */
 	void (*free)(struct pf_reply *reply);
 };
 
-/* The front end embeds this, calls pf_reply_init, and says who asks. */
+/* The front end embeds this, calls pf_reply_init, and sets uid and pid. */
 struct pf_reply {
 	const struct pf_reply_ops *ops;
 	unsigned refs;            /* atomic */
-	uid_t uid;                /* the caller's; */
-	pid_t pid;                /* its thread, or 0: nobody is told why a call failed */
+	uid_t uid;                /* of the caller of the system call */
+	pid_t pid;                /* its thread; 0: not known, and no failure is kept */
 	const struct pf_err *why; /* borrowed until the answer is sent; pf_reply_why */
 
 	/* The tree's. */
-	struct pf_open *held; /* kept open until the last reference goes, or NULL; */
-	void (*drop)(struct pf_open *held); /* drops it */
-	const char *doing;       /* the call's name ("close"), if its failure is kept */
-	bool closing;            /* how the commit of held ends is kept */
+	struct pf_open *held;               /* one reference, or NULL; */
+	void (*drop)(struct pf_open *held); /* drops it with the last one to the reply */
+	const char *doing;       /* the call's name ("close"); NULL: no failure is kept */
+	bool closing;            /* the answer is how the commit of held ended */
 	struct pf_open **opened; /* where finish puts the open file */
 	/* Called before a success is sent: 0, or -errno, which is sent instead. */
 	int (*finish)(struct pf_reply *reply, struct pf_err *err);
@@ -93,41 +97,40 @@ void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops);
 struct pf_reply *pf_reply_ref(struct pf_reply *reply);
 void pf_reply_unref(struct pf_reply *reply); /* NULL is allowed */
 
-/* Answer success (0) or failure (-errno). */
+/* Answer with success (CODE 0) or failure (-errno). */
 void pf_reply_code(struct pf_reply *reply, int code);
 
-/*
- * The same with the sentence of ERR (NULL: the errno's words will do), which the caller's user
- * finds as pf_vfs_refusal tells.
- */
+/* Answer with the failure CODE and the sentence of ERR (NULL: the errno's words), which
+ * pf_vfs_refusal shows to the caller's user. */
 void pf_reply_fail(struct pf_reply *reply, int code, const struct pf_err *err);
 
-/* A failure that is sent from now on has ERR's sentence, which stays until it is sent. */
+/* If a failure is sent from now on, it has ERR's sentence; ERR is borrowed until then. */
 void pf_reply_why(struct pf_reply *reply, const struct pf_err *err);
 
-/* Answer a write: LEN bytes were taken. */
+/* Answer a write of which LEN bytes were taken. */
 void pf_reply_count(struct pf_reply *reply, size_t len);
 
 /* Answer a read with LEN bytes (0: end of file), which are copied before this returns. */
 void pf_reply_data(struct pf_reply *reply, const void *data, size_t len);
 
-/* Has it been answered (or interrupted)?  Work that has not begun can then be dropped. */
+/* Was REPLY answered, or interrupted?  Then work that has not begun can be dropped. */
 bool pf_reply_gone(struct pf_reply *reply);
 
 /*
- * An answer in two steps, so that nothing is lost on an interrupted reader.
+ * An answer in two steps, so that no data are lost on an interrupted reader.
  *
- * pf_reply_claim: from now on only the caller can answer REPLY; false if it is too late.
- * pf_reply_send: answer a claimed REPLY, as pf_reply_ops.send, and give up the reference.
+ * pf_reply_claim: from now on only the caller can answer REPLY; false: it was answered or
+ * interrupted.  pf_reply_send: answer a claimed REPLY, with the arguments of pf_reply_ops.send,
+ * and give up the reference.
  */
 bool pf_reply_claim(struct pf_reply *reply);
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
 
 /*
- * When REPLY is interrupted, call HALT(ARG), if not NULL, before that is answered: it drops what
- * has not begun of a write, and returns how many bytes are done or under way (0: EINTR); and
- * FN(ARG) after.  Both may be called on any thread.  False: the request was answered or
- * interrupted already, and they are not called.
+ * When REPLY is interrupted, call HALT(ARG), if it is not NULL, before the interrupt is answered,
+ * and FN(ARG) after.  HALT drops the part of a write that has not begun and returns how many
+ * bytes have (0: the answer is EINTR).  Both may be called on any thread.  False: REPLY was
+ * answered or interrupted before, and they are not called.
  */
 bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
 		   void (*fn)(void *arg), void *arg);
@@ -135,28 +138,28 @@ bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
 /* For the front end: the request was interrupted. */
 void pf_reply_interrupt(struct pf_reply *reply);
 
-/* For the front end: the mount ends.  As an interrupt, but the answer is ENOTCONN, whatever
- * had begun. */
+/* For the front end: the mount ends.  The same, but the answer is ENOTCONN, whatever has
+ * begun. */
 void pf_reply_disconnect(struct pf_reply *reply);
 
 /* Why bytes are committed. */
 enum pf_commit {
 	PF_COMMIT_FLUSH, /* close(2): its errno is the answer */
-	PF_COMMIT_FSYNC, /* fsync(2): incomplete bytes are no error */
+	PF_COMMIT_FSYNC, /* fsync(2): bytes that are not complete yet are accepted */
 };
 
 /*
  * A directory whose names users change.  All ops are optional: a missing one answers EPERM
- * (lookup: ENOENT).  They only touch tables and do not block; slow work that they cause
- * runs behind.  They run with the tree's name lock held (see node.h) and return 0, or
- * -errno with *err filled, but for list.
+ * (lookup: ENOENT).  They only change tables and do not block; slow work that they cause
+ * runs on other threads.  The tree calls them, but for list, with its name lock held; they
+ * return 0, or -errno with *err filled.
  */
 struct pf_dir_ops {
-	/* NAME is not linked: an unlisted node for it in *ret, with a reference. */
+	/* NAME is not linked: *ret gets an unlisted node for it, with a reference. */
 	int (*lookup)(struct pf_node *dir, const char *name, struct pf_node **ret,
 		      struct pf_err *err);
-	/* DIR is about to be listed: link and unlink what came and went elsewhere.  The name
-	 * lock is not held. */
+	/* DIR is about to be listed: link and unlink nodes for names that came and went outside
+	 * of the tree.  The name lock is not held. */
 	void (*list)(struct pf_node *dir);
 	/* Make the regular file NAME and link it; *ret has a reference. */
 	int (*create)(struct pf_node *dir, const char *name, mode_t mode,
@@ -165,10 +168,10 @@ struct pf_dir_ops {
 	int (*mkdir)(struct pf_node *dir, const char *name, mode_t mode,
 		     const struct pf_cred *cred, struct pf_node **ret,
 		     struct pf_err *err);
-	/* Unlink NODE, which is in DIR, or found by its lookup. */
+	/* Unlink NODE, which is linked in DIR or came from its lookup. */
 	int (*unlink)(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
-	/* Unlink NODE.  The tree has refused one that holds nodes which its kind did not
-	 * list (-ENOTEMPTY), here and when rename replaces a directory. */
+	/* Unlink NODE, a directory that holds no nodes but its kind's children: the tree has
+	 * answered ENOTEMPTY for others, as it does when rename replaces a directory. */
 	int (*rmdir)(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
 	/* Move NODE of DIR to NAME in TO (any directory); FLAGS as renameat2(2). */
 	int (*rename)(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
@@ -178,11 +181,11 @@ struct pf_dir_ops {
 enum { PF_SLOW_NODES = 8 };
 
 /*
- * A file is one of four shapes: directory; text (show); bytes (read, write, commit); stream
- * (send, read).  A missing op makes the tree answer EACCES at open: no show or read for reading;
- * no write or send for writing.  Ops run with no tree lock held, at most one at a time per open
- * file (but for streams), on threads that serve everyone: show, read, write and truncate return
- * soon; what may take long keeps its reply and answers later.
+ * A file has one of four shapes: directory; text (show); bytes (read, write, commit); stream
+ * (send, read).  A file without show and read cannot be opened to be read, one without write and
+ * send not to be written (EACCES).  The tree calls ops with none of its locks held, at most one
+ * at a time per open file (but for streams), on the threads that serve all users: show, read,
+ * write and truncate do not block; an op that takes long keeps its reply and answers later.
  */
 struct pf_kind {
 	const char *name; /* entry name; NULL = named by the parent */
@@ -190,17 +193,17 @@ struct pf_kind {
 	size_t max_write; /* bytes: writing or truncating beyond is EFBIG; 0 = no limit */
 	const struct pf_kind *const *children; /* directory: NULL-terminated, or NULL */
 	const struct pf_dir_ops *dir;
-	const char
-		*instead; /* directory: what to do where dir has no function for a change
-			      * of names, as the end of a sentence; or NULL */
-	/* Its functions, or those for names in it, may wait for a disk: only for nodes of the
-	 * fixed part of the tree, PF_SLOW_NODES at most. */
+	/* Directory: the end of the sentence of EPERM where dir has no function for a change of
+	 * names, which advises the user; or NULL. */
+	const char *instead;
+	/* Its ops, or those of a directory for its names, may wait for a disk.  For at most
+	 * PF_SLOW_NODES nodes, all of the fixed part of the tree. */
 	bool slow;
 
-	/* Text: print the whole content; served as a snapshot taken at open.  stat prints
-	 * it too, to tell the true size. */
+	/* Text: print the whole content.  Each open shows the text of when it was opened.  stat(2)
+	 * calls this too, for the size. */
 	int (*show)(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
-	/* Text that must be fetched first: called at open, before show. */
+	/* Called at open, before show: fetch the text. */
 	void (*prepare)(struct pf_open *of, struct pf_reply *reply);
 
 	/* Bytes. */
@@ -208,63 +211,63 @@ struct pf_kind {
 	void (*release)(struct pf_open *of);
 	void (*read)(struct pf_open *of, size_t len, uint64_t off,
 		     struct pf_reply *reply);
-	/* Returns the count taken (> 0), or -errno. */
+	/* Returns the count of bytes taken (> 0), or -errno. */
 	ssize_t (*write)(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			 struct pf_err *err);
-	/* The writer is done; called only if the file was written since the last commit,
-	 * so a second flush of a dup'd descriptor is a no-op. */
+	/* Called at close(2) and fsync(2) if the file was written since the last commit, so that
+	 * closing a second descriptor of the same open commits nothing. */
 	void (*commit)(struct pf_open *of, enum pf_commit why, struct pf_reply *reply);
 	/* O_TRUNC, truncate(2) and ftruncate(2); OF is NULL for truncate(2). */
 	int (*truncate)(struct pf_node *node, struct pf_open *of, uint64_t size,
 			struct pf_err *err);
 
 	/*
-	 * Stream: as write, but it may wait; answers with pf_reply_count.  Every open is a
-	 * conversation of its own, without positions; send, read and flush may run at once, with
-	 * no lock held.  See struct pf_stream.
+	 * Stream: as write, but the op answers, with pf_reply_count, and may do so later.  Every
+	 * open is a conversation of its own, without positions; send, read and flush may run at
+	 * the same time, with no lock held.  See struct pf_stream.
 	 */
 	void (*send)(struct pf_open *of, const void *src, size_t len,
 		     struct pf_reply *reply);
-	/* close(2) by process PID of one descriptor of perhaps several; without this op, success. */
+	/* Process PID closed one of perhaps several descriptors; without this op: success. */
 	void (*flush)(struct pf_open *of, pid_t pid, struct pf_reply *reply);
-	/* No descriptor is left: no more requests come.  Replies, and commands, may still hold OF. */
+	/* The last descriptor was closed, so no more requests come; replies and commands may still
+	 * hold OF.  No lock is held. */
 	void (*closed)(struct pf_open *of);
 
-	/* A stream of commands begins with PF_CONTROL: run one command, and answer it once with
-	 * pf_command_done. */
+	/* Control file, which has PF_CONTROL too: run COMMAND, and answer it once with
+	 * pf_command_done, now or later. */
 	void (*command)(struct pf_command *command);
 	bool json; /* commands are JSON objects; else they are lines */
-	/* The writer of COMMAND, which runs, was interrupted and the file is closed.  Called with
-	 * the stream's lock held: it must not answer, nor block. */
+	/* COMMAND runs, its writer was interrupted, and the file was closed.  Called with the
+	 * stream's lock held: it must neither answer nor block. */
 	void (*left)(struct pf_command *command);
 
 	/*
-	 * copy_file_range(2): take up to LEN bytes at FROM_OFF of FROM, which may be open
-	 * at any kind of node (-EXDEV: not from this one, so the kernel's caller copies by
-	 * reading and writing), and put them at OFF of OF.  Returns the count taken, 0 at
-	 * FROM's end, or -errno.  Counts as a write of OF.  Both opens are locked (FROM
-	 * may be OF, or another open of its node).
+	 * copy_file_range(2): copy up to LEN bytes at FROM_OFF of FROM to OFF of OF.  Returns
+	 * the count, 0 at FROM's end, or -errno: -EXDEV if it cannot copy from FROM's kind, and
+	 * the caller of the kernel then reads and writes.  Counts as a write of OF.  Both opens
+	 * are locked; FROM may be OF, or another open of its node.
 	 */
 	ssize_t (*copy)(struct pf_open *of, uint64_t off, struct pf_open *from,
 			uint64_t from_off, size_t len, struct pf_err *err);
-	/* fallocate(2): MODE as there; -EOPNOTSUPP for a mode it has not.  Counts as a
-	 * write, unless MODE only takes room or the size stays. */
+	/* fallocate(2), with its MODE; -EOPNOTSUPP for a mode that is not supported.  Counts as
+	 * a write if it changed bytes or the size. */
 	int (*allocate)(struct pf_open *of, int mode, uint64_t off, uint64_t len,
 			struct pf_err *err);
 
 	/*
-	 * poll(2): which of POLLIN and POLLOUT there are for OF now; when there may be more,
-	 * pf_node_ready is to be called.  Without this op all of them, always.  Texts that
-	 * have it are shown anew to who reads from the start: wait, rewind, read.
+	 * poll(2): returns those of POLLIN and POLLOUT that OF has now; the kind calls
+	 * pf_node_ready when there may be more.  Without this op OF always has both.  A text
+	 * with this op is printed again for each read at offset 0: wait, rewind, read.
 	 */
 	short (*poll)(struct pf_open *of);
 
 	/*
 	 * Extended attributes; names have their prefix ("user.pjrtfs.dtype").  get appends
-	 * the value (-ENODATA: there is none of that name), list each name with its NUL.
+	 * the value (-ENODATA: no attribute has that name), list each name with its NUL.
 	 * set: FLAGS as setxattr(2); -EOPNOTSUPP for a name that is not the kind's;
-	 * -EINVAL for a bad value.  remove: the tree has seen that it is there;
-	 * without this op it is -EPERM.
+	 * -EINVAL for a bad value.  remove: the tree has checked that the attribute exists;
+	 * without this op the answer is EPERM.
 	 */
 	int (*get_xattr)(struct pf_node *node, const char *name, struct pf_buf *out,
 			 struct pf_err *err);
@@ -273,17 +276,17 @@ struct pf_kind {
 			 size_t len, int flags, struct pf_err *err);
 	int (*remove_xattr)(struct pf_node *node, const char *name, struct pf_err *err);
 
-	/* Fill what the node knows better than the tree: size, blocks, mtime.  st_size
-	 * and st_blocks are -1 before; left so, show is called for the size. */
+	/* Set the fields of ST that the kind knows better than the tree: size, blocks, mtime.
+	 * st_size and st_blocks are -1 before; if they stay so, show is called for the size. */
 	void (*getattr)(struct pf_node *node, struct stat *st);
-	/* 0: st_size is what a reader gets.  Else the file must be opened to learn that, and
-	 * this, in bytes, is no less. */
+	/* 0: st_size is exact.  Else: only a reader learns the size, which is at most this many
+	 * bytes. */
 	uint64_t (*size_bound)(struct pf_node *node);
-	/* A file that is another to each user: as getattr, for who asks as CRED, by an open OF
-	 * of it (which is locked) or by name (NULL). */
+	/* As getattr, for a file that differs between users: CRED is the caller's, OF the open file
+	 * of fstat(2), which is locked, or NULL. */
 	void (*getattr_as)(struct pf_node *node, const struct pf_cred *cred,
 			   struct pf_open *of, struct stat *st);
-	/* Owner, mode or times were changed by a user: keep them elsewhere too. */
+	/* A user changed owner, mode or times: the kind may keep copies of them. */
 	void (*setattr)(struct pf_node *node);
 	/* Symbolic link: its target. */
 	int (*readlink)(struct pf_node *node, struct pf_buf *out);
@@ -298,27 +301,27 @@ static inline void pf_stat_set_size(struct stat *st, uint64_t size)
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
-/* Is each open of such a file a conversation of its own? */
+/* Is a file of KIND a stream? */
 static inline bool pf_kind_is_stream(const struct pf_kind *kind)
 {
 	return kind->send;
 }
 
 /*
- * The tree: named nodes of the kinds in kind.h.
+ * The tree: nodes with names.
  *
- * Two locks: the name lock (rank 1) is held around compound changes of names (is the stem
- * free? then link), by the tree itself while it calls a pf_dir_ops function and by others
- * between pf_tree_lock_names and pf_tree_unlock_names; the node lock (rank 2, internal)
- * protects tables and attributes for the time of one function here.
+ * It has two locks.  The name lock (rank 1) keeps compound changes of names apart (check that a
+ * stem is free, then link): the tree takes it to call a pf_dir_ops function, others with
+ * pf_tree_lock_names.  The tree's lock (rank 2, internal) protects tables and attributes within
+ * one function here.
  */
 
 enum { PF_NAME_MAX = 255 };  /* bytes in one name */
-enum { PF_DEPTH_MAX = 256 }; /* directories one in another, the root not counted */
+enum { PF_DEPTH_MAX = 256 }; /* nested directories, the root not counted */
 
 /*
- * A file or directory.  kind, ino and tree never change; object is the kind's and is set
- * before the node is linked.  The rest belongs to the tree: read it through functions.
+ * A file or directory.  tree, kind and ino never change; object is the kind's and is set before
+ * the node is linked.
  */
 struct pf_node {
 	struct pf_tree *tree;       /* borrowed */
@@ -328,7 +331,7 @@ struct pf_node {
 	struct pf_node_priv *priv;  /* owned by the tree */
 };
 
-/* What the tree keeps for stat(2). */
+/* The attributes of stat(2) that the tree keeps. */
 struct pf_attr {
 	mode_t mode;
 	uid_t uid;
@@ -353,47 +356,42 @@ uint64_t pf_tree_count(struct pf_tree *tree);
 void pf_tree_set_context(struct pf_tree *tree, void *context);
 void *pf_tree_context(struct pf_tree *tree);
 
-/* What of a node changed without the front end's doing. */
+/* A change of a node by other means than a request of the front end. */
 enum pf_change {
-	PF_CHANGED_NAMES, /* a directory's: what was told of its attributes is past */
-	PF_CHANGED_ATTR,
+	PF_CHANGED_NAMES, /* the attributes of a directory, as its names changed */
+	PF_CHANGED_ATTR,  /* attributes */
 	PF_CHANGED_DATA,  /* attributes, and bytes that may be mapped */
-	PF_CHANGED_READY, /* what pf_vfs_poll would say, of its opens */
+	PF_CHANGED_READY, /* pf_vfs_poll may return more for its opens */
 };
 
 /*
- * FN(ARG) is told of such changes: of names before anybody can learn of them otherwise.  It
- * is called with any lock held; for names and readiness it does not wait for anything, for the
- * rest it only notes INO.  FN is NULL for nobody; when this returns, the one before is not called
- * and will not be.
+ * Have FN(ARG, ...) called at each such change of node INO, with any lock held, so that it must
+ * not block; at a change of names before others can see it.  NULL: no function.  When this
+ * returns, the function of before does not run and will not.
  */
 void pf_tree_set_notify(struct pf_tree *tree,
 			void (*fn)(void *arg, uint64_t ino, enum pf_change change),
 			void *arg);
 
-/*
- * For kinds: NODE's attributes changed, and with DATA bytes that readers may have mapped,
- * by other means than a request for this very node.  Any lock may be held.
- */
+/* For kinds: the attributes of NODE changed (and its bytes, if DATA) by other means than a
+ * request for NODE.  Any lock may be held. */
 void pf_node_changed(struct pf_node *node, bool data);
 
-/*
- * For kinds that have poll: there may be more to be had of NODE now.  Any lock may be held;
- * costs nothing when nobody polls.
- */
+/* For kinds with poll: it may return more for the opens of NODE now.  Any lock may be held;
+ * costs one load if no open is polled. */
 void pf_node_ready(struct pf_node *node);
 
-/* Hold the names still.  Rank 1: taken first, never twice by one thread. */
+/* Take and drop the name lock.  Rank 1; no thread takes it twice. */
 void pf_tree_lock_names(struct pf_tree *tree);
 void pf_tree_unlock_names(struct pf_tree *tree);
 
 /*
  * Make a node of KIND with OBJECT, not yet linked, with one reference (the caller's), the
  * kind's mode (its permission bits replaced by PERM unless PERM is (mode_t)-1), and the
- * children that the kind lists, each with the same OBJECT (their kinds' free is called for
- * each: kinds that do not own it have none).  These children live exactly as long as the
- * node: a reference on one is a reference on all.  Owner: CRED, or the root's when NULL.
- * NULL: no memory; OBJECT is then the caller's still.
+ * children that the kind lists, each with the same OBJECT (free is called for each of their
+ * kinds: kinds that do not own the object have none).  These children live as long as the
+ * node: a reference on one is a reference on all.  The owner is CRED's user, or, if that is
+ * NULL, the root's.  Returns NULL if there is no memory; the caller still owns OBJECT then.
  */
 struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
 			    void *object, mode_t perm, const struct pf_cred *cred);
@@ -412,55 +410,54 @@ struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino);
 int pf_name_check(const char *name, struct pf_err *err);
 
 /*
- * Is there room in DIR for the directory NODE with all that it holds (NULL: an empty one)?
- * 0, or -ENAMETOOLONG: it would be more than PF_DEPTH_MAX deep.  All functions here refuse
- * that, without a sentence; so what goes down the tree may recurse.
+ * May the directory NODE with all directories in it (NULL: a new one) be linked in DIR?  0, or
+ * -ENAMETOOLONG: the tree would be deeper than PF_DEPTH_MAX.  All functions here refuse that,
+ * without a sentence, so that functions that walk down the tree may recurse.
  */
 int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
 
 /*
- * Link NODE into DIR as NAME.  With REPLACE, a node of that name is unlinked (and lives on
- * for those who have it open); else -EEXIST.  -ENOENT: DIR itself is unlinked.  -ENAMETOOLONG:
- * NAME, or it is too deep.  -ENOMEM.
+ * Link NODE into DIR as NAME.  With REPLACE, a node of that name is unlinked (and lives while it
+ * is open); else -EEXIST.  -ENOENT: DIR itself is unlinked.  -ENAMETOOLONG: NAME is too long, or
+ * the tree would be too deep.  -ENOMEM.
  */
 int pf_dir_link(struct pf_node *dir, const char *name, struct pf_node *node,
 		bool replace);
 
 /*
- * Link NODE into DIR, which is fixed (as the root is), as NAME, for as long as there is the
- * tree: it is never unlinked, moved or replaced, so that a front end need not look the name
- * up again, nor those of the children that NODE's kind lists.  -EEXIST, -ENOMEM.
+ * Link NODE as NAME into DIR, which is fixed (as the root is), until the tree is freed: it is
+ * never unlinked, moved or replaced, so that a front end may cache the name and those of the
+ * children of NODE's kind.  -EEXIST, -ENOMEM.
  */
 int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *node);
 
 /* Take NODE out of its directory; no effect if it is not linked. */
 void pf_dir_unlink(struct pf_node *node);
 
-/* The same, but NODE is still a file of the directory, which its lookup can find: it has a
- * link for stat(2). */
+/* The same, but NODE still counts as linked for stat(2): the directory's lookup can find it. */
 void pf_dir_hide(struct pf_node *node);
 
 /* Move a linked NODE; a node of that name in TO is unlinked.  -ENOMEM, -EINVAL: TO is
  * below NODE, -ENAMETOOLONG as pf_dir_link. */
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);
 
-/* Move two linked nodes, neither of which is below the other or replaces it, as pf_dir_move:
- * both, or, with an error, none. */
+/* Move two linked nodes, neither of which is below the other or replaces it, as pf_dir_move does:
+ * both, or, on an error, none. */
 int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a,
 		     struct pf_node *b, struct pf_node *to_b, const char *name_b);
 
 /* Exchange two linked nodes' places. */
 int pf_dir_exchange(struct pf_node *a, struct pf_node *b);
 
-/* The linked child NAME of DIR, with a reference, or NULL.  The only place in the program
- * where a name of the tree is compared. */
+/* The linked child NAME of DIR, with a reference, or NULL.  No other function of the program
+ * compares names of the tree. */
 struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name);
 
 /*
- * The linked child of DIR, no directory, whose name is the LEN bytes at STEM and one of
- * EXTENSIONS (up to a NULL): the first that is there, with a reference, or NULL.  All are
- * looked for at one moment: a child that gets another of these extensions, and loses its own
- * only then, is never missed.
+ * The linked child of DIR, but for directories, whose name is the LEN bytes at STEM and one of
+ * EXTENSIONS (NULL-terminated): the first that exists, with a reference, or NULL.  All are
+ * looked up under one hold of the lock, so that a child that is renamed from one of these
+ * extensions to another is found.
  */
 struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t len,
 				   const char *const *extensions);
@@ -487,12 +484,12 @@ void pf_node_path(struct pf_node *node, struct pf_node *ancestor, struct pf_buf 
 void pf_node_attr(struct pf_node *node, struct pf_attr *ret);
 void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr);
 
-/* In a set-group-ID directory what is made belongs to its group (mkdir(2), open(2)): NODE, which
- * was made for DIR.  What dir->create and dir->mkdir make need not be told. */
+/* NODE was made for DIR: if that is set-group-ID, NODE gets its group (mkdir(2), open(2)).  The
+ * tree calls this for nodes that dir->create and dir->mkdir make. */
 void pf_node_inherit(struct pf_node *dir, struct pf_node *node);
 
-/* NODE becomes FROM's owner's, with the permission bits PERM (0777); its type and its other bits
- * stay. */
+/* Give NODE the owner and group of FROM and the permission bits PERM (0777); its type and its
+ * other bits stay. */
 void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm);
 
 /* Set mtime and ctime to now. */
@@ -501,35 +498,35 @@ void pf_node_touch(struct pf_node *node);
 /* May CRED do WANT (R_OK, W_OK, X_OK) with NODE? */
 bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want);
 
-/* May CRED take NODE out of DIR?  In a sticky directory only the owners of both may. */
+/* May CRED take NODE out of DIR?  In a sticky directory only the owners of the two may. */
 bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
 			const struct pf_cred *cred);
 
 /* Open files. */
 
-/* An open file.  Kinds' functions may read everything and own state. */
+/* An open file.  Ops of its kind may read all fields, and write state and unsized. */
 struct pf_open {
 	struct pf_node *node; /* one reference */
 	int flags;            /* open(2)'s */
 	struct pf_cred cred;  /* the opener's */
 	void *state;          /* the kind's; kind->release drops it */
-	bool goes_by_size;    /* the opener may have asked for its size before that */
-	_Atomic bool unsized; /* the kind's: only reading to its end tells its size */
+	bool goes_by_size;    /* the opener may have called stat(2) before */
+	_Atomic bool unsized; /* the kind's: only a read up to the end tells its size */
 
 	/* The tree's. */
 	unsigned refs;        /* atomic */
-	pthread_mutex_t lock; /* rank 0: one op at a time, which may take any other lock;
-			       * copying takes two opens', the lower address first;
-			       * protects the fields below */
+	pthread_mutex_t lock; /* rank 0: held by the op that runs, but for streams;
+			       * copying takes those of two opens, the lower address
+			       * first; protects the fields below */
 	bool dirty;           /* written since the last commit */
 	bool killed;          /* the last FLUSH was that of a dying process */
-	int failed;           /* atomic: -errno of the commit that a FLUSH since the last
-			       * write made, which the next ones repeat */
-	uint64_t written;     /* bytes taken so far */
+	int failed;           /* atomic: -errno of the commit of the last FLUSH since the
+			       * last write, which later ones repeat */
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
-	uint64_t alias;                /* pf_vfs_alias: what it was opened by */
-	struct pf_open *newer, *older; /* of those open at the node; by the tree's lock */
+	uint64_t alias; /* the number of pf_vfs_alias that was opened */
+	struct pf_open *newer,
+		*older; /* the node's opens; the tree's lock protects them */
 };
 
 static inline bool pf_open_reads(const struct pf_open *of)
@@ -546,8 +543,8 @@ static inline bool pf_open_writes(const struct pf_open *of)
  * Streams: files whose opens are conversations.
  *
  * A read that has nothing to return yet, or a write that takes long, is parked.  If its caller
- * is interrupted, the stream forgets it; else the kind answers it later.  Embedded in the
- * kind's own struct of an open file, whose fields its lock protects too.
+ * is interrupted, the stream frees it; else the kind answers it later.  A struct pf_stream is
+ * embedded in the kind's own struct of an open file, whose fields its lock protects too.
  */
 
 /* A request that waits at a stream. */
@@ -558,17 +555,16 @@ struct pf_parked {
 	size_t len;               /* bytes that a read wants, or that a write brings */
 };
 
-/* What a kind does at its stream; all are called with the stream's lock held. */
+/* The functions of a kind of stream; all are called with the stream's lock held. */
 struct pf_stream_ops {
 	/* Can the next read be answered, be it with a failure or the end of file? */
 	bool (*ready)(struct pf_stream *stream);
 	/* Answer REPLY, a read of at most LEN bytes, which is claimed, by pf_reply_send. */
 	void (*answer)(struct pf_stream *stream, size_t len, struct pf_reply *reply);
-	/* The caller of WRITE is interrupted: drop what has not begun.  Returns the bytes that
-	 * have (0: EINTR).  NULL: none have. */
+	/* The caller of WRITE is interrupted: drop the part of it that has not begun.  Returns how
+	 * many bytes have (0: the answer is EINTR).  NULL: none ever have. */
 	size_t (*halt)(struct pf_stream *stream, struct pf_parked *write);
-	/* After that, when the interrupt was answered: forget WRITE, which the stream then
-	 * frees. */
+	/* The interrupt was answered: drop pointers to WRITE, which the stream then frees. */
 	void (*interrupted)(struct pf_stream *stream, struct pf_parked *write);
 };
 
@@ -581,45 +577,48 @@ struct pf_stream {
 void pf_stream_init(struct pf_stream *stream, const struct pf_stream_ops *ops);
 void pf_stream_release(struct pf_stream *stream); /* nothing is parked */
 
-/* Answer a read of LEN bytes, or park it if it must wait; with O_NONBLOCK in OF's flags: EAGAIN.
- * The caller has a reference on OF, and none of the locks. */
+/* Answer a read of LEN bytes, or park it if it must wait (with O_NONBLOCK in OF's flags: EAGAIN).
+ * The caller holds a reference on OF, and no lock. */
 void pf_stream_read(struct pf_stream *stream, const struct pf_open *of, size_t len,
 		    struct pf_reply *reply);
 
 /*
- * Park a write that brings LEN bytes.  Returns SIZE bytes of zeros that begin with a struct
- * pf_parked.  To end it, claim its reply: if that succeeds, send the answer and free them; else
- * its interrupt is under way, which does that.  NULL: no memory, or REPLY was interrupted
- * before; then pf_reply_code(REPLY, -ENOMEM) is right for both.  The lock is held.
+ * Park a write of LEN bytes.  Returns SIZE bytes, zeros but for the struct pf_parked at their
+ * begin.  To answer it, the caller claims its reply, sends the answer and frees the bytes; if
+ * the claim fails, the stream frees them after the interrupt.  Returns NULL if there is no
+ * memory or REPLY was interrupted before; pf_reply_code(REPLY, -ENOMEM) is right for both.  The
+ * lock is held.
  */
 struct pf_parked *pf_stream_park_write(struct pf_stream *stream, size_t size, size_t len,
 				       struct pf_reply *reply);
 
-/* Answer the reads that need not wait any more.  The lock is held, and the caller has a
- * reference on the open file: an answer may be followed by its release. */
+/* Answer the parked reads that are ready.  The lock is held, and the caller holds a reference on
+ * the open file, which may be released after any answer. */
 void pf_stream_serve_locked(struct pf_stream *stream);
 
 /*
  * Control files: streams of commands, and of their replies.
  *
- * Writes carry commands, whole, in parts or several; they run one after another, in order; each
- * gives one reply of one line, which reads of the same open return in order (a read waits while
- * a command runs, and is at end of file when there is nothing to come).
+ * A write carries one command, several, or a part of one.  Commands run one after another, in
+ * order; each gives one reply of one line, which reads of the same open return in order.  A read
+ * waits while a command runs or is queued, and is at the end of file when none is.
  *
- *   read-write  a failed command fails no write: its reply tells
- *   write-only  the failed command fails the write, the commands after it are not run, and
- *               later writes fail alike (buffered writers repeat refused writes, and nothing
- *               may run twice)
- *   read-only   the last reply given on this file to the same user and login session
+ *   read-write  a command that fails fails no write: its reply has the failure
+ *   write-only  a command that fails fails its write, the commands after it do not run, and
+ *               later writes fail with the same errno (buffered writers repeat writes that
+ *               fail, and no command may run twice)
+ *   read-only   reads return the last reply of this file to the same user and login session
  *
- * A newline resynchronises after a syntax error.  A part of a command at FLUSH: for JSON
- * EINVAL, but the part is kept; a line without its newline runs.  At release it is dropped.
+ * A newline resynchronises after a syntax error.  At a FLUSH that follows a part of a command, a
+ * line without its newline runs; for JSON the answer is EINVAL, and the part is kept.  When the
+ * file is closed, a part is dropped.
  */
 
 enum {
-	PF_CTL_MAX_COMMAND = 1 << 20, /* bytes in one command: more is E2BIG */
-	PF_CTL_LAST_REPLIES = 64,     /* users and sessions remembered per file */
-	PF_CTL_MAX_UNREAD = 8 << 20,  /* bytes of replies unread: writes are ENOBUFS */
+	PF_CONTROL_MAX_COMMAND = 1 << 20, /* bytes of a command; more: E2BIG */
+	PF_CONTROL_LAST_REPLIES =
+		64, /* users and sessions whose last reply a file keeps */
+	PF_CONTROL_MAX_UNREAD = 8 << 20, /* bytes of unread replies; with more: ENOBUFS */
 };
 
 /* One command.  Lives until pf_command_done. */
@@ -633,12 +632,12 @@ struct pf_command {
 };
 
 /*
- * Answer COMMAND, once: CODE is 0 or -errno, LINE (LEN bytes, no newline) the reply.  May be
- * called from within kind->command or later, from any thread.  COMMAND is gone after.
+ * Answer COMMAND, once, with the reply LINE (LEN bytes, no newline); CODE is 0 or -errno.  May be
+ * called by kind->command or later, on any thread, without locks.  Frees COMMAND.
  */
 void pf_command_done(struct pf_command *command, int code, const char *line, size_t len);
 
-/* Was the writer of COMMAND interrupted, and the file closed?  Then what has not begun should
+/* Was the writer of COMMAND interrupted, and the file closed?  Then work that has not begun should
  * not begin.  Takes no lock. */
 bool pf_command_cancelled(const struct pf_command *command);
 
@@ -647,13 +646,12 @@ bool pf_command_cancelled(const struct pf_command *command);
 void pf_command_fail(struct pf_command *command, const struct pf_err *err);
 
 /*
- * Turn a failure into the reply line of KIND's taste.  For JSON kinds:
- * {"ok":false,"error":{"errno":"EINVAL","code":"INVALID_ARGUMENT","message":"..."}};
- * the tree uses it for syntax errors that it finds itself.  Appends to OUT.
+ * Append the reply to a command that failed, a line without its newline:
+ * {"ok":false,"error":{"errno":"EINVAL","code":"INVALID_ARGUMENT","message":"..."}}
  */
-void pf_ctl_error_line(struct pf_buf *out, const struct pf_err *err);
+void pf_control_error_line(struct pf_buf *out, const struct pf_err *err);
 
-/* A control file's functions of a stream. */
+/* The functions of a stream that the kind of a control file has. */
 #define PF_CONTROL                                                                       \
 	.open = pf_control_open, .release = pf_control_release, .read = pf_control_read, \
 	.send = pf_control_write, .flush = pf_control_flush,                             \

@@ -173,7 +173,7 @@ void pf_listing_free(struct pf_listing *listing);
  * The sentence of the last of these calls that was refused to CRED's user in CRED's login
  * session (cred.sid, or, where that is PF_SID_UNKNOWN, that of cred.pid), with its newline,
  * is appended to OUT: "rename programs/a.mlir: ...".  Nothing if there was none, or longer ago
- * than those of PF_CTL_LAST_REPLIES others.  Lookups are not kept, nor interrupts, nor what
+ * than those of PF_CONTROL_LAST_REPLIES others.  Lookups are not kept, nor interrupts, nor what
  * makes the kernel ask again or otherwise (ESTALE, EXDEV, EAGAIN).
  */
 void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_buf *out);

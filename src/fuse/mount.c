@@ -15,15 +15,15 @@
 /*
  * Messages on their way to the kernel.
  *
- * libfuse 3.14 does not know the capabilities that came after it, so what it answers to
- * INIT is completed here.
+ * libfuse 3.14 does not know the kernel's later capabilities, so its answer to INIT is completed
+ * here.
  */
 
 #ifndef FUSE_DIRECT_IO_ALLOW_MMAP
 #define FUSE_DIRECT_IO_ALLOW_MMAP (UINT64_C(1) << 36)
 #endif
 
-/* BUF was read: if it is INIT, what it offers is kept. */
+/* If BUF is the INIT request, keep the capabilities that it offers. */
 static void note_init(struct pf_mount *mount, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
@@ -40,8 +40,8 @@ static void note_init(struct pf_mount *mount, const struct fuse_buf *buf)
 		mount->offered |= (uint64_t)init->flags2 << 32;
 }
 
-/* Files may be mapped, though they are read and written directly; PARALLEL_DIROPS is asked
- * for by op_init, and forgotten by libfuse. */
+/* DIRECT_IO_ALLOW_MMAP lets files be mapped though they are read and written directly; op_init
+ * asks for PARALLEL_DIROPS, which libfuse drops. */
 static void complete_init(const struct pf_mount *mount, struct fuse_init_out *out)
 {
 	uint64_t flags =
@@ -70,7 +70,7 @@ static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
 	return read(fd, buf, len);
 }
 
-/* Put ourselves between libfuse and the device. */
+/* Have libfuse read and write the device by the functions above. */
 static int use_device(struct fuse_session *session)
 {
 	static const struct fuse_custom_io io = { .writev = send_message,
@@ -81,11 +81,11 @@ static int use_device(struct fuse_session *session)
 
 /* Mounting, serving, unmounting. */
 
-enum { MAX_INTERRUPTS = 16 }; /* that are late at once */
+enum { MAX_INTERRUPTS = 16 }; /* that libfuse may have kept when the mount ends */
 
 /* libfuse's last complaint, for the sentence that tells why a mount failed. */
 static __thread char complaint[256];
-static __thread char line[256]; /* the next one, so far: it comes in pieces */
+static __thread char line[256]; /* the next one so far: libfuse prints it in pieces */
 
 static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
 {
@@ -97,7 +97,7 @@ static void on_log(enum fuse_log_level level, const char *fmt, va_list ap)
 		return;
 	line[strcspn(line, "\n")] = '\0';
 	snprintf(complaint, sizeof(complaint), "%s", line);
-	(void)level; /* what matters becomes our own sentence */
+	(void)level; /* the callers make errors of complaints */
 	pf_log(PF_LOG_DEBUG, "libfuse: %s", line);
 	line[0] = '\0';
 }
@@ -118,7 +118,7 @@ static int check_device(struct pf_err *err)
 			"%s is missing: load the kernel module (modprobe fuse), or "
 			"give the container the device (--device %s)",
 			device, device);
-	case EPERM: /* the mode is not looked at before the device control group */
+	case EPERM: /* of the device control group: the mode is not checked yet */
 		return pf_err_set(
 			err, -EACCES,
 			"%s: this container may not use it: start the container "
@@ -231,7 +231,7 @@ static bool has_option(const struct pf_mount_config *config, const char *option)
 	return false;
 }
 
-/* A descriptor was mounted with options that do not come from here. */
+/* The mount of a descriptor has options that its mounter chose: check that they are safe. */
 static int check_descriptor(const struct pf_mount_config *config, int fd,
 			    struct pf_err *err)
 {
@@ -279,7 +279,7 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		is_fd ? strdup(config->mountpoint) : realpath(config->mountpoint, NULL);
 	int r;
 
-	/* The daemon may change its directory before it unmounts. */
+	/* Absolute, as the daemon may change its working directory. */
 	mount->path = path;
 	if (!path)
 		return pf_err_set(err, -errno, "%s: %s", config->mountpoint,
@@ -330,7 +330,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	return 0;
 }
 
-/* Does the request copy much, or print, or start something? */
+/* May the request copy many bytes, print a text, or start work? */
 static bool is_heavy(const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
@@ -341,12 +341,12 @@ static bool is_heavy(const struct fuse_buf *buf)
 	case FUSE_WRITE:
 		return buf->size >= HEAVY;
 	default:
-		/* OPEN prints texts, GETATTR and LOOKUP tell their sizes, FLUSH parses. */
+		/* OPEN prints texts, GETATTR and LOOKUP print them for their sizes, FLUSH parses. */
 		return in->opcode != FUSE_FORGET && in->opcode != FUSE_RELEASE;
 	}
 }
 
-/* Does it take so long that nobody should wait for it who comes later? */
+/* May the request take so long that no other request should wait for it? */
 static bool is_long(const struct pf_mount *mount, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
@@ -363,10 +363,10 @@ static bool another_waits(struct fuse_session *session)
 }
 
 /*
- * One thread leads: it reads requests and answers them, until a heavy one finds another
- * request waiting already; then the next thread leads.  Were all of them to read, the kernel
- * would wake them in turn, and every request would find a cold thread on another processor.
- * A signal only interrupts the read.
+ * One thread leads: it reads requests and answers them.  When it has read a heavy one and another
+ * is waiting already, the next thread leads.  If all threads read, the kernel would wake them in
+ * turn, and each request would find a thread with cold caches.  A signal only interrupts the
+ * read.
  */
 static void *serve(void *arg)
 {
@@ -409,10 +409,10 @@ static void ignore(int sig)
 }
 
 /*
- * Wait until all threads have ended; who tells the kernel things goes first, since it may
- * wait for requests to be served.  When the session is to end the threads may sit in a read of
- * the device, which nothing but a signal wakes (the mount may stay busy); one that came
- * just before the read is lost, so they are sent again.
+ * Wait until all threads have ended, the notifier first, since it may wait for requests to be
+ * served.  When the session is to end, threads may be blocked in a read of the device, which
+ * only a signal interrupts (the mount may stay busy).  A signal that arrives just before the
+ * read has no effect, so they are sent repeatedly.
  */
 static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, unsigned n)
 {
@@ -436,7 +436,7 @@ static void wait_for_threads(struct pf_mount *mount, const pthread_t *threads, u
 		pthread_join(threads[i], NULL);
 }
 
-/* They take no signal but the one that wakes them.  Returns how many there are. */
+/* Start the threads, which take no signal but SIGURG.  Returns how many were started. */
 static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 			      struct pf_err *err)
 {
@@ -447,7 +447,7 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 	sigfillset(&all);
 	sigdelset(&all, SIGURG);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	/* Nothing may be told to the kernel before somebody can take it back. */
+	/* The kernel may cache attributes from the first request on. */
 	r = -pf_notifier_start(mount);
 	pf_lock(&mount->lock);
 	for (n = 0; !r && n < mount->n_threads; n++) {
@@ -467,8 +467,8 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 }
 
 /*
- * An interrupt that comes when its request was just answered is kept by libfuse until the next
- * request comes, and is not freed with the session: so there are some more, which say nothing.
+ * libfuse keeps an interrupt that arrives after its request was answered until the next request,
+ * and does not free it with the session: so send it some more requests, which are empty.
  */
 static void drop_interrupts(struct pf_mount *mount)
 {
@@ -485,10 +485,9 @@ static void drop_interrupts(struct pf_mount *mount)
 }
 
 /*
- * End the connection, and the mount.  libfuse unmounts by path, where another mount may be by
- * now: ours was unmounted, and only a mount namespace that was made meanwhile still holds it.
- * libfuse leaves the path alone if it finds its descriptor disconnected, as a pipe without a
- * reader is.
+ * End the connection, and unmount.  libfuse unmounts by path, where another mount may be by now,
+ * if this one was unmounted and another mount namespace still holds it.  libfuse does not
+ * unmount if poll(2) says that its descriptor is disconnected, as a pipe without a reader is.
  */
 static void unmount(struct pf_mount *mount)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is mounted at a path, without waiting for the process that serves it: another daemon
- * may be stopped, slow or gone.
+ * Inspect the mount at a path without waiting for its daemon, which may be stopped, slow or gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +21,7 @@
 #include "pjrtfs/base.h"
 
 enum {
-	PROBE_MS = 5000, /* a daemon that has not answered by then is slow, not gone */
+	PROBE_MS = 5000, /* a daemon that has not answered by then counts as alive */
 	PROBE_STEP_MS = 5
 };
 
@@ -30,7 +29,7 @@ dev_t pf_mountpoint_dev(const char *path)
 {
 	struct statx st;
 
-	/* No attribute is asked for, so the kernel asks no daemon and checks no owner. */
+	/* Without attributes the kernel sends no request and checks no owner. */
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st))
 		return 0;
 	return makedev(st.stx_dev_major, st.stx_dev_minor);
@@ -53,7 +52,7 @@ static bool is_pjrtfs(const char *path)
 	return found;
 }
 
-/* The exit status of CHILD, which is killed after PROBE_MS: -1 then. */
+/* The exit status of CHILD; -1: it was killed after PROBE_MS. */
 static int wait_for(pid_t child)
 {
 	int status;
@@ -70,8 +69,8 @@ static int wait_for(pid_t child)
 }
 
 /*
- * Has the mount at PATH lost its daemon?  The kernel then fails every request at once.  A
- * daemon that is stopped answers never, so a child process asks.
+ * Is the daemon of the mount at PATH gone?  The kernel then fails every request at once.  A
+ * stopped daemon never answers, so a child process makes the request.
  */
 static bool is_dead(const char *path)
 {

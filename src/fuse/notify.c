@@ -18,7 +18,7 @@ static void *encode(uint64_t ino, bool data)
 
 static void invalidate(struct pf_mount *mount, uint64_t ino, bool data)
 {
-	/* A number that the kernel has forgotten meanwhile is no failure. */
+	/* Fails if the kernel has forgotten the inode meanwhile: then it caches nothing. */
 	fuse_lowlevel_notify_inval_inode(mount->session, ino, data ? 0 : -1, 0);
 }
 

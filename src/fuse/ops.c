@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FUSE's operations, each turned into a call of the tree's. */
+/* The operations of FUSE: each calls a function of vfs.h. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,23 +10,22 @@
 #include "internal.h"
 
 /*
- * How long the kernel may believe attributes and names.
+ * How long the kernel may cache attributes and names.
  *
- * Not at all, mostly, since much changes without it (states, sizes of texts, outputs of
- * commands).  The least time there is, a jiffy, lets the attributes that come with a name
- * hold for the check of rights that follows: every path is looked up again, so stat(2) is
- * exact all the same.  Those of a file whose size is not known do not hold: to open it gives it
- * its size (text is rendered then), and fstat(2) comes soon after.
+ * In general not at all, since much changes without its requests (states, sizes of texts, outputs
+ * of commands).  Attributes that come with a name are cached for the least time there is, a
+ * jiffy, so that the permission check after a lookup costs no request; stat(2) is exact all the
+ * same, because it looks the name up again.  Those of a file whose size is not known are not
+ * cached: to open it makes the size known (text is rendered then), and fstat(2) follows soon.
  *
- * The fixed part of the tree keeps its names, so that its attributes may not hold even so
- * long; but a control file's name may never be believed: each open is to look it up
- * (pf_vfs_alias).  Fixed directories keep their attributes until the kernel is told that they
- * are past (notify.c).  They are given with GETATTR only: to tell of an inode that the kernel
- * does not have yet would be in vain, and with SETATTR it does not compare which of the two
- * came first.
+ * The kernel caches names of the fixed part of the tree, where it looks up no name again, and so
+ * may not cache attributes even for a jiffy.  It may never cache the name of a stream: each open
+ * must look it up (pf_vfs_alias).  It caches the attributes of fixed directories until notify.c
+ * invalidates them.  Only the answer to GETATTR says so: with LOOKUP the kernel has no inode yet
+ * that could be invalidated, and with SETATTR it does not compare which of the two came first.
  *
- * Every path begins at the root: its attributes hold for a second, so that programs soon see
- * that the daemon is gone (ENOTCONN), and few of them ask.
+ * Every path begins at the root, whose attributes are cached for a second, so that few requests
+ * are for them, but programs soon see that the daemon is gone (ENOTCONN).
  */
 #define ATTR_TIMEOUT 1e-6
 #define ENTRY_TIMEOUT 0.0
@@ -83,8 +82,8 @@ struct pf_cred pf_fuse_cred(fuse_req_t req)
 }
 
 /*
- * Commands act with their opener's rights, in all groups, make files with its umask, and
- * replies belong to its login session: one look into /proc, which waits for nothing of ours.
+ * A command has the rights of the process that opened the file, with all its groups and its
+ * umask; replies belong to its login session.  Reading /proc sends no request to this daemon.
  */
 static void read_status(struct pf_cred *cred)
 {
@@ -107,7 +106,7 @@ static void read_status(struct pf_cred *cred)
 		char *end;
 		unsigned long group = strtoul(at, &end, 10);
 
-		/* The numbers end with the line, before the next word. */
+		/* The list of numbers ends with its line. */
 		if (end == at || memchr(at, '\n', (size_t)(end - at)))
 			break;
 		cred->groups[cred->n_groups++] = (gid_t)group;
@@ -122,8 +121,8 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 
 	if (!node || !pf_kind_is_stream(node->kind) || cred->pid <= 0)
 		return;
-	cred->umask = 022;             /* if its process has gone meanwhile */
-	cred->sid = getsid(cred->pid); /* -1, unknown, if its process has gone */
+	cred->umask = 022;             /* if the process has ended */
+	cred->sid = getsid(cred->pid); /* PF_SID_UNKNOWN if the process has ended */
 	read_status(cred);
 }
 
@@ -132,7 +131,7 @@ void pf_fuse_code(fuse_req_t req, int code)
 	fuse_reply_err(req, -code);
 }
 
-/* What the kernel is told of a name. */
+/* The answer to a lookup, of the file that ST describes. */
 static void make_entry(fuse_req_t req, const struct stat *st,
 		       struct fuse_entry_param *entry)
 {
@@ -148,14 +147,14 @@ static void make_entry(fuse_req_t req, const struct stat *st,
 	};
 	if (keeps & PF_ATTR_VARIES)
 		pf_vfs_getattr(pf_fuse_tree(req), st->st_ino, &cred, NULL, &entry->attr);
-	/* For sendfile(2) and splice(2) the kernel reads pages up to the size that it was told
-	 * with the name, so it must be told one: a page of a stream is refused, and the caller
-	 * read(2)s then. */
+	/* For sendfile(2) and splice(2) the kernel reads pages up to the size that comes with the
+	 * name.  Pages of a stream are refused, after which programs use read(2); without a size
+	 * they would see an empty file. */
 	if (keeps & PF_STREAM)
 		entry->attr.st_size = 1;
 }
 
-/* An entry that the kernel did not hear of (its caller was interrupted) is not looked up. */
+/* If the caller was interrupted, the kernel drops the answer and never forgets the node. */
 static void reply_entry(fuse_req_t req, int code, const struct stat *st)
 {
 	struct pf_tree *tree = pf_fuse_tree(req);
@@ -178,7 +177,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want |= conn->capable & (FUSE_CAP_PARALLEL_DIROPS |
 				       FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
-	/* Names that may not be believed are not worth sending attributes with. */
+	/* Names that are not cached need no attributes in a listing. */
 	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
 }
 
@@ -336,9 +335,9 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 }
 
 /*
- * Everything is read and written directly: no stale pages, and large writes arrive whole.
- * Control files ignore offsets but stay seekable, because shells read an unseekable file
- * byte by byte, and because pread(2) and pwrite(2) on a kept descriptor save nothing less.
+ * All files are read and written directly: no page is stale, and large writes arrive whole.
+ * Streams ignore offsets but stay seekable, because shells read an unseekable file byte by byte,
+ * and so that pread(2) and pwrite(2) work.
  */
 static void set_up(struct fuse_file_info *fi)
 {
@@ -397,7 +396,7 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	(void)ino;
 	if (!r)
 		return;
-	/* Who reads has an owner of locks; who fills pages has none. */
+	/* read(2) has an owner of locks, reading pages has none. */
 	if (fi->lock_owner)
 		pf_vfs_read(open_of(fi), size, (uint64_t)off, &r->reply);
 	else
@@ -479,7 +478,7 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 /* --- extended attributes ------------------------------------------------------------------ */
 
-/* The size 0 asks for the length; what does not fit is refused. */
+/* SIZE 0 asks for the length; a value that does not fit fails. */
 static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, size_t size)
 {
 	if (code < 0)
@@ -528,8 +527,8 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 
 /* --- directories -------------------------------------------------------------------------- */
 
-/* An open directory: what it held when it was last read from the start; NULL: it was not read
- * yet, or another request is using it. */
+/* An open directory: its listing of when it was last read from the start; NULL: it was not read
+ * yet, or another request uses it. */
 struct directory {
 	_Atomic(struct pf_listing *) listing; /* owned */
 };
@@ -559,7 +558,7 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		directory_free(d);
 }
 
-/* Bytes that entry I takes at AT, where there is room for SIZE; it is put there if it fits. */
+/* Put entry I at AT, if it fits into SIZE bytes.  Returns the bytes that it takes. */
 static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing *listing,
 			size_t i, bool plus, char *at, size_t size)
 {
@@ -571,7 +570,7 @@ static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing 
 
 	if (!plus)
 		return fuse_add_direntry(req, at, size, e->name, &st, (off_t)i + 1);
-	/* "." and "..", and names that are gone by now, come without a lookup. */
+	/* "." and "..", and names that are gone by now, are not looked up. */
 	found = i >= 2 && pf_vfs_lookup(pf_fuse_tree(req), ino, e->name, &st) == 0;
 	make_entry(req, &st, &entry);
 	if (!found)
@@ -642,13 +641,13 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	st.f_blocks = usage.limit / BLOCK;
 	if (usage.used < usage.limit)
 		st.f_bfree = st.f_bavail = (usage.limit - usage.used) / BLOCK;
-	/* No limit of ours: enough to be free that nobody is alarmed. */
+	/* There is no limit: programs that watch for full file systems see many free ones. */
 	st.f_files = usage.files + FREE_INODES;
 	st.f_ffree = st.f_favail = FREE_INODES;
 	fuse_reply_statfs(req, &st);
 }
 
-/* No locks, no seeking for holes: the kernel does without. */
+/* The kernel itself does file locks and lseek(2). */
 const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.init = op_init,
 	.lookup = op_lookup,

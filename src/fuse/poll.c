@@ -2,8 +2,9 @@
 /*
  * poll(2), select(2) and epoll(7).
  *
- * The kernel asks, and gives a handle with its question if somebody goes to sleep; waking that
- * handle makes it ask again.  It has one for each open file, so the newest serves for all.
+ * A POLL request has a handle if its caller is going to sleep; to notify that handle makes the
+ * kernel send POLL again.  The kernel has one handle for each open file, so the newest one
+ * serves for all callers.
  */
 #include <errno.h>
 #include <poll.h>
@@ -11,11 +12,11 @@
 
 #include "internal.h"
 
-/* Somebody who sleeps until OF is ready. */
+/* A caller sleeps until OF is ready. */
 struct pf_polled {
 	struct pf_polled *next;
 	struct fuse_pollhandle *ph; /* owned */
-	struct pf_open *of;         /* borrowed: dropped before it is closed */
+	struct pf_open *of;         /* borrowed: dropped before OF is released */
 	uint64_t ino;
 };
 
@@ -25,7 +26,7 @@ static void polled_free(struct pf_polled *p)
 	free(p);
 }
 
-/* Take those of OF, or of INO if that is NULL, or all, if both are nothing. */
+/* Take the handles of OF, or of INO if OF is NULL, or all if INO is 0 too, off the list. */
 static struct pf_polled *take(struct pf_mount *mount, struct pf_open *of, uint64_t ino)
 {
 	struct pf_polled **at = &mount->polled, *p, *taken = NULL;

@@ -2,11 +2,10 @@
 /*
  * Requests on their way from the tree back to the kernel.
  *
- * A request that is answered at once costs no more than its memory.  One that waits is
- * hooked: libfuse calls on_interrupt when the caller is interrupted, with req's own lock
- * held, and may do so while another thread answers.  To take the hook back waits for such a
- * call, so that afterwards nobody can come through it; only an answer that is given from
- * within the call (ours, see calling) must not try.
+ * A request that is answered at once costs no more than its memory.  For one that waits, libfuse
+ * calls on_interrupt when the caller is interrupted, with req's own lock held, perhaps while
+ * another thread answers.  To unset on_interrupt waits for such a call, so that none comes
+ * later; only an answer that is given within the call (see calling) must not try that.
  */
 #include <assert.h>
 #include <errno.h>
@@ -68,7 +67,7 @@ void pf_close_all(struct pf_mount *mount)
 	pf_map_release(&mount->opens);
 }
 
-/* An open whose caller is gone by the time it is told will never be released. */
+/* If the caller was interrupted, the kernel drops the answer and never releases the file. */
 static void send_open(struct pf_fuse_request *r)
 {
 	if (pf_opened(r->mount, r->of) < 0) {
@@ -86,8 +85,8 @@ static void request_send(struct pf_reply *reply, int code, const void *data, siz
 	struct pf_fuse_request *r = pf_container_of(reply, struct pf_fuse_request, reply);
 	bool hooked = true;
 
-	/* Within the hook the thread that hooks it may hold the lock still, and is past
-	 * everything that it looks at; to wait for it would be the wrong order. */
+	/* Within on_interrupt the thread that parks the request may still hold its lock, but does
+	 * not look at it any more; to take it would be the wrong order of locks. */
 	if (calling != r) {
 		pf_lock(&r->lock);
 		r->sent = true;
@@ -198,7 +197,7 @@ void pf_fuse_requests_disconnect(struct pf_mount *mount)
 		if (!r)
 			return;
 		pf_reply_disconnect(&r->reply);
-		/* Somebody else may be answering it this very moment. */
+		/* Another thread may be answering it at this moment. */
 		while (pf_reply_gone(&r->reply)) {
 			bool listed = false;
 

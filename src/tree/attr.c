@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat(2) and what changes it. */
+/* Attributes: stat(2), calls that change attributes, extended attributes; names. */
 #include <errno.h>
 #include <string.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
-
-/* Which names are allowed. */
 
 int pf_name_check(const char *name, struct pf_err *err)
 {
@@ -33,9 +31,11 @@ int pf_name_check(const char *name, struct pf_err *err)
 	return 0;
 }
 
-enum { BLOCK_SIZE = 1 << 20 }; /* what cp(1) and cat(1) read and write at once */
+enum {
+	BLOCK_SIZE = 1 << 20
+}; /* bytes that cp(1) and cat(1) then read and write at once */
 
-/* The size of what would be read now. */
+/* The size of the text that a reader would get now. */
 static off_t shown_size(struct pf_node *node)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
@@ -52,7 +52,7 @@ static off_t shown_size(struct pf_node *node)
 	return r < 0 || buf.failed ? 0 : (off_t)buf.len;
 }
 
-/* Who has just looked NODE up by name, if it is PID; the tree's lock is held. */
+/* The entry of PID among the threads that have looked NODE up; the tree's lock is held. */
 static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
 {
 	for (unsigned i = 0; i < PF_N_ASKERS; i++)
@@ -62,8 +62,8 @@ static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
 }
 
 /*
- * The kernel looks a name up each time that it is used.  To open a file takes once; who has asked
- * twice has asked for the size, or may have.
+ * The kernel looks a name up each time that it is used.  To open a file takes one lookup; a
+ * thread that made two may have called stat(2) before.
  */
 void pf_node_note_asker(struct pf_node *node, pid_t pid)
 {
@@ -79,7 +79,8 @@ void pf_node_note_asker(struct pf_node *node, pid_t pid)
 			(struct pf_asker){ .pid = pid };
 }
 
-/* stat(2) has the name looked up first, fstat(2) does not. */
+/* Does PID call stat(2), which looks the name up first, and not fstat(2)?  Or does no open of NODE
+ * have a size that is not known? */
 static bool tells_size(struct pf_node *node, pid_t pid)
 {
 	PF_LOCK_SCOPE(&node->tree->lock);
@@ -105,9 +106,9 @@ bool pf_node_goes_by_size(struct pf_node *node, pid_t pid)
 }
 
 /*
- * What ST says to PID of NODE's size, if only reading it tells more.  A program that has it open
- * would seek beyond its end for more than the size, and take a part for the whole for less; for
- * 0, as files in /proc have, it reads up to the end.
+ * Set the size of NODE in ST, for PID, if only a reader learns it.  A program that has the file
+ * open would seek beyond its end if it saw a larger size, and stop early at a smaller one; if it
+ * sees 0, which files in /proc have, it reads up to the end.
  */
 static void bound_size(struct pf_node *node, pid_t pid, struct stat *st)
 {
@@ -130,14 +131,14 @@ void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st)
 	st->st_atim = priv->attr.atime;
 	st->st_mtim = priv->attr.mtime;
 	st->st_ctim = priv->attr.ctime;
-	node->priv->told = pf_node_keeps_attr(node);
+	node->priv->cached = pf_node_keeps_attr(node);
 	if (priv->gone)
 		st->st_nlink = 0;
 	else
 		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table.dirs : 1;
 	pf_unlock(&node->tree->lock);
 
-	/* What the kind does not set is counted here. */
+	/* The kind sets these, or the code below counts them. */
 	st->st_size = -1;
 	st->st_blocks = -1;
 	if (node->kind->getattr)
@@ -206,7 +207,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 
 	if (!node)
 		return 0;
-	/* Each opening of a stream is to look its name up: pf_vfs_alias. */
+	/* The kernel must look up the name of a stream for each open: pf_vfs_alias. */
 	if (pf_kind_is_stream(node->kind))
 		mask |= PF_STREAM;
 	else if (node->priv->holder->priv->fixed)
@@ -257,7 +258,7 @@ static int may_set(struct pf_node *node, const struct stat *to, int mask,
 		return -EPERM;
 	if ((mask & PF_SET_UID) && (!owner || to->st_uid != attr.uid))
 		return -EPERM;
-	/* The group's bits granted as if to a member: is CRED in that group? */
+	/* Is CRED in the new group?  Then it has the group's bits. */
 	if ((mask & PF_SET_GID) && to->st_gid != attr.gid &&
 	    (!owner || !pf_cred_may(cred, (uid_t)-1, to->st_gid, 0040, R_OK)))
 		return -EPERM;
@@ -295,7 +296,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 	if (of)
 		pf_lock(&of->lock);
 	r = kind->truncate(node, of, (uint64_t)size, err);
-	/* Closing commits the new size; an emptied file is what it is already. */
+	/* close(2) commits the new size, but for an empty file, which is complete. */
 	if (of && r == 0) {
 		of->dirty = size > 0;
 		__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
@@ -360,7 +361,7 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 	return 0;
 }
 
-/* Extended attributes: what kinds tell of their nodes by name. */
+/* --- extended attributes ------------------------------------------------------------------ */
 
 static int find(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred, int want,
 		struct pf_node **ret)
@@ -402,7 +403,7 @@ int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *
 	return r < 0 ? r : ret->failed ? -ENOMEM : 0;
 }
 
-/* cp(1) tries to set attributes of the system's, and knows what to do without. */
+/* cp(1) tries to set the system's attributes too and ignores failures: those are not kept. */
 static int refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
 		   int r, const struct pf_err *err)
 {

@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-void pf_ctl_error_line(struct pf_buf *out, const struct pf_err *err)
+void pf_control_error_line(struct pf_buf *out, const struct pf_err *err)
 {
 	static const char before[] = "{\"ok\":false,\"error\":";
 	char text[6 * PF_ERR_TEXT + 256];
@@ -43,7 +43,7 @@ struct pf_queued_command *pf_command_queue_pop(struct pf_command_queue *items)
 void pf_queued_command_free(struct pf_control *s, struct pf_queued_command *item)
 {
 	json_object_put(pf_steal(&item->command.json));
-	if (!s->spare && item->text.cap <= PF_CTL_KEEP && !item->text.failed) {
+	if (!s->spare && item->text.cap <= PF_CONTROL_KEEP && !item->text.failed) {
 		item->text.len = 0;
 		s->spare = item;
 		return;
@@ -94,7 +94,7 @@ static int refuse(struct pf_control *s, const struct pf_err *err,
 
 	if (!item)
 		return -ENOMEM;
-	pf_ctl_error_line(&item->text, err);
+	pf_control_error_line(&item->text, err);
 	item->code = err->code;
 	if (item->text.failed) {
 		pf_queued_command_free(s, item);
@@ -108,7 +108,7 @@ void pf_command_parser_reset(struct pf_control *s)
 {
 	s->part.len = 0;
 	s->part.failed = false;
-	if (s->part.cap > PF_CTL_KEEP)
+	if (s->part.cap > PF_CONTROL_KEEP)
 		pf_buf_release(&s->part);
 	s->scan = (struct pf_command_scan){ 0 };
 }
@@ -117,7 +117,8 @@ static int refuse_long(struct pf_control *s, struct pf_command_queue *items)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	pf_err_set(&err, -E2BIG, "a command of more than %d bytes", PF_CTL_MAX_COMMAND);
+	pf_err_set(&err, -E2BIG, "a command of more than %d bytes",
+		   PF_CONTROL_MAX_COMMAND);
 	return refuse(s, &err, items);
 }
 
@@ -141,7 +142,7 @@ static int accept_line(struct pf_control *s, const char *src, size_t n,
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (s->part.len + n > PF_CTL_MAX_COMMAND) {
+	if (s->part.len + n > PF_CONTROL_MAX_COMMAND) {
 		r = refuse_long(s, items);
 	} else if (memchr(src, 0, n) ||
 		   (s->part.len && memchr(s->part.data, 0, s->part.len))) {
@@ -167,7 +168,7 @@ static int cut_line(struct pf_control *s, const char *src, size_t len, size_t *u
 		return accept_line(s, src, *used - 1, items);
 	}
 	*used = len;
-	if (s->part.len + len <= PF_CTL_MAX_COMMAND)
+	if (s->part.len + len <= PF_CONTROL_MAX_COMMAND)
 		return keep_part(s, src, len);
 	pf_command_parser_reset(s);
 	s->skipping = true;
@@ -179,7 +180,7 @@ static int accept_object(struct pf_control *s, const char *src, size_t n,
 {
 	int r;
 
-	if (s->part.len + n > PF_CTL_MAX_COMMAND)
+	if (s->part.len + n > PF_CONTROL_MAX_COMMAND)
 		r = refuse_long(s, items);
 	else
 		r = accept(s, src, n, items);
@@ -348,7 +349,7 @@ static int cut_object(struct pf_control *s, const char *src, size_t len, size_t 
 	*used = space + n;
 	if (n && !s->scan.depth)
 		return accept_object(s, src, n, items);
-	if (s->part.len + len <= PF_CTL_MAX_COMMAND)
+	if (s->part.len + len <= PF_CONTROL_MAX_COMMAND)
 		return keep_part(s, src, len);
 	pf_command_parser_reset(s);
 	s->skipping = true;
@@ -368,7 +369,7 @@ ssize_t pf_command_parse(struct pf_control *s, const char *src, size_t len,
 	size_t done = 0, used;
 	int r = 0;
 
-	while (done < len && items->n < PF_CTL_BATCH && r == 0) {
+	while (done < len && items->n < PF_CONTROL_BATCH && r == 0) {
 		unsigned before = items->n;
 
 		if (s->skipping) {

@@ -82,7 +82,7 @@ static bool ready(struct pf_stream *stream)
 	return unread(c) || c->lost || !is_busy(c);
 }
 
-/* The next reply or its next LEN bytes; the end of file when no reply is to come. */
+/* Send the next reply, or LEN bytes of it, or the end of file if no command is left. */
 static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 {
 	struct pf_control *c = control_of(stream);
@@ -104,13 +104,13 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 	if (c->out_head < c->out.len)
 		return;
 	c->out_head = c->out.len = 0;
-	if (c->out.cap > PF_CTL_KEEP)
+	if (c->out.cap > PF_CONTROL_KEEP)
 		pf_buf_release(&c->out);
 }
 
 static void add_reply_locked(struct pf_control *c, const char *line, size_t len)
 {
-	if (c->out_head > PF_CTL_KEEP && c->out_head > c->out.len / 2) {
+	if (c->out_head > PF_CONTROL_KEEP && c->out_head > c->out.len / 2) {
 		pf_buf_consume(&c->out, c->out_head);
 		c->out_head = 0;
 	}
@@ -151,7 +151,7 @@ void pf_control_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 
 /* --- commands ----------------------------------------------------------------------------- */
 
-/* No command of W is left: answer it, unless its interrupt has. */
+/* All commands of W are done: answer it, unless it was interrupted. */
 static void end_write_locked(struct pf_control_write *w, int code)
 {
 	struct pf_reply *reply = w->parked.reply;
@@ -190,7 +190,7 @@ static void drop_queued_locked(struct pf_control *c, const struct pf_control_wri
 	}
 }
 
-/* The sentence in a reply that tells of a failure, which the caller frees; or NULL. */
+/* The sentence in LINE, a reply to a command that failed; the caller frees it.  Or NULL. */
 static char *sentence_of(const struct pf_control *c, const char *line, size_t len)
 {
 	pf_autofree char *text = strndup(line, len);
@@ -243,9 +243,9 @@ static void run_command(struct pf_control *c, struct pf_command *command)
 }
 
 /*
- * Run what is queued until a command is answered later.  One thread at a time: a command
- * that is done within kind->command, or on another thread before that returns, leaves the
- * next one to the thread that is here already.
+ * Run queued commands until one of them is answered later.  One thread at a time: if a command is
+ * answered within kind->command, or on another thread before that returns, the thread that
+ * called it runs the next one.
  */
 static void run_locked(struct pf_control *c)
 {
@@ -286,7 +286,7 @@ void pf_command_fail(struct pf_command *command, const struct pf_err *err)
 {
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 
-	pf_ctl_error_line(&line, err);
+	pf_control_error_line(&line, err);
 	pf_command_done(command, err->code, line.data ? line.data : "", line.len);
 }
 
@@ -295,7 +295,7 @@ bool pf_command_cancelled(const struct pf_command *command)
 	return atomic_load(&command->cancelled);
 }
 
-/* The writer of the running command was interrupted, and the file is closed. */
+/* Is the file closed, and the writer of the running command interrupted?  Then cancel it. */
 static void abandon_running_locked(struct pf_control *c)
 {
 	struct pf_queued_command *item = c->running;
@@ -307,8 +307,8 @@ static void abandon_running_locked(struct pf_control *c)
 		c->of->node->kind->left(&item->command);
 }
 
-/* The commands of WRITE that have not begun never will; those that have are not to be
- * written again. */
+/* Drop the commands of WRITE that have not begun.  Returns the end of the last one that has: the
+ * caller of write(2) must not write those again. */
 static size_t halt_write(struct pf_stream *stream, struct pf_parked *write)
 {
 	struct pf_control *c = control_of(stream);
@@ -339,9 +339,8 @@ static const struct pf_stream_ops ops = {
 };
 
 /*
- * Run ITEMS, which REPLY's write of N bytes brought, and answer it when they are done.  Without
- * items, or if N is -errno, for which ERR has the sentence, it is answered at once.  The lock
- * is held on entry and not on return.
+ * Run ITEMS, the commands of a write of N bytes, and answer REPLY when they are done; at once if
+ * there are none or N is -errno, for which ERR has the sentence.  Drops the lock.
  */
 static void start(struct pf_control *c, struct pf_command_queue *items, ssize_t n,
 		  const struct pf_err *err, struct pf_reply *reply)
@@ -385,10 +384,10 @@ void pf_control_write(struct pf_open *of, const void *src, size_t len,
 	if (c->failed) {
 		n = c->failed;
 		reply->doing = NULL; /* the write that failed first told why */
-	} else if (unread(c) > PF_CTL_MAX_UNREAD) {
+	} else if (unread(c) > PF_CONTROL_MAX_UNREAD) {
 		n = pf_err_set(&err, -ENOBUFS,
 			       "more than %d bytes of replies wait: read them",
-			       PF_CTL_MAX_UNREAD);
+			       PF_CONTROL_MAX_UNREAD);
 	} else {
 		n = pf_command_parse(c, src, len, &items);
 	}

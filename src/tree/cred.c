@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rights of the process behind a request. */
+/* The rights of the process that makes a request. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, 
 {
 	unsigned bits;
 
-	/* CAP_DAC_OVERRIDE runs nothing that nobody may run, but enters directories. */
+	/* CAP_DAC_OVERRIDE: everything but running a file without any execute bit. */
 	if (cred->uid == 0)
 		return !(want & X_OK) || S_ISDIR(mode) || (mode & 0111);
 	if (cred->uid == uid)
@@ -40,9 +40,9 @@ pid_t pf_cred_session(const struct pf_cred *cred)
 }
 
 /*
- * A process that exits closes its files too, and its FLUSH looks like any other.  What
- * tells is PF_EXITING in flags (field 9 of proc_pid_stat(5)) and the signal in exit_code
- * (field 52); where we may not read the latter it is 0, and the FLUSH counts.
+ * A process that exits closes its files too, and its FLUSH looks like any other.  The signs are
+ * PF_EXITING in flags (field 9 of proc_pid_stat(5)) and the signal in exit_code (field 52),
+ * which reads as 0 for a process that the daemon may not trace: then the FLUSH commits.
  */
 bool pf_process_dying(pid_t pid)
 {
@@ -62,7 +62,7 @@ bool pf_process_dying(pid_t pid)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	p = strrchr(text, ')'); /* the command's name may hold anything */
+	p = strrchr(text, ')'); /* the name of the program may hold parentheses */
 	if (!p)
 		return false;
 	for (p = strtok_r(p + 1, " ", &save); p; p = strtok_r(NULL, " ", &save)) {

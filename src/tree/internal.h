@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tree's own files share; nobody else includes this. */
+/* Private to src/tree. */
 #ifndef PJRTFS_TREE_INTERNAL_H
 #define PJRTFS_TREE_INTERNAL_H
 
@@ -15,7 +15,7 @@ struct pf_table {
 	struct pf_node **buckets; /* owned; a power of two of them, or none */
 	size_t cap;
 	size_t n;
-	size_t loose; /* of these, those that a kind did not list */
+	size_t loose; /* of these, those that are not listed in their kind */
 	size_t dirs;
 	struct pf_node *first, *last;
 };
@@ -23,25 +23,24 @@ struct pf_table {
 enum { PF_N_ASKERS = 4 };
 
 /*
- * What the tree keeps of a node.  Protected by the tree's lock, but for refs and mapped
- * (atomic).
+ * The tree's part of a node.  The tree's lock protects it, but for atomic fields.
  *
- * The nodes that a kind lists as children live and die with the node that they were made
- * for, its holder, so that their shared object does too: references to them are counted
- * there.  Other nodes are their own holders.  References are held by: the link, the kernel
- * as long as lookups is not 0, open files, and whoever called pf_node_ref.
+ * The nodes that a kind lists as children live as long as the node that they were made for,
+ * their holder, which counts references to them, so that their shared object does too.  Other
+ * nodes are their own holders.  References are held by the link, by the kernel as long as
+ * lookups is not 0, by open files, and by callers of pf_node_ref.
  */
 struct pf_node_priv {
-	unsigned refs;
+	unsigned refs; /* atomic */
 	struct pf_node *holder;
 	struct pf_node *listed; /* next of the nodes that the holder keeps */
 	struct pf_node *dead;   /* next of the nodes to be freed */
 	uint64_t lookups;       /* written atomically: pf_node_changed has no lock */
-	bool fixed;             /* a holder's: linked for good */
-	bool told;   /* a front end may keep the attributes and must be told of changes */
-	bool mapped; /* atomic: a mapping wrote, and nobody committed that */
-	bool polled; /* atomic: somebody waits for pf_node_ready */
-	bool bounded; /* atomic: the size that a front end was told last may be too large */
+	bool fixed;             /* a holder's: linked until the tree is freed */
+	bool cached;  /* a front end may cache the attributes: changes are announced */
+	bool mapped;  /* atomic: a mapping wrote since the last commit */
+	bool polled;  /* atomic: pf_node_ready has a caller of poll(2) to wake */
+	bool bounded; /* atomic: the last size that stat(2) returned may be too large */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	struct pf_node *prev, *next;
@@ -50,12 +49,12 @@ struct pf_node_priv {
 	uint64_t hash;
 	bool gone; /* was linked and no longer is */
 
-	uint64_t alias;         /* control files: the number given out now, */
-	unsigned alias_opens;   /* how many opens came by it, */
-	pid_t alias_asker;      /* and who else is about to open it; 0: nobody */
-	struct pf_open *newest; /* other files: who has it open, by age; borrowed */
-	/* Of a kind with size_bound: who has looked its name up, once or again, and not opened it
-	 * since. */
+	uint64_t alias;         /* streams: the number that pf_vfs_alias gives now, */
+	unsigned alias_opens;   /* its opens, */
+	pid_t alias_asker;      /* and the thread that is about to open it, or 0 */
+	struct pf_open *newest; /* other files: their opens, the newest first; borrowed */
+	/* Of a kind with size_bound: threads that have looked its name up, once or more often, and
+	 * not opened it since. */
 	struct pf_asker {
 		pid_t pid;
 		bool again;
@@ -67,27 +66,29 @@ struct pf_node_priv {
 	struct pf_last_reply *last_replies; /* owned: a list */
 };
 
-/* Lives until it was closed and its last node is gone. */
+/* Freed when it is closed and its last node is freed. */
 struct pf_tree {
-	pthread_mutex_t names; /* rank 1; holds compound changes of names apart */
+	pthread_mutex_t names; /* rank 1; held during compound changes of names */
 	pthread_mutex_t lock;  /* rank 2; protects the fields below and the nodes' */
 	struct pf_map nodes;   /* by inode number; borrowed */
 	uint64_t last_ino;
 	bool closed;
-	struct pf_node *root;         /* one reference */
-	uint64_t slow[PF_SLOW_NODES]; /* numbers of slow nodes; set before the mount */
+	struct pf_node *root; /* one reference */
+	uint64_t slow
+		[PF_SLOW_NODES]; /* numbers of nodes of slow kinds; set before the mount */
 	unsigned n_slow;
 	void *context;
 
-	pthread_mutex_t notify; /* rank 9; protects the fields below, held by the call */
+	pthread_mutex_t
+		notify; /* rank 9; held during on_change; protects the fields below */
 	void (*on_change)(void *arg, uint64_t ino, enum pf_change change);
 	void *on_change_arg;
 };
 
 /*
- * last_reply.c: the last reply of NODE, a control file, to CRED's user in CRED's login session
- * (cred->sid; none is kept where that is PF_SID_UNKNOWN): LINE, without its newline; appended
- * with its newline.  They take the tree's lock.
+ * last_reply.c: keep LINE, of LEN bytes without a newline, as the last reply of NODE, a control
+ * file, to CRED's user in login session cred->sid (PF_SID_UNKNOWN: none is kept); append it, with
+ * a newline, to OUT.  Both take the tree's lock.
  */
 void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
 			const char *line, size_t len);
@@ -95,33 +96,33 @@ void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
 		       struct pf_buf *out);
 void pf_last_replies_free(struct pf_last_reply *first);
 
-/* node.c: functions named _locked want the tree's lock. */
+/* node.c: callers of functions named _locked hold the tree's lock. */
 
-/* A reference on NODE unless it is on its way out. */
+/* Take a reference on NODE; false: its last one is gone, and it is being freed. */
 bool pf_node_ref_locked(struct pf_node *node);
 
-/* Drop a reference; a node that has none left is put on *DEAD. */
+/* Drop a reference on NODE; if it was the last one, put the holder on *DEAD. */
 void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead);
 
-/* Free the nodes on DEAD and what hangs below them.  No lock but the name lock is held. */
+/* Free the nodes on DEAD and unlink those in them.  No lock but the name lock is held. */
 void pf_node_bury(struct pf_tree *tree, struct pf_node *dead);
 
-/* The kernel knows the node once more. */
+/* The kernel was given NODE once more; it forgets N times that it was. */
 void pf_node_looked_up(struct pf_node *node);
 void pf_node_forget(struct pf_node *node, uint64_t n);
 
 struct timespec pf_now(void);
 
-/* The node's bytes were written; KILL: by somebody who may not leave it S_ISUID. */
+/* The bytes of NODE were written: set mtime and ctime; KILL: pf_attr_kill. */
 void pf_node_modified(struct pf_node *node, bool kill);
 
-/* What a writer who is not uid 0 leaves of ATTR's mode. */
+/* A user other than uid 0 wrote the file: take set-user-ID and set-group-ID off ATTR's mode. */
 void pf_attr_kill(struct pf_attr *attr);
 
-/* Need nobody ask for NODE's attributes again before he is told? */
+/* May a front end cache NODE's attributes until it is notified? */
 bool pf_node_keeps_attr(const struct pf_node *node);
 
-/* NODE's attributes are about to be others than somebody was told. */
+/* NODE's attributes are about to change: notify the front end that caches them. */
 void pf_node_invalidate_locked(struct pf_node *node);
 
 /* open.c */
@@ -129,40 +130,41 @@ struct pf_open *pf_open_ref(struct pf_open *of);
 void pf_open_unref(struct pf_open *of); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 
-/* attr.c: check rights, unless the front end did. */
+/* attr.c: may CRED do WANT with NODE?  Yes, if the front end has checked. */
 bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
 
-/* attr.c */
-void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st); /* as PID sees it */
+/* The attributes of NODE as thread PID sees them (0: not known). */
+void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st);
 
 /* PID has looked up the name of NODE, whose kind has size_bound. */
 void pf_node_note_asker(struct pf_node *node, pid_t pid);
 
-/* PID opens NODE: may it have asked for the size before?  Forgets that it has. */
+/* PID opens NODE: may it have called stat(2) since it last opened it? */
 bool pf_node_goes_by_size(struct pf_node *node, pid_t pid);
 
-/* names.c: NAME of DIR, listed or not, with a reference; NAMES_HELD: by the caller. */
+/* names.c: NAME of DIR, listed or not, with a reference.  NAMES_HELD: the caller holds the name
+ * lock.  -ENOENT, -ENOTDIR, -ENAMETOOLONG, or the error of the directory's lookup. */
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		struct pf_node **ret);
 
-/* names.c: a change of DIR's names for which its kind has no function: -EPERM. */
+/* names.c: the kind of DIR has no function for a change of names.  Returns -EPERM. */
 int pf_dir_refuses(struct pf_node *dir, struct pf_err *err);
 
 /* cred.c: is the process (or thread) PID dying of a signal? */
 bool pf_process_dying(pid_t pid);
 
-/* CRED's login session, which its process is asked for if it is not known yet. */
+/* CRED's login session (getsid(2) of its process if it is not known yet). */
 pid_t pf_cred_session(const struct pf_cred *cred);
 
 /*
- * refused.c: CRED's call, DOING ("rename") to NODE, or with NAME to that name in the directory
- * NODE, ends with CODE: if that is a failure, keep the sentence of ERR (NULL or empty: the
- * errno's words) for pf_vfs_refusal.  Returns CODE.  No lock of a rank beyond 1 is held.
+ * refused.c: a call of CRED, DOING ("rename"), of NODE, or of NAME in the directory NODE, ends
+ * with CODE.  If that is a failure, keep the sentence of ERR (NULL or empty: the errno's words)
+ * for pf_vfs_refusal.  Returns CODE.  The caller holds no lock of a rank above 1.
  */
 int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
 	       const char *doing, int code, const struct pf_err *err);
 
-/* The same for what was asked by OF's opener, and for REPLY, which is about to be sent. */
+/* The same for a call of OF's opener, and for REPLY, which is about to be sent. */
 int pf_open_refused(struct pf_open *of, const char *doing, int code,
 		    const struct pf_err *err);
 void pf_reply_refused(struct pf_reply *reply, int code);
@@ -170,8 +172,10 @@ void pf_reply_refused(struct pf_reply *reply, int code);
 /* A control file that is open: control.c runs its commands, command_parser.c reads them. */
 
 enum {
-	PF_CTL_BATCH = 1024,   /* commands taken from one write; more is a short write */
-	PF_CTL_KEEP = 1 << 16, /* bytes of memory kept for the next command or reply */
+	PF_CONTROL_BATCH =
+		1024, /* commands taken from one write; more is a short write */
+	PF_CONTROL_KEEP =
+		1 << 16, /* bytes of memory kept for the next command or reply */
 };
 
 /* One command in the queue, or running. */
@@ -179,7 +183,7 @@ struct pf_queued_command {
 	struct pf_command command;
 	struct pf_queued_command *next;
 	struct pf_control_write *write; /* that brought it; NULL: it was interrupted */
-	size_t end;                     /* where in that it ends */
+	size_t end; /* offset in the write of the end of the command */
 	struct pf_buf text;
 	int code; /* < 0: refused unseen, and text is the reply */
 };
@@ -211,19 +215,19 @@ struct pf_control {
 	struct pf_command_queue queue;
 	struct pf_queued_command *running;
 	bool looping; /* a thread is in run_locked and will see what was queued */
-	bool closed;  /* nobody has the file open any more */
-	int failed;   /* write-only: the failure that all later writes get */
+	bool closed;  /* the last descriptor was closed */
+	int failed;   /* write-only: -errno that all later writes get */
 	struct pf_queued_command *spare;
 
 	/* Replies not read yet: out's bytes from out_head on. */
 	struct pf_buf out;
 	size_t out_head;
-	bool lost; /* there was no memory for a reply */
+	bool lost; /* a reply was dropped for want of memory */
 };
 
 /*
  * Cut SRC, which follows control->part, into commands.  Returns the bytes taken (all, or
- * up to the end of command PF_CTL_BATCH), or -ENOMEM; commands that are refused come as
+ * up to the end of command PF_CONTROL_BATCH), or -ENOMEM; commands that are refused come as
  * items with a code.  The lock is held in all of these.
  */
 ssize_t pf_command_parse(struct pf_control *control, const char *src, size_t len,

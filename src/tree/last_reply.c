@@ -24,7 +24,7 @@ static struct pf_last_reply *find_locked(struct pf_node *node, const struct pf_c
 
 	for (unsigned n = 1; (r = *at); at = &r->next, n++)
 		if ((r->uid == cred->uid && r->sid == cred->sid) ||
-		    (make && n == PF_CTL_LAST_REPLIES))
+		    (make && n == PF_CONTROL_LAST_REPLIES))
 			break;
 	if (r)
 		*at = r->next;

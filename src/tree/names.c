@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What changes or shows names.
+ * Calls that look up, change or list names.
  *
- * The directory's functions are called with the name lock held, so that nothing that was
- * checked here changes before they link or unlink.
+ * They call the functions of a directory with the name lock held, so that the state that they
+ * checked does not change before the function links or unlinks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ int pf_dir_refuses(struct pf_node *dir, struct pf_err *err)
 				  : "pjrtfs alone makes and removes names here");
 }
 
-/* The directory PARENT in *RET, if CRED may change its names. */
+/* *RET: the directory PARENT, with a reference; -EACCES: CRED may not change its names. */
 static int changeable(struct pf_tree *tree, uint64_t parent, const struct pf_cred *cred,
 		      struct pf_node **ret)
 {
@@ -116,7 +116,7 @@ static int may_remove(struct pf_node *dir, struct pf_node *node,
 			  "owners' to remove");
 }
 
-/* Does NODE hold anything that its kind did not list? */
+/* Does NODE hold no nodes but the children of its kind? */
 static bool is_empty(struct pf_node *node)
 {
 	PF_LOCK_SCOPE(&node->tree->lock);
@@ -216,7 +216,7 @@ int pf_vfs_rmdir(struct pf_tree *tree, uint64_t parent, const char *name,
 	return remove_in(tree, parent, name, true, cred);
 }
 
-/* May NODE take the place of OLD, which has the new name? */
+/* May NODE replace OLD, which has the new name? */
 static int may_replace(struct pf_node *node, struct pf_node *old, unsigned flags)
 {
 	if (flags & RENAME_NOREPLACE)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes: numbers, references, attributes.
+ * Nodes: names, numbers, references, attributes.
  *
- * A count that reaches 0 never rises again: whoever finds a node in a table takes a
- * reference with pf_node_ref_locked, which fails then.
+ * A count of references that reaches 0 never rises again: a function that finds a node in a
+ * table takes its reference with pf_node_ref_locked, which then fails.
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "internal.h"
 
-/* Directories: who is linked where, under which name. */
+/* --- names -------------------------------------------------------------------------------- */
 
 enum { FIRST_BUCKETS = 8 };
 
@@ -37,7 +37,7 @@ static int grow(struct pf_table *table)
 	struct pf_node **buckets = calloc(cap, sizeof(struct pf_node *));
 
 	if (!buckets)
-		return table->cap ? 0 : -ENOMEM; /* longer chains will do */
+		return table->cap ? 0 : -ENOMEM; /* chains only get longer */
 	for (struct pf_node *n = table->first; n; n = n->priv->next) {
 		struct pf_node **b = &buckets[n->priv->hash & (cap - 1)];
 
@@ -85,7 +85,7 @@ static int attach_locked(struct pf_node *dir, struct pf_node *node)
 	return 0;
 }
 
-/* The link's reference is the caller's to drop. */
+/* Unlink NODE.  The caller drops the link's reference. */
 static void detach_locked(struct pf_node *node)
 {
 	struct pf_node_priv *priv = node->priv;
@@ -138,7 +138,7 @@ static unsigned depth_locked(const struct pf_node *dir)
 	return n;
 }
 
-/* Directories one in another from NODE on, itself included; limited as the tree is. */
+/* Nested directories from NODE on, itself included; PF_DEPTH_MAX limits the recursion. */
 static unsigned height_locked(const struct pf_node *node)
 {
 	const struct pf_table *table = &node->priv->table;
@@ -267,7 +267,7 @@ void pf_dir_hide(struct pf_node *node)
 	take_out(node, false);
 }
 
-/* Can NODE be moved?  Then nothing is missing to do it. */
+/* Can NODE be moved?  0: then move_locked cannot fail. */
 static int may_move_locked(struct pf_node *node, struct pf_node *to, const char *name)
 {
 	struct pf_node *from = node->priv->parent;
@@ -512,12 +512,12 @@ void pf_node_unref(struct pf_node *node)
 
 	if (!node)
 		return;
-	pf_node_drop_locked(node, &dead); /* the list is ours: no lock needed */
+	pf_node_drop_locked(node, &dead); /* the list is local: no lock is needed */
 	if (dead)
 		pf_node_bury(dead->tree, dead);
 }
 
-/* Take NODE, which has no references, out of all tables; its children go too. */
+/* Take NODE, which has no references, and its children out of all tables. */
 static void uproot_locked(struct pf_tree *tree, struct pf_node *node,
 			  struct pf_node **dead)
 {
@@ -582,7 +582,7 @@ void pf_node_bury(struct pf_tree *tree, struct pf_node *dead)
 	bury(tree, dead, true);
 }
 
-/* One node with a number; its references are counted by HOLDER (NULL: itself). */
+/* Make a node with a number; HOLDER (NULL: itself) counts its references. */
 static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 			     void *object, mode_t perm, const struct pf_attr *owner,
 			     struct pf_node *holder)
@@ -619,7 +619,7 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 	return node;
 }
 
-/* Make the children that the kind of DIR lists.  Nobody can see them yet. */
+/* Make the children that the kind of DIR lists.  DIR is not linked yet. */
 static int populate(struct pf_node *dir, struct pf_node *holder)
 {
 	for (const struct pf_kind *const *k = dir->kind->children; k && *k; k++) {
@@ -703,7 +703,7 @@ static void set_lookups_locked(struct pf_node *node, uint64_t n)
 	__atomic_store_n(&node->priv->lookups, n, __ATOMIC_SEQ_CST);
 }
 
-/* The kernel's lookups end with the mount, which sends no forgets for them. */
+/* The kernel sends no FORGET for its lookups when the mount ends. */
 void pf_tree_free(struct pf_tree *tree)
 {
 	struct pf_node *node, *dead = NULL;
@@ -801,7 +801,7 @@ void pf_tree_set_notify(struct pf_tree *tree,
 	tree->on_change_arg = arg;
 }
 
-static void tell(struct pf_node *node, enum pf_change change)
+static void notify(struct pf_node *node, enum pf_change change)
 {
 	struct pf_tree *tree = node->tree;
 
@@ -810,21 +810,21 @@ static void tell(struct pf_node *node, enum pf_change change)
 		tree->on_change(tree->on_change_arg, node->ino, change);
 }
 
-/* Whoever looks the node up from now on is told what is so now. */
+/* A node that the kernel does not have is looked up before it is used: no notice is needed. */
 void pf_node_changed(struct pf_node *node, bool data)
 {
 	if (__atomic_load_n(&node->priv->lookups, __ATOMIC_SEQ_CST))
-		tell(node, data ? PF_CHANGED_DATA : PF_CHANGED_ATTR);
+		notify(node, data ? PF_CHANGED_DATA : PF_CHANGED_ATTR);
 }
 
 void pf_node_ready(struct pf_node *node)
 {
 	bool *polled = &node->priv->polled;
 
-	/* Who asked before the change, whose lock kind->poll takes, too, has said so here. */
+	/* A poll of before the change has set this: kind->poll takes the lock of the change. */
 	if (__atomic_load_n(polled, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(polled, false, __ATOMIC_SEQ_CST))
-		tell(node, PF_CHANGED_READY);
+		notify(node, PF_CHANGED_READY);
 }
 
 bool pf_node_keeps_attr(const struct pf_node *node)
@@ -835,10 +835,10 @@ bool pf_node_keeps_attr(const struct pf_node *node)
 
 void pf_node_invalidate_locked(struct pf_node *node)
 {
-	if (!node->priv->told)
+	if (!node->priv->cached)
 		return;
-	node->priv->told = false;
-	tell(node, PF_CHANGED_NAMES);
+	node->priv->cached = false;
+	notify(node, PF_CHANGED_NAMES);
 }
 
 void pf_node_attr(struct pf_node *node, struct pf_attr *ret)

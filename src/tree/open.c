@@ -2,10 +2,10 @@
 /*
  * Open files.
  *
- * An open file is counted: by the front end until pf_vfs_release, by requests that wait for
- * a kind's answer (an interrupted FLUSH lets the file be released while its commit still
- * runs), and by commands.  Functions here hold one reference of their own while they use it
- * after an answer may have been given, because the front end may release it by then.
+ * References on an open file are held by the front end until pf_vfs_release, by requests that
+ * wait for a kind's answer (after an interrupted FLUSH the file is released while its commit
+ * still runs), and by commands.  Functions here hold one of their own while they use the file
+ * after an answer may have been sent, because the front end may release it by then.
  */
 #include <errno.h>
 #include <linux/falloc.h>
@@ -32,7 +32,7 @@ void pf_open_unref(struct pf_open *of)
 	free(of);
 }
 
-/* OF stays open until the last reference to REPLY goes. */
+/* Keep a reference on OF until the last one to REPLY is dropped. */
 static void hold(struct pf_reply *reply, struct pf_open *of)
 {
 	reply->held = pf_open_ref(of);
@@ -40,9 +40,9 @@ static void hold(struct pf_reply *reply, struct pf_open *of)
 }
 
 /*
- * A number that somebody has open, or has asked for to open it, is not given to others; when
- * all are used, one is.  That one thread keeps its number while it asks again saves a kernel
- * that compares the numbers a second look.
+ * A number that has opens, or that another thread has looked up to open it, is not given again.
+ * A thread that looks the name up again gets the same number: a kernel that compares the numbers
+ * would else look it up once more.
  */
 uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 {
@@ -62,7 +62,7 @@ uint64_t pf_vfs_alias(struct pf_tree *tree, uint64_t ino, pid_t asker)
 	return node->priv->alias;
 }
 
-/* Conversations have numbers of their own, other files' opens are listed. */
+/* Count an open of a stream's number; list opens of other files. */
 static void enter(struct pf_open *of)
 {
 	struct pf_node_priv *priv = of->node->priv;
@@ -99,9 +99,9 @@ static void leave(struct pf_open *of)
 }
 
 /*
- * The kernel's pages are one for all who map the file, but each open may show what was there
- * when it was opened.  So pages come from an open that sees what is written now, if there
- * is one, or else from the newest: who opens a file never sees what it was before.
+ * All mappings of a file share its pages, but each open may show the bytes of when it was opened.
+ * So pages are read by an open that also writes, and sees the current bytes, if there is one, or
+ * else by the newest: no open sees bytes that are older than itself.
  */
 static struct pf_open *for_pages(struct pf_open *of)
 {
@@ -163,7 +163,7 @@ static int take_snapshot(struct pf_open *of, struct pf_err *err)
 	return 0;
 }
 
-/* Everything of opening but what is shown. */
+/* Open NODE, but for its text. */
 static int begin(struct pf_node *node, uint64_t ino, int flags,
 		 const struct pf_cred *cred, struct pf_open **ret, struct pf_err *err)
 {
@@ -187,7 +187,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 	if (kind->open)
 		r = kind->open(of, err);
 	if (r < 0) {
-		/* Nothing is open for the kind to release. */
+		/* The kind has not opened it: its release is not called. */
 		pthread_mutex_destroy(&of->lock);
 		pf_node_unref(of->node);
 		free(of);
@@ -218,8 +218,7 @@ static int finish(struct pf_reply *reply, struct pf_err *err)
 	return 0;
 }
 
-/* The reply holds the open file until it is gone: perhaps the opener is interrupted and the kind
- * still prepares. */
+/* The reply holds the open file: if the opener is interrupted, the kind may still prepare it. */
 void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		 const struct pf_cred *cred, struct pf_open **ret, struct pf_reply *reply)
 {
@@ -268,7 +267,7 @@ static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, in
 	if (r == 0)
 		pf_node_inherit(dir, *ret);
 	if (r == 0)
-		*flags &= ~O_TRUNC; /* it is empty, and its mode need not allow it */
+		*flags &= ~O_TRUNC; /* it is empty, and its mode may forbid writing */
 	return r == 0 ? 1 : r;
 }
 
@@ -288,12 +287,13 @@ static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
 	if (r < 0)
 		return r;
 	created = r == 1;
-	as.checked = cred->checked || created; /* the mode of a new file counts later */
+	as.checked =
+		cred->checked || created; /* the creator may open it whatever its mode */
 	r = begin(node, node->ino, flags, &as, &of, err);
 	if (r < 0)
 		return r;
 	of->cred.checked = cred->checked;
-	/* What must be prepared cannot wait here: the kernel asks again and opens it. */
+	/* CREATE cannot wait for the kind to prepare: on ESTALE the kernel retries with OPEN. */
 	r = !created && must_prepare(of) ? -ESTALE : take_snapshot(of, err);
 	if (r < 0)
 		return r;
@@ -326,9 +326,8 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
  *
  * Bytes come from write(2), which belongs to one open, and from mappings, which belong to
  * the file: the kernel writes changed pages back through any open that has the file mapped,
- * at munmap, msync, close or any time between.  So an open is dirty for itself, and a node
- * is for what mappings wrote; whoever closes the file next, or has it closed last, commits
- * that.
+ * at munmap, msync, close or any time between.  So write(2) makes an open dirty, and a mapping
+ * the node; the next close(2) of any open, or the last release, commits the latter.
  */
 
 static void read_text(struct pf_open *of, size_t len, uint64_t off,
@@ -339,7 +338,7 @@ static void read_text(struct pf_open *of, size_t len, uint64_t off,
 	pf_reply_data(reply, left ? of->text.data + off : NULL, len < left ? len : left);
 }
 
-/* Who was told that there is more reads from the start, as in sysfs. */
+/* After poll(2) a program reads from the start, as in sysfs: print the text again. */
 static void read_text_again(struct pf_open *of, size_t len, uint64_t off,
 			    struct pf_reply *reply)
 {
@@ -365,13 +364,13 @@ short pf_vfs_poll(struct pf_open *of)
 
 	if (!kind->poll)
 		return POLLIN | POLLOUT;
-	/* First this: a change from now on is told, one before is seen. */
+	/* Before the check: a change after this wakes the caller, kind->poll sees one before. */
 	__atomic_store_n(&of->node->priv->polled, true, __ATOMIC_SEQ_CST);
 	PF_LOCK_SCOPE(&of->lock);
 	return kind->poll(of);
 }
 
-/* While a kind reads or writes, the answer may let the front end release OF. */
+/* The front end may release OF once the kind has answered, while this still uses it. */
 void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
@@ -399,7 +398,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 {
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = NULL;
 
-	/* Zeros would fill what there is not; and a conversation has no places. */
+	/* The kernel would fill pages beyond the end with zeros; a stream has no positions. */
 	if (pf_kind_is_stream(of->node->kind) ||
 	    __atomic_load_n(&of->node->priv->bounded, __ATOMIC_SEQ_CST)) {
 		pf_reply_code(reply, -EIO);
@@ -421,10 +420,9 @@ static int check_range(const struct pf_kind *kind, uint64_t len, uint64_t off,
 	return 0;
 }
 
-static void wrote_locked(struct pf_open *of, size_t n)
+static void wrote_locked(struct pf_open *of)
 {
 	of->dirty = true;
-	of->written += n;
 	__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -449,9 +447,9 @@ static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint
 	if (n > 0 && mapped)
 		__atomic_store_n(&of->node->priv->mapped, true, __ATOMIC_SEQ_CST);
 	else if (n > 0)
-		wrote_locked(of, (size_t)n);
+		wrote_locked(of);
 	pf_unlock(&of->lock);
-	/* Who wrote through the mapping is not known. */
+	/* The user who wrote through a mapping is not known. */
 	if (n > 0)
 		pf_node_modified(of->node, !mapped && leaves_no_suid(of));
 	return n;
@@ -491,7 +489,7 @@ void pf_vfs_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 void pf_vfs_write_mapped(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			 struct pf_reply *reply)
 {
-	/* A conversation has no size, so nothing can be mapped that could be written. */
+	/* A stream has no size, so it has no pages that could be written. */
 	if (pf_kind_is_stream(of->node->kind))
 		pf_reply_code(reply, -EIO);
 	else
@@ -525,7 +523,7 @@ static ssize_t copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 		return -EXDEV;
 	if (!len)
 		return 0;
-	/* What fits is copied, as it would be written. */
+	/* As for write(2), the part that fits is copied. */
 	if (kind->max_write && off < kind->max_write && len > kind->max_write - off)
 		len = (size_t)(kind->max_write - off);
 	n = check_range(kind, len, off, err);
@@ -534,7 +532,7 @@ static ssize_t copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 	lock_both(of, from);
 	n = kind->copy(of, off, from, from_off, len, err);
 	if (n > 0)
-		wrote_locked(of, (size_t)n);
+		wrote_locked(of);
 	unlock_both(of, from);
 	if (n > 0)
 		pf_node_modified(of->node, leaves_no_suid(of));
@@ -586,7 +584,7 @@ static int allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
 	changed =
 		r == 0 && ((mode & ~FALLOC_FL_KEEP_SIZE) || size_of(of->node) != before);
 	if (changed)
-		wrote_locked(of, 0);
+		wrote_locked(of);
 	pf_unlock(&of->lock);
 	if (changed)
 		pf_node_modified(of->node, leaves_no_suid(of));
@@ -603,7 +601,7 @@ int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
 
 /* --- committing -------------------------------------------------------------------------- */
 
-/* Did a mapping write since the last commit?  CLEAR: it did not any more. */
+/* Did a mapping write since the last commit?  CLEAR: the caller commits. */
 static bool is_mapped_dirty(struct pf_open *of, bool clear)
 {
 	bool *mapped = &of->node->priv->mapped;
@@ -614,7 +612,7 @@ static bool is_mapped_dirty(struct pf_open *of, bool clear)
 		     : __atomic_load_n(mapped, __ATOMIC_SEQ_CST);
 }
 
-/* Was it written since the last commit?  CLEAR: it is not any more. */
+/* Was it written since the last commit?  CLEAR: the caller commits. */
 static bool is_dirty(struct pf_open *of, bool clear)
 {
 	bool dirty;
@@ -648,10 +646,10 @@ static bool is_dying(struct pf_open *of, pid_t pid)
 }
 
 /*
- * Only the first FLUSH after a write commits, whatever becomes of it: closing a second
- * descriptor of the same open must not compile again.  But it repeats a failure: NumPy writes
- * through a descriptor of its own, ignores what closing that says, and tells what closing the
- * caller's does.
+ * Only the first FLUSH after a write commits, even if that fails: closing a second descriptor of
+ * the same open must not compile again.  But later ones repeat the failure: NumPy writes through
+ * a descriptor of its own and ignores the result of closing that one, but not of closing the
+ * caller's.
  */
 void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 {
@@ -671,7 +669,7 @@ void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 		commit(of, PF_COMMIT_FLUSH, reply);
 }
 
-/* The file stays dirty, so that close(2) still tells what is incomplete. */
+/* The file stays dirty, so that close(2) still fails if the bytes are incomplete. */
 void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
 {
 	if (!of->node->kind->commit || !is_dirty(of, false))
@@ -693,7 +691,7 @@ static void behind_free(struct pf_reply *reply)
 	free(reply);
 }
 
-/* Commit OF, though nobody asks how that ends; its kind's release waits for the end. */
+/* Commit OF for no caller.  The kind's release comes after the answer. */
 static void commit_behind(struct pf_open *of)
 {
 	static const struct pf_reply_ops ops = { behind_send, behind_free };

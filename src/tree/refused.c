@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sentence of the last call that was refused, for each user and login session.
+ * The sentence of the last call that failed, for each user and login session.
  *
- * FUSE carries a number alone.  Every operation that fails passes through here on its way out,
- * so that there is one place where a user finds the reason, whatever the call was.
+ * A FUSE reply has a number only.  All calls of vfs.h that fail end here, so that a user finds
+ * the reason in one place, whatever the call was.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { PATH_SHOWN = 256 }; /* bytes of a path's end that a sentence has */
 
-/* Answers to which the kernel or the caller's library has a next step, and no user a question. */
+/* Is CODE an answer after which the kernel or a library goes on in another way? */
 static bool is_noise(int code)
 {
 	return code == -EINTR || code == -EAGAIN || code == -ESTALE || code == -EXDEV ||
@@ -51,7 +51,7 @@ int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cre
 		return code;
 	pf_buf_puts(&line, doing);
 	put_path(node, name, &line);
-	if (!line.failed) /* the name may hold anything, the text is clean */
+	if (!line.failed) /* the name may have control characters, ERR has none */
 		line.len = pf_err_clean(line.data, line.len);
 	pf_buf_printf(&line, ": %s", err && err->text[0] ? err->text : strerror(-code));
 	if (line.failed)

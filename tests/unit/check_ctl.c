@@ -260,7 +260,7 @@ START_TEST(only_so_many_last_replies_are_kept)
 {
 	put_last(1, 1, "one\n");
 	put_last(2, 1, "two\n");
-	for (int i = 0; i < PF_CTL_LAST_REPLIES - 2; i++)
+	for (int i = 0; i < PF_CONTROL_LAST_REPLIES - 2; i++)
 		put_last(10, 10 + i, "more\n");
 	expect_last("lines", 1, 1, "one\n"); /* used: two is the oldest now */
 	put_last(3, 1, "three\n");

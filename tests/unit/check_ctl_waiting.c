@@ -146,7 +146,7 @@ START_TEST(a_request_interrupted_before_it_came_does_nothing)
 }
 END_TEST
 
-START_TEST(a_released_session_instances_until_its_command_is_done)
+START_TEST(a_closed_control_lives_until_its_command_is_done)
 {
 	struct pf_open *of = open_file("later", O_WRONLY);
 	struct answer w;
@@ -250,7 +250,7 @@ int main(void)
 	tcase_add_test(tc, an_interrupted_write_that_has_all_begun_is_whole);
 	tcase_add_test(tc, an_interrupted_read_loses_no_reply);
 	tcase_add_test(tc, a_request_interrupted_before_it_came_does_nothing);
-	tcase_add_test(tc, a_released_session_instances_until_its_command_is_done);
+	tcase_add_test(tc, a_closed_control_lives_until_its_command_is_done);
 	tcase_add_test(tc, two_writers_of_one_open_take_turns);
 	tcase_add_test(tc, many_at_once);
 	suite_add_tcase(s, tc);

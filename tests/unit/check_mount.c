@@ -441,6 +441,7 @@ START_TEST(copies)
 	int go, done;
 
 	ck_assert_int_eq(end(start(copy_part, &go, &done)), 0);
+	PF_LOCK_SCOPE(&lock);
 	ck_assert_mem_eq(content + 100, "copieda", 7);
 }
 END_TEST

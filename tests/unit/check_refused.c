@@ -139,7 +139,7 @@ START_TEST(to_each_their_own)
 	ck_assert_ptr_eq(strstr(why(&a), "mkdir a: "), why(&a));
 	ck_assert_ptr_eq(strstr(why(&b), "mkdir b: "), why(&b));
 	/* Others' make theirs be forgotten, in the end: memory is bounded. */
-	for (int i = 0; i < PF_CTL_LAST_REPLIES; i++) {
+	for (int i = 0; i < PF_CONTROL_LAST_REPLIES; i++) {
 		struct pf_cred other = user(9, 100 + i);
 
 		ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "o", 0755, &other, &st), -EPERM);

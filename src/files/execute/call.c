@@ -157,7 +157,7 @@ static int call_fail_locked(struct call *c, const struct pf_err *why)
 	call_report_failed(&c->tally, &c->err);
 	if (c->in.loaded)
 		call_inputs_drop(&c->in);
-	pf_ctl_error_line(&text, &c->err);
+	pf_control_error_line(&text, &c->err);
 	pf_buf_puts(&text, "\n");
 	call_outputs_say(&c->out, &text);
 	c->state = CALL_FAILED;
