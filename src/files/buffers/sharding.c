@@ -204,40 +204,18 @@ int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 
 /* --- its end -------------------------------------------------------------------------------- */
 
-/* The directory PATH below AT, with a reference, or NULL. */
-static struct pf_node *descend(struct pf_node *at, const char *path)
-{
-	struct pf_node *dir = pf_node_ref(at);
+static const struct pf_cred all_rights; /* of uid 0 */
 
-	while (dir && *path) {
-		size_t len = strcspn(path, "/");
-		char part[PF_NAME_MAX + 1];
-		struct pf_node *next;
-
-		snprintf(part, sizeof(part), "%.*s", (int)len, path);
-		next = pf_dir_lookup(dir, part);
-		pf_node_unref(dir);
-		dir = next;
-		path += len + (path[len] == '/');
-	}
-	if (dir && buffers_is_directory(dir))
-		return dir;
-	pf_node_unref(dir);
-	return NULL;
-}
-
-static bool any_left(struct pf_fs *fs, const struct sharded *sh, const char *path,
-		     const char *stem, size_t len)
+/* Has a device of SH a buffer NAME? */
+static bool any_left(struct pf_fs *fs, const struct sharded *sh, const char *name)
 {
 	for (unsigned i = 0; i < sh->s.n; i++) {
-		const char *name = sh->s.devices[i];
-		const struct device *d = files_find_device(fs, name, strlen(name), NULL);
-		PF_CLEANUP(pf_node_unrefp)
-		struct pf_node *dir = d ? descend(d->buffers, path) : NULL;
-		PF_CLEANUP(pf_node_unrefp)
-		struct pf_node *shard = dir ? buffers_find_stem(dir, stem, len) : NULL;
+		const char *on = sh->s.devices[i];
+		const struct device *device = files_find_device(fs, on, strlen(on), NULL);
+		PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *shard = NULL;
 
-		if (shard)
+		if (device && files_find_buffer(fs, device, name, &all_rights, R_OK,
+						&shard, NULL) == 0)
 			return true;
 	}
 	return false;
@@ -245,25 +223,19 @@ static bool any_left(struct pf_fs *fs, const struct sharded *sh, const char *pat
 
 void files_shard_gone(struct pf_node *dir, const char *name)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *home = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	pf_autobuf struct pf_buf whole = PF_BUF_INIT; /* the array's name */
 	struct pf_fs *fs = fs_of(dir);
-	const struct device *device;
-	char file[PF_NAME_MAX + 1];
+	const struct sharded *about;
 	size_t len;
 
-	if (!atomic_load(&fs->n_shardings) ||
-	    pf_format_of(name, &len) == PF_FORMAT_NONE || file_name(name, file, NULL) < 0)
+	if (!atomic_load(&fs->n_shardings) || pf_format_of(name, &len) == PF_FORMAT_NONE)
 		return;
-	device = files_device_of(dir);
-	pf_node_path(dir, device->buffers, &path);
-	if (path.failed)
-		return;
-	home = descend(fs->devices[0].buffers, path.data ? path.data : "");
-	node = home ? pf_dir_lookup(home, file) : NULL;
-	if (node && node->kind == &kind_sharding &&
-	    !any_left(fs, node->object, path.data ? path.data : "", name, len))
+	pf_node_path(dir, files_device_of(dir)->buffers, &whole);
+	pf_buf_printf(&whole, "%s%.*s", whole.len ? "/" : "", (int)len, name);
+	if (!whole.failed &&
+	    files_find_sharding(fs, whole.data, &all_rights, &node, &about, NULL) > 0 &&
+	    !any_left(fs, about, whole.data))
 		pf_dir_unlink(node);
 }
 
