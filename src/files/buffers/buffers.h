@@ -14,7 +14,7 @@ int files_add_buffers(struct pf_node *parent, struct device *device);
  * Find the buffer that NAME means ("x", "x.npy", "ns/x", "cpu:1/x") for CRED, relative to
  * DEVICE's directory, with a reference.  WANT: R_OK or W_OK.  -ENOENT, -EACCES, -EINVAL.
  */
-int files_find_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+int files_find_buffer(const struct device *device, const char *name,
 		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
 		      struct pf_err *err);
 
@@ -22,16 +22,15 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
  * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
  * *DIR has a reference and *LAST points to the last part of NAME.  -ENODEV, -ENOENT, -EACCES.
  */
-int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
-	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
-	       struct pf_err *err);
+int files_walk(const struct device *device, const char *name, const struct pf_cred *cred,
+	       struct pf_node **dir, const char **last, struct pf_err *err);
 
 /*
  * The value of such a buffer, too, with a reference in *VALUE, as pf_buffer_value.  If another
  * buffer takes the name over meanwhile, *BUFFER becomes that one, and *VALUE its value.
  * *BUFFER, if it is not NULL, is the result of a look-up of NAME: its reference is taken.
  */
-int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
+int files_find_value(const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err);
 
@@ -54,8 +53,8 @@ struct target {
 };
 
 /* The permission bits of the buffer NAME, for copies of it; 0: no such buffer. */
-mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
-			    const char *name, const struct pf_cred *cred);
+mode_t files_mode_of_buffer(const struct device *device, const char *name,
+			    const struct pf_cred *cred);
 
 /*
  * Find the directory and the stem of NAME, for CRED to make or replace a buffer there.  The
@@ -63,7 +62,7 @@ mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
  * no buffer can have that name; -EEXIST: a directory has it; -EACCES: no W_OK on the buffer
  * there, or, for a new one, on the directory; -ENOMEM.
  */
-int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
+int files_find_target(const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err);
 void files_target_release(struct target *target); /* all zeros is allowed */
 
@@ -100,19 +99,19 @@ enum files_expansion {
  * number, depth first; each begins with the directory's name and one slash.  Returns an enum
  * files_expansion, or -ENOENT, -EACCES, -E2BIG, -ENOMEM.
  */
-int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
+int files_expand(const struct device *device, const char *name,
 		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);
 
 /* Is NAME a directory of buffers that CRED may search? */
-bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
+bool files_is_directory(const struct device *device, const char *name,
 			const struct pf_cred *cred);
 
 /* Make the directory NAME, as mkdir(2) does; 0 too if it exists.  Takes the name lock. */
-int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+int files_make_directory(const struct device *device, const char *name,
 			 const struct pf_cred *cred, struct pf_err *err);
 
 /* Unlink the buffer NAME, as unlink(2) does.  -ENOENT, -EACCES.  Takes the name lock. */
-int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+int files_remove_buffer(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_err *err);
 
 /* Append the lines of Python that convert files of other formats to buffers. */

@@ -414,24 +414,24 @@ static int buffers_rename(struct pf_node *dir, struct pf_node *node, struct pf_n
 	return buffers_named(to, name, &owner, r, err);
 }
 
-int files_remove_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+int files_remove_buffer(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r;
 
-	pf_tree_lock_names(fs->tree);
-	r = buffers_find_listed(fs, device, name, cred, &dir, &node, err);
+	pf_tree_lock_names(device->fs->tree);
+	r = buffers_find_listed(device, name, cred, &dir, &node, err);
 	if (r == 0 && !pf_node_may_remove(dir, node, cred))
 		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
 	if (r == 0)
 		r = buffers_unlink(dir, node, err);
-	pf_tree_unlock_names(fs->tree);
+	pf_tree_unlock_names(device->fs->tree);
 	return r;
 }
 
-int files_make_directory(struct pf_fs *fs, const struct device *device, const char *name,
+int files_make_directory(const struct device *device, const char *name,
 			 const struct pf_cred *cred, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
@@ -446,9 +446,9 @@ int files_make_directory(struct pf_fs *fs, const struct device *device, const ch
 		path[--len] = '\0';
 	if (!path)
 		return -ENOMEM;
-	if (files_is_directory(fs, device, name, cred))
+	if (files_is_directory(device, name, cred))
 		return 0;
-	r = files_walk(fs, device, path, cred, &dir, &last, err);
+	r = files_walk(device, path, cred, &dir, &last, err);
 	if (r == 0)
 		r = pf_name_check(last, err);
 	if (r < 0)

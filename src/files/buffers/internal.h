@@ -149,7 +149,7 @@ struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t 
 
 /* The listed node of the buffer that NAME means, in *RET, and its directory in *DIR, each with a
  * reference; as files_find_buffer. */
-int buffers_find_listed(struct pf_fs *fs, const struct device *device, const char *name,
+int buffers_find_listed(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_node **dir,
 			struct pf_node **ret, struct pf_err *err);
 

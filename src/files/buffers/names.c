@@ -288,15 +288,14 @@ static int no_directory(const char *name, const char *part, size_t len,
 			  (int)len, part);
 }
 
-int files_walk(struct pf_fs *fs, const struct device *device, const char *name,
-	       const struct pf_cred *cred, struct pf_node **dir, const char **last,
-	       struct pf_err *err)
+int files_walk(const struct device *device, const char *name, const struct pf_cred *cred,
+	       struct pf_node **dir, const char **last, struct pf_err *err)
 {
 	const char *slash = strchr(name, '/'), *whole = name;
 	struct pf_node *at;
 
 	if (slash && memchr(name, ':', (size_t)(slash - name))) {
-		device = files_find_device(fs, name, (size_t)(slash - name), err);
+		device = files_find_device(device->fs, name, (size_t)(slash - name), err);
 		if (!device)
 			return pf_err_wrap(err, -ENODEV, "%s", name);
 		name = slash + 1;
@@ -351,7 +350,7 @@ static int check_no_json(const char *name, struct pf_err *err)
 			  (int)len, name);
 }
 
-int buffers_find_listed(struct pf_fs *fs, const struct device *device, const char *name,
+int buffers_find_listed(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_node **dir,
 			struct pf_node **ret, struct pf_err *err)
 {
@@ -359,7 +358,7 @@ int buffers_find_listed(struct pf_fs *fs, const struct device *device, const cha
 	int r = check_no_json(name, err);
 
 	if (r == 0)
-		r = files_walk(fs, device, name, cred, dir, &last, err);
+		r = files_walk(device, name, cred, dir, &last, err);
 	if (r < 0)
 		return r;
 	*ret = buffers_find_stem(*dir, last, stem_length(last));
@@ -380,13 +379,13 @@ int buffers_find_listed(struct pf_fs *fs, const struct device *device, const cha
 	return r;
 }
 
-int files_find_buffer(struct pf_fs *fs, const struct device *device, const char *name,
+int files_find_buffer(const struct device *device, const char *name,
 		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
 		      struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	int r = buffers_find_listed(fs, device, name, cred, &dir, &node, err);
+	int r = buffers_find_listed(device, name, cred, &dir, &node, err);
 
 	if (r < 0)
 		return r;
@@ -396,25 +395,24 @@ int files_find_buffer(struct pf_fs *fs, const struct device *device, const char 
 	return 0;
 }
 
-mode_t files_mode_of_buffer(struct pf_fs *fs, const struct device *device,
-			    const char *name, const struct pf_cred *cred)
+mode_t files_mode_of_buffer(const struct device *device, const char *name,
+			    const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_attr attr;
 
-	if (buffers_find_listed(fs, device, name, cred, &dir, &node, NULL) < 0)
+	if (buffers_find_listed(device, name, cred, &dir, &node, NULL) < 0)
 		return 0;
 	pf_node_attr(node, &attr);
 	return attr.mode & 0666;
 }
 
-int files_find_value(struct pf_fs *fs, const struct device *device, const char *name,
+int files_find_value(const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err)
 {
-	int r = *buffer ? 0
-			: files_find_buffer(fs, device, name, cred, want, buffer, err);
+	int r = *buffer ? 0 : files_find_buffer(device, name, cred, want, buffer, err);
 
 	while (r == 0) {
 		struct pf_buffer *now = NULL;
@@ -422,7 +420,7 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 		r = pf_buffer_value(*buffer, value, err);
 		/* Is it empty, or did it lose its name, and with that its bytes? */
 		if (r == -ENODATA)
-			files_find_buffer(fs, device, name, cred, want, &now, NULL);
+			files_find_buffer(device, name, cred, want, &now, NULL);
 		if (!now || now == *buffer) {
 			pf_buffer_unref(now);
 			return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
@@ -437,8 +435,8 @@ int files_find_value(struct pf_fs *fs, const struct device *device, const char *
 /* --- directories ------------------------------------------------------------------------ */
 
 /* The directory that NAME means, a trailing slash or not, with a reference, or NULL. */
-static struct pf_node *find_directory(struct pf_fs *fs, const struct device *device,
-				      const char *name, const struct pf_cred *cred)
+static struct pf_node *find_directory(const struct device *device, const char *name,
+				      const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	pf_autofree char *path = strdup(name);
@@ -448,7 +446,7 @@ static struct pf_node *find_directory(struct pf_fs *fs, const struct device *dev
 
 	while (path && len > 1 && path[len - 1] == '/' && path[len - 2] == '/')
 		path[--len] = '\0';
-	if (!path || files_walk(fs, device, path, cred, &dir, &last, NULL) < 0)
+	if (!path || files_walk(device, path, cred, &dir, &last, NULL) < 0)
 		return NULL;
 	if (!*last && *path) /* "ns/", or "cpu:1/" */
 		return pf_steal(&dir);
@@ -459,10 +457,10 @@ static struct pf_node *find_directory(struct pf_fs *fs, const struct device *dev
 	return NULL;
 }
 
-bool files_is_directory(struct pf_fs *fs, const struct device *device, const char *name,
+bool files_is_directory(const struct device *device, const char *name,
 			const struct pf_cred *cred)
 {
-	struct pf_node *node = find_directory(fs, device, name, cred);
+	struct pf_node *node = find_directory(device, name, cred);
 
 	pf_node_unref(node);
 	return node != NULL;
@@ -570,11 +568,11 @@ static int expand(struct pf_node *dir, const char *path, const struct pf_cred *c
 	return r;
 }
 
-int files_expand(struct pf_fs *fs, const struct device *device, const char *name,
+int files_expand(const struct device *device, const char *name,
 		 const struct pf_cred *cred, struct names *ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *dir = find_directory(fs, device, name, cred);
+	struct pf_node *dir = find_directory(device, name, cred);
 	pf_autofree char *path = NULL;
 	size_t len = strlen(name);
 	bool results = true;
@@ -593,14 +591,14 @@ int files_expand(struct pf_fs *fs, const struct device *device, const char *name
 
 /* --- where results go ------------------------------------------------------------------- */
 
-int files_find_target(struct pf_fs *fs, const struct device *device, const char *name,
+int files_find_target(const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	const char *last;
 	size_t len;
-	int r = files_walk(fs, device, name, cred, &dir, &last, err);
+	int r = files_walk(device, name, cred, &dir, &last, err);
 
 	if (r == 0)
 		r = pf_name_check(last, err);

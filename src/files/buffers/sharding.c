@@ -101,7 +101,7 @@ int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred
 	*node = NULL;
 	if (!atomic_load(&fs->n_shardings) || names_device(name))
 		return 0;
-	r = files_walk(fs, &fs->devices[0], name, cred, &dir, &last, err);
+	r = files_walk(&fs->devices[0], name, cred, &dir, &last, err);
 	if (r < 0)
 		return r;
 	if (file_name(last, file, NULL) < 0)
@@ -150,7 +150,7 @@ static int find_place(struct pf_fs *fs, const char *name, const struct pf_cred *
 			"%s: the buffers of an array on several devices have one "
 			"name, without a device",
 			name);
-	r = files_walk(fs, &fs->devices[0], name, cred, dir, &last, err);
+	r = files_walk(&fs->devices[0], name, cred, dir, &last, err);
 	return r < 0 ? r : file_name(last, file, err);
 }
 
@@ -214,8 +214,8 @@ static bool any_left(struct pf_fs *fs, const struct sharded *sh, const char *nam
 		const struct device *device = files_find_device(fs, on, strlen(on), NULL);
 		PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *shard = NULL;
 
-		if (device && files_find_buffer(fs, device, name, &all_rights, R_OK,
-						&shard, NULL) == 0)
+		if (device &&
+		    files_find_buffer(device, name, &all_rights, R_OK, &shard, NULL) == 0)
 			return true;
 	}
 	return false;

@@ -25,7 +25,7 @@ static int op_delete(struct task *task, struct json_object *o, struct pf_err *er
 	int r = command_parse(task->fs, o, keys, err);
 
 	if (r == 0)
-		r = files_remove_buffer(task->fs, device, name, &task->cred, err);
+		r = files_remove_buffer(device, name, &task->cred, err);
 	if (r == 0)
 		task_done(task, 0, reply_new());
 	return r;
@@ -35,8 +35,7 @@ static int stat_buffer(struct task *task, const struct device *device, const cha
 		       struct pf_buf *text, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	int r = files_find_buffer(task->fs, device, name, &task->cred, R_OK, &buffer,
-				  err);
+	int r = files_find_buffer(device, name, &task->cred, R_OK, &buffer, err);
 
 	if (r == 0)
 		pf_buffer_describe(buffer, name, text);

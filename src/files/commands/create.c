@@ -215,7 +215,7 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0 && !json_object_object_get_ex(o, "shape", &d.shape))
 		r = pf_err_set(err, -EINVAL, "\"shape\" is missing");
 	if (r == 0)
-		r = files_find_target(task->fs, device, name, &task->cred, &target, err);
+		r = files_find_target(device, name, &task->cred, &target, err);
 	if (r == 0)
 		r = check_free(&target, err);
 	if (r == 0) /* the name may lead to another device than "device" */
@@ -251,13 +251,13 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	int r = command_parse(task->fs, o, keys, err);
 
 	if (r == 0)
-		r = files_find_value(task->fs, device, name, &task->cred, R_OK, &buffer,
-				     &value, err);
+		r = files_find_value(device, name, &task->cred, R_OK, &buffer, &value,
+				     err);
 	if (r == 0)
-		r = files_find_target(task->fs, device, as, &task->cred, &target, err);
+		r = files_find_target(device, as, &task->cred, &target, err);
 	if (r < 0)
 		return r;
-	target.perm = files_mode_of_buffer(task->fs, device, name, &task->cred);
+	target.perm = files_mode_of_buffer(device, name, &task->cred);
 	copy = command_value_on(value, files_device_of(target.dir));
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");

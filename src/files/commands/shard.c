@@ -311,8 +311,8 @@ static int get_shard(struct shards *all, struct shard *shard, struct pf_err *err
 	const struct sharded *about = &all->about;
 	const struct pf_value *v;
 	char want[128], got[128];
-	int r = files_find_value(all->task->fs, shard->device, all->name,
-				 &all->task->cred, R_OK, &buffer, &shard->value, err);
+	int r = files_find_value(shard->device, all->name, &all->task->cred, R_OK,
+				 &buffer, &shard->value, err);
 
 	if (r < 0)
 		return r;
@@ -358,11 +358,10 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = get_shards(all, err);
 	if (r == 0)
-		r = files_find_target(task->fs, device, as, &task->cred, &all->target,
-				      err);
+		r = files_find_target(device, as, &task->cred, &all->target, err);
 	if (r == 0)
-		all->target.perm = files_mode_of_buffer(task->fs, all->at[0].device,
-							all->name, &task->cred);
+		all->target.perm =
+			files_mode_of_buffer(all->at[0].device, all->name, &task->cred);
 	if (r == 0)
 		r = gather_begin(all, err);
 	if (r < 0)
@@ -536,12 +535,12 @@ static int get_whole(struct shards *all, const char *name, const struct device *
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	struct task *task = all->task;
-	int r = files_find_value(task->fs, *device, name, &task->cred, R_OK, &buffer,
-				 &all->whole, err);
+	int r = files_find_value(*device, name, &task->cred, R_OK, &buffer, &all->whole,
+				 err);
 
 	if (r < 0)
 		return r;
-	all->target.perm = files_mode_of_buffer(task->fs, *device, name, &task->cred);
+	all->target.perm = files_mode_of_buffer(*device, name, &task->cred);
 	*device = files_buffer_device(buffer);
 	return 0;
 }
@@ -578,7 +577,7 @@ static int find_targets(struct shards *all, struct pf_err *err)
 	for (unsigned i = 0; i < all->n && r == 0; i++) {
 		struct shard *shard = &all->at[i];
 
-		r = files_find_target(task->fs, shard->device, all->name, &task->cred,
+		r = files_find_target(shard->device, all->name, &task->cred,
 				      &shard->target, err);
 		shard->target.perm = all->target.perm;
 		if (r == 0)

@@ -223,8 +223,8 @@ int run_make_home(struct named_exec *run, struct pf_err *err)
 	/* The default device need not be one of the program's. */
 	if (!shards_outputs(run) || !run->rows[0].directory)
 		return 0;
-	return files_make_directory(run->task->fs, &run->task->fs->devices[0],
-				    run->rows[0].directory, &run->task->cred, err);
+	return files_make_directory(&run->task->fs->devices[0], run->rows[0].directory,
+				    &run->task->cred, err);
 }
 
 int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
@@ -399,9 +399,8 @@ static int list_output(struct named_exec *run, const struct row *row, const char
 	r = check_home(run, row, word, err);
 	if (r < 0)
 		return r;
-	if (files_is_directory(run->task->fs, row->device, word, &run->task->cred)) {
-		r = files_expand(run->task->fs, row->device, word, &run->task->cred,
-				 &leaves, err);
+	if (files_is_directory(row->device, word, &run->task->cred)) {
+		r = files_expand(row->device, word, &run->task->cred, &leaves, err);
 		if (r >= 0 && leaves.n)
 			r = run_order_outputs(row, word, &leaves);
 		for (size_t i = 0; i < leaves.n && r >= 0; i++)
@@ -506,8 +505,7 @@ static int find_target(struct named_exec *run, size_t row, size_t i, struct pf_e
 	const struct row *at = &run->rows[row];
 	struct target *t = &run->targets[row * run->n_out + i];
 	const char *name = at->outputs.at[i];
-	int r = files_find_target(run->task->fs, at->device, name, &run->task->cred, t,
-				  err);
+	int r = files_find_target(at->device, name, &run->task->cred, t, err);
 
 	if (r < 0)
 		return pf_err_wrap(err, r, "output %zu", i);
@@ -561,8 +559,8 @@ int run_make_directories(struct named_exec *run, struct pf_err *err)
 
 		if (!at->directory)
 			continue;
-		r = files_make_directory(run->task->fs, at->device, at->directory,
-					 &run->task->cred, err);
+		r = files_make_directory(at->device, at->directory, &run->task->cred,
+					 err);
 		for (size_t i = at->first; i < at->first + at->n && r == 0; i++) {
 			r = find_target(run, row, i, err);
 			run->targets[row * run->n_out + i].numbered = true;
@@ -589,7 +587,7 @@ static int find_input(struct named_exec *run, size_t row, size_t i, struct pf_er
 	int want = is_donated(run, name) ? R_OK | W_OK : R_OK;
 	int r;
 
-	r = files_find_buffer(run->task->fs, at->device, name, &run->task->cred, want,
+	r = files_find_buffer(at->device, name, &run->task->cred, want,
 			      &run->buffers[row * run->n_in + i], err);
 
 	if (r == 0)
@@ -778,7 +776,7 @@ int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err 
 		struct pf_exec_arg *arg = &e->args[i];
 		struct pf_value *v = NULL;
 
-		r = files_find_value(run->task->fs, d, name, &run->task->cred,
+		r = files_find_value(d, name, &run->task->cred,
 				     is_donated(run, name) ? R_OK | W_OK : R_OK,
 				     &run->buffers[i], &v, err);
 

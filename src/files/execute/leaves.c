@@ -140,8 +140,7 @@ int run_list_input(struct named_exec *run, struct row *row, const char *word,
 {
 	struct leaves l = { .first = row->inputs.n, .skip = skip_of(word) };
 	struct leaves *more;
-	int r = files_expand(run->task->fs, row->device, word, &run->task->cred,
-			     &row->inputs, err);
+	int r = files_expand(row->device, word, &run->task->cred, &row->inputs, err);
 
 	l.n = row->inputs.n - l.first;
 	if (r < 0 || r == FILES_ITSELF || l.n == 0)
