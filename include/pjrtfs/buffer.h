@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers: what stands behind a file in buffers/.
+ * Buffers: the objects behind the files in buffers/.
  *
  * A buffer has content (bytes as a user wrote them, in the buffer's format) or a value (an
  * array), usually both: committing makes a value of the content without copying it.
@@ -20,7 +20,7 @@ enum pf_format {
 	PF_FORMAT_RAW,
 	PF_FORMAT_TXT,
 	PF_FORMAT_SAFETENSORS,
-	PF_FORMAT_JSON, /* what is known of the buffer: a view only */
+	PF_FORMAT_JSON, /* what is known of the buffer: can only be read */
 	PF_FORMAT_COUNT
 };
 
@@ -40,7 +40,7 @@ struct pf_location {
 
 enum pf_buffer_state {
 	PF_BUFFER_EMPTY,      /* no bytes yet */
-	PF_BUFFER_INCOMPLETE, /* bytes that are no whole array, or not closed yet */
+	PF_BUFFER_INCOMPLETE, /* bytes that are not a whole array, or not closed yet */
 	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
 	PF_BUFFER_VALUE,      /* see the value's own state */
 	PF_BUFFER_TENSORS,    /* a whole file of several arrays: pf_buffer_tensors */
@@ -51,7 +51,7 @@ enum pf_buffer_state {
 struct pf_buffer {
 	_Atomic unsigned refs;
 	const struct pf_location *_Atomic location; /* borrowed; the directory's */
-	_Atomic uint64_t subject; /* what the watch calls it; 0: nothing */
+	_Atomic uint64_t subject;                   /* its name in events; 0: none */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;
@@ -64,11 +64,11 @@ struct pf_buffer {
 	struct pf_text_check
 		text;             /* of a .txt that is being written from its beginning */
 	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
-	uint64_t size;            /* of the content */
-	/* Of a .npy or .safetensors: what comes before the data, and how much these will be. */
+	uint64_t size;            /* bytes of the content */
+	/* Of a .npy or .safetensors: bytes before the data, and of the data. */
 	uint64_t header_len, data_len; /* header_len 0: not known yet */
 	struct pf_npy npy;             /* of a .npy: valid if header_len > 0 */
-	size_t tensors;                /* of a file of several arrays: how many */
+	size_t tensors;                /* arrays in a file of several */
 	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
 	enum pf_buffer_state state;
 	struct pf_err err;
@@ -83,7 +83,7 @@ static inline const struct pf_location *pf_buffer_location(const struct pf_buffe
 	return buffer->location;
 }
 
-/* The index of DEVICE's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none; the
+/* The index of LOCATION's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none; the
  * sentence lists those it has. */
 int pf_location_memory(const struct pf_location *location, const char *kind,
 		       unsigned *ret, struct pf_err *err);
@@ -96,7 +96,7 @@ struct pf_buffer *pf_buffer_new(const struct pf_location *location,
 struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 				     struct pf_value *value, const char *made_by);
 
-/* One reference more, and one less; the last one frees the content and the value. */
+/* Add a reference; drop one.  The last one frees the content and the value. */
 struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
 void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
@@ -112,7 +112,7 @@ unsigned pf_buffer_memory(struct pf_buffer *buffer);
 void pf_buffer_set_memory(struct pf_buffer *buffer, unsigned memory);
 
 /*
- * What it is as an array: of its value, else as declared, else, for raw bytes, U8[n].  False:
+ * Its type as an array: of its value, else as declared, else, for raw bytes, U8[n].  False:
  * nothing is known.
  */
 bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
@@ -135,13 +135,14 @@ int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err 
 
 /*
  * Write LEN bytes at OFF to the content, in its own format.  A frozen content becomes a copy
- * first.  What the header alone can tell is refused: EINVAL (no such header, data beyond
- * what it says), EOVERFLOW; ENOSPC: over the memory limit.  Returns LEN.  Does not block.
+ * first.  A write that the header alone shows to be wrong is refused: EINVAL (not such a header,
+ * data beyond what it says), EOVERFLOW; ENOSPC: over the memory limit.  Returns LEN.  Does not
+ * block.
  */
 ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 			uint64_t off, struct pf_err *err);
 
-/* Another writer comes, who need not care which line of text was refused before. */
+/* Another writer opened it: a line of text that was refused before does not concern it. */
 void pf_buffer_new_writer(struct pf_buffer *buffer);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
@@ -161,9 +162,10 @@ int pf_buffer_check(struct pf_buffer *buffer, enum pf_format format, struct pf_e
 void pf_buffer_set_format(struct pf_buffer *buffer, enum pf_format format);
 
 /*
- * Before a write to another view than the one it was written as: that view's bytes become
- * the content, and its dtype and shape type what is written.  NAME as for pf_snapshot_open.
- * KEEP false: the content becomes empty.  -EIO: the bytes are not in host memory; -ENOSPC.
+ * Before a write in another format than that of the content: the bytes that a reader of FORMAT
+ * sees become the content, and the array's dtype and shape type what is written.  NAME as for
+ * pf_snapshot_open.  KEEP false: the content becomes empty.  -EIO: the bytes are not in host
+ * memory; -ENOSPC.
  */
 int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		    bool keep, struct pf_err *err);
@@ -190,9 +192,9 @@ struct pf_tensors {
 /*
  * The arrays that the content holds as a .safetensors file, whatever the buffer's format, as
  * it is at this moment, to live at LOCATION.  The values share its bytes, but for those of
- * packed elements; none is on a device yet.  *RET is the caller's: pf_tensors_release.  -EINVAL, -EOVERFLOW,
- * -E2BIG: it is no such file, or not whole; -ENOSPC, -ENOMEM.  Takes a second for the
- * longest header, and unpacking's time.
+ * packed elements; none is on a device yet.  *RET is the caller's: pf_tensors_release.  -EINVAL,
+ * -EOVERFLOW, -E2BIG: it is not such a file, or not whole; -ENOSPC, -ENOMEM.  Takes a second for
+ * the longest header, and the time of unpacking.
  */
 int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_location *location,
 		      struct pf_tensors *ret, struct pf_err *err);
@@ -201,22 +203,21 @@ void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
 /* Was it committed as such a file, and not written to since? */
 bool pf_buffer_is_tensors(struct pf_buffer *buffer);
 
-/* Its bytes are refused after all, for the reason ERR. */
+/* Refuse its bytes after all, for the reason ERR. */
 void pf_buffer_refuse(struct pf_buffer *buffer, const struct pf_err *err);
 
 /* The upload of VALUE ended with CODE (err): note it if VALUE is still the buffer's. */
 void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
 			 const struct pf_err *err);
 
-/* An execution consumed VALUE, if it is still the buffer's: let go of it, and of the bytes
- * that it was made of. */
+/* An execution consumed VALUE: if it is still the buffer's, drop it and the bytes that it was
+ * made of. */
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 
 /*
- * Become what SNAPSHOT shows, a snapshot of another buffer as FORMAT, without its bytes being
- * copied: on the same device they share one value, else *RET is a copy for the caller to
- * place.  False: SNAPSHOT shows no array, or there is no memory: copy the bytes.  *RET has a
- * reference.
+ * Become what SNAPSHOT shows, of another buffer as FORMAT, without copying its bytes: on the same
+ * device they share one value, else *RET is a copy for the caller to transfer.  False: SNAPSHOT
+ * shows no array, or there is no memory: copy the bytes.  *RET has a reference.
  */
 bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret);
@@ -226,27 +227,28 @@ bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot
 bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_snapshot *snapshot);
 
 /*
- * It lives at LOCATION, in its memory MEMORY, from now on.  *RET: a value to be placed there,
- * with a reference, or NULL if it has none.  Until it is placed readers get the old bytes,
- * also if that fails.  -ENOMEM.
+ * Move it to LOCATION, to its memory MEMORY.  *RET: a value to be transferred there, with a
+ * reference, or NULL if it has none.  Until it is transferred readers get the old bytes, also if
+ * that fails.  -ENOMEM.
  */
 int pf_buffer_move(struct pf_buffer *buffer, const struct pf_location *location,
 		   unsigned memory, struct pf_value **ret, struct pf_err *err);
 
-/* Nobody can reach it any more: free its bytes and its value now, whoever holds it still. */
+/* It has no name and no open any more: free its bytes and its value now, though references are
+ * left. */
 void pf_buffer_discard(struct pf_buffer *buffer);
 
 /* The bytes of its content and its value, at most: they may be the same. */
 uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
 
-/* Is there an array, but no content: a result that nobody has written to? */
+/* Is there an array, but no content: a result that was not written to? */
 bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);
 
 /* Is the content a .npy header, and nothing else yet? */
 bool pf_buffer_is_header(struct pf_buffer *buffer);
 
-/* Some content takes time to convert (text, column-major and packed arrays) or to look at
- * (a long header of many tensors): commit it on a thread of its own. */
+/* Does the content take time to convert (text, column-major and packed arrays) or to look at
+ * (a long header of many tensors)?  Then commit it on a thread of its own. */
 bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
 
 /*
@@ -258,11 +260,9 @@ int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_e
 /* The state's name for people: "ready", "empty", "transferring" ... */
 const char *pf_buffer_state_name(struct pf_buffer *buffer);
 
-/*
- * What one reader sees: bytes of one view at the moment of opening.  HEAD, then BODY.
- */
+/* The bytes in one format at the moment of opening, for one reader: HEAD, then BODY. */
 struct pf_snapshot {
-	struct pf_buf head; /* owned: a header made for this view, or rendered text */
+	struct pf_buf head; /* owned: a header made for this snapshot, or rendered text */
 	struct pf_bytes *content; /* owned reference: BODY is these bytes, or NULL */
 	struct pf_value *array;   /* owned reference, or NULL: the array that it shows */
 	bool pinned;              /* BODY is the array's host bytes, which are pinned */
@@ -272,7 +272,7 @@ struct pf_snapshot {
 	struct pf_rendering *text;
 };
 
-/* A reader that waits for long text.  The caller sets wait.wake and keeps it until that is
+/* A reader that waits for long text.  The caller sets waiter.wake and keeps it until that is
  * called. */
 struct pf_more {
 	struct pf_wait waiter;
@@ -280,41 +280,42 @@ struct pf_more {
 };
 
 /*
- * Take a snapshot of BUFFER, as FORMAT; NAME is what a file of one tensor calls it.  1: done.  0: the value's bytes must be fetched first;
- * WAITER is woken, then ask again with NULL, which never waits.  -errno: ENODATA there is no
- * value to show as that format.  Text is rendered here, which takes time (pf_snapshot_is_slow).  Not for JSON:
- * pf_buffer_describe.
+ * Take a snapshot of BUFFER, as FORMAT; NAME is that of the array in a .safetensors file.  1:
+ * done.  0: the value's bytes must be fetched first; WAITER is woken, then call again with NULL,
+ * which never waits.  -errno: ENODATA there is no value to show as that format.  Text is rendered
+ * here, which takes time (pf_snapshot_is_slow).  Not for JSON: pf_buffer_describe.
  */
 int pf_snapshot_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		     struct pf_wait *waiter, struct pf_snapshot *ret, struct pf_err *err);
 
 /*
- * The value whose host bytes a view of BUFFER as FORMAT needs, pinned, so that they stay once
- * they were fetched, with a reference; NULL: it needs none, or there is none.
+ * The value whose host bytes a snapshot of BUFFER as FORMAT needs, with a reference, and pinned,
+ * so that the bytes stay once they were fetched; NULL: it needs none, or there is none.
  */
 struct pf_value *pf_snapshot_pin(struct pf_buffer *buffer, enum pf_format format);
 
 /*
- * The same for long text, which is rendered as far as it is read, and not here.  1: done.  0: it
- * is no long text, or its bytes are not in host memory: pf_snapshot_open is to be called.
+ * As pf_snapshot_open for long text, which is rendered as far as it is read, and not here.  1:
+ * done.  0: it is not long text, or its bytes are not in host memory: call pf_snapshot_open.
  */
 int pf_snapshot_begin(struct pf_buffer *buffer, enum pf_format format,
 		      struct pf_snapshot *ret);
 
 /*
- * May LEN bytes at OFF be read?  1: they may.  0: they are being rendered; MORE, if it is not NULL,
- * is woken once they are.  -ENOMEM.
+ * May LEN bytes at OFF be read?  1: yes.  0: they are being rendered; MORE, if it is not NULL, is
+ * woken once they are.  -ENOMEM.
  */
 int pf_snapshot_await(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      struct pf_more *more);
 
-/* Is SNAPSHOT's size known?  Text that was rendered to its end has one from here on. */
+/* Is SNAPSHOT's size known?  That of long text is from the moment that it is rendered to its
+ * end. */
 bool pf_snapshot_is_sized(struct pf_snapshot *snapshot);
 
 /* A second one of the same moment in *RET.  -ENOMEM. */
 int pf_snapshot_dup(const struct pf_snapshot *snapshot, struct pf_snapshot *ret);
 
-/* Let go of a snapshot; all zeros is allowed. */
+/* Drop what SNAPSHOT holds; all zeros is allowed. */
 void pf_snapshot_release(struct pf_snapshot *snapshot);
 
 /*
@@ -324,17 +325,18 @@ void pf_snapshot_release(struct pf_snapshot *snapshot);
 void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      void (*read)(void *arg, const void *data, size_t len), void *arg);
 
-/* Is rendering it a matter of more than some milliseconds? */
+/* Does pf_snapshot_open take more than some milliseconds? */
 bool pf_snapshot_is_slow(struct pf_buffer *buffer, enum pf_format format);
 
 /*
- * The size that stat shows.  NAME as for pf_snapshot_open.  Text of some thousand elements whose
- * bytes are in host memory is rendered for that, once; larger text has 0 until it was opened.
+ * The size that stat shows, in bytes.  NAME as for pf_snapshot_open.  Text of some thousand
+ * elements whose bytes are in host memory is rendered for that, once; larger text has 0 until it
+ * was read.
  */
 uint64_t pf_snapshot_size(struct pf_buffer *buffer, enum pf_format format,
 			  const char *name);
 
-/* 0: pf_snapshot_size tells the size.  Else only pf_snapshot_open does, and this is no less. */
+/* 0: pf_snapshot_size is the size.  Else the size is not known, and no larger than this. */
 uint64_t pf_snapshot_bound(struct pf_buffer *buffer, enum pf_format format);
 
 /* Append x.json's object (a line) about the buffer called NAME. */

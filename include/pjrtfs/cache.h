@@ -4,15 +4,15 @@
  *
  *   entries/KEY   an entry each (pf_cache_header); its mtime is when it was last used
  *   tmp/          entries that are being written, then renamed
- *   lock          flock(2)ed by who changes names or counts; readers take no lock
- *   stats         the counts, for all daemons, for good
- *   plugins       SHA-256 of plugins' files (digest.h)
+ *   lock          flock(2)ed while names or counts change; readers take no lock
+ *   stats         the counts of all daemons
+ *   plugins       SHA-256 of plugins' files
  *
  * Entries are native code: one is read only if it and the directory belong to the caller
- * or to root, nobody else may write to them, and every byte is as it was written.
+ * or to root, no other user may write to them, and every byte is as it was written.
  *
- * Functions are safe from any thread and block for disk I/O; call them with no lock held
- * but that of names.
+ * Functions are safe from any thread and block for disk I/O; the caller holds no lock but that of
+ * names.
  */
 #ifndef PJRTFS_CACHE_H
 #define PJRTFS_CACHE_H
@@ -27,10 +27,10 @@
 struct pf_cache;
 
 /*
- * The compilation cache's keys: SHA-256 over everything that decides what a compile gives.
+ * The keys: SHA-256 over everything that the result of a compile depends on.
  *
  * Each field is preceded by its length, so that no two lists of fields are the same bytes.
- * A plugin's own fingerprint of a program is no part of it: different plugins give the same
+ * A plugin's own fingerprint of a program is not part of it: different plugins give the same
  * one, and compute garbage from each other's executables.
  */
 
@@ -43,12 +43,12 @@ struct pf_cache_key {
 	uint8_t bytes[PF_SHA256];
 };
 
-/* What a compile is made of.  All is borrowed during the call; strings end with NUL. */
+/* The inputs of a compile.  All is borrowed during the call; strings end with NUL. */
 struct pf_cache_inputs {
 	const char *format;  /* the program's: "mlir" */
 	const void *program; /* program_len bytes */
 	uint64_t program_len;
-	uint64_t part_off, part_len; /* what of it is compiled */
+	uint64_t part_off, part_len; /* the part of it that is compiled */
 	const void *options;         /* options_len bytes, the same for equal options */
 	size_t options_len;
 	const char *platform, *platform_version;
@@ -68,13 +68,14 @@ int pf_cache_key_make(const struct pf_cache_inputs *inputs, struct pf_cache_key 
 /* The key as 64 lower-case hexadecimal digits. */
 void pf_cache_key_text(const struct pf_cache_key *key, char dst[PF_CACHE_KEY_TEXT]);
 
-/* Read such a text into *RET.  False: it is none. */
+/* Read such a text into *RET.  False: it is not a key. */
 bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret);
 
 /*
- * Append what machine code depends on of this host: model and features of the first
- * processor in the file CPUINFO (/proc/cpuinfo), the architecture, and how many processors
- * this process may use, for which loops are cut.  A file that cannot be read adds nothing.
+ * Append the facts of this host that machine code depends on: model and features of the first
+ * processor in the file CPUINFO (/proc/cpuinfo), the architecture, and the number of processors
+ * that this process may use, for which compilers split loops.  A file that cannot be read adds
+ * nothing.
  */
 void pf_cache_host(const char *cpuinfo, struct pf_buf *out);
 
@@ -103,14 +104,14 @@ void pf_cache_environment(char *const *environ, struct pf_buf *out);
 
 enum {
 	PF_CACHE_HEADER = 256,        /* bytes of the header */
-	PF_CACHE_USES_AT = 248,       /* where the number of uses is */
+	PF_CACHE_USES_AT = 248,       /* offset of the number of uses */
 	PF_CACHE_META_MAX = 16 << 20, /* bytes of the part with the description */
 };
 
 enum pf_cache_part {
-	PF_CACHE_META, /* JSON: what is known of the program; what listings show */
+	PF_CACHE_META, /* JSON: facts of the program, also for listings */
 	PF_CACHE_HLO,  /* the optimized program; may have no bytes */
-	PF_CACHE_CODE, /* what the plugin serialized */
+	PF_CACHE_CODE, /* the plugin's machine code */
 	PF_CACHE_PARTS
 };
 
@@ -131,33 +132,32 @@ int pf_cache_header_write(const struct pf_cache_header *header,
 
 /*
  * Read the LEN bytes at SRC, the start of a file of FILE_LEN bytes.  -EBADMSG: not a header
- * of this format, a byte of it is wrong, or the file has another length than it says; the
- * sentence tells.
+ * of this format, a byte of it is wrong, or the file has another length than it says.
  */
 int pf_cache_header_read(const uint8_t *src, size_t len, uint64_t file_len,
 			 struct pf_cache_header *ret, struct pf_err *err);
 
-/* Are the parts at BODY (pf_cache_body_len bytes) what HEADER says?  0; -EBADMSG; -ENOMEM. */
+/* Have the parts at BODY (pf_cache_body_len bytes) HEADER's SHA-256?  0; -EBADMSG; -ENOMEM. */
 int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
 			struct pf_err *err);
 
-/* Fill HEADER's sha for the parts at BODY, whose lengths it has.  -ENOMEM. */
+/* Set HEADER's sha for the parts at BODY, whose lengths it has.  -ENOMEM. */
 int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
 		       struct pf_err *err);
 
 struct pf_cache_config {
 	const char *dir; /* copied; made, with its parents and mode 0700, if missing */
 	uint64_t max;    /* bytes of all entries; UINT64_MAX: no limit */
-	/* Told when entries cannot be written any more and when they can again, on any
-	 * thread. */
+	/* Called with a sentence when entries cannot be written any more and when they can
+	 * again, on any thread.  May be NULL. */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
 };
 
 /*
- * Open the directory, and drop what goes beyond the maximum.
+ * Open the directory, and evict entries beyond the maximum.
  * ret   on success, the caller's; pf_cache_close
- * -EPERM: it belongs to somebody else, or others may write to it; -ENOTDIR; -errno.  One
+ * -EPERM: it belongs to another user, or others may write to it; -ENOTDIR; -errno.  A directory
  * that can be read but not written is used as it is.
  */
 int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
@@ -165,9 +165,9 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 void pf_cache_close(struct pf_cache *cache); /* NULL is allowed */
 
 /*
- * Have FN(ARG) told of each entry that is removed from now on by who uses CACHE: KEY in
- * hexadecimal, BYTES of its file, DAMAGED: for what it held, else evicted.  On any thread; FN
- * must not block, and takes no lock below rank 9.  Before anybody else uses CACHE.
+ * Call FN(ARG) for each entry that this process removes from now on: KEY in hexadecimal, BYTES of
+ * its file, DAMAGED: for its content, else evicted.  On any thread; FN must not block, and takes
+ * no lock below rank 9.  Call this before other threads use CACHE.
  */
 void pf_cache_on_gone(struct pf_cache *cache,
 		      void (*fn)(void *arg, const char *key, uint64_t bytes,
@@ -188,8 +188,8 @@ struct pf_cache_found {
 void pf_cache_found_release(struct pf_cache_found *found);
 
 /*
- * Look for KEY.  1: *RET is an entry whose header is good.  0: there is none, or it is not
- * to be trusted or damaged: then it has been removed and counted.  Counts no miss.
+ * Look for KEY.  1: *RET is an entry whose header is good.  0: there is none; one that is damaged
+ * or that others may write to has been removed and counted.  Counts no miss.
  */
 int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 		  struct pf_cache_found *ret);
@@ -204,7 +204,7 @@ int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, vo
 /* FOUND served: count a hit, and a use now. */
 void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found);
 
-/* Count a hit that needed no entry (a compile under way was shared), or a miss. */
+/* Count a hit without an entry (two compiles shared a flight), or a miss. */
 void pf_cache_shared(struct pf_cache *cache);
 void pf_cache_miss(struct pf_cache *cache);
 
@@ -218,18 +218,18 @@ struct pf_cache_piece {
 };
 
 /*
- * Write an entry under KEY, in place of one that is there, and drop the ones that were not
- * used for longest if the maximum is exceeded.  -EFBIG: larger than the maximum.  -errno:
- * not written; the first such failure is also told to warn, and so is the end of them.
+ * Write an entry under KEY, in place of one that is there, and evict the ones that were used
+ * longest ago if the maximum is exceeded.  -EFBIG: larger than the maximum.  -errno: not written;
+ * warn is called for the first such failure and for the first success after it.
  */
 int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err);
 
 /*
- * Does the disk refuse entries?  0: the last one was written, or none yet.  -errno: it was not,
- * and ERR (may be NULL) says why: "write entry KEY: No space left on device".  An entry that is
- * too large, or that another process's lock kept out, changes nothing; nor does one that a
- * directory which the caller may only read refuses.  Does not block.
+ * Was the last entry refused by the disk?  0: it was written, or there was none yet.  -errno: it
+ * was not, and ERR (may be NULL) says why: "write entry KEY: No space left on device".  Entries
+ * that are too large, that wait in vain for another process's lock, or for a directory that the
+ * caller may only read do not count.  Does not block.
  */
 int pf_cache_failing(struct pf_cache *cache, struct pf_err *err);
 
@@ -239,49 +239,46 @@ int pf_cache_failing(struct pf_cache *cache, struct pf_err *err);
 int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 		    struct pf_err *err);
 
-/* Evict everything.  -errno: something is left. */
+/* Evict all entries.  -errno: some are left. */
 int pf_cache_clear(struct pf_cache *cache, struct pf_err *err);
 
-/* The maximum in bytes; setting it evicts what goes beyond. */
+/* The maximum in bytes; setting it evicts entries beyond it. */
 uint64_t pf_cache_max(struct pf_cache *cache);
 int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err);
 
 struct pf_cache_stats {
 	uint64_t hits, misses;   /* since the directory was made */
-	uint64_t evictions;      /* entries dropped for room or by users */
-	uint64_t damaged;        /* entries dropped for what they held */
-	uint64_t bytes, entries; /* there are; of a read-only directory: counted now */
+	uint64_t evictions;      /* entries removed for room or by users */
+	uint64_t damaged;        /* entries removed for their content */
+	uint64_t bytes, entries; /* at this moment */
 	bool writable;
 };
 void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
 
 /*
- * The keys of the entries there are, in no order; *RET is the caller's to free.  Changes by
- * others are seen.  0 or -errno.
+ * The keys of the entries, in no order; *RET is the caller's to free.  Entries of other processes
+ * are among them.  0 or -errno.
  */
 int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n,
 		  struct pf_err *err);
 
-/* Is there an entry of KEY?  ST (may be NULL) is its file's. */
+/* Is there an entry of KEY?  ST (may be NULL) describes its file. */
 bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key,
 		  struct stat *st);
 
 /*
- * What is known of KEY's entry: its header, its last use (mtime) and size in ST, and in META
- * the bytes of PF_CACHE_META, which are only checked to be there.  -ENOENT, -EBADMSG; nothing
- * is removed.
+ * Describe KEY's entry: its header, its last use (mtime) and size in ST, and in META the bytes of
+ * PF_CACHE_META, whose SHA-256 is not checked.  -ENOENT, -EBADMSG; nothing is removed.
  */
 int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 		      struct pf_cache_header *ret, struct stat *st, struct pf_buf *meta,
 		      struct pf_err *err);
 
-/* SHA-256 of plugins' files, remembered, so that start-up does not read 250 MB each time. */
-
 /*
- * The SHA-256 of the file PATH, which was ST when it was loaded.  Files are remembered, also
- * by other daemons of the directory, by device, inode, size, mtime and ctime; CACHE may be
- * NULL, where nothing is remembered.  -ESTALE: the
- * file has changed since, so nobody can tell; -errno.  Blocks: seconds the first time.
+ * The SHA-256 of a plugin's file PATH, which was ST when it was loaded.  It is remembered by
+ * device, inode, size, mtime and ctime, also for other daemons of the directory, so that a start
+ * does not read 250 MB each time; CACHE may be NULL: nothing is remembered.  -ESTALE: the file has
+ * changed since; -errno.  Blocks: seconds the first time.
  */
 int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct stat *st,
 			 uint8_t ret[PF_SHA256], struct pf_err *err);

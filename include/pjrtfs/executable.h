@@ -2,8 +2,8 @@
 /*
  * Executables: compiled programs, and the sources they are made of.
  *
- * A source that is committed compiles; until it has, the executable is compiling, and a
- * source that fails leaves it failed: the one before never runs stale.
+ * A source that is committed compiles; until it has, the executable is compiling.  If that fails,
+ * the executable is failed: what was compiled of an earlier source does not run any more.
  */
 #ifndef PJRTFS_EXECUTABLE_H
 #define PJRTFS_EXECUTABLE_H
@@ -67,45 +67,43 @@ enum pf_executable_state {
 enum pf_cache_use {
 	PF_CACHE_UNUSED, /* it failed */
 	PF_CACHE_MISS,
-	PF_CACHE_HIT, /* it came from the cache, or from the same compile for somebody else */
+	PF_CACHE_HIT, /* it came from the cache, or from the same compile of another program */
 };
 
-/* What one compile gave.  Immutable; counted, so that a run keeps what it runs. */
+/* A compiled program.  Immutable; counted, so that an execution keeps the program it runs. */
 struct pf_loaded {
 	_Atomic unsigned refs;
-	struct pf_worker *worker;     /* borrowed: of the plugin that compiled it */
-	struct pf_instance *instance; /* owned reference; the life that id belongs to */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
+	struct pf_instance
+		*instance; /* owned reference; the instance that id belongs to */
 	uint64_t id;
-	struct pf_bytes
-		*program; /* owned reference: what was compiled; it stays as it is */
+	struct pf_bytes *program; /* owned reference: its source, frozen */
 	uint64_t program_len;
-	struct pf_signature *signature; /* owned; of what callers pass */
-	uint32_t platform; /* as in struct pf_req_compile: passed before all that; or 0 */
+	struct pf_signature *signature; /* owned; of the arguments that callers pass */
+	uint32_t platform; /* as in struct pf_req_compile: passed before those; or 0 */
 	uint64_t hlo_len;  /* bytes of the optimized module */
 	struct json_object *info; /* owned: the worker's INFO */
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
 	double compile_seconds;
-	bool counted;          /* among those alive */
+	bool counted;          /* in the meters of loaded programs */
 	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
-	_Atomic uint64_t
-		used; /* when it was used last, in loads of any since the start */
-	struct pf_loaded *prev, *next; /* weak: all that workers have; loaded.c's */
+	_Atomic uint64_t used; /* time of the last use, in loads of any since the start */
+	struct pf_loaded *prev, *next; /* weak: all that workers have; executable.c's */
 	bool native;                   /* it was not compiled here */
 	bool kept; /* the cache has it under key, unless it was evicted */
 	struct pf_cache_key key;
 };
 
-/* One reference more, and one less; the last one frees the worker's executable. */
+/* Add a reference; drop one.  The last one frees the worker's executable. */
 struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
 void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
 
 /*
- * A worker holds at most N programs from now on: those that were used longest ago and that
- * nobody uses are dropped when another is loaded, and are loaded again when they are used.  0:
- * as many as the number of mappings that the kernel allows a process, vm.max_map_count, leaves
- * room for, which is the default.
+ * Let a worker hold at most N programs from now on: when another is loaded, the worker drops idle
+ * ones that were used longest ago; their next use loads them again.  0, the default: as many as
+ * the number of mappings that the kernel allows a process, vm.max_map_count, has room for.
  */
 void pf_loaded_limit(unsigned n);
 
@@ -116,8 +114,8 @@ struct pf_executable {
 	unsigned n_workers;
 	struct pf_arena *arena;       /* borrowed */
 	struct pf_compiler *compiler; /* borrowed */
-	uid_t user; /* in whose turn it compiles; set before anybody else has it */
-	_Atomic uint64_t subject; /* what the watch calls it; 0: it has no name */
+	uid_t user; /* whose compile it is; set before another thread has the executable */
+	_Atomic uint64_t subject;                  /* its name in events; 0: none */
 	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
 
 	pthread_mutex_t lock;     /* rank 3; protects the fields below */
@@ -145,17 +143,17 @@ struct pf_executable {
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
 					struct pf_arena *arena,
 					struct pf_compiler *compiler);
-/* One reference more, and one less.  Runs under way keep what they run. */
+/* Add a reference; drop one.  Executions under way keep their compiled program. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
 
-/* It is SUBJECT to the watch from now on; 0: it lost its name.  One thread at a time. */
+/* Its name in events and metrics is SUBJECT from now on; 0: it has none.  One thread at a time. */
 void pf_executable_name(struct pf_executable *executable, uint64_t subject);
 
 /*
- * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The source that was
- * compiled before stays what runs until the new one is committed.
+ * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The program that was
+ * compiled before runs until the new source is committed.
  */
 ssize_t pf_executable_write(struct pf_executable *executable, const void *src, size_t len,
 			    uint64_t off, struct pf_err *err);
@@ -164,11 +162,11 @@ ssize_t pf_executable_write(struct pf_executable *executable, const void *src, s
 int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 			   struct pf_err *err);
 
-/* Drop what was compiled, or is being: the state is empty; the source stays. */
+/* Drop the compiled program, or the compile under way: the state is empty; the source stays. */
 void pf_executable_unload(struct pf_executable *executable);
 
-/* The source goes, too: nobody can name it, and nobody has it open.  What was made of it, or
- * is being, stays as it is. */
+/* Free the source, which has no name and no open any more.  The compiled program, or the compile
+ * under way, stays. */
 void pf_executable_discard(struct pf_executable *executable);
 
 /* The source, for readers: a reference, or NULL when it is empty. */
@@ -186,11 +184,11 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 void pf_executable_set_format(struct pf_executable *executable,
 			      enum pf_program_format format);
 
-/* Are TEXT's LEN bytes options?  0; -EINVAL why not, kept in options_err. */
+/* Are TEXT's LEN bytes options?  0; -EINVAL why not, also kept in options_err. */
 int pf_executable_check_options(struct pf_executable *executable, const char *text,
 				size_t len, struct pf_err *err);
 
-/* They are not even JSON: keep ERR in options_err. */
+/* What was written as options is not JSON: keep ERR in options_err. */
 void pf_executable_refuse_options(struct pf_executable *executable,
 				  const struct pf_err *err);
 
@@ -199,9 +197,9 @@ int pf_executable_set_options(struct pf_executable *executable, const char *text
 			      size_t len, struct pf_err *err);
 
 /*
- * Compile the source.  0: it goes on behind; WAITER (if not NULL) is woken at its end, then
- * ask pf_executable_result.  -EINVAL: the source was refused here already; the state is
- * failed.  An empty source leaves the state empty and is 1.  Does not block.
+ * Compile the source.  0: a thread of the compiler does; WAITER (if not NULL) is woken at the end,
+ * and pf_executable_result says how.  -EINVAL: the source is refused at once; the state is failed.
+ * 1: the source is empty, and so is the state.  Does not block.
  */
 int pf_executable_compile(struct pf_executable *executable, struct pf_wait *waiter,
 			  struct pf_err *err);
@@ -210,29 +208,28 @@ int pf_executable_compile(struct pf_executable *executable, struct pf_wait *wait
 int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
 
 /*
- * What to run.  1: *RET (a reference), on a living worker.  0: it is being compiled, perhaps
- * again after a restart; WAITER is woken, then ask once more.  -errno: ENOENT empty; the
- * compile's failure.
+ * The compiled program to run.  1: *RET (a reference), on a living worker.  0: it is being
+ * compiled, perhaps again after a restart; WAITER is woken, then call again.  -errno: ENOENT
+ * empty; the compile's failure.
  */
 int pf_executable_load(struct pf_executable *executable, struct pf_wait *waiter,
 		       struct pf_loaded **ret, struct pf_err *err);
 
-/* WAITER does not wait any more; false: it was woken, or will be. */
+/* Take WAITER off the waiters; false: it was woken, or will be. */
 bool pf_executable_leave(struct pf_executable *executable, struct pf_wait *waiter);
 
-/* What to run if it is there already, with a reference; else NULL: pf_executable_load. */
+/* The compiled program if a living worker has it, with a reference; else NULL. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
 
-/* What was compiled, with a reference, though no worker may have it now; NULL: nothing. */
+/* The compiled program, with a reference, also if no worker has it now; NULL: there is none. */
 struct pf_loaded *pf_executable_known(struct pf_executable *executable);
 
 /* The plugin that its options name, which compiles it; borrowed. */
 struct pf_worker *pf_executable_worker(struct pf_executable *executable);
 
 /*
- * Nobody wants the compile under way any more: it has failed with -ECANCELED, and who waits
- * for it is woken.  True if the plugin may be at it, and go on with it; false if it had not
- * begun, or nothing was to be compiled.
+ * Cancel the compile under way: it fails with -ECANCELED, and its waiters are woken.  True if it
+ * had begun: the plugin goes on with it.  False if it had not, or there was none.
  */
 bool pf_executable_abandon(struct pf_executable *executable);
 
@@ -240,7 +237,7 @@ bool pf_executable_abandon(struct pf_executable *executable);
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);
 
-/* Append what INFO has under KEY ("cost"), as signature.json below. */
+/* Append the worker's info under KEY ("cost") as a line of JSON; an empty object if none. */
 void pf_executable_fact(struct pf_executable *executable, const char *key,
 			struct pf_buf *out);
 
@@ -248,30 +245,26 @@ void pf_executable_fact(struct pf_executable *executable, const char *key,
 void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
 void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
 
-/* Compiled programs as files: a plugin's machine code, and for whom it is. */
-
 /*
- * EXECUTABLE as a file (.pjrtexe): an entry of the cache (cache.h), which holds what the
- * plugin serialized, the optimized program, and the identity of plugin, host and devices.
- * *RET is the caller's reference to its LEN bytes; NULL: it is not ready.  It is taken from
- * the cache if it is there, else the plugin serializes it.
+ * EXECUTABLE as a file (.pjrtexe): an entry of the cache (cache.h), which holds the plugin's
+ * machine code, the optimized program, and the identity of plugin, host and devices.
+ * *RET is the caller's reference to its LEN bytes; NULL: it is not ready.  The cache may have it,
+ * else the plugin serializes it.
  * -EOPNOTSUPP, the plugin's refusal; -EINVAL: it was loaded, and is gone from the cache;
  * -ENOSPC: no room for the bytes.  Blocks.
  */
 int pf_executable_serialize(struct pf_executable *executable, struct pf_bytes **ret,
 			    uint64_t *len, struct pf_err *err);
 
-/* The bytes that will have, as far as is known without asking the plugin; else 0. */
+/* The size of that file in bytes, if it is known without asking the plugin; else 0. */
 uint64_t pf_executable_serialized_len(struct pf_executable *executable);
 
-/* The optimized program of an executable, which the plugin writes anew when it is asked. */
-
-/* A HloModuleProto as the compiler left it; in the worker's pool. */
+/* The optimized program, a HloModuleProto, which the plugin writes to the worker's pool. */
 struct pf_optimized {
 	const void *bytes; /* borrowed: as long as this lives */
 	uint64_t len;
 	struct pf_instance *instance; /* owned reference */
-	uint64_t block;               /* the life's to free */
+	uint64_t block;               /* the instance's to free */
 };
 
 void pf_optimized_free(struct pf_optimized *optimized); /* NULL is allowed */

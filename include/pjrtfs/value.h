@@ -2,9 +2,9 @@
 /*
  * Values: arrays that never change, on a device, in host memory, or both.
  *
- * A value is made of a user's bytes (and goes to its device when asked to) or by an
- * execution (and comes to host memory when asked to).  What of it is gone with a dead
- * worker is made again from the rest; a value of which nothing is left is lost.
+ * A value is made of a user's bytes, which pf_value_transfer brings to its device, or by an
+ * execution, whose results pf_value_fetch brings to host memory.  When a worker dies, the copies
+ * that it held are made again from the other ones; a value without any copy left is lost.
  */
 #ifndef PJRTFS_VALUE_H
 #define PJRTFS_VALUE_H
@@ -21,11 +21,9 @@
 /* Bytes: plugins use arrays in place that begin at a multiple of this. */
 enum { PF_ALIGNMENT = 64 };
 
-/* Users' bytes: counted pieces of the arena. */
-
 /*
- * Bytes in the arena.  Whoever made them may write to them; once they are part of a value
- * they are frozen by agreement: nobody writes to them while a plugin may read them.
+ * Bytes in the arena, counted.  The code that made them may write to them.  Once they are part of
+ * a value they are frozen by agreement: no thread writes to them, as a plugin may read them.
  */
 struct pf_bytes {
 	_Atomic unsigned refs;
@@ -38,58 +36,50 @@ struct pf_bytes {
 int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
 		 struct pf_err *err);
 
-/* One reference more, and one less; the last one gives the extent back. */
+/* Add a reference; drop one.  The last one gives the extent back to the arena. */
 struct pf_bytes *pf_bytes_ref(struct pf_bytes *bytes);
 void pf_bytes_unref(struct pf_bytes *bytes); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_bytes *, pf_bytes_unref)
 
-/* Their address in this process. */
+/* The address of byte OFF in this process. */
 static inline void *pf_bytes_at(const struct pf_bytes *bytes, uint64_t off)
 {
 	return pf_arena_at(bytes->arena, bytes->extent.off + bytes->start + off);
 }
 
-/* Their offset in the arena, as the worker knows it. */
+/* The offset of byte OFF in the arena, as workers know it. */
 static inline uint64_t pf_bytes_offset(const struct pf_bytes *bytes, uint64_t off)
 {
 	return bytes->extent.off + bytes->start + off;
 }
 
 /*
- * See that byte AT of *BYTES, of which SIZE bytes are kept, has an address that is a multiple
- * of 64, as plugins want it to use arrays in place.  Moves the bytes; nobody else may hold
- * them.  -ENOSPC, -ENOMEM: *BYTES is as it was.
+ * Move BYTES, of which SIZE are kept, so that the address of byte AT is a multiple of
+ * PF_ALIGNMENT.  The caller has the only reference.  -ENOSPC, -ENOMEM: nothing has changed.
  */
 int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size,
 		   struct pf_err *err);
 
 /*
- * Make room for CAP bytes in *BYTES, of which the first KEEP are kept.  Where nobody else
- * holds them they grow in place if they can; else *BYTES becomes a copy, and the others
- * keep the old ones.  UNSHARE forces the copy where somebody else holds them.
- * -ENOSPC, -ENOMEM: *BYTES is as it was.
- */
-int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool unshare,
-		     struct pf_err *err);
-
-/*
- * Make room in *BYTES (NULL: none yet, taken from ARENA) for a write that ends at END, of
- * which SIZE bytes are kept; nobody else's bytes are written to.  WANT, if larger, is how
- * many there will be; where that is not known (0) room grows in steps of twice what there
- * was, if there is so much, from FIRST on.  -ENOSPC, -ENOMEM: *BYTES is as it was.
+ * Make room in *BYTES (NULL: none yet, taken from ARENA) for a write that ends at END; the first
+ * SIZE bytes are kept.  If there are other references, *BYTES becomes a copy and they keep the old
+ * bytes; else the bytes grow, in place if they can.  WANT is the size of the whole file, if that
+ * is larger.  If it is not known (0), room is at least FIRST bytes and grows in steps of twice what
+ * there was, as far as the limit allows.  -ENOSPC, -ENOMEM: *BYTES is as it was.
  */
 int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
 		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err);
 
 /*
- * Write LEN bytes of SRC at OFF of *BYTES, of which *SIZE are kept, and set *SIZE: a hole becomes
- * zeros.  Room as for pf_bytes_room.  -EFBIG; -ENOSPC, -ENOMEM: nothing has changed.
+ * Make room as pf_bytes_room and write LEN bytes of SRC at OFF of *BYTES, whose *SIZE grows; a
+ * hole before them becomes zeros.  -EFBIG: a file has no such offset; -ENOSPC, -ENOMEM: nothing
+ * has changed.
  */
 int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *size,
 		   const void *src, size_t len, uint64_t off, uint64_t want,
 		   uint64_t first, struct pf_err *err);
 
-/* Zero the bytes from FROM to TO, if there are any: a file's hole. */
+/* Zero the bytes from FROM to TO, if there are any. */
 void pf_bytes_zero(struct pf_bytes *bytes, uint64_t from, uint64_t to);
 
 enum pf_value_state {
@@ -107,7 +97,7 @@ struct pf_reclaimable {
 
 struct pf_value {
 	_Atomic unsigned refs;
-	/* What it is: never changes. */
+	/* Never change: */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	uint64_t len; /* host bytes: dense, row-major, sub-byte types one per byte */
@@ -119,33 +109,32 @@ struct pf_value {
 	/* Host copies: any of three, or none. */
 	struct pf_bytes *bytes; /* owned reference: a user's bytes, from bytes_off on */
 	uint64_t bytes_off;
-	void *small; /* owned: a result that came with the reply */
-	struct pf_instance
-		*pool_instance; /* owned reference: in that life's pool at pool_off */
+	void *small;                       /* owned: a result that came with the reply */
+	struct pf_instance *pool_instance; /* owned reference: at pool_off of its pool */
 	uint64_t pool_off;
-	bool pool_block;  /* a block that must be freed, not the buffer's own memory */
-	uint64_t own;     /* bytes of the host's memory that the device's copy takes */
-	uint64_t charged; /* bytes that count as in use for that, and for the pool */
+	bool pool_block;  /* a block that must be freed, not the device buffer's memory */
+	uint64_t own;     /* bytes of host memory that the device's copy takes */
+	uint64_t charged; /* bytes charged to the arena for that and for the pool */
 	bool bytes_again; /* bytes were copied out of the pool, and can be dropped */
-	/* What it is a copy of: owned reference, pinned, until it has a copy of its own. */
+	/* The value it is a copy of: owned reference, pinned, until the device has a copy. */
 	struct pf_value *source;
-	bool blank; /* to be made on the device, of nothing */
+	bool blank; /* to be made on the device, without bytes */
 	/* The device's copy. */
-	struct pf_instance *instance; /* owned reference; the life that id belongs to */
+	struct pf_instance
+		*instance; /* owned reference; the instance that id belongs to */
 	uint64_t id;
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
 	enum pf_value_state state;
 	struct pf_err err; /* why an upload or a fetch failed last */
 	bool fetching;
-	bool consumed; /* by an execution: freed when nobody has it pinned */
-	bool replaced; /* by a result of the one that consumes it, soon */
-	unsigned pins; /* who reads its memory, executions, too: it stays */
-	_Atomic unsigned
-		holders;   /* buffers that have it: donating one must leave the others */
-	uint64_t text_len; /* of its text; 0 until it was rendered */
+	bool consumed; /* by an execution: freed when it is not pinned any more */
+	bool replaced; /* by a result of the execution that consumes it, soon */
+	unsigned pins; /* readers and executions that use its memory, which stays */
+	_Atomic unsigned holders; /* buffers that have it: see PF_DONATION_SHARED */
+	uint64_t text_len;        /* bytes of its text; 0 until it was rendered */
 	struct pf_reclaimable reclaimable;
-	struct pf_wait *waiters; /* for placing or fetching to end */
+	struct pf_wait *waiters; /* for a transfer to end */
 };
 
 /*
@@ -158,24 +147,24 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 				   unsigned memory);
 
 /*
- * What a copy of LEN host bytes on DEVICE of WORKER, in MEMORY, takes of the host's memory: 0
+ * The bytes of host memory that a copy of LEN host bytes takes on DEVICE of WORKER, in MEMORY: 0
  * if the device has memory of its own.
  */
 uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
 		       uint64_t len);
 
-/* What is charged for its device's copy, in bytes. */
+/* The bytes that are charged for its device's copy. */
 uint64_t pf_value_own(struct pf_value *value);
 
-/* An execution consumed FROM and made a result in its memory: what was charged for FROM's copy on
- * the device, in bytes, is the caller's to discharge from now on. */
+/* An execution consumed FROM and made a result in its memory: the bytes that were charged for
+ * FROM's copy on the device, for the caller to discharge. */
 uint64_t pf_value_take_charge(struct pf_value *from);
 
 /*
- * What an execution on INSTANCE made under ID on DEVICE, where OUT says; MESSAGE is the reply that
- * OUT lies in, of which inline bytes are copied.  OWN bytes, which the caller has charged to the
- * worker's arena, become the value's to discharge, and ID its to free.  One reference; NULL: no
- * memory, and OWN and ID are the caller's.
+ * The array that an execution on INSTANCE made under ID on DEVICE, where OUT says; MESSAGE is the
+ * reply that OUT lies in, of which inline bytes are copied.  OWN bytes, which the caller has
+ * charged to the worker's arena, become the value's to discharge, and ID its to free.  One
+ * reference; NULL: no memory, and OWN and ID are the caller's.
  */
 struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 				    struct pf_worker *worker, unsigned device,
@@ -185,42 +174,41 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 
 /*
  * A copy of VALUE to live on DEVICE of WORKER (which may be another plugin's), in MEMORY.
- * Placing it copies on the device where it can (PJRT_Buffer_CopyToDevice, _CopyToMemory);
+ * The transfer copies on the device if it can (PJRT_Buffer_CopyToDevice, _CopyToMemory);
  * host bytes are shared, never stored twice.  Until then VALUE's memory stays, and readers
  * get VALUE's bytes.  One reference; NULL: no memory.
  */
 struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
 			       unsigned device, unsigned memory);
 
-/* A value that is made on its device when it is placed, with whatever bytes the plugin leaves
- * there (zeros in host memory).  One reference; NULL: no memory. */
+/* A value that the transfer makes on its device, with undefined contents (zeros in host memory).
+ * One reference; NULL: no memory. */
 struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
 				uint64_t len, struct pf_worker *worker, unsigned device,
 				unsigned memory);
 
-/* One reference more, and one less. */
+/* Add a reference; drop one.  The last one frees the device's memory and the host copies. */
 struct pf_value *pf_value_ref(struct pf_value *value);
-void pf_value_unref(
-	struct pf_value *value); /* NULL is allowed; frees the device memory */
+void pf_value_unref(struct pf_value *value); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_value *, pf_value_unref)
 
 /*
- * See that the device has it, on the worker's present life.
- * 1: it has.  0: it is on its way; WAITER is woken when that ended, and pf_value_placed
- * tells how.  -errno with *err: it cannot be.  Does not block.
+ * Bring VALUE to its device, on the worker's present instance.  1: it is there.  0: it is on its
+ * way; WAITER is woken when the transfer has ended, and pf_value_placed says how.  -errno: it
+ * cannot be transferred.  Does not block.
  */
 int pf_value_transfer(struct pf_value *value, struct pf_wait *waiter, struct pf_err *err);
 
-/* Wait until no bytes are being copied for a value that is on its way.  The workers have been
- * stopped.  Blocks. */
-void pf_values_settle(void);
-
-/* After a wake-up: 1 it is there; else -errno, why not. */
+/* After the wake-up: 1: the device has it; else -errno, why not. */
 int pf_value_placed(struct pf_value *value, struct pf_err *err);
 
-/* The same for host memory: see that the bytes can be read, by pf_value_host. */
+/* The same for host memory, for pf_value_host. */
 int pf_value_fetch(struct pf_value *value, struct pf_wait *waiter, struct pf_err *err);
 int pf_value_fetched(struct pf_value *value, struct pf_err *err);
+
+/* Wait until all threads of the store that copy or render arrays have ended.  The workers have
+ * been stopped.  Blocks. */
+void pf_values_settle(void);
 
 /*
  * The host bytes (len of them), or NULL if they are not in host memory.  Valid and unchanged
@@ -228,19 +216,19 @@ int pf_value_fetched(struct pf_value *value, struct pf_err *err);
  */
 const void *pf_value_host(struct pf_value *value);
 
-/* One segment of memory that holds it: what the memory limit counts. */
+/* A segment of memory that the memory limit counts. */
 struct pf_segment {
 	char id[64];    /* the same for all that share it: "arena:4096", "cpu:3:8192" */
 	uint64_t bytes; /* of the memory limit */
 };
 
-/* The segments of VALUE's host copies (at most two) in RET; their number. */
+/* Write the segments of VALUE's copies (at most two) to RET; their number. */
 unsigned pf_value_segments(struct pf_value *value, struct pf_segment ret[2]);
 
 /* The segment of BYTES. */
 void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret);
 
-/* The handle for an execution, if it is on INSTANCE, and it is pinned; else 0. */
+/* Pin VALUE for an execution on INSTANCE: its handle there, or 0: it is not there. */
 uint64_t pf_value_use(struct pf_value *value, struct pf_instance *instance);
 
 /* While a value is pinned, its host bytes stay even if it is donated. */
@@ -248,60 +236,57 @@ void pf_value_pin(struct pf_value *value);
 void pf_value_unpin(struct pf_value *value);
 
 enum pf_donation {
-	PF_DONATION_REFUSED, /* nobody can use it any more, or for now */
-	PF_DONATION_SHARED, /* by several buffers, which go on using it: the plugin copies */
-	PF_DONATION_COPIED, /* it is consumed; others are reading it: the plugin copies */
-	PF_DONATION_TAKEN,  /* it is consumed, its memory is the plugin's */
+	PF_DONATION_REFUSED, /* the value is not ready, for now or for good */
+	PF_DONATION_SHARED,  /* several buffers have it and keep it: the plugin copies */
+	PF_DONATION_COPIED,  /* it is consumed, but being read: the plugin copies */
+	PF_DONATION_TAKEN,   /* it is consumed, its memory is the plugin's */
 };
 
 /*
- * An execution, which has it pinned, shall consume it: COPIED or TAKEN, from now on nobody else
- * can use it.
+ * Donate VALUE to an execution, which has pinned it.  After COPIED or TAKEN no other thread can
+ * use it.
  */
 enum pf_donation pf_value_donate(struct pf_value *value);
 
-/* The execution that has it COPIED or TAKEN has ended: CONSUMED, or failed, and the value is
- * what it was. */
+/* The execution with the donation COPIED or TAKEN has ended: it CONSUMED the value, or failed and
+ * the value is ready again. */
 void pf_value_donated(struct pf_value *value, bool consumed);
 
-/* A result gets the name of it that is consumed, soon (REPLACED), or has: meanwhile it is not
- * gone, but in use. */
+/* REPLACED: a result is about to take the name of the donated VALUE, which is in use until then,
+ * not gone.  False: that is over. */
 void pf_value_replaces(struct pf_value *value, bool replaced);
 
+/* The state at this moment, with *RET_WHY (may be NULL) for PF_VALUE_ERROR; and its name
+ * ("ready"; static). */
 enum pf_value_state pf_value_state(struct pf_value *value, struct pf_err *ret_why);
 const char *pf_value_state_name(enum pf_value_state state);
-
-/* Parts of values: cutting one array into several, and joining several into one. */
 
 /*
  * The part BLOCK of VALUE, as a value to live in the default memory of DEVICE of WORKER, in
  * *RET, with a reference.  VALUE's host bytes are there (pf_value_fetched) and pinned.  A
  * part whose bytes lie together, at an address that plugins can use in place, shares them,
- * and keeps all of VALUE's bytes as long as it lives; else they are copied once, which takes
- * the copy's time.  -ENOSPC, -ENOMEM; -EIO: the bytes are gone.
+ * and keeps all of VALUE's bytes as long as it lives; else the caller waits for one copy.
+ * -ENOSPC, -ENOMEM; -EIO: the bytes are gone.
  */
 int pf_value_cut(struct pf_value *value, const struct pf_block *block,
 		 struct pf_worker *worker, unsigned device, struct pf_value **ret,
 		 struct pf_err *err);
 
-/* How many bytes that would copy. */
+/* The number of bytes that pf_value_cut would copy. */
 uint64_t pf_value_cut_copies(struct pf_value *value, const struct pf_block *block);
 
 /*
- * Put the N PARTS together: PARTS[i] is BLOCKS[i] of the array, and all of it is in one of
- * them.  Their host bytes are there and pinned; they are copied once.  *RET, with a
- * reference, lives in the default memory of DEVICE of WORKER.  -ENOSPC, -ENOMEM, -EIO.
+ * Join the N PARTS: PARTS[i] is BLOCKS[i] of the array, and the parts cover it.  Their host bytes
+ * are there and pinned, and are copied once.  *RET, with a reference, lives in the default memory
+ * of DEVICE of WORKER.  -ENOSPC, -ENOMEM; -EIO: the bytes are gone.
  */
 int pf_value_join(struct pf_value *const *parts, const struct pf_block *blocks,
 		  unsigned n, struct pf_worker *worker, unsigned device,
 		  struct pf_value **ret, struct pf_err *err);
 
-/* Memory that can be given up: host copies of results. */
-
 /*
- * When ARENA's limit is reached, drop host copies of results that their device still has,
- * those used longest ago first; they are fetched again when they are read next.  Once, before
- * there are values.
+ * When ARENA's limit is reached, drop host copies of results that their device still has, those
+ * used longest ago first; a reader fetches them again.  Call it once, before there are values.
  */
 void pf_reclaim_attach(struct pf_arena *arena);
 

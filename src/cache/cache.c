@@ -15,8 +15,9 @@
 #include "pjrtfs/cache.h"
 
 enum {
-	TMP_AGE_S = 10, /* a temporary file without a lock may be just about to get one */
-	SLACK = 16,     /* making room, a 16th more than needed goes */
+	TMP_AGE_S =
+		10, /* a younger temporary file without a lock may be about to get one */
+	SLACK = 16, /* making room evicts a 16th of the maximum beyond it */
 };
 
 /* --- listing ------------------------------------------------------------------------- */
@@ -182,7 +183,7 @@ static int evict_locked(struct pf_cache *cache, struct listing *list, uint64_t m
 	return ret;
 }
 
-/* What a writer left that was killed: nobody holds its lock. */
+/* Remove temporary files of writers that were killed: their locks are free. */
 static void sweep_tmp(struct pf_cache *cache)
 {
 	DIR *dir = open_stream(cache->tmp);
@@ -206,8 +207,8 @@ static void sweep_tmp(struct pf_cache *cache)
 }
 
 /*
- * Look at every entry: set the counts of bytes and entries, remove what was left in tmp by
- * the dead, and evict what goes beyond the maximum.  Locked.
+ * List every entry: set the counts of bytes and entries, remove old temporary files, and evict
+ * entries beyond the maximum.
  */
 static void sweep_locked(struct pf_cache *cache)
 {
@@ -228,7 +229,7 @@ static void sweep_locked(struct pf_cache *cache)
 static void drop_damaged(struct pf_cache *cache, const char *name, const struct stat *st)
 {
 	struct pf_cache_stats add = { 0 };
-	/* Without the lock, too: nobody shall read what is bad. */
+	/* Also without the lock: a damaged entry must not be read again. */
 	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 	int r = remove_entry(cache, name, st, true, &add);
 
@@ -265,7 +266,7 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 	return r < 0 ? pf_err_set(err, r, "evict %s: %s", name, strerror(-r)) : 0;
 }
 
-/* Evict all beyond MAX bytes. */
+/* Evict entries until MAX bytes are left. */
 static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 {
 	struct listing list;
@@ -353,7 +354,7 @@ static int open_entry(struct pf_cache *cache, const char *name,
 	r = pf_cache_header_read(header, (size_t)n, (uint64_t)ret->st.st_size,
 				 &ret->header, err);
 	if (r == 0 && memcmp(&ret->header.key, key, sizeof(*key)))
-		r = pf_err_set(err, -EBADMSG, "it is another's");
+		r = pf_err_set(err, -EBADMSG, "it has another key");
 	return r < 0 ? pf_err_wrap(err, r, "entry %s", name) : 0;
 }
 
@@ -445,7 +446,7 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 	return r;
 }
 
-/* Writing entries: under a temporary name, to the disk, then to their own. */
+/* --- writing entries: under a temporary name, to the disk, then renamed ----------------- */
 
 enum { PUT_CHUNK = 256 << 10 };
 
@@ -516,7 +517,7 @@ static int write_entry(int fd, const struct pf_cache_key *key,
 	return r;
 }
 
-/* Give the finished file TMP its NAME, and make room if that was too much. */
+/* Rename the finished file TMP to NAME, and make room if the maximum is exceeded. */
 static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		   uint64_t size)
 {
@@ -541,7 +542,7 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 	return r;
 }
 
-/* --- how the last one ended ----------------------------------------------------------- */
+/* --- the outcome of the last write ------------------------------------------------------ */
 
 int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
 {
@@ -642,7 +643,7 @@ enum {
 	WHAT_TEXT = 160,
 };
 
-/* What a file is known by, as text; and its SHA-256. */
+/* The identity of a file, as text, and its SHA-256. */
 struct pf_cache_digest {
 	struct pf_cache_digest *next; /* owned */
 	char what[WHAT_TEXT];
@@ -668,7 +669,7 @@ static void what_of(const struct stat *st, char dst[WHAT_TEXT])
 		 (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
-/* Is WHAT known?  Then its SHA-256 is in RET. */
+/* If the SHA-256 of WHAT is known, it is in RET. */
 static bool find_locked(struct pf_cache *cache, const char *what, uint8_t ret[PF_SHA256])
 {
 	const struct pf_cache_digest *d = cache->digests;
@@ -708,7 +709,7 @@ static void forget_digests(struct pf_cache *cache)
 
 /* --- the file: a line each, "SHA WHAT" ---------------------------------------------- */
 
-/* Read the digests that any daemon wrote and this one does not have.  Is WHAT known then? */
+/* Read the digests of other daemons from the file, and look WHAT up as find_locked. */
 static bool load_digests(struct pf_cache *cache, const char *what, uint8_t ret[PF_SHA256])
 {
 	int fd = openat(cache->dir, "plugins", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -728,7 +729,7 @@ static bool load_digests(struct pf_cache *cache, const char *what, uint8_t ret[P
 
 		if (len < 2 * PF_SHA256 + 2 || !line[len] || len > WHAT_TEXT ||
 		    !pf_cache_unhex(line, PF_SHA256, sha))
-			continue; /* a line that was cut, or none of ours */
+			continue; /* a line that was cut, or written by another program */
 		line[len] = '\0';
 		remember(cache, line + 2 * PF_SHA256 + 1, sha);
 	}
@@ -737,7 +738,7 @@ static bool load_digests(struct pf_cache *cache, const char *what, uint8_t ret[P
 	return find_locked(cache, what, ret);
 }
 
-/* Write all that is known, the newest first.  What fails is hashed again next time. */
+/* Write all digests, the newest first.  If that fails, the next daemon hashes the file again. */
 static void save_digests(struct pf_cache *cache)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;

@@ -63,7 +63,7 @@ static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
 	return 0;
 }
 
-/* errno says why CACHE stays read-only: missing rights are meant so, a full disk is a failure. */
+/* errno says why CACHE stays read-only: missing rights are intended, a full disk is a failure. */
 static void note_read_only(struct pf_cache *cache)
 {
 	if (errno != EROFS && errno != EACCES && errno != EPERM)
@@ -98,7 +98,7 @@ static int open_file(struct pf_cache *cache, const char *name)
 int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err)
 {
 	int made = make_path(cache->path, err);
-	/* What cannot be made may still be there. */
+	/* A directory that cannot be made may still be there. */
 	int r = open_dir(AT_FDCWD, cache->path, &cache->dir, made < 0 ? NULL : err);
 
 	if (r < 0)
@@ -126,7 +126,7 @@ void pf_cache_close_files(struct pf_cache *cache)
 	pf_closep(&cache->stats_fd);
 }
 
-/* What is being read goes on where it was: the numbers stay, what they lead to changes. */
+/* Replace what the descriptors refer to, not their numbers, which other threads are using. */
 static bool replace_all(struct pf_cache *to, const struct pf_cache *from)
 {
 	return dup3(from->dir, to->dir, O_CLOEXEC) >= 0 &&
@@ -158,7 +158,7 @@ int pf_cache_tmp(struct pf_cache *cache, char name[32])
 			 atomic_fetch_add(&cache->last_tmp, 1));
 		fd = openat(cache->tmp, name,
 			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-		/* Who holds the lock lives: others leave the file alone. */
+		/* While the lock is held the writer lives, and others keep the file. */
 		if (fd >= 0)
 			(void)flock(fd, LOCK_EX | LOCK_NB);
 		if (fd >= 0 || errno != EEXIST)
@@ -204,7 +204,7 @@ static const char record_form[] =
 	"pjrtfs cache: hits %" SCNu64 " misses %" SCNu64 " evictions %" SCNu64
 	" damaged %" SCNu64 " bytes %" SCNu64 " entries %" SCNu64;
 
-/* What cannot be read counts as nothing; the next sweep counts the entries anew. */
+/* A record that cannot be read counts as zero; the next sweep counts the entries anew. */
 static void read_record(struct pf_cache *cache, struct pf_cache_stats *ret)
 {
 	char text[RECORD + 1] = "";

@@ -18,7 +18,7 @@ struct pf_cache {
 	int read_only;    /* why: -EROFS: on purpose; else it could not be opened */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
-	/* Told of entries that are removed; may be NULL. */
+	/* Called for entries that are removed; may be NULL. */
 	void (*gone)(void *arg, const char *key, uint64_t bytes, bool damaged);
 	void *gone_arg;
 	_Atomic uint64_t last_tmp; /* numbers temporary names */
@@ -42,7 +42,7 @@ bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
 /* --- directory.c ----------------------------------------------------------------------- */
 
-/* May the file or directory that ST describes be believed? */
+/* Can no user but root and this one write to the file or directory that ST describes? */
 bool pf_cache_trusted(const struct stat *st);
 
 /* Open what is in the directory at cache->path, and make what is missing.  -errno. */
@@ -67,14 +67,14 @@ int pf_cache_lock(struct pf_cache *cache, unsigned ms);
 void pf_cache_unlock(int lock); /* -1 is allowed */
 
 /*
- * Change the counts by the differences in ADD (negative ones wrap): with the lock held;
- * without, when somebody has it.  Flush: now, if that can be.
+ * Change the counts by the differences in ADD (negative ones wrap): with the lock held; in memory
+ * only, while another thread or process has it.  Flush: write those in memory, if the lock is free.
  */
 void pf_cache_count_locked(struct pf_cache *cache, const struct pf_cache_stats *add);
 void pf_cache_count_later(struct pf_cache *cache, const struct pf_cache_stats *add);
 void pf_cache_flush_counts(struct pf_cache *cache);
 
-/* There are so many bytes of so many entries.  Locked. */
+/* Set the counts to BYTES of so many ENTRIES.  Locked. */
 void pf_cache_recount_locked(struct pf_cache *cache, uint64_t bytes, uint64_t entries);
 
 /* Bytes of all entries, as counted.  Locked. */

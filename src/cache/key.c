@@ -11,7 +11,7 @@
 #include "internal.h"
 #include "pjrtfs/cache.h"
 
-/* What of this host and this process decides what a compiler makes. */
+/* The host and the environment, on which compiled programs depend. */
 
 enum { MAX_FILE = 1 << 20 };
 
@@ -118,7 +118,7 @@ void pf_cache_environment(char *const *environ, struct pf_buf *out)
 	}
 }
 
-/* Raised when an entry means something else than before: old ones are not found then. */
+/* Raised when the meaning of entries changes, so that old ones are not found. */
 enum { KEY_FORMAT = 3 };
 
 static bool add(EVP_MD_CTX *sha, const void *data, uint64_t len)

@@ -9,10 +9,10 @@
 #include "internal.h"
 #include "pjrtfs/buffer.h"
 
-/* A file whose size nobody knows gets room in steps of twice what it had, from here on. */
+/* The first room of a file whose size is not known; bytes that are cheap to move. */
 enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
 
-/* Lines are checked as they are written up to here: about a millisecond. */
+/* Bytes of a text whose lines are checked as they are written: about 1 ms. */
 enum { TEXT_CHECKED = 64 << 10 };
 
 /* VALUE (a reference is given) is the buffer's from now on: both count its holders. */
@@ -141,14 +141,14 @@ static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_er
 
 	if ((b->header_len && off >= b->header_len) || b->size < magic)
 		return 0;
-	/* Who writes the end first leaves a hole where the header will be. */
+	/* A writer that writes the end first leaves a hole where the header will be. */
 	if (off && !memcmp(pf_bytes_at(b->content, 0), hole, magic))
 		return 0;
 	r = pf_content_head(b, b->format, false, err);
 	return r < 0 ? r : 0;
 }
 
-/* What a device shall use in place must begin at an aligned address: known as soon as the
+/* Data that a device uses in place begin at an aligned address, which is known as soon as the
  * header's length is, when there is little to be moved. */
 static int align_data_locked(struct pf_buffer *b, struct pf_err *err)
 {
@@ -206,8 +206,8 @@ static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 		return 0;
 	r = pf_text_check(&b->text, pf_bytes_at(b->content, 0), b->size, b->declared,
 			  err);
-	/* A shell goes on after a write that failed: its next line would be taken for this
-	 * one. */
+	/* A shell goes on after a write that failed: its next line would be taken for the
+	 * refused one. */
 	if (r < 0)
 		b->text.at = PF_TEXT_WRONG;
 	return r;
@@ -226,8 +226,8 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	if (off >= (b->header_len ? b->header_len : 1) && pf_content_expected(b, &all) &&
 	    end > all)
 		return too_much(b, end, all, err);
-	/* What is being rewritten is no array until it is closed.  Without the value, which
-	 * shares them, the bytes can be changed where they are. */
+	/* A file that is being rewritten is not an array until it is closed.  Without the
+	 * value, which shares them, the bytes can be changed in place. */
 	drop_value_locked(b);
 	r = write_bytes_locked(b, src, len, off, err);
 	if (r < 0)
@@ -298,7 +298,7 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 	}
 }
 
-/* An array without elements is whole before anyone has written to it: nobody ever will. */
+/* An array without elements is whole without a write: no program would write no bytes. */
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
 	struct pf_value *v = NULL;
@@ -359,7 +359,7 @@ int pf_buffer_punch(struct pf_buffer *b, uint64_t off, uint64_t len, struct pf_e
 	PF_LOCK_SCOPE(&b->lock);
 	if (!b->content || off >= b->size)
 		return 0;
-	/* The value shares the bytes: with it they would be copied. */
+	/* While the value shares the bytes, a change would copy them. */
 	drop_value_locked(b);
 	r = make_room_locked(b, b->size, err);
 	if (r == 0)
@@ -379,7 +379,7 @@ uint64_t pf_buffer_bytes(struct pf_buffer *b)
 bool pf_buffer_lacks_bytes(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	/* Nothing at all is all there is of raw bytes that are none. */
+	/* The raw bytes of an array without elements are no bytes. */
 	return b->value && !b->content &&
 	       !(b->format == PF_FORMAT_RAW && b->value->len == 0);
 }
@@ -422,9 +422,9 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 	}
 }
 
-/* What a buffer's bytes become: a value, several, or a sentence. */
+/* --- committing ------------------------------------------------------------------------ */
 
-/* What there is after an attempt to make a value of the content: R, as pf_content_value. */
+/* The attempt to make a value of the content ended with V, R and WHY, as pf_content_value. */
 static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
 			     const struct pf_err *why)
 {
@@ -518,7 +518,7 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 	       (b->format == PF_FORMAT_NPY && b->header_len && b->npy.fortran_order);
 }
 
-/* What a buffer is as an array, and making it another one of the same bytes. */
+/* --- its type ---------------------------------------------------------------------------- */
 
 static bool type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
 			struct pf_shape *shape)
@@ -545,7 +545,7 @@ bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *
 	return type_locked(b, dtype, shape);
 }
 
-/* What it is by its value, or as its header says. */
+/* Its type by its value or its header; false: neither says. */
 static bool says_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
 			struct pf_shape *shape)
 {
@@ -558,7 +558,7 @@ static bool says_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
 	return type_locked(b, dtype, shape) && b->value;
 }
 
-/* Only what says nothing of itself can be told what it is. */
+/* Only a content that does not name its type can be given one. */
 static int check_retype(const struct pf_buffer *b, struct pf_err *err)
 {
 	char shape[128];
@@ -575,7 +575,7 @@ static int check_retype(const struct pf_buffer *b, struct pf_err *err)
 	return 0;
 }
 
-/* The shape that the raw bytes have with elements of DTYPE: the one they have, or one row. */
+/* Declare the shape of the raw bytes with elements of DTYPE: the one they have, or one row. */
 static int fit_shape(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
 {
 	size_t size = pf_dtype_size(dtype);
@@ -624,7 +624,7 @@ static int check_shape(const struct pf_buffer *b, const struct pf_shape *shape,
 {
 	char text[128];
 
-	/* Before its header has come, or its name, whatever is said is remembered. */
+	/* A shape that is set before the header or the name is known is kept. */
 	if (b->format == PF_FORMAT_NPY && b->header_len &&
 	    !pf_shape_equal(&b->npy.shape, shape))
 		return pf_err_set(err, -EINVAL, "its .npy header says another shape: %s",
@@ -683,7 +683,7 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 		return r;
 	at = pf_bytes_at(b->content, 0);
 	memcpy(at, element, size);
-	/* What is there doubles until it is all. */
+	/* Each copy doubles the elements that are there. */
 	for (uint64_t done = size; done < len; done *= 2)
 		memcpy(at + done, at, done < len - done ? done : len - done);
 	b->size = len;
@@ -691,7 +691,7 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 	return 0;
 }
 
-/* Where a buffer lives: sharing another's value, and going elsewhere. */
+/* --- its location ------------------------------------------------------------------------ */
 
 int pf_location_memory(const struct pf_location *location, const char *kind,
 		       unsigned *ret, struct pf_err *err)
@@ -723,7 +723,7 @@ void pf_buffer_set_memory(struct pf_buffer *b, unsigned memory)
 	b->memory = memory;
 }
 
-/* VALUE itself if it lives at LOCATION, else a copy to live there; a reference. */
+/* VALUE if it lives at LOCATION, else a copy to live there; with a reference. */
 static struct pf_value *value_at(struct pf_value *value,
 				 const struct pf_location *location, unsigned memory)
 {

@@ -38,20 +38,20 @@ void pf_bytes_unref(struct pf_bytes *bytes)
 	free(bytes);
 }
 
-int pf_bytes_reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep, bool unshare,
-		     struct pf_err *err)
+/* Room for CAP bytes, of which KEEP are kept, that no other reference sees. */
+static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
+		   struct pf_err *err)
 {
 	struct pf_bytes *old = *bytes, *copy;
-	bool shared = atomic_load(&old->refs) > 1;
 	int r;
 
 	if (cap < keep)
 		cap = keep;
-	if (cap + old->start <= old->extent.len && !(shared && unshare))
-		return 0;
-	if (!shared)
-		return pf_arena_grow(old->arena, &old->extent, cap + old->start,
-				     keep + old->start, err);
+	if (atomic_load(&old->refs) == 1)
+		return cap + old->start <= old->extent.len
+			       ? 0
+			       : pf_arena_grow(old->arena, &old->extent, cap + old->start,
+					       keep + old->start, err);
 	r = pf_bytes_new(old->arena, cap + old->start, &copy, err);
 	if (r < 0)
 		return r;
@@ -72,9 +72,9 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 		return pf_bytes_new(arena, need > first ? need : first, bytes, err);
 	/* More than is needed, if that fits, so that it need not grow with each write. */
 	if (want <= end && end > cap && end < cap * 2 &&
-	    pf_bytes_reserve(bytes, cap * 2, size, true, NULL) == 0)
+	    reserve(bytes, cap * 2, size, NULL) == 0)
 		return 0;
-	return pf_bytes_reserve(bytes, need, size, true, err);
+	return reserve(bytes, need, size, err);
 }
 
 int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *size,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling: from a committed source to something that runs. */
+/* Compiles: from a committed source to a program that a worker has loaded. */
 #include <errno.h>
 #include <limits.h>
 #include <semaphore.h>
@@ -12,8 +12,6 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/executable.h"
 
-/* How a compile ends: what it gave is published, for those that followed it, too. */
-
 static void pf_compile_free(struct compile *c)
 {
 	if (c->flight)
@@ -25,7 +23,7 @@ static void pf_compile_free(struct compile *c)
 	free(c);
 }
 
-/* Tell the watch of a compile that ended after SECONDS: with ERR, or NULL. */
+/* Report a compile that ended after SECONDS: with ERR, or NULL. */
 static void report_compile(struct pf_worker *worker, struct pf_report_compile *report,
 			   const struct pf_err *err, double seconds,
 			   enum pf_cache_use use)
@@ -38,7 +36,7 @@ static void report_compile(struct pf_worker *worker, struct pf_report_compile *r
 			   err, seconds, cache);
 }
 
-/* Why a compile of X means nothing any more. */
+/* Why the result of an earlier compile of X is dropped. */
 static void pf_compile_superseded_locked(const struct pf_executable *x,
 					 struct pf_err *ret)
 {
@@ -74,15 +72,15 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	if (x->job == &c->job)
 		x->job = NULL;
 	pf_unlock(&x->lock);
-	/* Before who waits for it, so that the event is there when a cp(1) returns. */
+	/* Before the waiters are woken, so that the event is there when a cp(1) returns. */
 	report_compile(c->plan.worker, &c->report, err,
 		       pf_seconds_since(CLOCK_REALTIME, &c->start), use);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 }
 
-/* C ended, and with it those that wanted the same: publish what it gave, unless a newer source
- * has begun meanwhile.  LOADED stays the caller's. */
+/* C ended, and with it the followers of its flight: publish the result to all of them.  LOADED
+ * stays the caller's. */
 static void pf_compile_finish(struct compile *c, struct pf_loaded *loaded,
 			      enum pf_cache_use use, const struct pf_err *err)
 {
@@ -103,7 +101,7 @@ static void pf_compile_finish(struct compile *c, struct pf_loaded *loaded,
 	}
 }
 
-/* It failed, for ever; C is freed. */
+/* C failed and is not tried again; it is freed. */
 static void pf_compile_fail(struct compile *c, const struct pf_err *err)
 {
 	pf_compile_finish(c, NULL, PF_CACHE_UNUSED, err);
@@ -112,7 +110,7 @@ static void pf_compile_fail(struct compile *c, const struct pf_err *err)
 
 /* --- programs that are too new ------------------------------------------------------------- */
 
-/* The newest StableHLO that WORKER's plugin reads, by its own word; false: it has none. */
+/* The newest StableHLO that WORKER's plugin says it reads; false: it does not say. */
 static bool version_of(const struct pf_worker *worker, unsigned ret[3])
 {
 	struct json_object *attributes = pf_worker_description(worker)->attributes, *list;
@@ -157,7 +155,7 @@ static void pf_compile_compare_versions(struct compile *c)
 	const char *other;
 	unsigned has[3];
 
-	/* Only of what was refused: plugins read many a program that is newer than they are. */
+	/* Only for refused programs: plugins read most programs that are newer than they are. */
 	if (pjrt_code < 0 || !version_of(c->plan.worker, has) || !is_newer(v, has))
 		return;
 	other = new_enough(c->x, v);
@@ -174,7 +172,7 @@ static void pf_compile_compare_versions(struct compile *c)
 
 enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker */
 
-/* Read what the worker told of the new executable. */
+/* Read the worker's description of the new executable. */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
 {
@@ -204,8 +202,8 @@ static void again(struct compile *c)
 }
 
 /*
- * The worker died while it compiled C.  If there were others, who did it is not known: each
- * of them is tried once more, alone.
+ * The worker died while it compiled C.  If it compiled other programs too, the culprit is not
+ * known: each of them is tried once more, alone.
  */
 static bool is_only_suspected(struct compile *c)
 {
@@ -220,9 +218,9 @@ static bool is_only_suspected(struct compile *c)
 }
 
 /*
- * The worker died and C failed, as ERR says: true if C was not asked for, or was one of several,
- * and is tried once more in the next life; C may be gone by then.  False: C is the culprit, which
- * is noted.
+ * The worker died and C failed, as ERR says.  True: the worker did not have C, or had other
+ * compiles, and C is tried once more in the next instance; it may be freed by then.  False: C is
+ * the culprit, and is in quarantine.
  */
 static bool pf_compile_again(struct compile *c, const struct pf_err *err)
 {
@@ -284,7 +282,7 @@ static void free_blocks(struct compile *c, const struct pf_rep_compile *rep)
 		pf_instance_free_block(c->instance, rep->hlo_off);
 }
 
-/* The worker compiled it, as REP tells. */
+/* The worker compiled it, as REP says. */
 static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_loaded_new(c);
@@ -329,7 +327,7 @@ static void compile_now(struct compile *c)
 	pf_compile_fail(c, &c->err);
 }
 
-/* The worker's present life.  False: C waits for the next one, or has failed. */
+/* Take the worker's present instance.  False: C waits for the next one, or has failed. */
 static bool find_instance(struct compile *c)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -340,7 +338,7 @@ static bool find_instance(struct compile *c)
 	return r > 0;
 }
 
-/* Be the one who compiles this.  False: somebody else is, or was just now. */
+/* Join the flight of C's key.  False: C is not its leader, or failed. */
 static bool lead(struct compile *c)
 {
 	struct pf_cache *cache = c->x->compiler->cache;
@@ -388,8 +386,8 @@ static bool is_superseded(struct compile *c, struct pf_err *ret_why)
 	return true;
 }
 
-/* C means nothing any more; who wanted the same goes on without it. */
-static void let_go(struct compile *c, const struct pf_err *why)
+/* C is superseded; the followers of its flight go on without it. */
+static void drop_superseded(struct compile *c, const struct pf_err *why)
 {
 	struct pf_compiler *compiler = c->x->compiler;
 	struct pf_compile_job *job =
@@ -405,7 +403,7 @@ static void let_go(struct compile *c, const struct pf_err *why)
 	pf_compile_free(c);
 }
 
-/* It is compiled already. */
+/* Load a program that is compiled already. */
 static void run_native(struct compile *c)
 {
 	struct pf_loaded *l = NULL;
@@ -430,7 +428,7 @@ static void compile_run(struct pf_compile_job *job)
 	int r;
 
 	if (is_superseded(c, &err)) {
-		let_go(c, &err);
+		drop_superseded(c, &err);
 		return;
 	}
 	if (!find_instance(c))
@@ -566,7 +564,7 @@ int pf_executable_load(struct pf_executable *x, struct pf_wait *waiter,
 	pf_lock(&x->lock);
 	switch (x->state) {
 	case PF_EXECUTABLE_READY:
-		/* What a writer has not closed yet is not compiled on this occasion. */
+		/* The source that was compiled, not one that a writer has not closed yet. */
 		*ret = pf_loaded_ref(x->loaded);
 		if (!pf_loaded_use(*ret) && x->format != PF_PROGRAM_NONE) {
 			struct pf_loaded *gone = pf_steal(ret);
@@ -614,7 +612,7 @@ uint64_t pf_executable_optimized_len(struct pf_executable *x)
 	return x->loaded ? x->loaded->hlo_len : 0;
 }
 
-/* What the worker wrote, checked: it is not trusted. */
+/* Check what the worker wrote, as it is not trusted. */
 static int take_optimized(struct pf_instance *instance,
 			  const struct pf_rep_optimized *rep, struct pf_optimized **ret,
 			  struct pf_err *err)
@@ -651,7 +649,7 @@ static void wake_sleeper(struct pf_wait *waiter)
 	sem_post(&pf_container_of(waiter, struct sleeper, waiter)->woken);
 }
 
-/* As pf_executable_load, which is awaited. */
+/* As pf_executable_load, but wait for it. */
 static int load_now(struct pf_executable *x, struct pf_loaded **ret, struct pf_err *err)
 {
 	struct sleeper s = { .waiter.wake = wake_sleeper };
@@ -690,7 +688,7 @@ int pf_executable_optimized(struct pf_executable *x, struct pf_optimized **ret,
 				pf_instance_free_block(l->instance, rep.off);
 			return r;
 		}
-		/* Its process was dead or dying: the next one has a try. */
+		/* Its process was dead or dying: try the next one. */
 		if (tries || pf_instance_alive(l->instance))
 			return r;
 	}

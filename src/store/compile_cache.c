@@ -10,7 +10,7 @@
 #include "pjrtfs/executable.h"
 #include "pjrtfs/json.h"
 
-/* Compiles that the cache saves, and what it is given. */
+/* Compiled programs as entries of the cache and as files. */
 
 /* --- the key ------------------------------------------------------------------------------ */
 
@@ -45,7 +45,8 @@ static int plugin_inputs(const struct pf_compiler *compiler,
 	return 0;
 }
 
-/* Which plugin INSTANCE of WORKER has loaded.  False: nobody knows, so the life stands for it. */
+/* The digest of the plugin that INSTANCE of WORKER has loaded.  False: its file is not known, and
+ * the number of the instance stands for it. */
 static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
 			    const struct pf_instance *instance, uint8_t ret[PF_SHA256])
 {
@@ -95,9 +96,9 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 }
 
 /*
- * What machine code depends on, of the plugin that INSTANCE of WORKER has loaded, its devices and
- * this host, as a text: equal for those that can load each other's.  Blocks: reads the
- * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
+ * The identity of the plugin that INSTANCE of WORKER has loaded, of its devices and this host, as a
+ * text: where it is equal, plugins can load each other's machine code.  Blocks: reads the plugin's
+ * file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
  */
 static int pf_native_identity(struct pf_compiler *compiler,
 			      const struct pf_worker *worker,
@@ -111,7 +112,7 @@ static int pf_native_identity(struct pf_compiler *compiler,
 	int r;
 
 	if (!st)
-		return pf_err_set(err, -EIO, "nobody knows which file plugin %s is",
+		return pf_err_set(err, -EIO, "the file of plugin %s is not known",
 				  pf_worker_name(worker));
 	r = plugin_inputs(compiler, worker, &devices, &in, err);
 	if (r == 0)
@@ -161,7 +162,7 @@ static int64_t number(struct json_object *o, const char *key)
 							 : -1;
 }
 
-/* Is what the plugin loaded what was compiled? */
+/* Did the plugin load the program that was compiled? */
 static bool matches(struct json_object *info, const struct pf_rep_load *rep)
 {
 	return number(info, "num_outputs") == (int64_t)rep->n_results &&
@@ -169,7 +170,7 @@ static bool matches(struct json_object *info, const struct pf_rep_load *rep)
 	       number(info, "num_partitions") == (int64_t)rep->num_partitions;
 }
 
-/* The text that named L's inputs is not in the entry: META has their names. */
+/* Name L's inputs as META does, because the source that named them is not in the entry. */
 static int name_inputs(struct pf_loaded *l, struct json_object *meta, struct pf_err *err)
 {
 	struct json_object *names = NULL, *name;
@@ -219,7 +220,7 @@ static int describe(struct compile *c, struct pf_loaded *l,
 	return r;
 }
 
-/* The bytes that the loaded program's own module has, which REP tells of; 0: it has none. */
+/* The size in bytes of the loaded program's own module, which REP names; 0: it has none. */
 static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
 {
 	const void *hlo =
@@ -235,8 +236,8 @@ static uint64_t module_len(const struct compile *c, const struct pf_rep_load *re
 }
 
 /*
- * Have the worker load the parts that H tells of, which lie at AT of BODY, as C's program: 1
- * and *RET; 0: it cannot, ERR tells why; -errno: it died.  Blocks.
+ * Have the worker load the parts that H lists, which lie at AT of BODY, as C's program: 1
+ * and *RET; 0: it cannot, ERR says why; -errno: it died.  Blocks.
  */
 static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
 			   struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
@@ -302,7 +303,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 		report(c, PF_REPORT_CACHE_MISS, 0);
 		return 0;
 	}
-	/* Where there is no room for the entry, there may be for the compile. */
+	/* Without room for the entry there may be room for the compile. */
 	if (pf_bytes_new(c->x->arena, pf_cache_body_len(&found.header), &body, NULL) ==
 		    0 &&
 	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
@@ -325,7 +326,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 
 /* --- to the cache ------------------------------------------------------------------------- */
 
-/* What listings show, and what cannot be asked of a loaded program. */
+/* The facts for listings, and those that a plugin does not know of a loaded program. */
 static struct json_object *pf_native_describe(struct pf_compiler *compiler,
 					      const struct pf_loaded *l, bool with_config)
 {
@@ -358,8 +359,8 @@ static struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	return o;
 }
 
-/* L as an entry: the CODE that the plugin serialized, its module HLO (at PF_NO_OFFSET: none), and
- * what is known of it, as the object that is returned: PARTS borrow from all three. */
+/* The parts of L's entry: the CODE that the plugin serialized, the module HLO (at PF_NO_OFFSET:
+ * none), and the facts, as the object that is returned: PARTS borrow from all three. */
 static struct json_object *make_parts(struct pf_compiler *compiler,
 				      const struct pf_loaded *l,
 				      const struct pf_rep_block *code,
@@ -400,7 +401,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 
 	if (!c->x->compiler->cache || !c->can_be_kept)
 		return;
-	/* A plugin that cannot serialize compiles each time; its user need not care. */
+	/* A plugin that cannot serialize compiles each time; that is not an error. */
 	if (pf_sync_call(&q, &code, sizeof(code), NULL) < 0)
 		return;
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
@@ -425,7 +426,7 @@ static const char *text_of(struct json_object *o, const char *key)
 	return "unknown";
 }
 
-/* Is the code, which META tells of, for C's plugin? */
+/* Is the code, which META describes, for C's plugin? */
 static int check_identity(struct compile *c, struct json_object *meta, struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
@@ -447,7 +448,7 @@ static int check_identity(struct compile *c, struct json_object *meta, struct pf
 		d->platform, d->platform_version);
 }
 
-/* The number of the platform, which the worker passes to the program; mostly there is none. */
+/* The platform's number, which the worker passes to the program; 0 for most programs. */
 static int read_platform(struct json_object *meta, uint32_t *ret, struct pf_err *err)
 {
 	struct json_object *v;
@@ -509,7 +510,7 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 
 /* --- to a file ---------------------------------------------------------------------------- */
 
-/* 1: the cache had it. */
+/* 1: it was in the cache, and is in *RET. */
 static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 		      struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {
@@ -551,7 +552,7 @@ int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
 	return r;
 }
 
-/* Put the parts together; those from the pool are read once. */
+/* Join the parts to a file; those in the pool are read once, as the worker may change them. */
 static int compose(struct pf_executable *x, const struct pf_loaded *l,
 		   const struct pf_rep_block *code, const struct pf_rep_optimized *hlo,
 		   struct pf_bytes **ret, uint64_t *len, struct pf_err *err)

@@ -41,12 +41,12 @@ const char *pf_format_extension(enum pf_format format)
 	return extensions[format];
 }
 
-/* Looking at a header of many tensors takes ten milliseconds from here on. */
+/* Bytes of a header of many tensors that take 10 ms to parse. */
 enum { LONG_HEADER = 1 << 20 };
 
 /*
- * While a file is being written there may be holes where its header will be: zeros, which
- * JSON has none of.  The codec's sentences about them would be wrong.
+ * Has the header a hole, in a file whose end is written first?  Then it has zeros, which JSON
+ * has not, and the codec's sentence about them would be wrong.
  */
 static bool has_hole(const char *file, uint64_t len)
 {
@@ -117,7 +117,7 @@ bool pf_content_expected(const struct pf_buffer *b, uint64_t *ret)
 	}
 }
 
-/* Is all there that the header says? */
+/* Is the content as long as its header says? */
 static int check_size(const struct pf_buffer *b, enum pf_format format,
 		      struct pf_err *err)
 {
@@ -169,7 +169,7 @@ int pf_content_check(struct pf_buffer *b, enum pf_format format, struct pf_err *
 	return r < 0 ? r : check_size(b, format, err);
 }
 
-/* What the content means as an array, once it is whole. */
+/* A whole content as an array. */
 struct meaning {
 	enum pf_dtype dtype;
 	struct pf_shape shape;
@@ -177,7 +177,7 @@ struct meaning {
 	uint64_t off, len;
 };
 
-/* A type whose elements take SIZE bytes, one that NumPy has no name for where there is one. */
+/* A type whose elements take SIZE bytes, if possible one that NumPy has no name for. */
 static const char *example_of(unsigned size)
 {
 	switch (size) {
@@ -405,9 +405,9 @@ int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *
 	return r;
 }
 
-/* The arrays of a .safetensors file. */
+/* --- the arrays of a .safetensors file ----------------------------------------------------- */
 
-/* Frozen bytes: who writes to the buffer meanwhile gets a copy of them. */
+/* A reference to the content, which freezes it: a later write copies the bytes first. */
 static struct pf_bytes *hold_content(struct pf_buffer *b, uint64_t *size,
 				     unsigned *memory)
 {

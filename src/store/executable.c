@@ -10,9 +10,9 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
-/* What one compile gave, or the cache. */
+/* --- compiled programs ------------------------------------------------------------------- */
 
-/* One that is for any device is on all of them. */
+/* A program for any device counts on all of them. */
 static void count(struct pf_loaded *l, int change)
 {
 	unsigned n =
@@ -25,19 +25,18 @@ static void count(struct pf_loaded *l, int change)
 	l->counted = change > 0;
 }
 
-/* --- what workers have ------------------------------------------------------------------- */
+/* --- unloading the ones that are used least ---------------------------------------------- */
 
 enum {
-	MAPPINGS = 6,         /* that a program takes: XLA's smallest take three */
-	MAX_MAPPINGS = 65530, /* of a process, where the kernel does not tell */
-	AT_ONCE = 16,         /* this part of the limit is unloaded at once */
+	MAPPINGS = 6,         /* of a program: XLA's smallest have three */
+	MAX_MAPPINGS = 65530, /* of a process, if the kernel does not say */
+	AT_ONCE = 16,         /* a 16th of the limit is unloaded at once */
 };
 
 static struct {
 	struct pf_loaded *first; /* protected by pf_store_lock */
-	_Atomic uint64_t
-		loads; /* so many since the start: the time that used is told in */
-	_Atomic unsigned limit; /* of each worker; 0: not known yet */
+	_Atomic uint64_t loads;  /* since the start: the clock of pf_loaded.used */
+	_Atomic unsigned limit;  /* of each worker; 0: not known yet */
 } all;
 
 static unsigned default_limit(void)
@@ -74,11 +73,11 @@ bool pf_loaded_use(struct pf_loaded *l)
 	return !atomic_load(&l->unloaded) && pf_instance_alive(l->instance);
 }
 
-/* Have the worker drop L, unless somebody uses it. */
+/* Have the worker drop L, unless another thread has a reference. */
 static bool unload_locked(struct pf_loaded *l)
 {
 	atomic_store(&l->unloaded, true);
-	/* Who takes a reference from now on sees that, who had one before is seen here. */
+	/* A thread that takes a reference later sees the flag; an earlier one is seen here. */
 	if (atomic_load(&l->refs) > 1) {
 		atomic_store(&l->unloaded, false);
 		return false;
@@ -107,7 +106,7 @@ static int by_use(const void *a, const void *b)
 	return (m > n) - (m < n);
 }
 
-/* Unload N of INSTANCE's, which has HAS, those that were used longest ago; but never L. */
+/* Of the HAS programs of L's instance, unload the N that were used longest ago; never L. */
 static void unload_oldest_locked(const struct pf_loaded *l, size_t has, size_t n)
 {
 	pf_autofree struct pf_loaded **list = calloc(has, sizeof(struct pf_loaded *));
@@ -127,7 +126,7 @@ static void unload_oldest_locked(const struct pf_loaded *l, size_t has, size_t n
 	}
 }
 
-/* A worker has L now, and others as well as there is room. */
+/* L is loaded: list it, and unload others beyond the limit. */
 static void loaded_add(struct pf_loaded *l)
 {
 	unsigned has;
@@ -150,7 +149,7 @@ static void loaded_remove(struct pf_loaded *l)
 	unlink_locked(l);
 }
 
-/* --- one -------------------------------------------------------------------------------- */
+/* --- one of them ------------------------------------------------------------------------- */
 
 struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded)
 {
@@ -204,7 +203,7 @@ static int find_devices(struct pf_loaded *l, struct pf_err *err)
 	return 0;
 }
 
-/* Arrays that the plugin lays out otherwise would silently hold other numbers. */
+/* An array in another layout than row-major would silently hold other numbers. */
 static int check_layouts(const struct pf_signature *s, struct pf_err *err)
 {
 	for (int out = 0; out < 2; out++) {
@@ -280,7 +279,7 @@ enum { FIRST_ROOM = 65536 };
 
 /* --- options and defaults --------------------------------------------------------------- */
 
-/* TEXT as an object, or NULL for none; -EINVAL what is no JSON object. */
+/* TEXT as an object, or NULL for a blank one; -EINVAL: it is not a JSON object. */
 static int parse_options(const char *text, struct json_object **ret, struct pf_err *err)
 {
 	int r;
@@ -292,7 +291,7 @@ static int parse_options(const char *text, struct json_object **ret, struct pf_e
 	return r < 0 ? pf_err_wrap(err, r, "compile options") : 0;
 }
 
-/* *O, which may be NULL, becomes what it says and, for the rest, the mount's defaults. */
+/* Add the mount's defaults to *O, which may be NULL, for the keys that it lacks. */
 static int add_defaults(const struct pf_executable *x, struct json_object **o,
 			struct pf_err *err)
 {
@@ -334,14 +333,14 @@ static int find_worker(const struct pf_executable *x, struct json_object *o,
 			  len < 80 ? (int)len : 80, name);
 }
 
-/* The plugin of programs that name none. */
+/* The plugin of programs whose options do not name one. */
 static struct pf_worker *default_worker(const struct pf_executable *x)
 {
 	struct pf_worker *worker = x->workers[0];
 	struct json_object *o = NULL;
 
 	if (add_defaults(x, &o, NULL) < 0 || find_worker(x, o, &worker, NULL) < 0)
-		worker = x->workers[0]; /* the compile tells why */
+		worker = x->workers[0]; /* the compile says why */
 	json_object_put(o);
 	return worker;
 }
@@ -395,7 +394,7 @@ void pf_executable_name(struct pf_executable *x, uint64_t subject)
 		x->meter = pf_metrics_executable(telemetry, subject);
 }
 
-/* --- what is loaded ---------------------------------------------------------------------- */
+/* --- its compiled program ---------------------------------------------------------------- */
 
 struct pf_wait *pf_executable_supersede(struct pf_executable *x,
 					enum pf_executable_state state,
@@ -539,7 +538,7 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 
 	pf_lock(&from->lock);
 	format = from->format;
-	/* What a writer has not closed yet is not committed. */
+	/* A source that is not closed yet is not committed. */
 	if (from->loaded) {
 		bytes = pf_bytes_ref(from->loaded->program);
 		len = from->loaded->program_len;
@@ -618,7 +617,7 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 	return r;
 }
 
-/* As pf_executable_check_options, and what they ask for in *RET. */
+/* As pf_executable_check_options, with their meaning in *RET. */
 static int check_options(struct pf_executable *x, const char *text, size_t len,
 			 struct pf_plan *ret, struct pf_err *err)
 {
@@ -683,7 +682,7 @@ struct pf_worker *pf_executable_worker(struct pf_executable *x)
 	return x->worker;
 }
 
-/* --- what is known -------------------------------------------------------------------- */
+/* --- its facts ------------------------------------------------------------------------ */
 
 enum pf_executable_state pf_executable_state(struct pf_executable *x)
 {
@@ -712,7 +711,7 @@ static void print(struct json_object *o, struct pf_buf *out)
 	json_object_put(o);
 }
 
-/* The kind of a device's default memory, which all of a plugin's have. */
+/* The kind of a device's default memory, the same for all devices of a plugin. */
 static const char *default_memory(const struct pf_description *d)
 {
 	const struct pf_device_desc *device = d->devices;

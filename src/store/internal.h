@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the store share.  Private to the layer. */
 #ifndef PJRTFS_STORE_INTERNAL_H
 #define PJRTFS_STORE_INTERNAL_H
 
@@ -25,93 +26,91 @@ static inline void pf_bytes_drop(void *bytes)
 	pf_bytes_unref(bytes);
 }
 
-/*
- * What a buffer's content means: how long it will be, whether it is whole, which array it
- * is.  Private to the store; the caller holds the buffer's lock.
- */
+/* --- content.c: the length and the meaning of a buffer's content ----------------------- */
 
-/* Of b->text.at: lines are not looked at before the file is whole, or written from its beginning
- * again; a line was refused, and so is what its writer adds, until the file is emptied. */
+/* The caller of these functions holds the buffer's lock. */
+
+/* Of b->text.at: lines are not checked before the file is whole, or written from its beginning
+ * again; a line was refused, and so is all that its writer adds, until the file is emptied. */
 enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
 
 /*
  * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and
- * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is no such header,
- * and header_len is 0.  A long header of many tensors is only looked at with LONG_TOO.
+ * npy) are set; 0: it is not whole yet, or FORMAT has none; -errno: it is not such a header,
+ * and header_len is 0.  A long header of many tensors is parsed only with LONG_TOO.
  */
 int pf_content_head(struct pf_buffer *buffer, enum pf_format format, bool long_too,
 		    struct pf_err *err);
 
-/* How many bytes the whole content will have, if that is known. */
+/* The size of the whole content in bytes in *RET, if it is known. */
 bool pf_content_expected(const struct pf_buffer *buffer, uint64_t *ret);
 
 /* Does the content, as it is, look like a whole array of FORMAT?  0, or -EINVAL, why not. */
 int pf_content_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
 
-/* Is the content all that there is of an array without elements, of a declared shape: no bytes,
- * or no numbers? */
+/* Is the content that of a declared array without elements: no bytes, or no numbers? */
 bool pf_content_is_nothing(const struct pf_buffer *buffer);
 
-/* As far as its length tells, is it whole? */
+/* Is it whole, by its length? */
 bool pf_content_is_whole(struct pf_buffer *buffer);
 
 /*
  * A new value of the content in *RET, with one reference: 0.  1: it is whole, but no or
- * several arrays; their number is in b->tensors.  -errno: it is none.  The value shares the
- * content's bytes where it can, else they are converted.
+ * several arrays; their number is in b->tensors.  -errno: it is not an array.  The value shares
+ * the content's bytes if it can, else they are converted.
  */
 int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
 
-/* What the files of a value share.  Private to src/store. */
+/* --- value.c --------------------------------------------------------------------------- */
 
-/* The host copy of VALUE's own, or NULL. */
+/* VALUE's own host copy, or NULL. */
 const void *pf_value_host_locked(const struct pf_value *value);
 
 /* Why a value cannot be used at all; 0 if it can. */
 int pf_value_unusable_locked(const struct pf_value *value, struct pf_err *err);
 
-/* A copy that died with its worker is none. */
+/* Drop a copy that died with its worker; without any copy left the value is lost. */
 void pf_value_forget_dead_locked(struct pf_value *value);
 
-/* It is on its device, as buffer ID of INSTANCE. */
+/* VALUE is on its device, as buffer ID of INSTANCE. */
 void pf_value_set_device_locked(struct pf_value *value, struct pf_instance *instance,
 				uint64_t id);
 
-/* Let go of the copies on the device, and in host memory. */
+/* Drop the copy on the device. */
 void pf_value_drop_device_locked(struct pf_value *value);
-/*
- * Its host bytes lie at OFF of INSTANCE's pool from now on; BLOCK: in a block that is to be freed,
- * and can be fetched again.
- */
+
+/* VALUE's host bytes lie at OFF of INSTANCE's pool from now on; BLOCK: in a block that is to be
+ * freed, and can be fetched again. */
 void pf_value_set_pool_locked(struct pf_value *value, struct pf_instance *instance,
 			      uint64_t off, bool block);
 
-/* What LEN bytes take in a pool (see src/worker/internal.h). */
+/* The bytes that LEN bytes take in a pool (see src/worker/internal.h). */
 uint64_t pf_pool_bytes(uint64_t len);
 
-/* Its device's copy takes OWN bytes of the host's memory; CHARGED more were charged. */
+/* The device's copy takes OWN bytes of host memory; the caller has charged CHARGED more. */
 void pf_value_charged_locked(struct pf_value *value, uint64_t own, uint64_t charged);
 
-/* Discharge what was charged for copies that are not there, or charge what they take beyond
- * the limit. */
+/* Discharge the bytes of copies that are gone; charge those of new copies, beyond the limit. */
 void pf_value_settle_charge_locked(struct pf_value *value);
 
 /*
- * If VALUE is on its device and nobody reads what it was copied from, take that out, for the
- * caller to let go of (pf_value_release_source) without the lock; else NULL.
+ * If VALUE is on its device and not pinned, take out the value it is a copy of, which the caller
+ * passes to pf_value_release_source without the lock; else NULL.
  */
 struct pf_value *pf_value_take_source_locked(struct pf_value *value);
 void pf_value_release_source(struct pf_value *source); /* NULL is allowed */
 
-/* VALUE's host copy was used or made just now: if it can be made again it is the last one to be
+/* VALUE's host copy, which can be made again, was used or made just now: it is the last one to be
  * reclaimed.  Under the value's lock or not. */
 void pf_reclaimable_touch(struct pf_value *value);
 
-/* Rank 6; protects what all of the store shares: which host copies and loaded programs can be
- * reclaimed, what ended workers, how many threads pf_background_run started. */
+/* Rank 6; protects what all of the store shares: the lists of reclaimable host copies and loaded
+ * programs, the quarantine, the count of threads that pf_background_run started. */
 extern pthread_mutex_t pf_store_lock;
 
-/* Work that would delay others by milliseconds; embedded in what it is about. */
+/* --- transfer.c ------------------------------------------------------------------------ */
+
+/* Work that would delay other requests by milliseconds. */
 struct pf_background {
 	/* BACKGROUND may be gone afterwards. */
 	void (*run)(struct pf_background *background);
@@ -122,6 +121,8 @@ struct pf_background {
  * created.  The caller holds no lock.
  */
 void pf_background_run(struct pf_background *background);
+
+/* --- compiler.c, flight.c -------------------------------------------------------------- */
 
 /*
  * The compiler: threads that run compiles in the order of a scheduler, and what all compiles of
@@ -162,7 +163,7 @@ struct pf_compile_job {
 	void (*run)(struct pf_compile_job *job);
 	struct pf_sched_request slot;
 	struct pf_compiler *compiler; /* borrowed, once added */
-	struct pf_compile_job *next;  /* on the list of whoever has it */
+	struct pf_compile_job *next;  /* on the compiler's or a flight's list */
 };
 
 /*
@@ -183,14 +184,14 @@ void pf_compiler_end_put(struct pf_compiler *compiler);
 void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
 			     const struct pf_instance *instance, struct pf_buf *out);
 
-/* A flight: one compile for all jobs that want the same at the same time.  flight.c */
+/* A flight: one compile for all jobs that want the same at the same time. */
 
 enum pf_flight_role { PF_LEADER, PF_FOLLOWER, PF_HIT };
 
 /*
  * JOB wants KEY on WORKER (the same plugin may have several workers).  PF_LEADER: JOB compiles;
  * *RET is its flight, to be finished and dropped.  PF_FOLLOWER: the flight has JOB until its
- * leader finishes.  PF_HIT: *RET_LOADED is what the leader made, a reference.  -ENOMEM.
+ * leader finishes.  PF_HIT: *RET_LOADED is the leader's result, a reference.  -ENOMEM.
  */
 int pf_flight_join(struct pf_compiler *compiler, const struct pf_cache_key *key,
 		   const struct pf_worker *worker, struct pf_compile_job *job,
@@ -204,9 +205,9 @@ struct pf_compile_job *pf_flight_finish(struct pf_compiler *compiler,
 /* Free a finished FLIGHT: the next job that wants the same leads another one. */
 void pf_flight_drop(struct pf_compiler *compiler, struct pf_flight *flight);
 
-/* What executable.c, compile.c, cached.c and loaded.c share.  Private to the store. */
+/* --- executable.c ---------------------------------------------------------------------- */
 
-/* What options.json asks for. */
+/* The meaning of options.json. */
 struct pf_plan {
 	struct pf_buf options;    /* owned: a serialized CompileOptionsProto */
 	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
@@ -217,35 +218,34 @@ struct pf_plan {
 
 /* A compile, from the moment that it is asked for. */
 struct compile {
-	struct pf_compile_job job; /* in the compiler's queue, or run by it */
-	struct pf_wait waiter;     /* for the worker's next life */
-	struct pf_executable *x;   /* owned reference */
-	struct pf_instance
-		*instance;        /* owned reference: the one it is tried on, or NULL */
+	struct pf_compile_job job;    /* in the compiler's queue, or run by it */
+	struct pf_wait waiter;        /* for the worker's next instance */
+	struct pf_executable *x;      /* owned reference */
+	struct pf_instance *instance; /* owned reference: that compiles it, or NULL */
 	struct pf_bytes *program; /* owned reference; as it was when the compile began */
 	uint64_t len;
-	struct pf_program_facts facts; /* of it: also what of it the plugin reads */
+	struct pf_program_facts facts; /* of it, with the part that the plugin reads */
 	char format[PF_WIRE_FORMAT];
 	bool native;         /* the program is compiled already */
-	struct pf_plan plan; /* owned: the options, and who compiles */
+	struct pf_plan plan; /* owned */
 	unsigned generation;
-	uint64_t id; /* in that life */
+	uint64_t id; /* in that instance */
 	struct timespec start;
-	struct pf_err err; /* why its plugin does not compile it */
+	struct pf_err err; /* the plugin's refusal */
 	struct pf_report_compile report;
 
 	struct pf_cache_key key;
-	bool can_be_kept;    /* the key says all: the cache may be used */
-	bool not_from_cache; /* the entry that there was killed the worker */
-	bool suspected;      /* it ran when the worker died, among others */
-	bool sent;           /* the worker was asked for it */
-	struct pf_flight
-		*flight; /* owned: nobody else compiles the same meanwhile; or NULL */
+	bool can_be_kept;         /* the key is complete: the cache may be used */
+	bool not_from_cache;      /* the cache's entry killed the worker */
+	bool suspected;           /* it ran when the worker died, among others */
+	bool sent;                /* the worker has its request */
+	struct pf_flight *flight; /* owned: it is the leader's; or NULL */
 };
 
 /*
- * A compile under way, or its result, means nothing any more: the state becomes STATE.  The
- * caller holds the lock; outside it, it wakes the waiters that are returned and drops *GONE.
+ * Drop the result of a compile, or that of the one under way when it comes: the state becomes
+ * STATE.  The caller holds the lock; without it, it wakes the waiters that are returned and
+ * drops *GONE.
  */
 struct pf_wait *pf_executable_supersede(struct pf_executable *x,
 					enum pf_executable_state state,
@@ -259,42 +259,38 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 		       const struct pf_program_facts *facts, struct pf_plan *ret,
 		       struct pf_err *err);
 
-/* --- loaded.c ------------------------------------------------------------------------- */
-
-/* A new executable of C, with one reference; NULL: no memory. */
+/* A new compiled program of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);
 
 /* Does a living worker have it?  Then it was used just now. */
 bool pf_loaded_use(struct pf_loaded *loaded);
 
 /*
- * What L is: INFO is taken over (NULL: the worker told nothing), HLO (NULL: it told none) is
- * read.  -EPROTO, -EOPNOTSUPP, -EINVAL: it cannot be used.
+ * Describe L by the worker's INFO (given; NULL: there is none) and the optimized module HLO (NULL:
+ * there is none).  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
  */
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
 		       const void *hlo, uint64_t hlo_len, bool hlo_with_config,
 		       struct pf_err *err);
 
-/* --- cached.c ------------------------------------------------------------------------- */
+/* --- compile_cache.c ------------------------------------------------------------------- */
 
 /* Make C's key.  -ENOMEM.  Blocks: reads the plugin's file the first time. */
 int pf_compile_key(struct compile *c, struct pf_err *err);
 
 /*
  * Look C up.  1: *RET; 0: it is not there; -errno: the worker died of it, or just then, and
- * it must be compiled on the next life.  Blocks.
+ * it must be compiled on the next instance.  Blocks.
  */
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
 
-/* Keep L, which C just compiled and REP tells of.  Blocks. */
+/* Put L, which C just compiled and REP describes, into the cache.  Blocks. */
 void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			 const struct pf_rep_compile *rep);
 
-/* --- native.c ------------------------------------------------------------------------- */
-
 /*
- * Ask L's worker OP of it, as pf_sync_call, for a thread on which somebody waits who only reads a
- * file: -ETIMEDOUT at once if the worker did not answer the last such question either.
+ * Send OP for L to its worker, as pf_sync_call, on behalf of a user who only reads a file:
+ * -ETIMEDOUT, at once if the last such call timed out too.  Blocks.
  */
 int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
 		  void *reply, size_t len, struct pf_err *err);
@@ -306,18 +302,20 @@ int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
  */
 int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
 
+/* --- quarantine.c ---------------------------------------------------------------------- */
+
 /*
- * Programs that ended a worker, and whose they were.  Private to the store.
+ * Programs that ended a worker, and their users.
  *
  * When a worker dies, a compile or an execution that was the only suspect is its culprit.  The
  * pair of program and user is refused for 10 s, twice as long after each further death, up to
- * 10 min, so that one user's program does not end everybody's worker again and again.  The mount's
- * owner is never refused; whatever the owner asks for is no longer refused to others either.  A
- * user who had 5 culprits within 60 s waits 1 s before the next compile, twice as long after each
+ * 10 min, so that one user's program does not end the worker of all users again and again.  The
+ * mount's owner is never refused; a program that the owner asks for is no longer refused to other
+ * users either.  A user who had 5 culprits within 60 s waits 1 s before the next compile, twice as long after each
  * further culprit, up to 30 s.
  */
 
-/* What is refused: a program may end the worker when it is compiled, or only when it runs. */
+/* A program may end the worker when it is compiled, or only when it runs. */
 enum pf_suspect { PF_SUSPECT_COMPILE, PF_SUSPECT_EXECUTION };
 
 /*
@@ -333,23 +331,21 @@ void pf_quarantine_add(struct pf_quarantine *quarantine, enum pf_suspect what,
 		       const struct pf_err *why);
 
 /* May WHAT be done with KEY for USER?  0; -EIO: not yet, with the sentence of the death and the
- * seconds that are left.  Costs some nanoseconds as long as nothing is refused to anybody. */
+ * seconds that are left.  Takes some nanoseconds while the quarantine is empty. */
 int pf_quarantine_check(struct pf_quarantine *quarantine, enum pf_suspect what,
 			const struct pf_cache_key *key, uid_t user, struct pf_err *err);
 
-/* Until when USER's compiles wait, by the clock; 0: they need not. */
+/* The time, by the clock, until which USER's compiles wait; 0: they need not. */
 int64_t pf_quarantine_waits_until(struct pf_quarantine *quarantine, uid_t user);
 
-/* --- executions ----------------------------------------------------------------------- */
-
-/* USER's execution of LOADED was under way when INSTANCE ended, as WHY says: if it was the only one,
- * and nothing was being compiled, it is the culprit. */
+/* The same for executions, in executable.c.  USER's execution of LOADED was under way when INSTANCE
+ * ended, as WHY says: if it was the only one, and there was no compile, it is the culprit. */
 void pf_quarantine_add_execution(const struct pf_executable *executable,
 				 const struct pf_loaded *loaded,
 				 struct pf_instance *instance, uid_t user,
 				 const struct pf_err *why);
 
-/* As pf_quarantine_check, for an execution of LOADED. */
+/* May USER execute LOADED?  As pf_quarantine_check. */
 int pf_quarantine_check_execution(const struct pf_executable *executable,
 				  const struct pf_loaded *loaded, uid_t user,
 				  struct pf_err *err);

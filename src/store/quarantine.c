@@ -11,8 +11,8 @@
 
 enum {
 	MAX_CULPRITS = 1024, /* remembered at a time */
-	FIRST_MS = 10000,    /* how long the first death of a pair refuses it */
-	LAST_MS = 600000,    /* the longest refusal; also how long a pair is remembered */
+	FIRST_MS = 10000,    /* a pair's refusal after its first death */
+	LAST_MS = 600000,    /* the longest refusal; a pair is remembered as long again */
 
 	BURST = 5,        /* deaths of one user's programs */
 	BURST_MS = 60000, /* within this time, after which the user's compiles wait */
@@ -189,7 +189,8 @@ static struct user *user_locked(const struct pf_quarantine *q, uid_t uid)
 	return u;
 }
 
-/* Forget the users whom the next death would find as if they had never had one. */
+/* Forget the users whose last death is too long ago to count with the next.  That bounds their
+ * number: a worker cannot die more often than it starts. */
 static void forget_users_locked(struct pf_quarantine *q, int64_t now)
 {
 	for (struct user **p = &q->users; *p;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What readers see of a buffer. */
+/* Snapshots: the bytes of a buffer in one format, as one reader sees them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/json.h"
 
-/* Elements whose rendering, or packing, takes about a millisecond; text that stat(2) renders. */
+/* Elements whose rendering, or packing, takes about 1 ms; elements whose text stat(2) renders. */
 enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20, STAT_TEXT = 4096 };
 
-/* Elements whose text takes some 10 milliseconds: it is rendered in pieces. */
+/* Elements whose text takes some 10 ms: it is rendered in pieces. */
 enum { LONG_TEXT = 128 << 10 };
 
 /* Is the content what a reader of FORMAT gets, byte for byte? */
@@ -44,7 +44,7 @@ bool pf_snapshot_is_slow(struct pf_buffer *b, enum pf_format format)
 	       (is_packed(b->value, format) && count_of(b->value) > SLOW_PACKED);
 }
 
-/* The content: frozen once it is a value, still moving before. */
+/* The content: frozen once it is committed, before that it may move. */
 static void view_content_locked(struct pf_buffer *b, struct pf_snapshot *snapshot)
 {
 	bool frozen = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
@@ -58,7 +58,7 @@ static void view_content_locked(struct pf_buffer *b, struct pf_snapshot *snapsho
 		snapshot->array = pf_value_ref(b->value);
 }
 
-/* What comes before the array's bytes in a file of FORMAT. */
+/* Print the header of a file of FORMAT. */
 static void print_head(struct pf_buf *head, const struct pf_value *v,
 		       enum pf_format format, const char *name)
 {
@@ -68,7 +68,7 @@ static void print_head(struct pf_buf *head, const struct pf_value *v,
 		pf_safetensors_print(head, name, v->dtype, &v->shape);
 }
 
-/* Everything of a file whose bytes are not the array's: text, packed elements. */
+/* Render the whole file if its bytes are not the array's: text, packed elements. */
 static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot *snapshot,
 		  struct pf_err *err)
 {
@@ -162,21 +162,21 @@ enum {
 };
 
 /*
- * A thread prints as far as somebody has asked for, and AHEAD; it ends there, and a later read
- * starts another.  Printed text stays until the last snapshot of it is released.
+ * A thread prints up to the furthest read and AHEAD beyond it, and ends; a later read starts
+ * another.  Printed text stays until the last snapshot of it is released.
  */
 struct pf_rendering {
 	_Atomic unsigned refs;    /* the snapshots, and the printing thread */
 	_Atomic unsigned readers; /* the snapshots: without one nothing more is printed */
 	struct pf_background printing;
 	struct pf_value *value;     /* owned reference, pinned until all is printed */
-	struct pf_text_place place; /* the printing thread's, as pinned */
+	struct pf_text_place place; /* the printing thread's, as is pinned */
 	bool pinned;
 	/* The value's lock protects the fields below. */
 	struct pf_buf text; /* only the printing thread appends */
 	bool running;       /* there is a thread that prints */
-	bool done, failed; /* nothing more will be printed: all was; for lack of memory */
-	uint64_t wanted;   /* the end of the furthest read */
+	bool done, failed;  /* all is printed; there was no memory */
+	uint64_t wanted;    /* the end of the furthest read */
 	struct pf_wait *waiters;
 };
 
@@ -191,7 +191,7 @@ static void rendering_unref(struct pf_rendering *r)
 	free(r);
 }
 
-/* Take the waiters whose text is there, or will never be, off the list. */
+/* Take the waiters whose text is printed, or will never be, off the list. */
 static struct pf_wait *served_locked(struct pf_rendering *r)
 {
 	struct pf_wait **at = &r->waiters, *served = NULL, *waiter;
@@ -316,10 +316,10 @@ static void read_rendering(struct pf_rendering *r, uint64_t len, uint64_t off,
 	else if (len > r->text.len - off)
 		len = r->text.len - off;
 	if (r->done) {
-		/* It stays where it is. */
+		/* It does not move any more. */
 		data = r->text.data + (len ? off : 0);
 	} else {
-		/* As long as it grows it may move. */
+		/* While it grows it may move. */
 		copy = malloc(len ? len : 1);
 		data = copy ? copy : few;
 		if (!copy && len > sizeof(few))
@@ -370,7 +370,7 @@ void pf_snapshot_release(struct pf_snapshot *snapshot)
 	memset(snapshot, 0, sizeof(*snapshot));
 }
 
-/* A content that may grow and move: hold the bytes as they are now. */
+/* Read a content that may grow and move: a reference keeps the bytes as they are now. */
 static void read_live(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      void (*read)(void *arg, const void *data, size_t len), void *arg)
 {
@@ -419,7 +419,7 @@ void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		read(arg, body + (off - head), len);
 		return;
 	}
-	/* The header and what follows it lie apart; the first read joins them. */
+	/* The header and the body lie apart; the first read joins them. */
 	if (off + len > head) {
 		char *joined = malloc(len);
 
@@ -435,7 +435,7 @@ void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 	read(arg, snapshot->head.data + off, len);
 }
 
-/* The length of V's text; 0 if it would take long to say. */
+/* The length of V's text in bytes; 0 if it is long and was not rendered yet. */
 static uint64_t text_len(struct pf_value *v)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -460,7 +460,7 @@ static uint64_t text_len(struct pf_value *v)
 	return len;
 }
 
-/* The value whose text B's readers see, with a reference; NULL: none. */
+/* The value that readers of B see as text, with a reference; NULL: none. */
 static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
@@ -556,7 +556,7 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name
 	pf_unlock(&b->lock);
 	if (!keep)
 		pf_buffer_truncate(b, 0, NULL);
-	/* What is kept is the same array still, until somebody writes. */
+	/* With KEEP it is the same array, until a write. */
 	pf_lock(&b->lock);
 	old = pf_steal(&b->content);
 	b->content = bytes;
@@ -598,7 +598,7 @@ static void describe_type(struct json_object *o, enum pf_dtype dtype,
 	json_object_object_add(o, "shape", pf_shape_json(shape));
 }
 
-/* What is known before there is a value: what it was created as, how much has come. */
+/* Describe a buffer without a value: its declared type, the bytes that were written. */
 static void describe_content(struct json_object *o, struct pf_buffer *b)
 {
 	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
@@ -649,7 +649,7 @@ static void add_segment(struct json_object *list, const struct pf_segment *s)
 	json_object_array_add(list, o);
 }
 
-/* The memory that it takes; who shares it names the same. */
+/* The memory it takes; buffers that share a segment have the same id there. */
 static void describe_segments(struct json_object *o, struct pf_buffer *b,
 			      struct pf_value *v)
 {
@@ -669,7 +669,7 @@ static void describe_segments(struct json_object *o, struct pf_buffer *b,
 	json_object_object_add(o, "segments", list);
 }
 
-/* Nobody has closed it. */
+/* The reason why B is incomplete: it was not closed. */
 static void why_incomplete(struct pf_buffer *b, struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&b->lock);

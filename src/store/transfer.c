@@ -96,7 +96,7 @@ static int begin_locked(struct pf_value *v, bool under_way, struct pf_wait *wait
 	return 0;
 }
 
-/* The value says how T ended: free T and wake the waiters. */
+/* The value holds the outcome of T: free T and wake the waiters. */
 static void end_unlock(struct transfer *t)
 {
 	struct pf_value *v = t->value, *source;
@@ -119,7 +119,7 @@ static struct pf_device_meter *meter_of(const struct pf_value *v)
 	return pf_meter_device(pf_worker_meter(v->worker), v->device);
 }
 
-/* Why a transfer of V that ended left nothing: TEXT, if the value does not say. */
+/* Why the copy that a transfer of V was to make is missing: V's error, else TEXT. */
 static int missing_locked(const struct pf_value *v, const char *text, struct pf_err *err)
 {
 	int r = pf_value_unusable_locked(v, err);
@@ -195,7 +195,7 @@ int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *er
 		return pf_value_fetch(source, waiter, err);
 	pf_lock(&v->lock);
 	pf_value_forget_dead_locked(v);
-	/* Readers may still see bytes that the device has refused. */
+	/* Readers may see bytes that the device has refused. */
 	r = v->state != PF_VALUE_DONATED && pf_value_host_locked(v)
 		    ? 1
 		    : pf_value_unusable_locked(v, err);
@@ -244,7 +244,7 @@ static void upload_wake(struct pf_wait *waiter)
 	upload_start(pf_container_of(waiter, struct transfer, waiter));
 }
 
-/* The worker died, perhaps of something else: once more in its next instance. */
+/* The worker died, perhaps of another request: try its next instance. */
 static bool upload_again(struct transfer *t, int code, const struct pf_err *err)
 {
 	struct pf_worker *w = t->value->worker;
@@ -314,7 +314,7 @@ static void upload_done(struct pf_call *call, int code, const struct pf_err *err
 	upload_end(t, code, err, &made, code == 0 ? rep->alias_off : PF_NO_OFFSET);
 }
 
-/* The bytes were made on the device: of another value there, or of nothing. */
+/* The device made the array: of another one there, or without bytes. */
 static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 		      const void *reply, size_t len)
 {
@@ -361,7 +361,7 @@ static struct pf_bytes *bytes_in_arena(struct pf_value *v, uint64_t *off)
 	return bytes || !source ? bytes : bytes_in_arena(source, off);
 }
 
-/* The device reads from the arena: bring bytes that are elsewhere there. */
+/* Copy bytes that are elsewhere into the arena, from which the device reads. */
 static int into_arena(struct pf_value *v, struct pf_err *err)
 {
 	uint64_t off = 0;
@@ -448,7 +448,7 @@ static int send_bytes(struct transfer *t, struct pf_err *err)
 	if (r < 0)
 		return r;
 	off = pf_bytes_offset(v->bytes, v->bytes_off);
-	/* Elsewhere, or packed, the plugin cannot use them where they lie. */
+	/* The plugin copies bytes that are not aligned, or that it packs. */
 	if (off % PF_ALIGNMENT || pf_dtype_bits(v->dtype) < 8)
 		r = charge(t, err);
 	return r < 0 ? r : send_create(t, PF_OP_BUFFER_CREATE, off, err);
@@ -463,8 +463,8 @@ static void copy_and_send(struct pf_background *background)
 		upload_fail(t, &err);
 }
 
-/* The thread at hand may be one that takes answers, or requests of others: much is copied on a
- * thread of its own. */
+/* This thread may be the one that takes the worker's answers or the kernel's requests, so much
+ * is copied on another one. */
 static int send_host_bytes(struct transfer *t, struct pf_err *err)
 {
 	uint64_t off;
@@ -478,7 +478,7 @@ static int send_host_bytes(struct transfer *t, struct pf_err *err)
 	return 0;
 }
 
-/* The bytes of what it is a copy of have come, or not. */
+/* The fetch of the source's bytes has ended. */
 static void source_wake(struct pf_wait *waiter)
 {
 	struct transfer *t = pf_container_of(waiter, struct transfer, waiter);
@@ -491,7 +491,7 @@ static void source_wake(struct pf_wait *waiter)
 		upload_fail(t, &err);
 }
 
-/* Bytes from its own host copy, or from its source's, when they are there. */
+/* Send the bytes of its own host copy, or of its source's once they were fetched. */
 static int send_host(struct transfer *t, struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(t->value);
@@ -503,7 +503,7 @@ static int send_host(struct transfer *t, struct pf_err *err)
 	return r <= 0 ? r : send_host_bytes(t, err);
 }
 
-/* The source's handle if its device memory is its own; bytes in place are shared instead. */
+/* The source's handle, or 0 if the device uses its bytes in place: those are shared. */
 static uint64_t handle_to_copy(const struct transfer *t)
 {
 	struct pf_value *source = t->value->source;
@@ -516,7 +516,7 @@ static uint64_t handle_to_copy(const struct transfer *t)
 		       : 0;
 }
 
-static int send_what_there_is(struct transfer *t, struct pf_err *err)
+static int send_value(struct transfer *t, struct pf_err *err)
 {
 	const struct pf_value *v = t->value;
 	struct pf_req_copy copy = {
@@ -543,7 +543,7 @@ static void upload_start(struct transfer *t)
 
 	t->instance = pf_worker_instance(w, &err);
 	t->id = pf_worker_id(w);
-	if (!t->instance || send_what_there_is(t, &err) < 0)
+	if (!t->instance || send_value(t, &err) < 0)
 		upload_fail(t, &err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays that never change: what they are, and where copies of them lie. */
+/* Arrays that never change: their types and the copies of their bytes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -11,14 +11,14 @@
 #include "pjrtfs/value.h"
 
 enum {
-	SMALL = 4096, /* bytes from which a buffer of the device's takes whole pages */
+	SMALL = 4096, /* bytes; a device buffer of as many or more takes whole pages */
 };
 
 /*
  * Host copies that can be made again, the one that was used longest ago first.
  *
- * What a user wrote is never among them: only copies of results which their device still
- * has.  When the memory limit is reached they go, and who reads them fetches them again.
+ * They are copies of results which the device still has, never bytes that a user wrote.  The
+ * arena drops them when the memory limit is reached; a reader fetches them again.
  */
 
 pthread_mutex_t pf_store_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -115,7 +115,7 @@ void pf_value_settle_charge_locked(struct pf_value *v)
 {
 	uint64_t owed = v->pool_instance ? pf_pool_bytes(v->len) : 0;
 
-	/* The two are one where the plugin put its buffer into the pool. */
+	/* If the plugin put its buffer into the pool, the two are one. */
 	if (v->instance && (v->pool_instance != v->instance || v->pool_block))
 		owed += v->own;
 	if (owed < v->charged)
@@ -197,7 +197,7 @@ struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
 		v->bytes = pf_bytes_ref(value->bytes);
 		v->bytes_off = value->bytes_off;
 	}
-	/* So little that both have it; without memory for it there is one copy on the device. */
+	/* At most 4 KiB, so both have them; without memory the device has the only copy. */
 	v->small = value->small && value->len ? malloc(value->len) : NULL;
 	if (v->small)
 		memcpy(v->small, value->small, value->len);
@@ -275,7 +275,7 @@ const void *pf_value_host(struct pf_value *v)
 
 	pf_lock(&v->lock);
 	host = pf_value_host_locked(v);
-	source = v->source; /* stays while V is pinned, or being placed */
+	source = v->source; /* stays while V is pinned, or being transferred */
 	pf_unlock(&v->lock);
 	return host || !source ? host : pf_value_host(source);
 }
@@ -350,7 +350,7 @@ void pf_value_release_source(struct pf_value *source)
 	pf_value_unref(source);
 }
 
-/* Can the host copy be made again?  The device's own must not lie in it. */
+/* Can the host copy be made again?  Not if the device reads from it. */
 static bool is_reclaimable_locked(const struct pf_value *v)
 {
 	return v->instance && v->state == PF_VALUE_READY &&
@@ -358,7 +358,7 @@ static bool is_reclaimable_locked(const struct pf_value *v)
 		(v->bytes_again && v->alias_off == PF_NO_OFFSET));
 }
 
-/* Drop VALUE's host copy if it can be made again; the bytes that were given up, or 0. */
+/* Drop VALUE's host copy if it can be made again; returns the bytes that this freed. */
 static uint64_t pf_value_drop_reclaimable(struct pf_value *v)
 {
 	uint64_t given;
@@ -442,7 +442,7 @@ const char *pf_value_state_name(enum pf_value_state state)
 	return names[state];
 }
 
-/* --- what it takes ------------------------------------------------------------------------ */
+/* --- the memory it takes ------------------------------------------------------------------ */
 
 void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret)
 {
@@ -472,7 +472,7 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 
 /* --- reclaiming host copies -------------------------------------------------------------- */
 
-/* A reference, unless the last one is just going. */
+/* Add a reference, unless another thread is dropping the last one. */
 static bool try_ref(struct pf_value *v)
 {
 	unsigned n = atomic_load(&v->refs);
@@ -483,7 +483,7 @@ static bool try_ref(struct pf_value *v)
 	return false;
 }
 
-/* The one of ARENA that was used longest ago, taken off the ring, with a reference. */
+/* Take the value of ARENA that was used longest ago off the ring; with a reference. */
 static struct pf_value *take_oldest(const struct pf_arena *arena)
 {
 	PF_LOCK_SCOPE(&pf_store_lock);
@@ -515,9 +515,9 @@ void pf_reclaim_attach(struct pf_arena *arena)
 	pf_arena_set_reclaim(arena, reclaim, arena);
 }
 
-/* Parts of values. */
+/* --- parts of values ---------------------------------------------------------------------- */
 
-/* VALUE's bytes in the arena, with a reference, if the block can be used in them: *OFF. */
+/* VALUE's bytes in the arena, with a reference, if plugins can use the block in place at *OFF. */
 static struct pf_bytes *shareable(struct pf_value *v, const struct pf_block *block,
 				  uint64_t *off)
 {
@@ -537,7 +537,7 @@ static uint64_t bytes_of(enum pf_dtype dtype, const struct pf_block *block)
 {
 	int64_t count = 0;
 
-	/* A part of what was counted when the value was made. */
+	/* Does not overflow: the whole was counted when the value was made. */
 	(void)pf_shape_count(&block->part, &count, NULL);
 	return (uint64_t)count * pf_dtype_size(dtype);
 }

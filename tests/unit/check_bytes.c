@@ -73,23 +73,27 @@ START_TEST(too_many_are_refused)
 }
 END_TEST
 
+/* Room for CAP bytes of which KEEP are kept. */
+static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
+		   struct pf_err *err)
+{
+	return pf_bytes_room(bytes, arena, keep, keep, cap, 0, err);
+}
+
 /* Reserve CAP of LEN bytes of which KEEP are kept. */
 static const struct {
 	uint64_t len, cap, keep;
-	bool shared, unshare, copies;
+	bool shared, copies;
 } cases[] = {
-	{ 1000, 500, 1000, false, false, false },
-	{ 1000, 500, 1000, false, true, false },
-	{ 1000, 1000, 1000, true, false, false },
-	{ 1000, 1000, 1000, true, true, true },
-	{ 1000, 1024, 10, true, true, true },
-	{ 1000, 5000, 1000, true, false, true },
-	{ 1000, 5000, 1000, true, true, true },
-	{ 1000, 5000, 1000, false, true, false },
-	{ 3 << 20, 3 << 20, 3 << 20, true, true, true },
-	{ 3 << 20, 9 << 20, 3 << 20, false, false, false },
-	{ 3 << 20, 9 << 20, 3 << 20, true, false, true },
-	{ 1000, 0, 0, true, true, true },
+	{ 1000, 500, 1000, false, false },
+	{ 1000, 1000, 1000, true, true },
+	{ 1000, 1024, 10, true, true },
+	{ 1000, 5000, 1000, true, true },
+	{ 1000, 5000, 1000, false, false },
+	{ 3 << 20, 3 << 20, 3 << 20, true, true },
+	{ 3 << 20, 9 << 20, 3 << 20, false, false },
+	{ 3 << 20, 9 << 20, 3 << 20, true, true },
+	{ 1000, 0, 0, true, true },
 };
 
 START_TEST(reserving_copies_what_others_hold)
@@ -100,9 +104,7 @@ START_TEST(reserving_copies_what_others_hold)
 
 	if (cases[_i].shared)
 		pf_bytes_ref(old);
-	ck_assert_int_eq(pf_bytes_reserve(&b, want, cases[_i].keep, cases[_i].unshare,
-					  &err),
-			 0);
+	ck_assert_int_eq(reserve(&b, want, cases[_i].keep, &err), 0);
 	ck_assert_int_eq(b != old, cases[_i].copies);
 	ck_assert_uint_ge(b->extent.len, want);
 	check_filled(b, cases[_i].keep);
@@ -121,7 +123,7 @@ START_TEST(a_copy_has_room_for_what_it_keeps)
 {
 	struct pf_bytes *b = filled(100000), *old = pf_bytes_ref(b), *next = filled(256);
 
-	ck_assert_int_eq(pf_bytes_reserve(&b, 1, 100000, true, NULL), 0);
+	ck_assert_int_eq(reserve(&b, 1, 100000, NULL), 0);
 	ck_assert_uint_ge(b->extent.len, 100000);
 	check_filled(b, 100000);
 	check_filled(next, 256);
@@ -144,8 +146,7 @@ START_TEST(a_failure_changes_nothing)
 
 	if (too_much[_i].shared)
 		pf_bytes_ref(b);
-	ck_assert_int_eq(pf_bytes_reserve(&b, too_much[_i].cap, 100000, true, &err),
-			 -ENOSPC);
+	ck_assert_int_eq(reserve(&b, too_much[_i].cap, 100000, &err), -ENOSPC);
 	ck_assert_int_eq(err.code, -ENOSPC);
 	ck_assert_ptr_eq(b, old);
 	ck_assert_uint_eq(used(), before);
