@@ -283,7 +283,4 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct stat *st,
 			 uint8_t ret[PF_SHA256], struct pf_err *err);
 
-/* True if A and B are of one file with one content, as far as stat(2) tells. */
-bool pf_cache_same_file(const struct stat *a, const struct stat *b);
-
 #endif

@@ -650,7 +650,8 @@ struct pf_cache_digest {
 	uint8_t sha[PF_SHA256];
 };
 
-bool pf_cache_same_file(const struct stat *a, const struct stat *b)
+/* Are A and B of one file with one content, as far as stat(2) shows? */
+static bool same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
 	       a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
@@ -795,7 +796,7 @@ static int hash(const char *path, const struct stat *st, uint8_t ret[PF_SHA256],
 	if (r < 0 || fstat(fd, &after))
 		return pf_err_set(err, r < 0 ? r : -errno, "read %s: %s", path,
 				  strerror(r < 0 ? -r : errno));
-	if (!pf_cache_same_file(&before, st) || !pf_cache_same_file(&after, st))
+	if (!same_file(&before, st) || !same_file(&after, st))
 		return pf_err_set(err, -ESTALE, "%s has changed since it was loaded",
 				  path);
 	return 0;

@@ -12,7 +12,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/executable.h"
 
-static void pf_compile_free(struct compile *c)
+static void compile_free(struct compile *c)
 {
 	if (c->flight)
 		pf_flight_drop(c->x->compiler, c->flight);
@@ -37,8 +37,7 @@ static void report_compile(struct pf_worker *worker, struct pf_report_compile *r
 }
 
 /* Why the result of an earlier compile of X is dropped. */
-static void pf_compile_superseded_locked(const struct pf_executable *x,
-					 struct pf_err *ret)
+static void why_superseded_locked(const struct pf_executable *x, struct pf_err *ret)
 {
 	if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
 		*ret = x->err;
@@ -57,7 +56,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 
 	pf_lock(&x->lock);
 	if (c->generation != x->generation) {
-		pf_compile_superseded_locked(x, &superseded);
+		why_superseded_locked(x, &superseded);
 		err = &superseded;
 	} else {
 		struct pf_loaded *made = gone;
@@ -81,8 +80,8 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 
 /* C ended, and with it the followers of its flight: publish the result to all of them.  LOADED
  * stays the caller's. */
-static void pf_compile_finish(struct compile *c, struct pf_loaded *loaded,
-			      enum pf_cache_use use, const struct pf_err *err)
+static void finish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		   const struct pf_err *err)
 {
 	struct pf_cache *cache = c->x->compiler->cache;
 	struct pf_compile_job *next, *job = NULL;
@@ -97,15 +96,15 @@ static void pf_compile_finish(struct compile *c, struct pf_loaded *loaded,
 		if (loaded && cache)
 			pf_cache_shared(cache);
 		publish(follower, loaded, PF_CACHE_HIT, err);
-		pf_compile_free(follower);
+		compile_free(follower);
 	}
 }
 
 /* C failed and is not tried again; it is freed. */
-static void pf_compile_fail(struct compile *c, const struct pf_err *err)
+static void fail(struct compile *c, const struct pf_err *err)
 {
-	pf_compile_finish(c, NULL, PF_CACHE_UNUSED, err);
-	pf_compile_free(c);
+	finish(c, NULL, PF_CACHE_UNUSED, err);
+	compile_free(c);
 }
 
 /* --- programs that are too new ------------------------------------------------------------- */
@@ -147,7 +146,7 @@ static const char *new_enough(const struct pf_executable *x, const unsigned vers
 
 /* C's plugin refused it, for the reason C->err: if the program is of a newer StableHLO than the
  * plugin, say so before the reason, and which plugin of the mount is new enough. */
-static void pf_compile_compare_versions(struct compile *c)
+static void compare_versions(struct compile *c)
 {
 	const unsigned *v = c->facts.stablehlo;
 	int pjrt_code = c->err.pjrt_code;
@@ -222,7 +221,7 @@ static bool is_only_suspected(struct compile *c)
  * compiles, and C is tried once more in the next instance; it may be freed by then.  False: C is
  * the culprit, and is in quarantine.
  */
-static bool pf_compile_again(struct compile *c, const struct pf_err *err)
+static bool try_again(struct compile *c, const struct pf_err *err)
 {
 	if (!c->sent || is_only_suspected(c)) {
 		again(c);
@@ -298,15 +297,15 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 	}
 	if (r < 0) {
 		free_blocks(c, rep);
-		pf_compile_fail(c, &err);
+		fail(c, &err);
 		return;
 	}
 	pf_compiler_begin_put(compiler);
-	pf_compile_finish(c, l, PF_CACHE_MISS, NULL);
+	finish(c, l, PF_CACHE_MISS, NULL);
 	pf_compile_to_cache(c, l, rep);
 	free_blocks(c, rep);
 	pf_compiler_end_put(compiler);
-	pf_compile_free(c);
+	compile_free(c);
 }
 
 static void compile_now(struct compile *c)
@@ -321,10 +320,10 @@ static void compile_now(struct compile *c)
 		return;
 	}
 	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_instance_alive(c->instance) &&
-	    pf_compile_again(c, &c->err))
+	    try_again(c, &c->err))
 		return;
-	pf_compile_compare_versions(c);
-	pf_compile_fail(c, &c->err);
+	compare_versions(c);
+	fail(c, &c->err);
 }
 
 /* Take the worker's present instance.  False: C waits for the next one, or has failed. */
@@ -334,7 +333,7 @@ static bool find_instance(struct compile *c)
 	int r = pf_worker_await(c->plan.worker, &c->waiter, &c->instance, &err);
 
 	if (r < 0)
-		pf_compile_fail(c, &err);
+		fail(c, &err);
 	return r > 0;
 }
 
@@ -351,7 +350,7 @@ static bool lead(struct compile *c)
 					&c->key, c->x->user, &err);
 	if (c->flight || r < 0) {
 		if (r < 0)
-			pf_compile_fail(c, &err);
+			fail(c, &err);
 		return r == 0;
 	}
 	r = pf_flight_join(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->flight,
@@ -364,13 +363,13 @@ static bool lead(struct compile *c)
 	case PF_HIT:
 		if (cache)
 			pf_cache_shared(cache);
-		pf_compile_finish(c, loaded, PF_CACHE_HIT, NULL);
+		finish(c, loaded, PF_CACHE_HIT, NULL);
 		pf_loaded_unref(loaded);
-		pf_compile_free(c);
+		compile_free(c);
 		return false;
 	default:
 		pf_err_set(&err, r, "no memory for a compile");
-		pf_compile_fail(c, &err);
+		fail(c, &err);
 		return false;
 	}
 }
@@ -382,7 +381,7 @@ static bool is_superseded(struct compile *c, struct pf_err *ret_why)
 		return false;
 	if (c->x->job == &c->job)
 		c->x->job = NULL;
-	pf_compile_superseded_locked(c->x, ret_why);
+	why_superseded_locked(c->x, ret_why);
 	return true;
 }
 
@@ -400,7 +399,7 @@ static void drop_superseded(struct compile *c, const struct pf_err *why)
 		job = next;
 	}
 	report_compile(c->plan.worker, &c->report, why, 0, PF_CACHE_UNUSED);
-	pf_compile_free(c);
+	compile_free(c);
 }
 
 /* Load a program that is compiled already. */
@@ -413,11 +412,11 @@ static void run_native(struct compile *c)
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);
 	r = pf_compile_native(c, &l, &err);
-	if (r == -EIO && !pf_instance_alive(c->instance) && pf_compile_again(c, &err))
+	if (r == -EIO && !pf_instance_alive(c->instance) && try_again(c, &err))
 		return;
-	pf_compile_finish(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
+	finish(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
 	pf_loaded_unref(l);
-	pf_compile_free(c);
+	compile_free(c);
 }
 
 static void compile_run(struct pf_compile_job *job)
@@ -447,9 +446,9 @@ static void compile_run(struct pf_compile_job *job)
 	} else if (r == 0) {
 		compile_now(c);
 	} else {
-		pf_compile_finish(c, l, PF_CACHE_HIT, NULL);
+		finish(c, l, PF_CACHE_HIT, NULL);
 		pf_loaded_unref(l);
-		pf_compile_free(c);
+		compile_free(c);
 	}
 }
 
@@ -477,7 +476,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &c->facts, err) <
 		    0 ||
 	    pf_executable_plan(x, x->options, &c->facts, &c->plan, err) < 0) {
-		pf_compile_free(c);
+		compile_free(c);
 		return NULL;
 	}
 	c->program = pf_bytes_ref(program);

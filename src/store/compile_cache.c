@@ -100,10 +100,9 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
  * text: where it is equal, plugins can load each other's machine code.  Blocks: reads the plugin's
  * file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
  */
-static int pf_native_identity(struct pf_compiler *compiler,
-			      const struct pf_worker *worker,
-			      const struct pf_instance *instance,
-			      char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
+static int identity_of(struct pf_compiler *compiler, const struct pf_worker *worker,
+		       const struct pf_instance *instance, char ret[PF_CACHE_KEY_TEXT],
+		       struct pf_err *err)
 {
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
 	const struct stat *st = pf_instance_plugin(instance);
@@ -239,9 +238,9 @@ static uint64_t module_len(const struct compile *c, const struct pf_rep_load *re
  * Have the worker load the parts that H lists, which lie at AT of BODY, as C's program: 1
  * and *RET; 0: it cannot, ERR says why; -errno: it died.  Blocks.
  */
-static int pf_compile_load(struct compile *c, const struct pf_cache_header *h,
-			   struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
-			   struct pf_err *err)
+static int load_parts(struct compile *c, const struct pf_cache_header *h,
+		      struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
+		      struct pf_err *err)
 {
 	struct pf_req_load req = { .head.op = PF_OP_LOAD };
 	struct pf_sync_call q = { .instance = c->instance,
@@ -307,7 +306,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 	if (pf_bytes_new(c->x->arena, pf_cache_body_len(&found.header), &body, NULL) ==
 		    0 &&
 	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
-		r = pf_compile_load(c, &found.header, body, 0, ret, err);
+		r = load_parts(c, &found.header, body, 0, ret, err);
 		if (r <= 0) {
 			pf_cache_reject(cache, &found);
 			report(c, PF_REPORT_CACHE_DAMAGED, (uint64_t)found.st.st_size);
@@ -327,8 +326,8 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 /* --- to the cache ------------------------------------------------------------------------- */
 
 /* The facts for listings, and those that a plugin does not know of a loaded program. */
-static struct json_object *pf_native_describe(struct pf_compiler *compiler,
-					      const struct pf_loaded *l, bool with_config)
+static struct json_object *describe_loaded(struct pf_compiler *compiler,
+					   const struct pf_loaded *l, bool with_config)
 {
 	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *o = json_object_new_object(), *name = NULL;
@@ -343,7 +342,7 @@ static struct json_object *pf_native_describe(struct pf_compiler *compiler,
 	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
 	pf_json_add_string(o, "platform", d->platform);
 	pf_json_add_string(o, "platform_version", d->platform_version);
-	if (pf_native_identity(compiler, l->worker, l->instance, identity, NULL) == 0)
+	if (identity_of(compiler, l->worker, l->instance, identity, NULL) == 0)
 		pf_json_add_string(o, "identity", identity);
 	pf_json_add_int(o, "program_bytes", (int64_t)l->program_len);
 	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
@@ -367,7 +366,7 @@ static struct json_object *make_parts(struct pf_compiler *compiler,
 				      const struct pf_rep_optimized *hlo,
 				      struct pf_cache_piece parts[PF_CACHE_PARTS])
 {
-	struct json_object *meta = pf_native_describe(compiler, l, hlo->with_config);
+	struct json_object *meta = describe_loaded(compiler, l, hlo->with_config);
 
 	memset(parts, 0, PF_CACHE_PARTS * sizeof(*parts));
 	parts[PF_CACHE_META].data = pf_json_text(meta);
@@ -431,8 +430,7 @@ static int check_identity(struct compile *c, struct json_object *meta, struct pf
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
 	char identity[PF_CACHE_KEY_TEXT];
-	int r = pf_native_identity(c->x->compiler, c->plan.worker, c->instance, identity,
-				   err);
+	int r = identity_of(c->x->compiler, c->plan.worker, c->instance, identity, err);
 
 	if (r < 0)
 		return r;
@@ -500,7 +498,7 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 				c->x->user, err);
 	if (r < 0)
 		return r;
-	r = pf_compile_load(c, &h, c->program, PF_CACHE_HEADER, ret, err);
+	r = load_parts(c, &h, c->program, PF_CACHE_HEADER, ret, err);
 	if (r > 0)
 		return 0;
 	if (!err->code)

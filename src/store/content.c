@@ -325,9 +325,9 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 
 /* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
  * LOCATION: shares BYTES, or is unpacked.  -ENOSPC, -ENOMEM. */
-static int pf_content_tensor(const struct pf_location *location, unsigned memory,
-			     const struct pf_tensor *tensor, struct pf_bytes *bytes,
-			     uint64_t off, struct pf_value **ret, struct pf_err *err)
+static int tensor_value(const struct pf_location *location, unsigned memory,
+			const struct pf_tensor *tensor, struct pf_bytes *bytes,
+			uint64_t off, struct pf_value **ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *own = NULL;
 	uint64_t len = tensor->len;
@@ -365,8 +365,8 @@ static int safetensors_value(struct pf_buffer *b, struct pf_value **ret,
 		return 1;
 	r = pf_safetensors_parse(pf_bytes_at(b->content, 0), b->size, &st, err);
 	if (r > 0)
-		r = pf_content_tensor(b->location, b->memory, st.tensors, b->content,
-				      st.header_len, ret, err);
+		r = tensor_value(b->location, b->memory, st.tensors, b->content,
+				 st.header_len, ret, err);
 	pf_safetensors_release(&st);
 	return r;
 }
@@ -427,8 +427,8 @@ static int make_values(const struct pf_location *location, unsigned memory,
 	if (!tensors->values)
 		return pf_err_set(err, -ENOMEM, "no memory for %zu arrays", head->n);
 	for (size_t i = 0; i < head->n; i++) {
-		int r = pf_content_tensor(location, memory, &head->tensors[i], bytes,
-					  head->header_len, &tensors->values[i], err);
+		int r = tensor_value(location, memory, &head->tensors[i], bytes,
+				     head->header_len, &tensors->values[i], err);
 
 		if (r < 0)
 			return r;

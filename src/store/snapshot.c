@@ -17,7 +17,7 @@ enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20, STAT_TEXT = 4096 };
 enum { LONG_TEXT = 128 << 10 };
 
 /* Is the content what a reader of FORMAT gets, byte for byte? */
-static bool content_is_view(const struct pf_buffer *b, enum pf_format format)
+static bool is_content(const struct pf_buffer *b, enum pf_format format)
 {
 	return format == b->format && (b->content || !b->value);
 }
@@ -38,14 +38,14 @@ static bool is_packed(const struct pf_value *v, enum pf_format format)
 bool pf_snapshot_is_slow(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	if (content_is_view(b, format) || !b->value)
+	if (is_content(b, format) || !b->value)
 		return false;
 	return (format == PF_FORMAT_TXT && count_of(b->value) > SLOW_TEXT) ||
 	       (is_packed(b->value, format) && count_of(b->value) > SLOW_PACKED);
 }
 
 /* The content: frozen once it is committed, before that it may move. */
-static void view_content_locked(struct pf_buffer *b, struct pf_snapshot *snapshot)
+static void show_content_locked(struct pf_buffer *b, struct pf_snapshot *snapshot)
 {
 	bool frozen = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
 
@@ -97,7 +97,7 @@ static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot 
 	return 1;
 }
 
-static int view_value(struct pf_value *v, enum pf_format format, const char *name,
+static int show_value(struct pf_value *v, enum pf_format format, const char *name,
 		      struct pf_wait *waiter, struct pf_snapshot *snapshot,
 		      struct pf_err *err)
 {
@@ -121,7 +121,7 @@ static int view_value(struct pf_value *v, enum pf_format format, const char *nam
 struct pf_value *pf_snapshot_pin(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	if (content_is_view(b, format) || !b->value)
+	if (is_content(b, format) || !b->value)
 		return NULL;
 	pf_value_pin(b->value);
 	return pf_value_ref(b->value);
@@ -136,8 +136,8 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 
 	memset(ret, 0, sizeof(*ret));
 	pf_lock(&b->lock);
-	if (content_is_view(b, format)) {
-		view_content_locked(b, ret);
+	if (is_content(b, format)) {
+		show_content_locked(b, ret);
 		pf_unlock(&b->lock);
 		return 1;
 	}
@@ -148,7 +148,7 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	if (!v)
 		return pf_err_set(err, -ENODATA, "there is no array to show: %s",
 				  why.code ? why.text : "nothing was written");
-	r = view_value(v, format, name, waiter, ret, err);
+	r = show_value(v, format, name, waiter, ret, err);
 	if (r <= 0)
 		pf_snapshot_release(ret);
 	return r;
@@ -464,7 +464,7 @@ static uint64_t text_len(struct pf_value *v)
 static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	if (format != PF_FORMAT_TXT || content_is_view(b, format) || !b->value ||
+	if (format != PF_FORMAT_TXT || is_content(b, format) || !b->value ||
 	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return NULL;
 	return pf_value_ref(b->value);
@@ -508,7 +508,7 @@ uint64_t pf_snapshot_size(struct pf_buffer *b, enum pf_format format, const char
 	if (text)
 		return text_len(text);
 	PF_LOCK_SCOPE(&b->lock);
-	if (content_is_view(b, format))
+	if (is_content(b, format))
 		return b->size;
 	if (!b->value || pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return 0;
@@ -519,8 +519,8 @@ uint64_t pf_snapshot_size(struct pf_buffer *b, enum pf_format format, const char
 }
 
 /* The bytes of BUFFER as FORMAT in an extent of their own. */
-static int copy_view(struct pf_buffer *b, enum pf_format format, const char *name,
-		     struct pf_bytes **ret, uint64_t *size, struct pf_err *err)
+static int copy_shown(struct pf_buffer *b, enum pf_format format, const char *name,
+		      struct pf_bytes **ret, uint64_t *size, struct pf_err *err)
 {
 	struct pf_snapshot snapshot;
 	int r = pf_snapshot_open(b, format, name, NULL, &snapshot, err);
@@ -543,7 +543,7 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name
 {
 	struct pf_bytes *bytes = NULL, *old;
 	uint64_t size = 0;
-	int r = keep ? copy_view(b, format, name, &bytes, &size, err) : 0;
+	int r = keep ? copy_shown(b, format, name, &bytes, &size, err) : 0;
 
 	if (r < 0)
 		return r;

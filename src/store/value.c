@@ -232,7 +232,7 @@ void pf_value_drop_device_locked(struct pf_value *v)
 	pf_value_settle_charge_locked(v);
 }
 
-static void pf_value_drop_host_locked(struct pf_value *v)
+static void drop_host_locked(struct pf_value *v)
 {
 	if (v->pool_instance && v->pool_block)
 		pf_instance_free_block(v->pool_instance, v->pool_off);
@@ -251,7 +251,7 @@ void pf_value_unref(struct pf_value *v)
 	unlink_locked(&v->reclaimable);
 	pf_unlock(&pf_store_lock);
 	pf_value_release_source(v->source);
-	pf_value_drop_host_locked(v);
+	drop_host_locked(v);
 	pf_value_drop_device_locked(v);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
@@ -359,7 +359,7 @@ static bool is_reclaimable_locked(const struct pf_value *v)
 }
 
 /* Drop VALUE's host copy if it can be made again; returns the bytes that this freed. */
-static uint64_t pf_value_drop_reclaimable(struct pf_value *v)
+static uint64_t drop_reclaimable(struct pf_value *v)
 {
 	uint64_t given;
 
@@ -368,7 +368,7 @@ static uint64_t pf_value_drop_reclaimable(struct pf_value *v)
 	    !pf_instance_alive(v->instance))
 		return 0;
 	given = v->charged + (v->bytes ? v->bytes->extent.len : 0);
-	pf_value_drop_host_locked(v);
+	drop_host_locked(v);
 	return given - v->charged;
 }
 
@@ -376,7 +376,7 @@ static void consume_locked(struct pf_value *v)
 {
 	if (v->pins || !v->consumed)
 		return;
-	pf_value_drop_host_locked(v);
+	drop_host_locked(v);
 	pf_value_drop_device_locked(v);
 }
 
@@ -504,7 +504,7 @@ static uint64_t reclaim(void *arg, uint64_t need)
 	uint64_t given = 0;
 
 	while (given < need && (v = take_oldest(arg))) {
-		given += pf_value_drop_reclaimable(v);
+		given += drop_reclaimable(v);
 		pf_value_unref(v);
 	}
 	return given;

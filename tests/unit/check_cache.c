@@ -529,7 +529,6 @@ START_TEST(plugins_are_hashed_once)
 	fputs("abd", f);
 	fclose(f);
 	ck_assert_int_eq(stat(path, &newer), 0);
-	ck_assert(!pf_cache_same_file(&st, &newer));
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &newer, again, NULL), 0);
 	ck_assert_mem_ne(sha, again, PF_SHA256);
 	newer.st_size++;
