@@ -62,7 +62,7 @@ struct pf_sched_config {
 /* NULL: no memory. */
 struct pf_sched *pf_sched_new(const struct pf_sched_config *config);
 
-/* No request is queued or granted any more.  NULL is allowed. */
+/* Free SCHED, which nothing calls any more; queued requests are not granted.  NULL is allowed. */
 void pf_sched_free(struct pf_sched *sched);
 
 /*

@@ -143,13 +143,14 @@ static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
 			    const struct pf_sched_request *r)
 {
 	const struct pf_sched_config *c = &s->config;
-	int64_t long_since = pf_now_ms() - c->long_ms;
+	int64_t long_since;
 	unsigned taken = 0;
 
 	if (q->alone || q->n_held == c->max_held)
 		return false;
 	if (q->n_held < c->slots && !r->alone)
 		return true;
+	long_since = pf_now_ms() - c->long_ms;
 	for (unsigned i = 0; i < c->max_held; i++)
 		if (q->slots[i].ticket)
 			taken += q->slots[i].since > long_since ||

@@ -51,6 +51,11 @@ static void open_sched(unsigned queues, unsigned slots, unsigned long_ms)
 		.n_queues = queues, .slots = slots, .max_held = 40, .long_ms = long_ms });
 }
 
+static void close_sched(void)
+{
+	pf_sched_free(sched);
+}
+
 static void prepare(struct one *one, char name, uid_t user, const unsigned *queues,
 		    unsigned n)
 {
@@ -106,8 +111,6 @@ START_TEST(users_are_served_round_robin)
 	/* the queue is empty now */
 	take(&all[0], 'z', 1);
 	ck_assert_str_eq(order, "abxmcydz");
-	end(&all[0]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -122,9 +125,6 @@ START_TEST(so_many_slots)
 	end(&all[0]);
 	end(&all[2]);
 	ck_assert_str_eq(order, "abcdef");
-	for (unsigned i = 3; i < 6; i++)
-		end(&all[i]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -160,8 +160,6 @@ START_TEST(what_was_dequeued_is_not_granted)
 	end(&all[0]);
 	end(&all[2]);
 	ck_assert_str_eq(order, "acfegBace");
-	end(&all[4]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -189,10 +187,6 @@ START_TEST(a_slot_held_for_long_counts_against_its_user)
 	while (atomic_load(&n_granted) < 5)
 		usleep(1000);
 	ck_assert_str_eq(order, "abxyc");
-	for (unsigned i = 0; i < 5; i++)
-		if (i != 1)
-			end(&all[i]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -222,7 +216,6 @@ START_TEST(so_many_are_held)
 		wait_for(i + 1);
 		end(&many[i]);
 	}
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -254,7 +247,6 @@ START_TEST(front_requests_precede_all_others)
 	for (unsigned i = 0; i < 6; i++)
 		end(&all[strchr("abcxFG", order[i]) - strchr("abcxFG", 'a')]);
 	ck_assert_str_eq(order, "aFGbxc");
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -276,9 +268,6 @@ START_TEST(alone_is_alone)
 	take(&all[0], 'd', 2);
 	end(&all[3]);
 	ck_assert_str_eq(order, "abSTcd");
-	end(&all[0]);
-	end(&all[4]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -309,9 +298,6 @@ START_TEST(long_ones_may_be_free)
 	ck_assert_str_eq(order, "abcdS");
 	end(&all[4]);
 	ck_assert_str_eq(order, "abcdSe");
-	end(&all[3]);
-	end(&all[5]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -352,9 +338,6 @@ START_TEST(a_user_may_have_to_wait)
 	atomic_store(&user_1_until, 0);
 	pf_sched_review(sched);
 	ck_assert_str_eq(order, "xFab");
-	end(&all[2]);
-	end(&all[3]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -370,9 +353,6 @@ START_TEST(a_copy_is_released_in_place_of_its_request)
 	ck_assert_str_eq(order, "a");
 	pf_sched_release(sched, &copy);
 	ck_assert_str_eq(order, "ab");
-	end(&all[0]);
-	end(&all[1]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -406,9 +386,6 @@ START_TEST(several_queues_at_once)
 	ck_assert(pf_sched_dequeue(sched, &all[1].request));
 	end(&all[1]);
 	ck_assert_str_eq(order, "aBdf");
-	end(&all[0]);
-	end(&all[2]);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -437,7 +414,6 @@ START_TEST(releases_within_granted_need_no_stack)
 	}
 	end(&all[0]);
 	ck_assert_uint_eq(atomic_load(&n_granted), MANY + 1);
-	pf_sched_free(sched);
 	free(many);
 }
 END_TEST
@@ -516,7 +492,6 @@ START_TEST(many_threads_and_queues)
 	for (unsigned i = 0; i < SLOTS; i++)
 		take(&all[i], 'a', 1);
 	ck_assert_uint_eq(atomic_load(&n_granted), SLOTS);
-	pf_sched_free(sched);
 }
 END_TEST
 
@@ -525,6 +500,7 @@ int main(void)
 	Suite *s = suite_create("scheduler");
 	TCase *tc = tcase_create("core");
 
+	tcase_add_checked_fixture(tc, NULL, close_sched);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, users_are_served_round_robin);
 	tcase_add_test(tc, so_many_slots);
