@@ -30,6 +30,7 @@ static int spawn(const struct pf_process_start *start, char *const *env, char *n
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
+	pid_t pid;
 	int r;
 
 	snprintf(parent, sizeof(parent), "%d", (int)getpid());
@@ -48,11 +49,12 @@ static int spawn(const struct pf_process_start *start, char *const *env, char *n
 	posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
 	posix_spawn_file_actions_adddup2(&fa, sock, PF_CHANNEL_FD);
 	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	r = posix_spawn(ret, program, &fa, &attr, argv, env);
+	r = posix_spawn(&pid, program, &fa, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&fa);
 	if (r)
 		return pf_err_set(err, -r, "start %s: %s", program, strerror(r));
+	*ret = pid;
 	return 0;
 }
 
