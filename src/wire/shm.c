@@ -47,18 +47,19 @@ int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err)
 
 /* --- the loss of a page ---------------------------------------------------------------- */
 
-enum { GUARDS = 256 };
+enum { GUARDS = 256, FREE = 0, TAKEN = 1 };
 
-/* The signal handler reads these without a lock: start is written last, and cleared first. */
+/*
+ * The signal handler reads these, so there is no lock: pf_guard_add takes a free guard by setting
+ * start to TAKEN, and writes the address last.
+ */
 static struct guard {
-	_Atomic uintptr_t start; /* 0: free */
+	_Atomic uintptr_t start; /* FREE, TAKEN or the mapping's address */
 	size_t len;
 	_Atomic bool *lost;
 	int fd;
 } guards[GUARDS];
 
-static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* rank 9; which guards are free */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static struct guard *find(uintptr_t at)
@@ -66,7 +67,7 @@ static struct guard *find(uintptr_t at)
 	for (int i = 0; i < GUARDS; i++) {
 		uintptr_t start = atomic_load(&guards[i].start);
 
-		if (start && at >= start && at - start < guards[i].len)
+		if (start > TAKEN && at >= start && at - start < guards[i].len)
 			return &guards[i];
 	}
 	return NULL;
@@ -113,23 +114,23 @@ static void install(void)
 void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd)
 {
 	pthread_once(&once, install);
-	PF_LOCK_SCOPE(&lock);
-	for (int i = 0; i < GUARDS; i++)
-		if (!atomic_load(&guards[i].start)) {
-			guards[i].len = len;
-			guards[i].lost = lost;
-			guards[i].fd = fd;
-			atomic_store(&guards[i].start, (uintptr_t)memory);
-			return;
-		}
+	for (int i = 0; i < GUARDS; i++) {
+		uintptr_t start = FREE;
+
+		if (!atomic_compare_exchange_strong(&guards[i].start, &start, TAKEN))
+			continue;
+		guards[i].len = len;
+		guards[i].lost = lost;
+		guards[i].fd = fd;
+		atomic_store(&guards[i].start, (uintptr_t)memory);
+		return;
+	}
 }
 
 void pf_guard_remove(const void *memory)
 {
-	struct guard *g;
+	struct guard *g = find((uintptr_t)memory);
 
-	PF_LOCK_SCOPE(&lock);
-	g = find((uintptr_t)memory);
 	if (g)
-		atomic_store(&g->start, 0);
+		atomic_store(&g->start, FREE);
 }

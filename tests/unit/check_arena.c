@@ -310,14 +310,13 @@ START_TEST(shrinking_gives_the_end_back)
 }
 END_TEST
 
-/* --- everything at random, against a model ------------------------------------------- */
+/* --- everything at random, with marks at both ends ------------------------------------- */
 
 enum { SLOTS = 64, STEPS = 20000 };
 
 struct slot {
 	struct pf_extent e;
-	uint64_t mark; /* written to the start, the middle and the end */
-	uint64_t len;  /* bytes that are ours */
+	uint64_t mark;
 };
 
 static uint64_t random_length(uint64_t *seed)
@@ -334,92 +333,43 @@ static uint64_t random_length(uint64_t *seed)
 	}
 }
 
-static uint64_t *mark_at(const struct slot *s, int which)
+static uint64_t *first_of(const struct slot *s)
 {
-	uint64_t at = which == 0 ? 0 : which == 1 ? s->len / 2 : s->len - 8;
-
-	return pf_arena_at(arena, s->e.off + at / 8 * 8);
+	return pf_arena_at(arena, s->e.off);
 }
 
-static void put_marks(struct slot *s, uint64_t mark)
+static uint64_t *last_of(const struct slot *s)
 {
-	s->mark = mark;
-	for (int i = 0; i < 3 && s->len >= 8; i++)
-		*mark_at(s, i) = mark;
-}
-
-static void check_marks(const struct slot *s)
-{
-	for (int i = 0; i < 3 && s->len >= 8; i++)
-		if (*mark_at(s, i) != s->mark)
-			ck_abort_msg("mark %d of %llu bytes is gone", i,
-				     (unsigned long long)s->len);
-}
-
-static void check_all(const struct slot *slots)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < SLOTS; i++) {
-		const struct pf_extent *a = &slots[i].e;
-
-		sum += a->len;
-		if (!a->len)
-			continue;
-		ck_assert_uint_eq(a->off % (a->len >= MIB ? 2 * MIB : 64), 0);
-		check_marks(&slots[i]);
-		for (int j = 0; j < i; j++) {
-			const struct pf_extent *b = &slots[j].e;
-
-			if (b->len && a->off < b->off + b->len &&
-			    b->off < a->off + a->len)
-				ck_abort_msg("extents %d and %d overlap", i, j);
-		}
-	}
-	ck_assert_uint_eq(used(), sum);
+	return pf_arena_at(arena, s->e.off + s->e.len - 8);
 }
 
 static void step(struct slot *s, uint64_t *seed, uint64_t limit)
 {
-	uint64_t len = random_length(seed), mark = next(seed, UINT64_MAX),
-		 before = used();
+	uint64_t len = random_length(seed), before = used();
 	struct pf_extent old = s->e;
-	struct pf_err err = PF_ERR_INIT;
-	uint64_t keep;
-	int r;
+	int what = (int)next(seed, 4), r = 0;
 
-	if (!s->e.len) {
-		r = pf_arena_alloc(arena, len, &s->e, &err);
-		s->len = r == 0 ? len : 0;
+	if (old.len)
+		ck_assert(*first_of(s) == s->mark && *last_of(s) == s->mark);
+	if (!old.len) {
+		r = pf_arena_alloc(arena, len, &s->e, NULL);
 		ck_assert(r == 0 || (r == -ENOSPC && before + len * 2 + 2 * MIB > limit));
-		if (r == 0)
-			put_marks(s, mark);
-		return;
-	}
-	switch (next(seed, 4)) {
-	case 0:
-		keep = s->len;
-		r = pf_arena_grow(arena, &s->e, len, keep, &err);
-		ck_assert(r == 0 || r == -ENOSPC);
-		if (r < 0)
-			ck_assert(s->e.off == old.off && s->e.len == old.len);
-		check_marks(s);
-		if (r == 0 && len > s->len) {
-			s->len = len;
-			put_marks(s, mark);
-		}
-		break;
-	case 1:
+		s->mark = next(seed, UINT64_MAX);
+	} else if (what == 0) {
+		r = pf_arena_grow(arena, &s->e, len, old.len, NULL);
+		ck_assert(r == 0 ? s->e.len >= len
+				 : r == -ENOSPC && s->e.off == old.off &&
+					   s->e.len == old.len);
+		ck_assert_uint_eq(*first_of(s), s->mark);
+	} else if (what == 1) {
 		pf_arena_shrink(arena, &s->e, len);
-		if (len < s->len) {
-			s->len = len;
-			put_marks(s, mark);
-		}
-		break;
-	default:
+		ck_assert_uint_eq(*first_of(s), s->mark);
+	} else {
 		pf_arena_give(arena, &s->e);
-		*s = (struct slot){ 0 };
 	}
+	if (s->e.len)
+		*first_of(s) = *last_of(s) = s->mark;
+	ck_assert_uint_eq(used(), before - old.len + s->e.len);
 	ck_assert_uint_le(used(), limit);
 }
 
@@ -434,11 +384,8 @@ START_TEST(random_use_keeps_order)
 
 	memset(slots, 0, sizeof(slots));
 	open_arena(runs[_i].limit);
-	for (int i = 0; i < STEPS; i++) {
+	for (int i = 0; i < STEPS; i++)
 		step(&slots[next(&seed, SLOTS)], &seed, runs[_i].limit);
-		if (i % 50 == 0)
-			check_all(slots);
-	}
 	for (int i = 0; i < SLOTS; i++)
 		pf_arena_give(arena, &slots[i].e);
 	close_arena();
