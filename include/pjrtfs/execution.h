@@ -6,13 +6,14 @@
 #include "pjrtfs/executable.h"
 #include "pjrtfs/scheduler.h"
 
-/* One argument of one row. */
+/* One argument of one row: an array, or bytes that the caller lends. */
 struct pf_exec_arg {
-	struct pf_value *value; /* owned reference */
-	const char *name;       /* borrowed, for messages */
-	uint32_t carry; /* index of the result of the same row that replaces it in the
+	struct pf_value *value; /* owned reference; NULL: bytes of lent, from off on */
+	uint64_t off;
+	const char *name; /* borrowed, for messages */
+	uint32_t carry;   /* index of the result of the same row that replaces it in the
 			      * next run; PF_NO_CARRY: none */
-	bool donate;    /* the first run may consume it */
+	bool donate;      /* the first run may consume it */
 	bool donate_carried; /* later runs may consume the results that replace it */
 
 	bool donated; /* the store's: nobody else can use it, until the end */
@@ -21,10 +22,17 @@ struct pf_exec_arg {
 /* One result of one row. */
 struct pf_exec_result {
 	struct pf_value *value; /* owned reference; done may steal it */
+	/* If arguments were lent there is no value: len host bytes, dense and row-major, sub-byte
+	 * types one a byte; transient: only during done, else until the execution is freed. */
+	const void *data;
+	uint64_t len;
+	bool transient;
 
 	/* The store's. */
-	uint64_t id;  /* the worker's */
-	uint64_t own; /* bytes that are charged for it */
+	uint32_t where; /* enum pf_where */
+	uint64_t off;   /* in the pool */
+	uint64_t held;  /* bytes that are charged for data */
+	uint64_t own;   /* bytes that are charged for what does not exist yet */
 };
 
 /*
@@ -44,6 +52,9 @@ struct pf_execution {
 			  * UINT32_MAX: where its first argument is */
 	uid_t uid;        /* who asked, and whose slots it takes */
 	char *id;         /* owned: the command's, JSON text, or NULL; for events */
+	struct pf_bytes
+		*lent; /* owned reference: pf_execution_lend's, until done; or NULL */
+	bool take;     /* done takes bytes, not values, and no event tells of the end */
 	void *user;
 	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
@@ -81,15 +92,15 @@ struct pf_execution {
 	unsigned tries;
 	struct pf_instance *instance; /* owned reference: where it was sent */
 	uint64_t *message; /* owned: the lists behind the request's fixed part */
+	size_t lent_len;   /* bytes of them that describe what is lent */
 	size_t n_pinned;   /* arguments */
-	uint32_t asked;    /* runs in the message */
 	uint64_t extra;    /* bytes charged for results of runs before the last */
 	struct pf_sched_request slot;
 	struct pf_sched
 		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
 	bool has_slot;
-	unsigned *devices; /* owned: the slots', but for a single one: */
-	unsigned one_device;
+	unsigned *devices;     /* owned: the slots', but for a single one: */
+	unsigned first_device; /* index of the worker's: where the first row runs */
 	struct pf_exec_arg args[];
 };
 
@@ -104,6 +115,23 @@ int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_
 struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n_args,
 				      size_t n_rows);
 void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
+
+/*
+ * Can LOADED be executed with arguments that are lent?  0; -EOPNOTSUPP: it is for several devices;
+ * -E2BIG: what it takes and gives has no room in one message.
+ */
+int pf_execution_check_lent(const struct pf_loaded *loaded, struct pf_err *err);
+
+/*
+ * Have EXECUTION, which has as many arguments as LOADED takes, run LOADED, which its executable
+ * gave, on bytes: argument I lies at OFFS[I] of BYTES, which stay unchanged until done.  Its
+ * results are bytes, too.  References are taken, OFFS is copied.
+ *
+ * When the worker dies before the execution was sent, the program is compiled again first,
+ * -ECANCELED if it is another one by then.
+ */
+void pf_execution_lend(struct pf_execution *execution, struct pf_loaded *loaded,
+		       struct pf_bytes *bytes, const uint64_t *offs);
 
 /*
  * Check the arguments against the signature, bring everything to the device that is not there
@@ -126,81 +154,5 @@ bool pf_execution_has_slot(struct pf_execution *execution);
 
 /* Its queue position on the device whose slot it waits for, from 1 on; 0: it does not wait. */
 unsigned pf_execution_position(struct pf_execution *execution);
-
-/* Invocations: one run of an executable on bytes that become no buffer and no value. */
-
-/* One result. */
-struct pf_result {
-	const void
-		*data; /* len host bytes: dense, row-major, sub-byte types one a byte */
-	uint64_t len;
-	bool fleeting; /* data is there during done only; else until the invocation goes */
-
-	/* The store's. */
-	uint32_t where; /* enum pf_where */
-	uint64_t off;
-	uint64_t charged;
-};
-
-/*
- * One invocation.  The caller makes it, starts it, and gets it back in done, where it copies
- * the results that are fleeting; it frees it when it has read the others.
- */
-struct pf_invocation {
-	void *user;
-	uid_t uid; /* who asked: in whose turn it runs */
-	/* Called once, on any thread, no lock held; CODE is 0 or -errno. */
-	void (*done)(struct pf_invocation *invocation, int code,
-		     const struct pf_err *err);
-
-	/* What it gives: the signature's outputs. */
-	size_t n_outs;
-	struct pf_result *outs; /* owned */
-	double seconds;         /* from start to end */
-	double device_seconds;  /* in the plugin */
-	unsigned device;        /* index of the worker's device */
-
-	/* The store's. */
-	struct pf_executable *executable; /* owned reference */
-	struct pf_loaded *loaded;         /* owned reference */
-	struct pf_bytes *bytes;           /* owned reference, until done */
-	struct pf_instance *instance;     /* owned reference: where it was sent */
-	struct pf_call call;
-	struct pf_wait waiter;
-	struct pf_sched_request turn;
-	struct pf_sched *sched; /* borrowed: where it takes one; NULL: nowhere */
-	bool may_run;           /* its turn has come */
-	struct timespec start;
-	unsigned tries;
-	uint64_t reserved; /* bytes charged for results that have not come */
-	size_t tail_len;
-	uint64_t *tail; /* owned: ids of the results, arguments */
-};
-
-/*
- * Can LOADED be invoked at all?  0; -EOPNOTSUPP: it is for several devices; -E2BIG: what it
- * takes and gives has no room in one message.
- */
-int pf_invocation_check(const struct pf_loaded *loaded, struct pf_err *err);
-
-/*
- * Prepare a run of LOADED, which pf_invocation_check allows and which EXECUTABLE gave; input
- * I of its signature lies at OFFS[I] of BYTES, which stay unchanged until done.  References
- * are taken, OFFS is copied.  NULL: no memory.
- */
-struct pf_invocation *pf_invocation_new(struct pf_executable *executable,
-					struct pf_loaded *loaded, struct pf_bytes *bytes,
-					const uint64_t *offs);
-
-/* Free it, before it was started or after done; what it got from the worker goes back. */
-void pf_invocation_free(struct pf_invocation *invocation); /* NULL is allowed */
-
-/*
- * Run it in its turn; done is always called, perhaps before this returns.  When the worker dies before it
- * was sent, the program is compiled again first, -ECANCELED if it is another one by then.
- * -ENOSPC: the results would be over the memory limit; it did not run.  It is measured, but no event: there may be
- * tens of thousands a second.  Does not block.
- */
-void pf_invocation_start(struct pf_invocation *invocation);
 
 #endif

@@ -105,7 +105,7 @@ void pf_ring_close(struct pf_ring *ring);
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 10,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 11,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -128,7 +128,6 @@ enum pf_op {
 	PF_OP_OPTIMIZED,       /* struct pf_req_id (executable) -> pf_rep_optimized   */
 	PF_OP_SERIALIZE,       /* struct pf_req_id         -> pf_rep_block            */
 	PF_OP_LOAD,            /* struct pf_req_load       -> pf_rep_load             */
-	PF_OP_CALL,            /* struct pf_req_call       -> pf_rep_execute          */
 	PF_OP_COUNT
 };
 
@@ -249,6 +248,8 @@ enum {
 	PF_DONATE_FIRST = 1 << 0, /* bits of donate: by the first run, */
 	PF_DONATE_LATER = 1 << 1, /* by the runs after it, which get a result instead */
 	PF_WIRE_GENERATIONS = 3,  /* runs whose results exist at a time */
+	PF_EXECUTE_TAKE =
+		1 << 0, /* in flags: the results' bytes are wanted, not buffers */
 };
 
 #define PF_NO_CARRY UINT32_MAX
@@ -256,8 +257,10 @@ enum {
 /*
  * Execute on n_devices devices at once, in the order of the executable's.  These follow:
  *
- *     uint64_t arguments[]  buffers: n_args of the first device, of the second ...
+ *     uint64_t arguments[]  buffers: n_args of the first device, of the second ...; 0: the next
+ *                           of those that are lent, for one device only
  *     uint64_t results[]    ids of new buffers: n_outs of the first device, of the second ...
+ *     struct pf_arg lent[]  one for each argument that is 0, each with its extents
  *     uint32_t carry[]      of each argument: which result of the same device replaces it in
  *                           the next run, or PF_NO_CARRY
  *     uint8_t donate[]      n_args: which runs may consume the argument, on every device
@@ -273,10 +276,19 @@ struct pf_req_execute {
 	uint32_t n_args, n_outs; /* of each device */
 	uint32_t n_devices;      /* at least 1 */
 	uint32_t repeat;         /* 0 is 1 */
+	uint32_t flags;          /* PF_EXECUTE_TAKE */
+	uint32_t lent_device;    /* index: where lent arguments are used */
 	uint32_t pad;
 };
 
-/* The bytes of a request: of N_ARGS and N_OUTS on all N_DEVICES. */
+/* A lent argument: bytes in the arena, which stay unchanged until the answer. */
+struct pf_arg {
+	uint64_t off, len;
+	uint32_t dtype; /* as in struct pf_req_buffer */
+	uint32_t rank;  /* so many int64_t extents follow */
+};
+
+/* The bytes of a request but for what is lent: of N_ARGS and N_OUTS on all N_DEVICES. */
 static inline uint64_t pf_execute_bytes(uint64_t n_args, uint64_t n_outs,
 					uint64_t n_devices)
 {
@@ -288,7 +300,8 @@ static inline uint64_t pf_execute_bytes(uint64_t n_args, uint64_t n_outs,
  * n_outs struct pf_out follow, of all devices, ordered as their ids: the results of the last
  * good run, all of them ready.  Then come the inline results' bytes, each at its off from the
  * start of this struct, and last the sentence why there were no more runs, of why_len bytes.
- * If the first run fails the whole reply is a failure.
+ * If the first run fails the whole reply is a failure.  With PF_EXECUTE_TAKE no result is
+ * PF_WHERE_DEVICE, and only those that are PF_WHERE_POOL have a buffer.
  */
 struct pf_rep_execute {
 	struct pf_rep_head rep;
@@ -308,8 +321,7 @@ enum pf_where {
 	PF_WHERE_INLINE, /* in the message, at off */
 	PF_WHERE_POOL,   /* the plugin's own memory, at off in the pool; stays unchanged
 			  * until the buffer is freed or donated */
-	PF_WHERE_BLOCK, /* a copy in a block of the pool, at off, which the daemon frees; of
-			  * a call there is no buffer besides */
+	PF_WHERE_BLOCK, /* a copy in a block of the pool, at off, which the daemon frees */
 };
 
 struct pf_out {
@@ -317,26 +329,6 @@ struct pf_out {
 	uint32_t dtype;    /* as the plugin has it */
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
-};
-
-/* An argument of a call: bytes in the arena, which stay unchanged until the answer. */
-struct pf_arg {
-	uint64_t off, len;
-	uint32_t dtype; /* as in struct pf_req_buffer */
-	uint32_t rank;  /* so many int64_t extents follow */
-};
-
-/*
- * Execute on one device with arguments that nobody else uses, and results that nobody keeps.
- * n_outs uint64_t ids follow, for results that are PF_WHERE_POOL (others have no buffer),
- * then n_args struct pf_arg, each with its extents.  No result is PF_WHERE_DEVICE.
- */
-struct pf_req_call {
-	struct pf_msg_head head;
-	uint64_t executable;
-	uint32_t device; /* index: where it runs */
-	uint32_t any; /* 1: it is a program for any device; 0: it was compiled for this */
-	uint32_t n_args, n_outs;
 };
 
 /* Copy a buffer of this client to one of its devices, perhaps the same, and memories. */

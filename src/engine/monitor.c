@@ -242,8 +242,7 @@ static bool had_suspects(struct pf_instance *instance)
 {
 	return pf_instance_lost(instance, PF_OP_COMPILE) ||
 	       pf_instance_lost(instance, PF_OP_LOAD) ||
-	       pf_instance_lost(instance, PF_OP_EXECUTE) ||
-	       pf_instance_lost(instance, PF_OP_CALL);
+	       pf_instance_lost(instance, PF_OP_EXECUTE);
 }
 
 /* The process is dead (DIED) or must be ended: end the instance, with *WHY.  True: calls that it

@@ -453,9 +453,7 @@ void pf_quarantine_add_execution(const struct pf_executable *x, const struct pf_
 	if (why->pjrt_code >= 0 || pf_instance_was_stopped(instance) ||
 	    pf_instance_lost(instance, PF_OP_COMPILE) +
 		    pf_instance_lost(instance, PF_OP_LOAD) ||
-	    pf_instance_lost(instance, PF_OP_EXECUTE) +
-			    pf_instance_lost(instance, PF_OP_CALL) !=
-		    1)
+	    pf_instance_lost(instance, PF_OP_EXECUTE) != 1)
 		return;
 	if (x->compiler)
 		pf_quarantine_add(x->compiler->quarantine, PF_SUSPECT_EXECUTION, &l->key,

@@ -19,7 +19,7 @@ static unsigned device_of(const struct pf_execution *e, size_t row)
 		return e->loaded->devices[row];
 	if (e->device != UINT32_MAX)
 		return e->device;
-	return e->n_args ? e->args[0].value->device : 0;
+	return e->n_args && e->args[0].value ? e->args[0].value->device : 0;
 }
 
 static const char *plural(size_t n)
@@ -147,6 +147,80 @@ enum {
 	SPIN_US = 50,
 };
 
+/* --- the message ---------------------------------------------------------------------- */
+
+static size_t args_in_row(const struct pf_execution *e)
+{
+	return e->n_args / e->n_rows;
+}
+
+/* The message's lists, as struct pf_req_execute has them. */
+static uint64_t *result_ids(const struct pf_execution *e)
+{
+	return e->message + e->n_args;
+}
+
+static uint32_t *carries(const struct pf_execution *e)
+{
+	return (uint32_t *)(void *)((char *)(result_ids(e) + e->n_outs) + e->lent_len);
+}
+
+static uint8_t *donations(const struct pf_execution *e)
+{
+	return (uint8_t *)(carries(e) + e->n_args);
+}
+
+/* The bytes that describe what is lent to a program with signature S. */
+static size_t lent_bytes(const struct pf_signature *s)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		len += sizeof(struct pf_arg) + s->inputs[i].shape.rank * sizeof(int64_t);
+	return len;
+}
+
+int pf_execution_check_lent(const struct pf_loaded *loaded, struct pf_err *err)
+{
+	const struct pf_signature *s = loaded->signature;
+
+	if (loaded->n_devices > 1)
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "the program runs on %u devices at once, a call on one",
+				  loaded->n_devices);
+	if (s->n_inputs > PF_WIRE_MAX_ARGS || s->n_outputs > PF_WIRE_MAX_ARGS ||
+	    pf_execute_bytes(s->n_inputs, s->n_outputs, 1) + lent_bytes(s) >
+		    PF_RING_MESSAGE ||
+	    sizeof(struct pf_rep_execute) + s->n_outputs * sizeof(struct pf_out) >
+		    PF_RING_MESSAGE)
+		return pf_err_set(err, -E2BIG,
+				  "%zu inputs and %zu outputs are too many for a call",
+				  s->n_inputs, s->n_outputs);
+	return 0;
+}
+
+static void describe_lent(struct pf_execution *e)
+{
+	const struct pf_signature *s = e->loaded->signature;
+	char *at = (char *)(result_ids(e) + e->n_outs);
+
+	for (size_t i = 0; i < e->n_args; i++) {
+		const struct pf_param *in = &s->inputs[i];
+		struct pf_arg arg = { .off = pf_bytes_offset(e->lent, e->args[i].off),
+				      .dtype = in->dtype,
+				      .rank = in->shape.rank };
+		size_t dims = arg.rank * sizeof(in->shape.dims[0]);
+
+		pf_shape_bytes(&in->shape, in->dtype, &arg.len, NULL);
+		memcpy(at, &arg, sizeof(arg));
+		memcpy(at + sizeof(arg), in->shape.dims, dims);
+		at += sizeof(arg) + dims;
+		e->message[i] = 0;
+	}
+	memset(at, 0xff, e->n_args * sizeof(uint32_t)); /* PF_NO_CARRY */
+	memset(donations(e), 0, e->n_args);
+}
+
 /* --- its life ------------------------------------------------------------------------- */
 
 static bool step(struct pf_execution *e);
@@ -185,6 +259,21 @@ static void unref(struct pf_execution *e)
 	free(e);
 }
 
+/* Give back what result I is, or holds in the worker. */
+static void drop_result(struct pf_execution *e, size_t i)
+{
+	struct pf_exec_result *out = &e->outs[i];
+
+	pf_value_unref(out->value);
+	if (out->where == PF_WHERE_POOL) {
+		pf_instance_count(e->instance, PF_ALIVE_BUFFERS, e->first_device, -1);
+		pf_instance_free_id(e->instance, PF_OP_BUFFER_FREE, result_ids(e)[i]);
+	} else if (out->where == PF_WHERE_BLOCK)
+		pf_instance_free_block(e->instance, out->off);
+	if (out->held)
+		pf_arena_discharge(e->executable->arena, out->held);
+}
+
 void pf_execution_free(struct pf_execution *e)
 {
 	if (!e)
@@ -192,13 +281,25 @@ void pf_execution_free(struct pf_execution *e)
 	for (size_t i = 0; i < e->n_args; i++)
 		pf_value_unref(e->args[i].value);
 	for (size_t i = 0; i < e->n_outs; i++)
-		pf_value_unref(e->outs[i].value);
+		drop_result(e, i);
 	free(e->outs);
+	pf_bytes_unref(e->lent);
 	free(e->name);
 	free(e->id);
 	pf_loaded_unref(e->loaded);
 	pf_executable_unref(e->executable);
 	unref(e);
+}
+
+void pf_execution_lend(struct pf_execution *e, struct pf_loaded *loaded,
+		       struct pf_bytes *bytes, const uint64_t *offs)
+{
+	e->loaded = pf_loaded_ref(loaded);
+	e->lent = pf_bytes_ref(bytes);
+	e->take = true;
+	e->n_transferred = e->n_args;
+	for (size_t i = 0; i < e->n_args; i++)
+		e->args[i].off = offs[i];
 }
 
 /* --- slot ----------------------------------------------------------------------------- */
@@ -225,8 +326,8 @@ static int list_devices(struct pf_execution *e, struct pf_err *err)
 	unsigned n = 0;
 
 	e->slot.n_queues = 1;
-	e->slot.queues = &e->one_device;
-	e->one_device = device_of(e, 0);
+	e->slot.queues = &e->first_device;
+	e->first_device = device_of(e, 0);
 	if (e->n_rows == 1)
 		return 0;
 	free(e->devices);
@@ -305,27 +406,6 @@ void pf_execution_resume(struct pf_execution *e)
 
 /* --- what it takes -------------------------------------------------------------------- */
 
-static size_t args_in_row(const struct pf_execution *e)
-{
-	return e->n_args / e->n_rows;
-}
-
-/* The message's lists, as struct pf_req_execute has them. */
-static uint64_t *result_ids(const struct pf_execution *e)
-{
-	return e->message + e->n_args;
-}
-
-static uint32_t *carries(const struct pf_execution *e)
-{
-	return (uint32_t *)(result_ids(e) + e->n_outs);
-}
-
-static uint8_t *donations(const struct pf_execution *e)
-{
-	return (uint8_t *)(carries(e) + e->n_args);
-}
-
 static int make_room(struct pf_execution *e, struct pf_err *err)
 {
 	size_t n_outs = e->loaded->signature->n_outputs * e->n_rows;
@@ -333,8 +413,10 @@ static int make_room(struct pf_execution *e, struct pf_err *err)
 	if (e->n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS)
 		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
 				  PF_WIRE_MAX_ARGS);
+	e->lent_len = e->lent ? lent_bytes(e->loaded->signature) : 0;
 	if (!e->message)
-		e->message = malloc(pf_execute_bytes(e->n_args, n_outs, e->n_rows));
+		e->message = malloc(pf_execute_bytes(e->n_args, n_outs, e->n_rows) +
+				    e->lent_len);
 	if (!e->outs)
 		e->outs = calloc(n_outs + 1, sizeof(*e->outs));
 	if (!e->message || !e->outs)
@@ -427,11 +509,14 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 
 		if (r < 0)
 			return r;
-		e->outs[i].own =
-			pf_value_room(e->loaded->worker, device_of(e, i / s->n_outputs),
-				      UINT32_MAX, len);
+		if (e->take) /* what comes with the reply is nothing yet */
+			e->outs[i].own = len > PF_WIRE_INLINE ? pf_pool_bytes(len) : 0;
+		else
+			e->outs[i].own = pf_value_room(e->loaded->worker,
+						       device_of(e, i / s->n_outputs),
+						       UINT32_MAX, len);
 	}
-	for (size_t i = 0; i < e->n_args; i++) {
+	for (size_t i = 0; i < e->n_args && !e->lent; i++) {
 		struct pf_exec_result *out = made_of(e, i, bit);
 
 		if (out && (bit == PF_DONATE_LATER ||
@@ -496,7 +581,9 @@ static int prepare(struct pf_execution *e, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	if (!pin_args(e) || !donate_args(e)) {
+	if (e->lent) {
+		describe_lent(e);
+	} else if (!pin_args(e) || !donate_args(e)) {
 		unpin_args(e, false);
 		return 1;
 	}
@@ -527,14 +614,16 @@ static int send(struct pf_execution *e, struct pf_err *err)
 	req.n_outs = (uint32_t)(e->n_outs / e->n_rows);
 	req.n_devices = (uint32_t)e->n_rows;
 	req.repeat = e->repeat;
+	req.flags = e->take ? PF_EXECUTE_TAKE : 0;
+	req.lent_device = e->first_device;
 	e->call.done = answer;
 	e->call.reply_min = sizeof(struct pf_rep_execute);
 	if (e->began)
 		e->began(e);
 	atomic_fetch_add(&e->refs, 1);
 	r = pf_instance_call(e->instance, &e->call, &req, sizeof(req), e->message,
-			     pf_execute_bytes(e->n_args, e->n_outs, e->n_rows) -
-				     sizeof(req),
+			     pf_execute_bytes(e->n_args, e->n_outs, e->n_rows) +
+				     e->lent_len - sizeof(req),
 			     err);
 	if (r == 0)
 		return 0;
@@ -548,6 +637,28 @@ static int send(struct pf_execution *e, struct pf_err *err)
 
 /* --- answer --------------------------------------------------------------------------- */
 
+/* Result I, whose bytes are at DATA, is no value: it stays where it is until it is dropped. */
+static void hold_bytes(struct pf_execution *e, size_t i, const struct pf_out *out,
+		       const void *data)
+{
+	struct pf_exec_result *ret = &e->outs[i];
+
+	ret->data = data;
+	ret->len = out->len;
+	ret->transient = out->where == PF_WHERE_INLINE;
+	if (ret->transient)
+		return;
+	ret->where = out->where;
+	ret->off = out->off;
+	if (ret->where == PF_WHERE_POOL)
+		pf_instance_count(e->instance, PF_ALIVE_BUFFERS, e->first_device, 1);
+	ret->held = pf_pool_bytes(out->len);
+	if (ret->own) /* not of one of very many small results, for which the reply has no room */
+		ret->own = 0;
+	else
+		pf_arena_force(e->executable->arena, ret->held);
+}
+
 static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 		       size_t len, size_t i, struct pf_err *err)
 {
@@ -555,24 +666,27 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	const struct pf_signature *s = e->loaded->signature;
 	const struct pf_param *want = &s->outputs[i % s->n_outputs];
 	struct pf_exec_result *ret = &e->outs[i];
+	const void *data = NULL;
 	uint64_t bytes;
-	bool ok;
 
 	if (pf_shape_bytes(&want->shape, want->dtype, &bytes, err) < 0)
 		return err->code;
-	ok = out->len == bytes && out->dtype == (uint32_t)want->dtype;
-	if (out->where == PF_WHERE_INLINE)
-		ok = ok && out->off <= len && out->len <= len - out->off;
+	if (out->where == PF_WHERE_INLINE && out->off <= len &&
+	    out->len <= len - out->off)
+		data = (const char *)rep + out->off;
 	else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
-		ok = ok && pf_instance_pool(e->instance, out->off, out->len);
-	else
-		ok = ok && out->where == PF_WHERE_DEVICE;
-	if (!ok)
+		data = pf_instance_pool(e->instance, out->off, out->len);
+	if (out->len != bytes || out->dtype != (uint32_t)want->dtype ||
+	    !(data || (out->where == PF_WHERE_DEVICE && !e->take)))
 		return pf_err_set(err, -EPROTO,
 				  "output %zu: the worker gave %" PRIu64
 				  " bytes of type %u, expected %" PRIu64 " of %s",
 				  i, out->len, out->dtype, bytes,
 				  pf_dtype_name(want->dtype));
+	if (e->take) {
+		hold_bytes(e, i, out, data);
+		return 0;
+	}
 	ret->value = pf_value_of_result(&want->shape, e->loaded->worker,
 					device_of(e, i / s->n_outputs), e->instance,
 					result_ids(e)[i], ret->own, out, rep);
@@ -587,7 +701,7 @@ static int take_outputs(struct pf_execution *e, const struct pf_rep_execute *rep
 {
 	int r = 0;
 
-	for (size_t i = 0; i < e->n_args; i++) {
+	for (size_t i = 0; i < e->n_args && !e->lent; i++) {
 		struct pf_exec_result *out = made_of(e, i, PF_DONATE_FIRST);
 
 		if (out && !out->own)
@@ -597,7 +711,7 @@ static int take_outputs(struct pf_execution *e, const struct pf_rep_execute *rep
 		r = take_output(e, rep, len, i, err);
 	/* What is not taken would stay in the worker for ever. */
 	for (size_t i = 0; i < e->n_outs && r < 0; i++)
-		if (!e->outs[i].value)
+		if (!e->outs[i].value && !e->outs[i].data)
 			pf_instance_free_id(e->instance, PF_OP_BUFFER_FREE,
 					    result_ids(e)[i]);
 	return r;
@@ -672,6 +786,12 @@ static void report(struct pf_execution *e, const struct pf_err *err)
 		report.devices = e->loaded->devices;
 		report.n_devices = e->loaded->n_devices;
 	}
+	if (e->take) {
+		pf_meter_execution(pf_worker_meter(w), e->executable->meter,
+				   pf_outcome_of(err ? err->code : 0), 1, e->seconds,
+				   report.devices, report.n_devices);
+		return;
+	}
 	if (e->report)
 		e->report(e, &report);
 	pf_report_executed(pf_worker_telemetry(w), pf_worker_meter(w),
@@ -685,7 +805,8 @@ static void end(struct pf_execution *e, int code, struct pf_err *err)
 	e->seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->start);
 	unpin_args(e, e->runs > 0);
 	discharge(e);
-	if (code < 0)
+	pf_bytes_unref(pf_steal(&e->lent));
+	if (code < 0 && e->name)
 		code = pf_err_wrap(err, code, "%s", e->name);
 	report(e, code < 0 ? err : NULL);
 	atomic_store(&e->ended, true);
@@ -694,11 +815,33 @@ static void end(struct pf_execution *e, int code, struct pf_err *err)
 
 /* --- the steps ------------------------------------------------------------------------ */
 
-/* The executable, on a living worker, and what it is given, checked: 1; 0 waiting; -errno. */
+/* The program that arguments were lent for, on a living worker: 1; 0 waiting; -errno. */
+static int load_lent(struct pf_execution *e, struct pf_err *err)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
+	int r = 1;
+
+	if (!pf_instance_alive(e->loaded->instance)) {
+		r = pf_executable_load(e->executable, &e->waiter, &loaded, err);
+		if (r <= 0)
+			return r;
+		if (loaded->program != e->loaded->program)
+			return pf_err_set(err, -ECANCELED,
+					  "another program took its place meanwhile");
+		pf_loaded_unref(e->loaded);
+		e->loaded = pf_steal(&loaded);
+	}
+	r = pf_quarantine_check_execution(e->executable, e->loaded, e->uid, err);
+	return r < 0 ? r : 1;
+}
+
+/* The executable, on a living worker, and its arguments, checked: 1; 0 waiting; -errno. */
 static int load(struct pf_execution *e, struct pf_err *err)
 {
 	int r;
 
+	if (e->lent)
+		return load_lent(e, err);
 	if (e->loaded)
 		return 1;
 	r = pf_executable_load(e->executable, &e->waiter, &e->loaded, err);
@@ -769,7 +912,8 @@ static bool step(struct pf_execution *e)
 					       pf_worker_name(e->loaded->worker));
 		}
 		release_slot(e);
-		pf_loaded_unref(pf_steal(&e->loaded));
+		if (!e->lent)
+			pf_loaded_unref(pf_steal(&e->loaded));
 	}
 	if (r < 0)
 		end(e, r, &err);
@@ -779,6 +923,7 @@ static bool step(struct pf_execution *e)
 void pf_execution_start(struct pf_execution *e, bool spin)
 {
 	clock_gettime(CLOCK_MONOTONIC, &e->start);
+	e->loaded_at = e->start;
 	atomic_fetch_add(&e->refs, 1);
 	if (step(e) && spin && !atomic_load(&e->ended))
 		pf_instance_spin(e->instance, &e->ended, SPIN_US);

@@ -29,6 +29,7 @@ struct execution {
 	size_t n_args, n_outs; /* on all devices */
 	/* The message's lists. */
 	const uint64_t *argument_ids, *result_ids;
+	const char *lent; /* the next one that is described */
 	const uint32_t *carry;
 	const uint8_t *donate;
 
@@ -59,27 +60,50 @@ static bool carries_results(const struct execution *x)
 	return true;
 }
 
+/*
+ * How many bytes the LEFT bytes at AT give to struct pf_arg and its extents, for each argument
+ * without a buffer.  -EPROTO.
+ */
+static ssize_t lent_bytes(const struct execution *x, const char *at, size_t left,
+			  struct pf_err *err)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < x->n_args; i++) {
+		struct pf_arg arg = { .rank = PF_WIRE_MAX_RANK + 1 };
+
+		if (x->argument_ids[i])
+			continue;
+		if (left - used >= sizeof(arg))
+			memcpy(&arg, at + used, sizeof(arg));
+		used += sizeof(arg) + arg.rank * sizeof(int64_t);
+		if (arg.rank > PF_WIRE_MAX_RANK || used > left || x->q->n_devices != 1)
+			return pf_err_set(err, -EPROTO,
+					  "execute: argument %zu is not described", i);
+	}
+	return (ssize_t)used;
+}
+
 /* X's lists are WORK's message's from then on.  -EPROTO. */
 static int read_request(struct execution *x, const struct pf_work *work,
 			struct pf_err *err)
 {
 	const struct pf_req_execute *q = work->message;
-	uint64_t n_args, n_outs;
+	const uint32_t n_devices = work->worker->client->n_devices;
+	uint64_t n_args, n_outs, bytes = 0;
+	ssize_t lent = 0;
 
 	memset(x, 0, offsetof(struct execution, few));
-	if (work->len < sizeof(*q) || q->n_devices < 1 ||
-	    q->n_devices > PF_WIRE_MAX_ARGS || q->n_args > PF_WIRE_MAX_ARGS ||
-	    q->n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
-				  work->len);
 	n_args = (uint64_t)q->n_args * q->n_devices;
 	n_outs = (uint64_t)q->n_outs * q->n_devices;
-	if (n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS ||
-	    work->len != pf_execute_bytes(n_args, n_outs, q->n_devices))
+	if (q->n_devices >= 1 && q->n_devices <= PF_WIRE_MAX_ARGS &&
+	    n_args <= PF_WIRE_MAX_ARGS && n_outs <= PF_WIRE_MAX_ARGS)
+		bytes = pf_execute_bytes(n_args, n_outs, q->n_devices);
+	if (!bytes || work->len < bytes)
 		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
 				  work->len);
-	if (q->device != UINT32_MAX &&
-	    (q->device >= work->worker->client->n_devices || q->n_devices != 1))
+	if (q->lent_device >= n_devices ||
+	    (q->device != UINT32_MAX && (q->device >= n_devices || q->n_devices != 1)))
 		return pf_err_set(err, -EPROTO, "execute: there is no device %u",
 				  q->device);
 	x->worker = work->worker;
@@ -89,7 +113,14 @@ static int read_request(struct execution *x, const struct pf_work *work,
 	x->n_outs = n_outs;
 	x->argument_ids = (const uint64_t *)(q + 1);
 	x->result_ids = x->argument_ids + n_args;
-	x->carry = (const uint32_t *)(x->result_ids + n_outs);
+	x->lent = (const char *)(x->result_ids + n_outs);
+	lent = lent_bytes(x, x->lent, work->len - bytes, err);
+	if (lent < 0)
+		return (int)lent;
+	if ((uint64_t)lent != work->len - bytes)
+		return pf_err_set(err, -EPROTO, "execute: a message of %zu bytes",
+				  work->len);
+	x->carry = (const uint32_t *)(const void *)(x->lent + lent);
 	x->donate = (const uint8_t *)(x->carry + n_args);
 	return carries_results(x) ? 0
 				  : pf_err_set(err, -EPROTO,
@@ -127,6 +158,33 @@ static int make_room(struct execution *x, struct pf_err *err)
 	return 0;
 }
 
+/* Make the buffer of the lent argument I, which x->lent describes, in place. */
+static int lend(struct execution *x, size_t i, struct pf_err *err)
+{
+	const struct pj_client *client = x->worker->client;
+	struct pj_place where = { .device = &client->devices[x->q->lent_device] };
+	struct PJRT_Buffer *buffer;
+	struct pf_shape shape;
+	struct pf_arg arg;
+	const void *bytes;
+	int r;
+
+	memcpy(&arg, x->lent, sizeof(arg));
+	shape.rank = arg.rank;
+	memcpy(shape.dims, x->lent + sizeof(arg), arg.rank * sizeof(shape.dims[0]));
+	x->lent += sizeof(arg) + arg.rank * sizeof(shape.dims[0]);
+	bytes = pf_worker_arena(x->worker, arg.off, arg.len);
+	if (!bytes)
+		return pf_err_set(err, -EPROTO, "execute: bytes outside the arena");
+	r = pj_buffer_zero_copy(client, &where, bytes, arg.len, (int)arg.dtype, &shape,
+				&buffer, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, "input %zu", i);
+	x->objects[i] = pf_object_buffer(x->worker->plugin, buffer,
+					 (enum pf_dtype)arg.dtype, arg.len);
+	return x->objects[i] ? 0 : pf_err_set(err, -ENOMEM, "no memory for a buffer");
+}
+
 static int find_objects(struct execution *x, struct pf_err *err)
 {
 	struct pf_objects *objects = &x->worker->objects;
@@ -139,11 +197,19 @@ static int find_objects(struct execution *x, struct pf_err *err)
 		return pf_err_set(err, -EPROTO,
 				  "the program has %zu results, %u were named",
 				  x->program->executable->n_results, x->q->n_outs);
-	r = pf_objects_get(objects, x->argument_ids, x->n_args, PF_OBJECT_BUFFER,
-			   x->objects, err);
-	if (r < 0)
-		return r;
-	x->n_objects = x->n_args;
+	while (x->n_objects < x->n_args) {
+		size_t i = x->n_objects, n = 1;
+
+		while (x->argument_ids[i] && i + n < x->n_args && x->argument_ids[i + n])
+			n++;
+		r = x->argument_ids[i]
+			    ? pf_objects_get(objects, x->argument_ids + i, n,
+					     PF_OBJECT_BUFFER, x->objects + i, err)
+			    : lend(x, i, err);
+		if (r < 0)
+			return r;
+		x->n_objects += n;
+	}
 	for (size_t i = 0; i < x->n_args; i++)
 		x->arguments[i] = x->objects[i]->buffer;
 	return 0;
@@ -291,6 +357,8 @@ static int publish_results(struct execution *x, struct pf_err *err)
 		if (!x->results[x->n_results])
 			return err->code;
 	}
+	if (x->q->flags & PF_EXECUTE_TAKE)
+		return 0;
 	return pf_objects_put(&x->worker->objects, x->result_ids, x->results, x->n_outs,
 			      err);
 }
@@ -309,49 +377,35 @@ static bool may_be_consumed(const struct execution *x, size_t i)
 	return false;
 }
 
-/*
- * A result that lies in the host's memory, where only this process can read it, goes into a
- * block: what was computed is not lost with the process.  There it stays if there is no room.
- */
-static void copy_result(const struct execution *x, const struct pf_object *result,
-			struct pf_out *out)
+/* Copy a result into a block of the pool: the daemon can read it there, also when this process
+ * has ended. */
+static int copy_result(const struct pf_object *result, struct pf_out *out,
+		       struct pf_err *err)
 {
 	uint64_t off;
+	int r = pf_pool_block(out->len, &off, err);
 
-	if (strcmp(x->worker->client->platform, "cpu") != 0 ||
-	    pf_pool_block(out->len, &off, NULL) < 0)
-		return;
-	if (pj_buffer_read(result->plugin, result->buffer, result->dtype, pf_pool_at(off),
-			   out->len, NULL) < 0) {
+	if (r < 0)
+		return r;
+	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, pf_pool_at(off),
+			   out->len, err);
+	if (r < 0) {
 		pf_pool_block_free(off);
-		return;
+		return r;
 	}
 	out->where = PF_WHERE_BLOCK;
 	out->off = off;
+	return 0;
 }
 
-/*
- * Tell where a result is; an inline one's bytes go to the reply, whose length *LEN then
- * covers them, if that is at most LIMIT.
- */
-static int locate_result(const struct execution *x, const struct pf_object *result,
-			 char *reply, struct pf_out *out, size_t *len, size_t limit,
-			 struct pf_err *err)
+/* Write into REPLY, at *LEN, which then covers them, the bytes of a result. */
+static int put_inline(const struct pf_object *result, char *reply, struct pf_out *out,
+		      size_t *len, struct pf_err *err)
 {
 	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
-	int r;
+	int r = pj_buffer_read(result->plugin, result->buffer, result->dtype, reply + at,
+			       result->len, err);
 
-	if (result->len == 0 || result->len > PF_WIRE_INLINE ||
-	    at + result->len > limit) {
-		pf_worker_location(result, out);
-		if (out->where == PF_WHERE_INLINE)
-			out->off = *len;
-		else if (out->where == PF_WHERE_DEVICE && result->dtype != PF_DTYPE_TOKEN)
-			copy_result(x, result, out);
-		return 0;
-	}
-	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, reply + at,
-			   result->len, err);
 	if (r < 0)
 		return r;
 	memset(reply + *len, 0, at - *len);
@@ -363,6 +417,36 @@ static int locate_result(const struct execution *x, const struct pf_object *resu
 		.on_device_bytes = pj_buffer_device_bytes(result->plugin, result->buffer),
 	};
 	*len = at + result->len;
+	return 0;
+}
+
+/*
+ * Tell where result I is.  A small one's bytes go to the reply, whose length *LEN then covers
+ * them, if that is at most LIMIT.
+ */
+static int locate_result(struct execution *x, size_t i, char *reply, struct pf_out *out,
+			 size_t *len, size_t limit, struct pf_err *err)
+{
+	const struct pf_object *result = x->results[i];
+
+	if (result->len && result->len <= PF_WIRE_INLINE &&
+	    *len + INLINE_ALIGN - 1 + result->len <= limit)
+		return put_inline(result, reply, out, len, err);
+	pf_worker_location(result, out);
+	if (out->where == PF_WHERE_INLINE) {
+		out->off = *len;
+		return 0;
+	}
+	if (x->q->flags & PF_EXECUTE_TAKE) {
+		if (out->where == PF_WHERE_POOL && result->len >= PF_POOL_LARGE)
+			return pf_objects_put(&x->worker->objects, &x->result_ids[i],
+					      &x->results[i], 1, err);
+		return copy_result(result, out, err);
+	}
+	/* Memory of a processor goes with this process, so a copy is made, if there is room. */
+	if (out->where == PF_WHERE_DEVICE &&
+	    strcmp(x->worker->client->platform, "cpu") == 0)
+		(void)copy_result(result, out, NULL);
 	return 0;
 }
 
@@ -390,16 +474,14 @@ static int answer(struct execution *x, struct pf_work *work, const struct pf_err
 	if (limit > PF_RING_MESSAGE - why_len)
 		limit = PF_RING_MESSAGE - why_len;
 	for (size_t i = 0; i < x->n_outs; i++) {
-		const struct pf_object *result = x->results[i];
 		int r = 0;
 
 		if (may_be_consumed(x, i))
 			outs[i] = (struct pf_out){ .where = PF_WHERE_DEVICE,
-						   .dtype = result->dtype,
-						   .len = result->len };
+						   .dtype = x->results[i]->dtype,
+						   .len = x->results[i]->len };
 		else
-			r = locate_result(x, result, work->reply, &outs[i], &len, limit,
-					  err);
+			r = locate_result(x, i, work->reply, &outs[i], &len, limit, err);
 		if (r < 0) {
 			take_back(x, outs, i);
 			return pf_err_wrap(err, r, "result %zu", i);
@@ -453,310 +535,5 @@ int pf_handle_execute(struct pf_work *work, struct pf_err *err)
 	if (r == 0)
 		r = answer(&x, work, &why, err);
 	release(&x);
-	return r;
-}
-
-/*
- * A call: an execution whose arguments are bytes in the arena, and whose results are bytes,
- * too.  All in one request, because of small arrays it is the requests that take the time.
- *
- * The arguments' buffers live as long as the execution, those of the results not even as
- * long as the answer, unless their memory lies in the pool: then the daemon reads it there.
- */
-
-enum {
-	CALL_FEW = 32, /* arguments or results whose lists need no malloc */
-	CALL_INLINE_TOTAL = 64 << 10, /* bytes of one reply that results may take */
-	CALL_ALIGN = 64,
-};
-
-/* The lists' room is in the few_… arrays or in MANY. */
-struct calling {
-	struct pf_worker *worker;
-	const struct pf_req_call *q;
-	struct pj_place place;
-	const uint64_t *ids;
-	const char *args; /* struct pf_arg, each with its extents */
-	size_t args_len;
-	struct pf_object *program;    /* counted */
-	struct PJRT_Buffer **buffers; /* n_args arguments, then n_outs results */
-	int64_t *kept;                /* n_args indexes: nothing is donated */
-	size_t n_lent;                /* arguments made so far */
-	void *many;                   /* owned */
-	struct PJRT_Buffer *few_buffers[2 * CALL_FEW];
-	int64_t few_kept[CALL_FEW];
-};
-
-static int check_call(const struct pf_work *request, struct calling *c,
-		      struct pf_err *err)
-{
-	const struct pf_req_call *q = request->message;
-	const struct pj_client *client = request->worker->client;
-	size_t ids;
-
-	if (request->len < sizeof(*q) || q->n_args > PF_WIRE_MAX_ARGS ||
-	    q->n_outs > PF_WIRE_MAX_ARGS)
-		return pf_err_set(err, -EPROTO, "call: a message of %zu bytes",
-				  request->len);
-	ids = q->n_outs * sizeof(uint64_t);
-	if (request->len - sizeof(*q) < ids)
-		return pf_err_set(err, -EPROTO, "call: a message of %zu bytes",
-				  request->len);
-	if (q->device >= client->n_devices)
-		return pf_err_set(err, -EPROTO, "call: there is no device %u", q->device);
-	c->worker = request->worker;
-	c->q = q;
-	c->place = (struct pj_place){ .device = &client->devices[q->device] };
-	c->ids = (const uint64_t *)(q + 1);
-	c->args = (const char *)(q + 1) + ids;
-	c->args_len = request->len - sizeof(*q) - ids;
-	return 0;
-}
-
-static int make_call_room(struct calling *c, struct pf_err *err)
-{
-	size_t n = (size_t)c->q->n_args + c->q->n_outs;
-
-	c->buffers = c->few_buffers;
-	c->kept = c->few_kept;
-	if (c->q->n_args > CALL_FEW || c->q->n_outs > CALL_FEW) {
-		c->many =
-			malloc(n * sizeof(*c->buffers) + c->q->n_args * sizeof(*c->kept));
-		if (!c->many)
-			return pf_err_set(err, -ENOMEM,
-					  "no memory for %zu arguments and results", n);
-		c->buffers = c->many;
-		c->kept = (int64_t *)(c->buffers + n);
-	}
-	for (uint32_t i = 0; i < c->q->n_args; i++)
-		c->kept[i] = i;
-	return 0;
-}
-
-static int find_program(struct calling *c, struct pf_err *err)
-{
-	int r = pf_objects_get(&c->worker->objects, &c->q->executable, 1,
-			       PF_OBJECT_EXECUTABLE, &c->program, err);
-
-	if (r < 0) {
-		c->program = NULL;
-		return r;
-	}
-	if (c->program->executable->n_results != c->q->n_outs)
-		return pf_err_set(err, -EPROTO,
-				  "the program has %zu results, %u are asked",
-				  c->program->executable->n_results, c->q->n_outs);
-	return 0;
-}
-
-/* Make the buffer of the argument at c->args, which then is the next one. */
-static int lend_next(struct calling *c, struct pf_err *err)
-{
-	const struct pj_client *client = c->worker->client;
-	struct pf_shape shape;
-	struct pf_arg arg;
-	const void *bytes;
-	size_t dims;
-	int r;
-
-	if (c->args_len < sizeof(arg))
-		return pf_err_set(err, -EPROTO, "call: the message ends too early");
-	memcpy(&arg, c->args, sizeof(arg));
-	dims = arg.rank * sizeof(shape.dims[0]);
-	if (arg.rank > PF_WIRE_MAX_RANK || c->args_len - sizeof(arg) < dims)
-		return pf_err_set(err, -EPROTO, "call: the message ends too early");
-	shape.rank = arg.rank;
-	memcpy(shape.dims, c->args + sizeof(arg), dims);
-	bytes = pf_worker_arena(c->worker, arg.off, arg.len);
-	if (!bytes)
-		return pf_err_set(err, -EPROTO, "call: bytes outside the arena");
-	r = pj_buffer_zero_copy(client, &c->place, bytes, arg.len, (int)arg.dtype, &shape,
-				&c->buffers[c->n_lent], err);
-	if (r < 0)
-		return r;
-	c->n_lent++;
-	c->args += sizeof(arg) + dims;
-	c->args_len -= sizeof(arg) + dims;
-	return 0;
-}
-
-static int lend_arguments(struct calling *c, struct pf_err *err)
-{
-	for (uint32_t i = 0; i < c->q->n_args; i++) {
-		int r = lend_next(c, err);
-
-		if (r < 0)
-			return pf_err_wrap(err, r, "input %u", i);
-	}
-	if (c->args_len)
-		return pf_err_set(err, -EPROTO, "call: %zu bytes behind the message",
-				  c->args_len);
-	return 0;
-}
-
-/* --- results -------------------------------------------------------------------------- */
-
-/* The bytes go into the reply, at *LEN, which then covers them. */
-static int put_inline(const struct calling *c, struct PJRT_Buffer *buffer, char *reply,
-		      struct pf_out *out, size_t *len, struct pf_err *err)
-{
-	size_t at = out->len ? (*len + CALL_ALIGN - 1) & ~(size_t)(CALL_ALIGN - 1) : *len;
-	int r = 0;
-
-	if (out->len) /* a token has no bytes to read */
-		r = pj_buffer_read(c->worker->plugin, buffer, (enum pf_dtype)out->dtype,
-				   reply + at, out->len, err);
-	if (r < 0)
-		return r;
-	memset(reply + *len, 0, at - *len);
-	out->where = PF_WHERE_INLINE;
-	out->off = at;
-	*len = at + out->len;
-	return 0;
-}
-
-static int put_block(const struct calling *c, struct PJRT_Buffer *buffer,
-		     struct pf_out *out, struct pf_err *err)
-{
-	uint64_t off;
-	int r = pf_pool_block(out->len, &off, err);
-
-	if (r < 0)
-		return r;
-	r = pj_buffer_read(c->worker->plugin, buffer, (enum pf_dtype)out->dtype,
-			   pf_pool_at(off), out->len, err);
-	if (r < 0) {
-		pf_pool_block_free(off);
-		return r;
-	}
-	out->where = PF_WHERE_BLOCK;
-	out->off = off;
-	return 0;
-}
-
-/* Where the plugin put a large result, if that is in the pool: then it stays, under ID. */
-static int keep_in_pool(const struct calling *c, struct PJRT_Buffer **buffer, uint64_t id,
-			struct pf_out *out, struct pf_err *err)
-{
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
-	struct pf_out found;
-
-	object = pf_object_buffer(c->worker->plugin, pf_steal(buffer),
-				  (enum pf_dtype)out->dtype, out->len);
-	if (!object)
-		return pf_err_set(err, -ENOMEM, "no memory for a result");
-	pf_worker_location(object, &found);
-	if (found.where != PF_WHERE_POOL)
-		return put_block(c, object->buffer, out, err);
-	*out = found;
-	return pf_objects_put(&c->worker->objects, &id, &object, 1, err);
-}
-
-static int put_result(struct calling *c, uint32_t i, char *reply, struct pf_out *out,
-		      size_t *len, size_t limit, struct pf_err *err)
-{
-	struct PJRT_Buffer **buffer = &c->buffers[c->q->n_args + i];
-	const struct pj_result *known = c->program->executable->results;
-	enum pf_dtype dtype;
-	uint64_t size;
-	int r = 0;
-
-	if (known) {
-		dtype = known[i].dtype;
-		size = known[i].len;
-	} else {
-		r = pj_buffer_type(c->worker->plugin, *buffer, &dtype, &size, err);
-	}
-	if (r < 0)
-		return r;
-	*out = (struct pf_out){ .dtype = dtype, .len = size };
-	if (!size || (size <= PF_WIRE_INLINE && *len + CALL_ALIGN + size <= limit))
-		return put_inline(c, *buffer, reply, out, len, err);
-	if (size < PF_POOL_LARGE)
-		return put_block(c, *buffer, out, err);
-	return keep_in_pool(c, buffer, c->ids[i], out, err);
-}
-
-/* An error is the answer: nobody will ask for the results before. */
-static void call_take_back(struct calling *c, const struct pf_out *outs, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		if (outs[i].where == PF_WHERE_POOL)
-			pf_objects_remove(&c->worker->objects, c->ids[i],
-					  PF_OBJECT_BUFFER);
-		else if (outs[i].where == PF_WHERE_BLOCK)
-			pf_pool_block_free(outs[i].off);
-	}
-}
-
-static int write_reply(struct calling *c, struct pf_work *request, struct pf_err *err)
-{
-	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
-	struct pf_out *outs = (struct pf_out *)(reply + 1);
-	size_t len = sizeof(*reply) + c->q->n_outs * sizeof(*outs);
-	size_t limit = len + CALL_INLINE_TOTAL;
-
-	if (limit > PF_RING_MESSAGE)
-		limit = PF_RING_MESSAGE;
-	for (uint32_t i = 0; i < c->q->n_outs; i++) {
-		int r = put_result(c, i, request->reply, &outs[i], &len, limit, err);
-
-		if (r < 0) {
-			call_take_back(c, outs, i);
-			return pf_err_wrap(err, r, "result %u", i);
-		}
-	}
-	reply->n_outs = c->q->n_outs;
-	reply->runs = 1;
-	reply->why = 0;
-	reply->why_len = 0;
-	request->reply_len = len;
-	return 0;
-}
-
-static int call(struct calling *c, struct pf_work *request, struct pf_err *err)
-{
-	struct pf_rep_execute *reply = (struct pf_rep_execute *)request->reply;
-	struct PJRT_Buffer **results = c->buffers + c->q->n_args;
-	struct pj_run run = {
-		.device = c->q->any ? c->place.device : NULL,
-		.n_devices = 1,
-		.arguments = c->buffers,
-		.n_arguments = c->q->n_args,
-		.kept = c->kept,
-		.n_kept = c->q->n_args,
-	};
-	uint64_t start = pf_now_ns();
-	int r = pj_executable_run(c->program->executable, &run, results, err);
-
-	if (r < 0)
-		return r;
-	reply->device_ns = pf_now_ns() - start;
-	r = write_reply(c, request, err);
-	for (uint32_t i = 0; i < c->q->n_outs; i++)
-		pj_buffer_destroy(c->worker->plugin, results[i]);
-	return r;
-}
-
-int pf_handle_call(struct pf_work *request, struct pf_err *err)
-{
-	struct calling c;
-	int r = check_call(request, &c, err);
-
-	c.program = NULL;
-	c.n_lent = 0;
-	c.many = NULL;
-	if (r == 0)
-		r = make_call_room(&c, err);
-	if (r == 0)
-		r = find_program(&c, err);
-	if (r == 0)
-		r = lend_arguments(&c, err);
-	if (r == 0)
-		r = call(&c, request, err);
-	for (size_t i = 0; i < c.n_lent; i++)
-		pj_buffer_destroy(c.worker->plugin, c.buffers[i]);
-	pf_object_unref(c.program);
-	free(c.many);
 	return r;
 }

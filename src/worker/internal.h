@@ -246,7 +246,6 @@ pf_handler pf_handle_compile;
 pf_handler pf_handle_serialize;
 pf_handler pf_handle_load;
 pf_handler pf_handle_execute;
-pf_handler pf_handle_call;
 pf_handler pf_handle_buffer_create;
 pf_handler pf_handle_buffer_copy;
 pf_handler pf_handle_buffer_make;

@@ -38,7 +38,6 @@ static const struct {
 } handlers[PF_OP_COUNT] = {
 	[PF_OP_COMPILE] = { pf_handle_compile, "compile", SIZE(compile), MORE },
 	[PF_OP_EXECUTE] = { pf_handle_execute, "execute", SIZE(execute), MORE },
-	[PF_OP_CALL] = { pf_handle_call, "call", SIZE(call), MORE },
 	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, "create", SIZE(buffer) },
 	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, "create", SIZE(buffer) },
 	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, "copy", SIZE(copy) },

@@ -56,30 +56,30 @@ static void report_all(struct call_tally *t)
 	t->seconds = t->device_seconds = 0;
 }
 
-/* Has V begun a second or more after the first? */
-static bool is_due(const struct call_tally *t, const struct pf_invocation *v)
+/* Has E begun a second or more after the first? */
+static bool is_due(const struct call_tally *t, const struct pf_execution *e)
 {
-	time_t s = v->start.tv_sec - t->began.tv_sec;
+	time_t s = e->start.tv_sec - t->began.tv_sec;
 
-	return s > 1 || (s == 1 && v->start.tv_nsec >= t->began.tv_nsec);
+	return s > 1 || (s == 1 && e->start.tv_nsec >= t->began.tv_nsec);
 }
 
-/* V ended well.  These take the name lock. */
-static void call_tally_add(struct call_tally *t, const struct pf_invocation *v)
+/* E ended well.  These take the name lock. */
+static void call_tally_add(struct call_tally *t, const struct pf_execution *e)
 {
-	struct pf_worker *worker = v->loaded->worker;
+	struct pf_worker *worker = e->loaded->worker;
 
 	/* The options may name another plugin by now. */
-	if (t->n && (t->worker != worker || t->device != v->device))
+	if (t->n && (t->worker != worker || t->device != e->first_device))
 		report_all(t);
 	if (!t->n)
-		t->began = v->start;
+		t->began = e->start;
 	t->worker = worker;
-	t->device = v->device;
+	t->device = e->first_device;
 	t->n++;
-	t->seconds += v->seconds;
-	t->device_seconds += v->device_seconds;
-	if (t->closed || is_due(t, v))
+	t->seconds += e->seconds;
+	t->device_seconds += e->device_seconds;
+	if (t->closed || is_due(t, e))
 		report_all(t);
 }
 
@@ -90,14 +90,14 @@ static void call_tally_close(struct call_tally *t)
 	t->closed = true;
 }
 
-/* V failed as ERR says. */
-static void call_report_run_failed(struct call_tally *t, const struct pf_invocation *v,
+/* E failed as ERR says. */
+static void call_report_run_failed(struct call_tally *t, const struct pf_execution *e,
 				   const struct pf_err *err)
 {
-	struct pf_report_execution report = { .seconds = v->seconds, .err = err };
+	struct pf_report_execution report = { .seconds = e->seconds, .err = err };
 
 	report_all(t); /* in the order in which they ended */
-	report_calls(t, 1, v->loaded->worker, v->device, &report);
+	report_calls(t, 1, e->loaded->worker, e->first_device, &report);
 }
 
 /* Put the executable's name before ERR's sentence, and tell that the call failed so. */
@@ -174,9 +174,9 @@ static void stop_waiting(struct call *c)
 		call_unref(c);
 }
 
-static void call_done(struct pf_invocation *v, int code, const struct pf_err *why)
+static void call_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
-	struct call *c = v->user;
+	struct call *c = e->user;
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_lock(&c->stream.lock);
@@ -184,11 +184,11 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 	if (c->closed)
 		stop_waiting(c);
 	if (code == 0) {
-		call_tally_add(&c->tally, v);
-		code = call_outputs_fill(&c->out, c->in.loaded, v);
+		call_tally_add(&c->tally, e);
+		code = call_outputs_fill(&c->out, c->in.loaded, e);
 	} else {
-		call_report_run_failed(&c->tally, v, why);
-		pf_invocation_free(v);
+		call_report_run_failed(&c->tally, e, why);
+		pf_execution_free(e);
 	}
 	if (code < 0 && !why)
 		pf_err_set(&err, code, "no memory for the outputs");
@@ -206,49 +206,50 @@ static void call_done(struct pf_invocation *v, int code, const struct pf_err *wh
 }
 
 /* The inputs are whole. */
-static struct pf_invocation *prepare_locked(struct call *c)
+static struct pf_execution *prepare_locked(struct call *c)
 {
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_invocation *v =
-		pf_invocation_new(c->program->x, c->in.loaded, c->in.bytes, c->in.offs);
+	struct pf_execution *e =
+		pf_execution_new(c->program->x, c->in.loaded->signature->n_inputs, 1);
 
-	if (!v) {
+	if (!e) {
 		pf_err_set(&err, -ENOMEM, "no memory for a call");
 		call_fail_locked(c, &err);
 		return NULL;
 	}
-	v->user = call_ref(c);
-	v->uid = c->tally.uid;
-	v->done = call_done;
+	pf_execution_lend(e, c->in.loaded, c->in.bytes, c->in.offs);
+	e->user = call_ref(c);
+	e->uid = c->tally.uid;
+	e->done = call_done;
 	pf_instance_unref(c->instance);
 	c->instance = pf_instance_ref(c->in.loaded->instance);
 	atomic_store(&c->done, false);
 	c->state = CALL_RUNNING;
-	c->running = v;
-	return v;
+	c->running = e;
+	return e;
 }
 
 static void *turn_and_run(void *arg)
 {
-	struct pf_invocation *v = arg;
-	struct call *c = v->user;
+	struct pf_execution *e = arg;
+	struct call *c = e->user;
 
 	call_inputs_turn(&c->in); /* ours until it has run */
-	pf_invocation_start(v);
+	pf_execution_start(e, false);
 	return NULL;
 }
 
-static void run(struct call *c, struct pf_invocation *v)
+static void run(struct call *c, struct pf_execution *e)
 {
-	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !files_on_thread(turn_and_run, v))
-		turn_and_run(v);
+	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !files_on_thread(turn_and_run, e))
+		turn_and_run(e);
 }
 
 /* --- writing -------------------------------------------------------------------------- */
 
 /* Take a write's bytes: how many, or -errno; *RET is what to run then. */
 static ssize_t take_locked(struct call *c, const char *src, size_t len,
-			   struct pf_invocation **ret)
+			   struct pf_execution **ret)
 {
 	struct pf_err err = PF_ERR_INIT;
 	ssize_t n = call_inputs_take(&c->in, src, len, &err);
@@ -265,7 +266,7 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 /* The program is there, or cannot be (LOADED NULL, and *ERR): go on with who waits for it. */
 static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *err)
 {
-	struct pf_invocation *v = NULL;
+	struct pf_execution *e = NULL;
 	struct writer *w;
 	ssize_t n;
 
@@ -279,7 +280,7 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
 		loaded = NULL;
 	if (w) {
-		n = loaded ? take_locked(c, w->data, w->parked.len, &v)
+		n = loaded ? take_locked(c, w->data, w->parked.len, &e)
 			   : call_fail_locked(c, err);
 		pf_reply_why(w->parked.reply, &c->err);
 		pf_reply_send(w->parked.reply, n < 0 ? (int)n : 0, NULL,
@@ -288,8 +289,8 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	}
 	pf_stream_serve_locked(&c->stream);
 	pf_unlock(&c->stream.lock);
-	if (v)
-		run(c, v);
+	if (e)
+		run(c, e);
 	call_unref(c);
 }
 
@@ -352,7 +353,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 		      struct pf_reply *reply)
 {
 	struct call *c = of->state;
-	struct pf_invocation *v = NULL;
+	struct pf_execution *e = NULL;
 	struct pf_err err = PF_ERR_INIT;
 	bool waits = false;
 	ssize_t n = 1;
@@ -370,7 +371,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 		n = wait_locked(c, src, len, reply);
 		waits = n == 0;
 	} else if (n > 0) {
-		n = take_locked(c, src, len, &v);
+		n = take_locked(c, src, len, &e);
 	}
 	if (n < 0 && (c->state == CALL_FAILED || c->state == CALL_TELLING))
 		err = c->err;
@@ -378,8 +379,8 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 		pf_err_set(&err, -EBUSY,
 			   "the results of the call before are not read yet");
 	pf_unlock(&c->stream.lock);
-	if (v)
-		run(c, v);
+	if (e)
+		run(c, e);
 	if (waits)
 		load(c);
 	else if (n < 0)
@@ -513,13 +514,13 @@ static void abandoned(struct pf_timer *timer)
 	struct call *c = pf_container_of(timer, struct call, abandon);
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct pf_worker *worker = NULL;
-	struct pf_invocation *v;
+	struct pf_execution *e;
 
 	files_program_name(c->program, &name);
 	pf_lock(&c->stream.lock);
-	v = c->running;
-	if (v && pf_sched_has(pf_worker_sched(v->loaded->worker), &v->turn))
-		worker = v->loaded->worker;
+	e = c->running;
+	if (e && pf_execution_has_slot(e))
+		worker = e->loaded->worker;
 	pf_unlock(&c->stream.lock);
 	if (worker)
 		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",

@@ -35,7 +35,7 @@ static int print_heads(struct call_outputs *out, struct pf_loaded *loaded)
 
 static void clear(struct call_outputs *out)
 {
-	pf_invocation_free(pf_steal(&out->invocation));
+	pf_execution_free(pf_steal(&out->execution));
 	if (out->text.cap > KEEP_TEXT)
 		pf_buf_release(&out->text);
 	out->text.len = 0;
@@ -67,20 +67,20 @@ static int make_room(struct call_outputs *out, size_t n)
 }
 
 int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
-		      struct pf_invocation *v)
+		      struct pf_execution *e)
 {
 	size_t from = 0, head = 0;
 
 	clear(out);
-	out->invocation = v;
-	if (print_heads(out, loaded) < 0 || make_room(out, 2 * v->n_outs + 1) < 0)
+	out->execution = e;
+	if (print_heads(out, loaded) < 0 || make_room(out, 2 * e->n_outs + 1) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < v->n_outs; i++) {
-		const struct pf_result *result = &v->outs[i];
+	for (size_t i = 0; i < e->n_outs; i++) {
+		const struct pf_exec_result *result = &e->outs[i];
 
 		pf_buf_append(&out->text, out->heads.data + head, out->ends[i] - head);
 		head = out->ends[i];
-		if (result->fleeting) {
+		if (result->transient) {
 			pf_buf_append(&out->text, result->data, result->len);
 		} else {
 			end_text(out, &from);
@@ -222,7 +222,7 @@ int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
 	if (in->loaded == loaded)
 		return 0;
 	forget_program(in);
-	r = pf_invocation_check(loaded, err);
+	r = pf_execution_check_lent(loaded, err);
 	if (r < 0)
 		return r;
 	in->offs = calloc(s->n_inputs + 1, sizeof(*in->offs));

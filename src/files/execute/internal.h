@@ -154,7 +154,7 @@ void call_inputs_turn(struct call_inputs *in);
 void call_inputs_drop(struct call_inputs *in);
 void call_inputs_release(struct call_inputs *in);
 
-/* What is to be read: text of its own and bytes that an invocation holds, piece by piece. */
+/* What is to be read: text of its own and bytes that an execution holds, piece by piece. */
 struct call_piece {
 	const char *data; /* NULL: in text, at off */
 	size_t off;
@@ -165,18 +165,18 @@ struct call_outputs {
 	struct pf_buf text;
 	struct call_piece *pieces; /* owned */
 	size_t n, cap;
-	size_t next;                      /* the first that is not read to its end, */
-	uint64_t at;                      /* and how far it was read */
-	struct pf_invocation *invocation; /* owned, or NULL: what pieces point to */
+	size_t next;                    /* the first that is not read to its end, */
+	uint64_t at;                    /* and how far it was read */
+	struct pf_execution *execution; /* owned, or NULL: what pieces point to */
 	/* The outputs' headers, one after another, of a signature that stays the same. */
 	struct pf_loaded *loaded; /* owned reference */
 	struct pf_buf heads;
 	size_t *ends; /* owned: of each in heads */
 };
 
-/* The results of LOADED are to be read; V is taken.  -ENOMEM. */
+/* The results of LOADED are to be read; E is taken.  -ENOMEM. */
 int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
-		      struct pf_invocation *v);
+		      struct pf_execution *e);
 
 /* TEXT and a newline are to be read. */
 void call_outputs_say(struct call_outputs *out, const struct pf_buf *text);
@@ -232,10 +232,10 @@ struct call {
 	struct pf_instance *instance; /* owned reference: where it runs */
 	struct writer *writer;        /* parked until the program is compiled, or NULL */
 	struct pf_wait wait;          /* the writer's, for the program */
-	_Atomic bool done; /* the invocation has ended: spinning readers take no lock */
-	struct pf_timer abandon;       /* armed since the file was closed while it ran */
-	bool closed;                   /* that was so */
-	struct pf_invocation *running; /* borrowed: in CALL_RUNNING */
+	_Atomic bool done; /* the execution has ended: spinning readers take no lock */
+	struct pf_timer abandon;      /* armed since the file was closed while it ran */
+	bool closed;                  /* that was so */
+	struct pf_execution *running; /* borrowed: in CALL_RUNNING */
 	struct call_tally tally;
 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Invocations: bytes in, bytes out; failures; what they take is given back. */
+/* Executions on lent bytes: bytes in, bytes out; failures; what they take is given back. */
 #include "store_fixture.h"
-
-#include "pjrtfs/execution.h"
 
 static struct pf_err err;
 
@@ -24,24 +22,24 @@ static void start_faulty(const char *fault)
 	start_worker(faulty_plugin());
 }
 
-/* An invocation and its end. */
+/* An execution and its end. */
 struct trial {
-	struct pf_invocation *v;
+	struct pf_execution *e;
 	struct event ended;
 	int code;
 	struct pf_err err;
-	float small[6]; /* of a result that is fleeting */
+	float small[6]; /* of a result that is transient */
 };
 
-static void trial_done(struct pf_invocation *v, int code, const struct pf_err *why)
+static void trial_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
-	struct trial *t = v->user;
+	struct trial *t = e->user;
 
 	t->code = code;
 	if (code < 0)
 		t->err = *why;
-	else if (v->n_outs && v->outs[0].fleeting && v->outs[0].len == sizeof(t->small))
-		memcpy(t->small, v->outs[0].data, sizeof(t->small));
+	else if (e->n_outs && e->outs[0].transient && e->outs[0].len == sizeof(t->small))
+		memcpy(t->small, e->outs[0].data, sizeof(t->small));
 	event_fire(&t->ended);
 }
 
@@ -64,18 +62,19 @@ static void trial_init(struct trial *t, struct pf_executable *x, struct pf_loade
 	ck_assert_int_eq(pf_bytes_new(arena, 128, &bytes, &err), 0);
 	memcpy(pf_bytes_at(bytes, 0), counts, sizeof(counts));
 	memcpy(pf_bytes_at(bytes, 64), ones, sizeof(ones));
-	ck_assert_int_eq(pf_invocation_check(loaded, &err), 0);
-	t->v = pf_invocation_new(x, loaded, bytes, offs);
-	ck_assert_ptr_nonnull(t->v);
+	ck_assert_int_eq(pf_execution_check_lent(loaded, &err), 0);
+	t->e = pf_execution_new(x, loaded->signature->n_inputs, 1);
+	ck_assert_ptr_nonnull(t->e);
+	pf_execution_lend(t->e, loaded, bytes, offs);
 	pf_bytes_unref(bytes);
 	pf_loaded_unref(loaded);
-	t->v->user = t;
-	t->v->done = trial_done;
+	t->e->user = t;
+	t->e->done = trial_done;
 }
 
 static int trial_run(struct trial *t)
 {
-	pf_invocation_start(t->v);
+	pf_execution_start(t->e, false);
 	event_wait(&t->ended);
 	ck_assert_int_eq(event_count(&t->ended), 1);
 	return t->code;
@@ -97,13 +96,13 @@ START_TEST(it_computes)
 	for (int i = 0; i < 20; i++) {
 		trial_init(&t, x, load(x));
 		ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
-		ck_assert_uint_eq(t.v->n_outs, 1);
-		ck_assert(t.v->outs[0].fleeting);
+		ck_assert_uint_eq(t.e->n_outs, 1);
+		ck_assert(t.e->outs[0].transient);
 		check_small(&t);
-		pf_invocation_free(t.v);
+		pf_execution_free(t.e);
 	}
 	trial_init(&t, x, load(x)); /* never started */
-	pf_invocation_free(t.v);
+	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
 END_TEST
@@ -134,15 +133,15 @@ START_TEST(large_results_are_read_in_the_pool)
 	pf_arena_usage(arena, &before, &limit);
 	trial_init(&t, x, load(x));
 	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
-	ck_assert(!t.v->outs[0].fleeting);
-	ck_assert_uint_eq(t.v->outs[0].len, (uint64_t)n * 4);
+	ck_assert(!t.e->outs[0].transient);
+	ck_assert_uint_eq(t.e->outs[0].len, (uint64_t)n * 4);
 	pf_arena_usage(arena, &used, &limit);
 	ck_assert_uint_ge(used, before + (uint64_t)n * 4);
 	kill_worker(); /* who reads the results need not have the worker */
 	for (int i = 0; i < n; i++)
-		wrong += ((const float *)t.v->outs[0].data)[i] != (float)i;
+		wrong += ((const float *)t.e->outs[0].data)[i] != (float)i;
 	ck_assert_int_eq(wrong, 0);
-	pf_invocation_free(t.v);
+	pf_execution_free(t.e);
 	pf_arena_usage(arena, &used, &limit);
 	ck_assert_uint_eq(used, before);
 	pf_executable_unref(x);
@@ -172,7 +171,7 @@ START_TEST(failures_are_told)
 	ck_assert_int_eq(trial_run(&t), faults[_i].code);
 	ck_assert_int_eq(t.err.pjrt_code, faults[_i].pjrt_code);
 	ck_assert_msg(strstr(t.err.text, faults[_i].why) != NULL, "%s", t.err.text);
-	pf_invocation_free(t.v);
+	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
 END_TEST
@@ -189,7 +188,7 @@ START_TEST(a_death_before_is_not_noticed)
 	replace_worker();
 	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
 	check_small(&t);
-	pf_invocation_free(t.v);
+	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
 END_TEST
@@ -213,7 +212,7 @@ START_TEST(another_program_is_not_run_instead)
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
 	replace_worker();
 	ck_assert_int_eq(trial_run(&t), -ECANCELED);
-	pf_invocation_free(t.v);
+	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
 END_TEST
@@ -227,14 +226,14 @@ START_TEST(stopping_ends_what_runs)
 	x = compiled(add_program);
 	for (int i = 0; i < 20; i++) {
 		trial_init(&t[i], x, load(x));
-		pf_invocation_start(t[i].v);
+		pf_execution_start(t[i].e, false);
 	}
 	usleep(200000);
 	pf_worker_stop(worker);
 	for (int i = 0; i < 20; i++) {
 		event_wait(&t[i].ended);
 		ck_assert_int_eq(t[i].code, -EIO);
-		pf_invocation_free(t[i].v);
+		pf_execution_free(t[i].e);
 	}
 	pf_executable_unref(x);
 }
@@ -242,8 +241,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("invocation");
-	TCase *tc = tcase_create("invocation");
+	Suite *s = suite_create("lent executions");
+	TCase *tc = tcase_create("core");
 
 	find_plugins();
 	tcase_set_timeout(tc, 120);
