@@ -300,10 +300,11 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 /* Plugins leave the bits above an element of less than a byte 0, also in negative ones. */
 static void extend_sign(enum pf_dtype dtype, unsigned char *at, uint64_t n)
 {
-	unsigned bits = pf_dtype_bits(dtype), sign = 1u << (bits - 1);
+	unsigned bits = pf_dtype_bits(dtype), sign;
 
 	if (bits >= 8 || pf_dtype_kind(dtype) != PF_KIND_SIGNED)
 		return;
+	sign = 1u << (bits - 1);
 	for (uint64_t i = 0; i < n; i++)
 		at[i] = (unsigned char)(((at[i] & (2 * sign - 1)) ^ sign) - sign);
 }

@@ -368,9 +368,11 @@ void pf_pack(void *dst, const void *src, size_t n, enum pf_dtype dtype)
 void pf_unpack(void *dst, const void *src, size_t n, enum pf_dtype dtype)
 {
 	unsigned bits = pf_dtype_bits(dtype);
-	unsigned sign = pf_dtype_kind(dtype) == PF_KIND_SIGNED ? 1u << (bits - 1) : 0;
+	unsigned sign = 0;
 
 	assert(pf_dtype_valid((int)dtype));
+	if (bits < 8 && pf_dtype_kind(dtype) == PF_KIND_SIGNED)
+		sign = 1u << (bits - 1);
 	switch (bits) {
 	case 1:
 		unpack(dst, src, n, 1, sign);
