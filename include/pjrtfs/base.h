@@ -235,7 +235,7 @@ static inline struct timespec pf_time_in(clockid_t clock, uint64_t ms)
 	return t;
 }
 
-/* What the daemon and the worker tell their operator. */
+/* Messages of the daemon and the worker for their operator. */
 
 enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
 
@@ -246,14 +246,14 @@ enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
 void pf_log_setup(enum pf_log_level level, bool to_syslog);
 
 /*
- * The mount is there, and the process has left its user's terminal if it does that.  What may
- * wait is not logged before: who mounts in the foreground sees it then, others not at all.
- * Both may be called on any thread.
+ * pf_log_serve: the mount is there, and the process has left its user's terminal if it does
+ * that.  Messages that may wait are logged only when pf_log_serves is true: a user who mounts in
+ * the foreground sees them then, others not at all.  Both may be called on any thread.
  */
 void pf_log_serve(void);
 bool pf_log_serves(void);
 
-/* Would a line wait because nobody reads standard error? */
+/* Would the writer of a line block because no process reads standard error? */
 bool pf_log_would_block(void);
 
 /*

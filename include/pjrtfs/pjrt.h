@@ -28,8 +28,8 @@ struct pj_plugin;
 /*
  * A plugin: a shared object that implements PJRT's C API, loaded into this process.
  *
- * Plugins are of many ages.  A function that a plugin's table does not reach makes the
- * call that needs it fail with -EOPNOTSUPP and a sentence that names the function.
+ * Plugins implement different versions of the API.  A function that a plugin's table lacks makes
+ * the call that needs it fail with -EOPNOTSUPP and a sentence that names the function.
  */
 
 /*
@@ -46,8 +46,8 @@ struct pj_plugin;
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err);
 
 /*
- * The same for a table that is in memory already.  API is read once and not kept; what it
- * points to is borrowed for good.  NULL is refused as a plugin's mistake.
+ * The same for a table that is in memory already.  API is read once and not kept; its functions
+ * are borrowed for the life of the process.  NULL is refused as a plugin's mistake.
  */
 int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
 		    struct pf_err *err);
@@ -81,7 +81,7 @@ struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin);
 struct json_object *pj_plugin_extension_details(const struct pj_plugin *plugin);
 
 /*
- * What is in the plugin's function table, as a JSON object: table_size in bytes, in_table
+ * The contents of the plugin's function table as a JSON object: table_size in bytes, in_table
  * (functions that it has room for), known (to this build), present (of those), missing
  * (their names).  The caller's; NULL: no memory.
  */
@@ -95,8 +95,7 @@ struct json_object *pj_plugin_functions(const struct pj_plugin *plugin);
 int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err);
 
 /*
- * What the files of the PJRT layer share, and the only include of pjrt_c_api.h.  No other
- * layer includes this.
+ * The plugin's table and its calls, for the files of this layer.
  */
 
 struct pj_plugin {
@@ -125,7 +124,7 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
 
 /*
  * The same for the error of a compile, where two codes mean something else: UNKNOWN is a mistake in
- * the program, -EINVAL, and NOT_FOUND a custom call that nobody has registered, -EOPNOTSUPP.
+ * the program, -EINVAL, and NOT_FOUND a custom call that is not registered, -EOPNOTSUPP.
  */
 int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
 
@@ -151,7 +150,8 @@ void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
  */
 const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size);
 
-/* A string of the plugin's as JSON: what is no clean UTF-8 is replaced.  NULL: no memory. */
+/* A string of the plugin's as JSON; bytes that are not clean UTF-8 are replaced.  NULL: no
+ * memory. */
 struct json_object *pj_string_json(const char *text, size_t len);
 
 /* N named values as a JSON object, the caller's.  NULL: no memory. */
@@ -161,7 +161,7 @@ struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n);
 struct pj_values {
 	PJRT_NamedValue *items; /* owned */
 	size_t n;
-	int64_t *lists; /* owned; what the lists among the items point to */
+	int64_t *lists; /* owned; the elements of the lists among the items */
 };
 
 /*
@@ -175,7 +175,7 @@ void pj_values_release(struct pj_values *values);
 
 /* Memory spaces that a device can address. */
 
-/* A memory space.  Immutable; what the plugin does not tell is -1 or "". */
+/* A memory space.  Immutable; facts that the plugin does not give are -1 or "". */
 struct pj_memory {
 	struct PJRT_Memory *handle; /* borrowed from the client */
 	int id;
@@ -188,7 +188,7 @@ void pj_memory_release(struct pj_memory *memory);
 
 /* A client's devices. */
 
-/* A device.  Immutable; what the plugin does not tell is -1, "" or NULL. */
+/* A device.  Immutable; facts that the plugin does not give are -1, "" or NULL. */
 struct pj_device {
 	struct PJRT_Device *handle; /* borrowed from the client */
 	int id;
@@ -330,7 +330,7 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
  */
 const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
 
-/* Bytes that BUFFER takes on its device; 0 if the plugin does not tell. */
+/* Bytes that BUFFER takes on its device; 0 if the plugin does not say. */
 uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 				struct PJRT_Buffer *buffer);
 
@@ -353,7 +353,7 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 
 /* Compiled programs. */
 
-/* What one result of a program is. */
+/* The type of one result of a program. */
 struct pj_result {
 	enum pf_dtype dtype; /* TOKEN has no shape and no bytes */
 	struct pf_shape shape;
@@ -366,9 +366,10 @@ struct pj_executable {
 	struct PJRT_LoadedExecutable *loaded; /* owned */
 	struct PJRT_Executable *unloaded; /* owned; the same, for questions about it */
 	size_t n_results;
-	struct pj_result *results; /* owned; NULL: the plugin does not tell beforehand */
+	struct pj_result
+		*results; /* owned; NULL: the plugin gives types only of buffers */
 	size_t num_replicas, num_partitions;
-	/* What executions get before their arguments: pj_executable_set_first.  NULL: nothing. */
+	/* The argument that executions get before their own: pj_executable_set_first, or NULL. */
 	struct pj_first *first; /* owned */
 	bool was_loaded;        /* from bytes, by pj_executable_load */
 };
@@ -416,7 +417,7 @@ struct pj_serialized {
 
 /*
  * Serialize EXECUTABLE into *RET; pj_serialized_release.  It must have been compiled here:
- * what XLA's CPU plugins serialize of a loaded one loads, but does not run.  -EINVAL: it was
+ * a loaded one that XLA's CPU plugins serialize again loads, but does not run.  -EINVAL: it was
  * loaded; -EOPNOTSUPP: the plugin cannot; else its error.  Blocks.  PJRT: PJRT_Executable_Serialize.
  */
 int pj_executable_serialize(const struct pj_executable *executable,
@@ -424,8 +425,8 @@ int pj_executable_serialize(const struct pj_executable *executable,
 void pj_serialized_release(struct pj_serialized *serialized);
 
 /*
- * Load the LEN bytes at BYTES, which are not kept.  They run: they must be what this very
- * plugin serialized, byte for byte.
+ * Load the LEN bytes at BYTES, which are not kept.  They are native code: they must be, byte for
+ * byte, as this very plugin serialized them.
  * ret   on success, the caller's; pj_executable_free
  * Errors: the plugin's.  Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
  */
@@ -460,7 +461,7 @@ enum { PJ_MAX_DEVICES = 1024 }; /* of one execution */
  * done     room for n_devices events, which pj_executable_await takes
  * Errors: the plugin's; -EINVAL if the program is for another number of devices.  A plugin
  * checks arguments' number and size in bytes, but not their type and shape.
- * Blocks as long as the plugin likes: some execute here; of one that gives no events the
+ * Blocks as long as the plugin does: some execute here; if the plugin gives no events, the
  * results are awaited.
  * PJRT: PJRT_LoadedExecutable_Execute.
  */
@@ -469,8 +470,7 @@ int pj_executable_start(const struct pj_executable *executable, const struct pj_
 			struct pf_err *err);
 
 /*
- * Wait until what pj_executable_start began on N devices is done, well or not: nothing runs
- * there any more.  The events in DONE are taken.  Errors: the plugin's, the first one.
+ * Wait until the execution that pj_executable_start began on N devices has ended, well or not.  The events in DONE are taken.  Errors: the plugin's, the first one.
  * Blocks; a program that never ends holds the thread for ever.  PJRT: PJRT_Event_Await.
  */
 int pj_executable_await(const struct pj_executable *executable, size_t n,
@@ -499,8 +499,8 @@ int pj_executable_optimized(const struct pj_executable *executable, void *dst, s
  * Facts about a program as JSON, each the caller's; where the plugin has none, its error.
  * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's
  * estimates; memory: an object of sizes in bytes; devices: the ids of the addressable
- * devices in launch order; memory_kinds: a list of the results'.  What a plugin that is
- * older than a figure does not write is left out of memory.
+ * devices in launch order; memory_kinds: a list of the results'.  Sizes that an older plugin does
+ * not write are left out of memory.
  * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes,
  * _GetCostAnalysis, _GetCompiledMemoryStats, _OutputMemoryKinds, PJRT_LoadedExecutable_AddressableDevices.
  */
@@ -516,7 +516,7 @@ pj_executable_fact pj_executable_memory_kinds;
 
 /*
  * Append the serialized DeviceAssignmentProto: which device has which replica and partition.
- * -EOPNOTSUPP: the plugin does not tell.  PJRT: PJRT_LoadedExecutable_GetDeviceAssignment.
+ * -EOPNOTSUPP: the plugin has no such function.  PJRT: PJRT_LoadedExecutable_GetDeviceAssignment.
  */
 int pj_executable_assignment(const struct pj_executable *executable, struct pf_buf *out,
 			     struct pf_err *err);

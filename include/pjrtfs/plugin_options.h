@@ -10,13 +10,13 @@
 
 enum { PF_OPTIONS_MAX_DEVICES = 1024 /* that --devices can ask for */ };
 
-/* What options are for. */
+/* The program and the devices that options are for. */
 struct pf_options_target {
 	const char *plugin;        /* its name */
 	unsigned n_devices;        /* replicas x partitions must not exceed it */
 	unsigned max_devices;      /* how many --devices could make of them; 0: none */
 	const int64_t *device_ids; /* n_devices of them; NULL: any id is one */
-	/* What the program tells: the defaults.  0: nothing, which is 1. */
+	/* The program's own counts, which are the defaults.  0: it has none, which is 1. */
 	int64_t num_replicas, num_partitions;
 	bool shardy; /* use_shardy_partitioner where there are several partitions */
 };
@@ -27,8 +27,8 @@ struct pf_options_target {
  * options   an object, or NULL for the defaults.  Keys:
  *           num_replicas, num_partitions (>= 1), device (an id, or "PLUGIN:ID": all of a
  *           program for one device goes there), device_assignment (replicas lists of
- *           partitions device ids, which also say how many there are), use_spmd_partitioning (true unless told otherwise
- *           where there are several partitions), use_shardy_partitioner (likewise, if TARGET
+ *           partitions device ids, which also say how many there are), use_spmd_partitioning (the
+ *           default is true if there are several partitions), use_shardy_partitioner (likewise, if TARGET
  *           is for that),
  *           use_auto_spmd_partitioning, auto_spmd_partitioning_mesh_shape, ..._mesh_ids
  *           (lists of integers), compile_portable_executable,
@@ -64,11 +64,11 @@ int pf_options_plugin(struct json_object *options, const char **ret, size_t *len
 		      struct pf_err *err);
 
 /*
- * What OWN (an object or NULL) says, and what it does not say as DEFAULTS (an object) have it;
- * neither is changed, nothing is shared.  Flags of env_option_overrides add up one by one.  What
- * says where a program goes is taken as a whole: if OWN has plugin, device or
- * device_assignment, the defaults' are not; with its device_assignment also their num_replicas
- * and num_partitions are not.  The caller's; NULL: no memory.
+ * The options of OWN (an object or NULL), and of DEFAULTS (an object) those that OWN lacks;
+ * neither is changed, nothing is shared.  Flags of env_option_overrides are merged one by one.
+ * Options that place a program are taken as a whole: if OWN has plugin, device or
+ * device_assignment, those of DEFAULTS are dropped; if it has device_assignment, so are their
+ * num_replicas and num_partitions.  The caller's; NULL: no memory.
  */
 struct json_object *pf_options_merge(struct json_object *own,
 				     struct json_object *defaults);
@@ -92,7 +92,7 @@ enum {
 /*
  * Can option NAME have VALUE?  A string, an integer of 64 bits, a boolean, a double that a
  * float can hold, or a list of integers; and for options that are known to make plugins abort
- * or hang, what they take.  Others are the plugin's to judge.
+ * or hang, a value that they take.  The plugin judges the others.
  * 0; -EINVAL: the sentence says what was expected and what was found.
  */
 int pf_create_option_check(const char *name, struct json_object *value,
@@ -100,7 +100,7 @@ int pf_create_option_check(const char *name, struct json_object *value,
 
 /*
  * Read TEXT, "KEY=VALUE" or "KEY:TYPE=VALUE" with TYPE int64, string, float, bool or
- * int64_list (as in "1,2"), and check it.  Without a type the value tells: true and false are
+ * int64_list (as in "1,2"), and check it.  Without a type, the value decides: true and false are
  * booleans, digits an integer, several with commas a list, a number with a point or an
  * exponent a float; an option that is known has its type; all else is a string.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Program files: what their bytes are and tell, before a compiler sees them. */
+/* Program files: their formats, and the facts in them that need no compiler. */
 #ifndef PJRTFS_PROGRAM_H
 #define PJRTFS_PROGRAM_H
 
@@ -12,7 +12,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/sharding.h"
 
-/* What a compiled program takes and gives, read from XLA's HLO protos. */
+/* Signatures of compiled programs, read from XLA's HLO protos. */
 
 /* One argument or one result of a program, as one device sees it. */
 struct pf_param {
@@ -26,7 +26,7 @@ struct pf_param {
 	bool donated;         /* inputs: may be donated (aliased or a buffer donor) */
 	int64_t memory_space; /* XLA's number: 0 the device's default one, 5 the host's */
 	int alias_output;     /* inputs: the output it aliases, or -1 */
-	/* Owned: which part of a larger array each partition has; NULL: it is not told. */
+	/* Owned: which part of a larger array each partition has; NULL: not known. */
 	struct pf_tiles *tiles;
 };
 
@@ -72,8 +72,8 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 char *pf_param_path(const char *name);
 
 /*
- * Take the first input off SIGNATURE, which nobody shares yet: it is the number of the platform, which
- * callers do not pass.  -EINVAL: it is no scalar of S32.
+ * Take the first input off SIGNATURE, which is not shared yet: it is the number of the platform,
+ * which callers do not pass.  -EINVAL: it is no scalar of S32.
  */
 int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *err);
 
@@ -97,26 +97,27 @@ enum pf_program_format {
 	PF_PROGRAM_MLIR,   /* .mlir   StableHLO text */
 	PF_PROGRAM_MLIRBC, /* .mlirbc MLIR bytecode or portable artifact */
 	PF_PROGRAM_HLO,    /* .hlo.pb a serialized HloModuleProto */
-	PF_PROGRAM_JAX,    /* .jax_exported what jax.export serializes */
-	PF_PROGRAM_NATIVE, /* .pjrtexe what a plugin compiled, in our container */
+	PF_PROGRAM_JAX,    /* .jax_exported jax.export's serialization */
+	PF_PROGRAM_NATIVE, /* .pjrtexe a plugin's compiled program, in our container */
 };
 
 enum { PF_PROGRAM_PLATFORMS = 64 }; /* bytes of their names, with NUL */
 
-/* What a program tells without a compiler. */
+/* Facts about a program that need no compiler. */
 struct pf_program_facts {
 	size_t off, len;      /* the bytes for the plugin: all, or what the file wraps */
 	int64_t num_replicas; /* the module's mhlo.num_replicas; 0: it has none */
 	int64_t num_partitions; /* mhlo.num_partitions, likewise */
 	bool shardy;            /* its shardings are for the Shardy partitioner */
 	/* Major, minor, patch of the StableHLO that a portable artifact is written in; all 0:
-	 * it is none, or does not tell. */
+	 * it is none, or has no version. */
 	unsigned stablehlo[3];
 	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
-	/* Its first argument is the position of the platform in platforms: JAX passes that, and the
-	 * caller of the function knows nothing of it. */
+	/* Its first argument is the position of the platform in platforms: JAX passes that, callers
+	 * of the function do not. */
 	bool takes_platform;
-	char platforms[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": what it is for; "": any */
+	char platforms
+		[PF_PROGRAM_PLATFORMS]; /* "cpu cuda": those it was exported for; "": any */
 };
 
 /*
@@ -128,13 +129,13 @@ enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len);
 /* The extension of FORMAT (".mlir"; static); NULL: there is no such format, or it has none. */
 const char *pf_program_extension(enum pf_program_format format);
 
-/* The format's PJRT_Program.format: "mlir" or "hlo" ("mlir" for what no compiler reads).
+/* The format's PJRT_Program.format: "mlir" or "hlo" ("mlir" for formats that no compiler reads).
  * Static. */
 const char *pf_program_pjrt_format(enum pf_program_format format);
 
 /*
- * Refuse what cannot be of that format before a plugin sees it, and read what a program
- * tells of itself.
+ * Refuse files that cannot be of FORMAT before a plugin sees them, and read the facts of the
+ * others.
  *
  * Refused: an empty file, MLIR bytecode in .mlir and text in .mlirbc, a gzip, zip or Python
  * file, an operation in text of a dialect that no plugin knows, brackets in text nested
@@ -152,8 +153,8 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 		     struct pf_program_facts *ret, struct pf_err *err);
 
 /*
- * Inputs of SIGNATURE, which a compiler made of the LEN bytes that FACTS tell of, and that no framework
- * has named, get the names that a text has for them: %x is "x".  -ENOMEM.
+ * Name the inputs of SIGNATURE that the framework left unnamed as the program's text does: %x is
+ * "x".  SIGNATURE is of the program of LEN bytes that FACTS are of.  -ENOMEM.
  */
 int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
 			   size_t len, struct pf_signature *signature);

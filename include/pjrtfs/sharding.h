@@ -36,7 +36,7 @@ void pf_tiles_free(struct pf_tiles *tiles); /* NULL is allowed */
 void pf_tiles_at(const struct pf_tiles *tiles, unsigned partition,
 		 unsigned at[PF_MAX_RANK]);
 
-/* Does every partition have the same of an array in A as in B? */
+/* Does every partition have the same part of an array in A as in B? */
 bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b);
 
 /* How many different tiles there are. */
@@ -53,7 +53,7 @@ struct pf_axis {
 	unsigned size; /* at least 1 */
 };
 
-/* What of the array has which device. */
+/* Which part of an array each device has. */
 struct pf_sharding {
 	unsigned n_axes;
 	struct pf_axis axes[PF_MAX_AXES]; /* the slowest varying first */
@@ -114,9 +114,9 @@ int pf_sharding_multiply(const struct pf_sharding *sharding, const struct pf_sha
 			 struct pf_shape *ret, struct pf_err *err);
 
 /*
- * The sharding that TILES are of an array, over N partitions on DEVICES (borrowed names), in
- * *RET, the caller's.  If LIKE (may be NULL) is of a mesh of the same devices whose axes can say
- * it, these do; else axes are called "d0" after the dimension that they divide, and
+ * The sharding of an array that TILES describe, over N partitions on DEVICES (borrowed names), in
+ * *RET, the caller's.  If LIKE (may be NULL) is of a mesh of the same devices whose axes can express
+ * it, these are used; else axes are called "d0" after the dimension that they divide, and
  * "replicated".  -EINVAL: TILES are of another number of partitions; -E2BIG: too many
  * dimensions are divided; -ENOMEM.
  */
@@ -124,9 +124,9 @@ int pf_sharding_of_tiles(const struct pf_tiles *tiles, unsigned n, char *const *
 			 const struct pf_sharding *like, struct pf_sharding *ret,
 			 struct pf_err *err);
 
-/* Does SHARDING give each device, of which DEVICES[p] is partition p, what TILES say?  N is
- * their number.  0, also if TILES are of another number of partitions, which says nothing; or
- * -EINVAL and the first difference. */
+/* Does SHARDING give each device the part that TILES do, where DEVICES[p] of N has partition p?
+ * 0, also if TILES are of another number of partitions and so cannot be compared; or -EINVAL and
+ * the first difference. */
 int pf_sharding_agrees(const struct pf_sharding *sharding, const struct pf_tiles *tiles,
 		       unsigned n, char *const *devices, struct pf_err *err);
 
@@ -136,7 +136,7 @@ struct pf_block {
 	int64_t start[PF_MAX_RANK];
 };
 
-/* What position I of the mesh has of an array of shape WHOLE, which is divisible. */
+/* The part that position I of the mesh has of an array of shape WHOLE, which is divisible. */
 void pf_sharding_part(const struct pf_sharding *sharding, const struct pf_shape *whole,
 		      unsigned i, struct pf_block *ret);
 

@@ -299,14 +299,14 @@ void pf_metrics_print(struct pf_telemetry *telemetry, struct pf_buf *out);
 /* EVENT ("buffer.donated") happened to SUBJECT. */
 void pf_report(struct pf_telemetry *telemetry, uint64_t subject, const char *event);
 
-/* A life of plugin NAME's worker has begun as process PID; it is the first if RESTARTS is 0. */
+/* An instance of plugin NAME's worker has started as process PID; the first if RESTARTS is 0. */
 void pf_report_worker_started(struct pf_telemetry *telemetry, const char *name, int pid,
 			      unsigned restarts);
-/* It died: WHY holds what it printed last. */
+/* It died: WHY holds its last output. */
 void pf_report_worker_died(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
 			   const char *name, int pid, const struct pf_err *why);
 
-/* A compile, from its start to its end: what is told of it at its end is as it began. */
+/* A compile, from its start to its end: its path and user are those of its start. */
 struct pf_report_compile {
 	char *object; /* owned: "executables/add", or NULL */
 	uid_t user;
@@ -316,7 +316,7 @@ struct pf_report_compile {
 void pf_report_queued(struct pf_telemetry *telemetry, uint64_t subject, uint64_t bytes,
 		      const char *plugin, struct pf_report_compile *ret);
 
-/* The plugin's turn has come. */
+/* The compile leaves the queue. */
 void pf_report_compiling(struct pf_telemetry *telemetry,
 			 const struct pf_report_compile *report);
 
@@ -326,9 +326,9 @@ void pf_report_compiled(struct pf_telemetry *telemetry, struct pf_plugin_meter *
 			struct pf_report_compile *report, const struct pf_err *err,
 			double seconds, const char *cache);
 
-/* An execution as its end tells of it. */
+/* An execution that has ended. */
 struct pf_report_execution {
-	const char *executable; /* its name; borrowed, as all of these */
+	const char *executable; /* its name; borrowed, as all pointers here */
 	uid_t user;
 	const char *id; /* the command's, JSON text, or NULL */
 	uint64_t runs;  /* that were good */
@@ -349,26 +349,26 @@ void pf_report_executed(struct pf_telemetry *telemetry, struct pf_plugin_meter *
 			const struct pf_report_execution *report);
 
 /*
- * N calls of REPORT's executable ended well since this was told of last, in REPORT's seconds all
+ * N calls of REPORT's executable ended well since the last report, in REPORT's seconds all
  * together: "calls.finished".  Or the last one failed, if REPORT has an error: "execution.failed".
- * They were counted before.
+ * The metrics have counted them already.
  */
 void pf_report_calls(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
 		     uint64_t n, const struct pf_report_execution *report);
 
 /* An execution of EXECUTABLE for USER, whose command had ID (JSON text, or NULL), is ended with
- * its worker, as WHY tells: "execution.abandoned". */
+ * its worker for the reason WHY: "execution.abandoned". */
 void pf_report_abandoned(struct pf_telemetry *telemetry, const char *executable,
 			 uid_t user, const char *id, const struct pf_err *why);
 
 /*
  * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so
- * on, the event of USER, who asked for the program; pf_telemetry_owner where nobody did.
+ * on, the event of USER, who compiles the program; pf_telemetry_owner if no user does.
  */
 void pf_report_cache(struct pf_telemetry *telemetry, enum pf_report_cache what,
 		     uid_t user, const char *key, uint64_t bytes);
 
-/* What becomes of a job. */
+/* The states of a job that are events. */
 enum pf_report_job {
 	PF_REPORT_JOB_QUEUED,
 	PF_REPORT_JOB_STARTED,
@@ -379,7 +379,7 @@ enum pf_report_job {
 
 /*
  * Job NUMBER of USER, which executes EXECUTABLE (NULL: something else), whose command had ID
- * (JSON text, or NULL).  SECONDS counts at its end; ERR: why it failed, else NULL.
+ * (JSON text, or NULL).  SECONDS is used at its end; ERR: why it failed, else NULL.
  */
 void pf_report_job(struct pf_telemetry *telemetry, enum pf_report_job what,
 		   uint64_t number, uid_t user, const char *executable, const char *id,

@@ -11,22 +11,22 @@
 
 struct pf_timers;
 
-/* Who waits for something to become ready: intrusive lists of callbacks. */
+/* Waiting for something to become ready: intrusive lists of callbacks. */
 
-/* Embedded in the struct of whoever waits; on at most one list at a time. */
+/* One waiter, embedded in a struct of its own; on at most one list at a time. */
 struct pf_wait {
 	void (*wake)(struct pf_wait *waiter); /* called once, with no lock held */
 	struct pf_wait *next;
 };
 
-/* Put WAITER on LIST, under the lock of the thing that is waited for. */
+/* Put WAITER on LIST; the caller holds the lock that protects LIST. */
 static inline void pf_wait_add(struct pf_wait **list, struct pf_wait *waiter)
 {
 	waiter->next = *list;
 	*list = waiter;
 }
 
-/* Take WAITER off LIST, under the lock; false: it is not there, and was or will be woken. */
+/* Take WAITER off LIST, under its lock; false: it is not there, and was or will be woken. */
 static inline bool pf_wait_leave(struct pf_wait **list, struct pf_wait *waiter)
 {
 	while (*list && *list != waiter)
@@ -37,7 +37,7 @@ static inline bool pf_wait_leave(struct pf_wait **list, struct pf_wait *waiter)
 	return true;
 }
 
-/* Take the whole list, under the lock; wake it with pf_wake_all outside. */
+/* Take the whole list, under its lock; the caller unlocks, then calls pf_wake_all. */
 static inline struct pf_wait *pf_wait_take(struct pf_wait **list)
 {
 	struct pf_wait *all = *list;
@@ -46,6 +46,7 @@ static inline struct pf_wait *pf_wait_take(struct pf_wait **list)
 	return all;
 }
 
+/* Wake every waiter of LIST, which no lock protects any more; the caller holds no lock. */
 static inline void pf_wake_all(struct pf_wait *list)
 {
 	while (list) {
@@ -56,9 +57,9 @@ static inline void pf_wake_all(struct pf_wait *list)
 	}
 }
 
-/* Timers: functions that are called after some milliseconds, unless they are called off. */
+/* Timers: functions that a thread calls after some milliseconds, unless they are disarmed. */
 
-/* One timer: embedded in what it is about.  Set fire; the rest is the timers'. */
+/* One timer, embedded in a struct of its user, who sets fire; the rest is private. */
 struct pf_timer {
 	void (*fire)(struct pf_timer *timer); /* on the timers' thread, no lock held */
 	struct timespec due;                  /* CLOCK_MONOTONIC */
@@ -69,7 +70,7 @@ struct pf_timer {
 /* A set of timers; its thread is started with the first one.  NULL: no memory. */
 struct pf_timers *pf_timers_new(void);
 
-/* End the thread; what is armed still never fires.  NULL is allowed.  Waits for a fire()
+/* End the thread; timers that are still armed never fire.  NULL is allowed.  Waits for a fire()
  * under way. */
 void pf_timers_free(struct pf_timers *timers);
 PF_DEFINE_CLEANUP(struct pf_timers *, pf_timers_free)
@@ -81,7 +82,7 @@ PF_DEFINE_CLEANUP(struct pf_timers *, pf_timers_free)
  */
 int pf_timer_arm(struct pf_timers *timers, struct pf_timer *timer, uint64_t ms);
 
-/* Call TIMER off.  True: it has not fired and will not; false: it has, or is about to, or
+/* Disarm TIMER.  True: it has not fired and will not; false: it has, or is about to, or
  * was not armed. */
 bool pf_timer_disarm(struct pf_timers *timers, struct pf_timer *timer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors: an errno, a sentence, and the names of both worlds' codes. */
+/* Errors: an errno, a sentence, and the names of errnos and of PJRT's codes. */
 #define _GNU_SOURCE 1
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "pjrtfs/base.h"
 
-/* What ends a line or moves a terminal's cursor: C0, DEL, C1, and Unicode's own. */
+/* Characters that end a line or move a terminal's cursor: C0, DEL, C1, and Unicode's own. */
 static bool is_control(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon and the worker tell their operator. */
+/* Messages of the daemon and the worker for their operator. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <poll.h>
@@ -82,7 +82,7 @@ void pf_log(enum pf_log_level level, const char *fmt, ...)
 		}
 		/* One write, so that lines of several threads do not mix. */
 		if (write(STDERR_FILENO, line, (size_t)n) < 0) {
-			/* No one is left to tell. */
+			/* No reader is left. */
 		}
 	}
 	errno = saved;

@@ -6,7 +6,7 @@
 
 #include "pjrtfs/base.h"
 
-/* Longer words are nobody's keys. */
+/* No key is longer. */
 enum { MAX_WORD = 64 };
 
 static unsigned letter(char c)

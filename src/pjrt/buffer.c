@@ -72,7 +72,7 @@ static int check_place(const struct pj_place *place, struct pf_err *err)
 			  place->device->id);
 }
 
-/* Plugins abort on what this refuses. */
+/* Refuse arrays that plugins abort on. */
 static int check_array(const struct pj_client *client, const struct pj_place *place,
 		       uint64_t len, int dtype, const struct pf_shape *shape,
 		       struct pf_err *err)
@@ -108,7 +108,7 @@ static const void *find_alias(const struct pj_plugin *plugin, PJRT_Buffer *buffe
 
 	if (at >= (const char *)src && at < (const char *)src + len)
 		return at;
-	/* It may be an alias or not: take it for one, and do not wait. */
+	/* It is not known whether it is an alias: treat it as one, and do not wait. */
 	return !at && on_cpu(plugin, buffer) ? src : NULL;
 }
 
@@ -116,8 +116,8 @@ static const void *find_alias(const struct pj_plugin *plugin, PJRT_Buffer *buffe
  * Wait for the new buffer.  DONE, which is ours to destroy, fires when the plugin no
  * longer needs the host bytes: for a copy soon, for an alias not before the buffer's end.
  */
-static int settle(const struct pj_plugin *plugin, PJRT_Buffer *buffer, PJRT_Event *done,
-		  bool alias, struct pf_err *err)
+static int await_upload(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
+			PJRT_Event *done, bool alias, struct pf_err *err)
 {
 	int r = 0;
 
@@ -173,8 +173,8 @@ static int upload(const struct pj_client *client, const struct pj_place *place,
 		return r;
 	if (alias && len)
 		at = find_alias(plugin, buffer, src, len);
-	/* Of no bytes there is no copy to wait for; whether DONE ever fires is not said. */
-	r = settle(plugin, buffer, done, at != NULL || len == 0, err);
+	/* An empty buffer has no copy to wait for, and the API does not say that DONE fires. */
+	r = await_upload(plugin, buffer, done, at != NULL || len == 0, err);
 	if (r < 0) {
 		pj_buffer_destroy(plugin, buffer);
 		return r;
@@ -222,7 +222,7 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 			    uint64_t len, int dtype, const struct pf_shape *shape,
 			    struct PJRT_Buffer **ret, struct pf_err *err)
 {
-	/* Plugins that are told a device do not look at the memory. */
+	/* Plugins that get a device ignore the memory. */
 	const struct pj_memory *memory =
 		place->memory ? place->memory : default_memory(place->device);
 	PJRT_Client_CreateUninitializedBuffer_Args args = {

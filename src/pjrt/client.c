@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creating a client and getting to know its devices. */
+/* Creating a client, and describing its devices. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "pjrtfs/pjrt.h"
 #include "pjrtfs/plugin_options.h"
 
-/* Named values: what plugins call attributes, options and properties, as JSON. */
+/* Named values (attributes, options, properties) as JSON. */
 
 /* The same as a C string, the caller's; NULL: no memory. */
 static char *pj_string_copy(const char *text, size_t len)
@@ -196,7 +196,7 @@ static int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
 	PJRT_Memory_ToString_Args text = { PJ_SIZE(PJRT_Memory_ToString_Args),
 					   .memory = handle };
 
-	/* Only descriptions: what a plugin lacks stays empty. */
+	/* Only descriptions: facts that a plugin lacks stay empty. */
 	*ret = (struct pj_memory){ .handle = handle, .id = -1, .kind_id = -1 };
 	if (PJ_CALL(plugin, NULL, PJRT_Memory_Id, &id) == 0)
 		ret->id = id.id;
@@ -223,7 +223,7 @@ void pj_memory_release(struct pj_memory *memory)
 
 /* Devices, their descriptions and their memories. */
 
-/* The texts and numbers of a device's description; what the plugin lacks stays empty. */
+/* The texts and numbers of a device's description; those that the plugin lacks stay empty. */
 static int describe(struct pj_device *d, const struct pj_plugin *plugin,
 		    PJRT_DeviceDescription *of, struct pf_err *err)
 {

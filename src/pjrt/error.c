@@ -69,7 +69,7 @@ int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_e
 			  plugin->api.pjrt_api_version.minor_version);
 }
 
-/* Events: what a plugin signals when asynchronous work is done. */
+/* Events: the plugin signals the end of asynchronous work. */
 
 void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event)
 {

@@ -15,7 +15,7 @@ struct pj_first {
 	struct PJRT_Buffer *buffers[]; /* owned; NULL: no device of this process */
 };
 
-/* The devices that X was compiled for; none: it is for any, or the plugin does not tell. */
+/* The devices that X was compiled for; none: it is for any, or the plugin does not say. */
 static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **ret)
 {
 	PJRT_LoadedExecutable_AddressableDevices_Args args = {
@@ -135,9 +135,9 @@ static int first_add(const struct pj_executable *x, size_t n_devices, struct pj_
 }
 
 /*
- * Learn the results' types and sizes once, so that executions need not ask.  A plugin
- * that does not tell, or tells what this build does not know, leaves results NULL: then
- * every execution asks its buffers.
+ * Read the results' types and sizes once, so that executions need not.  If the plugin cannot
+ * say, or this build does not know a type, results stays NULL: then every execution reads them
+ * from its buffers.
  */
 static int add_results(struct pj_executable *x, struct pf_err *err)
 {
@@ -311,7 +311,7 @@ static int make_lists(struct lists *l, const struct pj_run *run, size_t n,
 	return 0;
 }
 
-/* All events are awaited, also after a failure: nothing may still run whose buffers go. */
+/* Await all events, also after a failure: no device may still use buffers that are freed. */
 int pj_executable_await(const struct pj_executable *x, size_t n, struct PJRT_Event **done,
 			struct pf_err *err)
 {
@@ -327,7 +327,7 @@ int pj_executable_await(const struct pj_executable *x, size_t n, struct PJRT_Eve
 	return r;
 }
 
-/* A plugin that gives no event for a device: its results are asked, here and now. */
+/* If the plugin gives no event for a device, await its results here. */
 static int await_results(const struct pj_executable *x, size_t n,
 			 struct PJRT_Event **done, struct PJRT_Buffer **results,
 			 struct pf_err *err)
@@ -400,7 +400,7 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	struct pj_run all;
 	int r;
 
-	/* A lone replica waits for the others, and plugins abort after a minute of that. */
+	/* A single replica waits for the others, and plugins abort after a minute. */
 	if (x->num_replicas * x->num_partitions != n || n > PJ_MAX_DEVICES)
 		return pf_err_set(
 			err, -EINVAL,
@@ -431,7 +431,7 @@ int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
 	return r;
 }
 
-/* What a plugin can tell about a compiled program. */
+/* Facts about a compiled program. */
 
 static int made(struct json_object *json, struct json_object **ret, struct pf_err *err)
 {
@@ -520,7 +520,7 @@ int pj_executable_memory(const struct pj_executable *x, struct json_object **ret
 	struct json_object *object;
 	int r;
 
-	/* An older plugin leaves alone what it does not know: that is not 0. */
+	/* An older plugin does not write the newer fields: they must not read as 0. */
 	memset(&s, 0xff, sizeof(s));
 	s.struct_size = PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE;
 	s.extension_start = NULL;

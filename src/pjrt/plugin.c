@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading plugins, and getting along with those of another age. */
+/* Loading plugins, and adapting to those of another version. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ SAME_TYPE(F4E2M1FN);
 
 /*
  * Copy the plugin's function table up to the shorter of its size and ours, so that an
- * older plugin leaves NULLs and a newer one is cut to what we know.
+ * older plugin leaves NULLs and a newer one is cut to our size.
  */
 static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in a plugin's tables: its functions and those of its extensions, by name. */
+/* The contents of a plugin's tables: its functions and those of its extensions, by name. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_FUNCTIONS = 64 /* of an extension that are looked at */ };
 
-/* Without these nothing works; without others something else does. */
+/* A plugin without a MUST is refused; a missing MAY costs one feature. */
 enum need { MAY, MUST };
 
 static const struct {

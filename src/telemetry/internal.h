@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What events.c and metrics.c share; nobody else includes this. */
+/* Shared by events.c and metrics.c; other layers do not include this. */
 #ifndef PJRTFS_TELEMETRY_INTERNAL_H
 #define PJRTFS_TELEMETRY_INTERNAL_H
 
@@ -36,7 +36,7 @@ struct pf_telemetry {
 	struct pf_plugin_meter *plugins; /* owned */
 	struct pf_executable_meter *executables[PF_METRICS_EXECUTABLES];
 	unsigned n_executables;
-	uint64_t refused; /* executables that there was no meter for */
+	uint64_t refused; /* executables that got no meter */
 };
 
 /* Free the meters of plugins. */

@@ -66,7 +66,7 @@ static struct pf_queued_command *item_new(struct pf_control *s)
 	return item;
 }
 
-/* Queue the command that the part and the N bytes at SRC make. */
+/* Queue the command that consists of the part and the N bytes at SRC. */
 static int accept(struct pf_control *s, const char *src, size_t n,
 		  struct pf_command_queue *items)
 {
@@ -86,7 +86,7 @@ static int accept(struct pf_control *s, const char *src, size_t n,
 	return 0;
 }
 
-/* Queue a failure in place of a command: it is answered when its turn comes. */
+/* Queue a failure in place of a command: it is answered after the commands before it. */
 static int refuse(struct pf_control *s, const struct pf_err *err,
 		  struct pf_command_queue *items)
 {
@@ -158,8 +158,8 @@ static int accept_line(struct pf_control *s, const char *src, size_t n,
 }
 
 /* Take one line, or its beginning; *USED: the bytes taken. */
-static int cut_line(struct pf_control *s, const char *src, size_t len, size_t *used,
-		    struct pf_command_queue *items)
+static int parse_line(struct pf_control *s, const char *src, size_t len, size_t *used,
+		      struct pf_command_queue *items)
 {
 	const char *end = memchr(src, '\n', len);
 
@@ -325,8 +325,8 @@ static int refuse_syntax(struct pf_control *s, const char *src, size_t at, size_
 }
 
 /* Take one object, or its beginning; *USED: the bytes taken. */
-static int cut_object(struct pf_control *s, const char *src, size_t len, size_t *used,
-		      struct pf_command_queue *items)
+static int parse_object(struct pf_control *s, const char *src, size_t len, size_t *used,
+			struct pf_command_queue *items)
 {
 	size_t space = 0, n = 0;
 
@@ -356,7 +356,7 @@ static int cut_object(struct pf_control *s, const char *src, size_t len, size_t 
 	return refuse_long(s, items);
 }
 
-/* What was cut last ends at END. */
+/* The command that was added last ends at END. */
 static void note_end(struct pf_command_queue *items, unsigned before, size_t end)
 {
 	if (items->n > before)
@@ -380,10 +380,10 @@ ssize_t pf_command_parse(struct pf_control *s, const char *src, size_t len,
 			done = (size_t)(end - src) + 1;
 			s->skipping = false;
 		} else if (s->json) {
-			r = cut_object(s, src + done, len - done, &used, items);
+			r = parse_object(s, src + done, len - done, &used, items);
 			done += used;
 		} else {
-			r = cut_line(s, src + done, len - done, &used, items);
+			r = parse_line(s, src + done, len - done, &used, items);
 			done += used;
 		}
 		note_end(items, before, done);

@@ -11,7 +11,7 @@
 
 /* The floating types smaller than 32 bits, to and from double. */
 
-/* What the encodings that IEEE 754 gives to infinities and NaNs mean. */
+/* The meaning of the encodings that IEEE 754 gives to infinities and NaNs. */
 enum style {
 	IEEE, /* the same: exponent all ones */
 	FN,   /* numbers, but for the very last of each sign, a NaN */
@@ -149,7 +149,7 @@ uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
 		if (code > last)
 			code = encode_huge(l);
 	}
-	/* What would be -0 is the NaN of FNUZ types. */
+	/* In FNUZ types, the encoding of -0 is the NaN. */
 	if (l->style == FNUZ && code == 0)
 		return 0;
 	return (uint16_t)(code | negative);
@@ -201,7 +201,7 @@ static const struct info infos[PF_DTYPE_COUNT] = {
 };
 
 /*
- * The names that are read besides those above.  NumPy's codes without a byte order ("i8")
+ * Names that are read besides the ones above.  NumPy's codes without a byte order ("i8")
  * are left out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.  safetensors'
  * F8_E4M3 is PyTorch's float8_e4m3fn.
  */

@@ -187,7 +187,7 @@ static int read_shape(struct reader *rd, struct pf_shape *shape)
 	return DONE;
 }
 
-/* Say what an element type is that we cannot take. */
+/* The sentence for an element type that cannot be read. */
 static int refuse_descr(struct reader *rd, const struct word *word)
 {
 	char kind = word->len > 1 && strchr("<>=|", word->p[0]) ? word->p[1] : word->p[0];

@@ -12,7 +12,7 @@
 
 /* Arrays as text: reading. */
 
-/* Where the parser is, and what the lines up to here were like. */
+/* Where the parser is, and the shape of the lines before. */
 struct parser {
 	const char *p, *end;
 	const char *line_start;
@@ -184,7 +184,7 @@ static int parse_complex(struct parser *ps, const char *word, size_t len)
 	return 0;
 }
 
-/* What no type has is refused: PRED has words, complex numbers are the most general. */
+/* Refuse words that no type has: PRED has words, complex numbers are the most general. */
 static int parse_any(struct parser *ps, const char *word, size_t len)
 {
 	struct parser quiet = *ps;

@@ -34,7 +34,7 @@ struct maker {
 /*
  * Flags of XLA that a program may be compiled with by users who do not own the mount.  XLA has
  * some 400, and each version others; some name files to write, directories, commands, or other
- * flags.  So it is a list of what is allowed: what changes numbers or speed and no more.
+ * flags.  So this lists the allowed flags: they change numbers or speed and no more.
  */
 
 static const char *const for_all[] = {
@@ -126,7 +126,7 @@ static bool has(struct json_object *o, const char *key)
 	return json_object_object_get_ex(o, key, NULL);
 }
 
-/* Does what OWN says take the place of the default KEY? */
+/* Do the options OWN replace the default KEY? */
 static bool is_replaced(struct json_object *own, const char *key)
 {
 	static const char *const places[] = { "plugin", "device", "device_assignment" };
@@ -143,7 +143,7 @@ static bool is_replaced(struct json_object *own, const char *key)
 	return placed && place;
 }
 
-/* Add to O what of DEFAULTS the object OWN does not say. */
+/* Add to O the members of DEFAULTS that OWN lacks or does not replace. */
 static bool add(struct json_object *o, struct json_object *own,
 		struct json_object *defaults)
 {
@@ -208,7 +208,7 @@ static int refuse(struct maker *mk, const char *key, const char *want,
 			  want, text ? text : "something else");
 }
 
-/* json-c cuts off what is beyond. */
+/* json-c returns the nearest int64_t for greater integers. */
 static bool get_int(struct json_object *value, int64_t *ret)
 {
 	if (!json_object_is_type(value, json_type_int))
@@ -237,7 +237,7 @@ static int set_bool(struct maker *mk, const struct setter *s, struct json_object
 
 	if (!json_object_is_type(value, json_type_boolean))
 		return refuse(mk, s->key, "true or false", value);
-	/* What is false is not written, as proto3 does. */
+	/* proto3 does not write false. */
 	*ret = *has = json_object_get_boolean(value);
 	return 0;
 }
@@ -433,7 +433,7 @@ static int set_device(struct maker *mk, const struct setter *s, struct json_obje
 	return refuse(mk, s->key, "a device's id, or its name, as \"cpu:1\"", value);
 }
 
-/* The caller has asked pf_options_plugin: TARGET is what it wanted. */
+/* The caller chose TARGET by pf_options_plugin: only the type is checked here. */
 static int set_plugin(struct maker *mk, const struct setter *s, struct json_object *value)
 {
 	if (json_object_is_type(value, json_type_string))
@@ -527,8 +527,8 @@ static int too_few_devices(struct maker *mk, int64_t n)
 }
 
 /*
- * Replicas and partitions are what an assignment has, else what the program tells, else 1,
- * and there are devices for all of them.
+ * Take the numbers of replicas and partitions from the assignment, else from the program, else 1,
+ * and check that there are devices for all of them.
  */
 static int check_counts(struct maker *mk)
 {
@@ -547,7 +547,7 @@ static int check_counts(struct maker *mk)
 	n = build->num_replicas * build->num_partitions;
 	if (n > target->n_devices)
 		return too_few_devices(mk, n);
-	/* The other way, a program a partition, is none that plugins have. */
+	/* Plugins support no other way, such as one program for each partition. */
 	if (build->num_partitions > 1 && !has(mk->options, "use_spmd_partitioning"))
 		build->has_use_spmd_partitioning = build->use_spmd_partitioning = true;
 	if (build->num_partitions > 1 && target->shardy &&
@@ -674,7 +674,7 @@ static int check_ids(struct maker *mk, const char *key, size_t n)
 	return 0;
 }
 
-/* Where everything goes: a device, an assignment, or nothing, which is up to the plugin. */
+/* Place the program: on a device, by an assignment, or where the plugin likes. */
 static int assign(struct maker *mk)
 {
 	size_t n = (size_t)(mk->build.num_replicas * mk->build.num_partitions);

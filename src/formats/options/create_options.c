@@ -44,7 +44,7 @@ static int refuse(const char *name, const char *want, struct json_object *found,
 						 JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-/* json-c cuts off what is beyond. */
+/* json-c returns the nearest int64_t for greater integers. */
 static bool is_int64(struct json_object *value)
 {
 	if (!json_object_is_type(value, json_type_int))
@@ -54,8 +54,8 @@ static bool is_int64(struct json_object *value)
 }
 
 /*
- * json-c makes the least integer of one below it: what is there is seen only in the text.  So
- * the least is refused, which no option needs.
+ * json-c makes INT64_MIN of every smaller integer, and only the text tells them apart.  So
+ * INT64_MIN is refused, which no option needs.
  */
 static bool is_cut(struct json_object *value)
 {

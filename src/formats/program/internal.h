@@ -9,9 +9,9 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/program.h"
 
-/* Walking a serialized protocol buffer in place; used by hlo*.c and program.c only. */
+/* Walking a serialized protocol buffer in place; used by hlo.c, signature.c and program.c only. */
 
-/* Bytes of someone else's. */
+/* Borrowed bytes. */
 struct pf_slice {
 	const uint8_t *p;
 	size_t len;
@@ -44,9 +44,9 @@ int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
  */
 int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret);
 
-/* Finding the parts of a HloModuleProto that hlo.c unpacks; used by it only. */
+/* The parts of a HloModuleProto that signature.c unpacks. */
 
-/* All slices point into the module's bytes; p is NULL for what it does not have. */
+/* All slices point into the module's bytes; p is NULL for parts that it lacks. */
 struct pf_hlo_module {
 	struct pf_slice all;
 	struct pf_slice name;
@@ -59,22 +59,21 @@ struct pf_hlo_module {
 
 /*
  * Find the parts of the module in PROTO, or with WITH_CONFIG of the one in its field 1.
- * 0, or -EINVAL if these are no such protos.  Copies nothing.
+ * 0, or -EINVAL: PROTO is something else.  Copies nothing.
  */
 int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
 		       struct pf_err *err);
 
 /*
- * What the entry computation's parameters are called by the framework that made the
- * program (metadata.op_name): NAMES[i] for the parameter of number i < N; left alone for
- * those that have no name.  0, or -EINVAL.
+ * Find the names that the framework gave to the entry computation's parameters
+ * (metadata.op_name): NAMES[i] for parameter i < N, unchanged if it has no name.  0, or -EINVAL.
  */
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err);
 
-/* Reading what MLIR tells of itself without a compiler; used by program.c only. */
+/* Facts in MLIR that need no compiler; used by program.c only. */
 
-/* What a module's attributes say; 0: nothing. */
+/* Facts from a module's attributes; 0: it has none. */
 struct pf_mlir_facts {
 	unsigned stablehlo[3];  /* of a portable artifact: the version it is written in */
 	int64_t num_replicas;   /* mhlo.num_replicas */
@@ -107,8 +106,8 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 			 size_t n);
 
 /*
- * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  What
- * is malformed, or larger than any module needs, tells nothing: the plugin says it better.
+ * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
+ * that is malformed, or larger than any module needs, has none: the plugin's error is better.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret);

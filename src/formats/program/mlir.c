@@ -7,7 +7,7 @@
 
 /* A single pass over MLIR text. */
 
-/* What of the text before this place matters for the next token. */
+/* The text before this place, as far as it matters for the next token. */
 enum before {
 	BEFORE_OTHER,
 	BEFORE_LINE,   /* nothing but blanks on this line */
@@ -35,7 +35,7 @@ struct scan {
 	struct pf_err *err;
 };
 
-/* Dialects that people have programs in, and where those come from. */
+/* Dialects that people have programs in, and the tools that write them. */
 static const struct {
 	const char *dialect, *of;
 } foreign[] = {
@@ -166,7 +166,7 @@ static bool is(const struct scan *s, size_t n, const char *word)
 	return n == strlen(word) && starts_with(s, n, word);
 }
 
-/* Is the word of N bytes at the scan's place what JAX marks its platform argument with? */
+/* Is the word of N bytes at the scan's place JAX's mark of its platform argument? */
 static bool is_platform(const struct scan *s, size_t n)
 {
 	static const char index[] = "\"_platform_index\"";
@@ -393,7 +393,7 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 			  .facts = &facts };
 	size_t found = 0;
 
-	/* What stands in main's own brackets, and in no others. */
+	/* Only in main's own brackets, and in no inner ones. */
 	while (s.sum && s.at < len) {
 		size_t start = s.at + 1;
 		bool argument = text[s.at] == '%' && s.sum == 1;
@@ -433,7 +433,7 @@ enum {
 	ATTRIBUTE_INTEGER = 8,
 	TYPE_INTEGER = 0,
 
-	/* What is larger tells nothing: looking for an entry passes all before it. */
+	/* Larger modules have no facts: finding an entry passes all before it. */
 	MAX_ENTRIES = 1 << 22,
 	MAX_STRINGS = 1 << 24,
 	MAX_ATTRIBUTES = 64,
@@ -656,7 +656,7 @@ void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
 	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
 	strings = f.section[SECTION_STRINGS];
 	ret->shardy = memmem(strings.p, (size_t)(strings.end - strings.p), "sdy.", 4);
-	/* Of each symbolic dimension such an export asserts that callers fulfil what was said. */
+	/* For each symbolic dimension, an export asserts that the caller's shape fits. */
 	ret->symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
 			       strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&

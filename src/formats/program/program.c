@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Program files: what their bytes are, and tell. */
+/* Program files: their formats, and the facts in them. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +16,8 @@
  * Reading a FlatBuffer in place.
  *
  * A table begins with the distance back to its vtable, which says where in the table each
- * field is, or 0 for one that is not there.  What has no fixed size is elsewhere: the field
- * holds the distance to it.  All numbers are little-endian, and none is believed.
+ * field is, or 0 for one that is not there.  A value without a fixed size is elsewhere: the field
+ * holds the distance to it.  All numbers are little-endian, and each is checked.
  */
 
 /* Numbers of fields, by their order in the schema. */
@@ -29,7 +29,7 @@ enum {
 
 	AVAL_SHAPE = 1,
 
-	/* What is looked at: many may share one table, and time must not be their product. */
+	/* Limits: many vectors may share one table, and time must not be their product. */
 	MAX_AVALS = 65536,
 	MAX_RANK = 64,
 };
@@ -72,7 +72,7 @@ static size_t field(const struct flat *f, size_t table, unsigned id)
 	return off && inside(f, table, off) ? table + off : 0;
 }
 
-/* What the offset at AT leads to; 0: nothing. */
+/* The target of the offset at AT; 0: none. */
 static size_t follow(const struct flat *f, size_t at)
 {
 	size_t off = at ? number(f, at, 4) : 0;
@@ -318,7 +318,7 @@ static const char *foreign_text(const char *p, size_t len)
 	return NULL;
 }
 
-/* What a file is that people take for a program, with what to do; NULL if none. */
+/* The name of a format that people take for a program, and a remedy; NULL: none is known. */
 static const char *foreign(enum pf_program_format format, const char *p, size_t len)
 {
 	for (size_t i = 0; i < PF_ARRAY_SIZE(magics); i++)
@@ -443,7 +443,7 @@ static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
 	return r < 0 ? r : check_bytecode(p + ret->off, ret->len, ret, err);
 }
 
-/* What the container holds is checked by who loads it. */
+/* pf_executable checks the contents of the container when it loads it. */
 static int check_native(const char *p, size_t len, struct pf_err *err)
 {
 	static const char magic[] = "pjrtfs\r\n";

@@ -26,7 +26,7 @@ static bool quoted(const char *p, struct pf_buf *out, const char **end)
 	return *p;
 }
 
-/* What stands in the brackets at P: a string, a number, or "<flat index 3>". */
+/* The contents of the brackets at P: a string, a number, or "<flat index 3>". */
 static bool bracket(const char *p, struct pf_buf *out, const char **end)
 {
 	static const char flat[] = "<flat index ";
@@ -102,7 +102,7 @@ enum {
 	MAX_ENTRIES = 1 << 22,
 };
 
-/* What of the counts belongs to the array: the others are its copies.  -1: no array's. */
+/* How many of the counts are the array's; the others count its copies.  -1: S is of no array. */
 static int array_rank(const Pjrtfs__Hlo__Sharding *s)
 {
 	size_t n = s->n_counts;
@@ -257,7 +257,7 @@ static int tell_outputs(struct pf_slice proto, struct pf_signature *sig, size_t 
 	return r;
 }
 
-/* There is one for each argument, or else nobody knows whose they are. */
+/* Is there one for each argument?  Else it is unknown to which they belong. */
 static bool counts_match(const struct pf_hlo_module *module,
 			 const struct pf_signature *sig)
 {
@@ -271,12 +271,10 @@ static bool counts_match(const struct pf_hlo_module *module,
 }
 
 /*
- * Tell SIG's arguments and results how the partitioner split them, as far as the module says
- * so and that can be said of arrays of their rank; what is malformed counts as unsaid.
- * 0 or -ENOMEM.  hlo_tiles.c's.
+ * Set the tiles of SIG's arguments and results, as far as the module has them and arrays of
+ * that rank can be split so; a malformed sharding is ignored.  0 or -ENOMEM.
  */
-static int pf_hlo_module_tiles(const struct pf_hlo_module *module,
-			       struct pf_signature *sig)
+static int read_all_tiles(const struct pf_hlo_module *module, struct pf_signature *sig)
 {
 	bool inputs = counts_match(module, sig);
 	struct pf_slice rest = module->all;
@@ -295,7 +293,7 @@ static int pf_hlo_module_tiles(const struct pf_hlo_module *module,
 	return r;
 }
 
-/* What a compiled program takes and gives. */
+/* The signature of a compiled program. */
 
 enum {
 	XLA_TUPLE = 13,
@@ -313,7 +311,7 @@ struct path {
 	uint32_t index[MAX_TUPLE_DEPTH];
 };
 
-/* What pf_signature_parse works with. */
+/* The state of pf_signature_parse. */
 struct parse {
 	struct pf_hlo_module module;
 	Pjrtfs__Hlo__ProgramShape *program; /* owned */
@@ -688,7 +686,7 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	r = read_donors(&ps);
 	if (r < 0)
 		return r;
-	if (pf_hlo_module_tiles(&ps.module, ps.sig) < 0)
+	if (read_all_tiles(&ps.module, ps.sig) < 0)
 		return no_memory(&ps);
 	*ret = pf_steal(&ps.sig);
 	return 0;

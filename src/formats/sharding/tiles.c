@@ -45,7 +45,7 @@ bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b)
 	return a->n == b->n && !memcmp(a->of, b->of, a->n * sizeof(a->of[0]));
 }
 
-/* Shardings, and what XLA's partitioner says of the same: tiles without names. */
+/* Shardings, and XLA's partitioner's form of them: tiles without names. */
 
 /* --- in the axes of a mesh that is there --------------------------------------------------- */
 
@@ -205,7 +205,7 @@ int pf_sharding_of_tiles(const struct pf_tiles *tiles, unsigned n, char *const *
 	return r;
 }
 
-/* --- are the two the same? ------------------------------------------------------------------ */
+/* --- comparing them ------------------------------------------------------------------------- */
 
 int pf_sharding_agrees(const struct pf_sharding *s, const struct pf_tiles *tiles,
 		       unsigned n, char *const *devices, struct pf_err *err)
