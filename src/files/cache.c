@@ -16,7 +16,7 @@ static struct pf_cache *cache_of(struct pf_node *node)
 	return fs_of(node)->cache;
 }
 
-/* --- stats.json, max, clear ------------------------------------------------------------ */
+/* --- stats.json, max, clear --------------------------------------------------------- */
 
 static void print_max(struct pf_cache *cache, struct pf_buf *out)
 {
@@ -120,7 +120,7 @@ static const struct pf_kind clear = { .name = "clear",
 				      .write = clear_write,
 				      .truncate = no_truncate };
 
-/* --- entries/ ---------------------------------------------------------------------------- */
+/* --- entries/ ----------------------------------------------------------------------- */
 
 static struct pf_cache_key *key_of(struct pf_node *node)
 {

@@ -24,7 +24,7 @@ static const struct pf_device_desc *desc_of(struct pf_node *node)
 	return &plugin_of(node)->devices[d->index];
 }
 
-/* --- memory_stats.json: each open fetches it from the plugin --------------------------- */
+/* --- memory_stats.json: each open fetches it from the plugin ------------------------ */
 
 static void stats_set(struct device *d, const char *text, size_t len)
 {
@@ -104,7 +104,7 @@ static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-/* --- memories/KIND/ -------------------------------------------------------------------- */
+/* --- memories/KIND/ ----------------------------------------------------------------- */
 
 struct memory {
 	const struct pf_device_desc *device; /* borrowed */
@@ -143,7 +143,7 @@ static const struct pf_kind kind_memory = {
 	.free = memory_free,
 };
 
-/* --- executables: the names of those that are loaded there ------------------------------ */
+/* --- executables: the names of those that are loaded there -------------------------- */
 
 static bool runs_on(struct pf_executable *x, const struct device *d)
 {
@@ -181,7 +181,7 @@ static int executables_show(struct pf_node *node, struct pf_buf *out, struct pf_
 	return 0;
 }
 
-/* --- the directory ---------------------------------------------------------------------- */
+/* --- the directory ------------------------------------------------------------------ */
 
 /* To plugins/NAME, and, for the default device's buffers, to /buffers. */
 static int plugin_readlink(struct pf_node *node, struct pf_buf *out)

@@ -111,7 +111,7 @@ static inline struct pf_fs *fs_of(struct pf_node *node)
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);
 
-/* The device called NAME, of LEN bytes ("cpu:1"), borrowed.  NULL: there is none; *ERR is
+/* The device called NAME, of LEN bytes ("cpu:1"), borrowed.  NULL: no such device; *ERR is
  * -ENODEV, and lists the devices. */
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 				 struct pf_err *err);
@@ -140,7 +140,7 @@ bool files_on_thread(void *(*fn)(void *arg), void *arg);
 void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 		       int (*open)(struct pf_open *of, struct pf_err *err));
 
-/* --- events: the name lock may be held in all of these -------------------------------- */
+/* --- events: the name lock may be held in all of these ------------------------------ */
 
 /* Begin EVENT about NODE, which belongs to NODE's owner. */
 void files_event_begin(struct pf_event *e, const char *event, struct pf_node *node);
@@ -155,7 +155,7 @@ void files_report_moved(struct pf_node *node, const char *event, const char *fro
 void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
 			 const struct pf_err *err);
 
-/* --- lists of names -------------------------------------------------------------------- */
+/* --- lists of names ----------------------------------------------------------------- */
 
 /* A list of words or names.  All zeros is an empty one. */
 struct names {
@@ -167,7 +167,7 @@ struct names {
 int names_add(struct names *names, const char *str, size_t len);
 void names_release(struct names *names);
 
-/* --- the fixed part of the tree ---------------------------------------------------------- */
+/* --- the fixed part of the tree ----------------------------------------------------- */
 
 extern const struct pf_kind kind_root;
 extern const struct pf_kind kind_plugins;
@@ -184,7 +184,7 @@ void files_remove_plugins(struct pf_fs *fs);
 /* Link events, and give the telemetry the names of nodes.  0 or -ENOMEM. */
 int files_add_events(struct pf_fs *fs);
 
-/* --- files to which lines are appended: events, plugins/NAME/log ------------------------- */
+/* --- files to which lines are appended: events, plugins/NAME/log -------------------- */
 
 /* For a kind's open and release: of->state is a struct pf_lines_reader. */
 int lines_open(struct pf_open *of, struct pf_err *err);

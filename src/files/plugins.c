@@ -108,7 +108,7 @@ static struct json_object *alive_of(struct pf_node *node)
 	return o;
 }
 
-/* --- log: as events, lines are appended    ---------------------------------------------- */
+/* --- log: as events, lines are appended    ------------------------------------------ */
 
 static size_t log_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {
@@ -152,7 +152,7 @@ static const struct pf_kind log_file = { .mode = S_IFREG | 0440,
 					 .poll = log_poll,
 					 .getattr_as = log_getattr_as };
 
-/* --- the directory ----------------------------------------------------------------------- */
+/* --- the directory ------------------------------------------------------------------ */
 
 PF_FIELD(path, "path", "%s", pf_worker_path(worker_of(node)));
 PF_FIELD(api_version, "api_version", "%d.%d", desc_of(node)->api_major,
@@ -182,7 +182,7 @@ static const struct pf_kind kind_plugin = {
 						     &sandbox, NULL },
 };
 
-/* --- a plugin that could not be started ------------------------------------------------- */
+/* --- a plugin that could not be started --------------------------------------------- */
 
 static const struct pf_failed_plugin *failed_of(struct pf_node *node)
 {

@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "pjrtfs/vfs.h"
 
-/* --- metrics.prom, for Prometheus.  It sends nothing to a plugin ---------------------------- */
+/* --- metrics.prom, for Prometheus.  It sends nothing to a plugin -------------------- */
 
 /* A family of one sample, of TYPE "gauge" or "counter". */
 static void single(struct pf_buf *out, const char *name, const char *type,
@@ -181,7 +181,7 @@ PF_FIELD(version, "version", "%s", PACKAGE_VERSION);
 PF_FIELD(pid, "pid", "%d", (int)getpid());
 FILES_TEXT(health, "health", health_show, NULL);
 
-/* --- error: why the last call failed --------------------------------------------------------- */
+/* --- error: why the last call failed ------------------------------------------------ */
 
 /* The refusal at the time of open(2); each user and login session has one of its own. */
 static int error_open(struct pf_open *of, struct pf_err *err)
@@ -238,7 +238,7 @@ const struct pf_kind kind_root = {
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
 
-/* --- events --------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------- */
 
 static struct pf_telemetry *telemetry_of(struct pf_node *node)
 {

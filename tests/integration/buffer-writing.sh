@@ -62,7 +62,7 @@ same "$b/sync.npy" "$x"
 bounded dd if="$x" of="$b/dd.npy" bs=100 conv=fsync status=none
 same "$b/dd.npy" "$x"
 
-# -- a flush that fails is told, and the next write through the same open revives it
+# -- close(2) reports a flush that fails; the next write through the same open revives it
 bounded python3 -c 'import errno, os, sys
 data = open(sys.argv[1], "rb").read()
 f = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
@@ -83,7 +83,7 @@ os.close(f)' "$x" "$b/dup.npy"
 same "$b/dup.npy" "$x"
 equal "revived" "$(state dup)" ready
 
-# -- a writer that is killed commits nothing; what is missing is told
+# -- a killed writer commits nothing; .json says how much is missing
 mkfifo fifo
 bash -c 'cat >"$1" <fifo' - "$b/killed.npy" &
 writer=$!

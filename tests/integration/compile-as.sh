@@ -133,10 +133,10 @@ replies '{"op":"batch","steps":[{"op":"compile","program":"add","as":"now","opti
 	{"op":"execute","executable":"now","inputs":["x","y"],"outputs":["z6"]}]}' '.ok'
 same "$mnt/buffers/z6.npy" "$mnt/buffers/z.npy"
 
-# A command that only writes is told, too.
+# A descriptor that only writes gets the failure, too.
 fails_with 'File exists' say "$mnt/control" '{"op":"compile","program":"add","as":"add-2"}'
 
-# -- rights: who may read the program may run what is made of it, and no one else
+# -- rights: R_OK on the program is the right to run its executables
 bounded chmod 600 "$mnt/programs/add.mlir"
 replies '{"op":"compile","program":"add","as":"mine"}' .ok
 equal "mode of mine" "$(bounded stat -c %a "$x/mine")" 500

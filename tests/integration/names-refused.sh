@@ -108,7 +108,7 @@ ask '{"op":"create","buffer":"model","dtype":"F32","shape":[1],"fill":0}' >reply
 equal "model" "$(bounded jq -r .state "$b/model.json")" ready
 bounded rm "$b/model.npy"
 gone "$b/model.json"
-# what tells is no buffer
+# the .json of a refusal is no buffer
 fails_with 'ermission denied' say "$b/ns.json" x
 fails_with 'ot permitted' rm -f "$b/ns.json"
 fails_with 'ot permitted' mv "$b/ns.json" "$b/part"

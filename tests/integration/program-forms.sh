@@ -40,7 +40,7 @@ same "$mnt/programs/f.jax_exported" "$data/jax/f.jax_exported"
 bounded jq -e '.num_partitions == 2' "$mnt/executables/sharded/info.json" >/dev/null ||
 	fail "the partitions of sharded: $(bounded cat "$mnt/executables/sharded/info.json")"
 
-# -- what is told of a program
+# -- the facts about a program
 cp "$data/add.mlir" "$mnt/programs/"
 x=$mnt/executables/add
 bounded jq -e '.name == "add" and .platform == "cpu" and (.inputs | length) == 2 and

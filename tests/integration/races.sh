@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Who opens a name that is given to another buffer at that moment gets one of the two.
+# An open of a name that another buffer takes over at that moment gets one of the two.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs --memory-limit 64M
@@ -10,7 +10,7 @@ if sanitized; then
 fi
 PJRTFS_TEST_RACES=$races timeout -k 5 $((patience * 6)) \
 	python3 -B "$top/tests/tools/race.py" "$mnt"
-# What was kept for who comes late is soon freed.
+# Deferred frees end soon.
 bounded find "$mnt/buffers" -type f -delete
 eventually bash -c "[ \$(df --output=used -B1 $mnt | tail -n 1) -lt 1048576 ]"
 shows "$mnt/health" ok

@@ -42,7 +42,7 @@ shows "$b/all/z.txt" $'11 22 33\n44 55 66'
 as 1001 cp add.mlir "$mnt/programs/all/"
 equal "a program's owner" "$(bounded stat -c %u "$mnt/programs/all/add.mlir")" 1001
 
-# -- compile: "as" takes the right to write there; who may not read the program has none of it
+# -- compile: "as" needs W_OK on the directory and R_OK on the program
 as_ask() # UID COMMAND
 {
 	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$2"

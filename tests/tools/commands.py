@@ -590,7 +590,7 @@ def jobs(d):
 
 @case
 def long_ones(d):
-    """Waiting, cancelling, timeouts: nobody else is held up."""
+    """Waiting, cancelling, timeouts: other commands are not delayed."""
     program("count", COUNT)
     program("add", ADD)
     numbers(d, x=(1, 2, 3))
@@ -626,7 +626,7 @@ def long_ones(d):
     one = ok(**{"op": "batch", "async": True, "steps": [
         {"op": "wait", "job": reply["job"], "timeout_ms": 100}]})
     equal("a step's limit", ok(op="wait", job=one["job"])["state"], "failed")
-    # nor may two wait for each other: the one is told, the other ends
+    # nor may two wait for each other: one gets EDEADLK, the other ends
     one = ok(**{"op": "batch", "async": True, "steps": [
         {"op": "execute", "executable": "count", "inputs": ["long_ones/medium"],
          "outputs": ["long_ones/n"]},

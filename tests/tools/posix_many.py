@@ -14,7 +14,7 @@ A = floats(1, 2, 3)
 
 
 class Within:
-    """A step that takes about so many seconds; ten times that tells of a growing cost."""
+    """A step that takes about so many seconds; ten times that shows a growing cost."""
 
     def __init__(self, what, seconds):
         self.what, self.seconds = what, 10 * seconds * cases.PATIENCE / 20

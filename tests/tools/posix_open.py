@@ -300,7 +300,7 @@ def incomplete_at_fsync(d):
 
 @case
 def read_while_written(d):
-    """Who opens while another writes sees a value or why there is none, and never hangs."""
+    """An open while another process writes gets a value or the reason for none, and never hangs."""
     one, two = os.urandom(MIB), os.urandom(MIB)
     make(d + "/a.raw", one)
     stop, told = os.pipe()

@@ -349,7 +349,7 @@ def in_directories(d):
     os.unlink(on(1, here + "/ws.npy"))
     os.unlink(d + "/ws.npy")
     fails("ENOENT", os.stat, d + "/ws.sharding.json")
-    # a directory as arguments: what tells of shards is none
+    # a directory as arguments: sharding files are not among them
     ok(**{"as": here + "/ws"}, **o)
     equal("directory", json.loads(content(d + "/ws.sharding.json"))["shape"], [8])
     os.rename(d, d + "-2")
@@ -612,7 +612,7 @@ def what_does_not_fit_a_program(d):
     ok(op="execute", executable=name, inputs=[["r"], ["r"]], outputs=[["t"], ["t"]])
     same("row 1", load(on(1, "t.npy")), w.T[4:])
     fails("ENOENT", os.stat, cases.buffers + "/t.sharding.json")
-    # one word for buffers that nobody told of: the result is told of all the same
+    # one word for buffers without a sharding file: the result gets one all the same
     ok(op="execute", executable=name, inputs=["r"], outputs=["t"])
     equal("mesh", sharding("t")["mesh"], {"d0": 2})
     gather("t", "t2")

@@ -120,7 +120,7 @@ void buffers_print_foreign(struct pf_buf *out);
 /* Free the buffers whose frees are deferred, and defer no more.  Takes the name lock. */
 void files_end_deferred_frees(struct pf_fs *fs);
 
-/* --- arrays on several devices ----------------------------------------------------------- */
+/* --- arrays on several devices ------------------------------------------------------ */
 
 /* The content of NAME.sharding.json, about the buffers NAME of several devices. */
 struct sharded {

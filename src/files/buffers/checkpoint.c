@@ -38,14 +38,14 @@ static void clear(struct pf_node *dir)
 	free(list);
 }
 
-/* --- making one ------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------- */
 
 /* A directory that is being built, and not linked yet. */
 struct build {
 	struct pf_node *file; /* borrowed */
 	struct device *device;
 	struct pf_node *dir; /* owned reference */
-	struct pf_attr attr; /* of files; directories are searched by those who read */
+	struct pf_attr attr; /* of files; in directories X_OK goes with R_OK */
 	char made_by[PF_NAME_MAX + 1];
 	unsigned nodes;
 };
@@ -217,7 +217,7 @@ int checkpoint_build(struct pf_node *file, struct device *device, struct pf_node
 	return r;
 }
 
-/* --- removing it --------------------------------------------------------------------- */
+/* --- removing it -------------------------------------------------------------------- */
 
 /* Are all files below DIR unchanged tensors of the file with the id ID? */
 static bool is_all_of(struct pf_node *dir, uint64_t id)
@@ -266,7 +266,7 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 	return 0;
 }
 
-/* --- rights ------------------------------------------------------------------------------ */
+/* --- rights ------------------------------------------------------------------------- */
 
 static bool may_read_all(struct pf_node *dir, const struct pf_cred *cred)
 {
@@ -337,7 +337,7 @@ void checkpoint_gone(struct pf_node *dir)
 	pf_node_unref(file);
 }
 
-/* --- closing the file -------------------------------------------------------------------- */
+/* --- closing the file --------------------------------------------------------------- */
 
 static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err *err)
 {
@@ -399,7 +399,7 @@ static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *e
 	return r;
 }
 
-/* --- commits: bytes become an array, which is sent to its device ------------------------------ */
+/* --- commits: bytes become an array, which is sent to its device -------------------- */
 
 struct commit {
 	struct pf_wait waiter;
@@ -509,7 +509,7 @@ static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *repl
 	return c;
 }
 
-/* SLOW: on a thread of its own; NEVER_HERE: not on this one if there is none. */
+/* Run C; SLOW: on a thread of its own; NEVER_HERE: refuse it if no thread can be created. */
 static void commit_begin(struct commit *c, bool slow, bool never_here)
 {
 	if (!slow || !files_on_thread(commit_run, c)) {

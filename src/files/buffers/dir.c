@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-/* --- names ---------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------- */
 
 /* The .safetensors file whose directory is called like the first LEN bytes of NAME, borrowed, or
  * NULL. */
@@ -45,7 +45,7 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 	return r < 0 ? r : buffers_check_free(dir, name, len, err);
 }
 
-/* --- the directory's operations ---------------------------------------------------------- */
+/* --- the directory's operations ----------------------------------------------------- */
 
 static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
 			  struct pf_err *err)
@@ -171,7 +171,7 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 	return 0;
 }
 
-/* --- renames ------------------------------------------------------------------------------ */
+/* --- renames ------------------------------------------------------------------------ */
 
 /* The node that NAME in DIR leads to, which is listed or has a view of that name; NULL: none. */
 static struct pf_node *find_target(struct pf_node *dir, const char *name)
@@ -368,7 +368,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 		return pf_err_set(
 			err, -EPERM,
 			node->kind == &kind_sharding
-				? "it tells of the buffers of its name: move those"
+				? "it describes the buffers of its name: move those"
 				: "it tells why a name was refused");
 	/* For EXDEV mv(1) copies a directory file by file, on the devices, and removes it. */
 	if (files_device_of(dir) != files_device_of(to) &&
@@ -380,7 +380,8 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 				  "it is a view: move the file it is a view of");
 	target = find_target(to, name);
 	if (target && target->kind == &kind_sharding)
-		return pf_err_set(err, -EINVAL, "%s tells of buffers and is none", name);
+		return pf_err_set(err, -EINVAL, "%s describes buffers, and is none",
+				  name);
 	if (flags & RENAME_EXCHANGE)
 		return exchange(node, target, err);
 	if (target && (flags & RENAME_NOREPLACE))

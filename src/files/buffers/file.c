@@ -19,7 +19,7 @@ struct buffer_open {
 	uint64_t copied_len;
 };
 
-/* --- writers --------------------------------------------------------------------------------- */
+/* --- writers ------------------------------------------------------------------------ */
 
 /*
  * All writers of a buffer write the same view, since a write in another format would have no
@@ -164,7 +164,7 @@ static void await_writer(struct pf_open *of, struct pf_reply *reply)
 	}
 }
 
-/* --- copy_file_range(2): cp(1) and cat(1) within the mount ---------------------------------- */
+/* --- copy_file_range(2): cp(1) and cat(1) within the mount -------------------------- */
 
 /*
  * Calls that copy a snapshot of an array from its start on, in the same format, are only
@@ -308,7 +308,7 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	return NULL;
 }
 
-/* --- extended attributes: facts about the buffer; dtype, shape and memory can be set --------- */
+/* --- extended attributes: facts about the buffer; dtype, shape and memory can be set  */
 
 #define PREFIX "user.pjrtfs."
 
@@ -501,7 +501,7 @@ static int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf
 	return 0;
 }
 
-/* --- opening and reading --------------------------------------------------------------------- */
+/* --- opening and reading ------------------------------------------------------------ */
 
 static int buffer_open(struct pf_open *of, struct pf_err *err)
 {
@@ -743,7 +743,7 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 		read_snapshot(&o->snapshot, len, off, reply);
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------ */
 
 /* NODE's bytes are about to change: it becomes a file of its own. */
 static int about_to_change(struct pf_node *node, struct pf_err *err)
@@ -849,7 +849,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	return r;
 }
 
-/* --- stat ---------------------------------------------------------------------------------------- */
+/* --- stat --------------------------------------------------------------------------- */
 
 static void buffer_getattr(struct pf_node *node, struct stat *st)
 {

@@ -7,7 +7,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* --- events ---------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------- */
 
 /* Add BUFFER's device, type and size to E. */
 static void describe(struct pf_event *e, struct pf_buffer *buffer)
@@ -56,7 +56,7 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 	pf_event_send(&e);
 }
 
-/* --- how long a buffer lives ---------------------------------------------------------- */
+/* --- how long a buffer lives -------------------------------------------------------- */
 
 static void inode_unref(struct buffer_inode *inode)
 {
@@ -171,7 +171,7 @@ void files_end_deferred_frees(struct pf_fs *fs)
 	pf_tree_unlock_names(fs->tree);
 }
 
-/* --- the nodes by which one buffer is seen -------------------------------------------- */
+/* --- the nodes by which one buffer is seen ------------------------------------------ */
 
 static struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 				struct buffer_inode *inode, enum pf_format format,

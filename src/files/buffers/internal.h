@@ -28,7 +28,7 @@ struct buffer_inode {
 	bool deferred;
 	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
-	/* Of a file of several tensors: their directory, listed in its stead; weak. */
+	/* The directory of a file of several tensors, listed in the file's stead; weak. */
 	struct pf_node *_Atomic directory;
 	/* The id of the file of which it is an unchanged tensor, or 0. */
 	_Atomic uint64_t part_of;
@@ -77,7 +77,7 @@ static inline bool buffers_is_directory(const struct pf_node *node)
 	return S_ISDIR(node->kind->mode);
 }
 
-/* --- inode.c ------------------------------------------------------------------------------- */
+/* --- inode.c ------------------------------------------------------------------------ */
 
 /* A command made the buffer NODE, perhaps in place of another: report that. */
 void files_report_result(struct pf_node *node, const char *by, bool replaced);
@@ -129,7 +129,7 @@ void inode_changed(struct pf_node *node);
  * -ENOMEM.  The name lock is held. */
 int inode_list(struct pf_node *node);
 
-/* --- names.c ------------------------------------------------------------------------------- */
+/* --- names.c ------------------------------------------------------------------------ */
 
 /* Refuse NAME if its extension is that of another format that is known: -EINVAL, and how to
  * convert such a file. */
@@ -144,7 +144,7 @@ int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err);
 
 /* The listed node of the buffer called STEM in DIR, in whatever format, with a reference;
- * NULL: there is no such buffer. */
+ * NULL: no such buffer. */
 struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len);
 
 /* The listed node of the buffer that NAME means, in *RET, and its directory in *DIR, each with a
@@ -162,7 +162,7 @@ int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *c
  * with a reference; NULL: none was, or it is forgotten.  The name lock is held. */
 struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
 
-/* --- checkpoint.c: directories of the tensors of a .safetensors file -------------------------- */
+/* --- checkpoint.c: directories of the tensors of a .safetensors file ---------------- */
 
 /*
  * Make the directory of FILE's tensors, on DEVICE, not linked yet, in *RET, for checkpoint_link
@@ -215,7 +215,7 @@ void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply 
 void buffer_transfer_start(struct pf_buffer *buffer, struct pf_value *value, bool moved,
 			   struct pf_reply *reply);
 
-/* --- sharding.c: NAME.sharding.json ------------------------------------------------------------ */
+/* --- sharding.c: NAME.sharding.json ------------------------------------------------- */
 
 extern const struct pf_kind kind_sharding;
 
@@ -223,7 +223,7 @@ extern const struct pf_kind kind_sharding;
  * NAME.sharding.json.  The name lock is held. */
 void files_shard_gone(struct pf_node *dir, const char *name);
 
-/* --- file.c ------------------------------------------------------------------------------------ */
+/* --- file.c ------------------------------------------------------------------------- */
 
 extern const struct pf_kind kind_buffer;
 

@@ -8,10 +8,10 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
-/* --- names that are refused, and why --------------------------------------------------------- */
+/* --- names that are refused, and why ------------------------------------------------ */
 
 /*
- * cp(1) prints "Invalid argument", and there is no file with the reason.  So the last reasons are
+ * cp(1) prints "Invalid argument", and the refused file does not exist.  So the last reasons are
  * kept: until there is a buffer NAME, NAME.json in that directory has the one for NAME, readable
  * by the user that was refused.
  */
@@ -432,7 +432,7 @@ int files_find_value(const struct device *device, const char *name,
 	return r;
 }
 
-/* --- directories ------------------------------------------------------------------------ */
+/* --- directories -------------------------------------------------------------------- */
 
 /* The directory that NAME means, a trailing slash or not, with a reference, or NULL. */
 static struct pf_node *find_directory(const struct device *device, const char *name,
@@ -589,7 +589,7 @@ int files_expand(const struct device *device, const char *name,
 	return results ? FILES_RESULTS : FILES_LEAVES;
 }
 
-/* --- where results go ------------------------------------------------------------------- */
+/* --- where results go --------------------------------------------------------------- */
 
 int files_find_target(const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)

@@ -22,7 +22,7 @@ void sharded_release(struct sharded *sh)
 	memset(sh, 0, sizeof(*sh));
 }
 
-/* --- the file ------------------------------------------------------------------------------ */
+/* --- the file ----------------------------------------------------------------------- */
 
 static void print_devices(const struct pf_sharding *s, struct json_object *o)
 {
@@ -65,7 +65,7 @@ const struct pf_kind kind_sharding = { .mode = S_IFREG | 0444,
 				       .show = sharding_show,
 				       .free = sharding_free };
 
-/* --- its name ------------------------------------------------------------------------------ */
+/* --- its name ----------------------------------------------------------------------- */
 
 static bool names_device(const char *name)
 {
@@ -119,7 +119,7 @@ int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred
 	return 1;
 }
 
-/* --- making it ------------------------------------------------------------------------------ */
+/* --- making it ---------------------------------------------------------------------- */
 
 /* The owner of an old file may replace it, and a user that may change the directory. */
 static int check_place(struct pf_node *dir, const char *file, const struct pf_cred *cred,
@@ -202,7 +202,7 @@ int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 	return r < 0 ? r : put(dir, file, cred, sharded, err);
 }
 
-/* --- its end -------------------------------------------------------------------------------- */
+/* --- its end ------------------------------------------------------------------------ */
 
 static const struct pf_cred all_rights; /* of uid 0 */
 
@@ -239,7 +239,7 @@ void files_shard_gone(struct pf_node *dir, const char *name)
 		pf_dir_unlink(node);
 }
 
-/* --- devices -------------------------------------------------------------------------------- */
+/* --- devices ------------------------------------------------------------------------ */
 
 static int check_devices(struct pf_fs *fs, const struct pf_sharding *s,
 			 struct pf_err *err)

@@ -11,7 +11,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 
-/* --- delete, stat ------------------------------------------------------------------------------ */
+/* --- delete, stat ------------------------------------------------------------------- */
 
 static int op_delete(struct task *task, struct json_object *o, struct pf_err *err)
 {
@@ -89,7 +89,7 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 
 #define LATE_BUFFER "what it would have made is dropped"
 
-/* --- which op ----------------------------------------------------------------------------------- */
+/* --- which op ----------------------------------------------------------------------- */
 
 static command_op op_batch;
 
@@ -170,7 +170,7 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 	return r < 0 ? pf_err_wrap(err, r, "%s", name) : 0;
 }
 
-/* --- the file ------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------- */
 
 struct control_task {
 	struct task task;
@@ -342,7 +342,7 @@ static bool is_op(struct json_object *o, const char *name)
 	       !strcmp(json_object_get_string(op), name);
 }
 
-/* --- one after the other -------------------------------------------------------------- */
+/* --- one after the other ------------------------------------------------------------ */
 
 /* The list of replies, as an object that prints their text. */
 static struct json_object *list_replies(struct batch *b)

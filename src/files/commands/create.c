@@ -9,7 +9,7 @@
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/json.h"
 
-/* --- a value becomes a buffer -------------------------------------------------------------- */
+/* --- a value becomes a buffer ------------------------------------------------------- */
 
 /* An array that is sent to its device, and then gets its name. */
 struct creation {
@@ -92,9 +92,9 @@ struct pf_value *command_value_on(struct pf_value *value, const struct device *d
 	return pf_value_copy(value, device->worker, device->index, UINT32_MAX);
 }
 
-/* --- create -------------------------------------------------------------------------------- */
+/* --- create ------------------------------------------------------------------------- */
 
-/* What the command declares. */
+/* The array that a command declares. */
 struct declared {
 	const char *dtype, *memory; /* memory NULL: the device's default */
 	bool uninitialized;
@@ -232,7 +232,7 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	return r;
 }
 
-/* --- copy ---------------------------------------------------------------------------------- */
+/* --- copy --------------------------------------------------------------------------- */
 
 int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 {

@@ -11,7 +11,7 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/value.h"
 
-/* --- what shard and gather share: all shards of one array ---------------------------------- */
+/* --- what shard and gather share: all shards of one array --------------------------- */
 
 struct shards;
 
@@ -159,7 +159,7 @@ static void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shar
 	fn(all);
 }
 
-/* --- gather -------------------------------------------------------------------------------- */
+/* --- gather ------------------------------------------------------------------------- */
 
 /* Send WHOLE to its device, and give it its name. */
 static void gather_put(struct shards *all)
@@ -369,7 +369,7 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 	return r;
 }
 
-/* --- shard --------------------------------------------------------------------------------- */
+/* --- shard -------------------------------------------------------------------------- */
 
 static int put(struct shards *all, struct shard *shard, struct pf_err *err)
 {

@@ -73,7 +73,7 @@ static struct jobs *jobs_of(const struct job *job)
 	return job->task.fs->jobs;
 }
 
-/* --- how many there are ------------------------------------------------------------------- */
+/* --- how many there are ------------------------------------------------------------- */
 
 static uintptr_t open_locked(const struct jobs *jobs, uid_t user)
 {
@@ -133,7 +133,7 @@ static bool job_cancelled(struct task *task)
 	return job->cancel;
 }
 
-/* --- history ------------------------------------------------------------------------------ */
+/* --- history ------------------------------------------------------------------------ */
 
 /* Unlink the directory of JOB, whose node holds a reference on JOB. */
 static void unlist(struct job *job)
@@ -274,7 +274,7 @@ static struct job *job_of_step(struct task *task)
 	return task->ops == &job_ops ? job_of(task) : NULL;
 }
 
-/* --- its directory ------------------------------------------------------------------------ */
+/* --- its directory ------------------------------------------------------------------ */
 
 static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -445,7 +445,7 @@ void files_free_jobs(struct pf_fs *fs)
 	fs->jobs = NULL;
 }
 
-/* --- starting one ------------------------------------------------------------------------- */
+/* --- starting one ------------------------------------------------------------------- */
 
 /* Give JOB its number and its directory. */
 static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
@@ -514,7 +514,7 @@ int job_start(struct task *task, const char *request_text,
 	return 0;
 }
 
-/* --- commands about one --------------------------------------------------------------------------- */
+/* --- commands about one ------------------------------------------------------------- */
 
 /* The job with that number (0: the key is missing), with a reference, if TASK's user may know of
  * it.  -EINVAL, -ENOENT, -EACCES. */
@@ -559,7 +559,7 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 	return r;
 }
 
-/* --- the op "wait": answered when a job has ended -------------------------------------- */
+/* --- the op "wait": answered when a job has ended ----------------------------------- */
 
 struct job_wait {
 	struct pf_wait ended;

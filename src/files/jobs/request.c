@@ -41,7 +41,7 @@ void exec_spec_release(struct exec_spec *spec)
 	memset(spec, 0, sizeof(*spec));
 }
 
-/* --- run lines --------------------------------------------------------------------------- */
+/* --- run lines ---------------------------------------------------------------------- */
 
 /* The next word of *AT, unquoted, into WORD: 1; 0 at the end; -EINVAL. */
 static int next_word(const char **at, struct pf_buf *word, bool *quoted,
@@ -162,7 +162,7 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 	return r;
 }
 
-/* --- JSON --------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------- */
 
 static const char *type_name(struct json_object *o)
 {

@@ -179,7 +179,7 @@ void task_began(struct task *t)
 		t->ops->began(t);
 }
 
-/* --- waiting --------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------ */
 
 void task_wait_begin(struct task_wait *wait)
 {
@@ -281,7 +281,7 @@ static void timed_out(struct pf_timer *timer)
 	task_unref(t);
 }
 
-/* --- abandoned ------------------------------------------------------------------------- */
+/* --- abandoned ---------------------------------------------------------------------- */
 
 /* A queued execution is not sent once it is cancelled, so one that runs now has had its slot since
  * before T was left. */

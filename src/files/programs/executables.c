@@ -9,7 +9,7 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
-/* --- serialized: the compiled program, for programs/ of a mount of the same plugin ------------ */
+/* --- serialized: the compiled program, for programs/ of a mount of the same plugin -- */
 
 /* Each open reads it from the cache, or has the plugin serialize it. */
 
@@ -71,7 +71,7 @@ static const struct pf_kind serialized = {
 	.free = program_node_free,
 };
 
-/* --- optimized.hlo.pb: the program after the compiler's optimizations -------------------------- */
+/* --- optimized.hlo.pb: the program after the compiler's optimizations --------------- */
 
 /*
  * It may be as large as the program's constants, so it is not kept: each open has the plugin
@@ -122,7 +122,7 @@ static const struct pf_kind optimized = {
 	.free = program_node_free,
 };
 
-/* --- compiling for a request that waits -------------------------------------------------------- */
+/* --- compiling for a request that waits --------------------------------------------- */
 
 struct compile_wait {
 	struct pf_wait waiter;
@@ -163,7 +163,7 @@ void files_compile(struct pf_executable *x, struct pf_reply *reply)
 	free(w);
 }
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text --------------------------------------------------------------------------- */
 
 static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -255,7 +255,7 @@ static int program_readlink(struct pf_node *node, struct pf_buf *out)
 	return 0;
 }
 
-/* --- options.json ------------------------------------------------------------------------------ */
+/* --- options.json ------------------------------------------------------------------- */
 
 static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -366,7 +366,7 @@ static void options_release(struct pf_open *of)
 	free(of->state);
 }
 
-/* --- the directory ---------------------------------------------------------------------------------- */
+/* --- the directory ------------------------------------------------------------------ */
 
 FILES_TEXT(state, "state", state_show, program_node_free);
 FILES_TEXT(error, "error", error_show, program_node_free);

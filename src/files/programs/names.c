@@ -64,7 +64,7 @@ void program_leave(struct program *program)
 		free_source(program);
 }
 
-/* --- rights ----------------------------------------------------------------------------- */
+/* --- rights ------------------------------------------------------------------------- */
 
 bool files_program_may(struct program *program, const struct pf_cred *cred, int want)
 {
@@ -130,7 +130,7 @@ int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 			  "load it, unless pjrtfs was started with --allow-native");
 }
 
-/* --- names ------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------- */
 
 /* Files that are no programs, but that users may take for programs. */
 

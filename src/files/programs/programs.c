@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-/* --- the file --------------------------------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------------------- */
 
 static int source_open(struct pf_open *of, struct pf_err *err)
 {
@@ -108,7 +108,7 @@ static const struct pf_kind kind_program = {
 	.free = program_node_free,
 };
 
-/* --- the directory's operations --------------------------------------------------------------- */
+/* --- the directory's operations ----------------------------------------------------- */
 
 static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 			   const struct pf_cred *cred, struct pf_node **ret,
@@ -208,7 +208,7 @@ static void directory_free(struct pf_node *node)
 	pf_node_unref(node->object);
 }
 
-/* --- renames ------------------------------------------------------------------------------------ */
+/* --- renames ------------------------------------------------------------------------ */
 
 static int rename_directory(struct pf_node *node, struct pf_node *to, const char *name,
 			    struct pf_node *target, struct pf_err *err)
