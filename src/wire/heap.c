@@ -42,7 +42,7 @@ enum {
 #define NO_GRANULE UINT32_MAX
 #define STEP (UINT64_C(4) << 20) /* bytes to fault in at a time */
 
-/* --- the extents of one part, whose caller has the lock -------------------------------- */
+/* --- the extents of one part: the caller holds the lock -------------------------------- */
 
 static uint32_t *bin_of(struct pf_heap_part *p, enum state state, uint32_t len)
 {
@@ -186,7 +186,7 @@ uint64_t pf_heap_round(const struct pf_heap *h, uint64_t len)
 	return granules(p, len) << p->shift;
 }
 
-/* Give the pages of LEN bytes at OFF back to the system, which takes long: without the lock. */
+/* Return the pages of LEN bytes at OFF to the system: takes long, so not under the lock. */
 static void drop_pages(const struct pf_heap *h, uint64_t off, uint64_t len)
 {
 	(void)fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
@@ -270,7 +270,7 @@ static struct timespec next_tick(void)
 	return t;
 }
 
-/* The heap was not used for some time: keep little, also of the process's other memory. */
+/* After some time without a change: keep few pages, of the process's other memory, too. */
 static void cool_down_locked(struct pf_heap *h)
 {
 	uint64_t changes = h->changes;
@@ -431,7 +431,7 @@ bool pf_heap_take(struct pf_heap *h, uint64_t len, bool mark, struct pf_extent *
 	       take_locked(h, &h->parts[PF_HEAP_LARGE], len, mark, ret, cold);
 }
 
-/* Bytes from OFF to END were freed: nothing there is faulted in, and look for idle memory. */
+/* Bytes from OFF to END were freed: stop faulting them in, and let the thread trim later. */
 static void freed_locked(struct pf_heap *h, uint64_t off, uint64_t end)
 {
 	if (h->ahead < end && h->ahead_end > off)

@@ -73,7 +73,7 @@ void *pf_pool_at(uint64_t off)
 	return (char *)pf_pool_base + off;
 }
 
-/* Bytes that the system could still give out; UINT64_MAX if it does not say. */
+/* Bytes that the system can still allocate; UINT64_MAX if they are not known. */
 static uint64_t available(void)
 {
 	static const char key[] = "MemAvailable:";
@@ -96,7 +96,7 @@ static bool populate(uint64_t off, uint64_t len)
 {
 	if (len >= CHECK_MEMORY && len > available())
 		return false;
-	/* A kernel before 5.14 does not know it: the pages come when they are touched. */
+	/* Before Linux 5.14 this is EINVAL: pages are then faulted in one by one. */
 	return madvise(pf_pool_at(off), len, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
@@ -112,7 +112,7 @@ static bool take(uint64_t len, bool owner, uint64_t *off, bool *full)
 	*off = e.off;
 	if (!cold || len < PF_POOL_LARGE || populate(e.off, len))
 		return true;
-	/* Free pages make room. */
+	/* The pages of free extents make room. */
 	pf_heap_trim(&heap);
 	if (populate(e.off, len))
 		return true;

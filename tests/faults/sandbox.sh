@@ -44,7 +44,7 @@ at_least()
 	equal "what $mode does not let through" "$less" ''
 }
 
-# Without one there is nothing to be tried that tells: each kind of attempt works.
+# Without a sandbox each kind of attempt works, else this test would show nothing.
 attempts off
 at_least off control_cpuinfo control_thread file_stat file_read file_write file_create \
 	file_chmod file_rename file_unlink daemon_kill daemon_prlimit own_memory own_fork \

@@ -18,7 +18,7 @@ head -c 100663296 /dev/zero | npy '<f4' '(25165824,)' >96M.npy
 fails_with 'No space left' cp 96M.npy "$b/big.npy"
 bounded rm -f "$b/big.npy"
 
-# A program is told of in its error, until it is written again.
+# A program's error has the reason, until the program is written again.
 head -c 16777216 /dev/zero | tr '\0' '\n' >16M.mlir
 bounded cp 16M.npy "$b/one.npy"
 bounded cp 16M.npy "$b/two.npy"
@@ -103,7 +103,7 @@ END
 eventually jq -e '.state == "ready" and .shape == [10485760]' "$b/grows.json"
 bounded rm "$b/grows.raw"
 
-# Under pressure host copies of results go first, the longest unread of all; who reads one
+# At the limit the daemon drops host copies of results, the longest unread first; reading one
 # fetches it again.  What a user wrote stays.  S4 is packed on the device, so that its host
 # copies are copies.
 N=524288 RESULTS=30

@@ -114,7 +114,7 @@ START_TEST(offsets_are_places_in_the_file)
 }
 END_TEST
 
-/* What a worker gets reads, and there is no way to make it write. */
+/* A worker's descriptor reads, and cannot be made to write. */
 START_TEST(others_only_read)
 {
 	int seals, fd;

@@ -248,7 +248,7 @@ START_TEST(closing_wakes_all)
 }
 END_TEST
 
-START_TEST(quiet_posts_wake_when_nudged)
+START_TEST(posts_without_a_wake_up_are_woken_for_later)
 {
 	struct sleeper sleeper;
 	struct pf_ring ring;
@@ -322,7 +322,7 @@ int main(void)
 	tcase_add_test(tc, a_scribbling_process_does_no_harm);
 	tcase_add_test(tc, a_small_destination_is_not_overrun);
 	tcase_add_loop_test(tc, closing_wakes_all, 0, 3);
-	tcase_add_loop_test(tc, quiet_posts_wake_when_nudged, 0, 3);
+	tcase_add_loop_test(tc, posts_without_a_wake_up_are_woken_for_later, 0, 3);
 	tcase_add_test(tc, a_closed_ring_gives_what_it_has);
 	unit_add_cases(tc, waiting_ends_in_time, waits);
 	suite_add_tcase(s, tc);

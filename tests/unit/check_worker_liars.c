@@ -86,7 +86,7 @@ static int play(const char *name)
 	if (!strcmp(name, "chatty"))
 		print_much();
 	if (!strcmp(name, "short-lived") && instance < 4) {
-		printf("FATAL: life %d ends\n", instance);
+		printf("FATAL: run %d ends\n", instance);
 		fflush(stdout);
 		_exit(instance);
 	}
@@ -172,8 +172,8 @@ START_TEST(short_instances_are_followed_by_others)
 	pf_worker_pid(worker, &pid, &restarts);
 	ck_assert_uint_eq(restarts, 3);
 	read_log(&log);
-	ck_assert_str_eq(log.data, "FATAL: life 1 ends\nFATAL: life 2 ends\n"
-				   "FATAL: life 3 ends\n");
+	ck_assert_str_eq(log.data, "FATAL: run 1 ends\nFATAL: run 2 ends\n"
+				   "FATAL: run 3 ends\n");
 	stop_worker();
 }
 END_TEST

@@ -90,7 +90,7 @@ START_TEST(the_platform_is_passed)
 }
 END_TEST
 
-/* What the add of scalars gives for 2 and 3; -1 if it does not run. */
+/* The sum of 2 and 3 by the add of scalars; -1 if it does not run. */
 static float sum(struct daemon *d, uint64_t executable)
 {
 	static const uint64_t args[] = { 11, 12 };
@@ -188,7 +188,7 @@ START_TEST(nonsense_is_refused)
 	ck_assert_int_eq(ask(&d, PF_OP_LOAD, &q, sizeof(q) - 8), -EPROTO);
 	ck_assert_int_eq(ask(&d, PF_OP_SERIALIZE, &none, sizeof(none)), -ENOENT);
 	ck_assert_int_eq(ask(&d, PF_OP_SERIALIZE, &none, sizeof(none) - 1), -EPROTO);
-	/* Bytes that are no program: the plugin's own sentence. */
+	/* The plugin refuses bytes that are no program, in its own words. */
 	ck_assert_int_lt(load(&d, 5, "not a program, but some text", 28), 0);
 	ck_assert_str_ne(complaint(), "");
 	ck_assert_int_eq(compile(&d, 5, add_scalars), 0); /* the id is free */
