@@ -77,7 +77,7 @@ struct pf_buffer {
 	char made_by[64]; /* "upload", or the executable's name; cut */
 };
 
-/* Where it lives at this moment; borrowed for the mount's life. */
+/* Where it lives at this moment; borrowed as long as the mount is there. */
 static inline const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer)
 {
 	return buffer->location;

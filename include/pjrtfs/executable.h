@@ -188,7 +188,7 @@ void pf_executable_set_format(struct pf_executable *executable,
 int pf_executable_check_options(struct pf_executable *executable, const char *text,
 				size_t len, struct pf_err *err);
 
-/* What was written as options is not JSON: keep ERR in options_err. */
+/* The text that was written as options is not JSON: keep ERR in options_err. */
 void pf_executable_refuse_options(struct pf_executable *executable,
 				  const struct pf_err *err);
 

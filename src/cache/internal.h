@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the cache share.  Private to the layer. */
+/* The cache and its directory, for the files of the layer. */
 #ifndef PJRTFS_CACHE_INTERNAL_H
 #define PJRTFS_CACHE_INTERNAL_H
 
@@ -61,7 +61,7 @@ enum { PF_CACHE_WAIT_MS = 2000 };
 
 /*
  * Take the lock between threads and processes: a descriptor for pf_cache_unlock, or -1: the
- * directory is read-only, or somebody else had the lock for MS milliseconds.
+ * directory is read-only, or another thread or process had the lock for MS milliseconds.
  */
 int pf_cache_lock(struct pf_cache *cache, unsigned ms);
 void pf_cache_unlock(int lock); /* -1 is allowed */

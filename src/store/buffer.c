@@ -188,8 +188,9 @@ static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 
 /*
  * A line that is wrong is refused by the write that ends it, which every shell reports, as long
- * as the file is short and written in order.  What has no type yet may still get one: then only
- * what no type could be is wrong.  The rest close(2) tells.
+ * as the file is short and written in order.  A text without a declared
+ * type may get one later: then only a line that no type allows is refused.  All else is refused
+ * by close(2).
  */
 static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 			     struct pf_err *err)

@@ -15,8 +15,8 @@
 /* --- the key ------------------------------------------------------------------------------ */
 
 /*
- * What keys have of WORKER's plugin, its devices and this host, in *RET, without what is private
- * to a process.  The devices are in order, as programs are by default compiled for the first;
+ * The inputs of keys that WORKER's plugin, its devices and this host decide, in *RET, without those
+ * of a process.  The devices are in order, as programs are by default compiled for the first;
  * DEVICES holds their text.  -ENOMEM.
  */
 static int plugin_inputs(const struct pf_compiler *compiler,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the store share.  Private to the layer. */
+/* Functions and structs that only the files of the store share. */
 #ifndef PJRTFS_STORE_INTERNAL_H
 #define PJRTFS_STORE_INTERNAL_H
 

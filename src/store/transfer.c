@@ -346,7 +346,7 @@ static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 }
 
 /* V's bytes in the arena from *OFF on, or those of what it is a copy of, with a reference;
- * NULL: they are elsewhere.  V is being transferred, so nobody drops them. */
+ * NULL: they are elsewhere.  While V is being transferred no thread drops them. */
 static struct pf_bytes *bytes_in_arena(struct pf_value *v, uint64_t *off)
 {
 	struct pf_bytes *bytes = NULL;

@@ -140,7 +140,7 @@ START_TEST(text_becomes_numbers)
 	ck_assert_int_eq(pf_buffer_write(buffer, texts[_i].text, strlen(texts[_i].text),
 					 0, &err),
 			 -EINVAL);
-	/* What comes next would take the place of what was refused. */
+	/* The next write would take the place of the refused one. */
 	ck_assert_int_eq(pf_buffer_write(buffer, "1\n", 2, 0, &err), -EINVAL);
 	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
@@ -181,7 +181,7 @@ static const struct {
 	{ PF_FORMAT_RAW, 3 << 20, 1, 3 << 20 }, { PF_FORMAT_RAW, 300, 10, 290 },
 };
 
-/* A value never changes; who holds something nearby neither. */
+/* A value never changes, nor do bytes beside it. */
 START_TEST(writing_after_a_commit_copies)
 {
 	size_t size = changes[_i].size, end = changes[_i].off + changes[_i].len;

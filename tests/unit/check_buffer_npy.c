@@ -55,7 +55,7 @@ START_TEST(data_may_come_in_any_order)
 }
 END_TEST
 
-/* Who writes the end first leaves a hole where the header will be. */
+/* A writer that writes the end first leaves a hole where the header will be. */
 START_TEST(data_may_come_before_the_header)
 {
 	make_file();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a buffer holds: seen as another format, refused, shared, donated. */
+/* Values of buffers: seen as another format, refused, shared, donated. */
 #include "buffer_fixture.h"
 
 /* --- other formats ------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counted pieces of the arena: who writes gets a copy, who reads keeps what was. */
+/* Counted pieces of the arena: a writer gets a copy, readers keep the old bytes. */
 #include "pjrtfs/value.h"
 
 #include <errno.h>

@@ -194,7 +194,7 @@ START_TEST(a_changed_byte_is_found)
 }
 END_TEST
 
-/* What others can write is code of theirs. */
+/* A file that other users can write would run their code. */
 START_TEST(foreign_entries_are_not_read)
 {
 	char path[256], other[256];
@@ -361,7 +361,7 @@ START_TEST(remove_clear_list)
 }
 END_TEST
 
-/* What a plugin could not load is gone, unless somebody has put another there. */
+/* An entry that a plugin could not load is removed, unless it was replaced meanwhile. */
 START_TEST(reject)
 {
 	struct pf_cache_key key = key_of(1);
@@ -469,7 +469,7 @@ START_TEST(a_write_that_fails)
 }
 END_TEST
 
-/* A daemon that was stopped while it had the lock stops nobody else. */
+/* A daemon that was stopped while it had the lock does not stop other ones. */
 START_TEST(a_lock_that_is_held)
 {
 	struct pf_cache_key key = key_of(1);
@@ -524,7 +524,7 @@ START_TEST(plugins_are_hashed_once)
 	memset(again, 0, sizeof(again));
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &st, again, NULL), 0);
 	ck_assert_mem_eq(sha, again, PF_SHA256);
-	/* What is another by now cannot be told. */
+	/* A file that has changed since is not hashed. */
 	f = fopen(path, "w");
 	fputs("abd", f);
 	fclose(f);

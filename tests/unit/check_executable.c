@@ -264,7 +264,7 @@ END_TEST
 
 /* --- the source ---------------------------------------------------------------------- */
 
-/* What is being compiled stays what it was, and so does what lies beside it. */
+/* Writes change neither the bytes that are being compiled nor those beside them. */
 START_TEST(writing_while_it_compiles_copies)
 {
 	static char padding[20000];

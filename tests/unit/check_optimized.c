@@ -40,7 +40,7 @@ START_TEST(it_is_what_was_compiled)
 	ck_assert_uint_eq(signature->n_inputs, 2);
 	pf_signature_free(signature);
 	pf_optimized_free(a);
-	/* What was fetched outlives the executable and the worker. */
+	/* The program outlives the executable and the worker. */
 	pf_executable_unref(x);
 	kill_worker();
 	ck_assert_int_eq(((const char *)b->bytes)[0], 0x0a);

@@ -70,7 +70,7 @@ static void check_reads(struct pf_snapshot *view, const char *src, size_t size)
 	}
 }
 
-/* What a view of V as FORMAT must hold. */
+/* The bytes that a snapshot of V as FORMAT must have. */
 static void expect(struct pf_value *v, enum pf_format format, struct pf_buf *out)
 {
 	if (format == PF_FORMAT_TXT) {
@@ -119,7 +119,7 @@ START_TEST(a_value_has_every_view)
 	check_reads(&view, want.data ? want.data : "", want.len);
 	ck_assert_uint_eq(pf_snapshot_size(b, views[_i].format, "x"), want.len);
 	ck_assert_uint_eq(pf_snapshot_bound(b, views[_i].format), 0);
-	/* The view needs nobody else. */
+	/* The snapshot holds all that it needs. */
 	pf_buffer_unref(b);
 	pf_value_unref(v);
 	check_reads(&view, want.data ? want.data : "", want.len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .safetensors files in buffers: of one tensor, of several, and what is no such file. */
+/* .safetensors files in buffers: of one tensor, of several, and damaged ones. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -131,7 +131,7 @@ START_TEST(several)
 
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
 	check_two(&t);
-	/* What is not unpacked is the file's own. */
+	/* An array that is not unpacked shares the file's bytes. */
 	pf_bytes_segment(buffer->content, &of_content);
 	ck_assert_ptr_eq(t.values[1]->bytes, buffer->content);
 	ck_assert_ptr_ne(t.values[0]->bytes, buffer->content);
@@ -189,7 +189,7 @@ START_TEST(none)
 }
 END_TEST
 
-/* What the header tells is refused by the write that tells it. */
+/* A wrong header is refused by the write that completes it. */
 static const struct {
 	const char *text;
 	size_t data;

@@ -276,7 +276,7 @@ static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *
 	return v;
 }
 
-/* A value that is on the device only: what an execution tells of its output. */
+/* A value that is on the device only, as an execution describes its output. */
 static struct pf_value *device_only(struct pf_instance *instance)
 {
 	struct pf_shape shape = { .rank = 2, .dims = { 2, 3 } };
