@@ -52,6 +52,10 @@ refused 'Invalid argument' '^write executables/add/run: .*takes 2 inputs, 1 was 
 	bash -c 'echo "x -> z" >"$1"' - "$x/run"
 refused 'Invalid argument' '^write control: "op": expected one of .*, found "nix"$' \
 	bash -c 'echo "{\"op\":\"nix\"}" >"$1"' - "$mnt/control"
+printf 'x -> z' >line
+refused 'Invalid argument' '^close executables/add/run: .*takes 2 inputs, 1 was given$' cp line "$x/run"
+printf '{"op":' >part
+refused 'Invalid argument' '^close control: the last command is not whole$' cp part "$mnt/control"
 refused 'Invalid argument' '^close programs/bad.mlir: expected a program, found a .npy' \
 	cp "$data/x.npy" "$mnt/programs/bad.mlir"
 refused 'Invalid argument' '^write buffers/k.txt: line 1, .*"hello" is no F32$' \

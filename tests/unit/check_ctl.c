@@ -279,15 +279,12 @@ START_TEST(opens_have_numbers_of_their_own)
 	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "lines", &st), 0);
 	for (int i = 0; i < 3; i++) {
 		struct pf_cred cred = { 0 };
-		struct answer a;
 
 		number[i] = pf_vfs_alias(tree, st.st_ino, 1);
 		ck_assert_uint_eq(pf_vfs_alias(tree, number[i], 1), number[i]);
 		for (int j = 0; j < i; j++)
 			ck_assert_uint_ne(number[i], number[j]);
-		pf_vfs_open(tree, number[i], O_RDWR, &cred, &of[i], answer_begin(&a));
-		ck_assert_int_eq(answer_wait(&a), 0);
-		answer_end(&a);
+		ck_assert_int_eq(open_by(tree, number[i], O_RDWR, &cred, &of[i]), 0);
 	}
 	pf_vfs_release(of[2]);
 	ck_assert_uint_eq(pf_vfs_alias(tree, st.st_ino, 1), number[2]);

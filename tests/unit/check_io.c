@@ -2,8 +2,6 @@
 /* Bytes of files: mappings, copies, room, who may leave a file set-uid. */
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pjrtfs/vfs.h"
@@ -192,11 +190,8 @@ static void teardown(void)
 static struct pf_open *open_as(uint64_t ino, int flags, const struct pf_cred *cred)
 {
 	struct pf_open *of = NULL;
-	struct answer ans;
 
-	pf_vfs_open(tree, ino, flags, cred, &of, answer_begin(&ans));
-	ck_assert_int_eq(answer_wait(&ans), 0);
-	answer_end(&ans);
+	ck_assert_int_eq(open_by(tree, ino, flags, cred, &of), 0);
 	return of;
 }
 
@@ -293,21 +288,9 @@ END_TEST
 START_TEST(a_dying_writers_mapping_is_not_committed)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR);
-	struct answer ans;
-	pid_t pid;
 
 	ck_assert_int_eq(put_mapped(of, "half", 0), 4);
-	pid = fork();
-	if (pid == 0) {
-		raise(SIGKILL);
-		_exit(0);
-	}
-	/* Not reaped yet: it is as one that closes its files. */
-	waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
-	pf_vfs_flush(of, pid, answer_begin(&ans));
-	ck_assert_int_eq(answer_wait(&ans), 0);
-	answer_end(&ans);
-	waitpid(pid, NULL, 0);
+	ck_assert_int_eq(flush_dying(of), 0);
 	pf_vfs_release(of);
 	ck_assert_int_eq(a.flushes, 0);
 	/* Whoever closes it next does. */

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "answer.h"
 #include "pjrtfs/vfs.h"
 #include "unit.h"
+#include "vfs_driver.h"
 
 static _Atomic bool done;
 static bool failing;
@@ -66,12 +66,8 @@ static void on_change(void *arg, uint64_t ino, enum pf_change change)
 
 static void open_as(const char *name, const struct pf_cred *cred)
 {
-	struct answer a;
-
 	node = pf_dir_lookup(pf_tree_root(tree), name);
-	pf_vfs_open(tree, node->ino, O_RDONLY, cred, &of, answer_begin(&a));
-	ck_assert_int_eq(answer_wait(&a), 0);
-	answer_end(&a);
+	ck_assert_int_eq(open_by(tree, node->ino, O_RDONLY, cred, &of), 0);
 }
 
 static void setup(void)

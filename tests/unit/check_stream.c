@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "answer.h"
 #include "pjrtfs/vfs.h"
 #include "unit.h"
+#include "vfs_driver.h"
 
 /* What one open was told last. */
 struct talk {
@@ -103,23 +103,14 @@ static uint64_t look_up(void)
 static struct pf_open *open_talk(uint64_t ino, int flags, int want)
 {
 	struct pf_open *of = NULL;
-	struct answer ans;
 
-	pf_vfs_open(tree, ino, flags, &god, &of, answer_begin(&ans));
-	ck_assert_int_eq(answer_wait(&ans), want);
-	answer_end(&ans);
+	ck_assert_int_eq(open_by(tree, ino, flags, &god, &of), want);
 	return of;
 }
 
 static ssize_t send(struct pf_open *of, const char *text)
 {
-	struct answer ans;
-	ssize_t n;
-
-	pf_vfs_write(of, text, strlen(text), 99, answer_begin(&ans));
-	n = answer_wait(&ans);
-	answer_end(&ans);
-	return n;
+	return write_by(pf_vfs_write, of, text, strlen(text), 99);
 }
 
 START_TEST(each_open_is_its_own)
@@ -192,20 +183,15 @@ START_TEST(it_is_no_file_of_bytes)
 {
 	struct pf_open *of = open_talk(look_up(), O_RDWR, 0);
 	struct stat st = { .st_size = 100 }, got;
-	struct answer ans;
 
 	ck_assert_int_eq(pf_vfs_setattr(tree, of->node->ino, &st, PF_SET_SIZE, of, &god,
 					&got),
 			 0);
 	ck_assert_int_eq(got.st_size, 0);
-	pf_vfs_write_mapped(of, "x", 1, 0, answer_begin(&ans));
-	ck_assert_int_eq(answer_wait(&ans), -EIO);
-	answer_end(&ans);
+	ck_assert_int_eq(write_by(pf_vfs_write_mapped, of, "x", 1, 0), -EIO);
 	ck_assert_int_eq(pf_vfs_copy(of, 0, of, 0, 10), -EXDEV);
 	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 10), -EOPNOTSUPP);
-	pf_vfs_flush(of, getpid(), answer_begin(&ans));
-	ck_assert_int_eq(answer_wait(&ans), 0);
-	answer_end(&ans);
+	ck_assert_int_eq(flush(of), 0);
 	pf_vfs_release(of);
 }
 END_TEST

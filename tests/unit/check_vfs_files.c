@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a tree of toys: opened, read, written, committed. */
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "vfs_toys.h"
@@ -155,22 +153,10 @@ START_TEST(a_dying_writer_commits_nothing)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct bytes *b = of->node->object;
-	struct answer a;
-	pid_t pid;
 
 	ck_assert_int_eq(put(of, "half", 0), 4);
-	pid = fork();
-	if (pid == 0) {
-		raise(SIGKILL);
-		_exit(0);
-	}
-	/* Not reaped yet: it is as one that closes its files. */
-	waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
-	pf_vfs_flush(of, pid, answer_begin(&a));
-	ck_assert_int_eq(answer_wait(&a), 0);
-	answer_end(&a);
+	ck_assert_int_eq(flush_dying(of), 0);
 	ck_assert_int_eq(b->flushes, 0);
-	waitpid(pid, NULL, 0);
 	ck_assert_int_eq(flush(of), 0); /* by somebody who lives */
 	ck_assert_int_eq(b->flushes, 1);
 	pf_vfs_release(of);

@@ -109,13 +109,10 @@ static inline struct pf_open *open_as(const char *name, int flags, uid_t uid, pi
 {
 	struct pf_cred cred = { .uid = uid, .sid = sid };
 	struct pf_open *of = NULL;
-	struct answer a;
 	struct stat st;
 
 	ck_assert_int_eq(pf_vfs_lookup(tree, 1, name, &st), 0);
-	pf_vfs_open(tree, st.st_ino, flags, &cred, &of, answer_begin(&a));
-	ck_assert_int_eq(answer_wait(&a), 0);
-	answer_end(&a);
+	ck_assert_int_eq(open_by(tree, st.st_ino, flags, &cred, &of), 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
 	ck_assert_ptr_nonnull(of);
 	return of;

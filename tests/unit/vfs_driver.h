@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a tree, written and closed by who waits for it.  Static functions: each test has its own. */
+/* Opens, writes and closes files of a tree, and waits for the answers.  Static: each test has its own. */
 #ifndef PJRTFS_TESTS_UNIT_VFS_DRIVER_H
 #define PJRTFS_TESTS_UNIT_VFS_DRIVER_H
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "answer.h"
 #include "pjrtfs/vfs.h"
+
+static inline int open_by(struct pf_tree *tree, uint64_t ino, int flags,
+			  const struct pf_cred *cred, struct pf_open **ret)
+{
+	struct answer a;
+	int r;
+
+	pf_vfs_open(tree, ino, flags, cred, ret, answer_begin(&a));
+	r = (int)answer_wait(&a);
+	answer_end(&a);
+	return r;
+}
 
 static inline ssize_t write_by(void (*fn)(struct pf_open *, const void *, size_t,
 					  uint64_t, struct pf_reply *),
@@ -22,14 +36,36 @@ static inline ssize_t write_by(void (*fn)(struct pf_open *, const void *, size_t
 	return n;
 }
 
-static inline int flush(struct pf_open *of)
+static inline int flush_by(struct pf_open *of, pid_t pid)
 {
 	struct answer a;
 	int r;
 
-	pf_vfs_flush(of, getpid(), answer_begin(&a));
+	pf_vfs_flush(of, pid, answer_begin(&a));
 	r = (int)answer_wait(&a);
 	answer_end(&a);
+	return r;
+}
+
+static inline int flush(struct pf_open *of)
+{
+	return flush_by(of, getpid());
+}
+
+/* FLUSH by a process that dies of a signal. */
+static inline int flush_dying(struct pf_open *of)
+{
+	pid_t pid = fork();
+	int r;
+
+	if (pid == 0) {
+		raise(SIGKILL);
+		_exit(0);
+	}
+	/* Before it is reaped its state is that of a process that closes its files. */
+	waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
+	r = flush_by(of, pid);
+	waitpid(pid, NULL, 0);
 	return r;
 }
 
