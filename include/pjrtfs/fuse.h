@@ -12,7 +12,7 @@
 struct pf_mount;
 struct pf_tree;
 
-/* What df(1) shows.  Plain data. */
+/* The numbers that df(1) shows. */
 struct pf_usage {
 	uint64_t used;  /* bytes */
 	uint64_t limit; /* bytes */
@@ -23,20 +23,20 @@ struct pf_usage {
 struct pf_mount_config {
 	struct pf_tree *tree;
 	const char *mountpoint; /* absolute; or /dev/fd/N, see pf_mount_fd */
-	const char *source;     /* what mount(8) and df(1) call the device */
+	const char *source;     /* the device that mount(8) and df(1) show */
 	const char *const
 		*options; /* -o's, one each, NULL-terminated, or NULL: allow_other,
 				     * auto_unmount, ro, ...; mount(8)'s own are not known */
 	bool debug;       /* log every request */
-	unsigned threads; /* that serve requests; 0: four */
-	/* Fill RET; called from serving threads; does not block.  May be NULL. */
+	unsigned threads; /* number that serve requests; 0: four */
+	/* Fill RET, without blocking; called on the serving threads.  May be NULL. */
 	void (*usage)(void *arg, struct pf_usage *ret);
 	void *arg;
 };
 
 /*
  * MOUNTPOINT may be /dev/fd/N, as in libfuse: descriptor N is an open /dev/fuse, which the
- * caller of this process has mounted and unmounts.  N; -1: it is a directory's path.
+ * caller of this process has mounted and unmounts.  Returns N, or -1 for a directory's path.
  */
 static inline int pf_mount_fd(const char *mountpoint)
 {
@@ -56,29 +56,28 @@ static inline int pf_mount_fd(const char *mountpoint)
 int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err);
 
 /*
- * Mount, or take over the mount of a descriptor.  Starts no thread, so that the caller may still fork; requests wait for
- * pf_mount_run.  The mount is ended and freed by pf_mount_free.
+ * Mount, or take over the mount of a descriptor.  Starts no thread, so that the caller may still
+ * fork; requests wait for pf_mount_run.  The caller ends and frees the mount with pf_mount_free.
  *
- * A pjrtfs mount at the same place whose daemon is gone is unmounted first, with a line in the
- * log.
+ * Unmounts a pjrtfs mount at the same place whose daemon is gone first, with a line in the log.
  *
  * Errors: ENOENT, ENOTDIR, EACCES of the mount point or of /dev/fuse; EBUSY: a pjrtfs is
  * mounted there; ENOTCONN: a dead mount is there that cannot be unmounted; EINVAL: an option
- * that is not known; EPERM; ENOMEM; EIO: libfuse told no reason.
+ * that is not known; EPERM; ENOMEM; EIO: libfuse gave no reason.
  */
 int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		 struct pf_err *err);
 
 /*
- * Serve requests until the mount is gone (fusermount3 -u, umount) or pf_mount_stop.  Ends
- * waiting requests with ENOTCONN and unmounts before it returns; another mount that has taken
- * its place stays.  Returns 0, or -errno if the
- * kernel's messages could not be read.  Uses SIGURG to wake its own threads.
+ * Serve requests until the mount is gone (fusermount3 -u, umount) or pf_mount_stop is called.  Then
+ * answers waiting requests with ENOTCONN and unmounts, but not another mount that has taken the
+ * place.  Returns 0, or -errno if the kernel's requests could not be read.  Uses SIGURG to wake
+ * its own threads.
  */
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err);
 
-/* Make pf_mount_run return.  From any thread, also before it; not from a signal handler.
- * Does not wait. */
+/* Make pf_mount_run return, also if it has not begun.  May be called on any thread, but not in a
+ * signal handler.  Does not wait. */
 void pf_mount_stop(struct pf_mount *mount);
 
 /* Unmount if that has not happened.  MOUNT may be NULL. */

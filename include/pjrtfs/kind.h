@@ -343,7 +343,8 @@ struct pf_attr {
 struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
 			    gid_t gid);
 
-/* Free the tree and every node that nobody else holds.  No request may be under way. */
+/* Free the tree, and its nodes when their last references are dropped.  No request may be under
+ * way. */
 void pf_tree_free(struct pf_tree *tree);
 
 /* The root, borrowed. */

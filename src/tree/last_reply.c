@@ -15,8 +15,8 @@ struct pf_last_reply {
 	size_t len;
 };
 
-/* The reply for CRED, moved to the front; if there is none and MAKE, a new one or the one
- * that was used least recently. */
+/* The reply for CRED, moved to the front.  If none exists and MAKE: a new one, or the one that was
+ * used least recently. */
 static struct pf_last_reply *find_locked(struct pf_node *node, const struct pf_cred *cred,
 					 bool make)
 {

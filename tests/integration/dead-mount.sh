@@ -33,7 +33,7 @@ kill_daemon()
 replaced()
 {
 	grep -q "$mnt: unmounted a pjrtfs mount whose process is gone" out ||
-		fail "the log does not tell of the dead mount: '$(cat out)'"
+		fail "the log does not mention the dead mount: '$(cat out)'"
 }
 looks_dead()
 {

@@ -92,7 +92,7 @@ grep -q '^CapEff:[[:space:]]*0*$' "/proc/$daemon/status" || fail "it has capabil
 bounded umount "$mnt"
 daemon_ended
 
-# It is told to end: the mount is of whoever made it.
+# SIGTERM ends the daemon: the mount stays its mounter's.
 how=rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other
 bounded bash -c 'exec 7<>/dev/fuse &&
 	mount -i -t fuse.pjrtfs -o "fd=7,$3" pjrtfs "$1" &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may do what. */
+/* Rights of users and groups. */
 #include <unistd.h>
 
 #include "pjrtfs/kind.h"

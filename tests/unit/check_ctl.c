@@ -40,7 +40,7 @@ static const struct {
 	{ "json", { "rubbish {}", " {}", "\n{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "{\"a\n{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "{} x\n{}" }, { "{}\n", EINVAL_LINE, "{}\n" } },
-	/* What is no JSON, or worse. */
+	/* Text that is not JSON. */
 	{ "json", { "[]\n" }, { EINVAL_LINE } },
 	{ "json", { "{\"a\":01}\n" }, { EINVAL_LINE } },
 	{ "json", { "{\"a\":1,}\n" }, { EINVAL_LINE } },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control files when answers come later: who waits, is interrupted, or is not alone. */
+/* Control files when answers come later: waits, interrupts, several threads. */
 #include <unistd.h>
 
 #include "ctl_fixture.h"
@@ -47,7 +47,7 @@ START_TEST(nonblocking_reads_do_not_wait)
 }
 END_TEST
 
-/* What a front end does: it keeps a reference while it hears interrupts. */
+/* As a front end, keep a reference while interrupts may come. */
 static struct pf_reply *begin_held(struct answer *a)
 {
 	return pf_reply_ref(answer_begin(a));
@@ -59,7 +59,7 @@ static void interrupt(struct answer *a)
 	pf_reply_unref(&a->reply);
 }
 
-/* It is told what has begun, so that who writes the rest has all done once. */
+/* The count is of the commands that have begun: a caller that writes the rest runs each once. */
 START_TEST(an_interrupted_write_drops_what_has_not_begun)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
@@ -183,7 +183,7 @@ START_TEST(two_writers_of_one_open_take_turns)
 END_TEST
 
 static struct pf_open *shared;
-static int taken; /* commands that writers were told were taken */
+static int taken; /* commands, by the counts that writes returned */
 
 /* Some use a session that is shared, some their own; some writes and reads are interrupted. */
 static void *stress(void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What need not be asked again, and who is told that it is past. */
+/* Names and attributes that a front end may cache, and when it is notified. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of files: mappings, copies, room, who may leave a file set-uid. */
+/* Bytes of files: mappings, copies, fallocate, set-user-ID. */
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ struct bytes {
 	int flushes, fsyncs;
 };
 
-/* What a reader sees is what there was when it was opened. */
+/* A reader sees the bytes of when it opened the file. */
 struct seen {
 	char data[64];
 	size_t len;
@@ -238,7 +238,7 @@ START_TEST(what_a_mapping_writes_is_committed_at_release)
 	pf_vfs_release(of);
 	ck_assert_int_eq(a.flushes, 1);
 	ck_assert_mem_eq(a.data, "page", 4);
-	/* What write(2) wrote was told to its closer, or to nobody if there was none. */
+	/* Bytes of write(2) are committed by FLUSH only. */
 	of = open_file(node_a, O_RDWR);
 	ck_assert_int_eq(put(of, "x", 0), 1);
 	pf_vfs_release(of);
@@ -293,7 +293,7 @@ START_TEST(a_dying_writers_mapping_is_not_committed)
 	ck_assert_int_eq(flush_dying(of), 0);
 	pf_vfs_release(of);
 	ck_assert_int_eq(a.flushes, 0);
-	/* Whoever closes it next does. */
+	/* The next close(2) does. */
 	of = open_file(node_a, O_WRONLY);
 	ck_assert_int_eq(flush(of), 0);
 	ck_assert_int_eq(a.flushes, 1);
@@ -327,7 +327,7 @@ START_TEST(pages_are_those_of_the_newest)
 	second = open_file(node_a, O_RDONLY);
 	expect_pages(first, "two");
 	expect_pages(second, "two");
-	/* Who writes must find what he wrote. */
+	/* An open that writes reads its own bytes. */
 	writer = open_file(node_a, O_WRONLY);
 	ck_assert_int_eq(put(writer, "six", 0), 3);
 	expect_pages(first, "two");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree of toys behind a real mount: mappings, attributes by name, what the kernel is told. */
+/* A tree of toys behind a real mount: mappings, attributes by name, invalidated caches. */
 #define FUSE_USE_VERSION 314
 #include <errno.h>
 #include <fcntl.h>
@@ -153,7 +153,7 @@ static char *map_file(int flags, int *fd)
 	return p;
 }
 
-/* Who uses the mount is another process: this one has to answer it. */
+/* Another process uses the mount: this one has to answer its requests. */
 static pid_t start(void (*fn)(int go, int done), int *go, int *done)
 {
 	int there[2], back[2], in, out;
@@ -165,7 +165,7 @@ static pid_t start(void (*fn)(int go, int done), int *go, int *done)
 	if (pid == 0) {
 		alarm(PATIENCE_S);
 		signal(SIGBUS, SIG_DFL); /* a sanitizer would tell of it, and exit */
-		/* Who had the connection open, too, would wait for itself at its end. */
+		/* A process that has the connection open too would wait for itself at the end. */
 		in = dup(there[0]);
 		out = dup(back[1]);
 		if (in < 0 || out < 0 || close_range(3, (unsigned)in - 1, 0) ||

@@ -95,7 +95,7 @@ static void expect(bool ok, int code)
 		_exit(code);
 }
 
-/* Who uses the mount is another process: this one has to answer it. */
+/* Another process uses the mount: this one has to answer its requests. */
 static void use(int (*wait_for)(int fd, int ms), int go)
 {
 	int fd = open_in("state"), other = open_in("plain"), twin = dup(fd);
@@ -137,7 +137,7 @@ START_TEST(who_waits_is_woken)
 }
 END_TEST
 
-/* Who sleeps when the mount ends is no leak and no crash. */
+/* A caller that sleeps when the mount ends: no leak, no crash. */
 START_TEST(the_mount_ends_meanwhile)
 {
 	int go[2];

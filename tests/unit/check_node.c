@@ -323,7 +323,7 @@ START_TEST(a_stem_is_found_by_its_extensions)
 	ck_assert_ptr_null(by_stem("", 0));
 	npy = linked(top, "x.npy", &file);
 	ck_assert_ptr_eq(by_stem("x", 1), npy);
-	/* What is too long with an extension may be there without. */
+	/* A name that is too long with an extension may exist without it. */
 	memset(longest, 'l', sizeof(longest));
 	longest[PF_NAME_MAX] = '\0';
 	plain = linked(top, longest, &file);
@@ -427,7 +427,7 @@ START_TEST(directories_have_a_deepest)
 	ck_assert_int_eq(pf_dir_link(last, "more", loose, false), -ENAMETOOLONG);
 	ck_assert_int_eq(pf_dir_room(last, file_there, NULL), 0);
 
-	/* What a directory holds counts with it. */
+	/* Directories in a directory count too. */
 	ck_assert_int_eq(pf_dir_room(above, NULL, NULL), 0);
 	ck_assert_int_eq(pf_dir_room(above, c, NULL), 0);
 	ck_assert_int_eq(pf_dir_room(above, b, NULL), -ENAMETOOLONG);

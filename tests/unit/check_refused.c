@@ -73,7 +73,7 @@ static struct pf_reply *asked_by(struct answer *a, const struct pf_cred *cred)
 	return reply;
 }
 
-/* What waits for its answer is told of in the session of the thread that asks. */
+/* A failure that is answered later is kept for the session of the calling thread. */
 START_TEST(open_files)
 {
 	struct pf_cred cred = { .uid = 7, .pid = getpid(), .sid = PF_SID_UNKNOWN };

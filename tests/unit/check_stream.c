@@ -7,11 +7,11 @@
 #include "unit.h"
 #include "vfs_driver.h"
 
-/* What one open was told last. */
+/* The last bytes written to one open. */
 struct talk {
 	char said[64];
 	size_t len;
-	struct pf_reply *writer, *reader; /* who waits */
+	struct pf_reply *writer, *reader; /* requests that wait */
 };
 
 static int talks; /* open ones */

@@ -139,7 +139,7 @@ START_TEST(creating)
 			 -EACCES);
 	ck_assert_int_eq(pf_vfs_create(tree, 1, "b", 0644, O_CREAT, &god, &st, &of),
 			 -EPERM);
-	/* What it may do with it later is no matter when it is made. */
+	/* The mode of a new file does not restrict its creator. */
 	ck_assert_int_eq(pf_vfs_create(tree, d, "ro", 0400, O_CREAT | O_WRONLY | O_TRUNC,
 				       &me, &st, &of),
 			 0);
@@ -167,7 +167,7 @@ START_TEST(removing)
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &god), -ENOTEMPTY);
 	ck_assert_int_eq(pf_vfs_unlink(tree, look(d, "sub").st_ino, "b", &god), 0);
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &god), 0);
-	/* What the kind lists in it does not keep a directory. */
+	/* A directory with its kind's children only is empty. */
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "whole", 0755, &god, &st), 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
 	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "whole", &god), 0);
