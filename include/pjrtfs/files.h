@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file system: what users see under the mount point, made of the store's objects. */
+/* The file system under the mount point, made of the store's objects. */
 #ifndef PJRTFS_FILES_H
 #define PJRTFS_FILES_H
 
@@ -17,7 +17,7 @@ struct pf_failed_plugin {
 	struct pf_err why;
 };
 
-/* What a file system is made of. */
+/* The parts of a file system. */
 struct pf_fs_config {
 	struct pf_arena *arena; /* borrowed; outlives the file system */
 	struct pf_worker *
@@ -26,19 +26,19 @@ struct pf_fs_config {
 	const struct pf_failed_plugin *failed; /* n_failed of them; other names */
 	unsigned n_failed;
 	struct pf_compiler *compiler;   /* borrowed */
-	struct pf_cache *cache;         /* borrowed; NULL: there is none, and no /cache */
+	struct pf_cache *cache;         /* borrowed; NULL: no cache, and no /cache */
 	struct pf_telemetry *telemetry; /* borrowed; outlives the file system */
 	const char *mountpoint;         /* absolute; for /README; NULL: not known */
-	bool allow_native;              /* anybody may load compiled programs */
+	bool allow_native;              /* all users may load compiled programs */
 	unsigned
-		abandoned_s; /* executions of others that nobody waits for end after so many
-			       * seconds, with their worker; 0: never */
-	/* Flags of XLA that all may set besides those known to be harmless: names, borrowed,
-	 * NULL-terminated; or NULL. */
+		abandoned_s; /* seconds after which an execution of another user for which
+			      * no process waits ends, with its worker; 0: never */
+	/* Flags of XLA that all users may set, beside those known to be harmless: names,
+	 * borrowed, NULL-terminated; or NULL. */
 	const char *const *flags_for_all;
-	uid_t uid; /* the owner of what no user made */
+	uid_t uid; /* the owner of files that no user made */
 	gid_t gid;
-	/* Permission bits and group of the directories where users make things. */
+	/* Permission bits and group of the directories in which users make files. */
 	mode_t shared_mode;
 	gid_t shared_gid;
 };
@@ -49,7 +49,7 @@ struct pf_fs_config {
  */
 int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_err *err);
 
-/* Drop everything.  No request may be under way; the workers still live.  NULL is allowed. */
+/* Free FS.  No request may be under way; the workers still live.  NULL is allowed. */
 void pf_fs_free(struct pf_fs *fs);
 
 /* Its tree, borrowed: for a front end. */

@@ -52,7 +52,7 @@ struct pf_fs {
 	unsigned n_failed;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
-	bool allow_native;                /* anybody may load compiled programs */
+	bool allow_native;                /* all users may load compiled programs */
 	uint64_t abandoned_ms;            /* --abandoned-timeout; 0: never */
 	const char *const *flags_for_all; /* borrowed; as in struct pf_fs_config */
 	struct pf_timers *timers;         /* owned */

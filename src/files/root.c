@@ -113,17 +113,11 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 	return 0;
 }
 
-static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static void print_devices(const struct pf_fs *fs, const char *m, struct pf_buf *out)
 {
-	struct pf_fs *fs = fs_of(node);
-	const char *m = fs->mountpoint ? fs->mountpoint : "MOUNTPOINT";
-
-	(void)err;
 	pf_buf_printf(
 		out,
-		"This is pjrtfs: accelerators as files.\n\n"
-		"Devices (the first is the default, whose buffers/ is %s/buffers):\n",
-		m);
+		"Devices (the first is the default, whose buffers/ is %s/buffers):\n", m);
 	for (unsigned i = 0; i < fs->n_devices; i++) {
 		const struct device *d = &fs->devices[i];
 
@@ -133,6 +127,16 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 	for (unsigned i = 0; i < fs->n_failed; i++)
 		pf_buf_printf(out, "Plugin %s did not start; why: %s/plugins/%s/error\n",
 			      fs->failed[i].name, m, fs->failed[i].name);
+}
+
+static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_fs *fs = fs_of(node);
+	const char *m = fs->mountpoint ? fs->mountpoint : "MOUNTPOINT";
+
+	(void)err;
+	pf_buf_puts(out, "This is pjrtfs: accelerators as files.\n\n");
+	print_devices(fs, m, out);
 	pf_buf_printf(
 		out,
 		"\nTry it; these lines work when pasted:\n\n"
@@ -152,7 +156,7 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"Write a program into programs/: closing the file compiles it.  Write an array\n"
 		"into buffers/ (.npy, .txt, .raw or .safetensors): closing the file puts it on\n"
 		"the device.  Every array can be read as x.npy, x.txt, x.raw, x.safetensors, and\n"
-		"x.json tells about it.\n"
+		"x.json describes it.\n"
 		"control takes JSON commands, one object each; its reply is read back:\n\n"
 		"  exec 3<>%s/control\n"
 		"  echo '{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
@@ -163,13 +167,13 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"write the inputs as .npy, read the outputs as .npy, on one descriptor.\n\n"
 		"When a command fails, this says why, in your user's login session:\n\n"
 		"  cat %s/error\n\n"
-		"What failed longer ago, or in another session, is in:\n"
+		"Older failures, and those of other sessions, are in:\n"
 		"  executables/NAME/error      a program that did not compile\n"
 		"  cat executables/NAME/run    the reply to your last run\n"
-		"  buffers/NAME.json           an array that was refused, or a NAME that was\n"
+		"  buffers/NAME.json           an array, or a NAME, that was refused\n"
 		"  plugins/NAME/log            what the plugin printed\n"
-		"  tail -f events              all of it, and what else happens\n\n"
-		"What holds arrays in another format is converted before:\n\n",
+		"  tail -f events              all of these, and all other events\n\n"
+		"These lines convert files of other formats:\n\n",
 		m, m);
 	buffers_print_foreign(out);
 	pf_buf_puts(out, "\nThe manual: man 1 pjrtfs, man 5 pjrtfs.\n");

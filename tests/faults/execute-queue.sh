@@ -60,7 +60,7 @@ event job.queued "$last" || fail "the last is not queued"
 ! event job.queued "$first" || fail "the first was queued"
 ! event job.started "$last" || fail "the last has started"
 
-# -- what is cancelled before its turn is out at once, and others come forward
+# -- one that is cancelled in the queue leaves it at once, and others advance
 middle=$((first + 20))
 told=$(ask '{"op":"cancel","job":'"$middle"'}')
 equal "cancelled" "$(jq -r .state <<<"$told")" cancelled
@@ -90,7 +90,7 @@ ask "$(execute t ',"timeout_ms":50')" >told
 tells told '"errno":"ETIMEDOUT"'
 equal "the last one's place" "$(place "$last")" $((38 - places))
 
-# -- another user's command does not wait for them, but for its turn
+# -- another user's command does not wait for all of them, only for a slot
 if [ -n "$others" ]; then
 	as() # COMMAND
 	{

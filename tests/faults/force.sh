@@ -94,7 +94,7 @@ compile='{"op":"compile","program":"stuck","as":"far2","options":{"plugin":"faul
 j=$(job "$compile")
 eventually grep -qx compiling "$mnt/executables/far2/state"
 hangs 4
-# one that waits for its turn has begun nowhere
+# one that waits for a slot has begun nowhere
 queued=$(job "$(jq -c '.as = "far3"' <<<"$compile")")
 eventually grep -q '"program.queued".*far3' "$mnt/events"
 force "$queued"

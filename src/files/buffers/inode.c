@@ -130,7 +130,7 @@ static void on_timer(struct pf_timer *timer)
 	pf_tree_unlock_names(fs->tree);
 }
 
-/* INODE has lost its name, and nobody has it open: free its data, or do that later. */
+/* INODE has lost its name, and no process has it open: free its data, or defer that. */
 static void free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 {
 	struct deferred_frees *d = &fs->deferred_frees;

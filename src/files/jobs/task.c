@@ -269,7 +269,7 @@ static void timed_out(struct pf_timer *timer)
 	const char *late = t->late;
 
 	if (taken.execution)
-		late = "it waited for its turn on the device, and does not begin";
+		late = "it waited for a slot of the device, and does not begin";
 	else if (taken.wait)
 		late = taken.wait->meanwhile;
 	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
