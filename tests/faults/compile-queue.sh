@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The queue of compiles: so many at a time, in turns of users, each only for so long.
+# The queue of compiles: a number of slots, users round robin, a time limit.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 # program NAME: a program of its own
@@ -22,7 +22,7 @@ compiling()
 	grep -qx compiling "$mnt/executables/$1/state"
 }
 
-# -- one at a time; the place in the queue can be read
+# -- one at a time; info.json has the queue position
 mount_pjrtfs faulty --compile-jobs 1
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults compile=held
@@ -43,7 +43,7 @@ run p3 'x y -> z'
 
 unmount_pjrtfs
 
-# -- the same at once is compiled once
+# -- equal programs compile once
 mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults compile=held
@@ -61,7 +61,7 @@ equal "one" "$(jq -r .cache "$mnt/executables/one/info.json")" miss
 equal "two" "$(jq -r .cache "$mnt/executables/two/info.json")" hit
 rm "$mnt/programs/one.mlir"
 run two 'x y -> z'
-# one that fails does so for both, each with its own name
+# a failure is that of both, each with its own name
 faults 'compile=when:@bad:held'
 sed "s/@add/@bad/" "$data/add.mlir" >bad.mlir
 bounded cp bad.mlir "$mnt/programs/bad1.mlir" 2>/dev/null &
@@ -77,7 +77,7 @@ tells "$mnt/executables/bad1/error" '^compile bad1: bad op$'
 tells "$mnt/executables/bad2/error" '^compile bad2: bad op$'
 unmount_pjrtfs
 
-# -- users take turns: who asked for many does not keep the others from one
+# -- users are served round robin: many compiles of one user do not delay one of another
 if [ -n "$others" ]; then
 	mount_pjrtfs faulty --compile-jobs 1 -o allow_other
 	chmod 0777 "$mnt/programs"
@@ -105,7 +105,7 @@ if [ -n "$others" ]; then
 	for pid in "${writers[@]}"; do
 		wait "$pid"
 	done
-	# what a command compiles is its user's, not its program's
+	# a command's compile counts for the user of the command, not of the program
 	faults compile=held
 	writers=()
 	for n in 6 7 8; do
@@ -129,7 +129,7 @@ if [ -n "$others" ]; then
 	unmount_pjrtfs
 fi
 
-# -- a limit of time: the program has failed, and others are compiled meanwhile
+# -- the time limit: the program fails, and other programs compile meanwhile
 mount_pjrtfs faulty --compile-jobs 1 --compile-timeout 5
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults compile=when:@endless:held
@@ -147,7 +147,7 @@ program endless
 run endless 'x y -> z'
 unmount_pjrtfs
 
-# -- what was given up takes a thread of the worker: there is a limit to that, too
+# -- a compile that was given up occupies a thread of the worker: their number is limited
 mount_pjrtfs faulty --compile-jobs 32 --compile-timeout 2
 faults compile=when:@endless:held
 writers=()

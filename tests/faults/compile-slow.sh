@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What happens to a program while it compiles: used, written, moved, removed.
+# A program is used, written, moved, removed while it compiles.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty
 to=$mnt/programs
@@ -8,7 +8,7 @@ made=$mnt/executables
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 sed 's/@add/@other/' "$data/add.mlir" >other.mlir
 
-# begin NAME: write it in the background, and wait until it compiles; $writer is who writes.
+# begin NAME: write it in the background, as process $writer, and wait until it compiles.
 begin()
 {
 	faults compile=slow:1500
@@ -17,7 +17,7 @@ begin()
 	eventually grep -qx compiling "$made/$1/state"
 }
 
-# -- used: who runs it waits for it
+# -- used: an execution waits for it
 begin used
 run used 'x y -> z'
 shows "$made/used/state" ready
@@ -63,7 +63,7 @@ wait "$writer" || true
 eventually grep -qx ready "$made/over/state"
 run over 'x y -> z'
 
-# -- several at once take as long as one, about
+# -- several compiles at once take about as long as one
 faults compile=slow:1500
 start=$(date +%s%N)
 pids=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs and cache entries that kill a worker: only they suffer.
+# Programs and cache entries that kill a worker: only they fail.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 program()
@@ -42,7 +42,7 @@ eventually compiling slow2
 sleep 1 # until the plugin has them
 program killer 2>killed &
 three=$!
-# alone in the next life, each of those before waits for itself
+# each of those before is tried alone in the next instance
 eventually restarted 1
 faults 'compile=when:@killer:abort:LLVM ERROR: killer'
 ! wait "$three" || fail "killer compiles"
@@ -55,17 +55,17 @@ tells "$mnt/executables/killer/error" \
 run slow1 'x y -> z'
 run slow2 'x y -> z'
 equal "restarts" "$(restarts)" 2
-# -- and is not compiled again by itself, nor by who runs it
+# -- and is compiled again neither by itself nor for an execution
 fails_with '' run killer 'x y -> z'
 sleep 0.5
 equal "restarts" "$(restarts)" 2
 shows "$mnt/executables/killer/state" failed
-# written again it is
+# but when it is written again
 faults
 program killer
 run killer 'x y -> z'
 
-# -- entries that the plugin refuses, or dies of, are removed and compiled anew
+# -- entries that the plugin refuses, or dies of, are removed, and the programs compiled
 faults serialize=works
 program kept
 eventually has_entry
@@ -89,7 +89,7 @@ run kept 'x y -> z'
 equal "damaged" "$(damaged)" 2
 equal "restarts" "$(restarts)" 3
 
-# -- a plugin that dies of serializing has compiled the program all the same
+# -- a program whose serialization ends the plugin is compiled nevertheless
 bounded rm "$mnt/programs/kept.mlir"
 faults serialize=abort:'cannot'
 program other

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An execution that ends the worker, as the only one under way: its user does not run that program
-# again at once, everybody else may.
+# An execution that ends the worker, as the only one under way: its user cannot run that program
+# again at once, other users can.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
@@ -41,7 +41,7 @@ run_as 1002 add
 run add 'x y -> all/mine'
 run_as 1001 add
 
-# -- what is ended on purpose is no culprit
+# -- a worker that was ended on purpose has no culprit
 faults 'execute=hang:here it hangs'
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups bash -c 'exec 3<>"$1"
 	printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A plugin that dies in other ways than by abort, with many or no words, or not alone, or that
+# A plugin that dies in other ways than by abort, prints much or nothing, has other calls, or
 # does not come back at once.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty
@@ -32,7 +32,7 @@ fails_with 'Input/output error' run add 'x y -> never'
 tells "$mnt/executables/add/run" 'exited with status 3'
 back
 
-# -- having printed nothing since the call began: what it printed before is no word of this death
+# -- having printed nothing since the call began: earlier lines do not explain the death
 faults 'compile=print:1:W0000 00:00:1.5 x.cc:1] of another program'
 bounded cp "$data/add.mlir" "$mnt/programs/other.mlir"
 eventually grep -q 'of another program 1$' "$at/log"
@@ -49,14 +49,14 @@ bounded kill -KILL "$(bounded cat "$at/pid")"
 back
 eventually grep -q 'faulty died of signal 9 (Killed)$' "$mnt.log"
 
-# -- it says nothing, or much, before it dies
+# -- it prints nothing, or much, before it dies
 faults "execute=abort:$(printf 'word%.0s ' {1..40})"
 fails_with 'Input/output error' run add 'x y -> never'
 tells "$mnt/executables/add/run" "^error: EIO: add: ${died}word word"
 equal "lines of the reply" "$(bounded wc -l <"$mnt/executables/add/run")" 1
 back
 
-# -- others' calls in flight fail alike; those for later work
+# -- all calls under way fail with the same sentence; later calls work
 faults execute=held
 run add 'x y -> slow' 2>err &
 slow=$!
@@ -68,7 +68,7 @@ faults
 grep -q 'Input/output error' err || fail "it says $(cat err)"
 back
 
-# -- it does not come back at first: what is asked meanwhile is told so or waits
+# -- it does not come back at first: calls meanwhile wait, or fail with a sentence
 faults execute=abort client=error:UNAVAILABLE:'device is gone'
 fails_with 'Input/output error' run add 'x y -> never'
 eventually grep -qvx ready "$at/state"

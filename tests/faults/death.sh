@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A plugin that dies in each operation: EIO, its last words in the sentence, and it starts again.
+# A plugin that dies in each operation: EIO, a sentence with its last line, and a restart.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty
@@ -38,7 +38,7 @@ fails_with '' run p 'x y -> never'
 bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
 run p 'x y -> z'
 
-# -- in an upload: whether it is the array that kills is not known, the bytes are kept
+# -- in an upload: the daemon keeps the bytes, because the array need not be the reason
 faults upload=abort:'bad array'
 status=0
 bounded cp "$data/x.npy" "$b/u.npy" 2>err || status=$?

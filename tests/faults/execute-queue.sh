@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The queue of executions: so many of a device at a time, in turns of users.
+# The queue of executions: a number of slots for each device, users round robin.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty ${others:+-o allow_other}
@@ -43,7 +43,7 @@ event() # EVENT JOB
 		'any(.[]; .event == $e and .object == $o)' "$mnt/events" >/dev/null
 }
 
-# -- as many run as may; the others tell where they are
+# -- all slots are held; queued jobs have a position
 faults execute=held
 last=$(async 40)
 first=$((last - 39))
@@ -73,7 +73,7 @@ equal "the last one's place" "$(place "$last")" $((39 - places))
 say "$mnt/jobs/$((first + places))/cancel" now
 equal "cancelled by its file" "$(state $((first + places)))" cancelled
 equal "the last one's place" "$(place "$last")" $((38 - places))
-# one that executes goes on
+# a running job is not cancelled
 told=$(ask '{"op":"cancel","job":'"$first"'}')
 equal "not cancelled" "$(jq -r .state <<<"$told")" running
 # a batch that waits for its first step
@@ -100,9 +100,9 @@ if [ -n "$others" ]; then
 	}
 	other=$(as "$(execute mine ',"async":true')" | jq -r .job)
 	theirs=$(place "$other")
-	# those that run may count as taking long by now; then it runs, too
+	# the slots may be held for long by now; then it runs
 	[ "$theirs" = none ] || [ "$theirs" -le 2 ] || fail "its place is $theirs"
-	# as soon as they do, it does
+	# as soon as they are, it runs
 	eventually is "$other" running
 	equal "the last one's place" "$(place "$last")" $((38 - places))
 	faults
@@ -117,7 +117,7 @@ done
 jq -e '.result.queue_seconds > 0 and .result.seconds >= .result.queue_seconds' \
 	"$mnt/jobs/$last/result.json" >/dev/null || fail "no time in the queue is told"
 
-# -- what takes for ever holds up its own user alone
+# -- endless programs delay their own user only
 if [ -n "$others" ]; then
 	faults execute=hang
 	last=$(async $((places + 2)))
@@ -128,7 +128,7 @@ if [ -n "$others" ]; then
 	tells told '"ok":true'
 	equal "those that hang" "$(state "$first")" running
 	equal "their user's next" "$(place $((last - 1)))" 1
-	# with the worker they end, and what has not begun runs in the next one
+	# the end of the worker ends them, and queued jobs run in the next one
 	say "$mnt/jobs/$first/cancel" force
 	equal "the one" "$(waited "$first" | jq -r .state)" cancelled
 	for n in $(seq $((places - 1))); do

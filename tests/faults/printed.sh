@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a plugin prints: in plugins/NAME/log and the daemon's log, however much it is.
+# The plugin log, plugins/NAME/log, and its part in the daemon's log, however much is printed.
 # shellcheck disable=SC2016 # what another program expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty --fault client=print:3:early
 log=$mnt/plugins/faulty/log
 b=$mnt/buffers
-# told PATTERN: how many lines of the daemon's log are like it
+# told PATTERN: the number of lines of the daemon's log that match
 told()
 {
 	grep -Ec -e "$1" "$mnt.log" || true
@@ -29,7 +29,7 @@ equal "size" "$(bounded stat -c %s "$log")" "$(bounded cat "$log" | wc -c)"
 bounded cp "$data/add.mlir" "$mnt/programs/"
 bounded cp "$data/x.npy" "$data/y.npy" "$b/"
 
-# -- who follows the log sees what comes
+# -- tail -f shows new lines
 tail -n 1 -s 0.1 -f "$log" >followed 2>followed.err &
 follower=$!
 eventually grep -q 'early 3' followed
@@ -40,7 +40,7 @@ eventually grep -q 'error: plugin faulty: E0000 .* later 2$' "$mnt.log"
 kill "$follower"
 wait "$follower" 2>/dev/null || true
 equal "what tail said" "$(cat followed.err)" ''
-# and who polls is woken
+# and poll(2) returns
 bounded perl -e '
 	open my $f, "<", $ARGV[0] or die; 1 while <$f>;
 	vec(my $r = "", fileno $f, 1) = 1;
@@ -48,8 +48,8 @@ bounded perl -e '
 	select($r, undef, undef, undef) == 1 or die; seek $f, 0, 1; <$f> =~ /later 1/ or die' \
 	"$log" "$mnt/executables/add/run"
 
-# -- a flood: who asked is served as before; the log has its end, the daemon's log a part, and
-# says how much it did not get
+# -- a flood: the execution ends as before; the log has the end, the daemon's log a part, and
+# the number of the lines that it did not get
 faults 'execute=print:200000:flood'
 run add 'x y -> z'
 faults
@@ -63,7 +63,7 @@ got=$(told 'plugin faulty: (flood|early|E0000)')
 more=$(sed -n 's/.*it printed \([0-9]*\) lines more.*/\1/p' "$mnt.log" | awk '{ n += $1 } END { print n }')
 equal "lines that were told, or counted" "$((got + more))" $((200000 + 3 + 2 * 2))
 eventually grep -qx ready "$mnt/plugins/faulty/state"
-tells "$log" '^flood 200000$' # of the life before, too
+tells "$log" '^flood 200000$' # of the instance before, too
 
 # -- one that prints for ever, in a mount with another that computes
 unmount_pjrtfs
@@ -93,7 +93,7 @@ bounded tail -n 3 "$log" >last
 equal "the last lines" "$(wc -l <last)" 3
 at_most 'plugin faulty: babble'
 if ! sanitized; then
-	# at most 10 MiB a second are looked at
+	# the daemon reads at most 10 MiB a second
 	ticks()
 	{
 		awk '{ print $14 + $15 }' "/proc/$daemon/stat"

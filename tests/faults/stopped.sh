@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A plugin's process that does not answer: reading what only it knows ends all the same, with a
-# sentence or ETIMEDOUT, so that crawlers of a mount come to their end.
+# A worker that does not answer: reading a file that only it can fill ends nevertheless, with a
+# sentence or ETIMEDOUT, so that programs that read the whole mount end.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs --no-cache
 p=${plugin:-cpu}
@@ -18,7 +18,7 @@ kill -STOP "$pid"
 tells "$stats" "$no_answer"
 fails_with 'timed out' cat "$mnt/executables/add/optimized.hlo.pb"
 fails_with 'timed out' cat "$mnt/executables/add/serialized"
-# everything, in any order; tar and grep tell of what they could not open
+# everything, in any order; tar and grep name the files that they could not open
 status=0
 bounded tar -C "$mnt" -cf all.tar . 2>err || status=$?
 [ "$status" -le 2 ] || fail "tar ended with $status: $(tail -n 3 err)"
@@ -30,7 +30,7 @@ bounded grep -r 'did not answer' "$mnt/devices" >found 2>err || status=$?
 [ "$status" -le 2 ] || fail "grep ended with $status: $(tail -n 3 err)"
 grep -q "memory_stats.json:.*$no_answer" found || fail "grep found nothing"
 
-# what it knows is told again once it answers
+# the files are filled again once it answers
 kill -CONT "$pid"
 answers()
 {
@@ -43,7 +43,7 @@ run add 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 shows "$mnt/plugins/$p/restarts" 0
 
-# the first question of all is one that takes longer; the answer that comes too late is dropped
+# the first call is one that takes longer; the reply that comes too late is dropped
 kill -STOP "$pid"
 fails_with 'timed out' cat "$mnt/executables/b/optimized.hlo.pb"
 kill -CONT "$pid"

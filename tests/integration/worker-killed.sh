@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# kill -9 of the worker: the mount stays, and everything works again without anyone's doing.
+# kill -9 of the worker: the mount stays, and everything works again by itself.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs
 p=${plugin:-cpu}
 b=$mnt/buffers
 at=$mnt/plugins/$p
-# Kill it, and wait until the daemon knows: what is asked later is not in flight.
+# Kill it, and wait until the daemon knows: later calls are not under way then.
 kill_worker()
 {
 	local pid
@@ -100,7 +100,7 @@ bounded cp "$data/add.mlir" "$mnt/programs/new.mlir"
 bounded cp "$data/x.npy" "$b/new.npy"
 run new 'new y -> again'
 
-# -- what is called while it is away waits for it, or tells that it died; later calls work
+# -- calls while it restarts wait for it, or fail with how it died; later calls work
 for _ in 1 2 3; do
 	pid=$(bounded cat "$at/pid")
 	kill -KILL "$pid"
@@ -148,6 +148,6 @@ shows "$b/z.txt" $'11 22 33\n44 55 66'
 [ "$(bounded cat "$at/restarts")" -gt "$before" ] || fail "a death is not counted"
 same "$b/large.npy" large.npy
 
-# The log has the deaths and the lives after them.
+# The log has the deaths and the restarts.
 eventually grep -Eq "error: the worker of plugin $p died of signal 9" "$mnt.log"
 eventually grep -Eq "info: the worker of plugin $p runs again: process $(cat "$at/pid")$" "$mnt.log"

@@ -452,7 +452,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("life");
+	Suite *s = suite_create("instance");
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, open_instance, close_instance);

@@ -40,7 +40,7 @@ static int count_instances(void)
 static void open_instances(void)
 {
 	char number[16];
-	int fd = memfd_create("lives", 0);
+	int fd = memfd_create("instances", 0);
 
 	ck_assert_int_ge(fd, 0);
 	snprintf(number, sizeof(number), "%d", fd);
