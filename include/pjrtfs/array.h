@@ -64,7 +64,7 @@ size_t pf_dtype_size(enum pf_dtype dtype);
 /* Bits one element holds: 1 for PRED's peers S1 and U1, 8 for PRED itself, 4 for S4. */
 unsigned pf_dtype_bits(enum pf_dtype dtype);
 
-/* What the elements of a type are. */
+/* Kinds of element types. */
 enum pf_dtype_kind {
 	PF_KIND_BOOLEAN,
 	PF_KIND_SIGNED,

@@ -55,7 +55,7 @@ struct pf_tensor {
 	uint64_t len; /* bytes; elements smaller than a byte are packed (pack.h) */
 };
 
-/* What a header says.  Immutable once made; all zeros is an empty one. */
+/* A parsed header.  Immutable once made; all zeros is an empty one. */
 struct pf_safetensors {
 	uint64_t header_len; /* bytes before the data: 8 and the JSON with its padding */
 	uint64_t data_len;   /* bytes of data that must follow, no more and no fewer */

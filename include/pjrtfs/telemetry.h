@@ -85,7 +85,7 @@ uint64_t pf_lines_size(const struct pf_lines *lines,
 void pf_lines_reader_release(struct pf_lines_reader *reader);
 
 /*
- * What a mount records of what happens in it: events, each a line of JSON, and metrics.
+ * Telemetry of a mount: events, each a line of JSON, and metrics.
  *
  * The store and the engine know their objects by numbers, subjects, which the files above
  * give them; only the files know names.  All functions but pf_telemetry_attach take a NULL telemetry
@@ -93,7 +93,7 @@ void pf_lines_reader_release(struct pf_lines_reader *reader);
  * (rank 2), so their callers hold no other lock than that of names.
  */
 
-/* What the files know, and hear of. */
+/* Callbacks of the files. */
 struct pf_telemetry_names {
 	/* Append the path of SUBJECT under the mount, and return its user.  False: it has no
 	 * name (any more).  Called on any thread. */

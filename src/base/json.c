@@ -9,8 +9,9 @@
 #include "pjrtfs/json.h"
 
 /*
- * json-c's own parser is not used: it takes single quotes, NaN and line breaks in strings, keeps
- * the last of two equal keys, and makes the greatest integer of those that are beyond it.
+ * json-c's own parser does not read the texts of users: it accepts single quotes, NaN and line
+ * breaks in strings, keeps the last of two equal keys, and makes the greatest 64-bit integer of
+ * every greater one.
  */
 
 /* --- token by token ------------------------------------------------------------------------- */
@@ -28,7 +29,7 @@ int pf_json_bad(struct pf_json_reader *rd, const char *want)
 	if (left && rd->first != SIZE_MAX)
 		snprintf(place, sizeof(place), " at byte %zu",
 			 (size_t)(rd->p - rd->start) + rd->first);
-	/* The bytes are anything at all: pf_err_set makes them fit to print. */
+	/* Any bytes may be here: pf_err_set replaces those that cannot be printed. */
 	return pf_err_set(rd->err, -EINVAL, "expected %s, found %s%s", want, found,
 			  place);
 }
@@ -452,7 +453,7 @@ void pf_json_add_int(struct json_object *o, const char *key, int64_t value)
 	json_object_object_add(o, key, json_object_new_int64(value));
 }
 
-/* json-c's own doubles have 17 digits, of which the last tell nothing. */
+/* json-c prints doubles with 17 digits, more than a clock has. */
 static void add_decimals(struct json_object *o, const char *key, double value,
 			 uint64_t seconds, uint64_t ns)
 {

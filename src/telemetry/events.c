@@ -152,7 +152,8 @@ static struct pf_view *find_locked(struct pf_telemetry *t, uid_t uid)
 	return NULL;
 }
 
-/* A view for UID, in place of the one that was not added to for longest; NULL: no memory. */
+/* A view for UID, if there are too many in place of the one without events for longest; NULL: no
+ * memory. */
 static struct pf_view *make_locked(struct pf_telemetry *t, uid_t uid)
 {
 	struct pf_view *v = calloc(1, sizeof(*v));
@@ -193,7 +194,7 @@ void pf_event_send(struct pf_event *e)
 	if (!t)
 		return;
 	pf_lock(&t->lock);
-	/* Under the lock, so that the log is in the order of its times. */
+	/* Read the clock under the lock, so that the log is in the order of its times. */
 	clock_gettime(CLOCK_REALTIME, &time);
 	len = end_line(e, &time);
 	add_locked(t, &t->all, e->text, len, &time);

@@ -112,7 +112,7 @@ static uint64_t count_lines(const char *text, size_t len)
 	return n;
 }
 
-/* The log's place that the reader's offset 0 would have, had it been given all up to now. */
+/* The place in the log of the reader's offset 0, if it had read everything up to now. */
 static uint64_t shift_of(const struct pf_lines_reader *r)
 {
 	return r->pos - (r->next + (r->rest_len - r->rest_at));
@@ -167,9 +167,9 @@ const char *pf_lines_next(const struct pf_lines *lines, uint64_t *pos, size_t *r
 }
 
 /*
- * The lines at POS are gone: the rest becomes a line that says so.  What it says takes less
- * room than what is gone, so that no reader's offset is ever beyond the log's end, which
- * tail(1) would take for a file that was cut.
+ * The lines at POS were dropped: the rest becomes a line that says so.  That line is shorter
+ * than the dropped ones, so no reader's offset is ever beyond the log's end, which tail(1) would
+ * take for a truncated file.
  */
 static bool skip_hole(const struct pf_lines *lines, struct pf_lines_reader *r,
 		      size_t (*notice)(void *arg, uint64_t n, char *dst), void *arg)

@@ -248,7 +248,7 @@ static void put_seconds(struct pf_buf *out, uint64_t ns)
 		      (unsigned long long)(ns % 1000000000));
 }
 
-/* Each bucket is read once, so that the count is what the last one says. */
+/* Each bucket is read once, so that the count equals the last bucket. */
 static void put_histogram(const struct printer *p, const char *name,
 			  const struct pf_histogram *h)
 {
@@ -294,7 +294,7 @@ static void put_results(const struct printer *p, const char *name,
 
 /* --- plugins and devices ------------------------------------------------------------------------ */
 
-/* What of a meter one metric tells; the others' fields are offsets into it. */
+/* The field of a meter that a metric shows, and its form. */
 enum shape { RESULTS, COUNTER, HISTOGRAM };
 
 struct family {
@@ -349,7 +349,7 @@ static void put_field(const struct printer *p, const struct family *f, const voi
 		pf_metrics_sample(p->out, f->name, p->labels, p->n, value_of(field));
 }
 
-/* Plugins are added at the end and never go: the list may be walked without the lock. */
+/* Plugins are added at the end and never removed: the list may be walked without the lock. */
 static void put_plugins(struct pf_plugin_meter *first, struct pf_buf *out)
 {
 	struct printer p = { .out = out };
@@ -387,7 +387,7 @@ struct shown {
 	struct pf_histogram seconds;
 };
 
-/* Copies of the meters, since names cannot be asked for with the lock held. */
+/* Copies of the meters: names are looked up under the tree's lock, which is of a lower rank. */
 static struct shown *copy(struct pf_telemetry *t, unsigned *ret_n, uint64_t *ret_refused)
 {
 	struct shown *shown = calloc(PF_METRICS_EXECUTABLES, sizeof(*shown));

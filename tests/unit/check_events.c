@@ -121,7 +121,7 @@ START_TEST(fields)
 }
 END_TEST
 
-/* What is too long is cut, and the line is JSON still. */
+/* Too long a value is cut, and the line is still JSON. */
 START_TEST(long_values_are_cut)
 {
 	static char huge[4 * PF_LINE_MAX];

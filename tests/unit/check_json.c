@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the helpers around json-c print. */
+/* JSON: the texts that are read, and those that are printed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static const struct {
 	{ "", "byte 1: expected a JSON object, found its end" },
 	{ "{\"a\":", "byte 6: expected a value, found its end" },
 	{ "{\"a\" 1}", "byte 6: expected a colon, found \"1}\"" },
-	/* What json-c takes without a word. */
+	/* Texts that json-c's own parser accepts. */
 	{ "{} x", "nothing behind the JSON object, found \"x\"" },
 	{ "{}{}", "nothing behind the JSON object, found \"{}\"" },
 	{ "{\"a\":1,\"a\":1}", "byte 8: the key \"a\" is given twice" },

@@ -52,7 +52,7 @@ static size_t read_at(struct pf_lines_reader *r, uint64_t off, char *dst, size_t
 
 /* (Check notes each assertion in a file, so loops do without.)
  *
- * A reader in order, which checks that it is given each line or told that it was dropped. */
+ * A reader in order, which checks that it gets each line or a notice that it was dropped. */
 struct reader {
 	struct pf_lines_reader at;
 	uint64_t off, next, notices;
@@ -149,7 +149,7 @@ START_TEST(a_late_reader_is_told_what_is_gone)
 }
 END_TEST
 
-/* Every line is told as read or as dropped, however the two go on beside each other. */
+/* Every line is read or counted as dropped, however reader and writer interleave. */
 START_TEST(a_slow_reader_misses_lines_and_is_told)
 {
 	struct reader r = { 0 };

@@ -386,7 +386,7 @@ START_TEST(long_names_are_cut)
 }
 END_TEST
 
-/* What a program says, the mount's defaults, and both. */
+/* A program's options, the mount's defaults, and both merged. */
 static const struct {
 	const char *own, *defaults, *want;
 } merges[] = {
@@ -432,7 +432,7 @@ END_TEST
 
 static const char *const more_flags[] = { "xla_mine", NULL };
 
-/* What a user may set who does not own the mount: TELLS is in the sentence; NULL: allowed. */
+/* Options of a user who does not own the mount: TELLS is in the sentence; NULL: allowed. */
 static const struct {
 	const char *options, *tells;
 } flags[] = {

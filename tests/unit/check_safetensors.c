@@ -312,7 +312,7 @@ START_TEST(too_many)
 }
 END_TEST
 
-/* What is only skipped takes no memory, however long. */
+/* Skipped strings take no memory, however long. */
 START_TEST(long_metadata)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;

@@ -348,7 +348,7 @@ START_TEST(checks_lines_as_they_come)
 }
 END_TEST
 
-/* What is wrong is told by the piece that ends the line, and the place stays before it. */
+/* The piece that ends a line reports its error, and the place stays before the line. */
 START_TEST(refuses_lines_as_they_come)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;

@@ -2,7 +2,7 @@
 /*
  * .safetensors headers.
  *
- * The parser goes over the text once and makes nothing but what it returns: a tree of the
+ * The parser goes over the text once and allocates only its result: a tree of objects of the
  * longest header would take gigabytes, and the grammar is small.
  */
 #include <assert.h>
@@ -243,7 +243,7 @@ static int grow(struct parser *ps)
 	return 0;
 }
 
-/* A name and what it names. */
+/* A name and its tensor. */
 static int read_member(struct parser *ps)
 {
 	size_t at = ps->names.len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays as text: writing. */
+/* Arrays as text. */
 #define _GNU_SOURCE 1 /* memrchr */
 #include <errno.h>
 #include <math.h>
@@ -134,8 +134,8 @@ static bool append_real(struct parser *ps, enum pf_dtype dtype,
 	case PF_DECIMAL_INF:
 		return isinf(wide);
 	default:
-		/* F4E2M1FN makes its greatest number of what is too great, and F8E8M0FNU
-		 * its least of what is too small; 7 is half a step beyond the former. */
+		/* F4E2M1FN encodes too great a number as its greatest, and F8E8M0FNU too
+		 * small a one as its least; 7 is half a step beyond the former. */
 		if (dtype == PF_DTYPE_F4E2M1FN)
 			return fabs(exact) < 7;
 		return isfinite(wide);
@@ -394,7 +394,7 @@ struct writer {
 	char text[4096];
 };
 
-/* Two numbers, a sign between and an 'j' behind them, and what separates elements. */
+/* Two numbers, a sign between and a 'j' behind them, and the separators of elements. */
 enum { ELEMENT_MAX = 2 * PF_DECIMAL_MAX + 4 };
 
 static void flush(struct writer *w)
@@ -424,7 +424,7 @@ static uint64_t load(const unsigned char *p, size_t size)
 	}
 }
 
-/* The sub-byte types use the low bits; plugins do not promise what is above them. */
+/* The sub-byte types use the low bits; plugins may leave anything above them. */
 static size_t print_signed(char *dst, uint64_t n, unsigned bits)
 {
 	size_t len = 0;

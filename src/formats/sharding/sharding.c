@@ -197,7 +197,7 @@ static int read_mesh(struct pf_sharding *s, struct json_object *mesh, struct pf_
 	return s->n_axes ? 0 : pf_err_set(err, -EINVAL, "it has no axis");
 }
 
-/* Dimension DIM is divided by the axis that V names, which nothing else may be. */
+/* Dimension DIM is divided by the axis that V names, which divides no other. */
 static int read_name(struct pf_sharding *s, unsigned dim, struct json_object *v,
 		     bool used[PF_MAX_AXES], struct pf_err *err)
 {

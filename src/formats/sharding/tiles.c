@@ -47,7 +47,7 @@ bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b)
 
 /* Shardings, and XLA's partitioner's form of them: tiles without names. */
 
-/* --- in the axes of a mesh that is there --------------------------------------------------- */
+/* --- in the axes of a given mesh ----------------------------------------------------------- */
 
 struct match {
 	const struct pf_tiles *tiles;
@@ -94,7 +94,7 @@ static bool divide(struct match *m, unsigned dim, unsigned left)
 	return false;
 }
 
-/* 0; -ENOENT: LIKE's mesh cannot say it; -ENOMEM. */
+/* 0; -ENOENT: the axes of LIKE's mesh cannot express it; -ENOMEM. */
 static int match(const struct pf_tiles *tiles, unsigned n, char *const *devices,
 		 const struct pf_sharding *like, struct pf_sharding *ret)
 {
