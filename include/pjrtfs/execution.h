@@ -40,7 +40,7 @@ struct pf_exec_result {
  * done, where it takes the results and frees it.
  */
 struct pf_execution {
-	/* What the caller asks. */
+	/* The caller's. */
 	struct pf_executable *executable; /* owned reference */
 	char *name;                       /* owned; the executable's, for messages */
 	uint32_t repeat;                  /* how many runs are wanted */
@@ -50,11 +50,11 @@ struct pf_execution {
 	size_t want_outs; /* how many results a row the caller has names for */
 	unsigned device;  /* index of the worker's device for a program that runs on any;
 			  * UINT32_MAX: where its first argument is */
-	uid_t uid;        /* who asked, and whose slots it takes */
+	uid_t uid;        /* the user whose slots it takes */
 	char *id;         /* owned: the command's, JSON text, or NULL; for events */
 	struct pf_bytes
 		*lent; /* owned reference: pf_execution_lend's, until done; or NULL */
-	bool take;     /* done takes bytes, not values, and no event tells of the end */
+	bool take;     /* the results are bytes, not values, and the end makes no event */
 	void *user;
 	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
@@ -71,11 +71,11 @@ struct pf_execution {
 	 */
 	void (*done)(struct pf_execution *execution, int code, const struct pf_err *err);
 
-	/* What it gives. */
+	/* The results. */
 	uint32_t runs;               /* that ended well */
 	size_t n_outs;               /* results of all rows; valid if runs is not 0 */
 	struct pf_exec_result *outs; /* of the last of these runs */
-	struct pf_loaded *loaded;    /* owned reference: what ran */
+	struct pf_loaded *loaded;    /* owned reference: the program that ran */
 	double seconds;              /* from start to end */
 	double transfer_seconds;     /* until all arguments were on their devices */
 	double queue_seconds;        /* from then until it had its slots */

@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* What an execution is given, checked against what its program takes. */
+/* --- the arguments against the signature ---------------------------------------------- */
 
 /* The index of the worker's device that ROW runs on.  E is loaded. */
 static unsigned device_of(const struct pf_execution *e, size_t row)
@@ -46,12 +46,16 @@ static const char *arg_called(const struct pf_execution *e, size_t i, char *dst,
 	return dst;
 }
 
+static long long device_id(const struct pf_worker *worker, unsigned device)
+{
+	return (long long)pf_worker_description(worker)->devices[device].id;
+}
+
 static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 {
 	size_t in_row = e->n_args / e->n_rows;
 	const struct pf_param *want = &e->loaded->signature->inputs[i % in_row];
 	const struct pf_value *have = e->args[i].value;
-	const struct pf_description *d = pf_worker_description(e->loaded->worker);
 	unsigned device = device_of(e, i / in_row);
 	char a[128], b[128], called[192];
 
@@ -61,43 +65,31 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 				  called, e->args[i].name,
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
-	if (have->worker != e->loaded->worker) {
-		const struct pf_description *its = pf_worker_description(have->worker);
-
-		return pf_err_set(err, -EINVAL,
-				  "%s: %s is on device %s:%lld, the program runs on "
-				  "plugin %s: copy it there, or say \"move\": true",
-				  called, e->args[i].name, pf_worker_name(have->worker),
-				  (long long)its->devices[have->device].id,
-				  pf_worker_name(e->loaded->worker));
-	}
-	if (have->device != device)
-		return pf_err_set(err, -EINVAL,
-				  "%s: %s is on device %s:%lld, the program runs on "
-				  "%s:%lld",
-				  called, e->args[i].name, pf_worker_name(have->worker),
-				  (long long)d->devices[have->device].id,
-				  pf_worker_name(have->worker),
-				  (long long)d->devices[device].id);
-	return 0;
+	if (have->worker == e->loaded->worker && have->device == device)
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "%s: %s is on device %s:%lld, the program runs on %s:%lld%s",
+			  called, e->args[i].name, pf_worker_name(have->worker),
+			  device_id(have->worker, have->device),
+			  pf_worker_name(e->loaded->worker),
+			  device_id(e->loaded->worker, device),
+			  have->worker == e->loaded->worker
+				  ? ""
+				  : ": copy it there, or say \"move\": true");
 }
 
-/* A row that is missing would have the others wait for it. */
+/* The devices of all rows wait for each other, so a missing row would make them hang. */
 static int check_rows(const struct pf_execution *e, struct pf_err *err)
 {
 	size_t rows = e->loaded->n_devices ? e->loaded->n_devices : 1;
 
 	if (e->n_rows == rows)
 		return 0;
-	if (rows == 1)
-		return pf_err_set(err, -EINVAL,
-				  "the program runs on one device, %zu rows of inputs or "
-				  "outputs were given",
-				  e->n_rows);
-	return pf_err_set(err, -EINVAL,
-			  "the program runs on %zu devices at once: its inputs and "
-			  "outputs are lists of %zu rows, found %zu row%s",
-			  rows, rows, e->n_rows, plural(e->n_rows));
+	return pf_err_set(
+		err, -EINVAL,
+		"the program runs on %zu device%s, %zu row%s of inputs %s given", rows,
+		plural(rows), e->n_rows, plural(e->n_rows),
+		e->n_rows == 1 ? "was" : "were");
 }
 
 int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_t n_out,
@@ -118,7 +110,7 @@ int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_
 	return 0;
 }
 
-/* What is given, checked against what the program takes.  E is loaded. */
+/* Check the rows and arguments against the signature of the program, which E has loaded. */
 static int check(const struct pf_execution *e, struct pf_err *err)
 {
 	int r = check_rows(e, err);
@@ -128,8 +120,6 @@ static int check(const struct pf_execution *e, struct pf_err *err)
 					      e->want_outs, err);
 	for (size_t i = 0; i < e->n_args && r == 0; i++)
 		r = check_arg(e, i, err);
-	if (r == 0)
-		r = pf_quarantine_check_execution(e->executable, e->loaded, e->uid, err);
 	return r;
 }
 
@@ -221,7 +211,7 @@ static void describe_lent(struct pf_execution *e)
 	memset(donations(e), 0, e->n_args);
 }
 
-/* --- its life ------------------------------------------------------------------------- */
+/* --- making and freeing --------------------------------------------------------------- */
 
 static bool step(struct pf_execution *e);
 
@@ -259,7 +249,7 @@ static void unref(struct pf_execution *e)
 	free(e);
 }
 
-/* Give back what result I is, or holds in the worker. */
+/* Drop the value of result I, or free what the worker holds of its bytes. */
 static void drop_result(struct pf_execution *e, size_t i)
 {
 	struct pf_exec_result *out = &e->outs[i];
@@ -345,7 +335,7 @@ static int list_devices(struct pf_execution *e, struct pf_err *err)
 	return 0;
 }
 
-/* 1: it has its slots; 0: granted is called, perhaps before this returns; -errno. */
+/* 1: it has its slots; 0: the scheduler calls granted, perhaps before this returns; -errno. */
 static int acquire_slot(struct pf_execution *e, struct pf_err *err)
 {
 	struct pf_sched *sched;
@@ -368,7 +358,7 @@ static int acquire_slot(struct pf_execution *e, struct pf_err *err)
 	return 1;
 }
 
-/* It has no slot any more, nor waits for one. */
+/* Give its slots back, or leave the queue. */
 static void release_slot(struct pf_execution *e)
 {
 	struct pf_sched *sched = atomic_exchange(&e->sched, NULL);
@@ -404,7 +394,7 @@ void pf_execution_resume(struct pf_execution *e)
 	step(e);
 }
 
-/* --- what it takes -------------------------------------------------------------------- */
+/* --- arguments and memory ------------------------------------------------------------- */
 
 static int make_room(struct pf_execution *e, struct pf_err *err)
 {
@@ -426,23 +416,22 @@ static int make_room(struct pf_execution *e, struct pf_err *err)
 }
 
 /*
- * The arguments' handles, which stay until the end: nobody else can consume them.  False if one
- * is not on the executable's instance any more.
+ * Pin the arguments until the end, so that no other execution consumes them, and write their ids
+ * to the message.  False if one has left the executable's instance.
  */
 static bool pin_args(struct pf_execution *e)
 {
 	for (; e->n_pinned < e->n_args; e->n_pinned++) {
-		uint64_t id =
-			pf_value_use(e->args[e->n_pinned].value, e->loaded->instance);
+		uint64_t *id = &e->message[e->n_pinned];
 
-		if (!id)
+		*id = pf_value_use(e->args[e->n_pinned].value, e->loaded->instance);
+		if (!*id)
 			return false;
-		e->message[e->n_pinned] = id;
 	}
 	return true;
 }
 
-/* Let go of the arguments; what was donated is CONSUMED, or as it was. */
+/* Unpin the arguments.  CONSUMED: the donated ones are gone; else they are as they were. */
 static void unpin_args(struct pf_execution *e, bool consumed)
 {
 	for (size_t i = 0; i < e->n_pinned; i++) {
@@ -456,8 +445,11 @@ static void unpin_args(struct pf_execution *e, bool consumed)
 	e->n_pinned = 0;
 }
 
-/* An argument is donated on all devices, or on none: a plugin copies what is not.  False: somebody
- * else consumes one. */
+/*
+ * Write to the message which arguments the plugin may consume.  An argument is donated on all
+ * devices or on none; the plugin copies the others where it needs their memory.  False: another
+ * execution consumes one.
+ */
 static bool donate_args(struct pf_execution *e)
 {
 	size_t in_row = args_in_row(e);
@@ -509,7 +501,7 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 
 		if (r < 0)
 			return r;
-		if (e->take) /* what comes with the reply is nothing yet */
+		if (e->take) /* the reply brings small results, which take no room */
 			e->outs[i].own = len > PF_WIRE_INLINE ? pf_pool_bytes(len) : 0;
 		else
 			e->outs[i].own = pf_value_room(e->loaded->worker,
@@ -572,72 +564,56 @@ static void discharge(struct pf_execution *e)
 		pf_arena_discharge(e->executable->arena, all);
 }
 
-/* --- send ----------------------------------------------------------------------------- */
+/* --- end ------------------------------------------------------------------------------ */
 
-/* All that the message names.  0; 1: an argument has moved; -errno. */
-static int prepare(struct pf_execution *e, struct pf_err *err)
+static void report(struct pf_execution *e, const struct pf_err *err)
 {
-	int r = make_room(e, err);
+	/* options.json may name another plugin by now. */
+	const struct pf_loaded *l = e->loaded;
+	struct pf_worker *w = l ? l->worker : pf_executable_worker(e->executable);
+	unsigned one = l ? device_of(e, 0) : 0;
+	struct pf_report_execution report = {
+		.executable = e->name,
+		.user = e->uid,
+		.id = e->id,
+		.runs = e->runs,
+		.seconds = e->seconds,
+		.device_seconds = e->device_seconds,
+		.devices = l && l->n_devices ? l->devices : &one,
+		.n_devices = l && l->n_devices ? l->n_devices : l != NULL,
+		.err = err,
+	};
 
-	if (r < 0)
-		return r;
-	if (e->lent) {
-		describe_lent(e);
-	} else if (!pin_args(e) || !donate_args(e)) {
-		unpin_args(e, false);
-		return 1;
+	if (e->take) {
+		pf_meter_execution(pf_worker_meter(w), e->executable->meter,
+				   pf_outcome_of(err ? err->code : 0), 1, e->seconds,
+				   report.devices, report.n_devices);
+		return;
 	}
-	r = charge(e, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < e->n_outs; i++)
-		result_ids(e)[i] = pf_worker_id(e->loaded->worker);
-	pf_instance_unref(e->instance);
-	e->instance = pf_instance_ref(e->loaded->instance);
-	return 0;
+	if (e->report)
+		e->report(e, &report);
+	pf_report_executed(pf_worker_telemetry(w), pf_worker_meter(w),
+			   e->executable->meter, &report);
 }
 
-static void answer(struct pf_call *call, int code, const struct pf_err *why,
-		   const void *reply, size_t len);
-
-/* 0: it was sent, and may have ended; 1: it must be loaded and transferred again; -errno. */
-static int send(struct pf_execution *e, struct pf_err *err)
+/* End with CODE.  The caller may free E before this returns. */
+static void end(struct pf_execution *e, int code, struct pf_err *err)
 {
-	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
-	int r = prepare(e, err);
-
-	if (r != 0)
-		return r;
-	req.executable = e->loaded->id;
-	req.device = e->loaded->n_devices ? UINT32_MAX : device_of(e, 0);
-	req.n_args = (uint32_t)args_in_row(e);
-	req.n_outs = (uint32_t)(e->n_outs / e->n_rows);
-	req.n_devices = (uint32_t)e->n_rows;
-	req.repeat = e->repeat;
-	req.flags = e->take ? PF_EXECUTE_TAKE : 0;
-	req.lent_device = e->first_device;
-	e->call.done = answer;
-	e->call.reply_min = sizeof(struct pf_rep_execute);
-	if (e->began)
-		e->began(e);
-	atomic_fetch_add(&e->refs, 1);
-	r = pf_instance_call(e->instance, &e->call, &req, sizeof(req), e->message,
-			     pf_execute_bytes(e->n_args, e->n_outs, e->n_rows) +
-				     e->lent_len - sizeof(req),
-			     err);
-	if (r == 0)
-		return 0;
-	atomic_fetch_sub(&e->refs, 1); /* there will be no answer */
-	if (pf_instance_alive(e->instance))
-		return r;
-	unpin_args(e, false);
+	release_slot(e);
+	e->seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->start);
+	unpin_args(e, e->runs > 0);
 	discharge(e);
-	return 1;
+	pf_bytes_unref(pf_steal(&e->lent));
+	if (code < 0 && e->name)
+		code = pf_err_wrap(err, code, "%s", e->name);
+	report(e, code < 0 ? err : NULL);
+	atomic_store(&e->ended, true);
+	e->done(e, code, err);
 }
 
 /* --- answer --------------------------------------------------------------------------- */
 
-/* Result I, whose bytes are at DATA, is no value: it stays where it is until it is dropped. */
+/* Result I does not become a value: its bytes stay at DATA until drop_result. */
 static void hold_bytes(struct pf_execution *e, size_t i, const struct pf_out *out,
 		       const void *data)
 {
@@ -653,7 +629,7 @@ static void hold_bytes(struct pf_execution *e, size_t i, const struct pf_out *ou
 	if (ret->where == PF_WHERE_POOL)
 		pf_instance_count(e->instance, PF_ALIVE_BUFFERS, e->first_device, 1);
 	ret->held = pf_pool_bytes(out->len);
-	if (ret->own) /* not of one of very many small results, for which the reply has no room */
+	if (ret->own) /* 0 of a small result that found no room in the reply */
 		ret->own = 0;
 	else
 		pf_arena_force(e->executable->arena, ret->held);
@@ -709,7 +685,7 @@ static int take_outputs(struct pf_execution *e, const struct pf_rep_execute *rep
 	}
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = take_output(e, rep, len, i, err);
-	/* What is not taken would stay in the worker for ever. */
+	/* The worker would keep the other results until it ends. */
 	for (size_t i = 0; i < e->n_outs && r < 0; i++)
 		if (!e->outs[i].value && !e->outs[i].data)
 			pf_instance_free_id(e->instance, PF_OP_BUFFER_FREE,
@@ -717,7 +693,7 @@ static int take_outputs(struct pf_execution *e, const struct pf_rep_execute *rep
 	return r;
 }
 
-/* The results of the runs that were good, and in ERR why there were no more, if one failed. */
+/* Take the results of the last good run.  -errno with ERR: why the next run failed. */
 static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
 		       size_t len, struct pf_err *err)
 {
@@ -726,10 +702,8 @@ static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
 
 	if (rep->n_outs != e->n_outs || rep->runs < 1 || rep->runs > e->repeat ||
 	    len < fixed || rep->why_len > len - fixed)
-		return pf_err_set(err, -EPROTO,
-				  "the worker gave %u outputs of %zu, after %u of %u "
-				  "runs",
-				  rep->n_outs, e->n_outs, rep->runs, e->repeat);
+		return pf_err_set(err, -EPROTO, "the worker gave %u outputs of %zu",
+				  rep->n_outs, e->n_outs);
 	e->device_seconds = (double)rep->device_ns / 1e9;
 	r = take_outputs(e, rep, len, err);
 	if (r < 0)
@@ -742,8 +716,6 @@ static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
 	err->pjrt_code = rep->why_pjrt_code;
 	return r;
 }
-
-static void end(struct pf_execution *e, int code, struct pf_err *err);
 
 static void answer(struct pf_call *call, int code, const struct pf_err *why,
 		   const void *reply, size_t len)
@@ -762,91 +734,89 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 	unref(e);
 }
 
-/* --- end ------------------------------------------------------------------------------ */
+/* --- send ----------------------------------------------------------------------------- */
 
-static void report(struct pf_execution *e, const struct pf_err *err)
+/* Pin, charge and write the message.  0; 1: an argument has moved; -errno. */
+static int prepare(struct pf_execution *e, struct pf_err *err)
 {
-	/* What ran, not what the options name by now. */
-	struct pf_worker *w =
-		e->loaded ? e->loaded->worker : pf_executable_worker(e->executable);
-	unsigned one = e->loaded ? device_of(e, 0) : 0;
-	struct pf_report_execution report = {
-		.executable = e->name,
-		.user = e->uid,
-		.id = e->id,
-		.runs = e->runs,
-		.seconds = e->seconds,
-		.device_seconds = e->device_seconds,
-		.devices = &one,
-		.n_devices = e->loaded ? 1 : 0,
-		.err = err,
-	};
+	int r = pf_quarantine_check_execution(e->executable, e->loaded, e->uid, err);
 
-	if (e->loaded && e->loaded->n_devices) {
-		report.devices = e->loaded->devices;
-		report.n_devices = e->loaded->n_devices;
+	if (r == 0)
+		r = make_room(e, err);
+	if (r < 0)
+		return r;
+	if (e->lent) {
+		describe_lent(e);
+	} else if (!pin_args(e) || !donate_args(e)) {
+		unpin_args(e, false);
+		return 1;
 	}
-	if (e->take) {
-		pf_meter_execution(pf_worker_meter(w), e->executable->meter,
-				   pf_outcome_of(err ? err->code : 0), 1, e->seconds,
-				   report.devices, report.n_devices);
-		return;
-	}
-	if (e->report)
-		e->report(e, &report);
-	pf_report_executed(pf_worker_telemetry(w), pf_worker_meter(w),
-			   e->executable->meter, &report);
+	r = charge(e, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < e->n_outs; i++)
+		result_ids(e)[i] = pf_worker_id(e->loaded->worker);
+	pf_instance_unref(e->instance);
+	e->instance = pf_instance_ref(e->loaded->instance);
+	return 0;
 }
 
-/* The end, good or bad.  E may be gone afterwards. */
-static void end(struct pf_execution *e, int code, struct pf_err *err)
+/* 0: it was sent, and may have ended; 1: it must be loaded and transferred again; -errno. */
+static int send(struct pf_execution *e, struct pf_err *err)
 {
-	release_slot(e);
-	e->seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->start);
-	unpin_args(e, e->runs > 0);
+	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
+	int r = prepare(e, err);
+
+	if (r != 0)
+		return r;
+	req.executable = e->loaded->id;
+	req.device = e->loaded->n_devices ? UINT32_MAX : device_of(e, 0);
+	req.n_args = (uint32_t)args_in_row(e);
+	req.n_outs = (uint32_t)(e->n_outs / e->n_rows);
+	req.n_devices = (uint32_t)e->n_rows;
+	req.repeat = e->repeat;
+	req.flags = e->take ? PF_EXECUTE_TAKE : 0;
+	req.lent_device = e->first_device;
+	e->call.done = answer;
+	e->call.reply_min = sizeof(struct pf_rep_execute);
+	if (e->began)
+		e->began(e);
+	atomic_fetch_add(&e->refs, 1);
+	r = pf_instance_call(e->instance, &e->call, &req, sizeof(req), e->message,
+			     pf_execute_bytes(e->n_args, e->n_outs, e->n_rows) +
+				     e->lent_len - sizeof(req),
+			     err);
+	if (r == 0)
+		return 0;
+	atomic_fetch_sub(&e->refs, 1); /* there will be no answer */
+	if (pf_instance_alive(e->instance))
+		return r;
+	unpin_args(e, false);
 	discharge(e);
-	pf_bytes_unref(pf_steal(&e->lent));
-	if (code < 0 && e->name)
-		code = pf_err_wrap(err, code, "%s", e->name);
-	report(e, code < 0 ? err : NULL);
-	atomic_store(&e->ended, true);
-	e->done(e, code, err);
+	return 1;
 }
 
 /* --- the steps ------------------------------------------------------------------------ */
 
-/* The program that arguments were lent for, on a living worker: 1; 0 waiting; -errno. */
-static int load_lent(struct pf_execution *e, struct pf_err *err)
-{
-	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
-	int r = 1;
-
-	if (!pf_instance_alive(e->loaded->instance)) {
-		r = pf_executable_load(e->executable, &e->waiter, &loaded, err);
-		if (r <= 0)
-			return r;
-		if (loaded->program != e->loaded->program)
-			return pf_err_set(err, -ECANCELED,
-					  "another program took its place meanwhile");
-		pf_loaded_unref(e->loaded);
-		e->loaded = pf_steal(&loaded);
-	}
-	r = pf_quarantine_check_execution(e->executable, e->loaded, e->uid, err);
-	return r < 0 ? r : 1;
-}
-
-/* The executable, on a living worker, and its arguments, checked: 1; 0 waiting; -errno. */
+/* The executable, on a living worker, and its arguments, checked: 1; 0: step is called again;
+ * -errno. */
 static int load(struct pf_execution *e, struct pf_err *err)
 {
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	int r;
 
-	if (e->lent)
-		return load_lent(e, err);
-	if (e->loaded)
+	if (e->loaded && (!e->lent || pf_instance_alive(e->loaded->instance)))
 		return 1;
-	r = pf_executable_load(e->executable, &e->waiter, &e->loaded, err);
+	r = pf_executable_load(e->executable, &e->waiter, &loaded, err);
 	if (r <= 0)
 		return r;
+	if (e->lent && loaded->program != e->loaded->program)
+		return pf_err_set(err, -ECANCELED,
+				  "another program took its place meanwhile");
+	pf_loaded_unref(e->loaded);
+	e->loaded = pf_steal(&loaded);
+	if (e->lent)
+		return 1;
 	r = check(e, err);
 	if (r < 0)
 		return r;
@@ -881,7 +851,7 @@ static int check_transferred(struct pf_execution *e, struct pf_err *err)
 	return r < 0 ? name_arg(e, e->n_transferred, r, err) : 1;
 }
 
-/* Go on where it was: load, transfer, slot, send.  True if this call sent it: E may be gone. */
+/* Continue: load, transfer, slot, send.  True if this call sent E, which may be freed by then. */
 static bool step(struct pf_execution *e)
 {
 	struct pf_err err = PF_ERR_INIT;

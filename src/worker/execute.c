@@ -302,7 +302,7 @@ static int await_run(struct execution *x, struct pf_err *err)
 /*
  * Run the program until it has run often enough, it fails, or others have waited for long.
  * While a run is under way the next one begins, if the last was short: so the time that an
- * accelerator takes to start and to tell of its end does not add up.
+ * accelerator takes to start and to signal its end does not add up.
  */
 static int run_all(struct execution *x, struct pf_err *err)
 {
@@ -349,7 +349,7 @@ static struct pf_object *result_object(struct execution *x, size_t i, struct pf_
 	return object;
 }
 
-/* What the last good run made becomes objects, under the ids that the daemon chose. */
+/* Make objects of the results of the last good run, under the ids that the daemon chose. */
 static int publish_results(struct execution *x, struct pf_err *err)
 {
 	for (; x->n_results < x->n_outs; x->n_results++) {
@@ -461,7 +461,7 @@ static void take_back(struct execution *x, const struct pf_out *outs, size_t n)
 				  PF_OBJECT_BUFFER);
 }
 
-/* Tell where the results are, and WHY there were no more runs, if one failed. */
+/* Write the reply: where the results are, and WHY the run after them failed, if one did. */
 static int answer(struct execution *x, struct pf_work *work, const struct pf_err *why,
 		  struct pf_err *err)
 {

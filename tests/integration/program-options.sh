@@ -153,7 +153,7 @@ run p 'x y -> z'
 tells "$x/run" "^ok: z F32\\[2,3\\] on $other:0 in "
 bounded cp "$data/x.npy" "$mnt/buffers/"
 fails_with 'Invalid argument' run p "$me:0/x y -> z"
-tells "$x/run" "x is on device $me:0, the program runs on plugin $other"
+tells "$x/run" "x is on device $me:0, the program runs on $other:"
 say "$x/options.json" '{"device":"'"$me"':1"}'
 knows "$x/info.json" '.plugin == "'"$me"'" and .devices == [1]'
 say "$x/options.json" '{}'

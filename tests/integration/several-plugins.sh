@@ -65,7 +65,7 @@ gone "$mnt/executables/no"
 # -- each looks for its arrays on its own device; move brings them
 bounded cp "$data/x.npy" "$data/y.npy" "$b1/"
 run add 'x y -> z'
-refused "add2: input 0 \(.*\): $first:0/x is on device $first:0, the program runs on plugin $second: .*move" \
+refused "add2: input 0 \(.*\): $first:0/x is on device $first:0, the program runs on $second:[0-9]+: .*move" \
 	"$(ask "{\"op\":\"execute\",\"executable\":\"add2\",\"inputs\":[\"$first:0/x\",\"$first:0/y\"],\"outputs\":[\"z\"]}")"
 refused "add2: input 0: .*x" \
 	"$(ask '{"op":"execute","executable":"add2","inputs":["x","y"],"outputs":["z"]}')"

@@ -21,7 +21,7 @@ static char **device_names(const struct named_exec *run)
 	return names;
 }
 
-/* What the program tells of PARAM, if its rows are its partitions; or NULL. */
+/* The tiles of PARAM, if the program's rows are its partitions; or NULL. */
 static const struct pf_tiles *tiles_of(const struct named_exec *run,
 				       const struct pf_param *param)
 {
@@ -54,7 +54,7 @@ static const char *one_word(const struct named_exec *run, bool output, size_t i)
 
 /* --- inputs ------------------------------------------------------------------------------- */
 
-/* A shard for each row, and none besides. */
+/* Check that S has a shard for each row and no others. */
 static int check_devices(const struct named_exec *run, const struct pf_sharding *s,
 			 struct pf_err *err)
 {
@@ -79,7 +79,7 @@ static int check_input(struct named_exec *run, size_t i, char *const *devices,
 	const struct pf_tiles *tiles;
 	int r;
 
-	/* What it is split like cannot be read: then its buffers are just buffers. */
+	/* If its sharding cannot be read, its buffers are treated like any others. */
 	if (!name || i >= run->loaded->signature->n_inputs ||
 	    files_find_sharding(run->task->fs, name, &run->task->cred, &node, &sh, NULL) <
 		    1)
@@ -161,7 +161,7 @@ static int run_check_shards(struct named_exec *run, struct pf_err *err)
 	return r;
 }
 
-/* The devices alone: how the result is split nobody knows. */
+/* List the devices only: the program does not tell how the result is split. */
 static int list_devices(struct pf_sharding *s, unsigned n, char *const *devices)
 {
 	memset(s, 0, sizeof(*s));
@@ -387,7 +387,7 @@ static int number_outputs(struct row *row, const char *directory, size_t n,
 	return row->directory ? 0 : pf_err_set(err, -ENOMEM, "no memory for names");
 }
 
-/* What one word of the outputs stands for; a new directory only says so in *NEW. */
+/* Append to RET the names that WORD, an output, stands for; of a new directory none, but *NEW. */
 static int list_output(struct named_exec *run, const struct row *row, const char *word,
 		       struct names *ret, const char **new, struct pf_err *err)
 {
@@ -491,7 +491,7 @@ static int run_list_rows(struct named_exec *run, struct pf_err *err)
 	return r < 0 ? r : check_lengths(run, err);
 }
 
-/* What the names of an execution mean. */
+/* --- names to buffers ------------------------------------------------------------------- */
 
 /* --- outputs ------------------------------------------------------------------------------ */
 
@@ -631,7 +631,7 @@ static void find_carried(struct named_exec *run)
 	}
 }
 
-/* What is in two places at once cannot be consumed in either. */
+/* A buffer that is passed twice cannot be consumed in either place. */
 static void keep_doubles(struct named_exec *run)
 {
 	for (size_t i = 0; i < run->n_rows * run->n_in; i++)
@@ -748,7 +748,7 @@ static bool may_consume(const struct named_exec *run, const char *name, size_t i
 	return is_donated(run, name) || (k < s->n_inputs && s->inputs[k].donated);
 }
 
-/* What is consumed and replaced is not gone in between. */
+/* Inputs that are consumed and replaced stay EBUSY until their names have the results. */
 static int note_replaced(struct named_exec *run, const struct pf_execution *e,
 			 struct pf_err *err)
 {

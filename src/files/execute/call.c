@@ -83,7 +83,7 @@ static void call_tally_add(struct call_tally *t, const struct pf_execution *e)
 		report_all(t);
 }
 
-/* The file was closed: tell of what is left now, and of the one under way when it ends. */
+/* The file was closed: report the calls that ended now, and the one under way when it ends. */
 static void call_tally_close(struct call_tally *t)
 {
 	report_all(t);
@@ -148,7 +148,7 @@ static struct call *call_ref(struct call *c)
 
 /* --- failures ------------------------------------------------------------------------- */
 
-/* What goes on has failed, for WHY; -errno. */
+/* The call has failed, for WHY; -errno. */
 static int call_fail_locked(struct call *c, const struct pf_err *why)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;

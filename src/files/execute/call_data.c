@@ -375,7 +375,7 @@ static size_t take_data(struct call_inputs *in, const char *src, size_t len)
 	return len;
 }
 
-/* A program that takes nothing is told by a newline to go on. */
+/* A newline starts a program that takes no inputs. */
 static ssize_t take_newline(struct call_inputs *in, char c, struct pf_err *err)
 {
 	int r;

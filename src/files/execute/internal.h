@@ -92,7 +92,7 @@ int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err 
 /* Make the directories that outputs go to, and find their places. */
 int run_make_directories(struct named_exec *run, struct pf_err *err);
 
-/* Make the directory in which the files lie that tell of results that have one word. */
+/* Make the directory for the .sharding.json files of results that have one word. */
 int run_make_home(struct named_exec *run, struct pf_err *err);
 
 /* Tell how the results that have one word for all devices are split.  The name lock is held
@@ -193,7 +193,7 @@ bool call_outputs_read(struct call_outputs *out, size_t len);
 void call_outputs_release(struct call_outputs *out);
 
 /*
- * Calls that ended well and that no event has told of yet.  An event for each would push out
+ * Calls that ended well and that no event has reported yet.  An event for each would push out
  * all others, and cost as much as the call: there is one a second, and one at the end.
  */
 struct call_tally {
@@ -215,14 +215,14 @@ enum call_state {
 	CALL_LOADING, /* a write waits for the program to be compiled */
 	CALL_RUNNING,
 	CALL_GIVING,  /* outputs are being read */
-	CALL_FAILED,  /* a read is to be told the errno, */
+	CALL_FAILED,  /* the next read fails with the errno, */
 	CALL_TELLING, /* and the next ones why */
 };
 
 struct call {
 	_Atomic unsigned refs;   /* the open file; what goes on without it */
 	struct program *program; /* owned reference */
-	struct pf_node *node;    /* owned reference: who waits for it is told */
+	struct pf_node *node;    /* owned reference: for pf_node_ready */
 
 	struct pf_stream stream; /* its lock protects the fields below */
 	enum call_state state;
