@@ -278,6 +278,30 @@ sanitized()
 	grep -qs '^SANITIZE = ..*' "$build/Makefile"
 }
 
+# Set $python to a python3 that has NumPy; the first one may be the user's own, without it.
+find_numpy()
+{
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import numpy' 2>/dev/null && return
+	done
+	python=
+	return 1
+}
+
+# posix_cases NAME FACTOR: run tests/tools/posix_NAME.py on a mount, FACTOR times $patience long
+# at most; with a third argument also as user 1001, if that can be tried.
+posix_cases()
+{
+	local cases=$top/tests/tools/posix_$1.py limit=$((patience * $2))
+	chmod 755 "$work" # other users take part
+	timeout -k 5 "$limit" python3 -B "$cases" "$mnt"
+	if [ -n "${3:-}" ] && [ -n "$others" ]; then
+		bounded chmod 1777 "$mnt/buffers"
+		timeout -k 5 "$limit" python3 -B "$cases" --as 1001 "$mnt"
+	fi
+	shows "$mnt/health" ok
+}
+
 # packed TEMPLATE VALUE...: the values as bytes; the template is of Perl's pack: f<* s<* C*.
 packed()
 {

@@ -26,15 +26,8 @@ fails_with "$why" perl "$examples/call.pl" "$other"
 equal "Python" "$(bounded python3 "$examples/call.py" "$call")" '11.0 22.0 33.0 44.0 55.0 66.0'
 fails_with "$why" python3 "$examples/call.py" "$other"
 
-# -- NumPy; the first python3 may be somebody's own, without it
-python=
-for p in python3 /usr/bin/python3; do
-	if "$p" -c 'import numpy' 2>/dev/null; then
-		python=$p
-		break
-	fi
-done
-[ -n "$python" ] || fail "numpy is missing: apt install python3-numpy"
+# -- NumPy
+find_numpy || fail "numpy is missing: apt install python3-numpy"
 bounded "$python" "$examples/call_numpy.py" "$call" >out
 cat >want <<'END'
 [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]

@@ -3,15 +3,7 @@
 # Files of buffers/ in memory: read, written, replaced while they are mapped.
 . "$srcdir/tests/lib.sh"
 
-# The first python3 may be somebody's own, without numpy.
-python=
-for p in python3 /usr/bin/python3; do
-	if "$p" -c 'import numpy' 2>/dev/null; then
-		python=$p
-		break
-	fi
-done
-requires test -n "$python"
+requires find_numpy
 mount_pjrtfs
 b=$mnt/buffers
 

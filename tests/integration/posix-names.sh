@@ -3,11 +3,4 @@
 # Names in buffers/ as POSIX has them, for root and for another user.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs ${others:+-o allow_other}
-chmod 755 "$work" # other users take part
-cases=$top/tests/tools/posix_names.py
-timeout -k 5 $((patience * 4)) python3 -B "$cases" "$mnt"
-if [ -n "$others" ]; then
-	bounded chmod 1777 "$mnt/buffers"
-	timeout -k 5 $((patience * 4)) python3 -B "$cases" --as 1001 "$mnt"
-fi
-shows "$mnt/health" ok
+posix_cases names 4 both
