@@ -132,7 +132,7 @@ static int check_carried_shards(const struct named_exec *run, struct pf_err *err
 
 static bool shards_outputs(const struct named_exec *run)
 {
-	return run->n_rows > 1 && !run->request.outputs.n && run->n_rows <= PF_MAX_SHARDS;
+	return run->n_rows > 1 && !run->spec.outputs.n && run->n_rows <= PF_MAX_SHARDS;
 }
 
 /*
@@ -143,9 +143,9 @@ static int run_check_shards(struct named_exec *run, struct pf_err *err)
 {
 	int r = 0;
 
-	if (run->n_rows > 1 && !run->request.inputs.n)
+	if (run->n_rows > 1 && !run->spec.inputs.n)
 		r = check_inputs(run, err);
-	if (r == 0 && run->n_rows > 1 && run->request.repeat > 1)
+	if (r == 0 && run->n_rows > 1 && run->spec.repeat > 1)
 		r = check_carried_shards(run, err);
 	for (size_t i = 0; shards_outputs(run) && i < run->n_out && r == 0; i++) {
 		const char *name = one_word(run, true, i);
@@ -260,7 +260,7 @@ static const struct device *device_at(const struct pf_fs *fs,
 static int chosen_device(struct named_exec *run, const struct device **ret,
 			 struct pf_err *err)
 {
-	const char *name = run->request.device;
+	const char *name = run->spec.device;
 	const struct pf_worker *worker = run->loaded->worker;
 	const struct device *device =
 		files_find_device(run->task->fs, name, strlen(name), err);
@@ -290,7 +290,7 @@ static int find_devices(struct named_exec *run, struct pf_err *err)
 	const struct device *chosen = NULL;
 	int r = 0;
 
-	if (run->request.device)
+	if (run->spec.device)
 		r = chosen_device(run, &chosen, err);
 	for (size_t i = 0; i < run->n_rows && r == 0; i++) {
 		unsigned index = l->n_devices ? l->devices[i] : 0;
@@ -309,7 +309,7 @@ static int find_devices(struct named_exec *run, struct pf_err *err)
 /* Inputs by parameter: put them in order. */
 static int order_inputs(struct named_exec *run, struct row *row, struct pf_err *err)
 {
-	const struct exec_spec *q = &run->request;
+	const struct exec_spec *q = &run->spec;
 	const struct pf_signature *s = run->loaded->signature;
 	const struct names *given = rows_at(&q->inputs, 0);
 
@@ -340,10 +340,10 @@ static int order_inputs(struct named_exec *run, struct row *row, struct pf_err *
 static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 {
 	struct row *row = &run->rows[i];
-	const struct names *given = rows_at(&run->request.inputs, i);
+	const struct names *given = rows_at(&run->spec.inputs, i);
 	int r = 0;
 
-	if (run->request.by_name)
+	if (run->spec.by_name)
 		return order_inputs(run, row, err);
 	for (size_t k = 0; k < given->n && r == 0; k++)
 		r = run_list_input(run, row, given->at[k], run->loaded->signature, err);
@@ -419,7 +419,7 @@ static int list_output(struct named_exec *run, const struct row *row, const char
 static int list_outputs(struct named_exec *run, size_t i, struct pf_err *err)
 {
 	struct row *row = &run->rows[i];
-	const struct names *given = rows_at(&run->request.outputs, i);
+	const struct names *given = rows_at(&run->spec.outputs, i);
 	size_t want = run->loaded->signature->n_outputs;
 	struct names before = { 0 }, after = { 0 };
 	const char *new = NULL;
@@ -465,7 +465,7 @@ static int check_lengths(struct named_exec *run, struct pf_err *err)
  * n_out.  (rows.c) */
 static int run_list_rows(struct named_exec *run, struct pf_err *err)
 {
-	const struct exec_spec *q = &run->request;
+	const struct exec_spec *q = &run->spec;
 	size_t n = run->loaded->n_devices ? run->loaded->n_devices : 1;
 	int r;
 
@@ -573,8 +573,8 @@ int run_make_directories(struct named_exec *run, struct pf_err *err)
 
 static bool is_donated(const struct named_exec *run, const char *name)
 {
-	for (size_t d = 0; d < run->request.donate.n; d++)
-		if (!strcmp(run->request.donate.at[d], name))
+	for (size_t d = 0; d < run->spec.donate.n; d++)
+		if (!strcmp(run->spec.donate.at[d], name))
 			return true;
 	return false;
 }
@@ -643,8 +643,8 @@ static void keep_doubles(struct named_exec *run)
 /* What "donate" names must be an input, and be there for all repetitions. */
 static int mark_donated(struct named_exec *run, struct pf_err *err)
 {
-	for (size_t d = 0; d < run->request.donate.n; d++) {
-		const char *name = run->request.donate.at[d];
+	for (size_t d = 0; d < run->spec.donate.n; d++) {
+		const char *name = run->spec.donate.at[d];
 		bool found = false;
 
 		for (size_t i = 0; i < run->n_rows * run->n_in; i++) {
@@ -652,7 +652,7 @@ static int mark_donated(struct named_exec *run, struct pf_err *err)
 
 			if (strcmp(row->inputs.at[i % run->n_in], name))
 				continue;
-			if (run->request.repeat > 1 && run->carry[i] == PF_NO_CARRY)
+			if (run->spec.repeat > 1 && run->carry[i] == PF_NO_CARRY)
 				return pf_err_set(err, -EINVAL,
 						  "donate: %s would be gone after the "
 						  "first repetition: no output takes its "
@@ -676,7 +676,7 @@ static int check_carried(const struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_signature *s = run->loaded->signature;
 
-	for (size_t i = 0; run->request.repeat > 1 && i < run->n_rows * run->n_in; i++) {
+	for (size_t i = 0; run->spec.repeat > 1 && i < run->n_rows * run->n_in; i++) {
 		size_t row = i / run->n_in, in = i % run->n_in;
 		uint32_t out = run->carry[i];
 		const struct pf_param *have, *want = &s->inputs[in];
@@ -787,8 +787,7 @@ int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err 
 		arg->carry = run->carry[i];
 		arg->donate = run->donate[i] && may_consume(run, name, i);
 		arg->donate_carried = run->donate[i] && arg->carry != PF_NO_CARRY;
-		if (run->request.move &&
-		    (v->worker != d->worker || v->device != d->index)) {
+		if (run->spec.move && (v->worker != d->worker || v->device != d->index)) {
 			arg->value = pf_value_copy(v, d->worker, d->index, UINT32_MAX);
 			pf_value_unref(v);
 		}

@@ -113,7 +113,7 @@ static void call_report_failed(struct call_tally *t, struct pf_err *err)
 			    err);
 }
 
-enum { SLOW_TURN = 1 << 20 }; /* bytes to be turned on a thread of their own */
+enum { SLOW_TRANSPOSE = 1 << 20 }; /* bytes that a thread of its own transposes */
 
 /* A write that waits for the program. */
 struct writer {
@@ -229,20 +229,21 @@ static struct pf_execution *prepare_locked(struct call *c)
 	return e;
 }
 
-static void *turn_and_run(void *arg)
+static void *transpose_and_run(void *arg)
 {
 	struct pf_execution *e = arg;
 	struct call *c = e->user;
 
-	call_inputs_turn(&c->in); /* ours until it has run */
+	call_inputs_transpose(&c->in); /* ours until it has run */
 	pf_execution_start(e, false);
 	return NULL;
 }
 
 static void run(struct call *c, struct pf_execution *e)
 {
-	if (call_inputs_to_turn(&c->in) < SLOW_TURN || !files_on_thread(turn_and_run, e))
-		turn_and_run(e);
+	if (call_inputs_to_transpose(&c->in) < SLOW_TRANSPOSE ||
+	    !files_on_thread(transpose_and_run, e))
+		transpose_and_run(e);
 }
 
 /* --- writing -------------------------------------------------------------------------- */
@@ -391,7 +392,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 
 /* --- reading -------------------------------------------------------------------------- */
 
-enum { SETTLE_US = 50 };
+enum { SPIN_US = 50 };
 
 static bool call_must_wait(const struct call *c)
 {
@@ -436,7 +437,7 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 }
 
 /* The worker's answer is near, mostly: take it here, which saves waking another thread. */
-static void settle(struct call *c)
+static void spin(struct call *c)
 {
 	struct pf_instance *instance;
 
@@ -445,7 +446,7 @@ static void settle(struct call *c)
 							   : NULL;
 	pf_unlock(&c->stream.lock);
 	if (instance)
-		pf_instance_spin(instance, &c->done, SETTLE_US);
+		pf_instance_spin(instance, &c->done, SPIN_US);
 	pf_instance_unref(instance);
 }
 
@@ -460,7 +461,7 @@ static void call_read(struct pf_open *of, size_t len, uint64_t off,
 		return;
 	}
 	if (len && !(of->flags & O_NONBLOCK))
-		settle(c);
+		spin(c);
 	pf_stream_read(&c->stream, of, len, reply);
 }
 

@@ -281,7 +281,7 @@ static int begin_data(struct call_inputs *in, uint64_t len, bool fortran_order,
 
 	if (r == 0 && fortran_order) {
 		r = pf_bytes_new(arena, len, &in->transposed[in->next], err);
-		in->turns |= r == 0;
+		in->transposes |= r == 0;
 	}
 	if (r < 0)
 		return r;
@@ -431,11 +431,11 @@ void call_inputs_missing(const struct call_inputs *in, struct pf_err *err)
 	pf_err_wrap(err, -EINVAL, "not all of the %zu inputs were written", s->n_inputs);
 }
 
-uint64_t call_inputs_to_turn(const struct call_inputs *in)
+uint64_t call_inputs_to_transpose(const struct call_inputs *in)
 {
 	uint64_t sum = 0;
 
-	if (!in->turns)
+	if (!in->transposes)
 		return 0;
 	for (size_t i = 0; i < in->loaded->signature->n_inputs; i++)
 		if (in->transposed[i])
@@ -443,11 +443,11 @@ uint64_t call_inputs_to_turn(const struct call_inputs *in)
 	return sum;
 }
 
-void call_inputs_turn(struct call_inputs *in)
+void call_inputs_transpose(struct call_inputs *in)
 {
 	const struct pf_signature *s = in->loaded->signature;
 
-	for (size_t i = 0; in->turns && i < s->n_inputs; i++) {
+	for (size_t i = 0; in->transposes && i < s->n_inputs; i++) {
 		if (!in->transposed[i])
 			continue;
 		pf_shape_to_row_major(&s->inputs[i].shape,
@@ -456,14 +456,14 @@ void call_inputs_turn(struct call_inputs *in)
 				      pf_bytes_at(in->bytes, in->offs[i]));
 		pf_bytes_unref(pf_steal(&in->transposed[i]));
 	}
-	in->turns = false;
+	in->transposes = false;
 }
 
 void call_inputs_drop(struct call_inputs *in)
 {
-	for (size_t i = 0; in->turns && i < in->loaded->signature->n_inputs; i++)
+	for (size_t i = 0; in->transposes && i < in->loaded->signature->n_inputs; i++)
 		pf_bytes_unref(pf_steal(&in->transposed[i]));
-	in->turns = in->in_data = in->whole = false;
+	in->transposes = in->in_data = in->whole = false;
 	in->next = 0;
 	in->head.len = 0;
 	if (in->head.cap > KEEP_HEAD || in->head.failed)

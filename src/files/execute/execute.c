@@ -49,8 +49,8 @@ static struct json_object *run_reply(const struct named_exec *run,
 			json_object_array_add(rows, describe_row(run, e, i));
 		json_object_object_add(o, "outputs", rows);
 	}
-	if (run->request.repeat > 1)
-		pf_json_add_int(o, "repeat", (int64_t)run->request.repeat);
+	if (run->spec.repeat > 1)
+		pf_json_add_int(o, "repeat", (int64_t)run->spec.repeat);
 	pf_json_add_seconds(o, "seconds", run->seconds);
 	pf_json_add_seconds(o, "device_seconds", run->device_seconds);
 	pf_json_add_seconds(o, "transfer_seconds", run->transfer_seconds);
@@ -164,7 +164,7 @@ static void run_free(struct named_exec *run)
 	pf_node_unref(run->mesh_node);
 	program_unref(run->program);
 	free(run->name);
-	exec_spec_release(&run->request);
+	exec_spec_release(&run->spec);
 	free(run);
 }
 
@@ -240,7 +240,7 @@ static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf
 	if (err->code == -ECANCELED)
 		pf_err_set(err, -ECANCELED, "%s: cancelled", run->name);
 	pf_err_wrap(err, err->code, "after %" PRIu64 " of %" PRIu64 " repetitions%s",
-		    run->done, run->request.repeat,
+		    run->done, run->spec.repeat,
 		    kept ? ", whose state is kept under its names" : "");
 }
 
@@ -296,7 +296,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	if (e->runs && run->done == 0)
 		note_consumed(run, e);
 	run->done += e->runs;
-	if (code == 0 && run->done < run->request.repeat) {
+	if (code == 0 && run->done < run->spec.repeat) {
 		next = next_execution(run, e);
 		if (!next)
 			code = pf_err_set(&err, -ENOMEM, "no memory for an execution");
@@ -340,7 +340,7 @@ static void run_report(struct pf_execution *e, struct pf_report_execution *repor
 {
 	const struct named_exec *run = e->user;
 
-	report->goes_on = run->done + e->runs < run->request.repeat;
+	report->goes_on = run->done + e->runs < run->spec.repeat;
 	report->repeated = run->done;
 	report->repeated_seconds = run->seconds;
 	report->repeated_device_seconds = run->device_seconds;
@@ -352,7 +352,7 @@ static void start(struct named_exec *run, struct pf_execution *e)
 	bool spin = run->spin;
 
 	run->spin = false; /* threads that take answers start the later ones */
-	e->repeat = (uint32_t)(run->request.repeat - run->done);
+	e->repeat = (uint32_t)(run->spec.repeat - run->done);
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
 	e->user = run;
@@ -454,10 +454,10 @@ static struct named_exec *run_new(struct task *task, struct program *program,
 		return NULL;
 	}
 	run->task = task;
-	run->request = *request;
+	run->spec = *request;
 	memset(request, 0, sizeof(*request));
-	if (!run->request.repeat)
-		run->request.repeat = 1;
+	if (!run->spec.repeat)
+		run->spec.repeat = 1;
 	run->program = program_ref(program);
 	run->waiter.wake = wake;
 	run->pause = (struct task_wait){

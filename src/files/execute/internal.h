@@ -12,20 +12,20 @@
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/execution.h"
 
-/* A directory among the inputs: which of them its leaves are. */
+/* The inputs that are the leaves of one directory. */
 struct leaves {
 	size_t first, n;
-	size_t skip; /* bytes of the names before what is the leaf's in the directory */
-	bool sorted; /* their order is the parameters', and not the directory's own */
+	size_t skip; /* bytes of the directory's name at the start of each leaf's */
+	bool sorted; /* they were put in the order of the parameters */
 };
 
-/* What one device takes part with. */
+/* The arguments and results of one device. */
 struct row {
 	const struct device *device;  /* borrowed */
 	struct names inputs, outputs; /* owned: a name for each argument and result */
 	struct leaves *leaves;        /* owned: of each directory among the inputs */
 	size_t n_leaves;
-	/* An output that is a directory which is not there yet takes some of them. */
+	/* An output that is a directory which does not exist yet takes some of them. */
 	char *directory; /* owned, or NULL */
 	size_t first, n; /* outputs in it */
 };
@@ -33,7 +33,7 @@ struct row {
 /* An execution under names. */
 struct named_exec {
 	struct task *task;
-	struct exec_spec request; /* owned */
+	struct exec_spec spec;    /* owned */
 	struct program *program;  /* owned reference */
 	char *name;               /* owned: the executable's, as asked */
 	bool spin;                /* see files_execute */
@@ -118,7 +118,7 @@ struct call_inputs {
 	struct pf_bytes *bytes;   /* owned reference, or NULL: no room taken yet */
 	struct pf_bytes *
 		*transposed; /* owned: of each input, the bytes of a column-major one */
-	bool turns;          /* there is such a one */
+	bool transposes;     /* there is such a one */
 	struct call_head *known; /* owned: the first inputs' headers as they came last */
 	size_t n_known;
 
@@ -146,9 +146,9 @@ bool call_inputs_begun(const struct call_inputs *in);
 /* Say in *ERR that input in->next is not whole. */
 void call_inputs_missing(const struct call_inputs *in, struct pf_err *err);
 
-/* Bytes that are to be turned to row-major order before the inputs can be used: a copy. */
-uint64_t call_inputs_to_turn(const struct call_inputs *in);
-void call_inputs_turn(struct call_inputs *in);
+/* Bytes that are to be transposed to row-major order before the inputs can be used: a copy. */
+uint64_t call_inputs_to_transpose(const struct call_inputs *in);
+void call_inputs_transpose(struct call_inputs *in);
 
 /* Forget what came; a little room is kept for the next ones. */
 void call_inputs_drop(struct call_inputs *in);
