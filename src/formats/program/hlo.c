@@ -161,6 +161,20 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 	return r < 0 ? malformed(err, "HloModuleProto", &ret->all, &rest) : 0;
 }
 
+int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
+		  size_t *module_len, struct pf_err *err)
+{
+	const struct pf_slice all = { proto, len };
+	struct pf_hlo_module module;
+	int r = pf_hlo_module_find(all, with_config, &module, err);
+
+	if (r < 0)
+		return r;
+	*off = (size_t)(module.all.p - all.p);
+	*module_len = module.all.len;
+	return 0;
+}
+
 /* One instruction: if it is a parameter, note what it is called. */
 static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_t n)
 {

@@ -672,18 +672,14 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 	if (!ps.sig->name)
 		return no_memory(&ps);
 	r = read_inputs(&ps);
-	if (r < 0)
-		return r;
-	if (!ps.program->result)
-		return pf_err_set(err, -EINVAL,
-				  "the optimized program has no result shape");
-	r = read_outputs(&ps, ps.program->result, &top);
-	if (r < 0)
-		return r;
-	r = read_aliases(&ps);
-	if (r < 0)
-		return r;
-	r = read_donors(&ps);
+	if (r == 0 && !ps.program->result)
+		r = pf_err_set(err, -EINVAL, "the optimized program has no result shape");
+	if (r == 0)
+		r = read_outputs(&ps, ps.program->result, &top);
+	if (r == 0)
+		r = read_aliases(&ps);
+	if (r == 0)
+		r = read_donors(&ps);
 	if (r < 0)
 		return r;
 	if (read_all_tiles(&ps.module, ps.sig) < 0)
@@ -707,20 +703,6 @@ int pf_param_name(struct pf_param *param, const char *name, size_t len)
 	free(param->path);
 	param->name = pf_steal(&copy);
 	param->path = path;
-	return 0;
-}
-
-int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
-		  size_t *module_len, struct pf_err *err)
-{
-	const struct pf_slice all = { proto, len };
-	struct pf_hlo_module module;
-	int r = pf_hlo_module_find(all, with_config, &module, err);
-
-	if (r < 0)
-		return r;
-	*off = (size_t)(module.all.p - all.p);
-	*module_len = module.all.len;
 	return 0;
 }
 
