@@ -80,7 +80,7 @@ START_TEST(reserve_then_fill)
 }
 END_TEST
 
-START_TEST(consume_more_than_all)
+START_TEST(consume_more_than_everything)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 
@@ -128,7 +128,7 @@ int main(void)
 	tcase_add_test(tc, grows_by_any_amount);
 	tcase_add_test(tc, byte_by_byte);
 	tcase_add_test(tc, reserve_then_fill);
-	tcase_add_test(tc, consume_more_than_all);
+	tcase_add_test(tc, consume_more_than_everything);
 	unit_add_cases(tc, failure_sticks_and_changes_nothing, impossible);
 	tcase_add_test(tc, release_of_null);
 	suite_add_tcase(s, tc);

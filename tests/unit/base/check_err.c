@@ -123,7 +123,7 @@ START_TEST(null_err_is_allowed)
 END_TEST
 
 /* Whatever number of ASCII letters come before them, no euro sign is cut in two. */
-START_TEST(long_text_is_cut_between_characters)
+START_TEST(long_text_is_truncated_between_characters)
 {
 	struct pf_err err = PF_ERR_INIT;
 	char in[3 * PF_ERR_TEXT];
@@ -230,7 +230,7 @@ int main(void)
 	unit_add_cases(tc, wrap_keeps_code_and_prefixes_text, wraps);
 	tcase_add_test(tc, arguments_may_be_the_old_text);
 	tcase_add_test(tc, null_err_is_allowed);
-	tcase_add_loop_test(tc, long_text_is_cut_between_characters, 0, 4);
+	tcase_add_loop_test(tc, long_text_is_truncated_between_characters, 0, 4);
 	tcase_add_test(tc, prefix_may_fill_everything);
 	unit_add_cases(tc, errno_names, errnos);
 	unit_add_cases(tc, pjrt_names, pjrts);

@@ -24,14 +24,14 @@ static void expect(const char *said, const char *want)
 	free(home);
 }
 
-START_TEST(what_the_environment_says)
+START_TEST(the_environment_names_the_home)
 {
 	expect(dir, dir);
 	expect("/nonexistent", "/nonexistent");
 }
 END_TEST
 
-START_TEST(the_user_database_knows_better)
+START_TEST(another_users_home_is_from_the_user_database)
 {
 	const struct passwd *user = getpwuid(geteuid());
 	char *home = user ? strdup(user->pw_dir) : NULL;
@@ -57,8 +57,8 @@ int main(void)
 
 	if (!mkdtemp(dir))
 		return EXIT_FAILURE;
-	tcase_add_test(tc, what_the_environment_says);
-	tcase_add_test(tc, the_user_database_knows_better);
+	tcase_add_test(tc, the_environment_names_the_home);
+	tcase_add_test(tc, another_users_home_is_from_the_user_database);
 	suite_add_tcase(s, tc);
 	status = unit_run(s);
 	rmdir(dir);

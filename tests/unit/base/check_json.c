@@ -95,7 +95,7 @@ static const struct {
 	{ "{\"a\":tru}", "byte 6: expected a value, found \"tru}\"" },
 };
 
-START_TEST(what_json_cannot_hold_is_refused)
+START_TEST(values_that_json_cannot_hold_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *o;
@@ -149,7 +149,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	unit_add_cases(tc, seconds_have_nine_decimals, durations);
 	tcase_add_test(tc, times_keep_their_nanoseconds);
-	unit_add_cases(tc, what_json_cannot_hold_is_refused, objects);
+	unit_add_cases(tc, values_that_json_cannot_hold_are_refused, objects);
 	tcase_add_test(tc, copies_share_nothing);
 	tcase_add_test(tc, a_line_ends_in_a_newline);
 	suite_add_tcase(s, tc);

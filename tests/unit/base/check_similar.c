@@ -35,7 +35,7 @@ static const struct {
 	  NULL },
 };
 
-START_TEST(finds_what_is_near)
+START_TEST(finds_similar_words)
 {
 	struct pf_similar s = { .word = words[_i].word };
 	char text[PF_SIMILAR_TEXT], want[PF_SIMILAR_TEXT] = "";
@@ -53,7 +53,7 @@ START_TEST(finds_what_is_near)
 END_TEST
 
 /* The nearest, whatever comes first. */
-START_TEST(takes_the_nearest)
+START_TEST(takes_the_most_similar_word)
 {
 	static const char *const forth[] = { "outputs", "output", NULL };
 	static const char *const back[] = { "output", "outputs", NULL };
@@ -72,8 +72,8 @@ int main(void)
 	Suite *suite = suite_create("similar");
 	TCase *tc = tcase_create("words");
 
-	unit_add_cases(tc, finds_what_is_near, words);
-	tcase_add_test(tc, takes_the_nearest);
+	unit_add_cases(tc, finds_similar_words, words);
+	tcase_add_test(tc, takes_the_most_similar_word);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

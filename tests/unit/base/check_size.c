@@ -25,7 +25,7 @@ static const struct {
 	{ "max", UINT64_MAX },
 };
 
-START_TEST(good_ones)
+START_TEST(good_sizes)
 {
 	uint64_t n = 7;
 
@@ -53,7 +53,7 @@ static const char *const bad[] = { "",
 				   "G",
 				   "1iB" };
 
-START_TEST(bad_ones)
+START_TEST(bad_sizes)
 {
 	struct pf_err err = PF_ERR_INIT;
 	uint64_t n = 7;
@@ -69,8 +69,8 @@ int main(void)
 	Suite *suite = suite_create("size");
 	TCase *tc = tcase_create("core");
 
-	unit_add_cases(tc, good_ones, good);
-	unit_add_cases(tc, bad_ones, bad);
+	unit_add_cases(tc, good_sizes, good);
+	unit_add_cases(tc, bad_sizes, bad);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

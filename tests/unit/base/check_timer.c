@@ -44,7 +44,7 @@ static void end(void)
 	pf_timers_free(timers);
 }
 
-START_TEST(they_fire_in_order)
+START_TEST(timers_fire_in_order)
 {
 	static struct timed t[N];
 
@@ -64,7 +64,7 @@ START_TEST(they_fire_in_order)
 }
 END_TEST
 
-START_TEST(what_is_called_off_does_not_fire)
+START_TEST(a_cancelled_timer_does_not_fire)
 {
 	struct timed soon = { .timer = { .fire = fire }, .number = 1 };
 	struct timed off[3] = { { .timer = { .fire = fire } },
@@ -88,7 +88,7 @@ START_TEST(what_is_called_off_does_not_fire)
 }
 END_TEST
 
-START_TEST(what_is_armed_at_the_end_never_fires)
+START_TEST(a_timer_armed_at_the_end_never_fires)
 {
 	struct timed late = { .timer = { .fire = fire } };
 
@@ -105,9 +105,9 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, begin, end);
-	tcase_add_test(tc, they_fire_in_order);
-	tcase_add_test(tc, what_is_called_off_does_not_fire);
-	tcase_add_test(tc, what_is_armed_at_the_end_never_fires);
+	tcase_add_test(tc, timers_fire_in_order);
+	tcase_add_test(tc, a_cancelled_timer_does_not_fire);
+	tcase_add_test(tc, a_timer_armed_at_the_end_never_fires);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -129,7 +129,7 @@ static struct pf_cache_stats stats(void)
 	return s;
 }
 
-START_TEST(what_is_put_is_found)
+START_TEST(a_stored_entry_is_found)
 {
 	struct pf_cache_stats s;
 	struct stat st;
@@ -159,7 +159,7 @@ START_TEST(what_is_put_is_found)
 END_TEST
 
 /* Every byte of an entry but its count of uses is checked. */
-START_TEST(a_changed_byte_is_found)
+START_TEST(a_changed_byte_is_detected)
 {
 	char path[256];
 	unsigned n = 0;
@@ -292,7 +292,7 @@ static void count_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
 	snprintf(g->key, sizeof(g->key), "%s", key);
 }
 
-START_TEST(what_goes_is_told)
+START_TEST(removals_are_reported)
 {
 	struct pf_cache_key one = key_of(1);
 	struct pf_cache_found found;
@@ -439,7 +439,7 @@ static void expect_failing(int code, const char *why)
 }
 
 /* A directory that may not be written to any more is remembered until it may again. */
-START_TEST(a_write_that_fails)
+START_TEST(a_failed_write_stores_no_entry)
 {
 	char path[128];
 
@@ -470,7 +470,7 @@ START_TEST(a_write_that_fails)
 END_TEST
 
 /* A daemon that was stopped while it had the lock does not stop other ones. */
-START_TEST(a_lock_that_is_held)
+START_TEST(a_held_lock_blocks_changes_but_not_reads)
 {
 	struct pf_cache_key key = key_of(1);
 	struct pf_err err = PF_ERR_INIT;
@@ -499,7 +499,7 @@ START_TEST(a_lock_that_is_held)
 }
 END_TEST
 
-START_TEST(plugins_are_hashed_once)
+START_TEST(a_plugin_is_hashed_once)
 {
 	/* of "abc", as in FIPS 180-2 */
 	static const uint8_t abc[] = { 0xba, 0x78, 0x16, 0xbf };
@@ -550,18 +550,18 @@ int main(void)
 
 	tcase_set_timeout(tc, 30);
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, what_is_put_is_found);
-	tcase_add_test(tc, a_changed_byte_is_found);
+	tcase_add_test(tc, a_stored_entry_is_found);
+	tcase_add_test(tc, a_changed_byte_is_detected);
 	tcase_add_test(tc, foreign_entries_are_not_read);
 	tcase_add_test(tc, foreign_directories_are_refused);
 	tcase_add_test(tc, lru);
-	tcase_add_test(tc, what_goes_is_told);
+	tcase_add_test(tc, removals_are_reported);
 	tcase_add_test(tc, remove_clear_list);
 	tcase_add_test(tc, reject);
 	tcase_add_test(tc, read_only);
-	tcase_add_test(tc, a_write_that_fails);
-	tcase_add_test(tc, a_lock_that_is_held);
-	tcase_add_test(tc, plugins_are_hashed_once);
+	tcase_add_test(tc, a_failed_write_stores_no_entry);
+	tcase_add_test(tc, a_held_lock_blocks_changes_but_not_reads);
+	tcase_add_test(tc, a_plugin_is_hashed_once);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

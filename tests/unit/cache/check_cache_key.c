@@ -104,7 +104,7 @@ static bool change(struct pf_cache_inputs *in, int n)
 	}
 }
 
-START_TEST(each_field_counts)
+START_TEST(each_field_changes_the_key)
 {
 	static char seen[32][PF_CACHE_KEY_TEXT];
 	struct pf_cache_inputs in = some();
@@ -158,7 +158,7 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-START_TEST(host_tells_of_code_only)
+START_TEST(the_host_string_describes_only_generated_code)
 {
 	char path[] = "/tmp/pjrtfs-cpuinfo-XXXXXX";
 	pf_autobuf struct pf_buf out = PF_BUF_INIT, none = PF_BUF_INIT;
@@ -182,7 +182,7 @@ START_TEST(host_tells_of_code_only)
 }
 END_TEST
 
-START_TEST(environment_is_sorted_and_of_compilers)
+START_TEST(the_environment_has_sorted_compiler_variables)
 {
 	char path[] = "/tmp/pjrtfs-flags-XXXXXX", flags[64];
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
@@ -209,10 +209,10 @@ int main(void)
 	Suite *suite = suite_create("cache_key");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_test(tc, each_field_counts);
+	tcase_add_test(tc, each_field_changes_the_key);
 	tcase_add_test(tc, text_and_back);
-	tcase_add_test(tc, host_tells_of_code_only);
-	tcase_add_test(tc, environment_is_sorted_and_of_compilers);
+	tcase_add_test(tc, the_host_string_describes_only_generated_code);
+	tcase_add_test(tc, the_environment_has_sorted_compiler_variables);
 	suite_add_tcase(suite, tc);
 	return unit_run(suite);
 }

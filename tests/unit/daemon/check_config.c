@@ -308,7 +308,7 @@ static const char maze[] = "{\n"
 			   "   4}]},\n"
 			   " \"\\u0065\" : [ {} , { \"name\" :\"x\" } ,3] ,\"f\":-1.5e3}";
 
-START_TEST(places_are_found)
+START_TEST(configuration_files_are_found)
 {
 	const struct place a = { .key = "a{" }, c = { .up = &a, .key = "c" };
 	const struct place c1 = { .up = &c, .index = 1 };
@@ -448,7 +448,7 @@ START_TEST(later_files_override)
 }
 END_TEST
 
-START_TEST(a_level_that_is_said_later_counts)
+START_TEST(the_last_log_level_applies)
 {
 	static const struct {
 		const char *first, *second, *level;
@@ -487,7 +487,7 @@ START_TEST(a_level_that_is_said_later_counts)
 }
 END_TEST
 
-START_TEST(files_that_others_may_change_are_refused)
+START_TEST(files_writable_by_others_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -516,7 +516,7 @@ START_TEST(files_that_others_may_change_are_refused)
 }
 END_TEST
 
-START_TEST(what_cannot_be_read_is_refused)
+START_TEST(unreadable_files_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -548,12 +548,12 @@ int main(void)
 	unit_add_cases(tc, a_good_file_is_understood, good);
 	unit_add_cases(tc, a_bad_file_is_refused, bad);
 	unit_add_cases(tc, a_bad_text_is_refused, texts);
-	tcase_add_test(tc, places_are_found);
+	tcase_add_test(tc, configuration_files_are_found);
 	tcase_add_test(tc, there_are_limits);
 	tcase_add_test(tc, later_files_override);
-	tcase_add_test(tc, a_level_that_is_said_later_counts);
-	tcase_add_test(tc, files_that_others_may_change_are_refused);
-	tcase_add_test(tc, what_cannot_be_read_is_refused);
+	tcase_add_test(tc, the_last_log_level_applies);
+	tcase_add_test(tc, files_writable_by_others_are_refused);
+	tcase_add_test(tc, unreadable_files_are_refused);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -94,7 +94,7 @@ static const struct {
 	{ "nonsense\n- -\n" V2, ":\n0::/a\n", { { "/a/memory.max", "4096\n" } }, 4096 },
 };
 
-START_TEST(the_tightest_group_counts)
+START_TEST(the_smallest_cgroup_limit_applies)
 {
 	char path[256];
 
@@ -108,7 +108,7 @@ START_TEST(the_tightest_group_counts)
 }
 END_TEST
 
-START_TEST(without_proc_there_is_none)
+START_TEST(without_proc_no_limit_is_found)
 {
 	ck_assert_uint_eq(memory_limit_cgroup(root), UINT64_MAX);
 }
@@ -120,8 +120,8 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, open_all, close_all);
-	unit_add_cases(tc, the_tightest_group_counts, cases);
-	tcase_add_test(tc, without_proc_there_is_none);
+	unit_add_cases(tc, the_smallest_cgroup_limit_applies, cases);
+	tcase_add_test(tc, without_proc_no_limit_is_found);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -286,7 +286,7 @@ static const struct {
 	{ "a b c d e --help", true, false }, { "no-such-plugin nowhere -V", false, true },
 };
 
-START_TEST(help_asks_for_nothing_else)
+START_TEST(help_needs_no_other_argument)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -316,7 +316,7 @@ static const struct {
 	{ "m --cache-dir a --cache-dir b", "b", UINT64_C(2) << 30, false, 0, 0 },
 };
 
-START_TEST(the_cache_is_understood)
+START_TEST(cache_options_are_understood)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -345,7 +345,7 @@ static void check_dir(const char *said, const char *want)
 	free(path);
 }
 
-START_TEST(where_the_cache_lies)
+START_TEST(the_cache_directory_is_chosen)
 {
 	char want[PATH_MAX];
 
@@ -458,9 +458,9 @@ int main(void)
 	unit_add_cases(tc, a_bad_line_is_refused, bad);
 	unit_add_cases(tc, directories_are_shared, shared);
 	unit_add_cases(tc, sizes_are_understood, memory);
-	unit_add_cases(tc, help_asks_for_nothing_else, asked);
-	unit_add_cases(tc, the_cache_is_understood, caches);
-	tcase_add_test(tc, where_the_cache_lies);
+	unit_add_cases(tc, help_needs_no_other_argument, asked);
+	unit_add_cases(tc, cache_options_are_understood, caches);
+	tcase_add_test(tc, the_cache_directory_is_chosen);
 	tcase_add_test(tc, the_help_is_complete);
 	unit_add_cases(tc, there_are_limits, many);
 	suite_add_tcase(s, tc);

@@ -194,7 +194,7 @@ START_TEST(the_path_is_searched_in_order)
 END_TEST
 
 /* A plugin whose file does not exist is refused, and the others are loaded. */
-START_TEST(one_is_not_there)
+START_TEST(a_missing_plugin_is_refused)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -258,7 +258,7 @@ START_TEST(advice_is_given)
 }
 END_TEST
 
-START_TEST(plugins_are_asked_about)
+START_TEST(list_plugins_finds_plugins)
 {
 	struct pf_discovery *d;
 	struct options o;
@@ -292,7 +292,7 @@ START_TEST(plugins_are_asked_about)
 }
 END_TEST
 
-START_TEST(plugins_of_others_have_their_turn)
+START_TEST(jaxs_plugin_variable_is_searched)
 {
 	char list[PATH_MAX];
 	struct options o;
@@ -324,10 +324,10 @@ int main(void)
 	unit_add_cases(tc, plugins_are_chosen, chosen);
 	tcase_add_test(tc, the_configuration_is_dumped);
 	tcase_add_test(tc, the_path_is_searched_in_order);
-	tcase_add_test(tc, one_is_not_there);
+	tcase_add_test(tc, a_missing_plugin_is_refused);
 	tcase_add_test(tc, advice_is_given);
-	tcase_add_test(tc, plugins_are_asked_about);
-	tcase_add_test(tc, plugins_of_others_have_their_turn);
+	tcase_add_test(tc, list_plugins_finds_plugins);
+	tcase_add_test(tc, jaxs_plugin_variable_is_searched);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

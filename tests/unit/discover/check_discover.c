@@ -131,7 +131,7 @@ static const char *linker_dirs(const struct pf_discovery *d)
 }
 
 /* Every place has a plugin of its own, and one called cpu. */
-START_TEST(the_order_is_that_of_the_manual)
+START_TEST(the_search_has_the_manuals_order)
 {
 	static const char *const dirs[] = { "said-dir" }, *const config_dirs[] = { "cf" };
 	static const char *const words[] = { "alone", "first=a/x.so" };
@@ -329,7 +329,7 @@ static const struct {
 	{ "venv/bin", "venv" }, { "nothing", "" },
 };
 
-START_TEST(pythons_are_found)
+START_TEST(python_installations_are_found)
 {
 	struct pf_discover_config c = { .root = "/nowhere" };
 	char text[PATH_MAX] = "", *list = strdup(interpreters[_i].path), *at = list,
@@ -363,7 +363,7 @@ END_TEST
 
 /* --- what is wrong -------------------------------------------------------------------------- */
 
-START_TEST(bad_files_are_refused_and_others_found)
+START_TEST(bad_files_do_not_hide_good_ones)
 {
 	static const char *const dirs[] = { "d", "missing", "loop", "d/cpu.so" };
 	struct pf_discover_config c = {
@@ -479,7 +479,7 @@ START_TEST(there_are_limits)
 }
 END_TEST
 
-START_TEST(large_directories_end)
+START_TEST(a_directory_is_read_up_to_a_limit)
 {
 	static const char *const dirs[] = { "large", "small" };
 	struct pf_discover_config c = { .dirs = dirs, .n_dirs = 2, .own_only = true };
@@ -508,14 +508,14 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, the_order_is_that_of_the_manual);
+	tcase_add_test(tc, the_search_has_the_manuals_order);
 	tcase_add_test(tc, the_newest_of_one_place_is_picked);
 	tcase_add_test(tc, python_packages_are_found);
-	unit_add_cases(tc, pythons_are_found, interpreters);
-	tcase_add_test(tc, bad_files_are_refused_and_others_found);
+	unit_add_cases(tc, python_installations_are_found, interpreters);
+	tcase_add_test(tc, bad_files_do_not_hide_good_ones);
 	unit_add_cases(tc, jax_lists_are_read, jax_lists);
 	tcase_add_test(tc, there_are_limits);
-	tcase_add_test(tc, large_directories_end);
+	tcase_add_test(tc, a_directory_is_read_up_to_a_limit);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

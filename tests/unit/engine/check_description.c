@@ -56,7 +56,7 @@ START_TEST(a_description_is_understood)
 END_TEST
 
 /* Cut anywhere, it is refused and nothing is read beyond its end. */
-START_TEST(half_a_description_is_none)
+START_TEST(a_truncated_description_is_refused)
 {
 	for (size_t len = 0; len < strlen(good); len++) {
 		struct pf_description d = { 0 };
@@ -226,7 +226,7 @@ START_TEST(a_deep_nest_is_refused)
 END_TEST
 
 /* Every byte of a good one replaced by every other: nothing breaks. */
-START_TEST(damage_does_no_harm)
+START_TEST(damaged_descriptions_are_read_safely)
 {
 	char text[sizeof(good)];
 
@@ -253,12 +253,12 @@ int main(void)
 
 	tcase_set_timeout(tc, 30);
 	tcase_add_test(tc, a_description_is_understood);
-	tcase_add_test(tc, half_a_description_is_none);
+	tcase_add_test(tc, a_truncated_description_is_refused);
 	unit_add_cases(tc, nonsense_is_refused, refused);
 	unit_add_cases(tc, odd_values_count_as_missing, odd);
 	unit_add_cases(tc, there_are_limits, amounts);
 	tcase_add_test(tc, a_deep_nest_is_refused);
-	tcase_add_loop_test(tc, damage_does_no_harm, 0, 8);
+	tcase_add_loop_test(tc, damaged_descriptions_are_read_safely, 0, 8);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -96,7 +96,7 @@ static void spin_within(struct pf_call *call, int code, const struct pf_err *err
 	event_fire(&q->answered);
 }
 
-START_TEST(done_does_not_spin)
+START_TEST(a_finished_call_does_not_spin)
 {
 	uint64_t first, second;
 	struct question q;
@@ -225,7 +225,7 @@ END_TEST
 
 /* --- death --------------------------------------------------------------------------- */
 
-START_TEST(after_the_end_all_fails)
+START_TEST(after_the_end_every_call_fails)
 {
 	struct pf_err err = PF_ERR_INIT, other = PF_ERR_INIT;
 	struct question under_way, late;
@@ -265,7 +265,7 @@ static const char *die(struct pf_err *quoted)
 	return quoted->text;
 }
 
-START_TEST(each_call_has_the_words_since_it_began)
+START_TEST(a_failed_call_quotes_lines_since_it_began)
 {
 	struct question first, second, third, last;
 	struct pf_err quoted, err = PF_ERR_INIT;
@@ -299,7 +299,7 @@ static const struct {
 	  "it died; it printed last: Check failed: a thread's" },
 };
 
-START_TEST(with_no_call_only_fatal_words_count)
+START_TEST(without_calls_only_fatal_lines_are_quoted)
 {
 	struct pf_err quoted;
 	struct question q;
@@ -316,7 +316,7 @@ START_TEST(with_no_call_only_fatal_words_count)
 END_TEST
 
 /* Replies that the worker sent before it died count. */
-START_TEST(answers_of_the_dead_count)
+START_TEST(replies_sent_before_death_are_delivered)
 {
 	struct question q[50];
 
@@ -400,7 +400,7 @@ static void *caller_main(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_ask_at_once)
+START_TEST(many_threads_call_at_once)
 {
 	pthread_t callers[CALLERS], it;
 	static _Atomic unsigned wrong;
@@ -461,17 +461,17 @@ int main(void)
 	tcase_add_test(tc, a_tail_follows_its_request);
 	tcase_add_test(tc, answers_may_come_in_any_order);
 	tcase_add_test(tc, a_spinning_caller_takes_the_reply);
-	tcase_add_test(tc, done_does_not_spin);
+	tcase_add_test(tc, a_finished_call_does_not_spin);
 	tcase_add_test(tc, a_full_ring_is_busy);
 	tcase_add_test(tc, too_long_requests_are_refused);
 	tcase_add_test(tc, no_free_is_lost);
 	tcase_add_test(tc, frees_of_an_answer_are_sent);
-	tcase_add_test(tc, after_the_end_all_fails);
-	tcase_add_test(tc, each_call_has_the_words_since_it_began);
-	unit_add_cases(tc, with_no_call_only_fatal_words_count, idle);
-	tcase_add_test(tc, answers_of_the_dead_count);
+	tcase_add_test(tc, after_the_end_every_call_fails);
+	tcase_add_test(tc, a_failed_call_quotes_lines_since_it_began);
+	unit_add_cases(tc, without_calls_only_fatal_lines_are_quoted, idle);
+	tcase_add_test(tc, replies_sent_before_death_are_delivered);
 	tcase_add_test(tc, objects_are_counted);
-	tcase_add_test(tc, threads_ask_at_once);
+	tcase_add_test(tc, many_threads_call_at_once);
 	tcase_add_loop_test(tc, death_races_with_calls, 0, 5);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -23,7 +23,7 @@ static const struct {
 	{ UINT64_MAX - 4, 5, false },
 };
 
-START_TEST(only_the_pool_is_the_pool)
+START_TEST(results_outside_the_pool_are_refused)
 {
 	const char *p = pf_instance_pool(instance, places[_i].off, places[_i].len);
 
@@ -61,7 +61,7 @@ static const struct lie lies[] = {
 	{ PF_OP_BUFFER_READ, 0, 0, INT_MIN, INT_MIN, -EIO, INT_MIN },
 };
 
-START_TEST(lies_harm_only_the_call)
+START_TEST(a_lie_fails_only_its_call)
 {
 	const struct lie *l = &lies[_i];
 	struct question q, after;
@@ -100,7 +100,7 @@ END_TEST
 
 static const uint64_t tags[] = { 0, 2, 77777, UINT64_MAX, UINT64_C(1) << 63 };
 
-START_TEST(unknown_tags_answer_no_call)
+START_TEST(replies_with_unknown_tags_are_ignored)
 {
 	struct question q;
 
@@ -253,7 +253,7 @@ static void *sleepy_main(void *arg)
 }
 
 /* The worker overwrites the counts of sleepers: no thread sleeps for ever. */
-START_TEST(a_lost_wake_up_only_delays)
+START_TEST(a_lost_wake_up_only_delays_a_call)
 {
 	_Atomic uint32_t *asks =
 		(_Atomic uint32_t *)(void *)peer.request.shared + SLEEPERS;
@@ -283,15 +283,15 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, open_instance, close_instance);
 	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, only_the_pool_is_the_pool, places);
-	unit_add_cases(tc, lies_harm_only_the_call, lies);
-	unit_add_cases(tc, unknown_tags_answer_no_call, tags);
+	unit_add_cases(tc, results_outside_the_pool_are_refused, places);
+	unit_add_cases(tc, a_lie_fails_only_its_call, lies);
+	unit_add_cases(tc, replies_with_unknown_tags_are_ignored, tags);
 	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
 	tcase_add_test(tc, a_lost_page_ends_the_instance);
 	unit_add_cases(tc, an_answer_without_a_tag_ends_the_calls, stumps);
 	unit_add_cases(tc, a_broken_request_ring_ends_the_calls, damages);
 	unit_add_cases(tc, a_free_finds_a_broken_request_ring, damages);
-	tcase_add_test(tc, a_lost_wake_up_only_delays);
+	tcase_add_test(tc, a_lost_wake_up_only_delays_a_call);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

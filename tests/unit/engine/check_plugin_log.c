@@ -187,7 +187,7 @@ static const struct {
 	{ "\n", "" },
 };
 
-START_TEST(the_daemons_log_gets_them)
+START_TEST(the_daemons_log_gets_new_lines)
 {
 	pf_log_serve();
 	add(levels[_i].line);
@@ -196,7 +196,7 @@ START_TEST(the_daemons_log_gets_them)
 }
 END_TEST
 
-START_TEST(but_not_a_flood)
+START_TEST(the_daemons_log_gets_a_limited_rate)
 {
 	pf_log_serve();
 	add_lines(100000);
@@ -221,7 +221,7 @@ START_TEST(but_not_a_flood)
 }
 END_TEST
 
-START_TEST(its_end_tells_the_rest)
+START_TEST(the_end_reports_the_omitted_lines)
 {
 	pf_log_serve();
 	add_lines(PF_PLUGIN_LOG_BURST + 5);
@@ -249,7 +249,7 @@ START_TEST(early_lines_wait)
 }
 END_TEST
 
-START_TEST(too_much_that_comes_early_is_counted)
+START_TEST(early_lines_beyond_the_limit_are_counted)
 {
 	add_lines(100000);
 	pf_log_serve();
@@ -260,7 +260,7 @@ START_TEST(too_much_that_comes_early_is_counted)
 }
 END_TEST
 
-START_TEST(quiet_is_quiet)
+START_TEST(with_quiet_no_line_reaches_the_daemons_log)
 {
 	plugin_log.quiet = true;
 	pf_log_serve();
@@ -274,7 +274,7 @@ START_TEST(quiet_is_quiet)
 END_TEST
 
 /* Standard error is a pipe that nobody reads. */
-START_TEST(a_full_pipe_holds_up_nobody)
+START_TEST(a_full_pipe_delays_no_reader)
 {
 	char junk[4096] = "";
 	int fds[2];
@@ -352,7 +352,7 @@ START_TEST(the_best_line_explains)
 }
 END_TEST
 
-START_TEST(of_the_fatal_ones_alone)
+START_TEST(with_fatal_only_other_lines_do_not_explain)
 {
 	add("a line\n");
 	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "");
@@ -391,7 +391,7 @@ static void *add_main(void *arg)
 	return NULL;
 }
 
-START_TEST(other_threads_quote_it)
+START_TEST(threads_quote_the_log_at_once)
 {
 	pthread_t thread;
 	uint64_t mark = 0;
@@ -418,17 +418,17 @@ int main(void)
 	tcase_add_test(tc, a_long_line_becomes_several);
 	tcase_add_test(tc, only_the_end_is_kept);
 	tcase_add_test(tc, a_reader_gets_new_lines);
-	unit_add_cases(tc, the_daemons_log_gets_them, levels);
-	tcase_add_test(tc, but_not_a_flood);
-	tcase_add_test(tc, its_end_tells_the_rest);
+	unit_add_cases(tc, the_daemons_log_gets_new_lines, levels);
+	tcase_add_test(tc, the_daemons_log_gets_a_limited_rate);
+	tcase_add_test(tc, the_end_reports_the_omitted_lines);
 	tcase_add_test(tc, early_lines_wait);
-	tcase_add_test(tc, too_much_that_comes_early_is_counted);
-	tcase_add_test(tc, quiet_is_quiet);
-	tcase_add_test(tc, a_full_pipe_holds_up_nobody);
+	tcase_add_test(tc, early_lines_beyond_the_limit_are_counted);
+	tcase_add_test(tc, with_quiet_no_line_reaches_the_daemons_log);
+	tcase_add_test(tc, a_full_pipe_delays_no_reader);
 	unit_add_cases(tc, the_best_line_explains, last_words);
-	tcase_add_test(tc, of_the_fatal_ones_alone);
+	tcase_add_test(tc, with_fatal_only_other_lines_do_not_explain);
 	tcase_add_test(tc, only_lines_since_the_mark_count);
-	tcase_add_test(tc, other_threads_quote_it);
+	tcase_add_test(tc, threads_quote_the_log_at_once);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

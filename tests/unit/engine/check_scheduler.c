@@ -114,7 +114,7 @@ START_TEST(users_are_served_round_robin)
 }
 END_TEST
 
-START_TEST(so_many_slots)
+START_TEST(requests_beyond_the_slots_wait)
 {
 	open_sched(1, 3, 60000);
 	for (unsigned i = 0; i < 6; i++)
@@ -128,7 +128,7 @@ START_TEST(so_many_slots)
 }
 END_TEST
 
-START_TEST(what_was_dequeued_is_not_granted)
+START_TEST(a_request_that_leaves_is_not_granted)
 {
 	open_sched(1, 1, 60000);
 	for (unsigned i = 0; i < 8; i++)
@@ -197,7 +197,7 @@ static void wait_for(unsigned n)
 		usleep(1000);
 }
 
-START_TEST(so_many_are_held)
+START_TEST(at_most_max_held_requests_are_granted)
 {
 	static struct one many[64];
 
@@ -250,7 +250,7 @@ START_TEST(front_requests_precede_all_others)
 }
 END_TEST
 
-START_TEST(alone_is_alone)
+START_TEST(an_alone_request_blocks_all_others)
 {
 	open_sched(1, 3, 60000);
 	take(&all[0], 'a', 1);
@@ -271,7 +271,7 @@ START_TEST(alone_is_alone)
 }
 END_TEST
 
-START_TEST(long_ones_may_be_free)
+START_TEST(long_requests_may_count_against_nobody)
 {
 	open_config(&(struct pf_sched_config){ .n_queues = 1,
 					       .slots = 1,
@@ -311,7 +311,7 @@ static int64_t user_waits_until(void *arg, uid_t user)
 	return user == 1 && until > pf_now_ms() ? until : 0;
 }
 
-START_TEST(a_user_may_have_to_wait)
+START_TEST(a_blocked_users_requests_wait)
 {
 	open_config(&(struct pf_sched_config){ .n_queues = 1,
 					       .slots = 2,
@@ -503,14 +503,14 @@ int main(void)
 	tcase_add_checked_fixture(tc, NULL, close_sched);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, users_are_served_round_robin);
-	tcase_add_test(tc, so_many_slots);
-	tcase_add_test(tc, what_was_dequeued_is_not_granted);
+	tcase_add_test(tc, requests_beyond_the_slots_wait);
+	tcase_add_test(tc, a_request_that_leaves_is_not_granted);
 	tcase_add_test(tc, a_slot_held_for_long_counts_against_its_user);
-	tcase_add_test(tc, so_many_are_held);
+	tcase_add_test(tc, at_most_max_held_requests_are_granted);
 	tcase_add_test(tc, front_requests_precede_all_others);
-	tcase_add_test(tc, alone_is_alone);
-	tcase_add_test(tc, long_ones_may_be_free);
-	tcase_add_test(tc, a_user_may_have_to_wait);
+	tcase_add_test(tc, an_alone_request_blocks_all_others);
+	tcase_add_test(tc, long_requests_may_count_against_nobody);
+	tcase_add_test(tc, a_blocked_users_requests_wait);
 	tcase_add_test(tc, a_copy_is_released_in_place_of_its_request);
 	tcase_add_test(tc, several_queues_at_once);
 	tcase_add_test(tc, releases_within_granted_need_no_stack);

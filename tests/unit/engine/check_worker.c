@@ -90,7 +90,7 @@ START_TEST(a_worker_describes_its_plugin)
 END_TEST
 
 /* pf_worker_await gives an instance, or wakes the waiter for the next: never neither. */
-START_TEST(a_instance_is_there_or_awaited)
+START_TEST(a_caller_gets_an_instance_or_a_wait)
 {
 	struct event next;
 	struct pf_instance *instance, *before = NULL;
@@ -240,7 +240,7 @@ START_TEST(a_worker_computes)
 }
 END_TEST
 
-START_TEST(a_killed_worker_comes_back)
+START_TEST(a_killed_worker_is_restarted)
 {
 	struct pf_instance *old, *instance;
 	unsigned restarts;
@@ -288,7 +288,7 @@ static const struct {
 	{ "compile=exit:42", false, "exited with status 42" },
 };
 
-START_TEST(calls_under_way_get_the_last_words)
+START_TEST(running_calls_fail_with_the_stderr_tail)
 {
 	struct question q, late;
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = 1 };
@@ -319,7 +319,7 @@ START_TEST(calls_under_way_get_the_last_words)
 }
 END_TEST
 
-START_TEST(the_plugins_errors_come_through)
+START_TEST(callers_get_the_plugins_errors)
 {
 	struct question q;
 	struct pf_extent program;
@@ -341,7 +341,7 @@ START_TEST(the_plugins_errors_come_through)
 }
 END_TEST
 
-START_TEST(stopping_ends_the_calls_under_way)
+START_TEST(stopping_ends_running_calls)
 {
 	static struct question q[40];
 	struct pf_extent program;
@@ -373,7 +373,7 @@ START_TEST(stopping_ends_the_calls_under_way)
 }
 END_TEST
 
-START_TEST(waiters_are_woken)
+START_TEST(a_start_wakes_the_waiters)
 {
 	struct event waiting;
 	struct pf_instance *instance;
@@ -432,16 +432,16 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, a_worker_describes_its_plugin, 0, n_plugins);
 	tcase_add_loop_test(tc, a_worker_computes, 0, n_plugins);
-	tcase_add_test(tc, a_killed_worker_comes_back);
+	tcase_add_test(tc, a_killed_worker_is_restarted);
 	suite_add_tcase(s, tc);
 	tcase_add_checked_fixture(faulty, open_arena, close_arena);
 	tcase_set_timeout(faulty, 60);
 	unit_add_cases(faulty, a_start_that_fails_says_why, starts);
-	unit_add_cases(faulty, calls_under_way_get_the_last_words, deaths);
-	tcase_add_test(faulty, the_plugins_errors_come_through);
-	tcase_add_test(faulty, stopping_ends_the_calls_under_way);
-	tcase_add_test(faulty, a_instance_is_there_or_awaited);
-	tcase_add_test(faulty, waiters_are_woken);
+	unit_add_cases(faulty, running_calls_fail_with_the_stderr_tail, deaths);
+	tcase_add_test(faulty, callers_get_the_plugins_errors);
+	tcase_add_test(faulty, stopping_ends_running_calls);
+	tcase_add_test(faulty, a_caller_gets_an_instance_or_a_wait);
+	tcase_add_test(faulty, a_start_wakes_the_waiters);
 	tcase_add_test(faulty, stopping_wakes_the_waiters);
 	suite_add_tcase(s, faulty);
 	return unit_run(s);

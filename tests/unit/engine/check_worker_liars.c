@@ -139,7 +139,7 @@ static void read_log(struct pf_buf *log)
 	pf_lines_reader_release(&reader);
 }
 
-START_TEST(only_the_end_of_its_words_is_kept)
+START_TEST(only_the_tail_of_stderr_is_kept)
 {
 	pf_autobuf struct pf_buf log = PF_BUF_INIT;
 
@@ -157,7 +157,7 @@ START_TEST(only_the_end_of_its_words_is_kept)
 }
 END_TEST
 
-START_TEST(short_instances_are_followed_by_others)
+START_TEST(an_instance_that_dies_early_is_replaced)
 {
 	pf_autobuf struct pf_buf log = PF_BUF_INIT;
 	unsigned restarts = 0;
@@ -178,7 +178,7 @@ START_TEST(short_instances_are_followed_by_others)
 }
 END_TEST
 
-START_TEST(another_plugin_does_not_take_its_place)
+START_TEST(a_restart_with_another_plugin_is_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct event waiting;
@@ -217,7 +217,7 @@ START_TEST(a_worker_that_hangs_up_is_replaced)
 }
 END_TEST
 
-START_TEST(ids_are_never_given_twice)
+START_TEST(ids_are_never_reused)
 {
 	struct pf_worker *nothing = NULL;
 
@@ -240,11 +240,11 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(tc, open_instances, close_instances);
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, a_lying_worker_does_not_start, liars);
-	tcase_add_test(tc, only_the_end_of_its_words_is_kept);
-	tcase_add_test(tc, short_instances_are_followed_by_others);
-	tcase_add_test(tc, another_plugin_does_not_take_its_place);
+	tcase_add_test(tc, only_the_tail_of_stderr_is_kept);
+	tcase_add_test(tc, an_instance_that_dies_early_is_replaced);
+	tcase_add_test(tc, a_restart_with_another_plugin_is_refused);
 	tcase_add_test(tc, a_worker_that_hangs_up_is_replaced);
-	tcase_add_test(tc, ids_are_never_given_twice);
+	tcase_add_test(tc, ids_are_never_reused);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

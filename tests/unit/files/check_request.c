@@ -51,7 +51,7 @@ static const struct {
 	{ "x x -> y y", "[x][x]", "[y][y]", "" },
 };
 
-START_TEST(a_run_line_is_understood)
+START_TEST(a_run_line_is_parsed)
 {
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -292,7 +292,7 @@ int main(void)
 	Suite *s = suite_create("request");
 	TCase *tc = tcase_create("core");
 
-	unit_add_cases(tc, a_run_line_is_understood, lines);
+	unit_add_cases(tc, a_run_line_is_parsed, lines);
 	unit_add_cases(tc, a_bad_run_line_is_refused, bad_lines);
 	tcase_add_test(tc, a_line_may_have_many_names);
 	unit_add_cases(tc, a_json_request_is_understood, objects);

@@ -58,7 +58,7 @@ static const struct {
 	{ "cpu_device_count:int64=4", "cpu_device_count", "4" },
 };
 
-START_TEST(a_good_word_is_understood)
+START_TEST(a_good_option_is_accepted)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *value = NULL;
@@ -114,7 +114,7 @@ static const struct {
 	{ "cpu_device_count=99999999999999999999", "expected an integer from 1 to 1024" },
 };
 
-START_TEST(a_bad_word_is_refused)
+START_TEST(a_bad_option_is_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *value = NULL;
@@ -206,8 +206,8 @@ int main(void)
 	Suite *s = suite_create("create_options");
 	TCase *tc = tcase_create("core");
 
-	unit_add_cases(tc, a_good_word_is_understood, good);
-	unit_add_cases(tc, a_bad_word_is_refused, bad);
+	unit_add_cases(tc, a_good_option_is_accepted, good);
+	unit_add_cases(tc, a_bad_option_is_refused, bad);
 	unit_add_cases(tc, values_are_checked, values);
 	tcase_add_test(tc, there_are_limits);
 	suite_add_tcase(s, tc);

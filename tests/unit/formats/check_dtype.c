@@ -244,7 +244,7 @@ static const char *const no_safetensors[] = {
 	"<f4",  "F8_E8M0FNU", "F8_E4M3 ", "INVALID", "TOKEN",
 };
 
-START_TEST(what_is_no_safetensors_name)
+START_TEST(wrong_safetensors_names_are_refused)
 {
 	ck_assert_int_eq(pf_dtype_from_safetensors(no_safetensors[_i],
 						   strlen(no_safetensors[_i])),
@@ -252,7 +252,7 @@ START_TEST(what_is_no_safetensors_name)
 }
 END_TEST
 
-START_TEST(no_name_has_a_nul)
+START_TEST(names_with_a_nul_are_refused)
 {
 	ck_assert_int_eq(pf_dtype_parse("F32\0", 4), PF_DTYPE_INVALID);
 	ck_assert_int_eq(pf_dtype_parse("F32\0x", 5), PF_DTYPE_INVALID);
@@ -264,7 +264,7 @@ END_TEST
 static const int invalid[] = { -1, PF_DTYPE_INVALID, PF_DTYPE_TOKEN, PF_DTYPE_COUNT,
 			       1 << 30 };
 
-START_TEST(what_is_no_type)
+START_TEST(wrong_type_names_are_refused)
 {
 	enum pf_dtype d = (enum pf_dtype)invalid[_i];
 
@@ -279,14 +279,14 @@ END_TEST
 
 static const int no_xla[] = { -1, 0, 13, 14, 34, 35, 255, 1 << 20 };
 
-START_TEST(what_is_no_xla_array_type)
+START_TEST(xla_types_that_arrays_cannot_have_are_refused)
 {
 	ck_assert_int_eq(pf_dtype_from_xla(no_xla[_i]), PF_DTYPE_INVALID);
 	ck_assert_int_eq(pf_dtype_from_xla(17), PF_DTYPE_TOKEN);
 }
 END_TEST
 
-START_TEST(young_types_need_young_plugins)
+START_TEST(new_types_need_new_plugins)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -311,11 +311,11 @@ int main(void)
 	tcase_add_test(tc, every_type_is_in_the_table);
 	unit_add_cases(tc, other_names, names);
 	unit_add_cases(tc, safetensors_names, safetensors);
-	unit_add_cases(tc, what_is_no_safetensors_name, no_safetensors);
-	tcase_add_test(tc, no_name_has_a_nul);
-	unit_add_cases(tc, what_is_no_type, invalid);
-	unit_add_cases(tc, what_is_no_xla_array_type, no_xla);
-	tcase_add_test(tc, young_types_need_young_plugins);
+	unit_add_cases(tc, wrong_safetensors_names_are_refused, no_safetensors);
+	tcase_add_test(tc, names_with_a_nul_are_refused);
+	unit_add_cases(tc, wrong_type_names_are_refused, invalid);
+	unit_add_cases(tc, xla_types_that_arrays_cannot_have_are_refused, no_xla);
+	tcase_add_test(tc, new_types_need_new_plugins);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

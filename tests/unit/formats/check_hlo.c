@@ -371,7 +371,7 @@ START_TEST(the_platform_is_dropped)
 }
 END_TEST
 
-START_TEST(the_platform_is_missed)
+START_TEST(a_missing_platform_argument_is_refused)
 {
 	static const struct module none = {
 		.outputs = { { F32, 1, { 8 }, 1, { 0 }, false } }, .n_outputs = 1
@@ -423,7 +423,7 @@ int main(void)
 	tcase_add_test(tc, as_json);
 	tcase_add_test(tc, modules_are_unwrapped);
 	tcase_add_test(tc, the_platform_is_dropped);
-	tcase_add_test(tc, the_platform_is_missed);
+	tcase_add_test(tc, a_missing_platform_argument_is_refused);
 	tcase_add_test(tc, memory_spaces);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

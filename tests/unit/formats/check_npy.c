@@ -174,7 +174,7 @@ static const struct {
 	  2 },
 };
 
-START_TEST(good_headers_cut_anywhere)
+START_TEST(good_headers_truncated_anywhere)
 {
 	for (unsigned version = 1; version <= 3; version++) {
 		struct pf_err err = PF_ERR_INIT;
@@ -441,7 +441,7 @@ int main(void)
 	Suite *s = suite_create("npy");
 	TCase *tc = tcase_create("core");
 
-	unit_add_cases(tc, good_headers_cut_anywhere, good);
+	unit_add_cases(tc, good_headers_truncated_anywhere, good);
 	unit_add_cases(tc, bad_headers, bad);
 	tcase_add_test(tc, refused_early);
 	unit_add_cases(tc, preamble, preambles);

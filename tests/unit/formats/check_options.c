@@ -114,7 +114,7 @@ START_TEST(encodes)
 }
 END_TEST
 
-START_TEST(appends_behind_what_is_there)
+START_TEST(appends_to_existing_bytes)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -349,7 +349,7 @@ static const struct {
 	{ "\x1a\x04\x0a", 3, NULL },
 };
 
-START_TEST(assignments_are_told_as_they_are_given)
+START_TEST(device_assignments_are_reported)
 {
 	struct json_object *json = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -369,7 +369,7 @@ START_TEST(assignments_are_told_as_they_are_given)
 }
 END_TEST
 
-START_TEST(long_names_are_cut)
+START_TEST(long_names_are_truncated)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -480,12 +480,12 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	unit_add_cases(tc, encodes, good);
-	tcase_add_test(tc, appends_behind_what_is_there);
+	tcase_add_test(tc, appends_to_existing_bytes);
 	unit_add_cases(tc, refuses, bad);
 	unit_add_cases(tc, the_program_and_the_plugin_decide, defaults);
 	unit_add_cases(tc, names_a_plugin, plugins);
-	unit_add_cases(tc, assignments_are_told_as_they_are_given, assignments);
-	tcase_add_test(tc, long_names_are_cut);
+	unit_add_cases(tc, device_assignments_are_reported, assignments);
+	tcase_add_test(tc, long_names_are_truncated);
 	unit_add_cases(tc, defaults_are_merged, merges);
 	unit_add_cases(tc, flags_for_all_users, flags);
 	suite_add_tcase(s, tc);

@@ -243,7 +243,7 @@ START_TEST(nesting)
 }
 END_TEST
 
-START_TEST(nesting_tells_the_line)
+START_TEST(nesting_errors_name_the_line)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_program_facts facts;
@@ -294,7 +294,7 @@ static const struct {
 	{ "mhlo.num_replicas = 99999999999999999999", 0, 0, false },
 };
 
-START_TEST(text_tells_its_attributes)
+START_TEST(attributes_are_read_from_text)
 {
 	struct pf_program_facts facts;
 	size_t len = strlen(attributes[_i].text);
@@ -349,7 +349,7 @@ static const struct {
 	  { 0 } },
 };
 
-START_TEST(bytecode_tells_its_version)
+START_TEST(the_version_is_read_from_bytecode)
 {
 	struct pf_program_facts facts;
 	char *copy = malloc(producers[_i].len);
@@ -388,7 +388,7 @@ static const struct {
 	  false },
 };
 
-START_TEST(files_report_what_they_are)
+START_TEST(files_report_their_format)
 {
 	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
@@ -521,15 +521,15 @@ int main(void)
 	tcase_add_test(tc, pjrt_formats);
 	unit_add_cases(tc, checks_contents, contents);
 	unit_add_cases(tc, nesting, nests);
-	tcase_add_test(tc, nesting_tells_the_line);
+	tcase_add_test(tc, nesting_errors_name_the_line);
 	tcase_add_test(tc, every_format_has_an_extension);
-	unit_add_cases(tc, text_tells_its_attributes, attributes);
-	unit_add_cases(tc, files_report_what_they_are, files);
+	unit_add_cases(tc, attributes_are_read_from_text, attributes);
+	unit_add_cases(tc, files_report_their_format, files);
 	unit_add_cases(tc, a_module_for_several_platforms_is_refused, files);
 	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
 	unit_add_cases(tc, exports_are_for_platforms, platforms);
 	tcase_add_test(tc, a_module_with_its_configuration_is_unwrapped);
-	unit_add_cases(tc, bytecode_tells_its_version, producers);
+	unit_add_cases(tc, the_version_is_read_from_bytecode, producers);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

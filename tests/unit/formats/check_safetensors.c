@@ -148,7 +148,7 @@ START_TEST(good_headers)
 }
 END_TEST
 
-START_TEST(cut_anywhere)
+START_TEST(truncated_anywhere)
 {
 	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
 	struct pf_err err = PF_ERR_INIT;
@@ -170,7 +170,7 @@ START_TEST(cut_anywhere)
 END_TEST
 
 /* Said to end early, no good header is one: its last brace is missing. */
-START_TEST(whole_but_shorter)
+START_TEST(a_shorter_whole_header_is_refused)
 {
 	size_t end = strlen(good[_i].text);
 
@@ -250,7 +250,7 @@ static struct pf_buf many(size_t n, const char *last)
 	return make(text.data, text.len);
 }
 
-START_TEST(as_many_as_there_may_be)
+START_TEST(the_maximum_number_of_tensors)
 {
 	pf_autobuf struct pf_buf src = many(PF_SAFETENSORS_MAX_TENSORS, "layer.1");
 	struct pf_err err = PF_ERR_INIT;
@@ -291,7 +291,7 @@ static long peak_kib(void)
 }
 
 /* Ten million entries, as far as the longest header goes, are no reason to go on. */
-START_TEST(too_many)
+START_TEST(too_many_tensors_are_refused)
 {
 	static const char entry[] = "\"\":" OF("U8", "[0]", "[0,0]") ",";
 	const size_t n = (PF_SAFETENSORS_MAX_HEADER - 1) / (sizeof(entry) - 1);
@@ -440,11 +440,11 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, good_headers, good);
-	unit_add_cases(tc, cut_anywhere, good);
-	unit_add_cases(tc, whole_but_shorter, good);
+	unit_add_cases(tc, truncated_anywhere, good);
+	unit_add_cases(tc, a_shorter_whole_header_is_refused, good);
 	unit_add_cases(tc, preamble, lengths);
-	tcase_add_test(tc, as_many_as_there_may_be);
-	tcase_add_test(tc, too_many);
+	tcase_add_test(tc, the_maximum_number_of_tensors);
+	tcase_add_test(tc, too_many_tensors_are_refused);
 	tcase_add_test(tc, long_metadata);
 	tcase_add_test(tc, long_names_in_sentences);
 	unit_add_cases(tc, print_then_parse, shapes);

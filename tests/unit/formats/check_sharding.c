@@ -243,7 +243,7 @@ START_TEST(gives_parts)
 }
 END_TEST
 
-START_TEST(refuses_what_is_not_even)
+START_TEST(uneven_splits_are_refused)
 {
 	struct pf_shape shape = { 2, { 6, 5 } }, shard;
 	struct pf_err err = PF_ERR_INIT;
@@ -322,7 +322,7 @@ static void check_part(const struct pf_block *b, size_t size, const unsigned cha
 	} while (next(&b->part, at));
 }
 
-START_TEST(cuts_and_pastes)
+START_TEST(splits_and_joins)
 {
 	static const size_t sizes[] = { 1, 2, 4, 16 };
 
@@ -488,8 +488,8 @@ int main(void)
 	unit_add_cases(tc, refuses, refusals);
 	tcase_add_test(tc, prints_what_it_reads);
 	unit_add_cases(tc, gives_parts, parts);
-	tcase_add_test(tc, refuses_what_is_not_even);
-	unit_add_cases(tc, cuts_and_pastes, cuts);
+	tcase_add_test(tc, uneven_splits_are_refused);
+	unit_add_cases(tc, splits_and_joins, cuts);
 	tcase_add_test(tc, tiles_become_shardings);
 	tcase_add_test(tc, disagreements);
 	tcase_add_test(tc, equal_tiles);

@@ -213,7 +213,7 @@ static const struct {
 	{ PF_DTYPE_C64, "2e0-2e+0j", { 0, { 0 } }, { 0, 0, 0, 0x40, 0, 0, 0, 0xc0 } },
 };
 
-START_TEST(reads_what_people_write)
+START_TEST(reads_hand_written_text)
 {
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -384,7 +384,7 @@ static const struct {
 	{ "", 0 },
 };
 
-START_TEST(without_a_type_any_number_will_do)
+START_TEST(without_a_type_any_number_is_accepted)
 {
 	struct pf_text_check c = { .at = 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -439,7 +439,7 @@ START_TEST(long_words_and_rows)
 }
 END_TEST
 
-START_TEST(no_memory_is_told)
+START_TEST(lack_of_memory_is_reported)
 {
 	struct pf_buf full = { .failed = true };
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -455,7 +455,7 @@ START_TEST(no_memory_is_told)
 END_TEST
 
 /* Where a comma is the decimal point.  Skipped, in effect, where no such locale is. */
-START_TEST(no_locale_matters)
+START_TEST(the_locale_changes_nothing)
 {
 	static const char *const names[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C" };
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
@@ -485,14 +485,14 @@ int main(void)
 	unit_add_cases(tc, writes_elements_and_reads_them, elements);
 	unit_add_cases(tc, rows_and_blocks, layouts);
 	unit_add_cases(tc, prints_in_pieces, layouts);
-	unit_add_cases(tc, reads_what_people_write, reads);
+	unit_add_cases(tc, reads_hand_written_text, reads);
 	unit_add_cases(tc, refuses_with_the_place, refused);
 	unit_add_cases(tc, checks_lines_as_they_come, reads);
 	unit_add_cases(tc, refuses_lines_as_they_come, refused);
-	unit_add_cases(tc, without_a_type_any_number_will_do, untyped);
+	unit_add_cases(tc, without_a_type_any_number_is_accepted, untyped);
 	tcase_add_test(tc, long_words_and_rows);
-	tcase_add_test(tc, no_memory_is_told);
-	tcase_add_test(tc, no_locale_matters);
+	tcase_add_test(tc, lack_of_memory_is_reported);
+	tcase_add_test(tc, the_locale_changes_nothing);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

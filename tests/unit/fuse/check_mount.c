@@ -237,7 +237,7 @@ static void write_mapped(int go, int done)
 	expect(munmap(p, SIZE) == 0, 3);
 }
 
-START_TEST(mappings_write)
+START_TEST(a_mapping_writes_the_file)
 {
 	int go, done;
 	pid_t pid = start(write_mapped, &go, &done);
@@ -277,7 +277,7 @@ static void watch(int go, int done)
 		usleep(1000);
 }
 
-START_TEST(mappings_see_what_changes)
+START_TEST(a_mapping_shows_changes_of_the_file)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "file");
 	int go, done;
@@ -312,7 +312,7 @@ static void look(int go, int done)
 }
 
 /* However long the kernel keeps them, a directory's attributes are never old. */
-START_TEST(directories_are_exact)
+START_TEST(a_listing_has_exactly_the_linked_names)
 {
 	struct pf_node *in = pf_dir_lookup(pf_tree_root(tree), "dir");
 	int go, done;
@@ -473,12 +473,12 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, mount_teardown);
 	tcase_set_timeout(tc, 60);
 	if (has_mappings()) {
-		tcase_add_test(tc, mappings_write);
-		tcase_add_test(tc, mappings_see_what_changes);
+		tcase_add_test(tc, a_mapping_writes_the_file);
+		tcase_add_test(tc, a_mapping_shows_changes_of_the_file);
 		tcase_add_test(tc, stopping_waits_for_no_page);
 		tcase_add_test(tc, a_control_file_has_no_pages);
 	}
-	tcase_add_test(tc, directories_are_exact);
+	tcase_add_test(tc, a_listing_has_exactly_the_linked_names);
 	tcase_add_test(tc, attributes_by_name);
 	tcase_add_test(tc, copies);
 	suite_add_tcase(s, tc);

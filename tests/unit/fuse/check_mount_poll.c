@@ -115,7 +115,7 @@ static void use(int (*wait_for)(int fd, int ms), int go)
 	_exit(0);
 }
 
-START_TEST(who_waits_is_woken)
+START_TEST(an_event_wakes_a_polling_process)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
 	int go[2], status;
@@ -138,7 +138,7 @@ START_TEST(who_waits_is_woken)
 END_TEST
 
 /* A caller that sleeps when the mount ends: no leak, no crash. */
-START_TEST(the_mount_ends_meanwhile)
+START_TEST(unmounting_wakes_a_polling_process)
 {
 	int go[2];
 	char c;
@@ -181,8 +181,8 @@ int main(void)
 	mount_end();
 	tcase_add_checked_fixture(tc, setup, mount_teardown);
 	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, who_waits_is_woken, ways);
-	tcase_add_test(tc, the_mount_ends_meanwhile);
+	unit_add_cases(tc, an_event_wakes_a_polling_process, ways);
+	tcase_add_test(tc, unmounting_wakes_a_polling_process);
 	suite_add_tcase(s, tc);
 	status = unit_run(s);
 	rmdir(point);

@@ -121,7 +121,7 @@ static bool lies_in(const struct fixture *f, struct PJRT_Buffer *buffer,
 }
 
 /* From everywhere to everywhere, and the copy stays when its source goes. */
-START_TEST(copies_go_everywhere)
+START_TEST(every_memory_takes_copies)
 {
 	static _Alignas(64) const uint8_t bytes[SOME] = { 1, 2, 3, 250, 15, 0, 77 };
 	struct fixture f = begin(plugins[_i]);
@@ -299,7 +299,7 @@ START_TEST(programs_take_arguments_from_every_memory)
 END_TEST
 
 /* Tokens, what was donated, and devices of other processes. */
-START_TEST(what_cannot_be_copied)
+START_TEST(uncopyable_buffers_are_refused)
 {
 	static const char text[] =
 		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
@@ -342,7 +342,7 @@ START_TEST(what_cannot_be_copied)
 END_TEST
 
 /* What makes a plugin abort, crash or touch too much memory does not reach it. */
-START_TEST(deadly_shapes_are_refused)
+START_TEST(shapes_that_crash_plugins_are_refused)
 {
 	static const struct {
 		int dtype;
@@ -426,7 +426,7 @@ static PJRT_Error *refuse(PJRT_Buffer_CopyToDevice_Args *args)
 	return copy_to_device(args);
 }
 
-START_TEST(a_refusal_within_one_device_is_got_round)
+START_TEST(a_refused_copy_within_a_device_goes_through_the_host)
 {
 	static const uint8_t bytes[SOME] = { 1, 0, 1, 1 };
 	static const int dtypes[] = { PF_DTYPE_U8, PF_DTYPE_PRED, PF_DTYPE_U4 };
@@ -465,16 +465,17 @@ int main(void)
 	find_plugins();
 	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, copies_go_everywhere, 0, n_plugins);
+	tcase_add_loop_test(tc, every_memory_takes_copies, 0, n_plugins);
 	tcase_add_loop_test(tc, copies_share_nothing, 0, n_plugins);
 	tcase_add_loop_test(tc, every_type_in_every_memory, 0, n_plugins);
 	tcase_add_loop_test(tc, empty_arrays_are_copied_and_made, 0, n_plugins);
 	tcase_add_loop_test(tc, used_memory_is_zeroed, 0, n_plugins);
 	tcase_add_loop_test(tc, programs_take_arguments_from_every_memory, 0, n_plugins);
-	tcase_add_loop_test(tc, what_cannot_be_copied, 0, n_plugins);
-	tcase_add_loop_test(tc, deadly_shapes_are_refused, 0, n_plugins);
+	tcase_add_loop_test(tc, uncopyable_buffers_are_refused, 0, n_plugins);
+	tcase_add_loop_test(tc, shapes_that_crash_plugins_are_refused, 0, n_plugins);
 	tcase_add_loop_test(tc, missing_functions_are_named, 0, n_plugins);
-	tcase_add_loop_test(tc, a_refusal_within_one_device_is_got_round, 0, n_plugins);
+	tcase_add_loop_test(tc, a_refused_copy_within_a_device_goes_through_the_host, 0,
+			    n_plugins);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

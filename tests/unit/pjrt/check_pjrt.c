@@ -144,7 +144,7 @@ START_TEST(lone_replica_is_refused)
 }
 END_TEST
 
-START_TEST(facts_are_told_or_refused)
+START_TEST(facts_are_reported_or_refused)
 {
 	static pj_executable_fact *const facts[] = {
 		pj_executable_name,         pj_executable_fingerprint,
@@ -213,7 +213,7 @@ START_TEST(memory_spaces_can_be_chosen)
 END_TEST
 
 /* What makes a plugin abort or crash does not reach it. */
-START_TEST(deadly_arguments_are_refused)
+START_TEST(arguments_that_crash_plugins_are_refused)
 {
 	static const struct {
 		int dtype;
@@ -254,7 +254,7 @@ START_TEST(deadly_arguments_are_refused)
 END_TEST
 
 /* The types that the API version allows, by the numbers of PJRT_Buffer_Type. */
-START_TEST(young_types_need_young_plugins)
+START_TEST(new_types_need_new_plugins)
 {
 	struct pj_plugin *plugin = load(plugins[0]);
 	struct pf_err err = PF_ERR_INIT;
@@ -273,7 +273,7 @@ START_TEST(young_types_need_young_plugins)
 }
 END_TEST
 
-START_TEST(files_that_are_no_plugins)
+START_TEST(files_without_a_plugin_are_refused)
 {
 	struct pj_plugin *plugin = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -428,12 +428,12 @@ int main(void)
 	tcase_add_loop_test(each, plugin_and_client_describe_themselves, 0, n_plugins);
 	tcase_add_loop_test(each, program_runs, 0, n_plugins);
 	tcase_add_loop_test(each, lone_replica_is_refused, 0, n_plugins);
-	tcase_add_loop_test(each, facts_are_told_or_refused, 0, n_plugins);
+	tcase_add_loop_test(each, facts_are_reported_or_refused, 0, n_plugins);
 	tcase_add_loop_test(each, memory_spaces_can_be_chosen, 0, n_plugins);
-	tcase_add_loop_test(each, deadly_arguments_are_refused, 0, n_plugins);
+	tcase_add_loop_test(each, arguments_that_crash_plugins_are_refused, 0, n_plugins);
 	tcase_add_loop_test(each, short_tables_are_respected, 0, n_plugins);
-	tcase_add_test(once, young_types_need_young_plugins);
-	tcase_add_test(once, files_that_are_no_plugins);
+	tcase_add_test(once, new_types_need_new_plugins);
+	tcase_add_test(once, files_without_a_plugin_are_refused);
 	unit_add_cases(once, strange_tables_are_refused, strangers);
 	tcase_add_test(once, short_extensions_are_respected);
 	tcase_add_test(once, options_are_checked);

@@ -174,7 +174,7 @@ START_TEST(tables_of_every_length)
 END_TEST
 
 /* A table that is long enough and lacks one function in its middle. */
-START_TEST(what_is_missing_is_named)
+START_TEST(missing_functions_are_named)
 {
 	PJRT_Api api = *table(plugins[0]);
 	struct pj_plugin *plugin = NULL;
@@ -211,7 +211,7 @@ int main(void)
 	tcase_add_loop_test(each, the_tables_are_known, 0, n_plugins);
 	tcase_add_loop_test(each, functions_of_extensions_have_names, 0, n_plugins);
 	tcase_add_test(once, tables_of_every_length);
-	tcase_add_test(once, what_is_missing_is_named);
+	tcase_add_test(once, missing_functions_are_named);
 	suite_add_tcase(s, each);
 	suite_add_tcase(s, once);
 	return unit_run(s);

@@ -65,7 +65,7 @@ static const struct {
 	{ 0, 16, ROWS, 16, false },    { 3, 5, 7, 11, false },
 };
 
-START_TEST(cut)
+START_TEST(split_into_parts)
 {
 	struct pf_block b =
 		block(parts[_i].row, parts[_i].column, parts[_i].rows, parts[_i].columns);
@@ -93,7 +93,7 @@ START_TEST(cut)
 }
 END_TEST
 
-START_TEST(joined)
+START_TEST(parts_are_joined)
 {
 	struct pf_value *v, *part[4], *again;
 	struct pf_block blocks[4], all = block(0, 0, ROWS, COLUMNS);
@@ -123,7 +123,7 @@ START_TEST(joined)
 END_TEST
 
 /* No room: nothing is taken. */
-START_TEST(no_room)
+START_TEST(without_room_no_part_is_made)
 {
 	struct pf_shape shape = { .rank = 2, .dims = { 2, INT64_C(1) << 40 } };
 	struct pf_block b = { .whole = shape, .part = { 2, { 2, INT64_C(1) << 39 } } };
@@ -148,9 +148,9 @@ int main(void)
 	find_plugins();
 	tcase_add_checked_fixture(tc, open_all, close_store);
 	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, cut, parts);
-	tcase_add_test(tc, joined);
-	tcase_add_test(tc, no_room);
+	unit_add_cases(tc, split_into_parts, parts);
+	tcase_add_test(tc, parts_are_joined);
+	tcase_add_test(tc, without_room_no_part_is_made);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

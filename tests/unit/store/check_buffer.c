@@ -58,7 +58,7 @@ START_TEST(declared_bytes_have_a_size)
 }
 END_TEST
 
-START_TEST(one_write_may_not_be_too_long_either)
+START_TEST(a_write_beyond_the_size_is_refused)
 {
 	make(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
@@ -68,7 +68,7 @@ START_TEST(one_write_may_not_be_too_long_either)
 }
 END_TEST
 
-START_TEST(what_cannot_be_is_not_declared)
+START_TEST(impossible_types_are_not_declared)
 {
 	struct pf_shape s = { .rank = 2, .dims = { INT64_C(1) << 40, INT64_C(1) << 40 } };
 
@@ -79,7 +79,7 @@ START_TEST(what_cannot_be_is_not_declared)
 }
 END_TEST
 
-START_TEST(no_elements_are_a_whole_array)
+START_TEST(an_array_without_elements_is_whole)
 {
 	struct pf_value *v;
 
@@ -152,7 +152,7 @@ START_TEST(text_becomes_numbers)
 END_TEST
 
 /* Only what is short and comes in order is looked at before it is whole. */
-START_TEST(text_out_of_order_is_left_alone)
+START_TEST(text_out_of_order_is_kept_unparsed)
 {
 	struct pf_value *v;
 
@@ -218,7 +218,7 @@ START_TEST(writing_after_a_commit_copies)
 }
 END_TEST
 
-START_TEST(a_commit_gives_room_back)
+START_TEST(a_commit_frees_unused_room)
 {
 	static char byte[4096];
 	uint64_t whole;
@@ -293,7 +293,7 @@ static const struct {
 	{ INT64_MAX, 1 }, { UINT64_MAX, 1 }, { UINT64_MAX - 5, 10 }, { INT64_MAX - 1, 2 }
 };
 
-START_TEST(offsets_have_an_end)
+START_TEST(offsets_have_a_maximum)
 {
 	make(PF_FORMAT_NONE);
 	ck_assert_int_eq(pf_buffer_write(buffer, "0123456789", ends[_i].len, ends[_i].off,
@@ -314,18 +314,18 @@ int main(void)
 	unit_add_cases(tc, extensions_name_formats, names);
 	tcase_add_test(tc, undeclared_bytes_are_bytes);
 	tcase_add_test(tc, declared_bytes_have_a_size);
-	tcase_add_test(tc, one_write_may_not_be_too_long_either);
-	tcase_add_test(tc, what_cannot_be_is_not_declared);
-	tcase_add_test(tc, no_elements_are_a_whole_array);
+	tcase_add_test(tc, a_write_beyond_the_size_is_refused);
+	tcase_add_test(tc, impossible_types_are_not_declared);
+	tcase_add_test(tc, an_array_without_elements_is_whole);
 	tcase_add_test(tc, holes_are_zeros);
 	unit_add_cases(tc, text_becomes_numbers, texts);
-	tcase_add_test(tc, text_out_of_order_is_left_alone);
+	tcase_add_test(tc, text_out_of_order_is_kept_unparsed);
 	unit_add_cases(tc, writing_after_a_commit_copies, changes);
-	tcase_add_test(tc, a_commit_gives_room_back);
+	tcase_add_test(tc, a_commit_frees_unused_room);
 	tcase_add_test(tc, truncating_empties);
 	unit_add_cases(tc, a_shorter_file_can_be_filled_again, sizes);
 	tcase_add_test(tc, the_memory_limit_is_kept);
-	unit_add_cases(tc, offsets_have_an_end, ends);
+	unit_add_cases(tc, offsets_have_a_maximum, ends);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

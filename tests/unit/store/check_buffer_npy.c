@@ -152,7 +152,7 @@ static const struct {
 	{ 151, "F32[2,3] takes 24 bytes of data, 23 came" },
 };
 
-START_TEST(a_part_is_no_array)
+START_TEST(a_partial_file_is_not_an_array)
 {
 	struct pf_value *v;
 
@@ -172,7 +172,7 @@ START_TEST(a_part_is_no_array)
 }
 END_TEST
 
-START_TEST(column_major_files_are_turned)
+START_TEST(column_major_files_are_transposed)
 {
 	static const float turned[6] = { 1, 3, 5, 2, 4, 6 };
 	char *order;
@@ -199,8 +199,8 @@ int main(void)
 	tcase_add_test(tc, data_may_come_before_the_header);
 	unit_add_cases(tc, a_wrong_header_is_refused_at_once, headers);
 	tcase_add_test(tc, too_much_is_refused_at_once);
-	unit_add_cases(tc, a_part_is_no_array, parts);
-	tcase_add_test(tc, column_major_files_are_turned);
+	unit_add_cases(tc, a_partial_file_is_not_an_array, parts);
+	tcase_add_test(tc, column_major_files_are_transposed);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

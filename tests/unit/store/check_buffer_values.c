@@ -4,7 +4,7 @@
 
 /* --- other formats ------------------------------------------------------------------- */
 
-START_TEST(a_scratch_file_is_no_array)
+START_TEST(a_scratch_file_is_not_an_array)
 {
 	struct pf_value *v;
 
@@ -63,7 +63,7 @@ START_TEST(another_view_can_be_written)
 }
 END_TEST
 
-START_TEST(another_view_can_be_begun)
+START_TEST(a_partial_write_may_use_another_view)
 {
 	make_file();
 	make(PF_FORMAT_NPY);
@@ -89,7 +89,7 @@ static void set_state(struct pf_value *v, enum pf_value_state state)
 	pf_unlock(&v->lock);
 }
 
-START_TEST(a_refused_upload_is_told)
+START_TEST(a_refused_upload_is_reported)
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_value *v, *got;
@@ -115,7 +115,7 @@ START_TEST(a_refused_upload_is_told)
 }
 END_TEST
 
-START_TEST(a_shared_value_stays_with_the_others)
+START_TEST(other_buffers_keep_a_shared_value)
 {
 	struct pf_buffer *other;
 	struct pf_value *v;
@@ -136,7 +136,7 @@ START_TEST(a_shared_value_stays_with_the_others)
 }
 END_TEST
 
-START_TEST(a_donated_value_takes_its_bytes_along)
+START_TEST(a_donated_value_loses_its_bytes)
 {
 	struct pf_value *v;
 
@@ -181,7 +181,7 @@ START_TEST(only_conversions_are_slow)
 }
 END_TEST
 
-START_TEST(what_is_known_is_told)
+START_TEST(known_types_and_shapes_are_reported)
 {
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 
@@ -205,16 +205,16 @@ int main(void)
 	TCase *tc = tcase_create("values");
 
 	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_add_test(tc, a_refused_upload_is_told);
-	tcase_add_test(tc, a_shared_value_stays_with_the_others);
-	tcase_add_test(tc, a_donated_value_takes_its_bytes_along);
+	tcase_add_test(tc, a_refused_upload_is_reported);
+	tcase_add_test(tc, other_buffers_keep_a_shared_value);
+	tcase_add_test(tc, a_donated_value_loses_its_bytes);
 	tcase_add_test(tc, a_discarded_buffer_keeps_nothing);
 	tcase_add_test(tc, only_conversions_are_slow);
-	tcase_add_test(tc, what_is_known_is_told);
-	tcase_add_test(tc, a_scratch_file_is_no_array);
+	tcase_add_test(tc, known_types_and_shapes_are_reported);
+	tcase_add_test(tc, a_scratch_file_is_not_an_array);
 	tcase_add_test(tc, a_rename_gives_another_format);
 	unit_add_cases(tc, another_view_can_be_written, adoptions);
-	tcase_add_test(tc, another_view_can_be_begun);
+	tcase_add_test(tc, a_partial_write_may_use_another_view);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

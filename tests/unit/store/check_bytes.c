@@ -48,7 +48,7 @@ static void check_filled(const struct pf_bytes *b, uint64_t len)
 			ck_abort_msg("byte %llu is another", (unsigned long long)i);
 }
 
-START_TEST(references_keep_them)
+START_TEST(references_keep_the_bytes)
 {
 	struct pf_bytes *b = filled(5000);
 
@@ -62,7 +62,7 @@ START_TEST(references_keep_them)
 }
 END_TEST
 
-START_TEST(too_many_are_refused)
+START_TEST(too_many_bytes_are_refused)
 {
 	struct pf_bytes *b = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -96,7 +96,7 @@ static const struct {
 	{ 1000, 0, 0, true, true },
 };
 
-START_TEST(reserving_copies_what_others_hold)
+START_TEST(reserving_copies_shared_bytes)
 {
 	uint64_t len = cases[_i].len, want = cases[_i].cap;
 	struct pf_bytes *b = filled(len), *old = b;
@@ -119,7 +119,7 @@ START_TEST(reserving_copies_what_others_hold)
 END_TEST
 
 /* A copy keeps what is to be kept even where fewer bytes are asked for. */
-START_TEST(a_copy_has_room_for_what_it_keeps)
+START_TEST(a_copy_has_room_for_the_kept_bytes)
 {
 	struct pf_bytes *b = filled(100000), *old = pf_bytes_ref(b), *next = filled(256);
 
@@ -158,7 +158,7 @@ START_TEST(a_failure_changes_nothing)
 END_TEST
 
 /* Room for twice as much, as long as there is; then for what is needed, to the last byte. */
-START_TEST(room_is_used_up)
+START_TEST(bytes_grow_until_the_memory_limit)
 {
 	struct pf_bytes *b = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -187,12 +187,12 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_add_test(tc, references_keep_them);
-	tcase_add_test(tc, too_many_are_refused);
-	unit_add_cases(tc, reserving_copies_what_others_hold, cases);
-	tcase_add_test(tc, a_copy_has_room_for_what_it_keeps);
+	tcase_add_test(tc, references_keep_the_bytes);
+	tcase_add_test(tc, too_many_bytes_are_refused);
+	unit_add_cases(tc, reserving_copies_shared_bytes, cases);
+	tcase_add_test(tc, a_copy_has_room_for_the_kept_bytes);
 	unit_add_cases(tc, a_failure_changes_nothing, too_much);
-	tcase_add_test(tc, room_is_used_up);
+	tcase_add_test(tc, bytes_grow_until_the_memory_limit);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

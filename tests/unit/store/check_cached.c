@@ -97,7 +97,7 @@ static void compile_and_print(unsigned n, enum pf_cache_use use, struct pf_buf *
 	pf_executable_unref(x);
 }
 
-START_TEST(the_same_is_known)
+START_TEST(an_equal_program_is_a_hit)
 {
 	struct pf_buf first[ARRAY_SIZE(programs)] = { { 0 } };
 
@@ -117,7 +117,7 @@ START_TEST(the_same_is_known)
 END_TEST
 
 /* What runs after a death comes from the cache, without anybody's asking. */
-START_TEST(a_death_costs_no_compile)
+START_TEST(a_restart_loads_from_the_cache)
 {
 	struct pf_cache_stats s;
 	struct pf_executable *x;
@@ -152,8 +152,8 @@ int main(void)
 	find_plugins();
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_add_loop_test(tc, the_same_is_known, 0, n_plugins);
-	tcase_add_loop_test(tc, a_death_costs_no_compile, 0, n_plugins);
+	tcase_add_loop_test(tc, an_equal_program_is_a_hit, 0, n_plugins);
+	tcase_add_loop_test(tc, a_restart_loads_from_the_cache, 0, n_plugins);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

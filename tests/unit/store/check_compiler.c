@@ -81,7 +81,7 @@ static void finish(unsigned n)
 	ck_assert_uint_eq(n_running, 0);
 }
 
-START_TEST(jobs_run_as_the_scheduler_says)
+START_TEST(jobs_run_in_the_schedulers_order)
 {
 	struct note notes[6];
 
@@ -101,7 +101,7 @@ START_TEST(jobs_run_as_the_scheduler_says)
 }
 END_TEST
 
-START_TEST(as_many_as_may)
+START_TEST(as_many_jobs_run_as_there_are_slots)
 {
 	static struct note notes[MANY];
 
@@ -131,7 +131,7 @@ static void run_thrice(struct pf_compile_job *job)
 	pf_unlock(&lock);
 }
 
-START_TEST(a_job_may_come_again_or_free_itself)
+START_TEST(a_job_may_be_queued_again_or_free_itself)
 {
 	open_compiler(1);
 	for (unsigned i = 1; i <= 20; i++) {
@@ -146,7 +146,7 @@ START_TEST(a_job_may_come_again_or_free_itself)
 }
 END_TEST
 
-START_TEST(stopping_runs_what_is_queued)
+START_TEST(stopping_runs_the_queued_jobs)
 {
 	struct note notes[4];
 
@@ -239,10 +239,10 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, jobs_run_as_the_scheduler_says);
-	tcase_add_test(tc, as_many_as_may);
-	tcase_add_test(tc, a_job_may_come_again_or_free_itself);
-	tcase_add_test(tc, stopping_runs_what_is_queued);
+	tcase_add_test(tc, jobs_run_in_the_schedulers_order);
+	tcase_add_test(tc, as_many_jobs_run_as_there_are_slots);
+	tcase_add_test(tc, a_job_may_be_queued_again_or_free_itself);
+	tcase_add_test(tc, stopping_runs_the_queued_jobs);
 	tcase_add_test(tc, a_flight_has_one_leader);
 	tcase_add_test(tc, finishing_waits_for_puts);
 	suite_add_tcase(suite, tc);

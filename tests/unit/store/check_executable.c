@@ -53,7 +53,7 @@ static void check_state(struct pf_executable *x, const char *state)
 
 /* --- compiling ----------------------------------------------------------------------- */
 
-START_TEST(a_source_becomes_something_that_runs)
+START_TEST(a_source_becomes_a_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT, info = PF_BUF_INIT;
 	struct pf_executable *x;
@@ -98,7 +98,7 @@ static const struct {
 	{ "garbage", PF_PROGRAM_HLO, 2, "failed" },
 };
 
-START_TEST(what_is_no_program_fails)
+START_TEST(a_file_without_a_program_fails)
 {
 	struct pf_executable *x;
 	struct pf_loaded *l = NULL;
@@ -129,7 +129,7 @@ START_TEST(what_is_no_program_fails)
 END_TEST
 
 /* The one before never runs stale. */
-START_TEST(a_source_that_fails_leaves_nothing_that_runs)
+START_TEST(a_failed_source_leaves_no_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT;
 	struct pf_executable *x;
@@ -147,7 +147,7 @@ START_TEST(a_source_that_fails_leaves_nothing_that_runs)
 }
 END_TEST
 
-START_TEST(a_run_keeps_what_it_runs)
+START_TEST(a_run_keeps_its_program)
 {
 	struct pf_executable *x;
 	struct pf_loaded *l;
@@ -165,7 +165,7 @@ END_TEST
 
 /* --- superseding --------------------------------------------------------------------- */
 
-START_TEST(the_newest_source_wins)
+START_TEST(the_newest_source_is_compiled)
 {
 	struct event first, second;
 	struct pf_executable *x;
@@ -206,7 +206,7 @@ START_TEST(emptying_ends_a_compile)
 }
 END_TEST
 
-START_TEST(a_compile_is_given_up)
+START_TEST(a_compile_can_be_abandoned)
 {
 	struct event ended, again;
 	struct pf_executable *x;
@@ -367,7 +367,7 @@ END_TEST
 
 /* --- death --------------------------------------------------------------------------- */
 
-START_TEST(it_is_compiled_again_after_a_death)
+START_TEST(a_death_causes_another_compile)
 {
 	struct pf_executable *x;
 	struct pf_loaded *old, *l;
@@ -422,7 +422,7 @@ START_TEST(a_compile_waits_for_the_next_instance)
 }
 END_TEST
 
-START_TEST(without_a_worker_nothing_compiles)
+START_TEST(without_a_worker_no_program_compiles)
 {
 	struct pf_executable *x;
 
@@ -472,7 +472,7 @@ END_TEST
 
 /* Beyond the limit the worker drops what was used longest ago, and gets it back when it is used;
  * what is in use it keeps. */
-START_TEST(a_worker_holds_so_many)
+START_TEST(a_worker_holds_a_limited_number_of_programs)
 {
 	enum { N = 12, LIMIT = 4 };
 	struct pf_loaded *used = NULL;
@@ -538,25 +538,25 @@ int main(void)
 	find_plugins();
 	tcase_add_checked_fixture(tc, open_all, close_all);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, a_source_becomes_something_that_runs, 0, n_plugins);
-	unit_add_cases(tc, what_is_no_program_fails, sources);
-	tcase_add_test(tc, a_source_that_fails_leaves_nothing_that_runs);
-	tcase_add_test(tc, a_run_keeps_what_it_runs);
-	tcase_add_test(tc, the_newest_source_wins);
+	tcase_add_loop_test(tc, a_source_becomes_a_runnable_program, 0, n_plugins);
+	unit_add_cases(tc, a_file_without_a_program_fails, sources);
+	tcase_add_test(tc, a_failed_source_leaves_no_runnable_program);
+	tcase_add_test(tc, a_run_keeps_its_program);
+	tcase_add_test(tc, the_newest_source_is_compiled);
 	tcase_add_test(tc, emptying_ends_a_compile);
-	tcase_add_test(tc, a_compile_is_given_up);
+	tcase_add_test(tc, a_compile_can_be_abandoned);
 	tcase_add_test(tc, unloading_leaves_the_source);
 	tcase_add_test(tc, a_compile_outlives_its_executable);
 	tcase_add_test(tc, writing_while_it_compiles_copies);
 	tcase_add_test(tc, sources_may_come_in_pieces);
 	unit_add_cases(tc, options_are_checked, options);
-	tcase_add_test(tc, it_is_compiled_again_after_a_death);
+	tcase_add_test(tc, a_death_causes_another_compile);
 	tcase_add_test(tc, a_compile_that_kills_the_worker_says_so);
 	tcase_add_test(tc, a_compile_waits_for_the_next_instance);
-	tcase_add_test(tc, without_a_worker_nothing_compiles);
+	tcase_add_test(tc, without_a_worker_no_program_compiles);
 	tcase_add_test(tc, a_death_commits_nothing);
 	tcase_add_test(tc, a_scratch_file_does_not_load_after_a_death);
-	tcase_add_test(tc, a_worker_holds_so_many);
+	tcase_add_test(tc, a_worker_holds_a_limited_number_of_programs);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

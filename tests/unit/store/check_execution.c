@@ -33,7 +33,7 @@ static void check_sum(struct pf_value *v, const float *x, const float *y)
 
 /* --- what is right ------------------------------------------------------------------- */
 
-START_TEST(it_computes)
+START_TEST(an_execution_computes)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -85,7 +85,7 @@ START_TEST(results_are_arguments)
 }
 END_TEST
 
-START_TEST(it_waits_for_the_compile)
+START_TEST(an_execution_waits_for_the_compile)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -117,7 +117,7 @@ static const struct {
 	{ 2, 2, "prog: the program gives 1 output, 2 names were given" },
 };
 
-START_TEST(the_amounts_are_checked)
+START_TEST(the_argument_counts_are_checked)
 {
 	struct pf_executable *x;
 	struct pf_value *args[3];
@@ -214,7 +214,7 @@ static const struct {
 	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
 };
 
-START_TEST(failures_are_told)
+START_TEST(failures_are_reported)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -243,7 +243,7 @@ static const struct {
 	bool placed, results;
 } deaths[] = { { false, false }, { true, false }, { true, true } };
 
-START_TEST(a_death_between_runs_is_not_noticed)
+START_TEST(a_death_between_runs_fails_no_run)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -276,7 +276,7 @@ START_TEST(a_death_between_runs_is_not_noticed)
 END_TEST
 
 /* It dies again and again while things are brought there: some run ends, and no run hangs. */
-START_TEST(a_worker_that_keeps_dying_hangs_nobody)
+START_TEST(a_worker_that_keeps_dying_hangs_no_execution)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -306,7 +306,7 @@ START_TEST(a_worker_that_keeps_dying_hangs_nobody)
 }
 END_TEST
 
-START_TEST(stopping_ends_what_runs)
+START_TEST(stopping_ends_running_executions)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -333,7 +333,7 @@ END_TEST
 
 /* --- donation ------------------------------------------------------------------------ */
 
-START_TEST(a_donated_argument_is_gone)
+START_TEST(a_donated_argument_cannot_be_read)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -437,7 +437,7 @@ START_TEST(a_cancelled_run_is_not_sent)
 }
 END_TEST
 
-START_TEST(one_that_never_started_is_freed)
+START_TEST(an_execution_that_never_started_is_freed)
 {
 	struct pf_executable *x;
 	struct pf_value *args[2];
@@ -480,7 +480,7 @@ static void *run_main(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_run_at_once)
+START_TEST(many_threads_execute_at_once)
 {
 	struct shared s = { .wrong = 0 };
 	pthread_t threads[4];
@@ -508,22 +508,22 @@ int main(void)
 	find_plugins();
 	tcase_add_checked_fixture(tc, open_all, close_all);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, it_computes, 0, n_plugins);
+	tcase_add_loop_test(tc, an_execution_computes, 0, n_plugins);
 	tcase_add_test(tc, results_are_arguments);
-	tcase_add_test(tc, it_waits_for_the_compile);
-	unit_add_cases(tc, the_amounts_are_checked, amounts);
+	tcase_add_test(tc, an_execution_waits_for_the_compile);
+	unit_add_cases(tc, the_argument_counts_are_checked, amounts);
 	unit_add_cases(tc, the_arguments_are_checked, wrong_args);
 	tcase_add_test(tc, a_source_that_failed_does_not_run);
-	unit_add_cases(tc, failures_are_told, faults);
-	unit_add_cases(tc, a_death_between_runs_is_not_noticed, deaths);
-	tcase_add_test(tc, a_worker_that_keeps_dying_hangs_nobody);
-	tcase_add_test(tc, stopping_ends_what_runs);
-	tcase_add_test(tc, a_donated_argument_is_gone);
+	unit_add_cases(tc, failures_are_reported, faults);
+	unit_add_cases(tc, a_death_between_runs_fails_no_run, deaths);
+	tcase_add_test(tc, a_worker_that_keeps_dying_hangs_no_execution);
+	tcase_add_test(tc, stopping_ends_running_executions);
+	tcase_add_test(tc, a_donated_argument_cannot_be_read);
 	tcase_add_test(tc, a_failed_run_consumes_nothing);
 	tcase_add_test(tc, readers_of_a_donated_argument_keep_its_bytes);
 	tcase_add_test(tc, a_cancelled_run_is_not_sent);
-	tcase_add_test(tc, one_that_never_started_is_freed);
-	tcase_add_test(tc, threads_run_at_once);
+	tcase_add_test(tc, an_execution_that_never_started_is_freed);
+	tcase_add_test(tc, many_threads_execute_at_once);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -86,7 +86,7 @@ static void check_small(const struct trial *t)
 		ck_assert_float_eq(t->small[i], counts[i] + ones[i]);
 }
 
-START_TEST(it_computes)
+START_TEST(a_lent_execution_computes)
 {
 	struct pf_executable *x;
 	struct trial t;
@@ -160,7 +160,7 @@ static const struct {
 	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
 };
 
-START_TEST(failures_are_told)
+START_TEST(failures_are_reported)
 {
 	struct pf_executable *x;
 	struct trial t;
@@ -177,7 +177,7 @@ START_TEST(failures_are_told)
 END_TEST
 
 /* It died after the inputs were checked: the program is compiled again first. */
-START_TEST(a_death_before_is_not_noticed)
+START_TEST(a_death_before_the_call_does_not_fail_it)
 {
 	struct pf_executable *x;
 	struct trial t;
@@ -193,7 +193,7 @@ START_TEST(a_death_before_is_not_noticed)
 }
 END_TEST
 
-START_TEST(another_program_is_not_run_instead)
+START_TEST(a_replaced_program_is_refused)
 {
 	static const char other[] =
 		"module @other {\n"
@@ -217,7 +217,7 @@ START_TEST(another_program_is_not_run_instead)
 }
 END_TEST
 
-START_TEST(stopping_ends_what_runs)
+START_TEST(stopping_ends_running_executions)
 {
 	struct pf_executable *x;
 	struct trial t[20];
@@ -247,12 +247,12 @@ int main(void)
 	find_plugins();
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_add_loop_test(tc, it_computes, 0, n_plugins);
+	tcase_add_loop_test(tc, a_lent_execution_computes, 0, n_plugins);
 	unit_add_cases(tc, large_results_are_read_in_the_pool, lengths);
-	unit_add_cases(tc, failures_are_told, faults);
-	tcase_add_test(tc, a_death_before_is_not_noticed);
-	tcase_add_test(tc, another_program_is_not_run_instead);
-	tcase_add_test(tc, stopping_ends_what_runs);
+	unit_add_cases(tc, failures_are_reported, faults);
+	tcase_add_test(tc, a_death_before_the_call_does_not_fail_it);
+	tcase_add_test(tc, a_replaced_program_is_refused);
+	tcase_add_test(tc, stopping_ends_running_executions);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -17,7 +17,7 @@ static void close_all(void)
 	close_arena();
 }
 
-START_TEST(it_is_what_was_compiled)
+START_TEST(the_optimized_program_is_what_was_compiled)
 {
 	struct pf_program_facts facts;
 	struct pf_signature *signature;
@@ -49,7 +49,7 @@ START_TEST(it_is_what_was_compiled)
 }
 END_TEST
 
-START_TEST(where_nothing_is_compiled_there_is_none)
+START_TEST(without_a_compile_no_optimized_program_exists)
 {
 	struct pf_executable *x;
 	struct pf_optimized *o;
@@ -66,7 +66,7 @@ START_TEST(where_nothing_is_compiled_there_is_none)
 }
 END_TEST
 
-START_TEST(after_a_death_it_is_compiled_again)
+START_TEST(after_a_death_the_program_is_compiled_again)
 {
 	struct pf_executable *x;
 	struct pf_optimized *o;
@@ -90,9 +90,9 @@ int main(void)
 	find_plugins();
 	tcase_add_checked_fixture(tc, open_all, close_all);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, it_is_what_was_compiled, 0, n_plugins);
-	tcase_add_test(tc, where_nothing_is_compiled_there_is_none);
-	tcase_add_test(tc, after_a_death_it_is_compiled_again);
+	tcase_add_loop_test(tc, the_optimized_program_is_what_was_compiled, 0, n_plugins);
+	tcase_add_test(tc, without_a_compile_no_optimized_program_exists);
+	tcase_add_test(tc, after_a_death_the_program_is_compiled_again);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

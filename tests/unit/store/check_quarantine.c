@@ -54,7 +54,7 @@ static int asks(enum pf_suspect what, unsigned n, uid_t user, struct pf_err *err
 	return pf_quarantine_check(q, what, &k, user, err);
 }
 
-START_TEST(only_the_pair_is_refused)
+START_TEST(only_that_user_and_program_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -136,7 +136,7 @@ START_TEST(a_burst_of_deaths_makes_its_user_wait)
 END_TEST
 
 /* However many there are, memory is bounded, and the latest are refused. */
-START_TEST(many_are_forgotten)
+START_TEST(the_oldest_of_many_are_forgotten)
 {
 	for (unsigned i = 0; i < 3000; i++) {
 		dies(PF_SUSPECT_COMPILE, i, 2000 + i);
@@ -154,11 +154,11 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, open_it, close_it);
-	tcase_add_test(tc, only_the_pair_is_refused);
+	tcase_add_test(tc, only_that_user_and_program_are_refused);
 	tcase_add_test(tc, refusals_double_and_end);
 	tcase_add_test(tc, the_owner_clears);
 	tcase_add_test(tc, a_burst_of_deaths_makes_its_user_wait);
-	tcase_add_test(tc, many_are_forgotten);
+	tcase_add_test(tc, the_oldest_of_many_are_forgotten);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

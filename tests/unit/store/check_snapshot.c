@@ -183,7 +183,7 @@ START_TEST(a_snapshot_does_not_change)
 }
 END_TEST
 
-START_TEST(what_is_being_written_is_seen_as_it_grows)
+START_TEST(a_growing_file_is_read_as_written_so_far)
 {
 	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_RAW);
 	struct pf_snapshot view = open_view(b, PF_FORMAT_RAW);
@@ -208,7 +208,7 @@ START_TEST(what_is_being_written_is_seen_as_it_grows)
 }
 END_TEST
 
-START_TEST(what_is_no_array_has_no_other_view)
+START_TEST(bytes_without_an_array_have_one_view)
 {
 	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_NPY);
 	struct pf_value *v;
@@ -366,7 +366,7 @@ START_TEST(long_text_is_rendered_as_it_is_read)
 END_TEST
 
 /* The reader leaves before the end, or before it has read at all. */
-START_TEST(what_nobody_reads_is_not_rendered)
+START_TEST(unread_text_is_not_rendered)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT;
 	struct pf_buffer *b = long_text(0, &want);
@@ -408,12 +408,12 @@ int main(void)
 	unit_add_cases(tc, a_value_has_every_view, views);
 	tcase_add_test(tc, a_file_is_read_as_it_was_written);
 	tcase_add_test(tc, a_snapshot_does_not_change);
-	tcase_add_test(tc, what_is_being_written_is_seen_as_it_grows);
-	tcase_add_test(tc, what_is_no_array_has_no_other_view);
+	tcase_add_test(tc, a_growing_file_is_read_as_written_so_far);
+	tcase_add_test(tc, bytes_without_an_array_have_one_view);
 	tcase_add_test(tc, an_open_view_pins_its_value);
 	tcase_add_test(tc, a_long_text_is_slow);
 	unit_add_cases(tc, long_text_is_rendered_as_it_is_read, long_texts);
-	tcase_add_test(tc, what_nobody_reads_is_not_rendered);
+	tcase_add_test(tc, unread_text_is_not_rendered);
 	tcase_add_test(tc, short_text_is_not_rendered_in_pieces);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -84,7 +84,7 @@ static uint64_t id_on(struct pf_value *v, struct pf_instance *instance_of_it)
 	return id;
 }
 
-START_TEST(a_value_goes_to_its_device)
+START_TEST(a_value_is_uploaded_to_its_device)
 {
 	struct pf_value *v;
 	struct pf_instance *instance;
@@ -104,7 +104,7 @@ START_TEST(a_value_goes_to_its_device)
 }
 END_TEST
 
-START_TEST(many_wait_for_one_upload)
+START_TEST(many_callers_wait_for_one_upload)
 {
 	struct event placed[10];
 	struct pf_value *v;
@@ -124,7 +124,7 @@ START_TEST(many_wait_for_one_upload)
 }
 END_TEST
 
-START_TEST(a_refusal_is_for_good)
+START_TEST(a_refused_upload_is_not_retried)
 {
 	struct pf_value *v;
 
@@ -141,7 +141,7 @@ START_TEST(a_refusal_is_for_good)
 END_TEST
 
 /* One death is not the bytes' fault; who kills twice may be the reason. */
-START_TEST(uploads_survive_one_death)
+START_TEST(an_upload_is_retried_after_one_death)
 {
 	struct pf_instance *instance;
 	struct pf_value *v;
@@ -179,7 +179,7 @@ START_TEST(uploads_survive_one_death)
 }
 END_TEST
 
-START_TEST(what_users_wrote_is_placed_again)
+START_TEST(written_values_are_uploaded_again)
 {
 	struct pf_value *v;
 
@@ -195,7 +195,7 @@ START_TEST(what_users_wrote_is_placed_again)
 }
 END_TEST
 
-START_TEST(after_the_end_nothing_is_placed)
+START_TEST(after_the_end_no_value_is_uploaded)
 {
 	struct pf_value *v;
 
@@ -287,7 +287,7 @@ static struct pf_value *device_only(struct pf_instance *instance)
 	return kept(&shape, &out, NULL, instance, pf_worker_id(worker));
 }
 
-START_TEST(the_only_copy_is_lost_with_its_worker)
+START_TEST(a_device_only_copy_is_lost_with_its_worker)
 {
 	struct pf_instance *instance;
 	struct pf_value *v;
@@ -327,7 +327,7 @@ START_TEST(a_fetch_may_fail)
 }
 END_TEST
 
-START_TEST(small_results_come_with_their_message)
+START_TEST(small_results_are_in_the_reply)
 {
 	struct pf_shape shape = { .rank = 0 };
 	struct pf_out out = { .where = PF_WHERE_INLINE, .len = 4, .off = 8 };
@@ -351,7 +351,7 @@ END_TEST
 
 /* --- donation ------------------------------------------------------------------------ */
 
-START_TEST(a_donated_value_is_gone)
+START_TEST(a_donated_value_cannot_be_read)
 {
 	struct pf_value *v;
 
@@ -453,18 +453,18 @@ int main(void)
 	find_plugins();
 	tcase_add_checked_fixture(tc, open_all, close_all);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, a_value_goes_to_its_device, 0, n_plugins);
-	tcase_add_test(tc, many_wait_for_one_upload);
-	tcase_add_test(tc, a_refusal_is_for_good);
-	tcase_add_loop_test(tc, uploads_survive_one_death, 0, 2);
-	tcase_add_test(tc, what_users_wrote_is_placed_again);
-	tcase_add_test(tc, after_the_end_nothing_is_placed);
+	tcase_add_loop_test(tc, a_value_is_uploaded_to_its_device, 0, n_plugins);
+	tcase_add_test(tc, many_callers_wait_for_one_upload);
+	tcase_add_test(tc, a_refused_upload_is_not_retried);
+	tcase_add_loop_test(tc, an_upload_is_retried_after_one_death, 0, 2);
+	tcase_add_test(tc, written_values_are_uploaded_again);
+	tcase_add_test(tc, after_the_end_no_value_is_uploaded);
 	tcase_add_loop_test(tc, results_can_be_read, 0, n_plugins);
 	tcase_add_test(tc, results_in_host_memory_survive_a_death);
-	tcase_add_test(tc, the_only_copy_is_lost_with_its_worker);
+	tcase_add_test(tc, a_device_only_copy_is_lost_with_its_worker);
 	tcase_add_test(tc, a_fetch_may_fail);
-	tcase_add_test(tc, small_results_come_with_their_message);
-	tcase_add_test(tc, a_donated_value_is_gone);
+	tcase_add_test(tc, small_results_are_in_the_reply);
+	tcase_add_test(tc, a_donated_value_cannot_be_read);
 	tcase_add_test(tc, a_pinned_value_keeps_its_bytes);
 	tcase_add_test(tc, threads_share_values_while_workers_die);
 	suite_add_tcase(s, tc);

@@ -152,7 +152,7 @@ START_TEST(long_values_are_cut)
 }
 END_TEST
 
-START_TEST(each_sees_their_own)
+START_TEST(a_user_sees_only_their_own_events)
 {
 	size_t n;
 
@@ -174,7 +174,7 @@ START_TEST(each_sees_their_own)
 END_TEST
 
 /* One who fills the log takes nothing from another. */
-START_TEST(users_have_logs_of_their_own)
+START_TEST(each_user_has_a_log)
 {
 	uint64_t added, dropped;
 	size_t n;
@@ -235,7 +235,7 @@ static void *add_many(void *arg)
 	return NULL;
 }
 
-START_TEST(times_rise_whoever_adds)
+START_TEST(times_rise_across_threads)
 {
 	pthread_t threads[4];
 	double last = 0;
@@ -264,7 +264,7 @@ START_TEST(times_rise_whoever_adds)
 }
 END_TEST
 
-START_TEST(adding_is_told)
+START_TEST(adding_calls_the_listener)
 {
 	struct pf_lines_reader r = { 0 };
 	struct timespec time;
@@ -414,11 +414,11 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, fields);
 	tcase_add_loop_test(tc, long_values_are_cut, 0, 2);
-	tcase_add_test(tc, each_sees_their_own);
-	tcase_add_test(tc, users_have_logs_of_their_own);
+	tcase_add_test(tc, a_user_sees_only_their_own_events);
+	tcase_add_test(tc, each_user_has_a_log);
 	tcase_add_test(tc, many_users);
-	tcase_add_test(tc, times_rise_whoever_adds);
-	tcase_add_test(tc, adding_is_told);
+	tcase_add_test(tc, times_rise_across_threads);
+	tcase_add_test(tc, adding_calls_the_listener);
 	tcase_add_test(tc, adding_is_cheap);
 	tcase_add_test(tc, layers_report);
 	suite_add_tcase(s, tc);

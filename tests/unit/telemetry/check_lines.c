@@ -108,7 +108,7 @@ static bool go_on(struct reader *r, size_t len, size_t max)
 
 static const size_t sizes[] = { 1, 7, 100, 4096, PF_LINES_CHUNK };
 
-START_TEST(all_that_is_kept_is_read)
+START_TEST(a_reader_gets_every_kept_line)
 {
 	struct reader r = { 0 };
 
@@ -129,7 +129,7 @@ START_TEST(all_that_is_kept_is_read)
 }
 END_TEST
 
-START_TEST(a_late_reader_is_told_what_is_gone)
+START_TEST(a_late_reader_learns_how_many_lines_it_missed)
 {
 	struct reader r = { 0 };
 	uint64_t first, start;
@@ -150,7 +150,7 @@ START_TEST(a_late_reader_is_told_what_is_gone)
 END_TEST
 
 /* Every line is read or counted as dropped, however reader and writer interleave. */
-START_TEST(a_slow_reader_misses_lines_and_is_told)
+START_TEST(a_slow_reader_learns_how_many_lines_it_missed)
 {
 	struct reader r = { 0 };
 	uint64_t n = 0;
@@ -170,7 +170,7 @@ START_TEST(a_slow_reader_misses_lines_and_is_told)
 END_TEST
 
 /* A reader that was given half a line gets the other half, though it is long gone. */
-START_TEST(a_line_is_never_torn)
+START_TEST(a_reader_gets_whole_lines)
 {
 	struct reader r = { 0 };
 	uint64_t n = 10, told = 0;
@@ -191,7 +191,7 @@ START_TEST(a_line_is_never_torn)
 END_TEST
 
 /* As tail(1) reads: from the end backwards, whole blocks, then on from there. */
-START_TEST(seeking_reads_what_lies_there)
+START_TEST(a_seek_reads_the_bytes_at_its_offset)
 {
 	struct pf_lines_reader r = { 0 };
 	char block[8192], line[PF_LINE_MAX];
@@ -269,11 +269,11 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, all_that_is_kept_is_read, sizes);
-	unit_add_cases(tc, a_late_reader_is_told_what_is_gone, sizes);
-	unit_add_cases(tc, a_slow_reader_misses_lines_and_is_told, sizes);
-	tcase_add_test(tc, a_line_is_never_torn);
-	tcase_add_test(tc, seeking_reads_what_lies_there);
+	unit_add_cases(tc, a_reader_gets_every_kept_line, sizes);
+	unit_add_cases(tc, a_late_reader_learns_how_many_lines_it_missed, sizes);
+	unit_add_cases(tc, a_slow_reader_learns_how_many_lines_it_missed, sizes);
+	tcase_add_test(tc, a_reader_gets_whole_lines);
+	tcase_add_test(tc, a_seek_reads_the_bytes_at_its_offset);
 	tcase_add_test(tc, a_seek_beyond_the_end_waits_for_it);
 	tcase_add_test(tc, the_longest_lines);
 	suite_add_tcase(s, tc);

@@ -81,7 +81,7 @@ START_TEST(a_time_has_one_bucket)
 }
 END_TEST
 
-START_TEST(bounds_rise)
+START_TEST(bucket_bounds_rise)
 {
 	for (unsigned i = 1; i < PF_BUCKETS; i++)
 		ck_assert_double_gt(pf_bucket_bounds[i], pf_bucket_bounds[i - 1]);
@@ -159,7 +159,7 @@ START_TEST(executables_come_and_go)
 }
 END_TEST
 
-START_TEST(two_of_one_name_are_one)
+START_TEST(executables_of_one_name_share_a_series)
 {
 	struct pf_executable_meter *a = pf_metrics_executable(metrics, 2);
 	struct pf_executable_meter *b = pf_metrics_executable(metrics, 2);
@@ -238,7 +238,7 @@ static void *count_many(void *arg)
 	return NULL;
 }
 
-START_TEST(nothing_is_lost_among_threads)
+START_TEST(threads_lose_no_counts)
 {
 	pthread_t threads[3];
 
@@ -263,15 +263,15 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	unit_add_cases(tc, a_time_has_one_bucket, times);
-	tcase_add_test(tc, bounds_rise);
+	tcase_add_test(tc, bucket_bounds_rise);
 	tcase_add_test(tc, results);
 	tcase_add_test(tc, plugins_and_devices);
 	tcase_add_test(tc, executables_come_and_go);
-	tcase_add_test(tc, two_of_one_name_are_one);
+	tcase_add_test(tc, executables_of_one_name_share_a_series);
 	tcase_add_test(tc, executables_are_bounded);
 	tcase_add_test(tc, labels_are_escaped);
 	tcase_add_test(tc, without_a_meter_nothing_is_counted);
-	tcase_add_test(tc, nothing_is_lost_among_threads);
+	tcase_add_test(tc, threads_lose_no_counts);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -32,7 +32,7 @@ static const struct {
 	{ 0, 99, 99, S_IFDIR, X_OK, true },
 };
 
-START_TEST(decides_as_the_kernel_does)
+START_TEST(rights_match_the_kernels_rules)
 {
 	struct pf_cred cred = {
 		.uid = cases[_i].uid,
@@ -59,7 +59,7 @@ int main(void)
 	Suite *s = suite_create("cred");
 	TCase *tc = tcase_create("core");
 
-	unit_add_cases(tc, decides_as_the_kernel_does, cases);
+	unit_add_cases(tc, rights_match_the_kernels_rules, cases);
 	tcase_add_test(tc, groups_not_asked_for_do_not_count);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -64,7 +64,7 @@ static const struct {
 	{ "lines", { "{\"a\n" }, { "{\"a\n" } },
 };
 
-START_TEST(commands_are_cut_and_answered_in_order)
+START_TEST(commands_are_parsed_and_answered_in_order)
 {
 	struct pf_open *of = open_file(sessions[_i].kind, O_RDWR);
 
@@ -110,7 +110,7 @@ START_TEST(brackets_may_be_64_deep)
 }
 END_TEST
 
-START_TEST(a_command_has_an_end)
+START_TEST(a_command_has_a_maximum_length)
 {
 	enum { CHUNK = 300000 };
 	struct pf_open *of = open_file(_i ? "json" : "lines", O_RDWR);
@@ -167,7 +167,7 @@ START_TEST(a_reply_may_be_read_in_pieces)
 }
 END_TEST
 
-START_TEST(replies_that_nobody_reads_have_a_limit)
+START_TEST(unread_replies_have_a_limit)
 {
 	struct pf_open *of = open_file("lines", O_RDWR);
 	char *text = malloc(1 << 20);
@@ -237,7 +237,7 @@ static void put_last(uid_t uid, pid_t sid, const char *line)
 	pf_vfs_release(of);
 }
 
-START_TEST(the_last_reply_is_the_users_and_the_sessions)
+START_TEST(a_last_reply_belongs_to_its_user_and_session)
 {
 	put_last(1, 100, "a\nb\n");
 	put_last(1, 200, "c\n");
@@ -256,7 +256,7 @@ START_TEST(the_last_reply_is_the_users_and_the_sessions)
 }
 END_TEST
 
-START_TEST(only_so_many_last_replies_are_kept)
+START_TEST(the_oldest_last_replies_are_dropped)
 {
 	put_last(1, 1, "one\n");
 	put_last(2, 1, "two\n");
@@ -270,7 +270,7 @@ START_TEST(only_so_many_last_replies_are_kept)
 }
 END_TEST
 
-START_TEST(opens_have_numbers_of_their_own)
+START_TEST(each_open_has_its_own_number)
 {
 	struct pf_open *of[3];
 	struct stat st;
@@ -300,7 +300,7 @@ START_TEST(opens_have_numbers_of_their_own)
 END_TEST
 
 /* Several that looked the name up before the first of them opened it, too. */
-START_TEST(askers_have_numbers_of_their_own)
+START_TEST(each_caller_has_its_own_number)
 {
 	static const pid_t asker[] = { 7, 8, 7, 0, 0, 9 };
 	uint64_t number[6];
@@ -323,18 +323,18 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	unit_add_cases(tc, commands_are_cut_and_answered_in_order, sessions);
+	unit_add_cases(tc, commands_are_parsed_and_answered_in_order, sessions);
 	tcase_add_test(tc, brackets_may_be_64_deep);
-	tcase_add_loop_test(tc, a_command_has_an_end, 0, 2);
+	tcase_add_loop_test(tc, a_command_has_a_maximum_length, 0, 2);
 	tcase_add_test(tc, many_commands_are_a_short_write);
 	tcase_add_test(tc, a_reply_may_be_read_in_pieces);
-	tcase_add_test(tc, replies_that_nobody_reads_have_a_limit);
+	tcase_add_test(tc, unread_replies_have_a_limit);
 	tcase_add_test(tc, write_only_failures_fail_the_write_and_stick);
 	tcase_add_test(tc, a_half_command_at_flush);
-	tcase_add_test(tc, the_last_reply_is_the_users_and_the_sessions);
-	tcase_add_test(tc, only_so_many_last_replies_are_kept);
-	tcase_add_test(tc, opens_have_numbers_of_their_own);
-	tcase_add_test(tc, askers_have_numbers_of_their_own);
+	tcase_add_test(tc, a_last_reply_belongs_to_its_user_and_session);
+	tcase_add_test(tc, the_oldest_last_replies_are_dropped);
+	tcase_add_test(tc, each_open_has_its_own_number);
+	tcase_add_test(tc, each_caller_has_its_own_number);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -60,7 +60,7 @@ static void interrupt(struct answer *a)
 }
 
 /* The count is of the commands that have begun: a caller that writes the rest runs each once. */
-START_TEST(an_interrupted_write_drops_what_has_not_begun)
+START_TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w, r;
@@ -88,7 +88,7 @@ START_TEST(an_interrupted_write_drops_what_has_not_begun)
 }
 END_TEST
 
-START_TEST(an_interrupted_write_that_has_all_begun_is_whole)
+START_TEST(an_interrupted_write_whose_commands_began_succeeds)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w, other;
@@ -130,7 +130,7 @@ START_TEST(an_interrupted_read_loses_no_reply)
 }
 END_TEST
 
-START_TEST(a_request_interrupted_before_it_came_does_nothing)
+START_TEST(a_request_interrupted_on_arrival_runs_no_command)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w;
@@ -146,7 +146,7 @@ START_TEST(a_request_interrupted_before_it_came_does_nothing)
 }
 END_TEST
 
-START_TEST(a_closed_control_lives_until_its_command_is_done)
+START_TEST(a_closed_control_is_freed_after_its_last_command)
 {
 	struct pf_open *of = open_file("later", O_WRONLY);
 	struct answer w;
@@ -164,7 +164,7 @@ START_TEST(a_closed_control_lives_until_its_command_is_done)
 }
 END_TEST
 
-START_TEST(two_writers_of_one_open_take_turns)
+START_TEST(two_writers_of_one_open_are_serialized)
 {
 	struct pf_open *of = open_file("later", O_WRONLY);
 	struct answer w1, w2;
@@ -218,7 +218,7 @@ static void *stress(void *arg)
 	return NULL;
 }
 
-START_TEST(many_at_once)
+START_TEST(many_threads_use_one_control)
 {
 	pthread_t threads[4];
 
@@ -246,13 +246,13 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, a_write_and_a_read_wait);
 	tcase_add_test(tc, nonblocking_reads_do_not_wait);
-	tcase_add_test(tc, an_interrupted_write_drops_what_has_not_begun);
-	tcase_add_test(tc, an_interrupted_write_that_has_all_begun_is_whole);
+	tcase_add_test(tc, an_interrupted_write_drops_commands_that_have_not_begun);
+	tcase_add_test(tc, an_interrupted_write_whose_commands_began_succeeds);
 	tcase_add_test(tc, an_interrupted_read_loses_no_reply);
-	tcase_add_test(tc, a_request_interrupted_before_it_came_does_nothing);
-	tcase_add_test(tc, a_closed_control_lives_until_its_command_is_done);
-	tcase_add_test(tc, two_writers_of_one_open_take_turns);
-	tcase_add_test(tc, many_at_once);
+	tcase_add_test(tc, a_request_interrupted_on_arrival_runs_no_command);
+	tcase_add_test(tc, a_closed_control_is_freed_after_its_last_command);
+	tcase_add_test(tc, two_writers_of_one_open_are_serialized);
+	tcase_add_test(tc, many_threads_use_one_control);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

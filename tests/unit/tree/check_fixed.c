@@ -132,7 +132,7 @@ START_TEST(the_fixed_part_is_kept)
 }
 END_TEST
 
-START_TEST(who_was_told_attributes_is_told_of_changes)
+START_TEST(a_change_invalidates_attributes_the_kernel_has)
 {
 	struct pf_node *node, *other;
 	struct stat st;
@@ -166,7 +166,7 @@ START_TEST(who_was_told_attributes_is_told_of_changes)
 }
 END_TEST
 
-START_TEST(kinds_tell_of_what_is_known)
+START_TEST(kinds_invalidate_attributes_the_kernel_has)
 {
 	struct pf_node *node = linked(dir, "a", &file, false);
 	struct stat st;
@@ -192,8 +192,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, the_fixed_part_is_kept);
-	tcase_add_test(tc, who_was_told_attributes_is_told_of_changes);
-	tcase_add_test(tc, kinds_tell_of_what_is_known);
+	tcase_add_test(tc, a_change_invalidates_attributes_the_kernel_has);
+	tcase_add_test(tc, kinds_invalidate_attributes_the_kernel_has);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

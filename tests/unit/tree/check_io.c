@@ -229,7 +229,7 @@ static void expect_pages(struct pf_open *of, const char *want)
 	answer_end(&ans);
 }
 
-START_TEST(what_a_mapping_writes_is_committed_at_release)
+START_TEST(release_commits_what_a_mapping_wrote)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR);
 
@@ -301,7 +301,7 @@ START_TEST(a_dying_writers_mapping_is_not_committed)
 }
 END_TEST
 
-START_TEST(mappings_write_where_writers_may)
+START_TEST(a_mapping_writes_only_files_opened_for_writing)
 {
 	struct pf_open *of = open_file(node_a, O_RDONLY);
 
@@ -315,7 +315,7 @@ START_TEST(mappings_write_where_writers_may)
 }
 END_TEST
 
-START_TEST(pages_are_those_of_the_newest)
+START_TEST(pages_come_from_the_newest_open)
 {
 	struct pf_open *first, *second, *writer;
 
@@ -377,7 +377,7 @@ START_TEST(copies)
 }
 END_TEST
 
-START_TEST(room)
+START_TEST(fallocate_extends_a_file)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR), *reader;
 
@@ -425,7 +425,7 @@ static void expect_mode(mode_t mode)
 	ck_assert_uint_eq(st.st_mode & 07777, mode);
 }
 
-START_TEST(a_changed_file_is_not_set_uid)
+START_TEST(writing_clears_the_set_uid_bit)
 {
 	struct stat st, to = { .st_size = 1, .st_uid = 7, .st_gid = 7 };
 	struct pf_open *of = open_as(node_a->ino, O_RDWR, &me), *from;
@@ -500,15 +500,15 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, what_a_mapping_writes_is_committed_at_release);
+	tcase_add_test(tc, release_commits_what_a_mapping_wrote);
 	tcase_add_test(tc, flush_commits_what_a_mapping_wrote);
 	tcase_add_test(tc, a_commit_at_release_keeps_the_file_open);
 	tcase_add_test(tc, a_dying_writers_mapping_is_not_committed);
-	tcase_add_test(tc, mappings_write_where_writers_may);
-	tcase_add_test(tc, pages_are_those_of_the_newest);
+	tcase_add_test(tc, a_mapping_writes_only_files_opened_for_writing);
+	tcase_add_test(tc, pages_come_from_the_newest_open);
 	tcase_add_test(tc, copies);
-	tcase_add_test(tc, room);
-	tcase_add_test(tc, a_changed_file_is_not_set_uid);
+	tcase_add_test(tc, fallocate_extends_a_file);
+	tcase_add_test(tc, writing_clears_the_set_uid_bit);
 	tcase_add_test(tc, copies_at_once);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

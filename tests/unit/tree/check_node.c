@@ -164,7 +164,7 @@ START_TEST(a_link_keeps_the_node)
 }
 END_TEST
 
-START_TEST(numbers_are_not_reused)
+START_TEST(inode_numbers_are_not_reused)
 {
 	struct pf_node *top = pf_tree_root(tree), *node;
 	uint64_t last = 0;
@@ -180,7 +180,7 @@ START_TEST(numbers_are_not_reused)
 }
 END_TEST
 
-START_TEST(linking_replaces_only_if_asked)
+START_TEST(linking_replaces_only_with_the_flag)
 {
 	struct pf_node *top = pf_tree_root(tree);
 	struct pf_node *other;
@@ -196,7 +196,7 @@ START_TEST(linking_replaces_only_if_asked)
 }
 END_TEST
 
-START_TEST(nothing_is_linked_in_a_removed_directory)
+START_TEST(a_removed_directory_accepts_no_names)
 {
 	struct pf_node *top = pf_tree_root(tree);
 	struct pf_node *d = pf_node_ref(linked(top, "d", &dir));
@@ -210,7 +210,7 @@ START_TEST(nothing_is_linked_in_a_removed_directory)
 }
 END_TEST
 
-START_TEST(what_is_below_a_removed_directory_goes_too)
+START_TEST(removing_a_directory_removes_its_children)
 {
 	struct pf_node *top = pf_tree_root(tree), *d = linked(top, "d", &dir), *kept;
 
@@ -275,7 +275,7 @@ START_TEST(exchanges)
 }
 END_TEST
 
-START_TEST(lists_in_the_order_of_linking)
+START_TEST(a_listing_has_the_order_of_linking)
 {
 	struct pf_node *top = pf_tree_root(tree), **list;
 	char name[PF_NAME_MAX + 1], want[32];
@@ -411,7 +411,7 @@ static struct pf_node *nested(struct pf_node *in, unsigned n)
 }
 
 /* The root is depth 0: a directory in it 1. */
-START_TEST(directories_have_a_deepest)
+START_TEST(directories_have_a_maximum_depth)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_node *top = pf_tree_root(tree);
@@ -441,7 +441,7 @@ START_TEST(directories_have_a_deepest)
 }
 END_TEST
 
-START_TEST(two_move_or_none)
+START_TEST(an_exchange_moves_both_or_neither)
 {
 	struct pf_node *top = pf_tree_root(tree), *a = linked(top, "a", &dir);
 	struct pf_node *b = linked(top, "b", &dir), *to = linked(top, "to", &dir);
@@ -473,19 +473,19 @@ int main(void)
 	tcase_add_test(tc, long_names_are_refused);
 	tcase_add_test(tc, a_kind_brings_its_children);
 	tcase_add_test(tc, a_link_keeps_the_node);
-	tcase_add_test(tc, numbers_are_not_reused);
-	tcase_add_test(tc, linking_replaces_only_if_asked);
-	tcase_add_test(tc, nothing_is_linked_in_a_removed_directory);
-	tcase_add_test(tc, what_is_below_a_removed_directory_goes_too);
+	tcase_add_test(tc, inode_numbers_are_not_reused);
+	tcase_add_test(tc, linking_replaces_only_with_the_flag);
+	tcase_add_test(tc, a_removed_directory_accepts_no_names);
+	tcase_add_test(tc, removing_a_directory_removes_its_children);
 	tcase_add_test(tc, moves);
 	tcase_add_test(tc, exchanges);
-	tcase_add_test(tc, lists_in_the_order_of_linking);
+	tcase_add_test(tc, a_listing_has_the_order_of_linking);
 	tcase_add_test(tc, a_stem_is_found_by_its_extensions);
 	tcase_add_test(tc, a_stem_that_changes_is_never_missed);
 	tcase_add_test(tc, a_hundred_thousand_children);
 	tcase_add_test(tc, attributes_keep_the_type);
-	tcase_add_test(tc, directories_have_a_deepest);
-	tcase_add_test(tc, two_move_or_none);
+	tcase_add_test(tc, directories_have_a_maximum_depth);
+	tcase_add_test(tc, an_exchange_moves_both_or_neither);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -96,7 +96,7 @@ static void reads(uint64_t off, const char *want)
 	answer_end(&a);
 }
 
-START_TEST(who_polls_is_told_once)
+START_TEST(a_poller_is_woken_once)
 {
 	open_as("state", &one);
 	pf_node_ready(node);
@@ -112,7 +112,7 @@ START_TEST(who_polls_is_told_once)
 }
 END_TEST
 
-START_TEST(a_polled_text_is_shown_anew_from_its_start)
+START_TEST(a_read_at_offset_0_renders_a_polled_text_again)
 {
 	open_as("state", &one);
 	reads(0, "running\n");
@@ -125,7 +125,7 @@ START_TEST(a_polled_text_is_shown_anew_from_its_start)
 }
 END_TEST
 
-START_TEST(other_files_are_ready_and_stay_as_they_are)
+START_TEST(other_files_are_always_ready_and_unchanged)
 {
 	open_as("plain", &one);
 	ck_assert_int_eq(pf_vfs_poll(of), POLLIN | POLLOUT);
@@ -137,7 +137,7 @@ START_TEST(other_files_are_ready_and_stay_as_they_are)
 }
 END_TEST
 
-START_TEST(attributes_for_each)
+START_TEST(attributes_depend_on_the_user)
 {
 	struct stat st;
 
@@ -165,10 +165,10 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, who_polls_is_told_once);
-	tcase_add_test(tc, a_polled_text_is_shown_anew_from_its_start);
-	tcase_add_test(tc, other_files_are_ready_and_stay_as_they_are);
-	tcase_add_test(tc, attributes_for_each);
+	tcase_add_test(tc, a_poller_is_woken_once);
+	tcase_add_test(tc, a_read_at_offset_0_renders_a_polled_text_again);
+	tcase_add_test(tc, other_files_are_always_ready_and_unchanged);
+	tcase_add_test(tc, attributes_depend_on_the_user);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -17,7 +17,7 @@ static const char *why(const struct pf_cred *cred)
 	return line;
 }
 
-START_TEST(nothing_was_refused)
+START_TEST(without_refusals_error_is_empty)
 {
 	struct pf_cred cred = user(7, 1);
 	struct stat st;
@@ -107,7 +107,7 @@ START_TEST(open_files)
 }
 END_TEST
 
-START_TEST(a_failure_that_is_prepared)
+START_TEST(a_failed_preparation_is_reported)
 {
 	struct pf_cred cred = { .uid = 7, .pid = getpid(), .sid = PF_SID_UNKNOWN };
 	struct pf_err err = PF_ERR_INIT;
@@ -124,7 +124,7 @@ START_TEST(a_failure_that_is_prepared)
 }
 END_TEST
 
-START_TEST(to_each_their_own)
+START_TEST(each_user_sees_their_own_refusal)
 {
 	struct pf_cred a = user(7, 1), b = user(7, 2), c = user(8, 1), unknown = a;
 	struct stat st;
@@ -174,11 +174,11 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, nothing_was_refused);
+	tcase_add_test(tc, without_refusals_error_is_empty);
 	tcase_add_test(tc, names);
 	tcase_add_test(tc, open_files);
-	tcase_add_test(tc, a_failure_that_is_prepared);
-	tcase_add_test(tc, to_each_their_own);
+	tcase_add_test(tc, a_failed_preparation_is_reported);
+	tcase_add_test(tc, each_user_sees_their_own_refusal);
 	tcase_add_test(tc, long_paths);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

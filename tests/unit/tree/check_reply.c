@@ -32,7 +32,7 @@ START_TEST(an_answer_is_sent_and_the_reply_freed)
 }
 END_TEST
 
-START_TEST(end_of_file_is_no_count)
+START_TEST(end_of_file_is_not_a_byte_count)
 {
 	struct answer a;
 
@@ -49,7 +49,7 @@ static size_t halt_seven(void *arg)
 	return 7;
 }
 
-START_TEST(who_is_interrupted_is_told_what_was_done_unless_the_mount_ends)
+START_TEST(an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends)
 {
 	struct answer a;
 	struct pf_reply *reply = answer_begin(&a);
@@ -114,7 +114,7 @@ START_TEST(an_interrupt_after_the_answer_does_nothing)
 }
 END_TEST
 
-START_TEST(the_hook_is_called_once_and_not_set_late)
+START_TEST(an_interrupt_calls_the_hook_once)
 {
 	struct answer a;
 	struct pf_reply *reply = answer_begin(&a);
@@ -168,12 +168,12 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_test(tc, an_answer_is_sent_and_the_reply_freed);
-	tcase_add_test(tc, end_of_file_is_no_count);
-	tcase_add_test(tc,
-		       who_is_interrupted_is_told_what_was_done_unless_the_mount_ends);
+	tcase_add_test(tc, end_of_file_is_not_a_byte_count);
+	tcase_add_test(
+		tc, an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends);
 	tcase_add_test(tc, after_an_interrupt_the_answer_is_dropped);
 	tcase_add_test(tc, an_interrupt_after_the_answer_does_nothing);
-	tcase_add_test(tc, the_hook_is_called_once_and_not_set_late);
+	tcase_add_test(tc, an_interrupt_calls_the_hook_once);
 	tcase_add_test(tc, answer_and_interrupt_race);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

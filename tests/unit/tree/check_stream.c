@@ -113,7 +113,7 @@ static ssize_t send(struct pf_open *of, const char *text)
 	return write_by(pf_vfs_write, of, text, strlen(text), 99);
 }
 
-START_TEST(each_open_is_its_own)
+START_TEST(each_open_is_a_stream)
 {
 	const uint64_t ino = look_up();
 	uint64_t numbers[2];
@@ -179,7 +179,7 @@ START_TEST(a_write_is_interrupted)
 END_TEST
 
 /* It has no size, so nothing can be mapped; closing commits nothing. */
-START_TEST(it_is_no_file_of_bytes)
+START_TEST(a_stream_has_no_size_and_no_pages)
 {
 	struct pf_open *of = open_talk(look_up(), O_RDWR, 0);
 	struct stat st = { .st_size = 100 }, got;
@@ -202,10 +202,10 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, each_open_is_its_own);
+	tcase_add_test(tc, each_open_is_a_stream);
 	tcase_add_test(tc, writes_and_reads_wait);
 	tcase_add_test(tc, a_write_is_interrupted);
-	tcase_add_test(tc, it_is_no_file_of_bytes);
+	tcase_add_test(tc, a_stream_has_no_size_and_no_pages);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

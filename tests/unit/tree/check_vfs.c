@@ -31,7 +31,7 @@ START_TEST(lookups)
 }
 END_TEST
 
-START_TEST(the_kernels_lookups_keep_a_node)
+START_TEST(a_lookup_count_keeps_a_node)
 {
 	struct stat st, again;
 
@@ -288,7 +288,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, lookups);
-	tcase_add_test(tc, the_kernels_lookups_keep_a_node);
+	tcase_add_test(tc, a_lookup_count_keeps_a_node);
 	tcase_add_test(tc, unlisted_names_open_but_do_not_list);
 	tcase_add_test(tc, lists);
 	tcase_add_test(tc, attributes);

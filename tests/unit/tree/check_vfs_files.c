@@ -4,7 +4,7 @@
 
 #include "vfs_toys.h"
 
-START_TEST(a_text_is_plugin_log_at_open)
+START_TEST(a_text_is_rendered_at_open)
 {
 	uint64_t ino = look(1, "text").st_ino;
 	struct pf_open *of = NULL;
@@ -226,7 +226,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, a_text_is_plugin_log_at_open);
+	tcase_add_test(tc, a_text_is_rendered_at_open);
 	tcase_add_test(tc, a_text_may_be_written);
 	tcase_add_test(tc, a_prepared_text_waits);
 	tcase_add_test(tc, an_interrupted_open_is_not_open);

@@ -74,7 +74,7 @@ static const struct {
 	{ 63 * MIB, 64 * MIB },
 };
 
-START_TEST(an_extent_takes_what_it_should)
+START_TEST(an_extent_is_charged_its_rounded_size)
 {
 	struct pf_extent e = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -115,7 +115,7 @@ START_TEST(offsets_are_places_in_the_file)
 END_TEST
 
 /* A worker's descriptor reads, and cannot be made to write. */
-START_TEST(others_only_read)
+START_TEST(a_worker_only_reads_the_arena)
 {
 	int seals, fd;
 	struct stat st;
@@ -446,7 +446,7 @@ START_TEST(threads_share_it)
 }
 END_TEST
 
-START_TEST(null_is_freed)
+START_TEST(freeing_null_does_nothing)
 {
 	pf_arena_free(NULL);
 }
@@ -457,14 +457,14 @@ int main(void)
 	Suite *s = suite_create("arena");
 	TCase *tc = tcase_create("core"), *slow = tcase_create("stress");
 
-	unit_add_cases(tc, an_extent_takes_what_it_should, sizes);
+	unit_add_cases(tc, an_extent_is_charged_its_rounded_size, sizes);
 	tcase_add_test(tc, offsets_are_places_in_the_file);
-	tcase_add_test(tc, others_only_read);
+	tcase_add_test(tc, a_worker_only_reads_the_arena);
 	unit_add_cases(tc, the_limit_is_kept_to_the_byte, limits);
 	tcase_add_test(tc, growing_beyond_the_limit_changes_nothing);
 	unit_add_cases(tc, growing_keeps_the_bytes, growths);
 	unit_add_cases(tc, shrinking_gives_the_end_back, shrinks);
-	tcase_add_test(tc, null_is_freed);
+	tcase_add_test(tc, freeing_null_does_nothing);
 	tcase_set_timeout(tc, 30);
 	suite_add_tcase(s, tc);
 	tcase_set_timeout(slow, 60);

@@ -84,7 +84,7 @@ START_TEST(texts_arrive_whole)
 }
 END_TEST
 
-START_TEST(texts_keep_their_borders)
+START_TEST(each_text_is_received_apart)
 {
 	struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -161,7 +161,7 @@ START_TEST(descriptors_arrive)
 }
 END_TEST
 
-START_TEST(too_much_is_not_sent)
+START_TEST(too_long_texts_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int fds[9] = { 0 };
@@ -277,7 +277,7 @@ static const struct {
 	{ send_too_large_a_packet, -EPROTO, "the other process sent too large a packet" },
 };
 
-START_TEST(bad_peers_are_told_of)
+START_TEST(bad_peers_are_reported)
 {
 	struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -293,7 +293,7 @@ START_TEST(bad_peers_are_told_of)
 }
 END_TEST
 
-START_TEST(sending_to_the_dead_fails)
+START_TEST(sending_to_an_ended_process_fails)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -364,7 +364,7 @@ START_TEST(a_short_file_is_not_mapped)
 }
 END_TEST
 
-START_TEST(what_is_no_file_cannot_be_mapped)
+START_TEST(only_files_can_be_mapped)
 {
 	struct pf_channel c = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -383,16 +383,16 @@ int main(void)
 	tcase_add_checked_fixture(tc, open_pair, close_pair);
 	tcase_set_timeout(tc, 30);
 	unit_add_cases(tc, texts_arrive_whole, lengths);
-	tcase_add_test(tc, texts_keep_their_borders);
+	tcase_add_test(tc, each_text_is_received_apart);
 	unit_add_cases(tc, descriptors_arrive, descriptors);
-	tcase_add_test(tc, too_much_is_not_sent);
-	unit_add_cases(tc, bad_peers_are_told_of, peers);
-	tcase_add_test(tc, sending_to_the_dead_fails);
+	tcase_add_test(tc, too_long_texts_are_refused);
+	unit_add_cases(tc, bad_peers_are_reported, peers);
+	tcase_add_test(tc, sending_to_an_ended_process_fails);
 	suite_add_tcase(s, tc);
 	tcase_add_test(memory, two_mappings_are_one_channel);
 	tcase_add_test(memory, the_size_is_sealed);
 	tcase_add_test(memory, a_short_file_is_not_mapped);
-	tcase_add_test(memory, what_is_no_file_cannot_be_mapped);
+	tcase_add_test(memory, only_files_can_be_mapped);
 	suite_add_tcase(s, memory);
 	return unit_run(s);
 }

@@ -112,7 +112,7 @@ static const struct {
 	{ LARGE, LARGE, SMALL },
 };
 
-START_TEST(each_length_has_its_part)
+START_TEST(each_length_is_rounded_to_its_part)
 {
 	struct pf_extent e = take(lengths[_i].len);
 
@@ -126,7 +126,7 @@ START_TEST(each_length_has_its_part)
 }
 END_TEST
 
-START_TEST(beyond_the_end_is_nothing)
+START_TEST(no_extent_lies_beyond_the_end)
 {
 	struct pf_extent e;
 	bool cold;
@@ -142,7 +142,7 @@ START_TEST(beyond_the_end_is_nothing)
 END_TEST
 
 /* Only where an extent begins, and with its mark. */
-START_TEST(what_is_no_extent_is_not_freed)
+START_TEST(only_extents_are_freed)
 {
 	struct pf_extent e, other;
 	bool cold;
@@ -162,7 +162,7 @@ START_TEST(what_is_no_extent_is_not_freed)
 }
 END_TEST
 
-START_TEST(a_full_front_part_is_no_end)
+START_TEST(a_full_front_part_does_not_end_the_search)
 {
 	struct pf_extent e[4], more;
 
@@ -178,7 +178,7 @@ START_TEST(a_full_front_part_is_no_end)
 }
 END_TEST
 
-START_TEST(warm_goes_first_and_can_be_cooled)
+START_TEST(warm_pages_are_taken_first_and_can_be_cooled)
 {
 	struct pf_extent a = take(8 * MIB), b = take(8 * MIB), c;
 	bool cold = true;
@@ -256,7 +256,7 @@ static void check_resident(uint64_t most)
 	ck_assert_uint_le(resident(), most);
 }
 
-START_TEST(too_many_warm_pages_go)
+START_TEST(excess_warm_pages_are_released)
 {
 	struct pf_extent a, b;
 
@@ -279,7 +279,7 @@ START_TEST(too_many_warm_pages_go)
 END_TEST
 
 /* Pages of small extents go, too, but not those of which a part is in use. */
-START_TEST(what_idles_goes)
+START_TEST(idle_pages_are_released)
 {
 	static struct pf_extent small[SMALL / 1024];
 	struct pf_extent large;
@@ -389,16 +389,16 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, open_heap, close_heap);
 	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, each_length_has_its_part, lengths);
-	tcase_add_test(tc, beyond_the_end_is_nothing);
-	tcase_add_test(tc, what_is_no_extent_is_not_freed);
-	tcase_add_test(tc, a_full_front_part_is_no_end);
-	tcase_add_test(tc, warm_goes_first_and_can_be_cooled);
+	unit_add_cases(tc, each_length_is_rounded_to_its_part, lengths);
+	tcase_add_test(tc, no_extent_lies_beyond_the_end);
+	tcase_add_test(tc, only_extents_are_freed);
+	tcase_add_test(tc, a_full_front_part_does_not_end_the_search);
+	tcase_add_test(tc, warm_pages_are_taken_first_and_can_be_cooled);
 	tcase_add_test(tc, an_extent_grows_into_free_granules_behind_it);
 	tcase_add_test(tc, an_extent_shrinks);
 	tcase_add_test(tc, pages_are_faulted_in_ahead);
-	tcase_add_test(tc, too_many_warm_pages_go);
-	tcase_add_test(tc, what_idles_goes);
+	tcase_add_test(tc, excess_warm_pages_are_released);
+	tcase_add_test(tc, idle_pages_are_released);
 	unit_add_cases(tc, random_use_keeps_order, seeds);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

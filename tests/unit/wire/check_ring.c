@@ -24,7 +24,7 @@ static const size_t lengths[] = {
 	0, 1, 7, 8, 9, 63, 64, 65, 4095, 100000, PF_RING_MESSAGE - 1, PF_RING_MESSAGE,
 };
 
-START_TEST(layout_is_as_this_test_thinks)
+START_TEST(the_layout_is_as_expected)
 {
 	struct pf_ring ring;
 
@@ -94,7 +94,7 @@ START_TEST(fills_up_and_empties)
 }
 END_TEST
 
-START_TEST(refuses_what_is_too_long)
+START_TEST(refuses_too_long_messages)
 {
 	struct pf_ring ring;
 
@@ -170,7 +170,7 @@ static void scribble(struct pf_ring *ring)
 	}
 }
 
-START_TEST(a_scribbling_process_does_no_harm)
+START_TEST(a_process_that_writes_garbage_does_no_harm)
 {
 	char *dst = guarded(PF_RING_MESSAGE), *src = guarded(300);
 	double end = now() + 1;
@@ -248,7 +248,7 @@ START_TEST(closing_wakes_all)
 }
 END_TEST
 
-START_TEST(posts_without_a_wake_up_are_woken_for_later)
+START_TEST(a_later_wake_up_covers_earlier_posts)
 {
 	struct sleeper sleeper;
 	struct pf_ring ring;
@@ -271,7 +271,7 @@ START_TEST(posts_without_a_wake_up_are_woken_for_later)
 }
 END_TEST
 
-START_TEST(a_closed_ring_gives_what_it_has)
+START_TEST(a_closed_ring_delivers_its_messages)
 {
 	struct pf_ring ring;
 
@@ -314,16 +314,16 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, layout_is_as_this_test_thinks);
+	tcase_add_test(tc, the_layout_is_as_expected);
 	unit_add_cases(tc, wraps_at_every_alignment, lengths);
 	unit_add_cases(tc, fills_up_and_empties, lengths);
-	tcase_add_test(tc, refuses_what_is_too_long);
+	tcase_add_test(tc, refuses_too_long_messages);
 	unit_add_cases(tc, garbage_is_refused, garbage);
-	tcase_add_test(tc, a_scribbling_process_does_no_harm);
+	tcase_add_test(tc, a_process_that_writes_garbage_does_no_harm);
 	tcase_add_test(tc, a_small_destination_is_not_overrun);
 	tcase_add_loop_test(tc, closing_wakes_all, 0, 3);
-	tcase_add_loop_test(tc, posts_without_a_wake_up_are_woken_for_later, 0, 3);
-	tcase_add_test(tc, a_closed_ring_gives_what_it_has);
+	tcase_add_loop_test(tc, a_later_wake_up_covers_earlier_posts, 0, 3);
+	tcase_add_test(tc, a_closed_ring_delivers_its_messages);
 	unit_add_cases(tc, waiting_ends_in_time, waits);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

@@ -63,7 +63,7 @@ static void check_echo(uint64_t number, size_t len)
 
 static const unsigned spins[] = { 0, 20 };
 
-START_TEST(two_processes_play_ping_pong)
+START_TEST(two_processes_exchange_messages)
 {
 	unsigned spin_us = spins[_i];
 	struct pf_ring there, back;
@@ -161,7 +161,7 @@ static void *take_main(void *arg)
 	return NULL;
 }
 
-START_TEST(a_crowd_loses_and_doubles_nothing)
+START_TEST(many_threads_deliver_each_message_once)
 {
 	static struct crowd c;
 	pthread_t posters[POSTERS], takers[TAKERS];
@@ -260,8 +260,8 @@ int main(void)
 	TCase *tc = tcase_create("stress");
 
 	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, two_processes_play_ping_pong, spins);
-	tcase_add_test(tc, a_crowd_loses_and_doubles_nothing);
+	unit_add_cases(tc, two_processes_exchange_messages, spins);
+	tcase_add_test(tc, many_threads_deliver_each_message_once);
 	tcase_add_test(tc, no_wake_up_is_lost);
 	suite_add_tcase(s, tc);
 	return unit_run(s);

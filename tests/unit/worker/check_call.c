@@ -56,7 +56,7 @@ static int call(struct daemon *d, uint64_t executable, uint32_t n_args, int64_t 
 	return ask(d, PF_OP_EXECUTE, &m, len);
 }
 
-START_TEST(adds_scalars_again_and_again)
+START_TEST(repeated_calls_add_scalars)
 {
 	struct daemon d;
 	float sum;
@@ -102,7 +102,7 @@ static const struct {
 	{ 262143, PF_WHERE_BLOCK }, { 1 << 20, PF_WHERE_POOL },
 };
 
-START_TEST(results_are_where_they_can_be_read)
+START_TEST(results_lie_in_the_pool)
 {
 	struct daemon d;
 
@@ -135,7 +135,7 @@ START_TEST(results_are_where_they_can_be_read)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_refused)
+START_TEST(wrong_requests_are_refused)
 {
 	struct call_message m;
 	struct pf_arg *first;
@@ -225,10 +225,10 @@ int main(void)
 
 	find_plugins();
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, adds_scalars_again_and_again, 0, n_plugins);
+	tcase_add_loop_test(tc, repeated_calls_add_scalars, 0, n_plugins);
 	tcase_add_loop_test(tc, buffers_and_bytes_go_together, 0, n_plugins);
-	tcase_add_test(tc, results_are_where_they_can_be_read);
-	tcase_add_test(tc, what_is_wrong_is_refused);
+	tcase_add_test(tc, results_lie_in_the_pool);
+	tcase_add_test(tc, wrong_requests_are_refused);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

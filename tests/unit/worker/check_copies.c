@@ -182,7 +182,7 @@ START_TEST(every_memory_is_read_and_computed_with)
 END_TEST
 
 /* Types that are packed on the device, one element a byte in the arena and the pool. */
-START_TEST(packed_arrays_are_copied_and_made)
+START_TEST(packed_arrays_are_copied_and_created)
 {
 	static const int dtypes[] = { PF_DTYPE_S4, PF_DTYPE_U4, PF_DTYPE_S2,
 				      PF_DTYPE_U2 };
@@ -214,7 +214,7 @@ START_TEST(packed_arrays_are_copied_and_made)
 }
 END_TEST
 
-START_TEST(made_arrays_are_zeros)
+START_TEST(created_arrays_are_zeros)
 {
 	static const char zeros[LARGE];
 	struct pf_req_buffer q = buffer_request(50, 0, 0, PF_DTYPE_F32);
@@ -336,7 +336,7 @@ START_TEST(copies_fail)
 }
 END_TEST
 
-START_TEST(making_fails)
+START_TEST(creating_fails)
 {
 	static const char zeros[LARGE];
 	struct daemon d;
@@ -394,11 +394,11 @@ int main(void)
 	tcase_set_timeout(faulty, 120);
 	tcase_add_loop_test(each, copies_survive_their_sources, 0, n_plugins);
 	tcase_add_loop_test(each, every_memory_is_read_and_computed_with, 0, n_plugins);
-	tcase_add_loop_test(each, packed_arrays_are_copied_and_made, 0, n_plugins);
-	tcase_add_loop_test(each, made_arrays_are_zeros, 0, n_plugins);
+	tcase_add_loop_test(each, packed_arrays_are_copied_and_created, 0, n_plugins);
+	tcase_add_loop_test(each, created_arrays_are_zeros, 0, n_plugins);
 	tcase_add_loop_test(each, nonsense_is_refused, 0, n_plugins);
 	unit_add_cases(faulty, copies_fail, failures);
-	tcase_add_test(faulty, making_fails);
+	tcase_add_test(faulty, creating_fails);
 	tcase_add_test(faulty, copies_hang_and_abort);
 	suite_add_tcase(s, each);
 	suite_add_tcase(s, faulty);

@@ -120,7 +120,7 @@ static void check_module(struct daemon *d, uint64_t id, uint64_t off, uint64_t l
 	post_id(d, PF_OP_BLOCK_FREE, off);
 }
 
-START_TEST(a_program_comes_back)
+START_TEST(a_serialized_program_loads)
 {
 	struct pf_rep_load *loaded = (struct pf_rep_load *)reply;
 	struct pf_req_id again = { .id = 2 };
@@ -152,7 +152,7 @@ START_TEST(a_program_comes_back)
 }
 END_TEST
 
-START_TEST(results_are_as_many)
+START_TEST(a_loaded_program_has_as_many_results)
 {
 	struct pf_rep_load *loaded = (struct pf_rep_load *)reply;
 	struct daemon d;
@@ -226,7 +226,7 @@ static float run_foreign(const char *plugin, const char *code, size_t len)
  * fingerprints of a program are the same, load each other's programs, and one of these
  * computes garbage from them without a word.
  */
-START_TEST(others_programs_are_not_safe)
+START_TEST(programs_of_another_plugin_are_not_safe)
 {
 	char *fingerprint[MAX_PLUGINS] = { NULL };
 	int wrong = 0, same = 0;
@@ -274,11 +274,11 @@ int main(void)
 
 	find_plugins();
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, a_program_comes_back, 0, n_plugins);
-	tcase_add_loop_test(tc, results_are_as_many, 0, n_plugins);
+	tcase_add_loop_test(tc, a_serialized_program_loads, 0, n_plugins);
+	tcase_add_loop_test(tc, a_loaded_program_has_as_many_results, 0, n_plugins);
 	tcase_add_loop_test(tc, the_platform_is_passed, 0, n_plugins);
 	tcase_add_loop_test(tc, nonsense_is_refused, 0, n_plugins);
-	tcase_add_test(tc, others_programs_are_not_safe);
+	tcase_add_test(tc, programs_of_another_plugin_are_not_safe);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

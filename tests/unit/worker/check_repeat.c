@@ -142,7 +142,7 @@ static const struct {
 	{ "execute=nth:4:event-error:DATA_LOSS:late", 3, -EIO, 15, "late" },
 };
 
-START_TEST(the_first_failure_ends_them)
+START_TEST(the_first_failure_ends_the_repetitions)
 {
 	struct pf_req_buffer q = buffer_request(11, 8192, 24, PF_DTYPE_F32);
 	struct daemon d;
@@ -171,7 +171,7 @@ START_TEST(the_first_failure_ends_them)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_refused)
+START_TEST(wrong_requests_are_refused)
 {
 	const uint64_t args[] = { 11, 12 };
 	struct execute_message m;
@@ -205,8 +205,8 @@ int main(void)
 	tcase_add_loop_test(each, results_replace_arguments, 0, n_plugins);
 	tcase_add_loop_test(each, large_results_replace_arguments, 0, n_plugins);
 	suite_add_tcase(s, each);
-	unit_add_cases(once, the_first_failure_ends_them, failures);
-	tcase_add_test(once, what_is_wrong_is_refused);
+	unit_add_cases(once, the_first_failure_ends_the_repetitions, failures);
+	tcase_add_test(once, wrong_requests_are_refused);
 	suite_add_tcase(s, once);
 	return unit_run(s);
 }

@@ -247,7 +247,7 @@ START_TEST(empty_arrays_work)
 END_TEST
 
 /* Argument 0 gives its memory to the result only where the request allows it. */
-START_TEST(donation_is_asked_for)
+START_TEST(only_requested_donations_happen)
 {
 	static const char program[] =
 		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
@@ -279,7 +279,7 @@ START_TEST(donation_is_asked_for)
 END_TEST
 
 /* Many requests under way at once: each reply has its own request's tag and numbers. */
-START_TEST(replies_find_their_requests)
+START_TEST(a_reply_has_its_requests_tag)
 {
 	enum { CLIENTS = 4, ROUNDS = 200 };
 	struct daemon d;
@@ -408,8 +408,8 @@ int main(void)
 	tcase_add_loop_test(tc, large_results_lie_in_the_pool, 0, n_plugins);
 	tcase_add_loop_test(tc, types_and_shapes_round_trip, 0, n_plugins);
 	tcase_add_loop_test(tc, empty_arrays_work, 0, n_plugins);
-	tcase_add_loop_test(tc, donation_is_asked_for, 0, n_plugins);
-	tcase_add_loop_test(tc, replies_find_their_requests, 0, n_plugins);
+	tcase_add_loop_test(tc, only_requested_donations_happen, 0, n_plugins);
+	tcase_add_loop_test(tc, a_reply_has_its_requests_tag, 0, n_plugins);
 	tcase_add_loop_test(tc, many_arguments_and_results, 0, n_plugins);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
