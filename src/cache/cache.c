@@ -229,7 +229,7 @@ static void sweep_locked(struct pf_cache *cache)
 static void drop_damaged(struct pf_cache *cache, const char *name, const struct stat *st)
 {
 	struct pf_cache_stats add = { 0 };
-	/* Also without the lock: a damaged entry must not be read again. */
+	/* Remove it even without the lock: a damaged entry must not be read again. */
 	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 	int r = remove_entry(cache, name, st, true, &add);
 
@@ -553,9 +553,9 @@ int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
 }
 
 /*
- * Remember that a write failed with ERR, or succeeded (its code is 0), and warn if that is news.
- * Another process's lock (EBUSY) and a directory that was opened only for reading are warned of,
- * but are no failure of the disk.
+ * Remember that a write failed with ERR, or succeeded (its code is 0), and warn if that
+ * is new.  Another process's lock (EBUSY) and a directory that was opened read-only cause
+ * a warning, but do not count as failures of the disk.
  */
 static void note_end(struct pf_cache *cache, const struct pf_err *err)
 {

@@ -12,7 +12,7 @@
 
 enum {
 	RECORD = 256,       /* bytes of the counts' file */
-	COUNT_WAIT_MS = 20, /* counting waits no longer for others */
+	COUNT_WAIT_MS = 20, /* counting waits no longer for the lock */
 };
 
 /* --- its files --------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ bool pf_cache_trusted(const struct stat *st)
 
 /* --- open and close ------------------------------------------------------------------ */
 
-/* Make PATH and what is missing above it. */
+/* Make PATH and its missing parents. */
 static int make_path(const char *path, struct pf_err *err)
 {
 	pf_autofree char *copy = strdup(path);
@@ -70,7 +70,7 @@ static void note_read_only(struct pf_cache *cache)
 		cache->read_only = -errno;
 }
 
-/* A directory in the cache's, made if that can be; else *RET stays -1. */
+/* Open a directory in the cache's, made if possible; else *RET stays -1. */
 static int open_sub(struct pf_cache *cache, const char *name, int *ret,
 		    struct pf_err *err)
 {
@@ -142,7 +142,7 @@ bool pf_cache_reopen(struct pf_cache *cache)
 	};
 	bool ok;
 
-	PF_LOCK_SCOPE(&cache->lock); /* one thread at a time, though it does I/O */
+	PF_LOCK_SCOPE(&cache->lock); /* one thread at a time, although this does I/O */
 	ok = pf_cache_writable(cache) && pf_cache_open_files(&fresh, NULL) == 0 &&
 	     pf_cache_writable(&fresh) && replace_all(cache, &fresh);
 	pf_cache_close_files(&fresh);
@@ -158,7 +158,8 @@ int pf_cache_tmp(struct pf_cache *cache, char name[32])
 			 atomic_fetch_add(&cache->last_tmp, 1));
 		fd = openat(cache->tmp, name,
 			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-		/* While the lock is held the writer lives, and others keep the file. */
+		/* Other processes keep the file while its lock is held, which shows that
+		 * its writer lives. */
 		if (fd >= 0)
 			(void)flock(fd, LOCK_EX | LOCK_NB);
 		if (fd >= 0 || errno != EEXIST)
@@ -229,7 +230,7 @@ static void write_record(struct pf_cache *cache, const struct pf_cache_stats *s)
 
 	memset(text + n, ' ', sizeof(text) - 1 - (size_t)n);
 	text[RECORD - 1] = '\n';
-	/* Counts are not worth an error. */
+	/* A failure to count is not reported. */
 	if (pwrite(cache->stats_fd, text, RECORD, 0) != RECORD)
 		return;
 }
@@ -244,12 +245,12 @@ static void add_to(struct pf_cache_stats *s, const struct pf_cache_stats *add)
 	s->entries += add->entries;
 }
 
-/* Add what is pending to S; with TAKE it is pending no longer. */
+/* Add the pending counts to S; with TAKE clear them. */
 static void add_pending(struct pf_cache *cache, struct pf_cache_stats *s, bool take)
 {
 	PF_LOCK_SCOPE(&cache->lock);
 	add_to(s, &cache->pending);
-	/* Another process's crash may have lost a count: less than nothing is nothing. */
+	/* Another process's crash may have lost a count: a negative sum counts as 0. */
 	if ((int64_t)s->bytes < 0)
 		s->bytes = 0;
 	if ((int64_t)s->entries < 0)
@@ -330,7 +331,7 @@ void pf_cache_miss(struct pf_cache *cache)
 	count(cache, &(struct pf_cache_stats){ .misses = 1 });
 }
 
-/* One use more in the entry's own header.  Locked, so that none is lost. */
+/* Count a use in the entry's own header.  Locked, so that none is lost. */
 static void count_use_locked(struct pf_cache *cache, const char *name)
 {
 	uint8_t uses[8];

@@ -13,7 +13,7 @@ struct pf_cache_digest; /* the SHA-256 of a plugin's file: cache.c's */
 struct pf_cache {
 	char *path;       /* owned */
 	int dir;          /* owned: the directory */
-	int entries, tmp; /* owned: those in it; -1: there is none */
+	int entries, tmp; /* owned: the directories in it; -1: no such directory */
 	int stats_fd;     /* owned; -1: the directory is read-only */
 	int read_only;    /* why: -EROFS: on purpose; else it could not be opened */
 	void (*warn)(void *arg, const char *text);
@@ -23,9 +23,10 @@ struct pf_cache {
 	void *gone_arg;
 	_Atomic uint64_t last_tmp; /* numbers temporary names */
 
-	pthread_mutex_t lock; /* rank 8; protects the fields below; held during no I/O */
+	/* Rank 8; protects the fields below; only pf_cache_reopen does I/O with it. */
+	pthread_mutex_t lock;
 	uint64_t max;
-	struct pf_cache_stats pending; /* not added to the file yet, or never */
+	struct pf_cache_stats pending; /* to be added to the file, if it can be written */
 	struct pf_err failing;         /* of the last entry, if it was not written */
 	bool warned;
 	struct pf_cache_digest *digests; /* owned list */
@@ -36,7 +37,7 @@ struct pf_cache {
 void pf_cache_put64(uint8_t *dst, uint64_t n);
 uint64_t pf_cache_get64(const uint8_t *src);
 
-/* N bytes as 2 N digits and a NUL; and back, false for what are none. */
+/* N bytes as 2 N hex digits and a NUL; and back, false if TEXT is not such digits. */
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
@@ -45,11 +46,11 @@ bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 /* Can no user but root and this one write to the file or directory that ST describes? */
 bool pf_cache_trusted(const struct stat *st);
 
-/* Open what is in the directory at cache->path, and make what is missing.  -errno. */
+/* Open the files of the directory at cache->path, and make the missing ones.  -errno. */
 int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err);
 void pf_cache_close_files(struct pf_cache *cache);
 
-/* The directory, or what is in it, was removed: make it again.  False: that cannot be. */
+/* The directory, or files in it, were removed: make them again.  False: that failed. */
 bool pf_cache_reopen(struct pf_cache *cache);
 
 bool pf_cache_writable(const struct pf_cache *cache);

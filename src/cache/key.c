@@ -33,7 +33,8 @@ static void read_file(const char *path, struct pf_buf *out)
 	}
 }
 
-/* Of x86, ARM, POWER, s390 and RISC-V; clocks and the like change all the time. */
+/* Is LINE of /proc/cpuinfo one on which machine code depends?  Not those of clocks and
+ * the like, which change all the time.  Keys of x86, ARM, POWER, s390 and RISC-V. */
 static bool tells_of_code(const char *line)
 {
 	static const char *const keys[] = {
@@ -61,7 +62,7 @@ void pf_cache_host(const char *cpuinfo, struct pf_buf *out)
 	cpu_set_t cpus;
 
 	read_file(cpuinfo, &text);
-	/* The first processor's lines end with an empty one. */
+	/* An empty line ends those of the first processor. */
 	for (const char *line = text.data; line && *line && *line != '\n';) {
 		size_t len = strcspn(line, "\n");
 
@@ -112,7 +113,7 @@ void pf_cache_environment(char *const *environ, struct pf_buf *out)
 		const char *flags = list[i] + strlen("XLA_FLAGS=");
 
 		pf_buf_printf(out, "%s\n", list[i]);
-		/* XLA takes what does not begin with a dash for a file's name. */
+		/* XLA reads a value that does not begin with a dash as a file's name. */
 		if (!strncmp(list[i], "XLA_FLAGS=", 10) && *flags && *flags != '-')
 			read_file(flags, out);
 	}
@@ -155,7 +156,7 @@ static bool add_all(EVP_MD_CTX *sha, const struct pf_cache_inputs *in)
 	       add(sha, in->plugin, sizeof(in->plugin)) && add_text(sha, in->devices) &&
 	       add_text(sha, in->host) && add_text(sha, in->environment) &&
 	       add_text(sha, in->create) &&
-	       /* Last, and only where there is one: all others keep their keys. */
+	       /* Last, and only if it is not 0: other programs keep their keys. */
 	       (!in->platform_number || add_number(sha, in->platform_number));
 }
 

@@ -43,7 +43,7 @@ static struct json_object *get(struct json_object *o, const char *key)
 	return json_object_object_get_ex(o, key, &v) ? v : NULL;
 }
 
-/* A string of O; "" if it is none. */
+/* A string of O; "" if it is not a string. */
 static const char *text_of(struct json_object *o, const char *key)
 {
 	struct json_object *v = get(o, key);
@@ -169,7 +169,7 @@ static struct json_object *file_json(struct list *l, unsigned i)
 {
 	const struct pf_plugin_file *f = &l->d->files[i];
 	const struct pf_search_place *place = &l->d->places[f->place];
-	/* Else the name means an earlier file, or a newer one of its place. */
+	/* Otherwise the name means an earlier file, or a newer one of the same place. */
 	bool meant = pf_discovery_pick(l->d, f->name, known_minor, l) == f;
 	struct json_object *o = json_object_new_object();
 	char version[32];

@@ -12,7 +12,7 @@
 
 enum { MAX_ROWS = 64, MAX_NAME = 32, FIRST_ROW = 256 /* getopt's value of row 0 */ };
 
-/* A command line that is read. */
+/* The state of reading a command line. */
 struct reading {
 	struct options *o;
 	char **argv;
@@ -57,8 +57,8 @@ static int set(struct reading *g, const struct option_row *row, const char *text
 	return options_set(g->o, row, text, err);
 }
 
-/* Set the words of LIST, -o's: options of pjrtfs, or else of FUSE, which ROW is for.  LIST is
- * argv's and stays as it is, for it is read twice. */
+/* Set the words of LIST, -o's: options of pjrtfs, or else of FUSE, which ROW is for.
+ * LIST is in argv and is not changed, as it is read twice. */
 static int set_words(struct reading *g, const struct option_row *row, const char *list,
 		     struct pf_err *err)
 {
@@ -71,7 +71,8 @@ static int set_words(struct reading *g, const struct option_row *row, const char
 		size_t len = equals ? (size_t)(equals - word) : strlen(word);
 		const struct option_row *own = options_find(word, len, IN_MOUNT);
 
-		/* "group", "user" and others without a value are not the options of that name. */
+		/* "group", "user" and the like without a value are not pjrtfs's
+		 * options. */
 		if (own && !equals == !own->argument)
 			r = set(g, own, equals ? equals + 1 : NULL, err);
 		else

@@ -12,10 +12,10 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 
-/* A file that is being taken. */
+/* A file that is being read. */
 struct taking {
 	struct options *o;
-	const char *file; /* for sentences */
+	const char *file; /* for messages */
 	const char *text;
 	size_t len;
 	struct pf_err *err;
@@ -398,7 +398,7 @@ static int take_row(const struct taking *k, const char *key, const struct option
 		r = take_entries(k, &at, FLAGS, NULL, value);
 	else
 		r = take_value(k, &at, row, NULL, value);
-	/* Each compile option may be valid, and all of them together not. */
+	/* Each compile option may be valid while their combination is not. */
 	if (r == 0)
 		r = locate(k, &at,
 			   settings_check_compile_options(&k->o->settings, k->err));
@@ -501,7 +501,7 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 	char *dst;
 	int r;
 
-	/* A file that the user may not read is not for that user. */
+	/* A file that the user may not read is skipped. */
 	if (fd < 0 && !must && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0;
 	while (fd >= 0 && n > 0 && text.len <= PF_CONFIG_MAX) {
@@ -514,12 +514,12 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 	if (fd < 0 || n < 0 || fstat(fd, &st))
 		return pf_err_set(err, -errno, "read the configuration %s: %s", file,
 				  strerror(errno));
-	/* An empty file names nothing, and /dev/null is anybody's. */
+	/* An empty file names no plugins: anyone may write to it, as to /dev/null. */
 	r = text.len ? check_owner(&st, file, err) : 0;
 	return r < 0 ? r : config_take(o, file, text.data, text.len, err);
 }
 
-/* The user's file, the caller's; NULL: there is no home, or no memory. */
+/* The path of the user's file, which the caller frees; NULL: no home, or no memory. */
 static char *user_file(void)
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME");

@@ -42,7 +42,7 @@ struct plugin_settings {
 struct settings {
 	enum settings_source source; /* the current one */
 	struct plugin_settings
-		all; /* --devices, which is the default plugin's, and others */
+		all; /* of all plugins; --devices is the default plugin's */
 	struct plugin_settings plugins[MAX_SETTINGS];
 	unsigned n_plugins;
 	struct json_object *compile_options; /* owned, or NULL */
@@ -113,9 +113,10 @@ int settings_check_names(const struct settings *s, const struct pf_candidate *pl
 /* --- memory_limit.c ------------------------------------------------------------------------ */
 
 /*
- * The tightest memory limit of this process's control group and of those above it, in bytes,
- * as far as they are mounted: memory.max of cgroup v2, and memory.limit_in_bytes of v1.
- * UINT64_MAX: there is none.  ROOT precedes /proc and the mount points: "", but in tests.
+ * The tightest memory limit of this process's control group and of those above it, in
+ * bytes, as far as they are mounted: memory.max of cgroup v2, and memory.limit_in_bytes
+ * of v1.  UINT64_MAX: no limit.  ROOT precedes /proc and the mount points: "" except in
+ * tests.
  */
 uint64_t memory_limit_cgroup(const char *root);
 
@@ -223,8 +224,8 @@ int words_add(struct words *w, const char *word, unsigned max, const char *what,
 	      struct pf_err *err);
 void words_clear(struct words *w);
 
-/* The words for plugins that are in force beside SOURCE: the command line's, or if it has none and
- * no SOURCE the configuration's. */
+/* The words for plugins that apply in addition to SOURCE: the command line's, or if it
+ * has none and no SOURCE the configuration's. */
 const struct words *options_plugin_words(const struct options *o);
 
 /* The '=' of WORD if it is NAME=PATH (a path may hold one, too), or NULL. */
@@ -280,11 +281,11 @@ int cmdline_find_mountpoint(struct options *o, struct pf_err *err);
 typedef int plugin_minor_of(void *arg, const char *path);
 
 /*
- * Find the plugins of O: those of SOURCE and --plugin, else the configuration's, else cpu; with
- * --check-plugin only that one.  They become O's plugins with their settings.  A plugin whose
- * file does not exist is refused.  MINOR_OF is asked where a place has several of one name.
- * 0; -EINVAL: a wrong name, settings of a plugin that is not chosen; -ENOENT: no plugin exists,
- * and the sentence says where pjrtfs looked; -ENOMEM.
+ * Find the plugins of O: those of SOURCE and --plugin, else the configuration's, else
+ * cpu; with --check-plugin only that one.  They become O's plugins with their settings.
+ * A plugin whose file does not exist is refused.  MINOR_OF is called if a place has
+ * several of one name.  0; -EINVAL: a wrong name, settings of a plugin that is not
+ * chosen; -ENOENT: no plugin exists, and the sentence says where pjrtfs looked; -ENOMEM.
  */
 int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *err);
 
@@ -295,9 +296,9 @@ int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 /* --- check_plugin.c: --list-plugins and --check-plugin -------------------------------------- */
 
 /*
- * Load each plugin that discovery finds in a worker and print its facts, or why it cannot be
- * used, and the places.  The exit status: 1 if any cannot be used, a place cannot be read, or
- * there is none; else 0.  Blocks, at most O's timeout for each plugin.
+ * Load each plugin that discovery finds in a worker and print its facts, or why it cannot
+ * be used, and the places.  The exit status: 1 if any cannot be used, a place cannot be
+ * read, or no plugin was found; else 0.  Blocks, at most O's timeout for each plugin.
  */
 int check_plugin_list(const struct options *o);
 

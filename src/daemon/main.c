@@ -45,12 +45,12 @@ struct daemon {
 	unsigned n_workers;
 	struct pf_failed_plugin failed[MAX_PLUGINS];
 	unsigned n_failed;
-	struct pf_cache *cache; /* NULL: there is none */
+	struct pf_cache *cache; /* or NULL */
 	struct pf_compiler *compiler;
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 	char *changes;    /* owned: the options that differ from the defaults; or NULL */
-	siginfo_t signal; /* that has ended the mount; si_signo 0: none */
+	siginfo_t signal; /* the one that ended the mount; si_signo 0: none */
 };
 
 static int complain(const struct pf_err *err)
@@ -103,7 +103,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		d->n_workers++;
 		pf_compiler_warm(d->compiler, *worker);
 	}
-	/* The mount is made of the plugins that have started. */
+	/* The mount has the plugins that have started. */
 	if (d->n_failed > 1 && !d->n_workers)
 		return pf_err_set(err, -ENODEV, "none of %u plugins could be started",
 				  d->n_failed);
@@ -195,9 +195,9 @@ static int start(struct daemon *d, struct pf_err *err)
 }
 
 /*
- * The mount ends first, so that no request waits for what is ending; pf_compiler_finish writes
- * compiled programs to the cache; pf_worker_stop ends the processes, and thereby answers each
- * call under way; then the objects that these answers need are freed.
+ * The mount ends first, so that no request waits for an ending object; pf_compiler_finish
+ * writes compiled programs to the cache; pf_worker_stop ends the processes, and thereby
+ * answers each call under way; then the objects that these answers need are freed.
  */
 static void stop(struct daemon *d)
 {
@@ -431,7 +431,8 @@ int main(int argc, char **argv)
 	pf_log_setup(PF_LOG_INFO, false);
 	r = cmdline_parse(argc, argv, &options, &err);
 	if (r == 0 && (options.mountpoint || options.check_plugin)) {
-		/* Here, as the daemon leaves the directory that relative paths start from. */
+		/* Relative paths start from the directory that the daemon leaves
+		 * later. */
 		d.changes = options_changes(&options);
 		r = plugin_choice(&options, check_plugin_minor, &err);
 	}

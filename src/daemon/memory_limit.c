@@ -11,7 +11,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* The number in file PATH; UINT64_MAX if there is none ("max"). */
+/* The number in file PATH; UINT64_MAX if it has none ("max"). */
 static uint64_t read_number(const char *path)
 {
 	char text[32] = "";
@@ -58,8 +58,8 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Our group in the hierarchy of cgroup v2, or in that of v1's memory controller: in GROUP, of
- * PATH_MAX bytes.  False: there is none. */
+/* Set GROUP (PATH_MAX bytes) to pjrtfs's group in the hierarchy of cgroup v2, or in that
+ * of v1's memory controller.  False: not found. */
 static bool find_group(const char *root, bool v2, char *group)
 {
 	pf_autofree char *path = NULL;

@@ -225,7 +225,8 @@ const struct words *options_plugin_words(const struct options *o)
 	return &o->plugin_words[o->source || o->plugin_words[1].n];
 }
 
-/* Add WORD to those of the configuration, at ROW's OFF, or of the command line, behind them. */
+/* Add WORD to the configuration's list, at ROW's OFF, or to the command line's, which
+ * follows it. */
 static int set_place(struct options *o, const struct option_row *row, const char *word,
 		     struct pf_err *err)
 {
@@ -434,7 +435,7 @@ static void dump_sandbox(const struct options *o, const struct option_row *row,
 
 /* --- compile options -------------------------------------------------------------------------- */
 
-/* The value of TEXT, the caller's: TEXT as JSON, or if it is not valid JSON a string. */
+/* TEXT as a JSON value, which the caller frees; a string if TEXT is not valid JSON. */
 static struct json_object *read_value(const char *text)
 {
 	struct json_tokener *tokener = json_tokener_new();

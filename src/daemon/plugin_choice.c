@@ -11,7 +11,7 @@
 /* Where to look for the plugins of some options. */
 struct search {
 	struct pf_discover_config
-		config; /* until: the plugin's name that is looked for */
+		config; /* config.until: the name of the plugin to find */
 	struct pf_named named[MAX_SETTINGS];
 	plugin_minor_of *minor_of;
 };
@@ -39,7 +39,7 @@ static void search_init(struct search *s, const struct options *o,
 	}
 }
 
-/* The first plugin whose name has NAME in it, which the user may mean; NULL: none. */
+/* The first plugin whose name contains NAME, which the user may mean; NULL: none. */
 static const struct pf_plugin_file *similar(const struct pf_discovery *d,
 					    const char *name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where plugins are looked for, and in which order. */
+/* The places where pjrtfs searches plugins, and their order. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -303,7 +303,7 @@ enum {
 	MUST = LOOK_MUST_BE,
 };
 
-/* In the order of pjrtfs(1).  An earlier place precedes a later one. */
+/* In the order of pjrtfs(1).  Earlier places have precedence. */
 static const struct search {
 	const char *source;
 	/* "$NAME": a variable's value, "~/DIR": in the home directory, "/DIR": below the root;
@@ -510,8 +510,8 @@ static void look_in_python(struct pf_discovery *d, const struct search *s,
 	globfree(&sites);
 }
 
-/* The prefix of the first python3 on $PATH: its virtual environment, or where the interpreter
- * itself was installed.  The caller's; NULL: there is none. */
+/* The prefix of the first python3 on $PATH: its virtual environment, or where the
+ * interpreter itself was installed.  The caller frees it; NULL: not found. */
 static char *find_python(void)
 {
 	pf_autofree char *list = strdup(getenv("PATH") ? getenv("PATH") : "");
@@ -599,7 +599,7 @@ static void look(struct pf_discovery *d, const struct search *s,
 	}
 }
 
-/* By place, then by name, whatever order a directory has. */
+/* By place, then by name, not in the order of readdir(3). */
 static int by_place(const void *a, const void *b)
 {
 	const struct pf_plugin_file *x = a, *y = b;
@@ -639,8 +639,8 @@ int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
 
 /* --- choosing ---------------------------------------------------------------------------- */
 
-/* Is F meant by NAME?  The name of its file means it, too, without ".so", and if it is called as
- * its package, as that file would be called. */
+/* Does NAME mean F?  NAME may be F's name, its file's name without ".so" or, if F is
+ * named after its package, the name that its file alone would give. */
 static bool is_called(const struct pf_plugin_file *f, const char *name)
 {
 	const char *base = strrchr(f->path, '/') + 1;
@@ -653,8 +653,9 @@ static bool is_called(const struct pf_plugin_file *f, const char *name)
 		name_of_path(base, LOOK_PLUGIN, own, version) && !strcmp(own, name));
 }
 
-/* Is A newer than B: by API, else by version?  Of equals pjrt_plugin.so in a directory of its
- * own is, else the alphabet decides, so that the choice is always the same. */
+/* Is A newer than B: by API, else by version?  Of equals a pjrt_plugin.so in a directory
+ * of its own is newer, else alphabetical order decides, so that the choice is always the
+ * same. */
 static bool is_newer(const struct pf_plugin_file *a, const struct pf_plugin_file *b,
 		     int (*minor_of)(void *arg, const char *path), void *arg)
 {

@@ -40,7 +40,7 @@ static size_t stem_of(const char *name, const char **after)
 	return **after == '\0' || **after == '.' ? (size_t)(so - name) : 0;
 }
 
-/* Where a version begins that ends TEXT: "-1.2", "-v1.2", "_v1.2"; LEN: there is none. */
+/* The offset in TEXT of a version at its end: "-1.2", "-v1.2", "_v1.2"; LEN: none. */
 static size_t cut_version(const char *text, size_t len,
 			  char version[static PF_PLUGIN_VERSION])
 {
@@ -117,7 +117,7 @@ static bool name_of_file(const char *file, unsigned how, char name[static PF_PLU
 	    (len == strlen("libpjrt_plugin") && !strncmp(file, "libpjrt_plugin", len)))
 		return true;
 	if (how & LOOK_ANY && !find_form(file, len, 0, &inner, &inner_len)) {
-		/* "cpu-0.106.so" is called so, whatever that means. */
+		/* No known form: all of "cpu-0.106" is the name. */
 		*version = '\0';
 		name_clean(file, stem, name);
 		return true;

@@ -9,13 +9,13 @@
 #include "internal.h"
 #include "pjrtfs/buffer.h"
 
-/* The first room of a file whose size is not known; bytes that are cheap to move. */
+/* Bytes first reserved for a file of unknown size; bytes that are cheap to move. */
 enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
 
 /* Bytes of a text whose lines are checked as they are written: about 1 ms. */
 enum { TEXT_CHECKED = 64 << 10 };
 
-/* VALUE (a reference is given) is the buffer's from now on: both count its holders. */
+/* Make VALUE (its reference is taken) the buffer's, and count this holder. */
 static void hold_locked(struct pf_buffer *b, struct pf_value *value)
 {
 	atomic_fetch_add(&value->holders, 1);
@@ -106,7 +106,7 @@ static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 
 /* --- writing ------------------------------------------------------------------------- */
 
-/* Room for END bytes, and for the whole array once its size is known. */
+/* Reserve END bytes, and the whole array once its size is known. */
 static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *err)
 {
 	uint64_t all;
@@ -148,8 +148,8 @@ static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_er
 	return r < 0 ? r : 0;
 }
 
-/* Data that a device uses in place begin at an aligned address, which is known as soon as the
- * header's length is, when there is little to be moved. */
+/* Data that a device uses in place must begin at an aligned address.  It is known as soon
+ * as the header's length is, when few bytes have to be moved. */
 static int align_data_locked(struct pf_buffer *b, struct pf_err *err)
 {
 	uint64_t header;
@@ -187,10 +187,9 @@ static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 }
 
 /*
- * A line that is wrong is refused by the write that ends it, which every shell reports, as long
- * as the file is short and written in order.  A text without a declared
- * type may get one later: then only a line that no type allows is refused.  All else is refused
- * by close(2).
+ * The write that ends an invalid line refuses it, which every shell reports, as long as
+ * the file is short and written in order.  A text without a declared type may get one
+ * later, so only a line that no type allows is refused.  close(2) refuses all else.
  */
 static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 			     struct pf_err *err)
@@ -207,8 +206,8 @@ static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 		return 0;
 	r = pf_text_check(&b->text, pf_bytes_at(b->content, 0), b->size, b->declared,
 			  err);
-	/* A shell goes on after a write that failed: its next line would be taken for the
-	 * refused one. */
+	/* A shell continues after a failed write: its next line would take the refused
+	 * one's place. */
 	if (r < 0)
 		b->text.at = PF_TEXT_WRONG;
 	return r;
@@ -299,7 +298,7 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 	}
 }
 
-/* An array without elements is whole without a write: no program would write no bytes. */
+/* An array without elements is complete without a write: no program writes zero bytes. */
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
 	struct pf_value *v = NULL;
@@ -380,7 +379,7 @@ uint64_t pf_buffer_bytes(struct pf_buffer *b)
 bool pf_buffer_lacks_bytes(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	/* The raw bytes of an array without elements are no bytes. */
+	/* An array without elements has zero raw bytes. */
 	return b->value && !b->content &&
 	       !(b->format == PF_FORMAT_RAW && b->value->len == 0);
 }
@@ -475,7 +474,8 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 	if (code >= 0)
 		return;
 	PF_LOCK_SCOPE(&b->lock);
-	/* A worker's death is not the bytes' fault: the value is transferred when it is used. */
+	/* If the worker died, the bytes are still valid: the value is transferred when it
+	 * is used. */
 	if (b->value != value || pf_value_state(value, NULL) != PF_VALUE_ERROR)
 		return;
 	drop_value_locked(b);
@@ -546,7 +546,7 @@ bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *
 	return type_locked(b, dtype, shape);
 }
 
-/* Its type by its value or its header; false: neither says. */
+/* Its type by its value or its header; false: neither is known. */
 static bool says_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
 			struct pf_shape *shape)
 {
@@ -724,7 +724,7 @@ void pf_buffer_set_memory(struct pf_buffer *b, unsigned memory)
 	b->memory = memory;
 }
 
-/* VALUE if it lives at LOCATION, else a copy to live there; with a reference. */
+/* VALUE if it is at LOCATION, else a copy for LOCATION; with a reference. */
 static struct pf_value *value_at(struct pf_value *value,
 				 const struct pf_location *location, unsigned memory)
 {
@@ -734,7 +734,7 @@ static struct pf_value *value_at(struct pf_value *value,
 	return pf_value_copy(value, location->worker, location->device, memory);
 }
 
-/* The bytes of SNAPSHOT, or none, are the content of FORMAT from now on, without a value. */
+/* Make the bytes of SNAPSHOT, or none, the content in FORMAT, without a value. */
 static void take_content_locked(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 				enum pf_format format)
 {

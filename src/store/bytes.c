@@ -38,7 +38,7 @@ void pf_bytes_unref(struct pf_bytes *bytes)
 	free(bytes);
 }
 
-/* Room for CAP bytes, of which KEEP are kept, that no other reference sees. */
+/* Reserve CAP bytes that no other reference shares, and keep the first KEEP. */
 static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
 		   struct pf_err *err)
 {
@@ -70,7 +70,7 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 
 	if (!*bytes)
 		return pf_bytes_new(arena, need > first ? need : first, bytes, err);
-	/* More than is needed, if that fits, so that it need not grow with each write. */
+	/* Twice the capacity, if that fits, so that it need not grow with each write. */
 	if (want <= end && end > cap && end < cap * 2 &&
 	    reserve(bytes, cap * 2, size, NULL) == 0)
 		return 0;

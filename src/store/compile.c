@@ -45,7 +45,7 @@ static void why_superseded_locked(const struct pf_executable *x, struct pf_err *
 		pf_err_set(ret, -ECANCELED, "a newer source took its place");
 }
 
-/* The compile ended: publish it, unless a newer source has begun meanwhile. */
+/* The compile ended: publish its result, unless a newer source has begun meanwhile. */
 static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
 		    const struct pf_err *err)
 {
@@ -71,15 +71,15 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	if (x->job == &c->job)
 		x->job = NULL;
 	pf_unlock(&x->lock);
-	/* Before the waiters are woken, so that the event is there when a cp(1) returns. */
+	/* Before pf_wake_all, so that the event exists when cp(1) returns. */
 	report_compile(c->plan.worker, &c->report, err,
 		       pf_seconds_since(CLOCK_REALTIME, &c->start), use);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 }
 
-/* C ended, and with it the followers of its flight: publish the result to all of them.  LOADED
- * stays the caller's. */
+/* C ended: publish the result for it and the followers of its flight.  The caller keeps
+ * its reference on LOADED. */
 static void finish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
 		   const struct pf_err *err)
 {
@@ -281,7 +281,7 @@ static void free_blocks(struct compile *c, const struct pf_rep_compile *rep)
 		pf_instance_free_block(c->instance, rep->hlo_off);
 }
 
-/* The worker compiled it, as REP says. */
+/* Use what the worker compiled, as REP describes it. */
 static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_loaded_new(c);
@@ -358,7 +358,7 @@ static bool lead(struct compile *c)
 	switch (r) {
 	case PF_LEADER:
 		return true;
-	case PF_FOLLOWER: /* C may be gone by now */
+	case PF_FOLLOWER: /* C may be freed by now */
 		return false;
 	case PF_HIT:
 		if (cache)
@@ -385,7 +385,7 @@ static bool is_superseded(struct compile *c, struct pf_err *ret_why)
 	return true;
 }
 
-/* C is superseded; the followers of its flight go on without it. */
+/* C is superseded; the followers of its flight continue without it. */
 static void drop_superseded(struct compile *c, const struct pf_err *why)
 {
 	struct pf_compiler *compiler = c->x->compiler;
@@ -563,7 +563,7 @@ int pf_executable_load(struct pf_executable *x, struct pf_wait *waiter,
 	pf_lock(&x->lock);
 	switch (x->state) {
 	case PF_EXECUTABLE_READY:
-		/* The source that was compiled, not one that a writer has not closed yet. */
+		/* The compiled source, not one that a writer has not closed yet. */
 		*ret = pf_loaded_ref(x->loaded);
 		if (!pf_loaded_use(*ret) && x->format != PF_PROGRAM_NONE) {
 			struct pf_loaded *gone = pf_steal(ret);
@@ -687,7 +687,7 @@ int pf_executable_optimized(struct pf_executable *x, struct pf_optimized **ret,
 				pf_instance_free_block(l->instance, rep.off);
 			return r;
 		}
-		/* Its process was dead or dying: try the next one. */
+		/* Its process was dead or dying: try the next instance. */
 		if (tries || pf_instance_alive(l->instance))
 			return r;
 	}

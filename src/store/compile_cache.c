@@ -15,9 +15,9 @@
 /* --- the key ------------------------------------------------------------------------------ */
 
 /*
- * The inputs of keys that WORKER's plugin, its devices and this host decide, in *RET, without those
- * of a process.  The devices are in order, as programs are by default compiled for the first;
- * DEVICES holds their text.  -ENOMEM.
+ * Set *RET to the inputs of keys that depend on WORKER's plugin, its devices and this
+ * host, but not on a process.  The devices are in order, as programs are by default
+ * compiled for the first; DEVICES holds their text.  -ENOMEM.
  */
 static int plugin_inputs(const struct pf_compiler *compiler,
 			 const struct pf_worker *worker, struct pf_buf *devices,
@@ -45,8 +45,8 @@ static int plugin_inputs(const struct pf_compiler *compiler,
 	return 0;
 }
 
-/* The digest of the plugin that INSTANCE of WORKER has loaded.  False: its file is not known, and
- * the number of the instance stands for it. */
+/* The digest of the plugin that INSTANCE of WORKER has loaded.  False: its file is not
+ * known, and RET holds the instance's number instead. */
 static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
 			    const struct pf_instance *instance, uint8_t ret[PF_SHA256])
 {
@@ -236,7 +236,7 @@ static uint64_t module_len(const struct compile *c, const struct pf_rep_load *re
 
 /*
  * Have the worker load the parts that H lists, which lie at AT of BODY, as C's program: 1
- * and *RET; 0: it cannot, ERR says why; -errno: it died.  Blocks.
+ * and *RET; 0: it cannot, as ERR says; -errno: the worker died.  Blocks.
  */
 static int load_parts(struct compile *c, const struct pf_cache_header *h,
 		      struct pf_bytes *body, uint64_t at, struct pf_loaded **ret,
@@ -302,7 +302,7 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 		report(c, PF_REPORT_CACHE_MISS, 0);
 		return 0;
 	}
-	/* Without room for the entry there may be room for the compile. */
+	/* Even if the entry does not fit into memory, the compile may. */
 	if (pf_bytes_new(c->x->arena, pf_cache_body_len(&found.header), &body, NULL) ==
 		    0 &&
 	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
@@ -493,7 +493,7 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 
 	if (r < 0)
 		return r;
-	memcpy(&c->key, h.sha, sizeof(c->key)); /* the worker runs nothing else of it */
+	memcpy(&c->key, h.sha, sizeof(c->key)); /* the file is all that the worker runs */
 	r = pf_quarantine_check(c->x->compiler->quarantine, PF_SUSPECT_COMPILE, &c->key,
 				c->x->user, err);
 	if (r < 0)
@@ -508,7 +508,7 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 
 /* --- to a file ---------------------------------------------------------------------------- */
 
-/* 1: it was in the cache, and is in *RET. */
+/* 1: it was in the cache; *RET has it. */
 static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 		      struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {

@@ -10,10 +10,10 @@
 
 enum {
 	MAX_JOBS = 32,   /* compiles at a time that have not run for long */
-	LONG_MS = 60000, /* a compile that runs for longer takes no slot from others */
+	LONG_MS = 60000, /* a compile that runs for longer takes no slot */
 };
 
-/* What keys have of the environment of a worker's instance. */
+/* The part of keys that depends on the environment of a worker's instance. */
 struct pf_environment {
 	uint64_t instance;
 	const struct pf_worker *worker; /* only compared */
@@ -88,7 +88,7 @@ void pf_compiler_add(struct pf_compiler *c, struct pf_compile_job *job, bool fro
 	c->n_jobs += !stopped;
 	pf_unlock(&c->lock);
 	if (stopped) {
-		job->run(job); /* it fails at once: the workers have ended */
+		job->run(job); /* fails at once, as the workers have ended */
 		return;
 	}
 	job->compiler = c;
@@ -128,7 +128,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 		return;
 	pf_cache_environment(pf_instance_environ(instance), &text);
 	PF_LOCK_SCOPE(&c->lock);
-	if (known_locked(c, number, out)) /* another thread was faster */
+	if (known_locked(c, number, out)) /* by another thread */
 		return;
 	e = c->environments;
 	while (e && e->worker != worker)
@@ -141,7 +141,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 	if (out->failed)
 		return;
 	pf_buf_append(out, text.data, text.len);
-	/* The worker's instance before compiles nothing any more. */
+	/* The worker's previous instance compiles nothing any more. */
 	pf_buf_release(&e->text);
 	e->text = text;
 	text = (struct pf_buf)PF_BUF_INIT;
@@ -149,7 +149,7 @@ void pf_compiler_environment(struct pf_compiler *c, const struct pf_worker *work
 	e->instance = number;
 }
 
-/* --- entries on their way to the cache ---------------------------------------------------- */
+/* --- entries that are being put into the cache -------------------------------------------- */
 
 void pf_compiler_begin_put(struct pf_compiler *c)
 {
@@ -173,9 +173,9 @@ void pf_compiler_finish(struct pf_compiler *c, unsigned ms)
 		;
 }
 
-/* --- birth and death --------------------------------------------------------------------- */
+/* --- init and free ----------------------------------------------------------------------- */
 
-/* Users whose programs ended workers wait, but not when the compiler ends. */
+/* Users whose programs ended workers must wait, but not once the compiler stops. */
 static int64_t user_waits_until(void *arg, uid_t user)
 {
 	struct pf_compiler *c = arg;

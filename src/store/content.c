@@ -45,8 +45,8 @@ const char *pf_format_extension(enum pf_format format)
 enum { LONG_HEADER = 1 << 20 };
 
 /*
- * Has the header a hole, in a file whose end is written first?  Then it has zeros, which JSON
- * has not, and the codec's sentence about them would be wrong.
+ * Has the header a hole, in a file whose end is written first?  A hole reads as zeros,
+ * which are not JSON, and the codec's message about them would mislead.
  */
 static bool has_hole(const char *file, uint64_t len)
 {
@@ -297,7 +297,7 @@ bool pf_content_is_nothing(const struct pf_buffer *b)
 	return true;
 }
 
-/* An array without elements. */
+/* An array without elements, which needs no bytes. */
 static int no_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
 	m->dtype = b->declared;

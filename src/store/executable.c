@@ -25,7 +25,7 @@ static void count(struct pf_loaded *l, int change)
 	l->counted = change > 0;
 }
 
-/* --- unloading the ones that are used least ---------------------------------------------- */
+/* --- unloading the least recently used programs ------------------------------------------ */
 
 enum {
 	MAPPINGS = 6,         /* of a program: XLA's smallest have three */
@@ -77,7 +77,8 @@ bool pf_loaded_use(struct pf_loaded *l)
 static bool unload_locked(struct pf_loaded *l)
 {
 	atomic_store(&l->unloaded, true);
-	/* A thread that takes a reference later sees the flag; an earlier one is seen here. */
+	/* A thread that takes a reference later sees the flag; refs shows earlier
+	 * ones. */
 	if (atomic_load(&l->refs) > 1) {
 		atomic_store(&l->unloaded, false);
 		return false;
@@ -106,7 +107,7 @@ static int by_use(const void *a, const void *b)
 	return (m > n) - (m < n);
 }
 
-/* Of the HAS programs of L's instance, unload the N that were used longest ago; never L. */
+/* Of the HAS programs of L's instance, unload the N least recently used; never L. */
 static void unload_oldest_locked(const struct pf_loaded *l, size_t has, size_t n)
 {
 	pf_autofree struct pf_loaded **list = calloc(has, sizeof(struct pf_loaded *));
@@ -116,7 +117,7 @@ static void unload_oldest_locked(const struct pf_loaded *l, size_t has, size_t n
 		if (o->instance == l->instance && o != l)
 			list[at++] = o;
 	if (!list)
-		return; /* the next one that is loaded tries again */
+		return; /* the next load tries again */
 	qsort(list, at, sizeof(*list), by_use);
 	for (size_t i = 0; i < at && n; i++) {
 		if (unload_locked(list[i])) {
@@ -295,7 +296,7 @@ static int parse_options(const char *text, struct json_object **ret, struct pf_e
 static int add_defaults(const struct pf_executable *x, struct json_object **o,
 			struct pf_err *err)
 {
-	/* Each time anew: threads may not share what json-c makes. */
+	/* Parsed each time: threads may not share json-c's objects. */
 	const char *text = x->compiler ? x->compiler->options : NULL;
 	struct json_object *defaults = text ? json_tokener_parse(text) : NULL, *merged;
 

@@ -64,7 +64,7 @@ struct pf_compile_job *pf_flight_finish(struct pf_compiler *c, struct pf_flight 
 	if (loaded)
 		f->loaded = pf_loaded_ref(loaded);
 	else
-		unlink_locked(c, f); /* the next job that wants the same leads */
+		unlink_locked(c, f); /* the next job with the key leads a new flight */
 	return followers;
 }
 

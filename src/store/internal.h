@@ -55,9 +55,9 @@ bool pf_content_is_nothing(const struct pf_buffer *buffer);
 bool pf_content_is_whole(struct pf_buffer *buffer);
 
 /*
- * A new value of the content in *RET, with one reference: 0.  1: it is whole, but no or
- * several arrays; their number is in b->tensors.  -errno: it is not an array.  The value shares
- * the content's bytes if it can, else they are converted.
+ * 0: a new value of the content in *RET, with one reference.  1: it is whole, but holds
+ * no array or several; their number is in b->tensors.  -errno: it is not an array.  The
+ * value shares the content's bytes if it can, else they are converted.
  */
 int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
 
@@ -69,18 +69,18 @@ const void *pf_value_host_locked(const struct pf_value *value);
 /* Why a value cannot be used at all; 0 if it can. */
 int pf_value_unusable_locked(const struct pf_value *value, struct pf_err *err);
 
-/* Drop a copy that died with its worker; without any copy left the value is lost. */
+/* Drop a copy that was lost with its worker; without another copy the value is lost. */
 void pf_value_forget_dead_locked(struct pf_value *value);
 
-/* VALUE is on its device, as buffer ID of INSTANCE. */
+/* Note that VALUE is on its device, as buffer ID of INSTANCE. */
 void pf_value_set_device_locked(struct pf_value *value, struct pf_instance *instance,
 				uint64_t id);
 
 /* Drop the copy on the device. */
 void pf_value_drop_device_locked(struct pf_value *value);
 
-/* VALUE's host bytes lie at OFF of INSTANCE's pool from now on; BLOCK: in a block that is to be
- * freed, and can be fetched again. */
+/* Note that VALUE's host bytes are at OFF of INSTANCE's pool; BLOCK: in a block that the
+ * value frees, whose bytes can be fetched again. */
 void pf_value_set_pool_locked(struct pf_value *value, struct pf_instance *instance,
 			      uint64_t off, bool block);
 
@@ -100,25 +100,26 @@ void pf_value_settle_charge_locked(struct pf_value *value);
 struct pf_value *pf_value_take_source_locked(struct pf_value *value);
 void pf_value_release_source(struct pf_value *source); /* NULL is allowed */
 
-/* VALUE's host copy, which can be made again, was used or made just now: it is the last one to be
- * reclaimed.  Under the value's lock or not. */
+/* Note that VALUE's reclaimable host copy was made or used just now: it becomes the last
+ * one to be reclaimed.  With or without the value's lock. */
 void pf_reclaimable_touch(struct pf_value *value);
 
-/* Rank 6; protects what all of the store shares: the lists of reclaimable host copies and loaded
- * programs, the quarantine, the count of threads that pf_background_run started. */
+/* Rank 6; protects the store's global state: the lists of reclaimable host copies and
+ * loaded programs, the quarantine, the count of threads that pf_background_run
+ * started. */
 extern pthread_mutex_t pf_store_lock;
 
 /* --- transfer.c ------------------------------------------------------------------------ */
 
 /* Work that would delay other requests by milliseconds. */
 struct pf_background {
-	/* BACKGROUND may be gone afterwards. */
+	/* May free BACKGROUND. */
 	void (*run)(struct pf_background *background);
 };
 
 /*
- * Run BACKGROUND on a thread of its own, which pf_values_settle awaits; here, if no thread can be
- * created.  The caller holds no lock.
+ * Run BACKGROUND on a thread of its own, which pf_values_settle awaits, or on the
+ * caller's thread if none can be created.  The caller holds no lock.
  */
 void pf_background_run(struct pf_background *background);
 
@@ -137,11 +138,11 @@ struct pf_compiler {
 	struct pf_cache *cache; /* borrowed, or NULL */
 	unsigned timeout_s;     /* of one compile; 0: no limit */
 	char *options;          /* owned: default compile options as JSON, or NULL */
-	struct pf_buf host;     /* what keys have of the host */
+	struct pf_buf host;     /* the part of keys that depends on the host */
 	struct pf_quarantine *quarantine; /* owned */
 	struct pf_sched *sched;           /* owned; one queue */
-	_Atomic unsigned n_given_up; /* compiles that timed out and go on in workers */
-	_Atomic bool stop;           /* threads end when no job is left */
+	_Atomic unsigned n_given_up;      /* timed-out compiles that workers still run */
+	_Atomic bool stop;                /* threads end when no job is left */
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	pthread_cond_t changed;
@@ -150,9 +151,9 @@ struct pf_compiler {
 	unsigned n_ready;
 	unsigned n_threads, n_idle;
 	pthread_t threads[PF_COMPILER_THREADS];
-	bool stopped;                        /* the threads have ended */
-	unsigned n_puts;                     /* entries on their way to the cache */
-	struct pf_flight *flights;           /* owned; flight.c */
+	bool stopped;              /* the threads have ended */
+	unsigned n_puts;           /* entries that are being put into the cache */
+	struct pf_flight *flights; /* owned; flight.c */
 	struct pf_environment *environments; /* owned; one a worker */
 };
 
@@ -173,18 +174,19 @@ struct pf_compile_job {
 void pf_compiler_add(struct pf_compiler *compiler, struct pf_compile_job *job,
 		     bool front);
 
-/* pf_compiler_finish waits from the one to the other. */
+/* pf_compiler_finish waits for puts that have begun and not ended. */
 void pf_compiler_begin_put(struct pf_compiler *compiler);
 void pf_compiler_end_put(struct pf_compiler *compiler);
 
 /*
- * Append what keys have of the environment of WORKER's INSTANCE, as it was when this was called
- * first for it, because a plugin reads it once.  May block for a file that XLA_FLAGS names.
+ * Append the part of keys that depends on the environment of WORKER's INSTANCE.  The
+ * first call for INSTANCE fixes it, because a plugin reads its environment once.  May
+ * block for a file that XLA_FLAGS names.
  */
 void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
 			     const struct pf_instance *instance, struct pf_buf *out);
 
-/* A flight: one compile for all jobs that want the same at the same time. */
+/* A flight: one compile for all concurrent jobs with the same key. */
 
 enum pf_flight_role { PF_LEADER, PF_FOLLOWER, PF_HIT };
 
@@ -202,7 +204,7 @@ struct pf_compile_job *pf_flight_finish(struct pf_compiler *compiler,
 					struct pf_flight *flight,
 					struct pf_loaded *loaded);
 
-/* Free a finished FLIGHT: the next job that wants the same leads another one. */
+/* Free a finished FLIGHT: the next job with its key leads another one. */
 void pf_flight_drop(struct pf_compiler *compiler, struct pf_flight *flight);
 
 /* --- executable.c ---------------------------------------------------------------------- */
@@ -216,12 +218,12 @@ struct pf_plan {
 	uint32_t platform;
 };
 
-/* A compile, from the moment that it is asked for. */
+/* A compile, from its request on. */
 struct compile {
 	struct pf_compile_job job;    /* in the compiler's queue, or run by it */
 	struct pf_wait waiter;        /* for the worker's next instance */
 	struct pf_executable *x;      /* owned reference */
-	struct pf_instance *instance; /* owned reference: that compiles it, or NULL */
+	struct pf_instance *instance; /* owned reference: the compiling one, or NULL */
 	struct pf_bytes *program; /* owned reference; as it was when the compile began */
 	uint64_t len;
 	struct pf_program_facts facts; /* of it, with the part that the plugin reads */
@@ -236,16 +238,16 @@ struct compile {
 
 	struct pf_cache_key key;
 	bool can_be_kept;         /* the key is complete: the cache may be used */
-	bool not_from_cache;      /* the cache's entry killed the worker */
+	bool not_from_cache;      /* the worker died of the cache's entry */
 	bool suspected;           /* it ran when the worker died, among others */
 	bool sent;                /* the worker has its request */
 	struct pf_flight *flight; /* owned: it is the leader's; or NULL */
 };
 
 /*
- * Drop the result of a compile, or that of the one under way when it comes: the state becomes
- * STATE.  The caller holds the lock; without it, it wakes the waiters that are returned and
- * drops *GONE.
+ * Set the state to STATE and drop the result of the last compile, and that of one under
+ * way when it ends.  The caller holds the lock, and after releasing it wakes the returned
+ * waiters and drops *GONE.
  */
 struct pf_wait *pf_executable_supersede(struct pf_executable *x,
 					enum pf_executable_state state,
@@ -262,7 +264,7 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 /* A new compiled program of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);
 
-/* Does a living worker have it?  Then it was used just now. */
+/* Does a living worker have it?  If so, note that it was used just now. */
 bool pf_loaded_use(struct pf_loaded *loaded);
 
 /*
@@ -279,8 +281,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 int pf_compile_key(struct compile *c, struct pf_err *err);
 
 /*
- * Look C up.  1: *RET; 0: it is not there; -errno: the worker died of it, or just then, and
- * it must be compiled on the next instance.  Blocks.
+ * Look C up in the cache.  1: in *RET; 0: not found; -errno: the worker died during the
+ * load, and C must be compiled on the next instance.  Blocks.
  */
 int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
 
@@ -296,9 +298,9 @@ int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
 		  void *reply, size_t len, struct pf_err *err);
 
 /*
- * Load C's program, which is compiled already: 0 and *RET.  -EINVAL: it is damaged, or for
- * another plugin, host or set of devices; the plugin's refusal; -EIO: the worker died of it.
- * Blocks.
+ * Load C's program, which is compiled already: 0 and *RET.  -EINVAL: it is damaged, or
+ * for another plugin, host or set of devices; the plugin's refusal; -EIO: the worker died
+ * during the load.  Blocks.
  */
 int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *err);
 
@@ -330,8 +332,9 @@ void pf_quarantine_add(struct pf_quarantine *quarantine, enum pf_suspect what,
 		       const struct pf_cache_key *key, uid_t user,
 		       const struct pf_err *why);
 
-/* May WHAT be done with KEY for USER?  0; -EIO: not yet, with the sentence of the death and the
- * seconds that are left.  Takes some nanoseconds while the quarantine is empty. */
+/* May KEY be compiled or executed (WHAT) for USER?  0; -EIO: not yet, with the sentence
+ * of the death and the seconds that are left.  Takes some nanoseconds while the
+ * quarantine is empty. */
 int pf_quarantine_check(struct pf_quarantine *quarantine, enum pf_suspect what,
 			const struct pf_cache_key *key, uid_t user, struct pf_err *err);
 

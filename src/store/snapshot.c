@@ -44,7 +44,7 @@ bool pf_snapshot_is_slow(struct pf_buffer *b, enum pf_format format)
 	       (is_packed(b->value, format) && count_of(b->value) > SLOW_PACKED);
 }
 
-/* The content: frozen once it is committed, before that it may move. */
+/* Show the content: it is frozen once committed; before, it may move. */
 static void show_content_locked(struct pf_buffer *b, struct pf_snapshot *snapshot)
 {
 	bool frozen = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
@@ -154,7 +154,7 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	return r;
 }
 
-/* --- long text, rendered as far as it is read -------------------------------------------- */
+/* --- long text, rendered in step with reads ---------------------------------------------- */
 
 enum {
 	PIECE = 4096,    /* elements printed at once: well below a millisecond */
@@ -175,7 +175,7 @@ struct pf_rendering {
 	/* The value's lock protects the fields below. */
 	struct pf_buf text; /* only the printing thread appends */
 	bool running;       /* there is a thread that prints */
-	bool done, failed;  /* all is printed; there was no memory */
+	bool done, failed;  /* all is printed; no memory */
 	uint64_t wanted;    /* the end of the furthest read */
 	struct pf_wait *waiters;
 };
@@ -191,7 +191,7 @@ static void rendering_unref(struct pf_rendering *r)
 	free(r);
 }
 
-/* Take the waiters whose text is printed, or will never be, off the list. */
+/* Unlink the waiters whose text is printed, or will never be. */
 static struct pf_wait *served_locked(struct pf_rendering *r)
 {
 	struct pf_wait **at = &r->waiters, *served = NULL, *waiter;
@@ -316,7 +316,7 @@ static void read_rendering(struct pf_rendering *r, uint64_t len, uint64_t off,
 	else if (len > r->text.len - off)
 		len = r->text.len - off;
 	if (r->done) {
-		/* It does not move any more. */
+		/* The text does not move any more. */
 		data = r->text.data + (len ? off : 0);
 	} else {
 		/* While it grows it may move. */
@@ -556,7 +556,7 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name
 	pf_unlock(&b->lock);
 	if (!keep)
 		pf_buffer_truncate(b, 0, NULL);
-	/* With KEEP it is the same array, until a write. */
+	/* With KEEP the array stays the same until a write. */
 	pf_lock(&b->lock);
 	old = pf_steal(&b->content);
 	b->content = bytes;
@@ -649,7 +649,7 @@ static void add_segment(struct json_object *list, const struct pf_segment *s)
 	json_object_array_add(list, o);
 }
 
-/* The memory it takes; buffers that share a segment have the same id there. */
+/* The memory that it takes; buffers that share a segment show the same id. */
 static void describe_segments(struct json_object *o, struct pf_buffer *b,
 			      struct pf_value *v)
 {

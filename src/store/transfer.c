@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bringing values to their devices, and back to host memory.
+ * Transfers of values to their devices, and back to host memory.
  *
  * A value with host bytes is uploaded, in place where the plugin can use them there.  One
- * that is a copy of another is copied on the device if the other's device memory is its own;
- * else it shares the other's host bytes, which may have to be fetched first.
+ * that is a copy of another is copied on the device if the other's device memory is its
+ * own; else it shares the other's host bytes, which may have to be fetched first.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct transfer {
 	uint64_t id; /* of the new buffer */
 	unsigned tries;
 	bool by_host; /* the plugin cannot copy on the device */
-	bool refused; /* by the memory limit, before the device heard of it */
+	bool refused; /* by the memory limit, before a request was sent */
 };
 
 /* --- threads for large copies ------------------------------------------------------------ */
@@ -149,7 +149,7 @@ static void download_end(struct transfer *t, int code, const struct pf_err *err,
 	if (code < 0) {
 		v->err = *err;
 	} else {
-		/* There was no host copy, and fetching kept others from making one. */
+		/* v->fetching kept other threads from making a host copy. */
 		pf_value_set_pool_locked(v, t->instance, off, true);
 		pf_reclaimable_touch(v);
 	}
@@ -195,7 +195,7 @@ int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *er
 		return pf_value_fetch(source, waiter, err);
 	pf_lock(&v->lock);
 	pf_value_forget_dead_locked(v);
-	/* Readers may see bytes that the device has refused. */
+	/* Readers may still see bytes that the device has refused. */
 	r = v->state != PF_VALUE_DONATED && pf_value_host_locked(v)
 		    ? 1
 		    : pf_value_unusable_locked(v, err);
@@ -261,8 +261,8 @@ static bool upload_again(struct transfer *t, int code, const struct pf_err *err)
 	return true;
 }
 
-/* The device has T's value as MADE says (NULL: it has not, as ERR says), and reads it from
- * ALIAS_OFF of the arena or from memory of its own. */
+/* The device has T's value as MADE says (NULL: the upload failed, as ERR says), and reads
+ * it from ALIAS_OFF of the arena or from memory of its own. */
 static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 		       const struct pf_out *made, uint64_t alias_off)
 {
@@ -277,7 +277,7 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 	pf_lock(&v->lock);
 	if (code < 0) {
 		v->err = *err;
-		/* When there is room again it can be transferred. */
+		/* It can be transferred once memory is free again. */
 		v->state = t->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
@@ -391,7 +391,7 @@ static int into_arena(struct pf_value *v, struct pf_err *err)
 	return 0;
 }
 
-/* Charge for the device's copy before it is made. */
+/* Charge the device's copy before it is made. */
 static int charge(struct transfer *t, struct pf_err *err)
 {
 	struct pf_value *v = t->value;
@@ -463,8 +463,8 @@ static void copy_and_send(struct pf_background *background)
 		upload_fail(t, &err);
 }
 
-/* This thread may be the one that takes the worker's answers or the kernel's requests, so much
- * is copied on another one. */
+/* This thread may be the one that takes the worker's answers or the kernel's requests, so
+ * another one makes large copies. */
 static int send_host_bytes(struct transfer *t, struct pf_err *err)
 {
 	uint64_t off;

@@ -115,7 +115,7 @@ void pf_value_settle_charge_locked(struct pf_value *v)
 {
 	uint64_t owed = v->pool_instance ? pf_pool_bytes(v->len) : 0;
 
-	/* If the plugin put its buffer into the pool, the two are one. */
+	/* If the plugin put its buffer into the pool, both copies are the same bytes. */
 	if (v->instance && (v->pool_instance != v->instance || v->pool_block))
 		owed += v->own;
 	if (owed < v->charged)
@@ -197,7 +197,8 @@ struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
 		v->bytes = pf_bytes_ref(value->bytes);
 		v->bytes_off = value->bytes_off;
 	}
-	/* At most 4 KiB, so both have them; without memory the device has the only copy. */
+	/* At most 4 KiB, so the bytes are copied; if memory is short, only the device has
+	 * them. */
 	v->small = value->small && value->len ? malloc(value->len) : NULL;
 	if (v->small)
 		memcpy(v->small, value->small, value->len);
