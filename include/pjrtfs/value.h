@@ -248,8 +248,11 @@ enum pf_donation {
  */
 enum pf_donation pf_value_donate(struct pf_value *value);
 
-/* The execution with the donation COPIED or TAKEN has ended: it CONSUMED the value, or failed and
- * the value is ready again. */
+/*
+ * The execution with the donation COPIED or TAKEN, which still pins VALUE, has ended: it CONSUMED
+ * the value, or failed. After a failure the value is ready again; but if the worker died and the
+ * only bytes are in its pool, they may have been overwritten, and the value is lost.
+ */
 void pf_value_donated(struct pf_value *value, bool consumed);
 
 /* REPLACED: a result is about to take the name of the donated VALUE, which is in use until then,

@@ -417,10 +417,15 @@ void pf_value_donated(struct pf_value *v, bool consumed)
 {
 	PF_LOCK_SCOPE(&v->lock);
 	v->consumed = consumed;
-	if (consumed)
+	if (consumed) {
 		consume_locked(v);
-	else
-		v->state = PF_VALUE_READY;
+		return;
+	}
+	v->state = PF_VALUE_READY;
+	/* A plugin that died may have begun to overwrite what lies in its pool. */
+	if (v->pool_instance && !v->bytes && !v->small && v->pins == 1 &&
+	    !pf_instance_alive(v->pool_instance))
+		drop_host_locked(v);
 }
 
 enum pf_value_state pf_value_state(struct pf_value *v, struct pf_err *ret_why)

@@ -148,6 +148,36 @@ shows "$b/z.txt" $'11 22 33\n44 55 66'
 [ "$(bounded cat "$at/restarts")" -gt "$before" ] || fail "a death is not counted"
 same "$b/large.npy" large.npy
 
+# -- a result whose memory an execution may have changed when the worker died is lost, not wrong;
+#    bytes that a user wrote are not the plugin's to change
+cat >spin.mlir <<'END'
+func.func @main(%x: tensor<1048576xi32> {tf.aliasing_output = 0 : i32}) -> tensor<1048576xi32> {
+  %0 = stablehlo.while(%v = %x) : tensor<1048576xi32>
+    cond {
+      %t = stablehlo.constant dense<true> : tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %1 = stablehlo.add %v, %v : tensor<1048576xi32>
+      stablehlo.return %1 : tensor<1048576xi32>
+    }
+  return %0 : tensor<1048576xi32>
+}
+END
+bounded cp spin.mlir "$mnt/programs/"
+run not 'large -> result'
+for donated in result large; do
+	run spin "$donated -> never donate=$donated" 2>err &
+	caller=$!
+	eventually grep -Fq '"state":"donated"' "$b/$donated.json"
+	sleep 0.5
+	kill_worker
+	! wait "$caller" || fail "the execution of the killed worker succeeded"
+	run add 'x y -> z'
+done
+equal "the donated result" "$(bounded jq -r .state "$b/result.json")" lost
+fails_with 'Input/output error' cat "$b/result.npy"
+same "$b/large.npy" large.npy
+
 # The log has the deaths and the restarts.
 eventually grep -Eq "error: the worker of plugin $p died of signal 9" "$mnt.log"
 eventually grep -Eq "info: the worker of plugin $p runs again: process $(cat "$at/pid")$" "$mnt.log"
