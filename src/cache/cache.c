@@ -517,7 +517,7 @@ static int write_entry(int fd, const struct pf_cache_key *key,
 	return r;
 }
 
-/* Rename the finished file TMP to NAME, and make room if the maximum is exceeded. */
+/* Rename the finished file TMP to NAME, and evict entries if the maximum is exceeded. */
 static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		   uint64_t size)
 {

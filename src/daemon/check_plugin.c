@@ -299,7 +299,7 @@ static int print_list(struct list *l)
 	return print(&out, 0);
 }
 
-/* Log each error: the list may go to a file.  The exit status. */
+/* Log each error, as the list may be redirected to a file.  The exit status. */
 static int complain(const struct list *l)
 {
 	int status = l->d->n_files ? 0 : 1;

@@ -194,7 +194,7 @@ int cmdline_find_mountpoint(struct options *o, struct pf_err *err)
 		pf_steal(&word);
 		return 0;
 	}
-	/* With a slash behind it a mount whose daemon has ended cannot be named. */
+	/* A path with a trailing slash does not reach a mount whose daemon has ended. */
 	while (len > 1 && word[len - 1] == '/')
 		word[--len] = '\0';
 	o->mountpoint = realpath(word, NULL);

@@ -286,7 +286,7 @@ static int go_to_background(const char *mountpoint, int *ready)
 	return 1;
 }
 
-/* Close the terminal; messages go to syslog from now on. */
+/* Close the terminal; later messages are sent to syslog. */
 static void leave_terminal(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -130,8 +130,8 @@ static int write_bytes_locked(struct pf_buffer *b, const void *src, size_t len,
 }
 
 /*
- * Look at a header that the write [off, off + len) has changed.  The size of the arrays must
- * be known before their data come: it decides where they go.
+ * Look at a header that the write [off, off + len) has changed.  The size of the arrays
+ * must be known before their data come: it decides where they are stored.
  */
 static int look_at_header_locked(struct pf_buffer *b, uint64_t off, struct pf_err *err)
 {

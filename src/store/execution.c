@@ -472,7 +472,7 @@ static bool donate_args(struct pf_execution *e)
 	return true;
 }
 
-/* The result that runs of which donations has BIT make where argument I was; NULL: none. */
+/* The result that takes argument I's memory in runs whose donations have BIT, or NULL. */
 static struct pf_exec_result *made_of(const struct pf_execution *e, size_t i, uint8_t bit)
 {
 	const struct pf_signature *s = e->loaded->signature;
@@ -485,8 +485,8 @@ static struct pf_exec_result *made_of(const struct pf_execution *e, size_t i, ui
 }
 
 /*
- * How many bytes of the host's memory the results of a run take, of which donations has BIT: each
- * one's own, and in *ALL.  What is made where an argument was takes none.
+ * The bytes of host memory that the results of a run take whose donations have BIT: of
+ * each in its own, of all in *ALL.  A result that takes an argument's memory counts 0.
  */
 static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 			struct pf_err *err)
@@ -500,7 +500,7 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 
 		if (r < 0)
 			return r;
-		if (e->take) /* the reply brings small results, which take no room */
+		if (e->take) /* the reply holds small results */
 			e->outs[i].own = len > PF_WIRE_INLINE ? pf_pool_bytes(len) : 0;
 		else
 			e->outs[i].own = pf_value_room(e->loaded->worker,
@@ -522,8 +522,9 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 }
 
 /*
- * Charge what the results take, and those of runs before the last, before the plugin takes it.  If
- * the memory limit leaves no room for the latter, one run is sent at a time.
+ * Charge the memory of the results, and of those of earlier runs, before the plugin
+ * allocates it.  If the memory limit does not allow the latter, one run is sent at a
+ * time.
  */
 static int charge(struct pf_execution *e, struct pf_err *err)
 {
@@ -628,7 +629,7 @@ static void hold_bytes(struct pf_execution *e, size_t i, const struct pf_out *ou
 	if (ret->where == PF_WHERE_POOL)
 		pf_instance_count(e->instance, PF_ALIVE_BUFFERS, e->first_device, 1);
 	ret->held = pf_pool_bytes(out->len);
-	if (ret->own) /* 0 of a small result that found no room in the reply */
+	if (ret->own) /* 0 for a small result that did not fit into the reply */
 		ret->own = 0;
 	else
 		pf_arena_force(e->executable->arena, ret->held);
@@ -684,7 +685,7 @@ static int take_outputs(struct pf_execution *e, const struct pf_rep_execute *rep
 	}
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = take_output(e, rep, len, i, err);
-	/* The worker would keep the other results until it ends. */
+	/* Free the other results, which the worker would keep until it ends. */
 	for (size_t i = 0; i < e->n_outs && r < 0; i++)
 		if (!e->outs[i].value && !e->outs[i].data)
 			pf_instance_free_id(e->instance, PF_OP_BUFFER_FREE,
@@ -787,7 +788,7 @@ static int send(struct pf_execution *e, struct pf_err *err)
 			     err);
 	if (r == 0)
 		return 0;
-	atomic_fetch_sub(&e->refs, 1); /* there will be no answer */
+	atomic_fetch_sub(&e->refs, 1); /* no answer will come */
 	if (pf_instance_alive(e->instance))
 		return r;
 	unpin_args(e, false);
@@ -797,8 +798,8 @@ static int send(struct pf_execution *e, struct pf_err *err)
 
 /* --- the steps ------------------------------------------------------------------------ */
 
-/* The executable, on a living worker, and its arguments, checked: 1; 0: step is called again;
- * -errno. */
+/* Load the executable on a living worker and check its arguments: 1; 0: step is called
+ * again; -errno. */
 static int load(struct pf_execution *e, struct pf_err *err)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
@@ -824,7 +825,7 @@ static int load(struct pf_execution *e, struct pf_err *err)
 	return 1;
 }
 
-/* Bring the arguments to their devices: 1 all are there; 0 waiting; -errno. */
+/* Bring the arguments to their devices: 1: all are there; 0: E waits; -errno. */
 static int transfer(struct pf_execution *e, struct pf_err *err)
 {
 	for (; e->n_transferred < e->n_args; e->n_transferred++) {
@@ -839,7 +840,7 @@ static int transfer(struct pf_execution *e, struct pf_err *err)
 	return 1;
 }
 
-/* If the transfer of an argument woke it: did that succeed? */
+/* If the transfer of an argument woke E: did that succeed? */
 static int check_transferred(struct pf_execution *e, struct pf_err *err)
 {
 	int r;

@@ -268,8 +268,8 @@ struct pf_loaded *pf_loaded_new(struct compile *c);
 bool pf_loaded_use(struct pf_loaded *loaded);
 
 /*
- * Describe L by the worker's INFO (given; NULL: there is none) and the optimized module HLO (NULL:
- * there is none).  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
+ * Describe L by the worker's INFO (given; or NULL) and the optimized module HLO (or
+ * NULL).  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
  */
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
 		       const void *hlo, uint64_t hlo_len, bool hlo_with_config,
@@ -309,12 +309,12 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 /*
  * Programs that ended a worker, and their users.
  *
- * When a worker dies, a compile or an execution that was the only suspect is its culprit.  The
- * pair of program and user is refused for 10 s, twice as long after each further death, up to
- * 10 min, so that one user's program does not end the worker of all users again and again.  The
- * mount's owner is never refused; a program that the owner asks for is no longer refused to other
- * users either.  A user who had 5 culprits within 60 s waits 1 s before the next compile, twice as long after each
- * further culprit, up to 30 s.
+ * When a worker dies, a compile or an execution that was the only suspect is its culprit.
+ * The pair of program and user is refused for 10 s, twice as long after each further
+ * death, up to 10 min, so that one user's program does not end the worker of all users
+ * again and again.  The mount's owner is never refused; a program that the owner uses is
+ * no longer refused to other users either.  A user who had 5 culprits within 60 s waits 1
+ * s before the next compile, twice as long after each further culprit, up to 30 s.
  */
 
 /* A program may end the worker when it is compiled, or only when it runs. */
@@ -341,8 +341,9 @@ int pf_quarantine_check(struct pf_quarantine *quarantine, enum pf_suspect what,
 /* The time, by the clock, until which USER's compiles wait; 0: they need not. */
 int64_t pf_quarantine_waits_until(struct pf_quarantine *quarantine, uid_t user);
 
-/* The same for executions, in executable.c.  USER's execution of LOADED was under way when INSTANCE
- * ended, as WHY says: if it was the only one, and there was no compile, it is the culprit. */
+/* The same for executions, in executable.c.  USER's execution of LOADED was under way
+ * when INSTANCE ended, as WHY says: if it was the only one, and no compile ran, it is the
+ * culprit. */
 void pf_quarantine_add_execution(const struct pf_executable *executable,
 				 const struct pf_loaded *loaded,
 				 struct pf_instance *instance, uid_t user,

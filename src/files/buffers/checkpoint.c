@@ -46,7 +46,7 @@ struct build {
 	struct pf_node *file; /* borrowed */
 	struct device *device;
 	struct pf_node *dir; /* owned reference */
-	struct pf_attr attr; /* of files; in directories X_OK goes with R_OK */
+	struct pf_attr attr; /* of files; in directories X_OK accompanies R_OK */
 	char made_by[PF_NAME_MAX + 1];
 	unsigned nodes;
 };

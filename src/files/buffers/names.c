@@ -589,7 +589,7 @@ int files_expand(const struct device *device, const char *name,
 	return results ? FILES_RESULTS : FILES_LEAVES;
 }
 
-/* --- where results go --------------------------------------------------------------- */
+/* --- targets of results ------------------------------------------------------------- */
 
 int files_find_target(const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err)

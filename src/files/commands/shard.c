@@ -97,7 +97,7 @@ static void shard_wake(struct pf_wait *waiter)
 	leave(pf_container_of(waiter, struct shard, waiter)->all);
 }
 
-/* Make room for the shards, one on each of the sharding's devices.  -ENOMEM. */
+/* Allocate the shards, one on each of the sharding's devices.  -ENOMEM. */
 static int shards_alloc(struct shards *all, struct pf_err *err)
 {
 	const struct pf_sharding *s = &all->about.s;

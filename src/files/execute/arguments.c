@@ -11,7 +11,7 @@
  * Arrays on several devices as arguments and results of one program: one word for all rows.
  */
 
-/* The names of the rows' devices, borrowed ones in an array that the caller frees. */
+/* The names of the rows' devices: borrowed strings in an array that the caller frees. */
 static char **device_names(const struct named_exec *run)
 {
 	char **names = calloc(run->n_rows, sizeof(*names));
@@ -109,7 +109,7 @@ static int check_inputs(struct named_exec *run, struct pf_err *err)
 	return r;
 }
 
-/* A result that is carried over to the next repetition is split as that wants it. */
+/* Check that a result that is carried over is split as the next repetition takes it. */
 static int check_carried_shards(const struct named_exec *run, struct pf_err *err)
 {
 	const struct pf_signature *sig = run->loaded->signature;
@@ -136,8 +136,9 @@ static bool shards_outputs(const struct named_exec *run)
 }
 
 /*
- * Arguments that are on several devices are where the program takes them, and results that
- * will be may have their names.  -EINVAL, and what files_check_sharding says.
+ * Check that arguments on several devices are split as the program takes them, and that
+ * results on several devices may have their names.  -EINVAL, and what
+ * files_check_sharding says.
  */
 static int run_check_shards(struct named_exec *run, struct pf_err *err)
 {
@@ -161,7 +162,7 @@ static int run_check_shards(struct named_exec *run, struct pf_err *err)
 	return r;
 }
 
-/* List the devices only: the program does not tell how the result is split. */
+/* List the devices only: how the program splits the result is not known. */
 static int list_devices(struct pf_sharding *s, unsigned n, char *const *devices)
 {
 	memset(s, 0, sizeof(*s));
@@ -243,7 +244,7 @@ int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *
 	return r;
 }
 
-/* Rows: which devices take part in an execution, and what words stand for on each. */
+/* Rows: the devices of an execution, and what words stand for on each. */
 
 /* --- devices ------------------------------------------------------------------------------ */
 
@@ -350,7 +351,8 @@ static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 
-/* Results of ROW can go to the directory WORD, a new one or not, only if it is its device's. */
+/* Check that the directory WORD, a new one or not, is one of ROW's device, to which its
+ * results can go. */
 static int check_home(const struct named_exec *run, const struct row *row,
 		      const char *word, struct pf_err *err)
 {
@@ -370,7 +372,7 @@ static int check_home(const struct named_exec *run, const struct row *row,
 		row->device->name);
 }
 
-/* Results FIRST and on, N of them, go into ROW's new directory as 0, 1, 2 ... */
+/* Name the N results from FIRST on 0, 1, 2 ... in ROW's new directory. */
 static int number_outputs(struct row *row, const char *directory, size_t n,
 			  struct pf_err *err)
 {
@@ -640,7 +642,7 @@ static void keep_doubles(struct named_exec *run)
 				run->donate[k] = run->donate[i] = false;
 }
 
-/* What "donate" names must be an input, and be there for all repetitions. */
+/* Each name in "donate" must be an input that exists in all repetitions. */
 static int mark_donated(struct named_exec *run, struct pf_err *err)
 {
 	for (size_t d = 0; d < run->spec.donate.n; d++) {
@@ -669,8 +671,9 @@ static int mark_donated(struct named_exec *run, struct pf_err *err)
 }
 
 /*
- * A repetition takes the results of the one before as arguments: they must be what the program
- * takes.  This is checked before the first one runs, which may consume what it is given.
+ * A repetition takes the results of the one before as arguments: they must be what the
+ * program takes.  This is checked before the first one runs, which may consume its
+ * arguments.
  */
 static int check_carried(const struct named_exec *run, struct pf_err *err)
 {
@@ -703,7 +706,7 @@ int run_resolve(struct named_exec *run, struct pf_err *err)
 {
 	int r = run_list_rows(run, err);
 
-	/* First: what follows takes the more time the more names there are. */
+	/* First, as the time of the other checks grows with the number of names. */
 	if (r == 0)
 		r = pf_execution_check_counts(run->loaded, run->n_in, run->n_out, err);
 	if (r == 0)
@@ -720,7 +723,7 @@ int run_resolve(struct named_exec *run, struct pf_err *err)
 	return r < 0 ? r : run_check_shards(run, err);
 }
 
-/* The same array twice, once consumed: the other use would see it gone. */
+/* An array that is used twice is not consumed: the other use would not find it. */
 static int check_twice(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
 	for (size_t i = 0; i < e->n_args; i++)
@@ -737,8 +740,8 @@ static int check_twice(struct named_exec *run, struct pf_execution *e, struct pf
 }
 
 /*
- * A name that an output takes is asked to be consumed: but not before it must be, since others
- * may want to read it while the program runs.
+ * May the array NAME, input I, be consumed?  Only if "donate" or the program says so,
+ * even if an output replaces it, since others may read it while the program runs.
  */
 static bool may_consume(const struct named_exec *run, const char *name, size_t i)
 {

@@ -2,9 +2,9 @@
 /*
  * executables/NAME/call: inputs in, outputs out, on one descriptor.
  *
- * write(2) returns when the worker has been asked, or earlier; read(2) waits for what it
- * answers.  So the execution hides behind the way of the requests, and nothing is said of its
- * failure before a read.
+ * write(2) returns once the request is sent to the worker, or earlier; read(2) waits for
+ * the answer.  So the execution overlaps with the requests of the caller, and a read
+ * reports its failure.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 #include "files/internal.h"
 #include "internal.h"
 
-/* What calls tell: an event a second, and one for each that fails. */
+/* Reports of calls: an event a second, and one for each call that fails. */
 
-/* The executable's name, appended. */
+/* Append the executable's name. */
 static void print_name(const struct call_tally *t, struct pf_buf *name)
 {
 	struct pf_fs *fs = t->program->fs;
@@ -31,7 +31,7 @@ static void print_name(const struct call_tally *t, struct pf_buf *name)
 		pf_buf_puts(name, "(removed)");
 }
 
-/* Tell of N calls on DEVICE of WORKER as REPORT says, or of one that failed. */
+/* Report N calls on DEVICE of WORKER as REPORT says, or one that failed. */
 static void report_calls(const struct call_tally *t, uint64_t n, struct pf_worker *worker,
 			 unsigned device, struct pf_report_execution *report)
 {
@@ -64,7 +64,7 @@ static bool is_due(const struct call_tally *t, const struct pf_execution *e)
 	return s > 1 || (s == 1 && e->start.tv_nsec >= t->began.tv_nsec);
 }
 
-/* E ended well.  These take the name lock. */
+/* Count E, which succeeded.  This and the functions below take the name lock. */
 static void call_tally_add(struct call_tally *t, const struct pf_execution *e)
 {
 	struct pf_worker *worker = e->loaded->worker;
@@ -90,7 +90,7 @@ static void call_tally_close(struct call_tally *t)
 	t->closed = true;
 }
 
-/* E failed as ERR says. */
+/* Report that E failed as ERR says. */
 static void call_report_run_failed(struct call_tally *t, const struct pf_execution *e,
 				   const struct pf_err *err)
 {
@@ -100,7 +100,7 @@ static void call_report_run_failed(struct call_tally *t, const struct pf_executi
 	report_calls(t, 1, e->loaded->worker, e->first_device, &report);
 }
 
-/* Put the executable's name before ERR's sentence, and tell that the call failed so. */
+/* Put the executable's name before ERR's sentence, and report that the call failed so. */
 static void call_report_failed(struct call_tally *t, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
@@ -113,12 +113,12 @@ static void call_report_failed(struct call_tally *t, struct pf_err *err)
 			    err);
 }
 
-enum { SLOW_TRANSPOSE = 1 << 20 }; /* bytes that a thread of its own transposes */
+enum { SLOW_TRANSPOSE = 1 << 20 }; /* bytes; a thread transposes as many or more */
 
 /* A write that waits for the program. */
 struct writer {
 	struct pf_parked parked;
-	char data[]; /* the bytes that it brings */
+	char data[]; /* the write's bytes */
 };
 
 static struct call *call_of(struct pf_stream *stream)
@@ -148,7 +148,7 @@ static struct call *call_ref(struct call *c)
 
 /* --- failures ------------------------------------------------------------------------- */
 
-/* The call has failed, for WHY; -errno. */
+/* Fail the call for the reason WHY.  Returns -errno. */
 static int call_fail_locked(struct call *c, const struct pf_err *why)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -167,7 +167,7 @@ static int call_fail_locked(struct call *c, const struct pf_err *why)
 
 /* --- running -------------------------------------------------------------------------- */
 
-/* It has ended, or just did: nobody need look for it later. */
+/* C has ended: disarm its abandon timer. */
 static void stop_waiting(struct call *c)
 {
 	if (pf_timer_disarm(fs_of(c->node)->timers, &c->abandon))
@@ -205,7 +205,7 @@ static void call_done(struct pf_execution *e, int code, const struct pf_err *why
 	call_unref(c);
 }
 
-/* The inputs are whole. */
+/* The inputs are complete: make the execution; NULL: the call has failed. */
 static struct pf_execution *prepare_locked(struct call *c)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -234,7 +234,7 @@ static void *transpose_and_run(void *arg)
 	struct pf_execution *e = arg;
 	struct call *c = e->user;
 
-	call_inputs_transpose(&c->in); /* ours until it has run */
+	call_inputs_transpose(&c->in); /* no other thread uses them until it has run */
 	pf_execution_start(e, false);
 	return NULL;
 }
@@ -264,7 +264,8 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 	return n;
 }
 
-/* The program is there, or cannot be (LOADED NULL, and *ERR): go on with who waits for it. */
+/* The program is loaded, or cannot be (LOADED is NULL, and *ERR says why): continue the
+ * write that waits for it. */
 static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *err)
 {
 	struct pf_execution *e = NULL;
@@ -275,7 +276,7 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	w = pf_steal(&c->writer);
 	c->state = CALL_TAKING;
 	pf_node_ready(c->node);
-	/* The interrupt of one that cannot be claimed frees it. */
+	/* If the reply cannot be claimed, the interrupt frees W. */
 	if (w && !pf_reply_claim(w->parked.reply))
 		w = NULL;
 	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
@@ -300,7 +301,7 @@ static void load(struct call *c)
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	struct pf_err err = PF_ERR_INIT;
 
-	/* At 0 it may have gone on already, elsewhere. */
+	/* If it returns 0, load_wake may have run already on another thread. */
 	if (pf_executable_load(c->program->x, &c->wait, &loaded, &err) != 0)
 		writer_end(c, loaded, &err);
 }
@@ -318,7 +319,7 @@ static void interrupted(struct pf_stream *stream, struct pf_parked *write)
 		c->writer = NULL;
 }
 
-/* The write waits: keep what it brings.  -ENOMEM also if it was interrupted. */
+/* Park the write with a copy of its bytes.  -ENOMEM also if it was interrupted. */
 static int wait_locked(struct call *c, const void *src, size_t len,
 		       struct pf_reply *reply)
 {
@@ -335,7 +336,7 @@ static int wait_locked(struct call *c, const void *src, size_t len,
 	return 0;
 }
 
-/* Inputs begin to come.  1: take them; 0: wait for the program; -errno. */
+/* Begin a call's inputs.  1: take them; 0: wait for the program; -errno. */
 static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_err *err)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
@@ -428,7 +429,7 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 		return;
 	}
 	n = call_outputs_peek(&c->out, len, &data, &joined);
-	/* Sent under the lock: nobody else fills that memory before it is copied. */
+	/* Sent under the lock, so that no other thread refills that memory first. */
 	pf_reply_send(reply, 0, data, n);
 	if (call_outputs_read(&c->out, n)) {
 		c->state = CALL_TAKING;
@@ -436,7 +437,7 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 	}
 }
 
-/* The worker's answer is near, mostly: take it here, which saves waking another thread. */
+/* Most answers come within SPIN_US: taking them here saves waking a thread. */
 static void spin(struct call *c)
 {
 	struct pf_instance *instance;
@@ -456,7 +457,7 @@ static void call_read(struct pf_open *of, size_t len, uint64_t off,
 	struct call *c = of->state;
 
 	(void)off;
-	if (!c) { /* opened to read only: there is nothing to be read */
+	if (!c) { /* opened read-only: empty */
 		pf_reply_data(reply, NULL, 0);
 		return;
 	}
@@ -471,7 +472,8 @@ static const struct pf_stream_ops call_stream_ops = { .ready = ready,
 
 /* --- the file ------------------------------------------------------------------------- */
 
-/* Who only reads finds nothing; who only writes would never learn how it ended. */
+/* A descriptor that only reads is empty; one that only writes would never show the
+ * result. */
 static int call_open(struct pf_open *of, struct pf_err *err)
 {
 	struct program *program = of->node->object;
@@ -529,7 +531,7 @@ static void abandoned(struct pf_timer *timer)
 	call_unref(c);
 }
 
-/* Nobody will read what runs. */
+/* No process will read the results of a call that still runs: arm its abandon timer. */
 static void call_closed(struct pf_open *of)
 {
 	struct call *c = of->state;

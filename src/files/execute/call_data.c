@@ -6,9 +6,9 @@
 
 #include "internal.h"
 
-/* What a call gives: .npy files, one after another, or an error. */
+/* The outputs of a call: .npy files, one after another, or an error. */
 
-enum { KEEP_TEXT = 1 << 17 }; /* bytes of text that stay for the next call */
+enum { KEEP_TEXT = 1 << 17 }; /* bytes of text that are kept for the next call */
 
 /* Headers depend on the program alone: print them once. */
 static int print_heads(struct call_outputs *out, struct pf_loaded *loaded)
@@ -43,7 +43,7 @@ static void clear(struct call_outputs *out)
 	out->at = 0;
 }
 
-/* Text since FROM is a piece. */
+/* Make the text since FROM a piece. */
 static void end_text(struct call_outputs *out, size_t *from)
 {
 	if (out->text.len > *from)
@@ -176,8 +176,8 @@ void call_outputs_release(struct call_outputs *out)
 /* The inputs of a call: .npy files, one after another, in pieces of any size. */
 
 enum {
-	ALIGNMENT = 64,      /* plugins use arrays in place that begin so */
-	KEEP_ROOM = 1 << 16, /* bytes of room that stay for the next call */
+	ALIGNMENT = 64,      /* plugins can use arrays in place that are so aligned */
+	KEEP_ROOM = 1 << 16, /* bytes of inputs that are kept for the next call */
 	KEEP_HEAD = 1 << 12, /* and of a header's */
 	KNOWN = 32,          /* inputs whose headers need not be read twice */
 };
@@ -191,7 +191,7 @@ static void forget_program(struct call_inputs *in)
 	pf_loaded_unref(pf_steal(&in->loaded));
 }
 
-/* Give every input its place. */
+/* Set the offset of every input. */
 static int lay_out(struct call_inputs *in, const struct pf_signature *s,
 		   struct pf_err *err)
 {
@@ -241,7 +241,7 @@ int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
 	return 0;
 }
 
-/* How messages call the input that comes: "input 1 (y)". */
+/* Put the name of the current input, "input 1 (y)", before ERR's sentence. */
 static int wrap(const struct call_inputs *in, int code, struct pf_err *err)
 {
 	const char *name = in->loaded->signature->inputs[in->next].name;
@@ -251,8 +251,8 @@ static int wrap(const struct call_inputs *in, int code, struct pf_err *err)
 	return pf_err_wrap(err, code, "input %zu", in->next);
 }
 
-/* Is what the header tells what the program wants?  Some types have no name of their own in
- * such files, and go under another's. */
+/* Does the header describe what the program takes?  Some types have no name of their own
+ * in .npy files, and use another's. */
 static int check(const struct call_inputs *in, const struct pf_npy *npy,
 		 struct pf_err *err)
 {
@@ -272,7 +272,7 @@ static int check(const struct call_inputs *in, const struct pf_npy *npy,
 			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
 }
 
-/* The header is right: make room for what it announces. */
+/* The header is right: allocate memory for its data. */
 static int begin_data(struct call_inputs *in, uint64_t len, bool fortran_order,
 		      struct pf_err *err)
 {
@@ -291,7 +291,7 @@ static int begin_data(struct call_inputs *in, uint64_t len, bool fortran_order,
 	return 0;
 }
 
-/* Callers send the same header again and again: to read it takes longer than to compare. */
+/* Callers repeat headers: comparing them is faster than parsing them. */
 static struct call_head *known(const struct call_inputs *in)
 {
 	return in->next < in->n_known ? &in->known[in->next] : NULL;
@@ -317,7 +317,7 @@ static void remember(const struct call_inputs *in, const char *src,
 	memcpy(k->text, src, npy->header_len);
 }
 
-/* The bytes that have come of a header: where they are, and in *LEN how many. */
+/* The bytes of a header that were written so far, *LEN of them. */
 static const char *head_so_far(struct call_inputs *in, const char *src, size_t *len)
 {
 	if (!in->head.len)
@@ -327,7 +327,7 @@ static const char *head_so_far(struct call_inputs *in, const char *src, size_t *
 	return in->head.data;
 }
 
-/* Mostly a header comes in one piece, and is read where it is. */
+/* Most headers come in one write, and are parsed in place. */
 static ssize_t take_head(struct call_inputs *in, const char *src, size_t len,
 			 struct pf_err *err)
 {

@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
-/* What an execution answers. */
+/* The reply to an execution. */
 
 static struct json_object *describe(const char *name, const struct pf_value *v,
 				    const struct device *device)
@@ -126,7 +126,7 @@ void reply_print(struct json_object *reply, struct pf_buf *out)
 		out->len = start + pf_err_clean(out->data + start, out->len - start);
 }
 
-/* Results have their names, or never will. */
+/* The results have their names, or never will: nothing is being replaced. */
 static void forget_replaced(struct named_exec *run)
 {
 	for (size_t i = 0; run->replaced && i < run->n_rows * run->n_in; i++) {
@@ -210,8 +210,8 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 	return r < 0 ? pf_err_wrap(err, r, "%s", run->name) : 0;
 }
 
-/* What argument I of E is for the run after those that E made: a result that replaces it, or
- * itself. */
+/* Argument I of the run after those of E: the result that replaces it, or the same
+ * value. */
 static struct pf_value *next_value(const struct named_exec *run,
 				   const struct pf_execution *e, size_t i)
 {
@@ -223,8 +223,8 @@ static struct pf_value *next_value(const struct named_exec *run,
 }
 
 /*
- * A repetition failed, or was cancelled: what the ones before made of inputs that they consumed
- * gets its names, so that it is not lost.
+ * A repetition failed, or was cancelled: name the results that earlier repetitions made
+ * of consumed inputs, so that they are not lost.
  */
 static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf_err *err)
 {
@@ -269,7 +269,8 @@ static void note_times(struct named_exec *run, const struct pf_execution *e)
 	run->transfer_seconds += e->transfer_seconds;
 }
 
-/* The first repetition has ended: what it consumed is gone, or will be replaced. */
+/* The first repetition has ended: forget the arrays that it consumed and no result
+ * replaces. */
 static void note_consumed(struct named_exec *run, const struct pf_execution *e)
 {
 	for (size_t i = 0; i < e->n_args; i++) {
@@ -319,7 +320,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	pf_execution_free(e);
 }
 
-/* Nobody waits for it any more: what has not begun need not begin. */
+/* Is E's task cancelled?  Then E need not begin. */
 static bool is_cancelled(struct pf_execution *e)
 {
 	struct named_exec *run = e->user;
@@ -351,7 +352,7 @@ static void start(struct named_exec *run, struct pf_execution *e)
 {
 	bool spin = run->spin;
 
-	run->spin = false; /* threads that take answers start the later ones */
+	run->spin = false; /* later ones start on threads that take answers */
 	e->repeat = (uint32_t)(run->spec.repeat - run->done);
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
@@ -368,7 +369,7 @@ static void start(struct named_exec *run, struct pf_execution *e)
 	pf_execution_start(e, spin);
 }
 
-/* 1 the program is there; 0 RUN will be woken once it is, and may be gone; -errno. */
+/* 1: the program is loaded; 0: RUN is woken later, and may be freed by now; -errno. */
 static int load(struct named_exec *run, struct pf_err *err)
 {
 	struct task *task = run->task;
@@ -377,7 +378,7 @@ static int load(struct named_exec *run, struct pf_err *err)
 	run->loaded = pf_executable_loaded(run->program->x);
 	if (run->loaded)
 		return 1;
-	/* Said first: once it waits, it may go on elsewhere. */
+	/* Before it waits, as another thread may continue it then. */
 	task_runs_at(task, pf_executable_worker(run->program->x), NULL);
 	task_ref(task);
 	task_wait_begin(&run->pause);

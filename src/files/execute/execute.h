@@ -8,12 +8,12 @@
 
 command_op op_execute;
 
-/* What becomes of an execution when its time is over, of one that repeats or not; static. */
+/* What happens to an execution after its timeout, to one that repeats or not; static. */
 const char *files_late(uint64_t repeat);
 
 /*
- * Execute PROGRAM (called NAME) as REQUEST says and put the results under their names.  Takes
- * REQUEST's contents.  SPIN: the calling thread may look for the answer itself for some
+ * Execute PROGRAM (called NAME) as REQUEST says and put the results under their names.
+ * Takes REQUEST's contents.  SPIN: the calling thread may spin for the answer for some
  * microseconds; not on threads that take replies.
  */
 void files_execute(struct task *task, struct program *program, const char *name,

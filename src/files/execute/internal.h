@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of an execution share. */
+/* Shared by the files of src/files/execute. */
 #ifndef PJRTFS_FILES_EXECUTE_INTERNAL_H
 #define PJRTFS_FILES_EXECUTE_INTERNAL_H
 
@@ -16,7 +16,7 @@
 struct leaves {
 	size_t first, n;
 	size_t skip; /* bytes of the directory's name at the start of each leaf's */
-	bool sorted; /* they were put in the order of the parameters */
+	bool sorted; /* they are in the order of the parameters */
 };
 
 /* The arguments and results of one device. */
@@ -35,7 +35,7 @@ struct named_exec {
 	struct task *task;
 	struct exec_spec spec;    /* owned */
 	struct program *program;  /* owned reference */
-	char *name;               /* owned: the executable's, as asked */
+	char *name;               /* owned: the executable's, as in the request */
 	bool spin;                /* see files_execute */
 	struct pf_wait waiter;    /* for the program to be compiled */
 	struct task_wait pause;   /* until it is */
@@ -66,17 +66,17 @@ static inline bool is_directory_word(const char *word)
 }
 
 /*
- * Append to ROW's inputs what WORD stands for.  The leaves of a directory are put in the order of
- * the parameters of S that are next, if their paths are those of the parameters' names, below
- * whatever these have in common.  -errno of files_expand.  (leaves.c)
+ * Append to ROW's inputs what WORD stands for.  The leaves of a directory are put in the
+ * order of S's next parameters if their paths equal the parameters' names without the
+ * prefix that all of these have.  -errno of files_expand.  (leaves.c)
  */
 int run_list_input(struct named_exec *run, struct row *row, const char *word,
 		   const struct pf_signature *s, struct pf_err *err);
 
 /*
- * Put NAMES, which WORD, a directory among the outputs, stands for, in the order that a directory
- * among ROW's inputs has that is the same, or has the same leaves; else they stay as they are.
- * -ENOMEM.  (leaves.c)
+ * WORD, a directory among the outputs, stands for NAMES: sort them like the leaves of the
+ * same directory among ROW's inputs, or of one that has the same leaves; if there is
+ * none, keep the order.  -ENOMEM.  (leaves.c)
  */
 int run_order_outputs(const struct row *row, const char *word, struct names *names);
 
@@ -86,75 +86,75 @@ int run_order_outputs(const struct row *row, const char *word, struct names *nam
  */
 int run_resolve(struct named_exec *run, struct pf_err *err);
 
-/* The arguments' values, for E; those that are elsewhere become copies with "move". */
+/* Set E's arguments; with "move" those on other devices become copies. */
 int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err *err);
 
-/* Make the directories that outputs go to, and find their places. */
+/* Make the directories of outputs, and find the targets in them. */
 int run_make_directories(struct named_exec *run, struct pf_err *err);
 
 /* Make the directory for the .sharding.json files of results that have one word. */
 int run_make_home(struct named_exec *run, struct pf_err *err);
 
-/* Tell how the results that have one word for all devices are split.  The name lock is held
- * until they have it. */
+/* Write the sharding files of the results that have one word for all devices.  The caller
+ * holds the name lock until the results are named. */
 int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
 			     struct pf_err *err);
 
-/* What the files of executables/NAME/call share. */
+/* Shared by the files of executables/NAME/call. */
 
 /* A header that was found to be right. */
 struct call_head {
 	uint64_t data_len;
 	bool fortran_order;
-	unsigned char len; /* 0: there was none yet, or it was longer */
+	unsigned char len; /* 0: none yet, or it was longer */
 	char text[192];
 };
 
-/* Where each input goes, and how much of them has come. */
+/* The inputs of a call: the offset of each, and how much was written so far. */
 struct call_inputs {
-	struct pf_loaded *loaded; /* owned reference: what they are for; NULL: none yet */
+	struct pf_loaded *loaded; /* owned reference: of the call; NULL: none yet */
 	uint64_t *offs;           /* owned: where in bytes each input lies */
-	uint64_t size;            /* of all of them there */
-	struct pf_bytes *bytes;   /* owned reference, or NULL: no room taken yet */
+	uint64_t size;            /* of all inputs */
+	struct pf_bytes *bytes;   /* owned reference, or NULL: not allocated yet */
 	struct pf_bytes *
 		*transposed; /* owned: of each input, the bytes of a column-major one */
-	bool transposes;     /* there is such a one */
-	struct call_head *known; /* owned: the first inputs' headers as they came last */
+	bool transposes;     /* at least one is set */
+	struct call_head *known; /* owned: the last headers of the first inputs */
 	size_t n_known;
 
-	size_t next;        /* the input that comes */
+	size_t next;        /* the current input */
 	struct pf_buf head; /* the beginning of its header */
-	bool in_data;       /* the header is past: */
-	uint64_t len, got;  /* how much data there will be, and is */
-	bool whole;         /* all is there */
+	bool in_data;       /* its header is complete, and */
+	uint64_t len, got;  /* the length of its data, and of those so far */
+	bool whole;         /* all inputs are complete */
 };
 
-/* Inputs for LOADED come.  -EOPNOTSUPP, -E2BIG: it cannot be called; -ENOMEM, -EOVERFLOW. */
+/* Begin inputs for LOADED.  -EOPNOTSUPP, -E2BIG: not callable; -ENOMEM, -EOVERFLOW. */
 int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
 		      struct pf_err *err);
 
 /*
- * Take what of SRC's LEN bytes belongs to the inputs, up to the end of the last: how many.
- * -EINVAL: no such input, as early as it shows; -ENOSPC, -ENOMEM.
+ * Take the bytes of SRC (LEN) up to the end of the last input.  Returns how many.
+ * -EINVAL: not such an input, as soon as that shows; -ENOSPC, -ENOMEM.
  */
 ssize_t call_inputs_take(struct call_inputs *in, const char *src, size_t len,
 			 struct pf_err *err);
 
-/* Has anything of them come? */
+/* Was any byte of them written? */
 bool call_inputs_begun(const struct call_inputs *in);
 
-/* Say in *ERR that input in->next is not whole. */
+/* Set *ERR: input in->next is not complete. */
 void call_inputs_missing(const struct call_inputs *in, struct pf_err *err);
 
-/* Bytes that are to be transposed to row-major order before the inputs can be used: a copy. */
+/* The number of bytes to be copied into row-major order before the inputs can be used. */
 uint64_t call_inputs_to_transpose(const struct call_inputs *in);
 void call_inputs_transpose(struct call_inputs *in);
 
-/* Forget what came; a little room is kept for the next ones. */
+/* Drop the inputs; a little memory is kept for the next ones. */
 void call_inputs_drop(struct call_inputs *in);
 void call_inputs_release(struct call_inputs *in);
 
-/* What is to be read: text of its own and bytes that an execution holds, piece by piece. */
+/* A part of the unread outputs: text of its own, or bytes that an execution holds. */
 struct call_piece {
 	const char *data; /* NULL: in text, at off */
 	size_t off;
@@ -165,53 +165,55 @@ struct call_outputs {
 	struct pf_buf text;
 	struct call_piece *pieces; /* owned */
 	size_t n, cap;
-	size_t next;                    /* the first that is not read to its end, */
+	size_t next;                    /* the first that was not read to its end, */
 	uint64_t at;                    /* and how far it was read */
 	struct pf_execution *execution; /* owned, or NULL: what pieces point to */
-	/* The outputs' headers, one after another, of a signature that stays the same. */
+	/* The headers of the outputs of LOADED, one after another, printed once. */
 	struct pf_loaded *loaded; /* owned reference */
 	struct pf_buf heads;
-	size_t *ends; /* owned: of each in heads */
+	size_t *ends; /* owned: the end of each in heads */
 };
 
-/* The results of LOADED are to be read; E is taken.  -ENOMEM. */
+/* Make the results of E (taken), of LOADED, the bytes to be read.  -ENOMEM. */
 int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
 		      struct pf_execution *e);
 
-/* TEXT and a newline are to be read. */
+/* Make TEXT and a newline the bytes to be read. */
 void call_outputs_say(struct call_outputs *out, const struct pf_buf *text);
 
 /*
- * The next bytes, up to LEN, in *DATA: how many, 0 at the end.  *JOINED is the caller's to
- * free, or NULL.  They count as read when call_outputs_read says so.
+ * Set *DATA to the next bytes, up to LEN.  Returns how many, 0 at the end.  The caller
+ * frees *JOINED, which may be NULL, and calls call_outputs_read for the bytes that were
+ * read.
  */
 size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data,
 			 char **joined);
-/* LEN of them were read; true if these were the last. */
+/* LEN bytes were read.  Returns true if these were the last. */
 bool call_outputs_read(struct call_outputs *out, size_t len);
 
 void call_outputs_release(struct call_outputs *out);
 
 /*
- * Calls that ended well and that no event has reported yet.  An event for each would push out
- * all others, and cost as much as the call: there is one a second, and one at the end.
+ * Calls that ended well and that no event has reported yet.  An event for each would
+ * displace all others, and cost as much as the call, so one is sent each second and one
+ * at the end.
  */
 struct call_tally {
 	struct program *program; /* borrowed */
-	uid_t uid;               /* whose calls they are */
+	uid_t uid;               /* of the caller */
 	uint64_t n;
-	double seconds, device_seconds; /* of all of them */
+	double seconds, device_seconds; /* sums */
 	struct timespec began;          /* the first, CLOCK_MONOTONIC */
 	struct pf_worker *worker;       /* borrowed: where they ran, */
 	unsigned device;                /* and on which of its devices */
-	bool closed;                    /* no more are asked for */
+	bool closed;                    /* the file is closed */
 };
 
 /* --- one open file ------------------------------------------------------------------ */
 
-/* What goes on. */
+/* The state of a call. */
 enum call_state {
-	CALL_TAKING,  /* inputs; if none has begun, nothing is going on */
+	CALL_TAKING,  /* inputs; idle if none has begun */
 	CALL_LOADING, /* a write waits for the program to be compiled */
 	CALL_RUNNING,
 	CALL_GIVING,  /* outputs are being read */
@@ -220,7 +222,7 @@ enum call_state {
 };
 
 struct call {
-	_Atomic unsigned refs;   /* the open file; what goes on without it */
+	_Atomic unsigned refs;   /* the open file's, and those of operations under way */
 	struct program *program; /* owned reference */
 	struct pf_node *node;    /* owned reference: for pf_node_ready */
 
@@ -229,12 +231,12 @@ struct call {
 	struct call_inputs in;
 	struct call_outputs out;
 	struct pf_err err;            /* what failed */
-	struct pf_instance *instance; /* owned reference: where it runs */
+	struct pf_instance *instance; /* owned reference: of the execution */
 	struct writer *writer;        /* parked until the program is compiled, or NULL */
 	struct pf_wait wait;          /* the writer's, for the program */
-	_Atomic bool done; /* the execution has ended: spinning readers take no lock */
-	struct pf_timer abandon;      /* armed since the file was closed while it ran */
-	bool closed;                  /* that was so */
+	_Atomic bool done;       /* the execution has ended; spinning takes no lock */
+	struct pf_timer abandon; /* armed when the file is closed while it runs */
+	bool closed;             /* ABANDON was armed */
 	struct pf_execution *running; /* borrowed: in CALL_RUNNING */
 	struct call_tally tally;
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order the leaves of a directory are arguments and results. */
+/* The order of a directory's leaves as arguments and results. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* Of names of a directory's leaves: what is behind the directory's own name sorts. */
+/* A leaf of a directory, sorted by its path below the directory. */
 struct leaf {
 	const char *path; /* borrowed */
 	size_t at;
@@ -61,9 +61,9 @@ static bool in_order(const struct pf_param *params, char *const *names, size_t n
 }
 
 /*
- * How many bytes of the parameters' paths name the tree that the N leaves are: what all begin
- * with, and so many parts of it that the rest has as many as the leaves' paths.  SIZE_MAX: there
- * is no such tree.
+ * The length of the prefix of the parameters' paths that names the tree of the N leaves:
+ * all paths begin with it, and their rest has as many parts as the leaves' paths.
+ * SIZE_MAX: no such tree.
  */
 static size_t find_tree(const struct pf_param *params, char *const *names, size_t n,
 			size_t skip)
@@ -80,8 +80,8 @@ static size_t find_tree(const struct pf_param *params, char *const *names, size_
 	return starts_alike(params, n, len) ? len : SIZE_MAX;
 }
 
-/* Put NAMES where the paths of WANT, sorted as GIVEN is, are the same: false, and nothing is
- * changed, if they are not. */
+/* Put the names of GIVEN at the positions of the same paths in WANT; both are sorted by
+ * path.  False: the paths differ, and NAMES is unchanged. */
 static bool permute(char **names, const struct leaf *given, const struct leaf *want,
 		    size_t n, char **scratch)
 {
@@ -94,7 +94,8 @@ static bool permute(char **names, const struct leaf *given, const struct leaf *w
 	return true;
 }
 
-/* Sort GIVEN and WANT, N of each, and NAMES as WANT was.  -ENOMEM; 1 they are the same. */
+/* Sort GIVEN and WANT, N of each, and put NAMES in the order that WANT had.  0: the paths
+ * differ; 1; -ENOMEM. */
 static int match(char **names, struct leaf *given, struct leaf *want, size_t n)
 {
 	pf_autofree char **scratch = calloc(n, sizeof(*scratch));
@@ -106,7 +107,7 @@ static int match(char **names, struct leaf *given, struct leaf *want, size_t n)
 	return permute(names, given, want, n, scratch);
 }
 
-/* Put the names of N leaves in the order of PARAMS.  -ENOMEM; 1 they are in it now. */
+/* Put the names of N leaves in the order of PARAMS.  0: they do not match; 1; -ENOMEM. */
 static int order_inputs(const struct pf_param *params, char **names, size_t n,
 			size_t skip)
 {
@@ -161,8 +162,8 @@ int run_list_input(struct named_exec *run, struct row *row, const char *word,
 	return 0;
 }
 
-/* Put NAMES in the order of L's, if they are the same behind the first SKIP bytes.  -ENOMEM; 1
- * they are. */
+/* Put NAMES in the order of L's, if both are the same after the first SKIP bytes.  0:
+ * they differ; 1; -ENOMEM. */
 static int order_as(const struct row *row, const struct leaves *l, struct names *names,
 		    size_t skip)
 {
@@ -193,7 +194,7 @@ int run_order_outputs(const struct row *row, const char *word, struct names *nam
 {
 	int r = 0;
 
-	/* The directory itself says it best. */
+	/* The same directory among the inputs takes precedence. */
 	for (size_t i = 0; i < row->n_leaves; i++)
 		if (is_same(row, &row->leaves[i], word))
 			return row->leaves[i].sorted ? order_as(row, &row->leaves[i],

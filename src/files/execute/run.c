@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* executables/NAME/run: a program is executed as a line says. */
+/* executables/NAME/run: executes the program as a line says. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int parse_run(const char *text, struct exec_spec *request, struct task *t
 struct run_task {
 	struct task task;
 	struct pf_command *command; /* until it was answered */
-	bool json;                  /* how it was asked, and is answered */
+	bool json;                  /* the request and the answer are JSON */
 };
 
 static struct run_task *run_of(struct task *task)
@@ -65,7 +65,7 @@ static const struct task_ops run_ops = { .cancelled = run_cancelled,
 					 .answer = run_answer,
 					 .free = run_free };
 
-/* A run that is asked for as a job. */
+/* A run that becomes a job. */
 struct run_later {
 	struct program *program;
 	const char *name;

@@ -182,8 +182,8 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 int exec_spec_parse(struct json_object *o, const char *const *others,
 		    struct exec_spec *spec, struct pf_err *err);
 
-/* A key that a command may have, and where its value goes, which stays as it is if the key is
- * missing. */
+/* A key that a command may have, and the destination of its value, which is unchanged if
+ * the key is missing. */
 struct command_key {
 	const char *key;
 	enum {
@@ -232,9 +232,9 @@ static inline struct command_key command_key_device(const struct device **ret)
 }
 
 /*
- * Read the KEYS (ended by one without a name) of the command O.  -EINVAL: one is missing, or is
- * of another type, or O has a key that is neither among them nor one of "op", "id", "async" and
- * "timeout_ms", which go with every command; -ENODEV.
+ * Read the KEYS (ended by one without a name) of the command O.  -EINVAL: one is missing,
+ * or is of another type, or O has a key that is neither among them nor one of "op", "id",
+ * "async" and "timeout_ms", which every command may have; -ENODEV.
  */
 int command_parse(struct pf_fs *fs, struct json_object *o, const struct command_key *keys,
 		  struct pf_err *err);

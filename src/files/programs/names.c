@@ -132,7 +132,7 @@ int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* Files that are no programs, but that users may take for programs. */
+/* Other files that users may mistake for programs. */
 
 #define LIKE_JAX                                                                         \
 	"export the model as StableHLO where it was made (jax.export, "                  \
