@@ -39,7 +39,8 @@ tally_last_line()
 }
 
 # tally_make BUILD TARGET LOG...: tests that the harness of make check counts in each LOG.
-# What did not pass, skipped tests too, failed; the ends of their outputs are told.
+# Tests that did not pass, also skipped ones, count as failed; the ends of their outputs are
+# printed.
 tally_make()
 {
 	local build=$1 target=$2 log ok all
@@ -79,7 +80,7 @@ tally_fuzz()
 	rm -f "$log"
 }
 
-# What failed, the last line, and the exit status.
+# Print the failed tests and the last line; return the exit status.
 tally_end()
 {
 	[ "$failed" = 0 ] || printf '== what failed\n%s' "$told"

@@ -143,7 +143,7 @@ void bench_start_daemon(const struct bench *b)
 		bench_die("%s did not mount", b->daemon);
 }
 
-/* The daemon's process, as /pid of the mount tells. */
+/* The daemon's process, from /pid of the mount. */
 static pid_t daemon_pid(const struct bench *b)
 {
 	char text[32] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the benchmarks share: options, a mount of their own, and tables of figures.
+ * Shared by the benchmarks: options, a mount of their own, and tables of figures.
  *
  * Speed here moves by half from one minute to the next, and with the processor that the
  * kernel picks for a process.  So every figure stands beside baselines that were measured
@@ -8,7 +8,7 @@
  * ratio within one round, with the tenth and the ninetieth percentile.  Where placement
  * matters (execute), rounds are spread over several processes.
  *
- * Whatever fails ends the program: bench_die.  Results are checked everywhere.
+ * Any failure ends the program: bench_die.  Results are checked everywhere.
  */
 #ifndef PJRTFS_TESTS_BENCH_BENCH_H
 #define PJRTFS_TESTS_BENCH_BENCH_H
@@ -19,9 +19,9 @@
 
 enum { BENCH_ROWS = 24, BENCH_BASES = 3 };
 
-/* What the command line said. */
+/* The command line's options. */
 struct bench {
-	bool cached;        /* the daemon has a cache, in DIR/cache; else none */
+	bool cached;        /* whether the daemon has a cache, in DIR/cache */
 	bool quick;         /* only see that all works: little data, few rounds */
 	unsigned rounds;    /* 0: the benchmark's own number */
 	const char *plugin; /* path of pjrt_plugin.so */
@@ -35,7 +35,7 @@ typedef double bench_fn(void *arg);
 
 struct bench_row {
 	const char *what;
-	bench_fn *run;  /* NULL: filled in by others */
+	bench_fn *run;  /* NULL: another row fills it in */
 	uint64_t bytes; /* moved by one run: shown as GB/s; 0: shown as time */
 	unsigned group;
 	double *sample; /* seconds, one a round; NAN: none */
@@ -67,13 +67,13 @@ void bench_begin(struct bench *b, int argc, char **argv);
 /* Make the temporary folder and mount.  Undone when the calling process ends. */
 void bench_mount(struct bench *b);
 
-/* Unmount and remove the temporary folder now, for who leaves by _exit. */
+/* Unmount and remove the temporary folder now, for callers that use _exit. */
 void bench_end(const struct bench *b);
 
 /* Start pjrtfs and return when it has mounted; the folders must be there. */
 void bench_start_daemon(const struct bench *b);
 
-/* Unmount and wait until the daemon is gone. */
+/* Unmount and wait until the daemon has exited. */
 void bench_stop_daemon(const struct bench *b);
 
 /* Run FN(ARG) in a process of its own; end if it fails or takes more than SECONDS. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cache saves: a program that is compiled by closing its file, beside the same one
- * loaded from the cache by the next daemon, and beside the plugin's own compile.
+ * The time that the cache saves: compiling a program by closing its file, loading the
+ * same program from the cache in the next daemon, and the plugin's own compile.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void add_text(char *text, const char *more)
 	strncat(text, more, SIZE - strlen(text) - 1);
 }
 
-/* Programs that no round before has had: the module's name tells the round. */
+/* Programs that differ in each round: the module's name has the round's number. */
 static void make_programs(void)
 {
 	char line[512];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small array in and out: what a call takes, beside what the same takes through buffers,
+ * A small array in and out: the time of a call, of the same through buffers, of the same
  * through control with the arguments in place, and without a mount.
  */
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The baseline: PJRT's C API as a plain program uses it, in one process and with nothing
- * of ours between.  Whatever fails ends the program.
+ * The baseline: PJRT's C API as a plain program uses it, in one process, without pjrtfs.
+ * Any failure ends the program.
  */
 #ifndef PJRTFS_TESTS_BENCH_DIRECT_H
 #define PJRTFS_TESTS_BENCH_DIRECT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How soon things are there: from the command pjrtfs to its mount, and one execution from a
- * shell, beside a process that loads the plugin and does the same itself.
+ * Start-up times: from the command pjrtfs to its mount, and one execution from a shell,
+ * compared with a process that loads the plugin and does the same itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static double direct(const char *mode)
 	return t;
 }
 
-/* What the direct process does. */
+/* The direct process. */
 static int be_direct(const char *mode, const char *plugin)
 {
 	const float x = 2, y = 3;
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
 
 	bench_mount(&b);
 	make_scripts();
-	/* In order: what uses the mount comes after what makes it. */
+	/* In order: rows that use the mount follow the one that makes it. */
 	for (unsigned r = 0; r < t.rounds; r++)
 		for (unsigned i = 0; i < t.n_rows; i++)
 			t.rows[i].sample[r] = t.rows[i].run(NULL);

@@ -117,7 +117,7 @@ static double up_over(void *arg)
 	return write_file(c, bench_path(c->bench, "buffers/over.npy"), size_of(c));
 }
 
-/* A new name; the one before goes, outside of what is timed. */
+/* A new name; the former one is removed outside the timed section. */
 static double up_new(void *arg)
 {
 	struct client *c = arg;

@@ -98,7 +98,7 @@ def decode_raw(data, dtype, shape):
 
 
 def decode_npy(data, dtype, shape):
-    """The bytes of a .npy file; its type and shape must be the ones told."""
+    """The bytes of a .npy file; its type and shape must be those expected."""
     stream = io.BytesIO(data)
     try:
         array = np.load(stream, allow_pickle=False)
@@ -212,7 +212,7 @@ class Case:
             return f.read()
 
     def known_failure(self, aliases, form):
-        """What is recorded for a form under one of a plugin's names: error, mismatch,
+        """The recorded failure of a form under one of a plugin's names: error, mismatch,
         abort; None when it should pass."""
         for label, forms in (self.meta.get("known_failures") or {}).items():
             if label not in aliases and api_number(label) not in aliases:
@@ -227,7 +227,7 @@ class Case:
 
 def api_number(label):
     """The minor API version at the end of a plugin label: 0.106, P106, cpu-0.106, 106
-    are all "106", 081 and 0.81 are "81"; "" when there is none."""
+    are all "106", 081 and 0.81 are "81"; "" if the label has no version."""
     digits = label.rstrip()
     start = len(digits)
     while start and digits[start - 1].isdigit():

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Executions of users who do not own the mount, that go on though nobody waits for them, end with
-# their worker after --abandoned-timeout; those that somebody waits for, and the owner's, go on.
+# The daemon ends the worker of an execution that no process awaits, after --abandoned-timeout, if
+# its user does not own the mount; awaited executions and the owner's go on.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
@@ -25,7 +25,7 @@ start()
 	client=$!
 	eventually hangs "$((before + 1))"
 }
-hung() # how many executions hang, of all lives of the worker
+hung() # how many executions hang, over all instances of the worker
 {
 	grep -c 'here it hangs' "$mnt/plugins/faulty/log" || :
 }
@@ -43,7 +43,7 @@ restarts() # COUNT: that often the worker was started again
 	eventually grep -qx "$1" "$mnt/plugins/faulty/restarts"
 	eventually grep -qx ready "$mnt/plugins/faulty/state"
 }
-# told UID COUNT: so many events of that user's abandoned executions
+# told UID COUNT: there are COUNT events of that user's abandoned executions
 told()
 {
 	jq -s --argjson u "$1" '[.[] | select(.event == "execution.abandoned" and .user == $u and
@@ -57,7 +57,7 @@ control='exec 3<>"$1"; echo "{\"op\":\"execute\",\"executable\":\"add\",\"inputs
 call='exec 3<>"$1"; cat x.npy y.npy >&3; exec cat <&3'
 faults 'execute=hang:here it hangs'
 
-# -- whoever was waiting is killed: at run, at control, at call
+# -- the waiting process is killed: at run, at control, at call
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 lose
 restarts 1
@@ -86,7 +86,7 @@ ask '{"op":"cancel","job":'"$job"'}' >reply
 restarts 5
 told 12345 5 || fail "no event of a job"
 
-# -- what somebody waits for goes on, and so does what the owner asked for
+# -- awaited executions go on, and so do the owner's
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 waiting=$client
 start 0 bash -c "$run" - "$mnt/executables/add/run"
@@ -100,7 +100,7 @@ kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 wait "$waiting" 2>/dev/null && fail "what hung succeeded"
 restarts 6
 
-# others MOUNT-OPTION...: a mount of its own, with what they need
+# others MOUNT-OPTION...: a new mount, with the buffers and programs that other users need
 others()
 {
 	mount_pjrtfs faulty -o allow_other "$@"
@@ -109,7 +109,7 @@ others()
 	bounded mkdir -m 0777 "$mnt/buffers/all"
 }
 
-# -- one that ends in time costs nobody anything
+# -- an execution that ends in time ends no worker
 faults
 others --abandoned-timeout 600
 faults 'execute=held'

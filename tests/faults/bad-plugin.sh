@@ -30,7 +30,7 @@ refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
 refused client=exit:7 'plugin faulty: .*status 7'
 refused client=segv 'plugin faulty: .*signal 11'
 
-# All bad: none is mounted, and each is told of.
+# All bad: the daemon does not mount, and reports each one.
 all_bad()
 {
 	PJRTFS_FAULTY=init=error:INTERNAL:'no init' timeout 60 "$pjrtfs" m \
@@ -41,7 +41,7 @@ fails_with "plugin faulty: $so: initialize the plugin: no init" all_bad
 fails_with 'none of 2 plugins could be started' all_bad
 ! timeout 5 mountpoint -q m || fail "mounted with bad plugins"
 
-# One bad plugin beside a good one, which works; the bad one says why it does not.
+# One bad plugin and a good one: the good one works; the bad one's error says why it failed.
 mount_pjrtfs "faulty=$so,good=$so" \
 	--plugin-env "faulty:PJRTFS_FAULTY=init=error:INTERNAL:no init"
 grep -q 'error: plugin faulty: .*no init' "$mnt.log" || fail "the log does not tell why"

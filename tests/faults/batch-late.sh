@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Batches whose steps end otherwise than in order: by their time limits, by the worker's death,
-# by names that cannot be had any more.  The first failure is the batch's.
+# Batches whose steps fail late: by their time limits, by the worker's death, by output names that
+# are no longer possible.  The batch reports the first failure.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
@@ -34,7 +34,7 @@ tells told 'batch: step 0: .*d/p: its directory is gone'
 equal "the steps" "$(jq -c '[.replies[].ok]' told)" '[false]'
 gone "$b/q.npy" "$b/made.npy"
 
-# -- a step whose time is over ends the batch, whatever becomes of it
+# -- a step that exceeds its time limit ends the batch, whether or not it finishes later
 faults execute=slow:800
 batch "$(step p ',"timeout_ms":100'),$(step q '' p),$create"
 equal "the batch" "$(jq -r .error.errno told)" ETIMEDOUT
@@ -52,7 +52,7 @@ eventually grep -qx ready "$mnt/plugins/faulty/state"
 gone "$b/p.npy" "$b/q.npy"
 run add 'x y -> z'
 
-# -- a job's limit is told to run as well
+# -- run also reports a job's time limit
 faults execute=slow:800
 bounded bash -c 'exec 3<>"$1"; echo "async timeout_ms=100 x y -> late" >&3; cat <&3' - \
 	"$mnt/executables/add/run" >told

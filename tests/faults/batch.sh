@@ -11,7 +11,7 @@ step()
 }
 batch='{"op":"batch","steps":['$(step x p),$(step p q),$(step q q),$(step q r)']}'
 
-# Executions 1 to 6 come before those of the batch.
+# Executions 1 to 6 precede those of the batch.
 prepare()
 {
 	faults "execute=$1"
@@ -42,7 +42,7 @@ for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
 	unmount_pjrtfs
 done
 
-# -- the worker dies of one of them: what the steps before made is there
+# -- a step kills the worker: the results of earlier steps are kept
 prepare nth:9:abort:'Check failed: 1 == 2'
 ask "$batch" >told
 tells told 'batch: step 2: add: the worker of plugin faulty died'

@@ -62,7 +62,7 @@ faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 called
 
-# -- poll(2): nothing while it executes, then that there is something to read
+# -- poll(2): not readable while the call executes, readable afterwards
 faults execute=held
 bounded python3 -c '
 import os, select, sys
@@ -78,7 +78,7 @@ assert os.read(fd, 4096).startswith(b"\x93NUMPY")
 assert p.poll(0) == [(fd, select.POLLOUT)], "no room for the next inputs"
 ' "$call" inputs "$faults"
 
-# -- slow: the write does not wait, the read does; who is interrupted loses nothing
+# -- slow: the write does not wait, the read does; an interrupted reader loses no data
 faults execute=slow:4000
 exec 3<>"$call"
 timeout 1 cat inputs >&3 || fail "writing waits for the execution"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Each of PJRT's codes has its errno, in every operation, and the plugin's sentence is told.
+# Each of PJRT's codes has its errno, in every operation, and the plugin's sentence is reported.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty
@@ -57,7 +57,7 @@ DATA_LOSS EIO Input/output error
 UNAUTHENTICATED EACCES Permission denied
 END
 
-# Nothing was replaced, nothing made; and it all works again.
+# No buffer was replaced or made, and all operations work again.
 faults
 gone "$b/w.npy"
 same "$b/z.npy" z.npy

@@ -11,7 +11,7 @@ fails_with 'Invalid argument' run p 'x y -> z'
 shows "$mnt/health" ok
 same "$mnt/programs/p.mlir" "$data/add.mlir"
 
-# Written again it compiles, and nothing of the error stays.
+# Written again it compiles, and the error is cleared.
 faults
 bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
 shows "$x/state" ready
@@ -46,7 +46,7 @@ fails_with 'Input/output error' run r 'x y -> z'
 shows "$mnt/executables/r/run" 'error: EIO: r: one two'
 faults
 
-# One that fails behind, after a rename, is told by state and error too.
+# After a rename, a late failure is also in state and error.
 faults compile=error:ALREADY_EXISTS:'such a name'
 cp "$data/add.mlir" "$mnt/programs/q.part"
 bounded mv "$mnt/programs/q.part" "$mnt/programs/q.mlir"

@@ -141,7 +141,7 @@ run quick 'x y -> z'
 fails_with '' run endless 'x y -> z'
 shows "$mnt/plugins/faulty/restarts" 0
 faults
-sleep 0.5 # what comes late is nobody's any more
+sleep 0.5 # a late result is dropped
 shows "$mnt/executables/endless/state" failed
 program endless
 run endless 'x y -> z'

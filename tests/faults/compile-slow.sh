@@ -23,7 +23,7 @@ run used 'x y -> z'
 shows "$made/used/state" ready
 wait "$writer"
 
-# -- moved: its executable goes with it, and the writer still learns how it ended
+# -- moved: its executable moves too, and the writer still gets the result
 begin moved
 timeout 1 mv "$to/moved.mlir" "$to/there.mlir" || fail "mv waits for a compile"
 gone "$made/moved"
@@ -32,14 +32,14 @@ wait "$writer"
 shows "$made/there/state" ready
 run there 'x y -> z'
 
-# -- removed: at once, and nothing comes back later
+# -- removed: at once, and it does not reappear
 begin removed
 timeout 1 rm "$to/removed.mlir" || fail "rm waits for a compile"
 gone "$made/removed"
 wait "$writer" || true
 gone "$made/removed" "$to/removed.mlir"
 
-# -- written again: the newest source wins, whatever becomes of the first writer
+# -- written again: the newest source is compiled, whether or not the first writer succeeds
 begin again
 bounded cp other.mlir "$to/again.mlir"
 wait "$writer" || grep -q 'cp: ' again.err

@@ -31,7 +31,7 @@ damaged()
 mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
-# -- one of three kills the worker: the others are compiled all the same
+# -- one of three compiles kills the worker: the other two succeed
 faults compile=when:@slow:held 'compile=when:@killer:abort:LLVM ERROR: killer'
 program slow1 &
 one=$!
@@ -55,7 +55,7 @@ tells "$mnt/executables/killer/error" \
 run slow1 'x y -> z'
 run slow2 'x y -> z'
 equal "restarts" "$(restarts)" 2
-# -- and is compiled again neither by itself nor for an execution
+# -- neither the daemon nor an execution compiles it again
 fails_with '' run killer 'x y -> z'
 sleep 0.5
 equal "restarts" "$(restarts)" 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An execution that ends the worker, as the only one under way: its user cannot run that program
-# again at once, other users can.
+# An execution ends the worker while no other runs: its user cannot run that program again at once,
+# other users can.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
@@ -28,13 +28,13 @@ faults
 eventually grep -qx ready "$at/state"
 shows "$at/restarts" 1
 
-# -- refused, though it would work now; nothing reaches the worker
+# -- refused, though it would work now; the worker gets no request
 fails_with 'Input/output error' run_as 1001 add
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups \
 	cat "$mnt/executables/add/run" >reply
 tells reply '^error: EIO: add: the worker of plugin faulty died of signal 6 \(Aborted\); it printed last: Check failed: 1 == 2 \(the same is refused for another [0-9]+ s\)$'
 shows "$at/restarts" 1
-# -- another program of that user runs, and that program does for others
+# -- that user can run another program, and other users can run that program
 run_as 1001 other
 run_as 1002 add
 # -- once the mount's owner has run it, that user may again

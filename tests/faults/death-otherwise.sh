@@ -32,7 +32,7 @@ fails_with 'Input/output error' run add 'x y -> never'
 tells "$mnt/executables/add/run" 'exited with status 3'
 back
 
-# -- having printed nothing since the call began: earlier lines do not explain the death
+# -- the plugin printed no line since the call began: earlier lines do not explain the death
 faults 'compile=print:1:W0000 00:00:1.5 x.cc:1] of another program'
 bounded cp "$data/add.mlir" "$mnt/programs/other.mlir"
 eventually grep -q 'of another program 1$' "$at/log"
@@ -41,7 +41,7 @@ fails_with 'Input/output error' run add 'x y -> never'
 shows "$mnt/executables/add/run" \
 	'error: EIO: add: the worker of plugin faulty died of signal 11 (Segmentation fault)'
 back
-# nor if it dies with nothing under way
+# nor if it dies while no call runs
 faults 'execute=print:1:W0000 00:00:1.5 x.cc:1] of a good one'
 run add 'x y -> z'
 eventually grep -q 'of a good one 1$' "$at/log"
@@ -49,7 +49,7 @@ bounded kill -KILL "$(bounded cat "$at/pid")"
 back
 eventually grep -q 'faulty died of signal 9 (Killed)$' "$mnt.log"
 
-# -- it prints nothing, or much, before it dies
+# -- the plugin prints nothing, or much, before the worker dies
 faults "execute=abort:$(printf 'word%.0s ' {1..40})"
 fails_with 'Input/output error' run add 'x y -> never'
 tells "$mnt/executables/add/run" "^error: EIO: add: ${died}word word"
@@ -68,7 +68,7 @@ faults
 grep -q 'Input/output error' err || fail "it says $(cat err)"
 back
 
-# -- it does not come back at first: calls meanwhile wait, or fail with a sentence
+# -- the first restarts fail: calls meanwhile wait, or fail with a sentence
 faults execute=abort client=error:UNAVAILABLE:'device is gone'
 fails_with 'Input/output error' run add 'x y -> never'
 eventually grep -qvx ready "$at/state"

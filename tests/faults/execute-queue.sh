@@ -60,7 +60,7 @@ event job.queued "$last" || fail "the last is not queued"
 ! event job.queued "$first" || fail "the first was queued"
 ! event job.started "$last" || fail "the last has started"
 
-# -- one that is cancelled in the queue leaves it at once, and others advance
+# -- a cancelled execution leaves the queue at once, and those behind it advance
 middle=$((first + 20))
 told=$(ask '{"op":"cancel","job":'"$middle"'}')
 equal "cancelled" "$(jq -r .state <<<"$told")" cancelled
@@ -100,7 +100,7 @@ if [ -n "$others" ]; then
 	}
 	other=$(as "$(execute mine ',"async":true')" | jq -r .job)
 	theirs=$(place "$other")
-	# the slots may be held for long by now; then it runs
+	# running executions may have exceeded long_ms by now; then it runs
 	[ "$theirs" = none ] || [ "$theirs" -le 2 ] || fail "its place is $theirs"
 	# as soon as they are, it runs
 	eventually is "$other" running

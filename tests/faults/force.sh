@@ -42,7 +42,7 @@ hung()
 {
 	[ "$(grep -c 'here it hangs' "$mnt/plugins/faulty/log")" -ge "$1" ]
 }
-# the other plugin's worker was left alone, and goes on
+# the other plugin's worker was not ended
 others_go_on()
 {
 	shows "$mnt/plugins/$first/pid" "$pid"
@@ -125,12 +125,12 @@ writer=$!
 eventually grep -qx compiling "$mnt/executables/stuck/state"
 hangs 6
 j=$(job '{"op":"execute","executable":"stuck","inputs":["x","y"],"outputs":["z"]}')
-force "$j" # needs nothing to be ended: it had not begun
+force "$j" # cancelling needs no force: it had not begun
 state "$j" cancelled
 equal "restarts" "$(restarts faulty)" 5
 shows "$mnt/executables/stuck/state" compiling
 kill -KILL "$(cat "$mnt/plugins/faulty/pid")"
-wait "$writer" || true # a shell does not tell how close(2) ended
+wait "$writer" || true # a shell does not report the result of close(2)
 tells "$mnt/executables/stuck/error" "plugin faulty died"
 eventually grep -qx 6 "$mnt/plugins/faulty/restarts"
 faults

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A plugin that is slow or hangs: nobody else waits, and who waits can be ended at once.
+# A plugin that is slow or hangs: other processes do not wait, and a waiting process can be killed
+# at once.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty
@@ -56,7 +57,7 @@ for signal in INT TERM KILL; do
 	tells "$mnt/executables/slow$signal/state" '^(compiling|empty|failed)$'
 done
 ended INT bash -c 'cat "$1" >"$2"' - cat.mlir "$mnt/programs/cat.mlir"
-# a state that can be read says what goes on
+# state can be read meanwhile
 cp state.mlir "$mnt/programs/state.mlir" &
 writer=$!
 eventually grep -qx compiling "$mnt/executables/state/state"
@@ -94,7 +95,7 @@ faults
 sleep 0.1
 bounded cp "$data/x.npy" "$b/slowINT.npy"
 
-# -- for ever: kill -9 of the worker is the way out, and it is told
+# -- for ever: kill -9 of the worker ends the calls, and the daemon reports it
 faults execute=hang
 run add 'x y -> never' 2>err &
 hanging=$!
@@ -108,7 +109,7 @@ gone "$b/never.npy"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run add 'x y -> z'
 
-# -- an event that never comes hangs like a call
+# -- an event that never becomes ready hangs like a call
 faults event=hang
 ended INT bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
 ended KILL bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"

@@ -22,7 +22,7 @@ faults execute=slow:500
 late 'what had begun goes on; its results are dropped' "$execute"
 bounded bash -c 'echo "x y -> z timeout_ms=100" >"$1"' - "$mnt/executables/add/run" 2>told || true
 tells told 'Connection timed out'
-# -- unless what they were made of is gone
+# -- unless their source is lost
 late 'what had begun goes on; its results are dropped, unless it consumes' \
 	"$(jq -c '.donate = ["x"] | .outputs = ["kept"]' <<<"$execute")"
 eventually test -e "$b/kept.npy"
@@ -49,7 +49,7 @@ faults
 sleep 1
 gone "$b/c.npy"
 
-# -- a compile goes on; an execution that waits for it does not begin
+# -- a compile continues; an execution that waits for it does not begin
 faults compile=held
 late 'the compile goes on' '{"op":"compile","program":"add"}'
 late 'its program is being compiled, and it does not begin' "$execute"

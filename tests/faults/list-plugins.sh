@@ -21,7 +21,7 @@ lists()
 }
 lists 0
 
-# -- files that are no plugins
+# -- files that are not plugins
 echo text >d/text_pjrt.so
 mkfifo d/fifo_pjrt.so
 ln -s loop_pjrt.so d/loop_pjrt.so

@@ -16,7 +16,7 @@ told()
 }
 
 # A move is a copy by the device, or another upload of the bytes that the host has.
-# -- late: who uses it waits, others do not
+# -- late: users of the buffer wait, other processes do not
 faults copy=late-event:3000 upload=slow:3000
 bounded mv "$b/x.npy" "$b1/x.npy"
 equal "after mv" "$(bounded jq -r .state "$b1/x.json")" transferring
@@ -31,7 +31,7 @@ equal "on its way back" "$(bounded jq -r .state "$b/x.json")" transferring
 run add 'x y -> z'
 equal "x" "$(told "$b/x.json")" '["ready","faulty:0",null]'
 
-# -- refused: mv has long ended; the state and the sentence tell, the bytes stay
+# -- refused: mv ended before; state and error report it, the bytes are kept
 faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
 bounded mv "$b/x.npy" "$b1/x.npy"
 eventually grep -q '"state":"error"' "$b1/x.json"
@@ -39,7 +39,7 @@ bounded jq -e '.error | test("no link")' "$b1/x.json" >/dev/null || fail "x: $(t
 same "$b1/x.npy" "$data/x.npy"
 faults
 bounded cp "$b1/x.npy" x.npy
-bounded cp x.npy "$b1/x.npy" # and may be tried again
+bounded cp x.npy "$b1/x.npy" # and the move may be repeated
 equal "x" "$(told "$b1/x.json")" '["ready","faulty:1",null]'
 bounded mv "$b1/x.npy" "$b/x.npy"
 run add 'x y -> z'
@@ -68,7 +68,7 @@ same "$b1/z.npy" z.npy
 faults
 bounded rm "$b1/z.npy"
 
-# -- cp: close tells
+# -- cp: close(2) reports it
 faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
 fails_with 'No such device' cp "$b/x.npy" "$b1/c.npy"
 same "$b/x.npy" "$data/x.npy"
@@ -93,7 +93,7 @@ faults
 bounded rm "$b/x.npy"
 cp "$data/x.npy" "$b/x.npy"
 
-# -- the process dies meanwhile: restarted, and the array is there again
+# -- the worker dies meanwhile: it is restarted, and the array is available again
 faults copy=abort:'wire cut' upload=abort:'wire cut'
 bounded mv "$b/x.npy" "$b1/x.npy"
 eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
@@ -102,7 +102,7 @@ eventually grep -qx ready "$mnt/plugins/faulty/state"
 same "$b1/x.npy" "$data/x.npy"
 bounded mv "$b1/x.npy" "$b/x.npy" || true
 same "$b/x.npy" "$data/x.npy"
-# hanging: mv does not, nor do others; ends with the process
+# the copy hangs: mv and other processes do not; it ends with the worker
 faults copy=hang upload=hang
 bounded mv "$b/x.npy" "$b1/x.npy"
 bounded ls -l "$b1" >/dev/null || fail "ls waits for a move that hangs"

@@ -7,7 +7,7 @@ requires jq --version
 mount_pjrtfs faulty --fault client=print:3:early
 log=$mnt/plugins/faulty/log
 b=$mnt/buffers
-# told PATTERN: the number of lines of the daemon's log that match
+# told PATTERN: the number of lines in the daemon's log that match
 told()
 {
 	grep -Ec -e "$1" "$mnt.log" || true
@@ -88,7 +88,7 @@ for _ in $(seq 20); do
 	run add 'x y -> z'
 	run far 'x y -> z'
 done
-eventually grows # what comes too fast is not looked at for the rest of a second
+eventually grows # lines above the rate limit are ignored for the rest of the second
 bounded tail -n 3 "$log" >last
 equal "the last lines" "$(wc -l <last)" 3
 at_most 'plugin faulty: babble'

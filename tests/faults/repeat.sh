@@ -23,7 +23,7 @@ state()
 	same "$b/y.npy" "$data/y.npy"
 }
 
-# -- the first fails: nothing has happened; a later one does: the state is that of those before
+# -- if the first run fails, no buffer changes; if a later one fails, earlier runs' state is kept
 for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
 	begin "execute=nth:2:$how"
 	fails_with 'Input/output error' run add 'x y -> x repeat=9'
@@ -44,7 +44,7 @@ for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
 	unmount_pjrtfs
 done
 
-# -- a death takes the repetitions of one request, and no others: slow ones are one a request
+# -- a death loses the repetitions of one request only: slow runs are sent one a request
 begin 'execute=nth:2:abort:bye'
 fails_with 'Input/output error' run add 'x y -> x repeat=9'
 tells "$mnt/executables/add/run" '^error: EIO: add: the worker of plugin faulty died .*bye'
@@ -61,7 +61,7 @@ tells "$mnt/executables/add/run" \
 	'^error: EIO: after [1-9] of 50 repetitions, whose state is kept under its names: add: .*Killed'
 state
 
-# -- who cancels, or has no more time, waits for one at most
+# -- cancellation and time limits take effect after at most one run
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 bounded cp "$data/x.npy" "$b/"
 job=$(ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["x"],

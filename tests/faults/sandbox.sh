@@ -26,7 +26,7 @@ attempts()
 	unmount_pjrtfs
 }
 
-# at_most MODE NAME...: nothing else succeeded.
+# at_most MODE NAME...: no other attempt succeeded.
 at_most()
 {
 	local mode=$1 more
@@ -44,7 +44,7 @@ at_least()
 	equal "what $mode does not let through" "$less" ''
 }
 
-# Without a sandbox each kind of attempt works, else this test would show nothing.
+# Without a sandbox each kind of attempt succeeds; otherwise this test would prove nothing.
 attempts off
 at_least off control_cpuinfo control_thread file_stat file_read file_write file_create \
 	file_chmod file_rename file_unlink daemon_kill daemon_prlimit own_memory own_fork \

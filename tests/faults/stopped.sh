@@ -43,7 +43,7 @@ run add 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 shows "$mnt/plugins/$p/restarts" 0
 
-# the first call is one that takes longer; the reply that comes too late is dropped
+# the first call takes longer; its late reply is dropped
 kill -STOP "$pid"
 fails_with 'timed out' cat "$mnt/executables/b/optimized.hlo.pb"
 kill -CONT "$pid"

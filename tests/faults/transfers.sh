@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Transfers that fail, come late, or run out of memory: the writer is told, the rest stays.
+# Transfers that fail, are late, or run out of memory: the writer gets the error, other buffers
+# stay.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty
@@ -18,7 +19,7 @@ state()
 	tail -c 24 "$data/x.npy"
 } >odd.npy
 
-# -- the event of an upload carries an error, or comes late
+# -- the event of an upload has an error, or is late
 faults 'upload=event-error:DATA_LOSS:bits fell off'
 fails_with 'Input/output error' cp odd.npy "$b/odd.npy"
 equal "odd" "$(state odd)" '["error","bits fell off"]'
@@ -34,7 +35,7 @@ bounded cp odd.npy "$b/odd.npy"
 equal "odd" "$(state odd)" '["ready",null]'
 run add 'x odd -> z'
 
-# -- a slow one holds nobody else up
+# -- a slow upload does not delay other callers
 faults upload=slow:1500
 bounded cp "$data/x.npy" "$b/slow.npy" &
 upload=$!
@@ -43,7 +44,7 @@ kill -0 "$upload" || fail "the upload was not slow"
 equal "state meanwhile" "$(timeout 1 jq -r .state "$b/slow.json")" transferring
 timeout 1 ls -l "$b" >/dev/null || fail "ls waits for an upload"
 timeout 1 cat "$b/x.npy" >/dev/null || fail "a reader waits for another's upload"
-# who uses it waits for it
+# users of the buffer wait for it
 run add 'x slow -> z'
 wait "$upload"
 equal "slow" "$(state slow)" '["ready",null]'

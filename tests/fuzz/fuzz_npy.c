@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .npy headers.  What is accepted keeps its promises, is refused or "not yet" in every
- * part of it, and survives printing.
+ * .npy headers.  An accepted header is consistent, every prefix of it is refused or "not
+ * yet", and printing it keeps its meaning.
  */
 #include <assert.h>
 #include <string.h>

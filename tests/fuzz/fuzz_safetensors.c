@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .safetensors headers.  The input is a whole file's beginning, or else JSON, whose length
- * is put before it: libFuzzer does not keep the two in step.  What is accepted keeps its
- * promises, is JSON to another parser too, and survives printing and packing.
+ * is put before it: libFuzzer does not keep the two in step.  An accepted header is
+ * consistent, is JSON to json-c too, and keeps its meaning when printed and packed.
  */
 #include <assert.h>
 #include <json-c/json.h>

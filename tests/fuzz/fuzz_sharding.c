@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shardings: any JSON text as {"mesh", "spec", "devices", "shape"}.  What is read is printed
- * and read again; every element of a small array is in one block and comes back.
+ * Shardings: any JSON text as {"mesh", "spec", "devices", "shape"}.  An accepted sharding
+ * is printed and read again; each element of a small array is in one block and is
+ * restored from it.
  */
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays as text.  The first byte is the element type.  What is read prints as something
- * that reads as the same elements.
+ * Arrays as text.  The first byte is the element type.  Text printed from accepted
+ * elements reads as the same elements.
  */
 #include <assert.h>
 #include <string.h>

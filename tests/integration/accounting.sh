@@ -13,14 +13,14 @@ used()
 	bounded df --output=used -B1 "$mnt" | tail -n 1
 }
 equal "at the beginning" "$(($(used)))" 0
-# a program that is removed takes nothing, though the kernel knows its executable's files still
+# a removed program is charged nothing, though the kernel still knows its executable's files
 for _ in 1 2 3; do
 	cp "$data/add.mlir" "$mnt/programs/gone.mlir"
 	bounded stat "$mnt/executables/gone/state" "$mnt/executables/gone/run" >/dev/null
 	tells "$mnt/executables/gone/info.json" .
 	exec 5<"$mnt/programs/gone.mlir"
 	bounded rm "$mnt/programs/gone.mlir"
-	bounded cmp /dev/fd/5 "$data/add.mlir" # but who has it open reads it
+	bounded cmp /dev/fd/5 "$data/add.mlir" # but processes that have it open read it
 	exec 5<&-
 done
 cp "$data/add.mlir" "$mnt/programs/part"
@@ -37,7 +37,7 @@ func.func @main(%x: tensor<2048x2048xf32>) -> (tensor<2048x2048xf32>, tensor<204
   return %0, %x : tensor<2048x2048xf32>, tensor<2048x2048xf32>
 }
 END
-programs=$(used) # their sources are no arrays
+programs=$(used) # their sources are not arrays
 # The bytes of all distinct segments that the arrays on all devices name.
 named()
 {
@@ -50,7 +50,7 @@ named()
 agree()
 {
 	local sum=0 df=1 end=$((SECONDS + patience))
-	# What was freed is counted until the worker has freed it, too; df counts blocks.
+	# Freed memory is counted until the worker has freed it, too; df counts blocks.
 	while :; do
 		df=$(($(used) - programs)) sum=$(named)
 		[ "$df" != $(((sum + 4095) / 4096 * 4096)) ] || break
@@ -131,7 +131,7 @@ agree "created"
 bounded cat "$b/u.npy" >/dev/null
 agree "created and read"
 
-# -- freed one by one: what others share stays
+# -- freed one by one: memory that other buffers share is kept
 while read -r name; do
 	bounded rm "$name"
 	agree "without ${name#"$mnt/"}"

@@ -16,11 +16,11 @@ packed 'd<*' 1 2 3 | npy '<f8' '(3,)' >d3.npy
 packed 'f<*' 1 | npy '<f4' '()' >f.npy
 bounded cp s3.npy s23.npy f32.npy f6.npy f123.npy d3.npy f.npy "$b/"
 
-# wrong LINE SENTENCE: run fails, says this, and makes nothing
+# wrong LINE SENTENCE: run fails with SENTENCE and makes no buffer
 wrong()
 {
 	fails_with 'write error: Invalid argument' run add "$1"
-	# A parameter's name, where the compiler keeps one, stands in brackets.
+	# The sentence has a parameter's name in brackets, if the compiler keeps it.
 	equal "the sentence" "$(bounded sed -E 's/ \([a-z]+[0-9]\):/:/' \
 		"$mnt/executables/add/run")" "error: EINVAL: add: $2"
 	gone "$b/z.npy" "$b/z2.npy"
@@ -101,7 +101,7 @@ fi
 bounded cp "$other/x.npy" "$b/from1.npy"
 run add 'x from1 -> z'
 
-# -- what is no array
+# -- files that are not arrays
 bounded touch "$b/empty.npy" "$b/scratch"
 fails_with '' run add 'x empty -> z2'
 tells "$mnt/executables/add/run" 'input 1: empty: it is empty'

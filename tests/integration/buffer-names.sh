@@ -60,7 +60,7 @@ same "$b/x.npy" "$data/y.npy"
 run add 'x x -> z'
 shows "$b/z.txt" $'20 40 60\n80 100 120'
 [ "$(bounded stat -c %i "$b/x.npy")" != "$before" ] || fail "a new value, the old inode"
-# one that is no array of that format: EINVAL, both stay
+# a file that is not an array of that format: EINVAL, both names stay
 fails_with 'cannot move' mv "$b/junk.bin" "$b/x.npy"
 same "$b/x.npy" "$data/y.npy"
 same "$b/junk.bin" junk

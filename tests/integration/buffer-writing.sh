@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# How bytes become an array: in pieces, out of order, incomplete at fsync, by who is killed,
-# and while others read the value before.
+# How bytes become an array: in pieces, out of order, incomplete at fsync, from a killed writer, and
+# while other processes read the former value.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
@@ -46,7 +46,7 @@ assert os.pread(f, 10, 152) == b""
 os.close(f)' "$x" "$b/order.npy"
 same "$b/order.npy" "$x"
 
-# -- fsync of what is incomplete: success, nothing committed
+# -- fsync of an incomplete array: success, no commit
 bounded python3 -c 'import json, os, sys
 data = open(sys.argv[1], "rb").read()
 def state():
@@ -72,7 +72,7 @@ try:
     raise SystemExit("close of an incomplete array succeeded")
 except OSError as e:
     assert e.errno == errno.EINVAL, e
-try: # not written since: it is said again, as nobody may have heard it
+try: # not written since: the error is reported again, as the former writer may have ignored it
     os.close(os.dup(f))
     raise SystemExit("the second close forgot")
 except OSError:
@@ -83,7 +83,7 @@ os.close(f)' "$x" "$b/dup.npy"
 same "$b/dup.npy" "$x"
 equal "revived" "$(state dup)" ready
 
-# -- a killed writer commits nothing; .json says how much is missing
+# -- bytes of a killed writer are not committed; .json says how many are missing
 mkfifo fifo
 bash -c 'cat >"$1" <fifo' - "$b/killed.npy" &
 writer=$!
@@ -106,7 +106,7 @@ equal "size" "$(bounded stat -c %s "$b/dup.npy")" 140
 equal "emptied" "$(state sync)" empty
 fails_with '' run add 'x sync -> never'
 
-# -- who reads the old value keeps it while the name gets another
+# -- open readers keep the old value when the name gets another
 head -c 4194304 /dev/urandom >one.raw
 head -c 4194304 /dev/urandom >two.raw
 npy '<f4' '(1048576,)' <one.raw >one.npy

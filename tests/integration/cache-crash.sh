@@ -4,7 +4,7 @@
 . "$srcdir/tests/lib.sh"
 stress=$build/tests/tools/cache_stress
 
-# -- kill -9 of who fills it, 200 times: no entry fails its check
+# -- kill -9 of a process that fills the cache, 200 times: no entry fails its check
 for i in $(seq 200); do
 	"$stress" fill "$work/killed" "$i" &
 	pid=$!
@@ -16,7 +16,7 @@ done
 tells said 'good [1-9].* damaged 0'
 [ "$(find "$work/killed/tmp" -type f | wc -l)" -ge 1 ] || echo "nobody was killed while writing"
 
-# -- what they left behind goes when it is old
+# -- the temporary files that they left are removed when old
 touch -d '1 hour ago' "$work"/killed/tmp/* 2>/dev/null || true
 "$stress" check "$work/killed" >said
 equal "temporary files" "$(find "$work/killed/tmp" -type f | wc -l)" 0

@@ -92,7 +92,7 @@ done
 eventually entries_are 8
 save compiled
 [ -s compiled/export/optimized.hlo.pb ] || fail "no optimized program"
-# What an export holds, without the export, has a key of its own.
+# The module of an export has another key than the export.
 perl -0777 -ne 'my $at = index($_, "ML\xefR");
 	print substr($_, $at, unpack("V", substr($_, $at - 4, 4)))' "$bytes" >module.mlirbc
 put module module.mlirbc

@@ -22,7 +22,7 @@ warned()
 	tells "$mnt.log" "$1"
 }
 
-# -- a path that is no directory
+# -- a path that is not a directory
 : >"$work/file"
 mount_pjrtfs --cache-dir "$work/file"
 works
@@ -30,7 +30,7 @@ gone "$mnt/cache"
 warned 'no cache: cache directory .*file'
 unmount_pjrtfs
 
-# -- others may write to it: what they put there would be run
+# -- other users may write to it: the daemon would run their code
 mkdir -m 0777 "$work/open"
 mount_pjrtfs --cache-dir "$work/open"
 works
@@ -46,7 +46,7 @@ refused()
 	tells "$mnt/cache/stats.json" '"writable":true' \
 		"\"write_error\":\"write entry [0-9a-f]{64}: $1\""
 }
-# kept: they say nothing, once an entry has been written
+# kept: they prove nothing once an entry has been written
 kept()
 {
 	eventually grep -qx ok "$mnt/health"

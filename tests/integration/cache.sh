@@ -55,7 +55,7 @@ equal "hits" "$(stat_of hits)" 0
 bounded cp two.mlir "$mnt/programs/again.mlir"
 equal "again" "$(cached again)" hit
 equal "entries" "$(stat_of entries)" 2
-# other options are another program
+# with other options it is another program
 say "$mnt/executables/again/options.json" '{"device_assignment":[[1]]}'
 equal "again on another device" "$(cached again)" miss
 wants entries 3
@@ -90,7 +90,7 @@ equal "its size" "$(stat -c %s again.hlo.pb)" \
 equal "misses" "$(stat_of misses)" 3
 equal "directory" "$(stat_of directory)" "$work/kept"
 
-# -- a worker that dies: its programs come back from the cache
+# -- a worker dies: the next one loads its programs from the cache
 hits=$(stat_of hits)
 restarts=$(bounded cat "$mnt/plugins/$p/restarts")
 kill -KILL "$(bounded cat "$mnt/plugins/$p/pid")"
@@ -101,7 +101,7 @@ shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 equal "add" "$(cached add)" hit
 equal "hits" "$(stat_of hits)" $((hits + 1))
 
-# -- entries tell what they are
+# -- entries describe themselves
 key=$(cd "$mnt/cache/entries" && grep -l '"program":"add"' -- *)
 equal "the key's length" "${#key}" 64
 tells "$mnt/cache/entries/$key" '"plugin":"'"$p"'"' '"platform":"cpu"' '"uses":[2-9]' \
@@ -142,7 +142,7 @@ equal "entries" "$(stat_of entries)" 1
 [ -e "$work/kept/entries/$key" ] || fail "the one that was used last has gone"
 say "$mnt/cache/max" 2G
 
-# -- another process that holds the lock keeps nobody waiting but who wants it
+# -- if another process holds the lock, only operations that need the lock wait
 exec 9<"$work/kept/lock"
 flock 9
 served=0
@@ -160,7 +160,7 @@ exec 9<&-
 equal "clear" "$(bounded cat "$mnt/cache/clear")" ''
 before=$(stat_of entries)
 bounded ls "$mnt/cache/entries" >/dev/null # takes the evicted names away, which tar would note
-bounded tar cf - -C "$mnt" cache >/dev/null # reading it clears nothing
+bounded tar cf - -C "$mnt" cache >/dev/null # reading clear removes no entry
 equal "entries before clear" "$(stat_of entries)" "$before"
 say "$mnt/cache/clear" x
 equal "entries" "$(stat_of entries)" 0
@@ -234,7 +234,7 @@ for what in "$work/kept" "$work/kept/entries $work/kept/tmp $work/kept/lock $wor
 done
 unmount_pjrtfs
 
-# -- other flags of the compiler's are another program
+# -- with other compiler flags it is another program
 XLA_FLAGS=--xla_cpu_enable_fast_min_max=false mount_pjrtfs --cache-dir "$work/kept"
 bounded cp "$data/add.mlir" "$mnt/programs/"
 equal "add" "$(cached add)" miss

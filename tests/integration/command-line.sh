@@ -18,7 +18,7 @@ done
 "$pjrtfs" -h | cmp - out
 "$pjrtfs" --help --plugin-dir /nothing | cmp - out
 
-# refused STATUS PATTERN ARGUMENT...: one line, on standard error; nothing is mounted.
+# refused STATUS PATTERN ARGUMENT...: one line on standard error, and no mount.
 refused()
 {
 	local status=0

@@ -63,7 +63,7 @@ run add-2 'x y -> z'
 kill -KILL "$(bounded cat "$mnt/plugins/$me/pid")"
 eventually run add-2 'x y -> z'
 
-# -- rmdir frees it, and nothing else
+# -- only rmdir frees it
 bounded rmdir "$x/plain"
 gone "$x/plain"
 bounded cp "$data/add.mlir" "$mnt/programs/"
@@ -106,7 +106,7 @@ touch "$mnt/programs/empty.mlir" "$mnt/programs/scratch"
 refused ENOENT 'no program yet' '{"op":"compile","program":"empty","as":"b"}'
 refused ENOENT 'there is no program scratch' '{"op":"compile","program":"scratch","as":"b"}'
 
-# -- what fails leaves nothing
+# -- a failed compile leaves no executable
 refused EINVAL 'unknown option' '{"op":"compile","program":"add","as":"b","options":{"x":1}}'
 refused EINVAL 'expected an object' '{"op":"compile","program":"add","as":"b","options":[]}'
 refused EINVAL 'unknown key' '{"op":"compile","program":"add","as":"b","option":{}}'

@@ -75,7 +75,7 @@ timeout 60 "$pjrtfs" --dump-config -f --devices 2 --memory-limit 32M >changed
 grep -q '"memory_limit": 33554432' changed || fail "the command line does not override"
 grep -q '"foreground": true' changed || fail "the command line does not override"
 
-# -- a mount with nothing but the mount point on the command line
+# -- a mount with only the mount point on the command line
 requires test -w /dev/fuse
 mount_by_file()
 {
@@ -94,7 +94,7 @@ trap end EXIT
 equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 1 2 '
 equal "memory" "$(df --output=size -B1M m | tail -n 1 | tr -d ' ')" 64
 shows "m/plugins/$name/options.json" '{"cpu_device_count":3}'
-tells "m/plugins/$name/log" cpu_device_count # level 0 tells what level 1 does not
+tells "m/plugins/$name/log" cpu_device_count # level 0 logs more than level 1
 tr '\0' '\n' <"/proc/$(cat "m/plugins/$name/pid")/environ" >environ
 grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
 grep -qx 'TF_CPP_MIN_LOG_LEVEL=0' environ || fail "no level"

@@ -83,7 +83,7 @@ for name in '' . .. '../x' '/x' 'dir/../x' 'a\nb' 'dir/' 'x.npy.npy' 'x.safetens
 	jq -e '.ok == false and (.error.errno | test("EINVAL|ENOENT|ENAMETOOLONG"))' reply >/dev/null ||
 		fail "creating '$name' was answered $(cat reply)"
 done
-# a name that is not UTF-8 is no JSON
+# a name that is not UTF-8 is not JSON
 ask '{"op":"stat","buffer":"'$'\xff\xfe''"}' >reply
 jq -e '.ok == false' reply >/dev/null || fail "not UTF-8: $(cat reply)"
 

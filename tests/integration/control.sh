@@ -104,7 +104,7 @@ head -n 1 replies | jq -r .error.message | grep -q 'expected' ||
 same "$mnt/buffers/after.npy" "$mnt/buffers/z.npy"
 exec 5<&-
 
-# -- half a command: EINVAL at every close of a copy, but kept for who goes on
+# -- half a command: EINVAL at each close of a copy, but kept for the writer that completes it
 printf '{"op":"stat",' >&4
 bounded python3 -c 'import errno, os
 try:
@@ -159,7 +159,7 @@ setsid -w bash -c 'echo "$2" >"$1" && timeout 10 cat "$1"' - "$c" "$(add mine)" 
 bounded cat "$c" | jq -e '.ok == false' >/dev/null ||
 	fail "that of another session is shown"
 
-# -- control cannot be truncated, and its size says nothing
+# -- control cannot be truncated, and its size has no meaning
 : >"$c"
 bounded truncate -s 0 "$c"
 bounded truncate -s 100 "$c" 2>/dev/null || true

@@ -43,7 +43,7 @@ bounded cp -a "$b/big.npy" "$b/ns/"
 bounded cp --reflink=auto --sparse=never "$b/copy.npy" "$b/ns/2.npy"
 bounded cp -r "$b/ns" "$b/ns2"
 [ "$(grown "$before")" -lt $MiB ] || fail "the copies take $(grown "$before") bytes"
-# one that changes leaves the others alone
+# changing one does not change the others
 printf '\x42' | bounded dd of="$b/ns/2.npy" bs=1 seek=$((100 * MiB)) conv=notrunc status=none
 same "$b/big.npy" big.npy
 ! bounded cmp -s "$b/ns/2.npy" big.npy || fail "the copy did not change"
@@ -106,7 +106,7 @@ try:
     raise SystemExit("half an array was taken")
 except OSError as e:
     assert e.errno == 22, e
-# what follows a copied part is written
+# bytes after a copied part are written
 dst = os.open(b + "/mixed.npy", os.O_RDWR | os.O_CREAT)
 os.copy_file_range(src, dst, 140, 0, 0)
 assert os.pread(dst, 1000, 0) == data[:140]
@@ -146,7 +146,7 @@ equal "in a directory" "$(told "$b2/all/x.npy")" "[\"ready\",\"$cpu:2\"]"
 bounded rm "$b/x.npy" # the copies stay
 same "$b1/x.npy" "$data/x.npy"
 same "$b2/y.npy" "$data/x.npy"
-# back; another device's array is no argument here
+# back; an array of another device cannot be an argument
 bounded cp "$b1/x.npy" "$b/x.npy"
 run add 'x y -> z'
 shows "$b/z.txt" $'11 22 33\n44 55 66'
@@ -170,7 +170,7 @@ equal "what stays" "$(bounded stat -c '%i %a %Y' "$b1/x.npy")" "$ino 604 9811584
 same "$b1/x.npy" "$data/x.npy"
 shows "$b1/x.txt" $'1 2 3\n4 5 6'
 fails_with '' run add 'x y -> never'
-# and back, used at once: whoever comes waits
+# and back, used at once: users wait
 for _ in 1 2 3 4 5 6 7 8; do
 	renamed "$b1/x.npy" "$b/x.npy"
 	run add 'x y -> z'

@@ -14,7 +14,7 @@ create()
 	ask "{\"op\":\"create\",$1}" >reply
 	grep -q '"ok":true' reply || fail "create $1: $(cat reply)"
 }
-# refused JSON-MEMBERS ERRNO PATTERN: the reply tells why, and there is no such buffer
+# refused JSON-MEMBERS ERRNO PATTERN: the reply has the reason, and no buffer is made
 refused()
 {
 	ask "{\"op\":\"create\",\"buffer\":\"no\",$1}" >reply
@@ -65,7 +65,7 @@ PRED|false|false
 C64|"1+2j"|1+2j
 C64|2|2+0j
 END
-# shapes: scalar, nothing, 8 dimensions
+# shapes: scalar, no elements, 8 dimensions
 create '"buffer":"scalar","dtype":"S32","shape":[],"fill":7'
 shows "$b/scalar.txt" 7
 create '"buffer":"nothing","dtype":"S32","shape":[3,0],"fill":7'
@@ -76,7 +76,7 @@ bounded cmp "$b/eight.raw" <(packed 'C*' 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9)
 create '"buffer":"many","dtype":"S4","shape":[4097],"fill":-3'
 equal "4097 nibbles" "$(bounded od -An -v -tx1 -w1 "$b/many.raw" | sort | uniq -c | tr -s ' ')" ' 4097 fd'
 
-# -- uninitialized: of that size, whatever is in it; to be written
+# -- uninitialized: of that size, with any contents; to be written
 create '"buffer":"u","dtype":"F32","shape":[2,3],"uninitialized":true'
 equal "u" "$(told u)" "[\"F32\",[2,3],\"ready\",\"device\",\"$cpu:0\"]"
 equal "its bytes" "$(bounded stat -c %s "$b/u.raw")" 24

@@ -36,7 +36,7 @@ cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run add 'x y -> all/z'
 bounded chmod 666 "$mnt/buffers/all/z.npy"
 
-# -- the same bytes are refused, with the same sentence, and end nothing
+# -- the same bytes are refused, with the same sentence, and no worker ends
 overflow once >once.mlir
 chmod 644 once.mlir
 fails_with 'Input/output error' as 1001 cp once.mlir "$mnt/programs/all/one.mlir"
@@ -61,7 +61,7 @@ equal "restarts" "$(restarts)" $((before + 1))
 fails_with 'Input/output error' cp once.mlir "$mnt/programs/four.mlir"
 equal "restarts" "$(restarts)" $((before + 2))
 
-# -- one user executes, alone and then beside another whose programs, all different, end workers
+# -- one user executes, alone and then while another user's programs, all different, end workers
 seconds=12
 executes() # prints how many there were
 {

@@ -43,7 +43,7 @@ shows "$mnt/devices/${plugin:-cpu}/0/executables" add
 fails_with 'File name too long' cp "$data/add.mlir" "$mnt/programs/${deepest#"$b/"}/"
 gone "$mnt/programs/${deepest#"$b/"}/add.mlir"
 
-# -- renames count what a directory holds; refused ones change nothing
+# -- renames count the directories below; refused renames change nothing
 bounded mkdir -p "$b/e/f"
 fails_with 'File name too long' mv "$b/e" "$(dirname "$deepest")/"
 bounded test -d "$b/e/f"

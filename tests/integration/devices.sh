@@ -7,7 +7,7 @@ p=${plugin:-cpu}
 mount_pjrtfs
 d=$mnt/devices/$p
 b=$mnt/buffers
-# alive FILTER WANT: what plugins/NAME/alive.json tells
+# alive FILTER WANT: jq's FILTER of plugins/NAME/alive.json prints WANT
 alive()
 {
 	equal "alive: $1" "$(bounded jq -c "$1" "$mnt/plugins/$p/alive.json")" "$2"
@@ -85,14 +85,14 @@ eventually grep -Fqx "$(sample buffers 0 3)" "$mnt/metrics.prom"
 bounded rm "$b/same.npy" "$b/x.npy"
 eventually grep -Fqx "$(sample buffers 0 2)" "$mnt/metrics.prom"
 
-# -- a call leaves nothing
+# -- a call leaves no memory in use
 # shellcheck disable=SC2016 # the other shell's words
 bounded bash -c 'exec 3<>"$1" && cat "$2" "$3" >&3 && exec cat <&3' - \
 	"$mnt/executables/ns/sum/call" "$data/x.npy" "$data/y.npy" >called.npy
 same called.npy "$b/z.npy"
 gauge buffers 0 2
 
-# -- with the worker everything goes, and comes again when it is used
+# -- the worker's death frees everything; the next uses load it again
 kill -KILL "$(cat "$mnt/plugins/$p/pid")"
 eventually grep -qx 1 "$mnt/plugins/$p/restarts"
 eventually grep -qx ready "$mnt/plugins/$p/state"

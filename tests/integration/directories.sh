@@ -101,7 +101,7 @@ equal 'from a copy' "$(values a b c d e f g h i j k)" "$ten_times"
 program indices $(sed "s/'//g; s/p\[10\]//; s/$/ p[10]/" <<<"$strings")
 run indices 'p -> a b c d e f g h i j k'
 equal 'by index' "$(values a b c d e f g h i j k)" '0 10 20 30 40 50 60 70 80 90 100 '
-# and where nothing tells what they are
+# and without type or shape
 # shellcheck disable=SC2046 # words
 program unknown $(for i in {0..10}; do echo "n$i"; done)
 run unknown 'p -> a b c d e f g h i j k'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every element type in every format and shape: its bytes, its numbers, what is told of it.
+# Every element type in every format and shape: its bytes, its numbers, its description.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
 timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/dtypes.py" "$mnt"

@@ -6,7 +6,7 @@
 mount_pjrtfs
 b=$mnt/buffers
 x=$mnt/executables/add
-# refused ERRNO'S_WORDS SENTENCE COMMAND...: the command fails so, and error tells why
+# refused ERRNO'S_WORDS SENTENCE COMMAND...: the command fails so, and error has SENTENCE
 refused()
 {
 	local words=$1 sentence=$2
@@ -21,7 +21,7 @@ equal "error at first" "$(bounded cat "$mnt/error")" ''
 bounded cp "$data/add.mlir" "$mnt/programs/"
 bounded cp "$data/x.npy" "$data/y.npy" "$b/"
 bounded bash -c 'echo "x y -> z" >"$1/run"' - "$x"
-bounded test ! -e "$b/nothing" # looking is nothing that is refused
+bounded test ! -e "$b/nothing" # lookups are not refusals
 equal "error after what succeeded" "$(bounded cat "$mnt/error")" ''
 
 # -- names
@@ -29,7 +29,7 @@ refused 'not permitted' '^mkdir x: programs go to programs/ and arrays to buffer
 	mkdir "$mnt/x"
 refused 'not permitted' '^create executables/add.mlir: .* made of programs/: ' \
 	cp "$data/add.mlir" "$mnt/executables/"
-if [ "$(id -u)" = 0 ]; then # the kernel refuses others, for the directory's mode
+if [ "$(id -u)" = 0 ]; then # the kernel refuses other users because of the directory's mode
 	refused 'not permitted' '^unlink executables/add/[a-z.]*: .* remove that from programs/$' \
 		rm -r "$x"
 fi

@@ -88,7 +88,7 @@ called()
 		.object == "executables/add" and .devices == ["'"$p"':0"] and .seconds > 0 and
 		.device_seconds > 0) | .calls] | add == '"$1" >/dev/null
 }
-eventually called 7 # release comes after close(2)
+eventually called 7 # the kernel sends RELEASE after close(2)
 fails_with '' bash -c 'exec 3<>"$1" && cat "$2" >&3 && cat <&3' - "$mnt/executables/add/call" \
 	"$data/add.mlir"
 saw '.event == "command.failed" and .object == "executables/add/call" and
@@ -118,7 +118,7 @@ if [ -n "$others" ]; then
 		bash -c 'echo x >"$1"' - "$e"
 fi
 
-# -- tail -f follows, also across what others do
+# -- tail -f follows, also during other users' events
 tail -n 1 -s 0.1 -f "$e" >followed 2>followed.err &
 follower=$!
 eventually test -s followed

@@ -59,7 +59,7 @@ as_say "$x/mine/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min
 shows "$x/mine/state" ready
 as_say "$x/mine/options.json" '{}'
 
-# -- the owner's flag on a program that others may write: their program is not compiled with it
+# -- the owner sets a flag, then another user writes the program: it is compiled without the flag
 bounded cp add.mlir "$p/shared.mlir"
 bounded chmod 666 "$p/shared.mlir"
 say "$x/shared/options.json" '{"env_option_overrides":{"xla_dump_max_hlo_modules":7,"xla_dump_hlo_as_text":false}}'
@@ -75,7 +75,7 @@ shows "$x/shared/state" ready
 bounded chmod 777 "$p"
 as cp add.mlir "$p/.scratch"
 fails_with 'not permitted' as mv "$p/.scratch" "$p/shared.mlir"
-# a user who may write the options sets harmless ones, and then the program compiles
+# a user with write permission sets harmless options, and then the program compiles
 as_say "$x/shared/options.json" '{}'
 as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 shows "$x/shared/state" ready

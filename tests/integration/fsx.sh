@@ -23,7 +23,7 @@ for seed in 1 2; do
 	bounded rm "$b/x.raw"
 done
 
-# -- scratch files, whatever they are called
+# -- scratch files, of any name
 for name in x x.part x.npy.part .x.raw.swp x.txt~; do
 	fsx "$b/$name" --ops $few --seed 3
 	bounded rm "$b/$name"
@@ -33,7 +33,7 @@ bounded mkdir "$b/ns"
 fsx "$b/ns/x.raw" --ops $few --size 5000 --seed 4
 bounded rm -r "$b/ns"
 
-# -- arrays with a header keep their size; all else may change
+# -- arrays with a header keep their size; everything else may change
 head -c 100000 /dev/urandom | npy '|u1' '(4, 25000)' >u.npy
 head -c 99999 /dev/urandom | npy '|u1' '(99999,)' >odd.npy
 for name in u odd; do
@@ -52,7 +52,7 @@ bounded truncate -s 40000 "$b/f.raw"
 fsx "$b/f.raw" --ops $few --keep 0 --seed 7
 equal "type and shape" "$(bounded jq -c '[.dtype, .shape]' "$b/f.json")" '["F32",[100,100]]'
 
-# -- nothing stays behind
+# -- no file is left over
 bounded rm -r "$b"/*
 eventually bash -c "[ \$(df --output=used -B1 $mnt | tail -n 1) -lt 1048576 ]"
 shows "$mnt/health" ok

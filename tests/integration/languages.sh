@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fifty processes at once, each in the way of its language: shell, C, Perl, Python and awk.
-# Each one checks every result of its own; none is wrong, none is lost.
+# Fifty processes at once, each with its language's usual calls: shell, C, Perl, Python and awk.
+# Each process checks its results; none is wrong, none is lost.
 # shellcheck disable=SC2016 # the other languages' words
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
@@ -87,7 +87,7 @@ END
 requires cc --version
 cc -Wall -Wextra -Werror -o c c.c
 
-# -- Perl: calls, which leave nothing in buffers/
+# -- Perl: calls, which make no files in buffers/
 cat >perl.pl <<'END'
 use strict;
 use warnings;
@@ -170,7 +170,7 @@ for pid in "${pids[@]}"; do
 done
 equal "processes that failed" $failed 0
 
-# -- what each left behind is there, and nothing else
+# -- the files that each process leaves are there, and no others
 equal "what Python left" "$(bounded ls "$mnt/buffers/python$each" | wc -l)" $times
 equal "what C left" "$(bounded ls "$mnt/buffers" | grep -c '^c[0-9]' || :)" 0
 equal "what awk left" "$(bounded ls "$mnt/buffers" | grep -c '^awk')" $((each * 2))

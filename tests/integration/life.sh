@@ -11,7 +11,7 @@ processes()
 {
 	pgrep -f -- "^$pjrtfs .*$mnt( |\$)" || true
 }
-# after MNT WORKER DAEMON: nothing is left of them.
+# after MNT WORKER DAEMON: the mount and both processes have ended.
 nothing_left()
 {
 	lib_gone "$3" || fail "the daemon $3 stays"
@@ -102,7 +102,7 @@ kill -TERM "$daemon"
 wait
 nothing_left "$mnt" "$worker" "$daemon"
 
-# -- kill -9 of the daemon takes the worker along, within a second
+# -- after kill -9 of the daemon the worker exits within a second
 mnt=$work/killed
 mkdir "$mnt"
 "$pjrtfs" "$name" "$mnt" -f --plugin-dir "$plugins" </dev/null >/dev/null 2>&1 &

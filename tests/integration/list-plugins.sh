@@ -106,7 +106,7 @@ if [ -n "${inside:-}" ] && [ -z "$covered" ]; then
 	umount /usr/local /opt /etc/ld.so.conf.d
 fi
 
-# -- Python: wheels as pip unpacks them, found with nothing set but the environment
+# -- Python: wheels as pip unpacks them, found with only environment variables set
 site=$work/venv/lib/python3.11/site-packages
 mkdir -p "$site/xla_plugins/xla_cpu_pjrt" "$site/xla_cpu_pjrt-0.0.1.dist-info" venv/bin
 touch "$site/xla_plugins/xla_cpu_pjrt/__init__.py"

@@ -65,7 +65,7 @@ refused ENOSPC "wide: its results: $full" \
 	'{"op":"execute","executable":"wide","inputs":["s"],"outputs":["w"]}'
 refused ENOSPC "wide: its results: $full" \
 	'{"op":"execute","executable":"wide","inputs":["s"],"outputs":["w"],"donate":["s"]}'
-tells "$b/s.json" '"state":"ready"' # nothing was consumed
+tells "$b/s.json" '"state":"ready"' # no argument was consumed
 refused ENOSPC "its results: $full" \
 	'{"op":"batch","steps":[{"op":"execute","executable":"wide","inputs":["s"],"outputs":["w"]}]}'
 packed 'f<' 1 | npy '<f4' '()' >one.npy

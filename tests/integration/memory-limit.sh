@@ -43,7 +43,7 @@ bounded jq -e '.state != "ready"' "$b/n$n.json" >/dev/null || fail "n$n is ready
 bounded jq -r .error "$b/n$n.json" | grep -qi 'memory' ||
 	fail "n$n: $(bounded cat "$b/n$n.json")"
 
-# The others are there, and small ones and executions go on.
+# The other buffers stay, and small buffers and executions still work.
 for ((i = 0; i < n; i++)); do
 	same "$b/n$i.npy" 16M.npy
 done
@@ -51,7 +51,7 @@ bounded rm "$b/n$n.npy"
 run add 'x y -> z'
 shows "$b/z.txt" $'11 22 33\n44 55 66'
 
-# What is removed makes room.
+# Removing buffers frees memory.
 bounded rm "$b"/n*.npy
 eventually bash -c "[ \$(df --output=used -B1 $mnt | tail -n 1) -lt 2097152 ]"
 bounded cp 16M.npy "$b/again.npy"
@@ -89,13 +89,13 @@ with open(path, "rb") as f:
     for i in range(n):
         assert f.read(MIB) == bytes([i % 251]) * MIB, i
     assert f.read(1) == b""
-# Closing tells that bytes are missing.
+# close(2) reports that bytes are missing.
 try:
     os.close(fd)
     raise SystemExit("close did not tell that a write was refused")
 except OSError as e:
     assert e.errno == errno.ENOSPC, e
-# What can be written again makes an array of it.
+# Writing the missing bytes makes an array of it.
 fd = os.open(path, os.O_WRONLY)
 os.ftruncate(fd, 10 * MIB)
 os.close(fd)
@@ -104,7 +104,7 @@ eventually jq -e '.state == "ready" and .shape == [10485760]' "$b/grows.json"
 bounded rm "$b/grows.raw"
 
 # At the limit the daemon drops host copies of results, the longest unread first; reading one
-# fetches it again.  What a user wrote stays.  S4 is packed on the device, so that its host
+# fetches it again.  Data that a user wrote is kept.  S4 is packed on the device, so that its host
 # copies are copies.
 N=524288 RESULTS=30
 cat >"$mnt/programs/plus.mlir" <<END
@@ -151,7 +151,7 @@ case $(copies 11 $RESULTS) in
 esac
 equal "what was written" "$(bounded jq -c '[.host_copy, .state]' "$b/mine.json")" '[true,"ready"]'
 same "$b/mine.raw" mine.raw
-# All can be read again, by many at once, and nothing of the user's has gone.
+# All can be read again, by many processes at once, and the user's data is kept.
 all_are_right &
 first=$!
 all_are_right &

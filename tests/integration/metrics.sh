@@ -77,7 +77,7 @@ counts 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}" \
 	8 'pjrtfs_executable_execution_seconds_count{executable="add"}' \
 	8 'pjrtfs_executable_executions_total{executable="add",result="ok"}'
 
-# -- an executable is called as it is now; one that is gone is not there
+# -- an executable has its current name; a removed one has no series
 bounded mkdir "$mnt/programs/ns"
 bounded mv "$mnt/programs/add.mlir" "$mnt/programs/ns/a\"d\\d.mlir"
 counts 8 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}' \
@@ -86,7 +86,7 @@ bounded rm "$mnt/programs/ns/a\"d\\d.mlir"
 counts none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}' \
 	8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
 
-# -- more executables than are told apart
+# -- more executables than the limit of series
 for i in $(seq 220); do
 	: >"$mnt/programs/p$i.mlir"
 done
@@ -94,7 +94,7 @@ series=$(bounded grep -c '^pjrtfs_executable_execution_seconds_count' "$m")
 [ "$series" -le 200 ] || fail "$series executables"
 bounded rm "$mnt"/programs/p*.mlir
 
-# -- a dead worker is counted, and nobody waits for one
+# -- a worker's death is counted, and reading metrics does not wait for a worker
 kill -KILL "$(cat "$mnt/plugins/$p/pid")"
 eventually grep -qx "pjrtfs_worker_restarts_total{plugin=\"$p\"} 1" "$m"
 counts 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
@@ -103,7 +103,7 @@ kill -STOP "$(cat "$mnt/plugins/$p/pid")"
 bounded python3 "$tool" "$m" >/dev/null
 kill -CONT "$(cat "$mnt/plugins/$p/pid")"
 
-# -- well-formed while things happen
+# -- well-formed during other operations
 bounded cp "$data/add.mlir" "$mnt/programs/"
 (
 	for ((runs = 1;; runs++)); do

@@ -65,7 +65,7 @@ private[0, 0] = 77
 same(np.load(b + "x.npy"), x)
 END
 
-# -- a name that gets another array: who has the old one mapped keeps it
+# -- a name gets another array: mappings of the old one keep it
 py "$LINENO" <<'END'
 run("x x -> z")
 old = np.load(b + "z.npy", mmap_mode="r")
@@ -76,7 +76,7 @@ os.unlink(b + "z.npy")
 same(old, x * 2)
 END
 
-# -- a file that is written anew: who opens it later sees nothing old, whoever maps it
+# -- a rewritten file: later opens and mappings show only new bytes
 py "$LINENO" <<'END'
 def put(value):
     with open(b + "big.npy", "wb") as f:
@@ -121,7 +121,7 @@ run("x z -> s")
 same(np.load(b + "s.npy"), x * 12 + [[0, 0, 0], [0, 0, -57]])
 END
 
-# -- the descriptor goes first: munmap commits what is changed after that
+# -- the descriptor is closed first: munmap commits later changes
 py "$LINENO" <<'END'
 np.save(b + "z.npy", x)
 fd = os.open(b + "z.npy", os.O_RDWR)
@@ -168,7 +168,7 @@ with open(b + "t.npy", "rb") as f:
     assert np.frombuffer(f.read()[128:136], "f4").tolist() == [1, 2]
 END
 
-# -- a header that a mapping spoils is refused, and told
+# -- a header that a mapping damages is refused, and the refusal is reported
 py "$LINENO" <<'END'
 fd = os.open(b + "t.npy", os.O_RDWR)
 n = os.fstat(fd).st_size
@@ -184,7 +184,7 @@ np.save(b + "t.npy", x)
 same(np.load(b + "t.npy"), x)
 END
 
-# -- a control file has no pages: whoever touches them gets SIGBUS, and nothing hangs
+# -- a control file has no pages: a process that touches one gets SIGBUS and does not hang
 py "$LINENO" <<'END'
 fd = os.open(mnt + "/control", os.O_RDWR)
 p = map_fd(fd, 4096)
@@ -225,7 +225,7 @@ del large
 same(np.load(b + "large.npy"), np.arange(3 << 20).reshape(3, -1))
 END
 
-# -- what is changed through one view shows in the others: their pages, sizes and times
+# -- changes through one view show in the others: their pages, sizes and times
 py "$LINENO" <<'END'
 np.save(b + "v.npy", np.zeros(1024, "f4"))
 npy, js = os.open(b + "v.npy", os.O_RDONLY), os.open(b + "v.json", os.O_RDONLY)
@@ -264,7 +264,7 @@ for i in range(1, 101):
     same(np.memmap(name + ".raw", "f4", "r"), want.ravel())
 END
 
-# -- two views are not written at once: what one writes is none of the other's
+# -- two views are not written at once: a write to one is not part of the other
 py "$LINENO" <<'END'
 np.save(b + "w.npy", x)
 w = np.load(b + "w.npy", mmap_mode="r+")

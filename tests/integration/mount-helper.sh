@@ -19,7 +19,7 @@ daemon='' # what may be left when the test fails
 trap 'status=$?
 	set +e
 	kill -KILL $daemon 2>/dev/null
-	umount -l "$mnt" 2>/dev/null # (what is not mounted is no failure)
+	umount -l "$mnt" 2>/dev/null # (it may not be mounted)
 	umount /dev/fuse 2>/dev/null
 	(exit $status)
 	lib_end' EXIT
@@ -55,7 +55,7 @@ if "${as[@]}" test -w /dev/fuse -a -x "$pjrtfs" -a -r "$plugins/${plugin:-cpu}/p
 			fail "it does not look at its own home: $(cat out)"
 		end
 	done
-	# A file that was asked for must be readable.
+	# A file named by the user must be readable.
 	chmod 700 root
 	fails_with "read the configuration $work/root/.config/pjrtfs.json: Permission denied" \
 		"${as[@]}" "$pjrtfs" "$mnt" --config "$work/root/.config/pjrtfs.json"
@@ -80,7 +80,7 @@ handed_in()
 	run add 'x y -> z'
 	shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 	tells "$mnt/README" 'cat > MOUNTPOINT/programs/add.mlir'
-	for pid in $(pgrep -P "$daemon"); do # a plugin has nothing to do with it
+	for pid in $(pgrep -P "$daemon"); do # independent of the plugin
 		! readlink "/proc/$pid"/fd/* | grep -q /dev/fuse || fail "a worker has /dev/fuse"
 	done
 }
@@ -105,7 +105,7 @@ fails_with 'not connected' ls "$mnt"
 grep -q " $mnt fuse.pjrtfs " /proc/self/mounts || fail "it has unmounted what it did not mount"
 bounded umount "$mnt"
 
-# -- what is no such descriptor
+# -- descriptors that are not /dev/fuse
 exec 3</dev/null
 fails_with 'mount point /dev/fd/3: expected an open /dev/fuse' "$pjrtfs" --plugin-dir "$plugins" \
 	"${plugin:-cpu}" /dev/fd/3

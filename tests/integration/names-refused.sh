@@ -85,7 +85,7 @@ done
 # -- stems, renames, directories; the last refusal counts
 fails_with 'Invalid argument' cp "$data/x.npy" "$b/x.npy.npy"
 why "$b/x.npy" | grep -q 'must not end in .npy'
-bounded cp "$data/x.npy" "$b/x.npy" # a buffer's .json tells about the buffer
+bounded cp "$data/x.npy" "$b/x.npy" # a buffer's .json describes the buffer
 equal "x" "$(bounded jq -r .state "$b/x.json")" ready
 fails_with 'Operation not supported' mv "$b/x.npy" "$b/y.txt"
 why "$b/y" | grep -q 'does not convert'
@@ -108,14 +108,14 @@ ask '{"op":"create","buffer":"model","dtype":"F32","shape":[1],"fill":0}' >reply
 equal "model" "$(bounded jq -r .state "$b/model.json")" ready
 bounded rm "$b/model.npy"
 gone "$b/model.json"
-# the .json of a refusal is no buffer
+# the .json of a refusal does not describe a buffer
 fails_with 'ermission denied' say "$b/ns.json" x
 fails_with 'ot permitted' rm -f "$b/ns.json"
 fails_with 'ot permitted' mv "$b/ns.json" "$b/part"
 ask '{"op":"delete","buffer":"ns.json"}' >reply
 tells reply '"errno":"EINVAL".*whose name is ns'
 
-# -- only the last are kept, each for who was refused
+# -- only the last refusals are kept, each for its user
 for ((i = 0; i < 70; i++)); do
 	printf '%s\0' "$b/n$i.npz"
 done | bounded xargs -0 -n 70 touch 2>/dev/null || true

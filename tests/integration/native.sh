@@ -40,7 +40,7 @@ for file in signature.json cost.json memory.json; do
 	equal "$file" "$(bounded jq -cS 'del(.name)' "$mnt/executables/native/$file")" \
 		"$(bounded jq -cS 'del(.name)' "$mnt/executables/add/$file")"
 done
-# nothing to serialize yet
+# no compiled program to serialize yet
 bounded touch "$mnt/programs/none.mlir"
 equal "of nothing" "$(bounded cat "$mnt/executables/none/serialized")" ''
 # -- every damage is found before the plugin sees it
@@ -93,7 +93,7 @@ tells "$mnt/executables/one/error" "was compiled by plugin $first " "this is plu
 shows "$mnt/plugins/$second/restarts" 0
 unmount_pjrtfs
 
-# -- whose it may be
+# -- permitted owners of the files
 as() # UID COMMAND...
 {
 	local uid=$1

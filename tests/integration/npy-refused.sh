@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What is no array that a device has is refused, with a sentence, and nothing else changes.
+# Files that are not arrays of a device's types are refused, with a sentence, without other changes.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
@@ -10,12 +10,12 @@ b=$mnt/buffers
 cp "$data/x.npy" "$b/x.npy"
 cp "$data/add.mlir" "$mnt/programs/"
 
-# refused FILE PATTERN [ERRNO-TEXT]: cp fails, x.json has the sentence, and the name is no input.
+# refused FILE PATTERN [ERRNO-TEXT]: cp fails, x.json has the sentence, and x cannot be an input.
 refused()
 {
 	bounded rm -f "$b/bad.npy"
 	fails_with "${3:-Invalid argument}" cp "$1" "$b/bad.npy"
-	# What is too short may still be written to.
+	# A file that is too short may still be extended.
 	bounded jq -r .state "$b/bad.json" | grep -qxE 'error|incomplete' ||
 		fail "$1: state"
 	bounded jq -r .error "$b/bad.json" >why
@@ -45,7 +45,7 @@ for descr in '<U3' '|S4' '<M8[s]' '<m8[ns]' '<f16' '|V3' 'f4' 'junk' ''; do
 	packed 'f<*' 1 2 | npy "$descr" '(2,)' >t.npy
 	refused t.npy "descr"
 done
-# '|V2' and '<V1' name no type: one must have been told
+# '|V2' and '<V1' name no type: it must have been declared
 packed 'S<*' 16256 1 | npy '|V2' '(2,)' >t.npy
 refused t.npy 'dtype'
 packed 'C*' 60 1 | npy '<V1' '(2,)' >t.npy
@@ -146,7 +146,7 @@ equal "empty's state" "$(bounded jq -r .state "$b/empty.json")" empty
 fails_with '' run add 'x empty -> z'
 tells "$mnt/executables/add/run" 'input 1: empty: it is empty'
 
-# -- what other tools say, where the header alone tells and where only the end does
+# -- errors in other tools, for failures found at the header and for failures found at the end
 packed 'f<*' 1 2 | npy '>f4' '(2,)' >big.npy
 head -c 140 "$data/x.npy" >half.npy
 for f in big half; do
@@ -161,7 +161,7 @@ for f in big half; do
 with open(sys.argv[2], "wb") as f:
     f.write(open(sys.argv[1] + ".npy", "rb").read())' "$f" "$b/python.npy"
 done
-# even a shell's own echo is told, since a header tells at once
+# even a shell's own echo gets the error, since the header suffices
 fails_with 'rror' bash -c 'echo "no array at all" >"$1/echo.npy"' - "$b"
 
 # -- a refused upload keeps its bytes and frees the value before
@@ -172,7 +172,7 @@ fails_with 'Invalid argument' run add 'x over -> z'
 bounded cp "$data/x.npy" "$b/over.npy"
 run add 'x over -> z'
 
-# -- formats that others have: the line that converts them
+# -- formats of other tools: the sentence has a command that converts them
 for name in a.npz a.pt a.gguf a.onnx; do
 	fails_with 'Invalid argument' cp "$data/x.npy" "$b/$name"
 	gone "$b/$name"

@@ -111,8 +111,8 @@ gives_back '<V2' t6 'S<*' 16256 1 49024
 gives_back '<f8' t7 'd<*' 0.1 -1e300 5e-324
 gives_back '<c8' t8 'f<*' 1 2 3 4 5 6
 
-# -- F8E5M2: NumPy refuses '<f1', so that is read and not written; what is read goes back into a
-# buffer of that type, and no other
+# -- F8E5M2: NumPy refuses '<f1', so '<f1' is read and not written; a file read from such a buffer
+# can be written only to a buffer of that type
 echo 'func.func @main(%x: tensor<2xf8E5M2>) -> tensor<2xf8E5M2> { return %x : tensor<2xf8E5M2> }' \
 	>e5m2.mlir
 bounded cp e5m2.mlir "$mnt/programs/"

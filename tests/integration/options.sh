@@ -38,7 +38,7 @@ refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' \
 refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' --plugin-log-level 3 \
 	--plugin-env "$name:XLA_FLAGS=--xla_no_such_flag=1"
 
-# -- an unknown option goes to the plugin as it is
+# -- an unknown option is passed to the plugin unchanged
 mount_or_not()
 {
 	timeout 120 "$pjrtfs" "$name" m --plugin-dir "$plugins" \

@@ -40,7 +40,7 @@ else
 	mkdir home
 fi
 
-# What the demo says: four arrays are right, and afterwards nothing is left.
+# The demo's output: four arrays are right; afterwards no files are left.
 # shellcheck disable=SC2016
 demo='id -u && unset XDG_CONFIG_HOME XDG_RUNTIME_DIR && mkdir -p "$HOME/tmp" && cd / &&
 	PJRTFS_BUILD=$build TMPDIR=$HOME/tmp "$top/scripts/demo" --plugin "cpu=$so" &&

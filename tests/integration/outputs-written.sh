@@ -4,7 +4,7 @@
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
 cp "$data/x.npy" "$mnt/buffers/"
-# One that comes with the reply, one that stays on the device, one in shared memory.
+# One result inside the reply, one on the device, one in shared memory.
 cat >wide.mlir <<'END'
 func.func @main(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<100000xf32>, tensor<1000000xf32>) {
   %0 = stablehlo.constant dense<2.0> : tensor<100000xf32>
@@ -87,7 +87,7 @@ for name, bytes_ in was.items():
     os.close(fd)
     check(f"{name}: its end", content(name) == want)
 
-    # cut: no array, but the bytes are there
+    # truncated: not an array, but the bytes are kept
     run()
     f = open(b + name, "r+b")
     size = {"npy": 100, "raw": 20, "txt": 4}[view]

@@ -48,14 +48,14 @@ run add 'x y -> t'
 equal "listed" "$(bounded ls "$b" | tr '\n' ' ')" 't.npy x.npy y.npy '
 shows "$b/t.txt" "$sum"
 
-# -- one name for two results: refused, and nothing is run or replaced
+# -- one name for two results: refused, before any run or replacement
 fails_with 'Invalid argument' run swap 'x y -> r r'
 tells "$mnt/executables/swap/run" '^error: EINVAL: swap: outputs 0 and 1 are both called r$'
 fails_with 'Invalid argument' run swap 'x y -> x x.npy'
 gone "$b/r.npy"
 same "$b/x.npy" "$data/x.npy"
 
-# -- a failing command replaces nothing
+# -- a failing command replaces no buffer
 fails_with '' run swap 'x nothing -> x y'
 fails_with '' run swap 'x y -> x nowhere/y'
 same "$b/x.npy" "$data/x.npy"
@@ -67,7 +67,7 @@ run swap 'x y -> ns/x ns/new'
 shows "$b/ns/x.txt" "$ten"
 same "$b/x.npy" "$data/x.npy"
 
-# -- nothing is donated unless asked, also where the program would take it
+# -- arguments are donated only on request, also where the program allows donation
 sed 's/%arg0: tensor<2x3xf32>/%arg0: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}/' \
 	"$data/add.mlir" >donor.mlir
 bounded cp donor.mlir "$mnt/programs/"
@@ -79,7 +79,7 @@ shows "$b/x.txt" "$one"
 run donor 'x y -> z'
 shows "$b/z.txt" "$sum"
 
-# -- donate: gone afterwards, and says so
+# -- donate: the array is gone afterwards, and errors say so
 run donor 'x y -> z donate=x'
 shows "$b/z.txt" "$sum"
 equal "state" "$(bounded jq -r .state "$b/x.json")" donated
@@ -92,14 +92,14 @@ same "$b/y.npy" "$data/y.npy"
 bounded cp "$data/x.npy" "$b/x.npy"
 run donor 'x y -> z donate=x'
 bounded rm "$b/x.npy"
-# a name that is no input, an input that is used twice
+# a name that is not an input, an input that is used twice
 fresh
 fails_with 'Invalid argument' run donor 'x y -> z donate=z'
 tells "$mnt/executables/donor/run" 'donate: z is no input'
 fails_with 'Invalid argument' run donor 'x x -> z donate=x'
 tells "$mnt/executables/donor/run" 'donate: x is used twice'
 same "$b/x.npy" "$data/x.npy"
-# a failed execution consumes nothing
+# a failed execution consumes no argument
 fails_with '' run donor 'x y -> z nothing donate=x'
 same "$b/x.npy" "$data/x.npy"
 ask '{"op":"execute","executable":"donor","inputs":["x","y"],"outputs":["x"],"donate":["x"]}' >reply

@@ -14,5 +14,5 @@ cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 echo 'x y -> z' >"$mnt/executables/add/run"
 tells "$mnt/executables/add/run" '^ok: z F32\[2,3\]'
 
-# Who has a session of its own has replies of its own.
+# Each session has its own replies.
 equal "of another session" "$(bounded setsid --wait cat "$mnt/executables/add/run")" ''

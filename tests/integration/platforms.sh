@@ -125,7 +125,7 @@ bounded cat "$mnt/executables/platforms/serialized" >own.pjrtexe
 bounded cp own.pjrtexe "$mnt/programs/own.pjrtexe"
 gives own
 
-# -- a module alone does not tell which platforms there are
+# -- a bare module does not list its platforms
 echo 'func.func @main(%n: tensor<i32> {jax.global_constant = "_platform_index"},
     %x: tensor<2x3xf32>) -> tensor<2x3xf32> { return %x : tensor<2x3xf32> }' >bare.mlir
 fails_with 'nvalid argument' cp bare.mlir "$mnt/programs/"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that abort a real plugin: their writers are told, and everyone else goes on.
+# Programs that abort a real plugin: their writers get an error, and other users' work goes on.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs
@@ -19,7 +19,7 @@ func.func @main() -> tensor<4611686018427387904x4611686018427387904xf32> {
   return %1 : tensor<4611686018427387904x4611686018427387904xf32>
 }
 END
-# Others work meanwhile: what they ask for may wait, but nothing is lost.
+# Other users work meanwhile: their requests may wait, but none is lost.
 others=()
 for n in 1 2 3; do
 	for _ in 1 2 3 4 5 6 7 8; do
@@ -49,7 +49,7 @@ done
 shows "$mnt/executables/add/state" ready
 run add 'x y -> z'
 
-# Arrays that no memory holds are refused, and abort nothing.
+# Arrays larger than any memory are refused, and no worker aborts.
 restarts=$(bounded cat "$mnt/plugins/$p/restarts")
 cat >huge.mlir <<'END'
 func.func @main() -> tensor<1000000000000xf32> {

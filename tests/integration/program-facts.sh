@@ -32,7 +32,7 @@ equal "size of what is not compiled" "$(size "$x/add/optimized.hlo.pb")" 0
 bounded cp -r "$x/add" copied
 bounded cp "$data/add.mlir" "$mnt/programs/"
 
-# -- what this plugin tells, and what it does not: never a zero that nobody said
+# -- facts that this plugin reports or omits: an omitted one is never shown as zero
 case $me in
 cpu) knows "$x/add/cost.json" '.flops == 6 and ."bytes accessed" == 72' ;;
 *) shows "$x/add/cost.json" '{"unavailable":"GetCostAnalysis is not implemented."}' ;;
@@ -88,7 +88,7 @@ bounded cp with-config.hlo.pb "$mnt/programs/"
 run with-config 'x y -> z3'
 same "$mnt/buffers/z.npy" "$mnt/buffers/z3.npy"
 
-# -- one of some MiB: its readers hold up nobody, and each has the whole of it
+# -- a text of some MiB: its readers delay no other process, and each gets all of it
 perl -e 'my $n = 1 << 21; my $t = "tensor<${n}xi32>"; print "func.func \@main(%x: $t) -> $t {\n",
 	"%0 = stablehlo.constant dense<\"0x", unpack("H*", pack("l<*", 1 .. $n)), "\"> : $t\n",
 	"%1 = stablehlo.add %0, %x : $t\nreturn %1 : $t\n}\n"' >large.mlir
@@ -110,7 +110,7 @@ for i in 1 2 3 4; do
 	same big1 "big$i"
 done
 
-# -- a reader keeps what it opened; after a death it is there again
+# -- a reader keeps the text it opened; after a death the text is available again
 exec 4<"$x/add/optimized.hlo.pb"
 kill -KILL "$(bounded cat "$mnt/plugins/$me/pid")"
 bounded cat <&4 >kept.pb
@@ -120,7 +120,7 @@ bounded cp "$x/add/optimized.hlo.pb" after.pb
 equal "size after a death" "$(stat -c %s after.pb)" "$(size "$x/add/optimized.hlo.pb")"
 [ -s after.pb ] || fail "nothing is left after a death"
 
-# A program that is gone, or fails, has none.
+# A removed or failed program has none.
 if cp "$data/x.npy" "$mnt/programs/add.mlir" 2>/dev/null; then
 	fail "an array compiled"
 fi

@@ -8,7 +8,7 @@ to=$mnt/programs
 made=$mnt/executables
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
-# -- mv takes the executable along; it does not compile again
+# -- mv also renames the executable, without another compile
 cp "$data/add.mlir" "$to/a.mlir"
 bounded cat "$made/a/info.json" >info
 bounded mv "$to/a.mlir" "$to/b.mlir"
@@ -39,7 +39,7 @@ fails_with 'File exists' touch "$to/a.hlo.pb"
 fails_with 'File exists' mkdir "$to/a"
 cp "$data/add.mlir" "$to/other.mlir"
 bounded touch "$to/bc.mlirbc"
-# (EEXIST, though nothing of that name is there: mv finds odd words for that)
+# (EEXIST, though that name does not exist: mv's message for it is odd)
 fails_with 'mv: cannot' mv "$to/other.mlir" "$to/bc.mlir"
 fails_with 'cannot move' mv "$to/other.mlir" "$to/other.mlirbc"
 shows "$made/other/state" ready
@@ -76,7 +76,7 @@ bounded rm -r "$to/moved"
 gone "$made/moved" "$to/moved"
 fails_with 'No such file' ls "$made/moved/a"
 
-# -- scratch names: kept, never compiled, and nothing in executables
+# -- scratch names: kept, never compiled, and not in executables
 bounded cp "$data/x.npy" "$to/p.mlir.part"
 bounded cp "$data/add.mlir" "$to/notes"
 same "$to/p.mlir.part" "$data/x.npy"
@@ -102,7 +102,7 @@ run a 'x y -> z'
 same "$mnt/buffers/z.txt" sum
 equal "programs" "$(bounded ls "$to" | tr '\n' ' ')" 'a.mlir bc.mlirbc notes other.mlir p.bak up.mlir '
 
-# -- executables/ is a mirror: nothing is made, moved or removed there by hand
+# -- executables/ is a mirror: users cannot make, move or remove names there
 fails_with 'mv: ' mv "$made/a" "$made/a2"
 fails_with 'rm: ' rm "$made/a/state"
 fails_with 'rmdir: ' rmdir "$made/a"
@@ -120,7 +120,7 @@ fails_with 'too long' touch "$to/$(printf '%0300d' 0).mlir"
 fails_with 'Invalid argument' touch "$to/a.mlir.mlirbc"
 equal "executables" "$(bounded ls "$made" | tr '\n' ' ')" 'a bc other up '
 
-# -- names that users take for programs', and arrays': refused, and nothing is there
+# -- names that users mistake for programs' or arrays' names: refused, and no file is made
 while read -r name sentence; do
 	cp "$data/add.mlir" "$name"
 	fails_with 'Invalid argument' cp "$name" "$to/"
@@ -144,7 +144,7 @@ x.npz go to buffers/
 x.raw go to buffers/
 model.safetensors go to buffers/
 END
-# names that editors and downloads use, and others that nobody knows, are kept as they are
+# files with names that editors and downloads use, and with unknown names, are kept unchanged
 for name in add.mlir~ .add.mlir.swp '#add.mlir#' add.mlir.part 4913 add.bak notes.md .txt; do
 	bounded cp "$data/add.mlir" "$to/$name"
 	bounded mv "$to/$name" "$to/scratch"

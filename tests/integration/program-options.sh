@@ -59,7 +59,7 @@ bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run p 'x y -> z'
 tells "$x/p/run" "^ok: z F32\\[2,3\\] on $me:0 in "
 
-# -- refused before the plugin, with a sentence, and nothing changes
+# -- refused before the plugin is called, with a sentence, and without changes
 refused()
 {
 	fails_with 'Invalid argument' say "$x/p/options.json" "$1"
@@ -88,7 +88,7 @@ refused '{"num_replicas":1,"num_replicas":1}' 'num_replicas.*twice'
 printf '{}\0{}' >zero
 fails_with 'Invalid argument' cp zero "$x/p/options.json"
 tells "$x/p/error" 'byte 3: expected nothing behind the JSON object, found a zero byte'
-# What only the plugin knows to be wrong is its failure, of this compile alone.
+# If only the plugin detects a wrong option, this compile alone fails.
 if say "$x/p/options.json" '{"env_option_overrides":{"xla_no_such_flag":true}}' 2>/dev/null; then
 	shows "$x/p/state" failed
 fi

@@ -96,7 +96,7 @@ sed 's/^  return/  %c = stablehlo.constant dense_resource<__elided__> : tensor<3
 	shape.mlir | sed 's/2x?xf32/2xf32/' >elided.mlir
 why elided.mlir 'line 3: expected the numbers of a constant, found dense_resource<__elided__>'
 why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimensions'
-# shapes within a program are the compiler's matter
+# the compiler checks the shapes within a program
 cat >inner.mlir <<'END'
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = call @f(%x) : (tensor<3xf32>) -> tensor<3xf32>
@@ -110,7 +110,7 @@ func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> {
 END
 bounded cp inner.mlir "$to/" || fail "shapes within: $(cat "$mnt/executables/inner/error")"
 
-# -- what is no program at all
+# -- files that are not programs
 head -c 3000 /dev/urandom >random
 printf 'ML\xefR' >magic
 head -c 100 "$data/add.mlir" >half
@@ -147,7 +147,7 @@ tells "$mnt/executables/half/error" 'expected what jax.export writes'
 tells "$mnt/executables/text/error" 'expected what jax.export writes'
 tells "$mnt/executables/exported/error" 'what jax.export serializes .jax_exported'
 
-# An empty file is no failure yet: a shell's > makes one before anything is written.
+# An empty file is not a failure: a shell's > makes one before the first write.
 bounded touch "$to/empty.mlir"
 shows "$mnt/executables/empty/state" empty
 fails_with '' run empty 'x -> y'

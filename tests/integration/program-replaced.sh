@@ -59,7 +59,7 @@ printf 'stablehlo.sub' >sub
 fails_with 'Invalid argument' dd if=sub of="$to/p.mlir" bs=1 seek="$at" conv=notrunc status=none
 shows "$x/state" failed
 
-# -- options.json before the program: what is asked for counts at the first compile
+# -- options.json before the program: the first compile uses these options
 bounded touch "$to/o.mlir"
 say "$mnt/executables/o/options.json" '{"num_replicas":2}'
 shows "$mnt/executables/o/state" empty
@@ -73,7 +73,7 @@ say "$mnt/executables/o/options.json" '{"num_replicas":1}'
 bounded jq -e '.num_replicas == 1' "$mnt/executables/o/info.json" >/dev/null
 run o 'x y -> z'
 same "$mnt/buffers/z.npy" "$mnt/buffers/sum.npy"
-# wrong ones are refused, error says why, and what was compiled goes on as it was
+# wrong options are refused, error says why, and the compiled program stays
 for bad in '[1]' '{"num_replicas":"two"}' '{"num_replicas":0}' '{"nothing":1}' '{"num_replicas":1' \
 	'{"num_replicas":1,"num_replicas":2}' '{"num_replicas":-3}' '{"num_replicas":99}'; do
 	fails_with 'Invalid argument' bash -c 'printf %s "$2" | tee "$1" >/dev/null' - \

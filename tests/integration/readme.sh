@@ -4,7 +4,7 @@
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
 
-# What is indented is meant to be typed; a here-document ends at END without the indent.
+# Indented lines are commands; a here-document ends at END without the indent.
 bounded cat "$mnt/README" >readme
 sed -n '/^Try it/,/^Write a program/{s/^  //p;}' readme >lines
 [ "$(grep -cE '^(cat >.*|END)$' lines)" = 2 ] || fail "the README's example has changed"

@@ -39,7 +39,7 @@ fresh()
 {
 	bounded cp "$data/x.npy" "$data/y.npy" "$1/"
 }
-# untouched: nothing has happened to x, and no result has a name
+# untouched: x is unchanged, and no result has a name
 untouched()
 {
 	equal "$1" "$(bounded od -An -tx1 "$1")" "$before"
@@ -96,7 +96,7 @@ tells reply '"errno":"EINVAL"' "$shape"
 untouched "$b/x.npy"
 untouched "$mnt/devices/$p/1/buffers/x.npy"
 
-# -- what fits repeats; and once is no repetition
+# -- matching results replace arguments; repeat=1 replaces none
 ask '{"op":"execute","executable":"first","inputs":["x"],"outputs":["z","x"],"repeat":3}' >reply
 tells reply '"ok":true' '"repeat":3'
 shows "$b/x.txt" $'8 16 24\n32 40 48'

@@ -51,7 +51,7 @@ shows "$mnt/buffers/late.txt" "$sum"
 fails_with 'nvalid argument' bash -c 'printf "x -> y z" | tee "$1" >/dev/null' - "$r"
 tells "$r" '^error: EINVAL: add: '
 
-# -- empty lines are nothing
+# -- empty lines are ignored
 printf '\n\n  \nx y -> blank\n\n' >"$r"
 bounded test -e "$mnt/buffers/blank.npy"
 
@@ -122,7 +122,7 @@ fails_with 'nvalid argument' bash -c 'cat nul >"$1"' - "$r"
 } >long
 fails_with '' bash -c 'cat long >"$1"' - "$r"
 
-# -- write-only: after a failure nothing more of that descriptor runs
+# -- write-only: after a failure no further line of that descriptor runs
 printf 'x y -> w1\nx -> w2\nx y -> w3\n' >three
 fails_with 'nvalid argument' bash -c 'cat three >"$1"' - "$r"
 bounded test -e "$mnt/buffers/w1.npy"
@@ -157,7 +157,7 @@ shows "$mnt/buffers/py2.txt" "$sum"
 fails_with 'rm: ' rm "$r"
 fails_with 'mv: ' mv "$r" "$mnt/executables/add/walk"
 
-# -- an executable that goes while its run is open
+# -- an executable is removed while its run is open
 exec 3<>"$mnt/executables/b/run"
 bounded rm "$mnt/programs/b.mlir"
 echo 'x y -> after' >&3

@@ -26,7 +26,7 @@ tells "$mnt/plugins/$name/sandbox" '^strict$' '^landlock [1-9]' '^seccomp yes$'
 status=/proc/$(cat "$mnt/plugins/$name/pid")/status
 tells "$status" '^CapEff:.0000000000000000$' '^NoNewPrivs:.1$' '^Seccomp:.2$'
 
-# -- locations: the line is not shown, and nothing is waited for or read without end
+# -- locations: the plugin does not show the line, wait for a FIFO, or read without end
 for file in "$work/secret" "$work/fifo" /dev/zero /proc/self/environ "$work/no-such-file"; do
 	located "$file" >leak.mlir
 	fails_with 'failed to close' cp leak.mlir "$mnt/programs/leak.mlir"
@@ -38,7 +38,7 @@ for file in "$work/secret" "$work/fifo" /dev/zero /proc/self/environ "$work/no-s
 done
 shows "$mnt/plugins/$name/restarts" 0
 
-# -- a flag that names a directory: nothing is written, the program is compiled all the same
+# -- a flag that names a directory: no file is written, the program is compiled
 touch "$mnt/programs/p.mlir"
 say "$mnt/executables/p/options.json" "$dump"
 bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
@@ -49,7 +49,7 @@ run p 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 unmount_pjrtfs
 
-# -- the owner may have it write, there and nowhere else
+# -- the owner may permit writes, to that directory only
 mkdir elsewhere
 mount_pjrtfs --sandbox-write "$name:$work/dumps" --no-cache
 touch "$mnt/programs/p.mlir" "$mnt/programs/q.mlir"
@@ -68,7 +68,7 @@ mount_pjrtfs --sandbox off
 tells "$mnt/plugins/$name/sandbox" '^off$' '^seccomp no$'
 located "$work/secret" >leak.mlir
 fails_with 'failed to close' cp leak.mlir "$mnt/programs/leak.mlir"
-tells "$mnt/executables/leak/error" 'a secret' # else this test can show nothing
+tells "$mnt/executables/leak/error" 'a secret' # otherwise this test proves nothing
 unmount_pjrtfs
 
 # -- root's worker as another user

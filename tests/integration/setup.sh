@@ -14,7 +14,7 @@ imitate()
 }
 imitate bin/dpkg-query <<'END'
 #!/bin/sh
-exit 1 # nothing is installed
+exit 1 # no package is installed
 END
 imitate bin/sudo <<'END'
 #!/bin/sh

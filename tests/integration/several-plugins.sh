@@ -137,7 +137,7 @@ succeeded "$(ask "{\"op\":\"execute\",\"executable\":\"large\",\"inputs\":[\"l\"
 succeeded "$(ask "{\"op\":\"copy\",\"buffer\":\"r\",\"as\":\"$third:2/r\"}")"
 same "$mnt/devices/$third/2/buffers/r.npy" "$b1/r.npy"
 
-# -- a type that the other plugin is too old for is refused, and no worker dies of it
+# -- a type that the other plugin does not know is refused, and no worker dies
 if [ "$first" = cpu ]; then
 	for p in "$second" "$third"; do
 		succeeded "$(ask "{\"op\":\"create\",\"buffer\":\"$p:0/s\",\"dtype\":\"S1\",\"shape\":[4],\"fill\":0,\"device\":\"$p:0\"}")"

@@ -25,7 +25,7 @@ tells reply '"ok":true'
 ask '{"op":"gather","buffer":"ws","as":"w2"}' >reply
 tells reply '"errno":"ENOSPC"' 'gather: '
 gone "$b/w2.npy"
-# and a worker's death: they are sent again, and read from where they are
+# and a worker's death: the arrays are uploaded again, and read from the host's copies
 printf '1 2 3 4\n' | bounded tee "$b/s.txt" >/dev/null
 ask '{"op":"shard","buffer":"s","as":"ss","mesh":{"x":2},"spec":["x"]}' >reply
 kill -KILL "$(bounded cat "$mnt/plugins/$cpu/pid")"

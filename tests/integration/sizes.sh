@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files whose size is known late, or to one reader: who goes by sizes, or sends files, gets the bytes.
+# Files whose size is known late, or to one reader: programs that rely on sizes, or use sendfile(2),
+# get all bytes.
 # shellcheck disable=SC2016,SC2086 # what another shell expands; words that are a command
 . "$srcdir/tests/lib.sh"
 requires python3 --version
@@ -12,7 +13,7 @@ bounded cp "$data/add.mlir" "$mnt/programs/"
 bounded cp "$data/x.npy" "$data/y.npy" "$b/"
 printf '11 22 33\n44 55 66\n' >sum
 
-# fresh: a new result that nobody has looked at, by the name z
+# fresh: a new, unread result named z
 fresh()
 {
 	bounded rm -f "$b/z.npy"
@@ -48,7 +49,7 @@ done
 fresh
 equal "the size of a small text" "$(bounded stat -c %s "$b/z.txt")" "$(wc -c <sum)"
 
-# -- large text: nobody renders it for stat(2), and no reader takes zeros, or a part, for the rest
+# -- large text: stat(2) does not render it, and no reader gets zeros or only a part
 bounded python3 -B - >large <<'END'
 import struct, sys
 n = 300000
@@ -64,7 +65,7 @@ for reader in "${readers[@]}"; do
 	bounded cp large "$b/large.npy"
 	[ "$(bounded stat -c %s "$b/large.txt")" -ge "$(wc -c <text)" ] ||
 		fail "the size of a large text is too small"
-	# Who goes by the size of before the opening may fail, and says so.
+	# A program that relies on the size from before its open may fail, with a message.
 	if every "$reader" "$b/large.txt" >got 2>said; then
 		same got text
 	else

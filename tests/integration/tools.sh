@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What everybody's tools do with files they do to arrays: copied in and out again, edited,
-# cut and joined, the bytes are the same, and what came in is an array on its device.
+# Common tools work on arrays as on files: copied in and out again, edited, split and joined, the
+# bytes are the same, and each file copied in is an array on its device.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version
@@ -56,7 +56,7 @@ agrees_in_all()
 	equal "modes and times in $1" "$(bounded find "$1" -mindepth 1 -printf "$format" | sort)" \
 		"$(find in -mindepth 1 -printf "$format" | sort)"
 }
-# in_and_out NAME: what is in $b/NAME is in, and the other way too; both are emptied
+# in_and_out NAME: in and $b/NAME hold the same files; both are emptied
 in_and_out()
 {
 	ready "$b/$1"
@@ -103,7 +103,7 @@ agrees_in_all "$b/cp"
 ready "$b/cp"
 bounded rm -r "$b/cp"
 
-# -- what raw bytes mean goes out and in again, by whatever copies attributes
+# -- tools that copy attributes keep the type and shape of raw bytes
 typed=$b/typed
 bounded mkdir "$typed"
 bounded cp in/text.txt in/x.npy in/bf16.npy "$typed/"
@@ -218,7 +218,7 @@ equal "state" "$(bounded jq -r .state "$b/dd.json")" ready
 bounded dd if="$b/dd.npy" bs=1M skip=1 count=2 status=none | cmp - <(tail -c +1048577 big.npy | head -c 2097152)
 bounded dd if="$b/dd.raw" of=dd.raw bs=64K conv=fsync status=none
 tail -c +129 big.npy | cmp - dd.raw
-# a hole, and what is cut off
+# a hole, and truncation
 bounded dd if=piece of="$b/hole.raw" bs=1000 seek=5 status=none
 { head -c 5000 /dev/zero && cat piece; } | cmp - "$b/hole.raw"
 bounded dd if=piece of="$b/hole.raw" bs=1000 seek=2 status=none # truncates at 2000
@@ -267,7 +267,7 @@ if command -v patch >/dev/null; then
 	shows "$b/patched.txt" $'1\n3'
 fi
 
-# -- cut into pieces and joined
+# -- split into pieces and joined
 bounded cp in/ns/big.npy "$b/whole.npy"
 bounded split -b 1000000 "$b/whole.npy" "$b/piece."
 bounded sh -c 'cat "$1"/piece.* >"$1/joined.npy"' - "$b"

@@ -14,7 +14,7 @@ sed -n '/^## A tour/,/^## /s/^    //p' "$top/README.md" >lines
 for command in 'run-here ~/pjrt' 'cp ' 'echo ' 'cat ' 'fusermount3 -u'; do
 	grep -qF "$command" lines || fail "the tour has no $command: $(cat lines)"
 done
-# A shell that reads commands goes on after one that fails, as that which is typed into.
+# The shell continues after a failed command, as an interactive one does.
 end_tour()
 {
 	local status=$?

@@ -65,7 +65,7 @@ bounded test -L "$mnt/devices/$p/0/buffers" ||
 equal "the default device's buffers" "$(bounded realpath "$mnt/devices/$p/0/buffers")" \
 	"$mnt/buffers"
 
-# -- what can only be read says so, and nothing appears where nothing belongs
+# -- read-only files have read-only modes, and no unexpected names exist
 fails_with 'ermission denied' say "$mnt/version" 1
 for dir in . plugins "plugins/$p" devices "devices/$p/0" executables; do
 	fails_with 'touch: ' touch "$mnt/$dir/x"
@@ -101,14 +101,14 @@ for view in x.npy x.raw x.json z.npy z.raw z.json; do
 done >"$work/list"
 check_sizes <"$work/list"
 
-# -- error is empty when there is none: test -s is the idiom
+# -- without an error, error is empty: test -s is the idiom
 bounded test ! -s "$mnt/executables/add/error"
 
 # -- block counts agree with sizes, and cp reads in large pieces
 equal "st_blksize" "$(bounded stat -c %o "$mnt/buffers/x.npy")" 1048576
 equal "st_blocks" "$(bounded stat -c %b "$mnt/buffers/x.npy")" 1
 
-# -- df tells the memory's budget
+# -- df shows the memory limit
 [ "$(bounded df --output=size -B1 "$mnt" | tail -n 1)" -gt 1000000 ] ||
 	fail "df tells no size"
 equal "the type" "$(bounded df --output=fstype "$mnt" | tail -n 1)" fuse.pjrtfs

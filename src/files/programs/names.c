@@ -43,7 +43,7 @@ void program_node_free(struct pf_node *node)
 	program_unref(node->object);
 }
 
-/* Either this function sees the open file, or source_open sees the dead program. */
+/* Either this sees that the file is open, or source_open sees that the program is dead. */
 static void free_source(struct program *program)
 {
 	atomic_store(&program->dead, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What code in the plugin could do if a program took it over: a thread that is made with the
- * client tries all this when something is compiled, and prints what the system let it do.
+ * Attacks by code in a plugin that a program has taken over: a thread that is created
+ * with the client tries them at each compile, and prints which ones the system allowed.
  */
 #include <errno.h>
 #include <fcntl.h>

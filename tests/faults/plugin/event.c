@@ -107,7 +107,7 @@ static void fire_later(PJRT_Event *event, long ms)
 	pthread_detach(thread);
 }
 
-/* Take over E, which is what the event will carry; NULL changes nothing. */
+/* Take over E, the event's error; NULL changes nothing. */
 static void event_carry(PJRT_Event *event, PJRT_Error *e)
 {
 	if (!e)
@@ -117,7 +117,7 @@ static void event_carry(PJRT_Event *event, PJRT_Error *e)
 	free(e);
 }
 
-/* What OP's entry says about its event.  Returns ms to wait, -1 never, 0 at once. */
+/* When OP's entry makes its event ready: ms to wait, -1 never, 0 at once. */
 static long event_fault(PJRT_Event *event, enum op op)
 {
 	char fault[TEXT_LEN];

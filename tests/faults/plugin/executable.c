@@ -6,8 +6,8 @@
 #include "plugin.h"
 
 /*
- * What PJRT_Executable_OptimizedProgram gives: a HloModuleProtoWithConfig whose module,
- * by hand, holds the name, the entry computation with its two named parameters, and the
+ * The result of PJRT_Executable_OptimizedProgram: a HloModuleProtoWithConfig whose
+ * module, written by hand, holds the name, the entry computation with its two named parameters, and the
  * host program shape.  F32 is 11 in xla_data.proto, the layouts are row-major.
  */
 /* ShapeProto, 12 bytes: element_type 11; dimensions 2, 3; layout minor_to_major 1, 0 */

@@ -255,5 +255,5 @@ PJRT_Error *inject_compile(const PJRT_Program *program)
 
 static void __attribute__((__constructor__)) opened(void)
 {
-	free(inject(OPEN)); /* nobody would read an error */
+	free(inject(OPEN)); /* no caller would read an error */
 }

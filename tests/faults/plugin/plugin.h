@@ -99,7 +99,7 @@ struct PJRT_Error {
 __attribute__((__format__(__printf__, 2, 3))) PJRT_Error *error_new(PJRT_Error_Code code,
 								    const char *fmt, ...);
 
-/* The code of a name that ends at a colon or at the end; UNKNOWN where there is none. */
+/* The code of a name that ends at a colon or at the end; UNKNOWN if no code matches. */
 PJRT_Error_Code code_of(const char *name);
 
 /* ---- fault.c ----------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ void attempts_make(void);
 
 void sleep_ms(long ms);
 
-/* Do to a call of OP what was asked for.  NULL: the call goes on. */
+/* Apply OP's fault to a call.  NULL: the call continues. */
 PJRT_Error *inject(enum op op);
 
 /* The same to the compilation of PROGRAM, in which faults may look for words. */
@@ -165,7 +165,8 @@ PJRT_Event *event_new(enum op op, PJRT_Error *why);
 void event_ref(PJRT_Event *event);
 void event_unref(PJRT_Event *event);
 
-/* Make it ready and call who waits, without the lock.  The caller holds a reference. */
+/* Make it ready and call its callbacks, without the lock.  The caller holds a reference.
+ * */
 void event_fire(PJRT_Event *event);
 
 /* ---- device.c ---------------------------------------------------------------------- */
@@ -192,7 +193,7 @@ PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory);
 
 /* ---- executable.c ------------------------------------------------------------------ */
 
-/* What every program takes twice, and gives. */
+/* The type of both arguments and of the result of every program. */
 extern const int64_t result_dims[2];
 extern const PJRT_Buffer_Type result_type;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of functions, which is all that others see of the plugin. */
+/* The table of functions: the plugin's only interface. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,7 +31,7 @@ STUB(PJRT_Client_DmaMap)
 STUB(PJRT_Client_DmaUnmap)
 STUB(PJRT_Client_CreateAliasBuffer)
 
-/* Functions that nothing can reach without one of the stubs above are NULL. */
+/* Functions that callers can reach only through one of the stubs above are NULL. */
 static PJRT_Api api = {
 	.struct_size = PJRT_Api_STRUCT_SIZE,
 	.pjrt_api_version = { .struct_size = PJRT_Api_Version_STRUCT_SIZE,
@@ -167,7 +167,7 @@ __attribute__((__visibility__("default"))) const PJRT_Api *GetPjrtApi(void)
 	const char *arg;
 	PJRT_Error *e = inject(API);
 
-	free(e); /* there is no way to tell it */
+	free(e); /* the API has no field for it */
 	if (!find_fault(API, fault))
 		return &api;
 	if (fault_arg(fault, "null"))

@@ -82,7 +82,7 @@ PJRT_Error *buffer_copy_raw_to_host(PJRT_Buffer_CopyRawToHost_Args *args)
 	return e;
 }
 
-/* May the buffer's address be told? */
+/* Does the buffer have an address that a caller may get? */
 static PJRT_Error *check_pointer(const PJRT_Buffer *b)
 {
 	char fault[TEXT_LEN];
