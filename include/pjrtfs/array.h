@@ -73,7 +73,7 @@ enum pf_dtype_kind {
 	PF_KIND_COMPLEX
 };
 
-/* Of DTYPE, which is valid. */
+/* The kind of DTYPE, which is valid. */
 enum pf_dtype_kind pf_dtype_kind(enum pf_dtype dtype);
 
 /* PJRT's name: "F32", "BF16", "PRED"; "INVALID" if not valid.  Static. */
@@ -106,17 +106,17 @@ enum pf_dtype pf_dtype_parse(const char *name, size_t len);
 const char *pf_dtype_npy_descr(enum pf_dtype dtype);
 
 /*
- * The name in a .safetensors header: "F32", "BOOL", "I64", "BF16", "F8_E4M3" for F8E4M3FN,
- * "F8_E8M0" for F8E8M0FNU, "F4" for F4E2M1FN.  The format has none for I4, U4, I2, U2, I1,
- * U1, C128, F8_E4M3B11FNUZ, F8_E3M4 and F8_E4M3IEEE (F8E4M3): these are ours, in its
- * manner, and other readers refuse them.  "INVALID" if not valid.  Static.
+ * The name in a .safetensors header: "F32", "BOOL", "I64", "BF16", "F8_E4M3" for
+ * F8E4M3FN, "F8_E8M0" for F8E8M0FNU, "F4" for F4E2M1FN.  The format does not define I4,
+ * U4, I2, U2, I1, U1, C128, F8_E4M3B11FNUZ, F8_E3M4 and F8_E4M3IEEE (F8E4M3): pjrtfs adds
+ * these, and other readers refuse them.  "INVALID" if not valid.  Static.
  * Source: github.com/huggingface/safetensors, enum Dtype.
  */
 const char *pf_dtype_safetensors(enum pf_dtype dtype);
 
 /*
- * The type that pf_dtype_safetensors names NAME (LEN bytes), case and all: "I1" is S1 here
- * and "F8_E4M3" F8E4M3FN.  PF_DTYPE_INVALID if none; so are the format's F6_E2M3 and
+ * The type that pf_dtype_safetensors names NAME (LEN bytes), case-sensitive: "I1" is S1
+ * here and "F8_E4M3" F8E4M3FN.  PF_DTYPE_INVALID if none, as for the format's F6_E2M3 and
  * F6_E3M2, which PJRT does not have.
  */
 enum pf_dtype pf_dtype_from_safetensors(const char *name, size_t len);
@@ -139,7 +139,7 @@ struct pf_shape {
 
 /*
  * The number of elements (1 for a scalar, 0 if an extent is 0) in *RET.  -EOVERFLOW if
- * the product of the extents, zero ones counted as 1, does not fit an int64_t (plugins
+ * the product of the extents, zeros counted as 1, does not fit an int64_t (plugins
  * abort on those): the sentence names the shape.
  */
 int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *err);
@@ -168,9 +168,10 @@ const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 struct json_object *pf_shape_json(const struct pf_shape *shape);
 
 /*
- * Parse the extents that a person wrote, TEXT of LEN bytes: "2,3", "[2,3]", "(2, 3)", "(2,)";
- * "", "[]" and "()" are a scalar's.  Spaces may stand around numbers, commas and brackets;
- * a comma behind the last number only in brackets.  *RET is changed on success alone.
+ * Parse the extents that a user wrote, TEXT of LEN bytes: "2,3", "[2,3]", "(2, 3)",
+ * "(2,)"; "", "[]" and "()" are a scalar's.  Spaces are allowed around numbers, commas
+ * and brackets; a comma after the last number only in brackets.  *RET is changed on
+ * success only.
  * -EINVAL: anything else, a negative extent, leading zeros, more than PF_MAX_RANK extents;
  * -EOVERFLOW: an extent or, as in pf_shape_count, the product beyond 2^63-1.
  */

@@ -43,7 +43,7 @@ void pf_npy_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape
 
 enum {
 	PF_SAFETENSORS_MAX_HEADER = 100000000, /* bytes of JSON; the format's own limit */
-	PF_SAFETENSORS_MAX_TENSORS = 100000,   /* in one file; ours */
+	PF_SAFETENSORS_MAX_TENSORS = 100000,   /* in one file; pjrtfs's limit */
 };
 
 /* One tensor of a file: dense, row-major, little-endian. */
@@ -52,7 +52,7 @@ struct pf_tensor {
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	uint64_t off; /* in the data section, bytes; need not be aligned */
-	uint64_t len; /* bytes; elements smaller than a byte are packed (pack.h) */
+	uint64_t len; /* bytes; elements smaller than a byte are packed (pf_pack) */
 };
 
 /* A parsed header.  Immutable once made; all zeros is an empty one. */
@@ -65,11 +65,10 @@ struct pf_safetensors {
 };
 
 /*
- * Where the header ends, from the start of a file: LEN bytes at DATA, of which 9 are
- * looked at.  Returns 1 and the bytes before the data in *HEADER_LEN; 0 when fewer than 8
- * bytes are there; -EINVAL when the JSON is said to be longer than
- * PF_SAFETENSORS_MAX_HEADER or shorter than "{}", or does not begin with '{'.  Does not
- * block.
+ * Where the header ends, from the start of a file: LEN bytes at DATA, of which it reads
+ * 9.  Returns 1 and the bytes before the data in *HEADER_LEN; 0 when fewer than 8 bytes
+ * are there; -EINVAL when the JSON's length is more than PF_SAFETENSORS_MAX_HEADER or
+ * less than 2, or the JSON does not begin with '{'.  Does not block.
  */
 int pf_safetensors_length(const void *data, uint64_t len, uint64_t *header_len,
 			  struct pf_err *err);
@@ -80,14 +79,14 @@ int pf_safetensors_length(const void *data, uint64_t len, uint64_t *header_len,
  * ret   on success, the caller's: pf_safetensors_release; else unchanged
  *
  * Returns 1 when the header is whole and well formed; 0 when it is not whole yet: then
- * only pf_safetensors_length looked at it, so that asking often costs nothing.
+ * only pf_safetensors_length has read it, so that repeated calls are cheap.
  * -EINVAL: what pf_safetensors_length refuses; no JSON, or not UTF-8; anything but an
  *   object of tensors, each with dtype, shape and data_offsets once and nothing else, and
- *   of __metadata__ at most once, whose values are strings; more behind it than spaces; a
- *   NUL in a string; a name twice; a type that pf_dtype_from_safetensors does not know;
- *   more than PF_MAX_RANK extents; a number with sign, leading zero, fraction or exponent;
- *   data_offsets that are not as far apart as type and shape ask for; tensors that overlap
- *   or leave a hole between them or before the first.
+ *   of __metadata__ at most once, whose values are strings; anything but spaces after it;
+ *   a NUL in a string; a name twice; a type that pf_dtype_from_safetensors does not know;
+ *   more than PF_MAX_RANK extents; a number with sign, leading zero, fraction or
+ *   exponent; data_offsets whose distance is not the size of type and shape; tensors that
+ *   overlap or leave a hole between them or before the first.
  * -EOVERFLOW: a number or a product of extents beyond 2^63-1, an array beyond 2^62 bytes
  *   in host memory, data beyond 2^62 bytes;
  * -E2BIG: more than PF_SAFETENSORS_MAX_TENSORS; -ENOMEM.
@@ -107,8 +106,8 @@ void pf_safetensors_release(struct pf_safetensors *st);
 
 /*
  * Append the header of a file that holds one tensor, padded with spaces to a multiple of
- * 64 bytes, so that the data begin aligned.  What in NAME is not UTF-8 becomes U+FFFD; the
- * name "__metadata__", which the format keeps for itself, gets another '_'.  DTYPE must be
+ * 64 bytes, so that the data begin aligned.  What in NAME is not UTF-8 becomes U+FFFD;
+ * the name "__metadata__", which the format reserves, gets another '_'.  DTYPE must be
  * valid, and the sizes must not overflow.
  */
 void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dtype,
@@ -130,15 +129,15 @@ void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dt
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
 		   const void *data);
 
-/* Which element is printed next; all zeros is the first. */
+/* The element to print next; all zeros is the first. */
 struct pf_text_place {
 	size_t row, col;
 };
 
 /*
- * The same for at most MAX elements (> 0) from PLACE on, which is moved behind them: the texts
- * of all calls together are that of pf_text_print.  False: there is nothing more to print, or
- * buf->failed.
+ * The same for at most MAX elements (> 0) from PLACE on, which becomes the one after
+ * them: the texts of all calls together are that of pf_text_print.  False: all is
+ * printed, or buf->failed.
  */
 bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
 			const struct pf_shape *shape, const void *data,
@@ -151,8 +150,9 @@ bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
  * equal shape: [blocks, lines, n].  Accepts what pf_text_print writes; separators are
  * spaces, tabs and single commas.  Elements (pf_dtype_size bytes each) are appended to
  * DATA, which keeps its length on failure.
- * -EINVAL: a word that is no number of that type (line and column told), rows or blocks
- * of unequal size, no number at all; -ERANGE: does not fit the type; -ENOMEM.
+ * -EINVAL: a word that is not a number of that type (the sentence has line and column),
+ * rows or blocks of unequal size, no number at all; -ERANGE: does not fit the type;
+ * -ENOMEM.
  */
 int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_shape *shape,
 		  struct pf_buf *data, struct pf_err *err);
@@ -160,7 +160,7 @@ int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_sha
 /* Bytes that pf_text_print appends at most for N elements of DTYPE. */
 uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n);
 
-/* How far the text of an array that is still being written was looked at.  All zeros is its
+/* How far the text of an array that is still being written was checked.  All zeros is its
  * beginning; the caller reads and sets AT alone. */
 struct pf_text_check {
 	uint32_t at; /* bytes: whole lines */
@@ -168,8 +168,9 @@ struct pf_text_check {
 };
 
 /*
- * Look at the whole lines between CHECK->at and LEN of the text SRC, which is at most 4 GiB, as
- * pf_text_parse would, and step behind them.  WANT PF_DTYPE_INVALID: numbers of any type.
+ * Check the whole lines between CHECK->at and LEN of the text SRC, which is at most 4
+ * GiB, as pf_text_parse would, and set CHECK->at behind them.  WANT PF_DTYPE_INVALID:
+ * numbers of any type.
  * -EINVAL, -ERANGE, -ENOMEM as there; CHECK stays.
  */
 int pf_text_check(struct pf_text_check *check, const char *src, size_t len,

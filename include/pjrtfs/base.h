@@ -186,9 +186,9 @@ void pf_buf_release(struct pf_buf *buf);
 
 #define pf_autobuf PF_CLEANUP(pf_buf_release)
 
-/* What time it is, and how much has passed.  Nothing here blocks; each costs some 20 ns. */
+/* Clocks and durations.  Nothing here blocks; each costs some 20 ns. */
 
-/* By the clock that never goes back, CLOCK_MONOTONIC (clock_gettime(2)): nanoseconds,
+/* By the monotonic clock, CLOCK_MONOTONIC (clock_gettime(2)): nanoseconds,
  * milliseconds. */
 static inline uint64_t pf_now_ns(void)
 {
@@ -246,9 +246,10 @@ enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
 void pf_log_setup(enum pf_log_level level, bool to_syslog);
 
 /*
- * pf_log_serve: the mount is there, and the process has left its user's terminal if it does
- * that.  Messages that may wait are logged only when pf_log_serves is true: a user who mounts in
- * the foreground sees them then, others not at all.  Both may be called on any thread.
+ * The daemon calls pf_log_serve when it has mounted and, unless it stays in the
+ * foreground, has left its user's terminal.  Messages that may wait are logged only when
+ * pf_log_serves is true: a user who mounts in the foreground then sees them, other users
+ * do not.  Both may be called on any thread.
  */
 void pf_log_serve(void);
 bool pf_log_serves(void);
@@ -297,11 +298,11 @@ void *pf_map_remove(struct pf_map *map, uint64_t key);
  */
 void *pf_map_next(const struct pf_map *map, size_t *pos);
 
-/* A 64-bit hash of LEN bytes (FNV-1a), never 0.  Not for data that an attacker picks
- * to collide where that would matter beyond speed. */
+/* A 64-bit hash of LEN bytes (FNV-1a), never 0.  An attacker can make keys collide, so
+ * use it only where collisions cost nothing but time. */
 uint64_t pf_hash(const void *data, size_t len);
 
-/* Sizes as people write them. */
+/* Sizes as users write them. */
 
 /*
  * Bytes from TEXT: "2147483648", "2G", "512MiB" (K, M, G, T, of 1024; with or without B or
@@ -312,9 +313,9 @@ int pf_size_parse(const char *text, uint64_t *ret, struct pf_err *err);
 /* UTF-8 (RFC 3629). */
 
 /*
- * The bytes of the well-formed character at the start of STR (LEN bytes, not 0), whose code
- * point becomes *RET; 0 if there is none: overlong forms, surrogates and numbers beyond
- * U+10FFFF are not well formed.
+ * The bytes of the well-formed character at the start of STR (LEN bytes, not 0), whose
+ * code point becomes *RET; 0: STR does not begin with one.  Overlong forms, surrogates
+ * and numbers beyond U+10FFFF are not well formed.
  */
 size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret);
 
@@ -348,10 +349,11 @@ const char *pf_similar_hint(const struct pf_similar *s, char dst[PF_SIMILAR_TEXT
 /* The user's home directory. */
 
 /*
- * The home directory of the effective user, an absolute path: $HOME, unless it is not set, or
- * another user owns that directory (mount(8) keeps none, so mount.fuse3(8) sets root's); then
- * that of passwd(5), if it has one.  The caller frees it; NULL: there is none, or no memory.
- * Does not block, but for the user database.  Not safe beside other users of getpwuid(3).
+ * The home directory of the effective user, an absolute path: $HOME, unless it is not
+ * set, or another user owns that directory (mount(8) keeps none, so mount.fuse3(8) sets
+ * root's); then that of passwd(5), if it has one.  The caller frees it; NULL: the user
+ * has none, or no memory.  Does not block, but for the user database.  Not safe while
+ * another thread calls getpwuid(3).
  */
 char *pf_home_dir(void);
 

@@ -55,7 +55,7 @@ struct pf_buffer {
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;
-	/* A create command's, or a former value's: types raw bytes and text. */
+	/* Types raw bytes and text; set by a create command, or from a former value. */
 	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
 	struct pf_shape declared_shape;
 	bool shaped;          /* declared_shape holds */
@@ -77,7 +77,7 @@ struct pf_buffer {
 	char made_by[64]; /* "upload", or the executable's name; cut */
 };
 
-/* Where it lives at this moment; borrowed as long as the mount is there. */
+/* Its location at this moment; borrowed until the mount ends. */
 static inline const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer)
 {
 	return buffer->location;
@@ -121,8 +121,9 @@ bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
 /*
  * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
  * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row.
- * -EINVAL: the bytes do not fit, or the header says otherwise.  0: it is so already, or will
- * be once bytes or a name come; 1: the bytes mean something else now: commit them.
+ * -EINVAL: the bytes do not fit, or the header says otherwise.  0: the type was the same,
+ * or applies once bytes are written or the file is renamed; 1: the bytes have another
+ * type now: commit them.
  */
 int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
 			struct pf_err *err);
@@ -142,7 +143,8 @@ int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err 
 ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 			uint64_t off, struct pf_err *err);
 
-/* Another writer opened it: a line of text that was refused before does not concern it. */
+/* Another writer opened it: forget that a line of text of an earlier writer was
+ * refused. */
 void pf_buffer_new_writer(struct pf_buffer *buffer);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
@@ -171,13 +173,13 @@ int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char 
 		    bool keep, struct pf_err *err);
 
 /*
- * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller to
- * send to its device (pf_value_transfer, then pf_buffer_committed).  1: there is nothing to
- * make (a scratch file; with PARTIAL_OK also an incomplete content).  2: it is a whole file
- * of no or several arrays: pf_buffer_tensors has them.  -errno: the content is refused, the
- * former value is gone, the state keeps the sentence.  Converting text, column-major arrays
- * and those of packed elements takes time (pf_buffer_commit_is_slow); else this does not
- * block.
+ * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller
+ * to send to its device (pf_value_transfer, then pf_buffer_committed).  1: the content
+ * makes no value (a scratch file; with PARTIAL_OK also an incomplete content).  2: it is
+ * a whole file of no or several arrays: pf_buffer_tensors has them.  -errno: the content
+ * is refused, the former value is gone, the state keeps the sentence.  Converting text,
+ * column-major arrays and those of packed elements takes time (pf_buffer_commit_is_slow);
+ * else this does not block.
  */
 int pf_buffer_commit(struct pf_buffer *buffer, bool partial_ok, struct pf_value **ret,
 		     struct pf_err *err);
@@ -215,9 +217,9 @@ void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int c
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 
 /*
- * Become what SNAPSHOT shows, of another buffer as FORMAT, without copying its bytes: on the same
- * device they share one value, else *RET is a copy for the caller to transfer.  False: SNAPSHOT
- * shows no array, or there is no memory: copy the bytes.  *RET has a reference.
+ * Become what SNAPSHOT shows, of another buffer as FORMAT, without copying its bytes: on
+ * the same device they share one value, else *RET is a copy for the caller to transfer.
+ * False: SNAPSHOT shows no array, or no memory: copy the bytes.  *RET has a reference.
  */
 bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret);
@@ -234,8 +236,8 @@ bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_snapshot *
 int pf_buffer_move(struct pf_buffer *buffer, const struct pf_location *location,
 		   unsigned memory, struct pf_value **ret, struct pf_err *err);
 
-/* It has no name and no open any more: free its bytes and its value now, though references are
- * left. */
+/* BUFFER has neither a name nor an open file any more: free its bytes and its value now,
+ * even if references are left. */
 void pf_buffer_discard(struct pf_buffer *buffer);
 
 /* The bytes of its content and its value, at most: they may be the same. */
@@ -280,17 +282,19 @@ struct pf_more {
 };
 
 /*
- * Take a snapshot of BUFFER, as FORMAT; NAME is that of the array in a .safetensors file.  1:
- * done.  0: the value's bytes must be fetched first; WAITER is woken, then call again with NULL,
- * which never waits.  -errno: ENODATA there is no value to show as that format.  Text is rendered
- * here, which takes time (pf_snapshot_is_slow).  Not for JSON: pf_buffer_describe.
+ * Take a snapshot of BUFFER, as FORMAT; NAME is that of the array in a .safetensors file.
+ * 1: done.  0: the value's bytes must be fetched first; WAITER is woken, then call again
+ * with NULL, which never waits.  -errno: ENODATA the buffer has no value that FORMAT can
+ * show.  Text is rendered here, which takes time (pf_snapshot_is_slow).  Not for JSON:
+ * pf_buffer_describe.
  */
 int pf_snapshot_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		     struct pf_wait *waiter, struct pf_snapshot *ret, struct pf_err *err);
 
 /*
- * The value whose host bytes a snapshot of BUFFER as FORMAT needs, with a reference, and pinned,
- * so that the bytes stay once they were fetched; NULL: it needs none, or there is none.
+ * The value whose host bytes a snapshot of BUFFER as FORMAT needs, with a reference, and
+ * pinned, so that the bytes stay once they were fetched; NULL: it needs none, or the
+ * buffer has none.
  */
 struct pf_value *pf_snapshot_pin(struct pf_buffer *buffer, enum pf_format format);
 
@@ -312,7 +316,7 @@ int pf_snapshot_await(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
  * end. */
 bool pf_snapshot_is_sized(struct pf_snapshot *snapshot);
 
-/* A second one of the same moment in *RET.  -ENOMEM. */
+/* Copy SNAPSHOT, as of the same moment, to *RET.  -ENOMEM. */
 int pf_snapshot_dup(const struct pf_snapshot *snapshot, struct pf_snapshot *ret);
 
 /* Drop what SNAPSHOT holds; all zeros is allowed. */

@@ -177,7 +177,7 @@ void pf_cache_on_gone(struct pf_cache *cache,
 /* The directory's path, borrowed. */
 const char *pf_cache_dir(const struct pf_cache *cache);
 
-/* --- using it ------------------------------------------------------------------------ */
+/* --- entries ------------------------------------------------------------------------ */
 
 /* An entry that was found; pf_cache_found_release. */
 struct pf_cache_found {
@@ -188,8 +188,8 @@ struct pf_cache_found {
 void pf_cache_found_release(struct pf_cache_found *found);
 
 /*
- * Look for KEY.  1: *RET is an entry whose header is good.  0: there is none; one that is damaged
- * or that others may write to has been removed and counted.  Counts no miss.
+ * Look for KEY.  1: *RET is an entry whose header is good.  0: no such entry; a damaged
+ * one, or one that others may write to, has been removed and counted.  Counts no miss.
  */
 int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 		  struct pf_cache_found *ret);
@@ -201,7 +201,7 @@ int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, void *dst,
 		  struct pf_err *err);
 
-/* FOUND served: count a hit, and a use now. */
+/* FOUND was used: count a hit, and a use at this time. */
 void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found);
 
 /* Count a hit without an entry (two compiles shared a flight), or a miss. */
@@ -226,14 +226,14 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err);
 
 /*
- * Was the last entry refused by the disk?  0: it was written, or there was none yet.  -errno: it
- * was not, and ERR (may be NULL) says why: "write entry KEY: No space left on device".  Entries
- * that are too large, that wait in vain for another process's lock, or for a directory that the
- * caller may only read do not count.  Does not block.
+ * Could the last entry be written to the disk?  0: it was written, or none was put yet.
+ * -errno: it was not, and ERR (may be NULL) says why: "write entry KEY: No space left on
+ * device".  Entries that are too large, that wait in vain for another process's lock, or
+ * for a directory that the caller may only read do not count.  Does not block.
  */
 int pf_cache_failing(struct pf_cache *cache, struct pf_err *err);
 
-/* --- looking after it ---------------------------------------------------------------- */
+/* --- maintenance -------------------------------------------------------------------- */
 
 /* Evict KEY.  -ENOENT; -EROFS, -errno. */
 int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,

@@ -16,11 +16,11 @@ enum {
 	PF_PLUGIN_NAME = 33,        /* bytes of a plugin's name, NUL included */
 	PF_PLUGIN_VERSION = 32,     /* bytes of its version, NUL included */
 	PF_DISCOVER_FILES = 256,    /* files that are noted, at most */
-	PF_DISCOVER_PLACES = 512,   /* places that are looked at, at most */
-	PF_DISCOVER_ENTRIES = 65536 /* of one directory that are looked at, at most */
+	PF_DISCOVER_PLACES = 512,   /* places that are searched, at most */
+	PF_DISCOVER_ENTRIES = 65536 /* of one directory that are read, at most */
 };
 
-/* A file that is called as plugins are. */
+/* A file that is named like a plugin. */
 struct pf_plugin_file {
 	char name[PF_PLUGIN_NAME];       /* "cpu" */
 	char version[PF_PLUGIN_VERSION]; /* of the file's name or of its package; or "" */
@@ -30,7 +30,7 @@ struct pf_plugin_file {
 	unsigned place; /* index into places */
 };
 
-/* Somewhere to look. */
+/* A place to search. */
 struct pf_search_place {
 	const char *source; /* static: "$PJRT_PLUGIN_PATH", "/etc/ld.so.conf" */
 	char *where;        /* owned: the directory or the file, or "" */
@@ -52,7 +52,8 @@ struct pf_named {
 	const char *name, *path; /* borrowed; the path may be relative */
 };
 
-/* Where to look; all is borrowed for the call.  All zeros: where the system has plugins. */
+/* The places to search; all is borrowed for the call.  All zeros: those where the system
+ * has plugins. */
 struct pf_discover_config {
 	/* NAME=PATH or PATH, on the command line; a NAME alone is ignored */
 	const char *const *words;
@@ -61,7 +62,7 @@ struct pf_discover_config {
 	unsigned n_dirs;
 	const struct pf_named *configured; /* in the configuration file */
 	unsigned n_configured;
-	const char *const *configured_dirs; /* its plugin_dir, looked at after these */
+	const char *const *configured_dirs; /* its plugin_dir, searched after these */
 	unsigned n_configured_dirs;
 	const char *own_dir; /* the directory that configure chose, or NULL */
 	bool own_only; /* only in dirs, what is configured, $PJRTFS_PLUGIN_PATH, own_dir */
@@ -71,7 +72,7 @@ struct pf_discover_config {
 };
 
 /*
- * Look at all places, in the order of pjrtfs(1).
+ * Search all places, in the order of pjrtfs(1).
  * ret   on success, the caller's; pf_discovery_free
  * -ENOMEM.  Any other error is the note of its place.  Reads directories, the first bytes of
  * regular files and ld.so.conf(5); loads and runs nothing.  Reads the environment.
@@ -85,9 +86,9 @@ PF_DEFINE_CLEANUP(struct pf_discovery *, pf_discovery_free)
 
 /*
  * The plugin called NAME (or whose file is, without .so): of the first place that has one
- * which is not refused, the newest.  If that place has several, MINOR_OF (may be NULL) is asked
- * for the API version of each (0.MINOR; -1: unknown); of equals the versions in the files' names
- * decide.  NULL: none.  Borrowed from DISCOVERY.
+ * which is not refused, the newest.  If that place has several, MINOR_OF (may be NULL)
+ * returns the API version of each (0.MINOR; -1: unknown); of equals the versions in the
+ * files' names decide.  NULL: none.  Borrowed from DISCOVERY.
  */
 const struct pf_plugin_file *pf_discovery_pick(
 	const struct pf_discovery *discovery, const char *name,
@@ -101,8 +102,9 @@ const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *dis
 bool pf_plugin_name_valid(const char *name);
 
 /*
- * A name for the plugin at PATH: what its file's name tells ("libpjrt_cpu.so": cpu), for
- * pjrt_plugin.so its directory's, else the file's without ".so".  The caller's; NULL: no memory.
+ * A name for the plugin at PATH: from its file's name ("libpjrt_cpu.so": cpu), for
+ * pjrt_plugin.so its directory's, else the file's without ".so".  The caller's; NULL: no
+ * memory.
  */
 char *pf_plugin_name_of(const char *path);
 

@@ -171,7 +171,7 @@ struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);
 const char *pf_worker_state_name(enum pf_worker_state state);
 
-/* Append why there is no instance at this moment; nothing if there is one. */
+/* Append why WORKER has no instance at this moment; nothing if it has one. */
 void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);
 
 /* The process id of the present instance (0: none) and how many were started after the first. */
@@ -193,13 +193,13 @@ struct pf_plugin_log *pf_worker_plugin_log(struct pf_worker *worker);
 /* A number for a new executable or buffer: never 0, never given twice. */
 uint64_t pf_worker_id(struct pf_worker *worker);
 
-/* The present instance, a reference; NULL: there is none, and ERR (EIO) says why and what happens
- * next. */
+/* The present instance, a reference; NULL: WORKER has none, and ERR (EIO) says why and
+ * what happens next. */
 struct pf_instance *pf_worker_instance(struct pf_worker *worker, struct pf_err *err);
 
 /*
- * True: the worker is between two instances, and WAITER is woken when the next one has begun or
- * failed to start.  False: there is an instance, or there will be none.
+ * True: the worker is between two instances, and WAITER is woken when the next one has
+ * begun or failed to start.  False: it has an instance, or will have none.
  */
 bool pf_worker_wait(struct pf_worker *worker, struct pf_wait *waiter);
 
@@ -300,8 +300,8 @@ struct pf_call {
 int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *request,
 		     size_t len, const void *tail, size_t tail_len, struct pf_err *err);
 
-/* Take replies on the calling thread until *DONE becomes true or US microseconds have passed:
- * saves a wake-up if the reply is near. */
+/* Take replies on the calling thread until *DONE becomes true or US microseconds have
+ * passed: saves a wake-up if the reply comes soon. */
 void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done,
 		      unsigned us);
 

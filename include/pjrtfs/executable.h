@@ -26,12 +26,12 @@ struct pf_compiler;
  */
 
 struct pf_compiler_config {
-	struct pf_cache *cache; /* borrowed, outlives it; NULL: there is none */
+	struct pf_cache *cache; /* borrowed, outlives it; NULL: no cache */
 	unsigned jobs;          /* compiles at a time; 0: one for each processor */
 	unsigned timeout_s;     /* seconds that one may take; 0: no limit */
 	/* Default compile options of all programs: a JSON object, copied; NULL: none. */
 	const char *options;
-	uid_t owner; /* of the mount, who may run programs again that ended a worker */
+	uid_t owner; /* of the mount: may run programs again that ended a worker */
 };
 
 /* ret   on success, the caller's; pf_compiler_free.  -ENOMEM. */
@@ -126,7 +126,7 @@ struct pf_executable {
 	struct pf_worker *worker;  /* borrowed: of the plugin that the options name */
 	struct pf_err options_err; /* why the options written last were refused */
 	struct pf_err write_err;   /* why the last write to the source was refused */
-	unsigned generation;       /* bumped when a compile starts or a source goes */
+	unsigned generation;       /* +1 for each compile and each dropped source */
 	enum pf_executable_state state;
 	struct pf_loaded *loaded;    /* owned reference, or NULL */
 	enum pf_cache_use cache_use; /* of loaded */
@@ -158,15 +158,15 @@ void pf_executable_name(struct pf_executable *executable, uint64_t subject);
 ssize_t pf_executable_write(struct pf_executable *executable, const void *src, size_t len,
 			    uint64_t off, struct pf_err *err);
 
-/* Set the source's size; 0 also empties the executable: nothing stale runs. */
+/* Set the source's size; 0 also empties the executable, so that no stale program runs. */
 int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 			   struct pf_err *err);
 
 /* Drop the compiled program, or the compile under way: the state is empty; the source stays. */
 void pf_executable_unload(struct pf_executable *executable);
 
-/* Free the source, which has no name and no open any more.  The compiled program, or the compile
- * under way, stays. */
+/* Free the source, which has neither a name nor an open file any more.  The compiled
+ * program, or the compile under way, stays. */
 void pf_executable_discard(struct pf_executable *executable);
 
 /* The source, for readers: a reference, or NULL when it is empty. */
@@ -221,7 +221,8 @@ bool pf_executable_leave(struct pf_executable *executable, struct pf_wait *waite
 /* The compiled program if a living worker has it, with a reference; else NULL. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
 
-/* The compiled program, with a reference, also if no worker has it now; NULL: there is none. */
+/* The compiled program, with a reference, also if no worker has it now; NULL: none was
+ * compiled. */
 struct pf_loaded *pf_executable_known(struct pf_executable *executable);
 
 /* The plugin that its options name, which compiles it; borrowed. */
@@ -256,7 +257,7 @@ void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
 int pf_executable_serialize(struct pf_executable *executable, struct pf_bytes **ret,
 			    uint64_t *len, struct pf_err *err);
 
-/* The size of that file in bytes, if it is known without asking the plugin; else 0. */
+/* The size of that file in bytes, if it is known without a call of the plugin; else 0. */
 uint64_t pf_executable_serialized_len(struct pf_executable *executable);
 
 /* The optimized program, a HloModuleProto, which the plugin writes to the worker's pool. */
@@ -273,10 +274,11 @@ void pf_optimized_free(struct pf_optimized *optimized); /* NULL is allowed */
 uint64_t pf_executable_optimized_len(struct pf_executable *executable);
 
 /*
- * Ask the plugin for the optimized program: 0 and *RET, or NULL, as nothing is compiled; one that
- * is being compiled for the first time counts as not compiled.  If the plugin's process died since
- * the compile, the program compiles again first.  -ETIMEDOUT: the process does not answer within a
- * second and the time that writing takes; the plugin's refusal; -EIO: it died; -ENOMEM.  Blocks.
+ * Have the plugin write the optimized program: 0 and *RET, which is NULL if nothing is
+ * compiled; a program that is being compiled for the first time counts as not compiled.
+ * If the plugin's process died since the compile, the program compiles again first.
+ * -ETIMEDOUT: the process does not answer within a second and the time that writing
+ * takes; the plugin's refusal; -EIO: it died; -ENOMEM.  Blocks.
  */
 int pf_executable_optimized(struct pf_executable *executable, struct pf_optimized **ret,
 			    struct pf_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executions: a program is run on all the devices that it is for, once or again and again. */
+/* Executions: runs of a program on all the devices that it is for, once or repeatedly. */
 #ifndef PJRTFS_EXECUTION_H
 #define PJRTFS_EXECUTION_H
 
@@ -16,14 +16,15 @@ struct pf_exec_arg {
 	bool donate;      /* the first run may consume it */
 	bool donate_carried; /* later runs may consume the results that replace it */
 
-	bool donated; /* the store's: nobody else can use it, until the end */
+	bool donated; /* the store's: no other execution can use it until the end */
 };
 
 /* One result of one row. */
 struct pf_exec_result {
 	struct pf_value *value; /* owned reference; done may steal it */
-	/* If arguments were lent there is no value: len host bytes, dense and row-major, sub-byte
-	 * types one a byte; transient: only during done, else until the execution is freed. */
+	/* If arguments were lent, len host bytes instead of a value: dense and row-major,
+	 * sub-byte types one a byte; transient: only during done, else until the
+	 * execution is freed. */
 	const void *data;
 	uint64_t len;
 	bool transient;
@@ -56,7 +57,8 @@ struct pf_execution {
 		*lent; /* owned reference: pf_execution_lend's, until done; or NULL */
 	bool take;     /* the results are bytes, not values, and the end makes no event */
 	void *user;
-	/* Asked before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
+	/* Called before it is sent; true: it ends with ECANCELED instead.  May be
+	 * NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
 	/* Called as it is sent, and perhaps again if it must be sent again.  May be NULL. */
 	void (*began)(struct pf_execution *execution);
@@ -142,9 +144,9 @@ void pf_execution_lend(struct pf_execution *execution, struct pf_loaded *loaded,
 void pf_execution_start(struct pf_execution *execution, bool spin);
 
 /*
- * The caller cancels it: if it waits for a slot, take it out of the queue and return true; then
- * the caller must call pf_execution_resume, which asks cancelled() and ends it.  Does not block,
- * calls nothing.
+ * The caller cancels it: if it waits for a slot, take it out of the queue and return
+ * true; then the caller must call pf_execution_resume, which calls cancelled() and ends
+ * it.  Does not block, calls nothing.
  */
 bool pf_execution_dequeue(struct pf_execution *execution);
 void pf_execution_resume(struct pf_execution *execution);

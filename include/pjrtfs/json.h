@@ -11,26 +11,26 @@
 
 #include "pjrtfs/base.h"
 
-/* --- whole texts; nothing here blocks ------------------------------------------------------ */
+/* --- whole texts; nothing here blocks ----------------------------------------------- */
 
 enum { PF_JSON_DEPTH = 64 /* objects and arrays within each other */ };
 
 /*
- * Parse LEN bytes of TEXT, one object with nothing but blanks around it, into *RET, which the
- * caller puts; NULL on failure.  -EINVAL: the text is none; it nests deeper than PF_JSON_DEPTH, has a
- * key twice in one object, is not UTF-8, has a NUL in a string, or an integer that does not fit
- * 64 bits, which json-c would change.  -ENOMEM.  The sentence says what was expected and found
- * at which byte, counted from 1.
+ * Parse LEN bytes of TEXT, one object with nothing but blanks around it, into *RET, which
+ * the caller puts; NULL on failure.  -EINVAL: the text is not an object, nests deeper
+ * than PF_JSON_DEPTH, has a key twice in one object, is not UTF-8, has a NUL in a string,
+ * or an integer that does not fit 64 bits, which json-c would change.  -ENOMEM.  The
+ * sentence says what was expected and found at which byte, counted from 1.
  */
 int pf_json_parse(const char *text, size_t len, struct json_object **ret,
 		  struct pf_err *err);
 
-/* The same, for a caller that knows better words for a place: *RET_OFF is the offset of what
+/* The same, for a caller that describes the place itself: *RET_OFF is the offset of what
  * is wrong (LEN: the text ends too early), and the sentence names no byte. */
 int pf_json_parse_at(const char *text, size_t len, struct json_object **ret,
 		     size_t *ret_off, struct pf_err *err);
 
-/* --- token by token, for texts whose grammar the caller knows ------------------------------- */
+/* --- token by token, for texts whose grammar the caller knows ----------------------- */
 
 /* A text and the place in it.  All functions step over JSON's spaces first; WANT is what the
  * sentence says was expected. */
@@ -48,13 +48,13 @@ int pf_json_expect(struct pf_json_reader *rd, char c, const char *want);
 
 /*
  * Step to the next member of an object or an array: 1; behind its CLOSE, which is '}' or
- * ']': 0; -EINVAL if neither is there.  *FIRST: there was no member yet, so there is no
- * comma; it becomes false.
+ * ']': 0; -EINVAL if neither is there.  *FIRST: no member came before, so no comma is
+ * expected; it becomes false.
  */
 int pf_json_next(struct pf_json_reader *rd, char close, bool *first);
 
 /*
- * Step over a string and append what it means to OUT (if not NULL), whose data are then
+ * Step over a string and append its value to OUT (if not NULL), whose data are then
  * not NULL.  0; -EINVAL: no string, not UTF-8, half a surrogate pair, a NUL in it;
  * -ENOMEM.
  */
@@ -66,7 +66,7 @@ int pf_json_string(struct pf_json_reader *rd, struct pf_buf *out, const char *wa
  */
 int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want);
 
-/* --- objects -------------------------------------------------------------------------------- */
+/* --- objects ------------------------------------------------------------------------ */
 
 /* Add the string VALUE under KEY. */
 void pf_json_add_string(struct json_object *o, const char *key, const char *value);
@@ -98,7 +98,7 @@ void pf_json_print_line(struct json_object *o, struct pf_buf *out);
 /* The text of O on one line; borrowed, as json_object_to_json_string. */
 const char *pf_json_text(struct json_object *o);
 
-/* --- text without objects -------------------------------------------------------------------- */
+/* --- text without objects ----------------------------------------------------------- */
 
 /*
  * A writer into memory of the caller's.  Nothing goes beyond END: a string that does not fit
@@ -113,8 +113,8 @@ struct pf_json_out {
 /* Write LEN bytes of TEXT as they are. */
 void pf_json_put(struct pf_json_out *out, const char *text, size_t len);
 
-/* Write the name of a member, with a comma before it unless it is its object's first.  False,
- * and nothing is written, if there is no room for it and NEED bytes of a value. */
+/* Write the name of a member, with a comma before it unless it is its object's first.
+ * False, and nothing is written, if it and NEED bytes of a value do not fit. */
 bool pf_json_put_key(struct pf_json_out *out, const char *key, size_t need);
 
 /* Write TEXT in quotes and with escapes; what is not UTF-8 becomes U+FFFD. */

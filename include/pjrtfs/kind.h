@@ -51,11 +51,12 @@ bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, 
 /*
  * A request that waits for its answer.
  *
- * A function that is given a reply answers it exactly once, now or later, from any thread, with
- * one of the functions below, which also give up the reference.  If a signal interrupts the
- * caller of the system call first, the tree answers EINTR at once and drops the later answer:
- * the work behind it need not know.  A write that is done in part by then is answered with the
- * count of its bytes that are done, because a caller that gets EINTR may write all of it again.
+ * A function that is given a reply answers it exactly once, now or later, from any
+ * thread, with one of the functions below, which also give up the reference.  If a signal
+ * interrupts the caller of the system call first, the tree answers EINTR at once and
+ * drops the later answer: the kind's function need not know of the interrupt.  A write
+ * that is done in part by then is answered with the count of its bytes that are done,
+ * because a caller that gets EINTR may write all of it again.
  */
 
 /* How a front end sends answers; called at most once, with at most locks of rank 0 held. */
@@ -158,8 +159,8 @@ struct pf_dir_ops {
 	/* NAME is not linked: *ret gets an unlisted node for it, with a reference. */
 	int (*lookup)(struct pf_node *dir, const char *name, struct pf_node **ret,
 		      struct pf_err *err);
-	/* DIR is about to be listed: link and unlink nodes for names that came and went outside
-	 * of the tree.  The name lock is not held. */
+	/* DIR is about to be listed: link and unlink nodes for names that appeared or
+	 * disappeared outside the tree.  The name lock is not held. */
 	void (*list)(struct pf_node *dir);
 	/* Make the regular file NAME and link it; *ret has a reference. */
 	int (*create)(struct pf_node *dir, const char *name, mode_t mode,
@@ -366,9 +367,10 @@ enum pf_change {
 };
 
 /*
- * Have FN(ARG, ...) called at each such change of node INO, with any lock held, so that it must
- * not block; at a change of names before others can see it.  NULL: no function.  When this
- * returns, the function of before does not run and will not.
+ * The tree calls FN(ARG, ...) at each such change of node INO, with any lock held, so FN
+ * must not block; at a change of names before other requests can see it.  NULL: no
+ * function.  When this returns, the previous function does not run and will not be
+ * called.
  */
 void pf_tree_set_notify(struct pf_tree *tree,
 			void (*fn)(void *arg, uint64_t ino, enum pf_change change),
@@ -389,10 +391,10 @@ void pf_tree_unlock_names(struct pf_tree *tree);
 /*
  * Make a node of KIND with OBJECT, not yet linked, with one reference (the caller's), the
  * kind's mode (its permission bits replaced by PERM unless PERM is (mode_t)-1), and the
- * children that the kind lists, each with the same OBJECT (free is called for each of their
- * kinds: kinds that do not own the object have none).  These children live as long as the
- * node: a reference on one is a reference on all.  The owner is CRED's user, or, if that is
- * NULL, the root's.  Returns NULL if there is no memory; the caller still owns OBJECT then.
+ * children that the kind lists, each with the same OBJECT (free is called for each of
+ * their kinds: kinds that do not own the object have none).  These children live as long
+ * as the node: a reference on one is a reference on all.  The owner is CRED's user, or,
+ * if that is NULL, the root's.  NULL: no memory; the caller still owns OBJECT then.
  */
 struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
 			    void *object, mode_t perm, const struct pf_cred *cred);
@@ -558,7 +560,7 @@ struct pf_parked {
 
 /* The functions of a kind of stream; all are called with the stream's lock held. */
 struct pf_stream_ops {
-	/* Can the next read be answered, be it with a failure or the end of file? */
+	/* Can the next read be answered, also with a failure or the end of file? */
 	bool (*ready)(struct pf_stream *stream);
 	/* Answer REPLY, a read of at most LEN bytes, which is claimed, by pf_reply_send. */
 	void (*answer)(struct pf_stream *stream, size_t len, struct pf_reply *reply);
@@ -584,11 +586,11 @@ void pf_stream_read(struct pf_stream *stream, const struct pf_open *of, size_t l
 		    struct pf_reply *reply);
 
 /*
- * Park a write of LEN bytes.  Returns SIZE bytes, zeros but for the struct pf_parked at their
- * begin.  To answer it, the caller claims its reply, sends the answer and frees the bytes; if
- * the claim fails, the stream frees them after the interrupt.  Returns NULL if there is no
- * memory or REPLY was interrupted before; pf_reply_code(REPLY, -ENOMEM) is right for both.  The
- * lock is held.
+ * Park a write of LEN bytes.  Returns SIZE bytes, zeros but for the struct pf_parked at
+ * their begin.  To answer it, the caller claims its reply, sends the answer and frees the
+ * bytes; if the claim fails, the stream frees them after the interrupt.  Returns NULL
+ * without memory, or if REPLY was interrupted before; pf_reply_code(REPLY, -ENOMEM) is
+ * right for both.  The lock is held.
  */
 struct pf_parked *pf_stream_park_write(struct pf_stream *stream, size_t size, size_t len,
 				       struct pf_reply *reply);

@@ -36,11 +36,11 @@ struct pj_plugin;
  * Load the plugin at PATH (one with a slash is not searched for) and initialize it.
  *
  * ret   on success, the caller's; pj_plugin_free
- * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is no shared
+ * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is not a shared
  * object, lacks libraries, has no GetPjrtApi, speaks a version that this build cannot
- * speak, or lacks a function that it cannot do without: the sentence says which.  Else what PJRT_Plugin_Initialize failed with.
- * Blocks (reads and relocates the file).  The file is never unloaded: plugins crash at
- * exit when they are.
+ * speak, or lacks a function that it cannot do without: the sentence says which.  Else
+ * what PJRT_Plugin_Initialize failed with.  Blocks (reads and relocates the file).  The
+ * file is never unloaded: plugins crash at exit when they are.
  * PJRT: GetPjrtApi, PJRT_Plugin_Initialize.
  */
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err);
@@ -252,7 +252,7 @@ PF_DEFINE_CLEANUP(struct pj_client *, pj_client_free)
  * is safe from any thread.
  */
 
-/* Where a new buffer goes. */
+/* The device and the memory of a new buffer. */
 struct pj_place {
 	const struct pj_device *device;
 	const struct pj_memory *memory; /* one of the device's, or NULL: its default */
@@ -266,7 +266,8 @@ struct pj_place {
  * ret      on success, the caller's; pj_buffer_destroy
  * alias    on success, where in SRC's bytes the buffer lies, or NULL: it is a copy
  *
- * Waits until the buffer is ready and, if it is a copy, until SRC is no longer needed.
+ * Waits until the buffer is ready and, if it is a copy, until the plugin no longer reads
+ * SRC.
  * -EINVAL: the type, a negative extent, LEN does not fit the shape, or a device that is
  * not addressable; -EOVERFLOW: too many elements; -EOPNOTSUPP: the plugin is older than
  * the type; -ENOSPC and others: the plugin's.
@@ -287,7 +288,7 @@ int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *p
 			struct pf_err *err);
 
 /*
- * Make a buffer of LEN host bytes without host bytes.
+ * Make a buffer for an array of LEN host bytes, with undefined contents.
  *
  * ret      on success, the caller's; pj_buffer_destroy
  *
@@ -416,9 +417,10 @@ struct pj_serialized {
 };
 
 /*
- * Serialize EXECUTABLE into *RET; pj_serialized_release.  It must have been compiled here:
- * a loaded one that XLA's CPU plugins serialize again loads, but does not run.  -EINVAL: it was
- * loaded; -EOPNOTSUPP: the plugin cannot; else its error.  Blocks.  PJRT: PJRT_Executable_Serialize.
+ * Serialize EXECUTABLE into *RET; pj_serialized_release.  It must have been compiled
+ * here: a loaded one that XLA's CPU plugins serialize again loads, but does not run.
+ * -EINVAL: it was loaded; -EOPNOTSUPP: the plugin cannot; else its error.  Blocks.  PJRT:
+ * PJRT_Executable_Serialize.
  */
 int pj_executable_serialize(const struct pj_executable *executable,
 			    struct pj_serialized *ret, struct pf_err *err);
@@ -470,15 +472,16 @@ int pj_executable_start(const struct pj_executable *executable, const struct pj_
 			struct pf_err *err);
 
 /*
- * Wait until the execution that pj_executable_start began on N devices has ended, well or not.  The events in DONE are taken.  Errors: the plugin's, the first one.
- * Blocks; a program that never ends holds the thread for ever.  PJRT: PJRT_Event_Await.
+ * Wait until the execution that pj_executable_start began on N devices has ended, well or
+ * not.  The events in DONE are taken.  Errors: the plugin's, the first one.  Blocks; a
+ * program that never ends holds the thread for ever.  PJRT: PJRT_Event_Await.
  */
 int pj_executable_await(const struct pj_executable *executable, size_t n,
 			struct PJRT_Event **done, struct pf_err *err);
 
 /*
- * Both of them, on one device: on success the results are the caller's and ready, on failure
- * there are none.
+ * pj_executable_start and pj_executable_await, on one device: on success the results are
+ * the caller's and ready, on failure there are none.
  */
 int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
 		      struct PJRT_Buffer **results, struct pf_err *err);
@@ -502,7 +505,8 @@ int pj_executable_optimized(const struct pj_executable *executable, void *dst, s
  * devices in launch order; memory_kinds: a list of the results'.  Sizes that an older plugin does
  * not write are left out of memory.
  * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes,
- * _GetCostAnalysis, _GetCompiledMemoryStats, _OutputMemoryKinds, PJRT_LoadedExecutable_AddressableDevices.
+ * _GetCostAnalysis, _GetCompiledMemoryStats, _OutputMemoryKinds,
+ * PJRT_LoadedExecutable_AddressableDevices.
  */
 typedef int pj_executable_fact(const struct pj_executable *executable,
 			       struct json_object **ret, struct pf_err *err);

@@ -8,7 +8,7 @@
 
 /* Compile options: JSON for people, CompileOptionsProto for plugins. */
 
-enum { PF_OPTIONS_MAX_DEVICES = 1024 /* that --devices can ask for */ };
+enum { PF_OPTIONS_MAX_DEVICES = 1024 /* that --devices can request */ };
 
 /* The program and the devices that options are for. */
 struct pf_options_target {
@@ -24,18 +24,16 @@ struct pf_options_target {
 /*
  * Encode JSON compile options as a serialized CompileOptionsProto.
  *
- * options   an object, or NULL for the defaults.  Keys:
- *           num_replicas, num_partitions (>= 1), device (an id, or "PLUGIN:ID": all of a
- *           program for one device goes there), device_assignment (replicas lists of
- *           partitions device ids, which also say how many there are), use_spmd_partitioning (the
- *           default is true if there are several partitions), use_shardy_partitioner (likewise, if TARGET
- *           is for that),
- *           use_auto_spmd_partitioning, auto_spmd_partitioning_mesh_shape, ..._mesh_ids
- *           (lists of integers), compile_portable_executable,
- *           allow_spmd_sharding_propagation_to_parameters, ..._to_output (list of
- *           bool), profile_version, matrix_unit_operand_precision,
- *           env_option_overrides (an object: flag name to string, bool, integer or
- *           double), plugin (TARGET's)
+ * options   an object, or NULL for the defaults.  Keys: num_replicas, num_partitions (>=
+ *           1), device (an id, or "PLUGIN:ID": all of a program for one device goes
+ *           there), device_assignment (replicas lists of partitions device ids, which
+ *           also say how many there are), use_spmd_partitioning (the default is true if
+ *           there are several partitions), use_shardy_partitioner (likewise, if TARGET is
+ *           for that), use_auto_spmd_partitioning, auto_spmd_partitioning_mesh_shape,
+ *           ..._mesh_ids (lists of integers), compile_portable_executable,
+ *           allow_spmd_sharding_propagation_to_parameters, ..._to_output (list of bool),
+ *           profile_version, matrix_unit_operand_precision, env_option_overrides (an
+ *           object: flag name to string, bool, integer or double), plugin (TARGET's)
  * ret       the bytes are appended; deterministic for equal options
  *
  * Always writes num_replicas and num_partitions: plugins abort without them.
@@ -56,9 +54,9 @@ int pf_options_check_flags(struct json_object *options, const char *const *more,
 			   struct pf_err *err);
 
 /*
- * The plugin that OPTIONS (an object, or NULL) ask for, by "plugin", or by "device" as in
- * "cpu:1": LEN bytes at *RET, borrowed from OPTIONS; NULL: none.  0; -EINVAL: no names, or
- * two that differ.
+ * The plugin that OPTIONS (an object, or NULL) name, by "plugin", or by "device" as in
+ * "cpu:1": LEN bytes at *RET, borrowed from OPTIONS; NULL: none.  0; -EINVAL: no names,
+ * or two that differ.
  */
 int pf_options_plugin(struct json_object *options, const char **ret, size_t *len,
 		      struct pf_err *err);
@@ -75,7 +73,8 @@ struct json_object *pf_options_merge(struct json_object *own,
 
 /*
  * A serialized DeviceAssignmentProto as options name it: a list for each replica, of the
- * device id of each partition.  *RET is the caller's.  -EINVAL: it is none; -ENOMEM.
+ * device id of each partition.  *RET is the caller's.  -EINVAL: PROTO is not one;
+ * -ENOMEM.
  */
 int pf_options_assignment_json(const void *proto, size_t len, struct json_object **ret,
 			       struct pf_err *err);

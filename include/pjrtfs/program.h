@@ -57,8 +57,8 @@ int pf_signature_parse(const void *proto, size_t len, bool with_config,
 		       struct pf_signature **ret, struct pf_err *err);
 
 /*
- * Where the HloModuleProto is in PROTO, which is one, or with WITH_CONFIG holds one: *OFF and
- * *MODULE_LEN, in bytes.  -EINVAL: there is none.
+ * Where the HloModuleProto is in PROTO, which is one, or with WITH_CONFIG holds one: *OFF
+ * and *MODULE_LEN, in bytes.  -EINVAL: it holds none.
  */
 int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 		  size_t *module_len, struct pf_err *err);
@@ -72,12 +72,13 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 char *pf_param_path(const char *name);
 
 /*
- * Take the first input off SIGNATURE, which is not shared yet: it is the number of the platform,
- * which callers do not pass.  -EINVAL: it is no scalar of S32.
+ * Take the first input off SIGNATURE, which is not shared yet: it is the number of the
+ * platform, which callers do not pass.  -EINVAL: it is not a scalar of S32.
  */
 int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *err);
 
-/* Call PARAM, an input that is not "named", NAME (LEN bytes; a copy is made).  -ENOMEM. */
+/* Name PARAM, an input that is not "named", NAME (LEN bytes; a copy is made).
+ * -ENOMEM. */
 int pf_param_name(struct pf_param *param, const char *name, size_t len);
 
 /* Free a signature; NULL is allowed. */
@@ -86,8 +87,9 @@ void pf_signature_free(struct pf_signature *signature);
 /*
  * The signature as a JSON object with name, platform, inputs and outputs, as pjrtfs(5)
  * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
- * first.  What is split has "sharding", as in struct pf_tiles.  An input that aliases an output also has alias_output.  MEMORY is
- * the kind of the devices' default memory ("device").  The caller puts it (json_object_put).  NULL: no memory.
+ * first.  What is split has "sharding", as in struct pf_tiles.  An input that aliases an
+ * output also has alias_output.  MEMORY is the kind of the devices' default memory
+ * ("device").  The caller puts it (json_object_put).  NULL: no memory.
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,
 				      const char *platform, const char *memory);
@@ -109,8 +111,8 @@ struct pf_program_facts {
 	int64_t num_replicas; /* the module's mhlo.num_replicas; 0: it has none */
 	int64_t num_partitions; /* mhlo.num_partitions, likewise */
 	bool shardy;            /* its shardings are for the Shardy partitioner */
-	/* Major, minor, patch of the StableHLO that a portable artifact is written in; all 0:
-	 * it is none, or has no version. */
+	/* Major, minor, patch of the StableHLO that a portable artifact is written in;
+	 * all 0: it is not one, or has no version. */
 	unsigned stablehlo[3];
 	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
 	/* Its first argument is the position of the platform in platforms: JAX passes that, callers
@@ -126,7 +128,7 @@ struct pf_program_facts {
  */
 enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len);
 
-/* The extension of FORMAT (".mlir"; static); NULL: there is no such format, or it has none. */
+/* The extension of FORMAT (".mlir"; static); NULL: FORMAT has none. */
 const char *pf_program_extension(enum pf_program_format format);
 
 /* The format's PJRT_Program.format: "mlir" or "hlo" ("mlir" for formats that no compiler reads).
@@ -146,8 +148,8 @@ const char *pf_program_pjrt_format(enum pf_program_format format);
  * for the module in it.
  *
  * ret   filled on success
- * 0, or -EINVAL with a sentence that says what was expected, what was found, and what would
- * be right.  Goes through all of a text once; does not block.
+ * 0, or -EINVAL with a sentence that says what was expected, what was found, and what
+ * would be right.  Reads all of a text once; does not block.
  */
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
 		     struct pf_program_facts *ret, struct pf_err *err);
@@ -160,8 +162,8 @@ int pf_program_name_inputs(const struct pf_program_facts *facts, const void *byt
 			   size_t len, struct pf_signature *signature);
 
 /*
- * May a program with FACTS run on PLATFORM ("cpu")?  The position of that in facts->platforms, 0 if
- * these are none; -EINVAL: it was exported for others.
+ * May a program with FACTS run on PLATFORM ("cpu")?  Its position in facts->platforms, 0
+ * if that is empty; -EINVAL: it was exported for others.
  */
 int pf_program_check_platform(const struct pf_program_facts *facts, const char *platform,
 			      struct pf_err *err);

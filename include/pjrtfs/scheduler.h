@@ -2,13 +2,13 @@
 /*
  * The scheduler: fair slots for executions and for compiles.
  *
- * A queue (a device, or the compiler) has a number of slots.  A request holds one slot of each of
- * its queues from the grant to the release.  While all slots are taken, users are served round
- * robin, and the requests of one user in order.  A slot that is held for longer than long_ms
- * counts against its own user only, or, with long_is_free, against nobody, so that endless
- * programs do not keep other users waiting.  A request for several queues takes their slots in
- * ascending order and keeps those that it has: requests cannot wait in a circle, and none is
- * overtaken in any of its queues.
+ * A queue (a device, or the compiler) has a number of slots.  A request holds one slot of
+ * each of its queues from the grant to the release.  While all slots are taken, users are
+ * served round robin, and the requests of one user in order.  A slot that is held for
+ * longer than long_ms counts against its own user only, or, with long_is_free, against no
+ * user, so that endless programs do not keep other users waiting.  A request for several
+ * queues takes their slots in ascending order and keeps those that it has: requests
+ * cannot wait in a circle, and none is overtaken in any of its queues.
  *
  * All functions may be called from any thread; none blocks.
  */
@@ -84,7 +84,7 @@ bool pf_sched_dequeue(struct pf_sched *sched, struct pf_sched_request *request);
  */
 void pf_sched_release(struct pf_sched *sched, struct pf_sched_request *request);
 
-/* Grant what may be granted by now: user_waits_until has other answers than before. */
+/* Grant what may be granted by now: user_waits_until returns other times than before. */
 void pf_sched_review(struct pf_sched *sched);
 
 /* Does REQUEST hold all of its slots? */

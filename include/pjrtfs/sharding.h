@@ -32,7 +32,7 @@ struct pf_tiles {
 
 void pf_tiles_free(struct pf_tiles *tiles); /* NULL is allowed */
 
-/* Where along each dimension the tile of PARTITION is, in AT; in no unit but tiles. */
+/* Where along each dimension the tile of PARTITION is, in AT, in tiles. */
 void pf_tiles_at(const struct pf_tiles *tiles, unsigned partition,
 		 unsigned at[PF_MAX_RANK]);
 
@@ -74,10 +74,10 @@ void pf_sharding_release(struct pf_sharding *sharding);
  * does not reach are whole.  DEVICES is a list of names, or NULL, which leaves them NULL.
  * *RET is set in any case, and the caller's on success.
  *
- * Errors: -EINVAL another type of JSON than these, no axis, one twice, one that the mesh does
- * not have, more entries than dimensions, another number of devices than the mesh has, one
- * device twice; -E2BIG more than PF_MAX_AXES axes or PF_MAX_SHARDS devices; -ENAMETOOLONG;
- * -ENOMEM.  Does not block, as all of these.
+ * Errors: -EINVAL another type of JSON than these, no axis, one twice, one that the mesh
+ * does not have, more entries than dimensions, another number of devices than the mesh
+ * has, one device twice; -E2BIG more than PF_MAX_AXES axes or PF_MAX_SHARDS devices;
+ * -ENAMETOOLONG; -ENOMEM.  No function here blocks.
  */
 int pf_sharding_parse(struct json_object *mesh, struct json_object *spec,
 		      struct json_object *devices, unsigned rank, struct pf_sharding *ret,
@@ -114,11 +114,11 @@ int pf_sharding_multiply(const struct pf_sharding *sharding, const struct pf_sha
 			 struct pf_shape *ret, struct pf_err *err);
 
 /*
- * The sharding of an array that TILES describe, over N partitions on DEVICES (borrowed names), in
- * *RET, the caller's.  If LIKE (may be NULL) is of a mesh of the same devices whose axes can express
- * it, these are used; else axes are called "d0" after the dimension that they divide, and
- * "replicated".  -EINVAL: TILES are of another number of partitions; -E2BIG: too many
- * dimensions are divided; -ENOMEM.
+ * The sharding of an array that TILES describe, over N partitions on DEVICES (borrowed
+ * names), in *RET, the caller's.  If LIKE (may be NULL) is of a mesh of the same devices
+ * whose axes can express it, these are used; else axes are called "d0" after the
+ * dimension that they divide, and "replicated".  -EINVAL: TILES are of another number of
+ * partitions; -E2BIG: too many dimensions are divided; -ENOMEM.
  */
 int pf_sharding_of_tiles(const struct pf_tiles *tiles, unsigned n, char *const *devices,
 			 const struct pf_sharding *like, struct pf_sharding *ret,

@@ -40,13 +40,13 @@ int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err);
  */
 void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
 
-/* Guard MEMORY no more, before it is unmapped; no thread may touch it. */
+/* Stop guarding MEMORY, before it is unmapped; no thread may touch it. */
 void pf_guard_remove(const void *memory);
 
 /* Bytes in a shared file. */
 struct pf_extent {
 	uint64_t off;
-	uint64_t len; /* what was asked for, rounded up to what it takes */
+	uint64_t len; /* the requested length, rounded up to whole granules */
 };
 
 /*
@@ -71,7 +71,7 @@ struct pf_heap_rules {
 	uint64_t small_size;               /* of the front part: a multiple of 2 MiB */
 	uint64_t small_max;                /* longer extents are of the large granules */
 	uint64_t keep[PF_HEAP_PARTS];      /* warm bytes that are kept, */
-	uint64_t keep_idle[PF_HEAP_PARTS]; /* and while nothing happens */
+	uint64_t keep_idle[PF_HEAP_PARTS]; /* and while the heap is idle */
 };
 
 /* Private to wire/heap.c. */
@@ -91,7 +91,7 @@ struct pf_heap {
 	pthread_mutex_t lock; /* rank 7; protects the fields below */
 	pthread_cond_t work;  /* there is something to do for the thread */
 	struct pf_heap_part parts[PF_HEAP_PARTS];
-	uint64_t ahead, ahead_end; /* offsets: what pf_heap_populate asked for */
+	uint64_t ahead, ahead_end; /* offsets: the rest of pf_heap_populate's range */
 	uint64_t changes;          /* extents taken and given so far */
 	bool cool;                 /* nothing is left to trim */
 	bool stop;
@@ -150,10 +150,10 @@ struct pf_arena;
 /*
  * The users' bytes: one sparse memfd, mapped once, cut into extents.
  *
- * The daemon maps it for writing, workers read-only, so that naming bytes to a worker is
- * naming an offset.  Freed extents stay warm (their pages are kept) up to a limit, since
- * touching fresh pages costs more than copying into them; the heap's thread returns the rest to
- * the system, and after some seconds without a change nearly all of it.
+ * The daemon maps it for writing, workers read-only, so that a message to a worker names
+ * bytes by their offset.  Freed extents stay warm (their pages are kept) up to a limit,
+ * since touching fresh pages costs more than copying into them; the heap's thread returns
+ * the rest to the system, and after some seconds without a change nearly all of it.
  */
 
 /*
@@ -200,7 +200,8 @@ void pf_arena_zero(struct pf_arena *arena, uint64_t off, uint64_t len);
 void pf_arena_give(struct pf_arena *arena, struct pf_extent *extent);
 
 /*
- * Count LEN bytes that lie elsewhere (an array in a worker's memory) as in use, and no more.
+ * Count LEN bytes that lie elsewhere (an array in a worker's memory) as in use, without
+ * taking an extent.
  * -ENOSPC: the limit is reached.  Takes no lock while there is room.
  */
 int pf_arena_charge(struct pf_arena *arena, uint64_t len, struct pf_err *err);

@@ -18,10 +18,11 @@ struct pf_telemetry;
 /*
  * A bounded log of lines, read by offset as a file is.
  *
- * Offsets count all bytes that were ever appended, so they keep their meaning: the log grows,
- * and is a hole at its front once lines were dropped there.  A reader that goes on in order and
- * falls into the hole gets a line that says how many lines it missed, and then the oldest that
- * are kept; a reader that seeks into it (as tail(1) does, backwards) reads NULs.
+ * Offsets count all bytes that were ever appended, so they keep their meaning: the log
+ * grows, and is a hole at its front once lines were dropped there.  A reader that
+ * continues in order and reaches the hole gets a line that says how many lines it missed,
+ * and then the oldest that are kept; a reader that seeks into it (as tail(1) does,
+ * backwards) reads NULs.
  *
  * Not safe for use by two threads: the lock is the caller's.
  */
@@ -46,7 +47,7 @@ struct pf_lines_reader {
 	uint64_t next; /* where its last read ended, as it counts */
 	uint64_t pos;  /* where the log goes on once rest was read */
 	uint64_t line; /* lines of the log before pos */
-	char *rest;    /* owned: of a line it was given the beginning of */
+	char *rest;    /* owned: of a line whose beginning it has read */
 	size_t rest_at, rest_len;
 };
 
@@ -55,8 +56,8 @@ struct pf_lines_reader {
 int pf_lines_init(struct pf_lines *lines, size_t bytes);
 void pf_lines_release(struct pf_lines *lines); /* all zeros is allowed */
 
-/* Append TEXT, a line of LEN bytes (at most PF_LINE_MAX) with its newline; the oldest lines
- * go if there is no room.  Without memory the line is lost, and counted. */
+/* Append TEXT, a line of LEN bytes (at most PF_LINE_MAX) with its newline; the oldest
+ * lines are dropped to make room.  Without memory the line is lost, and counted. */
 void pf_lines_append(struct pf_lines *lines, const char *text, size_t len);
 
 /* Where the first line begins that is kept, and how many lines were before it. */
@@ -75,7 +76,7 @@ size_t pf_lines_read(const struct pf_lines *lines, struct pf_lines_reader *reade
 		     uint64_t off, char *dst, size_t len,
 		     size_t (*notice)(void *arg, uint64_t n, char *dst), void *arg);
 
-/* Would READER, if it goes on where it was, get anything? */
+/* Does READER, if it continues where it was, get anything? */
 bool pf_lines_ready(const struct pf_lines *lines, const struct pf_lines_reader *reader);
 
 /* The file's size as this reader counts: where its end is. */
@@ -88,9 +89,9 @@ void pf_lines_reader_release(struct pf_lines_reader *reader);
  * Telemetry of a mount: events, each a line of JSON, and metrics.
  *
  * The store and the engine know their objects by numbers, subjects, which the files above
- * give them; only the files know names.  All functions but pf_telemetry_attach take a NULL telemetry
- * and then record nothing.  None of them blocks; those that look a name up take the tree's lock
- * (rank 2), so their callers hold no other lock than that of names.
+ * give them; only the files know names.  All functions but pf_telemetry_attach take a
+ * NULL telemetry and then record nothing.  None of them blocks; those that look a name up
+ * take the tree's lock (rank 2), so their callers hold no other lock than that of names.
  */
 
 /* Callbacks of the files. */
@@ -115,7 +116,7 @@ enum {
  * the sizes above).  NULL: no memory. */
 struct pf_telemetry *pf_telemetry_new(uid_t owner, size_t bytes, size_t user_bytes);
 
-/* No thread uses it any more. */
+/* Free TELEMETRY, which no thread uses any more. */
 void pf_telemetry_free(struct pf_telemetry *telemetry);
 
 /* Names can be looked up from now on; once. */
@@ -131,10 +132,10 @@ bool pf_telemetry_name(struct pf_telemetry *telemetry, uint64_t subject,
 /*
  * Events: what happened, when, to what, by whom.
  *
- * The owner of the mount and uid 0 see all of them, others those that are their own.  Each
- * has a log of its own, so that one user's events do not drop another's; what one log keeps
- * is bounded, and so is the number of logs.  To add an event costs some hundred nanoseconds, even
- * while others read.
+ * The owner of the mount and uid 0 see all of them, other users see their own.  Each has
+ * a log of its own, so that one user's events do not drop another's; what one log keeps
+ * is bounded, and so is the number of logs.  To add an event costs some hundred
+ * nanoseconds, even while others read.
  */
 
 /*
@@ -168,14 +169,14 @@ void pf_event_error(struct pf_event *event, const struct pf_err *err);
 /* Give it its time and add it to the logs. */
 void pf_event_send(struct pf_event *event);
 
-/* --- reading: as UID, from any thread ---------------------------------------------------- */
+/* --- reading: as UID, from any thread ----------------------------------------------- */
 
 /* Read as pf_lines_read does, but more than a chunk at once; READER is the caller's alone. */
 size_t pf_events_read(struct pf_telemetry *telemetry, uid_t uid,
 		      struct pf_lines_reader *reader, uint64_t off, char *dst,
 		      size_t len);
 
-/* Is there something to read for READER, if it goes on where it was? */
+/* Does READER, if it continues where it was, get anything? */
 bool pf_events_ready(struct pf_telemetry *telemetry, uid_t uid,
 		     const struct pf_lines_reader *reader);
 
@@ -265,7 +266,7 @@ struct pf_executable_meter *pf_metrics_executable(struct pf_telemetry *telemetry
 						  uint64_t subject);
 void pf_executable_meter_free(struct pf_executable_meter *meter);
 
-/* It is SUBJECT from now on; 0: it has no name, and is not shown. */
+/* The executable is SUBJECT from now on; 0: it has no name, and is not shown. */
 void pf_executable_meter_name(struct pf_executable_meter *meter, uint64_t subject);
 
 void pf_meter_compile(struct pf_plugin_meter *meter, enum pf_outcome result,
@@ -280,21 +281,21 @@ void pf_meter_transfer(struct pf_transfers *transfers, enum pf_outcome result,
 void pf_meter_cache(struct pf_telemetry *telemetry, enum pf_report_cache event);
 void pf_meter_job(struct pf_telemetry *telemetry, enum pf_outcome result);
 
-/* --- printing ---------------------------------------------------------------------------- */
+/* --- printing ----------------------------------------------------------------------- */
 
 /* Append what comes before a metric's samples. */
 void pf_metrics_family(struct pf_buf *out, const char *name, const char *type,
 		       const char *help);
 
-/* Append a sample: labels are pairs of a name and a value, N in all; values are escaped, and
- * what is no UTF-8 becomes '?'. */
+/* Append a sample: labels are pairs of a name and a value, N in all; values are escaped,
+ * and invalid UTF-8 becomes '?'. */
 void pf_metrics_sample(struct pf_buf *out, const char *name, const char *const *labels,
 		       size_t n, uint64_t value);
 
 /* Append everything that was measured.  Waits for no thread that counts. */
 void pf_metrics_print(struct pf_telemetry *telemetry, struct pf_buf *out);
 
-/* --- reports: what happened becomes an event, and is counted -------------------------------- */
+/* --- reports: what happened becomes an event, and is counted ------------------------ */
 
 /* EVENT ("buffer.donated") happened to SUBJECT. */
 void pf_report(struct pf_telemetry *telemetry, uint64_t subject, const char *event);

@@ -255,8 +255,8 @@ enum pf_donation pf_value_donate(struct pf_value *value);
  */
 void pf_value_donated(struct pf_value *value, bool consumed);
 
-/* REPLACED: a result is about to take the name of the donated VALUE, which is in use until then,
- * not gone.  False: that is over. */
+/* REPLACED: a result is about to take the name of the donated VALUE, which until then
+ * counts as in use, not as donated.  False: that has ended. */
 void pf_value_replaces(struct pf_value *value, bool replaced);
 
 /* The state at this moment, with *RET_WHY (may be NULL) for PF_VALUE_ERROR; and its name

@@ -52,7 +52,7 @@ void pf_ring_release(struct pf_ring *ring);
 /*
  * Append one message made of HEAD and, if TAIL_LEN is not 0, TAIL, and wake one taker.
  * Does not block.  0; -EAGAIN the ring is full; -EMSGSIZE more than PF_RING_MESSAGE;
- * -EPIPE the ring is closed; -EPROTO the other side left nonsense in the indexes.
+ * -EPIPE the ring is closed; -EPROTO the other side wrote invalid indexes.
  */
 int pf_ring_post(struct pf_ring *ring, const void *head, size_t head_len,
 		 const void *tail, size_t tail_len);
@@ -63,8 +63,8 @@ int pf_ring_post_nowake(struct pf_ring *ring, const void *head, size_t head_len,
 
 /*
  * Move the oldest message into DST, of CAP >= PF_RING_MESSAGE bytes.  Does not block.
- * Its length; -EAGAIN there is none; -EPIPE closed and empty; -EPROTO nonsense: the ring
- * must not be used again.
+ * Its length; -EAGAIN the ring is empty; -EPIPE it is closed and empty; -EPROTO invalid
+ * indexes or lengths: the ring must not be used again.
  */
 ssize_t pf_ring_take(struct pf_ring *ring, void *dst, size_t cap);
 
@@ -168,8 +168,9 @@ struct pf_req_compile {
  * The new executable's facts, in two blocks of the pool that the daemon frees:
  * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
  * "fingerprint", "generated_code_size", "cost", "memory", "devices": [addressable device
- * ids in launch order], "device_assignment": [[ids]], "output_memory_kinds": ["device"], "output_types": [PJRT_Buffer_Type numbers], "output_dims":
- * [[...]]}; a fact that the plugin does not offer is {"unavailable": sentence}.
+ * ids in launch order], "device_assignment": [[ids]], "output_memory_kinds": ["device"],
+ * "output_types": [PJRT_Buffer_Type numbers], "output_dims": [[...]]}; a fact that the
+ * plugin does not offer is {"unavailable": sentence}.
  * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);
  * hlo_off is PF_NO_OFFSET if the plugin does not give it, hlo_error says why in INFO's
  * "optimized_program": {"unavailable": sentence}.
@@ -265,9 +266,9 @@ enum {
  *                           the next run, or PF_NO_CARRY
  *     uint8_t donate[]      n_args: which runs may consume the argument, on every device
  *
- * The worker runs the program until that was done repeat times, a run failed, or no other one
- * may begin because the first began 10 ms ago.  Of the runs before the last good one no result
- * is kept.
+ * The worker runs the program until that was done repeat times, a run failed, or no other
+ * one may begin because the first began 10 ms ago.  It keeps no result of the runs before
+ * the last good one.
  */
 struct pf_req_execute {
 	struct pf_msg_head head;
@@ -297,11 +298,12 @@ static inline uint64_t pf_execute_bytes(uint64_t n_args, uint64_t n_outs,
 }
 
 /*
- * n_outs struct pf_out follow, of all devices, ordered as their ids: the results of the last
- * good run, all of them ready.  Then come the inline results' bytes, each at its off from the
- * start of this struct, and last the sentence why there were no more runs, of why_len bytes.
- * If the first run fails the whole reply is a failure.  With PF_EXECUTE_TAKE no result is
- * PF_WHERE_DEVICE, and only those that are PF_WHERE_POOL have a buffer.
+ * n_outs struct pf_out follow, of all devices, ordered as their ids: the results of the
+ * last good run, all of them ready.  Then come the inline results' bytes, each at its off
+ * from the start of this struct, and last the sentence why the next run failed, of
+ * why_len bytes.  If the first run fails the whole reply is a failure.  With
+ * PF_EXECUTE_TAKE no result is PF_WHERE_DEVICE, and only those that are PF_WHERE_POOL
+ * have a buffer.
  */
 struct pf_rep_execute {
 	struct pf_rep_head rep;

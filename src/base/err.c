@@ -17,7 +17,7 @@ static bool is_control(uint32_t c)
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
 }
 
-/* Newlines stay if it may have LINES. */
+/* Keep newlines if LINES. */
 static size_t clean(char *text, size_t len, bool lines)
 {
 	size_t in = 0, out = 0;
@@ -46,7 +46,7 @@ size_t pf_err_clean(char *text, size_t len)
 	return clean(text, len, false);
 }
 
-/* Drop the character that the end of the room cut in two, which would become a '?'. */
+/* Drop a character that the end of the buffer cut in two, which would become a '?'. */
 static size_t whole_chars(const char *text, size_t len)
 {
 	size_t i = len, tail = 0;
@@ -68,7 +68,7 @@ static size_t finish(char *text, size_t len, bool lines)
 {
 	len = clean(text, len, lines);
 	while (len && (text[len - 1] == '\n' || text[len - 1] == ' '))
-		len--; /* what was a newline at the end, often */
+		len--; /* often a newline at the end */
 	text[len] = '\0';
 	return len;
 }
@@ -160,8 +160,8 @@ const char *pf_errno_name(int code)
 }
 
 /*
- * PJRT's codes, by number.  Several share an errno: where the way back is asked for,
- * INTERNAL speaks for EIO and PERMISSION_DENIED for EACCES.
+ * PJRT's codes, by number.  Several share an errno: pf_pjrt_code_name returns INTERNAL
+ * for EIO and PERMISSION_DENIED for EACCES.
  */
 static const struct {
 	const char *name;
@@ -186,7 +186,7 @@ static const struct {
 	[16] = { "UNAUTHENTICATED", 0 },
 };
 
-/* Errnos that no PJRT code maps onto, and the code that tells most of them. */
+/* Errnos that no PJRT code maps onto, and the code that describes each best. */
 static const struct {
 	int err, pjrt_code;
 } nearest[] = {

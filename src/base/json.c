@@ -14,7 +14,7 @@
  * every greater one.
  */
 
-/* --- token by token ------------------------------------------------------------------------- */
+/* --- token by token ----------------------------------------------------------------- */
 
 int pf_json_bad(struct pf_json_reader *rd, const char *want)
 {
@@ -217,7 +217,8 @@ int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want)
 				(size_t)(start - rd->start) + rd->first);
 	if (rd->p == start)
 		return pf_json_bad(rd, want);
-	/* A digit more, "1.0" and "1e3" are numbers of JSON, but none of these. */
+	/* A digit more, "1.0" and "1e3" are numbers of JSON, but not whole numbers as
+	 * read here. */
 	if ((*start == '0' && rd->p - start > 1) ||
 	    (rd->p < rd->end && *rd->p && strchr(".eE", *rd->p))) {
 		rd->p = start;
@@ -227,7 +228,7 @@ int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want)
 	return 0;
 }
 
-/* --- objects of json-c ---------------------------------------------------------------------- */
+/* --- objects of json-c -------------------------------------------------------------- */
 
 struct builder {
 	struct pf_json_reader rd;
@@ -531,7 +532,7 @@ struct json_object *pf_json_sorted(struct json_object *o)
 	return sorted;
 }
 
-/* --- text without objects -------------------------------------------------------------------- */
+/* --- text without objects ----------------------------------------------------------- */
 
 static bool has_room(struct pf_json_out *out, size_t len)
 {

@@ -82,7 +82,7 @@ void pf_log(enum pf_log_level level, const char *fmt, ...)
 		}
 		/* One write, so that lines of several threads do not mix. */
 		if (write(STDERR_FILENO, line, (size_t)n) < 0) {
-			/* No reader is left. */
+			/* No place is left to report this failure. */
 		}
 	}
 	errno = saved;

@@ -63,7 +63,7 @@ void pf_similar_try(struct pf_similar *s, const char *known)
 	if (n > MAX_WORD || m > MAX_WORD)
 		return;
 	d = distance(s->word, n, known, m);
-	/* A beginning is as near as one mistake, however much is missing. */
+	/* A beginning counts as one mistake, however much is missing. */
 	if (d > 1 && m > n && begins_with(known, s->word, n))
 		d = 1;
 	if (d > (n < m ? m : n) / 3 || (s->best && d >= s->distance))

@@ -48,7 +48,7 @@ static void *run(void *arg)
 		}
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (before(&now, &timer->due)) {
-			due = timer->due; /* it may be called off, and freed, meanwhile */
+			due = timer->due; /* it may be disarmed and freed meanwhile */
 			pthread_cond_timedwait(&t->changed, &t->lock, &due);
 			continue;
 		}

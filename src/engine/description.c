@@ -11,9 +11,9 @@
 /* Limits, because the worker is not trusted. */
 enum { MAX_DEVICES = 4096, MAX_MEMORIES = 64 };
 
-/* Of executions on a device. */
+/* Slots of a device. */
 enum {
-	SLOTS = 4, /* one runs, the next ones are there */
+	SLOTS = 4, /* one runs, the next ones are ready */
 	MAX_SLOTS = 32,
 	MAX_HELD = 40, /* the worker has threads for them */
 	LONG_MS = 500,

@@ -43,8 +43,9 @@ static void break_locked(struct pf_instance *instance)
 }
 
 /*
- * The worker wrote nonsense into a ring, or closed one.  This answers no call, because the caller
- * may hold locks: it wakes the reply thread, which fails those under way.
+ * The worker wrote invalid data into a ring, or closed one.  This answers no call,
+ * because the caller may hold locks: it wakes the reply thread, which fails those under
+ * way.
  */
 static void mark_broken(struct pf_instance *instance)
 {
@@ -165,7 +166,7 @@ static void dispatch(struct pf_instance *instance, const void *message, size_t l
 		answer(instance, call, 0, NULL, message, len);
 }
 
-/* Take one reply and answer its call.  False: there is none, or the ring is closed. */
+/* Take one reply and answer its call.  False: the ring is empty or closed. */
 static bool take_one(struct pf_instance *instance)
 {
 	void *message = message_buffer();
@@ -191,7 +192,7 @@ void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done, un
 	if (answering.instance)
 		return;
 	while (!atomic_load(done) && now < end) {
-		/* The time is over, or another thread spins or took the reply. */
+		/* The time has passed, or another thread spins or took the reply. */
 		if (!pf_ring_wait(&instance->channel.reply,
 				  (unsigned)((end - now) / 1000), 0) ||
 		    !take_one(instance))
@@ -200,7 +201,7 @@ void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done, un
 	}
 }
 
-/* --- requests ------------------------------------------------------------------------ */
+/* --- requests ----------------------------------------------------------------------- */
 
 static bool is_damage(int r)
 {
@@ -466,7 +467,7 @@ unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op)
 	return instance->lost[op];
 }
 
-/* --- birth and death ------------------------------------------------------------------ */
+/* --- start and end ------------------------------------------------------------------ */
 
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		    int broken_fd, struct pf_plugin_log *log, struct pf_instance **ret,

@@ -12,17 +12,17 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/wire.h"
 
-/* --- description.c ---------------------------------------------------------------------- */
+/* --- description.c ------------------------------------------------------------------ */
 
 /*
- * Read the answer of a worker, which is not trusted: *RET, to be released.  Errors: those of the
- * answer itself if it has "ok": false; EPROTO if it is no description.
+ * Read the answer of a worker, which is not trusted: *RET, to be released.  Errors: those
+ * of the answer itself if it has "ok": false; EPROTO if it is not a description.
  */
 int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
 			 struct pf_err *err);
 void pf_description_release(struct pf_description *description); /* zeros are allowed */
 
-/* A meter of TELEMETRY (may be NULL) for the plugin NAME; NULL: there is none. */
+/* A meter of TELEMETRY (may be NULL) for the plugin NAME; NULL: it is not measured. */
 struct pf_plugin_meter *pf_description_meter(const struct pf_description *description,
 					     struct pf_telemetry *telemetry,
 					     const char *name);
@@ -35,12 +35,12 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *descri
  */
 struct pf_sched *pf_description_sched(const struct pf_description *description);
 
-/* --- plugin_log.c ----------------------------------------------------------------------- */
+/* --- plugin_log.c ------------------------------------------------------------------- */
 
 struct pf_plugin_log {
 	const char *name; /* borrowed: the plugin's */
 	bool quiet;       /* the daemon's log gets no line; set before any is added */
-	/* Of the one thread that adds. */
+	/* Only the thread that adds uses these. */
 	struct pf_buf line;   /* the last one, which has no newline yet */
 	struct pf_buf early;  /* lines that wait until the daemon serves */
 	int64_t period_began; /* CLOCK_MONOTONIC, ms; 0: none has begun */
@@ -86,14 +86,15 @@ enum pf_plugin_log_lines {
 };
 
 /*
- * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of LINES, that
- * best explains a death: the last fatal one, else the last; nothing if there is none.  Returns
- * the mark at which that line begins, or UINT64_MAX: all marks from MARK up to it give the same.
+ * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of
+ * LINES, that best explains a death: the last fatal one, else the last; nothing if no
+ * line qualifies.  Returns the mark at which that line begins, or UINT64_MAX: all marks
+ * from MARK up to it give the same.
  */
 uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 			     enum pf_plugin_log_lines lines, struct pf_err *why);
 
-/* --- instance.c: one run of a worker's process, its rings, its pool, its calls ---------- */
+/* --- instance.c: one run of a worker's process, its rings, its pool, its calls ------ */
 
 struct pf_instance {
 	_Atomic unsigned refs;
@@ -130,10 +131,11 @@ struct pf_instance {
 };
 
 /*
- * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors stay the
- * caller's, and start the thread that takes replies.
- * broken_fd  borrowed: an eventfd, written to if the worker writes nonsense in a ring or closes
- *            one, or if a page of the pool cannot be read: the monitor must end the process
+ * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors
+ * stay the caller's, and start the thread that takes replies.
+ * broken_fd  borrowed: an eventfd, written to if the worker writes invalid data in a ring or
+ *            closes one, or if a page of the pool cannot be read: the monitor must end the
+ *            process
  * log        what the process prints; borrowed until pf_instance_end has returned
  * ret        on success, one reference; pf_instance_end comes before the last unref
  */
@@ -148,7 +150,7 @@ const char *pf_instance_unfit(const struct pf_instance *instance);
 /* The plugin has N devices, before others have the instance.  -ENOMEM. */
 int pf_instance_set_devices(struct pf_instance *instance, unsigned n);
 
-/* How many of WHAT are alive on DEVICE, or PF_NO_DEVICE. */
+/* How many objects WHAT are alive on DEVICE, or PF_NO_DEVICE. */
 unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
 			      unsigned device);
 
@@ -167,7 +169,7 @@ void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
 void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 		     const struct pf_err *quoted);
 
-/* --- process.c: the start and the end of a worker's process ----------------------------- */
+/* --- process.c: the start and the end of a worker's process ------------------------- */
 
 /* How each instance of a worker is started.  Owned; only the monitor changes setup and looser. */
 struct pf_process_start {
@@ -220,7 +222,7 @@ int pf_process_await(const struct pf_process *process, int timeout_ms,
 void pf_process_reap(struct pf_process *process, const char *name,
 		     struct pf_plugin_log *log, struct pf_err *why);
 
-/* --- worker.c, monitor.c ---------------------------------------------------------------- */
+/* --- worker.c, monitor.c ------------------------------------------------------------ */
 
 struct pf_worker {
 	char *name, *path; /* owned */

@@ -72,7 +72,8 @@ static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 		instance->plugin = st;
 }
 
-/* May this write to the daemon's log?  Not for probes, nor if nobody reads standard error. */
+/* May this write to the daemon's log?  Not for probes, nor if no process reads standard
+ * error. */
 static bool may_log(const struct pf_worker *w)
 {
 	return !w->log.quiet && !pf_log_would_block();

@@ -14,7 +14,7 @@
 
 enum {
 	EARLY_BYTES = 16 << 10, /* of lines that wait until the daemon serves */
-	EARLY_MS = 100,         /* how often the watching thread looks whether it does */
+	EARLY_MS = 100,         /* between the monitor's checks whether it does */
 };
 
 int pf_plugin_log_init(struct pf_plugin_log *log, const char *name)
@@ -37,7 +37,7 @@ void pf_plugin_log_release(struct pf_plugin_log *log)
 	log->name = NULL;
 }
 
-/* --- the daemon's log ------------------------------------------------------------------- */
+/* --- the daemon's log --------------------------------------------------------------- */
 
 /* Lines of XLA begin as those of Abseil's logging library: a letter, and the date. */
 static enum pf_log_level level_of(const char *line, size_t len)
@@ -56,8 +56,8 @@ static enum pf_log_level level_of(const char *line, size_t len)
 	}
 }
 
-/* Write one line, without its newline, unless that would block: nobody may read the daemon's
- * standard error. */
+/* Write one line, without its newline, unless that would block because no process reads
+ * the daemon's standard error. */
 static void write_line(struct pf_plugin_log *log, const char *line, size_t len)
 {
 	if (log->n_written >= PF_PLUGIN_LOG_BURST || pf_log_would_block()) {
@@ -144,7 +144,7 @@ void pf_plugin_log_tick(struct pf_plugin_log *log)
 	write_early(log);
 }
 
-/* --- adding ----------------------------------------------------------------------------- */
+/* --- adding ------------------------------------------------------------------------- */
 
 /* Add log->line, which is whole. */
 static void end_line(struct pf_plugin_log *log)
@@ -210,9 +210,10 @@ void pf_plugin_log_end(struct pf_plugin_log *log)
 	}
 }
 
-/* --- why a worker died ------------------------------------------------------------------ */
+/* --- why a worker died -------------------------------------------------------------- */
 
-/* 0: the line says nothing; 1: something; 2: the reason of a death. */
+/* How well the line explains a death: 0: not at all; 1: perhaps; 2: it states the
+ * reason. */
 static int weight(const char *line, size_t len)
 {
 	static const char *const fatal[] = {
@@ -261,7 +262,7 @@ uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 	return best_at;
 }
 
-/* --- reading ---------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------ */
 
 void pf_plugin_log_on_add(struct pf_plugin_log *log, void (*fn)(void *arg), void *arg)
 {

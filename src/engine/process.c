@@ -20,7 +20,8 @@
 
 extern char **environ;
 
-/* Run START's program, called NAME in ps(1), with SOCK as PF_CHANNEL_FD and ERR_FD as its output. */
+/* Run START's program, called NAME in ps(1), with SOCK as PF_CHANNEL_FD and ERR_FD as its
+ * output. */
 static int spawn(const struct pf_process_start *start, char *const *env, char *name,
 		 int sock, int err_fd, pid_t *ret, struct pf_err *err)
 {

@@ -18,7 +18,7 @@ struct slot {
 struct queue {
 	struct slot *slots; /* max_held of them, in the scheduler's array */
 	unsigned n_held;
-	uint64_t alone; /* ticket of the request that must be alone; 0: there is none */
+	uint64_t alone; /* ticket of the request that must be alone; 0: none */
 	/* The first request of each user: front requests are those of one user, who always comes
 	 * first; then the users in the order in which they are served. */
 	struct pf_sched_request *users;
@@ -39,7 +39,7 @@ struct pf_sched {
 	struct pf_sched_request *granted, *last_granted; /* granted is to be called */
 };
 
-/* --- queues --------------------------------------------------------------------------- */
+/* --- queues ------------------------------------------------------------------------- */
 
 /* Where the first request of R's user stands, or the first front request if R is one. */
 static struct pf_sched_request **user_locked(struct queue *q,
@@ -136,7 +136,7 @@ static void dequeue_locked(struct pf_sched *s, struct queue *q,
 	*at = next;
 }
 
-/* --- slots ---------------------------------------------------------------------------- */
+/* --- slots -------------------------------------------------------------------------- */
 
 /* Is there a slot of Q for R? */
 static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
@@ -232,7 +232,7 @@ static void grant_locked(struct pf_sched *s, struct queue *q)
 		arm_locked(s, q);
 }
 
-/* --- callbacks ------------------------------------------------------------------------ */
+/* --- callbacks ---------------------------------------------------------------------- */
 
 /* The schedulers that a thread is calling granted for.  A request that is released in its own
  * granted leaves the next call to the loop that called it, so that the stack stays flat. */
@@ -284,7 +284,7 @@ void pf_sched_review(struct pf_sched *s)
 	review_locked(s);
 }
 
-/* --- requests ------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------- */
 
 bool pf_sched_acquire(struct pf_sched *s, struct pf_sched_request *r)
 {
@@ -336,8 +336,9 @@ unsigned pf_sched_position(struct pf_sched *s, const struct pf_sched_request *r)
 	position = ahead + 1;
 	if (r->front)
 		return position;
-	/* A user who is served before R's has one more turn than those ahead of R, a later one as
-	 * many; nobody has more than there are requests. */
+	/* Of a user served before R's, one request more than R's user has ahead of R is
+	 * granted first; of a user served later, as many; in both cases no more than are
+	 * queued. */
 	for (const struct pf_sched_request *u = s->queues[r->queues[r->n_held]].users; u;
 	     u = u->next_user) {
 		unsigned most = u->front ? UINT_MAX : ahead + before;
@@ -352,7 +353,7 @@ unsigned pf_sched_position(struct pf_sched *s, const struct pf_sched_request *r)
 	return position;
 }
 
-/* --- birth and death ------------------------------------------------------------------ */
+/* --- new and free ------------------------------------------------------------------- */
 
 struct pf_sched *pf_sched_new(const struct pf_sched_config *config)
 {

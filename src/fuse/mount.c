@@ -83,7 +83,7 @@ static int use_device(struct fuse_session *session)
 
 enum { MAX_INTERRUPTS = 16 }; /* that libfuse may have kept when the mount ends */
 
-/* libfuse's last complaint, for the sentence that tells why a mount failed. */
+/* libfuse's last complaint, for the sentence that says why a mount failed. */
 static __thread char complaint[256];
 static __thread char line[256]; /* the next one so far: libfuse prints it in pieces */
 
@@ -341,7 +341,8 @@ static bool is_heavy(const struct fuse_buf *buf)
 	case FUSE_WRITE:
 		return buf->size >= HEAVY;
 	default:
-		/* OPEN prints texts, GETATTR and LOOKUP print them for their sizes, FLUSH parses. */
+		/* OPEN prints texts, GETATTR and LOOKUP print them for their sizes, FLUSH
+		 * parses. */
 		return in->opcode != FUSE_FORGET && in->opcode != FUSE_RELEASE;
 	}
 }

@@ -2,10 +2,11 @@
 /*
  * Invalidate what the kernel caches of a node that changed.
  *
- * A directory whose names changed is invalidated at once, before anybody can see the change
- * elsewhere: the kernel only marks the attributes and waits for nothing.  Polled files that
- * become ready are notified at once, too.  To drop pages the kernel waits for requests that
- * read or write them, which this daemon has to answer; so a thread that answers none does it.
+ * A directory whose names changed is invalidated at once, before any process can see the
+ * change elsewhere: the kernel only marks the attributes and waits for nothing.  Polled
+ * files that become ready are notified at once, too.  To drop pages the kernel waits for
+ * requests that read or write them, which this daemon has to answer; so a thread that
+ * answers none does it.
  */
 #include "internal.h"
 #include "pjrtfs/base.h"
@@ -79,7 +80,8 @@ int pf_notifier_start(struct pf_mount *mount)
 	return 0;
 }
 
-/* The thread may wait for a page that a parked request reads: those are ended. */
+/* The thread may wait for a page that a parked request reads, so this answers parked
+ * requests until the thread has ended. */
 void pf_notifier_stop(struct pf_mount *mount)
 {
 	struct timespec until;

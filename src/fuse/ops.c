@@ -476,7 +476,7 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	fuse_reply_err(req, 0);
 }
 
-/* --- extended attributes ------------------------------------------------------------------ */
+/* --- extended attributes ------------------------------------------------------------ */
 
 /* SIZE 0 asks for the length; a value that does not fit fails. */
 static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, size_t size)
@@ -525,7 +525,7 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	pf_fuse_code(req, pf_vfs_remove_xattr(pf_fuse_tree(req), ino, name, &cred));
 }
 
-/* --- directories -------------------------------------------------------------------------- */
+/* --- directories -------------------------------------------------------------------- */
 
 /* An open directory: its listing of when it was last read from the start; NULL: it was not read
  * yet, or another request uses it. */
@@ -641,7 +641,8 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	st.f_blocks = usage.limit / BLOCK;
 	if (usage.used < usage.limit)
 		st.f_bfree = st.f_bavail = (usage.limit - usage.used) / BLOCK;
-	/* There is no limit: programs that watch for full file systems see many free ones. */
+	/* Files have no limit: many are shown as free, for programs that monitor full
+	 * file systems. */
 	st.f_files = usage.files + FREE_INODES;
 	st.f_ffree = st.f_favail = FREE_INODES;
 	fuse_reply_statfs(req, &st);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers: from host memory, to host memory, of each other, and where they lie. */
+/* Buffers: made of host memory or of other buffers, read, and their addresses. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -64,7 +64,7 @@ static struct json_object *value_json(const PJRT_NamedValue *v)
 							    v->int64_array_value[i]));
 		return list;
 	}
-	return NULL; /* a type younger than this build: null */
+	return NULL; /* a type newer than this build: null */
 }
 
 struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n)
@@ -299,7 +299,7 @@ static int add_memories(struct pj_device *d, const struct pj_plugin *plugin,
 
 /*
  * Describe the device HANDLE in *RET; pj_device_release.
- * Fails if the plugin does not even tell the device's id, and with -ENOMEM.
+ * Fails if the plugin does not even give the device's id, and with -ENOMEM.
  * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
  */
 static int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,

@@ -85,7 +85,7 @@ static void first_free(struct pj_executable *x)
 	free(x->first);
 }
 
-/* The buffer for device D of RUN; NULL: there is none. */
+/* The buffer for device D of RUN; NULL: none. */
 static struct PJRT_Buffer *buffer_for(const struct pj_executable *x,
 				      const struct pj_run *run, size_t d)
 {

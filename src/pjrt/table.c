@@ -189,10 +189,10 @@ struct json_object *pj_plugin_functions(const struct pj_plugin *plugin)
 	return o;
 }
 
-/* --- extensions -------------------------------------------------------------------------- */
+/* --- extensions --------------------------------------------------------------------- */
 
 /*
- * By type, also of extensions younger than our header (XLA's changelog of the C API), and
+ * By type, also of extensions newer than our header (XLA's changelog of the C API), and
  * what follows the head of each in its order (XLA's pjrt_c_api_*_extension.h).
  */
 static const struct {

@@ -167,9 +167,9 @@ const char *pf_lines_next(const struct pf_lines *lines, uint64_t *pos, size_t *r
 }
 
 /*
- * The lines at POS were dropped: the rest becomes a line that says so.  That line is shorter
- * than the dropped ones, so no reader's offset is ever beyond the log's end, which tail(1) would
- * take for a truncated file.
+ * The lines at POS were dropped: R's rest becomes a line that says so.  That line is
+ * shorter than the dropped ones, so no reader's offset is ever beyond the log's end,
+ * which tail(1) would take for a truncated file.
  */
 static bool skip_hole(const struct pf_lines *lines, struct pf_lines_reader *r,
 		      size_t (*notice)(void *arg, uint64_t n, char *dst), void *arg)

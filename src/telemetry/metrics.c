@@ -82,7 +82,7 @@ struct pf_device_meter *pf_meter_device(struct pf_plugin_meter *p, unsigned inde
 	return p && index < p->n_devices ? &p->devices[index] : NULL;
 }
 
-/* --- executables ------------------------------------------------------------------------------ */
+/* --- executables -------------------------------------------------------------------- */
 
 struct pf_executable_meter *pf_metrics_executable(struct pf_telemetry *t,
 						  uint64_t subject)
@@ -127,7 +127,7 @@ void pf_executable_meter_name(struct pf_executable_meter *x, uint64_t subject)
 	x->subject = subject;
 }
 
-/* --- adding ------------------------------------------------------------------------------------ */
+/* --- adding ------------------------------------------------------------------------- */
 
 void pf_meter_compile(struct pf_plugin_meter *p, enum pf_outcome result, double seconds)
 {
@@ -292,7 +292,7 @@ static void put_results(const struct printer *p, const char *name,
 	}
 }
 
-/* --- plugins and devices ------------------------------------------------------------------------ */
+/* --- plugins and devices ------------------------------------------------------------ */
 
 /* The field of a meter that a metric shows, and its form. */
 enum shape { RESULTS, COUNTER, HISTOGRAM };
@@ -378,7 +378,7 @@ static void put_plugins(struct pf_plugin_meter *first, struct pf_buf *out)
 	}
 }
 
-/* --- executables --------------------------------------------------------------------------------- */
+/* --- executables -------------------------------------------------------------------- */
 
 struct shown {
 	char name[PF_METRICS_LABEL];
@@ -473,7 +473,7 @@ static void put_executables(struct pf_telemetry *t, struct pf_buf *out)
 	pf_metrics_sample(out, "pjrtfs_executables_not_measured_total", NULL, 0, refused);
 }
 
-/* --- the rest ------------------------------------------------------------------------------------- */
+/* --- the rest ----------------------------------------------------------------------- */
 
 static void put_cache(struct pf_telemetry *t, struct pf_buf *out)
 {

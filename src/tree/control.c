@@ -63,7 +63,7 @@ void pf_control_release(struct pf_open *of)
 	free(c);
 }
 
-/* --- replies ------------------------------------------------------------------------------ */
+/* --- replies ------------------------------------------------------------------------ */
 
 static size_t unread(const struct pf_control *c)
 {
@@ -149,7 +149,7 @@ void pf_control_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 	pf_stat_set_size(st, line.len);
 }
 
-/* --- commands ----------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------- */
 
 /* All commands of W are done: answer it, unless it was interrupted. */
 static void end_write_locked(struct pf_control_write *w, int code)
@@ -163,7 +163,7 @@ static void end_write_locked(struct pf_control_write *w, int code)
 		pf_err_set(&err, code, "%s", w->why);
 		pf_reply_why(reply, &err);
 	} else if (code < 0) {
-		reply->doing = NULL; /* the write whose command failed tells why */
+		reply->doing = NULL; /* the write whose command failed has the sentence */
 	}
 	pf_reply_send(reply, code, NULL, code < 0 ? 0 : w->parked.len);
 	free(w->why);
@@ -383,7 +383,7 @@ void pf_control_write(struct pf_open *of, const void *src, size_t len,
 	pf_lock(&c->stream.lock);
 	if (c->failed) {
 		n = c->failed;
-		reply->doing = NULL; /* the write that failed first told why */
+		reply->doing = NULL; /* the write that failed first had the sentence */
 	} else if (unread(c) > PF_CONTROL_MAX_UNREAD) {
 		n = pf_err_set(&err, -ENOBUFS,
 			       "more than %d bytes of replies wait: read them",

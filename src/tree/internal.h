@@ -107,7 +107,7 @@ void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead);
 /* Free the nodes on DEAD and unlink those in them.  No lock but the name lock is held. */
 void pf_node_bury(struct pf_tree *tree, struct pf_node *dead);
 
-/* The kernel was given NODE once more; it forgets N times that it was. */
+/* Add 1 to the kernel's lookup count of NODE; subtract N from it. */
 void pf_node_looked_up(struct pf_node *node);
 void pf_node_forget(struct pf_node *node, uint64_t n);
 
@@ -185,7 +185,7 @@ struct pf_queued_command {
 	struct pf_control_write *write; /* that brought it; NULL: it was interrupted */
 	size_t end; /* offset in the write of the end of the command */
 	struct pf_buf text;
-	int code; /* < 0: refused unseen, and text is the reply */
+	int code; /* < 0: refused by the parser; text is the reply */
 };
 
 struct pf_command_queue {
@@ -207,7 +207,7 @@ struct pf_control {
 	bool json;
 	bool reads;
 
-	/* What was written and is no whole command yet. */
+	/* The beginning of a command whose end was not written yet. */
 	struct pf_buf part;
 	struct pf_command_scan scan;
 	bool skipping; /* after an error, up to the next newline */
@@ -233,10 +233,10 @@ struct pf_control {
 ssize_t pf_command_parse(struct pf_control *control, const char *src, size_t len,
 			 struct pf_command_queue *items);
 
-/* What is left is a command too: a line without its newline. */
+/* Add what is left as a command, too: a line without its newline. */
 int pf_command_parse_rest(struct pf_control *control, struct pf_command_queue *items);
 
-/* Forget what is no whole command. */
+/* Drop what is not a whole command. */
 void pf_command_parser_reset(struct pf_control *control);
 
 void pf_command_queue_add(struct pf_command_queue *items, struct pf_queued_command *item);

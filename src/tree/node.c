@@ -12,7 +12,7 @@
 
 #include "internal.h"
 
-/* --- names -------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------- */
 
 enum { FIRST_BUCKETS = 8 };
 
@@ -810,7 +810,8 @@ static void notify(struct pf_node *node, enum pf_change change)
 		tree->on_change(tree->on_change_arg, node->ino, change);
 }
 
-/* A node that the kernel does not have is looked up before it is used: no notice is needed. */
+/* The kernel looks up a node that it does not have before it uses it: no notice is
+ * needed. */
 void pf_node_changed(struct pf_node *node, bool data)
 {
 	if (__atomic_load_n(&node->priv->lookups, __ATOMIC_SEQ_CST))

@@ -408,7 +408,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 	pf_vfs_read(from, len, off, reply);
 }
 
-/* --- writing ----------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------ */
 
 /* May LEN bytes be put at OFF? */
 static int check_range(const struct pf_kind *kind, uint64_t len, uint64_t off,
@@ -599,7 +599,7 @@ int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
 	return pf_open_refused(of, "allocate", r, &err);
 }
 
-/* --- committing -------------------------------------------------------------------------- */
+/* --- committing --------------------------------------------------------------------- */
 
 /* Did a mapping write since the last commit?  CLEAR: the caller commits. */
 static bool is_mapped_dirty(struct pf_open *of, bool clear)
@@ -691,7 +691,8 @@ static void behind_free(struct pf_reply *reply)
 	free(reply);
 }
 
-/* Commit OF for no caller.  The kind's release comes after the answer. */
+/* Commit OF, though no caller waits for the answer.  The kind's release comes after the
+ * answer. */
 static void commit_behind(struct pf_open *of)
 {
 	static const struct pf_reply_ops ops = { behind_send, behind_free };

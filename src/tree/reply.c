@@ -133,7 +133,8 @@ bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
 	return true;
 }
 
-/* The caller is interrupted.  Answer with the bytes done if TELL_DONE and there are any, or CODE. */
+/* The caller is interrupted.  Answer with the bytes done if TELL_DONE and there are any,
+ * or CODE. */
 static void give_up(struct pf_reply *reply, int code, bool tell_done)
 {
 	size_t (*halt)(void *arg), done;

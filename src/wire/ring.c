@@ -176,7 +176,7 @@ static void relax(void)
 #endif
 }
 
-/* True if the ring became pending while we spun. */
+/* True if the ring became pending while this thread spun. */
 static bool spin(struct pf_ring *ring, unsigned spin_us)
 {
 	struct pf_ring_shared *s = ring->shared;

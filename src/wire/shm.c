@@ -45,13 +45,13 @@ int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err)
 	return 0;
 }
 
-/* --- the loss of a page ---------------------------------------------------------------- */
+/* --- the loss of a page ------------------------------------------------------------- */
 
 enum { GUARDS = 256, FREE = 0, TAKEN = 1 };
 
 /*
- * The signal handler reads these, so there is no lock: pf_guard_add takes a free guard by setting
- * start to TAKEN, and writes the address last.
+ * The signal handler reads these, so no lock protects them: pf_guard_add takes a free
+ * guard by setting start to TAKEN, and writes the address last.
  */
 static struct guard {
 	_Atomic uintptr_t start; /* FREE, TAKEN or the mapping's address */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests about buffers: make one of bytes, of another or of nothing, copy out, free. */
+/* Requests about buffers: make one of bytes, of another buffer or without contents, copy
+ * out, free. */
 #include <errno.h>
 #include <string.h>
 
@@ -198,7 +199,7 @@ int pf_handle_free(struct pf_work *work, struct pf_err *err)
 	struct pf_objects *objects = &work->worker->objects;
 
 	(void)err;
-	/* An id that does not exist is no error: the request that makes it may have failed. */
+	/* An unknown id is not an error: the request that makes it may have failed. */
 	if (q->head.op == PF_OP_BUFFER_FREE)
 		pf_objects_remove(objects, q->id, PF_OBJECT_BUFFER);
 	else if (q->head.op == PF_OP_EXECUTABLE_FREE)

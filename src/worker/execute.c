@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Execute a program, once or again and again with its own results as arguments. */
+/* Execute a program, once or repeatedly with its own results as arguments. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ struct execution {
 	_Alignas(8) char few[FEW];
 };
 
-/* --- the request ---------------------------------------------------------------------- */
+/* --- the request -------------------------------------------------------------------- */
 
 static bool carries_results(const struct execution *x)
 {
@@ -215,7 +215,7 @@ static int find_objects(struct execution *x, struct pf_err *err)
 	return 0;
 }
 
-/* --- runs ----------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------- */
 
 static struct run *run_at(struct execution *x, uint32_t n)
 {
@@ -325,7 +325,7 @@ static int run_all(struct execution *x, struct pf_err *err)
 	}
 }
 
-/* --- the answer ----------------------------------------------------------------------- */
+/* --- the answer --------------------------------------------------------------------- */
 
 /* Make an object of result I.  On failure the buffer is gone. */
 static struct pf_object *result_object(struct execution *x, size_t i, struct pf_err *err)
@@ -363,7 +363,8 @@ static int publish_results(struct execution *x, struct pf_err *err)
 			      err);
 }
 
-/* May the run after the last good one have consumed result I?  Then nothing of it can be asked. */
+/* May the run after the last good one have consumed result I?  Then no function may use
+ * its buffer. */
 static bool may_be_consumed(const struct execution *x, size_t i)
 {
 	size_t row = i / x->q->n_outs * x->q->n_args;
@@ -421,8 +422,8 @@ static int put_inline(const struct pf_object *result, char *reply, struct pf_out
 }
 
 /*
- * Tell where result I is.  A small one's bytes go to the reply, whose length *LEN then covers
- * them, if that is at most LIMIT.
+ * Write where result I is.  A small one's bytes go to the reply, whose length *LEN then
+ * covers them, if that is at most LIMIT.
  */
 static int locate_result(struct execution *x, size_t i, char *reply, struct pf_out *out,
 			 size_t *len, size_t limit, struct pf_err *err)
@@ -450,7 +451,8 @@ static int locate_result(struct execution *x, size_t i, char *reply, struct pf_o
 	return 0;
 }
 
-/* The answer is an error instead: the daemon hears nothing of the first N results. */
+/* The reply becomes an error: free the blocks of the first N results, and remove all
+ * results. */
 static void take_back(struct execution *x, const struct pf_out *outs, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -498,7 +500,7 @@ static int answer(struct execution *x, struct pf_work *work, const struct pf_err
 	return 0;
 }
 
-/* Let go of everything; what has begun and was not awaited is awaited. */
+/* Await the runs that were not awaited, and free everything. */
 static void release(struct execution *x)
 {
 	for (uint32_t n = x->good; n < x->begun; n++) {

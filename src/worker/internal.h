@@ -108,7 +108,7 @@ void *pf_pool_at(uint64_t off);
  */
 int pf_pool_block(uint64_t len, uint64_t *off, struct pf_err *err);
 
-/* Free a block that pf_pool_block made.  False if there is none at OFF. */
+/* Free a block that pf_pool_block made.  False: none is at OFF. */
 bool pf_pool_block_free(uint64_t off);
 
 /*
@@ -135,7 +135,8 @@ static inline bool pf_pool_owns(const void *p)
  * Buffers and executables are numbered apart: both may have an object 7.
  *
  * Objects are counted: the table has one reference, every request that uses an object
- * another, so that an object may be freed while it is in use and goes with its last user.
+ * another, so that an object may be freed while requests use it and is destroyed after
+ * the last one.
  */
 
 enum pf_object_kind { PF_OBJECT_BUFFER, PF_OBJECT_EXECUTABLE, PF_OBJECT_KINDS };
@@ -162,7 +163,7 @@ void pf_objects_init(struct pf_objects *objects);
 
 /*
  * A new object with one reference, the caller's.  The handle is given: it is destroyed
- * with the object, and also if there is no memory for one (NULL is returned).
+ * with the object, and also if this returns NULL for lack of memory.
  */
 struct pf_object *pf_object_buffer(const struct pj_plugin *plugin,
 				   struct PJRT_Buffer *buffer, enum pf_dtype dtype,
@@ -175,15 +176,15 @@ void pf_object_unref(struct pf_object *object);
 PF_DEFINE_CLEANUP(struct pf_object *, pf_object_unref)
 
 /*
- * Put N objects of one kind into the table under IDS, all or none; the table takes a reference of its
- * own on each.  -EPROTO: an id is 0 or in use; -ENOMEM.
+ * Put N objects of one kind into the table under IDS, all or none; the table takes a
+ * reference of its own on each.  -EPROTO: an id is 0 or in use; -ENOMEM.
  */
 int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 		   struct pf_object *const *put, size_t n, struct pf_err *err);
 
 /*
- * The N objects of KIND under IDS, each with a reference that becomes the caller's; all or
- * none.  -ENOENT: one does not exist; the sentence tells its id.
+ * The N objects of KIND under IDS, each with a reference that becomes the caller's; all
+ * or none.  -ENOENT: one does not exist; the sentence has its id.
  */
 int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 		   enum pf_object_kind kind, struct pf_object **ret, struct pf_err *err);

@@ -42,7 +42,8 @@ struct setup {
 	bool interpose;
 };
 
-/* The kernel shall kill this process when the daemon dies, which may have happened already. */
+/* Have the kernel kill this process when the daemon dies, which may have happened
+ * already. */
 static void tie_to_parent(const char *parent)
 {
 	char *end;

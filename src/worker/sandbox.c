@@ -29,7 +29,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 
-/* --- files: Landlock ------------------------------------------------------------------ */
+/* --- files: Landlock ---------------------------------------------------------------- */
 
 /* Rights and scopes that came after the headers which this may be built with. */
 #define ABI_1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
@@ -389,7 +389,7 @@ static int install(struct program *p, bool *filtered, struct pf_err *err)
 	return pf_err_set(err, -errno, "seccomp: %s", strerror(errno));
 }
 
-/* --- strict: a list of what is allowed ----------------------------------------------------- */
+/* --- strict: a list of what is allowed ---------------------------------------------- */
 
 /* The calls that CPU plugins make, and that other versions of the C library make instead. */
 static const int strict_calls[] = {
@@ -489,7 +489,7 @@ static int revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
 	return install(&p, &filtered, err);
 }
 
-/* --- device: a list of what is refused -------------------------------------------------------- */
+/* --- device: a list of what is refused ---------------------------------------------- */
 
 /* Calls that harm other processes; drivers make processes, sockets of their own and ioctls. */
 static const int refused_calls[] = {
@@ -605,9 +605,9 @@ struct json_object *pf_sandbox_json(const struct pf_sandbox *s)
 	return o;
 }
 
-/* --- user, capabilities, limits -------------------------------------------------------------------- */
+/* --- user, capabilities, limits ----------------------------------------------------- */
 
-/* When memory is short, the kernel shall kill this process rather than the daemon. */
+/* Have the kernel kill this process rather than the daemon when memory is short. */
 static void first_to_go(void)
 {
 	pf_autoclose int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -617,8 +617,8 @@ static void first_to_go(void)
 }
 
 /*
- * Become user UID, who owns no file: uid 0 without capabilities still owns root's.  Changing the
- * user clears PR_SET_PDEATHSIG, so it is set again.
+ * Become user UID, which owns no file: uid 0 without capabilities still owns root's.
+ * Changing the user clears PR_SET_PDEATHSIG, so it is set again.
  */
 static int leave_root(uid_t uid, struct pf_err *err)
 {
@@ -680,7 +680,7 @@ static void set_limits(const struct pf_sandbox *s)
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* --- the three steps ------------------------------------------------------------------------ */
+/* --- the three steps ---------------------------------------------------------------- */
 
 int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *err)
 {

@@ -2,9 +2,9 @@
 /*
  * Shortest decimals, and back.
  *
- * Nearly all numbers are served by double arithmetic alone: the powers of ten up to 10^22
+ * Double arithmetic alone serves nearly all numbers: the powers of ten up to 10^22
  * are doubles, and so are integers up to 2^53, so one multiplication or division of the
- * two rounds once, that is, correctly.  Whatever is outside goes through libc.
+ * two rounds once, that is, correctly.  libc converts all other numbers.
  */
 #define _GNU_SOURCE 1
 #include <float.h>
@@ -278,7 +278,8 @@ size_t pf_decimal_print(char *dst, enum pf_dtype dtype, double value)
 	}
 	precision(dtype, value, &bits, &n, &last);
 	is_power = frexp(value, &exponent) == 0.5;
-	/* Integers next to which there are no others that are shorter. */
+	/* Each of these integers is a value of DTYPE, so no shorter decimal reads as
+	 * it. */
 	if (value < (double)(UINT64_C(1) << bits) && value == (double)(uint64_t)value &&
 	    value < 1e15)
 		return len + pf_decimal_print_u64(dst + len, (uint64_t)value);

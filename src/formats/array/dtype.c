@@ -52,7 +52,8 @@ static uint16_t encode_e8m0(double value)
 	if (!(value > 0) || isinf(value))
 		return 0xff;
 	fraction = frexp(value, &exponent);
-	/* There is no even mantissa to prefer: the middle goes up, as in ml_dtypes. */
+	/* Without a mantissa no result is even: the middle is rounded up, as in
+	 * ml_dtypes. */
 	exponent += 126 + (fraction >= 0.75);
 	return exponent < 0 ? 0 : exponent > 0xfe ? 0xff : (uint16_t)exponent;
 }
@@ -109,7 +110,7 @@ static unsigned encode_nan(const struct layout *l)
 	case FN:
 		return sign - 1;
 	default:
-		/* FN4 has none; -0 is what ml_dtypes and XLA make of it. */
+		/* FN4 has no NaN; ml_dtypes and XLA make -0 of it. */
 		return sign;
 	}
 }
@@ -201,9 +202,9 @@ static const struct info infos[PF_DTYPE_COUNT] = {
 };
 
 /*
- * Names that are read besides the ones above.  NumPy's codes without a byte order ("i8")
- * are left out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.  safetensors'
- * F8_E4M3 is PyTorch's float8_e4m3fn.
+ * Names that are read in addition to the ones above.  NumPy's codes without a byte order
+ * ("i8") are left out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.
+ * safetensors' F8_E4M3 is PyTorch's float8_e4m3fn.
  */
 static const struct {
 	const char *name;

@@ -21,7 +21,8 @@ size_t pf_decimal_print_u64(char *dst, uint64_t n);
  */
 size_t pf_decimal_print(char *dst, enum pf_dtype dtype, double value);
 
-/* A decimal number as it was read: (-1)^negative * mantissa * 10^exponent, or else. */
+/* A decimal number as it was read: (-1)^negative * mantissa * 10^exponent, or as KIND
+ * says. */
 struct pf_decimal {
 	enum { PF_DECIMAL_NUMBER, PF_DECIMAL_INF, PF_DECIMAL_NAN } kind;
 	bool negative;
@@ -35,7 +36,7 @@ struct pf_decimal {
 /*
  * Read a number from the start of SRC (LEN bytes): an optional sign, then digits with an
  * optional point and exponent, or inf, infinity, nan in any case.  Returns the bytes that
- * make up the number; 0 if there is none.
+ * make up the number; 0: SRC does not begin with one.
  */
 size_t pf_decimal_scan(const char *src, size_t len, struct pf_decimal *ret);
 

@@ -50,7 +50,7 @@ static void skip_space(struct reader *rd)
 		rd->p++;
 }
 
-/* The next character that is no space must be C. */
+/* The next character other than a space must be C. */
 static int expect(struct reader *rd, char c, const char *want)
 {
 	skip_space(rd);
@@ -62,7 +62,8 @@ static int expect(struct reader *rd, char c, const char *want)
 	return DONE;
 }
 
-/* DONE and *RET = whether the next character that is no space is C; it is then eaten. */
+/* DONE and *RET = whether the next character other than a space is C, which it then
+ * takes. */
 static int accept(struct reader *rd, char c, const char *want, bool *ret)
 {
 	skip_space(rd);

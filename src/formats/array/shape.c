@@ -323,7 +323,7 @@ INLINE void pack(unsigned char *dst, const unsigned char *src, size_t n, unsigne
 		*dst = (unsigned char)pack_byte(src, n, bits);
 }
 
-/* SIGN is the sign's bit, or 0: flipped and taken away again, it fills the bits above. */
+/* SIGN is the sign's bit, or 0: flipping it and then subtracting it extends the sign. */
 INLINE void unpack_byte(unsigned char *dst, unsigned byte, size_t n, unsigned bits,
 			unsigned sign)
 {

@@ -99,7 +99,7 @@ static int parse_integer(struct parser *ps, const char *word, size_t len)
 	return 0;
 }
 
-/* Append one real number of type DTYPE; false if the type has nothing like it. */
+/* Append one real number of type DTYPE; false if the type cannot represent it. */
 static bool append_real(struct parser *ps, enum pf_dtype dtype,
 			const struct pf_decimal *decimal)
 {

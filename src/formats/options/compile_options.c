@@ -32,9 +32,10 @@ struct maker {
 };
 
 /*
- * Flags of XLA that a program may be compiled with by users who do not own the mount.  XLA has
- * some 400, and each version others; some name files to write, directories, commands, or other
- * flags.  So this lists the allowed flags: they change numbers or speed and no more.
+ * Flags of XLA that a program may be compiled with by users who do not own the mount.
+ * XLA has some 400, and each version others; some name files to write, directories,
+ * commands, or other flags.  So this lists the allowed flags: they change only numbers or
+ * speed.
  */
 
 static const char *const for_all[] = {
@@ -84,7 +85,7 @@ static bool is_plain(struct json_object *value)
 	const char *text;
 
 	if (!json_object_is_type(value, json_type_string))
-		return true; /* a type that is none is refused with the other options */
+		return true; /* an unknown type is refused with the other options */
 	text = json_object_get_string(value);
 	return strspn(text, plain) == (size_t)json_object_get_string_len(value);
 }
@@ -762,7 +763,7 @@ int pf_options_plugin(struct json_object *options, const char **ret, size_t *len
 		return 0;
 	text = json_object_get_string(device);
 	if (!split_device(text, &n, &id))
-		return 0; /* pf_options_encode tells why */
+		return 0; /* pf_options_encode says why */
 	if (*ret && (n != *len || memcmp(*ret, text, n) != 0))
 		return pf_err_set(err, -EINVAL,
 				  "option device: %.80s is not a device of plugin %.80s",

@@ -22,7 +22,7 @@ static const struct {
 	{ "cpu_device_count", 1, 1024 },
 };
 
-/* --- checking --------------------------------------------------------------------------- */
+/* --- checking ----------------------------------------------------------------------- */
 
 static int refuse(const char *name, const char *want, struct json_object *found,
 		  struct pf_err *err)
@@ -142,7 +142,7 @@ int pf_create_option_check(const char *name, struct json_object *value,
 	return r < 0 ? r : check_known(name, value, err);
 }
 
-/* --- reading words ------------------------------------------------------------------------ */
+/* --- reading words ------------------------------------------------------------------ */
 
 static bool is_known_integer(const char *name)
 {
@@ -218,7 +218,7 @@ static const struct {
 	const char *name, *want;
 	struct json_object *(*make)(const char *text);
 } types[] = {
-	/* As they are guessed; the last takes everything. */
+	/* In the order in which they are tried; the last takes any text. */
 	{ "bool", "true or false", make_bool },
 	{ "int64", "an integer of 64 bits", make_int },
 	{ "float", "a number", make_float },
@@ -249,7 +249,7 @@ static int make_guessed(const char *key, const char *text, struct json_object **
 {
 	if (is_known_integer(key)) {
 		*ret = make_int(text);
-		if (!*ret) /* pf_create_option_check tells what it wants */
+		if (!*ret) /* pf_create_option_check says what it expects */
 			*ret = make_string(text);
 	}
 	for (size_t i = 0; i < PF_ARRAY_SIZE(types) && !*ret; i++)

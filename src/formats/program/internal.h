@@ -32,15 +32,15 @@ struct pf_field {
 };
 
 /*
- * Take the next field off the start of *REST.  Returns 1; 0 at the end; -EINVAL where
- * there is none (*REST then starts at what is wrong): a field number of 0, a group or an
- * unknown wire type, a varint of more than 64 bits, more bytes than are left.
+ * Take the next field off the start of *REST.  Returns 1; 0 at the end; -EINVAL: not a
+ * field (*REST then starts at what is wrong): a field number of 0, a group or an unknown
+ * wire type, a varint of more than 64 bits, more bytes than are left.
  */
 int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
 
 /*
- * Walk to the end of *REST; *RET is the last field NUMBER that holds bytes, p is NULL if there is
- * none.  0; -EINVAL as above.
+ * Walk to the end of *REST; *RET is the last field NUMBER that holds bytes, p is NULL if
+ * no field does.  0; -EINVAL as above.
  */
 int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret);
 
@@ -92,8 +92,9 @@ enum { PF_MLIR_MAX_NESTING = 512 };
  *
  * -EINVAL with a sentence that begins with the line: brackets nested deeper than
  * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
- * that people have programs in, but no plugin knows; an argument or a result of main without
- * a fixed shape; a quantized type; a constant that was left out when the text was printed.
+ * in which people have programs, but which no plugin knows; an argument or a result of
+ * main without a fixed shape; a quantized type; a constant that was left out when the
+ * text was printed.
  */
 int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
 		 struct pf_err *err);

@@ -298,8 +298,8 @@ static void take_value(struct scan *s)
 
 /*
  * A bracket, or anything else.  Each kind is counted for itself, since an arrow or a
- * comparison is no bracket, and a surplus closing one counts as none: it would be a syntax
- * error.
+ * comparison is not a bracket, and a surplus closing one counts as none: it would be a
+ * syntax error.
  */
 static int take_other(struct scan *s)
 {
@@ -412,9 +412,9 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
  * A module's integer attributes in MLIR bytecode.
  *
  * Such a file is a row of sections.  The one with the operations begins with the module,
- * whose attributes are a dictionary: one of the entries of the section of attributes, which
- * name each other and the strings by number.  Only the few entries that lead to the two
- * attributes are looked at.
+ * whose attributes are a dictionary: one of the entries of the section of attributes,
+ * which name each other and the strings by number.  Only the few entries that lead to the
+ * two attributes are read.
  */
 
 enum {
@@ -439,14 +439,15 @@ enum {
 	MAX_ATTRIBUTES = 64,
 };
 
-/* Bytes that are taken off their start; once there were too few, bad, and all is 0. */
+/* Bytes that are read from their start; once a read found too few, bad is set and all
+ * reads give 0. */
 struct bytes {
 	const uint8_t *p, *end;
 	bool bad;
 };
 
 struct file {
-	struct bytes section[SECTION_COUNT]; /* p is NULL: there is none */
+	struct bytes section[SECTION_COUNT]; /* p is NULL: it is missing */
 	uint64_t n_attributes, n_types;
 	struct bytes offsets; /* of all of these, behind their numbers */
 };
@@ -510,7 +511,7 @@ static bool take_sections(struct bytes *b, const uint8_t *start, struct file *f)
 	       f->section[SECTION_IR].p;
 }
 
-/* "StableHLO_v1.15.0": the version of a portable artifact; other producers tell none. */
+/* "StableHLO_v1.15.0": the version of a portable artifact; other producers give none. */
 static void read_producer(const struct bytes *text, unsigned version[3])
 {
 	char producer[64];
@@ -606,7 +607,7 @@ static int64_t integer_of(const struct file *f, uint64_t index)
 	type = find_entry(f, f->n_attributes + take_number(&entry));
 	if (take_number(&type) != TYPE_INTEGER)
 		return 0;
-	width = take_number(&type) >> 2; /* two bits tell the sign */
+	width = take_number(&type) >> 2; /* two bits hold the signedness */
 	if (type.bad || width < 8 || width > 64)
 		return 0;
 	/* Bytes are written as they are, wider ones with the sign in the lowest bit. */

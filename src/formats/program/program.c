@@ -399,8 +399,9 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 }
 
 /*
- * Is it a sequence of fields?  Plugins write a module with its configuration: where a
- * module has its name that has a module, which has computations; a name does not.
+ * Is it a sequence of fields?  Plugins write a HloModuleProtoWithConfig, whose field 1 is
+ * a module, which has computations; field 1 of a HloModuleProto is its name, which has
+ * none.
  */
 static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 		     struct pf_err *err)

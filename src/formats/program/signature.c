@@ -11,8 +11,8 @@
 
 /* Names of parameters as paths in the argument that they are leaves of. */
 
-/* The string literal at P, without its quotes and backslashes: *END is behind it.  False: it
- * has no end, or an escape that is no character of its own. */
+/* The string literal at P, without its quotes and backslashes: *END is behind it.  False:
+ * it has no end, or an escape other than of a quote or a backslash. */
 static bool quoted(const char *p, struct pf_buf *out, const char **end)
 {
 	char quote = *p++;
@@ -98,7 +98,7 @@ enum {
 	TYPE_TILED = 3, /* called OTHER there */
 
 	MAX_PARTITIONS = 1024,
-	/* Of all arguments and results together; a wild proto must not eat the memory. */
+	/* Of all arguments and results together; limits the memory of malformed protos. */
 	MAX_ENTRIES = 1 << 22,
 };
 
@@ -302,7 +302,7 @@ enum {
 
 	MAX_TUPLE_DEPTH = 8,
 	MAX_VALUES =
-		65536, /* arguments or results; a wild proto must not eat the memory */
+		65536, /* arguments or results; limits the memory of malformed protos */
 };
 
 /* Where in the result's tuples an output is. */
@@ -335,7 +335,7 @@ static int no_memory(struct parse *ps)
 	return pf_err_set(ps->err, -ENOMEM, "no memory for the program's signature");
 }
 
-/* A copy that can be printed anywhere; NULL if there is no memory. */
+/* A copy that can be printed anywhere; NULL: no memory. */
 static char *clean_copy(struct pf_slice name)
 {
 	char *copy = malloc(name.len + 1);

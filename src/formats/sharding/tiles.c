@@ -47,7 +47,7 @@ bool pf_tiles_equal(const struct pf_tiles *a, const struct pf_tiles *b)
 
 /* Shardings, and XLA's partitioner's form of them: tiles without names. */
 
-/* --- in the axes of a given mesh ----------------------------------------------------------- */
+/* --- in the axes of a given mesh ---------------------------------------------------- */
 
 struct match {
 	const struct pf_tiles *tiles;
@@ -58,7 +58,7 @@ struct match {
 };
 
 /* Do the axes that divide dimension DIM so far give every partition the REST tiles among
- * which its own is?  Then no other axes do. */
+ * which its own is?  If so, no other axes in their place do: divide never backtracks. */
 static bool fits(const struct match *m, unsigned dim, unsigned rest)
 {
 	unsigned want[PF_MAX_RANK], got[PF_MAX_RANK];
@@ -123,7 +123,7 @@ static int match(const struct pf_tiles *tiles, unsigned n, char *const *devices,
 	return 0;
 }
 
-/* --- in axes of our own -------------------------------------------------------------------- */
+/* --- in axes of our own ------------------------------------------------------------- */
 
 static int add_axis(struct pf_sharding *s, const char *name, unsigned size, int dim,
 		    struct pf_err *err)
@@ -205,7 +205,7 @@ int pf_sharding_of_tiles(const struct pf_tiles *tiles, unsigned n, char *const *
 	return r;
 }
 
-/* --- comparing them ------------------------------------------------------------------------- */
+/* --- comparing them ----------------------------------------------------------------- */
 
 int pf_sharding_agrees(const struct pf_sharding *s, const struct pf_tiles *tiles,
 		       unsigned n, char *const *devices, struct pf_err *err)
