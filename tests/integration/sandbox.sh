@@ -93,7 +93,7 @@ refused() # STATUS TEXT OPTION...
 	grep -q "$text" said || fail "it said $(cat said)"
 }
 refused 2 'sandbox: expected strict, device or off, found "loose"' --sandbox loose
-refused 2 'sandbox_read: expected an absolute path, found "x"' --sandbox-read "$name:x"
+refused 2 'sandbox read: expected an absolute path, found "x"' --sandbox-read "$name:x"
 refused 2 'sandbox_uid: expected the number of a user other than root' --sandbox-uid 0
 refused 1 "sandbox_write $work/none: No such file or directory" --sandbox-write "$work/none"
 
