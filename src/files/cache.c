@@ -85,7 +85,7 @@ static ssize_t clear_write(struct pf_open *of, const void *src, size_t len, uint
 	return r < 0 ? r : (ssize_t)len;
 }
 
-/* It is empty, but readable: programs that copy the whole tree read it. */
+/* Empty, but readable: programs that copy the whole tree read it. */
 static int clear_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)node;
@@ -183,7 +183,7 @@ static void entry_free(struct pf_node *node)
 	free(node->object);
 }
 
-/* It names a program, perhaps one that others may not see. */
+/* An entry names a program, which other users may not be allowed to see. */
 static const struct pf_kind kind_entry = { .mode = S_IFREG | 0440,
 					   .show = entry_show,
 					   .getattr = entry_getattr,

@@ -154,7 +154,7 @@ static bool runs_on(struct pf_executable *x, const struct device *d)
 	for (unsigned i = 0; i < l->n_devices; i++)
 		if (l->devices[i] == d->index)
 			return true;
-	return l->n_devices == 0; /* it is for any device */
+	return l->n_devices == 0; /* one for any device */
 }
 
 struct listing {

@@ -115,7 +115,7 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 	return r < 0 ? pf_err_set(err, r, "no memory for the tree") : 0;
 }
 
-/* The event belongs to the mount's owner, whichever user's program needed the room. */
+/* The mount's owner sees the event, whichever user's program needed the space. */
 static void cache_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
 {
 	struct pf_telemetry *telemetry = arg; /* outlives the cache */
@@ -161,7 +161,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	return 0;
 }
 
-/* Views and mirrored directories hold references on each other: unlinking drops them. */
+/* Views and mirrored directories hold references on each other, which unlinking drops. */
 static void unlink_all(struct pf_node *dir)
 {
 	struct pf_node **list = dir ? pf_dir_list(dir) : NULL;

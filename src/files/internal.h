@@ -14,7 +14,7 @@
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"
 
-/* The declarations that the rooms of src/files share. */
+/* Shared declarations of the folders of src/files. */
 
 /* A device that has a directory in devices/. */
 struct device {
@@ -30,7 +30,7 @@ struct device {
 /* Buffers without a name whose memory is freed a moment later: buffers/inode.c. */
 struct deferred_frees {
 	_Atomic int64_t
-		race_until;    /* CLOCK_MONOTONIC, ms: opens may be late until then */
+		race_until;    /* CLOCK_MONOTONIC, ms: open(2) may meet dead inodes */
 	struct pf_timer timer; /* for the oldest: armed as long as there is one */
 	/* Under the name lock: */
 	bool stopped;
@@ -116,8 +116,8 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 				 struct pf_err *err);
 
-/* May an execution that USER requested, and for which no process waits any more, be ended with
- * its worker after fs->abandoned_ms?  False for the mount's owner. */
+/* May pjrtfs end an execution of USER for which no process waits any more, with its
+ * worker, after fs->abandoned_ms?  False for the mount's owner. */
 bool files_may_abandon(const struct pf_fs *fs, uid_t user);
 
 /* Such an execution still runs: end WORKER, and report that.  EXECUTABLE is its name, ID the
@@ -178,7 +178,7 @@ extern const struct pf_kind kind_cache;
 int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
 int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
 
-/* From now on no worker calls a node of plugins/. */
+/* Afterwards no worker calls a node of plugins/. */
 void files_remove_plugins(struct pf_fs *fs);
 
 /* Link events, and give the telemetry the names of nodes.  0 or -ENOMEM. */

@@ -108,7 +108,7 @@ static struct json_object *alive_of(struct pf_node *node)
 	return o;
 }
 
-/* --- log: as events, lines are appended    ------------------------------------------ */
+/* --- log: lines are appended, as to events ------------------------------------------- */
 
 static size_t log_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
 {

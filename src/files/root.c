@@ -187,7 +187,7 @@ FILES_TEXT(health, "health", health_show, NULL);
 
 /* --- error: why the last call failed ------------------------------------------------ */
 
-/* The refusal at the time of open(2); each user and login session has one of its own. */
+/* The last refusal at the time of open(2), of this user and login session. */
 static int error_open(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_buf *text = calloc(1, sizeof(*text));

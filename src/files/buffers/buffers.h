@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers, for the other rooms: look names up, and give names to buffers. */
+/* Buffers, for the other folders: look names up, and give names to buffers. */
 #ifndef PJRTFS_FILES_BUFFERS_BUFFERS_H
 #define PJRTFS_FILES_BUFFERS_BUFFERS_H
 
@@ -26,24 +26,24 @@ int files_walk(const struct device *device, const char *name, const struct pf_cr
 	       struct pf_node **dir, const char **last, struct pf_err *err);
 
 /*
- * The value of such a buffer, too, with a reference in *VALUE, as pf_buffer_value.  If another
- * buffer takes the name over meanwhile, *BUFFER becomes that one, and *VALUE its value.
+ * Also get the buffer's value, with a reference in *VALUE, as pf_buffer_value does.  If
+ * another buffer gets the name meanwhile, *BUFFER becomes that one, and *VALUE its value.
  * *BUFFER, if it is not NULL, is the result of a look-up of NAME: its reference is taken.
  */
 int files_find_value(const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err);
 
-/* The device on which the arrays of DIR, a directory in buffers/, are; borrowed. */
+/* The device of the arrays in DIR, a directory in buffers/; borrowed. */
 struct device *files_device_of(struct pf_node *dir);
 
-/* The device on which BUFFER lives at this moment; borrowed. */
+/* BUFFER's current device; borrowed. */
 static inline struct device *files_buffer_device(const struct pf_buffer *buffer)
 {
 	return pf_container_of(pf_buffer_location(buffer), struct device, location);
 }
 
-/* The name that a result or a new buffer gets. */
+/* The name for a result or a new buffer. */
 struct target {
 	struct pf_node *dir; /* owned reference */
 	char stem[PF_NAME_MAX + 1];
@@ -78,8 +78,8 @@ int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 		     enum pf_format format, const struct pf_cred *cred, bool excl,
 		     struct pf_err *err);
 
-/* The same, the name lock held, so that several names appear at once; and a check before that the
- * directory and the stem are still free for it. */
+/* The same with the name lock held, so that several names appear at once; and a check, to
+ * be made before, that the directory still exists and the stem is still free. */
 int files_check_target_locked(struct target *target, struct pf_err *err);
 int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
 			    enum pf_format format, const struct pf_cred *cred, bool excl,
@@ -149,10 +149,10 @@ int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cre
 			 struct pf_err *err);
 
 /*
- * Make or replace it; the content of SHARDED is taken.  The name lock is held, and the caller
- * names the shards before it gives the lock back: so the file is listed before the shards, for
- * programs that remove a directory's files in order, and goes with the last of them.  -errno of
- * files_check_sharding; -ENOMEM.
+ * Make or replace it; the content of SHARDED is taken.  The name lock is held, and the
+ * caller names the shards before it releases the lock.  The file is then listed before the
+ * shards, for programs that remove a directory's files in order, and is removed with the
+ * last shard.  -errno of files_check_sharding; -ENOMEM.
  */
 int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 			      const struct pf_cred *cred, struct sharded *sharded,

@@ -2,10 +2,11 @@
 /*
  * Files of several tensors, and how closing a file makes arrays.
  *
- * A .safetensors file of one tensor is a buffer; any other is a directory called like its stem,
- * with a buffer for each tensor.  The directory is listed in the file's stead; a lookup still
- * finds the file by its name, as it finds views.  A write lists the file again and removes the
- * directory; closing the file makes a new one.  All arrays share the file's bytes.
+ * A .safetensors file of one tensor is a buffer; any other is a directory named after the
+ * file's stem, with a buffer for each tensor.  The directory is listed instead of the
+ * file; a lookup still finds the file by its name, as it finds views.  A write lists the
+ * file again and removes the directory; closing the file makes a new one.  All arrays
+ * share the file's bytes.
  */
 #include <errno.h>
 #include <limits.h>
@@ -350,7 +351,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 		return r;
 	parent = pf_node_parent(file);
 	pf_node_name(file, stem);
-	/* If it was unlinked, renamed or written to meanwhile, that operation has done the rest. */
+	/* An unlink, rename or write that came meanwhile has done the rest. */
 	if (!parent || pf_format_of(stem, &len) != PF_FORMAT_SAFETENSORS ||
 	    pf_buffer_location(buffer_of(file)) != &dir_of(dir)->device->location ||
 	    !pf_buffer_is_tensors(buffer_of(file)))
@@ -380,15 +381,16 @@ int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *er
 	return r < 0 ? r : 0;
 }
 
-/* FILE was written and has several tensors: link their directory.  BEHIND: the commit runs behind,
- * so that a later one may have linked it by now.  Takes the name lock. */
+/* FILE was written and has several tensors: link their directory.  BEHIND: the commit
+ * runs in the background, so a later one may have linked it by now.  Takes the name
+ * lock. */
 static int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err)
 {
 	struct pf_node *dir;
 	int r = checkpoint_build(file, files_buffer_device(buffer_of(file)), &dir, err);
 
 	pf_tree_lock_names(file->tree);
-	/* A change of the file takes its directory away first: one that is there is right. */
+	/* A change of the file removes its directory first: an existing one is current. */
 	if (r < 0 || (behind && atomic_load(&view_of(file)->inode->directory)))
 		checkpoint_abandon(dir);
 	else
@@ -460,7 +462,7 @@ static void *commit_run(void *arg)
 	int r = 0;
 
 	/* commit_wake may run before this returns: c->value must be there by then, so the
-	 * value is made first and placed after. */
+	 * value is made first and transferred after that. */
 	if (!c->value)
 		r = pf_buffer_commit(c->buffer, c->partial_ok, &c->value, &err);
 	if (r == 2)
@@ -550,6 +552,6 @@ void buffer_transfer_start(struct pf_buffer *buffer, struct pf_value *value, boo
 		return;
 	c->value = pf_value_ref(value);
 	c->moved = moved;
-	/* To another plugin bytes may have to be copied. */
+	/* A transfer to another plugin may have to copy bytes. */
 	commit_begin(c, value->source && value->source->worker != value->worker, false);
 }

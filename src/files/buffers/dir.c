@@ -10,8 +10,8 @@
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* The .safetensors file whose directory is called like the first LEN bytes of NAME, borrowed, or
- * NULL. */
+/* The .safetensors file whose directory's name is the first LEN bytes of NAME, borrowed,
+ * or NULL. */
 static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, size_t len)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -247,7 +247,7 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 
 	if (pf_buffer_lacks_bytes(b))
 		r = pf_buffer_adopt(b, view_of(node)->format, "", true, err);
-	/* They are on the device, and a rename does not wait: for EXDEV mv(1) copies. */
+	/* They are on the device, and a rename does not wait: on EXDEV mv(1) copies. */
 	if (r == -EIO && !strcmp(pf_buffer_state_name(b), "ready"))
 		r = pf_err_set(err, -EXDEV, "its bytes must be fetched: copy it");
 	return r;
@@ -370,7 +370,7 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 			node->kind == &kind_sharding
 				? "it describes the buffers of its name: move those"
 				: "it tells why a name was refused");
-	/* For EXDEV mv(1) copies a directory file by file, on the devices, and removes it. */
+	/* On EXDEV mv(1) copies a directory's files, on the devices, and removes it. */
 	if (files_device_of(dir) != files_device_of(to) &&
 	    (buffers_is_directory(node) || (flags & RENAME_EXCHANGE)))
 		return pf_err_set(err, -EXDEV, "%s: another device", name);

@@ -10,9 +10,9 @@
 
 /* An open file. */
 struct buffer_open {
-	struct pf_snapshot snapshot; /* what a reader sees, if it is */
+	struct pf_snapshot snapshot; /* of a reader, if VIEWED */
 	bool viewed;
-	bool waits; /* for another view's writer to go, before it may write */
+	bool waits; /* until another view's writer has closed */
 	/* The first COPIED_LEN bytes of a snapshot were copied here; no byte was moved yet. */
 	bool copying;
 	struct pf_snapshot copied;
@@ -22,12 +22,12 @@ struct buffer_open {
 /* --- writers ------------------------------------------------------------------------ */
 
 /*
- * All writers of a buffer write the same view, since a write in another format would have no
- * meaning in this one.
+ * All writers of a buffer write the same view, since a write in another format would have
+ * no meaning in this one.
  *
- * For close(2) the kernel sends a FLUSH before the call returns, and the RELEASE some time
- * after.  So an open of another view may find the previous writer still there, and waits a
- * little for its RELEASE.
+ * For close(2) the kernel sends a FLUSH before the call returns, and the RELEASE some
+ * time after.  So an open of another view may still find the previous writer, and waits
+ * up to WAIT_MS for its RELEASE.
  */
 
 enum {
@@ -115,7 +115,7 @@ static int writer_enter(struct pf_open *of, struct pf_err *err)
 
 static void buffer_prepare(struct pf_open *of, struct pf_reply *reply);
 
-/* An opening that waits for another view's writer to go. */
+/* An open that waits until another view's writer has closed. */
 struct writer_wait {
 	struct pf_timer timer;
 	struct pf_open *of;     /* stays until reply is answered */
@@ -480,7 +480,7 @@ static int buffer_set_xattr(struct pf_node *node, const char *name, const void *
 		return -ENOMEM;
 	if ((flags & XATTR_CREATE) && buffer_get_xattr(node, name, &now, NULL) == 0)
 		return -EEXIST;
-	/* Setting the present value is no change. */
+	/* Setting the present value changes nothing. */
 	now.len = 0;
 	if (buffer_get_xattr(node, name, &now, NULL) == 0 && now.len == len &&
 	    !memcmp(now.data, value, len))
@@ -491,8 +491,8 @@ static int buffer_set_xattr(struct pf_node *node, const char *name, const void *
 	return set(node, attributes[i].name, text.data ? text.data : "", err);
 }
 
-/* Attributes cannot be removed, but rsync(1) removes those that its source does not have, and is
- * not to fail. */
+/* Attributes cannot be removed, but rsync(1) removes those that its source does not have,
+ * and must not fail. */
 static int buffer_remove_xattr(struct pf_node *node, const char *name, struct pf_err *err)
 {
 	(void)node;
@@ -552,7 +552,7 @@ static void describe_text(struct pf_node *node, struct pf_buf *out)
 	pf_buffer_describe(buffer_of(node), name, out);
 }
 
-/* An opening that waits for the array to be fetched, or rendered. */
+/* An open that waits until the array is fetched or rendered. */
 struct view_wait {
 	struct pf_wait waiter;
 	struct pf_open *of;
@@ -775,9 +775,9 @@ static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uin
 }
 
 /*
- * Is an incomplete content no error?  Not at fsync(2), nor when a program that can map the file
- * wrote a header alone: numpy.lib.format.open_memmap closes the file between the header and the
- * data.
+ * Is incomplete content allowed?  At fsync(2) it is, and when a program that can map the
+ * file wrote a header alone: numpy.lib.format.open_memmap closes the file between the
+ * header and the data.
  */
 static bool may_be_partial(struct pf_open *of, enum pf_commit why)
 {

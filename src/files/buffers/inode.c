@@ -56,7 +56,7 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 	pf_event_send(&e);
 }
 
-/* --- how long a buffer lives -------------------------------------------------------- */
+/* --- when a buffer's data is freed -------------------------------------------------- */
 
 static void inode_unref(struct buffer_inode *inode)
 {
@@ -66,7 +66,7 @@ static void inode_unref(struct buffer_inode *inode)
 	free(inode);
 }
 
-/* Either this sees that the file is open, or buffer_open sees that the inode is dead. */
+/* Either this function sees the open file, or buffer_open sees that the inode is dead. */
 static void inode_free_data(struct buffer_inode *inode)
 {
 	atomic_store(&inode->dead, true);
@@ -86,7 +86,7 @@ static void inode_free_data(struct buffer_inode *inode)
  */
 
 enum {
-	RACE_MS = 2000, /* after one late open others are likely */
+	RACE_MS = 2000, /* after one late open more are likely */
 	KEEP_MS = 200,  /* between a lookup and its open */
 	PART = 8,       /* of the memory limit: an eighth */
 };
@@ -109,7 +109,7 @@ static void free_first_locked(struct deferred_frees *d)
 
 static void on_timer(struct pf_timer *timer);
 
-/* The timer's thread runs, or this is the first timer: then it may fail. */
+/* False: the timer thread could not be created, which only the first timer tries. */
 static bool arm(struct pf_fs *fs, uint64_t ms)
 {
 	fs->deferred_frees.timer.fire = on_timer;
@@ -171,7 +171,7 @@ void files_end_deferred_frees(struct pf_fs *fs)
 	pf_tree_unlock_names(fs->tree);
 }
 
-/* --- the nodes by which one buffer is seen ------------------------------------------ */
+/* --- the nodes of one buffer --------------------------------------------------------- */
 
 static struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 				struct buffer_inode *inode, enum pf_format format,

@@ -28,7 +28,7 @@ struct buffer_inode {
 	bool deferred;
 	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
-	/* The directory of a file of several tensors, listed in the file's stead; weak. */
+	/* The directory of a file of several tensors, listed instead of it; weak. */
 	struct pf_node *_Atomic directory;
 	/* The id of the file of which it is an unchanged tensor, or 0. */
 	_Atomic uint64_t part_of;
@@ -44,7 +44,7 @@ struct buffer_view {
 
 /* The object of a directory in buffers/. */
 struct buffer_dir {
-	struct device *device; /* borrowed: its arrays live there */
+	struct device *device; /* borrowed: of its arrays */
 	/* The .safetensors file whose tensors these are, or NULL: an owned reference, under the
 	 * name lock. */
 	struct pf_node *file;
@@ -79,11 +79,11 @@ static inline bool buffers_is_directory(const struct pf_node *node)
 
 /* --- inode.c ------------------------------------------------------------------------ */
 
-/* A command made the buffer NODE, perhaps in place of another: report that. */
+/* Report that a command made the buffer NODE, perhaps in place of another. */
 void files_report_result(struct pf_node *node, const char *by, bool replaced);
 
-/* BUFFER's bytes became an array on its device after SECONDS, or were refused: ERR, else
- * NULL.  Report that; the name lock may be held. */
+/* Report that BUFFER's bytes became an array on its device after SECONDS (ERR is NULL),
+ * or were refused as ERR says.  The name lock may be held. */
 void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 			    double seconds);
 
@@ -125,7 +125,7 @@ void inode_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
  * in the kernel.  Takes the name lock. */
 void inode_changed(struct pf_node *node);
 
-/* List NODE in the stead of its inode's listed node, which becomes a view.  0; -ENAMETOOLONG,
+/* List NODE instead of its inode's listed node, which becomes a view.  0; -ENAMETOOLONG,
  * -ENOMEM.  The name lock is held. */
 int inode_list(struct pf_node *node);
 
@@ -153,13 +153,14 @@ int buffers_find_listed(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_node **dir,
 			struct pf_node **ret, struct pf_err *err);
 
-/* CRED made something called NAME in DIR (R is 0), or that was refused with R and ERR: keep the
- * reason.  Returns R.  The name lock is held. */
+/* CRED made NAME in DIR (R is 0), or was refused with R and ERR: keep the reason.
+ * Returns R.  The name lock is held. */
 int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
 		  int r, const struct pf_err *err);
 
-/* The node that shows why a name STEM (LEN bytes), with any extension, was last refused in DIR,
- * with a reference; NULL: none was, or it is forgotten.  The name lock is held. */
+/* The node that shows why a name STEM (LEN bytes), with any extension, was last
+ * refused in DIR, with a reference; NULL: no such refusal is remembered.  The name
+ * lock is held. */
 struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
 
 /* --- checkpoint.c: directories of the tensors of a .safetensors file ---------------- */
@@ -178,14 +179,16 @@ void checkpoint_abandon(struct pf_node *dir);
 PF_DEFINE_CLEANUP(struct pf_node *, checkpoint_abandon)
 
 /*
- * Link DIR, which was built of FILE (the reference is taken), in FILE's stead, unless FILE
- * has changed meanwhile.  The name lock is held.  -errno: the buffer of FILE was refused.
+ * Link DIR, which was built of FILE (the reference is taken), and list it instead of
+ * FILE, unless FILE has changed meanwhile.  The name lock is held.  -errno: the buffer of
+ * FILE was refused.
  */
 int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *err);
 
 /*
- * FILE is about to change: if it has a directory of tensors, unlink these, and list FILE in the
- * directory's stead.  The name lock is held.  -ENOTEMPTY: the directory has other files, too.
+ * FILE is about to change: if it has a directory of tensors, unlink these, and list FILE
+ * instead of the directory.  The name lock is held.  -ENOTEMPTY: the directory has other
+ * files, too.
  */
 int checkpoint_dissolve(struct pf_node *file, struct pf_err *err);
 
@@ -201,13 +204,13 @@ int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 void checkpoint_follow_file(struct pf_node *file);
 void checkpoint_follow_directory(struct pf_node *dir);
 
-/* DIR was unlinked: if it is a directory of tensors, its file goes with it.  The name lock is
+/* DIR was unlinked: if it is a directory of tensors, unlink its file.  The name lock is
  * held. */
 void checkpoint_gone(struct pf_node *dir);
 
-/* Make an array, or several, of the content of NODE's buffer and send it to its device; REPLY
- * (NULL: no process waits, and the name lock may be held) is answered at the end.  PARTIAL_OK:
- * an incomplete content is no error. */
+/* Make an array, or several, of the content of NODE's buffer and send it to its device;
+ * REPLY (NULL: no process waits, and the name lock may be held) is answered at the end.
+ * PARTIAL_OK: incomplete content is allowed. */
 void buffer_commit_start(struct pf_node *node, bool partial_ok, struct pf_reply *reply);
 
 /* Send VALUE, which is BUFFER's, to its device; MOVED: it stays readable if that fails.  REPLY as

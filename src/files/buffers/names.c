@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of buffers: which names there may be, and what names in commands stand for. */
+/* The names of buffers: which are valid, and what names in commands stand for. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 /* --- names that are refused, and why ------------------------------------------------ */
 
 /*
- * cp(1) prints "Invalid argument", and the refused file does not exist.  So the last reasons are
- * kept: until there is a buffer NAME, NAME.json in that directory has the one for NAME, readable
- * by the user that was refused.
+ * cp(1) prints "Invalid argument", and the refused file does not exist.  So the last
+ * reasons are kept: until a buffer NAME exists, NAME.json in that directory shows the
+ * reason for NAME to the user that was refused.
  */
 
 /* Files of other formats; the manual and the mount's README show the same lines. */
@@ -338,7 +338,7 @@ static size_t stem_length(const char *name)
 	return len;
 }
 
-/* NAME.json is about a buffer, and is none. */
+/* NAME.json describes a buffer; it is not a buffer. */
 static int check_no_json(const char *name, struct pf_err *err)
 {
 	size_t len;
@@ -614,7 +614,7 @@ int files_find_target(const struct device *device, const char *name,
 	r = buffers_check_stem(last, len, err);
 	if (r < 0)
 		return r;
-	/* The name that it gets has an extension. */
+	/* Its file name has an extension, too. */
 	if (len + strlen(".npy") > PF_NAME_MAX)
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", name);
 	node = buffers_find_stem(dir, last, len);

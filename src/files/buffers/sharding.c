@@ -121,7 +121,7 @@ int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred
 
 /* --- making it ---------------------------------------------------------------------- */
 
-/* The owner of an old file may replace it, and a user that may change the directory. */
+/* The owner of an old file may replace it, as may a user with W_OK on the directory. */
 static int check_place(struct pf_node *dir, const char *file, const struct pf_cred *cred,
 		       struct pf_node **old, struct pf_err *err)
 {
@@ -202,7 +202,7 @@ int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 	return r < 0 ? r : put(dir, file, cred, sharded, err);
 }
 
-/* --- its end ------------------------------------------------------------------------ */
+/* --- removing it --------------------------------------------------------------------- */
 
 static const struct pf_cred all_rights; /* of uid 0 */
 

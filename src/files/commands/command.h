@@ -16,13 +16,14 @@ command_op op_shard;
 command_op op_gather;
 
 /*
- * Send VALUE to its device, in its memory, give it the name TARGET (taken), which OP (static)
- * makes, and answer TASK.  -ENOMEM: it is not answered, TARGET is the caller's still.
+ * Send VALUE to its device and memory, give it the name TARGET (taken) for OP (static),
+ * and answer TASK.  -ENOMEM: TASK is not answered, and the caller still owns TARGET.
  */
 int command_put_value(struct task *task, const char *op, struct pf_value *value,
 		      struct target *target, struct pf_err *err);
 
-/* VALUE itself if it lives on DEVICE, else a copy for there; with a reference.  NULL: no memory. */
+/* VALUE itself if it is on DEVICE, else a copy for DEVICE; with a reference.  NULL: no
+ * memory. */
 struct pf_value *command_value_on(struct pf_value *value, const struct device *device);
 
 /* Find the op that O names and run it, as a job if it says "async". */

@@ -97,7 +97,7 @@ static const struct {
 	const char *name;
 	command_op *run;
 	bool tells;       /* it calls task_began by itself */
-	const char *late; /* what becomes of it at its timeout; NULL: files_late */
+	const char *late; /* what happens to it at its timeout; NULL: files_late */
 } ops[] = {
 	{ "execute", op_execute, true, NULL },
 	{ "compile", op_compile, false, "the compile goes on" },
@@ -243,9 +243,9 @@ enum {
 };
 
 /*
- * One step runs after the other, each as a task of its own.  A step may be answered before the
- * call that began it returns, or later, on another thread: the later of the two goes on with the
- * next step, so that many steps need no deep stack.
+ * One step runs after the other, each as a task of its own.  A step may be answered
+ * before the call that began it returns, or later, on another thread: the later of the
+ * two begins the next step, so that many steps need no deep stack.
  */
 struct batch {
 	struct task *task;          /* the whole batch */
@@ -253,8 +253,8 @@ struct batch {
 	struct pf_buf replies;      /* their texts, with commas between */
 	size_t at;                  /* the first step that was not answered */
 	_Atomic unsigned under_way; /* of its answer and the call that began it */
-	int code;                   /* 0, or the failure's */
-	struct pf_err err;          /* its */
+	int code;                   /* 0 or -errno */
+	struct pf_err err;          /* the failure */
 };
 
 struct step {
@@ -295,7 +295,8 @@ static void keep(struct batch *b, int code, struct json_object *reply)
 	json_object_put(reply);
 }
 
-/* The answer is there, or the call that began the step returns: true for the later of the two. */
+/* The step was answered, or the call that began it returns: true for the later of the
+ * two. */
 static bool was_last(struct batch *b)
 {
 	return atomic_fetch_sub(&b->under_way, 1) == 1;
@@ -385,7 +386,7 @@ static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
 	return command_run(task, o, err);
 }
 
-/* Begin the step at hand; true if its answer was there already. */
+/* Begin the next step; true if it was answered already. */
 static bool step_once(struct batch *b)
 {
 	struct step *s = step_new(b);
@@ -399,7 +400,7 @@ static bool step_once(struct batch *b)
 	}
 	task_runs_at(b->task, NULL, NULL); /* the previous step has ended */
 	task_ref(&s->task);
-	atomic_store(&b->under_way, 2); /* the step, and this */
+	atomic_store(&b->under_way, 2); /* the answer, and this call */
 	if (begin_step(b, &s->task, &err) < 0)
 		task_fail(&s->task, &err);
 	task_unref(&s->task);
@@ -418,7 +419,7 @@ static void go_on(struct batch *b)
 			return;
 		}
 		if (!step_once(b))
-			return; /* the answer goes on */
+			return; /* the step's answer calls go_on */
 	}
 	if (b->code < 0)
 		pf_err_set(&err, b->code, "batch: step %zu: %s", b->at - 1, b->err.text);

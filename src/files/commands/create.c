@@ -11,7 +11,7 @@
 
 /* --- a value becomes a buffer ------------------------------------------------------- */
 
-/* An array that is sent to its device, and then gets its name. */
+/* An array that is sent to its device and then named. */
 struct creation {
 	struct pf_wait transferred;
 	struct task *task;

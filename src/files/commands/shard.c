@@ -30,11 +30,11 @@ enum { SHARDS_SLOW = 1 << 20 }; /* bytes: a thread copies more */
 struct shards {
 	struct task *task;
 	const char *op;                   /* static */
-	char *name;                       /* owned: what the shards are called */
+	char *name;                       /* owned: the shards' name */
 	struct sharded about;             /* owned */
 	struct shard *at;                 /* owned: n of them */
 	unsigned n;                       /* about.s.n, once there are devices */
-	_Atomic unsigned left;            /* shards that wait, and shards_each */
+	_Atomic unsigned left;            /* shards under way, and shards_each */
 	void (*done)(struct shards *all); /* when none is left */
 
 	struct pf_value *whole; /* owned reference, or NULL */
@@ -116,8 +116,9 @@ static int shards_alloc(struct shards *all, struct pf_err *err)
 }
 
 /*
- * Call START (which returns as pf_value_transfer does, and has the shard's waiter woken if that
- * is 0) for each shard that has a value, and DONE once, on any thread, when all have ended.
+ * Call START for each shard that has a value, and DONE once, on any thread, when all have
+ * ended.  START returns as pf_value_transfer does; if 0, the shard's waiter is woken
+ * later.
  */
 static void shards_each(struct shards *all, int (*start)(struct shard *shard),
 			void (*done)(struct shards *all))
@@ -146,7 +147,7 @@ static void *copy_on_thread(void *arg)
 	return NULL;
 }
 
-/* Run FN(ALL), which copies LEN bytes: on a thread of its own if that takes long. */
+/* Run FN(ALL), which copies LEN bytes, on a thread of its own if that takes long. */
 static void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all))
 {
 	struct copying *c = len > SHARDS_SLOW ? malloc(sizeof(*c)) : NULL;

@@ -14,15 +14,15 @@
 enum {
 	MAX_OPEN = 10000, /* of one user that have not ended; more are EAGAIN */
 	MAX_ALL = 100000, /* of all users */
-	MAX_ENDED = 1000, /* remembered; the oldest go */
+	MAX_ENDED = 1000, /* that have ended; older ones are forgotten */
 };
 
 /* JOB_QUEUED: its program is being compiled, or it waits for a slot of its device. */
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
 
-/* Counted: by its directory, by the task that runs, by those that wait for its end. */
+/* Counted: its directory, its running task and the waits for its end hold references. */
 struct job {
-	struct task task; /* what runs; its references count the job's, too */
+	struct task task; /* its references count the job's, too */
 	uint64_t number;
 	struct pf_node *node; /* owned reference, as long as it is listed */
 	char *request;        /* owned */
@@ -353,7 +353,7 @@ static struct json_object *cancel(struct job *job, bool force)
 	job->force = job->force || force;
 	pf_unlock(&jobs_of(job)->lock);
 	task_unqueue(&job->task);
-	/* It may still wait for a compile, which is given up. */
+	/* If it still waits for a compile, that is given up. */
 	pf_lock(&jobs_of(job)->lock);
 	ended = has_ended_locked(job);
 	pf_unlock(&jobs_of(job)->lock);
@@ -516,8 +516,8 @@ int job_start(struct task *task, const char *request_text,
 
 /* --- commands about one ------------------------------------------------------------- */
 
-/* The job with that number (0: the key is missing), with a reference, if TASK's user may know of
- * it.  -EINVAL, -ENOENT, -EACCES. */
+/* The job with that number (0: the key is missing), with a reference, if TASK's user may
+ * see it.  -EINVAL, -ENOENT, -EACCES. */
 static int job_find(struct task *task, uint64_t number, struct job **ret,
 		    struct pf_err *err)
 {
@@ -575,8 +575,8 @@ static void job_wait_free(struct job_wait *w)
 }
 
 /*
- * Have W woken when its job ends: 0; 1: it has.  -EDEADLK: the job that W's task is, or is a step
- * of, would wait for itself.
+ * 0: W is woken when its job ends; 1: it has ended.  -EDEADLK: the job that W's task is,
+ * or is a step of, would wait for itself.
  */
 static int await(struct job_wait *w, struct pf_err *err)
 {

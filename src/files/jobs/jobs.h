@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks: commands with the rights they run with and the place of their answer; jobs. */
+/* Tasks: commands with their rights and the destination of their answer; jobs. */
 #ifndef PJRTFS_FILES_JOBS_JOBS_H
 #define PJRTFS_FILES_JOBS_JOBS_H
 
@@ -19,24 +19,24 @@ struct task_ops {
 	bool (*cancelled)(struct task *task);
 	/* The answer, once: CODE is 0 or -errno, REPLY a JSON object (owned by the callee). */
 	void (*answer)(struct task *task, int code, struct json_object *reply);
-	/* It has begun, and cannot be undone any more.  May be called more than once; may be
-	 * NULL. */
+	/* The task has begun, and cannot be undone any more.  May be called more than
+	 * once; may be NULL. */
 	void (*began)(struct task *task);
 	void (*free)(struct task *task);
 };
 
 /*
- * A task's wait for an operation of others: a program that compiles, another job.  Embedded in
- * the waiting operation's struct.
+ * A task's wait for another operation: a compile, another job.  Embedded in the waiting
+ * operation's struct.
  */
 struct task_wait {
 	struct task *task; /* borrowed */
-	/* Leave the list of waiters; false: it is being woken, and goes on.  Called under the
-	 * task's lock. */
+	/* Leave the list of waiters; false: it is being woken, and continues.  Called
+	 * under the task's lock. */
 	bool (*leave)(struct task_wait *pause);
-	/* It has left: end the task, which is cancelled. */
+	/* It has left the list: end the task, which is cancelled. */
 	void (*cancelled)(struct task_wait *pause);
-	const char *meanwhile; /* static: what goes on after the task's timeout */
+	const char *meanwhile; /* static: what continues after the task's timeout */
 };
 
 /* Embedded in the struct of its kind. */
@@ -51,7 +51,7 @@ struct task {
 	_Atomic unsigned refs;
 	pthread_mutex_t lock; /* rank 2; protects the fields below */
 	bool answered;
-	/* Of the task, or of its step, to stop it: */
+	/* What task_stop stops, of the task or of its step: */
 	struct pf_execution *execution;  /* borrowed, or NULL */
 	struct pf_worker *worker;        /* borrowed: where it runs, or NULL */
 	struct pf_executable *compiling; /* owned reference: compiled for it, or NULL */
@@ -62,7 +62,7 @@ struct task {
 	struct pf_timer abandon; /* armed once no process waits for it */
 	atomic_bool left, over;  /* no process waits for it; it has ended */
 	uint64_t timeout_ms;
-	const char *late; /* static: what becomes of it at its timeout */
+	const char *late; /* static: what happens to it at its timeout */
 };
 
 /* Make a task of a command at FILE, with one reference, which task_done takes. */
@@ -74,8 +74,8 @@ void task_set_id(struct task *task, struct json_object *o);
 struct task *task_ref(struct task *task);
 void task_unref(struct task *task);
 
-/* TASK has ended: answer with CODE and REPLY (taken), unless it was answered; or with ERR, which is
- * reported, too. */
+/* TASK has ended: answer it, unless it was answered, with CODE and REPLY (taken); or with
+ * ERR, which is also reported. */
 void task_done(struct task *task, int code, struct json_object *reply);
 void task_fail(struct task *task, const struct pf_err *err);
 
@@ -84,8 +84,8 @@ void task_fail(struct task *task, const struct pf_err *err);
 void task_runs_at(struct task *task, struct pf_worker *worker,
 		  struct pf_executable *compiling);
 
-/* Give up the compile that TASK waits for.  The worker whose end would stop the rest of TASK, or
- * NULL: no worker runs anything of it. */
+/* Give up the compile that TASK waits for.  Returns the worker that runs the rest of
+ * TASK, which only that worker's end would stop; NULL: no worker runs any of it. */
 struct pf_worker *task_stop(struct task *task);
 
 /* The text of its id, which the caller frees; NULL if it has none. */
@@ -118,8 +118,8 @@ void task_unqueue(struct task *task);
 /* Its position in the queue of its device, from 1; 0: it is not in it. */
 unsigned task_position(struct task *task);
 
-/* Answer ETIMEDOUT if TASK is not answered within MS milliseconds; LATE (static) says what becomes
- * of operations that had begun by then.  -EAGAIN: no thread. */
+/* Answer ETIMEDOUT if TASK is not answered within MS milliseconds; LATE (static) says
+ * what happens to operations that had begun by then.  -EAGAIN: no thread. */
 int task_set_timeout(struct task *task, uint64_t ms, const char *late,
 		     struct pf_err *err);
 

@@ -242,7 +242,7 @@ static int find_device(struct pf_fs *fs, struct json_object *o, const char *key,
 	return *ret ? 0 : pf_err_wrap(err, -ENODEV, "\"%s\"", key);
 }
 
-/* Key I of those that a command may have: of OTHERS, KEYS, and what all may have; or NULL. */
+/* Key I of those that a command may have: OTHERS, KEYS, and the common ones; or NULL. */
 static const char *known_key(size_t i, const char *const *others,
 			     const struct command_key *keys)
 {

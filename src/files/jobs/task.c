@@ -12,7 +12,7 @@
 static void timed_out(struct pf_timer *timer);
 static void abandoned(struct pf_timer *timer);
 
-/* It has ended: call its abandon timer off. */
+/* T has ended: disarm its abandon timer. */
 static void stop_waiting(struct task *t)
 {
 	if (pf_timer_disarm(t->fs->timers, &t->abandon))
@@ -247,7 +247,7 @@ void task_wait_check(struct task *t)
 
 	if (!task_cancelled(t))
 		return;
-	/* By now another step may wait, which checks by itself. */
+	/* Another step that waits by now checks by itself. */
 	pf_lock(&whole->lock);
 	taken.wait = take_wait_locked(whole, t);
 	pf_unlock(&whole->lock);

@@ -11,7 +11,7 @@
 
 /* --- serialized: the compiled program, for programs/ of a mount of the same plugin -- */
 
-/* Each open reads it from the cache, or has the plugin serialize it. */
+/* Each open reads it from the cache, or makes the plugin serialize it. */
 
 struct serialized {
 	struct pf_bytes *bytes; /* owned reference, or NULL: nothing */
@@ -74,8 +74,8 @@ static const struct pf_kind serialized = {
 /* --- optimized.hlo.pb: the program after the compiler's optimizations --------------- */
 
 /*
- * It may be as large as the program's constants, so it is not kept: each open has the plugin
- * write it into shared memory, where reads find it.
+ * It may be as large as the program's constants, so it is not kept: at each open the
+ * plugin writes it into shared memory, from which reads take it.
  */
 
 static int optimize(struct pf_open *of, struct pf_err *err)
@@ -122,7 +122,7 @@ static const struct pf_kind optimized = {
 	.free = program_node_free,
 };
 
-/* --- compiling for a request that waits --------------------------------------------- */
+/* --- compiles that a request waits for ----------------------------------------------- */
 
 struct compile_wait {
 	struct pf_wait waiter;

@@ -43,7 +43,7 @@ void program_node_free(struct pf_node *node)
 	program_unref(node->object);
 }
 
-/* Either this sees that the file is open, or source_open sees that the program is dead. */
+/* Either this function sees the open file, or source_open sees the dead program. */
 static void free_source(struct program *program)
 {
 	atomic_store(&program->dead, true);
@@ -158,7 +158,7 @@ static const struct {
 	{ ".pth", LIKE_JAX },
 };
 
-/* Refuse NAME, which is no program's, if its extension is one of those: -EINVAL. */
+/* Refuse NAME, not a program's name, if its extension is one of those: -EINVAL. */
 static int check_foreign(const char *name, struct pf_err *err)
 {
 	size_t len = strlen(name);

@@ -64,7 +64,7 @@ static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 	/* The options may have changed since it was written. */
 	int r = files_may_compile(program_of(of->node), of->cred.uid, NULL);
 
-	/* A program is whole when it is closed: nothing in its bytes says so. */
+	/* Only close(2) tells that a program is complete: its bytes do not. */
 	if (why == PF_COMMIT_FSYNC || r < 0) {
 		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
 		return;
@@ -299,7 +299,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (format == PF_PROGRAM_NONE)
 		files_drop_executable_locked(program);
 	else if (added)
-		pf_executable_compile(program->x, NULL, NULL); /* behind: see its error */
+		pf_executable_compile(program->x, NULL, NULL); /* in the background */
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs and executables, for the other rooms. */
+/* Programs and executables, for the other folders. */
 #ifndef PJRTFS_FILES_PROGRAMS_PROGRAMS_H
 #define PJRTFS_FILES_PROGRAMS_PROGRAMS_H
 
@@ -43,9 +43,9 @@ void program_node_free(struct pf_node *node);
 bool files_program_may(struct program *program, const struct pf_cred *cred, int want);
 
 /*
- * May user UID have programs compiled with OPTIONS, text as in options.json, or NULL; and PROGRAM
- * with its present options?  0, also for text that is no JSON; -EPERM: a flag that only the mount's
- * owner may set, which is then also in PROGRAM's error.
+ * May user UID have programs compiled with OPTIONS, text as in options.json, or NULL; and
+ * PROGRAM with its present options?  0, also for text that is not JSON; -EPERM: a flag
+ * that only the mount's owner may set, which is then also in PROGRAM's error.
  */
 int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err);
 int files_may_compile(struct program *program, uid_t uid, struct pf_err *err);
