@@ -259,7 +259,7 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
  */
 int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
 
-/* The state's name for people: "ready", "empty", "transferring" ... */
+/* The state's name for users: "ready", "empty", "transferring" ... */
 const char *pf_buffer_state_name(struct pf_buffer *buffer);
 
 /* The bytes in one format at the moment of opening, for one reader: HEAD, then BODY. */

@@ -204,7 +204,7 @@ int pf_executable_set_options(struct pf_executable *executable, const char *text
 int pf_executable_compile(struct pf_executable *executable, struct pf_wait *waiter,
 			  struct pf_err *err);
 
-/* 0, or why the last compile failed (-EINPROGRESS while it goes on). */
+/* 0, or why the last compile failed (-EINPROGRESS while it runs). */
 int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
 
 /*
@@ -229,8 +229,9 @@ struct pf_loaded *pf_executable_known(struct pf_executable *executable);
 struct pf_worker *pf_executable_worker(struct pf_executable *executable);
 
 /*
- * Cancel the compile under way: it fails with -ECANCELED, and its waiters are woken.  True if it
- * had begun: the plugin goes on with it.  False if it had not, or there was none.
+ * Cancel the compile under way: it fails with -ECANCELED, and its waiters are woken.
+ * True if it had begun: the plugin still finishes it.  False if it had not begun, or none
+ * was under way.
  */
 bool pf_executable_abandon(struct pf_executable *executable);
 
@@ -242,7 +243,8 @@ const char *pf_executable_state_name(enum pf_executable_state state);
 void pf_executable_fact(struct pf_executable *executable, const char *key,
 			struct pf_buf *out);
 
-/* Append signature.json and info.json (one line each); an empty object if there is none. */
+/* Append signature.json and info.json (one line each); an empty object if nothing is
+ * compiled. */
 void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
 void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
 

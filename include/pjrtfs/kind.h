@@ -514,7 +514,7 @@ struct pf_open {
 	struct pf_cred cred;  /* the opener's */
 	void *state;          /* the kind's; kind->release drops it */
 	bool goes_by_size;    /* the opener may have called stat(2) before */
-	_Atomic bool unsized; /* the kind's: only a read up to the end tells its size */
+	_Atomic bool unsized; /* the kind's: only a read up to the end finds its size */
 
 	/* The tree's. */
 	unsigned refs;        /* atomic */

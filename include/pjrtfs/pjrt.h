@@ -46,8 +46,8 @@ struct pj_plugin;
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err);
 
 /*
- * The same for a table that is in memory already.  API is read once and not kept; its functions
- * are borrowed for the life of the process.  NULL is refused as a plugin's mistake.
+ * The same for a table that is in memory already.  API is read once and not kept; its
+ * functions are borrowed until the process ends.  NULL is refused as a plugin's mistake.
  */
 int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
 		    struct pf_err *err);

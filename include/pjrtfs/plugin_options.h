@@ -6,7 +6,7 @@
 
 #include "pjrtfs/base.h"
 
-/* Compile options: JSON for people, CompileOptionsProto for plugins. */
+/* Compile options: JSON from users, CompileOptionsProto for plugins. */
 
 enum { PF_OPTIONS_MAX_DEVICES = 1024 /* that --devices can request */ };
 

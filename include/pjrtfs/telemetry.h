@@ -37,7 +37,7 @@ struct pf_lines {
 	unsigned max, first, n;
 	uint64_t end;   /* bytes appended so far */
 	uint64_t count; /* lines appended so far */
-	uint64_t lost;  /* lines that there was no memory for */
+	uint64_t lost;  /* lines that were dropped for lack of memory */
 };
 
 /*
@@ -45,7 +45,7 @@ struct pf_lines {
  */
 struct pf_lines_reader {
 	uint64_t next; /* where its last read ended, as it counts */
-	uint64_t pos;  /* where the log goes on once rest was read */
+	uint64_t pos;  /* where in the log it continues after rest */
 	uint64_t line; /* lines of the log before pos */
 	char *rest;    /* owned: of a line whose beginning it has read */
 	size_t rest_at, rest_len;

@@ -19,8 +19,8 @@ struct queue {
 	struct slot *slots; /* max_held of them, in the scheduler's array */
 	unsigned n_held;
 	uint64_t alone; /* ticket of the request that must be alone; 0: none */
-	/* The first request of each user: front requests are those of one user, who always comes
-	 * first; then the users in the order in which they are served. */
+	/* The first request of each user: front requests count as those of one user, who
+	 * is always first; then the users in the order in which they are served. */
 	struct pf_sched_request *users;
 };
 

@@ -84,7 +84,7 @@ static bool is_dead(const char *path)
 	return child > 0 && wait_for(child) == 1;
 }
 
-/* Detach the mount at PATH.  Only fusermount3 can do that for a user who is not root. */
+/* Detach the mount at PATH.  Users other than root need fusermount3 for that. */
 static int detach(const char *path)
 {
 	char *const argv[] = { "fusermount3",           "-u", "-z", "-q", "--",

@@ -478,7 +478,7 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 /* --- extended attributes ------------------------------------------------------------ */
 
-/* SIZE 0 asks for the length; a value that does not fit fails. */
+/* SIZE 0 requests the length; -ERANGE if the value does not fit. */
 static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, size_t size)
 {
 	if (code < 0)

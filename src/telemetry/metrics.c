@@ -184,7 +184,7 @@ void pf_meter_job(struct pf_telemetry *t, enum pf_outcome result)
 
 /* Metrics as Prometheus' text. */
 
-/* Samples of one metric stand together, so each metric goes through all of its meters. */
+/* Samples of one metric are adjacent, so each metric iterates over all of its meters. */
 struct printer {
 	struct pf_buf *out;
 	const char *labels[4]; /* pairs; the last pair is the sample's own */

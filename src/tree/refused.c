@@ -13,7 +13,7 @@
 
 enum { PATH_SHOWN = 256 }; /* bytes of a path's end that a sentence has */
 
-/* Is CODE an answer after which the kernel or a library goes on in another way? */
+/* Is CODE an answer after which the kernel or a library tries another way? */
 static bool is_noise(int code)
 {
 	return code == -EINTR || code == -EAGAIN || code == -ESTALE || code == -EXDEV ||

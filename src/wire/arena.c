@@ -136,7 +136,7 @@ void pf_arena_usage(struct pf_arena *a, uint64_t *used, uint64_t *limit)
 	*limit = a->limit;
 }
 
-/* --- the limit -------------------------------------------------------------------------- */
+/* --- the limit ---------------------------------------------------------------------- */
 
 /* The error that LEN bytes, which take NEED, are beyond the limit. */
 static int no_room(const struct pf_arena *a, uint64_t len, uint64_t need,
@@ -202,7 +202,7 @@ void pf_arena_discharge(struct pf_arena *a, uint64_t len)
 	atomic_fetch_sub(&a->used, len);
 }
 
-/* --- extents ---------------------------------------------------------------------------- */
+/* --- extents ------------------------------------------------------------------------ */
 
 /* The bytes that an extent of LEN bytes takes.  False: more than there can be. */
 static bool footprint(const struct pf_arena *a, uint64_t len, uint64_t *ret)
@@ -247,7 +247,8 @@ int pf_arena_grow(struct pf_arena *a, struct pf_extent *extent, uint64_t len,
 	if (pf_heap_extend(&a->heap, extent, need))
 		return 0;
 	pf_arena_discharge(a, more);
-	/* Moving needs both places at once; ask for room to grow, then for what is needed. */
+	/* Moving needs both places at once; try with room to grow, then with what is
+	 * needed. */
 	r = pf_arena_alloc(a, len > extent->len * 2 ? len : extent->len * 2, &moved,
 			   NULL);
 	if (r < 0)

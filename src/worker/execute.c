@@ -444,7 +444,8 @@ static int locate_result(struct execution *x, size_t i, char *reply, struct pf_o
 					      &x->results[i], 1, err);
 		return copy_result(result, out, err);
 	}
-	/* Memory of a processor goes with this process, so a copy is made, if there is room. */
+	/* A processor's memory is lost with this process, so copy it, if there is
+	 * room. */
 	if (out->where == PF_WHERE_DEVICE &&
 	    strcmp(x->worker->client->platform, "cpu") == 0)
 		(void)copy_result(result, out, NULL);

@@ -15,7 +15,7 @@
 #define SMALL_MIN (64 * MIB) /* bytes of the front part: */
 #define SMALL_SHARE 16       /* so much of the pool */
 #define SMALL_MOST (MIB << 19)
-#define CHECK_MEMORY (16 * MIB) /* ask the system before so much is touched */
+#define CHECK_MEMORY (16 * MIB) /* check the system's memory before touching so much */
 
 uintptr_t pf_pool_base;
 size_t pf_pool_size;

@@ -140,8 +140,8 @@ static void get_busy(struct pf_worker *worker)
 /*
  * Take a request that is worth a thread of its own; its length, or as pf_ring_take says.
  *
- * Freeing buffers and blocks is quick, and is done here, in the order the daemon asked
- * for it: so memory freed before an execution is free for the execution's results.
+ * Freeing buffers and blocks is quick, and is done here, in the order of the daemon's
+ * requests: so memory freed before an execution is free for the execution's results.
  */
 static ssize_t take(struct pf_work *work, void *message)
 {

@@ -192,7 +192,7 @@ static void round_slow(double value, int n, uint64_t *digits, int *exponent)
 	*exponent = atoi(p + 1) - (n - 1);
 }
 
-/* Write digits * 10^exponent the way people do. */
+/* Write digits * 10^exponent as in common notation: positional, or with an exponent. */
 static size_t print_digits(char *dst, uint64_t digits, int exponent)
 {
 	char text[20];

@@ -10,15 +10,15 @@
 static const unsigned char magic[] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
 
 /*
- * A reader over the header's text, a Python dict literal.  What is there may be only its
- * beginning: where the text ends too early a function returns MORE if the file goes on
- * and an error if this was all.
+ * A reader over the header's text, a Python dict literal.  It may be there only in part:
+ * if the text ends too early, a function returns MORE if the file continues and an error
+ * if not.
  */
 enum { MORE = 0, DONE = 1 };
 
 struct reader {
 	const char *p, *end;
-	bool cut; /* the header goes on behind end */
+	bool cut; /* the header continues behind end */
 	struct pf_err *err;
 };
 

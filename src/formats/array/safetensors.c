@@ -2,7 +2,7 @@
 /*
  * .safetensors headers.
  *
- * The parser goes over the text once and allocates only its result: a tree of objects of the
+ * The parser reads the text once and allocates only its result: a tree of objects of the
  * longest header would take gigabytes, and the grammar is small.
  */
 #include <assert.h>

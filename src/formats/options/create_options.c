@@ -54,8 +54,8 @@ static bool is_int64(struct json_object *value)
 }
 
 /*
- * json-c makes INT64_MIN of every smaller integer, and only the text tells them apart.  So
- * INT64_MIN is refused, which no option needs.
+ * json-c makes INT64_MIN of every smaller integer, and only the text distinguishes them.
+ * So INT64_MIN is refused, which no option needs.
  */
 static bool is_cut(struct json_object *value)
 {

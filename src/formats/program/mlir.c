@@ -35,7 +35,7 @@ struct scan {
 	struct pf_err *err;
 };
 
-/* Dialects that people have programs in, and the tools that write them. */
+/* Dialects in which users have programs, and the tools that write them. */
 static const struct {
 	const char *dialect, *of;
 } foreign[] = {

@@ -277,7 +277,7 @@ static bool is_all_blank(const char *p, size_t len)
 	return len == 0;
 }
 
-/* The beginnings of files that people take for programs, and what to do with them. */
+/* The beginnings of files that users mistake for programs, and the remedy for each. */
 static const struct {
 	const char *magic;
 	size_t len;
@@ -318,7 +318,8 @@ static const char *foreign_text(const char *p, size_t len)
 	return NULL;
 }
 
-/* The name of a format that people take for a program, and a remedy; NULL: none is known. */
+/* The name of a format that users mistake for a program, and a remedy; NULL: none is
+ * known. */
 static const char *foreign(enum pf_program_format format, const char *p, size_t len)
 {
 	for (size_t i = 0; i < PF_ARRAY_SIZE(magics); i++)
