@@ -94,7 +94,7 @@ refused() # STATUS TEXT OPTION...
 }
 refused 2 'sandbox: expected strict, device or off, found "loose"' --sandbox loose
 refused 2 'sandbox read: expected an absolute path, found "x"' --sandbox-read "$name:x"
-refused 2 'sandbox_uid: expected the number of a user other than root' --sandbox-uid 0
+refused 2 'sandbox uid: expected the number of a user other than root' --sandbox-uid 0
 refused 1 "sandbox_write $work/none: No such file or directory" --sandbox-write "$work/none"
 
 # -- a kernel without Landlock: no file is opened at all, and what needs some is refused
