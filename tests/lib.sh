@@ -21,13 +21,13 @@ data=$top/tests/data
 # shellcheck disable=SC2034
 if [ "$(id -u)" = 0 ]; then others=yes; else others=; fi
 
-# Seconds that something which comes may take; tests that wait for it end sooner.
+# Seconds that tests wait at most for an expected event.
 patience=${PJRTFS_TEST_PATIENCE:-20}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pjrtfs-test.XXXXXX")
 cd "$work"
 
-export XDG_CONFIG_HOME=$work/config # nothing of who runs the tests
+export XDG_CONFIG_HOME=$work/config # not that of the user who runs the tests
 
 # Does the kernel have Landlock?  The same number everywhere: landlock_create_ruleset.
 has_landlock()
@@ -36,16 +36,17 @@ has_landlock()
 }
 
 mkdir "$work/.faulty"
-faults=$work/.faulty/faults # what the faulty plugin fails in
-# Options that load it.  It reads what it fails in: without Landlock a sandbox lets it read nothing.
+faults=$work/.faulty/faults # the faults of the faulty plugin
+# Options that load it.  The plugin reads the file of faults, which a sandbox without Landlock
+# forbids.
 faulty_options=(--plugin "faulty=$build/tests/faults/faulty_plugin.so")
 if has_landlock; then
 	faulty_options+=(--sandbox-read "faulty:$work/.faulty")
 else
 	faulty_options+=(--sandbox faulty:off)
 fi
-lib_mounts=()  # every mount point, and beside it
-lib_daemons=() # the daemon that serves it, or nothing once it has ended
+lib_mounts=()  # every mount point, and at the same index
+lib_daemons=() # the daemon that serves it, or '' once it has ended
 
 # End the test as failed, with a sentence.
 fail()
@@ -54,7 +55,7 @@ fail()
 	exit 1
 }
 
-# What the test cannot do without, as a command; else the test is skipped (exit 77).
+# requires COMMAND...: skip the test (exit 77) if the command fails.
 requires()
 {
 	"$@" >/dev/null 2>&1 || {
@@ -97,8 +98,8 @@ fails_with()
 	esac
 }
 
-# For a test in a mount namespace of its own: let go of the mounts of other tests that run just
-# now.  As long as this copy of them is there, theirs do not end.
+# For a test in a mount namespace of its own: unmount the copies of other tests' mounts; as long as
+# they exist, those tests' daemons do not exit.
 forget_mounts()
 {
 	local at
@@ -121,14 +122,14 @@ own_namespace()
 	forget_mounts
 }
 
-# What mount_pjrtfs cannot do without, for a test that mounts in another way.
+# The requirements of mount_pjrtfs, for a test that mounts in another way.
 requires_mount()
 {
 	requires test -w /dev/fuse
 	requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
 }
 
-# Let the faulty plugin fail otherwise from now on: faults SPEC...; faults: in nothing.
+# faults SPEC...: set the faulty plugin's faults from now on; without SPEC it works.
 faults()
 {
 	printf '%s\n' "$@" >"$faults.new"
@@ -261,7 +262,7 @@ same()
 	bounded cmp "$1" "$2" || fail "$1 is not $2"
 }
 
-# gone FILE...: there is no such file.
+# gone FILE...: none of the files exists.
 gone()
 {
 	while [ $# -gt 0 ]; do
@@ -372,7 +373,7 @@ lib_end()
 			echo "--- what pjrtfs said" >&2
 			tail -n 100 "${lib_mounts[i]}.log" >&2
 		fi
-		# rmdir fails while something is mounted there, and then nothing is removed.
+		# rmdir fails while a mount remains there, and then no file is removed.
 		timeout 5 rmdir "${lib_mounts[i]}" 2>/dev/null || {
 			echo "still mounted: ${lib_mounts[i]}" >&2
 			exit 1

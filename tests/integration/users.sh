@@ -23,7 +23,7 @@ cp "$data/x.npy" "$data/y.npy" "$b/"
 cp "$data/x.npy" "$data/y.npy" "$data/add.mlir" .
 chmod 644 ./*.npy add.mlir
 
-# -- who may not write a directory makes nothing in it
+# -- a user without write permission on a directory makes no files in it
 fails_with 'ermission denied' as 1001 touch "$b/mine.npy"
 fails_with 'ermission denied' as 1001 touch "$mnt/programs/mine.mlir"
 fails_with 'ermission denied' as 1001 rm "$b/x.npy"
@@ -70,7 +70,7 @@ bounded chmod 755 "$mnt/programs/all"
 fails_with 'ermission denied' as 1001 rmdir "$mnt/executables/all/private"
 bounded chmod 1777 "$mnt/programs/all"
 
-# -- someone else's 0600 is EACCES: to read, as an input, in each view, to stat by command
+# -- another user's 0600 is EACCES: to read, as an input, in each view, to stat by command
 as 1001 chmod 600 "$b/all/z.npy"
 for view in npy raw txt json; do
 	fails_with 'ermission denied' as 1002 cat "$b/all/z.$view"
@@ -109,12 +109,12 @@ as_run 1001 'x x -> all/z'
 equal "owner and mode" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
 run add 'x y -> all/z'
 equal "owner and mode, by root" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
-# over one that others may write
+# over a file that other users may write
 as 1001 chmod 666 "$b/all/z.npy"
 as_run 1002 'x x -> all/z'
 equal "owner and mode, by another" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 666'
 
-# -- a program that is not readable does not run for others
+# -- other users cannot run a program that they cannot read
 as 1001 chmod 600 "$mnt/programs/all/add.mlir"
 fails_with 'ermission denied' as 1002 bash -c 'echo "x y -> all/n" >"$1"' - \
 	"$mnt/executables/all/add/run"
@@ -124,7 +124,7 @@ as 1002 bash -c 'exec 3<>"$1"
 tells reply '"errno":"EACCES"'
 as 1001 bash -c 'echo "x y -> all/m" >"$1"' - "$mnt/executables/all/add/run"
 
-# -- a directory that is closed to others closes what is in it, in commands too
+# -- a directory without search permission also protects its files from commands
 as 1001 mkdir -m 700 "$b/all/home"
 as 1001 cp x.npy "$b/all/home/"
 fails_with 'ermission denied' as 1002 cat "$b/all/home/x.npy"
@@ -156,7 +156,7 @@ fails_with 'ermission denied' as_run 1001 'x y -> all/g'
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 bash -c 'cat "$2/y.npy" >/dev/null
 	echo "x y -> all/g" >"$1"' - "$mnt/executables/add/run" "$b"
 
-# -- who may not read a program sees nothing of what is made of it
+# -- users who cannot read a program cannot read its executable's files
 as 1001 bash -c 'umask 077; cp add.mlir "$1"' - "$mnt/programs/all/secret.mlir"
 x=$mnt/executables/all/secret
 equal "its rights" "$(bounded stat -c '%u %a' "$x")" '1001 500'
@@ -254,7 +254,7 @@ fails_with 'ermission denied' as 1001 cp x.npy "$b/"
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 cp x.npy "$b/"
 equal "its group" "$(bounded stat -c '%u %g' "$b/x.npy")" '1001 2000'
 
-# -- what names others' programs is for the mount's owner
+# -- only the mount's owner reads files that name other users' programs
 mount_pjrtfs -o allow_other
 bounded cp add.mlir "$mnt/programs/"
 p=$mnt/plugins/${plugin:-cpu}

@@ -60,7 +60,7 @@ bounded jq -r .error "$b/t.json" | grep -q 'line 2, column 3: "five"' ||
 fails_with '' run add 'x t -> never'
 gone "$b/never.npy"
 
-# -- .raw: U8[n] unless it was told what it is
+# -- .raw: U8[n] unless another type and shape were declared
 printf abc | bounded tee "$b/r.raw" >/dev/null
 equal "r" "$(bounded jq -c '[.dtype, .shape]' "$b/r.json")" '["U8",[3]]'
 shows "$b/r.txt" '97 98 99'
@@ -78,7 +78,7 @@ cat x.raw x.raw >long.raw
 fails_with 'Invalid argument' cp long.raw "$b/c.raw"
 bounded jq -r .error "$b/c.json" | grep -q 'F32\[2,3\] takes 24 bytes' ||
 	fail "too many bytes"
-# it may be tried again
+# the write may be repeated
 bounded cp x.raw "$b/c.raw"
 shows "$b/c.txt" $'1 2 3\n4 5 6'
 # types that .npy cannot name, one element a byte below a byte
@@ -130,7 +130,7 @@ for line in hello '1 2 x' '1,,2' '1 2+j'; do
 	tells "$b/wrong.json" '"state":"error"' '"error":"line 1'
 	bounded rm "$b/wrong.txt"
 done
-# rows and blocks that are unequal; what comes after a line that was refused is refused, too
+# rows and blocks that are unequal; after a refused line all further lines are refused
 exec 3>"$b/rows.txt"
 printf '1 2\n3 ' >&3
 printf '4\n5 6\n' >&3 || fail "rows of two numbers were refused"
@@ -146,7 +146,7 @@ shows "$b/rows.txt" '7 8'
 fails_with 'rite error: Invalid argument' \
 	bash -c 'printf "1 2\n3 4\n\n5 6\n\n7 8\n" >"$1"' - "$b/blocks.txt"
 tells "$b/blocks.json" 'block 2 ends with 1 rows, the first has 2'
-# what a type may still be given to is kept, and told by close
+# bytes that may still get a type are kept, and close(2) reports it
 for line in '1 2' true 1e50 1+2j 300; do
 	say "$b/typed.txt" "$line" || fail "refused by write: $line"
 done
@@ -159,7 +159,7 @@ fails_with 'rite error: Numerical result out of range' say "$b/bytes.txt" '1 300
 say "$b/bytes.txt" '1 255'
 shows "$b/bytes.txt" '1 255'
 
-# -- an array without elements is an empty text; of its shape a text tells nothing
+# -- an array without elements is an empty text, which does not determine a shape
 npy '<f4' '(0, 3)' </dev/null >none.npy
 bounded cp none.npy "$b/none.npy"
 equal "as text" "$(bounded cat "$b/none.txt" && echo .)" .

@@ -51,7 +51,7 @@ stop()
 }
 trap 'stop; lib_end' EXIT
 
-# What goes away meanwhile may be missed: each tool says so of those names only.
+# Names that disappear meanwhile may be missed: each tool reports only those.
 allowed='file changed as we read it|mlir|executables|up\.|mv\.|part|out[0-2]'
 ends()
 {

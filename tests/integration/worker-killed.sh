@@ -64,7 +64,7 @@ eventually grep -qx ready "$at/state"
 eventually grep -qx ok "$mnt/health"
 equal "the new worker" "$(ps -o ppid= -p "$(bounded cat "$at/pid")" | tr -d ' ')" "$daemon"
 
-# -- small outputs and those in the shared pool are still there, also for who had them open
+# -- small outputs and those in the shared pool are kept, also for processes that had them open
 shows "$b/small.txt" $'11 22 33\n44 55 66'
 same "$b/unread.npy" large.npy
 bounded python3 - "$b" <<'END'
@@ -87,7 +87,7 @@ exec 3<&-
 same "$b/notlarge.npy" notlarge.npy
 bounded jq -e '.state == "ready"' "$b/notlarge.json" >/dev/null
 
-# -- the first commands after it work: executables and buffers come back
+# -- the first commands after it work: executables and buffers are loaded again
 kill_worker
 run add 'x small -> again'
 shows "$b/again.txt" $'12 24 36\n48 60 72'

@@ -19,7 +19,7 @@ set_to() # FILE KEY VALUE
 {
 	bounded setfattr -n "user.pjrtfs.$2" -v "$3" "$1"
 }
-# what is told of x: type, shape, state
+# attributes of x: type, shape, state
 told()
 {
 	bounded jq -c '[.dtype, .shape, .state]' "$b/$1.json"
@@ -41,7 +41,7 @@ run add 'x x -> z'
 equal "an output's" "$(get "$b/z.npy" dtype)$(get "$b/z.npy" shape)" 'F32[2,3]'
 equal "a scalar's shape" "$(packed 'f<' 1 | npy '<f4' '()' | bounded tee "$b/s.npy" >/dev/null && get "$b/s.npy" shape)" '[]'
 
-# -- what there is none of
+# -- attributes that do not exist
 fails_with 'No such attribute' get "$b/x.npy" none
 fails_with 'No such attribute' bounded getfattr -n user.other "$b/x.npy"
 bounded touch "$b/scratch"
@@ -71,7 +71,7 @@ fails("ENODATA EOPNOTSUPP", os.getxattr, x, "user.mine")
 # flags
 fails("EEXIST", os.setxattr, x, "user.pjrtfs.dtype", b"F32", os.XATTR_CREATE)
 os.setxattr(x, "user.pjrtfs.dtype", b"F32", os.XATTR_REPLACE)
-# what only tells: copies may set it, and everything may be removed; nothing changes
+# read-only attributes: setting and removing them succeeds, for tools that copy, without effect
 for name in names:
     before = os.getxattr(x, name)
     if name.split(".")[2] not in ("dtype", "shape", "memory"):
@@ -95,7 +95,7 @@ with open(b + "/x.npy", "rb") as f, open(sys.argv[2], "rb") as g:
 ' "$b" "$data/x.npy"
 equal "still" "$(told x)" '["F32",[2,3],"ready"]'
 
-# -- a .raw says nothing of what it is: said before
+# -- a .raw file has no type: attributes set it beforehand
 bounded touch "$b/r.raw"
 set_to "$b/r.raw" dtype F32
 set_to "$b/r.raw" shape '[2,3]'
@@ -104,7 +104,7 @@ bounded cp x.raw "$b/r.raw"
 equal "r" "$(told r)" '["F32",[2,3],"ready"]'
 run add 'x r -> z'
 shows "$b/z.txt" $'2 4 6\n8 10 12'
-# in the other order, by other names of type and shape
+# in reverse order, with other names of type and shape
 bounded touch "$b/o.raw"
 set_to "$b/o.raw" shape 3,2
 set_to "$b/o.raw" dtype '<i4'
@@ -128,14 +128,14 @@ fails_with '' run add 'late r -> never'
 set_to "$b/late.raw" dtype S32
 eventually sh -c '[ "$(jq -c "[.dtype, .shape]" "$1")" = "[\"S32\",[3,2]]" ]' - "$b/late.json"
 shows "$b/late.txt" $'1065353216 1073741824\n1077936128 1082130432\n1084227584 1086324736'
-# what does not fit changes nothing
+# an impossible value changes nothing
 fails_with 'Invalid argument' set_to "$b/late.raw" shape '[7]'
 equal "late" "$(told late)" '["S32",[3,2],"ready"]'
 head -c 23 x.raw | bounded tee "$b/odd.raw" >/dev/null
 fails_with 'Invalid argument' set_to "$b/odd.raw" dtype F32
 equal "odd" "$(told odd)" '["U8",[23],"ready"]'
 
-# -- a scratch file is told what it will be
+# -- attributes set a scratch file's later type and shape
 bounded cp x.raw "$b/scratch"
 set_to "$b/scratch" dtype S16
 set_to "$b/scratch" shape '[3,4]'
@@ -194,7 +194,7 @@ bounded cp "$data/x.npy" "$b/p.npy"
 equal "memory" "$(bounded jq -r '.memory + .state' "$b/p.json")" pinned_hostready
 same "$b/p.npy" "$data/x.npy"
 
-# -- kept by mv, told by cp -a and tar
+# -- kept by mv, copied by cp -a and tar
 bounded mv "$b/p.npy" "$b/p2.npy"
 equal "after mv" "$(get "$b/p2.npy" memory)" pinned_host
 bounded cp -a "$b/late.raw" "$b/late2.raw"
@@ -202,7 +202,7 @@ equal "a copy" "$(bounded cat "$b/late2.raw" | md5sum)" "$(md5sum <x.raw)"
 bounded tar --xattrs --xattrs-include='user.*' -C "$b" -cf t.tar late.raw
 tar --xattrs --xattrs-include='user.*' -tvvf t.tar | grep -q 'user.pjrtfs.dtype'
 
-# -- rights: who may read the file reads them, who may write it sets them
+# -- rights: reading attributes needs read permission on the file, setting them write permission
 if [ -n "$others" ]; then
 	as()
 	{

@@ -27,7 +27,7 @@ bounded cp data.npy "$b/data.npy"
 zero_copy data
 same "$b/data.npy" data.npy
 
-# Written in pieces that are no multiple of anything, too.
+# Also written in pieces of odd lengths.
 bounded dd if=data.npy of="$b/pieces.npy" bs=4097 status=none
 zero_copy pieces
 same "$b/pieces.npy" data.npy

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What is installed does not show the folder in which it was built, so the same sources give the
-# same bytes elsewhere; and its symbols are bound at the start, so that they cannot be changed.
+# Installed files do not contain the path of the build folder, so the same sources give the same
+# bytes in any folder; and programs bind symbols at start-up, so that they cannot be changed later.
 set -eu
 top=$(cd "$srcdir" && pwd)
 for program in pjrtfs pjrtfs-worker; do

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Use a compilation cache hard, as a daemon would, and see that nothing is lost.
+ * Stress a compilation cache as daemons do, and check that no entry is lost.
  *
  *     cache_stress fill DIR SEED          put entries until killed
  *     cache_stress mixed DIR SEED N MAX   N puts, hits, evictions; a maximum of MAX bytes;

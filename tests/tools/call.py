@@ -69,7 +69,7 @@ def read_all(fd, piece=MIB):
 
 
 def adds(fd):
-    """The descriptor works, and nothing is left over."""
+    """The descriptor works, and no reply is left over."""
     equal("write", os.write(fd, X + Y), len(X + Y))
     equal("sum", os.read(fd, 4096), SUM)
     equal("behind it", os.read(fd, 4096), b"")
@@ -153,7 +153,7 @@ def large_arrays(d):
     # a read is as long as it can be
     write_all(fd, npy("<u4", (n,), data))
     equal("a long read", len(os.read(fd, 4 * n + 1000)), 4 * n + HEAD)
-    # what was never read goes with the descriptor
+    # closing the descriptor drops unread results
     write_all(fd, npy("<u4", (n,), data))
     os.close(fd)
     eventually("all is given back", lambda: used() <= before)
@@ -167,7 +167,7 @@ def large_arrays(d):
 
 @case
 def middling_results(d):
-    """Results that are copied into the pool, and several that come with the answer."""
+    """Results that are copied into the pool, and several inside the answer."""
     for n in (1024, 1025, 5000, 262143, 262144, 300000):
         path = inverter(f"call_m{n}", n)
         before = used()
@@ -306,7 +306,7 @@ def one_descriptor_for_several(d):
     other = os.dup(fd)
     os.write(fd, X)
     equal("child", end_of(child(lambda: os.write(other, Y))), 0)
-    os.close(other)  # nothing is lost by closing one of two
+    os.close(other)  # closing one of two descriptors loses no data
     equal("sum", read_all(fd), SUM)
     # a reader that is there first
     got = []
@@ -327,7 +327,7 @@ def one_descriptor_for_several(d):
 
 
 def polled(fd, ms):
-    """What poll(2) says of one descriptor, within MS milliseconds."""
+    """The events that poll(2) reports for one descriptor within MS milliseconds."""
     p = select.poll()
     p.register(fd, select.POLLIN | select.POLLOUT)
     return dict(p.poll(ms)).get(fd, 0)
@@ -403,7 +403,7 @@ def wrong_inputs(d):
             (b"\n", ".npy"), (b"{}", ".npy"), (b"\x93NUMPY\x09\0", "version"),
             (npy("<f4", (-1, 3), b""), "input 0")):
         fails("EINVAL", os.write, fd, bad)
-        fails("EINVAL", os.write, fd, X)  # until it was told
+        fails("EINVAL", os.write, fd, X)  # until it got the error
         told(fd, "EINVAL", why)
         adds(fd)
         # as the second input, in the same write and in another
@@ -579,12 +579,12 @@ def the_worker_dies_during(d):
     time.sleep(0.2)
     os.kill(pid, signal.SIGKILL)
     equal("reader", end_of(pid), -signal.SIGKILL)
-    # or who does not want to wait
+    # or a reader with O_NONBLOCK
     other = opened(path, os.O_RDWR | os.O_NONBLOCK)
     os.write(other, one)
     fails("EAGAIN", os.read, other, 100)
     os.close(other)
-    # others are answered meanwhile
+    # other calls are answered meanwhile
     more = opened(adder())
     adds(more)
     pid = child(told, fd, "EIO", "call_ever: ")

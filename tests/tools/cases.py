@@ -246,7 +246,7 @@ def content(path):
 
 
 def about(path):
-    """What x.json tells of the buffer that PATH is a view of."""
+    """The contents of x.json, for the buffer that PATH is a view of."""
     return json.loads(content(path[:path.rindex(".")] + ".json"))
 
 

@@ -126,7 +126,7 @@ def one_tensor(d):
         equal("raw", content(d + "/x.raw"), data[-12:])
         told = about(d + "/x.safetensors")
         equal("type", (told["dtype"], told["shape"], told["state"]), ("F32", [3], "ready"))
-    # as any other view: unlisted, of another array
+    # like any other view: not listed; of another array
     make(d + "/y.npy", floats(4, 5))
     got = content(d + "/y.safetensors")
     n = struct.unpack("<Q", got[:8])[0]
@@ -147,7 +147,7 @@ def one_tensor(d):
 
 @case
 def no_tensor(d):
-    """A file without tensors holds nothing: an empty directory, or refused."""
+    """A file without tensors is an empty directory, or refused."""
     data = framed(b"{}")
     try:
         make(d + "/x.safetensors", data)
@@ -219,7 +219,7 @@ def scratch_and_rename(d):
     equal("junk", content(d + "/junk"), data[:-1])
     fails("ENOENT", os.stat, d + "/j")
     os.unlink(d + "/junk")
-    # a directory that is no checkpoint, and a buffer, are in the way
+    # a directory that is not a checkpoint, and a buffer, occupy the name
     os.mkdir(d + "/dir")
     make(d + "/dir/x.npy", floats(1))
     fails("EEXIST EINVAL EISDIR ENOTEMPTY", make, d + "/dir.safetensors", data)
@@ -257,7 +257,7 @@ def file_of_a_directory(d):
     told = json.loads(content(d + "/m.json"))
     equal("json", (told["state"], told["tensors"], told["written"]),
           ("ready", len(MODEL), len(data)))
-    # who has it open keeps it, as he keeps any file
+    # an open descriptor keeps it, like any file
     fd = os.open(path, os.O_RDONLY)
     cases.shutil.rmtree(d + "/m")
     fails("ENOENT", os.stat, path)
@@ -318,13 +318,13 @@ def written_in_place(d):
     equal("listing", os.listdir(d), ["m"])
     equal("the old tensor", os.pread(view, 8, 0), struct.pack("<2f", 3, 4))
     os.close(view)
-    # what else is in the directory is not lost
+    # other files in the directory are kept
     make(d + "/m/mine.npy", floats(5))
     fails("ENOTEMPTY", make, path, data)
     equal("mine", content(d + "/m/mine.txt"), b"5\n")
     shows(d + "/m", model + [f32("mine", 5)])
     os.unlink(d + "/m/mine.npy")
-    # cut short: refused, and the former tensors are gone, as any former value
+    # truncated: refused, and the former tensors are lost, like any former value
     os.truncate(path, len(data) - 4)
     equal("listing", os.listdir(d), ["m.safetensors"])
     equal("state", state(path), "incomplete")
@@ -409,7 +409,7 @@ def refused(d):
 
 @case
 def refused_at_once(d):
-    """What the first bytes tell is refused by write(2), which a shell's echo reports."""
+    """write(2) refuses errors in the first bytes, and a shell's echo reports them."""
     fd = os.open(d + "/a.safetensors", os.O_WRONLY | os.O_CREAT)
     fails("EINVAL", os.write, fd, b"\x93NUMPY\x01\0 no safetensors at all")
     os.close(fd)
@@ -441,7 +441,7 @@ def enormous_headers(d):
     fails("EINVAL E2BIG", os.write, fd, struct.pack("<Q", 10_000_000 * size + 1) + b'{"')
     os.close(fd)
     holds("at once", time.monotonic() - began < 1)
-    # a million: a header as large as may be, and too many tensors
+    # a million: a header of the maximum size, and too many tensors
     n = 1_500_000
     began = time.monotonic()
     fd = os.open(d + "/b.safetensors", os.O_WRONLY | os.O_CREAT)

@@ -76,7 +76,7 @@ def batch(d):
     equal("ids", [r.get("id") for r in reply["replies"]], [1, 2, None, None])
     equal("t", text(d + "/t"), b"21 42 63\n")
     fails("ENOENT", os.stat, d + "/x.npy")
-    # stops at the first failure, and tells which it was
+    # stops at the first failure, and reports its number
     reply = refused("ENOENT", "step 1: delete", op="batch", steps=[
         {"op": "stat", "buffer": "batch/t"},
         {"op": "delete", "buffer": "batch/none"},
@@ -131,7 +131,7 @@ def batch_names(d):
         equal("w", text(d + "/w"), b"10 20 30\n")
         os.unlink(d + "/args/0.npy")
         os.unlink(d + "/args/1.npy")
-        # the old value is gone for steps after that one, and for nobody before
+        # only steps after that one no longer see the old value
         os.chmod(d + "/t.npy", 0o600)
         ok(op="batch", steps=[
             step([here + "t", here + "y"], [here + "before"]),
@@ -144,7 +144,7 @@ def batch_names(d):
 
 @case
 def batch_stops(d):
-    """What is before the step that fails is there; what is after it has not begun."""
+    """Results of steps before the failed one are kept; steps after it have not begun."""
     program("add", ADD)
     numbers(d, x=(1, 2, 3), y=(10, 20, 30), short=(1, 2))
     here = "batch_stops/"
@@ -209,7 +209,7 @@ def repeat(d):
 
 @case
 def interrupted(d):
-    """Who is stopped in a long loop keeps the state that was reached."""
+    """A loop that is stopped keeps the state it reached."""
     program("step", STEP)
     numbers(d, p=(0, 0, 0), g=(0, 0, 0))
     ok(op="create", buffer="interrupted/n", dtype="S32", shape=[], fill=0)
@@ -232,7 +232,7 @@ def interrupted(d):
 
 @case
 def watched(d):
-    """What a loop will replace can be used until then, if the program lets it be."""
+    """Other users can use a loop's arguments until it replaces them, unless it donates them."""
     program("add", ADD)
     numbers(d, p=(0, 0, 0), one=(1, 1, 1))
     here = "watched/"
@@ -284,7 +284,7 @@ def watched(d):
 
 @case
 def shared(d):
-    """What a step consumes is gone for the next, also if others share its memory."""
+    """Later steps cannot use a consumed value, even if other buffers share its memory."""
     program("add", ADD)
     here = "shared/"
     for copied in (False, True):
@@ -303,7 +303,7 @@ def shared(d):
 
 @case
 def signals(d):
-    """A signal that is handled makes nothing be done twice, or not at all."""
+    """After a handled signal each command has run exactly once."""
     program("add", ADD)
     numbers(d, one=(1, 1, 1))
     here = "signals/"
@@ -359,7 +359,7 @@ def names(d):
     reply = refused("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
                     inputs=["names/p", "names/n", "names/n"],
                     outputs=["names/a", "names/b"], **o)
-    # what is no name of a buffer
+    # names that buffers cannot have
     for name in "x.json", "ns.sharding.json":
         refused("EINVAL", "is what is known of a buffer", outputs=["names/a", name],
                 inputs=["names/p", "names/n", "names/g"], **o)
@@ -396,7 +396,7 @@ def names(d):
 
 @case
 def directories(d):
-    """A directory stands for its buffers in JAX's order."""
+    """A directory as an argument means its buffers in JAX's order."""
     arguments = ", ".join(f"%a{i}: tensor<i32>" for i in range(12))
     pieces = "\n".join(f"%c{i} = stablehlo.reshape %a{i} : (tensor<i32>) -> tensor<1xi32>"
                        for i in range(12))
@@ -470,7 +470,7 @@ def several_devices(d):
         numbers(there, x=(10, 20, 30))
         o = dict(op="execute", executable="sum")
         here = "several_devices/"
-        # one word stands for the name on each device
+        # one word means that name on each device
         reply = ok(inputs=[here + "x"], outputs=[here + "s"], **o)
         equal("devices", [row[0]["device"] for row in reply["outputs"]], [device(0), device(1)])
         equal("here", text(d + "/s"), b"11 22 33\n")
@@ -487,7 +487,7 @@ def several_devices(d):
         equal("fed", text(d + "/x1"), b"21 21 21\n")
         equal("not fed", text(there + "/x1"), b"10 10 10\n")
         equal("its result", text(there + "/c"), b"21 21 21\n")
-        # an array is made where its name leads
+        # an array is made on the device that its name selects
         ok(op="create", buffer=device(1, "/") + here + "made", dtype="F32", shape=[3], fill=7)
         equal("made there", about(there + "/made.txt")["device"], device(1))
         ok(inputs=[[here + "x"], [here + "made"]], outputs=[here + "s"], **o)
@@ -599,14 +599,14 @@ def long_ones(d):
     # at once: they might be all that the plugin has threads for
     for name, n in (("long", 10**11), ("medium", 4 * 10**9), ("short", 1000)):
         ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
-    # a time limit answers at once; what began goes on, and gives nothing
+    # a time limit answers at once; a running execution continues, and its results are dropped
     began = time.monotonic()
     refused("ETIMEDOUT", "within 200 ms; what had begun goes on", timeout_ms=200,
             **{**o, "inputs": ["long_ones/medium"], "outputs": ["long_ones/never"]})
     holds("at once", time.monotonic() - began < cases.PATIENCE / 4)
     ok(timeout_ms=100000, **{**o, "inputs": ["long_ones/short"]})
     holds("n", text(d + "/n") != b"0\n")
-    # a job, while others are served
+    # a job, while other commands are answered
     reply = ok(**{**o, "inputs": ["long_ones/long"], "async": True})
     equal("state", content(job_of(reply) + "/state"), b"running\n")
     refused("ETIMEDOUT", "within 100 ms; the job goes on", op="wait", job=reply["job"],

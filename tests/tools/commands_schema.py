@@ -14,7 +14,7 @@ fd = -1
 
 
 def examples(d):
-    """A command of each op that succeeds, and may be given again."""
+    """A command of each op that succeeds, also when repeated."""
     here = os.path.basename(d) + "/"
     job = ask(fd, {"op": "stat", "buffer": here + "x", "async": True})["job"]
     ask(fd, {"op": "wait", "job": job})
@@ -124,7 +124,7 @@ def wrong_replies_are_found(d):
         other = copy.deepcopy(reply)
         other["error"].pop(key)
         holds(f"a failure without {key}", schema.errors(other, "#/$defs/failure"))
-    # of each op there is an example, a request and a reply, and the daemon knows no other
+    # the schema has an example, a request and a reply for each op that the daemon knows
     ops = set(schema.resolve("#/$defs/requests"))
     equal("ops", ops, set(schema.resolve("#/$defs/replies")))
     equal("examples", seen, ops)

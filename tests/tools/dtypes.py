@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every element type in every format and several shapes, against encoders of our own.
 
-What is written is read back as the same bytes; what every other view shows is compared with
-what is made here from the definitions of the types and formats; and each view's bytes are
+The written bytes are read back unchanged; every other view is compared with an encoding made here
+from the definitions of the types and formats; and each view's bytes are
 written to another buffer, which must hold the same elements then.
 """
 
@@ -113,7 +113,7 @@ class Type:
         return -number if sign else number
 
     def codes(self, n):
-        """N codes: all that there are if they are few, else what is special and chance."""
+        """N codes: all of them if there are few, else special values and random ones."""
         chance = random.Random(f"{self.name} {n}")
         top = 1 << self.bits
         if self.kind == "pred":
@@ -159,7 +159,7 @@ class Type:
 def _code(t, number):
     """The code of a float that another format of struct's rounds as well."""
     if t.name == "F8E5M2":
-        # What NumPy writes, but does not read.
+        # Types that NumPy writes, but does not read.
         make(f"{d}/named-{label}.npy", a.npy("<f1"))
         _check_views(f"{d}/named-{label}.npy", a, a.npy("<f1"))
     if t.name == "BF16":
@@ -228,7 +228,7 @@ def _check_word(word, t, code):
         _check_word(m[1], t.part, code & mask)
         _check_word(m[2].removeprefix("+"), t.part, code >> t.part.bits)
     elif want == "nan":
-        # Which sign a nan has nobody asks.
+        # The sign of a nan is not compared.
         equal("word", word.removeprefix("-"), "nan")
     elif isinstance(want, str):
         equal("word", word, want)
@@ -349,7 +349,7 @@ def _upload(d, a, label):
 
 
 def _again(d, a, label, stem):
-    """What a view shows makes the same array of another buffer."""
+    """A view's bytes make the same array when written to another buffer."""
     for view in ("npy", "raw", "safetensors", "txt"):
         if view == "txt" and not a.codes:
             continue

@@ -5,7 +5,8 @@
     check       every line is an object with its time, event, user and object, in time's order
     poll        poll(2), select(2) and epoll(7) wait for an event and wake for one
     job N       waits for job N, by its state
-    flood N     N events with a slow reader: it reads or is told of each; memory stays flat
+    flood N     N events with a slow reader: it reads each one or the count of lost ones; memory
+    stays flat
 """
 
 import json
@@ -128,14 +129,14 @@ def flood(n):
     dropped = [e for e in events if e["event"] == "events.dropped"]
     assert len(dropped) == 1, dropped
     kept = mine(events)
-    # What it read is the last, in order and without a gap; the rest was told.
+    # It read the last events, in order and without a gap; a line has the count of the others.
     ids = [e["id"] for e in kept]
     assert ids[-1] == n - 1
     assert all((b - a) % n == 1 for a, b in zip(ids, ids[1:])), "a gap"
     with open(os.path.join(mount, "metrics.prom")) as file:
         total = int(re.search(r"^pjrtfs_events_total (\d+)$", file.read(), re.M).group(1))
     assert len(events) - 1 + dropped[0]["lines"] == total, (len(events), dropped, total)
-    # cat's view: a line that tells what is gone, then all that is kept
+    # cat's view: a line with the count of dropped events, then all kept events
     fresh = lines_of(subprocess.check_output(["cat", path]))
     assert fresh[0]["event"] == "events.dropped", fresh[0]
     assert fresh[0]["lines"] + len(fresh) - 1 == total

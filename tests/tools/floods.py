@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Too much, half of it, all at once: what it costs who does it, and nobody else."""
+"""Excessive, truncated and simultaneous requests: only the user who sends them is affected."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def control():
 
 
 def memory():
-    """Bytes of the daemon that are nobody's arrays."""
+    """Bytes of the daemon that do not belong to arrays."""
     pid = content(cases.mnt + "/pid").decode().strip()
     for line in content(f"/proc/{pid}/status").decode().splitlines():
         if line.startswith("RssAnon:"):
@@ -102,7 +102,7 @@ def each_others_outputs(d):
     for name in "xy":
         a, b, c = map(float, content(f"{d}/{name}.txt").split())
         holds("one array", b - a in (1, 10) and c - b in (1, 10))
-        holds(f"counted: {a}", 1 < a < 700)  # who reads an old value counts from there
+        holds(f"counted: {a}", 1 < a < 700)  # the open descriptor refers to the old value
     # within one command: names are looked up before anything gets one
     reply = command(op="execute", executable="swap", inputs=[here + "x", here + "one"],
                     outputs=[here + "x", here + "one"])
@@ -140,7 +140,7 @@ def halves(d):
     fails("EINVAL", os.close, fd)
     equal("x", content(d + "/x.txt"), b"1 2 3\n")
     fails("ENOENT", os.stat, d + "/y.npy")
-    # who is killed over it
+    # writers that are killed after half a command
     for n in (1, 10, len(whole) - 1):
         def half():
             fd = os.open(cases.mnt + "/control", os.O_WRONLY)
@@ -175,7 +175,7 @@ def a_thousand_sessions(d):
 
 @case
 def callers_that_go(d):
-    """A call whose reader goes away while it runs, or before it reads: nothing is left."""
+    """A call whose reader closes while it runs, or before it reads, leaves no memory in use."""
     begin(d)
     count = npy("<i8", (), (2 * 10**8).to_bytes(8, "little"))
     few = npy("<i8", (), (10).to_bytes(8, "little"))
@@ -242,7 +242,7 @@ def ten_thousand_jobs(d):
     delays = []
 
     def other():
-        """Another user, who may have jobs, too."""
+        """Another user may have jobs, too."""
         fd = control()
         for i in range(10):
             request = {**o, "inputs": ["ten_thousand_jobs/few"],

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random operations on a file, and the same ones on a file in tmpfs, which says what is
- * right: what they return, the sizes, the bytes that are read, and every now and then all
- * bytes are compared.  The first difference ends the run with the last operations.
+ * Random operations on a file, and the same ones on a file in tmpfs as reference:
+ * results, sizes, the bytes that are read, and now and then all bytes are compared.  The first difference ends the run with the last operations.
  *
  *     fsx [options] FILE          FILE is made; with --keep it is there already
  *
- * A run is told by its seed: the same seed, size and options do the same again.
+ * A seed determines a run: the same seed, size and options repeat it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 #include <unistd.h>
 
 enum {
-	LAST = 50,       /* operations that a failure tells */
+	LAST = 50,       /* operations that a failure prints */
 	LINE = 160,      /* bytes of each */
 	WHOLE = 200,     /* all bytes are compared after so many operations */
 	NAMED = 4,       /* the file is looked up by name after so many */
@@ -39,7 +38,8 @@ enum { OURS, MODEL, SIDES };
 struct twin {
 	char path[SIDES][PATH_MAX];
 	char other[PATH_MAX]; /* the name that ours is renamed to, and back from */
-	bool renamed;         /* it has that name now, and path and other are exchanged */
+	bool renamed;         /* the file has the name other now: path and other are
+	 * exchanged */
 	int fd[SIDES];
 	off_t size;
 };
@@ -47,8 +47,9 @@ struct twin {
 static struct {
 	uint64_t seed, random;
 	unsigned long operations, done;
-	off_t max; /* no file grows beyond */
-	off_t keep; /* < 0: no; else the size stays, and so do that many bytes at the begin */
+	off_t max;  /* no file grows beyond */
+	off_t keep; /* < 0: no; else the size and this many bytes at the start do not
+	 * change */
 	bool mmap, fallocate, copy, rename;
 	char dir[PATH_MAX]; /* of the models */
 	struct twin file, peer;
@@ -95,7 +96,7 @@ __attribute__((__noreturn__, __format__(__printf__, 1, 2))) static void differ(
 	exit(1);
 }
 
-/* The environment fails, which says nothing about the file. */
+/* The environment failed, not the file under test. */
 __attribute__((__noreturn__)) static void broken(const char *what)
 {
 	fprintf(stderr, "fsx: %s: %s\n", what, strerror(errno));
@@ -143,7 +144,7 @@ static bool one_in(off_t n)
 	return below(n) == 0;
 }
 
-/* A length of 1 to MAX: often small, often whole pages; 0 if there is no room. */
+/* A length of 1 to MAX: often small, often whole pages; 0 if MAX is 0. */
 static off_t some_length(off_t max)
 {
 	off_t n;
@@ -209,7 +210,7 @@ static void some_bytes(off_t len)
 
 /* --- comparing ------------------------------------------------------------------------- */
 
-/* What a call returned, and errno if it failed. */
+/* A call's result, and errno if it failed. */
 struct result {
 	long long value;
 	int error;
@@ -496,7 +497,7 @@ static void do_empty(struct twin *t)
 	}
 }
 
-/* Who opens the file now sees what was written, though nothing was closed. */
+/* A new open reads the written bytes, though no descriptor was closed. */
 static void do_look(struct twin *t)
 {
 	int fd[SIDES];
@@ -546,7 +547,7 @@ static void do_mapped_read(struct twin *t)
 	munmap(at, (size_t)len);
 }
 
-/* Write into a mapping; what else is done before it goes must not matter. */
+/* Write into a mapping; other operations before munmap(2) must not affect it. */
 static void do_mapped_write(struct twin *t)
 {
 	off_t base, off, len;
@@ -657,7 +658,7 @@ static void do_rename(struct twin *t)
 	t->renamed = !t->renamed;
 }
 
-/* The name goes, or another file takes it; who has the file open keeps it. */
+/* Remove the name, or give it to another file; open descriptors keep the file. */
 static void do_replace(struct twin *t)
 {
 	bool over = run.rename && one_in(2);

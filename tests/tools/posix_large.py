@@ -32,7 +32,7 @@ def available():
 
 @case
 def beyond_the_limit(d):
-    """ENOSPC, and nothing else changes."""
+    """ENOSPC, without other changes."""
     equal("the limit", os.statvfs(d).f_blocks * os.statvfs(d).f_frsize, LIMIT)
     make(d + "/small.raw", b"0123456789")
     make(d + "/a.npy", A)
@@ -131,7 +131,7 @@ def uploaded(d):
     for view, skip in (("npy", len(head)), ("raw", 0)):
         fd = os.open(d + "/a." + view, os.O_RDONLY)
         equal("size", os.fstat(fd).st_size, whole + skip)
-        # all of one, and of the other the places where counters end
+        # all parts with an offset, else those where counters overflow
         for i in range(whole // MIB) if skip else (0, 1, 2047, 2048, 4095, 4096, -1):
             i %= whole // MIB
             got = os.pread(fd, MIB, skip + i * MIB)

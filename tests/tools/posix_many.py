@@ -63,7 +63,7 @@ def ten_thousand(d):
 
 @case
 def listings_while_names_change(d):
-    """A name that is there all the time is listed once, whatever happens to others."""
+    """A name that exists all the time is listed once, while other names change."""
     stable = {f"s{i}.npy" for i in range(0, 3000)}
     for name in stable:
         make(d + "/" + name, A)

@@ -119,7 +119,7 @@ def directories(d):
 
 @case
 def removed_directory(d):
-    """Who is in a directory that is removed makes nothing there any more."""
+    """A process whose working directory is removed cannot make files there."""
     os.mkdir(d + "/a")
     fd = os.open(d + "/a", os.O_RDONLY | os.O_DIRECTORY)
     os.rmdir(d + "/a")
@@ -304,7 +304,7 @@ def truncating(d):
 
 @case
 def listing(d):
-    """., .. and each name once, with the type and the inode that stat tells."""
+    """., .. and each name once, with the type and the inode that stat(2) returns."""
     make(d + "/a.npy", A)
     make(d + "/s", b"x")
     os.mkdir(d + "/ns")
@@ -354,7 +354,7 @@ def without_a_name(d):
     os.rmdir("ns", dir_fd=fd)
     equal("listing", os.listdir(fd), [])
     os.close(fd)
-    # O_PATH looks, and opens nothing
+    # O_PATH does not open the file
     make(d + "/a.npy", A)
     fd = os.open(d + "/a.npy", os.O_PATH)
     fails("EBADF", os.read, fd, 1)

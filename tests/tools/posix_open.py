@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open files in buffers/: without a name, by several at once, with locks, and by who dies."""
+"""Open files in buffers/: without a name, opened several times, locked, by killed processes."""
 
 import fcntl
 import errno
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @case
 def unlinked_while_open(d):
-    """Who has it open reads on; the memory goes with the last of them."""
+    """Open descriptors still read it; closing the last one frees the memory."""
     eventually("little in use", lambda: used() < MIB)
     before = used()
     data = os.urandom(16 * MIB)
@@ -32,7 +32,7 @@ def unlinked_while_open(d):
     equal("size", st.st_size, len(data))
     equal("bytes", os.pread(reader, len(data), 0), data)
     holds("df shows it", used() - before >= 16 * MIB)
-    # written on, too: nobody but who has it open sees that
+    # also written: only open descriptors see the change
     os.pwrite(writer, b"new", 0)
     equal("what was written", os.pread(writer, 4, 0), b"new" + data[3:4])
     make(d + "/a.raw", b"other")
@@ -193,7 +193,7 @@ def locks(d):
             lock(os.open(d + "/a.npy", os.O_RDWR))
 
         equal(op + " once free", end_of(child(after)), 0)
-        # a lock goes with who holds it
+        # the end of a process releases its locks
         lock(fd)
         os.close(fd)
         equal(op + " once closed", end_of(child(after)), 0)
@@ -231,7 +231,7 @@ def locks(d):
 
 @case
 def killed_writers(d):
-    """What a process wrote that was killed is not committed, whatever the format."""
+    """A killed process's writes are not committed, in any format."""
     for name, data in (("new.npy", A), ("new.raw", bytes(1000)), ("new.txt", b"1 2 3\n"),
                        ("old.npy", A), ("old.raw", bytes(1000)), ("old.txt", b"1 2 3\n")):
         path = d + "/" + name

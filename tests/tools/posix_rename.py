@@ -38,7 +38,7 @@ def file_over_file(d):
     holds("the old inode is not the new one's", new != old)
     equal("bytes", content(d + "/b.npy"), A)
     equal("shape", about(d + "/b.npy")["shape"], [3])
-    # who has the old one open keeps it, its inode, and learns that it has no name
+    # an open descriptor keeps the old file and its inode, with a link count of 0
     st = os.fstat(fd)
     equal("inode of the old one", st.st_ino, old)
     equal("links of the old one", st.st_nlink, 0)
@@ -182,7 +182,7 @@ def scratch(d):
         eventually("an error", lambda: state(d + "/t.txt") == "error")
         holds("a sentence", about(d + "/t.txt")["error"])
         os.unlink(d + "/t.txt")
-    # back: the value goes, the bytes stay
+    # back: the value is dropped, the bytes are kept
     os.rename(d + "/a.npy", d + "/a.bak")
     fails("ENOENT", os.stat, d + "/a.json")
     equal("bytes", content(d + "/a.bak"), A)
@@ -233,7 +233,7 @@ def exchange(d):
     renameat2(d + "/two/x.npy", d + "/a.npy", EXCHANGE)
     equal("bytes of x", content(d + "/two/x.npy"), B)
     equal("bytes of a", content(d + "/a.npy"), A)
-    # with itself, with nothing, with its own subdirectory, with another format
+    # with itself, with a missing name, with its own subdirectory, with another format
     renameat2(d + "/a.npy", d + "/a.npy", EXCHANGE)
     fails("ENOENT", renameat2, d + "/a.npy", d + "/none.npy", EXCHANGE)
     fails("ENOENT", renameat2, d + "/none.npy", d + "/a.npy", EXCHANGE)
@@ -279,7 +279,7 @@ def names(d):
 
 @case
 def elsewhere(d):
-    """To where arrays do not live: refused, and nothing changes."""
+    """To folders that cannot hold arrays: refused, without changes."""
     make(d + "/a.npy", A)
     for new in ("/a.npy", "/plugins/a.npy", "/devices/a.npy", "/executables/a.npy"):
         fails("EPERM EOPNOTSUPP EINVAL EACCES", os.rename, d + "/a.npy", cases.mnt + new)

@@ -147,7 +147,7 @@ def access(d):
     as_user(U1, may, "owner", "rw")
     as_user(U2, may, "group", "r", groups=[4242])
     as_user(U2, may, "other", "")
-    # views are as the buffer; .json nobody writes
+    # views have the buffer's mode; .json is read-only
     as_user(U2, fails, "EACCES", os.open, d + "/a.txt", os.O_RDONLY)
     as_user(U2, os.listdir, d)
     as_user(U2, os.stat, d + "/a.npy")
@@ -166,7 +166,7 @@ def directories(d):
     os.chmod(d, 0o755)
     os.mkdir(d + "/in")
     make(d + "/in/a.npy", A)
-    # without r: no listing; without x: nothing in it; without w: nothing new
+    # without r: no listing; without x: no access to files; without w: no new files
     os.chmod(d + "/in", 0o711)
     as_user(U1, fails, "EACCES", os.listdir, d + "/in")
     as_user(U1, content, d + "/in/a.npy")
@@ -191,7 +191,7 @@ def directories(d):
 
 @case
 def open_files_stay_open(d):
-    """Rights are asked at open only."""
+    """Rights are checked at open only."""
     make(d + "/a.npy", A)
     os.chmod(d + "/a.npy", 0o666)
 
@@ -216,7 +216,7 @@ def open_files_stay_open(d):
 
 @case
 def everywhere(d):
-    """What nobody may: write what only tells."""
+    """No user may write read-only files."""
     for path in ("/version", "/health", "/pid", "/README"):
         as_user(U1, fails, "EACCES", os.open, cases.mnt + path, os.O_WRONLY)
         fails("EACCES EPERM", os.open, cases.mnt + path, os.O_WRONLY)

@@ -56,7 +56,7 @@ def making_and_removing(d):
     changes("rmdir", {d: "mtime ctime"}, os.rmdir, sub)
     changes("unlink", {d: "mtime ctime"}, os.unlink, f)
     changes("mknod", {d: "mtime ctime"}, os.mknod, f, 0o100644)
-    # what fails changes nothing
+    # failed operations change no times
     changes("a failing mkdir", {d: "", f: ""}, fails, "EEXIST", os.mkdir, f)
     changes("a failing unlink", {d: ""}, fails, "ENOENT", os.unlink, d + "/none")
     fd = os.open(f, os.O_RDONLY)
@@ -167,7 +167,7 @@ def setting_is_the_owners(d):
     as_user(1002, fails, "EACCES", os.utime, f)
     os.chmod(f, 0o666)
     as_user(1002, fails, "EPERM", os.utime, f, (3, 4))
-    as_user(1002, os.utime, f)  # to now, who may write may
+    as_user(1002, os.utime, f)  # setting the current time needs only write permission
 
 
 cases.main()

@@ -4,7 +4,7 @@
 
     prometheus.py FILE                     check it
     prometheus.py FILE NAME{a="b"}...      and print the values of these samples
-    prometheus.py --selftest               see that what is wrong is found
+    prometheus.py --selftest               check that it finds errors
 
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """

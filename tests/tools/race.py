@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that are given to other buffers all the time, and who opens them meanwhile."""
+"""Opening names while other processes keep moving them to other buffers."""
 
 import os
 
@@ -10,7 +10,7 @@ N = int(os.environ.get("PJRTFS_TEST_RACES", "10000"))
 
 
 def stamped(i):
-    """A file that tells whether it is whole: its number, over and over."""
+    """A file that shows whether it is whole: it repeats its number."""
     return i.to_bytes(8, "little") * 64
 
 
@@ -90,7 +90,7 @@ def results(d):
 
 @case
 def removed_and_made(d):
-    """Who opens it meanwhile finds it, or finds that it is not there."""
+    """An open meanwhile succeeds, or fails with ENOENT."""
 
     def read():
         n = 0

@@ -3,7 +3,7 @@
 
     errors(value, "#/$defs/replies/execute")    sentences; none: it is valid
 
-A keyword that is not known here is no validation, so it is an error of the schema.
+An unknown keyword would not be validated, so it is an error of the schema.
 """
 
 import json
@@ -21,7 +21,7 @@ TYPES = {"object": dict, "array": list, "string": str, "boolean": bool,
 
 
 def resolve(ref):
-    """What REF, "#/a/b", points to."""
+    """The subschema at REF, "#/a/b"."""
     at = SCHEMA
     if ref[:2] != "#/":
         raise ValueError(f"no reference within the schema: {ref}")
@@ -126,7 +126,7 @@ def errors(value, ref):
 
 
 def reply_errors(op, reply, is_async=False):
-    """What is wrong with the REPLY to a command OP."""
+    """The errors of the REPLY to a command OP."""
     if not isinstance(reply, dict) or not reply.get("ok"):
         return errors(reply, "#/$defs/failure")
     if is_async:
@@ -135,7 +135,7 @@ def reply_errors(op, reply, is_async=False):
 
 
 def pair_errors(request, reply):
-    """What is wrong with REPLY; and with REQUEST, if it was not refused."""
+    """The errors of REPLY, and of REQUEST if it was not refused."""
     if not reply.get("ok"):
         found = reply_errors("", reply)
         steps = request.get("steps") if isinstance(request, dict) else None

@@ -17,7 +17,7 @@ from cases import (about, as_user, case, command, content, equal, eventually, fa
 
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance/cases.tar.xz")
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
-# replicas tell nothing of how results are split
+# replicas do not determine how results are split
 TWICE = b"""module @twice attributes {mhlo.num_replicas = 4 : i32} {
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = stablehlo.add %x, %x : tensor<2x3xf32>
@@ -74,7 +74,7 @@ def clear(*names):
 
 
 def divided(array, mesh, spec):
-    """What position I of the mesh has, for each: the rules once more, with numpy."""
+    """The block at position I of the mesh, for each: the same rules with numpy."""
     sizes = list(mesh.values())
     parts = []
     for at in itertools.product(*map(range, sizes)):
@@ -275,7 +275,7 @@ def the_file(d):
     os.unlink(path)
     same("a buffer", load(on(1, "ws.npy")), w[4:])
     refused("ENOENT", "no ws.sharding.json", op="gather", buffer="ws", **{"as": "w2"})
-    # it goes with the last shard, in whatever way that goes
+    # removing or renaming the last shard removes it
     again()
     os.unlink(on(0, "ws.npy"))
     refused("ENOENT", f"the shard on {device(0)}: there is no buffer ws", op="gather",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands of all sorts, very many, and what memory they leave taken.
+ * Very many commands of all sorts, and the memory that they leave in use.
  *
  *     soak MOUNTPOINT COMMANDS [MAX-GROWTH]
  *
  * The executable add, of two F32[], and the buffers x and y must be there, 2 and 3.  Every
- * reply is checked.  The memory of the daemon and of its worker (SOAK_WORKER: the file that tells
- * its pid) is printed ten times; it may grow by MAX-GROWTH KiB (default: any) in the second
+ * reply is checked.  The memory of the daemon and of its worker (SOAK_WORKER: the file
+ * with its pid) is printed ten times; it may grow by MAX-GROWTH KiB (default: any) in the second
  * half, when the histories that are kept are full.  Exit status 1 for anything else than that.
  */
 #include <errno.h>
