@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random operations on a file, and the same ones on a file in tmpfs as reference:
- * results, sizes, the bytes that are read, and now and then all bytes are compared.  The first difference ends the run with the last operations.
+ * Random operations on a file, and the same ones on a file in tmpfs as reference: results,
+ * sizes, the bytes that are read, and now and then all bytes are compared.  The first
+ * difference ends the run and prints the last operations.
  *
  *     fsx [options] FILE          FILE is made; with --keep it is there already
  *
@@ -38,8 +39,7 @@ enum { OURS, MODEL, SIDES };
 struct twin {
 	char path[SIDES][PATH_MAX];
 	char other[PATH_MAX]; /* the name that ours is renamed to, and back from */
-	bool renamed;         /* the file has the name other now: path and other are
-	 * exchanged */
+	bool renamed;         /* path and other are exchanged */
 	int fd[SIDES];
 	off_t size;
 };
@@ -48,8 +48,7 @@ static struct {
 	uint64_t seed, random;
 	unsigned long operations, done;
 	off_t max;  /* no file grows beyond */
-	off_t keep; /* < 0: no; else the size and this many bytes at the start do not
-	 * change */
+	off_t keep; /* >= 0: the size and this many bytes at the start are fixed */
 	bool mmap, fallocate, copy, rename;
 	char dir[PATH_MAX]; /* of the models */
 	struct twin file, peer;

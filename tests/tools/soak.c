@@ -7,7 +7,7 @@
  * The executable add, of two F32[], and the buffers x and y must be there, 2 and 3.  Every
  * reply is checked.  The memory of the daemon and of its worker (SOAK_WORKER: the file
  * with its pid) is printed ten times; it may grow by MAX-GROWTH KiB (default: any) in the second
- * half, when the histories that are kept are full.  Exit status 1 for anything else than that.
+ * half, when the histories that are kept are full.  Otherwise the exit status is 1.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs, which are all the same one, and the executables they become. */
+/* Programs, which all behave alike, and their executables. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plugin.h"
 
 /*
- * The result of PJRT_Executable_OptimizedProgram: a HloModuleProtoWithConfig whose
- * module, written by hand, holds the name, the entry computation with its two named parameters, and the
- * host program shape.  F32 is 11 in xla_data.proto, the layouts are row-major.
+ * The result of PJRT_Executable_OptimizedProgram: a HloModuleProtoWithConfig whose module,
+ * written by hand, holds the name, the entry computation with its two named parameters, and
+ * the host program shape.  F32 is 11 in xla_data.proto, the layouts are row-major.
  */
 /* ShapeProto, 12 bytes: element_type 11; dimensions 2, 3; layout minor_to_major 1, 0 */
 #define SHAPE "\x10\x0b\x1a\x02\x02\x03\x2a\x04\x0a\x02\x01\x00"
