@@ -69,7 +69,7 @@ static inline bool answer_is_sent(struct answer *a)
 	return a->sent > 0;
 }
 
-/* Wait until it was sent and nobody refers to it any more; the code, or the count of bytes. */
+/* Wait until it was sent and has no references; the code, or the count of bytes. */
 static inline ssize_t answer_wait(struct answer *a)
 {
 	PF_LOCK_SCOPE(&a->lock);

@@ -100,7 +100,7 @@ static inline void setup(void)
 
 static inline void teardown(void)
 {
-	/* The root, and what is listed: no open is left, nothing leaks. */
+	/* The root and the listed nodes remain: no open is left, no node leaks. */
 	ck_assert_uint_eq(pf_tree_count(tree), 5);
 	pf_tree_free(tree);
 }

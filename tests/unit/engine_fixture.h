@@ -194,7 +194,7 @@ static inline void kill_worker(void)
 		kill(pid, SIGKILL);
 }
 
-/* Wait for a life other than OLD (which may be NULL); a reference. */
+/* Wait for an instance other than OLD (which may be NULL); a reference. */
 static inline struct pf_instance *next_instance(struct pf_instance *old)
 {
 	for (int i = 0; i < 6000; i++) {

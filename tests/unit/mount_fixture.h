@@ -22,7 +22,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* Mount a tree whose root is of KIND, served by nobody yet.  pf_mount_new's result. */
+/* Mount a tree whose root is of KIND, not served yet.  pf_mount_new's result. */
 static int mount_begin(const struct pf_kind *kind)
 {
 	struct pf_mount_config config = { .mountpoint = point, .source = "toys" };

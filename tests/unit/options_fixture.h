@@ -24,7 +24,7 @@ static inline void touch(const char *path)
 	FILE *f = fopen(path, "w");
 
 	ck_assert_ptr_nonnull(f);
-	fputs("\177ELF", f); /* as libraries begin; nothing loads them */
+	fputs("\177ELF", f); /* the first bytes of a library; no test loads them */
 	fclose(f);
 }
 
@@ -71,7 +71,7 @@ static inline void remove_files(void)
 	ck_assert_int_eq(rmdir(dir), 0);
 }
 
-/* Parse LINE, which is cut at blanks, and find its plugins. */
+/* Parse LINE, which is split at blanks, and find its plugins. */
 static inline int parse(const char *line, struct options *o, struct pf_err *err)
 {
 	static char words[8192];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings in shared memory that nothing may overrun, and what is sent through them. */
+/* Rings in shared memory between guard pages, and messages to send through them. */
 #ifndef PJRTFS_TESTS_UNIT_RING_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_RING_FIXTURE_H
 

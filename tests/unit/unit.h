@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every unit test program needs: a main() that runs one suite and prints TAP. */
+/* For every unit test program: a main() that runs one suite and prints TAP. */
 #ifndef PJRTFS_TESTS_UNIT_UNIT_H
 #define PJRTFS_TESTS_UNIT_UNIT_H
 

@@ -52,7 +52,7 @@ static inline int flush(struct pf_open *of)
 	return flush_by(of, getpid());
 }
 
-/* FLUSH by a process that dies of a signal. */
+/* FLUSH by a process that a signal kills. */
 static inline int flush_dying(struct pf_open *of)
 {
 	pid_t pid = fork();

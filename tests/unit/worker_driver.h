@@ -198,7 +198,7 @@ static inline const char *complaint(void)
 	return rep->code < 0 ? reply + sizeof(*rep) : "";
 }
 
-/* The executions of what is compiled get PLATFORM - 1 before their arguments; 0: nothing. */
+/* Executions get PLATFORM - 1 before their arguments; PLATFORM 0: not. */
 static inline int compile_for(struct daemon *d, uint64_t id, const char *program,
 			      uint32_t platform)
 {
@@ -247,7 +247,7 @@ static inline uint64_t create_floats(struct daemon *d, uint64_t id, uint64_t off
 
 struct execute_message {
 	struct pf_req_execute q;
-	uint64_t ids[12]; /* and behind them what else follows */
+	uint64_t ids[12]; /* and then the rest of the message */
 };
 
 /* The lists behind the ids of M, which has one result. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors: their text is one line of UTF-8 whatever it was made of. */
+/* Errors: their text is one line of UTF-8, from any input. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ START_TEST(null_err_is_allowed)
 }
 END_TEST
 
-/* Whatever number of ASCII letters come before them, no euro sign is cut in two. */
+/* After any number of ASCII letters, no euro sign is truncated. */
 START_TEST(long_text_is_truncated_between_characters)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -143,7 +143,7 @@ START_TEST(long_text_is_truncated_between_characters)
 	pf_err_set_lines(&err, -EIO, in, len);
 	ck_assert_uint_ge(strlen(err.text), PF_ERR_TEXT - 4);
 	ck_assert_ptr_null(strchr(err.text, '?'));
-	/* The prefix stays whole, the end goes. */
+	/* The prefix stays whole, the end is truncated. */
 	pf_err_wrap(&err, -EIO, "doing this");
 	ck_assert_ptr_eq(strstr(err.text, "doing this: "), err.text);
 	ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);

@@ -39,7 +39,7 @@ START_TEST(another_users_home_is_from_the_user_database)
 	expect(NULL, home);
 	expect("", home);
 	expect("relative", home);
-	/* Another user's: root can make one, others have "/". */
+	/* Another user's: root can create one, other users have "/". */
 	if (geteuid() == 0)
 		ck_assert_int_eq(chown(dir, 12345, 12345), 0);
 	expect(geteuid() == 0 ? dir : "/", home);

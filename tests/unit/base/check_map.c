@@ -48,7 +48,7 @@ START_TEST(put_replaces)
 }
 END_TEST
 
-/* Keys as they come: consecutive, multiples of powers of two, huge, hashes. */
+/* Typical keys: consecutive, multiples of powers of two, huge, hashes. */
 static const struct {
 	uint64_t first, step;
 } sequences[] = {

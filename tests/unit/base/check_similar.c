@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words that may have been meant: near ones are found, and others are not made up. */
+/* Suggestions: similar words are found, dissimilar ones are not suggested. */
 #include "pjrtfs/base.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const struct {
 	{ "memory-limits", "memory_limit" },
 	{ "memory_limt", "memory_limit" },
 	{ "no-cahce", "no_cache" },
-	{ "de", NULL }, /* the beginning of several, and too short to tell */
+	{ "de", NULL }, /* the beginning of several, and too short to decide */
 	{ "", NULL },
 	{ "x", NULL },
 	{ "oq", NULL }, /* one of two letters */
@@ -52,7 +52,7 @@ START_TEST(finds_similar_words)
 }
 END_TEST
 
-/* The nearest, whatever comes first. */
+/* The most similar word, in any order of the list. */
 START_TEST(takes_the_most_similar_word)
 {
 	static const char *const forth[] = { "outputs", "output", NULL };

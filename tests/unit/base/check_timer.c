@@ -22,7 +22,7 @@ static void fire(struct pf_timer *timer)
 {
 	struct timed *t = pf_container_of(timer, struct timed, timer);
 
-	/* Only the timers' thread is here; who sees the count sees the number. */
+	/* The timers' thread runs this; a thread that sees the count sees the number. */
 	order[atomic_load(&fired)] = t->number;
 	atomic_fetch_add(&fired, 1);
 }

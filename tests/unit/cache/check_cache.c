@@ -89,7 +89,7 @@ static int put(unsigned n, size_t len, struct pf_err *err)
 	return pf_cache_put(cache, &key, parts, err);
 }
 
-/* 1: entry N is there and has LEN bytes of code; else 0 or -errno. */
+/* 1: entry N exists and has LEN bytes of code; else 0 or -errno. */
 static int get(unsigned n, size_t len)
 {
 	struct pf_cache_key key = key_of(n);
@@ -322,7 +322,7 @@ START_TEST(removals_are_reported)
 	ck_assert_int_eq(put(1, 10, NULL), 0);
 	ck_assert_int_eq(pf_cache_find(cache, &one, &found), 1);
 	pf_cache_reject(cache, &found);
-	pf_cache_reject(cache, &found); /* it is gone already */
+	pf_cache_reject(cache, &found); /* it is already removed */
 	pf_cache_found_release(&found);
 	ck_assert_uint_eq(gone.damaged, 1);
 }
@@ -455,7 +455,7 @@ START_TEST(a_failed_write_stores_no_entry)
 	expect_failing(-EACCES, ": Permission denied");
 	ck_assert_int_eq(put(3, 10, NULL), -EACCES);
 	ck_assert_int_eq(warnings, 1);
-	/* One that is too large says nothing of the disk. */
+	/* An entry that is too large is not a failure of the disk. */
 	ck_assert_int_eq(put(4, 2000, NULL), -EFBIG);
 	expect_failing(-EACCES, ": Permission denied");
 	ck_assert_int_eq(warnings, 1);
@@ -469,7 +469,7 @@ START_TEST(a_failed_write_stores_no_entry)
 }
 END_TEST
 
-/* A daemon that was stopped while it had the lock does not stop other ones. */
+/* A daemon that was stopped while it had the lock does not block other daemons. */
 START_TEST(a_held_lock_blocks_changes_but_not_reads)
 {
 	struct pf_cache_key key = key_of(1);
@@ -515,7 +515,7 @@ START_TEST(a_plugin_is_hashed_once)
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &st, sha, NULL), 0);
 	ck_assert_mem_eq(sha, abc, sizeof(abc));
-	/* Remembered, here and by others: the file is not read again, be there one or not. */
+	/* This daemon and others remember the digest: the file need not exist any more. */
 	ck_assert_int_eq(rename(path, dir), -1);
 	unlink(path);
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &st, again, NULL), 0);

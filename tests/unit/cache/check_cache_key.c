@@ -34,7 +34,7 @@ static void key_of(const struct pf_cache_inputs *in, char text[PF_CACHE_KEY_TEXT
 	pf_cache_key_text(&key, text);
 }
 
-/* Change field N of IN; false: there are no more. */
+/* Change field N of IN; false: IN has fewer fields. */
 static bool change(struct pf_cache_inputs *in, int n)
 {
 	switch (n) {
@@ -77,7 +77,7 @@ static bool change(struct pf_cache_inputs *in, int n)
 	case 12:
 		in->environment = "XLA_FLAGS=--x\n";
 		return true;
-	case 13: /* the same bytes, cut elsewhere */
+	case 13: /* the same bytes, split elsewhere */
 		in->platform = "cpu1";
 		in->platform_version = "";
 		return true;

@@ -435,7 +435,7 @@ START_TEST(later_files_override)
 	ck_assert_uint_eq(o.compile_jobs, 0);
 	ck_assert_ptr_null(o.settings.all.options);
 	options_release(&o);
-	/* The user's place may be another. */
+	/* The user's file may be elsewhere. */
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 	ck_assert_int_eq(read_config(&o, NULL, &err), 0);
 	ck_assert_str_eq(json_object_to_json_string(o.settings.all.options),
@@ -510,7 +510,7 @@ START_TEST(files_writable_by_others_are_refused)
 		ck_assert_ptr_nonnull(strstr(err.text, "found user 12345"));
 		options_release(&o);
 	}
-	/* An empty file names nothing. */
+	/* An empty file sets no option. */
 	ck_assert_int_eq(read_config(&o, "/dev/null", &err), 0);
 	options_release(&o);
 }

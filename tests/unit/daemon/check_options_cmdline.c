@@ -267,7 +267,7 @@ START_TEST(sizes_are_understood)
 				 "in 4G, found %s",
 				 memory[_i].text);
 			ck_assert_int_eq(parse(line, &o, &err), -EINVAL);
-			/* Spaces at the end are cut from sentences. */
+			/* Trailing spaces are removed from sentences. */
 			ck_assert_int_eq(strncmp(err.text, why,
 						 strlen(why) - !*memory[_i].text),
 					 0);

@@ -38,7 +38,7 @@ static void put(const char *path, const char *text)
 	fclose(f);
 }
 
-/* A file that begins as a shared library; nothing loads it. */
+/* A file that begins as a shared library; no test loads it. */
 static void put_library(const char *path)
 {
 	put(path, "\177ELF");
@@ -253,7 +253,7 @@ START_TEST(the_newest_of_one_place_is_picked)
 	/* The file's own name means it, too. */
 	f = pf_discovery_pick(d, "pjrt_c_api_cpu_v0.9_plugin", NULL, NULL);
 	ck_assert_str_eq(f->version, "0.9");
-	/* The plugins' own versions count more than their files' names; a single file is not asked. */
+	/* The plugins' own versions outrank their files' names; a single file is not loaded. */
 	f = pf_discovery_pick(d, "one", minor_of, &asked);
 	ck_assert_ptr_nonnull(f);
 	ck_assert_int_eq(asked, 0);
@@ -361,7 +361,7 @@ START_TEST(python_installations_are_found)
 }
 END_TEST
 
-/* --- what is wrong -------------------------------------------------------------------------- */
+/* --- errors --------------------------------------------------------------------------- */
 
 START_TEST(bad_files_do_not_hide_good_ones)
 {
@@ -411,7 +411,7 @@ START_TEST(bad_files_do_not_hide_good_ones)
 END_TEST
 
 static const struct {
-	const char *list, *note; /* NULL: nothing is wrong */
+	const char *list, *note; /* NULL: no error */
 	unsigned n;
 } jax_lists[] = {
 	{ "a:x.so", NULL, 1 },

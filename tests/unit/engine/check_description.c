@@ -55,7 +55,7 @@ START_TEST(a_description_is_understood)
 }
 END_TEST
 
-/* Cut anywhere, it is refused and nothing is read beyond its end. */
+/* Every truncation is refused, and no byte is read beyond its end. */
 START_TEST(a_truncated_description_is_refused)
 {
 	for (size_t len = 0; len < strlen(good); len++) {
@@ -105,7 +105,7 @@ static const struct {
 	{ "{\"ok\":false,\"error\":\"why\",\"errno\":\"-8\"}", -EIO, "why" },
 	{ "{\"ok\":false,\"error\":\"two\\nlines\\u0001\"}", -EIO, "two lines" },
 	{ "{\"ok\":0,\"error\":\"%s%n\"}", -EIO, "%s%n" },
-	/* Parts that are missing or other things. */
+	/* Parts that are missing or of another type. */
 	{ "{\"ok\":true}", -EPROTO, NO_PARTS },
 	{ "{\"ok\":true,\"devices\":[]}", -EPROTO, NO_PARTS },
 	{ "{\"ok\":true," V "}", -EPROTO, NO_PARTS },
@@ -225,7 +225,7 @@ START_TEST(a_deep_nest_is_refused)
 }
 END_TEST
 
-/* Every byte of a good one replaced by every other: nothing breaks. */
+/* Every byte of a good one takes every other value: the parser does not crash. */
 START_TEST(damaged_descriptions_are_read_safely)
 {
 	char text[sizeof(good)];

@@ -81,7 +81,7 @@ END_TEST
 
 static struct question inner;
 
-/* Two answers lie there: while the first is looked at the second must not take its place. */
+/* Two answers are queued: the second must not overwrite the first while it is read. */
 static void spin_within(struct pf_call *call, int code, const struct pf_err *err,
 			const void *reply, size_t len)
 {
@@ -157,7 +157,7 @@ START_TEST(too_long_requests_are_refused)
 }
 END_TEST
 
-/* Frees find no room, wait, and come in order once there is some. */
+/* Frees find no room, wait, and are sent in order when there is room. */
 START_TEST(no_free_is_lost)
 {
 	static struct question q[PF_RING_BYTES / 32];
@@ -223,7 +223,7 @@ START_TEST(frees_of_an_answer_are_sent)
 }
 END_TEST
 
-/* --- death --------------------------------------------------------------------------- */
+/* --- the worker's death -------------------------------------------------------------- */
 
 START_TEST(after_the_end_every_call_fails)
 {
@@ -253,7 +253,7 @@ static void print(const char *text)
 	pf_plugin_log_add(&plugin_log, text, strlen(text));
 }
 
-/* The worker dies, having printed what it did. */
+/* The worker prints what it did, then dies. */
 static const char *die(struct pf_err *quoted)
 {
 	struct pf_err why = PF_ERR_INIT;
@@ -289,7 +289,7 @@ START_TEST(a_failed_call_quotes_lines_since_it_began)
 }
 END_TEST
 
-/* Lines printed during a call that was answered explain no death, but for fatal ones. */
+/* Lines printed during an answered call do not explain a death, except fatal ones. */
 static const struct {
 	const char *plugin_log, *said;
 } idle[] = {
@@ -335,7 +335,7 @@ END_TEST
 
 START_TEST(objects_are_counted)
 {
-	/* Before the devices are known nothing counts. */
+	/* Before the devices are known no object is counted. */
 	pf_instance_count(instance, PF_ALIVE_BUFFERS, 0, 1);
 	ck_assert_uint_eq(pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, 0), 0);
 	ck_assert_int_eq(pf_instance_set_devices(instance, 2), 0);
@@ -416,7 +416,7 @@ START_TEST(many_threads_call_at_once)
 }
 END_TEST
 
-/* Calls that race with death are refused or answered, never both and never neither. */
+/* Calls that race with the worker's death are either refused or answered. */
 static void *racer_main(void *arg)
 {
 	_Atomic unsigned *wrong = arg;

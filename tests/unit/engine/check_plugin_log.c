@@ -158,7 +158,7 @@ START_TEST(a_reader_gets_new_lines)
 			  4);
 	ck_assert(!pf_plugin_log_ready(&plugin_log, &reader));
 	add("o");
-	ck_assert_int_eq(calls, 1); /* that is no line yet */
+	ck_assert_int_eq(calls, 1); /* not a whole line yet */
 	add("\n");
 	ck_assert_int_eq(calls, 2);
 	ck_assert_uint_eq(pf_plugin_log_read(&plugin_log, &reader, 4, text, sizeof(text)),
@@ -205,7 +205,7 @@ START_TEST(the_daemons_log_gets_a_limited_rate)
 	ck_assert_int_le(pf_plugin_log_due_ms(&plugin_log), PF_PLUGIN_LOG_PERIOD_MS + 1);
 	pf_plugin_log_tick(&plugin_log); /* too early */
 	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST);
-	/* The period is over, and nothing more comes. */
+	/* The period has passed without further lines. */
 	plugin_log.period_began -= PF_PLUGIN_LOG_PERIOD_MS;
 	ck_assert_int_le(pf_plugin_log_due_ms(&plugin_log), 1);
 	pf_plugin_log_tick(&plugin_log);
@@ -273,7 +273,7 @@ START_TEST(with_quiet_no_line_reaches_the_daemons_log)
 }
 END_TEST
 
-/* Standard error is a pipe that nobody reads. */
+/* Standard error is a pipe that no process reads. */
 START_TEST(a_full_pipe_delays_no_reader)
 {
 	char junk[4096] = "";
@@ -304,7 +304,7 @@ END_TEST
 
 static uint64_t words_at; /* the mark of the words */
 
-/* The line since MARK that explains a death; "": there is none. */
+/* The line since MARK that explains a death, or "". */
 static const char *words(uint64_t mark, enum pf_plugin_log_lines lines)
 {
 	static struct pf_err why;
@@ -376,7 +376,7 @@ START_TEST(only_lines_since_the_mark_count)
 	ck_assert_uint_eq(words_at, mark + strlen("before\n"));
 	ck_assert_str_eq(words(words_at, PF_PLUGIN_LOG_ANY), "the words");
 	ck_assert_str_eq(words(words_at + 10, PF_PLUGIN_LOG_ANY), "");
-	/* lines that were dropped explain nothing, whatever the mark */
+	/* dropped lines explain no death, for any mark */
 	add("Check failed: since\n");
 	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "Check failed: since");
 	add_lines(100000);

@@ -258,7 +258,7 @@ START_TEST(an_alone_request_blocks_all_others)
 	take_special(&all[2], 'S', true, true);
 	take_special(&all[3], 'T', true, true);
 	take(&all[4], 'c', 1);
-	/* S waits for a and b, and all others for S */
+	/* S waits for a and b, and all other requests for S */
 	end(&all[0]);
 	ck_assert_str_eq(order, "ab");
 	end(&all[1]);
@@ -291,7 +291,7 @@ START_TEST(long_requests_may_count_against_nobody)
 	end(&all[0]);
 	take_special(&all[4], 'S', true, true);
 	wait_for(5);
-	/* but, however long it holds its slot, all others for it */
+	/* but all other requests wait for it, however long it holds its slot */
 	end(&all[2]);
 	take(&all[5], 'e', 2);
 	usleep(60000);

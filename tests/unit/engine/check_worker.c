@@ -89,7 +89,7 @@ START_TEST(a_worker_describes_its_plugin)
 }
 END_TEST
 
-/* pf_worker_await gives an instance, or wakes the waiter for the next: never neither. */
+/* pf_worker_await either gives an instance or wakes the waiter for the next one. */
 START_TEST(a_caller_gets_an_instance_or_a_wait)
 {
 	struct event next;
@@ -111,7 +111,7 @@ START_TEST(a_caller_gets_an_instance_or_a_wait)
 			if (r == 0)
 				event_wait(&next);
 			else
-				usleep(100); /* it is not known to be dead yet */
+				usleep(100); /* its death is not noticed yet */
 			waits += r == 0;
 		}
 		pf_instance_unref(before);
@@ -273,7 +273,7 @@ START_TEST(a_killed_worker_is_restarted)
 }
 END_TEST
 
-/* --- death --------------------------------------------------------------------------- */
+/* --- the worker's death -------------------------------------------------------------- */
 
 static const struct {
 	const char *fault; /* of compile */
@@ -408,7 +408,7 @@ START_TEST(stopping_wakes_the_waiters)
 		usleep(1000);
 	ck_assert_ptr_null(pf_worker_instance(worker, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "(it is being started again)"));
-	/* An attempt that fails wakes too; the next ones come ever later. */
+	/* A failed start wakes the waiters too; the delay before each next start grows. */
 	for (int i = 0; i < 3; i++) {
 		ck_assert(pf_worker_wait(worker, event_init(&waiting)));
 		event_wait(&waiting);

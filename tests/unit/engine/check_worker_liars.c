@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that lie, die young or print much: this program, started as one. */
+/* Workers that send false data, die early or print much: this program as a worker. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -199,7 +199,7 @@ START_TEST(a_restart_with_another_plugin_is_refused)
 }
 END_TEST
 
-/* It lives, but cannot be called: it is ended, and the next one starts. */
+/* It runs, but cannot be called: the monitor ends it and starts the next one. */
 START_TEST(a_worker_that_hangs_up_is_replaced)
 {
 	unsigned restarts = 0;
@@ -212,7 +212,7 @@ START_TEST(a_worker_that_hangs_up_is_replaced)
 	}
 	ck_assert_uint_ge(restarts, 1);
 	stop_worker();
-	ck_assert_int_lt(waitpid(-1, NULL, WNOHANG), 0); /* all of them are gone */
+	ck_assert_int_lt(waitpid(-1, NULL, WNOHANG), 0); /* all of them have ended */
 	ck_assert_int_eq(errno, ECHILD);
 }
 END_TEST

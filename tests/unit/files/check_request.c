@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What run lines and JSON commands ask for. */
+/* Parsing of run lines and JSON commands. */
 #include "files/jobs/jobs.h"
 
 #include <errno.h>
@@ -234,7 +234,7 @@ END_TEST
 	"id, async, timeout_ms"
 
 static const struct {
-	const char *text, *why; /* NULL: whatever it says */
+	const char *text, *why; /* NULL: any message */
 } bad_objects[] = {
 	{ "{\"input\":[]}", "unknown key \"input\" (did you mean \"inputs\"?)" KEYS },
 	{ "{\"inputs\":[],\"Outputs\":[]}",
@@ -269,7 +269,7 @@ static const struct {
 	  "\"repeat\": expected a whole number from 1 to 1000000000, found 1.5" },
 	{ "{\"move\":1}", "\"move\": expected true or false, found int" },
 	{ "{\"device\":1}", "\"device\": expected a string, found int" },
-	/* A name that would be cut at its NUL is another name. */
+	/* A name truncated at its NUL would be another name. */
 	{ "{\"inputs\":[\"x\\u0000y\"]}", NULL },
 };
 

@@ -12,7 +12,7 @@
 static const struct {
 	const char *text, *name, *json;
 } good[] = {
-	/* The value tells the type. */
+	/* The value determines the type. */
 	{ "k=4", "k", "4" },
 	{ "k=-7", "k", "-7" },
 	{ "k=9223372036854775807", "k", "9223372036854775807" },
@@ -97,7 +97,7 @@ static const struct {
 	{ "k:int64_list=1,,2", "option k: expected integers of 64 bits with commas" },
 	{ "k:int64_list=1,", "option k: expected integers of 64 bits with commas" },
 	{ "k:int64_list=a", "option k: expected integers of 64 bits with commas" },
-	/* What plugins abort of, or never start with. */
+	/* Values with which plugins abort or never start. */
 	{ "cpu_device_count=0",
 	  "option cpu_device_count: expected an integer from 1 to 1024, found 0" },
 	{ "cpu_device_count=-1", "expected an integer from 1 to 1024, found -1" },

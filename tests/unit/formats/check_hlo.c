@@ -109,7 +109,7 @@ START_TEST(names_of_the_program_shape)
 	put_string(&program, 3, "a");
 	put_string(&program, 3, "");
 	put_message(&module, 4, &program);
-	/* A result that is no tuple, aliased as a whole. */
+	/* A result that is not a tuple, aliased as a whole. */
 	put_alias(&module, 1, NULL, 0);
 	ck_assert_msg(parse(&module, &sig, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(sig->name, "");
@@ -135,7 +135,7 @@ START_TEST(paths_of_parameters)
 		{ "s[<flat index 3>].x", "s/3/x" },
 		{ "x.1", "x/1" },
 		{ "['a']", "/a" },
-		/* What JAX does not write is left alone. */
+		/* Names that JAX does not write are not changed. */
 		{ "p['a", "p['a" },
 		{ "p['a'", "p['a'" },
 		{ "p['a\\", "p['a\\" },
@@ -341,7 +341,7 @@ START_TEST(modules_are_unwrapped)
 END_TEST
 
 /* The memory space is read from the layout: argument 0, F32[2] in the host's memory. */
-/* The first input goes, if it is a number; those behind it keep what is known of them. */
+/* The first input is removed if it is a number; the later ones keep their facts. */
 START_TEST(the_platform_is_dropped)
 {
 	static const struct module m = {

@@ -124,7 +124,7 @@ START_TEST(donations_of_no_argument)
 }
 END_TEST
 
-/* A whole module, cut at every byte: an error or a module without its last fields. */
+/* A whole module, truncated at every byte: an error or a module without its last fields. */
 START_TEST(truncated_anywhere)
 {
 	static const struct module m = {
@@ -185,7 +185,7 @@ START_TEST(garbage_is_refused)
 	pf_buf_append(&module, garbage[_i].bytes, garbage[_i].len);
 	ck_assert_int_eq(parse(&module, &sig, &err), -EINVAL);
 	ck_assert_uint_gt(strlen(err.text), 10);
-	/* What should have a configuration around it. */
+	/* Modules that should be wrapped with a configuration. */
 	ck_assert_int_eq(pf_signature_parse("\x12\x00", 2, true, &sig, &err), -EINVAL);
 	ck_assert_int_eq(pf_signature_parse("", 0, true, &sig, &err), -EINVAL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .npy headers: what NumPy writes, cut off anywhere, and what nobody should write. */
+/* .npy headers: NumPy's, truncated at every byte, and malformed ones. */
 #include <errno.h>
 #include <string.h>
 
@@ -108,7 +108,7 @@ static const struct {
 	  false,
 	  { 1, { 0 } },
 	  0 },
-	/* Any order, any quotes, any space, commas as they come. */
+	/* Any order, any quotes, any space, optional last comma. */
 	{ "{\"shape\":(4,),\"fortran_order\":False,\"descr\":\"<u2\"}",
 	  PF_DTYPE_U16,
 	  0,
@@ -409,7 +409,7 @@ START_TEST(print_then_parse)
 		ck_assert(!npy.fortran_order);
 		ck_assert_int_eq(pf_shape_bytes(&shapes[_i], dtype, &bytes, &err), 0);
 		ck_assert_uint_eq(npy.data_len, bytes);
-		/* Types without a name of their own come back as their bytes' peers. */
+		/* Types without a .npy name are read back by descr or size. */
 		if (npy.dtype == PF_DTYPE_INVALID)
 			ck_assert_uint_eq(npy.void_size, pf_dtype_size(dtype));
 		else

@@ -41,7 +41,7 @@ static const struct {
 	const char *json;
 	const char *want;
 } good[] = {
-	/* What plugins were seen to take. */
+	/* Options that plugins are known to accept. */
 	{ NULL, "1a 04 20 01 28 01" },
 	{ "{}", "1a 04 20 01 28 01" },
 	{ "{\"device_assignment\":[[2]]}",
@@ -55,7 +55,7 @@ static const struct {
 	  "\"device_assignment\":[[0,1,2],[3,4,300]]}",
 	  "1a 1f 20 02 28 03 30 01 4a 17 08 02 10 03 1a 04 0a 02 00 03 1a 04 0a 02 01 04 "
 	  "1a 05 0a 03 02 ac 02" },
-	/* The assignment tells how many there are. */
+	/* The assignment determines the counts. */
 	{ "{\"device_assignment\":[[0],[1]]}",
 	  "1a 10 20 02 28 01 4a 0a 08 02 10 01 1a 04 0a 02 00 01" },
 	{ "{\"device_assignment\":[[0,1]]}",
@@ -73,7 +73,7 @@ static const struct {
 	{ "{\"auto_spmd_partitioning_mesh_shape\":[2,2],"
 	  "\"auto_spmd_partitioning_mesh_ids\":[0,1,2,300]}",
 	  "1a 11 20 01 28 01 82 01 02 02 02 8a 01 05 00 01 02 ac 02" },
-	/* Several partitions are SPMD unless somebody says otherwise. */
+	/* Several partitions are SPMD unless an option says otherwise. */
 	{ "{\"num_partitions\":2}", "1a 06 20 01 28 02 30 01" },
 	{ "{\"num_partitions\":2,\"use_spmd_partitioning\":false}", "1a 04 20 01 28 02" },
 	/* A device is an assignment of one. */
@@ -171,7 +171,7 @@ static const struct {
 	  4,
 	  { "allow_spmd_sharding_propagation_to_parameters",
 	    "a list of true and false" } },
-	/* Twice in one object json-c keeps the last; across lists nothing leaks. */
+	/* Of two equal keys json-c keeps the last; merging lists leaks no memory. */
 	{ "{\"allow_spmd_sharding_propagation_to_output\":[true],\"x\":1}",
 	  4,
 	  { "unknown" } },
@@ -275,7 +275,7 @@ static const struct {
 	{ "{\"device\":5}", 2, 1, NULL, "for several", false },
 };
 
-/* Devices with ids 5, 7, 9, and a program that tells how many it wants. */
+/* Devices with ids 5, 7, 9, and a program that states how many it needs. */
 START_TEST(the_program_and_the_plugin_decide)
 {
 	static const int64_t ids[] = { 5, 7, 9 };
@@ -401,7 +401,7 @@ static const struct {
 	  "{\"env_option_overrides\":{\"b\":3}}" },
 	{ "{\"env_option_overrides\":5}", "{\"env_option_overrides\":{\"b\":3}}",
 	  "{\"env_option_overrides\":5}" },
-	/* Where it goes is said by one of them. */
+	/* One of them names the device. */
 	{ "{\"plugin\":\"b\"}", "{\"device\":\"a:1\",\"num_replicas\":1}",
 	  "{\"plugin\":\"b\",\"num_replicas\":1}" },
 	{ "{\"device\":3}", "{\"plugin\":\"a\",\"device_assignment\":[[0]]}",

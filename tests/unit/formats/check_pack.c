@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packing: every value at every place, and what must not matter. */
+/* Packing: every value at every position; surrounding bits have no effect. */
 #include <string.h>
 
 #include "pjrtfs/array.h"
@@ -72,7 +72,7 @@ static const struct {
 	{ PF_DTYPE_F4E2M1FN, false },
 };
 
-/* Against the definition, bit by bit; nothing is touched beyond either end. */
+/* Compared with the definition, bit by bit; no byte changes beyond either end. */
 START_TEST(every_length)
 {
 	enum pf_dtype d = small[_i].dtype;
@@ -83,7 +83,7 @@ START_TEST(every_length)
 		unsigned char *host = malloc(n + 1), *back = malloc(n + 1);
 		unsigned char *packed = malloc(bytes + 1);
 
-		/* What is above a value's own bits is anything at all. */
+		/* The bits above a value's own are arbitrary. */
 		for (size_t i = 0; i < n; i++)
 			host[i] = (unsigned char)(i * 73 + n * 29 + 5);
 		packed[bytes] = back[n] = 0x5a;
@@ -104,7 +104,7 @@ START_TEST(every_length)
 				value |= 0xffu << bits & 0xff;
 			ck_assert_uint_eq(back[i], value);
 		}
-		/* The last byte has nothing but values. */
+		/* The last byte has no padding bits. */
 		if (n * bits % 8)
 			ck_assert_int_eq(packed[bytes - 1] >> n * bits % 8, 0);
 		free(host);

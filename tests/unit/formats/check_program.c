@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Program files: what an extension means, what is refused, what a program tells. */
+/* Program files: extensions, refusals, and facts read from programs. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static const struct {
 	  "unxz" },
 	{ PF_PROGRAM_MLIR, T("\x28\xb5\x2f\xfd"), "unzstd" },
 
-	/* Dialects that no plugin knows: only where an operation stands. */
+	/* Dialects that no plugin knows: only in the position of an operation. */
 	{ PF_PROGRAM_MLIR, T("module {\n %0 = torch.aten.add %a : !torch.x\n}"),
 	  "line 2: expected StableHLO, found torch.aten.add" },
 	{ PF_PROGRAM_MLIR, T("%0:2, %1 = tosa.add %a, %b"), "dialect tosa" },
@@ -256,7 +256,7 @@ START_TEST(nesting_errors_name_the_line)
 			 -EINVAL);
 	/* One for the module, two for each line behind its own. */
 	ck_assert_ptr_eq(strstr(err.text, "line 257:"), err.text);
-	/* What a real program may have. */
+	/* Syntax of real programs. */
 	pf_buf_release(&buf);
 	put(&buf, "\"stablehlo.if\"(%p) ({\n", 200);
 	put(&buf, "}) : (tensor<i1>) -> ()\n", 200);
@@ -266,7 +266,7 @@ START_TEST(nesting_errors_name_the_line)
 }
 END_TEST
 
-/* --- what a program tells ------------------------------------------------------------ */
+/* --- facts read from programs -------------------------------------------------------- */
 
 static const struct {
 	const char *text;

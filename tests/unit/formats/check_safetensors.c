@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .safetensors headers: what writers write, cut off anywhere, and what nobody should. */
+/* .safetensors headers: those of common writers, truncated anywhere, and malformed ones. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static const struct {
 	{ X("U2", "[5]", "[0,2]"), 1, 2, { { "x", PF_DTYPE_U2, { 1, { 5 } }, 0, 2 } } },
 	{ X("I1", "[]", "[0,1]"), 1, 1, { { "x", PF_DTYPE_S1, { 0, { 0 } }, 0, 1 } } },
 	{ X("U1", "[0]", "[0,0]"), 1, 0, { { "x", PF_DTYPE_U1, { 1, { 0 } }, 0, 0 } } },
-	/* Alignment is not asked for; the text's order is not the data's. */
+	/* Alignment is not required; the text's order is not the data's. */
 	{ "{\"b\":" OF("F32", "[1]", "[1,5]") ",\"a\":" OF("U8", "[1]", "[0,1]") "}",
 	  2,
 	  5,
@@ -290,7 +290,7 @@ static long peak_kib(void)
 	return usage.ru_maxrss;
 }
 
-/* Ten million entries, as far as the longest header goes, are no reason to go on. */
+/* Of ten million entries, which fit the longest header, the parser reads only some. */
 START_TEST(too_many_tensors_are_refused)
 {
 	static const char entry[] = "\"\":" OF("U8", "[0]", "[0,0]") ",";
@@ -334,7 +334,7 @@ START_TEST(long_metadata)
 }
 END_TEST
 
-/* A name that a sentence has no room for is cut between two characters. */
+/* A name too long for a sentence is truncated between two characters. */
 START_TEST(long_names_in_sentences)
 {
 	for (size_t n = 60; n < 90; n++) {

@@ -224,7 +224,7 @@ START_TEST(refuses)
 		      err.text);
 	ck_assert_uint_eq(shape.rank, 77);
 	ck_assert_int_eq(pf_shape_parse(text, strlen(text), &shape, NULL), r);
-	/* A NUL is no end. */
+	/* A NUL does not end the text. */
 	ck_assert_int_eq(pf_shape_parse("2\0", 2, &shape, NULL), -EINVAL);
 }
 END_TEST
@@ -279,7 +279,7 @@ static const struct pf_shape orders[] = {
 	{ 3, { 2, 3, 1 } },
 };
 
-/* Against the definition: element at (i0, i1, ...) of one order and of the other. */
+/* Compared with the definition: element (i0, i1, ...) in one order and in the other. */
 START_TEST(to_row_major)
 {
 	static const size_t element_sizes[] = { 1, 2, 4, 8, 16, 3 };

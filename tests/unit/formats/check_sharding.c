@@ -124,7 +124,7 @@ START_TEST(prints_what_it_reads)
 }
 END_TEST
 
-/* --- who has what ------------------------------------------------------------------------- */
+/* --- blocks of devices ---------------------------------------------------------------- */
 
 /* By hand: position 1 of a mesh of x by y is x 0, y 1. */
 static const struct {
@@ -421,7 +421,7 @@ START_TEST(tiles_become_shardings)
 	ck_assert_uint_eq(s.by[0][0], 2);
 	ck_assert_uint_eq(s.by[0][1], 1);
 	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
-	/* What is elsewhere does not agree, and says where. */
+	/* A block elsewhere disagrees, and the sentence says where. */
 	of[1] = 1;
 	of[2] = 2;
 	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, &err), -EINVAL);
@@ -450,7 +450,7 @@ START_TEST(disagreements)
 	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
 	ck_assert_str_eq(err.text,
 			 "dimension 0 is in 2 parts, the program takes it in 1");
-	/* Of another number of partitions: nothing is said. */
+	/* With another number of partitions: no sentence. */
 	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 4, names, &err), 0);
 	t.rank = 1;
 	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);

@@ -325,8 +325,8 @@ START_TEST(refuses_with_the_place)
 END_TEST
 
 /* More digits than anything looks at, and elements beyond one piece of the writer. */
-/* Whole lines are looked at as they come: what is right stays right in any pieces, with a type
- * and without one. */
+/* Whole lines are checked as they arrive: good text is accepted in any pieces, with a
+ * type and without one. */
 START_TEST(checks_lines_as_they_come)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -358,7 +358,7 @@ START_TEST(refuses_lines_as_they_come)
 	int r = 0;
 
 	if (!pf_dtype_valid((int)refused[_i].dtype) || !strcmp(says, "no number"))
-		return; /* what only the whole text tells */
+		return; /* facts known only from the whole text */
 	pf_buf_puts(&text, refused[_i].text);
 	pf_buf_puts(&text, "\n\n");
 	for (size_t len = 0; len <= text.len && r == 0; len++) {

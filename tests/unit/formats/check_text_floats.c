@@ -188,7 +188,7 @@ START_TEST(every_small_float_round_trips)
 }
 END_TEST
 
-/* The number of digits that matter in TEXT. */
+/* The number of significant digits in TEXT. */
 static int digits_in(const char *text)
 {
 	int n = 0, zeros = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an optimized program says of how its arguments and results were split. */
+/* The tiles of arguments and results in an optimized program. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void put_shape(struct pf_buf *buf, unsigned field, unsigned rank)
 static const struct {
 	const char *sharding;
 	size_t len;
-	unsigned n, counts[2]; /* counts[0] 0: it is not told */
+	unsigned n, counts[2]; /* counts[0] 0: not known */
 	int of[8];             /* -1: NULL */
 } cases[] = {
 	{ TEXT(""), 0, { 1, 1 }, { -1 } },         /* replicated */

@@ -25,7 +25,7 @@ static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* of what is below, and content */
 static _Atomic int flushes, fsyncs;
 static _Atomic bool parking;       /* reads wait for ever */
-static struct pf_reply *parked[8]; /* a page that is not read is asked for again */
+static struct pf_reply *parked[8]; /* the kernel requests an unread page again */
 static _Atomic unsigned n_parked;
 
 static void file_read(struct pf_open *of, size_t len, uint64_t off,
@@ -164,7 +164,7 @@ static pid_t start(void (*fn)(int go, int done), int *go, int *done)
 	pid = fork();
 	if (pid == 0) {
 		alarm(PATIENCE_S);
-		signal(SIGBUS, SIG_DFL); /* a sanitizer would tell of it, and exit */
+		signal(SIGBUS, SIG_DFL); /* a sanitizer would report it, and exit */
 		/* A process that has the connection open too would wait for itself at the end. */
 		in = dup(there[0]);
 		out = dup(back[1]);
@@ -205,7 +205,7 @@ static int end(pid_t pid)
 	return status;
 }
 
-/* The same in the process that answers: if the other one is gone, how did it end? */
+/* The same in the process that answers: if the other one has ended, report its status. */
 static void await_from(pid_t pid, int fd)
 {
 	char c;
@@ -366,7 +366,7 @@ START_TEST(stopping_waits_for_no_page)
 	pthread_join(server, NULL);
 	while (n_parked)
 		pf_reply_code(parked[--n_parked], -EIO);
-	/* Its last FLUSH is answered by nobody: it ends with the connection. */
+	/* No process answers its last FLUSH: it ends with the connection. */
 	pf_mount_free(mount);
 	ck_assert_int_eq(WTERMSIG(end(pid)), SIGBUS);
 	pf_tree_free(tree);
@@ -384,7 +384,7 @@ static void touch_control(int go, int done)
 	expect(p != MAP_FAILED, 1);
 	expect(write(fd, "x\n", 2) == 2, 2);
 	expect(read(fd, reply, 8) == 5 && !memcmp(reply, "done\n", 5), 3);
-	p[0] = 'x'; /* there is no such page */
+	p[0] = 'x'; /* that page does not exist */
 }
 
 START_TEST(a_control_file_has_no_pages)

@@ -127,7 +127,7 @@ START_TEST(an_event_wakes_a_polling_process)
 	if (pid == 0)
 		use(ways[_i], go[1]);
 	ck_assert_int_eq(read(go[0], &c, 1), 1);
-	pf_node_ready(node); /* that somebody is woken for nothing */
+	pf_node_ready(node); /* wakes the process without an event */
 	usleep(100000);
 	done = true;
 	pf_node_ready(node);
@@ -149,7 +149,7 @@ START_TEST(unmounting_wakes_a_polling_process)
 	if (pid == 0) {
 		int fd;
 
-		/* The mount ends when nobody has its device open: not this one either. */
+		/* The mount ends when no process has its device open: close it here, too. */
 		dup2(go[1], 1);
 		close_range(3, ~0U, 0);
 		alarm(PATIENCE_S);

@@ -120,7 +120,7 @@ static bool lies_in(const struct fixture *f, struct PJRT_Buffer *buffer,
 			      : device->memories[device->default_memory].handle);
 }
 
-/* From everywhere to everywhere, and the copy stays when its source goes. */
+/* From each memory to each; the copy outlives its source. */
 START_TEST(every_memory_takes_copies)
 {
 	static _Alignas(64) const uint8_t bytes[SOME] = { 1, 2, 3, 250, 15, 0, 77 };
@@ -230,7 +230,7 @@ START_TEST(empty_arrays_are_copied_and_made)
 }
 END_TEST
 
-/* What another array left in memory is not to be seen. */
+/* Bytes that another array left in memory are not visible. */
 START_TEST(used_memory_is_zeroed)
 {
 	static char zeros[MANY], secret[MANY];
@@ -298,7 +298,7 @@ START_TEST(programs_take_arguments_from_every_memory)
 }
 END_TEST
 
-/* Tokens, what was donated, and devices of other processes. */
+/* Tokens, donated buffers, and devices of other processes. */
 START_TEST(uncopyable_buffers_are_refused)
 {
 	static const char text[] =
@@ -341,7 +341,7 @@ START_TEST(uncopyable_buffers_are_refused)
 }
 END_TEST
 
-/* What makes a plugin abort, crash or touch too much memory does not reach it. */
+/* Shapes that make plugins abort, crash or touch too much memory are refused before. */
 START_TEST(shapes_that_crash_plugins_are_refused)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PJRT layer on real plugins, and on tables cut down to look older. */
+/* The PJRT layer on real plugins, and on shortened tables that look older. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -212,7 +212,7 @@ START_TEST(memory_spaces_can_be_chosen)
 }
 END_TEST
 
-/* What makes a plugin abort or crash does not reach it. */
+/* Arguments that make plugins abort or crash are refused before. */
 START_TEST(arguments_that_crash_plugins_are_refused)
 {
 	static const struct {
@@ -341,7 +341,7 @@ START_TEST(short_tables_are_respected)
 				     "the plugin has no PJRT_Executable_Fingerprint: "
 				     "it speaks PJRT 0."));
 	ck_assert_int_eq(err.pjrt_code, -1);
-	/* Programs still run: their results' buffers tell what they are. */
+	/* Programs still run: their results' buffers have types and shapes. */
 	in = upload(client, &alias);
 	struct PJRT_Buffer *const args[] = { in, in };
 	const struct pj_run run = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of real plugins, as they are and cut to every length. */
+/* The tables of real plugins, whole and truncated to every length. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "pjrtfs/pjrt.h"
 
-/* What the plugins that are tested with have; others are held to the rules alone. */
+/* The tables of known plugins; other plugins must only follow the rules. */
 static const struct {
 	int minor;
 	int table_size, in_table; /* bytes; functions */
@@ -119,7 +119,7 @@ static const PJRT_Api *table(const char *path)
 }
 
 /*
- * Whatever the length, nothing beyond it is read, and either the plugin starts and describes
+ * With any length, no byte beyond it is read, and either the plugin starts and describes
  * itself, or it is refused with the name of a function.
  */
 START_TEST(tables_of_every_length)

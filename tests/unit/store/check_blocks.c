@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of values: cut out of the bytes or shared with them, placed, and joined again. */
+/* Parts of values: copied from the bytes or shared with them, uploaded, and joined again. */
 #include "pjrtfs/value.h"
 #include "store_fixture.h"
 
@@ -84,7 +84,7 @@ START_TEST(split_into_parts)
 	ck_assert_int_eq(used() == before, parts[_i].shared);
 	ck_assert_uint_eq(part->device, 1);
 	check(part, &b);
-	/* It stays when the whole goes, and is on its device. */
+	/* The part outlives the whole, and is on its device. */
 	pf_value_unpin(v);
 	pf_value_unref(v);
 	ck_assert_msg(place_value(part, &err) == 1, "%s", err.text);
@@ -122,7 +122,7 @@ START_TEST(parts_are_joined)
 }
 END_TEST
 
-/* No room: nothing is taken. */
+/* No room: no memory is charged. */
 START_TEST(without_room_no_part_is_made)
 {
 	struct pf_shape shape = { .rank = 2, .dims = { 2, INT64_C(1) << 40 } };

@@ -151,7 +151,7 @@ START_TEST(text_becomes_numbers)
 }
 END_TEST
 
-/* Only what is short and comes in order is looked at before it is whole. */
+/* Only short text in order is parsed before it is whole. */
 START_TEST(text_out_of_order_is_kept_unparsed)
 {
 	struct pf_value *v;
@@ -181,7 +181,7 @@ static const struct {
 	{ PF_FORMAT_RAW, 3 << 20, 1, 3 << 20 }, { PF_FORMAT_RAW, 300, 10, 290 },
 };
 
-/* A value never changes, nor do bytes beside it. */
+/* A value never changes, nor do neighbouring bytes. */
 START_TEST(writing_after_a_commit_copies)
 {
 	size_t size = changes[_i].size, end = changes[_i].off + changes[_i].len;
@@ -279,7 +279,7 @@ START_TEST(the_memory_limit_is_kept)
 	commit_fails(-ENOSPC, "memory limit", "error");
 	ck_assert_int_eq(pf_buffer_truncate(buffer, LIMIT + 1, &err), -ENOSPC);
 	ck_assert_uint_eq(buffer->size, 1);
-	/* A header that asks for more is refused before its data come. */
+	/* A header that needs more memory is refused before its data are written. */
 	make(PF_FORMAT_RAW);
 	declare(PF_DTYPE_U8, 1, LIMIT + 1, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, &byte, 1, 0, &err), -ENOSPC);

@@ -111,14 +111,14 @@ START_TEST(reserving_copies_shared_bytes)
 	if (cases[_i].shared) {
 		if (b != old)
 			memset(pf_bytes_at(b, 0), 0, b->extent.len);
-		check_filled(old, len); /* others see what they saw */
+		check_filled(old, len); /* other references see no change */
 		pf_bytes_unref(old);
 	}
 	pf_bytes_unref(b);
 }
 END_TEST
 
-/* A copy keeps what is to be kept even where fewer bytes are asked for. */
+/* A copy has all bytes to be kept, even if fewer bytes are requested. */
 START_TEST(a_copy_has_room_for_the_kept_bytes)
 {
 	struct pf_bytes *b = filled(100000), *old = pf_bytes_ref(b), *next = filled(256);

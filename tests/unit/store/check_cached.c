@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs from the cache: what is known of them is what was known when they were compiled. */
+/* Programs from the cache have the facts that they had when they were compiled. */
 #include <ftw.h>
 
 #include "store_fixture.h"
@@ -105,7 +105,7 @@ START_TEST(an_equal_program_is_a_hit)
 	for (unsigned n = 0; n < ARRAY_SIZE(programs); n++)
 		compile_and_print(n, PF_CACHE_MISS, &first[n]);
 	pf_compiler_finish(compiler, 30000);
-	replace_worker(); /* it knows nothing any more */
+	replace_worker(); /* the new worker has no programs */
 	for (unsigned n = 0; n < ARRAY_SIZE(programs); n++) {
 		pf_autobuf struct pf_buf second = PF_BUF_INIT;
 
@@ -116,7 +116,7 @@ START_TEST(an_equal_program_is_a_hit)
 }
 END_TEST
 
-/* What runs after a death comes from the cache, without anybody's asking. */
+/* After a death the store loads programs from the cache by itself. */
 START_TEST(a_restart_loads_from_the_cache)
 {
 	struct pf_cache_stats s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executables: sources, compiles that supersede each other, and what a death leaves. */
+/* Executables: sources, superseded compiles, and the state after a death. */
 #include "store_fixture.h"
 
 static struct pf_err err;
@@ -28,7 +28,7 @@ static void rewrite(struct pf_executable *x, const char *text)
 			 (ssize_t)strlen(text));
 }
 
-/* What to run, at once; a reference. */
+/* The loaded program, without waiting; a reference. */
 static struct pf_loaded *load(struct pf_executable *x)
 {
 	struct pf_loaded *l = NULL;
@@ -264,7 +264,7 @@ END_TEST
 
 /* --- the source ---------------------------------------------------------------------- */
 
-/* Writes change neither the bytes that are being compiled nor those beside them. */
+/* Writes change neither the bytes that are being compiled nor neighbouring bytes. */
 START_TEST(writing_while_it_compiles_copies)
 {
 	static char padding[20000];
@@ -365,7 +365,7 @@ START_TEST(options_are_checked)
 }
 END_TEST
 
-/* --- death --------------------------------------------------------------------------- */
+/* --- the worker's death -------------------------------------------------------------- */
 
 START_TEST(a_death_causes_another_compile)
 {
@@ -435,7 +435,7 @@ START_TEST(without_a_worker_no_program_compiles)
 }
 END_TEST
 
-/* A source that nobody has committed yet is not what a restart compiles. */
+/* A restart does not compile a source that is not committed. */
 START_TEST(a_death_commits_nothing)
 {
 	struct pf_executable *x;

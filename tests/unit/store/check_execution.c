@@ -236,9 +236,9 @@ START_TEST(failures_are_reported)
 }
 END_TEST
 
-/* --- death --------------------------------------------------------------------------- */
+/* --- the worker's death -------------------------------------------------------------- */
 
-/* The worker dies where COMPILED, PLACED; the next run brings everything there again. */
+/* The worker dies between runs; the next run loads and uploads everything again. */
 static const struct {
 	bool placed, results;
 } deaths[] = { { false, false }, { true, false }, { true, true } };
@@ -275,7 +275,7 @@ START_TEST(a_death_between_runs_fails_no_run)
 }
 END_TEST
 
-/* It dies again and again while things are brought there: some run ends, and no run hangs. */
+/* The worker dies repeatedly during loads and uploads: every run ends. */
 START_TEST(a_worker_that_keeps_dying_hangs_no_execution)
 {
 	struct pf_executable *x;

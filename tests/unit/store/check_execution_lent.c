@@ -137,7 +137,7 @@ START_TEST(large_results_are_read_in_the_pool)
 	ck_assert_uint_eq(t.e->outs[0].len, (uint64_t)n * 4);
 	pf_arena_usage(arena, &used, &limit);
 	ck_assert_uint_ge(used, before + (uint64_t)n * 4);
-	kill_worker(); /* who reads the results need not have the worker */
+	kill_worker(); /* reading the results needs no worker */
 	for (int i = 0; i < n; i++)
 		wrong += ((const float *)t.e->outs[0].data)[i] != (float)i;
 	ck_assert_int_eq(wrong, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimized program: as it was compiled, also after a death, and none where none is. */
+/* The optimized program: as compiled, also after a death, and absent without a compile. */
 #include "pjrtfs/executable.h"
 #include "store_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ended a worker: whom that refuses, for how long, and whose compiles wait. */
+/* Quarantine after a worker's death: refused users, durations, and delayed compiles. */
 #include "store/internal.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ START_TEST(a_burst_of_deaths_makes_its_user_wait)
 		ck_assert_int_eq(pf_quarantine_waits_until(q, A), 0);
 		now++;
 	}
-	/* A user whose programs end a worker now and then waits for nothing. */
+	/* A user whose programs rarely end a worker does not wait. */
 	for (unsigned i = 0; i < 20; i++) {
 		now += 15001;
 		dies(PF_SUSPECT_COMPILE, i, A);

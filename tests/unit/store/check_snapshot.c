@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What readers see: every view of an array, read at every offset. */
+/* Snapshots: every view of an array, read at every offset. */
 #include "store_fixture.h"
 
 #include <semaphore.h>
@@ -144,7 +144,7 @@ static void commit(struct pf_buffer *b)
 	pf_value_unref(v);
 }
 
-/* As it was written, byte for byte, whatever a header of ours would look like. */
+/* As it was written, byte for byte, even if pjrtfs would write another header. */
 START_TEST(a_file_is_read_as_it_was_written)
 {
 	static const char text[] = "1 2   3\n4 5 6.0\n\n";

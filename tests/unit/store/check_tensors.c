@@ -55,7 +55,7 @@ static int commit(struct pf_value **v)
 	return pf_buffer_commit(buffer, false, v, &err);
 }
 
-/* One tensor is an array, whatever it is called and in whatever pieces it comes. */
+/* A file of one tensor is an array, with any tensor name and in any pieces. */
 START_TEST(one)
 {
 	struct pf_value *v;
@@ -253,7 +253,7 @@ START_TEST(backwards)
 }
 END_TEST
 
-/* Any array is a file of one tensor, which takes the name it is asked for. */
+/* Any array is a file of one tensor, with the requested name. */
 START_TEST(view)
 {
 	static const char four_bits[] = { 1, -1, 7 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values: on the device, in host memory, donated, lost; and what a death leaves of them. */
+/* Values: on the device, in host memory, donated, lost; and their state after a death. */
 #include "store_fixture.h"
 
 static struct pf_err err;
@@ -140,7 +140,7 @@ START_TEST(a_refused_upload_is_not_retried)
 }
 END_TEST
 
-/* One death is not the bytes' fault; who kills twice may be the reason. */
+/* After one death the upload is retried; after two the bytes may be the cause. */
 START_TEST(an_upload_is_retried_after_one_death)
 {
 	struct pf_instance *instance;
@@ -235,7 +235,7 @@ START_TEST(results_can_be_read)
 }
 END_TEST
 
-/* What came to host memory stays, whether inline, in the pool or fetched. */
+/* Results in host memory are kept, whether inline, in the pool or fetched. */
 START_TEST(results_in_host_memory_survive_a_death)
 {
 	struct pf_executable *x;
@@ -263,7 +263,7 @@ START_TEST(results_in_host_memory_survive_a_death)
 }
 END_TEST
 
-/* What an execution on INSTANCE made under ID, as OUT in MESSAGE tells. */
+/* The result ID of an execution on INSTANCE, described by OUT in MESSAGE. */
 static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *out,
 			     const void *message, struct pf_instance *instance,
 			     uint64_t id)
@@ -375,7 +375,7 @@ START_TEST(a_donated_value_cannot_be_read)
 	pf_value_donated(v, true);
 	pf_value_unpin(v);
 	ck_assert_ptr_null(pf_value_host(v));
-	/* Until the result has its name it is in use; without one it is gone. */
+	/* A result is in use until it has its name; without a name it is freed. */
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EBUSY);
 	pf_value_replaces(v, false);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EINVAL);

@@ -121,7 +121,7 @@ START_TEST(fields)
 }
 END_TEST
 
-/* Too long a value is cut, and the line is still JSON. */
+/* Too long a value is truncated, and the line is still JSON. */
 START_TEST(long_values_are_cut)
 {
 	static char huge[4 * PF_LINE_MAX];
@@ -173,7 +173,7 @@ START_TEST(a_user_sees_only_their_own_events)
 }
 END_TEST
 
-/* One who fills the log takes nothing from another. */
+/* A user who fills their log loses no other user's events. */
 START_TEST(each_user_has_a_log)
 {
 	uint64_t added, dropped;
@@ -203,7 +203,7 @@ START_TEST(each_user_has_a_log)
 }
 END_TEST
 
-/* There are only so many logs: that of who was quiet for longest goes. */
+/* The number of logs is limited: that of the longest inactive user is dropped. */
 START_TEST(many_users)
 {
 	size_t n;
@@ -292,7 +292,7 @@ START_TEST(adding_calls_the_listener)
 }
 END_TEST
 
-/* When nobody reads, an event costs well under a microsecond. */
+/* Without readers, an event takes well under a microsecond. */
 START_TEST(adding_is_cheap)
 {
 	enum { N = 200000 };
@@ -349,7 +349,7 @@ START_TEST(layers_report)
 	pf_report_worker_started(w, "cpu", 42, 0);
 	pf_report_worker_died(w, meter, "cpu", 42, &err);
 	pf_report_worker_started(w, "cpu", 43, 1);
-	pf_report_queued(w, 5, 100, "cpu", &told); /* nobody knows names yet */
+	pf_report_queued(w, 5, 100, "cpu", &told); /* names are not known yet */
 	ck_assert_ptr_null(told.object);
 	pf_report_compiled(w, meter, &told, NULL, 1, NULL);
 	pf_telemetry_attach(w, &names);
@@ -395,7 +395,7 @@ START_TEST(layers_report)
 	pf_lines_reader_release(&r);
 	pf_telemetry_free(w);
 	ck_assert_uint_eq(user, 0);
-	/* Without a telemetry nothing happens. */
+	/* Without a telemetry the reports do nothing. */
 	pf_report_queued(NULL, 5, 100, "cpu", &told);
 	pf_report_compiled(NULL, NULL, &told, NULL, 1, NULL);
 	pf_report_worker_died(NULL, NULL, "cpu", 1, &err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounded log of lines: what readers get who read in order, seek, or fall behind. */
+/* The bounded log of lines: readers that read in order, seek, or fall behind. */
 #include <stdio.h>
 #include <string.h>
 
@@ -169,7 +169,7 @@ START_TEST(a_slow_reader_learns_how_many_lines_it_missed)
 }
 END_TEST
 
-/* A reader that was given half a line gets the other half, though it is long gone. */
+/* A reader that got half a line gets the other half, though the log has dropped it. */
 START_TEST(a_reader_gets_whole_lines)
 {
 	struct reader r = { 0 };
@@ -211,7 +211,7 @@ START_TEST(a_seek_reads_the_bytes_at_its_offset)
 	append(20000, 20001);
 	ck_assert_uint_eq(read_at(&r, end, block, sizeof(block)),
 			  print_line(20000, line));
-	/* across chunks: a block is whole wherever it lies */
+	/* across chunks: a block is whole at any offset */
 	for (uint64_t off = start; off + sizeof(block) <= lines.end; off += 8191)
 		ck_assert_uint_eq(read_at(&r, off, block, sizeof(block)), sizeof(block));
 	/* in the hole: zeros up to its end, then the lines */
@@ -222,7 +222,7 @@ START_TEST(a_seek_reads_the_bytes_at_its_offset)
 	n = print_line(first, line);
 	ck_assert_uint_eq(read_at(&r, start, block, n), n);
 	ck_assert(!memcmp(block, line, n));
-	/* back to the start: told again */
+	/* back to the start: the notice is repeated */
 	n = read_at(&r, 0, block, sizeof(block));
 	ck_assert_uint_eq(n, sizeof(block));
 	ck_assert(!memcmp(block, "dropped ", 8));

@@ -187,7 +187,7 @@ START_TEST(executables_are_bounded)
 		n++;
 	ck_assert_uint_eq(n, PF_METRICS_EXECUTABLES);
 	has("pjrtfs_executables_not_measured_total 2");
-	/* who goes makes room */
+	/* a removed executable makes room */
 	pf_executable_meter_free(x[5]);
 	x[5] = pf_metrics_executable(metrics, 7);
 	ck_assert_ptr_nonnull(x[5]);

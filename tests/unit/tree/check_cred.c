@@ -17,7 +17,7 @@ static const struct {
 	{ 10, 99, 99, 0400, R_OK, true },
 	{ 10, 99, 99, 0400, W_OK, false },
 	{ 10, 99, 99, 0600, R_OK | W_OK, true },
-	{ 10, 99, 99, 0077, R_OK, false }, /* the owner's bits count, nobody else's */
+	{ 10, 99, 99, 0077, R_OK, false }, /* only the owner's bits count */
 	{ 11, 20, 99, 0040, R_OK, true },
 	{ 11, 20, 99, 0040, W_OK, false },
 	{ 11, 99, 20, 0020, W_OK, true }, /* by a supplementary group */

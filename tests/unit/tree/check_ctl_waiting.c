@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control files when answers come later: waits, interrupts, several threads. */
+/* Control files with late answers: waits, interrupts, several threads. */
 #include <unistd.h>
 
 #include "ctl_fixture.h"
@@ -47,7 +47,7 @@ START_TEST(nonblocking_reads_do_not_wait)
 }
 END_TEST
 
-/* As a front end, keep a reference while interrupts may come. */
+/* Like a front end, keep a reference while interrupts are possible. */
 static struct pf_reply *begin_held(struct answer *a)
 {
 	return pf_reply_ref(answer_begin(a));
@@ -78,7 +78,7 @@ START_TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 	answer_end(&w);
 	answer_end(&r);
 
-	/* The session goes on, without the c that came with it. */
+	/* The session continues, without the c of the interrupted write. */
 	pf_vfs_write(of, "d\n", 2, 0, answer_begin(&w));
 	ck_assert_str_eq(running->text, "d");
 	finish(0, "D");
@@ -98,7 +98,7 @@ START_TEST(an_interrupted_write_whose_commands_began_succeeds)
 	interrupt(&w);
 	ck_assert_int_eq(answer_wait(&w), 3);
 	answer_end(&w);
-	/* Nothing of the next one has begun: all of it may be written again. */
+	/* No command of the next write has begun: all of it may be written again. */
 	pf_vfs_write(of, "c\nd\n", 4, 0, begin_held(&other));
 	interrupt(&other);
 	ck_assert_int_eq(answer_wait(&other), -EINTR);

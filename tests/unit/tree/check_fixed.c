@@ -138,23 +138,23 @@ START_TEST(a_change_invalidates_attributes_the_kernel_has)
 	struct stat st;
 
 	node = linked(dir, "a", &file, false);
-	expect_told(0); /* nobody asked */
+	expect_told(0); /* the kernel did not ask */
 	look_at(dir);
 	pf_dir_unlink(node);
 	expect_told(1);
 	other = linked(dir, "b", &names, false);
-	expect_told(1); /* told already */
+	expect_told(1); /* invalidated already */
 	look_at(dir);
 	look_at(other);
 	linked(other, "c", &file, false);
-	expect_told(1); /* of what is not kept nothing need be told */
+	expect_told(1); /* the kernel has no attributes to invalidate */
 	ck_assert_int_eq(pf_dir_move(other, dir, "d"), 0);
 	expect_told(2);
 	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "names", &st), 0);
 	pf_node_touch(dir);
 	expect_told(3);
 	pf_vfs_forget(tree, dir->ino, 1);
-	/* Requests tell too: an answer to another may be on its way. */
+	/* Changes by requests invalidate too: another request's answer may be on its way. */
 	look_at(dir);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, dir->ino, "e", 0755, &god, &st), 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
@@ -172,7 +172,7 @@ START_TEST(kinds_invalidate_attributes_the_kernel_has)
 	struct stat st;
 
 	pf_node_changed(node, true);
-	ck_assert_uint_eq(told[PF_CHANGED_DATA], 0); /* nobody looked it up */
+	ck_assert_uint_eq(told[PF_CHANGED_DATA], 0); /* the kernel did not look it up */
 	ck_assert_int_eq(pf_vfs_lookup(tree, dir->ino, "a", &st), 0);
 	pf_node_changed(node, true);
 	ck_assert_uint_eq(told[PF_CHANGED_DATA], 1);

@@ -8,7 +8,7 @@
 #include "unit.h"
 #include "vfs_driver.h"
 
-/* A file of bytes that tells what was done to it. */
+/* A file of bytes that counts its flushes and fsyncs. */
 struct bytes {
 	char data[64];
 	size_t len;
@@ -280,7 +280,7 @@ START_TEST(a_commit_at_release_keeps_the_file_open)
 	pf_vfs_release(of);
 	ck_assert_int_eq(a.flushes, 1);
 	ck_assert_int_eq(opens, 1);
-	pf_reply_code(waiting, -EIO); /* nobody hears it */
+	pf_reply_code(waiting, -EIO); /* no caller gets the error */
 	ck_assert_int_eq(opens, 0);
 }
 END_TEST

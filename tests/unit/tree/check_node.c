@@ -347,7 +347,7 @@ static void *swap_extensions(void *stop)
 	return NULL;
 }
 
-/* The new one is linked before the old one goes: there is one all the time. */
+/* The new one is linked before the old one is removed: the stem always exists. */
 START_TEST(a_stem_that_changes_is_never_missed)
 {
 	_Atomic bool stop = false;

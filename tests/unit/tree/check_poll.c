@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll(2) and who asks for attributes, as the tree has them. */
+/* poll(2), and attributes that depend on the user, in the tree. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ START_TEST(a_poller_is_woken_once)
 {
 	open_as("state", &one);
 	pf_node_ready(node);
-	ck_assert_uint_eq(told, 0); /* nobody asked */
+	ck_assert_uint_eq(told, 0); /* no poll is waiting */
 	ck_assert_int_eq(pf_vfs_poll(of), 0);
 	done = true;
 	pf_node_ready(node);

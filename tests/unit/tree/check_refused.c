@@ -148,7 +148,7 @@ START_TEST(each_user_sees_their_own_refusal)
 }
 END_TEST
 
-/* A path is cut, never the reason. */
+/* A path may be truncated, the reason never. */
 START_TEST(long_paths)
 {
 	struct pf_cred cred = user(7, 1);

@@ -37,7 +37,7 @@ static void talk_send(struct pf_open *of, const void *src, size_t len,
 {
 	struct talk *t = of->state;
 
-	/* Nothing is held, so that a read can come meanwhile. */
+	/* No lock is held, so that a read can run meanwhile. */
 	ck_assert_int_eq(pthread_mutex_trylock(&of->lock), 0);
 	pthread_mutex_unlock(&of->lock);
 	ck_assert_uint_le(len, sizeof(t->said));

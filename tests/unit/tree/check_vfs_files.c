@@ -157,7 +157,7 @@ START_TEST(a_dying_writer_commits_nothing)
 	ck_assert_int_eq(put(of, "half", 0), 4);
 	ck_assert_int_eq(flush_dying(of), 0);
 	ck_assert_int_eq(b->flushes, 0);
-	ck_assert_int_eq(flush(of), 0); /* by somebody who lives */
+	ck_assert_int_eq(flush(of), 0); /* by a process that is not dying */
 	ck_assert_int_eq(b->flushes, 1);
 	pf_vfs_release(of);
 }
@@ -173,7 +173,7 @@ START_TEST(a_commit_outlives_its_interrupted_caller)
 	reply = pf_reply_ref(answer_begin(&a));
 	pf_vfs_flush(of, getpid(), reply);
 	ck_assert(!pf_reply_gone(reply));
-	ck_assert_int_eq(put(of, "more", 5), 4); /* nobody waits for it */
+	ck_assert_int_eq(put(of, "more", 5), 4); /* no caller waits for it */
 	pf_reply_interrupt(reply);
 	pf_reply_unref(reply);
 	ck_assert_int_eq(a.code, -EINTR);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena: whatever is taken and given back, extents never overlap and bytes are kept. */
+/* The arena: after any takes and gives, extents do not overlap and bytes are kept. */
 #include "pjrtfs/shm.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static uint64_t next(uint64_t *seed, uint64_t limit)
 
 /* --- one extent ---------------------------------------------------------------------- */
 
-/* What an extent of LEN bytes takes. */
+/* The memory charged for an extent of LEN bytes. */
 static const struct {
 	uint64_t len, takes;
 } sizes[] = {

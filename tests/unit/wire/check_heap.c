@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heap: nothing is given out twice, nothing is lost, free neighbours merge again. */
+/* The heap: no granule is given out twice or lost, and free neighbours merge. */
 #include "pjrtfs/shm.h"
 
 #include <string.h>

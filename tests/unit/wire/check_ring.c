@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring: nothing is lost or doubled, nobody sleeps for ever, nonsense does no harm. */
+/* The ring: no message is lost or doubled, no waiter sleeps for ever, garbage is safe. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,7 +108,7 @@ START_TEST(refuses_too_long_messages)
 }
 END_TEST
 
-/* --- the other side lies ------------------------------------------------------------- */
+/* --- the other side writes garbage ---------------------------------------------------- */
 
 static const struct garbage {
 	uint64_t head, tail, len;
@@ -151,7 +151,7 @@ START_TEST(garbage_is_refused)
 }
 END_TEST
 
-/* Write whatever the seed says into a shared ring, as fast as possible. */
+/* Write random bytes from the seed into a shared ring, as fast as possible. */
 static void scribble(struct pf_ring *ring)
 {
 	uint64_t seed = 42;

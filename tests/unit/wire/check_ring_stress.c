@@ -28,7 +28,7 @@ static void take_sure(struct pf_ring *ring, unsigned spin_us, ssize_t *n)
 		pf_ring_wait(ring, spin_us, -1);
 }
 
-/* The other process: send every letter back, with its body turned over. */
+/* The other process: send every message back, with the bits of its body inverted. */
 static void echo(struct pf_ring *in, struct pf_ring *out, unsigned spin_us)
 {
 	struct letter *l = (struct letter *)got;
@@ -182,7 +182,7 @@ START_TEST(many_threads_deliver_each_message_once)
 }
 END_TEST
 
-/* One who sleeps, one who now and then spins: whoever leaves work must not leave it alone. */
+/* One receiver sleeps, one spins at times: one that leaves messages wakes the other. */
 struct relay {
 	struct pf_ring ring;
 	_Atomic uint64_t taken;

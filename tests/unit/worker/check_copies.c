@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pjrtfs-worker makes buffers of others and of nothing, in every memory. */
+/* pjrtfs-worker copies buffers and creates new ones, in every memory. */
 #include <signal.h>
 
 #include "worker_driver.h"
@@ -289,7 +289,7 @@ START_TEST(nonsense_is_refused)
 	q.device = 0;
 	q.memory = 99;
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_MAKE, &q, sizeof(q)), -EPROTO);
-	/* None of these took an id, and it goes on. */
+	/* None of these used an id, and the worker continues. */
 	ck_assert_int_eq(copy(&d, HERE, 70, 1, UINT32_MAX), 0);
 	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, 1, 4), 0);
 	ck_assert_int_eq(stop(&d), 0);
@@ -348,7 +348,7 @@ START_TEST(creating_fails)
 	start_faulty(&d, "uninitialized=event-error:DATA_LOSS");
 	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), -EIO);
 	ck_assert_int_eq(stop(&d), 0);
-	/* What this plugin calls uninitialized is not zero before the worker makes it. */
+	/* This plugin's uninitialized memory is not zero until the worker clears it. */
 	start_faulty(&d, "uninitialized=enospc-at:1");
 	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), -ENOSPC);
 	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, N, LARGE), 0);
@@ -365,7 +365,7 @@ START_TEST(creating_fails)
 }
 END_TEST
 
-/* A copy that never ends holds its thread; one that aborts takes the worker along. */
+/* A copy that never ends occupies its thread; one that aborts ends the worker. */
 START_TEST(copies_hang_and_abort)
 {
 	struct pf_req_copy q = { .source = HERE, .id = 70, .memory = UINT32_MAX };

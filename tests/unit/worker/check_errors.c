@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pjrtfs-worker refuses, explains, and goes on. */
+/* pjrtfs-worker refuses bad requests with a sentence, and continues. */
 #include "worker_driver.h"
 
 START_TEST(errors_have_sentences)
@@ -25,7 +25,7 @@ START_TEST(errors_have_sentences)
 	ck_assert_int_eq(ask(&d, PF_OP_OPTIMIZED, &read, sizeof(read)), -ENOENT);
 	ck_assert_int_eq(ask(&d, PF_OP_MEMORY_STATS, &device, sizeof(device)),
 			 -EOPNOTSUPP);
-	/* What plugins abort on never reaches them. */
+	/* Requests that would abort a plugin are refused before. */
 	q.rank = 2;
 	q.dims[0] = q.dims[1] = INT64_C(1) << 62;
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)), -EOVERFLOW);
@@ -87,7 +87,7 @@ START_TEST(malformed_messages_are_refused)
 	q.id = 12;
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)), 0);
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)), -EPROTO);
-	ck_assert_int_eq(compile(&d, 1, add_scalars), 0); /* and it goes on */
+	ck_assert_int_eq(compile(&d, 1, add_scalars), 0); /* and the worker continues */
 	ck_assert_int_eq(stop(&d), 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pjrtfs-worker serializes programs and loads them again: on each plugin, and on others. */
+/* pjrtfs-worker serializes and loads programs, with the same plugin and with others. */
 #include "worker_driver.h"
 
 static const char axpy[] =
@@ -48,7 +48,7 @@ static const char numbered[] =
 	"  return %3 : tensor<f32>\n"
 	"}\n";
 
-/* What that gives for x = 5; OUT is the result's id. */
+/* The program's result for x = 5; OUT is the result's id. */
 static float of_five(struct daemon *d, uint64_t executable, uint64_t out)
 {
 	static const uint64_t arg = 21;
@@ -106,7 +106,7 @@ static float sum(struct daemon *d, uint64_t executable)
 	return result_value;
 }
 
-/* The module of executable ID, LEN bytes at OFF in the pool, is as long when told again. */
+/* The module of executable ID, LEN bytes at OFF in the pool: a second one is as long. */
 static void check_module(struct daemon *d, uint64_t id, uint64_t off, uint64_t len)
 {
 	const struct pf_rep_optimized *told = (struct pf_rep_optimized *)reply;
@@ -131,7 +131,7 @@ START_TEST(a_serialized_program_loads)
 	start_ok(&one, plugins[_i]);
 	ck_assert_msg(compile(&one, 1, add_scalars) == 0, "%s", complaint());
 	bytes = serialize(&one, 1, &len);
-	/* beside the one it came from, which may go */
+	/* next to its source, which may be freed */
 	ck_assert_msg(load(&one, 2, bytes, len) == 0, "%s", complaint());
 	ck_assert_uint_eq(loaded->n_results, 1);
 	ck_assert_uint_eq(loaded->num_replicas, 1);
@@ -188,7 +188,7 @@ START_TEST(nonsense_is_refused)
 	ck_assert_int_eq(ask(&d, PF_OP_LOAD, &q, sizeof(q) - 8), -EPROTO);
 	ck_assert_int_eq(ask(&d, PF_OP_SERIALIZE, &none, sizeof(none)), -ENOENT);
 	ck_assert_int_eq(ask(&d, PF_OP_SERIALIZE, &none, sizeof(none) - 1), -EPROTO);
-	/* The plugin refuses bytes that are no program, in its own words. */
+	/* The plugin refuses bytes that are not a program, with its own sentence. */
 	ck_assert_int_lt(load(&d, 5, "not a program, but some text", 28), 0);
 	ck_assert_str_ne(complaint(), "");
 	ck_assert_int_eq(compile(&d, 5, add_scalars), 0); /* the id is free */
@@ -196,7 +196,7 @@ START_TEST(nonsense_is_refused)
 }
 END_TEST
 
-/* What CODE gives when PLUGIN runs it: in a process of its own, which may die of it. */
+/* CODE's result when PLUGIN runs it, in a separate process, which may die. */
 static float run_foreign(const char *plugin, const char *code, size_t len)
 {
 	pid_t pid;

@@ -75,7 +75,7 @@ START_TEST(results_replace_arguments)
 	struct daemon d;
 
 	start_with(&d, plugins[_i], adder, 0);
-	/* 10 ms may be over before all are done: then the rest is asked for. */
+	/* 10 ms may pass before all runs are done: then the test requests the rest. */
 	for (uint64_t out = 100; done < 5000; out++) {
 		ck_assert_msg(repeat(&d, 5000 - done, from, 12, out, true,
 				     PF_DONATE_LATER | (from == 11 ? 0 : 1)) == 0,
@@ -128,7 +128,7 @@ START_TEST(large_results_replace_arguments)
 }
 END_TEST
 
-/* The plugin refuses run N, or tells late that it failed: what the runs before made is there. */
+/* The plugin refuses run N, or its failure is late: earlier runs' results are kept. */
 static const struct {
 	const char *fault;
 	uint32_t good;

@@ -59,7 +59,7 @@ START_TEST(adds_scalars)
 	post_id(&d, PF_OP_BLOCK_FREE, made->info_off);
 	len = made->hlo_len;
 	post_id(&d, PF_OP_BLOCK_FREE, made->hlo_off);
-	/* The same again, when it is asked for; but maps in it have no order. */
+	/* The same text when requested again, except for the order of maps. */
 	ck_assert_msg(ask(&d, PF_OP_OPTIMIZED, &id, sizeof(id)) == 0, "%s", complaint());
 	ck_assert_uint_eq(again->len, len);
 	ck_assert_uint_eq(again->with_config, 1);
@@ -157,7 +157,7 @@ START_TEST(large_results_lie_in_the_pool)
 		post_id(&d, PF_OP_BUFFER_FREE, out + 1000);
 		usleep(20000);
 	}
-	/* The worker's death does not take the bytes along. */
+	/* The bytes outlive the worker. */
 	ck_assert_int_eq(execute(&d, 1, args, 1, 200), 0);
 	numbers = large_result(&d, &off);
 	kill(d.pid, SIGKILL);
@@ -167,7 +167,7 @@ START_TEST(large_results_lie_in_the_pool)
 }
 END_TEST
 
-/* Every element type goes in and comes back as it was. */
+/* Every element type is read back unchanged. */
 START_TEST(types_and_shapes_round_trip)
 {
 	struct json_object *version;
