@@ -139,7 +139,7 @@ faults()
 # mount_pjrtfs [PLUGIN] [pjrtfs options]: mount in a new folder, $mnt; $daemon is the pid.
 #
 # PLUGIN is a name in $plugins ($plugin in the environment, or cpu, if not given), a path, or the
-# word faulty, for which --fault SPEC tells what fails (see faults/plugin/plugin.h; repeatable).
+# word faulty, for which --fault SPEC sets what fails (see faults/plugin/plugin.h; repeatable).
 # At the end of the test the mount is undone; a daemon that then does not exit with 0, or
 # whose worker stays, fails the test.
 mount_pjrtfs()

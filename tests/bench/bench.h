@@ -3,7 +3,7 @@
  * Shared by the benchmarks: options, a mount of their own, and tables of figures.
  *
  * Speed here moves by half from one minute to the next, and with the processor that the
- * kernel picks for a process.  So every figure stands beside baselines that were measured
+ * kernel picks for a process.  So every figure has baselines that were measured
  * between its own samples, and what counts is the ratio: the median over all rounds of the
  * ratio within one round, with the tenth and the ninetieth percentile.  Where placement
  * matters (execute), rounds are spread over several processes.
@@ -59,8 +59,8 @@ bench_die(const char *fmt, ...);
 
 /*
  * Read the options --quick, --rounds N, --plugin PATH, --daemon PATH; defaults of the last
- * two are $PJRTFS_BENCH_PLUGIN and ./pjrtfs.  Ends with status 77 if there is no plugin or
- * no /dev/fuse.
+ * two are $PJRTFS_BENCH_PLUGIN and ./pjrtfs.  Ends with status 77 without a plugin or
+ * without /dev/fuse.
  */
 void bench_begin(struct bench *b, int argc, char **argv);
 

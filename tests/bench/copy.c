@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp(1) of a large array within the mount, beside cp of a file as large on tmpfs.
+ * cp(1) of a large array within the mount, compared with cp of a file as large on tmpfs.
  *
  * tmpfs is a pair of memfds, of which cp is given the paths in /proc: the same code of the
  * kernel, and no mount that must be large enough.

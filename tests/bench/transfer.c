@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large arrays in and out: writes and reads through the mount beside tmpfs, memcpy and the
- * copies that the C API itself makes.
+ * Large arrays in and out: writes and reads through the mount, compared with tmpfs,
+ * memcpy and the copies that the C API itself makes.
  *
  * tmpfs is a memfd: the same code of the kernel, and no mount that must be large enough.
  */

@@ -2,8 +2,8 @@
 """Conformance cases: reading them, decoding element types, comparing arrays.
 
 A case is a directory that holds case.json, one or more forms of a program, its inputs and
-its expected outputs; README.md beside this file describes the format.  Needs NumPy 1.24,
-nothing else; knows nothing of mounts.
+its expected outputs; README.md in this folder describes the format.  Needs only NumPy 1.24, and no
+mount.
 """
 import io
 import json

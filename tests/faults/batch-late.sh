@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Batches whose steps fail late: by their time limits, by the worker's death, by output names that
-# are no longer possible.  The batch reports the first failure.
+# became impossible.  The batch reports the first failure.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -51,7 +51,7 @@ if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
 	refused 1 'file' "$name" file --plugin-dir "$plugins"
-	# a file that is no library, and a library without a plugin
+	# a file that is not a library, and a library without a plugin
 	echo text >text.so
 	refused 1 'plugin text: .*text.so' ./text.so m -f
 	refused 1 'plugin text: .*text.so' ./text.so m

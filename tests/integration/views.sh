@@ -208,7 +208,7 @@ whole=$(takes cksum "$b/long.txt")
 equal "all of them" "$(cut -d ' ' -f 1,2 said)" "$(text 33000 | cksum)"
 [ $((first * 5)) -lt "$whole" ] || fail "the first bytes took $first ms, all $whole ms"
 bounded rm "$b/long.npy" long.npy
-# not in order; by who has it open from another, and asks for its size; by who asks for that first
+# not in order; the size of a descriptor that the shell opened, or of stat(2) before the open
 array 300 >some.npy
 text 300 >some.txt
 for way in 'exec 3<"$1"; wc -c <&3' 'wc -c <"$1"' \

@@ -562,7 +562,7 @@ def the_worker_dies_during(d):
     one = npy("<i4", (), b"\0\0\0\0")
     equal("write", os.write(fd, one), len(one))
     fails("EBUSY", os.write, fd, one)
-    # an interrupted reader is gone at once, and the call goes on
+    # an interrupted reader returns at once, and the call continues
     for sig in signal.SIGTERM, signal.SIGKILL:
         pid = child(lambda: (signal.signal(signal.SIGTERM, signal.SIG_DFL), os.read(fd, 100)))
         time.sleep(0.2)

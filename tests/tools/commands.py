@@ -34,7 +34,7 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 
 
 def device(i, rest=""):
-    """"cpu:1", of whatever plugin is mounted."""
+    """"cpu:1", with the mounted plugin's name."""
     return f"{cases.plugin}:{i}{rest}"
 
 

@@ -259,7 +259,7 @@ def ten_thousand_jobs(d):
         holds(f"few: {delays}", sorted(delays)[5] <= 100)
 
     as_user(12345, other)
-    # all that has not begun goes at once; the last ones first, while they have not
+    # waiting commands are cancelled at once, the last ones first, before they begin
     fd = control()
     states = []
     for n in reversed(numbers):

@@ -129,7 +129,7 @@ def one_listing_while_names_change(d):
 
 @case
 def deep_and_wide(d):
-    """Directories: 1000 beside each other, 50 below each other; removed as rm -r does."""
+    """Directories: 1000 in one directory, 50 nested; removed as rm -r does."""
     for i in range(1000):
         os.mkdir(f"{d}/d{i}")
         make(f"{d}/d{i}/x.npy", A)

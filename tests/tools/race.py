@@ -30,7 +30,7 @@ def read_on(path, seen, wanted, whole):
 
 
 def race(d, name, whole, write):
-    """Two readers of NAME while WRITE goes on."""
+    """Two readers of NAME while WRITE runs."""
     done = d + "/done"
     readers = [child(read_on, f"{d}/{name}", done, 10, whole) for _ in range(2)]
     try:

@@ -117,7 +117,7 @@ START_TEST(a_read_at_offset_0_renders_a_polled_text_again)
 	open_as("state", &one);
 	reads(0, "running\n");
 	done = true;
-	reads(4, "ing\n"); /* the same reading goes on */
+	reads(4, "ing\n"); /* the same reading continues */
 	reads(0, "done\n");
 	reads(2, "ne\n");
 	failing = true;
