@@ -105,7 +105,7 @@ bool pf_node_ref_locked(struct pf_node *node);
 void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead);
 
 /* Free the nodes on DEAD and unlink those in them.  No lock but the name lock is held. */
-void pf_node_bury(struct pf_tree *tree, struct pf_node *dead);
+void pf_node_free_dead(struct pf_tree *tree, struct pf_node *dead);
 
 /* Add 1 to the kernel's lookup count of NODE; subtract N from it. */
 void pf_node_looked_up(struct pf_node *node);

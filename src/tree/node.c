@@ -228,7 +228,7 @@ static int link_node(struct pf_node *dir, const char *name, struct pf_node *node
 	if (r == 0)
 		copy = NULL;
 	pf_unlock(&dir->tree->lock);
-	pf_node_bury(dir->tree, dead);
+	pf_node_free_dead(dir->tree, dead);
 	return r;
 }
 
@@ -254,7 +254,7 @@ static void take_out(struct pf_node *node, bool gone)
 		node->priv->gone = gone;
 	}
 	pf_unlock(&tree->lock);
-	pf_node_bury(tree, dead);
+	pf_node_free_dead(tree, dead);
 }
 
 void pf_dir_unlink(struct pf_node *node)
@@ -311,7 +311,7 @@ int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name)
 	if (r == 0)
 		move_locked(node, to, &copy, &dead);
 	pf_unlock(&node->tree->lock);
-	pf_node_bury(node->tree, dead);
+	pf_node_free_dead(node->tree, dead);
 	return r;
 }
 
@@ -333,7 +333,7 @@ int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a
 		move_locked(b, to_b, &copy_b, &dead);
 	}
 	pf_unlock(&a->tree->lock);
-	pf_node_bury(a->tree, dead);
+	pf_node_free_dead(a->tree, dead);
 	return r;
 }
 
@@ -514,7 +514,7 @@ void pf_node_unref(struct pf_node *node)
 		return;
 	pf_node_drop_locked(node, &dead); /* the list is local: no lock is needed */
 	if (dead)
-		pf_node_bury(dead->tree, dead);
+		pf_node_free_dead(dead->tree, dead);
 }
 
 /* Take NODE, which has no references, and its children out of all tables. */
@@ -560,7 +560,7 @@ static void tree_destroy(struct pf_tree *tree)
 	free(tree);
 }
 
-static void bury(struct pf_tree *tree, struct pf_node *dead, bool objects)
+static void free_dead(struct pf_tree *tree, struct pf_node *dead, bool objects)
 {
 	while (dead) {
 		struct pf_node *node = dead;
@@ -577,9 +577,9 @@ static void bury(struct pf_tree *tree, struct pf_node *dead, bool objects)
 	}
 }
 
-void pf_node_bury(struct pf_tree *tree, struct pf_node *dead)
+void pf_node_free_dead(struct pf_tree *tree, struct pf_node *dead)
 {
-	bury(tree, dead, true);
+	free_dead(tree, dead, true);
 }
 
 /* Make a node with a number; HOLDER (NULL: itself) counts its references. */
@@ -656,7 +656,7 @@ static struct pf_node *make(struct pf_tree *tree, const struct pf_kind *kind,
 	if (!node)
 		return NULL;
 	if (populate(node, node) < 0) {
-		bury(tree, node, false);
+		free_dead(tree, node, false);
 		return NULL;
 	}
 	__atomic_store_n(&node->priv->refs, 1, __ATOMIC_RELEASE);
@@ -721,7 +721,7 @@ void pf_tree_free(struct pf_tree *tree)
 	}
 	pf_node_drop_locked(tree->root, &dead);
 	pf_unlock(&tree->lock);
-	pf_node_bury(tree, dead);
+	pf_node_free_dead(tree, dead);
 }
 
 struct pf_node *pf_tree_root(struct pf_tree *tree)
@@ -789,7 +789,7 @@ void pf_node_forget(struct pf_node *node, uint64_t n)
 			pf_node_drop_locked(node, &dead);
 	}
 	pf_unlock(&tree->lock);
-	pf_node_bury(tree, dead);
+	pf_node_free_dead(tree, dead);
 }
 
 void pf_tree_set_notify(struct pf_tree *tree,

@@ -59,7 +59,7 @@ static void tie_to_parent(const char *parent)
 }
 
 /* The daemon sends nothing on the socket after the set-up, so only its end wakes this thread. */
-static void *telemetry_socket(void *unused)
+static void *await_daemon_end(void *unused)
 {
 	struct pollfd p = { .fd = PF_CHANNEL_FD, .events = POLLIN | POLLRDHUP };
 	char byte;
@@ -77,10 +77,10 @@ static void *telemetry_socket(void *unused)
 	return NULL;
 }
 
-static int start_telemetry(struct pf_err *err)
+static int start_awaiting_daemon(struct pf_err *err)
 {
 	pthread_t thread;
-	int r = pthread_create(&thread, NULL, telemetry_socket, NULL);
+	int r = pthread_create(&thread, NULL, await_daemon_end, NULL);
 
 	if (r)
 		return pf_err_set(err, -r, "start a thread: %s", strerror(r));
@@ -202,7 +202,7 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	if (r == 0)
 		r = pf_sandbox_loaded(&sandbox, err);
 	if (r == 0)
-		r = start_telemetry(err);
+		r = start_awaiting_daemon(err);
 	if (r == 0)
 		r = map_all(setup, fds, err);
 	if (r == 0)
