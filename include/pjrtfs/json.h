@@ -68,6 +68,9 @@ int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want);
 
 /* --- objects ------------------------------------------------------------------------ */
 
+/* The string under KEY of O, borrowed from O; "" if there is none or it is not a string. */
+const char *pf_json_get_string(struct json_object *o, const char *key);
+
 /* Add the string VALUE under KEY. */
 void pf_json_add_string(struct json_object *o, const char *key, const char *value);
 

@@ -444,6 +444,16 @@ int pf_json_parse(const char *text, size_t len, struct json_object **ret,
 	return r < 0 ? pf_err_wrap(err, r, "JSON: byte %zu", off + 1) : 0;
 }
 
+const char *pf_json_get_string(struct json_object *o, const char *key)
+{
+	struct json_object *v;
+
+	return json_object_object_get_ex(o, key, &v) &&
+			       json_object_is_type(v, json_type_string)
+		       ? json_object_get_string(v)
+		       : "";
+}
+
 void pf_json_add_string(struct json_object *o, const char *key, const char *value)
 {
 	json_object_object_add(o, key, json_object_new_string(value));

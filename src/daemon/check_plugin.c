@@ -43,14 +43,6 @@ static struct json_object *get(struct json_object *o, const char *key)
 	return json_object_object_get_ex(o, key, &v) ? v : NULL;
 }
 
-/* A string of O; "" if it is not a string. */
-static const char *text_of(struct json_object *o, const char *key)
-{
-	struct json_object *v = get(o, key);
-
-	return json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
-}
-
 static int minor_of(struct json_object *facts)
 {
 	struct json_object *v = get(facts, "api_version");
@@ -186,7 +178,7 @@ static struct json_object *file_json(struct list *l, unsigned i)
 		return o;
 	}
 	pf_json_add_string(o, "api_version", version_text(l->facts[i], version));
-	pf_json_add_string(o, "platform", text_of(l->facts[i], "platform"));
+	pf_json_add_string(o, "platform", pf_json_get_string(l->facts[i], "platform"));
 	pf_json_add_int(o, "devices",
 			(int64_t)json_object_array_length(get(l->facts[i], "devices")));
 	json_object_object_add(o, "meant", json_object_new_boolean(meant));
@@ -244,22 +236,23 @@ __attribute__((__format__(__printf__, 2, 3))) static void add_line(struct pf_buf
 
 static void add_plugin(struct pf_buf *out, struct json_object *p)
 {
-	const char *place = text_of(p, "place"), *package = text_of(p, "package");
+	const char *place = pf_json_get_string(p, "place"),
+		   *package = pf_json_get_string(p, "package");
 
-	add_line(out, "%s", text_of(p, "name"));
-	add_line(out, "    path      %s", text_of(p, "path"));
-	add_line(out, "    from      %s%s%s", text_of(p, "source"), *place ? " " : "",
-		 place);
+	add_line(out, "%s", pf_json_get_string(p, "name"));
+	add_line(out, "    path      %s", pf_json_get_string(p, "path"));
+	add_line(out, "    from      %s%s%s", pf_json_get_string(p, "source"),
+		 *place ? " " : "", place);
 	if (*package)
 		add_line(out, "    package   %s", package);
-	else if (*text_of(p, "version"))
-		add_line(out, "    version   %s", text_of(p, "version"));
+	else if (*pf_json_get_string(p, "version"))
+		add_line(out, "    version   %s", pf_json_get_string(p, "version"));
 	if (!json_object_get_boolean(get(p, "ok"))) {
-		add_line(out, "    refused   %s", text_of(p, "error"));
+		add_line(out, "    refused   %s", pf_json_get_string(p, "error"));
 		return;
 	}
-	add_line(out, "    API       %s", text_of(p, "api_version"));
-	add_line(out, "    platform  %s, %d devices", text_of(p, "platform"),
+	add_line(out, "    API       %s", pf_json_get_string(p, "api_version"));
+	add_line(out, "    platform  %s, %d devices", pf_json_get_string(p, "platform"),
 		 json_object_get_int(get(p, "devices")));
 	if (!json_object_get_boolean(get(p, "meant")))
 		add_line(out, "    note      another one is meant by this name: give the "
@@ -268,14 +261,15 @@ static void add_plugin(struct pf_buf *out, struct json_object *p)
 
 static void add_place(struct pf_buf *out, struct json_object *p)
 {
-	const char *place = text_of(p, "place"), *note = text_of(p, "note");
+	const char *place = pf_json_get_string(p, "place"),
+		   *note = pf_json_get_string(p, "note");
 	int n = json_object_get_int(get(p, "plugins"));
 	char count[16] = "";
 
 	if (n || !*note)
 		snprintf(count, sizeof(count), "%d%s", n, *note ? ", " : "");
-	add_line(out, "    %s%s%s: %s%s", text_of(p, "source"), *place ? " " : "", place,
-		 count, note);
+	add_line(out, "    %s%s%s: %s%s", pf_json_get_string(p, "source"),
+		 *place ? " " : "", place, count, note);
 }
 
 static int print_list(struct list *l)

@@ -30,13 +30,6 @@ static struct json_object *typed(struct json_object *o, const char *key,
 	return v;
 }
 
-static const char *text_of(struct json_object *o, const char *key)
-{
-	struct json_object *v = typed(o, key, json_type_string);
-
-	return v ? json_object_get_string(v) : "";
-}
-
 static int64_t int_of(struct json_object *o, const char *key, int64_t otherwise)
 {
 	struct json_object *v = typed(o, key, json_type_int);
@@ -61,9 +54,9 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d,
 	d->local_hardware_id = int_of(o, "local_hardware_id", -1);
 	d->process_index = int_of(o, "process_index", 0);
 	d->addressable = bool_of(o, "addressable");
-	d->kind = text_of(o, "kind");
-	d->description = text_of(o, "description");
-	d->debug = text_of(o, "debug");
+	d->kind = pf_json_get_string(o, "kind");
+	d->description = pf_json_get_string(o, "description");
+	d->debug = pf_json_get_string(o, "debug");
 	d->attributes = typed(o, "attributes", json_type_object);
 	d->default_memory = (unsigned)int_of(o, "default_memory", 0);
 	if (n > MAX_MEMORIES || (n && d->default_memory >= n))
@@ -79,8 +72,8 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d,
 		struct json_object *m = json_object_array_get_idx(memories, i);
 
 		d->memories[i].id = int_of(m, "id", -1);
-		d->memories[i].kind = text_of(m, "kind");
-		d->memories[i].description = text_of(m, "description");
+		d->memories[i].kind = pf_json_get_string(m, "kind");
+		d->memories[i].description = pf_json_get_string(m, "description");
 	}
 	return 0;
 }
@@ -89,7 +82,7 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d,
 static int failure(struct json_object *json, struct pf_err *err)
 {
 	int code = (int)int_of(json, "errno", -EIO);
-	const char *why = text_of(json, "error");
+	const char *why = pf_json_get_string(json, "error");
 
 	return pf_err_set(err, code < 0 && code > -4096 ? code : -EIO, "%s",
 			  *why ? why : "the worker failed to start and did not say why");
@@ -124,8 +117,8 @@ int pf_description_parse(const char *text, size_t len, struct pf_description *re
 	}
 	d.api_major = json_object_get_int(json_object_array_get_idx(version, 0));
 	d.api_minor = json_object_get_int(json_object_array_get_idx(version, 1));
-	d.platform = text_of(d.json, "platform");
-	d.platform_version = text_of(d.json, "platform_version");
+	d.platform = pf_json_get_string(d.json, "platform");
+	d.platform_version = pf_json_get_string(d.json, "platform_version");
 	d.attributes = typed(d.json, "attributes", json_type_object);
 	d.extensions = typed(d.json, "extensions", json_type_array);
 	d.devices = calloc(json_object_array_length(devices) + 1, sizeof(*d.devices));
