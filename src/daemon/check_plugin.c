@@ -299,7 +299,7 @@ static int complain(const struct list *l)
 	int status = l->d->n_files ? 0 : 1;
 
 	if (status)
-		pf_log(PF_LOG_WARNING, "there is no plugin");
+		pf_log(PF_LOG_WARNING, "no plugin was found");
 	for (unsigned i = 0; i < l->d->n_files; i++) {
 		if (l->facts[i])
 			continue;

@@ -113,10 +113,10 @@ static int read_words(struct reading *g, int argc, struct pf_err *err)
 			r = pf_err_set(err, -EINVAL, "%s needs an argument",
 				       g->argv[optind - 1]);
 		else if (c == '?' && optopt && optopt < FIRST_ROW)
-			r = pf_err_set(err, -EINVAL, "there is no option -%c; see --help",
+			r = pf_err_set(err, -EINVAL, "unknown option -%c; see --help",
 				       optopt);
 		else if (c == '?')
-			r = pf_err_set(err, -EINVAL, "there is no option %s; see --help",
+			r = pf_err_set(err, -EINVAL, "unknown option %s; see --help",
 				       g->argv[optind - 1]);
 	}
 	while (r == 0 && optind < argc && g->n_positional < 3)

@@ -427,8 +427,7 @@ static int refuse_key(const struct taking *k, const char *key)
 		comma = ", ";
 	}
 	return locate(k, &(struct place){ .key = key },
-		      pf_err_set(k->err, -EINVAL,
-				 "there is no such key%s; expected one of %s",
+		      pf_err_set(k->err, -EINVAL, "unknown key%s; expected one of %s",
 				 pf_similar_hint(&similar, hint), names));
 }
 

@@ -101,7 +101,7 @@ int pf_description_parse(const char *text, size_t len, struct pf_description *re
 	d.json = json_tokener_parse_ex(tok, text, (int)len);
 	json_tokener_free(tok);
 	if (!json_object_is_type(d.json, json_type_object)) {
-		pf_err_set(err, r, "the worker's answer is no JSON object");
+		pf_err_set(err, r, "the worker's answer is not a JSON object");
 		goto fail;
 	}
 	if (!bool_of(d.json, "ok")) {

@@ -93,9 +93,10 @@ static int list_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
 		struct json_object *item = json_object_array_get_idx(list, i);
 
 		if (!json_object_is_type(item, json_type_int))
-			return pf_err_set(err, -EINVAL,
-					  "option %s: its item %zu, %s, is no integer",
-					  v->name, i, json_object_to_json_string(item));
+			return pf_err_set(
+				err, -EINVAL,
+				"option %s: its item %zu, %s, is not an integer", v->name,
+				i, json_object_to_json_string(item));
 		values->lists[(*used)++] = json_object_get_int64(item);
 	}
 	return 0;
@@ -143,7 +144,7 @@ int pj_values_init(struct pj_values *ret, struct json_object *options, struct pf
 	if (!options)
 		return 0;
 	if (!json_object_is_type(options, json_type_object))
-		return pf_err_set(err, -EINVAL, "options: %s is no object",
+		return pf_err_set(err, -EINVAL, "options: %s is not an object",
 				  json_object_to_json_string(options));
 	json_object_object_foreach(options, name, value) {
 		(void)name;

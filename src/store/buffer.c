@@ -588,8 +588,8 @@ static int fit_shape(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *er
 		return 0;
 	if (b->size % size)
 		return pf_err_set(err, -EINVAL,
-				  "%" PRIu64 " bytes are no whole number of %s", b->size,
-				  pf_dtype_name(dtype));
+				  "%" PRIu64 " bytes are not a whole number of %s",
+				  b->size, pf_dtype_name(dtype));
 	b->declared_shape = (struct pf_shape){ .rank = 1 };
 	b->declared_shape.dims[0] = (int64_t)(b->size / size);
 	b->shaped = true;

@@ -125,7 +125,7 @@ static int check_size(const struct pf_buffer *b, enum pf_format format,
 
 	if (!b->header_len)
 		return pf_err_set(err, -EINVAL,
-				  "%" PRIu64 " bytes are no whole %s header", b->size,
+				  "%" PRIu64 " bytes are not a whole %s header", b->size,
 				  pf_format_extension(format));
 	if (b->size == b->header_len + b->data_len)
 		return 0;
@@ -160,7 +160,7 @@ int pf_content_check(struct pf_buffer *b, enum pf_format format, struct pf_err *
 	if (format == PF_FORMAT_NONE)
 		return 0;
 	if (!b->content && !b->value && format != PF_FORMAT_RAW)
-		return pf_err_set(err, -EINVAL, "an empty file is no array");
+		return pf_err_set(err, -EINVAL, "an empty file is not an array");
 	if (format == PF_FORMAT_RAW)
 		return check_raw(b, err);
 	if (format == PF_FORMAT_TXT || !b->content)
@@ -310,7 +310,7 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 	if (pf_content_is_nothing(b))
 		return no_meaning(b, m, err);
 	if (!b->content && b->format != PF_FORMAT_RAW)
-		return pf_err_set(err, -EINVAL, "an empty file is no array");
+		return pf_err_set(err, -EINVAL, "an empty file is not an array");
 	switch (b->format) {
 	case PF_FORMAT_NPY:
 		return npy_meaning(b, m, err);
@@ -319,7 +319,7 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 	case PF_FORMAT_TXT:
 		return txt_meaning(b, m, err);
 	default:
-		return pf_err_set(err, -EINVAL, "a scratch file is no array");
+		return pf_err_set(err, -EINVAL, "a scratch file is not an array");
 	}
 }
 
@@ -450,11 +450,11 @@ int pf_buffer_tensors(struct pf_buffer *b, const struct pf_location *location,
 	if (location != pf_buffer_location(b))
 		memory = UINT32_MAX;
 	if (!bytes)
-		return pf_err_set(err, -EINVAL, "an empty file is no array");
+		return pf_err_set(err, -EINVAL, "an empty file is not an array");
 	r = pf_safetensors_parse(pf_bytes_at(bytes, 0), size, &ret->head, err);
 	if (r == 0)
 		r = pf_err_set(err, -EINVAL,
-			       "%llu bytes are no whole .safetensors header",
+			       "%llu bytes are not a whole .safetensors header",
 			       (unsigned long long)size);
 	if (r > 0 && size != ret->head.header_len + ret->head.data_len)
 		r = pf_err_set(err, -EINVAL,

@@ -146,7 +146,7 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	why = b->err;
 	pf_unlock(&b->lock);
 	if (!v)
-		return pf_err_set(err, -ENODATA, "there is no array to show: %s",
+		return pf_err_set(err, -ENODATA, "no array to show: %s",
 				  why.code ? why.text : "nothing was written");
 	r = show_value(v, format, name, waiter, ret, err);
 	if (r <= 0)

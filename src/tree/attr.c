@@ -17,7 +17,8 @@ int pf_name_check(const char *name, struct pf_err *err)
 	if (!len)
 		return pf_err_set(err, -EINVAL, "an empty name");
 	if (!strcmp(name, ".") || !strcmp(name, ".."))
-		return pf_err_set(err, -EINVAL, "\"%s\" is no name for a file", name);
+		return pf_err_set(err, -EINVAL, "\"%s\" cannot be the name of a file",
+				  name);
 	for (const char *p = name; *p; p++) {
 		if (*p == '/')
 			return pf_err_set(err, -EINVAL, "a slash in the name \"%s\"",

@@ -20,7 +20,7 @@ refused()
 echo '{"plugin_dir": 5,' >bad.json
 refused 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
 printf '{\n  "memory_limits": "4G"\n}\n' >bad.json
-refused 2 'bad.json:2:3: memory_limits: there is no such key \(did you mean "memory_limit"\?\); expected one of foreground' \
+refused 2 'bad.json:2:3: memory_limits: unknown key \(did you mean "memory_limit"\?\); expected one of foreground' \
 	"$name" m --config bad.json
 printf '{\n "compile_jobs":\n  "2"}' >bad.json
 refused 2 'bad.json:2:2: compile_jobs: expected an integer, found "2"' m -o config=bad.json

@@ -58,7 +58,7 @@ printf '{"op":' >part
 refused 'Invalid argument' '^close control: the last command is not whole$' cp part "$mnt/control"
 refused 'Invalid argument' '^close programs/bad.mlir: expected a program, found a .npy' \
 	cp "$data/x.npy" "$mnt/programs/bad.mlir"
-refused 'Invalid argument' '^write buffers/k.txt: line 1, .*"hello" is no F32$' \
+refused 'Invalid argument' '^write buffers/k.txt: line 1, .*"hello" is not a valid F32$' \
 	bash -c 'set -e; echo hello | cat >"$1"' - "$b/k.txt"
 if command -v setfattr >/dev/null; then
 	refused 'Invalid argument' '^setxattr buffers/x.npy: .*float99' \
@@ -68,7 +68,7 @@ fi
 # -- another login session has its own
 bounded setsid --wait cat "$mnt/error" >other
 same other /dev/null
-refused 'Invalid argument' '^write buffers/k.txt: .*"hello" is no F32$' \
+refused 'Invalid argument' '^write buffers/k.txt: .*"hello" is not a valid F32$' \
 	bash -c 'set -e; echo hello | cat >"$1"' - "$b/k.txt"
 bounded setsid --wait bash -c 'mkdir "$1/x" 2>/dev/null || cat "$1/error"' - "$mnt" >other
 tells other '^mkdir x: '

@@ -95,7 +95,7 @@ bounded rm "$b/x.npy"
 # a name that is not an input, an input that is used twice
 fresh
 fails_with 'Invalid argument' run donor 'x y -> z donate=z'
-tells "$mnt/executables/donor/run" 'donate: z is no input'
+tells "$mnt/executables/donor/run" 'donate: z is not an input'
 fails_with 'Invalid argument' run donor 'x x -> z donate=x'
 tells "$mnt/executables/donor/run" 'donate: x is used twice'
 same "$b/x.npy" "$data/x.npy"

@@ -108,7 +108,7 @@ def check(value, schema, where="it"):
     if "$ref" in schema:
         yield from check(value, resolve(schema["$ref"]), where)
     if "type" in schema and not is_type(value, schema["type"]):
-        yield f"{where}: {value!r} is no {schema['type']}"
+        yield f"{where}: {value!r} is not of type {schema['type']}"
         return
     if "const" in schema and not same(value, schema["const"]):
         yield f"{where}: {value!r} is not {schema['const']!r}"

@@ -414,7 +414,7 @@ def refusals(d):
     for i in range(1, 4):
         equal(f"nothing on {i}", os.listdir(on(i)), [])
 
-    refused("ENOENT", "w is no array on several devices", op="gather", buffer="w",
+    refused("ENOENT", "w is not an array on several devices", op="gather", buffer="w",
             **{"as": "no"})
     refused("EINVAL", '"buffer" is missing', op="gather", **{"as": "no"})
     refused("EINVAL", '"as" is missing', op="gather", buffer="w")
@@ -422,7 +422,7 @@ def refusals(d):
     shard("w", "ws", {"x": 2}, ["x"])
     refused("ENOENT", "no directory none", op="gather", buffer="ws", **{"as": "none/no"})
     refused("ENODEV", "no device", op="gather", buffer="ws", device="none:1", **{"as": "no"})
-    refused("ENOENT", "is no array on several", op="gather", buffer=device(1) + "/ws",
+    refused("ENOENT", "is not an array on several", op="gather", buffer=device(1) + "/ws",
             **{"as": "no"})
     clear("w", "ws")
 

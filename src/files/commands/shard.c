@@ -290,7 +290,7 @@ static int gather_sharding(struct shards *all, struct pf_err *err)
 		return r;
 	if (r == 0)
 		return pf_err_set(err, -ENOENT,
-				  "%s is no array on several devices: there is no "
+				  "%s is not an array on several devices: there is no "
 				  "%s.sharding.json in buffers/",
 				  all->name, all->name);
 	if (!about->known)

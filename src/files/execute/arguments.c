@@ -664,7 +664,7 @@ static int mark_donated(struct named_exec *run, struct pf_err *err)
 		}
 		if (!found)
 			return pf_err_set(err, -EINVAL,
-					  "donate: %s is no input of this execution",
+					  "donate: %s is not an input of this execution",
 					  name);
 	}
 	return 0;

@@ -200,9 +200,9 @@ static int refuse_descr(struct reader *rd, const struct word *word)
 	if (kind == 'O')
 		what = "Python objects cannot be read";
 	else if (kind == 'S' || kind == 'U' || kind == 'a')
-		what = "strings are no array element type";
+		what = "strings cannot be elements of an array";
 	else if (kind == 'M' || kind == 'm')
-		what = "dates are no array element type; store them as <i8";
+		what = "dates cannot be elements of an array; store them as <i8";
 	else if (kind == 'V')
 		what = "only raw types of 1 and 2 bytes are known";
 	else if (word->p[0] == '>')

@@ -39,7 +39,7 @@ static int refuse(struct parser *ps, int code, const char *word, size_t len,
 
 static int no_number(struct parser *ps, const char *word, size_t len)
 {
-	return refuse(ps, -EINVAL, word, len, "is no");
+	return refuse(ps, -EINVAL, word, len, "is not a valid");
 }
 
 static int no_fit(struct parser *ps, const char *word, size_t len)

@@ -113,7 +113,7 @@ static int malformed(struct pf_err *err, const char *what, const struct pf_slice
 		     const struct pf_slice *rest)
 {
 	return pf_err_set(err, -EINVAL,
-			  "the optimized program is no valid %s (at byte %zu)", what,
+			  "the optimized program is not a valid %s (at byte %zu)", what,
 			  (size_t)(rest->p - all->p));
 }
 
@@ -129,7 +129,7 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 		r = pf_proto_find(&proto, CONFIG_MODULE, &ret->all);
 		if (r < 0 || !ret->all.p)
 			return pf_err_set(err, -EINVAL,
-					  "the optimized program is no valid "
+					  "the optimized program is not a valid "
 					  "HloModuleProtoWithConfig");
 	}
 	rest = ret->all;

@@ -440,7 +440,7 @@ static int read_array(struct parse *ps, const char *what, size_t index,
 			      "has more than 2^63-1 elements");
 	if (!read_layout(shape->layout, param))
 		return refuse(ps, what, index, param->name,
-			      "has a layout that is no order of its dimensions");
+			      "has a layout that is not an order of its dimensions");
 	return 0;
 }
 
@@ -556,7 +556,7 @@ static int read_outputs(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
 
 		if (!part)
 			return pf_err_set(ps->err, -EINVAL,
-					  "the optimized program's result is no valid "
+					  "the optimized program's result is not a valid "
 					  "ShapeProto");
 		inner.index[path->depth] = (uint32_t)i;
 		r = read_outputs(ps, part, &inner);

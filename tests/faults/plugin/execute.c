@@ -23,7 +23,7 @@ PJRT_Error *loaded_execute(PJRT_LoadedExecutable_Execute_Args *args)
 		e = check_live(args->argument_lists[0][i]);
 		if (!e && !is_argument(args->argument_lists[0][i]))
 			e = error_new(PJRT_Error_Code_INVALID_ARGUMENT,
-				      "faulty: argument %zu is no f32[2,3]", i);
+				      "faulty: argument %zu is not f32[2,3]", i);
 		if (e)
 			return e;
 	}

@@ -65,13 +65,13 @@ START_TEST(a_truncated_description_is_refused)
 
 		memcpy(cut, good, len);
 		ck_assert_int_eq(pf_description_parse(cut, len, &d, &err), -EPROTO);
-		ck_assert_str_eq(err.text, "the worker's answer is no JSON object");
+		ck_assert_str_eq(err.text, "the worker's answer is not a JSON object");
 		free(cut);
 	}
 }
 END_TEST
 
-#define NO_OBJECT "the worker's answer is no JSON object"
+#define NO_OBJECT "the worker's answer is not a JSON object"
 #define NO_PARTS "the worker's description lacks a version or devices"
 #define NO_WHY "the worker failed to start and did not say why"
 #define V "\"api_version\":[0,1]"

@@ -101,8 +101,8 @@ static const struct {
 	int code;
 	const char *why;
 } liars[] = {
-	{ "garbler", -EPROTO, "the worker's answer is no JSON object" },
-	{ "silent", -EPROTO, "the worker's answer is no JSON object" },
+	{ "garbler", -EPROTO, "the worker's answer is not a JSON object" },
+	{ "silent", -EPROTO, "the worker's answer is not a JSON object" },
 	{ "longwinded", -EPROTO, "the other process announced a text of" },
 	{ "deaf", -EIO, "the worker of plugin deaf exited with status 0" },
 };

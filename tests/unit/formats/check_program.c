@@ -82,7 +82,7 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("// a comment\n\"builtin.module\"() ({}) : () -> ()"),
 	  NULL },
 	{ PF_PROGRAM_MLIR, T("!t = tensor<2xf32>"), NULL },
-	{ PF_PROGRAM_MLIR, T("// \xff is no UTF-8\nmodule {}"), NULL },
+	{ PF_PROGRAM_MLIR, T("// \xff is not UTF-8\nmodule {}"), NULL },
 	{ PF_PROGRAM_MLIR, T("garbage"), NULL }, /* the compiler's sentence is better */
 	{ PF_PROGRAM_MLIR, T(""), "empty" },
 	{ PF_PROGRAM_MLIR, T(" \n\t "), "empty" },

@@ -61,9 +61,9 @@ START_TEST(data_may_come_before_the_header)
 	make_file();
 	make(PF_FORMAT_NPY);
 	put(file + 128, 24, 128);
-	commit_fails(-EINVAL, "152 bytes are no whole .npy header", "incomplete");
+	commit_fails(-EINVAL, "152 bytes are not a whole .npy header", "incomplete");
 	put(file + 64, 64, 64);
-	commit_fails(-EINVAL, "152 bytes are no whole .npy header", "incomplete");
+	commit_fails(-EINVAL, "152 bytes are not a whole .npy header", "incomplete");
 	put(file, 64, 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 	/* The header finds that too much came before it. */
@@ -145,9 +145,9 @@ static const struct {
 	size_t len;
 	const char *why;
 } parts[] = {
-	{ 0, "an empty file is no array" },
-	{ 1, "1 bytes are no whole .npy header" },
-	{ 127, "127 bytes are no whole .npy header" },
+	{ 0, "an empty file is not an array" },
+	{ 1, "1 bytes are not a whole .npy header" },
+	{ 127, "127 bytes are not a whole .npy header" },
 	{ 128, "F32[2,3] takes 24 bytes of data, 0 came" },
 	{ 151, "F32[2,3] takes 24 bytes of data, 23 came" },
 };

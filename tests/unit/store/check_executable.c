@@ -92,7 +92,7 @@ static const struct {
 	{ "", PF_PROGRAM_MLIR, 1, "empty" },
 	{ add_program, PF_PROGRAM_NONE, 1, "empty" },
 	{ "module {", PF_PROGRAM_MLIR, 2, "failed" },
-	{ "this is no program", PF_PROGRAM_MLIR, 2, "failed" },
+	{ "this is not a program", PF_PROGRAM_MLIR, 2, "failed" },
 	{ add_program, PF_PROGRAM_MLIRBC, -EINVAL, "failed" },
 	{ "ML\xefRxxxx", PF_PROGRAM_MLIR, -EINVAL, "failed" },
 	{ "garbage", PF_PROGRAM_HLO, 2, "failed" },

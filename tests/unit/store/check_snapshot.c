@@ -216,14 +216,14 @@ START_TEST(bytes_without_an_array_have_one_view)
 
 	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_RAW, "x", NULL, &view, &err),
 			 -ENODATA);
-	ck_assert_str_eq(err.text, "there is no array to show: nothing was written");
+	ck_assert_str_eq(err.text, "no array to show: nothing was written");
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
 	ck_assert_int_eq(pf_buffer_write(b, "\x93NUM", 4, 0, &err), 4);
 	ck_assert_int_eq(pf_buffer_commit(b, false, &v, &err), -EINVAL);
 	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_TXT, "x", NULL, &view, &err),
 			 -ENODATA);
 	ck_assert_str_eq(err.text,
-			 "there is no array to show: 4 bytes are no whole .npy header");
+			 "no array to show: 4 bytes are not a whole .npy header");
 	view = open_view(b, PF_FORMAT_NPY);
 	check_reads(&view, "\x93NUM", 4);
 	pf_snapshot_release(&view);
