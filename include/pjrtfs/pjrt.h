@@ -11,17 +11,7 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/base.h"
 
-struct PJRT_Api;
-struct PJRT_Buffer;
-struct PJRT_Client;
-struct PJRT_Device;
-struct PJRT_Event;
-struct PJRT_Executable;
-struct PJRT_LoadedExecutable;
-struct PJRT_Memory;
-struct PJRT_SerializedExecutable;
 struct pj_client;
-struct pj_executable;
 struct pj_first;
 struct pj_plugin;
 
@@ -68,17 +58,12 @@ int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **re
 			 struct pf_err *err);
 
 /*
- * The names of the plugin's extensions as a JSON array, in the plugin's order: "FFI",
- * "Layouts"; "Extension99" for one without a known name.  The caller's; NULL: no memory.
+ * The plugin's extensions as JSON objects {"name": "FFI", or "Extension99" for one without a known
+ * name, "type", "size": of the plugin's struct in bytes, "functions": {"PJRT_FFI_UserData_Add": is
+ * it there}}, in the plugin's order; a function without a known name is "function 3".  The
+ * caller's; NULL: no memory.
  */
 struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin);
-
-/*
- * The extensions as JSON objects {"name", "type", "size": of the plugin's struct in bytes,
- * "functions": {"PJRT_FFI_UserData_Add": is it there}}, in the plugin's order; a function
- * without a known name is "function 3".  The caller's; NULL: no memory.
- */
-struct json_object *pj_plugin_extension_details(const struct pj_plugin *plugin);
 
 /*
  * The contents of the plugin's function table as a JSON object: table_size in bytes, in_table
@@ -103,18 +88,19 @@ struct pj_plugin {
 		       * struct_size is the plugin's */
 };
 
-enum { PJ_MAX_EXTENSIONS = 64 /* a longer chain is taken for a broken one */ };
-
-/* The first initializer of every argument struct: its size, as this build knows it. */
-#define PJ_SIZE(type) .struct_size = type##_STRUCT_SIZE
+/* Declare NAME, the arguments of the API's PJRT_FN, with these fields. */
+#define PJ_ARGS(fn, name, ...)                                                           \
+	PJRT_##fn##_Args name = { .struct_size = PJRT_##fn##_Args_STRUCT_SIZE,           \
+				  __VA_ARGS__ }
 
 /*
- * Call FN of PLUGIN's table with ARGS.  0, or -errno with *ERR filled; -EOPNOTSUPP if the
- * plugin has no such function.
+ * Call PJRT_FN of PLUGIN's table with ARGS.  0, or -errno with *ERR filled; -EOPNOTSUPP if
+ * the plugin has no such function.
  */
 #define PJ_CALL(plugin, err, fn, args)                                                   \
-	((plugin)->api.fn ? pj_check((plugin), (plugin)->api.fn(args), (err))            \
-			  : pj_missing((plugin), #fn, (err)))
+	((plugin)->api.PJRT_##fn                                                         \
+		 ? pj_check((plugin), (plugin)->api.PJRT_##fn(args), (err))              \
+		 : pj_missing((plugin), "PJRT_" #fn, (err)))
 
 /*
  * Turn E into *ERR and destroy it.  Takes ownership of E; NULL means success and returns
@@ -143,12 +129,6 @@ int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event, struct pf_
 
 /* Destroy EVENT without waiting for it. */
 void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
-
-/*
- * The plugin's extension of TYPE, or NULL if it has none of at least SIZE bytes
- * (offsetof the field after the last one that the caller uses).
- */
-const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size);
 
 /* A string of the plugin's as JSON; bytes that are not clean UTF-8 are replaced.  NULL: no
  * memory. */
@@ -184,8 +164,6 @@ struct pj_memory {
 	char *description; /* owned */
 };
 
-void pj_memory_release(struct pj_memory *memory);
-
 /* A client's devices. */
 
 /* A device.  Immutable; facts that the plugin does not give are -1, "" or NULL. */
@@ -203,8 +181,6 @@ struct pj_device {
 	size_t n_memories;
 	int default_memory; /* an index into memories, or -1 */
 };
-
-void pj_device_release(struct pj_device *device);
 
 /*
  * The allocator's statistics as a JSON object that has the fields that are known:
@@ -407,24 +383,15 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 int pj_executable_set_first(struct pj_executable *executable, int32_t value,
 			    struct pf_err *err);
 
-/* A serialized program: native code that only this plugin, on such a host, can load. */
-struct pj_serialized {
-	const void *bytes; /* borrowed from handle */
-	size_t len;
-	struct PJRT_SerializedExecutable *handle; /* owned */
-	void (*deleter)(
-		struct PJRT_SerializedExecutable *handle); /* the plugin's, or NULL */
-};
-
 /*
- * Serialize EXECUTABLE into *RET; pj_serialized_release.  It must have been compiled
- * here: a loaded one that XLA's CPU plugins serialize again loads, but does not run.
+ * Append EXECUTABLE to OUT, serialized: native code that only this plugin, on such a host, can
+ * load.  It must have been compiled here: a loaded one that XLA's CPU plugins serialize again
+ * loads, but does not run.
  * -EINVAL: it was loaded; -EOPNOTSUPP: the plugin cannot; else its error.  Blocks.  PJRT:
  * PJRT_Executable_Serialize.
  */
-int pj_executable_serialize(const struct pj_executable *executable,
-			    struct pj_serialized *ret, struct pf_err *err);
-void pj_serialized_release(struct pj_serialized *serialized);
+int pj_executable_serialize(const struct pj_executable *executable, struct pf_buf *out,
+			    struct pf_err *err);
 
 /*
  * Load the LEN bytes at BYTES, which are not kept.  They are native code: they must be, byte for
@@ -480,13 +447,6 @@ int pj_executable_await(const struct pj_executable *executable, size_t n,
 			struct PJRT_Event **done, struct pf_err *err);
 
 /*
- * pj_executable_start and pj_executable_await, on one device: on success the results are
- * the caller's and ready, on failure there are none.
- */
-int pj_executable_run(const struct pj_executable *executable, const struct pj_run *run,
-		      struct PJRT_Buffer **results, struct pf_err *err);
-
-/*
  * The size of the optimized program in *LEN and its format in *WITH_CONFIG: a
  * HloModuleProto, or a HloModuleProtoWithConfig.  -EOPNOTSUPP: not given, or in another
  * format.  PJRT: PJRT_Executable_OptimizedProgram.
@@ -499,30 +459,25 @@ int pj_executable_optimized(const struct pj_executable *executable, void *dst, s
 			    struct pf_err *err);
 
 /*
- * Facts about a program as JSON, each the caller's; where the plugin has none, its error.
- * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's
- * estimates; memory: an object of sizes in bytes; devices: the ids of the addressable
- * devices in launch order; memory_kinds: a list of the results'.  Sizes that an older plugin does
- * not write are left out of memory.
- * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes,
- * _GetCostAnalysis, _GetCompiledMemoryStats, _OutputMemoryKinds,
- * PJRT_LoadedExecutable_AddressableDevices.
+ * Facts about a program as JSON, each the caller's.  NULL: the plugin has none, and *ERR says why;
+ * or, with *ERR as it was, no memory.
+ * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's estimates;
+ * memory: an object of sizes in bytes, without those that an older plugin does not write;
+ * devices: the ids of the addressable devices in launch order; assignment: which device has which
+ * replica and partition (pf_options_assignment_json); memory_kinds: a list of the results'.
+ * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes, _GetCostAnalysis,
+ * _GetCompiledMemoryStats, _OutputMemoryKinds, PJRT_LoadedExecutable_AddressableDevices,
+ * _GetDeviceAssignment.
  */
-typedef int pj_executable_fact(const struct pj_executable *executable,
-			       struct json_object **ret, struct pf_err *err);
+typedef struct json_object *pj_executable_fact(const struct pj_executable *executable,
+					       struct pf_err *err);
 pj_executable_fact pj_executable_name;
 pj_executable_fact pj_executable_fingerprint;
 pj_executable_fact pj_executable_code_size;
 pj_executable_fact pj_executable_cost;
 pj_executable_fact pj_executable_memory;
 pj_executable_fact pj_executable_devices;
+pj_executable_fact pj_executable_assignment;
 pj_executable_fact pj_executable_memory_kinds;
-
-/*
- * Append the serialized DeviceAssignmentProto: which device has which replica and partition.
- * -EOPNOTSUPP: the plugin has no such function.  PJRT: PJRT_LoadedExecutable_GetDeviceAssignment.
- */
-int pj_executable_assignment(const struct pj_executable *executable, struct pf_buf *out,
-			     struct pf_err *err);
 
 #endif

@@ -9,45 +9,38 @@
 
 static bool on_cpu(const struct pj_plugin *plugin, PJRT_Buffer *buffer)
 {
-	PJRT_Buffer_IsOnCpu_Args args = { PJ_SIZE(PJRT_Buffer_IsOnCpu_Args),
-					  .buffer = buffer };
+	PJ_ARGS(Buffer_IsOnCpu, args, .buffer = buffer);
 
-	return PJ_CALL(plugin, NULL, PJRT_Buffer_IsOnCpu, &args) == 0 && args.is_on_cpu;
+	return PJ_CALL(plugin, NULL, Buffer_IsOnCpu, &args) == 0 && args.is_on_cpu;
 }
 
 const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
 {
-	PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args opaque = {
-		PJ_SIZE(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args), .buffer = buffer
-	};
-	PJRT_Buffer_UnsafePointer_Args unsafe = { PJ_SIZE(PJRT_Buffer_UnsafePointer_Args),
-						  .buffer = buffer };
+	PJ_ARGS(Buffer_OpaqueDeviceMemoryDataPointer, opaque, .buffer = buffer);
+	PJ_ARGS(Buffer_UnsafePointer, unsafe, .buffer = buffer);
 
 	if (!on_cpu(plugin, buffer))
 		return NULL;
-	if (PJ_CALL(plugin, NULL, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &opaque) ==
-	    0)
+	if (PJ_CALL(plugin, NULL, Buffer_OpaqueDeviceMemoryDataPointer, &opaque) == 0)
 		return opaque.device_memory_ptr;
-	if (PJ_CALL(plugin, NULL, PJRT_Buffer_UnsafePointer, &unsafe) == 0)
+	if (PJ_CALL(plugin, NULL, Buffer_UnsafePointer, &unsafe) == 0)
 		return (const void *)unsafe.buffer_pointer;
 	return NULL;
 }
 
 void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
 {
-	PJRT_Buffer_Destroy_Args args = { PJ_SIZE(PJRT_Buffer_Destroy_Args),
-					  .buffer = buffer };
+	PJ_ARGS(Buffer_Destroy, args, .buffer = buffer);
 
 	if (buffer)
-		(void)PJ_CALL(plugin, NULL, PJRT_Buffer_Destroy, &args);
+		(void)PJ_CALL(plugin, NULL, Buffer_Destroy, &args);
 }
 
 int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		    struct pf_err *err)
 {
-	PJRT_Buffer_ReadyEvent_Args args = { PJ_SIZE(PJRT_Buffer_ReadyEvent_Args),
-					     .buffer = buffer };
-	int r = PJ_CALL(plugin, err, PJRT_Buffer_ReadyEvent, &args);
+	PJ_ARGS(Buffer_ReadyEvent, args, .buffer = buffer);
+	int r = PJ_CALL(plugin, err, Buffer_ReadyEvent, &args);
 
 	return r < 0 ? r : pj_event_await(plugin, args.event, err);
 }
@@ -55,11 +48,9 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 				struct PJRT_Buffer *buffer)
 {
-	PJRT_Buffer_OnDeviceSizeInBytes_Args args = {
-		PJ_SIZE(PJRT_Buffer_OnDeviceSizeInBytes_Args), .buffer = buffer
-	};
+	PJ_ARGS(Buffer_OnDeviceSizeInBytes, args, .buffer = buffer);
 
-	if (PJ_CALL(plugin, NULL, PJRT_Buffer_OnDeviceSizeInBytes, &args) < 0)
+	if (PJ_CALL(plugin, NULL, Buffer_OnDeviceSizeInBytes, &args) < 0)
 		return 0;
 	return args.on_device_size_in_bytes;
 }
@@ -133,18 +124,12 @@ static int from_host(const struct pj_client *client, const struct pj_place *plac
 		     PJRT_HostBufferSemantics semantics, PJRT_Buffer **ret,
 		     PJRT_Event **done, struct pf_err *err)
 {
-	PJRT_Client_BufferFromHostBuffer_Args args = {
-		PJ_SIZE(PJRT_Client_BufferFromHostBuffer_Args),
-		.client = client->handle,
-		.data = src,
-		.type = (PJRT_Buffer_Type)dtype,
-		.dims = shape->dims,
-		.num_dims = shape->rank,
-		.host_buffer_semantics = semantics,
+	PJ_ARGS(Client_BufferFromHostBuffer, args, .client = client->handle, .data = src,
+		.type = (PJRT_Buffer_Type)dtype, .dims = shape->dims,
+		.num_dims = shape->rank, .host_buffer_semantics = semantics,
 		.device = place->device->handle,
-		.memory = place->memory ? place->memory->handle : NULL,
-	};
-	int r = PJ_CALL(client->plugin, err, PJRT_Client_BufferFromHostBuffer, &args);
+		.memory = place->memory ? place->memory->handle : NULL);
+	int r = PJ_CALL(client->plugin, err, Client_BufferFromHostBuffer, &args);
 
 	*ret = args.buffer;
 	*done = args.done_with_host_buffer;
@@ -225,21 +210,17 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 	/* Plugins that get a device ignore the memory. */
 	const struct pj_memory *memory =
 		place->memory ? place->memory : default_memory(place->device);
-	PJRT_Client_CreateUninitializedBuffer_Args args = {
-		PJ_SIZE(PJRT_Client_CreateUninitializedBuffer_Args),
-		.client = client->handle,
-		.shape_dims = shape->dims,
-		.shape_num_dims = shape->rank,
+	PJ_ARGS(Client_CreateUninitializedBuffer, args, .client = client->handle,
+		.shape_dims = shape->dims, .shape_num_dims = shape->rank,
 		.shape_element_type = (PJRT_Buffer_Type)dtype,
 		.device = memory ? NULL : place->device->handle,
-		.memory = memory ? memory->handle : NULL,
-	};
+		.memory = memory ? memory->handle : NULL);
 	const struct pj_plugin *plugin = client->plugin;
 	const void *at;
 	int r = check_array(client, place, len, dtype, shape, err);
 
 	if (r == 0)
-		r = PJ_CALL(plugin, err, PJRT_Client_CreateUninitializedBuffer, &args);
+		r = PJ_CALL(plugin, err, Client_CreateUninitializedBuffer, &args);
 	if (r < 0)
 		return r;
 	r = pj_buffer_await(plugin, args.buffer, err);
@@ -260,11 +241,9 @@ static int array_of(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
 		    enum pf_dtype *dtype, struct pf_shape *shape, uint64_t *len,
 		    struct pf_err *err)
 {
-	PJRT_Buffer_ElementType_Args type = { PJ_SIZE(PJRT_Buffer_ElementType_Args),
-					      .buffer = buffer };
-	PJRT_Buffer_Dimensions_Args dims = { PJ_SIZE(PJRT_Buffer_Dimensions_Args),
-					     .buffer = buffer };
-	int r = PJ_CALL(plugin, err, PJRT_Buffer_ElementType, &type);
+	PJ_ARGS(Buffer_ElementType, type, .buffer = buffer);
+	PJ_ARGS(Buffer_Dimensions, dims, .buffer = buffer);
+	int r = PJ_CALL(plugin, err, Buffer_ElementType, &type);
 
 	if (r < 0)
 		return r;
@@ -277,7 +256,7 @@ static int array_of(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "element type %d is unknown to this build",
 				  (int)type.type);
-	r = PJ_CALL(plugin, err, PJRT_Buffer_Dimensions, &dims);
+	r = PJ_CALL(plugin, err, Buffer_Dimensions, &dims);
 	if (r < 0)
 		return r;
 	if (dims.num_dims > PF_MAX_RANK)
@@ -312,9 +291,7 @@ static void extend_sign(enum pf_dtype dtype, unsigned char *at, uint64_t n)
 int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		   enum pf_dtype dtype, void *dst, uint64_t len, struct pf_err *err)
 {
-	PJRT_Buffer_ToHostBuffer_Args args = { PJ_SIZE(PJRT_Buffer_ToHostBuffer_Args),
-					       .src = buffer, .dst = dst,
-					       .dst_size = len };
+	PJ_ARGS(Buffer_ToHostBuffer, args, .src = buffer, .dst = dst, .dst_size = len);
 	int r;
 
 	if (dtype == PF_DTYPE_TOKEN) /* plugins abort */
@@ -330,7 +307,7 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 			return 0;
 		}
 	}
-	r = PJ_CALL(plugin, err, PJRT_Buffer_ToHostBuffer, &args);
+	r = PJ_CALL(plugin, err, Buffer_ToHostBuffer, &args);
 	if (r == 0)
 		r = pj_event_await(plugin, args.event, err);
 	if (r == 0)
@@ -341,10 +318,9 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 static bool is_on(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
 		  const struct pj_device *device)
 {
-	PJRT_Buffer_Device_Args args = { PJ_SIZE(PJRT_Buffer_Device_Args),
-					 .buffer = buffer };
+	PJ_ARGS(Buffer_Device, args, .buffer = buffer);
 
-	return PJ_CALL(plugin, NULL, PJRT_Buffer_Device, &args) == 0 &&
+	return PJ_CALL(plugin, NULL, Buffer_Device, &args) == 0 &&
 	       args.device == device->handle;
 }
 
@@ -358,20 +334,18 @@ static bool is_default(const struct pj_place *place)
 static int copy_directly(const struct pj_plugin *plugin, const struct pj_place *place,
 			 PJRT_Buffer *source, PJRT_Buffer **ret, struct pf_err *err)
 {
-	PJRT_Buffer_CopyToDevice_Args device = { PJ_SIZE(PJRT_Buffer_CopyToDevice_Args),
-						 .buffer = source,
-						 .dst_device = place->device->handle };
-	PJRT_Buffer_CopyToMemory_Args memory = { PJ_SIZE(PJRT_Buffer_CopyToMemory_Args),
-						 .buffer = source };
+	PJ_ARGS(Buffer_CopyToDevice, device, .buffer = source,
+		.dst_device = place->device->handle);
+	PJ_ARGS(Buffer_CopyToMemory, memory, .buffer = source);
 	PJRT_Buffer *made;
 	int r;
 
 	if (is_default(place)) {
-		r = PJ_CALL(plugin, err, PJRT_Buffer_CopyToDevice, &device);
+		r = PJ_CALL(plugin, err, Buffer_CopyToDevice, &device);
 		made = device.dst_buffer;
 	} else {
 		memory.dst_memory = place->memory->handle;
-		r = PJ_CALL(plugin, err, PJRT_Buffer_CopyToMemory, &memory);
+		r = PJ_CALL(plugin, err, Buffer_CopyToMemory, &memory);
 		made = memory.dst_buffer;
 	}
 	if (r < 0)
@@ -411,13 +385,12 @@ int pj_buffer_copy(const struct pj_client *client, const struct pj_place *place,
 		   struct pf_err *err)
 {
 	const struct pj_plugin *plugin = client->plugin;
-	PJRT_Buffer_ElementType_Args type = { PJ_SIZE(PJRT_Buffer_ElementType_Args),
-					      .buffer = source };
+	PJ_ARGS(Buffer_ElementType, type, .buffer = source);
 	struct pf_err refusal = PF_ERR_INIT;
 	int r = check_place(place, err);
 
 	if (r == 0)
-		r = PJ_CALL(plugin, err, PJRT_Buffer_ElementType, &type);
+		r = PJ_CALL(plugin, err, Buffer_ElementType, &type);
 	if (r < 0)
 		return r;
 	if (type.type == PJRT_Buffer_Type_TOKEN)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/json.h"
 #include "pjrtfs/pjrt.h"
 #include "pjrtfs/plugin_options.h"
 
@@ -183,43 +184,41 @@ void pj_values_release(struct pj_values *values)
 
 /* Memory spaces that a device can address. */
 
-/*
- * Describe the memory HANDLE in *RET; pj_memory_release.  -ENOMEM.
- * PJRT: PJRT_Memory_Id, _Kind, _Kind_Id, _ToString.
- */
-static int pj_memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
-			  struct PJRT_Memory *handle, struct pf_err *err)
-{
-	PJRT_Memory_Id_Args id = { PJ_SIZE(PJRT_Memory_Id_Args), .memory = handle };
-	PJRT_Memory_Kind_Args kind = { PJ_SIZE(PJRT_Memory_Kind_Args), .memory = handle };
-	PJRT_Memory_Kind_Id_Args kind_id = { PJ_SIZE(PJRT_Memory_Kind_Id_Args),
-					     .memory = handle };
-	PJRT_Memory_ToString_Args text = { PJ_SIZE(PJRT_Memory_ToString_Args),
-					   .memory = handle };
-
-	/* Only descriptions: facts that a plugin lacks stay empty. */
-	*ret = (struct pj_memory){ .handle = handle, .id = -1, .kind_id = -1 };
-	if (PJ_CALL(plugin, NULL, PJRT_Memory_Id, &id) == 0)
-		ret->id = id.id;
-	if (PJ_CALL(plugin, NULL, PJRT_Memory_Kind_Id, &kind_id) == 0)
-		ret->kind_id = kind_id.kind_id;
-	if (PJ_CALL(plugin, NULL, PJRT_Memory_Kind, &kind) < 0)
-		kind.kind_size = 0;
-	if (PJ_CALL(plugin, NULL, PJRT_Memory_ToString, &text) < 0)
-		text.to_string_size = 0;
-	ret->kind = pj_string_copy(kind.kind, kind.kind_size);
-	ret->description = pj_string_copy(text.to_string, text.to_string_size);
-	if (ret->kind && ret->description)
-		return 0;
-	pj_memory_release(ret);
-	return pf_err_set(err, -ENOMEM, "no memory to describe a device's memory");
-}
-
-void pj_memory_release(struct pj_memory *memory)
+static void memory_release(struct pj_memory *memory)
 {
 	free(memory->kind);
 	free(memory->description);
 	*memory = (struct pj_memory){ 0 };
+}
+
+/*
+ * Describe the memory HANDLE in *RET; memory_release.  -ENOMEM.
+ * PJRT: PJRT_Memory_Id, _Kind, _Kind_Id, _ToString.
+ */
+static int memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
+		       struct PJRT_Memory *handle, struct pf_err *err)
+{
+	PJ_ARGS(Memory_Id, id, .memory = handle, .id = -1);
+	PJ_ARGS(Memory_Kind, kind, .memory = handle);
+	PJ_ARGS(Memory_Kind_Id, kind_id, .memory = handle, .kind_id = -1);
+	PJ_ARGS(Memory_ToString, text, .memory = handle);
+
+	/* Only descriptions: facts that a plugin lacks stay empty. */
+	(void)PJ_CALL(plugin, NULL, Memory_Id, &id);
+	(void)PJ_CALL(plugin, NULL, Memory_Kind_Id, &kind_id);
+	(void)PJ_CALL(plugin, NULL, Memory_Kind, &kind);
+	(void)PJ_CALL(plugin, NULL, Memory_ToString, &text);
+	*ret = (struct pj_memory){
+		.handle = handle,
+		.id = id.id,
+		.kind_id = kind_id.kind_id,
+		.kind = pj_string_copy(kind.kind, kind.kind_size),
+		.description = pj_string_copy(text.to_string, text.to_string_size),
+	};
+	if (ret->kind && ret->description)
+		return 0;
+	memory_release(ret);
+	return pf_err_set(err, -ENOMEM, "no memory to describe a device's memory");
 }
 
 /* Devices, their descriptions and their memories. */
@@ -228,39 +227,23 @@ void pj_memory_release(struct pj_memory *memory)
 static int describe(struct pj_device *d, const struct pj_plugin *plugin,
 		    PJRT_DeviceDescription *of, struct pf_err *err)
 {
-	PJRT_DeviceDescription_Id_Args id = { PJ_SIZE(PJRT_DeviceDescription_Id_Args),
-					      .device_description = of };
-	PJRT_DeviceDescription_ProcessIndex_Args process = {
-		PJ_SIZE(PJRT_DeviceDescription_ProcessIndex_Args),
-		.device_description = of
-	};
-	PJRT_DeviceDescription_Kind_Args kind = {
-		PJ_SIZE(PJRT_DeviceDescription_Kind_Args), .device_description = of
-	};
-	PJRT_DeviceDescription_DebugString_Args debug = {
-		PJ_SIZE(PJRT_DeviceDescription_DebugString_Args), .device_description = of
-	};
-	PJRT_DeviceDescription_ToString_Args text = {
-		PJ_SIZE(PJRT_DeviceDescription_ToString_Args), .device_description = of
-	};
-	PJRT_DeviceDescription_Attributes_Args attributes = {
-		PJ_SIZE(PJRT_DeviceDescription_Attributes_Args), .device_description = of
-	};
-	int r = PJ_CALL(plugin, err, PJRT_DeviceDescription_Id, &id);
+	PJ_ARGS(DeviceDescription_Id, id, .device_description = of);
+	PJ_ARGS(DeviceDescription_ProcessIndex, process, .device_description = of);
+	PJ_ARGS(DeviceDescription_Kind, kind, .device_description = of);
+	PJ_ARGS(DeviceDescription_DebugString, debug, .device_description = of);
+	PJ_ARGS(DeviceDescription_ToString, text, .device_description = of);
+	PJ_ARGS(DeviceDescription_Attributes, attributes, .device_description = of);
+	int r = PJ_CALL(plugin, err, DeviceDescription_Id, &id);
 
 	if (r < 0)
 		return r;
+	(void)PJ_CALL(plugin, NULL, DeviceDescription_ProcessIndex, &process);
+	(void)PJ_CALL(plugin, NULL, DeviceDescription_Kind, &kind);
+	(void)PJ_CALL(plugin, NULL, DeviceDescription_DebugString, &debug);
+	(void)PJ_CALL(plugin, NULL, DeviceDescription_ToString, &text);
+	(void)PJ_CALL(plugin, NULL, DeviceDescription_Attributes, &attributes);
 	d->id = id.id;
-	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_ProcessIndex, &process) == 0)
-		d->process_index = process.process_index;
-	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_Kind, &kind) < 0)
-		kind.device_kind_size = 0;
-	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_DebugString, &debug) < 0)
-		debug.debug_string_size = 0;
-	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_ToString, &text) < 0)
-		text.to_string_size = 0;
-	if (PJ_CALL(plugin, NULL, PJRT_DeviceDescription_Attributes, &attributes) < 0)
-		attributes.num_attributes = 0;
+	d->process_index = process.process_index;
 	d->kind = pj_string_copy(kind.device_kind, kind.device_kind_size);
 	d->debug = pj_string_copy(debug.debug_string, debug.debug_string_size);
 	d->description = pj_string_copy(text.to_string, text.to_string_size);
@@ -273,21 +256,17 @@ static int describe(struct pj_device *d, const struct pj_plugin *plugin,
 static int add_memories(struct pj_device *d, const struct pj_plugin *plugin,
 			struct pf_err *err)
 {
-	PJRT_Device_AddressableMemories_Args list = {
-		PJ_SIZE(PJRT_Device_AddressableMemories_Args), .device = d->handle
-	};
-	PJRT_Device_DefaultMemory_Args first = { PJ_SIZE(PJRT_Device_DefaultMemory_Args),
-						 .device = d->handle };
+	PJ_ARGS(Device_AddressableMemories, list, .device = d->handle);
+	PJ_ARGS(Device_DefaultMemory, first, .device = d->handle);
 
-	if (PJ_CALL(plugin, NULL, PJRT_Device_AddressableMemories, &list) < 0)
+	if (PJ_CALL(plugin, NULL, Device_AddressableMemories, &list) < 0)
 		return 0;
-	if (PJ_CALL(plugin, NULL, PJRT_Device_DefaultMemory, &first) < 0)
-		first.memory = NULL;
+	(void)PJ_CALL(plugin, NULL, Device_DefaultMemory, &first);
 	d->memories = calloc(list.num_memories + 1, sizeof(*d->memories));
 	if (!d->memories)
 		return pf_err_set(err, -ENOMEM, "no memory to describe a device");
 	for (size_t i = 0; i < list.num_memories; i++) {
-		int r = pj_memory_init(&d->memories[i], plugin, list.memories[i], err);
+		int r = memory_init(&d->memories[i], plugin, list.memories[i], err);
 
 		if (r < 0)
 			return r;
@@ -298,47 +277,10 @@ static int add_memories(struct pj_device *d, const struct pj_plugin *plugin,
 	return 0;
 }
 
-/*
- * Describe the device HANDLE in *RET; pj_device_release.
- * Fails if the plugin does not even give the device's id, and with -ENOMEM.
- * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
- */
-static int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
-			  struct PJRT_Device *handle, struct pf_err *err)
-{
-	PJRT_Device_GetDescription_Args of = { PJ_SIZE(PJRT_Device_GetDescription_Args),
-					       .device = handle };
-	PJRT_Device_IsAddressable_Args addressable = {
-		PJ_SIZE(PJRT_Device_IsAddressable_Args), .device = handle
-	};
-	PJRT_Device_LocalHardwareId_Args local = {
-		PJ_SIZE(PJRT_Device_LocalHardwareId_Args), .device = handle
-	};
-	int r = PJ_CALL(plugin, err, PJRT_Device_GetDescription, &of);
-
-	*ret = (struct pj_device){ .handle = handle,
-				   .local_hardware_id = -1,
-				   .default_memory = -1 };
-	if (r == 0)
-		r = describe(ret, plugin, of.device_description, err);
-	if (r == 0)
-		r = PJ_CALL(plugin, err, PJRT_Device_IsAddressable, &addressable);
-	if (r == 0)
-		ret->addressable = addressable.is_addressable;
-	if (r == 0 && ret->addressable) {
-		if (PJ_CALL(plugin, NULL, PJRT_Device_LocalHardwareId, &local) == 0)
-			ret->local_hardware_id = local.local_hardware_id;
-		r = add_memories(ret, plugin, err);
-	}
-	if (r < 0)
-		pj_device_release(ret);
-	return r;
-}
-
-void pj_device_release(struct pj_device *device)
+static void device_release(struct pj_device *device)
 {
 	for (size_t i = 0; i < device->n_memories; i++)
-		pj_memory_release(&device->memories[i]);
+		memory_release(&device->memories[i]);
 	free(device->memories);
 	free(device->kind);
 	free(device->description);
@@ -347,12 +289,43 @@ void pj_device_release(struct pj_device *device)
 	*device = (struct pj_device){ 0 };
 }
 
+/*
+ * Describe the device HANDLE in *RET; device_release.
+ * Fails if the plugin does not even give the device's id, and with -ENOMEM.
+ * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
+ */
+static int device_init(struct pj_device *ret, const struct pj_plugin *plugin,
+		       struct PJRT_Device *handle, struct pf_err *err)
+{
+	PJ_ARGS(Device_GetDescription, of, .device = handle);
+	PJ_ARGS(Device_IsAddressable, addressable, .device = handle);
+	PJ_ARGS(Device_LocalHardwareId, local, .device = handle, .local_hardware_id = -1);
+	int r = PJ_CALL(plugin, err, Device_GetDescription, &of);
+
+	*ret = (struct pj_device){ .handle = handle,
+				   .local_hardware_id = -1,
+				   .default_memory = -1 };
+	if (r == 0)
+		r = describe(ret, plugin, of.device_description, err);
+	if (r == 0)
+		r = PJ_CALL(plugin, err, Device_IsAddressable, &addressable);
+	if (r == 0)
+		ret->addressable = addressable.is_addressable;
+	if (r == 0 && ret->addressable) {
+		(void)PJ_CALL(plugin, NULL, Device_LocalHardwareId, &local);
+		ret->local_hardware_id = local.local_hardware_id;
+		r = add_memories(ret, plugin, err);
+	}
+	if (r < 0)
+		device_release(ret);
+	return r;
+}
+
 int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_device *device,
 			   struct json_object **ret, struct pf_err *err)
 {
-	PJRT_Device_MemoryStats_Args s = { PJ_SIZE(PJRT_Device_MemoryStats_Args),
-					   .device = device->handle };
-	int r = PJ_CALL(plugin, err, PJRT_Device_MemoryStats, &s);
+	PJ_ARGS(Device_MemoryStats, s, .device = device->handle);
+	int r = PJ_CALL(plugin, err, Device_MemoryStats, &s);
 
 	if (r < 0)
 		return r;
@@ -377,22 +350,20 @@ int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_devic
 		{ "pool_bytes", s.pool_bytes, s.pool_bytes_is_set },
 		{ "peak_pool_bytes", s.peak_pool_bytes, s.peak_pool_bytes_is_set },
 	};
-	struct json_object *object = json_object_new_object();
 
-	if (!object)
+	*ret = json_object_new_object();
+	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for memory statistics");
 	for (size_t i = 0; i < PF_ARRAY_SIZE(fields); i++)
 		if (fields[i].known)
-			json_object_object_add(object, fields[i].name,
-					       json_object_new_int64(fields[i].value));
-	*ret = object;
+			pf_json_add_int(*ret, fields[i].name, fields[i].value);
 	return 0;
 }
 
 static int create(struct pj_client *client, struct json_object *options,
 		  struct pf_err *err)
 {
-	PJRT_Client_Create_Args args = { PJ_SIZE(PJRT_Client_Create_Args) };
+	PJ_ARGS(Client_Create, args);
 	struct pj_values values;
 	int r = pj_values_init(&values, options, err);
 
@@ -400,7 +371,7 @@ static int create(struct pj_client *client, struct json_object *options,
 		return r;
 	args.create_options = values.items;
 	args.num_options = values.n;
-	r = PJ_CALL(client->plugin, err, PJRT_Client_Create, &args);
+	r = PJ_CALL(client->plugin, err, Client_Create, &args);
 	pj_values_release(&values);
 	if (r == 0)
 		client->handle = args.client;
@@ -409,21 +380,16 @@ static int create(struct pj_client *client, struct json_object *options,
 
 static int add_names(struct pj_client *client, struct pf_err *err)
 {
-	PJRT_Client_PlatformName_Args name = { PJ_SIZE(PJRT_Client_PlatformName_Args),
-					       .client = client->handle };
-	PJRT_Client_PlatformVersion_Args version = {
-		PJ_SIZE(PJRT_Client_PlatformVersion_Args), .client = client->handle
-	};
-	PJRT_Client_ProcessIndex_Args index = { PJ_SIZE(PJRT_Client_ProcessIndex_Args),
-						.client = client->handle };
-	int r = PJ_CALL(client->plugin, err, PJRT_Client_PlatformName, &name);
+	PJ_ARGS(Client_PlatformName, name, .client = client->handle);
+	PJ_ARGS(Client_PlatformVersion, version, .client = client->handle);
+	PJ_ARGS(Client_ProcessIndex, index, .client = client->handle);
+	int r = PJ_CALL(client->plugin, err, Client_PlatformName, &name);
 
 	if (r < 0)
 		return r;
-	if (PJ_CALL(client->plugin, NULL, PJRT_Client_PlatformVersion, &version) < 0)
-		version.platform_version_size = 0;
-	if (PJ_CALL(client->plugin, NULL, PJRT_Client_ProcessIndex, &index) == 0)
-		client->process_index = index.process_index;
+	(void)PJ_CALL(client->plugin, NULL, Client_PlatformVersion, &version);
+	(void)PJ_CALL(client->plugin, NULL, Client_ProcessIndex, &index);
+	client->process_index = index.process_index;
 	client->platform = pj_string_copy(name.platform_name, name.platform_name_size);
 	client->platform_version =
 		pj_string_copy(version.platform_version, version.platform_version_size);
@@ -434,9 +400,8 @@ static int add_names(struct pj_client *client, struct pf_err *err)
 
 static int add_devices(struct pj_client *client, struct pf_err *err)
 {
-	PJRT_Client_Devices_Args args = { PJ_SIZE(PJRT_Client_Devices_Args),
-					  .client = client->handle };
-	int r = PJ_CALL(client->plugin, err, PJRT_Client_Devices, &args);
+	PJ_ARGS(Client_Devices, args, .client = client->handle);
+	int r = PJ_CALL(client->plugin, err, Client_Devices, &args);
 
 	if (r < 0)
 		return r;
@@ -445,8 +410,8 @@ static int add_devices(struct pj_client *client, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for %zu devices",
 				  args.num_devices);
 	for (size_t i = 0; i < args.num_devices; i++) {
-		r = pj_device_init(&client->devices[i], client->plugin, args.devices[i],
-				   err);
+		r = device_init(&client->devices[i], client->plugin, args.devices[i],
+				err);
 		if (r < 0)
 			return pf_err_wrap(err, r, "device %zu", i);
 		client->n_devices++;
@@ -476,15 +441,15 @@ int pj_client_new(const struct pj_plugin *plugin, struct json_object *options,
 
 void pj_client_free(struct pj_client *client)
 {
-	PJRT_Client_Destroy_Args args = { PJ_SIZE(PJRT_Client_Destroy_Args) };
+	PJ_ARGS(Client_Destroy, args);
 
 	if (!client)
 		return;
 	args.client = client->handle;
 	if (client->handle)
-		(void)PJ_CALL(client->plugin, NULL, PJRT_Client_Destroy, &args);
+		(void)PJ_CALL(client->plugin, NULL, Client_Destroy, &args);
 	for (size_t i = 0; i < client->n_devices; i++)
-		pj_device_release(&client->devices[i]);
+		device_release(&client->devices[i]);
 	free(client->devices);
 	free(client->platform);
 	free(client->platform_version);

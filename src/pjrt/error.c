@@ -23,10 +23,9 @@ static const int errno_of[] = {
 
 int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 {
-	PJRT_Error_GetCode_Args code = { PJ_SIZE(PJRT_Error_GetCode_Args), .error = e };
-	PJRT_Error_Message_Args msg = { PJ_SIZE(PJRT_Error_Message_Args), .error = e };
-	PJRT_Error_Destroy_Args destroy = { PJ_SIZE(PJRT_Error_Destroy_Args),
-					    .error = e };
+	PJ_ARGS(Error_GetCode, code, .error = e);
+	PJ_ARGS(Error_Message, msg, .error = e);
+	PJ_ARGS(Error_Destroy, destroy, .error = e);
 	int r = EIO;
 
 	if (!e)
@@ -73,21 +72,20 @@ int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_e
 
 void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event)
 {
-	PJRT_Event_Destroy_Args args = { PJ_SIZE(PJRT_Event_Destroy_Args),
-					 .event = event };
+	PJ_ARGS(Event_Destroy, args, .event = event);
 
 	if (event)
-		(void)PJ_CALL(plugin, NULL, PJRT_Event_Destroy, &args);
+		(void)PJ_CALL(plugin, NULL, Event_Destroy, &args);
 }
 
 int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event, struct pf_err *err)
 {
-	PJRT_Event_Await_Args args = { PJ_SIZE(PJRT_Event_Await_Args), .event = event };
+	PJ_ARGS(Event_Await, args, .event = event);
 	int r;
 
 	if (!event)
 		return 0;
-	r = PJ_CALL(plugin, err, PJRT_Event_Await, &args);
+	r = PJ_CALL(plugin, err, Event_Await, &args);
 	pj_event_drop(plugin, event);
 	return r;
 }

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrtfs/json.h"
 #include "pjrtfs/pjrt.h"
+#include "pjrtfs/plugin_options.h"
 
 /* An argument that a program gets in every execution, before those that its callers name. */
 
@@ -15,19 +17,16 @@ struct pj_first {
 	struct PJRT_Buffer *buffers[]; /* owned; NULL: no device of this process */
 };
 
-/* The devices that X was compiled for; none: it is for any, or the plugin does not say. */
-static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **ret)
+/* The devices that X was compiled for.  None: it is for any, or, with *ERR, the plugin does not say. */
+static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **ret,
+			   struct pf_err *err)
 {
-	PJRT_LoadedExecutable_AddressableDevices_Args args = {
-		PJ_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args),
-		.executable = x->loaded
-	};
+	PJ_ARGS(LoadedExecutable_AddressableDevices, args, .executable = x->loaded);
+	int r = PJ_CALL(x->client->plugin, err, LoadedExecutable_AddressableDevices,
+			&args);
 
-	if (PJ_CALL(x->client->plugin, NULL, PJRT_LoadedExecutable_AddressableDevices,
-		    &args) < 0)
-		return 0;
 	*ret = args.addressable_devices;
-	return args.num_addressable_devices;
+	return r < 0 ? 0 : args.num_addressable_devices;
 }
 
 /* The client's description of DEVICE; NULL: it has none. */
@@ -55,7 +54,7 @@ int pj_executable_set_first(struct pj_executable *x, int32_t value, struct pf_er
 {
 	const struct pj_client *client = x->client;
 	PJRT_Device *const *devices = NULL;
-	size_t own = find_devices(x, &devices), n = own ? own : client->n_devices;
+	size_t own = find_devices(x, &devices, NULL), n = own ? own : client->n_devices;
 	int r = 0;
 
 	x->first = calloc(1, sizeof(*x->first) + n * sizeof(x->first->buffers[0]));
@@ -80,8 +79,7 @@ static void first_free(struct pj_executable *x)
 	if (!x->first)
 		return;
 	for (size_t i = 0; i < x->first->n; i++)
-		if (x->first->buffers[i])
-			pj_buffer_destroy(x->client->plugin, x->first->buffers[i]);
+		pj_buffer_destroy(x->client->plugin, x->first->buffers[i]);
 	free(x->first);
 }
 
@@ -141,19 +139,14 @@ static int first_add(const struct pj_executable *x, size_t n_devices, struct pj_
  */
 static int add_results(struct pj_executable *x, struct pf_err *err)
 {
-	PJRT_Executable_OutputElementTypes_Args types = {
-		PJ_SIZE(PJRT_Executable_OutputElementTypes_Args),
-		.executable = x->unloaded
-	};
-	PJRT_Executable_OutputDimensions_Args dims = {
-		PJ_SIZE(PJRT_Executable_OutputDimensions_Args), .executable = x->unloaded
-	};
+	PJ_ARGS(Executable_OutputElementTypes, types, .executable = x->unloaded);
+	PJ_ARGS(Executable_OutputDimensions, dims, .executable = x->unloaded);
 	const struct pj_plugin *plugin = x->client->plugin;
 	pf_autofree struct pj_result *results = NULL;
 	const int64_t *d;
 
-	if (PJ_CALL(plugin, NULL, PJRT_Executable_OutputElementTypes, &types) < 0 ||
-	    PJ_CALL(plugin, NULL, PJRT_Executable_OutputDimensions, &dims) < 0 ||
+	if (PJ_CALL(plugin, NULL, Executable_OutputElementTypes, &types) < 0 ||
+	    PJ_CALL(plugin, NULL, Executable_OutputDimensions, &dims) < 0 ||
 	    types.num_output_types != x->n_results || dims.num_outputs != x->n_results)
 		return 0;
 	results = calloc(x->n_results + 1, sizeof(*results));
@@ -183,21 +176,15 @@ static int add_results(struct pj_executable *x, struct pf_err *err)
 static int add_counts(struct pj_executable *x, struct pf_err *err)
 {
 	const struct pj_plugin *plugin = x->client->plugin;
-	PJRT_Executable_NumOutputs_Args outputs = {
-		PJ_SIZE(PJRT_Executable_NumOutputs_Args), .executable = x->unloaded
-	};
-	PJRT_Executable_NumReplicas_Args replicas = {
-		PJ_SIZE(PJRT_Executable_NumReplicas_Args), .executable = x->unloaded
-	};
-	PJRT_Executable_NumPartitions_Args partitions = {
-		PJ_SIZE(PJRT_Executable_NumPartitions_Args), .executable = x->unloaded
-	};
-	int r = PJ_CALL(plugin, err, PJRT_Executable_NumOutputs, &outputs);
+	PJ_ARGS(Executable_NumOutputs, outputs, .executable = x->unloaded);
+	PJ_ARGS(Executable_NumReplicas, replicas, .executable = x->unloaded);
+	PJ_ARGS(Executable_NumPartitions, partitions, .executable = x->unloaded);
+	int r = PJ_CALL(plugin, err, Executable_NumOutputs, &outputs);
 
 	if (r == 0)
-		r = PJ_CALL(plugin, err, PJRT_Executable_NumReplicas, &replicas);
+		r = PJ_CALL(plugin, err, Executable_NumReplicas, &replicas);
 	if (r == 0)
-		r = PJ_CALL(plugin, err, PJRT_Executable_NumPartitions, &partitions);
+		r = PJ_CALL(plugin, err, Executable_NumPartitions, &partitions);
 	if (r < 0)
 		return r;
 	x->n_results = outputs.num_outputs;
@@ -214,24 +201,18 @@ static int pj_executable_adopt(const struct pj_client *client,
 			       PJRT_LoadedExecutable *loaded, struct pj_executable **ret,
 			       struct pf_err *err)
 {
-	PJRT_LoadedExecutable_GetExecutable_Args get = {
-		PJ_SIZE(PJRT_LoadedExecutable_GetExecutable_Args),
-		.loaded_executable = loaded
-	};
-	PJRT_LoadedExecutable_Destroy_Args destroy = {
-		PJ_SIZE(PJRT_LoadedExecutable_Destroy_Args), .executable = loaded
-	};
+	PJ_ARGS(LoadedExecutable_GetExecutable, get, .loaded_executable = loaded);
+	PJ_ARGS(LoadedExecutable_Destroy, destroy, .executable = loaded);
 	PF_CLEANUP(pj_executable_freep) struct pj_executable *x = calloc(1, sizeof(*x));
 	int r;
 
 	if (!x) {
-		(void)PJ_CALL(client->plugin, NULL, PJRT_LoadedExecutable_Destroy,
-			      &destroy);
+		(void)PJ_CALL(client->plugin, NULL, LoadedExecutable_Destroy, &destroy);
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	}
 	x->client = client;
 	x->loaded = loaded;
-	r = PJ_CALL(client->plugin, err, PJRT_LoadedExecutable_GetExecutable, &get);
+	r = PJ_CALL(client->plugin, err, LoadedExecutable_GetExecutable, &get);
 	if (r < 0)
 		return r;
 	x->unloaded = get.executable;
@@ -246,13 +227,14 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 			  struct pj_executable **ret, struct pf_err *err)
 {
 	pf_autofree char *code = malloc(source->len + 1);
-	PJRT_Program program = { PJ_SIZE(PJRT_Program), .code = code,
-				 .code_size = source->len, .format = source->format,
+	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE,
+				 .code = code,
+				 .code_size = source->len,
+				 .format = source->format,
 				 .format_size = strlen(source->format) };
-	PJRT_Client_Compile_Args args = { PJ_SIZE(PJRT_Client_Compile_Args),
-					  .client = client->handle, .program = &program,
-					  .compile_options = source->options,
-					  .compile_options_size = source->options_len };
+	PJ_ARGS(Client_Compile, args, .client = client->handle, .program = &program,
+		.compile_options = source->options,
+		.compile_options_size = source->options_len);
 	int r;
 
 	if (!code)
@@ -263,8 +245,7 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 	/* The table says char *, not const char *: a plugin may write into it. */
 	memcpy(code, source->code, source->len);
 	code[source->len] = '\0';
-	if (!client->plugin->api.PJRT_Client_Compile)
-		return pj_missing(client->plugin, "PJRT_Client_Compile", err);
+	/* The table has it: a plugin without is refused. */
 	r = pj_check_compile(client->plugin,
 			     client->plugin->api.PJRT_Client_Compile(&args), err);
 	return r < 0 ? r : pj_executable_adopt(client, args.executable, ret, err);
@@ -272,9 +253,8 @@ int pj_executable_compile(const struct pj_client *client, const struct pj_source
 
 void pj_executable_free(struct pj_executable *x)
 {
-	PJRT_Executable_Destroy_Args unloaded = { PJ_SIZE(PJRT_Executable_Destroy_Args) };
-	PJRT_LoadedExecutable_Destroy_Args loaded = { PJ_SIZE(
-		PJRT_LoadedExecutable_Destroy_Args) };
+	PJ_ARGS(Executable_Destroy, unloaded);
+	PJ_ARGS(LoadedExecutable_Destroy, loaded);
 
 	if (!x)
 		return;
@@ -282,33 +262,11 @@ void pj_executable_free(struct pj_executable *x)
 	loaded.executable = x->loaded;
 	first_free(x);
 	if (x->unloaded)
-		(void)PJ_CALL(x->client->plugin, NULL, PJRT_Executable_Destroy,
-			      &unloaded);
+		(void)PJ_CALL(x->client->plugin, NULL, Executable_Destroy, &unloaded);
 	if (x->loaded)
-		(void)PJ_CALL(x->client->plugin, NULL, PJRT_LoadedExecutable_Destroy,
-			      &loaded);
+		(void)PJ_CALL(x->client->plugin, NULL, LoadedExecutable_Destroy, &loaded);
 	free(x->results);
 	free(x);
-}
-
-/* The lists that the plugin wants, one a device. */
-struct lists {
-	PJRT_Buffer *const **arguments;
-	PJRT_Buffer ***outputs;
-};
-
-static int make_lists(struct lists *l, const struct pj_run *run, size_t n,
-		      struct PJRT_Buffer **results, size_t n_results, struct pf_err *err)
-{
-	l->arguments = calloc(n, sizeof(*l->arguments) + sizeof(*l->outputs));
-	if (!l->arguments)
-		return pf_err_set(err, -ENOMEM, "no memory for an execution");
-	l->outputs = (PJRT_Buffer ***)(l->arguments + n);
-	for (size_t d = 0; d < n; d++) {
-		l->arguments[d] = run->arguments + d * run->n_arguments;
-		l->outputs[d] = results + d * n_results;
-	}
-	return 0;
 }
 
 /* Await all events, also after a failure: no device may still use buffers that are freed. */
@@ -346,49 +304,41 @@ static int await_results(const struct pj_executable *x, size_t n,
 	return r;
 }
 
-static int start_lists(const struct pj_executable *x, const struct pj_run *run, size_t n,
-		       const struct lists *l, struct PJRT_Event **done,
-		       struct pf_err *err)
-{
-	PJRT_ExecuteOptions options = { PJ_SIZE(PJRT_ExecuteOptions),
-					.non_donatable_input_indices = run->kept,
-					.num_non_donatable_input_indices = run->n_kept };
-	PJRT_LoadedExecutable_Execute_Args args = {
-		PJ_SIZE(PJRT_LoadedExecutable_Execute_Args),
-		.executable = x->loaded,
-		.options = &options,
-		.argument_lists = l->arguments,
-		.num_devices = n,
-		.num_args = run->n_arguments,
-		.output_lists = l->outputs,
-		.device_complete_events = done,
-		.execute_device = run->device ? run->device->handle : NULL,
-	};
-	int r;
-
-	memset(done, 0, n * sizeof(*done));
-	r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_Execute, &args);
-	return r < 0 ? r : await_results(x, n, done, l->outputs[0], err);
-}
-
 /* All arguments are in RUN, which is on N devices. */
 static int start(const struct pj_executable *x, const struct pj_run *run, size_t n,
 		 struct PJRT_Buffer **results, struct PJRT_Event **done,
 		 struct pf_err *err)
 {
-	PJRT_Buffer *const *arguments = run->arguments;
-	PJRT_Buffer **outputs = results;
-	struct lists one = { &arguments, &outputs }, many;
+	PJRT_ExecuteOptions options = { .struct_size = PJRT_ExecuteOptions_STRUCT_SIZE,
+					.non_donatable_input_indices = run->kept,
+					.num_non_donatable_input_indices = run->n_kept };
+	/* The lists that the plugin wants, one a device. */
+	PJRT_Buffer *const *arguments = run->arguments, *const **argument_lists =
+								&arguments;
+	PJRT_Buffer **outputs = results, ***output_lists = &outputs;
+	PJ_ARGS(LoadedExecutable_Execute, args, .executable = x->loaded,
+		.options = &options, .num_devices = n, .num_args = run->n_arguments,
+		.device_complete_events = done,
+		.execute_device = run->device ? run->device->handle : NULL);
+	pf_autofree void *room = NULL;
 	int r;
 
-	if (n == 1)
-		return start_lists(x, run, n, &one, done, err);
-	r = make_lists(&many, run, n, results, x->n_results, err);
-	if (r < 0)
-		return r;
-	r = start_lists(x, run, n, &many, done, err);
-	free(many.arguments);
-	return r;
+	if (n > 1) {
+		room = calloc(n, sizeof(*argument_lists) + sizeof(*output_lists));
+		if (!room)
+			return pf_err_set(err, -ENOMEM, "no memory for an execution");
+		argument_lists = room;
+		output_lists = (PJRT_Buffer ***)(argument_lists + n);
+	}
+	for (size_t d = 0; d < n; d++) {
+		argument_lists[d] = run->arguments + d * run->n_arguments;
+		output_lists[d] = results + d * x->n_results;
+	}
+	args.argument_lists = argument_lists;
+	args.output_lists = output_lists;
+	memset(done, 0, n * sizeof(*done));
+	r = PJ_CALL(x->client->plugin, err, LoadedExecutable_Execute, &args);
+	return r < 0 ? r : await_results(x, n, done, results, err);
 }
 
 int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
@@ -413,91 +363,53 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	return r < 0 ? r : start(x, &all, n, results, done, err);
 }
 
-int pj_executable_run(const struct pj_executable *x, const struct pj_run *run,
-		      struct PJRT_Buffer **results, struct pf_err *err)
-{
-	PJRT_Event *done = NULL;
-	int r;
-
-	if (run->n_devices > 1)
-		return pf_err_set(err, -EINVAL, "this runs programs for one device");
-	r = pj_executable_start(x, run, results, &done, err);
-	if (r < 0)
-		return r;
-	r = pj_executable_await(x, 1, &done, err);
-	if (r < 0)
-		for (size_t i = 0; i < x->n_results; i++)
-			pj_buffer_destroy(x->client->plugin, results[i]);
-	return r;
-}
-
 /* Facts about a compiled program. */
 
-static int made(struct json_object *json, struct json_object **ret, struct pf_err *err)
+struct json_object *pj_executable_name(const struct pj_executable *x, struct pf_err *err)
 {
-	if (!json)
-		return pf_err_set(err, -ENOMEM, "no memory to describe an executable");
-	*ret = json;
-	return 0;
+	PJ_ARGS(Executable_Name, args, .executable = x->unloaded);
+
+	if (PJ_CALL(x->client->plugin, err, Executable_Name, &args) < 0)
+		return NULL;
+	return pj_string_json(args.executable_name, args.executable_name_size);
 }
 
-int pj_executable_name(const struct pj_executable *x, struct json_object **ret,
-		       struct pf_err *err)
+struct json_object *pj_executable_fingerprint(const struct pj_executable *x,
+					      struct pf_err *err)
 {
-	PJRT_Executable_Name_Args args = { PJ_SIZE(PJRT_Executable_Name_Args),
-					   .executable = x->unloaded };
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Name, &args);
+	PJ_ARGS(Executable_Fingerprint, args, .executable = x->unloaded);
 
-	return r < 0 ? r
-		     : made(pj_string_json(args.executable_name,
-					   args.executable_name_size),
-			    ret, err);
+	if (PJ_CALL(x->client->plugin, err, Executable_Fingerprint, &args) < 0)
+		return NULL;
+	return pj_string_json(args.executable_fingerprint,
+			      args.executable_fingerprint_size);
 }
 
-int pj_executable_fingerprint(const struct pj_executable *x, struct json_object **ret,
-			      struct pf_err *err)
+struct json_object *pj_executable_code_size(const struct pj_executable *x,
+					    struct pf_err *err)
 {
-	PJRT_Executable_Fingerprint_Args args = {
-		PJ_SIZE(PJRT_Executable_Fingerprint_Args), .executable = x->unloaded
-	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Fingerprint, &args);
+	PJ_ARGS(Executable_SizeOfGeneratedCodeInBytes, args, .executable = x->unloaded);
 
-	return r < 0 ? r
-		     : made(pj_string_json(args.executable_fingerprint,
-					   args.executable_fingerprint_size),
-			    ret, err);
+	if (PJ_CALL(x->client->plugin, err, Executable_SizeOfGeneratedCodeInBytes,
+		    &args) < 0)
+		return NULL;
+	if (args.size_in_bytes >= 0)
+		return json_object_new_int64(args.size_in_bytes);
+	pf_err_set(err, -EOPNOTSUPP, "the plugin does not know it");
+	return NULL;
 }
 
-int pj_executable_code_size(const struct pj_executable *x, struct json_object **ret,
-			    struct pf_err *err)
+struct json_object *pj_executable_cost(const struct pj_executable *x, struct pf_err *err)
 {
-	PJRT_Executable_SizeOfGeneratedCodeInBytes_Args args = {
-		PJ_SIZE(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args),
-		.executable = x->unloaded
-	};
-	int r = PJ_CALL(x->client->plugin, err,
-			PJRT_Executable_SizeOfGeneratedCodeInBytes, &args);
+	PJ_ARGS(Executable_GetCostAnalysis, args, .executable = x->unloaded);
 
-	if (r == 0 && args.size_in_bytes < 0)
-		r = pf_err_set(err, -EOPNOTSUPP, "the plugin does not know it");
-	return r < 0 ? r : made(json_object_new_int64(args.size_in_bytes), ret, err);
+	if (PJ_CALL(x->client->plugin, err, Executable_GetCostAnalysis, &args) < 0)
+		return NULL;
+	return pj_values_json(args.properties, args.num_properties);
 }
 
-int pj_executable_cost(const struct pj_executable *x, struct json_object **ret,
-		       struct pf_err *err)
-{
-	PJRT_Executable_GetCostAnalysis_Args args = {
-		PJ_SIZE(PJRT_Executable_GetCostAnalysis_Args), .executable = x->unloaded
-	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCostAnalysis, &args);
-
-	return r < 0 ? r
-		     : made(pj_values_json(args.properties, args.num_properties), ret,
-			    err);
-}
-
-int pj_executable_memory(const struct pj_executable *x, struct json_object **ret,
-			 struct pf_err *err)
+struct json_object *pj_executable_memory(const struct pj_executable *x,
+					 struct pf_err *err)
 {
 	PJRT_Executable_GetCompiledMemoryStats_Args s;
 	const struct {
@@ -518,101 +430,79 @@ int pj_executable_memory(const struct pj_executable *x, struct json_object **ret
 		{ "peak_memory_in_bytes", &s.peak_memory_in_bytes },
 	};
 	struct json_object *object;
-	int r;
 
 	/* An older plugin does not write the newer fields: they must not read as 0. */
 	memset(&s, 0xff, sizeof(s));
 	s.struct_size = PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE;
 	s.extension_start = NULL;
 	s.executable = x->unloaded;
-	r = PJ_CALL(x->client->plugin, err, PJRT_Executable_GetCompiledMemoryStats, &s);
-	if (r < 0)
-		return r;
+	if (PJ_CALL(x->client->plugin, err, Executable_GetCompiledMemoryStats, &s) < 0)
+		return NULL;
 	object = json_object_new_object();
 	for (size_t i = 0; object && i < PF_ARRAY_SIZE(fields); i++)
 		if (*fields[i].value >= 0)
-			json_object_object_add(object, fields[i].name,
-					       json_object_new_int64(*fields[i].value));
-	return made(object, ret, err);
+			pf_json_add_int(object, fields[i].name, *fields[i].value);
+	return object;
 }
 
-/* The id of the client's device HANDLE. */
-static int device_id(const struct pj_client *client, const PJRT_Device *handle)
+struct json_object *pj_executable_devices(const struct pj_executable *x,
+					  struct pf_err *err)
 {
-	for (size_t i = 0; i < client->n_devices; i++)
-		if (client->devices[i].handle == handle)
-			return client->devices[i].id;
-	return -1;
-}
+	PJRT_Device *const *devices;
+	struct pf_err why = PF_ERR_INIT;
+	size_t n = find_devices(x, &devices, &why);
+	struct json_object *list = why.code ? NULL : json_object_new_array();
 
-int pj_executable_devices(const struct pj_executable *x, struct json_object **ret,
-			  struct pf_err *err)
-{
-	PJRT_LoadedExecutable_AddressableDevices_Args args = {
-		PJ_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args),
-		.executable = x->loaded
-	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_AddressableDevices,
-			&args);
-	struct json_object *list;
+	if (why.code && err)
+		*err = why;
+	for (size_t i = 0; list && i < n; i++) {
+		const struct pj_device *device = describe(x->client, devices[i]);
 
-	if (r < 0)
-		return r;
-	list = json_object_new_array();
-	for (size_t i = 0; list && i < args.num_addressable_devices; i++)
 		json_object_array_add(list,
-				      json_object_new_int(
-					      device_id(x->client,
-							args.addressable_devices[i])));
-	return made(list, ret, err);
+				      json_object_new_int(device ? device->id : -1));
+	}
+	return list;
 }
 
-int pj_executable_memory_kinds(const struct pj_executable *x, struct json_object **ret,
-			       struct pf_err *err)
+struct json_object *pj_executable_memory_kinds(const struct pj_executable *x,
+					       struct pf_err *err)
 {
-	PJRT_Executable_OutputMemoryKinds_Args args = {
-		PJ_SIZE(PJRT_Executable_OutputMemoryKinds_Args), .executable = x->unloaded
-	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_Executable_OutputMemoryKinds, &args);
+	PJ_ARGS(Executable_OutputMemoryKinds, args, .executable = x->unloaded);
 	struct json_object *list;
 
-	if (r < 0)
-		return r;
+	if (PJ_CALL(x->client->plugin, err, Executable_OutputMemoryKinds, &args) < 0)
+		return NULL;
 	list = json_object_new_array();
 	for (size_t i = 0; list && i < args.num_outputs; i++)
 		json_object_array_add(list, pj_string_json(args.memory_kinds[i],
 							   args.memory_kind_sizes[i]));
-	return made(list, ret, err);
+	return list;
 }
 
-int pj_executable_assignment(const struct pj_executable *x, struct pf_buf *out,
-			     struct pf_err *err)
+struct json_object *pj_executable_assignment(const struct pj_executable *x,
+					     struct pf_err *err)
 {
-	PJRT_LoadedExecutable_GetDeviceAssignment_Args args = {
-		PJ_SIZE(PJRT_LoadedExecutable_GetDeviceAssignment_Args),
-		.executable = x->loaded
-	};
-	int r = PJ_CALL(x->client->plugin, err, PJRT_LoadedExecutable_GetDeviceAssignment,
-			&args);
+	PJ_ARGS(LoadedExecutable_GetDeviceAssignment, args, .executable = x->loaded);
+	struct json_object *list = NULL;
 
-	if (r < 0)
-		return r;
-	pf_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
+	if (PJ_CALL(x->client->plugin, err, LoadedExecutable_GetDeviceAssignment, &args) <
+	    0)
+		return NULL;
+	(void)pf_options_assignment_json(args.serialized_bytes,
+					 args.serialized_bytes_size, &list, err);
 	if (args.serialized_device_assignment_deleter)
 		args.serialized_device_assignment_deleter(
 			args.serialized_device_assignment);
-	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for an assignment") : 0;
+	return list;
 }
 
 static int optimized(const struct pj_executable *x, PJRT_Program *program,
 		     struct pf_err *err)
 {
-	PJRT_Executable_OptimizedProgram_Args args = {
-		PJ_SIZE(PJRT_Executable_OptimizedProgram_Args), .executable = x->unloaded,
-		.program = program
-	};
+	PJ_ARGS(Executable_OptimizedProgram, args, .executable = x->unloaded,
+		.program = program);
 
-	return PJ_CALL(x->client->plugin, err, PJRT_Executable_OptimizedProgram, &args);
+	return PJ_CALL(x->client->plugin, err, Executable_OptimizedProgram, &args);
 }
 
 static bool has_format(const PJRT_Program *program, const char *format)
@@ -624,7 +514,7 @@ static bool has_format(const PJRT_Program *program, const char *format)
 int pj_executable_optimized_size(const struct pj_executable *x, size_t *len,
 				 bool *with_config, struct pf_err *err)
 {
-	PJRT_Program program = { PJ_SIZE(PJRT_Program) };
+	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE };
 	int r = optimized(x, &program, err);
 
 	if (r < 0)
@@ -641,18 +531,19 @@ int pj_executable_optimized_size(const struct pj_executable *x, size_t *len,
 int pj_executable_optimized(const struct pj_executable *x, void *dst, size_t len,
 			    struct pf_err *err)
 {
-	PJRT_Program program = { PJ_SIZE(PJRT_Program), .code = dst, .code_size = len };
+	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE,
+				 .code = dst,
+				 .code_size = len };
 
 	return optimized(x, &program, err);
 }
 
 /* Compiled programs as bytes, and back. */
 
-int pj_executable_serialize(const struct pj_executable *x, struct pj_serialized *ret,
+int pj_executable_serialize(const struct pj_executable *x, struct pf_buf *out,
 			    struct pf_err *err)
 {
-	PJRT_Executable_Serialize_Args args = { PJ_SIZE(PJRT_Executable_Serialize_Args),
-						.executable = x->unloaded };
+	PJ_ARGS(Executable_Serialize, args, .executable = x->unloaded);
 	int r;
 
 	if (x->was_loaded)
@@ -660,36 +551,26 @@ int pj_executable_serialize(const struct pj_executable *x, struct pj_serialized 
 			err, -EINVAL,
 			"the program was loaded, not compiled: it is serialized "
 			"already");
-	r = PJ_CALL(x->client->plugin, err, PJRT_Executable_Serialize, &args);
+	r = PJ_CALL(x->client->plugin, err, Executable_Serialize, &args);
 	if (r < 0)
 		return r;
-	*ret = (struct pj_serialized){ .bytes = args.serialized_bytes,
-				       .len = args.serialized_bytes_size,
-				       .handle = args.serialized_executable,
-				       .deleter = args.serialized_executable_deleter };
-	if (ret->bytes && ret->len)
-		return 0;
-	pj_serialized_release(ret);
-	return pf_err_set(err, -EOPNOTSUPP, "the plugin serialized a program to nothing");
-}
-
-void pj_serialized_release(struct pj_serialized *serialized)
-{
-	if (serialized->handle && serialized->deleter)
-		serialized->deleter(serialized->handle);
-	*serialized = (struct pj_serialized){ 0 };
+	if (args.serialized_bytes)
+		pf_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
+	if (args.serialized_executable && args.serialized_executable_deleter)
+		args.serialized_executable_deleter(args.serialized_executable);
+	if (out->failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a serialized program");
+	return out->len ? 0
+			: pf_err_set(err, -EOPNOTSUPP,
+				     "the plugin serialized a program to nothing");
 }
 
 int pj_executable_load(const struct pj_client *client, const void *bytes, size_t len,
 		       struct pj_executable **ret, struct pf_err *err)
 {
-	PJRT_Executable_DeserializeAndLoad_Args args = {
-		PJ_SIZE(PJRT_Executable_DeserializeAndLoad_Args),
-		.client = client->handle,
-		.serialized_executable = bytes,
-		.serialized_executable_size = len,
-	};
-	int r = PJ_CALL(client->plugin, err, PJRT_Executable_DeserializeAndLoad, &args);
+	PJ_ARGS(Executable_DeserializeAndLoad, args, .client = client->handle,
+		.serialized_executable = bytes, .serialized_executable_size = len);
+	int r = PJ_CALL(client->plugin, err, Executable_DeserializeAndLoad, &args);
 
 	if (r == 0)
 		r = pj_executable_adopt(client, args.loaded_executable, ret, err);

@@ -11,39 +11,15 @@
 
 enum { OLDEST_MINOR = 57 /* which rearranged the function table */ };
 
-#define SAME_TYPE(name)                                                                  \
-	_Static_assert((int)PF_DTYPE_##name == (int)PJRT_Buffer_Type_##name,             \
-		       "element types must have PJRT's numbers")
-SAME_TYPE(INVALID);
-SAME_TYPE(PRED);
-SAME_TYPE(S8);
-SAME_TYPE(S16);
-SAME_TYPE(S32);
-SAME_TYPE(S64);
-SAME_TYPE(U8);
-SAME_TYPE(U16);
-SAME_TYPE(U32);
-SAME_TYPE(U64);
-SAME_TYPE(F16);
-SAME_TYPE(F32);
-SAME_TYPE(F64);
-SAME_TYPE(BF16);
-SAME_TYPE(C64);
-SAME_TYPE(C128);
-SAME_TYPE(F8E5M2);
-SAME_TYPE(F8E4M3FN);
-SAME_TYPE(F8E4M3B11FNUZ);
-SAME_TYPE(F8E5M2FNUZ);
-SAME_TYPE(F8E4M3FNUZ);
-SAME_TYPE(S4);
-SAME_TYPE(U4);
-SAME_TYPE(TOKEN);
-SAME_TYPE(S2);
-SAME_TYPE(U2);
-SAME_TYPE(F8E4M3);
-SAME_TYPE(F8E3M4);
-SAME_TYPE(F8E8M0FNU);
-SAME_TYPE(F4E2M1FN);
+#define SAME(name) ((int)PF_DTYPE_##name == (int)PJRT_Buffer_Type_##name)
+_Static_assert(SAME(INVALID) && SAME(PRED) && SAME(S8) && SAME(S16) && SAME(S32) &&
+		       SAME(S64) && SAME(U8) && SAME(U16) && SAME(U32) && SAME(U64) &&
+		       SAME(F16) && SAME(F32) && SAME(F64) && SAME(BF16) && SAME(C64) &&
+		       SAME(C128) && SAME(F8E5M2) && SAME(F8E4M3FN) &&
+		       SAME(F8E4M3B11FNUZ) && SAME(F8E5M2FNUZ) && SAME(F8E4M3FNUZ) &&
+		       SAME(S4) && SAME(U4) && SAME(TOKEN) && SAME(S2) && SAME(U2) &&
+		       SAME(F8E4M3) && SAME(F8E3M4) && SAME(F8E8M0FNU) && SAME(F4E2M1FN),
+	       "element types must have PJRT's numbers");
 
 /*
  * Copy the plugin's function table up to the shorter of its size and ours, so that an
@@ -88,7 +64,7 @@ static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf
 int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
 		    struct pf_err *err)
 {
-	PJRT_Plugin_Initialize_Args args = { PJ_SIZE(PJRT_Plugin_Initialize_Args) };
+	PJ_ARGS(Plugin_Initialize, args);
 	PF_CLEANUP(pj_plugin_freep) struct pj_plugin *plugin = NULL;
 	int r;
 
@@ -100,7 +76,7 @@ int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
 	r = adopt_api(plugin, api, err);
 	if (r < 0)
 		return r;
-	r = PJ_CALL(plugin, err, PJRT_Plugin_Initialize, &args);
+	r = PJ_CALL(plugin, err, Plugin_Initialize, &args);
 	if (r < 0)
 		return pf_err_wrap(err, r, "initialize the plugin");
 	*ret = pf_steal(&plugin);
@@ -141,8 +117,8 @@ void pj_plugin_version(const struct pj_plugin *plugin, int *major, int *minor)
 int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **ret,
 			 struct pf_err *err)
 {
-	PJRT_Plugin_Attributes_Args args = { PJ_SIZE(PJRT_Plugin_Attributes_Args) };
-	int r = PJ_CALL(plugin, err, PJRT_Plugin_Attributes, &args);
+	PJ_ARGS(Plugin_Attributes, args);
+	int r = PJ_CALL(plugin, err, Plugin_Attributes, &args);
 
 	if (r < 0)
 		return r;

@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pjrtfs/json.h"
 #include "pjrtfs/pjrt.h"
 
-enum { MAX_FUNCTIONS = 64 /* of an extension that are looked at */ };
+enum {
+	MAX_FUNCTIONS = 64,  /* of an extension that are looked at */
+	MAX_EXTENSIONS = 64, /* a longer chain is taken for a broken one */
+};
 
 /* A plugin without a MUST is refused; a missing MAY costs one feature. */
 enum need { MAY, MUST };
@@ -169,8 +173,9 @@ struct json_object *pj_plugin_functions(const struct pj_plugin *plugin)
 {
 	struct json_object *o = json_object_new_object(),
 			   *missing = json_object_new_array();
-	size_t start = offsetof(PJRT_Api, PJRT_Error_Destroy), there = 0;
+	size_t start = offsetof(PJRT_Api, PJRT_Error_Destroy);
 	size_t size = plugin->api.struct_size;
+	int there = 0;
 
 	for (size_t i = 0; o && missing && i < N_FUNCTIONS; i++) {
 		if (is_there(&plugin->api, functions[i].off))
@@ -179,12 +184,10 @@ struct json_object *pj_plugin_functions(const struct pj_plugin *plugin)
 			json_object_array_add(missing,
 					      json_object_new_string(functions[i].name));
 	}
-	json_object_object_add(o, "table_size", json_object_new_int64((int64_t)size));
-	json_object_object_add(o, "in_table",
-			       json_object_new_int64(
-				       (int64_t)((size - start) / sizeof(void *))));
-	json_object_object_add(o, "known", json_object_new_int(N_FUNCTIONS));
-	json_object_object_add(o, "present", json_object_new_int64((int64_t)there));
+	pf_json_add_int(o, "table_size", (int64_t)size);
+	pf_json_add_int(o, "in_table", (int64_t)((size - start) / sizeof(void *)));
+	pf_json_add_int(o, "known", N_FUNCTIONS);
+	pf_json_add_int(o, "present", there);
 	json_object_object_add(o, "missing", missing);
 	return o;
 }
@@ -245,14 +248,6 @@ static const struct {
 	{ "XlaTransform", "PJRT_Register_Xla_Transform PJRT_Clear_Xla_Transform" },
 };
 
-static void name_extension(size_t type, char *name, size_t size)
-{
-	if (type < PF_ARRAY_SIZE(extensions))
-		snprintf(name, size, "%s", extensions[type].name);
-	else
-		snprintf(name, size, "Extension%zu", type);
-}
-
 /* The functions of E as {NAME: is it there}; those without a known name have their number. */
 static struct json_object *extension_functions(const PJRT_Extension_Base *e)
 {
@@ -278,56 +273,23 @@ static struct json_object *extension_functions(const PJRT_Extension_Base *e)
 	return o;
 }
 
-/* The first of the plugin's extensions that is whole; *N counts them. */
-static const PJRT_Extension_Base *next_extension(const struct pj_plugin *plugin,
-						 const PJRT_Extension_Base *last, int *n)
-{
-	const PJRT_Extension_Base *e = last ? last->next : plugin->api.extension_start;
-
-	return ++*n > PJ_MAX_EXTENSIONS ? NULL : e;
-}
-
-const void *pj_plugin_extension(const struct pj_plugin *plugin, int type, size_t size)
-{
-	const PJRT_Extension_Base *e = NULL;
-	int n = 0;
-
-	while ((e = next_extension(plugin, e, &n)))
-		if ((int)e->type == type && e->struct_size >= size)
-			return e;
-	return NULL;
-}
-
 struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin)
 {
 	struct json_object *list = json_object_new_array();
-	const PJRT_Extension_Base *e = NULL;
-	int n = 0;
+	const PJRT_Extension_Base *e = plugin->api.extension_start;
 
-	while (list && (e = next_extension(plugin, e, &n))) {
-		char name[32];
-
-		name_extension((size_t)e->type, name, sizeof(name));
-		json_object_array_add(list, json_object_new_string(name));
-	}
-	return list;
-}
-
-struct json_object *pj_plugin_extension_details(const struct pj_plugin *plugin)
-{
-	struct json_object *list = json_object_new_array();
-	const PJRT_Extension_Base *e = NULL;
-	int n = 0;
-
-	while (list && (e = next_extension(plugin, e, &n))) {
+	for (int n = 0; list && e && n < MAX_EXTENSIONS; n++, e = e->next) {
 		struct json_object *o = json_object_new_object();
+		size_t type = (size_t)e->type;
 		char name[32];
 
-		name_extension((size_t)e->type, name, sizeof(name));
-		json_object_object_add(o, "name", json_object_new_string(name));
-		json_object_object_add(o, "type", json_object_new_int((int)e->type));
-		json_object_object_add(o, "size",
-				       json_object_new_int64((int64_t)e->struct_size));
+		snprintf(name, sizeof(name), "Extension%zu", type);
+		pf_json_add_string(o, "name",
+				   type < PF_ARRAY_SIZE(extensions)
+					   ? extensions[type].name
+					   : name);
+		pf_json_add_int(o, "type", (int)e->type);
+		pf_json_add_int(o, "size", (int64_t)e->struct_size);
 		if (e->type != PJRT_Extension_Type_Profiler) /* that one holds data */
 			json_object_object_add(o, "functions", extension_functions(e));
 		json_object_array_add(list, o);

@@ -201,7 +201,7 @@ int pf_handle_serialize(struct pf_work *work, struct pf_err *err)
 	const struct pf_req_id *q = work->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
 	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
-	PF_CLEANUP(pj_serialized_release) struct pj_serialized bytes = { 0 };
+	pf_autobuf struct pf_buf bytes = PF_BUF_INIT;
 	int r;
 
 	r = pf_objects_get(&work->worker->objects, &q->id, 1, PF_OBJECT_EXECUTABLE,
@@ -211,7 +211,7 @@ int pf_handle_serialize(struct pf_work *work, struct pf_err *err)
 	if (r < 0)
 		return r;
 	memset(reply, 0, sizeof(*reply));
-	r = new_block(bytes.bytes, bytes.len, &reply->off, err);
+	r = new_block(bytes.data, bytes.len, &reply->off, err);
 	reply->len = bytes.len;
 	if (r == 0)
 		work->reply_len = sizeof(*reply);

@@ -4,7 +4,6 @@
 
 #include "internal.h"
 #include "pjrtfs/json.h"
-#include "pjrtfs/plugin_options.h"
 
 struct json_object *pf_describe_failure(const struct pf_err *err)
 {
@@ -69,12 +68,25 @@ static struct json_object *describe_device(const struct pj_device *device)
 	return object;
 }
 
+/* The names of the extensions that DETAILS lists. */
+static struct json_object *names_of(struct json_object *details)
+{
+	struct json_object *names = json_object_new_array();
+
+	for (size_t i = 0; names && i < json_object_array_length(details); i++)
+		json_object_array_add(names,
+				      json_object_get(json_object_object_get(
+					      json_object_array_get_idx(details, i),
+					      "name")));
+	return names;
+}
+
 struct json_object *pf_describe_client(const struct pj_client *client)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *version = json_object_new_array();
 	struct json_object *devices = json_object_new_array();
-	struct json_object *attributes = NULL;
+	struct json_object *attributes = NULL, *details;
 	int major, minor;
 
 	if (!object || !version || !devices) {
@@ -94,10 +106,9 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	pf_json_add_string(object, "platform_version", client->platform_version);
 	pf_json_add_int(object, "process_index", client->process_index);
 	json_object_object_add(object, "attributes", attributes);
-	json_object_object_add(object, "extensions",
-			       pj_plugin_extensions(client->plugin));
-	json_object_object_add(object, "extension_details",
-			       pj_plugin_extension_details(client->plugin));
+	details = pj_plugin_extensions(client->plugin);
+	json_object_object_add(object, "extensions", names_of(details));
+	json_object_object_add(object, "extension_details", details);
 	json_object_object_add(object, "functions", pj_plugin_functions(client->plugin));
 	for (size_t i = 0; i < client->n_devices; i++)
 		json_object_array_add(devices, describe_device(&client->devices[i]));
@@ -109,25 +120,12 @@ static void add_fact(struct json_object *object, const char *key,
 		     pj_executable_fact *fact, const struct pj_executable *executable)
 {
 	struct pf_err err = PF_ERR_INIT;
-	struct json_object *value = NULL;
+	struct json_object *value;
 
-	if (fact(executable, &value, &err) < 0)
-		value = pf_describe_unavailable(&err);
-	json_object_object_add(object, key, value);
-}
-
-static void add_assignment(struct json_object *object,
-			   const struct pj_executable *executable)
-{
-	pf_autobuf struct pf_buf proto = PF_BUF_INIT;
-	struct json_object *value = NULL;
-	struct pf_err err = PF_ERR_INIT;
-	int r = pj_executable_assignment(executable, &proto, &err);
-
-	if (r == 0)
-		r = pf_options_assignment_json(proto.data, proto.len, &value, &err);
-	json_object_object_add(object, "device_assignment",
-			       r < 0 ? pf_describe_unavailable(&err) : value);
+	pf_err_set(&err, -ENOMEM, "no memory to describe an executable");
+	value = fact(executable, &err);
+	json_object_object_add(object, key,
+			       value ? value : pf_describe_unavailable(&err));
 }
 
 static void add_results(struct json_object *object,
@@ -162,7 +160,7 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	add_fact(object, "cost", pj_executable_cost, executable);
 	add_fact(object, "memory", pj_executable_memory, executable);
 	add_fact(object, "devices", pj_executable_devices, executable);
-	add_assignment(object, executable);
+	add_fact(object, "device_assignment", pj_executable_assignment, executable);
 	add_fact(object, "output_memory_kinds", pj_executable_memory_kinds, executable);
 	if (executable->results) {
 		add_results(object, executable);

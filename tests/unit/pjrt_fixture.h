@@ -47,4 +47,14 @@ static inline struct pj_executable *compile(const struct pj_client *client,
 	return x;
 }
 
+/* Execute X as RUN says, on one device: the results are the caller's and ready, or there are none. */
+static inline int run_once(const struct pj_executable *x, const struct pj_run *run,
+			   struct PJRT_Buffer **results, struct pf_err *err)
+{
+	struct PJRT_Event *done = NULL;
+	int r = pj_executable_start(x, run, results, &done, err);
+
+	return r < 0 ? r : pj_executable_await(x, 1, &done, err);
+}
+
 #endif

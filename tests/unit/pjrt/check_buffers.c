@@ -110,11 +110,10 @@ static void check_holds(const struct fixture *f, struct PJRT_Buffer *buffer, int
 static bool lies_in(const struct fixture *f, struct PJRT_Buffer *buffer,
 		    const struct pj_place *place)
 {
-	PJRT_Buffer_Memory_Args memory = { PJ_SIZE(PJRT_Buffer_Memory_Args),
-					   .buffer = buffer };
+	PJ_ARGS(Buffer_Memory, memory, .buffer = buffer);
 	const struct pj_device *device = place->device;
 
-	ck_assert_int_eq(PJ_CALL(f->plugin, NULL, PJRT_Buffer_Memory, &memory), 0);
+	ck_assert_int_eq(PJ_CALL(f->plugin, NULL, Buffer_Memory, &memory), 0);
 	return memory.memory ==
 	       (place->memory ? place->memory->handle
 			      : device->memories[device->default_memory].handle);
@@ -284,8 +283,7 @@ START_TEST(programs_take_arguments_from_every_memory)
 		source = upload(&f, &first, a, sizeof(a), PF_DTYPE_F32, &four);
 		args[0] = copy(&f, &place, source);
 		args[1] = upload(&f, &place, a, sizeof(a), PF_DTYPE_F32, &four);
-		ck_assert_msg(pj_executable_run(x, &run, &sum, &err) == 0, "%s",
-			      err.text);
+		ck_assert_msg(run_once(x, &run, &sum, &err) == 0, "%s", err.text);
 		check_holds(&f, sum, PF_DTYPE_F32, sums, sizeof(sums));
 		check_holds(&f, args[1], PF_DTYPE_F32, a, sizeof(a));
 		pj_buffer_destroy(f.plugin, sum);
@@ -327,7 +325,7 @@ START_TEST(uncopyable_buffers_are_refused)
 	ck_assert_int_eq(pj_buffer_uninitialized(f.client, &away, sizeof(a), PF_DTYPE_F32,
 						 &four, &made, &err),
 			 -EINVAL);
-	ck_assert_msg(pj_executable_run(x, &run, out, &err) == 0, "%s", err.text);
+	ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(pj_buffer_copy(f.client, &here, in, &made, &err), -EINVAL);
 	ck_assert_int_eq(pj_buffer_copy(f.client, &other, in, &made, &err), -EINVAL);
 	ck_assert_int_eq(pj_buffer_copy(f.client, &here, out[1], &made, &err), -EINVAL);

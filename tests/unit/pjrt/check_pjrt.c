@@ -9,6 +9,7 @@
 
 #include "pjrt_fixture.h"
 
+#include "pjrtfs/json.h"
 #include "pjrtfs/pjrt.h"
 
 static const char two_replicas[] = { 0x1a, 0x04, 0x20, 0x02, 0x28, 0x01 };
@@ -107,7 +108,7 @@ START_TEST(program_runs)
 	ck_assert_int_eq(x->results[0].dtype, PF_DTYPE_F32);
 	ck_assert(pf_shape_equal(&x->results[0].shape, &two_by_two));
 	ck_assert_uint_eq(x->results[1].len, 4);
-	ck_assert_msg(pj_executable_run(x, &run, out, &err) == 0, "%s", err.text);
+	ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(pj_buffer_type(plugin, out[0], &dtype, &len, &err), 0);
 	ck_assert_int_eq(dtype, PF_DTYPE_F32);
 	ck_assert_uint_eq(len, sizeof(sums));
@@ -136,7 +137,7 @@ START_TEST(lone_replica_is_refused)
 	const struct pj_run run = { .device = &client->devices[0] };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(pj_executable_run(x, &run, out, &err), -EINVAL);
+	ck_assert_int_eq(run_once(x, &run, out, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "2 x 1 devices"));
 	pj_executable_free(x);
 	pj_client_free(client);
@@ -155,22 +156,21 @@ START_TEST(facts_are_reported_or_refused)
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
 	struct pj_executable *x = compile(client, add, one_device);
-	pf_autobuf struct pf_buf assignment = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
+	struct json_object *assignment;
 	bool with_config = false;
 	size_t len = 0;
 	char *bytes;
 
 	for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
-		struct json_object *json = NULL;
-		int r = facts[i](x, &json, &err);
+		struct json_object *json = facts[i](x, &err);
 
-		ck_assert(r == 0 || (r == -EOPNOTSUPP && err.text[0]));
-		ck_assert(r < 0 || json);
+		ck_assert(json || (err.code == -EOPNOTSUPP && err.text[0]));
 		json_object_put(json);
 	}
-	ck_assert_int_eq(pj_executable_assignment(x, &assignment, &err), 0);
-	ck_assert_uint_gt(assignment.len, 0);
+	assignment = pj_executable_assignment(x, &err);
+	ck_assert_str_eq(pf_json_text(assignment), "[[0]]");
+	json_object_put(assignment);
 	ck_assert_int_eq(pj_executable_optimized_size(x, &len, &with_config, &err), 0);
 	ck_assert_uint_gt(len, 0);
 	bytes = calloc(1, len);
@@ -322,7 +322,6 @@ START_TEST(short_tables_are_respected)
 	struct pf_err err = PF_ERR_INIT;
 	struct pj_client *client;
 	struct pj_executable *x;
-	struct json_object *json;
 	const void *alias;
 	struct PJRT_Buffer *in, *out[2] = { NULL };
 	const int64_t kept[] = { 0, 1 };
@@ -336,7 +335,8 @@ START_TEST(short_tables_are_respected)
 	ck_assert_int_eq(client->devices[0].memories[0].kind_id, -1);
 	x = compile(client, add, one_device);
 	ck_assert_ptr_null(x->results);
-	ck_assert_int_eq(pj_executable_fingerprint(x, &json, &err), -EOPNOTSUPP);
+	ck_assert_ptr_null(pj_executable_fingerprint(x, &err));
+	ck_assert_int_eq(err.code, -EOPNOTSUPP);
 	ck_assert_ptr_nonnull(strstr(err.text,
 				     "the plugin has no PJRT_Executable_Fingerprint: "
 				     "it speaks PJRT 0."));
@@ -348,7 +348,7 @@ START_TEST(short_tables_are_respected)
 		.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 2
 	};
 
-	ck_assert_int_eq(pj_executable_run(x, &run, out, &err), 0);
+	ck_assert_int_eq(run_once(x, &run, out, &err), 0);
 	ck_assert_int_eq(pj_buffer_type(plugin, out[1], &dtype, &len, &err), 0);
 	ck_assert_int_eq(dtype, PF_DTYPE_S32);
 	ck_assert_uint_eq(len, 4);
@@ -357,21 +357,6 @@ START_TEST(short_tables_are_respected)
 	pj_buffer_destroy(plugin, in);
 	pj_executable_free(x);
 	pj_client_free(client);
-	pj_plugin_free(plugin);
-}
-END_TEST
-
-/* An extension is there only if it is as long as what the caller uses of it. */
-START_TEST(short_extensions_are_respected)
-{
-	struct pj_plugin *plugin = load(plugins[0]);
-	size_t base = sizeof(PJRT_Extension_Base);
-
-	ck_assert_ptr_nonnull(
-		pj_plugin_extension(plugin, PJRT_Extension_Type_Layouts, base));
-	ck_assert_ptr_null(
-		pj_plugin_extension(plugin, PJRT_Extension_Type_Layouts, 100000));
-	ck_assert_ptr_null(pj_plugin_extension(plugin, 9999, base));
 	pj_plugin_free(plugin);
 }
 END_TEST
@@ -435,7 +420,6 @@ int main(void)
 	tcase_add_test(once, new_types_need_new_plugins);
 	tcase_add_test(once, files_without_a_plugin_are_refused);
 	unit_add_cases(once, strange_tables_are_refused, strangers);
-	tcase_add_test(once, short_extensions_are_respected);
 	tcase_add_test(once, options_are_checked);
 	suite_add_tcase(s, each);
 	suite_add_tcase(s, once);

@@ -58,7 +58,7 @@ START_TEST(the_tables_are_known)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct json_object *functions = pj_plugin_functions(plugin),
-			   *details = pj_plugin_extension_details(plugin);
+			   *details = pj_plugin_extensions(plugin);
 	int major, minor, n_known = (int)number(functions, "known");
 
 	pj_plugin_version(plugin, &major, &minor);
@@ -88,7 +88,7 @@ START_TEST(functions_of_extensions_have_names)
 {
 	static const char name[] = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts";
 	struct pj_plugin *plugin = load(plugins[_i]);
-	struct json_object *details = pj_plugin_extension_details(plugin);
+	struct json_object *details = pj_plugin_extensions(plugin);
 	int major, minor;
 
 	pj_plugin_version(plugin, &major, &minor);
