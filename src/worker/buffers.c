@@ -40,24 +40,18 @@ static int check_new(const struct pf_work *work, struct pj_place *place,
 	return 0;
 }
 
-/*
- * Make an object of BUFFER, which is given, and put it into the table under ID.
- * ret   on success, a reference, the caller's
- */
-static int publish(struct pf_worker *worker, uint64_t id, struct PJRT_Buffer *buffer,
-		   enum pf_dtype dtype, uint64_t len, struct pf_object **ret,
-		   struct pf_err *err)
+/* Make an object of BUFFER, which is given, and put it into the table under ID. */
+static int publish(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
+		   enum pf_dtype dtype, uint64_t len, struct pf_err *err)
 {
-	PF_CLEANUP(pf_object_unrefp)
-	struct pf_object *object = pf_object_buffer(worker->plugin, buffer, dtype, len);
-	int r;
-
-	if (!object)
+	work->made = pf_object_new(&(struct pf_object){ .kind = PF_OBJECT_BUFFER,
+							.plugin = work->worker->plugin,
+							.buffer = buffer,
+							.dtype = dtype,
+							.len = len });
+	if (!work->made)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	r = pf_objects_put(&worker->objects, &id, &object, 1, err);
-	if (r == 0)
-		*ret = pf_steal(&object);
-	return r;
+	return pf_objects_put(&work->worker->objects, &id, &work->made, 1, err);
 }
 
 int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
@@ -65,7 +59,6 @@ int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
 	const struct pf_req_buffer *q = work->message;
 	struct pf_rep_buffer *reply = (struct pf_rep_buffer *)work->reply;
 	struct pf_worker *worker = work->worker;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
 	struct PJRT_Buffer *buffer = NULL;
 	const void *bytes, *alias = NULL;
 	struct pf_shape shape;
@@ -80,14 +73,12 @@ int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
 	r = pj_buffer_from_host(worker->client, &place, bytes, q->len, (int)q->dtype,
 				&shape, &buffer, &alias, err);
 	if (r == 0)
-		r = publish(worker, q->id, buffer, (enum pf_dtype)q->dtype, q->len,
-			    &object, err);
+		r = publish(work, q->id, buffer, (enum pf_dtype)q->dtype, q->len, err);
 	if (r < 0)
 		return r;
 	reply->alias_off =
 		alias ? (uint64_t)((const char *)alias - worker->arena) : PF_NO_OFFSET;
 	reply->on_device_bytes = pj_buffer_device_bytes(worker->plugin, buffer);
-	work->reply_len = sizeof(*reply);
 	return 0;
 }
 
@@ -118,14 +109,11 @@ static int answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *b
 			enum pf_dtype dtype, uint64_t len, struct pf_err *err)
 {
 	struct pf_rep_array *reply = (struct pf_rep_array *)work->reply;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
-	int r = publish(work->worker, id, buffer, dtype, len, &object, err);
+	int r = publish(work, id, buffer, dtype, len, err);
 
-	if (r < 0)
-		return r;
-	pf_worker_location(object, &reply->out);
-	work->reply_len = sizeof(*reply);
-	return 0;
+	if (r == 0)
+		pf_worker_location(work->made, &reply->out);
+	return r;
 }
 
 int pf_handle_buffer_make(struct pf_work *work, struct pf_err *err)
@@ -147,50 +135,39 @@ int pf_handle_buffer_make(struct pf_work *work, struct pf_err *err)
 int pf_handle_buffer_copy(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_copy *q = work->message;
-	struct pf_worker *worker = work->worker;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *source = NULL;
+	const struct pj_client *client = work->worker->client;
+	const struct pf_object *source = work->named;
 	struct PJRT_Buffer *buffer = NULL;
 	struct pj_place place;
-	int r;
+	int r = find_place(client, q->device, q->memory, &place, err);
 
-	r = find_place(worker->client, q->device, q->memory, &place, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "copy");
-	r = pf_objects_get(&worker->objects, &q->source, 1, PF_OBJECT_BUFFER, &source,
-			   err);
-	if (r < 0)
-		return r;
-	r = pj_buffer_copy(worker->client, &place, source->buffer, &buffer, err);
+	r = pj_buffer_copy(client, &place, source->buffer, &buffer, err);
 	if (r < 0)
 		return r;
 	return answer_array(work, q->id, buffer, source->dtype, source->len, err);
 }
 
+int pf_worker_read(const struct pf_object *object, uint64_t *off, struct pf_err *err)
+{
+	int r = pf_pool_block(object->len, off, err);
+
+	if (r < 0)
+		return r;
+	r = pj_buffer_read(object->plugin, object->buffer, object->dtype,
+			   pf_pool_at(*off), object->len, err);
+	if (r < 0)
+		pf_pool_block_free(*off);
+	return r;
+}
+
 int pf_handle_buffer_read(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_id *q = work->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
-	uint64_t off;
-	int r;
 
-	r = pf_objects_get(&work->worker->objects, &q->id, 1, PF_OBJECT_BUFFER, &object,
-			   err);
-	if (r < 0)
-		return r;
-	r = pf_pool_block(object->len, &off, err);
-	if (r < 0)
-		return r;
-	r = pj_buffer_read(work->worker->plugin, object->buffer, object->dtype,
-			   pf_pool_at(off), object->len, err);
-	if (r < 0) {
-		pf_pool_block_free(off);
-		return r;
-	}
-	reply->off = off;
-	reply->len = object->len;
-	work->reply_len = sizeof(*reply);
-	return 0;
+	reply->len = work->named->len;
+	return pf_worker_read(work->named, &reply->off, err);
 }
 
 int pf_handle_free(struct pf_work *work, struct pf_err *err)

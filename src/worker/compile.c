@@ -104,33 +104,27 @@ static int check_compile(const struct pf_work *work, struct pf_err *err)
 /*
  * Make an object of EXECUTABLE, which is given, and put it into the table under ID.  PLATFORM is
  * the request's: if it is not 0, executions begin with that argument.
- * ret   on success, a reference, the caller's
  */
-static int publish(struct pf_worker *worker, uint64_t id,
-		   struct pj_executable *executable, uint32_t platform,
-		   struct pf_object **ret, struct pf_err *err)
+static int publish(struct pf_work *work, uint64_t id, struct pj_executable *executable,
+		   uint32_t platform, struct pf_err *err)
 {
-	PF_CLEANUP(pf_object_unrefp)
-	struct pf_object *object = pf_object_executable(worker->plugin, executable);
 	int r = 0;
 
-	if (!object)
+	work->made = pf_object_new(&(struct pf_object){ .kind = PF_OBJECT_EXECUTABLE,
+							.plugin = work->worker->plugin,
+							.executable = executable });
+	if (!work->made)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	if (platform)
 		r = pj_executable_set_first(executable, (int32_t)platform - 1, err);
-	if (r == 0)
-		r = pf_objects_put(&worker->objects, &id, &object, 1, err);
-	if (r == 0)
-		*ret = pf_steal(&object);
-	return r;
+	return r < 0 ? r
+		     : pf_objects_put(&work->worker->objects, &id, &work->made, 1, err);
 }
 
 int pf_handle_compile(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_compile *q = work->message;
-	struct pf_rep_compile *reply = (struct pf_rep_compile *)work->reply;
 	struct pf_worker *worker = work->worker;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
 	struct pj_executable *executable = NULL;
 	struct pj_source source;
 	int r = check_compile(work, err);
@@ -146,35 +140,21 @@ int pf_handle_compile(struct pf_work *work, struct pf_err *err)
 	};
 	r = pj_executable_compile(worker->client, &source, &executable, err);
 	if (r == 0)
-		r = publish(worker, q->id, executable, q->platform, &object, err);
+		r = publish(work, q->id, executable, q->platform, err);
 	if (r < 0)
 		return r;
-	memset(reply, 0, sizeof(*reply));
-	r = add_blocks(executable, reply, err);
+	r = add_blocks(executable, (struct pf_rep_compile *)work->reply, err);
 	if (r < 0)
 		pf_objects_remove(&worker->objects, q->id, PF_OBJECT_EXECUTABLE);
-	else
-		work->reply_len = sizeof(*reply);
 	return r;
 }
 
 int pf_handle_optimized(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_id *q = work->message;
 	struct pf_rep_optimized *reply = (struct pf_rep_optimized *)work->reply;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
-	int r;
 
-	r = pf_objects_get(&work->worker->objects, &q->id, 1, PF_OBJECT_EXECUTABLE,
-			   &object, err);
-	if (r < 0)
-		return r;
-	memset(reply, 0, sizeof(*reply));
-	r = optimized_block(object->executable, &reply->off, &reply->len,
-			    &reply->with_config, err);
-	if (r == 0)
-		work->reply_len = sizeof(*reply);
-	return r;
+	return optimized_block(work->named->executable, &reply->off, &reply->len,
+			       &reply->with_config, err);
 }
 
 int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
@@ -189,62 +169,42 @@ int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
 		return pf_err_set(err, -EPROTO,
 				  "memory stats: there is no device %" PRIu64, q->id);
 	r = pj_device_memory_stats(client->plugin, &client->devices[q->id], &stats, err);
-	if (r == 0)
-		r = json_block(stats, &reply->off, &reply->len, err);
-	if (r == 0)
-		work->reply_len = sizeof(*reply);
-	return r;
+	return r < 0 ? r : json_block(stats, &reply->off, &reply->len, err);
 }
 
 int pf_handle_serialize(struct pf_work *work, struct pf_err *err)
 {
-	const struct pf_req_id *q = work->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
 	pf_autobuf struct pf_buf bytes = PF_BUF_INIT;
-	int r;
+	int r = pj_executable_serialize(work->named->executable, &bytes, err);
 
-	r = pf_objects_get(&work->worker->objects, &q->id, 1, PF_OBJECT_EXECUTABLE,
-			   &object, err);
-	if (r == 0)
-		r = pj_executable_serialize(object->executable, &bytes, err);
-	if (r < 0)
-		return r;
-	memset(reply, 0, sizeof(*reply));
-	r = new_block(bytes.data, bytes.len, &reply->off, err);
 	reply->len = bytes.len;
-	if (r == 0)
-		work->reply_len = sizeof(*reply);
-	return r;
+	return r < 0 ? r : new_block(bytes.data, bytes.len, &reply->off, err);
 }
 
 int pf_handle_load(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_load *q = work->message;
 	struct pf_rep_load *reply = (struct pf_rep_load *)work->reply;
-	struct pf_worker *worker = work->worker;
-	PF_CLEANUP(pf_object_unrefp) struct pf_object *object = NULL;
+	const void *bytes = pf_worker_arena(work->worker, q->off, q->len);
 	struct pj_executable *executable = NULL;
 	int r;
 
-	if (!q->len || !pf_worker_arena(worker, q->off, q->len))
+	if (!q->len || !bytes)
 		return pf_err_set(err, -EPROTO, "load: a program outside the arena");
 	r = check_new(q->id, q->platform, err);
 	if (r == 0)
-		r = pj_executable_load(worker->client,
-				       pf_worker_arena(worker, q->off, q->len), q->len,
-				       &executable, err);
+		r = pj_executable_load(work->worker->client, bytes, q->len, &executable,
+				       err);
 	if (r == 0)
-		r = publish(worker, q->id, executable, q->platform, &object, err);
+		r = publish(work, q->id, executable, q->platform, err);
 	if (r < 0)
 		return r;
-	memset(reply, 0, sizeof(*reply));
 	reply->n_results = executable->n_results;
 	reply->num_replicas = executable->num_replicas;
 	reply->num_partitions = executable->num_partitions;
 	reply->hlo_off = PF_NO_OFFSET;
 	(void)optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
 			      &reply->hlo_with_config, NULL);
-	work->reply_len = sizeof(*reply);
 	return 0;
 }

@@ -33,8 +33,8 @@ struct execution {
 	const uint32_t *carry;
 	const uint8_t *donate;
 
-	struct pf_object *program;  /* a reference */
-	struct pf_object **objects; /* references: n_objects arguments */
+	const struct pj_executable *program; /* borrowed */
+	struct pf_object **objects;          /* references: n_objects arguments */
 	size_t n_objects;
 	struct PJRT_Buffer **arguments; /* borrowed: of the next run */
 	int64_t *kept;                  /* indexes of those that it must not consume */
@@ -180,23 +180,28 @@ static int lend(struct execution *x, size_t i, struct pf_err *err)
 				&buffer, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "input %zu", i);
-	x->objects[i] = pf_object_buffer(x->worker->plugin, buffer,
-					 (enum pf_dtype)arg.dtype, arg.len);
+	x->objects[i] =
+		pf_object_new(&(struct pf_object){ .kind = PF_OBJECT_BUFFER,
+						   .plugin = x->worker->plugin,
+						   .buffer = buffer,
+						   .dtype = (enum pf_dtype)arg.dtype,
+						   .len = arg.len });
 	return x->objects[i] ? 0 : pf_err_set(err, -ENOMEM, "no memory for a buffer");
 }
 
-static int find_objects(struct execution *x, struct pf_err *err)
+static int find_objects(struct execution *x, struct pf_work *work, struct pf_err *err)
 {
 	struct pf_objects *objects = &x->worker->objects;
 	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE,
-			       &x->program, err);
+			       &work->named, err);
 
 	if (r < 0)
 		return r;
-	if (x->program->executable->n_results != x->q->n_outs)
+	x->program = work->named->executable;
+	if (x->program->n_results != x->q->n_outs)
 		return pf_err_set(err, -EPROTO,
 				  "the program has %zu results, %u were named",
-				  x->program->executable->n_results, x->q->n_outs);
+				  x->program->n_results, x->q->n_outs);
 	while (x->n_objects < x->n_args) {
 		size_t i = x->n_objects, n = 1;
 
@@ -272,8 +277,7 @@ static int begin_run(struct execution *x, struct pf_err *err)
 	args.n_kept = x->n_kept;
 	x->tried = x->begun + 1;
 	run->begun_ns = pf_now_ns();
-	r = pj_executable_start(x->program->executable, &args, run->results, run->events,
-				err);
+	r = pj_executable_start(x->program, &args, run->results, run->events, err);
 	if (r < 0) /* the plugin may have left anything there */
 		memset(run->results, 0, x->n_outs * sizeof(*run->results));
 	else
@@ -285,8 +289,7 @@ static int begin_run(struct execution *x, struct pf_err *err)
 static int await_run(struct execution *x, struct pf_err *err)
 {
 	struct run *run = run_at(x, x->good);
-	int r = pj_executable_await(x->program->executable, x->q->n_devices, run->events,
-				    err);
+	int r = pj_executable_await(x->program, x->q->n_devices, run->events, err);
 	uint64_t now = pf_now_ns();
 
 	if (r < 0)
@@ -330,20 +333,21 @@ static int run_all(struct execution *x, struct pf_err *err)
 /* Make an object of result I.  On failure the buffer is gone. */
 static struct pf_object *result_object(struct execution *x, size_t i, struct pf_err *err)
 {
-	const struct pj_result *known = x->program->executable->results;
+	const struct pj_result *known = x->program->results;
 	struct PJRT_Buffer **buffer = &run_at(x, x->good - 1)->results[i];
+	struct pf_object with = { .kind = PF_OBJECT_BUFFER, .plugin = x->worker->plugin };
 	struct pf_object *object;
-	enum pf_dtype dtype;
-	uint64_t len;
 
 	if (known) {
-		dtype = known[i % x->q->n_outs].dtype;
-		len = known[i % x->q->n_outs].len;
-	} else if (pj_buffer_type(x->worker->plugin, *buffer, &dtype, &len, err) < 0) {
+		with.dtype = known[i % x->q->n_outs].dtype;
+		with.len = known[i % x->q->n_outs].len;
+	} else if (pj_buffer_type(with.plugin, *buffer, &with.dtype, &with.len, err) <
+		   0) {
 		pf_err_wrap(err, err->code, "result %zu", i);
 		return NULL;
 	}
-	object = pf_object_buffer(x->worker->plugin, pf_steal(buffer), dtype, len);
+	with.buffer = pf_steal(buffer);
+	object = pf_object_new(&with);
 	if (!object)
 		pf_err_set(err, -ENOMEM, "no memory for a result");
 	return object;
@@ -384,19 +388,13 @@ static int copy_result(const struct pf_object *result, struct pf_out *out,
 		       struct pf_err *err)
 {
 	uint64_t off;
-	int r = pf_pool_block(out->len, &off, err);
+	int r = pf_worker_read(result, &off, err);
 
-	if (r < 0)
-		return r;
-	r = pj_buffer_read(result->plugin, result->buffer, result->dtype, pf_pool_at(off),
-			   out->len, err);
-	if (r < 0) {
-		pf_pool_block_free(off);
-		return r;
+	if (r == 0) {
+		out->where = PF_WHERE_BLOCK;
+		out->off = off;
 	}
-	out->where = PF_WHERE_BLOCK;
-	out->off = off;
-	return 0;
+	return r;
 }
 
 /* Write into REPLY, at *LEN, which then covers them, the bytes of a result. */
@@ -505,7 +503,7 @@ static int answer(struct execution *x, struct pf_work *work, const struct pf_err
 static void release(struct execution *x)
 {
 	for (uint32_t n = x->good; n < x->begun; n++) {
-		(void)pj_executable_await(x->program->executable, x->q->n_devices,
+		(void)pj_executable_await(x->program, x->q->n_devices,
 					  run_at(x, n)->events, NULL);
 		destroy_results(x, n);
 	}
@@ -515,7 +513,6 @@ static void release(struct execution *x)
 		pf_object_unref(x->objects[i]);
 	for (size_t i = 0; i < x->n_results; i++)
 		pf_object_unref(x->results[i]);
-	pf_object_unref(x->program);
 	free(x->many);
 }
 
@@ -528,7 +525,7 @@ int pf_handle_execute(struct pf_work *work, struct pf_err *err)
 	if (r == 0)
 		r = make_room(&x, err);
 	if (r == 0)
-		r = find_objects(&x, err);
+		r = find_objects(&x, work, err);
 	if (r == 0 && run_all(&x, &why) < 0 && !x.good) {
 		*err = why;
 		r = why.code;

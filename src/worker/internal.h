@@ -139,7 +139,12 @@ static inline bool pf_pool_owns(const void *p)
  * the last one.
  */
 
-enum pf_object_kind { PF_OBJECT_BUFFER, PF_OBJECT_EXECUTABLE, PF_OBJECT_KINDS };
+enum pf_object_kind {
+	PF_NO_OBJECT,
+	PF_OBJECT_BUFFER,
+	PF_OBJECT_EXECUTABLE,
+	PF_OBJECT_KINDS
+};
 
 struct pf_object {
 	enum pf_object_kind kind;
@@ -162,14 +167,10 @@ struct pf_objects {
 void pf_objects_init(struct pf_objects *objects);
 
 /*
- * A new object with one reference, the caller's.  The handle is given: it is destroyed
+ * A new object as WITH, with one reference, the caller's.  Its handle is given: it is destroyed
  * with the object, and also if this returns NULL for lack of memory.
  */
-struct pf_object *pf_object_buffer(const struct pj_plugin *plugin,
-				   struct PJRT_Buffer *buffer, enum pf_dtype dtype,
-				   uint64_t len);
-struct pf_object *pf_object_executable(const struct pj_plugin *plugin,
-				       struct pj_executable *executable);
+struct pf_object *pf_object_new(const struct pf_object *with);
 
 /* Drop a reference; the last one destroys.  OBJECT may be NULL. */
 void pf_object_unref(struct pf_object *object);
@@ -234,12 +235,14 @@ struct pf_work {
 	const void *message; /* starts with struct pf_msg_head; 64-byte aligned */
 	size_t len;          /* its bytes; head.len says the same */
 	char *reply;         /* room for PF_RING_MESSAGE bytes, 64-byte aligned */
-	size_t reply_len;    /* bytes that the handler wrote there */
+	size_t reply_len; /* bytes of the reply, which are zeros before the handler runs */
+	/* References, dropped after the handler: what the request names, and what it makes. */
+	struct pf_object *named, *made;
 };
 
 /*
  * Answer one kind of request, whose size was checked: check every field of the message, do it,
- * write the reply without its pf_rep_head.  0, or -errno with *ERR filled, -EPROTO for a message
+ * write the reply without its pf_rep_head, and set reply_len if the reply is not one fixed struct.  0, or -errno with *ERR filled, -EPROTO for a message
  * that no daemon of this build sends; then the reply is the error.
  */
 typedef int pf_handler(struct pf_work *work, struct pf_err *err);
@@ -262,8 +265,12 @@ pf_handler pf_handle_free; /* of the three requests that free */
 void pf_worker_location(const struct pf_object *object, struct pf_out *out);
 
 /*
- * The LEN bytes at offset OFF of the arena, or NULL if it does not reach that far.
+ * Copy the bytes of the buffer OBJECT into a new block of the pool; its offset.  -ENOSPC, or why
+ * the plugin does not give them.  Blocks.
  */
+int pf_worker_read(const struct pf_object *object, uint64_t *off, struct pf_err *err);
+
+/* The LEN bytes at offset OFF of the arena, or NULL if it does not reach that far. */
 static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64_t off,
 					  uint64_t len)
 {

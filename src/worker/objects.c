@@ -14,45 +14,22 @@ void pf_objects_init(struct pf_objects *objects)
 		abort();
 }
 
-static struct pf_object *object_new(const struct pj_plugin *plugin,
-				    enum pf_object_kind kind)
+static void destroy(const struct pf_object *object)
 {
-	struct pf_object *object = calloc(1, sizeof(*object));
+	pj_buffer_destroy(object->plugin, object->buffer);
+	pj_executable_free(object->executable);
+}
 
-	if (!object)
+struct pf_object *pf_object_new(const struct pf_object *with)
+{
+	struct pf_object *object = malloc(sizeof(*object));
+
+	if (!object) {
+		destroy(with);
 		return NULL;
-	object->kind = kind;
-	object->plugin = plugin;
+	}
+	*object = *with;
 	atomic_init(&object->refs, 1);
-	return object;
-}
-
-struct pf_object *pf_object_buffer(const struct pj_plugin *plugin,
-				   struct PJRT_Buffer *buffer, enum pf_dtype dtype,
-				   uint64_t len)
-{
-	struct pf_object *object = object_new(plugin, PF_OBJECT_BUFFER);
-
-	if (!object) {
-		pj_buffer_destroy(plugin, buffer);
-		return NULL;
-	}
-	object->buffer = buffer;
-	object->dtype = dtype;
-	object->len = len;
-	return object;
-}
-
-struct pf_object *pf_object_executable(const struct pj_plugin *plugin,
-				       struct pj_executable *executable)
-{
-	struct pf_object *object = object_new(plugin, PF_OBJECT_EXECUTABLE);
-
-	if (!object) {
-		pj_executable_free(executable);
-		return NULL;
-	}
-	object->executable = executable;
 	return object;
 }
 
@@ -60,8 +37,7 @@ void pf_object_unref(struct pf_object *object)
 {
 	if (!object || atomic_fetch_sub(&object->refs, 1) != 1)
 		return;
-	pj_buffer_destroy(object->plugin, object->buffer);
-	pj_executable_free(object->executable);
+	destroy(object);
 	free(object);
 }
 

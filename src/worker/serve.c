@@ -27,28 +27,39 @@ enum {
 	ALIGNMENT = 64,
 };
 
-#define SIZE(request) sizeof(struct pf_req_##request)
+#define REQ(request) sizeof(struct pf_req_##request)
+#define REP(reply) sizeof(struct pf_rep_##reply)
 
 /* A handler gets no message of another size. */
 static const struct {
 	pf_handler *handle;
 	const char *name;
-	size_t size;                   /* of the message's struct, in bytes */
+	size_t size, reply_size;       /* of the two structs, in bytes */
+	enum pf_object_kind named;     /* of the object whose id follows the head */
 	enum { MORE = 1, SILENT } how; /* bytes may follow it; no reply but an error */
 } handlers[PF_OP_COUNT] = {
-	[PF_OP_COMPILE] = { pf_handle_compile, "compile", SIZE(compile), MORE },
-	[PF_OP_EXECUTE] = { pf_handle_execute, "execute", SIZE(execute), MORE },
-	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, "create", SIZE(buffer) },
-	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, "create", SIZE(buffer) },
-	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, "copy", SIZE(copy) },
-	[PF_OP_BUFFER_READ] = { pf_handle_buffer_read, "read", SIZE(id) },
-	[PF_OP_BUFFER_FREE] = { pf_handle_free, "free", SIZE(id), SILENT },
-	[PF_OP_EXECUTABLE_FREE] = { pf_handle_free, "free", SIZE(id), SILENT },
-	[PF_OP_BLOCK_FREE] = { pf_handle_free, "free", SIZE(id), SILENT },
-	[PF_OP_OPTIMIZED] = { pf_handle_optimized, "optimized program", SIZE(id) },
-	[PF_OP_SERIALIZE] = { pf_handle_serialize, "serialize", SIZE(id) },
-	[PF_OP_LOAD] = { pf_handle_load, "load", SIZE(load) },
-	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", SIZE(id) },
+	[PF_OP_COMPILE] = { pf_handle_compile, "compile", REQ(compile), REP(compile),
+			    PF_NO_OBJECT, MORE },
+	[PF_OP_EXECUTE] = { pf_handle_execute, "execute", REQ(execute), REP(execute),
+			    PF_NO_OBJECT, MORE },
+	[PF_OP_BUFFER_CREATE] = { pf_handle_buffer_create, "create", REQ(buffer),
+				  REP(buffer) },
+	[PF_OP_BUFFER_MAKE] = { pf_handle_buffer_make, "create", REQ(buffer),
+				REP(array) },
+	[PF_OP_BUFFER_COPY] = { pf_handle_buffer_copy, "copy", REQ(copy), REP(array),
+				PF_OBJECT_BUFFER },
+	[PF_OP_BUFFER_READ] = { pf_handle_buffer_read, "read", REQ(id), REP(block),
+				PF_OBJECT_BUFFER },
+	[PF_OP_BUFFER_FREE] = { pf_handle_free, "free", REQ(id), .how = SILENT },
+	[PF_OP_EXECUTABLE_FREE] = { pf_handle_free, "free", REQ(id), .how = SILENT },
+	[PF_OP_BLOCK_FREE] = { pf_handle_free, "free", REQ(id), .how = SILENT },
+	[PF_OP_OPTIMIZED] = { pf_handle_optimized, "optimized program", REQ(id),
+			      REP(optimized), PF_OBJECT_EXECUTABLE },
+	[PF_OP_SERIALIZE] = { pf_handle_serialize, "serialize", REQ(id), REP(block),
+			      PF_OBJECT_EXECUTABLE },
+	[PF_OP_LOAD] = { pf_handle_load, "load", REQ(load), REP(load) },
+	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", REQ(id),
+				 REP(block) },
 };
 
 static void __attribute__((__noreturn__)) give_up(const char *why)
@@ -108,6 +119,12 @@ static int handle(struct pf_work *work, struct pf_err *err)
 	    (work->len > handlers[head->op].size && handlers[head->op].how != MORE))
 		return pf_err_set(err, -EPROTO, "%s: a message of %zu bytes",
 				  handlers[head->op].name, work->len);
+	work->reply_len = handlers[head->op].reply_size;
+	memset(work->reply, 0, work->reply_len);
+	if (handlers[head->op].named &&
+	    pf_objects_get(&work->worker->objects, (const uint64_t *)(head + 1), 1,
+			   handlers[head->op].named, &work->named, err) < 0)
+		return err->code;
 	return handlers[head->op].handle(work, err);
 }
 
@@ -115,9 +132,11 @@ static void answer(struct pf_work *work)
 {
 	const struct pf_msg_head *head = work->message;
 	struct pf_err err = PF_ERR_INIT;
+	int r = handle(work, &err);
 
-	work->reply_len = 0;
-	if (handle(work, &err) < 0) {
+	pf_object_unref(pf_steal(&work->named));
+	pf_object_unref(pf_steal(&work->made));
+	if (r < 0) {
 		reply_error(work, &err);
 	} else if (handlers[head->op].how != SILENT) {
 		reply_head(work, 0, -1);
