@@ -13,20 +13,10 @@ enum { MAX_LINE = 64 }; /* bytes of what is written to max and clear */
 
 static struct pf_cache *cache_of(struct pf_node *node)
 {
-	return fs_of(node)->cache;
+	return fs_of(node)->config.cache;
 }
 
 /* --- stats.json, max, clear --------------------------------------------------------- */
-
-static void print_max(struct pf_cache *cache, struct pf_buf *out)
-{
-	uint64_t max = pf_cache_max(cache);
-
-	if (max == UINT64_MAX)
-		pf_buf_puts(out, "max");
-	else
-		pf_buf_printf(out, "%llu", (unsigned long long)max);
-}
 
 static struct json_object *stats_of(struct pf_node *node)
 {
@@ -50,9 +40,13 @@ static struct json_object *stats_of(struct pf_node *node)
 
 static int max_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
+	uint64_t max = pf_cache_max(cache_of(node));
+
 	(void)err;
-	print_max(cache_of(node), out);
-	pf_buf_puts(out, "\n");
+	if (max == UINT64_MAX)
+		pf_buf_puts(out, "max\n");
+	else
+		pf_buf_printf(out, "%llu\n", (unsigned long long)max);
 	return 0;
 }
 
@@ -122,24 +116,22 @@ static const struct pf_kind clear = { .name = "clear",
 
 /* --- entries/ ----------------------------------------------------------------------- */
 
-static struct pf_cache_key *key_of(struct pf_node *node)
+/* False: NODE is not linked any more. */
+static bool key_of(struct pf_node *node, struct pf_cache_key *ret)
 {
-	return node->object;
+	char name[PF_NAME_MAX + 1];
+
+	pf_node_name(node, name);
+	return pf_cache_key_parse(name, ret);
 }
 
 /* The entry's description, without the parts that only a load needs. */
 static struct json_object *parse_meta(const struct pf_buf *text)
 {
-	struct json_tokener *tok = json_tokener_new();
-	struct json_object *o =
-		tok && text->len ? json_tokener_parse_ex(tok, text->data, (int)text->len)
-				 : NULL;
+	struct json_object *o;
 
-	json_tokener_free(tok);
-	if (!json_object_is_type(o, json_type_object)) {
-		json_object_put(o);
+	if (pf_json_parse(text->data ? text->data : "", text->len, &o, NULL) < 0)
 		o = json_object_new_object();
-	}
 	json_object_object_del(o, "info");
 	json_object_object_del(o, "hlo_with_config");
 	json_object_object_del(o, "platform_number");
@@ -150,11 +142,14 @@ static int entry_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct pf_cache_header header;
+	struct pf_cache_key key;
 	struct json_object *o;
 	struct timespec made;
 	struct stat st;
-	int r = pf_cache_describe(cache_of(node), key_of(node), &header, &st, &text, err);
+	int r = -ENOENT;
 
+	if (key_of(node, &key))
+		r = pf_cache_describe(cache_of(node), &key, &header, &st, &text, err);
 	if (r < 0)
 		return r;
 	o = parse_meta(&text);
@@ -172,58 +167,45 @@ static int entry_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 /* ls -lt lists the entries in the reverse order of their eviction. */
 static void entry_getattr(struct pf_node *node, struct stat *st)
 {
+	struct pf_cache_key key;
 	struct stat file;
 
-	if (pf_cache_has(cache_of(node), key_of(node), &file))
+	if (key_of(node, &key) && pf_cache_has(cache_of(node), &key, &file))
 		st->st_mtim = file.st_mtim;
-}
-
-static void entry_free(struct pf_node *node)
-{
-	free(node->object);
 }
 
 /* An entry names a program, which other users may not be allowed to see. */
 static const struct pf_kind kind_entry = { .mode = S_IFREG | 0440,
 					   .show = entry_show,
-					   .getattr = entry_getattr,
-					   .free = entry_free };
+					   .getattr = entry_getattr };
 
-/* A node for KEY, not linked, with a reference; NULL: no memory. */
-static struct pf_node *entry_new(struct pf_node *dir, const struct pf_cache_key *key)
+/* Link a file for the entry NAME; *RET has a reference. */
+static int link_entry(struct pf_node *dir, const char *name, struct pf_node **ret)
 {
-	struct pf_cache_key *copy = malloc(sizeof(*copy));
-	struct pf_node *node = NULL;
+	int r = -ENOMEM;
 
-	if (copy) {
-		*copy = *key;
-		node = pf_node_new(dir->tree, &kind_entry, copy, (mode_t)-1, NULL);
-	}
-	if (!node)
-		free(copy);
-	return node;
+	*ret = pf_node_new(dir->tree, &kind_entry, NULL, (mode_t)-1, NULL);
+	if (*ret)
+		r = pf_dir_link(dir, name, *ret, true);
+	if (r < 0)
+		pf_node_unref(pf_steal(ret));
+	return r;
 }
 
 static int entries_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
 			  struct pf_err *err)
 {
 	struct pf_cache_key key;
-	int r;
 
 	if (!pf_cache_key_parse(name, &key) || !pf_cache_has(cache_of(dir), &key, NULL))
 		return pf_err_set(err, -ENOENT, "there is no entry %s", name);
-	*ret = entry_new(dir, &key);
-	if (!*ret)
-		return pf_err_set(err, -ENOMEM, "no memory for entry %s", name);
-	r = pf_dir_link(dir, name, *ret, true);
-	if (r < 0)
-		pf_node_unref(pf_steal(ret));
-	return r;
+	return link_entry(dir, name, ret);
 }
 
 static int entries_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
-	int r = pf_cache_remove(cache_of(dir), key_of(node), err);
+	struct pf_cache_key key;
+	int r = key_of(node, &key) ? pf_cache_remove(cache_of(dir), &key, err) : -ENOENT;
 
 	/* Another daemon may have evicted it just before. */
 	if (r < 0 && r != -ENOENT)
@@ -243,7 +225,9 @@ static void unlink_gone(struct pf_node *dir, const struct pf_cache_key *keys, si
 	struct pf_node **list = pf_dir_list(dir);
 
 	for (struct pf_node **p = list; p && *p; p++) {
-		if (!bsearch(key_of(*p), keys, n, sizeof(*keys), compare))
+		struct pf_cache_key key;
+
+		if (key_of(*p, &key) && !bsearch(&key, keys, n, sizeof(*keys), compare))
 			pf_dir_unlink(*p);
 		pf_node_unref(*p);
 	}
@@ -257,11 +241,8 @@ static void link_new(struct pf_node *dir, const struct pf_cache_key *key)
 
 	pf_cache_key_text(key, name);
 	node = pf_dir_lookup(dir, name);
-	if (node)
-		return;
-	node = entry_new(dir, key);
-	if (node)
-		(void)pf_dir_link(dir, name, node, false);
+	if (!node)
+		(void)link_entry(dir, name, &node);
 }
 
 /* Other daemons put and evict entries: list those that are there now. */
