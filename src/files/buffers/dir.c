@@ -10,16 +10,13 @@
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* The .safetensors file whose directory's name is the first LEN bytes of NAME, borrowed,
- * or NULL. */
+/* The .safetensors file whose directory's name is the LEN bytes at NAME, borrowed, or NULL. */
 static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, size_t len)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	char stem[PF_NAME_MAX + 1];
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = buffers_find_directory(dir, name, len);
 
-	snprintf(stem, sizeof(stem), "%.*s", (int)len, name);
-	node = pf_dir_lookup(dir, stem);
-	return node && buffers_is_directory(node) ? dir_of(node)->file : NULL;
+	return node ? dir_of(node)->file : NULL;
 }
 
 /* May a buffer or scratch file be called NAME? */
@@ -103,20 +100,27 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 			     err);
 }
 
+/* May a directory be called NAME? */
+static int check_directory(struct pf_node *dir, const char *name, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *taken = buffers_find_stem(dir, name, strlen(name));
+	int r = buffers_check_stem(name, strlen(name), err);
+
+	if (r == 0 && taken)
+		r = pf_err_set(err, -EEXIST, "%s: there is a buffer of that name", name);
+	return r;
+}
+
 static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
 			  const struct pf_cred *cred, struct pf_node **ret,
 			  struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
-	int r = buffers_check_stem(name, strlen(name), err);
+	int r = check_directory(dir, name, err);
 
 	if (r < 0)
 		return r;
-	taken = buffers_find_stem(dir, name, strlen(name));
-	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
-				  name);
 	node = buffer_dir_new(dir->tree, dir->kind, files_device_of(dir), mode, cred);
 	if (!node)
 		return -ENOMEM;
@@ -202,26 +206,10 @@ static int move_node(struct pf_node *node, struct pf_node *to, const char *name)
 	return r;
 }
 
-static int exchange_names(struct pf_node *a, struct pf_node *b)
-{
-	pf_autobuf struct pf_buf path_a = PF_BUF_INIT, path_b = PF_BUF_INIT;
-	int r;
-
-	pf_node_path(a, NULL, &path_a);
-	pf_node_path(b, NULL, &path_b);
-	r = pf_dir_exchange(a, b);
-	if (r < 0)
-		return r;
-	files_report_moved(a, "buffer.moved", path_a.data);
-	files_report_moved(b, "buffer.moved", path_b.data);
-	return 0;
-}
-
 static int rename_directory(struct pf_node *node, struct pf_node *to, const char *name,
 			    struct pf_node *target, struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
-	int r = buffers_check_stem(name, strlen(name), err);
+	int r = check_directory(to, name, err);
 
 	if (r < 0)
 		return r;
@@ -229,10 +217,6 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 		return pf_err_set(err, -ENOTDIR, "%s is a file", name);
 	if (target && pf_dir_count(target))
 		return pf_err_set(err, -ENOTEMPTY, "%s is not empty", name);
-	taken = buffers_find_stem(to, name, strlen(name));
-	if (taken)
-		return pf_err_set(err, -EEXIST, "%s: there is a buffer of that name",
-				  name);
 	r = move_node(node, to, name);
 	if (r == 0 && target && target != node)
 		checkpoint_gone(target);
@@ -346,6 +330,9 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 
 static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err *err)
 {
+	pf_autobuf struct pf_buf from = PF_BUF_INIT, target_from = PF_BUF_INIT;
+	int r;
+
 	if (!target)
 		return -ENOENT;
 	if (buffers_is_directory(node) != buffers_is_directory(target) ||
@@ -353,7 +340,14 @@ static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err 
 	     view_of(node)->format != view_of(target)->format))
 		return pf_err_set(err, -EINVAL,
 				  "only two of one format can be exchanged");
-	return exchange_names(node, target);
+	pf_node_path(node, NULL, &from);
+	pf_node_path(target, NULL, &target_from);
+	r = pf_dir_exchange(node, target);
+	if (r < 0)
+		return r;
+	files_report_moved(node, "buffer.moved", from.data);
+	files_report_moved(target, "buffer.moved", target_from.data);
+	return 0;
 }
 
 static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
@@ -457,10 +451,10 @@ int files_make_directory(const struct device *device, const char *name,
 	if (!pf_node_may(dir, cred, W_OK | X_OK))
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
 	pf_tree_lock_names(dir->tree);
-	there = pf_dir_lookup(dir, last);
-	if (!there || !buffers_is_directory(there))
+	there = buffers_find_directory(dir, last, strlen(last));
+	if (!there)
 		r = pf_dir_room(dir, NULL, err);
-	if (r == 0 && (!there || !buffers_is_directory(there)))
+	if (r == 0 && !there)
 		r = buffers_mkdir(dir, last, 0777 & ~cred->umask, cred, &made, err);
 	if (made)
 		pf_node_inherit(dir, made);

@@ -143,6 +143,9 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
 int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err);
 
+/* The directory in DIR whose name is the LEN bytes at NAME, with a reference, or NULL. */
+struct pf_node *buffers_find_directory(struct pf_node *dir, const char *name, size_t len);
+
 /* The listed node of the buffer called STEM in DIR, in whatever format, with a reference;
  * NULL: no such buffer. */
 struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len);

@@ -107,7 +107,6 @@ struct device *files_device_of(struct pf_node *dir)
 	return dir_of(dir)->device;
 }
 
-/* A stem that looks like a file of its own would be ambiguous in commands. */
 int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
 {
 	static const char *const never[] = { ".npy",  ".raw",         ".txt",
@@ -122,7 +121,6 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
 	return 0;
 }
 
-/* The linked node of the buffer called STEM in DIR, in whatever format; NULL if none. */
 struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
 	const char *extensions[PF_FORMAT_JSON - PF_FORMAT_NPY + 1];
@@ -134,19 +132,30 @@ struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t 
 	return pf_dir_lookup_stem(dir, stem, len, extensions);
 }
 
-/* Is the stem free of directories (for a buffer), or of buffers (for a directory)? */
+struct pf_node *buffers_find_directory(struct pf_node *dir, const char *name, size_t len)
+{
+	char part[PF_NAME_MAX + 1];
+	struct pf_node *node;
+
+	if (!len || len > PF_NAME_MAX)
+		return NULL;
+	memcpy(part, name, len);
+	part[len] = '\0';
+	node = pf_dir_lookup(dir, part);
+	if (node && !buffers_is_directory(node))
+		pf_node_unref(pf_steal(&node));
+	return node;
+}
+
 int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *taken = NULL;
-	char stem[PF_NAME_MAX + 1];
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *taken = buffers_find_directory(dir, name, stem_len);
 
-	snprintf(stem, sizeof(stem), "%.*s", (int)stem_len, name);
-	taken = pf_dir_lookup(dir, stem);
-	if (taken && buffers_is_directory(taken))
-		return pf_err_set(err, -EEXIST, "%s: there is a directory %s", name,
-				  stem);
-	return 0;
+	return taken ? pf_err_set(err, -EEXIST, "%s: there is a directory %.*s", name,
+				  (int)stem_len, name)
+		     : 0;
 }
 
 /* The object of a refusal's node. */
@@ -261,8 +270,7 @@ struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t le
  * Names in commands are relative to buffers/: for a path of the mount, or of the machine, the
  * error has the name to be used instead.
  */
-static int no_directory(const char *name, const char *part, size_t len,
-			struct pf_err *err)
+static int no_directory(const char *name, const char *part, int len, struct pf_err *err)
 {
 	static const char home[] = "buffers/";
 	const char *rest = NULL, *at;
@@ -284,15 +292,15 @@ static int no_directory(const char *name, const char *part, size_t len,
 		return pf_err_set(err, -ENOENT,
 				  "%s: expected a name below buffers/, found a path",
 				  name);
-	return pf_err_set(err, -ENOENT, "there is no directory %.*s in buffers/",
-			  (int)len, part);
+	return pf_err_set(err, -ENOENT, "there is no directory %.*s in buffers/", len,
+			  part);
 }
 
 int files_walk(const struct device *device, const char *name, const struct pf_cred *cred,
 	       struct pf_node **dir, const char **last, struct pf_err *err)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *at = NULL;
 	const char *slash = strchr(name, '/'), *whole = name;
-	struct pf_node *at;
 
 	if (slash && memchr(name, ':', (size_t)(slash - name))) {
 		device = files_find_device(device->fs, name, (size_t)(slash - name), err);
@@ -302,29 +310,20 @@ int files_walk(const struct device *device, const char *name, const struct pf_cr
 	}
 	at = pf_node_ref(device->buffers);
 	while ((slash = strchr(name, '/'))) {
-		char part[PF_NAME_MAX + 1];
-		struct pf_node *next = NULL;
-		size_t len = (size_t)(slash - name);
+		int len = (int)(slash - name);
+		struct pf_node *next = buffers_find_directory(at, name, (size_t)len);
 
-		if (len && len <= PF_NAME_MAX) {
-			memcpy(part, name, len);
-			part[len] = '\0';
-			next = pf_dir_lookup(at, part);
-		}
 		pf_node_unref(at);
-		if (!next || !buffers_is_directory(next)) {
-			pf_node_unref(next);
-			return no_directory(whole, name, len, err);
-		}
 		at = next;
-		name = slash + 1;
-		if (!pf_node_may(at, cred, X_OK)) {
-			pf_node_unref(at);
+		if (!at)
+			return no_directory(whole, name, len, err);
+		if (!pf_node_may(at, cred, X_OK))
 			return pf_err_set(err, -EACCES,
-					  "directory %s may not be searched", part);
-		}
+					  "directory %.*s may not be searched", len,
+					  name);
+		name = slash + 1;
 	}
-	*dir = at;
+	*dir = pf_steal(&at);
 	*last = name;
 	return 0;
 }
@@ -441,7 +440,6 @@ static struct pf_node *find_directory(const struct device *device, const char *n
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	pf_autofree char *path = strdup(name);
 	size_t len = strlen(name);
-	struct pf_node *node;
 	const char *last;
 
 	while (path && len > 1 && path[len - 1] == '/' && path[len - 2] == '/')
@@ -450,11 +448,7 @@ static struct pf_node *find_directory(const struct device *device, const char *n
 		return NULL;
 	if (!*last && *path) /* "ns/", or "cpu:1/" */
 		return pf_steal(&dir);
-	node = pf_dir_lookup(dir, last);
-	if (node && buffers_is_directory(node))
-		return node;
-	pf_node_unref(node);
-	return NULL;
+	return buffers_find_directory(dir, last, strlen(last));
 }
 
 bool files_is_directory(const struct device *device, const char *name,
