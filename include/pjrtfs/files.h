@@ -10,31 +10,30 @@
 
 struct pf_fs;
 
-/* A plugin that could not be started; borrowed, outlives the file system. */
+/* A plugin that could not be started. */
 struct pf_failed_plugin {
 	const char *name, *path;
 	const char *options; /* its create options, JSON */
 	struct pf_err why;
 };
 
-/* The parts of a file system. */
+/* The parts of a file system, which outlive it. */
 struct pf_fs_config {
-	struct pf_arena *arena; /* borrowed; outlives the file system */
-	struct pf_worker *
-		*workers; /* borrowed, n_workers of them; the first is the default */
+	struct pf_arena *arena;
+	struct pf_worker **workers; /* n_workers of them; the first is the default */
 	unsigned n_workers;
 	const struct pf_failed_plugin *failed; /* n_failed of them; other names */
 	unsigned n_failed;
-	struct pf_compiler *compiler;   /* borrowed */
-	struct pf_cache *cache;         /* borrowed; NULL: no cache, and no /cache */
-	struct pf_telemetry *telemetry; /* borrowed; outlives the file system */
-	const char *mountpoint;         /* absolute; for /README; NULL: not known */
-	bool allow_native;              /* all users may load compiled programs */
-	unsigned
-		abandoned_s; /* seconds after which an execution of another user for which
-			      * no process waits ends, with its worker; 0: never */
+	struct pf_compiler *compiler;
+	struct pf_cache *cache; /* NULL: no cache, and no /cache */
+	struct pf_telemetry *telemetry;
+	const char *mountpoint; /* absolute; for /README; NULL: not known */
+	bool allow_native;      /* all users may load compiled programs */
+	/* Milliseconds after which an execution of another user for which no process waits
+	 * ends, with its worker; 0: never. */
+	uint64_t abandoned_ms;
 	/* Flags of XLA that all users may set, beside those known to be harmless: names,
-	 * borrowed, NULL-terminated; or NULL. */
+	 * NULL-terminated; or NULL. */
 	const char *const *flags_for_all;
 	uid_t uid; /* the owner of files that no user made */
 	gid_t gid;

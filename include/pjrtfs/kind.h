@@ -507,7 +507,8 @@ bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
 
 /* Open files. */
 
-/* An open file.  Ops of its kind may read all fields, and write state and unsized. */
+/* An open file.  Ops of its kind may read all fields, and write state and unsized, and, in a kind
+ * with read, text. */
 struct pf_open {
 	struct pf_node *node; /* one reference */
 	int flags;            /* open(2)'s */

@@ -155,7 +155,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		.workers = d->workers,
 		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
 		.allow_native = o->allow_native,
-		.abandoned_s = o->abandoned_s,
+		.abandoned_ms = o->abandoned_s * UINT64_C(1000),
 		.flags_for_all = (const char *const *)o->flags_for_all.at,
 		.uid = getuid(),
 		.gid = getgid(),

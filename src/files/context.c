@@ -77,7 +77,8 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 
 bool files_may_abandon(const struct pf_fs *fs, uid_t user)
 {
-	return fs->abandoned_ms && user != pf_telemetry_owner(fs->telemetry);
+	return fs->config.abandoned_ms &&
+	       user != pf_telemetry_owner(fs->config.telemetry);
 }
 
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
@@ -88,8 +89,8 @@ void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 	pf_err_set(&why, -ECANCELED,
 		   "nobody has waited for it for %" PRIu64
 		   " s: the worker of plugin %s is ended",
-		   fs->abandoned_ms / 1000, pf_worker_name(worker));
-	pf_report_abandoned(fs->telemetry, executable, user, id, &why);
+		   fs->config.abandoned_ms / 1000, pf_worker_name(worker));
+	pf_report_abandoned(fs->config.telemetry, executable, user, id, &why);
 	pf_worker_restart(worker);
 }
 
@@ -173,7 +174,7 @@ void files_event_begin(struct pf_event *e, const char *event, struct pf_node *no
 
 	pf_node_path(node, NULL, &path);
 	pf_node_attr(node, &attr);
-	pf_event_begin(e, fs_of(node)->telemetry, event, attr.uid, "%s",
+	pf_event_begin(e, fs_of(node)->config.telemetry, event, attr.uid, "%s",
 		       path.data ? path.data : "");
 }
 
@@ -199,45 +200,8 @@ void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const ch
 {
 	struct pf_event e;
 
-	pf_event_begin(&e, fs->telemetry, "command.failed", uid, "%s", file);
+	pf_event_begin(&e, fs->config.telemetry, "command.failed", uid, "%s", file);
 	pf_event_json(&e, "id", id);
 	pf_event_error(&e, err);
 	pf_event_send(&e);
-}
-
-/* bytes at most in one read, each of which allocates as many */
-enum { AT_ONCE = 256 << 10 };
-
-int lines_open(struct pf_open *of, struct pf_err *err)
-{
-	of->state = calloc(1, sizeof(struct pf_lines_reader));
-	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
-}
-
-void lines_release(struct pf_open *of)
-{
-	pf_lines_reader_release(of->state);
-	free(of->state);
-}
-
-void lines_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply,
-		size_t (*lines)(struct pf_open *of, uint64_t off, char *dst, size_t len))
-{
-	pf_autofree char *text = NULL;
-
-	if (len > AT_ONCE)
-		len = AT_ONCE;
-	text = malloc(len + 1);
-	if (text)
-		pf_reply_data(reply, text, lines(of, off, text, len));
-	else
-		pf_reply_code(reply, -ENOMEM);
-}
-
-void lines_stat(struct stat *st, uint64_t size, const struct timespec *time)
-{
-	st->st_size = (off_t)size;
-	st->st_blocks = (st->st_size + 511) / 512;
-	if (time->tv_sec)
-		st->st_mtim = st->st_ctim = *time;
 }

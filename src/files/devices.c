@@ -17,37 +17,29 @@ static const struct pf_description *plugin_of(struct pf_node *node)
 	return pf_worker_description(d->worker);
 }
 
+static const struct pf_device_desc *desc_of_device(const struct device *d)
+{
+	return &pf_worker_description(d->worker)->devices[d->index];
+}
+
 static const struct pf_device_desc *desc_of(struct pf_node *node)
 {
-	const struct device *d = node->object;
-
-	return &plugin_of(node)->devices[d->index];
+	return desc_of_device(node->object);
 }
 
 /* --- memory_stats.json: each open fetches it from the plugin ------------------------ */
 
-static void stats_set(struct device *d, const char *text, size_t len)
-{
-	pf_tree_lock_names(d->fs->tree);
-	pf_buf_consume(&d->stats, d->stats.len);
-	pf_buf_append(&d->stats, text, len);
-	pf_buf_puts(&d->stats, "\n");
-	pf_tree_unlock_names(d->fs->tree);
-}
-
-static void stats_unavailable(struct device *d, const char *why)
+static void print_unavailable(const char *why, struct pf_buf *out)
 {
 	struct json_object *o = json_object_new_object();
-	const char *text;
 
 	pf_json_add_string(o, "unavailable", why);
-	text = pf_json_text(o);
-	stats_set(d, text, strlen(text));
+	pf_json_print_line(o, out);
 	json_object_put(o);
 }
 
-/* Fetch D's statistics from its worker.  Blocks for a second at most. */
-static void stats_fetch(struct device *d)
+/* Append D's statistics as its worker has them.  Blocks for a second at most. */
+static void print_stats(const struct device *d, struct pf_buf *out)
 {
 	struct pf_req_id req = { .head.op = PF_OP_MEMORY_STATS, .id = d->index };
 	struct pf_rep_block rep;
@@ -71,13 +63,26 @@ static void stats_fetch(struct device *d)
 			   pf_worker_name(d->worker));
 	}
 	if (r < 0) {
-		stats_unavailable(d, err.text);
+		print_unavailable(err.text, out);
 		return;
 	}
 	text = pf_instance_pool(instance, rep.off, rep.len);
-	if (text)
-		stats_set(d, text, rep.len);
+	pf_buf_append(out, text ? text : "", text ? rep.len : 0);
+	pf_buf_puts(out, "\n");
 	pf_instance_free_block(instance, rep.off);
+}
+
+static void stats_fetch(struct device *d)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_buf old;
+
+	print_stats(d, &text);
+	pf_tree_lock_names(d->fs->tree);
+	old = d->stats;
+	d->stats = text;
+	pf_tree_unlock_names(d->fs->tree);
+	text = old;
 }
 
 static int stats_open(struct pf_open *of, struct pf_err *err)
@@ -106,28 +111,22 @@ static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 
 /* --- memories/KIND/ ----------------------------------------------------------------- */
 
-struct memory {
-	const struct pf_device_desc *device; /* borrowed */
-	unsigned index;
-};
-
 static const struct pf_memory_desc *memory_of(struct pf_node *node)
 {
-	const struct memory *m = node->object;
-
-	return &m->device->memories[m->index];
+	return node->object;
 }
 
 static bool is_default(struct pf_node *node)
 {
-	const struct memory *m = node->object;
+	const struct pf_fs *fs = fs_of(node);
 
-	return m->index == m->device->default_memory;
-}
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct pf_device_desc *d = desc_of_device(&fs->devices[i]);
 
-static void memory_free(struct pf_node *node)
-{
-	free(node->object);
+		if (memory_of(node) == &d->memories[d->default_memory])
+			return true;
+	}
+	return false;
 }
 
 PF_FIELD(memory_id, "id", "%lld", (long long)memory_of(node)->id);
@@ -140,7 +139,6 @@ static const struct pf_kind kind_memory = {
 	.children = (const struct pf_kind *const[]){ &memory_id, &memory_kind,
 						     &memory_description, &memory_default,
 						     NULL },
-	.free = memory_free,
 };
 
 /* --- executables: the names of those that are loaded there -------------------------- */
@@ -230,30 +228,24 @@ static const struct pf_kind kind_device = {
 						     &plugin, NULL },
 };
 
-static const struct pf_kind kind_plugin_devices = { .mode = S_IFDIR | 0555 };
-const struct pf_kind kind_devices = { .mode = S_IFDIR | 0555 };
+/* devices/ and devices/PLUGIN/ */
+static const struct pf_kind kind_devices = { .mode = S_IFDIR | 0555 };
 
 static int add_memories(struct pf_node *dir, const struct pf_device_desc *desc)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *memories = NULL;
 	int r = files_link(dir, "memories", &kind_memories, NULL, &memories);
 
-	for (unsigned i = 0; i < desc->n_memories && r == 0; i++) {
-		struct memory *m = calloc(1, sizeof(*m));
-
-		if (!m)
-			return -ENOMEM;
-		*m = (struct memory){ desc, i };
-		r = files_link(memories, desc->memories[i].kind, &kind_memory, m, NULL);
-	}
+	for (unsigned i = 0; i < desc->n_memories && r == 0; i++)
+		r = files_link(memories, desc->memories[i].kind, &kind_memory,
+			       &desc->memories[i], NULL);
 	return r;
 }
 
 static int add_device(struct pf_node *parent, struct device *d, bool first)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	const struct pf_device_desc *desc =
-		&pf_worker_description(d->worker)->devices[d->index];
+	const struct pf_device_desc *desc = desc_of_device(d);
 	char name[32];
 	int r;
 
@@ -269,9 +261,11 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 	return r;
 }
 
-int files_add_devices(struct pf_fs *fs, struct pf_node *devices)
+int files_add_devices(struct pf_fs *fs)
 {
-	int r = 0;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *devices = NULL;
+	int r = files_link(pf_tree_root(fs->tree), "devices", &kind_devices, NULL,
+			   &devices);
 
 	for (unsigned i = 0; i < fs->n_devices && r == 0; i++) {
 		struct device *d = &fs->devices[i];
@@ -279,8 +273,8 @@ int files_add_devices(struct pf_fs *fs, struct pf_node *devices)
 
 		dir = pf_dir_lookup(devices, pf_worker_name(d->worker));
 		if (!dir)
-			r = files_link(devices, pf_worker_name(d->worker),
-				       &kind_plugin_devices, NULL, &dir);
+			r = files_link(devices, pf_worker_name(d->worker), &kind_devices,
+				       NULL, &dir);
 		if (r == 0)
 			r = add_device(dir, d, i == 0);
 	}

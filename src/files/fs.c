@@ -37,8 +37,8 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 			snprintf(dev->name, sizeof(dev->name), "%s:%lld",
 				 pf_worker_name(dev->worker),
 				 (long long)d->devices[i].id);
-			dev->location = (struct pf_location){ fs->arena, dev->worker, i,
-							      dev->name };
+			dev->location = (struct pf_location){ fs->config.arena,
+							      dev->worker, i, dev->name };
 			fs->n_devices++;
 		}
 	}
@@ -54,6 +54,7 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 	return 0;
 }
 
+/* Users with the rights make files in DIR. */
 static void share(struct pf_node *dir, const struct pf_fs_config *config)
 {
 	struct pf_attr attr;
@@ -64,35 +65,13 @@ static void share(struct pf_node *dir, const struct pf_fs_config *config)
 	pf_node_set_attr(dir, &attr);
 }
 
-/* The directories in which users with the rights make files. */
-static void share_all(struct pf_fs *fs, const struct pf_fs_config *config)
+static int link_all(struct pf_fs *fs)
 {
-	share(fs->programs, config);
-	share(fs->executables, config);
-	for (unsigned i = 0; i < fs->n_devices; i++)
-		share(fs->devices[i].buffers, config);
-}
+	struct pf_node *root = pf_tree_root(fs->tree);
+	int r = files_add_events(fs);
 
-static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugins = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *devices = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *jobs = NULL;
-	struct pf_node *root;
-	int r = find_devices(fs, err);
-
-	if (r < 0)
-		return r;
-	fs->tree = pf_tree_new(&kind_root, NULL, config->uid, config->gid);
-	if (!fs->tree)
-		return pf_err_set(err, -ENOMEM, "no memory for the tree");
-	pf_tree_set_context(fs->tree, fs);
-	root = pf_tree_root(fs->tree);
-	r = files_add_events(fs);
 	if (r == 0)
-		r = files_link(root, "plugins", &kind_plugins, NULL, &plugins);
-	if (r == 0)
-		r = files_link(root, "devices", &kind_devices, NULL, &devices);
+		r = files_add_plugins(fs);
 	if (r == 0)
 		r = files_link(root, "programs", &kind_programs, NULL, &fs->programs);
 	if (r == 0)
@@ -100,19 +79,31 @@ static int build(struct pf_fs *fs, const struct pf_fs_config *config, struct pf_
 			       &fs->executables);
 	if (r == 0)
 		r = files_add_buffers(root, &fs->devices[0]);
-	if (r == 0 && fs->cache)
+	if (r == 0)
+		r = files_add_devices(fs);
+	if (r == 0 && fs->config.cache)
 		r = files_link(root, "cache", &kind_cache, NULL, NULL);
-	if (r == 0)
-		r = files_link(root, "jobs", &kind_jobs, NULL, &jobs);
-	if (r == 0)
-		r = files_add_jobs(fs, jobs);
-	if (r == 0)
-		r = files_add_plugins(fs, plugins);
-	if (r == 0)
-		r = files_add_devices(fs, devices);
-	if (r == 0)
-		share_all(fs, config);
-	return r < 0 ? pf_err_set(err, r, "no memory for the tree") : 0;
+	return r == 0 ? files_add_jobs(fs) : r;
+}
+
+static int build(struct pf_fs *fs, struct pf_err *err)
+{
+	int r = find_devices(fs, err);
+
+	if (r < 0)
+		return r;
+	fs->tree = pf_tree_new(&kind_root, NULL, fs->config.uid, fs->config.gid);
+	if (!fs->tree)
+		return pf_err_set(err, -ENOMEM, "no memory for the tree");
+	pf_tree_set_context(fs->tree, fs);
+	r = link_all(fs);
+	if (r < 0)
+		return pf_err_set(err, r, "no memory for the tree");
+	share(fs->programs, &fs->config);
+	share(fs->executables, &fs->config);
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		share(fs->devices[i].buffers, &fs->config);
+	return 0;
 }
 
 /* The mount's owner sees the event, whichever user's program needed the space. */
@@ -132,26 +123,17 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
-	fs->arena = config->arena;
-	pf_reclaim_attach(fs->arena);
-	fs->compiler = config->compiler;
-	fs->cache = config->cache;
-	fs->allow_native = config->allow_native;
-	fs->abandoned_ms = config->abandoned_s * UINT64_C(1000);
-	fs->flags_for_all = config->flags_for_all;
-	fs->telemetry = config->telemetry;
-	if (fs->cache && fs->telemetry)
-		pf_cache_on_gone(fs->cache, cache_gone, fs->telemetry);
+	fs->config = *config;
+	pf_reclaim_attach(config->arena);
+	if (config->cache && config->telemetry)
+		pf_cache_on_gone(config->cache, cache_gone, config->telemetry);
 	fs->n_workers = config->n_workers;
-	fs->failed = config->failed;
-	fs->n_failed = config->n_failed;
-	fs->mountpoint = config->mountpoint ? strdup(config->mountpoint) : NULL;
 	fs->workers = calloc(config->n_workers + 1, sizeof(struct pf_worker *));
 	fs->timers = pf_timers_new();
-	if ((fs->mountpoint || !config->mountpoint) && fs->workers && fs->timers) {
+	if (fs->workers && fs->timers) {
 		memcpy(fs->workers, config->workers,
 		       config->n_workers * sizeof(struct pf_worker *));
-		r = build(fs, config, err);
+		r = build(fs, err);
 	}
 	if (r < 0) {
 		pf_fs_free(fs);
@@ -212,7 +194,6 @@ void pf_fs_free(struct pf_fs *fs)
 		pf_buf_release(&fs->devices[i].stats);
 	free(fs->devices);
 	free(fs->workers);
-	free(fs->mountpoint);
 	free(fs);
 }
 

@@ -41,25 +41,16 @@ struct deferred_frees {
 enum { FILES_REFUSALS = 64 };
 
 struct pf_fs {
+	struct pf_fs_config config; /* but for workers */
 	struct pf_tree *tree;
-	struct pf_arena *arena;
-	struct pf_compiler *compiler;   /* borrowed */
-	struct pf_cache *cache;         /* borrowed; may be NULL */
-	struct pf_telemetry *telemetry; /* borrowed */
-	struct pf_worker **workers;     /* owned array of borrowed pointers */
+	struct pf_worker **workers; /* owned array of borrowed pointers */
 	unsigned n_workers;
-	const struct pf_failed_plugin *failed; /* borrowed */
-	unsigned n_failed;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
-	bool allow_native;                /* all users may load compiled programs */
-	uint64_t abandoned_ms;            /* --abandoned-timeout; 0: never */
-	const char *const *flags_for_all; /* borrowed; as in struct pf_fs_config */
-	struct pf_timers *timers;         /* owned */
-	struct jobs *jobs;                /* owned: jobs/jobs.c's */
-	struct pf_node *programs;         /* owned reference */
-	struct pf_node *executables;      /* owned reference */
-	char *mountpoint;                 /* owned; NULL: not known */
+	struct pf_timers *timers;    /* owned */
+	struct jobs *jobs;           /* owned: jobs/jobs.c's */
+	struct pf_node *programs;    /* owned reference */
+	struct pf_node *executables; /* owned reference */
 	struct deferred_frees deferred_frees;
 	/* Nodes with the reasons why names in buffers/ were refused, and the place of the next
 	 * one: owned references, under the name lock. */
@@ -117,7 +108,7 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 				 struct pf_err *err);
 
 /* May pjrtfs end an execution of USER for which no process waits any more, with its
- * worker, after fs->abandoned_ms?  False for the mount's owner. */
+ * worker, after config.abandoned_ms?  False for the mount's owner. */
 bool files_may_abandon(const struct pf_fs *fs, uid_t user);
 
 /* Such an execution still runs: end WORKER, and report that.  EXECUTABLE is its name, ID the
@@ -170,31 +161,17 @@ void names_release(struct names *names);
 /* --- the fixed part of the tree ----------------------------------------------------- */
 
 extern const struct pf_kind kind_root;
-extern const struct pf_kind kind_plugins;
-extern const struct pf_kind kind_devices;
 extern const struct pf_kind kind_cache;
+extern const struct pf_kind kind_log; /* its object: a worker */
 
-/* Fill plugins/ and devices/.  0 or -ENOMEM. */
-int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins);
-int files_add_devices(struct pf_fs *fs, struct pf_node *devices);
+/* Link plugins/ and devices/.  0 or -ENOMEM. */
+int files_add_plugins(struct pf_fs *fs);
+int files_add_devices(struct pf_fs *fs);
 
 /* Afterwards no worker calls a node of plugins/. */
 void files_remove_plugins(struct pf_fs *fs);
 
 /* Link events, and give the telemetry the names of nodes.  0 or -ENOMEM. */
 int files_add_events(struct pf_fs *fs);
-
-/* --- files to which lines are appended: events, plugins/NAME/log -------------------- */
-
-/* For a kind's open and release: of->state is a struct pf_lines_reader. */
-int lines_open(struct pf_open *of, struct pf_err *err);
-void lines_release(struct pf_open *of);
-
-/* For the kind's read: LINES copies at most LEN bytes at OFF to DST, and returns how many. */
-void lines_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply,
-		size_t (*lines)(struct pf_open *of, uint64_t off, char *dst, size_t len));
-
-/* For the kind's getattr_as: SIZE bytes, the last line written at TIME (tv_sec 0: no line). */
-void lines_stat(struct stat *st, uint64_t size, const struct timespec *time);
 
 #endif

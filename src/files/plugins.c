@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugins/NAME/: facts about each plugin and its worker. */
 #include <errno.h>
-#include <poll.h>
 
 #include "internal.h"
 #include "pjrtfs/json.h"
@@ -108,49 +107,10 @@ static struct json_object *alive_of(struct pf_node *node)
 	return o;
 }
 
-/* --- log: lines are appended, as to events ------------------------------------------- */
-
-static size_t log_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
+static void log_came(void *log)
 {
-	return pf_plugin_log_read(pf_worker_plugin_log(worker_of(of->node)), of->state,
-				  off, dst, len);
+	pf_node_ready(log);
 }
-
-static void log_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
-{
-	lines_read(of, len, off, reply, log_lines);
-}
-
-static short log_poll(struct pf_open *of)
-{
-	return pf_plugin_log_ready(pf_worker_plugin_log(worker_of(of->node)), of->state)
-		       ? POLLIN
-		       : 0;
-}
-
-static void log_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			   struct pf_open *of, struct stat *st)
-{
-	struct timespec time;
-	uint64_t size;
-
-	(void)cred;
-	size = pf_plugin_log_size(pf_worker_plugin_log(worker_of(node)),
-				  of ? of->state : NULL, &time);
-	lines_stat(st, size, &time);
-}
-
-static void log_came(void *arg)
-{
-	pf_node_ready(arg);
-}
-
-static const struct pf_kind log_file = { .mode = S_IFREG | 0440,
-					 .open = lines_open,
-					 .release = lines_release,
-					 .read = log_read,
-					 .poll = log_poll,
-					 .getattr_as = log_getattr_as };
 
 /* --- the directory ------------------------------------------------------------------ */
 
@@ -201,7 +161,7 @@ static const struct pf_kind kind_failed_plugin = {
 						 &failed_error, &failed_options, NULL },
 };
 
-const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };
+static const struct pf_kind kind_plugins = { .mode = S_IFDIR | 0555 };
 
 static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 {
@@ -210,22 +170,24 @@ static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 	int r = files_link(plugins, pf_worker_name(worker), &kind_plugin, worker, &dir);
 
 	if (r == 0)
-		r = files_link(dir, "log", &log_file, worker, &log);
+		r = files_link(dir, "log", &kind_log, worker, &log);
 	/* The directory keeps it until the file system ends. */
 	if (r == 0)
 		pf_plugin_log_on_add(pf_worker_plugin_log(worker), log_came, log);
 	return r;
 }
 
-int files_add_plugins(struct pf_fs *fs, struct pf_node *plugins)
+int files_add_plugins(struct pf_fs *fs)
 {
-	int r = 0;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugins = NULL;
+	int r = files_link(pf_tree_root(fs->tree), "plugins", &kind_plugins, NULL,
+			   &plugins);
 
 	for (unsigned i = 0; i < fs->n_workers && r == 0; i++)
 		r = add_plugin(plugins, fs->workers[i]);
-	for (unsigned i = 0; i < fs->n_failed && r == 0; i++)
-		r = files_link(plugins, fs->failed[i].name, &kind_failed_plugin,
-			       (void *)(uintptr_t)&fs->failed[i], NULL);
+	for (unsigned i = 0; i < fs->config.n_failed && r == 0; i++)
+		r = files_link(plugins, fs->config.failed[i].name, &kind_failed_plugin,
+			       (void *)(uintptr_t)&fs->config.failed[i], NULL);
 	return r;
 }
 

@@ -68,7 +68,7 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	(void)err;
 	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version that runs.");
 	pf_metrics_sample(out, "pjrtfs_info", version_label, 2, 1);
-	pf_arena_usage(fs->arena, &used, &limit);
+	pf_arena_usage(fs->config.arena, &used, &limit);
 	single(out, "pjrtfs_memory_used_bytes", "gauge",
 	       "What of the memory limit is in use.", used);
 	single(out, "pjrtfs_memory_limit_bytes", "gauge", "The memory limit.", limit);
@@ -77,8 +77,8 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	      "Arrays that are on the device now.", out);
 	alive(fs, PF_ALIVE_EXECUTABLES, "pjrtfs_executables_alive",
 	      "Compiled programs that are loaded on the device now.", out);
-	pf_metrics_print(fs->telemetry, out);
-	pf_events_count(fs->telemetry, &added, &dropped);
+	pf_metrics_print(fs->config.telemetry, out);
+	pf_events_count(fs->config.telemetry, &added, &dropped);
 	single(out, "pjrtfs_events_total", "counter", "Lines of events.", added);
 	single(out, "pjrtfs_events_dropped_total", "counter",
 	       "Lines that events no longer shows to the owner.", dropped);
@@ -103,9 +103,9 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 			return 0;
 		}
 	}
-	if (fs->n_failed)
-		pf_buf_printf(out, "plugin %s is failed\n", fs->failed[0].name);
-	else if (fs->cache && pf_cache_failing(fs->cache, &why) < 0)
+	if (fs->config.n_failed)
+		pf_buf_printf(out, "plugin %s is failed\n", fs->config.failed[0].name);
+	else if (fs->config.cache && pf_cache_failing(fs->config.cache, &why) < 0)
 		pf_buf_printf(out, "cache: %s; programs are compiled but not kept\n",
 			      why.text);
 	else
@@ -124,15 +124,15 @@ static void print_devices(const struct pf_fs *fs, const char *m, struct pf_buf *
 		pf_buf_printf(out, "  %s  %s\n", d->name,
 			      pf_worker_description(d->worker)->devices[d->index].kind);
 	}
-	for (unsigned i = 0; i < fs->n_failed; i++)
+	for (unsigned i = 0; i < fs->config.n_failed; i++)
 		pf_buf_printf(out, "Plugin %s did not start; why: %s/plugins/%s/error\n",
-			      fs->failed[i].name, m, fs->failed[i].name);
+			      fs->config.failed[i].name, m, fs->config.failed[i].name);
 }
 
 static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct pf_fs *fs = fs_of(node);
-	const char *m = fs->mountpoint ? fs->mountpoint : "MOUNTPOINT";
+	const char *m = fs->config.mountpoint ? fs->config.mountpoint : "MOUNTPOINT";
 
 	(void)err;
 	pf_buf_puts(out, "This is pjrtfs: accelerators as files.\n\n");
@@ -190,46 +190,31 @@ FILES_TEXT(health, "health", health_show, NULL);
 /* The last refusal at the time of open(2), of this user and login session. */
 static int error_open(struct pf_open *of, struct pf_err *err)
 {
-	struct pf_buf *text = calloc(1, sizeof(*text));
-
-	if (!text)
-		return pf_err_set(err, -ENOMEM, "no memory");
-	pf_vfs_refusal(of->node->tree, &of->cred, text);
-	of->state = text;
+	(void)err;
+	pf_vfs_refusal(of->node->tree, &of->cred, &of->text);
 	return 0;
-}
-
-static void error_release(struct pf_open *of)
-{
-	pf_buf_release(of->state);
-	free(of->state);
 }
 
 static void error_read(struct pf_open *of, size_t len, uint64_t off,
 		       struct pf_reply *reply)
 {
-	const struct pf_buf *text = of->state;
-
-	files_reply_part(reply, text->data, text->len, len, off);
+	files_reply_part(reply, of->text.data, of->text.len, len, off);
 }
 
 static void error_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 			     struct pf_open *of, struct stat *st)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	const struct pf_buf *shown = of ? of->state : &text;
 
 	if (!of)
 		pf_vfs_refusal(node->tree, cred, &text);
-	st->st_size = (off_t)shown->len;
-	st->st_blocks = (st->st_size + 511) / 512;
+	pf_stat_set_size(st, of ? of->text.len : text.len);
 }
 
 static const struct pf_kind error = {
 	.name = "error",
 	.mode = S_IFREG | 0444,
 	.open = error_open,
-	.release = error_release,
 	.read = error_read,
 	.getattr_as = error_getattr_as,
 };
@@ -242,50 +227,79 @@ const struct pf_kind kind_root = {
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
 
-/* --- events ------------------------------------------------------------------------- */
+/* --- files to which lines are appended: events, plugins/NAME/log --------------------- */
 
-static struct pf_telemetry *telemetry_of(struct pf_node *node)
+/* bytes at most in one read, each of which allocates as many */
+enum { AT_ONCE = 256 << 10 };
+
+/* The log whose lines NODE shows; NULL: the events, of the user that opened the file. */
+static struct pf_plugin_log *log_of(struct pf_node *node)
 {
-	return fs_of(node)->telemetry;
+	return node->object ? pf_worker_plugin_log(node->object) : NULL;
 }
 
-/* A reader sees the events of the user that opened the file. */
-static size_t events_lines(struct pf_open *of, uint64_t off, char *dst, size_t len)
+static int lines_open(struct pf_open *of, struct pf_err *err)
 {
-	return pf_events_read(telemetry_of(of->node), of->cred.uid, of->state, off, dst,
-			      len);
+	of->state = calloc(1, sizeof(struct pf_lines_reader));
+	return of->state ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
-static void events_read(struct pf_open *of, size_t len, uint64_t off,
-			struct pf_reply *reply)
+static void lines_release(struct pf_open *of)
 {
-	lines_read(of, len, off, reply, events_lines);
+	pf_lines_reader_release(of->state);
+	free(of->state);
 }
 
-static short events_poll(struct pf_open *of)
+static void lines_read(struct pf_open *of, size_t len, uint64_t off,
+		       struct pf_reply *reply)
 {
-	return pf_events_ready(telemetry_of(of->node), of->cred.uid, of->state) ? POLLIN
-										: 0;
+	struct pf_telemetry *telemetry = fs_of(of->node)->config.telemetry;
+	struct pf_plugin_log *log = log_of(of->node);
+	size_t max = len < AT_ONCE ? len : AT_ONCE;
+	pf_autofree char *text = malloc(max + 1);
+
+	if (!text)
+		pf_reply_code(reply, -ENOMEM);
+	else if (log)
+		pf_reply_data(reply, text,
+			      pf_plugin_log_read(log, of->state, off, text, max));
+	else
+		pf_reply_data(reply, text,
+			      pf_events_read(telemetry, of->cred.uid, of->state, off,
+					     text, max));
 }
 
-static void events_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			      struct pf_open *of, struct stat *st)
+static short lines_poll(struct pf_open *of)
 {
-	struct timespec time;
-	uint64_t size = pf_events_size(telemetry_of(node), of ? of->cred.uid : cred->uid,
-				       of ? of->state : NULL, &time);
+	struct pf_plugin_log *log = log_of(of->node);
+	bool ready = log ? pf_plugin_log_ready(log, of->state)
+			 : pf_events_ready(fs_of(of->node)->config.telemetry,
+					   of->cred.uid, of->state);
 
-	lines_stat(st, size, &time);
+	return ready ? POLLIN : 0;
 }
 
-static const struct pf_kind kind_events = {
-	.mode = S_IFREG | 0444,
-	.open = lines_open,
-	.release = lines_release,
-	.read = events_read,
-	.poll = events_poll,
-	.getattr_as = events_getattr_as,
-};
+static void lines_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			     struct pf_open *of, struct stat *st)
+{
+	struct pf_plugin_log *log = log_of(node);
+	const struct pf_lines_reader *reader = of ? of->state : NULL;
+	uid_t uid = of ? of->cred.uid : cred->uid;
+	struct timespec last; /* when the last line was written; tv_sec 0: never */
+
+	pf_stat_set_size(st, log ? pf_plugin_log_size(log, reader, &last)
+				 : pf_events_size(fs_of(node)->config.telemetry, uid,
+						  reader, &last));
+	if (last.tv_sec)
+		st->st_mtim = st->st_ctim = last;
+}
+
+#define LINES                                                                            \
+	.open = lines_open, .release = lines_release, .read = lines_read,                \
+	.poll = lines_poll, .getattr_as = lines_getattr_as
+
+static const struct pf_kind kind_events = { .mode = S_IFREG | 0444, LINES };
+const struct pf_kind kind_log = { .mode = S_IFREG | 0440, LINES };
 
 /* The path and the owner of the node SUBJECT.  The telemetry has a reference on the node of
  * events, which keeps the tree. */
@@ -324,6 +338,6 @@ int files_add_events(struct pf_fs *fs)
 	if (r < 0)
 		return r;
 	names.arg = node;
-	pf_telemetry_attach(fs->telemetry, &names);
+	pf_telemetry_attach(fs->config.telemetry, &names);
 	return 0;
 }

@@ -139,7 +139,7 @@ static void free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 
 	if (inode->deferred)
 		return;
-	pf_arena_usage(fs->arena, &used, &limit);
+	pf_arena_usage(fs->config.arena, &used, &limit);
 	if (inode->free_at || d->stopped || bytes > limit / PART ||
 	    atomic_load(&d->race_until) < now || (!d->first && !arm(fs, KEEP_MS))) {
 		inode_free_data(inode);

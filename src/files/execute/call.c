@@ -42,7 +42,8 @@ static void report_calls(const struct call_tally *t, uint64_t n, struct pf_worke
 	report->user = t->uid;
 	report->devices = &device;
 	report->n_devices = 1;
-	pf_report_calls(t->program->fs->telemetry, pf_worker_meter(worker), n, report);
+	pf_report_calls(t->program->fs->config.telemetry, pf_worker_meter(worker), n,
+			report);
 }
 
 static void report_all(struct call_tally *t)
@@ -545,7 +546,7 @@ static void call_closed(struct pf_open *of)
 	c->closed = true;
 	c->abandon.fire = abandoned;
 	call_ref(c);
-	if (pf_timer_arm(fs->timers, &c->abandon, fs->abandoned_ms) < 0)
+	if (pf_timer_arm(fs->timers, &c->abandon, fs->config.abandoned_ms) < 0)
 		call_unref(c);
 }
 

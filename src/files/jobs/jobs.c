@@ -175,8 +175,8 @@ static void forget(struct job *job)
 static void report_locked(struct job *job, enum pf_report_job what)
 {
 	/* Without the task's lock: the id of a job does not change. */
-	pf_report_job(job->task.fs->telemetry, what, job->number, job->task.cred.uid,
-		      NULL, job->task.id, 0, NULL);
+	pf_report_job(job->task.fs->config.telemetry, what, job->number,
+		      job->task.cred.uid, NULL, job->task.id, 0, NULL);
 }
 
 static void job_began(struct task *task)
@@ -208,8 +208,9 @@ static void report_end(struct job *job, int code)
 	if (code < 0 && json_object_object_get_ex(job->result, "error", &error) &&
 	    json_object_object_get_ex(error, "message", &text))
 		pf_err_set(&err, code, "%s", json_object_get_string(text));
-	pf_report_job(job->task.fs->telemetry, what, job->number, job->task.cred.uid,
-		      NULL, id, pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
+	pf_report_job(job->task.fs->config.telemetry, what, job->number,
+		      job->task.cred.uid, NULL, id,
+		      pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
 }
 
 /* "cancel" with force ended the worker, so that the job failed: it was cancelled. */
@@ -411,9 +412,9 @@ static const struct pf_kind kind_job = {
 	.free = node_free,
 };
 
-const struct pf_kind kind_jobs = { .mode = S_IFDIR | 0555 };
+static const struct pf_kind kind_jobs = { .mode = S_IFDIR | 0555 };
 
-int files_add_jobs(struct pf_fs *fs, struct pf_node *dir)
+int files_add_jobs(struct pf_fs *fs)
 {
 	struct jobs *jobs = calloc(1, sizeof(*jobs));
 
@@ -421,9 +422,8 @@ int files_add_jobs(struct pf_fs *fs, struct pf_node *dir)
 		return -ENOMEM;
 	if (pthread_mutex_init(&jobs->lock, NULL))
 		abort();
-	jobs->dir = pf_node_ref(dir);
 	fs->jobs = jobs;
-	return 0;
+	return files_link(pf_tree_root(fs->tree), "jobs", &kind_jobs, NULL, &jobs->dir);
 }
 
 void files_free_jobs(struct pf_fs *fs)

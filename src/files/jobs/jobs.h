@@ -250,10 +250,8 @@ int command_number(struct json_object *o, const char *key, uint64_t min, uint64_
 /* True or false under KEY; *RET stays if it is missing. */
 int command_bool(struct json_object *o, const char *key, bool *ret, struct pf_err *err);
 
-extern const struct pf_kind kind_jobs;
-
-/* Make fs->jobs; DIR is jobs/.  0 or -ENOMEM. */
-int files_add_jobs(struct pf_fs *fs, struct pf_node *dir);
+/* Make fs->jobs, and link jobs/.  0 or -ENOMEM. */
+int files_add_jobs(struct pf_fs *fs);
 void files_free_jobs(struct pf_fs *fs);
 
 command_op op_wait;

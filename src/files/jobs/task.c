@@ -307,7 +307,7 @@ void task_left(struct task *t)
 	if (!files_may_abandon(t->fs, t->cred.uid) || atomic_exchange(&t->left, true))
 		return;
 	task_ref(t);
-	if (pf_timer_arm(t->fs->timers, &t->abandon, t->fs->abandoned_ms) < 0)
+	if (pf_timer_arm(t->fs->timers, &t->abandon, t->fs->config.abandoned_ms) < 0)
 		task_unref(t);
 	else if (atomic_load(&t->over))
 		stop_waiting(t);

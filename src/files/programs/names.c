@@ -17,8 +17,8 @@ struct program *program_new(struct pf_fs *fs)
 		return NULL;
 	atomic_init(&program->refs, 1);
 	program->fs = fs;
-	program->x =
-		pf_executable_new(fs->workers, fs->n_workers, fs->arena, fs->compiler);
+	program->x = pf_executable_new(fs->workers, fs->n_workers, fs->config.arena,
+				       fs->config.compiler);
 	if (!program->x)
 		free(pf_steal(&program));
 	return program;
@@ -97,7 +97,7 @@ int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_er
 		return 0;
 	if (pf_json_parse(options, strlen(options), &o, NULL) < 0)
 		return 0; /* pf_executable_set_options refuses them */
-	r = pf_options_check_flags(o, fs->flags_for_all, err);
+	r = pf_options_check_flags(o, fs->config.flags_for_all, err);
 	json_object_put(o);
 	return r;
 }
@@ -123,7 +123,7 @@ int files_may_compile(struct program *program, uid_t uid, struct pf_err *err)
 
 int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 {
-	if (fs->allow_native || owns_mount(fs, uid))
+	if (fs->config.allow_native || owns_mount(fs, uid))
 		return 0;
 	return pf_err_set(err, -EPERM,
 			  "a compiled program is native code: only the mount's owner may "
