@@ -14,6 +14,7 @@ enum {
 	FIRST_MS = 10000,    /* a pair's refusal after its first death */
 	LAST_MS = 600000,    /* the longest refusal; a pair is remembered as long again */
 
+	MAX_USERS = 64,   /* whose deaths are counted at a time */
 	BURST = 5,        /* deaths of one user's programs */
 	BURST_MS = 60000, /* within this time, after which the user's compiles wait */
 	WAIT_FIRST_MS = 1000,
@@ -27,17 +28,14 @@ struct culprit {
 	int64_t refused_ms; /* by the last death */
 	int64_t until;
 	struct pf_err why;
-	struct culprit *next;
 };
 
-/* A user whose programs ended a worker within the last minute, or who must wait. */
+/* A user whose programs ended a worker; all zeros: a free place. */
 struct user {
 	uid_t uid;
-	int64_t deaths[BURST]; /* the last ones, a ring */
-	unsigned n_deaths;
-	int64_t wait_ms; /* after the last death; 0: none */
+	int64_t deaths[BURST]; /* the last ones, the latest last; 0: none */
+	int64_t wait_ms;       /* after the last death; 0: none */
 	int64_t until;
-	struct user *next;
 };
 
 struct pf_quarantine {
@@ -46,8 +44,8 @@ struct pf_quarantine {
 	_Atomic unsigned n_culprits; /* changed under the lock */
 
 	/* pf_store_lock protects the fields below. */
-	struct culprit *culprits;
-	struct user *users;
+	struct culprit culprits[MAX_CULPRITS];
+	struct user users[MAX_USERS];
 };
 
 struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void))
@@ -63,20 +61,6 @@ struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void))
 
 void pf_quarantine_free(struct pf_quarantine *q)
 {
-	if (!q)
-		return;
-	while (q->culprits) {
-		struct culprit *next = q->culprits->next;
-
-		free(q->culprits);
-		q->culprits = next;
-	}
-	while (q->users) {
-		struct user *next = q->users->next;
-
-		free(q->users);
-		q->users = next;
-	}
 	free(q);
 }
 
@@ -88,43 +72,32 @@ static bool is_about(const struct culprit *c, enum pf_suspect what,
 	return c->what == what && memcmp(&c->key, key, sizeof(*key)) == 0;
 }
 
-static void drop_culprit_locked(struct pf_quarantine *q, struct culprit **at)
+/* The last culprit takes the place of C. */
+static void drop_locked(struct pf_quarantine *q, struct culprit *c)
 {
-	struct culprit *gone = *at;
-
-	*at = gone->next;
-	free(gone);
-	atomic_fetch_sub(&q->n_culprits, 1);
-}
-
-/* Forget the pairs whose refusals ended long ago and, if there are too many, the one whose
- * refusal ends first. */
-static void make_room_locked(struct pf_quarantine *q, int64_t now)
-{
-	struct culprit **first = &q->culprits;
-
-	for (struct culprit **p = &q->culprits; *p;) {
-		if ((*p)->until + LAST_MS < now) {
-			drop_culprit_locked(q, p);
-			first = &q->culprits;
-			p = &q->culprits;
-			continue;
-		}
-		if ((*p)->until < (*first)->until)
-			first = p;
-		p = &(*p)->next;
-	}
-	if (atomic_load(&q->n_culprits) >= MAX_CULPRITS)
-		drop_culprit_locked(q, first);
+	*c = q->culprits[atomic_fetch_sub(&q->n_culprits, 1) - 1];
 }
 
 static struct culprit *culprit_locked(struct pf_quarantine *q, enum pf_suspect what,
 				      const struct pf_cache_key *key, uid_t user)
 {
-	for (struct culprit *c = q->culprits; c; c = c->next)
-		if (c->user == user && is_about(c, what, key))
-			return c;
+	for (unsigned i = 0; i < atomic_load(&q->n_culprits); i++)
+		if (q->culprits[i].user == user && is_about(&q->culprits[i], what, key))
+			return &q->culprits[i];
 	return NULL;
+}
+
+/* A place for another culprit: if all are taken, that of the refusal that ends first. */
+static struct culprit *free_culprit_locked(struct pf_quarantine *q)
+{
+	struct culprit *first = q->culprits;
+
+	if (atomic_load(&q->n_culprits) < MAX_CULPRITS)
+		return &q->culprits[atomic_fetch_add(&q->n_culprits, 1)];
+	for (unsigned i = 1; i < MAX_CULPRITS; i++)
+		if (q->culprits[i].until < first->until)
+			first = &q->culprits[i];
+	return first;
 }
 
 static void refuse_locked(struct pf_quarantine *q, enum pf_suspect what,
@@ -133,18 +106,13 @@ static void refuse_locked(struct pf_quarantine *q, enum pf_suspect what,
 {
 	struct culprit *c;
 
-	make_room_locked(q, now);
+	for (unsigned i = atomic_load(&q->n_culprits); i-- > 0;)
+		if (q->culprits[i].until + LAST_MS < now)
+			drop_locked(q, &q->culprits[i]);
 	c = culprit_locked(q, what, key, user);
 	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return;
-		c->what = what;
-		c->key = *key;
-		c->user = user;
-		c->next = q->culprits;
-		q->culprits = c;
-		atomic_fetch_add(&q->n_culprits, 1);
+		c = free_culprit_locked(q);
+		*c = (struct culprit){ .what = what, .key = *key, .user = user };
 	}
 	c->refused_ms = c->refused_ms ? 2 * c->refused_ms : FIRST_MS;
 	if (c->refused_ms > LAST_MS)
@@ -163,11 +131,9 @@ int pf_quarantine_check(struct pf_quarantine *q, enum pf_suspect what,
 		return 0;
 	PF_LOCK_SCOPE(&pf_store_lock);
 	if (user == q->owner) {
-		for (struct culprit **p = &q->culprits; *p;)
-			if (is_about(*p, what, key))
-				drop_culprit_locked(q, p);
-			else
-				p = &(*p)->next;
+		for (unsigned i = atomic_load(&q->n_culprits); i-- > 0;)
+			if (is_about(&q->culprits[i], what, key))
+				drop_locked(q, &q->culprits[i]);
 		return 0;
 	}
 	c = culprit_locked(q, what, key, user);
@@ -180,48 +146,29 @@ int pf_quarantine_check(struct pf_quarantine *q, enum pf_suspect what,
 
 /* --- users ----------------------------------------------------------------------------- */
 
-static struct user *user_locked(const struct pf_quarantine *q, uid_t uid)
+/* The place of the user UID, else the one whose last death is the oldest. */
+static struct user *user_locked(struct pf_quarantine *q, uid_t uid)
 {
-	struct user *u = q->users;
+	struct user *oldest = q->users;
 
-	while (u && u->uid != uid)
-		u = u->next;
-	return u;
-}
-
-/* Forget the users whose last death is too long ago to count with the next.  That bounds their
- * number: a worker cannot die more often than it starts. */
-static void forget_users_locked(struct pf_quarantine *q, int64_t now)
-{
-	for (struct user **p = &q->users; *p;) {
-		struct user *u = *p;
-
-		if (now - u->deaths[(u->n_deaths - 1) % BURST] <= BURST_MS) {
-			p = &u->next;
-			continue;
-		}
-		*p = u->next;
-		free(u);
+	for (struct user *u = q->users; u < q->users + MAX_USERS; u++) {
+		if (u->uid == uid && u->deaths[BURST - 1])
+			return u;
+		if (u->deaths[BURST - 1] < oldest->deaths[BURST - 1])
+			oldest = u;
 	}
+	return oldest;
 }
 
 static void count_death_locked(struct pf_quarantine *q, uid_t uid, int64_t now)
 {
-	struct user *u;
+	struct user *u = user_locked(q, uid);
 
-	forget_users_locked(q, now);
-	u = user_locked(q, uid);
-	if (!u) {
-		u = calloc(1, sizeof(*u));
-		if (!u)
-			return;
-		u->uid = uid;
-		u->next = q->users;
-		q->users = u;
-	}
-	u->deaths[u->n_deaths++ % BURST] = now;
-	/* The next place in the ring holds the oldest of the last BURST. */
-	if (u->n_deaths < BURST || now - u->deaths[u->n_deaths % BURST] > BURST_MS) {
+	if (u->uid != uid)
+		*u = (struct user){ .uid = uid };
+	memmove(u->deaths, u->deaths + 1, sizeof(u->deaths) - sizeof(u->deaths[0]));
+	u->deaths[BURST - 1] = now;
+	if (!u->deaths[0] || now - u->deaths[0] > BURST_MS) {
 		u->wait_ms = u->until = 0;
 		return;
 	}
@@ -237,7 +184,7 @@ int64_t pf_quarantine_waits_until(struct pf_quarantine *q, uid_t uid)
 
 	PF_LOCK_SCOPE(&pf_store_lock);
 	u = user_locked(q, uid);
-	return u && u->until > q->now_ms() ? u->until : 0;
+	return u->uid == uid && u->until > q->now_ms() ? u->until : 0;
 }
 
 void pf_quarantine_add(struct pf_quarantine *q, enum pf_suspect what,
