@@ -100,11 +100,19 @@ static void finish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_us
 	}
 }
 
+/* The same, and drop that reference and C. */
+static void end(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+		const struct pf_err *err)
+{
+	finish(c, loaded, use, err);
+	pf_loaded_unref(loaded);
+	compile_free(c);
+}
+
 /* C failed and is not tried again; it is freed. */
 static void fail(struct compile *c, const struct pf_err *err)
 {
-	finish(c, NULL, PF_CACHE_UNUSED, err);
-	compile_free(c);
+	end(c, NULL, PF_CACHE_UNUSED, err);
 }
 
 /* --- programs that are too new ------------------------------------------------------------- */
@@ -363,9 +371,7 @@ static bool lead(struct compile *c)
 	case PF_HIT:
 		if (cache)
 			pf_cache_shared(cache);
-		finish(c, loaded, PF_CACHE_HIT, NULL);
-		pf_loaded_unref(loaded);
-		compile_free(c);
+		end(c, loaded, PF_CACHE_HIT, NULL);
 		return false;
 	default:
 		pf_err_set(&err, r, "no memory for a compile");
@@ -402,23 +408,6 @@ static void drop_superseded(struct compile *c, const struct pf_err *why)
 	compile_free(c);
 }
 
-/* Load a program that is compiled already. */
-static void run_native(struct compile *c)
-{
-	struct pf_loaded *l = NULL;
-	struct pf_err err = PF_ERR_INIT;
-	int r;
-
-	clock_gettime(CLOCK_REALTIME, &c->start);
-	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);
-	r = pf_compile_native(c, &l, &err);
-	if (r == -EIO && !pf_instance_alive(c->instance) && try_again(c, &err))
-		return;
-	finish(c, l, PF_CACHE_UNUSED, r < 0 ? &err : NULL);
-	pf_loaded_unref(l);
-	compile_free(c);
-}
-
 static void compile_run(struct pf_compile_job *job)
 {
 	struct compile *c = pf_container_of(job, struct compile, job);
@@ -430,26 +419,20 @@ static void compile_run(struct pf_compile_job *job)
 		drop_superseded(c, &err);
 		return;
 	}
-	if (!find_instance(c))
-		return;
-	if (c->native) {
-		run_native(c);
-		return;
-	}
-	if (!lead(c))
+	if (!find_instance(c) || (!c->native && !lead(c)))
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);
-	r = pf_compile_from_cache(c, &l, &err);
-	if (r < 0) {
-		again(c);
-	} else if (r == 0) {
+	r = c->native ? pf_compile_native(c, &l, &err)
+		      : pf_compile_from_cache(c, &l, &err);
+	if (r > 0)
+		end(c, l, c->native ? PF_CACHE_UNUSED : PF_CACHE_HIT, NULL);
+	else if (r == 0)
 		compile_now(c);
-	} else {
-		finish(c, l, PF_CACHE_HIT, NULL);
-		pf_loaded_unref(l);
-		compile_free(c);
-	}
+	else if (!c->native)
+		again(c);
+	else if (r != -EIO || pf_instance_alive(c->instance) || !try_again(c, &err))
+		fail(c, &err);
 }
 
 static void compile_wake(struct pf_wait *waiter)

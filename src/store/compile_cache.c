@@ -499,11 +499,9 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 	if (r < 0)
 		return r;
 	r = load_parts(c, &h, c->program, PF_CACHE_HEADER, ret, err);
-	if (r > 0)
-		return 0;
-	if (!err->code)
-		return pf_err_set(err, -EIO, "the plugin did not load it");
-	return err->code;
+	if (r <= 0 && !err->code)
+		pf_err_set(err, -EIO, "the plugin did not load it");
+	return r > 0 ? 1 : err->code;
 }
 
 /* --- to a file ---------------------------------------------------------------------------- */

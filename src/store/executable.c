@@ -30,7 +30,6 @@ static void count(struct pf_loaded *l, int change)
 enum {
 	MAPPINGS = 6,         /* of a program: XLA's smallest have three */
 	MAX_MAPPINGS = 65530, /* of a process, if the kernel does not say */
-	AT_ONCE = 16,         /* a 16th of the limit is unloaded at once */
 };
 
 static struct {
@@ -99,32 +98,18 @@ static void unlink_locked(struct pf_loaded *l)
 	l->prev = l->next = NULL;
 }
 
-static int by_use(const void *a, const void *b)
+/* Unload the program of L's instance that was used longest ago; never L, nor one in use. */
+static void unload_oldest_locked(const struct pf_loaded *l)
 {
-	const struct pf_loaded *const *x = a, *const *y = b;
-	uint64_t m = atomic_load(&(*x)->used), n = atomic_load(&(*y)->used);
+	struct pf_loaded *oldest = NULL;
 
-	return (m > n) - (m < n);
-}
-
-/* Of the HAS programs of L's instance, unload the N least recently used; never L. */
-static void unload_oldest_locked(const struct pf_loaded *l, size_t has, size_t n)
-{
-	pf_autofree struct pf_loaded **list = calloc(has, sizeof(struct pf_loaded *));
-	size_t at = 0;
-
-	for (struct pf_loaded *o = all.first; list && o && at < has; o = o->next)
-		if (o->instance == l->instance && o != l)
-			list[at++] = o;
-	if (!list)
-		return; /* the next load tries again */
-	qsort(list, at, sizeof(*list), by_use);
-	for (size_t i = 0; i < at && n; i++) {
-		if (unload_locked(list[i])) {
-			unlink_locked(list[i]);
-			n--;
-		}
-	}
+	for (struct pf_loaded *o = all.first; o; o = o->next)
+		if (o->instance == l->instance && o != l && atomic_load(&o->refs) == 1 &&
+		    (!oldest || atomic_load(&o->used) < atomic_load(&oldest->used)))
+			oldest = o;
+	/* If a thread takes a reference just now, the next load tries again. */
+	if (oldest && unload_locked(oldest))
+		unlink_locked(oldest);
 }
 
 /* L is loaded: list it, and unload others beyond the limit. */
@@ -140,8 +125,8 @@ static void loaded_add(struct pf_loaded *l)
 	if (l->next)
 		l->next->prev = l;
 	all.first = l;
-	if (has > limit())
-		unload_oldest_locked(l, has, has - limit() + limit() / AT_ONCE);
+	for (; has > limit(); has--)
+		unload_oldest_locked(l);
 }
 
 static void loaded_remove(struct pf_loaded *l)
@@ -445,30 +430,6 @@ struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_known(x);
 
 	return l && pf_loaded_use(l) ? pf_steal(&l) : NULL;
-}
-
-void pf_quarantine_add_execution(const struct pf_executable *x, const struct pf_loaded *l,
-				 struct pf_instance *instance, uid_t user,
-				 const struct pf_err *why)
-{
-	if (why->pjrt_code >= 0 || pf_instance_was_stopped(instance) ||
-	    pf_instance_lost(instance, PF_OP_COMPILE) +
-		    pf_instance_lost(instance, PF_OP_LOAD) ||
-	    pf_instance_lost(instance, PF_OP_EXECUTE) != 1)
-		return;
-	if (x->compiler)
-		pf_quarantine_add(x->compiler->quarantine, PF_SUSPECT_EXECUTION, &l->key,
-				  user, why);
-}
-
-int pf_quarantine_check_execution(const struct pf_executable *x,
-				  const struct pf_loaded *l, uid_t user,
-				  struct pf_err *err)
-{
-	if (!x->compiler)
-		return 0;
-	return pf_quarantine_check(x->compiler->quarantine, PF_SUSPECT_EXECUTION, &l->key,
-				   user, err);
 }
 
 /* --- the source ---------------------------------------------------------------------- */

@@ -717,6 +717,19 @@ static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
 	return r;
 }
 
+/* The worker ended while it had E: if E was the only suspect, it is the culprit. */
+static void note_death(const struct pf_execution *e, const struct pf_err *why)
+{
+	if (why->pjrt_code >= 0 || pf_instance_was_stopped(e->instance) ||
+	    pf_instance_lost(e->instance, PF_OP_COMPILE) +
+			    pf_instance_lost(e->instance, PF_OP_LOAD) >
+		    0 ||
+	    pf_instance_lost(e->instance, PF_OP_EXECUTE) != 1)
+		return;
+	pf_quarantine_add(e->executable->compiler->quarantine, PF_SUSPECT_EXECUTION,
+			  &e->loaded->key, e->uid, why);
+}
+
 static void answer(struct pf_call *call, int code, const struct pf_err *why,
 		   const void *reply, size_t len)
 {
@@ -725,8 +738,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 
 	if (code < 0) {
 		err = *why;
-		pf_quarantine_add_execution(e->executable, e->loaded, e->instance, e->uid,
-					    why);
+		note_death(e, why);
 	} else {
 		code = take_answer(e, reply, len, &err);
 	}
@@ -739,7 +751,8 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 /* Pin, charge and write the message.  0; 1: an argument has moved; -errno. */
 static int prepare(struct pf_execution *e, struct pf_err *err)
 {
-	int r = pf_quarantine_check_execution(e->executable, e->loaded, e->uid, err);
+	int r = pf_quarantine_check(e->executable->compiler->quarantine,
+				    PF_SUSPECT_EXECUTION, &e->loaded->key, e->uid, err);
 
 	if (r == 0)
 		r = make_room(e, err);

@@ -298,7 +298,7 @@ int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
 		  void *reply, size_t len, struct pf_err *err);
 
 /*
- * Load C's program, which is compiled already: 0 and *RET.  -EINVAL: it is damaged, or
+ * Load C's program, which is compiled already: 1 and *RET.  -EINVAL: it is damaged, or
  * for another plugin, host or set of devices; the plugin's refusal; -EIO: the worker died
  * during the load.  Blocks.
  */
@@ -340,18 +340,5 @@ int pf_quarantine_check(struct pf_quarantine *quarantine, enum pf_suspect what,
 
 /* The time, by the clock, until which USER's compiles wait; 0: they need not. */
 int64_t pf_quarantine_waits_until(struct pf_quarantine *quarantine, uid_t user);
-
-/* The same for executions, in executable.c.  USER's execution of LOADED was under way
- * when INSTANCE ended, as WHY says: if it was the only one, and no compile ran, it is the
- * culprit. */
-void pf_quarantine_add_execution(const struct pf_executable *executable,
-				 const struct pf_loaded *loaded,
-				 struct pf_instance *instance, uid_t user,
-				 const struct pf_err *why);
-
-/* May USER execute LOADED?  As pf_quarantine_check. */
-int pf_quarantine_check_execution(const struct pf_executable *executable,
-				  const struct pf_loaded *loaded, uid_t user,
-				  struct pf_err *err);
 
 #endif
