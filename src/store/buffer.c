@@ -106,27 +106,27 @@ static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
 
 /* --- writing ------------------------------------------------------------------------- */
 
+/* The bytes to reserve for the whole array, if its size is known. */
+static uint64_t wanted(const struct pf_buffer *b)
+{
+	uint64_t all = pf_content_expected(b);
+
+	return all == PF_SIZE_UNKNOWN ? 0 : all;
+}
+
 /* Reserve END bytes, and the whole array once its size is known. */
 static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *err)
 {
-	uint64_t all;
-
-	if (!pf_content_expected(b, &all))
-		all = 0;
-	return pf_bytes_room(&b->content, pf_buffer_location(b)->arena, b->size, end, all,
-			     FIRST_ROOM, err);
+	return pf_bytes_room(&b->content, pf_buffer_location(b)->arena, b->size, end,
+			     wanted(b), FIRST_ROOM, err);
 }
 
 /* The same, and write LEN bytes of SRC at OFF. */
 static int write_bytes_locked(struct pf_buffer *b, const void *src, size_t len,
 			      uint64_t off, struct pf_err *err)
 {
-	uint64_t all;
-
-	if (!pf_content_expected(b, &all))
-		all = 0;
 	return pf_bytes_write(&b->content, pf_buffer_location(b)->arena, &b->size, src,
-			      len, off, all, FIRST_ROOM, err);
+			      len, off, wanted(b), FIRST_ROOM, err);
 }
 
 /*
@@ -161,20 +161,17 @@ static int align_data_locked(struct pf_buffer *b, struct pf_err *err)
 	return pf_bytes_align(b->content, header, b->size, err);
 }
 
-static int too_much(const struct pf_buffer *b, uint64_t end, uint64_t all,
-		    struct pf_err *err)
+/* May a write end at END? */
+static int check_end(const struct pf_buffer *b, uint64_t end, struct pf_err *err)
 {
+	uint64_t all = pf_content_expected(b);
 	char what[128];
 
-	if (b->format == PF_FORMAT_SAFETENSORS)
-		snprintf(what, sizeof(what), "what the header lists");
-	else if (b->format == PF_FORMAT_NPY)
-		pf_shape_str(what, sizeof(what), b->npy.dtype, &b->npy.shape);
-	else
-		pf_shape_str(what, sizeof(what), b->declared, &b->declared_shape);
+	if (end <= all)
+		return 0;
 	return pf_err_set(err, -EINVAL,
 			  "%s takes %" PRIu64 " bytes of file, a write ends at %" PRIu64,
-			  what, all, end);
+			  pf_content_what(b, b->format, what, sizeof(what)), all, end);
 }
 
 /* A write was refused: the bytes before it stay, and closing does not make them an array. */
@@ -216,16 +213,17 @@ static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64_t off,
 			struct pf_err *err)
 {
-	uint64_t end = off + len, before = b->size, all;
-	int r;
+	uint64_t before = b->size;
+	int r = 0;
 
 	if (b->refused && b->format == PF_FORMAT_TXT && b->text.at == PF_TEXT_WRONG) {
 		*err = b->err;
 		return err->code;
 	}
-	if (off >= (b->header_len ? b->header_len : 1) && pf_content_expected(b, &all) &&
-	    end > all)
-		return too_much(b, end, all, err);
+	if (off >= (b->header_len ? b->header_len : 1))
+		r = check_end(b, off + len, err);
+	if (r < 0)
+		return r;
 	/* A file that is being rewritten is not an array until it is closed.  Without the
 	 * value, which shares them, the bytes can be changed in place. */
 	drop_value_locked(b);
@@ -235,8 +233,8 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	r = look_at_header_locked(b, off, err);
 	if (r == 0)
 		r = check_text_locked(b, off, before, err);
-	if (r == 0 && pf_content_expected(b, &all) && b->size > all)
-		r = too_much(b, b->size, all, err);
+	if (r == 0)
+		r = check_end(b, b->size, err);
 	if (r == 0)
 		r = align_data_locked(b, err);
 	if (r == 0 && b->header_len && off < b->header_len)

@@ -41,6 +41,12 @@ const char *pf_format_extension(enum pf_format format)
 	return extensions[format];
 }
 
+/* Does a file of FORMAT say in a header what it holds? */
+static bool has_header(enum pf_format format)
+{
+	return format == PF_FORMAT_NPY || format == PF_FORMAT_SAFETENSORS;
+}
+
 /* Bytes of a header of many tensors that take 10 ms to parse. */
 enum { LONG_HEADER = 1 << 20 };
 
@@ -53,6 +59,13 @@ static bool has_hole(const char *file, uint64_t len)
 	const uint64_t json = sizeof(uint64_t);
 
 	return len > json && memchr(file + json, 0, len - json);
+}
+
+static void note_head(struct pf_buffer *b, const struct pf_safetensors *st)
+{
+	b->header_len = st->header_len;
+	b->data_len = st->data_len;
+	b->tensors = st->n;
 }
 
 static int safetensors_head(struct pf_buffer *b, const char *head, bool long_too,
@@ -69,11 +82,8 @@ static int safetensors_head(struct pf_buffer *b, const char *head, bool long_too
 	    (!long_too && (len > LONG_HEADER || has_hole(head, len))))
 		return r < 0 ? r : 0;
 	r = pf_safetensors_parse(head, b->size, &st, err);
-	if (r > 0) {
-		b->header_len = st.header_len;
-		b->data_len = st.data_len;
-		b->tensors = st.n;
-	}
+	if (r > 0)
+		note_head(b, &st);
 	pf_safetensors_release(&st);
 	return r;
 }
@@ -100,72 +110,65 @@ int pf_content_head(struct pf_buffer *b, enum pf_format format, bool long_too,
 	return r;
 }
 
-bool pf_content_expected(const struct pf_buffer *b, uint64_t *ret)
+/* As pf_content_expected, for the content as FORMAT. */
+static uint64_t expected(const struct pf_buffer *b, enum pf_format format)
 {
-	switch (b->format) {
-	case PF_FORMAT_NPY:
-	case PF_FORMAT_SAFETENSORS:
-		if (!b->header_len)
-			return false;
-		*ret = b->header_len + b->data_len;
-		return true;
-	case PF_FORMAT_RAW:
-		return b->shaped &&
-		       pf_shape_bytes(&b->declared_shape, b->declared, ret, NULL) == 0;
-	default:
-		return false;
-	}
+	uint64_t all;
+
+	if (format == PF_FORMAT_RAW && b->shaped &&
+	    pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) == 0)
+		return all;
+	if (has_header(format) && b->header_len)
+		return b->header_len + b->data_len;
+	return PF_SIZE_UNKNOWN;
 }
 
-/* Is the content as long as its header says? */
+uint64_t pf_content_expected(const struct pf_buffer *b)
+{
+	return expected(b, b->format);
+}
+
+const char *pf_content_what(const struct pf_buffer *b, enum pf_format format, char *dst,
+			    size_t cap)
+{
+	if (format == PF_FORMAT_SAFETENSORS)
+		return "what the header lists";
+	return format == PF_FORMAT_NPY
+		       ? pf_shape_str(dst, cap, b->npy.dtype, &b->npy.shape)
+		       : pf_shape_str(dst, cap, b->declared, &b->declared_shape);
+}
+
+/* Is the content, as FORMAT, as long as its header or its declared type says? */
 static int check_size(const struct pf_buffer *b, enum pf_format format,
 		      struct pf_err *err)
 {
+	uint64_t all = expected(b, format),
+		 header = has_header(format) ? b->header_len : 0;
 	char what[128];
 
-	if (!b->header_len)
+	if (has_header(format) && !header)
 		return pf_err_set(err, -EINVAL,
 				  "%" PRIu64 " bytes are not a whole %s header", b->size,
 				  pf_format_extension(format));
-	if (b->size == b->header_len + b->data_len)
+	if (all == PF_SIZE_UNKNOWN || all == b->size)
 		return 0;
-	if (format == PF_FORMAT_NPY)
-		pf_shape_str(what, sizeof(what), b->npy.dtype, &b->npy.shape);
-	else
-		snprintf(what, sizeof(what), "what the header lists");
-	return pf_err_set(err, -EINVAL,
-			  "%s takes %" PRIu64 " bytes of data, %" PRIu64 " came", what,
-			  b->data_len, b->size - b->header_len);
-}
-
-static int check_raw(const struct pf_buffer *b, struct pf_err *err)
-{
-	char shape[128];
-	uint64_t all;
-
-	if (!b->shaped ||
-	    pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) < 0 ||
-	    all == b->size)
-		return 0;
-	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes, %" PRIu64 " came",
-			  pf_shape_str(shape, sizeof(shape), b->declared,
-				       &b->declared_shape),
-			  all, b->size);
+	return pf_err_set(err, -EINVAL, "%s takes %" PRIu64 " bytes%s, %" PRIu64 " came",
+			  pf_content_what(b, format, what, sizeof(what)), all - header,
+			  header ? " of data" : "", b->size - header);
 }
 
 int pf_content_check(struct pf_buffer *b, enum pf_format format, struct pf_err *err)
 {
-	int r;
+	int r = 0;
 
 	if (format == PF_FORMAT_NONE)
 		return 0;
-	if (!b->content && !b->value && format != PF_FORMAT_RAW)
-		return pf_err_set(err, -EINVAL, "an empty file is not an array");
-	if (format == PF_FORMAT_RAW)
-		return check_raw(b, err);
-	if (format == PF_FORMAT_TXT || !b->content)
-		return 0;
-	r = pf_content_head(b, format, true, err);
+	if (!b->content && format != PF_FORMAT_RAW)
+		return b->value ? 0
+				: pf_err_set(err, -EINVAL,
+					     "an empty file is not an array");
+	if (has_header(format))
+		r = pf_content_head(b, format, true, err);
 	return r < 0 ? r : check_size(b, format, err);
 }
 
@@ -180,29 +183,19 @@ struct meaning {
 /* A type whose elements take SIZE bytes, if possible one that NumPy has no name for. */
 static const char *example_of(unsigned size)
 {
-	switch (size) {
-	case 1:
-		return "S4";
-	case 2:
-		return "BF16";
-	case 4:
-		return "F32";
-	case 8:
-		return "F64";
-	default:
-		return "C128";
-	}
+	static const char *const examples[] = {
+		[1] = "S4", [2] = "BF16", [4] = "F32", [8] = "F64"
+	};
+
+	return size <= 8 && examples[size] ? examples[size] : "C128";
 }
 
 static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
 	const struct pf_location *location = b->location;
 	const struct pf_npy *npy = &b->npy;
-	struct pf_bytes *bytes;
-	int r = check_size(b, PF_FORMAT_NPY, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	m->dtype = npy->dtype;
 	m->shape = npy->shape;
 	m->len = b->data_len;
@@ -223,23 +216,16 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 		m->off = b->header_len;
 		return 0;
 	}
-	r = pf_bytes_new(location->arena, m->len, &bytes, err);
-	if (r < 0)
-		return r;
-	pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
-			      pf_bytes_at(b->content, b->header_len),
-			      pf_bytes_at(bytes, 0));
-	m->bytes = bytes;
-	return 0;
+	r = pf_bytes_new(location->arena, m->len, &m->bytes, err);
+	if (r == 0)
+		pf_shape_to_row_major(&m->shape, pf_dtype_size(m->dtype),
+				      pf_bytes_at(b->content, b->header_len),
+				      pf_bytes_at(m->bytes, 0));
+	return r;
 }
 
 static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
-	const struct pf_location *location = b->location;
-	int r = check_raw(b, err);
-
-	if (r < 0)
-		return r;
 	if (b->shaped) {
 		m->dtype = b->declared;
 		m->shape = b->declared_shape;
@@ -248,11 +234,10 @@ static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 		m->shape = (struct pf_shape){ .rank = 1, .dims = { (int64_t)b->size } };
 	}
 	m->len = b->size;
-	if (b->content)
-		m->bytes = pf_bytes_ref(b->content);
-	else
-		r = pf_bytes_new(location->arena, 1, &m->bytes, err);
-	return r;
+	if (!b->content)
+		return pf_bytes_new(pf_buffer_location(b)->arena, 1, &m->bytes, err);
+	m->bytes = pf_bytes_ref(b->content);
+	return 0;
 }
 
 static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
@@ -307,10 +292,15 @@ static int no_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 
 static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
+	int r;
+
 	if (pf_content_is_nothing(b))
 		return no_meaning(b, m, err);
 	if (!b->content && b->format != PF_FORMAT_RAW)
 		return pf_err_set(err, -EINVAL, "an empty file is not an array");
+	r = check_size(b, b->format, err);
+	if (r < 0)
+		return r;
 	switch (b->format) {
 	case PF_FORMAT_NPY:
 		return npy_meaning(b, m, err);
@@ -350,25 +340,37 @@ static int tensor_value(const struct pf_location *location, unsigned memory,
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
+/* Parse the header of a whole file of SIZE bytes.  0; -errno: it is not one, or not whole. */
+static int parse_tensors(const char *file, uint64_t size, struct pf_safetensors *ret,
+			 struct pf_err *err)
+{
+	int r = pf_safetensors_parse(file, size, ret, err);
+
+	if (r == 0)
+		return pf_err_set(err, -EINVAL,
+				  "%" PRIu64 " bytes are not a whole .safetensors header",
+				  size);
+	if (r > 0 && size != ret->header_len + ret->data_len)
+		return pf_err_set(err, -EINVAL,
+				  "what the header lists takes %" PRIu64
+				  " bytes of data, %" PRIu64 " came",
+				  ret->data_len, size - ret->header_len);
+	return r < 0 ? r : 0;
+}
+
 /* A file of one tensor is an array like any other. */
 static int safetensors_value(struct pf_buffer *b, struct pf_value **ret,
 			     struct pf_err *err)
 {
 	struct pf_safetensors st = { 0 };
-	int r = pf_content_head(b, b->format, true, err);
+	int r = parse_tensors(pf_bytes_at(b->content, 0), b->size, &st, err);
 
-	if (r >= 0)
-		r = check_size(b, b->format, err);
-	if (r < 0)
-		return r;
-	if (b->tensors != 1)
-		return 1;
-	r = pf_safetensors_parse(pf_bytes_at(b->content, 0), b->size, &st, err);
-	if (r > 0)
+	note_head(b, &st);
+	if (r == 0 && st.n == 1)
 		r = tensor_value(b->location, b->memory, st.tensors, b->content,
 				 st.header_len, ret, err);
 	pf_safetensors_release(&st);
-	return r;
+	return r < 0 ? r : b->tensors != 1;
 }
 
 bool pf_content_is_whole(struct pf_buffer *b)
@@ -377,10 +379,8 @@ bool pf_content_is_whole(struct pf_buffer *b)
 
 	if (b->format == PF_FORMAT_SAFETENSORS && !b->header_len)
 		pf_content_head(b, b->format, true, NULL);
-	if (!b->header_len &&
-	    (b->format == PF_FORMAT_NPY || b->format == PF_FORMAT_SAFETENSORS))
-		return false;
-	return !pf_content_expected(b, &all) || b->size == all;
+	all = pf_content_expected(b);
+	return all == PF_SIZE_UNKNOWN ? !has_header(b->format) : all == b->size;
 }
 
 int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
@@ -407,16 +407,6 @@ int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *
 
 /* --- the arrays of a .safetensors file ----------------------------------------------------- */
 
-/* A reference to the content, which freezes it: a later write copies the bytes first. */
-static struct pf_bytes *hold_content(struct pf_buffer *b, uint64_t *size,
-				     unsigned *memory)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	*size = b->size;
-	*memory = b->memory;
-	return b->content ? pf_bytes_ref(b->content) : NULL;
-}
-
 static int make_values(const struct pf_location *location, unsigned memory,
 		       struct pf_bytes *bytes, struct pf_tensors *tensors,
 		       struct pf_err *err)
@@ -440,28 +430,22 @@ static int make_values(const struct pf_location *location, unsigned memory,
 int pf_buffer_tensors(struct pf_buffer *b, const struct pf_location *location,
 		      struct pf_tensors *ret, struct pf_err *err)
 {
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
 	unsigned memory;
-	uint64_t size = 0;
-	PF_CLEANUP(pf_bytes_unrefp)
-	struct pf_bytes *bytes = hold_content(b, &size, &memory);
+	uint64_t size;
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
-	if (location != pf_buffer_location(b))
-		memory = UINT32_MAX;
+	pf_lock(&b->lock);
+	size = b->size;
+	memory = location == pf_buffer_location(b) ? b->memory : UINT32_MAX;
+	if (b->content) /* the reference freezes it: a later write copies the bytes first */
+		bytes = pf_bytes_ref(b->content);
+	pf_unlock(&b->lock);
 	if (!bytes)
 		return pf_err_set(err, -EINVAL, "an empty file is not an array");
-	r = pf_safetensors_parse(pf_bytes_at(bytes, 0), size, &ret->head, err);
+	r = parse_tensors(pf_bytes_at(bytes, 0), size, &ret->head, err);
 	if (r == 0)
-		r = pf_err_set(err, -EINVAL,
-			       "%llu bytes are not a whole .safetensors header",
-			       (unsigned long long)size);
-	if (r > 0 && size != ret->head.header_len + ret->head.data_len)
-		r = pf_err_set(err, -EINVAL,
-			       "what the header lists takes %llu bytes, %llu came",
-			       (unsigned long long)ret->head.data_len,
-			       (unsigned long long)(size - ret->head.header_len));
-	if (r > 0)
 		r = make_values(location, memory, bytes, ret, err);
 	if (r < 0)
 		pf_tensors_release(ret);

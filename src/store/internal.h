@@ -42,8 +42,14 @@ enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
 int pf_content_head(struct pf_buffer *buffer, enum pf_format format, bool long_too,
 		    struct pf_err *err);
 
-/* The size of the whole content in bytes in *RET, if it is known. */
-bool pf_content_expected(const struct pf_buffer *buffer, uint64_t *ret);
+#define PF_SIZE_UNKNOWN UINT64_MAX
+
+/* The size of the whole content in bytes, or PF_SIZE_UNKNOWN. */
+uint64_t pf_content_expected(const struct pf_buffer *buffer);
+
+/* How messages call the array that a content of FORMAT has the size of, perhaps in DST. */
+const char *pf_content_what(const struct pf_buffer *buffer, enum pf_format format,
+			    char *dst, size_t cap);
 
 /* Does the content, as it is, look like a whole array of FORMAT?  0, or -EINVAL, why not. */
 int pf_content_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
