@@ -283,13 +283,12 @@ struct pf_more {
 
 /*
  * Take a snapshot of BUFFER, as FORMAT; NAME is that of the array in a .safetensors file.
- * 1: done.  0: the value's bytes must be fetched first; WAITER is woken, then call again
- * with NULL, which never waits.  -errno: ENODATA the buffer has no value that FORMAT can
- * show.  Text is rendered here, which takes time (pf_snapshot_is_slow).  Not for JSON:
- * pf_buffer_describe.
+ * 0; -ENODATA: the buffer has no value that FORMAT can show; -errno: the value's bytes were not
+ * fetched, see pf_snapshot_pin.  Text is rendered here, which takes time (pf_snapshot_is_slow).
+ * Not for JSON: pf_buffer_describe.
  */
 int pf_snapshot_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
-		     struct pf_wait *waiter, struct pf_snapshot *ret, struct pf_err *err);
+		     struct pf_snapshot *ret, struct pf_err *err);
 
 /*
  * The value whose host bytes a snapshot of BUFFER as FORMAT needs, with a reference, and

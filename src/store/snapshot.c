@@ -94,18 +94,17 @@ static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot 
 	if (snapshot->head.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for the file");
 	snapshot->array = pf_value_ref(v);
-	return 1;
+	return 0;
 }
 
 static int show_value(struct pf_value *v, enum pf_format format, const char *name,
-		      struct pf_wait *waiter, struct pf_snapshot *snapshot,
-		      struct pf_err *err)
+		      struct pf_snapshot *snapshot, struct pf_err *err)
 {
 	int r;
 
 	pf_value_pin(v);
-	r = waiter ? pf_value_fetch(v, waiter, err) : pf_value_fetched(v, err);
-	if (r <= 0) {
+	r = pf_value_fetched(v, err);
+	if (r < 0) {
 		pf_value_unpin(v);
 		return r;
 	}
@@ -115,7 +114,7 @@ static int show_value(struct pf_value *v, enum pf_format format, const char *nam
 	snapshot->array = pf_value_ref(v);
 	snapshot->pinned = true;
 	snapshot->size = snapshot->head.len + v->len;
-	return 1;
+	return 0;
 }
 
 struct pf_value *pf_snapshot_pin(struct pf_buffer *b, enum pf_format format)
@@ -128,7 +127,7 @@ struct pf_value *pf_snapshot_pin(struct pf_buffer *b, enum pf_format format)
 }
 
 int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *name,
-		     struct pf_wait *waiter, struct pf_snapshot *ret, struct pf_err *err)
+		     struct pf_snapshot *ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
 	struct pf_err why = PF_ERR_INIT;
@@ -139,7 +138,7 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	if (is_content(b, format)) {
 		show_content_locked(b, ret);
 		pf_unlock(&b->lock);
-		return 1;
+		return 0;
 	}
 	if (b->value)
 		v = pf_value_ref(b->value);
@@ -148,8 +147,8 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	if (!v)
 		return pf_err_set(err, -ENODATA, "no array to show: %s",
 				  why.code ? why.text : "nothing was written");
-	r = show_value(v, format, name, waiter, ret, err);
-	if (r <= 0)
+	r = show_value(v, format, name, ret, err);
+	if (r < 0)
 		pf_snapshot_release(ret);
 	return r;
 }
@@ -523,7 +522,7 @@ static int copy_shown(struct pf_buffer *b, enum pf_format format, const char *na
 		      struct pf_bytes **ret, uint64_t *size, struct pf_err *err)
 {
 	struct pf_snapshot snapshot;
-	int r = pf_snapshot_open(b, format, name, NULL, &snapshot, err);
+	int r = pf_snapshot_open(b, format, name, &snapshot, err);
 
 	if (r < 0)
 		return r;
@@ -570,25 +569,28 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name
 
 /* --- x.json -------------------------------------------------------------------------- */
 
+static const char *state_name_locked(const struct pf_buffer *b)
+{
+	static const char *const names[] = {
+		[PF_BUFFER_EMPTY] = "empty",     [PF_BUFFER_INCOMPLETE] = "incomplete",
+		[PF_BUFFER_SCRATCH] = "scratch", [PF_BUFFER_ERROR] = "error",
+		[PF_BUFFER_DONATED] = "donated", [PF_BUFFER_TENSORS] = "ready",
+	};
+
+	return b->state == PF_BUFFER_VALUE
+		       ? pf_value_state_name(pf_value_state(b->value, NULL))
+		       : names[b->state];
+}
+
 const char *pf_buffer_state_name(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	switch (b->state) {
-	case PF_BUFFER_EMPTY:
-		return "empty";
-	case PF_BUFFER_INCOMPLETE:
-		return "incomplete";
-	case PF_BUFFER_SCRATCH:
-		return "scratch";
-	case PF_BUFFER_ERROR:
-		return "error";
-	case PF_BUFFER_DONATED:
-		return "donated";
-	case PF_BUFFER_TENSORS:
-		return "ready";
-	default:
-		return pf_value_state_name(pf_value_state(b->value, NULL));
-	}
+	return state_name_locked(b);
+}
+
+static void add_bool(struct json_object *o, const char *key, bool value)
+{
+	json_object_object_add(o, key, json_object_new_boolean(value));
 }
 
 static void describe_type(struct json_object *o, enum pf_dtype dtype,
@@ -599,25 +601,24 @@ static void describe_type(struct json_object *o, enum pf_dtype dtype,
 }
 
 /* Describe a buffer without a value: its declared type, the bytes that were written. */
-static void describe_content(struct json_object *o, struct pf_buffer *b)
+static void describe_content(struct json_object *o, const struct pf_buffer *b)
 {
-	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
-	PF_LOCK_SCOPE(&b->lock);
-	if (b->shaped) {
-		uint64_t bytes;
+	uint64_t bytes;
 
+	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
+	if (b->shaped)
 		describe_type(o, b->declared, &b->declared_shape);
-		if (pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) == 0)
-			pf_json_add_int(o, "bytes", (int64_t)bytes);
-	}
+	if (b->shaped &&
+	    pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) == 0)
+		pf_json_add_int(o, "bytes", (int64_t)bytes);
 	pf_json_add_int(o, "written", (int64_t)b->size);
 	if (b->state == PF_BUFFER_TENSORS)
 		pf_json_add_int(o, "tensors", (int64_t)b->tensors);
 }
 
-static void describe_value(struct json_object *o, const struct pf_buffer *b,
-			   struct pf_value *v)
+static void describe_value(struct json_object *o, const struct pf_buffer *b)
 {
+	struct pf_value *v = b->value;
 	const struct pf_device_desc *d =
 		&pf_worker_description(v->worker)->devices[v->device];
 	unsigned memory = v->memory == UINT32_MAX ? d->default_memory : v->memory;
@@ -628,92 +629,76 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b,
 	pf_json_add_string(o, "memory",
 			   memory < d->n_memories ? d->memories[memory].kind : "device");
 	pf_json_add_int(o, "bytes", (int64_t)v->len);
-	pf_lock(&v->lock);
+	PF_LOCK_SCOPE(&v->lock);
 	pf_json_add_int(o, "on_device_bytes", (int64_t)v->on_device_bytes);
-	json_object_object_add(o, "host_copy",
-			       json_object_new_boolean(v->bytes || v->small ||
-						       v->pool_instance));
-	json_object_object_add(o, "zero_copy",
-			       json_object_new_boolean(
-				       v->alias_off != PF_NO_OFFSET ||
-				       (v->pool_instance && !v->pool_block)));
-	pf_unlock(&v->lock);
+	add_bool(o, "host_copy", v->bytes || v->small || v->pool_instance);
+	add_bool(o, "zero_copy",
+		 v->alias_off != PF_NO_OFFSET || (v->pool_instance && !v->pool_block));
 }
 
-static void add_segment(struct json_object *list, const struct pf_segment *s)
+/* Why it is not an array; the code is 0 if it is one, or nothing was written. */
+static struct pf_err why_not(const struct pf_buffer *b)
 {
-	struct json_object *o = json_object_new_object();
+	struct pf_err err = PF_ERR_INIT;
 
-	pf_json_add_string(o, "id", s->id);
-	pf_json_add_int(o, "bytes", (int64_t)s->bytes);
-	json_object_array_add(list, o);
-}
-
-/* The memory that it takes; buffers that share a segment show the same id. */
-static void describe_segments(struct json_object *o, struct pf_buffer *b,
-			      struct pf_value *v)
-{
-	struct json_object *list = json_object_new_array();
-	struct pf_segment of_content = { .bytes = 0 }, of_value[2];
-	unsigned n = v ? pf_value_segments(v, of_value) : 0;
-
-	pf_lock(&b->lock);
-	if (b->content)
-		pf_bytes_segment(b->content, &of_content);
-	pf_unlock(&b->lock);
-	if (of_content.bytes)
-		add_segment(list, &of_content);
-	for (unsigned i = 0; i < n; i++)
-		if (strcmp(of_value[i].id, of_content.id))
-			add_segment(list, &of_value[i]);
-	json_object_object_add(o, "segments", list);
-}
-
-/* The reason why B is incomplete: it was not closed. */
-static void why_incomplete(struct pf_buffer *b, struct pf_err *err)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	if (b->state == PF_BUFFER_INCOMPLETE)
-		pf_err_set(err, -EINVAL,
+	if (b->value && pf_value_state(b->value, NULL) == PF_VALUE_ERROR)
+		pf_value_state(b->value, &err);
+	if (b->state == PF_BUFFER_ERROR || b->state == PF_BUFFER_INCOMPLETE)
+		err = b->err;
+	if (!err.code && b->state == PF_BUFFER_INCOMPLETE)
+		pf_err_set(&err, -EINVAL,
 			   "%" PRIu64 " bytes were written, and it was not closed: its "
 			   "writer is at it still, or was killed",
 			   b->size);
+	return err;
+}
+
+/* The memory that it takes; buffers that share a segment show the same id. */
+static void describe_segments(struct json_object *o, const struct pf_buffer *b)
+{
+	struct json_object *list = json_object_new_array();
+	struct pf_segment all[3] = { { .bytes = 0 } };
+	unsigned n = 0;
+
+	if (b->content)
+		pf_bytes_segment(b->content, &all[n++]);
+	if (b->value)
+		n += pf_value_segments(b->value, &all[n]);
+	for (unsigned i = 0; i < n; i++) {
+		struct json_object *segment;
+
+		if (i && !strcmp(all[i].id, all[0].id))
+			continue;
+		segment = json_object_new_object();
+		pf_json_add_string(segment, "id", all[i].id);
+		pf_json_add_int(segment, "bytes", (int64_t)all[i].bytes);
+		json_object_array_add(list, segment);
+	}
+	json_object_object_add(o, "segments", list);
 }
 
 void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *out)
 {
 	struct json_object *o = json_object_new_object();
-	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
-	struct pf_err err = PF_ERR_INIT;
+	struct pf_err err;
 
-	pf_lock(&b->lock);
-	if (b->value)
-		v = pf_value_ref(b->value);
-	if (b->state == PF_BUFFER_ERROR || b->state == PF_BUFFER_INCOMPLETE)
-		err = b->err;
-	pf_unlock(&b->lock);
+	PF_LOCK_SCOPE(&b->lock);
+	err = why_not(b);
 	pf_json_add_string(o, "name", name);
-	pf_json_add_string(o, "state", pf_buffer_state_name(b));
-	if (v) {
-		describe_value(o, b, v);
-		if (pf_value_state(v, NULL) == PF_VALUE_ERROR)
-			pf_value_state(v, &err);
-	} else {
+	pf_json_add_string(o, "state", state_name_locked(b));
+	if (b->value)
+		describe_value(o, b);
+	else
 		describe_content(o, b);
-	}
-	if (!v && !err.code)
-		why_incomplete(b, &err);
 	if (err.code)
 		pf_json_add_string(o, "error", err.text);
-	describe_segments(o, b, v);
-	pf_lock(&b->lock);
+	describe_segments(o, b);
 	pf_json_add_string(o, "format",
-			   *pf_format_extension(b->format)
-				   ? pf_format_extension(b->format) + 1
-				   : "scratch");
+			   b->format == PF_FORMAT_NONE
+				   ? "scratch"
+				   : pf_format_extension(b->format) + 1);
 	pf_json_add_string(o, "made_by", b->made_by);
 	pf_json_add_time(o, "made", &b->made);
-	pf_unlock(&b->lock);
 	pf_json_print_line(o, out);
 	json_object_put(o);
 }

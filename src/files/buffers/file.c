@@ -564,16 +564,16 @@ struct view_wait {
 static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
-	int r = 1;
+	int r = 0;
 
 	if (view_of(of->node)->format == PF_FORMAT_JSON) {
 		describe_text(of->node, &o->snapshot.head);
 		o->snapshot.size = o->snapshot.head.len;
 	} else {
 		r = pf_snapshot_open(buffer_of(of->node), view_of(of->node)->format, name,
-				     NULL, &o->snapshot, err);
+				     &o->snapshot, err);
 	}
-	o->viewed = r > 0;
+	o->viewed = r == 0;
 	return r;
 }
 
@@ -601,13 +601,13 @@ static void *view_finish(void *arg)
 	struct pf_err err = PF_ERR_INIT;
 	int r = take_view(w->of, w->name, &err);
 
-	if (r > 0 && pf_open_writes(w->of)) {
+	if (r == 0 && pf_open_writes(w->of)) {
 		/* The bytes are in host memory now: they can be written. */
 		pf_snapshot_release(&o->snapshot);
 		o->viewed = false;
 		r = writer_take_over(w->of, &err);
 	}
-	view_answer(w, r < 0 ? r : 0, &err);
+	view_answer(w, r, &err);
 	return NULL;
 }
 
