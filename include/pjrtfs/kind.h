@@ -531,6 +531,8 @@ struct pf_open {
 	uint64_t alias; /* the number of pf_vfs_alias that was opened */
 	struct pf_open *newer,
 		*older; /* the node's opens; the tree's lock protects them */
+
+	void *polled; /* the front end's: its handle of a caller of poll(2), or NULL */
 };
 
 static inline bool pf_open_reads(const struct pf_open *of)

@@ -4,6 +4,7 @@
 #define PJRTFS_FUSE_INTERNAL_H
 
 #include <fuse_lowlevel.h>
+#include <sys/queue.h>
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/fuse.h"
@@ -33,14 +34,13 @@ struct pf_mount {
 
 	pthread_mutex_t lock; /* rank 10; protects the fields below */
 	pthread_cond_t ended; /* running or stopping changed */
-	struct pf_fuse_request *parked;
-	struct pf_map opens;      /* owned: files that the kernel has open, by address */
-	struct pf_polled *polled; /* owned */
-	unsigned running;         /* serving threads */
-	bool stopping;            /* pf_mount_stop was called */
-	int failed;               /* -errno of reading the device, or 0 */
-	struct pf_map changed;    /* inodes to be invalidated, by number */
-	pthread_cond_t wake;      /* changed or notifier_stops did */
+	LIST_HEAD(, pf_fuse_request) parked;
+	struct pf_map opens;   /* owned: files that the kernel has open, by address */
+	unsigned running;      /* serving threads */
+	bool stopping;         /* pf_mount_stop was called */
+	int failed;            /* -errno of reading the device, or 0 */
+	struct pf_map changed; /* inodes to be invalidated, by number */
+	pthread_cond_t wake;   /* changed or notifier_stops did */
 	bool notifier_stops;
 };
 
@@ -65,8 +65,7 @@ struct pf_fuse_request {
 	bool sent;
 	bool hooked; /* parked: on_interrupt is set, which has one reference */
 	bool late;   /* the interrupt came while on_interrupt was being set */
-	struct pf_fuse_request *prev,
-		*next; /* in mount->parked; its lock protects them */
+	LIST_ENTRY(pf_fuse_request) parked; /* the mount's lock protects it */
 };
 
 /* Make a request with two references: the caller's, and one for the tree to answer.  NULL: no
@@ -88,37 +87,15 @@ void pf_closed(struct pf_mount *mount, struct pf_open *of);
 void pf_close_all(struct pf_mount *mount);
 
 /*
- * Can PATH, which is absolute, be mounted on?  Unmounts a pjrtfs mount there whose daemon is gone,
- * with a line in the log.  Blocks for up to 5 s if another daemon does not answer.  0; -EBUSY: a
- * pjrtfs is mounted there; -ENOTCONN: a mount whose daemon is gone cannot be unmounted; -ENOENT,
- * -ENOTDIR, -EACCES, ...: stat(2) of PATH.
- */
-int pf_mountpoint_check(const char *path, struct pf_err *err);
-
-/* The device number of the mount at PATH; 0: unknown.  Sends no request to its daemon. */
-dev_t pf_mountpoint_dev(const char *path);
-
-/*
  * Start a thread that invalidates the kernel's caches when nodes change by other means than the
  * kernel's requests (-errno of pthread_create); stop it, while requests are still served.
  */
 int pf_notifier_start(struct pf_mount *mount);
 void pf_notifier_stop(struct pf_mount *mount);
 
-/* poll(2): wake the callers that poll INO; drop the handle of OF, or all if OF is NULL. */
+/* A caller of poll(2) sleeps until OF is ready: keep its handle PH; wake those that poll INO. */
+void pf_polled(struct pf_mount *mount, struct pf_open *of, struct fuse_pollhandle *ph);
 void pf_polled_wake(struct pf_mount *mount, uint64_t ino);
-void pf_polled_drop(struct pf_mount *mount, struct pf_open *of);
-void pf_fuse_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
-		  struct fuse_pollhandle *ph);
-
-/* The tree that REQ's mount serves. */
-struct pf_tree *pf_fuse_tree(fuse_req_t req);
-
-/* The caller's rights.  With default_permissions the kernel has compared permission bits. */
-struct pf_cred pf_fuse_cred(fuse_req_t req);
-
-/* Answer with 0 or -errno. */
-void pf_fuse_code(fuse_req_t req, int code);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

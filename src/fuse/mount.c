@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/fuse.h>
+#include <mntent.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
@@ -70,16 +77,143 @@ static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
 	return read(fd, buf, len);
 }
 
-/* Have libfuse read and write the device by the functions above. */
-static int use_device(struct fuse_session *session)
-{
-	static const struct fuse_custom_io io = { .writev = send_message,
-						  .read = receive_message };
+static const struct fuse_custom_io device_io = { .writev = send_message,
+						 .read = receive_message };
 
-	return fuse_session_custom_io(session, &io, fuse_session_fd(session));
+/* --- the mount point, inspected without waiting for a daemon there, which may be stopped or gone */
+
+enum {
+	PROBE_MS = 5000, /* a daemon that has not answered by then counts as alive */
+	PROBE_STEP_MS = 5
+};
+
+/* The device number of the mount at PATH; 0: unknown.  Sends no request to its daemon. */
+static dev_t mountpoint_dev(const char *path)
+{
+	struct statx st;
+
+	/* Without attributes the kernel sends no request and checks no owner. */
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st))
+		return 0;
+	return makedev(st.stx_dev_major, st.stx_dev_minor);
 }
 
-/* Mounting, serving, unmounting. */
+/* Is the topmost mount at PATH, an absolute path without links, a pjrtfs? */
+static bool is_pjrtfs(const char *path)
+{
+	char buffer[4 * PATH_MAX];
+	struct mntent entry;
+	bool found = false;
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+
+	/* The kernel lists a mount after those that it covers. */
+	while (mounts && getmntent_r(mounts, &entry, buffer, sizeof(buffer)))
+		if (!strcmp(entry.mnt_dir, path))
+			found = !strcmp(entry.mnt_type, "fuse.pjrtfs");
+	if (mounts)
+		endmntent(mounts);
+	return found;
+}
+
+/* The exit status of CHILD; -1: it was killed after PROBE_MS. */
+static int wait_for(pid_t child)
+{
+	int status;
+
+	for (int ms = 0; ms < PROBE_MS; ms += PROBE_STEP_MS) {
+		if (waitpid(child, &status, WNOHANG) == child)
+			return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+		poll(NULL, 0, PROBE_STEP_MS);
+	}
+	/* A daemon that has read the child's request keeps it from ending: do not wait. */
+	kill(child, SIGKILL);
+	waitpid(child, &status, WNOHANG);
+	return -1;
+}
+
+/*
+ * Is the daemon of the mount at PATH gone?  The kernel then fails every request at once.  A
+ * stopped daemon never answers, so a child process makes the request.
+ */
+static bool is_dead(const char *path)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		close_range(3, ~0U, 0);
+		_exit(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0 &&
+		      errno == ENOTCONN);
+	}
+	return child > 0 && wait_for(child) == 1;
+}
+
+/* Detach the mount at PATH.  Users other than root need fusermount3 for that. */
+static int detach(const char *path)
+{
+	char *const argv[] = { "fusermount3",           "-u", "-z", "-q", "--",
+			       (char *)(uintptr_t)path, NULL };
+	int r = umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) ? -errno : 0;
+	pid_t child;
+
+	if (r != -EPERM || posix_spawnp(&child, argv[0], NULL, NULL, argv, environ))
+		return r;
+	return wait_for(child) == 0 ? 0 : r;
+}
+
+static int clear_dead(const char *path, struct pf_err *err)
+{
+	int r;
+
+	while (is_pjrtfs(path)) {
+		if (!is_dead(path))
+			return pf_err_set(
+				err, -EBUSY,
+				"%s is a pjrtfs mount already (fusermount3 -u %s)", path,
+				path);
+		r = detach(path);
+		if (r < 0)
+			return pf_err_set(err, -ENOTCONN,
+					  "%s is a pjrtfs mount whose process is gone, "
+					  "and it cannot be unmounted: %s "
+					  "(fusermount3 -u -z %s)",
+					  path, strerror(-r), path);
+		pf_log(PF_LOG_WARNING,
+		       "%s: unmounted a pjrtfs mount whose process is gone", path);
+	}
+	return 0;
+}
+
+/*
+ * Can PATH, which is absolute, be mounted on?  Unmounts a pjrtfs mount there whose daemon is gone,
+ * with a line in the log.  Blocks for up to 5 s if another daemon does not answer.
+ */
+static int check_mountpoint(const char *path, struct pf_err *err)
+{
+	struct stat st;
+	int r = clear_dead(path, err);
+
+	if (r < 0)
+		return r;
+	if (stat(path, &st) == 0)
+		return S_ISDIR(st.st_mode)
+			       ? 0
+			       : pf_err_set(err, -ENOTDIR, "%s is not a directory", path);
+	switch (errno) {
+	case ENOENT:
+		return pf_err_set(err, -ENOENT, "%s does not exist (mkdir -p %s)", path,
+				  path);
+	case ENOTCONN:
+		return pf_err_set(
+			err, -ENOTCONN,
+			"%s is a mount of another file system whose process is gone "
+			"(fusermount3 -u %s)",
+			path, path);
+	default:
+		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	}
+}
+
+/* --- mounting, serving, unmounting ---------------------------------------------------- */
 
 enum { MAX_INTERRUPTS = 16 }; /* that libfuse may have kept when the mount ends */
 
@@ -167,60 +301,40 @@ static int explain_mount(const char *path, struct pf_err *err)
 					 : "");
 }
 
-static int add_option(struct fuse_args *args, const char *option)
-{
-	return fuse_opt_add_arg(args, "-o") || fuse_opt_add_arg(args, option) ? -ENOMEM
-									      : 0;
-}
-
-/* Commas and backslashes in a value end it unless they are escaped. */
-static int add_source(struct fuse_args *args, const char *source)
-{
-	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
-
-	pf_buf_puts(&buf, "fsname=");
-	for (; *source; source++) {
-		if (*source == ',' || *source == '\\')
-			pf_buf_append(&buf, "\\", 1);
-		pf_buf_append(&buf, source, 1);
-	}
-	return buf.failed ? -ENOMEM : add_option(args, buf.data);
-}
-
 static int make_args(const struct pf_mount_config *config, struct fuse_args *args)
 {
-	int r = fuse_opt_add_arg(args, "pjrtfs") ? -ENOMEM : 0;
+	pf_autofree char *options = NULL;
+	pf_autobuf struct pf_buf source = PF_BUF_INIT;
+	int r = fuse_opt_add_opt(&options, "default_permissions,subtype=pjrtfs");
 
-	for (const char *const *o = config->options; r == 0 && o && *o; o++)
-		r = add_option(args, *o);
-	if (r == 0)
-		r = add_option(args, "default_permissions,subtype=pjrtfs");
-	if (r == 0 && config->source)
-		r = add_source(args, config->source);
-	if (r == 0 && config->debug)
-		r = add_option(args, "debug");
-	return r;
+	for (const char *const *o = config->options; !r && o && *o; o++)
+		r = fuse_opt_add_opt(&options, *o);
+	if (!r && config->source) {
+		pf_buf_printf(&source, "fsname=%s", config->source);
+		r = source.failed || fuse_opt_add_opt_escaped(&options, source.data);
+	}
+	if (!r && config->debug)
+		r = fuse_opt_add_opt(&options, "debug");
+	r = r || fuse_opt_add_arg(args, "pjrtfs") || fuse_opt_add_arg(args, "-o") ||
+	    fuse_opt_add_arg(args, options);
+	return r ? -ENOMEM : 0;
 }
 
-/* A session that is not mounted yet, or NULL and *ERR. */
-static struct fuse_session *new_session(const struct pf_mount_config *config,
-					struct pf_mount *mount, struct pf_err *err)
+/* *RET: a session that is not mounted yet. */
+static int new_session(const struct pf_mount_config *config, struct pf_mount *mount,
+		       struct fuse_session **ret, struct pf_err *err)
 {
 	PF_CLEANUP(fuse_opt_free_args) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
-	struct fuse_session *session = NULL;
-	int r = make_args(config, &args);
 
-	if (r < 0) {
-		pf_err_set(err, r, "no memory");
-		return NULL;
-	}
+	if (make_args(config, &args) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory");
 	fuse_set_log_func(on_log);
 	complaint[0] = '\0';
-	session = fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
-	if (!session)
-		pf_err_set(err, -EINVAL, "%s",
-			   complaint[0] ? complaint : "libfuse refuses the options");
-	return session;
+	*ret = fuse_session_new(&args, &pf_fuse_ops, sizeof(pf_fuse_ops), mount);
+	return *ret ? 0
+		    : pf_err_set(err, -EINVAL, "%s",
+				 complaint[0] ? complaint
+					      : "libfuse refuses the options");
 }
 
 static bool has_option(const struct pf_mount_config *config, const char *option)
@@ -258,15 +372,12 @@ static int check_descriptor(const struct pf_mount_config *config, int fd,
 
 int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err)
 {
-	struct pf_err why = PF_ERR_INIT;
-	struct fuse_session *session = new_session(config, NULL, &why);
-	int fd = pf_mount_fd(config->mountpoint);
+	int fd = pf_mount_fd(config->mountpoint), r;
+	struct fuse_session *session;
 
-	if (!session) {
-		if (err)
-			*err = why;
-		return why.code;
-	}
+	r = new_session(config, NULL, &session, err);
+	if (r < 0)
+		return r;
 	fuse_session_destroy(session);
 	return fd < 0 ? 0 : check_descriptor(config, fd, err);
 }
@@ -284,15 +395,16 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	if (!path)
 		return pf_err_set(err, -errno, "%s: %s", config->mountpoint,
 				  strerror(errno));
-	mount->session = new_session(config, mount, err);
-	if (!mount->session)
-		return -EINVAL;
+	r = new_session(config, mount, &mount->session, err);
+	if (r < 0)
+		return r;
 	complaint[0] = '\0';
 	if (fuse_session_mount(mount->session, path) != 0)
 		return explain_mount(path, err);
 	if (!is_fd)
-		mount->dev = pf_mountpoint_dev(path);
-	r = use_device(mount->session);
+		mount->dev = mountpoint_dev(path);
+	r = fuse_session_custom_io(mount->session, &device_io,
+				   fuse_session_fd(mount->session));
 	return r < 0 ? pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r)) : 0;
 }
 
@@ -303,7 +415,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	int r = 0;
 
 	if (pf_mount_fd(config->mountpoint) < 0) {
-		r = pf_mountpoint_check(config->mountpoint, err);
+		r = check_mountpoint(config->mountpoint, err);
 		if (r == 0)
 			r = check_device(err);
 	}
@@ -494,7 +606,7 @@ static void unmount(struct pf_mount *mount)
 {
 	int fd = fuse_session_fd(mount->session), ends[2];
 
-	if (fd >= 0 && mount->dev && pf_mountpoint_dev(mount->path) != mount->dev &&
+	if (fd >= 0 && mount->dev && mountpoint_dev(mount->path) != mount->dev &&
 	    pipe2(ends, O_CLOEXEC) == 0) {
 		close(ends[0]);
 		dup3(ends[1], fd, O_CLOEXEC);

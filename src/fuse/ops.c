@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of FUSE: each calls a function of vfs.h. */
 #include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static struct pf_mount *mount_of(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-struct pf_tree *pf_fuse_tree(fuse_req_t req)
+static struct pf_tree *tree_of(fuse_req_t req)
 {
 	return mount_of(req)->tree;
 }
@@ -66,11 +67,13 @@ static struct pf_open *open_of(struct fuse_file_info *fi)
 	return (struct pf_open *)(uintptr_t)fi->fh;
 }
 
-struct pf_cred pf_fuse_cred(fuse_req_t req)
+/* The caller's rights.  With default_permissions the kernel has compared permission bits. */
+static struct pf_cred cred_of(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct pf_cred cred;
 
+	/* Its array of groups is not filled: this runs for each request. */
 	cred.uid = ctx->uid;
 	cred.gid = ctx->gid;
 	cred.pid = ctx->pid;
@@ -117,7 +120,7 @@ static void read_status(struct pf_cred *cred)
 static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node = pf_tree_by_ino(pf_fuse_tree(req), ino);
+	struct pf_node *node = pf_tree_by_ino(tree_of(req), ino);
 
 	if (!node || !pf_kind_is_stream(node->kind) || cred->pid <= 0)
 		return;
@@ -126,7 +129,7 @@ static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
 	read_status(cred);
 }
 
-void pf_fuse_code(fuse_req_t req, int code)
+static void reply_code(fuse_req_t req, int code)
 {
 	fuse_reply_err(req, -code);
 }
@@ -135,18 +138,17 @@ void pf_fuse_code(fuse_req_t req, int code)
 static void make_entry(fuse_req_t req, const struct stat *st,
 		       struct fuse_entry_param *entry)
 {
-	unsigned keeps = pf_vfs_keeps(pf_fuse_tree(req), st->st_ino);
-	struct pf_cred cred = pf_fuse_cred(req);
+	unsigned keeps = pf_vfs_keeps(tree_of(req), st->st_ino);
+	struct pf_cred cred = cred_of(req);
 
 	*entry = (struct fuse_entry_param){
-		.ino = pf_vfs_alias(pf_fuse_tree(req), st->st_ino,
-				    fuse_req_ctx(req)->pid),
+		.ino = pf_vfs_alias(tree_of(req), st->st_ino, fuse_req_ctx(req)->pid),
 		.attr = *st,
 		.attr_timeout = attr_timeout(st, keeps),
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 	if (keeps & PF_ATTR_VARIES)
-		pf_vfs_getattr(pf_fuse_tree(req), st->st_ino, &cred, NULL, &entry->attr);
+		pf_vfs_getattr(tree_of(req), st->st_ino, &cred, NULL, &entry->attr);
 	/* For sendfile(2) and splice(2) the kernel reads pages up to the size that comes with the
 	 * name.  Pages of a stream are refused, after which programs use read(2); without a size
 	 * they would see an empty file. */
@@ -157,11 +159,11 @@ static void make_entry(fuse_req_t req, const struct stat *st,
 /* If the caller was interrupted, the kernel drops the answer and never forgets the node. */
 static void reply_entry(fuse_req_t req, int code, const struct stat *st)
 {
-	struct pf_tree *tree = pf_fuse_tree(req);
+	struct pf_tree *tree = tree_of(req);
 	struct fuse_entry_param entry;
 
 	if (code < 0) {
-		pf_fuse_code(req, code);
+		reply_code(req, code);
 		return;
 	}
 	make_entry(req, st, &entry);
@@ -177,21 +179,19 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want |= conn->capable & (FUSE_CAP_PARALLEL_DIROPS |
 				       FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
-	/* Names that are not cached need no attributes in a listing. */
-	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct stat st;
-	int r = pf_vfs_lookup(pf_fuse_tree(req), parent, name, &st);
+	int r = pf_vfs_lookup(tree_of(req), parent, name, &st);
 
 	reply_entry(req, r, &st);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 {
-	pf_vfs_forget(pf_fuse_tree(req), ino, n);
+	pf_vfs_forget(tree_of(req), ino, n);
 	fuse_reply_none(req);
 }
 
@@ -199,20 +199,20 @@ static void op_forget_multi(fuse_req_t req, size_t count,
 			    struct fuse_forget_data *forgets)
 {
 	for (size_t i = 0; i < count; i++)
-		pf_vfs_forget(pf_fuse_tree(req), forgets[i].ino, forgets[i].nlookup);
+		pf_vfs_forget(tree_of(req), forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct pf_tree *tree = pf_fuse_tree(req);
+	struct pf_tree *tree = tree_of(req);
 	unsigned keeps = pf_vfs_keeps(tree, ino);
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 	struct stat st;
 	int r = pf_vfs_getattr(tree, ino, &cred, fi ? open_of(fi) : NULL, &st);
 
 	if (r < 0)
-		pf_fuse_code(req, r);
+		reply_code(req, r);
 	else
 		fuse_reply_attr(req, &st,
 				keeps & PF_KEEP_ATTR ? kept_attr_timeout(ino)
@@ -222,52 +222,50 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		       struct fuse_file_info *fi)
 {
-	static const struct {
-		int fuse, ours;
-	} bits[] = {
-		{ FUSE_SET_ATTR_MODE, PF_SET_MODE },
-		{ FUSE_SET_ATTR_UID, PF_SET_UID },
-		{ FUSE_SET_ATTR_GID, PF_SET_GID },
-		{ FUSE_SET_ATTR_SIZE, PF_SET_SIZE },
-		{ FUSE_SET_ATTR_ATIME, PF_SET_ATIME },
-		{ FUSE_SET_ATTR_MTIME, PF_SET_MTIME },
+	enum {
+		ALL = PF_SET_MODE | PF_SET_UID | PF_SET_GID | PF_SET_SIZE | PF_SET_ATIME |
+		      PF_SET_MTIME
 	};
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 	struct stat to = *attr, st;
-	int mask = 0, r;
+	int r;
 
-	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-		if (to_set & bits[i].fuse)
-			mask |= bits[i].ours;
+	_Static_assert(PF_SET_MODE == FUSE_SET_ATTR_MODE &&
+			       PF_SET_UID == FUSE_SET_ATTR_UID &&
+			       PF_SET_GID == FUSE_SET_ATTR_GID &&
+			       PF_SET_SIZE == FUSE_SET_ATTR_SIZE &&
+			       PF_SET_ATIME == FUSE_SET_ATTR_ATIME &&
+			       PF_SET_MTIME == FUSE_SET_ATTR_MTIME,
+		       "the same bits");
 	if (to_set & FUSE_SET_ATTR_ATIME_NOW)
 		to.st_atim.tv_nsec = UTIME_NOW;
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
 		to.st_mtim.tv_nsec = UTIME_NOW;
-	r = pf_vfs_setattr(pf_fuse_tree(req), ino, &to, mask, fi ? open_of(fi) : NULL,
+	r = pf_vfs_setattr(tree_of(req), ino, &to, to_set & ALL, fi ? open_of(fi) : NULL,
 			   &cred, &st);
 	if (r < 0)
-		pf_fuse_code(req, r);
+		reply_code(req, r);
 	else
 		fuse_reply_attr(req, &st,
-				attr_timeout(&st, pf_vfs_keeps(pf_fuse_tree(req), ino)));
+				attr_timeout(&st, pf_vfs_keeps(tree_of(req), ino)));
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
 	pf_autobuf struct pf_buf target = PF_BUF_INIT;
-	int r = pf_vfs_readlink(pf_fuse_tree(req), ino, &target);
+	int r = pf_vfs_readlink(tree_of(req), ino, &target);
 
 	if (r < 0)
-		pf_fuse_code(req, r);
+		reply_code(req, r);
 	else
 		fuse_reply_readlink(req, target.data ? target.data : "");
 }
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 	struct stat st;
-	int r = pf_vfs_mkdir(pf_fuse_tree(req), parent, name, mode, &cred, &st);
+	int r = pf_vfs_mkdir(tree_of(req), parent, name, mode, &cred, &st);
 
 	reply_entry(req, r, &st);
 }
@@ -275,18 +273,17 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		     dev_t rdev)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 	struct pf_open *of = NULL;
 	struct stat st;
 	int r;
 
 	(void)rdev;
 	if (S_ISREG(mode) || !(mode & S_IFMT))
-		r = pf_vfs_create(pf_fuse_tree(req), parent, name, mode,
+		r = pf_vfs_create(tree_of(req), parent, name, mode,
 				  O_CREAT | O_EXCL | O_WRONLY, &cred, &st, &of);
 	else
-		r = pf_vfs_not_made(pf_fuse_tree(req), parent, name, &cred,
-				    "special files");
+		r = pf_vfs_not_made(tree_of(req), parent, name, &cred, "special files");
 	if (of)
 		pf_vfs_release(of);
 	reply_entry(req, r, &st);
@@ -295,43 +292,42 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent,
 		       const char *name)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
 	(void)link;
-	pf_fuse_code(req, pf_vfs_not_made(pf_fuse_tree(req), parent, name, &cred,
-					  "symbolic links"));
+	reply_code(req,
+		   pf_vfs_not_made(tree_of(req), parent, name, &cred, "symbolic links"));
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
 	(void)ino;
-	pf_fuse_code(req, pf_vfs_not_made(pf_fuse_tree(req), parent, name, &cred,
-					  "hard links"));
+	reply_code(req, pf_vfs_not_made(tree_of(req), parent, name, &cred, "hard links"));
 }
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
-	pf_fuse_code(req, pf_vfs_unlink(pf_fuse_tree(req), parent, name, &cred));
+	reply_code(req, pf_vfs_unlink(tree_of(req), parent, name, &cred));
 }
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
-	pf_fuse_code(req, pf_vfs_rmdir(pf_fuse_tree(req), parent, name, &cred));
+	reply_code(req, pf_vfs_rmdir(tree_of(req), parent, name, &cred));
 }
 
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t to,
 		      const char *to_name, unsigned flags)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
-	pf_fuse_code(req, pf_vfs_rename(pf_fuse_tree(req), parent, name, to, to_name,
-					flags, &cred));
+	reply_code(req,
+		   pf_vfs_rename(tree_of(req), parent, name, to, to_name, flags, &cred));
 }
 
 /*
@@ -351,11 +347,11 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (!r)
 		return;
-	cred = pf_fuse_cred(req);
+	cred = cred_of(req);
 	complete_cred(req, ino, &cred);
 	r->fi = *fi;
 	set_up(&r->fi);
-	pf_vfs_open(pf_fuse_tree(req), ino, fi->flags, &cred, &r->of, &r->reply);
+	pf_vfs_open(tree_of(req), ino, fi->flags, &cred, &r->of, &r->reply);
 	pf_fuse_request_wait(r);
 }
 
@@ -364,7 +360,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 {
 	struct pf_mount *mount = mount_of(req);
 	struct pf_tree *tree = mount->tree;
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 	struct fuse_entry_param entry;
 	struct pf_open *of;
 	struct stat st;
@@ -376,7 +372,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 		r = -ENOMEM;
 	}
 	if (r < 0) {
-		pf_fuse_code(req, r);
+		reply_code(req, r);
 		return;
 	}
 	fi->fh = (uint64_t)(uintptr_t)of;
@@ -432,7 +428,7 @@ static void op_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_off,
 	n = pf_vfs_copy(open_of(out_fi), (uint64_t)out_off, open_of(in_fi),
 			(uint64_t)in_off, len < MAX_COPY ? len : MAX_COPY);
 	if (n < 0)
-		pf_fuse_code(req, (int)n);
+		reply_code(req, (int)n);
 	else
 		fuse_reply_write(req, (size_t)n);
 }
@@ -441,8 +437,23 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, of
 			 struct fuse_file_info *fi)
 {
 	(void)ino;
-	pf_fuse_code(req,
-		     pf_vfs_allocate(open_of(fi), mode, (uint64_t)off, (uint64_t)len));
+	reply_code(req, pf_vfs_allocate(open_of(fi), mode, (uint64_t)off, (uint64_t)len));
+}
+
+/* PH is given if the caller of poll(2) is going to sleep. */
+static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+		    struct fuse_pollhandle *ph)
+{
+	struct pf_open *of = open_of(fi);
+	unsigned mask;
+
+	(void)ino;
+	if (ph)
+		pf_polled(mount_of(req), of, ph);
+	mask = (unsigned)pf_vfs_poll(of);
+	mask |= mask & POLLIN ? POLLRDNORM : 0;
+	mask |= mask & POLLOUT ? POLLWRNORM : 0;
+	fuse_reply_poll(req, mask);
 }
 
 static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -482,11 +493,11 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, size_t size)
 {
 	if (code < 0)
-		pf_fuse_code(req, code);
+		reply_code(req, code);
 	else if (!size)
 		fuse_reply_xattr(req, value->len);
 	else if (value->len > size)
-		pf_fuse_code(req, -ERANGE);
+		reply_code(req, -ERANGE);
 	else
 		fuse_reply_buf(req, value->data, value->len);
 }
@@ -494,8 +505,8 @@ static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, si
 static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
-	struct pf_cred cred = pf_fuse_cred(req);
-	int r = pf_vfs_get_xattr(pf_fuse_tree(req), ino, name, &cred, &value);
+	struct pf_cred cred = cred_of(req);
+	int r = pf_vfs_get_xattr(tree_of(req), ino, name, &cred, &value);
 
 	reply_value(req, r, &value, size);
 }
@@ -503,8 +514,8 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
-	struct pf_cred cred = pf_fuse_cred(req);
-	int r = pf_vfs_list_xattr(pf_fuse_tree(req), ino, &cred, &names);
+	struct pf_cred cred = cred_of(req);
+	int r = pf_vfs_list_xattr(tree_of(req), ino, &cred, &names);
 
 	reply_value(req, r, &names, size);
 }
@@ -512,17 +523,17 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 			const char *value, size_t size, int flags)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
-	pf_fuse_code(req, pf_vfs_set_xattr(pf_fuse_tree(req), ino, name, value, size,
-					   flags, &cred));
+	reply_code(req,
+		   pf_vfs_set_xattr(tree_of(req), ino, name, value, size, flags, &cred));
 }
 
 static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	struct pf_cred cred = pf_fuse_cred(req);
+	struct pf_cred cred = cred_of(req);
 
-	pf_fuse_code(req, pf_vfs_remove_xattr(pf_fuse_tree(req), ino, name, &cred));
+	reply_code(req, pf_vfs_remove_xattr(tree_of(req), ino, name, &cred));
 }
 
 /* --- directories -------------------------------------------------------------------- */
@@ -550,7 +561,7 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 	(void)ino;
 	if (!d) {
-		pf_fuse_code(req, -ENOMEM);
+		reply_code(req, -ENOMEM);
 		return;
 	}
 	fi->fh = (uint64_t)(uintptr_t)d;
@@ -558,31 +569,9 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		directory_free(d);
 }
 
-/* Put entry I at AT, if it fits into SIZE bytes.  Returns the bytes that it takes. */
-static size_t add_entry(fuse_req_t req, fuse_ino_t ino, const struct pf_listing *listing,
-			size_t i, bool plus, char *at, size_t size)
-{
-	const struct pf_listing_entry *e = &listing->entries[i];
-	struct stat st = { .st_ino = e->ino, .st_mode = e->mode };
-	struct fuse_entry_param entry;
-	bool found;
-	size_t n;
-
-	if (!plus)
-		return fuse_add_direntry(req, at, size, e->name, &st, (off_t)i + 1);
-	/* "." and "..", and names that are gone by now, are not looked up. */
-	found = i >= 2 && pf_vfs_lookup(pf_fuse_tree(req), ino, e->name, &st) == 0;
-	make_entry(req, &st, &entry);
-	if (!found)
-		entry.ino = 0;
-	n = fuse_add_direntry_plus(req, at, size, e->name, &entry, (off_t)i + 1);
-	if (n > size && found)
-		pf_vfs_forget(pf_fuse_tree(req), st.st_ino, 1);
-	return n;
-}
-
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		 struct fuse_file_info *fi, bool plus)
+/* The entries have no attributes: names that are not cached need none. */
+static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		       struct fuse_file_info *fi)
 {
 	struct directory *d = directory_of(fi);
 	struct pf_listing *listing = atomic_exchange(&d->listing, NULL);
@@ -593,30 +582,22 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	if (off == 0)
 		pf_listing_free(pf_steal(&listing));
 	if (r == 0 && !listing)
-		r = pf_vfs_list(pf_fuse_tree(req), ino, &listing);
+		r = pf_vfs_list(tree_of(req), ino, &listing);
 	for (size_t i = (size_t)off; r == 0 && i < listing->n; i++) {
-		n = add_entry(req, ino, listing, i, plus, buf + used, size - used);
+		const struct pf_listing_entry *e = &listing->entries[i];
+		const struct stat st = { .st_ino = e->ino, .st_mode = e->mode };
+
+		n = fuse_add_direntry(req, buf + used, size - used, e->name, &st,
+				      (off_t)i + 1);
 		if (n > size - used)
 			break;
 		used += n;
 	}
 	pf_listing_free(atomic_exchange(&d->listing, listing));
 	if (r < 0)
-		pf_fuse_code(req, r);
+		reply_code(req, r);
 	else
 		fuse_reply_buf(req, buf, used);
-}
-
-static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		       struct fuse_file_info *fi)
-{
-	list(req, ino, size, off, fi, false);
-}
-
-static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-			   struct fuse_file_info *fi)
-{
-	list(req, ino, size, off, fi, true);
 }
 
 static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -629,7 +610,7 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 /* What df(1) shows. */
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-	const struct pf_mount *mount = fuse_req_userdata(req);
+	const struct pf_mount *mount = mount_of(req);
 	struct pf_usage usage = { .files = pf_tree_count(mount->tree) };
 	struct statvfs st = { .f_bsize = BLOCK,
 			      .f_frsize = BLOCK,
@@ -670,13 +651,12 @@ const struct fuse_lowlevel_ops pf_fuse_ops = {
 	.write = op_write,
 	.copy_file_range = op_copy_file_range,
 	.fallocate = op_fallocate,
-	.poll = pf_fuse_poll,
+	.poll = op_poll,
 	.flush = op_flush,
 	.fsync = op_fsync,
 	.release = op_release,
 	.opendir = op_opendir,
 	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
 	.releasedir = op_releasedir,
 	.statfs = op_statfs,
 	.getxattr = op_getxattr,

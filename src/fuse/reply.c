@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests on their way from the tree back to the kernel.
+ * Requests on their way from the tree back to the kernel, and the files that it has open.
  *
  * A request that is answered at once costs no more than its memory.  For one that waits, libfuse
  * calls on_interrupt when the caller is interrupted, with req's own lock held, perhaps while
@@ -18,27 +18,14 @@ static __thread struct pf_fuse_request *calling, *hooking;
 
 static void unpark(struct pf_fuse_request *r)
 {
-	struct pf_mount *mount = r->mount;
-
-	PF_LOCK_SCOPE(&mount->lock);
-	if (r->prev)
-		r->prev->next = r->next;
-	else
-		mount->parked = r->next;
-	if (r->next)
-		r->next->prev = r->prev;
+	PF_LOCK_SCOPE(&r->mount->lock);
+	LIST_REMOVE(r, parked);
 }
 
 static void park(struct pf_fuse_request *r)
 {
-	struct pf_mount *mount = r->mount;
-
-	PF_LOCK_SCOPE(&mount->lock);
-	r->prev = NULL;
-	r->next = mount->parked;
-	if (r->next)
-		r->next->prev = r;
-	mount->parked = r;
+	PF_LOCK_SCOPE(&r->mount->lock);
+	LIST_INSERT_HEAD(&r->mount->parked, r, parked);
 }
 
 int pf_opened(struct pf_mount *mount, struct pf_open *of)
@@ -47,12 +34,42 @@ int pf_opened(struct pf_mount *mount, struct pf_open *of)
 	return pf_map_put(&mount->opens, (uint64_t)(uintptr_t)of, of);
 }
 
+/*
+ * To notify a handle makes the kernel send POLL again.  The kernel has one handle for each open
+ * file, so the newest one serves for all callers.
+ */
+static void drop_handle(struct pf_open *of)
+{
+	if (of->polled)
+		fuse_pollhandle_destroy(pf_steal(&of->polled));
+}
+
+void pf_polled(struct pf_mount *mount, struct pf_open *of, struct fuse_pollhandle *ph)
+{
+	PF_LOCK_SCOPE(&mount->lock);
+	drop_handle(of);
+	of->polled = ph;
+}
+
+void pf_polled_wake(struct pf_mount *mount, uint64_t ino)
+{
+	struct pf_open *of;
+	size_t pos = 0;
+
+	PF_LOCK_SCOPE(&mount->lock);
+	while ((of = pf_map_next(&mount->opens, &pos)))
+		if (of->polled && of->node->ino == ino) {
+			fuse_lowlevel_notify_poll(of->polled);
+			drop_handle(of);
+		}
+}
+
 void pf_closed(struct pf_mount *mount, struct pf_open *of)
 {
 	pf_lock(&mount->lock);
 	pf_map_remove(&mount->opens, (uint64_t)(uintptr_t)of);
+	drop_handle(of);
 	pf_unlock(&mount->lock);
-	pf_polled_drop(mount, of);
 	pf_vfs_release(of);
 }
 
@@ -61,9 +78,10 @@ void pf_close_all(struct pf_mount *mount)
 	struct pf_open *of;
 	size_t pos = 0;
 
-	pf_polled_drop(mount, NULL);
-	while ((of = pf_map_next(&mount->opens, &pos)))
+	while ((of = pf_map_next(&mount->opens, &pos))) {
+		drop_handle(of);
 		pf_vfs_release(of);
+	}
 	pf_map_release(&mount->opens);
 }
 
@@ -126,7 +144,7 @@ static const struct pf_reply_ops request_ops = {
 struct pf_fuse_request *pf_fuse_request_new(fuse_req_t req,
 					    enum pf_fuse_request_kind kind)
 {
-	struct pf_fuse_request *r = malloc(sizeof(*r));
+	struct pf_fuse_request *r = calloc(1, sizeof(*r));
 
 	if (!r) {
 		fuse_reply_err(req, ENOMEM);
@@ -140,8 +158,6 @@ struct pf_fuse_request *pf_fuse_request_new(fuse_req_t req,
 	r->req = req;
 	r->mount = fuse_req_userdata(req);
 	r->kind = kind;
-	r->of = NULL;
-	r->sent = r->hooked = r->late = false;
 	pf_reply_ref(&r->reply);
 	return r;
 }
@@ -190,25 +206,14 @@ void pf_fuse_requests_disconnect(struct pf_mount *mount)
 
 	for (;;) {
 		pf_lock(&mount->lock);
-		r = mount->parked;
+		r = LIST_FIRST(&mount->parked);
 		if (r)
 			pf_reply_ref(&r->reply);
 		pf_unlock(&mount->lock);
 		if (!r)
 			return;
 		pf_reply_disconnect(&r->reply);
-		/* Another thread may be answering it at this moment. */
-		while (pf_reply_gone(&r->reply)) {
-			bool listed = false;
-
-			pf_lock(&mount->lock);
-			for (struct pf_fuse_request *p = mount->parked; p; p = p->next)
-				listed |= p == r;
-			pf_unlock(&mount->lock);
-			if (!listed)
-				break;
-			sched_yield();
-		}
 		pf_reply_unref(&r->reply);
+		sched_yield(); /* another thread may be answering it at this moment */
 	}
 }
