@@ -245,13 +245,12 @@ enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
  */
 void pf_log_setup(enum pf_log_level level, bool to_syslog);
 
-/*
- * The daemon calls pf_log_serve when it has mounted and, unless it stays in the
- * foreground, has left its user's terminal.  Messages that may wait are logged only when
- * pf_log_serves is true: a user who mounts in the foreground then sees them, other users
- * do not.  Both may be called on any thread.
- */
+/* The daemon calls this when it has mounted and, unless it stays in the foreground, has left
+ * its user's terminal.  Any thread may. */
 void pf_log_serve(void);
+
+/* Has it?  Messages that may wait are logged only then: a user who mounts in the foreground sees
+ * them, other users do not. */
 bool pf_log_serves(void);
 
 /* Would the writer of a line block because no process reads standard error? */
@@ -346,7 +345,9 @@ enum { PF_SIMILAR_TEXT = 96 };
 /* Print " (did you mean \"best\"?)" into DST, or nothing if no word is near; returns DST. */
 const char *pf_similar_hint(const struct pf_similar *s, char dst[PF_SIMILAR_TEXT]);
 
-/* The user's home directory. */
+/* PATH, which need not exist, below the working directory if it is relative.  The caller frees
+ * it; NULL: no memory, or the working directory was removed. */
+char *pf_absolute_path(const char *path);
 
 /*
  * The home directory of the effective user, an absolute path: $HOME, unless it is not

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors: an errno, a sentence, and the names of errnos and of PJRT's codes. */
+/* Errors: an errno, a sentence of clean UTF-8, the names of errnos and of PJRT's codes. */
 #define _GNU_SOURCE 1
 #include <assert.h>
 #include <errno.h>
@@ -10,6 +10,52 @@
 #include <string.h>
 
 #include "pjrtfs/base.h"
+
+/* --- UTF-8 ---------------------------------------------------------------------------- */
+
+size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret)
+{
+	const unsigned char *s = (const unsigned char *)str;
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	uint32_t c = s[0];
+	size_t n, i;
+
+	if (c < 0x80)
+		n = 1;
+	else if (c >= 0xc2 && c < 0xe0)
+		n = 2, c &= 0x1f;
+	else if (c >= 0xe0 && c < 0xf0)
+		n = 3, c &= 0x0f;
+	else if (c >= 0xf0 && c < 0xf5)
+		n = 4, c &= 0x07;
+	else
+		return 0;
+	if (n > len)
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		return 0;
+	*ret = c;
+	return n;
+}
+
+bool pf_utf8_valid(const char *str, size_t len)
+{
+	uint32_t c;
+
+	for (size_t at = 0, n; at < len; at += n) {
+		n = pf_utf8_char(str + at, len - at, &c);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+/* --- sentences ------------------------------------------------------------------------ */
 
 /* Characters that end a line or move a terminal's cursor: C0, DEL, C1, and Unicode's own. */
 static bool is_control(uint32_t c)
@@ -49,18 +95,12 @@ size_t pf_err_clean(char *text, size_t len)
 /* Drop a character that the end of the buffer cut in two, which would become a '?'. */
 static size_t whole_chars(const char *text, size_t len)
 {
-	size_t i = len, tail = 0;
+	size_t i = len;
+	uint32_t c;
 
-	while (i > 0 && tail < 4 && ((unsigned char)text[i - 1] & 0xc0) == 0x80) {
+	while (i > 0 && len - i < 4 && ((unsigned char)text[i - 1] & 0xc0) == 0x80)
 		i--;
-		tail++;
-	}
-	if (i == 0)
-		return len;
-	unsigned char c = (unsigned char)text[i - 1];
-	size_t need = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
-
-	return tail < need ? i - 1 : len;
+	return i > 0 && !pf_utf8_char(text + i - 1, len - i + 1, &c) ? i - 1 : len;
 }
 
 /* Make LEN bytes of TEXT, which has PF_ERR_TEXT, a pf_err's text; its length is returned. */
@@ -133,24 +173,16 @@ int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 	va_start(ap, fmt);
 	size_t len = print_clean(text, fmt, ap);
 	va_end(ap);
-	size_t old = strnlen(err->text, PF_ERR_TEXT - 1);
-	size_t room = PF_ERR_TEXT - 1 - len;
-
-	if (room < 2) {
-		old = 0;
-	} else {
-		memcpy(text + len, ": ", 2);
-		len += 2;
-		room -= 2;
-		if (old > room)
-			old = whole_chars(err->text, room);
-	}
-	memcpy(text + len, err->text, old);
-	text[len + old] = '\0';
-	memcpy(err->text, text, len + old + 1);
+	len += (size_t)snprintf(text + len, sizeof(text) - len, ": %s", err->text);
+	if (len >= sizeof(text))
+		len = whole_chars(text, sizeof(text) - 1);
+	memcpy(err->text, text, len);
+	err->text[len] = '\0';
 	err->code = code;
 	return code;
 }
+
+/* --- names ---------------------------------------------------------------------------- */
 
 const char *pf_errno_name(int code)
 {

@@ -1,10 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What users write and have: sizes, words that are nearly right, paths, their home. */
 #include <ctype.h>
-#include <stdbool.h>
+#include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "pjrtfs/base.h"
+
+/* --- sizes ---------------------------------------------------------------------------- */
+
+int pf_size_parse(const char *text, uint64_t *ret, struct pf_err *err)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	unsigned shift = 0;
+	char *end;
+	uint64_t n;
+
+	if (!strcmp(text, "max")) {
+		*ret = UINT64_MAX;
+		return 0;
+	}
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || errno)
+		goto bad;
+	unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned)(unit - units + 1);
+		end++;
+		if (!strcasecmp(end, "iB") || !strcasecmp(end, "B"))
+			end += strlen(end);
+	}
+	if (*end || n > (UINT64_C(1) << 60) >> shift)
+		goto bad;
+	*ret = n << shift;
+	return 0;
+bad:
+	return pf_err_set(err, -EINVAL,
+			  "expected a size in bytes, as in 512M or 2G, or the word max, "
+			  "found %s",
+			  text);
+}
+
+/* --- words ---------------------------------------------------------------------------- */
 
 /* No key is longer. */
 enum { MAX_WORD = 64 };
@@ -84,4 +128,37 @@ const char *pf_similar_hint(const struct pf_similar *s, char dst[PF_SIMILAR_TEXT
 	if (s->best)
 		snprintf(dst, PF_SIMILAR_TEXT, " (did you mean \"%s\"?)", s->best);
 	return dst;
+}
+
+/* --- paths ---------------------------------------------------------------------------- */
+
+char *pf_absolute_path(const char *path)
+{
+	pf_autofree char *cwd = *path == '/' ? strdup("") : getcwd(NULL, 0);
+	char *whole;
+
+	if (!cwd || asprintf(&whole, "%s%s%s", cwd, *cwd ? "/" : "", path) < 0)
+		return NULL;
+	return whole;
+}
+
+static bool is_of_another_user(const char *dir)
+{
+	struct stat st;
+
+	return stat(dir, &st) == 0 && st.st_uid != geteuid();
+}
+
+char *pf_home_dir(void)
+{
+	const char *home = getenv("HOME");
+	const struct passwd *user = NULL;
+
+	if (home && *home != '/')
+		home = NULL;
+	if (!home || is_of_another_user(home))
+		user = getpwuid(geteuid());
+	if (user && *user->pw_dir == '/')
+		home = user->pw_dir;
+	return home ? strdup(home) : NULL;
 }

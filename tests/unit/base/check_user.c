@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users write: sizes, words that are nearly right, paths; and their home. */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pjrtfs/base.h"
+#include "unit.h"
+
+/* --- sizes --------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *text;
+	uint64_t bytes;
+} good[] = {
+	{ "0", 0 },
+	{ "1", 1 },
+	{ "2147483648", UINT64_C(2147483648) },
+	{ "1K", 1024 },
+	{ "1k", 1024 },
+	{ "3M", 3 << 20 },
+	{ "2G", UINT64_C(2) << 30 },
+	{ "2GiB", UINT64_C(2) << 30 },
+	{ "2gb", UINT64_C(2) << 30 },
+	{ "1T", UINT64_C(1) << 40 },
+	{ "1048576T", UINT64_C(1) << 60 },
+	{ "1152921504606846976", UINT64_C(1) << 60 },
+	{ "max", UINT64_MAX },
+};
+
+START_TEST(good_sizes)
+{
+	uint64_t n = 7;
+
+	ck_assert_int_eq(pf_size_parse(good[_i].text, &n, NULL), 0);
+	ck_assert_uint_eq(n, good[_i].bytes);
+}
+END_TEST
+
+static const char *const bad[] = { "",
+				   "x",
+				   "-1",
+				   "+1",
+				   " 1",
+				   "1 ",
+				   "1X",
+				   "1KK",
+				   "1Ki",
+				   "1.5G",
+				   "0x10",
+				   "MAX",
+				   "maxi",
+				   "1048577T",
+				   "1152921504606846977",
+				   "99999999999999999999",
+				   "G",
+				   "1iB" };
+
+START_TEST(bad_sizes)
+{
+	struct pf_err err = PF_ERR_INIT;
+	uint64_t n = 7;
+
+	ck_assert_msg(pf_size_parse(bad[_i], &n, &err) == -EINVAL, "'%s'", bad[_i]);
+	ck_assert_uint_eq(n, 7);
+	ck_assert_str_ne(err.text, "");
+}
+END_TEST
+
+/* --- words --------------------------------------------------------------------------------- */
+
+static const char *const known[] = { "executable", "inputs",   "outputs",
+				     "donate",     "device",   "memory_limit",
+				     "op",         "no_cache", NULL };
+
+static const struct {
+	const char *word, *meant; /* NULL: none */
+} words[] = {
+	{ "exec", "executable" },       /* a beginning */
+	{ "executalbe", "executable" }, /* swapped */
+	{ "input", "inputs" },
+	{ "inptus", "inputs" },
+	{ "output", "outputs" },
+	{ "outputss", "outputs" },
+	{ "devise", "device" },
+	{ "Device", "device" },
+	{ "memory-limits", "memory_limit" },
+	{ "memory_limt", "memory_limit" },
+	{ "no-cahce", "no_cache" },
+	{ "de", NULL }, /* the beginning of several, and too short to decide */
+	{ "", NULL },
+	{ "x", NULL },
+	{ "oq", NULL }, /* one of two letters */
+	{ "iterations", NULL },
+	{ "steps", NULL },
+	{ "a word that is far longer than any of the keys that there are in any file",
+	  NULL },
+};
+
+START_TEST(finds_similar_words)
+{
+	struct pf_similar s = { .word = words[_i].word };
+	char text[PF_SIMILAR_TEXT], want[PF_SIMILAR_TEXT] = "";
+
+	pf_similar_try_all(&s, known);
+	if (!words[_i].meant) {
+		ck_assert_msg(!s.best, "%s: %s", s.word, s.best);
+	} else {
+		ck_assert_msg(s.best && !strcmp(s.best, words[_i].meant), "%s: %s",
+			      s.word, s.best ? s.best : "nothing");
+		snprintf(want, sizeof(want), " (did you mean \"%s\"?)", words[_i].meant);
+	}
+	ck_assert_str_eq(pf_similar_hint(&s, text), want);
+}
+END_TEST
+
+/* The most similar word, in any order of the list. */
+START_TEST(takes_the_most_similar_word)
+{
+	static const char *const forth[] = { "outputs", "output", NULL };
+	static const char *const back[] = { "output", "outputs", NULL };
+	struct pf_similar a = { .word = "outputss" }, b = { .word = "outputss" };
+
+	pf_similar_try_all(&a, forth);
+	pf_similar_try_all(&b, back);
+	ck_assert_str_eq(a.best, "outputs");
+	ck_assert_str_eq(b.best, "outputs");
+	ck_assert_uint_eq(a.distance, 1);
+}
+END_TEST
+
+/* --- paths --------------------------------------------------------------------------------- */
+
+START_TEST(a_relative_path_is_below_the_working_directory)
+{
+	char *relative, *absolute;
+
+	ck_assert_int_eq(chdir("/usr"), 0);
+	relative = pf_absolute_path("a/../b");
+	absolute = pf_absolute_path("/c/d");
+	ck_assert_str_eq(relative, "/usr/a/../b");
+	ck_assert_str_eq(absolute, "/c/d");
+	free(relative);
+	free(absolute);
+}
+END_TEST
+
+static char dir[] = "/tmp/check_user.XXXXXX";
+
+static void expect(const char *said, const char *want)
+{
+	char *home;
+
+	if (said)
+		setenv("HOME", said, 1);
+	else
+		unsetenv("HOME");
+	home = pf_home_dir();
+	ck_assert_pstr_eq(home, want);
+	free(home);
+}
+
+START_TEST(the_environment_names_the_home)
+{
+	expect(dir, dir);
+	expect("/nonexistent", "/nonexistent");
+}
+END_TEST
+
+START_TEST(another_users_home_is_from_the_user_database)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	char *home = user ? strdup(user->pw_dir) : NULL;
+
+	expect(NULL, home);
+	expect("", home);
+	expect("relative", home);
+	/* Another user's: root can create one, other users have "/". */
+	if (geteuid() == 0)
+		ck_assert_int_eq(chown(dir, 12345, 12345), 0);
+	expect(geteuid() == 0 ? dir : "/", home);
+	if (geteuid() == 0)
+		ck_assert_int_eq(chown(dir, 0, 0), 0);
+	free(home);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("user");
+	TCase *tc = tcase_create("core");
+	int status;
+
+	if (!mkdtemp(dir))
+		return EXIT_FAILURE;
+	unit_add_cases(tc, good_sizes, good);
+	unit_add_cases(tc, bad_sizes, bad);
+	unit_add_cases(tc, finds_similar_words, words);
+	tcase_add_test(tc, takes_the_most_similar_word);
+	tcase_add_test(tc, a_relative_path_is_below_the_working_directory);
+	tcase_add_test(tc, the_environment_names_the_home);
+	tcase_add_test(tc, another_users_home_is_from_the_user_database);
+	suite_add_tcase(s, tc);
+	status = unit_run(s);
+	rmdir(dir);
+	return status;
+}
