@@ -47,8 +47,8 @@ int pf_json_bad(struct pf_json_reader *rd, const char *want);
 int pf_json_expect(struct pf_json_reader *rd, char c, const char *want);
 
 /*
- * Step to the next member of an object or an array: 1; behind its CLOSE, which is '}' or
- * ']': 0; -EINVAL if neither is there.  *FIRST: no member came before, so no comma is
+ * Step to the next member of an object or an array, over the spaces before it: 1; behind its
+ * CLOSE, which is '}' or ']': 0; -EINVAL if neither is there.  *FIRST: no member came before, so no comma is
  * expected; it becomes false.
  */
 int pf_json_next(struct pf_json_reader *rd, char close, bool *first);
@@ -65,6 +65,10 @@ int pf_json_string(struct pf_json_reader *rd, struct pf_buf *out, const char *wa
  * exponent; -EOVERFLOW: beyond 2^63-1.
  */
 int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want);
+
+/* Step over a value of any type, which becomes *RET, the caller's (null: NULL).  0; -EINVAL,
+ * -ENOMEM: as pf_json_parse, and *RET is NULL. */
+int pf_json_value(struct pf_json_reader *rd, struct json_object **ret);
 
 /* --- objects ------------------------------------------------------------------------ */
 

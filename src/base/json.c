@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -68,6 +69,7 @@ int pf_json_next(struct pf_json_reader *rd, char close, bool *first)
 		if (r < 0)
 			return r;
 	}
+	skip_space(rd);
 	*first = false;
 	return 1;
 }
@@ -86,19 +88,14 @@ static size_t put_utf8(char *dst, uint32_t c)
 /* Four digits at the reader's place, which is behind "\u". */
 static int read_hex(struct pf_json_reader *rd, uint32_t *ret)
 {
-	uint32_t c = 0;
+	char digits[5] = "";
 
-	for (int i = 0; i < 4; i++, rd->p++) {
-		char d = rd->p < rd->end ? *rd->p : '\0';
-
-		if (d >= '0' && d <= '9')
-			c = c << 4 | (uint32_t)(d - '0');
-		else if ((d | 32) >= 'a' && (d | 32) <= 'f')
-			c = c << 4 | (uint32_t)((d | 32) - 'a' + 10);
-		else
+	for (int i = 0; i < 4; i++) {
+		if (rd->p == rd->end || !isxdigit((unsigned char)*rd->p))
 			return pf_json_bad(rd, "four hexadecimal digits");
+		digits[i] = *rd->p++;
 	}
-	*ret = c;
+	*ret = (uint32_t)strtoul(digits, NULL, 16);
 	return 0;
 }
 
@@ -132,28 +129,24 @@ static int read_code(struct pf_json_reader *rd, uint32_t *ret)
 
 static int read_escape(struct pf_json_reader *rd, struct pf_buf *out)
 {
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	static const char from[] = "\"\\/bfnrtu", to[] = "\"\\/\b\f\n\r\t";
 	const char *at;
 	char text[4];
 	uint32_t c = 0;
-	int r;
+	int r = 0;
 
-	if (rd->end - rd->p < 2 || !rd->p[1])
+	at = rd->end - rd->p < 2 || !rd->p[1] ? NULL : strchr(from, rd->p[1]);
+	if (!at)
 		return pf_json_bad(rd, "an escape sequence");
-	at = strchr(from, rd->p[1]);
-	if (at) {
+	if (*at == 'u') {
+		r = read_code(rd, &c);
+	} else {
 		rd->p += 2;
 		c = (unsigned char)to[at - from];
-	} else if (rd->p[1] == 'u') {
-		r = read_code(rd, &c);
-		if (r < 0)
-			return r;
-	} else {
-		return pf_json_bad(rd, "an escape sequence");
 	}
-	if (out)
+	if (r == 0 && out)
 		pf_buf_append(out, text, put_utf8(text, c));
-	return 0;
+	return r;
 }
 
 /* Step over characters that stand for themselves. */
@@ -230,208 +223,183 @@ int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want)
 
 /* --- objects of json-c -------------------------------------------------------------- */
 
-struct builder {
-	struct pf_json_reader rd;
-	struct pf_buf
-		words; /* the keys around the value that is read, and its own text */
-	unsigned depth;
-};
-
-static int build(struct builder *b, struct json_object **ret);
-
-static int no_memory(struct builder *b)
+static int no_memory(struct pf_json_reader *rd)
 {
-	return pf_err_set(b->rd.err, -ENOMEM, "no memory for JSON");
+	return pf_err_set(rd->err, -ENOMEM, "no memory for JSON");
 }
 
-/* A member that begins with its KEY at that place of the words, for the object O. */
-static int build_member(struct builder *b, size_t key, struct json_object *o)
+/* Step over a KEY that O has not, and its colon. */
+static int read_key(struct pf_json_reader *rd, struct json_object *o, struct pf_buf *key)
 {
-	const char *start;
-	struct json_object *value = NULL;
-	int r;
+	const char *start = rd->p;
+	int r = pf_json_string(rd, key, "a key in double quotes");
 
-	skip_space(&b->rd);
-	start = b->rd.p;
-	r = pf_json_string(&b->rd, &b->words, "a key in double quotes");
 	if (r < 0)
 		return r;
-	if (json_object_object_get_ex(o, b->words.data + key, NULL)) {
-		b->rd.p = start;
-		return pf_err_set(b->rd.err, -EINVAL, "the key \"%.100s\" is given twice",
-				  b->words.data + key);
+	if (json_object_object_get_ex(o, key->data, NULL)) {
+		rd->p = start;
+		return pf_err_set(rd->err, -EINVAL, "the key \"%.100s\" is given twice",
+				  key->data);
 	}
-	pf_buf_append(&b->words, "", 1);
-	if (b->words.failed)
-		return no_memory(b);
-	r = pf_json_expect(&b->rd, ':', "a colon");
-	if (r == 0)
-		r = build(b, &value);
-	if (r == 0 && json_object_object_add(o, b->words.data + key, value))
-		r = no_memory(b);
-	if (r < 0)
-		json_object_put(value);
-	return r;
+	return pf_json_expect(rd, ':', "a colon");
 }
 
-static int build_element(struct builder *b, struct json_object *array)
-{
-	struct json_object *value = NULL;
-	int r = build(b, &value);
+static int build(struct pf_json_reader *rd, unsigned depth, struct json_object **ret);
 
-	if (r == 0 && json_object_array_add(array, value))
-		r = no_memory(b);
-	if (r < 0)
-		json_object_put(value);
-	return r;
-}
-
-static int build_members(struct builder *b, struct json_object **ret)
+static int build_members(struct pf_json_reader *rd, unsigned depth,
+			 struct json_object **ret)
 {
-	bool is_object = *b->rd.p == '{', first = true;
-	size_t words = b->words.len;
+	bool is_object = *rd->p == '{', first = true;
 	int r;
 
-	if (b->depth == PF_JSON_DEPTH)
-		return pf_json_bad(&b->rd, "at most 64 brackets within each other");
-	b->rd.p++;
-	b->depth++;
+	if (depth == PF_JSON_DEPTH)
+		return pf_json_bad(rd, "at most 64 brackets within each other");
+	rd->p++;
 	*ret = is_object ? json_object_new_object() : json_object_new_array();
 	if (!*ret)
-		return no_memory(b);
-	while ((r = pf_json_next(&b->rd, is_object ? '}' : ']', &first)) > 0) {
-		r = is_object ? build_member(b, words, *ret) : build_element(b, *ret);
-		b->words.len = words;
-		if (r < 0)
+		return no_memory(rd);
+	while ((r = pf_json_next(rd, is_object ? '}' : ']', &first)) > 0) {
+		pf_autobuf struct pf_buf key = PF_BUF_INIT;
+		struct json_object *value = NULL;
+
+		r = is_object ? read_key(rd, *ret, &key) : 0;
+		if (r == 0)
+			r = build(rd, depth + 1, &value);
+		if (r == 0 && (is_object ? json_object_object_add(*ret, key.data, value)
+					 : json_object_array_add(*ret, value)))
+			r = no_memory(rd);
+		if (r < 0) {
+			json_object_put(value);
 			return r;
+		}
 	}
-	b->depth--;
 	return r;
 }
 
-/* The end of the digits at P, of which there must be one. */
-static const char *skip_digits(struct builder *b, const char *p)
+/* The end of the digits at P; NULL: there is none. */
+static const char *skip_digits(const struct pf_json_reader *rd, const char *p)
 {
 	const char *start = p;
 
-	while (is_digit(&b->rd, p))
+	while (is_digit(rd, p))
 		p++;
 	return p > start ? p : NULL;
 }
 
-static int build_number(struct builder *b, struct json_object **ret)
+static int build_number(struct pf_json_reader *rd, struct json_object **ret)
 {
-	const char *start = b->rd.p, *digits = start + (*start == '-'), *p, *text;
-	size_t at = b->words.len;
+	const char *digits = rd->p + (*rd->p == '-'), *p = skip_digits(rd, digits);
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	bool whole = true;
 	uint64_t n;
 
-	p = skip_digits(b, digits);
 	if (p && *digits == '0')
 		p = digits + 1;
-	if (p && p < b->rd.end && *p == '.') {
+	if (p && p < rd->end && *p == '.') {
 		whole = false;
-		p = skip_digits(b, p + 1);
+		p = skip_digits(rd, p + 1);
 	}
-	if (p && p < b->rd.end && (*p == 'e' || *p == 'E')) {
+	if (p && p < rd->end && (*p == 'e' || *p == 'E')) {
 		whole = false;
 		p++;
-		p = skip_digits(b, p + (p < b->rd.end && (*p == '+' || *p == '-')));
+		p = skip_digits(rd, p + (p < rd->end && (*p == '+' || *p == '-')));
 	}
 	if (!p)
-		return pf_json_bad(&b->rd, "a number");
-	pf_buf_append(&b->words, start, (size_t)(p - start));
-	if (b->words.failed)
-		return no_memory(b);
-	text = b->words.data + at;
+		return pf_json_bad(rd, "a number");
+	pf_buf_append(&text, rd->p, (size_t)(p - rd->p));
+	if (text.failed)
+		return no_memory(rd);
 	errno = 0;
 	if (!whole) {
-		*ret = json_object_new_double_s(strtod(text, NULL), text);
-	} else if (*start == '-') {
-		*ret = json_object_new_int64(strtoll(text, NULL, 10));
+		*ret = json_object_new_double_s(strtod(text.data, NULL), text.data);
+	} else if (*text.data == '-') {
+		*ret = json_object_new_int64(strtoll(text.data, NULL, 10));
 	} else {
-		n = strtoull(text, NULL, 10);
+		n = strtoull(text.data, NULL, 10);
 		*ret = n > INT64_MAX ? json_object_new_uint64(n)
 				     : json_object_new_int64((int64_t)n);
 	}
 	if (whole && errno == ERANGE)
-		return pf_json_bad(&b->rd, "an integer of at most 64 bits");
-	b->rd.p = p;
-	b->words.len = at;
-	return *ret ? 0 : no_memory(b);
+		return pf_json_bad(rd, "an integer of at most 64 bits");
+	rd->p = p;
+	return *ret ? 0 : no_memory(rd);
 }
 
-static int build_string(struct builder *b, struct json_object **ret)
+static int build_string(struct pf_json_reader *rd, struct json_object **ret)
 {
-	size_t at = b->words.len;
-	int r = pf_json_string(&b->rd, &b->words, "a value");
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	int r = pf_json_string(rd, &text, "a value");
 
 	if (r < 0)
 		return r;
-	*ret = json_object_new_string_len(b->words.data + at, (int)(b->words.len - at));
-	b->words.len = at;
-	return *ret ? 0 : no_memory(b);
+	*ret = json_object_new_string_len(text.data, (int)text.len);
+	return *ret ? 0 : no_memory(rd);
 }
 
-static int build_literal(struct builder *b, struct json_object **ret)
+static int build_literal(struct pf_json_reader *rd, struct json_object **ret)
 {
 	static const char *const names[] = { "null", "false", "true" };
 
 	for (int i = 0; i < 3; i++) {
 		size_t n = strlen(names[i]);
 
-		if ((size_t)(b->rd.end - b->rd.p) < n || memcmp(b->rd.p, names[i], n))
+		if ((size_t)(rd->end - rd->p) < n || memcmp(rd->p, names[i], n))
 			continue;
-		b->rd.p += n;
+		rd->p += n;
 		*ret = i ? json_object_new_boolean(i == 2) : NULL;
-		return *ret || !i ? 0 : no_memory(b);
+		return *ret || !i ? 0 : no_memory(rd);
 	}
-	return pf_json_bad(&b->rd, "a value");
+	return pf_json_bad(rd, "a value");
 }
 
-/* The value at the reader's place; *RET is the caller's, also on failure. */
-static int build(struct builder *b, struct json_object **ret)
+/* The value at the reader's place, within DEPTH others; *RET is the caller's, also on failure. */
+static int build(struct pf_json_reader *rd, unsigned depth, struct json_object **ret)
 {
 	*ret = NULL;
-	skip_space(&b->rd);
-	if (b->rd.p == b->rd.end)
-		return pf_json_bad(&b->rd, "a value");
-	switch (*b->rd.p) {
+	skip_space(rd);
+	switch (rd->p < rd->end ? *rd->p : '\0') {
 	case '{':
 	case '[':
-		return build_members(b, ret);
+		return build_members(rd, depth, ret);
 	case '"':
-		return build_string(b, ret);
+		return build_string(rd, ret);
 	case '-':
 	case '0' ... '9':
-		return build_number(b, ret);
+		return build_number(rd, ret);
 	default:
-		return build_literal(b, ret);
+		return build_literal(rd, ret);
 	}
+}
+
+int pf_json_value(struct pf_json_reader *rd, struct json_object **ret)
+{
+	int r = build(rd, 0, ret);
+
+	if (r < 0) {
+		json_object_put(*ret);
+		*ret = NULL;
+	}
+	return r;
 }
 
 int pf_json_parse_at(const char *text, size_t len, struct json_object **ret,
 		     size_t *ret_off, struct pf_err *err)
 {
-	struct builder b = { .rd = { text, text, text + len, SIZE_MAX, err } };
+	struct pf_json_reader rd = { text, text, text + len, SIZE_MAX, err };
 	int r;
 
 	*ret = NULL;
-	skip_space(&b.rd);
-	if (b.rd.p == b.rd.end || *b.rd.p != '{')
-		r = pf_json_bad(&b.rd, "a JSON object");
-	else
-		r = build(&b, ret);
-	if (r == 0)
-		skip_space(&b.rd);
-	if (r == 0 && b.rd.p < b.rd.end)
-		r = pf_json_bad(&b.rd, "nothing behind the JSON object");
+	skip_space(&rd);
+	r = rd.p < rd.end && *rd.p == '{' ? pf_json_value(&rd, ret)
+					  : pf_json_bad(&rd, "a JSON object");
+	skip_space(&rd);
+	if (r == 0 && rd.p < rd.end)
+		r = pf_json_bad(&rd, "nothing behind the JSON object");
 	if (r < 0) {
 		json_object_put(*ret);
 		*ret = NULL;
 	}
-	pf_buf_release(&b.words);
-	*ret_off = (size_t)(b.rd.p - text);
+	*ret_off = (size_t)(rd.p - text);
 	return r;
 }
 
@@ -510,34 +478,31 @@ struct json_object *pf_json_copy(struct json_object *o)
 	return copy;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 struct json_object *pf_json_sorted(struct json_object *o)
 {
-	pf_autofree const char **keys =
-		calloc((size_t)json_object_object_length(o) + 1, sizeof(*keys));
-	struct json_object *sorted = keys ? json_object_new_object() : NULL;
-	struct json_object *copy, *value;
-	size_t n = 0;
+	struct json_object *sorted = json_object_new_object(), *value, *copy;
+	const char *last = NULL;
 
-	if (!sorted)
-		return NULL;
-	json_object_object_foreach(o, key, unused) {
-		(void)unused;
-		keys[n++] = key;
-	}
-	qsort(keys, n, sizeof(*keys), compare_names);
-	for (size_t i = 0; i < n; i++) {
-		json_object_object_get_ex(o, keys[i], &value);
+	/* The least key after LAST, until there is none. */
+	while (sorted) {
+		const char *next = NULL;
+
+		json_object_object_foreach(o, key, unused) {
+			(void)unused;
+			if ((!last || strcmp(key, last) > 0) &&
+			    (!next || strcmp(key, next) < 0))
+				next = key;
+		}
+		if (!next)
+			break;
+		json_object_object_get_ex(o, next, &value);
 		copy = pf_json_copy(value);
-		if ((value && !copy) || json_object_object_add(sorted, keys[i], copy)) {
+		if ((value && !copy) || json_object_object_add(sorted, next, copy)) {
 			json_object_put(copy);
 			json_object_put(sorted);
 			return NULL;
 		}
+		last = next;
 	}
 	return sorted;
 }

@@ -112,18 +112,42 @@ START_TEST(values_that_json_cannot_hold_are_refused)
 }
 END_TEST
 
+START_TEST(values_follow_each_other)
+{
+	static const char text[] = " {\"a\":[1,null]} , null\"b\"x";
+	struct pf_json_reader rd = { text, text, text + strlen(text), 1, NULL };
+	struct json_object *o;
+
+	ck_assert_int_eq(pf_json_value(&rd, &o), 0);
+	ck_assert_str_eq(pf_json_text(o), "{\"a\":[1,null]}");
+	json_object_put(o);
+	ck_assert_int_eq(pf_json_expect(&rd, ',', "a comma"), 0);
+	ck_assert_int_eq(pf_json_value(&rd, &o), 0);
+	ck_assert_ptr_null(o);
+	ck_assert_int_eq(pf_json_value(&rd, &o), 0);
+	ck_assert_str_eq(json_object_get_string(o), "b");
+	json_object_put(o);
+	ck_assert_int_eq(pf_json_value(&rd, &o), -EINVAL);
+	ck_assert_ptr_null(o);
+	ck_assert_str_eq(rd.p, "x");
+}
+END_TEST
+
 START_TEST(copies_share_nothing)
 {
 	struct json_object *copy, *sorted;
 
 	pf_json_add_string(object, "b", "a/\"\xc3\xa9");
 	pf_json_add_int(object, "a", -7);
+	json_object_object_add(object, "", NULL);
 	copy = pf_json_copy(object);
 	sorted = pf_json_sorted(object);
 	json_object_object_del(object, "a");
-	ck_assert_str_eq(pf_json_text(object), "{\"b\":\"a/\\\"\xc3\xa9\"}");
-	ck_assert_str_eq(pf_json_text(copy), "{\"b\":\"a/\\\"\xc3\xa9\",\"a\":-7}");
-	ck_assert_str_eq(pf_json_text(sorted), "{\"a\":-7,\"b\":\"a/\\\"\xc3\xa9\"}");
+	ck_assert_str_eq(pf_json_text(object), "{\"b\":\"a/\\\"\xc3\xa9\",\"\":null}");
+	ck_assert_str_eq(pf_json_text(copy),
+			 "{\"b\":\"a/\\\"\xc3\xa9\",\"a\":-7,\"\":null}");
+	ck_assert_str_eq(pf_json_text(sorted),
+			 "{\"\":null,\"a\":-7,\"b\":\"a/\\\"\xc3\xa9\"}");
 	json_object_put(copy);
 	json_object_put(sorted);
 }
@@ -150,6 +174,7 @@ int main(void)
 	unit_add_cases(tc, seconds_have_nine_decimals, durations);
 	tcase_add_test(tc, times_keep_their_nanoseconds);
 	unit_add_cases(tc, values_that_json_cannot_hold_are_refused, objects);
+	tcase_add_test(tc, values_follow_each_other);
 	tcase_add_test(tc, copies_share_nothing);
 	tcase_add_test(tc, a_line_ends_in_a_newline);
 	suite_add_tcase(s, tc);
