@@ -168,17 +168,6 @@ const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 struct json_object *pf_shape_json(const struct pf_shape *shape);
 
 /*
- * Parse the extents that a user wrote, TEXT of LEN bytes: "2,3", "[2,3]", "(2, 3)",
- * "(2,)"; "", "[]" and "()" are a scalar's.  Spaces are allowed around numbers, commas
- * and brackets; a comma after the last number only in brackets.  *RET is changed on
- * success only.
- * -EINVAL: anything else, a negative extent, leading zeros, more than PF_MAX_RANK extents;
- * -EOVERFLOW: an extent or, as in pf_shape_count, the product beyond 2^63-1.
- */
-int pf_shape_parse(const char *text, size_t len, struct pf_shape *ret,
-		   struct pf_err *err);
-
-/*
  * Copy an array from column-major (Fortran) order SRC to row-major DST.  Both hold
  * product(dims) elements of SIZE bytes and do not overlap.  Blocks for the copy's time.
  */

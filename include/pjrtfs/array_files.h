@@ -176,9 +176,11 @@ struct pf_text_check {
 int pf_text_check(struct pf_text_check *check, const char *src, size_t len,
 		  enum pf_dtype want, struct pf_err *err);
 
-/* Convert a value to and from the floating types smaller than 32 bits: F16, BF16, all F8
- * and F4 kinds.  Encoding rounds to nearest even. */
+/* The value of BITS, the low bits of an element of DTYPE, a real type of less than 32 bits. */
 double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits);
+
+/* The element of DTYPE nearest to VALUE, the even one of two (F8E8M0FNU: the greater): what
+ * is too great becomes infinity, NaN or the greatest number, as DTYPE has them. */
 uint16_t pf_small_float_encode(enum pf_dtype dtype, double value);
 
 #endif

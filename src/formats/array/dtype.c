@@ -160,126 +160,69 @@ struct info {
 	const char *name;     /* PJRT's; in any case also MLIR's for the floats */
 	const char *datatype; /* Open Inference's, or NULL */
 	const char *safetensors;
-	const char *descr; /* NumPy's, for .npy headers */
-	unsigned char size;
-	unsigned char bits;
-	unsigned char xla; /* PrimitiveType */
+	const char *descr;  /* NumPy's, for .npy headers */
+	unsigned char bits; /* 0: arrays cannot have it */
+	unsigned char xla;  /* PrimitiveType */
+	/*
+	 * More names that are read.  NumPy's codes without a byte order ("i8") are left
+	 * out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.
+	 */
+	const char *more;
+	unsigned char since; /* the minor version of the API that introduced it */
 };
 
+/* Names are searched in this order: "i1" is PRED before it is S1. */
 static const struct info infos[PF_DTYPE_COUNT] = {
-	[PF_DTYPE_PRED] = { "PRED", "BOOL", "BOOL", "|b1", 1, 8, 1 },
-	[PF_DTYPE_S8] = { "S8", "INT8", "I8", "|i1", 1, 8, 2 },
-	[PF_DTYPE_S16] = { "S16", "INT16", "I16", "<i2", 2, 16, 3 },
-	[PF_DTYPE_S32] = { "S32", "INT32", "I32", "<i4", 4, 32, 4 },
-	[PF_DTYPE_S64] = { "S64", "INT64", "I64", "<i8", 8, 64, 5 },
-	[PF_DTYPE_U8] = { "U8", "UINT8", "U8", "|u1", 1, 8, 6 },
-	[PF_DTYPE_U16] = { "U16", "UINT16", "U16", "<u2", 2, 16, 7 },
-	[PF_DTYPE_U32] = { "U32", "UINT32", "U32", "<u4", 4, 32, 8 },
-	[PF_DTYPE_U64] = { "U64", "UINT64", "U64", "<u8", 8, 64, 9 },
-	[PF_DTYPE_F16] = { "F16", "FP16", "F16", "<f2", 2, 16, 10 },
-	[PF_DTYPE_F32] = { "F32", "FP32", "F32", "<f4", 4, 32, 11 },
-	[PF_DTYPE_F64] = { "F64", "FP64", "F64", "<f8", 8, 64, 12 },
-	[PF_DTYPE_BF16] = { "BF16", NULL, "BF16", "<V2", 2, 16, 16 },
-	[PF_DTYPE_C64] = { "C64", NULL, "C64", "<c8", 8, 64, 15 },
-	[PF_DTYPE_C128] = { "C128", NULL, "C128", "<c16", 16, 128, 18 },
-	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "F8_E5M2", "|V1", 1, 8, 19 },
-	[PF_DTYPE_F8E4M3FN] = { "F8E4M3FN", NULL, "F8_E4M3", "<V1", 1, 8, 20 },
-	[PF_DTYPE_F8E4M3B11FNUZ] = { "F8E4M3B11FNUZ", NULL, "F8_E4M3B11FNUZ", "<V1", 1, 8,
-				     23 },
-	[PF_DTYPE_F8E5M2FNUZ] = { "F8E5M2FNUZ", NULL, "F8_E5M2FNUZ", "<V1", 1, 8, 24 },
-	[PF_DTYPE_F8E4M3FNUZ] = { "F8E4M3FNUZ", NULL, "F8_E4M3FNUZ", "<V1", 1, 8, 25 },
-	[PF_DTYPE_S4] = { "S4", NULL, "I4", "|i1", 1, 4, 21 },
-	[PF_DTYPE_U4] = { "U4", NULL, "U4", "|u1", 1, 4, 22 },
-	[PF_DTYPE_TOKEN] = { "TOKEN", NULL, NULL, NULL, 0, 0, 17 },
-	[PF_DTYPE_S2] = { "S2", NULL, "I2", "|i1", 1, 2, 26 },
-	[PF_DTYPE_U2] = { "U2", NULL, "U2", "|u1", 1, 2, 27 },
-	[PF_DTYPE_F8E4M3] = { "F8E4M3", NULL, "F8_E4M3IEEE", "<V1", 1, 8, 28 },
-	[PF_DTYPE_F8E3M4] = { "F8E3M4", NULL, "F8_E3M4", "<V1", 1, 8, 29 },
-	[PF_DTYPE_F8E8M0FNU] = { "F8E8M0FNU", NULL, "F8_E8M0", "<V1", 1, 8, 33 },
-	[PF_DTYPE_F4E2M1FN] = { "F4E2M1FN", NULL, "F4", "<V1", 1, 4, 32 },
-	[PF_DTYPE_S1] = { "S1", NULL, "I1", "|i1", 1, 1, 30 },
-	[PF_DTYPE_U1] = { "U1", NULL, "U1", "|u1", 1, 1, 31 },
-};
-
-/*
- * Names that are read in addition to the ones above.  NumPy's codes without a byte order
- * ("i8") are left out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.
- * safetensors' F8_E4M3 is PyTorch's float8_e4m3fn.
- */
-static const struct {
-	const char *name;
-	enum pf_dtype dtype;
-} aliases[] = {
-	{ "bool", PF_DTYPE_PRED },
-	{ "bool_", PF_DTYPE_PRED },
-	{ "i1", PF_DTYPE_PRED },
-	{ "int8", PF_DTYPE_S8 },
-	{ "i8", PF_DTYPE_S8 },
-	{ "int16", PF_DTYPE_S16 },
-	{ "i16", PF_DTYPE_S16 },
-	{ "int32", PF_DTYPE_S32 },
-	{ "i32", PF_DTYPE_S32 },
-	{ "int64", PF_DTYPE_S64 },
-	{ "i64", PF_DTYPE_S64 },
-	{ "uint8", PF_DTYPE_U8 },
-	{ "ui8", PF_DTYPE_U8 },
-	{ "uint16", PF_DTYPE_U16 },
-	{ "ui16", PF_DTYPE_U16 },
-	{ "uint32", PF_DTYPE_U32 },
-	{ "ui32", PF_DTYPE_U32 },
-	{ "uint64", PF_DTYPE_U64 },
-	{ "ui64", PF_DTYPE_U64 },
-	{ "float16", PF_DTYPE_F16 },
-	{ "fp16", PF_DTYPE_F16 },
-	{ "float32", PF_DTYPE_F32 },
-	{ "fp32", PF_DTYPE_F32 },
-	{ "float64", PF_DTYPE_F64 },
-	{ "fp64", PF_DTYPE_F64 },
-	{ "bfloat16", PF_DTYPE_BF16 },
-	{ "complex64", PF_DTYPE_C64 },
-	{ "complex<f32>", PF_DTYPE_C64 },
-	{ "complex128", PF_DTYPE_C128 },
-	{ "complex<f64>", PF_DTYPE_C128 },
-	{ "float8_e5m2", PF_DTYPE_F8E5M2 },
-	{ "F8_E5M2", PF_DTYPE_F8E5M2 },
-	{ "float8_e4m3fn", PF_DTYPE_F8E4M3FN },
-	{ "F8_E4M3", PF_DTYPE_F8E4M3FN },
-	{ "float8_e4m3b11fnuz", PF_DTYPE_F8E4M3B11FNUZ },
-	{ "float8_e5m2fnuz", PF_DTYPE_F8E5M2FNUZ },
-	{ "F8_E5M2FNUZ", PF_DTYPE_F8E5M2FNUZ },
-	{ "float8_e4m3fnuz", PF_DTYPE_F8E4M3FNUZ },
-	{ "F8_E4M3FNUZ", PF_DTYPE_F8E4M3FNUZ },
-	{ "int4", PF_DTYPE_S4 },
-	{ "i4", PF_DTYPE_S4 },
-	{ "uint4", PF_DTYPE_U4 },
-	{ "ui4", PF_DTYPE_U4 },
-	{ "int2", PF_DTYPE_S2 },
-	{ "i2", PF_DTYPE_S2 },
-	{ "uint2", PF_DTYPE_U2 },
-	{ "ui2", PF_DTYPE_U2 },
-	{ "int1", PF_DTYPE_S1 },
-	{ "uint1", PF_DTYPE_U1 },
-	{ "ui1", PF_DTYPE_U1 },
-	{ "float8_e4m3", PF_DTYPE_F8E4M3 },
-	{ "float8_e3m4", PF_DTYPE_F8E3M4 },
-	{ "float8_e8m0fnu", PF_DTYPE_F8E8M0FNU },
-	{ "F8_E8M0", PF_DTYPE_F8E8M0FNU },
-	{ "float4_e2m1fn", PF_DTYPE_F4E2M1FN },
-	{ "F4", PF_DTYPE_F4E2M1FN },
-	{ "F8_E4M3IEEE", PF_DTYPE_F8E4M3 },
-	{ "F8_E3M4", PF_DTYPE_F8E3M4 },
-	{ "F8_E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
+	[PF_DTYPE_PRED] = { "PRED", "BOOL", "BOOL", "|b1", 8, 1, "bool_ i1" },
+	[PF_DTYPE_S8] = { "S8", "INT8", "I8", "|i1", 8, 2 },
+	[PF_DTYPE_S16] = { "S16", "INT16", "I16", "<i2", 16, 3 },
+	[PF_DTYPE_S32] = { "S32", "INT32", "I32", "<i4", 32, 4 },
+	[PF_DTYPE_S64] = { "S64", "INT64", "I64", "<i8", 64, 5 },
+	[PF_DTYPE_U8] = { "U8", "UINT8", "U8", "|u1", 8, 6, "ui8" },
+	[PF_DTYPE_U16] = { "U16", "UINT16", "U16", "<u2", 16, 7, "ui16" },
+	[PF_DTYPE_U32] = { "U32", "UINT32", "U32", "<u4", 32, 8, "ui32" },
+	[PF_DTYPE_U64] = { "U64", "UINT64", "U64", "<u8", 64, 9, "ui64" },
+	[PF_DTYPE_F16] = { "F16", "FP16", "F16", "<f2", 16, 10, "float16" },
+	[PF_DTYPE_F32] = { "F32", "FP32", "F32", "<f4", 32, 11, "float32" },
+	[PF_DTYPE_F64] = { "F64", "FP64", "F64", "<f8", 64, 12, "float64" },
+	[PF_DTYPE_BF16] = { "BF16", NULL, "BF16", "<V2", 16, 16, "bfloat16" },
+	[PF_DTYPE_C64] = { "C64", NULL, "C64", "<c8", 64, 15, "complex64 complex<f32>" },
+	[PF_DTYPE_C128] = { "C128", NULL, "C128", "<c16", 128, 18,
+			    "complex128 complex<f64>" },
+	[PF_DTYPE_F8E5M2] = { "F8E5M2", NULL, "F8_E5M2", "|V1", 8, 19, "float8_e5m2" },
+	[PF_DTYPE_F8E4M3FN] = { "F8E4M3FN", NULL, "F8_E4M3", "<V1", 8, 20,
+				"float8_e4m3fn" },
+	[PF_DTYPE_F8E4M3B11FNUZ] = { "F8E4M3B11FNUZ", NULL, "F8_E4M3B11FNUZ", "<V1", 8,
+				     23, "float8_e4m3b11fnuz" },
+	[PF_DTYPE_F8E5M2FNUZ] = { "F8E5M2FNUZ", NULL, "F8_E5M2FNUZ", "<V1", 8, 24,
+				  "float8_e5m2fnuz" },
+	[PF_DTYPE_F8E4M3FNUZ] = { "F8E4M3FNUZ", NULL, "F8_E4M3FNUZ", "<V1", 8, 25,
+				  "float8_e4m3fnuz" },
+	[PF_DTYPE_S4] = { "S4", NULL, "I4", "|i1", 4, 21, "int4" },
+	[PF_DTYPE_U4] = { "U4", NULL, "U4", "|u1", 4, 22, "uint4 ui4" },
+	[PF_DTYPE_TOKEN] = { .name = "TOKEN", .xla = 17 },
+	[PF_DTYPE_S2] = { "S2", NULL, "I2", "|i1", 2, 26, "int2" },
+	[PF_DTYPE_U2] = { "U2", NULL, "U2", "|u1", 2, 27, "uint2 ui2" },
+	[PF_DTYPE_F8E4M3] = { "F8E4M3", NULL, "F8_E4M3IEEE", "<V1", 8, 28,
+			      "float8_e4m3" },
+	[PF_DTYPE_F8E3M4] = { "F8E3M4", NULL, "F8_E3M4", "<V1", 8, 29, "float8_e3m4" },
+	[PF_DTYPE_F8E8M0FNU] = { "F8E8M0FNU", NULL, "F8_E8M0", "<V1", 8, 33,
+				 "float8_e8m0fnu", 63 },
+	[PF_DTYPE_F4E2M1FN] = { "F4E2M1FN", NULL, "F4", "<V1", 4, 32, "float4_e2m1fn",
+				63 },
+	[PF_DTYPE_S1] = { "S1", NULL, "I1", "|i1", 1, 30, "int1", 94 },
+	[PF_DTYPE_U1] = { "U1", NULL, "U1", "|u1", 1, 31, "uint1 ui1", 94 },
 };
 
 bool pf_dtype_valid(int dtype)
 {
 	return dtype > PF_DTYPE_INVALID && dtype < PF_DTYPE_COUNT &&
-	       infos[dtype].size > 0;
+	       infos[dtype].bits > 0;
 }
 
 size_t pf_dtype_size(enum pf_dtype dtype)
 {
-	return pf_dtype_valid((int)dtype) ? infos[dtype].size : 0;
+	return (pf_dtype_bits(dtype) + 7) / 8;
 }
 
 unsigned pf_dtype_bits(enum pf_dtype dtype)
@@ -303,28 +246,13 @@ enum pf_dtype_kind pf_dtype_kind(enum pf_dtype dtype)
 	}
 }
 
-/* The minor version of the API that introduced a type. */
-static int since(enum pf_dtype dtype)
-{
-	switch (dtype) {
-	case PF_DTYPE_F8E8M0FNU:
-	case PF_DTYPE_F4E2M1FN:
-		return 63;
-	case PF_DTYPE_S1:
-	case PF_DTYPE_U1:
-		return 94;
-	default:
-		return 0;
-	}
-}
-
 int pf_dtype_check(enum pf_dtype dtype, int major, int minor, struct pf_err *err)
 {
-	if (major > 0 || minor >= since(dtype))
+	if (major > 0 || minor >= infos[dtype].since)
 		return 0;
 	return pf_err_set(err, -EOPNOTSUPP,
 			  "the plugin speaks PJRT %d.%d, element type %s needs 0.%d",
-			  major, minor, pf_dtype_name(dtype), since(dtype));
+			  major, minor, pf_dtype_name(dtype), infos[dtype].since);
 }
 
 const char *pf_dtype_name(enum pf_dtype dtype)
@@ -360,9 +288,17 @@ const char *pf_dtype_npy_descr(enum pf_dtype dtype)
 	return pf_dtype_valid((int)dtype) ? infos[dtype].descr : "|V0";
 }
 
+/* Is NAME, in any case, one of the words of KNOWN (may be NULL)? */
 static bool same(const char *known, const char *name, size_t len)
 {
-	return strncasecmp(known, name, len) == 0 && known[len] == '\0';
+	size_t n;
+
+	for (; known && *known; known += n + (known[n] == ' ')) {
+		n = strcspn(known, " ");
+		if (n == len && strncasecmp(known, name, len) == 0)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -395,12 +331,15 @@ enum pf_dtype pf_dtype_parse(const char *name, size_t len)
 		return PF_DTYPE_INVALID;
 	if (strchr("<>=|", name[0]))
 		return parse_descr(name, len);
-	for (int i = 1; i < PF_DTYPE_COUNT; i++)
-		if (infos[i].size && same(infos[i].name, name, len))
+	for (int i = 1; i < PF_DTYPE_COUNT; i++) {
+		const struct info *known = &infos[i];
+
+		if (known->bits &&
+		    (same(known->name, name, len) || same(known->more, name, len) ||
+		     same(known->datatype, name, len) ||
+		     same(known->safetensors, name, len)))
 			return (enum pf_dtype)i;
-	for (size_t i = 0; i < PF_ARRAY_SIZE(aliases); i++)
-		if (same(aliases[i].name, name, len))
-			return aliases[i].dtype;
+	}
 	return PF_DTYPE_INVALID;
 }
 

@@ -79,27 +79,13 @@ const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 			 const struct pf_shape *shape)
 {
 	const char *name = dtype == PF_DTYPE_INVALID ? "" : pf_dtype_name(dtype);
-	size_t used = 0;
+	size_t used = (size_t)snprintf(dst, len, "%s[", name);
 
-	if (len == 0)
-		return dst;
-	for (unsigned i = 0; i <= shape->rank; i++) {
-		int r;
-
-		if (shape->rank == 0)
-			r = snprintf(dst, len, "%s[]", name);
-		else if (i == 0)
-			r = snprintf(dst, len, "%s[%lld", name,
-				     (long long)shape->dims[0]);
-		else if (i < shape->rank)
-			r = snprintf(dst + used, len - used, ",%lld",
-				     (long long)shape->dims[i]);
-		else
-			r = snprintf(dst + used, len - used, "]");
-		if (r < 0 || (size_t)r >= len - used)
-			break;
-		used += (size_t)r;
-	}
+	for (unsigned i = 0; i < shape->rank && used < len; i++)
+		used += (size_t)snprintf(dst + used, len - used, i ? ",%lld" : "%lld",
+					 (long long)shape->dims[i]);
+	if (used < len)
+		snprintf(dst + used, len - used, "]");
 	return dst;
 }
 
@@ -108,105 +94,6 @@ void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_sha
 	char text[SHAPE_TEXT];
 
 	pf_buf_puts(buf, pf_shape_str(text, sizeof(text), dtype, shape));
-}
-
-/* A reader over the text of a shape. */
-struct reader {
-	const char *p, *end;
-	struct pf_err *err;
-};
-
-static int bad(struct reader *rd, const char *want)
-{
-	if (rd->p == rd->end)
-		return pf_err_set(rd->err, -EINVAL, "shape: expected %s, found its end",
-				  want);
-	return pf_err_set(rd->err, -EINVAL, "shape: expected %s, found \"%.*s\"", want,
-			  rd->end - rd->p < 16 ? (int)(rd->end - rd->p) : 16, rd->p);
-}
-
-static void skip_space(struct reader *rd)
-{
-	while (rd->p < rd->end && *rd->p == ' ')
-		rd->p++;
-}
-
-/* Step over spaces; true if C is there, and step over that too. */
-static bool accept(struct reader *rd, char c)
-{
-	skip_space(rd);
-	if (rd->p == rd->end || *rd->p != c)
-		return false;
-	rd->p++;
-	return true;
-}
-
-static int read_extent(struct reader *rd, int64_t *ret)
-{
-	const char *start = rd->p;
-	int64_t n = 0;
-
-	for (; rd->p < rd->end && *rd->p >= '0' && *rd->p <= '9'; rd->p++)
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, *rd->p - '0', &n))
-			return pf_err_set(rd->err, -EOVERFLOW,
-					  "shape: an extent is beyond 2^63-1");
-	if (rd->p == start)
-		return bad(rd, "an extent of 0 or more");
-	if (*start == '0' && rd->p - start > 1) {
-		rd->p = start;
-		return bad(rd, "an extent without leading zeros");
-	}
-	*ret = n;
-	return 0;
-}
-
-/* Extents up to CLOSE, or to the end if that is 0. */
-static int read_extents(struct reader *rd, char close, struct pf_shape *shape)
-{
-	bool comma = true;
-
-	for (;;) {
-		skip_space(rd);
-		if (close && accept(rd, close))
-			return 0;
-		if (!close && rd->p == rd->end && (!comma || shape->rank == 0))
-			return 0;
-		if (!comma)
-			return bad(rd, close ? "a comma or the closing bracket"
-					     : "a comma between extents");
-		if (shape->rank == PF_MAX_RANK)
-			return pf_err_set(rd->err, -EINVAL,
-					  "shape: there are more than %d extents",
-					  PF_MAX_RANK);
-		int r = read_extent(rd, &shape->dims[shape->rank]);
-
-		if (r < 0)
-			return r;
-		shape->rank++;
-		comma = accept(rd, ',');
-	}
-}
-
-int pf_shape_parse(const char *text, size_t len, struct pf_shape *ret, struct pf_err *err)
-{
-	struct reader rd = { .p = text, .end = text + len, .err = err };
-	char close = accept(&rd, '[') ? ']' : accept(&rd, '(') ? ')' : 0;
-	struct pf_shape shape = { .rank = 0 };
-	int64_t n;
-	int r;
-
-	r = read_extents(&rd, close, &shape);
-	if (r < 0)
-		return r;
-	skip_space(&rd);
-	if (rd.p < rd.end)
-		return bad(&rd, "nothing behind the bracket");
-	r = pf_shape_count(&shape, &n, err);
-	if (r < 0)
-		return r;
-	*ret = shape;
-	return 0;
 }
 
 enum { TILE = 32 }; /* elements a side: both tiles stay in the first-level cache */

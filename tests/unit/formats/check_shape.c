@@ -123,112 +123,6 @@ START_TEST(counts_bytes)
 }
 END_TEST
 
-static const struct {
-	const char *text;
-	struct pf_shape want;
-} texts[] = {
-	{ "", { 0, { 0 } } },
-	{ "   ", { 0, { 0 } } },
-	{ "[]", { 0, { 0 } } },
-	{ "()", { 0, { 0 } } },
-	{ " [ ] ", { 0, { 0 } } },
-	{ "2,3", { 2, { 2, 3 } } },
-	{ "[2,3]", { 2, { 2, 3 } } },
-	{ "(2, 3)", { 2, { 2, 3 } } },
-	{ "(2,)", { 1, { 2 } } },
-	{ "(2)", { 1, { 2 } } },
-	{ "[2]", { 1, { 2 } } },
-	{ "[2,]", { 1, { 2 } } },
-	{ "2", { 1, { 2 } } },
-	{ "0", { 1, { 0 } } },
-	{ "  10  ,  0 , 7 ", { 3, { 10, 0, 7 } } },
-	{ " [  10  ,  0 , 7 , ] ", { 3, { 10, 0, 7 } } },
-	{ "9223372036854775807", { 1, { BIG } } },
-	{ "9223372036854775807,0", { 2, { BIG, 0 } } },
-	{ "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]",
-	  { 32, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-		  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2 } } },
-};
-
-START_TEST(parses)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_shape shape;
-	size_t len = strlen(texts[_i].text);
-	/* A copy that ends where LEN says, so that sanitizers see a byte too many. */
-	char *text = malloc(len + 1);
-
-	text = realloc(text, len ? len : 1);
-	memcpy(text, texts[_i].text, len);
-	ck_assert_msg(pf_shape_parse(text, len, &shape, &err) == 0, "%s", err.text);
-	ck_assert(pf_shape_equal(&shape, &texts[_i].want));
-	free(text);
-}
-END_TEST
-
-static const struct {
-	const char *text;
-	int want;
-	const char *says;
-} no_shapes[] = {
-	{ "x", -EINVAL, "expected an extent of 0 or more, found \"x\"" },
-	{ "[", -EINVAL, "expected an extent of 0 or more, found its end" },
-	{ "]", -EINVAL, "an extent" },
-	{ "[]]", -EINVAL, "nothing behind the bracket" },
-	{ "[2]3", -EINVAL, "nothing behind the bracket" },
-	{ "[2](3)", -EINVAL, "nothing behind the bracket" },
-	{ "[2)", -EINVAL, "a comma or the closing bracket" },
-	{ "(2]", -EINVAL, "a comma or the closing bracket" },
-	{ "(2", -EINVAL, "found its end" },
-	{ "2)", -EINVAL, "a comma between" },
-	{ "[[2]]", -EINVAL, "an extent" },
-	{ "2,", -EINVAL, "an extent of 0 or more, found its end" },
-	{ ",", -EINVAL, "an extent" },
-	{ ",2", -EINVAL, "an extent" },
-	{ "(,)", -EINVAL, "an extent" },
-	{ "[2,,3]", -EINVAL, "an extent" },
-	{ "[2,,]", -EINVAL, "an extent" },
-	{ "2 3", -EINVAL, "a comma between extents, found \"3\"" },
-	{ "2x3", -EINVAL, "a comma between" },
-	{ "-1", -EINVAL, "an extent of 0 or more" },
-	{ "[2,-1]", -EINVAL, "an extent of 0 or more" },
-	{ "-0", -EINVAL, "an extent" },
-	{ "+1", -EINVAL, "an extent" },
-	{ "02", -EINVAL, "leading zeros, found \"02\"" },
-	{ "00", -EINVAL, "leading zeros" },
-	{ "2.0", -EINVAL, "a comma between" },
-	{ "1e3", -EINVAL, "a comma between" },
-	{ "0x10", -EINVAL, "a comma between" },
-	{ "2L", -EINVAL, "a comma between" },
-	{ "2,3\n", -EINVAL, "a comma between" },
-	{ "2,\t3", -EINVAL, "an extent" },
-	{ "None", -EINVAL, "an extent" },
-	{ "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", -EINVAL,
-	  "more than 32" },
-	{ "9223372036854775808", -EOVERFLOW, "beyond 2^63-1" },
-	{ "0,99999999999999999999999999", -EOVERFLOW, "beyond 2^63-1" },
-	{ "9223372036854775807,2", -EOVERFLOW, "[9223372036854775807,2]" },
-	{ "4294967296,4294967296,0", -EOVERFLOW, "2^63-1 elements" },
-};
-
-START_TEST(refuses)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_shape shape = { .rank = 77 };
-	const char *text = no_shapes[_i].text;
-	int r = pf_shape_parse(text, strlen(text), &shape, &err);
-
-	ck_assert_msg(r == no_shapes[_i].want, "%d: %s", r, err.text);
-	ck_assert_int_eq(err.code, r);
-	ck_assert_msg(strstr(err.text, no_shapes[_i].says) != NULL, "it says: %s",
-		      err.text);
-	ck_assert_uint_eq(shape.rank, 77);
-	ck_assert_int_eq(pf_shape_parse(text, strlen(text), &shape, NULL), r);
-	/* A NUL does not end the text. */
-	ck_assert_int_eq(pf_shape_parse("2\0", 2, &shape, NULL), -EINVAL);
-}
-END_TEST
-
 START_TEST(equality)
 {
 	struct pf_shape a = { 2, { 2, 3 } }, b = a;
@@ -320,8 +214,6 @@ int main(void)
 	unit_add_cases(tc, prints, counts);
 	tcase_add_test(tc, prints_without_a_type);
 	unit_add_cases(tc, counts_bytes, sizes);
-	unit_add_cases(tc, parses, texts);
-	unit_add_cases(tc, refuses, no_shapes);
 	tcase_add_test(tc, equality);
 	unit_add_cases(tc, linear_shapes, linears);
 	unit_add_cases(tc, to_row_major, orders);
