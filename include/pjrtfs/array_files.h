@@ -23,9 +23,9 @@ struct pf_npy {
  * Parse the header at the start of SRC (LEN bytes, which may end anywhere).
  *
  * Returns 1 and fills *RET when the header is complete and well formed; 0 when SRC is a
- * proper beginning of one, and more bytes are needed; -EINVAL as soon as its first wrong
- * word is complete, with a sentence that says what was expected and what was found:
- * another magic, version, a header that is not a dict of descr, fortran_order and shape,
+ * proper beginning of one, and more bytes are needed; -EINVAL, with a sentence that says what
+ * was expected and what was found: another magic, version, or length, also before the header
+ * is complete; a header that is not a dict of descr, fortran_order and shape,
  * a missing, unknown or twice-given key, a big-endian, object, structured, string, date
  * or unsupported type, a negative extent, more than PF_MAX_RANK extents; -EOVERFLOW for
  * a size that overflows.  Accepts what NumPy writes under Python 2 (longs "3L").

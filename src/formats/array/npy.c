@@ -6,93 +6,64 @@
 #include <string.h>
 
 #include "pjrtfs/array_files.h"
+#include "pjrtfs/json.h"
 
 static const unsigned char magic[] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
 
 /*
- * A reader over the header's text, a Python dict literal.  It may be there only in part:
- * if the text ends too early, a function returns MORE if the file continues and an error
- * if not.
+ * The header's text is a Python dict literal.  Its tokens are JSON's, but for strings, which have
+ * either kind of quotes, and for commas, which may follow the last member.
  */
-enum { MORE = 0, DONE = 1 };
-
-struct reader {
-	const char *p, *end;
-	bool cut; /* the header continues behind end */
-	struct pf_err *err;
-};
 
 struct word {
 	const char *p;
 	size_t len;
 };
 
-static int bad(struct reader *rd, const char *want)
+/* The next character other than a space; NUL: the end. */
+static char look(struct pf_json_reader *rd)
 {
-	if (rd->p == rd->end)
-		return pf_err_set(rd->err, -EINVAL,
-				  ".npy header: expected %s, found its end", want);
-	/* The bytes are anything at all: pf_err_set makes them fit to print. */
-	return pf_err_set(rd->err, -EINVAL, ".npy header: expected %s, found \"%.*s\"",
-			  want, rd->end - rd->p < 16 ? (int)(rd->end - rd->p) : 16,
-			  rd->p);
-}
-
-/* The text ended where WANT should be. */
-static int at_end(struct reader *rd, const char *want)
-{
-	return rd->cut ? MORE : bad(rd, want);
-}
-
-static void skip_space(struct reader *rd)
-{
-	while (rd->p < rd->end && strchr(" \t\r\n\f", *rd->p) && *rd->p)
+	while (rd->p < rd->end && *rd->p && strchr(" \t\r\n", *rd->p))
 		rd->p++;
+	return rd->p < rd->end ? *rd->p : '\0';
 }
 
-/* The next character other than a space must be C. */
-static int expect(struct reader *rd, char c, const char *want)
+/*
+ * Step to the next member: 1; behind CLOSE: 0.  *COMMA, which is true at first, becomes whether a
+ * comma, or no member, was before CLOSE.
+ */
+static int next(struct pf_json_reader *rd, char close, bool *comma, const char *want)
 {
-	skip_space(rd);
-	if (rd->p == rd->end)
-		return at_end(rd, want);
-	if (*rd->p != c)
-		return bad(rd, want);
-	rd->p++;
-	return DONE;
-}
-
-/* DONE and *RET = whether the next character other than a space is C, which it then
- * takes. */
-static int accept(struct reader *rd, char c, const char *want, bool *ret)
-{
-	skip_space(rd);
-	if (rd->p == rd->end)
-		return at_end(rd, want);
-	*ret = *rd->p == c;
-	if (*ret)
+	if (!*comma && look(rd) == ',') {
 		rd->p++;
-	return DONE;
+		*comma = true;
+	}
+	if (look(rd) == close) {
+		rd->p++;
+		return 0;
+	}
+	if (!*comma)
+		return pf_json_bad(rd, want);
+	*comma = false;
+	return 1;
 }
 
-/* A string in either kind of quotes, without escapes: no key and no type has any. */
-static int read_string(struct reader *rd, struct word *ret, const char *want)
+/* A string without escapes: no key and no type has any. */
+static int read_string(struct pf_json_reader *rd, struct word *ret, const char *want)
 {
+	char quote = look(rd);
 	const char *p;
 
-	skip_space(rd);
-	if (rd->p == rd->end)
-		return at_end(rd, want);
-	if (*rd->p != '\'' && *rd->p != '"')
-		return bad(rd, want);
-	for (p = rd->p + 1; p < rd->end && *p != *rd->p; p++)
+	if (quote != '\'' && quote != '"')
+		return pf_json_bad(rd, want);
+	for (p = rd->p + 1; p < rd->end && *p != quote; p++)
 		if (*p == '\n' || *p == '\\')
-			return bad(rd, want);
+			return pf_json_bad(rd, want);
 	if (p == rd->end)
-		return rd->cut ? MORE : bad(rd, want);
+		return pf_json_bad(rd, want);
 	*ret = (struct word){ rd->p + 1, (size_t)(p - rd->p - 1) };
 	rd->p = p + 1;
-	return DONE;
+	return 0;
 }
 
 static bool word_is(const struct word *word, const char *str)
@@ -100,103 +71,57 @@ static bool word_is(const struct word *word, const char *str)
 	return word->len == strlen(str) && memcmp(word->p, str, word->len) == 0;
 }
 
-static int read_bool(struct reader *rd, bool *ret)
+static int read_bool(struct pf_json_reader *rd, bool *ret)
 {
 	static const char *const names[] = { "False", "True" };
-	size_t left;
 
-	skip_space(rd);
-	left = (size_t)(rd->end - rd->p);
-	for (int i = 0; i < 2; i++) {
-		size_t n = strlen(names[i]);
-
-		if (left < n && rd->cut && memcmp(rd->p, names[i], left) == 0)
-			return MORE;
-		if (left >= n && memcmp(rd->p, names[i], n) == 0) {
-			rd->p += n;
-			*ret = i;
-			return DONE;
-		}
-	}
-	return bad(rd, "True or False for fortran_order");
+	*ret = look(rd) == 'T';
+	if ((size_t)(rd->end - rd->p) < strlen(names[*ret]) ||
+	    memcmp(rd->p, names[*ret], strlen(names[*ret])) != 0)
+		return pf_json_bad(rd, "True or False for fortran_order");
+	rd->p += strlen(names[*ret]);
+	return 0;
 }
 
-/* One extent; Python 2 wrote those of longs as "3L". */
-static int read_extent(struct reader *rd, int64_t *ret)
+static int read_shape(struct pf_json_reader *rd, struct pf_shape *shape)
 {
-	static const char want[] = "an extent (a decimal integer) in shape";
-	const char *start = rd->p;
-	int64_t n = 0;
-
-	if (*rd->p == '-')
-		return bad(rd, "an extent of 0 or more in shape");
-	while (rd->p < rd->end && *rd->p >= '0' && *rd->p <= '9') {
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, *rd->p - '0', &n))
-			return pf_err_set(
-				rd->err, -EOVERFLOW,
-				".npy header: an extent in shape is beyond 2^63-1");
-		rd->p++;
-	}
-	if (rd->p == start)
-		return bad(rd, want);
-	if (rd->p - start > 1 && *start == '0') {
-		rd->p = start;
-		return bad(rd, "an extent without leading zeros");
-	}
-	if (rd->p == rd->end)
-		return at_end(rd, want);
-	if (*rd->p == 'L')
-		rd->p++;
-	*ret = n;
-	return DONE;
-}
-
-static int read_shape(struct reader *rd, struct pf_shape *shape)
-{
-	bool comma = true, end = false;
+	bool comma = true;
 	int r;
 
 	shape->rank = 0;
-	r = expect(rd, '(', "a tuple for shape, such as (2, 3)");
-	if (r != DONE)
+	r = pf_json_expect(rd, '(', "a tuple for shape, such as (2, 3)");
+	if (r < 0)
 		return r;
-	for (;;) {
-		r = accept(rd, ')', "')' after the extents", &end);
-		if (r != DONE)
-			return r;
-		if (end)
-			break;
-		if (!comma)
-			return bad(rd, "',' or ')' after an extent");
+	while ((r = next(rd, ')', &comma, "',' or ')' after an extent")) > 0) {
 		if (shape->rank == PF_MAX_RANK)
 			return pf_err_set(rd->err, -EINVAL,
-					  ".npy header: shape has more than %d extents",
-					  PF_MAX_RANK);
-		r = read_extent(rd, &shape->dims[shape->rank]);
-		if (r != DONE)
+					  "shape has more than %d extents", PF_MAX_RANK);
+		r = pf_json_number(
+			rd, &shape->dims[shape->rank],
+			"an extent of 0 or more, without leading zeros, in shape");
+		if (r < 0)
 			return r;
 		shape->rank++;
-		r = accept(rd, ',', "',' or ')' after an extent", &comma);
-		if (r != DONE)
-			return r;
+		/* Python 2 wrote those of longs as "3L". */
+		if (rd->p < rd->end && *rd->p == 'L')
+			rd->p++;
 	}
-	if (shape->rank == 1 && !comma)
+	if (r == 0 && shape->rank == 1 && !comma)
 		return pf_err_set(rd->err, -EINVAL,
-				  ".npy header: expected a tuple for shape, found an "
-				  "integer in brackets (a tuple of one is \"(3,)\")");
-	return DONE;
+				  "expected a tuple for shape, found an integer in "
+				  "brackets (a tuple of one is \"(3,)\")");
+	return r;
 }
 
 /* The sentence for an element type that cannot be read. */
-static int refuse_descr(struct reader *rd, const struct word *word)
+static int refuse_descr(struct pf_json_reader *rd, const struct word *word)
 {
 	char kind = word->len > 1 && strchr("<>=|", word->p[0]) ? word->p[1] : word->p[0];
 	int n = word->len < 32 ? (int)word->len : 32;
 	const char *what;
 
 	if (word->len == 0)
-		return pf_err_set(rd->err, -EINVAL, ".npy header: descr is empty");
+		return pf_err_set(rd->err, -EINVAL, "descr is empty");
 	if (kind == 'O')
 		what = "Python objects cannot be read";
 	else if (kind == 'S' || kind == 'U' || kind == 'a')
@@ -209,23 +134,20 @@ static int refuse_descr(struct reader *rd, const struct word *word)
 		what = "big-endian data; write it with .astype(dtype.newbyteorder('<'))";
 	else
 		what = "no element type of a device";
-	return pf_err_set(rd->err, -EINVAL, ".npy header: descr '%.*s': %s", n, word->p,
-			  what);
+	return pf_err_set(rd->err, -EINVAL, "descr '%.*s': %s", n, word->p, what);
 }
 
-static int read_descr(struct reader *rd, struct pf_npy *npy)
+static int read_descr(struct pf_json_reader *rd, struct pf_npy *npy)
 {
 	static const char want[] = "a type such as '<f4' for descr";
 	struct word word;
 	int r;
 
-	skip_space(rd);
-	if (rd->p < rd->end && (*rd->p == '[' || *rd->p == '('))
+	if (look(rd) == '[' || look(rd) == '(')
 		return pf_err_set(rd->err, -EINVAL,
-				  ".npy header: expected %s, found a structured type",
-				  want);
+				  "expected %s, found a structured type", want);
 	r = read_string(rd, &word, want);
-	if (r != DONE)
+	if (r < 0)
 		return r;
 	npy->void_size = 0;
 	npy->dtype = PF_DTYPE_INVALID;
@@ -237,53 +159,45 @@ static int read_descr(struct reader *rd, struct pf_npy *npy)
 		npy->dtype = pf_dtype_parse(word.p, word.len);
 	if (npy->dtype == PF_DTYPE_INVALID && npy->void_size == 0)
 		return refuse_descr(rd, &word);
-	return DONE;
+	return 0;
 }
 
 enum { KEY_DESCR, KEY_FORTRAN, KEY_SHAPE, N_KEYS };
 static const char *const keys[N_KEYS] = { "descr", "fortran_order", "shape" };
 
-static int read_key(struct reader *rd, unsigned *seen, int *ret)
+static int read_key(struct pf_json_reader *rd, unsigned *seen, int *ret)
 {
 	struct word word;
 	int r, key;
 
 	r = read_string(rd, &word, "a key ('descr', 'fortran_order' or 'shape')");
-	if (r != DONE)
+	if (r < 0)
 		return r;
 	for (key = 0; key < N_KEYS; key++)
 		if (word_is(&word, keys[key]))
 			break;
 	if (key == N_KEYS)
-		return pf_err_set(rd->err, -EINVAL, ".npy header: unknown key '%.*s'",
+		return pf_err_set(rd->err, -EINVAL, "unknown key '%.*s'",
 				  word.len < 32 ? (int)word.len : 32, word.p);
 	if (*seen & 1u << key)
-		return pf_err_set(rd->err, -EINVAL,
-				  ".npy header: key '%s' is given twice", keys[key]);
+		return pf_err_set(rd->err, -EINVAL, "key '%s' is given twice", keys[key]);
 	*seen |= 1u << key;
 	*ret = key;
-	return expect(rd, ':', "':' after a key");
+	return pf_json_expect(rd, ':', "':' after a key");
 }
 
-static int read_dict(struct reader *rd, struct pf_npy *npy)
+static int read_dict(struct pf_json_reader *rd, struct pf_npy *npy)
 {
-	bool comma = true, end = false;
+	bool comma = true;
 	unsigned seen = 0;
 	int r, key = 0;
 
-	r = expect(rd, '{', "'{'");
-	if (r != DONE)
+	r = pf_json_expect(rd, '{', "'{'");
+	if (r < 0)
 		return r;
-	for (;;) {
-		r = accept(rd, '}', "'}'", &end);
-		if (r != DONE)
-			return r;
-		if (end)
-			break;
-		if (!comma)
-			return bad(rd, "',' or '}' after a value");
+	while ((r = next(rd, '}', &comma, "',' or '}' after a value")) > 0) {
 		r = read_key(rd, &seen, &key);
-		if (r != DONE)
+		if (r < 0)
 			return r;
 		if (key == KEY_DESCR)
 			r = read_descr(rd, npy);
@@ -291,23 +205,19 @@ static int read_dict(struct reader *rd, struct pf_npy *npy)
 			r = read_bool(rd, &npy->fortran_order);
 		else
 			r = read_shape(rd, &npy->shape);
-		if (r != DONE)
-			return r;
-		r = accept(rd, ',', "',' or '}' after a value", &comma);
-		if (r != DONE)
+		if (r < 0)
 			return r;
 	}
-	for (key = 0; key < N_KEYS; key++)
+	for (key = 0; r == 0 && key < N_KEYS; key++)
 		if (!(seen & 1u << key))
-			return pf_err_set(rd->err, -EINVAL, ".npy header: no key '%s'",
-					  keys[key]);
-	skip_space(rd);
-	if (rd->p < rd->end)
-		return bad(rd, "nothing after '}'");
-	return DONE;
+			return pf_err_set(rd->err, -EINVAL, "no key '%s'", keys[key]);
+	if (r == 0 && (look(rd) || rd->p < rd->end))
+		return pf_json_bad(rd, "nothing after '}'");
+	return r;
 }
 
-/* Magic, version and length: *TEXT is where the dict starts, *TEXT_LEN its length. */
+/* Magic, version and length: *TEXT is where the dict starts, *TEXT_LEN its length.  1, or 0: more bytes
+ * are needed. */
 static int read_preamble(const unsigned char *src, size_t len, size_t *text,
 			 uint64_t *text_len, struct pf_err *err)
 {
@@ -319,19 +229,19 @@ static int read_preamble(const unsigned char *src, size_t len, size_t *text,
 				  "\"\\x93NUMPY\", found \"%.*s\"",
 				  (int)n, (const char *)src);
 	if (len <= sizeof(magic))
-		return MORE;
+		return 0;
 	if (src[6] < 1 || src[6] > 3)
 		return pf_err_set(err, -EINVAL,
 				  ".npy version %u: expected 1.0, 2.0 or 3.0", src[6]);
 	if (len < 8)
-		return MORE;
+		return 0;
 	if (src[7] != 0)
 		return pf_err_set(err, -EINVAL,
 				  ".npy version %u.%u: expected 1.0, 2.0 or 3.0", src[6],
 				  src[7]);
 	*text = src[6] == 1 ? 10 : 12;
 	if (len < *text)
-		return MORE;
+		return 0;
 	*text_len = src[8] | (uint64_t)src[9] << 8;
 	if (src[6] > 1)
 		*text_len |= (uint64_t)src[10] << 16 | (uint64_t)src[11] << 24;
@@ -339,7 +249,7 @@ static int read_preamble(const unsigned char *src, size_t len, size_t *text,
 		return pf_err_set(err, -EINVAL,
 				  ".npy header of %" PRIu64 " bytes: at most %d are read",
 				  *text_len, PF_NPY_MAX_HEADER - 12);
-	return DONE;
+	return 1;
 }
 
 /* The size of the data that the header promises. */
@@ -351,43 +261,39 @@ static int fill_sizes(struct pf_npy *npy, struct pf_err *err)
 
 	r = pf_shape_count(&npy->shape, &count, err);
 	if (r < 0)
-		return pf_err_wrap(err, r, ".npy header");
+		return r;
 	if (__builtin_mul_overflow((uint64_t)count, size, &npy->data_len) ||
 	    npy->data_len > UINT64_C(1) << 62)
-		return pf_err_set(err, -EOVERFLOW,
-				  ".npy header: the array has more than 2^62 bytes");
+		return pf_err_set(err, -EOVERFLOW, "the array has more than 2^62 bytes");
 	if (pf_shape_is_linear(&npy->shape))
 		npy->fortran_order = false;
-	return DONE;
+	return 0;
 }
 
 int pf_npy_parse(const void *src, size_t len, struct pf_npy *ret, struct pf_err *err)
 {
 	struct pf_npy npy = { .dtype = PF_DTYPE_INVALID };
-	struct reader rd = { .err = err };
+	struct pf_json_reader rd = { .err = err };
 	uint64_t text_len = 0;
-	size_t text = 0;
 	int r;
 
 	if (len == 0)
-		return MORE;
-	r = read_preamble(src, len, &text, &text_len, err);
-	if (r != DONE)
+		return 0;
+	r = read_preamble(src, len, &rd.first, &text_len, err);
+	if (r <= 0)
 		return r;
-	npy.header_len = text + (size_t)text_len;
-	rd.cut = len < npy.header_len;
-	rd.p = (const char *)src + text;
-	rd.end = (const char *)src + (rd.cut ? len : npy.header_len);
+	npy.header_len = rd.first + (size_t)text_len;
+	if (len < npy.header_len)
+		return 0;
+	rd.start = rd.p = (const char *)src + rd.first;
+	rd.end = (const char *)src + npy.header_len;
 	r = read_dict(&rd, &npy);
-	if (r != DONE)
-		return r;
-	r = fill_sizes(&npy, err);
-	if (r != DONE)
-		return r;
-	if (rd.cut)
-		return MORE;
+	if (r == 0)
+		r = fill_sizes(&npy, err);
+	if (r < 0)
+		return pf_err_wrap(err, r, ".npy header");
 	*ret = npy;
-	return DONE;
+	return 1;
 }
 
 void pf_npy_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape)
