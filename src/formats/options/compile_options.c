@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,24 +13,6 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
-
-/* The messages under construction, and the arrays that they point to. */
-struct maker {
-	Pjrtfs__Options__CompileOptions top;
-	Pjrtfs__Options__BuildOptions build;
-	Pjrtfs__Options__DeviceAssignment devices;
-	const struct pf_options_target *target;
-	struct json_object *options;    /* borrowed; may be NULL */
-	struct json_object *assignment; /* borrowed; NULL if not given */
-	int64_t device;                 /* that "device" names, or -1 */
-	Pjrtfs__Options__DeviceAssignment__Partition *partitions;      /* owned */
-	Pjrtfs__Options__DeviceAssignment__Partition **partition_ptrs; /* owned */
-	int64_t *device_ids;                                           /* owned */
-	Pjrtfs__Options__CompileOptions__OverrideEntry *entries;       /* owned */
-	Pjrtfs__Options__CompileOptions__OverrideEntry **entry_ptrs;   /* owned */
-	Pjrtfs__Options__Override *overrides;                          /* owned */
-	struct pf_err *err;
-};
 
 /*
  * Flags of XLA that a program may be compiled with by users who do not own the mount.
@@ -179,20 +162,70 @@ struct json_object *pf_options_merge(struct json_object *own,
 	return NULL;
 }
 
-/* Compile options: JSON in, CompileOptionsProto out. */
+/*
+ * Compile options: JSON in, CompileOptionsProto out.  A CompileOptionsProto (xla/pjrt/proto) is
+ * written field by field, in the order of the fields' numbers; as a writer of proto3 does, it leaves
+ * out what is 0, false or empty.
+ */
+
+enum {
+	WIRE_FIXED64 = 1, /* types of fields */
+	WIRE_BYTES = 2,
+
+	OPTIONS_BUILD = 3, /* CompileOptionsProto: executable_build_options */
+
+	BUILD_NUM_REPLICAS = 4, /* ExecutableBuildOptionsProto */
+	BUILD_NUM_PARTITIONS = 5,
+
+	ASSIGNMENT_REPLICAS = 1, /* DeviceAssignmentProto: xla/xla_data.proto */
+	ASSIGNMENT_PARTITIONS = 2,
+	ASSIGNMENT_DEVICES = 3,
+
+	ENTRY_KEY = 1, /* of the map env_option_overrides */
+	ENTRY_VALUE = 2,
+
+	OVERRIDE_STRING = 1, /* OptionOverrideProto */
+	OVERRIDE_BOOL = 2,
+	OVERRIDE_INT = 3,
+	OVERRIDE_DOUBLE = 4,
+};
+
+static void put_varint(struct pf_buf *out, uint64_t n)
+{
+	unsigned char byte;
+
+	do {
+		byte = (unsigned char)((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+		pf_buf_append(out, &byte, 1);
+		n >>= 7;
+	} while (n);
+}
+
+static void put_number(struct pf_buf *out, uint32_t field, uint64_t n)
+{
+	put_varint(out, field << 3);
+	put_varint(out, n);
+}
+
+static void put_bytes(struct pf_buf *out, uint32_t field, const struct pf_buf *bytes)
+{
+	put_varint(out, field << 3 | WIRE_BYTES);
+	put_varint(out, bytes->len);
+	pf_buf_append(out, bytes->data, bytes->len);
+	out->failed |= bytes->failed;
+}
+
+/* The options, with the defaults that depend on the program, and their target. */
+struct maker {
+	struct json_object *options; /* owned */
+	const struct pf_options_target *target;
+	int64_t replicas, partitions;
+	struct pf_err *err;
+};
 
 static void maker_release(struct maker *mk)
 {
-	free(mk->partitions);
-	free(mk->partition_ptrs);
-	free(mk->device_ids);
-	free(mk->entries);
-	free(mk->entry_ptrs);
-	free(mk->overrides);
-	free(mk->build.allow_spmd_sharding_propagation_to_parameters);
-	free(mk->build.allow_spmd_sharding_propagation_to_output);
-	free(mk->build.auto_spmd_partitioning_mesh_shape);
-	free(mk->build.auto_spmd_partitioning_mesh_ids);
+	json_object_put(mk->options);
 }
 
 static int no_memory(struct maker *mk)
@@ -218,192 +251,229 @@ static bool get_int(struct json_object *value, int64_t *ret)
 	return *ret != INT64_MAX || json_object_get_uint64(value) == INT64_MAX;
 }
 
-/* How option KEY becomes a field of the messages, whose places in struct maker these are. */
-struct setter {
+/* An option that is a field of CompileOptionsProto or, with BUILD, of its build options. */
+struct row {
 	const char *key;
-	int (*set)(struct maker *mk, const struct setter *s, struct json_object *value);
-	size_t at;  /* the value, or the list */
-	size_t has; /* whether there is one, or how many */
-	int64_t least, most;
+	bool build;
+	uint32_t field;
+	int (*write)(struct maker *mk, const struct row *row, struct json_object *value,
+		     struct pf_buf *out);
 };
 
-static void *field(struct maker *mk, size_t at)
+static int write_bool(struct maker *mk, const struct row *row, struct json_object *value,
+		      struct pf_buf *out)
 {
-	return (char *)mk + at;
-}
-
-static int set_bool(struct maker *mk, const struct setter *s, struct json_object *value)
-{
-	protobuf_c_boolean *has = field(mk, s->has), *ret = field(mk, s->at);
-
 	if (!json_object_is_type(value, json_type_boolean))
-		return refuse(mk, s->key, "true or false", value);
-	/* proto3 does not write false. */
-	*ret = *has = json_object_get_boolean(value);
+		return refuse(mk, row->key, "true or false", value);
+	if (json_object_get_boolean(value))
+		put_number(out, row->field, 1);
 	return 0;
 }
 
-static int set_int(struct maker *mk, const struct setter *s, struct json_object *value)
+static int write_int(struct maker *mk, const struct row *row, struct json_object *value,
+		     struct pf_buf *out)
 {
-	protobuf_c_boolean *has = field(mk, s->has);
-	int64_t *ret = field(mk, s->at), n;
+	int64_t n;
 
-	if (!get_int(value, &n) || n < s->least || n > s->most)
-		return refuse(mk, s->key,
-			      s->least ? "an integer of 1 or more"
-				       : "an integer of 0 or more",
-			      value);
-	*ret = n;
-	*has = n != 0;
+	if (!get_int(value, &n) || n < 0)
+		return refuse(mk, row->key, "an integer of 0 or more", value);
+	if (n)
+		put_number(out, row->field, (uint64_t)n);
 	return 0;
 }
 
-static int set_bools(struct maker *mk, const struct setter *s, struct json_object *value)
+static int write_list(struct maker *mk, const struct row *row, struct json_object *value,
+		      bool bools, struct pf_buf *out)
 {
-	size_t *n = field(mk, s->has), len;
-	protobuf_c_boolean **ret = field(mk, s->at);
+	const char *want =
+		bools ? "a list of true and false" : "a list of integers of 0 or more";
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	int64_t n;
 
 	if (!json_object_is_type(value, json_type_array))
-		return refuse(mk, s->key, "a list of true and false", value);
-	len = json_object_array_length(value);
-	if (len == 0)
-		return 0;
-	*ret = calloc(len, sizeof(**ret));
-	if (!*ret)
-		return no_memory(mk);
-	for (size_t i = 0; i < len; i++) {
+		return refuse(mk, row->key, want, value);
+	for (size_t i = 0; i < json_object_array_length(value); i++) {
 		struct json_object *member = json_object_array_get_idx(value, i);
 
-		if (!json_object_is_type(member, json_type_boolean))
-			return refuse(mk, s->key, "a list of true and false", value);
-		(*ret)[i] = json_object_get_boolean(member);
+		if (bools ? !json_object_is_type(member, json_type_boolean)
+			  : !get_int(member, &n) || n < 0)
+			return refuse(mk, row->key, want, value);
+		put_varint(&list, bools ? (uint64_t)json_object_get_boolean(member)
+					: (uint64_t)n);
 	}
-	*n = len;
+	if (list.len || list.failed)
+		put_bytes(out, row->field, &list);
 	return 0;
 }
 
-static int set_ints(struct maker *mk, const struct setter *s, struct json_object *value)
+static int write_bools(struct maker *mk, const struct row *row, struct json_object *value,
+		       struct pf_buf *out)
 {
-	size_t *n = field(mk, s->has), len;
-	int64_t **ret = field(mk, s->at);
-
-	if (!json_object_is_type(value, json_type_array))
-		return refuse(mk, s->key, "a list of integers", value);
-	len = json_object_array_length(value);
-	if (len == 0)
-		return 0;
-	*ret = calloc(len, sizeof(**ret));
-	if (!*ret)
-		return no_memory(mk);
-	for (size_t i = 0; i < len; i++)
-		if (!get_int(json_object_array_get_idx(value, i), &(*ret)[i]) ||
-		    (*ret)[i] < 0)
-			return refuse(mk, s->key, "a list of integers of 0 or more",
-				      value);
-	*n = len;
-	return 0;
+	return write_list(mk, row, value, true, out);
 }
 
-static int set_precision(struct maker *mk, const struct setter *s,
-			 struct json_object *value)
+static int write_ints(struct maker *mk, const struct row *row, struct json_object *value,
+		      struct pf_buf *out)
+{
+	return write_list(mk, row, value, false, out);
+}
+
+static int write_precision(struct maker *mk, const struct row *row,
+			   struct json_object *value, struct pf_buf *out)
 {
 	/* By number: xla.PrecisionConfig.Precision. */
 	static const char *const names[] = { "default", "high", "highest" };
 
-	if (json_object_is_type(value, json_type_string))
-		for (size_t i = 0; i < PF_ARRAY_SIZE(names); i++)
-			if (strcasecmp(json_object_get_string(value), names[i]) == 0) {
-				mk->top.matrix_unit_operand_precision = (int32_t)i;
-				mk->top.has_matrix_unit_operand_precision = i != 0;
-				return 0;
-			}
-	return refuse(mk, s->key, "\"default\", \"high\" or \"highest\"", value);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(names); i++)
+		if (json_object_is_type(value, json_type_string) &&
+		    strcasecmp(json_object_get_string(value), names[i]) == 0) {
+			if (i)
+				put_number(out, row->field, i);
+			return 0;
+		}
+	return refuse(mk, row->key, "\"default\", \"high\" or \"highest\"", value);
 }
 
-static int set_override(struct maker *mk, const char *key, struct json_object *value,
-			Pjrtfs__Options__Override *o)
+/* Writes also false and 0: only one of these fields is there, which says the type. */
+static int write_override(struct maker *mk, const char *flag, struct json_object *value,
+			  struct pf_buf *out)
 {
 	char name[160] = "env_option_overrides.";
+	struct pf_buf text;
+	int64_t n;
+	double d;
 
-	strncat(name, key, sizeof(name) - strlen(name) - 1);
-	pjrtfs__options__override__init(o);
+	strncat(name, flag, sizeof(name) - strlen(name) - 1);
 	switch (json_object_get_type(value)) {
 	case json_type_boolean:
-		o->value_case = PJRTFS__OPTIONS__OVERRIDE__VALUE_BOOL_FIELD;
-		o->bool_field = json_object_get_boolean(value);
+		put_number(out, OVERRIDE_BOOL, (uint64_t)json_object_get_boolean(value));
 		return 0;
 	case json_type_int:
-		o->value_case = PJRTFS__OPTIONS__OVERRIDE__VALUE_INT_FIELD;
-		if (get_int(value, &o->int_field))
-			return 0;
-		return refuse(mk, name, "an integer of 64 bits", value);
+		if (!get_int(value, &n))
+			return refuse(mk, name, "an integer of 64 bits", value);
+		put_number(out, OVERRIDE_INT, (uint64_t)n);
+		return 0;
 	case json_type_double:
-		o->value_case = PJRTFS__OPTIONS__OVERRIDE__VALUE_DOUBLE_FIELD;
-		o->double_field = json_object_get_double(value);
-		if (isfinite(o->double_field))
-			return 0;
-		break;
+		d = json_object_get_double(value);
+		if (!isfinite(d))
+			break;
+		put_varint(out, OVERRIDE_DOUBLE << 3 | WIRE_FIXED64);
+		pf_buf_append(out, &d, sizeof(d));
+		return 0;
 	case json_type_string:
-		o->value_case = PJRTFS__OPTIONS__OVERRIDE__VALUE_STRING_FIELD;
-		/* Borrowed for as long as the JSON object lives; only packed from. */
-		o->string_field = (char *)(uintptr_t)json_object_get_string(value);
-		if (strlen(o->string_field) == (size_t)json_object_get_string_len(value))
-			return 0;
-		break;
+		text = (struct pf_buf){
+			.data = (char *)(uintptr_t)json_object_get_string(value),
+			.len = (size_t)json_object_get_string_len(value),
+		};
+		if (strlen(text.data) != text.len)
+			break;
+		put_bytes(out, OVERRIDE_STRING, &text);
+		return 0;
 	default:
 		break;
 	}
 	return refuse(mk, name, "a string, true, false or a number", value);
 }
 
-static int entry_compare(const void *a, const void *b)
+static int write_overrides(struct maker *mk, const struct row *row,
+			   struct json_object *value, struct pf_buf *out)
 {
-	const Pjrtfs__Options__CompileOptions__OverrideEntry *const *x = a, *const *y = b;
-
-	return strcmp((*x)->key, (*y)->key);
-}
-
-static int set_overrides(struct maker *mk, const struct setter *s,
-			 struct json_object *value)
-{
-	size_t n, i = 0;
-	int r;
+	struct json_object *sorted;
+	int r = 0;
 
 	if (!json_object_is_type(value, json_type_object))
-		return refuse(mk, s->key, "an object", value);
-	n = (size_t)json_object_object_length(value);
-	if (n == 0)
-		return 0;
-	mk->entries = calloc(n, sizeof(*mk->entries));
-	mk->entry_ptrs = calloc(n, sizeof(*mk->entry_ptrs));
-	mk->overrides = calloc(n, sizeof(*mk->overrides));
-	if (!mk->entries || !mk->entry_ptrs || !mk->overrides)
-		return no_memory(mk);
-	json_object_object_foreach(value, flag, setting) {
-		Pjrtfs__Options__CompileOptions__OverrideEntry *entry = &mk->entries[i];
-
-		r = set_override(mk, flag, setting, &mk->overrides[i]);
-		if (r < 0)
-			return r;
-		pjrtfs__options__compile_options__override_entry__init(entry);
-		entry->key = flag;
-		entry->value = &mk->overrides[i];
-		mk->entry_ptrs[i++] = entry;
-	}
+		return refuse(mk, row->key, "an object", value);
 	/* Equal options are equal bytes: cache keys hash them. */
-	qsort(mk->entry_ptrs, n, sizeof(*mk->entry_ptrs), entry_compare);
-	mk->top.n_env_option_overrides = n;
-	mk->top.env_option_overrides = mk->entry_ptrs;
+	sorted = pf_json_sorted(value);
+	if (!sorted)
+		return no_memory(mk);
+	json_object_object_foreach(sorted, flag, setting) {
+		const struct pf_buf key = { .data = flag, .len = strlen(flag) };
+		pf_autobuf struct pf_buf override = PF_BUF_INIT, entry = PF_BUF_INIT;
+
+		r = write_override(mk, flag, setting, &override);
+		if (r < 0)
+			break;
+		put_bytes(&entry, ENTRY_KEY, &key);
+		put_bytes(&entry, ENTRY_VALUE, &override);
+		put_bytes(out, row->field, &entry);
+	}
+	json_object_put(sorted);
+	return r;
+}
+
+static int check_id(struct maker *mk, const char *key, int64_t id)
+{
+	const struct pf_options_target *target = mk->target;
+
+	for (unsigned i = 0; target->device_ids; i++) {
+		if (i == target->n_devices)
+			return pf_err_set(mk->err, -EINVAL,
+					  "option %s: plugin %s has no device %" PRId64,
+					  key, target->plugin, id);
+		if (target->device_ids[i] == id)
+			break;
+	}
 	return 0;
 }
 
-static int set_assignment(struct maker *mk, const struct setter *s,
-			  struct json_object *value)
+/* The ids of VALUE, a list for each replica, in the order of the proto: by partition. */
+static int read_device_ids(struct maker *mk, const char *key, struct json_object *value,
+			   int64_t *ids)
 {
-	if (!value)
-		return refuse(mk, s->key, "lists of device ids", value);
-	/* It can be read once the numbers of replicas and partitions are known. */
-	mk->assignment = value;
+	size_t replicas = (size_t)mk->replicas, partitions = (size_t)mk->partitions;
+	bool fits = json_object_is_type(value, json_type_array) &&
+		    json_object_array_length(value) == replicas;
+	char want[96];
+
+	for (size_t i = 0; fits && i < replicas; i++) {
+		struct json_object *row = json_object_array_get_idx(value, i);
+
+		fits = json_object_is_type(row, json_type_array) &&
+		       json_object_array_length(row) == partitions;
+		for (size_t j = 0; fits && j < partitions; j++) {
+			struct json_object *id = json_object_array_get_idx(row, j);
+
+			if (!get_int(id, &ids[j * replicas + i]) ||
+			    ids[j * replicas + i] < 0)
+				return refuse(mk, key, "device ids of 0 or more", id);
+		}
+	}
+	snprintf(want, sizeof(want), "%zu lists (one a replica) of %zu device ids",
+		 replicas, partitions);
+	return fits ? 0 : refuse(mk, key, want, value);
+}
+
+static int write_assignment(struct maker *mk, const struct row *row,
+			    struct json_object *value, struct pf_buf *out)
+{
+	size_t replicas = (size_t)mk->replicas, n = replicas * (size_t)mk->partitions;
+	pf_autofree int64_t *ids = calloc(n, sizeof(*ids));
+	pf_autobuf struct pf_buf all = PF_BUF_INIT;
+	int r = ids ? read_device_ids(mk, row->key, value, ids) : no_memory(mk);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = check_id(mk, row->key, ids[i]);
+		for (size_t k = 0; r == 0 && k < i; k++)
+			if (ids[k] == ids[i])
+				r = pf_err_set(mk->err, -EINVAL,
+					       "option %s: device %" PRId64
+					       " is given twice",
+					       row->key, ids[i]);
+	}
+	if (r < 0)
+		return r;
+	put_number(&all, ASSIGNMENT_REPLICAS, (uint64_t)mk->replicas);
+	put_number(&all, ASSIGNMENT_PARTITIONS, (uint64_t)mk->partitions);
+	for (size_t at = 0; at < n; at += replicas) {
+		pf_autobuf struct pf_buf list = PF_BUF_INIT, partition = PF_BUF_INIT;
+
+		for (size_t i = 0; i < replicas; i++)
+			put_varint(&list, (uint64_t)ids[at + i]);
+		put_bytes(&partition, 1, &list);
+		put_bytes(&all, ASSIGNMENT_DEVICES, &partition);
+	}
+	put_bytes(out, row->field, &all);
 	return 0;
 }
 
@@ -421,68 +491,35 @@ static bool split_device(const char *text, size_t *name_len, int64_t *id)
 	return !*end && !errno;
 }
 
-static int set_device(struct maker *mk, const struct setter *s, struct json_object *value)
-{
-	size_t len;
-
-	if (json_object_is_type(value, json_type_string)) {
-		if (split_device(json_object_get_string(value), &len, &mk->device))
-			return 0;
-	} else if (get_int(value, &mk->device) && mk->device >= 0) {
-		return 0;
-	}
-	return refuse(mk, s->key, "a device's id, or its name, as \"cpu:1\"", value);
-}
-
-/* The caller chose TARGET by pf_options_plugin: only the type is checked here. */
-static int set_plugin(struct maker *mk, const struct setter *s, struct json_object *value)
-{
-	if (json_object_is_type(value, json_type_string))
-		return 0;
-	return refuse(mk, s->key, "a plugin's name", value);
-}
-
-#define FIELD(message, name)                                                             \
-	.at = offsetof(struct maker, message.name),                                      \
-	.has = offsetof(struct maker, message.has_##name)
-#define LIST(name)                                                                       \
-	.at = offsetof(struct maker, build.name),                                        \
-	.has = offsetof(struct maker, build.n_##name)
-
-static const struct setter setters[] = {
-	{ "num_replicas", set_int, FIELD(build, num_replicas), 1, INT32_MAX },
-	{ "num_partitions", set_int, FIELD(build, num_partitions), 1, INT32_MAX },
-	{ "plugin", .set = set_plugin },
-	{ "device", .set = set_device },
-	{ "device_assignment", .set = set_assignment },
-	{ "use_spmd_partitioning", set_bool, FIELD(build, use_spmd_partitioning) },
-	{ "use_shardy_partitioner", set_bool, FIELD(build, use_shardy_partitioner) },
-	{ "use_auto_spmd_partitioning", set_bool,
-	  FIELD(build, use_auto_spmd_partitioning) },
-	{ "auto_spmd_partitioning_mesh_shape", set_ints,
-	  LIST(auto_spmd_partitioning_mesh_shape) },
-	{ "auto_spmd_partitioning_mesh_ids", set_ints,
-	  LIST(auto_spmd_partitioning_mesh_ids) },
-	{ "compile_portable_executable", set_bool,
-	  FIELD(top, compile_portable_executable) },
-	{ "allow_spmd_sharding_propagation_to_parameters", set_bools,
-	  LIST(allow_spmd_sharding_propagation_to_parameters) },
-	{ "allow_spmd_sharding_propagation_to_output", set_bools,
-	  LIST(allow_spmd_sharding_propagation_to_output) },
-	{ "profile_version", set_int, FIELD(top, profile_version), 0, INT64_MAX },
-	{ "matrix_unit_operand_precision", .set = set_precision },
-	{ "env_option_overrides", .set = set_overrides },
+static const struct row rows[] = {
+	{ "use_spmd_partitioning", true, 6, write_bool },
+	{ "use_auto_spmd_partitioning", true, 7, write_bool },
+	{ "device_assignment", true, 9, write_assignment },
+	{ "allow_spmd_sharding_propagation_to_output", true, 12, write_bools },
+	{ "auto_spmd_partitioning_mesh_shape", true, 16, write_ints },
+	{ "auto_spmd_partitioning_mesh_ids", true, 17, write_ints },
+	{ "allow_spmd_sharding_propagation_to_parameters", true, 18, write_bools },
+	{ "use_shardy_partitioner", true, 19, write_bool },
+	{ "compile_portable_executable", false, 4, write_bool },
+	{ "profile_version", false, 5, write_int },
+	{ "env_option_overrides", false, 7, write_overrides },
+	{ "matrix_unit_operand_precision", false, 10, write_precision },
+	/* These are read before the others are written. */
+	{ "num_replicas", .write = NULL },
+	{ "num_partitions", .write = NULL },
+	{ "plugin", .write = NULL },
+	{ "device", .write = NULL },
 };
 
-static int set_option(struct maker *mk, const char *key, struct json_object *value)
+static int check_key(struct maker *mk, const char *key)
 {
 	struct pf_similar similar = { .word = key };
 	char hint[PF_SIMILAR_TEXT];
 
-	for (size_t i = 0; i < PF_ARRAY_SIZE(setters); i++) {
-		if (strcmp(setters[i].key, key) == 0)
-			return setters[i].set(mk, &setters[i], value);
-		pf_similar_try(&similar, setters[i].key);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].key, key) == 0)
+			return 0;
+		pf_similar_try(&similar, rows[i].key);
 	}
 	return pf_err_set(
 		mk->err, -EINVAL,
@@ -491,31 +528,27 @@ static int set_option(struct maker *mk, const char *key, struct json_object *val
 		key, pf_similar_hint(&similar, hint));
 }
 
-static void assignment_shape(const struct maker *mk, int64_t *replicas,
-			     int64_t *partitions)
+/* The option KEY; if there is none, the length of LIST, else the program's own number, else 1. */
+static int read_count(struct maker *mk, const char *key, struct json_object *list,
+		      int64_t of_program, int64_t *ret)
 {
-	struct json_object *row;
+	struct json_object *value;
+	bool given = json_object_object_get_ex(mk->options, key, &value);
 
-	*replicas = *partitions = 0;
-	if (!json_object_is_type(mk->assignment, json_type_array))
-		return;
-	*replicas = (int64_t)json_object_array_length(mk->assignment);
-	row = json_object_array_get_idx(mk->assignment, 0);
-	if (json_object_is_type(row, json_type_array))
-		*partitions = (int64_t)json_object_array_length(row);
-}
-
-static int64_t default_count(int64_t of_program)
-{
-	if (of_program < 1)
-		return 1;
-	return of_program < INT32_MAX ? of_program : INT32_MAX;
+	if (given && (!get_int(value, ret) || *ret < 1 || *ret > INT32_MAX))
+		return refuse(mk, key, "an integer of 1 or more", value);
+	if (given)
+		return 0;
+	*ret = of_program;
+	if (json_object_is_type(list, json_type_array) && json_object_array_length(list))
+		*ret = (int64_t)json_object_array_length(list);
+	*ret = *ret < 1 ? 1 : *ret < INT32_MAX ? *ret : INT32_MAX;
+	return 0;
 }
 
 /* The program is for N devices. */
 static int too_few_devices(struct maker *mk, int64_t n)
 {
-	int64_t replicas = mk->build.num_replicas, partitions = mk->build.num_partitions;
 	char more[48] = "";
 
 	if (n <= mk->target->max_devices)
@@ -523,224 +556,130 @@ static int too_few_devices(struct maker *mk, int64_t n)
 	return pf_err_set(mk->err, -EINVAL,
 			  "%" PRId64 " replica%s of %" PRId64 " partition%s need %" PRId64
 			  " devices, found %u%s",
-			  replicas, replicas == 1 ? "" : "s", partitions,
-			  partitions == 1 ? "" : "s", n, mk->target->n_devices, more);
+			  mk->replicas, mk->replicas == 1 ? "" : "s", mk->partitions,
+			  mk->partitions == 1 ? "" : "s", n, mk->target->n_devices, more);
 }
 
-/*
- * Take the numbers of replicas and partitions from the assignment, else from the program, else 1,
- * and check that there are devices for all of them.
- */
-static int check_counts(struct maker *mk)
+/* Take the numbers of replicas and partitions, and check that there are devices for all of them. */
+static int read_counts(struct maker *mk)
 {
 	const struct pf_options_target *target = mk->target;
-	Pjrtfs__Options__BuildOptions *build = &mk->build;
-	int64_t n, rows, columns;
+	struct json_object *assignment, *first = NULL;
+	int64_t n;
+	int r;
 
-	assignment_shape(mk, &rows, &columns);
-	if (!build->has_num_replicas)
-		build->num_replicas = default_count(rows ? rows : target->num_replicas);
-	if (!build->has_num_partitions)
-		build->num_partitions =
-			default_count(columns ? columns : target->num_partitions);
-	build->has_num_replicas = build->has_num_partitions = true;
+	json_object_object_get_ex(mk->options, "device_assignment", &assignment);
+	if (json_object_is_type(assignment, json_type_array))
+		first = json_object_array_get_idx(assignment, 0);
+	r = read_count(mk, "num_replicas", assignment, target->num_replicas,
+		       &mk->replicas);
+	if (r == 0)
+		r = read_count(mk, "num_partitions", first, target->num_partitions,
+			       &mk->partitions);
+	if (r < 0)
+		return r;
 	/* Both fit an int32_t, so the product fits. */
-	n = build->num_replicas * build->num_partitions;
-	if (n > target->n_devices)
-		return too_few_devices(mk, n);
-	/* Plugins support no other way, such as one program for each partition. */
-	if (build->num_partitions > 1 && !has(mk->options, "use_spmd_partitioning"))
-		build->has_use_spmd_partitioning = build->use_spmd_partitioning = true;
-	if (build->num_partitions > 1 && target->shardy &&
-	    !has(mk->options, "use_shardy_partitioner"))
-		build->has_use_shardy_partitioner = build->use_shardy_partitioner = true;
-	if (mk->top.compile_portable_executable && (mk->device >= 0 || mk->assignment))
+	n = mk->replicas * mk->partitions;
+	return n > target->n_devices ? too_few_devices(mk, n) : 0;
+}
+
+/* Make "device" the assignment of its one device.  The caller chose the target by
+ * pf_options_plugin: only the type of "plugin" is checked here. */
+static int read_place(struct maker *mk)
+{
+	bool assigned = has(mk->options, "device_assignment"), given;
+	struct json_object *value, *portable;
+	int64_t id = -1;
+	size_t len;
+
+	if (json_object_object_get_ex(mk->options, "plugin", &value) &&
+	    !json_object_is_type(value, json_type_string))
+		return refuse(mk, "plugin", "a plugin's name", value);
+	given = json_object_object_get_ex(mk->options, "device", &value);
+	if (given && !(json_object_is_type(value, json_type_string)
+			       ? split_device(json_object_get_string(value), &len, &id)
+			       : get_int(value, &id) && id >= 0))
+		return refuse(mk, "device", "a device's id, or its name, as \"cpu:1\"",
+			      value);
+	if (json_object_object_get_ex(mk->options, "compile_portable_executable",
+				      &portable) &&
+	    json_object_get_boolean(portable) && (given || assigned))
 		return pf_err_set(mk->err, -EINVAL,
 				  "option %s: expected none, since what "
 				  "compile_portable_executable makes is for any device",
-				  mk->assignment ? "device_assignment" : "device");
-	if (mk->device >= 0 && (mk->assignment || n > 1))
+				  assigned ? "device_assignment" : "device");
+	if (!given)
+		return 0;
+	if (assigned || mk->replicas * mk->partitions > 1)
 		return pf_err_set(
 			mk->err, -EINVAL,
 			"option device: expected a program for one device, "
 			"found %s: device_assignment tells where each part goes",
-			mk->assignment ? "device_assignment, too" : "one for several");
-	return 0;
+			assigned ? "device_assignment, too" : "one for several");
+	value = json_object_new_array();
+	json_object_array_add(value, json_object_new_int64(id));
+	portable = json_object_new_array();
+	json_object_array_add(portable, value);
+	json_object_object_add(mk->options, "device_assignment", portable);
+	return check_id(mk, "device", id);
 }
 
-static int id_compare(const void *a, const void *b)
+static int write_all(struct maker *mk, struct pf_buf *ret)
 {
-	const int64_t *x = a, *y = b;
+	pf_autobuf struct pf_buf build = PF_BUF_INIT, rest = PF_BUF_INIT;
+	struct json_object *value;
 
-	return (*x > *y) - (*x < *y);
-}
+	put_number(&build, BUILD_NUM_REPLICAS, (uint64_t)mk->replicas);
+	put_number(&build, BUILD_NUM_PARTITIONS, (uint64_t)mk->partitions);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(rows); i++) {
+		int r = 0;
 
-/* The transpose: JSON has a list a replica, the proto a list a partition. */
-static int read_device_ids(struct maker *mk)
-{
-	static const char key[] = "device_assignment";
-	size_t replicas = (size_t)mk->build.num_replicas;
-	size_t partitions = (size_t)mk->build.num_partitions;
-	struct json_object *row, *id;
-	char want[96];
-
-	snprintf(want, sizeof(want), "%zu lists (one a replica) of %zu device ids",
-		 replicas, partitions);
-	if (!json_object_is_type(mk->assignment, json_type_array) ||
-	    json_object_array_length(mk->assignment) != replicas)
-		return refuse(mk, key, want, mk->assignment);
-	for (size_t i = 0; i < replicas; i++) {
-		row = json_object_array_get_idx(mk->assignment, i);
-		if (!json_object_is_type(row, json_type_array) ||
-		    json_object_array_length(row) != partitions)
-			return refuse(mk, key, want, mk->assignment);
-		for (size_t j = 0; j < partitions; j++) {
-			int64_t *device = &mk->device_ids[j * replicas + i];
-
-			id = json_object_array_get_idx(row, j);
-			if (!get_int(id, device) || *device < 0)
-				return refuse(mk, key, "device ids of 0 or more", id);
-		}
+		if (rows[i].write &&
+		    json_object_object_get_ex(mk->options, rows[i].key, &value))
+			r = rows[i].write(mk, &rows[i], value,
+					  rows[i].build ? &build : &rest);
+		if (r < 0)
+			return r;
 	}
-	return 0;
-}
-
-static int check_unique(struct maker *mk, size_t n)
-{
-	int64_t *sorted = malloc(n * sizeof(*sorted));
-	int r = 0;
-
-	if (!sorted)
+	if (rest.failed)
 		return no_memory(mk);
-	memcpy(sorted, mk->device_ids, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), id_compare);
-	for (size_t i = 1; i < n && r == 0; i++)
-		if (sorted[i] == sorted[i - 1])
-			r = pf_err_set(mk->err, -EINVAL,
-				       "option device_assignment: device %" PRId64
-				       " is given twice",
-				       sorted[i]);
-	free(sorted);
-	return r;
-}
-
-static int allocate_assignment(struct maker *mk)
-{
-	size_t replicas = (size_t)mk->build.num_replicas;
-	size_t partitions = (size_t)mk->build.num_partitions;
-
-	mk->partitions = calloc(partitions, sizeof(*mk->partitions));
-	mk->partition_ptrs = calloc(partitions, sizeof(*mk->partition_ptrs));
-	mk->device_ids = calloc(replicas * partitions, sizeof(*mk->device_ids));
-	if (!mk->partitions || !mk->partition_ptrs || !mk->device_ids)
-		return no_memory(mk);
-	return 0;
-}
-
-static void fill_assignment(struct maker *mk)
-{
-	size_t replicas = (size_t)mk->build.num_replicas;
-	size_t partitions = (size_t)mk->build.num_partitions;
-
-	for (size_t j = 0; j < partitions; j++) {
-		pjrtfs__options__device_assignment__partition__init(&mk->partitions[j]);
-		mk->partitions[j].n_replica_device_ids = replicas;
-		mk->partitions[j].replica_device_ids = &mk->device_ids[j * replicas];
-		mk->partition_ptrs[j] = &mk->partitions[j];
-	}
-	mk->devices.has_replica_count = true;
-	mk->devices.replica_count = (int32_t)replicas;
-	mk->devices.has_computation_count = true;
-	mk->devices.computation_count = (int32_t)partitions;
-	mk->devices.n_computation_devices = partitions;
-	mk->devices.computation_devices = mk->partition_ptrs;
-	mk->build.device_assignment = &mk->devices;
-}
-
-static int check_ids(struct maker *mk, const char *key, size_t n)
-{
-	const struct pf_options_target *target = mk->target;
-
-	for (size_t i = 0; target->device_ids && i < n; i++) {
-		unsigned k = 0;
-
-		while (k < target->n_devices &&
-		       target->device_ids[k] != mk->device_ids[i])
-			k++;
-		if (k == target->n_devices)
-			return pf_err_set(mk->err, -EINVAL,
-					  "option %s: plugin %s has no device %" PRId64,
-					  key, target->plugin, mk->device_ids[i]);
-	}
-	return 0;
-}
-
-/* Place the program: on a device, by an assignment, or where the plugin likes. */
-static int assign(struct maker *mk)
-{
-	size_t n = (size_t)(mk->build.num_replicas * mk->build.num_partitions);
-	int r = 0;
-
-	if (!mk->assignment && mk->device < 0)
-		return 0;
-	r = allocate_assignment(mk);
-	if (r == 0 && mk->assignment)
-		r = read_device_ids(mk);
-	else if (r == 0)
-		mk->device_ids[0] = mk->device;
-	if (r == 0)
-		r = check_unique(mk, n);
-	if (r == 0)
-		r = check_ids(mk, mk->assignment ? "device_assignment" : "device", n);
-	if (r == 0)
-		fill_assignment(mk);
-	return r;
-}
-
-static int pack(struct maker *mk, struct pf_buf *ret)
-{
-	uint8_t *dst;
-
-	mk->top.executable_build_options = &mk->build;
-	dst = (uint8_t *)pf_buf_reserve(ret,
-					pjrtfs__options__compile_options__get_packed_size(
-						&mk->top));
-	if (!dst)
-		return no_memory(mk);
-	ret->len += pjrtfs__options__compile_options__pack(&mk->top, dst);
-	return 0;
+	put_bytes(ret, OPTIONS_BUILD, &build);
+	pf_buf_append(ret, rest.data, rest.len);
+	return ret->failed ? no_memory(mk) : 0;
 }
 
 int pf_options_encode(struct json_object *options, const struct pf_options_target *target,
 		      struct pf_buf *ret, struct pf_err *err)
 {
-	PF_CLEANUP(maker_release)
-	struct maker mk = {
-		.top = PJRTFS__OPTIONS__COMPILE_OPTIONS__INIT,
-		.build = PJRTFS__OPTIONS__BUILD_OPTIONS__INIT,
-		.devices = PJRTFS__OPTIONS__DEVICE_ASSIGNMENT__INIT,
-		.target = target,
-		.options = options,
-		.device = -1,
-		.err = err,
-	};
+	PF_CLEANUP(maker_release) struct maker mk = { .target = target, .err = err };
 	int r;
 
 	if (options && !json_object_is_type(options, json_type_object))
 		return pf_err_set(err, -EINVAL,
 				  "options: expected a JSON object, found %.80s",
 				  json_object_to_json_string(options));
-	if (options) {
-		json_object_object_foreach(options, key, value) {
-			r = set_option(&mk, key, value);
-			if (r < 0)
-				return r;
-		}
+	mk.options = options ? pf_json_copy(options) : json_object_new_object();
+	if (!mk.options)
+		return no_memory(&mk);
+	json_object_object_foreach(mk.options, key, value) {
+		(void)value;
+		r = check_key(&mk, key);
+		if (r < 0)
+			return r;
 	}
-	r = check_counts(&mk);
-	if (r == 0)
-		r = assign(&mk);
-	return r < 0 ? r : pack(&mk, ret);
+	r = read_counts(&mk);
+	r = r < 0 ? r : read_place(&mk);
+	if (r < 0)
+		return r;
+	/* Plugins support no other way, such as one program for each partition. */
+	if (mk.partitions > 1 && !has(mk.options, "use_spmd_partitioning"))
+		json_object_object_add(mk.options, "use_spmd_partitioning",
+				       json_object_new_boolean(true));
+	if (mk.partitions > 1 && target->shardy &&
+	    !has(mk.options, "use_shardy_partitioner"))
+		json_object_object_add(mk.options, "use_shardy_partitioner",
+				       json_object_new_boolean(true));
+	return write_all(&mk, ret);
 }
 
 int pf_options_plugin(struct json_object *options, const char **ret, size_t *len,
