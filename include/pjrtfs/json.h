@@ -75,6 +75,9 @@ int pf_json_value(struct pf_json_reader *rd, struct json_object **ret);
 /* The string under KEY of O, borrowed from O; "" if there is none or it is not a string. */
 const char *pf_json_get_string(struct json_object *o, const char *key);
 
+/* The integer that O (may be NULL) is, in *RET; false: it is none, or beyond 2^63-1. */
+bool pf_json_get_int(struct json_object *o, int64_t *ret);
+
 /* Add the string VALUE under KEY. */
 void pf_json_add_string(struct json_object *o, const char *key, const char *value);
 

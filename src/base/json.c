@@ -427,6 +427,15 @@ void pf_json_add_string(struct json_object *o, const char *key, const char *valu
 	json_object_object_add(o, key, json_object_new_string(value));
 }
 
+bool pf_json_get_int(struct json_object *o, int64_t *ret)
+{
+	if (!json_object_is_type(o, json_type_int))
+		return false;
+	*ret = json_object_get_int64(o);
+	/* json-c returns the nearest int64_t for greater integers. */
+	return *ret != INT64_MAX || json_object_get_uint64(o) == INT64_MAX;
+}
+
 void pf_json_add_int(struct json_object *o, const char *key, int64_t value)
 {
 	json_object_object_add(o, key, json_object_new_int64(value));

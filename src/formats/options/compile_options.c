@@ -242,15 +242,6 @@ static int refuse(struct maker *mk, const char *key, const char *want,
 			  want, text ? text : "something else");
 }
 
-/* json-c returns the nearest int64_t for greater integers. */
-static bool get_int(struct json_object *value, int64_t *ret)
-{
-	if (!json_object_is_type(value, json_type_int))
-		return false;
-	*ret = json_object_get_int64(value);
-	return *ret != INT64_MAX || json_object_get_uint64(value) == INT64_MAX;
-}
-
 /* An option that is a field of CompileOptionsProto or, with BUILD, of its build options. */
 struct row {
 	const char *key;
@@ -275,7 +266,7 @@ static int write_int(struct maker *mk, const struct row *row, struct json_object
 {
 	int64_t n;
 
-	if (!get_int(value, &n) || n < 0)
+	if (!pf_json_get_int(value, &n) || n < 0)
 		return refuse(mk, row->key, "an integer of 0 or more", value);
 	if (n)
 		put_number(out, row->field, (uint64_t)n);
@@ -296,7 +287,7 @@ static int write_list(struct maker *mk, const struct row *row, struct json_objec
 		struct json_object *member = json_object_array_get_idx(value, i);
 
 		if (bools ? !json_object_is_type(member, json_type_boolean)
-			  : !get_int(member, &n) || n < 0)
+			  : !pf_json_get_int(member, &n) || n < 0)
 			return refuse(mk, row->key, want, value);
 		put_varint(&list, bools ? (uint64_t)json_object_get_boolean(member)
 					: (uint64_t)n);
@@ -349,7 +340,7 @@ static int write_override(struct maker *mk, const char *flag, struct json_object
 		put_number(out, OVERRIDE_BOOL, (uint64_t)json_object_get_boolean(value));
 		return 0;
 	case json_type_int:
-		if (!get_int(value, &n))
+		if (!pf_json_get_int(value, &n))
 			return refuse(mk, name, "an integer of 64 bits", value);
 		put_number(out, OVERRIDE_INT, (uint64_t)n);
 		return 0;
@@ -434,7 +425,7 @@ static int read_device_ids(struct maker *mk, const char *key, struct json_object
 		for (size_t j = 0; fits && j < partitions; j++) {
 			struct json_object *id = json_object_array_get_idx(row, j);
 
-			if (!get_int(id, &ids[j * replicas + i]) ||
+			if (!pf_json_get_int(id, &ids[j * replicas + i]) ||
 			    ids[j * replicas + i] < 0)
 				return refuse(mk, key, "device ids of 0 or more", id);
 		}
@@ -535,7 +526,7 @@ static int read_count(struct maker *mk, const char *key, struct json_object *lis
 	struct json_object *value;
 	bool given = json_object_object_get_ex(mk->options, key, &value);
 
-	if (given && (!get_int(value, ret) || *ret < 1 || *ret > INT32_MAX))
+	if (given && (!pf_json_get_int(value, ret) || *ret < 1 || *ret > INT32_MAX))
 		return refuse(mk, key, "an integer of 1 or more", value);
 	if (given)
 		return 0;
@@ -598,7 +589,7 @@ static int read_place(struct maker *mk)
 	given = json_object_object_get_ex(mk->options, "device", &value);
 	if (given && !(json_object_is_type(value, json_type_string)
 			       ? split_device(json_object_get_string(value), &len, &id)
-			       : get_int(value, &id) && id >= 0))
+			       : pf_json_get_int(value, &id) && id >= 0))
 		return refuse(mk, "device", "a device's id, or its name, as \"cpu:1\"",
 			      value);
 	if (json_object_object_get_ex(mk->options, "compile_portable_executable",

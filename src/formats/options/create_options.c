@@ -9,80 +9,40 @@
 #include <string.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
 /*
- * Options whose wrong values make plugins abort, or start threads for minutes, instead of
- * answering: an integer, from least to most.
+ * The option whose wrong values make plugins abort, or start threads for minutes, instead of
+ * answering: an integer.
  */
-static const struct {
-	const char *name;
-	int64_t least, most;
-} dangerous[] = {
-	{ "cpu_device_count", 1, 1024 },
-};
+static const char dangerous[] = "cpu_device_count";
+enum { DANGEROUS_MAX = 1024 };
 
 /* --- checking ----------------------------------------------------------------------- */
 
 static int refuse(const char *name, const char *want, struct json_object *found,
 		  struct pf_err *err)
 {
-	static const char *const kinds[] = {
-		[json_type_null] = "",
-		[json_type_boolean] = "",
+	static const char *const kinds[json_type_string + 1] = {
 		[json_type_double] = "the double ",
-		[json_type_int] = "",
 		[json_type_object] = "the object ",
 		[json_type_array] = "the list ",
 		[json_type_string] = "the string ",
 	};
+	const char *kind = kinds[json_object_get_type(found)];
 
 	return pf_err_set(err, -EINVAL, "option %s: expected %s, found %s%.80s", name,
-			  want, kinds[json_object_get_type(found)],
+			  want, kind ? kind : "",
 			  json_object_to_json_string_ext(
 				  found, JSON_C_TO_STRING_PLAIN |
 						 JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-/* json-c returns the nearest int64_t for greater integers. */
-static bool is_int64(struct json_object *value)
-{
-	if (!json_object_is_type(value, json_type_int))
-		return false;
-	return json_object_get_int64(value) != INT64_MAX ||
-	       json_object_get_uint64(value) == INT64_MAX;
-}
-
-/*
- * json-c makes INT64_MIN of every smaller integer, and only the text distinguishes them.
- * So INT64_MIN is refused, which no option needs.
- */
-static bool is_cut(struct json_object *value)
-{
-	return json_object_is_type(value, json_type_int) &&
-	       (!is_int64(value) || json_object_get_int64(value) == INT64_MIN);
-}
-
-static int check_known(const char *name, struct json_object *value, struct pf_err *err)
-{
-	char want[80];
-
-	for (size_t i = 0; i < PF_ARRAY_SIZE(dangerous); i++) {
-		if (strcmp(name, dangerous[i].name) != 0)
-			continue;
-		snprintf(want, sizeof(want), "an integer from %" PRId64 " to %" PRId64,
-			 dangerous[i].least, dangerous[i].most);
-		if (!json_object_is_type(value, json_type_int) || is_cut(value) ||
-		    json_object_get_int64(value) < dangerous[i].least ||
-		    json_object_get_int64(value) > dangerous[i].most)
-			return refuse(name, want, value, err);
-	}
-	return 0;
-}
-
 static int check_list(const char *name, struct json_object *list, struct pf_err *err)
 {
 	size_t n = json_object_array_length(list);
+	int64_t ignored;
 
 	if (n > PF_CREATE_LIST_MAX)
 		return pf_err_set(err, -EINVAL,
@@ -91,7 +51,7 @@ static int check_list(const char *name, struct json_object *list, struct pf_err 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *item = json_object_array_get_idx(list, i);
 
-		if (!json_object_is_type(item, json_type_int) || is_cut(item))
+		if (!pf_json_get_int(item, &ignored))
 			return refuse(name, "a list of integers of 64 bits", item, err);
 	}
 	return 0;
@@ -100,13 +60,15 @@ static int check_list(const char *name, struct json_object *list, struct pf_err 
 static int check_type(const char *name, struct json_object *value, struct pf_err *err)
 {
 	const char *text;
+	int64_t ignored;
 
 	switch (json_object_get_type(value)) {
 	case json_type_boolean:
 		return 0;
 	case json_type_int:
-		return is_cut(value) ? refuse(name, "an integer of 64 bits", value, err)
-				     : 0;
+		if (pf_json_get_int(value, &ignored))
+			return 0;
+		return refuse(name, "an integer of 64 bits", value, err);
 	case json_type_double:
 		if (fabs(json_object_get_double(value)) <= (double)FLT_MAX)
 			return 0;
@@ -132,6 +94,7 @@ static int check_type(const char *name, struct json_object *value, struct pf_err
 int pf_create_option_check(const char *name, struct json_object *value,
 			   struct pf_err *err)
 {
+	int64_t n;
 	int r;
 
 	if (!*name || strlen(name) > PF_CREATE_NAME_MAX)
@@ -139,18 +102,13 @@ int pf_create_option_check(const char *name, struct json_object *value,
 				  "option %.80s: expected a name of 1 to %d bytes", name,
 				  PF_CREATE_NAME_MAX);
 	r = check_type(name, value, err);
-	return r < 0 ? r : check_known(name, value, err);
+	if (r == 0 && !strcmp(name, dangerous) &&
+	    (!pf_json_get_int(value, &n) || n < 1 || n > DANGEROUS_MAX))
+		r = refuse(name, "an integer from 1 to 1024", value, err);
+	return r;
 }
 
 /* --- reading words ------------------------------------------------------------------ */
-
-static bool is_known_integer(const char *name)
-{
-	for (size_t i = 0; i < PF_ARRAY_SIZE(dangerous); i++)
-		if (!strcmp(name, dangerous[i].name))
-			return true;
-	return false;
-}
 
 /* A decimal integer of 64 bits that ends at STOP or at the text's end. */
 static bool read_int(const char **text, char stop, int64_t *ret)
@@ -247,7 +205,7 @@ static int make_typed(const char *key, const char *type, const char *text,
 static int make_guessed(const char *key, const char *text, struct json_object **ret,
 			struct pf_err *err)
 {
-	if (is_known_integer(key)) {
+	if (!strcmp(key, dangerous)) {
 		*ret = make_int(text);
 		if (!*ret) /* pf_create_option_check says what it expects */
 			*ret = make_string(text);
