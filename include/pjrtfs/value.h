@@ -172,14 +172,17 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 				    uint64_t own, const struct pf_out *out,
 				    const void *message);
 
+/* For pf_value_at: in any memory of the device, or, for a copy, in its default one. */
+enum { PF_ANY_MEMORY = UINT32_MAX - 1 };
+
 /*
- * A copy of VALUE to live on DEVICE of WORKER (which may be another plugin's), in MEMORY.
- * The transfer copies on the device if it can (PJRT_Buffer_CopyToDevice, _CopyToMemory);
- * host bytes are shared, never stored twice.  Until then VALUE's memory stays, and readers
- * get VALUE's bytes.  One reference; NULL: no memory.
+ * VALUE, if it lives on DEVICE of WORKER (which may be another plugin's), in MEMORY; else a
+ * copy that does.  The transfer copies on the device if it can (PJRT_Buffer_CopyToDevice,
+ * _CopyToMemory); host bytes are shared, never stored twice.  Until then VALUE's memory
+ * stays, and readers get VALUE's bytes.  A reference; NULL: no memory.
  */
-struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
-			       unsigned device, unsigned memory);
+struct pf_value *pf_value_at(struct pf_value *value, struct pf_worker *worker,
+			     unsigned device, unsigned memory);
 
 /* A value that the transfer makes on its device, with undefined contents (zeros in host memory).
  * One reference; NULL: no memory. */

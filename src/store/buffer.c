@@ -722,16 +722,6 @@ void pf_buffer_set_memory(struct pf_buffer *b, unsigned memory)
 	b->memory = memory;
 }
 
-/* VALUE if it is at LOCATION, else a copy for LOCATION; with a reference. */
-static struct pf_value *value_at(struct pf_value *value,
-				 const struct pf_location *location, unsigned memory)
-{
-	if (value->worker == location->worker && value->device == location->device &&
-	    value->memory == memory)
-		return pf_value_ref(value);
-	return pf_value_copy(value, location->worker, location->device, memory);
-}
-
 /* Make the bytes of SNAPSHOT, or none, the content in FORMAT, without a value. */
 static void take_content_locked(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 				enum pf_format format)
@@ -760,10 +750,11 @@ bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_snapshot *snaps
 bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		    enum pf_format format, struct pf_value **ret)
 {
+	const struct pf_location *at = b->location;
 	struct pf_value *v = NULL;
 
 	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
-		v = value_at(snapshot->array, b->location, b->memory);
+		v = pf_value_at(snapshot->array, at->worker, at->device, b->memory);
 	if (!v)
 		return false;
 	PF_LOCK_SCOPE(&b->lock);
@@ -782,7 +773,7 @@ int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,
 	*ret = NULL;
 	PF_LOCK_SCOPE(&b->lock);
 	if (b->value) {
-		*ret = value_at(b->value, location, memory);
+		*ret = pf_value_at(b->value, location->worker, location->device, memory);
 		if (!*ret)
 			return pf_err_set(err, -ENOMEM, "no memory for a value");
 		drop_value_locked(b);

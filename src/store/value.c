@@ -182,12 +182,16 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 	return v;
 }
 
-struct pf_value *pf_value_copy(struct pf_value *value, struct pf_worker *worker,
-			       unsigned device, unsigned memory)
+struct pf_value *pf_value_at(struct pf_value *value, struct pf_worker *worker,
+			     unsigned device, unsigned memory)
 {
-	struct pf_value *v = new_value(value->dtype, &value->shape, value->len, worker,
-				       device, memory);
+	struct pf_value *v;
 
+	if (value->worker == worker && value->device == device &&
+	    (memory == PF_ANY_MEMORY || value->memory == memory))
+		return pf_value_ref(value);
+	v = new_value(value->dtype, &value->shape, value->len, worker, device,
+		      memory == PF_ANY_MEMORY ? UINT32_MAX : memory);
 	if (!v)
 		return NULL;
 	pf_value_pin(value);

@@ -22,10 +22,6 @@ command_op op_gather;
 int command_put_value(struct task *task, const char *op, struct pf_value *value,
 		      struct target *target, struct pf_err *err);
 
-/* VALUE itself if it is on DEVICE, else a copy for DEVICE; with a reference.  NULL: no
- * memory. */
-struct pf_value *command_value_on(struct pf_value *value, const struct device *device);
-
 /* Find the op that O names and run it, as a job if it says "async". */
 command_op command_run;
 

@@ -85,13 +85,6 @@ int command_put_value(struct task *task, const char *op, struct pf_value *value,
 	return 0;
 }
 
-struct pf_value *command_value_on(struct pf_value *value, const struct device *device)
-{
-	if (value->worker == device->worker && value->device == device->index)
-		return pf_value_ref(value);
-	return pf_value_copy(value, device->worker, device->index, UINT32_MAX);
-}
-
 /* --- create ------------------------------------------------------------------------- */
 
 /* The array that a command declares. */
@@ -258,7 +251,8 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	target.perm = files_mode_of_buffer(device, name, &task->cred);
-	copy = command_value_on(value, files_device_of(target.dir));
+	device = files_device_of(target.dir);
+	copy = pf_value_at(value, device->worker, device->index, PF_ANY_MEMORY);
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");
 	return command_put_value(task, "copy", copy, &target, err);

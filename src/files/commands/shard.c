@@ -250,7 +250,7 @@ static int take_one(struct shards *all, struct pf_err *err)
 	for (unsigned i = 0; i < all->n; i++)
 		if (all->at[i].device == device)
 			value = all->at[i].value;
-	all->whole = command_value_on(value, device);
+	all->whole = pf_value_at(value, device->worker, device->index, PF_ANY_MEMORY);
 	return all->whole ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
@@ -458,9 +458,10 @@ static int make_values(struct shards *all, struct pf_err *err)
 		struct pf_block block;
 
 		if (replicated || *one != UINT_MAX) {
-			shard->value = command_value_on(replicated ? all->whole
-								   : all->at[*one].value,
-							shard->device);
+			shard->value =
+				pf_value_at(replicated ? all->whole : all->at[*one].value,
+					    shard->device->worker, shard->device->index,
+					    PF_ANY_MEMORY);
 			if (!shard->value)
 				r = pf_err_set(err, -ENOMEM, "no memory for a value");
 			continue;

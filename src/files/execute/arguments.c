@@ -790,8 +790,8 @@ int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err 
 		arg->carry = run->carry[i];
 		arg->donate = run->donate[i] && may_consume(run, name, i);
 		arg->donate_carried = run->donate[i] && arg->carry != PF_NO_CARRY;
-		if (run->spec.move && (v->worker != d->worker || v->device != d->index)) {
-			arg->value = pf_value_copy(v, d->worker, d->index, UINT32_MAX);
+		if (run->spec.move) {
+			arg->value = pf_value_at(v, d->worker, d->index, PF_ANY_MEMORY);
 			pf_value_unref(v);
 		}
 		if (!arg->value)
