@@ -87,7 +87,7 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 	return 0;
 }
 
-#define LATE_BUFFER "what it would have made is dropped"
+#define DROPPED "what it would have made is dropped"
 
 /* --- which op ----------------------------------------------------------------------- */
 
@@ -96,21 +96,21 @@ static command_op op_batch;
 static const struct {
 	const char *name;
 	command_op *run;
-	bool tells;       /* it calls task_began by itself */
-	const char *late; /* what happens to it at its timeout; NULL: files_late */
+	bool begins;            /* it calls task_began by itself */
+	const char *at_timeout; /* what happens to it then; NULL: files_at_timeout */
 } ops[] = {
 	{ "execute", op_execute, true, NULL },
 	{ "compile", op_compile, false, "the compile goes on" },
-	{ "create", op_create, false, LATE_BUFFER },
-	{ "delete", op_delete, false, LATE_BUFFER },
-	{ "stat", op_stat, false, LATE_BUFFER },
+	{ "create", op_create, false, DROPPED },
+	{ "delete", op_delete, false, DROPPED },
+	{ "stat", op_stat, false, DROPPED },
 	{ "batch", op_batch, true,
 	  "the steps that had begun go on, the others do not begin" },
 	{ "wait", op_wait, false, "the job goes on" },
-	{ "cancel", op_cancel, false, LATE_BUFFER },
-	{ "copy", op_copy, false, LATE_BUFFER },
-	{ "shard", op_shard, false, LATE_BUFFER },
-	{ "gather", op_gather, false, LATE_BUFFER },
+	{ "cancel", op_cancel, false, DROPPED },
+	{ "copy", op_copy, false, DROPPED },
+	{ "shard", op_shard, false, DROPPED },
+	{ "gather", op_gather, false, DROPPED },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)
@@ -162,8 +162,10 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 		r = command_number(o, "repeat", 1, EXEC_MAX_REPEAT, &repeat, err);
 	if (r == 0 && timeout)
 		r = task_set_timeout(task, timeout,
-				     ops[i].late ? ops[i].late : files_late(repeat), err);
-	if (r == 0 && !ops[i].tells)
+				     ops[i].at_timeout ? ops[i].at_timeout
+						       : files_at_timeout(repeat),
+				     err);
+	if (r == 0 && !ops[i].begins)
 		task_began(task);
 	if (r == 0)
 		r = ops[i].run(task, o, err);
@@ -172,57 +174,17 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 
 /* --- the file ----------------------------------------------------------------------- */
 
-struct control_task {
-	struct task task;
-	struct pf_command *command; /* until it is answered */
-};
-
-static struct control_task *control_of(struct task *task)
-{
-	return pf_container_of(task, struct control_task, task);
-}
-
-static bool control_cancelled(struct task *task)
-{
-	return pf_command_cancelled(control_of(task)->command);
-}
-
-static void control_answer(struct task *task, int code, struct json_object *reply)
-{
-	const char *text = pf_json_text(reply);
-
-	pf_command_done(control_of(task)->command, code, text, strlen(text));
-	json_object_put(reply);
-}
-
-static void control_free(struct task *task)
-{
-	free(control_of(task));
-}
-
-static const struct task_ops control_ops = { .cancelled = control_cancelled,
-					     .answer = control_answer,
-					     .free = control_free };
-
 static void control_command(struct pf_command *command)
 {
 	/* COMMAND may be gone before command_run returns. */
 	struct json_object *o = pf_steal(&command->json);
-	struct control_task *c = calloc(1, sizeof(*c));
+	struct task *task = command_task_new(command, true);
 	struct pf_err err = PF_ERR_INIT;
 
-	if (!c) {
-		pf_err_set(&err, -ENOMEM, "no memory for a command");
-		pf_command_fail(command, &err);
-		json_object_put(o);
-		return;
-	}
-	task_init(&c->task, &control_ops, command->of->node, &command->of->cred);
-	c->command = command;
-	atomic_store(&command->user, &c->task);
-	task_set_id(&c->task, o);
-	if (command_run(&c->task, o, &err) < 0)
-		task_fail(&c->task, &err);
+	if (task)
+		task_set_id(task, o);
+	if (task && command_run(task, o, &err) < 0)
+		task_fail(task, &err);
 	json_object_put(o);
 }
 

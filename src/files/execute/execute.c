@@ -468,7 +468,7 @@ static struct named_exec *run_new(struct task *task, struct program *program,
 	return run;
 }
 
-const char *files_late(uint64_t repeat)
+const char *files_at_timeout(uint64_t repeat)
 {
 	return repeat > 1
 		       ? "it ends with the repetition under way, and its state is kept "

@@ -8,8 +8,14 @@
 
 command_op op_execute;
 
-/* What happens to an execution after its timeout, to one that repeats or not; static. */
-const char *files_late(uint64_t repeat);
+/* What happens to an execution at its timeout, to one that repeats or not; static. */
+const char *files_at_timeout(uint64_t repeat);
+
+/*
+ * A task of COMMAND, for a kind whose left is task_command_left.  It is answered with JSON,
+ * or, without JSON, with a line for people.  NULL: no memory, and COMMAND is answered.
+ */
+struct task *command_task_new(struct pf_command *command, bool json);
 
 /*
  * Execute PROGRAM (called NAME) as REQUEST says and put the results under their names.

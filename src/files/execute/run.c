@@ -8,133 +8,126 @@
 #include "files/jobs/jobs.h"
 #include "pjrtfs/json.h"
 
-static int parse_run(const char *text, struct exec_spec *request, struct task *task,
-		     bool *json, struct pf_err *err)
+/* A command that was written to a file, as a task. */
+struct command_task {
+	struct task task;
+	struct pf_command *command; /* until it is answered */
+	bool json;                  /* the answer is JSON, else a line for people */
+};
+
+static struct command_task *command_of(struct task *task)
 {
-	static const char *const others[] = { NULL };
+	return pf_container_of(task, struct command_task, task);
+}
+
+static bool command_cancelled(struct task *task)
+{
+	return pf_command_cancelled(command_of(task)->command);
+}
+
+static void command_answer(struct task *task, int code, struct json_object *reply)
+{
+	struct command_task *c = command_of(task);
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+
+	if (!c->json)
+		reply_print(reply, &line);
+	else
+		pf_buf_puts(&line, pf_json_text(reply));
+	pf_command_done(c->command, code, line.data ? line.data : "", line.len);
+	json_object_put(reply);
+}
+
+static void command_free(struct task *task)
+{
+	free(command_of(task));
+}
+
+static const struct task_ops command_ops = { .cancelled = command_cancelled,
+					     .answer = command_answer,
+					     .free = command_free };
+
+struct task *command_task_new(struct pf_command *command, bool json)
+{
+	struct command_task *c = calloc(1, sizeof(*c));
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!c) {
+		pf_err_set(&err, -ENOMEM, "no memory for a command");
+		pf_command_fail(command, &err);
+		return NULL;
+	}
+	task_init(&c->task, &command_ops, command->of->node, &command->of->cred);
+	c->command = command;
+	c->json = json;
+	atomic_store(&command->user, &c->task);
+	return &c->task;
+}
+
+/* --- the file ----------------------------------------------------------------------- */
+
+/* A run that begins, perhaps as a job. */
+struct run {
+	struct program *program;
+	struct pf_buf name; /* owned: the program's */
+	struct exec_spec spec;
+};
+
+static int parse(struct task *task, const char *text, bool json, struct exec_spec *spec,
+		 struct pf_err *err)
+{
 	struct json_object *o;
 	int r;
 
-	*json = text[strspn(text, " \t")] == '{';
-	if (!*json)
-		return exec_spec_parse_line(text, request, err);
+	if (!json)
+		return exec_spec_parse_line(text, spec, err);
 	r = pf_json_parse(text, strlen(text), &o, err);
 	if (r < 0)
 		return r;
-	r = exec_spec_parse(o, others, request, err);
+	r = exec_spec_parse(o, (const char *[]){ NULL }, spec, err);
 	task_set_id(task, o);
 	json_object_put(o);
 	return r;
 }
 
-struct run_task {
-	struct task task;
-	struct pf_command *command; /* until it was answered */
-	bool json;                  /* the request and the answer are JSON */
-};
-
-static struct run_task *run_of(struct task *task)
+static int start(struct task *task, void *arg, struct pf_err *err)
 {
-	return pf_container_of(task, struct run_task, task);
-}
-
-static bool run_cancelled(struct task *task)
-{
-	return pf_command_cancelled(run_of(task)->command);
-}
-
-static void run_answer(struct task *task, int code, struct json_object *reply)
-{
-	struct run_task *run = run_of(task);
-	pf_autobuf struct pf_buf line = PF_BUF_INIT;
-
-	if (run->json)
-		pf_buf_puts(&line, pf_json_text(reply));
-	else
-		reply_print(reply, &line);
-	pf_command_done(run->command, code, line.data ? line.data : "", line.len);
-	json_object_put(reply);
-}
-
-static void run_free(struct task *task)
-{
-	free(run_of(task));
-}
-
-static const struct task_ops run_ops = { .cancelled = run_cancelled,
-					 .answer = run_answer,
-					 .free = run_free };
-
-/* A run that becomes a job. */
-struct run_later {
-	struct program *program;
-	const char *name;
-	struct exec_spec *request;
-};
-
-static int run_as_job(struct task *job, void *arg, struct pf_err *err)
-{
-	struct run_later *later = arg;
-	uint64_t ms = later->request->timeout_ms;
-	int r = ms ? task_set_timeout(job, ms, files_late(later->request->repeat), err)
-		   : 0;
-
-	if (r < 0)
-		return r;
-	files_execute(job, later->program, later->name, later->request, false);
-	return 0;
-}
-
-static int start_run(struct program *program, const char *name, struct exec_spec *request,
-		     struct task *task, const char *text, struct pf_err *err)
-{
-	struct run_later later = { program, name, request };
+	struct run *run = arg;
+	struct exec_spec *spec = &run->spec;
 	int r = 0;
 
-	if (request->async)
-		return job_start(task, text, run_as_job, &later, err);
-	if (request->timeout_ms)
-		r = task_set_timeout(task, request->timeout_ms,
-				     files_late(request->repeat), err);
+	if (spec->timeout_ms)
+		r = task_set_timeout(task, spec->timeout_ms,
+				     files_at_timeout(spec->repeat), err);
 	if (r == 0)
-		files_execute(task, program, name, request, true);
+		files_execute(task, run->program, run->name.data, spec, !spec->async);
 	return r;
 }
 
 static void run_command(struct pf_command *command)
 {
-	struct pf_node *node = command->of->node;
-	struct program *program = node->object;
-	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-	struct run_task *run = calloc(1, sizeof(*run));
-	struct exec_spec request = { .repeat = 0 };
+	const char *text = command->text;
+	bool json = text[strspn(text, " \t")] == '{';
+	struct run run = { command->of->node->object, PF_BUF_INIT, { .repeat = 0 } };
+	struct task *task = command_task_new(command, json);
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (!run) {
-		pf_command_done(command, -ENOMEM, "error: ENOMEM", 13);
+	if (!task)
 		return;
-	}
-	task_init(&run->task, &run_ops, node, &command->of->cred);
-	run->command = command;
-	atomic_store(&command->user, &run->task);
-	files_program_name(program, &name);
-	r = parse_run(command->text, &request, &run->task, &run->json, &err);
+	files_program_name(run.program, &run.name);
+	r = parse(task, text, json, &run.spec, &err);
 	if (r < 0)
-		pf_err_wrap(&err, r, "%s", name.data);
-	if (r == 0 && !files_program_may(program, &command->of->cred, R_OK))
-		r = pf_err_set(&err, -EACCES, "%s: permission denied", name.data);
+		pf_err_wrap(&err, r, "%s", run.name.data);
+	if (r == 0 && !files_program_may(run.program, &task->cred, R_OK))
+		r = pf_err_set(&err, -EACCES, "%s: permission denied", run.name.data);
 	if (r == 0)
-		r = start_run(program, name.data, &request, &run->task, command->text,
-			      &err);
+		r = run.spec.async ? job_start(task, text, start, &run, &err)
+				   : start(task, &run, &err);
 	if (r < 0)
-		task_fail(&run->task, &err);
-	exec_spec_release(&request);
-}
-
-static void run_gone(struct pf_node *node)
-{
-	program_unref(node->object);
+		task_fail(task, &err);
+	pf_buf_release(&run.name);
+	exec_spec_release(&run.spec);
 }
 
 const struct pf_kind kind_run = { .name = "run",
@@ -142,4 +135,4 @@ const struct pf_kind kind_run = { .name = "run",
 				  PF_CONTROL,
 				  .command = run_command,
 				  .left = task_command_left,
-				  .free = run_gone };
+				  .free = program_node_free };
