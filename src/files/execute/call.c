@@ -16,104 +16,6 @@
 #include "files/internal.h"
 #include "internal.h"
 
-/* Reports of calls: an event a second, and one for each call that fails. */
-
-/* Append the executable's name. */
-static void print_name(const struct call_tally *t, struct pf_buf *name)
-{
-	struct pf_fs *fs = t->program->fs;
-
-	pf_tree_lock_names(fs->tree);
-	if (t->program->executable)
-		pf_node_path(t->program->executable, fs->executables, name);
-	pf_tree_unlock_names(fs->tree);
-	if (!name->len)
-		pf_buf_puts(name, "(removed)");
-}
-
-/* Report N calls on DEVICE of WORKER as REPORT says, or one that failed. */
-static void report_calls(const struct call_tally *t, uint64_t n, struct pf_worker *worker,
-			 unsigned device, struct pf_report_execution *report)
-{
-	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-
-	print_name(t, &name);
-	report->executable = name.data ? name.data : "";
-	report->user = t->uid;
-	report->devices = &device;
-	report->n_devices = 1;
-	pf_report_calls(t->program->fs->config.telemetry, pf_worker_meter(worker), n,
-			report);
-}
-
-static void report_all(struct call_tally *t)
-{
-	struct pf_report_execution report = { .seconds = t->seconds,
-					      .device_seconds = t->device_seconds };
-
-	if (t->n)
-		report_calls(t, t->n, t->worker, t->device, &report);
-	t->n = 0;
-	t->seconds = t->device_seconds = 0;
-}
-
-/* Has E begun a second or more after the first? */
-static bool is_due(const struct call_tally *t, const struct pf_execution *e)
-{
-	time_t s = e->start.tv_sec - t->began.tv_sec;
-
-	return s > 1 || (s == 1 && e->start.tv_nsec >= t->began.tv_nsec);
-}
-
-/* Count E, which succeeded.  This and the functions below take the name lock. */
-static void call_tally_add(struct call_tally *t, const struct pf_execution *e)
-{
-	struct pf_worker *worker = e->loaded->worker;
-
-	/* The options may name another plugin by now. */
-	if (t->n && (t->worker != worker || t->device != e->first_device))
-		report_all(t);
-	if (!t->n)
-		t->began = e->start;
-	t->worker = worker;
-	t->device = e->first_device;
-	t->n++;
-	t->seconds += e->seconds;
-	t->device_seconds += e->device_seconds;
-	if (t->closed || is_due(t, e))
-		report_all(t);
-}
-
-/* The file was closed: report the calls that ended now, and the one under way when it ends. */
-static void call_tally_close(struct call_tally *t)
-{
-	report_all(t);
-	t->closed = true;
-}
-
-/* Report that E failed as ERR says. */
-static void call_report_run_failed(struct call_tally *t, const struct pf_execution *e,
-				   const struct pf_err *err)
-{
-	struct pf_report_execution report = { .seconds = e->seconds, .err = err };
-
-	report_all(t); /* in the order in which they ended */
-	report_calls(t, 1, e->loaded->worker, e->first_device, &report);
-}
-
-/* Put the executable's name before ERR's sentence, and report that the call failed so. */
-static void call_report_failed(struct call_tally *t, struct pf_err *err)
-{
-	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-	pf_autobuf struct pf_buf file = PF_BUF_INIT;
-
-	files_name_program(t->program, err);
-	print_name(t, &name);
-	pf_buf_printf(&file, "executables/%s/call", name.data ? name.data : "");
-	files_report_failed(t->program->fs, file.data ? file.data : "", t->uid, NULL,
-			    err);
-}
-
 enum { SLOW_TRANSPOSE = 1 << 20 }; /* bytes; a thread transposes as many or more */
 
 /* A write that waits for the program. */
@@ -122,16 +24,113 @@ struct writer {
 	char data[]; /* the write's bytes */
 };
 
+/*
+ * Calls that ended well and that no event has reported yet.  An event for each would
+ * displace all others, and cost as much as the call, so one is sent each second and one
+ * at the end.
+ */
+struct tally {
+	uint64_t n;
+	double seconds, device_seconds; /* sums */
+	struct timespec began;          /* the first, CLOCK_MONOTONIC */
+	struct pf_worker *worker;       /* borrowed: where they ran, */
+	unsigned device;                /* and on which of its devices */
+};
+
+/* The state of a call. */
+enum call_state {
+	CALL_TAKING,  /* inputs; idle if none has begun */
+	CALL_LOADING, /* a write waits for the program to be compiled */
+	CALL_RUNNING,
+	CALL_GIVING,  /* outputs are being read */
+	CALL_FAILED,  /* the next read fails with the errno, */
+	CALL_TELLING, /* and the next ones why */
+};
+
+/* One open file. */
+struct call {
+	_Atomic unsigned refs;   /* the open file's, and those of operations under way */
+	struct program *program; /* owned reference */
+	struct pf_node *node;    /* owned reference: for pf_node_ready */
+	uid_t uid;               /* of the caller */
+
+	struct pf_stream stream; /* its lock protects the fields below */
+	enum call_state state;
+	struct call_inputs in;
+	struct call_outputs out;
+	struct pf_err err;            /* what failed */
+	struct pf_instance *instance; /* owned reference: of the execution */
+	struct writer *writer;        /* parked until the program is compiled, or NULL */
+	struct pf_wait wait;          /* the writer's, for the program */
+	_Atomic bool done;       /* the execution has ended; spinning takes no lock */
+	struct pf_timer abandon; /* armed when the file is closed while it runs */
+	bool closed;             /* ABANDON was armed */
+	struct pf_execution *running; /* borrowed: in CALL_RUNNING */
+	struct tally tally;
+};
+
 static struct call *call_of(struct pf_stream *stream)
 {
 	return pf_container_of(stream, struct call, stream);
+}
+
+/* --- reports: an event a second, and one for each call that fails --------------------- */
+
+/* Report N calls on DEVICE of WORKER as REPORT says, or one that failed.  Takes the name
+ * lock, as the functions below. */
+static void report(const struct call *c, uint64_t n, struct pf_worker *worker,
+		   unsigned device, struct pf_report_execution report)
+{
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+	files_program_name(c->program, &name);
+	report.executable = name.data ? name.data : "";
+	report.user = c->uid;
+	report.devices = &device;
+	report.n_devices = 1;
+	pf_report_calls(c->program->fs->config.telemetry, pf_worker_meter(worker), n,
+			&report);
+}
+
+static void report_tally(struct call *c)
+{
+	struct tally *t = &c->tally;
+
+	if (t->n)
+		report(c, t->n, t->worker, t->device,
+		       (struct pf_report_execution){ .seconds = t->seconds,
+						     .device_seconds =
+							     t->device_seconds });
+	*t = (struct tally){ .n = 0 };
+}
+
+/* Count E, which succeeded. */
+static void count(struct call *c, const struct pf_execution *e)
+{
+	struct pf_worker *worker = e->loaded->worker;
+	struct tally *t = &c->tally;
+	time_t s;
+
+	/* The options may name another plugin by now. */
+	if (t->worker != worker || t->device != e->first_device)
+		report_tally(c);
+	if (!t->n)
+		*t = (struct tally){ .began = e->start,
+				     .worker = worker,
+				     .device = e->first_device };
+	t->n++;
+	t->seconds += e->seconds;
+	t->device_seconds += e->device_seconds;
+	s = e->start.tv_sec - t->began.tv_sec;
+	if (s > 1 || (s == 1 && e->start.tv_nsec >= t->began.tv_nsec))
+		report_tally(c);
 }
 
 static void call_unref(struct call *c)
 {
 	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
-	call_tally_close(&c->tally);
+	report_tally(c);
 	call_inputs_release(&c->in);
 	call_outputs_release(&c->out);
 	pf_instance_unref(c->instance);
@@ -149,13 +148,19 @@ static struct call *call_ref(struct call *c)
 
 /* --- failures ------------------------------------------------------------------------- */
 
-/* Fail the call for the reason WHY.  Returns -errno. */
+/* Fail the call for the reason WHY, and report that.  Returns -errno. */
 static int call_fail_locked(struct call *c, const struct pf_err *why)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+	pf_autobuf struct pf_buf file = PF_BUF_INIT;
 
+	files_program_name(c->program, &name);
+	pf_buf_printf(&file, "executables/%s/call", name.data ? name.data : "");
 	c->err = *why;
-	call_report_failed(&c->tally, &c->err);
+	pf_err_wrap(&c->err, why->code, "%s", name.data ? name.data : "");
+	files_report_failed(c->program->fs, file.data ? file.data : "", c->uid, NULL,
+			    &c->err);
 	if (c->in.loaded)
 		call_inputs_drop(&c->in);
 	pf_control_error_line(&text, &c->err);
@@ -168,13 +173,6 @@ static int call_fail_locked(struct call *c, const struct pf_err *why)
 
 /* --- running -------------------------------------------------------------------------- */
 
-/* C has ended: disarm its abandon timer. */
-static void stop_waiting(struct call *c)
-{
-	if (pf_timer_disarm(fs_of(c->node)->timers, &c->abandon))
-		call_unref(c);
-}
-
 static void call_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
 	struct call *c = e->user;
@@ -182,19 +180,22 @@ static void call_done(struct pf_execution *e, int code, const struct pf_err *why
 
 	pf_lock(&c->stream.lock);
 	c->running = NULL;
-	if (c->closed)
-		stop_waiting(c);
-	if (code == 0) {
-		call_tally_add(&c->tally, e);
-		code = call_outputs_fill(&c->out, c->in.loaded, e);
-	} else {
-		call_report_run_failed(&c->tally, e, why);
-		pf_execution_free(e);
-	}
-	if (code < 0 && !why)
-		pf_err_set(&err, code, "no memory for the outputs");
+	if (c->closed && pf_timer_disarm(fs_of(c->node)->timers, &c->abandon))
+		call_unref(c);
 	if (code < 0) {
-		call_fail_locked(c, why ? why : &err);
+		err = *why;
+		report_tally(c); /* in the order in which they ended */
+		report(c, 1, e->loaded->worker, e->first_device,
+		       (struct pf_report_execution){ .seconds = e->seconds, .err = why });
+		pf_execution_free(e);
+	} else {
+		count(c, e);
+		code = call_outputs_fill(&c->out, &c->in, e);
+		if (code < 0)
+			pf_err_set(&err, code, "no memory for the outputs");
+	}
+	if (code < 0) {
+		call_fail_locked(c, &err);
 	} else {
 		call_inputs_drop(&c->in);
 		c->state = CALL_GIVING;
@@ -220,7 +221,7 @@ static struct pf_execution *prepare_locked(struct call *c)
 	}
 	pf_execution_lend(e, c->in.loaded, c->in.bytes, c->in.offs);
 	e->user = call_ref(c);
-	e->uid = c->tally.uid;
+	e->uid = c->uid;
 	e->done = call_done;
 	pf_instance_unref(c->instance);
 	c->instance = pf_instance_ref(c->in.loaded->instance);
@@ -242,8 +243,7 @@ static void *transpose_and_run(void *arg)
 
 static void run(struct call *c, struct pf_execution *e)
 {
-	if (call_inputs_to_transpose(&c->in) < SLOW_TRANSPOSE ||
-	    !files_on_thread(transpose_and_run, e))
+	if (c->in.to_transpose < SLOW_TRANSPOSE || !files_on_thread(transpose_and_run, e))
 		transpose_and_run(e);
 }
 
@@ -337,19 +337,21 @@ static int wait_locked(struct call *c, const void *src, size_t len,
 	return 0;
 }
 
-/* Begin a call's inputs.  1: take them; 0: wait for the program; -errno. */
-static int begin_locked(struct call *c, const struct pf_cred *cred, struct pf_err *err)
+/* Begin a call's inputs.  1: take them; 0: wait for the program; -errno: it has failed. */
+static int begin_locked(struct call *c, const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
-	int r;
+	struct pf_err err = PF_ERR_INIT;
 
-	if (!files_program_may(c->program, cred, R_OK))
-		return pf_err_set(err, -EACCES, "permission denied");
+	if (!files_program_may(c->program, cred, R_OK)) {
+		pf_err_set(&err, -EACCES, "permission denied");
+		return call_fail_locked(c, &err);
+	}
 	loaded = pf_executable_loaded(c->program->x);
 	if (!loaded)
 		return 0;
-	r = call_inputs_begin(&c->in, loaded, err);
-	return r < 0 ? r : 1;
+	return call_inputs_begin(&c->in, loaded, &err) < 0 ? call_fail_locked(c, &err)
+							   : 1;
 }
 
 static void call_send(struct pf_open *of, const void *src, size_t len,
@@ -365,11 +367,10 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	if (c->state == CALL_FAILED || c->state == CALL_TELLING)
 		n = c->err.code;
 	else if (c->state != CALL_TAKING)
-		n = -EBUSY;
+		n = pf_err_set(&err, -EBUSY,
+			       "the results of the call before are not read yet");
 	else if (!call_inputs_begun(&c->in))
-		n = begin_locked(c, &of->cred, &err);
-	if (n < 0 && err.code)
-		n = call_fail_locked(c, &err);
+		n = begin_locked(c, &of->cred);
 	if (n == 0) {
 		n = wait_locked(c, src, len, reply);
 		waits = n == 0;
@@ -378,9 +379,6 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	}
 	if (n < 0 && (c->state == CALL_FAILED || c->state == CALL_TELLING))
 		err = c->err;
-	else if (n == -EBUSY)
-		pf_err_set(&err, -EBUSY,
-			   "the results of the call before are not read yet");
 	pf_unlock(&c->stream.lock);
 	if (e)
 		run(c, e);
@@ -494,8 +492,7 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	atomic_init(&c->refs, 1);
 	c->program = program_ref(program);
 	c->node = pf_node_ref(of->node);
-	c->tally.program = program;
-	c->tally.uid = of->cred.uid;
+	c->uid = of->cred.uid;
 	of->state = c;
 	return 0;
 }
@@ -527,8 +524,8 @@ static void abandoned(struct pf_timer *timer)
 		worker = e->loaded->worker;
 	pf_unlock(&c->stream.lock);
 	if (worker)
-		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",
-			      c->tally.uid, NULL);
+		files_abandon(fs_of(c->node), worker, name.data ? name.data : "", c->uid,
+			      NULL);
 	call_unref(c);
 }
 
@@ -538,7 +535,7 @@ static void call_closed(struct pf_open *of)
 	struct call *c = of->state;
 	struct pf_fs *fs = fs_of(of->node);
 
-	if (!c || !files_may_abandon(fs, c->tally.uid))
+	if (!c || !files_may_abandon(fs, c->uid))
 		return;
 	PF_LOCK_SCOPE(&c->stream.lock);
 	if (!c->running)
@@ -555,11 +552,6 @@ static void call_release(struct pf_open *of)
 	call_unref(of->state);
 }
 
-static void call_free(struct pf_node *node)
-{
-	program_unref(node->object);
-}
-
 const struct pf_kind kind_call = {
 	.name = "call",
 	.mode = S_IFREG | 0666,
@@ -569,5 +561,5 @@ const struct pf_kind kind_call = {
 	.read = call_read,
 	.send = call_send,
 	.poll = call_poll,
-	.free = call_free,
+	.free = program_node_free,
 };

@@ -6,32 +6,301 @@
 
 #include "internal.h"
 
+/* The inputs of a call: .npy files, one after another, in pieces of any size. */
+
+enum {
+	ALIGNMENT = 64,      /* plugins can use arrays in place that are so aligned */
+	KEEP_ROOM = 1 << 16, /* bytes of inputs that are kept for the next call */
+	KEEP_HEAD = 1 << 12, /* and of a header's */
+};
+
+static void forget_program(struct call_inputs *in)
+{
+	pf_bytes_unref(pf_steal(&in->bytes));
+	free(pf_steal(&in->offs));
+	free(pf_steal(&in->transposed));
+	free(pf_steal(&in->ends));
+	in->heads.len = 0;
+	pf_loaded_unref(pf_steal(&in->loaded));
+}
+
+/* Set the offset of every input. */
+static int lay_out(struct call_inputs *in, const struct pf_signature *s,
+		   struct pf_err *err)
+{
+	uint64_t at = 0, len;
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		int r = pf_shape_bytes(&s->inputs[i].shape, s->inputs[i].dtype, &len,
+				       err);
+
+		if (r < 0)
+			return r;
+		in->offs[i] = at;
+		if (__builtin_add_overflow(at, len + ALIGNMENT - 1, &at))
+			return pf_err_set(err, -EOVERFLOW,
+					  "the inputs take more than 2^64 bytes");
+		at -= at % ALIGNMENT;
+	}
+	in->size = at;
+	return 0;
+}
+
+/* Print the headers, which depend on the program alone, once. */
+static int print_heads(struct call_inputs *in, const struct pf_signature *s,
+		       struct pf_err *err)
+{
+	for (size_t i = 0; i < s->n_inputs + s->n_outputs; i++) {
+		const struct pf_param *p =
+			i < s->n_inputs ? &s->inputs[i] : &s->outputs[i - s->n_inputs];
+
+		pf_npy_print(&in->heads, p->dtype, &p->shape);
+		in->ends[i + 1] = in->heads.len;
+	}
+	if (!in->heads.failed)
+		return 0;
+	pf_buf_release(&in->heads);
+	return pf_err_set(err, -ENOMEM, "no memory for headers");
+}
+
+int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
+		      struct pf_err *err)
+{
+	const struct pf_signature *s = loaded->signature;
+	int r;
+
+	if (in->loaded == loaded)
+		return 0;
+	forget_program(in);
+	r = pf_execution_check_lent(loaded, err);
+	if (r < 0)
+		return r;
+	in->offs = calloc(s->n_inputs + 1, sizeof(*in->offs));
+	in->transposed = calloc(s->n_inputs + 1, sizeof(struct pf_bytes *));
+	in->ends = calloc(s->n_inputs + s->n_outputs + 1, sizeof(*in->ends));
+	if (!in->offs || !in->transposed || !in->ends)
+		r = pf_err_set(err, -ENOMEM, "no memory for %zu inputs", s->n_inputs);
+	if (r == 0)
+		r = lay_out(in, s, err);
+	if (r == 0)
+		r = print_heads(in, s, err);
+	if (r < 0)
+		forget_program(in);
+	else
+		in->loaded = pf_loaded_ref(loaded);
+	return r;
+}
+
+/* Header I of the program's, of *LEN bytes. */
+static const char *head_of(const struct call_inputs *in, size_t i, size_t *len)
+{
+	*len = in->ends[i + 1] - in->ends[i];
+	return in->heads.data + in->ends[i];
+}
+
+/* Put the name of the current input, "input 1 (y)", before ERR's sentence. */
+static int wrap(const struct call_inputs *in, int code, struct pf_err *err)
+{
+	const char *name = in->loaded->signature->inputs[in->next].name;
+
+	if (*name)
+		return pf_err_wrap(err, code, "input %zu (%s)", in->next, name);
+	return pf_err_wrap(err, code, "input %zu", in->next);
+}
+
+/* Does the header describe what the program takes?  Some types have no name of their own
+ * in .npy files, and use another's. */
+static int check(const struct call_inputs *in, const struct pf_npy *npy,
+		 struct pf_err *err)
+{
+	const struct pf_param *want = &in->loaded->signature->inputs[in->next];
+	char a[128], b[128];
+	bool same;
+
+	if (npy->dtype == PF_DTYPE_INVALID)
+		same = npy->void_size == pf_dtype_size(want->dtype);
+	else
+		same = !strcmp(pf_dtype_npy_descr(npy->dtype),
+			       pf_dtype_npy_descr(want->dtype));
+	if (same && pf_shape_equal(&npy->shape, &want->shape))
+		return 0;
+	return pf_err_set(err, -EINVAL, "%s came, the program wants %s",
+			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
+			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
+}
+
+/* The header is right: allocate memory for its data. */
+static int begin_data(struct call_inputs *in, bool fortran_order, struct pf_err *err)
+{
+	const struct pf_param *want = &in->loaded->signature->inputs[in->next];
+	struct pf_arena *arena = in->loaded->program->arena;
+	int r = pf_shape_bytes(&want->shape, want->dtype, &in->len, err);
+
+	if (r == 0 && !in->bytes)
+		r = pf_bytes_new(arena, in->size, &in->bytes, err);
+	if (r == 0 && fortran_order) {
+		r = pf_bytes_new(arena, in->len, &in->transposed[in->next], err);
+		in->to_transpose += r == 0 ? in->len : 0;
+	}
+	in->in_data = r == 0;
+	in->got = 0;
+	return r;
+}
+
+/* The bytes of a header that were written so far, *LEN of them. */
+static const char *head_so_far(struct call_inputs *in, const char *src, size_t *len)
+{
+	if (!in->head.len)
+		return src;
+	pf_buf_append(&in->head, src, *len);
+	*len = in->head.len;
+	return in->head.data;
+}
+
+/* Most headers come in one write, and as NumPy prints them: comparing is faster than
+ * parsing. */
+static ssize_t take_head(struct call_inputs *in, const char *src, size_t len,
+			 struct pf_err *err)
+{
+	size_t had = in->head.len, all;
+	const char *head = head_of(in, in->next, &all);
+	struct pf_npy npy;
+	int r;
+
+	if (!had && len >= all && !memcmp(src, head, all)) {
+		r = begin_data(in, false, err);
+		return r < 0 ? r : (ssize_t)all;
+	}
+	if (len > PF_NPY_MAX_HEADER - had)
+		len = PF_NPY_MAX_HEADER - had;
+	all = len;
+	head = head_so_far(in, src, &all);
+	r = pf_npy_parse(head, all, &npy, err);
+	if (r == 0 && !had)
+		pf_buf_append(&in->head, src, len);
+	if (in->head.failed)
+		r = pf_err_set(err, -ENOMEM, "no memory for a header");
+	if (r > 0)
+		r = check(in, &npy, err) < 0 ? err->code : 1;
+	if (r > 0 && begin_data(in, npy.fortran_order, err) < 0)
+		r = err->code;
+	if (r <= 0)
+		return r < 0 ? r : (ssize_t)len;
+	in->head.len = 0;
+	return (ssize_t)(npy.header_len - had);
+}
+
+static size_t take_data(struct call_inputs *in, const char *src, size_t len)
+{
+	struct pf_bytes *transposed = in->transposed[in->next];
+	char *dst = transposed ? pf_bytes_at(transposed, in->got)
+			       : pf_bytes_at(in->bytes, in->offs[in->next] + in->got);
+
+	if (len > in->len - in->got)
+		len = in->len - in->got;
+	memcpy(dst, src, len);
+	in->got += len;
+	return len;
+}
+
+/* A newline starts a program that takes no inputs. */
+static ssize_t take_newline(struct call_inputs *in, char c, struct pf_err *err)
+{
+	int r;
+
+	if (c != '\n')
+		return pf_err_set(err, -EINVAL,
+				  "the program takes no inputs: expected a newline, "
+				  "found byte %u",
+				  (unsigned char)c);
+	r = in->bytes ? 0 : pf_bytes_new(in->loaded->program->arena, 1, &in->bytes, err);
+	in->whole = r == 0;
+	return r < 0 ? r : 1;
+}
+
+ssize_t call_inputs_take(struct call_inputs *in, const char *src, size_t len,
+			 struct pf_err *err)
+{
+	const size_t n = in->loaded->signature->n_inputs;
+	size_t used = 0;
+	ssize_t r;
+
+	if (!n)
+		return take_newline(in, *src, err);
+	while (used < len && !in->whole) {
+		r = in->in_data ? (ssize_t)take_data(in, src + used, len - used)
+				: take_head(in, src + used, len - used, err);
+		if (r < 0)
+			return wrap(in, (int)r, err);
+		used += (size_t)r;
+		if (in->in_data && in->got == in->len) {
+			in->in_data = false;
+			in->whole = ++in->next == n;
+		}
+	}
+	return (ssize_t)used;
+}
+
+bool call_inputs_begun(const struct call_inputs *in)
+{
+	return in->next || in->in_data || in->head.len || in->whole;
+}
+
+void call_inputs_missing(const struct call_inputs *in, struct pf_err *err)
+{
+	const struct pf_signature *s = in->loaded->signature;
+
+	if (in->in_data)
+		pf_err_set(err, -EINVAL, "%" PRIu64 " of %" PRIu64 " bytes of data came",
+			   in->got, in->len);
+	else
+		pf_err_set(err, -EINVAL, "%zu bytes of a header came", in->head.len);
+	wrap(in, -EINVAL, err);
+	pf_err_wrap(err, -EINVAL, "not all of the %zu inputs were written", s->n_inputs);
+}
+
+void call_inputs_transpose(struct call_inputs *in)
+{
+	const struct pf_signature *s = in->loaded->signature;
+
+	for (size_t i = 0; in->to_transpose && i < s->n_inputs; i++) {
+		if (!in->transposed[i])
+			continue;
+		pf_shape_to_row_major(&s->inputs[i].shape,
+				      pf_dtype_size(s->inputs[i].dtype),
+				      pf_bytes_at(in->transposed[i], 0),
+				      pf_bytes_at(in->bytes, in->offs[i]));
+		pf_bytes_unref(pf_steal(&in->transposed[i]));
+	}
+	in->to_transpose = 0;
+}
+
+void call_inputs_drop(struct call_inputs *in)
+{
+	for (size_t i = 0; in->to_transpose && i < in->loaded->signature->n_inputs; i++)
+		pf_bytes_unref(pf_steal(&in->transposed[i]));
+	in->to_transpose = 0;
+	in->in_data = in->whole = false;
+	in->next = 0;
+	in->head.len = 0;
+	if (in->head.cap > KEEP_HEAD || in->head.failed)
+		pf_buf_release(&in->head);
+	if (in->size > KEEP_ROOM)
+		pf_bytes_unref(pf_steal(&in->bytes));
+}
+
+void call_inputs_release(struct call_inputs *in)
+{
+	if (in->loaded)
+		call_inputs_drop(in);
+	forget_program(in);
+	pf_buf_release(&in->head);
+	pf_buf_release(&in->heads);
+}
+
 /* The outputs of a call: .npy files, one after another, or an error. */
 
 enum { KEEP_TEXT = 1 << 17 }; /* bytes of text that are kept for the next call */
-
-/* Headers depend on the program alone: print them once. */
-static int print_heads(struct call_outputs *out, struct pf_loaded *loaded)
-{
-	const struct pf_signature *s = loaded->signature;
-
-	if (out->loaded == loaded)
-		return 0;
-	pf_loaded_unref(pf_steal(&out->loaded));
-	free(out->ends);
-	out->ends = calloc(s->n_outputs + 1, sizeof(*out->ends));
-	out->heads.len = 0;
-	for (size_t i = 0; out->ends && i < s->n_outputs; i++) {
-		pf_npy_print(&out->heads, s->outputs[i].dtype, &s->outputs[i].shape);
-		out->ends[i] = out->heads.len;
-	}
-	if (!out->ends || out->heads.failed) {
-		pf_buf_release(&out->heads);
-		return -ENOMEM;
-	}
-	out->loaded = pf_loaded_ref(loaded);
-	return 0;
-}
 
 static void clear(struct call_outputs *out)
 {
@@ -66,20 +335,20 @@ static int make_room(struct call_outputs *out, size_t n)
 	return 0;
 }
 
-int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
+int call_outputs_fill(struct call_outputs *out, const struct call_inputs *in,
 		      struct pf_execution *e)
 {
-	size_t from = 0, head = 0;
+	size_t from = 0, len;
 
 	clear(out);
 	out->execution = e;
-	if (print_heads(out, loaded) < 0 || make_room(out, 2 * e->n_outs + 1) < 0)
+	if (make_room(out, 2 * e->n_outs + 1) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->n_outs; i++) {
 		const struct pf_exec_result *result = &e->outs[i];
+		const char *head = head_of(in, e->n_args + i, &len);
 
-		pf_buf_append(&out->text, out->heads.data + head, out->ends[i] - head);
-		head = out->ends[i];
+		pf_buf_append(&out->text, head, len);
 		if (result->transient) {
 			pf_buf_append(&out->text, result->data, result->len);
 		} else {
@@ -167,315 +436,5 @@ void call_outputs_release(struct call_outputs *out)
 {
 	clear(out);
 	pf_buf_release(&out->text);
-	pf_buf_release(&out->heads);
-	pf_loaded_unref(out->loaded);
 	free(out->pieces);
-	free(out->ends);
-}
-
-/* The inputs of a call: .npy files, one after another, in pieces of any size. */
-
-enum {
-	ALIGNMENT = 64,      /* plugins can use arrays in place that are so aligned */
-	KEEP_ROOM = 1 << 16, /* bytes of inputs that are kept for the next call */
-	KEEP_HEAD = 1 << 12, /* and of a header's */
-	KNOWN = 32,          /* inputs whose headers need not be read twice */
-};
-
-static void forget_program(struct call_inputs *in)
-{
-	pf_bytes_unref(pf_steal(&in->bytes));
-	free(pf_steal(&in->offs));
-	free(pf_steal(&in->transposed));
-	free(pf_steal(&in->known));
-	pf_loaded_unref(pf_steal(&in->loaded));
-}
-
-/* Set the offset of every input. */
-static int lay_out(struct call_inputs *in, const struct pf_signature *s,
-		   struct pf_err *err)
-{
-	uint64_t at = 0, len;
-
-	for (size_t i = 0; i < s->n_inputs; i++) {
-		int r = pf_shape_bytes(&s->inputs[i].shape, s->inputs[i].dtype, &len,
-				       err);
-
-		if (r < 0)
-			return r;
-		in->offs[i] = at;
-		if (__builtin_add_overflow(at, len + ALIGNMENT - 1, &at))
-			return pf_err_set(err, -EOVERFLOW,
-					  "the inputs take more than 2^64 bytes");
-		at -= at % ALIGNMENT;
-	}
-	in->size = at;
-	return 0;
-}
-
-int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
-		      struct pf_err *err)
-{
-	const struct pf_signature *s = loaded->signature;
-	int r;
-
-	if (in->loaded == loaded)
-		return 0;
-	forget_program(in);
-	r = pf_execution_check_lent(loaded, err);
-	if (r < 0)
-		return r;
-	in->offs = calloc(s->n_inputs + 1, sizeof(*in->offs));
-	in->transposed = calloc(s->n_inputs + 1, sizeof(struct pf_bytes *));
-	in->n_known = s->n_inputs < KNOWN ? s->n_inputs : KNOWN;
-	in->known = calloc(in->n_known + 1, sizeof(*in->known));
-	if (!in->offs || !in->transposed || !in->known)
-		r = pf_err_set(err, -ENOMEM, "no memory for %zu inputs", s->n_inputs);
-	else
-		r = lay_out(in, s, err);
-	if (r < 0) {
-		forget_program(in);
-		return r;
-	}
-	in->loaded = pf_loaded_ref(loaded);
-	return 0;
-}
-
-/* Put the name of the current input, "input 1 (y)", before ERR's sentence. */
-static int wrap(const struct call_inputs *in, int code, struct pf_err *err)
-{
-	const char *name = in->loaded->signature->inputs[in->next].name;
-
-	if (*name)
-		return pf_err_wrap(err, code, "input %zu (%s)", in->next, name);
-	return pf_err_wrap(err, code, "input %zu", in->next);
-}
-
-/* Does the header describe what the program takes?  Some types have no name of their own
- * in .npy files, and use another's. */
-static int check(const struct call_inputs *in, const struct pf_npy *npy,
-		 struct pf_err *err)
-{
-	const struct pf_param *want = &in->loaded->signature->inputs[in->next];
-	char a[128], b[128];
-	bool same;
-
-	if (npy->dtype == PF_DTYPE_INVALID)
-		same = npy->void_size == pf_dtype_size(want->dtype);
-	else
-		same = !strcmp(pf_dtype_npy_descr(npy->dtype),
-			       pf_dtype_npy_descr(want->dtype));
-	if (same && pf_shape_equal(&npy->shape, &want->shape))
-		return 0;
-	return pf_err_set(err, -EINVAL, "%s came, the program wants %s",
-			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
-			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
-}
-
-/* The header is right: allocate memory for its data. */
-static int begin_data(struct call_inputs *in, uint64_t len, bool fortran_order,
-		      struct pf_err *err)
-{
-	struct pf_arena *arena = in->loaded->program->arena;
-	int r = in->bytes ? 0 : pf_bytes_new(arena, in->size, &in->bytes, err);
-
-	if (r == 0 && fortran_order) {
-		r = pf_bytes_new(arena, len, &in->transposed[in->next], err);
-		in->transposes |= r == 0;
-	}
-	if (r < 0)
-		return r;
-	in->in_data = true;
-	in->len = len;
-	in->got = 0;
-	return 0;
-}
-
-/* Callers repeat headers: comparing them is faster than parsing them. */
-static struct call_head *known(const struct call_inputs *in)
-{
-	return in->next < in->n_known ? &in->known[in->next] : NULL;
-}
-
-static bool is_known(const struct call_inputs *in, const char *src, size_t len)
-{
-	const struct call_head *k = known(in);
-
-	return k && k->len && len >= k->len && !memcmp(src, k->text, k->len);
-}
-
-static void remember(const struct call_inputs *in, const char *src,
-		     const struct pf_npy *npy)
-{
-	struct call_head *k = known(in);
-
-	if (!k || npy->header_len > sizeof(k->text))
-		return;
-	k->data_len = npy->data_len;
-	k->fortran_order = npy->fortran_order;
-	k->len = (unsigned char)npy->header_len;
-	memcpy(k->text, src, npy->header_len);
-}
-
-/* The bytes of a header that were written so far, *LEN of them. */
-static const char *head_so_far(struct call_inputs *in, const char *src, size_t *len)
-{
-	if (!in->head.len)
-		return src;
-	pf_buf_append(&in->head, src, *len);
-	*len = in->head.len;
-	return in->head.data;
-}
-
-/* Most headers come in one write, and are parsed in place. */
-static ssize_t take_head(struct call_inputs *in, const char *src, size_t len,
-			 struct pf_err *err)
-{
-	size_t had = in->head.len, all;
-	const char *head;
-	struct pf_npy npy;
-	int r;
-
-	if (!had && is_known(in, src, len)) {
-		const struct call_head *k = known(in);
-
-		r = begin_data(in, k->data_len, k->fortran_order, err);
-		return r < 0 ? r : k->len;
-	}
-	if (len > PF_NPY_MAX_HEADER - had)
-		len = PF_NPY_MAX_HEADER - had;
-	all = len;
-	head = head_so_far(in, src, &all);
-	r = pf_npy_parse(head, all, &npy, err);
-	if (r == 0 && !had)
-		pf_buf_append(&in->head, src, len);
-	if (in->head.failed)
-		r = pf_err_set(err, -ENOMEM, "no memory for a header");
-	if (r > 0)
-		r = check(in, &npy, err) < 0 ? err->code : 1;
-	if (r > 0 && begin_data(in, npy.data_len, npy.fortran_order, err) < 0)
-		r = err->code;
-	if (r <= 0)
-		return r < 0 ? r : (ssize_t)len;
-	remember(in, head, &npy);
-	in->head.len = 0;
-	return (ssize_t)(npy.header_len - had);
-}
-
-static size_t take_data(struct call_inputs *in, const char *src, size_t len)
-{
-	struct pf_bytes *transposed = in->transposed[in->next];
-	char *dst = transposed ? pf_bytes_at(transposed, in->got)
-			       : pf_bytes_at(in->bytes, in->offs[in->next] + in->got);
-
-	if (len > in->len - in->got)
-		len = in->len - in->got;
-	memcpy(dst, src, len);
-	in->got += len;
-	return len;
-}
-
-/* A newline starts a program that takes no inputs. */
-static ssize_t take_newline(struct call_inputs *in, char c, struct pf_err *err)
-{
-	int r;
-
-	if (c != '\n')
-		return pf_err_set(err, -EINVAL,
-				  "the program takes no inputs: expected a newline, "
-				  "found byte %u",
-				  (unsigned char)c);
-	r = in->bytes ? 0 : pf_bytes_new(in->loaded->program->arena, 1, &in->bytes, err);
-	in->whole = r == 0;
-	return r < 0 ? r : 1;
-}
-
-ssize_t call_inputs_take(struct call_inputs *in, const char *src, size_t len,
-			 struct pf_err *err)
-{
-	const size_t n = in->loaded->signature->n_inputs;
-	size_t used = 0;
-	ssize_t r;
-
-	if (!n)
-		return take_newline(in, *src, err);
-	while (used < len && !in->whole) {
-		r = in->in_data ? (ssize_t)take_data(in, src + used, len - used)
-				: take_head(in, src + used, len - used, err);
-		if (r < 0)
-			return wrap(in, (int)r, err);
-		used += (size_t)r;
-		if (in->in_data && in->got == in->len) {
-			in->in_data = false;
-			in->whole = ++in->next == n;
-		}
-	}
-	return (ssize_t)used;
-}
-
-bool call_inputs_begun(const struct call_inputs *in)
-{
-	return in->next || in->in_data || in->head.len || in->whole;
-}
-
-void call_inputs_missing(const struct call_inputs *in, struct pf_err *err)
-{
-	const struct pf_signature *s = in->loaded->signature;
-
-	if (in->in_data)
-		pf_err_set(err, -EINVAL, "%" PRIu64 " of %" PRIu64 " bytes of data came",
-			   in->got, in->len);
-	else
-		pf_err_set(err, -EINVAL, "%zu bytes of a header came", in->head.len);
-	wrap(in, -EINVAL, err);
-	pf_err_wrap(err, -EINVAL, "not all of the %zu inputs were written", s->n_inputs);
-}
-
-uint64_t call_inputs_to_transpose(const struct call_inputs *in)
-{
-	uint64_t sum = 0;
-
-	if (!in->transposes)
-		return 0;
-	for (size_t i = 0; i < in->loaded->signature->n_inputs; i++)
-		if (in->transposed[i])
-			sum += in->transposed[i]->extent.len;
-	return sum;
-}
-
-void call_inputs_transpose(struct call_inputs *in)
-{
-	const struct pf_signature *s = in->loaded->signature;
-
-	for (size_t i = 0; in->transposes && i < s->n_inputs; i++) {
-		if (!in->transposed[i])
-			continue;
-		pf_shape_to_row_major(&s->inputs[i].shape,
-				      pf_dtype_size(s->inputs[i].dtype),
-				      pf_bytes_at(in->transposed[i], 0),
-				      pf_bytes_at(in->bytes, in->offs[i]));
-		pf_bytes_unref(pf_steal(&in->transposed[i]));
-	}
-	in->transposes = false;
-}
-
-void call_inputs_drop(struct call_inputs *in)
-{
-	for (size_t i = 0; in->transposes && i < in->loaded->signature->n_inputs; i++)
-		pf_bytes_unref(pf_steal(&in->transposed[i]));
-	in->transposes = in->in_data = in->whole = false;
-	in->next = 0;
-	in->head.len = 0;
-	if (in->head.cap > KEEP_HEAD || in->head.failed)
-		pf_buf_release(&in->head);
-	if (in->size > KEEP_ROOM)
-		pf_bytes_unref(pf_steal(&in->bytes));
-}
-
-void call_inputs_release(struct call_inputs *in)
-{
-	if (in->loaded)
-		call_inputs_drop(in);
-	forget_program(in);
-	pf_buf_release(&in->head);
 }

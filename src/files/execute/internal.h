@@ -102,14 +102,6 @@ int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *
 
 /* Shared by the files of executables/NAME/call. */
 
-/* A header that was found to be right. */
-struct call_head {
-	uint64_t data_len;
-	bool fortran_order;
-	unsigned char len; /* 0: none yet, or it was longer */
-	char text[192];
-};
-
 /* The inputs of a call: the offset of each, and how much was written so far. */
 struct call_inputs {
 	struct pf_loaded *loaded; /* owned reference: of the call; NULL: none yet */
@@ -117,10 +109,11 @@ struct call_inputs {
 	uint64_t size;            /* of all inputs */
 	struct pf_bytes *bytes;   /* owned reference, or NULL: not allocated yet */
 	struct pf_bytes *
-		*transposed; /* owned: of each input, the bytes of a column-major one */
-	bool transposes;     /* at least one is set */
-	struct call_head *known; /* owned: the last headers of the first inputs */
-	size_t n_known;
+		*transposed;   /* owned: of each input, the bytes of a column-major one */
+	uint64_t to_transpose; /* bytes of these, to be copied before the execution */
+	/* The headers of the inputs, then of the outputs, as NumPy prints them. */
+	struct pf_buf heads;
+	size_t *ends; /* owned: where each begins and ends */
 
 	size_t next;        /* the current input */
 	struct pf_buf head; /* the beginning of its header */
@@ -146,8 +139,7 @@ bool call_inputs_begun(const struct call_inputs *in);
 /* Set *ERR: input in->next is not complete. */
 void call_inputs_missing(const struct call_inputs *in, struct pf_err *err);
 
-/* The number of bytes to be copied into row-major order before the inputs can be used. */
-uint64_t call_inputs_to_transpose(const struct call_inputs *in);
+/* Copy column-major inputs into row-major order. */
 void call_inputs_transpose(struct call_inputs *in);
 
 /* Drop the inputs; a little memory is kept for the next ones. */
@@ -168,14 +160,10 @@ struct call_outputs {
 	size_t next;                    /* the first that was not read to its end, */
 	uint64_t at;                    /* and how far it was read */
 	struct pf_execution *execution; /* owned, or NULL: what pieces point to */
-	/* The headers of the outputs of LOADED, one after another, printed once. */
-	struct pf_loaded *loaded; /* owned reference */
-	struct pf_buf heads;
-	size_t *ends; /* owned: the end of each in heads */
 };
 
-/* Make the results of E (taken), of LOADED, the bytes to be read.  -ENOMEM. */
-int call_outputs_fill(struct call_outputs *out, struct pf_loaded *loaded,
+/* Make the results of E (taken), which ran on IN, the bytes to be read.  -ENOMEM. */
+int call_outputs_fill(struct call_outputs *out, const struct call_inputs *in,
 		      struct pf_execution *e);
 
 /* Make TEXT and a newline the bytes to be read. */
@@ -192,53 +180,5 @@ size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data
 bool call_outputs_read(struct call_outputs *out, size_t len);
 
 void call_outputs_release(struct call_outputs *out);
-
-/*
- * Calls that ended well and that no event has reported yet.  An event for each would
- * displace all others, and cost as much as the call, so one is sent each second and one
- * at the end.
- */
-struct call_tally {
-	struct program *program; /* borrowed */
-	uid_t uid;               /* of the caller */
-	uint64_t n;
-	double seconds, device_seconds; /* sums */
-	struct timespec began;          /* the first, CLOCK_MONOTONIC */
-	struct pf_worker *worker;       /* borrowed: where they ran, */
-	unsigned device;                /* and on which of its devices */
-	bool closed;                    /* the file is closed */
-};
-
-/* --- one open file ------------------------------------------------------------------ */
-
-/* The state of a call. */
-enum call_state {
-	CALL_TAKING,  /* inputs; idle if none has begun */
-	CALL_LOADING, /* a write waits for the program to be compiled */
-	CALL_RUNNING,
-	CALL_GIVING,  /* outputs are being read */
-	CALL_FAILED,  /* the next read fails with the errno, */
-	CALL_TELLING, /* and the next ones why */
-};
-
-struct call {
-	_Atomic unsigned refs;   /* the open file's, and those of operations under way */
-	struct program *program; /* owned reference */
-	struct pf_node *node;    /* owned reference: for pf_node_ready */
-
-	struct pf_stream stream; /* its lock protects the fields below */
-	enum call_state state;
-	struct call_inputs in;
-	struct call_outputs out;
-	struct pf_err err;            /* what failed */
-	struct pf_instance *instance; /* owned reference: of the execution */
-	struct writer *writer;        /* parked until the program is compiled, or NULL */
-	struct pf_wait wait;          /* the writer's, for the program */
-	_Atomic bool done;       /* the execution has ended; spinning takes no lock */
-	struct pf_timer abandon; /* armed when the file is closed while it runs */
-	bool closed;             /* ABANDON was armed */
-	struct pf_execution *running; /* borrowed: in CALL_RUNNING */
-	struct call_tally tally;
-};
 
 #endif
