@@ -308,24 +308,6 @@ int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 
 /* --- find and read ------------------------------------------------------------------- */
 
-static ssize_t read_all(int fd, void *dst, size_t len, uint64_t off)
-{
-	size_t got = 0;
-
-	while (got < len) {
-		ssize_t n = pread(fd, (char *)dst + got, len - got, (off_t)(off + got));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		got += (size_t)n;
-	}
-	return (ssize_t)got;
-}
-
 /* Open KEY's file, called NAME, and read its header.  0; -ENOENT; -EBADMSG: bad. */
 static int open_entry(struct pf_cache *cache, const char *name,
 		      const struct pf_cache_key *key, struct pf_cache_found *ret,
@@ -348,7 +330,7 @@ static int open_entry(struct pf_cache *cache, const char *name,
 		return pf_err_set(err, -EBADMSG,
 				  "entry %s belongs to user %u and has mode %04o", name,
 				  ret->st.st_uid, ret->st.st_mode & 07777U);
-	n = read_all(ret->fd, header, sizeof(header), 0);
+	n = pf_cache_read_at(ret->fd, header, sizeof(header), 0);
 	if (n < 0)
 		return pf_err_set(err, (int)n, "entry %s: %s", name, strerror((int)-n));
 	r = pf_cache_header_read(header, (size_t)n, (uint64_t)ret->st.st_size,
@@ -393,7 +375,7 @@ int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, vo
 		  struct pf_err *err)
 {
 	uint64_t len = pf_cache_body_len(&found->header);
-	ssize_t n = read_all(found->fd, dst, len, PF_CACHE_HEADER);
+	ssize_t n = pf_cache_read_at(found->fd, dst, len, PF_CACHE_HEADER);
 	int r;
 
 	if (n < 0)
@@ -435,7 +417,8 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 		dst = pf_buf_reserve(meta, len);
 		if (!dst)
 			r = pf_err_set(err, -ENOMEM, "no memory for entry %s", name);
-		else if (read_all(found.fd, dst, len, PF_CACHE_HEADER) != (ssize_t)len)
+		else if (pf_cache_read_at(found.fd, dst, len, PF_CACHE_HEADER) !=
+			 (ssize_t)len)
 			r = pf_err_set(err, -EBADMSG, "entry %s was cut", name);
 		else
 			meta->len += len;
@@ -636,133 +619,68 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	return r;
 }
 
+/* --- digests of plugins' files: lines "SHA WHAT", the newest first ---------------------- */
+
 enum {
 	DIGEST_CHUNK = 1 << 20,
-	MAX_DIGESTS = 64, /* lines in the file; the newest stay */
-	MAX_LINE = 256,   /* bytes of one */
+	MAX_DIGESTS = 8 << 10, /* bytes of the file that has them */
 	WHAT_TEXT = 160,
 };
 
-/* The identity of a file, as text, and its SHA-256. */
-struct pf_cache_digest {
-	struct pf_cache_digest *next; /* owned */
-	char what[WHAT_TEXT];
-	uint8_t sha[PF_SHA256];
-};
-
-/* Are A and B of one file with one content, as far as stat(2) shows? */
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
-	       a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-	       a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
+/* The identity of a file that stat(2) shows, as the end of a line. */
 static void what_of(const struct stat *st, char dst[WHAT_TEXT])
 {
 	snprintf(dst, WHAT_TEXT,
-		 "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ".%09ld %" PRId64
-		 ".%09ld",
+		 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ".%09ld %" PRId64
+		 ".%09ld\n",
 		 (uint64_t)st->st_dev, (uint64_t)st->st_ino, (int64_t)st->st_size,
 		 (int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
 		 (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
-/* If the SHA-256 of WHAT is known, it is in RET. */
-static bool find_locked(struct pf_cache *cache, const char *what, uint8_t ret[PF_SHA256])
+/* The SHA-256 before WHAT in LINES.  False: there is none; a line may be damaged. */
+static bool find_digest(const struct pf_buf *lines, const char *what,
+			uint8_t ret[PF_SHA256])
 {
-	const struct pf_cache_digest *d = cache->digests;
+	const char *at = lines->data ? strstr(lines->data, what) : NULL;
 
-	while (d && strcmp(d->what, what))
-		d = d->next;
-	if (d)
-		memcpy(ret, d->sha, PF_SHA256);
-	return d;
+	return at && at - lines->data >= 2 * PF_SHA256 &&
+	       pf_cache_unhex(at - 2 * PF_SHA256, PF_SHA256, ret);
 }
 
-static void remember(struct pf_cache *cache, const char *what,
-		     const uint8_t sha[PF_SHA256])
+static void add_digest(struct pf_buf *lines, const uint8_t sha[PF_SHA256],
+		       const char *what)
 {
-	struct pf_cache_digest *d;
-	uint8_t known[PF_SHA256];
+	char hex[2 * PF_SHA256 + 1];
 
-	PF_LOCK_SCOPE(&cache->lock);
-	d = find_locked(cache, what, known) ? NULL : malloc(sizeof(*d));
-	if (!d)
-		return;
-	snprintf(d->what, sizeof(d->what), "%s", what);
-	memcpy(d->sha, sha, PF_SHA256);
-	d->next = cache->digests;
-	cache->digests = d;
+	pf_cache_hex(sha, PF_SHA256, hex);
+	pf_buf_printf(lines, "%s%s", hex, what);
 }
 
-static void forget_digests(struct pf_cache *cache)
+/* Append the lines that this and other daemons saved. */
+static void load_digests(struct pf_cache *cache, struct pf_buf *lines)
 {
-	while (cache->digests) {
-		struct pf_cache_digest *d = cache->digests;
-
-		cache->digests = d->next;
-		free(d);
-	}
-}
-
-/* --- the file: a line each, "SHA WHAT" ---------------------------------------------- */
-
-/* Read the digests of other daemons from the file, and look WHAT up as find_locked. */
-static bool load_digests(struct pf_cache *cache, const char *what, uint8_t ret[PF_SHA256])
-{
-	int fd = openat(cache->dir, "plugins", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-	char line[MAX_LINE];
-	uint8_t sha[PF_SHA256];
+	pf_autoclose int fd = openat(cache->dir, "plugins",
+				     O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat st;
 
-	if (!f) {
-		pf_closep(&fd);
-		return false;
-	}
-	for (int n = 0; !fstat(fd, &st) && pf_cache_trusted(&st) && n < MAX_DIGESTS &&
-			fgets(line, sizeof(line), f);
-	     n++) {
-		size_t len = strcspn(line, "\n");
-
-		if (len < 2 * PF_SHA256 + 2 || !line[len] || len > WHAT_TEXT ||
-		    !pf_cache_unhex(line, PF_SHA256, sha))
-			continue; /* a line that was cut, or written by another program */
-		line[len] = '\0';
-		remember(cache, line + 2 * PF_SHA256 + 1, sha);
-	}
-	fclose(f);
-	PF_LOCK_SCOPE(&cache->lock);
-	return find_locked(cache, what, ret);
+	if (fd >= 0 && !fstat(fd, &st) && pf_cache_trusted(&st))
+		pf_cache_read_text(fd, MAX_DIGESTS, lines);
 }
 
-/* Write all digests, the newest first.  If that fails, the next daemon hashes the file again. */
-static void save_digests(struct pf_cache *cache)
+/* Save LINES.  If that fails, the next daemon hashes the file again. */
+static void save_digests(struct pf_cache *cache, const struct pf_buf *lines)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	char tmp[32], hex[2 * PF_SHA256 + 1];
+	size_t len = lines->len < MAX_DIGESTS ? lines->len : MAX_DIGESTS;
 	pf_autoclose int fd = -1;
-	int n = 0;
+	char tmp[32];
 
-	if (!pf_cache_writable(cache))
-		return;
-	for (struct pf_cache_digest *d = cache->digests; d && n < MAX_DIGESTS;
-	     d = d->next, n++) {
-		pf_cache_hex(d->sha, PF_SHA256, hex);
-		pf_buf_printf(&text, "%s %s\n", hex, d->what);
-	}
-	fd = text.failed ? -1 : pf_cache_tmp(cache, tmp);
-	if (fd < 0)
-		return;
-	if (write(fd, text.data, text.len) != (ssize_t)text.len || fsync(fd) ||
-	    renameat(cache->tmp, tmp, cache->dir, "plugins"))
+	if (!lines->failed && pf_cache_writable(cache))
+		fd = pf_cache_tmp(cache, tmp);
+	if (fd >= 0 && (write_all(fd, lines->data, len, 0) < 0 || fsync(fd) ||
+			renameat(cache->tmp, tmp, cache->dir, "plugins")))
 		(void)unlinkat(cache->tmp, tmp, 0);
 }
-
-/* --- the digest ---------------------------------------------------------------------- */
 
 static int hash_file(int fd, uint8_t ret[PF_SHA256])
 {
@@ -784,21 +702,46 @@ static int hash_file(int fd, uint8_t ret[PF_SHA256])
 	return r;
 }
 
-static int hash(const char *path, const struct stat *st, uint8_t ret[PF_SHA256],
+/* Hash the file PATH, which must be WHAT before and after that. */
+static int hash(const char *path, const char *what, uint8_t ret[PF_SHA256],
 		struct pf_err *err)
 {
 	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat before, after;
-	int r = fd < 0 || fstat(fd, &before) ? -errno : 0;
+	char before[WHAT_TEXT], after[WHAT_TEXT];
+	struct stat st;
+	int r = fd < 0 || fstat(fd, &st) ? -errno : 0;
 
-	if (r == 0)
+	if (r == 0) {
+		what_of(&st, before);
 		r = hash_file(fd, ret);
-	if (r < 0 || fstat(fd, &after))
-		return pf_err_set(err, r < 0 ? r : -errno, "read %s: %s", path,
-				  strerror(r < 0 ? -r : errno));
-	if (!same_file(&before, st) || !same_file(&after, st))
+	}
+	if (r == 0 && fstat(fd, &st))
+		r = -errno;
+	if (r < 0)
+		return pf_err_set(err, r, "read %s: %s", path, strerror(-r));
+	what_of(&st, after);
+	if (strcmp(before, what) || strcmp(after, what))
 		return pf_err_set(err, -ESTALE, "%s has changed since it was loaded",
 				  path);
+	return 0;
+}
+
+/* Find WHAT in the file of digests, or hash PATH and add a line to that file. */
+static int find_or_hash(struct pf_cache *cache, const char *path, const char *what,
+			uint8_t ret[PF_SHA256], struct pf_err *err)
+{
+	pf_autobuf struct pf_buf saved = PF_BUF_INIT, lines = PF_BUF_INIT;
+	int r;
+
+	load_digests(cache, &saved);
+	if (find_digest(&saved, what, ret))
+		return 0;
+	r = hash(path, what, ret, err);
+	if (r < 0)
+		return r;
+	add_digest(&lines, ret, what);
+	pf_buf_append(&lines, saved.data, saved.len);
+	save_digests(cache, &lines);
 	return 0;
 }
 
@@ -807,26 +750,22 @@ int pf_cache_file_digest(struct pf_cache *cache, const char *path, const struct 
 {
 	char what[WHAT_TEXT];
 	bool known;
-	int r = 0;
+	int r;
 
-	if (!cache)
-		return hash(path, st, ret, err);
 	what_of(st, what);
+	if (!cache)
+		return hash(path, what, ret, err);
 	pf_lock(&cache->lock);
-	while (!(known = find_locked(cache, what, ret)) && cache->hashing)
+	while (!(known = find_digest(&cache->digests, what, ret)) && cache->hashing)
 		pthread_cond_wait(&cache->hashed, &cache->lock);
 	cache->hashing |= !known;
 	pf_unlock(&cache->lock);
 	if (known)
 		return 0;
-	if (!load_digests(cache, what, ret)) {
-		r = hash(path, st, ret, err);
-		if (r == 0) {
-			remember(cache, what, ret);
-			save_digests(cache);
-		}
-	}
+	r = find_or_hash(cache, path, what, ret, err);
 	pf_lock(&cache->lock);
+	if (r == 0)
+		add_digest(&cache->digests, ret, what);
 	cache->hashing = false;
 	pthread_cond_broadcast(&cache->hashed);
 	pf_unlock(&cache->lock);
@@ -871,7 +810,7 @@ void pf_cache_close(struct pf_cache *cache)
 	if (!cache)
 		return;
 	pf_cache_flush_counts(cache);
-	forget_digests(cache);
+	pf_buf_release(&cache->digests);
 	pf_cache_close_files(cache);
 	pthread_mutex_destroy(&cache->lock);
 	pthread_cond_destroy(&cache->hashed);

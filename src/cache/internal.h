@@ -8,8 +8,6 @@
 
 #include "pjrtfs/cache.h"
 
-struct pf_cache_digest; /* the SHA-256 of a plugin's file: cache.c's */
-
 struct pf_cache {
 	char *path;       /* owned */
 	int dir;          /* owned: the directory */
@@ -29,9 +27,9 @@ struct pf_cache {
 	struct pf_cache_stats pending; /* to be added to the file, if it can be written */
 	struct pf_err failing;         /* of the last entry, if it was not written */
 	bool warned;
-	struct pf_cache_digest *digests; /* owned list */
-	bool hashing;                    /* a thread reads a plugin's file */
-	pthread_cond_t hashed;           /* hashing is false */
+	struct pf_buf digests; /* owned: those used so far, as lines of plugins */
+	bool hashing;          /* a thread reads a plugin's file */
+	pthread_cond_t hashed; /* hashing is false */
 };
 
 void pf_cache_put64(uint8_t *dst, uint64_t n);
@@ -40,6 +38,12 @@ uint64_t pf_cache_get64(const uint8_t *src);
 /* N bytes as 2 N hex digits and a NUL; and back, false if TEXT is not such digits. */
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
+
+/* Read LEN bytes at OFF of FD, fewer at its end: how many, or -errno. */
+ssize_t pf_cache_read_at(int fd, void *dst, size_t len, uint64_t off);
+
+/* Append what FD's file holds, up to MAX bytes. */
+void pf_cache_read_text(int fd, size_t max, struct pf_buf *out);
 
 /* --- directory.c ----------------------------------------------------------------------- */
 

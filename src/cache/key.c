@@ -15,22 +15,42 @@
 
 enum { MAX_FILE = 1 << 20 };
 
-/* Append what PATH holds, up to MAX_FILE bytes. */
+ssize_t pf_cache_read_at(int fd, void *dst, size_t len, uint64_t off)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = pread(fd, (char *)dst + got, len - got, (off_t)(off + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+void pf_cache_read_text(int fd, size_t max, struct pf_buf *out)
+{
+	char *dst = pf_buf_reserve(out, max);
+	ssize_t n = dst ? pf_cache_read_at(fd, dst, max, 0) : 0;
+
+	if (n > 0)
+		out->len += (size_t)n;
+	if (dst)
+		out->data[out->len] = '\0';
+}
+
+/* Append what PATH holds; one that cannot be read adds nothing. */
 static void read_file(const char *path, struct pf_buf *out)
 {
 	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	char *dst = fd >= 0 ? pf_buf_reserve(out, MAX_FILE) : NULL;
-	size_t got = 0;
-	ssize_t n = 1;
 
-	while (dst && got < MAX_FILE && n > 0) {
-		n = read(fd, dst + got, MAX_FILE - got);
-		got += n > 0 ? (size_t)n : 0;
-	}
-	if (dst) {
-		dst[got] = '\0';
-		out->len += got;
-	}
+	if (fd >= 0)
+		pf_cache_read_text(fd, MAX_FILE, out);
 }
 
 /* Is LINE of /proc/cpuinfo one on which machine code depends?  Not those of clocks and
