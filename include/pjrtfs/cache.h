@@ -179,12 +179,14 @@ const char *pf_cache_dir(const struct pf_cache *cache);
 
 /* --- entries ------------------------------------------------------------------------ */
 
-/* An entry that was found; pf_cache_found_release. */
+/* An entry that was found: an open file, so that it can be read even after its eviction. */
 struct pf_cache_found {
 	int fd; /* owned */
 	struct stat st;
 	struct pf_cache_header header;
 };
+
+/* Close FOUND's file; again is allowed. */
 void pf_cache_found_release(struct pf_cache_found *found);
 
 /*
@@ -201,11 +203,13 @@ int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, void *dst,
 		  struct pf_err *err);
 
-/* FOUND was used: count a hit, and a use at this time. */
+/*
+ * Count a hit; and, unless FOUND is NULL (a compile took part in an equal one), a use of FOUND at
+ * this time.  Waits at most 20 ms for another process.
+ */
 void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found);
 
-/* Count a hit without an entry (two compiles shared a flight), or a miss. */
-void pf_cache_shared(struct pf_cache *cache);
+/* Count a miss, as pf_cache_hit a hit: pf_cache_find has none for this compile. */
 void pf_cache_miss(struct pf_cache *cache);
 
 /* The plugin could not load FOUND: remove it and count it as damaged. */
@@ -242,8 +246,13 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 /* Evict all entries.  -errno: some are left. */
 int pf_cache_clear(struct pf_cache *cache, struct pf_err *err);
 
-/* The maximum in bytes; setting it evicts entries beyond it. */
+/* The maximum in bytes of all entries; UINT64_MAX: there is none.  Does not block. */
 uint64_t pf_cache_max(struct pf_cache *cache);
+
+/*
+ * Set the maximum, and evict the entries that were used longest ago beyond it.  -EBUSY: another
+ * process has the lock; -errno: an entry cannot be removed; the maximum is set all the same.
+ */
 int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err);
 
 struct pf_cache_stats {
@@ -251,8 +260,10 @@ struct pf_cache_stats {
 	uint64_t evictions;      /* entries removed for room or by users */
 	uint64_t damaged;        /* entries removed for their content */
 	uint64_t bytes, entries; /* at this moment */
-	bool writable;
+	bool writable;           /* by this process */
 };
+
+/* Read the counts of all daemons into *RET; lists the entries of a directory that is read-only. */
 void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
 
 /*

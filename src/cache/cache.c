@@ -104,7 +104,7 @@ void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
 {
 	struct listing list;
 
-	pf_cache_read_stats(cache, ret);
+	pf_cache_counts(cache, ret);
 	ret->writable = pf_cache_writable(cache);
 	if (ret->writable)
 		return;
@@ -160,7 +160,7 @@ static int remove_entry(struct pf_cache *cache, const char *name, const struct s
 }
 
 /* Evict the oldest of LIST until at most MAX bytes are left.  0 or the last -errno. */
-static int evict_locked(struct pf_cache *cache, struct listing *list, uint64_t max)
+static int evict(struct pf_cache *cache, int lock, struct listing *list, uint64_t max)
 {
 	struct pf_cache_stats add = { 0 };
 	char name[PF_CACHE_KEY_TEXT];
@@ -179,7 +179,7 @@ static int evict_locked(struct pf_cache *cache, struct listing *list, uint64_t m
 			ret = r;
 		}
 	}
-	pf_cache_count_locked(cache, &add);
+	pf_cache_count(cache, lock, &add);
 	return ret;
 }
 
@@ -208,18 +208,23 @@ static void sweep_tmp(struct pf_cache *cache)
 
 /*
  * List every entry: set the counts of bytes and entries, remove old temporary files, and evict
- * entries beyond the maximum.
+ * entries beyond the maximum.  The caller has LOCK.
  */
-static void sweep_locked(struct pf_cache *cache)
+static void sweep(struct pf_cache *cache, int lock)
 {
+	struct pf_cache_stats s, add = { 0 };
 	uint64_t max = pf_cache_max(cache);
 	struct listing list;
 
 	sweep_tmp(cache);
 	if (list_entries(cache, &list) == 0) {
-		pf_cache_recount_locked(cache, list.bytes, list.n);
+		pf_cache_count(cache, lock, &add);
+		pf_cache_counts(cache, &s);
+		add.bytes = list.bytes - s.bytes;
+		add.entries = list.n - s.entries;
+		pf_cache_count(cache, lock, &add);
 		if (list.bytes > max)
-			(void)evict_locked(cache, &list, max - max / SLACK);
+			(void)evict(cache, lock, &list, max - max / SLACK);
 	}
 	free(list.entries);
 }
@@ -234,10 +239,7 @@ static void drop_damaged(struct pf_cache *cache, const char *name, const struct 
 	int r = remove_entry(cache, name, st, true, &add);
 
 	add.damaged = r != -ENOENT && r != -ESTALE;
-	if (lock >= 0)
-		pf_cache_count_locked(cache, &add);
-	else
-		pf_cache_count_later(cache, &add);
+	pf_cache_count(cache, lock, &add);
 	pf_cache_unlock(lock);
 }
 
@@ -261,7 +263,7 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 		return busy(cache, err);
 	r = remove_entry(cache, name, NULL, false, &add);
 	if (r == 0)
-		pf_cache_count_locked(cache, &add);
+		pf_cache_count(cache, lock, &add);
 	pf_cache_unlock(lock);
 	return r < 0 ? pf_err_set(err, r, "evict %s: %s", name, strerror(-r)) : 0;
 }
@@ -277,7 +279,7 @@ static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 		return busy(cache, err);
 	r = list_entries(cache, &list);
 	if (r == 0 && list.bytes > max)
-		r = evict_locked(cache, &list, max);
+		r = evict(cache, lock, &list, max);
 	pf_cache_unlock(lock);
 	free(list.entries);
 	return r < 0 ? pf_err_set(err, r, "evict from the cache %s: %s", cache->path,
@@ -504,7 +506,7 @@ static int write_entry(int fd, const struct pf_cache_key *key,
 static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 		   uint64_t size)
 {
-	struct pf_cache_stats add = { .bytes = size, .entries = 1 };
+	struct pf_cache_stats s, add = { .bytes = size, .entries = 1 };
 	int r = 0, lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 	struct stat old;
 
@@ -517,9 +519,10 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 	if (renameat(cache->tmp, tmp, cache->entries, name)) {
 		r = -errno;
 	} else {
-		pf_cache_count_locked(cache, &add);
-		if (pf_cache_bytes_locked(cache) > pf_cache_max(cache))
-			sweep_locked(cache);
+		pf_cache_count(cache, lock, &add);
+		pf_cache_counts(cache, &s);
+		if (s.bytes > pf_cache_max(cache))
+			sweep(cache, lock);
 	}
 	pf_cache_unlock(lock);
 	return r;
@@ -799,7 +802,7 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 	}
 	lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 	if (lock >= 0)
-		sweep_locked(cache);
+		sweep(cache, lock);
 	pf_cache_unlock(lock);
 	*ret = cache;
 	return 0;
@@ -807,9 +810,13 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 
 void pf_cache_close(struct pf_cache *cache)
 {
+	int lock;
+
 	if (!cache)
 		return;
-	pf_cache_flush_counts(cache);
+	lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	pf_cache_count(cache, lock, &(struct pf_cache_stats){ 0 });
+	pf_cache_unlock(lock);
 	pf_buf_release(&cache->digests);
 	pf_cache_close_files(cache);
 	pthread_mutex_destroy(&cache->lock);

@@ -218,6 +218,16 @@ static void read_record(struct pf_cache *cache, struct pf_cache_stats *ret)
 		*ret = s;
 }
 
+static void add_to(struct pf_cache_stats *s, const struct pf_cache_stats *add)
+{
+	s->hits += add->hits;
+	s->misses += add->misses;
+	s->evictions += add->evictions;
+	s->damaged += add->damaged;
+	s->bytes += add->bytes;
+	s->entries += add->entries;
+}
+
 static void write_record(struct pf_cache *cache, const struct pf_cache_stats *s)
 {
 	char text[RECORD + 1];
@@ -235,16 +245,6 @@ static void write_record(struct pf_cache *cache, const struct pf_cache_stats *s)
 		return;
 }
 
-static void add_to(struct pf_cache_stats *s, const struct pf_cache_stats *add)
-{
-	s->hits += add->hits;
-	s->misses += add->misses;
-	s->evictions += add->evictions;
-	s->damaged += add->damaged;
-	s->bytes += add->bytes;
-	s->entries += add->entries;
-}
-
 /* Add the pending counts to S; with TAKE clear them. */
 static void add_pending(struct pf_cache *cache, struct pf_cache_stats *s, bool take)
 {
@@ -259,76 +259,32 @@ static void add_pending(struct pf_cache *cache, struct pf_cache_stats *s, bool t
 		memset(&cache->pending, 0, sizeof(cache->pending));
 }
 
-void pf_cache_count_later(struct pf_cache *cache, const struct pf_cache_stats *add)
+void pf_cache_count(struct pf_cache *cache, int lock, const struct pf_cache_stats *add)
 {
-	PF_LOCK_SCOPE(&cache->lock);
+	struct pf_cache_stats s;
+
+	pf_lock(&cache->lock);
 	add_to(&cache->pending, add);
-}
-
-void pf_cache_count_locked(struct pf_cache *cache, const struct pf_cache_stats *add)
-{
-	struct pf_cache_stats s;
-
-	pf_cache_count_later(cache, add);
+	pf_unlock(&cache->lock);
+	if (lock < 0)
+		return;
 	read_record(cache, &s);
 	add_pending(cache, &s, true);
 	write_record(cache, &s);
 }
 
-void pf_cache_recount_locked(struct pf_cache *cache, uint64_t bytes, uint64_t entries)
-{
-	struct pf_cache_stats s;
-
-	read_record(cache, &s);
-	add_pending(cache, &s, true);
-	s.bytes = bytes;
-	s.entries = entries;
-	write_record(cache, &s);
-}
-
-static void count(struct pf_cache *cache, const struct pf_cache_stats *add)
-{
-	int lock = pf_cache_lock(cache, COUNT_WAIT_MS);
-
-	if (lock >= 0)
-		pf_cache_count_locked(cache, add);
-	else
-		pf_cache_count_later(cache, add);
-	pf_cache_unlock(lock);
-}
-
-void pf_cache_flush_counts(struct pf_cache *cache)
-{
-	static const struct pf_cache_stats nothing;
-	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
-
-	if (lock >= 0)
-		pf_cache_count_locked(cache, &nothing);
-	pf_cache_unlock(lock);
-}
-
-uint64_t pf_cache_bytes_locked(struct pf_cache *cache)
-{
-	struct pf_cache_stats s;
-
-	read_record(cache, &s);
-	return s.bytes;
-}
-
-void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
+void pf_cache_counts(struct pf_cache *cache, struct pf_cache_stats *ret)
 {
 	read_record(cache, ret);
 	add_pending(cache, ret, false);
 }
 
-void pf_cache_shared(struct pf_cache *cache)
-{
-	count(cache, &(struct pf_cache_stats){ .hits = 1 });
-}
-
 void pf_cache_miss(struct pf_cache *cache)
 {
-	count(cache, &(struct pf_cache_stats){ .misses = 1 });
+	int lock = pf_cache_lock(cache, COUNT_WAIT_MS);
+
+	pf_cache_count(cache, lock, &(struct pf_cache_stats){ .misses = 1 });
+	pf_cache_unlock(lock);
 }
 
 /* Count a use in the entry's own header.  Locked, so that none is lost. */
@@ -347,18 +303,15 @@ static void count_use_locked(struct pf_cache *cache, const char *name)
 
 void pf_cache_hit(struct pf_cache *cache, const struct pf_cache_found *found)
 {
-	static const struct pf_cache_stats hit = { .hits = 1 };
 	int lock = pf_cache_lock(cache, COUNT_WAIT_MS);
 	char name[PF_CACHE_KEY_TEXT];
 
-	if (lock >= 0) {
+	if (found && lock >= 0) {
 		pf_cache_key_text(&found->header.key, name);
 		count_use_locked(cache, name);
-		pf_cache_count_locked(cache, &hit);
-	} else {
-		if (pf_cache_writable(cache))
-			(void)futimens(found->fd, NULL);
-		pf_cache_count_later(cache, &hit);
+	} else if (found && pf_cache_writable(cache)) {
+		(void)futimens(found->fd, NULL);
 	}
+	pf_cache_count(cache, lock, &(struct pf_cache_stats){ .hits = 1 });
 	pf_cache_unlock(lock);
 }

@@ -72,20 +72,12 @@ int pf_cache_lock(struct pf_cache *cache, unsigned ms);
 void pf_cache_unlock(int lock); /* -1 is allowed */
 
 /*
- * Change the counts by the differences in ADD (negative ones wrap): with the lock held; in memory
- * only, while another thread or process has it.  Flush: write those in memory, if the lock is free.
+ * Change the counts by the differences in ADD (negative ones wrap): in the file if the caller has
+ * LOCK, else (-1) in memory, until the next change with the lock.
  */
-void pf_cache_count_locked(struct pf_cache *cache, const struct pf_cache_stats *add);
-void pf_cache_count_later(struct pf_cache *cache, const struct pf_cache_stats *add);
-void pf_cache_flush_counts(struct pf_cache *cache);
+void pf_cache_count(struct pf_cache *cache, int lock, const struct pf_cache_stats *add);
 
-/* Set the counts to BYTES of so many ENTRIES.  Locked. */
-void pf_cache_recount_locked(struct pf_cache *cache, uint64_t bytes, uint64_t entries);
-
-/* Bytes of all entries, as counted.  Locked. */
-uint64_t pf_cache_bytes_locked(struct pf_cache *cache);
-
-/* Read the counts.  Takes no lock between processes. */
-void pf_cache_read_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
+/* Read the counts; all but writable.  Takes no lock between processes. */
+void pf_cache_counts(struct pf_cache *cache, struct pf_cache_stats *ret);
 
 #endif

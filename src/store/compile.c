@@ -94,7 +94,7 @@ static void finish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_us
 
 		next = job->next;
 		if (loaded && cache)
-			pf_cache_shared(cache);
+			pf_cache_hit(cache, NULL);
 		publish(follower, loaded, PF_CACHE_HIT, err);
 		compile_free(follower);
 	}
@@ -370,7 +370,7 @@ static bool lead(struct compile *c)
 		return false;
 	case PF_HIT:
 		if (cache)
-			pf_cache_shared(cache);
+			pf_cache_hit(cache, NULL);
 		end(c, loaded, PF_CACHE_HIT, NULL);
 		return false;
 	default:
