@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory: its files, its lock and its counts, which all daemons share. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -129,6 +130,7 @@ void pf_cache_close_files(struct pf_cache *cache)
 /* Replace what the descriptors refer to, not their numbers, which other threads are using. */
 static bool replace_all(struct pf_cache *to, const struct pf_cache *from)
 {
+	PF_LOCK_SCOPE(&to->lock); /* all of one thread */
 	return dup3(from->dir, to->dir, O_CLOEXEC) >= 0 &&
 	       dup3(from->entries, to->entries, O_CLOEXEC) >= 0 &&
 	       dup3(from->tmp, to->tmp, O_CLOEXEC) >= 0 &&
@@ -140,11 +142,9 @@ bool pf_cache_reopen(struct pf_cache *cache)
 	struct pf_cache fresh = {
 		.path = cache->path, .dir = -1, .entries = -1, .tmp = -1, .stats_fd = -1
 	};
-	bool ok;
+	bool ok = pf_cache_writable(cache) && pf_cache_open_files(&fresh, NULL) == 0 &&
+		  pf_cache_writable(&fresh) && replace_all(cache, &fresh);
 
-	PF_LOCK_SCOPE(&cache->lock); /* one thread at a time, although this does I/O */
-	ok = pf_cache_writable(cache) && pf_cache_open_files(&fresh, NULL) == 0 &&
-	     pf_cache_writable(&fresh) && replace_all(cache, &fresh);
 	pf_cache_close_files(&fresh);
 	return ok;
 }
@@ -290,14 +290,14 @@ void pf_cache_miss(struct pf_cache *cache)
 /* Count a use in the entry's own header.  Locked, so that none is lost. */
 static void count_use_locked(struct pf_cache *cache, const char *name)
 {
-	uint8_t uses[8];
+	uint64_t uses;
 	pf_autoclose int fd = openat(cache->entries, name,
 				     O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-	if (fd < 0 || pread(fd, uses, sizeof(uses), PF_CACHE_USES_AT) != sizeof(uses))
+	if (fd < 0 || pread(fd, &uses, sizeof(uses), PF_CACHE_USES_AT) != sizeof(uses))
 		return;
-	pf_cache_put64(uses, pf_cache_get64(uses) + 1);
-	(void)!pwrite(fd, uses, sizeof(uses), PF_CACHE_USES_AT);
+	uses = htole64(le64toh(uses) + 1);
+	(void)!pwrite(fd, &uses, sizeof(uses), PF_CACHE_USES_AT);
 	(void)futimens(fd, NULL);
 }
 

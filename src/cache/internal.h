@@ -21,7 +21,7 @@ struct pf_cache {
 	void *gone_arg;
 	_Atomic uint64_t last_tmp; /* numbers temporary names */
 
-	/* Rank 8; protects the fields below; only pf_cache_reopen does I/O with it. */
+	/* Rank 8; protects the fields below.  No thread does I/O with it. */
 	pthread_mutex_t lock;
 	uint64_t max;
 	struct pf_cache_stats pending; /* to be added to the file, if it can be written */
@@ -31,9 +31,6 @@ struct pf_cache {
 	bool hashing;          /* a thread reads a plugin's file */
 	pthread_cond_t hashed; /* hashing is false */
 };
-
-void pf_cache_put64(uint8_t *dst, uint64_t n);
-uint64_t pf_cache_get64(const uint8_t *src);
 
 /* N bytes as 2 N hex digits and a NUL; and back, false if TEXT is not such digits. */
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);

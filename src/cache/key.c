@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -144,10 +145,9 @@ enum { KEY_FORMAT = 3 };
 
 static bool add(EVP_MD_CTX *sha, const void *data, uint64_t len)
 {
-	uint8_t prefix[8];
+	uint64_t prefix = htole64(len);
 
-	pf_cache_put64(prefix, len);
-	return EVP_DigestUpdate(sha, prefix, sizeof(prefix)) &&
+	return EVP_DigestUpdate(sha, &prefix, sizeof(prefix)) &&
 	       EVP_DigestUpdate(sha, data, len);
 }
 
@@ -158,10 +158,8 @@ static bool add_text(EVP_MD_CTX *sha, const char *text)
 
 static bool add_number(EVP_MD_CTX *sha, uint64_t n)
 {
-	uint8_t bytes[8];
-
-	pf_cache_put64(bytes, n);
-	return add(sha, bytes, sizeof(bytes));
+	n = htole64(n);
+	return add(sha, &n, sizeof(n));
 }
 
 static bool add_all(EVP_MD_CTX *sha, const struct pf_cache_inputs *in)
@@ -225,31 +223,24 @@ bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret)
 	       pf_cache_unhex(text, sizeof(ret->bytes), ret->bytes);
 }
 
-enum {
-	ENTRY_FORMAT = 1,
-	KEY_AT = 16,
-	SHA_AT = 48,
-	LEN_AT = 80,
-	MADE_AT = 104,
-	CHECK_AT = 216
+/* The header as it lies in the file; numbers are little-endian. */
+struct file_header {
+	char magic[8];
+	uint64_t format;
+	struct pf_cache_key key;
+	uint8_t sha[PF_SHA256];
+	uint64_t len[PF_CACHE_PARTS], made_ns;
+	uint8_t zeros[104];
+	uint8_t check[PF_SHA256]; /* of all that is before */
+	uint64_t uses;
 };
 
+_Static_assert(sizeof(struct file_header) == PF_CACHE_HEADER, "a header has 256 bytes");
+_Static_assert(offsetof(struct file_header, uses) == PF_CACHE_USES_AT, "uses are last");
+
+enum { ENTRY_FORMAT = 1 };
+
 static const char magic[8] = { 'p', 'j', 'r', 't', 'f', 's', '\r', '\n' };
-
-void pf_cache_put64(uint8_t *dst, uint64_t n)
-{
-	for (int i = 0; i < 8; i++)
-		dst[i] = (uint8_t)(n >> (8 * i));
-}
-
-uint64_t pf_cache_get64(const uint8_t *src)
-{
-	uint64_t n = 0;
-
-	for (int i = 0; i < 8; i++)
-		n |= (uint64_t)src[i] << (8 * i);
-	return n;
-}
 
 uint64_t pf_cache_body_len(const struct pf_cache_header *header)
 {
@@ -260,42 +251,48 @@ uint64_t pf_cache_body_len(const struct pf_cache_header *header)
 	return len;
 }
 
-static bool check_of(const uint8_t *src, uint8_t dst[PF_SHA256])
+/* DATA's SHA-256. */
+static int digest(const void *data, size_t len, uint8_t ret[PF_SHA256],
+		  struct pf_err *err)
 {
-	return EVP_Digest(src, CHECK_AT, dst, NULL, EVP_sha256(), NULL) == 1;
+	if (EVP_Digest(data, len, ret, NULL, EVP_sha256(), NULL) == 1)
+		return 0;
+	return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
 }
 
 int pf_cache_header_write(const struct pf_cache_header *header,
 			  uint8_t dst[PF_CACHE_HEADER], struct pf_err *err)
 {
-	memset(dst, 0, PF_CACHE_HEADER);
-	memcpy(dst, magic, sizeof(magic));
-	pf_cache_put64(dst + sizeof(magic), ENTRY_FORMAT);
-	memcpy(dst + KEY_AT, header->key.bytes, PF_SHA256);
-	memcpy(dst + SHA_AT, header->sha, PF_SHA256);
+	struct file_header h = {
+		.format = htole64(ENTRY_FORMAT),
+		.key = header->key,
+		.made_ns = htole64(header->made_ns),
+		.uses = htole64(header->uses),
+	};
+	int r;
+
+	memcpy(h.magic, magic, sizeof(magic));
+	memcpy(h.sha, header->sha, PF_SHA256);
 	for (int i = 0; i < PF_CACHE_PARTS; i++)
-		pf_cache_put64(dst + LEN_AT + 8 * i, header->len[i]);
-	pf_cache_put64(dst + MADE_AT, header->made_ns);
-	pf_cache_put64(dst + PF_CACHE_USES_AT, header->uses);
-	if (!check_of(dst, dst + CHECK_AT))
-		return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
-	return 0;
+		h.len[i] = htole64(header->len[i]);
+	r = digest(&h, offsetof(struct file_header, check), h.check, err);
+	memcpy(dst, &h, sizeof(h));
+	return r;
 }
 
-static int read_lengths(const uint8_t *src, uint64_t file_len,
+static int read_lengths(const struct file_header *h, uint64_t file_len,
 			struct pf_cache_header *ret, struct pf_err *err)
 {
-	uint64_t left = file_len - PF_CACHE_HEADER;
+	uint64_t left = file_len - sizeof(*h);
+	bool fits = true;
 
 	for (int i = 0; i < PF_CACHE_PARTS; i++) {
-		ret->len[i] = pf_cache_get64(src + LEN_AT + 8 * i);
-		if (ret->len[i] > left)
-			break;
+		ret->len[i] = le64toh(h->len[i]);
+		fits = fits && ret->len[i] <= left;
 		left -= ret->len[i];
-		if (i + 1 == PF_CACHE_PARTS && left == 0 &&
-		    ret->len[PF_CACHE_META] <= PF_CACHE_META_MAX)
-			return 0;
 	}
+	if (fits && left == 0 && ret->len[PF_CACHE_META] <= PF_CACHE_META_MAX)
+		return 0;
 	return pf_err_set(err, -EBADMSG,
 			  "its %" PRIu64 " bytes are not what its header says", file_len);
 }
@@ -304,40 +301,35 @@ int pf_cache_header_read(const uint8_t *src, size_t len, uint64_t file_len,
 			 struct pf_cache_header *ret, struct pf_err *err)
 {
 	uint8_t check[PF_SHA256];
+	struct file_header h;
+	int r;
 
-	if (len < PF_CACHE_HEADER || file_len < PF_CACHE_HEADER)
+	if (len < sizeof(h) || file_len < sizeof(h))
 		return pf_err_set(err, -EBADMSG, "it is shorter than a header");
-	if (memcmp(src, magic, sizeof(magic)))
+	memcpy(&h, src, sizeof(h));
+	if (memcmp(h.magic, magic, sizeof(magic)))
 		return pf_err_set(err, -EBADMSG, "it does not begin as an entry does");
-	if (pf_cache_get64(src + sizeof(magic)) != ENTRY_FORMAT)
+	if (le64toh(h.format) != ENTRY_FORMAT)
 		return pf_err_set(err, -EBADMSG,
 				  "its format is %" PRIu64 ", this build's is %d",
-				  pf_cache_get64(src + sizeof(magic)), ENTRY_FORMAT);
-	if (!check_of(src, check))
-		return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
-	if (memcmp(check, src + CHECK_AT, sizeof(check)))
+				  le64toh(h.format), ENTRY_FORMAT);
+	r = digest(&h, offsetof(struct file_header, check), check, err);
+	if (r < 0)
+		return r;
+	if (memcmp(check, h.check, sizeof(check)))
 		return pf_err_set(err, -EBADMSG, "its header is damaged");
-	memcpy(ret->key.bytes, src + KEY_AT, PF_SHA256);
-	memcpy(ret->sha, src + SHA_AT, PF_SHA256);
-	ret->made_ns = pf_cache_get64(src + MADE_AT);
-	ret->uses = pf_cache_get64(src + PF_CACHE_USES_AT);
-	return read_lengths(src, file_len, ret, err);
-}
-
-static int digest(const struct pf_cache_header *header, const void *body,
-		  uint8_t ret[PF_SHA256], struct pf_err *err)
-{
-	if (EVP_Digest(body, pf_cache_body_len(header), ret, NULL, EVP_sha256(), NULL) ==
-	    1)
-		return 0;
-	return pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
+	ret->key = h.key;
+	memcpy(ret->sha, h.sha, PF_SHA256);
+	ret->made_ns = le64toh(h.made_ns);
+	ret->uses = le64toh(h.uses);
+	return read_lengths(&h, file_len, ret, err);
 }
 
 int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
 			struct pf_err *err)
 {
 	uint8_t sha[PF_SHA256];
-	int r = digest(header, body, sha, err);
+	int r = digest(body, pf_cache_body_len(header), sha, err);
 
 	if (r == 0 && memcmp(sha, header->sha, sizeof(sha)))
 		r = pf_err_set(err, -EBADMSG, "its SHA-256 is not that of its bytes");
@@ -347,5 +339,5 @@ int pf_cache_body_check(const struct pf_cache_header *header, const void *body,
 int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
 		       struct pf_err *err)
 {
-	return digest(header, body, header->sha, err);
+	return digest(body, pf_cache_body_len(header), header->sha, err);
 }
