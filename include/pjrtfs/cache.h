@@ -227,7 +227,7 @@ struct pf_cache_piece {
  * warn is called for the first such failure and for the first success after it.
  */
 int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
-		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err);
+		 const struct pf_cache_piece parts[PF_CACHE_PARTS]);
 
 /*
  * Could the last entry be written to the disk?  0: it was written, or none was put yet.
@@ -270,8 +270,7 @@ void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret);
  * The keys of the entries, in no order; *RET is the caller's to free.  Entries of other processes
  * are among them.  0 or -errno.
  */
-int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n,
-		  struct pf_err *err);
+int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n);
 
 /* Is there an entry of KEY?  ST (may be NULL) describes its file. */
 bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key,

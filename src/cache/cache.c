@@ -28,12 +28,6 @@ struct entry {
 	uint64_t size;
 };
 
-struct listing {
-	struct entry *entries; /* owned */
-	size_t n, cap;
-	uint64_t bytes;
-};
-
 /* A stream over the directory FD, which stays open; NULL: errno. */
 static DIR *open_stream(int fd)
 {
@@ -45,74 +39,57 @@ static DIR *open_stream(int fd)
 	return dir;
 }
 
-static int add_entry(struct listing *list, const struct pf_cache_key *key,
-		     const struct stat *st)
-{
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? 2 * list->cap : 256;
-		struct entry *grown = realloc(list->entries, cap * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		list->entries = grown;
-		list->cap = cap;
-	}
-	list->entries[list->n++] =
-		(struct entry){ *key, st->st_mtim, (uint64_t)st->st_size };
-	list->bytes += (uint64_t)st->st_size;
-	return 0;
-}
-
-static int list_entries(struct pf_cache *cache, struct listing *list)
+/* Append a struct entry for each entry to LIST; the bytes of all of them, or -errno. */
+static int64_t list_entries(struct pf_cache *cache, struct pf_buf *list)
 {
 	DIR *dir = cache->entries < 0 ? NULL : open_stream(cache->entries);
-	struct pf_cache_key key;
+	int64_t bytes = 0;
 	struct dirent *e;
 	struct stat st;
-	int r = 0;
 
-	memset(list, 0, sizeof(*list));
 	if (!dir)
 		return cache->entries < 0 ? 0 : -errno;
-	while (r == 0 && (e = readdir(dir)))
-		if (pf_cache_key_parse(e->d_name, &key) &&
-		    !fstatat(cache->entries, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
-		    S_ISREG(st.st_mode))
-			r = add_entry(list, &key, &st);
+	while ((e = readdir(dir))) {
+		struct entry entry;
+
+		if (!pf_cache_key_parse(e->d_name, &entry.key) ||
+		    fstatat(cache->entries, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		entry.used = st.st_mtim;
+		entry.size = (uint64_t)st.st_size;
+		pf_buf_append(list, &entry, sizeof(entry));
+		bytes += st.st_size;
+	}
 	closedir(dir);
-	return r;
+	return list->failed ? -ENOMEM : bytes;
 }
 
-int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n,
-		  struct pf_err *err)
+int pf_cache_list(struct pf_cache *cache, struct pf_cache_key **ret, size_t *n)
 {
-	struct listing list;
-	int r = list_entries(cache, &list);
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	int64_t bytes = list_entries(cache, &list);
+	const struct entry *entries = (const void *)list.data;
 
-	*ret = r < 0 ? NULL : calloc(list.n + 1, sizeof(**ret));
-	*n = 0;
-	for (size_t i = 0; *ret && i < list.n; i++)
-		(*ret)[(*n)++] = list.entries[i].key;
-	free(list.entries);
-	if (*ret)
-		return 0;
-	return pf_err_set(err, r < 0 ? r : -ENOMEM, "list the cache %s: %s", cache->path,
-			  strerror(r < 0 ? -r : ENOMEM));
+	*n = list.len / sizeof(*entries);
+	*ret = bytes < 0 ? NULL : calloc(*n + 1, sizeof(**ret));
+	for (size_t i = 0; *ret && i < *n; i++)
+		(*ret)[i] = entries[i].key;
+	return *ret ? 0 : bytes < 0 ? (int)bytes : -ENOMEM;
 }
 
 void pf_cache_stats(struct pf_cache *cache, struct pf_cache_stats *ret)
 {
-	struct listing list;
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	int64_t bytes;
 
 	pf_cache_counts(cache, ret);
 	ret->writable = pf_cache_writable(cache);
-	if (ret->writable)
-		return;
-	if (list_entries(cache, &list) == 0) {
-		ret->entries = list.n;
-		ret->bytes = list.bytes;
+	bytes = ret->writable ? -1 : list_entries(cache, &list);
+	if (bytes >= 0) {
+		ret->entries = list.len / sizeof(struct entry);
+		ret->bytes = (uint64_t)bytes;
 	}
-	free(list.entries);
 }
 
 void pf_cache_on_gone(struct pf_cache *cache,
@@ -159,21 +136,24 @@ static int remove_entry(struct pf_cache *cache, const char *name, const struct s
 	return 0;
 }
 
-/* Evict the oldest of LIST until at most MAX bytes are left.  0 or the last -errno. */
-static int evict(struct pf_cache *cache, int lock, struct listing *list, uint64_t max)
+/* Evict the oldest of LIST, which have BYTES, until at most MAX are left.  0 or the last -errno. */
+static int evict(struct pf_cache *cache, int lock, struct pf_buf *list, uint64_t bytes,
+		 uint64_t max)
 {
+	struct entry *at = (void *)list->data, *end = at + list->len / sizeof(*at);
 	struct pf_cache_stats add = { 0 };
 	char name[PF_CACHE_KEY_TEXT];
 	int ret = 0;
 
-	qsort(list->entries, list->n, sizeof(*list->entries), oldest_first);
-	for (size_t i = 0; i < list->n && list->bytes > max; i++) {
+	if (bytes > max)
+		qsort(at, (size_t)(end - at), sizeof(*at), oldest_first);
+	for (; at < end && bytes > max; at++) {
 		int r;
 
-		pf_cache_key_text(&list->entries[i].key, name);
+		pf_cache_key_text(&at->key, name);
 		r = remove_entry(cache, name, NULL, false, &add);
 		if (r == 0) {
-			list->bytes -= list->entries[i].size;
+			bytes -= at->size;
 			add.evictions++;
 		} else if (r != -ENOENT) {
 			ret = r;
@@ -213,20 +193,20 @@ static void sweep_tmp(struct pf_cache *cache)
 static void sweep(struct pf_cache *cache, int lock)
 {
 	struct pf_cache_stats s, add = { 0 };
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	uint64_t max = pf_cache_max(cache);
-	struct listing list;
+	int64_t bytes = list_entries(cache, &list);
 
 	sweep_tmp(cache);
-	if (list_entries(cache, &list) == 0) {
-		pf_cache_count(cache, lock, &add);
-		pf_cache_counts(cache, &s);
-		add.bytes = list.bytes - s.bytes;
-		add.entries = list.n - s.entries;
-		pf_cache_count(cache, lock, &add);
-		if (list.bytes > max)
-			(void)evict(cache, lock, &list, max - max / SLACK);
-	}
-	free(list.entries);
+	if (bytes < 0)
+		return;
+	pf_cache_count(cache, lock, &add);
+	pf_cache_counts(cache, &s);
+	add.bytes = (uint64_t)bytes - s.bytes;
+	add.entries = list.len / sizeof(struct entry) - s.entries;
+	pf_cache_count(cache, lock, &add);
+	if ((uint64_t)bytes > max)
+		(void)evict(cache, lock, &list, (uint64_t)bytes, max - max / SLACK);
 }
 
 /* KEY's file, which was ST (NULL: a symbolic link), is damaged: remove it unless another process
@@ -271,17 +251,15 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 /* Evict entries until MAX bytes are left. */
 static int shrink(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 {
-	struct listing list;
-	int r, lock;
+	int r, lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	int64_t bytes;
 
-	lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
 	if (lock < 0)
 		return busy(cache, err);
-	r = list_entries(cache, &list);
-	if (r == 0 && list.bytes > max)
-		r = evict(cache, lock, &list, max);
+	bytes = list_entries(cache, &list);
+	r = bytes < 0 ? (int)bytes : evict(cache, lock, &list, (uint64_t)bytes, max);
 	pf_cache_unlock(lock);
-	free(list.entries);
 	return r < 0 ? pf_err_set(err, r, "evict from the cache %s: %s", cache->path,
 				  strerror(-r))
 		     : 0;
@@ -532,39 +510,42 @@ static int publish(struct pf_cache *cache, const char *tmp, const char *name,
 
 int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
 {
+	char name[PF_CACHE_KEY_TEXT];
+
 	PF_LOCK_SCOPE(&cache->lock);
-	if (cache->failing.code && err)
-		*err = cache->failing;
-	return cache->failing.code;
+	if (!cache->failing)
+		return 0;
+	pf_cache_key_text(&cache->failed, name);
+	return pf_err_set(err, cache->failing, "write entry %s: %s", name,
+			  strerror(-cache->failing));
 }
 
 /*
- * Remember that a write failed with ERR, or succeeded (its code is 0), and warn if that
- * is new.  Another process's lock (EBUSY) and a directory that was opened read-only cause
- * a warning, but do not count as failures of the disk.
+ * Remember that the write of KEY's entry ended with R (0 or -errno), and warn if that is new.
+ * Another process's lock (EBUSY) and a directory that was opened read-only cause a warning, but do
+ * not count as failures of the disk.
  */
-static void note_end(struct pf_cache *cache, const struct pf_err *err)
+static void note_end(struct pf_cache *cache, const struct pf_cache_key *key, int r)
 {
-	bool remembered =
-		err->code != -EBUSY && (pf_cache_writable(cache) || err->code != -EROFS);
+	bool counts = r != -EBUSY && (pf_cache_writable(cache) || r != -EROFS);
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	bool news;
 
 	pf_lock(&cache->lock);
-	news = cache->warned != (err->code < 0) ||
-	       (err->code < 0 && remembered && !cache->failing.code);
-	cache->warned = err->code < 0;
-	if (remembered)
-		cache->failing = *err;
+	news = cache->warned != (r < 0) || (r < 0 && counts && !cache->failing);
+	cache->warned = r < 0;
+	if (counts) {
+		cache->failing = r;
+		cache->failed = *key;
+	}
 	pf_unlock(&cache->lock);
 	if (!news || !cache->warn)
 		return;
-	if (err->code < 0)
-		pf_buf_printf(
-			&text,
-			"compiled programs cannot be kept in the cache %s: %s; they "
-			"are compiled each time",
-			cache->path, strerror(-err->code));
+	if (r < 0)
+		pf_buf_printf(&text,
+			      "compiled programs cannot be kept in the cache %s: %s; "
+			      "they are compiled each time",
+			      cache->path, strerror(-r));
 	else
 		pf_buf_printf(&text, "compiled programs are kept in the cache %s again",
 			      cache->path);
@@ -594,31 +575,21 @@ static int try_put(struct pf_cache *cache, const struct pf_cache_key *key,
 }
 
 int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
-		 const struct pf_cache_piece parts[PF_CACHE_PARTS], struct pf_err *err)
+		 const struct pf_cache_piece parts[PF_CACHE_PARTS])
 {
 	uint64_t size = PF_CACHE_HEADER;
-	struct pf_err why = PF_ERR_INIT;
-	char name[PF_CACHE_KEY_TEXT];
 	int r;
 
 	for (int i = 0; i < PF_CACHE_PARTS; i++)
 		if (__builtin_add_overflow(size, parts[i].len, &size))
-			size = UINT64_MAX;
+			return -EFBIG;
 	if (size > pf_cache_max(cache) || size > INT64_MAX ||
 	    parts[PF_CACHE_META].len > PF_CACHE_META_MAX)
-		return pf_err_set(err, -EFBIG,
-				  "an entry of %" PRIu64
-				  " bytes is too large for the cache",
-				  size);
+		return -EFBIG;
 	r = try_put(cache, key, parts, size);
 	if (r == -ENOENT && pf_cache_reopen(cache))
 		r = try_put(cache, key, parts, size);
-	pf_cache_key_text(key, name);
-	if (r < 0)
-		pf_err_set(&why, r, "write entry %s: %s", name, strerror(-r));
-	note_end(cache, &why);
-	if (r < 0 && err)
-		*err = why;
+	note_end(cache, key, r);
 	return r;
 }
 

@@ -25,7 +25,8 @@ struct pf_cache {
 	pthread_mutex_t lock;
 	uint64_t max;
 	struct pf_cache_stats pending; /* to be added to the file, if it can be written */
-	struct pf_err failing;         /* of the last entry, if it was not written */
+	int failing; /* -errno of the last write that failed; 0: it did not */
+	struct pf_cache_key failed; /* the entry of that write */
 	bool warned;
 	struct pf_buf digests; /* owned: those used so far, as lines of plugins */
 	bool hashing;          /* a thread reads a plugin's file */

@@ -251,7 +251,7 @@ static void entries_list(struct pf_node *dir)
 	struct pf_cache_key *keys;
 	size_t n;
 
-	if (pf_cache_list(cache_of(dir), &keys, &n, NULL) < 0)
+	if (pf_cache_list(cache_of(dir), &keys, &n) < 0)
 		return;
 	qsort(keys, n, sizeof(*keys), compare);
 	pf_tree_lock_names(dir->tree);

@@ -405,7 +405,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 		return;
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
 	if (parts[PF_CACHE_CODE].data && code.len)
-		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts, NULL);
+		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts);
 	json_object_put(meta);
 	pf_instance_free_block(c->instance, code.off);
 }

@@ -74,12 +74,11 @@ static struct pf_cache *open_cache(const char *dir, uint64_t max)
 static void put(struct pf_cache *cache, unsigned n)
 {
 	struct pf_cache_piece parts[PF_CACHE_PARTS];
-	struct pf_err err = PF_ERR_INIT;
 	struct pf_cache_key key;
 	char *bytes = make_parts(n, &key, parts);
 
-	if (pf_cache_put(cache, &key, parts, &err) < 0)
-		fail(err.text);
+	if (pf_cache_put(cache, &key, parts) < 0)
+		fail("an entry cannot be written");
 	free(bytes);
 }
 
@@ -149,7 +148,7 @@ static void check(struct pf_cache *cache)
 	pf_cache_stats(cache, &before);
 	for (unsigned i = 0; i < KEYS; i++)
 		good += (unsigned)get(cache, i, false);
-	if (pf_cache_list(cache, &keys, &n, NULL) < 0)
+	if (pf_cache_list(cache, &keys, &n) < 0)
 		fail("the entries cannot be listed");
 	free(keys);
 	pf_cache_stats(cache, &s);
@@ -166,8 +165,8 @@ static void verify(struct pf_cache *cache)
 	struct pf_cache_key *keys;
 	size_t n;
 
-	if (pf_cache_list(cache, &keys, &n, &err) < 0)
-		fail(err.text);
+	if (pf_cache_list(cache, &keys, &n) < 0)
+		fail("the entries cannot be listed");
 	for (size_t i = 0; i < n; i++) {
 		struct pf_cache_found found;
 		pf_autofree char *body = NULL;
