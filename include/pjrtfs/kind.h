@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -36,7 +37,6 @@ struct pf_cred {
 	pid_t pid; /* 0: outside our PID namespace */
 	pid_t sid; /* login session (getsid): 0 outside our PID namespace, PF_SID_UNKNOWN */
 	mode_t umask;
-	bool checked; /* the front end has compared permission bits: vfs.h does not */
 	unsigned
 		n_groups; /* of groups: those that are known of the supplementary groups */
 	gid_t groups[PF_CRED_GROUPS];
@@ -51,12 +51,10 @@ bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, 
 /*
  * A request that waits for its answer.
  *
- * A function that is given a reply answers it exactly once, now or later, from any
- * thread, with one of the functions below, which also give up the reference.  If a signal
- * interrupts the caller of the system call first, the tree answers EINTR at once and
- * drops the later answer: the kind's function need not know of the interrupt.  A write
- * that is done in part by then is answered with the count of its bytes that are done,
- * because a caller that gets EINTR may write all of it again.
+ * A function that is given a reply answers it exactly once, now or later, from any thread, with
+ * one of the functions below, which also give up the reference.  If a signal interrupts the
+ * caller of the system call first, the tree answers EINTR, or the count of the bytes that a write
+ * has done, and drops the later answer: the kind's function need not know of the interrupt.
  */
 
 /* How a front end sends answers; called at most once, with at most locks of rank 0 held. */
@@ -95,8 +93,9 @@ struct pf_reply {
 /* Prepare REPLY with one reference, the caller's. */
 void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops);
 
+/* Take a reference, which is returned; drop one (NULL is allowed). */
 struct pf_reply *pf_reply_ref(struct pf_reply *reply);
-void pf_reply_unref(struct pf_reply *reply); /* NULL is allowed */
+void pf_reply_unref(struct pf_reply *reply);
 
 /* Answer with success (CODE 0) or failure (-errno). */
 void pf_reply_code(struct pf_reply *reply, int code);
@@ -117,14 +116,11 @@ void pf_reply_data(struct pf_reply *reply, const void *data, size_t len);
 /* Was REPLY answered, or interrupted?  Then work that has not begun can be dropped. */
 bool pf_reply_gone(struct pf_reply *reply);
 
-/*
- * An answer in two steps, so that no data are lost on an interrupted reader.
- *
- * pf_reply_claim: from now on only the caller can answer REPLY; false: it was answered or
- * interrupted.  pf_reply_send: answer a claimed REPLY, with the arguments of pf_reply_ops.send,
- * and give up the reference.
- */
+/* An answer in two steps, so that no data are lost on an interrupted reader.  From now on only the
+ * caller can answer REPLY; false: it was answered or interrupted. */
 bool pf_reply_claim(struct pf_reply *reply);
+
+/* Answer a claimed REPLY, with the arguments of pf_reply_ops.send, and give up the reference. */
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
 
 /*
@@ -136,11 +132,9 @@ void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t le
 bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
 		   void (*fn)(void *arg), void *arg);
 
-/* For the front end: the request was interrupted. */
+/* For the front end: the request was interrupted; the mount ends, and the answer is ENOTCONN,
+ * whatever has begun. */
 void pf_reply_interrupt(struct pf_reply *reply);
-
-/* For the front end: the mount ends.  The same, but the answer is ENOTCONN, whatever has
- * begun. */
 void pf_reply_disconnect(struct pf_reply *reply);
 
 /* Why bytes are committed. */
@@ -277,8 +271,8 @@ struct pf_kind {
 			 size_t len, int flags, struct pf_err *err);
 	int (*remove_xattr)(struct pf_node *node, const char *name, struct pf_err *err);
 
-	/* Set the fields of ST that the kind knows better than the tree: size, blocks, mtime.
-	 * st_size and st_blocks are -1 before; if they stay so, show is called for the size. */
+	/* Set the fields of ST that the kind knows better than the tree: size, times.  st_size is
+	 * -1 before; if it stays so, show is called for the size.  Blocks follow from it. */
 	void (*getattr)(struct pf_node *node, struct stat *st);
 	/* 0: st_size is exact.  Else: only a reader learns the size, which is at most this many
 	 * bytes. */
@@ -295,13 +289,6 @@ struct pf_kind {
 	void (*free)(struct pf_node *node);
 };
 
-/* ST is of a file of SIZE bytes, which take as many blocks as they need. */
-static inline void pf_stat_set_size(struct stat *st, uint64_t size)
-{
-	st->st_size = (off_t)size;
-	st->st_blocks = (st->st_size + 511) / 512;
-}
-
 /* Is a file of KIND a stream? */
 static inline bool pf_kind_is_stream(const struct pf_kind *kind)
 {
@@ -309,12 +296,9 @@ static inline bool pf_kind_is_stream(const struct pf_kind *kind)
 }
 
 /*
- * The tree: nodes with names.
- *
- * It has two locks.  The name lock (rank 1) keeps compound changes of names apart (check that a
- * stem is free, then link): the tree takes it to call a pf_dir_ops function, others with
- * pf_tree_lock_names.  The tree's lock (rank 2, internal) protects tables and attributes within
- * one function here.
+ * The tree: nodes with names.  The name lock (rank 1) keeps compound changes of names apart (check
+ * that a stem is free, then link): the tree takes it to call a pf_dir_ops function, others with
+ * pf_tree_lock_names.  The tree's lock (rank 2) protects tables and attributes in a function here.
  */
 
 enum { PF_NAME_MAX = 255 };  /* bytes in one name */
@@ -354,9 +338,8 @@ struct pf_node *pf_tree_root(struct pf_tree *tree);
 /* Number of nodes, for statfs(2). */
 uint64_t pf_tree_count(struct pf_tree *tree);
 
-/* The daemon's own object, for the kinds' functions: set once, before the mount. */
-void pf_tree_set_context(struct pf_tree *tree, void *context);
-void *pf_tree_context(struct pf_tree *tree);
+/* The root's object.  Valid for the last nodes, too, which are freed after the root. */
+void *pf_tree_object(const struct pf_tree *tree);
 
 /* A change of a node by other means than a request of the front end. */
 enum pf_change {
@@ -366,12 +349,9 @@ enum pf_change {
 	PF_CHANGED_READY, /* pf_vfs_poll may return more for its opens */
 };
 
-/*
- * The tree calls FN(ARG, ...) at each such change of node INO, with any lock held, so FN
- * must not block; at a change of names before other requests can see it.  NULL: no
- * function.  When this returns, the previous function does not run and will not be
- * called.
- */
+/* Call FN(ARG, ...), or nothing if it is NULL, at each such change of node INO, with any lock held,
+ * so FN must not block; at a change of names before other requests can see it.  When this
+ * returns, the previous function does not run and will not be called. */
 void pf_tree_set_notify(struct pf_tree *tree,
 			void (*fn)(void *arg, uint64_t ino, enum pf_change change),
 			void *arg);
@@ -389,12 +369,11 @@ void pf_tree_lock_names(struct pf_tree *tree);
 void pf_tree_unlock_names(struct pf_tree *tree);
 
 /*
- * Make a node of KIND with OBJECT, not yet linked, with one reference (the caller's), the
- * kind's mode (its permission bits replaced by PERM unless PERM is (mode_t)-1), and the
- * children that the kind lists, each with the same OBJECT (free is called for each of
- * their kinds: kinds that do not own the object have none).  These children live as long
- * as the node: a reference on one is a reference on all.  The owner is CRED's user, or,
- * if that is NULL, the root's.  NULL: no memory; the caller still owns OBJECT then.
+ * Make a node of KIND with OBJECT, not yet linked, with one reference (the caller's), the kind's
+ * mode (with the permission bits PERM unless that is (mode_t)-1), and the children that the kind
+ * lists, each with the same OBJECT, whose kinds' free is called, too.  A reference on one of these
+ * nodes is a reference on all.  The owner is CRED's user, or, if that is NULL, the root's.  NULL:
+ * no memory; the caller still owns OBJECT then.
  */
 struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
 			    void *object, mode_t perm, const struct pf_cred *cred);
@@ -441,7 +420,7 @@ void pf_dir_unlink(struct pf_node *node);
 void pf_dir_hide(struct pf_node *node);
 
 /* Move a linked NODE; a node of that name in TO is unlinked.  -ENOMEM, -EINVAL: TO is
- * below NODE, -ENAMETOOLONG as pf_dir_link. */
+ * below NODE, -ENOENT: TO is unlinked, -ENAMETOOLONG as pf_dir_link. */
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);
 
 /* Move two linked nodes, neither of which is below the other or replaces it, as pf_dir_move does:
@@ -449,30 +428,24 @@ int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name);
 int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a,
 		     struct pf_node *b, struct pf_node *to_b, const char *name_b);
 
-/* Exchange two linked nodes' places. */
+/* Exchange two linked nodes' places.  Errors as pf_dir_move. */
 int pf_dir_exchange(struct pf_node *a, struct pf_node *b);
 
 /* The linked child NAME of DIR, with a reference, or NULL.  No other function of the program
  * compares names of the tree. */
 struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name);
 
-/*
- * The linked child of DIR, but for directories, whose name is the LEN bytes at STEM and one of
- * EXTENSIONS (NULL-terminated): the first that exists, with a reference, or NULL.  All are
- * looked up under one hold of the lock, so that a child that is renamed from one of these
- * extensions to another is found.
- */
+/* The linked child of DIR, but for directories, whose name is the LEN bytes at STEM and one of
+ * EXTENSIONS (NULL-terminated): the first that exists, with a reference, or NULL.  Finds a child
+ * that is renamed from one of these extensions to another meanwhile. */
 struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t len,
 				   const char *const *extensions);
 
 /* Number of linked children. */
 size_t pf_dir_count(struct pf_node *dir);
 
-/*
- * Linked children of DIR in the order in which they were linked, each with a reference, in
- * a NULL-terminated array that the caller frees (as well as the references).  NULL: no
- * memory.
- */
+/* Linked children of DIR in the order in which they were linked, each with a reference, in a
+ * NULL-terminated array that the caller frees, as well as the references.  NULL: no memory. */
 struct pf_node **pf_dir_list(struct pf_node *dir);
 
 /* The directory NODE is linked in, with a reference, or NULL. */
@@ -494,9 +467,6 @@ void pf_node_inherit(struct pf_node *dir, struct pf_node *node);
 /* Give NODE the owner and group of FROM and the permission bits PERM (0777); its type and its
  * other bits stay. */
 void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm);
-
-/* Set mtime and ctime to now. */
-void pf_node_touch(struct pf_node *node);
 
 /* May CRED do WANT (R_OK, W_OK, X_OK) with NODE? */
 bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want);
@@ -528,9 +498,8 @@ struct pf_open {
 			       * last write, which later ones repeat */
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
-	uint64_t alias; /* the number of pf_vfs_alias that was opened */
-	struct pf_open *newer,
-		*older; /* the node's opens; the tree's lock protects them */
+	uint64_t alias;              /* the number of pf_vfs_alias that was opened */
+	LIST_ENTRY(pf_open) sibling; /* the node's opens; the tree's lock protects it */
 
 	void *polled; /* the front end's: its handle of a caller of poll(2), or NULL */
 };
@@ -546,11 +515,10 @@ static inline bool pf_open_writes(const struct pf_open *of)
 }
 
 /*
- * Streams: files whose opens are conversations.
- *
- * A read that has nothing to return yet, or a write that takes long, is parked.  If its caller
- * is interrupted, the stream frees it; else the kind answers it later.  A struct pf_stream is
- * embedded in the kind's own struct of an open file, whose fields its lock protects too.
+ * Streams: files whose opens are conversations.  A read that has nothing to return yet, or a write
+ * that takes long, is parked.  If its caller is interrupted, the stream frees it; else the kind
+ * answers it later.  A struct pf_stream is embedded in the kind's own struct of an open file,
+ * whose fields its lock protects too.
  */
 
 /* A request that waits at a stream. */
@@ -589,11 +557,10 @@ void pf_stream_read(struct pf_stream *stream, const struct pf_open *of, size_t l
 		    struct pf_reply *reply);
 
 /*
- * Park a write of LEN bytes.  Returns SIZE bytes, zeros but for the struct pf_parked at
- * their begin.  To answer it, the caller claims its reply, sends the answer and frees the
- * bytes; if the claim fails, the stream frees them after the interrupt.  Returns NULL
- * without memory, or if REPLY was interrupted before; pf_reply_code(REPLY, -ENOMEM) is
- * right for both.  The lock is held.
+ * Park a write of LEN bytes.  Returns SIZE bytes, zeros but for the struct pf_parked at their
+ * begin.  To answer it, the caller claims its reply, sends the answer and frees the bytes; if the
+ * claim fails, the stream frees them after the interrupt.  NULL: no memory, or REPLY was
+ * interrupted before; pf_reply_code(REPLY, -ENOMEM) is right for both.  The lock is held.
  */
 struct pf_parked *pf_stream_park_write(struct pf_stream *stream, size_t size, size_t len,
 				       struct pf_reply *reply);
@@ -622,8 +589,7 @@ void pf_stream_serve_locked(struct pf_stream *stream);
 
 enum {
 	PF_CONTROL_MAX_COMMAND = 1 << 20, /* bytes of a command; more: E2BIG */
-	PF_CONTROL_LAST_REPLIES =
-		64, /* users and sessions whose last reply a file keeps */
+	PF_CONTROL_LAST_REPLIES = 64,    /* users and sessions whose last reply is kept */
 	PF_CONTROL_MAX_UNREAD = 8 << 20, /* bytes of unread replies; with more: ENOBUFS */
 };
 
@@ -647,8 +613,7 @@ void pf_command_done(struct pf_command *command, int code, const char *line, siz
  * not begin.  Takes no lock. */
 bool pf_command_cancelled(const struct pf_command *command);
 
-/* Answer COMMAND, of a kind with json, with the failure ERR; the same rules as for
- * pf_command_done. */
+/* As pf_command_done, with the failure ERR, for a kind with json. */
 void pf_command_fail(struct pf_command *command, const struct pf_err *err);
 
 /*

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File operations on a tree, for a front end (FUSE, or a test).
+ * File operations on a tree, for a front end (FUSE, or a test), which compares permission bits
+ * first, as the kernel does with default_permissions: the functions here do not.
  *
  * Functions return 0 or -errno, or answer a pf_reply.  Inode numbers are the tree's.  A
  * successful lookup, create or mkdir adds one to the node's lookup count, and pf_vfs_forget
- * subtracts: a node lives while it is linked, open, or its count is not 0.
+ * subtracts: a node lives while it is linked, open, or its count is not 0.  CRED is the caller's.
  */
 #ifndef PJRTFS_VFS_H
 #define PJRTFS_VFS_H
 
 #include "pjrtfs/kind.h"
 
-/* Which of struct stat's fields pf_vfs_setattr sets. */
+/* Which of struct stat's fields pf_vfs_setattr sets: FUSE's bits. */
 enum {
 	PF_SET_MODE = 1,
 	PF_SET_UID = 2,
@@ -65,24 +66,20 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cre
 
 /*
  * Change attributes as chmod, chown, truncate and utimensat do; MASK is of PF_SET_*; OF is
- * the open file for ftruncate, else NULL.  Checks CRED's rights: the owner and uid 0 may chmod
- * and set times, uid 0 may chown, W_OK is needed for the size and for setting times to now.
- * Streams accept and ignore a size.  If a user other than uid 0 sets a size or an owner, the
- * file loses S_ISUID and, with S_IXGRP, S_ISGID.
+ * the open file for ftruncate, else NULL.  Streams accept and ignore a size.  If a user other than
+ * uid 0 sets a size or an owner, the file loses S_ISUID and, with S_IXGRP, S_ISGID.
  */
 int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, int mask,
 		   struct pf_open *of, const struct pf_cred *cred, struct stat *ret);
 
 /*
  * Extended attributes, as getxattr(2), listxattr(2), setxattr(2), removexattr(2): names with
- * their prefix, in lists each with its NUL.  Getting and listing needs R_OK, the rest W_OK.
- * -ENODATA: no attribute has that name; -EPERM: it cannot be removed; -EOPNOTSUPP: none can be
+ * their prefix, in lists each with its NUL.  -ENODATA: no attribute has that name; -EPERM: it cannot be removed; -EOPNOTSUPP: none can be
  * set.
  */
 int pf_vfs_get_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
-		     const struct pf_cred *cred, struct pf_buf *ret);
-int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
-		      struct pf_buf *ret);
+		     struct pf_buf *ret);
+int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret);
 int pf_vfs_set_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 		     const void *value, size_t len, int flags,
 		     const struct pf_cred *cred);
@@ -91,7 +88,6 @@ int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 
 int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret);
 
-/* All calls that change names check the permissions of PARENT (W_OK, sticky bit). */
 int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
 		 const struct pf_cred *cred, struct stat *st);
 int pf_vfs_unlink(struct pf_tree *tree, uint64_t parent, const char *name,

@@ -92,10 +92,9 @@ static int build(struct pf_fs *fs, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	fs->tree = pf_tree_new(&kind_root, NULL, fs->config.uid, fs->config.gid);
+	fs->tree = pf_tree_new(&kind_root, fs, fs->config.uid, fs->config.gid);
 	if (!fs->tree)
 		return pf_err_set(err, -ENOMEM, "no memory for the tree");
-	pf_tree_set_context(fs->tree, fs);
 	r = link_all(fs);
 	if (r < 0)
 		return pf_err_set(err, r, "no memory for the tree");

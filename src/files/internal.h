@@ -61,7 +61,7 @@ struct pf_fs {
 
 static inline struct pf_fs *fs_of(struct pf_node *node)
 {
-	return pf_tree_context(node->tree);
+	return pf_tree_object(node->tree);
 }
 
 /* The kind ID of a file that only prints: its name, its show and its free (or NULL). */

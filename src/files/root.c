@@ -208,7 +208,7 @@ static void error_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 
 	if (!of)
 		pf_vfs_refusal(node->tree, cred, &text);
-	pf_stat_set_size(st, of ? of->text.len : text.len);
+	st->st_size = (off_t)(of ? of->text.len : text.len);
 }
 
 static const struct pf_kind error = {
@@ -287,9 +287,9 @@ static void lines_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 	uid_t uid = of ? of->cred.uid : cred->uid;
 	struct timespec last; /* when the last line was written; tv_sec 0: never */
 
-	pf_stat_set_size(st, log ? pf_plugin_log_size(log, reader, &last)
-				 : pf_events_size(fs_of(node)->config.telemetry, uid,
-						  reader, &last));
+	st->st_size = (off_t)(log ? pf_plugin_log_size(log, reader, &last)
+				  : pf_events_size(fs_of(node)->config.telemetry, uid,
+						   reader, &last));
 	if (last.tv_sec)
 		st->st_mtim = st->st_ctim = last;
 }

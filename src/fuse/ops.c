@@ -67,7 +67,7 @@ static struct pf_open *open_of(struct fuse_file_info *fi)
 	return (struct pf_open *)(uintptr_t)fi->fh;
 }
 
-/* The caller's rights.  With default_permissions the kernel has compared permission bits. */
+/* The caller's rights. */
 static struct pf_cred cred_of(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -79,7 +79,6 @@ static struct pf_cred cred_of(fuse_req_t req)
 	cred.pid = ctx->pid;
 	cred.sid = PF_SID_UNKNOWN;
 	cred.umask = ctx->umask;
-	cred.checked = true;
 	cred.n_groups = 0;
 	return cred;
 }
@@ -270,21 +269,31 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 	reply_entry(req, r, &st);
 }
 
+/* A file of a type that does not exist here, WHAT. */
+static void refuse_type(fuse_req_t req, fuse_ino_t parent, const char *name,
+			const char *what)
+{
+	struct pf_cred cred = cred_of(req);
+
+	reply_code(req, pf_vfs_not_made(tree_of(req), parent, name, &cred, what));
+}
+
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		     dev_t rdev)
 {
 	struct pf_cred cred = cred_of(req);
-	struct pf_open *of = NULL;
+	struct pf_open *of;
 	struct stat st;
 	int r;
 
 	(void)rdev;
-	if (S_ISREG(mode) || !(mode & S_IFMT))
-		r = pf_vfs_create(tree_of(req), parent, name, mode,
-				  O_CREAT | O_EXCL | O_WRONLY, &cred, &st, &of);
-	else
-		r = pf_vfs_not_made(tree_of(req), parent, name, &cred, "special files");
-	if (of)
+	if (!S_ISREG(mode) && (mode & S_IFMT)) {
+		refuse_type(req, parent, name, "special files");
+		return;
+	}
+	r = pf_vfs_create(tree_of(req), parent, name, mode, O_CREAT | O_EXCL | O_WRONLY,
+			  &cred, &st, &of);
+	if (r == 0)
 		pf_vfs_release(of);
 	reply_entry(req, r, &st);
 }
@@ -292,19 +301,14 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent,
 		       const char *name)
 {
-	struct pf_cred cred = cred_of(req);
-
 	(void)link;
-	reply_code(req,
-		   pf_vfs_not_made(tree_of(req), parent, name, &cred, "symbolic links"));
+	refuse_type(req, parent, name, "symbolic links");
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = cred_of(req);
-
 	(void)ino;
-	reply_code(req, pf_vfs_not_made(tree_of(req), parent, name, &cred, "hard links"));
+	refuse_type(req, parent, name, "hard links");
 }
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -505,8 +509,7 @@ static void reply_value(fuse_req_t req, int code, const struct pf_buf *value, si
 static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
-	struct pf_cred cred = cred_of(req);
-	int r = pf_vfs_get_xattr(tree_of(req), ino, name, &cred, &value);
+	int r = pf_vfs_get_xattr(tree_of(req), ino, name, &value);
 
 	reply_value(req, r, &value, size);
 }
@@ -514,8 +517,7 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
-	struct pf_cred cred = cred_of(req);
-	int r = pf_vfs_list_xattr(tree_of(req), ino, &cred, &names);
+	int r = pf_vfs_list_xattr(tree_of(req), ino, &names);
 
 	reply_value(req, r, &names, size);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes: stat(2), calls that change attributes, extended attributes; names. */
+/* Attributes and rights: stat(2), calls that change attributes, extended attributes; names. */
 #include <errno.h>
 #include <string.h>
 
@@ -30,6 +30,88 @@ int pf_name_check(const char *name, struct pf_err *err)
 	if (!pf_utf8_valid(name, len))
 		return pf_err_set(err, -EILSEQ, "the name \"%s\" is not UTF-8", name);
 	return 0;
+}
+
+static bool in_group(const struct pf_cred *cred, gid_t gid)
+{
+	if (cred->gid == gid)
+		return true;
+	for (unsigned i = 0; i < cred->n_groups && i < PF_CRED_GROUPS; i++)
+		if (cred->groups[i] == gid)
+			return true;
+	return false;
+}
+
+bool pf_cred_may(const struct pf_cred *cred, uid_t uid, gid_t gid, mode_t mode, int want)
+{
+	unsigned bits;
+
+	/* CAP_DAC_OVERRIDE: everything but running a file without any execute bit. */
+	if (cred->uid == 0)
+		return !(want & X_OK) || S_ISDIR(mode) || (mode & 0111);
+	if (cred->uid == uid)
+		bits = mode >> 6;
+	else if (in_group(cred, gid))
+		bits = mode >> 3;
+	else
+		bits = mode;
+	return ((unsigned)want & 7 & ~bits) == 0;
+}
+
+void pf_node_attr(struct pf_node *node, struct pf_attr *ret)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	*ret = node->priv->attr;
+}
+
+void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr)
+{
+	PF_LOCK_SCOPE(&node->tree->lock);
+	node->priv->attr = *attr;
+	node->priv->attr.mode = (node->kind->mode & S_IFMT) | (attr->mode & 07777);
+	pf_node_invalidate_locked(node);
+}
+
+static void kill_bits(struct pf_attr *attr)
+{
+	if (S_ISDIR(attr->mode))
+		return;
+	attr->mode &= ~(mode_t)S_ISUID;
+	if (attr->mode & S_IXGRP)
+		attr->mode &= ~(mode_t)S_ISGID;
+}
+
+void pf_node_modified(struct pf_node *node, bool kill)
+{
+	struct timespec now = pf_now();
+
+	PF_LOCK_SCOPE(&node->tree->lock);
+	node->priv->attr.mtime = now;
+	node->priv->attr.ctime = now;
+	if (kill)
+		kill_bits(&node->priv->attr);
+	pf_node_invalidate_locked(node);
+}
+
+bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want)
+{
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	return pf_cred_may(cred, attr.uid, attr.gid, attr.mode, want);
+}
+
+bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
+			const struct pf_cred *cred)
+{
+	struct pf_attr of_dir, of_node;
+
+	if (!pf_node_may(dir, cred, W_OK | X_OK))
+		return false;
+	pf_node_attr(dir, &of_dir);
+	pf_node_attr(node, &of_node);
+	return !(of_dir.mode & S_ISVTX) || cred->uid == 0 || cred->uid == of_dir.uid ||
+	       cred->uid == of_node.uid;
 }
 
 enum {
@@ -84,10 +166,12 @@ void pf_node_note_asker(struct pf_node *node, pid_t pid)
  * have a size that is not known? */
 static bool tells_size(struct pf_node *node, pid_t pid)
 {
+	struct pf_open *of;
+
 	PF_LOCK_SCOPE(&node->tree->lock);
 	if (find_asker(node, pid))
 		return true;
-	for (struct pf_open *of = node->priv->newest; of; of = of->older)
+	for (of = LIST_FIRST(&node->priv->opens); of; of = LIST_NEXT(of, sibling))
 		if (of->unsized)
 			return false;
 	return true;
@@ -117,7 +201,14 @@ static void bound_size(struct pf_node *node, pid_t pid, struct stat *st)
 
 	__atomic_store_n(&node->priv->bounded, bound != 0, __ATOMIC_SEQ_CST);
 	if (bound)
-		pf_stat_set_size(st, tells_size(node, pid) ? bound : 0);
+		st->st_size = tells_size(node, pid) ? (off_t)bound : 0;
+}
+
+/* May a front end cache NODE's attributes until it is notified? */
+static bool keeps_attr(const struct pf_node *node)
+{
+	return S_ISDIR(node->kind->mode) && node->priv->holder->priv->fixed &&
+	       !node->kind->getattr;
 }
 
 void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st)
@@ -132,24 +223,21 @@ void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st)
 	st->st_atim = priv->attr.atime;
 	st->st_mtim = priv->attr.mtime;
 	st->st_ctim = priv->attr.ctime;
-	node->priv->cached = pf_node_keeps_attr(node);
+	node->priv->cached = keeps_attr(node);
 	if (priv->gone)
 		st->st_nlink = 0;
 	else
 		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table.dirs : 1;
 	pf_unlock(&node->tree->lock);
 
-	/* The kind sets these, or the code below counts them. */
 	st->st_size = -1;
-	st->st_blocks = -1;
 	if (node->kind->getattr)
 		node->kind->getattr(node, st);
 	if (st->st_size < 0)
 		st->st_size = shown_size(node);
-	if (st->st_blocks < 0)
-		st->st_blocks = (st->st_size + 511) / 512;
 	if (node->kind->size_bound)
 		bound_size(node, pid, st);
+	st->st_blocks = (st->st_size + 511) / 512;
 }
 
 void pf_node_follow(struct pf_node *node, const struct pf_attr *from, mode_t perm)
@@ -178,11 +266,6 @@ void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
 	pf_node_set_attr(node, &attr);
 }
 
-bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want)
-{
-	return cred->checked || pf_node_may(node, cred, want);
-}
-
 int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
 		   struct pf_open *of, struct stat *st)
 {
@@ -198,6 +281,7 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cre
 	node->kind->getattr_as(node, cred, of, st);
 	if (of)
 		pf_unlock(&of->lock);
+	st->st_blocks = (st->st_size + 511) / 512;
 	return 0;
 }
 
@@ -213,7 +297,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 		mask |= PF_STREAM;
 	else if (node->priv->holder->priv->fixed)
 		mask |= PF_KEEP_NAME;
-	if (pf_node_keeps_attr(node))
+	if (keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
 	if (node->kind->getattr_as ||
 	    __atomic_load_n(&node->priv->bounded, __ATOMIC_SEQ_CST))
@@ -242,36 +326,12 @@ int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret)
 	return r < 0 ? r : ret->failed ? -ENOMEM : 0;
 }
 
-static int may_set(struct pf_node *node, const struct stat *to, int mask,
-		   const struct pf_open *of, const struct pf_cred *cred)
+int pf_kind_holds(const struct pf_kind *kind, uint64_t len, uint64_t off,
+		  struct pf_err *err)
 {
-	struct pf_attr attr;
-	bool owner;
-
-	if (cred->checked || cred->uid == 0)
-		return 0;
-	pf_node_attr(node, &attr);
-	owner = cred->uid == attr.uid;
-	if ((mask & PF_SET_SIZE) && !(of && pf_open_writes(of)) &&
-	    !pf_node_may(node, cred, W_OK))
-		return -EACCES;
-	if ((mask & PF_SET_MODE) && !owner)
-		return -EPERM;
-	if ((mask & PF_SET_UID) && (!owner || to->st_uid != attr.uid))
-		return -EPERM;
-	/* Is CRED in the new group?  Then it has the group's bits. */
-	if ((mask & PF_SET_GID) && to->st_gid != attr.gid &&
-	    (!owner || !pf_cred_may(cred, (uid_t)-1, to->st_gid, 0040, R_OK)))
-		return -EPERM;
-	if ((mask & (PF_SET_ATIME | PF_SET_MTIME)) && !owner) {
-		bool now = (!(mask & PF_SET_ATIME) || to->st_atim.tv_nsec == UTIME_NOW) &&
-			   (!(mask & PF_SET_MTIME) || to->st_mtim.tv_nsec == UTIME_NOW);
-
-		if (!now)
-			return -EPERM;
-		if (!pf_node_may(node, cred, W_OK))
-			return -EACCES;
-	}
+	if (kind->max_write && (off > kind->max_write || len > kind->max_write - off))
+		return pf_err_set(err, -EFBIG, "it holds %zu bytes at most",
+				  kind->max_write);
 	return 0;
 }
 
@@ -291,9 +351,9 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 		return 0;
 	if (!kind->truncate)
 		return pf_err_set(err, -EACCES, "it can only be read");
-	if (kind->max_write && (uint64_t)size > kind->max_write)
-		return pf_err_set(err, -EFBIG, "it holds %zu bytes at most",
-				  kind->max_write);
+	r = pf_kind_holds(kind, (uint64_t)size, 0, err);
+	if (r < 0)
+		return r;
 	if (of)
 		pf_lock(&of->lock);
 	r = kind->truncate(node, of, (uint64_t)size, err);
@@ -328,7 +388,7 @@ static void set_attr(struct pf_node *node, const struct stat *to, int mask,
 	if (mask & PF_SET_GID)
 		attr->gid = to->st_gid;
 	if ((mask & (PF_SET_UID | PF_SET_GID)) && !(mask & PF_SET_MODE) && cred->uid)
-		pf_attr_kill(attr);
+		kill_bits(attr);
 	if (mask & PF_SET_ATIME)
 		attr->atime = resolve(to->st_atim, now);
 	if (mask & PF_SET_MTIME)
@@ -344,18 +404,14 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 	struct pf_err err = PF_ERR_INIT;
-	int r;
+	int r = 0;
 
 	if (!node)
 		return -ENOENT;
-	r = may_set(node, to, mask, of, cred);
-	if (r == 0 && (mask & PF_SET_SIZE))
+	if (mask & PF_SET_SIZE)
 		r = set_size(node, of, to->st_size, cred, &err);
 	if (r < 0)
-		return pf_refused(node, NULL, cred,
-				  mask & PF_SET_SIZE ? "truncate"
-						     : "change attributes of",
-				  r, &err);
+		return pf_refused(node, NULL, cred, "truncate", r, &err);
 	if (mask & ~PF_SET_SIZE)
 		set_attr(node, to, mask, cred);
 	pf_node_stat(node, cred->pid, ret);
@@ -363,15 +419,6 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 }
 
 /* --- extended attributes ------------------------------------------------------------------ */
-
-static int find(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred, int want,
-		struct pf_node **ret)
-{
-	*ret = pf_tree_by_ino(tree, ino);
-	if (!*ret)
-		return -ENOENT;
-	return pf_vfs_may(*ret, cred, want) ? 0 : -EACCES;
-}
 
 static int get(struct pf_node *node, const char *name, struct pf_buf *ret)
 {
@@ -384,20 +431,18 @@ static int get(struct pf_node *node, const char *name, struct pf_buf *ret)
 }
 
 int pf_vfs_get_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
-		     const struct pf_cred *cred, struct pf_buf *ret)
+		     struct pf_buf *ret)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	int r = find(tree, ino, cred, R_OK, &node);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 
-	return r < 0 ? r : get(node, name, ret);
+	return node ? get(node, name, ret) : -ENOENT;
 }
 
-int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
-		      struct pf_buf *ret)
+int pf_vfs_list_xattr(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 	struct pf_err err = PF_ERR_INIT;
-	int r = find(tree, ino, cred, R_OK, &node);
+	int r = node ? 0 : -ENOENT;
 
 	if (r == 0 && node->kind->list_xattr)
 		r = node->kind->list_xattr(node, ret, &err);
@@ -416,29 +461,27 @@ static int refused(struct pf_node *node, const char *name, const struct pf_cred 
 int pf_vfs_set_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 		     const void *value, size_t len, int flags, const struct pf_cred *cred)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 	struct pf_err err = PF_ERR_INIT;
-	int r = find(tree, ino, cred, W_OK, &node);
+	int r;
 
 	if (!node)
-		return r;
-	if (r == 0 && !node->kind->set_xattr)
-		r = pf_err_set(&err, -EOPNOTSUPP, "it has no attributes to set");
-	if (r == 0)
+		return -ENOENT;
+	if (node->kind->set_xattr)
 		r = node->kind->set_xattr(node, name, value, len, flags, &err);
+	else
+		r = pf_err_set(&err, -EOPNOTSUPP, "it has no attributes to set");
 	return refused(node, name, cred, r, &err);
 }
 
 int pf_vfs_remove_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 			const struct pf_cred *cred)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
-	int r = find(tree, ino, cred, W_OK, &node);
+	int r = node ? get(node, name, &value) : -ENOENT;
 
-	if (r == 0)
-		r = get(node, name, &value);
 	if (r < 0)
 		return r;
 	if (node->kind->remove_xattr)

@@ -7,91 +7,410 @@
  * followed by the release of the open file at once: each function that uses the control
  * after an answer is called with a reference on the open file.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "internal.h"
 #include "pjrtfs/json.h"
 
+enum {
+	MAX_COMMANDS = 1024, /* taken from one write; more is a short write */
+	KEPT = 1 << 16,      /* bytes of memory kept for the next command or reply */
+};
+
 /* A write, or a FLUSH, that waits for its commands. */
-struct pf_control_write {
+struct waiting {
 	struct pf_parked parked;
 	unsigned left; /* commands not done */
 	size_t begun;  /* bytes up to the end of the last command that has begun */
-	char *why;     /* owned: the sentence of its failure, or NULL */
+};
+
+/* One command in the queue, or running. */
+struct queued {
+	struct pf_command command;
+	struct queued *next;
+	struct waiting *write; /* that brought it; NULL: it was interrupted */
+	size_t end;            /* offset in the write of the end of the command */
+	int code;              /* < 0: refused by the parser; the text is the reply */
+	char text[];
+};
+
+struct queue {
+	struct queued *first, *last;
+	unsigned n;
+};
+
+/* How far a JSON object was scanned; all zeros is its start. */
+struct scan {
+	enum { START, KEY, VALUE, AFTER, STRING, ESCAPE, WORD } state;
+	unsigned depth;
+	uint64_t objects; /* a bit for each depth: in an object, not an array */
+};
+
+struct control {
+	struct pf_stream stream; /* its lock protects the fields below */
+	struct pf_open *of;      /* borrowed: it owns the control */
+
+	/* The beginning of a command whose end was not written yet. */
+	struct pf_buf part;
+	struct scan scan;
+	bool skipping; /* after an error, up to the next newline */
+
+	struct queue queue;
+	struct queued *running;
+	bool looping; /* a thread is in run_locked and will see what was queued */
+	bool closed;  /* the last descriptor was closed */
+	int failed;   /* write-only: -errno that all later writes get */
+
+	/* Replies not read yet: out's bytes from out_head on.  A reply that found no memory is
+	 * dropped, and out has failed. */
+	struct pf_buf out;
+	size_t out_head;
 };
 
 static const struct pf_stream_ops ops;
 
-static struct pf_control *control_of(struct pf_stream *stream)
+static struct control *control_of(struct pf_stream *stream)
 {
-	return pf_container_of(stream, struct pf_control, stream);
+	return pf_container_of(stream, struct control, stream);
 }
 
-static struct pf_control_write *write_of(struct pf_parked *parked)
+static struct waiting *write_of(struct pf_parked *parked)
 {
-	return pf_container_of(parked, struct pf_control_write, parked);
+	return pf_container_of(parked, struct waiting, parked);
+}
+
+static void queue_add(struct queue *q, struct queued *item)
+{
+	*(q->first ? &q->last->next : &q->first) = item;
+	q->last = item;
+	item->next = NULL;
+	q->n++;
+}
+
+static struct queued *queue_pop(struct queue *q)
+{
+	struct queued *item = q->first;
+
+	if (item) {
+		q->first = item->next;
+		q->n--;
+	}
+	return item;
+}
+
+static void queued_free(struct queued *item)
+{
+	json_object_put(item->command.json);
+	free(item);
 }
 
 int pf_control_open(struct pf_open *of, struct pf_err *err)
 {
-	struct pf_control *c = calloc(1, sizeof(*c));
+	struct control *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return pf_err_set(err, -ENOMEM, "no memory");
 	pf_stream_init(&c->stream, &ops);
 	c->of = of;
-	c->json = of->node->kind->json;
-	c->reads = pf_open_reads(of);
 	if (!pf_open_writes(of))
-		pf_last_reply_get(of->node, &of->cred, &c->out);
+		pf_last_reply_get(of->node, of->cred.uid, of->cred.sid, &c->out);
 	of->state = c;
 	return 0;
 }
 
 void pf_control_release(struct pf_open *of)
 {
-	struct pf_control *c = of->state;
+	struct control *c = of->state;
 
-	if (c->spare) {
-		pf_buf_release(&c->spare->text);
-		free(c->spare);
-	}
 	pf_buf_release(&c->part);
 	pf_buf_release(&c->out);
 	pf_stream_release(&c->stream);
 	free(c);
 }
 
+/* --- the bytes of writes become commands; the lock is held --------------------------- */
+
+void pf_control_error_line(struct pf_buf *out, const struct pf_err *err)
+{
+	static const char before[] = "{\"ok\":false,\"error\":";
+	char text[6 * PF_ERR_TEXT + 256];
+	struct pf_json_out json = { text, text + sizeof(text), false };
+
+	pf_json_put(&json, before, sizeof(before) - 1);
+	pf_json_put_error(&json, err);
+	pf_json_put(&json, "}", 1);
+	pf_buf_append(out, text, (size_t)(json.at - text));
+}
+
+/* Drop what is not a whole command. */
+static void reset(struct control *c)
+{
+	c->part.len = 0;
+	c->part.failed = false;
+	if (c->part.cap > KEPT)
+		pf_buf_release(&c->part);
+	c->scan = (struct scan){ 0 };
+}
+
+/* Queue the part and the N bytes at SRC: a command, or, with CODE < 0, the reply to one. */
+static int add(struct control *c, int code, const char *src, size_t n,
+	       struct queue *items)
+{
+	size_t part = c->part.len;
+	struct queued *item = malloc(sizeof(*item) + part + n + 1);
+
+	if (!item)
+		return -ENOMEM;
+	*item = (struct queued){ .code = code };
+	item->command.of = c->of;
+	item->command.text = item->text;
+	item->command.len = part + n;
+	if (part)
+		memcpy(item->text, c->part.data, part);
+	memcpy(item->text + part, src, n);
+	item->text[part + n] = '\0';
+	queue_add(items, item);
+	reset(c);
+	return 0;
+}
+
+/* Queue a failure in place of a command: it is answered after the commands before it. */
+static int refuse(struct control *c, const struct pf_err *err, struct queue *items)
+{
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+
+	pf_control_error_line(&line, err);
+	reset(c);
+	return line.failed ? -ENOMEM : add(c, err->code, line.data, line.len, items);
+}
+
+static int refuse_long(struct control *c, struct queue *items)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -E2BIG, "a command of more than %d bytes",
+		   PF_CONTROL_MAX_COMMAND);
+	return refuse(c, &err, items);
+}
+
+/* Keep the beginning of a command. */
+static int keep(struct control *c, const char *src, size_t n, struct queue *items)
+{
+	if (c->part.len + n > PF_CONTROL_MAX_COMMAND) {
+		c->skipping = true;
+		return refuse_long(c, items);
+	}
+	pf_buf_append(&c->part, src, n);
+	return c->part.failed ? -ENOMEM : 0;
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+			return false;
+	return true;
+}
+
+/* Queue the command that ends with the N bytes at SRC.  A blank line is none. */
+static int accept(struct control *c, const char *src, size_t n, struct queue *items)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	if (c->part.len + n > PF_CONTROL_MAX_COMMAND)
+		return refuse_long(c, items);
+	if (memchr(src, 0, n) || (c->part.len && memchr(c->part.data, 0, c->part.len))) {
+		pf_err_set(&err, -EINVAL, "a NUL in the command");
+		return refuse(c, &err, items);
+	}
+	if (!is_blank(c->part.data, c->part.len) || !is_blank(src, n))
+		return add(c, 0, src, n, items);
+	reset(c);
+	return 0;
+}
+
+/* Take one line, or its beginning; *USED: the bytes taken. */
+static int parse_line(struct control *c, const char *src, size_t len, size_t *used,
+		      struct queue *items)
+{
+	const char *end = memchr(src, '\n', len);
+
+	*used = end ? (size_t)(end - src) + 1 : len;
+	return end ? accept(c, src, *used - 1, items) : keep(c, src, len, items);
+}
+
+/*
+ * Where a JSON object ends, found without a copy: brackets, strings, and whether a value may
+ * come.  That is as much as it takes to see at once that a line never becomes a command, so that
+ * the next line can; the rest of the grammar is pf_json_parse's.  Can C follow?
+ */
+static bool scan(struct scan *s, char c)
+{
+	bool object = s->objects & 1, value = s->state == VALUE;
+
+	if (s->state == STRING || s->state == ESCAPE) {
+		if (s->state == STRING && c == '"')
+			s->state = AFTER;
+		else
+			s->state = s->state == STRING && c == '\\' ? ESCAPE : STRING;
+		return (unsigned char)c >= ' ';
+	}
+	if (s->state == WORD &&
+	    (isalnum((unsigned char)c) || c == '.' || c == '+' || c == '-'))
+		return true;
+	if (s->state == WORD)
+		s->state = AFTER;
+	switch (c) {
+	case ' ':
+	case '\t':
+	case '\r':
+	case '\n':
+		return true;
+	case '{':
+	case '[':
+		value |= s->state == START && c == '{';
+		s->objects = s->objects << 1 | (c == '{');
+		s->state = c == '{' ? KEY : VALUE;
+		return value && ++s->depth <= PF_JSON_DEPTH;
+	case '}':
+	case ']':
+		if (!s->depth || object != (c == '}'))
+			return false;
+		s->objects >>= 1;
+		s->depth--;
+		s->state = AFTER;
+		return true;
+	case ',':
+	case ':':
+		if (s->state != AFTER)
+			return false;
+		s->state = c == ',' && object ? KEY : VALUE;
+		return true;
+	case '"':
+		value |= s->state == KEY;
+		s->state = STRING;
+		return value;
+	default:
+		s->state = WORD;
+		return value && (c == '-' || isalnum((unsigned char)c));
+	}
+}
+
+/* Byte AT of the LEN bytes at SRC cannot follow what came before it: the parser says why. */
+static int refuse_syntax(struct control *c, const char *src, size_t at, size_t len,
+			 struct queue *items)
+{
+	const char *end = memchr(src + at, '\n', len - at);
+	size_t line = end ? (size_t)(end - src) : len;
+	bool first = !c->part.len && at == 0;
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *none = NULL;
+
+	pf_buf_append(&c->part, src, line > at ? line : at + 1);
+	if (c->part.failed)
+		return -ENOMEM;
+	if (first)
+		pf_err_set(&err, -EINVAL,
+			   "JSON: byte 1: expected {, as in {\"op\":\"execute\",...}, "
+			   "found \"%.16s\"",
+			   c->part.data);
+	else
+		pf_json_parse(c->part.data, c->part.len, &none, &err);
+	c->skipping = src[at] != '\n';
+	return refuse(c, &err, items);
+}
+
+/* Take one object, or its beginning; *USED: the bytes taken. */
+static int parse_object(struct control *c, const char *src, size_t len, size_t *used,
+			struct queue *items)
+{
+	size_t space = 0, n = 0;
+
+	if (!c->part.len)
+		while (space < len && strchr(" \t\r\n", src[space]) && src[space])
+			space++;
+	src += space;
+	len -= space;
+	while (n < len && (!n || c->scan.depth)) {
+		/* Most bytes are in strings. */
+		while (c->scan.state == STRING && n + 1 < len &&
+		       (unsigned char)src[n] >= ' ' && src[n] != '"' && src[n] != '\\')
+			n++;
+		if (!scan(&c->scan, src[n])) {
+			*used = space + n + 1;
+			return refuse_syntax(c, src, n, len, items);
+		}
+		n++;
+	}
+	*used = space + n;
+	return n && !c->scan.depth ? accept(c, src, n, items) : keep(c, src, len, items);
+}
+
+/*
+ * Cut SRC, which follows the part, into commands.  Returns the bytes taken (all, or up to the end
+ * of command MAX_COMMANDS), or -ENOMEM; commands that are refused come as items with a code.
+ */
+static ssize_t parse(struct control *c, const char *src, size_t len, struct queue *items)
+{
+	size_t done = 0, used;
+	int r = 0;
+
+	while (done < len && items->n < MAX_COMMANDS && r == 0) {
+		unsigned before = items->n;
+
+		if (c->skipping) {
+			const char *end = memchr(src + done, '\n', len - done);
+
+			if (!end)
+				return (ssize_t)len;
+			used = (size_t)(end - src) + 1 - done;
+			c->skipping = false;
+		} else if (c->of->node->kind->json) {
+			r = parse_object(c, src + done, len - done, &used, items);
+		} else {
+			r = parse_line(c, src + done, len - done, &used, items);
+		}
+		done += used;
+		if (items->n > before)
+			items->last->end = done;
+	}
+	if (r == 0)
+		return (ssize_t)done;
+	reset(c);
+	return r;
+}
+
 /* --- replies ------------------------------------------------------------------------ */
 
-static size_t unread(const struct pf_control *c)
+static size_t unread(const struct control *c)
 {
 	return c->out.len - c->out_head;
 }
 
-static bool is_busy(const struct pf_control *c)
+static bool is_busy(const struct control *c)
 {
 	return c->running || c->queue.first;
 }
 
 static bool ready(struct pf_stream *stream)
 {
-	const struct pf_control *c = control_of(stream);
+	const struct control *c = control_of(stream);
 
-	return unread(c) || c->lost || !is_busy(c);
+	return unread(c) || c->out.failed || !is_busy(c);
 }
 
 /* Send the next reply, or LEN bytes of it, or the end of file if no command is left. */
 static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 {
-	struct pf_control *c = control_of(stream);
+	struct control *c = control_of(stream);
 	const char *data = c->out.data + c->out_head, *end;
 	size_t n = unread(c);
 
 	if (!n) {
-		pf_reply_send(reply, c->lost ? -ENOMEM : 0, "", 0);
-		c->lost = false;
+		pf_reply_send(reply, c->out.failed ? -ENOMEM : 0, "", 0);
+		c->out.failed = false;
 		return;
 	}
 	end = memchr(data, '\n', n);
@@ -104,13 +423,13 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 	if (c->out_head < c->out.len)
 		return;
 	c->out_head = c->out.len = 0;
-	if (c->out.cap > PF_CONTROL_KEEP)
+	if (c->out.cap > KEPT)
 		pf_buf_release(&c->out);
 }
 
-static void add_reply_locked(struct pf_control *c, const char *line, size_t len)
+static void add_reply_locked(struct control *c, const char *line, size_t len)
 {
-	if (c->out_head > PF_CONTROL_KEEP && c->out_head > c->out.len / 2) {
+	if (c->out_head > KEPT && c->out_head > c->out.len / 2) {
 		pf_buf_consume(&c->out, c->out_head);
 		c->out_head = 0;
 	}
@@ -118,15 +437,11 @@ static void add_reply_locked(struct pf_control *c, const char *line, size_t len)
 		pf_buf_append(&c->out, line, len);
 		pf_buf_append(&c->out, "\n", 1);
 	}
-	if (c->out.failed) {
-		c->out.failed = false;
-		c->lost = true;
-	}
 }
 
 void pf_control_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
 {
-	struct pf_control *c = of->state;
+	struct control *c = of->state;
 
 	(void)off;
 	pf_stream_read(&c->stream, of, len, reply);
@@ -136,106 +451,96 @@ void pf_control_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 			   struct pf_open *of, struct stat *st)
 {
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
-	struct pf_control *c = of ? of->state : NULL;
-	struct pf_cred as = *cred;
+	struct control *c = of ? of->state : NULL;
 
 	if (c) {
 		PF_LOCK_SCOPE(&c->stream.lock);
-		pf_stat_set_size(st, unread(c));
+		st->st_size = (off_t)unread(c);
 		return;
 	}
-	as.sid = pf_cred_session(cred);
-	pf_last_reply_get(node, &as, &line);
-	pf_stat_set_size(st, line.len);
+	pf_last_reply_get(node, cred->uid, pf_cred_session(cred), &line);
+	st->st_size = (off_t)line.len;
 }
 
 /* --- commands ----------------------------------------------------------------------- */
 
-/* All commands of W are done: answer it, unless it was interrupted. */
-static void end_write_locked(struct pf_control_write *w, int code)
+/* All commands of W are done: answer it, unless it was interrupted.  ERR: the sentence of CODE; NULL:
+ * the write whose command failed has it. */
+static void end_write_locked(struct waiting *w, int code, const struct pf_err *err)
 {
 	struct pf_reply *reply = w->parked.reply;
-	struct pf_err err = PF_ERR_INIT;
 
 	if (!pf_reply_claim(reply))
 		return;
-	if (code < 0 && w->why) {
-		pf_err_set(&err, code, "%s", w->why);
-		pf_reply_why(reply, &err);
-	} else if (code < 0) {
-		reply->doing = NULL; /* the write whose command failed has the sentence */
-	}
+	if (code < 0 && !err)
+		reply->doing = NULL;
+	pf_reply_why(reply, err);
 	pf_reply_send(reply, code, NULL, code < 0 ? 0 : w->parked.len);
-	free(w->why);
 	free(w);
 }
 
 /* Drop the commands that have not begun: those of ONLY, or all if it is NULL. */
-static void drop_queued_locked(struct pf_control *c, const struct pf_control_write *only)
+static void drop_queued_locked(struct control *c, const struct waiting *only)
 {
-	struct pf_command_queue queue = c->queue;
-	struct pf_queued_command *item;
+	struct queue queue = c->queue;
+	struct queued *item;
 
-	c->queue = (struct pf_command_queue){ 0 };
-	while ((item = pf_command_queue_pop(&queue))) {
-		struct pf_control_write *w = item->write;
+	c->queue = (struct queue){ 0 };
+	while ((item = queue_pop(&queue))) {
+		struct waiting *w = item->write;
 
 		if (only && w != only) {
-			pf_command_queue_add(&c->queue, item);
+			queue_add(&c->queue, item);
 			continue;
 		}
-		pf_queued_command_free(c, item);
+		queued_free(item);
 		if (--w->left == 0)
-			end_write_locked(w, c->failed);
+			end_write_locked(w, c->failed, NULL);
 	}
 }
 
-/* The sentence in LINE, a reply to a command that failed; the caller frees it.  Or NULL. */
-static char *sentence_of(const struct pf_control *c, const char *line, size_t len)
+/* *ERR: the failure CODE, with the sentence in LINE, the reply to a command. */
+static void read_error(const struct control *c, int code, const char *line, size_t len,
+		       struct pf_err *err)
 {
-	pf_autofree char *text = strndup(line, len);
-	struct json_object *o = NULL, *error, *message;
-	char *ret = NULL;
+	struct json_object *o = NULL, *error;
 
-	if (!text || !c->json)
-		return pf_steal(&text);
-	if (pf_json_parse(text, len, &o, NULL) == 0 &&
-	    json_object_object_get_ex(o, "error", &error) &&
-	    json_object_object_get_ex(error, "message", &message))
-		ret = strdup(json_object_get_string(message));
+	pf_err_set(err, code, "%.*s", (int)len, line);
+	if (c->of->node->kind->json && pf_json_parse(line, len, &o, NULL) == 0 &&
+	    json_object_object_get_ex(o, "error", &error))
+		pf_err_set(err, code, "%s", pf_json_get_string(error, "message"));
 	json_object_put(o);
-	return ret ? ret : pf_steal(&text);
 }
 
-static void finish_locked(struct pf_control *c, struct pf_queued_command *item, int code,
+static void finish_locked(struct control *c, struct queued *item, int code,
 			  const char *line, size_t len)
 {
-	struct pf_control_write *w = item->write;
-	bool fails = code < 0 && !c->reads;
+	struct waiting *w = item->write;
+	bool fails = code < 0 && !pf_open_reads(c->of);
+	struct pf_err err = PF_ERR_INIT;
 
 	c->running = NULL;
-	if (c->reads)
+	if (pf_open_reads(c->of))
 		add_reply_locked(c, line, len);
-	pf_last_reply_save(c->of->node, &c->of->cred, line, len);
-	if (fails && w && !w->why)
-		w->why = sentence_of(c, line, len);
-	pf_queued_command_free(c, item);
+	pf_last_reply_save(c->of->node, c->of->cred.uid, c->of->cred.sid, line, len);
 	if (fails) {
+		read_error(c, code, line, len, &err);
 		c->failed = code;
-		pf_command_parser_reset(c);
+		reset(c);
 		drop_queued_locked(c, NULL);
 	}
+	queued_free(item); /* LINE may be its text */
 	if (w && --w->left == 0)
-		end_write_locked(w, fails ? code : 0);
+		end_write_locked(w, fails ? code : 0, &err);
 	pf_stream_serve_locked(&c->stream);
 }
 
 /* A command is parsed no sooner than it runs: as an object it takes many times its text. */
-static void run_command(struct pf_control *c, struct pf_command *command)
+static void run_command(struct control *c, struct pf_command *command)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	if (c->json &&
+	if (c->of->node->kind->json &&
 	    pf_json_parse(command->text, command->len, &command->json, &err) < 0)
 		pf_command_fail(command, &err);
 	else
@@ -247,19 +552,18 @@ static void run_command(struct pf_control *c, struct pf_command *command)
  * answered within kind->command, or on another thread before that returns, the thread that
  * called it runs the next one.
  */
-static void run_locked(struct pf_control *c)
+static void run_locked(struct control *c)
 {
-	struct pf_queued_command *item;
+	struct queued *item;
 
 	if (c->looping)
 		return;
 	c->looping = true;
-	while (!c->running && (item = pf_command_queue_pop(&c->queue))) {
+	while (!c->running && (item = queue_pop(&c->queue))) {
 		c->running = item;
 		item->write->begun = item->end;
 		if (item->code < 0) {
-			finish_locked(c, item, item->code, item->text.data,
-				      item->text.len);
+			finish_locked(c, item, item->code, item->text, item->command.len);
 			continue;
 		}
 		pf_open_ref(c->of); /* the command's */
@@ -272,10 +576,9 @@ static void run_locked(struct pf_control *c)
 
 void pf_command_done(struct pf_command *command, int code, const char *line, size_t len)
 {
-	struct pf_queued_command *item =
-		pf_container_of(command, struct pf_queued_command, command);
+	struct queued *item = pf_container_of(command, struct queued, command);
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = command->of;
-	struct pf_control *c = of->state;
+	struct control *c = of->state;
 
 	PF_LOCK_SCOPE(&c->stream.lock);
 	finish_locked(c, item, code, line, len);
@@ -296,9 +599,9 @@ bool pf_command_cancelled(const struct pf_command *command)
 }
 
 /* Is the file closed, and the writer of the running command interrupted?  Then cancel it. */
-static void abandon_running_locked(struct pf_control *c)
+static void abandon_running_locked(struct control *c)
 {
-	struct pf_queued_command *item = c->running;
+	struct queued *item = c->running;
 
 	if (!c->closed || !item || item->write)
 		return;
@@ -311,25 +614,24 @@ static void abandon_running_locked(struct pf_control *c)
  * caller of write(2) must not write those again. */
 static size_t halt_write(struct pf_stream *stream, struct pf_parked *write)
 {
-	struct pf_control *c = control_of(stream);
-	struct pf_control_write *w = write_of(write);
+	struct control *c = control_of(stream);
+	struct waiting *w = write_of(write);
 	unsigned left = w->left;
 
 	drop_queued_locked(c, w);
 	if (w->begun && w->left == left)
 		return write->len;
-	pf_command_parser_reset(c);
+	reset(c);
 	return w->begun;
 }
 
 static void interrupted(struct pf_stream *stream, struct pf_parked *write)
 {
-	struct pf_control *c = control_of(stream);
-	struct pf_control_write *w = write_of(write);
+	struct control *c = control_of(stream);
+	struct waiting *w = write_of(write);
 
 	if (c->running && c->running->write == w)
 		c->running->write = NULL;
-	free(w->why);
 	abandon_running_locked(c);
 	pf_stream_serve_locked(stream);
 }
@@ -342,25 +644,25 @@ static const struct pf_stream_ops ops = {
  * Run ITEMS, the commands of a write of N bytes, and answer REPLY when they are done; at once if
  * there are none or N is -errno, for which ERR has the sentence.  Drops the lock.
  */
-static void start(struct pf_control *c, struct pf_command_queue *items, ssize_t n,
+static void start(struct control *c, struct queue *items, ssize_t n,
 		  const struct pf_err *err, struct pf_reply *reply)
 {
-	struct pf_queued_command *item;
+	struct queued *item;
 	struct pf_parked *parked = NULL;
 
 	if (n >= 0 && items->n) {
-		parked = pf_stream_park_write(&c->stream, sizeof(struct pf_control_write),
+		parked = pf_stream_park_write(&c->stream, sizeof(struct waiting),
 					      (size_t)n, reply);
 		n = -ENOMEM; /* if it was interrupted, the answer has no effect */
 	}
 	if (parked)
 		write_of(parked)->left = items->n;
-	while ((item = pf_command_queue_pop(items))) {
+	while ((item = queue_pop(items))) {
 		if (parked) {
 			item->write = write_of(parked);
-			pf_command_queue_add(&c->queue, item);
+			queue_add(&c->queue, item);
 		} else {
-			pf_queued_command_free(c, item);
+			queued_free(item);
 		}
 	}
 	if (parked)
@@ -375,8 +677,8 @@ static void start(struct pf_control *c, struct pf_command_queue *items, ssize_t 
 void pf_control_write(struct pf_open *of, const void *src, size_t len,
 		      struct pf_reply *reply)
 {
-	struct pf_control *c = of->state;
-	struct pf_command_queue items = { 0 };
+	struct control *c = of->state;
+	struct queue items = { 0 };
 	struct pf_err err = PF_ERR_INIT;
 	ssize_t n;
 
@@ -389,15 +691,15 @@ void pf_control_write(struct pf_open *of, const void *src, size_t len,
 			       "more than %d bytes of replies wait: read them",
 			       PF_CONTROL_MAX_UNREAD);
 	} else {
-		n = pf_command_parse(c, src, len, &items);
+		n = parse(c, src, len, &items);
 	}
 	start(c, &items, n, &err, reply);
 }
 
 void pf_control_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 {
-	struct pf_control *c = of->state;
-	struct pf_command_queue items = { 0 };
+	struct control *c = of->state;
+	struct queue items = { 0 };
 	struct pf_err err = PF_ERR_INIT;
 	bool dying = false;
 	int r = 0;
@@ -408,19 +710,19 @@ void pf_control_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 		dying = pf_process_dying(pid);
 		pf_lock(&c->stream.lock);
 	}
-	if (c->part.len && !dying && c->json)
+	if (c->part.len && !dying && c->of->node->kind->json)
 		r = pf_err_set(&err, -EINVAL, "the last command is not whole");
 	else if (c->part.len && !dying)
-		r = pf_command_parse_rest(c, &items);
+		r = accept(c, "", 0, &items);
 	start(c, &items, r, &err, reply);
 }
 
 void pf_control_closed(struct pf_open *of)
 {
-	struct pf_control *c = of->state;
+	struct control *c = of->state;
 
 	PF_LOCK_SCOPE(&c->stream.lock);
 	c->closed = true;
-	pf_command_parser_reset(c);
+	reset(c);
 	abandon_running_locked(c);
 }

@@ -3,21 +3,32 @@
 #ifndef PJRTFS_TREE_INTERNAL_H
 #define PJRTFS_TREE_INTERNAL_H
 
+#include <sys/queue.h>
+
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/kind.h"
 #include "pjrtfs/vfs.h"
 
-struct pf_last_reply;
+/* A reply, or a refusal, that last_reply.c keeps for a user and login session. */
+struct pf_last_reply {
+	struct pf_last_reply *next;
+	uid_t uid;
+	pid_t sid;
+	size_t len;
+	char line[]; /* LEN bytes, with their newline */
+};
+
+LIST_HEAD(pf_bucket, pf_node);
 
 /* The children of a directory: a hash by name, and a list in the order of linking. */
 struct pf_table {
-	struct pf_node **buckets; /* owned; a power of two of them, or none */
+	struct pf_bucket *buckets; /* owned; a power of two of them, or none */
 	size_t cap;
 	size_t n;
 	size_t loose; /* of these, those that are not listed in their kind */
 	size_t dirs;
-	struct pf_node *first, *last;
+	TAILQ_HEAD(, pf_node) children;
 };
 
 enum { PF_N_ASKERS = 4 };
@@ -43,16 +54,17 @@ struct pf_node_priv {
 	bool bounded; /* atomic: the last size that stat(2) returned may be too large */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
-	struct pf_node *prev, *next;
-	struct pf_node *chain; /* next in its bucket */
-	char *name;            /* owned; NULL: not linked */
+	TAILQ_ENTRY(pf_node) sibling;
+	LIST_ENTRY(pf_node) chain; /* in its bucket */
+	char *name;                /* owned; NULL: not linked */
 	uint64_t hash;
 	bool gone; /* was linked and no longer is */
 
-	uint64_t alias;         /* streams: the number that pf_vfs_alias gives now, */
-	unsigned alias_opens;   /* its opens, */
-	pid_t alias_asker;      /* and the thread that is about to open it, or 0 */
-	struct pf_open *newest; /* other files: their opens, the newest first; borrowed */
+	uint64_t alias;       /* streams: the number that pf_vfs_alias gives now, */
+	unsigned alias_opens; /* its opens, */
+	pid_t alias_asker;    /* and the thread that is about to open it, or 0 */
+	LIST_HEAD(, pf_open)
+	opens; /* other files: their opens, the newest first; borrowed */
 	/* Of a kind with size_bound: threads that have looked its name up, once or more often, and
 	 * not opened it since. */
 	struct pf_asker {
@@ -77,7 +89,7 @@ struct pf_tree {
 	uint64_t slow
 		[PF_SLOW_NODES]; /* numbers of nodes of slow kinds; set before the mount */
 	unsigned n_slow;
-	void *context;
+	void *object; /* the root's */
 
 	pthread_mutex_t
 		notify; /* rank 9; held during on_change; protects the fields below */
@@ -87,14 +99,12 @@ struct pf_tree {
 
 /*
  * last_reply.c: keep LINE, of LEN bytes without a newline, as the last reply of NODE, a control
- * file, to CRED's user in login session cred->sid (PF_SID_UNKNOWN: none is kept); append it, with
- * a newline, to OUT.  Both take the tree's lock.
+ * file, to user UID in login session SID (PF_SID_UNKNOWN: none is kept); append it, with a
+ * newline, to OUT.  Both take the tree's lock.
  */
-void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
-			const char *line, size_t len);
-void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
-		       struct pf_buf *out);
-void pf_last_replies_free(struct pf_last_reply *first);
+void pf_last_reply_save(struct pf_node *node, uid_t uid, pid_t sid, const char *line,
+			size_t len);
+void pf_last_reply_get(struct pf_node *node, uid_t uid, pid_t sid, struct pf_buf *out);
 
 /* node.c: callers of functions named _locked hold the tree's lock. */
 
@@ -113,15 +123,6 @@ void pf_node_forget(struct pf_node *node, uint64_t n);
 
 struct timespec pf_now(void);
 
-/* The bytes of NODE were written: set mtime and ctime; KILL: pf_attr_kill. */
-void pf_node_modified(struct pf_node *node, bool kill);
-
-/* A user other than uid 0 wrote the file: take set-user-ID and set-group-ID off ATTR's mode. */
-void pf_attr_kill(struct pf_attr *attr);
-
-/* May a front end cache NODE's attributes until it is notified? */
-bool pf_node_keeps_attr(const struct pf_node *node);
-
 /* NODE's attributes are about to change: notify the front end that caches them. */
 void pf_node_invalidate_locked(struct pf_node *node);
 
@@ -130,8 +131,13 @@ struct pf_open *pf_open_ref(struct pf_open *of);
 void pf_open_unref(struct pf_open *of); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_open *, pf_open_unref)
 
-/* attr.c: may CRED do WANT with NODE?  Yes, if the front end has checked. */
-bool pf_vfs_may(struct pf_node *node, const struct pf_cred *cred, int want);
+/* attr.c: the bytes of NODE were written: set mtime and ctime.  KILL: a user other than uid 0 wrote
+ * them, so the file loses S_ISUID and, with S_IXGRP, S_ISGID. */
+void pf_node_modified(struct pf_node *node, bool kill);
+
+/* 0, or -EFBIG: a file of KIND cannot hold LEN bytes at OFF. */
+int pf_kind_holds(const struct pf_kind *kind, uint64_t len, uint64_t off,
+		  struct pf_err *err);
 
 /* The attributes of NODE as thread PID sees them (0: not known). */
 void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st);
@@ -147,100 +153,27 @@ bool pf_node_goes_by_size(struct pf_node *node, pid_t pid);
 int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		struct pf_node **ret);
 
+/* names.c: *RET: the directory INO, with a reference; -ENOENT, -ENOTDIR.  *RET may be a file then. */
+int pf_dir_by_ino(struct pf_tree *tree, uint64_t ino, struct pf_node **ret);
+
 /* names.c: the kind of DIR has no function for a change of names.  Returns -EPERM. */
 int pf_dir_refuses(struct pf_node *dir, struct pf_err *err);
 
-/* cred.c: is the process (or thread) PID dying of a signal? */
+/* open.c: is the process (or thread) PID dying of a signal? */
 bool pf_process_dying(pid_t pid);
 
-/* CRED's login session (getsid(2) of its process if it is not known yet). */
+/* last_reply.c: CRED's login session (getsid(2) of its process if it is not known yet). */
 pid_t pf_cred_session(const struct pf_cred *cred);
 
 /*
- * refused.c: a call of CRED, DOING ("rename"), of NODE, or of NAME in the directory NODE, ends
+ * last_reply.c: a call of CRED, DOING ("rename"), of NODE, or of NAME in the directory NODE, ends
  * with CODE.  If that is a failure, keep the sentence of ERR (NULL or empty: the errno's words)
  * for pf_vfs_refusal.  Returns CODE.  The caller holds no lock of a rank above 1.
  */
 int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
 	       const char *doing, int code, const struct pf_err *err);
 
-/* The same for a call of OF's opener, and for REPLY, which is about to be sent. */
-int pf_open_refused(struct pf_open *of, const char *doing, int code,
-		    const struct pf_err *err);
+/* The same for REPLY, which is about to be sent. */
 void pf_reply_refused(struct pf_reply *reply, int code);
-
-/* A control file that is open: control.c runs its commands, command_parser.c reads them. */
-
-enum {
-	PF_CONTROL_BATCH =
-		1024, /* commands taken from one write; more is a short write */
-	PF_CONTROL_KEEP =
-		1 << 16, /* bytes of memory kept for the next command or reply */
-};
-
-/* One command in the queue, or running. */
-struct pf_queued_command {
-	struct pf_command command;
-	struct pf_queued_command *next;
-	struct pf_control_write *write; /* that brought it; NULL: it was interrupted */
-	size_t end; /* offset in the write of the end of the command */
-	struct pf_buf text;
-	int code; /* < 0: refused by the parser; text is the reply */
-};
-
-struct pf_command_queue {
-	struct pf_queued_command *first, **end;
-	unsigned n;
-};
-
-/* How far a JSON object was scanned; all zeros is its start. */
-struct pf_command_scan {
-	uint8_t state, depth;
-	bool key;         /* the string is an object's key */
-	uint64_t objects; /* a bit for each depth: in an object, not an array */
-	const char *rest; /* of true, false or null; static */
-};
-
-struct pf_control {
-	struct pf_stream stream; /* its lock protects the fields below */
-	struct pf_open *of;      /* borrowed: it owns the control */
-	bool json;
-	bool reads;
-
-	/* The beginning of a command whose end was not written yet. */
-	struct pf_buf part;
-	struct pf_command_scan scan;
-	bool skipping; /* after an error, up to the next newline */
-
-	struct pf_command_queue queue;
-	struct pf_queued_command *running;
-	bool looping; /* a thread is in run_locked and will see what was queued */
-	bool closed;  /* the last descriptor was closed */
-	int failed;   /* write-only: -errno that all later writes get */
-	struct pf_queued_command *spare;
-
-	/* Replies not read yet: out's bytes from out_head on. */
-	struct pf_buf out;
-	size_t out_head;
-	bool lost; /* a reply was dropped for want of memory */
-};
-
-/*
- * Cut SRC, which follows control->part, into commands.  Returns the bytes taken (all, or
- * up to the end of command PF_CONTROL_BATCH), or -ENOMEM; commands that are refused come as
- * items with a code.  The lock is held in all of these.
- */
-ssize_t pf_command_parse(struct pf_control *control, const char *src, size_t len,
-			 struct pf_command_queue *items);
-
-/* Add what is left as a command, too: a line without its newline. */
-int pf_command_parse_rest(struct pf_control *control, struct pf_command_queue *items);
-
-/* Drop what is not a whole command. */
-void pf_command_parser_reset(struct pf_control *control);
-
-void pf_command_queue_add(struct pf_command_queue *items, struct pf_queued_command *item);
-struct pf_queued_command *pf_command_queue_pop(struct pf_command_queue *items);
-void pf_queued_command_free(struct pf_control *control, struct pf_queued_command *item);
 
 #endif

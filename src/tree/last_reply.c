@@ -1,88 +1,150 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last reply of a control file to each user and login session, so that
- * `echo ... > run; cat run` works.  The list begins with the one that was used last.
+ * `echo ... > run; cat run` works; at the root, the sentence of their last call that failed.
+ *
+ * A FUSE reply has a number only.  All calls of vfs.h that fail end here, so that a user finds
+ * the reason in one place, whatever the call was.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
 
-struct pf_last_reply {
-	struct pf_last_reply *next;
-	uid_t uid;
-	pid_t sid;
-	char *line; /* owned; with its newline */
-	size_t len;
-};
-
-/* The reply for CRED, moved to the front.  If none exists and MAKE: a new one, or the one that was
- * used least recently. */
-static struct pf_last_reply *find_locked(struct pf_node *node, const struct pf_cred *cred,
-					 bool make)
+/* Take the reply for UID and SID, or else the one at position MAX, off the list, which begins with the
+ * one that was used last. */
+static struct pf_last_reply *take_locked(struct pf_node *node, uid_t uid, pid_t sid,
+					 unsigned max)
 {
 	struct pf_last_reply **at = &node->priv->last_replies, *r;
 
 	for (unsigned n = 1; (r = *at); at = &r->next, n++)
-		if ((r->uid == cred->uid && r->sid == cred->sid) ||
-		    (make && n == PF_CONTROL_LAST_REPLIES))
+		if ((r->uid == uid && r->sid == sid) || n == max)
 			break;
 	if (r)
 		*at = r->next;
-	else if (make)
-		r = calloc(1, sizeof(*r));
-	if (!r)
-		return NULL;
-	r->uid = cred->uid;
-	r->sid = cred->sid;
-	r->next = node->priv->last_replies;
-	node->priv->last_replies = r;
 	return r;
 }
 
-void pf_last_reply_save(struct pf_node *node, const struct pf_cred *cred,
-			const char *line, size_t len)
+static void put_first_locked(struct pf_node *node, struct pf_last_reply *r)
 {
-	pf_autofree char *text = NULL;
-	struct pf_last_reply *r;
-	char *before;
+	r->next = node->priv->last_replies;
+	node->priv->last_replies = r;
+}
 
-	if (cred->sid == PF_SID_UNKNOWN)
+void pf_last_reply_save(struct pf_node *node, uid_t uid, pid_t sid, const char *line,
+			size_t len)
+{
+	struct pf_last_reply *r, *old;
+
+	if (sid == PF_SID_UNKNOWN)
 		return;
-	text = malloc(len + 1);
-	if (!text)
-		return;
-	memcpy(text, line, len);
-	text[len] = '\n';
-	PF_LOCK_SCOPE(&node->tree->lock);
-	r = find_locked(node, cred, true);
+	r = malloc(sizeof(*r) + len + 1);
 	if (!r)
 		return;
-	before = r->line;
-	r->line = text;
-	r->len = len + 1;
-	text = before; /* freed without the lock */
+	*r = (struct pf_last_reply){ .uid = uid, .sid = sid, .len = len + 1 };
+	memcpy(r->line, line, len);
+	r->line[len] = '\n';
+	pf_lock(&node->tree->lock);
+	old = take_locked(node, uid, sid, PF_CONTROL_LAST_REPLIES);
+	put_first_locked(node, r);
+	pf_unlock(&node->tree->lock);
+	free(old);
 }
 
-void pf_last_reply_get(struct pf_node *node, const struct pf_cred *cred,
-		       struct pf_buf *out)
+void pf_last_reply_get(struct pf_node *node, uid_t uid, pid_t sid, struct pf_buf *out)
 {
 	struct pf_last_reply *r;
 
-	if (cred->sid == PF_SID_UNKNOWN)
+	if (sid == PF_SID_UNKNOWN)
 		return;
 	PF_LOCK_SCOPE(&node->tree->lock);
-	r = find_locked(node, cred, false);
-	if (r)
-		pf_buf_append(out, r->line, r->len);
+	r = take_locked(node, uid, sid, 0);
+	if (!r)
+		return;
+	put_first_locked(node, r);
+	pf_buf_append(out, r->line, r->len);
 }
 
-void pf_last_replies_free(struct pf_last_reply *first)
+pid_t pf_cred_session(const struct pf_cred *cred)
 {
-	struct pf_last_reply *r;
+	if (cred->sid != PF_SID_UNKNOWN)
+		return cred->sid;
+	return cred->pid > 0 ? getsid(cred->pid) : PF_SID_UNKNOWN; /* -1 as well */
+}
 
-	while ((r = first)) {
-		first = r->next;
-		free(r->line);
-		free(r);
-	}
+enum { PATH_SHOWN = 256 }; /* bytes of a path's end that a sentence has */
+
+/* Is CODE an answer after which the kernel or a library tries another way? */
+static bool is_noise(int code)
+{
+	return code == -EINTR || code == -EAGAIN || code == -ESTALE || code == -EXDEV ||
+	       code == -ENOTCONN;
+}
+
+static void put_path(struct pf_node *node, const char *name, struct pf_buf *out)
+{
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	size_t skip = 0;
+
+	pf_node_path(node, NULL, &path);
+	if (name && path.len)
+		pf_buf_puts(&path, "/");
+	if (name)
+		pf_buf_puts(&path, name);
+	if (path.failed || !path.len)
+		return;
+	if (path.len > PATH_SHOWN)
+		skip = path.len - PATH_SHOWN;
+	pf_buf_printf(out, " %s%s", skip ? "..." : "", path.data + skip);
+}
+
+int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cred,
+	       const char *doing, int code, const struct pf_err *err)
+{
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	pid_t sid;
+
+	if (code >= 0 || is_noise(code))
+		return code;
+	sid = pf_cred_session(cred);
+	if (sid == PF_SID_UNKNOWN)
+		return code;
+	pf_buf_puts(&line, doing);
+	put_path(node, name, &line);
+	if (!line.failed) /* the name may have control characters, ERR has none */
+		line.len = pf_err_clean(line.data, line.len);
+	pf_buf_printf(&line, ": %s", err && err->text[0] ? err->text : strerror(-code));
+	if (!line.failed)
+		pf_last_reply_save(node->tree->root, cred->uid, sid, line.data, line.len);
+	return code;
+}
+
+void pf_reply_refused(struct pf_reply *reply, int code)
+{
+	struct pf_cred asker = { .uid = reply->uid,
+				 .pid = reply->pid,
+				 .sid = PF_SID_UNKNOWN };
+
+	if (reply->doing && reply->held)
+		pf_refused(reply->held->node, NULL, &asker, reply->doing, code,
+			   reply->why);
+}
+
+void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_buf *out)
+{
+	pf_last_reply_get(tree->root, cred->uid, pf_cred_session(cred), out);
+}
+
+int pf_vfs_not_made(struct pf_tree *tree, uint64_t parent, const char *name,
+		    const struct pf_cred *cred, const char *what)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!dir)
+		return -ENOENT;
+	pf_err_set(&err, -EPERM, "there are no %s here: copy the file", what);
+	return pf_refused(dir, name, cred, "make", -EPERM, &err);
 }

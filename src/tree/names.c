@@ -81,39 +81,12 @@ int pf_dir_refuses(struct pf_node *dir, struct pf_err *err)
 				  : "pjrtfs alone makes and removes names here");
 }
 
-/* *RET: the directory PARENT, with a reference; -EACCES: CRED may not change its names. */
-static int changeable(struct pf_tree *tree, uint64_t parent, const struct pf_cred *cred,
-		      struct pf_node **ret)
+int pf_dir_by_ino(struct pf_tree *tree, uint64_t ino, struct pf_node **ret)
 {
-	*ret = pf_tree_by_ino(tree, parent);
+	*ret = pf_tree_by_ino(tree, ino);
 	if (!*ret)
 		return -ENOENT;
-	if (!S_ISDIR((*ret)->kind->mode))
-		return -ENOTDIR;
-	return pf_vfs_may(*ret, cred, W_OK | X_OK) ? 0 : -EACCES;
-}
-
-bool pf_node_may_remove(struct pf_node *dir, struct pf_node *node,
-			const struct pf_cred *cred)
-{
-	struct pf_attr of_dir, of_node;
-
-	if (!pf_node_may(dir, cred, W_OK | X_OK))
-		return false;
-	pf_node_attr(dir, &of_dir);
-	pf_node_attr(node, &of_node);
-	return !(of_dir.mode & S_ISVTX) || cred->uid == 0 || cred->uid == of_dir.uid ||
-	       cred->uid == of_node.uid;
-}
-
-static int may_remove(struct pf_node *dir, struct pf_node *node,
-		      const struct pf_cred *cred, struct pf_err *err)
-{
-	if (cred->checked || pf_node_may_remove(dir, node, cred))
-		return 0;
-	return pf_err_set(err, -EPERM,
-			  "in a sticky directory names are its owner's and their own "
-			  "owners' to remove");
+	return S_ISDIR((*ret)->kind->mode) ? 0 : -ENOTDIR;
 }
 
 /* Does NODE hold no nodes but the children of its kind? */
@@ -150,7 +123,7 @@ int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r = changeable(tree, parent, cred, &dir);
+	int r = pf_dir_by_ino(tree, parent, &dir);
 
 	if (r < 0)
 		return r;
@@ -165,14 +138,12 @@ int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t
 }
 
 static int remove_name(struct pf_node *dir, const char *name, bool directory,
-		       const struct pf_cred *cred, struct pf_err *err)
+		       struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r = pf_dir_find(dir, name, true, &node);
 
-	if (r == 0)
-		r = may_remove(dir, node, cred, err);
 	if (r < 0)
 		return r;
 	if (directory) {
@@ -194,12 +165,12 @@ static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r = changeable(tree, parent, cred, &dir);
+	int r = pf_dir_by_ino(tree, parent, &dir);
 
 	if (r < 0)
 		return r;
 	pf_tree_lock_names(tree);
-	r = remove_name(dir, name, directory, cred, &err);
+	r = remove_name(dir, name, directory, &err);
 	pf_tree_unlock_names(tree);
 	return pf_refused(dir, name, cred, directory ? "rmdir" : "unlink", r, &err);
 }
@@ -232,8 +203,7 @@ static int may_replace(struct pf_node *node, struct pf_node *old, unsigned flags
 }
 
 static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to,
-		       const char *to_name, unsigned flags, const struct pf_cred *cred,
-		       struct pf_err *err)
+		       const char *to_name, unsigned flags, struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -242,23 +212,17 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 
 	if (r == 0)
 		r = pf_dir_find(dir, name, true, &node);
-	if (r == 0)
-		r = may_remove(dir, node, cred, err);
 	if (r < 0)
 		return r;
 	if (pf_dir_find(to, to_name, true, &old) == 0) {
 		if (old == node)
 			return flags & RENAME_NOREPLACE ? -EEXIST : 0;
 		r = may_replace(node, old, flags);
-		if (r == 0)
-			r = may_remove(to, old, cred, err);
 		if (r < 0)
 			return r;
 	} else if (flags & RENAME_EXCHANGE) {
 		return -ENOENT;
 	}
-	if (S_ISDIR(node->kind->mode) && !pf_vfs_may(node, cred, W_OK) && dir != to)
-		return -EACCES; /* its ".." changes */
 	if (S_ISDIR(node->kind->mode) && dir != to)
 		r = pf_dir_room(to, node, err);
 	if (r == 0 && old && S_ISDIR(old->kind->mode) && (flags & RENAME_EXCHANGE))
@@ -275,17 +239,16 @@ int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint6
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r = changeable(tree, parent, cred, &dir);
+	int r = pf_dir_by_ino(tree, parent, &dir);
 
 	if (r == 0)
-		r = changeable(tree, to, cred, &target);
+		r = pf_dir_by_ino(tree, to, &target);
 	if (r < 0)
 		return r;
-	if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) ||
-	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
-		return -EINVAL;
+	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
+		return -EINVAL; /* the kernel refuses both at once */
 	pf_tree_lock_names(tree);
-	r = rename_name(dir, name, target, to_name, flags, cred, &err);
+	r = rename_name(dir, name, target, to_name, flags, &err);
 	pf_tree_unlock_names(tree);
 	return pf_refused(dir, name, cred, "rename", r, &err);
 }
@@ -305,25 +268,23 @@ static char *put_entry(struct pf_listing *listing, char *at, const char *name,
 /* The listing, its entries and their names are one block. */
 int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, ino);
-	size_t size = sizeof("."
-			     ".."),
-	       n = 2;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	size_t size = sizeof(".") + sizeof(".."), n = 2;
 	struct pf_listing *listing;
-	struct pf_node *up;
+	struct pf_node *up, *first, *c;
 	char *at;
+	int r = pf_dir_by_ino(tree, ino, &dir);
 
-	if (!dir)
-		return -ENOENT;
-	if (!S_ISDIR(dir->kind->mode))
-		return -ENOTDIR;
+	if (r < 0)
+		return r;
 	if (dir->kind->dir && dir->kind->dir->list)
 		dir->kind->dir->list(dir);
 
 	PF_LOCK_SCOPE(&tree->lock);
-	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next, n++)
+	first = TAILQ_FIRST(&dir->priv->table.children);
+	for (c = first; c; c = TAILQ_NEXT(c, priv->sibling), n++)
 		size += strlen(c->priv->name) + 1;
-	listing = malloc(sizeof(*listing) + n * sizeof(listing->entries[0]) + size + 1);
+	listing = malloc(sizeof(*listing) + n * sizeof(listing->entries[0]) + size);
 	if (!listing)
 		return -ENOMEM;
 	listing->n = 0;
@@ -332,7 +293,7 @@ int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret)
 	up = dir->priv->parent ? dir->priv->parent : dir;
 	at = put_entry(listing, at, ".", dir->ino, dir->kind->mode);
 	at = put_entry(listing, at, "..", up->ino, up->kind->mode);
-	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next)
+	for (c = first; c; c = TAILQ_NEXT(c, priv->sibling))
 		at = put_entry(listing, at, c->priv->name, c->ino, c->kind->mode);
 	*ret = listing;
 	return 0;

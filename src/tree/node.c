@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes: names, numbers, references, attributes.
+ * Nodes: names, numbers, references.
  *
  * A count of references that reaches 0 never rises again: a function that finds a node in a
  * table takes its reference with pf_node_ref_locked, which then fails.
@@ -19,31 +19,29 @@ enum { FIRST_BUCKETS = 8 };
 static struct pf_node *find_locked(struct pf_node *dir, const char *name)
 {
 	const struct pf_table *table = &dir->priv->table;
+	struct pf_node *n;
 	uint64_t hash;
 
 	if (!table->cap)
 		return NULL;
 	hash = pf_hash(name, strlen(name));
-	for (struct pf_node *n = table->buckets[hash & (table->cap - 1)]; n;
-	     n = n->priv->chain)
+	for (n = LIST_FIRST(&table->buckets[hash & (table->cap - 1)]); n;
+	     n = LIST_NEXT(n, priv->chain))
 		if (n->priv->hash == hash && !strcmp(n->priv->name, name))
-			return n;
-	return NULL;
+			break;
+	return n;
 }
 
 static int grow(struct pf_table *table)
 {
 	size_t cap = table->cap ? table->cap * 2 : FIRST_BUCKETS;
-	struct pf_node **buckets = calloc(cap, sizeof(struct pf_node *));
+	struct pf_bucket *buckets = calloc(cap, sizeof(*buckets));
+	struct pf_node *n;
 
 	if (!buckets)
 		return table->cap ? 0 : -ENOMEM; /* chains only get longer */
-	for (struct pf_node *n = table->first; n; n = n->priv->next) {
-		struct pf_node **b = &buckets[n->priv->hash & (cap - 1)];
-
-		n->priv->chain = *b;
-		*b = n;
-	}
+	for (n = TAILQ_FIRST(&table->children); n; n = TAILQ_NEXT(n, priv->sibling))
+		LIST_INSERT_HEAD(&buckets[n->priv->hash & (cap - 1)], n, priv->chain);
 	free(table->buckets);
 	table->buckets = buckets;
 	table->cap = cap;
@@ -56,31 +54,26 @@ static void touch_locked(struct pf_node *node)
 	pf_node_invalidate_locked(node);
 }
 
-/* Link NODE, whose name and hash are set, at the end of DIR's list. */
-static int attach_locked(struct pf_node *dir, struct pf_node *node)
+/* Link NODE at the end of DIR's list as *NAME, which it then owns.  Cannot fail if DIR has
+ * buckets. */
+static int attach_locked(struct pf_node *dir, struct pf_node *node, char **name)
 {
 	struct pf_table *table = &dir->priv->table;
 	struct pf_node_priv *priv = node->priv;
-	struct pf_node **bucket;
 
 	assert(!priv->parent);
 	if (table->n >= table->cap && grow(table) < 0)
 		return -ENOMEM;
-	bucket = &table->buckets[priv->hash & (table->cap - 1)];
-	priv->chain = *bucket;
-	*bucket = node;
+	priv->hash = pf_hash(*name, strlen(*name));
+	priv->name = pf_steal(name);
 	priv->parent = dir;
-	priv->next = NULL;
-	priv->prev = table->last;
-	if (table->last)
-		table->last->priv->next = node;
-	else
-		table->first = node;
-	table->last = node;
+	priv->gone = false;
+	LIST_INSERT_HEAD(&table->buckets[priv->hash & (table->cap - 1)], node,
+			 priv->chain);
+	TAILQ_INSERT_TAIL(&table->children, node, priv->sibling);
 	table->n++;
 	table->loose += priv->holder == node;
 	table->dirs += S_ISDIR(node->kind->mode);
-	priv->gone = false;
 	touch_locked(dir);
 	return 0;
 }
@@ -89,25 +82,14 @@ static int attach_locked(struct pf_node *dir, struct pf_node *node)
 static void detach_locked(struct pf_node *node)
 {
 	struct pf_node_priv *priv = node->priv;
-	struct pf_node *dir = priv->parent;
+	struct pf_node *dir = pf_steal(&priv->parent);
 	struct pf_table *table = &dir->priv->table;
-	struct pf_node **p = &table->buckets[priv->hash & (table->cap - 1)];
 
-	while (*p != node)
-		p = &(*p)->priv->chain;
-	*p = priv->chain;
-	if (priv->prev)
-		priv->prev->priv->next = priv->next;
-	else
-		table->first = priv->next;
-	if (priv->next)
-		priv->next->priv->prev = priv->prev;
-	else
-		table->last = priv->prev;
+	LIST_REMOVE(node, priv->chain);
+	TAILQ_REMOVE(&table->children, node, priv->sibling);
 	table->n--;
 	table->loose -= priv->holder == node;
 	table->dirs -= S_ISDIR(node->kind->mode);
-	priv->parent = priv->prev = priv->next = priv->chain = NULL;
 	priv->gone = true;
 	free(pf_steal(&priv->name));
 	priv->attr.ctime = pf_now();
@@ -145,27 +127,22 @@ static unsigned height_locked(const struct pf_node *node)
 	size_t left = table->dirs;
 	unsigned most = 0;
 
-	for (const struct pf_node *c = table->first; c && left; c = c->priv->next) {
-		unsigned n;
+	for (const struct pf_node *c = TAILQ_FIRST(&table->children); c && left;
+	     c = TAILQ_NEXT(c, priv->sibling)) {
+		unsigned n = S_ISDIR(c->kind->mode) ? height_locked(c) : 0;
 
-		if (!S_ISDIR(c->kind->mode))
-			continue;
-		left--;
-		n = height_locked(c);
-		if (n > most)
-			most = n;
+		left -= n > 0;
+		most = n > most ? n : most;
 	}
 	return most + 1;
 }
 
 static int room_locked(const struct pf_node *dir, const struct pf_node *node)
 {
-	unsigned height = 1;
+	unsigned height = node ? height_locked(node) : 1;
 
 	if (node && !S_ISDIR(node->kind->mode))
 		return 0;
-	if (node)
-		height = height_locked(node);
 	return depth_locked(dir) + height <= PF_DEPTH_MAX ? 0 : -ENAMETOOLONG;
 }
 
@@ -181,7 +158,7 @@ int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 				   PF_DEPTH_MAX);
 }
 
-static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
+static int link_locked(struct pf_node *dir, char **name, struct pf_node *node,
 		       bool replace, bool fixed, struct pf_node **dead)
 {
 	struct pf_node *old;
@@ -190,23 +167,17 @@ static int link_locked(struct pf_node *dir, char *name, struct pf_node *node,
 	assert(S_ISDIR(dir->kind->mode));
 	if (dir->priv->gone)
 		return -ENOENT;
-	if (strlen(name) > PF_NAME_MAX)
+	if (strlen(*name) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
-	old = find_locked(dir, name);
+	old = find_locked(dir, *name);
 	if (old && !replace)
 		return -EEXIST;
 	r = room_locked(dir, node);
+	if (r == 0)
+		r = attach_locked(dir, node, name);
 	if (r < 0)
 		return r;
-	node->priv->name = name;
-	node->priv->hash = pf_hash(name, strlen(name));
-	r = attach_locked(dir, node);
-	if (r < 0) {
-		node->priv->name = NULL;
-		return r;
-	}
-	if (fixed)
-		node->priv->fixed = true;
+	node->priv->fixed |= fixed;
 	if (node->priv->holder == node)
 		pf_node_ref(node);
 	if (old)
@@ -224,9 +195,7 @@ static int link_node(struct pf_node *dir, const char *name, struct pf_node *node
 	if (!copy)
 		return -ENOMEM;
 	pf_lock(&dir->tree->lock);
-	r = link_locked(dir, copy, node, replace, fixed, &dead);
-	if (r == 0)
-		copy = NULL;
+	r = link_locked(dir, &copy, node, replace, fixed, &dead);
 	pf_unlock(&dir->tree->lock);
 	pf_node_free_dead(dir->tree, dead);
 	return r;
@@ -267,105 +236,92 @@ void pf_dir_hide(struct pf_node *node)
 	take_out(node, false);
 }
 
-/* Can NODE be moved?  0: then move_locked cannot fail. */
-static int may_move_locked(struct pf_node *node, struct pf_node *to, const char *name)
-{
-	struct pf_node *from = node->priv->parent;
+struct move {
+	struct pf_node *node, *to;
+	const char *name; /* borrowed */
+	char *copy;       /* owned: of name; NULL: the node stays where it is */
+};
 
-	if (!from || to->priv->gone)
+/* Can M be done?  0: then it cannot fail. */
+static int prepare_locked(struct move *m)
+{
+	struct pf_node *from = m->node->priv->parent;
+
+	if (!from || !m->to || m->to->priv->gone)
 		return -ENOENT;
-	if (is_below_locked(to, node))
+	if (is_below_locked(m->to, m->node))
 		return -EINVAL;
-	if (strlen(name) > PF_NAME_MAX)
+	if (strlen(m->name) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
-	if (from != to && room_locked(to, node) < 0)
+	if (from == m->to && !strcmp(m->node->priv->name, m->name))
+		return 0;
+	if (from != m->to && room_locked(m->to, m->node) < 0)
 		return -ENAMETOOLONG;
-	return to->priv->table.cap ? 0 : grow(&to->priv->table);
+	m->copy = strdup(m->name);
+	if (!m->copy)
+		return -ENOMEM;
+	return m->to->priv->table.cap ? 0 : grow(&m->to->priv->table);
 }
 
-static void move_locked(struct pf_node *node, struct pf_node *to, char **name,
-			struct pf_node **dead)
+/* Do all N moves, or, on an error, none.  Both nodes of an exchange leave their names first. */
+static int move_locked(struct move *moves, int n, struct pf_node **dead)
 {
-	struct pf_node *old = find_locked(to, *name);
+	struct pf_node *old;
+	int r = 0;
 
-	if (old == node)
-		return;
-	if (old)
-		unlink_locked(old, dead);
-	detach_locked(node);
-	node->priv->hash = pf_hash(*name, strlen(*name));
-	node->priv->name = pf_steal(name);
-	(void)attach_locked(to, node); /* cannot fail: there are buckets */
+	for (int i = 0; i < n && r == 0; i++)
+		r = prepare_locked(&moves[i]);
+	for (int i = 0; i < n && r == 0; i++)
+		if (moves[i].copy)
+			detach_locked(moves[i].node);
+	for (struct move *m = moves; m < moves + n && r == 0; m++) {
+		if (!m->copy)
+			continue;
+		old = find_locked(m->to, m->copy);
+		if (old)
+			unlink_locked(old, dead);
+		(void)attach_locked(m->to, m->node, &m->copy); /* there are buckets */
+	}
+	for (int i = 0; i < n; i++)
+		free(moves[i].copy);
+	return r;
+}
+
+static int move_all(struct pf_tree *tree, struct move *moves, int n)
+{
+	struct pf_node *dead = NULL;
+	int r;
+
+	pf_lock(&tree->lock);
+	r = move_locked(moves, n, &dead);
+	pf_unlock(&tree->lock);
+	pf_node_free_dead(tree, dead);
+	return r;
 }
 
 int pf_dir_move(struct pf_node *node, struct pf_node *to, const char *name)
 {
-	pf_autofree char *copy = strdup(name);
-	struct pf_node *dead = NULL;
-	int r;
+	struct move move = { node, to, name, NULL };
 
-	if (!copy)
-		return -ENOMEM;
-	pf_lock(&node->tree->lock);
-	r = may_move_locked(node, to, copy);
-	if (r == 0)
-		move_locked(node, to, &copy, &dead);
-	pf_unlock(&node->tree->lock);
-	pf_node_free_dead(node->tree, dead);
-	return r;
+	return move_all(node->tree, &move, 1);
 }
 
 int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a,
 		     struct pf_node *b, struct pf_node *to_b, const char *name_b)
 {
-	pf_autofree char *copy_a = strdup(name_a), *copy_b = strdup(name_b);
-	struct pf_node *dead = NULL;
-	int r;
+	struct move moves[] = { { a, to_a, name_a, NULL }, { b, to_b, name_b, NULL } };
 
-	if (!copy_a || !copy_b)
-		return -ENOMEM;
-	pf_lock(&a->tree->lock);
-	r = may_move_locked(a, to_a, copy_a);
-	if (r == 0)
-		r = may_move_locked(b, to_b, copy_b);
-	if (r == 0) {
-		move_locked(a, to_a, &copy_a, &dead);
-		move_locked(b, to_b, &copy_b, &dead);
-	}
-	pf_unlock(&a->tree->lock);
-	pf_node_free_dead(a->tree, dead);
-	return r;
+	return move_all(a->tree, moves, 2);
 }
 
 int pf_dir_exchange(struct pf_node *a, struct pf_node *b)
 {
-	struct pf_node *in_a, *in_b;
-	char *name_a, *name_b;
-	uint64_t hash;
+	struct pf_node *dead = NULL; /* stays NULL: no name is taken */
 
 	PF_LOCK_SCOPE(&a->tree->lock);
-	if (a == b)
-		return 0;
-	in_a = a->priv->parent;
-	in_b = b->priv->parent;
-	if (!in_a || !in_b)
-		return -ENOENT;
-	if (is_below_locked(in_b, a) || is_below_locked(in_a, b))
-		return -EINVAL;
-	if (in_a != in_b && (room_locked(in_b, a) < 0 || room_locked(in_a, b) < 0))
-		return -ENAMETOOLONG;
-	name_a = pf_steal(&a->priv->name);
-	name_b = pf_steal(&b->priv->name);
-	detach_locked(a);
-	detach_locked(b);
-	hash = a->priv->hash;
-	a->priv->hash = b->priv->hash;
-	b->priv->hash = hash;
-	a->priv->name = name_b;
-	b->priv->name = name_a;
-	(void)attach_locked(in_b, a); /* cannot fail: there are buckets */
-	(void)attach_locked(in_a, b);
-	return 0;
+	return move_locked((struct move[]){ { a, b->priv->parent, b->priv->name, NULL },
+					    { b, a->priv->parent, a->priv->name, NULL } },
+			   2, &dead);
 }
 
 struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name)
@@ -408,14 +364,15 @@ size_t pf_dir_count(struct pf_node *dir)
 
 struct pf_node **pf_dir_list(struct pf_node *dir)
 {
-	struct pf_node **list;
+	struct pf_node **list, *c;
 	size_t n = 0;
 
 	PF_LOCK_SCOPE(&dir->tree->lock);
 	list = calloc(dir->priv->table.n + 1, sizeof(struct pf_node *));
 	if (!list)
 		return NULL;
-	for (struct pf_node *c = dir->priv->table.first; c; c = c->priv->next)
+	for (c = TAILQ_FIRST(&dir->priv->table.children); c;
+	     c = TAILQ_NEXT(c, priv->sibling))
 		if (pf_node_ref_locked(c))
 			list[n++] = c;
 	return list;
@@ -439,30 +396,26 @@ void pf_node_name(struct pf_node *node, char dst[PF_NAME_MAX + 1])
 	memcpy(dst, name, strlen(name) + 1);
 }
 
+/* PF_DEPTH_MAX limits the recursion. */
+static void put_path_locked(const struct pf_node *node, const struct pf_node *ancestor,
+			    struct pf_buf *out)
+{
+	const struct pf_node *parent = node->priv->parent;
+
+	if (!node->priv->name)
+		return;
+	if (parent != ancestor && parent->priv->name) {
+		put_path_locked(parent, ancestor, out);
+		pf_buf_puts(out, "/");
+	}
+	pf_buf_puts(out, node->priv->name);
+}
+
 void pf_node_path(struct pf_node *node, struct pf_node *ancestor, struct pf_buf *out)
 {
-	pf_autofree char *path = NULL;
-	struct pf_node *n;
-	size_t len = 0;
-
 	PF_LOCK_SCOPE(&node->tree->lock);
-	for (n = node; n && n != ancestor && n->priv->name; n = n->priv->parent)
-		len += strlen(n->priv->name) + 1;
-	if (!len)
-		return;
-	path = malloc(len);
-	if (!path) {
-		out->failed = true;
-		return;
-	}
-	for (size_t end = len; end; node = node->priv->parent) {
-		size_t size = strlen(node->priv->name);
-
-		end -= size + 1;
-		memcpy(path + end, node->priv->name, size);
-		path[end + size] = '/';
-	}
-	pf_buf_append(out, path, len - 1);
+	if (node != ancestor)
+		put_path_locked(node, ancestor, out);
 }
 
 struct both {
@@ -527,13 +480,8 @@ static void uproot_locked(struct pf_tree *tree, struct pf_node *node,
 		pf_map_remove(&tree->nodes, n->ino);
 		if (n->priv->parent)
 			detach_locked(n);
-		while (table->first) {
-			struct pf_node *child = table->first;
-
-			detach_locked(child);
-			if (child->priv->holder == child)
-				pf_node_drop_locked(child, dead);
-		}
+		while (table->n)
+			unlink_locked(TAILQ_FIRST(&table->children), dead);
 	}
 }
 
@@ -541,10 +489,14 @@ static void free_nodes(struct pf_node *node, bool objects)
 {
 	while (node) {
 		struct pf_node *next = node->priv->listed;
+		struct pf_last_reply *reply;
 
 		if (objects && node->kind->free)
 			node->kind->free(node);
-		pf_last_replies_free(node->priv->last_replies);
+		while ((reply = node->priv->last_replies)) {
+			node->priv->last_replies = reply->next;
+			free(reply);
+		}
 		free(node->priv->table.buckets);
 		free(node);
 		node = next;
@@ -599,6 +551,7 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 	node->object = object;
 	node->priv = &both->priv;
 	node->priv->holder = holder ? holder : node;
+	TAILQ_INIT(&node->priv->table.children);
 	node->priv->attr.mode =
 		perm == (mode_t)-1 ? kind->mode : (kind->mode & S_IFMT) | (perm & 07777);
 	node->priv->attr.uid = owner->uid;
@@ -625,24 +578,17 @@ static int populate(struct pf_node *dir, struct pf_node *holder)
 	for (const struct pf_kind *const *k = dir->kind->children; k && *k; k++) {
 		struct pf_node *node = alloc(dir->tree, *k, dir->object, (mode_t)-1,
 					     &dir->priv->attr, holder);
+		pf_autofree char *name = strdup((*k)->name);
 		int r;
 
 		if (!node)
 			return -1;
 		node->priv->listed = holder->priv->listed;
 		holder->priv->listed = node;
-		node->priv->name = strdup((*k)->name);
-		if (!node->priv->name)
-			return -1;
-		node->priv->hash = pf_hash((*k)->name, strlen((*k)->name));
 		pf_lock(&dir->tree->lock);
-		r = attach_locked(dir, node);
+		r = name ? attach_locked(dir, node, &name) : -1;
 		pf_unlock(&dir->tree->lock);
-		if (r < 0) {
-			free(pf_steal(&node->priv->name));
-			return -1;
-		}
-		if (populate(node, holder) < 0)
+		if (r < 0 || populate(node, holder) < 0)
 			return -1;
 	}
 	return 0;
@@ -668,7 +614,9 @@ struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
 {
 	struct pf_attr owner;
 
-	pf_node_attr(tree->root, &owner);
+	pf_lock(&tree->lock);
+	owner = tree->root->priv->attr;
+	pf_unlock(&tree->lock);
 	if (cred) {
 		owner.uid = cred->uid;
 		owner.gid = cred->gid;
@@ -688,6 +636,7 @@ struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
 	    pthread_mutex_init(&tree->lock, NULL) ||
 	    pthread_mutex_init(&tree->notify, NULL))
 		abort();
+	tree->object = object;
 	tree->root = make(tree, kind, object, (mode_t)-1, &owner);
 	if (!tree->root) {
 		tree_destroy(tree);
@@ -729,20 +678,15 @@ struct pf_node *pf_tree_root(struct pf_tree *tree)
 	return tree->root;
 }
 
+void *pf_tree_object(const struct pf_tree *tree)
+{
+	return tree->object;
+}
+
 uint64_t pf_tree_count(struct pf_tree *tree)
 {
 	PF_LOCK_SCOPE(&tree->lock);
 	return tree->nodes.used;
-}
-
-void pf_tree_set_context(struct pf_tree *tree, void *context)
-{
-	tree->context = context;
-}
-
-void *pf_tree_context(struct pf_tree *tree)
-{
-	return tree->context;
 }
 
 void pf_tree_lock_names(struct pf_tree *tree)
@@ -828,64 +772,10 @@ void pf_node_ready(struct pf_node *node)
 		notify(node, PF_CHANGED_READY);
 }
 
-bool pf_node_keeps_attr(const struct pf_node *node)
-{
-	return S_ISDIR(node->kind->mode) && node->priv->holder->priv->fixed &&
-	       !node->kind->getattr;
-}
-
 void pf_node_invalidate_locked(struct pf_node *node)
 {
 	if (!node->priv->cached)
 		return;
 	node->priv->cached = false;
 	notify(node, PF_CHANGED_NAMES);
-}
-
-void pf_node_attr(struct pf_node *node, struct pf_attr *ret)
-{
-	PF_LOCK_SCOPE(&node->tree->lock);
-	*ret = node->priv->attr;
-}
-
-void pf_node_set_attr(struct pf_node *node, const struct pf_attr *attr)
-{
-	PF_LOCK_SCOPE(&node->tree->lock);
-	node->priv->attr = *attr;
-	node->priv->attr.mode = (node->kind->mode & S_IFMT) | (attr->mode & 07777);
-	pf_node_invalidate_locked(node);
-}
-
-void pf_attr_kill(struct pf_attr *attr)
-{
-	if (S_ISDIR(attr->mode))
-		return;
-	attr->mode &= ~(mode_t)S_ISUID;
-	if (attr->mode & S_IXGRP)
-		attr->mode &= ~(mode_t)S_ISGID;
-}
-
-void pf_node_modified(struct pf_node *node, bool kill)
-{
-	struct timespec now = pf_now();
-
-	PF_LOCK_SCOPE(&node->tree->lock);
-	node->priv->attr.mtime = now;
-	node->priv->attr.ctime = now;
-	if (kill)
-		pf_attr_kill(&node->priv->attr);
-	pf_node_invalidate_locked(node);
-}
-
-void pf_node_touch(struct pf_node *node)
-{
-	pf_node_modified(node, false);
-}
-
-bool pf_node_may(struct pf_node *node, const struct pf_cred *cred, int want)
-{
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	return pf_cred_may(cred, attr.uid, attr.gid, attr.mode, want);
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/falloc.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
@@ -75,10 +76,7 @@ static void enter(struct pf_open *of)
 		}
 		return;
 	}
-	of->older = priv->newest;
-	if (of->older)
-		of->older->newer = of;
-	priv->newest = of;
+	LIST_INSERT_HEAD(&priv->opens, of, sibling);
 }
 
 static void leave(struct pf_open *of)
@@ -90,12 +88,7 @@ static void leave(struct pf_open *of)
 		priv->alias_opens -= priv->alias == of->alias;
 		return;
 	}
-	if (of->newer)
-		of->newer->older = of->older;
-	else
-		priv->newest = of->older;
-	if (of->older)
-		of->older->newer = of->newer;
+	LIST_REMOVE(of, sibling);
 }
 
 /*
@@ -105,22 +98,20 @@ static void leave(struct pf_open *of)
  */
 static struct pf_open *for_pages(struct pf_open *of)
 {
-	struct pf_open *newest;
+	struct pf_open *newest = NULL, *o;
 
 	PF_LOCK_SCOPE(&of->node->tree->lock);
-	newest = of->node->priv->newest;
-	for (struct pf_open *o = newest; o; o = o->older)
+	for (o = LIST_FIRST(&of->node->priv->opens); o; o = LIST_NEXT(o, sibling)) {
 		if (pf_open_reads(o) && pf_open_writes(o))
 			return pf_open_ref(o);
-	while (newest && !pf_open_reads(newest))
-		newest = newest->older;
+		if (pf_open_reads(o) && !newest)
+			newest = o;
+	}
 	return pf_open_ref(newest ? newest : of);
 }
 
-static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred,
-		    struct pf_err *err)
+static int may_open(const struct pf_kind *kind, int flags, struct pf_err *err)
 {
-	const struct pf_kind *kind = node->kind;
 	bool reads = (flags & O_ACCMODE) != O_WRONLY;
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 
@@ -132,9 +123,6 @@ static int may_open(struct pf_node *node, int flags, const struct pf_cred *cred,
 		return pf_err_set(err, -EACCES, "it can only be written");
 	if (writes && !kind->write && !pf_kind_is_stream(kind))
 		return pf_err_set(err, -EACCES, "it can only be read");
-	if ((reads && !pf_vfs_may(node, cred, R_OK)) ||
-	    ((writes || (flags & O_TRUNC)) && !pf_vfs_may(node, cred, W_OK)))
-		return -EACCES;
 	return 0;
 }
 
@@ -169,7 +157,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 {
 	const struct pf_kind *kind = node->kind;
 	struct pf_open *of;
-	int r = may_open(node, flags, cred, err);
+	int r = may_open(kind, flags, err);
 
 	if (r < 0)
 		return r;
@@ -245,30 +233,29 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 		pf_reply_code(reply, 0);
 }
 
-static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, int *flags,
-			  const struct pf_cred *cred, struct pf_node **ret,
+/* *CREATED: NAME was not there. */
+static int find_or_create(struct pf_node *dir, const char *name, mode_t mode, int flags,
+			  const struct pf_cred *cred, struct pf_node **ret, bool *created,
 			  struct pf_err *err)
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
-	int r = pf_dir_find(dir, name, true, ret);
+	int r;
 
+	PF_LOCK_SCOPE(&dir->tree->names);
+	r = pf_dir_find(dir, name, true, ret);
 	if (r == 0)
-		return *flags & O_EXCL ? -EEXIST : 0;
-	if (r != -ENOENT)
-		return r;
-	r = pf_name_check(name, err);
+		return flags & O_EXCL ? -EEXIST : 0;
+	if (r == -ENOENT)
+		r = pf_name_check(name, err);
 	if (r < 0)
 		return r;
-	if (!pf_vfs_may(dir, cred, W_OK | X_OK))
-		return -EACCES;
 	if (!ops || !ops->create)
 		return pf_dir_refuses(dir, err);
 	r = ops->create(dir, name, mode & 07777, cred, ret, err);
 	if (r == 0)
 		pf_node_inherit(dir, *ret);
-	if (r == 0)
-		*flags &= ~O_TRUNC; /* it is empty, and its mode may forbid writing */
-	return r == 0 ? 1 : r;
+	*created = r == 0;
+	return r;
 }
 
 static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
@@ -277,22 +264,14 @@ static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = NULL;
-	struct pf_cred as = *cred;
-	bool created;
-	int r;
+	bool created = false;
+	int r = find_or_create(dir, name, mode, flags, cred, &node, &created, err);
 
-	pf_tree_lock_names(dir->tree);
-	r = find_or_create(dir, name, mode, &flags, cred, &node, err);
-	pf_tree_unlock_names(dir->tree);
+	if (r == 0) /* a new file is empty already */
+		r = begin(node, node->ino, created ? flags & ~O_TRUNC : flags, cred, &of,
+			  err);
 	if (r < 0)
 		return r;
-	created = r == 1;
-	as.checked =
-		cred->checked || created; /* the creator may open it whatever its mode */
-	r = begin(node, node->ino, flags, &as, &of, err);
-	if (r < 0)
-		return r;
-	of->cred.checked = cred->checked;
 	/* CREATE cannot wait for the kind to prepare: on ESTALE the kernel retries with OPEN. */
 	r = !created && must_prepare(of) ? -ESTALE : take_snapshot(of, err);
 	if (r < 0)
@@ -308,15 +287,13 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
 		  int flags, const struct pf_cred *cred, struct stat *st,
 		  struct pf_open **ret)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = pf_tree_by_ino(tree, parent);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r;
+	int r = pf_dir_by_ino(tree, parent, &dir);
 
 	*ret = NULL;
-	if (!dir)
-		return -ENOENT;
-	if (!S_ISDIR(dir->kind->mode))
-		return -ENOTDIR;
+	if (r < 0)
+		return r;
 	r = create(dir, name, mode, flags, cred, st, ret, &err);
 	return pf_refused(dir, name, cred, "create", r, &err);
 }
@@ -410,25 +387,10 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 
 /* --- writing ------------------------------------------------------------------------ */
 
-/* May LEN bytes be put at OFF? */
-static int check_range(const struct pf_kind *kind, uint64_t len, uint64_t off,
-		       struct pf_err *err)
-{
-	if (kind->max_write && (off > kind->max_write || len > kind->max_write - off))
-		return pf_err_set(err, -EFBIG, "it holds %zu bytes at most",
-				  kind->max_write);
-	return 0;
-}
-
 static void wrote_locked(struct pf_open *of)
 {
 	of->dirty = true;
 	__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
-}
-
-static bool leaves_no_suid(const struct pf_open *of)
-{
-	return of->cred.uid != 0;
 }
 
 static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint64_t off,
@@ -439,7 +401,7 @@ static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint
 
 	if (!kind->write)
 		return -EBADF;
-	n = check_range(kind, len, off, err);
+	n = pf_kind_holds(kind, len, off, err);
 	if (n < 0)
 		return n;
 	pf_lock(&of->lock);
@@ -451,7 +413,7 @@ static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint
 	pf_unlock(&of->lock);
 	/* The user who wrote through a mapping is not known. */
 	if (n > 0)
-		pf_node_modified(of->node, !mapped && leaves_no_suid(of));
+		pf_node_modified(of->node, !mapped && of->cred.uid != 0);
 	return n;
 }
 
@@ -526,7 +488,7 @@ static ssize_t copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 	/* As for write(2), the part that fits is copied. */
 	if (kind->max_write && off < kind->max_write && len > kind->max_write - off)
 		len = (size_t)(kind->max_write - off);
-	n = check_range(kind, len, off, err);
+	n = pf_kind_holds(kind, len, off, err);
 	if (n < 0)
 		return n;
 	lock_both(of, from);
@@ -535,7 +497,7 @@ static ssize_t copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 		wrote_locked(of);
 	unlock_both(of, from);
 	if (n > 0)
-		pf_node_modified(of->node, leaves_no_suid(of));
+		pf_node_modified(of->node, of->cred.uid != 0);
 	return n;
 }
 
@@ -545,13 +507,13 @@ ssize_t pf_vfs_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
 	struct pf_err err = PF_ERR_INIT;
 	ssize_t n = copy(of, off, from, from_off, len, &err);
 
-	pf_open_refused(of, "copy to", (int)(n < 0 ? n : 0), &err);
+	pf_refused(of->node, NULL, &of->cred, "copy to", (int)(n < 0 ? n : 0), &err);
 	return n;
 }
 
 static off_t size_of(struct pf_node *node)
 {
-	struct stat st = { .st_size = -1, .st_blocks = -1 };
+	struct stat st = { .st_size = -1 };
 
 	if (node->kind->getattr)
 		node->kind->getattr(node, &st);
@@ -575,7 +537,7 @@ static int allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
 	if (len > INT64_MAX - off)
 		return -EFBIG;
 	if (!(mode & FALLOC_FL_KEEP_SIZE))
-		r = check_range(kind, len, off, err);
+		r = pf_kind_holds(kind, len, off, err);
 	if (r < 0)
 		return r;
 	pf_lock(&of->lock);
@@ -587,7 +549,7 @@ static int allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
 		wrote_locked(of);
 	pf_unlock(&of->lock);
 	if (changed)
-		pf_node_modified(of->node, leaves_no_suid(of));
+		pf_node_modified(of->node, of->cred.uid != 0);
 	return r;
 }
 
@@ -596,7 +558,7 @@ int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
 	struct pf_err err = PF_ERR_INIT;
 	int r = allocate(of, mode, off, len, &err);
 
-	return pf_open_refused(of, "allocate", r, &err);
+	return pf_refused(of->node, NULL, &of->cred, "allocate", r, &err);
 }
 
 /* --- committing --------------------------------------------------------------------- */
@@ -634,6 +596,42 @@ static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *repl
 	pf_lock(&mine->lock);
 	mine->node->kind->commit(mine, why, reply);
 	pf_unlock(&mine->lock);
+}
+
+/*
+ * A process that exits closes its files too, and its FLUSH looks like any other.  The signs are
+ * PF_EXITING in flags (field 9 of proc_pid_stat(5)) and the signal in exit_code (field 52),
+ * which reads as 0 for a process that the daemon may not trace: then the FLUSH commits.
+ */
+bool pf_process_dying(pid_t pid)
+{
+	pf_autoclose int fd = -1;
+	char path[32], text[2048], *p, *save = NULL;
+	unsigned long flags = 0, code = 0;
+	ssize_t n;
+	int field = 2;
+
+	if (pid <= 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	p = strrchr(text, ')'); /* the name of the program may hold parentheses */
+	if (!p)
+		return false;
+	for (p = strtok_r(p + 1, " ", &save); p; p = strtok_r(NULL, " ", &save)) {
+		field++;
+		if (field == 9)
+			flags = strtoul(p, NULL, 10);
+		else if (field == 52)
+			code = strtoul(p, NULL, 10);
+	}
+	return (flags & 4) && (code & 127);
 }
 
 static bool is_dying(struct pf_open *of, pid_t pid)

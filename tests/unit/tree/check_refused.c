@@ -4,7 +4,7 @@
 
 static struct pf_cred user(uid_t uid, pid_t sid)
 {
-	return (struct pf_cred){ .uid = uid, .sid = sid, .checked = true };
+	return (struct pf_cred){ .uid = uid, .sid = sid };
 }
 
 static const char *why(const struct pf_cred *cred)

@@ -108,7 +108,7 @@ static int get(uint64_t of, const char *name)
 {
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
 
-	return pf_vfs_get_xattr(tree, of, name, &me, &value);
+	return pf_vfs_get_xattr(tree, of, name, &value);
 }
 
 START_TEST(getting_and_setting)
@@ -117,7 +117,7 @@ START_TEST(getting_and_setting)
 
 	ck_assert_int_eq(get(ino, "user.dtype"), -ENODATA);
 	ck_assert_int_eq(set(ino, "user.dtype", "F32", 0, &me), 0);
-	ck_assert_int_eq(pf_vfs_get_xattr(tree, ino, "user.dtype", &me, &value), 0);
+	ck_assert_int_eq(pf_vfs_get_xattr(tree, ino, "user.dtype", &value), 0);
 	ck_assert_str_eq(value.data, "F32");
 	ck_assert_int_eq(get(ino, "user.x"), -ENODATA);
 	ck_assert_int_eq(set(ino, "user.dtype", "S8", XATTR_CREATE, &me), -EEXIST);
@@ -131,10 +131,10 @@ START_TEST(listing)
 {
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 
-	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &me, &names), 0);
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &names), 0);
 	ck_assert_uint_eq(names.len, 0);
 	ck_assert_int_eq(set(ino, "user.dtype", "F32", 0, &me), 0);
-	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &me, &names), 0);
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &names), 0);
 	ck_assert_uint_eq(names.len, sizeof("user.dtype"));
 	ck_assert_str_eq(names.data, "user.dtype");
 }
@@ -160,28 +160,10 @@ START_TEST(kinds_without_any)
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 
 	ck_assert_int_eq(get(none, "user.x"), -ENODATA);
-	ck_assert_int_eq(pf_vfs_list_xattr(tree, none, &me, &names), 0);
+	ck_assert_int_eq(pf_vfs_list_xattr(tree, none, &names), 0);
 	ck_assert_uint_eq(names.len, 0);
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, none, "user.x", &god), -ENODATA);
 	ck_assert_int_eq(set(none, "user.x", "", 0, &god), -EOPNOTSUPP);
-}
-END_TEST
-
-START_TEST(rights)
-{
-	pf_autobuf struct pf_buf names = PF_BUF_INIT;
-	struct pf_cred checked = me;
-	struct stat st, to = { .st_mode = 0200 };
-
-	checked.checked = true;
-	ck_assert_int_eq(set(none, "user.x", "", 0, &me), -EACCES);
-	ck_assert_int_eq(set(none, "user.x", "", 0, &checked), -EOPNOTSUPP);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &god, &st), 0);
-	ck_assert_int_eq(get(ino, "user.dtype"), -EACCES);
-	ck_assert_int_eq(pf_vfs_list_xattr(tree, ino, &me, &names), -EACCES);
-	to.st_mode = 0444;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &god, &st), 0);
-	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), -EACCES);
 }
 END_TEST
 
@@ -195,7 +177,6 @@ int main(void)
 	tcase_add_test(tc, listing);
 	tcase_add_test(tc, removing);
 	tcase_add_test(tc, kinds_without_any);
-	tcase_add_test(tc, rights);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }
