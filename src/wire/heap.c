@@ -259,17 +259,6 @@ static void populate_locked(struct pf_heap *h)
 	pf_lock(&h->lock);
 }
 
-static struct timespec next_tick(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += TICK_MS * 1000000L;
-	t.tv_sec += t.tv_nsec / 1000000000L;
-	t.tv_nsec %= 1000000000L;
-	return t;
-}
-
 /* After some time without a change: keep few pages, of the process's other memory, too. */
 static void cool_down_locked(struct pf_heap *h)
 {
@@ -296,7 +285,7 @@ static void *background(void *arg)
 		} else if (h->cool) {
 			pthread_cond_wait(&h->work, &h->lock);
 			still = 0;
-			tick = next_tick();
+			tick = pf_time_in(CLOCK_MONOTONIC, TICK_MS);
 		} else if (pthread_cond_timedwait(&h->work, &h->lock, &tick) ==
 			   ETIMEDOUT) {
 			still = h->changes == changes ? still + 1 : 0;
@@ -305,7 +294,7 @@ static void *background(void *arg)
 				trim_parts_locked(h, h->rules.keep);
 			else
 				cool_down_locked(h);
-			tick = next_tick();
+			tick = pf_time_in(CLOCK_MONOTONIC, TICK_MS);
 		}
 	}
 	return NULL;

@@ -116,28 +116,21 @@ int pf_ring_post_nowake(struct pf_ring *ring, const void *head, size_t head_len,
 
 	if (len > PF_RING_MESSAGE)
 		return -EMSGSIZE;
-	pf_lock(&ring->lock);
-	if (atomic_load(&s->closed)) {
-		pf_unlock(&ring->lock);
+	PF_LOCK_SCOPE(&ring->lock);
+	if (atomic_load(&s->closed))
 		return -EPIPE;
-	}
 	at = atomic_load_explicit(&s->head, memory_order_relaxed);
 	used = at - atomic_load_explicit(&s->tail, memory_order_acquire);
-	if (used > PF_RING_BYTES || at % 8) {
-		pf_unlock(&ring->lock);
+	if (used > PF_RING_BYTES || at % 8)
 		return -EPROTO;
-	}
-	if (PF_RING_BYTES - used < need) {
-		pf_unlock(&ring->lock);
+	if (PF_RING_BYTES - used < need)
 		return -EAGAIN;
-	}
 	copy_in(s, at, &len, HEAD_LEN);
 	copy_in(s, at + HEAD_LEN, head, head_len);
 	if (tail_len)
 		copy_in(s, at + HEAD_LEN + head_len, tail, tail_len);
 	atomic_store(&s->head, at + need);
 	atomic_fetch_add(&s->seq, 1);
-	pf_unlock(&ring->lock);
 	return 0;
 }
 
