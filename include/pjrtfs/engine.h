@@ -223,13 +223,6 @@ bool pf_instance_alive(struct pf_instance *instance);
  * bad): the page reads as zeros, and the monitor ends the process. */
 bool pf_instance_damaged(const struct pf_instance *instance);
 
-/*
- * Has a caller given up waiting for a reply (pf_instance_set_silent), and has no reply come
- * since?  Then files that only show what the worker knows do not call it.
- */
-bool pf_instance_silent(const struct pf_instance *instance);
-void pf_instance_set_silent(struct pf_instance *instance);
-
 /* A number from 1 on, which no other instance of any worker of this daemon has. */
 uint64_t pf_instance_number(const struct pf_instance *instance);
 
@@ -314,6 +307,9 @@ struct pf_sync_call {
 	size_t tail_len;
 	size_t reply_more; /* bytes that are taken of a reply beyond those it must have */
 	unsigned timeout_s; /* 0: no limit */
+	/* The call only shows what the worker knows: it is -ETIMEDOUT at once if another such call
+	 * had no answer in time, and the worker has answered none since. */
+	bool brief;
 	/* DROP(KEPT) is called when the worker no longer reads what the request names in the
 	 * arena, also on failure.  May be NULL. */
 	void *kept;

@@ -110,44 +110,27 @@ static int upload(struct inspection *in, uint64_t id, unsigned device,
 struct executed {
 	struct pf_rep_execute head;
 	struct pf_out out;
-	char more[4096]; /* the result, if it came with the reply */
+	char more[4096]; /* the result: a small one comes with the reply */
 };
 
-/* Read the result ID, which lies where EXECUTED, LEN bytes, says. */
-static int fetch(struct inspection *in, uint64_t id, const struct executed *executed,
-		 size_t len, float values[static N], struct pf_err *err)
+/* Copy the result out of EXECUTED, LEN bytes. */
+static int take_result(const struct executed *executed, size_t len,
+		       float values[static N], struct pf_err *err)
 {
-	struct pf_req_id request = { .head = { .op = PF_OP_BUFFER_READ }, .id = id };
-	struct pf_out out = executed->out;
-	const void *from = NULL;
-	struct pf_rep_block block;
-	int r;
+	const struct pf_out *out = &executed->out;
 
-	if (out.where == PF_WHERE_INLINE) {
-		if (out.off <= len && out.len <= len - out.off)
-			from = (const char *)executed + out.off;
-	} else if (out.where == PF_WHERE_POOL || out.where == PF_WHERE_BLOCK) {
-		from = pf_instance_pool(in->instance, out.off, out.len);
-	} else {
-		r = call_worker(in, "read the result",
-				&(struct pf_sync_call){ .request = &request,
-							.len = sizeof(request) },
-				&block, sizeof(block), err);
-		if (r < 0)
-			return r;
-		out.len = block.len;
-		from = pf_instance_pool(in->instance, block.off, block.len);
-	}
-	if (!from || out.dtype != PF_DTYPE_F32 || out.len != N * sizeof(float))
+	if (out->where != PF_WHERE_INLINE || out->off > len ||
+	    out->len > len - out->off || out->dtype != PF_DTYPE_F32 ||
+	    out->len != N * sizeof(float))
 		return pf_err_set(
 			err, -EIO,
 			"read the result: expected %zu bytes of F32, found %llu "
 			"of %s",
-			N * sizeof(float), (unsigned long long)out.len,
-			pf_dtype_valid((int)out.dtype)
-				? pf_dtype_name((enum pf_dtype)out.dtype)
+			N * sizeof(float), (unsigned long long)out->len,
+			pf_dtype_valid((int)out->dtype)
+				? pf_dtype_name((enum pf_dtype)out->dtype)
 				: "no known type");
-	memcpy(values, from, N * sizeof(float));
+	memcpy(values, (const char *)executed + out->off, N * sizeof(float));
 	return 0;
 }
 
@@ -206,7 +189,7 @@ static int execute(struct inspection *in, const uint64_t ids[static N_IDS],
 		return r;
 	pf_json_add_seconds(facts, "execute_seconds",
 			    pf_seconds_since(CLOCK_MONOTONIC, &start));
-	return fetch(in, ids[RESULT], &executed, call.reply_len, found, err);
+	return take_result(&executed, call.reply_len, found, err);
 }
 
 static int run(struct inspection *in, struct json_object *facts, struct pf_err *err)

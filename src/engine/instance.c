@@ -118,21 +118,12 @@ static _Thread_local struct answering {
 	bool freed;
 } answering;
 
-static void answer(struct pf_instance *instance, struct pf_call *call, int code,
-		   const struct pf_err *err, const void *message, size_t len)
-{
-	answering = (struct answering){ .instance = instance };
-	call->done(call, code, err, message, len);
-	if (answering.freed)
-		pf_ring_wake(&instance->channel.request);
-	answering = (struct answering){ NULL };
-}
-
 static void dispatch(struct pf_instance *instance, const void *message, size_t len)
 {
 	const struct pf_rep_head *rep = message;
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_call *call;
+	int code = 0;
 
 	if (atomic_load_explicit(&instance->silent, memory_order_relaxed))
 		atomic_store(&instance->silent, false);
@@ -146,24 +137,23 @@ static void dispatch(struct pf_instance *instance, const void *message, size_t l
 	if (!call)
 		return;
 	if (len < sizeof(*rep) || rep->head.len != len)
-		answer(instance, call,
-		       pf_err_set(
-			       &err, -EPROTO,
-			       "the worker of plugin %s answered with %zu bytes, whose "
-			       "head says %u",
-			       instance->name, len, rep->head.len),
-		       &err, NULL, 0);
+		code = pf_err_set(
+			&err, -EPROTO,
+			"the worker of plugin %s answered with %zu bytes, whose "
+			"head says %u",
+			instance->name, len, rep->head.len);
 	else if (rep->code < 0)
-		answer(instance, call, reply_error(rep, len, &err), &err, NULL, 0);
+		code = reply_error(rep, len, &err);
 	else if (rep->head.op != call->op || len < call->reply_min)
-		answer(instance, call,
-		       pf_err_set(&err, -EPROTO,
+		code = pf_err_set(&err, -EPROTO,
 				  "the worker of plugin %s answered "
 				  "with a message that is not of that request",
-				  instance->name),
-		       &err, NULL, 0);
-	else
-		answer(instance, call, 0, NULL, message, len);
+				  instance->name);
+	answering = (struct answering){ .instance = instance };
+	call->done(call, code, code ? &err : NULL, code ? NULL : message, code ? 0 : len);
+	if (answering.freed)
+		pf_ring_wake(&instance->channel.request);
+	answering = (struct answering){ NULL };
 }
 
 /* Take one reply and answer its call.  False: the ring is empty or closed. */
@@ -388,16 +378,6 @@ bool pf_instance_alive(struct pf_instance *instance)
 	return !instance->dead;
 }
 
-bool pf_instance_silent(const struct pf_instance *instance)
-{
-	return atomic_load(&instance->silent);
-}
-
-void pf_instance_set_silent(struct pf_instance *instance)
-{
-	atomic_store(&instance->silent, true);
-}
-
 bool pf_instance_damaged(const struct pf_instance *instance)
 {
 	return atomic_load_explicit(&instance->damaged, memory_order_relaxed);
@@ -469,6 +449,22 @@ unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op)
 
 /* --- start and end ------------------------------------------------------------------ */
 
+static void instance_free(struct pf_instance *instance)
+{
+	pf_channel_release(&instance->channel);
+	if (instance->pool) {
+		pf_guard_remove(instance->pool);
+		munmap((void *)(uintptr_t)instance->pool, instance->pool_size);
+	}
+	pf_map_release(&instance->calls);
+	pf_buf_release(&instance->deferred);
+	pf_process_environ_free(instance->env);
+	free(instance->alive);
+	pthread_mutex_destroy(&instance->lock);
+	free(instance->name);
+	free(instance);
+}
+
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
 		    int broken_fd, struct pf_plugin_log *log, struct pf_instance **ret,
 		    struct pf_err *err)
@@ -478,40 +474,30 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 	void *pool;
 	int r;
 
-	if (!instance || !(instance->name = strdup(name))) {
-		free(instance);
+	if (!instance)
 		return pf_err_set(err, -ENOMEM, "no memory for a worker");
-	}
-	r = pf_shm_map(pool_fd, pool_size, PROT_READ, &pool, err);
-	if (r < 0)
-		goto fail;
+	if (pthread_mutex_init(&instance->lock, NULL))
+		abort();
+	atomic_init(&instance->refs, 1);
 	instance->number = atomic_fetch_add(&instances, 1) + 1;
 	instance->broken_fd = broken_fd;
 	instance->log = log;
 	instance->last_mark = pf_plugin_log_mark(log);
-	instance->pool = pool;
-	instance->pool_size = pool_size;
-	pf_guard_add(pool, pool_size, &instance->damaged, broken_fd);
-	r = pf_channel_map(&instance->channel, channel_fd, err);
-	if (r < 0)
-		goto fail;
-	if (pthread_mutex_init(&instance->lock, NULL))
-		abort();
-	atomic_init(&instance->refs, 1);
-	if (pthread_create(&instance->thread, NULL, reply_main, instance)) {
+	instance->name = strdup(name);
+	r = instance->name ? pf_shm_map(pool_fd, pool_size, PROT_READ, &pool, err)
+			   : pf_err_set(err, -ENOMEM, "no memory for a worker");
+	if (r == 0) {
+		instance->pool = pool;
+		instance->pool_size = pool_size;
+		pf_guard_add(pool, pool_size, &instance->damaged, broken_fd);
+		r = pf_channel_map(&instance->channel, channel_fd, err);
+	}
+	if (r == 0 && pthread_create(&instance->thread, NULL, reply_main, instance))
 		r = pf_err_set(err, -EAGAIN, "no thread for a worker's replies");
-		goto fail;
-	}
-	*ret = instance;
-	return 0;
-fail:
-	pf_channel_release(&instance->channel);
-	if (instance->pool) {
-		pf_guard_remove(instance->pool);
-		munmap((void *)(uintptr_t)instance->pool, pool_size);
-	}
-	free(instance->name);
-	free(instance);
+	if (r < 0)
+		instance_free(instance);
+	else
+		*ret = instance;
 	return r;
 }
 
@@ -552,16 +538,6 @@ struct pf_instance *pf_instance_ref(struct pf_instance *instance)
 
 void pf_instance_unref(struct pf_instance *instance)
 {
-	if (!instance || atomic_fetch_sub(&instance->refs, 1) != 1)
-		return;
-	pf_channel_release(&instance->channel);
-	pf_guard_remove(instance->pool);
-	munmap((void *)(uintptr_t)instance->pool, instance->pool_size);
-	pf_map_release(&instance->calls);
-	pf_buf_release(&instance->deferred);
-	pf_process_environ_free(instance->env);
-	free(instance->alive);
-	pthread_mutex_destroy(&instance->lock);
-	free(instance->name);
-	free(instance);
+	if (instance && atomic_fetch_sub(&instance->refs, 1) == 1)
+		instance_free(instance);
 }

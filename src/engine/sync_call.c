@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "pjrtfs/base.h"
-#include "pjrtfs/engine.h"
+#include "internal.h"
 
 enum state { WAITING, ANSWERED, GIVEN_UP };
 
@@ -146,22 +146,29 @@ static bool await(struct shared *s, unsigned timeout_s)
 int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
 		 struct pf_err *err)
 {
-	struct shared *s = shared_new(c, reply_min);
+	bool silent = c->brief && atomic_load(&c->instance->silent);
+	struct shared *s = silent ? NULL : shared_new(c, reply_min);
 	int r;
 
 	c->sent = false;
 	if (!s) {
 		if (c->drop)
 			c->drop(c->kept);
-		return pf_err_set(err, -ENOMEM, "no memory for a call of a worker");
+		return silent ? pf_err_set(err, -ETIMEDOUT,
+					   "the plugin's worker does not answer")
+			      : pf_err_set(err, -ENOMEM,
+					   "no memory for a call of a worker");
 	}
 	r = pf_instance_call(c->instance, &s->call, c->request, c->len, c->tail,
 			     c->tail_len, err);
 	if (r == 0) {
 		c->sent = true;
-		if (!await(s, c->timeout_s))
+		if (!await(s, c->timeout_s)) {
+			if (c->brief)
+				atomic_store(&c->instance->silent, true);
 			return pf_err_set(err, -ETIMEDOUT, "no answer within %u s",
 					  c->timeout_s);
+		}
 		r = s->code;
 		if (r < 0 && err)
 			*err = s->err;

@@ -46,22 +46,18 @@ static void print_stats(const struct device *d, struct pf_buf *out)
 	struct pf_err err = PF_ERR_INIT;
 	PF_CLEANUP(pf_instance_unrefp)
 	struct pf_instance *instance = pf_worker_instance(d->worker, &err);
-	struct pf_sync_call call = {
-		.instance = instance, .request = &req, .len = sizeof(req), .timeout_s = 1
-	};
+	struct pf_sync_call call = { .instance = instance,
+				     .request = &req,
+				     .len = sizeof(req),
+				     .timeout_s = 1,
+				     .brief = true };
 	const char *text;
-	int r = instance ? 0 : err.code;
+	int r = instance ? pf_sync_call(&call, &rep, sizeof(rep), &err) : err.code;
 
-	if (r == 0 && !pf_instance_silent(instance))
-		r = pf_sync_call(&call, &rep, sizeof(rep), &err);
-	else if (r == 0)
-		r = -ETIMEDOUT;
-	if (r == -ETIMEDOUT) {
-		pf_instance_set_silent(instance);
+	if (r == -ETIMEDOUT)
 		pf_err_set(&err, r,
 			   "the worker of plugin %s did not answer within 1000 ms",
 			   pf_worker_name(d->worker));
-	}
 	if (r < 0) {
 		print_unavailable(err.text, out);
 		return;

@@ -537,15 +537,10 @@ int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
 	struct pf_sync_call call = { .instance = l->instance,
 				     .request = &req,
 				     .len = sizeof(req),
-				     .timeout_s = timeout_s };
-	int r;
+				     .timeout_s = timeout_s,
+				     .brief = true };
 
-	if (pf_instance_silent(l->instance))
-		return pf_err_set(err, -ETIMEDOUT, "the plugin's worker does not answer");
-	r = pf_sync_call(&call, reply, len, err);
-	if (r == -ETIMEDOUT)
-		pf_instance_set_silent(l->instance);
-	return r;
+	return pf_sync_call(&call, reply, len, err);
 }
 
 /* Join the parts to a file; those in the pool are read once, as the worker may change them. */
