@@ -153,34 +153,28 @@ int pj_values_init(struct pj_values *ret, struct json_object *options,
 		   struct pf_err *err);
 void pj_values_release(struct pj_values *values);
 
-/* Memory spaces that a device can address. */
-
-/* A memory space.  Immutable; facts that the plugin does not give are -1 or "". */
-struct pj_memory {
-	struct PJRT_Memory *handle; /* borrowed from the client */
-	int id;
-	int kind_id;
-	char *kind;        /* owned: "device", "pinned_host" */
-	char *description; /* owned */
-};
-
 /* A client's devices. */
 
-/* A device.  Immutable; facts that the plugin does not give are -1, "" or NULL. */
+/* A device.  Immutable; all but id, addressable and default_memory is borrowed from the client. */
 struct pj_device {
-	struct PJRT_Device *handle; /* borrowed from the client */
+	struct PJRT_Device *handle;
+	struct PJRT_DeviceDescription *description;
 	int id;
-	int local_hardware_id;
-	int process_index;
-	bool addressable;               /* this process may use it */
-	char *kind;                     /* owned */
-	char *description;              /* owned: PJRT_DeviceDescription_ToString */
-	char *debug;                    /* owned: PJRT_DeviceDescription_DebugString */
-	struct json_object *attributes; /* owned; an object */
-	struct pj_memory *memories;     /* owned, n_memories of them */
+	bool addressable;                    /* this process may use it */
+	struct PJRT_Memory *const *memories; /* n_memories that it can address */
 	size_t n_memories;
 	int default_memory; /* an index into memories, or -1 */
 };
+
+/*
+ * What the plugin says of DEVICE: {"id", "kind", "local_hardware_id", "process_index",
+ * "addressable", "description", "debug", "attributes", "default_memory": index or null, "memories":
+ * [{"id", "kind": "device" or "pinned_host", "kind_id", "description"}]}; what it does not say is
+ * -1 or "".  The caller's.
+ * PJRT: PJRT_Device_LocalHardwareId, PJRT_DeviceDescription_*, PJRT_Memory_*.
+ */
+struct json_object *pj_device_json(const struct pj_plugin *plugin,
+				   const struct pj_device *device);
 
 /*
  * The allocator's statistics as a JSON object that has the fields that are known:
@@ -231,7 +225,7 @@ PF_DEFINE_CLEANUP(struct pj_client *, pj_client_free)
 /* The device and the memory of a new buffer. */
 struct pj_place {
 	const struct pj_device *device;
-	const struct pj_memory *memory; /* one of the device's, or NULL: its default */
+	struct PJRT_Memory *memory; /* one of the device's, or NULL: its default */
 };
 
 /*
@@ -312,12 +306,13 @@ uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 				struct PJRT_Buffer *buffer);
 
 /*
- * BUFFER's element type and its host bytes.  TOKEN has 0 bytes.  -EOPNOTSUPP: a type that
- * this build does not know; -EOVERFLOW.
+ * BUFFER's element type, shape and host bytes.  TOKEN has no shape and 0 bytes.  -EOPNOTSUPP: a
+ * type that this build does not know, or more than PF_MAX_RANK extents; -EOVERFLOW.
  * PJRT: PJRT_Buffer_ElementType, PJRT_Buffer_Dimensions.
  */
 int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
-		   enum pf_dtype *dtype, uint64_t *len, struct pf_err *err);
+		   enum pf_dtype *dtype, struct pf_shape *shape, uint64_t *len,
+		   struct pf_err *err);
 
 /*
  * Copy BUFFER, which is ready, of element type DTYPE and LEN host bytes (pj_buffer_type),

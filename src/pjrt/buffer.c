@@ -127,8 +127,7 @@ static int from_host(const struct pj_client *client, const struct pj_place *plac
 	PJ_ARGS(Client_BufferFromHostBuffer, args, .client = client->handle, .data = src,
 		.type = (PJRT_Buffer_Type)dtype, .dims = shape->dims,
 		.num_dims = shape->rank, .host_buffer_semantics = semantics,
-		.device = place->device->handle,
-		.memory = place->memory ? place->memory->handle : NULL);
+		.device = place->device->handle, .memory = place->memory);
 	int r = PJ_CALL(client->plugin, err, Client_BufferFromHostBuffer, &args);
 
 	*ret = args.buffer;
@@ -197,10 +196,10 @@ int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *p
 	return r;
 }
 
-static const struct pj_memory *default_memory(const struct pj_device *device)
+static struct PJRT_Memory *default_memory(const struct pj_device *device)
 {
 	return device->default_memory < 0 ? NULL
-					  : &device->memories[device->default_memory];
+					  : device->memories[device->default_memory];
 }
 
 int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_place *place,
@@ -208,13 +207,12 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 			    struct PJRT_Buffer **ret, struct pf_err *err)
 {
 	/* Plugins that get a device ignore the memory. */
-	const struct pj_memory *memory =
+	struct PJRT_Memory *memory =
 		place->memory ? place->memory : default_memory(place->device);
 	PJ_ARGS(Client_CreateUninitializedBuffer, args, .client = client->handle,
 		.shape_dims = shape->dims, .shape_num_dims = shape->rank,
 		.shape_element_type = (PJRT_Buffer_Type)dtype,
-		.device = memory ? NULL : place->device->handle,
-		.memory = memory ? memory->handle : NULL);
+		.device = memory ? NULL : place->device->handle, .memory = memory);
 	const struct pj_plugin *plugin = client->plugin;
 	const void *at;
 	int r = check_array(client, place, len, dtype, shape, err);
@@ -236,10 +234,9 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 	return 0;
 }
 
-/* BUFFER's type, shape and host bytes, as pj_buffer_type; TOKEN has no shape. */
-static int array_of(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
-		    enum pf_dtype *dtype, struct pf_shape *shape, uint64_t *len,
-		    struct pf_err *err)
+int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
+		   enum pf_dtype *dtype, struct pf_shape *shape, uint64_t *len,
+		   struct pf_err *err)
 {
 	PJ_ARGS(Buffer_ElementType, type, .buffer = buffer);
 	PJ_ARGS(Buffer_Dimensions, dims, .buffer = buffer);
@@ -266,14 +263,6 @@ static int array_of(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
 	if (dims.num_dims)
 		memcpy(shape->dims, dims.dims, dims.num_dims * sizeof(shape->dims[0]));
 	return pf_shape_bytes(shape, *dtype, len, err);
-}
-
-int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
-		   enum pf_dtype *dtype, uint64_t *len, struct pf_err *err)
-{
-	struct pf_shape shape;
-
-	return array_of(plugin, buffer, dtype, &shape, len, err);
 }
 
 /* Plugins leave the bits above an element of less than a byte 0, also in negative ones. */
@@ -344,7 +333,7 @@ static int copy_directly(const struct pj_plugin *plugin, const struct pj_place *
 		r = PJ_CALL(plugin, err, Buffer_CopyToDevice, &device);
 		made = device.dst_buffer;
 	} else {
-		memory.dst_memory = place->memory->handle;
+		memory.dst_memory = place->memory;
 		r = PJ_CALL(plugin, err, Buffer_CopyToMemory, &memory);
 		made = memory.dst_buffer;
 	}
@@ -366,7 +355,7 @@ static int copy_through_host(const struct pj_client *client, const struct pj_pla
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	uint64_t len;
-	int r = array_of(client->plugin, source, &dtype, &shape, &len, err);
+	int r = pj_buffer_type(client->plugin, source, &dtype, &shape, &len, err);
 
 	if (r < 0)
 		return r;

@@ -182,142 +182,112 @@ void pj_values_release(struct pj_values *values)
 	*values = (struct pj_values){ 0 };
 }
 
-/* Memory spaces that a device can address. */
+/* Devices, their descriptions and their memories. */
 
-static void memory_release(struct pj_memory *memory)
+/* Facts that the plugin lacks are -1 or "". */
+static struct json_object *memory_json(const struct pj_plugin *plugin,
+				       struct PJRT_Memory *memory)
 {
-	free(memory->kind);
-	free(memory->description);
-	*memory = (struct pj_memory){ 0 };
-}
+	PJ_ARGS(Memory_Id, id, .memory = memory, .id = -1);
+	PJ_ARGS(Memory_Kind, kind, .memory = memory);
+	PJ_ARGS(Memory_Kind_Id, kind_id, .memory = memory, .kind_id = -1);
+	PJ_ARGS(Memory_ToString, text, .memory = memory);
+	struct json_object *o = json_object_new_object();
 
-/*
- * Describe the memory HANDLE in *RET; memory_release.  -ENOMEM.
- * PJRT: PJRT_Memory_Id, _Kind, _Kind_Id, _ToString.
- */
-static int memory_init(struct pj_memory *ret, const struct pj_plugin *plugin,
-		       struct PJRT_Memory *handle, struct pf_err *err)
-{
-	PJ_ARGS(Memory_Id, id, .memory = handle, .id = -1);
-	PJ_ARGS(Memory_Kind, kind, .memory = handle);
-	PJ_ARGS(Memory_Kind_Id, kind_id, .memory = handle, .kind_id = -1);
-	PJ_ARGS(Memory_ToString, text, .memory = handle);
-
-	/* Only descriptions: facts that a plugin lacks stay empty. */
 	(void)PJ_CALL(plugin, NULL, Memory_Id, &id);
 	(void)PJ_CALL(plugin, NULL, Memory_Kind_Id, &kind_id);
 	(void)PJ_CALL(plugin, NULL, Memory_Kind, &kind);
 	(void)PJ_CALL(plugin, NULL, Memory_ToString, &text);
-	*ret = (struct pj_memory){
-		.handle = handle,
-		.id = id.id,
-		.kind_id = kind_id.kind_id,
-		.kind = pj_string_copy(kind.kind, kind.kind_size),
-		.description = pj_string_copy(text.to_string, text.to_string_size),
-	};
-	if (ret->kind && ret->description)
-		return 0;
-	memory_release(ret);
-	return pf_err_set(err, -ENOMEM, "no memory to describe a device's memory");
+	pf_json_add_int(o, "id", id.id);
+	json_object_object_add(o, "kind", pj_string_json(kind.kind, kind.kind_size));
+	pf_json_add_int(o, "kind_id", kind_id.kind_id);
+	json_object_object_add(o, "description",
+			       pj_string_json(text.to_string, text.to_string_size));
+	return o;
 }
 
-/* Devices, their descriptions and their memories. */
-
-/* The texts and numbers of a device's description; those that the plugin lacks stay empty. */
-static int describe(struct pj_device *d, const struct pj_plugin *plugin,
-		    PJRT_DeviceDescription *of, struct pf_err *err)
+struct json_object *pj_device_json(const struct pj_plugin *plugin,
+				   const struct pj_device *device)
 {
-	PJ_ARGS(DeviceDescription_Id, id, .device_description = of);
+	PJRT_DeviceDescription *of = device->description;
 	PJ_ARGS(DeviceDescription_ProcessIndex, process, .device_description = of);
 	PJ_ARGS(DeviceDescription_Kind, kind, .device_description = of);
 	PJ_ARGS(DeviceDescription_DebugString, debug, .device_description = of);
 	PJ_ARGS(DeviceDescription_ToString, text, .device_description = of);
 	PJ_ARGS(DeviceDescription_Attributes, attributes, .device_description = of);
-	int r = PJ_CALL(plugin, err, DeviceDescription_Id, &id);
+	PJ_ARGS(Device_LocalHardwareId, local, .device = device->handle,
+		.local_hardware_id = -1);
+	struct json_object *o = json_object_new_object();
+	struct json_object *memories = json_object_new_array();
 
-	if (r < 0)
-		return r;
 	(void)PJ_CALL(plugin, NULL, DeviceDescription_ProcessIndex, &process);
 	(void)PJ_CALL(plugin, NULL, DeviceDescription_Kind, &kind);
 	(void)PJ_CALL(plugin, NULL, DeviceDescription_DebugString, &debug);
 	(void)PJ_CALL(plugin, NULL, DeviceDescription_ToString, &text);
 	(void)PJ_CALL(plugin, NULL, DeviceDescription_Attributes, &attributes);
-	d->id = id.id;
-	d->process_index = process.process_index;
-	d->kind = pj_string_copy(kind.device_kind, kind.device_kind_size);
-	d->debug = pj_string_copy(debug.debug_string, debug.debug_string_size);
-	d->description = pj_string_copy(text.to_string, text.to_string_size);
-	d->attributes = pj_values_json(attributes.attributes, attributes.num_attributes);
-	if (!d->kind || !d->debug || !d->description || !d->attributes)
-		return pf_err_set(err, -ENOMEM, "no memory to describe a device");
-	return 0;
+	if (device->addressable)
+		(void)PJ_CALL(plugin, NULL, Device_LocalHardwareId, &local);
+	for (size_t i = 0; i < device->n_memories; i++)
+		json_object_array_add(memories, memory_json(plugin, device->memories[i]));
+	pf_json_add_int(o, "id", device->id);
+	json_object_object_add(o, "kind",
+			       pj_string_json(kind.device_kind, kind.device_kind_size));
+	pf_json_add_int(o, "local_hardware_id", local.local_hardware_id);
+	pf_json_add_int(o, "process_index", process.process_index);
+	json_object_object_add(o, "addressable",
+			       json_object_new_boolean(device->addressable));
+	json_object_object_add(o, "description",
+			       pj_string_json(text.to_string, text.to_string_size));
+	json_object_object_add(o, "debug",
+			       pj_string_json(debug.debug_string,
+					      debug.debug_string_size));
+	json_object_object_add(o, "attributes",
+			       pj_values_json(attributes.attributes,
+					      attributes.num_attributes));
+	json_object_object_add(o, "default_memory",
+			       device->default_memory < 0
+				       ? NULL
+				       : json_object_new_int(device->default_memory));
+	json_object_object_add(o, "memories", memories);
+	return o;
 }
 
-static int add_memories(struct pj_device *d, const struct pj_plugin *plugin,
-			struct pf_err *err)
+static void find_memories(struct pj_device *d, const struct pj_plugin *plugin)
 {
 	PJ_ARGS(Device_AddressableMemories, list, .device = d->handle);
 	PJ_ARGS(Device_DefaultMemory, first, .device = d->handle);
 
 	if (PJ_CALL(plugin, NULL, Device_AddressableMemories, &list) < 0)
-		return 0;
+		return;
 	(void)PJ_CALL(plugin, NULL, Device_DefaultMemory, &first);
-	d->memories = calloc(list.num_memories + 1, sizeof(*d->memories));
-	if (!d->memories)
-		return pf_err_set(err, -ENOMEM, "no memory to describe a device");
-	for (size_t i = 0; i < list.num_memories; i++) {
-		int r = memory_init(&d->memories[i], plugin, list.memories[i], err);
-
-		if (r < 0)
-			return r;
-		d->n_memories++;
+	d->memories = list.memories;
+	d->n_memories = list.num_memories;
+	for (size_t i = 0; i < list.num_memories; i++)
 		if (list.memories[i] == first.memory)
 			d->default_memory = (int)i;
-	}
-	return 0;
 }
 
-static void device_release(struct pj_device *device)
-{
-	for (size_t i = 0; i < device->n_memories; i++)
-		memory_release(&device->memories[i]);
-	free(device->memories);
-	free(device->kind);
-	free(device->description);
-	free(device->debug);
-	json_object_put(device->attributes);
-	*device = (struct pj_device){ 0 };
-}
-
-/*
- * Describe the device HANDLE in *RET; device_release.
- * Fails if the plugin does not even give the device's id, and with -ENOMEM.
- * PJRT: PJRT_Device_*, PJRT_DeviceDescription_*.
- */
+/* Fill *RET for the device HANDLE.  Fails if the plugin does not even give the device's id. */
 static int device_init(struct pj_device *ret, const struct pj_plugin *plugin,
 		       struct PJRT_Device *handle, struct pf_err *err)
 {
 	PJ_ARGS(Device_GetDescription, of, .device = handle);
 	PJ_ARGS(Device_IsAddressable, addressable, .device = handle);
-	PJ_ARGS(Device_LocalHardwareId, local, .device = handle, .local_hardware_id = -1);
+	PJ_ARGS(DeviceDescription_Id, id);
 	int r = PJ_CALL(plugin, err, Device_GetDescription, &of);
 
-	*ret = (struct pj_device){ .handle = handle,
-				   .local_hardware_id = -1,
-				   .default_memory = -1 };
+	id.device_description = of.device_description;
 	if (r == 0)
-		r = describe(ret, plugin, of.device_description, err);
+		r = PJ_CALL(plugin, err, DeviceDescription_Id, &id);
 	if (r == 0)
 		r = PJ_CALL(plugin, err, Device_IsAddressable, &addressable);
-	if (r == 0)
-		ret->addressable = addressable.is_addressable;
-	if (r == 0 && ret->addressable) {
-		(void)PJ_CALL(plugin, NULL, Device_LocalHardwareId, &local);
-		ret->local_hardware_id = local.local_hardware_id;
-		r = add_memories(ret, plugin, err);
-	}
-	if (r < 0)
-		device_release(ret);
+	*ret = (struct pj_device){ .handle = handle,
+				   .description = of.device_description,
+				   .id = id.id,
+				   .addressable = addressable.is_addressable,
+				   .default_memory = -1 };
+	if (r == 0 && ret->addressable)
+		find_memories(ret, plugin);
 	return r;
 }
 
@@ -448,8 +418,6 @@ void pj_client_free(struct pj_client *client)
 	args.client = client->handle;
 	if (client->handle)
 		(void)PJ_CALL(client->plugin, NULL, Client_Destroy, &args);
-	for (size_t i = 0; i < client->n_devices; i++)
-		device_release(&client->devices[i]);
 	free(client->devices);
 	free(client->platform);
 	free(client->platform_version);

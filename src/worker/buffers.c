@@ -19,7 +19,7 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 	if (memory >= ret->device->n_memories)
 		return pf_err_set(err, -EPROTO, "device %u has no memory %u", device,
 				  memory);
-	ret->memory = &ret->device->memories[memory];
+	ret->memory = ret->device->memories[memory];
 	return 0;
 }
 

@@ -9,8 +9,6 @@ struct json_object *pf_describe_failure(const struct pf_err *err)
 {
 	struct json_object *object = json_object_new_object();
 
-	if (!object)
-		return NULL;
 	json_object_object_add(object, "ok", json_object_new_boolean(false));
 	pf_json_add_int(object, "errno", err->code);
 	pf_json_add_string(object, "error", err->text);
@@ -21,50 +19,7 @@ struct json_object *pf_describe_unavailable(const struct pf_err *err)
 {
 	struct json_object *object = json_object_new_object();
 
-	if (object)
-		pf_json_add_string(object, "unavailable", err->text);
-	return object;
-}
-
-static struct json_object *describe_memory(const struct pj_memory *memory)
-{
-	struct json_object *object = json_object_new_object();
-
-	if (!object)
-		return NULL;
-	pf_json_add_int(object, "id", memory->id);
-	pf_json_add_string(object, "kind", memory->kind);
-	pf_json_add_int(object, "kind_id", memory->kind_id);
-	pf_json_add_string(object, "description", memory->description);
-	return object;
-}
-
-static struct json_object *describe_device(const struct pj_device *device)
-{
-	struct json_object *object = json_object_new_object();
-	struct json_object *memories = json_object_new_array();
-
-	if (!object || !memories) {
-		json_object_put(object);
-		json_object_put(memories);
-		return NULL;
-	}
-	pf_json_add_int(object, "id", device->id);
-	pf_json_add_string(object, "kind", device->kind);
-	pf_json_add_int(object, "local_hardware_id", device->local_hardware_id);
-	pf_json_add_int(object, "process_index", device->process_index);
-	json_object_object_add(object, "addressable",
-			       json_object_new_boolean(device->addressable));
-	pf_json_add_string(object, "description", device->description);
-	pf_json_add_string(object, "debug", device->debug);
-	json_object_object_add(object, "attributes", json_object_get(device->attributes));
-	json_object_object_add(object, "default_memory",
-			       device->default_memory < 0
-				       ? NULL
-				       : json_object_new_int(device->default_memory));
-	for (size_t i = 0; i < device->n_memories; i++)
-		json_object_array_add(memories, describe_memory(&device->memories[i]));
-	json_object_object_add(object, "memories", memories);
+	pf_json_add_string(object, "unavailable", err->text);
 	return object;
 }
 
@@ -89,12 +44,6 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	struct json_object *attributes = NULL, *details;
 	int major, minor;
 
-	if (!object || !version || !devices) {
-		json_object_put(object);
-		json_object_put(version);
-		json_object_put(devices);
-		return NULL;
-	}
 	pj_plugin_version(client->plugin, &major, &minor);
 	json_object_array_add(version, json_object_new_int(major));
 	json_object_array_add(version, json_object_new_int(minor));
@@ -111,7 +60,8 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	json_object_object_add(object, "extension_details", details);
 	json_object_object_add(object, "functions", pj_plugin_functions(client->plugin));
 	for (size_t i = 0; i < client->n_devices; i++)
-		json_object_array_add(devices, describe_device(&client->devices[i]));
+		json_object_array_add(devices, pj_device_json(client->plugin,
+							      &client->devices[i]));
 	json_object_object_add(object, "devices", devices);
 	return object;
 }
@@ -149,8 +99,6 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	struct json_object *object = json_object_new_object();
 	struct pf_err err = PF_ERR_INIT;
 
-	if (!object)
-		return NULL;
 	add_fact(object, "name", pj_executable_name, executable);
 	pf_json_add_int(object, "num_replicas", (int64_t)executable->num_replicas);
 	pf_json_add_int(object, "num_partitions", (int64_t)executable->num_partitions);

@@ -337,12 +337,13 @@ static struct pf_object *result_object(struct execution *x, size_t i, struct pf_
 	struct PJRT_Buffer **buffer = &run_at(x, x->good - 1)->results[i];
 	struct pf_object with = { .kind = PF_OBJECT_BUFFER, .plugin = x->worker->plugin };
 	struct pf_object *object;
+	struct pf_shape shape;
 
 	if (known) {
 		with.dtype = known[i % x->q->n_outs].dtype;
 		with.len = known[i % x->q->n_outs].len;
-	} else if (pj_buffer_type(with.plugin, *buffer, &with.dtype, &with.len, err) <
-		   0) {
+	} else if (pj_buffer_type(with.plugin, *buffer, &with.dtype, &shape, &with.len,
+				  err) < 0) {
 		pf_err_wrap(err, err->code, "result %zu", i);
 		return NULL;
 	}

@@ -43,7 +43,7 @@ static bool nth_place(const struct pj_client *client, size_t i, struct pj_place 
 
 		if (i <= device->n_memories) {
 			*ret = (struct pj_place){ device,
-						  i ? &device->memories[i - 1] : NULL };
+						  i ? device->memories[i - 1] : NULL };
 			return true;
 		}
 		i -= device->n_memories + 1;
@@ -95,10 +95,11 @@ static void check_holds(const struct fixture *f, struct PJRT_Buffer *buffer, int
 {
 	struct pf_err err = PF_ERR_INIT;
 	char *back = calloc(1, len + 1);
+	struct pf_shape shape;
 	enum pf_dtype type;
 	uint64_t has;
 
-	ck_assert_int_eq(pj_buffer_type(f->plugin, buffer, &type, &has, &err), 0);
+	ck_assert_int_eq(pj_buffer_type(f->plugin, buffer, &type, &shape, &has, &err), 0);
 	ck_assert_int_eq((int)type, dtype);
 	ck_assert_uint_eq(has, len);
 	ck_assert_msg(pj_buffer_read(f->plugin, buffer, type, back, len, &err) == 0, "%s",
@@ -115,8 +116,7 @@ static bool lies_in(const struct fixture *f, struct PJRT_Buffer *buffer,
 
 	ck_assert_int_eq(PJ_CALL(f->plugin, NULL, Buffer_Memory, &memory), 0);
 	return memory.memory ==
-	       (place->memory ? place->memory->handle
-			      : device->memories[device->default_memory].handle);
+	       (place->memory ? place->memory : device->memories[device->default_memory]);
 }
 
 /* From each memory to each; the copy outlives its source. */
@@ -389,7 +389,7 @@ START_TEST(missing_functions_are_named)
 	const struct pj_device *device = &f.client->devices[0];
 	const struct pj_place place = { device, NULL };
 	size_t pinned = device->default_memory ? 0 : 1;
-	const struct pj_place named = { device, &device->memories[pinned] };
+	const struct pj_place named = { device, device->memories[pinned] };
 	struct PJRT_Buffer *source =
 		upload(&f, &place, bytes, SOME, PF_DTYPE_U8, &three_by_five);
 	struct PJRT_Buffer *made = NULL;
