@@ -42,7 +42,8 @@ struct pf_plugin_log {
 	bool quiet;       /* the daemon's log gets no line; set before any is added */
 	/* Only the thread that adds uses these. */
 	struct pf_buf line;   /* the last one, which has no newline yet */
-	struct pf_buf early;  /* lines that wait until the daemon serves */
+	uint64_t passed_on;   /* where in lines the daemon's log continues */
+	uint64_t n_passed_on; /* lines before that */
 	int64_t period_began; /* CLOCK_MONOTONIC, ms; 0: none has begun */
 	unsigned n_written;   /* to the daemon's log, in this period */
 	uint64_t n_skipped;   /* lines that the daemon's log did not get */

@@ -12,10 +12,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
 
-enum {
-	EARLY_BYTES = 16 << 10, /* of lines that wait until the daemon serves */
-	EARLY_MS = 100,         /* between the monitor's checks whether it does */
-};
+enum { EARLY_MS = 100 /* between the monitor's checks whether the daemon serves */ };
 
 int pf_plugin_log_init(struct pf_plugin_log *log, const char *name)
 {
@@ -32,7 +29,6 @@ void pf_plugin_log_release(struct pf_plugin_log *log)
 		return;
 	pf_lines_release(&log->lines);
 	pf_buf_release(&log->line);
-	pf_buf_release(&log->early);
 	pthread_mutex_destroy(&log->lock);
 	log->name = NULL;
 }
@@ -60,6 +56,8 @@ static enum pf_log_level level_of(const char *line, size_t len)
  * the daemon's standard error. */
 static void write_line(struct pf_plugin_log *log, const char *line, size_t len)
 {
+	if (!len)
+		return;
 	if (log->n_written >= PF_PLUGIN_LOG_BURST || pf_log_would_block()) {
 		log->n_skipped++;
 		return;
@@ -93,55 +91,40 @@ static void begin_period(struct pf_plugin_log *log)
 	log->n_written = 0;
 }
 
-static void write_early(struct pf_plugin_log *log)
+/* Does the daemon's log lack lines?  Only the thread that adds lines changes their list, so it may
+ * read it without the lock. */
+static bool lags(const struct pf_plugin_log *log)
 {
-	const char *at = log->early.data, *end;
-
-	while (log->early.len && at < log->early.data + log->early.len) {
-		end = memchr(at, '\n', (size_t)(log->early.data + log->early.len - at));
-		write_line(log, at, (size_t)(end - at));
-		at = end + 1;
-	}
-	pf_buf_release(&log->early);
+	return !log->quiet && (log->n_passed_on < log->lines.count || log->n_skipped);
 }
 
-/* Write LINE to the daemon's log, or keep it until the daemon serves. */
-static void pass_on(struct pf_plugin_log *log, const char *line, size_t len)
+void pf_plugin_log_tick(struct pf_plugin_log *log)
 {
-	if (log->quiet || !len)
+	const char *line;
+	size_t len;
+
+	if (!lags(log) || !pf_log_serves())
 		return;
-	if (pf_log_serves()) {
-		begin_period(log);
-		write_early(log);
-		write_line(log, line, len);
-	} else if (log->early.len + len < EARLY_BYTES) {
-		pf_buf_append(&log->early, line, len);
-		pf_buf_puts(&log->early, "\n");
-		if (log->early.failed)
-			pf_buf_release(&log->early);
-	} else {
-		log->n_skipped++;
+	begin_period(log);
+	while ((line = pf_lines_next(&log->lines, &log->passed_on, &len))) {
+		write_line(log, line, len - 1);
+		log->n_passed_on++;
 	}
+	/* The log dropped the others. */
+	log->n_skipped += log->lines.count - log->n_passed_on;
+	log->n_passed_on = log->lines.count;
 }
 
 int pf_plugin_log_due_ms(const struct pf_plugin_log *log)
 {
 	int64_t left;
 
-	if (!log->early.len && !log->n_skipped)
+	if (!lags(log))
 		return -1;
-	if (!pf_log_serves() || log->early.len)
+	if (!pf_log_serves() || log->n_passed_on < log->lines.count)
 		return EARLY_MS;
 	left = log->period_began + PF_PLUGIN_LOG_PERIOD_MS - pf_now_ms();
 	return left > 0 ? (int)left + 1 : 1;
-}
-
-void pf_plugin_log_tick(struct pf_plugin_log *log)
-{
-	if (log->quiet || !pf_log_serves() || (!log->early.len && !log->n_skipped))
-		return;
-	begin_period(log);
-	write_early(log);
 }
 
 /* --- adding ------------------------------------------------------------------------- */
@@ -154,7 +137,6 @@ static void end_line(struct pf_plugin_log *log)
 	for (size_t i = 0; i < line->len; i++)
 		if (iscntrl((unsigned char)line->data[i]) && line->data[i] != '\t')
 			line->data[i] = ' ';
-	pass_on(log, line->data, line->len);
 	pf_buf_puts(line, "\n");
 	pf_lock(&log->lock);
 	if (!line->failed)
@@ -164,6 +146,7 @@ static void end_line(struct pf_plugin_log *log)
 	pf_unlock(&log->lock);
 	line->len = 0;
 	line->failed = false; /* if no memory is left, that line is lost, and no other */
+	pf_plugin_log_tick(log);
 }
 
 static void notify(struct pf_plugin_log *log)
@@ -203,11 +186,9 @@ void pf_plugin_log_end(struct pf_plugin_log *log)
 		end_line(log);
 		notify(log);
 	}
-	if (!log->quiet && pf_log_serves()) {
-		begin_period(log);
-		write_early(log);
+	pf_plugin_log_tick(log);
+	if (pf_log_serves())
 		write_skipped(log);
-	}
 }
 
 /* --- why a worker died -------------------------------------------------------------- */
