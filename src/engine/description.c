@@ -88,55 +88,58 @@ static int failure(struct json_object *json, struct pf_err *err)
 			  *why ? why : "the worker failed to start and did not say why");
 }
 
+/* Read the description in D->json. */
+static int parse(struct pf_description *d, struct pf_err *err)
+{
+	struct json_object *version, *devices;
+
+	if (!json_object_is_type(d->json, json_type_object))
+		return pf_err_set(err, -EPROTO,
+				  "the worker's answer is not a JSON object");
+	if (!bool_of(d->json, "ok"))
+		return failure(d->json, err);
+	version = typed(d->json, "api_version", json_type_array);
+	devices = typed(d->json, "devices", json_type_array);
+	if (!version || json_object_array_length(version) != 2 || !devices ||
+	    json_object_array_length(devices) > MAX_DEVICES)
+		return pf_err_set(err, -EPROTO,
+				  "the worker's description lacks a version or devices");
+	d->api_major = json_object_get_int(json_object_array_get_idx(version, 0));
+	d->api_minor = json_object_get_int(json_object_array_get_idx(version, 1));
+	d->platform = pf_json_get_string(d->json, "platform");
+	d->platform_version = pf_json_get_string(d->json, "platform_version");
+	d->attributes = typed(d->json, "attributes", json_type_object);
+	d->extensions = typed(d->json, "extensions", json_type_array);
+	d->devices = calloc(json_object_array_length(devices) + 1, sizeof(*d->devices));
+	if (!d->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for a plugin's description");
+	while (d->n_devices < json_object_array_length(devices)) {
+		unsigned i = d->n_devices++;
+		int r = parse_device(json_object_array_get_idx(devices, i),
+				     &d->devices[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 int pf_description_parse(const char *text, size_t len, struct pf_description *ret,
 			 struct pf_err *err)
 {
 	struct json_tokener *tok = json_tokener_new();
 	struct pf_description d = { 0 };
-	struct json_object *version, *devices;
-	int r = -EPROTO;
+	int r;
 
 	if (!tok)
 		return pf_err_set(err, -ENOMEM, "no memory for a plugin's description");
 	d.json = json_tokener_parse_ex(tok, text, (int)len);
 	json_tokener_free(tok);
-	if (!json_object_is_type(d.json, json_type_object)) {
-		pf_err_set(err, r, "the worker's answer is not a JSON object");
-		goto fail;
-	}
-	if (!bool_of(d.json, "ok")) {
-		r = failure(d.json, err);
-		goto fail;
-	}
-	version = typed(d.json, "api_version", json_type_array);
-	devices = typed(d.json, "devices", json_type_array);
-	if (!version || json_object_array_length(version) != 2 || !devices ||
-	    json_object_array_length(devices) > MAX_DEVICES) {
-		pf_err_set(err, r, "the worker's description lacks a version or devices");
-		goto fail;
-	}
-	d.api_major = json_object_get_int(json_object_array_get_idx(version, 0));
-	d.api_minor = json_object_get_int(json_object_array_get_idx(version, 1));
-	d.platform = pf_json_get_string(d.json, "platform");
-	d.platform_version = pf_json_get_string(d.json, "platform_version");
-	d.attributes = typed(d.json, "attributes", json_type_object);
-	d.extensions = typed(d.json, "extensions", json_type_array);
-	d.devices = calloc(json_object_array_length(devices) + 1, sizeof(*d.devices));
-	if (!d.devices) {
-		r = pf_err_set(err, -ENOMEM, "no memory for a plugin's description");
-		goto fail;
-	}
-	for (size_t i = 0; i < json_object_array_length(devices); i++) {
-		d.n_devices = (unsigned)i + 1;
-		r = parse_device(json_object_array_get_idx(devices, i), &d.devices[i],
-				 err);
-		if (r < 0)
-			goto fail;
-	}
-	*ret = d;
-	return 0;
-fail:
-	pf_description_release(&d);
+	r = parse(&d, err);
+	if (r < 0)
+		pf_description_release(&d);
+	else
+		*ret = d;
 	return r;
 }
 

@@ -14,10 +14,7 @@ enum state { WAITING, ANSWERED, GIVEN_UP };
 /* Shared by the thread that waits and the one that answers. */
 struct shared {
 	struct pf_call call;
-	struct pf_instance *instance; /* owned reference */
-	void (*drop)(void *kept);
-	void *kept;
-	_Atomic unsigned *n_given_up;
+	struct pf_sync_call of; /* a copy, with a reference to the instance */
 	enum pf_op op;
 	uint64_t id;
 	sem_t answered;
@@ -31,9 +28,9 @@ struct shared {
 
 static void shared_free(struct shared *s)
 {
-	if (s->drop)
-		s->drop(s->kept);
-	pf_instance_unref(s->instance);
+	if (s->of.drop)
+		s->of.drop(s->of.kept);
+	pf_instance_unref(s->of.instance);
 	sem_destroy(&s->answered);
 	free(s);
 }
@@ -46,19 +43,19 @@ static void free_answer(struct shared *s, const void *reply)
 
 	switch (s->op) {
 	case PF_OP_COMPILE:
-		pf_instance_free_block(s->instance, compiled->info_off);
+		pf_instance_free_block(s->of.instance, compiled->info_off);
 		if (compiled->hlo_off != PF_NO_OFFSET)
-			pf_instance_free_block(s->instance, compiled->hlo_off);
-		pf_instance_free_id(s->instance, PF_OP_EXECUTABLE_FREE, s->id);
+			pf_instance_free_block(s->of.instance, compiled->hlo_off);
+		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->id);
 		break;
 	case PF_OP_LOAD:
-		pf_instance_free_id(s->instance, PF_OP_EXECUTABLE_FREE, s->id);
+		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->id);
 		break;
 	case PF_OP_BUFFER_READ:
 	case PF_OP_MEMORY_STATS:
 	case PF_OP_OPTIMIZED:
 	case PF_OP_SERIALIZE:
-		pf_instance_free_block(s->instance, block->off);
+		pf_instance_free_block(s->of.instance, block->off);
 		break;
 	default:
 		break;
@@ -81,8 +78,8 @@ static void answered(struct pf_call *call, int code, const struct pf_err *err,
 		sem_post(&s->answered);
 		return;
 	}
-	if (s->n_given_up)
-		atomic_fetch_sub(s->n_given_up, 1);
+	if (s->of.n_given_up)
+		atomic_fetch_sub(s->of.n_given_up, 1);
 	if (code == 0)
 		free_answer(s, reply);
 	shared_free(s);
@@ -101,10 +98,8 @@ static struct shared *shared_new(const struct pf_sync_call *c, size_t reply_min)
 	s->call.done = answered;
 	s->call.reply_min = reply_min;
 	s->room = room;
-	s->instance = pf_instance_ref(c->instance);
-	s->kept = c->kept;
-	s->drop = c->drop;
-	s->n_given_up = c->n_given_up;
+	s->of = *c;
+	pf_instance_ref(c->instance);
 	s->op = (enum pf_op)request->head.op;
 	s->id = request->id;
 	return s;
@@ -115,12 +110,12 @@ static bool give_up(struct shared *s)
 {
 	enum state waiting = WAITING;
 
-	if (s->n_given_up)
-		atomic_fetch_add(s->n_given_up, 1);
+	if (s->of.n_given_up)
+		atomic_fetch_add(s->of.n_given_up, 1);
 	if (atomic_compare_exchange_strong(&s->state, &waiting, GIVEN_UP))
 		return true;
-	if (s->n_given_up)
-		atomic_fetch_sub(s->n_given_up, 1);
+	if (s->of.n_given_up)
+		atomic_fetch_sub(s->of.n_given_up, 1);
 	return false;
 }
 

@@ -286,8 +286,8 @@ static void *background(void *arg)
 			pthread_cond_wait(&h->work, &h->lock);
 			still = 0;
 			tick = pf_time_in(CLOCK_MONOTONIC, TICK_MS);
-		} else if (pthread_cond_timedwait(&h->work, &h->lock, &tick) ==
-			   ETIMEDOUT) {
+		} else if (pthread_cond_clockwait(&h->work, &h->lock, CLOCK_MONOTONIC,
+						  &tick) == ETIMEDOUT) {
 			still = h->changes == changes ? still + 1 : 0;
 			changes = h->changes;
 			if (still < IDLE_TICKS)
@@ -324,14 +324,10 @@ static int init_part(struct pf_heap_part *p, uint64_t start, uint64_t size,
 
 static int start_background(struct pf_heap *h, struct pf_err *err)
 {
-	pthread_condattr_t attr;
 	int r;
 
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->work, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&h->work, NULL);
 	r = pthread_create(&h->thread, NULL, background, h);
 	if (r)
 		return pf_err_set(err, -r, "start a thread: %s", strerror(r));
