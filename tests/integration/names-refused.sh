@@ -57,6 +57,13 @@ END
 bounded cp c.csv "$b/c.txt"
 equal "c" "$(bounded jq -c .shape "$b/c.json")" '[3]'
 bounded rm "$b/c.txt"
+# neither a scratch file nor a directory of that stem is such a buffer
+fails_with 'Invalid argument' touch "$b/kept.npz"
+bounded touch "$b/kept" "$b/kept.part"
+bounded rm "$b/kept"
+bounded mkdir "$b/kept"
+why "$b/kept" | grep -q 'npz files are not read'
+bounded rm -r "$b/kept" "$b/kept.part"
 # scratch names stay
 for name in x.npy.part .x.npy.swp x.npy~ x.csv.bak; do
 	bounded cp "$data/x.npy" "$b/$name"
@@ -91,7 +98,7 @@ fails_with 'Operation not supported' mv "$b/x.npy" "$b/y.txt"
 why "$b/y" | grep -q 'does not convert'
 head -c 100 "$data/x.npy" | bounded tee "$b/part" >/dev/null
 fails_with 'subdirectory of itself' mv "$b/part" "$b/z.npy"
-why "$b/z" | grep -q 'no whole .npy header'
+why "$b/z" | grep -q '100 bytes are not a whole .npy header'
 head -c 140 "$data/x.npy" | bounded tee "$b/part" >/dev/null
 fails_with 'subdirectory of itself' mv "$b/part" "$b/z.npy"
 why "$b/z" | grep -q 'takes 24 bytes of data, 12 came'

@@ -210,51 +210,49 @@ static size_t refused_stem_length(const char *name)
 	return dot && dot > name ? (size_t)(dot - name) : strlen(name);
 }
 
-/* NAME was made: the last refusal of its stem is obsolete. */
-static void forget(struct pf_node *dir, const char *name)
+static struct pf_node *refusal_new(struct pf_node *dir, const char *name, size_t len,
+				   const struct pf_cred *cred, const struct pf_err *err)
 {
-	struct pf_node **slot = find(fs_of(dir), dir, name, refused_stem_length(name));
+	struct refusal *r = calloc(1, sizeof(*r));
+	struct pf_node *node = NULL;
 
-	if (slot)
-		pf_node_unref(pf_steal(slot));
-}
-
-static void remember(struct pf_node *dir, const char *name, const struct pf_cred *cred,
-		     const struct pf_err *err)
-{
-	struct pf_fs *fs = fs_of(dir);
-	size_t len = refused_stem_length(name);
-	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *buffer = buffers_find_stem(dir, name, len);
-	struct pf_node **slot = find(fs, dir, name, len);
-	struct refusal *r;
-
-	if (buffer) /* its .json is about the buffer */
-		return;
-	if (!slot)
-		slot = &fs->refusals[fs->next_refusal++ % FILES_REFUSALS];
-	pf_node_unref(pf_steal(slot));
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return;
-	r->dir = dir->ino;
-	memcpy(r->stem, name, len);
-	memcpy(r->text, err->text, sizeof(r->text));
-	*slot = pf_node_new(dir->tree, &kind_refusal, r, (mode_t)-1, cred);
-	if (!*slot)
+	if (r) {
+		r->dir = dir->ino;
+		memcpy(r->stem, name, len);
+		memcpy(r->text, err->text, sizeof(r->text));
+		node = pf_node_new(dir->tree, &kind_refusal, r, (mode_t)-1, cred);
+	}
+	if (!node)
 		free(r);
+	return node;
 }
 
 int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
 		  int r, const struct pf_err *err)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *buffer = NULL;
+	size_t len = refused_stem_length(name);
+	struct pf_fs *fs = fs_of(dir);
+	struct pf_node **slot;
+
+	if (r < 0 && r != -EINVAL && r != -EEXIST && r != -EOPNOTSUPP)
+		return r;
 	/* A refused write to NAME.json is not kept: that file is about a buffer. */
 	if (strlen(name) > PF_NAME_MAX || pf_format_of(name, NULL) == PF_FORMAT_JSON)
 		return r;
-	if (r == 0)
-		forget(dir, name);
-	else if (r == -EINVAL || r == -EEXIST || r == -EOPNOTSUPP)
-		remember(dir, name, cred, err);
+	slot = find(fs, dir, name, len);
+	if (r == 0 && !slot)
+		return 0;
+	/* The .json of a buffer is about the buffer. */
+	buffer = buffers_find_stem(dir, name, len);
+	if (buffer && slot)
+		pf_node_unref(pf_steal(slot));
+	if (buffer || r == 0)
+		return r;
+	if (!slot)
+		slot = &fs->refusals[fs->next_refusal++ % FILES_REFUSALS];
+	pf_node_unref(*slot);
+	*slot = refusal_new(dir, name, len, cred, err);
 	return r;
 }
 
