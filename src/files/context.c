@@ -51,12 +51,11 @@ static void no_device(const struct pf_fs *fs, const char *name, size_t len,
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	unsigned n = fs->n_devices;
 
-	for (unsigned i = 0; i < n && i < SHOWN; i++)
-		pf_buf_printf(&list, "%s%s",
-			      i == 0       ? ""
-			      : i + 1 == n ? " and "
-					   : ", ",
-			      fs->devices[i].name);
+	for (unsigned i = 0; i < n && i < SHOWN; i++) {
+		const char *before = i + 1 == n ? " and " : ", ";
+
+		pf_buf_printf(&list, "%s%s", i ? before : "", fs->devices[i].name);
+	}
 	if (n > SHOWN)
 		pf_buf_printf(&list, " and %u more in devices/", n - SHOWN);
 	pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",

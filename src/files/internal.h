@@ -33,7 +33,6 @@ struct deferred_frees {
 		race_until;    /* CLOCK_MONOTONIC, ms: open(2) may meet dead inodes */
 	struct pf_timer timer; /* for the oldest: armed as long as there is one */
 	/* Under the name lock: */
-	bool stopped;
 	struct buffer_inode *first, *last; /* one reference each; the oldest first */
 	uint64_t bytes;
 };

@@ -72,31 +72,45 @@ static struct pf_node *directory_new(struct build *b)
 	return node;
 }
 
-/* The directory called NAME in DIR, which is made if it does not exist, with a reference. */
-static int enter(struct build *b, struct pf_node *dir, const char *name,
-		 struct pf_node **ret, struct pf_err *err)
+/* May a new file or directory of B be called NAME? */
+static int check_new(struct build *b, const char *name, struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *file = NULL;
 	int r = pf_name_check(name, err);
 
 	if (r == 0)
 		r = buffers_check_stem(name, strlen(name), err);
+	if (r == 0 && ++b->nodes > MAX_NODES)
+		r = pf_err_set(err, -E2BIG, "more than %u files and directories",
+			       MAX_NODES);
+	return r;
+}
+
+/* The directory whose name is the LEN bytes at PATH in DIR, which is made if it does not exist,
+ * with a reference. */
+static int enter(struct build *b, struct pf_node *dir, const char *path, size_t len,
+		 struct pf_node **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *file = NULL;
+	char name[PF_NAME_MAX + 1];
+	int r;
+
+	if (len > PF_NAME_MAX)
+		return pf_err_set(err, -ENAMETOOLONG,
+				  "a part of it has more than %d bytes", PF_NAME_MAX);
+	*ret = buffers_find_directory(dir, path, len);
+	if (*ret)
+		return 0;
+	snprintf(name, sizeof(name), "%.*s", (int)len, path);
+	r = check_new(b, name, err);
 	if (r < 0)
 		return r;
-	*ret = pf_dir_lookup(dir, name);
-	if (*ret && buffers_is_directory(*ret))
-		return 0;
-	pf_node_unref(pf_steal(ret));
-	file = buffers_find_stem(dir, name, strlen(name));
+	file = buffers_find_stem(dir, name, len);
 	if (file)
 		return pf_err_set(err, -EINVAL,
 				  "%s is both a tensor and a directory of tensors", name);
 	r = pf_dir_room(dir, NULL, err);
 	if (r < 0)
 		return r;
-	if (++b->nodes > MAX_NODES)
-		return pf_err_set(err, -E2BIG, "more than %u files and directories",
-				  MAX_NODES);
 	*ret = directory_new(b);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a directory");
@@ -110,10 +124,8 @@ static int put(struct build *b, struct pf_node *dir, const char *stem,
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	char name[PF_NAME_MAX + 1];
-	int r = pf_name_check(stem, err);
+	int r = check_new(b, stem, err);
 
-	if (r == 0)
-		r = buffers_check_stem(stem, strlen(stem), err);
 	if (r < 0)
 		return r;
 	if (snprintf(name, sizeof(name), "%s.npy", stem) >= (int)sizeof(name))
@@ -124,9 +136,6 @@ static int put(struct build *b, struct pf_node *dir, const char *stem,
 	if (node)
 		return pf_err_set(err, -EINVAL,
 				  "it is both a tensor and a directory of tensors");
-	if (++b->nodes > MAX_NODES)
-		return pf_err_set(err, -E2BIG, "more than %u files and directories",
-				  MAX_NODES);
 	buffer = pf_buffer_of_value(&b->device->location, value, b->made_by);
 	if (buffer)
 		node = inode_new(dir->tree, b->file->kind, buffer, PF_FORMAT_NPY,
@@ -149,15 +158,8 @@ static int add(struct build *b, const char *path, struct pf_value *value,
 		return pf_err_set(err, -ENAMETOOLONG, "it is longer than a path can be");
 	while ((slash = strchr(path, '/'))) {
 		struct pf_node *next = NULL;
-		char name[PF_NAME_MAX + 1];
-		int r;
+		int r = enter(b, dir, path, (size_t)(slash - path), &next, err);
 
-		if (slash - path > PF_NAME_MAX)
-			return pf_err_set(err, -ENAMETOOLONG,
-					  "a part of it has more than %d bytes",
-					  PF_NAME_MAX);
-		snprintf(name, sizeof(name), "%.*s", (int)(slash - path), path);
-		r = enter(b, dir, name, &next, err);
 		if (r < 0) {
 			pf_node_unref(next);
 			return r;
@@ -299,32 +301,23 @@ int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
 }
 
-void checkpoint_follow_file(struct pf_node *file)
+void checkpoint_follow(struct pf_node *node)
 {
-	struct pf_node *dir;
+	bool is_dir = buffers_is_directory(node);
+	struct pf_node *other;
 	struct pf_attr attr;
 
-	if (!atomic_load(&view_of(file)->inode->directory))
+	if (!is_dir && !atomic_load(&view_of(node)->inode->directory))
 		return;
-	pf_tree_lock_names(file->tree);
-	dir = atomic_load(&view_of(file)->inode->directory);
-	pf_node_attr(file, &attr);
-	if (dir)
-		pf_node_follow(dir, &attr, directory_mode(attr.mode & 0666));
-	pf_tree_unlock_names(file->tree);
-}
-
-void checkpoint_follow_directory(struct pf_node *dir)
-{
-	struct pf_node *file;
-	struct pf_attr attr;
-
-	pf_tree_lock_names(dir->tree);
-	file = dir_of(dir)->file;
-	pf_node_attr(dir, &attr);
-	if (file)
-		pf_node_follow(file, &attr, attr.mode & 0666);
-	pf_tree_unlock_names(dir->tree);
+	pf_tree_lock_names(node->tree);
+	other = is_dir ? dir_of(node)->file
+		       : atomic_load(&view_of(node)->inode->directory);
+	pf_node_attr(node, &attr);
+	attr.mode &= 0666;
+	if (other)
+		pf_node_follow(other, &attr,
+			       is_dir ? attr.mode : directory_mode(attr.mode));
+	pf_tree_unlock_names(node->tree);
 }
 
 void checkpoint_gone(struct pf_node *dir)
@@ -476,15 +469,6 @@ static void *commit_run(void *arg)
 	return NULL;
 }
 
-static void commit_refuse(struct commit *c)
-{
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_err_set(&err, -EAGAIN, "no thread could be started: write it again");
-
-	pf_buffer_refuse(c->buffer, &err);
-	commit_end(c, r, &err);
-}
-
 static void settle(struct commit *c)
 {
 	struct pf_instance *instance = pf_worker_instance(c->value->worker, NULL);
@@ -514,16 +498,22 @@ static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *repl
 /* Run C; SLOW: on a thread of its own; NEVER_HERE: refuse it if no thread can be created. */
 static void commit_begin(struct commit *c, bool slow, bool never_here)
 {
-	if (!slow || !files_on_thread(commit_run, c)) {
-		bool waits = c->reply != NULL;
+	bool waits = c->reply != NULL;
+	struct pf_err err = PF_ERR_INIT;
 
-		if (never_here)
-			commit_refuse(c);
-		else
-			commit_run(c);
-		if (waits && c->value && !atomic_load(&c->ended))
-			settle(c);
+	if (slow && files_on_thread(commit_run, c)) {
+		commit_unref(c);
+		return;
 	}
+	if (never_here) {
+		pf_err_set(&err, -EAGAIN, "no thread could be started: write it again");
+		pf_buffer_refuse(c->buffer, &err);
+		commit_end(c, -EAGAIN, &err);
+	} else {
+		commit_run(c);
+	}
+	if (waits && c->value && !atomic_load(&c->ended))
+		settle(c);
 	commit_unref(c);
 }
 

@@ -69,8 +69,9 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int create(struct pf_node *dir, const char *name, mode_t mode,
-		  const struct pf_cred *cred, struct pf_node **ret, struct pf_err *err)
+static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
+			  const struct pf_cred *cred, struct pf_node **ret,
+			  struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -78,7 +79,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 	int r = check_name(dir, name, &format, err);
 
 	if (r < 0)
-		return r;
+		return buffers_named(dir, name, cred, r, err);
 	buffer = pf_buffer_new(&files_device_of(dir)->location, format);
 	if (buffer)
 		node = inode_new(dir->tree, &kind_buffer, buffer, format, mode, cred);
@@ -89,15 +90,7 @@ static int create(struct pf_node *dir, const char *name, mode_t mode,
 		return r;
 	files_report(node, "buffer.created");
 	*ret = pf_steal(&node);
-	return 0;
-}
-
-static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
-			  const struct pf_cred *cred, struct pf_node **ret,
-			  struct pf_err *err)
-{
-	return buffers_named(dir, name, cred, create(dir, name, mode, cred, ret, err),
-			     err);
+	return buffers_named(dir, name, cred, 0, NULL);
 }
 
 /* May a directory be called NAME? */
@@ -112,15 +105,15 @@ static int check_directory(struct pf_node *dir, const char *name, struct pf_err 
 	return r;
 }
 
-static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
-			  const struct pf_cred *cred, struct pf_node **ret,
-			  struct pf_err *err)
+static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
+			 const struct pf_cred *cred, struct pf_node **ret,
+			 struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r = check_directory(dir, name, err);
 
 	if (r < 0)
-		return r;
+		return buffers_named(dir, name, cred, r, err);
 	node = buffer_dir_new(dir->tree, dir->kind, files_device_of(dir), mode, cred);
 	if (!node)
 		return -ENOMEM;
@@ -128,14 +121,6 @@ static int make_directory(struct pf_node *dir, const char *name, mode_t mode,
 	if (r == 0)
 		*ret = pf_steal(&node);
 	return r;
-}
-
-static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
-			 const struct pf_cred *cred, struct pf_node **ret,
-			 struct pf_err *err)
-{
-	return buffers_named(dir, name, cred,
-			     make_directory(dir, name, mode, cred, ret, err), err);
 }
 
 static int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
@@ -182,7 +167,6 @@ static struct pf_node *find_target(struct pf_node *dir, const char *name)
 {
 	struct pf_node *node = pf_dir_lookup(dir, name);
 	size_t len;
-
 	enum pf_format format = pf_format_of(name, &len);
 
 	if (!node && format != PF_FORMAT_NONE)
@@ -237,24 +221,14 @@ static int keep_bytes(struct pf_node *node, struct pf_err *err)
 	return r;
 }
 
-/* Is the content of NODE a whole file of FORMAT?  If one of several tensors, *DIR is their
- * directory, for checkpoint_link. */
-static int check_content(struct pf_node *node, enum pf_format format,
-			 struct device *device, struct pf_node **dir, struct pf_err *err)
-{
-	struct pf_buffer *b = buffer_of(node);
-	int r = pf_buffer_check(b, format, err);
-
-	if (r == 0 && format == PF_FORMAT_SAFETENSORS && b->tensors != 1)
-		r = checkpoint_build(node, device, dir, err);
-	return r;
-}
-
-/* May NODE be renamed from one format to the other? */
+/* May NODE be renamed from one format to the other?  If its content is a file of several tensors,
+ * *DIR is their directory, for checkpoint_link. */
 static int check_formats(struct pf_node *node, enum pf_format to, struct device *device,
 			 struct pf_node **dir, struct pf_err *err)
 {
 	enum pf_format from = view_of(node)->format;
+	struct pf_buffer *b = buffer_of(node);
+	int r;
 
 	if (from == to)
 		return 0;
@@ -263,8 +237,12 @@ static int check_formats(struct pf_node *node, enum pf_format to, struct device 
 				  "a rename does not convert: read the %s view "
 				  "instead",
 				  pf_format_extension(to));
-	return to == PF_FORMAT_NONE ? keep_bytes(node, err)
-				    : check_content(node, to, device, dir, err);
+	if (to == PF_FORMAT_NONE)
+		return keep_bytes(node, err);
+	r = pf_buffer_check(b, to, err);
+	if (r == 0 && to == PF_FORMAT_SAFETENSORS && b->tensors != 1)
+		r = checkpoint_build(node, device, dir, err);
+	return r;
 }
 
 /* NODE has a name of FORMAT now: make an array of its bytes anew. */
@@ -462,15 +440,20 @@ int files_make_directory(const struct device *device, const char *name,
 	return r;
 }
 
+/* *OLD gets the buffer that has the name T, with a reference; -EEXIST: a directory has it. */
+static int find_old(const struct target *t, struct pf_node **old, struct pf_err *err)
+{
+	*old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	return *old ? 0 : buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+}
+
 int files_check_target_locked(struct target *t, struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_node_parent(t->dir);
 
-	if (!in)
-		return pf_err_set(err, -ENOENT, "%s: its directory is gone", t->name);
-	return old ? 0 : buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
+	return in ? find_old(t, &old, err)
+		  : pf_err_set(err, -ENOENT, "%s: its directory is gone", t->name);
 }
 
 int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
@@ -480,16 +463,13 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	char name[PF_NAME_MAX + 1];
-	int r;
+	struct pf_attr was, attr;
+	int r = find_old(t, &old, err);
 
-	old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
+	if (r < 0)
+		return r;
 	if (old && excl)
 		return pf_err_set(err, -EEXIST, "there is a buffer %s already", t->name);
-	if (!old) {
-		r = buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
-		if (r < 0)
-			return r;
-	}
 	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
 	    (int)sizeof(name))
 		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
@@ -501,8 +481,6 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 	view_of(node)->inode->numbered =
 		old ? view_of(old)->inode->numbered : t->numbered;
 	if (old) {
-		struct pf_attr was, attr;
-
 		pf_node_attr(old, &was);
 		pf_node_attr(node, &attr);
 		attr.mode = was.mode;
@@ -546,7 +524,7 @@ static const struct pf_dir_ops buffers_ops = {
 
 static const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755,
 					     .dir = &buffers_ops,
-					     .setattr = checkpoint_follow_directory,
+					     .setattr = checkpoint_follow,
 					     .free = buffer_dir_free };
 
 int files_add_buffers(struct pf_node *parent, struct device *device)

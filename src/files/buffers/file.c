@@ -30,10 +30,7 @@ struct buffer_open {
  * up to WAIT_MS for its RELEASE.
  */
 
-enum {
-	WRITERS_BITS = 16,
-	WAIT_MS = 500, /* for a RELEASE under way */
-};
+enum { WAIT_MS = 500 };
 
 /* Is NODE the view that its buffer is written in? */
 static bool writer_is_listed(struct pf_node *node)
@@ -44,28 +41,28 @@ static bool writer_is_listed(struct pf_node *node)
 	return b->format == view_of(node)->format || b->format == PF_FORMAT_NONE;
 }
 
-static int count_in(struct pf_node *node, struct pf_err *err)
+/* False: another view is open for writing. */
+static bool count_in(struct pf_node *node)
 {
 	struct buffer_inode *inode = view_of(node)->inode;
-	uint64_t count, all = ((uint64_t)1 << WRITERS_BITS) - 1;
-	uint64_t now = atomic_load(&inode->writers);
+	bool ok;
 
-	do {
-		count = now & all;
-		if (count && now >> WRITERS_BITS != node->ino)
-			return pf_err_set(err, -EBUSY,
-					  "another view of it is open for writing");
-		if (count == all)
-			return pf_err_set(err, -ENFILE, "it is open too often");
-	} while (!atomic_compare_exchange_weak(&inode->writers, &now,
-					       node->ino << WRITERS_BITS | (count + 1)));
-	pf_buffer_new_writer(buffer_of(node));
-	return 0;
+	pf_lock(&inode->buffer->lock);
+	ok = !inode->n_writers || inode->writer == node;
+	if (ok) {
+		inode->writer = node;
+		inode->n_writers++;
+	}
+	pf_unlock(&inode->buffer->lock);
+	if (ok)
+		pf_buffer_new_writer(inode->buffer);
+	return ok;
 }
 
 static void count_out(struct pf_node *node)
 {
-	atomic_fetch_sub(&view_of(node)->inode->writers, 1);
+	PF_LOCK_SCOPE(&buffer_of(node)->lock);
+	view_of(node)->inode->n_writers--;
 }
 
 /* The view that OF writes becomes the one that the buffer is written in. */
@@ -89,79 +86,25 @@ static int writer_take_over(struct pf_open *of, struct pf_err *err)
 
 /*
  * OF is opened to write.  0; or, with its "waits" set, another view is open for writing, and
- * await_writer is to be called.  -EACCES, -ENFILE; -errno of pf_buffer_adopt.
+ * buffer_prepare waits for that.  -EACCES; -errno of pf_buffer_adopt.
  */
 static int writer_enter(struct pf_open *of, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
-	int r;
+	int r = 0;
 
-	o->waits = true;
 	if (view_of(of->node)->format == PF_FORMAT_JSON)
 		return pf_err_set(err, -EACCES,
 				  "what is known of a buffer cannot be written");
-	r = count_in(of->node, err);
-	if (r < 0)
-		return r == -EBUSY ? 0 : r;
+	o->waits = !count_in(of->node);
 	/* With O_TRUNC no bytes are to be kept; without it buffer_prepare fetches them. */
-	if ((of->flags & O_TRUNC) && !writer_is_listed(of->node))
+	if (!o->waits && (of->flags & O_TRUNC) && !writer_is_listed(of->node))
 		r = writer_take_over(of, err);
-	if (r < 0)
+	if (r < 0) {
 		count_out(of->node);
-	else
-		o->waits = false;
+		o->waits = true;
+	}
 	return r;
-}
-
-static void buffer_prepare(struct pf_open *of, struct pf_reply *reply);
-
-/* An open that waits until another view's writer has closed. */
-struct writer_wait {
-	struct pf_timer timer;
-	struct pf_open *of;     /* stays until reply is answered */
-	struct pf_reply *reply; /* owned */
-	uint64_t next_ms, waited_ms;
-};
-
-static void try_again(struct pf_timer *timer)
-{
-	struct writer_wait *w = pf_container_of(timer, struct writer_wait, timer);
-	struct buffer_open *o = w->of->state;
-	struct pf_timers *timers = fs_of(w->of->node)->timers;
-	struct pf_err err = PF_ERR_INIT;
-	int r = writer_enter(w->of, &err);
-
-	if (r == 0 && o->waits) {
-		w->waited_ms += w->next_ms;
-		w->next_ms *= 2;
-		if (w->waited_ms < WAIT_MS &&
-		    pf_timer_arm(timers, &w->timer, w->next_ms) == 0)
-			return;
-		r = pf_err_set(&err, -EBUSY,
-			       "another process has it open to write by another name");
-	}
-	if (r == 0 && (w->of->flags & O_TRUNC))
-		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
-	if (r == 0)
-		buffer_prepare(w->of, w->reply);
-	else
-		pf_reply_fail(w->reply, r, &err);
-	free(w);
-}
-
-/* OF may write, or REPLY is answered with EBUSY, within WAIT_MS. */
-static void await_writer(struct pf_open *of, struct pf_reply *reply)
-{
-	struct writer_wait *w = calloc(1, sizeof(*w));
-
-	if (w)
-		*w = (struct writer_wait){
-			.timer.fire = try_again, .of = of, .reply = reply, .next_ms = 1
-		};
-	if (!w || pf_timer_arm(fs_of(of->node)->timers, &w->timer, w->next_ms) < 0) {
-		free(w);
-		pf_reply_code(reply, -EBUSY);
-	}
 }
 
 /* --- copy_file_range(2): cp(1) and cat(1) within the mount -------------------------- */
@@ -199,12 +142,13 @@ static ssize_t copy_some(struct pf_buffer *to, uint64_t off, struct pf_snapshot 
 	return c.done;
 }
 
-/* Copy the bytes that were only noted, before any other operation on OF. */
-static int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
+/* Before any other operation on OF: copy the bytes that were only noted, or, without KEEP, forget
+ * them. */
+static int copy_noted(struct pf_open *of, bool keep, struct pf_err *err)
 {
 	struct buffer_open *o = of->state;
 	uint64_t done = 0;
-	ssize_t n = 1;
+	ssize_t n = keep;
 
 	if (!o->copying)
 		return 0;
@@ -216,18 +160,6 @@ static int buffer_copy_bytes(struct pf_open *of, struct pf_err *err)
 	pf_snapshot_release(&o->copied);
 	o->copying = false;
 	return n < 0 ? (int)n : 0;
-}
-
-/* The same before OF is truncated to SIZE; for 0 forget them. */
-static void buffer_copy_drop(struct pf_open *of, uint64_t size, struct pf_err *err)
-{
-	struct buffer_open *o = of->state;
-
-	if (size)
-		buffer_copy_bytes(of, err);
-	else if (o->copying)
-		pf_snapshot_release(&o->copied);
-	o->copying = false;
 }
 
 /* May a copy from FROM only be noted: does it continue the copy of one snapshot from its start?
@@ -278,7 +210,7 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 		to->copied_len += len < left ? len : left;
 		return (ssize_t)(len < left ? len : left);
 	}
-	r = buffer_copy_bytes(of, err);
+	r = copy_noted(of, true, err);
 	if (r < 0)
 		return r;
 	live.live = buffer_of(from->node);
@@ -293,19 +225,16 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 {
 	struct buffer_open *o = of->state;
 	struct pf_value *value = NULL;
+	bool all;
 
 	if (!o->copying || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
 		return NULL;
-	if (o->copied_len == o->copied.size &&
-	    (pf_buffer_take(buffer_of(of->node), &o->copied, view_of(of->node)->format,
-			    &value) ||
-	     pf_buffer_take_content(buffer_of(of->node), &o->copied))) {
-		pf_snapshot_release(&o->copied);
-		o->copying = false;
-		return value;
-	}
-	buffer_copy_bytes(of, NULL);
-	return NULL;
+	all = o->copied_len == o->copied.size &&
+	      (pf_buffer_take(buffer_of(of->node), &o->copied, view_of(of->node)->format,
+			      &value) ||
+	       pf_buffer_take_content(buffer_of(of->node), &o->copied));
+	copy_noted(of, !all, NULL);
+	return value;
 }
 
 /* --- extended attributes: facts about the buffer; dtype, shape and memory can be set  */
@@ -470,6 +399,7 @@ static int buffer_set_xattr(struct pf_node *node, const char *name, const void *
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, now = PF_BUF_INIT;
 	int i = find(name);
+	bool there;
 
 	if (i < 0)
 		return pf_err_set(err, -EOPNOTSUPP, "there is no attribute %.64s", name);
@@ -478,15 +408,13 @@ static int buffer_set_xattr(struct pf_node *node, const char *name, const void *
 	pf_buf_append(&text, value, len);
 	if (text.failed)
 		return -ENOMEM;
-	if ((flags & XATTR_CREATE) && buffer_get_xattr(node, name, &now, NULL) == 0)
+	there = buffer_get_xattr(node, name, &now, NULL) == 0;
+	if (there && (flags & XATTR_CREATE))
 		return -EEXIST;
-	/* Setting the present value changes nothing. */
-	now.len = 0;
-	if (buffer_get_xattr(node, name, &now, NULL) == 0 && now.len == len &&
-	    !memcmp(now.data, value, len))
-		return 0;
-	/* Programs that copy attributes set those of the original, too. */
-	if (!attributes[i].settable)
+	/* Programs that copy attributes set those of the original, too; setting the present value
+	 * changes nothing. */
+	if (!attributes[i].settable ||
+	    (there && now.len == len && !memcmp(now.data, value, len)))
 		return 0;
 	return set(node, attributes[i].name, text.data ? text.data : "", err);
 }
@@ -552,10 +480,13 @@ static void describe_text(struct pf_node *node, struct pf_buf *out)
 	pf_buffer_describe(buffer_of(node), name, out);
 }
 
-/* An open that waits until the array is fetched or rendered. */
-struct view_wait {
+/* An open that waits: for the writer of another view, then until the array is fetched or
+ * rendered. */
+struct opening {
+	struct pf_timer timer; /* fires after next_ms: has the other writer closed? */
+	unsigned next_ms;
 	struct pf_wait waiter;
-	struct pf_open *of;
+	struct pf_open *of; /* stays until reply is answered */
 	struct pf_reply *reply;
 	struct pf_value *value;     /* whose bytes are needed: pinned, with a reference */
 	char name[PF_NAME_MAX + 1]; /* the tensor's, in a .safetensors file */
@@ -577,15 +508,17 @@ static int take_view(struct pf_open *of, const char *name, struct pf_err *err)
 	return r;
 }
 
-/* Must the present array become bytes in the format of OF before OF writes? */
-static bool must_take_over(struct pf_open *of)
+/* Must OF's opener wait for bytes in host memory?  A reader needs a snapshot of them, unless it
+ * truncates, and a writer the present array, if that is to become bytes in the format of OF. */
+static bool needs_bytes(struct pf_open *of)
 {
-	return pf_open_writes(of) && !(of->flags & O_TRUNC) &&
-	       (!writer_is_listed(of->node) ||
-		pf_buffer_lacks_bytes(buffer_of(of->node)));
+	if (of->flags & O_TRUNC)
+		return false;
+	return !pf_open_writes(of) || !writer_is_listed(of->node) ||
+	       pf_buffer_lacks_bytes(buffer_of(of->node));
 }
 
-static void view_answer(struct view_wait *w, int code, const struct pf_err *err)
+static void opening_end(struct opening *w, int code, const struct pf_err *err)
 {
 	if (w->value)
 		pf_value_unpin(w->value);
@@ -596,7 +529,7 @@ static void view_answer(struct view_wait *w, int code, const struct pf_err *err)
 
 static void *view_finish(void *arg)
 {
-	struct view_wait *w = arg;
+	struct opening *w = arg;
 	struct buffer_open *o = w->of->state;
 	struct pf_err err = PF_ERR_INIT;
 	int r = take_view(w->of, w->name, &err);
@@ -607,7 +540,7 @@ static void *view_finish(void *arg)
 		o->viewed = false;
 		r = writer_take_over(w->of, &err);
 	}
-	view_answer(w, r, &err);
+	opening_end(w, r, &err);
 	return NULL;
 }
 
@@ -631,10 +564,10 @@ static bool begin_text(struct pf_open *of)
 /* The bytes are in host memory, or the fetch has failed. */
 static void view_wake(struct pf_wait *waiter)
 {
-	struct view_wait *w = pf_container_of(waiter, struct view_wait, waiter);
+	struct opening *w = pf_container_of(waiter, struct opening, waiter);
 
 	if (begin_text(w->of)) {
-		view_answer(w, 0, NULL);
+		opening_end(w, 0, NULL);
 		return;
 	}
 	if (!pf_snapshot_is_slow(buffer_of(w->of->node), view_of(w->of->node)->format) ||
@@ -642,17 +575,57 @@ static void view_wake(struct pf_wait *waiter)
 		view_finish(w);
 }
 
-static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
+static void opening_fetch(struct opening *w)
 {
-	enum pf_format format = view_of(of->node)->format;
-	struct view_wait *w;
+	enum pf_format format = view_of(w->of->node)->format;
 
-	if (((struct buffer_open *)of->state)->waits) {
-		await_writer(of, reply);
+	if (!needs_bytes(w->of)) {
+		opening_end(w, 0, NULL);
 		return;
 	}
-	/* A writer needs no snapshot, but the bytes must be in host memory. */
-	if (pf_open_writes(of) ? !must_take_over(of) : (of->flags & O_TRUNC) != 0) {
+	w->waiter.wake = view_wake;
+	if (format == PF_FORMAT_SAFETENSORS)
+		inode_stem(w->of->node, w->name);
+	if (format != PF_FORMAT_JSON)
+		w->value = pf_snapshot_pin(buffer_of(w->of->node), format);
+	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
+		view_wake(&w->waiter);
+}
+
+static bool opening_pause(struct opening *w)
+{
+	return w->next_ms < WAIT_MS &&
+	       pf_timer_arm(fs_of(w->of->node)->timers, &w->timer, w->next_ms) == 0;
+}
+
+static void try_again(struct pf_timer *timer)
+{
+	struct opening *w = pf_container_of(timer, struct opening, timer);
+	struct buffer_open *o = w->of->state;
+	struct pf_err err = PF_ERR_INIT;
+	int r = writer_enter(w->of, &err);
+
+	if (r == 0 && o->waits) {
+		w->next_ms *= 2;
+		if (opening_pause(w))
+			return;
+		r = pf_err_set(&err, -EBUSY,
+			       "another process has it open to write by another name");
+	}
+	if (r == 0 && (w->of->flags & O_TRUNC))
+		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
+	if (r == 0)
+		opening_fetch(w);
+	else
+		opening_end(w, r, &err);
+}
+
+static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	struct buffer_open *o = of->state;
+	struct opening *w;
+
+	if (!o->waits && !needs_bytes(of)) {
 		pf_reply_code(reply, 0);
 		return;
 	}
@@ -663,13 +636,12 @@ static void buffer_prepare(struct pf_open *of, struct pf_reply *reply)
 	}
 	w->of = of;
 	w->reply = reply;
-	w->waiter.wake = view_wake;
-	if (format == PF_FORMAT_SAFETENSORS)
-		inode_stem(of->node, w->name);
-	if (format != PF_FORMAT_JSON)
-		w->value = pf_snapshot_pin(buffer_of(of->node), format);
-	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
-		view_wake(&w->waiter);
+	w->timer.fire = try_again;
+	w->next_ms = 1;
+	if (!o->waits)
+		opening_fetch(w);
+	else if (!opening_pause(w))
+		opening_end(w, -EBUSY, NULL);
 }
 
 static void read_data(void *arg, const void *data, size_t len)
@@ -697,36 +669,25 @@ static void text_come(struct pf_wait *waiter)
 	free(r);
 }
 
-/* The text of R is not rendered so far: 0; R is answered when it is. */
-static int await_text(const struct text_read *r)
-{
-	struct text_read *waits = malloc(sizeof(*waits));
-	int code;
-
-	if (!waits)
-		return -ENOMEM;
-	*waits = *r;
-	code = pf_snapshot_await(r->snapshot, r->len, r->off, &waits->more);
-	if (code != 0)
-		free(waits);
-	return code;
-}
-
 static void read_snapshot(struct pf_snapshot *snapshot, size_t len, uint64_t off,
 			  struct pf_reply *reply)
 {
 	int code = pf_snapshot_await(snapshot, len, off, NULL);
+	struct text_read *r = code == 0 ? malloc(sizeof(*r)) : NULL;
 
-	if (code == 0)
-		code = await_text(&(struct text_read){ .more.waiter.wake = text_come,
-						       .snapshot = snapshot,
-						       .reply = reply,
-						       .len = len,
-						       .off = off });
-	if (code < 0)
-		pf_reply_code(reply, code);
-	else if (code > 0)
+	if (code > 0) {
 		pf_snapshot_read(snapshot, len, off, read_data, reply);
+	} else if (!r) {
+		pf_reply_code(reply, -ENOMEM);
+	} else {
+		*r = (struct text_read){ .more.waiter.wake = text_come,
+					 .snapshot = snapshot,
+					 .reply = reply,
+					 .len = len,
+					 .off = off };
+		if (pf_snapshot_await(snapshot, len, off, &r->more) != 0)
+			text_come(&r->more.waiter);
+	}
 }
 
 static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
@@ -735,7 +696,7 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 	struct buffer_open *o = of->state;
 	struct pf_snapshot live = { .live = buffer_of(of->node) };
 
-	buffer_copy_bytes(of, NULL);
+	copy_noted(of, true, NULL);
 	/* A descriptor that also writes reads what it wrote. */
 	if (pf_open_writes(of) || !o->viewed)
 		pf_snapshot_read(&live, len, off, read_data, reply);
@@ -762,7 +723,7 @@ static int about_to_change(struct pf_node *node, struct pf_err *err)
 static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			    struct pf_err *err)
 {
-	int r = buffer_copy_bytes(of, err);
+	int r = copy_noted(of, true, err);
 
 	if (r == 0)
 		r = about_to_change(of->node, err);
@@ -801,7 +762,7 @@ static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t 
 			   struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(of->node);
-	int r = buffer_copy_bytes(of, err);
+	int r = copy_noted(of, true, err);
 	uint64_t size;
 
 	if (r == 0)
@@ -832,7 +793,7 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 		return pf_err_set(err, -EINVAL,
 				  "a view has the size that its array gives it");
 	if (of && of->state)
-		buffer_copy_drop(of, size, err);
+		copy_noted(of, size != 0, err);
 	r = about_to_change(node, err);
 	if (r < 0)
 		return r;
@@ -890,6 +851,6 @@ const struct pf_kind kind_buffer = {
 	.remove_xattr = buffer_remove_xattr,
 	.getattr = buffer_getattr,
 	.size_bound = buffer_size_bound,
-	.setattr = checkpoint_follow_file,
+	.setattr = checkpoint_follow,
 	.free = buffer_node_free,
 };

@@ -96,15 +96,17 @@ void deferred_free_alarm(struct pf_fs *fs)
 	atomic_store(&fs->deferred_frees.race_until, pf_now_ms() + RACE_MS);
 }
 
-static void free_first_locked(struct deferred_frees *d)
+/* Free the first inodes: those whose time has come by NOW, and until the rest takes ROOM bytes. */
+static void free_first_locked(struct deferred_frees *d, int64_t now, uint64_t room)
 {
-	struct buffer_inode *inode = d->first;
+	while (d->first && (d->first->free_at <= now || d->bytes > room)) {
+		struct buffer_inode *inode = d->first;
 
-	d->first = inode->next_deferred;
-	d->bytes -= inode->deferred_bytes;
-	inode->deferred = false;
-	inode_free_data(inode);
-	inode_unref(inode);
+		d->first = inode->next_deferred;
+		d->bytes -= inode->deferred_bytes;
+		inode_free_data(inode);
+		inode_unref(inode);
+	}
 }
 
 static void on_timer(struct pf_timer *timer);
@@ -123,39 +125,33 @@ static void on_timer(struct pf_timer *timer)
 	int64_t now = pf_now_ms();
 
 	pf_tree_lock_names(fs->tree);
-	while (d->first && d->first->free_at <= now)
-		free_first_locked(d);
+	free_first_locked(d, now, UINT64_MAX);
 	if (d->first)
 		(void)arm(fs, (uint64_t)(d->first->free_at - now));
 	pf_tree_unlock_names(fs->tree);
 }
 
-/* INODE has lost its name, and no process has it open: free its data, or defer that. */
+/* INODE has lost its name, and no process has it open: free its data, or defer that, once. */
 static void free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 {
 	struct deferred_frees *d = &fs->deferred_frees;
 	uint64_t bytes = pf_buffer_bytes(inode->buffer), used, limit;
 	int64_t now = pf_now_ms();
 
-	if (inode->deferred)
-		return;
+	if (inode->free_at && !atomic_load(&inode->dead))
+		return; /* it is among them */
 	pf_arena_usage(fs->config.arena, &used, &limit);
-	if (inode->free_at || d->stopped || bytes > limit / PART ||
-	    atomic_load(&d->race_until) < now || (!d->first && !arm(fs, KEEP_MS))) {
+	if (inode->free_at || bytes > limit / PART || atomic_load(&d->race_until) < now ||
+	    (!d->first && !arm(fs, KEEP_MS))) {
 		inode_free_data(inode);
 		return;
 	}
-	while (d->first && d->bytes + bytes > limit / PART)
-		free_first_locked(d);
+	free_first_locked(d, now, limit / PART - bytes);
 	atomic_fetch_add(&inode->refs, 1);
-	inode->deferred = true;
 	inode->next_deferred = NULL;
 	inode->deferred_bytes = bytes;
 	inode->free_at = now + KEEP_MS;
-	if (d->first)
-		d->last->next_deferred = inode;
-	else
-		d->first = inode;
+	*(d->first ? &d->last->next_deferred : &d->first) = inode;
 	d->last = inode;
 	d->bytes += bytes;
 }
@@ -164,10 +160,9 @@ void files_end_deferred_frees(struct pf_fs *fs)
 {
 	if (!fs->tree)
 		return;
+	atomic_store(&fs->deferred_frees.race_until, 0);
 	pf_tree_lock_names(fs->tree);
-	fs->deferred_frees.stopped = true;
-	while (fs->deferred_frees.first)
-		free_first_locked(&fs->deferred_frees);
+	free_first_locked(&fs->deferred_frees, INT64_MAX, 0);
 	pf_tree_unlock_names(fs->tree);
 }
 

@@ -15,8 +15,8 @@ struct buffer_inode {
 	struct pf_buffer *buffer; /* owned reference */
 	uint64_t id;              /* no other inode has had it */
 	_Atomic unsigned opens;   /* open files, of all its nodes */
-	_Atomic uint64_t
-		writers;   /* number of open writers; in the high bits their node */
+	unsigned n_writers; /* open writers, all of the node writer; under buffer->lock */
+	const struct pf_node *writer;
 	_Atomic bool gone; /* unlinked: its data is freed with the last open file */
 	_Atomic bool dead; /* its data is freed, or about to be: opens are ESTALE */
 	bool numbered;     /* a result that a command numbered; set before it is linked */
@@ -25,7 +25,6 @@ struct buffer_inode {
 	struct buffer_inode *next_deferred;
 	uint64_t deferred_bytes;
 	int64_t free_at;
-	bool deferred;
 	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
 	/* The directory of a file of several tensors, listed instead of it; weak. */
@@ -202,10 +201,9 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err);
 int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 			struct pf_err *err);
 
-/* The owner or mode of FILE, or of the directory DIR, was set: set the other's, if there is one.
- * Takes the name lock. */
-void checkpoint_follow_file(struct pf_node *file);
-void checkpoint_follow_directory(struct pf_node *dir);
+/* The owner or mode of NODE, a file or a directory of its tensors, was set: set the other's, if
+ * there is one.  Takes the name lock. */
+void checkpoint_follow(struct pf_node *node);
 
 /* DIR was unlinked: if it is a directory of tensors, unlink its file.  The name lock is
  * held. */

@@ -24,19 +24,10 @@ void sharded_release(struct sharded *sh)
 
 /* --- the file ----------------------------------------------------------------------- */
 
-static void print_devices(const struct pf_sharding *s, struct json_object *o)
-{
-	struct json_object *list = json_object_new_array();
-
-	for (unsigned i = 0; i < s->n; i++)
-		json_object_array_add(list, json_object_new_string(s->devices[i]));
-	json_object_object_add(o, "devices", list);
-}
-
 static int sharding_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	const struct sharded *sh = node->object;
-	struct json_object *o = json_object_new_object();
+	struct json_object *o = json_object_new_object(), *devices;
 
 	(void)err;
 	pf_json_add_string(o, "dtype", pf_dtype_name(sh->dtype));
@@ -46,7 +37,11 @@ static int sharding_show(struct pf_node *node, struct pf_buf *out, struct pf_err
 	} else {
 		pf_json_add_string(o, "unavailable",
 				   "the program does not tell how it splits its results");
-		print_devices(&sh->s, o);
+		devices = json_object_new_array();
+		for (unsigned i = 0; i < sh->s.n; i++)
+			json_object_array_add(devices,
+					      json_object_new_string(sh->s.devices[i]));
+		json_object_object_add(o, "devices", devices);
 	}
 	json_object_object_add(o, "shard_shape", pf_shape_json(&sh->shard));
 	pf_json_print_line(o, out);
@@ -121,28 +116,17 @@ int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred
 
 /* --- making it ---------------------------------------------------------------------- */
 
-/* The owner of an old file may replace it, as may a user with W_OK on the directory. */
-static int check_place(struct pf_node *dir, const char *file, const struct pf_cred *cred,
-		       struct pf_node **old, struct pf_err *err)
-{
-	struct pf_attr attr;
-	bool may;
-
-	*old = pf_dir_lookup(dir, file);
-	if (*old)
-		pf_node_attr(*old, &attr);
-	may = *old ? cred->uid == attr.uid || pf_node_may_remove(dir, *old, cred)
-		   : pf_node_may(dir, cred, W_OK | X_OK);
-	return may ? 0 : pf_err_set(err, -EACCES, "%s: permission denied", file);
-}
-
-/* The directory of the sharding file of NAME, with a reference in *DIR, and its name. */
+/* Find *DIR, with a reference, and the name of the sharding file of NAME, if CRED may make it
+ * there.  The owner of an old file may replace it, as may a user with W_OK on the directory. */
 static int find_place(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 		      struct pf_node **dir, char file[PF_NAME_MAX + 1],
 		      struct pf_err *err)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
 	const char *last;
+	struct pf_attr attr;
 	int r;
+	bool may;
 
 	if (names_device(name))
 		return pf_err_set(
@@ -151,44 +135,25 @@ static int find_place(struct pf_fs *fs, const char *name, const struct pf_cred *
 			"name, without a device",
 			name);
 	r = files_walk(&fs->devices[0], name, cred, dir, &last, err);
-	return r < 0 ? r : file_name(last, file, err);
+	if (r == 0)
+		r = file_name(last, file, err);
+	if (r < 0)
+		return r;
+	old = pf_dir_lookup(*dir, file);
+	if (old)
+		pf_node_attr(old, &attr);
+	may = old ? cred->uid == attr.uid || pf_node_may_remove(*dir, old, cred)
+		  : pf_node_may(*dir, cred, W_OK | X_OK);
+	return may ? 0 : pf_err_set(err, -EACCES, "%s: permission denied", file);
 }
 
 int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 			 struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
 	char file[PF_NAME_MAX + 1];
-	int r = find_place(fs, name, cred, &dir, file, err);
 
-	return r < 0 ? r : check_place(dir, file, cred, &old, err);
-}
-
-/* Link a file with the content SHARDED (taken) as FILE in DIR. */
-static int put(struct pf_node *dir, const char *file, const struct pf_cred *cred,
-	       struct sharded *sharded, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	int r = check_place(dir, file, cred, &old, err);
-	struct sharded *own;
-
-	if (r < 0)
-		return r;
-	own = malloc(sizeof(*own));
-	if (!own)
-		return pf_err_set(err, -ENOMEM, "no memory for %s", file);
-	*own = *sharded;
-	node = pf_node_new(dir->tree, &kind_sharding, own, 0444 & ~cred->umask, cred);
-	if (!node) {
-		free(own);
-		return pf_err_set(err, -ENOMEM, "no memory for %s", file);
-	}
-	memset(sharded, 0, sizeof(*sharded));
-	atomic_fetch_add(&fs_of(dir)->n_shardings, 1);
-	r = pf_dir_link(dir, file, node, true);
-	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", file) : 0;
+	return find_place(fs, name, cred, &dir, file, err);
 }
 
 int files_put_sharding_locked(struct pf_fs *fs, const char *name,
@@ -196,10 +161,26 @@ int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 			      struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	char file[PF_NAME_MAX + 1];
 	int r = find_place(fs, name, cred, &dir, file, err);
+	struct sharded *own;
 
-	return r < 0 ? r : put(dir, file, cred, sharded, err);
+	if (r < 0)
+		return r;
+	own = malloc(sizeof(*own));
+	if (own)
+		node = pf_node_new(dir->tree, &kind_sharding, own, 0444 & ~cred->umask,
+				   cred);
+	if (!node) {
+		free(own);
+		return pf_err_set(err, -ENOMEM, "no memory for %s", file);
+	}
+	*own = *sharded;
+	memset(sharded, 0, sizeof(*sharded));
+	atomic_fetch_add(&fs->n_shardings, 1);
+	r = pf_dir_link(dir, file, node, true);
+	return r < 0 ? pf_err_set(err, r, "%s: its directory is gone", file) : 0;
 }
 
 /* --- removing it --------------------------------------------------------------------- */
@@ -241,22 +222,16 @@ void files_shard_gone(struct pf_node *dir, const char *name)
 
 /* --- devices ------------------------------------------------------------------------ */
 
-static int check_devices(struct pf_fs *fs, const struct pf_sharding *s,
-			 struct pf_err *err)
-{
-	for (unsigned i = 0; i < s->n; i++)
-		if (!files_find_device(fs, s->devices[i], strlen(s->devices[i]), err))
-			return pf_err_wrap(err, -ENODEV, "\"devices\"");
-	return 0;
-}
-
 int files_sharding_devices(struct pf_fs *fs, const struct device *device,
 			   struct pf_sharding *s, struct pf_err *err)
 {
 	unsigned n = 0;
 
+	for (unsigned i = 0; s->devices && i < s->n; i++)
+		if (!files_find_device(fs, s->devices[i], strlen(s->devices[i]), err))
+			return pf_err_wrap(err, -ENODEV, "\"devices\"");
 	if (s->devices)
-		return check_devices(fs, s, err);
+		return 0;
 	s->devices = calloc(s->n, sizeof(*s->devices));
 	if (!s->devices)
 		return pf_err_set(err, -ENOMEM, "no memory for a mesh");
