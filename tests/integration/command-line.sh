@@ -31,8 +31,8 @@ refused()
 }
 refused 2 'MOUNTPOINT'
 refused 2 'MOUNTPOINT' a b c
-refused 2 'no option --nothing' --nothing m
-refused 2 'no option -x' -x m
+refused 2 'unknown option --nothing; see --help' --nothing m
+refused 2 'unknown option -x; see --help' -x m
 refused 2 '--plugin needs an argument' m --plugin
 refused 2 '-o needs an argument' m -o
 refused 2 'memory limit.*from 1M on.*10Q' --plugin-dir "$plugins" "$name" m --memory-limit 10Q
