@@ -47,27 +47,19 @@ struct pf_discovery {
 	bool no_memory; /* while it was made */
 };
 
-/* A plugin with a name and a path. */
-struct pf_named {
-	const char *name, *path; /* borrowed; the path may be relative */
-};
-
 /* The places to search; all is borrowed for the call.  All zeros: those where the system
  * has plugins. */
 struct pf_discover_config {
-	/* NAME=PATH or PATH, on the command line; a NAME alone is ignored */
-	const char *const *words;
-	unsigned n_words;
-	const char *const *dirs; /* --plugin-dir's */
-	unsigned n_dirs;
-	const struct pf_named *configured; /* in the configuration file */
-	unsigned n_configured;
+	/* Lists that NULL ends; NULL: an empty one.  A word is NAME=PATH or PATH; a NAME alone is
+	 * ignored. */
+	const char *const *words;           /* --plugin's */
+	const char *const *dirs;            /* --plugin-dir's */
+	const char *const *configured;      /* words for plugins of the configuration */
 	const char *const *configured_dirs; /* its plugin_dir, searched after these */
-	unsigned n_configured_dirs;
 	const char *own_dir; /* the directory that configure chose, or NULL */
 	bool own_only; /* only in dirs, what is configured, $PJRTFS_PLUGIN_PATH, own_dir */
-	const char *
-		until; /* end at the first place that has a plugin of this name; or NULL */
+	/* End at the first place that has a plugin of this name; or NULL. */
+	const char *until;
 	const char *root; /* precedes the fixed paths (/etc, /opt, /usr); NULL: "" */
 };
 
@@ -98,8 +90,8 @@ const struct pf_plugin_file *pf_discovery_pick(
 const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *discovery,
 						  const char *name);
 
-/* Is NAME one that a plugin may have: up to 32 letters, digits, '.', '_', '-', no '.' first? */
-bool pf_plugin_name_valid(const char *name);
+/* May a plugin have NAME: up to 32 letters, digits, '.', '_', '-', no '.' first?  0; -EINVAL. */
+int pf_plugin_name_check(const char *name, struct pf_err *err);
 
 /*
  * A name for the plugin at PATH: from its file's name ("libpjrt_cpu.so": cpu), for

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The options that mount nothing: --help, --dump-config, --list-plugins, --check-plugin, ... */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -18,22 +19,13 @@ enum { TIMEOUT_S = 60, MAX_THREADS = 4 };
 static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 		   struct json_object **ret, struct pf_err *err)
 {
+	struct pf_worker_config config;
 	char program[PATH_MAX];
-	struct pf_worker_config config = {
-		.name = p->name,
-		.path = p->path,
-		.program = program,
-		.options = p->options,
-		.env = p->env,
-		.sandbox = p->sandbox,
-		.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000,
-	};
+	int r = plugin_choice_config(p, program, &config, err);
 
 	*ret = NULL;
-	if (p->refused)
-		return pf_err_set(err, -EINVAL, "%s", p->refused);
-	pf_worker_program(program, sizeof(program));
-	return pf_inspect(&config, run, ret, err);
+	config.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000;
+	return r < 0 ? r : pf_inspect(&config, run, ret, err);
 }
 
 static struct json_object *get(struct json_object *o, const char *key)
@@ -52,7 +44,7 @@ static int minor_of(struct json_object *facts)
 	return json_object_get_int(json_object_array_get_idx(v, 1));
 }
 
-int check_plugin_minor(void *arg, const char *path)
+int answer_minor(void *arg, const char *path)
 {
 	const struct pf_candidate p = { .name = (char *)(uintptr_t) "plugin",
 					.path = (char *)(uintptr_t)path };
@@ -122,7 +114,7 @@ static void *list_main(void *arg)
 
 		if (f->refused)
 			pf_err_set(&l->errors[i], -1, "%s", f->refused);
-		else if (settings_attach(&l->options->settings, &p, 1, false,
+		else if (settings_attach(&l->options->settings, &p, false,
 					 &l->errors[i]) == 0)
 			(void)inspect(&p, l->options->timeout_s, false, &l->facts[i],
 				      &l->errors[i]);
@@ -146,7 +138,7 @@ static void look_at_all(struct list *l)
 		pthread_join(threads[--n], NULL);
 }
 
-/* What check_plugin_minor would return. */
+/* What answer_minor would return. */
 static int known_minor(void *arg, const char *path)
 {
 	const struct list *l = arg;
@@ -319,7 +311,7 @@ static int complain(const struct list *l)
 	return status;
 }
 
-int check_plugin_list(const struct options *options)
+static int list_plugins(const struct options *options)
 {
 	struct list l = { .options = options };
 	struct pf_err err = PF_ERR_INIT;
@@ -347,7 +339,7 @@ int check_plugin_list(const struct options *options)
 
 /* --- --check-plugin ------------------------------------------------------------------------ */
 
-int check_plugin(const struct options *options)
+static int check_plugin(const struct options *options)
 {
 	const struct pf_candidate *p = &options->plugins[0];
 	struct pf_err err = PF_ERR_INIT;
@@ -368,4 +360,32 @@ int check_plugin(const struct options *options)
 	if (r < 0)
 		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, err.text);
 	return status;
+}
+
+/* --- all ------------------------------------------------------------------------------------ */
+
+static int dump_config(const struct options *o)
+{
+	struct json_object *dump = options_dump(o);
+	int status = print_json(dump, 0);
+
+	json_object_put(dump);
+	return status;
+}
+
+int answer(const struct options *o)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	if (o->list_plugins)
+		return list_plugins(o);
+	if (o->check_plugin)
+		return check_plugin(o);
+	if (o->help)
+		options_help(&text);
+	else if (o->version)
+		pf_buf_puts(&text, "pjrtfs " PACKAGE_VERSION "\n");
+	else
+		return o->dump_config ? dump_config(o) : -1;
+	return print(&text, 0);
 }

@@ -10,7 +10,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/fuse.h"
 
-enum { MAX_ROWS = 64, MAX_NAME = 32, FIRST_ROW = 256 /* getopt's value of row 0 */ };
+enum { MAX_ROWS = 64, FIRST_ROW = 256 /* getopt's value of row 0 */ };
 
 /* The state of reading a command line. */
 struct reading {
@@ -20,7 +20,7 @@ struct reading {
 	const char *positional[3]; /* borrowed from argv */
 	unsigned n_positional;
 	char letters[MAX_ROWS];
-	char names[MAX_ROWS][MAX_NAME];
+	char names[MAX_ROWS][OPTION_NAME];
 	struct option rows[MAX_ROWS];
 };
 
@@ -40,10 +40,7 @@ static void make_tables(struct reading *g)
 		}
 		if (!(row->where & IN_COMMAND_LINE))
 			continue;
-		snprintf(g->names[i], MAX_NAME, "%s", row->name);
-		for (char *at = g->names[i]; (at = strchr(at, '_'));)
-			*at = '-';
-		*to++ = (struct option){ .name = g->names[i],
+		*to++ = (struct option){ .name = options_spell(row, '-', g->names[i]),
 					 .has_arg = row->argument != NULL,
 					 .val = FIRST_ROW + (int)i };
 	}
@@ -154,6 +151,24 @@ static int check(const struct reading *g, struct pf_err *err)
 	return 0;
 }
 
+/* The plugins of SOURCE precede those of --plugin. */
+static int set_source(struct options *o, const char *source, struct pf_err *err)
+{
+	pf_autofree char *copy = strdup(source);
+	char *at = copy, *word;
+	int r = 0;
+
+	o->source = strdup(source);
+	if (!copy || !o->source)
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	while (r == 0 && (word = strsep(&at, ",")))
+		r = *word ? options_set(o, options_find("plugin", 6, EVERYWHERE), word,
+					err)
+			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name",
+				       source);
+	return r;
+}
+
 int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 {
 	struct reading g = { .o = o, .argv = argv, .early = true };
@@ -168,6 +183,8 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	r = config_read(o, o->config, err);
 	g.early = false;
 	o->settings.source = FROM_COMMAND_LINE;
+	if (r == 0 && g.n_positional == 2)
+		r = set_source(o, g.positional[0], err);
 	if (r == 0)
 		r = read_words(&g, argc, err);
 	if (r == 0)
@@ -177,8 +194,6 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	o->foreground |= o->debug;
-	if (g.n_positional == 2 && !(o->source = strdup(g.positional[0])))
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
 	if (!g.n_positional || o->dump_config)
 		return 0;
 	o->mountpoint = strdup(g.positional[g.n_positional - 1]);
@@ -198,7 +213,9 @@ int cmdline_find_mountpoint(struct options *o, struct pf_err *err)
 	while (len > 1 && word[len - 1] == '/')
 		word[--len] = '\0';
 	o->mountpoint = realpath(word, NULL);
-	return o->mountpoint ? 0
-			     : pf_err_set(err, -errno, "mount point %s: %s", word,
-					  strerror(errno));
+	return o->mountpoint
+		       ? 0
+		       : pf_err_set(err, -errno, "mount point %s: %s%s", word,
+				    strerror(errno),
+				    o->source ? "" : "; expected [SOURCE] MOUNTPOINT");
 }

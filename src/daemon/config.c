@@ -12,6 +12,14 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 
+enum { MAX_STEPS = 4 /* plugins[0].options.KEY */ };
+
+/* A step from a value to its member KEY, or if that is NULL to its item of number INDEX. */
+struct step {
+	const char *key;
+	size_t index;
+};
+
 /* A file that is being read. */
 struct taking {
 	struct options *o;
@@ -19,20 +27,20 @@ struct taking {
 	const char *text;
 	size_t len;
 	struct pf_err *err;
+	struct step path
+		[MAX_STEPS]; /* to the value that is taken; an error leaves it there */
+	unsigned n_steps;
+	const struct option_row *row;   /* that is set */
+	struct plugin_settings *plugin; /* whose settings are taken; NULL: all plugins' */
 };
 
-/* A place in it: the key, or if that is NULL the item of number INDEX, of the value at UP; NULL
- * is the whole text. */
-struct place {
-	const struct place *up;
-	const char *key;
-	size_t index;
-};
+/* Take VALUE, the member KEY of an object (NULL: an item of a list). */
+typedef int taker(struct taking *k, const char *key, struct json_object *value);
 
 /* --- places --------------------------------------------------------------------------------- */
 
-/* Put "FILE:LINE:COLUMN: PATH: " before the sentence if R is an error about byte OFF; columns are
- * characters.  Returns R. */
+/* Put "FILE:LINE:COLUMN" and PATH before the sentence of the error R, which is about byte OFF;
+ * columns are characters.  Returns R. */
 static int locate_byte(const struct taking *k, size_t off, const char *path, int r)
 {
 	unsigned line = 1, column = 1;
@@ -41,125 +49,57 @@ static int locate_byte(const struct taking *k, size_t off, const char *path, int
 		column = k->text[i] == '\n' ? 1 : column + ((k->text[i] & 0xc0) != 0x80);
 		line += k->text[i] == '\n';
 	}
-	return r < 0 ? pf_err_wrap(k->err, r, "%s:%u:%u%s%s", k->file, line, column,
-				   *path ? ": " : "", path)
-		     : r;
+	return pf_err_wrap(k->err, r, "%s:%u:%u%s", k->file, line, column, path);
 }
 
-/* The walkers below are for text that parse has accepted. */
-
-static size_t skip_blanks(const struct taking *k, size_t i)
+/* Go STEP into the value at RD's place, whose text is valid: RD steps to the member's value.
+ * The offset where the member begins. */
+static size_t go(struct pf_json_reader *rd, const struct step *step)
 {
-	while (i < k->len && k->text[i] && strchr(" \t\r\n", k->text[i]))
-		i++;
-	return i;
-}
+	bool first = true;
+	size_t start = 0;
 
-/* Behind the value, or the key, that begins at I. */
-static size_t skip_value(const struct taking *k, size_t i)
-{
-	unsigned depth = 0;
-	bool quoted = false;
+	(void)pf_json_expect(rd, step->key ? '{' : '[', "");
+	for (size_t i = 0; pf_json_next(rd, step->key ? '}' : ']', &first) > 0; i++) {
+		pf_autobuf struct pf_buf key = PF_BUF_INIT;
+		struct json_object *skipped;
 
-	do {
-		char c = k->text[i++];
-
-		if (quoted && c == '\\')
-			i++;
-		else if (c == '"')
-			quoted = !quoted;
-		else if (!quoted && (c == '{' || c == '['))
-			depth++;
-		else if (!quoted && (c == '}' || c == ']'))
-			depth--;
-	} while (i < k->len && (quoted || depth || !strchr(":,]} \t\r\n", k->text[i])));
-	return i;
-}
-
-/* Is the string from I to END, with its quotes, KEY? */
-static bool is_key(const struct taking *k, size_t i, size_t end, const char *key)
-{
-	pf_autofree char *copy = strndup(k->text + i, end - i);
-	struct json_object *string = copy ? json_tokener_parse(copy) : NULL;
-	bool is = string && !strcmp(json_object_get_string(string), key);
-
-	json_object_put(string);
-	return is;
-}
-
-/* Where AT, which is in the text, begins; its value (of an item: the item) begins at *VALUE.  The
- * path of AT is appended to PATH. */
-static size_t find(const struct taking *k, const struct place *at, size_t *value,
-		   struct pf_buf *path)
-{
-	size_t i = skip_blanks(k, 0);
-
-	if (!at)
-		return *value = i;
-	find(k, at->up, &i, path);
-	if (at->key)
-		pf_buf_printf(path, "%s%.80s", at->up ? "." : "", at->key);
-	else
-		pf_buf_printf(path, "[%zu]", at->index);
-	i = skip_blanks(k, i + 1);
-	for (size_t n = 0; i < k->len; n++) {
-		size_t start = i;
-		bool is = n == at->index;
-
-		if (at->key) {
-			i = skip_value(k, i);
-			is = is_key(k, start, i, at->key);
-			i = skip_blanks(k, skip_blanks(k, i) + 1); /* the colon */
-		}
-		*value = i;
-		if (is)
-			return start;
-		i = skip_blanks(k, skip_value(k, i));
-		i = skip_blanks(k, i + 1); /* the comma */
+		start = (size_t)(rd->p - rd->start);
+		if (step->key && pf_json_string(rd, &key, "") == 0)
+			(void)pf_json_expect(rd, ':', "");
+		if (step->key ? !strcmp(key.data, step->key) : i == step->index)
+			break;
+		(void)pf_json_value(rd, &skipped);
+		json_object_put(skipped);
 	}
-	return i;
+	return start;
 }
 
-/* Put "FILE:LINE:COLUMN: plugins[0].name: " before the sentence if R is an error about AT.
- * Returns R. */
-static int locate(const struct taking *k, const struct place *at, int r)
+/* Put "FILE:LINE:COLUMN: plugins[0].name: " before the sentence of the error R, which is about
+ * the path.  Returns R. */
+static int locate(const struct taking *k, int r)
 {
+	struct pf_json_reader rd = { k->text, k->text, k->text + k->len, SIZE_MAX, NULL };
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	size_t start, value;
+	size_t off = 0;
 
-	if (r >= 0)
-		return r;
-	start = find(k, at, &value, &path);
-	return locate_byte(k, start, path.data ? path.data : "", r);
+	for (unsigned i = 0; i < k->n_steps; i++) {
+		const struct step *step = &k->path[i];
+
+		off = go(&rd, step);
+		if (step->key)
+			pf_buf_printf(&path, "%s%.80s", i ? "." : ": ", step->key);
+		else
+			pf_buf_printf(&path, "[%zu]", step->index);
+	}
+	return locate_byte(k, off, path.data ? path.data : "", r);
 }
 
-/* WANT was expected at AT, FOUND was found.  -EINVAL. */
-static int refuse(const struct taking *k, const struct place *at, const char *want,
-		  struct json_object *found)
+/* WANT was expected, FOUND was found.  -EINVAL. */
+static int refuse(const struct taking *k, const char *want, struct json_object *found)
 {
-	const char *text =
-		json_object_to_json_string_ext(found,
-					       JSON_C_TO_STRING_PLAIN |
-						       JSON_C_TO_STRING_NOSLASHESCAPE);
-
-	return locate(k, at,
-		      pf_err_set(k->err, -EINVAL, "expected %s, found %.80s", want,
-				 text));
-}
-
-/* The object that the text is, in *RET, the caller's; blanks alone are an empty one. */
-static int parse(const struct taking *k, struct json_object **ret)
-{
-	size_t off;
-	int r;
-
-	if (k->len > PF_CONFIG_MAX)
-		return pf_err_set(k->err, -EINVAL, "%s: expected at most %d bytes",
-				  k->file, PF_CONFIG_MAX);
-	if (skip_blanks(k, 0) == k->len)
-		return pf_json_parse("{}", 2, ret, k->err);
-	r = pf_json_parse_at(k->text, k->len, ret, &off, k->err);
-	return locate_byte(k, off, "", r);
+	return pf_err_set(k->err, -EINVAL, "expected %s, found %.80s", want,
+			  pf_json_text(found));
 }
 
 /* --- values --------------------------------------------------------------------------------- */
@@ -182,227 +122,210 @@ static const struct {
 /* The text of VALUE for an option of TYPE, borrowed: not empty, no NUL, and a path is absolute,
  * as a file has no working directory.  NULL: it has another form, which *ERR says; WANT was
  * expected (NULL: what TYPE needs). */
-static const char *text_of(const struct taking *k, const struct place *at,
-			   struct json_object *value, enum option_type type,
-			   const char *want)
+static const char *text_of(const struct taking *k, struct json_object *value,
+			   enum option_type type, const char *want)
 {
 	bool is = forms[type].types >> json_object_get_type(value) & 1;
 	const char *text = is ? json_object_get_string(value) : "";
-	bool cut = json_object_is_type(value, json_type_string) &&
-		   strlen(text) != (size_t)json_object_get_string_len(value);
 
-	if (*text && !cut && (type != OPTION_PATH || *text == '/'))
+	if (*text && (type != OPTION_PATH || *text == '/'))
 		return text;
-	refuse(k, at, want ? want : forms[type].want, value);
+	refuse(k, want ? want : forms[type].want, value);
 	return NULL;
 }
 
-/* Set ROW to VALUE or to the items of that list; with P for this plugin alone, which the rows of
- * the sandbox can. */
-static int take_value(const struct taking *k, const struct place *at,
-		      const struct option_row *row, struct plugin_settings *p,
-		      struct json_object *value)
+/* Take each member of the object, or item of the list, VALUE. */
+static int take_each(struct taking *k, struct json_object *value, taker *take)
 {
-	bool list = row->where & IS_LIST && json_object_is_type(value, json_type_array);
-	size_t n = list ? json_object_array_length(value) : 1;
+	struct step *step = &k->path[k->n_steps++];
 	int r = 0;
 
-	for (size_t i = 0; i < n && r == 0; i++) {
-		const struct place item = { .up = at, .index = i };
-		const struct place *place = list ? &item : at;
-		struct json_object *one =
-			list ? json_object_array_get_idx(value, i) : value;
-		const char *text = text_of(k, place, one, row->type, NULL);
-
-		if (!text)
-			return -EINVAL;
-		r = p ? settings_sandbox(&k->o->settings, p, row->name, text, k->err)
-		      : options_set(k->o, row, text, k->err);
-		r = locate(k, place, r);
+	if (json_object_is_type(value, json_type_array)) {
+		for (size_t i = 0; i < json_object_array_length(value) && r == 0; i++) {
+			*step = (struct step){ .index = i };
+			r = take(k, NULL, json_object_array_get_idx(value, i));
+		}
+	} else {
+		json_object_object_foreach(value, key, member) {
+			if (r < 0)
+				break;
+			*step = (struct step){ .key = key };
+			r = take(k, key, member);
+		}
 	}
+	k->n_steps -= r == 0;
 	return r;
 }
 
-enum entries { CREATE_OPTIONS, VARIABLES, COMPILE_OPTIONS, FLAGS };
-
-/* Set each key of the object VALUE: P's create options or variables, or the default compile
- * options or their flags. */
-static int take_entries(const struct taking *k, const struct place *at,
-			enum entries which, struct plugin_settings *p,
-			struct json_object *value)
+static int take_members(struct taking *k, struct json_object *value, taker *take)
 {
-	struct settings *s = &k->o->settings;
-	int r = 0;
+	return json_object_is_type(value, json_type_object)
+		       ? take_each(k, value, take)
+		       : refuse(k, "an object", value);
+}
 
-	if (!json_object_is_type(value, json_type_object))
-		return refuse(k, at, "an object", value);
-	json_object_object_foreach(value, key, entry) {
-		const struct place place = { .up = at, .key = key };
+/* Set the row to VALUE; with a plugin for that alone, which the rows of the sandbox can. */
+static int take_value(struct taking *k, const char *key, struct json_object *value)
+{
+	const char *text = text_of(k, value, k->row->type, NULL);
 
-		if (r < 0)
-			break;
-		if (which == COMPILE_OPTIONS && !strcmp(key, "env_option_overrides")) {
-			r = take_entries(k, &place, FLAGS, NULL, entry);
-			continue;
-		}
-		if (which == CREATE_OPTIONS)
-			r = settings_option(s, p, key, entry, k->err);
-		else if (which == VARIABLES)
-			r = settings_variable(p, key, entry, k->err);
-		else
-			r = settings_compile_option(s, which == FLAGS, key, entry,
-						    k->err);
-		r = locate(k, &place, r);
-	}
-	return r;
+	(void)key;
+	if (!text)
+		return -EINVAL;
+	return k->plugin ? settings_sandbox(&k->o->settings, k->plugin, k->row->name,
+					    text, k->err)
+			 : options_set(k->o, k->row, text, k->err);
+}
+
+/* Set the row to VALUE, or to the items of that list. */
+static int take_values(struct taking *k, struct json_object *value)
+{
+	bool list =
+		k->row->where & IS_LIST && json_object_is_type(value, json_type_array);
+
+	return list ? take_each(k, value, take_value) : take_value(k, NULL, value);
+}
+
+static int take_flag(struct taking *k, const char *key, struct json_object *value)
+{
+	return settings_compile_option(&k->o->settings, true, key, value, k->err);
+}
+
+static int take_compile_option(struct taking *k, const char *key,
+			       struct json_object *value)
+{
+	if (!strcmp(key, "env_option_overrides"))
+		return take_members(k, value, take_flag);
+	return settings_compile_option(&k->o->settings, false, key, value, k->err);
 }
 
 /* --- plugins -------------------------------------------------------------------------------- */
 
-static int take_plugin_key(const struct taking *k, const struct place *at,
-			   struct plugin_settings *p, struct json_object *value)
+static int take_create_option(struct taking *k, const char *key,
+			      struct json_object *value)
 {
-	const struct option_row *row = options_find(at->key, strlen(at->key), IN_CONFIG);
-	const char *path;
-
-	if (!strcmp(at->key, "name"))
-		return 0;
-	if (!strcmp(at->key, "path")) {
-		path = text_of(k, at, value, OPTION_PATH, NULL);
-		if (!path)
-			return -EINVAL;
-		free(p->path);
-		p->path = strdup(path);
-		return p->path ? 0 : pf_err_set(k->err, -ENOMEM, "no memory for a path");
-	}
-	if (!strcmp(at->key, "options"))
-		return take_entries(k, at, CREATE_OPTIONS, p, value);
-	if (!strcmp(at->key, "env"))
-		return take_entries(k, at, VARIABLES, p, value);
-	if (!strcmp(at->key, "log_level")) {
-		int level = json_object_is_type(value, json_type_int)
-				    ? json_object_get_int(value)
-				    : -1;
-
-		if (level < 0 || level > MAX_LOG_LEVEL)
-			return refuse(k, at, "an integer from 0 to 4", value);
-		settings_log_level(&k->o->settings, p, level);
-		return 0;
-	}
-	if (row && !strncmp(row->name, "sandbox", strlen("sandbox")))
-		return take_value(k, at, row, p, value);
-	return locate(k, at,
-		      pf_err_set(k->err, -EINVAL,
-				 "expected name, path, options, env, log_level, sandbox, "
-				 "sandbox_read, sandbox_write or sandbox_uid, found the "
-				 "key \"%.80s\"",
-				 at->key));
+	return settings_option(&k->o->settings, k->plugin, key, value, k->err);
 }
 
-/* May WORD be "NAME", "/PATH" or "NAME=/PATH"? */
-static bool is_plugin_word(const char *word)
+static int take_variable(struct taking *k, const char *key, struct json_object *value)
 {
-	size_t len = strcspn(word, "=/");
-	pf_autofree char *name = strndup(word, len);
+	return settings_variable(k->plugin, key, value, k->err);
+}
 
-	if (!name || strchr(word, ',') || (len && !pf_plugin_name_valid(name)))
-		return false;
-	return word[len] == '=' ? len && word[len + 1] == '/' : !word[len] == !!len;
+static int take_plugin_path(const struct taking *k, struct json_object *value)
+{
+	const char *path = text_of(k, value, OPTION_PATH, NULL);
+
+	if (!path)
+		return -EINVAL;
+	free(k->plugin->path);
+	k->plugin->path = strdup(path);
+	return k->plugin->path ? 0 : pf_err_set(k->err, -ENOMEM, "no memory for a path");
+}
+
+static int take_log_level(const struct taking *k, struct json_object *value)
+{
+	int level = json_object_is_type(value, json_type_int) ? json_object_get_int(value)
+							      : -1;
+
+	if (level < 0 || level > MAX_LOG_LEVEL)
+		return refuse(k, "an integer from 0 to 4", value);
+	k->plugin->log_level = (unsigned)level;
+	k->plugin->log_at = k->o->settings.source;
+	return 0;
+}
+
+static int take_plugin_key(struct taking *k, const char *key, struct json_object *value)
+{
+	k->row = options_find(key, strlen(key), IN_CONFIG);
+	if (!strcmp(key, "name"))
+		return 0;
+	if (!strcmp(key, "path"))
+		return take_plugin_path(k, value);
+	if (!strcmp(key, "options"))
+		return take_members(k, value, take_create_option);
+	if (!strcmp(key, "env"))
+		return take_members(k, value, take_variable);
+	if (!strcmp(key, "log_level"))
+		return take_log_level(k, value);
+	if (k->row && !strncmp(k->row->name, "sandbox", strlen("sandbox")))
+		return take_values(k, value);
+	return pf_err_set(k->err, -EINVAL,
+			  "expected name, path, options, env, log_level, sandbox, "
+			  "sandbox_read, sandbox_write or sandbox_uid, found the "
+			  "key \"%.80s\"",
+			  key);
+}
+
+/* Choose the plugin of the word VALUE: NAME, /PATH or NAME=/PATH. */
+static int take_plugin_word(struct taking *k, struct json_object *value)
+{
+	static const char want[] = "a plugin's name, absolute path or NAME=PATH";
+	const char *word = text_of(k, value, OPTION_WORD, want);
+	char name[PF_PLUGIN_NAME + 1]; /* longer than one may be */
+	size_t len;
+	int r;
+
+	if (!word)
+		return -EINVAL;
+	len = strcspn(word, "=/");
+	snprintf(name, sizeof(name), "%.*s", (int)len, word);
+	if (strchr(word, ',') || (word[len] == '=' && word[len + 1] != '/') ||
+	    (word[len] == '/' && len))
+		return refuse(k, want, value);
+	r = *word == '/' ? 0 : pf_plugin_name_check(name, k->err);
+	return r < 0 ? r : options_set(k->o, k->row, word, k->err);
 }
 
 /* Choose the plugin VALUE: a word, or an object with its name and settings. */
-static int take_plugin(const struct taking *k, const struct place *at,
-		       const struct option_row *row, struct json_object *value)
+static int take_plugin(struct taking *k, const char *key, struct json_object *value)
 {
-	static const char want[] = "a plugin's name, absolute path or NAME=PATH";
-	const struct place name_at = { .up = at, .key = "name" };
-	struct plugin_settings *p;
+	const struct option_row *row = k->row;
 	struct json_object *name = NULL;
 	const char *text;
 	int r;
 
-	if (json_object_is_type(value, json_type_string)) {
-		text = text_of(k, at, value, OPTION_WORD, want);
-		if (!text || !is_plugin_word(text))
-			return refuse(k, at, want, value);
-		return locate(k, at, options_set(k->o, row, text, k->err));
-	}
+	(void)key;
+	if (json_object_is_type(value, json_type_string))
+		return take_plugin_word(k, value);
 	if (!json_object_is_type(value, json_type_object))
-		return refuse(k, at, "a plugin: a string, or an object with a name",
-			      value);
+		return refuse(k, "a plugin: a string, or an object with a name", value);
 	if (!json_object_object_get_ex(value, "name", &name))
-		return refuse(k, at, "an object with a name", value);
-	text = text_of(k, &name_at, name, OPTION_WORD, "a plugin's name");
-	if (!text)
-		return -EINVAL;
-	p = settings_of(&k->o->settings, text, k->err);
-	if (!p)
-		return locate(k, &name_at, k->err->code);
-	r = locate(k, at, options_set(k->o, row, text, k->err));
-	json_object_object_foreach(value, key, entry) {
-		const struct place place = { .up = at, .key = key };
-
-		r = r < 0 ? r : take_plugin_key(k, &place, p, entry);
-	}
-	return r;
-}
-
-/* No two plugins of the list may have one name: the last of them is at AT. */
-static int check_last_name(const struct taking *k, const struct place *at)
-{
-	const struct words *w = &k->o->plugin_words[0];
-	const char *last = w->at[w->n - 1];
-	size_t len = strcspn(last, "=/");
-
-	for (unsigned i = 0; last[len] != '/' && i + 1 < w->n; i++)
-		if (strcspn(w->at[i], "=/") == len && !memcmp(w->at[i], last, len))
-			return locate(k, at,
-				      pf_err_set(k->err, -EINVAL,
-						 "a second plugin is called %.*s",
-						 (int)len, last));
-	return 0;
-}
-
-static int take_plugins(const struct taking *k, const struct place *at,
-			const struct option_row *row, struct json_object *value)
-{
-	int r = 0;
-
-	if (!json_object_is_type(value, json_type_array))
-		return take_plugin(k, at, row, value);
-	for (size_t i = 0; i < json_object_array_length(value) && r == 0; i++) {
-		const struct place item = { .up = at, .index = i };
-
-		r = take_plugin(k, &item, row, json_object_array_get_idx(value, i));
-		if (r == 0)
-			r = check_last_name(k, &item);
-	}
+		return refuse(k, "an object with a name", value);
+	k->path[k->n_steps++] = (struct step){ .key = "name" };
+	text = text_of(k, name, OPTION_WORD, "a plugin's name");
+	r = text ? settings_of(&k->o->settings, text, &k->plugin, k->err) : -EINVAL;
+	if (r < 0)
+		return r;
+	k->n_steps--;
+	r = options_set(k->o, row, text, k->err);
+	if (r == 0)
+		r = take_each(k, value, take_plugin_key);
+	k->plugin = NULL;
+	k->row = row;
 	return r;
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-static int take_row(const struct taking *k, const char *key, const struct option_row *row,
-		    struct json_object *value)
+static int take_row(struct taking *k, struct json_object *value)
 {
-	const struct place at = { .key = key };
 	int r;
 
-	if (row->where & REPLACES)
-		words_clear((struct words *)((char *)k->o + row->off));
-	if (row->type == OPTION_PLUGINS)
-		r = take_plugins(k, &at, row, value);
-	else if (row->type == OPTION_COMPILE_OPTIONS)
-		r = take_entries(k, &at, COMPILE_OPTIONS, NULL, value);
-	else if (row->type == OPTION_DEBUG_OPTIONS)
-		r = take_entries(k, &at, FLAGS, NULL, value);
+	if (k->row->where & REPLACES)
+		words_clear((struct words *)((char *)k->o + k->row->off));
+	if (k->row->type == OPTION_PLUGINS)
+		r = json_object_is_type(value, json_type_array)
+			    ? take_each(k, value, take_plugin)
+			    : take_plugin(k, NULL, value);
+	else if (k->row->type == OPTION_COMPILE_OPTIONS)
+		r = take_members(k, value, take_compile_option);
+	else if (k->row->type == OPTION_DEBUG_OPTIONS)
+		r = take_members(k, value, take_flag);
 	else
-		r = take_value(k, &at, row, NULL, value);
+		r = take_values(k, value);
 	/* Each compile option may be valid while their combination is not. */
-	if (r == 0)
-		r = locate(k, &at,
-			   settings_check_compile_options(&k->o->settings, k->err));
-	return r;
+	return r < 0 ? r : settings_check_compile_options(&k->o->settings, k->err);
 }
 
 /* The row of KEY, or NULL; "plugins" is another name of "plugin". */
@@ -412,55 +335,70 @@ static const struct option_row *find_row(const char *key)
 			    IN_CONFIG);
 }
 
-static int refuse_key(const struct taking *k, const char *key)
+static int check_key(struct taking *k, const char *key, struct json_object *value)
 {
 	struct pf_similar similar = { .word = key };
-	char names[PF_ERR_TEXT] = "", hint[PF_SIMILAR_TEXT];
-	const char *comma = "";
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
+	char hint[PF_SIMILAR_TEXT];
 
+	(void)value;
+	if (find_row(key))
+		return 0;
 	for (const struct option_row *row = option_rows; row->name; row++) {
 		if (!(row->where & IN_CONFIG))
 			continue;
 		pf_similar_try(&similar, row->name);
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
-			 comma, row->name);
-		comma = ", ";
+		pf_buf_printf(&names, "%s%s", names.len ? ", " : "", row->name);
 	}
-	return locate(k, &(struct place){ .key = key },
-		      pf_err_set(k->err, -EINVAL, "unknown key%s; expected one of %s",
-				 pf_similar_hint(&similar, hint), names));
+	return pf_err_set(k->err, -EINVAL, "unknown key%s; expected one of %s",
+			  pf_similar_hint(&similar, hint), names.data ? names.data : "");
 }
 
-int config_take(struct options *o, const char *file, const char *text, size_t len,
-		struct pf_err *err)
+/* Take the members of JSON in the order of the options, whatever that of the file is. */
+static int take_rows(struct taking *k, struct json_object *json)
 {
-	struct pf_err own = PF_ERR_INIT;
-	const struct taking k = {
-		.o = o, .file = file, .text = text, .len = len, .err = err ? err : &own
-	};
-	struct json_object *json = NULL;
-	int r = parse(&k, &json);
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	json_object_object_foreach(json, name, ignored) {
-		(void)ignored;
-		if (r == 0 && !find_row(name))
-			r = refuse_key(&k, name);
-	}
 	for (const struct option_row *row = option_rows; row->name; row++) {
 		bool taken = false;
 
 		json_object_object_foreach(json, key, value) {
 			if (r < 0 || find_row(key) != row)
 				continue;
-			if (taken)
-				pf_err_set(k.err, r = -EINVAL, "it is given twice");
-			r = taken ? locate(&k, &(struct place){ .key = key }, r)
-				  : take_row(&k, key, row, value);
+			k->path[0] = (struct step){ .key = key };
+			k->n_steps = 1;
+			k->row = row;
+			r = taken ? pf_err_set(k->err, -EINVAL, "it is given twice")
+				  : take_row(k, value);
 			taken = true;
 		}
 	}
+	return r;
+}
+
+int config_take(struct options *o, const char *file, const char *text, size_t len,
+		struct pf_err *err)
+{
+	struct taking k = { .o = o, .file = file, .text = text, .len = len, .err = err };
+	struct pf_json_reader rd = { text, text, text + len, SIZE_MAX, NULL };
+	struct json_object *json;
+	size_t off;
+	int r;
+
+	if (len > PF_CONFIG_MAX)
+		return pf_err_set(err, -EINVAL, "%s: expected at most %d bytes", file,
+				  PF_CONFIG_MAX);
+	/* Blanks alone set nothing. */
+	if (pf_json_expect(&rd, '{', "") < 0 && rd.p == rd.end)
+		return 0;
+	r = pf_json_parse_at(text, len, &json, &off, err);
+	if (r < 0)
+		return locate_byte(&k, off, "", r);
+	r = take_each(&k, json, check_key);
+	if (r == 0)
+		r = take_rows(&k, json);
+	if (r < 0)
+		r = locate(&k, r);
 	json_object_put(json);
 	return r;
 }
@@ -518,22 +456,10 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 	return r < 0 ? r : config_take(o, file, text.data, text.len, err);
 }
 
-/* The path of the user's file, which the caller frees; NULL: no home, or no memory. */
-static char *user_file(void)
-{
-	const char *xdg = getenv("XDG_CONFIG_HOME");
-	bool own = xdg && *xdg == '/';
-	pf_autofree char *home = own ? strdup(xdg) : pf_home_dir();
-	char *path;
-
-	if (!home || asprintf(&path, "%s%s/pjrtfs.json", home, own ? "" : "/.config") < 0)
-		return NULL;
-	return path;
-}
-
 int config_read(struct options *o, const char *file, struct pf_err *err)
 {
-	pf_autofree char *own = file ? NULL : user_file();
+	pf_autofree char *own =
+		options_user_path("XDG_CONFIG_HOME", ".config", "pjrtfs.json");
 	int r;
 
 	o->settings.source = FROM_SYSTEM_FILE;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to the daemon.  Calls go in one direction: settings and memory_limit, options, config,
- * cmdline, plugin_choice, check_plugin, main; each calls those before it.
+ * cmdline, plugin_choice, answer, main; each calls those before it.
  */
 #ifndef PJRTFS_DAEMON_INTERNAL_H
 #define PJRTFS_DAEMON_INTERNAL_H
 
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/discover.h"
+#include "pjrtfs/engine.h"
 
 /* --- settings.c: the settings of plugins, and the default compile options ------------------ */
 
@@ -23,6 +25,8 @@ enum {
 	MAX_VARIABLE = 64 << 10, /* bytes of one */
 	MAX_LOG_LEVEL = 4,
 };
+#define NO_LOG_LEVEL UINT_MAX /* none is set */
+#define SETTINGS_COUNT "cpu_device_count"
 
 /* Where a setting comes from: a later source overrides an earlier one. */
 enum settings_source { FROM_SYSTEM_FILE = 1, FROM_USER_FILE, FROM_COMMAND_LINE };
@@ -34,15 +38,16 @@ struct plugin_settings {
 	struct json_object *options; /* owned: create options by name */
 	struct json_object *env;     /* owned: variables, to a string or null */
 	struct json_object *sandbox; /* owned: as in struct pf_worker_config */
-	int log_level;               /* -1: not set */
+	unsigned log_level;
 	/* The last source of any setting; of cpu_device_count, log_level, the sandbox's mode. */
 	enum settings_source set_at, count_at, log_at, sandbox_at;
 };
 
 struct settings {
 	enum settings_source source; /* the current one */
-	struct plugin_settings
-		all; /* of all plugins; --devices is the default plugin's */
+	unsigned devices;            /* of the default plugin; 0: not set */
+	enum settings_source devices_at;
+	struct plugin_settings all; /* log_level and sandbox of all plugins */
 	struct plugin_settings plugins[MAX_SETTINGS];
 	unsigned n_plugins;
 	struct json_object *compile_options; /* owned, or NULL */
@@ -68,10 +73,10 @@ void candidate_release(struct pf_candidate *p);
 /* The settings of plugin NAME, or NULL; borrowed. */
 const struct plugin_settings *settings_find(const struct settings *s, const char *name);
 
-/* The same, to change them: they are made if there are none.  NULL with *err set: NAME is not a
- * valid plugin name, or MAX_SETTINGS plugins have settings. */
-struct plugin_settings *settings_of(struct settings *s, const char *name,
-				    struct pf_err *err);
+/* The same in *RET, to change them: they are made if there are none.  -EINVAL: no plugin may have
+ * this NAME, or MAX_SETTINGS plugins have settings; -ENOMEM. */
+int settings_of(struct settings *s, const char *name, struct plugin_settings **ret,
+		struct pf_err *err);
 
 /*
  * Set the create option KEY of P, or the variable KEY (VALUE: a string, or NULL to remove it from
@@ -81,9 +86,6 @@ int settings_option(struct settings *s, struct plugin_settings *p, const char *k
 		    struct json_object *value, struct pf_err *err);
 int settings_variable(struct plugin_settings *p, const char *key,
 		      struct json_object *value, struct pf_err *err);
-
-/* Set the log level of P, from 0 to 4. */
-void settings_log_level(struct settings *s, struct plugin_settings *p, int level);
 
 /*
  * Set KEY of P's sandbox to TEXT: sandbox to strict, device or off; sandbox_uid to a user's
@@ -102,13 +104,9 @@ int settings_compile_option(struct settings *s, bool flag, const char *key,
 /* Can the default compile options be used together?  0; -EINVAL. */
 int settings_check_compile_options(const struct settings *s, struct pf_err *err);
 
-/* Give each of N plugins its settings; the FIRST_IS_DEFAULT has --devices.  -ENOMEM. */
-int settings_attach(const struct settings *s, struct pf_candidate *plugins, unsigned n,
-		    bool first_is_default, struct pf_err *err);
-
-/* Is each plugin with settings from the command line among N PLUGINS?  0; -EINVAL. */
-int settings_check_names(const struct settings *s, const struct pf_candidate *plugins,
-			 unsigned n, struct pf_err *err);
+/* Give C, whose name is set, its settings; the default plugin has --devices.  -ENOMEM. */
+int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_default,
+		    struct pf_err *err);
 
 /* --- memory_limit.c ------------------------------------------------------------------------ */
 
@@ -134,15 +132,15 @@ struct words {
 struct options {
 	bool foreground, debug, help, version, dump_config;
 	bool list_plugins, json;
-	char *check_plugin; /* owned: --check-plugin's, or NULL */
-	unsigned timeout_s; /* for one plugin, with these two; 0: the default */
-	char *config;       /* owned: --config's, or NULL */
-	char *source;       /* owned: SOURCE, or NULL */
-	char *mountpoint;   /* owned: MOUNTPOINT; NULL: none is needed */
-	struct words fuse;  /* words of -o for FUSE */
-	/* NAME, PATH or NAME=PATH, and directories to look in: of the configuration, [1] of the
-	 * command line */
-	struct words plugin_words[2], plugin_dirs[2];
+	char *check_plugin;          /* owned: --check-plugin's, or NULL */
+	unsigned timeout_s;          /* for one plugin, with these two; 0: the default */
+	char *config;                /* owned: --config's, or NULL */
+	char *source;                /* owned: SOURCE, or NULL */
+	char *mountpoint;            /* owned: MOUNTPOINT; NULL: none is needed */
+	struct words fuse;           /* words of -o for FUSE */
+	struct words plugin_words;   /* NAME, PATH or NAME=PATH */
+	bool own_plugins;            /* these are of the command line */
+	struct words plugin_dirs[2]; /* of the configuration; of the command line */
 	mode_t mode;    /* of directories in which users create names; 0: not set */
 	bool has_group; /* group is their group */
 	gid_t group;
@@ -195,7 +193,8 @@ struct option_row {
 	/* The field of struct options: of a flag a bool, of a number an unsigned, of a size a
 	 * uint64_t, of a text, word or path an owned string, with REPLACES a struct words. */
 	size_t off;
-	unsigned min, max, usual; /* of a number */
+	unsigned min, max,
+		usual; /* of a number; of a size: its minimum, max is refused */
 	/* Set the option to TEXT; NULL: store it at OFF.  -EINVAL, -ENOMEM. */
 	int (*set)(struct options *o, const struct option_row *row, const char *text,
 		   struct pf_err *err);
@@ -215,6 +214,11 @@ void options_release(struct options *o);
 /* The row of NAME (LEN bytes; hyphens count as underscores) among those in WHERE, or NULL. */
 const struct option_row *options_find(const char *name, size_t len, unsigned where);
 
+enum { OPTION_NAME = 32 };
+
+/* The name of ROW with C for each underscore, in DST, which is returned. */
+const char *options_spell(const struct option_row *row, char c, char dst[OPTION_NAME]);
+
 /* Set the option of ROW to TEXT (a flag: "true", "false" or NULL for true).  -EINVAL, -ENOMEM. */
 int options_set(struct options *o, const struct option_row *row, const char *text,
 		struct pf_err *err);
@@ -223,10 +227,6 @@ int options_set(struct options *o, const struct option_row *row, const char *tex
 int words_add(struct words *w, const char *word, unsigned max, const char *what,
 	      struct pf_err *err);
 void words_clear(struct words *w);
-
-/* The words for plugins that apply in addition to SOURCE: the command line's, or if it
- * has none and no SOURCE the configuration's. */
-const struct words *options_plugin_words(const struct options *o);
 
 /* The '=' of WORD if it is NAME=PATH (a path may hold one, too), or NULL. */
 const char *options_name_end(const char *word);
@@ -240,11 +240,12 @@ char *options_changes(const struct options *o);
 /* Append the text of --help. */
 void options_help(struct pf_buf *out);
 
-/*
- * The directory of the cache, the caller's: --cache-dir made absolute; else $PJRTFS_CACHE_DIR,
- * else pjrtfs in $XDG_CACHE_HOME, else .cache/pjrtfs in the user's home.  NULL: no memory, or no
- * home.
- */
+/* NAME in the directory that $VARIABLE names or, if that is not absolute, in DIR of the user's
+ * home; the caller's.  NULL: no memory, or no home. */
+char *options_user_path(const char *variable, const char *dir, const char *name);
+
+/* The directory of the cache, the caller's: --cache-dir, else $PJRTFS_CACHE_DIR, else pjrtfs in
+ * $XDG_CACHE_HOME (~/.cache).  NULL: no memory, or no home. */
 char *options_cache_dir(const struct options *o);
 
 /* --- config.c: configuration files --------------------------------------------------------- */
@@ -293,19 +294,20 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err);
 
-/* --- check_plugin.c: --list-plugins and --check-plugin -------------------------------------- */
+/* What the worker of P needs to know, in *RET; it borrows from P and PROGRAM.  -EINVAL: P is
+ * refused. */
+int plugin_choice_config(const struct pf_candidate *p, char program[static PATH_MAX],
+			 struct pf_worker_config *ret, struct pf_err *err);
+
+/* --- answer.c ------------------------------------------------------------------------------- */
 
 /*
- * Load each plugin that discovery finds in a worker and print its facts, or why it cannot
- * be used, and the places.  The exit status: 1 if any cannot be used, a place cannot be
- * read, or no plugin was found; else 0.  Blocks, at most O's timeout for each plugin.
+ * Answer the options that mount nothing on standard output.  The exit status; -1: mount.
+ * --list-plugins and --check-plugin block, at most O's timeout for each plugin.
  */
-int check_plugin_list(const struct options *o);
-
-/* Load O's only plugin, run a program on it, and print all facts as JSON.  The exit status. */
-int check_plugin(const struct options *o);
+int answer(const struct options *o);
 
 /* A plugin_minor_of that loads the plugin.  ARG is not used. */
-int check_plugin_minor(void *arg, const char *path);
+int answer_minor(void *arg, const char *path);
 
 #endif

@@ -76,26 +76,18 @@ static void note_failed(struct daemon *d, const struct pf_candidate *p,
 
 static int start_workers(struct daemon *d, struct pf_err *err)
 {
+	struct pf_worker_config config;
 	char program[PATH_MAX];
 
-	pf_worker_program(program, sizeof(program));
 	for (unsigned i = 0; i < d->options->n_plugins; i++) {
 		const struct pf_candidate *p = &d->options->plugins[i];
-		struct pf_worker_config config = {
-			.name = p->name,
-			.path = p->path,
-			.program = program,
-			.options = p->options,
-			.env = p->env,
-			.sandbox = p->sandbox,
-			.arena = d->arena,
-			.pool_size = pool_size(),
-			.telemetry = d->telemetry,
-		};
 		struct pf_worker **worker = &d->workers[d->n_workers];
-		int r = p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused)
-				   : pf_worker_new(&config, worker, err);
+		int r = plugin_choice_config(p, program, &config, err);
 
+		config.arena = d->arena;
+		config.pool_size = pool_size();
+		config.telemetry = d->telemetry;
+		r = r < 0 ? r : pf_worker_new(&config, worker, err);
 		if (r < 0) {
 			note_failed(d, p, err);
 			continue;
@@ -218,6 +210,16 @@ static void stop(struct daemon *d)
 
 /* --- signals -------------------------------------------------------------------------------- */
 
+/* A terminal that closes sends SIGHUP, and does not end a mount; SIGUSR1 ends signal_main. */
+static void fill_set(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGUSR1);
+}
+
 static void *signal_main(void *arg)
 {
 	struct daemon *d = arg;
@@ -225,13 +227,10 @@ static void *signal_main(void *arg)
 	sigset_t set;
 	int sig;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGUSR1);
+	fill_set(&set);
 	do
 		sig = sigwaitinfo(&set, &info);
-	while (sig < 0);
+	while (sig < 0 || sig == SIGHUP);
 	if (sig != SIGUSR1) {
 		d->signal = info;
 		pf_mount_stop(d->mount);
@@ -245,11 +244,7 @@ static void block_signals(void)
 	sigset_t set;
 
 	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP); /* a terminal that closes does not end a mount */
-	sigaddset(&set, SIGUSR1);
+	fill_set(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -364,35 +359,6 @@ static int serve(struct daemon *d, int ready)
 	return r < 0 ? complain(&err) : 0;
 }
 
-/* Answer the options that mount nothing, on standard output.  The exit status; -1: mount. */
-static int answer(const struct options *o)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	struct json_object *dump;
-
-	if (o->list_plugins)
-		return check_plugin_list(o);
-	if (o->check_plugin)
-		return check_plugin(o);
-	if (o->help) {
-		options_help(&text);
-	} else if (o->version) {
-		pf_buf_puts(&text, "pjrtfs " PACKAGE_VERSION "\n");
-	} else if (o->dump_config) {
-		dump = options_dump(o);
-		pf_buf_printf(&text, "%s\n",
-			      json_object_to_json_string_ext(
-				      dump, JSON_C_TO_STRING_PRETTY |
-						    JSON_C_TO_STRING_SPACED |
-						    JSON_C_TO_STRING_NOSLASHESCAPE));
-		json_object_put(dump);
-	} else {
-		return -1;
-	}
-	fputs(text.data ? text.data : "", stdout);
-	return text.failed || fflush(stdout) ? 1 : 0;
-}
-
 /* Mount and serve.  The exit status. */
 static int run(struct daemon *d)
 {
@@ -434,7 +400,7 @@ int main(int argc, char **argv)
 		/* Relative paths start from the directory that the daemon leaves
 		 * later. */
 		d.changes = options_changes(&options);
-		r = plugin_choice(&options, check_plugin_minor, &err);
+		r = plugin_choice(&options, answer_minor, &err);
 	}
 	if (r == 0 && options.mountpoint)
 		r = cmdline_find_mountpoint(&options, &err);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,9 +46,9 @@ void words_clear(struct words *w)
 	w->at = NULL;
 }
 
-static void *at_off(struct options *o, const struct option_row *row)
+static void *at_off(const struct options *o, const struct option_row *row)
 {
-	return (char *)o + row->off;
+	return (char *)(uintptr_t)o + row->off;
 }
 
 static int read_number(const struct option_row *row, const char *text, unsigned *ret,
@@ -166,76 +165,54 @@ static void dump_group(const struct options *o, const struct option_row *row,
 		pf_json_add_int(out, row->name, o->group);
 }
 
-static int set_memory_limit(struct options *o, const struct option_row *row,
-			    const char *text, struct pf_err *err)
-{
-	uint64_t n;
-
-	(void)row;
-	if (pf_size_parse(text, &n, NULL) < 0 || n < 1 << 20 || n == UINT64_MAX)
-		return pf_err_set(err, -EINVAL,
-				  "expected a size from 1M on, as in 4G, "
-				  "found %s",
-				  text);
-	o->memory_limit = n;
-	return 0;
-}
-
 /* --- the cache ------------------------------------------------------------------------------ */
 
-/* PATH, which need not exist, below BASE (NULL: below the working directory) if it is relative;
- * the caller's.  NULL: no memory, or no directory. */
-static char *absolute(const char *base, const char *path)
+char *options_user_path(const char *variable, const char *dir, const char *name)
 {
-	char cwd[PATH_MAX], *text;
+	const char *xdg = getenv(variable);
+	bool own = xdg && *xdg == '/';
+	pf_autofree char *home = own ? NULL : pf_home_dir();
+	char *path;
 
-	if (*path == '/')
-		return strdup(path);
-	if (!base && !getcwd(cwd, sizeof(cwd)))
+	if (!own && !home)
 		return NULL;
-	return asprintf(&text, "%s/%s", base ? base : cwd, path) < 0 ? NULL : text;
+	if (asprintf(&path, "%s/%s%s%s", own ? xdg : home, own ? "" : dir, own ? "" : "/",
+		     name) < 0)
+		return NULL;
+	return path;
 }
 
 char *options_cache_dir(const struct options *o)
 {
-	const char *own = getenv("PJRTFS_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
-	pf_autofree char *home = NULL;
+	const char *said = o->cache_dir ? o->cache_dir : getenv("PJRTFS_CACHE_DIR");
 
-	if (o->cache_dir || (own && *own))
-		return absolute(NULL, o->cache_dir ? o->cache_dir : own);
-	if (xdg && *xdg == '/')
-		return absolute(xdg, "pjrtfs");
-	home = pf_home_dir();
-	return home ? absolute(home, ".cache/pjrtfs") : NULL;
-}
-
-static void dump_cache_dir(const struct options *o, const struct option_row *row,
-			   struct json_object *out)
-{
-	pf_autofree char *dir = o->cache_dir ? absolute(NULL, o->cache_dir) : NULL;
-
-	if (dir)
-		pf_json_add_string(out, row->name, dir);
+	if (said && *said)
+		return pf_absolute_path(said);
+	return options_user_path("XDG_CACHE_HOME", ".cache", "pjrtfs");
 }
 
 /* --- which plugins --------------------------------------------------------------------------- */
 
-const struct words *options_plugin_words(const struct options *o)
+/* Those of the command line replace the configuration's. */
+static int set_plugin(struct options *o, const struct option_row *row, const char *word,
+		      struct pf_err *err)
 {
-	return &o->plugin_words[o->source || o->plugin_words[1].n];
+	(void)row;
+	if (o->settings.source == FROM_COMMAND_LINE && !o->own_plugins)
+		words_clear(&o->plugin_words);
+	o->own_plugins = o->settings.source == FROM_COMMAND_LINE;
+	return words_add(&o->plugin_words, word, MAX_PLUGINS, "plugins", err);
 }
 
-/* Add WORD to the configuration's list, at ROW's OFF, or to the command line's, which
- * follows it. */
-static int set_place(struct options *o, const struct option_row *row, const char *word,
-		     struct pf_err *err)
+static int set_plugin_dir(struct options *o, const struct option_row *row,
+			  const char *word, struct pf_err *err)
 {
-	struct words *words = at_off(o, row);
-
-	return words_add(words + (o->settings.source == FROM_COMMAND_LINE), word,
-			 MAX_PLUGINS, "plugins, or places to look for them", err);
+	(void)row;
+	return words_add(&o->plugin_dirs[o->settings.source == FROM_COMMAND_LINE], word,
+			 MAX_PLUGINS, "plugin directories", err);
 }
 
+/* Those of the command line come first. */
 static void dump_plugin_dirs(const struct options *o, const struct option_row *row,
 			     struct json_object *out)
 {
@@ -243,7 +220,8 @@ static void dump_plugin_dirs(const struct options *o, const struct option_row *r
 
 	for (int k = 1; k >= 0; k--)
 		for (unsigned i = 0; i < o->plugin_dirs[k].n; i++) {
-			pf_autofree char *path = absolute(NULL, o->plugin_dirs[k].at[i]);
+			pf_autofree char *path =
+				pf_absolute_path(o->plugin_dirs[k].at[i]);
 
 			if (path)
 				json_object_array_add(list, json_object_new_string(path));
@@ -266,7 +244,7 @@ static void dump_plugin(const struct settings *s, const char *word,
 	pf_autofree char *name = strndup(word, end ? (size_t)(end - word) : strlen(word));
 	const struct plugin_settings *p = name ? settings_find(s, name) : NULL;
 	const char *at = own ? own : strchr(word, '/') ? word : p ? p->path : NULL;
-	pf_autofree char *path = at ? absolute(NULL, at) : NULL;
+	pf_autofree char *path = at ? pf_absolute_path(at) : NULL;
 	struct json_object *o;
 
 	if (at == word) {
@@ -285,7 +263,7 @@ static void dump_plugin(const struct settings *s, const char *word,
 		json_object_object_foreach(p->sandbox, key, value)
 			json_object_object_add(o, key, pf_json_copy(value));
 	}
-	if (p && p->log_level >= 0 && p->log_at >= s->all.log_at)
+	if (p && p->log_level != NO_LOG_LEVEL && p->log_at >= s->all.log_at)
 		pf_json_add_int(o, "log_level", p->log_level);
 	json_object_array_add(list, o);
 }
@@ -293,17 +271,13 @@ static void dump_plugin(const struct settings *s, const char *word,
 static void dump_plugins(const struct options *o, const struct option_row *row,
 			 struct json_object *out)
 {
-	const struct words *words = options_plugin_words(o);
-	pf_autofree char *source = o->source ? strdup(o->source) : NULL;
+	const struct words *words = &o->plugin_words;
 	struct json_object *list = json_object_new_array();
-	char *at = source, *word;
 
 	(void)row;
-	while ((word = strsep(&at, ",")))
-		dump_plugin(&o->settings, word, list);
 	for (unsigned i = 0; i < words->n; i++)
 		dump_plugin(&o->settings, words->at[i], list);
-	if (!json_object_array_length(list))
+	if (!words->n)
 		dump_plugin(&o->settings, "cpu", list);
 	json_object_object_add(out, "plugins", list);
 }
@@ -311,20 +285,20 @@ static void dump_plugins(const struct options *o, const struct option_row *row,
 /* --- the settings of plugins ----------------------------------------------------------------- */
 
 /* The settings of the plugin before the colon of WORD, which is NAME:KEY=VALUE; *REST follows
- * it.  NULL with *ERR set. */
-static struct plugin_settings *split(struct settings *s, const char *word,
-				     const char **rest, struct pf_err *err)
+ * it. */
+static int split(struct settings *s, const char *word, struct plugin_settings **ret,
+		 const char **rest, struct pf_err *err)
 {
 	size_t len = strcspn(word, ":=");
 	pf_autofree char *name = strndup(word, len);
 
-	if (name && word[len] == ':' && strchr(word, '=')) {
-		*rest = word + len + 1;
-		return settings_of(s, name, err);
-	}
-	pf_err_set(err, name ? -EINVAL : -ENOMEM, "expected NAME:KEY=VALUE, found %.80s",
-		   word);
-	return NULL;
+	if (!name)
+		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	if (word[len] != ':' || !strchr(word, '='))
+		return pf_err_set(err, -EINVAL, "expected NAME:KEY=VALUE, found %.80s",
+				  word);
+	*rest = word + len + 1;
+	return settings_of(s, name, ret, err);
 }
 
 static int set_plugin_option(struct options *o, const struct option_row *row,
@@ -332,11 +306,13 @@ static int set_plugin_option(struct options *o, const struct option_row *row,
 {
 	struct json_object *value = NULL;
 	pf_autofree char *key = NULL;
+	struct plugin_settings *p;
 	const char *rest;
-	struct plugin_settings *p = split(&o->settings, word, &rest, err);
-	int r = p ? pf_create_option_parse(rest, &key, &value, err) : -EINVAL;
+	int r = split(&o->settings, word, &p, &rest, err);
 
 	(void)row;
+	if (r == 0)
+		r = pf_create_option_parse(rest, &key, &value, err);
 	if (r == 0)
 		r = settings_option(&o->settings, p, key, value, err);
 	json_object_put(value);
@@ -346,20 +322,19 @@ static int set_plugin_option(struct options *o, const struct option_row *row,
 static int set_plugin_env(struct options *o, const struct option_row *row,
 			  const char *word, struct pf_err *err)
 {
-	struct json_object *value = NULL;
-	pf_autofree char *key = NULL;
-	const char *rest, *equals;
-	struct plugin_settings *p = split(&o->settings, word, &rest, err);
-	int r = -EINVAL;
+	struct plugin_settings *p;
+	struct json_object *value;
+	const char *rest;
+	int r = split(&o->settings, word, &p, &rest, err);
 
 	(void)row;
-	if (p) {
-		equals = strchr(rest, '=');
-		key = strndup(rest, (size_t)(equals - rest));
-		value = json_object_new_string(equals + 1);
-		r = key && value ? settings_variable(p, key, value, err)
-				 : pf_err_set(err, -ENOMEM, "no memory");
-	}
+	if (r < 0)
+		return r;
+	pf_autofree char *key = strndup(rest, strcspn(rest, "="));
+
+	value = json_object_new_string(rest + strcspn(rest, "=") + 1);
+	r = key && value ? settings_variable(p, key, value, err)
+			 : pf_err_set(err, -ENOMEM, "no memory for the options");
 	json_object_put(value);
 	return r;
 }
@@ -367,45 +342,15 @@ static int set_plugin_env(struct options *o, const struct option_row *row,
 static int set_devices(struct options *o, const struct option_row *row, const char *text,
 		       struct pf_err *err)
 {
-	struct json_object *value;
-	unsigned n;
-	int r = read_number(row, text, &n, err);
-
-	if (r < 0)
-		return r;
-	value = json_object_new_int64(n);
-	r = settings_option(&o->settings, &o->settings.all, "cpu_device_count", value,
-			    err);
-	json_object_put(value);
-	return r;
-}
-
-static void dump_devices(const struct options *o, const struct option_row *row,
-			 struct json_object *out)
-{
-	struct json_object *count = NULL;
-
-	if (json_object_object_get_ex(o->settings.all.options, "cpu_device_count",
-				      &count))
-		json_object_object_add(out, row->name, pf_json_copy(count));
+	o->settings.devices_at = o->settings.source;
+	return read_number(row, text, &o->settings.devices, err);
 }
 
 static int set_log_level(struct options *o, const struct option_row *row,
 			 const char *text, struct pf_err *err)
 {
-	unsigned n;
-	int r = read_number(row, text, &n, err);
-
-	if (r == 0)
-		settings_log_level(&o->settings, &o->settings.all, (int)n);
-	return r;
-}
-
-static void dump_log_level(const struct options *o, const struct option_row *row,
-			   struct json_object *out)
-{
-	if (o->settings.all.log_level >= 0)
-		pf_json_add_int(out, row->name, o->settings.all.log_level);
+	o->settings.all.log_at = o->settings.source;
+	return read_number(row, text, &o->settings.all.log_level, err);
 }
 
 /* WORD is [NAME:]VALUE; without NAME it is for all plugins.  A path may hold colons. */
@@ -414,14 +359,14 @@ static int set_sandbox(struct options *o, const struct option_row *row, const ch
 {
 	size_t len = strcspn(word, ":/");
 	struct plugin_settings *p = &o->settings.all;
+	pf_autofree char *name = strndup(word, len);
+	int r = name ? 0 : pf_err_set(err, -ENOMEM, "no memory for the options");
 
-	if (word[len] == ':') {
-		pf_autofree char *name = strndup(word, len);
-
-		p = name ? settings_of(&o->settings, name, err) : NULL;
+	if (r == 0 && word[len] == ':') {
+		r = settings_of(&o->settings, name, &p, err);
 		word += len + 1;
 	}
-	return p ? settings_sandbox(&o->settings, p, row->name, word, err) : -EINVAL;
+	return r < 0 ? r : settings_sandbox(&o->settings, p, row->name, word, err);
 }
 
 static void dump_sandbox(const struct options *o, const struct option_row *row,
@@ -435,20 +380,16 @@ static void dump_sandbox(const struct options *o, const struct option_row *row,
 
 /* --- compile options -------------------------------------------------------------------------- */
 
-/* TEXT as a JSON value, which the caller frees; a string if TEXT is not valid JSON. */
+/* TEXT as a JSON value, the caller's; a string if TEXT is not valid JSON. */
 static struct json_object *read_value(const char *text)
 {
-	struct json_tokener *tokener = json_tokener_new();
+	struct pf_json_reader rd = { text, text, text + strlen(text), SIZE_MAX, NULL };
 	struct json_object *value = NULL;
 
-	if (tokener) {
-		json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-		value = json_tokener_parse_ex(tokener, text, (int)strlen(text) + 1);
-		if (json_tokener_get_error(tokener) != json_tokener_success)
-			value = NULL;
-	}
-	json_tokener_free(tokener);
-	return value ? value : json_object_new_string(text);
+	if (pf_json_value(&rd, &value) == 0 && value && rd.p == rd.end)
+		return value;
+	json_object_put(value);
+	return json_object_new_string(text);
 }
 
 static int set_compile_option(struct options *o, const struct option_row *row,
@@ -500,26 +441,19 @@ static int set_flag_for_all(struct options *o, const struct option_row *row,
 	return words_add(&o->flags_for_all, word, MAX_FLAGS, "flags for all", err);
 }
 
-static void add_words(struct json_object *out, const char *key, const struct words *w)
+static void dump_words(const struct options *o, const struct option_row *row,
+		       struct json_object *out)
 {
-	struct json_object *list = json_object_new_array();
+	const struct words *words = at_off(o, row);
+	struct json_object *list;
 
-	for (unsigned i = 0; i < w->n; i++)
-		json_object_array_add(list, json_object_new_string(w->at[i]));
-	json_object_object_add(out, key, list);
-}
-
-static void dump_flags_for_all(const struct options *o, const struct option_row *row,
-			       struct json_object *out)
-{
-	if (o->flags_for_all.n)
-		add_words(out, row->name, &o->flags_for_all);
-}
-
-static void dump_mount_options(const struct options *o, const struct option_row *row,
-			       struct json_object *out)
-{
-	add_words(out, row->name, &o->fuse);
+	/* An empty list can replace the one of an earlier file. */
+	if (!words->n && !(row->where & REPLACES))
+		return;
+	list = json_object_new_array();
+	for (unsigned i = 0; i < words->n; i++)
+		json_object_array_add(list, json_object_new_string(words->at[i]));
+	json_object_object_add(out, row->name, list);
 }
 
 /* --- the table ------------------------------------------------------------------------------ */
@@ -536,11 +470,11 @@ const struct option_row option_rows[] = {
 	  "mount options: allow_other, ro, auto_unmount, ...; those\n"
 	  "meant for mount(8) are ignored; those with a value below\n"
 	  "also as plugin=, plugin_dir=, memory_limit=, ...",
-	  AT(fuse), .set = set_mount_option, .dump = dump_mount_options },
+	  AT(fuse), .set = set_mount_option, .dump = dump_words },
 	{ "memory_limit", 0, OPTION_SIZE, EVERYWHERE, "SIZE",
 	  "bytes of host memory for arrays (K, M, G, T; default 80 %\n"
 	  "of the smaller of RAM and the cgroup's limit)",
-	  AT(memory_limit), .set = set_memory_limit },
+	  AT(memory_limit), .min = 1 << 20 },
 	{ "mode", 0, OPTION_TEXT, EVERYWHERE, "MODE",
 	  "of programs/, buffers/, ...: 1777 lets all users work there", .set = set_mode,
 	  .dump = dump_mode },
@@ -554,7 +488,7 @@ const struct option_row option_rows[] = {
 	{ "cache_dir", 0, OPTION_PATH, EVERYWHERE, "DIR",
 	  "keep compiled programs in DIR (default $PJRTFS_CACHE_DIR,\n"
 	  "$XDG_CACHE_HOME/pjrtfs or ~/.cache/pjrtfs)",
-	  AT(cache_dir), .dump = dump_cache_dir },
+	  AT(cache_dir) },
 	{ "cache_size", 0, OPTION_SIZE, EVERYWHERE, "SIZE",
 	  "at most so many bytes of them (default 2G), or max", AT(cache_size) },
 	{ "no_cache", 0, OPTION_FLAG, EVERYWHERE, NULL, "keep none", AT(no_cache) },
@@ -568,19 +502,20 @@ const struct option_row option_rows[] = {
 	  "in S seconds, with their worker (default 3600; 0: never)",
 	  AT(abandoned_s), 0, MAX_SECONDS, 3600 },
 	{ "devices", 0, OPTION_NUMBER, EVERYWHERE, "N",
-	  "devices of the default plugin, if it is for CPUs (XLA: 4)", .min = 1,
-	  .max = PF_OPTIONS_MAX_DEVICES, .set = set_devices, .dump = dump_devices },
+	  "devices of the default plugin, if it is for CPUs (XLA: 4)",
+	  AT(settings.devices), 1, PF_OPTIONS_MAX_DEVICES, .set = set_devices },
 	{ "plugin_log_level", 0, OPTION_NUMBER, EVERYWHERE, "N",
 	  "plugins print from level N on: 0 all, 3 only fatal errors",
-	  .max = MAX_LOG_LEVEL, .set = set_log_level, .dump = dump_log_level },
+	  AT(settings.all.log_level), 0, MAX_LOG_LEVEL, NO_LOG_LEVEL,
+	  .set = set_log_level },
 	{ "plugin_dir", 0, OPTION_PATH, EVERYWHERE | IS_LIST | REPLACES, "DIR",
 	  "look for plugins in DIR first: DIR/NAME/pjrt_plugin.so or\n"
 	  "DIR/NAME.so; may be repeated",
-	  AT(plugin_dirs), .set = set_place, .dump = dump_plugin_dirs },
+	  AT(plugin_dirs), .set = set_plugin_dir, .dump = dump_plugin_dirs },
 	{ "plugin", 0, OPTION_PLUGINS, EVERYWHERE | REPLACES, "[NAME=]PATH",
 	  "load this plugin; may be repeated; without SOURCE instead of\n"
 	  "the default, else too.  A bare NAME is looked for",
-	  AT(plugin_words), .set = set_place, .dump = dump_plugins },
+	  AT(plugin_words), .set = set_plugin, .dump = dump_plugins },
 	{ "plugin_option", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "NAME:KEY=VALUE",
 	  "create plugin NAME's client with this option; with a type:\n"
 	  "NAME:KEY:int64=4 (string, float, bool, int64_list)",
@@ -608,7 +543,7 @@ const struct option_row option_rows[] = {
 	{ "flags_for_all", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "FLAG",
 	  "a flag of XLA that users who do not own the mount may set,\n"
 	  "too; may be repeated",
-	  .set = set_flag_for_all, .dump = dump_flags_for_all },
+	  AT(flags_for_all), .set = set_flag_for_all, .dump = dump_words },
 	{ "config", 0, OPTION_PATH, IN_COMMAND_LINE | IN_MOUNT | IS_EARLY, "FILE",
 	  "read the configuration FILE, and no other (default:\n"
 	  "/etc/pjrtfs.json, then ~/.config/pjrtfs.json)",
@@ -656,11 +591,20 @@ const struct option_row *options_find(const char *name, size_t len, unsigned whe
 	return NULL;
 }
 
+const char *options_spell(const struct option_row *row, char c, char dst[OPTION_NAME])
+{
+	snprintf(dst, OPTION_NAME, "%s", row->name);
+	for (char *at = dst; (at = strchr(at, '_'));)
+		*at = c;
+	return dst;
+}
+
 /* Store TEXT at the place of ROW. */
 static int store(struct options *o, const struct option_row *row, const char *text,
 		 struct pf_err *err)
 {
 	void *at = at_off(o, row);
+	uint64_t size;
 
 	switch (row->type) {
 	case OPTION_FLAG:
@@ -669,7 +613,16 @@ static int store(struct options *o, const struct option_row *row, const char *te
 	case OPTION_NUMBER:
 		return read_number(row, text, at, err);
 	case OPTION_SIZE:
-		return pf_size_parse(text, at, err);
+		if (!row->min)
+			return pf_size_parse(text, at, err);
+		if (pf_size_parse(text, &size, NULL) == 0 && size >= row->min &&
+		    size < UINT64_MAX) {
+			*(uint64_t *)at = size;
+			return 0;
+		}
+		return pf_err_set(err, -EINVAL,
+				  "expected a size from %uM on, as in 4G, found %s",
+				  row->min >> 20, text);
 	default:
 		if (!*text)
 			return pf_err_set(err, -EINVAL, "expected a %s",
@@ -685,36 +638,37 @@ int options_set(struct options *o, const struct option_row *row, const char *tex
 {
 	int r = row->set ? row->set(o, row, text, err) : store(o, row, text, err);
 	bool seconds = row->argument && !strcmp(row->argument, "S");
-	char name[64];
+	char name[OPTION_NAME];
 
-	if (r == 0)
-		return 0;
-	snprintf(name, sizeof(name), "%s", row->name);
-	for (char *at = name; (at = strchr(at, '_'));)
-		*at = ' ';
-	return pf_err_wrap(err, r, "%s%s", name, seconds ? " in seconds" : "");
+	return r < 0 ? pf_err_wrap(err, r, "%s%s", options_spell(row, ' ', name),
+				   seconds ? " in seconds" : "")
+		     : 0;
 }
 
 static void dump_row(const struct options *o, const struct option_row *row,
 		     struct json_object *out)
 {
-	const void *at = (const char *)o + row->off;
-	uint64_t size;
+	const void *at = at_off(o, row);
+	pf_autofree char *path = NULL;
 
-	if (row->dump)
+	if (row->dump) {
 		row->dump(o, row, out);
-	else if (row->type == OPTION_FLAG)
+	} else if (row->type == OPTION_FLAG) {
 		json_object_object_add(out, row->name,
 				       json_object_new_boolean(*(const bool *)at));
-	else if (row->type == OPTION_NUMBER && *(const unsigned *)at != row->usual)
-		pf_json_add_int(out, row->name, *(const unsigned *)at);
-	if (row->type != OPTION_SIZE)
-		return;
-	size = *(const uint64_t *)at;
-	if (size == UINT64_MAX)
-		pf_json_add_string(out, row->name, "max");
-	else
-		pf_json_add_int(out, row->name, (int64_t)size);
+	} else if (row->type == OPTION_NUMBER) {
+		if (*(const unsigned *)at != row->usual)
+			pf_json_add_int(out, row->name, *(const unsigned *)at);
+	} else if (row->type == OPTION_SIZE) {
+		if (*(const uint64_t *)at == UINT64_MAX)
+			pf_json_add_string(out, row->name, "max");
+		else
+			pf_json_add_int(out, row->name, *(const int64_t *)at);
+	} else if (row->type == OPTION_PATH && *(char *const *)at) {
+		path = pf_absolute_path(*(char *const *)at);
+		if (path)
+			pf_json_add_string(out, row->name, path);
+	}
 }
 
 struct json_object *options_dump(const struct options *o)
@@ -750,6 +704,34 @@ char *options_changes(const struct options *o)
 
 enum { HELP_COLUMN = 27 };
 
+/* The words of ROW, then from HELP_COLUMN on its lines. */
+static void help_row(const struct option_row *row, struct pf_buf *out)
+{
+	bool word = row->where & IN_COMMAND_LINE;
+	size_t start = out->len;
+	char name[OPTION_NAME];
+
+	pf_buf_puts(out, "  ");
+	if (row->letter)
+		pf_buf_printf(out, "-%c%s", row->letter, word ? ", " : "");
+	if (word)
+		pf_buf_printf(out, "--%s", options_spell(row, '-', name));
+	if (row->argument)
+		pf_buf_printf(out, " %s", row->argument);
+	if (out->len - start >= HELP_COLUMN) {
+		pf_buf_puts(out, "\n");
+		start = out->len;
+	}
+	for (const char *at = row->help; *at; at += *at == '\n') {
+		int len = (int)strcspn(at, "\n");
+
+		pf_buf_printf(out, "%*s%.*s\n", HELP_COLUMN - (int)(out->len - start), "",
+			      len, at);
+		start = out->len;
+		at += len;
+	}
+}
+
 void options_help(struct pf_buf *out)
 {
 	pf_buf_puts(
@@ -762,36 +744,9 @@ void options_help(struct pf_buf *out)
 		"Without\n"
 		"SOURCE: cpu.\n"
 		"\n");
-	for (const struct option_row *row = option_rows; row->name; row++) {
-		bool word = row->where & IN_COMMAND_LINE;
-		size_t start = out->len, name;
-
-		if (!row->help)
-			continue;
-		pf_buf_puts(out, "  ");
-		if (row->letter)
-			pf_buf_printf(out, "-%c%s", row->letter, word ? ", " : "");
-		name = out->len;
-		if (word)
-			pf_buf_printf(out, "--%s", row->name);
-		for (size_t i = name; i < out->len; i++)
-			if (out->data[i] == '_')
-				out->data[i] = '-';
-		pf_buf_printf(out, "%s%s", row->argument ? " " : "",
-			      row->argument ? row->argument : "");
-		if (out->len - start >= HELP_COLUMN) {
-			pf_buf_puts(out, "\n");
-			start = out->len;
-		}
-		for (const char *at = row->help; at;) {
-			int len = (int)strcspn(at, "\n");
-
-			pf_buf_printf(out, "%*s%.*s\n",
-				      HELP_COLUMN - (int)(out->len - start), "", len, at);
-			at = at[len] ? at + len + 1 : NULL;
-			start = out->len;
-		}
-	}
+	for (const struct option_row *row = option_rows; row->name; row++)
+		if (row->help)
+			help_row(row, out);
 	pf_buf_puts(out, "\n"
 			 "The mount ends with: fusermount3 -u MOUNTPOINT\n"
 			 "The manual: pjrtfs(1), and pjrtfs(5) for the files.\n");
@@ -801,10 +756,9 @@ void options_release(struct options *o)
 {
 	for (unsigned i = 0; i < o->n_plugins; i++)
 		candidate_release(&o->plugins[i]);
-	for (unsigned i = 0; i < 2; i++) {
-		words_clear(&o->plugin_words[i]);
-		words_clear(&o->plugin_dirs[i]);
-	}
+	words_clear(&o->plugin_words);
+	words_clear(&o->plugin_dirs[0]);
+	words_clear(&o->plugin_dirs[1]);
 	words_clear(&o->fuse);
 	words_clear(&o->flags_for_all);
 	settings_release(&o->settings);

@@ -1,92 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the words of the command line and the configuration to plugins' files. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/engine.h"
 
 /* Where to look for the plugins of some options. */
 struct search {
-	struct pf_discover_config
-		config; /* config.until: the name of the plugin to find */
-	struct pf_named named[MAX_SETTINGS];
+	struct pf_discover_config config;
+	struct words configured; /* NAME=PATH, of the configuration */
 	plugin_minor_of *minor_of;
 };
 
-static void search_init(struct search *s, const struct options *o,
-			plugin_minor_of *minor_of)
+/* The caller clears S's words, also after an error. */
+static int search_init(struct search *s, const struct options *o,
+		       plugin_minor_of *minor_of, struct pf_err *err)
 {
 	const struct words *dirs = o->plugin_dirs;
+	int r = 0;
 
 	*s = (struct search){
 		.config = { .dirs = (const char *const *)dirs[1].at,
-			    .n_dirs = dirs[1].n,
-			    .configured = s->named,
 			    .configured_dirs = (const char *const *)dirs[0].at,
-			    .n_configured_dirs = dirs[0].n,
 			    .own_dir = PLUGINDIR },
 		.minor_of = minor_of,
 	};
-	for (unsigned i = 0; i < o->settings.n_plugins; i++) {
+	for (unsigned i = 0; i < o->settings.n_plugins && r == 0; i++) {
 		const struct plugin_settings *p = &o->settings.plugins[i];
+		pf_autobuf struct pf_buf word = PF_BUF_INIT;
 
-		if (p->path)
-			s->named[s->config.n_configured++] =
-				(struct pf_named){ p->name, p->path };
+		if (!p->path)
+			continue;
+		pf_buf_printf(&word, "%s=%s", p->name, p->path);
+		r = word.failed ? pf_err_set(err, -ENOMEM, "no memory for a path")
+				: words_add(&s->configured, word.data, MAX_SETTINGS,
+					    "plugins with a path", err);
 	}
+	s->config.configured = (const char *const *)s->configured.at;
+	return r;
 }
 
-/* The first plugin whose name contains NAME, which the user may mean; NULL: none. */
-static const struct pf_plugin_file *similar(const struct pf_discovery *d,
-					    const char *name)
-{
-	for (unsigned i = 0; i < d->n_files; i++)
-		if (!d->files[i].refused && strstr(d->files[i].name, name))
-			return &d->files[i];
-	return NULL;
-}
-
-/* Print advice about the plugin NAME, which was not found, into the LEN bytes at TEXT. */
-static void add_advice(const struct search *s, const char *name, char *text, size_t len)
+/* Append advice about the plugin NAME, which was not found. */
+static void add_advice(const struct search *s, const char *name, struct pf_buf *out)
 {
 	struct pf_discover_config config = s->config;
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
-	const struct pf_plugin_file *f = NULL;
 
 	config.own_only = false;
 	config.until = NULL;
-	if (pf_discover(&config, &d, NULL) == 0)
-		f = similar(d, name);
-	if (f)
-		snprintf(text, len, "; %s was found in %s %s: pjrtfs %s MOUNTPOINT",
-			 f->name, d->places[f->place].source, d->places[f->place].where,
-			 f->name);
-	else if (!strcmp(name, "cpu"))
-		snprintf(text, len,
-			 "; \"pip install xla-cpu-pjrt\" brings one: pjrtfs xla_cpu "
-			 "MOUNTPOINT");
-	else
-		snprintf(text, len, "; pjrtfs --list-plugins shows which there are");
+	(void)pf_discover(&config, &d, NULL);
+	/* The user may mean the first one whose name contains NAME. */
+	for (unsigned i = 0; d && i < d->n_files; i++) {
+		const struct pf_plugin_file *f = &d->files[i];
+
+		if (f->refused || !strstr(f->name, name))
+			continue;
+		pf_buf_printf(out, "; %s was found in %s %s: pjrtfs %s MOUNTPOINT",
+			      f->name, d->places[f->place].source,
+			      d->places[f->place].where, f->name);
+		return;
+	}
+	pf_buf_puts(out, strcmp(name, "cpu")
+				 ? "; pjrtfs --list-plugins shows which there are"
+				 : "; \"pip install xla-cpu-pjrt\" brings one: pjrtfs "
+				   "xla_cpu MOUNTPOINT");
 }
 
 static int not_found(const struct search *s, const char *name, struct pf_err *err)
 {
-	const struct pf_discover_config *c = &s->config;
-	char dirs[512] = "", advice[512] = "";
+	pf_autobuf struct pf_buf places = PF_BUF_INIT;
 
-	for (unsigned i = 0; i < c->n_dirs; i++)
-		snprintf(dirs + strlen(dirs), sizeof(dirs) - strlen(dirs), "%s, ",
-			 c->dirs[i]);
-	add_advice(s, name, advice, sizeof(advice));
+	for (const char *const *dir = s->config.dirs; dir && *dir; dir++)
+		pf_buf_printf(&places, "%s, ", *dir);
+	pf_buf_puts(&places, "$PJRTFS_PLUGIN_PATH and " PLUGINDIR);
+	if (!s->config.own_only)
+		pf_buf_puts(&places, ", and where other programs have theirs");
+	add_advice(s, name, &places);
 	return pf_err_set(err, -ENOENT,
-			  "not found: looked for %s/pjrt_plugin.so and "
-			  "%s.so in %s$PJRTFS_PLUGIN_PATH and %s%s%s",
-			  name, name, dirs, PLUGINDIR,
-			  c->own_only ? "" : ", and where other programs have theirs",
-			  advice);
+			  "not found: looked for %s/pjrt_plugin.so and %s.so in %s", name,
+			  name, places.failed ? "its places" : places.data);
 }
 
 /* The file of the plugin called NAME, the caller's. */
@@ -118,38 +115,27 @@ static int find_by_name(struct search *s, const char *name, char **ret,
 static int add_plugin(struct search *s, struct options *o, const char *word,
 		      struct pf_err *err)
 {
-	struct pf_candidate *p = &o->plugins[o->n_plugins];
-	const char *equals = options_name_end(word);
+	struct pf_candidate *p = &o->plugins[o->n_plugins++];
+	const char *end = options_name_end(word);
+	const char *path = end ? end + 1 : strchr(word, '/') ? word : NULL;
 	struct pf_err why = PF_ERR_INIT;
-	int r = 0;
+	int r;
 
-	if (o->n_plugins == MAX_PLUGINS)
-		return pf_err_set(err, -EINVAL, "more than %d plugins", MAX_PLUGINS);
-	o->n_plugins++;
-	if (equals) {
-		p->name = strndup(word, (size_t)(equals - word));
-		p->path = realpath(equals + 1, NULL);
-		word = equals + 1;
-	} else if (strchr(word, '/')) {
-		p->name = pf_plugin_name_of(word);
-		p->path = realpath(word, NULL);
-	} else {
-		p->name = strdup(word);
-		if (pf_plugin_name_valid(word))
-			r = find_by_name(s, word, &p->path, &why);
-	}
-	if (!p->path && !why.code)
-		pf_err_set(&why, -errno, "%s: %s", word, strerror(errno));
-	if (p->name && !pf_plugin_name_valid(p->name))
-		return pf_err_set(err, -EINVAL,
-				  "plugin name %s: expected up to 32 letters, "
-				  "digits, '.', '_', '-'",
-				  p->name);
-	if (!p->path) {
-		p->path = strdup(strchr(word, '/') ? word : "");
+	p->name = end    ? strndup(word, (size_t)(end - word))
+		  : path ? pf_plugin_name_of(path)
+			 : strdup(word);
+	r = p->name ? pf_plugin_name_check(p->name, err) : -ENOMEM;
+	if (r == -EINVAL)
+		return r;
+	if (r == 0 && !path)
+		r = find_by_name(s, word, &p->path, &why);
+	else if (r == 0 && !(p->path = realpath(path, NULL)))
+		pf_err_set(&why, -errno, "%s: %s", path, strerror(errno));
+	if (why.code) {
+		p->path = strdup(path ? path : "");
 		p->refused = strdup(why.text);
 	}
-	if (r == -ENOMEM || !p->name || !p->path || (why.code && !p->refused))
+	if (r == -ENOMEM || !p->path || (why.code && !p->refused))
 		return pf_err_set(err, -ENOMEM, "no memory for a plugin's name");
 	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
 		if (!strcmp(o->plugins[i].name, p->name))
@@ -170,58 +156,74 @@ static int need_one(const struct options *o, struct pf_err *err)
 			  o->plugins[0].refused);
 }
 
-static int add_source(struct search *s, struct options *o, struct pf_err *err)
+/* Is each plugin with settings from the command line among those that are loaded? */
+static int check_names(const struct options *o, struct pf_err *err)
 {
-	pf_autofree char *copy = strdup(o->source);
-	char *at = copy, *word;
-	int r = 0;
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 
-	if (!copy)
-		return pf_err_set(err, -ENOMEM, "no memory");
-	while (r == 0 && (word = strsep(&at, ",")))
-		r = *word ? add_plugin(s, o, word, err)
-			  : pf_err_set(err, -EINVAL, "SOURCE %s has an empty name",
-				       o->source);
-	return r;
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		pf_buf_printf(&names, "%s%s", i ? ", " : "", o->plugins[i].name);
+	for (unsigned i = 0; i < o->settings.n_plugins; i++) {
+		const struct plugin_settings *p = &o->settings.plugins[i];
+		unsigned k = 0;
+
+		while (k < o->n_plugins && strcmp(o->plugins[k].name, p->name) != 0)
+			k++;
+		if (k == o->n_plugins && p->set_at == FROM_COMMAND_LINE)
+			return pf_err_set(err, -EINVAL,
+					  "options for plugin %s, which is not loaded: "
+					  "expected one of %s",
+					  p->name, names.data ? names.data : "");
+	}
+	return 0;
 }
 
 /* --- the interface ----------------------------------------------------------------------- */
 
 int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *err)
 {
-	const struct words *words = options_plugin_words(o);
 	struct search s;
-	int r = 0;
+	int r = search_init(&s, o, minor_of, err);
 
-	search_init(&s, o, minor_of);
-	if (o->check_plugin) {
+	if (r == 0 && o->check_plugin)
 		r = add_plugin(&s, o, o->check_plugin, err);
-	} else {
-		if (o->source)
-			r = add_source(&s, o, err);
-		for (unsigned i = 0; i < words->n && r == 0; i++)
-			r = add_plugin(&s, o, words->at[i], err);
-		s.config.own_only = true;
-		if (r == 0 && !o->n_plugins)
-			r = add_plugin(&s, o, "cpu", err);
-	}
+	for (unsigned i = 0; !o->check_plugin && i < o->plugin_words.n && r == 0; i++)
+		r = add_plugin(&s, o, o->plugin_words.at[i], err);
+	s.config.own_only = true;
+	if (r == 0 && !o->n_plugins)
+		r = add_plugin(&s, o, "cpu", err);
 	if (r == 0)
 		r = need_one(o, err);
 	if (r == 0)
-		r = settings_check_names(&o->settings, o->plugins, o->n_plugins, err);
-	if (r == 0)
-		r = settings_attach(&o->settings, o->plugins, o->n_plugins, true, err);
+		r = check_names(o, err);
+	for (unsigned i = 0; i < o->n_plugins && r == 0; i++)
+		r = settings_attach(&o->settings, &o->plugins[i], i == 0, err);
+	words_clear(&s.configured);
 	return r;
 }
 
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err)
 {
-	const struct words *words = options_plugin_words(o);
 	struct search s;
+	int r = search_init(&s, o, NULL, err);
 
-	search_init(&s, o, NULL);
-	s.config.words = (const char *const *)words->at;
-	s.config.n_words = words->n;
-	return pf_discover(&s.config, ret, err);
+	s.config.words = (const char *const *)o->plugin_words.at;
+	if (r == 0)
+		r = pf_discover(&s.config, ret, err);
+	words_clear(&s.configured);
+	return r;
+}
+
+int plugin_choice_config(const struct pf_candidate *p, char program[static PATH_MAX],
+			 struct pf_worker_config *ret, struct pf_err *err)
+{
+	pf_worker_program(program, PATH_MAX);
+	*ret = (struct pf_worker_config){ .name = p->name,
+					  .path = p->path,
+					  .program = program,
+					  .options = p->options,
+					  .env = p->env,
+					  .sandbox = p->sandbox };
+	return p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused) : 0;
 }

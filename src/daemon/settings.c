@@ -12,7 +12,7 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
-static const char flags_key[] = "env_option_overrides", count_key[] = "cpu_device_count";
+static const char flags_key[] = "env_option_overrides";
 
 static int no_memory(struct pf_err *err)
 {
@@ -73,20 +73,18 @@ int settings_compile_option(struct settings *s, bool flag, const char *key,
 	struct json_object *flags = NULL, *more;
 	int r = 0;
 
-	if (!flag && (strcmp(key, flags_key) != 0 ||
-		      !json_object_is_type(value, json_type_object)))
-		return set_compile_option(s, key, value, err);
-	json_object_object_get_ex(s->compile_options, flags_key, &flags);
-	more = copy_of(flags);
 	if (flag) {
+		json_object_object_get_ex(s->compile_options, flags_key, &flags);
+		more = copy_of(flags);
 		r = put(&more, key, value, err);
-	} else {
-		json_object_object_foreach(value, name, setting)
-			r = r < 0 ? r : put(&more, name, setting, err);
+		r = r < 0 ? r : set_compile_option(s, flags_key, more, err);
+		json_object_put(more);
+		return r;
 	}
-	if (r == 0)
-		r = set_compile_option(s, flags_key, more, err);
-	json_object_put(more);
+	if (strcmp(key, flags_key) != 0 || !json_object_is_type(value, json_type_object))
+		return set_compile_option(s, key, value, err);
+	json_object_object_foreach(value, name, setting)
+		r = r < 0 ? r : settings_compile_option(s, true, name, setting, err);
 	return r;
 }
 
@@ -101,7 +99,7 @@ int settings_check_compile_options(const struct settings *s, struct pf_err *err)
 
 void settings_init(struct settings *s)
 {
-	*s = (struct settings){ .all.log_level = -1 };
+	*s = (struct settings){ .all.log_level = NO_LOG_LEVEL };
 }
 
 static void release(struct plugin_settings *p)
@@ -130,35 +128,42 @@ const struct plugin_settings *settings_find(const struct settings *s, const char
 	return NULL;
 }
 
-struct plugin_settings *settings_of(struct settings *s, const char *name,
-				    struct pf_err *err)
+int settings_of(struct settings *s, const char *name, struct plugin_settings **ret,
+		struct pf_err *err)
 {
 	const struct plugin_settings *found = settings_find(s, name);
 	struct plugin_settings *p =
 		&s->plugins[found ? found - s->plugins : (ptrdiff_t)s->n_plugins];
+	int r = pf_plugin_name_check(name, err);
 
-	if (!found && !pf_plugin_name_valid(name)) {
-		pf_err_set(err, -EINVAL,
-			   "plugin name %.80s: expected up to 32 letters, digits, '.', "
-			   "'_', '-'",
-			   name);
-		return NULL;
-	}
-	if (!found && s->n_plugins == MAX_SETTINGS) {
-		pf_err_set(err, -EINVAL, "options for more than %d plugins",
-			   MAX_SETTINGS);
-		return NULL;
-	}
+	if (r < 0)
+		return r;
+	if (!found && s->n_plugins == MAX_SETTINGS)
+		return pf_err_set(err, -EINVAL, "options for more than %d plugins",
+				  MAX_SETTINGS);
 	if (!found) {
-		*p = (struct plugin_settings){ .name = strdup(name), .log_level = -1 };
-		if (!p->name) {
-			no_memory(err);
-			return NULL;
-		}
+		*p = (struct plugin_settings){ .name = strdup(name),
+					       .log_level = NO_LOG_LEVEL };
+		if (!p->name)
+			return no_memory(err);
 		s->n_plugins++;
 	}
 	p->set_at = s->source;
-	return p;
+	*ret = p;
+	return 0;
+}
+
+/* Put VALUE under KEY of *O, which has up to MAX of what P can have: WHAT. */
+static int add(struct json_object **o, const struct plugin_settings *p, int max,
+	       const char *what, const char *key, struct json_object *value,
+	       struct pf_err *err)
+{
+	if (*o && !json_object_object_get_ex(*o, key, NULL) &&
+	    json_object_object_length(*o) >= max)
+		return pf_err_set(err, -EINVAL,
+				  "%s %.80s: plugin %s has %d others already", what, key,
+				  p->name, max);
+	return put(o, key, value, err);
 }
 
 int settings_option(struct settings *s, struct plugin_settings *p, const char *key,
@@ -166,13 +171,9 @@ int settings_option(struct settings *s, struct plugin_settings *p, const char *k
 {
 	int r = pf_create_option_check(key, value, err);
 
-	if (r == 0 && p->options && !json_object_object_get_ex(p->options, key, NULL) &&
-	    json_object_object_length(p->options) >= PF_CREATE_OPTIONS_MAX)
-		r = pf_err_set(err, -EINVAL, "option %s: plugin %s has %d others already",
-			       key, p->name, PF_CREATE_OPTIONS_MAX);
 	if (r == 0)
-		r = put(&p->options, key, value, err);
-	if (r == 0 && !strcmp(key, count_key))
+		r = add(&p->options, p, PF_CREATE_OPTIONS_MAX, "option", key, value, err);
+	if (r == 0 && !strcmp(key, SETTINGS_COUNT))
 		p->count_at = s->source;
 	return r;
 }
@@ -180,33 +181,19 @@ int settings_option(struct settings *s, struct plugin_settings *p, const char *k
 int settings_variable(struct plugin_settings *p, const char *key,
 		      struct json_object *value, struct pf_err *err)
 {
-	const char *text = value ? json_object_get_string(value) : "";
-
 	if (!*key || strchr(key, '='))
 		return pf_err_set(err, -EINVAL,
 				  "variable %.80s: expected a name without '='", key);
-	if (value && (!json_object_is_type(value, json_type_string) ||
-		      strlen(text) != (size_t)json_object_get_string_len(value)))
+	if (value && !json_object_is_type(value, json_type_string))
 		return pf_err_set(err, -EINVAL,
 				  "variable %.80s: expected a string, or null for none, "
 				  "found %.80s",
 				  key, pf_json_text(value));
-	if (strlen(key) + strlen(text) > MAX_VARIABLE)
+	if (strlen(key) + (size_t)json_object_get_string_len(value) > MAX_VARIABLE)
 		return pf_err_set(err, -EINVAL,
 				  "variable %.80s: expected at most %d bytes", key,
 				  MAX_VARIABLE);
-	if (p->env && !json_object_object_get_ex(p->env, key, NULL) &&
-	    json_object_object_length(p->env) >= MAX_VARIABLES)
-		return pf_err_set(err, -EINVAL,
-				  "variable %.80s: plugin %s has %d others already", key,
-				  p->name, MAX_VARIABLES);
-	return put(&p->env, key, value, err);
-}
-
-void settings_log_level(struct settings *s, struct plugin_settings *p, int level)
-{
-	p->log_level = level;
-	p->log_at = s->source;
+	return add(&p->env, p, MAX_VARIABLES, "variable", key, value, err);
 }
 
 /* Add a copy of PATH to the list KEY of *O. */
@@ -233,25 +220,22 @@ int settings_sandbox(struct settings *s, struct plugin_settings *p, const char *
 {
 	bool mode = !strcmp(key, "sandbox"), uid = !strcmp(key, "sandbox_uid");
 	struct json_object *value;
-	unsigned long user;
+	const char *want = NULL;
 	char *end;
+	unsigned long user = strtoul(text, &end, 10);
 	int r;
 
-	user = strtoul(text, &end, 10);
 	if (mode && strcmp(text, "strict") && strcmp(text, "device") &&
 	    strcmp(text, "off"))
-		return pf_err_set(err, -EINVAL,
-				  "expected strict, device or off, found \"%.80s\"",
+		want = "strict, device or off";
+	else if (uid &&
+		 (!isdigit((unsigned char)*text) || *end || !user || user >= UINT32_MAX))
+		want = "the number of a user other than root";
+	else if (!mode && !uid && *text != '/')
+		want = "an absolute path";
+	if (want)
+		return pf_err_set(err, -EINVAL, "expected %s, found \"%.80s\"", want,
 				  text);
-	if (uid &&
-	    (!isdigit((unsigned char)*text) || *end || !user || user >= UINT32_MAX))
-		return pf_err_set(err, -EINVAL,
-				  "expected the number of a user other than root, "
-				  "found %.80s",
-				  text);
-	if (!mode && !uid && *text != '/')
-		return pf_err_set(err, -EINVAL,
-				  "expected an absolute path, found \"%.80s\"", text);
 	value = uid ? json_object_new_int64((int64_t)user) : json_object_new_string(text);
 	if (mode)
 		p->sandbox_at = s->source;
@@ -270,12 +254,11 @@ int settings_sandbox(struct settings *s, struct plugin_settings *p, const char *
 static struct json_object *options_of(const struct settings *s,
 				      const struct plugin_settings *p, bool is_default)
 {
-	struct json_object *o = copy_of(p ? p->options : NULL), *count = NULL;
+	struct json_object *o = copy_of(p ? p->options : NULL);
 
 	/* --devices is the default plugin's; of one source the plugin's own option counts. */
-	if (o && is_default && (!p || p->count_at < s->all.count_at) &&
-	    json_object_object_get_ex(s->all.options, count_key, &count))
-		json_object_object_add(o, count_key, pf_json_copy(count));
+	if (o && is_default && s->devices && (!p || p->count_at < s->devices_at))
+		pf_json_add_int(o, SETTINGS_COUNT, s->devices);
 	return o;
 }
 
@@ -284,14 +267,13 @@ static struct json_object *env_of(const struct settings *s,
 {
 	static const char variable[] = "TF_CPP_MIN_LOG_LEVEL";
 	struct json_object *o = copy_of(p ? p->env : NULL);
-	bool own = p && p->log_level >= 0 && p->log_at >= s->all.log_at;
-	int level = own ? p->log_level : s->all.log_level;
+	bool own = p && p->log_level != NO_LOG_LEVEL && p->log_at >= s->all.log_at;
+	unsigned level = own ? p->log_level : s->all.log_level;
 	char text[12];
 
-	if (!o || level < 0 || json_object_object_get_ex(o, variable, NULL))
-		return o;
-	snprintf(text, sizeof(text), "%d", level);
-	json_object_object_add(o, variable, json_object_new_string(text));
+	snprintf(text, sizeof(text), "%u", level);
+	if (o && level != NO_LOG_LEVEL && !json_object_object_get_ex(o, variable, NULL))
+		pf_json_add_string(o, variable, text);
 	return o;
 }
 
@@ -330,39 +312,13 @@ void candidate_release(struct pf_candidate *p)
 	json_object_put(p->sandbox);
 }
 
-int settings_attach(const struct settings *s, struct pf_candidate *plugins, unsigned n,
-		    bool first_is_default, struct pf_err *err)
+int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_default,
+		    struct pf_err *err)
 {
-	for (unsigned i = 0; i < n; i++) {
-		const struct plugin_settings *p = settings_find(s, plugins[i].name);
+	const struct plugin_settings *p = settings_find(s, c->name);
 
-		plugins[i].options = options_of(s, p, first_is_default && i == 0);
-		plugins[i].env = env_of(s, p);
-		plugins[i].sandbox = sandbox_of(s, p);
-		if (!plugins[i].options || !plugins[i].env || !plugins[i].sandbox)
-			return no_memory(err);
-	}
-	return 0;
-}
-
-int settings_check_names(const struct settings *s, const struct pf_candidate *plugins,
-			 unsigned n, struct pf_err *err)
-{
-	char names[256] = "";
-
-	for (unsigned i = 0; i < n; i++)
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
-			 i ? ", " : "", plugins[i].name);
-	for (unsigned i = 0; i < s->n_plugins; i++) {
-		unsigned k = 0;
-
-		while (k < n && strcmp(plugins[k].name, s->plugins[i].name) != 0)
-			k++;
-		if (k == n && s->plugins[i].set_at == FROM_COMMAND_LINE)
-			return pf_err_set(err, -EINVAL,
-					  "options for plugin %s, which is not loaded: "
-					  "expected one of %s",
-					  s->plugins[i].name, names);
-	}
-	return 0;
+	c->options = options_of(s, p, is_default);
+	c->env = env_of(s, p);
+	c->sandbox = sandbox_of(s, p);
+	return c->options && c->env && c->sandbox ? 0 : no_memory(err);
 }

@@ -8,6 +8,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,6 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
-
-enum { MAX_PACKAGES = 8192 /* of one site-packages that are looked at */ };
 
 /* --- places ------------------------------------------------------------------------------ */
 
@@ -44,24 +43,20 @@ __attribute__((__format__(__printf__, 4, 5))) static void place_note(
 static int place_add(struct pf_discovery *d, const char *source, const char *where)
 {
 	/* The last place holds the note that there were more. */
-	bool last = d->n_places + 1 == PF_DISCOVER_PLACES;
+	bool full = d->n_places + 1 >= PF_DISCOVER_PLACES;
 	struct pf_search_place *p = &d->places[d->n_places];
 
 	if (d->n_places == PF_DISCOVER_PLACES)
 		return -1;
-	p->source = last ? "places" : source;
-	p->where = strdup(last ? "" : where);
-	if (!p->where) {
-		d->no_memory = true;
-		return -1;
-	}
+	p->source = full ? "places" : source;
+	p->where = strdup(full ? "" : where);
+	d->no_memory |= !p->where;
 	d->n_places++;
-	if (!last)
-		return (int)d->n_places - 1;
-	place_note(d, PF_DISCOVER_PLACES - 1, true,
-		   "there are more than %d; the others are not looked at",
-		   PF_DISCOVER_PLACES - 1);
-	return -1;
+	if (full)
+		place_note(d, PF_DISCOVER_PLACES - 1, true,
+			   "there are more than %d; the others are not looked at",
+			   PF_DISCOVER_PLACES - 1);
+	return full || !p->where ? -1 : (int)d->n_places - 1;
 }
 
 /* --- files ------------------------------------------------------------------------------- */
@@ -123,16 +118,6 @@ static char *refusal(const char *path)
 	return NULL;
 }
 
-static char *absolute(const char *path)
-{
-	pf_autofree char *cwd = *path == '/' ? strdup("") : getcwd(NULL, 0);
-	char *whole = NULL;
-
-	if (!cwd || asprintf(&whole, "%s%s%s", cwd, *cwd ? "/" : "", path) < 0)
-		return NULL;
-	return whole;
-}
-
 /*
  * Set the Python package of F, whose PATH lies below the site-packages directory SITE: the one
  * called as PATH's directory, of which pip keeps SITE/PACKAGE-VERSION.dist-info.
@@ -166,13 +151,13 @@ static void find_package(struct pf_plugin_file *f, const char *path, const char 
 	globfree(&infos);
 }
 
-/* Add the file PATH, called NAME, to PLACE; borrowed from D.  NULL: a place has it by this name
- * already, or there are too many files. */
+/* Add the file PATH, called NAME (NULL: as its path says), to PLACE; borrowed from D.  NULL: a
+ * place has it by this name already, or there are too many files. */
 static struct pf_plugin_file *file_add(struct pf_discovery *d, int place,
 				       const char *name, const char *version,
 				       const char *path)
 {
-	struct pf_plugin_file *f;
+	struct pf_plugin_file f = { .place = (unsigned)place };
 
 	if (place < 0)
 		return NULL;
@@ -182,18 +167,20 @@ static struct pf_plugin_file *file_add(struct pf_discovery *d, int place,
 			   PF_DISCOVER_FILES);
 		return NULL;
 	}
+	name_of_any_path(path, f.name, f.version);
+	if (name) {
+		snprintf(f.name, sizeof(f.name), "%s", name);
+		snprintf(f.version, sizeof(f.version), "%s", version);
+	}
 	for (unsigned i = 0; i < d->n_files; i++)
-		if (!strcmp(d->files[i].name, name) && same_file(d->files[i].path, path))
+		if (!strcmp(d->files[i].name, f.name) &&
+		    same_file(d->files[i].path, path))
 			return NULL;
-	f = &d->files[d->n_files++];
-	snprintf(f->name, sizeof(f->name), "%s", name);
-	snprintf(f->version, sizeof(f->version), "%s", version);
-	f->refused = refusal(path);
-	f->place = (unsigned)place;
-	f->path = absolute(path);
-	if (!f->path)
-		d->no_memory = true;
-	return f;
+	f.refused = refusal(path);
+	f.path = pf_absolute_path(path);
+	d->no_memory |= !f.path;
+	d->files[d->n_files] = f;
+	return &d->files[d->n_files++];
 }
 
 void pf_discovery_free(struct pf_discovery *d)
@@ -285,126 +272,96 @@ static void look_in_dir(const struct look *l)
 
 /* --- the searches ------------------------------------------------------------------------ */
 
-enum search_form {
-	WORDS,           /* pf_discover_config.words */
-	DIRS,            /* pf_discover_config.dirs */
-	CONFIGURED,      /* pf_discover_config.configured */
-	CONFIGURED_DIRS, /* pf_discover_config.configured_dirs */
-	DIR_OF,          /* the directory */
-	LIST,            /* directories and files, separated by colons */
-	PAIRS,           /* NAME:PATH, separated by commas */
-	LINKER,          /* the directories that ld.so.conf(5) files name; a pattern */
-	PYTHON,          /* a prefix of Python */
-};
-
 enum {
 	OWN = 1 << 8, /* only pjrtfs looks there */
 	PJRTFS = OWN | LOOK_ANY | LOOK_BELOW,
 	MUST = LOOK_MUST_BE,
 };
 
-/* In the order of pjrtfs(1).  Earlier places have precedence. */
-static const struct search {
+/* A search under way. */
+struct searching {
+	struct pf_discovery *d;
+	const struct pf_discover_config *config;
+	const struct search *search; /* the row that is searched */
+};
+
+/* Places to search. */
+struct search {
 	const char *source;
 	/* "$NAME": a variable's value, "~/DIR": in the home directory, "/DIR": below the root;
 	 * NULL: SOURCE is that */
 	const char *where;
-	enum search_form form;
+	/* Search WHERE, a string of the caller's that may change; not called if it is empty. */
+	void (*look)(const struct searching *s, char *where);
 	unsigned how;
-} searches[] = {
-	{ "--plugin", NULL, WORDS, 0 },
-	{ "--plugin-dir", NULL, DIRS, PJRTFS | MUST },
-	{ "the configuration file", NULL, CONFIGURED, OWN },
-	{ "the configuration's plugin_dir", NULL, CONFIGURED_DIRS, PJRTFS | MUST },
-	{ "$PJRTFS_PLUGIN_PATH", NULL, LIST, PJRTFS },
-	{ "$PJRT_NAMES_AND_LIBRARY_PATHS", NULL, PAIRS, 0 },
-	{ "$PJRT_PLUGIN_LIBRARY_PATH", NULL, LIST, LOOK_BELOW | MUST },
-	{ "$PJRT_PLUGIN_PATH", NULL, LIST, LOOK_BELOW | MUST },
-	{ "pjrtfs's own directory", "own", DIR_OF, PJRTFS },
-	{ "GoMLX", "~/.local/lib/go-xla", DIR_OF, LOOK_BELOW },
-	{ "GoMLX", "~/.local/lib/gomlx/pjrt", DIR_OF, LOOK_BELOW },
-	{ "GoMLX", "/usr/local/lib/go-xla", DIR_OF, LOOK_BELOW },
-	{ "GoMLX", "/usr/local/lib/gomlx/pjrt", DIR_OF, LOOK_BELOW },
-	{ "$LD_LIBRARY_PATH", NULL, LIST, 0 },
-	{ "/etc/ld.so.conf", NULL, LINKER, 0 },
-	{ "/etc/ld.so.conf", "/etc/ld.so.conf.d/*.conf", LINKER, 0 },
-	{ "AWS Neuron", "/opt/aws/neuron/lib", DIR_OF, 0 },
-	{ "$VIRTUAL_ENV", NULL, PYTHON, 0 },
-	{ "$CONDA_PREFIX", NULL, PYTHON, 0 },
-	{ "python3 on $PATH", "python3", PYTHON, 0 },
-	{ "the user's Python packages", "~/.local", PYTHON, 0 },
-	{ "the system's Python", "/usr/local", PYTHON, 0 },
-	{ "the system's Python", "/usr", PYTHON, 0 },
+	size_t list; /* the offset of a list in the config, which is searched instead */
 };
 
-enum { N_SEARCHES = sizeof(searches) / sizeof(searches[0]) };
-
-static void look_in_place(struct pf_discovery *d, const struct search *s, const char *dir)
+static void look_in_place(const struct searching *s, char *dir)
 {
-	look_in_dir(&(struct look){ .d = d,
-				    .place = place_add(d, s->source, dir),
+	look_in_dir(&(struct look){ .d = s->d,
+				    .place = place_add(s->d, s->search->source, dir),
 				    .dir = dir,
-				    .how = s->how });
+				    .how = s->search->how });
 }
 
-/* Add the N files of WORDS: NAME=PATH or PATH.  A NAME alone says nothing about a place. */
-static void add_words(struct pf_discovery *d, const struct search *s,
-		      const char *const *words, unsigned n)
+/* The list of the row in the config, or NULL. */
+static char *const *list_of(const struct searching *s)
 {
-	int place = place_add(d, s->source, "");
-	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION];
+	return *(char *const *const *)((const char *)s->config + s->search->list);
+}
+
+static void look_in_dirs(const struct searching *s, char *where)
+{
+	(void)where;
+	for (char *const *dir = list_of(s); dir && *dir; dir++)
+		look_in_place(s, *dir);
+}
+
+/* Add the files that words name.  A NAME alone says nothing about a place. */
+static void add_words(const struct searching *s, char *where)
+{
+	int place = place_add(s->d, s->search->source, "");
+	char name[PF_PLUGIN_NAME];
 	bool none = true;
 
-	for (unsigned i = 0; i < n; i++) {
-		int len = (int)strcspn(words[i], "=/");
-		bool named = words[i][len] == '=';
-		const char *path = words[i] + (named ? len + 1 : 0);
+	(void)where;
+	for (char *const *word = list_of(s); word && *word; word++) {
+		int len = (int)strcspn(*word, "=/");
+		bool named = (*word)[len] == '=';
 
-		if (!words[i][len])
+		if (!(*word)[len])
 			continue;
-		name_of_any_path(path, name, version);
-		if (named)
-			snprintf(name, sizeof(name), "%.*s", len, words[i]);
-		file_add(d, place, name, "", path);
+		snprintf(name, sizeof(name), "%.*s", len, *word);
+		file_add(s->d, place, named ? name : NULL, "",
+			 *word + (named ? len + 1 : 0));
 		none = false;
 	}
 	if (none)
-		place_note(d, place, false, "names none");
+		place_note(s->d, place, false, "names none");
 }
 
-static void add_named(struct pf_discovery *d, const struct search *s,
-		      const struct pf_named *named, unsigned n)
+/* Look in each directory of LIST, which colons separate, and add each of its files. */
+static void look_in_list(const struct searching *s, char *list)
 {
-	int place = place_add(d, s->source, "");
-
-	if (!n)
-		place_note(d, place, false, "names none");
-	for (unsigned i = 0; i < n; i++)
-		file_add(d, place, named[i].name, "", named[i].path);
-}
-
-/* Look in each directory of LIST, and add each of its files. */
-static void look_in_list(struct pf_discovery *d, const struct search *s, char *list)
-{
-	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION], *word;
 	struct stat st;
+	char *word;
 
 	while ((word = strsep(&list, ":"))) {
 		if (!*word)
 			continue;
-		if (stat(word, &st) || S_ISDIR(st.st_mode)) {
-			look_in_place(d, s, word);
-			continue;
-		}
-		name_of_any_path(word, name, version);
-		file_add(d, place_add(d, s->source, word), name, version, word);
+		if (stat(word, &st) || S_ISDIR(st.st_mode))
+			look_in_place(s, word);
+		else
+			file_add(s->d, place_add(s->d, s->search->source, word), NULL, "",
+				 word);
 	}
 }
 
 /* NAME:PATH,NAME:PATH, as JAX reads it. */
-static void add_pairs(struct pf_discovery *d, const struct search *s, char *list)
+static void add_pairs(const struct searching *s, char *list)
 {
-	int place = place_add(d, s->source, "");
+	int place = place_add(s->d, s->search->source, "");
 	char *word;
 
 	while ((word = strsep(&list, ","))) {
@@ -412,21 +369,22 @@ static void add_pairs(struct pf_discovery *d, const struct search *s, char *list
 
 		if (colon)
 			*colon = '\0';
-		if (colon && colon[1] && pf_plugin_name_valid(word))
-			file_add(d, place, word, "", colon + 1);
+		if (colon && colon[1] && pf_plugin_name_check(word, NULL) == 0)
+			file_add(s->d, place, word, "", colon + 1);
 		else
-			place_note(d, place, true, "expected NAME:PATH, found '%s%s%s'",
-				   word, colon ? ":" : "", colon ? colon + 1 : "");
+			place_note(s->d, place, true,
+				   "expected NAME:PATH, found '%s%s%s'", word,
+				   colon ? ":" : "", colon ? colon + 1 : "");
 	}
 }
 
-/* Look in the directories that the ld.so.conf(5) files matching PATTERN name.  ROOT precedes each
- * path in them. */
-static void look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
-				const char *root, const char *pattern)
+/* Look in the directories that the ld.so.conf(5) files matching PATTERN name.  The root precedes
+ * each path in them. */
+static void look_in_linker_dirs(const struct searching *s, char *pattern)
 {
-	glob_t files = { 0 };
+	const char *root = s->config->root ? s->config->root : "";
 	char *line = NULL, dir[PATH_MAX];
+	glob_t files = { 0 };
 	size_t cap = 0;
 
 	(void)glob(pattern, GLOB_NOCHECK, NULL, &files);
@@ -434,8 +392,8 @@ static void look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
 		FILE *f = fopen(files.gl_pathv[i], "re");
 
 		if (!f)
-			place_note(d, place_add(d, s->source, ""), errno != ENOENT, "%s",
-				   strerror(errno));
+			place_note(s->d, place_add(s->d, s->search->source, ""),
+				   errno != ENOENT, "%s", strerror(errno));
 		while (f && getline(&line, &cap, f) > 0) {
 			char *word = line + strspn(line, " \t"), *end;
 
@@ -446,7 +404,7 @@ static void look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
 			*end = '\0';
 			if (*word == '/' && snprintf(dir, sizeof(dir), "%s%s", root,
 						     word) < (int)sizeof(dir))
-				look_in_place(d, s, dir);
+				look_in_place(s, dir);
 		}
 		if (f)
 			fclose(f);
@@ -456,59 +414,85 @@ static void look_in_linker_dirs(struct pf_discovery *d, const struct search *s,
 }
 
 /* Look in the packages of the site-packages directory SITE, unless it was a place before. */
-static void look_in_site(struct pf_discovery *d, const struct search *s, const char *site)
+static void look_in_site(const struct searching *s, const char *site)
 {
 	static const struct {
 		const char *dirs;
 		unsigned how;
 	} packages[] = {
-		{ "/{jax,xla}_plugins/[!_]*/",
-		  LOOK_PLUGIN }, /* hold nothing but plugins */
+		/* these hold nothing but plugins */
+		{ "/{jax,xla}_plugins/[!_]*/", LOOK_PLUGIN },
 		{ "/[!_]*/", LOOK_NAMES },
 		{ "/iree/_pjrt_libs/*/", LOOK_NAMES },
 	};
-	struct look l = { .d = d, .site = site };
+	struct look l = { .d = s->d, .site = site };
 	glob_t dirs;
 
-	for (unsigned i = 0; i < d->n_places; i++)
-		if (d->places[i].is_site && same_file(d->places[i].where, site))
+	for (unsigned i = 0; i < s->d->n_places; i++)
+		if (s->d->places[i].is_site && same_file(s->d->places[i].where, site))
 			return;
-	l.place = place_add(d, s->source, site);
+	l.place = place_add(s->d, s->search->source, site);
 	if (l.place < 0)
 		return;
-	d->places[l.place].is_site = true;
-	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+	s->d->places[l.place].is_site = true;
+	for (size_t i = 0; i < PF_ARRAY_SIZE(packages); i++) {
 		glob_below(site, packages[i].dirs, &dirs);
 		l.how = packages[i].how;
-		for (size_t k = 0; k < dirs.gl_pathc && k < MAX_PACKAGES; k++) {
+		for (size_t k = 0; k < dirs.gl_pathc; k++) {
 			dirs.gl_pathv[k][strlen(dirs.gl_pathv[k]) - 1] = '\0';
 			l.dir = dirs.gl_pathv[k];
 			look_in_dir(&l);
 		}
-		if (dirs.gl_pathc > MAX_PACKAGES)
-			place_note(d, l.place, true,
-				   "more than %d packages; the others are not looked at",
-				   MAX_PACKAGES);
 		globfree(&dirs);
 	}
 }
 
 /* Look in the packages of each Python in PREFIX. */
-static void look_in_python(struct pf_discovery *d, const struct search *s,
-			   const char *prefix)
+static void look_in_python(const struct searching *s, char *prefix)
 {
 	glob_t sites;
 
 	glob_below(prefix, "/lib{,64}/python3*/{site,dist}-packages/", &sites);
 	for (size_t i = 0; i < sites.gl_pathc; i++) {
 		sites.gl_pathv[i][strlen(sites.gl_pathv[i]) - 1] = '\0';
-		look_in_site(d, s, sites.gl_pathv[i]);
+		look_in_site(s, sites.gl_pathv[i]);
 	}
 	if (!sites.gl_pathc)
-		place_note(d, place_add(d, s->source, prefix), false,
+		place_note(s->d, place_add(s->d, s->search->source, prefix), false,
 			   "no Python's packages are there");
 	globfree(&sites);
 }
+
+#define LIST(field) offsetof(struct pf_discover_config, field)
+
+/* In the order of pjrtfs(1).  Earlier places have precedence. */
+static const struct search searches[] = {
+	{ "--plugin", NULL, add_words, LOOK_NAMES, LIST(words) },
+	{ "--plugin-dir", NULL, look_in_dirs, PJRTFS | MUST, LIST(dirs) },
+	{ "the configuration file", NULL, add_words, OWN, LIST(configured) },
+	{ "the configuration's plugin_dir", NULL, look_in_dirs, PJRTFS | MUST,
+	  LIST(configured_dirs) },
+	{ "$PJRTFS_PLUGIN_PATH", NULL, look_in_list, .how = PJRTFS },
+	{ "$PJRT_NAMES_AND_LIBRARY_PATHS", NULL, add_pairs, .how = LOOK_NAMES },
+	{ "$PJRT_PLUGIN_LIBRARY_PATH", NULL, look_in_list, .how = LOOK_BELOW | MUST },
+	{ "$PJRT_PLUGIN_PATH", NULL, look_in_list, .how = LOOK_BELOW | MUST },
+	{ "pjrtfs's own directory", "own", look_in_place, .how = PJRTFS },
+	{ "GoMLX", "~/.local/lib/go-xla", look_in_place, .how = LOOK_BELOW },
+	{ "GoMLX", "~/.local/lib/gomlx/pjrt", look_in_place, .how = LOOK_BELOW },
+	{ "GoMLX", "/usr/local/lib/go-xla", look_in_place, .how = LOOK_BELOW },
+	{ "GoMLX", "/usr/local/lib/gomlx/pjrt", look_in_place, .how = LOOK_BELOW },
+	{ "$LD_LIBRARY_PATH", NULL, look_in_list, .how = LOOK_NAMES },
+	{ "/etc/ld.so.conf", NULL, look_in_linker_dirs, .how = LOOK_NAMES },
+	{ "/etc/ld.so.conf", "/etc/ld.so.conf.d/*.conf", look_in_linker_dirs,
+	  .how = LOOK_NAMES },
+	{ "AWS Neuron", "/opt/aws/neuron/lib", look_in_place, .how = LOOK_NAMES },
+	{ "$VIRTUAL_ENV", NULL, look_in_python, .how = LOOK_NAMES },
+	{ "$CONDA_PREFIX", NULL, look_in_python, .how = LOOK_NAMES },
+	{ "python3 on $PATH", "python3", look_in_python, .how = LOOK_NAMES },
+	{ "the user's Python packages", "~/.local", look_in_python, .how = LOOK_NAMES },
+	{ "the system's Python", "/usr/local", look_in_python, .how = LOOK_NAMES },
+	{ "the system's Python", "/usr", look_in_python, .how = LOOK_NAMES },
+};
 
 /* The prefix of the first python3 on $PATH: its virtual environment, or where the
  * interpreter itself was installed.  The caller frees it; NULL: not found. */
@@ -553,50 +537,18 @@ static char *find_where(const struct search *s, const struct pf_discover_config 
 		       : NULL;
 }
 
-/* Look where S says.  WHERE (find_where) is changed. */
-static void look(struct pf_discovery *d, const struct search *s,
-		 const struct pf_discover_config *c, char *where)
+static void look(const struct searching *s)
 {
-	bool none = s->form > CONFIGURED_DIRS && (!where || !*where);
+	pf_autofree char *where = find_where(s->search, s->config);
+	bool has_list = s->search->look == add_words || s->search->look == look_in_dirs;
 
-	if (none && s->form != DIR_OF)
-		place_note(d, place_add(d, s->source, ""), false,
-			   where               ? "empty"
-			   : *s->source == '$' ? "not set"
-					       : "there is none");
-	if (none)
-		return;
-	switch (s->form) {
-	case WORDS:
-		add_words(d, s, c->words, c->n_words);
-		break;
-	case DIRS:
-		for (unsigned i = 0; i < c->n_dirs; i++)
-			look_in_place(d, s, c->dirs[i]);
-		break;
-	case CONFIGURED:
-		add_named(d, s, c->configured, c->n_configured);
-		break;
-	case CONFIGURED_DIRS:
-		for (unsigned i = 0; i < c->n_configured_dirs; i++)
-			look_in_place(d, s, c->configured_dirs[i]);
-		break;
-	case DIR_OF:
-		look_in_place(d, s, where);
-		break;
-	case LIST:
-		look_in_list(d, s, where);
-		break;
-	case PAIRS:
-		add_pairs(d, s, where);
-		break;
-	case LINKER:
-		look_in_linker_dirs(d, s, c->root ? c->root : "", where);
-		break;
-	case PYTHON:
-		look_in_python(d, s, where);
-		break;
-	}
+	if (has_list || (where && *where))
+		s->search->look(s, where);
+	else
+		place_note(s->d, place_add(s->d, s->search->source, ""), false,
+			   where                       ? "empty"
+			   : *s->search->source == '$' ? "not set"
+						       : "there is none");
 }
 
 /* By place, then by name, not in the order of readdir(3). */
@@ -620,12 +572,10 @@ int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
 		d->files = calloc(PF_DISCOVER_FILES, sizeof(*d->files));
 		d->no_memory = !d->places || !d->files;
 	}
-	for (size_t i = 0; d && !d->no_memory && i < N_SEARCHES; i++) {
-		pf_autofree char *where = find_where(&searches[i], c);
-
+	for (size_t i = 0; d && !d->no_memory && i < PF_ARRAY_SIZE(searches); i++) {
 		if (c->own_only && !(searches[i].how & OWN))
 			continue;
-		look(d, &searches[i], c, where);
+		look(&(struct searching){ d, c, &searches[i] });
 		if (c->until && !d->no_memory &&
 		    pf_discovery_pick(d, c->until, NULL, NULL))
 			break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of plugins, by the names of their files. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,7 @@ void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME])
 static bool find_form(const char *stem, size_t len, unsigned how, const char **name,
 		      size_t *name_len)
 {
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+	for (size_t i = 0; i < PF_ARRAY_SIZE(forms); i++) {
 		size_t b = strlen(forms[i].before), a = strlen(forms[i].after);
 
 		if ((forms[i].how & how) != forms[i].how || len <= a + b ||
@@ -143,14 +144,20 @@ bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME])
 	return *name;
 }
 
-bool pf_plugin_name_valid(const char *name)
+int pf_plugin_name_check(const char *name, struct pf_err *err)
 {
-	if (!*name || *name == '.' || strlen(name) >= PF_PLUGIN_NAME)
-		return false;
-	for (; *name; name++)
-		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
-			return false;
-	return true;
+	size_t len = 0;
+
+	while (isalnum((unsigned char)name[len]) ||
+	       (name[len] && strchr("._-", name[len])))
+		len++;
+	if (len && len < PF_PLUGIN_NAME && *name != '.' && !name[len])
+		return 0;
+	return pf_err_set(
+		err, -EINVAL,
+		"plugin name %.80s: expected up to 32 letters, digits, '.', '_' and "
+		"'-', the first of them not '.'",
+		name);
 }
 
 bool name_of_path(const char *path, unsigned how, char name[static PF_PLUGIN_NAME],

@@ -40,11 +40,11 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-/* No options, not even the defaults. */
+/* The defaults, but those that the machine decides or that are always printed. */
 static void init(struct options *o)
 {
-	memset(o, 0, sizeof(*o));
-	settings_init(&o->settings);
+	options_init(o);
+	o->memory_limit = o->cache_size = 0;
 }
 
 static int take(struct options *o, const char *text, struct pf_err *err)
@@ -199,10 +199,6 @@ static const struct {
 	  "f:1:2: plugins: expected a plugin: a string, or an object with a name, found 5" },
 	{ "{\"plugins\":[\n{}]}",
 	  "f:2:1: plugins[0]: expected an object with a name, found {}" },
-	{ "{\"plugins\":[\"a\",\"gpu\",\n{\"name\":\"a\"}]}",
-	  "f:2:1: plugins[2]: a second plugin is called a" },
-	{ "{\"plugins\":[\"a=/x.so\",\"/y.so\",\"/y.so\",\"a=/z.so\"]}",
-	  "plugins[3]: a second plugin is called a" },
 	{ "{\"plugins\":[{\"name\":5}]}",
 	  "plugins[0].name: expected a plugin's name, found 5" },
 	{ "{\"plugins\":[{\"name\":\"a:b\"}]}",
@@ -226,7 +222,10 @@ static const struct {
 	{ "{\"plugins\":[\"a,b\"]}", "plugins[0]: expected a plugin's name" },
 	{ "{\"plugins\":[\"./x.so\"]}", "plugins[0]: expected a plugin's name" },
 	{ "{\"plugins\":[\"a=./x.so\"]}", "plugins[0]: expected a plugin's name" },
-	{ "{\"plugins\":[\"a)b=/x\"]}", "plugins[0]: expected a plugin's name" },
+	{ "{\"plugins\":[\"a)b=/x\"]}",
+	  "plugins[0]: plugin name a)b: expected up to 32 letters, digits, '.', '_' and '-', "
+	  "the first of them not '.'" },
+	{ "{\"plugins\":\".x\"}", "f:1:2: plugins: plugin name .x: expected up to 32" },
 	{ "{\"plugin_option\":\"cpu\"}",
 	  "plugin_option: plugin option: expected NAME:KEY=VALUE, found cpu" },
 	{ "{\"plugin_option\":[\"cpu:a=1\",\"cpu:cpu_device_count=0\"]}",
@@ -308,47 +307,44 @@ static const char maze[] = "{\n"
 			   "   4}]},\n"
 			   " \"\\u0065\" : [ {} , { \"name\" :\"x\" } ,3] ,\"f\":-1.5e3}";
 
-START_TEST(configuration_files_are_found)
-{
-	const struct place a = { .key = "a{" }, c = { .up = &a, .key = "c" };
-	const struct place c1 = { .up = &c, .index = 1 };
-	const struct place c11 = { .up = &c1, .index = 1 };
-	const struct place c2 = { .up = &c, .index = 2 };
-	const struct place d = { .up = &c2, .key = "d" };
-	const struct place e = { .key = "e" }, e1 = { .up = &e, .index = 1 };
-	const struct place name = { .up = &e1, .key = "name" };
-	const struct place e2 = { .up = &e, .index = 2 }, f = { .key = "f" };
-	const struct {
-		const struct place *at;
-		const char *want;
-	} places[] = {
-		{ NULL, "f:1:1: text" },
-		{ &a, "f:2:2: a{: text" },
-		{ &c, "f:2:22: a{.c: text" },
-		{ &c1, "f:2:31: a{.c[1]: text" },
-		{ &c11, "f:2:35: a{.c[1][1]: text" },
-		{ &c2, "f:2:41: a{.c[2]: text" },
-		{ &d, "f:2:42: a{.c[2].d: text" },
-		{ &e, "f:4:2: e: text" },
-		{ &e1, "f:4:20: e[1]: text" },
-		{ &name, "f:4:22: e[1].name: text" },
-		{ &e2, "f:4:37: e[2]: text" },
-		{ &f, "f:4:41: f: text" },
-	};
-	struct pf_err err = PF_ERR_INIT;
-	const struct taking k = {
-		.file = "f", .text = maze, .len = strlen(maze), .err = &err
-	};
-	struct json_object *json;
-
-	ck_assert_msg(parse(&k, &json) == 0, "%s", err.text);
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		pf_err_set(&err, -ENOENT, "text");
-		ck_assert_int_eq(locate(&k, places[i].at, -ENOENT), -ENOENT);
-		ck_assert_int_eq(err.code, -ENOENT);
-		ck_assert_str_eq(err.text, places[i].want);
+#define KEY(name)                                                                        \
+	{                                                                                \
+		.key = (name)                                                            \
 	}
-	json_object_put(json);
+#define ITEM(number)                                                                     \
+	{                                                                                \
+		.index = (number)                                                        \
+	}
+
+static const struct {
+	struct step path[MAX_STEPS];
+	unsigned n;
+	const char *want;
+} places[] = {
+	{ { KEY("a{") }, 1, "f:2:2: a{: text" },
+	{ { KEY("a{"), KEY("c") }, 2, "f:2:22: a{.c: text" },
+	{ { KEY("a{"), KEY("c"), ITEM(1) }, 3, "f:2:31: a{.c[1]: text" },
+	{ { KEY("a{"), KEY("c"), ITEM(1), ITEM(1) }, 4, "f:2:35: a{.c[1][1]: text" },
+	{ { KEY("a{"), KEY("c"), ITEM(2) }, 3, "f:2:41: a{.c[2]: text" },
+	{ { KEY("a{"), KEY("c"), ITEM(2), KEY("d") }, 4, "f:2:42: a{.c[2].d: text" },
+	{ { KEY("e") }, 1, "f:4:2: e: text" },
+	{ { KEY("e"), ITEM(1) }, 2, "f:4:20: e[1]: text" },
+	{ { KEY("e"), ITEM(1), KEY("name") }, 3, "f:4:22: e[1].name: text" },
+	{ { KEY("e"), ITEM(2) }, 2, "f:4:37: e[2]: text" },
+	{ { KEY("f") }, 1, "f:4:41: f: text" },
+};
+
+START_TEST(places_are_found)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct taking k = { .file = "f", .text = maze, .len = strlen(maze), .err = &err };
+
+	memcpy(k.path, places[_i].path, sizeof(k.path));
+	k.n_steps = places[_i].n;
+	pf_err_set(&err, -ENOENT, "text");
+	ck_assert_int_eq(locate(&k, -ENOENT), -ENOENT);
+	ck_assert_int_eq(err.code, -ENOENT);
+	ck_assert_str_eq(err.text, places[_i].want);
 }
 END_TEST
 
@@ -433,13 +429,12 @@ START_TEST(later_files_override)
 	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
 	ck_assert_uint_eq(o.compile_timeout_s, 9);
 	ck_assert_uint_eq(o.compile_jobs, 0);
-	ck_assert_ptr_null(o.settings.all.options);
+	ck_assert_uint_eq(o.settings.devices, 0);
 	options_release(&o);
 	/* The user's file may be elsewhere. */
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 	ck_assert_int_eq(read_config(&o, NULL, &err), 0);
-	ck_assert_str_eq(json_object_to_json_string(o.settings.all.options),
-			 "{ \"cpu_device_count\": 2 }");
+	ck_assert_uint_eq(o.settings.devices, 2);
 	options_release(&o);
 	write_file("system.json", "{\n]");
 	ck_assert_int_eq(read_config(&o, NULL, &err), -EINVAL);
@@ -476,7 +471,7 @@ START_TEST(the_last_log_level_applies)
 		ck_assert_msg(take(&o, cases[i].first, &err) == 0, "%s", err.text);
 		o.settings.source = 2;
 		ck_assert_msg(take(&o, cases[i].second, &err) == 0, "%s", err.text);
-		ck_assert_int_eq(settings_attach(&o.settings, &p, 1, false, &err), 0);
+		ck_assert_int_eq(settings_attach(&o.settings, &p, false, &err), 0);
 		json_object_object_get_ex(p.env, "TF_CPP_MIN_LOG_LEVEL", &level);
 		ck_assert_str_eq(json_object_get_string(level), cases[i].level);
 		json_object_put(p.options);
@@ -548,7 +543,7 @@ int main(void)
 	unit_add_cases(tc, a_good_file_is_understood, good);
 	unit_add_cases(tc, a_bad_file_is_refused, bad);
 	unit_add_cases(tc, a_bad_text_is_refused, texts);
-	tcase_add_test(tc, configuration_files_are_found);
+	unit_add_cases(tc, places_are_found, places);
 	tcase_add_test(tc, there_are_limits);
 	tcase_add_test(tc, later_files_override);
 	tcase_add_test(tc, the_last_log_level_applies);

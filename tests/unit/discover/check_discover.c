@@ -133,17 +133,14 @@ static const char *linker_dirs(const struct pf_discovery *d)
 /* Every place has a plugin of its own, and one called cpu. */
 START_TEST(the_search_has_the_manuals_order)
 {
-	static const char *const dirs[] = { "said-dir" }, *const config_dirs[] = { "cf" };
-	static const char *const words[] = { "alone", "first=a/x.so" };
-	const struct pf_named configured[] = { { "conf", "a/y.so" } };
+	static const char *const dirs[] = { "said-dir", NULL };
+	static const char *const words[] = { "alone", "first=a/x.so", NULL };
+	static const char *const configured[] = { "conf=a/y.so", NULL };
+	static const char *const config_dirs[] = { "cf", NULL };
 	struct pf_discover_config c = { .words = words,
-					.n_words = 2,
 					.dirs = dirs,
-					.n_dirs = 1,
 					.configured = configured,
-					.n_configured = 1,
 					.configured_dirs = config_dirs,
-					.n_configured_dirs = 1,
 					.own_dir = "own",
 					.root = top };
 	struct pf_discovery *d;
@@ -365,10 +362,10 @@ END_TEST
 
 START_TEST(bad_files_do_not_hide_good_ones)
 {
-	static const char *const dirs[] = { "d", "missing", "loop", "d/cpu.so" };
-	struct pf_discover_config c = {
-		.dirs = dirs, .n_dirs = 4, .own_dir = "none", .own_only = true
-	};
+	static const char *const dirs[] = { "d", "missing", "loop", "d/cpu.so", NULL };
+	struct pf_discover_config c = { .dirs = dirs,
+					.own_dir = "none",
+					.own_only = true };
 	struct pf_discovery *d;
 
 	put_library("d/cpu.so");
@@ -481,8 +478,8 @@ END_TEST
 
 START_TEST(a_directory_is_read_up_to_a_limit)
 {
-	static const char *const dirs[] = { "large", "small" };
-	struct pf_discover_config c = { .dirs = dirs, .n_dirs = 2, .own_only = true };
+	static const char *const dirs[] = { "large", "small", NULL };
+	struct pf_discover_config c = { .dirs = dirs, .own_only = true };
 	struct pf_discovery *d;
 	char path[64];
 

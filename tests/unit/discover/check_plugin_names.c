@@ -67,7 +67,7 @@ START_TEST(file_names_have_plugin_names)
 	ck_assert_msg(is, "%s", names[_i].file);
 	ck_assert_str_eq(name, names[_i].name);
 	ck_assert_str_eq(version, names[_i].version);
-	ck_assert(pf_plugin_name_valid(name));
+	ck_assert_int_eq(pf_plugin_name_check(name, NULL), 0);
 }
 END_TEST
 
