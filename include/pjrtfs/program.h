@@ -89,7 +89,7 @@ void pf_signature_free(struct pf_signature *signature);
  * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
  * first.  What is split has "sharding", as in struct pf_tiles.  An input that aliases an
  * output also has alias_output.  MEMORY is the kind of the devices' default memory
- * ("device").  The caller puts it (json_object_put).  NULL: no memory.
+ * ("device").  The caller puts it (json_object_put).
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,
 				      const char *platform, const char *memory);

@@ -37,26 +37,21 @@ int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
 		return 0;
 	if (varint(rest, &pos, &tag) < 0 || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
 		return -EINVAL;
-	*ret = (struct pf_field){ .number = (uint32_t)(tag >> 3) };
-	switch (tag & 7) {
+	*ret = (struct pf_field){ .number = (uint32_t)(tag >> 3),
+				  .type = (enum pf_wire_type)(tag & 7) };
+	switch (ret->type) {
 	case PF_WIRE_VARINT:
-		ret->type = PF_WIRE_VARINT;
+		len = 0;
 		if (varint(rest, &pos, &ret->value) < 0)
 			return -EINVAL;
-		len = 0;
-		break;
-	case PF_WIRE_FIXED64:
-		ret->type = PF_WIRE_FIXED64;
-		len = 8;
 		break;
 	case PF_WIRE_BYTES:
-		ret->type = PF_WIRE_BYTES;
 		if (varint(rest, &pos, &len) < 0)
 			return -EINVAL;
 		break;
+	case PF_WIRE_FIXED64:
 	case PF_WIRE_FIXED32:
-		ret->type = PF_WIRE_FIXED32;
-		len = 4;
+		len = ret->type == PF_WIRE_FIXED64 ? 8 : 4;
 		break;
 	default:
 		return -EINVAL;
@@ -69,16 +64,35 @@ int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
 	return 1;
 }
 
-int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
+/* A field to be found: its bytes, or its number. */
+struct wanted {
+	uint32_t number;
+	struct pf_slice *bytes;
+	uint64_t *value;
+};
+
+/* Walk to the end of *REST and set the last one of each of the N fields WANTED that is there. */
+static int find_all(struct pf_slice *rest, const struct wanted *wanted, size_t n)
 {
 	struct pf_field field;
 	int r;
 
-	*ret = (struct pf_slice){ NULL, 0 };
 	while ((r = pf_proto_next(rest, &field)) > 0)
-		if (field.number == number && field.type == PF_WIRE_BYTES)
-			*ret = field.bytes;
+		for (size_t i = 0; i < n; i++) {
+			if (wanted[i].number != field.number)
+				continue;
+			if (wanted[i].bytes && field.type == PF_WIRE_BYTES)
+				*wanted[i].bytes = field.bytes;
+			if (wanted[i].value && field.type == PF_WIRE_VARINT)
+				*wanted[i].value = field.value;
+		}
 	return r;
+}
+
+int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
+{
+	*ret = (struct pf_slice){ NULL, 0 };
+	return find_all(rest, &(struct wanted){ number, ret, NULL }, 1);
 }
 
 /*
@@ -120,45 +134,26 @@ static int malformed(struct pf_err *err, const char *what, const struct pf_slice
 int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
 		       struct pf_err *err)
 {
+	const struct wanted wanted[] = {
+		{ MODULE_NAME, &ret->name, NULL },
+		{ MODULE_ENTRY_NAME, &ret->entry_name, NULL },
+		{ MODULE_HOST_PROGRAM_SHAPE, &ret->program_shape, NULL },
+		{ MODULE_INPUT_OUTPUT_ALIAS, &ret->input_output_alias, NULL },
+		{ MODULE_BUFFER_DONOR, &ret->buffer_donor, NULL },
+		{ MODULE_ENTRY_ID, NULL, &ret->entry_id },
+	};
 	struct pf_slice rest;
-	struct pf_field field;
-	int r;
 
 	*ret = (struct pf_hlo_module){ .all = proto };
-	if (with_config) {
-		r = pf_proto_find(&proto, CONFIG_MODULE, &ret->all);
-		if (r < 0 || !ret->all.p)
-			return pf_err_set(err, -EINVAL,
-					  "the optimized program is not a valid "
-					  "HloModuleProtoWithConfig");
-	}
+	if (with_config &&
+	    (pf_proto_find(&proto, CONFIG_MODULE, &ret->all) < 0 || !ret->all.p))
+		return pf_err_set(err, -EINVAL,
+				  "the optimized program is not a valid "
+				  "HloModuleProtoWithConfig");
 	rest = ret->all;
-	while ((r = pf_proto_next(&rest, &field)) > 0) {
-		if (field.number == MODULE_ENTRY_ID && field.type == PF_WIRE_VARINT)
-			ret->entry_id = (int64_t)field.value;
-		if (field.type != PF_WIRE_BYTES)
-			continue;
-		switch (field.number) {
-		case MODULE_NAME:
-			ret->name = field.bytes;
-			break;
-		case MODULE_ENTRY_NAME:
-			ret->entry_name = field.bytes;
-			break;
-		case MODULE_HOST_PROGRAM_SHAPE:
-			ret->program_shape = field.bytes;
-			break;
-		case MODULE_INPUT_OUTPUT_ALIAS:
-			ret->input_output_alias = field.bytes;
-			break;
-		case MODULE_BUFFER_DONOR:
-			ret->buffer_donor = field.bytes;
-			break;
-		default:
-			break;
-		}
-	}
-	return r < 0 ? malformed(err, "HloModuleProto", &ret->all, &rest) : 0;
+	if (find_all(&rest, wanted, PF_ARRAY_SIZE(wanted)) < 0)
+		return malformed(err, "HloModuleProto", &ret->all, &rest);
+	return 0;
 }
 
 int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
@@ -179,20 +174,14 @@ int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
 static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_t n)
 {
 	struct pf_slice opcode = { NULL, 0 }, metadata = { NULL, 0 }, name;
-	struct pf_field field;
 	uint64_t number = 0;
-	int r;
+	const struct wanted wanted[] = {
+		{ INSTRUCTION_OPCODE, &opcode, NULL },
+		{ INSTRUCTION_METADATA, &metadata, NULL },
+		{ INSTRUCTION_PARAMETER_NUMBER, NULL, &number },
+	};
+	int r = find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
 
-	while ((r = pf_proto_next(&proto, &field)) > 0) {
-		if (field.number == INSTRUCTION_OPCODE && field.type == PF_WIRE_BYTES)
-			opcode = field.bytes;
-		else if (field.number == INSTRUCTION_METADATA &&
-			 field.type == PF_WIRE_BYTES)
-			metadata = field.bytes;
-		else if (field.number == INSTRUCTION_PARAMETER_NUMBER &&
-			 field.type == PF_WIRE_VARINT)
-			number = field.value;
-	}
 	if (r < 0)
 		return r;
 	if (opcode.len != strlen("parameter") ||
@@ -224,16 +213,13 @@ static int read_computation(struct pf_slice proto, struct pf_slice *names, size_
 static int is_entry(const struct pf_hlo_module *module, struct pf_slice proto, bool *ret)
 {
 	struct pf_slice name = { NULL, 0 };
-	struct pf_field field;
-	int64_t id = 0;
-	int r;
+	uint64_t id = 0;
+	const struct wanted wanted[] = {
+		{ COMPUTATION_NAME, &name, NULL },
+		{ COMPUTATION_ID, NULL, &id },
+	};
+	int r = find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
 
-	while ((r = pf_proto_next(&proto, &field)) > 0) {
-		if (field.number == COMPUTATION_NAME && field.type == PF_WIRE_BYTES)
-			name = field.bytes;
-		else if (field.number == COMPUTATION_ID && field.type == PF_WIRE_VARINT)
-			id = (int64_t)field.value;
-	}
 	/* Old modules have names and no ids; ids then are all 0. */
 	*ret = module->entry_id
 		       ? id == module->entry_id

@@ -51,7 +51,7 @@ struct pf_hlo_module {
 	struct pf_slice all;
 	struct pf_slice name;
 	struct pf_slice entry_name;
-	int64_t entry_id;
+	uint64_t entry_id;
 	struct pf_slice program_shape;      /* pjrtfs.hlo.ProgramShape */
 	struct pf_slice input_output_alias; /* pjrtfs.hlo.InputOutputAlias */
 	struct pf_slice buffer_donor;       /* pjrtfs.hlo.BufferDonor */
@@ -73,22 +73,12 @@ int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *nam
 
 /* Facts in MLIR that need no compiler; used by program.c only. */
 
-/* Facts from a module's attributes; 0: it has none. */
-struct pf_mlir_facts {
-	unsigned stablehlo[3];  /* of a portable artifact: the version it is written in */
-	int64_t num_replicas;   /* mhlo.num_replicas */
-	int64_t num_partitions; /* mhlo.num_partitions */
-	bool shardy;            /* it has shardings of Shardy's, the newer partitioner */
-	bool symbolic; /* of bytecode: JAX exported it for shapes that are not fixed */
-	bool takes_platform; /* an argument of main is the number of the platform: JAX's */
-	size_t arguments;    /* of text: bytes up to main's first argument; 0: no main */
-};
-
 enum { PF_MLIR_MAX_NESTING = 512 };
 
 /*
  * Go once through LEN bytes of MLIR TEXT: strings and comments are stepped over, all else
- * is taken as it is, since only a compiler knows the grammar of every dialect.
+ * is taken as it is, since only a compiler knows the grammar of every dialect.  Adds the facts
+ * that it finds to *RET, in which they are zeros.
  *
  * -EINVAL with a sentence that begins with the line: brackets nested deeper than
  * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
@@ -96,7 +86,7 @@ enum { PF_MLIR_MAX_NESTING = 512 };
  * main without a fixed shape; a quantized type; a constant that was left out when the
  * text was printed.
  */
-int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
+int pf_mlir_text(const char *text, size_t len, struct pf_program_facts *ret,
 		 struct pf_err *err);
 
 /*
@@ -109,8 +99,9 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
  * that is malformed, or larger than any module needs, has none: the plugin's error is better.
+ * True: JAX exported it for shapes that are not fixed.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
-void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret);
+bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret);
 
 #endif

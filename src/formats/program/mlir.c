@@ -31,46 +31,25 @@ struct scan {
 	bool declares; /* the last word was func.func, or a visibility behind that */
 	unsigned main_sum;
 	unsigned depth[4], sum; /* of open brackets, each kind and all */
-	struct pf_mlir_facts *facts;
+	struct pf_program_facts *facts;
 	struct pf_err *err;
 };
 
-/* Dialects in which users have programs, and the tools that write them. */
+/* Tools that write programs which users have, and the dialects in which they do. */
 static const struct {
-	const char *dialect, *of;
+	const char *tool, *dialects;
 } foreign[] = {
-	{ "affine", "MLIR's compilers" },
-	{ "bufferization", "MLIR's compilers" },
-	{ "complex", "MLIR's compilers" },
-	{ "emitc", "MLIR's compilers" },
-	{ "flow", "IREE" },
-	{ "gpu", "MLIR's compilers" },
-	{ "hal", "IREE" },
-	{ "iree_input", "IREE" },
-	{ "krnl", "ONNX-MLIR" },
-	{ "linalg", "MLIR's compilers" },
-	{ "llvm", "LLVM" },
-	{ "math", "MLIR's compilers" },
-	{ "memref", "MLIR's compilers" },
-	{ "nvvm", "LLVM" },
-	{ "onnx", "ONNX-MLIR" },
-	{ "rocdl", "LLVM" },
-	{ "scf", "MLIR's compilers" },
-	{ "spirv", "MLIR's compilers" },
-	{ "stream", "IREE" },
-	{ "tf", "TensorFlow" },
-	{ "tf_device", "TensorFlow" },
-	{ "tf_executor", "TensorFlow" },
-	{ "tf_saved_model", "TensorFlow" },
-	{ "tfl", "TensorFlow Lite" },
-	{ "torch", "torch-mlir" },
-	{ "torch_c", "torch-mlir" },
-	{ "tosa", "TOSA" },
-	{ "tt", "Triton" },
-	{ "ttg", "Triton" },
-	{ "ttir", "TT-MLIR" },
-	{ "vector", "MLIR's compilers" },
-	{ "vm", "IREE" },
+	{ "IREE", "flow hal iree_input stream vm" },
+	{ "LLVM", "llvm nvvm rocdl" },
+	{ "MLIR's compilers",
+	  "affine bufferization complex emitc gpu linalg math memref scf spirv vector" },
+	{ "ONNX-MLIR", "krnl onnx" },
+	{ "TOSA", "tosa" },
+	{ "TT-MLIR", "ttir" },
+	{ "TensorFlow", "tf tf_device tf_executor tf_saved_model" },
+	{ "TensorFlow Lite", "tfl" },
+	{ "Triton", "tt ttg" },
+	{ "torch-mlir", "torch torch_c" },
 };
 
 static bool is_word(char c)
@@ -103,6 +82,19 @@ static size_t word_length(const struct scan *s)
 	return n;
 }
 
+/* Is the word of N bytes at WORD one of LIST? */
+static bool is_listed(const char *list, const char *word, size_t n)
+{
+	size_t len;
+
+	for (; *list; list += len + (list[len] == ' ')) {
+		len = strcspn(list, " ");
+		if (len == n && memcmp(list, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* An operation called NAME: is it one that a plugin may know? */
 static int check_op(struct scan *s, const char *name, size_t len)
 {
@@ -110,15 +102,14 @@ static int check_op(struct scan *s, const char *name, size_t len)
 	size_t n = dot ? (size_t)(dot - name) : 0;
 
 	for (size_t i = 0; n && i < PF_ARRAY_SIZE(foreign); i++)
-		if (strlen(foreign[i].dialect) == n &&
-		    memcmp(foreign[i].dialect, name, n) == 0)
+		if (is_listed(foreign[i].dialects, name, n))
 			return pf_err_set(
 				s->err, -EINVAL,
 				"line %zu: expected StableHLO, found %.*s, which is of "
-				"the dialect %s (%s): no plugin knows that; lower the "
+				"the dialect %.*s (%s): no plugin knows that; lower the "
 				"program to StableHLO with the tools that made it",
-				s->line, len < 80 ? (int)len : 80, name,
-				foreign[i].dialect, foreign[i].of);
+				s->line, len < 80 ? (int)len : 80, name, (int)n, name,
+				foreign[i].tool);
 	return 0;
 }
 
@@ -148,41 +139,43 @@ static int64_t attribute(const struct scan *s, size_t n)
 	return value;
 }
 
-static void read_attribute(const struct scan *s, size_t n, const char *key, int64_t *ret)
+/* Does TEXT stand N bytes behind the scan's place? */
+static bool is_at(const struct scan *s, size_t n, const char *text)
 {
-	if (*ret == 0 && n == strlen(key) && memcmp(s->p + s->at, key, n) == 0)
-		*ret = attribute(s, n);
+	return s->len - s->at - n >= strlen(text) &&
+	       memcmp(s->p + s->at + n, text, strlen(text)) == 0;
 }
 
 /* Does the word of N bytes at the scan's place begin with WITH? */
 static bool starts_with(const struct scan *s, size_t n, const char *with)
 {
-	return n >= strlen(with) && memcmp(s->p + s->at, with, strlen(with)) == 0;
+	return n >= strlen(with) && is_at(s, 0, with);
 }
 
 /* Is the word of N bytes at the scan's place WORD? */
 static bool is(const struct scan *s, size_t n, const char *word)
 {
-	return n == strlen(word) && starts_with(s, n, word);
+	return n == strlen(word) && is_at(s, 0, word);
+}
+
+static void read_attribute(const struct scan *s, size_t n, const char *key, int64_t *ret)
+{
+	if (*ret == 0 && is(s, n, key))
+		*ret = attribute(s, n);
 }
 
 /* Is the word of N bytes at the scan's place JAX's mark of its platform argument? */
 static bool is_platform(const struct scan *s, size_t n)
 {
-	static const char index[] = "\"_platform_index\"";
 	size_t at = is(s, n, "jax.global_constant") ? value_of(s, n) : 0;
 
-	return at && s->len - s->at - at >= strlen(index) &&
-	       memcmp(s->p + s->at + at, index, strlen(index)) == 0;
+	return at && is_at(s, at, "\"_platform_index\"");
 }
 
 /* A constant whose numbers were left out when the text was printed. */
 static int check_constant(struct scan *s, size_t n)
 {
-	static const char elided[] = "<__elided__>";
-
-	if (!is(s, n, "dense_resource") || s->len - s->at - n < strlen(elided) ||
-	    memcmp(s->p + s->at + n, elided, strlen(elided)))
+	if (!is(s, n, "dense_resource") || !is_at(s, n, "<__elided__>"))
 		return 0;
 	return pf_err_set(
 		s->err, -EINVAL,
@@ -363,7 +356,7 @@ static int take(struct scan *s)
 	return is_word(c) ? take_word(s) : take_other(s);
 }
 
-int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
+int pf_mlir_text(const char *text, size_t len, struct pf_program_facts *ret,
 		 struct pf_err *err)
 {
 	struct scan s = { .p = text,
@@ -374,7 +367,6 @@ int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
 			  .err = err };
 	int r = 0;
 
-	*ret = (struct pf_mlir_facts){ 0 };
 	while (r == 0 && s.at < s.len)
 		r = take(&s);
 	return r;
@@ -383,7 +375,7 @@ int pf_mlir_text(const char *text, size_t len, struct pf_mlir_facts *ret,
 size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slice *names,
 			 size_t n)
 {
-	struct pf_mlir_facts facts = { 0 };
+	struct pf_program_facts facts = { 0 };
 	struct scan s = { .p = text,
 			  .len = len,
 			  .at = at,
@@ -526,7 +518,7 @@ static void read_producer(const struct bytes *text, unsigned version[3])
 		memcpy(version, v, sizeof(v));
 }
 
-static bool take_header(struct bytes *b, struct pf_mlir_facts *ret)
+static bool take_header(struct bytes *b, struct pf_program_facts *ret)
 {
 	struct bytes producer;
 
@@ -596,7 +588,7 @@ static bool is_string(const struct file *f, uint64_t index, const char *want)
 	return !last.bad && memcmp(last.p, want, len) == 0;
 }
 
-/* The value of an integer attribute; 0 for anything else. */
+/* The value of an integer attribute; 0: it is something else, or negative. */
 static int64_t integer_of(const struct file *f, uint64_t index)
 {
 	struct bytes entry = find_entry(f, index), type;
@@ -614,11 +606,13 @@ static int64_t integer_of(const struct file *f, uint64_t index)
 	n = width == 8 ? take_byte(&entry) : take_number(&entry);
 	if (entry.bad || (width > 8 && (n & 1)))
 		return 0;
-	return width == 8 ? (int8_t)n : (int64_t)(n >> 1);
+	if (width == 8)
+		return n < 0x80 ? (int64_t)n : 0;
+	return (int64_t)(n >> 1);
 }
 
 static void read_dictionary(const struct file *f, uint64_t index,
-			    struct pf_mlir_facts *ret)
+			    struct pf_program_facts *ret)
 {
 	struct bytes entry = find_entry(f, index);
 	uint64_t n;
@@ -642,7 +636,7 @@ static void read_dictionary(const struct file *f, uint64_t index,
 	}
 }
 
-void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
+bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret)
 {
 	static const char assertion[] =
 		"Input shapes do not match the polymorphic shapes specification";
@@ -650,36 +644,33 @@ void pf_mlir_bytecode(const void *bytes, size_t len, struct pf_mlir_facts *ret)
 	struct bytes all = { start, start + len, false }, ir, strings;
 	struct file f = { 0 };
 	uint64_t attributes;
+	bool symbolic;
 
-	*ret = (struct pf_mlir_facts){ 0 };
 	if (!take_header(&all, ret) || !take_sections(&all, start, &f))
-		return;
+		return false;
 	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
 	strings = f.section[SECTION_STRINGS];
 	ret->shardy = memmem(strings.p, (size_t)(strings.end - strings.p), "sdy.", 4);
 	/* For each symbolic dimension, an export asserts that the caller's shape fits. */
-	ret->symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
-			       strlen(assertion));
+	symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
+			  strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
 	f.offsets = f.section[SECTION_OFFSETS];
 	f.n_attributes = take_number(&f.offsets);
 	f.n_types = take_number(&f.offsets);
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
-		return;
+		return symbolic;
 	ir = f.section[SECTION_IR];
 	/* One block without arguments, with one operation: the module. */
 	if (take_number(&ir) >> 1 != 1)
-		return;
+		return symbolic;
 	(void)take_number(&ir); /* its name */
 	if (!(take_byte(&ir) & OP_HAS_ATTRIBUTES))
-		return;
+		return symbolic;
 	(void)take_number(&ir); /* where it comes from */
 	attributes = take_number(&ir);
 	if (!ir.bad)
 		read_dictionary(&f, attributes, ret);
-	if (ret->num_replicas < 0)
-		ret->num_replicas = 0;
-	if (ret->num_partitions < 0)
-		ret->num_partitions = 0;
+	return symbolic;
 }

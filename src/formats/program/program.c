@@ -268,13 +268,11 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
 }
 
-static bool is_all_blank(const char *p, size_t len)
+static const char *skip_blanks(const char *p, const char *end)
 {
-	while (len && is_blank(*p)) {
+	while (p < end && is_blank(*p))
 		p++;
-		len--;
-	}
-	return len == 0;
+	return p;
 }
 
 /* The beginnings of files that users mistake for programs, and the remedy for each. */
@@ -304,10 +302,10 @@ static const struct {
 /* The same for text. */
 static const char *foreign_text(const char *p, size_t len)
 {
-	while (len && is_blank(*p)) {
-		p++;
-		len--;
-	}
+	const char *end = p + len;
+
+	p = skip_blanks(p, end);
+	len = (size_t)(end - p);
 	/* A line of MLIR may start with '#' and a letter, which Python's comments are. */
 	if (STARTS(p, len, "#!") || STARTS(p, len, "import ") ||
 	    STARTS(p, len, "from ") || STARTS(p, len, "def ") || STARTS(p, len, "\"\"\""))
@@ -331,16 +329,6 @@ static const char *foreign(enum pf_program_format format, const char *p, size_t 
 	return foreign_text(p, len);
 }
 
-static void take_facts(struct pf_program_facts *ret, const struct pf_mlir_facts *facts)
-{
-	memcpy(ret->stablehlo, facts->stablehlo, sizeof(ret->stablehlo));
-	ret->num_replicas = facts->num_replicas;
-	ret->num_partitions = facts->num_partitions;
-	ret->shardy = facts->shardy;
-	ret->takes_platform = facts->takes_platform;
-	ret->arguments = facts->arguments;
-}
-
 /* A module by itself names no platforms. */
 static int check_platform(const struct pf_program_facts *facts, struct pf_err *err)
 {
@@ -359,7 +347,6 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 		      struct pf_err *err)
 {
 	const char *nul = memchr(p, '\0', len);
-	struct pf_mlir_facts facts;
 	int r;
 
 	if (is_bytecode(p, len))
@@ -373,25 +360,20 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 			"bytecode is .mlirbc, a HloModuleProto .hlo.pb, what jax.export "
 			"serializes .jax_exported",
 			(size_t)(nul - p));
-	r = pf_mlir_text(p, len, &facts, err);
-	take_facts(ret, &facts);
+	r = pf_mlir_text(p, len, ret, err);
 	return r < 0 ? r : check_platform(ret, err);
 }
 
 static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
 			  struct pf_err *err)
 {
-	struct pf_mlir_facts facts;
-
 	if (!is_bytecode(p, len))
 		return pf_err_set(
 			err, -EINVAL,
 			"expected MLIR bytecode, which begins with \"ML\xefR\": "
 			"StableHLO text is .mlir, a HloModuleProto .hlo.pb, what "
 			"jax.export serializes .jax_exported");
-	pf_mlir_bytecode(p, len, &facts);
-	take_facts(ret, &facts);
-	if (facts.symbolic)
+	if (pf_mlir_bytecode(p, len, ret))
 		return pf_err_set(
 			err, -EINVAL,
 			"expected fixed shapes, found symbolic dimensions: export the "
@@ -448,9 +430,7 @@ static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
 /* pf_executable checks the contents of the container when it loads it. */
 static int check_native(const char *p, size_t len, struct pf_err *err)
 {
-	static const char magic[] = "pjrtfs\r\n";
-
-	if (len >= sizeof(magic) - 1 && !memcmp(p, magic, sizeof(magic) - 1))
+	if (STARTS(p, len, "pjrtfs\r\n"))
 		return 0;
 	return pf_err_set(err, -EINVAL,
 			  "expected a compiled program, as executables/NAME/serialized "
@@ -467,7 +447,7 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 	*ret = (struct pf_program_facts){ .len = len };
 	if (format == PF_PROGRAM_NONE)
 		return 0;
-	if (len == 0 || (format == PF_PROGRAM_MLIR && is_all_blank(p, len)))
+	if (len == 0 || (format == PF_PROGRAM_MLIR && skip_blanks(p, p + len) == p + len))
 		return pf_err_set(err, -EINVAL,
 				  "expected a program, found an empty file");
 	what = foreign(format, p, len);

@@ -7,6 +7,7 @@
 #include "hlo.pb-c.h"
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 #include "pjrtfs/program.h"
 
 /* Names of parameters as paths in the argument that they are leaves of. */
@@ -356,18 +357,6 @@ static char *index_name(size_t index)
 	return strdup(text);
 }
 
-static int refuse(struct parse *ps, const char *what, size_t index, const char *name,
-		  const char *why)
-{
-	char number[24];
-
-	/* An output's name is its number: once is enough. */
-	snprintf(number, sizeof(number), "%zu", index);
-	if (strcmp(number, name) == 0)
-		return pf_err_set(ps->err, -EINVAL, "%s %zu %s", what, index, why);
-	return pf_err_set(ps->err, -EINVAL, "%s %zu (%.200s) %s", what, index, name, why);
-}
-
 /* The layout: a permutation of the dimensions, or nothing, which is the default. */
 static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *param)
 {
@@ -396,52 +385,56 @@ static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *para
 	return true;
 }
 
-/* Fill PARAM, whose name is set, from SHAPE; WHAT and INDEX are for messages. */
-static int read_array(struct parse *ps, const char *what, size_t index,
-		      const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
+/* Fill PARAM from SHAPE.  NULL, or why it cannot be an argument or a result. */
+static const char *read_array(const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
 {
 	int64_t count;
 
-	switch (shape->element_type) {
-	case XLA_TUPLE:
-		return refuse(ps, what, index, param->name,
-			      "is a tuple: plugins execute only programs of arrays");
-	case XLA_TOKEN:
-		return refuse(ps, what, index, param->name,
-			      "is a token: plugins abort on those; remove it");
-	case XLA_OPAQUE:
-		return refuse(ps, what, index, param->name,
-			      "is opaque: only arrays have bytes");
-	default:
-		break;
-	}
+	if (shape->element_type == XLA_TUPLE)
+		return "is a tuple: plugins execute only programs of arrays";
+	if (shape->element_type == XLA_TOKEN)
+		return "is a token: plugins abort on those; remove it";
+	if (shape->element_type == XLA_OPAQUE)
+		return "is opaque: only arrays have bytes";
 	param->dtype = pf_dtype_from_xla(shape->element_type);
 	if (!pf_dtype_valid((int)param->dtype))
-		return refuse(ps, what, index, param->name,
-			      "has an unknown element type");
+		return "has an unknown element type";
 	if (shape->n_dimensions > PF_MAX_RANK)
-		return refuse(ps, what, index, param->name,
-			      "has more than 32 dimensions");
+		return "has more than 32 dimensions";
 	for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
 		if (shape->is_dynamic_dimension[i])
-			return refuse(ps, what, index, param->name,
-				      "has a dynamic dimension: plugins abort on those; "
-				      "give it a fixed size");
+			return "has a dynamic dimension: plugins abort on those; give it "
+			       "a fixed size";
 	param->shape.rank = (unsigned)shape->n_dimensions;
 	for (unsigned i = 0; i < param->shape.rank; i++) {
 		/* XLA writes unbounded dynamic extents as the least number. */
 		if (shape->dimensions[i] < 0)
-			return refuse(ps, what, index, param->name,
-				      "has a negative or unbounded dimension");
+			return "has a negative or unbounded dimension";
 		param->shape.dims[i] = shape->dimensions[i];
 	}
 	if (pf_shape_count(&param->shape, &count, NULL) < 0)
-		return refuse(ps, what, index, param->name,
-			      "has more than 2^63-1 elements");
+		return "has more than 2^63-1 elements";
 	if (!read_layout(shape->layout, param))
-		return refuse(ps, what, index, param->name,
-			      "has a layout that is not an order of its dimensions");
-	return 0;
+		return "has a layout that is not an order of its dimensions";
+	return NULL;
+}
+
+/* The same for WHAT, an argument or a result, number INDEX, whose name is set. */
+static int read_param(struct parse *ps, const char *what, size_t index,
+		      const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
+{
+	const char *why = read_array(shape, param);
+	char number[24];
+
+	param->alias_output = -1;
+	if (!why)
+		return 0;
+	/* An output's name is its number: once is enough. */
+	snprintf(number, sizeof(number), "%zu", index);
+	if (strcmp(number, param->name) == 0)
+		return pf_err_set(ps->err, -EINVAL, "%s %zu %s", what, index, why);
+	return pf_err_set(ps->err, -EINVAL, "%s %zu (%.200s) %s", what, index,
+			  param->name, why);
 }
 
 /* The framework's name, else the program shape's, else the number. */
@@ -485,8 +478,7 @@ static int read_inputs(struct parse *ps)
 		param->path = pf_param_path(param->name);
 		if (!param->path)
 			return no_memory(ps);
-		param->alias_output = -1;
-		r = read_array(ps, "argument", i, ps->program->parameters[i], param);
+		r = read_param(ps, "argument", i, ps->program->parameters[i], param);
 		if (r < 0)
 			return r;
 	}
@@ -527,12 +519,12 @@ static int read_output(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
 	if (r < 0)
 		return r;
 	param = &ps->sig->outputs[n];
-	*param = (struct pf_param){ .alias_output = -1, .name = index_name(n) };
+	*param = (struct pf_param){ .name = index_name(n) };
 	if (!param->name)
 		return no_memory(ps);
 	ps->paths[n] = *path;
 	ps->sig->n_outputs++;
-	return read_array(ps, "result", n, shape, param);
+	return read_param(ps, "result", n, shape, param);
 }
 
 /* Depth first, which is the order in which PJRT gives the buffers. */
@@ -748,42 +740,18 @@ void pf_signature_free(struct pf_signature *signature)
 
 /* A program's signature as JSON: the file signature.json. */
 
-/* Add VALUE, which is given, also if it is NULL for lack of memory. */
-static bool add(struct json_object *object, const char *key, struct json_object *value)
-{
-	if (!value)
-		return false;
-	if (json_object_object_add(object, key, value) == 0)
-		return true;
-	json_object_put(value);
-	return false;
-}
-
-static bool append(struct json_object *array, struct json_object *value)
-{
-	if (!value)
-		return false;
-	if (json_object_array_add(array, value) == 0)
-		return true;
-	json_object_put(value);
-	return false;
-}
-
 /* N integers of SIZE bytes each. */
 static struct json_object *numbers_json(const void *numbers, size_t size, size_t n)
 {
 	struct json_object *array = json_object_new_array();
 
-	for (size_t i = 0; array && i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		int64_t number = size == sizeof(int64_t) ? ((const int64_t *)numbers)[i]
 				 : size == sizeof(unsigned)
 					 ? ((const unsigned *)numbers)[i]
 					 : ((const uint16_t *)numbers)[i];
 
-		if (!append(array, json_object_new_int64(number))) {
-			json_object_put(array);
-			return NULL;
-		}
+		json_object_array_add(array, json_object_new_int64(number));
 	}
 	return array;
 }
@@ -793,26 +761,26 @@ struct json_object *pf_shape_json(const struct pf_shape *shape)
 	return numbers_json(shape->dims, sizeof(shape->dims[0]), shape->rank);
 }
 
-/* The kind of the memory that it lies in, as devices/NAME/N/memories calls it. */
-static struct json_object *memory_json(const struct pf_param *param, const char *memory)
+/* Add the kind of the memory that it lies in, as devices/NAME/N/memories calls it. */
+static void add_memory(struct json_object *o, const struct pf_param *param,
+		       const char *memory)
 {
 	/* XLA's Layout::kHostMemorySpace. */
 	enum { DEFAULT_SPACE = 0, HOST_SPACE = 5 };
-	struct json_object *o;
+	struct json_object *none;
 	char why[64];
 
-	if (param->memory_space == DEFAULT_SPACE)
-		return json_object_new_string(memory);
-	if (param->memory_space == HOST_SPACE)
-		return json_object_new_string("pinned_host");
-	snprintf(why, sizeof(why), "memory space %lld has no name",
-		 (long long)param->memory_space);
-	o = json_object_new_object();
-	if (o && !add(o, "unavailable", json_object_new_string(why))) {
-		json_object_put(o);
-		return NULL;
+	if (param->memory_space == DEFAULT_SPACE) {
+		pf_json_add_string(o, "memory", memory);
+	} else if (param->memory_space == HOST_SPACE) {
+		pf_json_add_string(o, "memory", "pinned_host");
+	} else {
+		snprintf(why, sizeof(why), "memory space %lld has no name",
+			 (long long)param->memory_space);
+		none = json_object_new_object();
+		pf_json_add_string(none, "unavailable", why);
+		json_object_object_add(o, "memory", none);
 	}
-	return o;
 }
 
 /* Into how many parts each dimension is split, and which of them, row by row, each partition
@@ -821,44 +789,38 @@ static struct json_object *tiles_json(const struct pf_tiles *tiles)
 {
 	struct json_object *o = json_object_new_object();
 
-	if (o &&
-	    add(o, "parts",
-		numbers_json(tiles->counts, sizeof(tiles->counts[0]), tiles->rank)) &&
-	    (!tiles->of ||
-	     add(o, "of", numbers_json(tiles->of, sizeof(tiles->of[0]), tiles->n))))
-		return o;
-	json_object_put(o);
-	return NULL;
+	json_object_object_add(o, "parts",
+			       numbers_json(tiles->counts, sizeof(tiles->counts[0]),
+					    tiles->rank));
+	if (tiles->of)
+		json_object_object_add(o, "of",
+				       numbers_json(tiles->of, sizeof(tiles->of[0]),
+						    tiles->n));
+	return o;
 }
 
 static struct json_object *param_json(const struct pf_param *param, bool input,
 				      const char *memory)
 {
 	struct json_object *o = json_object_new_object();
-	bool ok;
 
-	if (!o)
-		return NULL;
-	ok = add(o, "name", json_object_new_string(param->name)) &&
-	     add(o, "dtype", json_object_new_string(pf_dtype_name(param->dtype))) &&
-	     add(o, "datatype",
-		 json_object_new_string(pf_dtype_datatype(param->dtype))) &&
-	     add(o, "shape", pf_shape_json(&param->shape)) &&
-	     /* XLA's way: the dimensions, the fastest varying one first. */
-	     add(o, "layout",
-		 numbers_json(param->minor_to_major, sizeof(param->minor_to_major[0]),
-			      param->shape.rank)) &&
-	     add(o, "memory", memory_json(param, memory));
-	if (ok && param->tiles)
-		ok = add(o, "sharding", tiles_json(param->tiles));
-	if (ok && input)
-		ok = add(o, "donated", json_object_new_boolean(param->donated));
-	if (ok && param->alias_output >= 0)
-		ok = add(o, "alias_output", json_object_new_int(param->alias_output));
-	if (ok)
-		return o;
-	json_object_put(o);
-	return NULL;
+	pf_json_add_string(o, "name", param->name);
+	pf_json_add_string(o, "dtype", pf_dtype_name(param->dtype));
+	pf_json_add_string(o, "datatype", pf_dtype_datatype(param->dtype));
+	json_object_object_add(o, "shape", pf_shape_json(&param->shape));
+	json_object_object_add(o, "layout",
+			       numbers_json(param->minor_to_major,
+					    sizeof(param->minor_to_major[0]),
+					    param->shape.rank));
+	add_memory(o, param, memory);
+	if (param->tiles)
+		json_object_object_add(o, "sharding", tiles_json(param->tiles));
+	if (input)
+		json_object_object_add(o, "donated",
+				       json_object_new_boolean(param->donated));
+	if (param->alias_output >= 0)
+		pf_json_add_int(o, "alias_output", param->alias_output);
+	return o;
 }
 
 static struct json_object *params_json(const struct pf_param *params, size_t n,
@@ -866,11 +828,8 @@ static struct json_object *params_json(const struct pf_param *params, size_t n,
 {
 	struct json_object *array = json_object_new_array();
 
-	for (size_t i = 0; array && i < n; i++)
-		if (!append(array, param_json(&params[i], input, memory))) {
-			json_object_put(array);
-			return NULL;
-		}
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(array, param_json(&params[i], input, memory));
 	return array;
 }
 
@@ -879,15 +838,13 @@ struct json_object *pf_signature_json(const struct pf_signature *signature,
 {
 	struct json_object *o = json_object_new_object();
 
-	if (!o)
-		return NULL;
-	if (add(o, "name", json_object_new_string(signature->name)) &&
-	    add(o, "platform", json_object_new_string(platform)) &&
-	    add(o, "inputs",
-		params_json(signature->inputs, signature->n_inputs, true, memory)) &&
-	    add(o, "outputs",
-		params_json(signature->outputs, signature->n_outputs, false, memory)))
-		return o;
-	json_object_put(o);
-	return NULL;
+	pf_json_add_string(o, "name", signature->name);
+	pf_json_add_string(o, "platform", platform);
+	json_object_object_add(o, "inputs",
+			       params_json(signature->inputs, signature->n_inputs, true,
+					   memory));
+	json_object_object_add(o, "outputs",
+			       params_json(signature->outputs, signature->n_outputs,
+					   false, memory));
+	return o;
 }
