@@ -129,19 +129,14 @@ void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dt
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
 		   const void *data);
 
-/* The element to print next; all zeros is the first. */
-struct pf_text_place {
-	size_t row, col;
-};
-
 /*
- * The same for at most MAX elements (> 0) from PLACE on, which becomes the one after
- * them: the texts of all calls together are that of pf_text_print.  False: all is
- * printed, or buf->failed.
+ * The same for at most MAX elements (> 0) from element *AT on, which becomes the one after them:
+ * the texts of all calls together are that of pf_text_print.  False: all is printed, or
+ * buf->failed.
  */
 bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
-			const struct pf_shape *shape, const void *data,
-			struct pf_text_place *place, size_t max);
+			const struct pf_shape *shape, const void *data, uint64_t *at,
+			uint64_t max);
 
 /*
  * Parse rows of numbers into an array.  WANT is the element type (PF_DTYPE_F32 unless the
@@ -163,13 +158,16 @@ uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n);
 /* How far the text of an array that is still being written was checked.  All zeros is its
  * beginning; the caller reads and sets AT alone. */
 struct pf_text_check {
-	uint32_t at; /* bytes: whole lines */
-	uint32_t line, row_len, rows, block_rows, blocks;
+	size_t at;         /* bytes: whole lines */
+	size_t line;       /* lines */
+	size_t row_len;    /* of every row; 0 before the first */
+	size_t rows;       /* in this block */
+	size_t block_rows; /* in every block; 0 before the end of the first */
+	size_t blocks;     /* that have ended */
 };
 
 /*
- * Check the whole lines between CHECK->at and LEN of the text SRC, which is at most 4
- * GiB, as pf_text_parse would, and set CHECK->at behind them.  WANT PF_DTYPE_INVALID:
+ * Check the whole lines between CHECK->at and LEN of the text SRC as pf_text_parse would, and set CHECK->at behind them.  WANT PF_DTYPE_INVALID:
  * numbers of any type.
  * -EINVAL, -ERANGE, -ENOMEM as there; CHECK stays.
  */

@@ -168,8 +168,8 @@ struct pf_rendering {
 	_Atomic unsigned refs;    /* the snapshots, and the printing thread */
 	_Atomic unsigned readers; /* the snapshots: without one nothing more is printed */
 	struct pf_background printing;
-	struct pf_value *value;     /* owned reference, pinned until all is printed */
-	struct pf_text_place place; /* the printing thread's, as is pinned */
+	struct pf_value *value; /* owned reference, pinned until all is printed */
+	uint64_t at; /* the printing thread's, as is pinned: the next element */
 	bool pinned;
 	/* The value's lock protects the fields below. */
 	struct pf_buf text; /* only the printing thread appends */
@@ -221,7 +221,7 @@ static void print_piece(struct pf_rendering *r, struct pf_buf *piece)
 	bool more;
 
 	piece->len = 0;
-	more = pf_text_print_some(piece, v->dtype, &v->shape, pf_value_host(v), &r->place,
+	more = pf_text_print_some(piece, v->dtype, &v->shape, pf_value_host(v), &r->at,
 				  PIECE);
 	if (!more && !piece->failed) {
 		pf_value_unpin(v);

@@ -42,16 +42,12 @@ static void make_c_locale(void)
 		abort();
 }
 
-static double c_strtod(const char *text)
+/* TEXT as the nearest value of DTYPE, F32 or F64. */
+static double convert(enum pf_dtype dtype, const char *text)
 {
 	pthread_once(&c_locale_once, make_c_locale);
-	return strtod_l(text, NULL, c_locale);
-}
-
-static float c_strtof(const char *text)
-{
-	pthread_once(&c_locale_once, make_c_locale);
-	return strtof_l(text, NULL, c_locale);
+	return dtype == PF_DTYPE_F32 ? (double)strtof_l(text, NULL, c_locale)
+				     : strtod_l(text, NULL, c_locale);
 }
 
 size_t pf_decimal_print_u64(char *dst, uint64_t n)
@@ -92,60 +88,50 @@ static bool exact_double(uint64_t mantissa, int64_t exponent, double *ret)
 }
 
 /*
- * Round VALUE, which is nearest to some decimal, to float as that decimal would be: where
+ * Is VALUE, which is nearest to some decimal, rounded to float as that decimal would be?  Where
  * the double lies on the border between two floats the decimal may be on either side.
  */
-static bool exact_float(double value, float *ret)
+static bool rounds_to_float(double value)
 {
 	uint64_t bits;
 
 	if (value != 0 && (value < 2 * (double)FLT_MIN || value > (double)FLT_MAX))
 		return false;
 	memcpy(&bits, &value, sizeof(bits));
-	if ((bits & 0x1fffffff) == 0x10000000)
-		return false;
-	*ret = (float)value;
-	return true;
+	return (bits & 0x1fffffff) != 0x10000000;
 }
 
-/* "MANTISSAeEXPONENT" */
-static void print_scaled(char *dst, uint64_t mantissa, int exponent)
+/* The value of DTYPE, F32 or F64, nearest to mantissa * 10^exponent. */
+static double nearest(enum pf_dtype dtype, uint64_t mantissa, int64_t exponent)
 {
-	size_t n = pf_decimal_print_u64(dst, mantissa);
+	char text[48];
+	double value;
+	size_t n;
 
-	dst[n++] = 'e';
+	if (exact_double(mantissa, exponent, &value)) {
+		if (dtype == PF_DTYPE_F64)
+			return value;
+		if (rounds_to_float(value))
+			return (double)(float)value;
+	}
+	n = pf_decimal_print_u64(text, mantissa);
+	text[n++] = 'e';
 	if (exponent < 0)
-		dst[n++] = '-';
-	n += pf_decimal_print_u64(dst + n, (uint64_t)abs(exponent));
-	dst[n] = '\0';
+		text[n++] = '-';
+	n += pf_decimal_print_u64(text + n, (uint64_t)llabs(exponent));
+	text[n] = '\0';
+	return convert(dtype, text);
 }
 
 /* Does digits * 10^exponent read as VALUE of DTYPE? */
 static bool reads_back(enum pf_dtype dtype, double value, uint64_t digits, int exponent)
 {
-	char text[48];
-	double wide;
-	float narrow;
-
-	if (exact_double(digits, exponent, &wide)) {
-		if (dtype == PF_DTYPE_F64)
-			return wide == value;
-		if (dtype != PF_DTYPE_F32)
-			return pf_small_float_decode(dtype,
-						     pf_small_float_encode(dtype,
-									   wide)) ==
-			       value;
-		if (exact_float(wide, &narrow))
-			return (double)narrow == value;
-	}
-	print_scaled(text, digits, exponent);
-	if (dtype == PF_DTYPE_F64)
-		return c_strtod(text) == value;
-	if (dtype == PF_DTYPE_F32)
-		return (double)c_strtof(text) == value;
+	if (dtype == PF_DTYPE_F32 || dtype == PF_DTYPE_F64)
+		return nearest(dtype, digits, exponent) == value;
 	return pf_small_float_decode(dtype,
-				     pf_small_float_encode(dtype, c_strtod(text))) ==
-	       value;
+				     pf_small_float_encode(dtype,
+							   nearest(PF_DTYPE_F64, digits,
+								   exponent))) == value;
 }
 
 /*
@@ -387,8 +373,8 @@ size_t pf_decimal_scan(const char *src, size_t len, struct pf_decimal *ret)
 }
 
 /*
- * The number as text for libc.  No more than 767 digits decide a rounding; those beyond
- * matter only by not being zero.
+ * A number of many digits as text for libc.  No more than 767 digits decide a rounding; those
+ * beyond matter only by not being zero.
  */
 enum { LIBC_DIGITS = 770, LIBC_TEXT = LIBC_DIGITS + 32 };
 
@@ -398,67 +384,39 @@ static void print_for_libc(char *dst, const struct pf_decimal *decimal)
 	size_t n = 0;
 	bool rest = false;
 
-	if (decimal->exact) {
-		n = pf_decimal_print_u64(dst, decimal->mantissa);
-	} else {
-		for (size_t i = 0; i < decimal->digits_len; i++) {
-			char c = decimal->digits[i];
+	for (size_t i = 0; i < decimal->digits_len; i++) {
+		char c = decimal->digits[i];
 
-			if (c == '.' || (c == '0' && n == 0))
-				continue;
-			if (n < LIBC_DIGITS)
-				dst[n++] = c;
-			else if (c != '0')
-				rest = true;
-		}
-		/* decimal->exponent is that of the first SIGNIFICANT digits. */
-		exponent -= (int64_t)n - SIGNIFICANT;
-		if (rest) {
-			dst[n++] = '1';
-			exponent--;
-		}
+		if (c == '.' || (c == '0' && n == 0))
+			continue;
+		if (n < LIBC_DIGITS)
+			dst[n++] = c;
+		else if (c != '0')
+			rest = true;
 	}
-	if (exponent > 100000000)
-		exponent = 100000000;
-	if (exponent < -100000000)
-		exponent = -100000000;
+	/* decimal->exponent is that of the first SIGNIFICANT digits. */
+	exponent -= (int64_t)n - SIGNIFICANT;
+	if (rest) {
+		dst[n++] = '1';
+		exponent--;
+	}
 	snprintf(dst + n, LIBC_TEXT - n, "e%lld", (long long)exponent);
 }
 
-double pf_decimal_to_double(const struct pf_decimal *decimal)
+double pf_decimal_value(const struct pf_decimal *decimal, enum pf_dtype dtype)
 {
+	char text[LIBC_TEXT];
 	double value;
 
 	if (decimal->kind == PF_DECIMAL_NAN)
 		return (double)NAN;
 	if (decimal->kind == PF_DECIMAL_INF) {
 		value = (double)INFINITY;
-	} else if (!decimal->exact ||
-		   !exact_double(decimal->mantissa, decimal->exponent, &value)) {
-		char text[LIBC_TEXT];
-
+	} else if (decimal->exact) {
+		value = nearest(dtype, decimal->mantissa, decimal->exponent);
+	} else {
 		print_for_libc(text, decimal);
-		value = c_strtod(text);
-	}
-	return decimal->negative ? -value : value;
-}
-
-float pf_decimal_to_float(const struct pf_decimal *decimal)
-{
-	double wide;
-	float value;
-
-	if (decimal->kind == PF_DECIMAL_NAN)
-		return NAN;
-	if (decimal->kind == PF_DECIMAL_INF) {
-		value = INFINITY;
-	} else if (!decimal->exact ||
-		   !exact_double(decimal->mantissa, decimal->exponent, &wide) ||
-		   !exact_float(wide, &value)) {
-		char text[LIBC_TEXT];
-
-		print_for_libc(text, decimal);
-		value = c_strtof(text);
+		value = convert(dtype, text);
 	}
 	return decimal->negative ? -value : value;
 }

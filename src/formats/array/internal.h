@@ -40,8 +40,7 @@ struct pf_decimal {
  */
 size_t pf_decimal_scan(const char *src, size_t len, struct pf_decimal *ret);
 
-/* The double, the float nearest to a scanned number; infinite where none is near. */
-double pf_decimal_to_double(const struct pf_decimal *decimal);
-float pf_decimal_to_float(const struct pf_decimal *decimal);
+/* The value of DTYPE, F32 or F64, nearest to a scanned number; infinite where none is near. */
+double pf_decimal_value(const struct pf_decimal *decimal, enum pf_dtype dtype);
 
 #endif

@@ -16,25 +16,20 @@
 struct parser {
 	const char *p, *end;
 	const char *line_start;
-	size_t line; /* from 1 */
 	enum pf_dtype dtype;
 	enum pf_dtype_kind kind; /* of dtype */
 	bool any;                /* numbers of any type will do; dtype is for messages */
 	struct pf_buf *data;
 	struct pf_err *err;
-
-	size_t row_len;    /* of every row; 0 before the first */
-	size_t rows;       /* in this block */
-	size_t block_rows; /* in every block; 0 before the end of the first */
-	size_t blocks;     /* that have ended */
+	struct pf_text_check c; /* but for at */
 };
 
 static int refuse(struct parser *ps, int code, const char *word, size_t len,
 		  const char *what)
 {
-	return pf_err_set(ps->err, code, "line %zu, column %zu: \"%.*s\" %s %s", ps->line,
-			  (size_t)(word - ps->line_start) + 1, len < 40 ? (int)len : 40,
-			  word, what, pf_dtype_name(ps->dtype));
+	return pf_err_set(ps->err, code, "line %zu, column %zu: \"%.*s\" %s %s",
+			  ps->c.line, (size_t)(word - ps->line_start) + 1,
+			  len < 40 ? (int)len : 40, word, what, pf_dtype_name(ps->dtype));
 }
 
 static int no_number(struct parser *ps, const char *word, size_t len)
@@ -103,31 +98,25 @@ static int parse_integer(struct parser *ps, const char *word, size_t len)
 static bool append_real(struct parser *ps, enum pf_dtype dtype,
 			const struct pf_decimal *decimal)
 {
-	double wide, exact;
-	float narrow;
-	uint64_t bits;
-	uint32_t half;
+	double value = pf_decimal_value(decimal, dtype == PF_DTYPE_F32 ? PF_DTYPE_F32
+								       : PF_DTYPE_F64);
+	double wide = value;
+	float narrow = (float)value;
+	uint64_t bits = 0;
 
-	if (dtype == PF_DTYPE_F64) {
-		wide = pf_decimal_to_double(decimal);
-		memcpy(&bits, &wide, sizeof(bits));
-		append_bits(ps, bits, sizeof(bits));
-		return decimal->kind != PF_DECIMAL_NUMBER || isfinite(wide);
-	}
-	if (dtype == PF_DTYPE_F32) {
-		narrow = pf_decimal_to_float(decimal);
-		memcpy(&half, &narrow, sizeof(half));
-		append_bits(ps, half, sizeof(half));
-		return decimal->kind != PF_DECIMAL_NUMBER || isfinite(narrow);
-	}
 	/*
-	 * Rounding twice, to double first, differs from rounding once only for decimals
-	 * of more than 17 digits that nearly are the middle of two neighbours.
+	 * Small floats are rounded twice, to double first: that differs from rounding once only
+	 * for decimals of more than 17 digits that nearly are the middle of two neighbours.
 	 */
-	exact = pf_decimal_to_double(decimal);
-	half = pf_small_float_encode(dtype, exact);
-	append_bits(ps, half, pf_dtype_size(dtype));
-	wide = pf_small_float_decode(dtype, (uint16_t)half);
+	if (dtype == PF_DTYPE_F64) {
+		memcpy(&bits, &value, sizeof(value));
+	} else if (dtype == PF_DTYPE_F32) {
+		memcpy(&bits, &narrow, sizeof(narrow));
+	} else {
+		bits = pf_small_float_encode(dtype, value);
+		wide = pf_small_float_decode(dtype, (uint16_t)bits);
+	}
+	append_bits(ps, bits, pf_dtype_size(dtype));
 	switch (decimal->kind) {
 	case PF_DECIMAL_NAN:
 		return isnan(wide);
@@ -136,9 +125,7 @@ static bool append_real(struct parser *ps, enum pf_dtype dtype,
 	default:
 		/* F4E2M1FN encodes too great a number as its greatest, and F8E8M0FNU too
 		 * small a one as its least; 7 is half a step beyond the former. */
-		if (dtype == PF_DTYPE_F4E2M1FN)
-			return fabs(exact) < 7;
-		return isfinite(wide);
+		return dtype == PF_DTYPE_F4E2M1FN ? fabs(value) < 7 : isfinite(wide);
 	}
 }
 
@@ -214,75 +201,71 @@ static int parse_word(struct parser *ps, const char *word, size_t len)
 	}
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
 /*
- * Parse the line up to its end and step behind it; *RET_N = how many numbers it has.  A
- * comma stands between two numbers or at the end of the line, never twice in a row: a
- * missing value must not shift the others.
+ * Parse the line up to its end; *RET_N = how many numbers it has.  A comma stands between two
+ * numbers or at the end of the line, never twice in a row: a missing value must not shift the
+ * others.
  */
 static int parse_line(struct parser *ps, size_t *ret_n)
 {
 	bool comma_ok = false;
-	size_t n = 0;
+	int r = 0;
 
-	for (;;) {
-		while (ps->p < ps->end &&
-		       (*ps->p == ' ' || *ps->p == '\t' || *ps->p == '\r'))
-			ps->p++;
-		if (ps->p == ps->end || *ps->p == '\n')
-			break;
-		if (*ps->p == ',') {
-			if (!comma_ok)
-				return pf_err_set(
-					ps->err, -EINVAL,
-					"line %zu, column %zu: no number before ','",
-					ps->line, (size_t)(ps->p - ps->line_start) + 1);
-			comma_ok = false;
+	*ret_n = 0;
+	while (r == 0 && ps->p < ps->end && *ps->p != '\n') {
+		const char *word = ps->p;
+
+		if (*word == ',' && !comma_ok)
+			return pf_err_set(ps->err, -EINVAL,
+					  "line %zu, column %zu: no number before ','",
+					  ps->c.line,
+					  (size_t)(word - ps->line_start) + 1);
+		if (*word == ',' || is_blank(*word)) {
+			comma_ok &= *word != ',';
 			ps->p++;
 			continue;
 		}
-		const char *word = ps->p;
-
-		while (ps->p < ps->end &&
-		       !(*ps->p == ' ' || *ps->p == '\t' || *ps->p == '\r' ||
-			 *ps->p == ',' || *ps->p == '\n'))
+		while (ps->p < ps->end && !is_blank(*ps->p) && *ps->p != ',' &&
+		       *ps->p != '\n')
 			ps->p++;
-		int r = parse_word(ps, word, (size_t)(ps->p - word));
-
-		if (r < 0)
-			return r;
-		if (ps->data->failed)
-			return pf_err_set(ps->err, -ENOMEM, "no memory for the numbers");
+		r = parse_word(ps, word, (size_t)(ps->p - word));
+		if (r == 0 && ps->data->failed)
+			r = pf_err_set(ps->err, -ENOMEM, "no memory for the numbers");
 		comma_ok = true;
-		n++;
+		++*ret_n;
 	}
-	*ret_n = n;
-	return 0;
+	return r;
 }
 
 static int end_block(struct parser *ps)
 {
-	if (ps->rows == 0)
+	if (ps->c.rows == 0)
 		return 0;
-	if (ps->blocks && ps->rows != ps->block_rows)
+	if (ps->c.blocks && ps->c.rows != ps->c.block_rows)
 		return pf_err_set(
 			ps->err, -EINVAL,
 			"line %zu: block %zu ends with %zu rows, the first has %zu",
-			ps->line, ps->blocks + 1, ps->rows, ps->block_rows);
-	ps->block_rows = ps->rows;
-	ps->blocks++;
-	ps->rows = 0;
+			ps->c.line, ps->c.blocks + 1, ps->c.rows, ps->c.block_rows);
+	ps->c.block_rows = ps->c.rows;
+	ps->c.blocks++;
+	ps->c.rows = 0;
 	return 0;
 }
 
 static int end_row(struct parser *ps, size_t n)
 {
-	if (ps->row_len && n != ps->row_len)
+	if (ps->c.row_len && n != ps->c.row_len)
 		return pf_err_set(
 			ps->err, -EINVAL,
 			"line %zu has %zu numbers, the lines before it have %zu",
-			ps->line, n, ps->row_len);
-	ps->row_len = n;
-	ps->rows++;
+			ps->c.line, n, ps->c.row_len);
+	ps->c.row_len = n;
+	ps->c.rows++;
 	return 0;
 }
 
@@ -293,7 +276,7 @@ static int parse_rows(struct parser *ps)
 
 	while (ps->p < ps->end) {
 		ps->line_start = ps->p;
-		ps->line++;
+		ps->c.line++;
 		r = parse_line(ps, &n);
 		if (r < 0)
 			return r;
@@ -314,7 +297,7 @@ static int parse_lines(struct parser *ps)
 		r = end_block(ps);
 	if (r < 0)
 		return r;
-	if (ps->blocks == 0)
+	if (ps->c.blocks == 0)
 		return pf_err_set(ps->err, -EINVAL,
 				  "expected rows of %s, found no number",
 				  pf_dtype_name(ps->dtype));
@@ -341,12 +324,12 @@ int pf_text_parse(const char *src, size_t len, enum pf_dtype want, struct pf_sha
 			data->data[start] = '\0';
 		return r;
 	}
-	if (ps.blocks > 1)
-		shape->dims[rank++] = (int64_t)ps.blocks;
-	if (rank || ps.block_rows > 1)
-		shape->dims[rank++] = (int64_t)ps.block_rows;
-	if (rank || ps.row_len > 1)
-		shape->dims[rank++] = (int64_t)ps.row_len;
+	if (ps.c.blocks > 1)
+		shape->dims[rank++] = (int64_t)ps.c.blocks;
+	if (rank || ps.c.block_rows > 1)
+		shape->dims[rank++] = (int64_t)ps.c.block_rows;
+	if (rank || ps.c.row_len > 1)
+		shape->dims[rank++] = (int64_t)ps.c.row_len;
 	shape->rank = rank;
 	return 0;
 }
@@ -357,16 +340,12 @@ int pf_text_check(struct pf_text_check *c, const char *src, size_t len,
 	const char *end = len > c->at ? memrchr(src + c->at, '\n', len - c->at) : NULL;
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	struct parser ps = { .p = src + c->at,
-			     .line = c->line,
 			     .dtype = want ? want : PF_DTYPE_F32,
 			     .kind = pf_dtype_kind(want ? want : PF_DTYPE_F32),
 			     .any = !want,
 			     .data = &data,
 			     .err = err,
-			     .row_len = c->row_len,
-			     .rows = c->rows,
-			     .block_rows = c->block_rows,
-			     .blocks = c->blocks };
+			     .c = *c };
 	int r;
 
 	if (!end)
@@ -375,33 +354,13 @@ int pf_text_check(struct pf_text_check *c, const char *src, size_t len,
 	r = parse_rows(&ps);
 	if (r < 0)
 		return r;
-	*c = (struct pf_text_check){ .at = (uint32_t)(ps.end - src),
-				     .line = (uint32_t)ps.line,
-				     .row_len = (uint32_t)ps.row_len,
-				     .rows = (uint32_t)ps.rows,
-				     .block_rows = (uint32_t)ps.block_rows,
-				     .blocks = (uint32_t)ps.blocks };
+	*c = ps.c;
+	c->at = (size_t)(ps.end - src);
 	return 0;
 }
 
-/*
- * Text is gathered here and appended in pieces: the buffer's bookkeeping would otherwise
- * cost as much as printing a small number.
- */
-struct writer {
-	struct pf_buf *buf;
-	size_t len;
-	char text[4096];
-};
-
 /* Two numbers, a sign between and a 'j' behind them, and the separators of elements. */
 enum { ELEMENT_MAX = 2 * PF_DECIMAL_MAX + 4 };
-
-static void flush(struct writer *w)
-{
-	pf_buf_append(w->buf, w->text, w->len);
-	w->len = 0;
-}
 
 /* Load an unsigned number of SIZE bytes, which need not be aligned. */
 static uint64_t load(const unsigned char *p, size_t size)
@@ -425,22 +384,17 @@ static uint64_t load(const unsigned char *p, size_t size)
 }
 
 /* The sub-byte types use the low bits; plugins may leave anything above them. */
-static size_t print_signed(char *dst, uint64_t n, unsigned bits)
+static size_t print_integer(char *dst, uint64_t n, unsigned bits, bool is_signed)
 {
 	size_t len = 0;
 
 	n <<= 64 - bits;
-	if (n >> 63) {
+	if (is_signed && n >> 63) {
 		dst[len++] = '-';
-		n = -n;
 		/* The least number's magnitude is itself. */
+		n = -n;
 	}
 	return len + pf_decimal_print_u64(dst + len, n >> (64 - bits));
-}
-
-static size_t print_unsigned(char *dst, uint64_t n, unsigned bits)
-{
-	return pf_decimal_print_u64(dst, n << (64 - bits) >> (64 - bits));
 }
 
 static size_t print_real(char *dst, enum pf_dtype dtype, const unsigned char *p)
@@ -490,11 +444,9 @@ static size_t print_element(char *dst, enum pf_dtype dtype, enum pf_dtype_kind k
 		memcpy(dst, *p ? "true" : "false", 5);
 		return *p ? 4 : 5;
 	case PF_KIND_SIGNED:
-		return print_signed(dst, load(p, pf_dtype_size(dtype)),
-				    pf_dtype_bits(dtype));
 	case PF_KIND_UNSIGNED:
-		return print_unsigned(dst, load(p, pf_dtype_size(dtype)),
-				      pf_dtype_bits(dtype));
+		return print_integer(dst, load(p, pf_dtype_size(dtype)),
+				     pf_dtype_bits(dtype), kind == PF_KIND_SIGNED);
 	case PF_KIND_COMPLEX:
 		return print_complex(dst, part_of(dtype), p);
 	default:
@@ -512,59 +464,52 @@ uint64_t pf_text_bound(enum pf_dtype dtype, uint64_t n)
 }
 
 bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
-			const struct pf_shape *shape, const void *data,
-			struct pf_text_place *place, size_t max)
+			const struct pf_shape *shape, const void *data, uint64_t *at,
+			uint64_t max)
 {
-	size_t size = pf_dtype_size(dtype), rows = 1, cols = 1, rows_in_slice = 1;
-	size_t row = place->row, col = place->col;
-	const unsigned char *p = data;
+	/* The buffer's bookkeeping costs as much as printing a small number. */
+	enum { ROOM = 4096 };
+	size_t size = pf_dtype_size(dtype), cols = 1, slice = 0, col;
+	char *dst = NULL, *end = NULL;
 	enum pf_dtype_kind kind;
-	struct writer w;
+	int64_t n = 0;
 
-	if (size == 0)
+	pf_shape_count(shape, &n, NULL);
+	if (size == 0 || n == 0)
 		return false;
 	kind = pf_dtype_kind(dtype);
-	w.buf = buf;
-	w.len = 0;
-	for (unsigned i = 0; i < shape->rank; i++) {
-		if (i == shape->rank - 1)
-			cols = (size_t)shape->dims[i];
-		else
-			rows *= (size_t)shape->dims[i];
-	}
+	if (shape->rank)
+		cols = (size_t)shape->dims[shape->rank - 1];
 	if (shape->rank > 2)
-		rows_in_slice = (size_t)shape->dims[shape->rank - 2];
-	/* An array without elements may have extents that would count up to anything. */
-	if (cols == 0)
-		return false;
-	p += (row * cols + col) * size;
-	while (row < rows && max > 0) {
-		if (shape->rank > 2 && row > 0 && col == 0 && row % rows_in_slice == 0)
-			w.text[w.len++] = '\n';
-		for (; col < cols && max > 0; col++, max--, p += size) {
-			if (w.len > sizeof(w.text) - ELEMENT_MAX) {
-				flush(&w);
-				if (buf->failed)
-					return false;
-			}
-			w.len += print_element(w.text + w.len, dtype, kind, p);
-			w.text[w.len++] = col + 1 < cols ? ' ' : '\n';
+		slice = cols * (size_t)shape->dims[shape->rank - 2];
+	col = *at % cols;
+	for (; *at < (uint64_t)n && max > 0; ++*at, max--) {
+		if (!dst || end - dst < ELEMENT_MAX) {
+			if (dst)
+				buf->len = (size_t)(dst - buf->data);
+			dst = pf_buf_reserve(buf, ROOM);
+			if (!dst)
+				return false;
+			end = dst + ROOM;
 		}
-		if (col == cols) {
-			col = 0;
-			row++;
-		}
+		if (col == 0 && slice && *at && *at % slice == 0)
+			*dst++ = '\n';
+		dst += print_element(dst, dtype, kind,
+				     (const unsigned char *)data + *at * size);
+		col = col + 1 < cols ? col + 1 : 0;
+		*dst++ = col ? ' ' : '\n';
 	}
-	flush(&w);
-	place->row = row;
-	place->col = col;
-	return row < rows;
+	if (dst) {
+		*dst = '\0';
+		buf->len = (size_t)(dst - buf->data);
+	}
+	return *at < (uint64_t)n;
 }
 
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
 		   const void *data)
 {
-	struct pf_text_place place = { 0, 0 };
+	uint64_t at = 0;
 
-	pf_text_print_some(buf, dtype, shape, data, &place, SIZE_MAX);
+	pf_text_print_some(buf, dtype, shape, data, &at, UINT64_MAX);
 }

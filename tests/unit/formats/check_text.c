@@ -133,11 +133,11 @@ START_TEST(prints_in_pieces)
 		pf_text_print(&whole, dtypes[i], &layouts[_i].shape, data);
 		for (size_t max = 1; max < 10; max++) {
 			pf_autobuf struct pf_buf text = PF_BUF_INIT;
-			struct pf_text_place place = { 0, 0 };
+			uint64_t at = 0;
 			unsigned pieces = 1;
 
 			while (pf_text_print_some(&text, dtypes[i], &layouts[_i].shape,
-						  data, &place, max))
+						  data, &at, max))
 				ck_assert_uint_lt(pieces++, 9);
 			ck_assert_uint_eq(text.len, whole.len);
 			ck_assert(!text.len || !memcmp(text.data, whole.data, text.len));
