@@ -39,16 +39,13 @@ static struct json_object *describe_row(const struct named_exec *run,
 static struct json_object *run_reply(const struct named_exec *run,
 				     const struct pf_execution *e)
 {
-	struct json_object *o = reply_new(), *rows;
+	struct json_object *o = reply_new(), *rows = NULL;
 
-	if (run->n_rows == 1) {
-		json_object_object_add(o, "outputs", describe_row(run, e, 0));
-	} else {
+	if (run->n_rows > 1)
 		rows = json_object_new_array();
-		for (size_t i = 0; i < run->n_rows; i++)
-			json_object_array_add(rows, describe_row(run, e, i));
-		json_object_object_add(o, "outputs", rows);
-	}
+	for (size_t i = 0; rows && i < run->n_rows; i++)
+		json_object_array_add(rows, describe_row(run, e, i));
+	json_object_object_add(o, "outputs", rows ? rows : describe_row(run, e, 0));
 	if (run->spec.repeat > 1)
 		pf_json_add_int(o, "repeat", (int64_t)run->spec.repeat);
 	pf_json_add_seconds(o, "seconds", run->seconds);
@@ -60,13 +57,6 @@ static struct json_object *run_reply(const struct named_exec *run,
 
 /* --- for people --------------------------------------------------------------------------- */
 
-static const char *string_of(struct json_object *o, const char *key)
-{
-	struct json_object *v;
-
-	return json_object_object_get_ex(o, key, &v) ? json_object_get_string(v) : "";
-}
-
 static void print_outputs(struct json_object *list, struct pf_buf *out)
 {
 	size_t n = json_object_array_length(list);
@@ -76,10 +66,10 @@ static void print_outputs(struct json_object *list, struct pf_buf *out)
 		struct json_object *o = json_object_array_get_idx(list, i), *shape;
 
 		json_object_object_get_ex(o, "shape", &shape);
-		pf_buf_printf(out, " %s %s%s%s", string_of(o, "name"),
-			      string_of(o, "dtype"), pf_json_text(shape),
+		pf_buf_printf(out, " %s %s%s%s", pf_json_get_string(o, "name"),
+			      pf_json_get_string(o, "dtype"), pf_json_text(shape),
 			      i + 1 < n ? "," : "");
-		device = string_of(o, "device");
+		device = pf_json_get_string(o, "device");
 	}
 	if (n)
 		pf_buf_printf(out, " on %s", device);
@@ -120,8 +110,8 @@ void reply_print(struct json_object *reply, struct pf_buf *out)
 	}
 	if (!json_object_object_get_ex(reply, "error", &e))
 		return;
-	pf_buf_printf(out, "error: %s: %s", string_of(e, "errno"),
-		      string_of(e, "message"));
+	pf_buf_printf(out, "error: %s: %s", pf_json_get_string(e, "errno"),
+		      pf_json_get_string(e, "message"));
 	if (!out->failed) /* a reply is one line, a message may be several */
 		out->len = start + pf_err_clean(out->data + start, out->len - start);
 }
@@ -158,8 +148,7 @@ static void run_free(struct named_exec *run)
 	free(run->rows);
 	free(run->targets);
 	free(run->buffers);
-	free(run->donate);
-	free(run->carry);
+	free(run->devices);
 	pf_loaded_unref(run->loaded);
 	pf_node_unref(run->mesh_node);
 	program_unref(run->program);
@@ -195,8 +184,6 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 {
 	int r = run_make_directories(run, err);
 
-	if (r == 0)
-		r = run_make_home(run, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "%s", run->name);
 	pf_tree_lock_names(run->task->fs->tree);
@@ -279,7 +266,7 @@ static void note_consumed(struct named_exec *run, const struct pf_execution *e)
 		if (!arg->donate)
 			continue;
 		run->consumed = true;
-		if (!run->replaced || arg->carry == PF_NO_CARRY)
+		if (arg->carry == PF_NO_CARRY)
 			pf_buffer_forget_donated(run->buffers[i], arg->value);
 	}
 }
@@ -400,13 +387,7 @@ static void begin(struct named_exec *run)
 	if (r == 0)
 		return;
 	if (r > 0)
-		r = run_resolve(run, &err);
-	if (r == 0) {
-		e = pf_execution_new(run->program->x, run->n_rows * run->n_in,
-				     run->n_rows);
-		r = e ? run_arguments(run, e, &err)
-		      : pf_err_set(&err, -ENOMEM, "no memory for an execution");
-	}
+		r = run_resolve(run, &e, &err);
 	if (r == 0) {
 		start(run, e);
 		return;

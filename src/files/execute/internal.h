@@ -16,7 +16,6 @@
 struct leaves {
 	size_t first, n;
 	size_t skip; /* bytes of the directory's name at the start of each leaf's */
-	bool sorted; /* they are in the order of the parameters */
 };
 
 /* The arguments and results of one device. */
@@ -45,10 +44,7 @@ struct named_exec {
 	struct row *rows;           /* owned */
 	struct pf_buffer **buffers; /* owned references: of the inputs, row after row */
 	struct target *targets;     /* owned: of the outputs, row after row */
-	bool *donate;               /* owned: of the inputs */
-	uint32_t *
-		carry; /* owned, row after row: which of its outputs replaces the input in
-			  * the next repetition, or PF_NO_CARRY */
+	char **devices;             /* owned: the rows' devices, borrowed names */
 	/* An input that is on several devices, and its node, an owned reference; or NULL. */
 	const struct sharded *mesh;
 	struct pf_node *mesh_node;
@@ -59,19 +55,13 @@ struct named_exec {
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
 
-/* Does WORD, an output, stand for a directory? */
-static inline bool is_directory_word(const char *word)
-{
-	return *word && word[strlen(word) - 1] == '/';
-}
-
 /*
  * Append to ROW's inputs what WORD stands for.  The leaves of a directory are put in the
- * order of S's next parameters if their paths equal the parameters' names without the
+ * order of the next parameters if their paths equal the parameters' names without the
  * prefix that all of these have.  -errno of files_expand.  (leaves.c)
  */
-int run_list_input(struct named_exec *run, struct row *row, const char *word,
-		   const struct pf_signature *s, struct pf_err *err);
+int run_list_input(const struct named_exec *run, struct row *row, const char *word,
+		   struct pf_err *err);
 
 /*
  * WORD, a directory among the outputs, stands for NAMES: sort them like the leaves of the
@@ -82,18 +72,14 @@ int run_order_outputs(const struct row *row, const char *word, struct names *nam
 
 /*
  * Find out what the request's names mean, now that the program is known: fills rows,
- * buffers, targets, donate and carry.
+ * devices, buffers and targets, and makes the execution *RET with its arguments, which the
+ * caller frees, also after an error.
  */
-int run_resolve(struct named_exec *run, struct pf_err *err);
+int run_resolve(struct named_exec *run, struct pf_execution **ret, struct pf_err *err);
 
-/* Set E's arguments; with "move" those on other devices become copies. */
-int run_arguments(struct named_exec *run, struct pf_execution *e, struct pf_err *err);
-
-/* Make the directories of outputs, and find the targets in them. */
+/* Make the directories of outputs, and find the targets in them; make that for the
+ * .sharding.json files of results that have one word. */
 int run_make_directories(struct named_exec *run, struct pf_err *err);
-
-/* Make the directory for the .sharding.json files of results that have one word. */
-int run_make_home(struct named_exec *run, struct pf_err *err);
 
 /* Write the sharding files of the results that have one word for all devices.  The caller
  * holds the name lock until the results are named. */
