@@ -11,16 +11,17 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/value.h"
 
-/* --- what shard and gather share: all shards of one array --------------------------- */
+/* --- what shard and gather share: a whole array and all its shards ------------------ */
 
 struct shards;
 
-struct shard {
+/* One array, and the name of it that the command makes. */
+struct part {
 	struct pf_wait waiter;
 	struct shards *all;          /* borrowed */
-	const struct device *device; /* borrowed */
+	const struct device *device; /* borrowed; of a shard */
 	struct pf_value *value;      /* owned reference, or NULL */
-	struct target target;        /* owned: its name */
+	struct target target;        /* owned */
 	bool pinned;                 /* VALUE, by this */
 };
 
@@ -29,50 +30,33 @@ enum { SHARDS_SLOW = 1 << 20 }; /* bytes: a thread copies more */
 /* A command under way. */
 struct shards {
 	struct task *task;
-	const char *op;                   /* static */
-	char *name;                       /* owned: the shards' name */
-	struct sharded about;             /* owned */
-	struct shard *at;                 /* owned: n of them */
-	unsigned n;                       /* about.s.n, once there are devices */
-	_Atomic unsigned left;            /* shards under way, and shards_each */
-	void (*done)(struct shards *all); /* when none is left */
-
-	struct pf_value *whole; /* owned reference, or NULL */
-	bool pinned;            /* WHOLE, by this */
-	struct pf_wait waiter;  /* for its bytes */
-	struct target target;   /* owned: the name of WHOLE; of shards only perm */
+	const char *op;       /* static */
+	char *name;           /* owned: the shards' name */
+	struct sharded about; /* owned */
+	struct part whole;
+	struct part *at;       /* owned: n shards */
+	unsigned n;            /* about.s.n, once there are devices */
+	_Atomic unsigned left; /* parts under way, and parts_each */
+	/* What comes next: once none is left, or on a thread of its own. */
+	void (*next)(struct shards *all);
 };
 
-/* NULL: no memory. */
-static struct shards *shards_new(struct task *task, const char *op, const char *name)
+static void part_release(struct part *part)
 {
-	struct shards *all = calloc(1, sizeof(*all));
-
-	if (!all)
-		return NULL;
-	all->task = task;
-	all->op = op;
-	all->name = strdup(name);
-	if (!all->name)
-		free(pf_steal(&all));
-	return all;
+	if (part->pinned)
+		pf_value_unpin(part->value);
+	pf_value_unref(part->value);
+	files_target_release(&part->target);
 }
 
 static void shards_free(struct shards *all)
 {
-	if (all->pinned)
-		pf_value_unpin(all->whole);
-	for (unsigned i = 0; i < all->n; i++) {
-		struct shard *shard = &all->at[i];
-
-		if (shard->pinned)
-			pf_value_unpin(shard->value);
-		pf_value_unref(shard->value);
-		files_target_release(&shard->target);
-	}
+	if (!all)
+		return;
+	for (unsigned i = 0; i < all->n; i++)
+		part_release(&all->at[i]);
 	free(all->at);
-	pf_value_unref(all->whole);
-	files_target_release(&all->target);
+	part_release(&all->whole);
 	sharded_release(&all->about);
 	free(all->name);
 	free(all);
@@ -89,12 +73,29 @@ static void shards_fail(struct shards *all, struct pf_err *err)
 static void leave(struct shards *all)
 {
 	if (atomic_fetch_sub(&all->left, 1) == 1)
-		all->done(all);
+		all->next(all);
 }
 
-static void shard_wake(struct pf_wait *waiter)
+static void part_wake(struct pf_wait *waiter)
 {
-	leave(pf_container_of(waiter, struct shard, waiter)->all);
+	leave(pf_container_of(waiter, struct part, waiter)->all);
+}
+
+/* NULL: no memory. */
+static struct shards *shards_new(struct task *task, const char *op, const char *name)
+{
+	struct shards *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->task = task;
+	all->op = op;
+	all->name = strdup(name);
+	all->whole.all = all;
+	all->whole.waiter.wake = part_wake;
+	if (!all->name)
+		free(pf_steal(&all));
+	return all;
 }
 
 /* Allocate the shards, one on each of the sharding's devices.  -ENOMEM. */
@@ -108,7 +109,7 @@ static int shards_alloc(struct shards *all, struct pf_err *err)
 	all->n = s->n;
 	for (unsigned i = 0; i < s->n; i++) {
 		all->at[i].all = all;
-		all->at[i].waiter.wake = shard_wake;
+		all->at[i].waiter.wake = part_wake;
 		all->at[i].device = files_find_device(all->task->fs, s->devices[i],
 						      strlen(s->devices[i]), NULL);
 	}
@@ -116,58 +117,80 @@ static int shards_alloc(struct shards *all, struct pf_err *err)
 }
 
 /*
- * Call START for each shard that has a value, and DONE once, on any thread, when all have
- * ended.  START returns as pf_value_transfer does; if 0, the shard's waiter is woken
- * later.
+ * Call START for each of the N parts AT that has a value, and NEXT once, on any thread, when all
+ * have ended.  START returns as pf_value_transfer does; if 0, the part's waiter is woken later.
  */
-static void shards_each(struct shards *all, int (*start)(struct shard *shard),
-			void (*done)(struct shards *all))
+static void parts_each(struct shards *all, struct part *at, unsigned n,
+		       int (*start)(struct part *part), void (*next)(struct shards *all))
 {
-	unsigned n = all->n;
-
-	all->done = done;
+	all->next = next;
 	atomic_store(&all->left, n + 1);
 	for (unsigned i = 0; i < n; i++)
-		if (!all->at[i].value || start(&all->at[i]) != 0)
+		if (!at[i].value || start(&at[i]) != 0)
 			leave(all);
 	leave(all);
 }
 
-struct copying {
-	struct shards *all;
-	void (*fn)(struct shards *all);
-};
-
-static void *copy_on_thread(void *arg)
+static int fetch(struct part *part)
 {
-	struct copying c = *(struct copying *)arg;
+	pf_value_pin(part->value);
+	part->pinned = true;
+	return pf_value_fetch(part->value, &part->waiter, NULL);
+}
 
-	free(arg);
-	c.fn(c.all);
+static int transfer(struct part *part)
+{
+	return pf_value_transfer(part->value, &part->waiter, NULL);
+}
+
+/* Did all shards that have a value end as ENDED says?  1, or -errno. */
+static int check_each(const struct shards *all,
+		      int (*ended)(struct pf_value *value, struct pf_err *err),
+		      struct pf_err *err)
+{
+	for (unsigned i = 0; i < all->n; i++) {
+		int r = all->at[i].value ? ended(all->at[i].value, err) : 1;
+
+		if (r < 0)
+			return pf_err_wrap(err, r, "the shard on %s",
+					   all->at[i].device->name);
+	}
+	return 1;
+}
+
+/* Copy, unless the command was cancelled. */
+static void *copy(void *arg)
+{
+	struct shards *all = arg;
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!task_cancelled(all->task)) {
+		all->next(all);
+		return NULL;
+	}
+	pf_err_set(&err, -ECANCELED, "cancelled before it began");
+	shards_fail(all, &err);
 	return NULL;
 }
 
-/* Run FN(ALL), which copies LEN bytes, on a thread of its own if that takes long. */
-static void shards_copy(struct shards *all, uint64_t len, void (*fn)(struct shards *all))
+/* Run NEXT(ALL), which copies LEN bytes, on a thread of its own if that takes long. */
+static void shards_copy(struct shards *all, uint64_t len,
+			void (*next)(struct shards *all))
 {
-	struct copying *c = len > SHARDS_SLOW ? malloc(sizeof(*c)) : NULL;
-
-	if (c)
-		*c = (struct copying){ all, fn };
-	if (c && files_on_thread(copy_on_thread, c))
-		return;
-	free(c);
-	fn(all);
+	all->next = next;
+	if (len <= SHARDS_SLOW || !files_on_thread(copy, all))
+		copy(all);
 }
 
 /* --- gather ------------------------------------------------------------------------- */
 
-/* Send WHOLE to its device, and give it its name. */
+/* Send the whole array to its device, and give it its name. */
 static void gather_put(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	if (command_put_value(all->task, all->op, all->whole, &all->target, &err) < 0)
+	if (command_put_value(all->task, all->op, all->whole.value, &all->whole.target,
+			      &err) < 0)
 		shards_fail(all, &err);
 	else
 		shards_free(all);
@@ -176,7 +199,7 @@ static void gather_put(struct shards *all)
 /* Join the shards that have a value, which are all different parts of the array. */
 static int make_whole(struct shards *all, struct pf_err *err)
 {
-	const struct device *device = files_device_of(all->target.dir);
+	const struct device *device = files_device_of(all->whole.target.dir);
 	unsigned n = all->n, k = 0;
 	struct pf_block *blocks = calloc(n, sizeof(*blocks));
 	struct pf_value **parts = calloc(n, sizeof(struct pf_value *));
@@ -192,7 +215,7 @@ static int make_whole(struct shards *all, struct pf_err *err)
 		r = pf_err_set(err, -ENOMEM, "no memory for %u shards", n);
 	else
 		r = pf_value_join(parts, blocks, k, device->worker, device->index,
-				  &all->whole, err);
+				  &all->whole.value, err);
 	free(blocks);
 	free(parts);
 	return r;
@@ -201,13 +224,8 @@ static int make_whole(struct shards *all, struct pf_err *err)
 static void join(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
-	int r;
 
-	if (task_cancelled(all->task))
-		r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
-	else
-		r = make_whole(all, &err);
-	if (r < 0)
+	if (make_whole(all, &err) < 0)
 		shards_fail(all, &err);
 	else
 		gather_put(all);
@@ -218,40 +236,27 @@ static void gather_fetched(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
 	uint64_t len = 0;
-	int r = 1;
 
-	for (unsigned i = 0; i < all->n && r > 0; i++) {
-		if (!all->at[i].value)
-			continue;
-		r = pf_value_fetched(all->at[i].value, &err);
-		if (r < 0)
-			pf_err_wrap(&err, r, "the shard on %s", all->at[i].device->name);
-		len += all->at[i].value->len;
-	}
-	if (r < 0)
+	for (unsigned i = 0; i < all->n; i++)
+		len += all->at[i].value ? all->at[i].value->len : 0;
+	if (check_each(all, pf_value_fetched, &err) < 0)
 		shards_fail(all, &err);
 	else
 		shards_copy(all, len, join);
 }
 
-static int fetch(struct shard *shard)
-{
-	pf_value_pin(shard->value);
-	shard->pinned = true;
-	return pf_value_fetch(shard->value, &shard->waiter, NULL);
-}
-
 /* Every device has the whole array: take the target device's, or a copy. */
 static int take_one(struct shards *all, struct pf_err *err)
 {
-	const struct device *device = files_device_of(all->target.dir);
+	const struct device *device = files_device_of(all->whole.target.dir);
 	struct pf_value *value = all->at[0].value;
 
 	for (unsigned i = 0; i < all->n; i++)
 		if (all->at[i].device == device)
 			value = all->at[i].value;
-	all->whole = pf_value_at(value, device->worker, device->index, PF_ANY_MEMORY);
-	return all->whole ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
+	all->whole.value =
+		pf_value_at(value, device->worker, device->index, PF_ANY_MEMORY);
+	return all->whole.value ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
 static int gather_begin(struct shards *all, struct pf_err *err)
@@ -274,7 +279,7 @@ static int gather_begin(struct shards *all, struct pf_err *err)
 			pf_value_unref(pf_steal(&all->at[i].value));
 		*block = true;
 	}
-	shards_each(all, fetch, gather_fetched);
+	parts_each(all, all->at, all->n, fetch, gather_fetched);
 	return 0;
 }
 
@@ -306,7 +311,7 @@ static int gather_sharding(struct shards *all, struct pf_err *err)
 }
 
 /* Find the array on SHARD's device, which must have the type of a shard. */
-static int get_shard(struct shards *all, struct shard *shard, struct pf_err *err)
+static int get_shard(struct shards *all, struct part *shard, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	const struct sharded *about = &all->about;
@@ -353,15 +358,14 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	all = shards_new(task, "gather", name);
-	if (!all)
-		return pf_err_set(err, -ENOMEM, "no memory for a command");
-	r = gather_sharding(all, err);
+	r = all ? gather_sharding(all, err)
+		: pf_err_set(err, -ENOMEM, "no memory for a command");
 	if (r == 0)
 		r = get_shards(all, err);
 	if (r == 0)
-		r = files_find_target(device, as, &task->cred, &all->target, err);
+		r = files_find_target(device, as, &task->cred, &all->whole.target, err);
 	if (r == 0)
-		all->target.perm =
+		all->whole.target.perm =
 			files_mode_of_buffer(all->at[0].device, all->name, &task->cred);
 	if (r == 0)
 		r = gather_begin(all, err);
@@ -372,7 +376,7 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 
 /* --- shard -------------------------------------------------------------------------- */
 
-static int put(struct shards *all, struct shard *shard, struct pf_err *err)
+static int put(struct shards *all, struct part *shard, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
 	struct pf_buffer *b =
@@ -417,13 +421,8 @@ static void placed(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *reply;
-	int r = 1;
+	int r = check_each(all, pf_value_placed, &err);
 
-	for (unsigned i = 0; i < all->n && r > 0; i++) {
-		r = pf_value_placed(all->at[i].value, &err);
-		if (r < 0)
-			pf_err_wrap(&err, r, "the shard on %s", all->at[i].device->name);
-	}
 	if (r > 0 && task_answered(all->task))
 		r = pf_err_set(&err, -ECANCELED, "nobody waits for it any more");
 	reply = r > 0 ? reply_of(all) : NULL;
@@ -438,11 +437,6 @@ static void placed(struct shards *all)
 	shards_free(all);
 }
 
-static int location(struct shard *shard)
-{
-	return pf_value_transfer(shard->value, &shard->waiter, NULL);
-}
-
 /* Make the value of each shard; replicas share the bytes of the first of them. */
 static int make_values(struct shards *all, struct pf_err *err)
 {
@@ -453,22 +447,22 @@ static int make_values(struct shards *all, struct pf_err *err)
 
 	memset(first, 0xff, sizeof(first));
 	for (unsigned i = 0; i < s->n && r == 0; i++) {
-		struct shard *shard = &all->at[i];
+		struct part *shard = &all->at[i];
 		unsigned *one = &first[pf_sharding_block(s, i)];
 		struct pf_block block;
 
 		if (replicated || *one != UINT_MAX) {
-			shard->value =
-				pf_value_at(replicated ? all->whole : all->at[*one].value,
-					    shard->device->worker, shard->device->index,
-					    PF_ANY_MEMORY);
+			shard->value = pf_value_at(replicated ? all->whole.value
+							      : all->at[*one].value,
+						   shard->device->worker,
+						   shard->device->index, PF_ANY_MEMORY);
 			if (!shard->value)
 				r = pf_err_set(err, -ENOMEM, "no memory for a value");
 			continue;
 		}
 		*one = i;
 		pf_sharding_part(s, &all->about.whole, i, &block);
-		r = pf_value_cut(all->whole, &block, shard->device->worker,
+		r = pf_value_cut(all->whole.value, &block, shard->device->worker,
 				 shard->device->index, &shard->value, err);
 	}
 	return r;
@@ -478,16 +472,11 @@ static int make_values(struct shards *all, struct pf_err *err)
 static void cut(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
-	int r;
 
-	if (task_cancelled(all->task))
-		r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
-	else
-		r = make_values(all, &err);
-	if (r < 0)
+	if (make_values(all, &err) < 0)
 		shards_fail(all, &err);
 	else
-		shards_each(all, location, placed);
+		parts_each(all, all->at, all->n, transfer, placed);
 }
 
 static uint64_t bytes_to_copy(const struct shards *all)
@@ -499,35 +488,18 @@ static uint64_t bytes_to_copy(const struct shards *all)
 		return 0;
 	for (unsigned i = 0; i < all->n; i++) {
 		pf_sharding_part(&all->about.s, &all->about.whole, i, &block);
-		len += pf_value_cut_copies(all->whole, &block);
+		len += pf_value_cut_copies(all->whole.value, &block);
 	}
 	return len;
 }
 
-static void fetched(struct pf_wait *waiter)
+static void shard_fetched(struct shards *all)
 {
-	struct shards *all = pf_container_of(waiter, struct shards, waiter);
 	struct pf_err err = PF_ERR_INIT;
 
-	if (pf_value_fetched(all->whole, &err) < 0)
+	if (pf_value_fetched(all->whole.value, &err) < 0)
 		shards_fail(all, &err);
 	else
-		shards_copy(all, bytes_to_copy(all), cut);
-}
-
-static void begin(struct shards *all)
-{
-	struct pf_err err = PF_ERR_INIT;
-	int r = 1;
-
-	pf_value_pin(all->whole);
-	all->pinned = true;
-	all->waiter.wake = fetched;
-	if (pf_sharding_blocks(&all->about.s) > 1) /* else its bytes are not needed */
-		r = pf_value_fetch(all->whole, &all->waiter, &err);
-	if (r < 0)
-		shards_fail(all, &err);
-	else if (r > 0)
 		shards_copy(all, bytes_to_copy(all), cut);
 }
 
@@ -537,12 +509,12 @@ static int get_whole(struct shards *all, const char *name, const struct device *
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	struct task *task = all->task;
-	int r = files_find_value(*device, name, &task->cred, R_OK, &buffer, &all->whole,
-				 err);
+	int r = files_find_value(*device, name, &task->cred, R_OK, &buffer,
+				 &all->whole.value, err);
 
 	if (r < 0)
 		return r;
-	all->target.perm = files_mode_of_buffer(*device, name, &task->cred);
+	all->whole.target.perm = files_mode_of_buffer(*device, name, &task->cred);
 	*device = files_buffer_device(buffer);
 	return 0;
 }
@@ -562,8 +534,8 @@ static int get_sharding(struct shards *all, struct json_object *o,
 	if (named && !devices)
 		return pf_err_set(err, -EINVAL,
 				  "\"devices\": expected a list of devices, found null");
-	about->dtype = all->whole->dtype;
-	about->whole = all->whole->shape;
+	about->dtype = all->whole.value->dtype;
+	about->whole = all->whole.value->shape;
 	about->known = true;
 	r = pf_sharding_parse(mesh, spec, devices, about->whole.rank, &about->s, err);
 	if (r == 0)
@@ -577,11 +549,11 @@ static int find_targets(struct shards *all, struct pf_err *err)
 	int r = files_check_sharding(task->fs, all->name, &task->cred, err);
 
 	for (unsigned i = 0; i < all->n && r == 0; i++) {
-		struct shard *shard = &all->at[i];
+		struct part *shard = &all->at[i];
 
 		r = files_find_target(shard->device, all->name, &task->cred,
 				      &shard->target, err);
-		shard->target.perm = all->target.perm;
+		shard->target.perm = all->whole.target.perm;
 		if (r == 0)
 			r = pf_worker_takes(shard->device->worker, all->about.dtype, err);
 		if (r < 0)
@@ -609,18 +581,19 @@ int op_shard(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	all = shards_new(task, "shard", as);
-	if (!all)
-		return pf_err_set(err, -ENOMEM, "no memory for a command");
-	r = get_whole(all, name, &device, err);
+	r = all ? get_whole(all, name, &device, err)
+		: pf_err_set(err, -ENOMEM, "no memory for a command");
 	if (r == 0)
 		r = get_sharding(all, o, device, err);
 	if (r == 0)
 		r = shards_alloc(all, err);
 	if (r == 0)
 		r = find_targets(all, err);
-	if (r == 0)
-		begin(all);
-	else
+	if (r < 0)
 		shards_free(all);
+	else if (pf_sharding_blocks(&all->about.s) == 1) /* its bytes are not needed */
+		shards_copy(all, 0, cut);
+	else
+		parts_each(all, &all->whole, 1, fetch, shard_fetched);
 	return r;
 }
