@@ -31,30 +31,6 @@ static int op_delete(struct task *task, struct json_object *o, struct pf_err *er
 	return r;
 }
 
-static int stat_buffer(struct task *task, const struct device *device, const char *name,
-		       struct pf_buf *text, struct pf_err *err)
-{
-	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	int r = files_find_buffer(device, name, &task->cred, R_OK, &buffer, err);
-
-	if (r == 0)
-		pf_buffer_describe(buffer, name, text);
-	return r;
-}
-
-static int stat_executable(struct task *task, const char *name, struct pf_buf *text,
-			   struct pf_err *err)
-{
-	struct program *program;
-	int r = files_find_program(task->fs, name, &task->cred, &program, err);
-
-	if (r == 0) {
-		pf_executable_info(program->x, text);
-		program_unref(program);
-	}
-	return r;
-}
-
 static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	const char *buffer = NULL, *executable = NULL;
@@ -65,6 +41,8 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 		command_key_device(&device),
 		{ 0 },
 	};
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *b = NULL;
+	PF_CLEANUP(program_unrefp) struct program *program = NULL;
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct json_object *reply;
 	int r = command_parse(task->fs, o, keys, err);
@@ -76,10 +54,16 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 				  "expected \"buffer\" or \"executable\", found both");
 	if (!buffer && !executable)
 		return pf_err_set(err, -EINVAL, "\"buffer\" is missing");
-	r = executable ? stat_executable(task, executable, &text, err)
-		       : stat_buffer(task, device, buffer, &text, err);
+	if (executable)
+		r = files_find_program(task->fs, executable, &task->cred, &program, err);
+	else
+		r = files_find_buffer(device, buffer, &task->cred, R_OK, &b, err);
 	if (r < 0)
 		return r;
+	if (executable)
+		pf_executable_info(program->x, &text);
+	else
+		pf_buffer_describe(b, buffer, &text);
 	reply = reply_new();
 	json_object_object_add(reply, executable ? "executable" : "buffer",
 			       json_tokener_parse(text.data ? text.data : "{}"));
@@ -152,6 +136,8 @@ int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 		i++;
 	if (i == sizeof(ops) / sizeof(ops[0]))
 		return unknown_op(name, err);
+	if (ops[i].run == op_batch && task->whole)
+		return pf_err_set(err, -EINVAL, "a batch within a batch");
 	if (async) {
 		pf_autofree char *text = strdup(pf_json_text(o));
 
@@ -295,16 +281,6 @@ static struct step *step_new(struct batch *b)
 	return s;
 }
 
-static bool is_op(struct json_object *o, const char *name)
-{
-	struct json_object *op;
-
-	return json_object_is_type(o, json_type_object) &&
-	       json_object_object_get_ex(o, "op", &op) &&
-	       json_object_is_type(op, json_type_string) &&
-	       !strcmp(json_object_get_string(op), name);
-}
-
 /* --- one after the other ------------------------------------------------------------ */
 
 /* The list of replies, as an object that prints their text. */
@@ -336,23 +312,13 @@ static void finish(struct batch *b, int code, struct pf_err *err)
 	free(b);
 }
 
-static int begin_step(struct batch *b, struct task *task, struct pf_err *err)
-{
-	struct json_object *o = json_object_array_get_idx(b->steps, b->at);
-
-	if (!json_object_is_type(o, json_type_object))
-		return pf_err_set(err, -EINVAL, "expected a JSON object");
-	task_set_id(task, o);
-	if (is_op(o, "batch"))
-		return pf_err_set(err, -EINVAL, "a batch within a batch");
-	return command_run(task, o, err);
-}
-
 /* Begin the next step; true if it was answered already. */
 static bool step_once(struct batch *b)
 {
+	struct json_object *o = json_object_array_get_idx(b->steps, b->at);
 	struct step *s = step_new(b);
 	struct pf_err err = PF_ERR_INIT;
+	int r;
 
 	if (!s) {
 		pf_err_set(&err, -ENOMEM, "no memory for a step");
@@ -363,7 +329,13 @@ static bool step_once(struct batch *b)
 	task_runs_at(b->task, NULL, NULL); /* the previous step has ended */
 	task_ref(&s->task);
 	atomic_store(&b->under_way, 2); /* the answer, and this call */
-	if (begin_step(b, &s->task, &err) < 0)
+	if (json_object_is_type(o, json_type_object)) {
+		task_set_id(&s->task, o);
+		r = command_run(&s->task, o, &err);
+	} else {
+		r = pf_err_set(&err, -EINVAL, "expected a JSON object");
+	}
+	if (r < 0)
 		task_fail(&s->task, &err);
 	task_unref(&s->task);
 	return was_last(b);
@@ -406,11 +378,9 @@ static int op_batch(struct task *task, struct json_object *o, struct pf_err *err
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for a batch");
 	b->task = task;
-	b->steps = pf_json_copy(steps);
-	if (!b->steps) {
-		free(b);
-		return pf_err_set(err, -ENOMEM, "no memory for a batch");
-	}
+	/* Taken out of O: json-c counts references without locks. */
+	b->steps = json_object_get(steps);
+	json_object_object_del(o, "steps");
 	go_on(b);
 	return 0;
 }
