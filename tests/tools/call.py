@@ -399,6 +399,7 @@ def wrong_inputs(d):
             (npy("<f8", (2, 3), b"\0" * 48), "input 0 (x): F64[2,3] came, the program wants F32[2,3]"),
             (f32((3, 2), *range(6)), "F32[3,2] came"), (f32((6,), *range(6)), "F32[6] came"),
             (f32((), 1), "F32[] came"), (npy("<i4", (2, 3), b"\0" * 24), "S32[2,3] came"),
+            (npy("|V2", (3,), b"\0" * 6), "V2[3] came"),
             (npy(">f4", (2, 3), b"\0" * 24), "big-endian"), (b"x y -> z\n", ".npy"),
             (b"\n", ".npy"), (b"{}", ".npy"), (b"\x93NUMPY\x09\0", "version"),
             (npy("<f4", (-1, 3), b""), "input 0")):

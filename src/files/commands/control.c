@@ -53,7 +53,8 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 		return pf_err_set(err, -EINVAL,
 				  "expected \"buffer\" or \"executable\", found both");
 	if (!buffer && !executable)
-		return pf_err_set(err, -EINVAL, "\"buffer\" is missing");
+		return pf_err_set(err, -EINVAL,
+				  "\"buffer\" or \"executable\" is missing");
 	if (executable)
 		r = files_find_program(task->fs, executable, &task->cred, &program, err);
 	else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,17 +115,19 @@ static int check(const struct call_inputs *in, const struct pf_npy *npy,
 		 struct pf_err *err)
 {
 	const struct pf_param *want = &in->loaded->signature->inputs[in->next];
-	char a[128], b[128];
+	char a[128], b[128], bytes[16] = ""; /* "V2", of a type that has no name */
 	bool same;
 
-	if (npy->dtype == PF_DTYPE_INVALID)
+	if (npy->dtype == PF_DTYPE_INVALID) {
 		same = npy->void_size == pf_dtype_size(want->dtype);
-	else
+		snprintf(bytes, sizeof(bytes), "V%u", npy->void_size);
+	} else {
 		same = !strcmp(pf_dtype_npy_descr(npy->dtype),
 			       pf_dtype_npy_descr(want->dtype));
+	}
 	if (same && pf_shape_equal(&npy->shape, &want->shape))
 		return 0;
-	return pf_err_set(err, -EINVAL, "%s came, the program wants %s",
+	return pf_err_set(err, -EINVAL, "%s%s came, the program wants %s", bytes,
 			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
 			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
 }
