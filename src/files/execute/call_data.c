@@ -308,113 +308,97 @@ enum { KEEP_TEXT = 1 << 17 }; /* bytes of text that are kept for the next call *
 static void clear(struct call_outputs *out)
 {
 	pf_execution_free(pf_steal(&out->execution));
-	if (out->text.cap > KEEP_TEXT)
+	if (out->text.cap > KEEP_TEXT || out->text.failed)
 		pf_buf_release(&out->text);
 	out->text.len = 0;
 	out->n = out->next = 0;
-	out->at = 0;
 }
 
-/* Make the text since FROM a piece. */
-static void end_text(struct call_outputs *out, size_t *from)
+/* Make room for N pieces and LEN bytes of text, which then stay where they are. */
+static int make_room(struct call_outputs *out, size_t n, size_t len)
 {
-	if (out->text.len > *from)
-		out->pieces[out->n++] =
-			(struct call_piece){ .off = *from, .len = out->text.len - *from };
-	*from = out->text.len;
-}
+	struct iovec *more =
+		n > out->cap ? reallocarray(out->pieces, n, sizeof(*more)) : out->pieces;
 
-static int make_room(struct call_outputs *out, size_t n)
-{
-	struct call_piece *more;
-
-	if (n <= out->cap)
-		return 0;
-	more = realloc(out->pieces, n * sizeof(*more));
-	if (!more)
+	if (!more || !pf_buf_reserve(&out->text, len))
 		return -ENOMEM;
+	out->cap = n > out->cap ? n : out->cap;
 	out->pieces = more;
-	out->cap = n;
 	return 0;
+}
+
+/* Append a piece, or to the last one if that ends at DATA. */
+static void add(struct call_outputs *out, const void *data, size_t len)
+{
+	struct iovec *last = out->n ? &out->pieces[out->n - 1] : NULL;
+
+	if (last && (char *)last->iov_base + last->iov_len == data)
+		last->iov_len += len;
+	else
+		out->pieces[out->n++] = (struct iovec){ (void *)(uintptr_t)data, len };
+}
+
+static void add_text(struct call_outputs *out, const void *data, size_t len)
+{
+	pf_buf_append(&out->text, data, len);
+	add(out, out->text.data + out->text.len - len, len);
 }
 
 int call_outputs_fill(struct call_outputs *out, const struct call_inputs *in,
 		      struct pf_execution *e)
 {
-	size_t from = 0, len;
+	size_t len = in->heads.len;
 
 	clear(out);
 	out->execution = e;
-	if (make_room(out, 2 * e->n_outs + 1) < 0)
+	for (size_t i = 0; i < e->n_outs; i++)
+		len += e->outs[i].transient ? e->outs[i].len : 0;
+	if (make_room(out, 2 * e->n_outs + 1, len) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->n_outs; i++) {
 		const struct pf_exec_result *result = &e->outs[i];
 		const char *head = head_of(in, e->n_args + i, &len);
 
-		pf_buf_append(&out->text, head, len);
-		if (result->transient) {
-			pf_buf_append(&out->text, result->data, result->len);
-		} else {
-			end_text(out, &from);
-			out->pieces[out->n++] = (struct call_piece){ .data = result->data,
-								     .len = result->len };
-		}
+		add_text(out, head, len);
+		if (result->transient)
+			add_text(out, result->data, result->len);
+		else
+			add(out, result->data, result->len);
 	}
-	end_text(out, &from);
-	if (!out->text.failed)
-		return 0;
-	pf_buf_release(&out->text);
-	clear(out);
-	return -ENOMEM;
+	return 0;
 }
 
 void call_outputs_say(struct call_outputs *out, const struct pf_buf *text)
 {
-	size_t from = 0;
-
 	clear(out);
-	pf_buf_append(&out->text, text->data, text->len);
-	if (make_room(out, 1) == 0)
-		end_text(out, &from);
-	out->text.failed = false;
-}
-
-static const char *bytes_of(const struct call_outputs *out, size_t i)
-{
-	const struct call_piece *p = &out->pieces[i];
-
-	return p->data ? p->data : out->text.data + p->off;
+	if (make_room(out, 1, text->len) == 0)
+		add_text(out, text->data, text->len);
 }
 
 size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data,
 			 char **joined)
 {
-	uint64_t first, all = 0;
-	size_t n = 0;
+	const struct iovec *first = &out->pieces[out->next];
+	size_t all = 0, n = 0;
 
 	*joined = NULL;
 	*data = "";
-	if (out->next == out->n)
-		return 0;
-	first = out->pieces[out->next].len - out->at;
-	*data = bytes_of(out, out->next) + out->at;
-	if (first >= len)
-		return len;
 	for (size_t i = out->next; i < out->n && all < len; i++)
-		all += out->pieces[i].len - (i == out->next ? out->at : 0);
+		all += out->pieces[i].iov_len;
 	if (all > len)
 		all = len;
-	if (all > first)
-		*joined = malloc(all);
+	if (!all)
+		return 0;
+	*data = first->iov_base;
+	if (all <= first->iov_len)
+		return all;
+	*joined = malloc(all);
 	if (!*joined)
-		return first;
-	for (size_t i = out->next; n < all; i++) {
-		uint64_t from = i == out->next ? out->at : 0;
-		uint64_t m = out->pieces[i].len - from;
+		return first->iov_len;
+	for (const struct iovec *piece = first; n < all; piece++) {
+		size_t m = piece->iov_len < all - n ? piece->iov_len : all - n;
 
-		if (m > all - n)
-			m = all - n;
-		memcpy(*joined + n, bytes_of(out, i) + from, m);
+		memcpy(*joined + n, piece->iov_base, m);
 		n += m;
 	}
 	*data = *joined;
@@ -423,16 +407,17 @@ size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data
 
 bool call_outputs_read(struct call_outputs *out, size_t len)
 {
-	while (out->next < out->n && len >= out->pieces[out->next].len - out->at) {
-		len -= out->pieces[out->next].len - out->at;
-		out->next++;
-		out->at = 0;
+	struct iovec *piece = &out->pieces[out->next];
+
+	for (; out->next < out->n && len >= piece->iov_len; piece++, out->next++)
+		len -= piece->iov_len;
+	if (out->next == out->n) {
+		clear(out);
+		return true;
 	}
-	out->at += len;
-	if (out->next < out->n)
-		return false;
-	clear(out);
-	return true;
+	piece->iov_base = (char *)piece->iov_base + len;
+	piece->iov_len -= len;
+	return false;
 }
 
 void call_outputs_release(struct call_outputs *out)

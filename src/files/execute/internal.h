@@ -4,6 +4,7 @@
 #define PJRTFS_FILES_EXECUTE_INTERNAL_H
 
 #include <string.h>
+#include <sys/uio.h>
 
 #include "execute.h"
 #include "files/buffers/buffers.h"
@@ -132,19 +133,12 @@ void call_inputs_transpose(struct call_inputs *in);
 void call_inputs_drop(struct call_inputs *in);
 void call_inputs_release(struct call_inputs *in);
 
-/* A part of the unread outputs: text of its own, or bytes that an execution holds. */
-struct call_piece {
-	const char *data; /* NULL: in text, at off */
-	size_t off;
-	uint64_t len;
-};
-
+/* Unread outputs. */
 struct call_outputs {
-	struct pf_buf text;
-	struct call_piece *pieces; /* owned */
+	struct pf_buf text;   /* headers, small results, or an error */
+	struct iovec *pieces; /* owned: of text and of what the execution holds */
 	size_t n, cap;
-	size_t next;                    /* the first that was not read to its end, */
-	uint64_t at;                    /* and how far it was read */
+	size_t next; /* the first that was not read to its end; the others are whole */
 	struct pf_execution *execution; /* owned, or NULL: what pieces point to */
 };
 
