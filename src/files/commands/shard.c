@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "files/buffers/buffers.h"
+#include "files/execute/execute.h"
 #include "files/jobs/jobs.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/value.h"
@@ -376,18 +377,6 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 
 /* --- shard -------------------------------------------------------------------------- */
 
-static int put(struct shards *all, struct part *shard, struct pf_err *err)
-{
-	PF_CLEANUP(pf_buffer_unrefp)
-	struct pf_buffer *b =
-		pf_buffer_of_value(&shard->device->location, shard->value, "shard");
-
-	if (!b)
-		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	return files_put_buffer_locked(&shard->target, b, PF_FORMAT_NPY, &all->task->cred,
-				       false, err);
-}
-
 /* Make all names, at once. */
 static int put_all(struct shards *all, struct pf_err *err)
 {
@@ -398,7 +387,8 @@ static int put_all(struct shards *all, struct pf_err *err)
 	r = files_put_sharding_locked(all->task->fs, all->name, &all->task->cred,
 				      &all->about, err);
 	for (unsigned i = 0; i < all->n && r == 0; i++)
-		r = put(all, &all->at[i], err);
+		r = files_put_value_locked(&all->at[i].target, all->at[i].value, "shard",
+					   &all->task->cred, err);
 	pf_tree_unlock_names(tree);
 	return r;
 }

@@ -165,18 +165,17 @@ static void run_fail(struct named_exec *run, struct pf_err *err)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static int put_locked(struct named_exec *run, size_t i, struct pf_value *value,
-		      struct pf_err *err)
+int files_put_value_locked(struct target *target, struct pf_value *value,
+			   const char *made_by, const struct pf_cred *cred,
+			   struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
-	struct pf_buffer *b =
-		pf_buffer_of_value(&run->rows[i / run->n_out].device->location, value,
-				   run->name);
+	struct pf_buffer *b = pf_buffer_of_value(&files_device_of(target->dir)->location,
+						 value, made_by);
 
 	if (!b)
-		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
-	return files_put_buffer_locked(&run->targets[i], b, PF_FORMAT_NPY,
-				       &run->task->cred, false, err);
+		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
+	return files_put_buffer_locked(target, b, PF_FORMAT_NPY, cred, false, err);
 }
 
 /* Give every result its name, all at once. */
@@ -192,7 +191,8 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 	if (r == 0)
 		r = run_put_shardings_locked(run, e, err);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
-		r = put_locked(run, i, e->outs[i].value, err);
+		r = files_put_value_locked(&run->targets[i], e->outs[i].value, run->name,
+					   &run->task->cred, err);
 	pf_tree_unlock_names(run->task->fs->tree);
 	return r < 0 ? pf_err_wrap(err, r, "%s", run->name) : 0;
 }
@@ -218,11 +218,14 @@ static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf
 	bool kept = false;
 
 	pf_tree_lock_names(run->task->fs->tree);
-	for (size_t i = 0; i < e->n_args; i++)
+	for (size_t i = 0; i < e->n_args; i++) {
+		size_t row = i / run->n_in, k = row * run->n_out + e->args[i].carry;
+
 		if (e->args[i].carry != PF_NO_CARRY &&
-		    put_locked(run, i / run->n_in * run->n_out + e->args[i].carry,
-			       next_value(run, e, i), NULL) == 0)
+		    files_put_value_locked(&run->targets[k], next_value(run, e, i),
+					   run->name, &run->task->cred, NULL) == 0)
 			kept = true;
+	}
 	pf_tree_unlock_names(run->task->fs->tree);
 	if (err->code == -ECANCELED)
 		pf_err_set(err, -ECANCELED, "%s: cancelled", run->name);

@@ -3,6 +3,7 @@
 #ifndef PJRTFS_FILES_EXECUTE_EXECUTE_H
 #define PJRTFS_FILES_EXECUTE_EXECUTE_H
 
+#include "files/buffers/buffers.h"
 #include "files/jobs/jobs.h"
 #include "files/programs/programs.h"
 
@@ -24,6 +25,12 @@ struct task *command_task_new(struct pf_command *command, bool json);
  */
 void files_execute(struct task *task, struct program *program, const char *name,
 		   struct exec_spec *request, bool spin);
+
+/* Give VALUE, which MADE_BY made, the name TARGET, on whose device it is.  The name lock is held.
+ * -ENOMEM, and -errno of files_put_buffer_locked. */
+int files_put_value_locked(struct target *target, struct pf_value *value,
+			   const char *made_by, const struct pf_cred *cred,
+			   struct pf_err *err);
 
 /* Append a reply as a line for people: "ok: z F32[3] on cpu:0 in 0.000096 s". */
 void reply_print(struct json_object *reply, struct pf_buf *out);
