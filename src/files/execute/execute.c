@@ -55,67 +55,6 @@ static struct json_object *run_reply(const struct named_exec *run,
 	return o;
 }
 
-/* --- for people --------------------------------------------------------------------------- */
-
-static void print_outputs(struct json_object *list, struct pf_buf *out)
-{
-	size_t n = json_object_array_length(list);
-	const char *device = "";
-
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *o = json_object_array_get_idx(list, i), *shape;
-
-		json_object_object_get_ex(o, "shape", &shape);
-		pf_buf_printf(out, " %s %s%s%s", pf_json_get_string(o, "name"),
-			      pf_json_get_string(o, "dtype"), pf_json_text(shape),
-			      i + 1 < n ? "," : "");
-		device = pf_json_get_string(o, "device");
-	}
-	if (n)
-		pf_buf_printf(out, " on %s", device);
-}
-
-static void print_success(struct json_object *reply, struct pf_buf *out)
-{
-	struct json_object *outputs, *first, *seconds, *job;
-
-	pf_buf_puts(out, "ok:");
-	if (json_object_object_get_ex(reply, "job", &job))
-		pf_buf_printf(out, " job %s", json_object_get_string(job));
-	if (!json_object_object_get_ex(reply, "outputs", &outputs))
-		return;
-	first = json_object_array_get_idx(outputs, 0);
-	if (json_object_is_type(first, json_type_array)) {
-		size_t n = json_object_array_length(outputs);
-
-		for (size_t i = 0; i < n; i++) {
-			print_outputs(json_object_array_get_idx(outputs, i), out);
-			pf_buf_puts(out, i + 1 < n ? ";" : "");
-		}
-	} else {
-		print_outputs(outputs, out);
-	}
-	if (json_object_object_get_ex(reply, "seconds", &seconds))
-		pf_buf_printf(out, " in %.6f s", json_object_get_double(seconds));
-}
-
-void reply_print(struct json_object *reply, struct pf_buf *out)
-{
-	size_t start = out->len;
-	struct json_object *ok, *e;
-
-	if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok)) {
-		print_success(reply, out);
-		return;
-	}
-	if (!json_object_object_get_ex(reply, "error", &e))
-		return;
-	pf_buf_printf(out, "error: %s: %s", pf_json_get_string(e, "errno"),
-		      pf_json_get_string(e, "message"));
-	if (!out->failed) /* a reply is one line, a message may be several */
-		out->len = start + pf_err_clean(out->data + start, out->len - start);
-}
-
 /* The results have their names, or never will: nothing is being replaced. */
 static void forget_replaced(struct named_exec *run)
 {

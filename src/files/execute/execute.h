@@ -32,7 +32,4 @@ int files_put_value_locked(struct target *target, struct pf_value *value,
 			   const char *made_by, const struct pf_cred *cred,
 			   struct pf_err *err);
 
-/* Append a reply as a line for people: "ok: z F32[3] on cpu:0 in 0.000096 s". */
-void reply_print(struct json_object *reply, struct pf_buf *out);
-
 #endif

@@ -8,7 +8,53 @@
 #include "files/jobs/jobs.h"
 #include "pjrtfs/json.h"
 
-/* A command that was written to a file, as a task. */
+/* --- replies for people --------------------------------------------------------------- */
+
+/* LIST: outputs, or rows of outputs. */
+static void print_outputs(struct json_object *list, struct pf_buf *out)
+{
+	size_t n = json_object_array_length(list);
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *o = json_object_array_get_idx(list, i), *shape;
+		bool last = i + 1 == n;
+
+		if (json_object_is_type(o, json_type_array)) {
+			print_outputs(o, out);
+			pf_buf_puts(out, last ? "" : ";");
+			continue;
+		}
+		json_object_object_get_ex(o, "shape", &shape);
+		pf_buf_printf(out, " %s %s%s%s", pf_json_get_string(o, "name"),
+			      pf_json_get_string(o, "dtype"), pf_json_text(shape),
+			      last ? " on " : ",");
+		pf_buf_puts(out, last ? pf_json_get_string(o, "device") : "");
+	}
+}
+
+/* Append REPLY as a line: "ok: z F32[3] on cpu:0 in 0.000096 s". */
+static void print_reply(struct json_object *reply, struct pf_buf *out)
+{
+	struct json_object *v;
+
+	if (json_object_object_get_ex(reply, "error", &v)) {
+		pf_buf_printf(out, "error: %s: %s", pf_json_get_string(v, "errno"),
+			      pf_json_get_string(v, "message"));
+		if (!out->failed) /* a reply is one line, a message may be several */
+			out->len = pf_err_clean(out->data, out->len);
+		return;
+	}
+	pf_buf_puts(out, "ok:");
+	if (json_object_object_get_ex(reply, "job", &v))
+		pf_buf_printf(out, " job %s", json_object_get_string(v));
+	if (json_object_object_get_ex(reply, "outputs", &v))
+		print_outputs(v, out);
+	if (json_object_object_get_ex(reply, "seconds", &v))
+		pf_buf_printf(out, " in %.6f s", json_object_get_double(v));
+}
+
+/* --- a command that was written to a file, as a task ---------------------------------- */
+
 struct command_task {
 	struct task task;
 	struct pf_command *command; /* until it is answered */
@@ -31,7 +77,7 @@ static void command_answer(struct task *task, int code, struct json_object *repl
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 
 	if (!c->json)
-		reply_print(reply, &line);
+		print_reply(reply, &line);
 	else
 		pf_buf_puts(&line, pf_json_text(reply));
 	pf_command_done(c->command, code, line.data ? line.data : "", line.len);
