@@ -339,26 +339,6 @@ static int check_input(struct named_exec *run, size_t i, struct pf_err *err)
 	return 0;
 }
 
-/* Check that a result that is carried over is split as the next repetition takes it. */
-static int check_carried_shards(const struct named_exec *run,
-				const struct pf_execution *e, struct pf_err *err)
-{
-	const struct pf_signature *sig = run->loaded->signature;
-
-	for (size_t i = 0; i < run->n_in && i < sig->n_inputs; i++) {
-		const struct pf_tiles *in = tiles_of(run, &sig->inputs[i]), *out = NULL;
-
-		if (e->args[i].carry < sig->n_outputs)
-			out = tiles_of(run, &sig->outputs[e->args[i].carry]);
-		if (in && out && !pf_tiles_equal(in, out))
-			return pf_err_set(err, -EINVAL,
-					  "output %u is split otherwise than input %zu, "
-					  "to which repetitions feed it",
-					  e->args[i].carry, i);
-	}
-	return 0;
-}
-
 static bool shards_outputs(const struct named_exec *run)
 {
 	return run->n_rows > 1 && !run->spec.outputs.n && run->n_rows <= PF_MAX_SHARDS;
@@ -369,16 +349,13 @@ static bool shards_outputs(const struct named_exec *run)
  * results on several devices may have their names.  -EINVAL, and what
  * files_check_sharding says.
  */
-static int check_shards(struct named_exec *run, const struct pf_execution *e,
-			struct pf_err *err)
+static int check_shards(struct named_exec *run, struct pf_err *err)
 {
 	bool by_row = run->n_rows == 1 || run->spec.inputs.n;
 	int r = 0;
 
 	for (size_t i = 0; !by_row && i < run->n_in && r == 0; i++)
 		r = check_input(run, i, err);
-	if (r == 0 && run->n_rows > 1 && run->spec.repeat > 1)
-		r = check_carried_shards(run, e, err);
 	for (size_t i = 0; shards_outputs(run) && i < run->n_out && r == 0; i++) {
 		const char *name = one_word(run, true, i);
 
@@ -614,31 +591,28 @@ static int mark_donated(const struct named_exec *run, struct pf_execution *e,
  * program takes.  This is checked before the first one runs, which may consume its
  * arguments.
  */
-static int check_carried(const struct named_exec *run, const struct pf_execution *e,
+static int check_carried(const struct named_exec *run, size_t i, uint32_t out,
 			 struct pf_err *err)
 {
 	const struct pf_signature *s = run->loaded->signature;
+	const struct pf_param *have = &s->outputs[out], *want = &s->inputs[i % run->n_in];
+	const struct pf_tiles *from = tiles_of(run, have), *to = tiles_of(run, want);
+	char a[128], b[128];
 
-	for (size_t i = 0; run->spec.repeat > 1 && i < e->n_args; i++) {
-		size_t row = i / run->n_in, in = i % run->n_in;
-		uint32_t out = e->args[i].carry;
-		const struct pf_param *have, *want = &s->inputs[in];
-		char a[128], b[128];
-
-		if (out == PF_NO_CARRY)
-			continue;
-		have = &s->outputs[out];
-		if (have->dtype == want->dtype &&
-		    pf_shape_equal(&have->shape, &want->shape))
-			continue;
+	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
 		return pf_err_set(
 			err, -EINVAL,
 			"repeat: output %u (%s) is %s, the next repetition takes it "
 			"as input %zu, which is %s",
-			out, run->rows[row].outputs.at[out],
-			pf_shape_str(a, sizeof(a), have->dtype, &have->shape), in,
+			out, run->rows[i / run->n_in].outputs.at[out],
+			pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
+			i % run->n_in,
 			pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
-	}
+	if (run->n_rows > 1 && from && to && !pf_tiles_equal(to, from))
+		return pf_err_set(err, -EINVAL,
+				  "output %u is split otherwise than input %zu, to which "
+				  "repetitions feed it",
+				  out, i % run->n_in);
 	return 0;
 }
 
@@ -729,10 +703,11 @@ int run_resolve(struct named_exec *run, struct pf_execution **ret, struct pf_err
 		return r;
 	find_carried(run, e);
 	r = mark_donated(run, e, err);
+	for (size_t i = 0; run->spec.repeat > 1 && i < e->n_args && r == 0; i++)
+		if (e->args[i].carry != PF_NO_CARRY)
+			r = check_carried(run, i, e->args[i].carry, err);
 	if (r == 0)
-		r = check_carried(run, e, err);
-	if (r == 0)
-		r = check_shards(run, e, err);
+		r = check_shards(run, err);
 	if (r == 0)
 		r = move_arguments(run, e, err);
 	return r < 0 ? r : decide_donations(run, e, err);
