@@ -199,7 +199,7 @@ enum {
 struct batch {
 	struct task *task;          /* the whole batch */
 	struct json_object *steps;  /* owned: the list */
-	struct pf_buf replies;      /* their texts, with commas between */
+	struct pf_buf replies;      /* their texts, after a bracket and commas */
 	size_t at;                  /* the first step that was not answered */
 	_Atomic unsigned under_way; /* of its answer and the call that began it */
 	int code;                   /* 0 or -errno */
@@ -223,14 +223,15 @@ static bool step_cancelled(struct task *task)
 	return task_cancelled(step_of(task)->batch->task);
 }
 
-/* Keep REPLY as text, which is a tenth as large as the object. */
+/* Keep the step's REPLY as text, which is a tenth as large as the object. */
 static void keep(struct batch *b, int code, struct json_object *reply)
 {
 	struct json_object *e = NULL, *message = NULL;
 
-	pf_buf_puts(&b->replies, b->replies.len ? "," : "");
+	pf_buf_puts(&b->replies, b->replies.len ? "," : "[");
 	pf_buf_puts(&b->replies, pf_json_text(reply));
 	b->code = code;
+	b->at++;
 	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
 		json_object_object_get_ex(e, "message", &message);
 	if (code < 0)
@@ -256,7 +257,6 @@ static void step_answer(struct task *task, int code, struct json_object *reply)
 	struct batch *b = step_of(task)->batch;
 
 	keep(b, code, reply);
-	b->at++;
 	if (was_last(b))
 		go_on(b);
 }
@@ -284,21 +284,16 @@ static struct step *step_new(struct batch *b)
 
 /* --- one after the other ------------------------------------------------------------ */
 
-/* The list of replies, as an object that prints their text. */
+/* The list of replies, as an object that prints their text, which it takes. */
 static struct json_object *list_replies(struct batch *b)
 {
 	struct json_object *list = json_object_new_object();
-	struct pf_buf text = PF_BUF_INIT;
 
-	pf_buf_puts(&text, "[");
-	if (b->replies.len && !b->replies.failed)
-		pf_buf_append(&text, b->replies.data, b->replies.len);
-	pf_buf_append(&text, "]", 2);
-	if (list && !text.failed)
+	pf_buf_puts(&b->replies, b->replies.len ? "]" : "[]");
+	if (list && !b->replies.failed)
 		json_object_set_serializer(list, json_object_userdata_to_json_string,
-					   pf_steal(&text.data),
+					   pf_steal(&b->replies.data),
 					   json_object_free_userdata);
-	pf_buf_release(&text);
 	return list;
 }
 
@@ -324,7 +319,6 @@ static bool step_once(struct batch *b)
 	if (!s) {
 		pf_err_set(&err, -ENOMEM, "no memory for a step");
 		keep(b, err.code, reply_failure(&err));
-		b->at++;
 		return true;
 	}
 	task_runs_at(b->task, NULL, NULL); /* the previous step has ended */
@@ -348,9 +342,10 @@ static void go_on(struct batch *b)
 
 	while (b->code == 0 && b->at < json_object_array_length(b->steps)) {
 		if (task_cancelled(b->task)) {
-			b->code = pf_err_set(&err, -ECANCELED,
-					     "batch: cancelled before step %zu", b->at);
-			finish(b, b->code, &err);
+			finish(b,
+			       pf_err_set(&err, -ECANCELED,
+					  "batch: cancelled before step %zu", b->at),
+			       &err);
 			return;
 		}
 		if (!step_once(b))
