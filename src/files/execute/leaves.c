@@ -43,10 +43,10 @@ static size_t find_tree(const struct pf_param *params, char *const *names, size_
 }
 
 /*
- * Put NAMES, of which SKIP bytes come before each path, in the order of PATHS, N of both.  0: the
- * paths differ, and NAMES is unchanged; 1; -ENOMEM.
+ * Put NAMES in the order of LIKE, N of both, of which SKIP and LIKE_SKIP bytes come before each
+ * path.  0: the paths differ, and NAMES is unchanged; 1; -ENOMEM.
  */
-static int order(char **names, size_t n, size_t skip, const char *const *paths)
+static int order(char **names, size_t skip, char *const *like, size_t like_skip, size_t n)
 {
 	pf_autofree struct leaf *want = calloc(n, sizeof(*want));
 	pf_autofree char **sorted = calloc(n, sizeof(*sorted));
@@ -55,9 +55,9 @@ static int order(char **names, size_t n, size_t skip, const char *const *paths)
 	if (!want || !sorted)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		want[i] = (struct leaf){ paths[i], i };
+		want[i] = (struct leaf){ like[i] + like_skip, i };
 		sorted[i] = names[i];
-		same = same && !strcmp(names[i] + skip, paths[i]);
+		same = same && !strcmp(names[i] + skip, want[i].path);
 	}
 	if (same)
 		return 1;
@@ -75,30 +75,15 @@ static int order(char **names, size_t n, size_t skip, const char *const *paths)
 static int order_as_params(const struct pf_param *params, char **names, size_t n,
 			   size_t skip)
 {
-	pf_autofree const char **paths = NULL;
+	pf_autofree char **paths = NULL;
 	size_t tree = find_tree(params, names, n, skip);
 
 	if (tree == SIZE_MAX)
 		return 0;
 	paths = calloc(n, sizeof(*paths));
 	for (size_t i = 0; paths && i < n; i++)
-		paths[i] = params[i].path + tree;
-	return paths ? order(names, n, skip, paths) : -ENOMEM;
-}
-
-/* Put NAMES in the order of L's, if both are the same after the first SKIP bytes.  0: they
- * differ; 1; -ENOMEM. */
-static int order_as_leaves(const struct row *row, const struct leaves *l,
-			   struct names *names, size_t skip)
-{
-	pf_autofree const char **paths = NULL;
-
-	if (l->n != names->n)
-		return 0;
-	paths = calloc(l->n, sizeof(*paths));
-	for (size_t i = 0; paths && i < l->n; i++)
-		paths[i] = row->inputs.at[l->first + i] + l->skip;
-	return paths ? order(names->at, l->n, skip, paths) : -ENOMEM;
+		paths[i] = params[i].path;
+	return paths ? order(names, skip, paths, tree, n) : -ENOMEM;
 }
 
 /* The bytes of a directory's name in those of its leaves. */
@@ -136,24 +121,19 @@ int run_list_input(const struct named_exec *run, struct row *row, const char *wo
 	return 0;
 }
 
-/* Is L the directory WORD? */
-static bool is_same(const struct row *row, const struct leaves *l, const char *word)
-{
-	size_t skip = skip_of(word);
-
-	return l->skip == skip && !memcmp(row->inputs.at[l->first], word, skip - 1);
-}
-
 int run_order_outputs(const struct row *row, const char *word, struct names *names)
 {
 	size_t skip = skip_of(word);
+	const struct leaves *l = row->leaves, *end = l + row->n_leaves;
 	int r = 0;
 
 	/* The same directory among the inputs takes precedence. */
-	for (size_t i = 0; i < row->n_leaves; i++)
-		if (is_same(row, &row->leaves[i], word))
-			return order_as_leaves(row, &row->leaves[i], names, skip);
-	for (size_t i = 0; i < row->n_leaves && r == 0; i++)
-		r = order_as_leaves(row, &row->leaves[i], names, skip);
+	while (l < end &&
+	       (l->skip != skip || memcmp(row->inputs.at[l->first], word, skip - 1)))
+		l++;
+	for (l = l < end ? l : row->leaves; l < end && r == 0; l++)
+		if (l->n == names->n)
+			r = order(names->at, skip, row->inputs.at + l->first, l->skip,
+				  l->n);
 	return r;
 }
