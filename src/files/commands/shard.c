@@ -38,8 +38,8 @@ struct shards {
 	struct part *at;       /* owned: n shards */
 	unsigned n;            /* about.s.n, once there are devices */
 	_Atomic unsigned left; /* parts under way, and parts_each */
-	/* What comes next: once none is left, or on a thread of its own. */
-	void (*next)(struct shards *all);
+	/* What comes next, once none is left or on a thread of its own; -errno: it fails. */
+	int (*next)(struct shards *all, struct pf_err *err);
 };
 
 static void part_release(struct part *part)
@@ -63,18 +63,22 @@ static void shards_free(struct shards *all)
 	free(all);
 }
 
-/* The command has failed: answer, and free. */
-static void shards_fail(struct shards *all, struct pf_err *err)
+/* Do what comes next.  If that fails, answer, and free. */
+static void proceed(struct shards *all)
 {
-	pf_err_wrap(err, err->code, "%s", all->op);
-	task_fail(all->task, err);
+	struct pf_err err = PF_ERR_INIT;
+
+	if (all->next(all, &err) == 0)
+		return;
+	pf_err_wrap(&err, err.code, "%s", all->op);
+	task_fail(all->task, &err);
 	shards_free(all);
 }
 
 static void leave(struct shards *all)
 {
 	if (atomic_fetch_sub(&all->left, 1) == 1)
-		all->next(all);
+		proceed(all);
 }
 
 static void part_wake(struct pf_wait *waiter)
@@ -122,7 +126,8 @@ static int shards_alloc(struct shards *all, struct pf_err *err)
  * have ended.  START returns as pf_value_transfer does; if 0, the part's waiter is woken later.
  */
 static void parts_each(struct shards *all, struct part *at, unsigned n,
-		       int (*start)(struct part *part), void (*next)(struct shards *all))
+		       int (*start)(struct part *part),
+		       int (*next)(struct shards *all, struct pf_err *err))
 {
 	all->next = next;
 	atomic_store(&all->left, n + 1);
@@ -144,7 +149,7 @@ static int transfer(struct part *part)
 	return pf_value_transfer(part->value, &part->waiter, NULL);
 }
 
-/* Did all shards that have a value end as ENDED says?  1, or -errno. */
+/* Did all shards that have a value end well, as ENDED says?  0, or -errno. */
 static int check_each(const struct shards *all,
 		      int (*ended)(struct pf_value *value, struct pf_err *err),
 		      struct pf_err *err)
@@ -156,27 +161,28 @@ static int check_each(const struct shards *all,
 			return pf_err_wrap(err, r, "the shard on %s",
 					   all->at[i].device->name);
 	}
-	return 1;
+	return 0;
 }
 
-/* Copy, unless the command was cancelled. */
+static int stop(struct shards *all, struct pf_err *err)
+{
+	(void)all;
+	return pf_err_set(err, -ECANCELED, "cancelled before it began");
+}
+
 static void *copy(void *arg)
 {
 	struct shards *all = arg;
-	struct pf_err err = PF_ERR_INIT;
 
-	if (!task_cancelled(all->task)) {
-		all->next(all);
-		return NULL;
-	}
-	pf_err_set(&err, -ECANCELED, "cancelled before it began");
-	shards_fail(all, &err);
+	if (task_cancelled(all->task))
+		all->next = stop;
+	proceed(all);
 	return NULL;
 }
 
-/* Run NEXT(ALL), which copies LEN bytes, on a thread of its own if that takes long. */
+/* Do NEXT, which copies LEN bytes, on a thread of its own if that takes long. */
 static void shards_copy(struct shards *all, uint64_t len,
-			void (*next)(struct shards *all))
+			int (*next)(struct shards *all, struct pf_err *err))
 {
 	all->next = next;
 	if (len <= SHARDS_SLOW || !files_on_thread(copy, all))
@@ -186,19 +192,18 @@ static void shards_copy(struct shards *all, uint64_t len,
 /* --- gather ------------------------------------------------------------------------- */
 
 /* Send the whole array to its device, and give it its name. */
-static void gather_put(struct shards *all)
+static int gather_put(struct shards *all, struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
+	int r = command_put_value(all->task, all->op, all->whole.value,
+				  &all->whole.target, err);
 
-	if (command_put_value(all->task, all->op, all->whole.value, &all->whole.target,
-			      &err) < 0)
-		shards_fail(all, &err);
-	else
+	if (r == 0)
 		shards_free(all);
+	return r;
 }
 
 /* Join the shards that have a value, which are all different parts of the array. */
-static int make_whole(struct shards *all, struct pf_err *err)
+static int join(struct shards *all, struct pf_err *err)
 {
 	const struct device *device = files_device_of(all->whole.target.dir);
 	unsigned n = all->n, k = 0;
@@ -219,31 +224,20 @@ static int make_whole(struct shards *all, struct pf_err *err)
 				  &all->whole.value, err);
 	free(blocks);
 	free(parts);
-	return r;
-}
-
-static void join(struct shards *all)
-{
-	struct pf_err err = PF_ERR_INIT;
-
-	if (make_whole(all, &err) < 0)
-		shards_fail(all, &err);
-	else
-		gather_put(all);
+	return r < 0 ? r : gather_put(all, err);
 }
 
 /* All fetches have ended. */
-static void gather_fetched(struct shards *all)
+static int gather_fetched(struct shards *all, struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
 	uint64_t len = 0;
+	int r = check_each(all, pf_value_fetched, err);
 
 	for (unsigned i = 0; i < all->n; i++)
 		len += all->at[i].value ? all->at[i].value->len : 0;
-	if (check_each(all, pf_value_fetched, &err) < 0)
-		shards_fail(all, &err);
-	else
+	if (r == 0)
 		shards_copy(all, len, join);
+	return r;
 }
 
 /* Every device has the whole array: take the target device's, or a copy. */
@@ -268,9 +262,7 @@ static int gather_begin(struct shards *all, struct pf_err *err)
 
 	if (pf_sharding_blocks(s) == 1) {
 		r = take_one(all, err);
-		if (r == 0)
-			gather_put(all);
-		return r;
+		return r < 0 ? r : gather_put(all, err);
 	}
 	/* Of replicas only the first is fetched. */
 	for (unsigned i = 0; i < s->n; i++) {
@@ -407,28 +399,29 @@ static struct json_object *reply_of(const struct shards *all)
 }
 
 /* All transfers have ended. */
-static void placed(struct shards *all)
+static int placed(struct shards *all, struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
 	struct json_object *reply;
-	int r = check_each(all, pf_value_placed, &err);
+	int r = check_each(all, pf_value_placed, err);
 
-	if (r > 0 && task_answered(all->task))
-		r = pf_err_set(&err, -ECANCELED, "nobody waits for it any more");
-	reply = r > 0 ? reply_of(all) : NULL;
-	if (r > 0)
-		r = put_all(all, &err);
+	if (r == 0 && task_answered(all->task))
+		r = pf_err_set(err, -ECANCELED, "nobody waits for it any more");
+	if (r < 0)
+		return r;
+	reply = reply_of(all); /* as long as it knows the sharding, which goes */
+	r = put_all(all, err);
 	if (r < 0) {
 		json_object_put(reply);
-		shards_fail(all, &err);
-		return;
+		return r;
 	}
 	task_done(all->task, 0, reply);
 	shards_free(all);
+	return 0;
 }
 
-/* Make the value of each shard; replicas share the bytes of the first of them. */
-static int make_values(struct shards *all, struct pf_err *err)
+/* The bytes are in host memory: cut them, and send each shard to its device.  Replicas share the
+ * bytes of the first of them. */
+static int cut(struct shards *all, struct pf_err *err)
 {
 	const struct pf_sharding *s = &all->about.s;
 	unsigned first[PF_MAX_SHARDS];
@@ -438,35 +431,26 @@ static int make_values(struct shards *all, struct pf_err *err)
 	memset(first, 0xff, sizeof(first));
 	for (unsigned i = 0; i < s->n && r == 0; i++) {
 		struct part *shard = &all->at[i];
+		const struct device *d = shard->device;
 		unsigned *one = &first[pf_sharding_block(s, i)];
 		struct pf_block block;
 
 		if (replicated || *one != UINT_MAX) {
 			shard->value = pf_value_at(replicated ? all->whole.value
 							      : all->at[*one].value,
-						   shard->device->worker,
-						   shard->device->index, PF_ANY_MEMORY);
+						   d->worker, d->index, PF_ANY_MEMORY);
 			if (!shard->value)
 				r = pf_err_set(err, -ENOMEM, "no memory for a value");
 			continue;
 		}
 		*one = i;
 		pf_sharding_part(s, &all->about.whole, i, &block);
-		r = pf_value_cut(all->whole.value, &block, shard->device->worker,
-				 shard->device->index, &shard->value, err);
+		r = pf_value_cut(all->whole.value, &block, d->worker, d->index,
+				 &shard->value, err);
 	}
-	return r;
-}
-
-/* The bytes are in host memory: cut them, and send each shard to its device. */
-static void cut(struct shards *all)
-{
-	struct pf_err err = PF_ERR_INIT;
-
-	if (make_values(all, &err) < 0)
-		shards_fail(all, &err);
-	else
+	if (r == 0)
 		parts_each(all, all->at, all->n, transfer, placed);
+	return r;
 }
 
 static uint64_t bytes_to_copy(const struct shards *all)
@@ -483,14 +467,14 @@ static uint64_t bytes_to_copy(const struct shards *all)
 	return len;
 }
 
-static void shard_fetched(struct shards *all)
+static int shard_fetched(struct shards *all, struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
+	int r = pf_value_fetched(all->whole.value, err);
 
-	if (pf_value_fetched(all->whole.value, &err) < 0)
-		shards_fail(all, &err);
-	else
-		shards_copy(all, bytes_to_copy(all), cut);
+	if (r < 0)
+		return r;
+	shards_copy(all, bytes_to_copy(all), cut);
+	return 0;
 }
 
 /* Find the array NAME; *DEVICE becomes the one that it is on. */
