@@ -594,6 +594,20 @@ static int fit_shape(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *er
 	return 0;
 }
 
+/* Would text that is an array still be one of DTYPE?  Long text is not looked at: it is refused,
+ * if it must be, when it is committed. */
+static int check_text(const struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf data = PF_BUF_INIT;
+	struct pf_shape shape;
+	int r;
+
+	if (!b->value || !b->content || b->size > TEXT_CHECKED)
+		return 0;
+	r = pf_text_parse(pf_bytes_at(b->content, 0), b->size, dtype, &shape, &data, err);
+	return r == -ERANGE ? pf_err_wrap(err, -EINVAL, "its text") : r;
+}
+
 int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
 {
 	struct pf_shape shape;
@@ -611,6 +625,8 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 			       b->npy.void_size);
 	if (r == 0 && b->format == PF_FORMAT_RAW)
 		r = fit_shape(b, dtype, err);
+	if (r == 0 && b->format == PF_FORMAT_TXT)
+		r = check_text(b, dtype, err);
 	if (r < 0)
 		return r;
 	b->declared = dtype;

@@ -176,6 +176,10 @@ bounded touch "$b/t.txt"
 set_to "$b/t.txt" dtype S8
 bounded tee "$b/t.txt" >/dev/null <<<'1 -2'
 equal "t" "$(told t)" '["S8",[2],"ready"]'
+for type in U8 PRED; do # which cannot be -2: the array stays
+	fails_with 'Invalid argument' set_to "$b/t.txt" dtype $type
+	equal "t" "$(told t)" '["S8",[2],"ready"]'
+done
 
 # -- memory: it moves, and what is there stays
 for memory in $(bounded ls "$mnt/devices/${plugin:-cpu}/0/memories") device; do
