@@ -88,31 +88,19 @@ static int clear_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-static int no_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-		       struct pf_err *err)
-{
-	(void)node;
-	(void)of;
-	(void)size;
-	(void)err;
-	return 0; /* a shell's ">" */
-}
-
 PF_FIELD_JSON(stats, "stats.json", stats_of(node));
 static const struct pf_kind max = { .name = "max",
 				    .mode = S_IFREG | 0644,
 				    .max_write = MAX_LINE,
 				    .slow = true,
 				    .show = max_show,
-				    .write = max_write,
-				    .truncate = no_truncate };
+				    .write = max_write };
 static const struct pf_kind clear = { .name = "clear",
 				      .mode = S_IFREG | 0644,
 				      .max_write = MAX_LINE,
 				      .slow = true,
 				      .show = clear_show,
-				      .write = clear_write,
-				      .truncate = no_truncate };
+				      .write = clear_write };
 
 /* --- entries/ ----------------------------------------------------------------------- */
 

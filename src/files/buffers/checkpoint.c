@@ -222,21 +222,29 @@ int checkpoint_build(struct pf_node *file, struct device *device, struct pf_node
 
 /* --- removing it -------------------------------------------------------------------- */
 
-/* Are all files below DIR unchanged tensors of the file with the id ID? */
-static bool is_all_of(struct pf_node *dir, uint64_t id)
+/* Does OK(NODE, ARG) hold for each file and directory below DIR? */
+static bool all_below(struct pf_node *dir,
+		      bool (*ok)(struct pf_node *node, const void *arg), const void *arg)
 {
 	struct pf_node **list = pf_dir_list(dir);
-	bool ours = list != NULL;
+	bool all = list != NULL;
 
 	for (struct pf_node **n = list; n && *n; n++) {
-		if (buffers_is_directory(*n))
-			ours = ours && is_all_of(*n, id);
-		else
-			ours = ours && is_buffer(*n) && view_of(*n)->inode->part_of == id;
+		all = all && ok(*n, arg) &&
+		      (!buffers_is_directory(*n) || all_below(*n, ok, arg));
 		pf_node_unref(*n);
 	}
 	free(list);
-	return ours;
+	return all;
+}
+
+/* Is NODE an unchanged tensor of the file with the inode ARG, or a directory? */
+static bool is_part(struct pf_node *node, const void *arg)
+{
+	const struct buffer_inode *file = arg;
+
+	return buffers_is_directory(node) ||
+	       (is_buffer(node) && view_of(node)->inode->part_of == file->id);
 }
 
 int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
@@ -250,7 +258,7 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 	if (!dir)
 		return 0;
 	pf_node_name(dir, name);
-	if (!is_all_of(dir, inode->id))
+	if (!all_below(dir, is_part, inode))
 		return pf_err_set(err, -ENOTEMPTY,
 				  "the directory %s holds arrays that did not come from "
 				  "this file: move them elsewhere, or remove it, first",
@@ -271,32 +279,23 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err)
 
 /* --- rights ------------------------------------------------------------------------- */
 
-static bool may_read_all(struct pf_node *dir, const struct pf_cred *cred)
+static bool may_read(struct pf_node *node, const void *cred)
 {
-	struct pf_node **list =
-		pf_node_may(dir, cred, R_OK | X_OK) ? pf_dir_list(dir) : NULL;
-	bool may = list != NULL;
-
-	for (struct pf_node **n = list; n && *n; n++) {
-		may = may && (buffers_is_directory(*n) ? may_read_all(*n, cred)
-						       : pf_node_may(*n, cred, R_OK));
-		pf_node_unref(*n);
-	}
-	free(list);
-	return may;
+	return pf_node_may(node, cred, buffers_is_directory(node) ? R_OK | X_OK : R_OK);
 }
 
 int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 			struct pf_err *err)
 {
 	struct buffer_inode *inode = view_of(file)->inode;
-	bool may = true;
+	struct pf_node *dir;
+	bool may;
 
 	if (!atomic_load(&inode->directory))
 		return 0;
 	pf_tree_lock_names(file->tree);
-	if (atomic_load(&inode->directory))
-		may = may_read_all(atomic_load(&inode->directory), cred);
+	dir = atomic_load(&inode->directory);
+	may = !dir || (may_read(dir, cred) && all_below(dir, may_read, cred));
 	pf_tree_unlock_names(file->tree);
 	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
 }

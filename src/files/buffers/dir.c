@@ -10,19 +10,27 @@
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* The .safetensors file whose directory's name is the LEN bytes at NAME, borrowed, or NULL. */
-static struct pf_node *find_checkpoint(struct pf_node *dir, const char *name, size_t len)
+/* The listed buffer that NAME, whose stem has LEN bytes, is a view of, or the file whose tensors
+ * have a directory of that stem; with a reference, or NULL. */
+static struct pf_node *find_viewed(struct pf_node *dir, const char *name,
+				   enum pf_format format, size_t len)
 {
-	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node = buffers_find_directory(dir, name, len);
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *tensors = NULL;
+	struct pf_node *node = NULL;
 
-	return node ? dir_of(node)->file : NULL;
+	if (format != PF_FORMAT_NONE)
+		node = buffers_find_stem(dir, name, len);
+	if (!node && (format == PF_FORMAT_SAFETENSORS || format == PF_FORMAT_JSON))
+		tensors = buffers_find_directory(dir, name, len);
+	return tensors && dir_of(tensors)->file ? pf_node_ref(dir_of(tensors)->file)
+						: node;
 }
 
 /* May a buffer or scratch file be called NAME? */
 static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret,
 		      struct pf_err *err)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *viewed = NULL;
 	size_t len;
 	int r = buffers_check_foreign(name, err);
 
@@ -36,10 +44,9 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 				  "%s: .json is what is known of a buffer, not a "
 				  "format",
 				  name);
+	viewed = find_viewed(dir, name, *ret, len);
 	r = buffers_check_stem(name, len, err);
-	if (r == 0 && *ret == PF_FORMAT_SAFETENSORS && find_checkpoint(dir, name, len))
-		return 0;
-	return r < 0 ? r : buffers_check_free(dir, name, len, err);
+	return r < 0 || viewed ? r : buffers_check_free(dir, name, len, err);
 }
 
 /* --- the directory's operations ----------------------------------------------------- */
@@ -47,17 +54,11 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
 			  struct pf_err *err)
 {
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *listed = NULL;
 	size_t len;
 	enum pf_format format = pf_format_of(name, &len);
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *listed = find_viewed(dir, name, format, len);
 
-	if (format != PF_FORMAT_NONE)
-		listed = buffers_find_stem(dir, name, len);
-	if (!listed && (format == PF_FORMAT_SAFETENSORS || format == PF_FORMAT_JSON)) {
-		struct pf_node *file = find_checkpoint(dir, name, len);
-
-		listed = file ? pf_node_ref(file) : NULL;
-	}
 	if (!listed && format == PF_FORMAT_JSON &&
 	    (*ret = buffers_refusal(dir, name, len)))
 		return 0;
@@ -169,13 +170,7 @@ static struct pf_node *find_target(struct pf_node *dir, const char *name)
 	size_t len;
 	enum pf_format format = pf_format_of(name, &len);
 
-	if (!node && format != PF_FORMAT_NONE)
-		node = buffers_find_stem(dir, name, len);
-	if (!node && format == PF_FORMAT_SAFETENSORS) {
-		node = find_checkpoint(dir, name, len);
-		node = node ? pf_node_ref(node) : NULL;
-	}
-	return node;
+	return node ? node : find_viewed(dir, name, format, len);
 }
 
 static int move_node(struct pf_node *node, struct pf_node *to, const char *name)

@@ -288,35 +288,24 @@ static struct json_object *describe_json(struct pf_node *node)
 	return o;
 }
 
-static bool print_value(struct json_object *o, int i, struct pf_buf *out)
-{
-	struct json_object *v;
-
-	if (!json_object_object_get_ex(o, attributes[i].name, &v))
-		return false;
-	pf_buf_puts(out,
-		    json_object_is_type(v, json_type_string)
-			    ? json_object_get_string(v)
-			    : json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN));
-	return true;
-}
-
 static int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
 			    struct pf_err *err)
 {
-	struct json_object *o;
+	struct json_object *o, *v = NULL;
 	int i = find(name);
-	bool found;
 
 	if (i < 0)
 		return pf_err_set(err, -ENODATA, "there is no attribute %.64s", name);
 	o = describe_json(node);
 	if (!o)
 		return pf_err_set(err, -ENOMEM, "no memory for attributes");
-	found = print_value(o, i, out);
+	if (json_object_is_type(v = json_object_object_get(o, attributes[i].name),
+				json_type_string))
+		pf_buf_puts(out, json_object_get_string(v));
+	else if (v)
+		pf_buf_puts(out, pf_json_text(v));
 	json_object_put(o);
-	return found ? 0
-		     : pf_err_set(err, -ENODATA, "it has no %s yet", attributes[i].name);
+	return v ? 0 : pf_err_set(err, -ENODATA, "it has no %s yet", attributes[i].name);
 }
 
 static int buffer_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_err *err)

@@ -235,13 +235,11 @@ struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 	struct pf_node *listed = inode->listed;
 	struct pf_attr attr;
 
-	if (!inode->views[format]) {
-		pf_node_attr(listed, &attr);
+	if (!inode->views[format])
 		inode->views[format] = view_new(listed->tree, listed->kind, inode, format,
-						attr.mode & 07777, NULL);
-		if (!inode->views[format])
-			return NULL;
-	}
+						(mode_t)-1, NULL);
+	if (!inode->views[format])
+		return NULL;
 	/* The owner and mode of the listed node may have changed since the view was made. */
 	pf_node_attr(listed, &attr);
 	if (format == PF_FORMAT_JSON)

@@ -16,50 +16,48 @@
  * reason for NAME to the user that was refused.
  */
 
-/* Files of other formats; the manual and the mount's README show the same lines. */
-static const struct {
-	const char *ext, *python, *to;
-} foreign[] = {
-	{ ".npz",
-	  "import numpy,sys; [numpy.save(k, v) for k, v in "
-	  "numpy.load(sys.argv[1]).items()]",
-	  "" },
-	{ ".pt",
-	  "import torch,sys; from safetensors.torch import save_file; "
-	  "save_file(torch.load(sys.argv[1], map_location=lambda s, _: s), sys.argv[2])",
-	  ".safetensors" },
-	{ ".gguf",
-	  "import gguf,numpy,sys; [numpy.save(t.name, t.data) for t in "
-	  "gguf.GGUFReader(sys.argv[1]).tensors]",
-	  "" },
-	{ ".onnx",
-	  "import onnx,numpy,sys; from onnx.numpy_helper import to_array; "
-	  "[numpy.save(t.name, to_array(t)) for t in "
-	  "onnx.load(sys.argv[1]).graph.initializer]",
-	  "" },
-};
-
 #define PROGRAM "it is called as a program: those go to programs/"
+#define NUMBERS "lines of numbers, without a line of names, are called .txt"
 #define IMAGE                                                                            \
 	"decode it first: python3 -c 'import numpy,sys; from PIL import Image; "         \
 	"numpy.save(sys.argv[2], numpy.asarray(Image.open(sys.argv[1])))' IMAGE X.npy"
 
-/* Files that hold no arrays, or hold them as numbers in text. */
+/* Files of other formats: the program in Python that converts one, which the manual and the
+ * mount's README show, too, and the extension of what it makes; or what to do instead. */
 static const struct {
-	const char *ext, *instead;
-} others[] = {
-	{ ".mlir", PROGRAM },
-	{ ".mlirbc", PROGRAM },
-	{ ".hlo.pb", PROGRAM },
-	{ ".jax_exported", PROGRAM },
-	{ ".pjrtexe", PROGRAM },
-	{ ".stablehlo", "StableHLO goes to programs/, as .mlir or .mlirbc" },
-	{ ".csv", "lines of numbers, without a line of names, are called .txt" },
-	{ ".tsv", "lines of numbers, without a line of names, are called .txt" },
-	{ ".png", IMAGE },
-	{ ".jpg", IMAGE },
-	{ ".jpeg", IMAGE },
+	const char *ext, *python, *to, *instead;
+} foreign[] = {
+	{ ".npz",
+	  "import numpy,sys; [numpy.save(k, v) for k, v in "
+	  "numpy.load(sys.argv[1]).items()]",
+	  "", NULL },
+	{ ".pt",
+	  "import torch,sys; from safetensors.torch import save_file; "
+	  "save_file(torch.load(sys.argv[1], map_location=lambda s, _: s), sys.argv[2])",
+	  ".safetensors", NULL },
+	{ ".gguf",
+	  "import gguf,numpy,sys; [numpy.save(t.name, t.data) for t in "
+	  "gguf.GGUFReader(sys.argv[1]).tensors]",
+	  "", NULL },
+	{ ".onnx",
+	  "import onnx,numpy,sys; from onnx.numpy_helper import to_array; "
+	  "[numpy.save(t.name, to_array(t)) for t in "
+	  "onnx.load(sys.argv[1]).graph.initializer]",
+	  "", NULL },
+	{ ".mlir", NULL, "", PROGRAM },
+	{ ".mlirbc", NULL, "", PROGRAM },
+	{ ".hlo.pb", NULL, "", PROGRAM },
+	{ ".jax_exported", NULL, "", PROGRAM },
+	{ ".pjrtexe", NULL, "", PROGRAM },
+	{ ".stablehlo", NULL, "", "StableHLO goes to programs/, as .mlir or .mlirbc" },
+	{ ".csv", NULL, "", NUMBERS },
+	{ ".tsv", NULL, "", NUMBERS },
+	{ ".png", NULL, "", IMAGE },
+	{ ".jpg", NULL, "", IMAGE },
+	{ ".jpeg", NULL, "", IMAGE },
 };
+
+enum { N_FOREIGN = sizeof(foreign) / sizeof(foreign[0]) };
 
 static bool ends_in(const char *name, size_t len, const char *ext)
 {
@@ -68,38 +66,43 @@ static bool ends_in(const char *name, size_t len, const char *ext)
 	return len >= n && !memcmp(name + len - n, ext, n);
 }
 
+/* Append the line that converts the file called STEM (LEN bytes) and foreign[I].ext. */
+static void print_conversion(int i, const char *stem, int len, struct pf_buf *out)
+{
+	pf_buf_printf(out, "python3 -c '%s' %.*s%s", foreign[i].python, len, stem,
+		      foreign[i].ext);
+	if (*foreign[i].to)
+		pf_buf_printf(out, " %.*s%s", len, stem, foreign[i].to);
+}
+
 int buffers_check_foreign(const char *name, struct pf_err *err)
 {
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 	size_t len = strlen(name);
+	int i = 0;
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (ends_in(name, len, others[i].ext))
-			return pf_err_set(err, -EINVAL,
-					  "%s: expected an array, which is called .npy, "
-					  ".txt, .raw or .safetensors, found %s: %s",
-					  name, others[i].ext, others[i].instead);
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-		size_t ext = strlen(foreign[i].ext);
-
-		if (!ends_in(name, len, foreign[i].ext))
-			continue;
+	while (i < N_FOREIGN && !ends_in(name, len, foreign[i].ext))
+		i++;
+	if (i == N_FOREIGN)
+		return 0;
+	if (foreign[i].instead)
 		return pf_err_set(err, -EINVAL,
-				  "%s files are not read; files of their arrays are made "
-				  "by: python3 -c '%s' %s%s%.*s%s",
-				  foreign[i].ext, foreign[i].python, name,
-				  *foreign[i].to ? " " : "",
-				  *foreign[i].to ? (int)(len - ext) : 0, name,
-				  foreign[i].to);
-	}
-	return 0;
+				  "%s: expected an array, which is called .npy, .txt, "
+				  ".raw or .safetensors, found %s: %s",
+				  name, foreign[i].ext, foreign[i].instead);
+	print_conversion(i, name, (int)(len - strlen(foreign[i].ext)), &line);
+	return pf_err_set(err, -EINVAL,
+			  "%s files are not read; files of their arrays are made by: %s",
+			  foreign[i].ext, line.data ? line.data : "python3");
 }
 
 void buffers_print_foreign(struct pf_buf *out)
 {
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
-		pf_buf_printf(out, "  python3 -c '%s' NAME%s%s%s\n", foreign[i].python,
-			      foreign[i].ext, *foreign[i].to ? " NAME" : "",
-			      foreign[i].to);
+	for (int i = 0; i < N_FOREIGN && foreign[i].python; i++) {
+		pf_buf_puts(out, "  ");
+		print_conversion(i, "NAME", 4, out);
+		pf_buf_puts(out, "\n");
+	}
 }
 
 struct device *files_device_of(struct pf_node *dir)
