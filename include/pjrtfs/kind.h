@@ -85,9 +85,7 @@ struct pf_reply {
 
 	pthread_mutex_t lock; /* rank 6; protects the fields below */
 	bool answered;
-	size_t (*halt)(void *arg); /* called once before the answer, without the lock */
-	void (*on_interrupt)(void *arg); /* called once after it, without the lock */
-	void *arg;
+	struct pf_parked *parked; /* where it waits at a stream, or NULL */
 };
 
 /* Prepare REPLY with one reference, the caller's. */
@@ -122,15 +120,6 @@ bool pf_reply_claim(struct pf_reply *reply);
 
 /* Answer a claimed REPLY, with the arguments of pf_reply_ops.send, and give up the reference. */
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len);
-
-/*
- * When REPLY is interrupted, call HALT(ARG), if it is not NULL, before the interrupt is answered,
- * and FN(ARG) after.  HALT drops the part of a write that has not begun and returns how many
- * bytes have (0: the answer is EINTR).  Both may be called on any thread.  False: REPLY was
- * answered or interrupted before, and they are not called.
- */
-bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
-		   void (*fn)(void *arg), void *arg);
 
 /* For the front end: the request was interrupted; the mount ends, and the answer is ENOTCONN,
  * whatever has begun. */
@@ -494,7 +483,7 @@ struct pf_open {
 			       * first; protects the fields below */
 	bool dirty;           /* written since the last commit */
 	bool killed;          /* the last FLUSH was that of a dying process */
-	int failed;           /* atomic: -errno of the commit of the last FLUSH since the
+	_Atomic int failed;   /* -errno of the commit of the last FLUSH since the
 			       * last write, which later ones repeat */
 	bool shown;           /* text holds the snapshot */
 	struct pf_buf text;
@@ -527,6 +516,7 @@ struct pf_parked {
 	struct pf_stream *stream; /* borrowed: the reply holds the open file */
 	struct pf_reply *reply;   /* one reference */
 	size_t len;               /* bytes that a read wants, or that a write brings */
+	bool writes;
 };
 
 /* The functions of a kind of stream; all are called with the stream's lock held. */

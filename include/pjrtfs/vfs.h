@@ -90,10 +90,9 @@ int pf_vfs_readlink(struct pf_tree *tree, uint64_t ino, struct pf_buf *ret);
 
 int pf_vfs_mkdir(struct pf_tree *tree, uint64_t parent, const char *name, mode_t mode,
 		 const struct pf_cred *cred, struct stat *st);
-int pf_vfs_unlink(struct pf_tree *tree, uint64_t parent, const char *name,
+/* rmdir(2) if DIRECTORY, else unlink(2). */
+int pf_vfs_remove(struct pf_tree *tree, uint64_t parent, const char *name, bool directory,
 		  const struct pf_cred *cred);
-int pf_vfs_rmdir(struct pf_tree *tree, uint64_t parent, const char *name,
-		 const struct pf_cred *cred);
 int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint64_t to,
 		  const char *to_name, unsigned flags, const struct pf_cred *cred);
 

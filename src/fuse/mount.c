@@ -421,18 +421,19 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 	}
 	if (r < 0)
 		return r;
-	mount = calloc(1, sizeof(*mount));
+	mount = malloc(sizeof(*mount));
 	if (!mount)
 		return pf_err_set(err, -ENOMEM, "no memory");
-	mount->tree = config->tree;
-	mount->usage = config->usage;
-	mount->arg = config->arg;
-	mount->n_threads = config->threads ? config->threads : PF_FUSE_THREADS;
-	if (pthread_mutex_init(&mount->lead, NULL) ||
-	    pthread_mutex_init(&mount->lock, NULL) ||
-	    pthread_cond_init(&mount->ended, NULL) ||
-	    pthread_cond_init(&mount->wake, NULL))
-		abort();
+	*mount = (struct pf_mount){
+		.tree = config->tree,
+		.usage = config->usage,
+		.arg = config->arg,
+		.n_threads = config->threads ? config->threads : PF_FUSE_THREADS,
+		.lead = PTHREAD_MUTEX_INITIALIZER,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.ended = PTHREAD_COND_INITIALIZER,
+		.wake = PTHREAD_COND_INITIALIZER,
+	};
 	r = begin(mount, config, err);
 	if (r < 0) {
 		pf_mount_free(mount);

@@ -67,20 +67,19 @@ static struct pf_open *open_of(struct fuse_file_info *fi)
 	return (struct pf_open *)(uintptr_t)fi->fh;
 }
 
-/* The caller's rights. */
-static struct pf_cred cred_of(fuse_req_t req)
+/* The caller's rights, until the thread's next request. */
+static struct pf_cred *cred_of(fuse_req_t req)
 {
+	static __thread struct pf_cred cred; /* its groups are not cleared each time */
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	struct pf_cred cred;
 
-	/* Its array of groups is not filled: this runs for each request. */
 	cred.uid = ctx->uid;
 	cred.gid = ctx->gid;
 	cred.pid = ctx->pid;
 	cred.sid = PF_SID_UNKNOWN;
 	cred.umask = ctx->umask;
 	cred.n_groups = 0;
-	return cred;
+	return &cred;
 }
 
 /*
@@ -116,16 +115,18 @@ static void read_status(struct pf_cred *cred)
 	}
 }
 
-static void complete_cred(fuse_req_t req, uint64_t ino, struct pf_cred *cred)
+static struct pf_cred *opener_of(fuse_req_t req, uint64_t ino)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = pf_tree_by_ino(tree_of(req), ino);
+	struct pf_cred *cred = cred_of(req);
 
-	if (!node || !pf_kind_is_stream(node->kind) || cred->pid <= 0)
-		return;
-	cred->umask = 022;             /* if the process has ended */
-	cred->sid = getsid(cred->pid); /* PF_SID_UNKNOWN if the process has ended */
-	read_status(cred);
+	if (node && pf_kind_is_stream(node->kind) && cred->pid > 0) {
+		cred->umask = 022;             /* if the process has ended */
+		cred->sid = getsid(cred->pid); /* PF_SID_UNKNOWN if it has */
+		read_status(cred);
+	}
+	return cred;
 }
 
 static void reply_code(fuse_req_t req, int code)
@@ -138,7 +139,6 @@ static void make_entry(fuse_req_t req, const struct stat *st,
 		       struct fuse_entry_param *entry)
 {
 	unsigned keeps = pf_vfs_keeps(tree_of(req), st->st_ino);
-	struct pf_cred cred = cred_of(req);
 
 	*entry = (struct fuse_entry_param){
 		.ino = pf_vfs_alias(tree_of(req), st->st_ino, fuse_req_ctx(req)->pid),
@@ -147,7 +147,8 @@ static void make_entry(fuse_req_t req, const struct stat *st,
 		.entry_timeout = keeps & PF_KEEP_NAME ? LONG_TIMEOUT : ENTRY_TIMEOUT,
 	};
 	if (keeps & PF_ATTR_VARIES)
-		pf_vfs_getattr(tree_of(req), st->st_ino, &cred, NULL, &entry->attr);
+		pf_vfs_getattr(tree_of(req), st->st_ino, cred_of(req), NULL,
+			       &entry->attr);
 	/* For sendfile(2) and splice(2) the kernel reads pages up to the size that comes with the
 	 * name.  Pages of a stream are refused, after which programs use read(2); without a size
 	 * they would see an empty file. */
@@ -206,9 +207,8 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 {
 	struct pf_tree *tree = tree_of(req);
 	unsigned keeps = pf_vfs_keeps(tree, ino);
-	struct pf_cred cred = cred_of(req);
 	struct stat st;
-	int r = pf_vfs_getattr(tree, ino, &cred, fi ? open_of(fi) : NULL, &st);
+	int r = pf_vfs_getattr(tree, ino, cred_of(req), fi ? open_of(fi) : NULL, &st);
 
 	if (r < 0)
 		reply_code(req, r);
@@ -225,7 +225,6 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 		ALL = PF_SET_MODE | PF_SET_UID | PF_SET_GID | PF_SET_SIZE | PF_SET_ATIME |
 		      PF_SET_MTIME
 	};
-	struct pf_cred cred = cred_of(req);
 	struct stat to = *attr, st;
 	int r;
 
@@ -241,7 +240,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
 		to.st_mtim.tv_nsec = UTIME_NOW;
 	r = pf_vfs_setattr(tree_of(req), ino, &to, to_set & ALL, fi ? open_of(fi) : NULL,
-			   &cred, &st);
+			   cred_of(req), &st);
 	if (r < 0)
 		reply_code(req, r);
 	else
@@ -262,9 +261,8 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	struct pf_cred cred = cred_of(req);
 	struct stat st;
-	int r = pf_vfs_mkdir(tree_of(req), parent, name, mode, &cred, &st);
+	int r = pf_vfs_mkdir(tree_of(req), parent, name, mode, cred_of(req), &st);
 
 	reply_entry(req, r, &st);
 }
@@ -273,15 +271,12 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static void refuse_type(fuse_req_t req, fuse_ino_t parent, const char *name,
 			const char *what)
 {
-	struct pf_cred cred = cred_of(req);
-
-	reply_code(req, pf_vfs_not_made(tree_of(req), parent, name, &cred, what));
+	reply_code(req, pf_vfs_not_made(tree_of(req), parent, name, cred_of(req), what));
 }
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		     dev_t rdev)
 {
-	struct pf_cred cred = cred_of(req);
 	struct pf_open *of;
 	struct stat st;
 	int r;
@@ -292,7 +287,7 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 		return;
 	}
 	r = pf_vfs_create(tree_of(req), parent, name, mode, O_CREAT | O_EXCL | O_WRONLY,
-			  &cred, &st, &of);
+			  cred_of(req), &st, &of);
 	if (r == 0)
 		pf_vfs_release(of);
 	reply_entry(req, r, &st);
@@ -313,25 +308,19 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const cha
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = cred_of(req);
-
-	reply_code(req, pf_vfs_unlink(tree_of(req), parent, name, &cred));
+	reply_code(req, pf_vfs_remove(tree_of(req), parent, name, false, cred_of(req)));
 }
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct pf_cred cred = cred_of(req);
-
-	reply_code(req, pf_vfs_rmdir(tree_of(req), parent, name, &cred));
+	reply_code(req, pf_vfs_remove(tree_of(req), parent, name, true, cred_of(req)));
 }
 
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t to,
 		      const char *to_name, unsigned flags)
 {
-	struct pf_cred cred = cred_of(req);
-
-	reply_code(req,
-		   pf_vfs_rename(tree_of(req), parent, name, to, to_name, flags, &cred));
+	reply_code(req, pf_vfs_rename(tree_of(req), parent, name, to, to_name, flags,
+				      cred_of(req)));
 }
 
 /*
@@ -347,15 +336,12 @@ static void set_up(struct fuse_file_info *fi)
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pf_fuse_request *r = pf_fuse_request_new(req, PF_FUSE_REQUEST_OPEN);
-	struct pf_cred cred;
 
 	if (!r)
 		return;
-	cred = cred_of(req);
-	complete_cred(req, ino, &cred);
 	r->fi = *fi;
 	set_up(&r->fi);
-	pf_vfs_open(tree_of(req), ino, fi->flags, &cred, &r->of, &r->reply);
+	pf_vfs_open(tree_of(req), ino, fi->flags, opener_of(req, ino), &r->of, &r->reply);
 	pf_fuse_request_wait(r);
 }
 
@@ -364,11 +350,11 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 {
 	struct pf_mount *mount = mount_of(req);
 	struct pf_tree *tree = mount->tree;
-	struct pf_cred cred = cred_of(req);
 	struct fuse_entry_param entry;
 	struct pf_open *of;
 	struct stat st;
-	int r = pf_vfs_create(tree, parent, name, mode, fi->flags, &cred, &st, &of);
+	int r = pf_vfs_create(tree, parent, name, mode, fi->flags, cred_of(req), &st,
+			      &of);
 
 	if (r == 0 && pf_opened(mount, of) < 0) {
 		pf_vfs_release(of);
@@ -525,17 +511,13 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 			const char *value, size_t size, int flags)
 {
-	struct pf_cred cred = cred_of(req);
-
-	reply_code(req,
-		   pf_vfs_set_xattr(tree_of(req), ino, name, value, size, flags, &cred));
+	reply_code(req, pf_vfs_set_xattr(tree_of(req), ino, name, value, size, flags,
+					 cred_of(req)));
 }
 
 static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	struct pf_cred cred = cred_of(req);
-
-	reply_code(req, pf_vfs_remove_xattr(tree_of(req), ino, name, &cred));
+	reply_code(req, pf_vfs_remove_xattr(tree_of(req), ino, name, cred_of(req)));
 }
 
 /* --- directories -------------------------------------------------------------------- */

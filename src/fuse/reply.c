@@ -144,20 +144,19 @@ static const struct pf_reply_ops request_ops = {
 struct pf_fuse_request *pf_fuse_request_new(fuse_req_t req,
 					    enum pf_fuse_request_kind kind)
 {
-	struct pf_fuse_request *r = calloc(1, sizeof(*r));
+	struct pf_fuse_request *r = malloc(sizeof(*r));
 
 	if (!r) {
 		fuse_reply_err(req, ENOMEM);
 		return NULL;
 	}
+	*r = (struct pf_fuse_request){ .req = req,
+				       .mount = fuse_req_userdata(req),
+				       .kind = kind,
+				       .lock = PTHREAD_MUTEX_INITIALIZER };
 	pf_reply_init(&r->reply, &request_ops);
 	r->reply.uid = fuse_req_ctx(req)->uid;
 	r->reply.pid = fuse_req_ctx(req)->pid;
-	if (pthread_mutex_init(&r->lock, NULL))
-		abort();
-	r->req = req;
-	r->mount = fuse_req_userdata(req);
-	r->kind = kind;
 	pf_reply_ref(&r->reply);
 	return r;
 }

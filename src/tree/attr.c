@@ -199,7 +199,7 @@ static void bound_size(struct pf_node *node, pid_t pid, struct stat *st)
 {
 	uint64_t bound = node->kind->size_bound(node);
 
-	__atomic_store_n(&node->priv->bounded, bound != 0, __ATOMIC_SEQ_CST);
+	node->priv->bounded = bound != 0;
 	if (bound)
 		st->st_size = tells_size(node, pid) ? (off_t)bound : 0;
 }
@@ -299,8 +299,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 		mask |= PF_KEEP_NAME;
 	if (keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
-	if (node->kind->getattr_as ||
-	    __atomic_load_n(&node->priv->bounded, __ATOMIC_SEQ_CST))
+	if (node->kind->getattr_as || node->priv->bounded)
 		mask |= PF_ATTR_VARIES;
 	return mask;
 }
@@ -360,7 +359,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 	/* close(2) commits the new size, but for an empty file, which is complete. */
 	if (of && r == 0) {
 		of->dirty = size > 0;
-		__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
+		of->failed = 0;
 	}
 	if (of)
 		pf_unlock(&of->lock);

@@ -42,16 +42,16 @@ enum { PF_N_ASKERS = 4 };
  * lookups is not 0, by open files, and by callers of pf_node_ref.
  */
 struct pf_node_priv {
-	unsigned refs; /* atomic */
+	_Atomic unsigned refs;
 	struct pf_node *holder;
-	struct pf_node *listed; /* next of the nodes that the holder keeps */
-	struct pf_node *dead;   /* next of the nodes to be freed */
-	uint64_t lookups;       /* written atomically: pf_node_changed has no lock */
-	bool fixed;             /* a holder's: linked until the tree is freed */
-	bool cached;  /* a front end may cache the attributes: changes are announced */
-	bool mapped;  /* atomic: a mapping wrote since the last commit */
-	bool polled;  /* atomic: pf_node_ready has a caller of poll(2) to wake */
-	bool bounded; /* atomic: the last size that stat(2) returned may be too large */
+	struct pf_node *listed;   /* next of the nodes that the holder keeps */
+	struct pf_node *dead;     /* next of the nodes to be freed */
+	_Atomic uint64_t lookups; /* changed with the lock */
+	bool fixed;               /* a holder's: linked until the tree is freed */
+	bool cached; /* a front end may cache the attributes: changes are announced */
+	_Atomic bool mapped;  /* a mapping wrote since the last commit */
+	_Atomic bool polled;  /* pf_node_ready has a caller of poll(2) to wake */
+	_Atomic bool bounded; /* the last size that stat(2) returned may be too large */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	TAILQ_ENTRY(pf_node) sibling;
@@ -85,6 +85,7 @@ struct pf_tree {
 	struct pf_map nodes;   /* by inode number; borrowed */
 	uint64_t last_ino;
 	bool closed;
+	struct pf_node *dead; /* nodes to be freed after the lock is given back */
 	struct pf_node *root; /* one reference */
 	uint64_t slow
 		[PF_SLOW_NODES]; /* numbers of nodes of slow kinds; set before the mount */
@@ -107,15 +108,6 @@ void pf_last_reply_save(struct pf_node *node, uid_t uid, pid_t sid, const char *
 void pf_last_reply_get(struct pf_node *node, uid_t uid, pid_t sid, struct pf_buf *out);
 
 /* node.c: callers of functions named _locked hold the tree's lock. */
-
-/* Take a reference on NODE; false: its last one is gone, and it is being freed. */
-bool pf_node_ref_locked(struct pf_node *node);
-
-/* Drop a reference on NODE; if it was the last one, put the holder on *DEAD. */
-void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead);
-
-/* Free the nodes on DEAD and unlink those in them.  No lock but the name lock is held. */
-void pf_node_free_dead(struct pf_tree *tree, struct pf_node *dead);
 
 /* Add 1 to the kernel's lookup count of NODE; subtract N from it. */
 void pf_node_looked_up(struct pf_node *node);

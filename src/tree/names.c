@@ -160,8 +160,8 @@ static int remove_name(struct pf_node *dir, const char *name, bool directory,
 				  : pf_dir_refuses(dir, err);
 }
 
-static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name,
-		     bool directory, const struct pf_cred *cred)
+int pf_vfs_remove(struct pf_tree *tree, uint64_t parent, const char *name, bool directory,
+		  const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -173,18 +173,6 @@ static int remove_in(struct pf_tree *tree, uint64_t parent, const char *name,
 	r = remove_name(dir, name, directory, &err);
 	pf_tree_unlock_names(tree);
 	return pf_refused(dir, name, cred, directory ? "rmdir" : "unlink", r, &err);
-}
-
-int pf_vfs_unlink(struct pf_tree *tree, uint64_t parent, const char *name,
-		  const struct pf_cred *cred)
-{
-	return remove_in(tree, parent, name, false, cred);
-}
-
-int pf_vfs_rmdir(struct pf_tree *tree, uint64_t parent, const char *name,
-		 const struct pf_cred *cred)
-{
-	return remove_in(tree, parent, name, true, cred);
 }
 
 /* May NODE replace OLD, which has the new name? */

@@ -2,8 +2,8 @@
 /*
  * Nodes: names, numbers, references.
  *
- * A count of references that reaches 0 never rises again: a function that finds a node in a
- * table takes its reference with pf_node_ref_locked, which then fails.
+ * A count of references reaches 0 under the tree's lock, and never rises again: a function that
+ * finds a node in a table takes its reference with ref_locked, which then fails.
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,6 +11,45 @@
 #include <time.h>
 
 #include "internal.h"
+
+struct both {
+	struct pf_node node;
+	struct pf_node_priv priv;
+};
+
+struct timespec pf_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now;
+}
+
+/* --- references --------------------------------------------------------------------- */
+
+/* Drop a reference on NODE; the last one: unlock_and_free frees the holder. */
+static void drop_locked(struct pf_node *node)
+{
+	struct pf_node *holder = node->priv->holder;
+	struct pf_tree *tree = node->tree;
+
+	if (--holder->priv->refs == 0) {
+		holder->priv->dead = tree->dead;
+		tree->dead = holder;
+	}
+}
+
+struct pf_node *pf_node_ref(struct pf_node *node)
+{
+	node->priv->holder->priv->refs++;
+	return node;
+}
+
+/* Take a reference on NODE, found in a table; NULL: its last one is gone, and it is being freed. */
+static struct pf_node *ref_locked(struct pf_node *node)
+{
+	return node && node->priv->holder->priv->refs ? pf_node_ref(node) : NULL;
+}
 
 /* --- names -------------------------------------------------------------------------- */
 
@@ -96,11 +135,11 @@ static void detach_locked(struct pf_node *node)
 	touch_locked(dir);
 }
 
-static void unlink_locked(struct pf_node *node, struct pf_node **dead)
+static void unlink_locked(struct pf_node *node)
 {
 	detach_locked(node);
 	if (node->priv->holder == node)
-		pf_node_drop_locked(node, dead);
+		drop_locked(node);
 }
 
 static bool is_below_locked(const struct pf_node *node, const struct pf_node *ancestor)
@@ -158,8 +197,90 @@ int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 				   PF_DEPTH_MAX);
 }
 
+/* --- birth and death ---------------------------------------------------------------- */
+
+/* Take NODE, which has no references, and its children out of all tables. */
+static void uproot_locked(struct pf_tree *tree, struct pf_node *node)
+{
+	for (struct pf_node *n = node; n; n = n->priv->listed) {
+		struct pf_table *table = &n->priv->table;
+
+		pf_map_remove(&tree->nodes, n->ino);
+		if (n->priv->parent)
+			detach_locked(n);
+		while (table->n)
+			unlink_locked(TAILQ_FIRST(&table->children));
+	}
+}
+
+static void free_nodes(struct pf_node *node, bool objects)
+{
+	while (node) {
+		struct pf_node *next = node->priv->listed;
+		struct pf_last_reply *reply;
+
+		if (objects && node->kind->free)
+			node->kind->free(node);
+		while ((reply = node->priv->last_replies)) {
+			node->priv->last_replies = reply->next;
+			free(reply);
+		}
+		free(node->priv->table.buckets);
+		free(node);
+		node = next;
+	}
+}
+
+static void tree_destroy(struct pf_tree *tree)
+{
+	pf_map_release(&tree->nodes);
+	pthread_mutex_destroy(&tree->names);
+	pthread_mutex_destroy(&tree->lock);
+	pthread_mutex_destroy(&tree->notify);
+	free(tree);
+}
+
+/* Unlock the tree and free the nodes that were dropped.  No lock but the name lock is held then. */
+static void unlock_and_free(struct pf_tree *tree)
+{
+	struct pf_node *dead = pf_steal(&tree->dead), *node;
+	bool last;
+
+	pf_unlock(&tree->lock);
+	while ((node = dead)) {
+		pf_lock(&tree->lock);
+		tree->dead = node->priv->dead;
+		uproot_locked(tree, node);
+		dead = pf_steal(&tree->dead);
+		last = tree->closed && tree->nodes.used == 0;
+		pf_unlock(&tree->lock);
+		free_nodes(node, true);
+		if (last)
+			tree_destroy(tree);
+	}
+}
+
+void pf_node_unref(struct pf_node *node)
+{
+	_Atomic unsigned *refs;
+	unsigned n;
+
+	if (!node)
+		return;
+	refs = &node->priv->holder->priv->refs;
+	n = *refs;
+	while (n > 1) /* the last one is dropped with the lock */
+		if (atomic_compare_exchange_weak(refs, &n, n - 1))
+			return;
+	pf_lock(&node->tree->lock);
+	drop_locked(node);
+	unlock_and_free(node->tree);
+}
+
+/* --- links -------------------------------------------------------------------------- */
+
 static int link_locked(struct pf_node *dir, char **name, struct pf_node *node,
-		       bool replace, bool fixed, struct pf_node **dead)
+		       bool replace, bool fixed)
 {
 	struct pf_node *old;
 	int r;
@@ -181,7 +302,7 @@ static int link_locked(struct pf_node *dir, char **name, struct pf_node *node,
 	if (node->priv->holder == node)
 		pf_node_ref(node);
 	if (old)
-		unlink_locked(old, dead);
+		unlink_locked(old);
 	return 0;
 }
 
@@ -189,15 +310,13 @@ static int link_node(struct pf_node *dir, const char *name, struct pf_node *node
 		     bool replace, bool fixed)
 {
 	pf_autofree char *copy = strdup(name);
-	struct pf_node *dead = NULL;
 	int r;
 
 	if (!copy)
 		return -ENOMEM;
 	pf_lock(&dir->tree->lock);
-	r = link_locked(dir, &copy, node, replace, fixed, &dead);
-	pf_unlock(&dir->tree->lock);
-	pf_node_free_dead(dir->tree, dead);
+	r = link_locked(dir, &copy, node, replace, fixed);
+	unlock_and_free(dir->tree);
 	return r;
 }
 
@@ -214,16 +333,12 @@ int pf_dir_link_fixed(struct pf_node *dir, const char *name, struct pf_node *nod
 
 static void take_out(struct pf_node *node, bool gone)
 {
-	struct pf_tree *tree = node->tree;
-	struct pf_node *dead = NULL;
-
-	pf_lock(&tree->lock);
+	pf_lock(&node->tree->lock);
 	if (node->priv->parent) {
-		unlink_locked(node, &dead);
+		unlink_locked(node);
 		node->priv->gone = gone;
 	}
-	pf_unlock(&tree->lock);
-	pf_node_free_dead(tree, dead);
+	unlock_and_free(node->tree);
 }
 
 void pf_dir_unlink(struct pf_node *node)
@@ -264,7 +379,7 @@ static int prepare_locked(struct move *m)
 }
 
 /* Do all N moves, or, on an error, none.  Both nodes of an exchange leave their names first. */
-static int move_locked(struct move *moves, int n, struct pf_node **dead)
+static int move_locked(struct move *moves, int n)
 {
 	struct pf_node *old;
 	int r = 0;
@@ -279,7 +394,7 @@ static int move_locked(struct move *moves, int n, struct pf_node **dead)
 			continue;
 		old = find_locked(m->to, m->copy);
 		if (old)
-			unlink_locked(old, dead);
+			unlink_locked(old);
 		(void)attach_locked(m->to, m->node, &m->copy); /* there are buckets */
 	}
 	for (int i = 0; i < n; i++)
@@ -289,13 +404,11 @@ static int move_locked(struct move *moves, int n, struct pf_node **dead)
 
 static int move_all(struct pf_tree *tree, struct move *moves, int n)
 {
-	struct pf_node *dead = NULL;
 	int r;
 
 	pf_lock(&tree->lock);
-	r = move_locked(moves, n, &dead);
-	pf_unlock(&tree->lock);
-	pf_node_free_dead(tree, dead);
+	r = move_locked(moves, n);
+	unlock_and_free(tree);
 	return r;
 }
 
@@ -316,12 +429,10 @@ int pf_dir_move_both(struct pf_node *a, struct pf_node *to_a, const char *name_a
 
 int pf_dir_exchange(struct pf_node *a, struct pf_node *b)
 {
-	struct pf_node *dead = NULL; /* stays NULL: no name is taken */
-
-	PF_LOCK_SCOPE(&a->tree->lock);
+	PF_LOCK_SCOPE(&a->tree->lock); /* no name is taken, so no node is freed */
 	return move_locked((struct move[]){ { a, b->priv->parent, b->priv->name, NULL },
 					    { b, a->priv->parent, a->priv->name, NULL } },
-			   2, &dead);
+			   2);
 }
 
 struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name)
@@ -330,7 +441,7 @@ struct pf_node *pf_dir_lookup(struct pf_node *dir, const char *name)
 
 	PF_LOCK_SCOPE(&dir->tree->lock);
 	node = find_locked(dir, name);
-	return node && pf_node_ref_locked(node) ? node : NULL;
+	return ref_locked(node);
 }
 
 struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t len,
@@ -350,7 +461,7 @@ struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t
 			continue;
 		memcpy(name + len, *extensions, n + 1);
 		node = find_locked(dir, name);
-		if (node && !S_ISDIR(node->kind->mode) && pf_node_ref_locked(node))
+		if (node && !S_ISDIR(node->kind->mode) && ref_locked(node))
 			return node;
 	}
 	return NULL;
@@ -373,7 +484,7 @@ struct pf_node **pf_dir_list(struct pf_node *dir)
 		return NULL;
 	for (c = TAILQ_FIRST(&dir->priv->table.children); c;
 	     c = TAILQ_NEXT(c, priv->sibling))
-		if (pf_node_ref_locked(c))
+		if (ref_locked(c))
 			list[n++] = c;
 	return list;
 }
@@ -384,7 +495,7 @@ struct pf_node *pf_node_parent(struct pf_node *node)
 
 	PF_LOCK_SCOPE(&node->tree->lock);
 	parent = node->priv->parent;
-	return parent && pf_node_ref_locked(parent) ? parent : NULL;
+	return ref_locked(parent);
 }
 
 void pf_node_name(struct pf_node *node, char dst[PF_NAME_MAX + 1])
@@ -416,122 +527,6 @@ void pf_node_path(struct pf_node *node, struct pf_node *ancestor, struct pf_buf 
 	PF_LOCK_SCOPE(&node->tree->lock);
 	if (node != ancestor)
 		put_path_locked(node, ancestor, out);
-}
-
-struct both {
-	struct pf_node node;
-	struct pf_node_priv priv;
-};
-
-struct timespec pf_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now;
-}
-
-bool pf_node_ref_locked(struct pf_node *node)
-{
-	unsigned *refs = &node->priv->holder->priv->refs;
-	unsigned n = __atomic_load_n(refs, __ATOMIC_RELAXED);
-
-	while (n)
-		if (__atomic_compare_exchange_n(refs, &n, n + 1, true, __ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
-			return true;
-	return false;
-}
-
-void pf_node_drop_locked(struct pf_node *node, struct pf_node **dead)
-{
-	struct pf_node *holder = node->priv->holder;
-
-	if (__atomic_sub_fetch(&holder->priv->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	holder->priv->dead = *dead;
-	*dead = holder;
-}
-
-struct pf_node *pf_node_ref(struct pf_node *node)
-{
-	__atomic_add_fetch(&node->priv->holder->priv->refs, 1, __ATOMIC_RELAXED);
-	return node;
-}
-
-void pf_node_unref(struct pf_node *node)
-{
-	struct pf_node *dead = NULL;
-
-	if (!node)
-		return;
-	pf_node_drop_locked(node, &dead); /* the list is local: no lock is needed */
-	if (dead)
-		pf_node_free_dead(dead->tree, dead);
-}
-
-/* Take NODE, which has no references, and its children out of all tables. */
-static void uproot_locked(struct pf_tree *tree, struct pf_node *node,
-			  struct pf_node **dead)
-{
-	for (struct pf_node *n = node; n; n = n->priv->listed) {
-		struct pf_table *table = &n->priv->table;
-
-		pf_map_remove(&tree->nodes, n->ino);
-		if (n->priv->parent)
-			detach_locked(n);
-		while (table->n)
-			unlink_locked(TAILQ_FIRST(&table->children), dead);
-	}
-}
-
-static void free_nodes(struct pf_node *node, bool objects)
-{
-	while (node) {
-		struct pf_node *next = node->priv->listed;
-		struct pf_last_reply *reply;
-
-		if (objects && node->kind->free)
-			node->kind->free(node);
-		while ((reply = node->priv->last_replies)) {
-			node->priv->last_replies = reply->next;
-			free(reply);
-		}
-		free(node->priv->table.buckets);
-		free(node);
-		node = next;
-	}
-}
-
-static void tree_destroy(struct pf_tree *tree)
-{
-	pf_map_release(&tree->nodes);
-	pthread_mutex_destroy(&tree->names);
-	pthread_mutex_destroy(&tree->lock);
-	pthread_mutex_destroy(&tree->notify);
-	free(tree);
-}
-
-static void free_dead(struct pf_tree *tree, struct pf_node *dead, bool objects)
-{
-	while (dead) {
-		struct pf_node *node = dead;
-		bool last;
-
-		dead = node->priv->dead;
-		pf_lock(&tree->lock);
-		uproot_locked(tree, node, &dead);
-		last = tree->closed && tree->nodes.used == 0;
-		pf_unlock(&tree->lock);
-		free_nodes(node, objects);
-		if (last)
-			tree_destroy(tree);
-	}
-}
-
-void pf_node_free_dead(struct pf_tree *tree, struct pf_node *dead)
-{
-	free_dead(tree, dead, true);
 }
 
 /* Make a node with a number; HOLDER (NULL: itself) counts its references. */
@@ -602,10 +597,13 @@ static struct pf_node *make(struct pf_tree *tree, const struct pf_kind *kind,
 	if (!node)
 		return NULL;
 	if (populate(node, node) < 0) {
-		free_dead(tree, node, false);
+		pf_lock(&tree->lock);
+		uproot_locked(tree, node);
+		pf_unlock(&tree->lock);
+		free_nodes(node, false);
 		return NULL;
 	}
-	__atomic_store_n(&node->priv->refs, 1, __ATOMIC_RELEASE);
+	node->priv->refs = 1;
 	return node;
 }
 
@@ -627,16 +625,15 @@ struct pf_node *pf_node_new(struct pf_tree *tree, const struct pf_kind *kind,
 struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
 			    gid_t gid)
 {
-	struct pf_tree *tree = calloc(1, sizeof(*tree));
+	struct pf_tree *tree = malloc(sizeof(*tree));
 	struct pf_attr owner = { .uid = uid, .gid = gid };
 
 	if (!tree)
 		return NULL;
-	if (pthread_mutex_init(&tree->names, NULL) ||
-	    pthread_mutex_init(&tree->lock, NULL) ||
-	    pthread_mutex_init(&tree->notify, NULL))
-		abort();
-	tree->object = object;
+	*tree = (struct pf_tree){ .names = PTHREAD_MUTEX_INITIALIZER,
+				  .lock = PTHREAD_MUTEX_INITIALIZER,
+				  .notify = PTHREAD_MUTEX_INITIALIZER,
+				  .object = object };
 	tree->root = make(tree, kind, object, (mode_t)-1, &owner);
 	if (!tree->root) {
 		tree_destroy(tree);
@@ -646,31 +643,21 @@ struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
 	return tree;
 }
 
-/* Written with the lock, read by pf_node_changed without. */
-static void set_lookups_locked(struct pf_node *node, uint64_t n)
-{
-	__atomic_store_n(&node->priv->lookups, n, __ATOMIC_SEQ_CST);
-}
-
 /* The kernel sends no FORGET for its lookups when the mount ends. */
 void pf_tree_free(struct pf_tree *tree)
 {
-	struct pf_node *node, *dead = NULL;
+	struct pf_node *node;
 	size_t pos = 0;
 
 	if (!tree)
 		return;
 	pf_lock(&tree->lock);
 	tree->closed = true;
-	while ((node = pf_map_next(&tree->nodes, &pos))) {
-		if (node->priv->lookups) {
-			set_lookups_locked(node, 0);
-			pf_node_drop_locked(node, &dead);
-		}
-	}
-	pf_node_drop_locked(tree->root, &dead);
-	pf_unlock(&tree->lock);
-	pf_node_free_dead(tree, dead);
+	while ((node = pf_map_next(&tree->nodes, &pos)))
+		if (atomic_exchange(&node->priv->lookups, 0))
+			drop_locked(node);
+	drop_locked(tree->root);
+	unlock_and_free(tree);
 }
 
 struct pf_node *pf_tree_root(struct pf_tree *tree)
@@ -708,32 +695,26 @@ struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino)
 		return NULL;
 	PF_LOCK_SCOPE(&tree->lock);
 	node = pf_map_get(&tree->nodes, ino);
-	return node && pf_node_ref_locked(node) ? node : NULL;
+	return ref_locked(node);
 }
 
 void pf_node_looked_up(struct pf_node *node)
 {
 	PF_LOCK_SCOPE(&node->tree->lock);
-	if (node->priv->lookups == 0)
+	if (node->priv->lookups++ == 0)
 		pf_node_ref(node);
-	set_lookups_locked(node, node->priv->lookups + 1);
 }
 
 void pf_node_forget(struct pf_node *node, uint64_t n)
 {
-	struct pf_tree *tree = node->tree;
-	struct pf_node *dead = NULL;
+	uint64_t left;
 
-	pf_lock(&tree->lock);
-	if (node->priv->lookups) {
-		if (n > node->priv->lookups)
-			n = node->priv->lookups;
-		set_lookups_locked(node, node->priv->lookups - n);
-		if (!node->priv->lookups)
-			pf_node_drop_locked(node, &dead);
-	}
-	pf_unlock(&tree->lock);
-	pf_node_free_dead(tree, dead);
+	pf_lock(&node->tree->lock);
+	left = node->priv->lookups;
+	node->priv->lookups = n < left ? left - n : 0;
+	if (left && n >= left)
+		drop_locked(node);
+	unlock_and_free(node->tree);
 }
 
 void pf_tree_set_notify(struct pf_tree *tree,
@@ -758,17 +739,14 @@ static void notify(struct pf_node *node, enum pf_change change)
  * needed. */
 void pf_node_changed(struct pf_node *node, bool data)
 {
-	if (__atomic_load_n(&node->priv->lookups, __ATOMIC_SEQ_CST))
+	if (node->priv->lookups)
 		notify(node, data ? PF_CHANGED_DATA : PF_CHANGED_ATTR);
 }
 
 void pf_node_ready(struct pf_node *node)
 {
-	bool *polled = &node->priv->polled;
-
 	/* A poll of before the change has set this: kind->poll takes the lock of the change. */
-	if (__atomic_load_n(polled, __ATOMIC_SEQ_CST) &&
-	    __atomic_exchange_n(polled, false, __ATOMIC_SEQ_CST))
+	if (node->priv->polled && atomic_exchange(&node->priv->polled, false))
 		notify(node, PF_CHANGED_READY);
 }
 

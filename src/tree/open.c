@@ -161,16 +161,15 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 
 	if (r < 0)
 		return r;
-	of = calloc(1, sizeof(*of));
+	of = malloc(sizeof(*of));
 	if (!of)
 		return -ENOMEM;
-	if (pthread_mutex_init(&of->lock, NULL))
-		abort();
-	of->node = pf_node_ref(node);
-	of->flags = flags;
-	of->cred = *cred;
-	of->refs = 1;
-	of->alias = ino;
+	*of = (struct pf_open){ .node = pf_node_ref(node),
+				.flags = flags,
+				.cred = *cred,
+				.refs = 1,
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.alias = ino };
 	of->goes_by_size = kind->size_bound && pf_node_goes_by_size(node, cred->pid);
 	if (kind->open)
 		r = kind->open(of, err);
@@ -307,32 +306,28 @@ int pf_vfs_create(struct pf_tree *tree, uint64_t parent, const char *name, mode_
  * the node; the next close(2) of any open, or the last release, commits the latter.
  */
 
+/* After poll(2) a program reads from the start, as in sysfs: print the text again. */
+static void show_again(struct pf_open *of)
+{
+	struct pf_buf text = PF_BUF_INIT, old = of->text;
+
+	if (of->node->kind->show(of->node, &text, NULL) == 0 && !text.failed)
+		of->text = text;
+	else
+		old = text;
+	pf_buf_release(&old);
+}
+
 static void read_text(struct pf_open *of, size_t len, uint64_t off,
 		      struct pf_reply *reply)
 {
-	size_t left = off < of->text.len ? of->text.len - off : 0;
-
-	pf_reply_data(reply, left ? of->text.data + off : NULL, len < left ? len : left);
-}
-
-/* After poll(2) a program reads from the start, as in sysfs: print the text again. */
-static void read_text_again(struct pf_open *of, size_t len, uint64_t off,
-			    struct pf_reply *reply)
-{
-	const struct pf_kind *kind = of->node->kind;
+	size_t left;
 
 	PF_LOCK_SCOPE(&of->lock);
-	if (!off && !kind->prepare) {
-		struct pf_buf text = PF_BUF_INIT;
-
-		if (kind->show(of->node, &text, NULL) == 0 && !text.failed) {
-			pf_buf_release(&of->text);
-			of->text = text;
-		} else {
-			pf_buf_release(&text);
-		}
-	}
-	read_text(of, len, off, reply);
+	if (of->node->kind->poll && !off)
+		show_again(of);
+	left = off < of->text.len ? of->text.len - off : 0;
+	pf_reply_data(reply, left ? of->text.data + off : NULL, len < left ? len : left);
 }
 
 short pf_vfs_poll(struct pf_open *of)
@@ -342,7 +337,7 @@ short pf_vfs_poll(struct pf_open *of)
 	if (!kind->poll)
 		return POLLIN | POLLOUT;
 	/* Before the check: a change after this wakes the caller, kind->poll sees one before. */
-	__atomic_store_n(&of->node->priv->polled, true, __ATOMIC_SEQ_CST);
+	of->node->priv->polled = true;
 	PF_LOCK_SCOPE(&of->lock);
 	return kind->poll(of);
 }
@@ -357,8 +352,6 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 	hold(reply, of);
 	if (!pf_open_reads(of) || (!of->shown && !kind->read)) {
 		pf_reply_code(reply, -EBADF);
-	} else if (of->shown && kind->poll) {
-		read_text_again(of, len, off, reply);
 	} else if (of->shown) {
 		read_text(of, len, off, reply);
 	} else if (kind->send) {
@@ -376,8 +369,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = NULL;
 
 	/* The kernel would fill pages beyond the end with zeros; a stream has no positions. */
-	if (pf_kind_is_stream(of->node->kind) ||
-	    __atomic_load_n(&of->node->priv->bounded, __ATOMIC_SEQ_CST)) {
+	if (pf_kind_is_stream(of->node->kind) || of->node->priv->bounded) {
 		pf_reply_code(reply, -EIO);
 		return;
 	}
@@ -390,7 +382,7 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 static void wrote_locked(struct pf_open *of)
 {
 	of->dirty = true;
-	__atomic_store_n(&of->failed, 0, __ATOMIC_SEQ_CST);
+	of->failed = 0;
 }
 
 static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint64_t off,
@@ -407,7 +399,7 @@ static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint
 	pf_lock(&of->lock);
 	n = kind->write(of, src, len, off, err);
 	if (n > 0 && mapped)
-		__atomic_store_n(&of->node->priv->mapped, true, __ATOMIC_SEQ_CST);
+		of->node->priv->mapped = true;
 	else if (n > 0)
 		wrote_locked(of);
 	pf_unlock(&of->lock);
@@ -566,12 +558,11 @@ int pf_vfs_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len)
 /* Did a mapping write since the last commit?  CLEAR: the caller commits. */
 static bool is_mapped_dirty(struct pf_open *of, bool clear)
 {
-	bool *mapped = &of->node->priv->mapped;
+	_Atomic bool *mapped = &of->node->priv->mapped;
 
 	if (!pf_open_writes(of))
 		return false;
-	return clear ? __atomic_exchange_n(mapped, false, __ATOMIC_SEQ_CST)
-		     : __atomic_load_n(mapped, __ATOMIC_SEQ_CST);
+	return clear ? atomic_exchange(mapped, false) : *mapped;
 }
 
 /* Was it written since the last commit?  CLEAR: the caller commits. */
@@ -660,7 +651,7 @@ void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 		return;
 	}
 	if (!is_dirty(of, false) || !of->node->kind->commit)
-		pf_reply_code(reply, __atomic_load_n(&of->failed, __ATOMIC_SEQ_CST));
+		pf_reply_code(reply, of->failed);
 	else if (is_dying(of, pid) || !is_dirty(of, true))
 		pf_reply_code(reply, 0);
 	else

@@ -6,9 +6,9 @@
 
 void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 {
-	*reply = (struct pf_reply){ .ops = ops, .refs = 1 };
-	if (pthread_mutex_init(&reply->lock, NULL))
-		abort();
+	*reply = (struct pf_reply){ .ops = ops,
+				    .refs = 1,
+				    .lock = PTHREAD_MUTEX_INITIALIZER };
 }
 
 struct pf_reply *pf_reply_ref(struct pf_reply *reply)
@@ -63,7 +63,7 @@ void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t le
 	else if (code < 0)
 		pf_reply_refused(reply, code);
 	if (reply->closing)
-		__atomic_store_n(&reply->held->failed, code, __ATOMIC_SEQ_CST);
+		reply->held->failed = code;
 	reply->ops->send(reply, code, data, len);
 	pf_reply_unref(reply);
 }
@@ -108,63 +108,11 @@ bool pf_reply_gone(struct pf_reply *reply)
 	return reply->answered;
 }
 
-bool pf_reply_park(struct pf_reply *reply, size_t (*halt)(void *arg),
-		   void (*fn)(void *arg), void *arg)
-{
-	PF_LOCK_SCOPE(&reply->lock);
-	if (reply->answered)
-		return false;
-	reply->halt = halt;
-	reply->on_interrupt = fn;
-	reply->arg = arg;
-	return true;
-}
-
-/* The caller is interrupted.  Answer with the bytes done if TELL_DONE and there are any,
- * or CODE. */
-static void give_up(struct pf_reply *reply, int code, bool tell_done)
-{
-	size_t (*halt)(void *arg), done;
-	void (*fn)(void *arg);
-	void *arg;
-
-	pf_lock(&reply->lock);
-	if (reply->answered) {
-		pf_unlock(&reply->lock);
-		return;
-	}
-	reply->answered = true;
-	halt = reply->halt;
-	fn = reply->on_interrupt;
-	arg = reply->arg;
-	pf_unlock(&reply->lock);
-
-	done = halt ? halt(arg) : 0;
-	if (!tell_done)
-		done = 0;
-	reply->ops->send(reply, done ? 0 : code, NULL, done);
-	if (fn)
-		fn(arg);
-}
-
-void pf_reply_interrupt(struct pf_reply *reply)
-{
-	give_up(reply, -EINTR, true);
-}
-
-void pf_reply_disconnect(struct pf_reply *reply)
-{
-	give_up(reply, -ENOTCONN, false);
-}
-
 /* --- streams ------------------------------------------------------------------------- */
 
 void pf_stream_init(struct pf_stream *stream, const struct pf_stream_ops *ops)
 {
-	stream->ops = ops;
-	stream->reads = NULL;
-	if (pthread_mutex_init(&stream->lock, NULL))
-		abort();
+	*stream = (struct pf_stream){ .ops = ops, .lock = PTHREAD_MUTEX_INITIALIZER };
 }
 
 void pf_stream_release(struct pf_stream *stream)
@@ -172,51 +120,29 @@ void pf_stream_release(struct pf_stream *stream)
 	pthread_mutex_destroy(&stream->lock);
 }
 
-/* The tree has answered the request that is parked at ARG with EINTR or a short count. */
-static void interrupted(void *arg)
-{
-	struct pf_parked *p = arg, **at;
-	struct pf_stream *stream = p->stream;
-	struct pf_reply *reply = p->reply;
-
-	pf_lock(&stream->lock);
-	for (at = &stream->reads; *at && *at != p; at = &(*at)->next)
-		;
-	if (*at)
-		*at = p->next;
-	else
-		stream->ops->interrupted(stream, p);
-	pf_unlock(&stream->lock);
-	free(p);
-	pf_reply_unref(reply); /* may free the stream */
-}
-
-static size_t halt_write(void *arg)
-{
-	struct pf_parked *write = arg;
-
-	PF_LOCK_SCOPE(&write->stream->lock);
-	return write->stream->ops->halt(write->stream, write);
-}
-
+/* NULL: no memory, or REPLY was interrupted before. */
 static struct pf_parked *park(struct pf_stream *stream, size_t size, size_t len,
-			      size_t (*halt)(void *arg), struct pf_reply *reply)
+			      bool writes, struct pf_reply *reply)
 {
 	struct pf_parked *p = calloc(1, size);
 
 	if (!p)
 		return NULL;
-	*p = (struct pf_parked){ .stream = stream, .reply = reply, .len = len };
-	if (pf_reply_park(reply, halt, interrupted, p))
-		return p;
-	free(p);
-	return NULL;
+	*p = (struct pf_parked){
+		.stream = stream, .reply = reply, .len = len, .writes = writes
+	};
+	PF_LOCK_SCOPE(&reply->lock);
+	if (reply->answered)
+		free(pf_steal(&p));
+	else
+		reply->parked = p;
+	return p;
 }
 
 struct pf_parked *pf_stream_park_write(struct pf_stream *stream, size_t size, size_t len,
 				       struct pf_reply *reply)
 {
-	return park(stream, size, len, stream->ops->halt ? halt_write : NULL, reply);
+	return park(stream, size, len, true, reply);
 }
 
 void pf_stream_read(struct pf_stream *stream, const struct pf_open *of, size_t len,
@@ -238,7 +164,7 @@ void pf_stream_read(struct pf_stream *stream, const struct pf_open *of, size_t l
 		}
 	} else if (of->flags & O_NONBLOCK) {
 		r = -EAGAIN;
-	} else if ((p = park(stream, sizeof(*p), len, NULL, reply))) {
+	} else if ((p = park(stream, sizeof(*p), len, false, reply))) {
 		for (at = &stream->reads; *at; at = &(*at)->next)
 			;
 		*at = p;
@@ -262,4 +188,64 @@ void pf_stream_serve_locked(struct pf_stream *stream)
 		stream->ops->answer(stream, p->len, p->reply);
 		free(p);
 	}
+}
+
+/* --- interrupts ---------------------------------------------------------------------- */
+
+/* Drop the part of P that has not begun; returns how many bytes of a write have. */
+static size_t halt(struct pf_parked *p)
+{
+	struct pf_stream *stream = p->stream;
+
+	if (!p->writes || !stream->ops->halt)
+		return 0;
+	PF_LOCK_SCOPE(&stream->lock);
+	return stream->ops->halt(stream, p);
+}
+
+/* P was answered with EINTR or a short count. */
+static void unpark(struct pf_parked *p)
+{
+	struct pf_stream *stream = p->stream;
+	struct pf_reply *reply = p->reply;
+	struct pf_parked **at;
+
+	pf_lock(&stream->lock);
+	for (at = &stream->reads; *at && *at != p; at = &(*at)->next)
+		;
+	if (*at)
+		*at = p->next;
+	else
+		stream->ops->interrupted(stream, p);
+	pf_unlock(&stream->lock);
+	free(p);
+	pf_reply_unref(reply); /* may free the stream */
+}
+
+/* The caller is interrupted.  Answer with the bytes done if TELL_DONE and there are any,
+ * or CODE. */
+static void give_up(struct pf_reply *reply, int code, bool tell_done)
+{
+	struct pf_parked *parked;
+	size_t done;
+
+	if (!pf_reply_claim(reply))
+		return;
+	parked = reply->parked; /* no request is parked after it was answered */
+	done = parked ? halt(parked) : 0;
+	if (!tell_done)
+		done = 0;
+	reply->ops->send(reply, done ? 0 : code, NULL, done);
+	if (parked)
+		unpark(parked);
+}
+
+void pf_reply_interrupt(struct pf_reply *reply)
+{
+	give_up(reply, -EINTR, true);
+}
+
+void pf_reply_disconnect(struct pf_reply *reply)
+{
+	give_up(reply, -ENOTCONN, false);
 }

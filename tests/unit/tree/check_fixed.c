@@ -163,7 +163,7 @@ START_TEST(a_change_invalidates_attributes_the_kernel_has)
 	expect_told(4);
 	pf_tree_set_notify(tree, NULL, NULL);
 	look_at(dir);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, dir->ino, "e", &god), 0);
+	ck_assert_int_eq(pf_vfs_remove(tree, dir->ino, "e", true, &god), 0);
 	expect_told(4);
 }
 END_TEST

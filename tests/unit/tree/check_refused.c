@@ -40,9 +40,9 @@ START_TEST(names)
 			 "mkdir x: pjrtfs alone makes and removes names here\n");
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "sub", 0755, &cred, &st), 0);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, st.st_ino, "sub", 0755, &cred, &st), 0);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &cred), -ENOTEMPTY);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", true, &cred), -ENOTEMPTY);
 	ck_assert_str_eq(why(&cred), "rmdir dir/sub: Directory not empty\n");
-	ck_assert_int_eq(pf_vfs_unlink(tree, d, "a.view", &cred), -EPERM);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "a.view", false, &cred), -EPERM);
 	ck_assert_str_eq(why(&cred), "unlink dir/a.view: a view\n");
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "sub", d, "b\n", 0, &cred), -EINVAL);
 	ck_assert_str_eq(why(&cred), "rename dir/sub: a control character in the name "

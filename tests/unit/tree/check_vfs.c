@@ -38,7 +38,7 @@ START_TEST(a_lookup_count_keeps_a_node)
 	touch("a");
 	ck_assert_int_eq(pf_vfs_lookup(tree, d, "a", &st), 0);
 	ck_assert_int_eq(pf_vfs_lookup(tree, d, "a", &st), 0);
-	ck_assert_int_eq(pf_vfs_unlink(tree, d, "a", &god), 0);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "a", false, &god), 0);
 	ck_assert_int_eq(alive, 1);
 	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &god, NULL, &again), 0);
 	ck_assert_uint_eq(again.st_nlink, 0);
@@ -61,7 +61,7 @@ START_TEST(unlisted_names_open_but_do_not_list)
 	pf_vfs_forget(tree, st.st_ino, 1);
 	expect_read(of, 9, 0, "hello");
 	pf_vfs_release(of);
-	ck_assert_int_eq(pf_vfs_unlink(tree, d, "x.view", &god), -EPERM);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "x.view", false, &god), -EPERM);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "x.view", 0755, &god, &st), -EEXIST);
 	ck_assert_int_eq(pf_vfs_list(tree, d, &listing), 0);
 	ck_assert_uint_eq(listing->n, 2);
@@ -145,20 +145,20 @@ START_TEST(removing)
 	pf_vfs_forget(tree, st.st_ino, 1);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "sub", 0755, &god, &st), -EEXIST);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "..", 0755, &god, &st), -EINVAL);
-	ck_assert_int_eq(pf_vfs_unlink(tree, d, "sub", &god), -EISDIR);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "a", &god), -ENOTDIR);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "nothing", &god), -ENOENT);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", false, &god), -EISDIR);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "a", true, &god), -ENOTDIR);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "nothing", true, &god), -ENOENT);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", look(d, "sub").st_ino, "b", 0, &god),
 			 0);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &god), -ENOTEMPTY);
-	ck_assert_int_eq(pf_vfs_unlink(tree, look(d, "sub").st_ino, "b", &god), 0);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "sub", &god), 0);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", true, &god), -ENOTEMPTY);
+	ck_assert_int_eq(pf_vfs_remove(tree, look(d, "sub").st_ino, "b", false, &god), 0);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", true, &god), 0);
 	/* A directory with its kind's children only is empty. */
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "whole", 0755, &god, &st), 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, d, "whole", &god), 0);
-	ck_assert_int_eq(pf_vfs_unlink(tree, 1, "text", &god), -EPERM);
-	ck_assert_int_eq(pf_vfs_rmdir(tree, 1, "dir", &god), -EPERM);
+	ck_assert_int_eq(pf_vfs_remove(tree, d, "whole", true, &god), 0);
+	ck_assert_int_eq(pf_vfs_remove(tree, 1, "text", false, &god), -EPERM);
+	ck_assert_int_eq(pf_vfs_remove(tree, 1, "dir", true, &god), -EPERM);
 }
 END_TEST
 
@@ -232,7 +232,7 @@ static void *stress(void *arg)
 			pf_vfs_forget(tree, st.st_ino, 1);
 			break;
 		case 1:
-			pf_vfs_unlink(tree, d, from, &cred);
+			pf_vfs_remove(tree, d, from, false, &cred);
 			break;
 		case 2:
 			pf_vfs_rename(tree, d, from, d, to, 0, &cred);
