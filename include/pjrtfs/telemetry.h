@@ -212,7 +212,8 @@ struct pf_histogram {
 	_Atomic uint64_t ns;                      /* the sum */
 };
 
-void pf_histogram_add(struct pf_histogram *histogram, double seconds);
+/* N times that took SECONDS each. */
+void pf_histogram_add(struct pf_histogram *histogram, uint64_t n, double seconds);
 
 /* How something ended. */
 enum pf_outcome { PF_OUTCOME_OK, PF_OUTCOME_FAILED, PF_OUTCOME_CANCELLED, PF_OUTCOMES };
@@ -278,8 +279,6 @@ void pf_meter_execution(struct pf_plugin_meter *meter, struct pf_executable_mete
 			const unsigned *devices, size_t n);
 void pf_meter_transfer(struct pf_transfers *transfers, enum pf_outcome result,
 		       uint64_t bytes, double seconds);
-void pf_meter_cache(struct pf_telemetry *telemetry, enum pf_report_cache event);
-void pf_meter_job(struct pf_telemetry *telemetry, enum pf_outcome result);
 
 /* --- printing ----------------------------------------------------------------------- */
 

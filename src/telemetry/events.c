@@ -446,7 +446,8 @@ void pf_report_cache(struct pf_telemetry *t, enum pf_report_cache what, uid_t us
 	};
 	struct pf_event e;
 
-	pf_meter_cache(t, what);
+	if (t)
+		atomic_fetch_add(&t->cache[what], 1);
 	pf_event_begin(&e, t, names[what], user, "cache/entries/%s", key);
 	if (what != PF_REPORT_CACHE_MISS)
 		pf_event_int(&e, "bytes", (int64_t)bytes);
@@ -474,7 +475,8 @@ void pf_report_job(struct pf_telemetry *t, enum pf_report_job what, uint64_t num
 	pf_event_str(&e, "executable", executable);
 	pf_event_json(&e, "id", id);
 	if (of[what].result < PF_OUTCOMES) {
-		pf_meter_job(t, of[what].result);
+		if (t)
+			atomic_fetch_add(&t->jobs[of[what].result], 1);
 		pf_event_seconds(&e, "seconds", seconds);
 	}
 	pf_event_error(&e, err);

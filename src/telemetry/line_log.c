@@ -118,7 +118,7 @@ static uint64_t shift_of(const struct pf_lines_reader *r)
 	return r->pos - (r->next + (r->rest_len - r->rest_at));
 }
 
-static void drop_rest(struct pf_lines_reader *r)
+void pf_lines_reader_release(struct pf_lines_reader *r)
 {
 	free(r->rest);
 	r->rest = NULL;
@@ -129,7 +129,7 @@ static void seek(const struct pf_lines *lines, struct pf_lines_reader *r, uint64
 {
 	uint64_t shift = shift_of(r), line, start = pf_lines_start(lines, &line);
 
-	drop_rest(r);
+	pf_lines_reader_release(r);
 	r->next = off;
 	r->pos = off ? off + shift : 0;
 	r->line = 0;
@@ -199,7 +199,7 @@ static size_t take_rest(struct pf_lines_reader *r, char *dst, size_t len)
 	memcpy(dst, r->rest + r->rest_at, n);
 	r->rest_at += n;
 	if (r->rest_at == r->rest_len)
-		drop_rest(r);
+		pf_lines_reader_release(r);
 	return n;
 }
 
@@ -277,9 +277,4 @@ bool pf_lines_ready(const struct pf_lines *lines, const struct pf_lines_reader *
 uint64_t pf_lines_size(const struct pf_lines *lines, const struct pf_lines_reader *r)
 {
 	return r ? lines->end - shift_of(r) : lines->end;
-}
-
-void pf_lines_reader_release(struct pf_lines_reader *r)
-{
-	drop_rest(r);
 }

@@ -18,8 +18,7 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* N times that took SECONDS each. */
-static void add(struct pf_histogram *h, uint64_t n, double seconds)
+void pf_histogram_add(struct pf_histogram *h, uint64_t n, double seconds)
 {
 	unsigned i = 0;
 
@@ -29,11 +28,6 @@ static void add(struct pf_histogram *h, uint64_t n, double seconds)
 		i++;
 	count(&h->buckets[i], n);
 	count(&h->ns, (uint64_t)((double)n * seconds * 1e9 + 0.5));
-}
-
-void pf_histogram_add(struct pf_histogram *h, double seconds)
-{
-	add(h, 1, seconds);
 }
 
 enum pf_outcome pf_outcome_of(int code)
@@ -135,7 +129,7 @@ void pf_meter_compile(struct pf_plugin_meter *p, enum pf_outcome result, double 
 		return;
 	count(&p->compiles[result], 1);
 	if (result != PF_OUTCOME_CANCELLED)
-		pf_histogram_add(&p->compile_seconds, seconds);
+		pf_histogram_add(&p->compile_seconds, 1, seconds);
 }
 
 void pf_meter_execution(struct pf_plugin_meter *p, struct pf_executable_meter *of,
@@ -147,14 +141,14 @@ void pf_meter_execution(struct pf_plugin_meter *p, struct pf_executable_meter *o
 	if (of)
 		count(&of->results[result], runs);
 	if (of && result == PF_OUTCOME_OK)
-		add(&of->seconds, runs, each);
+		pf_histogram_add(&of->seconds, runs, each);
 	if (p)
 		count(&p->executions[result], runs);
 	for (size_t i = 0; result == PF_OUTCOME_OK && i < n; i++) {
 		struct pf_device_meter *d = pf_meter_device(p, devices[i]);
 
 		if (d)
-			add(&d->executions, runs, each);
+			pf_histogram_add(&d->executions, runs, each);
 	}
 }
 
@@ -167,19 +161,7 @@ void pf_meter_transfer(struct pf_transfers *t, enum pf_outcome result, uint64_t 
 	if (result != PF_OUTCOME_OK)
 		return;
 	count(&t->bytes, bytes);
-	pf_histogram_add(&t->seconds, seconds);
-}
-
-void pf_meter_cache(struct pf_telemetry *t, enum pf_report_cache event)
-{
-	if (t)
-		count(&t->cache[event], 1);
-}
-
-void pf_meter_job(struct pf_telemetry *t, enum pf_outcome result)
-{
-	if (t)
-		count(&t->jobs[result], 1);
+	pf_histogram_add(&t->seconds, 1, seconds);
 }
 
 /* Metrics as Prometheus' text. */
@@ -295,11 +277,9 @@ static void put_results(const struct printer *p, const char *name,
 /* --- plugins and devices ------------------------------------------------------------ */
 
 /* The field of a meter that a metric shows, and its form. */
-enum shape { RESULTS, COUNTER, HISTOGRAM };
-
 struct family {
 	const char *name, *help;
-	enum shape shape;
+	enum { RESULTS, COUNTER, HISTOGRAM } form;
 	size_t off;
 };
 
@@ -332,44 +312,41 @@ static const struct family of_device[] = {
 	  offsetof(struct pf_device_meter, from.seconds) },
 };
 
-static const char *type_of(enum shape shape)
+static void put_head(const struct family *f, struct pf_buf *out)
 {
-	return shape == HISTOGRAM ? "histogram" : "counter";
+	pf_metrics_family(out, f->name, f->form == HISTOGRAM ? "histogram" : "counter",
+			  f->help);
 }
 
 static void put_field(const struct printer *p, const struct family *f, const void *meter)
 {
 	const void *field = (const char *)meter + f->off;
 
-	if (f->shape == HISTOGRAM)
+	if (f->form == HISTOGRAM)
 		put_histogram(p, f->name, field);
-	else if (f->shape == RESULTS)
+	else if (f->form == RESULTS)
 		put_results(p, f->name, field);
 	else
 		pf_metrics_sample(p->out, f->name, p->labels, p->n, value_of(field));
 }
 
 /* Plugins are added at the end and never removed: the list may be walked without the lock. */
-static void put_plugins(struct pf_plugin_meter *first, struct pf_buf *out)
+static void put_plugins(const struct pf_plugin_meter *first, struct pf_buf *out)
 {
-	struct printer p = { .out = out };
+	struct printer p = { .out = out, .labels = { "plugin", "", "device", "" } };
 
-	p.labels[0] = "plugin";
 	p.n = 2;
 	for (size_t i = 0; i < PF_ARRAY_SIZE(of_plugin); i++) {
-		pf_metrics_family(out, of_plugin[i].name, type_of(of_plugin[i].shape),
-				  of_plugin[i].help);
-		for (struct pf_plugin_meter *m = first; m; m = m->next) {
+		put_head(&of_plugin[i], out);
+		for (const struct pf_plugin_meter *m = first; m; m = m->next) {
 			p.labels[1] = m->name;
 			put_field(&p, &of_plugin[i], m);
 		}
 	}
-	p.labels[2] = "device";
 	p.n = 4;
 	for (size_t i = 0; i < PF_ARRAY_SIZE(of_device); i++) {
-		pf_metrics_family(out, of_device[i].name, type_of(of_device[i].shape),
-				  of_device[i].help);
-		for (struct pf_plugin_meter *m = first; m; m = m->next)
+		put_head(&of_device[i], out);
+		for (const struct pf_plugin_meter *m = first; m; m = m->next)
 			for (unsigned d = 0; d < m->n_devices; d++) {
 				p.labels[1] = m->name;
 				p.labels[3] = m->devices[d].name;
@@ -422,9 +399,7 @@ static bool name_one(struct pf_telemetry *t, struct shown *shown)
 	size_t skip = sizeof(above) - 1;
 	uid_t user;
 
-	if (!shown->subject || !atomic_load(&t->named) ||
-	    !t->names.name(t->names.arg, shown->subject, &path, &user) ||
-	    path.len <= skip)
+	if (!pf_telemetry_name(t, shown->subject, &path, &user) || path.len <= skip)
 		return false;
 	snprintf(shown->name, sizeof(shown->name), "%s", path.data + skip);
 	return true;
@@ -445,6 +420,15 @@ static unsigned name_all(struct pf_telemetry *t, struct shown *shown, unsigned n
 	return distinct;
 }
 
+static const struct family of_executable[] = {
+	{ "pjrtfs_executable_executions_total",
+	  "Executions of a program, by how they ended.", RESULTS,
+	  offsetof(struct shown, results) },
+	{ "pjrtfs_executable_execution_seconds",
+	  "Time from the start of a program's execution to its results.", HISTOGRAM,
+	  offsetof(struct shown, seconds) },
+};
+
 static void put_executables(struct pf_telemetry *t, struct pf_buf *out)
 {
 	struct printer p = { .out = out, .labels = { "executable" }, .n = 2 };
@@ -454,18 +438,12 @@ static void put_executables(struct pf_telemetry *t, struct pf_buf *out)
 
 	shown = copy(t, &n, &refused);
 	n = shown ? name_all(t, shown, n) : 0;
-	pf_metrics_family(out, "pjrtfs_executable_executions_total", "counter",
-			  "Executions of a program, by how they ended.");
-	for (unsigned i = 0; i < n; i++) {
-		p.labels[1] = shown[i].name;
-		put_results(&p, "pjrtfs_executable_executions_total", shown[i].results);
-	}
-	pf_metrics_family(out, "pjrtfs_executable_execution_seconds", "histogram",
-			  "Time from the start of a program's execution to its results.");
-	for (unsigned i = 0; i < n; i++) {
-		p.labels[1] = shown[i].name;
-		put_histogram(&p, "pjrtfs_executable_execution_seconds",
-			      &shown[i].seconds);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(of_executable); i++) {
+		put_head(&of_executable[i], out);
+		for (unsigned k = 0; k < n; k++) {
+			p.labels[1] = shown[k].name;
+			put_field(&p, &of_executable[i], &shown[k]);
+		}
 	}
 	pf_metrics_family(out, "pjrtfs_executables_not_measured_total", "counter",
 			  "Programs that came when enough others were measured one by "
@@ -473,28 +451,20 @@ static void put_executables(struct pf_telemetry *t, struct pf_buf *out)
 	pf_metrics_sample(out, "pjrtfs_executables_not_measured_total", NULL, 0, refused);
 }
 
-/* --- the rest ----------------------------------------------------------------------- */
+/* --- the mount ---------------------------------------------------------------------- */
 
-static void put_cache(struct pf_telemetry *t, struct pf_buf *out)
-{
-	static const struct {
-		const char *name, *help;
-	} of[] = {
-		[PF_REPORT_CACHE_HIT] = { "pjrtfs_cache_hits_total",
-					  "Compiles that the cache made unnecessary." },
-		[PF_REPORT_CACHE_MISS] = { "pjrtfs_cache_misses_total",
-					   "Programs that were not in the cache." },
-		[PF_REPORT_CACHE_EVICTED] = { "pjrtfs_cache_evictions_total",
-					      "Programs that made room for others." },
-		[PF_REPORT_CACHE_DAMAGED] = { "pjrtfs_cache_damaged_total",
-					      "Files of the cache that were not as written." },
-	};
-
-	for (unsigned i = 0; i < PF_REPORT_CACHE_EVENTS; i++) {
-		pf_metrics_family(out, of[i].name, "counter", of[i].help);
-		pf_metrics_sample(out, of[i].name, NULL, 0, value_of(&t->cache[i]));
-	}
-}
+static const struct family of_mount[] = {
+	{ "pjrtfs_cache_hits_total", "Compiles that the cache made unnecessary.", COUNTER,
+	  offsetof(struct pf_telemetry, cache[PF_REPORT_CACHE_HIT]) },
+	{ "pjrtfs_cache_misses_total", "Programs that were not in the cache.", COUNTER,
+	  offsetof(struct pf_telemetry, cache[PF_REPORT_CACHE_MISS]) },
+	{ "pjrtfs_cache_evictions_total", "Programs that made room for others.", COUNTER,
+	  offsetof(struct pf_telemetry, cache[PF_REPORT_CACHE_EVICTED]) },
+	{ "pjrtfs_cache_damaged_total", "Files of the cache that were not as written.",
+	  COUNTER, offsetof(struct pf_telemetry, cache[PF_REPORT_CACHE_DAMAGED]) },
+	{ "pjrtfs_jobs_total", "Asynchronous executions, by how they ended.", RESULTS,
+	  offsetof(struct pf_telemetry, jobs) },
+};
 
 void pf_metrics_print(struct pf_telemetry *t, struct pf_buf *out)
 {
@@ -506,8 +476,8 @@ void pf_metrics_print(struct pf_telemetry *t, struct pf_buf *out)
 	pf_unlock(&t->lock);
 	put_plugins(first, out);
 	put_executables(t, out);
-	put_cache(t, out);
-	pf_metrics_family(out, "pjrtfs_jobs_total", "counter",
-			  "Asynchronous executions, by how they ended.");
-	put_results(&p, "pjrtfs_jobs_total", t->jobs);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(of_mount); i++) {
+		put_head(&of_mount[i], out);
+		put_field(&p, &of_mount[i], t);
+	}
 }

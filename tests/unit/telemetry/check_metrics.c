@@ -74,7 +74,7 @@ START_TEST(a_time_has_one_bucket)
 	struct pf_histogram h = { 0 };
 	double want = times[_i].seconds > 0 ? times[_i].seconds : 0;
 
-	pf_histogram_add(&h, times[_i].seconds);
+	pf_histogram_add(&h, 1, times[_i].seconds);
 	for (unsigned i = 0; i <= PF_BUCKETS; i++)
 		ck_assert_uint_eq(h.buckets[i], i == times[_i].bucket);
 	ck_assert_uint_eq(h.ns, (uint64_t)(want * 1e9 + 0.5));
@@ -212,13 +212,11 @@ START_TEST(without_a_meter_nothing_is_counted)
 	pf_meter_compile(NULL, PF_OUTCOME_OK, 1);
 	pf_meter_execution(NULL, NULL, PF_OUTCOME_OK, 1, 1, (unsigned[]){ 0 }, 1);
 	pf_meter_transfer(NULL, PF_OUTCOME_OK, 1, 1);
-	pf_meter_cache(NULL, PF_REPORT_CACHE_HIT);
-	pf_meter_job(NULL, PF_OUTCOME_OK);
 	ck_assert_ptr_null(pf_metrics_plugin(NULL, "x", 0, NULL));
 	ck_assert_ptr_null(pf_metrics_executable(NULL, 1));
 	pf_executable_meter_name(NULL, 1);
-	pf_meter_cache(metrics, PF_REPORT_CACHE_DAMAGED);
-	pf_meter_job(metrics, PF_OUTCOME_CANCELLED);
+	pf_report_cache(metrics, PF_REPORT_CACHE_DAMAGED, 0, "00", 1);
+	pf_report_job(metrics, PF_REPORT_JOB_CANCELLED, 1, 0, NULL, NULL, 1, NULL);
 	has("pjrtfs_cache_damaged_total 1");
 	has("pjrtfs_jobs_total{result=\"cancelled\"} 1");
 }
