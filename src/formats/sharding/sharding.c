@@ -255,10 +255,27 @@ static int read_spec(struct pf_sharding *s, struct json_object *spec, struct pf_
 	return 0;
 }
 
-static int check_devices(const struct pf_sharding *s, struct json_object *list,
-			 struct pf_err *err)
+static int read_device(struct pf_sharding *s, unsigned i, struct json_object *v,
+		       struct pf_err *err)
+{
+	const char *name = json_object_get_string(v);
+
+	if (!json_object_is_type(v, json_type_string))
+		return pf_err_set(err, -EINVAL,
+				  "element %u: expected a device's name, found %s", i,
+				  type_name(v));
+	for (unsigned k = 0; k < i; k++)
+		if (!strcmp(s->devices[k], name))
+			return pf_err_set(err, -EINVAL, "%.64s is there twice", name);
+	s->devices[i] = strdup(name);
+	return s->devices[i] ? 0 : pf_err_set(err, -ENOMEM, "no memory for a mesh");
+}
+
+static int read_devices(struct pf_sharding *s, struct json_object *list,
+			struct pf_err *err)
 {
 	size_t n;
+	int r = 0;
 
 	if (!json_object_is_type(list, json_type_array))
 		return pf_err_set(err, -EINVAL,
@@ -269,40 +286,12 @@ static int check_devices(const struct pf_sharding *s, struct json_object *list,
 		return pf_err_set(err, -EINVAL,
 				  "there are %zu, the mesh is of %u device%s", n, s->n,
 				  s->n == 1 ? "" : "s");
-	for (unsigned i = 0; i < n; i++) {
-		struct json_object *v = json_object_array_get_idx(list, i);
-
-		if (!json_object_is_type(v, json_type_string))
-			return pf_err_set(err, -EINVAL,
-					  "element %u: expected a device's name, found "
-					  "%s",
-					  i, type_name(v));
-	}
-	return 0;
-}
-
-static int read_devices(struct pf_sharding *s, struct json_object *list,
-			struct pf_err *err)
-{
-	int r = check_devices(s, list, err);
-
-	if (r < 0)
-		return r;
 	s->devices = calloc(s->n, sizeof(*s->devices));
-	for (unsigned i = 0; i < s->n; i++) {
-		struct json_object *v = json_object_array_get_idx(list, i);
-		const char *name = json_object_get_string(v);
-
-		for (unsigned k = 0; s->devices && k < i; k++)
-			if (!strcmp(s->devices[k], name))
-				return pf_err_set(err, -EINVAL, "%.64s is there twice",
-						  name);
-		if (s->devices)
-			s->devices[i] = strdup(name);
-		if (!s->devices || !s->devices[i])
-			return pf_err_set(err, -ENOMEM, "no memory for a mesh");
-	}
-	return 0;
+	if (!s->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for a mesh");
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = read_device(s, i, json_object_array_get_idx(list, i), err);
+	return r;
 }
 
 int pf_sharding_parse(struct json_object *mesh, struct json_object *spec,
