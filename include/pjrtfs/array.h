@@ -155,12 +155,11 @@ bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b);
  * or one is 0. */
 bool pf_shape_is_linear(const struct pf_shape *shape);
 
-/* Append "F32[2,3]" ("F32[]" for a scalar, "[2,3]" for
- * PF_DTYPE_INVALID), as in messages. */
-void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype,
-		    const struct pf_shape *shape);
+/* Bytes that always hold a shape's text: a type, and for each extent 20 characters and a comma. */
+enum { PF_SHAPE_TEXT = 16 + PF_MAX_RANK * 21 + 2 };
 
-/* The same into DST of LEN bytes, cut where it does not fit; returns DST. */
+/* Print "F32[2,3]" ("F32[]" for a scalar, "[2,3]" for PF_DTYPE_INVALID) into DST of LEN bytes,
+ * cut where it does not fit; returns DST. */
 const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 			 const struct pf_shape *shape);
 

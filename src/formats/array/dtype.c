@@ -11,32 +11,36 @@
 
 /* The floating types smaller than 32 bits, to and from double. */
 
-/* The meaning of the encodings that IEEE 754 gives to infinities and NaNs. */
-enum style {
-	IEEE, /* the same: exponent all ones */
-	FN,   /* numbers, but for the very last of each sign, a NaN */
-	FNUZ, /* numbers; the one NaN is where -0 would be */
-	FN4,  /* numbers, all of them */
-};
-
+/*
+ * The magnitudes of codes, which have the sign above them.  Only some types have the infinities
+ * and NaNs of IEEE 754; "FNUZ" types have one NaN where -0 would be, F4E2M1FN has none: ml_dtypes
+ * and XLA make -0 of it.
+ */
 struct layout {
-	unsigned char exponent, mantissa; /* bits; the sign is above them */
+	unsigned char exponent, mantissa; /* bits */
 	short bias;
-	enum style style;
+	unsigned short last; /* the greatest number */
+	unsigned short huge; /* what greater numbers and infinities become */
+	unsigned short nan;
 };
 
 static const struct layout layouts[PF_DTYPE_COUNT] = {
-	[PF_DTYPE_F16] = { 5, 10, 15, IEEE },
-	[PF_DTYPE_BF16] = { 8, 7, 127, IEEE },
-	[PF_DTYPE_F8E5M2] = { 5, 2, 15, IEEE },
-	[PF_DTYPE_F8E4M3] = { 4, 3, 7, IEEE },
-	[PF_DTYPE_F8E3M4] = { 3, 4, 3, IEEE },
-	[PF_DTYPE_F8E4M3FN] = { 4, 3, 7, FN },
-	[PF_DTYPE_F8E5M2FNUZ] = { 5, 2, 16, FNUZ },
-	[PF_DTYPE_F8E4M3FNUZ] = { 4, 3, 8, FNUZ },
-	[PF_DTYPE_F8E4M3B11FNUZ] = { 4, 3, 11, FNUZ },
-	[PF_DTYPE_F4E2M1FN] = { 2, 1, 1, FN4 },
+	[PF_DTYPE_F16] = { 5, 10, 15, 0x7bff, 0x7c00, 0x7e00 },
+	[PF_DTYPE_BF16] = { 8, 7, 127, 0x7f7f, 0x7f80, 0x7fc0 },
+	[PF_DTYPE_F8E5M2] = { 5, 2, 15, 0x7b, 0x7c, 0x7e },
+	[PF_DTYPE_F8E4M3] = { 4, 3, 7, 0x77, 0x78, 0x7c },
+	[PF_DTYPE_F8E3M4] = { 3, 4, 3, 0x6f, 0x70, 0x78 },
+	[PF_DTYPE_F8E4M3FN] = { 4, 3, 7, 0x7e, 0x7f, 0x7f },
+	[PF_DTYPE_F8E5M2FNUZ] = { 5, 2, 16, 0x7f, 0x80, 0x80 },
+	[PF_DTYPE_F8E4M3FNUZ] = { 4, 3, 8, 0x7f, 0x80, 0x80 },
+	[PF_DTYPE_F8E4M3B11FNUZ] = { 4, 3, 11, 0x7f, 0x80, 0x80 },
+	[PF_DTYPE_F4E2M1FN] = { 2, 1, 1, 0x7, 0x7, 0x8 },
 };
+
+static unsigned sign_of(const struct layout *l)
+{
+	return 1u << (l->exponent + l->mantissa);
+}
 
 /* A power of two, neither sign nor zero; the last encoding is the NaN. */
 static double decode_e8m0(uint16_t bits)
@@ -64,17 +68,16 @@ double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits)
 		return decode_e8m0(bits);
 
 	const struct layout *l = &layouts[dtype];
-	unsigned sign = 1u << (l->exponent + l->mantissa);
+	unsigned sign = sign_of(l);
 	unsigned code = bits & (sign - 1);
 	unsigned exponent = code >> l->mantissa;
 	unsigned mantissa = code & ((1u << l->mantissa) - 1);
 	double value;
 
-	if (l->style == IEEE && exponent == (1u << l->exponent) - 1)
-		value = mantissa ? (double)NAN : (double)INFINITY;
-	else if (l->style == FN && code == sign - 1)
-		value = (double)NAN;
-	else if (l->style == FNUZ && code == 0 && bits & sign)
+	if (code > l->last)
+		value = code == l->huge && code != l->nan ? (double)INFINITY
+							  : (double)NAN;
+	else if (l->huge == sign && code == 0 && bits & sign)
 		value = (double)NAN;
 	else if (exponent == 0)
 		value = ldexp(mantissa, 1 - l->bias - l->mantissa);
@@ -84,57 +87,22 @@ double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits)
 	return bits & sign ? -value : value;
 }
 
-/* The encoding of a magnitude that is too great, or of an infinity. */
-static unsigned encode_huge(const struct layout *l)
-{
-	unsigned sign = 1u << (l->exponent + l->mantissa);
-
-	switch (l->style) {
-	case IEEE:
-		return ((1u << l->exponent) - 1) << l->mantissa;
-	case FNUZ:
-		return sign;
-	default:
-		/* FN's NaN, and FN4's greatest number: it has nothing else. */
-		return sign - 1;
-	}
-}
-
-static unsigned encode_nan(const struct layout *l)
-{
-	unsigned sign = 1u << (l->exponent + l->mantissa);
-
-	switch (l->style) {
-	case IEEE:
-		return encode_huge(l) | 1u << (l->mantissa - 1);
-	case FN:
-		return sign - 1;
-	default:
-		/* FN4 has no NaN; ml_dtypes and XLA make -0 of it. */
-		return sign;
-	}
-}
-
 uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
 {
 	if (dtype == PF_DTYPE_F8E8M0FNU)
 		return encode_e8m0(value);
 
 	const struct layout *l = &layouts[dtype];
-	unsigned sign = 1u << (l->exponent + l->mantissa);
-	unsigned code, last, negative = signbit(value) ? sign : 0;
+	unsigned code, negative = signbit(value) ? sign_of(l) : 0;
 	int exponent;
 
 	if (isnan(value))
-		return (uint16_t)(encode_nan(l) | negative);
+		return (uint16_t)(l->nan | negative);
 	value = fabs(value);
 	(void)frexp(value, &exponent);
 	exponent--;
-	last = l->style == IEEE ? encode_huge(l) - 1
-	       : l->style == FN ? sign - 2
-				: sign - 1;
 	if (isinf(value) || exponent > l->bias + 1) {
-		code = encode_huge(l);
+		code = l->huge;
 	} else if (value == 0) {
 		code = 0;
 	} else {
@@ -147,11 +115,11 @@ uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
 		 */
 		code = (unsigned)(exponent + l->bias - 1) << l->mantissa;
 		code += (unsigned)rint(ldexp(value, l->mantissa - exponent));
-		if (code > last)
-			code = encode_huge(l);
+		if (code > l->last)
+			code = l->huge;
 	}
 	/* In FNUZ types, the encoding of -0 is the NaN. */
-	if (l->style == FNUZ && code == 0)
+	if (l->huge == sign_of(l) && code == 0)
 		return 0;
 	return (uint16_t)(code | negative);
 }

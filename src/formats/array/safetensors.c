@@ -124,7 +124,7 @@ static int read_offsets(struct parser *ps, struct pf_tensor *tensor)
 /* Do the offsets leave as much room as the type and the shape take? */
 static int check_size(struct parser *ps, const struct pf_tensor *tensor)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	char text[PF_SHAPE_TEXT];
 	uint64_t host, want;
 	int64_t count = 0;
 	int r;
@@ -136,12 +136,12 @@ static int check_size(struct parser *ps, const struct pf_tensor *tensor)
 	want = pf_pack_size(tensor->dtype, (uint64_t)count);
 	if (tensor->len == want)
 		return 0;
-	pf_shape_print(&text, tensor->dtype, &tensor->shape);
 	return pf_err_set(ps->json.err, -EINVAL,
 			  "expected data_offsets %" PRIu64
 			  " apart for %s, found [%" PRIu64 ",%" PRIu64 "]",
-			  want, text.failed ? "its shape" : text.data, tensor->off,
-			  tensor->off + tensor->len);
+			  want,
+			  pf_shape_str(text, sizeof(text), tensor->dtype, &tensor->shape),
+			  tensor->off, tensor->off + tensor->len);
 }
 
 enum { KEY_DTYPE, KEY_SHAPE, KEY_OFFSETS, N_KEYS };
@@ -452,6 +452,7 @@ void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dt
 {
 	enum { ALIGN = 64 };
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	char extents[PF_SHAPE_TEXT];
 	unsigned char length[PREAMBLE];
 	int64_t count = 0;
 	size_t len;
@@ -471,9 +472,10 @@ void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dt
 		text.len = (size_t)(json.at - dst);
 	}
 	pf_buf_printf(&text,
-		      ":{\"dtype\":\"%s\",\"shape\":", pf_dtype_safetensors(dtype));
-	pf_shape_print(&text, PF_DTYPE_INVALID, shape);
-	pf_buf_printf(&text, ",\"data_offsets\":[0,%" PRIu64 "]}}",
+		      ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%" PRIu64
+		      "]}}",
+		      pf_dtype_safetensors(dtype),
+		      pf_shape_str(extents, sizeof(extents), PF_DTYPE_INVALID, shape),
 		      pf_pack_size(dtype, (uint64_t)count));
 	len = (PREAMBLE + text.len + ALIGN - 1) / ALIGN * ALIGN - PREAMBLE;
 	pf_buf_printf(&text, "%*s", (int)(len - text.len), "");

@@ -8,9 +8,6 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/sharding.h"
 
-/* "F32[" and PF_MAX_RANK extents of at most 20 characters and a comma. */
-enum { SHAPE_TEXT = 16 + PF_MAX_RANK * 21 + 2 };
-
 int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *err)
 {
 	int64_t n = 1;
@@ -23,7 +20,7 @@ int pf_shape_count(const struct pf_shape *shape, int64_t *ret, struct pf_err *er
 		if (dim == 0)
 			empty = true;
 		else if (__builtin_mul_overflow(n, dim, &n)) {
-			char text[SHAPE_TEXT];
+			char text[PF_SHAPE_TEXT];
 
 			return pf_err_set(err, -EOVERFLOW,
 					  "shape %s has more than 2^63-1 elements",
@@ -47,7 +44,7 @@ int pf_shape_bytes(const struct pf_shape *shape, enum pf_dtype dtype, uint64_t *
 		return r;
 	if (__builtin_mul_overflow((uint64_t)n, pf_dtype_size(dtype), &bytes) ||
 	    bytes > UINT64_C(1) << 62) {
-		char text[SHAPE_TEXT];
+		char text[PF_SHAPE_TEXT];
 
 		return pf_err_set(err, -EOVERFLOW, "%s has more than 2^62 bytes",
 				  pf_shape_str(text, sizeof(text), dtype, shape));
@@ -87,13 +84,6 @@ const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 	if (used < len)
 		snprintf(dst + used, len - used, "]");
 	return dst;
-}
-
-void pf_shape_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape)
-{
-	char text[SHAPE_TEXT];
-
-	pf_buf_puts(buf, pf_shape_str(text, sizeof(text), dtype, shape));
 }
 
 enum { TILE = 32 }; /* elements a side: both tiles stay in the first-level cache */
