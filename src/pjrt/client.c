@@ -82,29 +82,9 @@ struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n)
 	return object;
 }
 
-static int list_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
-		     struct json_object *list, struct pf_err *err)
-{
-	size_t n = json_object_array_length(list);
-
-	v->type = PJRT_NamedValue_kInt64List;
-	v->value_size = n;
-	v->int64_array_value = values->lists + *used;
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *item = json_object_array_get_idx(list, i);
-
-		if (!json_object_is_type(item, json_type_int))
-			return pf_err_set(
-				err, -EINVAL,
-				"option %s: its item %zu, %s, is not an integer", v->name,
-				i, json_object_to_json_string(item));
-		values->lists[(*used)++] = json_object_get_int64(item);
-	}
-	return 0;
-}
-
-static int value_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v,
-		      struct json_object *json, struct pf_err *err)
+/* Fill V with JSON, which pf_create_option_check took; a list's elements go to LISTS at *USED. */
+static void value_init(PJRT_NamedValue *v, struct json_object *json, int64_t *lists,
+		       size_t *used)
 {
 	v->value_size = 1;
 	switch (json_object_get_type(json)) {
@@ -112,27 +92,26 @@ static int value_init(struct pj_values *values, size_t *used, PJRT_NamedValue *v
 		v->type = PJRT_NamedValue_kString;
 		v->string_value = json_object_get_string(json);
 		v->value_size = (size_t)json_object_get_string_len(json);
-		return 0;
+		break;
 	case json_type_int:
 		v->type = PJRT_NamedValue_kInt64;
 		v->int64_value = json_object_get_int64(json);
-		return 0;
+		break;
 	case json_type_boolean:
 		v->type = PJRT_NamedValue_kBool;
 		v->bool_value = json_object_get_boolean(json);
-		return 0;
+		break;
 	case json_type_double:
 		v->type = PJRT_NamedValue_kFloat;
 		v->float_value = (float)json_object_get_double(json);
-		return 0;
-	case json_type_array:
-		return list_init(values, used, v, json, err);
+		break;
 	default:
-		return pf_err_set(
-			err, -EINVAL,
-			"option %s: %s is neither string, integer, bool, double nor "
-			"a list of integers",
-			v->name, json_object_to_json_string(json));
+		v->type = PJRT_NamedValue_kInt64List;
+		v->value_size = json_object_array_length(json);
+		v->int64_array_value = lists + *used;
+		for (size_t i = 0; i < v->value_size; i++)
+			lists[(*used)++] =
+				json_object_get_int64(json_object_array_get_idx(json, i));
 	}
 }
 
@@ -168,7 +147,7 @@ int pj_values_init(struct pj_values *ret, struct json_object *options, struct pf
 		v->name_size = strlen(key);
 		r = pf_create_option_check(key, json, err);
 		if (r == 0)
-			r = value_init(ret, &used, v, json, err);
+			value_init(v, json, ret->lists, &used);
 	}
 	if (r < 0)
 		pj_values_release(ret);
@@ -304,21 +283,19 @@ int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_devic
 		int64_t value;
 		bool known;
 	} fields[] = {
+#define FIELD(name) { #name, s.name, s.name##_is_set }
 		{ "bytes_in_use", s.bytes_in_use, true },
-		{ "peak_bytes_in_use", s.peak_bytes_in_use, s.peak_bytes_in_use_is_set },
-		{ "num_allocs", s.num_allocs, s.num_allocs_is_set },
-		{ "largest_alloc_size", s.largest_alloc_size,
-		  s.largest_alloc_size_is_set },
-		{ "bytes_limit", s.bytes_limit, s.bytes_limit_is_set },
-		{ "bytes_reserved", s.bytes_reserved, s.bytes_reserved_is_set },
-		{ "peak_bytes_reserved", s.peak_bytes_reserved,
-		  s.peak_bytes_reserved_is_set },
-		{ "bytes_reservable_limit", s.bytes_reservable_limit,
-		  s.bytes_reservable_limit_is_set },
-		{ "largest_free_block_bytes", s.largest_free_block_bytes,
-		  s.largest_free_block_bytes_is_set },
-		{ "pool_bytes", s.pool_bytes, s.pool_bytes_is_set },
-		{ "peak_pool_bytes", s.peak_pool_bytes, s.peak_pool_bytes_is_set },
+		FIELD(peak_bytes_in_use),
+		FIELD(num_allocs),
+		FIELD(largest_alloc_size),
+		FIELD(bytes_limit),
+		FIELD(bytes_reserved),
+		FIELD(peak_bytes_reserved),
+		FIELD(bytes_reservable_limit),
+		FIELD(largest_free_block_bytes),
+		FIELD(pool_bytes),
+		FIELD(peak_pool_bytes),
+#undef FIELD
 	};
 
 	*ret = json_object_new_object();
